@@ -6,7 +6,6 @@
 A dynamometer for the BEAM: one function a command, for the Erlang shell.
 """.
 
--compile(warn_missing_spec_all).
 
 -export([version/0]).
 

@@ -1,0 +1,220 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_patterns).
+-moduledoc """
+Says which functions a pattern means, in text and on a node.
+
+A pattern is `{Module, Function, Arity}` where each may be `'_'`, and module and function may end
+in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application. As text:
+`"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`.
+""".
+
+
+-export([parse/1, print/1, validate/1, format_error/1]).
+-export([resolve/1, matches_module/2, matches/2, functions/2, unmatched/1, nearest/2]).
+-export_type([pattern/0, reason/0]).
+
+-doc "What a user writes in a suite.".
+-type pattern() ::
+    {module() | '_', atom(), arity() | '_'}
+    | {application, atom()}.
+
+-doc "Why a pattern is refused.".
+-type reason() :: {bad_pattern, term()}.
+
+-doc """
+Reads the text form of a pattern.
+
+```
+1> dyno_agent_patterns:parse("lists:sort/1").
+{ok, {lists, sort, 1}}
+2> dyno_agent_patterns:parse("app:cowboy").
+{ok, {application, cowboy}}
+3> dyno_agent_patterns:parse("cowboy_*").
+{ok, {'cowboy_*', '_', '_'}}
+```
+
+Creates the atoms it names; use it on a person's input only.
+""".
+-spec parse(unicode:chardata()) -> {ok, pattern()} | {error, reason()}.
+parse(Text) ->
+    String = string:trim(unicode:characters_to_list(Text)),
+    %% Elixir's modules have dots, operators have colons and slashes: quoted atoms take them all.
+    Quoted = "('(?:[^'\\\\]|\\\\.)*'|[^:/'\\s]+)",
+    Regexp = "^" ++ Quoted ++ "(?::" ++ Quoted ++ "(?:/(\\d{1,3}|_))?)?$",
+    case re:run(String, Regexp, [unicode, {capture, all_but_first, list}]) of
+        {match, ["app", App]} -> {ok, {application, list_to_atom(unquote(App))}};
+        {match, [M]} -> from_parts(M, "_", "_", Text);
+        {match, [M, F]} -> from_parts(M, F, "_", Text);
+        {match, [M, F, A]} -> from_parts(M, F, A, Text);
+        nomatch -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
+    end.
+
+from_parts(M, F, "_", Text) ->
+    checked({list_to_atom(unquote(M)), list_to_atom(unquote(F)), '_'}, Text);
+from_parts(M, F, A, Text) ->
+    checked({list_to_atom(unquote(M)), list_to_atom(unquote(F)), list_to_integer(A)}, Text).
+
+checked(Pattern, Text) ->
+    case validate(Pattern) of
+        ok -> {ok, Pattern};
+        {error, _} -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
+    end.
+
+unquote("'" ++ Rest) -> lists:droplast(Rest);
+unquote(Text) -> Text.
+
+-doc "Whether a term is a pattern.".
+-spec validate(term()) -> ok | {error, reason()}.
+validate({application, App}) when is_atom(App) -> ok;
+validate({M, F, '_'}) when is_atom(M), is_atom(F) -> ok;
+validate({M, F, A}) when is_atom(M), is_atom(F), is_integer(A), A >= 0, A =< 255 -> ok;
+validate(Other) -> {error, {bad_pattern, Other}}.
+
+-doc "A pattern's text form, which `parse/1` reads.".
+-spec print(pattern()) -> binary().
+print({application, App}) ->
+    unicode:characters_to_binary(["app:", atom_text(App)]);
+print({M, '_', '_'}) ->
+    unicode:characters_to_binary(atom_text(M));
+print({M, F, '_'}) ->
+    unicode:characters_to_binary([atom_text(M), $:, atom_text(F)]);
+print({M, F, A}) ->
+    unicode:characters_to_binary([atom_text(M), $:, atom_text(F), $/, integer_to_list(A)]).
+
+%% Stars would be quoted by ~tw, and are plain in the text form.
+atom_text(Atom) ->
+    Text = atom_to_list(Atom),
+    case lists:all(fun is_plain/1, Text) andalso Text =/= "" of
+        true -> Text;
+        false -> io_lib:format("~tw", [Atom])
+    end.
+
+is_plain(C) ->
+    (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z) orelse
+        (C >= $0 andalso C =< $9) orelse C =:= $_ orelse C =:= $* orelse C =:= $@.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_pattern, Pattern}) when is_binary(Pattern) ->
+    io_lib:format(
+        "\"~ts\" is not a pattern: write module:function/arity, module:function, module, "
+        "a prefix such as cowboy_*, or app:application",
+        [Pattern]
+    );
+format_error({bad_pattern, Pattern}) ->
+    io_lib:format(
+        "~tP is not a pattern: write {Module, Function, Arity} with '_' for any, "
+        "or {application, Name}",
+        [Pattern, 12]
+    ).
+
+-doc """
+Replaces applications by their modules, on this node; removes what is said twice.
+
+An application that is not known here stays as it is: `unmatched/1` names it.
+""".
+-spec resolve([pattern()]) -> [pattern()].
+resolve(Patterns) ->
+    lists:usort(lists:flatmap(fun resolve_one/1, Patterns)).
+
+resolve_one({application, App} = Pattern) ->
+    _ = application:load(App),
+    case application:get_key(App, modules) of
+        {ok, [_ | _] = Modules} -> [{M, '_', '_'} || M <- Modules];
+        _ -> [Pattern]
+    end;
+resolve_one(Pattern) ->
+    [Pattern].
+
+-doc "Whether a module may hold functions that the patterns mean.".
+-spec matches_module(module(), [pattern()]) -> boolean().
+matches_module(Module, Patterns) ->
+    lists:any(
+        fun
+            ({application, _}) -> false;
+            ({M, _, _}) -> matches_name(M, Module)
+        end,
+        Patterns
+    ).
+
+-doc "Whether the patterns mean a function.".
+-spec matches(mfa(), [pattern()]) -> boolean().
+matches({Module, Function, Arity}, Patterns) ->
+    lists:any(
+        fun
+            ({application, _}) ->
+                false;
+            ({M, F, A}) ->
+                matches_name(M, Module) andalso matches_name(F, Function) andalso
+                    (A =:= '_' orelse A =:= Arity)
+        end,
+        Patterns
+    ).
+
+matches_name('_', _Name) ->
+    true;
+matches_name(Name, Name) ->
+    true;
+matches_name(Pattern, Name) ->
+    Text = atom_to_list(Pattern),
+    lists:suffix("*", Text) andalso lists:prefix(lists:droplast(Text), atom_to_list(Name)).
+
+-doc """
+The functions of a loaded module that the patterns mean, or `all` where they mean all of them.
+""".
+-spec functions(module(), [pattern()]) -> all | [mfa()].
+functions(Module, Patterns) ->
+    IsWhole = fun
+        ({M, '_', '_'}) -> matches_name(M, Module);
+        (_) -> false
+    end,
+    case lists:any(IsWhole, Patterns) of
+        true ->
+            all;
+        false ->
+            [
+                {Module, F, A}
+             || {F, A} <- all_functions(Module),
+                matches({Module, F, A}, Patterns)
+            ]
+    end.
+
+all_functions(Module) ->
+    try
+        erlang:get_module_info(Module, functions)
+    catch
+        error:badarg -> []
+    end.
+
+-doc """
+The patterns that mean nothing on this node: neither a loaded function nor a module that could be
+loaded.
+""".
+-spec unmatched([pattern()]) -> [pattern()].
+unmatched(Patterns) ->
+    Loaded = erlang:loaded(),
+    [P || P <- Patterns, not can_match(P, Loaded)].
+
+can_match({application, App}, _Loaded) ->
+    resolve_one({application, App}) =/= [{application, App}];
+can_match({M, F, A}, Loaded) ->
+    case [L || L <- Loaded, matches_name(M, L)] of
+        [] ->
+            %% Not loaded yet, but to be had: it is caught when it is loaded.
+            code:which(M) =/= non_existing;
+        Modules when F =:= '_', A =:= '_' ->
+            Modules =/= [];
+        Modules ->
+            lists:any(fun(Module) -> functions(Module, [{M, F, A}]) =/= [] end, Modules)
+    end.
+
+-doc "The name among many that is nearest to what was written, to suggest it.".
+-spec nearest(string(), [string()]) -> {ok, string()} | none.
+nearest(Written, Names) ->
+    Scored = [{string:jaro_similarity(Written, Name), Name} || Name <- Names],
+    case lists:max([{0.0, ""} | Scored]) of
+        {Score, Name} when Score > 0.8 -> {ok, Name};
+        _ -> none
+    end.

@@ -1,0 +1,169 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_worker).
+-moduledoc false.
+%% One worker of a load. Prepares itself, says so, waits for the start, and repeats the suite's
+%% operation until the end.
+%%
+%% Closed load: the next operation begins when the last one has ended.
+%%
+%% Open load: workers share one counter of arrivals. A free worker takes the next number; arrival K
+%% is due at Start + K * Period. If that lies ahead, it waits for it: then the operation starts when
+%% the worker wakes, and how late that was is the generator's fault and recorded as its lateness. If
+%% it lies behind, all workers were busy at that time: the response time counts from when it was
+%% due. No process deals out the work, so none can become the bottleneck.
+
+-export([start_link/1]).
+-export_type([job/0]).
+
+-type job() :: #{
+    owner := pid(),
+    module := module(),
+    id := pos_integer(),
+    run_state := term(),
+    %% Which optional callbacks there are.
+    callbacks := [{atom(), arity()}]
+}.
+
+-type work() :: #{
+    meter := dyno_load_meter:meter(),
+    start := integer(),
+    finish := integer(),
+    arrivals => atomics:atomics_ref(),
+    rate_per_s => number()
+}.
+
+%% Timers have a millisecond's resolution: the last part of a wait is spent yielding.
+-define(EARLY_NS, 1_500_000).
+
+-doc """
+Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, expects
+`{start, work()}`, and ends normally.
+""".
+-spec start_link(job()) -> pid().
+start_link(Job) ->
+    spawn_link(fun() -> prepare(Job) end).
+
+prepare(#{owner := Owner} = Job) ->
+    try init_worker(Job) of
+        {ok, State} ->
+            Owner ! {dyno_worker, self(), ready},
+            receive
+                {start, Work} -> work(Job, Work, State)
+            end;
+        Other ->
+            Owner ! {dyno_worker, self(), {failed, {bad_return, init_worker, Other}}}
+    catch
+        Class:Reason:Stack ->
+            Owner ! {dyno_worker, self(), {failed, {raised, init_worker, Class, Reason, Stack}}}
+    end.
+
+init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Callbacks}) ->
+    case lists:member({init_worker, 2}, Callbacks) of
+        true -> Module:init_worker(Id, RunState);
+        false -> {ok, RunState}
+    end.
+
+-spec work(job(), work(), term()) -> ok.
+work(Job, #{start := Start} = Work, State) ->
+    wait_until(Start),
+    Last = repeat(Job, Work, State),
+    end_worker(Job, Last).
+
+repeat(Job, #{arrivals := Arrivals, rate_per_s := Rate, start := Start} = Work, State) ->
+    Number = atomics:add_get(Arrivals, 1, 1) - 1,
+    Due = Start + round(Number * 1_000_000_000 / Rate),
+    #{finish := Finish, meter := Meter} = Work,
+    case dyno_load_meter:time_ns() of
+        _ when Due >= Finish ->
+            State;
+        Now when Now >= Finish ->
+            State;
+        Now when Now >= Due ->
+            next(Job, Work, State, Due, Now);
+        _ ->
+            wait_until(Due),
+            Woken = dyno_load_meter:time_ns(),
+            dyno_load_meter:late(Meter, Woken - Due),
+            next(Job, Work, State, Woken, Woken)
+    end;
+repeat(Job, #{finish := Finish} = Work, State) ->
+    case dyno_load_meter:time_ns() of
+        Now when Now >= Finish -> State;
+        Now -> next(Job, Work, State, Now, Now)
+    end.
+
+next(Job, Work, State, Intended, Start) ->
+    case one(Job, Work, State, Intended, Start) of
+        {ok, Next} -> repeat(Job, Work, Next);
+        stop -> stopped
+    end.
+
+%% The operation's time is from just before its call to just after.
+one(#{module := Module} = Job, #{meter := Meter} = Work, State, Intended, Start) ->
+    ok = dyno_load_meter:started(Meter),
+    try Module:operation(State) of
+        {ok, Next} ->
+            ok = dyno_load_meter:success(Meter, Intended, Start, dyno_load_meter:time_ns()),
+            {ok, Next};
+        {error, Reason, Next} ->
+            ok = dyno_load_meter:failure(Meter, Intended, Reason),
+            {ok, Next};
+        Other ->
+            #{owner := Owner} = Job,
+            Owner ! {dyno_worker, self(), {failed, {bad_return, operation, Other}}},
+            stop
+    catch
+        Class:Reason ->
+            ok = dyno_load_meter:failure(Meter, Intended, {Class, Reason}),
+            renew(Job, Work)
+    end.
+
+%% After an exception the state may be half changed, a connection half read.
+renew(Job, #{finish := Finish} = Work) ->
+    try
+        {ok, State} = init_worker(Job),
+        {ok, State}
+    catch
+        Class:Reason ->
+            #{meter := Meter} = Work,
+            Now = dyno_load_meter:time_ns(),
+            ok = dyno_load_meter:failure(Meter, Now, {init_worker, Class, Reason}),
+            %% A target that is gone is not to be asked a million times a second.
+            wait_until(Now + 100_000_000),
+            case dyno_load_meter:time_ns() >= Finish of
+                true -> stop;
+                false -> renew(Job, Work)
+            end
+    end.
+
+end_worker(_Job, stopped) ->
+    ok;
+end_worker(#{module := Module, callbacks := Callbacks}, State) ->
+    _ =
+        case lists:member({end_worker, 1}, Callbacks) of
+            true ->
+                try
+                    Module:end_worker(State)
+                catch
+                    %% Its connection may be gone; the run is over all the same.
+                    _:_ -> ok
+                end;
+            false ->
+                ok
+        end,
+    ok.
+
+wait_until(Due) ->
+    case Due - dyno_load_meter:time_ns() of
+        Left when Left > ?EARLY_NS ->
+            receive
+            after (Left - ?EARLY_NS) div 1_000_000 + 1 -> wait_until(Due)
+            end;
+        Left when Left > 0 ->
+            erlang:yield(),
+            wait_until(Due);
+        _ ->
+            ok
+    end.

@@ -1,0 +1,177 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_suite_source).
+-moduledoc """
+Brings a suite's module into this node, from a source file, a beam file or the code path.
+
+A source file is compiled into a temporary folder that is put on the code path, so that the nodes
+that the suite starts find the module as well. `forget/1` takes all of it back.
+""".
+
+-export([load/1, forget/1, format_error/1]).
+-export_type([source/0, loaded/0, reason/0]).
+
+-doc "A file's path (`.erl`, `.beam`) or a module's name.".
+-type source() :: module() | string() | binary().
+
+-type loaded() :: #{module := module(), folder := file:filename() | undefined}.
+
+-type reason() ::
+    {no_such_file, file:filename()}
+    | {unreadable, file:filename(), file:posix()}
+    | {not_a_suite_file, file:filename()}
+    | {does_not_compile, file:filename(), [binary()]}
+    | {no_such_module, module()}
+    | {bad_beam, file:filename(), term()}
+    | {missing_callbacks, source(), [{atom(), arity()}]}
+    | {no_folder, file:posix()}
+    | no_compiler.
+
+-doc "Loads the suite and checks that it has the callbacks that it must have.".
+-spec load(source()) -> {ok, loaded()} | {error, reason()}.
+load(Source) ->
+    maybe
+        {ok, Loaded} ?= bring(Source),
+        #{module := Module} = Loaded,
+        case dyno_suite:callbacks(Module) of
+            #{missing := []} ->
+                {ok, Loaded};
+            #{missing := Missing} ->
+                forget(Loaded),
+                {error, {missing_callbacks, Source, Missing}}
+        end
+    end.
+
+bring(Module) when is_atom(Module) ->
+    case code:ensure_loaded(Module) of
+        {module, Module} -> {ok, #{module => Module, folder => undefined}};
+        {error, _} -> {error, {no_such_module, Module}}
+    end;
+bring(Path0) ->
+    Path = unicode:characters_to_list(Path0),
+    case {filename:extension(Path), file:read_file_info(Path)} of
+        {".erl", {ok, _}} -> compile(Path);
+        {".beam", {ok, _}} -> bring_beam(Path);
+        {"", {error, enoent}} -> bring_named(Path);
+        {_, {error, enoent}} -> {error, {no_such_file, Path}};
+        {_, {error, Posix}} -> {error, {unreadable, Path, Posix}};
+        {_, {ok, _}} -> {error, {not_a_suite_file, Path}}
+    end.
+
+%% A module's name, as typed.
+bring_named(Name) ->
+    case lists:member($/, Name) of
+        true -> {error, {no_such_file, Name}};
+        false -> bring(list_to_atom(Name))
+    end.
+
+compile(Path) ->
+    case code:ensure_loaded(compile) of
+        {module, compile} ->
+            Options = [
+                binary,
+                return,
+                debug_info,
+                {i, filename:dirname(Path)},
+                %% A suite need not have dyno on the path of the compiler.
+                nowarn_undefined_behaviour
+            ],
+            case compile:file(Path, Options) of
+                {ok, Module, Binary, _Warnings} -> install(Module, Binary);
+                {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
+            end;
+        {error, _} ->
+            {error, no_compiler}
+    end.
+
+texts(Errors) ->
+    [
+        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
+     || {File, Details} <- Errors,
+        {Where, Formatter, Text} <- Details
+    ].
+
+place(File, none) -> [File, ": "];
+place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
+place(File, Line) -> io_lib:format("~ts:~p: ", [File, Line]).
+
+install(Module, Binary) ->
+    Name = io_lib:format("dyno-~ts-~b", [os:getpid(), erlang:unique_integer([positive])]),
+    Folder = filename:join(temporary(), lists:flatten(Name)),
+    File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
+    maybe
+        ok ?= file:make_dir(Folder),
+        ok ?= file:write_file(File, Binary),
+        true = code:add_patha(Folder),
+        _ = code:purge(Module),
+        {module, Module} ?= code:load_file(Module),
+        {ok, #{module => Module, folder => Folder}}
+    else
+        {error, Posix} when Posix =:= sticky_directory; Posix =:= on_load_failure ->
+            {error, {bad_beam, File, Posix}};
+        {error, Posix} ->
+            _ = file:del_dir_r(Folder),
+            {error, {no_folder, Posix}}
+    end.
+
+temporary() ->
+    case os:getenv("TMPDIR") of
+        false -> "/tmp";
+        Folder -> Folder
+    end.
+
+bring_beam(Path) ->
+    case beam_lib:info(Path) of
+        {error, beam_lib, Reason} ->
+            {error, {bad_beam, Path, Reason}};
+        Info ->
+            Module = proplists:get_value(module, Info),
+            true = code:add_patha(filename:dirname(filename:absname(Path))),
+            bring(Module)
+    end.
+
+-doc "Removes what `load/1` brought.".
+-spec forget(loaded()) -> ok.
+forget(#{folder := undefined}) ->
+    ok;
+forget(#{module := Module, folder := Folder}) ->
+    _ = code:del_path(Folder),
+    _ = code:purge(Module),
+    _ = code:delete(Module),
+    _ = code:purge(Module),
+    _ = file:del_dir_r(Folder),
+    ok.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_such_file, Path}) ->
+    io_lib:format("there is no file ~ts; give a suite's .erl or .beam file or its module", [Path]);
+format_error({unreadable, Path, Posix}) ->
+    io_lib:format("~ts cannot be read: ~ts", [Path, file:format_error(Posix)]);
+format_error({not_a_suite_file, Path}) ->
+    io_lib:format("~ts is not a suite; a .erl or .beam file or a module's name is accepted", [Path]);
+format_error({does_not_compile, _Path, [First | Rest]}) ->
+    case length(Rest) of
+        0 -> io_lib:format("the suite does not compile: ~ts", [First]);
+        N -> io_lib:format("the suite does not compile: ~ts (and ~b more)", [First, N])
+    end;
+format_error({does_not_compile, Path, []}) ->
+    io_lib:format("the suite ~ts does not compile", [Path]);
+format_error({no_such_module, Module}) ->
+    io_lib:format(
+        "there is neither a file nor a module ~ts; give a suite's file, or its code path with --pa",
+        [Module]
+    );
+format_error({bad_beam, Path, Reason}) ->
+    io_lib:format("~ts cannot be loaded: ~0tP", [Path, Reason, 10]);
+format_error({missing_callbacks, Source, Missing}) ->
+    Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
+    io_lib:format("~ts is not a suite: it lacks ~ts, which dyno_suite asks for", [Source, Names]);
+format_error({no_folder, Posix}) ->
+    io_lib:format(
+        "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",
+        [temporary(), file:format_error(Posix)]
+    );
+format_error(no_compiler) ->
+    "this Erlang has no compiler; give the suite as a .beam file".

@@ -1,0 +1,532 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_SUITE).
+-moduledoc "The agent in real nodes: what it measures, and that nothing is left of it.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        attach_and_detach,
+        attach_here,
+        refuses_a_node_that_is_down,
+        refuses_a_wrong_cookie,
+        refuses_a_second_dyno,
+        replaces_an_older_agent,
+        caller_ends,
+        caller_node_ends,
+        caller_ends_while_attaching,
+        counts_calls_time_and_memory,
+        finds_what_a_pattern_means,
+        names_patterns_that_match_nothing,
+        measures_modules_loaded_later,
+        keeps_figures_over_a_reload,
+        counts_once_where_patterns_overlap,
+        discovers_each_process_once,
+        groups_processes,
+        hundred_thousand_short_lived_processes,
+        works_beside_other_tracers,
+        samples,
+        gives_up_at_its_limits,
+        reports_an_instrument_that_dies
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_agent_link:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(Config) ->
+    Config.
+
+init_per_testcase(_Case, Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    {module, dyno_work} = {module, dyno_peers:load(Node, work_source("1"))},
+    [{peer, Peer}, {node, Node}, {before, dyno_leftovers:snapshot(Node)} | Config].
+
+end_per_testcase(_Case, Config) ->
+    %% Every case is also a test of what is left.
+    Result =
+        case proplists:get_value(tc_status, Config) of
+            ok -> leftovers(Config);
+            _ -> ok
+        end,
+    dyno_peers:stop(proplists:get_value(peer, Config)),
+    case Result of
+        ok -> ok;
+        Other -> {fail, Other}
+    end.
+
+leftovers(Config) ->
+    try
+        dyno_leftovers:check(node_of(Config), proplists:get_value(before, Config))
+    catch
+        Class:Reason -> {Class, Reason}
+    end.
+
+node_of(Config) ->
+    proplists:get_value(node, Config).
+
+%% A module with functions of which everything is known beforehand. Its name begins with dyno so
+%% that the snapshots see it, too.
+work_source(Version) ->
+    "-module(dyno_work). -export([leaf/1, call/1, list/1, version/0, serve/0, spin/1]). "
+    "leaf(X) -> X. "
+    "call(0) -> ok; call(N) -> dyno_work:leaf(N), call(N - 1). "
+    "list(N) -> lists:seq(1, N). "
+    "spin(Us) -> spin_until(erlang:monotonic_time(microsecond) + Us). "
+    "spin_until(T) -> case erlang:monotonic_time(microsecond) >= T of true -> ok; "
+    "  false -> spin_until(T) end. "
+    "serve() -> receive {call, From, N} -> call(N), From ! done, serve(); stop -> ok end. "
+    "version() -> " ++ Version ++ ".".
+
+later_source() ->
+    "-module(dyno_later). -export([f/0, g/0]). f() -> ok. g() -> ok.".
+
+attach(Config) ->
+    {ok, Agent} = dyno_agent:attach(node_of(Config), #{}),
+    Agent.
+
+counters(Agent, Patterns, Measures) ->
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => Patterns, measures => Measures
+    }),
+    Counters.
+
+calls(MFA, #{functions := Functions}) ->
+    lists:sum([C || #{mfa := F, calls := C} <- Functions, F =:= MFA]).
+
+%% Cases
+
+attach_and_detach(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    ?assertEqual(Node, dyno_agent:node(Agent)),
+    ?assert(lists:member(dyno_agent, erpc:call(Node, erlang, registered, []))),
+    ?assertEqual([], erpc:call(Node, erlang, nodes, [])),
+    ok = dyno_agent:detach(Agent),
+    ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)),
+    %% And again.
+    ok = dyno_agent:detach(attach(Config)).
+
+attach_here(_Config) ->
+    Loaded = [M || M <- dyno_agent:modules(), code:ensure_loaded(M) =:= {module, M}],
+    {ok, Agent} = dyno_agent:attach(node(), #{}),
+    ok = dyno_agent:detach(Agent),
+    %% Our own modules are not taken away from ourselves.
+    ?assertEqual(Loaded, [M || M <- dyno_agent:modules(), erlang:module_loaded(M)]),
+    ?assertEqual([], dyno_leftovers:in(node())).
+
+refuses_a_node_that_is_down(_Config) ->
+    [_, Host] = string:split(atom_to_list(node()), "@"),
+    Node = list_to_atom("dyno-nobody@" ++ Host),
+    {error, {node_down, Node} = Reason} = dyno_agent:attach(Node, #{}),
+    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "is not running")).
+
+refuses_a_wrong_cookie(_Config) ->
+    {ok, Peer, Node} = peer:start(#{
+        name => peer:random_name(),
+        connection => standard_io,
+        args => ["-setcookie", "another", "-kernel", "logger_level", "emergency"]
+    }),
+    {error, {refused, Node} = Reason} = dyno_agent:attach(Node, #{}),
+    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "--cookie")),
+    {ok, Agent} = dyno_agent:attach(Node, #{cookie => another}),
+    ok = dyno_agent:detach(Agent),
+    peer:stop(Peer).
+
+refuses_a_second_dyno(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Other = in_process(fun() -> dyno_agent:attach(Node, #{}) end),
+    ?assertEqual({error, {taken, Node}}, Other),
+    %% The first one is none the worse.
+    Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
+    erpc:call(Node, dyno_work, call, [10]),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Counters, #{}))),
+    ok = dyno_agent:detach(Agent),
+    {error, {taken, _} = Reason} = Other,
+    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "another dyno")).
+
+in_process(Fun) ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit({result, Fun()}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {result, Result}} -> Result
+    end.
+
+replaces_an_older_agent(Config) ->
+    Node = node_of(Config),
+    Old = "-module(dyno_agent_guard). -export([start/1]). start(_) -> {error, i_am_old}.",
+    dyno_agent_guard = dyno_peers:load(Node, Old),
+    Agent = attach(Config),
+    {_, Binary, _} = code:get_object_code(dyno_agent_guard),
+    {ok, {dyno_agent_guard, Md5}} = beam_lib:md5(Binary),
+    ?assertEqual(
+        Md5,
+        erpc:call(Node, dyno_agent_guard, module_info, [md5])
+    ),
+    ok = dyno_agent:detach(Agent).
+
+caller_ends(Config) ->
+    Node = node_of(Config),
+    Self = self(),
+    {Caller, Ref} = spawn_monitor(fun() ->
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        _ = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+            patterns => [{dyno_work, '_', '_'}], interval_ms => 100
+        }),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_sampler, #{sink => self(), interval_ms => 50}),
+        Self ! ready,
+        receive
+        after infinity -> ok
+        end
+    end),
+    receive
+        ready -> ok;
+        {'DOWN', Ref, process, Caller, Reason} -> ct:fail(Reason)
+    end,
+    ?assertNotEqual([], dyno_leftovers:in(Node)),
+    exit(Caller, kill).
+
+caller_node_ends(Config) ->
+    Node = node_of(Config),
+    %% The caller's node has dyno and is killed outright.
+    {_, CallerNode} = Caller = dyno_peers:start(["-pa", filename:join(code:lib_dir(dyno), "ebin")]),
+    Self = self(),
+    {?MODULE, Binary, File} = code:get_object_code(?MODULE),
+    {module, _} = erpc:call(CallerNode, code, load_binary, [?MODULE, File, Binary]),
+    spawn(CallerNode, fun() ->
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_counters, #{
+            patterns => [{dyno_work, '_', '_'}], measures => [call_time]
+        }),
+        Self ! ready,
+        receive
+        after infinity -> ok
+        end
+    end),
+    receive
+        ready -> ok
+    end,
+    ?assertNotEqual([], dyno_leftovers:in(Node)),
+    _ = os:cmd("kill -9 " ++ erpc:call(CallerNode, os, getpid, [])),
+    dyno_leftovers:check(Node, proplists:get_value(before, Config)),
+    dyno_peers:stop(Caller).
+
+caller_ends_while_attaching(Config) ->
+    Node = node_of(Config),
+    Before = proplists:get_value(before, Config),
+    %% Killed at twenty moments of the first 20 ms.
+    lists:foreach(
+        fun(Ms) ->
+            Caller = spawn(fun() -> dyno_agent:attach(Node, #{}) end),
+            receive
+            after Ms -> exit(Caller, kill)
+            end,
+            dyno_leftovers:check(Node, Before)
+        end,
+        lists:seq(1, 20)
+    ).
+
+counts_calls_time_and_memory(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Measures = [call_time, call_memory],
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], Measures),
+    erpc:call(Node, dyno_work, call, [17]),
+    ok = dyno_agent_counters:restart(Counters),
+    erpc:call(Node, dyno_work, call, [1000]),
+    erpc:call(Node, dyno_work, spin, [20000]),
+    erpc:call(Node, dyno_work, list, [1000]),
+    #{functions := Functions} = Figures = dyno_agent_counters:read(Counters, #{}),
+    ?assertEqual(1000, calls({dyno_work, leaf, 1}, Figures)),
+    ?assertEqual(1001, calls({dyno_work, call, 1}, Figures)),
+    ?assertEqual(1, calls({dyno_work, list, 1}, Figures)),
+    [#{own_time_ns := SpinNs}] = [
+        F
+     || #{mfa := {_, spin_until, 1}} = F <- Functions
+    ],
+    %% 20 ms of spinning; preempted time does not count as own time, a slow machine adds little.
+    ?assert(SpinNs > 10_000_000),
+    ?assert(SpinNs < 40_000_000),
+    [#{words := Words}] = [F || #{mfa := {_, list, 1}} = F <- Functions],
+    ?assert(Words >= 2000),
+    ok = dyno_agent:detach(Agent).
+
+finds_what_a_pattern_means(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Counters = counters(Agent, [{'dyno_wor*', 'le*', '_'}], [call_count]),
+    erpc:call(Node, dyno_work, call, [5]),
+    Figures = dyno_agent_counters:read(Counters, #{}),
+    ?assertMatch(#{measured_functions := 1}, Figures),
+    ?assertEqual(5, calls({dyno_work, leaf, 1}, Figures)),
+    ?assertEqual(0, calls({dyno_work, call, 1}, Figures)),
+    ok = dyno_agent:detach(Agent).
+
+names_patterns_that_match_nothing(Config) ->
+    Agent = attach(Config),
+    Start = fun(Pattern) ->
+        dyno_agent:start(Agent, dyno_agent_counters, #{
+            patterns => [{dyno_work, '_', '_'}, Pattern], measures => [call_time]
+        })
+    end,
+    ?assertMatch(
+        {error, {failed, _, {unmatched, [{{dyno_worc, '_', '_'}, {ok, "dyno_work"}}]}}},
+        Start({dyno_worc, '_', '_'})
+    ),
+    ?assertMatch(
+        {error, {failed, _, {unmatched, [{{dyno_work, leav, 1}, {ok, "leaf/1"}}]}}},
+        Start({dyno_work, leav, 1})
+    ),
+    ?assertMatch(
+        {error, {failed, _, {unmatched, [{{application, kernl}, {ok, "kernel"}}]}}},
+        Start({application, kernl})
+    ),
+    ok = dyno_agent:detach(Agent).
+
+measures_modules_loaded_later(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    %% One is on the code path and not loaded yet, the other is not asked for.
+    Folder = proplists:get_value(priv_dir, Config),
+    ok = dyno_peers:save(Folder, later_source()),
+    true = erpc:call(Node, code, add_patha, [Folder]),
+    Counters = counters(Agent, [{dyno_later, f, '_'}, {dyno_work, '_', '_'}], [call_time]),
+    other = dyno_peers:load(Node, "-module(other). -export([f/0]). f() -> ok."),
+    _ = [erpc:call(Node, dyno_later, F, []) || F <- [f, f, f, g, g]],
+    erpc:call(Node, other, f, []),
+    Figures = dyno_agent_counters:read(Counters, #{}),
+    ?assertEqual(3, calls({dyno_later, f, 0}, Figures)),
+    ?assertEqual(0, calls({dyno_later, g, 0}, Figures)),
+    ?assertEqual(0, calls({other, f, 0}, Figures)),
+    %% What was not asked for has no breakpoint.
+    ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_later, g, 0}])),
+    ?assertEqual([], erpc:call(Node, trace, session_info, [{other, f, 0}])),
+    ok = dyno_agent:detach(Agent),
+    _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
+
+keeps_figures_over_a_reload(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+    Folder = proplists:get_value(priv_dir, Config),
+    true = erpc:call(Node, code, add_patha, [Folder]),
+    Reload = fun(Version) ->
+        ok = dyno_peers:save(Folder, work_source(Version)),
+        erpc:call(Node, code, purge, [dyno_work]),
+        {module, _} = erpc:call(Node, code, load_file, [dyno_work]),
+        list_to_integer(Version) =:= erpc:call(Node, dyno_work, version, [])
+    end,
+    erpc:call(Node, dyno_work, call, [100]),
+    true = Reload("2"),
+    erpc:call(Node, dyno_work, call, [50]),
+    true = Reload("3"),
+    erpc:call(Node, dyno_work, call, [7]),
+    %% A load that fails leaves the old code, which goes on.
+    {error, badfile} = erpc:call(Node, code, load_binary, [dyno_work, "x", <<"nonsense">>]),
+    erpc:call(Node, dyno_work, call, [3]),
+    Figures = dyno_agent_counters:read(Counters, #{}),
+    ?assertEqual(160, calls({dyno_work, leaf, 1}, Figures)),
+    ?assertMatch(#{reloaded := [dyno_work], lost := []}, Figures),
+    ok = dyno_agent:detach(Agent),
+    erpc:call(Node, code, purge, [dyno_work]).
+
+counts_once_where_patterns_overlap(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Patterns = [{dyno_work, '_', '_'}, {dyno_work, leaf, 1}, {dyno_work, leaf, '_'}],
+    Counters = counters(Agent, Patterns, [call_time, call_count]),
+    erpc:call(Node, dyno_work, call, [10]),
+    Figures = dyno_agent_counters:read(Counters, #{}),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, Figures)),
+    ok = dyno_agent:detach(Agent).
+
+discovers_each_process_once(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        patterns => [{dyno_work, leaf, 1}], interval_ms => 50
+    }),
+    Pids = [spawn(Node, dyno_work, serve, []) || _ <- lists:seq(1, 200)],
+    Turn = fun() ->
+        _ = [P ! {call, self(), 100} || P <- Pids],
+        _ = [
+            receive
+                done -> ok
+            end
+         || _ <- Pids
+        ]
+    end,
+    Turn(),
+    Turn(),
+    #{groups := Groups, discovered := 200} = dyno_agent_discovery:read(Discovery),
+    ?assertMatch(
+        [
+            #{
+                group := {initial_call, {dyno_work, serve, 0}},
+                discovered := 200,
+                alive := 200,
+                message_queue_max := 0
+            }
+        ],
+        Groups
+    ),
+    [#{memory_bytes := Memory, reductions := Reductions}] = Groups,
+    ?assert(Memory > 200 * 1000),
+    ?assert(Reductions > 200 * 100),
+    _ = [P ! stop || P <- Pids],
+    ok = dyno_agent:detach(Agent).
+
+groups_processes(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Patterns = [{dyno_work, leaf, 1}],
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        patterns => Patterns, interval_ms => 1000
+    }),
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => Patterns, measures => [call_time], discovery => Discovery
+    }),
+    Script =
+        "Self = self(),"
+        "Work = fun(Prepare) -> spawn(fun() -> Prepare(), dyno_work:leaf(1), Self ! done,"
+        "  receive stop -> ok end end) end,"
+        "Pids = [Work(fun() -> register(the_one, self()) end),"
+        "  Work(fun() -> proc_lib:set_label({conn, 1}) end),"
+        "  Work(fun() -> proc_lib:set_label({conn, 2}) end),"
+        "  Work(fun() -> proc_lib:set_label(\"line 17\") end),"
+        "  proc_lib:spawn(dyno_work, serve, []),"
+        "  Work(fun() -> ok end)],"
+        "lists:nth(5, Pids) ! {call, self(), 1},"
+        "[receive done -> ok end || _ <- Pids], Pids.",
+    Pids = dyno_peers:eval(Node, Script),
+    #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+    ?assertEqual(
+        lists:sort([
+            {{registered, the_one}, 1},
+            {{label, {conn, '_'}}, 2},
+            {{label, ~"line _"}, 1},
+            {{initial_call, {dyno_work, serve, 0}}, 1},
+            {{first_call, {dyno_work, leaf, 1}}, 1}
+        ]),
+        lists:sort([{G, N} || #{group := G, discovered := N} <- Groups])
+    ),
+    Table = dyno_agent_discovery:table(Discovery),
+    #{callers := Callers} = dyno_agent_counters:read(Counters, #{table => Table}),
+    ?assertEqual(
+        [{{label, {conn, '_'}}, 2}],
+        [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
+    ),
+    _ = [P ! stop || P <- Pids],
+    ok = dyno_agent:detach(Agent).
+
+hundred_thousand_short_lived_processes(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Patterns = [{dyno_work, '_', '_'}],
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        patterns => Patterns, interval_ms => 100
+    }),
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => Patterns, measures => [call_time], discovery => Discovery
+    }),
+    %% Never more than a hundred at a time.
+    Script =
+        "Wait = fun Wait(0) -> ok; Wait(N) -> receive {'DOWN', _, _, _, _} -> Wait(N - 1) end end,"
+        "[begin [spawn_monitor(dyno_work, call, [3]) || _ <- lists:seq(1, 100)], Wait(100) end"
+        " || _ <- lists:seq(1, 1000)], ok.",
+    ok = dyno_peers:eval(Node, Script),
+    #{groups := Groups, truncated := false} = dyno_agent_discovery:read(Discovery),
+    Ours = [
+        N
+     || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
+    ],
+    ?assertEqual(100_000, lists:sum(Ours)),
+    Table = dyno_agent_discovery:table(Discovery),
+    Figures = dyno_agent_counters:read(Counters, #{table => Table}),
+    ?assertEqual(300_000, calls({dyno_work, leaf, 1}, Figures)),
+    ok = dyno_agent:detach(Agent).
+
+works_beside_other_tracers(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        patterns => [{dyno_work, '_', '_'}], interval_ms => 100
+    }),
+    %% The target's own: dbg with messages, and call_time of the legacy session, on the same
+    %% functions and processes.
+    Script =
+        "Self = self(),"
+        "{ok, _} = dbg:tracer(process, {fun(M, A) -> Self ! M, A end, []}),"
+        "Worker = spawn(fun() -> receive go -> dyno_work:call(10), Self ! worked end end),"
+        "{ok, _} = dbg:p(Worker, [call]),"
+        "{ok, _} = dbg:tpl(dyno_work, leaf, 1, []),"
+        "erlang:trace(Worker, true, [call]),"
+        "1 = erlang:trace_pattern({dyno_work, call, 1}, true, [call_time]),"
+        "Worker ! go, receive worked -> ok end,"
+        "Count = fun Count(N) -> receive {trace, Worker, call, {dyno_work, leaf, _}} -> Count(N + 1)"
+        "  after 500 -> N end end,"
+        "Seen = Count(0),"
+        "{call_time, [{_, Calls, _, _}]} = erlang:trace_info({dyno_work, call, 1}, call_time),"
+        "dbg:stop(), erlang:trace_pattern({dyno_work, '_', '_'}, false, [local, call_time]), {Seen, Calls}.",
+    ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Counters, #{}))),
+    %% dbg asks the module for its functions: that is a process, too.
+    #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+    ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),
+    ok = dyno_agent:detach(Agent).
+
+samples(Config) ->
+    Agent = attach(Config),
+    {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_sampler, #{
+        sink => self(), interval_ms => 50
+    }),
+    Take = fun() ->
+        receive
+            {dyno_sample, Sampler, TimeMs, Figures, CostUs} -> {TimeMs, Figures, CostUs}
+        end
+    end,
+    {_, Figures, CostUs} = Take(),
+    {T2, _, _} = Take(),
+    ?assert(T2 >= 100),
+    ?assert(CostUs > 0),
+    #{~"vm.processes" := Processes, ~"vm.memory.total" := Memory} = Figures,
+    ?assert(Processes > 30),
+    ?assert(Memory > 10_000_000),
+    #{~"os.vm.rss" := Rss} = Figures,
+    ?assert(Rss > 10_000_000),
+    ok = dyno_agent_sampler:restart(Sampler),
+    ok = dyno_agent_sampler:last(Sampler),
+    ok = dyno_agent:detach(Agent).
+
+gives_up_at_its_limits(Config) ->
+    {ok, Agent} = dyno_agent:attach(node_of(Config), #{limit_ms => 200}),
+    Ref = dyno_agent:ref(Agent),
+    _ = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+    receive
+        {dyno_agent, Ref, {gave_up, {limit_ms, 200}}} -> ok
+    end,
+    dyno_leftovers:check(node_of(Config), proplists:get_value(before, Config)),
+    {ok, Small} = dyno_agent:attach(node_of(Config), #{limit_bytes => 1000}),
+    SmallRef = dyno_agent:ref(Small),
+    receive
+        {dyno_agent, SmallRef, {gave_up, {limit_bytes, 1000, _}}} -> ok
+    end,
+    ok = dyno_agent:detach(Small).
+
+reports_an_instrument_that_dies(Config) ->
+    Agent = attach(Config),
+    Ref = dyno_agent:ref(Agent),
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+    exit(Counters, kill),
+    receive
+        {dyno_agent, Ref, {gave_up, {instrument_died, Counters, killed}}} -> ok
+    end.

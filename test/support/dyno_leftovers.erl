@@ -1,0 +1,71 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_leftovers).
+-moduledoc """
+What dyno has left in a node: trace sessions, processes, names, modules, links to the caller.
+""".
+
+-export([snapshot/1, check/2, in/1]).
+
+-doc "The state of a node before dyno comes to it.".
+snapshot(Node) ->
+    #{
+        node => Node,
+        modules => modules(Node),
+        ets => length(erpc:call(Node, ets, all, [])),
+        flags => flags(Node)
+    }.
+
+-doc "Fails the test where the node is not as it was; waits for what ends by itself.".
+check(Node, Before) ->
+    wait(Node, Before, 100).
+
+wait(Node, Before, Tries) ->
+    case {in(Node), snapshot(Node)} of
+        {[], Before} ->
+            ok;
+        {_, _} when Tries > 0 ->
+            receive
+            after 50 -> wait(Node, Before, Tries - 1)
+            end;
+        {Left, After} ->
+            ct:fail("left in ~p: ~p~nbefore ~p~nafter ~p", [Node, Left, Before, After])
+    end.
+
+-doc "What is dyno's in a node.".
+in(Node) ->
+    Sessions = [
+        {session, Name}
+     || {session, Name} <- sessions(Node), lists:prefix("dyno", atom_to_list(Name))
+    ],
+    Processes = [{process, P, L} || {P, L} <- labels(Node), is_ours(L)],
+    Names = [{name, N} || N <- erpc:call(Node, erlang, registered, []), N =:= dyno_agent],
+    Sessions ++ Processes ++ Names.
+
+%% session_info(all) gives {Name, Id} pairs.
+sessions(Node) ->
+    [{session, Name} || {Name, _Id} <- erpc:call(Node, trace, session_info, [all])].
+
+labels(Node) ->
+    [
+        {P, erpc:call(Node, erlang, process_info, [P, [label, current_stacktrace, initial_call]])}
+     || P <- erpc:call(Node, erlang, processes, [])
+    ].
+
+is_ours(undefined) ->
+    false;
+is_ours([{label, Label} | _]) when is_atom(Label) ->
+    lists:prefix("dyno_agent", atom_to_list(Label));
+is_ours(_) ->
+    false.
+
+modules(Node) ->
+    lists:sort([
+        M
+     || M <- erpc:call(Node, erlang, loaded, []), lists:prefix("dyno", atom_to_list(M))
+    ]).
+
+%% scheduler_wall_time costs a little: it must be off again.
+flags(Node) ->
+    erpc:call(Node, erlang, statistics, [scheduler_wall_time]) =:= undefined.

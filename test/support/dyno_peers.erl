@@ -1,0 +1,60 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_peers).
+-moduledoc "Real nodes without dyno, for tests.".
+
+-export([start/0, start/1, stop/1, load/2, save/2, eval/2]).
+
+-doc "A fresh node, not linked to the caller, controlled over its standard input.".
+start() ->
+    start([]).
+
+start(Arguments) ->
+    ok = dyno_agent_link:ensure_distribution(#{}),
+    {ok, Peer, Node} = peer:start(#{
+        name => peer:random_name(),
+        connection => standard_io,
+        args => ["-setcookie", atom_to_list(erlang:get_cookie()) | Arguments]
+    }),
+    {Peer, Node}.
+
+stop({Peer, _Node}) ->
+    try
+        peer:stop(Peer)
+    catch
+        %% The test has killed it.
+        exit:_ -> ok
+    end.
+
+-doc "Compiles a module from source text and loads it in a node.".
+load(Node, Source) ->
+    {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
+    {module, Module} = erpc:call(Node, code, load_binary, [Module, "test", Binary]),
+    Module.
+
+-doc "Compiles a module from source text into a folder.".
+save(Folder, Source) ->
+    {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
+    file:write_file(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary).
+
+forms(Source) ->
+    {ok, Tokens, _} = erl_scan:string(Source),
+    lists:map(
+        fun(FormTokens) ->
+            {ok, Form} = erl_parse:parse_form(FormTokens),
+            Form
+        end,
+        split(Tokens, [])
+    ).
+
+split([], []) -> [];
+split([{dot, _} = Dot | Rest], Form) -> [lists:reverse([Dot | Form]) | split(Rest, [])];
+split([Token | Rest], Form) -> split(Rest, [Token | Form]).
+
+-doc "Evaluates expressions in a node, in a process of its own.".
+eval(Node, Source) ->
+    {ok, Tokens, _} = erl_scan:string(Source),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, Value, _} = erpc:call(Node, erl_eval, exprs, [Expressions, #{}]),
+    Value.
