@@ -303,7 +303,13 @@ walk(row, Value, _) when is_list(Value) -> Value;
 walk(unit, Value, Path) ->
     walk({one_of, dyno_unit:units()}, Value, Path);
 walk({nullable, _}, null, _) -> null;
-walk({nullable, Type}, Value, Path) -> walk(Type, Value, Path);
+walk({nullable, Type}, Value, Path) ->
+    try
+        walk(Type, Value, Path)
+    catch
+        throw:{shape, Path, Expected, Value} when not is_map(Value) ->
+            throw({shape, Path, <<Expected/binary, " or null">>, Value})
+    end;
 walk({list, Type}, Values, Path) when is_list(Values) ->
     is_proper(Values) orelse expected({list, Type}, Values, Path),
     [walk(Type, Value, [Index | Path]) || {Index, Value} <- lists:enumerate(0, Values)];

@@ -119,7 +119,8 @@ format(Value, Unit, Digits) ->
         {ok, {Base, BaseUnit}} ->
             {ok, Kind} = kind(BaseUnit),
             %% Rounded before the prefix is chosen: 999.96 ns is 1 us, not 1000 ns.
-            {Factor, Suffix} = prefix(abs(rounded(Base, Digits)), prefixes(Kind)),
+            Shown = max(Digits, whole_digits(Kind)),
+            {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Kind)),
             iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
         error ->
             iolist_to_binary([digits(Value, Digits), " ", Unit])
@@ -194,7 +195,13 @@ written() ->
         {~"GiB", 1 bsl 30},
         {~"TiB", 1 bsl 40}
     ],
-    Multipliers = [{<<>>, 1}, {~"k", 1_000}, {~"M", 1_000_000}, {~"G", 1_000_000_000}],
+    Multipliers = [
+        {<<>>, 1},
+        {~"k", 1_000},
+        {~"M", 1_000_000},
+        {~"G", 1_000_000_000},
+        {~"T", 1_000_000_000_000}
+    ],
     lists:append([
         [{Name, time, {Factor, 1}} || {Name, Factor} <- Times],
         [{Name, size, {Factor, 1}} || {Name, Factor} <- Sizes],
@@ -228,6 +235,12 @@ prefixes(words) ->
     counted("words", " words");
 prefixes(words_per_call) ->
     counted("words/call", " words/call").
+
+-spec whole_digits(kind()) -> pos_integer().
+whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:= words_per_call ->
+    4;
+whole_digits(_) ->
+    1.
 
 %% What is counted stays whole up to 10,000: 6172, not 6.17 k.
 -spec counted(string(), string()) -> [prefix()].
