@@ -66,9 +66,9 @@ tells_of_this_runtime(_) ->
     end.
 
 tells_of_emulator_flags(_) ->
-    Paths = lists:append([["-pa", Path] || Path <- [filename:dirname(code:which(dyno_environment))]]),
+    Ebin = filename:join(code:lib_dir(dyno), "ebin"),
     {ok, Peer, _} = peer:start_link(#{
-        connection => standard_io, args => ["+S", "1:1", "+sbwt", "none" | Paths]
+        connection => standard_io, args => ["+S", "1:1", "+sbwt", "none", "-pa", Ebin]
     }),
     #{~"emulator_flags" := Flags, ~"schedulers" := 1} = peer:call(Peer, dyno_environment, collect, []),
     ok = peer:stop(Peer),

@@ -131,7 +131,7 @@ explains_what_is_not_json(Config) ->
     Expected = [
         {~"", {unexpected_end, 0}, "the file is empty"},
         {~"{\"a\": [1, 2", {unexpected_end, 11}, "ends too early, at byte 11"},
-        {~"{\"a\": trux}", {unexpected, 9, ~"x}"}, "not JSON at byte 9, at \"x}\""},
+        {~"{\"a\": x}", {unexpected, 6, ~"x}"}, "not JSON at byte 6, at \"x}\""},
         {~"{} {}", {unexpected, 3, ~"{}"}, "not JSON at byte 3"},
         {<<"{\"a\": \"", 255, "\"}">>, {not_utf8, 7}, "not UTF-8 at byte 7"},
         {<<"{\"\x{b5}\": 1e400}"/utf8>>, {unexpected, 7, ~"1e400}"}, "not JSON at byte 7"}
