@@ -10,7 +10,7 @@ What cannot be found out on a system is `null`; nothing here fails.
 
 -compile(warn_missing_spec_all).
 
--export([collect/0, differences/2]).
+-export([collect/0, differences/2, now_utc/0]).
 
 -export_type([environment/0]).
 
@@ -42,10 +42,13 @@ collect() ->
         ~"memory_bytes" => memory_bytes(),
         ~"hostname" => hostname(),
         ~"git" => git(),
-        ~"time" => list_to_binary(
-            calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])
-        )
+        ~"time" => now_utc()
     }.
+
+-doc "The time as recordings carry it: ISO 8601, UTC.".
+-spec now_utc() -> binary().
+now_utc() ->
+    list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])).
 
 -doc """
 The fields in which two environments differ, in alphabetical order, with both values; an absent
@@ -203,10 +206,18 @@ output(Name, Arguments) ->
         false ->
             null;
         Path ->
-            {_, Monitor} = spawn_monitor(fun() -> exit({output, run(Path, Arguments)}) end),
+            Self = self(),
+            Tag = make_ref(),
+            {_, Monitor} = spawn_monitor(fun() -> Self ! {Tag, run(Path, Arguments)} end),
             receive
-                {'DOWN', Monitor, process, _, {output, {ok, Output}}} -> text(string:trim(Output));
-                {'DOWN', Monitor, process, _, _} -> null
+                {Tag, Result} ->
+                    true = demonitor(Monitor, [flush]),
+                    case Result of
+                        {ok, Output} -> text(string:trim(Output));
+                        error -> null
+                    end;
+                {'DOWN', Monitor, process, _, _} ->
+                    null
             end
     end.
 

@@ -42,8 +42,8 @@ Versions of the format: 1, the first.
 -doc """
 Why something is no recording.
 
-`not_json_term`: a term that has no JSON form, such as a pid, with its path. `newer_version`: written
-by a later dyno.
+`not_json_term`: a term that has no JSON form, such as a pid, with its path. `newer_version`:
+written by a later dyno.
 """.
 -type reason() ::
     not_a_recording
@@ -65,7 +65,7 @@ new(Command, Name, Parameters, Environment) ->
     StartedAt =
         case Surroundings of
             #{~"time" := Time} when is_binary(Time) -> Time;
-            _ -> list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}]))
+            _ -> dyno_environment:now_utc()
         end,
     checked(document, #{
         format => ~"dyno-recording",
@@ -200,7 +200,7 @@ format_error({newer_version, Found, Newest}) ->
     ]);
 format_error({not_json_term, Path, Term}) ->
     Shown = io_lib:format("~0tP", [Term, 8]),
-    unicode:characters_to_binary([
+    dyno_recording_schema:text([
         dyno_recording_schema:path(Path), ": a term with a JSON form is expected, this is ", Shown
     ]);
 format_error({shape, Path, Expected, Found}) ->

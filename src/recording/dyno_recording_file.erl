@@ -208,4 +208,4 @@ quoted(Path) ->
 
 -spec sentence(unicode:chardata()) -> binary().
 sentence(Chars) ->
-    unicode:characters_to_binary(Chars).
+    dyno_recording_schema:text(Chars).

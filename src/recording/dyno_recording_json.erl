@@ -22,10 +22,10 @@
 -define(INDENT, 1).
 
 -doc "The text of a JSON value.".
--spec encode(dyno_recording_schema:json()) -> iodata().
+-spec encode(dyno_recording_schema:json()) -> iolist().
 encode(Value) ->
-    {Fields, _} = lists:mapfoldl(fun(F, N) -> {{F, N}, N + 1} end, 0, dyno_recording_schema:fields()),
-    [layout(Value, 0, maps:from_list(Fields)), $\n].
+    Order = [{Field, Index} || {Index, Field} <- lists:enumerate(dyno_recording_schema:fields())],
+    [layout(Value, 0, maps:from_list(Order)), $\n].
 
 -doc "The JSON value of a text.".
 -spec decode(binary()) -> {ok, dyno_recording_schema:json()} | {error, reason()}.
@@ -91,7 +91,7 @@ layout(Value, Depth, Order) when is_list(Value) ->
 layout(Value, _, _) ->
     json:encode(Value).
 
--spec block(char(), char(), [iodata()], non_neg_integer()) -> iodata().
+-spec block(char(), char(), [iodata()], non_neg_integer()) -> iolist().
 block(Open, Close, [], _) ->
     [Open, Close];
 block(Open, Close, Lines, Depth) ->
@@ -121,6 +121,6 @@ is_scalar(Value) ->
 -spec sorted(dyno_recording_schema:object(), #{binary() => integer()}) ->
     [{binary(), dyno_recording_schema:json()}].
 sorted(Object, Order) ->
-    Last = map_size(Order),
+    Last = map_size(Order) + 1,
     Keyed = [{maps:get(Key, Order, Last), Key, Value} || {Key, Value} <- maps:to_list(Object)],
     [{Key, Value} || {_, Key, Value} <- lists:sort(Keyed)].

@@ -11,7 +11,7 @@
 
 -compile(warn_missing_spec_all).
 
--export([check/2, path/1, describe/1, fields/0]).
+-export([check/2, path/1, describe/1, text/1, fields/0]).
 
 -export_type([json/0, object/0, type_name/0, path/0, reason/0]).
 
@@ -101,7 +101,10 @@ path(Path) ->
         end
      || Step <- Path
     ]),
-    string:trim(Text, leading, ".").
+    case Text of
+        <<".", Rest/binary>> -> Rest;
+        _ -> Text
+    end.
 
 -doc "What a value is, in a few words.".
 -spec describe(term()) -> binary().
@@ -116,6 +119,14 @@ describe([]) -> ~"this is an empty list";
 describe(Value) when is_list(Value) -> ~"this is a list";
 describe(Value) when is_map(Value) -> ~"this is an object";
 describe(_) -> ~"this is no JSON value".
+
+-doc "Text for people as one binary.".
+-spec text(unicode:chardata()) -> binary().
+text(Chars) ->
+    case unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> Text;
+        _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
+    end.
 
 -doc "All field names, in the order in which a recording is written.".
 -spec fields() -> [binary()].
@@ -402,7 +413,7 @@ require(rows_fit_columns, #{~"columns" := Columns, ~"rows" := Rows}, Path) ->
         lists:enumerate(0, Rows)
     ).
 
--spec cell(binary()) -> type().
+-spec cell(binary()) -> {nullable, string | integer | number}.
 cell(~"string") -> {nullable, string};
 cell(~"integer") -> {nullable, integer};
 cell(~"number") -> {nullable, number}.

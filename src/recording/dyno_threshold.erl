@@ -17,11 +17,12 @@ METRIC [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
   `share`, `own_time`, `words`, `words_per_call`,
 * `process NAME FIGURE`, a column of the run's `processes`: `memory`, `memory_max`, `alive`,
   `discovered`, `reductions`, `message_queue_max`; a name with spaces goes in double quotes,
-* `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the size.
+* `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the
+  size.
 
-`OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for every
-run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts. `NODE` is
-the node's name with or without the part from the `@`.
+`OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for
+every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.
+`NODE` is the node's name with or without the part from the `@`.
 """.
 
 -compile(warn_missing_spec_all).
@@ -125,7 +126,7 @@ format_error({_, _, not_utf8}) ->
     ~"the threshold is not UTF-8 text; write it as METRIC < NUMBER UNIT";
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
-    unicode:characters_to_binary([
+    dyno_recording_schema:text([
         "threshold \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
         dyno_threshold_problem:wording(Problem), "\n  ", Text, "\n  ", Caret
     ]).
@@ -270,7 +271,7 @@ limit(Text, At) ->
     Rest = string:slice(Text, At),
     Start = At + string:length(Rest) - string:length(string:trim(Rest, leading)),
     case dyno_unit:parse(Rest) of
-        {ok, {Value, Unit}} -> {Value, Unit, unicode:characters_to_binary(string:trim(Rest)), Start};
+        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_schema:text(string:trim(Rest)), Start};
         {error, {number_expected, _}} -> throw({Start, number_expected});
         {error, {number_out_of_range, _}} -> throw({Start, number_out_of_range});
         {error, {unknown_unit, Offset, Name}} -> throw({At + Offset, {unknown_unit, Name}})
@@ -317,7 +318,7 @@ figure(#{metric := Target, node := Node}, Run) ->
 verdict(Threshold, RunId, Place, Found) ->
     #{metric := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
     {Value, Result, Text} = decide(Threshold, Place, Found),
-    dyno_recording:document(#{
+    #{~"name" := _} = Verdict = dyno_recording:document(#{
         name => format(Threshold),
         metric => named(Target),
         operator => Operator,
@@ -327,7 +328,8 @@ verdict(Threshold, RunId, Place, Found) ->
         value => Value,
         result => Result,
         text => {text, Text}
-    }).
+    }),
+    Verdict.
 
 -spec decide(t(), unicode:chardata(), dyno_threshold_metric:found()) ->
     {number() | null, pass | fail | unknown, unicode:chardata()}.
@@ -352,8 +354,9 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
             ]};
         false ->
             {Value, unknown, [
-                Subject, " is ", dyno_unit:format(Value, Base), Place, ", which cannot be compared with ",
-                Written, ": the limit needs ", dyno_threshold_problem:units(Kind)
+                Subject, " is ", dyno_unit:format(Value, Base), Place,
+                ", which cannot be compared with ", Written, ": the limit needs ",
+                dyno_threshold_problem:units(Kind)
             ]}
     end.
 

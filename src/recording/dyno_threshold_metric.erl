@@ -8,8 +8,8 @@ Finds what a threshold names in a recording, and tells from a name what it measu
 A name is looked up in this order; the first that is there counts:
 1. a metric of the run with that name,
 2. a series with the aggregate at its end: `vm.run_queue.normal.max`, `load.throughput.min`,
-3. a series without one; then the maximum counts for sizes, times and counts, the mean for ratios and
-   rates,
+3. a series without one; then the maximum counts for sizes, times and counts, the mean for ratios
+   and rates,
 4. the run's metric with `.max` added.
 
 A series may go by a short form, with or without an aggregate:
@@ -19,7 +19,8 @@ A series may go by a short form, with or without an aggregate:
 | `memory.total`, `.processes`, `.system`, `.atom`, `.binary`, `.code`, `.ets` | `vm.memory.*` |
 | `run_queue`, `run_queue.dirty_cpu`, `run_queue.dirty_io` | `vm.run_queue.normal` and the others |
 | `scheduler_utilisation`, and the same | `vm.scheduler_utilisation.normal` and the others |
-| `reductions`, `garbage_collections`, `context_switches`, `processes`, `ports`, `atoms`, `ets_tables` | `vm.*` |
+| `reductions`, `garbage_collections`, `context_switches` | `vm.*` |
+| `processes`, `ports`, `atoms`, `ets_tables` | `vm.*` |
 | `io.input`, `io.output` | `vm.io.*` |
 | `cpu` | `os.vm.cpu`, the target's own share of one core |
 | `rss`, `threads` | `os.vm.*` |

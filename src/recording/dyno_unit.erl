@@ -293,7 +293,8 @@ prefix(Size, [{_, Factor, Suffix} | Rest]) ->
 
 -spec rounded(number(), pos_integer()) -> number().
 rounded(Value, _) when Value == 0 -> 0;
-rounded(Value, Digits) -> binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
+rounded(Value, Digits) ->
+    binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
 
 -spec digits(number(), pos_integer()) -> binary().
 digits(Value, _) when Value == 0 ->
@@ -309,9 +310,15 @@ digits(Value, Digits) ->
             float_to_binary(float(Value), [{scientific, Digits - 1}])
     end.
 
+%% 1.50 is 1.5, and 1.00 is 1.
 -spec without_zeros(binary()) -> binary().
 without_zeros(Text) ->
-    string:trim(string:trim(Text, trailing, "0"), trailing, ".").
+    Shorter = binary:part(Text, 0, byte_size(Text) - 1),
+    case binary:last(Text) of
+        $0 -> without_zeros(Shorter);
+        $. -> Shorter;
+        _ -> Text
+    end.
 
 -spec scale(number(), fraction()) -> number().
 scale(Value, {Up, 1}) -> Value * Up;
@@ -322,7 +329,8 @@ part(_, {-1, 0}) -> <<>>;
 part(Text, {At, Length}) -> binary:part(Text, At, Length).
 
 %% The written number as an exact fraction.
--spec decimal(binary(), binary(), binary(), binary()) -> {ok, {integer(), pos_integer()}} | error.
+-spec decimal(binary(), binary(), binary(), binary()) ->
+    {ok, {integer(), pos_integer()}} | error.
 decimal(Sign, Whole, Fraction, Exponent) ->
     Power =
         case Exponent of
