@@ -389,7 +389,7 @@ require(ascending_buckets, #{~"buckets" := Buckets}, Path) ->
             Before =/= none andalso Low < Before andalso
                 throw(
                     {shape, [Index, ~"buckets" | Path],
-                        ~"a bucket that starts where the one before ends, or later", Bucket}
+                        ~"a bucket that starts at the end of the one before or later", Bucket}
                 ),
             High
         end,
@@ -404,7 +404,9 @@ require(rows_fit_columns, #{~"columns" := Columns, ~"rows" := Rows}, Path) ->
         fun({Index, Row}) ->
             At = [Index, ~"rows" | Path],
             is_proper(Row) andalso length(Row) =:= Width orelse
-                throw({shape, At, counted("a list of ", Width, " cells, one a column"), Row}),
+                throw(
+                    {shape, At, counted("a list of as many cells as columns (", Width, ")"), Row}
+                ),
             lists:foreach(
                 fun({Column, Type, Cell}) -> walk(cell(Type), Cell, [Column | At]) end,
                 lists:zip3(lists:seq(0, Width - 1), Types, Row)
@@ -470,7 +472,7 @@ wording({list, number}) -> "a list of numbers";
 wording({list, {nullable, number}}) -> "a list of numbers and nulls";
 wording({list, row}) -> "a list of rows";
 wording({list, note}) -> "a list of objects with code and text";
-wording({list, Type}) -> ["a list of objects, each a ", atom_to_binary(Type)];
+wording({list, Type}) -> ["a list of objects (", atom_to_binary(Type), ")"];
 wording({one_of, [Only]}) -> json:encode(Only);
 wording({one_of, Accepted}) -> ["one of ", lists:join(", ", [json:encode(A) || A <- Accepted])];
 wording({either, One, Other}) -> [wording(One), " or ", wording(Other)];

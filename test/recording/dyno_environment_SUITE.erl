@@ -70,7 +70,8 @@ tells_of_emulator_flags(_) ->
     {ok, Peer, _} = peer:start_link(#{
         connection => standard_io, args => ["+S", "1:1", "+sbwt", "none", "-pa", Ebin]
     }),
-    #{~"emulator_flags" := Flags, ~"schedulers" := 1} = peer:call(Peer, dyno_environment, collect, []),
+    #{~"emulator_flags" := Flags, ~"schedulers" := 1} =
+        peer:call(Peer, dyno_environment, collect, []),
     ok = peer:stop(Peer),
     Text = iolist_to_binary(lists:join(" ", Flags)),
     ?assertNotEqual(nomatch, string:find(Text, ~"+S 1:1")),

@@ -110,12 +110,15 @@ converts_terms(_) ->
     ).
 
 refuses_terms(_) ->
+    Terms = [
+        self(), make_ref(), {1, 2}, fun() -> ok end, <<255>>, <<1:3>>, [1 | 2], {text, [-1]}
+    ],
     [
         ?assertError(
             {invalid_recording, {not_json_term, [~"a", 1], _}},
             dyno_recording:document(#{a => [0, Term]})
         )
-     || Term <- [self(), make_ref(), {1, 2}, fun() -> ok end, <<255>>, <<1:3>>, [1 | 2], {text, [-1]}]
+     || Term <- Terms
     ],
     ?assertError(
         {invalid_recording, {not_json_term, [], 1}}, dyno_recording:document(#{1 => 2})
@@ -141,28 +144,36 @@ says_what_is_wrong_where(_) ->
     Document = dyno_recording:add_run(New, Run),
     Expected = [
         {[~"runs", 0, ~"histograms", 0, ~"buckets"], ~"text",
-            ~"runs[0].histograms[0].buckets: a list of [low, high, count] is expected, this is the string \"text\""},
+            "runs[0].histograms[0].buckets: a list of [low, high, count] is expected, "
+            "this is the string \"text\""},
         {[~"runs", 0, ~"histograms", 0, ~"buckets"], [[5, 6, 1], [4, 5, 1]],
-            ~"runs[0].histograms[0].buckets[1]: a bucket that starts where the one before ends, or later is expected, this is a list"},
+            "runs[0].histograms[0].buckets[1]: a bucket that starts at the end of the one before "
+            "or later is expected, this is a list"},
         {[~"runs", 0, ~"tables", 0, ~"rows", 1], [1, 2],
-            ~"runs[0].tables[0].rows[1]: a list of 1 cells, one a column is expected, this is a list"},
+            "runs[0].tables[0].rows[1]: a list of as many cells as columns (1) is expected, "
+            "this is a list"},
         {[~"runs", 0, ~"tables", 0, ~"rows", 1, 0], 1.5,
-            ~"runs[0].tables[0].rows[1][0]: an integer or null is expected, this is the number 1.5"},
+            "runs[0].tables[0].rows[1][0]: an integer or null is expected, "
+            "this is the number 1.5"},
         {[~"runs", 0, ~"series", 0, ~"values"], [1],
-            ~"runs[0].series[0].values: a list as long as times_ms (2) is expected, this is a list"},
+            "runs[0].series[0].values: a list as long as times_ms (2) is expected, "
+            "this is a list"},
         {[~"status"], ~"done",
-            ~"status: one of \"partial\", \"complete\", \"failed\", \"interrupted\" is expected, this is the string \"done\""},
-        {[~"runs"], null, ~"runs: a list of objects, each a run is expected, this is null"}
+            "status: one of \"partial\", \"complete\", \"failed\", \"interrupted\" is expected, "
+            "this is the string \"done\""},
+        {[~"runs"], null, "runs: a list of objects (run) is expected, this is null"}
     ],
     [
         begin
             {error, Reason} = dyno_recording:validate(replace(Path, Value, Document)),
-            ?assertEqual(Text, dyno_recording:format_error(Reason))
+            ?assertEqual(list_to_binary(Text), dyno_recording:format_error(Reason))
         end
      || {Path, Value, Text} <- Expected
     ],
     {error, Missing} = dyno_recording:validate(maps:remove(~"name", Document)),
-    ?assertEqual(~"name: a string is expected, it is missing", dyno_recording:format_error(Missing)).
+    ?assertEqual(
+        ~"name: a string is expected, it is missing", dyno_recording:format_error(Missing)
+    ).
 
 refuses_what_is_no_recording(_) ->
     [
@@ -238,7 +249,8 @@ finds_every_mutation(_) ->
     ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
 
 names({error, not_a_recording}, [~"format"]) -> true;
-names({error, {shape, Found, _, _}}, Path) -> lists:prefix(Found, Path) orelse lists:prefix(Path, Found);
+names({error, {shape, Found, _, _}}, Path) ->
+    lists:prefix(Found, Path) orelse lists:prefix(Path, Found);
 names(_, _) -> false.
 
 -define(REQUIRED, #{

@@ -106,8 +106,12 @@ one_line_a_thing(Config) ->
         size => 1,
         status => complete,
         metrics => [#{name => throughput, value => 1.5, unit => ~"1/s"}],
-        histograms => [#{name => latency, unit => ns, count => 3, buckets => [[1, 2, 1], [4, 6, 2]]}],
-        tables => [#{name => errors, columns => [#{name => reason, type => string}], rows => [[~"a"]]}]
+        histograms => [
+            #{name => latency, unit => ns, count => 3, buckets => [[1, 2, 1], [4, 6, 2]]}
+        ],
+        tables => [
+            #{name => errors, columns => [#{name => reason, type => string}], rows => [[~"a"]]}
+        ]
     },
     ok = dyno_recording_file:write(path(Config), dyno_recording:add_run(small(), Run)),
     {ok, Text} = file:read_file(path(Config)),
@@ -156,9 +160,10 @@ explains_what_is_no_recording(Config) ->
     {error, {content, Path, {newer_version, 3, 1}}} = dyno_recording_file:read(Path),
     ok = file:write_file(Path, json:encode((small())#{~"runs" := ~"none"})),
     {error, Error} = dyno_recording_file:read(Path),
-    Expected = "runs: a list of objects, each a run is expected, this is the string \"none\"",
+    Expected = "runs: a list of objects (run) is expected, this is the string \"none\"",
     ?assertEqual(
-        unicode:characters_to_binary([Path, ": ", Expected]), dyno_recording_file:format_error(Error)
+        unicode:characters_to_binary([Path, ": ", Expected]),
+        dyno_recording_file:format_error(Error)
     ).
 
 %% Only the final newline may be missing.
@@ -169,7 +174,9 @@ finds_every_cut(Config) ->
     [
         begin
             ok = file:write_file(Path, binary:part(Text, 0, Length)),
-            ?assertMatch({error, {json, Path, {unexpected_end, Length}}}, dyno_recording_file:read(Path))
+            ?assertMatch(
+                {error, {json, Path, {unexpected_end, Length}}}, dyno_recording_file:read(Path)
+            )
         end
      || Length <- lists:seq(0, byte_size(Text) - 2)
     ].
@@ -198,7 +205,10 @@ readers_see_whole_files(Config) ->
     ok = dyno_recording_file:write(Path, large(~"0")),
     Self = self(),
     spawn_link(fun() ->
-        [ok = dyno_recording_file:write(Path, large(integer_to_binary(N))) || N <- lists:seq(1, 10)],
+        [
+            ok = dyno_recording_file:write(Path, large(integer_to_binary(N)))
+         || N <- lists:seq(1, 10)
+        ],
         Self ! written
     end),
     ?assert(read_until_written(Path, 0) > 0),

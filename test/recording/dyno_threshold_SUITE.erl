@@ -329,7 +329,9 @@ unknown_when_units_differ(_) ->
 
 refuses_wrong_kinds_at_once(_) ->
     [
-        ?assertMatch({Text, {error, {_, _, {wrong_kind, _, _, _}}}}, {Text, dyno_threshold:parse(Text)})
+        ?assertMatch(
+            {Text, {error, {_, _, {wrong_kind, _, _, _}}}}, {Text, dyno_threshold:parse(Text)}
+        )
      || Text <- [
             "latency.p99 < 5 MB",
             "latency.p99 < 20",
@@ -358,7 +360,7 @@ points_at_what_is_wrong(_) ->
         {"latency.p99 < fast", 14, "a number is expected"},
         {"latency.p99 < 20 MBB", 17, "there is no unit MBB; accepted are ns, us"},
         {"latency.p99 < 1e99 ms", 14, "the number is too large"},
-        {"latency.p99 < 5 MB", 14, "latency.p99 is a time, this is a size in bytes; the limit needs"},
+        {"latency.p99 < 5 MB", 14, "latency.p99 is a time, this is a size in bytes; the limit"},
         {"latency.p99 at < 5 ms", 15, "a size is expected after \"at\""},
         {"latency.p99 at ten < 5 ms", 15, "a size is expected, a whole number"},
         {"latency.p99 of", 14, "the name of a node is expected"},
@@ -416,13 +418,17 @@ reads_what_it_prints(_) ->
 threshold() ->
     Function = oneof(["m:f/1", "'a b':'c<d'/2", "erlang:+/2", "lists:'-map/2-lc$^0/1-0-'/1"]),
     Time = oneof(["latency.p99", "service.p50", ["function ", Function, " time_per_call"]]),
-    Size = oneof(["memory.total", "os.vm.rss.mean", "process \"a < b\" memory", "process 'x y' memory_max"]),
+    Size = oneof([
+        "memory.total", "os.vm.rss.mean", "process \"a < b\" memory", "process 'x y' memory_max"
+    ]),
     Where = oneof(["", " of a", " of a@b at 10", " at 0", "\tat 10  of 'n o'", " of \"x y\""]),
     Space = oneof(["", " ", "  "]),
     Growth = ["growth ", oneof([Function, "latency.p99"])],
+    TimeUnit = oneof(["ns", "us", "\x{b5}s", "m"]),
+    SizeUnit = oneof(["B", "kB", "GiB"]),
     oneof([
-        [Time, Where, Space, operator(), Space, digits(), Space, oneof(["ns", "us", "\x{b5}s", "m"])],
-        [Size, Where, Space, operator(), Space, digits(), Space, oneof(["B", "kB", "GiB"]), Space],
+        [Time, Where, Space, operator(), Space, digits(), Space, TimeUnit],
+        [Size, Where, Space, operator(), Space, digits(), Space, SizeUnit, Space],
         [Growth, Space, operator(), Space, digits()],
         ["my.own", Where, Space, operator(), Space, digits(), oneof(["", " %", " M/s", "e3 words"])]
     ]).
@@ -440,8 +446,8 @@ digits() ->
 %% Whatever is typed, there is a threshold or a reason with a place inside the text.
 any_text_is_answered(_) ->
     Piece = oneof([
-        "latency.p99", "growth", "function", "process", "m:f/1", "calls", "of", "at", "<", "<=", "=",
-        "20", "ms", "%", "'", "\"", " ", " ", " ", "\x{b5}", "1e5", "1e500", ".", "\n", "\0",
+        "latency.p99", "growth", "function", "process", "m:f/1", "calls", "of", "at", "<", "<=",
+        "=", "20", "ms", "%", "'", "\"", " ", " ", " ", "\x{b5}", "1e5", "1e500", ".", "\n", "\0",
         [integer_to_list(12)]
     ]),
     Property = ?FORALL(

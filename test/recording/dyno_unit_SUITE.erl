@@ -115,7 +115,9 @@ parse_reads_format(_) ->
     ?assert(proper:quickcheck(prop_parse_reads_format(), [{numtests, 500}, {to_file, user}])).
 
 prop_parse_reads_format() ->
-    Written = [~"ns", ~"us", ~"ms", ~"s", ~"B", ~"1/s", ~"B/s", ~"ratio", ~"1", ~"count", ~"ns/call"],
+    Written = [
+        ~"ns", ~"us", ~"ms", ~"s", ~"B", ~"1/s", ~"B/s", ~"ratio", ~"1", ~"count", ~"ns/call"
+    ],
     ?FORALL(
         {Mantissa, Power, Unit},
         {float(-10.0, 10.0), range(-3, 15), oneof(Written)},
