@@ -1,0 +1,273 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_environment).
+-moduledoc """
+Describes the machine, the system and the runtime of a measurement, as recordings carry it.
+
+What cannot be found out on a system is `null`; nothing here fails.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([collect/0, differences/2, now_utc/0]).
+
+-export_type([environment/0]).
+
+-doc "The `environment` of a recording; doc/recording.md lists the fields.".
+-type environment() :: dyno_recording:object().
+
+%% git waits for nothing, but a file system may; a measurement must start all the same.
+-define(COMMAND_LIMIT_MS, 2_000).
+-define(MAX_OUTPUT_BYTES, 4_096).
+
+-doc "The environment of this node.".
+-spec collect() -> environment().
+collect() ->
+    {Os, Kernel} = system(),
+    #{
+        ~"dyno_version" => dyno:version(),
+        ~"otp" => otp(),
+        ~"erts" => list_to_binary(erlang:system_info(version)),
+        ~"jit" => erlang:system_info(emu_flavor) =:= jit,
+        ~"emulator_flags" => emulator_flags(),
+        ~"schedulers_online" => erlang:system_info(schedulers_online),
+        ~"schedulers" => erlang:system_info(schedulers),
+        ~"dirty_cpu_schedulers" => erlang:system_info(dirty_cpu_schedulers),
+        ~"dirty_io_schedulers" => erlang:system_info(dirty_io_schedulers),
+        ~"os" => Os,
+        ~"kernel" => Kernel,
+        ~"cpu_model" => cpu_model(),
+        ~"cores" => cores(),
+        ~"memory_bytes" => memory_bytes(),
+        ~"hostname" => hostname(),
+        ~"git" => git(),
+        ~"time" => now_utc()
+    }.
+
+-doc "The time as recordings carry it: ISO 8601, UTC.".
+-spec now_utc() -> binary().
+now_utc() ->
+    list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])).
+
+-doc """
+The fields in which two environments differ, in alphabetical order, with both values; an absent
+field counts as `null`. The time is left out: it always differs.
+""".
+-spec differences(environment(), environment()) ->
+    [{Field :: binary(), dyno_recording:json(), dyno_recording:json()}].
+differences(One, Other) ->
+    Fields = lists:usort(maps:keys(One) ++ maps:keys(Other)) -- [~"time"],
+    [
+        {Field, A, B}
+     || Field <- Fields,
+        A <- [maps:get(Field, One, null)],
+        B <- [maps:get(Field, Other, null)],
+        A =/= B
+    ].
+
+%% The runtime
+
+%% The release's file has the whole version, 29.1.1, where system_info has only 29.
+-spec otp() -> binary().
+otp() ->
+    Release = erlang:system_info(otp_release),
+    case first_line(filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"])) of
+        null -> list_to_binary(Release);
+        Version -> Version
+    end.
+
+%% The emulator's own arguments come first, up to "--", with a minus for the user's plus.
+-spec emulator_flags() -> [binary()] | null.
+emulator_flags() ->
+    try erlang:system_info(emu_args) of
+        [_ | Arguments] ->
+            [flag(Flag) || Flag <- lists:takewhile(fun(A) -> A =/= "--" end, Arguments)];
+        _ ->
+            null
+    catch
+        error:badarg -> null
+    end.
+
+-spec flag(string()) -> binary().
+flag("-" ++ Flag) -> text("+" ++ Flag);
+flag(Value) -> text(Value).
+
+%% The system
+
+-spec system() -> {binary(), binary() | null}.
+system() ->
+    Version =
+        case os:version() of
+            {Major, Minor, Release} ->
+                iolist_to_binary(io_lib:format("~b.~b.~b", [Major, Minor, Release]));
+            Text ->
+                text(Text)
+        end,
+    case os:type() of
+        {unix, linux} ->
+            case first_line("/proc/sys/kernel/osrelease") of
+                null -> {~"Linux", Version};
+                Kernel -> {~"Linux", Kernel}
+            end;
+        {unix, darwin} ->
+            {~"macOS", Version};
+        {win32, _} ->
+            {~"Windows", Version};
+        {_, Name} ->
+            {atom_to_binary(Name), Version}
+    end.
+
+-spec cpu_model() -> binary() | null.
+cpu_model() ->
+    case {os:type(), field("/proc/cpuinfo", ~"(?m)^(?:model name|cpu model|cpu)\\s*:\\s*(.+)$")} of
+        {{unix, darwin}, _} -> output("sysctl", ["-n", "machdep.cpu.brand_string"]);
+        {_, Model} -> Model
+    end.
+
+-spec memory_bytes() -> non_neg_integer() | null.
+memory_bytes() ->
+    Text =
+        case os:type() of
+            {unix, darwin} -> output("sysctl", ["-n", "hw.memsize"]);
+            _ -> field("/proc/meminfo", ~"(?m)^MemTotal:\\s*(\\d+) kB$")
+        end,
+    case {os:type(), Text} of
+        {_, null} -> null;
+        {{unix, darwin}, _} -> whole(Text);
+        _ -> whole(Text) * 1024
+    end.
+
+-spec whole(binary()) -> non_neg_integer().
+whole(Text) ->
+    case string:to_integer(Text) of
+        {Value, _} when is_integer(Value), Value >= 0 -> Value;
+        _ -> 0
+    end.
+
+-spec cores() -> pos_integer() | null.
+cores() ->
+    case erlang:system_info(logical_processors_online) of
+        unknown -> null;
+        Cores -> Cores
+    end.
+
+-spec hostname() -> binary().
+hostname() ->
+    {ok, Name} = inet:gethostname(),
+    text(Name).
+
+%% The revision of the current folder, and whether tracked files were changed since.
+-spec git() -> dyno_recording:object() | null.
+git() ->
+    Arguments = ["describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
+    case output("git", Arguments) of
+        null ->
+            null;
+        Text ->
+            case re:run(Text, "^([0-9a-f]{40,64})(\\+?)$", [{capture, all_but_first, binary}]) of
+                {match, [Revision, Dirty]} ->
+                    #{~"revision" => Revision, ~"dirty" => Dirty =/= <<>>};
+                nomatch ->
+                    null
+            end
+    end.
+
+%% Files and commands
+
+-spec first_line(file:filename_all()) -> binary() | null.
+first_line(Path) ->
+    field(Path, ~"^\\s*(\\S[^\\n]*)").
+
+-spec field(file:filename_all(), binary()) -> binary() | null.
+field(Path, Pattern) ->
+    case file:read_file(Path, [raw]) of
+        {ok, Content} ->
+            case re:run(Content, Pattern, [{capture, all_but_first, binary}]) of
+                {match, [Value]} -> text(string:trim(Value));
+                nomatch -> null
+            end;
+        {error, _} ->
+            null
+    end.
+
+-spec text(string() | binary()) -> binary().
+text(Chars) ->
+    case unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> Text;
+        _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
+    end.
+
+%% What a command prints, where it is to be had, succeeds and does so in time. A process of its own
+%% runs it: the caller's messages and links stay out of it, and the port goes with the process.
+-spec output(string(), [string()]) -> binary() | null.
+output(Name, Arguments) ->
+    case os:find_executable(Name) of
+        false ->
+            null;
+        Path ->
+            Self = self(),
+            Tag = make_ref(),
+            {_, Monitor} = spawn_monitor(fun() -> Self ! {Tag, run(Path, Arguments)} end),
+            receive
+                {Tag, Result} ->
+                    true = demonitor(Monitor, [flush]),
+                    case Result of
+                        {ok, Output} -> text(string:trim(Output));
+                        error -> null
+                    end;
+                {'DOWN', Monitor, process, _, _} ->
+                    null
+            end
+    end.
+
+-spec run(file:filename_all(), [string()]) -> {ok, binary()} | error.
+run(Path, Arguments) ->
+    process_flag(trap_exit, true),
+    Deadline = erlang:monotonic_time(millisecond) + ?COMMAND_LIMIT_MS,
+    %% Standard error is taken in and not shown: "not a git repository" is no news to the user.
+    try
+        open_port({spawn_executable, Path}, [
+            {args, Arguments},
+            {env, [{"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}]},
+            binary,
+            exit_status,
+            stderr_to_stdout,
+            hide
+        ])
+    of
+        Port -> gather(Port, <<>>, Deadline)
+    catch
+        error:_ -> error
+    end.
+
+-spec gather(port(), binary(), integer()) -> {ok, binary()} | error.
+gather(Port, Output, Deadline) when byte_size(Output) =< ?MAX_OUTPUT_BYTES ->
+    receive
+        {Port, {data, Data}} -> gather(Port, <<Output/binary, Data/binary>>, Deadline);
+        {Port, {exit_status, 0}} -> {ok, Output};
+        {Port, {exit_status, _}} -> error;
+        {'EXIT', Port, _} -> error
+    after max(0, Deadline - erlang:monotonic_time(millisecond)) ->
+        stop(Port)
+    end;
+gather(Port, _, _) ->
+    stop(Port).
+
+%% Closing a port does not end a command that neither reads nor writes.
+-spec stop(port()) -> error.
+stop(Port) ->
+    Kill = os:find_executable("kill"),
+    case erlang:port_info(Port, os_pid) of
+        {os_pid, Pid} when Kill =/= false ->
+            Killer = open_port({spawn_executable, Kill}, [
+                {args, ["-KILL", integer_to_list(Pid)]}, exit_status, stderr_to_stdout, hide
+            ]),
+            receive
+                {Killer, {exit_status, _}} -> ok
+            after ?COMMAND_LIMIT_MS -> ok
+            end;
+        _ ->
+            ok
+    end,
+    error.

@@ -1,0 +1,288 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording).
+-moduledoc """
+Builds, checks and reads a recording: the one document in which everything measured ends.
+
+In memory a recording is what `json:decode/1` gives for its file: maps with binary keys, lists,
+binaries, numbers, `true`, `false` and `null`. What is handed to the building functions may use
+atoms for keys and strings instead (see `document/1`); it is brought to that form, checked, and its
+absent optional fields get their defaults, so that readers may rely on every field of
+doc/recording.md being there.
+
+The building functions raise `{invalid_recording, Reason}` on data that no recording may hold: that
+is an error in the caller, not in the measured system. `validate/1` returns errors, because what it
+is given comes from a file.
+
+Versions of the format: 1, the first.
+""".
+
+-compile(warn_missing_spec_all).
+
+%% Building
+-export([new/4, document/1, put/3]).
+-export([add_run/2, replace_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
+%% Reading
+-export([runs/1, run/2, metric/2, histogram/2, series/2, tables/2, table/2]).
+%% Checking
+-export([validate/1, format_error/1]).
+
+-export_type([document/0, run/0, json/0, object/0, reason/0]).
+
+-type json() :: dyno_recording_schema:json().
+-type object() :: dyno_recording_schema:object().
+
+-doc "A whole recording.".
+-type document() :: object().
+
+-doc "One element of a recording's `runs`.".
+-type run() :: object().
+
+-doc """
+Why something is no recording.
+
+`not_json_term`: a term that has no JSON form, such as a pid, with its path. `newer_version`:
+written by a later dyno.
+""".
+-type reason() ::
+    not_a_recording
+    | {newer_version, Found :: pos_integer(), Newest :: pos_integer()}
+    | {not_json_term, dyno_recording_schema:path(), term()}
+    | dyno_recording_schema:reason().
+
+-define(VERSION, 1).
+
+-doc """
+An empty recording with the status `partial`.
+
+`Parameters` and `Environment` (see `dyno_environment:collect/0`) are objects; the time of the
+environment, where there is one, is the start of the recording.
+""".
+-spec new(atom() | binary(), atom() | binary(), term(), term()) -> document().
+new(Command, Name, Parameters, Environment) ->
+    Surroundings = document(Environment),
+    StartedAt =
+        case Surroundings of
+            #{~"time" := Time} when is_binary(Time) -> Time;
+            _ -> dyno_environment:now_utc()
+        end,
+    checked(document, #{
+        format => ~"dyno-recording",
+        version => ?VERSION,
+        status => partial,
+        command => Command,
+        name => Name,
+        parameters => Parameters,
+        environment => Surroundings,
+        started_at => StartedAt,
+        runs => []
+    }).
+
+-doc """
+The JSON form of a term.
+
+Keys of maps may be atoms or binaries; atoms become strings, except `true`, `false`, `null` and
+`undefined`, which becomes `null`. A list stays a list, also one of characters: mark text in the
+form of a list, or of an iolist, as `{text, Chardata}`. Raises `{invalid_recording, Reason}` for
+other terms and for strings that are not UTF-8.
+""".
+-spec document(term()) -> json().
+document(Term) ->
+    convert(Term, []).
+
+-doc "Sets a field of the document: `put(Document, status, complete)`.".
+-spec put(document(), atom() | binary(), term()) -> document().
+put(Document, Field, Value) ->
+    Key = key(Field, []),
+    %% Only the field: a whole recording is large, and what is in it has been checked.
+    Probe = #{~"runs" => [], ~"tables" => []},
+    New = document(Value),
+    #{Key := Checked} = checked(document, (maps:merge(Document, Probe))#{Key => New}),
+    Document#{Key => Checked}.
+
+-doc "Appends a run.".
+-spec add_run(document(), term()) -> document().
+add_run(#{~"runs" := Runs} = Document, Run) ->
+    New = checked(run, Run),
+    unique(New, Runs),
+    Document#{~"runs" := Runs ++ [New]}.
+
+-doc "Puts a run in the place of the last one, the one under way.".
+-spec replace_run(document(), term()) -> document().
+replace_run(#{~"runs" := [_ | _] = Runs} = Document, Run) ->
+    Earlier = lists:droplast(Runs),
+    New = checked(run, Run),
+    unique(New, Earlier),
+    Document#{~"runs" := Earlier ++ [New]}.
+
+-doc "Appends tables over all runs.".
+-spec add_tables(document(), [term()]) -> document().
+add_tables(Document, Tables) ->
+    append(Document, ~"tables", table, Tables).
+
+-doc "Appends verdicts.".
+-spec add_verdicts(document(), [term()]) -> document().
+add_verdicts(Document, Verdicts) ->
+    append(Document, ~"verdicts", verdict, Verdicts).
+
+-doc "Appends warnings: `{Code, Text}` or objects.".
+-spec add_warnings(document(), [{atom() | binary(), binary()} | term()]) -> document().
+add_warnings(Document, Warnings) ->
+    append(Document, ~"warnings", note, [
+        case Warning of
+            {Code, Text} -> #{code => Code, text => {text, Text}};
+            _ -> Warning
+        end
+     || Warning <- Warnings
+    ]).
+
+-doc "All runs, in the order in which they ran.".
+-spec runs(document()) -> [run()].
+runs(#{~"runs" := Runs}) -> Runs.
+
+-doc "The run with an id.".
+-spec run(document(), Id :: binary()) -> {ok, run()} | error.
+run(#{~"runs" := Runs}, Id) ->
+    first([Run || #{~"id" := Of} = Run <- Runs, Of =:= Id]).
+
+-doc "The metric with a name: value, unit and the rest.".
+-spec metric(run(), binary()) -> {ok, object()} | error.
+metric(Run, Name) ->
+    first(named(Run, ~"metrics", Name)).
+
+-doc "The histogram with a name.".
+-spec histogram(run(), binary()) -> {ok, object()} | error.
+histogram(Run, Name) ->
+    first(named(Run, ~"histograms", Name)).
+
+-doc "All series with a name, one a node.".
+-spec series(run(), binary()) -> [object()].
+series(Run, Name) ->
+    named(Run, ~"series", Name).
+
+-doc "All tables with a name, of a run (one a node) or of the document.".
+-spec tables(run() | document(), binary()) -> [object()].
+tables(Holder, Name) ->
+    named(Holder, ~"tables", Name).
+
+-doc "The first table with a name, of a run or of the document.".
+-spec table(run() | document(), binary()) -> {ok, object()} | error.
+table(Holder, Name) ->
+    first(tables(Holder, Name)).
+
+-doc """
+Checks a decoded JSON value: format, version and shape.
+
+Gives the recording in the newest version, with the defaults of absent optional fields.
+""".
+-spec validate(term()) -> {ok, document()} | {error, reason()}.
+validate(#{~"format" := ~"dyno-recording", ~"version" := Version}) when
+    is_integer(Version), Version > ?VERSION
+->
+    {error, {newer_version, Version, ?VERSION}};
+validate(#{~"format" := ~"dyno-recording"} = Value) ->
+    case dyno_recording_schema:check(document, Value) of
+        {ok, Document} when is_map(Document) -> {ok, Document};
+        {error, _} = Error -> Error
+    end;
+validate(_) ->
+    {error, not_a_recording}.
+
+-doc "One sentence that says what is wrong, and where.".
+-spec format_error(reason()) -> binary().
+format_error(not_a_recording) ->
+    ~"this is no recording of dyno: an object with \"format\": \"dyno-recording\" is expected";
+format_error({newer_version, Found, Newest}) ->
+    iolist_to_binary([
+        "the recording has version ", integer_to_binary(Found), ", this dyno reads up to version ",
+        integer_to_binary(Newest), ": use the dyno that wrote it, or a later one"
+    ]);
+format_error({not_json_term, Path, Term}) ->
+    Shown = io_lib:format("~0tP", [Term, 8]),
+    dyno_recording_schema:text([
+        dyno_recording_schema:path(Path), ": a term with a JSON form is expected, this is ", Shown
+    ]);
+format_error({shape, Path, Expected, Found}) ->
+    iolist_to_binary([
+        dyno_recording_schema:path(Path), ": ", Expected, " is expected, ",
+        dyno_recording_schema:describe(Found)
+    ]).
+
+%% Internals
+
+-spec append(document(), binary(), dyno_recording_schema:type_name(), [term()]) -> document().
+append(Document, Key, Type, Items) ->
+    #{Key := Before} = Document,
+    Document#{Key := Before ++ [checked(Type, Item) || Item <- Items]}.
+
+-spec checked(dyno_recording_schema:type_name(), term()) -> object().
+checked(Type, Term) ->
+    case dyno_recording_schema:check(Type, document(Term)) of
+        {ok, Value} when is_map(Value) -> Value;
+        {error, Reason} -> invalid(Reason)
+    end.
+
+-spec unique(run(), [run()]) -> ok.
+unique(#{~"id" := Id}, Runs) ->
+    case lists:any(fun(#{~"id" := Other}) -> Other =:= Id end, Runs) of
+        true -> invalid({shape, [~"runs", length(Runs), ~"id"], ~"an id no other run has", Id});
+        false -> ok
+    end.
+
+-spec convert(term(), dyno_recording_schema:path()) -> json().
+convert(undefined, _) ->
+    null;
+convert(Term, _) when is_boolean(Term); Term =:= null; is_number(Term) -> Term;
+convert(Term, _) when is_atom(Term) -> atom_to_binary(Term);
+convert(Term, Path) when is_binary(Term) ->
+    text(Term, Term, Path);
+convert({text, Chars} = Term, Path) ->
+    text(Chars, Term, Path);
+convert(Term, Path) when is_map(Term) ->
+    maps:fold(
+        fun(Key, Value, Acc) ->
+            Name = key(Key, Path),
+            Acc#{Name => convert(Value, [Name | Path])}
+        end,
+        #{},
+        Term
+    );
+convert(Term, Path) when is_list(Term) ->
+    elements(Term, Term, 0, Path);
+convert(Term, Path) ->
+    invalid({not_json_term, lists:reverse(Path), Term}).
+
+-spec elements(term(), term(), non_neg_integer(), dyno_recording_schema:path()) -> [json()].
+elements([Term | Rest], Whole, Index, Path) ->
+    [convert(Term, [Index | Path]) | elements(Rest, Whole, Index + 1, Path)];
+elements([], _, _, _) ->
+    [];
+elements(_, Whole, _, Path) ->
+    invalid({not_json_term, lists:reverse(Path), Whole}).
+
+-spec text(term(), term(), dyno_recording_schema:path()) -> binary().
+text(Chars, Term, Path) ->
+    try unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> Text;
+        _ -> invalid({not_json_term, lists:reverse(Path), Term})
+    catch
+        error:badarg -> invalid({not_json_term, lists:reverse(Path), Term})
+    end.
+
+-spec key(term(), dyno_recording_schema:path()) -> binary().
+key(Key, _) when is_atom(Key) -> atom_to_binary(Key);
+key(Key, Path) when is_binary(Key) -> text(Key, Key, Path);
+key(Key, Path) -> invalid({not_json_term, lists:reverse(Path), Key}).
+
+-spec invalid(reason()) -> no_return().
+invalid(Reason) ->
+    error({invalid_recording, Reason}).
+
+-spec named(object(), binary(), binary()) -> [object()].
+named(Holder, Kind, Name) ->
+    [Item || #{~"name" := Of} = Item <- maps:get(Kind, Holder, []), Of =:= Name].
+
+-spec first([Item]) -> {ok, Item} | error.
+first([Item | _]) -> {ok, Item};
+first([]) -> error.

@@ -1,0 +1,126 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_json).
+-moduledoc false.
+%% The text form of a recording: JSON laid out for people and line-based tools. Fields come in the
+%% order of the schema, and what is flat (a metric, a series, a row, a bucket) takes one line, so
+%% that a difference between two recordings is a difference of a few lines.
+
+-compile(warn_missing_spec_all).
+
+-export([encode/1, decode/1]).
+
+-export_type([reason/0]).
+
+-doc "Why a text is not JSON; positions are bytes, from 0.".
+-type reason() ::
+    {not_utf8, Position :: non_neg_integer()}
+    | {unexpected_end, Position :: non_neg_integer()}
+    | {unexpected, Position :: non_neg_integer(), Found :: binary()}.
+
+-define(INDENT, 1).
+
+-doc "The text of a JSON value.".
+-spec encode(dyno_recording_schema:json()) -> iolist().
+encode(Value) ->
+    Order = [{Field, Index} || {Index, Field} <- lists:enumerate(dyno_recording_schema:fields())],
+    [layout(Value, 0, maps:from_list(Order)), $\n].
+
+-doc "The JSON value of a text.".
+-spec decode(binary()) -> {ok, dyno_recording_schema:json()} | {error, reason()}.
+decode(Text) ->
+    case unicode:characters_to_binary(Text) of
+        Text -> decode_utf8(Text);
+        {_, Good, _} -> {error, {not_utf8, byte_size(Good)}}
+    end.
+
+%% json:decode/1 gives positions after the value from the end of the value on; here they are always
+%% from the start of the text.
+-spec decode_utf8(binary()) -> {ok, dyno_recording_schema:json()} | {error, reason()}.
+decode_utf8(Text) ->
+    try json:decode(Text, ok, #{}) of
+        {Value, ok, Rest} ->
+            case string:trim(Rest, leading, " \t\r\n") of
+                <<>> -> {ok, Value};
+                More -> unexpected(Text, byte_size(Text) - byte_size(More))
+            end
+    catch
+        error:unexpected_end ->
+            {error, {unexpected_end, byte_size(Text)}};
+        error:{invalid_byte, _}:Stack ->
+            unexpected(Text, position(Stack));
+        error:{unexpected_sequence, _}:Stack ->
+            unexpected(Text, position(Stack))
+    end.
+
+-spec unexpected(binary(), non_neg_integer()) -> {error, reason()}.
+unexpected(Text, Position) ->
+    <<_:Position/binary, Rest/binary>> = Text,
+    {error, {unexpected, Position, string:slice(whole(Rest), 0, 10)}}.
+
+%% A position can be inside of a character.
+-spec whole(binary()) -> binary().
+whole(<<2#10:2, _:6, Rest/binary>>) -> whole(Rest);
+whole(Rest) -> Rest.
+
+-spec position([tuple()]) -> non_neg_integer().
+position([{_, _, _, Info} | Rest]) ->
+    case proplists:get_value(error_info, Info) of
+        #{cause := #{position := Position}} -> Position;
+        _ -> position(Rest)
+    end;
+position(_) ->
+    0.
+
+-spec layout(dyno_recording_schema:json(), non_neg_integer(), #{binary() => integer()}) -> iodata().
+layout(Value, Depth, Order) when is_map(Value) ->
+    Pairs = sorted(Value, Order),
+    case lists:all(fun({_, V}) -> is_flat(V) end, Pairs) of
+        true when Depth > 1; map_size(Value) =:= 0 ->
+            line(Value, Order);
+        _ ->
+            Lines = [[json:encode(Key), ": ", layout(V, Depth + 1, Order)] || {Key, V} <- Pairs],
+            block(${, $}, Lines, Depth)
+    end;
+layout(Value, Depth, Order) when is_list(Value) ->
+    case lists:all(fun is_scalar/1, Value) of
+        true -> line(Value, Order);
+        false -> block($[, $], [layout(V, Depth + 1, Order) || V <- Value], Depth)
+    end;
+layout(Value, _, _) ->
+    json:encode(Value).
+
+-spec block(char(), char(), [iodata()], non_neg_integer()) -> iolist().
+block(Open, Close, [], _) ->
+    [Open, Close];
+block(Open, Close, Lines, Depth) ->
+    Inner = [$\n, lists:duplicate((Depth + 1) * ?INDENT, $\s)],
+    Outer = [$\n, lists:duplicate(Depth * ?INDENT, $\s)],
+    [Open, Inner, lists:join([$,, Inner], Lines), Outer, Close].
+
+-spec line(dyno_recording_schema:json(), #{binary() => integer()}) -> iodata().
+line(Value, Order) when is_map(Value) ->
+    Fields = [[json:encode(Key), ": ", line(V, Order)] || {Key, V} <- sorted(Value, Order)],
+    [${, lists:join(", ", Fields), $}];
+line(Value, Order) when is_list(Value) ->
+    [$[, lists:join(", ", [line(V, Order) || V <- Value]), $]];
+line(Value, _) ->
+    json:encode(Value).
+
+%% Flat: fits on the line of what holds it.
+-spec is_flat(dyno_recording_schema:json()) -> boolean().
+is_flat(Value) when is_map(Value) -> lists:all(fun is_scalar/1, maps:values(Value));
+is_flat(Value) when is_list(Value) -> lists:all(fun is_scalar/1, Value);
+is_flat(_) -> true.
+
+-spec is_scalar(dyno_recording_schema:json()) -> boolean().
+is_scalar(Value) ->
+    not is_map(Value) andalso not is_list(Value).
+
+-spec sorted(dyno_recording_schema:object(), #{binary() => integer()}) ->
+    [{binary(), dyno_recording_schema:json()}].
+sorted(Object, Order) ->
+    Last = map_size(Order) + 1,
+    Keyed = [{maps:get(Key, Order, Last), Key, Value} || {Key, Value} <- maps:to_list(Object)],
+    [{Key, Value} || {_, Key, Value} <- lists:sort(Keyed)].

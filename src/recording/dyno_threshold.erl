@@ -1,0 +1,425 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_threshold).
+-moduledoc """
+Reads thresholds such as `latency.p99 < 20 ms` and decides over a recording whether they hold.
+
+```text
+METRIC [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
+```
+
+`METRIC` is one of
+* a name: a metric of the run (`latency.p99`, `errors.rate`), a series with or without `.mean`,
+  `.min`, `.max` or `.last` (`vm.run_queue.normal.max`), or a short form of a series
+  (`memory.total`); see `m:dyno_threshold_metric`,
+* `function mod:fun/arity FIGURE`, a column of the run's `functions`: `time_per_call`, `calls`,
+  `share`, `own_time`, `words`, `words_per_call`,
+* `process NAME FIGURE`, a column of the run's `processes`: `memory`, `memory_max`, `alive`,
+  `discovered`, `reductions`, `message_queue_max`; a name with spaces goes in double quotes,
+* `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the
+  size.
+
+`OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for
+every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.
+`NODE` is the node's name with or without the part from the `@`.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([parse/1, format/1, evaluate/2, format_error/1]).
+
+-export_type([t/0, target/0, reason/0, verdict/0]).
+
+-doc "A threshold that was understood.".
+-opaque t() :: #{
+    metric := target(),
+    node := binary() | undefined,
+    size := non_neg_integer() | undefined,
+    operator := binary(),
+    %% in the base unit of its kind
+    limit := number(),
+    unit := dyno_unit:unit(),
+    %% the limit as it was written, for people
+    written := binary()
+}.
+
+-doc "What is compared.".
+-type target() ::
+    {metric, Name :: binary()}
+    | {function, Name :: binary(), Figure :: binary()}
+    | {process, Name :: binary(), Figure :: binary()}
+    | {growth, Name :: binary()}.
+
+-doc "Why a text is no threshold: the text, the character (from 0) and what is wrong there.".
+-type reason() :: {Text :: binary(), Position :: non_neg_integer(), problem()}.
+
+-type problem() ::
+    metric_expected
+    | {unknown_form, binary()}
+    | {name_expected, function | process | growth}
+    | function_expected
+    | {unknown_figure, function | process, binary()}
+    | {word_expected, of_node | at_size}
+    | {not_for_growth, of_node | at_size | unit}
+    | size_expected
+    | operator_expected
+    | number_expected
+    | number_out_of_range
+    | {unknown_unit, binary()}
+    | {wrong_kind, Metric :: binary(), dyno_unit:kind(), Given :: dyno_unit:kind()}
+    | open_quote
+    | not_utf8.
+
+-doc "An element of a recording's `verdicts`.".
+-type verdict() :: dyno_recording:object().
+
+-type token() :: {word | operator, Text :: binary(), Position :: non_neg_integer()}.
+
+-define(OPERATORS, [~"<", ~"<=", ~">", ~">=", ~"=="]).
+
+-doc "Reads a threshold.".
+-spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
+parse(Chars) ->
+    case unicode:characters_to_list(Chars) of
+        List when is_list(List) ->
+            Text = unicode:characters_to_binary(List),
+            try
+                {ok, threshold(tokens(List, 0), Text)}
+            catch
+                throw:{Position, Problem} -> {error, {Text, Position, Problem}}
+            end;
+        _ ->
+            {error, {~"", 0, not_utf8}}
+    end.
+
+-doc "The threshold as text; `parse/1` reads it back.".
+-spec format(t()) -> binary().
+format(#{operator := Operator, written := Written} = Threshold) ->
+    iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
+
+-doc """
+Decides over every run of a recording (or the runs of the threshold's size; or once, for growth).
+
+A value that is not in the recording, or of another kind than the limit, gives the result `unknown`
+and a text that says why.
+""".
+-spec evaluate(t(), dyno_recording:document()) -> [verdict()].
+evaluate(#{metric := {growth, Name}} = Threshold, Document) ->
+    Found = dyno_threshold_metric:growth(Name, Document),
+    [verdict(Threshold, null, ~"", Found)];
+evaluate(#{size := Size} = Threshold, Document) ->
+    Runs = dyno_recording:runs(Document),
+    case [Run || #{~"size" := Of} = Run <- Runs, Size =:= undefined orelse Size =:= Of] of
+        [] ->
+            [verdict(Threshold, null, ~"", {error, no_run(Size, Runs)})];
+        Chosen ->
+            [
+                verdict(Threshold, Id, place(Run), figure(Threshold, Run))
+             || #{~"id" := Id} = Run <- Chosen
+            ]
+    end.
+
+-doc "What is wrong, with the text and a caret under the place, and what is accepted there.".
+-spec format_error(reason()) -> binary().
+format_error({_, _, not_utf8}) ->
+    ~"the threshold is not UTF-8 text; write it as METRIC < NUMBER UNIT";
+format_error({Text, Position, Problem}) ->
+    Caret = [lists:duplicate(Position, $\s), $^],
+    dyno_recording_schema:text([
+        "threshold \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
+        dyno_threshold_problem:wording(Problem), "\n  ", Text, "\n  ", Caret
+    ]).
+
+%% Reading: words, operators, and positions in characters
+
+-spec tokens(string(), non_neg_integer()) -> [token()].
+tokens([], _) ->
+    [];
+tokens([Char | Rest], Position) when Char =:= $\s; Char =:= $\t; Char =:= $\n; Char =:= $\r ->
+    tokens(Rest, Position + 1);
+tokens([Char | _] = Chars, Position) ->
+    {Kind, Taken, Rest} =
+        case is_operator(Char) of
+            true ->
+                {Operator, After} = lists:splitwith(fun is_operator/1, Chars),
+                {operator, Operator, After};
+            false ->
+                {Word, After} = word(Chars, Position, []),
+                {word, Word, After}
+        end,
+    Token = {Kind, unicode:characters_to_binary(Taken), Position},
+    [Token | tokens(Rest, Position + length(Taken))].
+
+%% Quotes (an atom's, or those of a name with spaces) keep spaces and operators inside.
+-spec word(string(), non_neg_integer(), string()) -> {string(), string()}.
+word([Quote | Rest], Position, Taken) when Quote =:= $'; Quote =:= $" ->
+    case lists:splitwith(fun(C) -> C =/= Quote end, Rest) of
+        {_, []} ->
+            throw({Position + length(Taken), open_quote});
+        {Inside, [Quote | After]} ->
+            word(After, Position, [Quote | lists:reverse(Inside, [Quote | Taken])])
+    end;
+word([Char | Rest] = Chars, Position, Taken) ->
+    case lists:member(Char, " \t\n\r") orelse is_operator(Char) of
+        true -> {lists:reverse(Taken), Chars};
+        false -> word(Rest, Position, [Char | Taken])
+    end;
+word([], _, Taken) ->
+    {lists:reverse(Taken), []}.
+
+-spec is_operator(char()) -> boolean().
+is_operator(Char) ->
+    lists:member(Char, "<>=!").
+
+-spec threshold([token()], binary()) -> t().
+threshold(Tokens, Text) ->
+    {Target, At, AfterTarget} = target(Tokens, Text),
+    {Node, Size, AfterWhere} = where(AfterTarget, Target, undefined, undefined, Text),
+    {Operator, LimitAt} = operator(AfterWhere, Text),
+    {Limit, Unit, Written, UnitAt} = limit(Text, LimitAt),
+    compatible(Target, Limit, Unit, At, UnitAt),
+    #{
+        metric => Target,
+        node => Node,
+        size => Size,
+        operator => Operator,
+        limit => Limit,
+        unit => Unit,
+        written => Written
+    }.
+
+-spec target([token()], binary()) -> {target(), non_neg_integer(), [token()]}.
+target([{word, Word, At} | Rest], Text) ->
+    case Word of
+        ~"function" ->
+            {Name, NameAt, More} = name(Rest, function, Text),
+            is_function_name(Name) orelse throw({NameAt, function_expected}),
+            {Figure, Last} = table_figure(More, function, Text),
+            {{function, Name, Figure}, At, Last};
+        ~"process" ->
+            {Name, _, More} = name(Rest, process, Text),
+            {Figure, Last} = table_figure(More, process, Text),
+            {{process, unquoted(Name), Figure}, At, Last};
+        ~"growth" ->
+            {Name, _, More} = name(Rest, growth, Text),
+            {{growth, Name}, At, More};
+        _ ->
+            Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
+            re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
+                throw({At, metric_expected}),
+            {{metric, Word}, At, Rest}
+    end;
+target([{operator, _, At} | _], _) ->
+    throw({At, metric_expected});
+target([], Text) ->
+    throw({end_of(Text), metric_expected}).
+
+-spec name([token()], function | process | growth, binary()) ->
+    {binary(), non_neg_integer(), [token()]}.
+name([{word, Name, At} | Rest], _, _) -> {Name, At, Rest};
+name([{operator, _, At} | _], Form, _) -> throw({At, {name_expected, Form}});
+name([], Form, Text) -> throw({end_of(Text), {name_expected, Form}}).
+
+-spec table_figure([token()], function | process, binary()) -> {binary(), [token()]}.
+table_figure([{word, Figure, At} | Rest], Form, _) ->
+    case dyno_threshold_metric:figure_kind(Form, Figure) of
+        {ok, _} -> {Figure, Rest};
+        error -> throw({At, {unknown_figure, Form, Figure}})
+    end;
+table_figure([{operator, _, At} | _], Form, _) ->
+    throw({At, {unknown_figure, Form, ~""}});
+table_figure([], Form, Text) ->
+    throw({end_of(Text), {unknown_figure, Form, ~""}}).
+
+-spec where([token()], target(), Node, Size, binary()) -> {Node, Size, [token()]} when
+    Node :: binary() | undefined, Size :: non_neg_integer() | undefined.
+where([{word, ~"of", At} | Rest], Target, undefined, Size, Text) ->
+    element(1, Target) =:= growth andalso throw({At, {not_for_growth, of_node}}),
+    case Rest of
+        [{word, Node, _} | More] -> where(More, Target, unquoted(Node), Size, Text);
+        [{operator, _, OperatorAt} | _] -> throw({OperatorAt, {word_expected, of_node}});
+        [] -> throw({end_of(Text), {word_expected, of_node}})
+    end;
+where([{word, ~"at", At} | Rest], Target, Node, undefined, Text) ->
+    element(1, Target) =:= growth andalso throw({At, {not_for_growth, at_size}}),
+    case Rest of
+        [{word, Word, SizeAt} | More] ->
+            re:run(Word, "^[0-9]{1,18}$", [{capture, none}]) =:= match orelse
+                throw({SizeAt, size_expected}),
+            where(More, Target, Node, binary_to_integer(Word), Text);
+        [{operator, _, OperatorAt} | _] ->
+            throw({OperatorAt, {word_expected, at_size}});
+        [] ->
+            throw({end_of(Text), {word_expected, at_size}})
+    end;
+where(Tokens, _, Node, Size, _) ->
+    {Node, Size, Tokens}.
+
+-spec operator([token()], binary()) -> {binary(), non_neg_integer()}.
+operator([{operator, Operator, At} | _], _) ->
+    lists:member(Operator, ?OPERATORS) orelse throw({At, operator_expected}),
+    {Operator, At + byte_size(Operator)};
+operator([{word, _, At} | _], _) ->
+    throw({At, operator_expected});
+operator([], Text) ->
+    throw({end_of(Text), operator_expected}).
+
+-spec limit(binary(), non_neg_integer()) ->
+    {number(), dyno_unit:unit(), binary(), non_neg_integer()}.
+limit(Text, At) ->
+    Rest = string:slice(Text, At),
+    Start = At + string:length(Rest) - string:length(string:trim(Rest, leading)),
+    case dyno_unit:parse(Rest) of
+        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_schema:text(string:trim(Rest)), Start};
+        {error, {number_expected, _}} -> throw({Start, number_expected});
+        {error, {number_out_of_range, _}} -> throw({Start, number_out_of_range});
+        {error, {unknown_unit, Offset, Name}} -> throw({At + Offset, {unknown_unit, Name}})
+    end.
+
+%% Where the name tells what is measured, a limit of another kind is found before the measurement.
+-spec compatible(target(), number(), dyno_unit:unit(), non_neg_integer(), non_neg_integer()) -> ok.
+compatible(Target, Limit, Unit, _, UnitAt) ->
+    case dyno_threshold_metric:kind(Target) of
+        {ok, Kind} ->
+            {ok, Given} = dyno_unit:kind(Unit),
+            dyno_threshold_metric:comparable(Kind, Given, Limit) orelse
+                throw(
+                    case Target of
+                        {growth, _} -> {UnitAt, {not_for_growth, unit}};
+                        _ -> {UnitAt, {wrong_kind, named(Target), Kind, Given}}
+                    end
+                ),
+            ok;
+        unknown ->
+            ok
+    end.
+
+-spec is_function_name(binary()) -> boolean().
+is_function_name(Name) ->
+    re:run(Name, ~"^('[^']*'|[^:']+):(.+)/[0-9]{1,3}$", [unicode, {capture, none}]) =:= match.
+
+-spec unquoted(binary()) -> binary().
+unquoted(Word) ->
+    binary:replace(Word, ~"\"", ~"", [global]).
+
+-spec end_of(binary()) -> non_neg_integer().
+end_of(Text) ->
+    string:length(string:trim(Text, trailing)).
+
+%% Deciding
+
+-spec figure(t(), dyno_recording:run()) -> dyno_threshold_metric:found().
+figure(#{metric := Target, node := Node}, Run) ->
+    dyno_threshold_metric:find(Target, Node, Run).
+
+-spec verdict(t(), binary() | null, unicode:chardata(), dyno_threshold_metric:found()) ->
+    verdict().
+verdict(Threshold, RunId, Place, Found) ->
+    #{metric := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
+    {Value, Result, Text} = decide(Threshold, Place, Found),
+    #{~"name" := _} = Verdict = dyno_recording:document(#{
+        name => format(Threshold),
+        metric => named(Target),
+        operator => Operator,
+        limit => Limit,
+        unit => Unit,
+        run => RunId,
+        value => Value,
+        result => Result,
+        text => {text, Text}
+    }),
+    Verdict.
+
+-spec decide(t(), unicode:chardata(), dyno_threshold_metric:found()) ->
+    {number() | null, pass | fail | unknown, unicode:chardata()}.
+decide(Threshold, Place, {error, Why}) ->
+    {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};
+decide(Threshold, Place, {ok, Raw, RawUnit}) ->
+    #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
+    {ok, Kind} = dyno_unit:kind(RawUnit),
+    {ok, Given} = dyno_unit:kind(Unit),
+    {ok, {Value, Base}} = dyno_unit:to_base(Raw, RawUnit),
+    Subject = subject_without_size(Threshold),
+    case dyno_threshold_metric:comparable(Kind, Given, Limit) of
+        true ->
+            Result =
+                case holds(Operator, Value, Limit) of
+                    true -> pass;
+                    false -> fail
+                end,
+            Shown = shown(Value, Base, Limit),
+            {Value, Result, [
+                Subject, " is ", Shown, Place, ", limit ", Operator, " ", Written
+            ]};
+        false ->
+            {Value, unknown, [
+                Subject, " is ", dyno_unit:format(Value, Base), Place,
+                ", which cannot be compared with ", Written, ": the limit needs ",
+                dyno_threshold_problem:units(Kind)
+            ]}
+    end.
+
+%% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
+-spec shown(number(), dyno_unit:unit(), number()) -> binary().
+shown(Value, Unit, Limit) ->
+    Limits = dyno_unit:format(Limit, Unit),
+    case dyno_unit:format(Value, Unit) of
+        Limits when Value /= Limit -> shown(Value, Unit, Limit, 4);
+        Text -> Text
+    end.
+
+-spec shown(number(), dyno_unit:unit(), number(), pos_integer()) -> binary().
+shown(Value, Unit, Limit, Digits) ->
+    Text = dyno_unit:format(Value, Unit, Digits),
+    case dyno_unit:format(Limit, Unit, Digits) of
+        Text when Digits < 16 -> shown(Value, Unit, Limit, Digits + 1);
+        _ -> Text
+    end.
+
+-spec holds(binary(), number(), number()) -> boolean().
+holds(~"<", Value, Limit) -> Value < Limit;
+holds(~"<=", Value, Limit) -> Value =< Limit;
+holds(~">", Value, Limit) -> Value > Limit;
+holds(~">=", Value, Limit) -> Value >= Limit;
+holds(~"==", Value, Limit) -> Value == Limit.
+
+-spec place(dyno_recording:run()) -> unicode:chardata().
+place(#{~"id" := Id, ~"size" := Size}) ->
+    case integer_to_binary(Size) of
+        Id -> [" at size ", Id];
+        Other -> [" at size ", Other, " (run ", Id, ")"]
+    end.
+
+-spec no_run(non_neg_integer() | undefined, [dyno_recording:run()]) -> unicode:chardata().
+no_run(_, []) ->
+    "the recording holds no run";
+no_run(Size, Runs) ->
+    Sizes = lists:uniq([integer_to_list(Of) || #{~"size" := Of} <- Runs]),
+    [
+        "there is no run of size ", integer_to_list(Size), ", the sizes are ",
+        lists:join(", ", Sizes)
+    ].
+
+-spec named(target()) -> binary().
+named({metric, Name}) -> Name;
+named({process, Name, Figure}) -> iolist_to_binary(["process ", quoted(Name), " ", Figure]);
+named({function, Name, Figure}) -> <<"function ", Name/binary, " ", Figure/binary>>;
+named({growth, Name}) -> <<"growth ", Name/binary>>.
+
+-spec subject(t()) -> unicode:chardata().
+subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);
+subject(#{size := Size} = Threshold) ->
+    [subject_without_size(Threshold), " at ", integer_to_list(Size)].
+
+-spec subject_without_size(t()) -> unicode:chardata().
+subject_without_size(#{metric := Target, node := undefined}) -> named(Target);
+subject_without_size(#{metric := Target, node := Node}) -> [named(Target), " of ", quoted(Node)].
+
+%% Quotes where the name would not be one word.
+-spec quoted(binary()) -> unicode:chardata().
+quoted(Name) ->
+    case re:run(Name, ~"^[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
+        match -> Name;
+        nomatch -> [$", Name, $"]
+    end.

@@ -1,0 +1,297 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_file_SUITE).
+-moduledoc false.
+
+-export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    reads_what_it_wrote/1,
+    one_line_a_thing/1,
+    explains_missing_and_unreadable/1,
+    explains_what_is_not_json/1,
+    explains_what_is_no_recording/1,
+    finds_every_cut/1,
+    refuses_to_write_what_it_would_not_read/1,
+    readers_see_whole_files/1,
+    a_killed_writer_leaves_a_whole_file/1,
+    full_disk/1,
+    folder_not_writable/1,
+    writable_creates_one_folder/1
+]).
+
+-include_lib("stdlib/include/assert.hrl").
+-include("dyno_recording_proper.hrl").
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        reads_what_it_wrote,
+        one_line_a_thing,
+        explains_missing_and_unreadable,
+        explains_what_is_not_json,
+        explains_what_is_no_recording,
+        finds_every_cut,
+        refuses_to_write_what_it_would_not_read,
+        readers_see_whole_files,
+        a_killed_writer_leaves_a_whole_file,
+        full_disk,
+        folder_not_writable,
+        writable_creates_one_folder
+    ].
+
+init_per_testcase(full_disk, Config) ->
+    Folder = folder(full_disk, Config),
+    case command("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", Folder]) of
+        ok -> [{folder, Folder} | Config];
+        error -> {skip, "a small file system can only be mounted by root"}
+    end;
+init_per_testcase(Case, Config) ->
+    [{folder, folder(Case, Config)} | Config].
+
+end_per_testcase(full_disk, Config) ->
+    command("umount", [proplists:get_value(folder, Config)]);
+end_per_testcase(_, _) ->
+    ok.
+
+folder(Case, Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(Folder),
+    Folder.
+
+command(Name, Arguments) ->
+    case os:find_executable(Name) of
+        false ->
+            error;
+        Path ->
+            Port = open_port({spawn_executable, Path}, [
+                {args, Arguments}, exit_status, stderr_to_stdout
+            ]),
+            status(Port)
+    end.
+
+status(Port) ->
+    receive
+        {Port, {data, _}} -> status(Port);
+        {Port, {exit_status, 0}} -> ok;
+        {Port, {exit_status, _}} -> error
+    end.
+
+path(Config) ->
+    path(Config, "r.json").
+
+path(Config, Name) ->
+    filename:join(proplists:get_value(folder, Config), Name).
+
+small() ->
+    dyno_recording:new(test, ~"echo", #{sizes => [1]}, #{}).
+
+reads_what_it_wrote(Config) ->
+    Path = path(Config),
+    Property = ?FORALL(
+        Document,
+        dyno_recording_gen:document(),
+        begin
+            ok = dyno_recording_file:write(Path, Document),
+            {ok, Document} =:= dyno_recording_file:read(Path)
+        end
+    ),
+    ?assert(proper:quickcheck(Property, [{numtests, 100}, {to_file, user}])),
+    ?assertEqual({ok, ["r.json"]}, file:list_dir(filename:dirname(Path))).
+
+one_line_a_thing(Config) ->
+    Run = #{
+        id => ~"1",
+        size => 1,
+        status => complete,
+        metrics => [#{name => throughput, value => 1.5, unit => ~"1/s"}],
+        histograms => [
+            #{name => latency, unit => ns, count => 3, buckets => [[1, 2, 1], [4, 6, 2]]}
+        ],
+        tables => [
+            #{name => errors, columns => [#{name => reason, type => string}], rows => [[~"a"]]}
+        ]
+    },
+    ok = dyno_recording_file:write(path(Config), dyno_recording:add_run(small(), Run)),
+    {ok, Text} = file:read_file(path(Config)),
+    Lines = [string:trim(Line, both, " ,") || Line <- binary:split(Text, ~"\n", [global])],
+    [
+        ?assertEqual({Line, true}, {Line, lists:member(Line, Lines)})
+     || Line <- [~"[4, 6, 2]", ~"[\"a\"]", ~"\"format\": \"dyno-recording\"", ~"\"id\": \"1\""]
+    ],
+    ?assertMatch([_], [L || L <- Lines, string:find(L, ~"\"name\": \"throughput\"") =/= nomatch]).
+
+explains_missing_and_unreadable(Config) ->
+    Missing = path(Config, "missing.json"),
+    {error, {read, Missing, enoent} = Reason} = dyno_recording_file:read(Missing),
+    ?assertMatch({match, _}, re:run(dyno_recording_file:format_error(Reason), "no such file")),
+    Folder = proplists:get_value(folder, Config),
+    {error, {read, Folder, eisdir} = Other} = dyno_recording_file:read(Folder),
+    ?assertMatch({match, _}, re:run(dyno_recording_file:format_error(Other), "this is a folder")).
+
+explains_what_is_not_json(Config) ->
+    Path = path(Config),
+    Expected = [
+        {~"", {unexpected_end, 0}, "the file is empty"},
+        {~"{\"a\": [1, 2", {unexpected_end, 11}, "ends too early, at byte 11"},
+        {~"{\"a\": x}", {unexpected, 6, ~"x}"}, "not JSON at byte 6, at \"x}\""},
+        {~"{} {}", {unexpected, 3, ~"{}"}, "not JSON at byte 3"},
+        {<<"{\"a\": \"", 255, "\"}">>, {not_utf8, 7}, "not UTF-8 at byte 7"},
+        {<<"{\"\x{b5}\": 1e400}"/utf8>>, {unexpected, 7, ~"1e400}"}, "not JSON at byte 7"}
+    ],
+    [
+        begin
+            ok = file:write_file(Path, Text),
+            {error, {json, Path, Reason} = Error} = dyno_recording_file:read(Path),
+            ?assertEqual({Text, Found}, {Text, Reason}),
+            Sentence = dyno_recording_file:format_error(Error),
+            ?assertNotEqual(nomatch, string:find(Sentence, Words)),
+            ?assertNotEqual(nomatch, string:find(Sentence, Path))
+        end
+     || {Text, Found, Words} <- Expected
+    ].
+
+explains_what_is_no_recording(Config) ->
+    Path = path(Config),
+    ok = file:write_file(Path, ~"{\"format\": \"other\"}"),
+    {error, {content, Path, not_a_recording}} = dyno_recording_file:read(Path),
+    ok = file:write_file(Path, json:encode((small())#{~"version" := 3})),
+    {error, {content, Path, {newer_version, 3, 1}}} = dyno_recording_file:read(Path),
+    ok = file:write_file(Path, json:encode((small())#{~"runs" := ~"none"})),
+    {error, Error} = dyno_recording_file:read(Path),
+    Expected = "runs: a list of objects (run) is expected, this is the string \"none\"",
+    ?assertEqual(
+        unicode:characters_to_binary([Path, ": ", Expected]),
+        dyno_recording_file:format_error(Error)
+    ).
+
+%% Only the final newline may be missing.
+finds_every_cut(Config) ->
+    Path = path(Config),
+    ok = dyno_recording_file:write(Path, small()),
+    {ok, Text} = file:read_file(Path),
+    [
+        begin
+            ok = file:write_file(Path, binary:part(Text, 0, Length)),
+            ?assertMatch(
+                {error, {json, Path, {unexpected_end, Length}}}, dyno_recording_file:read(Path)
+            )
+        end
+     || Length <- lists:seq(0, byte_size(Text) - 2)
+    ].
+
+refuses_to_write_what_it_would_not_read(Config) ->
+    Path = path(Config),
+    ok = dyno_recording_file:write(Path, small()),
+    Broken = maps:remove(~"status", small()),
+    {error, {content, Path, {shape, [~"status"], _, missing}}} =
+        dyno_recording_file:write(Path, Broken),
+    ?assertEqual({ok, small_as_of(Path)}, dyno_recording_file:read(Path)).
+
+small_as_of(Path) ->
+    {ok, #{~"started_at" := At}} = dyno_recording_file:read(Path),
+    (small())#{~"started_at" := At}.
+
+%% Large enough that a plain write would be seen half done.
+large(Name) ->
+    Points = lists:seq(1, 20_000),
+    Series = #{name => load, unit => ~"B", times_ms => Points, values => Points},
+    Run = #{id => ~"1", size => 1, status => complete, series => [Series]},
+    dyno_recording:put(dyno_recording:add_run(small(), Run), name, Name).
+
+readers_see_whole_files(Config) ->
+    Path = path(Config),
+    ok = dyno_recording_file:write(Path, large(~"0")),
+    Self = self(),
+    spawn_link(fun() ->
+        [
+            ok = dyno_recording_file:write(Path, large(integer_to_binary(N)))
+         || N <- lists:seq(1, 10)
+        ],
+        Self ! written
+    end),
+    ?assert(read_until_written(Path, 0) > 0),
+    {ok, #{~"name" := ~"10"}} = dyno_recording_file:read(Path).
+
+read_until_written(Path, Reads) ->
+    receive
+        written -> Reads
+    after 0 ->
+        {ok, #{~"runs" := [_]}} = dyno_recording_file:read(Path),
+        read_until_written(Path, Reads + 1)
+    end.
+
+a_killed_writer_leaves_a_whole_file(Config) ->
+    Path = path(Config),
+    ok = dyno_recording_file:write(Path, large(~"first")),
+    Large = large(~"second"),
+    [
+        begin
+            {Writer, Monitor} = spawn_monitor(fun Write() ->
+                ok = dyno_recording_file:write(Path, Large),
+                Write()
+            end),
+            erlang:send_after(After, self(), kill),
+            receive
+                kill -> exit(Writer, kill)
+            end,
+            receive
+                {'DOWN', Monitor, process, Writer, Reason} -> ?assertEqual(killed, Reason)
+            end,
+            {ok, #{~"runs" := [_]}} = dyno_recording_file:read(Path)
+        end
+     || After <- [1, 3, 7, 15, 30]
+    ].
+
+%% A real file system of 64 kB: the small recording fits, the large one does not.
+full_disk(Config) ->
+    Path = path(Config),
+    Small = small(),
+    ok = dyno_recording_file:writable(Path),
+    ok = dyno_recording_file:write(Path, Small),
+    {error, {write, Path, enospc} = Reason} = dyno_recording_file:write(Path, large(~"large")),
+    ?assertNotEqual(
+        nomatch, string:find(dyno_recording_file:format_error(Reason), "the disk is full")
+    ),
+    ?assertEqual({ok, Small}, dyno_recording_file:read(Path)),
+    ?assertEqual({ok, ["r.json"]}, file:list_dir(filename:dirname(Path))),
+    %% Filled to the last byte: told beforehand.
+    {error, enospc} = file:write_file(path(Config, "filler"), binary:copy(~"x", 65_536)),
+    {error, {write, Path, enospc}} = dyno_recording_file:writable(Path),
+    {error, {write, Path, enospc}} = dyno_recording_file:write(Path, Small),
+    ?assertEqual({ok, Small}, dyno_recording_file:read(Path)).
+
+folder_not_writable(Config) ->
+    ok = file:write_file(path(Config, "file"), ~"x"),
+    Below = path(Config, "file/r.json"),
+    {error, {no_folder, _, Posix} = Reason} = dyno_recording_file:writable(Below),
+    ?assert(lists:member(Posix, [eexist, enotdir])),
+    ?assertNotEqual(
+        nomatch, string:find(dyno_recording_file:format_error(Reason), "this is not a folder")
+    ),
+    {error, {write, Below, enotdir}} = dyno_recording_file:write(Below, small()),
+    Folder = proplists:get_value(folder, Config),
+    ?assertEqual({error, {not_a_file, Folder}}, dyno_recording_file:writable(Folder)),
+    [
+        begin
+            {error, {write, Path, _} = Error} = dyno_recording_file:writable(Path),
+            ?assertNotEqual(
+                nomatch, string:find(dyno_recording_file:format_error(Error), "cannot be written")
+            ),
+            {error, {write, Path, _}} = dyno_recording_file:write(Path, small())
+        end
+     || filelib:is_dir("/proc/self"), Path <- ["/proc/self/r.json"]
+    ].
+
+writable_creates_one_folder(Config) ->
+    Path = path(Config, "new/r.json"),
+    ok = dyno_recording_file:writable(Path),
+    ok = dyno_recording_file:writable(Path),
+    ?assertEqual({ok, []}, file:list_dir(filename:dirname(Path))),
+    ok = dyno_recording_file:write(Path, small()),
+    ok = dyno_recording_file:writable(Path),
+    Deep = path(Config, "a/b/r.json"),
+    {error, {no_folder, _, enoent} = Reason} = dyno_recording_file:writable(Deep),
+    ?assertNotEqual(nomatch, string:find(dyno_recording_file:format_error(Reason), "create it")),
+    ?assertNot(filelib:is_dir(path(Config, "a"))).

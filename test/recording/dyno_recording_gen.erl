@@ -1,0 +1,225 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_gen).
+-moduledoc false.
+%% Generators of recordings in the form a file has, written from doc/recording.md and not from the
+%% schema, so that each checks the other.
+
+-export([document/0, run/0, text/0]).
+
+-include("dyno_recording_proper.hrl").
+
+-import(proper_types, [
+    boolean/0, float/0, frequency/1, integer/0, list/1, non_neg_integer/0, number/0, oneof/1,
+    pos_integer/0, range/2, vector/2
+]).
+
+document() ->
+    ?LET(
+        Runs,
+        short(run()),
+        object([
+            {~"format", ~"dyno-recording"},
+            {~"version", 1},
+            {~"status", oneof([~"partial", ~"complete", ~"failed", ~"interrupted"])},
+            {~"command", ~"test"},
+            {~"name", text()},
+            {~"parameters", parameters()},
+            {~"environment", environment()},
+            {~"started_at", ~"2026-11-21T08:00:00Z"},
+            {~"duration_ns", nullable(non_neg_integer())},
+            {~"runs", numbered(Runs)},
+            {~"tables", short(table())},
+            {~"verdicts", short(verdict())},
+            {~"warnings", short(note())},
+            {~"error", nullable(note())}
+        ])
+    ).
+
+parameters() ->
+    object([
+        {~"suite", text()},
+        {~"sizes", list(pos_integer())},
+        {~"patterns", list(text())},
+        {~"load", object([{~"kind", text()}, {~"deep", object([{~"list", list(number())}])}])}
+    ]).
+
+environment() ->
+    object([
+        {~"dyno_version", text()},
+        {~"otp", text()},
+        {~"erts", text()},
+        {~"jit", nullable(boolean())},
+        {~"emulator_flags", nullable(list(text()))},
+        {~"schedulers_online", nullable(non_neg_integer())},
+        {~"schedulers", non_neg_integer()},
+        {~"dirty_cpu_schedulers", non_neg_integer()},
+        {~"dirty_io_schedulers", non_neg_integer()},
+        {~"os", text()},
+        {~"kernel", nullable(text())},
+        {~"cpu_model", nullable(text())},
+        {~"cores", nullable(pos_integer())},
+        {~"memory_bytes", nullable(large())},
+        {~"hostname", text()},
+        {~"git", nullable(object([{~"revision", text()}, {~"dirty", boolean()}]))},
+        {~"time", text()}
+    ]).
+
+run() ->
+    object([
+        {~"id", text()},
+        {~"size", non_neg_integer()},
+        {~"repetition", pos_integer()},
+        {~"status", oneof([~"complete", ~"failed", ~"interrupted", ~"partial"])},
+        {~"started_at", nullable(text())},
+        {~"duration_ns", nullable(large())},
+        {~"nodes", short(target())},
+        {~"metrics", short(metric())},
+        {~"histograms", short(histogram())},
+        {~"series", short(series())},
+        {~"tables", short(table())},
+        {~"warnings", short(note())},
+        {~"error", nullable(note())}
+    ]).
+
+target() ->
+    object([
+        {~"name", text()},
+        {~"otp", nullable(text())},
+        {~"erts", nullable(text())},
+        {~"schedulers_online", nullable(pos_integer())},
+        {~"os_pid", nullable(oneof([text(), pos_integer()]))}
+    ]).
+
+metric() ->
+    object([
+        {~"name", text()},
+        {~"value", nullable(value())},
+        {~"unit", unit()},
+        {~"count", nullable(non_neg_integer())},
+        {~"group", nullable(text())},
+        {~"title", nullable(text())}
+    ]).
+
+histogram() ->
+    ?LET(
+        Buckets,
+        list({non_neg_integer(), pos_integer(), pos_integer()}),
+        object([
+            {~"name", text()},
+            {~"unit", unit()},
+            {~"title", nullable(text())},
+            {~"group", nullable(text())},
+            {~"labels", object([{~"a", text()}, {~"b", value()}])},
+            {~"count", lists:sum([Count || {_, _, Count} <- Buckets])},
+            {~"sum", nullable(value())},
+            {~"min", nullable(value())},
+            {~"max", nullable(value())},
+            {~"scheme", nullable(text())},
+            {~"buckets", ascending(Buckets, 0)}
+        ])
+    ).
+
+ascending([{Gap, Width, Count} | Rest], From) ->
+    Low = From + Gap,
+    [[Low, Low + Width, Count] | ascending(Rest, Low + Width)];
+ascending([], _) ->
+    [].
+
+series() ->
+    ?LET(
+        Points,
+        list({integer(), nullable(value())}),
+        object([
+            {~"name", text()},
+            {~"unit", unit()},
+            {~"title", nullable(text())},
+            {~"group", nullable(text())},
+            {~"node", nullable(text())},
+            {~"labels", #{}},
+            {~"times_ms", [Time || {Time, _} <- Points]},
+            {~"values", [Value || {_, Value} <- Points]}
+        ])
+    ).
+
+table() ->
+    ?LET(
+        Types,
+        short(oneof([~"string", ~"integer", ~"number"])),
+        object([
+            {~"name", text()},
+            {~"title", nullable(text())},
+            {~"node", nullable(text())},
+            {~"columns", [column(Type) || Type <- Types]},
+            {~"rows", list([nullable(cell(Type)) || Type <- Types])},
+            {~"truncated", non_neg_integer()}
+        ])
+    ).
+
+column(Type) ->
+    object([
+        {~"name", text()},
+        {~"type", Type},
+        {~"unit", nullable(unit())},
+        {~"title", nullable(text())},
+        {~"help", nullable(text())}
+    ]).
+
+cell(~"string") -> text();
+cell(~"integer") -> large();
+cell(~"number") -> value().
+
+verdict() ->
+    object([
+        {~"name", text()},
+        {~"metric", text()},
+        {~"operator", oneof([~"<", ~"<=", ~">", ~">=", ~"=="])},
+        {~"limit", value()},
+        {~"unit", unit()},
+        {~"run", nullable(text())},
+        {~"value", nullable(value())},
+        {~"result", oneof([~"pass", ~"fail", ~"unknown"])},
+        {~"text", text()}
+    ]).
+
+note() ->
+    object([{~"code", text()}, {~"text", text()}]).
+
+unit() ->
+    oneof([
+        ~"ns", ~"us", ~"ms", ~"s", ~"1/s", ~"B", ~"words", ~"count", ~"ratio", ~"1", ~"ns/call",
+        ~"words/call", ~"count/s", ~"B/s"
+    ]).
+
+text() ->
+    ?LET(Chars, list(char_in_text()), unicode:characters_to_binary(Chars)).
+
+char_in_text() ->
+    frequency([
+        {8, range($a, $z)},
+        {2, oneof("\"\\/\n\t\0 .:'<")},
+        {1, range(16#80, 16#D7FF)},
+        {1, range(16#E000, 16#10FFFF)}
+    ]).
+
+value() ->
+    oneof([integer(), large(), float()]).
+
+large() ->
+    ?LET({N, Shift}, {non_neg_integer(), range(0, 80)}, N bsl Shift).
+
+nullable(Type) ->
+    frequency([{1, null}, {4, Type}]).
+
+short(Type) ->
+    ?LET(N, range(0, 3), vector(N, Type)).
+
+numbered(Runs) ->
+    [
+        Run#{~"id" := <<(integer_to_binary(Index))/binary, "#", Id/binary>>}
+     || {Index, #{~"id" := Id} = Run} <- lists:enumerate(Runs)
+    ].
+
+object(Fields) ->
+    ?LET(Pairs, Fields, maps:from_list(Pairs)).

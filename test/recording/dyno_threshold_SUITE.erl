@@ -1,0 +1,465 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_threshold_SUITE).
+-moduledoc false.
+
+-export([suite/0, all/0]).
+-export([
+    every_operator/1,
+    metrics_in_human_units/1,
+    never_rounded_to_the_limit/1,
+    series_and_aggregates/1,
+    short_forms/1,
+    nodes/1,
+    sizes/1,
+    functions/1,
+    processes/1,
+    growth/1,
+    unknown_names_the_closest/1,
+    unknown_when_not_measured/1,
+    unknown_when_units_differ/1,
+    refuses_wrong_kinds_at_once/1,
+    points_at_what_is_wrong/1,
+    verdicts_fit_a_recording/1,
+    reads_what_it_prints/1,
+    any_text_is_answered/1
+]).
+
+-include_lib("stdlib/include/assert.hrl").
+-include("dyno_recording_proper.hrl").
+
+-import(proper_types, [list/1, oneof/1, range/2]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        every_operator,
+        metrics_in_human_units,
+        never_rounded_to_the_limit,
+        series_and_aggregates,
+        short_forms,
+        nodes,
+        sizes,
+        functions,
+        processes,
+        growth,
+        unknown_names_the_closest,
+        unknown_when_not_measured,
+        unknown_when_units_differ,
+        refuses_wrong_kinds_at_once,
+        points_at_what_is_wrong,
+        verdicts_fit_a_recording,
+        reads_what_it_prints,
+        any_text_is_answered
+    ].
+
+%% A recording with two sizes and two nodes
+
+recording() ->
+    New = dyno_recording:new(test, ~"echo", #{}, #{}),
+    Runs = lists:foldl(fun(R, D) -> dyno_recording:add_run(D, R) end, New, [
+        run(~"10", 10, 5_000_000), run(~"100", 100, 13_201_920)
+    ]),
+    dyno_recording:add_tables(Runs, [
+        #{
+            name => growth,
+            columns => [
+                #{name => kind, type => string},
+                #{name => name, type => string},
+                #{name => exponent, type => number}
+            ],
+            rows => [
+                [~"function", ~"m:quadratic/1", 1.9],
+                [~"metric", ~"latency.p99", 0.42],
+                [~"function", ~"m:once/0", null]
+            ]
+        }
+    ]).
+
+run(Id, Size, P99) ->
+    #{
+        id => Id,
+        size => Size,
+        status => complete,
+        nodes => [#{name => ~"server@host"}, #{name => ~"store@host"}],
+        metrics => [
+            #{name => ~"latency.p99", value => P99, unit => ns},
+            #{name => ~"errors.rate", value => 0.0005, unit => ratio},
+            #{name => ~"throughput", value => 12_345.6, unit => ~"1/s"},
+            #{name => ~"service.p50", value => null, unit => ns},
+            #{name => ~"my.gauge", value => 3, unit => ms},
+            #{name => ~"custom.max", value => 7, unit => count}
+        ],
+        series => [
+            series(~"vm.memory.total", ~"B", ~"store@host", [9_000_000, 9_500_000, 9_100_000]),
+            series(~"vm.memory.total", ~"B", ~"server@host", [40_000_000, 60_000_000, 50_000_000]),
+            series(~"vm.run_queue.normal", count, ~"server@host", [1, undefined, 5]),
+            series(~"vm.scheduler_utilisation.normal", ratio, ~"server@host", [0.25, 0.5, 0.75]),
+            series(~"os.vm.cpu", ratio, ~"server@host", [0.5, 1.5, 1.0]),
+            series(~"os.disk.await", ms, undefined, [1, 2, 4]),
+            series(~"vm.ports", count, ~"server@host", [undefined, undefined, undefined])
+        ],
+        tables => [
+            functions(~"store@host", [[~"m:slow/2", 7, 900, 128.5, 0.1]]),
+            functions(~"server@host", [
+                [~"m:slow/2", 1_000, 25_000_000, 25_000.0, 0.75],
+                [~"'my mod':f/0", 1, 10, 10.0, 0.25],
+                [~"m:loaded_late/0", null, null, null, null]
+            ]),
+            #{
+                name => processes,
+                node => ~"server@host",
+                columns => [
+                    #{name => group, type => string},
+                    #{name => memory_max, type => integer, unit => ~"B"},
+                    #{name => alive, type => integer}
+                ],
+                rows => [[~"listener sup", 4_500_000, 3], [~"worker:init/1", 100, 0]]
+            }
+        ]
+    }.
+
+%% The first point is warm-up, and larger than all.
+series(Name, Unit, Node, Values) ->
+    #{
+        name => Name,
+        unit => Unit,
+        node => Node,
+        times_ms => [-1000, 0, 1000, 2000],
+        values => [999_000_000 | Values]
+    }.
+
+functions(Node, Rows) ->
+    Columns = [
+        #{name => function, type => string},
+        #{name => calls, type => integer, unit => count},
+        #{name => own_time, type => integer, unit => ns},
+        #{name => time_per_call, type => number, unit => ~"ns/call"},
+        #{name => share, type => number, unit => ratio}
+    ],
+    #{name => functions, node => Node, columns => Columns, rows => Rows}.
+
+verdicts(Text) ->
+    {ok, Threshold} = dyno_threshold:parse(Text),
+    dyno_threshold:evaluate(Threshold, recording()).
+
+at_100(Text) ->
+    [Verdict] = verdicts(Text),
+    Verdict.
+
+check(Expected) ->
+    [
+        begin
+            #{~"result" := Found, ~"value" := FoundValue} = Verdict = at_100(Text),
+            ?assertEqual({Text, Result, true, Verdict}, {Text, Found, FoundValue == Value, Verdict})
+        end
+     || {Text, Result, Value} <- Expected
+    ].
+
+every_operator(_) ->
+    check([
+        {"latency.p99 at 100 < 13201920 ns", ~"fail", 13_201_920},
+        {"latency.p99 at 100 < 13201921 ns", ~"pass", 13_201_920},
+        {"latency.p99 at 100 <= 13201920 ns", ~"pass", 13_201_920},
+        {"latency.p99 at 100 > 13201920 ns", ~"fail", 13_201_920},
+        {"latency.p99 at 100 > 13.2 ms", ~"pass", 13_201_920},
+        {"latency.p99 at 100 >= 13201920 ns", ~"pass", 13_201_920},
+        {"latency.p99 at 100 == 13.20192 ms", ~"pass", 13_201_920},
+        {"latency.p99 at 100 == 13 ms", ~"fail", 13_201_920},
+        {"latency.p99 at 100<20ms", ~"pass", 13_201_920}
+    ]).
+
+metrics_in_human_units(_) ->
+    [Small, Large] = verdicts("latency.p99 < 10 ms"),
+    ?assertMatch(
+        #{
+            ~"name" := ~"latency.p99 < 10 ms",
+            ~"metric" := ~"latency.p99",
+            ~"operator" := ~"<",
+            ~"limit" := 10_000_000,
+            ~"unit" := ~"ns",
+            ~"run" := ~"10",
+            ~"value" := 5_000_000,
+            ~"result" := ~"pass",
+            ~"text" := ~"latency.p99 is 5 ms at size 10, limit < 10 ms"
+        },
+        Small
+    ),
+    ?assertMatch(
+        #{
+            ~"run" := ~"100",
+            ~"result" := ~"fail",
+            ~"text" := ~"latency.p99 is 13.2 ms at size 100, limit < 10 ms"
+        },
+        Large
+    ),
+    check([
+        {"errors.rate at 10 < 0.1 %", ~"pass", 0.0005},
+        {"errors.rate at 10 < 0.0001", ~"fail", 0.0005},
+        {"throughput at 10 > 10 k/s", ~"pass", 12_345.6},
+        {"throughput at 10 > 12345", ~"pass", 12_345.6},
+        %% recorded in ms, compared in ns
+        {"my.gauge at 10 < 3.1 ms", ~"pass", 3_000_000}
+    ]).
+
+never_rounded_to_the_limit(_) ->
+    #{~"text" := Text} = at_100("latency.p99 at 100 < 13.2 ms"),
+    ?assertEqual(~"latency.p99 is 13.202 ms at size 100, limit < 13.2 ms", Text).
+
+series_and_aggregates(_) ->
+    check([
+        {"vm.memory.total.max at 10 <= 60 MB", ~"pass", 60_000_000},
+        {"vm.memory.total.min at 10 <= 60 MB", ~"pass", 40_000_000},
+        {"vm.memory.total.mean at 10 == 50 MB", ~"pass", 50_000_000},
+        {"vm.memory.total.last at 10 == 50 MB", ~"pass", 50_000_000},
+        {"vm.memory.total at 10 == 60 MB", ~"pass", 60_000_000},
+        {"vm.run_queue.normal.mean at 10 == 3", ~"pass", 3},
+        {"os.disk.await at 10 < 4.5 ms", ~"pass", 4_000_000}
+    ]).
+
+short_forms(_) ->
+    check([
+        {"memory.total at 10 < 512 MB", ~"pass", 60_000_000},
+        {"memory.total.min at 10 < 512 MB", ~"pass", 40_000_000},
+        {"run_queue at 10 < 4", ~"fail", 5},
+        {"run_queue.normal.min at 10 < 4", ~"pass", 1},
+        {"scheduler_utilisation at 10 < 60 %", ~"pass", 0.5},
+        {"cpu at 10 <= 100 %", ~"pass", 1.0},
+        {"cpu.max at 10 <= 100 %", ~"fail", 1.5},
+        {"disk.await at 10 < 1 s", ~"pass", 4_000_000},
+        {"custom at 10 < 8", ~"pass", 7}
+    ]).
+
+nodes(_) ->
+    check([
+        {"memory.total of store at 10 < 10 MB", ~"pass", 9_500_000},
+        {"memory.total of store@host at 10 < 10 MB", ~"pass", 9_500_000},
+        {"memory.total of server at 10 < 10 MB", ~"fail", 60_000_000},
+        {"function m:slow/2 calls of store at 10 < 10", ~"pass", 7},
+        {"memory.total of sto at 10 < 10 MB", ~"unknown", null}
+    ]).
+
+sizes(_) ->
+    ?assertMatch([#{~"run" := ~"10"}, #{~"run" := ~"100"}], verdicts("throughput > 1")),
+    ?assertMatch([#{~"run" := ~"100"}], verdicts("throughput at 100 > 1")),
+    [#{~"run" := null, ~"result" := ~"unknown", ~"text" := Text}] = verdicts("throughput at 7 > 1"),
+    ?assertEqual(
+        ~"throughput is not known: there is no run of size 7, the sizes are 10, 100", Text
+    ),
+    {ok, Threshold} = dyno_threshold:parse("throughput > 1"),
+    Empty = dyno_recording:new(test, ~"echo", #{}, #{}),
+    ?assertMatch(
+        [#{~"result" := ~"unknown", ~"run" := null}], dyno_threshold:evaluate(Threshold, Empty)
+    ).
+
+functions(_) ->
+    check([
+        {"function m:slow/2 time_per_call at 10 < 20 us", ~"fail", 25_000},
+        {"function m:slow/2 time_per_call at 10 < 30 us/call", ~"pass", 25_000},
+        {"function m:slow/2 calls at 10 == 1 k", ~"pass", 1_000},
+        {"function m:slow/2 share at 10 < 80 %", ~"pass", 0.75},
+        {"function m:slow/2 own_time at 10 < 1 s", ~"pass", 25_000_000},
+        {"function 'my mod':f/0 calls at 10 == 1", ~"pass", 1}
+    ]),
+    #{~"text" := Text} = at_100("function m:slow/2 time_per_call at 100 < 20 us"),
+    ?assertEqual(
+        ~"function m:slow/2 time_per_call is 25 us/call at size 100, limit < 20 us", Text
+    ).
+
+processes(_) ->
+    check([
+        {"process \"listener sup\" memory_max at 10 < 5 MB", ~"pass", 4_500_000},
+        {"process worker:init/1 alive at 10 == 0", ~"pass", 0},
+        {"process worker:init/1 memory at 10 < 1 MB", ~"unknown", null}
+    ]).
+
+growth(_) ->
+    check([
+        {"growth m:quadratic/1 < 1.2", ~"fail", 1.9},
+        {"growth latency.p99 <= 1.1", ~"pass", 0.42},
+        {"growth m:once/0 <= 1.1", ~"unknown", null},
+        {"growth m:quadratc/1 < 1.2", ~"unknown", null}
+    ]),
+    ?assertMatch(#{~"run" := null}, at_100("growth latency.p99 <= 1.1")).
+
+unknown_names_the_closest(_) ->
+    Expected = [
+        {"latncy.p99 at 10 < 1 ms", ~"latency.p99"},
+        {"memory.totl at 10 < 1 MB", ~"memory.total"},
+        {"function m:slw/2 calls at 10 < 1", ~"m:slow/2"},
+        {"process listener alive at 10 < 1", ~"listener sup"},
+        {"growth latency.p9 < 1", ~"latency.p99"}
+    ],
+    [
+        begin
+            #{~"result" := Result, ~"value" := null, ~"text" := Told} = at_100(Text),
+            ?assertEqual(~"unknown", Result),
+            ?assertNotEqual({Told, nomatch}, {Told, string:find(Told, Name)})
+        end
+     || {Text, Name} <- Expected
+    ].
+
+unknown_when_not_measured(_) ->
+    Expected = [
+        "service.p50 at 10 < 1 ms",
+        "ports at 10 < 10",
+        "function m:loaded_late/0 calls at 10 < 1",
+        "function m:slow/2 words at 10 < 1"
+    ],
+    [
+        begin
+            #{~"result" := Result, ~"text" := Told} = at_100(Text),
+            ?assertEqual({Told, ~"unknown"}, {Told, Result}),
+            ?assertNotEqual({Told, nomatch}, {Told, string:find(Told, "not measured")})
+        end
+     || Text <- Expected
+    ].
+
+%% The kind of a suite's own metric is only known from the recording.
+unknown_when_units_differ(_) ->
+    #{~"result" := ~"unknown", ~"value" := 3_000_000, ~"text" := Text} =
+        at_100("my.gauge at 10 < 5 MB"),
+    ?assertEqual(
+        <<"my.gauge is 3 ms at size 10, which cannot be compared with 5 MB: "
+            "the limit needs one of ns, us, \x{b5}s, \x{3bc}s, ms, s, m, min, h"/utf8>>,
+        Text
+    ).
+
+refuses_wrong_kinds_at_once(_) ->
+    [
+        ?assertMatch(
+            {Text, {error, {_, _, {wrong_kind, _, _, _}}}}, {Text, dyno_threshold:parse(Text)}
+        )
+     || Text <- [
+            "latency.p99 < 5 MB",
+            "latency.p99 < 20",
+            "errors.rate < 5 ms",
+            "throughput > 5 %",
+            "memory.total < 5 ms",
+            "vm.memory.total.mean < 5 ms",
+            "cpu < 5 MB",
+            "function m:f/1 calls < 5 ms",
+            "process p memory < 5 %"
+        ]
+    ],
+    ?assertMatch({ok, _}, dyno_threshold:parse("latency.p99 > 0")),
+    ?assertMatch({ok, _}, dyno_threshold:parse("someone.elses < 5 MB")).
+
+points_at_what_is_wrong(_) ->
+    Expected = [
+        {"", 0, "a metric is expected"},
+        {"< 5 ms", 0, "a metric is expected"},
+        {"latency.p99", 11, "an operator is expected, one of < <= > >= =="},
+        {"latency.p99  ", 11, "an operator is expected"},
+        {"latency.p99 20 ms", 12, "an operator is expected"},
+        {"latency.p99 => 20 ms", 12, "an operator is expected"},
+        {"latency.p99 != 20 ms", 12, "an operator is expected"},
+        {"latency.p99 <", 13, "a number is expected"},
+        {"latency.p99 < fast", 14, "a number is expected"},
+        {"latency.p99 < 20 MBB", 17, "there is no unit MBB; accepted are ns, us"},
+        {"latency.p99 < 1e99 ms", 14, "the number is too large"},
+        {"latency.p99 < 5 MB", 14, "latency.p99 is a time, this is a size in bytes; the limit"},
+        {"latency.p99 at < 5 ms", 15, "a size is expected after \"at\""},
+        {"latency.p99 at ten < 5 ms", 15, "a size is expected, a whole number"},
+        {"latency.p99 of", 14, "the name of a node is expected"},
+        {"function", 8, "a function is expected"},
+        {"function foo calls < 1", 9, "a function is expected as mod:fun/arity"},
+        {"function m:f/1 < 1", 15, "a figure of the function is expected: time_per_call"},
+        {"function m:f/1 speed < 1", 15, "has no figure speed; it has time_per_call"},
+        {"process \"a b memory < 1 MB", 8, "the quote that opens here is not closed"},
+        {"process p size < 1 MB", 10, "a process has no figure size; it has memory"},
+        {"growth m:f/1 at 10 < 1", 13, "growth is over all sizes"},
+        {"growth m:f/1 < 1 ms", 15, "a number without a unit is expected"},
+        {"\x{b5}\x{b5} < 1 x", 7, "there is no unit x"}
+    ],
+    [
+        begin
+            {error, {_, Found, _} = Reason} = dyno_threshold:parse(Text),
+            ?assertEqual({Text, Position}, {Text, Found}),
+            [Sentence, Quoted, Caret] = string:split(
+                dyno_threshold:format_error(Reason), "\n", all
+            ),
+            ?assertNotEqual({Sentence, nomatch}, {Sentence, string:find(Sentence, Words)}),
+            ?assertEqual(unicode:characters_to_binary(["  ", Text]), Quoted),
+            ?assertEqual(Position + 2, string:length(Caret) - 1)
+        end
+     || {Text, Position, Words} <- Expected
+    ],
+    {error, NotText} = dyno_threshold:parse(<<255>>),
+    ?assert(is_binary(dyno_threshold:format_error(NotText))).
+
+verdicts_fit_a_recording(_) ->
+    Texts = [
+        "latency.p99 < 20 ms", "growth latency.p99 < 1", "nothing < 1", "my.gauge < 5 MB",
+        "process \"listener sup\" memory_max < 5 MB", "throughput at 7 > 1", "memory.total < 1 GiB"
+    ],
+    Verdicts = lists:append([verdicts(Text) || Text <- Texts]),
+    #{~"verdicts" := Verdicts} = dyno_recording:add_verdicts(recording(), Verdicts).
+
+reads_what_it_prints(_) ->
+    Property = ?FORALL(
+        Words,
+        threshold(),
+        begin
+            Text = unicode:characters_to_binary(Words),
+            {ok, Threshold} = dyno_threshold:parse(Text),
+            Printed = dyno_threshold:format(Threshold),
+            ?WHENFAIL(
+                ct:pal("~ts~n~ts~n~p", [Text, Printed, Threshold]),
+                {ok, Threshold} =:= dyno_threshold:parse(Printed) andalso
+                    Printed =:= dyno_threshold:format(Threshold)
+            )
+        end
+    ),
+    ?assert(proper:quickcheck(Property, [{numtests, 500}, {to_file, user}])).
+
+threshold() ->
+    Function = oneof(["m:f/1", "'a b':'c<d'/2", "erlang:+/2", "lists:'-map/2-lc$^0/1-0-'/1"]),
+    Time = oneof(["latency.p99", "service.p50", ["function ", Function, " time_per_call"]]),
+    Size = oneof([
+        "memory.total", "os.vm.rss.mean", "process \"a < b\" memory", "process 'x y' memory_max"
+    ]),
+    Where = oneof(["", " of a", " of a@b at 10", " at 0", "\tat 10  of 'n o'", " of \"x y\""]),
+    Space = oneof(["", " ", "  "]),
+    Growth = ["growth ", oneof([Function, "latency.p99"])],
+    TimeUnit = oneof(["ns", "us", "\x{b5}s", "m"]),
+    SizeUnit = oneof(["B", "kB", "GiB"]),
+    oneof([
+        [Time, Where, Space, operator(), Space, digits(), Space, TimeUnit],
+        [Size, Where, Space, operator(), Space, digits(), Space, SizeUnit, Space],
+        [Growth, Space, operator(), Space, digits()],
+        ["my.own", Where, Space, operator(), Space, digits(), oneof(["", " %", " M/s", "e3 words"])]
+    ]).
+
+operator() ->
+    oneof(["<", "<=", ">", ">=", "=="]).
+
+digits() ->
+    ?LET(
+        {Whole, Fraction},
+        {range(0, 100_000), range(0, 999)},
+        oneof([integer_to_list(Whole), io_lib:format("~b.~b", [Whole, Fraction])])
+    ).
+
+%% Whatever is typed, there is a threshold or a reason with a place inside the text.
+any_text_is_answered(_) ->
+    Piece = oneof([
+        "latency.p99", "growth", "function", "process", "m:f/1", "calls", "of", "at", "<", "<=",
+        "=", "20", "ms", "%", "'", "\"", " ", " ", " ", "\x{b5}", "1e5", "1e500", ".", "\n", "\0",
+        [integer_to_list(12)]
+    ]),
+    Property = ?FORALL(
+        Pieces,
+        list(Piece),
+        case dyno_threshold:parse(Pieces) of
+            {ok, Threshold} ->
+                [_ | _] = dyno_threshold:evaluate(Threshold, recording()),
+                true;
+            {error, {Text, Position, _} = Reason} ->
+                is_binary(dyno_threshold:format_error(Reason)) andalso
+                    Position =< string:length(Text)
+        end
+    ),
+    ?assert(proper:quickcheck(Property, [{numtests, 1000}, {to_file, user}])).
