@@ -212,8 +212,7 @@ cgroup_text(File, Texts) ->
 
 -spec cpu(texts()) -> #{binary() => non_neg_integer()}.
 cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
-    [Line | _] = lines(Rest),
-    cpu_fields(integers(fields(Line)));
+    cpu_fields(integers(fields(hd(binary:split(Rest, ~"\n")))));
 cpu(_Texts) ->
     #{}.
 
