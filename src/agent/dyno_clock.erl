@@ -136,7 +136,10 @@ reason() ->
         {ok, File} ->
             [File, ~" does not load here: run make with this Erlang/OTP"];
         none ->
-            [file_name(), ~" is not there: run make with a C compiler installed"]
+            [
+                file_name(),
+                ~" was not found: run make with a C compiler, or name its folder in DYNO_PRIV"
+            ]
     end.
 
 -spec minus(Later, Earlier) -> non_neg_integer() | undefined when
