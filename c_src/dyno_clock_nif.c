@@ -97,7 +97,7 @@ static ERL_NIF_TERM thread_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     return map;
 }
 
-static ERL_NIF_TERM available(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+static ERL_NIF_TERM loaded_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
     (void)argv;
@@ -124,7 +124,7 @@ static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data,
 
 static ErlNifFunc functions[] = {
     {"thread_nif", 0, thread_nif, 0},
-    {"available", 0, available, 0},
+    {"loaded_nif", 0, loaded_nif, 0},
 };
 
 ERL_NIF_INIT(dyno_clock, functions, load, NULL, upgrade, NULL)

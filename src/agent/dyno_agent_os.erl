@@ -385,14 +385,16 @@ disks(#{?DISKS := Text}) ->
     Names = #{Name => [] || {Name, _, _} <- All},
     case [Disk || {Name, _, _} = Disk <- All, is_disk(Name, Names)] of
         [] -> none;
-        Disks -> {ok, {sum(2, Disks), sum(3, Disks)}}
+        Disks -> {ok, lists:foldl(fun add/2, {0, 0}, Disks)}
     end;
 disks(_Texts) ->
     none.
 
--spec sum(2 | 3, [{binary(), integer(), integer()}]) -> integer().
-sum(Index, Disks) ->
-    lists:sum([element(Index, Disk) || Disk <- Disks]).
+-spec add(Disk, Sums) -> Sums when
+    Disk :: {binary(), non_neg_integer(), non_neg_integer()},
+    Sums :: {non_neg_integer(), non_neg_integer()}.
+add({_Name, Count, Ms}, {Counts, AllMs}) ->
+    {Counts + Count, AllMs + Ms}.
 
 %% Reads, writes, and from Linux 4.18 on discards: completed, merged, sectors, milliseconds each.
 %% Partitions had only four figures, and no times, before Linux 2.6.25.

@@ -168,7 +168,7 @@ gauges() ->
 run_queues([DirtyCpu, DirtyIo], Normal) -> {Normal, DirtyCpu, DirtyIo};
 run_queues([Length | Lengths], Normal) -> run_queues(Lengths, Normal + Length).
 
--spec memory_name(erlang:memory_type()) -> [binary()].
+-spec memory_name(atom()) -> [binary()].
 memory_name(total) -> [~"vm.memory.total"];
 memory_name(processes) -> [~"vm.memory.processes"];
 memory_name(system) -> [~"vm.memory.system"];

@@ -40,7 +40,7 @@ in the kernel for the waiting time, and 0.2 us without. Nothing is kept open bet
 
 -compile(warn_missing_spec_all).
 -on_load(load/0).
--nifs([thread_nif/0, available/0]).
+-nifs([thread_nif/0, loaded_nif/0]).
 
 %% Reading
 -export([thread/0, difference/2]).
@@ -114,7 +114,11 @@ difference(#{wall_ns := Start}, #{wall_ns := End}) ->
 -doc "Whether the thread's clocks can be read here.".
 -spec available() -> boolean().
 available() ->
-    false.
+    try
+        loaded_nif()
+    catch
+        error:nif_not_loaded -> false
+    end.
 
 -doc """
 One sentence on what is missing without the NIF, and why it is; `none` where nothing is.
@@ -170,7 +174,7 @@ library() ->
 
 -spec file_name() -> file:filename().
 file_name() ->
-    filename:join("nif-" ++ erlang:system_info(nif_version), "dyno_clock_nif.so").
+    "nif-" ++ erlang:system_info(nif_version) ++ "/dyno_clock_nif.so".
 
 -spec folders() -> [file:filename()].
 folders() ->
@@ -205,3 +209,7 @@ thread_nif() ->
         voluntary_switches => undefined,
         involuntary_switches => undefined
     }.
+
+-spec loaded_nif() -> boolean().
+loaded_nif() ->
+    erlang:nif_error(nif_not_loaded).

@@ -17,7 +17,8 @@
     lost_processor_time_is_seen/1,
     two_threads_are_not_compared/1,
     an_edge_is_cheap/1,
-    a_broken_library_is_no_error/1
+    a_broken_library_is_no_error/1,
+    it_works_as_it_was_built/1
 ]).
 %% Run in the other node.
 -export([work_for/1, idle_for/1, compete/0, microseconds_an_edge/0]).
@@ -26,7 +27,7 @@ suite() ->
     [{timetrap, {seconds, 60}}].
 
 all() ->
-    [{group, with_nif}, {group, without_nif}].
+    [{group, with_nif}, {group, without_nif}, {group, this_node}].
 
 groups() ->
     Both = [edges_have_every_field, wall_time_passes, missing_is_said, an_edge_is_cheap],
@@ -39,7 +40,8 @@ groups() ->
                     lost_processor_time_is_seen,
                     two_threads_are_not_compared
                 ]},
-        {without_nif, [], Both ++ [a_broken_library_is_no_error]}
+        {without_nif, [], Both ++ [a_broken_library_is_no_error]},
+        {this_node, [], [it_works_as_it_was_built]}
     ].
 
 init_per_group(with_nif, Config) ->
@@ -50,7 +52,9 @@ init_per_group(with_nif, Config) ->
         false -> {skip, "the NIF was not built: run make with a C compiler installed"}
     end;
 init_per_group(without_nif, Config) ->
-    [{available, false}, {priv, ""} | Config].
+    [{available, false}, {priv, ""} | Config];
+init_per_group(this_node, Config) ->
+    Config.
 
 end_per_group(_Group, _Config) ->
     ok.
@@ -62,6 +66,8 @@ init_per_testcase(a_broken_library_is_no_error = Case, Config) ->
     ok = filelib:ensure_dir(filename:join(Priv, File)),
     ok = file:write_file(filename:join(Priv, File), "not a library"),
     start(Case, [{priv, Priv} | proplists:delete(priv, Config)]);
+init_per_testcase(it_works_as_it_was_built, Config) ->
+    Config;
 init_per_testcase(Case, Config) ->
     start(Case, Config).
 
@@ -85,6 +91,8 @@ schedulers(lost_processor_time_is_seen) ->
 schedulers(_) ->
     2.
 
+end_per_testcase(it_works_as_it_was_built, _Config) ->
+    ok;
 end_per_testcase(_Case, Config) ->
     peer:stop(?config(peer, Config)).
 
@@ -170,6 +178,18 @@ a_broken_library_is_no_error(Config) ->
     ?assertNot(in_peer(Config, dyno_clock, available, [])),
     {missing, Text} = in_peer(Config, dyno_clock, missing, []),
     ?assertMatch({_, _}, binary:match(unicode:characters_to_binary(Text), ~"does not load")).
+
+%% Here the application's own priv folder decides, as for every user.
+it_works_as_it_was_built(_Config) ->
+    File = filename:join([
+        code:priv_dir(dyno), "nif-" ++ erlang:system_info(nif_version), "dyno_clock_nif.so"
+    ]),
+    Built = filelib:is_regular(File),
+    ?assertEqual(Built, dyno_clock:available()),
+    ?assertEqual(Built, dyno_clock:missing() =:= none),
+    #{cpu_ns := Cpu, wall_ns := Wall} = idle_for(1),
+    ?assert(Wall >= 1_000_000),
+    ?assertEqual(Built, is_integer(Cpu)).
 
 %% Run in the other node, on one scheduler: the clocks are those of its thread
 
