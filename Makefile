@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The dyno authors
+#
+# Thin: what is done, and how, is in scripts/. `make help` lists the targets.
+
+# any: the machine's own Erlang/OTP of 27 or later, else 29 is brought. Or 27, or 29.
+OTP ?= any
+RESULTS ?= dyno-results
+
+.PHONY: all demo test check clean help
+
+all:
+	@scripts/build $(OTP)
+
+demo: all
+	@mkdir -p $(RESULTS)
+	@./dyno test examples/cowboy.erl -o $(RESULTS)/cowboy.json -o $(RESULTS)/cowboy.html; \
+	status=$$?; \
+	if [ -f $(RESULTS)/cowboy.html ]; then \
+	    echo "The report: file://$(abspath $(RESULTS)/cowboy.html)"; \
+	fi; \
+	exit $$status
+
+# `make test OTP=27` tests with that release only.
+test:
+	@scripts/test $(if $(filter any,$(OTP)),27 29,$(OTP))
+
+check:
+	@scripts/check $(if $(filter any,$(OTP)),29,$(OTP))
+
+# What was brought (.otp) and what was measured (dyno-results) stays.
+clean:
+	rm -rf _build dyno priv/report priv/nif-* ui/node_modules
+
+help:
+	@echo 'make          the C part, the report page and the program ./dyno'
+	@echo 'make demo     load and measure Cowboy, and write a report to $(RESULTS)/'
+	@echo 'make test     all tests, on OTP 27 and on OTP 29'
+	@echo 'make check    warnings, xref, dialyzer, tests and their coverage, on OTP 29'
+	@echo 'make clean    remove what was built'
+	@echo
+	@echo 'OTP=27 or OTP=29 chooses a release. It is brought into .otp where the machine lacks it.'

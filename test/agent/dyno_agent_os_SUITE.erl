@@ -1,0 +1,583 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_os_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([
+    a_current_machine/1,
+    every_value_can_be_had/1,
+    an_old_kernel/1,
+    a_container_with_limits/1,
+    a_container_seen_from_its_host/1,
+    a_container_without_a_limit/1,
+    no_proc_at_all/1,
+    broken_files_never_crash/1,
+    any_bytes_never_crash/1,
+    counters_that_run_backwards/1,
+    an_empty_interval_has_no_rates/1,
+    disks_count_once/1,
+    interfaces_count_once/1,
+    a_program_name_with_blanks/1,
+    this_machine/1,
+    description_matches_this_machine/1,
+    the_processor_time_of_this_vm/1,
+    memory_of_this_vm/1,
+    no_file_server/1,
+    reading_makes_no_atoms/1,
+    reading_is_cheap/1
+]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        a_current_machine,
+        every_value_can_be_had,
+        an_old_kernel,
+        a_container_with_limits,
+        a_container_seen_from_its_host,
+        a_container_without_a_limit,
+        no_proc_at_all,
+        broken_files_never_crash,
+        any_bytes_never_crash,
+        counters_that_run_backwards,
+        an_empty_interval_has_no_rates,
+        disks_count_once,
+        interfaces_count_once,
+        a_program_name_with_blanks,
+        this_machine,
+        description_matches_this_machine,
+        the_processor_time_of_this_vm,
+        memory_of_this_vm,
+        no_file_server,
+        reading_makes_no_atoms,
+        reading_is_cheap
+    ].
+
+%% Known machines
+
+a_current_machine(_Config) ->
+    %% Two seconds between the two.
+    Values = between(current_machine(0), current_machine(1), 2_000_000_000),
+    %% 200 ticks: 110 user and 10 niced, 20 + 4 + 6 system and interrupts, 20 waiting, 10 stolen.
+    equal(#{
+        ~"os.cpu.user" => 0.6,
+        ~"os.cpu.system" => 0.15,
+        ~"os.cpu.iowait" => 0.1,
+        ~"os.cpu.steal" => 0.05,
+        ~"os.cpu.idle" => 0.1,
+        ~"os.context_switches" => 25_000.0,
+        ~"os.load1" => 1.52,
+        ~"os.memory.available" => 12_000_000 * 1024,
+        ~"os.memory.page_cache" => (3_500_000 + 250_000) * 1024,
+        ~"os.swap.used" => 48_000 * 1024,
+        %% 30 reads in 60 ms, 60 writes in 240 ms, 10 discards in 0 ms.
+        ~"os.disk.await" => 3.0,
+        ~"os.network.received" => 500_000.0,
+        ~"os.network.sent" => 250_000.0,
+        ~"os.network.loopback" => 1_000.0,
+        ~"os.vm.cpu" => 1.25,
+        ~"os.vm.rss" => 250_000 * 1024,
+        ~"os.vm.threads" => 23
+    }, Values).
+
+%% A name that describe/0 does not know would be shown nowhere; and the other way round.
+every_value_can_be_had(_Config) ->
+    Texts = maps:merge(current_machine(0), container(~"0::/\n", ~"/sys/fs/cgroup")),
+    Later = maps:merge(current_machine(1), container(~"0::/\n", ~"/sys/fs/cgroup")),
+    Values = between(Texts, Later, 1_000_000_000),
+    ?assertEqual(lists:sort(names()), lists:sort(maps:keys(Values))).
+
+%% Linux 2.6: no MemAvailable, no steal, 11 disk figures, no blank behind an interface's colon.
+an_old_kernel(_Config) ->
+    Texts = fun(N) ->
+        #{
+            ~"/proc/stat" => text([
+                ["cpu  ", figures([100 + 50 * N, 0, 0, 50 + 40 * N, 10 * N, 0, 0])],
+                "ctxt 1000"
+            ]),
+            ~"/proc/meminfo" => text([
+                "MemTotal:   1000 kB",
+                "MemFree:    100 kB",
+                "Buffers:    20 kB",
+                "Cached:     300 kB"
+            ]),
+            ~"/proc/diskstats" => text([
+                ["   8    0 sda ", figures([10 + 10 * N, 0, 0, 40 + 70 * N, 5, 0, 0, 5, 0, 0, 0])],
+                %% A partition with four figures.
+                "   8    1 sda1 100 200 300 400"
+            ]),
+            ~"/proc/self/net/dev" => text([
+                "Inter-|   Receive                        |  Transmit",
+                " face |bytes packets errs drop fifo frame compressed multicast|bytes packets",
+                [
+                    "  eth0:4294967296 1 0 0 0 0 0 0 ",
+                    integer_to_list(1000 + 500 * N),
+                    " 1 0 0 0 0 0 0"
+                ]
+            ])
+        }
+    end,
+    equal(
+        #{
+            ~"os.cpu.user" => 0.5,
+            ~"os.cpu.system" => 0.0,
+            ~"os.cpu.iowait" => 0.1,
+            ~"os.cpu.idle" => 0.4,
+            ~"os.context_switches" => 0.0,
+            ~"os.memory.available" => 420 * 1024,
+            ~"os.memory.page_cache" => 320 * 1024,
+            ~"os.disk.await" => 7.0,
+            ~"os.network.received" => 0.0,
+            ~"os.network.sent" => 500.0
+        },
+        between(Texts(0), Texts(1), 1_000_000_000)
+    ).
+
+a_container_with_limits(_Config) ->
+    Texts = maps:merge(current_machine(0), container(~"0::/\n", ~"/sys/fs/cgroup")),
+    limits_hold(Texts).
+
+%% Without a namespace the path is the host's; the files are there, or at the root.
+a_container_seen_from_its_host(_Config) ->
+    Group = ~"12:memory:/other\n0::/system.slice/docker-1f.scope\n",
+    Folder = ~"/sys/fs/cgroup/system.slice/docker-1f.scope",
+    limits_hold(maps:merge(current_machine(0), container(Group, Folder))),
+    limits_hold(maps:merge(current_machine(0), container(Group, ~"/sys/fs/cgroup"))).
+
+limits_hold(Texts) ->
+    Throttled = maps:map(
+        fun(Path, Text) ->
+            case filename:basename(Path) of
+                ~"cpu.stat" -> binary:replace(Text, ~"usec 5000", ~"usec 255000");
+                _ -> Text
+            end
+        end,
+        Texts
+    ),
+    Values = between(Texts, Throttled, 1_000_000_000),
+    equal(
+        #{
+            ~"os.cgroup.memory.limit" => 512_000_000,
+            ~"os.cgroup.memory.used" => 300_000_000,
+            ~"os.memory.available" => 212_000_000,
+            ~"os.cgroup.throttled" => 0.25
+        },
+        maps:with(
+            [
+                ~"os.cgroup.memory.limit",
+                ~"os.cgroup.memory.used",
+                ~"os.memory.available",
+                ~"os.cgroup.throttled"
+            ],
+            Values
+        )
+    ).
+
+a_container_without_a_limit(_Config) ->
+    Container = container(~"0::/\n", ~"/sys/fs/cgroup"),
+    Texts = maps:merge(current_machine(0), Container#{~"/sys/fs/cgroup/memory.max" := ~"max\n"}),
+    Values = between(Texts, Texts, 1_000_000_000),
+    ?assertNot(is_map_key(~"os.cgroup.memory.limit", Values)),
+    ?assertEqual(12_000_000 * 1024, map_get(~"os.memory.available", Values)).
+
+%% Bad input
+
+no_proc_at_all(_Config) ->
+    ?assertEqual(#{}, between(#{}, #{}, 1_000_000_000)).
+
+broken_files_never_crash(_Config) ->
+    Whole = current_machine(0),
+    [
+        begin
+            Cut = binary:part(Text, 0, Length),
+            Values = between(Whole#{Path := Cut}, Whole#{Path := Cut}, 1_000_000_000),
+            ?assert(lists:all(fun is_number/1, maps:values(Values)))
+        end
+     || Path := Text <- Whole, Length <- lists:seq(0, byte_size(Text))
+    ].
+
+any_bytes_never_crash(_Config) ->
+    Property = proper:forall(
+        proper_types:tuple([
+            proper_types:oneof(maps:keys(current_machine(0))),
+            proper_types:list(
+                proper_types:oneof([
+                    proper_types:binary(),
+                    ~" ",
+                    ~"\n",
+                    ~":",
+                    ~"cpu ",
+                    ~"sda",
+                    ~"99999999999999999999",
+                    ~"-1",
+                    ~")",
+                    ~"0.5",
+                    ~"1"
+                ])
+            )
+        ]),
+        fun({Path, Pieces}) ->
+            Texts = #{Path => iolist_to_binary(Pieces)},
+            is_map(between(Texts, Texts, 1))
+        end
+    ),
+    ?assert(proper:quickcheck(Property, [{numtests, 1000}, {to_file, user}])).
+
+counters_that_run_backwards(_Config) ->
+    Values = between(current_machine(1), current_machine(0), 1_000_000_000),
+    [
+        ?assertNot(is_map_key(Name, Values))
+     || Name <- [~"os.network.received", ~"os.disk.await", ~"os.vm.cpu", ~"os.cpu.user"]
+    ],
+    ?assert(is_map_key(~"os.memory.available", Values)).
+
+an_empty_interval_has_no_rates(_Config) ->
+    Values = between(current_machine(0), current_machine(1), 0),
+    ?assertNot(is_map_key(~"os.network.received", Values)),
+    ?assert(is_map_key(~"os.vm.rss", Values)).
+
+%% What counts
+
+disks_count_once(_Config) ->
+    Disk = fun(Name, Count, Ms) ->
+        [" 8 0 ", Name, " ", figures([Count, 0, 0, Ms, 0, 0, 0, 0, 0, 0, 0])]
+    end,
+    Texts = fun(N) ->
+        #{
+            ~"/proc/diskstats" => text([
+                Disk(Name, Count * N, Ms * N)
+             || {Name, Count, Ms} <- [
+                    {"sda", 10, 10},
+                    {"sda1", 10, 10_000},
+                    {"sda12", 10, 10_000},
+                    {"nvme0n1", 10, 20},
+                    {"nvme0n1p3", 10, 10_000},
+                    {"nvme0n11", 10, 30},
+                    {"mmcblk0", 10, 40},
+                    {"mmcblk0p1", 10, 10_000},
+                    {"vdb1", 10, 50},
+                    {"dm-0", 10, 10_000},
+                    {"md127", 10, 10_000},
+                    {"loop3", 10, 10_000},
+                    {"zram0", 10, 10_000},
+                    {"sr0", 10, 10_000}
+                ]
+            ])
+        }
+    end,
+    %% vdb1 counts: a container may be shown a partition without its disk.
+    equal(#{~"os.disk.await" => 3.0}, between(Texts(1), Texts(2), 1_000_000_000)),
+    equal(#{}, between(Texts(1), Texts(1), 1_000_000_000)).
+
+interfaces_count_once(_Config) ->
+    Line = fun({Name, Bytes}) -> [Name, ": ", figures([Bytes | lists:duplicate(15, 7)])] end,
+    Texts = fun(Interfaces) ->
+        #{~"/proc/self/net/dev" => text([Line(Interface) || Interface <- Interfaces])}
+    end,
+    Once = [{"lo", 5}, {"eth0", 100}, {"enp3s0", 20}],
+    Twice = [
+        {"docker0", 1}, {"veth12ab", 1}, {"br-0a", 1}, {"eth0.100", 1}, {"bond0", 1}, {"ifb1", 1}
+    ],
+    Received = fun(Interfaces) ->
+        Zero = [{Name, 0} || {Name, _} <- Interfaces],
+        Values = between(Texts(Zero), Texts(Interfaces), 1_000_000_000),
+        map_get(~"os.network.received", Values)
+    end,
+    ?assertEqual(120.0, float(Received(Once ++ Twice))),
+    %% Where there is nothing else, they are all there is.
+    ?assertEqual(6.0, float(Received(Twice))).
+
+a_program_name_with_blanks(_Config) ->
+    Texts = fun(Ticks) ->
+        #{
+            ~"/proc/self/stat" => text([
+                ["77 (my (odd) 9 beam) S ", figures(lists:seq(1, 10) ++ [Ticks, Ticks, 0, 0, 20])]
+            ])
+        }
+    end,
+    equal(#{~"os.vm.cpu" => 0.5}, between(Texts(0), Texts(25), 1_000_000_000)).
+
+%% This machine
+
+this_machine(_Config) ->
+    only_with_proc(fun() ->
+        {Values, _} = measured(fun() -> spin_ms(300) end),
+        [
+            ?assert(is_map_key(Name, Values), Name)
+         || Name <- [
+                ~"os.cpu.user",
+                ~"os.cpu.idle",
+                ~"os.memory.available",
+                ~"os.load1",
+                ~"os.vm.rss",
+                ~"os.vm.threads",
+                ~"os.vm.cpu"
+            ]
+        ],
+        Shares = [Share || <<"os.cpu.", _/binary>> := Share <- Values],
+        ?assert(abs(lists:sum(Shares) - 1) < 1.0e-9)
+    end).
+
+description_matches_this_machine(_Config) ->
+    {Values, _} = measured(fun() -> spin_ms(100) end),
+    Names = [Name || #{name := Name} <- dyno_agent_os:describe()],
+    %% Without a completed disk request in the interval, its time is not to be had.
+    ?assertEqual([], maps:keys(maps:without(Names, Values))),
+    ?assertEqual([], (Names -- maps:keys(Values)) -- [~"os.disk.await"]),
+    [
+        ?assertMatch(#{unit := <<_, _/binary>>, title := <<_, _/binary>>, group := ~"os"}, Metric)
+     || Metric <- dyno_agent_os:describe()
+    ].
+
+%% A scheduler was busy for as long as the work took on the processor, which the VM itself tells.
+the_processor_time_of_this_vm(_Config) ->
+    only_with_proc(fun() ->
+        _ = erlang:statistics(runtime),
+        {Values, Seconds} = measured(fun() -> spin_ms(1000) end),
+        {_, RuntimeMs} = erlang:statistics(runtime),
+        %% Both are read from the same counters, a little apart: 20 ms and a hundredth of slack.
+        Measured = map_get(~"os.vm.cpu", Values) * Seconds * 1000,
+        ?assert(abs(Measured - RuntimeMs) < 60 + RuntimeMs / 20, {Measured, RuntimeMs})
+    end).
+
+memory_of_this_vm(_Config) ->
+    only_with_proc(fun() ->
+        Before = read_value(~"os.vm.rss"),
+        undefined = put(binary, binary:copy(<<1>>, 100_000_000)),
+        After = read_value(~"os.vm.rss"),
+        _ = erase(binary),
+        ?assert(After - Before > 50_000_000)
+    end).
+
+no_file_server(_Config) ->
+    ?assert(asks_file_server(fun() -> file:read_file("/proc/stat") end)),
+    ?assertNot(asks_file_server(fun dyno_agent_os:read/0)).
+
+asks_file_server(Action) ->
+    Server = whereis(file_server_2),
+    Self = self(),
+    Session = trace:session_create(?MODULE, Self, []),
+    1 = trace:process(Session, Server, true, ['receive']),
+    _ = Action(),
+    Delivered = trace:delivered(Session, Server),
+    ok =
+        receive
+            {trace_delivered, Server, Delivered} -> ok
+        end,
+    true = trace:session_destroy(Session),
+    receive
+        {trace, Server, 'receive', {'$gen_call', {Self, _}, _}} -> true
+    after 0 -> false
+    end.
+
+reading_makes_no_atoms(_Config) ->
+    Raw = dyno_agent_os:read(),
+    _ = dyno_agent_os:difference(Raw, dyno_agent_os:read()),
+    Atoms = erlang:system_info(atom_count),
+    [dyno_agent_os:difference(Raw, dyno_agent_os:read()) || _ <- lists:seq(1, 20)],
+    ?assertEqual(Atoms, erlang:system_info(atom_count)).
+
+%% The bound is generous, for busy machines: it is there to catch a file that is costly to read.
+reading_is_cheap(_Config) ->
+    Times = [element(1, timer:tc(fun dyno_agent_os:read/0)) || _ <- lists:seq(1, 101)],
+    Us = lists:nth(51, lists:sort(Times)),
+    ct:pal("dyno_agent_os:read/0 takes ~b us (median)", [Us]),
+    ?assert(Us < 20_000).
+
+%% Helpers
+
+only_with_proc(Test) ->
+    case filelib:is_regular("/proc/self/stat") of
+        true -> Test();
+        false -> {skip, "this system has no /proc"}
+    end.
+
+between(Earlier, Later, DurationNs) ->
+    dyno_agent_os:difference(
+        dyno_agent_os:parse(Earlier, -5), dyno_agent_os:parse(Later, DurationNs - 5)
+    ).
+
+measured(Work) ->
+    Start = erlang:monotonic_time(nanosecond),
+    Before = dyno_agent_os:read(),
+    Work(),
+    After = dyno_agent_os:read(),
+    {
+        dyno_agent_os:difference(Before, After),
+        (erlang:monotonic_time(nanosecond) - Start) / 1.0e9
+    }.
+
+read_value(Name) ->
+    Raw = dyno_agent_os:read(),
+    map_get(Name, dyno_agent_os:difference(Raw, Raw)).
+
+spin_ms(Ms) ->
+    spin_until(erlang:monotonic_time(millisecond) + Ms).
+
+spin_until(End) ->
+    _ = lists:sum(lists:seq(1, 10_000)),
+    case erlang:monotonic_time(millisecond) < End of
+        true -> spin_until(End);
+        false -> ok
+    end.
+
+equal(Expected, Values) ->
+    ?assertEqual(lists:sort(maps:keys(Expected)), lists:sort(maps:keys(Values))),
+    [
+        ?assert(abs(Value - map_get(Name, Values)) =< 1.0e-9 * abs(Value), {Name, Values})
+     || Name := Value <- Expected
+    ].
+
+names() ->
+    [
+        ~"os.cpu.user",
+        ~"os.cpu.system",
+        ~"os.cpu.iowait",
+        ~"os.cpu.steal",
+        ~"os.cpu.idle",
+        ~"os.load1",
+        ~"os.context_switches",
+        ~"os.memory.available",
+        ~"os.memory.page_cache",
+        ~"os.swap.used",
+        ~"os.disk.await",
+        ~"os.network.received",
+        ~"os.network.sent",
+        ~"os.network.loopback",
+        ~"os.vm.cpu",
+        ~"os.vm.rss",
+        ~"os.vm.threads",
+        ~"os.cgroup.memory.limit",
+        ~"os.cgroup.memory.used",
+        ~"os.cgroup.throttled"
+    ].
+
+figures(Numbers) ->
+    lists:join(" ", [integer_to_list(Number) || Number <- Numbers]).
+
+text(Lines) ->
+    iolist_to_binary([[Line, $\n] || Line <- Lines]).
+
+%% Linux 6.1, the second of two readings when N is 1.
+current_machine(N) ->
+    #{
+        ~"/proc/stat" => text([
+            [
+                "cpu  ",
+                figures([
+                    1000 + 110 * N,
+                    50 + 10 * N,
+                    300 + 20 * N,
+                    9000 + 20 * N,
+                    40 + 20 * N,
+                    4 * N,
+                    12 + 6 * N,
+                    3 + 10 * N,
+                    700 + 60 * N,
+                    0
+                ])
+            ],
+            "cpu0 999 0 0 0 0 0 0 0 0 0",
+            "intr 212718 0 0 33",
+            ["ctxt ", integer_to_list(519092 + 50_000 * N)],
+            "btime 1795247317",
+            "softirq 153829 0 18091"
+        ]),
+        ~"/proc/meminfo" => text([
+            "MemTotal:       16384000 kB",
+            "MemFree:         1000000 kB",
+            "MemAvailable:   12000000 kB",
+            "Buffers:          250000 kB",
+            "Cached:          3500000 kB",
+            "SwapCached:         1000 kB",
+            "SwapTotal:       2048000 kB",
+            "SwapFree:        2000000 kB"
+        ]),
+        ~"/proc/diskstats" => text([
+            [
+                " 259       0 nvme0n1 ",
+                figures([
+                    500 + 30 * N,
+                    1,
+                    2,
+                    700 + 60 * N,
+                    900 + 60 * N,
+                    3,
+                    4,
+                    800 + 240 * N,
+                    0,
+                    5,
+                    6,
+                    10 * N,
+                    0,
+                    0,
+                    0,
+                    1,
+                    2
+                ])
+            ],
+            [" 259       1 nvme0n1p1 ", figures([N * 1000 || _ <- lists:seq(1, 17)])],
+            [" 253       0 dm-0 ", figures([N * 1000 || _ <- lists:seq(1, 17)])]
+        ]),
+        ~"/proc/self/net/dev" => text([
+            "Inter-|   Receive                                                |  Transmit",
+            " face |bytes packets errs drop fifo frame compressed multicast|bytes packets",
+            ["    lo: ", figures([N * 2000, 29, 0, 0, 0, 0, 0, 0, N * 2000, 29, 0, 0, 0, 0, 0, 0])],
+            [
+                "enp3s0: ",
+                figures([
+                    365908071 + 1_000_000 * N,
+                    8082,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    343024 + 500_000 * N,
+                    4389,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0
+                ])
+            ]
+        ]),
+        ~"/proc/self/stat" => text([
+            [
+                "8031 (beam.smp) S ",
+                figures([8021, 8021, 6035, 0, -1, 4194304, 96, 0, 1, 0]),
+                " ",
+                figures([100 + 200 * N, 30 + 50 * N]),
+                " 0 0 20 0 23 0 101993 3133440 329"
+            ]
+        ]),
+        ~"/proc/self/status" => text([
+            "Name:\tbeam.smp",
+            "VmHWM:\t  300000 kB",
+            "VmRSS:\t  250000 kB",
+            "RssAnon:\t     112 kB",
+            "Threads:\t23"
+        ]),
+        ~"/proc/loadavg" => ~"1.52 0.80 0.33 2/310 8319\n",
+        ~"/proc/self/cgroup" => ~"0::/user.slice\n"
+    }.
+
+container(Group, Folder) ->
+    In = fun(File) -> <<Folder/binary, $/, File/binary>> end,
+    #{
+        ~"/proc/self/cgroup" => Group,
+        In(~"memory.max") => ~"512000000\n",
+        In(~"memory.current") => ~"400000000\n",
+        In(~"memory.stat") => text(["anon 250000000", "file 150000000", "inactive_file 100000000"]),
+        In(~"cpu.stat") => text([
+            "usage_usec 900", "user_usec 700", "nr_throttled 3", "throttled_usec 5000"
+        ])
+    }.
