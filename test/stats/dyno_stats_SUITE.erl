@@ -67,9 +67,13 @@ all() ->
 %% ct_doctest came with OTP 29.
 doctest_of(Module) ->
     case code:ensure_loaded(ct_doctest) of
-        {module, _} -> ok = ct_doctest:module(Module);
+        {module, _} -> passed(ct_doctest:module(Module));
         {error, _} -> {skip, "ct_doctest needs OTP 29"}
     end.
+
+passed(ok) -> ok;
+%% How many functions have no example of their own.
+passed({comment, _}) -> ok.
 
 doctests(_) ->
     Modules = [
@@ -272,7 +276,7 @@ normal_table(_) ->
      || {Z, Want} <- [{0, 0.5}, {1, 0.8413}, {1.645, 0.9500}, {1.96, 0.9750}, {-2.5758, 0.0050}]
     ].
 
-%% Upper tails as printed: Hollander and Wolfe, "Nonparametric statistical methods", table A.30
+%% Upper tails as printed: Hollander and Wolfe, "Nonparametric statistical methods"
 %% (Kendall's K = pairs - 2 * descending), and of Mann and Whitney's U.
 kendall_and_mann_whitney_tables(_) ->
     [
