@@ -1,0 +1,359 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_histogram).
+-moduledoc """
+Keep a whole distribution in bounded memory, recorded by many processes at once.
+
+The buckets are log-linear, as in Gil Tene's HdrHistogram: every power of two is divided into 128
+buckets of equal width (7 bits), so that a bucket is at most 1/128 (0.78 %) of its values wide, and
+the middle of a bucket is at most 0.4 % from any value in it. Values below 256 have a bucket each.
+Values from 0 to 2^42 - 1 (73 minutes, in nanoseconds) are told apart; larger ones share the last
+bucket, the overflow. The least and the greatest value and the sum are kept exactly.
+
+Recording goes to `m:counters` and `m:atomics`: no process owns a histogram and no message is sent.
+A `t:snapshot/0` is a plain map, which may be sent, stored, merged and subtracted.
+
+## Examples
+
+```erlang
+1> H = dyno_histogram:new(), [dyno_histogram:record(H, V) || V <- [3, 1, 2]].
+[ok,ok,ok]
+2> dyno_histogram:quantile(dyno_histogram:snapshot(H), 0.5).
+2
+```
+
+## Cost
+
+`record/2` finds the bucket by shifts and comparisons, reads one atomic and adds to two counters;
+nothing is allocated. It took 85 to 100 ns on an AMD EPYC under OTP 27 and 29 (the case `cost` of
+dyno_histogram_SUITE logs the figure of the machine at hand). A value in the bucket of `min` or `max`
+costs two more reads, about 60 ns. Each scheduler adds in cache lines of its own, so that processes
+do not slow each other down; the price is 37 kB of memory for each scheduler. `snapshot/1` reads
+all 4,609 buckets: about 0.1 ms with two schedulers, more with more.
+""".
+
+-compile(warn_missing_spec_all).
+
+%% Recording
+-export([new/0, record/2, snapshot/1]).
+%% Calculating with snapshots
+-export([empty/0, merge/2, subtract/2]).
+%% Asking a snapshot
+-export([quantile/2, mean/1, to_recording/1]).
+%% The buckets
+-export([index/1, bounds/1, scheme/0]).
+
+-define(BITS, 7).
+%% The largest shift is that of the values with 42 bits.
+-define(OVERFLOW_FROM, (1 bsl 42)).
+-define(OVERFLOW, ((34 bsl ?BITS) + (2 bsl ?BITS))).
+-define(LARGEST, 16#7FFFFFFFFFFFFFFF).
+
+%% Positions in the counters: a bucket's index + 1, then the sum.
+-define(SUM, (?OVERFLOW + 2)).
+%% Positions in the atomics.
+-define(MIN, 1).
+-define(MAX, 2).
+%% The buckets of min and max in one word.
+-define(INNER, 3).
+-define(INDEX_BITS, 13).
+-define(INDEX_MASK, ((1 bsl ?INDEX_BITS) - 1)).
+
+-doc "A histogram to record into, from any process of the node it was made on.".
+-opaque t() :: {Counts :: counters:counters_ref(), Extremes :: atomics:atomics_ref()}.
+
+-doc "What can be recorded: what fits a signed 64-bit counter.".
+-type value() :: 0..?LARGEST.
+
+-doc "A bucket's number, from 0; they ascend with the values.".
+-type index() :: 0..?OVERFLOW.
+
+-doc """
+What was recorded up to a moment. Only buckets with a count are in it, ascending.
+`min` and `max` are `undefined` when nothing was recorded.
+""".
+-type snapshot() :: #{
+    count := non_neg_integer(),
+    sum := non_neg_integer(),
+    min := value() | undefined,
+    max := value() | undefined,
+    buckets := buckets()
+}.
+-type buckets() :: [{index(), pos_integer()}].
+
+-export_type([t/0, value/0, index/0, snapshot/0]).
+
+-doc "A histogram with nothing in it.".
+-spec new() -> t().
+new() ->
+    Extremes = atomics:new(3, [{signed, true}]),
+    ok = atomics:put(Extremes, ?MIN, ?LARGEST),
+    ok = atomics:put(Extremes, ?MAX, 0),
+    ok = atomics:put(Extremes, ?INNER, inner(?OVERFLOW, 0)),
+    {counters:new(?SUM, [write_concurrency]), Extremes}.
+
+-doc """
+Record a value. See Cost above.
+
+A negative value, or one above 2^63 - 1, is an error of the caller.
+""".
+-spec record(t(), value()) -> ok.
+record({Counts, Extremes}, Value) when
+    is_integer(Value), Value >= 0, Value =< ?LARGEST
+->
+    Index = index(Value),
+    %% The extremes first: whoever then sees the count in its bucket sees them, too.
+    %% Reading an atomic costs a memory barrier, which is most of this function's time: so one word
+    %% says between which buckets nothing can be extreme, instead of two with min and max.
+    case atomics:get(Extremes, ?INNER) of
+        Inner when Index > Inner bsr ?INDEX_BITS, Index < Inner band ?INDEX_MASK -> ok;
+        Inner -> widen(Extremes, Value, Inner)
+    end,
+    ok = counters:add(Counts, Index + 1, 1),
+    counters:add(Counts, ?SUM, Value).
+
+-doc """
+What was recorded so far.
+
+All values recorded by a process before it sent a message are in a snapshot taken after the
+message was received. Taken while others record, a snapshot may hold a value's count and not
+yet its part of the sum.
+""".
+-spec snapshot(t()) -> snapshot().
+snapshot({Counts, Extremes}) ->
+    Buckets = read_buckets(Counts, ?OVERFLOW, []),
+    Sum = counters:get(Counts, ?SUM),
+    Min = atomics:get(Extremes, ?MIN),
+    Max = atomics:get(Extremes, ?MAX),
+    case Buckets of
+        [] -> empty();
+        _ -> #{count => total(Buckets), sum => Sum, min => Min, max => Max, buckets => Buckets}
+    end.
+
+-doc "The snapshot of a histogram with nothing in it; `merge/2` with it changes nothing.".
+-spec empty() -> snapshot().
+empty() ->
+    #{count => 0, sum => 0, min => undefined, max => undefined, buckets => []}.
+
+-doc """
+Both together: the same snapshot as if one histogram had recorded the values of both. Nothing is
+lost by merging.
+""".
+-spec merge(snapshot(), snapshot()) -> snapshot().
+merge(#{count := 0}, B) ->
+    B;
+merge(A, #{count := 0}) ->
+    A;
+merge(A, B) ->
+    #{
+        count => maps:get(count, A) + maps:get(count, B),
+        sum => maps:get(sum, A) + maps:get(sum, B),
+        min => min(maps:get(min, A), maps:get(min, B)),
+        max => max(maps:get(max, A), maps:get(max, B)),
+        buckets => add_buckets(maps:get(buckets, A), maps:get(buckets, B))
+    }.
+
+-doc """
+What was recorded between two snapshots of one histogram: the later without the earlier.
+
+Counts and sum are exact. `min` and `max` are exact where they lie beyond those of the earlier
+snapshot; else they are the bounds of the outermost buckets, which are within 0.8 %.
+An earlier snapshot that is not contained in the later one is an error of the caller (`badarg`).
+""".
+-spec subtract(Later :: snapshot(), Earlier :: snapshot()) -> snapshot().
+subtract(Later, #{count := 0}) ->
+    Later;
+subtract(#{sum := SumLater} = Later, #{sum := SumEarlier} = Earlier) ->
+    case subtract_buckets(maps:get(buckets, Later), maps:get(buckets, Earlier)) of
+        [] ->
+            empty();
+        [{Lowest, _} | _] = Buckets ->
+            {Highest, _} = lists:last(Buckets),
+            #{
+                count => total(Buckets),
+                sum => max(0, SumLater - SumEarlier),
+                min => interval_min(Lowest, Later, Earlier),
+                max => interval_max(Highest, Later, Earlier),
+                buckets => Buckets
+            };
+        not_contained ->
+            error(badarg, [Later, Earlier])
+    end.
+
+-doc """
+The value below which a share `Q` (0 to 1) of the recorded values lies: that of rank
+`ceil(Q * count)` (nearest rank; definition 1 of Hyndman and Fan, 1996), as the middle of its
+bucket and never outside the values recorded. The relative error is at most 0.4 %, in the overflow
+bucket unknown; the first and the last rank give the exact `min` and `max`.
+""".
+-spec quantile(snapshot(), Q :: number()) -> value() | undefined.
+quantile(#{count := 0}, Q) when Q >= 0, Q =< 1 ->
+    undefined;
+quantile(#{count := Count, min := Min, max := Max, buckets := Buckets}, Q) when Q >= 0, Q =< 1 ->
+    %% 0.07 * 100 is 7.000000000000001 in binary: that is rank 7, not 8.
+    case ceil(Q * Count * (1 - 1.0e-14)) of
+        Rank when Rank =< 1 -> Min;
+        Rank when Rank >= Count -> Max;
+        Rank -> min(Max, max(Min, middle(at_rank(Rank, Buckets))))
+    end.
+
+-doc "The arithmetic mean: of the exact values, not of the buckets.".
+-spec mean(snapshot()) -> float() | undefined.
+mean(#{count := 0}) ->
+    undefined;
+mean(#{count := Count, sum := Sum}) ->
+    Sum / Count.
+
+-doc """
+The buckets for the recording: `Low` inclusive, `High` exclusive, ascending, empty ones left out.
+The overflow bucket ends just above the greatest value.
+""".
+-spec to_recording(snapshot()) ->
+    [{Low :: non_neg_integer(), High :: pos_integer(), Count :: pos_integer()}].
+to_recording(#{max := Max, buckets := Buckets}) ->
+    [to_recording(bounds(Index), Index, Count, Max) || {Index, Count} <- Buckets].
+
+-doc "The bucket a value falls into.".
+-spec index(value()) -> index().
+index(Value) when is_integer(Value), Value >= 0 ->
+    %% The nested guards tell the JIT the range: it then leaves out its checks for large integers.
+    if
+        Value < ?OVERFLOW_FROM -> index_32(Value);
+        true -> ?OVERFLOW
+    end.
+
+-doc "The values of a bucket: from `Low` up to and without `High`.".
+-spec bounds(index()) -> {Low :: non_neg_integer(), High :: pos_integer()}.
+bounds(Index) when Index >= 0, Index < (2 bsl ?BITS) ->
+    {Index, Index + 1};
+bounds(?OVERFLOW) ->
+    {?OVERFLOW_FROM, ?LARGEST + 1};
+bounds(Index) when Index < ?OVERFLOW ->
+    Shift = (Index bsr ?BITS) - 1,
+    Mantissa = Index - (Shift bsl ?BITS),
+    {Mantissa bsl Shift, (Mantissa + 1) bsl Shift}.
+
+-doc "The name of this division into buckets, for the recording.".
+-spec scheme() -> binary().
+scheme() ->
+    ~"dyno-log-linear-7".
+
+%% The index is Shift * 128 + (Value bsr Shift), with the least Shift that leaves 8 bits. The BEAM
+%% has no instruction for the number of bits, so the shift is found by halves, a comparison each:
+%% a step by K is due while at least 8 + K bits are left.
+
+-spec index_32(value()) -> index().
+index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
+index_32(Value) -> index_16(Value, 0).
+
+-spec index_16(value(), index()) -> index().
+index_16(Value, Base) when Value >= 1 bsl 23 -> index_8(Value bsr 16, Base + (16 bsl ?BITS));
+index_16(Value, Base) -> index_8(Value, Base).
+
+-spec index_8(value(), index()) -> index().
+index_8(Value, Base) when Value >= 1 bsl 15 -> index_4(Value bsr 8, Base + (8 bsl ?BITS));
+index_8(Value, Base) -> index_4(Value, Base).
+
+-spec index_4(value(), index()) -> index().
+index_4(Value, Base) when Value >= 1 bsl 11 -> index_2(Value bsr 4, Base + (4 bsl ?BITS));
+index_4(Value, Base) -> index_2(Value, Base).
+
+-spec index_2(value(), index()) -> index().
+index_2(Value, Base) when Value >= 1 bsl 9 -> index_1(Value bsr 2, Base + (2 bsl ?BITS));
+index_2(Value, Base) -> index_1(Value, Base).
+
+-spec index_1(value(), index()) -> index().
+index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
+index_1(Value, Base) -> Value + Base.
+
+%% A word written late by another process is only too narrow, since min only falls and max only rises:
+%% it costs a visit here, which corrects it.
+-spec widen(atomics:atomics_ref(), value(), non_neg_integer()) -> ok.
+widen(Extremes, Value, Inner) ->
+    Min = lower(Extremes, Value, atomics:get(Extremes, ?MIN)),
+    Max = raise(Extremes, Value, atomics:get(Extremes, ?MAX)),
+    case inner(index(Min), index(Max)) of
+        Inner -> ok;
+        Wider -> atomics:put(Extremes, ?INNER, Wider)
+    end.
+
+-spec inner(index(), index()) -> non_neg_integer().
+inner(MinIndex, MaxIndex) ->
+    (MinIndex bsl ?INDEX_BITS) bor MaxIndex.
+
+%% Another process may have moved the extreme in between: try again while it is still ours to move.
+
+-spec lower(atomics:atomics_ref(), value(), value()) -> value().
+lower(Extremes, Value, Min) when Value < Min ->
+    case atomics:compare_exchange(Extremes, ?MIN, Min, Value) of
+        ok -> Value;
+        Now -> lower(Extremes, Value, Now)
+    end;
+lower(_, _, Min) ->
+    Min.
+
+-spec raise(atomics:atomics_ref(), value(), value()) -> value().
+raise(Extremes, Value, Max) when Value > Max ->
+    case atomics:compare_exchange(Extremes, ?MAX, Max, Value) of
+        ok -> Value;
+        Now -> raise(Extremes, Value, Now)
+    end;
+raise(_, _, Max) ->
+    Max.
+
+-spec read_buckets(counters:counters_ref(), integer(), buckets()) -> buckets().
+read_buckets(_, -1, Buckets) ->
+    Buckets;
+read_buckets(Counts, Index, Buckets) ->
+    case counters:get(Counts, Index + 1) of
+        0 -> read_buckets(Counts, Index - 1, Buckets);
+        Count -> read_buckets(Counts, Index - 1, [{Index, Count} | Buckets])
+    end.
+
+-spec total(buckets()) -> non_neg_integer().
+total(Buckets) ->
+    lists:sum([Count || {_, Count} <- Buckets]).
+
+-spec add_buckets(buckets(), buckets()) -> buckets().
+add_buckets([{I, A} | As], [{I, B} | Bs]) -> [{I, A + B} | add_buckets(As, Bs)];
+add_buckets([{I, _} = A | As], [{J, _} | _] = Bs) when I < J -> [A | add_buckets(As, Bs)];
+add_buckets([_ | _] = As, [B | Bs]) -> [B | add_buckets(As, Bs)];
+add_buckets([], Bs) -> Bs;
+add_buckets(As, []) -> As.
+
+-spec subtract_buckets(buckets(), buckets()) -> buckets() | not_contained.
+subtract_buckets(As, Bs) ->
+    subtract_buckets(As, Bs, []).
+
+-spec subtract_buckets(buckets(), buckets(), buckets()) -> buckets() | not_contained.
+subtract_buckets(As, [], Done) -> lists:reverse(Done, As);
+subtract_buckets([{I, N} | As], [{I, N} | Bs], Done) -> subtract_buckets(As, Bs, Done);
+subtract_buckets([{I, A} | As], [{I, B} | Bs], Done) when A > B ->
+    subtract_buckets(As, Bs, [{I, A - B} | Done]);
+subtract_buckets([{I, _} = A | As], [{J, _} | _] = Bs, Done) when I < J ->
+    subtract_buckets(As, Bs, [A | Done]);
+subtract_buckets(_, _, _) -> not_contained.
+
+-spec interval_min(index(), snapshot(), snapshot()) -> value().
+interval_min(_, #{min := Later}, #{min := Earlier}) when Later < Earlier -> Later;
+interval_min(Lowest, #{min := Later}, _) -> max(Later, element(1, bounds(Lowest))).
+
+-spec interval_max(index(), snapshot(), snapshot()) -> value().
+interval_max(_, #{max := Later}, #{max := Earlier}) when Later > Earlier -> Later;
+interval_max(Highest, #{max := Later}, _) -> min(Later, element(2, bounds(Highest)) - 1).
+
+-spec at_rank(pos_integer(), buckets()) -> index().
+at_rank(Rank, [{Index, Count} | _]) when Rank =< Count -> Index;
+at_rank(Rank, [{_, Count} | Buckets]) -> at_rank(Rank - Count, Buckets).
+
+%% The overflow has no middle worth the name: it lies above every recorded value, and so becomes max.
+-spec middle(index()) -> value().
+middle(Index) ->
+    {Low, High} = bounds(Index),
+    (Low + High - 1) bsr 1.
+
+-spec to_recording({non_neg_integer(), pos_integer()}, index(), pos_integer(), value()) ->
+    {non_neg_integer(), pos_integer(), pos_integer()}.
+to_recording({Low, _}, ?OVERFLOW, Count, Max) -> {Low, Max + 1, Count};
+to_recording({Low, High}, _, Count, _) -> {Low, High, Count}.

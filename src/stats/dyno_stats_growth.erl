@@ -1,0 +1,184 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_growth).
+-moduledoc """
+Find out how a figure grows with the size: the exponent b of value = c * size^b.
+
+On logarithmic axes such a law is a line, and its slope the exponent. The slope is Theil and Sen's:
+the median of the slopes of all pairs of points of different sizes (Theil, 1950; Sen, "Estimates
+of the regression coefficient based on Kendall's tau", 1968), which 29 % of wild points do not
+move far. Its interval consists of two of those slopes, by the distribution of Kendall's statistic,
+exact up to 30 points, also where sizes were measured repeatedly.
+
+With few points no interval reaches 95 %: the widest one, from the least slope to the greatest, is
+given then with the level it has. Each size once: 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %. Two
+repetitions of each help: 3 sizes reach 98 %.
+
+## Examples
+
+```erlang
+1> {ok, Fit} = dyno_stats_growth:fit([{N, 3 * N * N} || N <- [10, 20, 40, 80, 160]]).
+2> io_lib:format("~s", [dyno_stats_growth:describe(Fit)]).
+"grows as n^2.0 (2.0 to 2.0)"
+```
+
+## Cost
+
+Proportional to the square of the number of points; about 10 us for 5 of them.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([fit/1, describe/1]).
+-export([format_error/1]).
+
+-define(LEVEL, 0.95).
+%% Ten times the size, and less than a quarter more: nobody would call that growth.
+-define(PRACTICALLY_FLAT, 0.1).
+%% An interval needs slopes that could contradict each other.
+-define(SIZES_FOR_INTERVAL, 3).
+
+-doc "What was measured at a size; a size may occur repeatedly.".
+-type point() :: {Size :: number(), Value :: number()}.
+
+-doc """
+* `exponent`: the estimate.
+* `low`, `high`: its interval, `undefined` with only two sizes.
+* `level`: the probability with which the interval was to hold the true exponent: at least 0.95 or,
+  where there are too few points for that, less.
+* `points`: how many points it rests on; `sizes`: of how many different sizes.
+* `left_out`: how many points have no logarithm, because size or value is zero or negative.
+* `smallest`, `largest`: the sizes used.
+""".
+-type growth() :: #{
+    exponent := float(),
+    low := float() | undefined,
+    high := float() | undefined,
+    level := float() | undefined,
+    points := pos_integer(),
+    sizes := pos_integer(),
+    left_out := non_neg_integer(),
+    smallest := number(),
+    largest := number()
+}.
+
+-doc "There are positive values for fewer than two different sizes.".
+-type reason() :: {too_few_sizes, Sizes :: 0..1, LeftOut :: non_neg_integer()}.
+
+-export_type([point/0, growth/0, reason/0]).
+
+-doc "The exponent with which the values grow with the sizes.".
+-spec fit([point()]) -> {ok, growth()} | {error, reason()}.
+fit(Points) ->
+    Usable = [{Size, Value} || {Size, Value} <- Points, Size > 0, Value > 0],
+    LeftOut = length(Points) - length(Usable),
+    Groups = groups(Usable),
+    case length(Groups) of
+        Sizes when Sizes < 2 ->
+            {error, {too_few_sizes, Sizes, LeftOut}};
+        Sizes ->
+            Slopes = slopes(Usable),
+            {Low, High, Level} = interval(Slopes, Groups),
+            {ok, #{
+                exponent => dyno_stats:median(Slopes),
+                low => Low,
+                high => High,
+                level => Level,
+                points => length(Usable),
+                sizes => Sizes,
+                left_out => LeftOut,
+                smallest => lists:min([Size || {Size, _} <- Usable]),
+                largest => lists:max([Size || {Size, _} <- Usable])
+            }}
+    end.
+
+-doc """
+The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`,
+`does not grow (n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` where the interval leaves it open.
+An interval of less than 95 % says so: `(1.7 to 2.1 at 67 %)`. An interval that is within 0.1 of zero
+(ten times the size, a quarter more) does not count as growth, even where it leaves zero out.
+""".
+-spec describe(growth()) -> binary().
+describe(#{exponent := Exponent} = Growth) ->
+    Power = ["n^", decimal(Exponent)],
+    Range = range(Growth),
+    Text =
+        case kind(Growth) of
+            flat -> ["does not grow (", Power, ")"];
+            higher -> ["grows as ", Power, Range];
+            lower -> ["falls as ", Power, Range];
+            open -> ["no clear growth: ", Power, Range]
+        end,
+    iolist_to_binary(Text).
+
+-doc "One sentence for people.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({too_few_sizes, Sizes, LeftOut}) ->
+    io_lib:format(
+        "growth needs values above zero at two different sizes or more, and there are ~b "
+        "(~b points with zero or less left out); measure at more sizes.",
+        [Sizes, LeftOut]
+    ).
+
+%% How many points each different size has: different in their logarithms, which the slopes rest on.
+-spec groups([point()]) -> [pos_integer()].
+groups(Points) ->
+    Counts = maps:groups_from_list(fun({Size, _}) -> math:log(Size) end, Points),
+    [length(Group) || Group <- maps:values(Counts)].
+
+%% Of all pairs of points with different sizes, ascending.
+-spec slopes([point()]) -> [float()].
+slopes(Points) ->
+    Logs = lists:sort([{math:log(Size), math:log(Value)} || {Size, Value} <- Points]),
+    lists:sort(slopes(Logs, [])).
+
+-spec slopes([{float(), float()}], [float()]) -> [float()].
+slopes([], Slopes) ->
+    Slopes;
+slopes([{X, Y} | Later], Slopes) ->
+    slopes(Later, [(Y2 - Y) / (X2 - X) || {X2, Y2} <- Later, X2 > X] ++ Slopes).
+
+%% The number of slopes below the true one has the distribution of Kendall's statistic. So the k-th
+%% slope and the k-th from the end miss it with twice the probability of at most k - 1 below.
+-spec interval([float()], [pos_integer()]) ->
+    {float(), float(), float()} | {undefined, undefined, undefined}.
+interval(_, Groups) when length(Groups) < ?SIZES_FOR_INTERVAL ->
+    {undefined, undefined, undefined};
+interval(Slopes, Groups) ->
+    Below = fun(Rank) -> dyno_stats_distribution:count_cdf(Rank - 1, Groups) end,
+    Holds = fun(Rank) -> 2 * Below(Rank) =< 1 - ?LEVEL end,
+    Count = length(Slopes),
+    Rank = max(1, dyno_stats_distribution:largest_rank(Holds, 1, Count div 2)),
+    {lists:nth(Rank, Slopes), lists:nth(Count + 1 - Rank, Slopes), 1 - 2 * Below(Rank)}.
+
+-spec kind(growth()) -> flat | higher | lower | open.
+kind(#{exponent := Exponent, low := undefined}) ->
+    if
+        abs(Exponent) =< ?PRACTICALLY_FLAT -> flat;
+        Exponent > 0 -> higher;
+        true -> lower
+    end;
+kind(#{low := Low, high := High}) ->
+    case dyno_stats_verdict:verdict({Low, High}, ?PRACTICALLY_FLAT) of
+        same -> flat;
+        undecided when Low > 0 -> higher;
+        undecided when High < 0 -> lower;
+        undecided -> open;
+        Clear -> Clear
+    end.
+
+-spec range(growth()) -> iodata().
+range(#{low := undefined}) ->
+    [];
+range(#{low := Low, high := High, level := Level}) ->
+    [" (", decimal(Low), " to ", decimal(High), at_level(Level), ")"].
+
+-spec at_level(float()) -> iodata().
+at_level(Level) when Level >= ?LEVEL -> [];
+at_level(Level) -> [" at ", integer_to_list(round(100 * Level)), " %"].
+
+%% One decimal, and no minus before a zero.
+-spec decimal(float()) -> iodata().
+decimal(Number) ->
+    float_to_binary(round(10 * Number) / 10, [{decimals, 1}]).

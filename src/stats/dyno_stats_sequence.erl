@@ -1,0 +1,155 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_sequence).
+-moduledoc """
+Look at the interval of the median after every value, and stop when it answers the question.
+
+An ordinary 95 % interval is wrong 5 % of the time at a number of values fixed beforehand; looked
+at again and again until it excludes zero, it is wrong far more often (27 % with a look every 4
+rounds, in our simulation). The intervals of this confidence sequence hold the true median at
+*all* times together with the probability `level`, so that any rule to stop is allowed.
+
+If `m` is the median, the number `S` of values below it is a fair coin's, and the mixture of
+likelihood ratios over all biased coins, with a Beta(a, a) prior,
+
+    E(n, S) = 2^n * B(S + a, n - S + a) / B(a, a)
+
+is a martingale that starts at 1. It ever reaches 1/alpha with a probability of at most alpha
+(Ville, 1939; Robbins, "Statistical methods related to the law of the iterated logarithm", 1970;
+Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence
+sequences", 2021). The interval at `n` keeps every `m` that this does not reject: from the k-th
+value to the k-th from the end, with the largest `k` for which E(n, k - 1) is at least 1/alpha. Nothing
+is assumed of the distribution. The price against a fixed number is about twice the values.
+
+## Examples
+
+```erlang
+1> dyno_stats_sequence:rank(100, #{}).
+35
+2> S = lists:foldl(fun dyno_stats_sequence:add/2, dyno_stats_sequence:new(#{}), lists:seq(1, 100)).
+3> dyno_stats_sequence:interval(S).
+{ok,{35,66}}
+```
+
+## Cost
+
+`add/2` puts the value into a sorted list: proportional to their number, 50 us at 10,000.
+`interval/1` takes some 10 us, and 40 us at 10,000.
+""".
+
+-compile(warn_missing_spec_all).
+
+%% A sequence
+-export([new/1, add/2, count/1, median/1, interval/1]).
+%% Planning
+-export([rank/2, min_count/1]).
+-export([format_error/1]).
+
+-define(LEVEL, 0.95).
+-define(PRIOR, 4).
+%% An evidence that is reached but for the rounding of logarithms is reached.
+-define(ROUNDING, 1.0e-9).
+
+-doc """
+* `level`: the probability that all intervals hold the true median; above 0, below 1; 0.95.
+* `a`: how much the prior expects small differences. Large values are best when the answer takes many
+  rounds, small ones when few suffice; above 0; 4, which is best at about 20 to 200 rounds.
+""".
+-type options() :: #{level => dyno_stats_interval:level(), a => number()}.
+
+-doc "The values so far.".
+-opaque t() :: #{
+    level := dyno_stats_interval:level(),
+    a := number(),
+    count := non_neg_integer(),
+    sorted := [number()]
+}.
+
+-doc "Not even the widest interval is sure enough yet.".
+-type reason() :: too_few.
+
+-export_type([t/0, options/0, reason/0]).
+
+-doc "A sequence without values. An option out of its range is an error of the caller (`badarg`).".
+-spec new(options()) -> t().
+new(Options) ->
+    {Level, A} = checked(Options),
+    #{level => Level, a => A, count => 0, sorted => []}.
+
+-doc "The sequence with one more value.".
+-spec add(Value :: number(), t()) -> t().
+add(Value, #{count := Count, sorted := Sorted} = Sequence) ->
+    Sequence#{count := Count + 1, sorted := insert(Value, Sorted)}.
+
+-doc "How many values there are.".
+-spec count(t()) -> non_neg_integer().
+count(#{count := Count}) ->
+    Count.
+
+-doc "The median of the values: the estimate to go with the interval.".
+-spec median(t()) -> float() | undefined.
+median(#{sorted := Sorted}) ->
+    dyno_stats:median(Sorted).
+
+-doc """
+The present interval for the true median. It may be asked for after every value. The intervals of
+one sequence usually shrink, and each of them alone is valid.
+""".
+-spec interval(t()) -> {ok, {Low :: number(), High :: number()}} | {error, reason()}.
+interval(#{level := Level, a := A, count := Count, sorted := Sorted}) ->
+    case rank(Count, #{level => Level, a => A}) of
+        0 ->
+            {error, too_few};
+        Rank ->
+            [Low | _] = FromLow = lists:nthtail(Rank - 1, Sorted),
+            {ok, {Low, lists:nth(Count + 2 - 2 * Rank, FromLow)}}
+    end.
+
+-doc """
+The rank `k` after `Count` values: the interval reaches from the `k`-th value to the `k`-th from the
+end. 0 while there are too few values.
+""".
+-spec rank(Count :: non_neg_integer(), options()) -> non_neg_integer().
+rank(Count, Options) ->
+    {Level, A} = checked(Options),
+    Needed = -math:log(1 - Level) - ?ROUNDING,
+    %% E falls in S up to n/2, and is below 1 there.
+    Holds = fun(Rank) -> log_evidence(Count, Rank - 1, A) >= Needed end,
+    dyno_stats_distribution:largest_rank(Holds, 1, (Count + 1) div 2).
+
+-doc "After how many values there first is an interval: 11 with the default options.".
+-spec min_count(options()) -> pos_integer().
+min_count(Options) ->
+    first_count(1, Options).
+
+-doc "One sentence for people.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error(too_few) ->
+    "there are too few values for an interval that may be looked at at any time; measure more of "
+    "them.".
+
+-spec first_count(pos_integer(), options()) -> pos_integer().
+first_count(Count, Options) ->
+    case rank(Count, Options) of
+        0 -> first_count(Count + 1, Options);
+        _ -> Count
+    end.
+
+-spec checked(options()) -> {dyno_stats_interval:level(), number()}.
+checked(Options) ->
+    case maps:merge(#{level => ?LEVEL, a => ?PRIOR}, Options) of
+        #{level := Level, a := A} = All when Level > 0, Level < 1, A > 0, map_size(All) =:= 2 ->
+            {Level, A};
+        _ ->
+            error(badarg, [Options])
+    end.
+
+-spec log_evidence(non_neg_integer(), non_neg_integer(), number()) -> float().
+log_evidence(Count, Below, A) ->
+    Count * math:log(2) + dyno_stats_distribution:log_beta(Below + A, Count - Below + A) -
+        dyno_stats_distribution:log_beta(A, A).
+
+-spec insert(number(), [number()]) -> [number()].
+insert(Value, [Head | Tail]) when Head < Value -> [Head | insert(Value, Tail)];
+insert(Value, Sorted) -> [Value | Sorted].

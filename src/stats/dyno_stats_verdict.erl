@@ -1,0 +1,77 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_verdict).
+-moduledoc """
+Judge a difference: lower, higher, the same, or not decided by these measurements.
+
+"Not significantly different" is not "the same": it is also the result of measuring too little. So
+the interval of the difference is held against a practical threshold, the least difference that
+matters:
+
+| interval | verdict |
+| --- | --- |
+| wholly below -threshold | `lower` |
+| wholly above +threshold | `higher` |
+| wholly between the two | `same` |
+| anything else | `undecided` |
+
+`same` is Schuirmann's two one-sided tests ("A comparison of the two one-sided tests procedure and
+the power approach for assessing the equivalence of average bioavailability", 1987): an interval
+at the level 1 - 2 * alpha tests equivalence at alpha.
+
+## Examples
+
+```erlang
+1> dyno_stats_verdict:verdict({-0.01, 0.02}, 0.03).
+same
+2> dyno_stats_verdict:ratio({1.04, 1.09}, 0.03).
+higher
+```
+""".
+
+-compile(warn_missing_spec_all).
+
+%% Verdicts
+-export([verdict/2, ratio/2]).
+%% Tests
+-export([tost/2]).
+
+-doc """
+* `lower`, `higher`: differs by more than the threshold.
+* `same`: differs by no more than the threshold.
+* `undecided`: the interval allows for both; measure more, or ask for less.
+""".
+-type verdict() :: lower | higher | same | undecided.
+
+-export_type([verdict/0]).
+
+-doc "The verdict on a difference; `Threshold` is in the difference's own unit, 0 or more.".
+-spec verdict({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().
+verdict({Low, High}, Threshold) when Low =< High, Threshold >= 0 ->
+    if
+        High < -Threshold -> lower;
+        Low > Threshold -> higher;
+        Low >= -Threshold, High =< Threshold -> same;
+        true -> undecided
+    end.
+
+-doc """
+The verdict on a ratio, by its logarithm: with the threshold 0.03 a ratio above 1.03 is higher, one
+below 1/1.03 is lower, so that swapping the two sides swaps the verdict.
+""".
+-spec ratio({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().
+ratio({Low, High}, Threshold) when Low > 0, Threshold >= 0 ->
+    verdict({math:log(Low), math:log(High)}, math:log(1 + Threshold)).
+
+-doc """
+How well the differences show that their true median is within the threshold: the p-value of two
+one-sided sign tests, the greater of the two. At most alpha: the same, at alpha. 1.0 for no values.
+""".
+-spec tost(Differences :: [number()], Threshold :: number()) -> float().
+tost(Differences, Threshold) when Threshold >= 0 ->
+    Count = length(Differences),
+    %% Under "the median is at most -Threshold", at least half of the values are expected there.
+    TooLow = length([D || D <- Differences, D =< -Threshold]),
+    TooHigh = length([D || D <- Differences, D >= Threshold]),
+    dyno_stats_distribution:binomial_cdf(max(TooLow, TooHigh), Count, 0.5).
