@@ -12,7 +12,7 @@ Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts fr
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, last/1]).
+-export([start_link/1, restart/1, last/1, describe/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0]).
 
@@ -44,6 +44,11 @@ restart(Pid) ->
 last(Pid) ->
     gen_server:call(Pid, last).
 
+-doc "The values that this node has, with their units and titles.".
+-spec describe(pid()) -> [dyno_agent_vm:metric()].
+describe(Pid) ->
+    gen_server:call(Pid, describe).
+
 -spec init(config()) -> {ok, state()}.
 init(#{sink := Sink, interval_ms := IntervalMs}) ->
     proc_lib:set_label(?MODULE),
@@ -66,7 +71,10 @@ schedule(#{interval_ms := IntervalMs, timer := Old} = State) ->
     _ = erlang:cancel_timer(Old),
     State#{timer := erlang:start_timer(IntervalMs, self(), sample)}.
 
--spec handle_call(restart | last, gen_server:from(), state()) -> {reply, ok, state()}.
+-spec handle_call(restart | last | describe, gen_server:from(), state()) ->
+    {reply, ok | [dyno_agent_vm:metric()], state()}.
+handle_call(describe, _From, State) ->
+    {reply, dyno_agent_vm:describe() ++ dyno_agent_os:describe(), State};
 handle_call(restart, _From, State) ->
     {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := read()})};
 handle_call(last, _From, State) ->

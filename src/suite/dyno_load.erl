@@ -18,7 +18,7 @@ The caller receives `{dyno_load, Load, Event}` where the event is
 
 -behaviour(gen_server).
 
--export([start_link/1, stop/1, format_error/1]).
+-export([start_link/1, figures/1, stop/1, format_error/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, interval/0, reason/0]).
 
@@ -58,13 +58,24 @@ The caller receives `{dyno_load, Load, Event}` where the event is
     start => integer(),
     from => integer(),
     finish => integer(),
-    last => dyno_load_meter:snapshot()
+    last => dyno_load_meter:snapshot(),
+    %% Up to when the last interval went.
+    at => integer()
 }.
 
 -doc "Starts a load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
+
+-doc "The figures so far, where the load works.".
+-spec figures(pid()) -> {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]} | error.
+figures(Pid) ->
+    try
+        gen_server:call(Pid, figures)
+    catch
+        exit:_ -> error
+    end.
 
 -doc "Ends a load at once, and its workers. No more events come.".
 -spec stop(pid()) -> ok.
@@ -96,9 +107,12 @@ handle_continue(prepare, #{options := #{load := #{workers := Count}} = Options} 
     _ = erlang:send_after(TimeoutMs, self(), not_ready),
     {noreply, State#{workers := Workers, waiting := Workers}}.
 
--spec handle_call(term(), gen_server:from(), state()) -> {reply, ok, state()}.
-handle_call(_Request, _From, State) ->
-    {reply, ok, State}.
+-spec handle_call(figures, gen_server:from(), state()) ->
+    {reply, {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]} | error, state()}.
+handle_call(figures, _From, #{meter := Meter} = State) ->
+    {reply, {ok, dyno_load_meter:snapshot(Meter), dyno_load_meter:errors(Meter)}, State};
+handle_call(figures, _From, State) ->
+    {reply, error, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->

@@ -1,0 +1,377 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test).
+-moduledoc """
+Runs a performance test: loads a system at growing sizes, measures it from outside and inside, and
+gives one recording with its verdicts.
+
+```erlang
+{ok, Recording} = dyno_test:run("cache.erl", #{sizes => [1, 10, 100]}).
+```
+
+A suite is a module with the behaviour `dyno_suite`. While a test runs its recording is saved, so
+that a test that is killed leaves a readable one.
+""".
+
+-export([run/2, interrupt/1, format_error/1, exit_status/1]).
+-export_type([options/0, progress/0, reason/0]).
+
+-doc "What a caller may set; what is left out is the suite's.".
+-type options() :: #{
+    sizes => [pos_integer()],
+    duration_ms => pos_integer(),
+    warmup_ms => non_neg_integer(),
+    interval_ms => pos_integer(),
+    patterns => [string() | binary()],
+    thresholds => [string() | binary()],
+    level => dyno_suite:level(),
+    %% More folders of beam files.
+    code_paths => [file:filename()],
+    %% The cookie to show targets, and this node's name where it has none.
+    cookie => atom(),
+    name => atom(),
+    %% Where the recording is saved as it grows.
+    recording => file:filename(),
+    progress => fun((progress()) -> ok)
+}.
+
+-type progress() :: #{
+    phase := atom(),
+    run := binary() | undefined,
+    runs_done := non_neg_integer(),
+    runs_total := non_neg_integer(),
+    elapsed_ms := non_neg_integer(),
+    remaining_ms := non_neg_integer() | undefined,
+    throughput := float() | undefined,
+    text => binary()
+}.
+
+-type reason() ::
+    {source, dyno_suite_source:reason()}
+    | {suite, module(), dyno_suite:reason()}
+    | {option, dyno_suite:reason()}
+    | {callback, dyno_test_callbacks:reason()}
+    | {target, dyno_test_targets:reason()}
+    | {recording, dyno_recording_file:reason()}
+    | {connection, dyno_agent_link:reason()}
+    | {crashed, term()}
+    | interrupted.
+
+%% What a run needs besides its load: nodes that boot, agents that come and go.
+-define(AROUND_MS, 2000).
+
+-doc """
+Runs a suite, given as a file or a module. Returns when everything is taken down again.
+
+The status in the recording says how it went: `complete` (also where a threshold does not hold:
+see its verdicts), `failed`, or `interrupted`.
+
+## Errors
+Nothing was measured, because the suite, an option, or the place of the recording is wrong:
+`format_error/1` says what, `exit_status/1` whose fault it is.
+""".
+-spec run(dyno_suite_source:source(), options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+run(Source, Options) ->
+    Caller = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        process_flag(trap_exit, true),
+        proc_lib:set_label(?MODULE),
+        watch_caller(Caller),
+        exit({?MODULE, main(Source, Options)})
+    end),
+    wait(Pid, Ref).
+
+wait(Pid, Ref) ->
+    receive
+        dyno_interrupt ->
+            Pid ! dyno_interrupt,
+            wait(Pid, Ref);
+        {'DOWN', Ref, process, Pid, {?MODULE, Result}} ->
+            Result;
+        {'DOWN', Ref, process, Pid, Reason} ->
+            {error, {crashed, Reason}}
+    end.
+
+%% Nobody waits for the result any more: end in good order.
+watch_caller(Caller) ->
+    Self = self(),
+    _ = spawn(fun() ->
+        CallerRef = monitor(process, Caller),
+        SelfRef = monitor(process, Self),
+        receive
+            {'DOWN', CallerRef, process, Caller, _} -> Self ! dyno_interrupt;
+            {'DOWN', SelfRef, process, Self, _} -> ok
+        end
+    end),
+    ok.
+
+-doc "Ends the test that a process runs: it takes down, and returns what was measured until now.".
+-spec interrupt(pid()) -> ok.
+interrupt(Pid) ->
+    Pid ! dyno_interrupt,
+    ok.
+
+main(Source, Options) ->
+    Paths = [filename:absname(P) || P <- maps:get(code_paths, Options, [])],
+    ok = code:add_pathsa(Paths),
+    try
+        case dyno_suite_source:load(Source) of
+            {ok, #{module := Module} = Loaded} ->
+                try
+                    with_suite(Source, Module, Options)
+                after
+                    dyno_suite_source:forget(Loaded)
+                end;
+            {error, Reason} ->
+                {error, {source, Reason}}
+        end
+    after
+        code:del_paths(Paths)
+    end.
+
+with_suite(Source, Module, Options) ->
+    Callbacks0 = dyno_test_callbacks:new(Module, 60_000),
+    case dyno_test_callbacks:suite(Callbacks0) of
+        {{ok, Config}, Callbacks} ->
+            Result =
+                maybe
+                    {ok, SuiteOptions} ?= suite_options(Module, Config, Options),
+                    ok ?= connection(Options),
+                    Document = new_document(Source, SuiteOptions, Options),
+                    ok ?= first_save(Document, Options),
+                    Timed = dyno_test_callbacks:timeout_ms(
+                        Callbacks, map_get(timeout_ms, SuiteOptions)
+                    ),
+                    {run, Timed, SuiteOptions, Document}
+                end,
+            case Result of
+                {run, Ready, Read, Started} ->
+                    test(Ready, Module, Read, Started, Options);
+                {error, _} = Error ->
+                    dyno_test_callbacks:stop(Callbacks),
+                    Error
+            end;
+        {{error, Reason}, Callbacks} ->
+            dyno_test_callbacks:stop(Callbacks),
+            {error, {callback, Reason}}
+    end.
+
+%% Each for itself first, so that the message names the right place.
+suite_options(Module, Config, Options) ->
+    Keys = [sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level],
+    Given = maps:with(Keys, Options),
+    case dyno_suite:options(Config) of
+        {ok, _} ->
+            case dyno_suite:options(maps:merge(Config, Given)) of
+                {ok, Read} -> {ok, named(Module, Config, Read)};
+                {error, Reason} -> {error, {option, Reason}}
+            end;
+        {error, {missing_option, sizes}} when is_map_key(sizes, Given) ->
+            case dyno_suite:options(maps:merge(Config, Given)) of
+                {ok, Read} -> {ok, named(Module, Config, Read)};
+                {error, Reason} -> {error, {suite, Module, Reason}}
+            end;
+        {error, Reason} ->
+            {error, {suite, Module, Reason}}
+    end.
+
+named(_Module, #{name := _}, Options) -> Options;
+named(Module, _Config, Options) -> Options#{name := atom_to_binary(Module)}.
+
+connection(Options) ->
+    case dyno_agent_link:ensure_distribution(maps:with([name, cookie], Options)) of
+        ok -> ok;
+        {error, Reason} -> {error, {connection, Reason}}
+    end.
+
+new_document(Source, SuiteOptions, _Options) ->
+    #{patterns := Patterns, thresholds := Thresholds} = SuiteOptions,
+    Shown = maps:with([sizes, size_label, duration_ms, warmup_ms, interval_ms], SuiteOptions),
+    Parameters = Shown#{
+        suite => source_text(Source),
+        patterns => [dyno_agent_patterns:print(P) || P <- Patterns],
+        thresholds => [dyno_threshold:format(T) || T <- Thresholds],
+        load => #{model => map_get(load, SuiteOptions)},
+        level => map_get(level, SuiteOptions)
+    },
+    dyno_recording:new(test, map_get(name, SuiteOptions), Parameters, dyno_environment:collect()).
+
+source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
+source_text(Source) -> unicode:characters_to_binary(Source).
+
+first_save(Document, #{recording := Path}) ->
+    maybe
+        ok ?= writable(Path),
+        save(Document, Path)
+    end;
+first_save(_Document, _Options) ->
+    ok.
+
+writable(Path) ->
+    case dyno_recording_file:writable(Path) of
+        ok -> ok;
+        {error, Reason} -> {error, {recording, Reason}}
+    end.
+
+save(Document, Path) ->
+    case dyno_recording_file:write(Path, Document) of
+        ok -> ok;
+        {error, Reason} -> {error, {recording, Reason}}
+    end.
+
+test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
+    Start = erlang:monotonic_time(),
+    Progress = progress(SuiteOptions, Options),
+    Progress(init_suite, 0, undefined),
+    {Outcome, Document1, Callbacks1, SuiteState} =
+        case dyno_test_callbacks:init_suite(Callbacks0) of
+            {{ok, State}, Next} ->
+                Context = #{
+                    options => SuiteOptions,
+                    module => Module,
+                    connection => maps:with([cookie, name], Options)
+                },
+                {Result, Doc, Last} = runs(
+                    map_get(sizes, SuiteOptions), {Next, State}, Context, Document0, Options,
+                    Progress
+                ),
+                {Result, Doc, Last, State};
+            {{error, Reason}, Next} ->
+                {suite_failed(Reason), Document0, Next, undefined}
+        end,
+    Progress(end_suite, length(dyno_recording:runs(Document1)), undefined),
+    {Ended, Callbacks2} = dyno_test_callbacks:end_suite(Callbacks1, SuiteState),
+    dyno_test_callbacks:stop(Callbacks2),
+    DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond),
+    finish(with_end(Outcome, Ended), dyno_recording:put(Document1, duration_ns, DurationNs),
+        SuiteOptions, Options).
+
+suite_failed(interrupted) -> interrupted;
+suite_failed({bad_return, _, _, _} = Reason) -> {misuse, Reason};
+suite_failed(Reason) ->
+    {failed, ~"callback", unicode:characters_to_binary(dyno_test_callbacks:format_error(Reason))}.
+
+with_end(complete, {error, Reason}) -> suite_failed(Reason);
+with_end(Outcome, _Ended) -> Outcome.
+
+runs([], {Callbacks, _State}, _Context, Document, _Options, _Progress) ->
+    {complete, Document, Callbacks};
+runs([Size | Rest], {Callbacks, State}, Context0, Document, Options, Progress) ->
+    Done = length(dyno_recording:runs(Document)),
+    Context = Context0#{watch => watcher(Size, Done, Document, Options, Progress)},
+    case dyno_test_run:run(Size, {Callbacks, State}, Context) of
+        {complete, Run, Next} ->
+            Added = dyno_recording:add_run(Document, Run),
+            _ = save_as_it_grows(Added, Options),
+            runs(Rest, {Next, State}, Context0, Added, Options, Progress);
+        {Outcome, undefined, Next} ->
+            {Outcome, Document, Next};
+        {Outcome, Run, Next} ->
+            {Outcome, dyno_recording:add_run(Document, Run), Next}
+    end.
+
+watcher(Size, Done, Document, Options, Progress) ->
+    Id = integer_to_binary(Size),
+    fun
+        ({phase, Phase}) ->
+            Progress(Phase, Done, Id);
+        ({interval, #{throughput_per_s := Throughput}, ElapsedMs}) ->
+            Progress({measure, Throughput, ElapsedMs}, Done, Id);
+        ({partial, Run}) ->
+            _ = save_as_it_grows(dyno_recording:add_run(Document, Run), Options),
+            ok
+    end.
+
+%% A disk that is full now may have room at the end; the end says so if not.
+save_as_it_grows(Document, #{recording := Path}) -> save(Document, Path);
+save_as_it_grows(_Document, _Options) -> ok.
+
+finish({misuse, Reason}, Document, _SuiteOptions, Options) ->
+    Text = misuse_text(Reason),
+    _ = save_as_it_grows(failed_document(~"suite", Text, Document), Options),
+    case Reason of
+        {unmatched, _, _} -> {error, {target, Reason}};
+        _ -> {error, {callback, Reason}}
+    end;
+finish(Outcome, Document0, SuiteOptions, Options) ->
+    Document1 =
+        case Outcome of
+            complete -> dyno_recording:put(Document0, status, complete);
+            interrupted -> dyno_recording:put(Document0, status, interrupted);
+            {failed, Code, Text} -> failed_document(Code, Text, Document0)
+        end,
+    Document2 = dyno_recording:add_tables(Document1, dyno_test_growth:tables(Document1)),
+    Verdicts = lists:append([
+        dyno_threshold:evaluate(T, Document2)
+     || T <- map_get(thresholds, SuiteOptions)
+    ]),
+    Final = dyno_recording:add_verdicts(Document2, Verdicts),
+    case save_as_it_grows(Final, Options) of
+        ok ->
+            {ok, Final};
+        {error, {recording, Reason}} ->
+            %% What was measured is still shown; it is only not kept.
+            {ok, failed_document(~"recording", dyno_recording_file:format_error(Reason), Final)}
+    end.
+
+failed_document(Code, Text, Document) ->
+    Failed = dyno_recording:put(Document, status, failed),
+    dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
+
+misuse_text({unmatched, _, _} = Reason) -> dyno_test_targets:format_error(Reason);
+misuse_text(Reason) -> dyno_test_callbacks:format_error(Reason).
+
+%% How far the test is, by its own plan.
+progress(SuiteOptions, Options) ->
+    #{sizes := Sizes, duration_ms := DurationMs, warmup_ms := WarmupMs} = SuiteOptions,
+    Report = maps:get(progress, Options, fun(_) -> ok end),
+    Start = erlang:monotonic_time(millisecond),
+    RunMs = DurationMs + WarmupMs + ?AROUND_MS,
+    fun(Event, Done, Run) ->
+        {Phase, Throughput, InRunMs} =
+            case Event of
+                {measure, PerSecond, ElapsedMs} -> {measure, PerSecond, WarmupMs + ElapsedMs};
+                _ -> {Event, undefined, 0}
+            end,
+        Report(#{
+            phase => Phase,
+            run => Run,
+            runs_done => Done,
+            runs_total => length(Sizes),
+            elapsed_ms => erlang:monotonic_time(millisecond) - Start,
+            remaining_ms => max(0, (length(Sizes) - Done) * RunMs - InRunMs),
+            throughput => Throughput
+        }),
+        ok
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({source, Reason}) ->
+    dyno_suite_source:format_error(Reason);
+format_error({suite, Module, Reason}) ->
+    io_lib:format("suite ~ts: ~ts", [Module, dyno_suite:format_error(Reason)]);
+format_error({option, Reason}) ->
+    dyno_suite:format_error(Reason);
+format_error({callback, Reason}) ->
+    dyno_test_callbacks:format_error(Reason);
+format_error({target, Reason}) ->
+    dyno_test_targets:format_error(Reason);
+format_error({recording, Reason}) ->
+    dyno_recording_file:format_error(Reason);
+format_error({connection, Reason}) ->
+    dyno_agent_link:format_error(Reason);
+format_error({crashed, Reason}) ->
+    io_lib:format("dyno itself failed: ~0tP", [Reason, 20]);
+format_error(interrupted) ->
+    "interrupted before anything was measured".
+
+-doc "Whose fault an error is: 2 the caller's, 3 dyno's or the target's, 130 interrupted.".
+-spec exit_status({error, reason()}) -> 2 | 3 | 130.
+exit_status({error, interrupted}) -> 130;
+exit_status({error, {callback, interrupted}}) -> 130;
+exit_status({error, {Kind, _}}) when Kind =:= crashed; Kind =:= connection -> 3;
+exit_status({error, {recording, _}}) -> 3;
+exit_status({error, _}) -> 2.

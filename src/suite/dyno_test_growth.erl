@@ -1,0 +1,140 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_growth).
+-moduledoc """
+Says how each figure of a test grows with the size: the functions' time per call and the run's
+metrics, each with its exponent and interval (dyno_stats_growth).
+""".
+
+-export([tables/1]).
+
+%% With fewer calls at a size a time per call is chance.
+-define(MIN_CALLS, 30).
+-define(METRICS, [
+    ~"throughput",
+    ~"latency.p50",
+    ~"latency.p99",
+    ~"service.p50",
+    ~"processes.discovered"
+]).
+-define(SERIES, [~"vm.memory.total", ~"vm.memory.processes", ~"vm.processes", ~"os.vm.rss"]).
+
+-doc "The table `growth` of a document; none where fewer than two sizes are complete.".
+-spec tables(dyno_recording:document()) -> [#{atom() => term()}].
+tables(Document) ->
+    Runs = [R || #{~"status" := ~"complete"} = R <- dyno_recording:runs(Document)],
+    case lists:usort([Size || #{~"size" := Size} <- Runs]) of
+        [_, _ | _] ->
+            Rows = metric_rows(Runs) ++ series_rows(Runs) ++ function_rows(Runs),
+            [table(Rows)];
+        _ ->
+            []
+    end.
+
+metric_rows(Runs) ->
+    lists:append([
+        row(~"metric", Name, Runs, fun(Run) -> metric(Run, Name) end)
+     || Name <- ?METRICS
+    ]).
+
+metric(Run, Name) ->
+    case dyno_recording:metric(Run, Name) of
+        {ok, #{~"value" := Value, ~"unit" := Unit}} when is_number(Value) -> [{Value, Unit}];
+        _ -> []
+    end.
+
+series_rows(Runs) ->
+    lists:append([
+        row(~"metric", <<Name/binary, ".max">>, Runs, fun(Run) -> series_max(Run, Name) end)
+     || Name <- ?SERIES
+    ]).
+
+%% Of the first target.
+series_max(Run, Name) ->
+    case dyno_recording:series(Run, Name) of
+        [#{~"values" := Values, ~"unit" := Unit} | _] ->
+            case [V || V <- Values, is_number(V)] of
+                [] -> [];
+                Numbers -> [{lists:max(Numbers), Unit}]
+            end;
+        [] ->
+            []
+    end.
+
+function_rows(Runs) ->
+    ByFunction = lists:foldl(fun add_functions/2, #{}, Runs),
+    Rows = [
+        {Weight, fitted(~"function", Name, ~"ns/call", Points)}
+     || Name := {Weight, Points} <- ByFunction
+    ],
+    [Row || {_, [Row]} <- lists:reverse(lists:keysort(1, Rows))].
+
+%% Functions of all nodes: the same code in two nodes is two points of one size.
+add_functions(#{~"size" := Size} = Run, Acc0) ->
+    lists:foldl(
+        fun(Row, Acc) ->
+            case Row of
+                #{~"function" := F, ~"calls" := Calls, ~"time_per_call" := T, ~"own_time" := Own} when
+                    Calls >= ?MIN_CALLS
+                ->
+                    maps:update_with(
+                        F,
+                        fun({W, Points}) -> {W + Own, [{Size, T} | Points]} end,
+                        {Own, [{Size, T}]},
+                        Acc
+                    );
+                #{} ->
+                    Acc
+            end
+        end,
+        Acc0,
+        lists:flatmap(fun rows/1, dyno_recording:tables(Run, ~"functions"))
+    ).
+
+rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
+    Names = [Name || #{~"name" := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+row(Kind, Name, Runs, Value) ->
+    Points = [{Size, V, Unit} || #{~"size" := Size} = Run <- Runs, {V, Unit} <- Value(Run)],
+    case Points of
+        [{_, _, Unit} | _] -> fitted(Kind, Name, Unit, [{S, V} || {S, V, _} <- Points]);
+        [] -> []
+    end.
+
+fitted(Kind, Name, Unit, Points) ->
+    case dyno_stats_growth:fit(Points) of
+        {ok, #{exponent := Exponent, low := Low, high := High, points := Count} = Fit} ->
+            Sorted = lists:keysort(1, Points),
+            {_, Smallest} = hd(Sorted),
+            {_, Largest} = lists:last(Sorted),
+            Text = dyno_stats_growth:describe(Fit),
+            [[Kind, Name, Unit, Exponent, Low, High, Count, Smallest, Largest, Text]];
+        {error, _} ->
+            []
+    end.
+
+table(Rows) ->
+    #{
+        name => ~"growth",
+        title => ~"Growth with the size",
+        node => undefined,
+        columns => [
+            #{name => Name, title => Title, type => Type, unit => undefined}
+         || {Name, Title, Type} <- [
+                {~"kind", ~"Kind", string},
+                {~"name", ~"Name", string},
+                {~"unit", ~"Unit", string},
+                {~"exponent", ~"Exponent", number},
+                {~"low", ~"Low", number},
+                {~"high", ~"High", number},
+                {~"points", ~"Points", integer},
+                {~"smallest", ~"At the smallest size", number},
+                {~"largest", ~"At the largest size", number},
+                {~"text", ~"In words", string}
+            ]
+        ],
+        rows => Rows,
+        truncated => 0
+    }.

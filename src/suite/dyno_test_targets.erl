@@ -1,0 +1,216 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_targets).
+-moduledoc false.
+%% The agents in a run's target nodes, started, restarted, read and removed together. The process
+%% that attaches is the one that the agents watch and that their samples go to.
+
+-export([attach/2, restart/1, read/1, detach/1, of_guard/2, of_ref/2, of_sampler/2]).
+-export([format_error/1]).
+-export_type([target/0, options/0, figures/0, reason/0]).
+
+-type options() :: #{
+    patterns := [dyno_agent_patterns:pattern()],
+    level := dyno_suite:level(),
+    interval_ms := pos_integer(),
+    cookie => atom(),
+    name => atom()
+}.
+
+-type target() :: #{
+    node := node(),
+    agent := dyno_agent:agent(),
+    monitor := reference(),
+    sampler := pid(),
+    counters := pid() | undefined,
+    discovery := pid() | undefined,
+    %% For the recording.
+    facts := #{name := node(), otp := binary(), erts := binary(), schedulers_online := pos_integer(),
+        os_pid := binary()},
+    metrics := [dyno_agent_vm:metric()]
+}.
+
+-type figures() :: #{
+    node := node(),
+    functions := dyno_agent_counters:figures() | undefined,
+    processes := dyno_agent_discovery:figures() | undefined
+}.
+
+-type reason() ::
+    dyno_agent:reason()
+    | {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
+
+-doc "Attaches to all nodes, or to none.".
+-spec attach([node()], options()) -> {ok, [target()]} | {error, reason()}.
+attach(Nodes, Options) ->
+    attach(Nodes, Options, []).
+
+attach([], _Options, Targets) ->
+    {ok, lists:reverse(Targets)};
+attach([Node | Rest], Options, Targets) ->
+    case attach_one(Node, Options) of
+        {ok, Target} ->
+            attach(Rest, Options, [Target | Targets]);
+        {error, _} = Error ->
+            detach(Targets),
+            Error
+    end.
+
+attach_one(Node, Options) ->
+    case dyno_agent:attach(Node, maps:with([cookie, name], Options)) of
+        {ok, Agent} ->
+            case equip(Agent, Options) of
+                {ok, Target} ->
+                    {ok, Target};
+                {error, Reason} ->
+                    _ = dyno_agent:detach(Agent),
+                    {error, plain(Node, Reason)}
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+plain(Node, {failed, Node, {unmatched, Patterns}}) -> {unmatched, Node, Patterns};
+plain(_Node, Reason) -> Reason.
+
+equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs}) ->
+    Node = dyno_agent:node(Agent),
+    Monitor = monitor(process, dyno_agent:guard(Agent)),
+    maybe
+        {ok, Discovery} ?=
+            optional(
+                Patterns =/= [] andalso dyno_suite:discovers(Level),
+                Agent,
+                dyno_agent_discovery,
+                #{patterns => Patterns, interval_ms => IntervalMs}
+            ),
+        {ok, Counters} ?=
+            optional(
+                Patterns =/= [] andalso Level =/= off,
+                Agent,
+                dyno_agent_counters,
+                counters_config(Patterns, Level, Discovery)
+            ),
+        {ok, Sampler} ?=
+            dyno_agent:start(Agent, dyno_agent_sampler, #{
+                sink => self(), interval_ms => IntervalMs
+            }),
+        {ok, #{
+            node => Node,
+            agent => Agent,
+            monitor => Monitor,
+            sampler => Sampler,
+            counters => Counters,
+            discovery => Discovery,
+            facts => facts(Node),
+            metrics => dyno_agent_sampler:describe(Sampler)
+        }}
+    end.
+
+optional(false, _Agent, _Instrument, _Config) -> {ok, undefined};
+optional(true, Agent, Instrument, Config) -> dyno_agent:start(Agent, Instrument, Config).
+
+counters_config(Patterns, Level, undefined) ->
+    #{patterns => Patterns, measures => dyno_suite:measures(Level)};
+counters_config(Patterns, Level, Discovery) ->
+    (counters_config(Patterns, Level, undefined))#{discovery => Discovery}.
+
+facts(Node) ->
+    Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
+    #{
+        name => Node,
+        otp => list_to_binary(Info(otp_release)),
+        erts => list_to_binary(Info(version)),
+        schedulers_online => Info(schedulers_online),
+        os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
+    }.
+
+-doc "All figures count from now on.".
+-spec restart([target()]) -> ok.
+restart(Targets) ->
+    lists:foreach(
+        fun(#{sampler := Sampler, counters := Counters, discovery := Discovery}) ->
+            ok = dyno_agent_sampler:restart(Sampler),
+            _ = [dyno_agent_discovery:restart(Discovery) || is_pid(Discovery)],
+            _ = [dyno_agent_counters:restart(Counters) || is_pid(Counters)],
+            ok
+        end,
+        Targets
+    ).
+
+-doc "Takes a last sample and reads all figures; of a node that is gone, none.".
+-spec read([target()]) -> [figures()].
+read(Targets) ->
+    [read_one(Target) || Target <- Targets].
+
+read_one(#{node := Node} = Target) ->
+    #{sampler := Sampler, counters := Counters, discovery := Discovery} = Target,
+    try
+        %% The calls first: what comes after the end of the load does not belong to them.
+        Functions = read_functions(Counters, Discovery),
+        ok = dyno_agent_sampler:last(Sampler),
+        Processes =
+            case Discovery of
+                undefined -> undefined;
+                _ -> dyno_agent_discovery:read(Discovery)
+            end,
+        #{node => Node, functions => Functions, processes => Processes}
+    catch
+        exit:_ -> #{node => Node, functions => undefined, processes => undefined}
+    end.
+
+read_functions(undefined, _Discovery) ->
+    undefined;
+read_functions(Counters, undefined) ->
+    dyno_agent_counters:read(Counters, #{});
+read_functions(Counters, Discovery) ->
+    dyno_agent_counters:read(Counters, #{table => dyno_agent_discovery:table(Discovery)}).
+
+-doc "Removes all agents; also of nodes that are gone.".
+-spec detach([target()]) -> ok.
+detach(Targets) ->
+    lists:foreach(
+        fun(#{agent := Agent, monitor := Monitor}) ->
+            demonitor(Monitor, [flush]),
+            dyno_agent:detach(Agent)
+        end,
+        Targets
+    ).
+
+-doc "The target whose agent has this monitor.".
+-spec of_guard(reference(), [target()]) -> {ok, target()} | error.
+of_guard(Monitor, Targets) ->
+    first([T || #{monitor := M} = T <- Targets, M =:= Monitor]).
+
+-doc "The target whose agent marks its messages with this.".
+-spec of_ref(reference(), [target()]) -> {ok, target()} | error.
+of_ref(Ref, Targets) ->
+    first([T || #{agent := Agent} = T <- Targets, dyno_agent:ref(Agent) =:= Ref]).
+
+-doc "The target with this sampler.".
+-spec of_sampler(pid(), [target()]) -> {ok, target()} | error.
+of_sampler(Pid, Targets) ->
+    first([T || #{sampler := Sampler} = T <- Targets, Sampler =:= Pid]).
+
+first([Target | _]) -> {ok, Target};
+first([]) -> error.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unmatched, Node, Patterns}) ->
+    Texts = [
+        case Suggestion of
+            {ok, Name} ->
+                io_lib:format("~ts (did you mean ~ts?)", [dyno_agent_patterns:print(P), Name]);
+            none ->
+                dyno_agent_patterns:print(P)
+        end
+     || {P, Suggestion} <- Patterns
+    ],
+    io_lib:format(
+        "no function of ~ts matches ~ts; a pattern names what is loaded or on its code path",
+        [Node, lists:join(", ", Texts)]
+    );
+format_error(Reason) ->
+    dyno_agent:format_error(Reason).
