@@ -53,7 +53,7 @@ quantile(Values, Q) when Q >= 0, Q =< 1 ->
     Position = (length(Values) - 1) * Q,
     Below = trunc(Position),
     case lists:nthtail(Below, lists:sort(Values)) of
-        [Low, High | _] when Position > Below -> Low + (Position - Below) * (High - Low);
+        [Low, High | _] when Position > Below -> float(Low + (Position - Below) * (High - Low));
         [Low | _] -> float(Low)
     end.
 

@@ -206,9 +206,9 @@ The largest rank `K` from `From` to `To` for which `Holds(K)`, or `From - 1` if 
 """.
 -spec largest_rank(Holds, From :: integer(), To :: integer()) -> integer() when
     Holds :: fun((integer()) -> boolean()).
-largest_rank(_, From, To) when From > To ->
+largest_rank(_, From, To) when is_integer(From), From > To ->
     From - 1;
-largest_rank(Holds, From, To) ->
+largest_rank(Holds, From, To) when is_integer(From), is_integer(To) ->
     Middle = (From + To) div 2,
     case Holds(Middle) of
         true -> largest_rank(Holds, Middle + 1, To);

@@ -12,15 +12,15 @@ move far. Its interval consists of two of those slopes, by the distribution of K
 exact up to 30 points, also where sizes were measured repeatedly.
 
 With few points no interval reaches 95 %: the widest one, from the least slope to the greatest, is
-given then with the level it has. Each size once: 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %. Two
-repetitions of each help: 3 sizes reach 98 %.
+given then with the level it has. Each size once: 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %.
+Two repetitions of each help: 3 sizes reach 98 %.
 
 ## Examples
 
 ```erlang
 1> {ok, Fit} = dyno_stats_growth:fit([{N, 3 * N * N} || N <- [10, 20, 40, 80, 160]]).
-2> io_lib:format("~s", [dyno_stats_growth:describe(Fit)]).
-"grows as n^2.0 (2.0 to 2.0)"
+2> dyno_stats_growth:describe(Fit).
+<<"grows as n^2.0 (2.0 to 2.0)">>
 ```
 
 ## Cost
@@ -95,9 +95,9 @@ fit(Points) ->
 
 -doc """
 The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`,
-`does not grow (n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` where the interval leaves it open.
-An interval of less than 95 % says so: `(1.7 to 2.1 at 67 %)`. An interval that is within 0.1 of zero
-(ten times the size, a quarter more) does not count as growth, even where it leaves zero out.
+`does not grow (n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` where the interval leaves it
+open. An interval of less than 95 % says so: `(1.7 to 2.1 at 67 %)`. One within 0.1 of zero (ten
+times the size, a quarter more) does not count as growth, even where it leaves zero out.
 """.
 -spec describe(growth()) -> binary().
 describe(#{exponent := Exponent} = Growth) ->
@@ -168,17 +168,17 @@ kind(#{low := Low, high := High}) ->
         Clear -> Clear
     end.
 
--spec range(growth()) -> iodata().
+-spec range(growth()) -> iolist().
 range(#{low := undefined}) ->
     [];
 range(#{low := Low, high := High, level := Level}) ->
     [" (", decimal(Low), " to ", decimal(High), at_level(Level), ")"].
 
--spec at_level(float()) -> iodata().
+-spec at_level(float()) -> [string()].
 at_level(Level) when Level >= ?LEVEL -> [];
 at_level(Level) -> [" at ", integer_to_list(round(100 * Level)), " %"].
 
 %% One decimal, and no minus before a zero.
--spec decimal(float()) -> iodata().
+-spec decimal(float()) -> binary().
 decimal(Number) ->
     float_to_binary(round(10 * Number) / 10, [{decimals, 1}]).

@@ -91,7 +91,8 @@ log_ratios(_, _, Round, _) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error(too_few) ->
     io_lib:format(
-        "there are too few rounds for an interval at this level; measure more of them (~b at 95 %).",
+        "there are too few rounds for an interval at this level; measure more of them "
+        "(~b at 95 %).",
         [dyno_stats_interval:min_count(0.95)]
     );
 format_error({unpaired, As, Bs}) ->

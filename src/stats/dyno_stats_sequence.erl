@@ -19,8 +19,8 @@ is a martingale that starts at 1. It ever reaches 1/alpha with a probability of 
 (Ville, 1939; Robbins, "Statistical methods related to the law of the iterated logarithm", 1970;
 Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence
 sequences", 2021). The interval at `n` keeps every `m` that this does not reject: from the k-th
-value to the k-th from the end, with the largest `k` for which E(n, k - 1) is at least 1/alpha. Nothing
-is assumed of the distribution. The price against a fixed number is about twice the values.
+value to the k-th from the end, with the largest `k` for which E(n, k - 1) is at least 1/alpha.
+Nothing is assumed of the distribution. The price against a fixed number is about twice the values.
 
 ## Examples
 
@@ -53,8 +53,8 @@ is assumed of the distribution. The price against a fixed number is about twice 
 
 -doc """
 * `level`: the probability that all intervals hold the true median; above 0, below 1; 0.95.
-* `a`: how much the prior expects small differences. Large values are best when the answer takes many
-  rounds, small ones when few suffice; above 0; 4, which is best at about 20 to 200 rounds.
+* `a`: how much the prior expects small differences. Large values are best when the answer takes
+  many rounds, small ones when few suffice; above 0; 4, which is best at about 20 to 200 rounds.
 """.
 -type options() :: #{level => dyno_stats_interval:level(), a => number()}.
 

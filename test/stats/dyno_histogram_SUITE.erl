@@ -25,6 +25,8 @@
     recording_has_every_value/1,
     bad_values/1,
     many_processes_lose_nothing/1,
+    extremes_within_a_bucket/1,
+    racing_extremes/1,
     snapshots_while_recording/1,
     cost/1
 ]).
@@ -50,6 +52,8 @@ all() ->
         recording_has_every_value,
         bad_values,
         many_processes_lose_nothing,
+        extremes_within_a_bucket,
+        racing_extremes,
         snapshots_while_recording,
         cost
     ].
@@ -201,6 +205,48 @@ many_processes_lose_nothing(_) ->
     [Writer ! go || {Writer, _} <- Writers],
     wait(Writers),
     ?assertEqual(recorded(lists:append(Lists)), dyno_histogram:snapshot(Histogram)).
+
+extremes_within_a_bucket(_) ->
+    ?assertEqual(dyno_histogram:index(1_000_000), dyno_histogram:index(1_000_020)),
+    [
+        ?assertMatch(#{min := 1_000_000, max := 1_000_020}, recorded(Order))
+     || Order <- [
+            [1_000_000, 1_000_010, 1_000_020],
+            [1_000_020, 1_000_010, 1_000_000],
+            [1_000_010, 1_000_000, 1_000_020]
+        ]
+    ],
+    ?assertMatch(#{min := 1_000_000}, recorded([9_000_000, 1_000_010, 1_000_000])),
+    ?assertMatch(#{max := 1_000_020}, recorded([9, 1_000_010, 1_000_020])).
+
+%% Two processes meet at each histogram and record into it at the same moment: now and then one
+%% moves an extreme under the other's hands.
+racing_extremes(_) ->
+    Histograms = [dyno_histogram:new() || _ <- lists:seq(1, 300)],
+    Barrier = atomics:new(1, []),
+    Racers = [
+        spawn_monitor(fun() -> race(Histograms, Values, Barrier, 2) end)
+     || Values <- [[10, 5000], [20, 6000]]
+    ],
+    wait(Racers),
+    [
+        ?assertMatch(#{min := 10, max := 6000, count := 4}, dyno_histogram:snapshot(Histogram))
+     || Histogram <- Histograms
+    ].
+
+race([Histogram | Histograms], Values, Barrier, Arrivals) ->
+    ok = atomics:add(Barrier, 1, 1),
+    spin(Barrier, Arrivals),
+    record_all(Histogram, Values),
+    race(Histograms, Values, Barrier, Arrivals + 2);
+race([], _, _, _) ->
+    ok.
+
+spin(Barrier, Arrivals) ->
+    case atomics:get(Barrier, 1) < Arrivals of
+        true -> spin(Barrier, Arrivals);
+        false -> ok
+    end.
 
 snapshots_while_recording(_) ->
     Histogram = dyno_histogram:new(),

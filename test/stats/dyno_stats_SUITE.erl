@@ -31,6 +31,7 @@
     kendall_and_mann_whitney_tables/1,
     counts_are_naive/1,
     counts_meet_the_approximation/1,
+    counts_are_symmetric/1,
     largest_rank_is_naive/1
 ]).
 %% For the other suites of this folder
@@ -61,6 +62,7 @@ all() ->
         kendall_and_mann_whitney_tables,
         counts_are_naive,
         counts_meet_the_approximation,
+        counts_are_symmetric,
         largest_rank_is_naive
     ].
 
@@ -315,7 +317,9 @@ counts_are_naive(_) ->
              || K <- lists:seq(-1, 16)
             ]
         end
-     || Groups <- [[1], [1, 1], [2, 2], [1, 1, 1, 1, 1], [2, 2, 2], [1, 3, 2], [4, 1, 1], [5], [3, 3]]
+     || Groups <- [
+            [1], [1, 1], [2, 2], [1, 1, 1, 1, 1], [2, 2, 2], [1, 3, 2], [4, 1, 1], [5], [3, 3]
+        ]
     ].
 
 counts_meet_the_approximation(_) ->
@@ -330,6 +334,21 @@ counts_meet_the_approximation(_) ->
             {lists:duplicate(30, 1), at(435, 0.4), at(465, 0.4)},
             {lists:duplicate(10, 3), at(405, 0.4), at(435, 0.4)}
         ]
+    ].
+
+%% As likely descending as ascending, counted or approximated.
+counts_are_symmetric(_) ->
+    [
+        begin
+            Tail = dyno_stats_distribution:count_cdf(K, Groups),
+            Rest = dyno_stats_distribution:count_cdf(Pairs - K - 1, Groups),
+            ?assert(abs(Tail + Rest - 1) < 1.0e-12),
+            ?assert(Tail =< dyno_stats_distribution:count_cdf(K + 1, Groups))
+        end
+     || {Groups, Pairs} <- [
+            {lists:duplicate(12, 1), 66}, {lists:duplicate(40, 1), 780}, {[20, 20], 400}
+        ],
+        K <- [0, 7, Pairs div 3, Pairs div 2, Pairs - 2]
     ].
 
 largest_rank_is_naive(_) ->

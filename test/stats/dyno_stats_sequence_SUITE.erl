@@ -125,8 +125,8 @@ options(_) ->
         dyno_stats_sequence:new(#{}), dyno_stats_sequence:new(#{level => 0.95, a => 4})
     ).
 
-%% No difference, heavy tails, and a look after every value up to 200. The sequence is wrong in at most
-%% 5 % of the runs; the interval for a fixed number is not made for this, and far worse.
+%% No difference, heavy tails, and a look after every value up to 200. The sequence is wrong in at
+%% most 5 % of the runs; the interval for a fixed number is not made for this, and far worse.
 peeking_is_allowed(_) ->
     {Sequence, Fixed} = alarms(11, 400, 200, fun heavy_tailed/1),
     ct:pal("false alarms: sequence ~p, fixed ~p", [Sequence, Fixed]),
