@@ -14,10 +14,10 @@ all:
 
 demo: all
 	@mkdir -p $(RESULTS)
-	@./dyno test examples/cowboy.erl -o $(RESULTS)/cowboy.json -o $(RESULTS)/cowboy.html; \
+	@./dyno test examples/http_demo.erl -o $(RESULTS)/http.json -o $(RESULTS)/http.html; \
 	status=$$?; \
-	if [ -f $(RESULTS)/cowboy.html ]; then \
-	    echo "The report: file://$(abspath $(RESULTS)/cowboy.html)"; \
+	if [ -f $(RESULTS)/http.html ]; then \
+	    echo "The report: file://$(abspath $(RESULTS)/http.html)"; \
 	fi; \
 	exit $$status
 
