@@ -157,7 +157,7 @@ metric(Name, Title, Value, Unit, Count) ->
 histogram(Size) ->
     Median = median(Size),
     Counts = [
-        {Low, High, round(200_000 * (bell(Low, Median, 0.42) + 0.02 * bell(Low, Median * 7, 0.3)))}
+        {Low, High, round(2.0e6 * (High - Low) / Low * (bell(Low, Median, 0.42) + 0.02 * bell(Low, Median * 7, 0.3)))}
      || {Low, High} <- buckets(Median div 4, Median * 22)
     ],
     Buckets = [[Low, High, Count] || {Low, High, Count} <- Counts, Count > 0],

@@ -9,7 +9,8 @@ import { absent, h } from './dom';
 import { areaColour, lineColour, lineDash, lineVariable, styleColour } from './palette';
 import { onThemeChange } from './theme';
 import { tooltip, type TooltipRow } from './tooltip';
-import { format, raw } from './units';
+import { format, raw, tick } from './units';
+import { logRange, logTicks } from './logaxis';
 
 export interface Line {
     label: string;
@@ -208,7 +209,7 @@ function rows(chart: Chart, hidden: Set<number>, index: number): { head: string;
             const colour = line.overlay ? 'var(--text)' : lineVariable(i);
             return { colour, label: line.label, value: format(value, chart.unit), raw: raw(value, chart.unit) };
         });
-    return { head: `${name}${format(at, chart.xUnit)}`, rows: chart.style === 'stack' ? lines.reverse() : lines };
+    return { head: `${name}${at === null ? '' : tick(at, chart.xUnit)}`, rows: chart.style === 'stack' ? lines.reverse() : lines };
 }
 
 function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot.Series {
@@ -252,7 +253,7 @@ function xScale(chart: Chart): uPlot.Scale {
 }
 
 function yScale(chart: Chart): uPlot.Scale {
-    if (chart.yLog) return { distr: 3, range: (_u, min, max) => uPlot.rangeLog(min, max, 10, false) };
+    if (chart.yLog) return { distr: 3, range: (_u, min, max) => logRange(min, max) };
     return {
         range: (_u, min, max) => {
             const low = min === null || min >= 0 ? 0 : min * 1.05;
@@ -273,13 +274,14 @@ function axis(): uPlot.Axis {
     };
 }
 
-/** Labels for the round values of a log axis only, so that they do not run into each other. */
-function decades(chart: Chart, values: (number | null)[], unit: string): string[] {
-    const powers = values.filter((v) => v !== null && Number.isInteger(Math.log10(v))).length;
-    return values.map((v) => {
-        const round = v !== null && (powers < 2 || Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6));
-        return round && (chart.xTicks ?? true) ? format(v, unit) : '';
-    });
+/** Ticks of a log axis; drawn where they are, none left out. */
+function logarithmic(base: uPlot.Axis, unit: string): uPlot.Axis {
+    return {
+        ...base,
+        splits: (_u, _axis, min, max) => logTicks(min, max),
+        filter: (_u, splits) => splits,
+        values: (_u, splits) => splits.map((v) => tick(v, unit)),
+    };
 }
 
 function xAxis(chart: Chart): uPlot.Axis {
@@ -290,22 +292,17 @@ function xAxis(chart: Chart): uPlot.Axis {
             ...base,
             splits: () => ticks,
             filter: (_u, splits) => splits,
-            values: (_u, splits) => splits.map((v) => format(v, chart.xUnit)),
+            values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)),
         };
     }
-    if (chart.xLog) return { ...base, space: 48, values: (_u, splits) => decades(chart, splits, chart.xUnit) };
-    return { ...base, values: (_u, splits) => splits.map((v) => format(v, chart.xUnit)) };
+    if (chart.xLog) return logarithmic(base, chart.xUnit);
+    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)) };
 }
 
 function yAxis(chart: Chart): uPlot.Axis {
-    return {
-        ...axis(),
-        size: 66,
-        space: 34,
-        values: (_u, splits) => (chart.yLog
-            ? decades(chart, splits, chart.unit)
-            : splits.map((v) => format(v, chart.unit))),
-    };
+    const base: uPlot.Axis = { ...axis(), size: 66, space: 34 };
+    if (chart.yLog) return logarithmic(base, chart.unit);
+    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.unit)) };
 }
 
 function drawWarmup(u: uPlot, chart: Chart): void {
@@ -330,6 +327,8 @@ function drawMarkers(u: uPlot, chart: Chart): void {
     u.ctx.fillStyle = u.ctx.strokeStyle = styleColour('text');
     u.ctx.lineWidth = ratio;
     u.ctx.setLineDash([3 * ratio, 3 * ratio]);
+    u.ctx.textAlign = 'left';
+    u.ctx.textBaseline = 'alphabetic';
     (chart.markers ?? []).forEach((marker, index) => {
         const x = u.valToPos(marker.at, 'x', true);
         if (x < left || x > left + width) return;
@@ -340,7 +339,16 @@ function drawMarkers(u: uPlot, chart: Chart): void {
         // Each label one line lower, to the left where it would leave the plot.
         const wide = u.ctx.measureText(marker.label).width + 4 * ratio;
         const start = x + wide + 4 * ratio > left + width ? x - wide - 2 * ratio : x + 4 * ratio;
-        u.ctx.fillText(marker.label, start, top + (12 + 14 * index) * ratio);
+        const base = top + (12 + 14 * index) * ratio;
+        // A rim in the page's colour keeps the label readable over lines.
+        u.ctx.save();
+        u.ctx.setLineDash([]);
+        u.ctx.lineWidth = 4 * ratio;
+        u.ctx.lineJoin = 'round';
+        u.ctx.strokeStyle = styleColour('page');
+        u.ctx.strokeText(marker.label, start, base);
+        u.ctx.restore();
+        u.ctx.fillText(marker.label, start, base);
     });
     u.ctx.restore();
 }

@@ -62,7 +62,7 @@ interface Place {
 
 function place(section: Section, view: View): Place {
     const element = h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` });
-    const link = h('a', { href: `#${section.id}` }, section.title);
+    const link = h('a', { href: `#${section.id}` }, section.short ?? section.title);
     const draw = () => {
         const of = section.scope === 'run' && view.run
             ? h('span', { class: 'of' }, `${sizeLabel(view.recording).toLowerCase()} ${runTitle(view.recording, view.run)}`)

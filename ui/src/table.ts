@@ -8,8 +8,10 @@ import { absent, h, type Child } from './dom';
 import type { Cell, Column, Table } from './recording';
 import { format, grouped, raw, unitHint } from './units';
 
-const firstRows = 50;
+const firstRows = 25;
 const moreRows = 500;
+/** Smaller shares are not worth their digits. */
+const leastShare = 0.0001;
 /** A table this short needs no search field. */
 const searchable = 8;
 
@@ -135,7 +137,9 @@ function bodyRow(columns: Column[], row: Cell[]): HTMLElement {
 function bodyCell(column: Column, value: Cell): HTMLElement {
     if (value === null) return h('td', { class: isNumber(column) ? 'number null' : 'null', title: 'not known' }, '–');
     if (typeof value !== 'number') return h('td', {}, cellText(column, value));
-    const cell = h('td', { class: 'number', title: raw(value, column.unit) }, format(value, column.unit));
+    const cell = h('td', { class: 'number', title: raw(value, column.unit) });
+    const small = column.name === 'share' && value > 0 && value < leastShare;
+    cell.append(h('span', {}, small ? `< ${format(leastShare, column.unit)}` : format(value, column.unit)));
     if (column.name === 'share') {
         const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, h('span'));
         (bar.firstElementChild as HTMLElement).style.width = `${Math.max(0, Math.min(1, value)) * 100}%`;

@@ -32,12 +32,19 @@ export function grouped(value: number): string {
     return fraction === undefined ? withCommas : `${withCommas}.${fraction}`;
 }
 
+/** Rounded before its decimals are counted, so that 9.996 becomes 10.0 and not 10.00. */
+function threeDigits(value: number): string {
+    const rounded = Number(value.toPrecision(3));
+    const decimals = 2 - Math.floor(Math.log10(Math.abs(rounded)));
+    return decimals > 0 && decimals < 6 ? rounded.toFixed(decimals).replace('-', minus) : digits(rounded);
+}
+
 function scaled(value: number, scale: Scale, suffix = ''): string {
     const size = Math.abs(value);
     // 999.6 with three digits is 1000 of the smaller unit: take the next one already there.
     const step = scale.find(([factor]) => size >= factor * 0.9995) ?? scale[scale.length - 1]!;
     const unit = step[1] + suffix;
-    const shown = digits(Number((value / step[0]).toPrecision(3)));
+    const shown = step[0] === 1 && Number.isInteger(value) ? String(value).replace('-', minus) : threeDigits(value / step[0]);
     return unit ? `${shown}${gap}${unit}` : shown;
 }
 
@@ -51,14 +58,15 @@ function duration(nanoseconds: number): string {
 
 function count(value: number): string {
     if (Math.abs(value) >= 1e6) return scaled(value, prefixes);
-    return Number.isInteger(value) ? grouped(value) : digits(value);
+    if (Number.isInteger(value)) return grouped(value);
+    return Math.abs(value) >= 1000 ? grouped(Math.round(value)) : digits(value);
 }
 
 function per(value: number, top: string, bottom: string): string {
     if (bottom === 'call') return top in toNanoseconds ? duration(value * toNanoseconds[top]!) : count(value);
     if (top === 'B') return scaled(value, bytes, `/${bottom}`);
     const factor = prefixes.find(([f]) => Math.abs(value) >= f * 0.9995) ?? prefixes[4]!;
-    return `${digits(Number((value / factor[0]).toPrecision(3)))}${gap}${factor[1]}/${bottom}`;
+    return `${threeDigits(value / factor[0])}${gap}${factor[1]}/${bottom}`;
 }
 
 /** A value for people, such as `1.23 ms`, `45.2 kB` or `12.3 k/s`. */
@@ -68,11 +76,16 @@ export function format(value: number | null, unit: string | null): string {
     if (unit === null || unit === '1') return Math.abs(value) >= 1e6 ? scaled(value, prefixes) : count(value);
     if (unit in toNanoseconds) return duration(value * toNanoseconds[unit]!);
     if (unit === 'B') return scaled(value, bytes);
-    if (unit === 'ratio') return `${digits(Number((value * 100).toPrecision(3)))}${gap}%`;
+    if (unit === 'ratio') return `${threeDigits(value * 100)}${gap}%`;
     if (unit === 'count' || unit === 'words') return count(value);
     const [top, bottom] = unit.split('/');
     if (top !== undefined && bottom !== undefined) return per(value, top, bottom);
     return `${count(value)}${gap}${unit}`;
+}
+
+/** For axes: `20 ms`, not `20.0 ms`. */
+export function tick(value: number, unit: string | null): string {
+    return format(value, unit).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1');
 }
 
 /** The value as recorded, with its unit. */

@@ -16,6 +16,8 @@ export interface View {
 export interface Section {
     id: string;
     title: string;
+    /** Its name in the bar, where room is short. */
+    short?: string;
     /** Drawn again when another run or node is chosen. */
     scope: 'recording' | 'run';
     /** Nothing at all leaves the section out; an empty part says why it is empty. */

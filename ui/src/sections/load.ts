@@ -15,6 +15,7 @@ import type { Section, View } from '../view';
 export const overSizes: Section = {
     id: 'sizes',
     title: 'Load over sizes',
+    short: 'Sizes',
     scope: 'recording',
     render: ({ recording }: View) => {
         const sizes = sizesOf(recording);
@@ -51,6 +52,7 @@ function errors(recording: Recording): Chart | null {
 export const load: Section = {
     id: 'load',
     title: 'Load over time',
+    short: 'Load',
     scope: 'run',
     render: ({ recording, run, node }: View): Child[] => {
         if (!run) return [absent('No run was finished.')];

@@ -12,10 +12,11 @@ import type { Section, View } from '../view';
 const knownGroups = ['load', 'vm', 'os', 'processes'];
 const knownTables = ['functions', 'callers', 'processes', 'errors', 'growth'];
 
-function group(id: string, title: string, name: string, empty: string): Section {
+function group(id: string, title: string, short: string, name: string, empty: string): Section {
     return {
         id,
         title,
+        short,
         scope: 'run',
         render: ({ run, node }: View): Child[] => {
             if (!run) return [absent('No run was finished.')];
@@ -24,14 +25,15 @@ function group(id: string, title: string, name: string, empty: string): Section 
     };
 }
 
-export const vm = group('vm', 'Virtual machine', 'vm', 'The target’s virtual machine was not sampled in this run.');
+export const vm = group('vm', 'Virtual machine', 'VM', 'vm', 'The target’s virtual machine was not sampled in this run.');
 
-export const os = group('os', 'Operating system', 'os',
+export const os = group('os', 'Operating system', 'OS', 'os',
     'The operating system was not sampled in this run; dyno reads it from /proc, which only Linux has.');
 
 export const other: Section = {
     id: 'other',
     title: 'Other instruments',
+    short: 'Other',
     scope: 'run',
     render: ({ recording, run, node }: View): Child[] => {
         if (!run) return [];
