@@ -163,9 +163,14 @@ browser(Config) ->
     {ok, Assets} = built_assets(),
     Report = filename:join(proplists:get_value(priv_dir, Config), "report.html"),
     ok = file:write_file(Report, page({ok, Assets})),
+    Several = filename:join(proplists:get_value(priv_dir, Config), "several.html"),
+    {ok, Page} = dyno_report_html:format(dyno_report_html_data:several(), #{}, {ok, Assets}),
+    ok = file:write_file(Several, Page),
     {0, Printed} = run(filename:join([Root, "scripts", "browser"]), [], Root, []),
     Browser = string:trim(lists:last(string:split(string:trim(Printed), "\n", all))),
-    Environment = [{"DYNO_REPORT", Report}, {"DYNO_BROWSER", Browser}],
+    Environment = [
+        {"DYNO_REPORT", Report}, {"DYNO_REPORT_SEVERAL", Several}, {"DYNO_BROWSER", Browser}
+    ],
     {Status, Output} = run(Node, ["--test", "test/report.test.mjs"], Ui, Environment),
     ct:log("~ts", [Output]),
     ?assertEqual(0, Status, Output).
@@ -229,12 +234,12 @@ run(Program, Arguments, Folder, Environment) ->
         stderr_to_stdout,
         binary
     ]),
-    collect(Port, []).
+    collect(Port, <<>>).
 
 collect(Port, Output) ->
     receive
-        {Port, {data, Data}} -> collect(Port, [Output, Data]);
-        {Port, {exit_status, Status}} -> {Status, unicode:characters_to_list(iolist_to_binary(Output))}
+        {Port, {data, Data}} -> collect(Port, <<Output/binary, Data/binary>>);
+        {Port, {exit_status, Status}} -> {Status, unicode:characters_to_list(Output)}
     end.
 
 %% The checkout: the nearest folder above the compiled suite that has the page's sources.

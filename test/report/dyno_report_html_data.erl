@@ -9,7 +9,7 @@
 %% values that are not known; Erlang, Elixir and Unicode names; names that would be markup if the
 %% page let them; and an instrument that the page does not know.
 
--export([document/0, hostile/0, unicode/0, sizes/0]).
+-export([document/0, several/0]).
 
 -define(NODE, ~"cowboy@127.0.0.1").
 -define(SECONDS, 60).
@@ -40,10 +40,31 @@ document() ->
         ~"tables" => [growth()],
         ~"verdicts" => lists:append([verdicts(Size) || Size <- sizes()]),
         ~"warnings" => [
-            text(~"noisy_machine", <<"The machine was busy with something else: ", (hostile())/binary>>)
+            text(~"noisy_machine", <<"Something else kept it busy: ", (hostile())/binary>>)
         ],
         ~"error" => null
     }.
+
+%% The same with repetitions, two nodes, and verdicts over all runs.
+several() ->
+    #{~"runs" := Runs, ~"verdicts" := Verdicts} = Document = document(),
+    Document#{
+        ~"runs" := [repeat(Run, Repetition) || Run <- Runs, Repetition <- [1, 2, 3]],
+        ~"verdicts" := [Verdict#{~"run" := null} || Verdict <- Verdicts]
+    }.
+
+repeat(#{~"id" := Id, ~"tables" := Tables} = Run, Repetition) ->
+    Run#{
+        ~"id" := <<Id/binary, "#", (integer_to_binary(Repetition))/binary>>,
+        ~"repetition" := Repetition,
+        ~"nodes" := [],
+        ~"series" := [],
+        ~"tables" := [on(Node, Table) || Node <- [~"a@host", ~"b@host"], Table <- Tables]
+    }.
+
+%% The second node has one row less, so that the nodes can be told apart.
+on(~"b@host", #{~"rows" := [_ | Rows]} = Table) -> Table#{~"node" := ~"b@host", ~"rows" := Rows};
+on(Node, Table) -> Table#{~"node" := Node}.
 
 sizes() -> [100, 1000, 10000].
 
@@ -93,7 +114,8 @@ run(Size) ->
         ~"metrics" => metrics(Size),
         ~"histograms" => [histogram(Size)],
         ~"series" => series(Size),
-        ~"tables" => [functions(Size), callers(Size), processes(Size), errors(Size), unknown_table()],
+        ~"tables" =>
+            [functions(Size), callers(Size), processes(Size), errors(Size), unknown_table()],
         ~"warnings" => [
             text(~"load_late", ~"The load generator was late by 1.2 ms at its 99th percentile.")
          || Size =:= 10000
@@ -124,7 +146,7 @@ metrics(Size) ->
         metric(~"throughput", ~"Throughput", throughput(Size), ~"1/s", Operations),
         metric(~"operations.count", ~"Operations", Operations, ~"count", null),
         metric(~"errors.count", ~"Errors", Errors, ~"count", null),
-        metric(~"errors.rate", ~"Errors of all operations", Errors / Operations, ~"ratio", Operations)
+        metric(~"errors.rate", ~"Share of errors", Errors / Operations, ~"ratio", Operations)
     ] ++
         [
             metric(
@@ -137,7 +159,7 @@ metrics(Size) ->
          || Part <- [~"p50", ~"p90", ~"p99", ~"p99.9", ~"max"]
         ] ++
         [
-            metric(~"memory.total.max", ~"Memory, largest", memory(total, Size, ?SECONDS), ~"B", null),
+            metric(~"memory.total.max", ~"Most memory", memory(total, Size, ?SECONDS), ~"B", null),
             metric(~"load.lateness.p99", ~"Lateness p99", P99 div 90, ~"ns", Operations),
             metric(~"service.unknown", ~"Never measured", null, ~"ns", null),
             metric(~"furlongs", ~"Unknown unit", 12.5, ~"furlong", null)
@@ -157,7 +179,7 @@ metric(Name, Title, Value, Unit, Count) ->
 histogram(Size) ->
     Median = median(Size),
     Counts = [
-        {Low, High, round(2.0e6 * (High - Low) / Low * (bell(Low, Median, 0.42) + 0.02 * bell(Low, Median * 7, 0.3)))}
+        {Low, High, round(2.0e6 * (High - Low) / Low * density(Low, Median))}
      || {Low, High} <- buckets(Median div 4, Median * 22)
     ],
     Buckets = [[Low, High, Count] || {Low, High, Count} <- Counts, Count > 0],
@@ -174,6 +196,9 @@ histogram(Size) ->
         ~"scheme" => ~"dyno-log-linear-7",
         ~"buckets" => Buckets
     }.
+
+density(Value, Median) ->
+    bell(Value, Median, 0.42) + 0.02 * bell(Value, Median * 7, 0.3).
 
 bell(Value, Median, Spread) ->
     Distance = math:log(Value / Median) / Spread,
@@ -218,13 +243,17 @@ series(Size) ->
         {~"os.network.sent", ~"B/s", ~"os", ~"Sent", Load * 470, 0.07},
         {~"os.vm.rss", ~"B", ~"os", ~"Resident memory of the VM", 160.0e6 + Size * 9.0e3, 0.01}
     ],
-    [series(Name, Unit, Group, Title, walk(Mean, Spread)) || {Name, Unit, Group, Title, Mean, Spread} <- Work] ++
+    [
+        series(Name, Unit, Group, Title, walk(Mean, Spread))
+     || {Name, Unit, Group, Title, Mean, Spread} <- Work
+    ] ++
         [
-            series(<<"vm.memory.", (atom_to_binary(Kind))/binary>>, ~"B", ~"vm", atom_to_binary(Kind), [
+            series(<<"vm.memory.", Title/binary>>, ~"B", ~"vm", Title, [
                 memory(Kind, Size, Second)
              || Second <- seconds()
             ])
-         || Kind <- [total, processes, system, atom, binary, code, ets]
+         || Kind <- [total, processes, system, atom, binary, code, ets],
+            Title <- [atom_to_binary(Kind)]
         ] ++
         [
             %% An instrument that this version's page has never heard of, with a gap.
@@ -296,8 +325,7 @@ functions(Size) ->
         {hostile(), 0.01, 99}
     ],
     Many = [
-        {<<"app_module_", (integer_to_binary(I))/binary, ":function/", (integer_to_binary(I rem 5))/binary>>,
-            1 / I, 40 + I rem 700}
+        {iolist_to_binary(io_lib:format("app_module_~b:function/~b", [I, I rem 5])), 1 / I, 40 + I}
      || I <- lists:seq(1, 240)
     ],
     Timed = [{Name, round(Calls * Part), Each} || {Name, Part, Each} <- Known ++ Many],
@@ -305,10 +333,10 @@ functions(Size) ->
     table(~"functions", ~"Functions", ?NODE, [
         column(~"function", ~"Function", ~"string", null, ~"The function measured."),
         column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often it was called."),
-        column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it, without measured callees."),
+        column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it alone."),
         column(~"time_per_call", ~"Per call", ~"number", ~"ns/call", ~"Own time of one call."),
-        column(~"share", ~"Share", ~"number", ~"ratio", ~"Of the own time of all measured functions."),
-        column(~"words_per_call", ~"Words per call", ~"number", ~"words/call", ~"Heap allocated by one call.")
+        column(~"share", ~"Share", ~"number", ~"ratio", ~"Of all own time."),
+        column(~"words_per_call", ~"Words per call", ~"number", ~"words/call", ~"Allocated.")
     ], [function(Name, Count, Each, Total) || {Name, Count, Each} <- Timed], 17).
 
 function(Name, Count, null, _Total) ->
@@ -323,7 +351,7 @@ callers(Size) ->
         column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often."),
         column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it.")
     ], [
-        [~"cowboy_http:parse_header/3", ~"cowboy_clear:connection_process/4", Size * 900, Size * 702_000],
+        [~"cowboy_http:parse_header/3", ~"cowboy_clear", Size * 900, Size * 702_000],
         [~"ranch_conns_sup:loop/4", ~"ranch_conns_sup", Size * 3, null]
     ], 0).
 
@@ -336,9 +364,18 @@ processes(Size) ->
         column(~"memory", ~"Memory", ~"integer", ~"B", ~"Sum at the last sample."),
         column(~"memory_max", ~"Memory, largest", ~"integer", ~"B", ~"Largest sum."),
         column(~"reductions", ~"Reductions", ~"integer", ~"count", ~"Sum."),
-        column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Longest message queue.")
+        column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Messages.")
     ], [
-        [~"cowboy_clear:connection_process/4", ~"initial_call", Size, Size, Size * 14_200, Size * 17_900, Size * 81_000, 3],
+        [
+            ~"cowboy_clear:connection_process/4",
+            ~"initial_call",
+            Size,
+            Size,
+            Size * 14_200,
+            Size * 17_900,
+            Size * 81_000,
+            3
+        ],
         [~"ranch_conns_sup", ~"registered", 4, 4, 91_000, 130_000, Size * 410, 12],
         [~"'Elixir.Shop.Basket'", ~"label", 12, 11, 240_300, 611_000, 9_120_331, null],
         [hostile(), ~"first_call", 1, 0, null, 2_900, 1_204, 0]
@@ -376,8 +413,8 @@ growth() ->
         column(~"points", ~"Points", ~"integer", ~"count", ~"Sizes that have a value."),
         column(~"text", ~"In words", ~"string", null, ~"")
     ], [
-        [~"function", ~"cowboy_router:match/3", ~"ns/call", 0.93, 0.88, 0.97, 3, ~"grows as n^0.93"],
-        [~"function", ~"ranch_conns_sup:loop/4", ~"ns/call", 0.88, 0.8, 0.95, 3, ~"grows as n^0.88"],
+        [~"function", ~"cowboy_router:match/3", ~"ns/call", 0.93, 0.88, 0.97, 3, ~"as n^0.93"],
+        [~"function", ~"ranch_conns_sup:loop/4", ~"ns/call", 0.88, 0.8, 0.95, 3, ~"as n^0.88"],
         [~"metric", ~"latency.p99", ~"ns", 0.62, 0.6, 0.64, 3, ~"grows as n^0.62"],
         [~"function", ~"cowboy_http:loop/1", ~"ns/call", 0.0, null, null, 3, ~"does not grow"]
     ], 0).

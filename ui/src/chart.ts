@@ -77,7 +77,10 @@ export function figure(chart: Chart): HTMLElement {
     }
     const hidden = new Set<number>();
     const host = h('div', {
-        class: 'plot', tabindex: 0, role: 'img', 'aria-label': description(chart),
+        class: 'plot',
+        tabindex: 0,
+        role: 'img',
+        'aria-label': description(chart),
     });
     const redraw = plotter(chart, host, hidden);
     if (chart.lines.length > 1) frame.append(legend(chart, hidden, redraw));
@@ -167,15 +170,21 @@ function stack(chart: Chart, hidden: Set<number>): Values[] {
     });
 }
 
-function plan(chart: Chart, hidden: Set<number>, width: number):
-    { options: uPlot.Options; data: uPlot.AlignedData } {
+function plan(
+    chart: Chart,
+    hidden: Set<number>,
+    width: number,
+): { options: uPlot.Options; data: uPlot.AlignedData } {
     const stacked = chart.style === 'stack';
     let values: Values[] = stacked ? stack(chart, hidden) : chart.lines.map((l) => l.values);
-    if (chart.yLog) values = values.map((vs) => vs.map((v) => (typeof v === 'number' && v <= 0 ? null : v)));
+    if (chart.yLog)
+        values = values.map((vs) => vs.map((v) => (typeof v === 'number' && v <= 0 ? null : v)));
     const shown = chart.lines.map((_, i) => i).filter((i) => !hidden.has(i));
     const layers = shown.filter((i) => !chart.lines[i]!.overlay);
     const bands = stacked
-        ? layers.slice(1).map((upper, k) => ({ series: [upper + 1, layers[k]! + 1] as [number, number] }))
+        ? layers
+              .slice(1)
+              .map((upper, k) => ({ series: [upper + 1, layers[k]! + 1] as [number, number] }))
         : [];
     const options: uPlot.Options = {
         width,
@@ -198,7 +207,11 @@ function plan(chart: Chart, hidden: Set<number>, width: number):
     return { options, data: [chart.x, ...values] as uPlot.AlignedData };
 }
 
-function rows(chart: Chart, hidden: Set<number>, index: number): { head: string; rows: TooltipRow[] } {
+function rows(
+    chart: Chart,
+    hidden: Set<number>,
+    index: number,
+): { head: string; rows: TooltipRow[] } {
     const at = chart.x[index] ?? null;
     const name = chart.xLabel ? `${chart.xLabel} ` : '';
     const lines = chart.lines
@@ -207,14 +220,23 @@ function rows(chart: Chart, hidden: Set<number>, index: number): { head: string;
         .map(({ line, i }) => {
             const value = line.values[index] ?? null;
             const colour = line.overlay ? 'var(--text)' : lineVariable(i);
-            return { colour, label: line.label, value: format(value, chart.unit), raw: raw(value, chart.unit) };
+            return {
+                colour,
+                label: line.label,
+                value: format(value, chart.unit),
+                raw: raw(value, chart.unit),
+            };
         });
-    return { head: `${name}${at === null ? '' : tick(at, chart.xUnit)}`, rows: chart.style === 'stack' ? lines.reverse() : lines };
+    return {
+        head: `${name}${at === null ? '' : tick(at, chart.xUnit)}`,
+        rows: chart.style === 'stack' ? lines.reverse() : lines,
+    };
 }
 
 function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot.Series {
     const base: uPlot.Series = { label: line.label, show, spanGaps: false };
-    if (line.overlay) return { ...base, stroke: styleColour('text'), width: 1.5, points: { show: false } };
+    if (line.overlay)
+        return { ...base, stroke: styleColour('text'), width: 1.5, points: { show: false } };
     const stroke = lineColour(index);
     const dash = lineDash(index);
     const lined: uPlot.Series = { ...base, stroke, width: 1.75, ...(dash ? { dash } : {}) };
@@ -239,7 +261,10 @@ function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot
 
 function xScale(chart: Chart): uPlot.Scale {
     if (!chart.xLog) {
-        return { time: false, ...(chart.x.length === 1 ? { range: [chart.x[0]! - 1, chart.x[0]! + 1] } : {}) };
+        return {
+            time: false,
+            ...(chart.x.length === 1 ? { range: [chart.x[0]! - 1, chart.x[0]! + 1] } : {}),
+        };
     }
     return {
         time: false,

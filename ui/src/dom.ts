@@ -14,7 +14,9 @@ export interface Attributes {
 
 /** An element: attributes by name, `class`, `onClick`, and children; absent ones are left out. */
 export function h<K extends keyof HTMLElementTagNameMap>(
-    tag: K, attributes: Attributes = {}, ...children: Child[]
+    tag: K,
+    attributes: Attributes = {},
+    ...children: Child[]
 ): HTMLElementTagNameMap[K] {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {

@@ -32,7 +32,8 @@ function shares(histogram: Histogram, { low, high }: Edges): number[] {
         const first = Math.max(0, Math.min(bins - 1, Math.floor((start - low) / width)));
         const last = Math.max(first, Math.min(bins - 1, Math.ceil((end - low) / width) - 1));
         for (let bin = first; bin <= last; bin++) {
-            const overlap = Math.min(end, low + (bin + 1) * width) - Math.max(start, low + bin * width);
+            const overlap =
+                Math.min(end, low + (bin + 1) * width) - Math.max(start, low + bin * width);
             const part = first === last ? 1 : Math.max(0, overlap) / (end - start);
             counts[bin] = counts[bin]! + count * part;
         }
@@ -48,13 +49,19 @@ export function quantile(histogram: Histogram, q: number): number | null {
     let seen = 0;
     for (const [low, high, count] of histogram.buckets) {
         seen += count;
-        if (seen >= q * total) return Math.min(Math.max((low + high) / 2, histogram.min ?? 0), histogram.max ?? high);
+        if (seen >= q * total)
+            return Math.min(Math.max((low + high) / 2, histogram.min ?? 0), histogram.max ?? high);
     }
     return histogram.max;
 }
 
 function markers(histogram: Histogram): Marker[] {
-    return [[0.5, 'p50'], [0.9, 'p90'], [0.99, 'p99'], [0.999, 'p99.9']].flatMap(([q, name]) => {
+    return [
+        [0.5, 'p50'],
+        [0.9, 'p90'],
+        [0.99, 'p99'],
+        [0.999, 'p99.9'],
+    ].flatMap(([q, name]) => {
         const at = quantile(histogram, q as number);
         return at === null ? [] : [{ at, label: `${name} ${format(at, histogram.unit)}` }];
     });
@@ -68,9 +75,10 @@ export function histogramChart(title: string, histograms: Histogram[]): Chart {
     const x = Array.from({ length: bins + 1 }, (_, i) => Math.exp(edges.low + i * width));
     return {
         title,
-        help: histograms.length > 1
-            ? `Share of all values, on a log axis. Percentiles are those of “${first.title}”.`
-            : 'Share of all values, on a log axis.',
+        help:
+            histograms.length > 1
+                ? `Share of all values, on a log axis. Percentiles are those of “${first.title}”.`
+                : 'Share of all values, on a log axis.',
         x,
         xUnit: first.unit,
         xLabel: 'from',

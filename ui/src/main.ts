@@ -22,8 +22,9 @@ function start(): void {
         root.replaceChildren(...page(read(data.textContent ?? '')));
     } catch (error) {
         // Better a sentence than an empty page; the error still reaches the console.
-        root.textContent = `The report could not be drawn (${String(error)}). `
-            + 'The recording is unharmed: it is in this file, as JSON.';
+        root.textContent =
+            `The report could not be drawn (${String(error)}). ` +
+            'The recording is unharmed: it is in this file, as JSON.';
         throw error;
     }
 }

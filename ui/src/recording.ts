@@ -212,7 +212,8 @@ export function read(json: string): Recording {
 
 /** How a run is called on the page: its size, and which repetition where there are several. */
 export function runTitle(recording: Recording, which: Run): string {
-    const size = which.size === null ? which.id : String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
+    const size =
+        which.size === null ? which.id : String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
     const repeated = recording.runs.filter((r) => r.size === which.size).length > 1;
     return repeated ? `${size} (${which.repetition})` : size;
 }

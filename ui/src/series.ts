@@ -31,15 +31,20 @@ const families: Record<string, Family> = {
     'load.latency': { title: 'Latency', wide: true, order: ['p50', 'p90', 'p99', 'p99.9', 'max'] },
     'load.errors': {},
     'vm.scheduler_utilisation': {
-        title: 'Scheduler utilisation', yMax: 1, order: ['normal', 'dirty_cpu', 'dirty_io'],
+        title: 'Scheduler utilisation',
+        yMax: 1,
+        order: ['normal', 'dirty_cpu', 'dirty_io'],
         help: 'Share of the time in which schedulers ran something.',
     },
     'vm.run_queue': {
-        title: 'Run queues', order: ['normal', 'dirty_cpu', 'dirty_io'],
-        help: 'Processes and ports ready to run, waiting for a scheduler.',
+        title: 'Run queues',
+        order: ['normal', 'dirty_cpu', 'dirty_io'],
+        help: 'Ready to run, waiting for a scheduler.',
     },
     'vm.memory': {
-        title: 'Memory of the VM', stack: true, prepare: memory,
+        title: 'Memory of the VM',
+        stack: true,
+        prepare: memory,
         order: ['processes', 'binary', 'ets', 'code', 'atom', 'system', 'total'],
     },
     'vm.reductions': {},
@@ -51,7 +56,10 @@ const families: Record<string, Family> = {
     'vm.ets_tables': {},
     'vm.atoms': {},
     'os.cpu': {
-        title: 'CPU of the machine', stack: true, yMax: 1, order: ['user', 'system', 'iowait', 'steal'],
+        title: 'CPU of the machine',
+        stack: true,
+        yMax: 1,
+        order: ['user', 'system', 'iowait', 'steal'],
         prepare: (lines) => lines.filter((line) => line.label !== 'idle'),
         help: 'Share of all cores.',
     },
@@ -71,7 +79,10 @@ function memory(lines: Line[]): Line[] {
         if (line.label !== 'system') return line;
         const values = line.values.map((value, i) => {
             if (typeof value !== 'number') return value;
-            return Math.max(0, inside.reduce((rest, other) => rest - (other.values[i] ?? 0), value));
+            return Math.max(
+                0,
+                inside.reduce((rest, other) => rest - (other.values[i] ?? 0), value),
+            );
         });
         return { label: 'other system', values };
     });
@@ -102,7 +113,9 @@ function lineLabel(series: Series, family: string): string {
 /** All series on one time axis, in seconds. */
 function align(group: Series[]): { x: number[]; columns: (number | null | undefined)[][] } {
     const first = group[0]!.times_ms;
-    const same = group.every(({ times_ms: t }) => t.length === first.length && t.every((v, i) => v === first[i]));
+    const same = group.every(
+        ({ times_ms: t }) => t.length === first.length && t.every((v, i) => v === first[i]),
+    );
     const data = same
         ? [first, ...group.map((s) => s.values)]
         : uPlot.join(group.map((s) => [s.times_ms, s.values] as uPlot.AlignedData));
@@ -111,8 +124,13 @@ function align(group: Series[]): { x: number[]; columns: (number | null | undefi
 }
 
 function isWide(lines: Line[]): boolean {
-    const values = lines.flatMap((l) => l.values).filter((v): v is number => typeof v === 'number' && v > 0);
-    return values.reduce((a, b) => Math.max(a, b), 0) > wideRatio * values.reduce((a, b) => Math.min(a, b), Infinity);
+    const values = lines
+        .flatMap((l) => l.values)
+        .filter((v): v is number => typeof v === 'number' && v > 0);
+    return (
+        values.reduce((a, b) => Math.max(a, b), 0) >
+        wideRatio * values.reduce((a, b) => Math.min(a, b), Infinity)
+    );
 }
 
 function chartOf(name: string, group: Series[]): Chart {
@@ -122,11 +140,14 @@ function chartOf(name: string, group: Series[]): Chart {
     const ordered = [...group].sort((a, b) => rank(part(a), order) - rank(part(b), order));
     const { x, columns } = align(ordered);
     const plain = ordered.map((s, i) => ({ label: lineLabel(s, name), values: columns[i] ?? [] }));
-    const lines = (family.prepare ?? ((ls) => ls))(plain).map((l) => ({ ...l, label: l.label.replace(/_/g, ' ') }));
+    const lines = (family.prepare ?? ((ls) => ls))(plain).map((l) => ({
+        ...l,
+        label: l.label.replace(/_/g, ' '),
+    }));
     const short = words(name.slice(name.indexOf('.') + 1));
     const yLog = family.wide === true && isWide(lines);
     return {
-        title: group.length === 1 ? group[0]!.title : family.title ?? short,
+        title: group.length === 1 ? group[0]!.title : (family.title ?? short),
         ...(yLog ? { help: 'Log scale.' } : family.help ? { help: family.help } : {}),
         x,
         xUnit: 's',
@@ -150,5 +171,9 @@ export function seriesGrid(all: Series[]): HTMLElement | null {
     if (groups.size === 0) return null;
     const named = [...groups.values()].map((group) => ({ name: familyName(group[0]!), group }));
     named.sort((a, b) => rank(a.name, familyOrder) - rank(b.name, familyOrder));
-    return h('div', { class: 'grid' }, ...named.map(({ name, group }) => figure(chartOf(name, group))));
+    return h(
+        'div',
+        { class: 'grid' },
+        ...named.map(({ name, group }) => figure(chartOf(name, group))),
+    );
 }

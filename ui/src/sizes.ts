@@ -28,21 +28,30 @@ export interface SizeLine {
 
 /** A chart over the sizes, or null where no size has a value. */
 export function sizeChart(
-    recording: Recording, title: string, unit: string, lines: SizeLine[], yScale: 'linear' | 'log' = 'linear',
+    recording: Recording,
+    title: string,
+    unit: string,
+    lines: SizeLine[],
+    yScale: 'linear' | 'log' = 'linear',
 ): Chart | null {
     const sizes = sizesOf(recording);
-    const drawn = lines.map(({ label, value }) => ({
-        label,
-        values: sizes.map((size) => {
-            const values = recording.runs.filter((r) => r.size === size).map(value);
-            return median(values.filter((v): v is number => typeof v === 'number'));
-        }),
-    })).filter((line) => line.values.some((v) => v !== null));
+    const drawn = lines
+        .map(({ label, value }) => ({
+            label,
+            values: sizes.map((size) => {
+                const values = recording.runs.filter((r) => r.size === size).map(value);
+                return median(values.filter((v): v is number => typeof v === 'number'));
+            }),
+        }))
+        .filter((line) => line.values.some((v) => v !== null));
     if (drawn.length === 0) return null;
     const positive = drawn.every((l) => l.values.every((v) => v === null || v > 0));
     const first = sizes[0] ?? 0;
     const repeated = recording.runs.length > sizes.length;
-    const notes = [repeated && 'Median of the repetitions.', yScale === 'log' && positive && 'Log scale.'];
+    const notes = [
+        repeated && 'Median of the repetitions.',
+        yScale === 'log' && positive && 'Log scale.',
+    ];
     const help = notes.filter(Boolean).join(' ');
     return {
         title,

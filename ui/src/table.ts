@@ -48,7 +48,9 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
     const draw = () => {
         const rows = sorted(table, filtered(table, view.search), view);
         heads.forEach((head) => head.show());
-        body.replaceChildren(...rows.slice(0, view.shown).map((row) => bodyRow(table.columns, row)));
+        body.replaceChildren(
+            ...rows.slice(0, view.shown).map((row) => bodyRow(table.columns, row)),
+        );
         count.textContent = countText(table, rows.length);
         more.replaceChildren(...moreButtons(rows.length, view, draw));
     };
@@ -56,12 +58,17 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
     const search = table.rows.length > searchable ? searchField(table, view, draw) : null;
     frame.append(
         h('div', { class: 'tablehead' }, h('h3', {}, caption), count, search ?? ''),
-        h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
-            h('table', {}, h('thead', {}, h('tr', {}, ...heads.map((head) => head.cell))), body)),
+        h(
+            'div',
+            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+            h('table', {}, h('thead', {}, h('tr', {}, ...heads.map((head) => head.cell))), body),
+        ),
         more,
     );
     if (table.truncated > 0) {
-        frame.append(absent(`${grouped(table.truncated)} more rows were left out of the recording.`));
+        frame.append(
+            absent(`${grouped(table.truncated)} more rows were left out of the recording.`),
+        );
     }
     return frame;
 }
@@ -77,11 +84,17 @@ function viewOf(table: Table, options: TableOptions): View {
 }
 
 function filtered(table: Table, search: string): Cell[][] {
-    const words = search.toLowerCase().split(/\s+/).filter((w) => w !== '');
+    const words = search
+        .toLowerCase()
+        .split(/\s+/)
+        .filter((w) => w !== '');
     if (words.length === 0) return table.rows;
     const texts = table.columns.map((c, i) => (isNumber(c) ? -1 : i)).filter((i) => i >= 0);
     return table.rows.filter((row) => {
-        const all = texts.map((i) => String(row[i] ?? '')).join('\n').toLowerCase();
+        const all = texts
+            .map((i) => String(row[i] ?? ''))
+            .join('\n')
+            .toLowerCase();
         return words.every((word) => all.includes(word));
     });
 }
@@ -104,7 +117,11 @@ function isNumber(column: Column): boolean {
     return column.type === 'integer' || column.type === 'number';
 }
 
-function headCell(column: Column, view: View, draw: () => void): { cell: HTMLElement; show: () => void } {
+function headCell(
+    column: Column,
+    view: View,
+    draw: () => void,
+): { cell: HTMLElement; show: () => void } {
     const hint = unitHint(column.unit);
     const arrow = h('span', { class: 'arrow', 'aria-hidden': 'true' });
     const sort = () => {
@@ -114,9 +131,17 @@ function headCell(column: Column, view: View, draw: () => void): { cell: HTMLEle
         draw();
     };
     const title = [column.help, hint && `Recorded in ${hint}.`].filter(Boolean).join(' ');
-    const button = h('button', {
-        type: 'button', title: title || undefined, 'data-column': column.name, onClick: sort,
-    }, column.title, arrow);
+    const button = h(
+        'button',
+        {
+            type: 'button',
+            title: title || undefined,
+            'data-column': column.name,
+            onClick: sort,
+        },
+        column.title,
+        arrow,
+    );
     const cell = h('th', { scope: 'col', class: isNumber(column) ? 'number' : undefined }, button);
     const show = () => {
         const active = view.sort === column.name;
@@ -128,21 +153,35 @@ function headCell(column: Column, view: View, draw: () => void): { cell: HTMLEle
 }
 
 function bodyRow(columns: Column[], row: Cell[]): HTMLElement {
-    return h('tr', {}, ...columns.map((column, index) => {
-        const value = row[index] ?? null;
-        return index === 0 ? h('th', { scope: 'row' }, cellText(column, value)) : bodyCell(column, value);
-    }));
+    return h(
+        'tr',
+        {},
+        ...columns.map((column, index) => {
+            const value = row[index] ?? null;
+            return index === 0
+                ? h('th', { scope: 'row' }, cellText(column, value))
+                : bodyCell(column, value);
+        }),
+    );
 }
 
 function bodyCell(column: Column, value: Cell): HTMLElement {
-    if (value === null) return h('td', { class: isNumber(column) ? 'number null' : 'null', title: 'not known' }, '–');
+    if (value === null)
+        return h(
+            'td',
+            { class: isNumber(column) ? 'number null' : 'null', title: 'not known' },
+            '–',
+        );
     if (typeof value !== 'number') return h('td', {}, cellText(column, value));
     const cell = h('td', { class: 'number', title: raw(value, column.unit) });
     const small = column.name === 'share' && value > 0 && value < leastShare;
-    cell.append(h('span', {}, small ? `< ${format(leastShare, column.unit)}` : format(value, column.unit)));
+    cell.append(
+        h('span', {}, small ? `< ${format(leastShare, column.unit)}` : format(value, column.unit)),
+    );
     if (column.name === 'share') {
         const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, h('span'));
-        (bar.firstElementChild as HTMLElement).style.width = `${Math.max(0, Math.min(1, value)) * 100}%`;
+        (bar.firstElementChild as HTMLElement).style.width =
+            `${Math.max(0, Math.min(1, value)) * 100}%`;
         cell.prepend(bar);
         cell.classList.add('share');
     }
@@ -157,26 +196,36 @@ function cellText(column: Column, value: Cell): Child {
 
 function countText(table: Table, found: number): string {
     const all = table.rows.length;
-    return found === all ? `${grouped(all)} ${all === 1 ? 'row' : 'rows'}` : `${grouped(found)} of ${grouped(all)} rows`;
+    return found === all
+        ? `${grouped(all)} ${all === 1 ? 'row' : 'rows'}`
+        : `${grouped(found)} of ${grouped(all)} rows`;
 }
 
 function moreButtons(found: number, view: View, draw: () => void): HTMLElement[] {
     const left = found - view.shown;
     if (left <= 0) return [];
-    const show = (rows: number, label: string) => h('button', {
-        type: 'button',
-        onClick: () => {
-            view.shown += rows;
-            draw();
-        },
-    }, label);
+    const show = (rows: number, label: string) =>
+        h(
+            'button',
+            {
+                type: 'button',
+                onClick: () => {
+                    view.shown += rows;
+                    draw();
+                },
+            },
+            label,
+        );
     const some = left > moreRows ? [show(moreRows, `Show ${moreRows} more`)] : [];
     return [...some, show(left, `Show all ${grouped(found)}`)];
 }
 
 function searchField(table: Table, view: View, draw: () => void): HTMLElement {
     const input = h('input', {
-        type: 'search', placeholder: 'Search', 'aria-label': `Search in ${table.title}`, value: view.search,
+        type: 'search',
+        placeholder: 'Search',
+        'aria-label': `Search in ${table.title}`,
+        value: view.search,
     });
     input.addEventListener('input', () => {
         view.search = input.value;

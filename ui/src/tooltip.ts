@@ -13,35 +13,56 @@ export interface TooltipRow {
     raw: string;
 }
 
-export function tooltip(content: (index: number) => { head: string; rows: TooltipRow[] }): uPlot.Plugin {
+export function tooltip(
+    content: (index: number) => { head: string; rows: TooltipRow[] },
+): uPlot.Plugin {
     const box = h('div', { class: 'tooltip', role: 'status', hidden: true });
     return {
         hooks: {
             init: [(u) => u.over.append(box)],
-            setCursor: [(u) => {
-                const { left, idx } = u.cursor;
-                // Only the chart under the pointer or with the keyboard's focus shows its box: the
-                // others of its kind follow with their cursor line.
-                const mine = u.over.matches(':hover') || u.root.parentElement === document.activeElement;
-                box.hidden = !mine || idx === null || idx === undefined || left === undefined || left < 0;
-                if (box.hidden) return;
-                const { head, rows } = content(idx!);
-                box.replaceChildren(h('div', { class: 'head' }, head), table(rows));
-                place(u, box, left!);
-            }],
+            setCursor: [
+                (u) => {
+                    const { left, idx } = u.cursor;
+                    // Only the chart under the pointer or with the keyboard's focus shows its box: the
+                    // others of its kind follow with their cursor line.
+                    const mine =
+                        u.over.matches(':hover') || u.root.parentElement === document.activeElement;
+                    box.hidden =
+                        !mine ||
+                        idx === null ||
+                        idx === undefined ||
+                        left === undefined ||
+                        left < 0;
+                    if (box.hidden) return;
+                    const { head, rows } = content(idx!);
+                    box.replaceChildren(h('div', { class: 'head' }, head), table(rows));
+                    place(u, box, left!);
+                },
+            ],
         },
     };
 }
 
 function table(rows: TooltipRow[]): HTMLElement {
-    return h('table', {}, h('tbody', {}, ...rows.map((row) => {
-        const swatch = h('span', { class: 'swatch' });
-        swatch.style.color = row.colour;
-        return h('tr', {},
-            h('td', {}, swatch, row.label),
-            h('td', { class: 'number' }, row.value),
-            h('td', { class: 'number raw' }, row.raw));
-    })));
+    return h(
+        'table',
+        {},
+        h(
+            'tbody',
+            {},
+            ...rows.map((row) => {
+                const swatch = h('span', { class: 'swatch' });
+                swatch.style.color = row.colour;
+                return h(
+                    'tr',
+                    {},
+                    h('td', {}, swatch, row.label),
+                    h('td', { class: 'number' }, row.value),
+                    h('td', { class: 'number raw' }, row.raw),
+                );
+            }),
+        ),
+    );
 }
 
 function place(u: uPlot, box: HTMLElement, left: number): void {

@@ -9,10 +9,27 @@ const gap = ' ';
 
 type Scale = [factor: number, name: string][];
 
-const time: Scale = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+const time: Scale = [
+    [1e9, 's'],
+    [1e6, 'ms'],
+    [1e3, 'µs'],
+    [1, 'ns'],
+];
 const toNanoseconds: Record<string, number> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
-const bytes: Scale = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']];
-const prefixes: Scale = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
+const bytes: Scale = [
+    [1e12, 'TB'],
+    [1e9, 'GB'],
+    [1e6, 'MB'],
+    [1e3, 'kB'],
+    [1, 'B'],
+];
+const prefixes: Scale = [
+    [1e12, 'T'],
+    [1e9, 'G'],
+    [1e6, 'M'],
+    [1e3, 'k'],
+    [1, ''],
+];
 
 /** Three significant digits, never in exponent form, whole numbers whole. */
 export function digits(value: number, significant = 3): string {
@@ -36,7 +53,9 @@ export function grouped(value: number): string {
 function threeDigits(value: number): string {
     const rounded = Number(value.toPrecision(3));
     const decimals = 2 - Math.floor(Math.log10(Math.abs(rounded)));
-    return decimals > 0 && decimals < 6 ? rounded.toFixed(decimals).replace('-', minus) : digits(rounded);
+    return decimals > 0 && decimals < 6
+        ? rounded.toFixed(decimals).replace('-', minus)
+        : digits(rounded);
 }
 
 function scaled(value: number, scale: Scale, suffix = ''): string {
@@ -44,7 +63,10 @@ function scaled(value: number, scale: Scale, suffix = ''): string {
     // 999.6 with three digits is 1000 of the smaller unit: take the next one already there.
     const step = scale.find(([factor]) => size >= factor * 0.9995) ?? scale[scale.length - 1]!;
     const unit = step[1] + suffix;
-    const shown = step[0] === 1 && Number.isInteger(value) ? String(value).replace('-', minus) : threeDigits(value / step[0]);
+    const shown =
+        step[0] === 1 && Number.isInteger(value)
+            ? String(value).replace('-', minus)
+            : threeDigits(value / step[0]);
     return unit ? `${shown}${gap}${unit}` : shown;
 }
 
@@ -52,8 +74,16 @@ function duration(nanoseconds: number): string {
     const seconds = nanoseconds / 1e9;
     if (Math.abs(seconds) < 120) return scaled(nanoseconds, time);
     const whole = Math.round(seconds);
-    const parts = [[Math.floor(whole / 3600), 'h'], [Math.floor(whole / 60) % 60, 'min'], [whole % 60, 's']];
-    return parts.filter(([n]) => n !== 0).slice(0, 2).map(([n, u]) => `${n}${gap}${u}`).join(' ');
+    const parts = [
+        [Math.floor(whole / 3600), 'h'],
+        [Math.floor(whole / 60) % 60, 'min'],
+        [whole % 60, 's'],
+    ];
+    return parts
+        .filter(([n]) => n !== 0)
+        .slice(0, 2)
+        .map(([n, u]) => `${n}${gap}${u}`)
+        .join(' ');
 }
 
 function count(value: number): string {
@@ -63,7 +93,8 @@ function count(value: number): string {
 }
 
 function per(value: number, top: string, bottom: string): string {
-    if (bottom === 'call') return top in toNanoseconds ? duration(value * toNanoseconds[top]!) : count(value);
+    if (bottom === 'call')
+        return top in toNanoseconds ? duration(value * toNanoseconds[top]!) : count(value);
     if (top === 'B') return scaled(value, bytes, `/${bottom}`);
     const factor = prefixes.find(([f]) => Math.abs(value) >= f * 0.9995) ?? prefixes[4]!;
     return `${threeDigits(value / factor[0])}${gap}${factor[1]}/${bottom}`;
@@ -73,7 +104,8 @@ function per(value: number, top: string, bottom: string): string {
 export function format(value: number | null, unit: string | null): string {
     if (value === null || value === undefined) return '–';
     if (value === 0) return unit === 'ratio' ? `0${gap}%` : '0';
-    if (unit === null || unit === '1') return Math.abs(value) >= 1e6 ? scaled(value, prefixes) : count(value);
+    if (unit === null || unit === '1')
+        return Math.abs(value) >= 1e6 ? scaled(value, prefixes) : count(value);
     if (unit in toNanoseconds) return duration(value * toNanoseconds[unit]!);
     if (unit === 'B') return scaled(value, bytes);
     if (unit === 'ratio') return `${threeDigits(value * 100)}${gap}%`;
@@ -100,7 +132,20 @@ export function raw(value: number | null, unit: string | null): string {
 export function date(iso: string): string {
     const parts = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}:\d{2})/.exec(iso);
     if (!parts) return iso;
-    const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+    const months = [
+        'Jan',
+        'Feb',
+        'Mar',
+        'Apr',
+        'May',
+        'Jun',
+        'Jul',
+        'Aug',
+        'Sep',
+        'Oct',
+        'Nov',
+        'Dec',
+    ];
     return `${Number(parts[3])} ${months[Number(parts[2]) - 1]} ${parts[1]}, ${parts[4]} UTC`;
 }
 

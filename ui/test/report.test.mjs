@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// Opens a report in a real browser and uses it. DYNO_REPORT names the page, made from the recording
-// of test/report/dyno_report_html_data.erl; DYNO_BROWSER the browser (scripts/browser prints one).
-// test/report/dyno_report_html_SUITE.erl sets both.
+// Opens reports in a real browser and uses them. DYNO_REPORT and DYNO_REPORT_SEVERAL name the pages,
+// made from the recordings of test/report/dyno_report_html_data.erl; DYNO_BROWSER the browser (scripts/browser prints one).
+// test/report/dyno_report_html_SUITE.erl sets them.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
-const address = pathToFileURL(process.env.DYNO_REPORT ?? '').href;
+const report = pathToFileURL(process.env.DYNO_REPORT ?? '').href;
+const several = pathToFileURL(process.env.DYNO_REPORT_SEVERAL ?? '').href;
 const openWithinMs = 2000;
 
 let browser;
+let address;
 let page;
 let problems;
 let requests;
@@ -22,16 +24,23 @@ before(async () => {
     browser = await chromium.launch({
         executablePath: process.env.DYNO_BROWSER,
         args: [
-            '--disable-background-networking', '--disable-component-update', '--disable-sync',
-            '--no-first-run', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+            '--disable-background-networking',
+            '--disable-component-update',
+            '--disable-sync',
+            '--no-first-run',
+            ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
         ],
     });
 });
 
 after(() => browser?.close());
 
-async function open(options) {
-    const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+async function open(options, which = report) {
+    address = which;
+    const context = await browser.newContext({
+        viewport: { width: 1200, height: 900 },
+        ...options,
+    });
     page = await context.newPage();
     problems = [];
     requests = [];
@@ -51,12 +60,16 @@ beforeEach(() => open());
 // Whatever a test did: nothing on the console, no script of a name ran, nothing left the page.
 afterEach(async () => {
     assert.deepEqual(problems, []);
-    assert.deepEqual(requests.filter((url) => !url.startsWith('data:')), [address]);
+    assert.deepEqual(
+        requests.filter((url) => !url.startsWith('data:')),
+        [address],
+    );
     await page.context().close();
 });
 
 const names = (table) => page.locator(`[data-table="${table}"] tbody th`);
-const heading = (table, column) => page.locator(`[data-table="${table}"] [data-column="${column}"]`);
+const heading = (table, column) =>
+    page.locator(`[data-table="${table}"] [data-column="${column}"]`);
 
 async function column(table, index) {
     const cells = page.locator(`[data-table="${table}"] tbody tr > :nth-child(${index})`);
@@ -70,7 +83,9 @@ async function charts() {
         const coloured = figures.filter((figure) => {
             const canvas = figure.querySelector('canvas');
             if (!canvas) return false;
-            const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            const { data } = canvas
+                .getContext('2d')
+                .getImageData(0, 0, canvas.width, canvas.height);
             for (let i = 0; i < data.length; i += 4) {
                 const [r, g, b, a] = data.slice(i, i + 4);
                 // Axes and grid are grey; lines are not.
@@ -83,7 +98,9 @@ async function charts() {
 }
 
 test('opens fast', async () => {
-    const ms = await page.evaluate(() => performance.getEntriesByType('navigation')[0].loadEventEnd);
+    const ms = await page.evaluate(
+        () => performance.getEntriesByType('navigation')[0].loadEventEnd,
+    );
     assert.ok(ms < openWithinMs, `${ms} ms`);
 });
 
@@ -105,19 +122,28 @@ test('draws every chart, those of unknown instruments too', async () => {
 
 test('shows hostile and foreign names as text', async () => {
     assert.equal(await page.locator('img').count(), 0);
-    assert.match(await page.locator('#processes').innerText(), /<\/script><img src=x onerror=alert\(1\)>/);
+    assert.match(
+        await page.locator('#processes').innerText(),
+        /<\/script><img src=x onerror=alert\(1\)>/,
+    );
     await page.getByLabel('Search in Functions').fill('größe zählen');
     assert.deepEqual(await names('functions').allInnerTexts(), ["'größe_模块':'zählen_🐎'/2"]);
 });
 
 test('sorts tables, unknown values last', async () => {
-    await page.locator('[data-table="functions"]').getByRole('button', { name: /Show all/ }).click();
+    await page
+        .locator('[data-table="functions"]')
+        .getByRole('button', { name: /Show all/ })
+        .click();
     const check = async (direction) => {
         const values = await column('functions', 3);
         const known = values.filter((v) => v !== 'not known');
         assert.deepEqual(values.slice(known.length), ['not known']);
         const numbers = known.map((v) => Number(v.replace(/[^\d.]/g, '')));
-        assert.deepEqual(numbers, [...numbers].sort((a, b) => (a - b) * direction));
+        assert.deepEqual(
+            numbers,
+            [...numbers].sort((a, b) => (a - b) * direction),
+        );
         assert.equal(numbers.length, 250);
     };
     await check(-1);
@@ -125,15 +151,25 @@ test('sorts tables, unknown values last', async () => {
     await check(1);
     assert.equal(await page.locator('[data-table="functions"] [aria-sort="ascending"]').count(), 1);
     await heading('functions', 'function').press('Enter');
-    assert.equal(await names('functions').first().innerText(), await names('functions').evaluateAll((all) =>
-        all.map((n) => n.innerText).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))[0]));
+    assert.equal(
+        await names('functions').first().innerText(),
+        await names('functions').evaluateAll(
+            (all) =>
+                all
+                    .map((n) => n.innerText)
+                    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))[0],
+        ),
+    );
 });
 
 test('shows long tables in part until asked, and searches all of them', async () => {
     assert.equal(await names('functions').count(), 25);
     await page.getByLabel('Search in Functions').fill('APP_module_240');
     assert.deepEqual(await names('functions').allInnerTexts(), ['app_module_240:function/0']);
-    assert.match(await page.locator('[data-table="functions"] .count').innerText(), /1 of 251 rows/);
+    assert.match(
+        await page.locator('[data-table="functions"] .count').innerText(),
+        /1 of 251 rows/,
+    );
     await page.getByLabel('Search in Functions').fill('');
     assert.equal(await names('functions').count(), 25);
     assert.match(await page.locator('#functions').innerText(), /17 more rows were left out/);
@@ -142,7 +178,10 @@ test('shows long tables in part until asked, and searches all of them', async ()
 test('shows the chosen size, and says why a part is empty', async () => {
     assert.match(await page.locator('#load').innerText(), /connections 10,000[\s\S]*timeout/);
     await page.getByRole('radio', { name: '100', exact: true }).check();
-    assert.match(await page.locator('#load').innerText(), /connections 100\n[\s\S]*No operation failed/);
+    assert.match(
+        await page.locator('#load').innerText(),
+        /connections 100\n[\s\S]*No operation failed/,
+    );
     const memory = await page.locator('[data-table="processes"] tbody tr').allInnerTexts();
     assert.ok(memory.some((row) => /connection_process\/4\s+initial_call\s+100\s/.test(row)));
     await page.waitForFunction(() => document.querySelectorAll('.plot canvas').length === 23);
@@ -186,7 +225,7 @@ test('follows the system and the reader in light and dark', async () => {
 test('fits a narrow screen', async () => {
     await page.setViewportSize({ width: 400, height: 800 });
     await page.waitForFunction(() => document.querySelector('.plot canvas').clientWidth < 400);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= 400);
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 400);
 });
 
 test('says the essential without scripts', async () => {
@@ -194,4 +233,21 @@ test('says the essential without scripts', async () => {
     await open({ javaScriptEnabled: false });
     const text = await page.locator('body').innerText();
     assert.match(text, /Cowboy answering HTTP requests[\s\S]*latency\.p99 < 20 ms[\s\S]*fail/);
+});
+
+test('shows repetitions and nodes, and the worst of several verdicts', async () => {
+    await page.context().close();
+    await open({}, several);
+    const verdict = page
+        .locator('#summary tr', { hasText: 'latency.p99' })
+        .first()
+        .locator('.verdict');
+    assert.match(await verdict.innerText(), /✗23\.7/);
+    assert.equal(await names('processes').count(), 4);
+    await page.locator('#node').selectOption('b@host');
+    assert.equal(await names('processes').count(), 3);
+    await page.locator('#run').selectOption('100#2');
+    assert.match(await page.locator('#processes h2').innerText(), /connections 100 \(2\)/);
+    assert.equal(await page.locator('#node').inputValue(), 'b@host');
+    assert.match(await page.locator('#vm').innerText(), /was not sampled in this run/);
 });

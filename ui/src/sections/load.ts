@@ -21,18 +21,26 @@ export const overSizes: Section = {
         const sizes = sizesOf(recording);
         if (recording.runs.length === 0) return [absent('No run was finished.')];
         if (sizes.length < 2) {
-            return [absent('There is one size only; give the suite more sizes to see how the figures grow.')];
+            return [
+                absent(
+                    'There is one size only; give the suite more sizes to see how the figures grow.',
+                ),
+            ];
         }
         const charts = [throughput(recording), latency(recording), errors(recording)];
         const drawn = charts.filter((c): c is Chart => c !== null);
-        if (drawn.length === 0) return [absent('The runs have neither throughput, latency nor errors.')];
+        if (drawn.length === 0)
+            return [absent('The runs have neither throughput, latency nor errors.')];
         return [h('div', { class: 'grid' }, ...drawn.map(figure))];
     },
 };
 
 function throughput(recording: Recording): Chart | null {
     const value = (name: string) => (run: Run) => findMetric(run, name)?.value;
-    const lines = [{ label: 'achieved', value: value('throughput') }, { label: 'offered', value: value('load.offered') }];
+    const lines = [
+        { label: 'achieved', value: value('throughput') },
+        { label: 'offered', value: value('load.offered') },
+    ];
     return sizeChart(recording, 'Throughput', '1/s', lines);
 }
 
@@ -40,7 +48,10 @@ function latency(recording: Recording): Chart | null {
     const names = new Set(recording.runs.flatMap((r) => r.metrics.map((m) => m.name)));
     const lines: SizeLine[] = ['p50', 'p90', 'p99', 'p99.9', 'max']
         .filter((part) => names.has(`latency.${part}`))
-        .map((part) => ({ label: part, value: (run) => findMetric(run, `latency.${part}`)?.value }));
+        .map((part) => ({
+            label: part,
+            value: (run) => findMetric(run, `latency.${part}`)?.value,
+        }));
     return sizeChart(recording, 'Latency', 'ns', lines, 'log');
 }
 
@@ -62,7 +73,9 @@ export const load: Section = {
         return [
             seriesGrid(series) ?? absent(`The run at ${which} recorded no load over time.`),
             ...distributions(run),
-            table ? tableView(table, { sortBy: 'count', empty: 'No operation failed in this run.' }) : null,
+            table
+                ? tableView(table, { sortBy: 'count', empty: 'No operation failed in this run.' })
+                : null,
         ];
     },
 };
@@ -75,8 +88,15 @@ export function distributions(run: Run): Child[] {
         groups.set(key, [...(groups.get(key) ?? []), histogram]);
     }
     if (groups.size === 0) return [absent('The run recorded no distribution of latencies.')];
-    return [h('div', { class: 'grid wide' }, ...[...groups.values()].map((group) => {
-        const title = group.length === 1 ? group[0]!.title : group.map((g) => g.title).join(', ');
-        return figure(histogramChart(`Distribution: ${title}`, group));
-    }))];
+    return [
+        h(
+            'div',
+            { class: 'grid wide' },
+            ...[...groups.values()].map((group) => {
+                const title =
+                    group.length === 1 ? group[0]!.title : group.map((g) => g.title).join(', ');
+                return figure(histogramChart(`Distribution: ${title}`, group));
+            }),
+        ),
+    ];
 }

@@ -20,15 +20,29 @@ function group(id: string, title: string, short: string, name: string, empty: st
         scope: 'run',
         render: ({ run, node }: View): Child[] => {
             if (!run) return [absent('No run was finished.')];
-            return [seriesGrid(run.series.filter((s) => s.group === name && ofNode(s, node))) ?? absent(empty)];
+            return [
+                seriesGrid(run.series.filter((s) => s.group === name && ofNode(s, node))) ??
+                    absent(empty),
+            ];
         },
     };
 }
 
-export const vm = group('vm', 'Virtual machine', 'VM', 'vm', 'The target’s virtual machine was not sampled in this run.');
+export const vm = group(
+    'vm',
+    'Virtual machine',
+    'VM',
+    'vm',
+    'The target’s virtual machine was not sampled in this run.',
+);
 
-export const os = group('os', 'Operating system', 'OS', 'os',
-    'The operating system was not sampled in this run; dyno reads it from /proc, which only Linux has.');
+export const os = group(
+    'os',
+    'Operating system',
+    'OS',
+    'os',
+    'The operating system was not sampled in this run; dyno reads it from /proc, which only Linux has.',
+);
 
 export const other: Section = {
     id: 'other',
@@ -39,8 +53,9 @@ export const other: Section = {
         if (!run) return [];
         const series = run.series.filter((s) => !knownGroups.includes(s.group) && ofNode(s, node));
         const groups = [...new Set(series.map((s) => s.group))];
-        const tables = [...run.tables, ...recording.tables]
-            .filter((t) => !knownTables.includes(t.name) && ofNode(t, node));
+        const tables = [...run.tables, ...recording.tables].filter(
+            (t) => !knownTables.includes(t.name) && ofNode(t, node),
+        );
         return [
             ...groups.flatMap((name) => [
                 h('h3', {}, name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, ' ')),

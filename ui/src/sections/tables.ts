@@ -24,14 +24,25 @@ export const functions: Section = {
         if (!run) return [absent('No run was finished.')];
         const table = tableOf(run, 'functions', view.node);
         if (!table) {
-            return [absent('No function was measured: the suite names no patterns, or the target was not reached.')];
+            return [
+                absent(
+                    'No function was measured: the suite names no patterns, or the target was not reached.',
+                ),
+            ];
         }
         const callers = tableOf(run, 'callers', view.node);
         return [
             growthChart(view, table),
-            tableView(table, { sortBy: 'own_time', empty: 'None of the measured functions was called in this run.' }),
+            tableView(table, {
+                sortBy: 'own_time',
+                empty: 'None of the measured functions was called in this run.',
+            }),
             callers
-                ? tableView(callers, { sortBy: 'own_time', heading: 'Callers', empty: 'No caller was seen.' })
+                ? tableView(callers, {
+                      sortBy: 'own_time',
+                      heading: 'Callers',
+                      empty: 'No caller was seen.',
+                  })
                 : null,
         ];
     },
@@ -44,14 +55,25 @@ export const growth: Section = {
     render: ({ recording }: View): Child[] => {
         const table = recording.tables.find((t) => t.name === 'growth');
         if (!table) {
-            return [absent(sizesOf(recording).length < 3
-                ? 'Growth is estimated from three sizes and more.'
-                : 'The recording has no estimate of growth.')];
+            return [
+                absent(
+                    sizesOf(recording).length < 3
+                        ? 'Growth is estimated from three sizes and more.'
+                        : 'The recording has no estimate of growth.',
+                ),
+            ];
         }
         return [
-            h('p', { class: 'lead' },
-                'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square.'),
-            tableView(table, { sortBy: 'exponent', heading: 'Exponents', empty: 'No figure had enough values to estimate its growth.' }),
+            h(
+                'p',
+                { class: 'lead' },
+                'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square.',
+            ),
+            tableView(table, {
+                sortBy: 'exponent',
+                heading: 'Exponents',
+                empty: 'No figure had enough values to estimate its growth.',
+            }),
         ];
     },
 };
@@ -66,8 +88,13 @@ export const processes: Section = {
         const series = run.series.filter((s) => s.group === 'processes' && ofNode(s, node));
         return [
             table
-                ? tableView(table, { sortBy: 'memory_max', empty: 'No process called a measured function in this run.' })
-                : absent('No process was discovered: none called a measured function, or no pattern was given.'),
+                ? tableView(table, {
+                      sortBy: 'memory_max',
+                      empty: 'No process called a measured function in this run.',
+                  })
+                : absent(
+                      'No process was discovered: none called a measured function, or no pattern was given.',
+                  ),
             seriesGrid(series),
         ];
     },
@@ -88,7 +115,13 @@ function growthChart({ recording, node }: View, table: Table): Child {
         .map((row) => String(row[name]));
     const found = perCall(recording, node, top);
     const lines = top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) }));
-    const chart = sizeChart(recording, 'Time per call over sizes, of the functions that take the most', 'ns/call', lines, 'log');
+    const chart = sizeChart(
+        recording,
+        'Time per call over sizes, of the functions that take the most',
+        'ns/call',
+        lines,
+        'log',
+    );
     return chart && h('div', { class: 'grid wide' }, figure(chart));
 }
 
@@ -97,7 +130,11 @@ function column(table: Table, name: string): number {
 }
 
 /** One pass over each run's table, however many functions it has. */
-function perCall(recording: Recording, node: string | null, wanted: string[]): Map<Run, Map<string, number>> {
+function perCall(
+    recording: Recording,
+    node: string | null,
+    wanted: string[],
+): Map<Run, Map<string, number>> {
     const result = new Map<Run, Map<string, number>>();
     for (const run of recording.runs) {
         const table = tableOf(run, 'functions', node);
@@ -106,7 +143,8 @@ function perCall(recording: Recording, node: string | null, wanted: string[]): M
         const values = new Map<string, number>();
         for (const row of table.rows) {
             const label = String(row[name]);
-            if (wanted.includes(label) && typeof row[value] === 'number') values.set(label, row[value]);
+            if (wanted.includes(label) && typeof row[value] === 'number')
+                values.set(label, row[value]);
         }
         result.set(run, values);
     }
