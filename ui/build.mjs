@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// Bundles the page into priv/report/: report.js, report.css and hashes.json. The hashes go into
+// the page's content security policy; they are made here so that writing a report needs no crypto.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const limitBytes = 150_000;
+const here = dirname(fileURLToPath(import.meta.url));
+const target = join(here, '..', 'priv', 'report');
+
+mkdirSync(target, { recursive: true });
+await build({
+    entryPoints: { report: join(here, 'src', 'main.ts') },
+    outdir: target,
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: ['es2022'],
+    charset: 'ascii',
+    legalComments: 'inline',
+    logLevel: 'warning',
+});
+
+const hashes = {};
+let bytes = 0;
+for (const kind of ['js', 'css']) {
+    const text = readFileSync(join(target, `report.${kind}`));
+    bytes += text.length;
+    hashes[kind] = `sha256-${createHash('sha256').update(text).digest('base64')}`;
+}
+writeFileSync(join(target, 'hashes.json'), `${JSON.stringify(hashes)}\n`);
+
+console.log(`priv/report: ${(bytes / 1000).toFixed(1)} kB of JavaScript and CSS`);
+if (bytes > limitBytes) {
+    console.error(`The page's code is larger than its limit of ${limitBytes / 1000} kB.`);
+    process.exit(1);
+}

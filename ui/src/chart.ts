@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// One chart: a figure with title, legend, canvas and tooltip. It is described by plain data and can
+// be drawn again at any time (theme, width, a line switched off), so it keeps no state but that.
+
+import uPlot from 'uplot';
+import { absent, h } from './dom';
+import { areaColour, lineColour, lineDash, lineVariable, styleColour } from './palette';
+import { onThemeChange } from './theme';
+import { tooltip, type TooltipRow } from './tooltip';
+import { format, raw, tick } from './units';
+import { logRange, logTicks } from './logaxis';
+
+export interface Line {
+    label: string;
+    values: (number | null | undefined)[];
+    /** Drawn as a plain line over a stack. */
+    overlay?: boolean;
+}
+
+export interface Marker {
+    at: number;
+    label: string;
+}
+
+export interface Chart {
+    title: string;
+    help?: string;
+    x: number[];
+    xUnit: string;
+    xLabel?: string;
+    /** Ticks at these values only. */
+    xTicks?: number[];
+    xLog?: boolean;
+    unit: string;
+    yLog?: boolean;
+    yMax?: number;
+    style?: 'lines' | 'points' | 'stack' | 'steps';
+    lines: Line[];
+    markers?: Marker[];
+    /** What is left of this x is drawn as warm-up. */
+    warmupBefore?: number;
+    /** Charts with the same key share the cursor. */
+    sync?: string;
+}
+
+const height = 210;
+const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+const drawn = new Set<() => void>();
+
+onThemeChange(() => {
+    for (const draw of [...drawn]) draw();
+});
+
+/** Forget the charts that are no longer on the page. */
+export function forgetDetached(): void {
+    for (const draw of [...drawn]) {
+        if (!(draw as Redraw).host.isConnected) drawn.delete(draw);
+    }
+}
+
+interface Redraw {
+    (): void;
+    host: HTMLElement;
+}
+
+export function figure(chart: Chart): HTMLElement {
+    const caption = h('figcaption', {}, h('span', { class: 'title' }, chart.title));
+    if (chart.help) caption.append(h('span', { class: 'help' }, chart.help));
+    const frame = h('figure', { class: 'chart' }, caption);
+    const hasValues = chart.lines.some((l) => l.values.some((v) => typeof v === 'number'));
+    if (!hasValues || chart.x.length === 0) {
+        frame.classList.add('empty');
+        frame.append(absent('No value was recorded.'));
+        return frame;
+    }
+    const hidden = new Set<number>();
+    const host = h('div', {
+        class: 'plot',
+        tabindex: 0,
+        role: 'img',
+        'aria-label': description(chart),
+    });
+    const redraw = plotter(chart, host, hidden);
+    if (chart.lines.length > 1) frame.append(legend(chart, hidden, redraw));
+    frame.append(host);
+    return frame;
+}
+
+function description(chart: Chart): string {
+    const parts = chart.lines.map((line) => {
+        const values = line.values.filter((v): v is number => typeof v === 'number');
+        if (values.length === 0) return `${line.label}: no values`;
+        const low = values.reduce((a, b) => Math.min(a, b));
+        const high = values.reduce((a, b) => Math.max(a, b));
+        return `${line.label}: ${format(low, chart.unit)} to ${format(high, chart.unit)}`;
+    });
+    return `${chart.title}. ${parts.join('; ')}. Left and right arrow keys read single values.`;
+}
+
+function legend(chart: Chart, hidden: Set<number>, redraw: () => void): HTMLElement {
+    const items = chart.lines.map((line, index) => {
+        const swatch = h('span', { class: lineDash(index) ? 'swatch dashed' : 'swatch' });
+        swatch.style.color = line.overlay ? 'var(--text)' : lineVariable(index);
+        const button = h('button', { type: 'button', 'aria-pressed': 'true' }, swatch, line.label);
+        button.addEventListener('click', () => {
+            if (hidden.has(index)) hidden.delete(index);
+            else if (hidden.size < chart.lines.length - 1) hidden.add(index);
+            button.setAttribute('aria-pressed', String(!hidden.has(index)));
+            redraw();
+        });
+        return button;
+    });
+    return h('div', { class: 'legend', role: 'group', 'aria-label': 'Lines' }, ...items);
+}
+
+/** Draws into the host now and whenever its width changes; gives the function that redraws. */
+function plotter(chart: Chart, host: HTMLElement, hidden: Set<number>): () => void {
+    let plot: uPlot | null = null;
+    let width = 0;
+    const draw = (() => {
+        if (width <= 0) return;
+        plot?.destroy();
+        const { options, data } = plan(chart, hidden, width);
+        plot = new uPlot(options, data, host);
+    }) as Redraw;
+    draw.host = host;
+    drawn.add(draw);
+    new ResizeObserver(() => {
+        const now = Math.floor(host.clientWidth);
+        if (now === width || now === 0) return;
+        width = now;
+        if (plot) plot.setSize({ width, height });
+        else draw();
+    }).observe(host);
+    host.addEventListener('keydown', (event) => {
+        if (plot && stepCursor(plot, event.key)) event.preventDefault();
+    });
+    host.addEventListener('blur', () => plot?.setCursor({ left: -10, top: -10 }));
+    return draw;
+}
+
+function stepCursor(plot: uPlot, key: string): boolean {
+    const last = plot.data[0].length - 1;
+    const at = plot.cursor.idx ?? null;
+    const next: Record<string, number> = {
+        ArrowLeft: at === null ? last : Math.max(0, at - 1),
+        ArrowRight: at === null ? 0 : Math.min(last, at + 1),
+        Home: 0,
+        End: last,
+    };
+    const index = next[key];
+    if (index === undefined) return false;
+    plot.setCursor({ left: plot.valToPos(plot.data[0][index]!, 'x'), top: 20 });
+    return true;
+}
+
+type Values = (number | null | undefined)[];
+
+/** Running sums from the first shown line up; overlays stay what they are. */
+function stack(chart: Chart, hidden: Set<number>): Values[] {
+    const sums: (number | null)[] = chart.x.map(() => null);
+    return chart.lines.map((line, index) => {
+        if (line.overlay || hidden.has(index)) return line.values;
+        return line.values.map((value, i) => {
+            if (typeof value === 'number') sums[i] = (sums[i] ?? 0) + value;
+            return sums[i];
+        });
+    });
+}
+
+function plan(
+    chart: Chart,
+    hidden: Set<number>,
+    width: number,
+): { options: uPlot.Options; data: uPlot.AlignedData } {
+    const stacked = chart.style === 'stack';
+    let values: Values[] = stacked ? stack(chart, hidden) : chart.lines.map((l) => l.values);
+    if (chart.yLog)
+        values = values.map((vs) => vs.map((v) => (typeof v === 'number' && v <= 0 ? null : v)));
+    const shown = chart.lines.map((_, i) => i).filter((i) => !hidden.has(i));
+    const layers = shown.filter((i) => !chart.lines[i]!.overlay);
+    const bands = stacked
+        ? layers
+              .slice(1)
+              .map((upper, k) => ({ series: [upper + 1, layers[k]! + 1] as [number, number] }))
+        : [];
+    const options: uPlot.Options = {
+        width,
+        height,
+        legend: { show: false },
+        padding: [8, 14, 0, 0],
+        series: [{}, ...chart.lines.map((line, i) => seriesOf(chart, line, i, !hidden.has(i)))],
+        bands,
+        scales: { x: xScale(chart), y: yScale(chart) },
+        axes: [xAxis(chart), yAxis(chart)],
+        cursor: {
+            y: false,
+            drag: { x: true, y: false },
+            points: { size: 7 },
+            ...(chart.sync ? { sync: { key: chart.sync } } : {}),
+        },
+        hooks: { drawAxes: [(u) => drawWarmup(u, chart)], draw: [(u) => drawMarkers(u, chart)] },
+        plugins: [tooltip((index) => rows(chart, hidden, index))],
+    };
+    return { options, data: [chart.x, ...values] as uPlot.AlignedData };
+}
+
+function rows(
+    chart: Chart,
+    hidden: Set<number>,
+    index: number,
+): { head: string; rows: TooltipRow[] } {
+    const at = chart.x[index] ?? null;
+    const name = chart.xLabel ? `${chart.xLabel} ` : '';
+    const lines = chart.lines
+        .map((line, i) => ({ line, i }))
+        .filter(({ line, i }) => !hidden.has(i) && line.values[index] !== undefined)
+        .map(({ line, i }) => {
+            const value = line.values[index] ?? null;
+            const colour = line.overlay ? 'var(--text)' : lineVariable(i);
+            return {
+                colour,
+                label: line.label,
+                value: format(value, chart.unit),
+                raw: raw(value, chart.unit),
+            };
+        });
+    return {
+        head: `${name}${at === null ? '' : tick(at, chart.xUnit)}`,
+        rows: chart.style === 'stack' ? lines.reverse() : lines,
+    };
+}
+
+function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot.Series {
+    const base: uPlot.Series = { label: line.label, show, spanGaps: false };
+    if (line.overlay)
+        return { ...base, stroke: styleColour('text'), width: 1.5, points: { show: false } };
+    const stroke = lineColour(index);
+    const dash = lineDash(index);
+    const lined: uPlot.Series = { ...base, stroke, width: 1.75, ...(dash ? { dash } : {}) };
+    switch (chart.style) {
+        case 'stack':
+            return { ...lined, width: 1, fill: areaColour(index, 0.45), points: { show: false } };
+        case 'steps':
+            return {
+                ...lined,
+                width: 1.25,
+                fill: areaColour(index, 0.18),
+                paths: uPlot.paths.stepped!({ align: 1 }),
+                points: { show: false },
+            };
+        case 'points':
+            return { ...lined, points: { show: true, size: 7, fill: stroke, stroke } };
+        default:
+            // A line needs two values: fewer are shown as points.
+            return { ...lined, points: { show: line.values.length < 3, size: 6 } };
+    }
+}
+
+function xScale(chart: Chart): uPlot.Scale {
+    if (!chart.xLog) {
+        return {
+            time: false,
+            ...(chart.x.length === 1 ? { range: [chart.x[0]! - 1, chart.x[0]! + 1] } : {}),
+        };
+    }
+    return {
+        time: false,
+        distr: 3,
+        range: (u, min, max) => {
+            // A margin at the first and the last point, but not while the reader zooms in.
+            const whole = min === u.data[0][0] && max === u.data[0][u.data[0].length - 1];
+            return whole ? [min / 1.15, max * 1.15] : [min, max];
+        },
+    };
+}
+
+function yScale(chart: Chart): uPlot.Scale {
+    if (chart.yLog) return { distr: 3, range: (_u, min, max) => logRange(min, max) };
+    return {
+        range: (_u, min, max) => {
+            const low = min === null || min >= 0 ? 0 : min * 1.05;
+            const high = chart.yMax ?? (max === null || max <= 0 ? 1 : max * 1.06);
+            return [low, Math.max(high, max ?? 0)];
+        },
+    };
+}
+
+function axis(): uPlot.Axis {
+    const grid = styleColour('grid');
+    return {
+        font,
+        stroke: styleColour('muted'),
+        grid: { stroke: grid, width: 1 },
+        ticks: { stroke: grid, width: 1, size: 4 },
+        gap: 6,
+    };
+}
+
+/** Ticks of a log axis; drawn where they are, none left out. */
+function logarithmic(base: uPlot.Axis, unit: string): uPlot.Axis {
+    return {
+        ...base,
+        splits: (_u, _axis, min, max) => logTicks(min, max),
+        filter: (_u, splits) => splits,
+        values: (_u, splits) => splits.map((v) => tick(v, unit)),
+    };
+}
+
+function xAxis(chart: Chart): uPlot.Axis {
+    const base: uPlot.Axis = { ...axis(), size: 34, space: 64 };
+    const ticks = chart.xTicks;
+    if (ticks) {
+        return {
+            ...base,
+            splits: () => ticks,
+            filter: (_u, splits) => splits,
+            values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)),
+        };
+    }
+    if (chart.xLog) return logarithmic(base, chart.xUnit);
+    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)) };
+}
+
+function yAxis(chart: Chart): uPlot.Axis {
+    const base: uPlot.Axis = { ...axis(), size: 66, space: 34 };
+    if (chart.yLog) return logarithmic(base, chart.unit);
+    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.unit)) };
+}
+
+function drawWarmup(u: uPlot, chart: Chart): void {
+    const border = chart.warmupBefore;
+    const first = chart.x[0];
+    if (border === undefined || first === undefined || first >= border) return;
+    const { left, top, width, height: tall } = u.bbox;
+    const end = Math.min(u.valToPos(border, 'x', true), left + width);
+    if (end <= left) return;
+    u.ctx.save();
+    u.ctx.globalAlpha = 0.5;
+    u.ctx.fillStyle = styleColour('grid');
+    u.ctx.fillRect(left, top, end - left, tall);
+    u.ctx.restore();
+}
+
+function drawMarkers(u: uPlot, chart: Chart): void {
+    const { left, top, width, height: tall } = u.bbox;
+    const ratio = devicePixelRatio || 1;
+    u.ctx.save();
+    u.ctx.font = font.replace('12px', `${11 * ratio}px`);
+    u.ctx.fillStyle = u.ctx.strokeStyle = styleColour('text');
+    u.ctx.lineWidth = ratio;
+    u.ctx.setLineDash([3 * ratio, 3 * ratio]);
+    u.ctx.textAlign = 'left';
+    u.ctx.textBaseline = 'alphabetic';
+    (chart.markers ?? []).forEach((marker, index) => {
+        const x = u.valToPos(marker.at, 'x', true);
+        if (x < left || x > left + width) return;
+        u.ctx.beginPath();
+        u.ctx.moveTo(x, top);
+        u.ctx.lineTo(x, top + tall);
+        u.ctx.stroke();
+        // Each label one line lower, to the left where it would leave the plot.
+        const wide = u.ctx.measureText(marker.label).width + 4 * ratio;
+        const start = x + wide + 4 * ratio > left + width ? x - wide - 2 * ratio : x + 4 * ratio;
+        const base = top + (12 + 14 * index) * ratio;
+        // A rim in the page's colour keeps the label readable over lines.
+        u.ctx.save();
+        u.ctx.setLineDash([]);
+        u.ctx.lineWidth = 4 * ratio;
+        u.ctx.lineJoin = 'round';
+        u.ctx.strokeStyle = styleColour('page');
+        u.ctx.strokeText(marker.label, start, base);
+        u.ctx.restore();
+        u.ctx.fillText(marker.label, start, base);
+    });
+    u.ctx.restore();
+}

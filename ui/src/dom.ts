@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// Elements from code. Everything a recording says goes through text nodes and properties, never
+// through markup, so a name in a recording cannot become an element.
+
+export type Child = Node | string | null | undefined | false;
+
+export interface Attributes {
+    class?: string;
+    onClick?: (event: MouseEvent) => void;
+    [name: string]: unknown;
+}
+
+/** An element: attributes by name, `class`, `onClick`, and children; absent ones are left out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+    tag: K,
+    attributes: Attributes = {},
+    ...children: Child[]
+): HTMLElementTagNameMap[K] {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+        if (value === undefined || value === null || value === false) continue;
+        if (name === 'onClick') element.addEventListener('click', value as (e: Event) => void);
+        else element.setAttribute(name, value === true ? '' : String(value));
+    }
+    append(element, children);
+    return element;
+}
+
+export function append(parent: Element, children: Child[]): void {
+    for (const child of children) {
+        if (child) parent.append(child);
+    }
+}
+
+/** A sentence in place of a figure or table that is not there. */
+export function absent(sentence: string): HTMLElement {
+    return h('p', { class: 'absent' }, sentence);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// The page: heading, a bar that stays in sight (sections, run, node, theme), and the sections.
+
+import { forgetDetached } from './chart';
+import { append, h } from './dom';
+import { nodesOf, runTitle, sizeLabel, type Recording, type Run } from './recording';
+import { load, overSizes } from './sections/load';
+import { facts, summary } from './sections/summary';
+import { os, other, vm } from './sections/system';
+import { functions, growth, processes } from './sections/tables';
+import { themeButton } from './theme';
+import type { Section, View } from './view';
+
+const sections: Section[] = [summary, overSizes, load, functions, growth, processes, vm, os, other];
+
+/** More runs than this are chosen from a list instead of side by side. */
+const buttonsUpTo = 6;
+
+export function page(recording: Recording): HTMLElement[] {
+    const view: View = { recording, run: null, node: null };
+    choose(view, lastRun(recording));
+    const places = sections.map((section) => place(section, view));
+    const nodeChoice = h('span');
+    const redraw = () => {
+        for (const p of places) if (p.section.scope === 'run') p.draw();
+        nodeChoice.replaceChildren(...nodeList(view, redraw));
+        forgetDetached();
+    };
+    for (const p of places) p.draw();
+    nodeChoice.replaceChildren(...nodeList(view, redraw));
+    const header = h(
+        'header',
+        { class: 'masthead' },
+        h('p', { class: 'eyebrow' }, `dyno ${recording.command}`.trim()),
+        h('h1', {}, recording.name),
+        h('p', { class: 'facts' }, facts(recording)),
+    );
+    const nav = h('nav', { 'aria-label': 'Sections' }, ...places.map((p) => p.link));
+    const bar = h(
+        'div',
+        { class: 'bar-top' },
+        h(
+            'div',
+            { class: 'inner' },
+            nav,
+            themeButton(),
+            h('div', { class: 'choices' }, ...runChoice(view, redraw), nodeChoice),
+        ),
+    );
+    return [header, bar, h('main', {}, ...places.map((p) => p.element)), footer(recording)];
+}
+
+/** The largest size has the most to say. */
+function lastRun(recording: Recording): Run | null {
+    return recording.runs.reduce<Run | null>(
+        (best, run) => (best === null || (run.size ?? 0) >= (best.size ?? 0) ? run : best),
+        null,
+    );
+}
+
+function choose(view: View, run: Run | null): void {
+    view.run = run;
+    const nodes = run ? nodesOf(run) : [];
+    if (view.node === null || !nodes.includes(view.node)) view.node = nodes[0] ?? null;
+}
+
+interface Place {
+    section: Section;
+    element: HTMLElement;
+    link: HTMLElement;
+    draw: () => void;
+}
+
+function place(section: Section, view: View): Place {
+    const element = h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` });
+    const link = h('a', { href: `#${section.id}` }, section.short ?? section.title);
+    const draw = () => {
+        const of =
+            section.scope === 'run' && view.run
+                ? h(
+                      'span',
+                      { class: 'of' },
+                      `${sizeLabel(view.recording).toLowerCase()} ${runTitle(view.recording, view.run)}`,
+                  )
+                : null;
+        element.replaceChildren(h('h2', { id: `${section.id}-title` }, section.title, of));
+        append(element, section.render(view));
+        element.hidden = link.hidden = element.childElementCount < 2;
+    };
+    return { section, element, link, draw };
+}
+
+function runChoice(view: View, redraw: () => void): HTMLElement[] {
+    const { recording } = view;
+    if (recording.runs.length < 2) return [];
+    const options = recording.runs.map((run) => ({
+        value: run.id,
+        label: runTitle(recording, run),
+    }));
+    return [
+        choice('run', sizeLabel(recording), options, view.run?.id ?? '', (id) => {
+            choose(view, recording.runs.find((r) => r.id === id) ?? null);
+            redraw();
+        }),
+    ];
+}
+
+/** Nodes may be named anew in each run, so the list is that of the chosen run. */
+function nodeList(view: View, redraw: () => void): HTMLElement[] {
+    const nodes = view.run ? nodesOf(view.run) : [];
+    if (nodes.length < 2) return [];
+    return [
+        list(
+            'node',
+            'Node',
+            nodes.map((n) => ({ value: n, label: n })),
+            view.node ?? '',
+            (name) => {
+                view.node = name;
+                redraw();
+                document.getElementById('node')?.focus();
+            },
+        ),
+    ];
+}
+
+interface Option {
+    value: string;
+    label: string;
+}
+
+function choice(
+    name: string,
+    label: string,
+    options: Option[],
+    now: string,
+    pick: (v: string) => void,
+): HTMLElement {
+    if (options.length > buttonsUpTo) return list(name, label, options, now, pick);
+    const buttons = options.map((option, index) => {
+        const input = h('input', {
+            type: 'radio',
+            name,
+            id: `${name}-${index}`,
+            value: option.value,
+            checked: option.value === now,
+        });
+        input.addEventListener('change', () => pick(option.value));
+        return h('span', {}, input, h('label', { for: `${name}-${index}` }, option.label));
+    });
+    return h('fieldset', { class: 'segments' }, h('legend', {}, label), ...buttons);
+}
+
+function list(
+    name: string,
+    label: string,
+    options: Option[],
+    now: string,
+    pick: (v: string) => void,
+): HTMLElement {
+    const select = h(
+        'select',
+        { id: name },
+        ...options.map((o) => h('option', { value: o.value, selected: o.value === now }, o.label)),
+    );
+    select.addEventListener('change', () => pick(select.value));
+    return h('label', { class: 'list' }, h('span', {}, label), select);
+}
+
+function footer(recording: Recording): HTMLElement {
+    const version = recording.environment.dyno_version;
+    return h(
+        'footer',
+        {},
+        `Made by dyno${version ? ` ${version}` : ''} from one recording, which this file contains. ` +
+            'Point at a value to see it as recorded; drag over a chart to zoom, double-click to zoom out.',
+    );
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// The recording as the page sees it (doc/recording.md), and the ways to find things in it.
+// A recording may be partial or newer than this page: what is missing becomes empty here, once.
+
+export interface Text {
+    code: string;
+    text: string;
+}
+
+export interface Metric {
+    name: string;
+    title: string;
+    value: number | null;
+    unit: string;
+    group: string;
+}
+
+export interface Histogram {
+    name: string;
+    title: string;
+    unit: string;
+    group: string;
+    count: number;
+    min: number | null;
+    max: number | null;
+    buckets: [number, number, number][];
+}
+
+export interface Series {
+    name: string;
+    title: string;
+    unit: string;
+    group: string;
+    node: string | null;
+    labels: Record<string, string>;
+    times_ms: number[];
+    values: (number | null)[];
+}
+
+export interface Column {
+    name: string;
+    title: string;
+    type: string;
+    unit: string | null;
+    help: string;
+}
+
+export type Cell = string | number | boolean | null;
+
+export interface Table {
+    name: string;
+    title: string;
+    node: string | null;
+    columns: Column[];
+    rows: Cell[][];
+    truncated: number;
+}
+
+export interface TargetNode {
+    name: string;
+    otp?: string;
+    erts?: string;
+    schedulers_online?: number;
+    os_pid?: string | number;
+}
+
+export interface Run {
+    id: string;
+    size: number | null;
+    repetition: number;
+    status: string;
+    started_at: string | null;
+    duration_ns: number | null;
+    nodes: TargetNode[];
+    metrics: Metric[];
+    histograms: Histogram[];
+    series: Series[];
+    tables: Table[];
+    warnings: Text[];
+    error: Text | null;
+}
+
+export interface Verdict {
+    name: string;
+    metric: string;
+    unit: string;
+    run: string | null;
+    value: number | null;
+    result: string;
+    text: string;
+}
+
+export interface Recording {
+    name: string;
+    status: string;
+    command: string;
+    version: number;
+    parameters: Record<string, unknown>;
+    environment: Record<string, unknown>;
+    started_at: string | null;
+    duration_ns: number | null;
+    runs: Run[];
+    tables: Table[];
+    verdicts: Verdict[];
+    warnings: Text[];
+    error: Text | null;
+}
+
+type Raw = Record<string, unknown>;
+
+const list = <T>(value: unknown, each: (raw: Raw) => T): T[] =>
+    Array.isArray(value) ? value.filter((v) => v && typeof v === 'object').map(each) : [];
+const array = <T>(value: unknown): T[] => (Array.isArray(value) ? (value as T[]) : []);
+const text = (value: unknown, otherwise = ''): string =>
+    typeof value === 'string' ? value : typeof value === 'number' ? String(value) : otherwise;
+const number = (value: unknown): number | null => (typeof value === 'number' ? value : null);
+const object = (value: unknown): Raw =>
+    value && typeof value === 'object' && !Array.isArray(value) ? (value as Raw) : {};
+const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+
+const coded = (raw: Raw): Text => ({ code: text(raw.code), text: text(raw.text, text(raw.code)) });
+const codedOrNull = (raw: unknown): Text | null => (raw ? coded(object(raw)) : null);
+
+const named = (raw: Raw) => ({
+    name: text(raw.name, 'unnamed'),
+    title: text(raw.title, text(raw.name, 'unnamed')),
+    unit: text(raw.unit, '1'),
+    group: text(raw.group, 'other'),
+});
+
+const metric = (raw: Raw): Metric => ({ ...named(raw), value: number(raw.value) });
+
+const histogram = (raw: Raw): Histogram => ({
+    ...named(raw),
+    count: number(raw.count) ?? 0,
+    min: number(raw.min),
+    max: number(raw.max),
+    buckets: array(raw.buckets),
+});
+
+const series = (raw: Raw): Series => ({
+    ...named(raw),
+    node: textOrNull(raw.node),
+    labels: object(raw.labels) as Record<string, string>,
+    times_ms: array(raw.times_ms),
+    values: array(raw.values),
+});
+
+const column = (raw: Raw): Column => ({
+    name: text(raw.name),
+    title: text(raw.title, text(raw.name)),
+    type: text(raw.type, 'string'),
+    unit: textOrNull(raw.unit),
+    help: text(raw.help),
+});
+
+const table = (raw: Raw): Table => ({
+    name: text(raw.name, 'unnamed'),
+    title: text(raw.title, text(raw.name, 'unnamed')),
+    node: textOrNull(raw.node),
+    columns: list(raw.columns, column),
+    rows: array(raw.rows),
+    truncated: number(raw.truncated) ?? 0,
+});
+
+const run = (raw: Raw): Run => ({
+    id: text(raw.id),
+    size: number(raw.size),
+    repetition: number(raw.repetition) ?? 1,
+    status: text(raw.status, 'partial'),
+    started_at: textOrNull(raw.started_at),
+    duration_ns: number(raw.duration_ns),
+    nodes: list(raw.nodes, (n) => ({ ...n, name: text(n.name) }) as TargetNode),
+    metrics: list(raw.metrics, metric),
+    histograms: list(raw.histograms, histogram),
+    series: list(raw.series, series),
+    tables: list(raw.tables, table),
+    warnings: list(raw.warnings, coded),
+    error: codedOrNull(raw.error),
+});
+
+const verdict = (raw: Raw): Verdict => ({
+    name: text(raw.name),
+    metric: text(raw.metric),
+    unit: text(raw.unit, '1'),
+    run: textOrNull(raw.run),
+    value: number(raw.value),
+    result: text(raw.result, 'unknown'),
+    text: text(raw.text),
+});
+
+export function read(json: string): Recording {
+    const raw = object(JSON.parse(json));
+    return {
+        name: text(raw.name, 'Unnamed'),
+        status: text(raw.status, 'partial'),
+        command: text(raw.command),
+        version: number(raw.version) ?? 0,
+        parameters: object(raw.parameters),
+        environment: object(raw.environment),
+        started_at: textOrNull(raw.started_at),
+        duration_ns: number(raw.duration_ns),
+        runs: list(raw.runs, run),
+        tables: list(raw.tables, table),
+        verdicts: list(raw.verdicts, verdict),
+        warnings: list(raw.warnings, coded),
+        error: codedOrNull(raw.error),
+    };
+}
+
+/** How a run is called on the page: its size, and which repetition where there are several. */
+export function runTitle(recording: Recording, which: Run): string {
+    const size =
+        which.size === null ? which.id : String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
+    const repeated = recording.runs.filter((r) => r.size === which.size).length > 1;
+    return repeated ? `${size} (${which.repetition})` : size;
+}
+
+/** What the sizes count, as the suite calls it. */
+export function sizeLabel(recording: Recording): string {
+    return text(recording.parameters.size_label) || 'Size';
+}
+
+export function findMetric(which: Run, name: string): Metric | undefined {
+    return which.metrics.find((m) => m.name === name);
+}
+
+/** The nodes that figures of the run belong to: those declared, and those only figures name. */
+export function nodesOf(which: Run): string[] {
+    const names = new Set(which.nodes.map((n) => n.name));
+    for (const item of [...which.series, ...which.tables]) {
+        if (item.node) names.add(item.node);
+    }
+    return [...names];
+}
+
+/** Whether something belongs to the chosen node: what has no node belongs to all. */
+export function ofNode(item: { node: string | null }, node: string | null): boolean {
+    return item.node === null || node === null || item.node === node;
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// The answer first: did it pass, what are the figures for each size, what to beware of, and where
+// it was measured.
+
+import { absent, h, type Child } from '../dom';
+import {
+    findMetric,
+    runTitle,
+    sizeLabel,
+    type Recording,
+    type Text,
+    type Verdict,
+} from '../recording';
+import { date, format, raw } from '../units';
+import type { Section, View } from '../view';
+
+/** The figures of the first table, in its order; all others are in the second. */
+const keyFigures = [
+    'throughput',
+    'latency.p50',
+    'latency.p90',
+    'latency.p99',
+    'latency.p99.9',
+    'latency.max',
+    'errors.rate',
+    'memory.total.max',
+];
+
+const marks: Record<string, [mark: string, word: string]> = {
+    pass: ['✓', 'passed'],
+    fail: ['✗', 'failed'],
+    unknown: ['?', 'not measured'],
+};
+
+export const summary: Section = {
+    id: 'summary',
+    title: 'Summary',
+    scope: 'recording',
+    render: ({ recording }: View) => [
+        unfinished(recording),
+        banner(recording),
+        ...thresholds(recording),
+        ...messages(recording),
+        ...figures(recording),
+        environment(recording),
+    ],
+};
+
+/** The line under the page's heading. */
+export function facts(recording: Recording): string {
+    const environment = recording.environment;
+    const runs = recording.runs.length;
+    return [
+        recording.started_at && date(recording.started_at),
+        recording.duration_ns !== null && format(recording.duration_ns, 'ns'),
+        `${runs} ${runs === 1 ? 'run' : 'runs'}`,
+        environment.otp && `OTP ${environment.otp}`,
+        environment.hostname,
+    ]
+        .filter(Boolean)
+        .join(' · ');
+}
+
+function unfinished(recording: Recording): Child {
+    const says: Record<string, string> = {
+        failed: 'The measurement could not be finished.',
+        interrupted:
+            'The measurement was interrupted: what follows is what was measured until then.',
+        partial: 'The recording is partial: it was still being written, or its writer died.',
+    };
+    if (recording.status === 'complete') return null;
+    const sentence = says[recording.status] ?? `The recording's status is “${recording.status}”.`;
+    return h(
+        'div',
+        { class: 'banner attention' },
+        h('strong', {}, sentence),
+        recording.error ? ` ${recording.error.text}` : null,
+    );
+}
+
+function banner({ verdicts, parameters }: Recording): Child {
+    if (verdicts.length === 0) {
+        const asked = Array.isArray(parameters.thresholds) && parameters.thresholds.length > 0;
+        return h(
+            'div',
+            { class: 'banner' },
+            h('strong', {}, 'No verdict.'),
+            asked ? ' The thresholds were not checked.' : ' The suite sets no thresholds.',
+        );
+    }
+    const count = (result: string) => verdicts.filter((v) => v.result === result).length;
+    const all = verdicts.length;
+    const checks = all === 1 ? 'check' : 'checks';
+    if (count('fail') > 0) {
+        return h(
+            'div',
+            { class: 'banner fail', id: 'verdict' },
+            h('strong', {}, '✗ Failed.'),
+            ` ${count('fail')} of ${all} ${checks} ${count('fail') === 1 ? 'does' : 'do'} not hold.`,
+        );
+    }
+    if (count('pass') < all) {
+        return h(
+            'div',
+            { class: 'banner attention', id: 'verdict' },
+            h('strong', {}, '? Undecided.'),
+            ` ${all - count('pass')} of ${all} ${checks} could not be measured; no other failed.`,
+        );
+    }
+    return h(
+        'div',
+        { class: 'banner pass', id: 'verdict' },
+        h('strong', {}, '✓ Passed.'),
+        ` ${all === 1 ? 'The one check holds' : `All ${all} checks hold`}.`,
+    );
+}
+
+function thresholds(recording: Recording): Child[] {
+    const { verdicts } = recording;
+    if (verdicts.length === 0) return [];
+    const names = [...new Set(verdicts.map((v) => v.name))];
+    const runs = recording.runs.filter((r) => verdicts.some((v) => v.run === r.id));
+    const overall = verdicts.some((v) => !runs.some((r) => r.id === v.run));
+    const head = [
+        h('th', { scope: 'col' }, 'Threshold'),
+        ...runs.map((r) => h('th', { scope: 'col', class: 'number' }, runTitle(recording, r))),
+        overall ? h('th', { scope: 'col', class: 'number' }, 'Overall') : null,
+    ];
+    const rows = names.map((name) => {
+        const of = verdicts.filter((v) => v.name === name);
+        return h(
+            'tr',
+            {},
+            h('th', { scope: 'row' }, name),
+            ...runs.map((r) => verdictCell(worst(of.filter((v) => v.run === r.id)))),
+            overall
+                ? verdictCell(worst(of.filter((v) => !runs.some((r) => r.id === v.run))))
+                : null,
+        );
+    });
+    return [
+        fixedTable(
+            'Thresholds',
+            runs.length > 0 ? `by ${sizeLabel(recording).toLowerCase()}` : '',
+            head,
+            rows,
+        ),
+    ];
+}
+
+/** Of several verdicts for one place (of several nodes, say), the one that must not be missed. */
+function worst(verdicts: Verdict[]): Verdict | undefined {
+    return (
+        verdicts.find((v) => v.result === 'fail') ??
+        verdicts.find((v) => v.result !== 'pass') ??
+        verdicts[0]
+    );
+}
+
+function verdictCell(verdict: Verdict | undefined): HTMLElement {
+    if (!verdict) return h('td', { class: 'number' });
+    const [mark, word] = marks[verdict.result] ?? marks.unknown!;
+    const title = [verdict.text, `Measured: ${raw(verdict.value, verdict.unit)}.`]
+        .filter(Boolean)
+        .join('\n');
+    return h(
+        'td',
+        { class: `number verdict ${verdict.result}`, title },
+        h('span', { class: 'mark', role: 'img', 'aria-label': word }, mark),
+        format(verdict.value, verdict.unit),
+    );
+}
+
+function messages(recording: Recording): Child[] {
+    const of = (where: string, errors: (Text | null)[], warnings: Text[]) => [
+        ...errors.filter((e): e is Text => e !== null).map((e) => message('error', where, e)),
+        ...warnings.map((w) => message('warning', where, w)),
+    ];
+    const label = sizeLabel(recording);
+    const items = [
+        ...of('', recording.status === 'complete' ? [recording.error] : [], recording.warnings),
+        ...recording.runs.flatMap((r) =>
+            of(`${label} ${runTitle(recording, r)}`, [r.error], r.warnings),
+        ),
+    ];
+    if (items.length === 0) return [];
+    return [h('h3', {}, 'Warnings and errors'), h('ul', { class: 'messages' }, ...items)];
+}
+
+function message(kind: 'error' | 'warning', where: string, { code, text }: Text): HTMLElement {
+    return h(
+        'li',
+        { class: kind, title: code },
+        h('strong', {}, kind === 'error' ? 'Error' : 'Warning', where ? ` at ${where}` : ''),
+        ': ',
+        text,
+    );
+}
+
+function figures(recording: Recording): Child[] {
+    const { runs } = recording;
+    if (runs.length === 0)
+        return [h('h3', {}, 'Figures'), absent('No run was finished, so there are no figures.')];
+    const known = keyFigures.filter((name) => runs.some((r) => findMetric(r, name)));
+    const names = [...new Set(runs.flatMap((r) => r.metrics.map((m) => m.name)))];
+    const titleOf = (name: string) =>
+        runs.map((r) => findMetric(r, name)).find((m) => m)?.title ?? name;
+    const unfinishedRuns = runs.some((r) => r.status !== 'complete');
+    const value = (name: string) => (run: (typeof runs)[number]) => {
+        const m = findMetric(run, name);
+        if (!m) return h('td', { class: 'number null', title: 'not measured' }, '–');
+        return h('td', { class: 'number', title: raw(m.value, m.unit) }, format(m.value, m.unit));
+    };
+    const byRun = runs.map((run) =>
+        h(
+            'tr',
+            {},
+            h('th', { scope: 'row' }, runTitle(recording, run)),
+            unfinishedRuns ? h('td', {}, run.status) : null,
+            ...known.map((name) => value(name)(run)),
+        ),
+    );
+    const heads = [
+        h('th', { scope: 'col' }, sizeLabel(recording)),
+        unfinishedRuns ? h('th', { scope: 'col' }, 'Status') : null,
+        ...known.map((name) =>
+            h(
+                'th',
+                { scope: 'col', class: 'number', title: name },
+                shortTitle(titleOf(name), name),
+            ),
+        ),
+    ];
+    const allHeads = [
+        h('th', { scope: 'col' }, 'Figure'),
+        h('th', { scope: 'col' }, 'Name in thresholds'),
+        ...runs.map((r) => h('th', { scope: 'col', class: 'number' }, runTitle(recording, r))),
+    ];
+    const all = names.map((name) =>
+        h(
+            'tr',
+            {},
+            h('th', { scope: 'row' }, titleOf(name)),
+            h('td', {}, h('code', {}, name)),
+            ...runs.map(value(name)),
+        ),
+    );
+    return [
+        known.length > 0 ? fixedTable('Key figures', '', heads, byRun) : null,
+        names.length === 0
+            ? absent('The runs have no single figures.')
+            : h(
+                  'details',
+                  { id: 'figures' },
+                  h('summary', {}, `All ${names.length} figures`),
+                  fixedTable('', '', allHeads, all),
+              ),
+    ];
+}
+
+/** Percentiles are known by their short name; in a row of figures the rest of the title repeats. */
+function shortTitle(title: string, name: string): string {
+    const percentile = /^latency\.(p[\d.]+)$/.exec(name);
+    if (percentile) return percentile[1]!;
+    const known: Record<string, string> = {
+        'latency.max': 'Max',
+        'errors.rate': 'Errors',
+        'memory.total.max': 'Memory',
+        throughput: 'Throughput',
+    };
+    return known[name] ?? title;
+}
+
+function fixedTable(
+    caption: string,
+    note: string,
+    head: Child[],
+    rows: HTMLElement[],
+): HTMLElement {
+    return h(
+        'div',
+        { class: 'table' },
+        caption
+            ? h(
+                  'div',
+                  { class: 'tablehead' },
+                  h('h3', {}, caption),
+                  h('span', { class: 'count' }, note),
+              )
+            : null,
+        h(
+            'div',
+            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'Figures' },
+            h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
+        ),
+    );
+}
+
+function environment(recording: Recording): Child {
+    const units: Record<string, string> = { memory_bytes: 'B' };
+    const pairs = [
+        ...Object.entries(recording.environment).map(([k, v]) => [words(k), plain(v, units[k])]),
+        ...recording.runs
+            .slice(0, 1)
+            .flatMap((r) => r.nodes)
+            .map((n) => [
+                'Target',
+                [
+                    n.name,
+                    n.otp && `OTP ${n.otp}`,
+                    n.schedulers_online && `${n.schedulers_online} schedulers`,
+                ]
+                    .filter(Boolean)
+                    .join(', '),
+            ]),
+        ...Object.entries(recording.parameters).map(([k, v]) => [
+            words(k),
+            plain(v, /_(ms|ns)$/.exec(k)?.[1]),
+        ]),
+    ].filter(([, v]) => v !== '');
+    if (pairs.length === 0) return absent('The recording does not say where it was made.');
+    const cpu = recording.environment.cpu_model;
+    const title = [
+        'Environment and parameters',
+        cpu,
+        recording.environment.cores && `${recording.environment.cores} cores`,
+    ]
+        .filter(Boolean)
+        .join(' · ');
+    return h(
+        'details',
+        { id: 'environment' },
+        h('summary', {}, title),
+        h('dl', {}, ...pairs.flatMap(([k, v]) => [h('dt', {}, k), h('dd', {}, v)])),
+    );
+}
+
+function words(name: string): string {
+    const known: Record<string, string> = {
+        otp: 'OTP',
+        erts: 'ERTS',
+        jit: 'JIT',
+        os: 'OS',
+        cpu_model: 'CPU',
+        git: 'Git',
+    };
+    const plainName = name.replace(/_(bytes|ms|ns)$/, '').replace(/_/g, ' ');
+    return known[name] ?? plainName.charAt(0).toUpperCase() + plainName.slice(1);
+}
+
+function plain(value: unknown, unit?: string): string {
+    if (value === null || value === undefined) return '';
+    if (typeof value === 'number') return unit ? format(value, unit) : String(value);
+    if (typeof value === 'boolean') return value ? 'yes' : 'no';
+    if (typeof value === 'string') return value;
+    if (Array.isArray(value)) return value.map((v) => plain(v)).join(', ');
+    return Object.entries(value as object)
+        .map(([k, v]) => `${k}: ${plain(v)}`)
+        .join(', ');
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// Which series share a chart. Names of three parts and more (`vm.memory.ets`) share one with those
+// of the same first two parts and the same unit; other series have one each. Series that this page
+// has never heard of follow the same rule; the families below only say how to show the known ones
+// better.
+
+import uPlot from 'uplot';
+import { figure, type Chart, type Line } from './chart';
+import { h } from './dom';
+import type { Series } from './recording';
+
+interface Family {
+    title?: string;
+    help?: string;
+    stack?: boolean;
+    yMax?: number;
+    /** May be drawn on a log axis where its values are far apart. */
+    wide?: boolean;
+    /** Order of the lines; those not named come after. */
+    order?: string[];
+    prepare?: (lines: Line[]) => Line[];
+}
+
+/** From here on the highest line would press the lowest one flat on a linear axis. */
+const wideRatio = 30;
+
+const families: Record<string, Family> = {
+    'load.throughput': {},
+    'load.latency': { title: 'Latency', wide: true, order: ['p50', 'p90', 'p99', 'p99.9', 'max'] },
+    'load.errors': {},
+    'vm.scheduler_utilisation': {
+        title: 'Scheduler utilisation',
+        yMax: 1,
+        order: ['normal', 'dirty_cpu', 'dirty_io'],
+        help: 'Share of the time in which schedulers ran something.',
+    },
+    'vm.run_queue': {
+        title: 'Run queues',
+        order: ['normal', 'dirty_cpu', 'dirty_io'],
+        help: 'Ready to run, waiting for a scheduler.',
+    },
+    'vm.memory': {
+        title: 'Memory of the VM',
+        stack: true,
+        prepare: memory,
+        order: ['processes', 'binary', 'ets', 'code', 'atom', 'system', 'total'],
+    },
+    'vm.reductions': {},
+    'vm.garbage_collections': {},
+    'vm.context_switches': {},
+    'vm.io': { title: 'Input and output of ports' },
+    'vm.processes': {},
+    'vm.ports': {},
+    'vm.ets_tables': {},
+    'vm.atoms': {},
+    'os.cpu': {
+        title: 'CPU of the machine',
+        stack: true,
+        yMax: 1,
+        order: ['user', 'system', 'iowait', 'steal'],
+        prepare: (lines) => lines.filter((line) => line.label !== 'idle'),
+        help: 'Share of all cores.',
+    },
+    'os.memory': { title: 'Memory of the machine' },
+    'os.network': { title: 'Network' },
+    'os.disk': { title: 'Disk' },
+    'os.swap': {},
+    'os.load1': {},
+};
+const familyOrder = Object.keys(families);
+
+/** The VM's `system` memory holds atoms, binaries, code and ETS, so only its rest may be stacked. */
+function memory(lines: Line[]): Line[] {
+    const inside = lines.filter((line) => ['atom', 'binary', 'code', 'ets'].includes(line.label));
+    return lines.map((line) => {
+        if (line.label === 'total') return { ...line, overlay: true };
+        if (line.label !== 'system') return line;
+        const values = line.values.map((value, i) => {
+            if (typeof value !== 'number') return value;
+            return Math.max(
+                0,
+                inside.reduce((rest, other) => rest - (other.values[i] ?? 0), value),
+            );
+        });
+        return { label: 'other system', values };
+    });
+}
+
+function familyName(series: Series): string {
+    const parts = series.name.split('.');
+    return parts.length > 2 ? parts.slice(0, 2).join('.') : series.name;
+}
+
+function rank(name: string, order: string[]): number {
+    const at = order.indexOf(name);
+    return at < 0 ? order.length : at;
+}
+
+function words(name: string): string {
+    const plain = name.replace(/_/g, ' ');
+    return plain.charAt(0).toUpperCase() + plain.slice(1);
+}
+
+function lineLabel(series: Series, family: string): string {
+    const labels = Object.values(series.labels).map(String).join(', ');
+    const rest = series.name.length > family.length ? series.name.slice(family.length + 1) : '';
+    if (rest && labels) return `${rest} (${labels})`;
+    return rest || labels || series.title;
+}
+
+/** All series on one time axis, in seconds. */
+function align(group: Series[]): { x: number[]; columns: (number | null | undefined)[][] } {
+    const first = group[0]!.times_ms;
+    const same = group.every(
+        ({ times_ms: t }) => t.length === first.length && t.every((v, i) => v === first[i]),
+    );
+    const data = same
+        ? [first, ...group.map((s) => s.values)]
+        : uPlot.join(group.map((s) => [s.times_ms, s.values] as uPlot.AlignedData));
+    const [times = [], ...columns] = data as (number | null | undefined)[][];
+    return { x: times.map((ms) => (ms ?? 0) / 1000), columns };
+}
+
+function isWide(lines: Line[]): boolean {
+    const values = lines
+        .flatMap((l) => l.values)
+        .filter((v): v is number => typeof v === 'number' && v > 0);
+    return (
+        values.reduce((a, b) => Math.max(a, b), 0) >
+        wideRatio * values.reduce((a, b) => Math.min(a, b), Infinity)
+    );
+}
+
+function chartOf(name: string, group: Series[]): Chart {
+    const family = families[name] ?? {};
+    const order = family.order ?? [];
+    const part = (s: Series) => s.name.slice(name.length + 1);
+    const ordered = [...group].sort((a, b) => rank(part(a), order) - rank(part(b), order));
+    const { x, columns } = align(ordered);
+    const plain = ordered.map((s, i) => ({ label: lineLabel(s, name), values: columns[i] ?? [] }));
+    const lines = (family.prepare ?? ((ls) => ls))(plain).map((l) => ({
+        ...l,
+        label: l.label.replace(/_/g, ' '),
+    }));
+    const short = words(name.slice(name.indexOf('.') + 1));
+    const yLog = family.wide === true && isWide(lines);
+    return {
+        title: group.length === 1 ? group[0]!.title : (family.title ?? short),
+        ...(yLog ? { help: 'Log scale.' } : family.help ? { help: family.help } : {}),
+        x,
+        xUnit: 's',
+        unit: group[0]!.unit,
+        lines,
+        yLog,
+        style: family.stack && lines.length > 1 ? 'stack' : 'lines',
+        ...(family.yMax === undefined ? {} : { yMax: family.yMax }),
+        warmupBefore: 0,
+        sync: 'time',
+    };
+}
+
+/** The charts of some series, as one grid; null where there is no series. */
+export function seriesGrid(all: Series[]): HTMLElement | null {
+    const groups = new Map<string, Series[]>();
+    for (const series of all) {
+        const key = `${familyName(series)} ${series.unit}`;
+        groups.set(key, [...(groups.get(key) ?? []), series]);
+    }
+    if (groups.size === 0) return null;
+    const named = [...groups.values()].map((group) => ({ name: familyName(group[0]!), group }));
+    named.sort((a, b) => rank(a.name, familyOrder) - rank(b.name, familyOrder));
+    return h(
+        'div',
+        { class: 'grid' },
+        ...named.map(({ name, group }) => figure(chartOf(name, group))),
+    );
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// The values under the cursor of a chart: for people and as recorded.
+
+import type uPlot from 'uplot';
+import { h } from './dom';
+
+export interface TooltipRow {
+    colour: string;
+    label: string;
+    value: string;
+    raw: string;
+}
+
+export function tooltip(
+    content: (index: number) => { head: string; rows: TooltipRow[] },
+): uPlot.Plugin {
+    const box = h('div', { class: 'tooltip', role: 'status', hidden: true });
+    return {
+        hooks: {
+            init: [(u) => u.over.append(box)],
+            setCursor: [
+                (u) => {
+                    const { left, idx } = u.cursor;
+                    // Only the chart under the pointer or with the keyboard's focus shows its box: the
+                    // others of its kind follow with their cursor line.
+                    const mine =
+                        u.over.matches(':hover') || u.root.parentElement === document.activeElement;
+                    box.hidden =
+                        !mine ||
+                        idx === null ||
+                        idx === undefined ||
+                        left === undefined ||
+                        left < 0;
+                    if (box.hidden) return;
+                    const { head, rows } = content(idx!);
+                    box.replaceChildren(h('div', { class: 'head' }, head), table(rows));
+                    place(u, box, left!);
+                },
+            ],
+        },
+    };
+}
+
+function table(rows: TooltipRow[]): HTMLElement {
+    return h(
+        'table',
+        {},
+        h(
+            'tbody',
+            {},
+            ...rows.map((row) => {
+                const swatch = h('span', { class: 'swatch' });
+                swatch.style.color = row.colour;
+                return h(
+                    'tr',
+                    {},
+                    h('td', {}, swatch, row.label),
+                    h('td', { class: 'number' }, row.value),
+                    h('td', { class: 'number raw' }, row.raw),
+                );
+            }),
+        ),
+    );
+}
+
+function place(u: uPlot, box: HTMLElement, left: number): void {
+    const room = u.over.clientWidth;
+    const wide = box.offsetWidth;
+    const right = left + 14;
+    const position = right + wide <= room ? right : left - wide - 14;
+    // On narrow screens neither side has the room: keep to the page.
+    const page = u.over.getBoundingClientRect();
+    const least = 4 - page.left;
+    const most = document.documentElement.clientWidth - page.left - wide - 4;
+    box.style.left = `${Math.max(least, Math.min(position, most))}px`;
+}
