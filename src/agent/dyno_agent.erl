@@ -65,6 +65,7 @@ modules() ->
         dyno_agent_os,
         dyno_agent_patterns,
         dyno_agent_sampler,
+        dyno_agent_tally,
         dyno_agent_vm
     ].
 

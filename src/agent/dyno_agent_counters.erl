@@ -8,6 +8,10 @@ Counts calls, own time and allocated words of functions, in a trace session of i
 Modules that are loaded later are measured from their first call. Before a module is loaded again
 its figures are read and kept, because the runtime throws them away with the old code.
 
+The runtime keeps times for each function and process, also of processes that have died: on a node
+that starts thousands of processes a second that would grow without end. The figures are therefore
+harvested whenever so many new processes were discovered, and only sums are kept.
+
 ## Cost
 In the target, for each call of a measured function: 13 ns for `call_count`, 74 ns for
 `call_time`, 37 ns for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
@@ -15,16 +19,16 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/2]).
+-export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, measure/0, figures/0, function_figures/0, caller_figures/0]).
+-export_type([config/0, measure/0, figures/0, function_figures/0]).
 
 -type measure() :: call_count | call_time | call_memory.
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
-    %% Also told about modules that come, so that it can watch them.
+    %% Knows the processes' groups, and is told about modules that come.
     discovery => pid()
 }.
 
@@ -38,11 +42,6 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     words => non_neg_integer()
 }.
 
--doc "What one process took of a function.".
--type caller_figures() :: #{
-    pid := pid(), calls := non_neg_integer(), own_time_ns := non_neg_integer()
-}.
-
 -type figures() :: #{
     functions := [function_figures()],
     callers := [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}],
@@ -54,20 +53,20 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     self_charge_ns := float() | undefined
 }.
 
--type totals() :: #{mfa() => {Calls :: non_neg_integer(), Words :: non_neg_integer(), by_pid()}}.
--type by_pid() :: #{pid() => {Calls :: non_neg_integer(), Ns :: non_neg_integer()}}.
-
 -type state() :: #{
     session := trace:session(),
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     discovery := pid() | undefined,
+    group_of := dyno_agent_tally:group_of(),
+    %% Functions that were seen called.
+    active := #{mfa() => []},
     %% Modules that are measured now,
     %% and when their figures were last kept before a load.
     modules := #{module() => never | integer()},
     %% Modules whose loading was seen to begin, and how many ends of loadings to wait for.
     loading := #{module() => pos_integer()},
-    kept := totals(),
+    kept := dyno_agent_tally:tally(),
     reloaded := [module()],
     lost := [module()],
     self_charge_ns := float() | undefined
@@ -97,14 +96,14 @@ restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
 -doc """
-Stops counting and gives the figures; with a discovery's table, also by group of processes.
+Stops counting and gives the figures; with a discovery, also by group of processes.
 
 ## Cost
 Half a microsecond a function, and 0.2 microseconds for each process that called it.
 """.
--spec read(pid(), #{table => ets:table()}) -> figures().
-read(Pid, Options) ->
-    gen_server:call(Pid, {read, Options}, infinity).
+-spec read(pid()) -> figures().
+read(Pid) ->
+    gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Given, measures := Measures} = Config) ->
@@ -116,22 +115,32 @@ init(#{patterns := Given, measures := Measures} = Config) ->
         [] ->
             Charge = dyno_agent_calibration:self_charge_ns(Measures),
             Session = trace:session_create(dyno_counters, self(), []),
+            Discovery = maps:get(discovery, Config, undefined),
             State = #{
                 session => Session,
                 patterns => dyno_agent_patterns:resolve(Given),
                 measures => Measures,
-                discovery => maps:get(discovery, Config, undefined),
+                discovery => Discovery,
+                group_of => group_of(Discovery),
+                active => #{},
                 modules => #{},
                 loading => #{},
-                kept => #{},
+                kept => dyno_agent_tally:new(),
                 reloaded => [],
                 lost => [],
                 self_charge_ns => Charge
             },
+            _ = [dyno_agent_discovery:harvester(Discovery, self()) || is_pid(Discovery)],
             {ok, arm(State)};
         Unmatched ->
             {error, {unmatched, [{P, suggestion(P)} || P <- Unmatched]}}
     end.
+
+group_of(undefined) ->
+    none;
+group_of(Discovery) ->
+    Table = dyno_agent_discovery:table(Discovery),
+    fun(Pid) -> dyno_agent_discovery:group_of(Table, Pid) end.
 
 suggestion({M, F, A}) ->
     Loaded = erlang:loaded(),
@@ -198,19 +207,19 @@ set(Module, #{session := Session, patterns := Patterns, measures := Measures} = 
         _ -> State#{modules := (map_get(modules, State))#{Module => never}}
     end.
 
--spec handle_call(restart | {read, #{table => ets:table()}}, gen_server:from(), state()) ->
+-spec handle_call(restart | read, gen_server:from(), state()) ->
     {reply, ok | figures(), state()}.
 handle_call(restart, _From, State) ->
     switch(restart, State),
-    {reply, ok, State#{kept := #{}, reloaded := [], lost := []}};
-handle_call({read, Options}, _From, State) ->
+    {reply, ok, State#{kept := dyno_agent_tally:new(), reloaded := [], lost := []}};
+handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
     switch(pause, State),
-    Now = lists:foldl(
-        fun(Module, Totals) -> add_module(Module, State, Totals) end,
-        map_get(kept, State),
-        maps:keys(map_get(modules, State))
-    ),
-    {reply, report(Now, Options, State), State}.
+    #{kept := Kept} = Last = lists:foldl(fun add_module/2, State, maps:keys(Modules)),
+    Settled = Last#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
+    %% What is counted is in the sums now: a second reading must not count it twice.
+    switch(restart, Settled),
+    switch(pause, Settled),
+    {reply, report(Settled), Settled}.
 
 switch(Action, #{modules := Modules} = State) ->
     lists:foreach(fun(M) -> switch_module(M, Action, State) end, maps:keys(Modules)).
@@ -236,6 +245,10 @@ handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
     {noreply, Next};
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, after_load(State)};
+handle_info({harvest, Discovery, Ref}, #{discovery := Discovery} = State) ->
+    Next = harvest(State),
+    Discovery ! {harvested, Ref},
+    {noreply, Next};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
@@ -260,19 +273,46 @@ before_load(Module, #{loading := Loading} = State0) ->
 %% new one, unless another was taken just before.
 keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules) ->
     {not_measured, State};
-keep(Module, #{kept := Kept, modules := Modules} = State) ->
+keep(Module, #{modules := Modules} = State) ->
     NowMs = erlang:monotonic_time(millisecond),
     switch_module(Module, pause, State),
-    Sum = add_module(Module, State, Kept),
+    Next = add_module(Module, State),
     switch_module(Module, restart, State),
     case {erlang:check_old_code(Module), map_get(Module, Modules)} of
         {true, Last} when Last =:= never; NowMs - Last > ?JUST_BEFORE_MS ->
-            {late, State#{kept := Sum}};
+            {late, Next};
         {true, _Last} ->
-            {in_time, State#{kept := Sum}};
+            {in_time, Next};
         {false, _} ->
-            {in_time, State#{kept := Sum, modules := Modules#{Module := NowMs}}}
+            {in_time, Next#{modules := Modules#{Module := NowMs}}}
     end.
+
+%% Function by function, so that each stands still no longer than its own reading takes; the ones
+%% that were never called when the last one looked at all are left for the next that does.
+harvest(#{active := Active, group_of := GroupOf, kept := Kept} = State0) ->
+    State = State0#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
+    case map_size(Active) of
+        0 -> find_active(State);
+        _ -> lists:foldl(fun harvest_function/2, State, maps:keys(Active))
+    end.
+
+harvest_function(MFA, #{session := Session, measures := Measures} = State) ->
+    _ = trace:function(Session, MFA, pause, Measures),
+    Next = add_function(MFA, State),
+    _ = trace:function(Session, MFA, restart, Measures),
+    Next.
+
+find_active(#{modules := Modules} = State) ->
+    lists:foldl(
+        fun(Module, Acc) ->
+            switch_module(Module, pause, Acc),
+            Next = add_module(Module, Acc),
+            switch_module(Module, restart, Acc),
+            Next
+        end,
+        State,
+        maps:keys(Modules)
+    ).
 
 %% on_load measures every function of every module that comes: take away what was not asked for.
 after_load(#{loading := Loading} = State0) ->
@@ -313,23 +353,26 @@ narrow(Module, true, #{session := Session, measures := Measures, patterns := Pat
             )
     end.
 
-%% Adds a module's present figures to the totals.
-add_module(Module, #{session := Session, patterns := Patterns, measures := Measures}, Totals) ->
+%% Adds a module's present figures to the sums.
+add_module(Module, #{patterns := Patterns} = State) ->
     Functions =
         case dyno_agent_patterns:functions(Module, Patterns) of
             all -> [{Module, F, A} || {F, A} <- module_functions(Module)];
             Some -> Some
         end,
-    lists:foldl(
-        fun(MFA, Acc) ->
-            case figures(Session, MFA, Measures) of
-                {0, 0, _} -> Acc;
-                Figures -> maps:update_with(MFA, fun(Old) -> sum(Old, Figures) end, Figures, Acc)
-            end
-        end,
-        Totals,
-        Functions
-    ).
+    lists:foldl(fun add_function/2, State, Functions).
+
+add_function(MFA, #{session := Session, measures := Measures, group_of := GroupOf} = State) ->
+    #{kept := Kept, active := Active} = State,
+    case reading(Session, MFA, Measures) of
+        #{calls := 0} ->
+            State;
+        Reading ->
+            State#{
+                kept := dyno_agent_tally:add(MFA, Reading, GroupOf, Kept),
+                active := Active#{MFA => []}
+            }
+    end.
 
 %% A module can be deleted while it is measured.
 module_functions(Module) ->
@@ -339,11 +382,9 @@ module_functions(Module) ->
         error:badarg -> []
     end.
 
-figures(Session, MFA, Measures) ->
+reading(Session, MFA, Measures) ->
     Time = info(Session, MFA, call_time, Measures),
     Memory = info(Session, MFA, call_memory, Measures),
-    ByPid = #{P => {Calls, S * 1_000_000_000 + Us * 1000} || {P, Calls, S, Us} <- Time},
-    Words = lists:sum([W || {_, _, W} <- Memory]),
     Counts = [
         case info(Session, MFA, call_count, Measures) of
             Count when is_integer(Count) -> Count;
@@ -352,7 +393,7 @@ figures(Session, MFA, Measures) ->
         lists:sum([Calls || {_, Calls, _, _} <- Time]),
         lists:sum([Calls || {_, Calls, _} <- Memory])
     ],
-    {lists:max(Counts), Words, ByPid}.
+    #{calls => lists:max(Counts), words => lists:sum([W || {_, _, W} <- Memory]), time => Time}.
 
 info(Session, MFA, Item, Measures) ->
     case lists:member(Item, Measures) of
@@ -365,17 +406,15 @@ info(Session, MFA, Item, Measures) ->
             []
     end.
 
-sum({CallsA, WordsA, ByPidA}, {CallsB, WordsB, ByPidB}) ->
-    Add = fun(_Pid, {C1, T1}, {C2, T2}) -> {C1 + C2, T1 + T2} end,
-    {CallsA + CallsB, WordsA + WordsB, maps:merge_with(Add, ByPidA, ByPidB)}.
-
-report(Totals, Options, #{measures := Measures, session := _} = State) ->
+report(#{kept := Kept, measures := Measures, group_of := GroupOf} = State) ->
+    Callers =
+        case GroupOf of
+            none -> [];
+            _ -> dyno_agent_tally:callers(?CALLER_ROWS, Kept)
+        end,
     #{
-        functions => [
-            function_figures(MFA, Figures, Measures)
-         || MFA := Figures <- Totals
-        ],
-        callers => callers(Totals, Options),
+        functions => dyno_agent_tally:functions(Measures, Kept),
+        callers => Callers,
         measured_functions => measured(State),
         reloaded => map_get(reloaded, State),
         lost => map_get(lost, State),
@@ -390,41 +429,6 @@ measured(#{modules := Modules, patterns := Patterns}) ->
         end
      || M := _ <- Modules
     ]).
-
-function_figures(MFA, {Calls, Words, ByPid}, Measures) ->
-    Time =
-        case lists:member(call_time, Measures) of
-            true ->
-                #{
-                    own_time_ns => lists:sum([Ns || _ := {_, Ns} <- ByPid]),
-                    missing_ns => map_size(ByPid) * 1000
-                };
-            false ->
-                #{}
-        end,
-    Memory = maps:from_list([{words, Words} || lists:member(call_memory, Measures)]),
-    maps:merge(maps:merge(#{mfa => MFA, calls => Calls}, Time), Memory).
-
-%% Who called what, by group of processes; the heaviest rows.
-callers(Totals, #{table := Table}) ->
-    Rows = [
-        {MFA, Group, Calls, Ns}
-     || MFA := {_, _, ByPid} <- Totals,
-        Group := {Calls, Ns} <- by_group(ByPid, Table)
-    ],
-    lists:sublist(lists:reverse(lists:keysort(4, Rows)), ?CALLER_ROWS);
-callers(_Totals, _Options) ->
-    [].
-
-by_group(ByPid, Table) ->
-    maps:fold(
-        fun(Pid, {Calls, Ns}, Acc) ->
-            Group = dyno_agent_discovery:group_of(Table, Pid),
-            maps:update_with(Group, fun({C, T}) -> {C + Calls, T + Ns} end, {Calls, Ns}, Acc)
-        end,
-        #{},
-        ByPid
-    ).
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{session := Session}) ->

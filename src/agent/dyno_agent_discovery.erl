@@ -16,7 +16,7 @@ processes that are alive are read; of those that died the last known figures are
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, table/1, group_of/2]).
+-export([start_link/1, restart/1, read/1, table/1, group_of/2, harvester/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, group_figures/0, figures/0]).
 
@@ -60,8 +60,14 @@ processes that are alive are read; of those that died the last known figures are
     patterns := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
-    %% {Pid, Group}: stays when the process dies, so that its calls can be told by group.
+    %% {Pid, Group}: stays when the process dies, until its calls have been harvested.
     table := ets:table(),
+    discovered := non_neg_integer(),
+    harvester := pid() | undefined,
+    %% Discovered since the last harvest began; the dead since then, and before.
+    new := non_neg_integer(),
+    dead := [pid()],
+    harvesting := idle | {reference(), [pid()]},
     %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory}: the living.
     living := ets:table(),
     groups := #{group() => aggregate()},
@@ -79,7 +85,9 @@ processes that are alive are read; of those that died the last known figures are
     message_queue_max := non_neg_integer()
 }.
 
--define(MAX_PROCESSES, 1_000_000).
+-define(MAX_PROCESSES, 100_000_000).
+%% The runtime's figures take about 50 bytes for each function and process.
+-define(HARVEST_AFTER, 2000).
 %% More names than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
 %% So many processes are looked at before the mailbox has its turn.
@@ -107,10 +115,21 @@ read(Pid) ->
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc "The group of a process; `other` where it was never discovered.".
--spec group_of(ets:table(), pid()) -> group().
+-doc "The group of a process; unknown where it was not discovered, or not yet.".
+-spec group_of(ets:table(), pid()) -> {ok, group()} | unknown.
 group_of(Table, Pid) ->
-    ets:lookup_element(Table, Pid, 2, other).
+    case ets:lookup_element(Table, Pid, 2, unknown) of
+        unknown -> unknown;
+        Group -> {ok, Group}
+    end.
+
+-doc """
+Names the process that is asked, with `{harvest, Discovery, Ref}`, to take in what the processes
+have called whenever thousands of new ones were found; it answers with `{harvested, Ref}`.
+""".
+-spec harvester(pid(), pid()) -> ok.
+harvester(Pid, Harvester) ->
+    gen_server:cast(Pid, {harvester, Harvester}).
 
 -spec init(config()) -> {ok, state()}.
 init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
@@ -128,7 +147,12 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         patterns => Patterns,
         interval_ms => IntervalMs,
         max_processes => maps:get(max_processes, Config, ?MAX_PROCESSES),
-        table => ets:new(?MODULE, [protected]),
+        table => ets:new(?MODULE, [protected, {read_concurrency, true}]),
+        discovered => 0,
+        harvester => undefined,
+        new => 0,
+        dead => [],
+        harvesting => idle,
         living => ets:new(?MODULE, [private]),
         groups => #{},
         look => idle,
@@ -162,15 +186,16 @@ watch(_Module, _State) ->
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
 handle_call(restart, _From, #{groups := Groups, living := Living} = State) ->
-    _ = ets:foldl(
-        fun({Pid, _, _, _, _}, _) -> set_base(Pid, Living) end,
-        ok,
+    #{dead := Dead} = State,
+    Ended = ets:foldl(
+        fun({Pid, _, _, _, _}, Acc) -> set_base(Pid, Living) ++ Acc end,
+        [],
         Living
     ),
     Reset = fun(_, Aggregate) ->
         Aggregate#{dead_reductions := 0, memory_max_bytes := 0, message_queue_max := 0}
     end,
-    {reply, ok, State#{groups := maps:map(Reset, Groups)}};
+    {reply, ok, State#{groups := maps:map(Reset, Groups), dead := Ended ++ Dead}};
 handle_call(read, From, #{waiting := Waiting} = State) ->
     %% What was sent before this call is already handled: the last look covers all of it.
     {noreply, begin_look(State#{waiting := [From | Waiting], look := idle})}.
@@ -178,13 +203,17 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 set_base(Pid, Living) ->
     case process_info(Pid, reductions) of
         {reductions, Reductions} ->
-            ets:update_element(Living, Pid, [{3, Reductions}, {4, Reductions}]);
+            ets:update_element(Living, Pid, [{3, Reductions}, {4, Reductions}]),
+            [];
         undefined ->
             %% Dead since the last look; nothing of it belongs to what is counted from now on.
-            ets:delete(Living, Pid)
+            ets:delete(Living, Pid),
+            [Pid]
     end.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast({harvester, Pid}, State) ->
+    {noreply, State#{harvester := Pid}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -201,6 +230,10 @@ handle_info(look, #{interval_ms := IntervalMs} = State) ->
     %% The last look is still under way: so many processes take longer than an interval.
     _ = erlang:send_after(IntervalMs, self(), look),
     {noreply, State};
+handle_info({harvested, Ref}, #{harvesting := {Ref, Dead}, table := Table} = State) ->
+    %% All their calls are in the sums.
+    lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
+    {noreply, State#{harvesting := idle}};
 handle_info(go_on, State) ->
     {noreply, go_on(State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
@@ -208,11 +241,19 @@ handle_info({'EXIT', _Parent, Reason}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-discover(Pid, MFA, #{table := Table, max_processes := Max} = State) ->
-    case ets:info(Table, size) of
-        Size when Size >= Max -> stop_discovering(State);
-        _ -> discover_new(Pid, MFA, State)
-    end.
+discover(_Pid, _MFA, #{discovered := Count, max_processes := Max} = State) when Count >= Max ->
+    stop_discovering(State);
+discover(Pid, MFA, State) ->
+    ask_to_harvest(discover_new(Pid, MFA, State)).
+
+ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle, dead := Dead} = State) when
+    New >= ?HARVEST_AFTER, is_pid(Pid)
+->
+    Ref = make_ref(),
+    Pid ! {harvest, self(), Ref},
+    State#{new := 0, dead := [], harvesting := {Ref, Dead}};
+ask_to_harvest(State) ->
+    State.
 
 stop_discovering(#{session := undefined} = State) ->
     State;
@@ -228,7 +269,13 @@ discover_new(Pid, MFA, #{table := Table, living := Living} = State) ->
                 ets:insert(Living, {Pid, Group, Reductions, Reductions, 0})
              || is_integer(Reductions)
             ],
-            update_group(Group, fun(#{discovered := N} = A) -> A#{discovered := N + 1} end, State);
+            #{discovered := Count, new := New, dead := Dead} = State,
+            Counted = State#{
+                discovered := Count + 1,
+                new := New + 1,
+                dead := [Pid || Reductions =:= undefined] ++ Dead
+            },
+            update_group(Group, fun(#{discovered := N} = A) -> A#{discovered := N + 1} end, Counted);
         false ->
             State
     end.
@@ -308,8 +355,9 @@ look_at({Pid, Group, First, Last, _Memory}, {#{living := Living} = State, Sums})
     case process_info(Pid, Items) of
         undefined ->
             ets:delete(Living, Pid),
+            #{dead := Dead} = State,
             Add = fun(#{dead_reductions := R} = A) -> A#{dead_reductions := R + Last - First} end,
-            {update_group(Group, Add, State), Sums};
+            {update_group(Group, Add, State#{dead := [Pid | Dead]}), Sums};
         [{reductions, Reductions}, {message_queue_len, Queue}, {total_heap_size, Words}] ->
             Bytes = memory_bytes(Pid, Queue, Words),
             ets:update_element(Living, Pid, [{4, Reductions}, {5, Bytes}]),
@@ -338,7 +386,7 @@ end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
     lists:foreach(fun(From) -> gen_server:reply(From, hd(Figures)) end, Waiting),
     Next.
 
-report(#{groups := Groups, living := Living, table := Table, truncated := Truncated}) ->
+report(#{groups := Groups, living := Living, discovered := Discovered, truncated := Truncated}) ->
     Alive = ets:foldl(
         fun({_, Group, First, Last, _}, Acc) ->
             maps:update_with(
@@ -350,7 +398,7 @@ report(#{groups := Groups, living := Living, table := Table, truncated := Trunca
     ),
     #{
         groups => [group_figures(G, A, maps:get(G, Alive, {0, 0})) || G := A <- Groups],
-        discovered => ets:info(Table, size),
+        discovered => Discovered,
         truncated => Truncated
     }.
 

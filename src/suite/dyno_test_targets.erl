@@ -148,24 +148,16 @@ read_one(#{node := Node} = Target) ->
     #{sampler := Sampler, counters := Counters, discovery := Discovery} = Target,
     try
         %% The calls first: what comes after the end of the load does not belong to them.
-        Functions = read_functions(Counters, Discovery),
+        Functions = optionally(fun dyno_agent_counters:read/1, Counters),
         ok = dyno_agent_sampler:last(Sampler),
-        Processes =
-            case Discovery of
-                undefined -> undefined;
-                _ -> dyno_agent_discovery:read(Discovery)
-            end,
+        Processes = optionally(fun dyno_agent_discovery:read/1, Discovery),
         #{node => Node, functions => Functions, processes => Processes}
     catch
         exit:_ -> #{node => Node, functions => undefined, processes => undefined}
     end.
 
-read_functions(undefined, _Discovery) ->
-    undefined;
-read_functions(Counters, undefined) ->
-    dyno_agent_counters:read(Counters, #{});
-read_functions(Counters, Discovery) ->
-    dyno_agent_counters:read(Counters, #{table => dyno_agent_discovery:table(Discovery)}).
+optionally(_Read, undefined) -> undefined;
+optionally(Read, Instrument) -> Read(Instrument).
 
 -doc "Removes all agents; also of nodes that are gone.".
 -spec detach([target()]) -> ok.
