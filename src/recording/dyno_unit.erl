@@ -3,45 +3,337 @@
 
 -module(dyno_unit).
 -moduledoc """
-Shows a value with its unit as people read it: `13.2 ms` for 13201920 nanoseconds.
+Writes a value with its unit for people, and reads what people write.
+
+A recording carries each value in a unit with a fixed spelling (see `t:unit/0`). `format/2` turns
+such a pair into a short text, `parse/1` turns a text into a value in the base unit of its kind, and
+`to_base/2` converts a recorded value to that same base unit so that the two can be compared.
+
+Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([format/2]).
+%% For people
+-export([format/2, format/3]).
+%% From people
+-export([parse/1, accepted/0, accepted/1]).
+%% Arithmetic
+-export([to_base/2, kind/1, base/1, units/0]).
 
--define(TIMES, [{3.6e12, ~" h"}, {6.0e10, ~" min"}, {1.0e9, ~" s"}, {1.0e6, ~" ms"}, {1.0e3, ~" us"}]).
--define(BYTES, [{1 bsl 40, ~" TB"}, {1 bsl 30, ~" GB"}, {1 bsl 20, ~" MB"}, {1 bsl 10, ~" kB"}]).
--define(COUNTS, [{1.0e9, ~" G"}, {1.0e6, ~" M"}, {1.0e4, ~" k"}]).
+-export_type([unit/0, kind/0, reason/0]).
 
--doc "The value in a human scale; `null` is `-`.".
--spec format(number() | null, binary()) -> binary().
-format(null, _Unit) -> ~"-";
-format(Value, ~"ns") -> scaled(Value, ?TIMES, ~" ns");
-format(Value, ~"us") -> format(Value * 1000, ~"ns");
-format(Value, ~"ms") -> format(Value * 1000000, ~"ns");
-format(Value, ~"s") -> format(Value * 1000000000, ~"ns");
-format(Value, ~"B") -> scaled(Value, ?BYTES, ~" B");
-format(Value, ~"B/s") -> <<(format(Value, ~"B"))/binary, "/s">>;
-format(Value, ~"ratio") -> <<(digits(Value * 100))/binary, " %">>;
-format(Value, ~"ns/call") -> <<(format(Value, ~"ns"))/binary, "/call">>;
-format(Value, ~"1/s") -> <<(scaled(Value, ?COUNTS, ~" "))/binary, "/s">>;
-format(Value, ~"count/s") -> <<(scaled(Value, ?COUNTS, ~" "))/binary, "/s">>;
-format(Value, ~"words") -> scaled(Value, ?COUNTS, ~" words");
-format(Value, ~"words/call") -> scaled(Value, ?COUNTS, ~" words/call");
-format(Value, ~"count") when is_integer(Value) -> integer_to_binary(Value);
-format(Value, _) -> digits(Value).
+-doc "A unit as a recording spells it: one of `units/0`.".
+-type unit() :: binary().
 
--spec scaled(number(), [{number(), binary()}], binary()) -> binary().
-scaled(Value, [{Scale, Unit} | _], _) when abs(Value) >= Scale ->
-    <<(digits(Value / Scale))/binary, Unit/binary>>;
-scaled(Value, [_ | Scales], Unit) ->
-    scaled(Value, Scales, Unit);
-scaled(Value, [], Unit) ->
-    <<(digits(Value))/binary, Unit/binary>>.
+-doc "What is measured; only values of the same kind can be compared.".
+-type kind() ::
+    time
+    | size
+    | words
+    | number
+    | ratio
+    | rate
+    | byte_rate
+    | time_per_call
+    | words_per_call.
 
--spec digits(number()) -> binary().
-digits(Value) when is_integer(Value) -> integer_to_binary(Value);
-digits(Value) when abs(Value) >= 100 -> float_to_binary(Value, [{decimals, 0}]);
-digits(Value) when abs(Value) >= 10 -> float_to_binary(Value, [{decimals, 1}]);
-digits(Value) -> float_to_binary(Value * 1.0, [{decimals, 2}]).
+-doc "Why a text is not a value; the offset is in characters, from 0.".
+-type reason() ::
+    {number_expected, Offset :: non_neg_integer()}
+    | {number_out_of_range, Offset :: non_neg_integer()}
+    | {unknown_unit, Offset :: non_neg_integer(), Unit :: binary()}.
+
+-type fraction() :: {pos_integer(), pos_integer()}.
+-type prefix() :: {From :: number(), fraction(), Suffix :: iodata()}.
+
+%% Beyond this exponent the limit is a typing error, and a power of ten would only cost memory.
+-define(MAX_EXPONENT, 30).
+-define(MAX_DIGITS, 40).
+-define(DIGITS, 3).
+-define(MAX_DECIMALS, 12).
+%% Floats end a little later; the factors need room.
+-define(MAX_READABLE, 1.0e290).
+
+%% unit in a recording, kind, factor to the base unit as a fraction
+-define(UNITS, [
+    {~"ns", time, {1, 1}},
+    {~"us", time, {1_000, 1}},
+    {~"ms", time, {1_000_000, 1}},
+    {~"s", time, {1_000_000_000, 1}},
+    {~"B", size, {1, 1}},
+    {~"words", words, {1, 1}},
+    {~"1", number, {1, 1}},
+    {~"count", number, {1, 1}},
+    {~"ratio", ratio, {1, 1}},
+    {~"1/s", rate, {1, 1}},
+    {~"count/s", rate, {1, 1}},
+    {~"B/s", byte_rate, {1, 1}},
+    {~"ns/call", time_per_call, {1, 1}},
+    {~"words/call", words_per_call, {1, 1}}
+]).
+
+-doc "All units a recording may use.".
+-spec units() -> [unit()].
+units() ->
+    [Unit || {Unit, _, _} <- ?UNITS].
+
+-doc "What a unit measures.".
+-spec kind(unit()) -> {ok, kind()} | error.
+kind(Unit) ->
+    case lists:keyfind(Unit, 1, ?UNITS) of
+        {Unit, Kind, _} -> {ok, Kind};
+        false -> error
+    end.
+
+-doc "The unit in which values of a kind are compared.".
+-spec base(kind()) -> unit().
+base(Kind) ->
+    {Unit, Kind, {1, 1}} = lists:keyfind(Kind, 2, ?UNITS),
+    Unit.
+
+-doc "Converts a value to the base unit of its kind: `{12, ~\"ms\"}` is `{12000000, ~\"ns\"}`.".
+-spec to_base(number(), unit()) -> {ok, {number(), unit()}} | error.
+to_base(Value, Unit) ->
+    case lists:keyfind(Unit, 1, ?UNITS) of
+        {Unit, Kind, Factor} -> {ok, {scale(Value, Factor), base(Kind)}};
+        false -> error
+    end.
+
+-doc """
+A short text with three significant digits: `13.2 ms`, `45.2 kB`, `12.3 k/s`, `3.2 %`.
+
+Counts and rates below 10,000 keep all digits before the point. An unknown unit is written as it
+stands.
+""".
+-spec format(number(), unit()) -> binary().
+format(Value, Unit) ->
+    format(Value, Unit, ?DIGITS).
+
+-doc "As `format/2`, with a number of significant digits.".
+-spec format(number(), unit(), pos_integer()) -> binary().
+format(Value, Unit, _Digits) when abs(Value) > ?MAX_READABLE ->
+    iolist_to_binary([io_lib:write(Value), " ", Unit]);
+format(Value, Unit, Digits) ->
+    case to_base(Value, Unit) of
+        {ok, {Base, BaseUnit}} ->
+            {ok, Kind} = kind(BaseUnit),
+            %% Rounded before the prefix is chosen: 999.96 ns is 1 us, not 1000 ns.
+            {Factor, Suffix} = prefix(abs(rounded(Base, Digits)), prefixes(Kind)),
+            iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
+        error ->
+            iolist_to_binary([digits(Value, Digits), " ", Unit])
+    end.
+
+-doc """
+Reads a number with an optional unit: `20 ms`, `0.1 %`, `512MB`, `10 k/s`, `1.5e3`.
+
+Gives the value in the base unit of its kind; a whole number stays an integer, exactly.
+""".
+-spec parse(unicode:chardata()) -> {ok, {number(), unit()}} | {error, reason()}.
+parse(Chars) ->
+    Text = unicode:characters_to_binary(Chars),
+    Pattern = "^\\s*([+-]?)(\\d+)(?:\\.(\\d+))?(?:[eE]([+-]?\\d+))?\\s*((?:\\S.*)?)$",
+    case re:run(Text, Pattern, [{capture, all_but_first, index}, unicode, dotall]) of
+        {match, [Sign, Whole, Fraction, Exponent, {UnitAt, UnitLength}]} ->
+            Name = string:trim(binary:part(Text, UnitAt, UnitLength)),
+            [S, W, F, E] = [part(Text, Part) || Part <- [Sign, Whole, Fraction, Exponent]],
+            %% All before the unit is ASCII, so bytes are characters.
+            case {lists:keyfind(Name, 1, written()), decimal(S, W, F, E)} of
+                {_, error} ->
+                    {error, {number_out_of_range, element(1, Sign)}};
+                {false, _} ->
+                    {error, {unknown_unit, UnitAt, Name}};
+                {{Name, Kind, {Up, Down}}, {ok, {Above, Below}}} ->
+                    {ok, {fraction(Above * Up, Below * Down), base(Kind)}}
+            end;
+        nomatch ->
+            Trimmed = string:trim(Text, leading),
+            {error, {number_expected, string:length(Text) - string:length(Trimmed)}}
+    end.
+
+-doc "All units `parse/1` accepts, as people write them.".
+-spec accepted() -> [binary()].
+accepted() ->
+    [Name || {Name, _, _} <- written(), Name =/= <<>>].
+
+-doc "The units `parse/1` accepts for a kind; `none` stands for a number without a unit.".
+-spec accepted(kind()) -> [binary() | none].
+accepted(Kind) ->
+    [
+        case Name of
+            <<>> -> none;
+            _ -> Name
+        end
+     || {Name, Of, _} <- written(), Of =:= Kind
+    ].
+
+%% The units people write, with their kind and factor to the base unit.
+-spec written() -> [{binary(), kind(), fraction()}].
+written() ->
+    Times = [
+        {~"ns", 1},
+        {~"us", 1_000},
+        %% micro sign, and the Greek letter
+        {<<"\x{b5}s"/utf8>>, 1_000},
+        {<<"\x{3bc}s"/utf8>>, 1_000},
+        {~"ms", 1_000_000},
+        {~"s", 1_000_000_000},
+        {~"m", 60_000_000_000},
+        {~"min", 60_000_000_000},
+        {~"h", 3_600_000_000_000}
+    ],
+    Sizes = [
+        {~"B", 1},
+        {~"kB", 1_000},
+        {~"MB", 1_000_000},
+        {~"GB", 1_000_000_000},
+        {~"TB", 1_000_000_000_000},
+        {~"KiB", 1 bsl 10},
+        {~"MiB", 1 bsl 20},
+        {~"GiB", 1 bsl 30},
+        {~"TiB", 1 bsl 40}
+    ],
+    Multipliers = [{<<>>, 1}, {~"k", 1_000}, {~"M", 1_000_000}, {~"G", 1_000_000_000}],
+    lists:append([
+        [{Name, time, {Factor, 1}} || {Name, Factor} <- Times],
+        [{Name, size, {Factor, 1}} || {Name, Factor} <- Sizes],
+        [{~"%", ratio, {1, 100}}, {~"ratio", ratio, {1, 1}}],
+        [{Name, number, {Factor, 1}} || {Name, Factor} <- Multipliers],
+        [{~"count", number, {1, 1}}],
+        [{<<Name/binary, "/s">>, rate, {Factor, 1}} || {Name, Factor} <- Multipliers],
+        [{~"1/s", rate, {1, 1}}, {~"count/s", rate, {1, 1}}],
+        [{<<Name/binary, "/s">>, byte_rate, {Factor, 1}} || {Name, Factor} <- Sizes],
+        [{<<Name/binary, "/call">>, time_per_call, {Factor, 1}} || {Name, Factor} <- Times],
+        [{~"words", words, {1, 1}}, {~"words/call", words_per_call, {1, 1}}]
+    ]).
+
+%% From which value on, in the base unit, a factor and suffix are used; ascending.
+-spec prefixes(kind()) -> [prefix(), ...].
+prefixes(time) ->
+    times("");
+prefixes(time_per_call) ->
+    times("/call");
+prefixes(size) ->
+    [{Factor, {1, Factor}, [" ", P, "B"]} || {Factor, P} <- thousands()];
+prefixes(byte_rate) ->
+    [{Factor, {1, Factor}, [" ", P, "B/s"]} || {Factor, P} <- thousands()];
+prefixes(ratio) ->
+    [{0, {100, 1}, " %"}];
+prefixes(number) ->
+    counted("", "");
+prefixes(rate) ->
+    counted("/s", "/s");
+prefixes(words) ->
+    counted("words", " words");
+prefixes(words_per_call) ->
+    counted("words/call", " words/call").
+
+%% What is counted stays whole up to 10,000: 6172, not 6.17 k.
+-spec counted(string(), string()) -> [prefix()].
+counted("", _) ->
+    [{0, {1, 1}, ""} | prefixed("")];
+counted(Plain, Prefixed) ->
+    [{0, {1, 1}, [" ", Plain]} | prefixed(Prefixed)].
+
+-spec prefixed(string()) -> [prefix()].
+prefixed(Suffix) ->
+    [
+        {max(10_000, Factor), {1, Factor}, [" ", P, Suffix]}
+     || {Factor, P} <- tl(thousands())
+    ].
+
+-spec times(string()) -> [prefix()].
+times(Per) ->
+    [
+        {From, {1, Factor}, [" ", Name, Per]}
+     || {From, Factor, Name} <- [
+            {0, 1, "ns"},
+            {1_000, 1_000, "us"},
+            {1_000_000, 1_000_000, "ms"},
+            {1_000_000_000, 1_000_000_000, "s"},
+            {120_000_000_000, 60_000_000_000, "min"},
+            {7_200_000_000_000, 3_600_000_000_000, "h"}
+        ]
+    ].
+
+-spec thousands() -> [{pos_integer(), string()}].
+thousands() ->
+    [
+        {1, ""},
+        {1_000, "k"},
+        {1_000_000, "M"},
+        {1_000_000_000, "G"},
+        {1_000_000_000_000, "T"}
+    ].
+
+-spec prefix(number(), [prefix(), ...]) -> {fraction(), iodata()}.
+prefix(Size, [{_, Factor, Suffix} | Rest]) ->
+    lists:foldl(
+        fun
+            ({From, F, S}, _) when Size >= From -> {F, S};
+            (_, Chosen) -> Chosen
+        end,
+        {Factor, Suffix},
+        Rest
+    ).
+
+-spec rounded(number(), pos_integer()) -> number().
+rounded(Value, _) when Value == 0 -> 0;
+rounded(Value, Digits) -> binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
+
+-spec digits(number(), pos_integer()) -> binary().
+digits(Value, _) when Value == 0 ->
+    ~"0";
+digits(Value, Digits) ->
+    Exponent = floor(math:log10(abs(rounded(Value, Digits)))),
+    case Digits - 1 - Exponent of
+        Decimals when Decimals =< 0, Exponent < 16 ->
+            integer_to_binary(round(Value));
+        Decimals when Decimals > 0, Decimals =< ?MAX_DECIMALS ->
+            without_zeros(float_to_binary(float(Value), [{decimals, Decimals}]));
+        _ ->
+            float_to_binary(float(Value), [{scientific, Digits - 1}])
+    end.
+
+-spec without_zeros(binary()) -> binary().
+without_zeros(Text) ->
+    string:trim(string:trim(Text, trailing, "0"), trailing, ".").
+
+-spec scale(number(), fraction()) -> number().
+scale(Value, {Up, 1}) -> Value * Up;
+scale(Value, {Up, Down}) -> Value * Up / Down.
+
+-spec part(binary(), {integer(), integer()}) -> binary().
+part(_, {-1, 0}) -> <<>>;
+part(Text, {At, Length}) -> binary:part(Text, At, Length).
+
+%% The written number as an exact fraction.
+-spec decimal(binary(), binary(), binary(), binary()) -> {ok, {integer(), pos_integer()}} | error.
+decimal(Sign, Whole, Fraction, Exponent) ->
+    Power =
+        case Exponent of
+            <<>> -> 0;
+            _ when byte_size(Exponent) > 3 -> ?MAX_EXPONENT + 1;
+            _ -> binary_to_integer(Exponent)
+        end,
+    Digits = byte_size(Whole) + byte_size(Fraction),
+    if
+        abs(Power) > ?MAX_EXPONENT; Digits > ?MAX_DIGITS ->
+            error;
+        true ->
+            Above = binary_to_integer(<<Sign/binary, Whole/binary, Fraction/binary>>),
+            Below = power_of_ten(byte_size(Fraction)),
+            case Power >= 0 of
+                true -> {ok, {Above * power_of_ten(Power), Below}};
+                false -> {ok, {Above, Below * power_of_ten(-Power)}}
+            end
+    end.
+
+-spec power_of_ten(non_neg_integer()) -> pos_integer().
+power_of_ten(0) -> 1;
+power_of_ten(N) -> 10 * power_of_ten(N - 1).
+
+-spec fraction(integer(), pos_integer()) -> number().
+fraction(Above, Below) when Above rem Below =:= 0 -> Above div Below;
+fraction(Above, Below) -> Above / Below.
