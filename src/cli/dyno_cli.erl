@@ -33,7 +33,7 @@ run(Arguments) ->
         ["help" | Topic] -> help(Topic);
         [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);
         [Flag | _] when Flag =:= "--version"; Flag =:= "-V" -> version();
-        [] -> help([]), 2;
+        [] -> no_command();
         [Name | Rest] -> dispatch(Name, Rest, Arguments)
     end.
 
@@ -76,8 +76,7 @@ tree() ->
 
 -spec help([string()]) -> dyno_cli_command:exit_status().
 help([]) ->
-    Commands = [{Name, Module:spec()} || {Name, Module} <- commands()],
-    dyno_cli_terminal:print(dyno_cli_help:overview(Commands, dyno_cli_terminal:look())),
+    dyno_cli_terminal:print(overview(dyno_cli_terminal:look())),
     0;
 help([Name | _]) ->
     case lists:keyfind(Name, 1, commands()) of
@@ -91,6 +90,16 @@ help([Name | _]) ->
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
             2
     end.
+
+%% Somebody who looks around: the help is what serves.
+-spec no_command() -> dyno_cli_command:exit_status().
+no_command() ->
+    dyno_cli_terminal:write_error(overview(dyno_cli_terminal:file_look())),
+    2.
+
+-spec overview(dyno_report:options()) -> iodata().
+overview(Look) ->
+    dyno_cli_help:overview([{Name, Module:spec()} || {Name, Module} <- commands()], Look).
 
 -spec version() -> dyno_cli_command:exit_status().
 version() ->

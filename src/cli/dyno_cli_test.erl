@@ -44,12 +44,12 @@ spec() ->
             option(warmup, "--warmup TIME", "load before each measurement, such as 1s"),
             option(interval, "--interval TIME", "time between two samples of the target, such as 1s"),
             repeated(
-                pattern, "--pattern M:F/A", "functions to measure; _ stands for any; adds a pattern"
+                pattern, "--pattern M:F/A", "functions to measure, _ for any; may be given more than once"
             ),
             repeated(
                 threshold,
                 "--threshold EXPRESSION",
-                "what must hold, such as \"latency.p99 < 20 ms\"; adds a threshold"
+                "what must hold, such as \"latency.p99 < 20 ms\"; may be given more than once"
             ),
             option(
                 level,
@@ -67,7 +67,7 @@ spec() ->
                 "also write FILE; its ending says the format: .json (the recording), .html or .txt; "
                 "without a .json the recording goes to dyno-NAME-TIME.json in this folder"
             ))#{short => $o},
-            repeated(pa, "--pa FOLDER", "adds a folder to the code path, of the target too"),
+            repeated(pa, "--pa FOLDER", "adds a folder to the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node"),
             option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
             flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),

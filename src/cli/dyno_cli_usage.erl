@@ -21,60 +21,26 @@ nearest name where one was probably mistyped.
 -doc "The sentence for an error of `argparse:parse/3` on this tree of commands.".
 -spec format_error(error(), argparse:command()) -> unicode:chardata().
 format_error({[_], undefined, undefined, _}, Tree) ->
-    ["a command is missing; the commands are ", listed(commands(Tree)), "; see dyno --help"];
+    ["a command is missing; the commands are ", listed(commands(Tree))];
 format_error({[_], undefined, "-" ++ _ = Option, _}, _Tree) ->
     ["there is no option ", Option, " before a command; see dyno --help"];
 format_error({[_], undefined, Name, _}, Tree) ->
     Names = commands(Tree),
-    [
-        "there is no command ",
-        quoted(Name),
-        suggestion(Name, Names),
-        "; the commands are ",
-        listed(Names)
-    ];
+    ["there is no command ", quoted(Name), near(Name, Names, ["; the commands are ", listed(Names)])];
 format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
     [Option | _] = string:split(Given, "="),
-    Options = options(Command, Tree),
-    [
-        "dyno ",
-        Command,
-        " has no option ",
-        Option,
-        suggestion(Option, Options),
-        "; see dyno ",
-        Command,
-        " --help"
-    ];
+    See = ["; see dyno ", Command, " --help"],
+    ["dyno ", Command, " has no option ", Option, near(Option, options(Command, Tree), See)];
 format_error({[_, Command], undefined, Extra, _}, Tree) ->
     Taken = [usage(Argument) || Argument <- arguments(Command, Tree), not is_option(Argument)],
-    [
-        "dyno ",
-        Command,
-        " takes ",
-        lists:join(" ", Taken),
-        " and options, and has no use for ",
-        quoted(Extra)
-    ];
-format_error({[_, Command], Argument, Missing, _}, _Tree) when Missing =:= undefined; Missing =:= [] ->
+    ["dyno ", Command, " takes one ", lists:join(" ", Taken), ", so ", quoted(Extra), " is too much"];
+format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined; Given =:= [] ->
     case is_option(Argument) of
-        true ->
-            ["dyno ", Command, ": a value is missing after ", name(Argument), ": ", usage(Argument)];
-        false ->
-            [
-                "dyno ",
-                Command,
-                " needs ",
-                usage(Argument),
-                ": ",
-                text(Argument),
-                "; see dyno ",
-                Command,
-                " --help"
-            ]
+        true -> [name(Argument), " needs a value: ", usage(Argument)];
+        false -> ["dyno ", Command, " needs a ", usage(Argument), ": ", text(Argument)]
     end;
-format_error({[_, Command], Argument, Value, Details}, _Tree) ->
-    ["dyno ", Command, ": ", name(Argument), " ", quoted(Value), ": ", Details].
+format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
+    [name(Argument), " ", quoted(Value), ": ", Details].
 
 -doc """
 The name most like this one, where one is near enough.
@@ -92,11 +58,11 @@ nearest(Name, Names) ->
         _ -> none
     end.
 
--spec suggestion(string(), [string()]) -> unicode:chardata().
-suggestion(Name, Names) ->
+-spec near(string(), [string()], unicode:chardata()) -> unicode:chardata().
+near(Name, Names, Otherwise) ->
     case nearest(Name, Names) of
-        {ok, Other} -> [", did you mean ", Other, "?"];
-        none -> ""
+        {ok, Other} -> ["; did you mean ", Other, "?"];
+        none -> Otherwise
     end.
 
 -spec commands(argparse:command()) -> [string()].

@@ -16,7 +16,7 @@ without rows is not shown.
 
 -export([format/2, format_error/1]).
 
--import(dyno_report_document, [get/2, get/3]).
+-import(dyno_report_document, [get/2, get/3, measured/2]).
 
 -type object() :: dyno_report_document:object().
 -type options() :: dyno_report:options().
@@ -173,9 +173,9 @@ growth_row(Row) ->
         dyno_report_document:name(~"name", Row),
         {growth_style(Low), decimals(get(~"exponent", Row))},
         interval(Low, get(~"high", Row)),
-        dyno_unit:format(get(~"points", Row), ~"count"),
-        dyno_unit:format(get(~"smallest", Row), Unit),
-        dyno_unit:format(get(~"largest", Row), Unit)
+        measured(get(~"points", Row), ~"count"),
+        measured(get(~"smallest", Row), Unit),
+        measured(get(~"largest", Row), Unit)
     ].
 
 %% Only what is worse than linear with its whole interval stands out.
@@ -220,7 +220,7 @@ verdict_row(Verdict) ->
     [
         {Style, Word},
         dyno_report_document:name(~"name", Verdict),
-        dyno_unit:format(get(~"value", Verdict), text(~"unit", Verdict, ~"1")),
+        measured(get(~"value", Verdict), text(~"unit", Verdict, ~"1")),
         text(~"run", Verdict, ~"all")
     ].
 
@@ -265,10 +265,24 @@ ending(~"interrupted", Document) ->
 ending(~"partial", _Document) ->
     {doubtful, ~"PARTIAL", ~"the test is still running, or dyno died before its end"};
 ending(_Complete, Document) ->
-    Results = [get(~"result", Verdict) || Verdict <- get(~"verdicts", Document, [])],
+    Results = by_threshold(get(~"verdicts", Document, [])),
     Failed = length([fail || ~"fail" <- Results]),
     Unknown = length([R || R <- Results, R =/= ~"fail", R =/= ~"pass"]),
     ending(length(Results), Failed, Unknown).
+
+%% A threshold has a verdict a size; the worst of them is the threshold's.
+-spec by_threshold([object()]) -> [binary()].
+by_threshold(Verdicts) ->
+    Grouped = maps:groups_from_list(
+        fun(Verdict) -> get(~"name", Verdict) end,
+        fun(Verdict) -> text(~"result", Verdict, ~"unknown") end,
+        Verdicts
+    ),
+    Worse = #{~"fail" => 0, ~"pass" => 2},
+    [
+        hd(lists:sort(fun(A, B) -> maps:get(A, Worse, 1) =< maps:get(B, Worse, 1) end, Results))
+     || Results <- maps:values(Grouped)
+    ].
 
 -spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer()) ->
     {dyno_report_style:style(), binary(), binary()}.
@@ -296,8 +310,7 @@ count_of(Some, All) ->
 
 -spec failing(object()) -> binary().
 failing(Document) ->
-    Failed = [V || #{~"result" := ~"fail"} = V <- get(~"verdicts", Document, [])],
-    case length(Failed) of
+    case length([fail || ~"fail" <- by_threshold(get(~"verdicts", Document, []))]) of
         0 -> ~"";
         N -> <<"; ", (plural(N, ~"threshold"))/binary, " had failed by then">>
     end.

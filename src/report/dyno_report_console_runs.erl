@@ -11,7 +11,7 @@ machine under it at each size, and functions, processes and errors where the loa
 
 -export([sections/2, section/5, size_label/1]).
 
--import(dyno_report_document, [get/2, get/3, metric/2]).
+-import(dyno_report_document, [get/2, get/3, measured/2, metric/2]).
 
 -type object() :: dyno_report_document:object().
 -type options() :: dyno_report:options().
@@ -52,7 +52,7 @@ section(Title, Columns, Rows, Total, #{colour := Colour, width := Width, charset
             0 ->
                 [];
             Hidden ->
-                Text = ["  and ", dyno_unit:format(Hidden, ~"count"), " more in the recording"],
+                Text = ["  and ", measured(Hidden, ~"count"), " more in the recording"],
                 [dyno_report_style:paint(Colour, dim, Text)]
         end,
     [dyno_report_style:paint(Colour, title, Heading) | Lines] ++ More.
@@ -87,9 +87,9 @@ quantiles() ->
 -spec load_row(object(), boolean()) -> [cell()].
 load_row(Run, Open) ->
     [id(Run)] ++
-        [unit(metric(~"load.offered", Run), ~"1/s") || Open] ++
-        [unit(metric(~"throughput", Run), ~"1/s")] ++
-        [unit(metric(Name, Run), ~"ns") || {_, Name, _} <- quantiles()] ++
+        [measured(metric(~"load.offered", Run), ~"1/s") || Open] ++
+        [measured(metric(~"throughput", Run), ~"1/s")] ++
+        [measured(metric(Name, Run), ~"ns") || {_, Name, _} <- quantiles()] ++
         [error_cell(metric(~"errors.count", Run), metric(~"errors.rate", Run))] ++
         [dropped_cell(metric(~"load.dropped", Run)) || Open] ++
         [status_cell(get(~"status", Run))].
@@ -98,13 +98,13 @@ load_row(Run, Open) ->
 error_cell(Count, _Rate) when not is_number(Count) -> ~"-";
 error_cell(Count, _Rate) when Count == 0 -> ~"0";
 error_cell(Count, Rate) when is_number(Rate) ->
-    {bad, <<(unit(Count, ~"count"))/binary, " (", (unit(Rate, ~"ratio"))/binary, ")">>};
+    {bad, <<(measured(Count, ~"count"))/binary, " (", (measured(Rate, ~"ratio"))/binary, ")">>};
 error_cell(Count, _Rate) ->
-    {bad, unit(Count, ~"count")}.
+    {bad, measured(Count, ~"count")}.
 
 -spec dropped_cell(number() | null) -> cell().
-dropped_cell(Count) when is_number(Count), Count > 0 -> {bad, unit(Count, ~"count")};
-dropped_cell(Count) -> unit(Count, ~"count").
+dropped_cell(Count) when is_number(Count), Count > 0 -> {bad, measured(Count, ~"count")};
+dropped_cell(Count) -> measured(Count, ~"count").
 
 %% A complete run needs no word.
 -spec status_cell(json:decode_value()) -> cell().
@@ -116,7 +116,7 @@ status_cell(_) -> ~"".
 -spec errors([object()], binary(), options()) -> [iodata()].
 errors(Runs, Label, #{top := Top} = Options) ->
     All = [
-        [id(Run), dyno_report_document:name(~"reason", Row), unit(get(~"count", Row), ~"count")]
+        [id(Run), dyno_report_document:name(~"reason", Row), measured(get(~"count", Row), ~"count")]
      || Run <- Runs,
         Table <- dyno_report_document:tables(~"errors", Run),
         Row <- dyno_report_document:rows(Table)
@@ -162,14 +162,14 @@ machine_row(Run, Node) ->
     Cpu = sums(Values(~"os.cpu.user"), Values(~"os.cpu.system")),
     [
         id(Run),
-        unit(mean(Values(~"vm.scheduler_utilisation.normal")), ~"ratio"),
-        unit(highest(Values(~"vm.run_queue.normal")), ~"count"),
-        unit(highest(Values(~"vm.memory.total")), ~"B"),
-        unit(highest(Values(~"os.vm.rss")), ~"B"),
-        unit(highest(Values(~"vm.processes")), ~"count"),
-        unit(mean(Cpu), ~"ratio"),
-        unit(mean(Values(~"os.cpu.iowait")), ~"ratio"),
-        unit(mean(Values(~"os.cpu.steal")), ~"ratio")
+        measured(mean(Values(~"vm.scheduler_utilisation.normal")), ~"ratio"),
+        measured(highest(Values(~"vm.run_queue.normal")), ~"count"),
+        measured(highest(Values(~"vm.memory.total")), ~"B"),
+        measured(highest(Values(~"os.vm.rss")), ~"B"),
+        measured(highest(Values(~"vm.processes")), ~"count"),
+        measured(mean(Cpu), ~"ratio"),
+        measured(mean(Values(~"os.cpu.iowait")), ~"ratio"),
+        measured(mean(Values(~"os.cpu.steal")), ~"ratio")
     ].
 
 -spec known(cell()) -> boolean().
@@ -235,10 +235,10 @@ ranking(~"functions", #{charset := Charset}) ->
     Cells = fun(Row) ->
         [
             dyno_report_document:name(~"function", Row),
-            unit(get(~"calls", Row), ~"count"),
-            unit(get(~"own_time", Row), ~"ns"),
-            unit(get(~"time_per_call", Row), ~"ns"),
-            unit(get(~"share", Row), ~"ratio"),
+            measured(get(~"calls", Row), ~"count"),
+            measured(get(~"own_time", Row), ~"ns"),
+            measured(get(~"time_per_call", Row), ~"ns"),
+            measured(get(~"share", Row), ~"ratio"),
             {dim, bar(get(~"share", Row), Charset)}
         ]
     end,
@@ -256,12 +256,12 @@ ranking(~"processes", _Options) ->
     Cells = fun(Row) ->
         [
             dyno_report_document:name(~"group", Row),
-            unit(get(~"discovered", Row), ~"count"),
-            unit(get(~"alive", Row), ~"count"),
-            unit(get(~"memory", Row), ~"B"),
-            unit(get(~"memory_max", Row), ~"B"),
-            unit(get(~"reductions", Row), ~"count"),
-            unit(get(~"message_queue_max", Row), ~"count")
+            measured(get(~"discovered", Row), ~"count"),
+            measured(get(~"alive", Row), ~"count"),
+            measured(get(~"memory", Row), ~"B"),
+            measured(get(~"memory_max", Row), ~"B"),
+            measured(get(~"reductions", Row), ~"count"),
+            measured(get(~"message_queue_max", Row), ~"count")
         ]
     end,
     {~"Processes by reductions", ~"reductions", Columns, Cells}.
@@ -291,7 +291,3 @@ number(Key, Row) ->
         Number when is_number(Number) -> Number;
         _ -> -1
     end.
-
--spec unit(json:decode_value(), binary()) -> binary().
-unit(Value, Unit) when is_number(Value) -> dyno_unit:format(Value, Unit);
-unit(_, _Unit) -> ~"-".
