@@ -42,6 +42,8 @@ Where a run stands. `text` says it in words; the phase `warning` is a warning wi
 -opaque t() :: #{mode := mode(), last := term(), drawn := boolean()}.
 
 -define(BAR, 16).
+%% Faster than this nobody reads.
+-define(REDRAW_MS, 100).
 
 -doc "Nothing shown yet.".
 -spec new(mode()) -> t().
@@ -67,7 +69,16 @@ show(#{phase := Phase} = Event, #{mode := lines, last := Last} = Progress) ->
             dyno_cli_terminal:note(["dyno: ", line(Event, 200)]),
             Progress#{last := Now}
     end;
-show(Event, #{mode := redrawn} = Progress) ->
+show(#{phase := Phase} = Event, #{mode := redrawn, last := Last} = Progress) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    Run = maps:get(run, Event, undefined),
+    case Last of
+        {Phase, Run, DrawnMs} when NowMs - DrawnMs < ?REDRAW_MS -> Progress;
+        _ -> redraw(Event, Progress#{last := {Phase, Run, NowMs}})
+    end.
+
+-spec redraw(progress(), t()) -> t().
+redraw(Event, Progress) ->
     %% One column stays free: some terminals go to the next line behind the last one.
     Line = line(Event, dyno_cli_terminal:columns() - 1),
     dyno_cli_terminal:write_error([erased(), Line]),
