@@ -73,10 +73,10 @@ commands(#{commands := Commands}) ->
 arguments(Command, #{commands := Commands}) ->
     maps:get(arguments, maps:get(Command, Commands), []).
 
+%% A single letter is like everything or nothing: only long names are suggested.
 -spec options(string(), argparse:command()) -> [string()].
 options(Command, Tree) ->
-    ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++
-        [[$-, Short] || #{short := Short} <- arguments(Command, Tree)] ++ ["--help"].
+    ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++ ["--help"].
 
 -spec is_option(argparse:argument()) -> boolean().
 is_option(Argument) ->

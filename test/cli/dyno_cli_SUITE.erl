@@ -339,6 +339,8 @@ dyno(Config, Arguments, Environment) ->
 
 start(Config, Arguments, Environment) ->
     Work = proplists:get_value(work, Config),
+    %% What an earlier one said must not be taken for this one's.
+    _ = file:delete(filename:join(Work, "../stderr")),
     Shell = ["-c", "exec \"$0\" \"$@\" 2>../stderr", proplists:get_value(escript, Config) | Arguments],
     open_port({spawn_executable, "/bin/sh"}, [
         {args, Shell}, {cd, Work}, {env, environment(Config) ++ Environment},
@@ -346,8 +348,10 @@ start(Config, Arguments, Environment) ->
     ]).
 
 errors(Config) ->
-    {ok, Bytes} = file:read_file(filename:join(proplists:get_value(work, Config), "../stderr")),
-    Bytes.
+    case file:read_file(filename:join(proplists:get_value(work, Config), "../stderr")) of
+        {ok, Bytes} -> Bytes;
+        {error, enoent} -> ~""
+    end.
 
 command(Program, Arguments, Folder, Environment, Timeout) ->
     Port = open_port({spawn_executable, Program}, [
