@@ -67,8 +67,7 @@ columns() ->
 -doc "Writes to standard output. A reader that has gone (`| head`) is no error.".
 -spec print(iodata()) -> ok.
 print(Text) ->
-    _ = io:put_chars(standard_io, iolist_to_binary(Text)),
-    ok.
+    write(standard_io, iolist_to_binary(Text)).
 
 -doc "Says in one sentence on standard error what went wrong.".
 -spec complain(unicode:chardata()) -> ok.
@@ -83,8 +82,16 @@ note(Line) ->
 -doc "Characters to standard error as they are.".
 -spec write_error(unicode:chardata()) -> ok.
 write_error(Characters) ->
-    _ = io:put_chars(standard_error, Characters),
-    ok.
+    write(standard_error, Characters).
+
+%% The device's process ends with its reader; what is left to do must still be done.
+-spec write(standard_io | standard_error, unicode:chardata()) -> ok.
+write(Device, Characters) ->
+    try
+        io:put_chars(Device, Characters)
+    catch
+        error:terminated -> ok
+    end.
 
 %% https://no-color.org: any value but the empty one.
 -spec colour() -> on | off.

@@ -99,11 +99,11 @@ characters(Text) ->
         {_, Good, _} -> Good ++ [$?]
     end.
 
-%% C0, DEL and C1 control characters, and those that change the direction of the line.
+%% C0, DEL and C1 control characters, and those that end the line or change its direction.
 -spec visible(char()) -> char().
 visible(Char) when Char =:= $\n; Char =:= $\t -> $\s;
 visible(Char) when Char < 16#20; Char >= 16#7F, Char < 16#A0 -> $?;
-visible(Char) when Char >= 16#202A, Char =< 16#202E; Char >= 16#2066, Char =< 16#2069 -> $?;
+visible(Char) when Char >= 16#2028, Char =< 16#202E; Char >= 16#2066, Char =< 16#2069 -> $?;
 visible(Char) -> Char.
 
 -spec grapheme_width(string:grapheme_cluster()) -> 1 | 2.

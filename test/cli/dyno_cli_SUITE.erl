@@ -14,7 +14,7 @@ real report and read by the real reader.
 -export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([help/1, bad_input/1, statuses/1, outputs/1, options/1, report_command/1, crash/1]).
--export([suite_output/1, quiet/1, progress_lines/1, unwritable/1]).
+-export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
 -export([terminal/1, no_colour/1, nearest/1]).
 
@@ -26,7 +26,8 @@ all() ->
 groups() ->
     [
         {arguments, [], [help, bad_input, options, report_command, nearest]},
-        {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable]},
+        {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
+            reader_gone]},
         {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
         {terminal, [], [terminal, no_colour]}
     ].
@@ -235,6 +236,19 @@ unwritable(Config) ->
     {Status, _, Error} = dyno(Config, ["test", "pass", "-o", "/proc/x.json"]),
     ?assertEqual(2, Status),
     ?assertMatch({_, _}, binary:match(Error, ~"cannot write /proc/x.json")).
+
+%% As in `dyno report ... | head -c 10`: enough output that the pipe cannot hold it all.
+reader_gone(Config) ->
+    {ok, Bytes} = file:read_file(fixture(Config)),
+    #{~"warnings" := [Warning]} = Document = json:decode(Bytes),
+    Long = Warning#{~"text" := binary:copy(~"long ", 100_000)},
+    Path = filename:join(proplists:get_value(work, Config), "long.json"),
+    ok = file:write_file(Path, json:encode(Document#{~"warnings" := [Long]})),
+    Line = "\"$0\" report long.json --format json 2>err | head -c 10; cat err",
+    Arguments = ["-c", Line, proplists:get_value(escript, Config)],
+    Work = proplists:get_value(work, Config),
+    {0, Out} = command("/bin/sh", Arguments, Work, environment(Config), 60_000),
+    ?assertEqual(10, byte_size(Out), Out).
 
 %% Signals
 
