@@ -97,7 +97,7 @@ no_command() ->
     dyno_cli_terminal:write_error(overview(dyno_cli_terminal:file_look())),
     2.
 
--spec overview(dyno_report:options()) -> iodata().
+-spec overview(dyno_report:options()) -> iolist().
 overview(Look) ->
     dyno_cli_help:overview([{Name, Module:spec()} || {Name, Module} <- commands()], Look).
 

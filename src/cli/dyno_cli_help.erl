@@ -14,7 +14,7 @@ The help texts, made from the same data that the arguments are parsed with.
 -define(LEFT, 30).
 
 -doc "What `dyno --help` says.".
--spec overview([{string(), argparse:command()}], dyno_report:options()) -> iodata().
+-spec overview([{string(), argparse:command()}], dyno_report:options()) -> iolist().
 overview(Commands, Look) ->
     Entries = [{list_to_binary(Name), to_binary(maps:get(help, Spec))} || {Name, Spec} <- Commands],
     Options = [
@@ -41,7 +41,7 @@ overview(Commands, Look) ->
 
 -doc "What `dyno COMMAND --help` says.".
 -spec command(string(), argparse:command(), [dyno_cli_command:example()], dyno_report:options()) ->
-    iodata().
+    iolist().
 command(Name, #{help := Help} = Spec, Examples, Look) ->
     Arguments = maps:get(arguments, Spec, []),
     {Options, Positional} = lists:partition(fun is_option/1, Arguments),
@@ -112,7 +112,7 @@ lines({Left, Text}, Column, Width) ->
 title(Text, #{colour := Colour}) ->
     dyno_report_style:paint(Colour, title, Text).
 
--spec output([{line, iodata()} | {lines, [iodata()]} | blank]) -> iodata().
+-spec output([{line, iodata()} | {lines, [iodata()]} | blank]) -> iolist().
 output(Blocks) ->
     [[Line, $\n] || Block <- Blocks, Line <- lines(Block)].
 
@@ -123,4 +123,4 @@ lines({lines, Lines}) -> Lines.
 
 -spec to_binary(unicode:chardata()) -> binary().
 to_binary(Text) ->
-    unicode:characters_to_binary(Text).
+    dyno_report_text:encode(Text).

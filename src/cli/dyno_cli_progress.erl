@@ -146,7 +146,7 @@ clock(S) when S < 3600 -> iolist_to_binary(io_lib:format("~b:~2..0b min", [S div
 clock(S) -> iolist_to_binary(io_lib:format("~b:~2..0b h", [S div 3600, S rem 3600 div 60])).
 
 %% A dumb terminal cannot erase; blanks do there.
--spec erased() -> iodata().
+-spec erased() -> iolist().
 erased() ->
     case os:getenv("TERM", "dumb") of
         "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:columns() - 1, $\s), $\r];

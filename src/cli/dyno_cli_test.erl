@@ -217,7 +217,7 @@ execute(#{source := Source, options := Options, progress := Mode} = Plan) ->
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a suite prints must not get into a report on standard output.
         group_leader(whereis(standard_error), self()),
-        exit({finished, dyno_test:run(Source, Options#{progress => Report})})
+        Self ! {finished, self(), dyno_test:run(Source, Options#{progress => Report})}
     end),
     {Result, Shown} = await(Runner, Monitor, dyno_cli_progress:new(Mode)),
     _ = dyno_cli_progress:clear(Shown),
@@ -233,7 +233,8 @@ await(Runner, Monitor, Progress) ->
             Cleared = dyno_cli_progress:clear(Progress),
             dyno_cli_terminal:note("dyno: stopping; interrupt again to stop at once"),
             await(Runner, Monitor, Cleared);
-        {'DOWN', Monitor, process, Runner, {finished, Result}} ->
+        {finished, Runner, Result} ->
+            erlang:demonitor(Monitor, [flush]),
             {Result, Progress};
         {'DOWN', Monitor, process, Runner, Reason} ->
             {{crashed, Reason}, Progress}

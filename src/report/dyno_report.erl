@@ -123,4 +123,4 @@ registry() ->
 
 -spec to_binary(file:filename_all()) -> binary().
 to_binary(Path) ->
-    unicode:characters_to_binary(Path).
+    dyno_report_text:encode(Path).

@@ -39,7 +39,7 @@ format(Document, Given) ->
         conclusion(Document, Options)
     ],
     Blocks = [[[Line, $\n] || Line <- Lines] || Lines <- Sections, Lines =/= []],
-    {ok, encoded(unicode:characters_to_binary(lists:join($\n, Blocks)), Options)}.
+    {ok, encoded(dyno_report_text:encode(lists:join($\n, Blocks)), Options)}.
 
 -doc "Never called: every valid document can be shown on the console.".
 -spec format_error(term()) -> unicode:chardata().
@@ -85,7 +85,7 @@ status(Document, Colour) ->
     Style = maps:get(Status, #{~"failed" => bad, ~"complete" => plain}, doubtful),
     dyno_report_style:paint(Colour, Style, Status).
 
--spec duration(json:decode_value()) -> iodata().
+-spec duration(json:decode_value()) -> iolist().
 duration(Ns) when is_number(Ns) -> [" in ", dyno_unit:format(Ns, ~"ns")];
 duration(_) -> "".
 

@@ -178,7 +178,7 @@ known(Cell) -> Cell =/= ~"-".
 -spec sums([number()], [number()]) -> [number()].
 sums(As, Bs) -> lists:zipwith(fun(A, B) -> A + B end, As, Bs, trim).
 
--spec mean([number()]) -> number() | null.
+-spec mean([number()]) -> float() | null.
 mean([]) -> null;
 mean(Values) -> lists:sum(Values) / length(Values).
 
@@ -218,7 +218,7 @@ ranking(Name, Table, Tables, Run, Label, #{top := Top} = Options) ->
     Total = length(Rows) + get(~"truncated", Table, 0),
     section(Heading, Columns, [Cells(Row) || Row <- lists:sublist(Rows, Top)], Total, Options).
 
--spec at(binary(), binary()) -> iodata().
+-spec at(binary(), binary()) -> [binary()].
 at(~"size", Id) -> [~"size ", Id];
 at(Label, Id) -> [Id, ~" ", Label].
 

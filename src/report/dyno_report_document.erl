@@ -58,8 +58,8 @@ measured(_, _Unit) ->
 -spec metric(binary(), object()) -> number() | null.
 metric(Name, Run) ->
     case [Metric || #{~"name" := N} = Metric <- get(~"metrics", Run, []), N =:= Name] of
-        [Metric | _] -> get(~"value", Metric);
-        [] -> null
+        [#{~"value" := Value} | _] when is_number(Value) -> Value;
+        _ -> null
     end.
 
 -doc "What a series of a run and node held in its measured part; without `null`s.".

@@ -95,20 +95,20 @@ aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
     ].
 
 %% Nothing is painted or padded behind the last visible cell.
--spec line([{dyno_report_style:style(), unicode:chardata()}], layout()) -> iodata().
+-spec line([{dyno_report_style:style(), unicode:chardata()}], layout()) -> iolist().
 line(Cells, #{indent := Indent, colour := Colour}) ->
     Gap = lists:duplicate(?GAP, $\s),
     Painted = [painted(Colour, Style, Text) || {Style, Text} <- Cells],
     [
         lists:duplicate(Indent, $\s),
-        string:trim(unicode:characters_to_binary(lists:join(Gap, Painted)), trailing, " ")
+        string:trim(dyno_report_text:encode(lists:join(Gap, Painted)), trailing, " ")
     ].
 
 %% Only the text is painted, not its padding: an underlined title ends with its last letter.
 -spec painted(dyno_report_style:colour(), dyno_report_style:style(), unicode:chardata()) ->
     iodata().
 painted(Colour, Style, Padded) ->
-    Text = unicode:characters_to_binary(Padded),
+    Text = dyno_report_text:encode(Padded),
     Trimmed = string:trim(Text, both, " "),
     case Trimmed of
         ~"" ->

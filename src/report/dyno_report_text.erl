@@ -11,12 +11,20 @@ characters. `clean/1` makes every name one line that cannot steer a terminal.
 
 -compile(warn_missing_spec_all).
 
--export([clean/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
+-export([encode/1, clean/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
 
 -export_type([charset/0]).
 
 -doc "Which characters the place of the text can show.".
 -type charset() :: unicode | ascii.
+
+-doc "The text as UTF-8; what is no text ends it with `?`.".
+-spec encode(unicode:chardata()) -> binary().
+encode(Text) ->
+    case unicode:characters_to_binary(Text) of
+        Binary when is_binary(Binary) -> Binary;
+        {_, Good, _} -> <<Good/binary, "?">>
+    end.
 
 -doc "The text without control characters; bytes that are no UTF-8 become `?`.".
 -spec clean(binary()) -> binary().
@@ -26,7 +34,7 @@ clean(Text) ->
 -doc "How many columns the text takes: wide East Asian characters and emoji take two.".
 -spec width(unicode:chardata()) -> non_neg_integer().
 width(Text) ->
-    lists:sum([grapheme_width(Grapheme) || Grapheme <- string:to_graphemes(Text)]).
+    width_of(string:to_graphemes(Text), 0).
 
 -doc "The text with spaces on the other side until it takes that many columns.".
 -spec pad(unicode:chardata(), left | right, non_neg_integer()) -> unicode:chardata().
@@ -46,7 +54,7 @@ The text in at most that many columns: the middle goes, because the ends of a na
 ```
 """.
 -spec shorten(binary(), pos_integer(), charset()) -> binary().
-shorten(Text, Width, Charset) ->
+shorten(Text, Width, Charset) when is_binary(Text) ->
     case width(Text) =< Width of
         true ->
             Text;
@@ -56,7 +64,7 @@ shorten(Text, Width, Charset) ->
             Graphemes = string:to_graphemes(Text),
             Head = take(Graphemes, Rest div 2),
             Tail = lists:reverse(take(lists:reverse(Graphemes), Rest - width(Head))),
-            unicode:characters_to_binary([Head, Mark, Tail])
+            encode([Head, Mark, Tail])
     end.
 
 -doc "The text in lines of at most that many columns, broken at spaces.".
@@ -76,6 +84,10 @@ wrap_parts([First, Second | Parts], Separator, Width) ->
         true -> wrap_parts([Longer | Parts], Separator, Width);
         false -> [<<First/binary, Separator/binary>> | wrap_parts([Second | Parts], Separator, Width)]
     end.
+
+-spec width_of([string:grapheme_cluster()], non_neg_integer()) -> non_neg_integer().
+width_of([], Width) -> Width;
+width_of([Grapheme | Rest], Width) -> width_of(Rest, Width + grapheme_width(Grapheme)).
 
 -spec take([string:grapheme_cluster()], integer()) -> [string:grapheme_cluster()].
 take([Grapheme | Graphemes], Width) ->
