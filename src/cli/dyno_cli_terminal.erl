@@ -104,8 +104,8 @@ colour() ->
 %% The first of these that is set decides (POSIX, 8.2 Internationalization Variables).
 -spec charset() -> unicode | ascii.
 charset() ->
-    Set = [Value || Name <- ["LC_ALL", "LC_CTYPE", "LANG"], Value <- [os:getenv(Name, "")], Value =/= ""],
-    case Set of
+    Values = [os:getenv(Name, "") || Name <- ["LC_ALL", "LC_CTYPE", "LANG"]],
+    case [Value || Value <- Values, Value =/= ""] of
         [Locale | _] ->
             case re:run(Locale, "utf-?8", [caseless, {capture, none}]) of
                 match -> unicode;

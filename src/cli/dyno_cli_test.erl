@@ -42,9 +42,11 @@ spec() ->
             option(sizes, "--sizes N,N,...", "the sizes to run at, instead of the suite's own"),
             option(duration, "--duration TIME", "how long each size is measured, such as 10s"),
             option(warmup, "--warmup TIME", "load before each measurement, such as 1s"),
-            option(interval, "--interval TIME", "time between two samples of the target, such as 1s"),
+            option(interval, "--interval TIME", "time from sample to sample of the target"),
             repeated(
-                pattern, "--pattern M:F/A", "functions to measure, _ for any; may be given more than once"
+                pattern,
+                "--pattern M:F/A",
+                "functions to measure, _ for any; may be given more than once"
             ),
             repeated(
                 threshold,
@@ -64,14 +66,14 @@ spec() ->
             (repeated(
                 output,
                 "-o, --output FILE",
-                "also write FILE; its ending says the format: .json (the recording), .html or .txt; "
-                "without a .json the recording goes to dyno-NAME-TIME.json in this folder"
+                "also write FILE; its ending says the format: .json (the recording), .html "
+                "or .txt; without a .json the recording goes to dyno-NAME-TIME.json in this folder"
             ))#{short => $o},
             repeated(pa, "--pa FOLDER", "adds a folder to the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node"),
             option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
             flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),
-            flag(verbose, $v, "-v, --verbose", "where there is no terminal, a line for each phase")
+            flag(verbose, $v, "-v, --verbose", "where there is no terminal, a line a phase")
         ]
     }.
 
@@ -200,7 +202,8 @@ with_recording(Files, Suite) ->
 
 -spec default_recording(binary()) -> binary().
 default_recording(Suite) ->
-    Name = re:replace(filename:basename(filename:rootname(Suite)), "[^A-Za-z0-9_.-]", "_", [global]),
+    Base = filename:basename(filename:rootname(Suite)),
+    Name = re:replace(Base, "[^A-Za-z0-9_.-]", "_", [global]),
     {{Year, Month, Day}, {Hour, Minute, Second}} = calendar:universal_time(),
     Time = io_lib:format("~4..0b~2..0b~2..0bT~2..0b~2..0b~2..0b", [
         Year, Month, Day, Hour, Minute, Second

@@ -26,14 +26,16 @@ format_error({[_], undefined, "-" ++ _ = Option, _}, _Tree) ->
     ["there is no option ", Option, " before a command; see dyno --help"];
 format_error({[_], undefined, Name, _}, Tree) ->
     Names = commands(Tree),
-    ["there is no command ", quoted(Name), near(Name, Names, ["; the commands are ", listed(Names)])];
+    Otherwise = ["; the commands are ", listed(Names)],
+    ["there is no command ", quoted(Name), near(Name, Names, Otherwise)];
 format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
     [Option | _] = string:split(Given, "="),
     See = ["; see dyno ", Command, " --help"],
     ["dyno ", Command, " has no option ", Option, near(Option, options(Command, Tree), See)];
 format_error({[_, Command], undefined, Extra, _}, Tree) ->
     Taken = [usage(Argument) || Argument <- arguments(Command, Tree), not is_option(Argument)],
-    ["dyno ", Command, " takes one ", lists:join(" ", Taken), ", so ", quoted(Extra), " is too much"];
+    One = lists:join(" ", Taken),
+    ["dyno ", Command, " takes one ", One, ", so ", quoted(Extra), " is too much"];
 format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined; Given =:= [] ->
     case is_option(Argument) of
         true -> [name(Argument), " needs a value: ", usage(Argument)];

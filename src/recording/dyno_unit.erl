@@ -119,7 +119,8 @@ format(Value, Unit, Digits) ->
         {ok, {Base, BaseUnit}} ->
             {ok, Kind} = kind(BaseUnit),
             %% Rounded before the prefix is chosen: 999.96 ns is 1 us, not 1000 ns.
-            {Factor, Suffix} = prefix(abs(rounded(Base, Digits)), prefixes(Kind)),
+            Shown = max(Digits, whole_digits(Kind)),
+            {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Kind)),
             iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
         error ->
             iolist_to_binary([digits(Value, Digits), " ", Unit])
@@ -194,7 +195,13 @@ written() ->
         {~"GiB", 1 bsl 30},
         {~"TiB", 1 bsl 40}
     ],
-    Multipliers = [{<<>>, 1}, {~"k", 1_000}, {~"M", 1_000_000}, {~"G", 1_000_000_000}],
+    Multipliers = [
+        {<<>>, 1},
+        {~"k", 1_000},
+        {~"M", 1_000_000},
+        {~"G", 1_000_000_000},
+        {~"T", 1_000_000_000_000}
+    ],
     lists:append([
         [{Name, time, {Factor, 1}} || {Name, Factor} <- Times],
         [{Name, size, {Factor, 1}} || {Name, Factor} <- Sizes],
@@ -228,6 +235,12 @@ prefixes(words) ->
     counted("words", " words");
 prefixes(words_per_call) ->
     counted("words/call", " words/call").
+
+-spec whole_digits(kind()) -> pos_integer().
+whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:= words_per_call ->
+    4;
+whole_digits(_) ->
+    1.
 
 %% What is counted stays whole up to 10,000: 6172, not 6.17 k.
 -spec counted(string(), string()) -> [prefix()].
@@ -280,7 +293,8 @@ prefix(Size, [{_, Factor, Suffix} | Rest]) ->
 
 -spec rounded(number(), pos_integer()) -> number().
 rounded(Value, _) when Value == 0 -> 0;
-rounded(Value, Digits) -> binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
+rounded(Value, Digits) ->
+    binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
 
 -spec digits(number(), pos_integer()) -> binary().
 digits(Value, _) when Value == 0 ->
@@ -296,9 +310,15 @@ digits(Value, Digits) ->
             float_to_binary(float(Value), [{scientific, Digits - 1}])
     end.
 
+%% 1.50 is 1.5, and 1.00 is 1.
 -spec without_zeros(binary()) -> binary().
 without_zeros(Text) ->
-    string:trim(string:trim(Text, trailing, "0"), trailing, ".").
+    Shorter = binary:part(Text, 0, byte_size(Text) - 1),
+    case binary:last(Text) of
+        $0 -> without_zeros(Shorter);
+        $. -> Shorter;
+        _ -> Text
+    end.
 
 -spec scale(number(), fraction()) -> number().
 scale(Value, {Up, 1}) -> Value * Up;
@@ -309,7 +329,8 @@ part(_, {-1, 0}) -> <<>>;
 part(Text, {At, Length}) -> binary:part(Text, At, Length).
 
 %% The written number as an exact fraction.
--spec decimal(binary(), binary(), binary(), binary()) -> {ok, {integer(), pos_integer()}} | error.
+-spec decimal(binary(), binary(), binary(), binary()) ->
+    {ok, {integer(), pos_integer()}} | error.
 decimal(Sign, Whole, Fraction, Exponent) ->
     Power =
         case Exponent of

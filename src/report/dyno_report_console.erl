@@ -261,7 +261,8 @@ ending(~"failed", Document) ->
     Error = get(~"error", Document, #{}),
     {bad, ~"COULD NOT FINISH", text(~"text", Error, ~"the recording does not say why")};
 ending(~"interrupted", Document) ->
-    {doubtful, ~"INTERRUPTED", <<"what was measured until then is kept", (failing(Document))/binary>>};
+    Kept = ~"what was measured until then is kept",
+    {doubtful, ~"INTERRUPTED", <<Kept/binary, (failing(Document))/binary>>};
 ending(~"partial", _Document) ->
     {doubtful, ~"PARTIAL", ~"the test is still running, or dyno died before its end"};
 ending(_Complete, Document) ->

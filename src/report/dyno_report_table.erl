@@ -90,8 +90,9 @@ is(Fit, Column) ->
 -spec aligned(entry(), layout()) -> [{dyno_report_style:style(), unicode:chardata()}].
 aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
     [
-        {Style, dyno_report_text:pad(dyno_report_text:shorten(Text, Wide, Charset), Alignment, Wide)}
-     || {Style, Text} <- lists:map(fun styled/1, List)
+        {Style, dyno_report_text:pad(Short, Alignment, Wide)}
+     || {Style, Text} <- lists:map(fun styled/1, List),
+        Short <- [dyno_report_text:shorten(Text, Wide, Charset)]
     ].
 
 %% Nothing is painted or padded behind the last visible cell.

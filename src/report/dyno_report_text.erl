@@ -81,8 +81,11 @@ wrap_parts([Part], _Separator, _Width) ->
 wrap_parts([First, Second | Parts], Separator, Width) ->
     Longer = <<First/binary, Separator/binary, " ", Second/binary>>,
     case width(Longer) + width(Separator) =< Width of
-        true -> wrap_parts([Longer | Parts], Separator, Width);
-        false -> [<<First/binary, Separator/binary>> | wrap_parts([Second | Parts], Separator, Width)]
+        true ->
+            wrap_parts([Longer | Parts], Separator, Width);
+        false ->
+            Line = <<First/binary, Separator/binary>>,
+            [Line | wrap_parts([Second | Parts], Separator, Width)]
     end.
 
 -spec width_of([string:grapheme_cluster()], non_neg_integer()) -> non_neg_integer().

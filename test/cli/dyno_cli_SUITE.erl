@@ -341,7 +341,8 @@ data(Config, Name) -> filename:join(proplists:get_value(data_dir, Config), Name)
 
 %% The double is loaded before dyno looks for dyno_test.
 environment(Config) ->
-    Load = lists:flatten(io_lib:format("-eval code:load_abs(~w)", [proplists:get_value(double, Config)])),
+    Double = proplists:get_value(double, Config),
+    Load = lists:flatten(io_lib:format("-eval code:load_abs(~w)", [Double])),
     [{"ERL_AFLAGS", Load}, {"DYNO_DOUBLE_RECORDING", fixture(Config)}, {"DYNO_DEBUG", false}].
 
 dyno(Config, Arguments) -> dyno(Config, Arguments, []).
@@ -355,7 +356,8 @@ start(Config, Arguments, Environment) ->
     Work = proplists:get_value(work, Config),
     %% What an earlier one said must not be taken for this one's.
     _ = file:delete(filename:join(Work, "../stderr")),
-    Shell = ["-c", "exec \"$0\" \"$@\" 2>../stderr", proplists:get_value(escript, Config) | Arguments],
+    Escript = proplists:get_value(escript, Config),
+    Shell = ["-c", "exec \"$0\" \"$@\" 2>../stderr", Escript | Arguments],
     open_port({spawn_executable, "/bin/sh"}, [
         {args, Shell}, {cd, Work}, {env, environment(Config) ++ Environment},
         exit_status, binary, use_stdio
