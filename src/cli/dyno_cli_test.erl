@@ -67,7 +67,7 @@ spec() ->
                 output,
                 "-o, --output FILE",
                 "also write FILE; its ending says the format: .json (the recording), .html "
-                "or .txt; without a .json the recording goes to dyno-NAME-TIME.json in this folder"
+                "or .txt; without a .json the recording goes to dyno-NAME-TIME.json here"
             ))#{short => $o},
             repeated(pa, "--pa FOLDER", "adds a folder to the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node"),
