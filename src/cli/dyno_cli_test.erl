@@ -69,7 +69,7 @@ spec() ->
                 "also write FILE; its ending says the format: .json (the recording), .html "
                 "or .txt; without a .json the recording goes to dyno-NAME-TIME.json here"
             ))#{short => $o},
-            repeated(pa, "--pa FOLDER", "adds a folder to the code path; may be given more than once"),
+            repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node"),
             option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
             flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),

@@ -297,8 +297,9 @@ ending(All, 0, Unknown) ->
 ending(All, Failed, 0) ->
     {bad, ~"FAILED", <<(count_of(Failed, All))/binary, " did not hold">>};
 ending(All, Failed, Unknown) ->
+    Other = integer_to_binary(Unknown),
     {bad, ~"FAILED",
-        <<(count_of(Failed, All))/binary, " did not hold, and ", (integer_to_binary(Unknown))/binary,
+        <<(count_of(Failed, All))/binary, " did not hold, and ", Other/binary,
             " could not be evaluated">>}.
 
 -spec held(pos_integer()) -> binary().
