@@ -1,0 +1,115 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli).
+-moduledoc """
+The command line: finds the command, runs it, and ends the VM with its exit status.
+
+A new command is one new module with the behaviour `m:dyno_cli_command` and one line in
+`commands/0` below.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([main/1, run/1]).
+
+-doc "The escript's entry: never returns.".
+-spec main([string()]) -> no_return().
+main(Arguments) ->
+    ok = dyno_cli_terminal:prepare(),
+    ok = dyno_cli_interrupt:install(),
+    Status =
+        try
+            run(Arguments)
+        catch
+            Class:Reason:Stack -> dyno_cli_crash:report(Class, Reason, Stack)
+        end,
+    erlang:halt(Status, [{flush, true}]).
+
+-doc "Runs the command these arguments name.".
+-spec run([string()]) -> dyno_cli_command:exit_status().
+run(Arguments) ->
+    case Arguments of
+        ["help" | Topic] -> help(Topic);
+        [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);
+        [Flag | _] when Flag =:= "--version"; Flag =:= "-V" -> version();
+        [] -> no_command();
+        [Name | Rest] -> dispatch(Name, Rest, Arguments)
+    end.
+
+%% The one list of commands, in the order of the help.
+-spec commands() -> [{string(), module()}, ...].
+commands() ->
+    [
+        {"test", dyno_cli_test},
+        {"report", dyno_cli_report}
+    ].
+
+-spec dispatch(string(), [string()], [string()]) -> dyno_cli_command:exit_status().
+dispatch(Name, Rest, Arguments) ->
+    {Asked, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
+    case lists:keyfind(Name, 1, commands()) of
+        {Name, _} ->
+            case lists:member("--help", Asked) orelse lists:member("-h", Asked) of
+                true -> help([Name]);
+                false -> parse_and_run(Arguments)
+            end;
+        false ->
+            parse_and_run(Arguments)
+    end.
+
+-spec parse_and_run([string()]) -> dyno_cli_command:exit_status().
+parse_and_run(Arguments) ->
+    Tree = tree(),
+    case argparse:parse(Arguments, Tree, #{progname => dyno}) of
+        {ok, Values, [_, Name], _Command} ->
+            {Name, Module} = lists:keyfind(Name, 1, commands()),
+            Module:run(Values);
+        {error, Error} ->
+            dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, Tree)),
+            2
+    end.
+
+-spec tree() -> argparse:command().
+tree() ->
+    #{commands => #{Name => Module:spec() || {Name, Module} <- commands()}}.
+
+-spec help([string()]) -> dyno_cli_command:exit_status().
+help([]) ->
+    dyno_cli_terminal:print(overview(dyno_cli_terminal:look())),
+    0;
+help([Name | _]) ->
+    case lists:keyfind(Name, 1, commands()) of
+        {Name, Module} ->
+            Look = dyno_cli_terminal:look(),
+            Help = dyno_cli_help:command(Name, Module:spec(), Module:examples(), Look),
+            dyno_cli_terminal:print(Help),
+            0;
+        false ->
+            Error = {["dyno"], undefined, Name, ~""},
+            dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
+            2
+    end.
+
+%% Somebody who looks around: the help is what serves.
+-spec no_command() -> dyno_cli_command:exit_status().
+no_command() ->
+    dyno_cli_terminal:write_error(overview(dyno_cli_terminal:file_look())),
+    2.
+
+-spec overview(dyno_report:options()) -> iolist().
+overview(Look) ->
+    dyno_cli_help:overview([{Name, Module:spec()} || {Name, Module} <- commands()], Look).
+
+-spec version() -> dyno_cli_command:exit_status().
+version() ->
+    dyno_cli_terminal:print([
+        "dyno ",
+        dyno:version(),
+        " (Erlang/OTP ",
+        erlang:system_info(otp_release),
+        ", erts ",
+        erlang:system_info(version),
+        ")\n"
+    ]),
+    0.

@@ -1,0 +1,52 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_command).
+-moduledoc """
+What a command of dyno is: its arguments, its examples, and what it does.
+
+The exit statuses are the same for all commands:
+
+| status | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | the measured system failed: a threshold, a regression, a violation |
+| 2 | usage: an argument or a file named by one is not what dyno takes |
+| 3 | dyno or the target could not do it |
+| 130 | interrupted; what was measured until then is kept |
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([exit_statuses/0]).
+
+-export_type([exit_status/0, example/0]).
+
+-doc "How a command ended.".
+-type exit_status() :: 0 | 1 | 2 | 3 | 130.
+
+-doc "A command line, and what it is good for.".
+-type example() :: {Line :: binary(), Meaning :: binary()}.
+
+-doc """
+The command's arguments. An argument's `help` is `{Usage, [Text]}`: `Usage` as it stands in the
+help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
+""".
+-callback spec() -> argparse:command().
+
+-doc "Command lines for the help.".
+-callback examples() -> [example()].
+
+-doc "Does it. What argparse found is given; values are still text.".
+-callback run(argparse:arg_map()) -> exit_status().
+
+-doc "Each exit status and what it means, for the help.".
+-spec exit_statuses() -> [{exit_status(), binary()}].
+exit_statuses() ->
+    [
+        {0, ~"done"},
+        {1, ~"the measured system failed: a threshold does not hold or could not be evaluated"},
+        {2, ~"an argument, or a file it names, is not what dyno takes"},
+        {3, ~"dyno or the target could not do it"},
+        {130, ~"interrupted; what was measured until then is kept"}
+    ].

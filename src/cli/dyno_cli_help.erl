@@ -1,0 +1,126 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_help).
+-moduledoc """
+The help texts, made from the same data that the arguments are parsed with.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([overview/2, command/4]).
+
+%% The left column is at most this wide; a longer entry has its text on the next line.
+-define(LEFT, 30).
+
+-doc "What `dyno --help` says.".
+-spec overview([{string(), argparse:command()}], dyno_report:options()) -> iolist().
+overview(Commands, Look) ->
+    Entries = [{list_to_binary(Name), to_binary(maps:get(help, Spec))} || {Name, Spec} <- Commands],
+    Options = [
+        {~"-h, --help", ~"this text; after a command, that command's"},
+        {~"-V, --version", ~"the version of dyno and of Erlang/OTP"}
+    ],
+    output([
+        {line, ["dyno ", dyno:version(), ": a dynamometer for the BEAM"]},
+        blank,
+        {line, [title("Usage", Look), ": dyno COMMAND ARGUMENTS..."]},
+        blank,
+        {line, title("Commands", Look)},
+        {lines, entries(Entries, Look)},
+        blank,
+        {line, title("Options", Look)},
+        {lines, entries(Options, Look)},
+        blank,
+        {lines, exit_statuses(Look)},
+        blank,
+        {lines, environment(Look)},
+        blank,
+        {line, "dyno COMMAND --help says more about a command, with examples."}
+    ]).
+
+-doc "What `dyno COMMAND --help` says.".
+-spec command(string(), argparse:command(), [dyno_cli_command:example()], dyno_report:options()) ->
+    iolist().
+command(Name, #{help := Help} = Spec, Examples, Look) ->
+    Arguments = maps:get(arguments, Spec, []),
+    {Options, Positional} = lists:partition(fun is_option/1, Arguments),
+    Usage = lists:join(" ", ["dyno", Name] ++ [usage(A) || A <- Positional] ++ ["[OPTIONS]"]),
+    Common = {~"-h, --help", ~"this text"},
+    output([
+        {line, ["dyno ", Name, ": ", Help]},
+        blank,
+        {line, [title("Usage", Look), ": ", Usage]},
+        blank,
+        {line, title("Arguments", Look)},
+        {lines, entries([entry(Argument) || Argument <- Positional], Look)},
+        blank,
+        {line, title("Options", Look)},
+        {lines, entries([entry(Option) || Option <- Options] ++ [Common], Look)},
+        blank,
+        {line, title("Examples", Look)},
+        {lines, lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples])},
+        blank,
+        {lines, exit_statuses(Look)}
+    ]).
+
+-spec exit_statuses(dyno_report:options()) -> [iodata()].
+exit_statuses(Look) ->
+    Entries = [{integer_to_binary(S), Text} || {S, Text} <- dyno_cli_command:exit_statuses()],
+    [title("Exit status", Look) | entries(Entries, Look)].
+
+-spec environment(dyno_report:options()) -> [iodata()].
+environment(Look) ->
+    Entries = [
+        {~"NO_COLOR", ~"set to anything: no colours"},
+        {~"DYNO_DEBUG", ~"set to 1: an error of dyno's own is shown in full, with log events"}
+    ],
+    [title("Environment", Look) | entries(Entries, Look)].
+
+-spec is_option(argparse:argument()) -> boolean().
+is_option(Argument) ->
+    maps:is_key(long, Argument) orelse maps:is_key(short, Argument).
+
+-spec entry(argparse:argument()) -> {binary(), binary()}.
+entry(#{help := {Usage, [Text]}}) ->
+    {to_binary(Usage), to_binary(Text)}.
+
+-spec usage(argparse:argument()) -> binary().
+usage(Argument) ->
+    {Usage, _} = entry(Argument),
+    Usage.
+
+-spec entries([{binary(), binary()}], dyno_report:options()) -> [iodata()].
+entries(Entries, #{width := Width}) ->
+    Widest = lists:max([byte_size(Left) || {Left, _} <- Entries]),
+    Column = min(Widest, ?LEFT) + 4,
+    lists:append([lines(Entry, Column, Width) || Entry <- Entries]).
+
+-spec lines({binary(), binary()}, pos_integer(), pos_integer()) -> [iodata()].
+lines({Left, Text}, Column, Width) ->
+    Indent = lists:duplicate(Column, $\s),
+    [First | Rest] = Wrapped = dyno_report_text:wrap(Text, max(20, Width - Column)),
+    case byte_size(Left) + 4 =< Column of
+        true ->
+            Head = dyno_report_text:pad(["  ", Left], left, Column),
+            [[Head, First] | [[Indent, Line] || Line <- Rest]];
+        false ->
+            [["  ", Left] | [[Indent, Line] || Line <- Wrapped]]
+    end.
+
+-spec title(string(), dyno_report:options()) -> iodata().
+title(Text, #{colour := Colour}) ->
+    dyno_report_style:paint(Colour, title, Text).
+
+-spec output([{line, iodata()} | {lines, [iodata()]} | blank]) -> iolist().
+output(Blocks) ->
+    [[Line, $\n] || Block <- Blocks, Line <- lines(Block)].
+
+-spec lines({line, iodata()} | {lines, [iodata()]} | blank) -> [iodata()].
+lines(blank) -> [""];
+lines({line, Line}) -> [Line];
+lines({lines, Lines}) -> Lines.
+
+-spec to_binary(unicode:chardata()) -> binary().
+to_binary(Text) ->
+    dyno_report_text:encode(Text).

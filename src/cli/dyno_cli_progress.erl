@@ -1,0 +1,154 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_progress).
+-moduledoc """
+The progress line: redrawn in place on a terminal, a line a phase with `-v` elsewhere.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([new/1, show/2, clear/1, line/2]).
+
+-export_type([progress/0, mode/0, t/0]).
+
+-doc """
+Where a run stands. `text` says it in words; the phase `warning` is a warning with its text.
+""".
+-type progress() :: #{
+    phase := atom(),
+    text := unicode:chardata(),
+    run => binary() | undefined,
+    runs_done => non_neg_integer(),
+    runs_total => non_neg_integer(),
+    elapsed_ms => non_neg_integer(),
+    remaining_ms => non_neg_integer() | undefined,
+    %% Operations a second
+    throughput => number() | undefined,
+    atom() => term()
+}.
+
+-doc "How progress is shown.".
+-type mode() ::
+    %% One line, redrawn: a terminal
+    redrawn
+    %% One line a phase
+    | lines
+    %% Nothing but warnings
+    | warnings
+    | silent.
+
+-doc "What has been shown.".
+-opaque t() :: #{mode := mode(), last := term(), drawn := boolean()}.
+
+-define(BAR, 16).
+%% Faster than this nobody reads.
+-define(REDRAW_MS, 100).
+
+-doc "Nothing shown yet.".
+-spec new(mode()) -> t().
+new(Mode) ->
+    #{mode => Mode, last => undefined, drawn => false}.
+
+-doc "Shows where the run stands now.".
+-spec show(progress(), t()) -> t().
+show(#{phase := warning, text := Text}, #{mode := Mode} = Progress) ->
+    Cleared = clear(Progress),
+    case Mode of
+        silent -> ok;
+        _ -> dyno_cli_terminal:complain(["warning: ", Text])
+    end,
+    Cleared;
+show(_Event, #{mode := Mode} = Progress) when Mode =:= silent; Mode =:= warnings ->
+    Progress;
+show(#{phase := Phase} = Event, #{mode := lines, last := Last} = Progress) ->
+    case {Phase, maps:get(run, Event, undefined)} of
+        Last ->
+            Progress;
+        Now ->
+            dyno_cli_terminal:note(["dyno: ", line(Event, 200)]),
+            Progress#{last := Now}
+    end;
+show(#{phase := Phase} = Event, #{mode := redrawn, last := Last} = Progress) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    Run = maps:get(run, Event, undefined),
+    case Last of
+        {Phase, Run, DrawnMs} when NowMs - DrawnMs < ?REDRAW_MS -> Progress;
+        _ -> redraw(Event, Progress#{last := {Phase, Run, NowMs}})
+    end.
+
+-spec redraw(progress(), t()) -> t().
+redraw(Event, Progress) ->
+    %% One column stays free: some terminals go to the next line behind the last one.
+    Line = line(Event, dyno_cli_terminal:columns() - 1),
+    dyno_cli_terminal:write_error([erased(), Line]),
+    Progress#{drawn := true}.
+
+-doc "Removes the line, so that other text can be written.".
+-spec clear(t()) -> t().
+clear(#{drawn := true} = Progress) ->
+    dyno_cli_terminal:write_error(erased()),
+    Progress#{drawn := false};
+clear(Progress) ->
+    Progress.
+
+-doc "The line's text in at most that many columns: what is least missed goes first.".
+-spec line(progress(), pos_integer()) -> binary().
+line(#{text := Text} = Event, Width) ->
+    Words = dyno_report_text:clean(unicode:characters_to_binary(Text)),
+    Counted = [counted(Event)],
+    Timed = [throughput(Event), remaining(Event)],
+    Attempts = [
+        Counted ++ [bar(Event), Words | Timed],
+        Counted ++ [Words | Timed],
+        Counted ++ [Words, remaining(Event)],
+        Counted ++ [Words]
+    ],
+    Lines = [joined(Parts) || Parts <- Attempts],
+    case [Line || Line <- Lines, dyno_report_text:width(Line) =< Width] of
+        [Line | _] -> Line;
+        [] -> dyno_report_text:shorten(lists:last(Lines), Width, ascii)
+    end.
+
+-spec joined([binary()]) -> binary().
+joined(Parts) ->
+    iolist_to_binary(lists:join("  ", [Part || Part <- Parts, Part =/= ~""])).
+
+-spec counted(progress()) -> binary().
+counted(#{runs_done := Done, runs_total := Total}) when Total > 0 ->
+    iolist_to_binary(io_lib:format("[~b/~b]", [min(Done + 1, Total), Total]));
+counted(_) ->
+    ~"".
+
+-spec bar(progress()) -> binary().
+bar(#{elapsed_ms := Elapsed, remaining_ms := Remaining}) when
+    is_integer(Remaining), Elapsed + Remaining > 0
+->
+    Full = ?BAR * Elapsed div (Elapsed + Remaining),
+    <<(binary:copy(~"#", Full))/binary, (binary:copy(~".", ?BAR - Full))/binary>>;
+bar(_) ->
+    ~"".
+
+-spec throughput(progress()) -> binary().
+throughput(#{throughput := Value}) when is_number(Value) -> dyno_unit:format(Value, ~"1/s");
+throughput(_) -> ~"".
+
+-spec remaining(progress()) -> binary().
+remaining(#{remaining_ms := Ms}) when is_integer(Ms) ->
+    <<(clock((Ms + 999) div 1000))/binary, " left">>;
+remaining(_) ->
+    ~"".
+
+%% Whole seconds: a number that flickers is not read.
+-spec clock(non_neg_integer()) -> binary().
+clock(S) when S < 60 -> <<(integer_to_binary(S))/binary, " s">>;
+clock(S) when S < 3600 -> iolist_to_binary(io_lib:format("~b:~2..0b min", [S div 60, S rem 60]));
+clock(S) -> iolist_to_binary(io_lib:format("~b:~2..0b h", [S div 3600, S rem 3600 div 60])).
+
+%% A dumb terminal cannot erase; blanks do there.
+-spec erased() -> iolist().
+erased() ->
+    case os:getenv("TERM", "dumb") of
+        "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:columns() - 1, $\s), $\r];
+        _ -> "\r\e[K"
+    end.

@@ -1,0 +1,116 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_terminal).
+-moduledoc """
+What dyno's standard output and standard error are, and the only place that writes to them.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0]).
+-export([print/1, complain/1, note/1, write_error/1]).
+
+%% Beyond this a line is hard to read, and a file has no width.
+-define(WIDEST, 120).
+-define(NARROWEST, 40).
+-define(FILE_WIDTH, 100).
+
+-doc """
+Takes UTF-8 on both outputs, and keeps log events off standard output, which belongs to the
+report: they go to standard error where DYNO_DEBUG is set and nowhere else.
+""".
+-spec prepare() -> ok.
+prepare() ->
+    _ = io:setopts(standard_io, [{encoding, unicode}]),
+    _ = io:setopts(standard_error, [{encoding, unicode}]),
+    _ = logger:remove_handler(default),
+    case dyno_cli_crash:debugging() of
+        true ->
+            _ = logger:add_handler(default, logger_std_h, #{config => #{type => standard_error}}),
+            ok;
+        false ->
+            ok
+    end.
+
+-doc "How a report on standard output should look.".
+-spec look() -> dyno_report:options().
+look() ->
+    case is_terminal(standard_io) of
+        true -> #{width => columns(), colour => colour(), charset => charset()};
+        false -> file_look()
+    end.
+
+-doc "How a report in a file should look.".
+-spec file_look() -> dyno_report:options().
+file_look() ->
+    #{width => ?FILE_WIDTH, colour => off, charset => unicode}.
+
+-doc "Whether people see it as it is written.".
+-spec is_terminal(standard_io | standard_error) -> boolean().
+is_terminal(Device) ->
+    %% The same process serves both, and knows of each.
+    Key = maps:get(Device, #{standard_io => stdout, standard_error => stderr}),
+    case io:getopts(standard_io) of
+        Options when is_list(Options) -> proplists:get_value(Key, Options, false) =:= true;
+        {error, _} -> false
+    end.
+
+-doc "The terminal's columns, within what is readable.".
+-spec columns() -> pos_integer().
+columns() ->
+    case io:columns(standard_io) of
+        {ok, Columns} -> max(?NARROWEST, min(?WIDEST, Columns));
+        {error, _} -> 80
+    end.
+
+-doc "Writes to standard output. A reader that has gone (`| head`) is no error.".
+-spec print(iodata()) -> ok.
+print(Text) ->
+    write(standard_io, iolist_to_binary(Text)).
+
+-doc "Says in one sentence on standard error what went wrong.".
+-spec complain(unicode:chardata()) -> ok.
+complain(Sentence) ->
+    write_error(["dyno: ", Sentence, "\n"]).
+
+-doc "A line on standard error that is no complaint.".
+-spec note(unicode:chardata()) -> ok.
+note(Line) ->
+    write_error([Line, "\n"]).
+
+-doc "Characters to standard error as they are.".
+-spec write_error(unicode:chardata()) -> ok.
+write_error(Characters) ->
+    write(standard_error, Characters).
+
+%% The device's process ends with its reader; what is left to do must still be done.
+-spec write(standard_io | standard_error, unicode:chardata()) -> ok.
+write(Device, Characters) ->
+    try
+        io:put_chars(Device, Characters)
+    catch
+        error:terminated -> ok
+    end.
+
+%% https://no-color.org: any value but the empty one.
+-spec colour() -> on | off.
+colour() ->
+    case {os:getenv("NO_COLOR", ""), os:getenv("TERM", "dumb")} of
+        {"", Terminal} when Terminal =/= "dumb", Terminal =/= "" -> on;
+        _ -> off
+    end.
+
+%% The first of these that is set decides (POSIX, 8.2 Internationalization Variables).
+-spec charset() -> unicode | ascii.
+charset() ->
+    Values = [os:getenv(Name, "") || Name <- ["LC_ALL", "LC_CTYPE", "LANG"]],
+    case [Value || Value <- Values, Value =/= ""] of
+        [Locale | _] ->
+            case re:run(Locale, "utf-?8", [caseless, {capture, none}]) of
+                match -> unicode;
+                nomatch -> ascii
+            end;
+        [] ->
+            ascii
+    end.

@@ -1,0 +1,303 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_test).
+-moduledoc """
+`dyno test`: runs a suite, shows and keeps what was measured, and says whether it passed.
+
+The suite runs in a process of its own, so that this one can draw the progress line and take an
+interrupt at any time.
+""".
+
+-behaviour(dyno_cli_command).
+
+-compile(warn_missing_spec_all).
+
+-export([spec/0, examples/0, run/1]).
+
+-define(LEVELS, [off, count, time, memory, all]).
+
+%% What the command line asks for.
+-type plan() :: #{
+    source := string(),
+    options := dyno_test:options(),
+    format := dyno_report:format() | none,
+    outputs := [dyno_cli_value:output(), ...],
+    progress := dyno_cli_progress:mode(),
+    saved := binary() | none
+}.
+
+-doc "Its arguments.".
+-spec spec() -> argparse:command().
+spec() ->
+    #{
+        help => "run a performance test of a system at growing sizes",
+        arguments => [
+            #{
+                name => suite,
+                type => binary,
+                help =>
+                    {"SUITE", ["a suite's file (.erl or .beam), or the name of a suite's module"]}
+            },
+            option(sizes, "--sizes N,N,...", "the sizes to run at, instead of the suite's own"),
+            option(duration, "--duration TIME", "how long each size is measured, such as 10s"),
+            option(warmup, "--warmup TIME", "load before each measurement, such as 1s"),
+            option(interval, "--interval TIME", "time from sample to sample of the target"),
+            repeated(
+                pattern,
+                "--pattern M:F/A",
+                "functions to measure, _ for any; may be given more than once"
+            ),
+            repeated(
+                threshold,
+                "--threshold EXPRESSION",
+                "what must hold, such as \"latency.p99 < 20 ms\"; may be given more than once"
+            ),
+            option(
+                level,
+                "--level LEVEL",
+                "what is measured of each function: off, count, time, memory or all"
+            ),
+            option(
+                format,
+                "--format console|json|html",
+                "what standard output gets; console where it is not given"
+            ),
+            (repeated(
+                output,
+                "-o, --output FILE",
+                "also write FILE; its ending says the format: .json (the recording), .html "
+                "or .txt; without a .json the recording goes to dyno-NAME-TIME.json here"
+            ))#{short => $o},
+            repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
+            option(name, "--name NAME", "the name of dyno's own Erlang node"),
+            option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
+            flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),
+            flag(verbose, $v, "-v, --verbose", "where there is no terminal, a line a phase")
+        ]
+    }.
+
+-doc "Its uses.".
+-spec examples() -> [dyno_cli_command:example()].
+examples() ->
+    [
+        {~"dyno test examples/http.erl", ~"runs the suite as it is"},
+        {~"dyno test http.erl --sizes 1,10 --duration 5s -o http.html",
+            ~"runs it shortly, and makes a report to open in a browser"},
+        {~"dyno test http.erl --threshold \"latency.p99 < 20 ms\"",
+            ~"exits with status 1 where the 99th percentile is 20 ms or more"},
+        {~"dyno test my_suite --pa _build/default/lib/my_app/ebin",
+            ~"runs a suite that is compiled already"}
+    ].
+
+-doc "Runs the test.".
+-spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
+run(Values) ->
+    case plan(Values) of
+        {ok, Plan} ->
+            ok = dyno_cli_interrupt:subscribe(),
+            execute(Plan);
+        {error, Reason} ->
+            dyno_cli_terminal:complain(dyno_cli_value:format_error(Reason)),
+            2
+    end.
+
+-spec option(atom(), string(), string()) -> argparse:argument().
+option(Name, Usage, Text) ->
+    #{
+        name => Name,
+        long => "-" ++ atom_to_list(Name),
+        type => binary,
+        required => false,
+        help => {Usage, [Text]}
+    }.
+
+-spec repeated(atom(), string(), string()) -> argparse:argument().
+repeated(Name, Usage, Text) ->
+    (option(Name, Usage, Text))#{action => append}.
+
+-spec flag(atom(), char(), string(), string()) -> argparse:argument().
+flag(Name, Short, Usage, Text) ->
+    (option(Name, Usage, Text))#{short => Short, type => boolean, action => {store, true}}.
+
+-spec plan(argparse:arg_map()) -> {ok, plan()} | {error, dyno_cli_value:reason()}.
+plan(#{suite := Suite} = Values) ->
+    Given = maps:get(output, Values, []),
+    {Files, Saved} = with_recording(Given, Suite),
+    maybe
+        {ok, Options} ?= converted(maps:to_list(Values), #{}),
+        {ok, Format} ?= format(Values),
+        {ok, Outputs} ?= dyno_cli_value:outputs(Files),
+        {json, Recording} = lists:keyfind(json, 1, Outputs),
+        {ok, #{
+            source => unicode:characters_to_list(Suite),
+            options => Options#{recording => Recording},
+            format => Format,
+            outputs => Outputs,
+            progress => progress_mode(Values),
+            saved => Saved
+        }}
+    end.
+
+-spec converted([{atom(), term()}], map()) -> {ok, map()} | {error, dyno_cli_value:reason()}.
+converted([], Options) ->
+    {ok, Options};
+converted([{Name, Value} | Values], Options) ->
+    maybe
+        {ok, Key, Converted} ?= convert(Name, Value),
+        converted(Values, Options#{Key => Converted})
+    else
+        ignored -> converted(Values, Options);
+        Error -> Error
+    end.
+
+-spec convert(atom(), term()) -> {ok, atom(), term()} | ignored | {error, dyno_cli_value:reason()}.
+convert(sizes, Text) -> keyed(sizes, dyno_cli_value:sizes(Text));
+convert(duration, Text) -> keyed(duration_ms, dyno_cli_value:duration_ms(~"--duration", Text));
+convert(warmup, Text) -> keyed(warmup_ms, dyno_cli_value:duration_ms(~"--warmup", Text));
+convert(interval, Text) -> keyed(interval_ms, dyno_cli_value:duration_ms(~"--interval", Text));
+convert(level, Text) -> keyed(level, dyno_cli_value:choice(~"--level", Text, ?LEVELS));
+convert(pattern, Texts) -> {ok, patterns, strings(Texts)};
+convert(threshold, Texts) -> {ok, thresholds, strings(Texts)};
+convert(pa, Texts) -> {ok, code_paths, strings(Texts)};
+convert(name, Text) -> {ok, name, binary_to_atom(Text)};
+convert(cookie, Text) -> {ok, cookie, binary_to_atom(Text)};
+convert(_, _) -> ignored.
+
+-spec keyed(atom(), {ok, term()} | {error, dyno_cli_value:reason()}) ->
+    {ok, atom(), term()} | {error, dyno_cli_value:reason()}.
+keyed(Key, {ok, Value}) -> {ok, Key, Value};
+keyed(_Key, {error, Reason}) -> {error, Reason}.
+
+-spec strings([binary()]) -> [string()].
+strings(Texts) ->
+    [unicode:characters_to_list(Text) || Text <- Texts].
+
+-spec format(argparse:arg_map()) ->
+    {ok, dyno_report:format() | none} | {error, dyno_cli_value:reason()}.
+format(#{format := Text}) -> dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
+format(#{quiet := true}) -> {ok, none};
+format(_) -> {ok, console}.
+
+-spec progress_mode(argparse:arg_map()) -> dyno_cli_progress:mode().
+progress_mode(#{quiet := true}) ->
+    silent;
+progress_mode(Values) ->
+    case {dyno_cli_terminal:is_terminal(standard_error), Values} of
+        {true, _} -> redrawn;
+        {false, #{verbose := true}} -> lines;
+        {false, _} -> warnings
+    end.
+
+%% The recording is always kept: a measurement cannot be had twice.
+-spec with_recording([binary()], binary()) -> {[binary(), ...], binary() | none}.
+with_recording(Files, Suite) ->
+    case [File || File <- Files, dyno_report:format_of_file(File) =:= {ok, json}] of
+        [_ | _] ->
+            {Files, none};
+        [] ->
+            Default = default_recording(Suite),
+            {Files ++ [Default], Default}
+    end.
+
+-spec default_recording(binary()) -> binary().
+default_recording(Suite) ->
+    Base = filename:basename(filename:rootname(Suite)),
+    Name = re:replace(Base, "[^A-Za-z0-9_.-]", "_", [global]),
+    {{Year, Month, Day}, {Hour, Minute, Second}} = calendar:universal_time(),
+    Time = io_lib:format("~4..0b~2..0b~2..0bT~2..0b~2..0b~2..0b", [
+        Year, Month, Day, Hour, Minute, Second
+    ]),
+    iolist_to_binary(["dyno-", Name, "-", Time, ".json"]).
+
+-spec execute(plan()) -> dyno_cli_command:exit_status().
+execute(#{source := Source, options := Options, progress := Mode} = Plan) ->
+    Self = self(),
+    Report = fun(Event) ->
+        Self ! {progress, Event},
+        ok
+    end,
+    {Runner, Monitor} = spawn_monitor(fun() ->
+        %% What a suite prints must not get into a report on standard output.
+        group_leader(whereis(standard_error), self()),
+        Self ! {finished, self(), dyno_test:run(Source, Options#{progress => Report})}
+    end),
+    {Result, Shown} = await(Runner, Monitor, dyno_cli_progress:new(Mode)),
+    _ = dyno_cli_progress:clear(Shown),
+    finish(Result, Plan).
+
+-spec await(pid(), reference(), dyno_cli_progress:t()) -> {term(), dyno_cli_progress:t()}.
+await(Runner, Monitor, Progress) ->
+    receive
+        {progress, Event} ->
+            await(Runner, Monitor, dyno_cli_progress:show(Event, Progress));
+        dyno_interrupt ->
+            ok = dyno_test:interrupt(Runner),
+            Cleared = dyno_cli_progress:clear(Progress),
+            dyno_cli_terminal:note("dyno: stopping; interrupt again to stop at once"),
+            await(Runner, Monitor, Cleared);
+        {finished, Runner, Result} ->
+            erlang:demonitor(Monitor, [flush]),
+            {Result, Progress};
+        {'DOWN', Monitor, process, Runner, Reason} ->
+            {{crashed, Reason}, Progress}
+    end.
+
+-spec finish(term(), plan()) -> dyno_cli_command:exit_status().
+finish({ok, Document}, #{format := Format, outputs := Outputs, saved := Saved} = Plan) ->
+    Delivered = dyno_cli_output:deliver(Document, Format, Outputs),
+    mention(Document, Plan),
+    case Saved of
+        none -> ok;
+        _ when map_get(progress, Plan) =:= silent -> ok;
+        _ when Delivered =/= 0 -> ok;
+        Path -> dyno_cli_terminal:note(["dyno: the recording is in ", Path])
+    end,
+    %% An output that failed is dyno's failure, unless the test has a worse word to say.
+    case status(Document) of
+        0 -> Delivered;
+        Status -> Status
+    end;
+finish({error, Reason} = Error, _Plan) ->
+    dyno_cli_terminal:complain(dyno_test:format_error(Reason)),
+    dyno_test:exit_status(Error);
+finish({crashed, {Reason, [_ | _] = Stack}}, _Plan) ->
+    dyno_cli_crash:report(exit, Reason, [Frame || Frame <- Stack, is_tuple(Frame)]);
+finish({crashed, Reason}, _Plan) ->
+    dyno_cli_crash:report(exit, Reason, []).
+
+%% Where the console report is not shown, standard error says what went wrong.
+-spec mention(dyno_report:document(), plan()) -> ok.
+mention(_Document, #{format := console}) ->
+    ok;
+mention(Document, #{progress := Mode}) ->
+    Warnings = [Text || Mode =/= silent, #{~"text" := Text} <- listed(~"warnings", Document)],
+    Errors = [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
+    Verdicts = [
+        [Name, ": ", Text]
+     || #{~"result" := Result, ~"name" := Name, ~"text" := Text} <- listed(~"verdicts", Document),
+        Result =/= ~"pass"
+    ],
+    lists:foreach(
+        fun dyno_cli_terminal:complain/1,
+        [["warning: ", Text] || Text <- Warnings] ++ Errors ++ Verdicts
+    ).
+
+%% A gate that could not be evaluated must not pass.
+-spec status(dyno_report:document()) -> dyno_cli_command:exit_status().
+status(#{~"status" := ~"interrupted"}) ->
+    130;
+status(#{~"status" := ~"complete"} = Document) ->
+    case [not_passed || #{~"result" := R} <- listed(~"verdicts", Document), R =/= ~"pass"] of
+        [] -> 0;
+        _ -> 1
+    end;
+status(_) ->
+    3.
+
+-spec listed(binary(), dyno_report:document()) -> [map()].
+listed(Key, Document) ->
+    case Document of
+        #{Key := List} when is_list(List) -> List;
+        #{} -> []
+    end.

@@ -1,0 +1,104 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_usage).
+-moduledoc """
+Makes one sentence of what argparse could not parse: what, where, what is accepted, and the
+nearest name where one was probably mistyped.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([format_error/2, nearest/2]).
+
+%% Jaro similarity; below it two names are not a slip of the fingers apart.
+-define(SIMILAR, 0.75).
+
+-type error() :: {
+    [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
+}.
+
+-doc "The sentence for an error of `argparse:parse/3` on this tree of commands.".
+-spec format_error(error(), argparse:command()) -> unicode:chardata().
+format_error({[_], undefined, undefined, _}, Tree) ->
+    ["a command is missing; the commands are ", listed(commands(Tree))];
+format_error({[_], undefined, "-" ++ _ = Option, _}, _Tree) ->
+    ["there is no option ", Option, " before a command; see dyno --help"];
+format_error({[_], undefined, Name, _}, Tree) ->
+    Names = commands(Tree),
+    Otherwise = ["; the commands are ", listed(Names)],
+    ["there is no command ", quoted(Name), near(Name, Names, Otherwise)];
+format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
+    [Option | _] = string:split(Given, "="),
+    See = ["; see dyno ", Command, " --help"],
+    ["dyno ", Command, " has no option ", Option, near(Option, options(Command, Tree), See)];
+format_error({[_, Command], undefined, Extra, _}, Tree) ->
+    Taken = [usage(Argument) || Argument <- arguments(Command, Tree), not is_option(Argument)],
+    One = lists:join(" ", Taken),
+    ["dyno ", Command, " takes one ", One, ", so ", quoted(Extra), " is too much"];
+format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined; Given =:= [] ->
+    case is_option(Argument) of
+        true -> [name(Argument), " needs a value: ", usage(Argument)];
+        false -> ["dyno ", Command, " needs a ", usage(Argument), ": ", text(Argument)]
+    end;
+format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
+    [name(Argument), " ", quoted(Value), ": ", Details].
+
+-doc """
+The name most like this one, where one is near enough.
+
+```erlang
+1> dyno_cli_usage:nearest("--sises", ["--sizes", "--level"]).
+{ok,"--sizes"}
+```
+""".
+-spec nearest(string(), [string()]) -> {ok, string()} | none.
+nearest(Name, Names) ->
+    Ranked = [{string:jaro_similarity(Name, Other), Other} || Other <- Names],
+    case lists:reverse(lists:sort(Ranked)) of
+        [{Similarity, Other} | _] when Similarity >= ?SIMILAR -> {ok, Other};
+        _ -> none
+    end.
+
+-spec near(string(), [string()], unicode:chardata()) -> unicode:chardata().
+near(Name, Names, Otherwise) ->
+    case nearest(Name, Names) of
+        {ok, Other} -> ["; did you mean ", Other, "?"];
+        none -> Otherwise
+    end.
+
+-spec commands(argparse:command()) -> [string()].
+commands(#{commands := Commands}) ->
+    lists:sort(maps:keys(Commands)) ++ ["help"].
+
+-spec arguments(string(), argparse:command()) -> [argparse:argument()].
+arguments(Command, #{commands := Commands}) ->
+    maps:get(arguments, maps:get(Command, Commands), []).
+
+%% A single letter is like everything or nothing: only long names are suggested.
+-spec options(string(), argparse:command()) -> [string()].
+options(Command, Tree) ->
+    ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++ ["--help"].
+
+-spec is_option(argparse:argument()) -> boolean().
+is_option(Argument) ->
+    maps:is_key(long, Argument) orelse maps:is_key(short, Argument).
+
+-spec name(argparse:argument()) -> unicode:chardata().
+name(#{long := Long}) -> ["-", Long];
+name(#{short := Short}) -> [$-, Short];
+name(Argument) -> usage(Argument).
+
+-spec usage(argparse:argument()) -> unicode:chardata().
+usage(#{help := {Usage, _}}) -> Usage.
+
+-spec text(argparse:argument()) -> unicode:chardata().
+text(#{help := {_, [Text]}}) -> Text.
+
+-spec quoted(string()) -> unicode:chardata().
+quoted(Text) ->
+    [$", dyno_report_text:clean(unicode:characters_to_binary(Text)), $"].
+
+-spec listed([string()]) -> unicode:chardata().
+listed(Names) ->
+    lists:join(", ", Names).

@@ -1,0 +1,126 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report).
+-moduledoc """
+Shows a recording in one of the formats dyno knows, and writes it to a file.
+
+This module is the behaviour of a format and the one list of formats. A new output is one new
+module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` below.
+""".
+
+-compile(warn_missing_spec_all).
+
+%% The list of formats
+-export([formats/0, format_of_name/1, format_of_file/1]).
+%% Showing and writing
+-export([render/3, write/2, format_error/1]).
+
+-export_type([document/0, format/0, options/0, reason/0]).
+
+-doc "A recording as `json:decode/1` gives it; doc/recording.md describes its fields.".
+-type document() :: #{binary() => json:decode_value()}.
+
+-doc "The name of a format.".
+-type format() :: console | json | html.
+
+-doc "What the place where the report is shown can do; every key has a default.".
+-type options() :: #{
+    %% Colours as ANSI escape sequences. Default: off.
+    colour => on | off,
+    %% Columns of the terminal or file. Default: 100.
+    width => pos_integer(),
+    %% Whether lines, bars and ellipses may leave ASCII. Default: unicode.
+    charset => unicode | ascii,
+    %% Rows shown of a long table (functions, processes, growth). Default: 10.
+    top => pos_integer()
+}.
+
+-doc "Why a report could not be made or written.".
+-type reason() ::
+    {unknown_format, binary()}
+    | {unknown_extension, file:filename_all()}
+    | {format, module(), term()}
+    | dyno_report_file:reason().
+
+-doc "Makes the report. Pure: nothing is read or written.".
+-callback format(document(), options()) -> {ok, iodata()} | {error, Reason :: term()}.
+
+-doc "One sentence for a reason that `c:format/2` gave.".
+-callback format_error(Reason :: term()) -> unicode:chardata().
+
+-doc "The formats' names.".
+-spec formats() -> [format(), ...].
+formats() ->
+    [Format || {Format, _Module, _Extensions} <- registry()].
+
+-doc """
+The format of that name.
+
+```erlang
+1> dyno_report:format_of_name(~"json").
+{ok,json}
+```
+""".
+-spec format_of_name(binary()) -> {ok, format()} | {error, reason()}.
+format_of_name(Name) ->
+    case [Format || Format <- formats(), atom_to_binary(Format) =:= Name] of
+        [Format] -> {ok, Format};
+        [] -> {error, {unknown_format, Name}}
+    end.
+
+-doc """
+The format that a file's extension asks for.
+
+```erlang
+1> dyno_report:format_of_file("report.html").
+{ok,html}
+```
+""".
+-spec format_of_file(file:filename_all()) -> {ok, format()} | {error, reason()}.
+format_of_file(Path) ->
+    Extension = string:lowercase(to_binary(filename:extension(Path))),
+    case [Format || {Format, _, Extensions} <- registry(), lists:member(Extension, Extensions)] of
+        [Format] -> {ok, Format};
+        [] -> {error, {unknown_extension, Path}}
+    end.
+
+-doc "The document in that format, in UTF-8.".
+-spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
+render(Format, Document, Options) ->
+    {Format, Module, _Extensions} = lists:keyfind(Format, 1, registry()),
+    case Module:format(Document, Options) of
+        {ok, Report} -> {ok, Report};
+        {error, Reason} -> {error, {format, Module, Reason}}
+    end.
+
+-doc "Writes a report: the file is there whole or, after an error, as it was before.".
+-spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
+write(Path, Report) ->
+    dyno_report_file:write(Path, Report).
+
+-doc "One sentence that says what to do next.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unknown_format, Name}) ->
+    Names = lists:join(", ", [atom_to_binary(Format) || Format <- formats()]),
+    ["there is no format ", $", Name, $", "; the formats are ", Names];
+format_error({unknown_extension, Path}) ->
+    Known = lists:join(", ", lists:append([Extensions || {_, _, Extensions} <- registry()])),
+    ["the name of ", to_binary(Path), " does not say its format; the endings known are ", Known];
+format_error({format, Module, Reason}) ->
+    Module:format_error(Reason);
+format_error(Reason) ->
+    dyno_report_file:format_error(Reason).
+
+%% The one place where formats are registered: name, module, endings of file names.
+-spec registry() -> [{format(), module(), [binary()]}, ...].
+registry() ->
+    [
+        {console, dyno_report_console, [~".txt"]},
+        {json, dyno_report_json, [~".json"]},
+        {html, dyno_report_html, [~".html", ~".htm"]}
+    ].
+
+-spec to_binary(file:filename_all()) -> binary().
+to_binary(Path) ->
+    dyno_report_text:encode(Path).

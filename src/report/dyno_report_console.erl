@@ -1,0 +1,341 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_console).
+-moduledoc """
+The recording as text that people read: what was run, how it behaved at each size, what inside the
+target took the time and the memory, what grows, and the verdict as the last line.
+
+Whatever a recording lacks (a partial one lacks much) is left out or shown as `-`; a section
+without rows is not shown.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/2, get/3, measured/2]).
+
+-type object() :: dyno_report_document:object().
+-type options() :: dyno_report:options().
+
+-define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10}).
+%% An exponent above this is worse than linear; a little room for noise.
+-define(LINEAR, 1.1).
+
+-doc "The report's lines in UTF-8.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Document, Given) ->
+    Options = maps:merge(?DEFAULTS, Given),
+    Sections = [
+        heading(Document, Options)
+        | dyno_report_console_runs:sections(Document, Options)
+    ] ++ [
+        growth(Document, Options),
+        thresholds(Document, Options),
+        warnings(Document, Options),
+        conclusion(Document, Options)
+    ],
+    Blocks = [[[Line, $\n] || Line <- Lines] || Lines <- Sections, Lines =/= []],
+    {ok, encoded(dyno_report_text:encode(lists:join($\n, Blocks)), Options)}.
+
+-doc "Never called: every valid document can be shown on the console.".
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) ->
+    io_lib:format("the recording cannot be shown as text: ~tp", [Reason]).
+
+-spec encoded(binary(), options()) -> binary().
+encoded(Text, #{charset := unicode}) -> Text;
+encoded(Text, #{charset := ascii}) -> <<<<(ascii(Char))>> || <<Char/utf8>> <= Text>>.
+
+-spec ascii(char()) -> byte().
+ascii(Char) when Char < 128 -> Char;
+ascii(_) -> $?.
+
+-spec heading(object(), options()) -> [iodata()].
+heading(Document, #{colour := Colour, width := Width}) ->
+    Environment = get(~"environment", Document, #{}),
+    Runs = length(get(~"runs", Document, [])),
+    Title = [
+        dyno_report_style:paint(Colour, title, text(~"name", Document, ~"(no name)")),
+        ": ",
+        status(Document, Colour),
+        ", ",
+        plural(Runs, ~"run"),
+        duration(get(~"duration_ns", Document))
+    ],
+    Facts = [
+        release(Environment),
+        schedulers(Environment),
+        kernel(Environment),
+        processor(Environment),
+        prefixed(~"host ", text(~"hostname", Environment, ~"")),
+        date(text(~"started_at", Document, ~"")),
+        revision(get(~"git", Environment)),
+        prefixed(~"dyno ", text(~"dyno_version", Environment, ~""))
+    ],
+    Lines = dyno_report_text:wrap_parts([Fact || Fact <- Facts, Fact =/= ~""], ~",", Width),
+    [Title | [dyno_report_style:paint(Colour, dim, Line) || Line <- Lines]].
+
+-spec status(object(), dyno_report_style:colour()) -> iodata().
+status(Document, Colour) ->
+    Status = text(~"status", Document, ~"unknown"),
+    Style = maps:get(Status, #{~"failed" => bad, ~"complete" => plain}, doubtful),
+    dyno_report_style:paint(Colour, Style, Status).
+
+-spec duration(json:decode_value()) -> iolist().
+duration(Ns) when is_number(Ns) -> [" in ", dyno_unit:format(Ns, ~"ns")];
+duration(_) -> "".
+
+-spec release(object()) -> binary().
+release(Environment) ->
+    Jit =
+        case get(~"jit", Environment) of
+            true -> ~" (JIT)";
+            false -> ~" (no JIT)";
+            _ -> ~""
+        end,
+    case text(~"otp", Environment, ~"") of
+        ~"" -> ~"";
+        Otp -> <<"OTP ", Otp/binary, Jit/binary>>
+    end.
+
+-spec schedulers(object()) -> binary().
+schedulers(Environment) ->
+    case get(~"schedulers_online", Environment) of
+        N when is_integer(N) -> plural(N, ~"scheduler");
+        _ -> ~""
+    end.
+
+-spec kernel(object()) -> binary().
+kernel(Environment) ->
+    Kernel = prefixed(~" ", text(~"kernel", Environment, ~"")),
+    <<(text(~"os", Environment, ~""))/binary, Kernel/binary>>.
+
+-spec processor(object()) -> binary().
+processor(Environment) ->
+    Model = text(~"cpu_model", Environment, ~""),
+    case get(~"cores", Environment) of
+        Cores when is_integer(Cores), Model =/= ~"" ->
+            <<Model/binary, " (", (plural(Cores, ~"core"))/binary, ")">>;
+        Cores when is_integer(Cores) ->
+            plural(Cores, ~"core");
+        _ ->
+            Model
+    end.
+
+%% 2026-01-02T03:04:05.678Z reads better as 2026-01-02 03:04:05 UTC.
+-spec date(binary()) -> binary().
+date(<<Day:10/binary, "T", Time:8/binary, Rest/binary>>) when Rest =/= ~"" ->
+    case binary:last(Rest) of
+        $Z -> <<Day/binary, " ", Time/binary, " UTC">>;
+        _ -> <<Day/binary, " ", Time/binary, Rest/binary>>
+    end;
+date(Other) ->
+    Other.
+
+-spec revision(json:decode_value()) -> binary().
+revision(Git) when is_map(Git) ->
+    Revision = text(~"revision", Git, ~""),
+    Short = binary:part(Revision, 0, min(10, byte_size(Revision))),
+    case get(~"dirty", Git) of
+        true -> <<"git ", Short/binary, " with changes">>;
+        _ -> <<"git ", Short/binary>>
+    end;
+revision(_) ->
+    ~"".
+
+-spec growth(object(), options()) -> [iodata()].
+growth(Document, #{top := Top} = Options) ->
+    Tables = dyno_report_document:tables(~"growth", Document),
+    Rows = lists:sort(
+        fun(A, B) -> number(~"exponent", A) >= number(~"exponent", B) end,
+        lists:append([dyno_report_document:rows(Table) || Table <- Tables])
+    ),
+    Columns = [
+        #{title => ~"name", align => left, fit => flexible},
+        #{title => ~"exponent", align => right},
+        #{title => ~"interval", align => right},
+        #{title => ~"sizes", align => right, fit => optional},
+        #{title => ~"at smallest", align => right, fit => optional},
+        #{title => ~"at largest", align => right, fit => optional}
+    ],
+    Cells = [growth_row(Row) || Row <- lists:sublist(Rows, Top)],
+    dyno_report_console_runs:section(~"Growth with size", Columns, Cells, length(Rows), Options).
+
+-spec growth_row(object()) -> [dyno_report_table:cell()].
+growth_row(Row) ->
+    Unit = text(~"unit", Row, ~"1"),
+    Low = get(~"low", Row),
+    [
+        dyno_report_document:name(~"name", Row),
+        {growth_style(Low), decimals(get(~"exponent", Row))},
+        interval(Low, get(~"high", Row)),
+        measured(get(~"points", Row), ~"count"),
+        measured(get(~"smallest", Row), Unit),
+        measured(get(~"largest", Row), Unit)
+    ].
+
+%% Only what is worse than linear with its whole interval stands out.
+-spec growth_style(json:decode_value()) -> dyno_report_style:style().
+growth_style(Low) when is_number(Low), Low > ?LINEAR -> doubtful;
+growth_style(_) -> plain.
+
+-spec interval(json:decode_value(), json:decode_value()) -> binary().
+interval(Low, High) when is_number(Low), is_number(High) ->
+    <<"[", (decimals(Low))/binary, ", ", (decimals(High))/binary, "]">>;
+interval(_, _) ->
+    ~"-".
+
+-spec decimals(json:decode_value()) -> binary().
+decimals(Value) when is_number(Value) -> float_to_binary(Value * 1.0, [{decimals, 2}]);
+decimals(_) -> ~"-".
+
+-spec thresholds(object(), options()) -> [iodata()].
+thresholds(Document, Options) ->
+    Verdicts = get(~"verdicts", Document, []),
+    Columns = [
+        #{title => ~"result", align => left},
+        #{title => ~"threshold", align => left, fit => flexible},
+        #{title => ~"measured", align => right},
+        #{title => dyno_report_console_runs:size_label(Document), align => right}
+    ],
+    Cells = [verdict_row(Verdict) || Verdict <- Verdicts],
+    Table = dyno_report_console_runs:section(
+        ~"Thresholds", Columns, Cells, length(Cells), Options
+    ),
+    %% A threshold that could not be evaluated has no value to show; its text says why.
+    Reasons = [
+        indented(<<(dyno_report_document:name(~"name", V))/binary, ": ", Why/binary>>, Options)
+     || #{~"result" := ~"unknown"} = V <- Verdicts,
+        Why <- [text(~"text", V, ~"it could not be evaluated")]
+    ],
+    Table ++ lists:append(Reasons).
+
+-spec verdict_row(object()) -> [dyno_report_table:cell()].
+verdict_row(Verdict) ->
+    {Style, Word} = result(get(~"result", Verdict)),
+    [
+        {Style, Word},
+        dyno_report_document:name(~"name", Verdict),
+        measured(get(~"value", Verdict), text(~"unit", Verdict, ~"1")),
+        text(~"run", Verdict, ~"all")
+    ].
+
+-spec result(json:decode_value()) -> {dyno_report_style:style(), binary()}.
+result(~"pass") -> {good, ~"PASS"};
+result(~"fail") -> {bad, ~"FAIL"};
+result(_) -> {doubtful, ~"UNKNOWN"}.
+
+-spec warnings(object(), options()) -> [iodata()].
+warnings(Document, #{colour := Colour} = Options) ->
+    OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
+    OfRuns = [
+        {Prefix, Warning}
+     || Run <- get(~"runs", Document, []),
+        Prefix <- [<<"at ", (text(~"id", Run, ~"?"))/binary, ": ">>],
+        Warning <- get(~"warnings", Run, [])
+    ],
+    Lines = [
+        indented(<<Prefix/binary, (text(~"text", Warning, ~""))/binary>>, Options)
+     || {Prefix, Warning} <- OfDocument ++ OfRuns
+    ],
+    case Lines of
+        [] -> [];
+        _ -> [dyno_report_style:paint(Colour, title, "Warnings") | lists:append(Lines)]
+    end.
+
+%% The last thing read: one line that says how it ended.
+-spec conclusion(object(), options()) -> [iodata()].
+conclusion(Document, #{colour := Colour, width := Width}) ->
+    {Style, Word, Text} = ending(get(~"status", Document), Document),
+    [First | Rest] = dyno_report_text:wrap(<<Word/binary, ": ", Text/binary>>, Width),
+    Size = byte_size(Word),
+    <<Word:Size/binary, Behind/binary>> = First,
+    [[dyno_report_style:paint(Colour, Style, Word), Behind] | Rest].
+
+-spec ending(json:decode_value(), object()) -> {dyno_report_style:style(), binary(), binary()}.
+ending(~"failed", Document) ->
+    Error = get(~"error", Document, #{}),
+    {bad, ~"COULD NOT FINISH", text(~"text", Error, ~"the recording does not say why")};
+ending(~"interrupted", Document) ->
+    Kept = ~"what was measured until then is kept",
+    {doubtful, ~"INTERRUPTED", <<Kept/binary, (failing(Document))/binary>>};
+ending(~"partial", _Document) ->
+    {doubtful, ~"PARTIAL", ~"the test is still running, or dyno died before its end"};
+ending(_Complete, Document) ->
+    Results = by_threshold(get(~"verdicts", Document, [])),
+    Failed = length([fail || ~"fail" <- Results]),
+    Unknown = length([R || R <- Results, R =/= ~"fail", R =/= ~"pass"]),
+    ending(length(Results), Failed, Unknown).
+
+%% A threshold has a verdict a size; the worst of them is the threshold's.
+-spec by_threshold([object()]) -> [binary()].
+by_threshold(Verdicts) ->
+    Grouped = maps:groups_from_list(
+        fun(Verdict) -> get(~"name", Verdict) end,
+        fun(Verdict) -> text(~"result", Verdict, ~"unknown") end,
+        Verdicts
+    ),
+    Worse = #{~"fail" => 0, ~"pass" => 2},
+    [
+        hd(lists:sort(fun(A, B) -> maps:get(A, Worse, 1) =< maps:get(B, Worse, 1) end, Results))
+     || Results <- maps:values(Grouped)
+    ].
+
+-spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer()) ->
+    {dyno_report_style:style(), binary(), binary()}.
+ending(0, _, _) ->
+    {good, ~"DONE", ~"no thresholds were set"};
+ending(All, 0, 0) ->
+    {good, ~"PASSED", <<(held(All))/binary>>};
+ending(All, 0, Unknown) ->
+    {bad, ~"FAILED",
+        <<(count_of(Unknown, All))/binary, " could not be evaluated, so the test does not pass">>};
+ending(All, Failed, 0) ->
+    {bad, ~"FAILED", <<(count_of(Failed, All))/binary, " did not hold">>};
+ending(All, Failed, Unknown) ->
+    Other = integer_to_binary(Unknown),
+    {bad, ~"FAILED",
+        <<(count_of(Failed, All))/binary, " did not hold, and ", Other/binary,
+            " could not be evaluated">>}.
+
+-spec held(pos_integer()) -> binary().
+held(1) -> ~"the threshold holds";
+held(All) -> <<"all ", (integer_to_binary(All))/binary, " thresholds hold">>.
+
+-spec count_of(pos_integer(), pos_integer()) -> binary().
+count_of(Some, All) ->
+    <<(integer_to_binary(Some))/binary, " of ", (plural(All, ~"threshold"))/binary>>.
+
+-spec failing(object()) -> binary().
+failing(Document) ->
+    case length([fail || ~"fail" <- by_threshold(get(~"verdicts", Document, []))]) of
+        0 -> ~"";
+        N -> <<"; ", (plural(N, ~"threshold"))/binary, " had failed by then">>
+    end.
+
+-spec indented(binary(), options()) -> [iodata()].
+indented(Text, #{width := Width}) ->
+    [["  ", Line] || Line <- dyno_report_text:wrap(Text, max(20, Width - 2))].
+
+-spec number(binary(), object()) -> number().
+number(Key, Row) ->
+    case get(Key, Row) of
+        Number when is_number(Number) -> Number;
+        _ -> -1.0e9
+    end.
+
+-spec text(binary(), object(), binary()) -> binary().
+text(Key, Map, Default) ->
+    dyno_report_document:text(Key, Map, Default).
+
+-spec prefixed(binary(), binary()) -> binary().
+prefixed(_Prefix, ~"") -> ~"";
+prefixed(Prefix, Text) -> <<Prefix/binary, Text/binary>>.
+
+-spec plural(integer(), binary()) -> binary().
+plural(1, Noun) -> <<"1 ", Noun/binary>>;
+plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>.

@@ -1,0 +1,453 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_SUITE).
+-moduledoc """
+The escript as its users meet it: built by rebar3, run as a process of the system.
+
+Only `dyno_test` is a double, so that each ending can be had at will; the fixture is shown by the
+real report and read by the real reader.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([help/1, bad_input/1, statuses/1, outputs/1, options/1, report_command/1, crash/1]).
+-export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
+-export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
+-export([terminal/1, no_colour/1, nearest/1]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [{group, arguments}, {group, endings}, {group, signals}, {group, terminal}].
+
+groups() ->
+    [
+        {arguments, [], [help, bad_input, options, report_command, nearest]},
+        {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
+            reader_gone]},
+        {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
+        {terminal, [], [terminal, no_colour]}
+    ].
+
+init_per_suite(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    Build = filename:join(Folder, "build"),
+    Rebar = os:find_executable("rebar3"),
+    true = is_list(Rebar),
+    Environment = [
+        {"REBAR_BASE_DIR", Build},
+        {"REBAR_PROFILE", false},
+        {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
+    ],
+    {0, _} = command(Rebar, ["escriptize"], root(), Environment, infinity),
+    %% Spaces and quotes in the path must not matter.
+    Home = filename:join(Folder, "it's a folder"),
+    Escript = filename:join(Home, "dyno"),
+    ok = filelib:ensure_dir(Escript),
+    {ok, _} = file:copy(filename:join(Build, "default/bin/dyno"), Escript),
+    ok = file:change_mode(Escript, 8#755),
+    [{escript, Escript}, {double, double(Config, Folder)} | Config].
+
+end_per_suite(_Config) -> ok.
+
+init_per_testcase(Case, Config) ->
+    Work = filename:join([proplists:get_value(priv_dir, Config), "work", atom_to_list(Case)]),
+    ok = filelib:ensure_path(Work),
+    [{work, Work} | Config].
+
+end_per_testcase(_Case, _Config) -> ok.
+
+%% Arguments
+
+help(Config) ->
+    [
+        begin
+            {0, Out, ~""} = dyno(Config, Arguments),
+            ?assertMatch({_, _}, binary:match(Out, Part), {Arguments, Part}),
+            Lines = binary:split(Out, ~"\n", [global]),
+            ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 100])
+        end
+     || {Arguments, Part} <- [
+            {["--help"], ~"Exit status"},
+            {["-h"], ~"Commands"},
+            {["help"], ~"Commands"},
+            {["help", "test"], ~"--threshold"},
+            {["test", "--help"], ~"Examples"},
+            {["report", "-h"], ~"RECORDING"},
+            {["--version"], ~"dyno 0"}
+        ]
+    ].
+
+%% Each: exit status 2, nothing on standard output, one line that names what is wrong and accepted.
+bad_input(Config) ->
+    [
+        begin
+            {Status, Out, Error} = dyno(Config, Arguments),
+            ?assertEqual({2, ~""}, {Status, Out}, Arguments),
+            ?assertMatch(<<"dyno: ", _/binary>>, Error),
+            ?assertEqual(1, length(binary:matches(Error, ~"\n")), Error),
+            [?assertMatch({_, _}, binary:match(Error, Part), {Error, Part}) || Part <- Parts]
+        end
+     || {Arguments, Parts} <- [
+            {["tset", "x"], [~"\"tset\"", ~"did you mean test?"]},
+            {["xyzzy"], [~"\"xyzzy\"", ~"report, test, help"]},
+            {["--foo"], [~"--foo"]},
+            {["help", "tset"], [~"did you mean test?"]},
+            {["test"], [~"SUITE"]},
+            {["test", "x", "--sises", "1"], [~"--sises", ~"did you mean --sizes?"]},
+            {["test", "x", "--sises=1"], [~"--sises", ~"did you mean --sizes?"]},
+            {["test", "x", "--qqqqqq"], [~"--qqqqqq", ~"dyno test --help"]},
+            {["test", "x", "y"], [~"\"y\"", ~"SUITE"]},
+            {["test", "x", "--sizes"], [~"--sizes N,N"]},
+            {["test", "x", "--sizes", "1,0"], [~"--sizes", ~"\"1,0\"", ~"from 1 up"]},
+            {["test", "x", "--sizes", "ten"], [~"\"ten\""]},
+            {["test", "x", "--duration", "10"], [~"--duration", ~"\"10\"", ~"10s"]},
+            {["test", "x", "--duration", "0s"], [~"above 0"]},
+            {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
+            {["test", "x", "--interval", ""], [~"--interval"]},
+            {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
+            {["test", "x", "--format", "pdf"], [~"console, json or html"]},
+            {["test", "x", "-o", "a.pdf"], [~"a.pdf", ~".html"]},
+            {["test", "x", "-o", "no/a.json"], [~"no/a.json", ~"there is no folder"]},
+            {["test", "bad"], [~"the suite bad"]},
+            {["report"], [~"RECORDING"]},
+            {["report", "missing.json"], [~"missing.json"]}
+        ]
+    ],
+    {2, ~"", Overview} = dyno(Config, []),
+    ?assertMatch({_, _}, binary:match(Overview, ~"Commands")).
+
+options(Config) ->
+    Arguments =
+        ["test", "options", "--sizes", "1, 20", "--duration", "1.5s", "--warmup", "200ms"] ++
+            ["--interval=1s", "--pattern", "a:_/_", "--pattern", "b:c/1", "--level", "count"] ++
+            ["--threshold", "latency.p99 < 20 ms", "--pa", "x y", "--name", "n", "--cookie", "c"] ++
+            ["-o", "kept.json", "-o", "seen.txt", "--format", "json"],
+    {0, Out, _} = dyno(Config, Arguments),
+    #{~"name" := Name} = json:decode(Out),
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(Name) ++ "."),
+    {ok, Given} = erl_parse:parse_term(Tokens),
+    ?assertEqual(
+        #{
+            sizes => ~"[1,20]",
+            duration_ms => ~"1500",
+            warmup_ms => ~"200",
+            interval_ms => ~"1000",
+            patterns => ~"[\"a:_/_\",\"b:c/1\"]",
+            thresholds => ~"[\"latency.p99 < 20 ms\"]",
+            level => ~"count",
+            code_paths => ~"[\"x y\"]",
+            name => ~"n",
+            cookie => ~"c",
+            recording => ~"<<\"kept.json\">>"
+        },
+        Given
+    ),
+    {ok, [_, _]} = file:list_dir(proplists:get_value(work, Config)).
+
+report_command(Config) ->
+    Fixture = fixture(Config),
+    {0, Out, ~""} = dyno(Config, ["report", Fixture]),
+    ?assertMatch(<<"cowboy_http: complete", _/binary>>, Out),
+    {0, Json, ~""} = dyno(Config, ["report", Fixture, "--format", "json"]),
+    {ok, Bytes} = file:read_file(Fixture),
+    ?assertEqual(json:decode(Bytes), json:decode(Json)),
+    {0, ~"", ~""} = dyno(Config, ["report", Fixture, "-o", "a.txt"]),
+    {ok, Out} = file:read_file(filename:join(proplists:get_value(work, Config), "a.txt")),
+    Broken = filename:join(proplists:get_value(work, Config), "broken.json"),
+    ok = file:write_file(Broken, ~"{\"format\": \"dyno-rec"),
+    {2, ~"", Error} = dyno(Config, ["report", Broken]),
+    ?assertMatch({_, _}, binary:match(Error, ~"broken.json")).
+
+nearest(_Config) ->
+    ?assertEqual({ok, "--sizes"}, dyno_cli_usage:nearest("--sises", ["--level", "--sizes"])),
+    ?assertEqual(none, dyno_cli_usage:nearest("--sizes", ["-v"])),
+    ?assertEqual(none, dyno_cli_usage:nearest("x", [])).
+
+%% Endings
+
+statuses(Config) ->
+    [
+        begin
+            {Status, Out, _} = dyno(Config, ["test", Suite]),
+            ?assertEqual({Suite, Expected}, {Suite, Status}),
+            Last = lists:last(binary:split(Out, ~"\n", [global, trim])),
+            ?assertMatch({0, _}, binary:match(Last, Word), {Suite, Last})
+        end
+     || {Suite, Expected, Word} <- [
+            {"pass", 0, ~"PASSED"},
+            {"fail", 1, ~"FAILED"},
+            {"unknown", 1, ~"FAILED"},
+            {"failed", 3, ~"COULD NOT FINISH: the target node went away"}
+        ]
+    ],
+    {3, ~"", ~"dyno: the target is down\n"} = dyno(Config, ["test", "down"]),
+    %% Without the report, standard error says what did not hold.
+    {1, _, Error} = dyno(Config, ["test", "fail", "--format", "json"]),
+    ?assertMatch({_, _}, binary:match(Error, ~"disk.await < 5 ms")).
+
+outputs(Config) ->
+    Work = proplists:get_value(work, Config),
+    {0, _, Note} = dyno(Config, ["test", "pass"]),
+    [Default] = filelib:wildcard("dyno-pass-*T*.json", Work),
+    ?assertEqual(<<"dyno: the recording is in ", (list_to_binary(Default))/binary, "\n">>, Note),
+    {0, Again, ~""} = dyno(Config, ["report", Default]),
+    {0, Out, ~""} = dyno(Config, ["test", "pass", "-o", "a.json", "-o", "a.txt", "-o", "b.txt"]),
+    ?assertEqual(Again, Out),
+    ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "a.txt"))),
+    ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "b.txt"))),
+    ?assertEqual([Default, "a.json"], lists:sort(fun(A, _) -> A =:= Default end,
+        filelib:wildcard("*.json", Work))).
+
+crash(Config) ->
+    Work = proplists:get_value(work, Config),
+    {3, ~"", Error} = dyno(Config, ["test", "crash"], [{"TMPDIR", Work}]),
+    ?assertEqual(1, length(binary:matches(Error, ~"\n"))),
+    [File] = filelib:wildcard("dyno-crash-*.txt", Work),
+    ?assertMatch({_, _}, binary:match(Error, list_to_binary(File))),
+    {ok, Details} = file:read_file(filename:join(Work, File)),
+    ?assertMatch({_, _}, binary:match(Details, ~"double_crashed")),
+    {3, ~"", Shown} = dyno(Config, ["test", "crash"], [{"DYNO_DEBUG", "1"}]),
+    ?assertMatch({_, _}, binary:match(Shown, ~"dyno_test:run/2")).
+
+suite_output(Config) ->
+    {0, Out, Error} = dyno(Config, ["test", "print", "--format", "json"]),
+    ?assertMatch(#{}, json:decode(Out)),
+    ?assertMatch({0, _}, binary:match(Error, ~"the suite prints this")).
+
+quiet(Config) ->
+    {0, ~"", ~""} = dyno(Config, ["test", "progress", "-q"]),
+    {0, Json, ~""} = dyno(Config, ["test", "progress", "-q", "--format", "json"]),
+    ?assertMatch(#{}, json:decode(Json)).
+
+progress_lines(Config) ->
+    {0, _, Few} = dyno(Config, ["test", "progress", "-o", "x.json"]),
+    ?assertEqual(~"dyno: warning: the clock jumped\n", Few),
+    {0, _, All} = dyno(Config, ["test", "progress", "-v", "-o", "x.json"]),
+    ?assertEqual(1, length(binary:matches(All, ~"size 10: load"))),
+    ?assertMatch({_, _}, binary:match(All, ~"9121 /s  15 s left")),
+    ?assertEqual(nomatch, binary:match(All, [~"\r", ~"\e"])).
+
+%% Root may write anywhere but into a full device.
+unwritable(Config) ->
+    {Status, _, Error} = dyno(Config, ["test", "pass", "-o", "/proc/x.json"]),
+    ?assertEqual(2, Status),
+    ?assertMatch({_, _}, binary:match(Error, ~"cannot write /proc/x.json")).
+
+%% As in `dyno report ... | head -c 10`: enough output that the pipe cannot hold it all.
+reader_gone(Config) ->
+    {ok, Bytes} = file:read_file(fixture(Config)),
+    #{~"warnings" := [Warning]} = Document = json:decode(Bytes),
+    Long = Warning#{~"text" := binary:copy(~"long ", 100_000)},
+    Path = filename:join(proplists:get_value(work, Config), "long.json"),
+    ok = file:write_file(Path, json:encode(Document#{~"warnings" := [Long]})),
+    Line = "\"$0\" report long.json --format json 2>err | head -c 10; cat err",
+    Arguments = ["-c", Line, proplists:get_value(escript, Config)],
+    Work = proplists:get_value(work, Config),
+    {0, Out} = command("/bin/sh", Arguments, Work, environment(Config), 60_000),
+    ?assertEqual(10, byte_size(Out), Out).
+
+%% Signals
+
+interrupt(Config) ->
+    [
+        begin
+            Port = start(Config, ["test", "stop", "-v", "-o", "x.json"], []),
+            Pid = await_error(Config, Port, ~"waiting for an interrupt"),
+            kill(Signal, Pid),
+            {130, Out} = collect(Port, []),
+            ?assertMatch({_, _}, binary:match(Out, ~"INTERRUPTED")),
+            ?assert(filelib:is_regular(filename:join(proplists:get_value(work, Config), "x.json")))
+        end
+     || Signal <- ["TERM" | ["INT" || not ignored(2)]]
+    ].
+
+second_interrupt(Config) ->
+    Port = start(Config, ["test", "deaf", "-v"], []),
+    Pid = await_error(Config, Port, ~"deaf"),
+    kill("TERM", Pid),
+    _ = await_error(Config, Port, ~"interrupt again"),
+    %% Signals that come close together are one interrupt: repeat until it is a second one.
+    {130, _} = insist(Port, Pid).
+
+interrupt_at_boot(Config) ->
+    Port = start(Config, ["test", "stop"], []),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    await_child(Pid),
+    kill("TERM", Pid),
+    {130, _} = collect(Port, []).
+
+vm_killed(Config) ->
+    Port = start(Config, ["test", "deaf", "-v"], []),
+    Pid = await_error(Config, Port, ~"deaf"),
+    kill("KILL", await_child(Pid)),
+    {3, _} = collect(Port, []),
+    ?assertMatch({_, _}, binary:match(errors(Config), ~"Erlang VM was killed")).
+
+other_shells(Config) ->
+    Escript = proplists:get_value(escript, Config),
+    [
+        begin
+            {Status, Out} = command(Program, Arguments, "/", environment(Config), 60_000),
+            ?assertEqual({Name, 0}, {Name, Status}),
+            ?assertMatch(<<"dyno ", _/binary>>, Out),
+            ?assertEqual(1, length(binary:matches(Out, ~"\n")), Out)
+        end
+     || {Name, Flags} <- [{"dash", []}, {"bash", []}, {"bash", ["--posix"]}, {"escript", []}],
+        Program <- [os:find_executable(Name)],
+        is_list(Program),
+        Arguments <- [Flags ++ [Escript, "--version"]]
+    ].
+
+%% Terminal
+
+terminal(Config) ->
+    Out = on_terminal(Config, "test progress -o x.json", [{"NO_COLOR", false}]),
+    ?assertMatch({_, _}, binary:match(Out, ~"\r\e[K[2/3]")),
+    ?assertMatch({_, _}, binary:match(Out, ~"\e[32mPASS")),
+    %% The line is erased before anything else is written.
+    ?assertMatch({_, _}, binary:match(Out, ~"\r\e[Kdyno: warning")),
+    Plain = re:replace(Out, "\e\\[[0-9;]*[mK]", "", [global, {return, binary}]),
+    Lines = binary:split(Plain, [~"\r", ~"\n"], [global]),
+    ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 70]).
+
+no_colour(Config) ->
+    [
+        begin
+            Out = on_terminal(Config, "report " ++ fixture(Config), Environment),
+            ?assertMatch({_, _}, binary:match(Out, ~"PASS")),
+            ?assertEqual(nomatch, binary:match(Out, ~"\e["), Environment)
+        end
+     || Environment <- [[{"NO_COLOR", "1"}], [{"NO_COLOR", false}, {"TERM", "dumb"}]]
+    ].
+
+%% Helpers
+
+double(Config, Folder) ->
+    Source = filename:join([Folder, "double", "dyno_test.erl"]),
+    ok = filelib:ensure_dir(Source),
+    {ok, _} = file:copy(data(Config, "dyno_test.double"), Source),
+    {ok, dyno_test, Beam} = compile:file(Source, [binary]),
+    Base = filename:rootname(Source),
+    ok = file:write_file(Base ++ ".beam", Beam),
+    Base.
+
+fixture(Config) -> data(Config, "recording.json").
+
+data(Config, Name) -> filename:join(proplists:get_value(data_dir, Config), Name).
+
+%% The double is loaded before dyno looks for dyno_test.
+environment(Config) ->
+    Double = proplists:get_value(double, Config),
+    Load = lists:flatten(io_lib:format("-eval code:load_abs(~w)", [Double])),
+    [{"ERL_AFLAGS", Load}, {"DYNO_DOUBLE_RECORDING", fixture(Config)}, {"DYNO_DEBUG", false}].
+
+dyno(Config, Arguments) -> dyno(Config, Arguments, []).
+
+dyno(Config, Arguments, Environment) ->
+    Port = start(Config, Arguments, Environment),
+    {Status, Out} = collect(Port, []),
+    {Status, Out, errors(Config)}.
+
+start(Config, Arguments, Environment) ->
+    Work = proplists:get_value(work, Config),
+    %% What an earlier one said must not be taken for this one's.
+    _ = file:delete(filename:join(Work, "../stderr")),
+    Escript = proplists:get_value(escript, Config),
+    Shell = ["-c", "exec \"$0\" \"$@\" 2>../stderr", Escript | Arguments],
+    open_port({spawn_executable, "/bin/sh"}, [
+        {args, Shell}, {cd, Work}, {env, environment(Config) ++ Environment},
+        exit_status, binary, use_stdio
+    ]).
+
+errors(Config) ->
+    case file:read_file(filename:join(proplists:get_value(work, Config), "../stderr")) of
+        {ok, Bytes} -> Bytes;
+        {error, enoent} -> ~""
+    end.
+
+command(Program, Arguments, Folder, Environment, Timeout) ->
+    Port = open_port({spawn_executable, Program}, [
+        {args, Arguments}, {cd, Folder}, {env, Environment}, exit_status, binary, stderr_to_stdout
+    ]),
+    {Status, Out} = collect(Port, [], Timeout),
+    Status =:= 0 orelse ct:pal("~ts ~tp: ~b~n~ts", [Program, Arguments, Status, Out]),
+    {Status, Out}.
+
+collect(Port, Bytes) -> collect(Port, Bytes, infinity).
+
+collect(Port, Bytes, Timeout) ->
+    receive
+        {Port, {data, More}} -> collect(Port, [Bytes, More], Timeout);
+        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Bytes)}
+    after Timeout -> error({no_exit, iolist_to_binary(Bytes)})
+    end.
+
+%% Standard error is a file here: no event tells of its growth, so it is read until it has the text.
+await_error(Config, Port, Text) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    await(fun() -> binary:match(errors(Config), Text) =/= nomatch end),
+    Pid.
+
+await_child(Pid) ->
+    File = io_lib:format("/proc/~b/task/~b/children", [Pid, Pid]),
+    await(fun() -> children(File) =/= [] end),
+    hd(children(File)).
+
+children(File) ->
+    case file:read_file(File) of
+        {ok, Text} -> [binary_to_integer(C) || C <- string:lexemes(Text, " \n")];
+        {error, _} -> []
+    end.
+
+await(Condition) ->
+    case Condition() of
+        true ->
+            ok;
+        false ->
+            receive
+            after 20 -> await(Condition)
+            end
+    end.
+
+insist(Port, Pid) ->
+    receive
+        {Port, {exit_status, Status}} -> {Status, ~""};
+        {Port, {data, _}} -> insist(Port, Pid)
+    after 200 ->
+        kill("TERM", Pid),
+        insist(Port, Pid)
+    end.
+
+kill(Signal, Pid) ->
+    _ = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
+    ok.
+
+%% A signal that whoever started us ignores cannot be caught by a shell (POSIX, trap).
+ignored(Signal) ->
+    {ok, Status} = file:read_file("/proc/self/status"),
+    {match, [Mask]} = re:run(Status, "SigIgn:\\s*([0-9a-f]+)", [{capture, [1], binary}]),
+    (binary_to_integer(Mask, 16) bsr (Signal - 1)) band 1 =:= 1.
+
+on_terminal(Config, Arguments, Environment) ->
+    Script = os:find_executable("script"),
+    true = is_list(Script),
+    Quoted = string:replace(proplists:get_value(escript, Config), "'", "'\\''", all),
+    Line = lists:flatten(["stty cols 70; '", Quoted, "' ", Arguments]),
+    All = environment(Config) ++ [{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}] ++ Environment,
+    Work = proplists:get_value(work, Config),
+    Last = maps:to_list(maps:from_list(All)),
+    {0, Out} = command(Script, ["-qec", Line, "/dev/null"], Work, Last, 60_000),
+    Out.
+
+root() ->
+    root(filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile)))).
+
+root(Folder) ->
+    case filelib:is_regular(filename:join(Folder, "rebar.config.script")) of
+        true -> Folder;
+        false when Folder =/= "/" -> root(filename:dirname(Folder))
+    end.

@@ -1,0 +1,141 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_console_SUITE).
+-moduledoc "The console report: its whole text, its width, colour, and what a recording may lack.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
+-export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
+
+suite() -> [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        golden,
+        fits_width,
+        plain_without_colour,
+        colour_changes_no_text,
+        ascii,
+        hostile_names,
+        bare_recordings,
+        endings,
+        registry,
+        write_is_whole
+    ].
+
+%% After a wanted change: copy the new text, which the failure names, over the golden file.
+golden(Config) ->
+    Text = render(recording(Config), #{}),
+    New = filename:join(proplists:get_value(priv_dir, Config), "report.txt"),
+    ok = file:write_file(New, Text),
+    {ok, Golden} = file:read_file(data(Config, "report.txt")),
+    case Text =:= Golden of
+        true -> ok;
+        false -> ct:fail("the report differs from the golden file; the new one is ~ts", [New])
+    end.
+
+fits_width(Config) ->
+    Document = recording(Config),
+    [
+        ?assert(dyno_report_text:width(Line) =< Width, {Width, Line})
+     || Width <- [60, 72, 80, 100, 120],
+        Charset <- [unicode, ascii],
+        Line <- lines(render(Document, #{width => Width, charset => Charset}))
+    ].
+
+plain_without_colour(Config) ->
+    ?assertEqual(nomatch, binary:match(render(recording(Config), #{}), ~"\e")).
+
+colour_changes_no_text(Config) ->
+    Document = recording(Config),
+    Coloured = render(Document, #{colour => on}),
+    ?assertMatch({_, _}, binary:match(Coloured, ~"\e[1;31mFAIL\e[0m")),
+    Stripped = re:replace(Coloured, "\e\\[[0-9;]*m", "", [global, {return, binary}]),
+    ?assertEqual(render(Document, #{}), Stripped).
+
+ascii(Config) ->
+    Text = render(recording(Config), #{charset => ascii}),
+    ?assertEqual([], [B || <<B>> <= Text, B > 126 orelse B < 32, B =/= $\n]).
+
+hostile_names(Config) ->
+    Document = recording(Config),
+    Name = <<"a\e[2J\nb", 16#FF, "\x{202E}c"/utf8>>,
+    Text = render(Document#{~"name" := Name}, #{}),
+    ?assertMatch(<<"a?[2J b??c: complete", _/binary>>, Text),
+    ?assertEqual(~"日…本", dyno_report_text:shorten(~"日日本本本", 5, unicode)),
+    ?assertEqual(4, dyno_report_text:width(~"日本")).
+
+%% What an interrupted or foreign writer left must still be shown.
+bare_recordings(Config) ->
+    Full = recording(Config),
+    [Run | _] = maps:get(~"runs", Full),
+    Bare = [
+        #{},
+        #{~"name" => null, ~"runs" => null, ~"environment" => null},
+        Full#{~"status" := ~"partial", ~"verdicts" := [], ~"duration_ns" := null}
+        | [Full#{~"runs" := [Run#{Key := null}]} || Key <- maps:keys(Run)]
+    ],
+    [?assertMatch(<<_, _/binary>>, render(Document, #{})) || Document <- Bare].
+
+endings(Config) ->
+    Document = recording(Config),
+    Verdict = fun(Name, Result) -> #{~"name" => Name, ~"result" => Result, ~"value" => null} end,
+    Pass = Verdict(~"a", ~"pass"),
+    Ending = fun(Changes) -> lists:last(lines(render(maps:merge(Document, Changes), #{}))) end,
+    ?assertEqual(~"DONE: no thresholds were set", Ending(#{~"verdicts" => []})),
+    ?assertEqual(~"PASSED: the threshold holds", Ending(#{~"verdicts" => [Pass, Pass]})),
+    ?assertEqual(
+        ~"FAILED: 1 of 2 thresholds did not hold",
+        Ending(#{~"verdicts" => [Pass, Verdict(~"b", ~"pass"), Verdict(~"b", ~"fail")]})
+    ),
+    ?assertEqual(
+        ~"FAILED: 1 of 2 thresholds could not be evaluated, so the test does not pass",
+        Ending(#{~"verdicts" => [Pass, Verdict(~"b", ~"unknown")]})
+    ),
+    Error = #{~"code" => ~"x", ~"text" => ~"the node went away"},
+    ?assertEqual(
+        ~"COULD NOT FINISH: the node went away",
+        Ending(#{~"status" => ~"failed", ~"error" => Error})
+    ),
+    ?assertMatch(<<"INTERRUPTED: ", _/binary>>, Ending(#{~"status" => ~"interrupted"})).
+
+registry(_Config) ->
+    ?assertEqual({ok, console}, dyno_report:format_of_file("a.TXT")),
+    ?assertEqual({ok, json}, dyno_report:format_of_file(~"b/a.json")),
+    {error, Extension} = dyno_report:format_of_file("a.pdf"),
+    ?assertMatch({_, _}, binary:match(sentence(Extension), ~".txt, .json, .html")),
+    {error, Name} = dyno_report:format_of_name(~"pdf"),
+    ?assertMatch({_, _}, binary:match(sentence(Name), ~"console, json, html")),
+    {ok, Json} = dyno_report:render(json, #{~"a" => 1}, #{}),
+    ?assertEqual(~"{\"a\":1}\n", iolist_to_binary(Json)).
+
+write_is_whole(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    Path = filename:join(Folder, "whole.txt"),
+    ok = dyno_report:write(Path, ["a", ~"b"]),
+    ?assertEqual({ok, ~"ab"}, file:read_file(Path)),
+    {error, NoFolder} = dyno_report:write(filename:join([Folder, "no", "x.txt"]), "x"),
+    ?assertMatch({_, _}, binary:match(sentence(NoFolder), ~"there is no folder")),
+    {error, IsFolder} = dyno_report:write(Folder, "x"),
+    ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"is a folder")),
+    ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
+
+sentence(Reason) ->
+    unicode:characters_to_binary(dyno_report:format_error(Reason)).
+
+render(Document, Options) ->
+    {ok, Text} = dyno_report:render(console, Document, Options),
+    iolist_to_binary(Text).
+
+lines(Text) ->
+    binary:split(Text, ~"\n", [global, trim]).
+
+recording(Config) ->
+    {ok, Bytes} = file:read_file(data(Config, "recording.json")),
+    json:decode(Bytes).
+
+data(Config, Name) ->
+    filename:join(proplists:get_value(data_dir, Config), Name).
