@@ -44,7 +44,8 @@ that a test that is killed leaves a readable one.
     elapsed_ms := non_neg_integer(),
     remaining_ms := non_neg_integer() | undefined,
     throughput := float() | undefined,
-    text => binary()
+    %% The phase, in words.
+    text := binary()
 }.
 
 -type reason() ::
@@ -342,10 +343,20 @@ progress(SuiteOptions, Options) ->
             runs_total => length(Sizes),
             elapsed_ms => erlang:monotonic_time(millisecond) - Start,
             remaining_ms => max(0, (length(Sizes) - Done) * RunMs - InRunMs),
-            throughput => Throughput
+            throughput => Throughput,
+            text => in_words(Phase)
         }),
         ok
     end.
+
+in_words(init_suite) -> ~"setting up the suite";
+in_words(set_up) -> ~"setting up";
+in_words(attach) -> ~"attaching to the targets";
+in_words(warm_up) -> ~"warming up";
+in_words(measure) -> ~"measuring";
+in_words(finish) -> ~"reading the figures";
+in_words(tear_down) -> ~"taking down";
+in_words(end_suite) -> ~"taking down the suite".
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
