@@ -58,6 +58,7 @@ monitor `guard/1`.
 -spec modules() -> [module()].
 modules() ->
     [
+        dyno_agent_banks,
         dyno_agent_calibration,
         dyno_agent_counters,
         dyno_agent_discovery,

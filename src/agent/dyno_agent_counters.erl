@@ -3,7 +3,7 @@
 
 -module(dyno_agent_counters).
 -moduledoc """
-Counts calls, own time and allocated words of functions, in a trace session of its own.
+Counts calls, own time and allocated words of functions, in trace sessions of its own.
 
 Modules that are loaded later are measured from their first call. Before a module is loaded again
 its figures are read and kept, because the runtime throws them away with the old code.
@@ -23,7 +23,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
 
--type measure() :: call_count | call_time | call_memory.
+-type measure() :: dyno_agent_banks:measure().
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
@@ -37,8 +37,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     mfa := mfa(),
     calls := non_neg_integer(),
     own_time_ns => non_neg_integer(),
-    %% The runtime cuts each process's time to whole microseconds: at most this is missing.
-    missing_ns => non_neg_integer(),
+    %% What the own time may be off by: the runtime cuts each process's time to microseconds.
+    uncertain_ns => non_neg_integer(),
     words => non_neg_integer()
 }.
 
@@ -54,13 +54,14 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 }.
 
 -type state() :: #{
-    session := trace:session(),
+    banks := dyno_agent_banks:banks(),
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     discovery := pid() | undefined,
     group_of := dyno_agent_tally:group_of(),
-    %% Functions that were seen called.
-    active := #{mfa() => []},
+    %% Functions that were seen called, by module.
+    active := #{module() => #{mfa() => []}},
+    harvests := non_neg_integer(),
     %% Modules that are measured now,
     %% and when their figures were last kept before a load.
     modules := #{module() => never | integer()},
@@ -75,13 +76,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 %% Two modules may be prepared at the same time and finished in the other order.
 -define(ENDS_TO_WAIT_FOR, 3).
 -define(JUST_BEFORE_MS, 200).
--define(BEFORE_LOADING, [
-    {erlang, prepare_loading, 2},
-    {code, load_file, 1},
-    {code, load_binary, 3},
-    {code, purge, 1},
-    {code, soft_purge, 1}
-]).
+%% Modules that did not work before are looked at only in every so many harvests.
+-define(LOOK_AT_ALL, 10).
 %% How many rows of who called what are sent: the heaviest.
 -define(CALLER_ROWS, 5000).
 
@@ -114,15 +110,16 @@ init(#{patterns := Given, measures := Measures} = Config) ->
     case dyno_agent_patterns:unmatched(Given) of
         [] ->
             Charge = dyno_agent_calibration:self_charge_ns(Measures),
-            Session = trace:session_create(dyno_counters, self(), []),
+            Patterns = dyno_agent_patterns:resolve(Given),
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
-                session => Session,
-                patterns => dyno_agent_patterns:resolve(Given),
+                banks => dyno_agent_banks:open(Patterns, Measures),
+                patterns => Patterns,
                 measures => Measures,
                 discovery => Discovery,
                 group_of => group_of(Discovery),
                 active => #{},
+                harvests => 0,
                 modules => #{},
                 loading => #{},
                 kept => dyno_agent_tally:new(),
@@ -162,76 +159,46 @@ suggestion({application, App}) ->
     Names = [atom_to_list(A) || {A, _, _} <- application:loaded_applications()],
     dyno_agent_patterns:nearest(atom_to_list(App), Names).
 
-arm(#{session := Session, patterns := Patterns, measures := Measures} = State) ->
-    %% Later modules first, so that none comes in between unseen.
-    _ = [trace:function(Session, on_load, true, Measures) || Measures =/= []],
-    %% The match specification picks the module out of the arguments; the arity flag keeps the
-    %% code itself from being copied. The loader replaces a small module within 100 us of
-    %% prepare_loading: the calls that lead to it are an earlier warning.
-    lists:foreach(
-        fun({M, F, A}) ->
-            Arguments = ['$1' | lists:duplicate(A - 1, '_')],
-            ByModule = [{Arguments, [{is_atom, '$1'}], [{message, '$1'}]}],
-            _ = trace:function(Session, {M, F, A}, ByModule, [])
-        end,
-        ?BEFORE_LOADING
-    ),
-    AtReturn = [{'_', [], [{message, false}, {return_trace}]}],
-    _ = trace:function(Session, {erlang, finish_loading, 1}, AtReturn, []),
-    Loaded = [M || M <- measurable(erlang:loaded()), dyno_agent_patterns:matches_module(M, Patterns)],
+arm(#{banks := Banks, patterns := Patterns} = State) ->
+    Loaded = [M || M <- erlang:loaded(), is_wanted(M, Patterns)],
     Armed = lists:foldl(fun set/2, State, Loaded),
-    _ = trace:process(Session, all, true, [call, arity]),
+    ok = dyno_agent_banks:flag_processes(Banks),
     Armed.
 
-%% Our own modules are never measured, and neither is the tracing itself.
-measurable(Modules) ->
-    lists:filter(fun is_measurable/1, Modules).
+is_wanted(Module, Patterns) ->
+    is_measurable(Module) andalso dyno_agent_patterns:matches_module(Module, Patterns).
 
+%% Our own modules are never measured, and neither is the tracing itself.
 is_measurable(Module) ->
     not lists:prefix("dyno_agent", atom_to_list(Module)) andalso
         not lists:member(Module, [trace, erts_internal, erl_tracer]).
 
-%% Sets the breakpoints that the patterns ask for in a loaded module.
-set(Module, #{session := Session, patterns := Patterns, measures := Measures} = State) ->
-    Count =
-        case {dyno_agent_patterns:functions(Module, Patterns), Measures} of
-            {_, []} ->
-                0;
-            {all, _} ->
-                trace:function(Session, {Module, '_', '_'}, true, Measures);
-            {Functions, _} ->
-                lists:sum([trace:function(Session, F, true, Measures) || F <- Functions])
-        end,
-    case Count of
+set(Module, #{banks := Banks, modules := Modules} = State) ->
+    case dyno_agent_banks:set(Module, Banks) of
         0 -> State;
-        _ -> State#{modules := (map_get(modules, State))#{Module => never}}
+        _ -> State#{modules := Modules#{Module => never}}
     end.
 
 -spec handle_call(restart | read, gen_server:from(), state()) ->
     {reply, ok | figures(), state()}.
 handle_call(restart, _From, State) ->
-    switch(restart, State),
+    each_module(fun dyno_agent_banks:restart/2, State),
     {reply, ok, State#{kept := dyno_agent_tally:new(), reloaded := [], lost := []}};
 handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
-    switch(pause, State),
-    #{kept := Kept} = Last = lists:foldl(fun add_module/2, State, maps:keys(Modules)),
+    each_module(fun dyno_agent_banks:pause/2, State),
+    #{kept := Kept} = Last = lists:foldl(fun read_paused/2, State, maps:keys(Modules)),
     Settled = Last#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
     %% What is counted is in the sums now: a second reading must not count it twice.
-    switch(restart, Settled),
-    switch(pause, Settled),
+    each_module(fun dyno_agent_banks:restart/2, State),
+    each_module(fun dyno_agent_banks:pause/2, State),
     {reply, report(Settled), Settled}.
 
-switch(Action, #{modules := Modules} = State) ->
-    lists:foreach(fun(M) -> switch_module(M, Action, State) end, maps:keys(Modules)).
+each_module(Do, #{modules := Modules, banks := Banks}) ->
+    lists:foreach(fun(M) -> Do(M, Banks) end, maps:keys(Modules)).
 
-switch_module(Module, Action, #{session := Session, patterns := Patterns, measures := Measures}) ->
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all ->
-            _ = trace:function(Session, {Module, '_', '_'}, Action, Measures),
-            ok;
-        Functions ->
-            lists:foreach(fun(F) -> trace:function(Session, F, Action, Measures) end, Functions)
-    end.
+read_paused(Module, #{banks := Banks} = State) ->
+    Session = dyno_agent_banks:counting(Module, Banks),
+    add(Session, dyno_agent_banks:functions(Module, Banks), Module, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -275,9 +242,7 @@ keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules)
     {not_measured, State};
 keep(Module, #{modules := Modules} = State) ->
     NowMs = erlang:monotonic_time(millisecond),
-    switch_module(Module, pause, State),
-    Next = add_module(Module, State),
-    switch_module(Module, restart, State),
+    Next = take(Module, all, State),
     case {erlang:check_old_code(Module), map_get(Module, Modules)} of
         {true, Last} when Last =:= never; NowMs - Last > ?JUST_BEFORE_MS ->
             {late, Next};
@@ -287,32 +252,42 @@ keep(Module, #{modules := Modules} = State) ->
             {in_time, Next#{modules := Modules#{Module := NowMs}}}
     end.
 
-%% Function by function, so that each stands still no longer than its own reading takes; the ones
-%% that were never called when the last one looked at all are left for the next that does.
-harvest(#{active := Active, group_of := GroupOf, kept := Kept} = State0) ->
-    State = State0#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
-    case map_size(Active) of
-        0 -> find_active(State);
-        _ -> lists:foldl(fun harvest_function/2, State, maps:keys(Active))
+harvest(#{group_of := GroupOf, kept := Kept, harvests := Number} = State0) ->
+    State = State0#{kept := dyno_agent_tally:settle(GroupOf, Kept), harvests := Number + 1},
+    case Number rem ?LOOK_AT_ALL of
+        0 -> lists:foldl(fun(M, Acc) -> take(M, all, Acc) end, State, modules_of(State));
+        _ -> lists:foldl(fun(M, Acc) -> take(M, active, Acc) end, State, active_of(State))
     end.
 
-harvest_function(MFA, #{session := Session, measures := Measures} = State) ->
-    _ = trace:function(Session, MFA, pause, Measures),
-    Next = add_function(MFA, State),
-    _ = trace:function(Session, MFA, restart, Measures),
-    Next.
+modules_of(#{modules := Modules}) -> maps:keys(Modules).
 
-find_active(#{modules := Modules} = State) ->
-    lists:foldl(
-        fun(Module, Acc) ->
-            switch_module(Module, pause, Acc),
-            Next = add_module(Module, Acc),
-            switch_module(Module, restart, Acc),
-            Next
+active_of(#{active := Active}) -> maps:keys(Active).
+
+%% Adds a module's figures to the sums while it goes on counting in the other session.
+take(Module, Which, #{banks := Banks, active := Active} = State) ->
+    Functions =
+        case Which of
+            all -> dyno_agent_banks:functions(Module, Banks);
+            active -> maps:keys(map_get(Module, Active))
         end,
-        State,
-        maps:keys(Modules)
-    ).
+    Swapped = dyno_agent_banks:swap(Module, Banks),
+    Session = dyno_agent_banks:rested(Module, Swapped),
+    add(Session, Functions, Module, State#{banks := Swapped}).
+
+add(Session, Functions, Module, #{banks := Banks, kept := Kept, active := Active} = State) ->
+    Readings = [
+        {MFA, Reading}
+     || MFA <- Functions,
+        Reading <- [dyno_agent_banks:reading(Session, MFA, Banks)],
+        map_get(calls, Reading) > 0
+    ],
+    Called = maps:from_keys([MFA || {MFA, _} <- Readings], []),
+    Before = maps:get(Module, Active, #{}),
+    Instrument = maps:with([group_of, self_charge_ns], State),
+    State#{
+        kept := dyno_agent_tally:add(Readings, Instrument, Kept),
+        active := Active#{Module => maps:merge(Before, Called)}
+    }.
 
 %% on_load measures every function of every module that comes: take away what was not asked for.
 after_load(#{loading := Loading} = State0) ->
@@ -322,88 +297,22 @@ after_load(#{loading := Loading} = State0) ->
         Loading
     ).
 
-finish(Module, Ends, #{patterns := Patterns, discovery := Discovery} = State) ->
-    Wanted = is_measurable(Module) andalso dyno_agent_patterns:matches_module(Module, Patterns),
-    narrow(Module, Wanted, State),
+finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Banks} = State) ->
+    Wanted =
+        case is_wanted(Module, Patterns) of
+            true -> wanted;
+            false -> unwanted
+        end,
+    ok = dyno_agent_banks:narrow(Module, Wanted, Banks),
     _ = [Discovery ! {loaded, Module} || is_pid(Discovery)],
     Next =
         case Wanted of
-            true -> State#{modules := maps:merge(#{Module => never}, map_get(modules, State))};
-            false -> State
+            wanted -> State#{modules := maps:merge(#{Module => never}, map_get(modules, State))};
+            unwanted -> State
         end,
     case Ends of
         1 -> Next;
         _ -> Next#{loading := (map_get(loading, Next))#{Module => Ends - 1}}
-    end.
-
-narrow(_Module, _Wanted, #{measures := []}) ->
-    ok;
-narrow(Module, false, #{session := Session, measures := Measures}) ->
-    _ = trace:function(Session, {Module, '_', '_'}, false, Measures),
-    ok;
-narrow(Module, true, #{session := Session, measures := Measures, patterns := Patterns}) ->
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all ->
-            ok;
-        Wanted ->
-            All = [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)],
-            lists:foreach(
-                fun(F) -> trace:function(Session, F, false, Measures) end,
-                All -- Wanted
-            )
-    end.
-
-%% Adds a module's present figures to the sums.
-add_module(Module, #{patterns := Patterns} = State) ->
-    Functions =
-        case dyno_agent_patterns:functions(Module, Patterns) of
-            all -> [{Module, F, A} || {F, A} <- module_functions(Module)];
-            Some -> Some
-        end,
-    lists:foldl(fun add_function/2, State, Functions).
-
-add_function(MFA, #{session := Session, measures := Measures, group_of := GroupOf} = State) ->
-    #{kept := Kept, active := Active} = State,
-    case reading(Session, MFA, Measures) of
-        #{calls := 0} ->
-            State;
-        Reading ->
-            State#{
-                kept := dyno_agent_tally:add(MFA, Reading, GroupOf, Kept),
-                active := Active#{MFA => []}
-            }
-    end.
-
-%% A module can be deleted while it is measured.
-module_functions(Module) ->
-    try
-        erlang:get_module_info(Module, functions)
-    catch
-        error:badarg -> []
-    end.
-
-reading(Session, MFA, Measures) ->
-    Time = info(Session, MFA, call_time, Measures),
-    Memory = info(Session, MFA, call_memory, Measures),
-    Counts = [
-        case info(Session, MFA, call_count, Measures) of
-            Count when is_integer(Count) -> Count;
-            [] -> 0
-        end,
-        lists:sum([Calls || {_, Calls, _, _} <- Time]),
-        lists:sum([Calls || {_, Calls, _} <- Memory])
-    ],
-    #{calls => lists:max(Counts), words => lists:sum([W || {_, _, W} <- Memory]), time => Time}.
-
-info(Session, MFA, Item, Measures) ->
-    case lists:member(Item, Measures) of
-        true ->
-            case trace:info(Session, MFA, Item) of
-                {Item, Value} when is_list(Value); is_integer(Value) -> Value;
-                _ -> []
-            end;
-        false ->
-            []
     end.
 
 report(#{kept := Kept, measures := Measures, group_of := GroupOf} = State) ->
@@ -421,16 +330,9 @@ report(#{kept := Kept, measures := Measures, group_of := GroupOf} = State) ->
         self_charge_ns => map_get(self_charge_ns, State)
     }.
 
-measured(#{modules := Modules, patterns := Patterns}) ->
-    lists:sum([
-        case dyno_agent_patterns:functions(M, Patterns) of
-            all -> length(module_functions(M));
-            Some -> length(Some)
-        end
-     || M := _ <- Modules
-    ]).
+measured(#{modules := Modules, banks := Banks}) ->
+    lists:sum([length(dyno_agent_banks:functions(M, Banks)) || M := _ <- Modules]).
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{session := Session}) ->
-    _ = trace:session_destroy(Session),
-    ok.
+terminate(_Reason, #{banks := Banks}) ->
+    dyno_agent_banks:close(Banks).

@@ -86,8 +86,8 @@ processes that are alive are read; of those that died the last known figures are
 }.
 
 -define(MAX_PROCESSES, 100_000_000).
-%% The runtime's figures take about 50 bytes for each function and process.
--define(HARVEST_AFTER, 2000).
+%% The runtime's figures take about 50 bytes for each function and process: some 20 MB for Cowboy.
+-define(HARVEST_AFTER, 10_000).
 %% More names than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
 %% So many processes are looked at before the mailbox has its turn.
@@ -100,7 +100,7 @@ processes that are alive are read; of those that died the last known figures are
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts reductions, memory and queues from now on. Keeps the processes that are known.".
+-doc "Counts from now on. Of the processes that are known, those that are alive stay.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
@@ -185,17 +185,23 @@ watch(_Module, _State) ->
     {reply, ok | ets:table(), state()} | {noreply, state()}.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
-handle_call(restart, _From, #{groups := Groups, living := Living} = State) ->
+handle_call(restart, _From, #{living := Living} = State) ->
     #{dead := Dead} = State,
     Ended = ets:foldl(
         fun({Pid, _, _, _, _}, Acc) -> set_base(Pid, Living) ++ Acc end,
         [],
         Living
     ),
-    Reset = fun(_, Aggregate) ->
-        Aggregate#{dead_reductions := 0, memory_max_bytes := 0, message_queue_max := 0}
-    end,
-    {reply, ok, State#{groups := maps:map(Reset, Groups), dead := Ended ++ Dead}};
+    Alive = ets:foldl(
+        fun({_, Group, _, _, _}, Acc) -> maps:update_with(Group, fun(N) -> N + 1 end, 1, Acc) end,
+        #{},
+        Living
+    ),
+    {reply, ok, State#{
+        groups := #{G => (new_aggregate())#{discovered := N} || G := N <- Alive},
+        discovered := ets:info(Living, size),
+        dead := Ended ++ Dead
+    }};
 handle_call(read, From, #{waiting := Waiting} = State) ->
     %% What was sent before this call is already handled: the last look covers all of it.
     {noreply, begin_look(State#{waiting := [From | Waiting], look := idle})}.

@@ -6,9 +6,15 @@
 %% The sums of what the counters read, by function and by group of processes. Pure. It grows with
 %% the functions and the groups, never with the processes: those whose group is not known yet are
 %% set aside until the next time.
+%%
+%% The runtime gives each process's time in a function in whole microseconds, cut off. Where short
+%% processes call a function once, all would be 0 and the sum as well. So a time of N > 0 us counts
+%% as N + 0.5, which is right in the mean. Of a time of 0 is known that it lies between what
+%% measuring charges to its calls and 1 us; it counts as the mean of the log-uniform distribution
+%% between them, and what it may be off by is kept.
 
--export([new/0, add/4, settle/2, functions/2, callers/2]).
--export_type([tally/0, reading/0, group_of/0]).
+-export([new/0, add/3, settle/2, functions/2, callers/2]).
+-export_type([tally/0, reading/0, group_of/0, instrument/0]).
 
 -doc "What the runtime knows of one function.".
 -type reading() :: #{
@@ -20,44 +26,75 @@
 -doc "Finds a process's group; `none` where nobody asks for groups.".
 -type group_of() :: fun((pid()) -> {ok, term()} | unknown) | none.
 
+-type instrument() :: #{
+    group_of := group_of(),
+    %% What one call of an empty function is reported to take.
+    self_charge_ns := number() | undefined
+}.
+
 -type sums() :: #{
     calls := non_neg_integer(),
     words := non_neg_integer(),
     own_time_ns := non_neg_integer(),
-    %% How many times were cut to whole microseconds.
-    cut := non_neg_integer(),
+    %% What the own time may be off by.
+    uncertain_ns := non_neg_integer(),
     groups := #{term() => {Calls :: non_neg_integer(), Ns :: non_neg_integer()}},
-    aside := [{pid(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}]
+    aside := [entry()]
+}.
+
+-type entry() :: {
+    pid(), Calls :: pos_integer(), Ns :: non_neg_integer(), UncertainNs :: non_neg_integer()
 }.
 
 -opaque tally() :: #{mfa() => sums()}.
 
+%% What the runtime cuts times to.
+-define(CUT_NS, 1000).
+%% No measured call takes less.
+-define(LEAST_NS, 20).
+
 -spec new() -> tally().
 new() -> #{}.
 
--doc "Adds a reading of a function.".
--spec add(mfa(), reading(), group_of(), tally()) -> tally().
-add(_MFA, #{calls := 0, words := 0}, _GroupOf, Tally) ->
+-doc "Adds readings of functions.".
+-spec add([{mfa(), reading()}], instrument(), tally()) -> tally().
+add(Readings, Instrument, Tally) ->
+    lists:foldl(fun(R, Acc) -> add_one(R, Instrument, Acc) end, Tally, Readings).
+
+add_one({_MFA, #{calls := 0, words := 0}}, _Instrument, Tally) ->
     Tally;
-add(MFA, #{calls := Calls, words := Words, time := Time}, GroupOf, Tally) ->
+add_one({MFA, Reading}, #{group_of := GroupOf} = Instrument, Tally) ->
+    #{calls := Calls, words := Words, time := Time} = Reading,
     Sums = maps:get(MFA, Tally, zero()),
-    Entries = [{P, C, S * 1_000_000_000 + Us * 1000} || {P, C, S, Us} <- Time, C > 0],
+    Entries = [entry(T, Instrument) || {_, C, _, _} = T <- Time, C > 0],
     Grouped = lists:foldl(fun(E, Acc) -> group(E, GroupOf, Acc) end, Sums, Entries),
     Tally#{
         MFA => Grouped#{
             calls := map_get(calls, Sums) + Calls,
             words := map_get(words, Sums) + Words,
-            own_time_ns := map_get(own_time_ns, Sums) + lists:sum([Ns || {_, _, Ns} <- Entries]),
-            cut := map_get(cut, Sums) + length(Entries)
+            own_time_ns := map_get(own_time_ns, Sums) + lists:sum([N || {_, _, N, _} <- Entries]),
+            uncertain_ns := map_get(uncertain_ns, Sums) + lists:sum([U || {_, _, _, U} <- Entries])
         }
     }.
 
+%% {Pid, Calls, Ns, UncertainNs}
+entry({Pid, Calls, 0, 0}, #{self_charge_ns := Charge}) ->
+    Least =
+        case Charge of
+            undefined -> ?LEAST_NS;
+            _ -> min(max(?LEAST_NS, Calls * Charge), ?CUT_NS * 0.9)
+        end,
+    Mean = (?CUT_NS - Least) / math:log(?CUT_NS / Least),
+    {Pid, Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least))};
+entry({Pid, Calls, S, Us}, _Instrument) ->
+    {Pid, Calls, S * 1_000_000_000 + Us * ?CUT_NS + ?CUT_NS div 2, 0}.
+
 zero() ->
-    #{calls => 0, words => 0, own_time_ns => 0, cut => 0, groups => #{}, aside => []}.
+    #{calls => 0, words => 0, own_time_ns => 0, uncertain_ns => 0, groups => #{}, aside => []}.
 
 group(_Entry, none, Sums) ->
     Sums;
-group({Pid, Calls, Ns} = Entry, GroupOf, #{groups := Groups, aside := Aside} = Sums) ->
+group({Pid, Calls, Ns, _Uncertain} = Entry, GroupOf, #{groups := Groups, aside := Aside} = Sums) ->
     case GroupOf(Pid) of
         {ok, Group} ->
             Add = fun({C, T}) -> {C + Calls, T + Ns} end,
@@ -91,11 +128,11 @@ functions(Measures, Tally) ->
             #{mfa => MFA, calls => Calls},
             maps:from_list(
                 [{own_time_ns, Ns} || HasTime] ++
-                    [{missing_ns, Cut * 1000} || HasTime] ++
+                    [{uncertain_ns, Uncertain} || HasTime] ++
                     [{words, Words} || HasWords]
             )
         )
-     || MFA := #{calls := Calls, words := Words, own_time_ns := Ns, cut := Cut} <- Tally
+     || MFA := #{calls := Calls, words := Words, own_time_ns := Ns, uncertain_ns := Uncertain} <- Tally
     ].
 
 -doc "Who called what: the heaviest rows. What no group was found for is `other`.".

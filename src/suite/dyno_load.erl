@@ -8,9 +8,13 @@ ends them.
 
 The caller receives `{dyno_load, Load, Event}` where the event is
 
-* `{started, Workers}`: the measured part begins now;
+* `warm`: the warm-up is over and the workers stand still. The caller sets its instruments to zero
+  and answers with `measure/1`: what they count is then what the measured operations did;
+* `started`: the measured part begins now;
 * `{interval, interval()}`: one interval's figures;
-* `finished`: the measured part ends now; operations may still be under way;
+* `finished`: the measured part is over, and its last operations have ended, or take longer than a
+  second. The caller looks at the target, whose connections are still open, and answers with
+  `close/1`;
 * `{ended, dyno_load_meter:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
   because they did not within the patience;
 * `{failed, reason()}`: the load could not be given.
@@ -18,7 +22,7 @@ The caller receives `{dyno_load, Load, Event}` where the event is
 
 -behaviour(gen_server).
 
--export([start_link/1, figures/1, stop/1, format_error/1]).
+-export([start_link/1, measure/1, figures/1, close/1, stop/1, format_error/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, interval/0, reason/0]).
 
@@ -51,17 +55,22 @@ The caller receives `{dyno_load, Load, Event}` where the event is
 
 -type state() :: #{
     options := options(),
-    phase := preparing | working | ending | failed,
+    phase := preparing | warming | warm | working | draining | ending | failed,
     workers := #{pid() => []},
     waiting := #{pid() => []},
+    %% Workers whose last operation has not ended.
+    under_way := #{pid() => []},
     meter => dyno_load_meter:meter(),
-    start => integer(),
     from => integer(),
     finish => integer(),
     last => dyno_load_meter:snapshot(),
     %% Up to when the last interval went.
     at => integer()
 }.
+
+-define(AHEAD_NS, 5_000_000).
+%% How long the last operations of a part may take before the next thing is done.
+-define(GRACE_MS, 1000).
 
 -doc "Starts a load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
@@ -76,6 +85,16 @@ figures(Pid) ->
     catch
         exit:_ -> error
     end.
+
+-doc "Begins the measured part; the answer to `warm`.".
+-spec measure(pid()) -> ok.
+measure(Pid) ->
+    gen_server:cast(Pid, measure).
+
+-doc "Has the workers end; the answer to `finished`.".
+-spec close(pid()) -> ok.
+close(Pid) ->
+    gen_server:cast(Pid, close).
 
 -doc "Ends a load at once, and its workers. No more events come.".
 -spec stop(pid()) -> ok.
@@ -94,7 +113,8 @@ stop(Pid) ->
 init(Options) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
-    {ok, #{options => Options, phase => preparing, workers => #{}, waiting => #{}}, {continue, prepare}}.
+    State = #{options => Options, phase => preparing, workers => #{}, waiting => #{}, under_way => #{}},
+    {ok, State, {continue, prepare}}.
 
 -spec handle_continue(prepare, state()) -> {noreply, state()}.
 handle_continue(prepare, #{options := #{load := #{workers := Count}} = Options} = State) ->
@@ -105,7 +125,7 @@ handle_continue(prepare, #{options := #{load := #{workers := Count}} = Options} 
         [dyno_load_worker:start_link(Job#{id => Id}) || Id <- lists:seq(1, Count)], []
     ),
     _ = erlang:send_after(TimeoutMs, self(), not_ready),
-    {noreply, State#{workers := Workers, waiting := Workers}}.
+    {noreply, State#{workers := Workers, waiting := Workers, under_way := Workers}}.
 
 -spec handle_call(figures, gen_server:from(), state()) ->
     {reply, {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]} | error, state()}.
@@ -114,14 +134,21 @@ handle_call(figures, _From, #{meter := Meter} = State) ->
 handle_call(figures, _From, State) ->
     {reply, error, State}.
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
+-spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_cast(close, #{phase := ending, workers := Workers, options := Options} = State) ->
+    maps:foreach(fun(Pid, _) -> Pid ! close end, Workers),
+    #{timeout_ms := TimeoutMs} = Options,
+    _ = erlang:send_after(TimeoutMs, self(), patience),
+    ended(State);
+handle_cast(measure, #{phase := warm} = State) ->
+    {noreply, begin_measuring(State)};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({dyno_worker, Pid, ready}, #{phase := preparing, waiting := Waiting} = State) ->
     case maps:remove(Pid, Waiting) of
-        None when map_size(None) =:= 0 -> {noreply, begin_work(State#{waiting := None})};
+        None when map_size(None) =:= 0 -> {noreply, begin_warming(State#{waiting := None})};
         Rest -> {noreply, State#{waiting := Rest}}
     end;
 handle_info({dyno_worker, _Pid, {failed, Reason}}, #{phase := Phase} = State) when
@@ -132,23 +159,21 @@ handle_info(not_ready, #{phase := preparing, workers := Workers, waiting := Wait
     #{options := #{timeout_ms := TimeoutMs}} = State,
     Ready = map_size(Workers) - map_size(Waiting),
     fail({not_ready, module(State), Ready, map_size(Workers), TimeoutMs}, State);
-handle_info(measure, #{phase := working, options := #{load := #{workers := Count}}} = State) ->
-    notify({started, Count}, State),
-    {noreply, State};
 handle_info(interval, #{phase := working} = State) ->
     {noreply, schedule_interval(interval(State))};
-handle_info(finish, #{phase := working, options := #{timeout_ms := TimeoutMs}} = State) ->
-    Last = interval(State),
-    notify(finished, State),
-    _ = erlang:send_after(TimeoutMs, self(), patience),
-    ended(Last#{phase := ending});
+handle_info({dyno_worker, Pid, done}, #{under_way := UnderWay} = State) ->
+    {noreply, quiet(State#{under_way := maps:remove(Pid, UnderWay)})};
+handle_info({grace, Phase}, #{phase := Phase} = State) ->
+    {noreply, quiet_enough(State)};
+handle_info(finish, #{phase := working} = State) ->
+    {noreply, quiet(with_grace(draining, interval(State)))};
 handle_info(patience, #{phase := ending} = State) ->
     finish(State);
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
     Next = State#{workers := maps:remove(Pid, Workers)},
     case {Reason, map_get(phase, State)} of
         {_, failed} -> {noreply, Next};
-        {normal, ending} -> ended(Next);
+        {normal, ending} -> ended(Next#{under_way := maps:remove(Pid, map_get(under_way, State))});
         %% Preparation failed: the worker has said why.
         {normal, _} -> {noreply, Next};
         {_, _} -> fail({worker_died, module(State), Reason}, Next)
@@ -168,14 +193,30 @@ fail(Reason, State) ->
     notify({failed, Reason}, State),
     {noreply, State#{phase := failed}}.
 
-begin_work(#{options := Options, workers := Workers} = State) ->
-    #{load := Load, warmup_ms := WarmupMs, duration_ms := DurationMs} = Options,
+begin_warming(#{options := #{warmup_ms := 0}} = State) ->
+    become_warm(State);
+begin_warming(#{options := #{warmup_ms := WarmupMs}} = State) ->
+    {Next, _Meter, _From, _Finish} = begin_work(WarmupMs, State),
+    with_grace(warming, WarmupMs, Next).
+
+begin_measuring(#{options := #{duration_ms := DurationMs}} = State) ->
+    {Next, Meter, From, Finish} = begin_work(DurationMs, State),
+    _ = at(Finish, finish),
+    notify(started, State),
+    schedule_interval(Next#{
+        phase := working,
+        meter => Meter,
+        from => From,
+        finish => Finish,
+        last => dyno_load_meter:snapshot(Meter)
+    }).
+
+begin_work(DurationMs, #{options := #{load := Load}, workers := Workers} = State) ->
     %% A little ahead, so that all workers have the message by then.
-    Start = dyno_load_meter:time_ns() + 20_000_000,
-    From = Start + WarmupMs * 1_000_000,
+    From = dyno_load_meter:time_ns() + ?AHEAD_NS,
     Finish = From + DurationMs * 1_000_000,
-    Meter = dyno_load_meter:new(#{from => From, model => map_get(model, Load)}),
-    Work0 = #{meter => Meter, start => Start, finish => Finish},
+    Meter = dyno_load_meter:new(map_get(model, Load)),
+    Work0 = #{meter => Meter, start => From, finish => Finish},
     Work =
         case Load of
             #{model := open, rate_per_s := Rate} ->
@@ -184,16 +225,32 @@ begin_work(#{options := Options, workers := Workers} = State) ->
                 Work0
         end,
     maps:foreach(fun(Pid, _) -> Pid ! {start, Work} end, Workers),
-    _ = at(From, measure),
-    _ = at(Finish, finish),
-    schedule_interval(State#{
-        phase := working,
-        meter => Meter,
-        start => Start,
-        from => From,
-        finish => Finish,
-        last => dyno_load_meter:snapshot(Meter)
-    }).
+    {State#{under_way := Workers}, Meter, From, Finish}.
+
+%% The phase ends when all workers are done, or that long after they should be.
+with_grace(Phase, State) ->
+    with_grace(Phase, 0, State).
+
+with_grace(Phase, AfterMs, State) ->
+    _ = erlang:send_after(AfterMs + ?GRACE_MS, self(), {grace, Phase}),
+    State#{phase := Phase}.
+
+quiet(#{phase := Phase, under_way := UnderWay} = State) when
+    map_size(UnderWay) =:= 0, (Phase =:= warming orelse Phase =:= draining)
+->
+    quiet_enough(State);
+quiet(State) ->
+    State.
+
+quiet_enough(#{phase := warming} = State) ->
+    become_warm(State);
+quiet_enough(#{phase := draining} = State) ->
+    notify(finished, State),
+    State#{phase := ending}.
+
+become_warm(State) ->
+    notify(warm, State),
+    State#{phase := warm}.
 
 at(TimeNs, Message) ->
     TimeMs = erlang:convert_time_unit(TimeNs, nanosecond, millisecond),
@@ -244,9 +301,9 @@ ended(#{workers := Workers} = State) when map_size(Workers) =:= 0 ->
 ended(State) ->
     {noreply, State}.
 
-finish(#{meter := Meter, workers := Workers} = State) ->
+finish(#{meter := Meter, under_way := UnderWay} = State) ->
     Snapshot = dyno_load_meter:snapshot(Meter),
-    notify({ended, Snapshot, dyno_load_meter:errors(Meter), map_size(Workers)}, State),
+    notify({ended, Snapshot, dyno_load_meter:errors(Meter), map_size(UnderWay)}, State),
     {stop, normal, State}.
 
 -spec terminate(term(), state()) -> ok.

@@ -13,12 +13,10 @@ reason.
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/1, time_ns/0, success/4, failure/3, late/2, started/1, snapshot/1, errors/1, delete/1]).
+-export([new/1, time_ns/0, success/4, failure/2, late/2, started/1, snapshot/1, errors/1, delete/1]).
 -export_type([meter/0, snapshot/0]).
 
 -opaque meter() :: #{
-    %% Operations that start before it are not recorded: warm-up.
-    from := integer(),
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
     lateness := dyno_histogram:t() | undefined,
@@ -43,11 +41,10 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 
--doc "A meter that records what starts at `from` or later; for an open load with `open => true`.".
--spec new(#{from := integer(), model := closed | open}) -> meter().
-new(#{from := From, model := Model}) ->
+-doc "A meter with nothing in it.".
+-spec new(closed | open) -> meter().
+new(Model) ->
     #{
-        from => From,
         response => dyno_histogram:new(),
         service => only_open(Model),
         lateness => only_open(Model),
@@ -63,15 +60,13 @@ only_open(closed) -> undefined.
 time_ns() ->
     erlang:monotonic_time(nanosecond).
 
--doc "An operation is about to start; counted by its intended start.".
+-doc "An operation is about to start.".
 -spec started(meter()) -> ok.
 started(#{counts := Counts}) ->
     counters:add(Counts, ?STARTED, 1).
 
 -doc "An operation ended well. `Intended` is when it should have started, `Start` when it did.".
 -spec success(meter(), integer(), integer(), integer()) -> ok.
-success(#{from := From}, Intended, _Start, _End) when Intended < From ->
-    ok;
 success(#{response := Response, service := Service, counts := Counts}, Intended, Start, End) ->
     counters:add(Counts, ?SUCCESSES, 1),
     ok = dyno_histogram:record(Response, max(0, End - Intended)),
@@ -81,10 +76,8 @@ record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 
 -doc "An operation ended badly. Its time is not recorded: a fast error must not flatter.".
--spec failure(meter(), integer(), term()) -> ok.
-failure(#{from := From}, Intended, _Reason) when Intended < From ->
-    ok;
-failure(#{counts := Counts, errors := Errors}, _Intended, Reason) ->
+-spec failure(meter(), term()) -> ok.
+failure(#{counts := Counts, errors := Errors}, Reason) ->
     counters:add(Counts, ?FAILURES, 1),
     Text = unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10])),
     Known = ets:member(Errors, Text) orelse ets:info(Errors, size) < ?MAX_REASONS,

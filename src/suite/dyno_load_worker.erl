@@ -3,8 +3,8 @@
 
 -module(dyno_load_worker).
 -moduledoc false.
-%% One worker of a load. Prepares itself, says so, waits for the start, and repeats the suite's
-%% operation until the end.
+%% One worker of a load. Prepares itself, says so, and for each part of the load (the warm-up, the
+%% measured one) waits for its start and repeats the suite's operation until its end.
 %%
 %% Closed load: the next operation begins when the last one has ended.
 %%
@@ -38,8 +38,8 @@
 -define(EARLY_NS, 1_500_000).
 
 -doc """
-Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, expects
-`{start, work()}`, and ends normally.
+Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, answers
+`{start, work()}` with `{dyno_worker, Pid, done}` at its end, and ends normally when told `close`.
 """.
 -spec start_link(job()) -> pid().
 start_link(Job) ->
@@ -49,9 +49,7 @@ prepare(#{owner := Owner} = Job) ->
     try init_worker(Job) of
         {ok, State} ->
             Owner ! {dyno_worker, self(), ready},
-            receive
-                {start, Work} -> work(Job, Work, State)
-            end;
+            serve(Job, State);
         Other ->
             Owner ! {dyno_worker, self(), {failed, {bad_return, init_worker, Other}}}
     catch
@@ -65,11 +63,26 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
         false -> {ok, RunState}
     end.
 
--spec work(job(), work(), term()) -> ok.
-work(Job, #{start := Start} = Work, State) ->
-    wait_until(Start),
-    Last = repeat(Job, Work, State),
-    end_worker(Job, Last).
+%% The connection stays open until the target was looked at for the last time.
+serve(#{owner := Owner} = Job, State) ->
+    receive
+        {start, #{start := Start} = Work} ->
+            wait_until(Start),
+            Last = work(Job, Work, State),
+            Owner ! {dyno_worker, self(), done},
+            serve(Job, Last);
+        close ->
+            end_worker(Job, State)
+    end.
+
+-spec work(job(), work(), term()) -> term().
+work(Job, Work, stopped) ->
+    case renew(Job, Work) of
+        {ok, State} -> repeat(Job, Work, State);
+        stop -> stopped
+    end;
+work(Job, Work, State) ->
+    repeat(Job, Work, State).
 
 repeat(Job, #{arrivals := Arrivals, rate_per_s := Rate, start := Start} = Work, State) ->
     Number = atomics:add_get(Arrivals, 1, 1) - 1,
@@ -108,7 +121,7 @@ one(#{module := Module} = Job, #{meter := Meter} = Work, State, Intended, Start)
             ok = dyno_load_meter:success(Meter, Intended, Start, dyno_load_meter:time_ns()),
             {ok, Next};
         {error, Reason, Next} ->
-            ok = dyno_load_meter:failure(Meter, Intended, Reason),
+            ok = dyno_load_meter:failure(Meter, Reason),
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
@@ -116,20 +129,19 @@ one(#{module := Module} = Job, #{meter := Meter} = Work, State, Intended, Start)
             stop
     catch
         Class:Reason ->
-            ok = dyno_load_meter:failure(Meter, Intended, {Class, Reason}),
+            ok = dyno_load_meter:failure(Meter, {Class, Reason}),
             renew(Job, Work)
     end.
 
 %% After an exception the state may be half changed, a connection half read.
 renew(Job, #{finish := Finish} = Work) ->
     try
-        {ok, State} = init_worker(Job),
-        {ok, State}
+        {ok, _State} = init_worker(Job)
     catch
         Class:Reason ->
             #{meter := Meter} = Work,
             Now = dyno_load_meter:time_ns(),
-            ok = dyno_load_meter:failure(Meter, Now, {init_worker, Class, Reason}),
+            ok = dyno_load_meter:failure(Meter, {init_worker, Class, Reason}),
             %% A target that is gone is not to be asked a million times a second.
             wait_until(Now + 100_000_000),
             case dyno_load_meter:time_ns() >= Finish of

@@ -271,7 +271,7 @@ functions_table(_Node, undefined) ->
 functions_table(Node, #{functions := []}) ->
     [table(~"functions", ~"Functions", Node, [column(~"function", ~"Function", string, undefined)], [])];
 functions_table(Node, #{functions := [First | _] = Functions}) ->
-    Total = lists:sum([maps:get(own_time_ns, F, 0) || F <- Functions]),
+    Total = sum_of(own_time_ns, Functions),
     HasTime = is_map_key(own_time_ns, First),
     HasWords = is_map_key(words, First),
     Columns =
@@ -297,14 +297,17 @@ time_columns() ->
         (column(~"own_time", ~"Own time", integer, ~"ns"))#{
             help => ~"Without the measured functions it called; with what measuring it cost."
         },
+        (column(~"own_time_uncertainty", ~"Own time, +-", integer, ~"ns"))#{
+            help => ~"The runtime cuts each process's time in a function to whole microseconds."
+        },
         column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
         (column(~"share", ~"Share", number, ~"ratio"))#{
             help => ~"Of the own time of all measured functions."
         }
     ].
 
-time_values(#{own_time_ns := Ns, calls := Calls}, Total) ->
-    [Ns, Ns / max(1, Calls), Ns / max(1, Total)];
+time_values(#{own_time_ns := Ns, uncertain_ns := Uncertain, calls := Calls}, Total) ->
+    [Ns, Uncertain, Ns / max(1, Calls), Ns / max(1, Total)];
 time_values(_Function, _Total) ->
     [].
 
@@ -481,17 +484,19 @@ inside_warnings(#{node := Node, functions := Functions, processes := Processes})
         [
             {~"cut_times",
                 text(
-                    "own times of ~ts may be up to ~ts higher: the runtime cuts each process's "
-                    "time to whole microseconds",
-                    [Node, dyno_unit:format(Missing, ~"ns")]
+                    "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's "
+                    "time in a function to whole microseconds, and these processes live shortly",
+                    [Node, dyno_unit:format(Uncertain, ~"ns"), dyno_unit:format(Own, ~"ns")]
                 )}
          || #{functions := All} <- [Functions],
-            Missing <- [lists:sum([maps:get(missing_ns, F, 0) || F <- All])],
-            Missing * 10 > lists:sum([maps:get(own_time_ns, F, 0) || F <- All]),
-            Missing > 0
+            {Uncertain, Own} <- [{sum_of(uncertain_ns, All), sum_of(own_time_ns, All)}],
+            Uncertain * 10 > Own
         ] ++
         [
             {~"processes_truncated",
                 text("more processes in ~ts than are followed: the later ones are missing", [Node])}
          || #{truncated := true} <- [Processes]
         ].
+
+sum_of(Key, Functions) ->
+    lists:sum([maps:get(Key, F, 0) || F <- Functions]).

@@ -11,6 +11,8 @@ metrics, each with its exponent and interval (dyno_stats_growth).
 
 %% With fewer calls at a size a time per call is chance.
 -define(MIN_CALLS, 30).
+%% An exponent from guesses would be a guess.
+-define(MAX_UNCERTAINTY, 0.2).
 -define(METRICS, [
     ~"throughput",
     ~"latency.p50",
@@ -75,9 +77,13 @@ add_functions(#{~"size" := Size} = Run, Acc0) ->
     lists:foldl(
         fun(Row, Acc) ->
             case Row of
-                #{~"function" := F, ~"calls" := Calls, ~"time_per_call" := T, ~"own_time" := Own} when
-                    Calls >= ?MIN_CALLS
-                ->
+                #{
+                    ~"function" := F,
+                    ~"calls" := Calls,
+                    ~"time_per_call" := T,
+                    ~"own_time" := Own,
+                    ~"own_time_uncertainty" := Uncertain
+                } when Calls >= ?MIN_CALLS, Uncertain < Own * ?MAX_UNCERTAINTY ->
                     maps:update_with(
                         F,
                         fun({W, Points}) -> {W + Own, [{Size, T} | Points]} end,

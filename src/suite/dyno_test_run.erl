@@ -173,12 +173,14 @@ watch(#{load_pid := Load, targets := Targets} = State) ->
             {interrupted, stop_reading(State)}
     end.
 
-load_event({started, _Workers}, #{targets := Targets, context := Context} = State) ->
+load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
     ok = dyno_test_targets:restart(Targets),
-    tell({phase, measure}, Context),
     %% Samples of the warm-up count from another start.
     flush_samples(),
-    #{measured := Measured} = State,
+    ok = dyno_load:measure(Load),
+    watch(State);
+load_event(started, #{context := Context, measured := Measured} = State) ->
+    tell({phase, measure}, Context),
     watch(State#{
         phase := measure,
         started_ms := erlang:monotonic_time(millisecond),
@@ -190,8 +192,10 @@ load_event({interval, Interval}, #{measured := Measured} = State) ->
     tell({interval, Interval, elapsed_ms(State)}, map_get(context, State)),
     watch(save(Next));
 load_event(finished, #{context := Context} = State) ->
-    Read = read(State),
     tell({phase, finish}, Context),
+    #{options := #{duration_ms := DurationMs}} = Context,
+    Read = read(DurationMs, State),
+    ok = dyno_load:close(map_get(load_pid, State)),
     watch(Read#{phase := finish});
 load_event({ended, Snapshot, Errors, InFlight}, #{measured := Measured} = State) ->
     Final = State#{
@@ -250,8 +254,8 @@ elapsed_ms(#{started_ms := StartedMs}) ->
     erlang:monotonic_time(millisecond) - StartedMs.
 
 %% Reads what is inside; the load has just ended.
-read(#{targets := Targets, measured := Measured} = State) ->
-    DurationNs = elapsed_ms(State) * 1_000_000,
+read(DurationMs, #{targets := Targets, measured := Measured} = State) ->
+    DurationNs = DurationMs * 1_000_000,
     Figures = dyno_test_targets:read(Targets),
     %% The last samples were sent before the figures were answered.
     last_samples(State#{measured := Measured#{figures := Figures, duration_ns := DurationNs}}).
@@ -265,7 +269,7 @@ last_samples(State) ->
 
 %% Something ended the run early: what can be had is taken.
 stop_reading(#{phase := measure, load_pid := Load} = State) ->
-    Read = read(State),
+    Read = read(elapsed_ms(State), State),
     case dyno_load:figures(Load) of
         {ok, Snapshot, Errors} ->
             #{measured := Measured} = Read,

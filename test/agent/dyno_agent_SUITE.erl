@@ -451,8 +451,8 @@ hundred_thousand_short_lived_processes(Config) ->
     ?assertEqual(100_000, lists:sum(Ours)),
     Figures = dyno_agent_counters:read(Counters),
     Leaf = calls({dyno_work, leaf, 1}, Figures),
-    %% While a function's figures are harvested it is not counted: well below a hundredth.
-    ?assert(Leaf =< 300_000),
+    %% At the swap of a harvest some calls are lost or counted twice: well below a hundredth.
+    ?assert(Leaf < 303_000),
     ?assert(Leaf > 297_000),
     %% Kept by group, not by process: without harvests this would be some 30 MB.
     Grown = erpc:call(Node, erlang, memory, [total]) - MemoryBefore,
