@@ -15,7 +15,7 @@
 
 -export([open/2, flag_processes/1, close/1]).
 -export([set/2, narrow/3, functions/2]).
--export([restart/2, pause/2, swap/2, rested/2, counting/2, reading/3]).
+-export([restart/2, pause/2, swap/2, between_ns/1, rested/2, counting/2, reading/3]).
 -export_type([banks/0, measure/0]).
 
 -type measure() :: call_count | call_time | call_memory.
@@ -26,7 +26,9 @@
     measures := [measure()],
     %% Which session a module counts in; the first where it is not said.
     current := #{module() => 1 | 2},
-    swaps := non_neg_integer()
+    swaps := non_neg_integer(),
+    %% For how long each module was in between the two, native.
+    between := #{module() => non_neg_integer()}
 }.
 
 %% The loader replaces a small module within 100 us of prepare_loading: the calls that lead to it
@@ -57,7 +59,7 @@ open(Patterns, Measures) ->
     ),
     AtReturn = [{'_', [], [{message, false}, {return_trace}]}],
     _ = trace:function(First, {erlang, finish_loading, 1}, AtReturn, []),
-    #{sessions => {First, Second}, patterns => Patterns, measures => Measures, current => #{}, swaps => 0}.
+    #{sessions => {First, Second}, patterns => Patterns, measures => Measures, current => #{}, swaps => 0, between => #{}}.
 
 -doc "Has all processes counted, those to come as well.".
 -spec flag_processes(banks()) -> ok.
@@ -148,19 +150,27 @@ more on a busy machine. In every other swap the calls in between are lost, and i
 count twice: in the mean the counts are right.
 """.
 -spec swap(module(), banks()) -> banks().
-swap(Module, #{current := Current, swaps := Swaps} = Banks) ->
+swap(Module, #{current := Current, swaps := Swaps, between := Between} = Banks) ->
     Next = Banks#{
         current := Current#{Module => 3 - maps:get(Module, Current, 1)}, swaps := Swaps + 1
     },
-    case Swaps rem 2 of
-        0 ->
-            pause(Module, Banks),
-            restart(Module, Next);
-        1 ->
-            restart(Module, Next),
-            pause(Module, Banks)
-    end,
-    Next.
+    {First, Second} =
+        case Swaps rem 2 of
+            0 -> {fun() -> pause(Module, Banks) end, fun() -> restart(Module, Next) end};
+            1 -> {fun() -> restart(Module, Next) end, fun() -> pause(Module, Banks) end}
+        end,
+    First(),
+    %% Each takes effect at the end of its call.
+    Start = erlang:monotonic_time(),
+    Second(),
+    Took = erlang:monotonic_time() - Start,
+    Next#{between := maps:update_with(Module, fun(Sum) -> Sum + Took end, Took, Between)}.
+
+-doc "The longest that a module was between the sessions since the last call; begins anew.".
+-spec between_ns(banks()) -> {non_neg_integer(), banks()}.
+between_ns(#{between := Between} = Banks) ->
+    Longest = lists:max([0 | maps:values(Between)]),
+    {erlang:convert_time_unit(Longest, native, nanosecond), Banks#{between := #{}}}.
 
 -doc "The session that a module counts in.".
 -spec counting(module(), banks()) -> trace:session().

@@ -50,6 +50,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     reloaded := [module()],
     %% Of these, the ones that were replaced before their figures could be read.
     lost := [module()],
+    %% Harvests make the counts inexact by about this share at most, in either direction.
+    off_by := float(),
     self_charge_ns := float() | undefined
 }.
 
@@ -62,6 +64,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     %% Functions that were seen called, by module.
     active := #{module() => #{mfa() => []}},
     harvests := non_neg_integer(),
+    since := integer(),
     %% Modules that are measured now,
     %% and when their figures were last kept before a load.
     modules := #{module() => never | integer()},
@@ -120,6 +123,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 group_of => group_of(Discovery),
                 active => #{},
                 harvests => 0,
+                since => erlang:monotonic_time(),
                 modules => #{},
                 loading => #{},
                 kept => dyno_agent_tally:new(),
@@ -181,9 +185,16 @@ set(Module, #{banks := Banks, modules := Modules} = State) ->
 
 -spec handle_call(restart | read, gen_server:from(), state()) ->
     {reply, ok | figures(), state()}.
-handle_call(restart, _From, State) ->
+handle_call(restart, _From, #{banks := Banks} = State) ->
     each_module(fun dyno_agent_banks:restart/2, State),
-    {reply, ok, State#{kept := dyno_agent_tally:new(), reloaded := [], lost := []}};
+    {_, Fresh} = dyno_agent_banks:between_ns(Banks),
+    {reply, ok, State#{
+        banks := Fresh,
+        kept := dyno_agent_tally:new(),
+        since := erlang:monotonic_time(),
+        reloaded := [],
+        lost := []
+    }};
 handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
     each_module(fun dyno_agent_banks:pause/2, State),
     #{kept := Kept} = Last = lists:foldl(fun read_paused/2, State, maps:keys(Modules)),
@@ -327,8 +338,14 @@ report(#{kept := Kept, measures := Measures, group_of := GroupOf} = State) ->
         measured_functions => measured(State),
         reloaded => map_get(reloaded, State),
         lost => map_get(lost, State),
+        off_by => off_by(State),
         self_charge_ns => map_get(self_charge_ns, State)
     }.
+
+off_by(#{banks := Banks, since := Since}) ->
+    {BetweenNs, _} = dyno_agent_banks:between_ns(Banks),
+    Ns = erlang:convert_time_unit(erlang:monotonic_time() - Since, native, nanosecond),
+    BetweenNs / max(1, Ns).
 
 measured(#{modules := Modules, banks := Banks}) ->
     lists:sum([length(dyno_agent_banks:functions(M, Banks)) || M := _ <- Modules]).

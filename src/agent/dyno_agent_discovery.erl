@@ -68,6 +68,7 @@ processes that are alive are read; of those that died the last known figures are
     new := non_neg_integer(),
     dead := [pid()],
     harvesting := idle | {reference(), [pid()]},
+    harvested_ms := integer(),
     %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory}: the living.
     living := ets:table(),
     groups := #{group() => aggregate()},
@@ -87,7 +88,10 @@ processes that are alive are read; of those that died the last known figures are
 
 -define(MAX_PROCESSES, 100_000_000).
 %% The runtime's figures take about 50 bytes for each function and process: some 20 MB for Cowboy.
+%% Each harvest makes the counts a little inexact: not more than one a second, unless it must be.
 -define(HARVEST_AFTER, 10_000).
+-define(HARVEST_AT_ONCE_AFTER, 30_000).
+-define(HARVEST_EVERY_MS, 1000).
 %% More names than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
 %% So many processes are looked at before the mailbox has its turn.
@@ -153,6 +157,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         new => 0,
         dead => [],
         harvesting => idle,
+        harvested_ms => erlang:monotonic_time(millisecond),
         living => ets:new(?MODULE, [private]),
         groups => #{},
         look => idle,
@@ -252,12 +257,20 @@ discover(_Pid, _MFA, #{discovered := Count, max_processes := Max} = State) when 
 discover(Pid, MFA, State) ->
     ask_to_harvest(discover_new(Pid, MFA, State)).
 
-ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle, dead := Dead} = State) when
+ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
     New >= ?HARVEST_AFTER, is_pid(Pid)
 ->
-    Ref = make_ref(),
-    Pid ! {harvest, self(), Ref},
-    State#{new := 0, dead := [], harvesting := {Ref, Dead}};
+    NowMs = erlang:monotonic_time(millisecond),
+    case State of
+        #{harvested_ms := Last} when
+            New < ?HARVEST_AT_ONCE_AFTER, NowMs - Last < ?HARVEST_EVERY_MS
+        ->
+            State;
+        #{dead := Dead} ->
+            Ref = make_ref(),
+            Pid ! {harvest, self(), Ref},
+            State#{new := 0, dead := [], harvesting := {Ref, Dead}, harvested_ms := NowMs}
+    end;
 ask_to_harvest(State) ->
     State.
 

@@ -31,6 +31,8 @@
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
 %% A generator that is later than this share of the median spoils it.
 -define(LATE_SHARE, 0.1).
+%% Counts that may be off by more than this share are said to be.
+-define(INEXACT, 0.002).
 %% Below so many operations a 99th percentile is one or two operations.
 -define(FEW_OPERATIONS, 1000).
 
@@ -491,6 +493,15 @@ inside_warnings(#{node := Node, functions := Functions, processes := Processes})
          || #{functions := All} <- [Functions],
             {Uncertain, Own} <- [{sum_of(uncertain_ns, All), sum_of(own_time_ns, All)}],
             Uncertain * 10 > Own
+        ] ++
+        [
+            {~"inexact_counts",
+                text(
+                    "calls in ~ts may be off by ~ts: it starts so many processes that the figures "
+                    "had to be taken in while they were counted",
+                    [Node, dyno_unit:format(OffBy, ~"ratio")]
+                )}
+         || #{off_by := OffBy} <- [Functions], OffBy > ?INEXACT
         ] ++
         [
             {~"processes_truncated",

@@ -312,12 +312,20 @@ measures_modules_loaded_later(Config) ->
     ok = dyno_agent:detach(Agent),
     _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
 
+%% On a busy machine a load can be over before it was noticed: then it must be said. That every try
+%% of five is too late would be a defect.
 keeps_figures_over_a_reload(Config) ->
-    Agent = attach(Config),
     Node = node_of(Config),
-    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     Folder = proplists:get_value(priv_dir, Config),
     true = erpc:call(Node, code, add_patha, [Folder]),
+    Tries = [reload_while_counting(Node, Folder, Config) || _ <- lists:seq(1, 5)],
+    ct:pal("~p", [Tries]),
+    ?assert(lists:member(kept, Tries)),
+    erpc:call(Node, code, purge, [dyno_work]).
+
+reload_while_counting(Node, Folder, Config) ->
+    Agent = attach(Config),
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     Reload = fun(Version) ->
         ok = dyno_peers:save(Folder, work_source(Version)),
         erpc:call(Node, code, purge, [dyno_work]),
@@ -333,10 +341,11 @@ keeps_figures_over_a_reload(Config) ->
     {error, badfile} = erpc:call(Node, code, load_binary, [dyno_work, "x", <<"nonsense">>]),
     erpc:call(Node, dyno_work, call, [3]),
     Figures = dyno_agent_counters:read(Counters),
-    ?assertEqual(160, calls({dyno_work, leaf, 1}, Figures)),
-    ?assertMatch(#{reloaded := [dyno_work], lost := []}, Figures),
     ok = dyno_agent:detach(Agent),
-    erpc:call(Node, code, purge, [dyno_work]).
+    case {calls({dyno_work, leaf, 1}, Figures), Figures} of
+        {160, #{reloaded := [dyno_work]}} -> kept;
+        {Calls, #{lost := [dyno_work]}} when Calls < 160 -> lost
+    end.
 
 counts_once_where_patterns_overlap(Config) ->
     Agent = attach(Config),
@@ -436,12 +445,16 @@ hundred_thousand_short_lived_processes(Config) ->
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
         patterns => Patterns, measures => [call_time], discovery => Discovery
     }),
-    MemoryBefore = erpc:call(Node, erlang, memory, [total]),
     %% Never more than a hundred at a time.
     Script =
         "Wait = fun Wait(0) -> ok; Wait(N) -> receive {'DOWN', _, _, _, _} -> Wait(N - 1) end end,"
         "[begin [spawn_monitor(dyno_work, call, [3]) || _ <- lists:seq(1, 100)], Wait(100) end"
         " || _ <- lists:seq(1, 1000)], ok.",
+    ok = dyno_peers:eval(Node, Script),
+    MemoryBefore = erpc:call(Node, erlang, memory, [total]),
+    %% Once more: what is kept does not grow with the processes.
+    ok = dyno_agent_discovery:restart(Discovery),
+    ok = dyno_agent_counters:restart(Counters),
     ok = dyno_peers:eval(Node, Script),
     #{groups := Groups, truncated := false} = dyno_agent_discovery:read(Discovery),
     Ours = [
@@ -451,13 +464,14 @@ hundred_thousand_short_lived_processes(Config) ->
     ?assertEqual(100_000, lists:sum(Ours)),
     Figures = dyno_agent_counters:read(Counters),
     Leaf = calls({dyno_work, leaf, 1}, Figures),
-    %% At the swap of a harvest some calls are lost or counted twice: well below a hundredth.
-    ?assert(Leaf < 303_000),
-    ?assert(Leaf > 297_000),
-    %% Kept by group, not by process: without harvests this would be some 30 MB.
+    %% At the swap of a harvest some calls are lost or counted twice; it says how many at most.
+    #{off_by := OffBy} = Figures,
+    ?assert(abs(Leaf - 300_000) =< 300_000 * (OffBy + 0.002)),
+    ?assert(OffBy < 0.1),
+    %% By process it would be some 30 MB.
     Grown = erpc:call(Node, erlang, memory, [total]) - MemoryBefore,
-    ct:pal("~b calls counted of 300000, memory grown by ~b bytes", [Leaf, Grown]),
-    ?assert(Grown < 20_000_000),
+    ct:pal("~b calls of 300000, off by ~p, memory grown by ~b bytes", [Leaf, OffBy, Grown]),
+    ?assert(Grown < 10_000_000),
     ok = dyno_agent:detach(Agent).
 
 works_beside_other_tracers(Config) ->
