@@ -6,7 +6,8 @@
 Counts calls, own time and allocated words of functions, in trace sessions of its own.
 
 Modules that are loaded later are measured from their first call. Before a module is loaded again
-its figures are read and kept, because the runtime throws them away with the old code.
+its figures are read and kept, because the runtime throws them away with the old code. Calls within
+the few milliseconds around a reload may be missing or count twice.
 
 The runtime keeps times for each function and process, also of processes that have died: on a node
 that starts thousands of processes a second that would grow without end. The figures are therefore
@@ -19,7 +20,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1]).
+-export([start_link/1, restart/1, read/1, loads/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
 
@@ -65,11 +66,11 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     active := #{module() => #{mfa() => []}},
     harvests := non_neg_integer(),
     since := integer(),
-    %% Modules that are measured now,
-    %% and when their figures were last kept before a load.
-    modules := #{module() => never | integer()},
+    %% Modules that are measured now, and whether there was a good reading since they were loaded.
+    modules := #{module() => good | none},
     %% Modules whose loading was seen to begin, and how many ends of loadings to wait for.
     loading := #{module() => pos_integer()},
+    loads := non_neg_integer(),
     kept := dyno_agent_tally:tally(),
     reloaded := [module()],
     lost := [module()],
@@ -78,7 +79,6 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 %% Two modules may be prepared at the same time and finished in the other order.
 -define(ENDS_TO_WAIT_FOR, 3).
--define(JUST_BEFORE_MS, 200).
 %% Modules that did not work before are looked at only in every so many harvests.
 -define(LOOK_AT_ALL, 10).
 %% How many rows of who called what are sent: the heaviest.
@@ -104,6 +104,11 @@ Half a microsecond a function, and 0.2 microseconds for each process that called
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
+-doc "How many loadings of modules, of any, have ended since the start.".
+-spec loads(pid()) -> non_neg_integer().
+loads(Pid) ->
+    gen_server:call(Pid, loads, infinity).
+
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Given, measures := Measures} = Config) ->
     process_flag(trap_exit, true),
@@ -126,6 +131,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 since => erlang:monotonic_time(),
                 modules => #{},
                 loading => #{},
+                loads => 0,
                 kept => dyno_agent_tally:new(),
                 reloaded => [],
                 lost => [],
@@ -180,11 +186,13 @@ is_measurable(Module) ->
 set(Module, #{banks := Banks, modules := Modules} = State) ->
     case dyno_agent_banks:set(Module, Banks) of
         0 -> State;
-        _ -> State#{modules := Modules#{Module => never}}
+        _ -> State#{modules := Modules#{Module => none}}
     end.
 
--spec handle_call(restart | read, gen_server:from(), state()) ->
-    {reply, ok | figures(), state()}.
+-spec handle_call(restart | read | loads, gen_server:from(), state()) ->
+    {reply, ok | figures() | non_neg_integer(), state()}.
+handle_call(loads, _From, #{loads := Loads} = State) ->
+    {reply, Loads, State};
 handle_call(restart, _From, #{banks := Banks} = State) ->
     each_module(fun dyno_agent_banks:restart/2, State),
     {_, Fresh} = dyno_agent_banks:between_ns(Banks),
@@ -247,20 +255,28 @@ before_load(Module, #{loading := Loading} = State0) ->
             }
     end.
 
-%% Late is a reading after which there is old code, so that the figures may have been those of the
-%% new one, unless another was taken just before.
+%% New code counts in both sessions at first. So where the load ended before the swap, the one that
+%% is read holds all its calls so far, and the other goes on from there. Where it ended between, its
+%% calls are in the one that counts now, and what was read may be of either code: it is not added.
+%% Where none was good since the last load, calls of the old code may be missing.
 keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules) ->
     {not_measured, State};
-keep(Module, #{modules := Modules} = State) ->
-    NowMs = erlang:monotonic_time(millisecond),
+keep(Module, #{modules := Modules, kept := Kept} = State) ->
+    EndedBefore = load_has_ended(),
     Next = take(Module, all, State),
-    case {erlang:check_old_code(Module), map_get(Module, Modules)} of
-        {true, Last} when Last =:= never; NowMs - Last > ?JUST_BEFORE_MS ->
-            {late, Next};
-        {true, _Last} ->
-            {in_time, Next};
-        {false, _} ->
-            {in_time, Next#{modules := Modules#{Module := NowMs}}}
+    case {EndedBefore, load_has_ended(), map_get(Module, Modules)} of
+        {false, false, _} -> {in_time, Next#{modules := Modules#{Module := good}}};
+        {true, _, good} -> {in_time, Next};
+        {true, _, none} -> {late, Next};
+        {false, true, _} -> {late, Next#{kept := Kept}}
+    end.
+
+load_has_ended() ->
+    receive
+        {trace, _, return_from, {erlang, finish_loading, 1}, _} = Message ->
+            self() ! Message,
+            true
+    after 0 -> false
     end.
 
 harvest(#{group_of := GroupOf, kept := Kept, harvests := Number} = State0) ->
@@ -301,10 +317,10 @@ add(Session, Functions, Module, #{banks := Banks, kept := Kept, active := Active
     }.
 
 %% on_load measures every function of every module that comes: take away what was not asked for.
-after_load(#{loading := Loading} = State0) ->
+after_load(#{loading := Loading, loads := Loads} = State0) ->
     maps:fold(
         fun(Module, Ends, State) -> finish(Module, Ends, State) end,
-        State0#{loading := #{}},
+        State0#{loading := #{}, loads := Loads + 1},
         Loading
     ).
 
@@ -318,7 +334,7 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
     _ = [Discovery ! {loaded, Module} || is_pid(Discovery)],
     Next =
         case Wanted of
-            wanted -> State#{modules := maps:merge(#{Module => never}, map_get(modules, State))};
+            wanted -> State#{modules := (map_get(modules, State))#{Module => none}};
             unwanted -> State
         end,
     case Ends of
