@@ -33,7 +33,7 @@ suite() ->
         interval_ms => 500,
         patterns => patterns(server()),
         thresholds => [
-            "latency.p99 < 100 ms",
+            "latency.p99 < 500 ms",
             "errors.rate < 0.1 %",
             "memory.total < 512 MB",
             "growth vm.memory.total.max < 1.0"
@@ -42,7 +42,7 @@ suite() ->
 
 %% One Erlang process accepts, one serves a connection, one a request: all of Cowboy's.
 patterns(cowboy) -> ["app:cowboy", "app:ranch", "app:cowlib"];
-patterns(httpd) -> ["httpd_*", "mod_*", "http_*"].
+patterns(httpd) -> ["app:inets"].
 
 server() ->
     case code:which(cowboy) of
@@ -84,6 +84,9 @@ serve(httpd) ->
         {server_name, "localhost"},
         {server_root, "/"},
         {document_root, "/"},
+        %% Without it every answer waits 40 ms for the client's delayed acknowledgement: httpd sends
+        %% head and body one by one. dyno's first look at it showed just that.
+        {socket_type, {ip_comm, [{nodelay, true}]}},
         {keep_alive, true},
         {max_keep_alive_request, 1_000_000_000},
         {modules, [?MODULE]}

@@ -1,0 +1,142 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_patterns_SUITE).
+-moduledoc "Patterns of functions: their text, and what they mean on this node.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-import(proper_types, [oneof/1, integer/2, list/1, non_empty/1]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        reads_text,
+        refuses_text,
+        prints_what_it_reads,
+        validates_terms,
+        matches_as_the_naive_way,
+        finds_functions,
+        resolves_applications,
+        names_what_means_nothing,
+        suggests
+    ].
+
+reads_text(_Config) ->
+    Cases = [
+        {"lists:sort/1", {lists, sort, 1}},
+        {" lists:sort/1 ", {lists, sort, 1}},
+        {"lists:sort/_", {lists, sort, '_'}},
+        {"lists:sort", {lists, sort, '_'}},
+        {"lists", {lists, '_', '_'}},
+        {"cowboy_*", {'cowboy_*', '_', '_'}},
+        {"cowboy_*:handle*", {'cowboy_*', 'handle*', '_'}},
+        {"app:cowboy", {application, cowboy}},
+        {"'Elixir.My.Mod':run?/2", {'Elixir.My.Mod', 'run?', 2}},
+        {"Elixir.My.Mod", {'Elixir.My.Mod', '_', '_'}},
+        {~"lists:sort/1", {lists, sort, 1}}
+    ],
+    [?assertEqual({ok, Pattern}, dyno_agent_patterns:parse(Text), Text) || {Text, Pattern} <- Cases].
+
+refuses_text(_Config) ->
+    lists:foreach(
+        fun(Text) ->
+            {error, Reason} = dyno_agent_patterns:parse(Text),
+            Sentence = unicode:characters_to_list(dyno_agent_patterns:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Sentence, "is not a pattern")),
+            ?assertEqual(nomatch, re:run(Sentence, "\n"))
+        end,
+        ["", " ", "lists:sort/x", "lists:sort/256", "a b", "lists:sort/1/2", "lists:sort/-1", ":f/1"]
+    ).
+
+prints_what_it_reads(_Config) ->
+    Chars = oneof([
+        integer($a, $z), integer($A, $Z), integer($0, $9), $_, $*, $?, $., $\s, $:, $/
+    ]),
+    Name = non_empty(list(Chars)),
+    Property = proper:forall(
+        {oneof([whole, function, arity, application]), Name, Name, integer(0, 255)},
+        fun({Kind, M, F, A}) ->
+            Pattern = pattern(Kind, name(M), name(F), A),
+            dyno_agent_patterns:parse(dyno_agent_patterns:print(Pattern)) =:= {ok, Pattern}
+        end
+    ),
+    ?assert(proper:quickcheck(Property, [{numtests, 1000}, {to_file, user}])).
+
+pattern(whole, M, _F, _A) -> {M, '_', '_'};
+pattern(function, M, F, _A) -> {M, F, '_'};
+pattern(arity, M, F, A) -> {M, F, A};
+pattern(application, M, _F, _A) -> {application, M}.
+
+%% "app" as a module's name would be read as an application.
+name(Text) -> list_to_atom([$m | lists:sublist(Text, 30)]).
+
+validates_terms(_Config) ->
+    Good = [{lists, sort, 1}, {lists, '_', '_'}, {'_', '_', '_'}, {application, kernel}],
+    Bad = [lists, {lists, sort}, {lists, sort, 256}, {lists, sort, -1}, {"lists", sort, 1}, {}],
+    [?assertEqual(ok, dyno_agent_patterns:validate(P)) || P <- Good],
+    [?assertEqual({error, {bad_pattern, P}}, dyno_agent_patterns:validate(P)) || P <- Bad].
+
+%% Over all functions of stdlib: by the module's functions, and by looking at each.
+matches_as_the_naive_way(_Config) ->
+    {ok, Modules} = application:get_key(stdlib, modules),
+    Loaded = [M || M <- Modules, erlang:module_loaded(M)],
+    Patterns = [
+        {'gen_*', 'init*', '_'}, {lists, '_', 2}, {'_', format_status, '_'}, {maps, '_', '_'}
+    ],
+    Naive = [
+        {M, F, A}
+     || M <- Loaded,
+        {F, A} <- erlang:get_module_info(M, functions),
+        lists:any(fun(P) -> means(P, {M, F, A}) end, Patterns)
+    ],
+    Ours = lists:append([
+        case dyno_agent_patterns:functions(M, Patterns) of
+            all -> [{M, F, A} || {F, A} <- erlang:get_module_info(M, functions)];
+            Some -> Some
+        end
+     || M <- Loaded
+    ]),
+    ?assert(length(Naive) > 100),
+    ?assertEqual(lists:sort(Naive), lists:sort(Ours)),
+    [?assert(dyno_agent_patterns:matches(MFA, Patterns)) || MFA <- Naive],
+    ?assertNot(dyno_agent_patterns:matches({lists, sort, 1}, Patterns)).
+
+means({PM, PF, PA}, {M, F, A}) ->
+    means_name(PM, M) andalso means_name(PF, F) andalso (PA =:= '_' orelse PA =:= A).
+
+means_name('_', _) -> true;
+means_name('gen_*', M) -> re:run(atom_to_list(M), "^gen_") =/= nomatch;
+means_name('init*', F) -> re:run(atom_to_list(F), "^init") =/= nomatch;
+means_name(Name, Name) -> true;
+means_name(_, _) -> false.
+
+finds_functions(_Config) ->
+    ?assertEqual(all, dyno_agent_patterns:functions(lists, [{lists, '_', '_'}])),
+    ?assertEqual([{lists, sort, 1}], dyno_agent_patterns:functions(lists, [{lists, sort, 1}])),
+    ?assertEqual([], dyno_agent_patterns:functions(lists, [{maps, '_', '_'}])),
+    ?assertEqual([], dyno_agent_patterns:functions(no_such_module, [{no_such_module, f, 1}])).
+
+resolves_applications(_Config) ->
+    {ok, Modules} = application:get_key(stdlib, modules),
+    Resolved = dyno_agent_patterns:resolve([{application, stdlib}, {application, stdlib}]),
+    ?assertEqual(lists:sort([{M, '_', '_'} || M <- Modules]), Resolved),
+    ?assertEqual(
+        [{application, no_such_app}], dyno_agent_patterns:resolve([{application, no_such_app}])
+    ).
+
+names_what_means_nothing(_Config) ->
+    Bad = [{listz, '_', '_'}, {lists, sorted, 1}, {application, no_such_app}, {'zzzz*', '_', '_'}],
+    %% On the code path, loaded or not.
+    Good = [{lists, sort, 1}, {zip, '_', '_'}, {application, stdlib}, {'list*', '_', '_'}],
+    ?assertEqual(Bad, dyno_agent_patterns:unmatched(Bad)),
+    ?assertEqual([], dyno_agent_patterns:unmatched(Good)).
+
+suggests(_Config) ->
+    ?assertEqual({ok, "cowboy"}, dyno_agent_patterns:nearest("cowbyo", ["cowboy", "ranch"])),
+    ?assertEqual(none, dyno_agent_patterns:nearest("xyz", ["cowboy", "ranch"])),
+    ?assertEqual(none, dyno_agent_patterns:nearest("xyz", [])).
