@@ -1,0 +1,316 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_code).
+-moduledoc """
+Reads a piece of code that is to be measured, in each of its forms, and compiles the loop that
+repeats it.
+
+| form | example |
+| --- | --- |
+| expressions | `"rand:uniform()."` |
+| a function of arity 0, 1 or 2 | `"r(X) -> lists:sort(X)."` |
+| module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
+| a list of them | `[{a, f, []}, {b, g, []}]` |
+| a fun of arity 0, 1 or 2 | `fun() -> ok end` |
+
+`init` runs once, its value goes to `init_runner` (arity 1) and `done` (arity 1); `init_runner`
+runs once in each worker, its value goes to the runner: to a runner of arity 1 each time, to one of
+arity 2 as its first argument, and as the first state; what that returns is the next state.
+
+The loop is compiled, with the code inline. Each result is passed on to the next iteration, so that
+the compiler can't leave the work out because nobody wants its result. Where it can work the
+result out beforehand, `constant` says so.
+""".
+
+-export([read/1, compile/2, format_error/1]).
+-export_type([code/0, callable/0, parsed/0, compiled/0, reason/0]).
+
+-doc "What is measured.".
+-type callable() ::
+    string() | binary() | fun() | {module(), atom(), [term()]} | [{module(), atom(), [term()]}].
+
+-type code() ::
+    callable()
+    | #{
+        runner := callable(),
+        init => callable(),
+        init_runner => callable(),
+        done => callable(),
+        label => string() | binary()
+    }.
+
+-type part() ::
+    {forms, Arity :: 0..2, erl_parse:abstract_clause()}
+    | {function, Arity :: 0..2, fun()}
+    | {calls, [{module(), atom(), [term()]}, ...]}.
+
+-doc "A code whose parts are read and fit together.".
+-opaque parsed() :: #{
+    label := binary(),
+    runner := part(),
+    init => part(),
+    init_runner => part(),
+    done => part()
+}.
+
+-doc """
+The loop as a module: `init/0`, `init_runner/1`, `loop/3`, `done/1`; see `compile/2`. `constants`
+hold what can't be written in source: funs and the arguments of calls.
+""".
+-type compiled() :: #{
+    label := binary(),
+    module := module(),
+    binary := binary(),
+    constants := #{atom() => term()},
+    %% The compiler could work the result out: an empty loop is measured.
+    constant := boolean(),
+    %% What the compiler has to say, in words.
+    warnings := [binary()],
+    %% How the code is called in the loop.
+    form := inline | call | apply
+}.
+
+-type reason() ::
+    {syntax, part_name(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
+        Message :: binary()}
+    | {no_dot, part_name(), binary()}
+    | {several_functions, part_name(), binary()}
+    | {arity, part_name(), non_neg_integer(), Accepted :: binary()}
+    | {needs, part_name(), part_name()}
+    | {not_code, part_name(), term()}
+    | {unknown_part, term()}
+    | {no_runner, term()}
+    | {compile, Text :: binary(), [binary()]}.
+
+-type part_name() :: runner | init | init_runner | done.
+
+-define(PARTS, [runner, init, init_runner, done]).
+
+-doc "Reads a code; says what is wrong with it, and where.".
+-spec read(code()) -> {ok, parsed()} | {error, reason()}.
+read(#{runner := _} = Code) ->
+    case maps:keys(Code) -- [label | ?PARTS] of
+        [] -> read_parts(?PARTS, Code, #{label => label(Code)});
+        [Unknown | _] -> {error, {unknown_part, Unknown}}
+    end;
+read(Code) when is_map(Code) ->
+    {error, {no_runner, Code}};
+read(Callable) ->
+    read(#{runner => Callable}).
+
+read_parts([], _Code, Parsed) ->
+    check(Parsed);
+read_parts([Name | Rest], Code, Parsed) ->
+    case Code of
+        #{Name := Callable} ->
+            case part(Name, Callable) of
+                {ok, Part} -> read_parts(Rest, Code, Parsed#{Name => Part});
+                {error, _} = Error -> Error
+            end;
+        #{} ->
+            read_parts(Rest, Code, Parsed)
+    end.
+
+label(#{label := Label}) -> unicode:characters_to_binary(Label);
+label(#{runner := Text}) when is_binary(Text) -> string:trim(Text);
+label(#{runner := Runner}) when is_list(Runner), Runner =/= [] ->
+    case io_lib:char_list(Runner) of
+        true -> string:trim(unicode:characters_to_binary(Runner));
+        false -> term_text(Runner)
+    end;
+label(#{runner := Runner}) -> term_text(Runner).
+
+term_text(Term) ->
+    unicode:characters_to_binary(io_lib:format("~0tp", [Term])).
+
+part(Name, Text) when is_binary(Text) ->
+    text_part(Name, Text);
+part(_Name, Fun) when is_function(Fun, 0); is_function(Fun, 1); is_function(Fun, 2) ->
+    {arity, Arity} = erlang:fun_info(Fun, arity),
+    {ok, {function, Arity, Fun}};
+part(Name, Fun) when is_function(Fun) ->
+    {arity, Arity} = erlang:fun_info(Fun, arity),
+    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
+part(_Name, {M, F, A} = Call) when is_atom(M), is_atom(F), is_list(A) ->
+    {ok, {calls, [Call]}};
+part(Name, [_ | _] = List) ->
+    case io_lib:char_list(List) of
+        true -> text_part(Name, unicode:characters_to_binary(List));
+        false -> calls_part(Name, List)
+    end;
+part(Name, Other) ->
+    {error, {not_code, Name, Other}}.
+
+calls_part(Name, List) ->
+    IsCall = fun
+        ({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
+        (_) -> false
+    end,
+    case lists:all(IsCall, List) of
+        true -> {ok, {calls, List}};
+        false -> {error, {not_code, Name, List}}
+    end.
+
+text_part(Name, Text) ->
+    case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
+        {ok, [], _} -> {error, {not_code, Name, Text}};
+        {ok, Tokens, _} -> tokens_part(Name, Text, Tokens);
+        {error, {Where, Module, Reason}, _} -> {error, syntax(Name, Text, Where, Module, Reason)}
+    end.
+
+tokens_part(Name, Text, Tokens) ->
+    case {lists:last(Tokens), erl_parse:parse_exprs(Tokens)} of
+        {{dot, _}, {ok, Expressions}} ->
+            {ok, {forms, 0, {clause, 1, [], [], Expressions}}};
+        {{dot, _}, {error, AsExpressions}} ->
+            case erl_parse:parse_form(Tokens) of
+                {ok, {function, _, _, Arity, [Clause]}} when Arity =< 2 ->
+                    {ok, {forms, Arity, Clause}};
+                {ok, {function, Anno, _, Arity, Clauses}} when Arity =< 2 ->
+                    {ok, {forms, Arity, joined(Anno, Arity, Clauses)}};
+                {ok, {function, _, _, Arity, _}} ->
+                    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
+                {ok, _} ->
+                    {error, {not_code, Name, Text}};
+                {error, AsFunction} ->
+                    {error, later_error(Name, Text, Tokens, AsExpressions, AsFunction)}
+            end;
+        {_, _} ->
+            {error, {no_dot, Name, Text}}
+    end.
+
+%% Several clauses become one with a case, so that the code stays inline.
+joined(Anno, Arity, Clauses) ->
+    Variables = [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)],
+    Cases = [
+        {clause, A, [{tuple, A, Patterns}], Guards, Body}
+     || {clause, A, Patterns, Guards, Body} <- Clauses
+    ],
+    {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
+
+%% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
+%% form that was meant.
+later_error(Name, Text, Tokens, {WhereE, ModuleE, ReasonE}, {WhereF, ModuleF, ReasonF}) ->
+    case [T || {dot, _} = T <- lists:droplast(Tokens)] of
+        [_ | _] -> {several_functions, Name, Text};
+        [] when WhereF > WhereE -> syntax(Name, Text, WhereF, ModuleF, ReasonF);
+        [] -> syntax(Name, Text, WhereE, ModuleE, ReasonE)
+    end.
+
+syntax(Name, Text, {Line, Column}, Module, Reason) ->
+    Message = unicode:characters_to_binary(Module:format_error(Reason)),
+    {syntax, Name, Text, Line, Column, Message};
+syntax(Name, Text, Line, Module, Reason) when is_integer(Line) ->
+    syntax(Name, Text, {Line, 1}, Module, Reason).
+
+%% What a part takes must come from another.
+check(#{runner := Runner} = Parsed) ->
+    Checks = [
+        {arity(Runner) > 0, runner, init_runner},
+        {arity(maps:get(init_runner, Parsed, none)) > 0, init_runner, init},
+        {arity(maps:get(done, Parsed, none)) > 0, done, init}
+    ],
+    TooMany = [
+        {error, {arity, Name, arity(map_get(Name, Parsed)), Accepted}}
+     || {Name, Max, Accepted} <- [{init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"}, {done, 1, ~"0 or 1"}],
+        is_map_key(Name, Parsed),
+        arity(map_get(Name, Parsed)) > Max
+    ],
+    Needs = [
+        {error, {needs, Name, Needed}}
+     || {true, Name, Needed} <- Checks, not is_map_key(Needed, Parsed)
+    ],
+    case TooMany ++ Needs of
+        [] -> {ok, Parsed};
+        [Error | _] -> Error
+    end.
+
+arity(none) -> 0;
+arity({forms, Arity, _}) -> Arity;
+arity({function, Arity, _}) -> Arity;
+arity({calls, _}) -> 0.
+
+-doc """
+Compiles the loop into a module of the given name:
+
+* `init(Constants) -> Init`
+* `init_runner(Constants, Init) -> Start`
+* `loop(N, Constants, Start) -> LastResult`: N iterations
+* `done(Constants, Init) -> term()`
+""".
+-spec compile(module(), parsed()) -> {ok, compiled()} | {error, reason()}.
+compile(Module, #{runner := Runner, label := Label} = Parsed) ->
+    Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
+    Options = [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()],
+    case compile:forms(Forms, Options) of
+        {ok, Module, Binary, Warnings} ->
+            {ok, #{
+                label => Label,
+                module => Module,
+                binary => Binary,
+                constants => dyno_bench_forms:constants(maps:with(?PARTS, Parsed)),
+                constant => dyno_bench_forms:is_constant(Module, Runner),
+                warnings => texts(Warnings),
+                form => form(Runner)
+            }};
+        {error, Errors, _Warnings} ->
+            {error, {compile, Label, texts(Errors)}}
+    end.
+
+inline_size_option() -> {inline_size, 10_000}.
+
+form({forms, _, _}) -> inline;
+form({calls, _}) -> call;
+form({function, _, _}) -> apply.
+
+texts(Found) ->
+    lists:uniq([
+        unicode:characters_to_binary([place(Where), Formatter:format_error(Text)])
+     || {_File, Details} <- Found, {Where, Formatter, Text} <- Details
+    ]).
+
+place({Line, Column}) -> io_lib:format("~b:~b: ", [Line, Column]);
+place(_Where) -> "".
+
+-doc "One sentence for a reason; a syntax error has the place below it.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({syntax, Name, Text, Line, Column, Message}) ->
+    Lines = string:split(unicode:characters_to_list(Text), "\n", all),
+    Shown = lists:nth(min(Line, length(Lines)), Lines),
+    {Excerpt, Caret} = excerpt(Shown, Column),
+    io_lib:format("~ts: line ~b, column ~b: ~ts~n  ~ts~n  ~ts^", [
+        Name, Line, Column, Message, Excerpt, lists:duplicate(Caret, $\s)
+    ]);
+format_error({no_dot, Name, Text}) ->
+    io_lib:format("~ts: \"~ts\" must end with a full stop", [Name, short(Text)]);
+format_error({several_functions, Name, Text}) ->
+    io_lib:format(
+        "~ts: \"~ts\" has more than one full stop; one function, or expressions, are accepted",
+        [Name, short(Text)]
+    );
+format_error({arity, Name, Arity, Accepted}) ->
+    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
+format_error({needs, Name, Needed}) ->
+    io_lib:format("~ts takes an argument, which ~ts must give; there is none", [Name, Needed]);
+format_error({not_code, Name, Value}) ->
+    io_lib:format(
+        "~ts: ~0tP is no code; source text that ends with a full stop, {Module, Function, [Argument]}"
+        ", a list of those, or a fun is accepted",
+        [Name, Value, 10]
+    );
+format_error({unknown_part, Key}) ->
+    io_lib:format("~0tp is no part of a code; runner, init, init_runner, done, label are", [Key]);
+format_error({no_runner, Code}) ->
+    io_lib:format("~0tP has no runner", [Code, 10]);
+format_error({compile, Label, Texts}) ->
+    io_lib:format("\"~ts\" does not compile: ~ts", [short(Label), lists:join("; ", Texts)]).
+
+short(Text) ->
+    string:slice(Text, 0, 60).
+
+%% A long line is shown around the place.
+excerpt(Line, Column) when Column =< 60 ->
+    {string:slice(Line, 0, 76), Column - 1};
+excerpt(Line, Column) ->
+    {["...", string:slice(Line, Column - 41, 76)], 43}.

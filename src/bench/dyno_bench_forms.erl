@@ -1,0 +1,175 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_forms).
+-moduledoc false.
+%% The abstract code of the module that repeats a code: see dyno_bench_code for what it does.
+%%
+%%   loop(0, _, _, Last) -> Last;
+%%   loop(N, C, S, _) -> loop(N - 1, C, S, begin Code end).
+%%
+%% The last result is an argument that is returned in the end: no iteration's result may be left
+%% out. Arguments of calls come from variables, so that the compiler can't fold them.
+
+%% Variables have names that no source text can have.
+
+-export([module/2, constants/1, is_constant/2]).
+
+-define(A, erl_anno:new(0)).
+
+-type parts() :: #{runner := term(), init => term(), init_runner => term(), done => term()}.
+
+-spec module(module(), parts()) -> [erl_parse:abstract_form()].
+module(Module, #{runner := Runner} = Parts) ->
+    [
+        {attribute, ?A, module, Module},
+        {attribute, ?A, export, [{init, 1}, {init_runner, 2}, {loop, 3}, {done, 2}]},
+        once(init, ['dyno Constants'], [], maps:get(init, Parts, none)),
+        once(init_runner, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(init_runner, Parts, none)),
+        once(done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none))
+        | loop(Runner)
+    ].
+
+var(Name) -> {var, ?A, Name}.
+
+%% A function that evaluates a part.
+once(Name, Parameters, Arguments, Part) ->
+    Body =
+        case {Part, Arguments} of
+            {none, []} -> [{atom, ?A, undefined}];
+            {none, [Argument]} -> [Argument];
+            {_, _} -> [evaluated(Name, Part, Arguments)]
+        end,
+    {function, ?A, Name, length(Parameters), [
+        {clause, ?A, [var(P) || P <- Parameters], [], Body}
+    ]}.
+
+evaluated(_Name, {forms, 0, {clause, _, [], _, Body}}, _Arguments) ->
+    {block, ?A, Body};
+evaluated(_Name, {forms, _, Clause}, Arguments) ->
+    {call, ?A, {'fun', ?A, {clauses, [Clause]}}, Arguments};
+evaluated(Name, {function, Arity, _}, Arguments) ->
+    {call, ?A, constant(Name), lists:sublist(Arguments, Arity)};
+evaluated(Name, {calls, Calls}, _Arguments) ->
+    %% Its arguments are one list among the constants.
+    {block, ?A, [
+        {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, apply}}, [
+            {atom, ?A, M}, {atom, ?A, F}, element_of(constant(Name), N)
+        ]}
+     || {N, {M, F, _}} <- lists:enumerate(Calls)
+    ]}.
+
+%% maps:get(Name, Constants)
+constant(Name) ->
+    {call, ?A, {atom, ?A, map_get}, [{atom, ?A, Name}, var('dyno Constants')]}.
+
+element_of(Tuple, N) ->
+    {call, ?A, {atom, ?A, element}, [{integer, ?A, N}, Tuple]}.
+
+loop({forms, 0, {clause, _, [], _, Body}}) ->
+    loop_of([], [], {block, ?A, Body});
+loop({forms, 1, Clause}) ->
+    inlined(1, Clause, fun(Call) -> loop_of(['dyno Start'], [], Call([var('dyno Start')])) end);
+loop({forms, 2, Clause}) ->
+    inlined(2, Clause, fun(Call) ->
+        loop_of(['dyno Start'], [], Call([var('dyno Start'), var('dyno Last')]))
+    end);
+loop({function, 0, _}) ->
+    loop_of(['dyno Fun'], [constant(runner)], {call, ?A, var('dyno Fun'), []});
+loop({function, 1, _}) ->
+    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)], {call, ?A, var('dyno Fun'), [var('dyno Start')]});
+loop({function, 2, _}) ->
+    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)],
+        {call, ?A, var('dyno Fun'), [var('dyno Start'), var('dyno Last')]});
+loop({calls, Calls}) ->
+    Named = [
+        {M, F, [name("Argument", N, K) || {K, _} <- lists:enumerate(A)]}
+     || {N, {M, F, A}} <- lists:enumerate(Calls)
+    ],
+    Names = lists:append([Vs || {_, _, Vs} <- Named]),
+    Values = [
+        list_element(element_of(constant(runner), N), K)
+     || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)
+    ],
+    Body = [
+        {call, ?A, {remote, ?A, {atom, ?A, M}, {atom, ?A, F}}, [var(V) || V <- Vs]}
+     || {M, F, Vs} <- Named
+    ],
+    loop_of(Names, Values, {block, ?A, Body}).
+
+name(Prefix, N, K) ->
+    list_to_atom(lists:flatten(io_lib:format("dyno ~s ~b ~b", [Prefix, N, K]))).
+
+list_element(List, K) ->
+    {call, ?A, {remote, ?A, {atom, ?A, lists}, {atom, ?A, nth}}, [{integer, ?A, K}, List]}.
+
+inlined(Arity, Clause, Make) ->
+    Call = fun(Arguments) -> {call, ?A, {atom, ?A, runner}, Arguments} end,
+    [
+        {attribute, ?A, compile, {inline, [{runner, Arity}]}},
+        {function, ?A, runner, Arity, [Clause]}
+        | Make(Call)
+    ].
+
+%% loop/3 takes the constants apart once; the loop itself has them in its arguments. The variables
+%% that are not among the values are passed as they are: Start.
+loop_of(Variables, Values, Body) ->
+    Given = lists:nthtail(length(Values), Variables),
+    Arguments = Values ++ [var(V) || V <- Given],
+    Inner = length(Variables) + 2,
+    [
+        {function, ?A, loop, 3, [
+            {clause, ?A, [var('dyno N'), var('dyno Constants'), var('dyno Start')], [], [
+                {call, ?A, {atom, ?A, repeat}, [var('dyno N') | Arguments] ++ [var('dyno Start')]}
+            ]}
+        ]},
+        {function, ?A, repeat, Inner, [
+            {clause, ?A, [{integer, ?A, 0} | [var('_') || _ <- Variables]] ++ [var('dyno Last')], [], [
+                var('dyno Last')
+            ]},
+            {clause, ?A, [var('dyno N') | [var(V) || V <- Variables]] ++ [var('dyno Last')], [], [
+                {call, ?A, {atom, ?A, repeat},
+                    [{op, ?A, '-', var('dyno N'), {integer, ?A, 1}} | [var(V) || V <- Variables]] ++
+                        [Body]}
+            ]}
+        ]}
+    ].
+
+-doc "What the module can't have in its source.".
+-spec constants(parts()) -> #{atom() => term()}.
+constants(Parts) ->
+    #{
+        Name => constant_of(Part)
+     || Name := Part <- Parts, element(1, Part) =/= forms
+    }.
+
+constant_of({function, _, Fun}) -> Fun;
+constant_of({calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
+
+-doc "Whether the compiler can work out the result of expressions without arguments.".
+-spec is_constant(module(), term()) -> boolean().
+is_constant(Module, {forms, 0, {clause, _, [], _, Body}}) ->
+    Forms = [
+        {attribute, ?A, module, Module},
+        {attribute, ?A, export, [{f, 0}]},
+        {function, ?A, f, 0, [{clause, ?A, [], [], Body}]}
+    ],
+    case compile:forms(Forms, ['S', binary, no_spawn_compiler_process]) of
+        {ok, Module, Assembly} ->
+            %% The compiler has put more before the functions over the years.
+            Functions = element(tuple_size(Assembly) - 1, Assembly),
+            [Code] = [Code || {function, f, 0, _, Code} <- Functions],
+            lists:all(fun is_trivial/1, Code);
+        _ ->
+            false
+    end;
+is_constant(_Module, _Runner) ->
+    false.
+
+is_trivial({label, _}) -> true;
+is_trivial({line, _}) -> true;
+is_trivial({func_info, _, _, _}) -> true;
+is_trivial({move, {Kind, _}, {x, 0}}) -> lists:member(Kind, [literal, integer, atom, float]);
+is_trivial({move, nil, {x, 0}}) -> true;
+is_trivial(return) -> true;
+is_trivial(_) -> false.

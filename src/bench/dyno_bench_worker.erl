@@ -1,0 +1,117 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_worker).
+-moduledoc false.
+%% The process in which all codes of a comparison run in turn. One process for all, because two have
+%% heaps of other sizes in other places, and identical codes then differ by some per cent for as
+%% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
+%% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
+
+-export([start_link/1, prepare/3, epoch/3]).
+-export_type([epoch/0, failure/0]).
+
+-doc "What N iterations took.".
+-type epoch() :: #{
+    iterations := pos_integer(),
+    wall_ns := non_neg_integer(),
+    %% For which the thread could have run, but another program did; undefined where not known.
+    wait_ns := non_neg_integer() | undefined,
+    cpu_ns := non_neg_integer() | undefined,
+    involuntary_switches := non_neg_integer() | undefined,
+    reductions := non_neg_integer(),
+    garbage_collections := non_neg_integer()
+}.
+
+-type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
+
+-doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
+-spec start_link(pos_integer()) -> pid().
+start_link(Scheduler) ->
+    Parent = self(),
+    spawn_opt(
+        fun() ->
+            proc_lib:set_label(?MODULE),
+            serve(Parent, #{})
+        end,
+        [link, {scheduler, Scheduler}]
+    ).
+
+-doc "Has a worker run a code's `init_runner`; `Number` names the code from then on.".
+-spec prepare(pid(), {Number :: pos_integer(), dyno_bench_code:compiled(), Init :: term()},
+    DeadlineMs :: integer()) -> ok | {error, failure() | timeout}.
+prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, DeadlineMs) ->
+    Ref = make_ref(),
+    Pid ! {self(), Ref, {prepare, Number, Module, Constants, Init}},
+    case collect([Pid], Ref, DeadlineMs, []) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
+failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
+failure(Reason) -> {died, Reason}.
+
+serve(Parent, Arms) ->
+    receive
+        {Parent, Ref, {prepare, Number, Module, Constants, Init}} ->
+            try Module:init_runner(Constants, Init) of
+                Start ->
+                    Parent ! {Ref, self(), {ok, prepared}},
+                    serve(Parent, Arms#{Number => {Module, Constants, Start}})
+            catch
+                Class:Reason:Stack ->
+                    Parent ! {Ref, self(), {error, {raised, Class, Reason, Stack}}},
+                    serve(Parent, Arms)
+            end;
+        {Parent, Ref, {run, Number, N}} ->
+            {Module, Constants, Start} = map_get(Number, Arms),
+            Parent ! {Ref, self(), run(Module, N, Constants, Start)},
+            serve(Parent, Arms)
+    end.
+
+run(Module, N, Constants, Start) ->
+    true = garbage_collect(),
+    {garbage_collection, Collections0} = process_info(self(), garbage_collection),
+    {reductions, Reductions0} = process_info(self(), reductions),
+    Edge0 = dyno_clock:thread(),
+    try Module:loop(N, Constants, Start) of
+        _Last ->
+            Edge1 = dyno_clock:thread(),
+            {reductions, Reductions1} = process_info(self(), reductions),
+            {garbage_collection, Collections1} = process_info(self(), garbage_collection),
+            #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu, involuntary_switches := Switches} =
+                dyno_clock:difference(Edge0, Edge1),
+            {ok, #{
+                iterations => N,
+                wall_ns => Wall,
+                wait_ns => Wait,
+                cpu_ns => Cpu,
+                involuntary_switches => Switches,
+                reductions => Reductions1 - Reductions0,
+                garbage_collections => minor(Collections1) - minor(Collections0)
+            }}
+    catch
+        Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
+    end.
+
+minor(Info) -> proplists:get_value(minor_gcs, Info).
+
+-doc "Runs N iterations of a code in each worker at the same time.".
+-spec epoch([pid()], {Number :: pos_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
+    {ok, [epoch()]} | {error, failure() | timeout}.
+epoch(Workers, {Number, N}, DeadlineMs) ->
+    Ref = make_ref(),
+    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Number, N}} end, Workers),
+    collect(Workers, Ref, DeadlineMs, []).
+
+collect([], _Ref, _DeadlineMs, Epochs) ->
+    {ok, lists:reverse(Epochs)};
+collect([Pid | Rest], Ref, DeadlineMs, Epochs) ->
+    Left = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
+    receive
+        {Ref, Pid, {ok, Epoch}} -> collect(Rest, Ref, DeadlineMs, [Epoch | Epochs]);
+        {Ref, Pid, {error, _} = Error} -> Error;
+        {'EXIT', Pid, Reason} -> {error, failure(Reason)}
+    after Left -> {error, timeout}
+    end.

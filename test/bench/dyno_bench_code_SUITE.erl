@@ -1,0 +1,159 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_code_SUITE).
+-moduledoc "The forms of code that can be measured, and what is wrong with others.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+%% What the codes call.
+-export([note/1]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        repeats_each_form,
+        passes_values_on,
+        keeps_every_result,
+        finds_constant_results,
+        tells_what_the_compiler_warns_of,
+        takes_any_unicode,
+        takes_names_of_its_own,
+        says_what_is_wrong
+    ].
+
+%% Counts its calls in a counter that the test made.
+note(Value) ->
+    ok = counters:add(persistent_term:get(?MODULE), 1, 1),
+    Value.
+
+calls(Code, N) ->
+    Counter = counters:new(1, []),
+    persistent_term:put(?MODULE, Counter),
+    Result = loop(Code, N),
+    {counters:get(Counter, 1), Result}.
+
+loop(Code, N) ->
+    {ok, Parsed} = dyno_bench_code:read(Code),
+    {ok, #{module := Module, binary := Binary, constants := Constants}} =
+        dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+    {module, Module} = code:load_binary(Module, "test", Binary),
+    Init = Module:init(Constants),
+    Start = Module:init_runner(Constants, Init),
+    Result = Module:loop(N, Constants, Start),
+    _ = Module:done(Constants, Init),
+    _ = code:purge(Module),
+    Result.
+
+repeats_each_form(_Config) ->
+    Note = atom_to_list(?MODULE) ++ ":note",
+    Forms = [
+        Note ++ "(1).",
+        unicode:characters_to_binary(Note ++ "(1)."),
+        "X = " ++ Note ++ "(1), X + 0.",
+        "r() -> " ++ Note ++ "(1).",
+        {?MODULE, note, [1]},
+        [{?MODULE, note, [1]}],
+        [{erlang, abs, [-1]}, {?MODULE, note, [1]}],
+        fun() -> note(1) end,
+        #{runner => "r(X) -> " ++ Note ++ "(X).", init_runner => "1."},
+        #{runner => "r(0) -> 0; r(X) -> " ++ Note ++ "(X).", init_runner => "1."},
+        #{runner => fun(X) -> note(X) end, init_runner => fun() -> 1 end},
+        #{runner => fun(X, _) -> note(X) end, init_runner => {erlang, abs, [-1]}}
+    ],
+    [
+        ?assertEqual({N, 1}, calls(Form, N), Form)
+     || Form <- Forms, N <- [1, 2, 1000]
+    ],
+    %% No iteration at all, and the start is the result.
+    ?assertMatch({0, _}, calls(Note ++ "(1).", 0)).
+
+passes_values_on(_Config) ->
+    %% init -> init_runner -> runner/2: the value, and the state.
+    Code = #{
+        init => "10.",
+        init_runner => "i(Init) -> Init * 2.",
+        runner => "r(_Start, State) -> State + 1.",
+        done => "d(Init) -> persistent_term:put(dyno_bench_done, Init)."
+    },
+    ?assertEqual(25, loop(Code, 5)),
+    ?assertEqual(10, persistent_term:get(dyno_bench_done)),
+    ?assertEqual(20, loop(Code#{runner := "r(Start, _) -> Start."}, 5)),
+    ?assertEqual(21, loop(Code#{runner := fun(Start) -> Start + 1 end}, 5)).
+
+%% The compiler may not leave out work whose result nobody uses.
+keeps_every_result(_Config) ->
+    {ok, Parsed} = dyno_bench_code:read("length(lists:seq(1, 3))."),
+    {ok, #{constant := false}} = dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+    %% A hundred thousand iterations of a sum of 1000 take longer than as many of nothing.
+    Time = fun(Code) -> element(1, timer:tc(fun() -> loop(Code, 100_000) end)) end,
+    ?assert(Time("lists:sum(lists:seq(1, 1000)).") > 10 * Time("ok.")).
+
+finds_constant_results(_Config) ->
+    Constant = fun(Code) ->
+        {ok, Parsed} = dyno_bench_code:read(Code),
+        {ok, #{constant := Is}} = dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+        Is
+    end,
+    [?assert(Constant(C), C) || C <- ["ok.", "length([1, 2, 3]).", "{a, 1 + 1}.", "[].", "<<1>>."]],
+    [?assertNot(Constant(C), C) || C <- ["self().", "rand:uniform().", "lists:seq(1, 3)."]].
+
+tells_what_the_compiler_warns_of(_Config) ->
+    {ok, Parsed} = dyno_bench_code:read("self(), ok."),
+    {ok, #{warnings := [Warning]}} = dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+    ?assertMatch({match, _}, re:run(Warning, "no effect")).
+
+takes_any_unicode(_Config) ->
+    ?assertEqual(4, loop("string:length(\"żółw\").", 1)),
+    ?assertEqual(2, loop(~"string:length(\"日本\").", 1)),
+    {ok, Parsed} = dyno_bench_code:read("string:length(\"żółw\")."),
+    {ok, #{label := Label}} = dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+    ?assertEqual(~"string:length(\"żółw\").", Label).
+
+%% The loop has variables of its own, none of which a code can see or take.
+takes_names_of_its_own(_Config) ->
+    ?assertEqual(3, loop("N = 1, Last = 2, Start = N + Last, Constants = Start, Constants.", 10)),
+    ?assertMatch({error, {compile, _, _}}, compile_only("N + 1.")).
+
+compile_only(Code) ->
+    {ok, Parsed} = dyno_bench_code:read(Code),
+    dyno_bench_code:compile(dyno_bench_arm_1, Parsed).
+
+says_what_is_wrong(_Config) ->
+    Cases = [
+        {"", "is no code"},
+        {"foo", "must end with a full stop"},
+        {"lists:sort([1, 2", "full stop"},
+        {"foo(.", "line 1, column 5: syntax error before: '\\.'\n  foo\\(\\.\n      \\^"},
+        {"ok,\n  X = (1.", "line 2, column 9"},
+        {"\"\\x{xyz}\".", "column"},
+        {"a() -> b(). b() -> ok.", "more than one full stop"},
+        {"r(A, B, C) -> {A, B, C}.", "arity 0, 1 or 2"},
+        {"r(X) -> X.", "init_runner must give"},
+        {#{runner => "ok.", init_runner => "i(X) -> X."}, "init must give"},
+        {#{runner => "ok.", done => "d(X) -> X."}, "init must give"},
+        {#{runner => "ok.", init => "i(X) -> X."}, "arity 0 is accepted"},
+        {#{runner => "ok.", start => "ok."}, "is no part of a code"},
+        {#{init => "ok."}, "has no runner"},
+        {fun(_, _, _) -> ok end, "arity 3"},
+        {{rand, uniform}, "is no code"},
+        {[a, b], "is no code"},
+        {17, "is no code"}
+    ],
+    lists:foreach(
+        fun({Code, Expected}) ->
+            {error, Reason} = dyno_bench_code:read(Code),
+            Text = unicode:characters_to_list(dyno_bench_code:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Text, Expected), {Code, Text})
+        end,
+        Cases
+    ),
+    {error, Reason} = compile_only("X."),
+    ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "'X' is unbound")),
+    %% A long line is shown around the place.
+    {error, Long} = dyno_bench_code:read(lists:duplicate(500, $\s) ++ "foo(."),
+    Shown = unicode:characters_to_list(dyno_bench_code:format_error(Long)),
+    ?assert(lists:all(fun(Line) -> length(Line) < 100 end, string:split(Shown, "\n", all))).

@@ -1,0 +1,136 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_rounds_SUITE).
+-moduledoc "The planner of comparisons, on seeded synthetic clocks.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(TRIALS, 200).
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        two_change_sides,
+        each_has_each_place,
+        nothing_is_decided_too_early,
+        identical_codes_are_not_called_different,
+        a_real_difference_is_found,
+        a_difference_below_the_threshold_does_not_matter,
+        noise_that_hits_a_round_cancels
+    ].
+
+new(Arms, Seed) ->
+    dyno_bench_rounds:new(#{arms => Arms, threshold => 0.03, level => 0.95, seed => Seed}).
+
+two_change_sides(_Config) ->
+    {Orders, _} = orders(new(2, 1), 100),
+    Firsts = [hd(Order) || Order <- Orders],
+    %% ABBA or BAAB: in each two rounds each is first once.
+    ?assert(lists:all(fun([X, Y]) -> X =/= Y end, by_two(Firsts))),
+    ?assert(lists:member(1, Firsts)).
+
+by_two([]) -> [];
+by_two([X, Y | Rest]) -> [[X, Y] | by_two(Rest)].
+
+orders(State, N) ->
+    lists:mapfoldl(
+        fun(_, Acc) ->
+            {Order, Next} = dyno_bench_rounds:order(Acc),
+            {Order, dyno_bench_rounds:add(maps:from_keys(Order, 1.0), Next)}
+        end,
+        State,
+        lists:seq(1, N)
+    ).
+
+each_has_each_place(_Config) ->
+    {Orders, _} = orders(new(5, 2), 2000),
+    [?assertEqual([1, 2, 3, 4, 5], lists:sort(Order)) || Order <- Orders],
+    [
+        begin
+            Share = length([x || Order <- Orders, lists:nth(Place, Order) =:= Arm]) / 2000,
+            ?assert(abs(Share - 0.2) < 0.04)
+        end
+     || Arm <- [1, 3, 5], Place <- [1, 3, 5]
+    ].
+
+nothing_is_decided_too_early(_Config) ->
+    State = lists:foldl(
+        fun(_, Acc) -> dyno_bench_rounds:add(#{1 => 1.0, 2 => 5.0}, Acc) end,
+        new(2, 3),
+        lists:seq(1, 5)
+    ),
+    ?assertNot(dyno_bench_rounds:is_decided(State)),
+    ?assertMatch([#{verdict := undecided, low := undefined}], dyno_bench_rounds:pairs(State)).
+
+%% A noisy machine: a slow drift, a disturbance that may hit a whole round, and one that hits an
+%% epoch. Heavy tails.
+clock(Factors, Random0, Round) ->
+    Drift = 1 + 0.2 * math:sin(Round / 17),
+    {Hit, Random1} = tail(0.1, Random0),
+    maps:fold(
+        fun(Arm, Factor, {Times, Random}) ->
+            {Own, Next} = tail(0.01, Random),
+            {Times#{Arm => 100 * Factor * Drift * Hit * Own}, Next}
+        end,
+        {#{}, Random1},
+        Factors
+    ).
+
+%% At least 1, often near it, sometimes far.
+tail(Scale, Random) ->
+    {U, Next} = rand:uniform_real_s(Random),
+    {1 + Scale * (math:pow(U, -0.5) - 1), Next}.
+
+%% Runs rounds until decided or over; the verdict.
+trial(Factors, Seed, MaxRounds) ->
+    trial(Factors, new(map_size(Factors), Seed), rand:seed_s(exsss, {Seed, 7, 7}), 1, MaxRounds).
+
+trial(Factors, State, Random, Round, MaxRounds) ->
+    case Round > MaxRounds orelse dyno_bench_rounds:is_decided(State) of
+        true ->
+            [#{verdict := Verdict} | _] = dyno_bench_rounds:pairs(State),
+            Verdict;
+        false ->
+            {Times, Next} = clock(Factors, Random, Round),
+            trial(Factors, dyno_bench_rounds:add(Times, State), Next, Round + 1, MaxRounds)
+    end.
+
+verdicts(Factors, MaxRounds) ->
+    [trial(Factors, Seed, MaxRounds) || Seed <- lists:seq(1, ?TRIALS)].
+
+count(Verdict, Verdicts) -> length([V || V <- Verdicts, V =:= Verdict]).
+
+identical_codes_are_not_called_different(_Config) ->
+    Verdicts = verdicts(#{1 => 1.0, 2 => 1.0}, 400),
+    Different = count(slower, Verdicts) + count(faster, Verdicts),
+    ct:pal("of ~b: ~b different, ~b same", [?TRIALS, Different, count(same, Verdicts)]),
+    ?assert(Different =< ?TRIALS * 0.05),
+    ?assert(count(same, Verdicts) > ?TRIALS * 0.9).
+
+a_real_difference_is_found(_Config) ->
+    Verdicts = verdicts(#{1 => 1.0, 2 => 1.06}, 400),
+    ?assert(count(slower, Verdicts) >= ?TRIALS * 0.9),
+    ?assertEqual(0, count(faster, Verdicts)).
+
+a_difference_below_the_threshold_does_not_matter(_Config) ->
+    Verdicts = verdicts(#{1 => 1.0, 2 => 1.01}, 400),
+    ?assert(count(same, Verdicts) > ?TRIALS * 0.9),
+    ?assertEqual(0, count(faster, Verdicts)).
+
+%% Rounds ten times as slow as others: the ratio does not see it.
+noise_that_hits_a_round_cancels(_Config) ->
+    State = lists:foldl(
+        fun(Round, Acc) ->
+            Slow = 1 + 9 * (Round rem 3),
+            dyno_bench_rounds:add(#{1 => 100.0 * Slow, 2 => 200.0 * Slow}, Acc)
+        end,
+        new(2, 4),
+        lists:seq(1, 30)
+    ),
+    [#{ratio := Ratio, low := Low, high := High}] = dyno_bench_rounds:pairs(State),
+    [?assert(abs(R - 2) < 1.0e-9) || R <- [Ratio, Low, High]].
