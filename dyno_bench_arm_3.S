@@ -1,0 +1,35 @@
+{module, dyno_bench_arm_3}.  %% version = 0
+
+{exports, [{f,0},{module_info,0},{module_info,1}]}.
+
+{attributes, []}.
+
+{labels, 7}.
+
+
+{function, f, 0, 2}.
+  {label,1}.
+    {line,[]}.
+    {func_info,{atom,dyno_bench_arm_3},{atom,f},0}.
+  {label,2}.
+    {move,{atom,ok},{x,0}}.
+    return.
+
+
+{function, module_info, 0, 4}.
+  {label,3}.
+    {line,[]}.
+    {func_info,{atom,dyno_bench_arm_3},{atom,module_info},0}.
+  {label,4}.
+    {move,{atom,dyno_bench_arm_3},{x,0}}.
+    {call_ext_only,1,{extfunc,erlang,get_module_info,1}}.
+
+
+{function, module_info, 1, 6}.
+  {label,5}.
+    {line,[]}.
+    {func_info,{atom,dyno_bench_arm_3},{atom,module_info},1}.
+  {label,6}.
+    {move,{x,0},{x,1}}.
+    {move,{atom,dyno_bench_arm_3},{x,0}}.
+    {call_ext_only,2,{extfunc,erlang,get_module_info,2}}.

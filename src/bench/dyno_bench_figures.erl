@@ -1,0 +1,231 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_figures).
+-moduledoc false.
+%% Makes a recording of a comparison's result: the tables `codes` and `comparisons`, the times over
+%% the rounds, and what makes the numbers less believable. Pure.
+
+-export([document/3]).
+
+-define(LEVEL, 0.95).
+%% A machine that other programs have so much of the time is a busy one.
+-define(BUSY, 0.1).
+
+-doc "The recording of a result; `Parameters` as in doc/recording.md.".
+-spec document(#{atom() => term()}, dyno_bench_experiment:result(), Environment :: term()) ->
+    dyno_recording:document().
+document(Parameters, #{arms := Arms, duration_ms := DurationMs} = Result, Environment) ->
+    Document0 = dyno_recording:new(bench, name(Arms), Parameters, Environment),
+    Document1 = dyno_recording:add_run(Document0, run(Result)),
+    Document2 = dyno_recording:put(Document1, duration_ns, DurationMs * 1_000_000),
+    dyno_recording:put(Document2, status, complete).
+
+name([#{label := Label}]) -> short(Label);
+name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
+
+short(Label) -> string:slice(Label, 0, 60).
+
+run(#{arms := Arms, rounds := Rounds, loop_ns := LoopNs, duration_ms := DurationMs} = Result) ->
+    Labels = labels(Arms),
+    #{
+        id => ~"1",
+        size => 1,
+        status => complete,
+        duration_ns => DurationMs * 1_000_000,
+        metrics => [
+            metric(~"bench.rounds", ~"Rounds", Rounds, ~"count"),
+            metric(~"bench.loop", ~"The empty loop, an iteration", LoopNs, ~"ns/call")
+            | [
+                metric(~"bench.waiting", ~"Time that other programs took", W, ~"ratio")
+             || W <- [waiting(Arms)], is_number(W)
+            ]
+        ],
+        series => [
+            #{
+                name => ~"bench.time",
+                title => <<"Time per call: ", Label/binary>>,
+                unit => ~"ns/call",
+                group => ~"bench",
+                node => undefined,
+                labels => #{code => Label},
+                times_ms => lists:seq(1, length(Times)),
+                values => Times
+            }
+         || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
+        ],
+        tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)],
+        warnings => [#{code => C, text => T} || {C, T} <- warnings(Labels, Arms, Result)]
+    }.
+
+%% The same code twice is told apart.
+labels(Arms) ->
+    All = [Label || #{label := Label} <- Arms],
+    [
+        case [L || L <- All, L =:= Label] of
+            [_] -> Label;
+            _ -> <<Label/binary, " #", (integer_to_binary(N))/binary>>
+        end
+     || {N, Label} <- lists:enumerate(All)
+    ].
+
+metric(Name, Title, Value, Unit) ->
+    #{name => Name, title => Title, value => Value, unit => Unit, count => 1, group => ~"bench"}.
+
+waiting(Arms) ->
+    case [W || #{waiting := W} <- Arms, is_number(W)] of
+        [] -> undefined;
+        Known -> lists:sum(Known) / length(Known)
+    end.
+
+%% The fastest first.
+codes(Labels, Arms, Result) ->
+    Numbered = lists:zip3(lists:seq(1, length(Arms)), Labels, Arms),
+    Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> time(A) =< time(B) end, Numbered),
+    [{Fastest, _, _} | _] = Sorted,
+    #{
+        name => ~"codes",
+        title => ~"Codes",
+        node => undefined,
+        truncated => 0,
+        columns => [
+            column(~"code", ~"Code", string, undefined),
+            column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
+            column(~"low", ~"Low", number, ~"ns/call"),
+            column(~"high", ~"High", number, ~"ns/call"),
+            column(~"calls_per_second", ~"Calls per second", number, ~"1/s"),
+            column(~"ratio", ~"Times the fastest", number, ~"1"),
+            column(~"ratio_low", ~"Ratio, low", number, ~"1"),
+            column(~"ratio_high", ~"Ratio, high", number, ~"1"),
+            column(~"verdict", ~"Verdict", string, undefined),
+            column(~"reductions_per_call", ~"Reductions per call", number, ~"1"),
+            column(~"collections_per_call", ~"Collections per call", number, ~"1"),
+            column(~"waiting", ~"Others' time", number, ~"ratio"),
+            column(~"iterations", ~"Iterations an epoch", integer, ~"count"),
+            column(~"form", ~"Called", string, undefined)
+        ],
+        rows => [code_row(Label, Arm, against(Fastest, Number, Result)) || {Number, Label, Arm} <- Sorted]
+    }.
+
+time(#{times_ns := Times}) -> dyno_stats:median(Times).
+
+code_row(Label, #{times_ns := Times} = Arm, {Ratio, Low, High, Verdict}) ->
+    {TimeLow, TimeHigh} =
+        case dyno_stats_interval:median(Times, ?LEVEL) of
+            {ok, {L, H, _}} -> {L, H};
+            {error, too_few} -> {undefined, undefined}
+        end,
+    #{
+        reductions := Reductions,
+        garbage_collections := Collections,
+        waiting := Waiting,
+        iterations := Iterations,
+        form := Form
+    } = Arm,
+    Time = time(Arm),
+    [
+        Label, Time, TimeLow, TimeHigh, 1.0e9 / Time, Ratio, Low, High, Verdict, Reductions,
+        Collections, Waiting, Iterations, atom_to_binary(Form)
+    ].
+
+%% The ratio of a code's time to the fastest's, from their pair.
+against(Same, Same, _Result) ->
+    {1.0, undefined, undefined, ~"fastest"};
+against(Fastest, Number, #{pairs := Pairs}) ->
+    case [P || #{a := A, b := B} = P <- Pairs, lists:sort([A, B]) =:= lists:sort([Fastest, Number])] of
+        [#{a := Fastest, ratio := R, low := L, high := H, verdict := V}] ->
+            {R, L, H, atom_to_binary(V)};
+        [#{b := Fastest, ratio := R, low := L, high := H, verdict := V}] ->
+            {inverse(R), inverse(H), inverse(L), opposite(V)}
+    end.
+
+inverse(undefined) -> undefined;
+inverse(Value) -> 1 / Value.
+
+opposite(slower) -> ~"faster";
+opposite(faster) -> ~"slower";
+opposite(Other) -> atom_to_binary(Other).
+
+comparisons(Labels, #{pairs := Pairs}) ->
+    #{
+        name => ~"comparisons",
+        title => ~"Comparisons",
+        node => undefined,
+        truncated => 0,
+        columns => [
+            column(~"a", ~"Code", string, undefined),
+            column(~"b", ~"Compared with", string, undefined),
+            column(~"ratio", ~"Ratio of the times", number, ~"1"),
+            column(~"low", ~"Low", number, ~"1"),
+            column(~"high", ~"High", number, ~"1"),
+            column(~"verdict", ~"Verdict", string, undefined)
+        ],
+        rows => [
+            [lists:nth(B, Labels), lists:nth(A, Labels), R, L, H, atom_to_binary(V)]
+         || #{a := A, b := B, ratio := R, low := L, high := H, verdict := V} <- Pairs
+        ]
+    }.
+
+column(Name, Title, Type, Unit) ->
+    #{name => Name, title => Title, type => Type, unit => Unit}.
+
+warnings(Labels, Arms, Result) ->
+    lists:append([
+        constants(Labels, Arms),
+        compiler(Labels, Arms),
+        forms(Arms),
+        busy(Arms),
+        clock(Arms),
+        undecided(Result)
+    ]).
+
+constants(Labels, Arms) ->
+    [
+        {~"constant",
+            text("~ts: the compiler works the result out; an empty loop was measured. Take the "
+                "values from init_runner", [short(Label)])}
+     || {Label, #{constant := true}} <- lists:zip(Labels, Arms)
+    ].
+
+compiler(Labels, Arms) ->
+    [
+        {~"compiler", text("~ts: ~ts", [short(Label), Warning])}
+     || {Label, #{warnings := Warnings}} <- lists:zip(Labels, Arms), Warning <- Warnings
+    ].
+
+%% Differences of the harness: a fun costs some nanoseconds more than code inline.
+forms(Arms) ->
+    case lists:usort([Form || #{form := Form} <- Arms]) of
+        [_, _ | _] ->
+            [{~"forms", ~"the codes are called in different ways (inline, call, apply), which differ by up to 8 ns; give all in the same form"}];
+        _ ->
+            []
+    end.
+
+busy(Arms) ->
+    case waiting(Arms) of
+        W when is_number(W), W > ?BUSY ->
+            [{~"busy", text("other programs had the processor for ~ts of the time; it is taken "
+                "out of the figures, what it did to the caches is not", [dyno_unit:format(W, ~"ratio")])}];
+        _ ->
+            []
+    end.
+
+clock(Arms) ->
+    case [x || #{waiting := undefined} <- Arms] of
+        [] ->
+            [];
+        _ ->
+            case dyno_clock:missing() of
+                none -> [];
+                {missing, Text} -> [{~"clock", unicode:characters_to_binary(Text)}]
+            end
+    end.
+
+undecided(#{decided := true}) -> [];
+undecided(#{pairs := Pairs}) ->
+    N = length([x || #{verdict := undecided} <- Pairs]),
+    [{~"undecided", text("~b of ~b comparisons are not decided yet; give it more time", [N, length(Pairs)])}].
+
+text(Format, Arguments) ->
+    unicode:characters_to_binary(io_lib:format(Format, Arguments)).
