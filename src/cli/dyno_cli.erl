@@ -41,6 +41,7 @@ run(Arguments) ->
 -spec commands() -> [{string(), module()}, ...].
 commands() ->
     [
+        {"bench", dyno_cli_bench},
         {"test", dyno_cli_test},
         {"report", dyno_cli_report}
     ].

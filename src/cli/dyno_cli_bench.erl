@@ -1,0 +1,259 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_bench).
+-moduledoc """
+`dyno bench`: measures codes and says which is faster, by how much, and how sure that is.
+""".
+
+-behaviour(dyno_cli_command).
+
+-compile(warn_missing_spec_all).
+
+-export([spec/0, examples/0, run/1]).
+
+%% Which part of a code an option gives: to the n-th code the n-th time, or to all.
+-define(PARTS, [init, init_runner, done, label]).
+
+-doc "Its arguments.".
+-spec spec() -> argparse:command().
+spec() ->
+    #{
+        help => "measure codes: which is faster, by how much, and how sure is that",
+        arguments => [
+            #{
+                name => code,
+                type => binary,
+                nargs => nonempty_list,
+                action => extend,
+                help =>
+                    {"CODE...", [
+                        "expressions that end with a full stop, a function, or "
+                        "{Module, Function, [Argument]}"
+                    ]}
+            },
+            option(concurrency, "-c, --concurrency N", "so many processes run a code at once; 1"),
+            option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
+            option(threshold, "--threshold SHARE", "differences below it do not matter; 3%"),
+            part(init, "its value goes to init_runner and done; the n-th one is the n-th code's"),
+            part(init_runner, "once in each process; its value is the code's argument"),
+            part(done, "after the last measurement"),
+            part(label, "the name of the code in the report"),
+            for_all(init),
+            for_all(init_runner),
+            for_all(done),
+            option(
+                format,
+                "--format console|json|html",
+                "what standard output gets; console where it is not given"
+            ),
+            (repeated(
+                output,
+                "-o, --output FILE",
+                "also write FILE; its ending says the format: .json (the recording), .html or .txt"
+            ))#{short => $o},
+            repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once")
+        ]
+    }.
+
+-spec option(atom(), string(), string()) -> argparse:argument().
+option(concurrency, Usage, Text) ->
+    (plain(concurrency, "concurrency", Usage, Text))#{short => $c};
+option(Name, Usage, Text) ->
+    plain(Name, atom_to_list(Name), Usage, Text).
+
+-spec plain(atom(), string(), string(), string()) -> argparse:argument().
+plain(Name, Long, Usage, Text) ->
+    #{name => Name, long => "-" ++ Long, type => binary, required => false, help => {Usage, [Text]}}.
+
+-spec repeated(atom(), string(), string()) -> argparse:argument().
+repeated(Name, Usage, Text) ->
+    (option(Name, Usage, Text))#{action => append}.
+
+-spec part(atom(), string()) -> argparse:argument().
+part(Name, Text) ->
+    repeated(Name, "--" ++ atom_to_list(Name) ++ " CODE", Text).
+
+-spec for_all(atom()) -> argparse:argument().
+for_all(Name) ->
+    Long = atom_to_list(Name) ++ "_all",
+    plain(all_of(Name), Long, "--" ++ Long ++ " CODE", "for the codes that have none of their own").
+
+-spec all_of(atom()) -> atom().
+all_of(init) -> init_all;
+all_of(init_runner) -> init_runner_all;
+all_of(done) -> done_all;
+all_of(label) -> label_all.
+
+-doc "Its uses.".
+-spec examples() -> [dyno_cli_command:example()].
+examples() ->
+    [
+        {~"dyno bench 'rand:uniform().' 'crypto:strong_rand_bytes(2).'", ~"compares two codes"},
+        {~"dyno bench 'r(L) -> lists:sort(L).' --init_runner 'lists:seq(1, 100).'",
+            ~"gives a code an argument that is made once"},
+        {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
+            ~"runs a code in two processes at once"}
+    ].
+
+-doc "Measures, and shows.".
+-spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
+run(#{code := Texts} = Values) ->
+    maybe
+        {ok, Codes} ?= codes(Texts, Values),
+        {ok, Options} ?= options(Values),
+        {ok, Format} ?= tagged(dyno_cli_value, format(Values)),
+        {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(maps:get(output, Values, []))),
+        ok = dyno_cli_interrupt:subscribe(),
+        execute(Codes, Options, Format, Outputs)
+    else
+        {error, Module, Reason} ->
+            dyno_cli_terminal:complain(Module:format_error(Reason)),
+            2;
+        {error, Sentence} ->
+            dyno_cli_terminal:complain(Sentence),
+            2
+    end.
+
+-spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
+tagged(_Module, {ok, Value}) -> {ok, Value};
+tagged(Module, {error, Reason}) -> {error, Module, Reason}.
+
+-spec format(argparse:arg_map()) ->
+    {ok, dyno_report:format()} | {error, dyno_cli_value:reason()}.
+format(#{format := Text}) -> dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
+format(_) -> {ok, console}.
+
+-spec options(argparse:arg_map()) ->
+    {ok, dyno_bench:options()} | {error, unicode:chardata()} | {error, module(), term()}.
+options(Values) ->
+    Paths = [unicode:characters_to_list(P) || P <- maps:get(pa, Values, [])],
+    maybe
+        {ok, Concurrency} ?= concurrency(Values),
+        {ok, Budget} ?= budget(Values),
+        {ok, Threshold} ?= threshold(Values),
+        {ok, maps:merge(maps:merge(Concurrency, Budget), Threshold#{code_paths => Paths})}
+    end.
+
+-spec concurrency(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.
+concurrency(#{concurrency := Text}) ->
+    case string:to_integer(Text) of
+        {N, <<>>} when N >= 1, N =< 10_000 -> {ok, #{concurrency => N}};
+        _ -> {error, ["--concurrency is \"", Text, "\"; an integer from 1 to 10000 is accepted"]}
+    end;
+concurrency(_) ->
+    {ok, #{}}.
+
+-spec budget(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, module(), term()}.
+budget(#{time := Text}) ->
+    case dyno_cli_value:duration_ms(~"--time", Text) of
+        {ok, Ms} -> {ok, #{budget_ms => Ms}};
+        {error, Reason} -> {error, dyno_cli_value, Reason}
+    end;
+budget(_) ->
+    {ok, #{}}.
+
+-spec threshold(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.
+threshold(#{threshold := Text}) ->
+    case dyno_unit:parse(Text) of
+        {ok, {Share, Unit}} when
+            Share > 0, Share < 1, (Unit =:= ~"ratio" orelse Unit =:= ~"1")
+        ->
+            {ok, #{threshold => float(Share)}};
+        {ok, _} -> bad_threshold(Text);
+        {error, _} -> bad_threshold(Text)
+    end;
+threshold(_) ->
+    {ok, #{}}.
+
+-spec bad_threshold(binary()) -> {error, unicode:chardata()}.
+bad_threshold(Text) ->
+    {error, ["--threshold is \"", Text, "\"; a share above 0 % and below 100 %, such as 3%, is accepted"]}.
+
+-spec codes([binary()], argparse:arg_map()) ->
+    {ok, [dyno_bench_code:code()]} | {error, unicode:chardata()}.
+codes(Texts, Values) ->
+    Given = [{Name, maps:get(Name, Values, [])} || Name <- ?PARTS],
+    case [{Name, length(Parts)} || {Name, Parts} <- Given, length(Parts) > length(Texts)] of
+        [{Name, N} | _] ->
+            {error,
+                io_lib:format("--~ts is given ~b times, but there are only ~b codes", [
+                    Name, N, length(Texts)
+                ])};
+        [] ->
+            {ok, [code(Text, N, Given, Values) || {N, Text} <- lists:enumerate(Texts)]}
+    end.
+
+-spec code(binary(), pos_integer(), [{atom(), [binary()]}], argparse:arg_map()) ->
+    dyno_bench_code:code().
+code(Text, N, Given, Values) ->
+    Own = [
+        {Name, callable(Name, lists:nth(N, Parts))}
+     || {Name, Parts} <- Given, length(Parts) >= N
+    ],
+    All = [
+        {Name, callable(Name, map_get(all_of(Name), Values))}
+     || Name <- ?PARTS, is_map_key(all_of(Name), Values)
+    ],
+    maps:merge(maps:from_list(All), maps:from_list([{runner, callable(runner, Text)} | Own])).
+
+%% {Module, Function, Arguments} and a list of those are terms; everything else is source.
+-spec callable(atom(), binary()) -> dyno_bench_code:callable().
+callable(label, Text) ->
+    Text;
+callable(_Name, Text) ->
+    Trimmed = string:trim(Text),
+    case Trimmed of
+        <<First, _/binary>> when First =:= ${; First =:= $[ ->
+            case string:slice(Trimmed, string:length(Trimmed) - 1) of
+                ~"." -> Text;
+                _ -> term(Trimmed)
+            end;
+        _ ->
+            Text
+    end.
+
+-spec term(binary()) -> dyno_bench_code:callable().
+term(Text) ->
+    maybe
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text) ++ "."),
+        {ok, Term} ?= erl_parse:parse_term(Tokens),
+        Term
+    else
+        _ -> Text
+    end.
+
+-spec execute(
+    [dyno_bench_code:code()],
+    dyno_bench:options(),
+    dyno_report:format(),
+    [dyno_cli_value:output()]
+) -> dyno_cli_command:exit_status().
+execute(Codes, Options, Format, Outputs) ->
+    Self = self(),
+    {Runner, Monitor} = spawn_monitor(fun() ->
+        %% What a code prints must not get into a report on standard output.
+        group_leader(whereis(standard_error), self()),
+        Self ! {finished, self(), dyno_bench:run(Codes, Options)}
+    end),
+    case await(Runner, Monitor) of
+        {ok, Document} ->
+            dyno_cli_output:deliver(Document, Format, Outputs);
+        {error, Reason} = Error ->
+            dyno_cli_terminal:complain(dyno_bench:format_error(Reason)),
+            dyno_bench:exit_status(Error)
+    end.
+
+-spec await(pid(), reference()) ->
+    {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.
+await(Runner, Monitor) ->
+    receive
+        dyno_interrupt ->
+            ok = dyno_bench:interrupt(Runner),
+            await(Runner, Monitor);
+        {finished, Runner, Result} ->
+            true = erlang:demonitor(Monitor, [flush]),
+            Result;
+        {'DOWN', Monitor, process, Runner, Reason} ->
+            {error, {crashed, Reason}}
+    end.
