@@ -9,7 +9,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, on_target/1, one_call/2]).
+-export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0, on_target/1, one_call/2]).
 -export([snapshot/1, clean/2, await/1]).
 -export([value/2, error_text/1, table/3]).
 
@@ -76,23 +76,39 @@ await(Condition) ->
 
 -doc "Puts the work in a node: functions of which everything is known beforehand.".
 target(Node) ->
-    dyno_peers:load(
-        Node,
-        "-module(target_work). "
-        "-export([leaf/1, leaves/1, linear/1, quadratic/1, pause/1, hold/1, warm/0, spin/1]). "
-        "leaf(X) -> X. "
-        "leaves(0) -> ok; leaves(N) -> target_work:leaf(N), leaves(N - 1). "
-        "linear(N) -> run(N * 2000). "
-        "quadratic(N) -> run(N * N * 250). "
-        "warm() -> ok. "
-        "run(0) -> ok; run(N) -> run(N - 1). "
-        "spin(Us) -> spin_until(erlang:monotonic_time(microsecond) + Us). "
-        "spin_until(T) -> case erlang:monotonic_time(microsecond) >= T of true -> ok; "
-        "  false -> spin_until(T) end. "
-        "pause(Ms) -> receive after Ms -> ok end. "
-        %% Until the caller's node or process goes.
-        "hold(Pid) -> Ref = monitor(process, Pid), receive {'DOWN', Ref, _, _, _} -> ok end."
-    ).
+    dyno_peers:load(Node, work()).
+
+-doc "The work, compiled.".
+compiled() ->
+    {ok, Tokens, _} = erl_scan:string(work()),
+    {ok, Module, Binary} = compile:forms(forms(Tokens), [debug_info]),
+    {Module, Binary}.
+
+forms([]) ->
+    [];
+forms(Tokens) ->
+    {Form, [Dot | Rest]} = lists:splitwith(fun(T) -> element(1, T) =/= dot end, Tokens),
+    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
+    [Parsed | forms(Rest)].
+
+work() ->
+    "-module(target_work). "
+    "-export([leaf/1, leaves/1, linear/1, quadratic/1, pause/1, warm/0, spin/1, crowd/1]). "
+    "leaf(X) -> X. "
+    "leaves(0) -> ok; leaves(N) -> target_work:leaf(N), leaves(N - 1). "
+    "linear(N) -> run(N * 2000). "
+    "quadratic(N) -> run(N * N * 250). "
+    "run(0) -> ok; run(N) -> run(N - 1). "
+    "warm() -> ok. "
+    "spin(Us) -> spin_until(erlang:monotonic_time(microsecond) + Us). "
+    "spin_until(T) -> case erlang:monotonic_time(microsecond) >= T of true -> ok; "
+    "  false -> spin_until(T) end. "
+    "pause(Ms) -> receive after Ms -> ok end. "
+    %% A hundred processes at a time, that each call leaf/1 three times.
+    "crowd(0) -> ok; "
+    "crowd(N) -> [spawn_monitor(target_work, leaves, [3]) || _ <- lists:seq(1, 100)], "
+    "  ended(100), crowd(N - 1). "
+    "ended(0) -> ok; ended(N) -> receive {'DOWN', _, _, _, _} -> ended(N - 1) end.".
 
 -doc "The text of an init_run/2 that gives this node as target, and marks both ends.".
 on_target(Node) ->
