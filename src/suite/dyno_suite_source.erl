@@ -30,6 +30,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {does_not_compile, file:filename(), [binary()]}
     | {no_such_module, module()}
     | {bad_beam, file:filename(), term()}
+    | {taken_name, module()}
     | {missing_callbacks, source(), [{atom(), arity()}]}
     | {no_folder, file:posix()}
     | no_compiler.
@@ -84,7 +85,11 @@ compile(Path) ->
                 nowarn_undefined_behaviour
             ],
             case compile:file(Path, Options) of
-                {ok, Module, Binary, _Warnings} -> install(Module, Binary);
+                {ok, Module, Binary, _Warnings} ->
+                    case name_is_free(Module) of
+                        ok -> install(Module, Binary);
+                        {error, _} = Error -> Error
+                    end;
                 {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
             end;
         {error, _} ->
@@ -126,6 +131,19 @@ load_from(Module, File, #{path := Folder} = Loaded) ->
         {error, Reason} ->
             remove_folders(Loaded),
             {error, {bad_beam, File, Reason}}
+    end.
+
+%% To load it would replace a module that dyno or the suite works with.
+name_is_free(Module) ->
+    case code:which(Module) of
+        non_existing -> ok;
+        Path when is_list(Path) ->
+            Own = filename:dirname(code:which(?MODULE)) =:= filename:dirname(Path),
+            case Own orelse lists:prefix(code:lib_dir(), Path) of
+                true -> {error, {taken_name, Module}};
+                false -> ok
+            end;
+        _Preloaded -> {error, {taken_name, Module}}
     end.
 
 temporary() ->
@@ -182,6 +200,12 @@ format_error({no_such_module, Module}) ->
     );
 format_error({bad_beam, Path, Reason}) ->
     io_lib:format("~ts cannot be loaded: ~0tP", [Path, Reason, 10]);
+format_error({taken_name, Module}) ->
+    io_lib:format(
+        "the suite's module ~ts has the name of one of dyno's or of Erlang/OTP's; "
+        "give it another name",
+        [Module]
+    );
 format_error({missing_callbacks, Source, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
     io_lib:format("~ts is not a suite: it lacks ~ts, which dyno_suite asks for", [Source, Names]);
