@@ -441,12 +441,15 @@ crowded(Source, DurationMs) ->
     Processes = 1000 * dyno_suites:value(Run, ~"operations.count"),
     Discovered = dyno_suites:value(Run, ~"processes.discovered"),
     [#{~"calls" := Calls}] = called(Run, ~"target_work:leaf/1"),
-    ct:pal("~b processes, ~b discovered, ~b calls of ~b", [
-        Processes, Discovered, Calls, 3 * Processes
+    Warnings = #{C => T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run)},
+    ct:pal("~b processes, ~b discovered, ~b calls of ~b~n~tp", [
+        Processes, Discovered, Calls, 3 * Processes, Warnings
     ]),
     ?assertEqual(Processes, Discovered),
-    ?assert(Calls =< 3 * Processes),
-    ?assert(Calls >= 3 * Processes * 0.99),
+    %% Figures that are taken in while they are counted are not exact, which is said.
+    OffBy = abs(Calls / (3 * Processes) - 1),
+    ?assert(OffBy < 0.1),
+    ?assert(OffBy < 0.01 orelse is_map_key(~"inexact_counts", Warnings)),
     case Processes >= 100_000 of
         true -> ok;
         false when DurationMs < 30_000 -> crowded(Source, DurationMs * 3)
