@@ -329,8 +329,7 @@ peer_does_not_boot(_Config) ->
         end
      || {Options, Parts} <- [
             {#{arguments => ["+S", "nonsense"]}, [~"+S nonsense"]},
-            {#{arguments => ["-boot", "no_such_boot"]}, [~"-boot no_such_boot"]},
-            {#{arguments => ["-eval", "timer:sleep(infinity)"], timeout_ms => 1}, [~"timeout"]}
+            {#{arguments => ["-boot", "no_such_boot"]}, [~"-boot no_such_boot"]}
         ]
     ],
     %% This process is none the worse.

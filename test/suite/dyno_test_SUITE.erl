@@ -63,7 +63,7 @@ end_per_testcase(_Case, Config) ->
 
 %% Short, and without warm-up.
 short(Options) ->
-    maps:merge(#{sizes => [1], duration_ms => 300, warmup_ms => 0, interval_ms => 100}, Options).
+    maps:merge(#{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100}, Options).
 
 complete(Config, Name, Options, Callbacks) ->
     Document = ends(Config, Name, Options, Callbacks),
@@ -145,10 +145,9 @@ open_load(Config) ->
     Run = only_run(Document),
     Value = fun(Name) -> dyno_suites:value(Run, Name) end,
     ?assertEqual(200, Value(~"load.offered")),
-    %% What a busy machine holds up is caught up with.
-    ?assert(Value(~"operations.count") =< 200),
-    ?assert(Value(~"operations.count") >= 180),
-    ?assert(Value(~"load.dropped") =< 20),
+    %% What a busy machine holds up is caught up with, but for what it holds up at the very end.
+    ?assertEqual(200, Value(~"operations.count") + Value(~"load.dropped")),
+    ?assert(Value(~"operations.count") >= 150),
     ?assert(Value(~"load.lateness.p99") >= 0),
     ?assert(Value(~"service.p50") =< Value(~"latency.max")).
 
@@ -265,7 +264,7 @@ growth(Config) ->
         growing,
         short(#{
             sizes => [8, 16, 32, 64],
-            duration_ms => 400,
+            duration_ms => 800,
             patterns => ["target_work:linear/1", "target_work:quadratic/1"]
         }),
         [
@@ -339,14 +338,14 @@ figures_are_right(Config) ->
     Document = complete(
         Config,
         exact,
-        short(#{duration_ms => 2000, patterns => ["target_work"], level => all}),
+        short(#{duration_ms => 3000, patterns => ["target_work"], level => all}),
         [
             on_target(Config),
             "init_worker(_, Node) -> {ok, {Node, 0}}.\n"
             "operation({Node, 0}) -> target(Node, pause, 500), {ok, {Node, 1}};\n"
             "operation({Node, N}) when N =< 100 -> target(Node, leaves, 20), {ok, {Node, N + 1}};\n"
             "operation({Node, 101}) -> target(Node, spin, 50000), {ok, {Node, 102}};\n"
-            "operation({Node, N}) -> target(Node, pause, 2000), {ok, {Node, N}}.\n"
+            "operation({Node, N}) -> target(Node, pause, 3000), {ok, {Node, N}}.\n"
             "target(Node, F, A) -> ok = erpc:call(Node, target_work, F, [A]).\n"
         ]
     ),
@@ -362,7 +361,7 @@ figures_are_right(Config) ->
     ?assert(OwnNs =< 200_000_000),
     %% The operation that was under way at the end is counted by when it started, too.
     ?assertEqual(103, dyno_suites:value(Run, ~"operations.count")),
-    ?assert(dyno_suites:value(Run, ~"latency.max") >= 1_900_000_000),
+    ?assert(dyno_suites:value(Run, ~"latency.max") > 2_900_000_000),
     Shares = lists:sum([S || #{~"share" := S} <- maps:values(Functions)]),
     ?assert(abs(Shares - 1.0) < 0.001).
 

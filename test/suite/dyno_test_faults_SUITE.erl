@@ -75,11 +75,9 @@ escript(Config) ->
     {0, _} = collect(Port, []),
     [{escript, filename:join(Build, "default/bin/dyno")} | Config].
 
+%% The folder of this file is test/suite.
 root() ->
-    lists:takewhile(
-        fun(C) -> C =/= $\n end,
-        os:cmd("cd " ++ filename:dirname(?FILE) ++ " && git rev-parse --show-toplevel")
-    ).
+    filename:dirname(filename:dirname(filename:dirname(filename:absname(?FILE)))).
 
 end_per_suite(Config) ->
     dyno_peers:stop(proplists:get_value(peer, Config)),
@@ -118,7 +116,7 @@ short(Options) ->
     maps:merge(
         #{
             sizes => [1],
-            duration_ms => 200,
+            duration_ms => 300,
             warmup_ms => 0,
             interval_ms => 100,
             patterns => ["target_work"]
@@ -518,7 +516,7 @@ with_callback(Config, Name, Callback, Text, Options) ->
     SuiteOptions =
         case Callback of
             suite -> none;
-            _ -> short(maps:merge(#{duration_ms => 50}, Options))
+            _ -> short(maps:merge(#{duration_ms => 250}, Options))
         end,
     _ = file:delete(in_work(Config, "marks")),
     dyno_suites:write(Config, Name, SuiteOptions, [Text | [T || {C, T} <- Others, C =/= Callback]]).
