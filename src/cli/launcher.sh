@@ -25,6 +25,8 @@ escript "$f" "$@" <&0 & p=$!;
 [ "$i" ] && kill -USR2 "$p";
 # A trapped signal ends wait early: wait again until no signal came. 127: the status was had before.
 while w=$i; wait "$p" 2>/dev/null; r=$?; [ $r = 127 ] || s=$r; [ "$w" != "$i" ]; do :; done;
+# What an emulator that was killed could not remove (dyno_suite_source).
+rm -rf "${TMPDIR:-/tmp}/dyno-$p-"*;
 # A status above 128 that is not dyno's own 130: a signal ended the emulator.
 [ "$i" ] && [ $s -gt 128 ] && s=130;
 [ $s -gt 128 ] && [ $s != 130 ] && { echo "dyno: its Erlang VM was killed (status $s)" >&2; s=3; };

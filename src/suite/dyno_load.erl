@@ -15,6 +15,7 @@ The caller receives `{dyno_load, Load, Event}` where the event is
 * `finished`: the measured part is over, and its last operations have ended, or take longer than a
   second. The caller looks at the target, whose connections are still open, and answers with
   `close/1`;
+* `{not_ended, reason()}`: a worker's `end_worker/1` failed;
 * `{ended, dyno_load_meter:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
   because they did not within the patience;
 * `{failed, reason()}`: the load could not be given.
@@ -155,6 +156,9 @@ handle_info({dyno_worker, _Pid, {failed, Reason}}, #{phase := Phase} = State) wh
     Phase =/= failed
 ->
     fail({worker, module(State), Reason}, State);
+handle_info({dyno_worker, _Pid, {not_ended, Reason}}, State) ->
+    notify({not_ended, {worker, module(State), Reason}}, State),
+    {noreply, State};
 handle_info(not_ready, #{phase := preparing, workers := Workers, waiting := Waiting} = State) ->
     #{options := #{timeout_ms := TimeoutMs}} = State,
     Ready = map_size(Workers) - map_size(Waiting),
@@ -323,7 +327,8 @@ format_error({worker, Module, {bad_return, operation, Value}}) ->
         [Module, Value, 12]
     );
 format_error({worker, Module, {raised, Function, Class, Reason, Stack}}) ->
-    dyno_suite_caller:format_error({raised, {Module, Function, 2}, Class, Reason, Stack});
+    Arity = map_get(Function, #{init_worker => 2, end_worker => 1}),
+    dyno_suite_caller:format_error({raised, {Module, Function, Arity}, Class, Reason, Stack});
 format_error({worker_died, Module, Reason}) ->
     io_lib:format(
         "a worker of ~ts died: ~0tP; something its callbacks are linked to ended",

@@ -152,20 +152,21 @@ renew(Job, #{finish := Finish} = Work) ->
 
 end_worker(_Job, stopped) ->
     ok;
-end_worker(#{module := Module, callbacks := Callbacks}, State) ->
-    _ =
-        case lists:member({end_worker, 1}, Callbacks) of
-            true ->
-                try
-                    Module:end_worker(State)
-                catch
-                    %% Its connection may be gone; the run is over all the same.
-                    _:_ -> ok
-                end;
-            false ->
+end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) ->
+    case lists:member({end_worker, 1}, Callbacks) of
+        true ->
+            try
+                _ = Module:end_worker(State),
                 ok
-        end,
-    ok.
+            catch
+                %% Its connection may be gone; the run is over all the same.
+                Class:Reason:Stack ->
+                    Owner ! {dyno_worker, self(), {not_ended, {raised, end_worker, Class, Reason, Stack}}},
+                    ok
+            end;
+        false ->
+            ok
+    end.
 
 wait_until(Due) ->
     case Due - dyno_load_meter:time_ns() of

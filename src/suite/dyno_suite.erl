@@ -220,7 +220,8 @@ text(Text) when is_binary(Text); is_list(Text) ->
 text(_Other) ->
     error.
 
-sizes([_ | _] = Sizes) ->
+%% length/1 as a guard refuses improper lists.
+sizes(Sizes) when length(Sizes) > 0 ->
     case lists:all(fun(S) -> is_integer(S) andalso S > 0 end, Sizes) of
         true -> {ok, Sizes};
         false -> error
@@ -249,29 +250,40 @@ member(Value, Values) ->
         false -> error
     end.
 
-patterns(List) when is_list(List) ->
+patterns(List) when length(List) >= 0 ->
     each(List, fun pattern/1, bad_pattern);
 patterns(_Other) ->
     error.
 
 pattern(Text) when is_list(Text); is_binary(Text) ->
-    dyno_agent_patterns:parse(Text);
+    parsed(Text, fun dyno_agent_patterns:parse/1);
+pattern(Character) when is_integer(Character) ->
+    error;
 pattern(Pattern) ->
     case dyno_agent_patterns:validate(Pattern) of
         ok -> {ok, Pattern};
         {error, _} = Error -> Error
     end.
 
-thresholds(List) when is_list(List) ->
-    each(List, fun dyno_threshold:parse/1, bad_threshold);
+thresholds(List) when length(List) >= 0 ->
+    each(List, fun(Text) -> parsed(Text, fun dyno_threshold:parse/1) end, bad_threshold);
 thresholds(_Other) ->
     error.
 
+parsed(Chars, Parse) ->
+    case text(Chars) of
+        {ok, Text} -> Parse(Text);
+        error -> error
+    end.
+
+%% What is no item at all, such as a character of a text that should have been in a list, is the
+%% whole option's mistake.
 each(List, Read, Tag) ->
     Results = [Read(Item) || Item <- List],
-    case [Reason || {error, Reason} <- Results] of
+    case [Result || Result <- Results, Result =:= error orelse element(1, Result) =:= error] of
         [] -> {ok, [Good || {ok, Good} <- Results]};
-        [Reason | _] -> {error, {Tag, Reason}}
+        [error | _] -> error;
+        [{error, Reason} | _] -> {error, {Tag, Reason}}
     end.
 
 -doc "What the call counters measure at a level.".

@@ -7,7 +7,7 @@
 %% set-up links to lives as long; it is killed when a callback takes too long, and with it go the
 %% nodes that it started. What callbacks print goes to standard error.
 
--export([start/0, stop/1, call/4, format_error/1]).
+-export([start/0, revive/1, stop/1, call/4, format_error/1]).
 -export_type([caller/0, reason/0]).
 
 -opaque caller() :: #{pid := pid(), monitor := reference()}.
@@ -31,6 +31,17 @@ start() ->
         [link, monitor]
     ),
     #{pid => Pid, monitor => Monitor}.
+
+-doc "The same, or a new one where something it is linked to has ended it.".
+-spec revive(caller()) -> caller().
+revive(#{pid := Pid, monitor := Monitor} = Caller) ->
+    case is_process_alive(Pid) of
+        true ->
+            Caller;
+        false ->
+            demonitor(Monitor, [flush]),
+            start()
+    end.
 
 loop(Parent) ->
     receive

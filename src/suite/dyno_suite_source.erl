@@ -15,7 +15,13 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
 -doc "A file's path (`.erl`, `.beam`) or a module's name.".
 -type source() :: module() | string() | binary().
 
--type loaded() :: #{module := module(), folder := file:filename() | undefined}.
+-type loaded() :: #{
+    module := module(),
+    %% On the code path because of the suite.
+    path := file:filename() | undefined,
+    %% Made for the suite, with what is in it.
+    folder := file:filename() | undefined
+}.
 
 -type reason() ::
     {no_such_file, file:filename()}
@@ -24,6 +30,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {does_not_compile, file:filename(), [binary()]}
     | {no_such_module, module()}
     | {bad_beam, file:filename(), term()}
+    | {taken_name, module()}
     | {missing_callbacks, source(), [{atom(), arity()}]}
     | {no_folder, file:posix()}
     | no_compiler.
@@ -45,7 +52,7 @@ load(Source) ->
 
 bring(Module) when is_atom(Module) ->
     case code:ensure_loaded(Module) of
-        {module, Module} -> {ok, #{module => Module, folder => undefined}};
+        {module, Module} -> {ok, #{module => Module, path => undefined, folder => undefined}};
         {error, _} -> {error, {no_such_module, Module}}
     end;
 bring(Path0) ->
@@ -78,7 +85,11 @@ compile(Path) ->
                 nowarn_undefined_behaviour
             ],
             case compile:file(Path, Options) of
-                {ok, Module, Binary, _Warnings} -> install(Module, Binary);
+                {ok, Module, Binary, _Warnings} ->
+                    case name_is_free(Module) of
+                        ok -> install(Module, Binary);
+                        {error, _} = Error -> Error
+                    end;
                 {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
             end;
         {error, _} ->
@@ -103,16 +114,36 @@ install(Module, Binary) ->
     maybe
         ok ?= file:make_dir(Folder),
         ok ?= file:write_file(File, Binary),
-        true = code:add_patha(Folder),
-        _ = code:purge(Module),
-        {module, Module} ?= code:load_file(Module),
-        {ok, #{module => Module, folder => Folder}}
+        load_from(Module, File, #{module => Module, path => Folder, folder => Folder})
     else
-        {error, Posix} when Posix =:= sticky_directory; Posix =:= on_load_failure ->
-            {error, {bad_beam, File, Posix}};
         {error, Posix} ->
             _ = file:del_dir_r(Folder),
             {error, {no_folder, Posix}}
+    end.
+
+%% This very file, whatever of that name is loaded or comes first on the code path.
+load_from(Module, File, #{path := Folder} = Loaded) ->
+    true = code:add_patha(Folder),
+    _ = code:purge(Module),
+    case code:load_abs(filename:rootname(File)) of
+        {module, Module} ->
+            {ok, Loaded};
+        {error, Reason} ->
+            remove_folders(Loaded),
+            {error, {bad_beam, File, Reason}}
+    end.
+
+%% To load it would replace a module that dyno or the suite works with.
+name_is_free(Module) ->
+    case code:which(Module) of
+        non_existing -> ok;
+        Path when is_list(Path) ->
+            Own = filename:dirname(code:which(?MODULE)) =:= filename:dirname(Path),
+            case Own orelse lists:prefix(code:lib_dir(), Path) of
+                true -> {error, {taken_name, Module}};
+                false -> ok
+            end;
+        _Preloaded -> {error, {taken_name, Module}}
     end.
 
 temporary() ->
@@ -127,20 +158,24 @@ bring_beam(Path) ->
             {error, {bad_beam, Path, Reason}};
         Info ->
             Module = proplists:get_value(module, Info),
-            true = code:add_patha(filename:dirname(filename:absname(Path))),
-            bring(Module)
+            Folder = filename:dirname(filename:absname(Path)),
+            Loaded = #{module => Module, path => Folder, folder => undefined},
+            load_from(Module, filename:absname(Path), Loaded)
     end.
 
 -doc "Removes what `load/1` brought.".
 -spec forget(loaded()) -> ok.
-forget(#{folder := undefined}) ->
+forget(#{path := undefined}) ->
     ok;
-forget(#{module := Module, folder := Folder}) ->
-    _ = code:del_path(Folder),
+forget(#{module := Module} = Loaded) ->
     _ = code:purge(Module),
     _ = code:delete(Module),
     _ = code:purge(Module),
-    _ = file:del_dir_r(Folder),
+    remove_folders(Loaded).
+
+remove_folders(#{path := Path, folder := Folder}) ->
+    _ = code:del_path(Path),
+    _ = [file:del_dir_r(Folder) || Folder =/= undefined],
     ok.
 
 -doc "One sentence for a reason.".
@@ -165,6 +200,12 @@ format_error({no_such_module, Module}) ->
     );
 format_error({bad_beam, Path, Reason}) ->
     io_lib:format("~ts cannot be loaded: ~0tP", [Path, Reason, 10]);
+format_error({taken_name, Module}) ->
+    io_lib:format(
+        "the suite's module ~ts has the name of one of dyno's or of Erlang/OTP's; "
+        "give it another name",
+        [Module]
+    );
 format_error({missing_callbacks, Source, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
     io_lib:format("~ts is not a suite: it lacks ~ts, which dyno_suite asks for", [Source, Names]);

@@ -40,7 +40,7 @@ timeout_ms(Callbacks, TimeoutMs) ->
 
 -spec suite(callbacks()) -> {{ok, dyno_suite:config()} | {error, reason()}, callbacks()}.
 suite(Callbacks) ->
-    case call(Callbacks, suite, []) of
+    case call(Callbacks, suite, [], dyno_interrupt) of
         {{ok, Config}, Next} when is_map(Config) -> {{ok, Config}, Next};
         {{ok, Other}, Next} -> bad_return(Next, suite, 0, Other, "a map");
         Failed -> Failed
@@ -83,28 +83,36 @@ load(#{module := Module} = Callbacks, Size, RunState, Default) ->
             Failed
     end.
 
-
 -spec end_run(callbacks(), term()) -> {{ok, term()} | {error, reason()}, callbacks()}.
 end_run(Callbacks, RunState) ->
-    optional(Callbacks, end_run, [RunState], ok).
+    tear_down(Callbacks, end_run, RunState).
 
 -spec end_suite(callbacks(), term()) -> {{ok, term()} | {error, reason()}, callbacks()}.
 end_suite(Callbacks, SuiteState) ->
-    optional(Callbacks, end_suite, [SuiteState], ok).
+    tear_down(Callbacks, end_suite, SuiteState).
+
+%% Comes whatever has happened to the process, and is not cut short by an interrupt.
+tear_down(#{caller := Caller} = Callbacks, Function, State) ->
+    Alive = Callbacks#{caller := dyno_suite_caller:revive(Caller)},
+    optional(Alive, Function, [State], ok, make_ref()).
 
 -doc "Ends the process, and the nodes that it started.".
 -spec stop(callbacks()) -> ok.
 stop(#{caller := Caller}) ->
     dyno_suite_caller:stop(Caller).
 
-optional(#{present := Present} = Callbacks, Function, Arguments, Default) ->
+optional(Callbacks, Function, Arguments, Default) ->
+    optional(Callbacks, Function, Arguments, Default, dyno_interrupt).
+
+optional(#{present := Present} = Callbacks, Function, Arguments, Default, Interrupt) ->
     case lists:member({Function, length(Arguments)}, Present) of
-        true -> call(Callbacks, Function, Arguments);
+        true -> call(Callbacks, Function, Arguments, Interrupt);
         false -> {{ok, Default}, Callbacks}
     end.
 
-call(#{module := Module, caller := Caller, timeout_ms := TimeoutMs} = Callbacks, Function, Args) ->
-    case dyno_suite_caller:call(Caller, {Module, Function, Args}, TimeoutMs, dyno_interrupt) of
+call(Callbacks, Function, Arguments, Interrupt) ->
+    #{module := Module, caller := Caller, timeout_ms := TimeoutMs} = Callbacks,
+    case dyno_suite_caller:call(Caller, {Module, Function, Arguments}, TimeoutMs, Interrupt) of
         {ok, Value} ->
             {{ok, Value}, Callbacks};
         {error, {raised, _, _, _, _}} = Error ->

@@ -22,6 +22,8 @@
     snapshot := dyno_load_meter:snapshot() | undefined,
     errors := [{binary(), pos_integer()}],
     in_flight := non_neg_integer(),
+    %% What workers could not end.
+    not_ended := [binary()],
     figures := [dyno_test_targets:figures()],
     error := {Code :: binary(), Text :: binary()} | undefined
 }.
@@ -412,6 +414,7 @@ warnings(Measured) ->
         saturated(Measured),
         late_generator(Measured),
         unfinished(Measured),
+        not_ended(Measured),
         noisy_machine(Measured),
         lists:flatmap(fun inside_warnings/1, map_get(figures, Measured))
     ]).
@@ -454,6 +457,14 @@ unfinished(#{in_flight := 0}) ->
     [];
 unfinished(#{in_flight := N}) ->
     [{~"unfinished", text("~b operations had not ended when the run did; they are not in it", [N])}].
+
+%% They are mostly the same: the first one stands for all.
+not_ended(#{not_ended := []}) ->
+    [];
+not_ended(#{not_ended := [Text]}) ->
+    [{~"end_worker", Text}];
+not_ended(#{not_ended := [Text | Others]}) ->
+    [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
 
 noisy_machine(#{samples := Samples}) ->
     Steal = [S || {_, _, #{~"os.cpu.steal" := S}, _} <- Samples],

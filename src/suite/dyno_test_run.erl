@@ -114,6 +114,7 @@ with_load(Size, Load, RunState, Targets, #{options := Options, module := Module}
             snapshot => undefined,
             errors => [],
             in_flight => 0,
+            not_ended => [],
             figures => [],
             error => undefined
         }
@@ -174,10 +175,15 @@ watch(#{load_pid := Load, targets := Targets} = State) ->
     end.
 
 load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
-    ok = dyno_test_targets:restart(Targets),
-    %% Samples of the warm-up count from another start.
-    flush_samples(),
-    ok = dyno_load:measure(Load),
+    case dyno_test_targets:restart(Targets) of
+        ok ->
+            %% Samples of the warm-up count from another start.
+            flush_samples(),
+            ok = dyno_load:measure(Load);
+        gone ->
+            %% That it went down is the next message.
+            ok
+    end,
     watch(State);
 load_event(started, #{context := Context, measured := Measured} = State) ->
     tell({phase, measure}, Context),
@@ -197,6 +203,10 @@ load_event(finished, #{context := Context} = State) ->
     Read = read(DurationMs, State),
     ok = dyno_load:close(map_get(load_pid, State)),
     watch(Read#{phase := finish});
+load_event({not_ended, Reason}, #{measured := Measured} = State) ->
+    #{not_ended := NotEnded} = Measured,
+    Text = unicode:characters_to_binary(dyno_load:format_error(Reason)),
+    watch(State#{measured := Measured#{not_ended := [Text | NotEnded]}});
 load_event({ended, Snapshot, Errors, InFlight}, #{measured := Measured} = State) ->
     Final = State#{
         measured := Measured#{snapshot := Snapshot, errors := Errors, in_flight := InFlight}

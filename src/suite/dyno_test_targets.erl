@@ -60,12 +60,17 @@ attach([Node | Rest], Options, Targets) ->
 attach_one(Node, Options) ->
     case dyno_agent:attach(Node, maps:with([cookie, name], Options)) of
         {ok, Agent} ->
-            case equip(Agent, Options) of
+            try equip(Agent, Options) of
                 {ok, Target} ->
                     {ok, Target};
                 {error, Reason} ->
                     _ = dyno_agent:detach(Agent),
                     {error, plain(Node, Reason)}
+            catch
+                %% It went down in the middle.
+                Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
+                    _ = dyno_agent:detach(Agent),
+                    {error, {node_down, Node}}
             end;
         {error, _} = Error ->
             Error
@@ -126,18 +131,20 @@ facts(Node) ->
         os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
     }.
 
--doc "All figures count from now on.".
--spec restart([target()]) -> ok.
+-doc "All figures count from now on; `gone` where a target went down.".
+-spec restart([target()]) -> ok | gone.
 restart(Targets) ->
-    lists:foreach(
-        fun(#{sampler := Sampler, counters := Counters, discovery := Discovery}) ->
-            ok = dyno_agent_sampler:restart(Sampler),
-            _ = [dyno_agent_discovery:restart(Discovery) || is_pid(Discovery)],
-            _ = [dyno_agent_counters:restart(Counters) || is_pid(Counters)],
-            ok
-        end,
-        Targets
-    ).
+    try
+        lists:foreach(fun restart_one/1, Targets)
+    catch
+        exit:_ -> gone
+    end.
+
+restart_one(#{sampler := Sampler, counters := Counters, discovery := Discovery}) ->
+    ok = dyno_agent_sampler:restart(Sampler),
+    _ = [dyno_agent_discovery:restart(Discovery) || is_pid(Discovery)],
+    _ = [dyno_agent_counters:restart(Counters) || is_pid(Counters)],
+    ok.
 
 -doc "Takes a last sample and reads all figures; of a node that is gone, none.".
 -spec read([target()]) -> [figures()].

@@ -1,0 +1,392 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_suite_SUITE).
+-moduledoc "What a suite says, where it comes from, and the nodes that it starts.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        options_have_defaults,
+        options_are_checked,
+        options_say_what_is_accepted,
+        loads,
+        levels,
+        callbacks,
+        source_errors,
+        source_places,
+        source_leaves_nothing,
+        source_of_a_taken_name,
+        no_temporary_folder,
+        peer_starts,
+        peer_does_not_boot,
+        peer_application_does_not_start,
+        peer_ends_with_its_starter,
+        run_refuses_bad_options
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_agent_link:ensure_distribution(#{}),
+    [{temporary, os:getenv("TMPDIR")} | Config].
+
+end_per_suite(Config) ->
+    case proplists:get_value(temporary, Config) of
+        false -> os:unsetenv("TMPDIR");
+        Folder -> os:putenv("TMPDIR", Folder)
+    end,
+    Config.
+
+init_per_testcase(Case, Config) ->
+    dyno_suites:prepare(Case, Config).
+
+end_per_testcase(_Case, Config) ->
+    case {proplists:get_value(tc_status, Config), file:list_dir(proplists:get_value(tmp, Config))} of
+        {ok, {ok, [_ | _] = Left}} -> {fail, {left_in_the_temporary_folder, Left}};
+        _ -> ok
+    end.
+
+%% One sentence that has all the parts.
+says(Chars, Parts) ->
+    Text = unicode:characters_to_binary(Chars),
+    ?assert(is_binary(Text)),
+    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
+    mentions(Text, Parts).
+
+mentions(Text, Parts) ->
+    [?assertNotEqual(nomatch, binary:match(Text, P), {Text, P}) || P <- Parts],
+    ok.
+
+%% The config
+
+options_have_defaults(_Config) ->
+    {ok, Options} = dyno_suite:options(#{sizes => [1]}),
+    ?assertMatch(
+        #{
+            name := ~"test",
+            sizes := [1],
+            size_label := ~"size",
+            duration_ms := 5000,
+            warmup_ms := 500,
+            interval_ms := 1000,
+            patterns := [],
+            thresholds := [],
+            level := time,
+            load := closed,
+            timeout_ms := 60_000
+        },
+        Options
+    ),
+    %% And each can be set.
+    {ok, Set} = dyno_suite:options(#{
+        name => "näme",
+        sizes => [3, 1, 2],
+        size_label => ~"connections",
+        duration_ms => 1,
+        warmup_ms => 0,
+        interval_ms => 10,
+        patterns => ["lists:sort/1", ~"app:kernel", {maps, '_', '_'}],
+        thresholds => ["latency.p99 < 20 ms"],
+        level => all,
+        load => open,
+        timeout_ms => 1
+    }),
+    ?assertMatch(
+        #{
+            name := ~"näme",
+            sizes := [3, 1, 2],
+            patterns := [{lists, sort, 1}, {application, kernel}, {maps, '_', '_'}],
+            thresholds := [_],
+            level := all,
+            load := open
+        },
+        Set
+    ).
+
+options_are_checked(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_suite:options(Config),
+            says(dyno_suite:format_error(Reason), Parts)
+        end
+     || {Config, Parts} <- [
+            {[{sizes, [1]}], [~"suite/0", ~"map"]},
+            {#{}, [~"suite/0", ~"sizes"]},
+            {#{sizes => [1], duration => 5}, [~"duration", ~"duration_ms"]}
+        ]
+    ].
+
+options_say_what_is_accepted(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_suite:options(maps:merge(#{sizes => [1]}, #{Key => Value})),
+            Text = dyno_suite:format_error(Reason),
+            says(Text, Parts)
+        end
+     || {Key, Values, Parts} <- [
+            {name, ["", <<>>, <<255>>, 17, a_name, [{}]], [~"name", ~"text is accepted"]},
+            {sizes, [[], [0], [-1], [1.5], [1, two], 7, {1, 2}, [1 | 2]],
+                [~"sizes", ~"a list of positive integers"]},
+            {size_label, [<<>>, none], [~"size_label", ~"text"]},
+            {duration_ms, [0, -5, 1.5, "5s", infinity], [~"duration_ms", ~"milliseconds"]},
+            {warmup_ms, [-1, 0.5, none], [~"warmup_ms", ~"0 or more"]},
+            {interval_ms, [0, 9, 100.0], [~"interval_ms", ~"10 or more"]},
+            {patterns, [lists, #{}], [~"patterns", ~"a list of patterns"]},
+            {patterns, [["lists:sort/x"], [{lists, sort}], [17]], [~"pattern"]},
+            {patterns, ["lists:sort/1"], [~"patterns", ~"a list of patterns"]},
+            {thresholds, ["latency.p99 < 20 ms", none, [x], [[{}]]], [~"thresholds", ~"a list of"]},
+            {level, [deep, "all", 3], [~"level", ~"off, count, discovery, time, memory or all"]},
+            {load, [half_open, #{}], [~"load", ~"closed or open"]},
+            {timeout_ms, [0, infinity], [~"timeout_ms", ~"positive integer"]}
+        ],
+        Value <- Values
+    ].
+
+loads(_Config) ->
+    ?assertEqual({ok, #{model => closed, workers => 7}}, dyno_suite:load(closed, 7)),
+    ?assertMatch(
+        {ok, #{model := open, rate_per_s := 7, workers := N}} when N > 1, dyno_suite:load(open, 7)
+    ),
+    Whole = #{model => open, rate_per_s => 0.5, workers => 3},
+    ?assertEqual({ok, Whole}, dyno_suite:load(Whole, 1)),
+    ?assertMatch(
+        {ok, #{workers := N}} when N > 1, dyno_suite:load(#{model => open, rate_per_s => 9}, 1)
+    ),
+    [
+        begin
+            {error, Reason} = dyno_suite:load(Bad, 1),
+            says(dyno_suite:format_error(Reason), [~"is not a load", ~"workers => N"])
+        end
+     || Bad <- [
+            #{},
+            #{model => closed},
+            #{model => closed, workers => 0},
+            #{model => closed, workers => 1.5},
+            #{model => closed, workers => 1, rate_per_s => 5},
+            #{model => open, rate_per_s => 0},
+            #{model => open, rate_per_s => -1},
+            #{model => open, rate_per_s => 1, workers => 0},
+            #{model => open, rate => 1},
+            {closed, 5},
+            undefined
+        ]
+    ].
+
+levels(_Config) ->
+    Levels = [off, count, discovery, time, memory, all],
+    ?assertEqual(
+        [[], [call_count], [], [call_time], [call_memory], [call_time, call_memory]],
+        [dyno_suite:measures(L) || L <- Levels]
+    ),
+    ?assertEqual(
+        [false, false, true, true, true, true], [dyno_suite:discovers(L) || L <- Levels]
+    ).
+
+callbacks(_Config) ->
+    ?assertEqual(#{missing => [{operation, 1}], present => [{suite, 0}]}, lists_sorted(?MODULE)),
+    #{missing := Missing} = dyno_suite:callbacks(lists),
+    ?assertEqual([{operation, 1}, {suite, 0}], lists:sort(Missing)).
+
+lists_sorted(Module) ->
+    maps:map(fun(_, L) -> lists:sort(L) end, dyno_suite:callbacks(Module)).
+
+%% The source
+
+source_errors(Config) ->
+    File = fun(Name, Text) ->
+        Path = filename:join(proplists:get_value(work, Config), Name),
+        ok = file:write_file(Path, Text),
+        Path
+    end,
+    Folder = filename:join(proplists:get_value(work, Config), "folder.erl"),
+    ok = filelib:ensure_path(Folder),
+    [
+        begin
+            {error, Reason} = dyno_suite_source:load(Source),
+            says(dyno_suite_source:format_error(Reason), Parts),
+            ?assertEqual(2, dyno_test:exit_status({error, {source, Reason}}))
+        end
+     || {Source, Parts} <- [
+            {"no/such/file.erl", [~"no/such/file.erl", ~"there is no file"]},
+            {"no_such_file.beam", [~"no_such_file.beam", ~"there is no file"]},
+            {"no/such", [~"no/such", ~"there is no file"]},
+            {"no_such_module", [~"no_such_module", ~"--pa"]},
+            {no_such_module, [~"no_such_module", ~"--pa"]},
+            {~"no_such_module", [~"no_such_module", ~"--pa"]},
+            {File("notes.txt", "hello"), [~"notes.txt", ~"is not a suite"]},
+            {File("broken.beam", "hello"), [~"broken.beam", ~"cannot be loaded"]},
+            {File("empty.erl", ""), [~"empty.erl", ~"does not compile"]},
+            {File("other.erl", "-module(another).\n"), [~"other.erl", ~"suite/0"]},
+            {File("bare.erl", "-module(bare).\n"), [~"bare.erl", ~"suite/0", ~"operation/1"]},
+            {File("half.erl", "-module(half). -export([suite/0]). suite() -> #{}.\n"),
+                [~"half.erl", ~"it lacks operation/1"]},
+            {lists, [~"lists", ~"suite/0"]},
+            {lists:duplicate(300, $a), [~"aaa"]},
+            {"", [~"suite"]},
+            {Folder, [~"folder.erl"]}
+        ]
+    ].
+
+%% Line and column, and how many more there are.
+source_places(Config) ->
+    Source = dyno_suites:write(
+        Config, wrong, #{sizes => [1]}, "\noperation(S) ->\n    {ok, S, }.\n"
+    ),
+    {error, {does_not_compile, _, [_ | _]} = Reason} = dyno_suite_source:load(Source),
+    says(dyno_suite_source:format_error(Reason), [~"wrong.erl:9:13: ", ~"syntax error"]),
+    Two = dyno_suites:write(
+        Config, two_wrong, #{sizes => [1]}, "operation(S) -> {one(S), two(S), T}.\n"
+    ),
+    {error, More} = dyno_suite_source:load(Two),
+    says(dyno_suite_source:format_error(More), [~"two_wrong.erl:", ~"(and 2 more)"]),
+    Missing = dyno_suites:write(
+        Config, headless, #{sizes => [1]}, "-include(\"no_such.hrl\").\noperation(S) -> {ok, S}.\n"
+    ),
+    {error, Header} = dyno_suite_source:load(Missing),
+    says(dyno_suite_source:format_error(Header), [~"headless.erl:", ~"no_such.hrl"]).
+
+source_leaves_nothing(Config) ->
+    Path = code:get_path(),
+    Tmp = proplists:get_value(tmp, Config),
+    Source = dyno_suites:write(Config, brought, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
+    {ok, #{module := brought} = Loaded} = dyno_suite_source:load(Source),
+    %% Where the nodes that the suite starts find it.
+    ?assertMatch({ok, [_]}, file:list_dir(Tmp)),
+    ?assert(lists:prefix(Tmp, code:which(brought))),
+    ok = dyno_suite_source:forget(Loaded),
+    ?assertEqual(false, code:is_loaded(brought)),
+    ?assertEqual(Path, code:get_path()),
+    ?assertEqual({ok, []}, file:list_dir(Tmp)),
+    %% The new text, not what was loaded before.
+    {ok, First} = dyno_suite_source:load(dyno_suites:compile(Config, Source)),
+    ?assertMatch(#{sizes := [1]}, brought:suite()),
+    Changed = dyno_suites:write(Config, brought, #{sizes => [2]}, "operation(S) -> {ok, S}.\n"),
+    {ok, Second} = dyno_suite_source:load(dyno_suites:compile(Config, Changed)),
+    ?assertMatch(#{sizes := [2]}, brought:suite()),
+    ok = dyno_suite_source:forget(Second),
+    ok = dyno_suite_source:forget(First),
+    ?assertEqual(Path, code:get_path()).
+
+%% A suite named like a module of OTP would replace it.
+source_of_a_taken_name(Config) ->
+    Path = code:get_path(),
+    lists:foreach(
+        fun(Name) ->
+            Source = dyno_suites:write(
+                Config, Name, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"
+            ),
+            Object = code:which(Name),
+            {error, Reason} = dyno_suite_source:load(Source),
+            says(dyno_suite_source:format_error(Reason), [atom_to_binary(Name)]),
+            ?assertEqual(Object, code:which(Name)),
+            ?assertEqual(Path, code:get_path()),
+            ?assertEqual({ok, []}, file:list_dir(proplists:get_value(tmp, Config)))
+        end,
+        [lists, gen_server, dyno_test, dyno]
+    ).
+
+no_temporary_folder(Config) ->
+    Source = dyno_suites:write(Config, homeless, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
+    os:putenv("TMPDIR", "/no/such/folder"),
+    {error, Reason} = dyno_suite_source:load(Source),
+    says(dyno_suite_source:format_error(Reason), [~"/no/such/folder", ~"TMPDIR"]),
+    os:putenv("TMPDIR", proplists:get_value(tmp, Config)).
+
+%% Nodes
+
+peer_starts(Config) ->
+    Folder = proplists:get_value(work, Config),
+    {ok, Node} = dyno_peer:start(#{
+        name => "peer_starts",
+        applications => [inets],
+        arguments => ["+S", "1"],
+        code_paths => [Folder]
+    }),
+    ?assertMatch("peer_starts" ++ _, atom_to_list(Node)),
+    ?assertEqual(1, erpc:call(Node, erlang, system_info, [schedulers])),
+    ?assert(lists:keymember(inets, 1, erpc:call(Node, application, which_applications, []))),
+    ?assert(lists:member(Folder, erpc:call(Node, code, get_path, []))),
+    %% What is on our code path is on its.
+    ?assertEqual({module, ?MODULE}, erpc:call(Node, code, ensure_loaded, [?MODULE])),
+    ok = dyno_peer:stop(Node),
+    gone(Node),
+    %% Twice is no mistake.
+    ok = dyno_peer:stop(Node).
+
+gone(Node) ->
+    dyno_suites:await(fun() -> not net_kernel:hidden_connect_node(Node) end).
+
+peer_does_not_boot(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_peer:start(Options#{name => "broken"}),
+            says(dyno_peer:format_error(Reason), [~"broken", ~"did not boot" | Parts])
+        end
+     || {Options, Parts} <- [
+            {#{arguments => ["+S", "nonsense"]}, [~"+S nonsense"]},
+            {#{arguments => ["-boot", "no_such_boot"]}, [~"-boot no_such_boot"]}
+        ]
+    ],
+    %% This process is none the worse.
+    ?assertEqual([], flush()).
+
+flush() ->
+    receive
+        Message -> [Message | flush()]
+    after 0 -> []
+    end.
+
+peer_application_does_not_start(_Config) ->
+    Before = erlang:nodes(hidden),
+    {error, Reason} = dyno_peer:start(#{applications => [inets, no_such_application]}),
+    says(dyno_peer:format_error(Reason), [~"no_such_application", ~"did not start"]),
+    %% The node does not stay behind.
+    dyno_suites:await(fun() -> erlang:nodes(hidden) -- Before =:= [] end).
+
+peer_ends_with_its_starter(_Config) ->
+    Self = self(),
+    Starter = spawn(fun() ->
+        Self ! {started, dyno_peer:start(#{})},
+        receive
+        after infinity -> ok
+        end
+    end),
+    Node =
+        receive
+            {started, {ok, Started}} -> Started
+        end,
+    exit(Starter, kill),
+    gone(Node).
+
+%% An option of the caller's is named like a suite's.
+run_refuses_bad_options(Config) ->
+    Source = dyno_suites:write(Config, fine, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
+    [
+        begin
+            {error, Reason} = Error = dyno_test:run(Source, Options),
+            Text = unicode:characters_to_binary(dyno_test:format_error(Reason)),
+            %% A threshold's mistake is shown below the sentence.
+            [Sentence | _] = binary:split(Text, ~"\n"),
+            says(Sentence, Parts),
+            ?assertEqual(2, dyno_test:exit_status(Error))
+        end
+     || {Options, Parts} <- [
+            {#{sizes => []}, [~"sizes", ~"a list of positive integers"]},
+            {#{sizes => [0]}, [~"sizes"]},
+            {#{duration_ms => 0}, [~"duration_ms"]},
+            {#{warmup_ms => -1}, [~"warmup_ms"]},
+            {#{interval_ms => 1}, [~"interval_ms"]},
+            {#{level => everything}, [~"level"]},
+            {#{patterns => ["a:b:c"]}, [~"a:b:c"]},
+            {#{thresholds => ["latency.p99 < 20 parsecs"]}, [~"latency.p99 < 20 parsecs"]},
+            {#{thresholds => ["fast"]}, [~"fast"]}
+        ]
+    ],
+    Bad = dyno_suites:write(Config, bad, #{sizes => [1], level => deep}, "operation(S) -> {ok, S}.\n"),
+    {error, Reason} = dyno_test:run(Bad, #{}),
+    says(dyno_test:format_error(Reason), [~"suite bad: level is deep"]).

@@ -1,0 +1,563 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_SUITE).
+-moduledoc "Whole tests of real nodes: is what the recording says what happened?".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 90}}].
+
+all() ->
+    [
+        closed_load,
+        open_load,
+        a_stall_counts_from_the_intended_start,
+        errors_by_reason,
+        warm_up_is_left_out,
+        thresholds,
+        growth,
+        levels,
+        figures_are_right,
+        intervals,
+        several_targets,
+        without_targets,
+        options_override_the_suite,
+        sources,
+        a_node_of_the_suite_s_own,
+        progress
+    ].
+
+init_per_suite(Config) ->
+    Temporary = os:getenv("TMPDIR"),
+    {_, Node} = Peer = dyno_peers:start(),
+    target_work = dyno_suites:target(Node),
+    [{peer, Peer}, {node, Node}, {temporary, Temporary} | Config].
+
+end_per_suite(Config) ->
+    dyno_peers:stop(proplists:get_value(peer, Config)),
+    case proplists:get_value(temporary, Config) of
+        false -> os:unsetenv("TMPDIR");
+        Folder -> os:putenv("TMPDIR", Folder)
+    end,
+    Config.
+
+init_per_testcase(Case, Config) ->
+    Before = dyno_suites:snapshot(proplists:get_value(node, Config)),
+    [{before, Before} | dyno_suites:prepare(Case, Config)].
+
+end_per_testcase(_Case, Config) ->
+    case proplists:get_value(tc_status, Config) of
+        ok ->
+            try
+                dyno_suites:clean(Config, proplists:get_value(before, Config))
+            catch
+                Class:Reason -> {fail, {Class, Reason}}
+            end;
+        _ ->
+            ok
+    end.
+
+%% Short, and without warm-up.
+short(Options) ->
+    maps:merge(#{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100}, Options).
+
+complete(Config, Name, Options, Callbacks) ->
+    Document = ends(Config, Name, Options, Callbacks),
+    ?assertMatch(#{~"status" := ~"complete", ~"error" := null}, Document),
+    Document.
+
+%% What is returned is what is kept, and a good recording.
+ends(Config, Name, Options, Callbacks) ->
+    Source = dyno_suites:write(Config, Name, Options, Callbacks),
+    File = filename:join(proplists:get_value(work, Config), "kept.json"),
+    {ok, Document} = dyno_test:run(Source, #{recording => File}),
+    {ok, Read} = dyno_recording_file:read(File),
+    ?assertEqual(dyno_recording:validate(Document), {ok, Read}),
+    Read.
+
+on_target(Config) ->
+    dyno_suites:on_target(proplists:get_value(node, Config)).
+
+only_run(Document) ->
+    [Run] = dyno_recording:runs(Document),
+    Run.
+
+%% Cases
+
+closed_load(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        closed_load,
+        short(#{name => "closed", sizes => [1, 3], patterns => ["target_work"]}),
+        [on_target(Config), dyno_suites:one_call(leaves, 5)]
+    ),
+    ?assertMatch(#{~"name" := ~"closed", ~"command" := ~"test"}, Document),
+    Runs = dyno_recording:runs(Document),
+    ?assertEqual([{1, ~"1"}, {3, ~"3"}], [{S, I} || #{~"size" := S, ~"id" := I} <- Runs]),
+    lists:foreach(
+        fun(Run) ->
+            Value = fun(Name) -> dyno_suites:value(Run, Name) end,
+            Operations = Value(~"operations.count"),
+            ?assert(Operations > 0),
+            ?assertEqual(0, Value(~"errors.count")),
+            Seconds = maps:get(~"duration_ns", Run) / 1.0e9,
+            ?assert(abs(Value(~"throughput") * Seconds / Operations - 1) < 0.01),
+            Quantiles = [Value(<<"latency.", Q/binary>>) || Q <- [~"p50", ~"p90", ~"p99", ~"max"]],
+            ?assertEqual(lists:sort(Quantiles), Quantiles),
+            ?assert(hd(Quantiles) > 0),
+            {ok, Histogram} = dyno_recording:histogram(Run, ~"latency"),
+            #{~"count" := Count, ~"buckets" := Buckets} = Histogram,
+            ?assertEqual(Operations, Count),
+            ?assertEqual(Operations, lists:sum([N || [_, _, N] <- Buckets])),
+            Named = atom_to_binary(Node),
+            ?assertMatch([#{~"name" := Named}], maps:get(~"nodes", Run)),
+            ?assertMatch([_ | _], dyno_recording:series(Run, ~"vm.memory.total")),
+            ?assertMatch([_ | _], dyno_recording:series(Run, ~"load.throughput")),
+            ?assertMatch([_ | _], dyno_suites:table(Run, ~"processes", Node)),
+            Functions = dyno_suites:table(Run, ~"functions", Node),
+            [#{~"calls" := Leaf, ~"share" := Share}] = [
+                F
+             || #{~"function" := ~"target_work:leaf/1"} = F <- Functions
+            ],
+            %% No call of an operation is missed, none of another time is counted.
+            ?assert(abs(Leaf / (5 * Operations) - 1) < 0.01),
+            ?assert(Share > 0 andalso Share =< 1)
+        end,
+        Runs
+    ),
+    ?assertEqual(
+        [{init_run, 1}, {end_run, Node}, {init_run, 3}, {end_run, Node}],
+        dyno_suites:marks(Config)
+    ).
+
+open_load(Config) ->
+    Document = complete(
+        Config,
+        open_load,
+        short(#{sizes => [200], load => open, duration_ms => 1000}),
+        [on_target(Config), dyno_suites:one_call(leaf, 1)]
+    ),
+    Run = only_run(Document),
+    Value = fun(Name) -> dyno_suites:value(Run, Name) end,
+    ?assertEqual(200, Value(~"load.offered")),
+    %% What a busy machine holds up is caught up with, but for what it holds up at the very end.
+    ?assertEqual(200, Value(~"operations.count") + Value(~"load.dropped")),
+    ?assert(Value(~"operations.count") >= 150),
+    ?assert(Value(~"load.lateness.p99") >= 0),
+    ?assert(Value(~"service.p50") =< Value(~"latency.max")).
+
+%% One worker, 200 operations a second, one operation of 300 ms: some sixty wait behind it.
+a_stall_counts_from_the_intended_start(Config) ->
+    Document = complete(
+        Config,
+        stalls,
+        short(#{duration_ms => 1500}),
+        "load(_, _) -> #{model => open, rate_per_s => 200, workers => 1}.\n"
+        "init_worker(_, _) -> {ok, 0}.\n"
+        "operation(40) -> receive after 300 -> {ok, 41} end;\n"
+        "operation(N) -> {ok, N + 1}.\n"
+    ),
+    Run = only_run(Document),
+    Value = fun(Name) -> dyno_suites:value(Run, Name) end,
+    ?assert(Value(~"latency.max") >= 300_000_000),
+    ?assert(Value(~"latency.p99") >= 200_000_000),
+    ?assert(Value(~"latency.p90") >= 50_000_000),
+    Waited = fun(Name) ->
+        {ok, #{~"buckets" := Buckets}} = dyno_recording:histogram(Run, Name),
+        lists:sum([N || [Low, _, N] <- Buckets, Low >= 100_000_000])
+    end,
+    %% 200 ms' worth of arrivals waited 100 ms and more.
+    ?assert(Waited(~"latency") >= 35),
+    %% Only one took long by itself; a busy machine may add a few.
+    ?assert(Waited(~"service") >= 1),
+    ?assert(Waited(~"service") =< 10),
+    ?assert(Value(~"service.p90") < 100_000_000).
+
+errors_by_reason(Config) ->
+    Document = complete(
+        Config,
+        erring,
+        short(#{}),
+        "init_worker(_, _) -> {ok, 1}.\n"
+        "operation(10) -> exit(gone);\n"
+        "operation(N) when N rem 3 =:= 0 -> {error, busy, N + 1};\n"
+        "operation(N) -> {ok, N + 1}.\n"
+    ),
+    Run = only_run(Document),
+    Rows = dyno_suites:table(Run, ~"errors", any),
+    #{~"busy" := Busy, ~"{exit,gone}" := Gone} = maps:from_list([
+        {R, C}
+     || #{~"reason" := R, ~"count" := C} <- Rows
+    ]),
+    ?assertEqual(2, length(Rows)),
+    %% Of ten operations three, and then the one that raises; the last ten may be cut short.
+    ?assert(Busy >= 3 * Gone andalso Busy =< 3 * Gone + 3),
+    ?assertEqual(Busy + Gone, dyno_suites:value(Run, ~"errors.count")),
+    Ok = dyno_suites:value(Run, ~"operations.count"),
+    ?assert(Ok >= 6 * Gone andalso Ok =< 6 * Gone + 6),
+    Rate = dyno_suites:value(Run, ~"errors.rate"),
+    ?assert(abs(Rate - (Busy + Gone) / (Busy + Gone + Ok)) < 1.0e-9),
+    %% Failed operations are not timed.
+    ?assertMatch({ok, #{~"count" := Ok}}, dyno_recording:histogram(Run, ~"latency")).
+
+%% Everything goes wrong for the first 200 ms, and calls what is not called later.
+warm_up_is_left_out(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        warming,
+        short(#{warmup_ms => 400, patterns => ["target_work"]}),
+        [
+            on_target(Config),
+            "init_worker(_, Node) -> {ok, {Node, erlang:monotonic_time(millisecond)}}.\n"
+            "operation({Node, T0} = State) ->\n"
+            "    case erlang:monotonic_time(millisecond) - T0 of\n"
+            "        Ms when Ms < 200 -> erpc:call(Node, target_work, warm, []), {error, cold, State};\n"
+            "        _ -> erpc:call(Node, target_work, leaf, [1]), {ok, State}\n"
+            "    end.\n"
+        ]
+    ),
+    Run = only_run(Document),
+    ?assertEqual(0, dyno_suites:value(Run, ~"errors.count")),
+    Functions = dyno_suites:table(Run, ~"functions", Node),
+    Calls = maps:from_list([{F, C} || #{~"function" := F, ~"calls" := C} <- Functions]),
+    ?assert(map_get(~"target_work:leaf/1", Calls) > 0),
+    ?assertEqual(0, maps:get(~"target_work:warm/0", Calls, 0)),
+    [#{~"times_ms" := Times} | _] = dyno_recording:series(Run, ~"vm.processes"),
+    ?assert(lists:all(fun(T) -> T >= 0 end, Times)).
+
+thresholds(Config) ->
+    Document = complete(
+        Config,
+        judged,
+        short(#{
+            thresholds => [
+                "latency.p99 < 1 min",
+                "latency.p50 < 1 ns",
+                "errors.rate < 1 %",
+                "memory.total < 100 GB",
+                "memory.total > 100 GB",
+                "service.p50 < 1 s"
+            ]
+        }),
+        [on_target(Config), dyno_suites:one_call(leaf, 1)]
+    ),
+    ?assertEqual(
+        [~"pass", ~"fail", ~"pass", ~"pass", ~"fail", ~"unknown"],
+        [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
+    ),
+    [#{~"value" := P50, ~"limit" := 1, ~"unit" := ~"ns"}] = [
+        V
+     || #{~"metric" := ~"latency.p50"} = V <- maps:get(~"verdicts", Document)
+    ],
+    ?assert(P50 > 1).
+
+growth(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        growing,
+        short(#{
+            sizes => [8, 16, 32, 64],
+            duration_ms => 800,
+            patterns => ["target_work:linear/1", "target_work:quadratic/1"]
+        }),
+        [
+            io_lib:format("init_run(Size, _) -> {ok, [~0tp], Size}.~n", [Node]),
+            "load(_, _) -> #{model => closed, workers => 1}.\n",
+            io_lib:format(
+                "operation(N) -> erpc:call(~0tp, target_work, linear, [N]),~n"
+                "    erpc:call(~0tp, target_work, quadratic, [N]), {ok, N}.~n",
+                [Node, Node]
+            )
+        ]
+    ),
+    Rows = dyno_suites:table(Document, ~"growth", any),
+    Exponent = fun(Name) ->
+        [Row] = [R || #{~"kind" := ~"function", ~"name" := N} = R <- Rows, N =:= Name],
+        #{~"exponent" := E, ~"low" := Low, ~"high" := High, ~"points" := 4} = Row,
+        ?assert(Low =< E andalso E =< High),
+        E
+    end,
+    Linear = Exponent(~"target_work:linear/1"),
+    Quadratic = Exponent(~"target_work:quadratic/1"),
+    ct:pal("linear ~p quadratic ~p", [Linear, Quadratic]),
+    ?assert(Linear > 0.6 andalso Linear < 1.4),
+    ?assert(Quadratic > 1.6 andalso Quadratic < 2.4),
+    ?assertMatch([_ | _], [R || #{~"name" := ~"latency.p50"} = R <- Rows]).
+
+levels(Config) ->
+    Node = proplists:get_value(node, Config),
+    Callbacks = [on_target(Config), dyno_suites:one_call(leaves, 3)],
+    Source = dyno_suites:write(
+        Config, levels, short(#{patterns => ["target_work"], duration_ms => 200}), Callbacks
+    ),
+    Columns = fun(Name, Run) ->
+        [C || #{~"columns" := Cs} <- dyno_recording:tables(Run, Name), #{~"name" := C} <- Cs]
+    end,
+    Calls = [~"calls"],
+    Time = [~"own_time", ~"own_time_uncertainty", ~"time_per_call", ~"share"],
+    Words = [~"words", ~"words_per_call"],
+    lists:foreach(
+        fun({Level, Functions, Processes}) ->
+            {ok, Document} = dyno_test:run(Source, #{level => Level}),
+            ?assertMatch(#{~"status" := ~"complete"}, Document, Level),
+            Run = only_run(Document),
+            ?assertEqual(
+                {Level, Functions}, {Level, Columns(~"functions", Run) -- [~"function"]}
+            ),
+            Found = dyno_suites:table(Run, ~"processes", Node),
+            ?assertEqual({Level, Processes}, {Level, Found =/= []}),
+            %% The VM is looked at in any case.
+            ?assertMatch([_ | _], dyno_recording:series(Run, ~"vm.memory.total")),
+            [
+                ?assert(C > 0)
+             || #{~"function" := ~"target_work:leaf/1", ~"calls" := C} <-
+                    dyno_suites:table(Run, ~"functions", Node)
+            ]
+        end,
+        [
+            {off, [], false},
+            {count, Calls, false},
+            {discovery, [], true},
+            {time, Calls ++ Time, true},
+            {memory, Calls ++ Words, true},
+            {all, Calls ++ Time ++ Words, true}
+        ]
+    ).
+
+%% The calls come when the counters certainly count: not in the first half second, and none is under
+%% way at the end.
+figures_are_right(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        exact,
+        short(#{duration_ms => 3000, patterns => ["target_work"], level => all}),
+        [
+            on_target(Config),
+            "init_worker(_, Node) -> {ok, {Node, 0}}.\n"
+            "operation({Node, 0}) -> target(Node, pause, 500), {ok, {Node, 1}};\n"
+            "operation({Node, N}) when N =< 100 -> target(Node, leaves, 20), {ok, {Node, N + 1}};\n"
+            "operation({Node, 101}) -> target(Node, spin, 50000), {ok, {Node, 102}};\n"
+            "operation({Node, N}) -> target(Node, pause, 3000), {ok, {Node, N}}.\n"
+            "target(Node, F, A) -> ok = erpc:call(Node, target_work, F, [A]).\n"
+        ]
+    ),
+    Run = only_run(Document),
+    Functions = maps:from_list([
+        {F, Row}
+     || #{~"function" := F} = Row <- dyno_suites:table(Run, ~"functions", Node)
+    ]),
+    ?assertMatch(#{~"calls" := 2000}, map_get(~"target_work:leaf/1", Functions)),
+    ?assertMatch(#{~"calls" := 2100}, map_get(~"target_work:leaves/1", Functions)),
+    #{~"own_time" := OwnNs} = map_get(~"target_work:spin_until/1", Functions),
+    ?assert(OwnNs >= 25_000_000),
+    ?assert(OwnNs =< 200_000_000),
+    %% The operation that was under way at the end is counted by when it started, too.
+    ?assertEqual(103, dyno_suites:value(Run, ~"operations.count")),
+    ?assert(dyno_suites:value(Run, ~"latency.max") > 2_900_000_000),
+    Shares = lists:sum([S || #{~"share" := S} <- maps:values(Functions)]),
+    ?assert(abs(Shares - 1.0) < 0.001).
+
+intervals(Config) ->
+    Document = complete(
+        Config,
+        intervals,
+        short(#{duration_ms => 1000, interval_ms => 100}),
+        [on_target(Config), dyno_suites:one_call(pause, 1)]
+    ),
+    Run = only_run(Document),
+    [#{~"times_ms" := Times, ~"values" := Values}] = dyno_recording:series(
+        Run, ~"load.throughput"
+    ),
+    ?assert(length(Times) >= 5),
+    ?assert(length(Times) =< 11),
+    ?assertEqual(lists:usort(Times), Times),
+    %% Each interval's rate by its length: all operations, but for those of a last short interval.
+    Lengths = [B - A || {A, B} <- lists:zip([0 | lists:droplast(Times)], Times)],
+    Sum = lists:sum([V * L / 1000 || {V, L} <- lists:zip(Values, Lengths)]),
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    ?assert(Sum > Operations * 0.8),
+    ?assert(Sum < Operations * 1.05 + 2),
+    [#{~"times_ms" := Sampled, ~"values" := Memory, ~"unit" := ~"B"}] = dyno_recording:series(
+        Run, ~"vm.memory.total"
+    ),
+    ?assert(length(Sampled) >= 5),
+    ?assert(lists:all(fun(B) -> B > 10_000_000 end, Memory)).
+
+several_targets(Config) ->
+    Node = proplists:get_value(node, Config),
+    {_, Second} = Peer = dyno_peers:start(),
+    target_work = dyno_suites:target(Second),
+    Before = dyno_suites:snapshot(Second),
+    Document = complete(
+        Config,
+        several,
+        short(#{patterns => ["target_work"]}),
+        [
+            io_lib:format("init_run(_, _) -> {ok, ~0tp, [leaf, warm]}.~n", [[Node, Second]]),
+            io_lib:format(
+                "operation(S) -> erpc:call(~0tp, target_work, leaf, [1]),~n"
+                "    erpc:call(~0tp, target_work, warm, []), {ok, S}.~n",
+                [Node, Second]
+            )
+        ]
+    ),
+    Run = only_run(Document),
+    ?assertEqual(
+        [atom_to_binary(Node), atom_to_binary(Second)],
+        [N || #{~"name" := N} <- maps:get(~"nodes", Run)]
+    ),
+    Calls = fun(Of, Function) ->
+        lists:sum([
+            C
+         || #{~"function" := F, ~"calls" := C} <- dyno_suites:table(Run, ~"functions", Of),
+            F =:= Function
+        ])
+    end,
+    ?assert(Calls(Node, ~"target_work:leaf/1") > 0),
+    ?assertEqual(0, Calls(Second, ~"target_work:leaf/1")),
+    ?assert(Calls(Second, ~"target_work:warm/0") > 0),
+    ?assertEqual(0, Calls(Node, ~"target_work:warm/0")),
+    ?assertEqual(
+        lists:sort([atom_to_binary(Node), atom_to_binary(Second)]),
+        lists:sort([N || #{~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total")])
+    ),
+    ok = dyno_suites:clean(Config, Before),
+    dyno_peers:stop(Peer).
+
+without_targets(Config) ->
+    Document = complete(Config, lonely, short(#{}), "operation(S) -> {ok, S}.\n"),
+    Run = only_run(Document),
+    ?assert(dyno_suites:value(Run, ~"operations.count") > 0),
+    ?assertEqual([], maps:get(~"nodes", Run)),
+    ?assertEqual([], dyno_recording:tables(Run, ~"functions")),
+    %% Named after its module where it has no name.
+    ?assertMatch(#{~"name" := ~"lonely"}, Document).
+
+options_override_the_suite(Config) ->
+    Source = dyno_suites:write(
+        Config,
+        overridden,
+        #{
+            sizes => [1000],
+            duration_ms => 60_000,
+            warmup_ms => 60_000,
+            patterns => ["no_such_module"],
+            thresholds => ["latency.p50 < 1 ns"]
+        },
+        [on_target(Config), dyno_suites:one_call(leaf, 1)]
+    ),
+    {ok, Document} = dyno_test:run(Source, #{
+        sizes => [2, 3],
+        duration_ms => 200,
+        warmup_ms => 10,
+        interval_ms => 50,
+        level => count,
+        patterns => ["target_work:leaf/1"],
+        thresholds => ["latency.p50 < 1 min"]
+    }),
+    ?assertMatch(#{~"status" := ~"complete"}, Document),
+    ?assertEqual([2, 3], [S || #{~"size" := S} <- dyno_recording:runs(Document)]),
+    ?assertMatch(
+        #{
+            ~"sizes" := [2, 3],
+            ~"duration_ms" := 200,
+            ~"warmup_ms" := 10,
+            ~"interval_ms" := 50,
+            ~"patterns" := [~"target_work:leaf/1"]
+        },
+        maps:get(~"parameters", Document)
+    ),
+    ?assertMatch(
+        [#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], maps:get(~"verdicts", Document)
+    ),
+    %% A suite may leave the sizes to its caller.
+    Sizeless = dyno_suites:write(Config, sizeless, #{warmup_ms => 0}, "operation(S) -> {ok, S}.\n"),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(Sizeless, #{sizes => [1], duration_ms => 100}),
+    {error, Reason} = dyno_test:run(Sizeless, #{}),
+    ?assertMatch({_, _}, binary:match(text(Reason), ~"must give sizes")).
+
+text(Reason) ->
+    unicode:characters_to_binary(dyno_test:format_error(Reason)).
+
+%% A file, a compiled file, a module on a code path by name, and a loaded module.
+sources(Config) ->
+    Folder = proplists:get_value(work, Config),
+    Source = dyno_suites:write(Config, sourced, short(#{}), "operation(S) -> {ok, S}.\n"),
+    Path = code:get_path(),
+    {ok, First} = dyno_test:run(Source, #{}),
+    ?assertMatch(#{~"status" := ~"complete", ~"name" := ~"sourced"}, First),
+    %% What a source file brought is gone again.
+    ?assertEqual(false, code:is_loaded(sourced)),
+    ?assertEqual(Path, code:get_path()),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(list_to_binary(Source), #{}),
+    Beam = dyno_suites:compile(Config, Source),
+    {error, _} = dyno_test:run("sourced", #{}),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run("sourced", #{code_paths => [Folder]}),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(sourced, #{code_paths => [Folder]}),
+    unload(sourced),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(Beam, #{}),
+    ?assertEqual(Path, code:get_path()),
+    unload(sourced).
+
+unload(Module) ->
+    _ = [code:Do(Module) || Do <- [purge, delete, purge]],
+    ok.
+
+%% The suite's own module is in the node that it starts, and can be measured there.
+a_node_of_the_suite_s_own(Config) ->
+    Document = complete(
+        Config,
+        own_node,
+        short(#{sizes => [1, 2], patterns => ["own_node:work/1"]}),
+        "init_suite() -> dyno_peer:start(#{name => \"own\", applications => [inets]}).\n"
+        "init_run(_, Node) -> mark(Node), {ok, [Node], Node}.\n"
+        "operation(Node) -> 7 = erpc:call(Node, own_node, work, [7]), {ok, Node}.\n"
+        "work(X) -> X.\n"
+        "end_suite(Node) -> mark(lists:keymember(inets, 1,\n"
+        "    erpc:call(Node, application, which_applications, []))).\n"
+    ),
+    [Node, Node, true] = dyno_suites:marks(Config),
+    [
+        ?assertMatch([#{~"calls" := N}] when N > 0, dyno_suites:table(Run, ~"functions", Node))
+     || Run <- dyno_recording:runs(Document)
+    ],
+    %% It went with the test.
+    dyno_suites:await(fun() -> not net_kernel:hidden_connect_node(Node) end).
+
+progress(Config) ->
+    Source = dyno_suites:write(
+        Config,
+        progressing,
+        short(#{sizes => [1, 2]}),
+        "operation(S) -> receive after 1 -> {ok, S} end.\n"
+    ),
+    Self = self(),
+    {ok, _} = dyno_test:run(Source, #{
+        progress => fun(Event) ->
+            Self ! {progress, Event},
+            ok
+        end
+    }),
+    Events = events(),
+    ?assertMatch(#{phase := init_suite, runs_done := 0, runs_total := 2}, hd(Events)),
+    ?assertMatch(#{phase := end_suite, runs_done := 2, remaining_ms := 0}, lists:last(Events)),
+    ?assertMatch(
+        [set_up, attach, warm_up, measure | _], [P || #{phase := P, run := ~"1"} <- Events]
+    ),
+    ?assertMatch([_ | _], [T || #{run := ~"2", throughput := T} <- Events, is_float(T)]),
+    Remaining = [R || #{remaining_ms := R} <- Events],
+    ?assertEqual(hd(Remaining), lists:max(Remaining)).
+
+events() ->
+    receive
+        {progress, Event} -> [Event | events()]
+    after 0 -> []
+    end.

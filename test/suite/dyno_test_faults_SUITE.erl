@@ -1,0 +1,870 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_faults_SUITE).
+-moduledoc """
+Tests that go wrong, of real nodes: each must end in good order, say in one sentence what happened,
+keep what it has measured, and leave nothing in the target and in the temporary folder.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 90}}].
+
+all() ->
+    [
+        {group, callers},
+        {group, targets},
+        {group, callbacks},
+        {group, disks},
+        {group, interrupts}
+    ].
+
+groups() ->
+    [
+        {callers, [], [caller_killed, vm_killed, two_at_once]},
+        {targets, [], [
+            target_killed,
+            target_killed_at_other_moments,
+            target_traces_itself,
+            target_reloads_a_module,
+            hundred_thousand_short_lived_processes,
+            target_too_old
+        ]},
+        {callbacks, [], [
+            callback_raises,
+            callback_returns_something_else,
+            callback_never_returns,
+            worker_never_ready,
+            operation_never_returns,
+            callback_process_dies,
+            escript_says_it
+        ]},
+        {disks, [], [
+            folder_not_writable,
+            folder_goes,
+            disk_full,
+            disk_fills,
+            disk_becomes_read_only
+        ]},
+        {interrupts, [], [interrupt, interrupt_a_set_up, interrupt_twice, signals]}
+    ].
+
+init_per_suite(Config) ->
+    Temporary = os:getenv("TMPDIR"),
+    {_, Node} = Peer = dyno_peers:start(),
+    target_work = dyno_suites:target(Node),
+    [{peer, Peer}, {node, Node}, {temporary, Temporary} | escript(Config)].
+
+%% The one that users run.
+escript(Config) ->
+    Build = filename:join(proplists:get_value(priv_dir, Config), "build"),
+    Environment = [
+        {"REBAR_BASE_DIR", Build},
+        {"REBAR_PROFILE", false},
+        {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
+    ],
+    Rebar = os:find_executable("rebar3"),
+    Port = open_port({spawn_executable, Rebar}, [
+        {args, ["escriptize"]}, {cd, root()}, {env, Environment}, exit_status, binary,
+        stderr_to_stdout
+    ]),
+    {0, _} = collect(Port, []),
+    [{escript, filename:join(Build, "default/bin/dyno")} | Config].
+
+%% The folder of this file is test/suite.
+root() ->
+    filename:dirname(filename:dirname(filename:dirname(filename:absname(?FILE)))).
+
+end_per_suite(Config) ->
+    dyno_peers:stop(proplists:get_value(peer, Config)),
+    case proplists:get_value(temporary, Config) of
+        false -> os:unsetenv("TMPDIR");
+        Folder -> os:putenv("TMPDIR", Folder)
+    end,
+    Config.
+
+init_per_testcase(Case, Config) ->
+    Before = dyno_suites:snapshot(proplists:get_value(node, Config)),
+    [{before, Before} | dyno_suites:prepare(Case, Config)].
+
+end_per_testcase(_Case, Config) ->
+    _ = [unmount(D) || D <- [filename:join(proplists:get_value(work, Config), "disk")]],
+    case proplists:get_value(tc_status, Config) of
+        ok ->
+            try
+                clean(Config)
+            catch
+                Class:Reason -> {fail, {Class, Reason}}
+            end;
+        _ ->
+            ok
+    end.
+
+%% Every case is also a test of what is left.
+clean(Config) ->
+    dyno_suites:clean(Config, proplists:get_value(before, Config)).
+
+node_of(Config) -> proplists:get_value(node, Config).
+
+in_work(Config, File) -> filename:join(proplists:get_value(work, Config), File).
+
+short(Options) ->
+    maps:merge(
+        #{
+            sizes => [1],
+            duration_ms => 300,
+            warmup_ms => 0,
+            interval_ms => 100,
+            patterns => ["target_work"]
+        },
+        Options
+    ).
+
+%% Longer than any test: it must be ended.
+long(Options) ->
+    short(Options#{duration_ms => 600_000}).
+
+%% Callbacks that mark their turn, on a target; each operation takes a few milliseconds.
+ordinary(Node) ->
+    [
+        dyno_suites:on_target(Node),
+        "init_suite() -> mark(init_suite), {ok, suite_state}.\n"
+        "end_suite(State) -> mark({end_suite, State}).\n",
+        dyno_suites:one_call(pause, 5)
+    ].
+
+%% A test in a process of its own.
+start(Source, Options) ->
+    spawn_monitor(fun() -> exit({result, dyno_test:run(Source, Options)}) end).
+
+result({Pid, Monitor}) ->
+    receive
+        {'DOWN', Monitor, process, Pid, {result, Result}} -> Result;
+        {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
+    end.
+
+%% Until the counters and the rest are at work, and operations were made.
+await_work(Node) ->
+    dyno_suites:await(fun() ->
+        lists:keymember(session, 1, dyno_leftovers:in(Node)) andalso
+            erpc:call(Node, trace, session_info, [{target_work, pause, 1}]) =/= []
+    end).
+
+%% The progress says when it measures.
+await_measuring(Config, Source, Options) ->
+    Self = self(),
+    Ref = make_ref(),
+    Started = start(Source, Options#{
+        progress => fun
+            (#{phase := measure, run := Run, throughput := T}) when is_float(T) ->
+                Self ! {Ref, Run},
+                ok;
+            (_) ->
+                ok
+        end
+    }),
+    {Pid, Monitor} = Started,
+    receive
+        {Ref, Run} -> {Run, Started};
+        {'DOWN', Monitor, process, Pid, Reason} -> ct:fail({not_measured, Reason, Config})
+    end.
+
+text(Reason) ->
+    unicode:characters_to_binary(dyno_test:format_error(Reason)).
+
+%% One sentence that has all the parts.
+says(Text, Parts) ->
+    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
+    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
+    ok.
+
+failed(Document, Parts) ->
+    ?assertMatch(#{~"status" := ~"failed"}, Document),
+    {ok, _} = dyno_recording:validate(Document),
+    says(dyno_suites:error_text(Document), Parts).
+
+escript_port(Config, Arguments) ->
+    open_port({spawn_executable, proplists:get_value(escript, Config)}, [
+        {args, Arguments},
+        {cd, proplists:get_value(work, Config)},
+        {env, [{"NO_COLOR", "1"}]},
+        exit_status,
+        binary,
+        stderr_to_stdout
+    ]).
+
+collect(Port, Bytes) ->
+    receive
+        {Port, {data, More}} -> collect(Port, [Bytes, More]);
+        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Bytes)}
+    end.
+
+signal(Name, Pid) ->
+    _ = os:cmd(io_lib:format("kill -~ts ~b", [Name, Pid])),
+    ok.
+
+os_pid(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    Pid.
+
+%% The emulator is the launcher's child.
+vm_of(Port) ->
+    Pid = os_pid(Port),
+    {ok, Text} = file:read_file(io_lib:format("/proc/~b/task/~b/children", [Pid, Pid])),
+    binary_to_integer(string:trim(Text)).
+
+cookie() ->
+    ["--cookie", atom_to_list(erlang:get_cookie())].
+
+%% Callers
+
+caller_killed(Config) ->
+    Node = node_of(Config),
+    Source = dyno_suites:write(Config, caller_killed, long(#{}), ordinary(Node)),
+    {_, {Caller, Monitor}} = await_measuring(Config, Source, #{}),
+    await_work(Node),
+    exit(Caller, kill),
+    receive
+        {'DOWN', Monitor, process, Caller, killed} -> ok
+    end,
+    dyno_suites:await_mark(Config, {end_suite, suite_state}),
+    dyno_suites:await(fun() -> code:is_loaded(caller_killed) =:= false end),
+    ?assertEqual(
+        [init_suite, {init_run, 1}, {end_run, Node}, {end_suite, suite_state}],
+        dyno_suites:marks(Config)
+    ).
+
+vm_killed(Config) ->
+    Node = node_of(Config),
+    Source = dyno_suites:write(Config, vm_killed, long(#{}), ordinary(Node)),
+    Port = escript_port(Config, ["test", Source, "-o", "kept.json" | cookie()]),
+    await_work(Node),
+    signal("KILL", vm_of(Port)),
+    {3, Out} = collect(Port, []),
+    ?assertNotEqual(nomatch, binary:match(Out, ~"was killed")),
+    clean(Config),
+    {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(in_work(Config, "kept.json")),
+    %% The next one finds the target free.
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(Source, #{duration_ms => 200}).
+
+two_at_once(Config) ->
+    Node = node_of(Config),
+    First = dyno_suites:write(Config, the_first, short(#{duration_ms => 1500}), ordinary(Node)),
+    Second = dyno_suites:write(Config, the_second, short(#{}), ordinary(Node)),
+    {_, Running} = await_measuring(Config, First, #{}),
+    {ok, Refused} = dyno_test:run(Second, #{}),
+    failed(Refused, [~"another dyno", atom_to_binary(Node)]),
+    ?assertEqual([], dyno_recording:runs(Refused)),
+    %% The first one is none the worse.
+    {ok, #{~"status" := ~"complete"} = Document} = result(Running),
+    [Run] = dyno_recording:runs(Document),
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    ?assertEqual(0, dyno_suites:value(Run, ~"errors.count")),
+    ?assertMatch([#{~"calls" := Operations}], called(Run, ~"target_work:pause/1")).
+
+called(Run, Function) ->
+    [R || #{~"function" := F} = R <- dyno_suites:table(Run, ~"functions", any), F =:= Function].
+
+%% Targets
+
+victim() ->
+    {_, Node} = Peer = dyno_peers:start(),
+    target_work = dyno_suites:target(Node),
+    Peer.
+
+kill_node(Node) ->
+    OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
+    signal("KILL", OsPid).
+
+target_killed(Config) ->
+    {_, Node} = Peer = victim(),
+    Source = dyno_suites:write(
+        Config, target_killed, long(#{sizes => [1, 2]}), [
+            "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
+            "operation({Node, N}) -> erpc:call(Node, target_work, pause, [5]),\n"
+            "    N =:= 20 andalso mark(twenty), {ok, {Node, N + 1}}.\n"
+            | lists:droplast(ordinary(Node))
+        ]
+    ),
+    Port = escript_port(Config, ["test", Source, "-o", "kept.json" | cookie()]),
+    await_work(Node),
+    dyno_suites:await_mark(Config, twenty),
+    kill_node(Node),
+    {3, Out} = collect(Port, []),
+    ?assertNotEqual(nomatch, binary:match(Out, ~"went down during the run")),
+    {ok, Document} = dyno_recording_file:read(in_work(Config, "kept.json")),
+    failed(Document, [atom_to_binary(Node), ~"went down"]),
+    [#{~"status" := ~"failed", ~"size" := 1} = Run] = dyno_recording:runs(Document),
+    ?assert(dyno_suites:value(Run, ~"operations.count") > 0),
+    ?assertMatch({ok, #{~"count" := N}} when N > 0, dyno_recording:histogram(Run, ~"latency")),
+    ?assertEqual(
+        [init_suite, {init_run, 1}, twenty, {end_run, Node}, {end_suite, suite_state}],
+        dyno_suites:marks(Config)
+    ),
+    dyno_peers:stop(Peer).
+
+%% Each at a moment of its own: the text of the callback that has the node killed.
+target_killed_at_other_moments(Config) ->
+    Kill = "kill(Node) -> os:cmd(\"kill -9 \" ++ erpc:call(Node, os, getpid, [])),\n"
+        "    gone(Node).\n"
+        "gone(Node) -> case net_kernel:hidden_connect_node(Node) of\n"
+        "    true -> gone(Node); false -> ok end.\n",
+    Call = "operation(Node) -> erpc:call(Node, target_work, leaf, [1]), {ok, Node}.\n",
+    lists:foreach(
+        fun({Name, Callbacks}) ->
+            {_, Node} = Peer = victim(),
+            Run = dyno_suites:on_target(Node),
+            End = io_lib:format("end_suite(_) -> mark({end_suite, ~w}).~n", [Name]),
+            Options = short(#{warmup_ms => 100, duration_ms => 3000}),
+            Source = dyno_suites:write(Config, Name, Options, [Run, Kill, End, Callbacks]),
+            {ok, Document} = dyno_test:run(Source, #{}),
+            ct:pal("~w: ~ts", [Name, dyno_suites:error_text(Document)]),
+            failed(Document, [atom_to_binary(Node)]),
+            Marks = dyno_suites:marks(Config),
+            ?assert(lists:member({end_run, Node}, Marks), Name),
+            ?assertEqual({end_suite, Name}, lists:last(Marks)),
+            dyno_peers:stop(Peer)
+        end,
+        [
+            {dies_before_the_agent, [Call, "load(_, Node) -> kill(Node), closed_one().\n"
+                "closed_one() -> #{model => closed, workers => 1}.\n"]},
+            {dies_with_the_agent, [Call, "load(_, Node) ->\n"
+                "    Pid = list_to_integer(erpc:call(Node, os, getpid, [])),\n"
+                "    spawn(fun() -> os:cmd(io_lib:format(\"sleep 0.05; kill -9 ~b\", [Pid])) end),\n"
+                "    #{model => closed, workers => 1}.\n"]},
+            {dies_before_the_load, [Call, "init_worker(_, Node) -> kill(Node), {ok, Node}.\n"]},
+            {dies_after_the_preparation, [Call, "init_worker(_, Node) ->\n"
+                "    spawn(fun() -> kill(Node) end), {ok, Node}.\n"]},
+            {dies_in_the_warm_up, ["operation(Node) -> kill(Node), {ok, Node}.\n"]}
+        ]
+    ).
+
+%% dbg with messages and call_time of the legacy session, on the functions and processes of the
+%% test, from before it begins until after it has ended.
+target_traces_itself(Config) ->
+    Node = node_of(Config),
+    Source = dyno_suites:write(Config, traced, short(#{duration_ms => 400, level => all}), [
+        dyno_suites:on_target(Node), dyno_suites:one_call(leaves, 5)
+    ]),
+    ok = dyno_peers:eval(
+        Node,
+        "Seen = counters:new(1, []), persistent_term:put(seen, Seen),"
+        "{ok, _} = dbg:tracer(process, {fun"
+        "  ({trace, _, call, {target_work, leaf, _}}, A) -> counters:add(Seen, 1, 1), A;"
+        "  (_, A) -> A end, []}),"
+        "{ok, _} = dbg:p(all, [call]),"
+        "{ok, _} = dbg:tpl(target_work, leaf, 1, []),"
+        "Self = self(),"
+        "Holder = spawn(fun() -> erlang:trace(all, true, [call]),"
+        "  [1 = erlang:trace_pattern({target_work, F, 1}, true, [call_time])"
+        "    || F <- [leaf, leaves]],"
+        "  Self ! traces, receive stop -> ok end end),"
+        "persistent_term:put(holder, Holder), receive traces -> ok end."
+    ),
+    {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, #{}),
+    [Run] = dyno_recording:runs(Document),
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    ct:pal("~b operations", [Operations]),
+    Leaf = Operations * 5,
+    Leaves = Operations * 6,
+    ?assertMatch([#{~"calls" := Leaf}], called(Run, ~"target_work:leaf/1")),
+    ?assertMatch([#{~"calls" := Leaves}], called(Run, ~"target_work:leaves/1")),
+    %% Messages of a process that has ended may be on their way.
+    dyno_suites:await(fun() ->
+        dyno_peers:eval(Node, "counters:get(persistent_term:get(seen), 1).") >= Leaf
+    end),
+    ?assertEqual(
+        {Leaf, Leaf, Leaves},
+        dyno_peers:eval(
+            Node,
+            "Calls = fun(F) -> {call_time, Each} = erlang:trace_info({target_work, F, 1},"
+            "  call_time), lists:sum([C || {_, C, _, _} <- Each]) end,"
+            "Counted = {counters:get(persistent_term:get(seen), 1), Calls(leaf), Calls(leaves)},"
+            "dbg:stop(), erlang:trace_pattern({target_work, '_', '_'}, false, [local, call_time]),"
+            "exit(persistent_term:get(holder), kill),"
+            "[persistent_term:erase(K) || K <- [seen, holder]], Counted."
+        )
+    ).
+
+target_reloads_a_module(Config) ->
+    Node = node_of(Config),
+    {target_work, Binary} = dyno_suites:compiled(),
+    ok = file:write_file(in_work(Config, "target_work.beam"), Binary),
+    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 500}), [
+        dyno_suites:on_target(Node),
+        "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
+        "operation({Node, N}) when N rem 20 =:= 0, N =< 60 ->\n"
+        "    erpc:call(Node, code, purge, [target_work]),\n",
+        io_lib:format("    {ok, Binary} = file:read_file(~0tp),~n", [
+            in_work(Config, "target_work.beam")
+        ]),
+        "    {module, _} = erpc:call(Node, code, load_binary, [target_work, \"again\", Binary]),\n"
+        "    mark({reload, N}), five(Node), {ok, {Node, N + 1}};\n"
+        "operation({Node, N}) -> five(Node), {ok, {Node, N + 1}}.\n"
+        "five(Node) -> ok = erpc:call(Node, target_work, leaves, [5]).\n"
+    ]),
+    {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, #{}),
+    [Run] = dyno_recording:runs(Document),
+    ?assertEqual(0, dyno_suites:value(Run, ~"errors.count")),
+    Reloads = length([N || {reload, N} <- dyno_suites:marks(Config)]),
+    ?assert(Reloads >= 1),
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    [#{~"calls" := Calls}] = called(Run, ~"target_work:leaf/1"),
+    Codes = [C || #{~"code" := C} <- maps:get(~"warnings", Run)],
+    ct:pal("~b operations, ~b reloads, ~b calls, ~tp", [Operations, Reloads, Calls, Codes]),
+    ?assert(lists:member(~"reloaded", Codes)),
+    %% Calls within a few milliseconds of a reload may be missing or count twice.
+    ?assert(abs(Calls / (5 * Operations) - 1) < 0.1),
+    _ = erpc:call(Node, code, purge, [target_work]).
+
+hundred_thousand_short_lived_processes(Config) ->
+    Node = node_of(Config),
+    Source = dyno_suites:write(
+        Config,
+        crowded,
+        short(#{patterns => ["target_work:leaf/1", "target_work:leaves/1"]}),
+        [dyno_suites:on_target(Node), dyno_suites:one_call(crowd, 10)]
+    ),
+    crowded(Source, 3000).
+
+%% A busy machine needs longer.
+crowded(Source, DurationMs) ->
+    {ok, #{~"status" := ~"complete"} = Document} =
+        dyno_test:run(Source, #{duration_ms => DurationMs}),
+    [Run] = dyno_recording:runs(Document),
+    Processes = 1000 * dyno_suites:value(Run, ~"operations.count"),
+    Discovered = dyno_suites:value(Run, ~"processes.discovered"),
+    [#{~"calls" := Calls}] = called(Run, ~"target_work:leaf/1"),
+    Warnings = #{C => T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run)},
+    ct:pal("~b processes, ~b discovered, ~b calls of ~b~n~tp", [
+        Processes, Discovered, Calls, 3 * Processes, Warnings
+    ]),
+    ?assertEqual(Processes, Discovered),
+    %% Figures that are taken in while they are counted are not exact, which is said.
+    OffBy = abs(Calls / (3 * Processes) - 1),
+    ?assert(OffBy < 0.1),
+    ?assert(OffBy < 0.01 orelse is_map_key(~"inexact_counts", Warnings)),
+    case Processes >= 100_000 of
+        true -> ok;
+        false when DurationMs < 30_000 -> crowded(Source, DurationMs * 3)
+    end.
+
+%% The floor is 27: a node of 25 is refused and left alone.
+target_too_old(Config) ->
+    Otp = filename:join([root(), "scripts", "otp"]),
+    Answer = string:trim(os:cmd(Otp ++ " path 25 2>/dev/null")),
+    case string:split(Answer, ":") of
+        [[$/ | _] = Folder, _] -> refuses_old(Config, filename:join(Folder, "erl"));
+        %% The machine's own may be it.
+        _ -> system_too_old(Config)
+    end.
+
+system_too_old(Config) ->
+    case os:cmd("erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().'") of
+        "25" -> refuses_old(Config, os:find_executable("erl"));
+        _ -> {skip, "scripts/otp cannot bring OTP 25 on this machine"}
+    end.
+
+refuses_old(Config, Erl) ->
+    {ok, Peer, Node} = peer:start(#{
+        name => peer:random_name(),
+        connection => standard_io,
+        exec => Erl,
+        args => ["-setcookie", atom_to_list(erlang:get_cookie())]
+    }),
+    "25" = erpc:call(Node, erlang, system_info, [otp_release]),
+    Loaded = lists:sort(erpc:call(Node, erlang, loaded, [])),
+    Source = dyno_suites:write(Config, too_old, short(#{}), ordinary(Node)),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    failed(Document, [atom_to_binary(Node), ~"OTP 25", ~"27"]),
+    ?assert(lists:member({end_run, Node}, dyno_suites:marks(Config))),
+    ?assertEqual(Loaded, lists:sort(erpc:call(Node, erlang, loaded, []))),
+    ?assertEqual(undefined, erpc:call(Node, erlang, whereis, [dyno_agent])),
+    peer:stop(Peer).
+
+%% Callbacks
+
+%% What a callback is called with, and what the test then is: refused, failed, or complete with a
+%% warning.
+callbacks() ->
+    [
+        {suite, "", refused, []},
+        {init_suite, "", failed, [end_suite]},
+        {init_run, "_, _", failed, [end_run, end_suite]},
+        {load, "_, _", failed, [end_run, end_suite]},
+        {init_worker, "_, _", failed, [end_run, end_suite]},
+        {operation, "_", failed, [end_run, end_suite]},
+        {end_worker, "_", warned, [end_run, end_suite]},
+        {end_run, "_", failed, [end_suite]},
+        {end_suite, "_", failed, [end_run]}
+    ].
+
+%% An ordinary suite but for one callback.
+with_callback(Config, Name, Callback, Text, Options) ->
+    Node = node_of(Config),
+    Others = [
+        {init_suite, "init_suite() -> {ok, none}.\n"},
+        {init_run, io_lib:format("init_run(_, _) -> {ok, [~0tp], ~0tp}.~n", [Node, Node])},
+        {operation, dyno_suites:one_call(pause, 1)},
+        {end_run, "end_run(_) -> mark(end_run).\n"},
+        {end_suite, "end_suite(_) -> mark(end_suite).\n"}
+    ],
+    SuiteOptions =
+        case Callback of
+            suite -> none;
+            _ -> short(maps:merge(#{duration_ms => 250}, Options))
+        end,
+    _ = file:delete(in_work(Config, "marks")),
+    dyno_suites:write(Config, Name, SuiteOptions, [Text | [T || {C, T} <- Others, C =/= Callback]]).
+
+callback_raises(Config) ->
+    [
+        begin
+            Text = io_lib:format("~s(~s) -> ~s(oops).~n", [Callback, Arguments, Class]),
+            Name = list_to_atom(lists:concat([Callback, "_", Class, "s"])),
+            Source = with_callback(Config, Name, Callback, Text, #{}),
+            raised(Config, {Callback, Class}, Expected, dyno_test:run(Source, #{})),
+            ?assertEqual({Name, TearDown}, {Name, dyno_suites:marks(Config)}),
+            clean(Config)
+        end
+     || {Callback, Arguments, Expected, TearDown} <- callbacks(),
+        Class <- [throw, exit, error]
+    ].
+
+raised(_Config, {Callback, _Class}, refused, {error, Reason} = Error) ->
+    says(text(Reason), [atom_to_binary(Callback), ~"oops"]),
+    ?assertEqual(2, dyno_test:exit_status(Error));
+raised(_Config, {operation, _Class}, failed, {ok, Document}) ->
+    failed(Document, [~"operations failed", ~"oops"]);
+raised(_Config, {Callback, Class}, failed, {ok, Document}) ->
+    failed(Document, [
+        <<":", (atom_to_binary(Callback))/binary, "/">>, atom_to_binary(Class), ~"oops", ~".erl:"
+    ]);
+raised(_Config, {Callback, _Class}, warned, {ok, Document}) ->
+    ?assertMatch(#{~"status" := ~"complete"}, Document),
+    [Run] = dyno_recording:runs(Document),
+    [Text] = [T || #{~"code" := ~"end_worker", ~"text" := T} <- maps:get(~"warnings", Run)],
+    says(Text, [<<":", (atom_to_binary(Callback))/binary, "/1">>, ~"oops"]).
+
+callback_returns_something_else(Config) ->
+    [
+        begin
+            Text = io_lib:format("~s(~s) -> something_else.~n", [Callback, Arguments]),
+            Name = list_to_atom(lists:concat([Callback, "_returns"])),
+            File = in_work(Config, atom_to_list(Name) ++ ".json"),
+            Source = with_callback(Config, Name, Callback, Text, #{}),
+            Result = dyno_test:run(Source, #{recording => File}),
+            case {Callback, Result} of
+                {suite, {error, Reason}} ->
+                    says(text(Reason), [~"suite/0", ~"something_else", ~"a map"]),
+                    ?assertEqual(2, dyno_test:exit_status(Result));
+                {_, {error, Reason}} ->
+                    says(text(Reason), [~"something_else" | expected(Callback)]),
+                    ?assertEqual(2, dyno_test:exit_status(Result)),
+                    %% The recording that was begun says the same.
+                    {ok, Document} = dyno_recording_file:read(File),
+                    failed(Document, [~"something_else"]);
+                {_, {ok, Document}} ->
+                    %% What a tear-down returns is nobody's business.
+                    ?assert(lists:member(Callback, [end_worker, end_run, end_suite])),
+                    ?assertMatch(#{~"status" := ~"complete"}, Document)
+            end,
+            ?assertEqual({Name, TearDown}, {Name, dyno_suites:marks(Config)}),
+            clean(Config)
+        end
+     || {Callback, Arguments, _, TearDown} <- callbacks()
+    ].
+
+expected(init_suite) -> [~"init_suite/0", ~"{ok, SuiteState}"];
+expected(init_run) -> [~"init_run/2", ~"{ok, [Node], RunState}"];
+expected(load) -> [~"load", ~"#{model => closed"];
+expected(init_worker) -> [~"init_worker/2", ~"{ok, WorkerState}"];
+expected(operation) -> [~"operation/1", ~"{error, Reason, WorkerState}"].
+
+callback_never_returns(Config) ->
+    Forever = "(~s) -> mark(begun), receive after infinity -> ok end.~n",
+    [
+        begin
+            Text = io_lib:format("~s" ++ Forever, [Callback, Arguments]),
+            Name = list_to_atom(lists:concat([Callback, "_stays"])),
+            Source = with_callback(Config, Name, Callback, Text, #{timeout_ms => 400}),
+            {ok, Document} = dyno_test:run(Source, #{}),
+            failed(Document, [
+                <<":", (atom_to_binary(Callback))/binary, "/">>, ~"400 ms", ~"timeout_ms"
+            ]),
+            ?assertEqual({Name, TearDown}, {Name, dyno_suites:marks(Config) -- [begun]}),
+            clean(Config)
+        end
+     || {Callback, Arguments, failed, TearDown} <- callbacks(),
+        not lists:member(Callback, [init_worker, operation])
+    ].
+
+worker_never_ready(Config) ->
+    Text = "init_worker(2, _) -> receive after infinity -> ok end;\n"
+        "init_worker(_, S) -> {ok, S}.\n",
+    Source = with_callback(Config, never_ready, init_worker, Text, #{
+        timeout_ms => 400, sizes => [3]
+    }),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    failed(Document, [~"init_worker/2", ~"2 of 3 workers", ~"400 ms"]),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
+
+operation_never_returns(Config) ->
+    Text = "init_worker(Id, Node) -> {ok, {Id, Node}}.\n"
+        "operation({1, _}) -> receive after infinity -> ok end;\n"
+        "operation({_, Node} = S) -> erpc:call(Node, target_work, pause, [1]), {ok, S}.\n",
+    Options = #{timeout_ms => 400, sizes => [2]},
+    Source = with_callback(Config, one_stays, operation, Text, Options),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    ?assertMatch(#{~"status" := ~"complete"}, Document),
+    [Run] = dyno_recording:runs(Document),
+    [Warning] = [T || #{~"code" := ~"unfinished", ~"text" := T} <- maps:get(~"warnings", Run)],
+    says(Warning, [~"1 operation"]),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)),
+    clean(Config),
+    %% Where all stay, nothing was measured.
+    All = with_callback(
+        Config, all_stay, operation, "operation(_) -> receive after infinity -> ok end.\n", Options
+    ),
+    {ok, Nothing} = dyno_test:run(All, #{}),
+    failed(Nothing, [~"no operation ended"]),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
+
+%% Something that a set-up is linked to dies: at once, and during the load.
+callback_process_dies(Config) ->
+    Node = node_of(Config),
+    [
+        begin
+            Text = io_lib:format("init_run(_, _) -> ~s, {ok, [~0tp], ~0tp}.~n", [Does, Node, Node]),
+            Source = with_callback(Config, Name, init_run, Text, #{duration_ms => 300}),
+            {ok, Document} = dyno_test:run(Source, #{}),
+            case Expected of
+                failed -> failed(Document, [~"init_run/2", ~"linked"]);
+                complete -> ?assertMatch(#{~"status" := ~"complete"}, Document)
+            end,
+            ?assertEqual({Name, [end_run, end_suite]}, {Name, dyno_suites:marks(Config)}),
+            clean(Config)
+        end
+     || {Name, Does, Expected} <- [
+            {dies_at_once, "spawn_link(fun() -> exit(broken) end), receive after infinity -> ok end",
+                failed},
+            {dies_later,
+                "spawn_link(fun() -> receive after 100 -> exit(broken) end end)", complete}
+        ]
+    ].
+
+%% Exit statuses, and one line on standard error.
+escript_says_it(Config) ->
+    [
+        begin
+            Source = with_callback(Config, Name, Callback, Text, #{}),
+            Port = escript_port(Config, ["test", Source, "-q", "-o", "x.json" | cookie()]),
+            {Code, Out} = collect(Port, []),
+            ?assertEqual({Name, Status, Out}, {Name, Code, Out}),
+            ?assertMatch([<<"dyno: ", _/binary>>, ~""], binary:split(Out, ~"\n", [global])),
+            says(string:trim(Out), Parts),
+            clean(Config)
+        end
+     || {Name, Callback, Text, Status, Parts} <- [
+            {says_throws, init_run, "init_run(_, _) -> throw(oops).\n", 3, [~"init_run/2", ~"oops"]},
+            {says_returns, init_run, "init_run(_, _) -> oops.\n", 2, [~"init_run/2", ~"oops"]},
+            {says_suite, suite, "suite() -> error(oops).\n", 2, [~"suite/0", ~"oops"]}
+        ]
+    ].
+
+%% Disks
+
+measures_nothing(Config, File, Parts) ->
+    Source = dyno_suites:write(Config, kept_nowhere, short(#{}), ordinary(node_of(Config))),
+    {error, Reason} = Error = dyno_test:run(Source, #{recording => File}),
+    says(text(Reason), Parts),
+    ?assertEqual(3, dyno_test:exit_status(Error)),
+    ?assertEqual([], dyno_suites:marks(Config)).
+
+folder_not_writable(Config) ->
+    ok = file:write_file(in_work(Config, "file"), ""),
+    measures_nothing(Config, in_work(Config, "file/kept.json"), [~"file"]),
+    measures_nothing(Config, in_work(Config, "no/such/kept.json"), [~"no/such", ~"create it"]),
+    measures_nothing(Config, in_work(Config, "tmp"), [~"tmp", ~"not a regular file"]).
+
+%% What was measured is returned, and that it is not kept is said.
+measures_what_is_not_kept(Config, File, MidWay, Parts) ->
+    Source = dyno_suites:write(
+        Config, kept_later, short(#{sizes => [1, 2], duration_ms => 500}), ordinary(node_of(Config))
+    ),
+    {~"1", Running} = await_measuring(Config, Source, #{recording => File}),
+    ok = MidWay(),
+    {ok, Document} = result(Running),
+    failed(Document, Parts),
+    ?assertMatch(#{~"error" := #{~"code" := ~"recording"}}, Document),
+    ?assertMatch(
+        [#{~"status" := ~"complete"}, #{~"status" := ~"complete"}], dyno_recording:runs(Document)
+    ),
+    Node = node_of(Config),
+    ?assertEqual(
+        [init_suite, {init_run, 1}, {end_run, Node}, {init_run, 2}, {end_run, Node}] ++
+            [{end_suite, suite_state}],
+        dyno_suites:marks(Config)
+    ).
+
+folder_goes(Config) ->
+    Folder = in_work(Config, "folder"),
+    File = filename:join(Folder, "kept.json"),
+    measures_what_is_not_kept(Config, File, fun() -> file:del_dir_r(Folder) end, [~"kept.json"]).
+
+disk(Config) ->
+    Folder = in_work(Config, "disk"),
+    ok = filelib:ensure_path(Folder),
+    case os:cmd("mount -t tmpfs -o size=256k none " ++ Folder ++ " && echo mounted") of
+        "mounted" ++ _ -> {ok, Folder};
+        Other -> {skip, "no small disk can be mounted here: " ++ string:trim(Other)}
+    end.
+
+unmount(Folder) ->
+    case filelib:is_dir(Folder) of
+        true -> os:cmd("umount " ++ Folder);
+        false -> ok
+    end.
+
+fill(Folder) ->
+    {error, enospc} = file:write_file(
+        filename:join(Folder, "ballast"), binary:copy(~"0123456789abcdef", 1 bsl 16)
+    ),
+    ok.
+
+disk_full(Config) ->
+    case disk(Config) of
+        {ok, Folder} ->
+            ok = fill(Folder),
+            measures_nothing(Config, filename:join(Folder, "kept.json"), [~"disk is full"]);
+        Skip ->
+            Skip
+    end.
+
+disk_fills(Config) ->
+    case disk(Config) of
+        {ok, Folder} ->
+            File = filename:join(Folder, "kept.json"),
+            measures_what_is_not_kept(Config, File, fun() -> fill(Folder) end, [~"disk is full"]),
+            {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File),
+            {ok, Files} = file:list_dir(Folder),
+            ?assertEqual(["ballast", "kept.json"], lists:sort(Files));
+        Skip ->
+            Skip
+    end.
+
+disk_becomes_read_only(Config) ->
+    case disk(Config) of
+        {ok, Folder} ->
+            File = filename:join(Folder, "kept.json"),
+            Lock = fun() ->
+                "" = os:cmd("mount -o remount,ro " ++ Folder),
+                ok
+            end,
+            measures_what_is_not_kept(Config, File, Lock, [~"kept.json", ~"cannot be written"]),
+            {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File);
+        Skip ->
+            Skip
+    end.
+
+%% Interrupts
+
+%% The first size ends by itself, the second never.
+first_of_two(Config, Name) ->
+    Node = node_of(Config),
+    dyno_suites:write(Config, Name, short(#{sizes => [1, 2]}), [
+        ordinary(Node),
+        "init_worker(Id, Node) -> mark({worker, Id}), {ok, Node}.\n"
+    ]).
+
+check_interrupted(Config, Document) ->
+    Node = node_of(Config),
+    ?assertMatch(#{~"status" := ~"interrupted", ~"error" := null}, Document),
+    {ok, _} = dyno_recording:validate(Document),
+    [First, Second] = dyno_recording:runs(Document),
+    ?assertMatch(#{~"status" := ~"complete", ~"size" := 1}, First),
+    ?assertMatch(#{~"status" := ~"interrupted", ~"size" := 2}, Second),
+    ?assertMatch({ok, _}, dyno_recording:metric(First, ~"latency.p50")),
+    ?assertMatch([_ | _], called(First, ~"target_work:pause/1")),
+    ?assertEqual(
+        [init_suite, {init_run, 1}, {end_run, Node}, {init_run, 2}, {end_run, Node}] ++
+            [{end_suite, suite_state}],
+        [M || M <- dyno_suites:marks(Config), not worker(M)]
+    ),
+    Second.
+
+worker({worker, _}) -> true;
+worker(_) -> false.
+
+%% Waits for the second size's measured part.
+interrupt(Config) ->
+    Source = first_of_two(Config, interrupted),
+    File = in_work(Config, "kept.json"),
+    Self = self(),
+    Running = {Pid, _} = start(Source, #{
+        recording => File,
+        duration_ms => 1000,
+        progress => fun
+            (#{phase := measure, run := ~"2", throughput := T}) when is_float(T) ->
+                Self ! second,
+                ok;
+            (_) ->
+                ok
+        end
+    }),
+    receive
+        second -> dyno_test:interrupt(Pid)
+    end,
+    {ok, Document} = result(Running),
+    Second = check_interrupted(Config, Document),
+    ?assert(dyno_suites:value(Second, ~"operations.count") > 0),
+    ?assertMatch([_ | _], called(Second, ~"target_work:pause/1")),
+    ?assertEqual({ok, Document}, dyno_recording_file:read(File)).
+
+interrupt_a_set_up(Config) ->
+    Text = "init_run(_, _) -> mark(begun), receive after infinity -> ok end.\n",
+    Source = with_callback(Config, endless, init_run, Text, #{}),
+    Running = {Pid, _} = start(Source, #{}),
+    dyno_suites:await_mark(Config, begun),
+    dyno_test:interrupt(Pid),
+    {ok, #{~"status" := ~"interrupted"}} = result(Running),
+    ?assertEqual([begun, end_run, end_suite], dyno_suites:marks(Config)).
+
+%% The second one does not cut the tear-down short.
+interrupt_twice(Config) ->
+    Text = "end_run(_) -> mark(begun), receive after 300 -> mark(end_run) end.\n",
+    Source = with_callback(Config, twice, end_run, Text, #{duration_ms => 600_000}),
+    {_, {Pid, _} = Running} = await_measuring(Config, Source, #{}),
+    dyno_test:interrupt(Pid),
+    dyno_suites:await_mark(Config, begun),
+    dyno_test:interrupt(Pid),
+    {ok, #{~"status" := ~"interrupted"}} = result(Running),
+    ?assertEqual([begun, end_run, end_suite], dyno_suites:marks(Config)).
+
+signals(Config) ->
+    [
+        begin
+            _ = file:delete(in_work(Config, "marks")),
+            Source = first_of_two(Config, list_to_atom("signal_" ++ Signal)),
+            Port = escript_port(
+                Config, ["test", Source, "--duration", "1500ms", "-o", "kept.json" | cookie()]
+            ),
+            dyno_suites:await_mark(Config, {worker, 2}),
+            signal(Signal, os_pid(Port)),
+            {130, _} = collect(Port, []),
+            {ok, Document} = dyno_recording_file:read(in_work(Config, "kept.json")),
+            _ = check_interrupted(Config, Document),
+            clean(Config)
+        end
+     || Signal <- ["TERM" | ["INT" || not ignored(2)]]
+    ].
+
+%% A signal that whoever started us ignores cannot be caught by a shell (POSIX, trap).
+ignored(Signal) ->
+    {ok, Status} = file:read_file("/proc/self/status"),
+    {match, [Mask]} = re:run(Status, "SigIgn:\\s*([0-9a-f]+)", [{capture, [1], binary}]),
+    binary_to_integer(Mask, 16) band (1 bsl (Signal - 1)) =/= 0.
