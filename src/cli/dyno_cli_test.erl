@@ -22,7 +22,8 @@ interrupt at any time.
     source := string(),
     options := dyno_test:options(),
     format := dyno_report:format() | none,
-    outputs := [dyno_cli_value:output(), ...],
+    %% Without the recording, which dyno_test writes.
+    outputs := [dyno_cli_value:output()],
     progress := dyno_cli_progress:mode(),
     saved := binary() | none
 }.
@@ -128,12 +129,12 @@ plan(#{suite := Suite} = Values) ->
         {ok, Options} ?= converted(maps:to_list(Values), #{}),
         {ok, Format} ?= format(Values),
         {ok, Outputs} ?= dyno_cli_value:outputs(Files),
-        {json, Recording} = lists:keyfind(json, 1, Outputs),
+        {value, {json, Recording}, Others} = lists:keytake(json, 1, Outputs),
         {ok, #{
             source => unicode:characters_to_list(Suite),
             options => Options#{recording => Recording},
             format => Format,
-            outputs => Outputs,
+            outputs => Others,
             progress => progress_mode(Values),
             saved => Saved
         }}

@@ -16,6 +16,8 @@ means the same, so neither `</script>` nor `<!--` in a name can end or change th
 holds it. The page's code puts text into the page as text, never as markup.
 """.
 
+-behaviour(dyno_report).
+
 -compile(warn_missing_spec_all).
 
 %% The format

@@ -120,7 +120,7 @@ write_is_whole(Config) ->
     {error, NoFolder} = dyno_report:write(filename:join([Folder, "no", "x.txt"]), "x"),
     ?assertMatch({_, _}, binary:match(sentence(NoFolder), ~"there is no folder")),
     {error, IsFolder} = dyno_report:write(Folder, "x"),
-    ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"is a folder")),
+    ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"not a regular file")),
     ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
 
 sentence(Reason) ->
