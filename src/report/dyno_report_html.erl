@@ -97,8 +97,8 @@ format_error({assets_damaged, File}) ->
 priv_folder() ->
     case code:priv_dir(dyno) of
         {error, bad_name} ->
-            Ebin = filename:dirname(code:which(?MODULE)),
-            filename:join(filename:dirname(Ebin), "priv");
+            {file, Beam} = code:is_loaded(?MODULE),
+            filename:join(filename:dirname(filename:dirname(Beam)), "priv");
         Folder ->
             Folder
     end.
@@ -130,7 +130,7 @@ sentence(Format, File) ->
 
 %% The page
 
--spec page(dyno_report:document(), assets()) -> iodata().
+-spec page(dyno_report:document(), assets()) -> iolist().
 page(Document, #{js := Js, css := Css} = Assets) ->
     [
         ~"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
@@ -146,7 +146,7 @@ page(Document, #{js := Js, css := Css} = Assets) ->
         ~"</body>\n</html>\n"
     ].
 
--spec policy(assets()) -> iodata().
+-spec policy(assets()) -> iolist().
 policy(#{js_hash := JsHash, css_hash := CssHash}) ->
     [
         ~"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '",
