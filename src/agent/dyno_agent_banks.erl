@@ -86,8 +86,12 @@ set(Module, #{sessions := {First, Second}} = Banks) ->
 %% Does one thing to all functions of a module that are meant.
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
     case dyno_agent_patterns:functions(Module, Patterns) of
-        all -> trace:function(Session, {Module, '_', '_'}, Action, Measures);
-        Some -> lists:sum([trace:function(Session, F, Action, Measures) || F <- Some])
+        all ->
+            trace:function(Session, {Module, '_', '_'}, Action, Measures);
+        Some ->
+            lists:foldl(
+                fun(F, Count) -> Count + trace:function(Session, F, Action, Measures) end, 0, Some
+            )
     end.
 
 -doc """
