@@ -96,7 +96,10 @@ report(Recording, File) ->
         {ok, Document} ?= document(Recording),
         {ok, Format} ?= tagged(report, dyno_report:format_of_file(File)),
         {ok, Report} ?= tagged(report, dyno_report:render(Format, Document, #{})),
-        tagged(report, dyno_report:write(File, Report))
+        case dyno_report:write(File, Report) of
+            ok -> ok;
+            {error, Reason} -> {error, {report, Reason}}
+        end
     end.
 
 -doc "One sentence for a reason, with what to do next.".
@@ -107,7 +110,7 @@ format_error({Of, Reason}) ->
         recording => dyno_recording_file,
         report => dyno_report
     }),
-    unicode:characters_to_binary(Module:format_error(Reason)).
+    dyno_report_text:encode(Module:format_error(Reason)).
 
 -doc "dyno's version, as in its application file.".
 -spec version() -> binary().
@@ -148,8 +151,7 @@ look() ->
             Width
     end.
 
--spec tagged(test | recording | report, ok | {ok, Value} | {error, term()}) ->
-    ok | {ok, Value} | {error, reason()}.
-tagged(_Of, ok) -> ok;
+-spec tagged(test | recording | report, {ok, Value} | {error, term()}) ->
+    {ok, Value} | {error, reason()}.
 tagged(_Of, {ok, Value}) -> {ok, Value};
 tagged(Of, {error, Reason}) -> {error, {Of, Reason}}.

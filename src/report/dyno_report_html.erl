@@ -36,7 +36,8 @@ holds it. The page's code puts text into the page as text, never as markup.
     css_hash := binary()
 }.
 -doc "Why there are no assets.".
--type reason() :: {assets_missing, file:filename()} | {assets_damaged, file:filename()}.
+-type reason() ::
+    {assets_missing, file:filename_all()} | {assets_damaged, file:filename_all()}.
 
 -doc """
 The page for a recording, with the style and code that `assets/0` finds.
@@ -93,7 +94,7 @@ format_error({assets_damaged, File}) ->
 
 %% The code server knows an application by its folder's name; where that differs, the place of
 %% this module's own code tells.
--spec priv_folder() -> file:filename().
+-spec priv_folder() -> file:filename_all().
 priv_folder() ->
     case code:priv_dir(dyno) of
         {error, bad_name} ->
@@ -104,7 +105,7 @@ priv_folder() ->
     end.
 
 %% The loader reads files inside archives too, which `file` does not.
--spec asset(file:filename(), string()) -> {ok, binary()} | {error, reason()}.
+-spec asset(file:filename_all(), string()) -> {ok, binary()} | {error, reason()}.
 asset(Folder, Name) ->
     File = filename:join(Folder, Name),
     case erl_prim_loader:get_file(File) of
@@ -113,7 +114,7 @@ asset(Folder, Name) ->
         error -> {error, {assets_missing, File}}
     end.
 
--spec hashes(file:filename(), binary()) -> {ok, binary(), binary()} | {error, reason()}.
+-spec hashes(file:filename_all(), binary()) -> {ok, binary(), binary()} | {error, reason()}.
 hashes(File, Json) ->
     try json:decode(Json) of
         #{~"js" := <<"sha256-", _/binary>> = Js, ~"css" := <<"sha256-", _/binary>> = Css} ->
@@ -124,7 +125,7 @@ hashes(File, Json) ->
         error:_ -> {error, {assets_damaged, File}}
     end.
 
--spec sentence(io:format(), file:filename()) -> string().
+-spec sentence(io:format(), file:filename_all()) -> string().
 sentence(Format, File) ->
     lists:flatten(io_lib:format(Format, [File])).
 
