@@ -86,13 +86,15 @@ set(Module, #{sessions := {First, Second}} = Banks) ->
 %% Does one thing to all functions of a module that are meant.
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
     case dyno_agent_patterns:functions(Module, Patterns) of
-        all ->
-            trace:function(Session, {Module, '_', '_'}, Action, Measures);
-        Some ->
-            lists:foldl(
-                fun(F, Count) -> Count + trace:function(Session, F, Action, Measures) end, 0, Some
-            )
+        all -> trace:function(Session, {Module, '_', '_'}, Action, Measures);
+        Some -> each_of(Some, Session, Action, Measures)
     end.
+
+each_of([], _Session, _Action, _Measures) ->
+    0;
+each_of([Function | Rest], Session, Action, Measures) ->
+    trace:function(Session, Function, Action, Measures) +
+        each_of(Rest, Session, Action, Measures).
 
 -doc """
 Takes the breakpoints away that `on_load` has set beyond the patterns in a module that has come:
