@@ -138,7 +138,7 @@ render(Name, Document, Options) ->
 look() ->
     Width =
         case io:columns() of
-            {ok, Columns} -> #{width => max(40, min(120, Columns))};
+            {ok, Columns} -> #{width => max(40, min(160, Columns))};
             {error, _} -> #{}
         end,
     case io:getopts() of

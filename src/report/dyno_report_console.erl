@@ -150,17 +150,15 @@ revision(_) ->
 -spec growth(object(), options()) -> [iodata()].
 growth(Document, #{top := Top} = Options) ->
     Tables = dyno_report_document:tables(~"growth", Document),
-    Rows = lists:sort(
-        fun(A, B) -> number(~"exponent", A) >= number(~"exponent", B) end,
-        lists:append([dyno_report_document:rows(Table) || Table <- Tables])
-    ),
+    %% In the recording's order: what matters comes first.
+    Rows = lists:append([dyno_report_document:rows(Table) || Table <- Tables]),
     Columns = [
         #{title => ~"name", align => left, fit => flexible},
         #{title => ~"exponent", align => right},
         #{title => ~"interval", align => right},
-        #{title => ~"sizes", align => right, fit => optional},
         #{title => ~"at smallest", align => right, fit => optional},
-        #{title => ~"at largest", align => right, fit => optional}
+        #{title => ~"at largest", align => right, fit => optional},
+        #{title => ~"share", align => right, fit => optional}
     ],
     Cells = [growth_row(Row) || Row <- lists:sublist(Rows, Top)],
     dyno_report_console_runs:section(~"Growth with size", Columns, Cells, length(Rows), Options).
@@ -173,10 +171,15 @@ growth_row(Row) ->
         dyno_report_document:name(~"name", Row),
         {growth_style(Low), decimals(get(~"exponent", Row))},
         interval(Low, get(~"high", Row)),
-        measured(get(~"points", Row), ~"count"),
         measured(get(~"smallest", Row), Unit),
-        measured(get(~"largest", Row), Unit)
+        measured(get(~"largest", Row), Unit),
+        share(get(~"share", Row))
     ].
+
+%% Metrics have none.
+-spec share(json:decode_value()) -> binary().
+share(null) -> ~"";
+share(Share) -> measured(Share, ~"ratio").
 
 %% Only what is worse than linear with its whole interval stands out.
 -spec growth_style(json:decode_value()) -> dyno_report_style:style().
@@ -232,12 +235,10 @@ result(_) -> {doubtful, ~"UNKNOWN"}.
 -spec warnings(object(), options()) -> [iodata()].
 warnings(Document, #{colour := Colour} = Options) ->
     OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
-    OfRuns = [
-        {Prefix, Warning}
-     || Run <- get(~"runs", Document, []),
-        Prefix <- [<<"at ", (text(~"id", Run, ~"?"))/binary, ": ">>],
-        Warning <- get(~"warnings", Run, [])
-    ],
+    OfRuns = alike([
+        {get(~"code", Warning), text(~"id", Run, ~"?"), Warning}
+     || Run <- get(~"runs", Document, []), Warning <- get(~"warnings", Run, [])
+    ]),
     Lines = [
         indented(<<Prefix/binary, (text(~"text", Warning, ~""))/binary>>, Options)
      || {Prefix, Warning} <- OfDocument ++ OfRuns
@@ -246,6 +247,21 @@ warnings(Document, #{colour := Colour} = Options) ->
         [] -> [];
         _ -> [dyno_report_style:paint(Colour, title, "Warnings") | lists:append(Lines)]
     end.
+
+%% The same warning at many sizes is one, with the text of the last.
+-spec alike([{json:decode_value(), binary(), object()}]) -> [{binary(), object()}].
+alike(Warnings) ->
+    [
+        {<<"at ", (lists:last(Ids))/binary, (and_at(lists:droplast(Ids)))/binary, ": ">>, Last}
+     || Code <- lists:uniq([Code || {Code, _, _} <- Warnings]),
+        Same <- [[{Id, Warning} || {C, Id, Warning} <- Warnings, C =:= Code]],
+        Ids <- [lists:uniq([Id || {Id, _} <- Same])],
+        {_, Last} <- [lists:last(Same)]
+    ].
+
+-spec and_at([binary()]) -> binary().
+and_at([]) -> ~"";
+and_at(Ids) -> iolist_to_binary([" (and much the same at ", lists:join(", ", Ids), ")"]).
 
 %% The last thing read: one line that says how it ended.
 -spec conclusion(object(), options()) -> [iodata()].
@@ -320,13 +336,6 @@ failing(Document) ->
 -spec indented(binary(), options()) -> [iodata()].
 indented(Text, #{width := Width}) ->
     [["  ", Line] || Line <- dyno_report_text:wrap(Text, max(20, Width - 2))].
-
--spec number(binary(), object()) -> number().
-number(Key, Row) ->
-    case get(Key, Row) of
-        Number when is_number(Number) -> Number;
-        _ -> -1.0e9
-    end.
 
 -spec text(binary(), object(), binary()) -> binary().
 text(Key, Map, Default) ->
