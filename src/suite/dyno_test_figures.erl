@@ -299,7 +299,7 @@ time_columns() ->
         (column(~"own_time", ~"Own time", integer, ~"ns"))#{
             help => ~"Without the measured functions it called; with what measuring it cost."
         },
-        (column(~"own_time_uncertainty", ~"Own time, +-", integer, ~"ns"))#{
+        (column(~"own_time_uncertainty", <<"Own time, ±"/utf8>>, integer, ~"ns"))#{
             help => ~"The runtime cuts each process's time in a function to whole microseconds."
         },
         column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
