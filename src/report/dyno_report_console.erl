@@ -193,6 +193,7 @@ interval(_, _) ->
     ~"-".
 
 -spec decimals(json:decode_value()) -> binary().
+decimals(Value) when is_number(Value), abs(Value) < 0.005 -> ~"0.00";
 decimals(Value) when is_number(Value) -> float_to_binary(Value * 1.0, [{decimals, 2}]);
 decimals(_) -> ~"-".
 

@@ -78,7 +78,8 @@ function_rows(Runs) ->
     [Row ++ [Share] || {_, [Row], Share} <- lists:reverse(lists:keysort(1, Rows))].
 
 matters([_Kind, _Name, _Unit, _Exponent, Low, _High, _Count, _Smallest, _Largest, _Text, Share]) ->
-    Low > 0 andalso (Share =:= undefined orelse Share >= ?REAL_SHARE).
+    %% Two sizes give no interval.
+    is_number(Low) andalso Low > 0 andalso (Share =:= undefined orelse Share >= ?REAL_SHARE).
 
 less_growth([_, _, _, A | _], [_, _, _, B | _]) -> A =< B.
 
