@@ -42,7 +42,7 @@ init_per_suite(Config) ->
         {"REBAR_PROFILE", false},
         {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
     ],
-    {0, _} = command(Rebar, ["escriptize"], root(), Environment, infinity),
+    {0, _} = command(Rebar, ["escriptize"], dyno_project:root(), Environment, infinity),
     %% Spaces and quotes in the path must not matter.
     Home = filename:join(Folder, "it's a folder"),
     Escript = filename:join(Home, "dyno"),
@@ -442,12 +442,3 @@ on_terminal(Config, Arguments, Environment) ->
     Last = maps:to_list(maps:from_list(All)),
     {0, Out} = command(Script, ["-qec", Line, "/dev/null"], Work, Last, 60_000),
     Out.
-
-root() ->
-    root(filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile)))).
-
-root(Folder) ->
-    case filelib:is_regular(filename:join(Folder, "rebar.config.script")) of
-        true -> Folder;
-        false when Folder =/= "/" -> root(filename:dirname(Folder))
-    end.
