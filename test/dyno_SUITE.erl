@@ -16,24 +16,24 @@ all() -> [tests_and_prints, reports, errors, version].
 tests_and_prints(Config) ->
     Kept = in(Config, "kept.json"),
     Options = #{sizes => [1, 2], duration_ms => 300, warmup_ms => 50, recording => Kept},
-    {{ok, Recording}, Printed} = captured(fun() -> dyno:test(example(), Options) end),
+    {{ok, Recording}, Printed} = captured(Config, fun() -> dyno:test(example(), Options) end),
     ?assertMatch(#{~"status" := ~"complete", ~"runs" := [_, _]}, Recording),
     ?assertMatch(<<"cache: complete, 2 runs", _/binary>>, Printed),
     ?assertMatch({_, _}, binary:match(Printed, ~"cache_demo:handle_call/3")),
     ?assertEqual({ok, Recording}, dyno_recording_file:read(Kept)),
     %% The same again from the file, and from the document.
-    ?assertEqual({ok, Printed}, captured(fun() -> dyno:report(Kept) end)),
-    ?assertEqual({ok, Printed}, captured(fun() -> dyno:report(Recording) end)).
+    ?assertEqual({ok, Printed}, captured(Config, fun() -> dyno:report(Kept) end)),
+    ?assertEqual({ok, Printed}, captured(Config, fun() -> dyno:report(Recording) end)).
 
 reports(Config) ->
     Recording = dyno_recording:new(test, ~"small", #{}, #{}),
-    {ok, Json} = captured(fun() -> dyno:report(Recording, json) end),
+    {ok, Json} = captured(Config, fun() -> dyno:report(Recording, json) end),
     ?assertMatch(#{~"name" := ~"small"}, json:decode(Json)),
     Html = in(Config, "small.html"),
     ok = dyno:report(Recording, Html),
     {ok, <<"<!doctype html>", _/binary>>} = file:read_file(Html),
-    {ok, ~""} = captured(fun() -> dyno:report(Recording, in(Config, "small.json")) end),
-    {ok, Text} = captured(fun() -> dyno:report(in(Config, "small.json")) end),
+    {ok, ~""} = captured(Config, fun() -> dyno:report(Recording, in(Config, "small.json")) end),
+    {ok, Text} = captured(Config, fun() -> dyno:report(in(Config, "small.json")) end),
     ?assertMatch(<<"small: ", _/binary>>, Text).
 
 errors(Config) ->
@@ -66,8 +66,9 @@ in(Config, Name) ->
     filename:join(proplists:get_value(priv_dir, Config), Name).
 
 %% What a function prints, and what it returns.
-captured(Function) ->
-    {ok, Device} = file:open(<<>>, [ram, read, write, binary, {encoding, utf8}]),
+captured(Config, Function) ->
+    Path = in(Config, "printed.txt"),
+    {ok, Device} = file:open(Path, [write, {encoding, utf8}]),
     Shell = group_leader(),
     group_leader(Device, self()),
     Result =
@@ -76,11 +77,6 @@ captured(Function) ->
         after
             group_leader(Shell, self())
         end,
-    {ok, _} = file:position(Device, bof),
-    Printed =
-        case file:read(Device, 1_000_000) of
-            {ok, Text} -> unicode:characters_to_binary(Text);
-            eof -> ~""
-        end,
     ok = file:close(Device),
+    {ok, Printed} = file:read_file(Path),
     {Result, Printed}.

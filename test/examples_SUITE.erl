@@ -112,7 +112,7 @@ commands_are_the_programs(_Config) ->
     ?assertEqual(lists:sort(Commands), lists:sort(Documented)).
 
 links_lead_somewhere(_Config) ->
-    Files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++ 
+    Files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++
         ["doc/" ++ filename:basename(F)
          || F <- filelib:wildcard(filename:join([dyno_project:root(), "doc", "*.md"]))],
     Dead = [
@@ -138,11 +138,16 @@ behaviours(Module) ->
 
 %% The code blocks of a document in that language.
 blocks(File, Language) ->
-    Pattern = <<"(?m)^```", Language/binary, "\n(.*?)^```$">>,
-    case re:run(read(File), Pattern, [global, dotall, {capture, all_but_first, binary}]) of
-        {match, Found} -> [Block || [Block] <- Found];
-        nomatch -> []
-    end.
+    Lines = binary:split(read(File), ~"\n", [global]),
+    [Block || {Of, Block} <- fenced(Lines), Of =:= Language].
+
+fenced([]) ->
+    [];
+fenced([<<"```", Language/binary>> | Lines]) ->
+    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
+    [{Language, iolist_to_binary(lists:join($\n, Block))} | fenced(Rest)];
+fenced([_ | Lines]) ->
+    fenced(Lines).
 
 %% The code in the first column of the tables whose head begins so.
 first_cells(File, Head) ->
