@@ -156,25 +156,31 @@ growth(Document, #{top := Top} = Options) ->
         #{title => ~"name", align => left, fit => flexible},
         #{title => ~"exponent", align => right},
         #{title => ~"interval", align => right},
-        #{title => ~"at smallest", align => right, fit => optional},
-        #{title => ~"at largest", align => right, fit => optional},
+        #{title => ~"from smallest to largest", align => right, fit => optional},
         #{title => ~"share", align => right, fit => optional}
     ],
     Cells = [growth_row(Row) || Row <- lists:sublist(Rows, Top)],
-    dyno_report_console_runs:section(~"Growth with size", Columns, Cells, length(Rows), Options).
+    dyno_report_console_runs:section(
+        ~"Growth with size; of functions, the time per call", Columns, Cells, length(Rows), Options
+    ).
 
 -spec growth_row(object()) -> [dyno_report_table:cell()].
 growth_row(Row) ->
-    Unit = text(~"unit", Row, ~"1"),
+    Unit = short(text(~"unit", Row, ~"1")),
     Low = get(~"low", Row),
     [
         dyno_report_document:name(~"name", Row),
         {growth_style(Low), decimals(get(~"exponent", Row))},
         interval(Low, get(~"high", Row)),
-        measured(get(~"smallest", Row), Unit),
-        measured(get(~"largest", Row), Unit),
+        <<(measured(get(~"smallest", Row), Unit))/binary, " to ",
+            (measured(get(~"largest", Row), Unit))/binary>>,
         share(get(~"share", Row))
     ].
+
+%% Of a function it can only be the time per call: that need not be said in each row.
+-spec short(binary()) -> binary().
+short(~"ns/call") -> ~"ns";
+short(Unit) -> Unit.
 
 %% Metrics have none.
 -spec share(json:decode_value()) -> binary().
@@ -206,7 +212,7 @@ thresholds(Document, Options) ->
         #{title => ~"measured", align => right},
         #{title => dyno_report_console_runs:size_label(Document), align => right}
     ],
-    Cells = [verdict_row(Verdict) || Verdict <- Verdicts],
+    Cells = lists:append([verdict_rows(Of) || Of <- of_thresholds(Verdicts)]),
     Table = dyno_report_console_runs:section(
         ~"Thresholds", Columns, Cells, length(Cells), Options
     ),
@@ -218,7 +224,36 @@ thresholds(Document, Options) ->
     ],
     Table ++ lists:append(Reasons).
 
--spec verdict_row(object()) -> [dyno_report_table:cell()].
+%% The verdicts of each threshold, in the order in which the thresholds stand.
+-spec of_thresholds([object()]) -> [[object(), ...]].
+of_thresholds(Verdicts) ->
+    [
+        [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]
+     || Name <- lists:uniq([get(~"name", Verdict) || Verdict <- Verdicts])
+    ].
+
+%% A threshold that holds at every size is one row: of the size at which it is closest to its limit.
+-spec verdict_rows([object(), ...]) -> [[dyno_report_table:cell()]].
+verdict_rows([_, _ | _] = Verdicts) ->
+    Far = [
+        {abs(Limit - Value), Verdict}
+     || #{~"result" := ~"pass", ~"limit" := Limit, ~"value" := Value} = Verdict <- Verdicts,
+        is_number(Limit),
+        is_number(Value)
+    ],
+    case length(Far) =:= length(Verdicts) of
+        true ->
+            [{_, Closest} | _] = lists:keysort(1, Far),
+            [Result, Name, Measured, Run] = verdict_row(Closest),
+            Worst = iolist_to_binary(["worst of ", integer_to_binary(length(Far)), ", at ", Run]),
+            [[Result, Name, Measured, Worst]];
+        false ->
+            [verdict_row(Verdict) || Verdict <- Verdicts]
+    end;
+verdict_rows(Verdicts) ->
+    [verdict_row(Verdict) || Verdict <- Verdicts].
+
+-spec verdict_row(object()) -> [dyno_report_table:cell(), ...].
 verdict_row(Verdict) ->
     {Style, Word} = result(get(~"result", Verdict)),
     [

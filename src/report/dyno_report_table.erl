@@ -42,7 +42,7 @@ then optional columns are left out, the last first, and then the flexible one gi
 %% Below this many columns a shortened name says nothing any more.
 -define(NARROWEST, 16).
 %% From here on a name is worth more than another column.
--define(READABLE, 32).
+-define(READABLE, 28).
 
 -doc """
 The table's lines, the titles first; no line is longer than the layout's width. An optional column

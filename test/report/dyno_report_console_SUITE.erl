@@ -9,6 +9,7 @@
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
+-export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1]).
 
 suite() -> [{timetrap, {seconds, 60}}].
 
@@ -23,7 +24,10 @@ all() ->
         bare_recordings,
         endings,
         registry,
-        write_is_whole
+        write_is_whole,
+        fresh_nodes,
+        alike_warnings,
+        holding_thresholds
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
@@ -122,6 +126,63 @@ write_is_whole(Config) ->
     {error, IsFolder} = dyno_report:write(Folder, "x"),
     ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"not a regular file")),
     ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
+
+%% A node of another name for each run is the same target, and one table.
+fresh_nodes(Config) ->
+    Document = recording(Config),
+    Fresh = [
+        begin
+            New = <<"target-", Id/binary, "@host">>,
+            Run#{
+                ~"nodes" := [#{~"name" => New}],
+                ~"series" := [S#{~"node" := New} || S <- Series]
+            }
+        end
+     || #{~"id" := Id, ~"series" := Series} = Run <- maps:get(~"runs", Document)
+    ],
+    Section = fun(Text) ->
+        [_, From] = binary:split(Text, ~"Virtual machine and machine\n"),
+        hd(binary:split(From, ~"\n\n"))
+    end,
+    Table = Section(render(Document#{~"runs" := Fresh}, #{})),
+    ?assertEqual(Section(render(Document, #{})), Table),
+    ?assertEqual(1 + length(Fresh), length(lines(Table))).
+
+alike_warnings(Config) ->
+    #{~"runs" := Runs} = Document = recording(Config),
+    Warning = fun(Text) -> #{~"code" => ~"cut", ~"text" => Text} end,
+    Warned = [Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
+        || #{~"id" := Id} = Run <- Runs],
+    Text = render(Document#{~"runs" := Warned, ~"warnings" := []}, #{}),
+    ?assertMatch({_, _}, binary:match(Text, ~"at 100 (and much the same at 1, 10): off by 100\n")),
+    ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
+
+%% Limits from above and from below: the value nearest to the limit is the worst.
+holding_thresholds(Config) ->
+    Verdict = fun(Name, Value, Run, Result) ->
+        #{~"name" => Name, ~"value" => Value, ~"limit" => 10, ~"unit" => ~"count", ~"run" => Run,
+            ~"result" => Result}
+    end,
+    Verdicts = [
+        Verdict(~"a < 10", 3, ~"1", ~"pass"),
+        Verdict(~"b > 10", 99, ~"1", ~"pass"),
+        Verdict(~"c < 10", 4, ~"1", ~"pass"),
+        Verdict(~"a < 10", 7, ~"10", ~"pass"),
+        Verdict(~"b > 10", 12, ~"10", ~"pass"),
+        Verdict(~"c < 10", 14, ~"10", ~"fail")
+    ],
+    Text = render((recording(Config))#{~"verdicts" := Verdicts}, #{}),
+    [_, Section] = binary:split(Text, ~"Thresholds\n"),
+    Rows = [string:lexemes(Row, " ") || Row <- lists:sublist(tl(lines(Section)), 4)],
+    ?assertEqual(
+        [
+            [~"PASS", ~"a", ~"<", ~"10", ~"7", ~"worst", ~"of", ~"2,", ~"at", ~"10"],
+            [~"PASS", ~"b", ~">", ~"10", ~"12", ~"worst", ~"of", ~"2,", ~"at", ~"10"],
+            [~"PASS", ~"c", ~"<", ~"10", ~"4", ~"1"],
+            [~"FAIL", ~"c", ~"<", ~"10", ~"14", ~"10"]
+        ],
+        Rows
+    ).
 
 sentence(Reason) ->
     unicode:characters_to_binary(dyno_report:format_error(Reason)).
