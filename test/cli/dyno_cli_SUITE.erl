@@ -149,7 +149,7 @@ options(Config) ->
     {ok, [_, _]} = file:list_dir(proplists:get_value(work, Config)).
 
 report_command(Config) ->
-    Fixture = fixture(Config),
+    Fixture = fixture(),
     {0, Out, ~""} = dyno(Config, ["report", Fixture]),
     ?assertMatch(<<"cowboy_http: complete", _/binary>>, Out),
     {0, Json, ~""} = dyno(Config, ["report", Fixture, "--format", "json"]),
@@ -239,7 +239,7 @@ unwritable(Config) ->
 
 %% As in `dyno report ... | head -c 10`: enough output that the pipe cannot hold it all.
 reader_gone(Config) ->
-    {ok, Bytes} = file:read_file(fixture(Config)),
+    {ok, Bytes} = file:read_file(fixture()),
     #{~"warnings" := [Warning]} = Document = json:decode(Bytes),
     Long = Warning#{~"text" := binary:copy(~"long ", 100_000)},
     Path = filename:join(proplists:get_value(work, Config), "long.json"),
@@ -317,7 +317,7 @@ terminal(Config) ->
 no_colour(Config) ->
     [
         begin
-            Out = on_terminal(Config, "report " ++ fixture(Config), Environment),
+            Out = on_terminal(Config, "report " ++ fixture(), Environment),
             ?assertMatch({_, _}, binary:match(Out, ~"PASS")),
             ?assertEqual(nomatch, binary:match(Out, ~"\e["), Environment)
         end
@@ -329,21 +329,21 @@ no_colour(Config) ->
 double(Config, Folder) ->
     Source = filename:join([Folder, "double", "dyno_test.erl"]),
     ok = filelib:ensure_dir(Source),
-    {ok, _} = file:copy(data(Config, "dyno_test.double"), Source),
+    {ok, _} = file:copy(data("dyno_test.double"), Source),
     {ok, dyno_test, Beam} = compile:file(Source, [binary]),
     Base = filename:rootname(Source),
     ok = file:write_file(Base ++ ".beam", Beam),
     Base.
 
-fixture(Config) -> data(Config, "recording.json").
+fixture() -> data("recording.json").
 
-data(Config, Name) -> filename:join(proplists:get_value(data_dir, Config), Name).
+data(Name) -> dyno_project:data(?MODULE, Name).
 
 %% The double is loaded before dyno looks for dyno_test.
 environment(Config) ->
     Double = proplists:get_value(double, Config),
     Load = lists:flatten(io_lib:format("-eval code:load_abs(~w)", [Double])),
-    [{"ERL_AFLAGS", Load}, {"DYNO_DOUBLE_RECORDING", fixture(Config)}, {"DYNO_DEBUG", false}].
+    [{"ERL_AFLAGS", Load}, {"DYNO_DOUBLE_RECORDING", fixture()}, {"DYNO_DEBUG", false}].
 
 dyno(Config, Arguments) -> dyno(Config, Arguments, []).
 
