@@ -3,11 +3,114 @@
 
 -module(dyno).
 -moduledoc """
-A dynamometer for the BEAM: one function a command, for the Erlang shell.
+A dynamometer for the BEAM, for the Erlang shell: one function a command.
+
+```erlang
+1> {ok, Recording} = dyno:test("examples/ets_cache.erl", #{sizes => [1, 4], duration_ms => 1000}).
+ets_cache: complete, 2 runs in 5.21 s
+...
+PASSED: all 3 thresholds hold
+2> ok = dyno:report(Recording, "ets_cache.html").
+```
+
+The same as `dyno test` and `dyno report` at the command line, but that nothing is written unless it
+is asked for, and that options are a map. dyno's modules must be on the code path: `erl -pa
+_build/29/default/lib/dyno/ebin`.
 """.
 
+-compile(warn_missing_spec_all).
 
--export([version/0]).
+-export([test/1, test/2, report/1, report/2]).
+-export([format_error/1, version/0]).
+
+-export_type([recording/0, reason/0]).
+
+-doc "A recording, or the file that holds one.".
+-type recording() :: dyno_recording:document() | file:filename_all().
+
+-doc "Why there is no result; `format_error/1` says it in words.".
+-type reason() ::
+    {test, dyno_test:reason()}
+    | {recording, dyno_recording_file:reason()}
+    | {report, dyno_report:reason()}.
+
+-doc "As `test/2`, with the suite's own options.".
+-spec test(dyno_suite_source:source()) -> {ok, dyno_recording:document()} | {error, reason()}.
+test(Suite) ->
+    test(Suite, #{}).
+
+-doc """
+Runs a suite (a file or a module, see `m:dyno_suite`), prints the report and returns the recording.
+
+`m:dyno_test` has the options; `recording => "FILE.json"` keeps the recording as it grows. Where the
+shell's node is not distributed yet, it becomes a hidden node, because targets are nodes.
+
+## Examples
+
+```erlang
+{ok, _} = dyno:test(my_suite).
+{ok, _} = dyno:test("my_suite.erl", #{
+    sizes => [1, 10],
+    duration_ms => 2000,
+    thresholds => ["latency.p99 < 20 ms"]
+}).
+```
+
+## Errors
+Nothing was measured: the suite or an option is wrong. A test whose target fails gives a recording
+with the status `failed`, and one that misses a threshold says so in its `verdicts`.
+""".
+-spec test(dyno_suite_source:source(), dyno_test:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+test(Suite, Options) ->
+    maybe
+        {ok, Recording} ?= tagged(test, dyno_test:run(Suite, Options)),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
+-doc "Prints a recording as text.".
+-spec report(recording()) -> ok | {error, reason()}.
+report(Recording) ->
+    report(Recording, console).
+
+-doc """
+Prints a recording in a format, or writes it to a file whose ending says the format.
+
+## Examples
+
+```erlang
+ok = dyno:report("before.json", console).
+ok = dyno:report("before.json", "before.html").
+```
+""".
+-spec report(recording(), dyno_report:format() | file:filename_all()) -> ok | {error, reason()}.
+report(Recording, Format) when is_atom(Format) ->
+    maybe
+        {ok, Document} ?= document(Recording),
+        {ok, Text} ?= tagged(report, render(Format, Document, look())),
+        io:put_chars(iolist_to_binary(Text))
+    end;
+report(Recording, File) ->
+    maybe
+        {ok, Document} ?= document(Recording),
+        {ok, Format} ?= tagged(report, dyno_report:format_of_file(File)),
+        {ok, Report} ?= tagged(report, dyno_report:render(Format, Document, #{})),
+        case dyno_report:write(File, Report) of
+            ok -> ok;
+            {error, Reason} -> {error, {report, Reason}}
+        end
+    end.
+
+-doc "One sentence for a reason, with what to do next.".
+-spec format_error(reason()) -> binary().
+format_error({Of, Reason}) ->
+    Module = maps:get(Of, #{
+        test => dyno_test,
+        recording => dyno_recording_file,
+        report => dyno_report
+    }),
+    dyno_report_text:encode(Module:format_error(Reason)).
 
 -doc "dyno's version, as in its application file.".
 -spec version() -> binary().
@@ -17,3 +120,38 @@ version() ->
         {ok, Vsn} -> list_to_binary(Vsn);
         undefined -> ~"unknown"
     end.
+
+-spec document(recording()) -> {ok, dyno_recording:document()} | {error, reason()}.
+document(Document) when is_map(Document) -> {ok, Document};
+document(File) -> tagged(recording, dyno_recording_file:read(File)).
+
+-spec render(atom(), dyno_recording:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, dyno_report:reason()}.
+render(Name, Document, Options) ->
+    maybe
+        {ok, Format} ?= dyno_report:format_of_name(atom_to_binary(Name)),
+        dyno_report:render(Format, Document, Options)
+    end.
+
+%% The caller's shell, which may be a remote one.
+-spec look() -> dyno_report:options().
+look() ->
+    Width =
+        case io:columns() of
+            {ok, Columns} -> #{width => max(40, min(160, Columns))};
+            {error, _} -> #{}
+        end,
+    case io:getopts() of
+        Options when is_list(Options) ->
+            case proplists:get_value(encoding, Options) of
+                latin1 -> Width#{charset => ascii};
+                _ -> Width
+            end;
+        {error, _} ->
+            Width
+    end.
+
+-spec tagged(test | recording | report, {ok, Value} | {error, term()}) ->
+    {ok, Value} | {error, reason()}.
+tagged(_Of, {ok, Value}) -> {ok, Value};
+tagged(Of, {error, Reason}) -> {error, {Of, Reason}}.

@@ -87,8 +87,14 @@ set(Module, #{sessions := {First, Second}} = Banks) ->
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
     case dyno_agent_patterns:functions(Module, Patterns) of
         all -> trace:function(Session, {Module, '_', '_'}, Action, Measures);
-        Some -> lists:sum([trace:function(Session, F, Action, Measures) || F <- Some])
+        Some -> each_of(Some, Session, Action, Measures)
     end.
+
+each_of([], _Session, _Action, _Measures) ->
+    0;
+each_of([Function | Rest], Session, Action, Measures) ->
+    trace:function(Session, Function, Action, Measures) +
+        each_of(Rest, Session, Action, Measures).
 
 -doc """
 Takes the breakpoints away that `on_load` has set beyond the patterns in a module that has come:

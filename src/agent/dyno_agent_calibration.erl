@@ -31,7 +31,7 @@ measure(Measures) ->
     %% A process can't be traced by itself.
     {Pid, Ref} = spawn_monitor(fun() ->
         receive
-            {Self, rounds} -> exit({rounds, [round_ns(Self) || _ <- lists:seq(1, ?ROUNDS)]})
+            {Self, rounds} -> lists:foreach(fun(_) -> round_ns(Self) end, lists:seq(1, ?ROUNDS))
         end
     end),
     Session = trace:session_create(dyno_calibration, Self, []),
@@ -59,7 +59,7 @@ collect(Session, Pid, Ref, Rounds) ->
             _ = trace:function(Session, {?MODULE, leaf, 0}, restart, [call_time]),
             Pid ! {self(), next},
             collect(Session, Pid, Ref, [Ns | Rounds]);
-        {'DOWN', Ref, process, Pid, {rounds, _}} ->
+        {'DOWN', Ref, process, Pid, normal} ->
             lists:nth(?ROUNDS div 2 + 1, lists:sort(Rounds))
     end.
 

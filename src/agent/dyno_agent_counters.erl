@@ -85,7 +85,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -define(CALLER_ROWS, 5000).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
--spec start_link(config()) -> {ok, pid()} | {error, term()}.
+-spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 

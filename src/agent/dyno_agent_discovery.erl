@@ -73,7 +73,7 @@ processes that are alive are read; of those that died the last known figures are
     living := ets:table(),
     groups := #{group() => aggregate()},
     %% A look that is under way: where it stands, and the memory found so far by group.
-    look := idle | {ets:continuation() | '$start', #{group() => non_neg_integer()}},
+    look := idle | {term() | '$start', #{group() => non_neg_integer()}},
     waiting := [gen_server:from()],
     truncated := boolean()
 }.
@@ -100,7 +100,7 @@ processes that are alive are read; of those that died the last known figures are
 -define(LONG_QUEUE, 10_000).
 
 -doc "Starts discovering.".
--spec start_link(config()) -> {ok, pid()} | {error, term()}.
+-spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
@@ -178,11 +178,12 @@ ours() ->
 %% The recipe of the moduledoc.
 watch(Module, #{session := Session, patterns := Patterns}) when Session =/= undefined ->
     Once = [{'_', [], [{trace, [call], []}]}],
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all -> _ = trace:function(Session, {Module, '_', '_'}, Once, [local]);
-        Some -> lists:foreach(fun(F) -> trace:function(Session, F, Once, [local]) end, Some)
-    end,
-    ok;
+    Matched =
+        case dyno_agent_patterns:functions(Module, Patterns) of
+            all -> [{Module, '_', '_'}];
+            Some -> Some
+        end,
+    lists:foreach(fun(F) -> _ = trace:function(Session, F, Once, [local]) end, Matched);
 watch(_Module, _State) ->
     ok.
 

@@ -28,7 +28,7 @@
 -define(CHECK_MS, 1000).
 
 -doc "Starts the guard, linked to nobody: the caller's process is on another node.".
--spec start(options()) -> {ok, pid()} | {error, term()}.
+-spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
 

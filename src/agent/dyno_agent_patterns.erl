@@ -74,14 +74,14 @@ validate(Other) -> {error, {bad_pattern, Other}}.
 
 -doc "A pattern's text form, which `parse/1` reads.".
 -spec print(pattern()) -> binary().
-print({application, App}) ->
-    unicode:characters_to_binary(["app:", atom_text(App)]);
-print({M, '_', '_'}) ->
-    unicode:characters_to_binary(atom_text(M));
-print({M, F, '_'}) ->
-    unicode:characters_to_binary([atom_text(M), $:, atom_text(F)]);
-print({M, F, A}) ->
-    unicode:characters_to_binary([atom_text(M), $:, atom_text(F), $/, integer_to_list(A)]).
+print(Pattern) ->
+    %% Atoms are text: there is nothing that it could not encode.
+    <<_/binary>> = unicode:characters_to_binary(printed(Pattern)).
+
+printed({application, App}) -> ["app:", atom_text(App)];
+printed({M, '_', '_'}) -> atom_text(M);
+printed({M, F, '_'}) -> [atom_text(M), $:, atom_text(F)];
+printed({M, F, A}) -> [atom_text(M), $:, atom_text(F), $/, integer_to_list(A)].
 
 %% Stars would be quoted by ~tw, and are plain in the text form.
 atom_text(Atom) ->
@@ -204,8 +204,8 @@ can_match({M, F, A}, Loaded) ->
         [] ->
             %% Not loaded yet, but to be had: it is caught when it is loaded.
             code:which(M) =/= non_existing;
-        Modules when F =:= '_', A =:= '_' ->
-            Modules =/= [];
+        _ when F =:= '_', A =:= '_' ->
+            true;
         Modules ->
             lists:any(fun(Module) -> functions(Module, [{M, F, A}]) =/= [] end, Modules)
     end.

@@ -30,7 +30,7 @@ Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts fr
 }.
 
 -doc "Starts sampling; the first sample comes after one interval.".
--spec start_link(config()) -> {ok, pid()} | {error, term()}.
+-spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 

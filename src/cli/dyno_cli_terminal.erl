@@ -12,7 +12,7 @@ What dyno's standard output and standard error are, and the only place that writ
 -export([print/1, complain/1, note/1, write_error/1]).
 
 %% Beyond this a line is hard to read, and a file has no width.
--define(WIDEST, 120).
+-define(WIDEST, 160).
 -define(NARROWEST, 40).
 -define(FILE_WIDTH, 100).
 

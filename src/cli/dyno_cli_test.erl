@@ -15,14 +15,15 @@ interrupt at any time.
 
 -export([spec/0, examples/0, run/1]).
 
--define(LEVELS, [off, count, time, memory, all]).
+-define(LEVELS, [off, count, discovery, time, memory, all]).
 
 %% What the command line asks for.
 -type plan() :: #{
     source := string(),
     options := dyno_test:options(),
     format := dyno_report:format() | none,
-    outputs := [dyno_cli_value:output(), ...],
+    %% Without the recording, which dyno_test writes.
+    outputs := [dyno_cli_value:output()],
     progress := dyno_cli_progress:mode(),
     saved := binary() | none
 }.
@@ -45,8 +46,9 @@ spec() ->
             option(interval, "--interval TIME", "time from sample to sample of the target"),
             repeated(
                 pattern,
-                "--pattern M:F/A",
-                "functions to measure, _ for any; may be given more than once"
+                "--pattern PATTERN",
+                "functions to measure: my_mod, my_mod:f/1, my_* or app:my_app; may be given "
+                "more than once"
             ),
             repeated(
                 threshold,
@@ -56,7 +58,7 @@ spec() ->
             option(
                 level,
                 "--level LEVEL",
-                "what is measured of each function: off, count, time, memory or all"
+                "what is measured of each function: off, count, discovery, time, memory or all"
             ),
             option(
                 format,
@@ -81,7 +83,7 @@ spec() ->
 -spec examples() -> [dyno_cli_command:example()].
 examples() ->
     [
-        {~"dyno test examples/http.erl", ~"runs the suite as it is"},
+        {~"dyno test examples/http_demo.erl", ~"runs the suite as it is"},
         {~"dyno test http.erl --sizes 1,10 --duration 5s -o http.html",
             ~"runs it shortly, and makes a report to open in a browser"},
         {~"dyno test http.erl --threshold \"latency.p99 < 20 ms\"",
@@ -128,12 +130,12 @@ plan(#{suite := Suite} = Values) ->
         {ok, Options} ?= converted(maps:to_list(Values), #{}),
         {ok, Format} ?= format(Values),
         {ok, Outputs} ?= dyno_cli_value:outputs(Files),
-        {json, Recording} = lists:keyfind(json, 1, Outputs),
+        {value, {json, Recording}, Others} = lists:keytake(json, 1, Outputs),
         {ok, #{
             source => unicode:characters_to_list(Suite),
             options => Options#{recording => Recording},
             format => Format,
-            outputs => Outputs,
+            outputs => Others,
             progress => progress_mode(Values),
             saved => Saved
         }}

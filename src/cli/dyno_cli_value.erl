@@ -95,7 +95,7 @@ outputs([]) ->
 outputs([Path | Paths]) ->
     maybe
         {ok, Format} ?= dyno_report:format_of_file(Path),
-        ok ?= dyno_report_file:writable(Path),
+        ok ?= dyno_file:writable(Path),
         {ok, Outputs} ?= outputs(Paths),
         {ok, [{Format, Path} | Outputs]}
     else

@@ -41,7 +41,7 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
     {unknown_format, binary()}
     | {unknown_extension, file:filename_all()}
     | {format, module(), term()}
-    | dyno_report_file:reason().
+    | dyno_file:reason().
 
 -doc "Makes the report. Pure: nothing is read or written.".
 -callback format(document(), options()) -> {ok, iodata()} | {error, Reason :: term()}.
@@ -97,7 +97,7 @@ render(Format, Document, Options) ->
 -doc "Writes a report: the file is there whole or, after an error, as it was before.".
 -spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
 write(Path, Report) ->
-    dyno_report_file:write(Path, Report).
+    dyno_file:write(Path, Report).
 
 -doc "One sentence that says what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -110,7 +110,7 @@ format_error({unknown_extension, Path}) ->
 format_error({format, Module, Reason}) ->
     Module:format_error(Reason);
 format_error(Reason) ->
-    dyno_report_file:format_error(Reason).
+    dyno_file:format_error(Reason).
 
 %% The one place where formats are registered: name, module, endings of file names.
 -spec registry() -> [{format(), module(), [binary()]}, ...].

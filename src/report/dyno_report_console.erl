@@ -150,33 +150,42 @@ revision(_) ->
 -spec growth(object(), options()) -> [iodata()].
 growth(Document, #{top := Top} = Options) ->
     Tables = dyno_report_document:tables(~"growth", Document),
-    Rows = lists:sort(
-        fun(A, B) -> number(~"exponent", A) >= number(~"exponent", B) end,
-        lists:append([dyno_report_document:rows(Table) || Table <- Tables])
-    ),
+    %% In the recording's order: what matters comes first.
+    Rows = lists:append([dyno_report_document:rows(Table) || Table <- Tables]),
     Columns = [
         #{title => ~"name", align => left, fit => flexible},
         #{title => ~"exponent", align => right},
         #{title => ~"interval", align => right},
-        #{title => ~"sizes", align => right, fit => optional},
-        #{title => ~"at smallest", align => right, fit => optional},
-        #{title => ~"at largest", align => right, fit => optional}
+        #{title => ~"from smallest to largest", align => right, fit => optional},
+        #{title => ~"share", align => right, fit => optional}
     ],
     Cells = [growth_row(Row) || Row <- lists:sublist(Rows, Top)],
-    dyno_report_console_runs:section(~"Growth with size", Columns, Cells, length(Rows), Options).
+    dyno_report_console_runs:section(
+        ~"Growth with size; of functions, the time per call", Columns, Cells, length(Rows), Options
+    ).
 
 -spec growth_row(object()) -> [dyno_report_table:cell()].
 growth_row(Row) ->
-    Unit = text(~"unit", Row, ~"1"),
+    Unit = short(text(~"unit", Row, ~"1")),
     Low = get(~"low", Row),
     [
         dyno_report_document:name(~"name", Row),
         {growth_style(Low), decimals(get(~"exponent", Row))},
         interval(Low, get(~"high", Row)),
-        measured(get(~"points", Row), ~"count"),
-        measured(get(~"smallest", Row), Unit),
-        measured(get(~"largest", Row), Unit)
+        <<(measured(get(~"smallest", Row), Unit))/binary, " to ",
+            (measured(get(~"largest", Row), Unit))/binary>>,
+        share(get(~"share", Row))
     ].
+
+%% Of a function it can only be the time per call: that need not be said in each row.
+-spec short(binary()) -> binary().
+short(~"ns/call") -> ~"ns";
+short(Unit) -> Unit.
+
+%% Metrics have none.
+-spec share(json:decode_value()) -> binary().
+share(null) -> ~"";
+share(Share) -> measured(Share, ~"ratio").
 
 %% Only what is worse than linear with its whole interval stands out.
 -spec growth_style(json:decode_value()) -> dyno_report_style:style().
@@ -190,6 +199,7 @@ interval(_, _) ->
     ~"-".
 
 -spec decimals(json:decode_value()) -> binary().
+decimals(Value) when is_number(Value), abs(Value) < 0.005 -> ~"0.00";
 decimals(Value) when is_number(Value) -> float_to_binary(Value * 1.0, [{decimals, 2}]);
 decimals(_) -> ~"-".
 
@@ -202,7 +212,7 @@ thresholds(Document, Options) ->
         #{title => ~"measured", align => right},
         #{title => dyno_report_console_runs:size_label(Document), align => right}
     ],
-    Cells = [verdict_row(Verdict) || Verdict <- Verdicts],
+    Cells = lists:append([verdict_rows(Of) || Of <- of_thresholds(Verdicts)]),
     Table = dyno_report_console_runs:section(
         ~"Thresholds", Columns, Cells, length(Cells), Options
     ),
@@ -214,7 +224,36 @@ thresholds(Document, Options) ->
     ],
     Table ++ lists:append(Reasons).
 
--spec verdict_row(object()) -> [dyno_report_table:cell()].
+%% The verdicts of each threshold, in the order in which the thresholds stand.
+-spec of_thresholds([object()]) -> [[object(), ...]].
+of_thresholds(Verdicts) ->
+    [
+        [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]
+     || Name <- lists:uniq([get(~"name", Verdict) || Verdict <- Verdicts])
+    ].
+
+%% A threshold that holds at every size is one row: of the size at which it is closest to its limit.
+-spec verdict_rows([object(), ...]) -> [[dyno_report_table:cell()]].
+verdict_rows([_, _ | _] = Verdicts) ->
+    Far = [
+        {abs(Limit - Value), Verdict}
+     || #{~"result" := ~"pass", ~"limit" := Limit, ~"value" := Value} = Verdict <- Verdicts,
+        is_number(Limit),
+        is_number(Value)
+    ],
+    case length(Far) =:= length(Verdicts) of
+        true ->
+            [{_, Closest} | _] = lists:keysort(1, Far),
+            [Result, Name, Measured, Run] = verdict_row(Closest),
+            Worst = iolist_to_binary(["worst of ", integer_to_binary(length(Far)), ", at ", Run]),
+            [[Result, Name, Measured, Worst]];
+        false ->
+            [verdict_row(Verdict) || Verdict <- Verdicts]
+    end;
+verdict_rows(Verdicts) ->
+    [verdict_row(Verdict) || Verdict <- Verdicts].
+
+-spec verdict_row(object()) -> [dyno_report_table:cell(), ...].
 verdict_row(Verdict) ->
     {Style, Word} = result(get(~"result", Verdict)),
     [
@@ -232,12 +271,10 @@ result(_) -> {doubtful, ~"UNKNOWN"}.
 -spec warnings(object(), options()) -> [iodata()].
 warnings(Document, #{colour := Colour} = Options) ->
     OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
-    OfRuns = [
-        {Prefix, Warning}
-     || Run <- get(~"runs", Document, []),
-        Prefix <- [<<"at ", (text(~"id", Run, ~"?"))/binary, ": ">>],
-        Warning <- get(~"warnings", Run, [])
-    ],
+    OfRuns = alike([
+        {get(~"code", Warning), text(~"id", Run, ~"?"), Warning}
+     || Run <- get(~"runs", Document, []), Warning <- get(~"warnings", Run, [])
+    ]),
     Lines = [
         indented(<<Prefix/binary, (text(~"text", Warning, ~""))/binary>>, Options)
      || {Prefix, Warning} <- OfDocument ++ OfRuns
@@ -246,6 +283,21 @@ warnings(Document, #{colour := Colour} = Options) ->
         [] -> [];
         _ -> [dyno_report_style:paint(Colour, title, "Warnings") | lists:append(Lines)]
     end.
+
+%% The same warning at many sizes is one, with the text of the last.
+-spec alike([{json:decode_value(), binary(), object()}]) -> [{binary(), object()}].
+alike(Warnings) ->
+    [
+        {<<"at ", (lists:last(Ids))/binary, (and_at(lists:droplast(Ids)))/binary, ": ">>, Last}
+     || Code <- lists:uniq([Code || {Code, _, _} <- Warnings]),
+        Same <- [[{Id, Warning} || {C, Id, Warning} <- Warnings, C =:= Code]],
+        Ids <- [lists:uniq([Id || {Id, _} <- Same])],
+        {_, Last} <- [lists:last(Same)]
+    ].
+
+-spec and_at([binary()]) -> binary().
+and_at([]) -> ~"";
+and_at(Ids) -> iolist_to_binary([" (and much the same at ", lists:join(", ", Ids), ")"]).
 
 %% The last thing read: one line that says how it ended.
 -spec conclusion(object(), options()) -> [iodata()].
@@ -320,13 +372,6 @@ failing(Document) ->
 -spec indented(binary(), options()) -> [iodata()].
 indented(Text, #{width := Width}) ->
     [["  ", Line] || Line <- dyno_report_text:wrap(Text, max(20, Width - 2))].
-
--spec number(binary(), object()) -> number().
-number(Key, Row) ->
-    case get(Key, Row) of
-        Number when is_number(Number) -> Number;
-        _ -> -1.0e9
-    end.
 
 -spec text(binary(), object(), binary()) -> binary().
 text(Key, Map, Default) ->

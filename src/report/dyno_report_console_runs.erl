@@ -128,14 +128,24 @@ errors(Runs, Label, #{top := Top} = Options) ->
     ],
     section(~"Errors", Columns, lists:sublist(All, Top), length(All), Options).
 
-%% One section a node, so that the columns stay few.
+%% One section a target, so that the columns stay few. A suite that starts a fresh node for each
+%% run has other names in each: the first target of all runs is one section, the second the next.
 -spec machines([object()], binary(), options()) -> [[iodata()]].
 machines(Runs, Label, Options) ->
-    Nodes = lists:uniq(lists:append([dyno_report_document:nodes(Run) || Run <- Runs])),
-    [machine(Node, Nodes, Runs, Label, Options) || Node <- Nodes].
+    Nodes = [{Run, dyno_report_document:nodes(Run)} || Run <- Runs],
+    Most = lists:max([0 | [length(Names) || {_, Names} <- Nodes]]),
+    [
+        machine(
+            [{Run, lists:nth(Nth, Names)} || {Run, Names} <- Nodes, length(Names) >= Nth],
+            Most,
+            Label,
+            Options
+        )
+     || Nth <- lists:seq(1, Most)
+    ].
 
--spec machine(binary() | null, [binary() | null], [object()], binary(), options()) -> [iodata()].
-machine(Node, Nodes, Runs, Label, Options) ->
+-spec machine([{object(), binary() | null}], pos_integer(), binary(), options()) -> [iodata()].
+machine(Runs, Targets, Label, Options) ->
     Columns = [
         #{title => Label, align => right},
         #{title => ~"utilisation", align => right},
@@ -147,12 +157,15 @@ machine(Node, Nodes, Runs, Label, Options) ->
         #{title => ~"I/O wait", align => right, fit => optional},
         #{title => ~"steal", align => right, fit => optional}
     ],
-    Rows = [Row || Run <- Runs, Row <- [machine_row(Run, Node)], lists:any(fun known/1, tl(Row))],
+    Rows = [
+        Row
+     || {Run, Node} <- Runs, Row <- [machine_row(Run, Node)], lists:any(fun known/1, tl(Row))
+    ],
     Title =
-        case {Nodes, Node} of
-            {[_], _} -> ~"Virtual machine and machine";
-            {_, null} -> ~"Machine";
-            _ -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>
+        case {Targets, lists:last(Runs)} of
+            {1, _} -> ~"Virtual machine and machine";
+            {_, {_, null}} -> ~"Machine";
+            {_, {_, Node}} -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>
         end,
     section(Title, Columns, Rows, length(Rows), Options).
 

@@ -16,6 +16,8 @@ means the same, so neither `</script>` nor `<!--` in a name can end or change th
 holds it. The page's code puts text into the page as text, never as markup.
 """.
 
+-behaviour(dyno_report).
+
 -compile(warn_missing_spec_all).
 
 %% The format
@@ -34,7 +36,8 @@ holds it. The page's code puts text into the page as text, never as markup.
     css_hash := binary()
 }.
 -doc "Why there are no assets.".
--type reason() :: {assets_missing, file:filename()} | {assets_damaged, file:filename()}.
+-type reason() ::
+    {assets_missing, file:filename_all()} | {assets_damaged, file:filename_all()}.
 
 -doc """
 The page for a recording, with the style and code that `assets/0` finds.
@@ -91,18 +94,18 @@ format_error({assets_damaged, File}) ->
 
 %% The code server knows an application by its folder's name; where that differs, the place of
 %% this module's own code tells.
--spec priv_folder() -> file:filename().
+-spec priv_folder() -> file:filename_all().
 priv_folder() ->
     case code:priv_dir(dyno) of
         {error, bad_name} ->
-            Ebin = filename:dirname(code:which(?MODULE)),
-            filename:join(filename:dirname(Ebin), "priv");
+            {file, Beam} = code:is_loaded(?MODULE),
+            filename:join(filename:dirname(filename:dirname(Beam)), "priv");
         Folder ->
             Folder
     end.
 
 %% The loader reads files inside archives too, which `file` does not.
--spec asset(file:filename(), string()) -> {ok, binary()} | {error, reason()}.
+-spec asset(file:filename_all(), string()) -> {ok, binary()} | {error, reason()}.
 asset(Folder, Name) ->
     File = filename:join(Folder, Name),
     case erl_prim_loader:get_file(File) of
@@ -111,7 +114,7 @@ asset(Folder, Name) ->
         error -> {error, {assets_missing, File}}
     end.
 
--spec hashes(file:filename(), binary()) -> {ok, binary(), binary()} | {error, reason()}.
+-spec hashes(file:filename_all(), binary()) -> {ok, binary(), binary()} | {error, reason()}.
 hashes(File, Json) ->
     try json:decode(Json) of
         #{~"js" := <<"sha256-", _/binary>> = Js, ~"css" := <<"sha256-", _/binary>> = Css} ->
@@ -122,13 +125,13 @@ hashes(File, Json) ->
         error:_ -> {error, {assets_damaged, File}}
     end.
 
--spec sentence(io:format(), file:filename()) -> string().
+-spec sentence(io:format(), file:filename_all()) -> string().
 sentence(Format, File) ->
     lists:flatten(io_lib:format(Format, [File])).
 
 %% The page
 
--spec page(dyno_report:document(), assets()) -> iodata().
+-spec page(dyno_report:document(), assets()) -> iolist().
 page(Document, #{js := Js, css := Css} = Assets) ->
     [
         ~"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
@@ -144,7 +147,7 @@ page(Document, #{js := Js, css := Css} = Assets) ->
         ~"</body>\n</html>\n"
     ].
 
--spec policy(assets()) -> iodata().
+-spec policy(assets()) -> iolist().
 policy(#{js_hash := JsHash, css_hash := CssHash}) ->
     [
         ~"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '",

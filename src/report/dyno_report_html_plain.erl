@@ -16,7 +16,7 @@
 -type object() :: #{binary() => json:decode_value()}.
 
 -doc "The whole page, with a notice at its top that says why it has no charts.".
--spec page(dyno_report:document(), Notice :: string()) -> iodata().
+-spec page(dyno_report:document(), Notice :: string()) -> iolist().
 page(Document, Notice) ->
     [
         ~"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
@@ -33,12 +33,12 @@ page(Document, Notice) ->
     ].
 
 -doc "The page's title.".
--spec title(dyno_report:document()) -> iodata().
+-spec title(dyno_report:document()) -> iolist().
 title(Document) ->
     [escape(text(~"name", Document, ~"Unnamed")), ~" – dyno"].
 
 -doc "The name, the status, the verdicts, warnings and single figures.".
--spec summary(dyno_report:document()) -> iodata().
+-spec summary(dyno_report:document()) -> iolist().
 summary(Document) ->
     [
         [~"<h1>", escape(text(~"name", Document, ~"Unnamed")), ~"</h1>\n"],
@@ -64,14 +64,14 @@ entity(~"'") -> ~"&#39;".
 
 %% Summary
 
--spec started(object()) -> iodata().
+-spec started(object()) -> iolist().
 started(Document) ->
     case text(~"started_at", Document, ~"") of
         ~"" -> [];
         Time -> [~", started ", escape(Time)]
     end.
 
--spec messages(object()) -> iodata().
+-spec messages(object()) -> iolist().
 messages(Holder) ->
     Errors = [Error || #{} = Error <- [maps:get(~"error", Holder, null)]],
     Items =
@@ -123,7 +123,7 @@ names(Names) ->
 name(Name, {Unique, Seen}) when is_map_key(Name, Seen) -> {Unique, Seen};
 name(Name, {Unique, Seen}) -> {[Name | Unique], Seen#{Name => true}}.
 
--spec environment(object()) -> iodata().
+-spec environment(object()) -> iolist().
 environment(Document) ->
     Pairs = pairs(~"environment", Document) ++ pairs(~"parameters", Document),
     Rows = [[escape(Key), escape(as_text(Value))] || {Key, Value} <- Pairs],
@@ -140,7 +140,7 @@ as_text(Value) -> json:encode(Value).
 
 %% One run
 
--spec run(object(), Run :: object()) -> iodata().
+-spec run(object(), Run :: object()) -> iolist().
 run(Document, Run) ->
     Label = text(~"size_label", object(~"parameters", Document), ~"Size"),
     section([escape(Label), ~" ", run_title(Run)], [
@@ -154,7 +154,7 @@ run(Document, Run) ->
 run_title(Run) ->
     escape(text(~"id", Run, ~"?")).
 
--spec table(object()) -> iodata().
+-spec table(object()) -> iolist().
 table(Table) ->
     Columns = objects(~"columns", Table),
     Units = [maps:get(~"unit", Column, null) || Column <- Columns],
@@ -166,13 +166,13 @@ table(Table) ->
         truncated(maps:get(~"truncated", Table, 0))
     ].
 
--spec truncated(json:decode_value()) -> iodata().
+-spec truncated(json:decode_value()) -> iolist().
 truncated(Rows) when is_integer(Rows), Rows > 0 ->
     [~"<p>", integer_to_binary(Rows), ~" more rows were left out of the recording.</p>\n"];
 truncated(_) ->
     [].
 
--spec node_of(object()) -> iodata().
+-spec node_of(object()) -> iolist().
 node_of(Item) ->
     case text(~"node", Item, ~"") of
         ~"" -> [];
@@ -185,7 +185,7 @@ cells([Value | Row], [Unit | Units]) -> [value(Value, Unit) | cells(Row, Units)]
 cells([Value | Row], []) -> [value(Value, null) | cells(Row, [])];
 cells([], _) -> [].
 
--spec histograms([object()]) -> iodata().
+-spec histograms([object()]) -> iolist().
 histograms([]) ->
     [];
 histograms(Histograms) ->
@@ -202,7 +202,7 @@ histogram(Histogram) ->
         field(~"max", Histogram)
     ].
 
--spec series([object()]) -> iodata().
+-spec series([object()]) -> iolist().
 series([]) ->
     [];
 series(All) ->
@@ -229,7 +229,7 @@ key_figures(Values) ->
 
 %% Elements
 
--spec section(Title :: iodata(), Content :: iodata()) -> iodata().
+-spec section(Title :: iodata(), Content :: iodata()) -> iolist().
 section(Title, Content) -> [~"<h2>", Title, ~"</h2>\n", Content].
 
 -spec rows(Head :: [iodata()], Rows :: [[iodata()]]) -> iodata().
@@ -257,7 +257,7 @@ number(Value) when is_integer(Value) -> integer_to_binary(Value);
 number(Value) when abs(Value) < 1.0e-3; abs(Value) > 1.0e15 -> float_to_binary(Value, [short]);
 number(Value) -> float_to_binary(Value, [{decimals, 3}, compact]).
 
--spec unit(json:decode_value()) -> iodata().
+-spec unit(json:decode_value()) -> iolist().
 unit(Unit) when is_binary(Unit), Unit =/= ~"1", Unit =/= ~"count" -> [~" ", escape(Unit)];
 unit(_) -> [].
 

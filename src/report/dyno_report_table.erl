@@ -6,8 +6,8 @@
 Lays rows out as aligned columns that fit the width at hand.
 
 A column of numbers is as wide as its widest cell. Where the whole is too wide, the one flexible
-column gives way first (its cells are shortened in the middle), then optional columns are left
-out, the last first.
+column gives way first (its cells are shortened in the middle) as long as its names can be read,
+then optional columns are left out, the last first, and then the flexible one gives way further.
 """.
 
 -compile(warn_missing_spec_all).
@@ -41,13 +41,22 @@ out, the last first.
 -define(GAP, 2).
 %% Below this many columns a shortened name says nothing any more.
 -define(NARROWEST, 16).
+%% From here on a name is worth more than another column.
+-define(READABLE, 28).
 
--doc "The table's lines, the titles first; no line is longer than the layout's width.".
+-doc """
+The table's lines, the titles first; no line is longer than the layout's width. An optional column
+without any text is left out.
+""".
 -spec lines([column()], [[cell()]], layout()) -> [iodata()].
 lines(Columns, Rows, Layout) ->
     Titles = [{header, Title} || #{title := Title} <- Columns],
     Cells = [Titles | Rows],
-    Table = lists:zip(Columns, transpose(Cells)),
+    Table = [
+        Entry
+     || {Column, [_ | Body]} = Entry <- lists:zip(Columns, transpose(Cells)),
+        not is(optional, Column) orelse lists:any(fun(Cell) -> Cell =/= ~"" end, Body)
+    ],
     Fitting = fit([{Column, List, widest(List)} || {Column, List} <- Table], Layout),
     [line(Row, Layout) || Row <- transpose([aligned(Column, Layout) || Column <- Fitting])].
 
@@ -65,7 +74,7 @@ give_way(Table, Excess, Layout) ->
     Flexible = [Wide || {Column, _, Wide} <- Table, is(flexible, Column)],
     Optional = [Index || {Index, {Column, _, _}} <- lists:enumerate(Table), is(optional, Column)],
     case {Flexible, Optional} of
-        {[Wide], _} when Wide - Excess >= ?NARROWEST ->
+        {[Wide], _} when Wide - Excess >= ?READABLE; Optional =:= [], Wide - Excess >= ?NARROWEST ->
             [narrowed(Entry, Excess) || Entry <- Table];
         {_, [_ | _]} ->
             Last = lists:last(Optional),

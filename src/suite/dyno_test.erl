@@ -76,23 +76,30 @@ Nothing was measured, because the suite, an option, or the place of the recordin
     {ok, dyno_recording:document()} | {error, reason()}.
 run(Source, Options) ->
     Caller = self(),
+    Tag = make_ref(),
     {Pid, Ref} = spawn_monitor(fun() ->
         process_flag(trap_exit, true),
         proc_lib:set_label(?MODULE),
         watch_caller(Caller),
-        exit({?MODULE, main(Source, Options)})
+        Caller ! {Tag, main(Source, Options)}
     end),
-    wait(Pid, Ref).
+    wait(Tag, Pid, Ref).
 
-wait(Pid, Ref) ->
+wait(Tag, Pid, Ref) ->
     receive
         dyno_interrupt ->
             Pid ! dyno_interrupt,
-            wait(Pid, Ref);
-        {'DOWN', Ref, process, Pid, {?MODULE, Result}} ->
-            Result;
+            wait(Tag, Pid, Ref);
+        {Tag, Result} ->
+            ended(Pid, Ref, Result);
         {'DOWN', Ref, process, Pid, Reason} ->
             {error, {crashed, Reason}}
+    end.
+
+%% Whoever runs the next test finds this one gone.
+ended(Pid, Ref, Result) ->
+    receive
+        {'DOWN', Ref, process, Pid, _} -> Result
     end.
 
 %% Nobody waits for the result any more: end in good order.

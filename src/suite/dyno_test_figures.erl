@@ -301,7 +301,7 @@ time_columns() ->
         (column(~"own_time", ~"Own time", integer, ~"ns"))#{
             help => ~"Without the measured functions it called; with what measuring it cost."
         },
-        (column(~"own_time_uncertainty", ~"Own time, +-", integer, ~"ns"))#{
+        (column(~"own_time_uncertainty", <<"Own time, ±"/utf8>>, integer, ~"ns"))#{
             help => ~"The runtime cuts each process's time in a function to whole microseconds."
         },
         column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
@@ -350,17 +350,14 @@ processes_table(Node, #{groups := Groups}) ->
     Rows = [
         begin
             {Kind, Name} = group(Group),
-            [Name, Kind, Discovered, Alive, Memory, MemoryMax, Reductions, Queue]
+            {Reductions, [Name, Kind, Discovered, Alive | looked_at(Figures)]}
         end
      || #{
             group := Group,
             discovered := Discovered,
             alive := Alive,
-            memory_bytes := Memory,
-            memory_max_bytes := MemoryMax,
-            reductions := Reductions,
-            message_queue_max := Queue
-        } <- Groups
+            reductions := Reductions
+        } = Figures <- Groups
     ],
     [
         table(
@@ -377,13 +374,24 @@ processes_table(Node, #{groups := Groups}) ->
                 column(~"reductions", ~"Reductions", integer, ~"count"),
                 column(~"message_queue_max", ~"Message queue, max", integer, ~"count")
             ],
-            lists:reverse(lists:sort(fun(A, B) -> lists:nth(7, A) =< lists:nth(7, B) end, Rows))
+            [Row || {_, Row} <- lists:reverse(lists:keysort(1, Rows))]
         )
     ].
 
+%% Every process has memory: a group without any lived too shortly to be looked at.
+looked_at(#{memory_max_bytes := 0}) ->
+    [undefined, undefined, undefined, undefined];
+looked_at(#{
+    memory_bytes := Memory,
+    memory_max_bytes := MemoryMax,
+    reductions := Reductions,
+    message_queue_max := Queue
+}) ->
+    [Memory, MemoryMax, Reductions, Queue].
+
 group({registered, Name}) -> {~"registered", text("~tw", [Name])};
 group({label, Label}) when is_binary(Label) -> {~"label", Label};
-group({label, Label}) -> {~"label", text("~0tp", [Label])};
+group({label, Label}) -> {~"label", binary:replace(text("~0tp", [Label]), ~"'_'", ~"_", [global])};
 group({initial_call, MFA}) -> {~"initial_call", mfa(MFA)};
 group({first_call, MFA}) -> {~"first_call", mfa(MFA)};
 group(other) -> {~"other", ~"(others)"}.
@@ -498,7 +506,7 @@ inside_warnings(#{node := Node, functions := Functions, processes := Processes})
             {~"cut_times",
                 text(
                     "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's "
-                    "time in a function to whole microseconds, and these processes live shortly",
+                    "time in a function to whole microseconds, and these processes are short-lived",
                     [Node, dyno_unit:format(Uncertain, ~"ns"), dyno_unit:format(Own, ~"ns")]
                 )}
          || #{functions := All} <- [Functions],

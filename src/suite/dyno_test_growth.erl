@@ -4,13 +4,16 @@
 -module(dyno_test_growth).
 -moduledoc """
 Says how each figure of a test grows with the size: the functions' time per call and the run's
-metrics, each with its exponent and interval (dyno_stats_growth).
+metrics, each with its exponent and interval (dyno_stats_growth). What surely grows and matters comes
+first.
 """.
 
 -export([tables/1]).
 
 %% With fewer calls at a size a time per call is chance.
 -define(MIN_CALLS, 30).
+%% A function that takes less of the time at the largest size does not matter yet.
+-define(REAL_SHARE, 0.01).
 %% An exponent from guesses would be a guess.
 -define(MAX_UNCERTAINTY, 0.2).
 -define(METRICS, [
@@ -28,8 +31,9 @@ tables(Document) ->
     Runs = [R || #{~"status" := ~"complete"} = R <- dyno_recording:runs(Document)],
     case lists:usort([Size || #{~"size" := Size} <- Runs]) of
         [_, _ | _] ->
-            Rows = metric_rows(Runs) ++ series_rows(Runs) ++ function_rows(Runs),
-            [table(Rows)];
+            Metrics = [Row ++ [undefined] || Row <- metric_rows(Runs) ++ series_rows(Runs)],
+            {Clear, Others} = lists:partition(fun matters/1, Metrics ++ function_rows(Runs)),
+            [table(lists:reverse(lists:sort(fun less_growth/2, Clear)) ++ Others)];
         _ ->
             []
     end.
@@ -66,11 +70,29 @@ series_max(Run, Name) ->
 
 function_rows(Runs) ->
     ByFunction = lists:foldl(fun add_functions/2, #{}, Runs),
+    Shares = shares(Runs),
     Rows = [
-        {Weight, fitted(~"function", Name, ~"ns/call", Points)}
+        {Weight, fitted(~"function", Name, ~"ns/call", Points), maps:get(Name, Shares, 0.0)}
      || Name := {Weight, Points} <- ByFunction
     ],
-    [Row || {_, [Row]} <- lists:reverse(lists:keysort(1, Rows))].
+    [Row ++ [Share] || {_, [Row], Share} <- lists:reverse(lists:keysort(1, Rows))].
+
+matters([_Kind, _Name, _Unit, _Exponent, Low, _High, _Count, _Smallest, _Largest, _Text, Share]) ->
+    %% Two sizes give no interval.
+    is_number(Low) andalso Low > 0 andalso (Share =:= undefined orelse Share >= ?REAL_SHARE).
+
+less_growth([_, _, _, A | _], [_, _, _, B | _]) -> A =< B.
+
+%% Of the own time of all measured functions at the largest size.
+shares(Runs) ->
+    Largest = lists:max([Size || #{~"size" := Size} <- Runs]),
+    Rows = lists:append([
+        rows(Table)
+     || #{~"size" := Size} = Run <- Runs,
+        Size =:= Largest,
+        Table <- dyno_recording:tables(Run, ~"functions")
+    ]),
+    #{F => Share || #{~"function" := F, ~"share" := Share} <- Rows}.
 
 %% Functions of all nodes: the same code in two nodes is two points of one size.
 add_functions(#{~"size" := Size} = Run, Acc0) ->
@@ -127,18 +149,19 @@ table(Rows) ->
         title => ~"Growth with the size",
         node => undefined,
         columns => [
-            #{name => Name, title => Title, type => Type, unit => undefined}
-         || {Name, Title, Type} <- [
-                {~"kind", ~"Kind", string},
-                {~"name", ~"Name", string},
-                {~"unit", ~"Unit", string},
-                {~"exponent", ~"Exponent", number},
-                {~"low", ~"Low", number},
-                {~"high", ~"High", number},
-                {~"points", ~"Points", integer},
-                {~"smallest", ~"At the smallest size", number},
-                {~"largest", ~"At the largest size", number},
-                {~"text", ~"In words", string}
+            #{name => Name, title => Title, type => Type, unit => Unit}
+         || {Name, Title, Type, Unit} <- [
+                {~"kind", ~"Kind", string, undefined},
+                {~"name", ~"Name", string, undefined},
+                {~"unit", ~"Unit", string, undefined},
+                {~"exponent", ~"Exponent", number, undefined},
+                {~"low", ~"Low", number, undefined},
+                {~"high", ~"High", number, undefined},
+                {~"points", ~"Points", integer, undefined},
+                {~"smallest", ~"At the smallest size", number, undefined},
+                {~"largest", ~"At the largest size", number, undefined},
+                {~"text", ~"In words", string, undefined},
+                {~"share", ~"Share at the largest size", number, ~"ratio"}
             ]
         ],
         rows => Rows,

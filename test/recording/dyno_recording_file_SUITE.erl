@@ -21,7 +21,7 @@
 ]).
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_recording_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -8,7 +8,7 @@
 
 -export([document/0, run/0, text/0]).
 
--include("dyno_recording_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [
     boolean/0, float/0, frequency/1, integer/0, list/1, non_neg_integer/0, number/0, oneof/1,

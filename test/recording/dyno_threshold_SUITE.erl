@@ -27,7 +27,7 @@
 ]).
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_recording_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [list/1, oneof/1, range/2]).
 

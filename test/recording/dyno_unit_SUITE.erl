@@ -16,7 +16,7 @@
 ]).
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_recording_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [
     float/2, oneof/1, range/2

@@ -9,6 +9,7 @@
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
+-export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1]).
 
 suite() -> [{timetrap, {seconds, 60}}].
 
@@ -23,22 +24,25 @@ all() ->
         bare_recordings,
         endings,
         registry,
-        write_is_whole
+        write_is_whole,
+        fresh_nodes,
+        alike_warnings,
+        holding_thresholds
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
 golden(Config) ->
-    Text = render(recording(Config), #{}),
+    Text = render(recording(), #{}),
     New = filename:join(proplists:get_value(priv_dir, Config), "report.txt"),
     ok = file:write_file(New, Text),
-    {ok, Golden} = file:read_file(data(Config, "report.txt")),
+    {ok, Golden} = file:read_file(data("report.txt")),
     case Text =:= Golden of
         true -> ok;
         false -> ct:fail("the report differs from the golden file; the new one is ~ts", [New])
     end.
 
-fits_width(Config) ->
-    Document = recording(Config),
+fits_width(_Config) ->
+    Document = recording(),
     [
         ?assert(dyno_report_text:width(Line) =< Width, {Width, Line})
      || Width <- [60, 72, 80, 100, 120],
@@ -46,22 +50,22 @@ fits_width(Config) ->
         Line <- lines(render(Document, #{width => Width, charset => Charset}))
     ].
 
-plain_without_colour(Config) ->
-    ?assertEqual(nomatch, binary:match(render(recording(Config), #{}), ~"\e")).
+plain_without_colour(_Config) ->
+    ?assertEqual(nomatch, binary:match(render(recording(), #{}), ~"\e")).
 
-colour_changes_no_text(Config) ->
-    Document = recording(Config),
+colour_changes_no_text(_Config) ->
+    Document = recording(),
     Coloured = render(Document, #{colour => on}),
     ?assertMatch({_, _}, binary:match(Coloured, ~"\e[1;31mFAIL\e[0m")),
     Stripped = re:replace(Coloured, "\e\\[[0-9;]*m", "", [global, {return, binary}]),
     ?assertEqual(render(Document, #{}), Stripped).
 
-ascii(Config) ->
-    Text = render(recording(Config), #{charset => ascii}),
+ascii(_Config) ->
+    Text = render(recording(), #{charset => ascii}),
     ?assertEqual([], [B || <<B>> <= Text, B > 126 orelse B < 32, B =/= $\n]).
 
-hostile_names(Config) ->
-    Document = recording(Config),
+hostile_names(_Config) ->
+    Document = recording(),
     Name = <<"a\e[2J\nb", 16#FF, "\x{202E}c"/utf8>>,
     Text = render(Document#{~"name" := Name}, #{}),
     ?assertMatch(<<"a?[2J b??c: complete", _/binary>>, Text),
@@ -69,8 +73,8 @@ hostile_names(Config) ->
     ?assertEqual(4, dyno_report_text:width(~"日本")).
 
 %% What an interrupted or foreign writer left must still be shown.
-bare_recordings(Config) ->
-    Full = recording(Config),
+bare_recordings(_Config) ->
+    Full = recording(),
     [Run | _] = maps:get(~"runs", Full),
     Bare = [
         #{},
@@ -80,8 +84,8 @@ bare_recordings(Config) ->
     ],
     [?assertMatch(<<_, _/binary>>, render(Document, #{})) || Document <- Bare].
 
-endings(Config) ->
-    Document = recording(Config),
+endings(_Config) ->
+    Document = recording(),
     Verdict = fun(Name, Result) -> #{~"name" => Name, ~"result" => Result, ~"value" => null} end,
     Pass = Verdict(~"a", ~"pass"),
     Ending = fun(Changes) -> lists:last(lines(render(maps:merge(Document, Changes), #{}))) end,
@@ -120,8 +124,65 @@ write_is_whole(Config) ->
     {error, NoFolder} = dyno_report:write(filename:join([Folder, "no", "x.txt"]), "x"),
     ?assertMatch({_, _}, binary:match(sentence(NoFolder), ~"there is no folder")),
     {error, IsFolder} = dyno_report:write(Folder, "x"),
-    ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"is a folder")),
+    ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"not a regular file")),
     ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
+
+%% A node of another name for each run is the same target, and one table.
+fresh_nodes(_Config) ->
+    Document = recording(),
+    Fresh = [
+        begin
+            New = <<"target-", Id/binary, "@host">>,
+            Run#{
+                ~"nodes" := [#{~"name" => New}],
+                ~"series" := [S#{~"node" := New} || S <- Series]
+            }
+        end
+     || #{~"id" := Id, ~"series" := Series} = Run <- maps:get(~"runs", Document)
+    ],
+    Section = fun(Text) ->
+        [_, From] = binary:split(Text, ~"Virtual machine and machine\n"),
+        hd(binary:split(From, ~"\n\n"))
+    end,
+    Table = Section(render(Document#{~"runs" := Fresh}, #{})),
+    ?assertEqual(Section(render(Document, #{})), Table),
+    ?assertEqual(1 + length(Fresh), length(lines(Table))).
+
+alike_warnings(_Config) ->
+    #{~"runs" := Runs} = Document = recording(),
+    Warning = fun(Text) -> #{~"code" => ~"cut", ~"text" => Text} end,
+    Warned = [Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
+        || #{~"id" := Id} = Run <- Runs],
+    Text = render(Document#{~"runs" := Warned, ~"warnings" := []}, #{}),
+    ?assertMatch({_, _}, binary:match(Text, ~"at 100 (and much the same at 1, 10): off by 100\n")),
+    ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
+
+%% Limits from above and from below: the value nearest to the limit is the worst.
+holding_thresholds(_Config) ->
+    Verdict = fun(Name, Value, Run, Result) ->
+        #{~"name" => Name, ~"value" => Value, ~"limit" => 10, ~"unit" => ~"count", ~"run" => Run,
+            ~"result" => Result}
+    end,
+    Verdicts = [
+        Verdict(~"a < 10", 3, ~"1", ~"pass"),
+        Verdict(~"b > 10", 99, ~"1", ~"pass"),
+        Verdict(~"c < 10", 4, ~"1", ~"pass"),
+        Verdict(~"a < 10", 7, ~"10", ~"pass"),
+        Verdict(~"b > 10", 12, ~"10", ~"pass"),
+        Verdict(~"c < 10", 14, ~"10", ~"fail")
+    ],
+    Text = render((recording())#{~"verdicts" := Verdicts}, #{}),
+    [_, Section] = binary:split(Text, ~"Thresholds\n"),
+    Rows = [string:lexemes(Row, " ") || Row <- lists:sublist(tl(lines(Section)), 4)],
+    ?assertEqual(
+        [
+            [~"PASS", ~"a", ~"<", ~"10", ~"7", ~"worst", ~"of", ~"2,", ~"at", ~"10"],
+            [~"PASS", ~"b", ~">", ~"10", ~"12", ~"worst", ~"of", ~"2,", ~"at", ~"10"],
+            [~"PASS", ~"c", ~"<", ~"10", ~"4", ~"1"],
+            [~"FAIL", ~"c", ~"<", ~"10", ~"14", ~"10"]
+        ],
+        Rows
+    ).
 
 sentence(Reason) ->
     unicode:characters_to_binary(dyno_report:format_error(Reason)).
@@ -133,9 +194,9 @@ render(Document, Options) ->
 lines(Text) ->
     binary:split(Text, ~"\n", [global, trim]).
 
-recording(Config) ->
-    {ok, Bytes} = file:read_file(data(Config, "recording.json")),
+recording() ->
+    {ok, Bytes} = file:read_file(data("recording.json")),
     json:decode(Bytes).
 
-data(Config, Name) ->
-    filename:join(proplists:get_value(data_dir, Config), Name).
+data(Name) ->
+    dyno_project:data(?MODULE, Name).

@@ -5,7 +5,7 @@
 -moduledoc false.
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_stats_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [float/0, float/2, integer/0, integer/2, list/1, non_empty/1, oneof/1]).
 

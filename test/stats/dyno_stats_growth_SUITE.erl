@@ -5,7 +5,7 @@
 -moduledoc false.
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_stats_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [float/2, integer/2, oneof/1, vector/2]).
 

@@ -5,7 +5,7 @@
 -moduledoc "Intervals of order statistics, and what rests on them: ratios and verdicts.".
 
 -include_lib("stdlib/include/assert.hrl").
--include("dyno_stats_proper.hrl").
+-include("../support/dyno_proper.hrl").
 
 -import(proper_types, [float/2, integer/2, list/1, non_empty/1, oneof/1, vector/2]).
 

@@ -236,6 +236,16 @@ export function nodesOf(which: Run): string[] {
     return [...names];
 }
 
+/**
+ * The node of another run that stands where a node stands in this one: the same by name, or else by
+ * place, because a suite may start fresh nodes, with fresh names, for each run.
+ */
+export function counterpart(node: string | null, run: Run, other: Run): string | null {
+    const names = nodesOf(other);
+    if (node === null || names.includes(node)) return node;
+    return names[nodesOf(run).indexOf(node)] ?? null;
+}
+
 /** Whether something belongs to the chosen node: what has no node belongs to all. */
 export function ofNode(item: { node: string | null }, node: string | null): boolean {
     return item.node === null || node === null || item.node === node;

@@ -31,6 +31,8 @@ export interface TableOptions {
     /** Said where the table has no rows. */
     empty: string;
     heading?: string;
+    /** How the numbers of a column are shown, where its unit does not say. */
+    show?: Record<string, (value: number, row: Cell[]) => string>;
 }
 
 export function tableView(table: Table, options: TableOptions): HTMLElement {
@@ -49,7 +51,7 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
         const rows = sorted(table, filtered(table, view.search), view);
         heads.forEach((head) => head.show());
         body.replaceChildren(
-            ...rows.slice(0, view.shown).map((row) => bodyRow(table.columns, row)),
+            ...rows.slice(0, view.shown).map((row) => bodyRow(table.columns, row, options)),
         );
         count.textContent = countText(table, rows.length);
         more.replaceChildren(...moreButtons(rows.length, view, draw));
@@ -152,12 +154,16 @@ function headCell(
     return { cell, show };
 }
 
-function bodyRow(columns: Column[], row: Cell[]): HTMLElement {
+function bodyRow(columns: Column[], row: Cell[], { show }: TableOptions): HTMLElement {
     return h(
         'tr',
         {},
         ...columns.map((column, index) => {
             const value = row[index] ?? null;
+            const shown = show?.[column.name];
+            if (shown && typeof value === 'number') {
+                return h('td', { class: 'number', title: raw(value, column.unit) }, shown(value, row));
+            }
             return index === 0
                 ? h('th', { scope: 'row' }, cellText(column, value))
                 : bodyCell(column, value);

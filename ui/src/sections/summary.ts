@@ -10,6 +10,7 @@ import {
     runTitle,
     sizeLabel,
     type Recording,
+    type Run,
     type Text,
     type Verdict,
 } from '../recording';
@@ -174,19 +175,35 @@ function verdictCell(verdict: Verdict | undefined): HTMLElement {
 }
 
 function messages(recording: Recording): Child[] {
-    const of = (where: string, errors: (Text | null)[], warnings: Text[]) => [
-        ...errors.filter((e): e is Text => e !== null).map((e) => message('error', where, e)),
-        ...warnings.map((w) => message('warning', where, w)),
-    ];
     const label = sizeLabel(recording);
+    const ofAll = recording.status === 'complete' && recording.error ? [recording.error] : [];
     const items = [
-        ...of('', recording.status === 'complete' ? [recording.error] : [], recording.warnings),
+        ...ofAll.map((e) => message('error', '', e)),
+        ...recording.warnings.map((w) => message('warning', '', w)),
         ...recording.runs.flatMap((r) =>
-            of(`${label} ${runTitle(recording, r)}`, [r.error], r.warnings),
+            r.error ? [message('error', `${label} ${runTitle(recording, r)}`, r.error)] : [],
         ),
+        ...alike(recording).map(({ runs, last }) => {
+            const titles = runs.map((r) => runTitle(recording, r));
+            const others = titles.slice(0, -1).join(', ');
+            const where = `${label} ${titles.at(-1)}${others && `, and much the same at ${others}`}`;
+            return message('warning', where, last);
+        }),
     ];
     if (items.length === 0) return [];
     return [h('h3', {}, 'Warnings and errors'), h('ul', { class: 'messages' }, ...items)];
+}
+
+/** The same warning at many sizes is one, with the text of the last. */
+function alike(recording: Recording): { runs: Run[]; last: Text }[] {
+    const found = new Map<string, { runs: Run[]; last: Text }>();
+    for (const run of recording.runs) {
+        for (const warning of run.warnings) {
+            const { runs } = found.get(warning.code) ?? { runs: [] };
+            found.set(warning.code, { runs: [...runs.filter((r) => r !== run), run], last: warning });
+        }
+    }
+    return [...found.values()];
 }
 
 function message(kind: 'error' | 'warning', where: string, { code, text }: Text): HTMLElement {

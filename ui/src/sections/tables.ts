@@ -6,10 +6,11 @@
 
 import { figure } from '../chart';
 import { absent, h, type Child } from '../dom';
-import { ofNode, type Recording, type Run, type Table } from '../recording';
+import { counterpart, ofNode, type Cell, type Run, type Table } from '../recording';
 import { seriesGrid } from '../series';
 import { sizeChart, sizesOf } from '../sizes';
 import { tableView } from '../table';
+import { format } from '../units';
 import type { Section, View } from '../view';
 
 /** Lines in the chart of functions over the sizes: as many as there are colours. */
@@ -67,10 +68,11 @@ export const growth: Section = {
             h(
                 'p',
                 { class: 'lead' },
-                'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square.',
+                'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square. Low and High are its confidence interval.',
             ),
-            tableView(table, {
-                sortBy: 'exponent',
+            // In the recording's order: what surely grows and matters comes first.
+            tableView(withoutColumns(table, ['kind', 'unit', 'points', 'text']), {
+                show: growthCells(table),
                 heading: 'Exponents',
                 empty: 'No figure had enough values to estimate its growth.',
             }),
@@ -100,12 +102,31 @@ export const processes: Section = {
     },
 };
 
+/** Exponents with as many digits as they deserve; each row's values in its own unit. */
+function growthCells(table: Table): Record<string, (value: number, row: Cell[]) => string> {
+    const exponent = (value: number) => value.toFixed(2).replace('-', '−');
+    const name = column(table, 'name');
+    const units = new Map(table.rows.map((row) => [row[name], row[column(table, 'unit')]]));
+    const value = (number: number, row: Cell[]) => format(number, String(units.get(row[0]!) ?? '1'));
+    return { exponent, low: exponent, high: exponent, smallest: value, largest: value };
+}
+
+function withoutColumns(table: Table, names: string[]): Table {
+    const kept = table.columns.map((c, i) => (names.includes(c.name) ? -1 : i)).filter((i) => i >= 0);
+    return {
+        ...table,
+        columns: kept.map((i) => table.columns[i]!),
+        rows: table.rows.map((row) => kept.map((i) => row[i] ?? null)),
+    };
+}
+
 function tableOf(run: Run, name: string, node: string | null): Table | undefined {
     return run.tables.find((t) => t.name === name && ofNode(t, node));
 }
 
 /** Time per call of the functions that take the most, over the sizes. */
-function growthChart({ recording, node }: View, table: Table): Child {
+function growthChart(view: View, table: Table): Child {
+    const { recording } = view;
     const name = column(table, 'function');
     const time = column(table, 'own_time');
     if (sizesOf(recording).length < 2 || name < 0 || time < 0) return null;
@@ -113,7 +134,7 @@ function growthChart({ recording, node }: View, table: Table): Child {
         .sort((a, b) => Number(b[time] ?? 0) - Number(a[time] ?? 0))
         .slice(0, topFunctions)
         .map((row) => String(row[name]));
-    const found = perCall(recording, node, top);
+    const found = perCall(view, top);
     const lines = top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) }));
     const chart = sizeChart(
         recording,
@@ -130,13 +151,10 @@ function column(table: Table, name: string): number {
 }
 
 /** One pass over each run's table, however many functions it has. */
-function perCall(
-    recording: Recording,
-    node: string | null,
-    wanted: string[],
-): Map<Run, Map<string, number>> {
+function perCall(view: View, wanted: string[]): Map<Run, Map<string, number>> {
     const result = new Map<Run, Map<string, number>>();
-    for (const run of recording.runs) {
+    for (const run of view.recording.runs) {
+        const node = view.run ? counterpart(view.node, view.run, run) : view.node;
         const table = tableOf(run, 'functions', node);
         if (!table) continue;
         const [name, value] = [column(table, 'function'), column(table, 'time_per_call')];

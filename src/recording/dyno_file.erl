@@ -1,0 +1,159 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_file).
+-moduledoc """
+Writes files whole or not at all: recordings and reports.
+
+`write/2` writes a temporary file beside the target, syncs it and renames it, which POSIX makes
+atomic: whoever reads the file at any time sees a whole one, the former or the new one, and a writer
+that dies or finds the disk full leaves the former one as it was. `writable/1` tells before a long
+measurement whether that will work.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([write/2, writable/1, format_error/1, shown/1]).
+
+-export_type([reason/0]).
+
+-doc "What went wrong with which file.".
+-type reason() ::
+    {write, file:filename_all(), file:posix() | badarg | terminated | system_limit}
+    | {not_a_file, file:filename_all()}
+    | {no_folder, Folder :: file:filename_all(), file:posix() | badarg}.
+
+-doc "Replaces the file by these bytes. After an error the file is as it was.".
+-spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
+write(Path, Bytes) ->
+    maybe
+        ok ?= regular(Path),
+        Temporary = temporary(Path),
+        Written =
+            maybe
+                ok ?= write_whole(Temporary, Bytes),
+                file:rename(Temporary, Path)
+            end,
+        case Written of
+            ok ->
+                ok;
+            {error, Reason} ->
+                _ = file:delete(Temporary, [raw]),
+                {error, {write, Path, Reason}}
+        end
+    end.
+
+-doc """
+Checks that `write/2` can write there: creates the file's folder if only that is missing, and writes
+and removes a small file in it.
+""".
+-spec writable(file:filename_all()) -> ok | {error, reason()}.
+writable(Path) ->
+    Folder = filename:dirname(Path),
+    maybe
+        ok ?= regular(Path),
+        ok ?= make_folder(Folder),
+        Temporary = temporary(Path),
+        Written = write_whole(Temporary, ~"dyno\n"),
+        _ = file:delete(Temporary, [raw]),
+        case Written of
+            ok -> ok;
+            {error, Reason} -> {error, {write, Path, Reason}}
+        end
+    end.
+
+-doc "One sentence that says what is wrong and what to do next.".
+-spec format_error(reason()) -> binary().
+format_error({write, Path, enospc}) ->
+    sentence([shown(Path), ": the disk is full; make room, or give another path"]);
+format_error({write, Path, edquot}) ->
+    sentence([shown(Path), ": the disk quota is used up; make room, or give another path"]);
+format_error({write, Path, enoent}) ->
+    sentence([
+        shown(Path), ": cannot be written: there is no folder ", shown(filename:dirname(Path)),
+        "; create it, or give another path"
+    ]);
+format_error({write, Path, Reason}) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
+    sentence([
+        shown(Path), ": cannot be written: ", file:format_error(Reason),
+        "; give a path in a folder you may write to"
+    ]);
+format_error({write, Path, Reason}) ->
+    sentence([
+        shown(Path), ": cannot be written: ", file:format_error(Reason), "; give another path"
+    ]);
+format_error({not_a_file, Path}) ->
+    sentence([shown(Path), ": this is not a regular file; give the path of a file to write"]);
+format_error({no_folder, Folder, enoent}) ->
+    sentence([
+        shown(Folder), ": neither this folder nor the one above exists; create it, ",
+        "or give another path"
+    ]);
+format_error({no_folder, Folder, Reason}) when Reason =:= eexist; Reason =:= enotdir ->
+    sentence([shown(Folder), ": this is not a folder; give a path in a folder"]);
+format_error({no_folder, Folder, Reason}) ->
+    sentence([
+        shown(Folder), ": the folder cannot be created: ", file:format_error(Reason),
+        "; create it, or give another path"
+    ]).
+
+-doc "A path as text that can be shown, also where its bytes are no UTF-8.".
+-spec shown(file:filename_all()) -> unicode:chardata().
+shown(Path) when is_binary(Path) ->
+    case unicode:characters_to_binary(Path) of
+        Path -> Path;
+        _ -> io_lib:format("~w", [Path])
+    end;
+shown(Path) ->
+    Path.
+
+%% A rename would replace a link or a pipe by a file, and cannot replace a folder.
+-spec regular(file:filename_all()) -> ok | {error, reason()}.
+regular(Path) ->
+    case file:read_file_info(Path) of
+        {ok, Info} when element(3, Info) =/= regular -> {error, {not_a_file, Path}};
+        _ -> ok
+    end.
+
+%% `exclusive`: a file that is there already is not ours.
+-spec write_whole(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg}.
+write_whole(Path, Bytes) ->
+    case file:open(Path, [write, raw, binary, exclusive]) of
+        {ok, File} ->
+            Written =
+                case file:write(File, Bytes) of
+                    ok -> file:sync(File);
+                    {error, _} = Error -> Error
+                end,
+            %% Closing can be what tells of a full disk or quota.
+            case {Written, file:close(File)} of
+                {ok, Closed} -> Closed;
+                {{error, _}, _} -> Written
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+-spec make_folder(file:filename_all()) -> ok | {error, reason()}.
+make_folder(Folder) ->
+    case file:make_dir(Folder) of
+        ok ->
+            ok;
+        {error, Reason} ->
+            %% eexist, but also eisdir for "/" and erofs where the folder exists.
+            case filelib:is_dir(Folder) of
+                true -> ok;
+                false -> {error, {no_folder, Folder, Reason}}
+            end
+    end.
+
+%% Hidden, in the folder of the target (a rename does not cross file systems), and no other's.
+-spec temporary(file:filename_all()) -> file:filename_all().
+temporary(Path) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Name = ["." ++ os:getpid(), Unique, "dyno.tmp"],
+    filename:join(filename:dirname(Path), lists:flatten(lists:join("-", Name))).
+
+-spec sentence(unicode:chardata()) -> binary().
+sentence(Chars) ->
+    dyno_recording_schema:text(Chars).

@@ -1,0 +1,82 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_SUITE).
+-moduledoc "The API for the Erlang shell, with a real suite and its real target.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([tests_and_prints/1, reports/1, errors/1, version/1]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [tests_and_prints, reports, errors, version].
+
+tests_and_prints(Config) ->
+    Kept = in(Config, "kept.json"),
+    Options = #{sizes => [1, 2], duration_ms => 300, warmup_ms => 50, recording => Kept},
+    {{ok, Recording}, Printed} = captured(Config, fun() -> dyno:test(example(), Options) end),
+    ?assertMatch(#{~"status" := ~"complete", ~"runs" := [_, _]}, Recording),
+    ?assertMatch(<<"cache: complete, 2 runs", _/binary>>, Printed),
+    ?assertMatch({_, _}, binary:match(Printed, ~"cache_demo:handle_call/3")),
+    ?assertEqual({ok, Recording}, dyno_recording_file:read(Kept)),
+    %% The same again from the file, and from the document.
+    ?assertEqual({ok, Printed}, captured(Config, fun() -> dyno:report(Kept) end)),
+    ?assertEqual({ok, Printed}, captured(Config, fun() -> dyno:report(Recording) end)).
+
+reports(Config) ->
+    Recording = dyno_recording:new(test, ~"small", #{}, #{}),
+    {ok, Json} = captured(Config, fun() -> dyno:report(Recording, json) end),
+    ?assertMatch(#{~"name" := ~"small"}, json:decode(Json)),
+    Html = in(Config, "small.html"),
+    ok = dyno:report(Recording, Html),
+    {ok, <<"<!doctype html>", _/binary>>} = file:read_file(Html),
+    {ok, ~""} = captured(Config, fun() -> dyno:report(Recording, in(Config, "small.json")) end),
+    {ok, Text} = captured(Config, fun() -> dyno:report(in(Config, "small.json")) end),
+    ?assertMatch(<<"small: ", _/binary>>, Text).
+
+errors(Config) ->
+    Sentences = [
+        begin
+            {error, Reason} = Call(),
+            Sentence = dyno:format_error(Reason),
+            ?assertMatch({_, _}, binary:match(Sentence, Part), Sentence),
+            Sentence
+        end
+     || {Call, Part} <- [
+            {fun() -> dyno:test("missing.erl") end, ~"missing.erl"},
+            {fun() -> dyno:test(no_such_suite) end, ~"no_such_suite"},
+            {fun() -> dyno:test(example(), #{sizes => [0]}) end, ~"positive integers"},
+            {fun() -> dyno:report("missing.json") end, ~"no such file"},
+            {fun() -> dyno:report(#{}, pdf) end, ~"console, json, html"},
+            {fun() -> dyno:report(#{}, "a.pdf") end, ~".html"},
+            {fun() -> dyno:report(#{}, in(Config, "no/no/a.txt")) end, ~"there is no folder"}
+        ]
+    ],
+    ?assertEqual([], [S || S <- Sentences, binary:match(S, ~"\n") =/= nomatch]).
+
+version(_Config) ->
+    ?assertMatch({match, _}, re:run(dyno:version(), "^[0-9]+\\.[0-9]+\\.[0-9]+")).
+
+example() ->
+    filename:join([dyno_project:root(), "examples", "cache_demo.erl"]).
+
+in(Config, Name) ->
+    filename:join(proplists:get_value(priv_dir, Config), Name).
+
+%% What a function prints, and what it returns.
+captured(Config, Function) ->
+    Path = in(Config, "printed.txt"),
+    {ok, Device} = file:open(Path, [write, {encoding, utf8}]),
+    Shell = group_leader(),
+    group_leader(Device, self()),
+    Result =
+        try
+            Function()
+        after
+            group_leader(Shell, self())
+        end,
+    ok = file:close(Device),
+    {ok, Printed} = file:read_file(Path),
+    {Result, Printed}.

@@ -1,0 +1,178 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(examples_SUITE).
+-moduledoc """
+What the documents show is what there is: every example runs, the README's suite is one of them, every
+threshold and pattern of the documents is read, the commands are the program's, links lead somewhere.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([examples_run/1, readme_suite_is_an_example/1, thresholds_are_read/1, patterns_are_read/1]).
+-export([options_are_all_there/1, commands_are_the_programs/1, links_lead_somewhere/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        examples_run,
+        readme_suite_is_an_example,
+        thresholds_are_read,
+        patterns_are_read,
+        options_are_all_there,
+        commands_are_the_programs,
+        links_lead_somewhere
+    ].
+
+%% Whether thresholds hold is the machine's affair; that they can be evaluated is the example's.
+examples_run(_Config) ->
+    Examples = filelib:wildcard(filename:join([dyno_project:root(), "examples", "*.erl"])),
+    ?assertMatch([_, _ | _], Examples),
+    lists:foreach(fun example_runs/1, Examples).
+
+example_runs(Example) ->
+    Options = #{sizes => [1, 2], duration_ms => 500, warmup_ms => 100, interval_ms => 100},
+    {ok, Recording} = dyno_test:run(Example, Options),
+    #{~"status" := Status, ~"runs" := Runs, ~"verdicts" := Verdicts} = Recording,
+    ?assertEqual({Example, ~"complete"}, {Example, Status}),
+    ?assertMatch([_, _], Runs),
+    [
+        begin
+            {ok, #{~"value" := Done}} = dyno_recording:metric(Run, ~"operations.count"),
+            ?assert(Done > 0, Example),
+            ?assertEqual([], dyno_recording:tables(Run, ~"errors"), Example),
+            [#{~"rows" := Rows}] = dyno_recording:tables(Run, ~"functions"),
+            ?assertNotEqual([], Rows, Example)
+        end
+     || Run <- Runs
+    ],
+    ?assertEqual([], [V || #{~"result" := ~"unknown"} = V <- Verdicts], Example).
+
+readme_suite_is_an_example(_Config) ->
+    [Suite] = [Block || <<"-module(", _/binary>> = Block <- blocks("README.md", ~"erlang")],
+    Example = read("examples/cache_demo.erl"),
+    ?assertMatch({_, _}, binary:match(Example, string:trim(Suite))).
+
+thresholds_are_read(_Config) ->
+    Rows = first_cells("doc/thresholds.md", ~"| threshold |"),
+    ?assert(length(Rows) > 20, Rows),
+    Readme = lists:append([
+        binary:split(Block, ~"\n", [global, trim_all])
+     || <<"latency.p99 ", _/binary>> = Block <- blocks("README.md", ~"")
+    ]),
+    ?assert(length(Readme) > 3, Readme),
+    [?assertMatch({ok, _}, dyno_threshold:parse(Text), Text) || Text <- Rows ++ Readme].
+
+patterns_are_read(_Config) ->
+    Cells = first_cells("doc/suites.md", ~"| pattern |"),
+    ?assert(length(Cells) > 4, Cells),
+    [
+        ?assertMatch({ok, _}, dyno_agent_patterns:parse(term(Cell)), Cell)
+     || <<"\"", _/binary>> = Cell <- Cells
+    ].
+
+options_are_all_there(_Config) ->
+    Documented = lists:sort([
+        binary_to_existing_atom(Key)
+     || Key <- first_cells("doc/suites.md", ~"| key |")
+    ]),
+    {ok, Options} = dyno_suite:options(#{sizes => [1]}),
+    ?assertEqual(lists:sort(maps:keys(Options)), Documented),
+    Callbacks = [
+        Name
+     || <<Name/binary>> <- [
+            hd(binary:split(Cell, ~"("))
+         || Cell <- first_cells("doc/suites.md", ~"| callback |")
+        ]
+    ],
+    #{missing := Mandatory, present := []} = dyno_suite:callbacks(lists),
+    All = dyno_suite:behaviour_info(callbacks),
+    ?assertEqual([], Mandatory -- All),
+    ?assertEqual(
+        lists:sort([atom_to_binary(Name) || {Name, _} <- All]), lists:sort(Callbacks)
+    ).
+
+%% A command that is planned must not look as if it were there.
+commands_are_the_programs(_Config) ->
+    Documented = [
+        lists:nth(2, binary:split(Cell, ~" ", [global]))
+     || Cell <- first_cells("README.md", ~"| command |")
+    ],
+    Modules = filelib:wildcard(filename:join([dyno_project:root(), "src", "cli", "*.erl"])),
+    Commands = [
+        list_to_binary(Name)
+     || File <- Modules,
+        "dyno_cli_" ++ Name <- [filename:basename(File, ".erl")],
+        lists:member(
+            dyno_cli_command, behaviours(list_to_existing_atom(filename:basename(File, ".erl")))
+        )
+    ],
+    ?assertEqual(lists:sort(Commands), lists:sort(Documented)).
+
+links_lead_somewhere(_Config) ->
+    Files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++
+        ["doc/" ++ filename:basename(F)
+         || F <- filelib:wildcard(filename:join([dyno_project:root(), "doc", "*.md"]))],
+    Dead = [
+        {File, Link}
+     || File <- Files,
+        Link <- links(read(File)),
+        not is_there(File, Link)
+    ],
+    ?assertEqual([], Dead).
+
+links(Text) ->
+    case re:run(Text, "\\]\\(([^)\\s]+)\\)", [global, {capture, all_but_first, list}]) of
+        {match, Found} -> [Link || [Link] <- Found, not lists:prefix("https:", Link)];
+        nomatch -> []
+    end.
+
+is_there(File, Link) ->
+    [Path | _] = string:split(Link, "#"),
+    filelib:is_file(filename:join([dyno_project:root(), filename:dirname(File), Path])).
+
+behaviours(Module) ->
+    lists:append([B || {behaviour, B} <- Module:module_info(attributes)]).
+
+%% The code blocks of a document in that language.
+blocks(File, Language) ->
+    Lines = binary:split(read(File), ~"\n", [global]),
+    [Block || {Of, Block} <- fenced(Lines), Of =:= Language].
+
+fenced([]) ->
+    [];
+fenced([<<"```", Language/binary>> | Lines]) ->
+    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
+    [{Language, iolist_to_binary(lists:join($\n, Block))} | fenced(Rest)];
+fenced([_ | Lines]) ->
+    fenced(Lines).
+
+%% The code in the first column of the tables whose head begins so.
+first_cells(File, Head) ->
+    Lines = binary:split(read(File), ~"\n", [global]),
+    cells(Lines, Head, outside).
+
+cells([], _Head, _Where) ->
+    [];
+cells([Line | Lines], Head, Where) ->
+    Begins = string:prefix(Line, Head) =/= nomatch,
+    case {Begins, Where, Line} of
+        {true, _, _} -> cells(Lines, Head, inside);
+        {false, inside, <<"| `", Rest/binary>>} -> [code(Rest) | cells(Lines, Head, inside)];
+        {false, inside, <<"| -", _/binary>>} -> cells(Lines, Head, inside);
+        _ -> cells(Lines, Head, outside)
+    end.
+
+code(Text) ->
+    hd(binary:split(Text, ~"`")).
+
+term(Text) ->
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(Text) ++ "."),
+    {ok, Term} = erl_parse:parse_term(Tokens),
+    Term.
+
+read(File) ->
+    {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),
+    Text.
