@@ -12,7 +12,7 @@
 %% A rate is kept when so much of it came about, and in time.
 -define(KEPT, 0.99).
 -define(LATE_NS, 1_000_000).
--define(FIRST_PER_S, 1000).
+-define(FIRST_PER_S, 10_000).
 %% The rates that are tried around the limit are so far apart.
 -define(STEP, 1.1).
 
