@@ -74,7 +74,7 @@ measure({Tool, Connections}, Effort) ->
 extent(quick, fprof) -> #{pairs => 1, turns => 2};
 extent(quick, _) -> #{pairs => 2, turns => 4};
 extent(full, fprof) -> #{pairs => 6, turns => 4};
-extent(full, _) -> #{pairs => 15, turns => 24}.
+extent(full, _) -> #{pairs => 25, turns => 12}.
 
 %% Requests in a turn, on each connection.
 each(Connections) -> max(1, ?TURN div Connections).

@@ -26,7 +26,16 @@ run(Load, DurationMs) ->
 
 ended(Pid) ->
     receive
-        {dyno_load, Pid, {ended, Snapshot, [], 0}} -> Snapshot;
-        {dyno_load, Pid, {failed, Reason}} -> error({load_failed, Reason});
-        {dyno_load, Pid, _} -> ended(Pid)
+        {dyno_load, Pid, warm} ->
+            ok = dyno_load:measure(Pid),
+            ended(Pid);
+        {dyno_load, Pid, finished} ->
+            ok = dyno_load:close(Pid),
+            ended(Pid);
+        {dyno_load, Pid, {ended, Snapshot, [], 0}} ->
+            Snapshot;
+        {dyno_load, Pid, {failed, Reason}} ->
+            error({load_failed, Reason});
+        {dyno_load, Pid, _} ->
+            ended(Pid)
     end.

@@ -21,7 +21,8 @@ describe() ->
     The highest rate that dyno's open load keeps on this machine with an operation that does
     nothing, and the given number of workers (16 by default). A rate is kept when 99 % of the
     arrivals were served within the run, and half of them within a millisecond of when they were
-    due. The rate is doubled until it is not kept, and then approached in steps of 10 %.
+    due. The rate is doubled until it is not kept twice in a row, and then approached in steps of
+    10 %.
     """.
 
 argument(none) ->
@@ -34,7 +35,10 @@ argument(Text) ->
 
 measure(Workers, Effort) ->
     {Searches, DurationMs} = extent(Effort),
-    Keeps = fun(Rate) -> keeps(Rate, Workers, DurationMs) end,
+    %% Something else may have had the processors: a second try.
+    Keeps = fun(Rate) ->
+        keeps(Rate, Workers, DurationMs) orelse keeps(Rate, Workers, DurationMs)
+    end,
     Rates = [highest(?FIRST_PER_S, Keeps) || _ <- lists:seq(1, Searches)],
     {Value, Interval} = bench_program:median(Rates, 0.95),
     bench_program:say("searches  ~b with ~b workers, each rate tried for ~b ms", [
