@@ -7,7 +7,7 @@
 OTP ?= any
 RESULTS ?= dyno-results
 
-.PHONY: all demo test check clean help
+.PHONY: all demo test check bench clean help
 
 all:
 	@scripts/build $(OTP)
@@ -28,6 +28,10 @@ test:
 check:
 	@scripts/check $(if $(filter any,$(OTP)),29,$(OTP))
 
+# Figures of the machine that it runs on: doc/measurements.md.
+bench:
+	@scripts/bench $(OTP)
+
 # What was brought (.otp) and what was measured (dyno-results) stays.
 clean:
 	rm -rf _build dyno priv/report priv/nif-* ui/node_modules
@@ -37,6 +41,7 @@ help:
 	@echo 'make demo     load and measure Cowboy, and write a report to $(RESULTS)/'
 	@echo 'make test     all tests, on OTP 27 and on OTP 29'
 	@echo 'make check    warnings, xref, dialyzer, tests and their coverage, on OTP 29'
+	@echo 'make bench    what dyno itself costs, measured on this machine'
 	@echo 'make clean    remove what was built'
 	@echo
 	@echo 'OTP=27 or OTP=29 chooses a release. It is brought into .otp where the machine lacks it.'

@@ -1,0 +1,110 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_agent_cost).
+-moduledoc false.
+%% What the agent costs a node: its coming and going, its samples, its code and memory.
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2]).
+
+-define(LEVEL, time).
+-define(PATTERN, {bench_leaf, leaf, 1}).
+%% The sampler is asked for its samples: none comes by itself in between.
+-define(INTERVAL_MS, 3_600_000).
+
+describe() ->
+    """
+    What dyno's agent costs a node: how long attaching and detaching take (nothing traced), what one
+    sample of the VM and the operating system costs, how much code is sent, and how much memory
+    code, processes and tables take with counters, discovery and sampler at work. The figure is the
+    time of attaching and detaching together.
+    """.
+
+argument(none) -> {ok, none};
+argument(_) -> {error, "there is no argument; there is --quick"}.
+
+measure(none, Effort) ->
+    #{rounds := Rounds, samples := Samples} = extent(Effort),
+    {ok, Node} = dyno_peer:start(#{name => "bench"}),
+    %% The pattern must name something that is loaded.
+    {module, _} = erpc:call(Node, code, ensure_loaded, [bench_leaf]),
+    Times = [attach_and_detach(Node) || _ <- lists:seq(0, Rounds)],
+    %% The first also loads what OTP itself needs for it.
+    [{FirstAttach, FirstDetach} | Later] = [{ms(A), ms(D)} || {A, D} <- Times],
+    {Attach, Detach} = lists:unzip(Later),
+    memory(Node),
+    samples(Node, Samples),
+    ok = dyno_peer:stop(Node),
+    bench_program:say("rounds    ~b; attach ~ts ms, detach ~ts ms; the first ~ts and ~ts ms", [
+        Rounds
+        | [
+            bench_program:number(Ms)
+         || Ms <- [dyno_stats:median(Attach), dyno_stats:median(Detach), FirstAttach, FirstDetach]
+        ]
+    ]),
+    {Value, Interval} = bench_program:median([A + D || {A, D} <- Later], 0.95),
+    #{name => "agent_cost", value => Value, unit => "ms", interval => Interval}.
+
+extent(full) -> #{rounds => 30, samples => 200};
+extent(quick) -> #{rounds => 6, samples => 20}.
+
+attach_and_detach(Node) ->
+    Start = erlang:monotonic_time(),
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    Attached = erlang:monotonic_time(),
+    ok = dyno_agent:detach(Agent),
+    {Attached - Start, erlang:monotonic_time() - Attached}.
+
+ms(Native) ->
+    erlang:convert_time_unit(Native, native, nanosecond) / 1.0e6.
+
+memory(Node) ->
+    Sent = lists:sum([
+        begin
+            {Module, Code, _} = code:get_object_code(Module),
+            byte_size(Code)
+        end
+     || Module <- dyno_agent:modules()
+    ]),
+    %% OTP's own modules that are loaded for it stay in the node: they are not counted.
+    ok = dyno_test_targets:detach(attach(Node)),
+    Before = memory_of_code(Node),
+    Targets = attach(Node),
+    Code = memory_of_code(Node) - Before,
+    [#{agent := Agent}] = Targets,
+    {Processes, Tables} = erpc:call(Node, bench_agent_memory, of_agent, [dyno_agent:guard(Agent)]),
+    ok = dyno_test_targets:detach(Targets),
+    Left = memory_of_code(Node) - Before,
+    bench_program:say("code      ~b kB sent, ~b kB in the node, ~b kB after detaching", [
+        kb(B) || B <- [Sent, Code, Left]
+    ]),
+    bench_program:say("memory    processes ~b kB, tables ~b kB", [kb(Processes), kb(Tables)]).
+
+attach(Node) ->
+    {ok, Targets} = dyno_test_targets:attach([Node], #{
+        patterns => [?PATTERN], level => ?LEVEL, interval_ms => ?INTERVAL_MS
+    }),
+    Targets.
+
+memory_of_code(Node) ->
+    erpc:call(Node, erlang, memory, [code]).
+
+kb(Bytes) ->
+    (Bytes + 500) div 1000.
+
+samples(Node, Count) ->
+    [#{sampler := Sampler}] = Targets = attach(Node),
+    Us = [sample_us(Sampler) || _ <- lists:seq(1, Count)],
+    ok = dyno_test_targets:detach(Targets),
+    {Value, Interval} = bench_program:median(Us, 0.95),
+    bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
+        bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count
+    ]).
+
+sample_us(Sampler) ->
+    ok = dyno_agent_sampler:last(Sampler),
+    receive
+        {dyno_sample, Sampler, _TimeMs, _Figures, CostUs} -> CostUs
+    end.

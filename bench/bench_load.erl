@@ -1,0 +1,41 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_load).
+-moduledoc "Gives a load of empty operations with dyno's generator.".
+
+-export([run/2]).
+
+-define(WARMUP_MS, 200).
+-define(TIMEOUT_MS, 5000).
+
+-doc "The generator's own figures after a load of so many milliseconds.".
+-spec run(dyno_suite:load(), pos_integer()) -> dyno_load_meter:snapshot().
+run(Load, DurationMs) ->
+    {ok, Pid} = dyno_load:start_link(#{
+        sink => self(),
+        module => bench_nothing,
+        run_state => none,
+        load => Load,
+        duration_ms => DurationMs,
+        warmup_ms => ?WARMUP_MS,
+        interval_ms => DurationMs,
+        timeout_ms => ?TIMEOUT_MS
+    }),
+    ended(Pid).
+
+ended(Pid) ->
+    receive
+        {dyno_load, Pid, warm} ->
+            ok = dyno_load:measure(Pid),
+            ended(Pid);
+        {dyno_load, Pid, finished} ->
+            ok = dyno_load:close(Pid),
+            ended(Pid);
+        {dyno_load, Pid, {ended, Snapshot, [], 0}} ->
+            Snapshot;
+        {dyno_load, Pid, {failed, Reason}} ->
+            error({load_failed, Reason});
+        {dyno_load, Pid, _} ->
+            ended(Pid)
+    end.

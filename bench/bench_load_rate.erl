@@ -1,0 +1,71 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_load_rate).
+-moduledoc false.
+%% The highest rate that the open load keeps on this machine.
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2]).
+
+%% A rate is kept when so much of it came about, and in time.
+-define(KEPT, 0.99).
+-define(LATE_NS, 1_000_000).
+-define(FIRST_PER_S, 10_000).
+%% The rates that are tried around the limit are so far apart.
+-define(STEP, 1.1).
+
+describe() ->
+    """
+    The highest rate that dyno's open load keeps on this machine with an operation that does
+    nothing, and the given number of workers (16 by default). A rate is kept when 99 % of the
+    arrivals were served within the run, and half of them within a millisecond of when they were
+    due. The rate is doubled until it is not kept twice in a row, and then approached in steps of
+    10 %.
+    """.
+
+argument(none) ->
+    {ok, 16};
+argument(Text) ->
+    case string:to_integer(Text) of
+        {Count, ""} when Count > 0 -> {ok, Count};
+        _ -> {error, ["the number of workers is a positive integer, not ", Text]}
+    end.
+
+measure(Workers, Effort) ->
+    {Searches, DurationMs} = extent(Effort),
+    %% Something else may have had the processors: a second try.
+    Keeps = fun(Rate) ->
+        keeps(Rate, Workers, DurationMs) orelse keeps(Rate, Workers, DurationMs)
+    end,
+    Rates = [highest(?FIRST_PER_S, Keeps) || _ <- lists:seq(1, Searches)],
+    {Value, Interval} = bench_program:median(Rates, 0.95),
+    bench_program:say("searches  ~b with ~b workers, each rate tried for ~b ms", [
+        Searches, Workers, DurationMs
+    ]),
+    #{name => "load_rate", value => Value, unit => "1/s", interval => Interval}.
+
+extent(full) -> {6, 500};
+extent(quick) -> {1, 100}.
+
+highest(Rate, Keeps) ->
+    case Keeps(Rate) of
+        true -> highest(2 * Rate, Keeps);
+        false -> between(Rate / 2, Rate, Keeps)
+    end.
+
+between(Kept, Lost, _Keeps) when Lost / Kept =< ?STEP ->
+    Kept;
+between(Kept, Lost, Keeps) ->
+    Rate = math:sqrt(Kept * Lost),
+    case Keeps(Rate) of
+        true -> between(Rate, Lost, Keeps);
+        false -> between(Kept, Rate, Keeps)
+    end.
+
+keeps(Rate, Workers, DurationMs) ->
+    Load = #{model => open, workers => Workers, rate_per_s => Rate},
+    #{successes := Count, response := Response} = bench_load:run(Load, DurationMs),
+    Count >= ?KEPT * Rate * DurationMs / 1000 andalso
+        dyno_histogram:quantile(Response, 0.5) =< ?LATE_NS.

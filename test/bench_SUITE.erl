@@ -1,0 +1,155 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_SUITE).
+-moduledoc """
+Runs the programs in bench/ as their users do, with --quick: they measure, and say what they
+measured in the form that others read. What they measured is not judged here.
+""".
+
+-behaviour(ct_suite).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([
+    discovery_call_cost/1,
+    discovery_storm/1,
+    cowboy_slowdown/1,
+    cowboy_slowdown_of_profilers/1,
+    agent_cost/1,
+    load_overhead/1,
+    load_rate/1,
+    every_program_is_tested/1,
+    wrong_arguments/1,
+    dyno_is_not_compiled/1
+]).
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        discovery_call_cost,
+        discovery_storm,
+        cowboy_slowdown,
+        cowboy_slowdown_of_profilers,
+        agent_cost,
+        load_overhead,
+        load_rate,
+        every_program_is_tested,
+        wrong_arguments,
+        dyno_is_not_compiled
+    ].
+
+discovery_call_cost(_Config) ->
+    measures(["discovery_call_cost"], "discovery_call_cost_64", "ns"),
+    measures(["discovery_call_cost", "1000"], "discovery_call_cost_1000", "ns").
+
+discovery_storm(_Config) ->
+    measures(["discovery_storm"], "discovery_storm_4000", "s").
+
+cowboy_slowdown(_Config) ->
+    measures(["cowboy_slowdown"], "cowboy_slowdown_1", "times"),
+    measures(["cowboy_slowdown", "16"], "cowboy_slowdown_16", "times").
+
+cowboy_slowdown_of_profilers(_Config) ->
+    measures(["cowboy_slowdown", "eprof:1"], "cowboy_slowdown_eprof_1", "times"),
+    measures(["cowboy_slowdown", "fprof:1"], "cowboy_slowdown_fprof_1", "times").
+
+agent_cost(_Config) ->
+    Output = measures(["agent_cost"], "agent_cost", "ms"),
+    %% What it says besides.
+    ?assertMatch({match, _}, re:run(Output, ~"^code +[0-9]+ kB sent", [multiline])),
+    ?assertMatch({match, _}, re:run(Output, ~"^memory +processes [0-9]+ kB", [multiline])),
+    ?assertMatch({match, _}, re:run(Output, ~"^a sample +[0-9.]+ us", [multiline])).
+
+load_overhead(_Config) ->
+    measures(["load_overhead"], "load_overhead", "ns").
+
+load_rate(_Config) ->
+    measures(["load_rate"], "load_rate", "1/s").
+
+every_program_is_tested(_Config) ->
+    Escripts = filelib:wildcard(filename:join(folder(), "*.escript")),
+    Programs = [list_to_atom(filename:basename(E, ".escript")) || E <- Escripts],
+    ?assertNotEqual([], Programs),
+    ?assertEqual([], Programs -- all()).
+
+wrong_arguments(_Config) ->
+    lists:foreach(
+        fun({Arguments, Said}) ->
+            {Status, Output} = program(Arguments, ebin()),
+            ?assertEqual(2, Status),
+            ?assertMatch({match, _}, re:run(Output, Said))
+        end,
+        [
+            {["discovery_storm", "none"], "positive integer, not none"},
+            {["discovery_storm", "0"], "positive integer, not 0"},
+            {["load_overhead", "8"], "there is no argument"},
+            {["load_rate", "1", "2"], "more than one argument"},
+            {["cowboy_slowdown", "tea:1"], "CONNECTIONS or TOOL:CONNECTIONS"},
+            {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
+        ]
+    ).
+
+%% An ebin folder that lacks dyno is passed over; then only _build is left, which may have it.
+dyno_is_not_compiled(Config) ->
+    Private = proplists:get_value(priv_dir, Config),
+    Copy = filename:join(Private, "bench"),
+    ok = file:make_dir(Copy),
+    lists:foreach(
+        fun(File) ->
+            {ok, _} = file:copy(File, filename:join(Copy, filename:basename(File)))
+        end,
+        filelib:wildcard(filename:join(folder(), "*"))
+    ),
+    {Status, Output} = escript(Copy, ["agent_cost"], Private),
+    ?assertEqual(2, Status),
+    ?assertMatch({match, _}, re:run(Output, "dyno is not compiled for OTP")).
+
+%% Runs a program; its last line must be `name value unit`.
+measures(Arguments, Name, Unit) ->
+    {Status, Output} = program(Arguments ++ ["--quick"], ebin()),
+    ct:log("~ts", [Output]),
+    ?assertEqual(0, Status),
+    ?assertMatch({match, _}, re:run(Output, ~"^machine +.*OTP [0-9]+", [multiline])),
+    Last = lists:last(string:split(string:trim(Output, trailing), "\n", all)),
+    [Name, Value, Unit] = string:split(unicode:characters_to_list(Last), " ", all),
+    ?assertMatch({match, _}, re:run(Value, ~"^-?[0-9]+(\\.[0-9]+)?$")),
+    Output.
+
+program(Arguments, Ebin) ->
+    escript(folder(), Arguments, Ebin).
+
+escript(Folder, [Name | Arguments], Ebin) ->
+    Escript = filename:join([code:root_dir(), "bin", "escript"]),
+    Port = open_port({spawn_executable, Escript}, [
+        {args, [filename:join(Folder, Name ++ ".escript") | Arguments]},
+        {env, [{"DYNO_EBIN", Ebin}]},
+        exit_status,
+        stderr_to_stdout,
+        binary
+    ]),
+    output(Port, <<>>).
+
+output(Port, Output) ->
+    receive
+        {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
+        {Port, {exit_status, Status}} -> {Status, Output}
+    end.
+
+ebin() ->
+    filename:join(code:lib_dir(dyno), "ebin").
+
+folder() ->
+    filename:join(root(filename:dirname(source())), "bench").
+
+source() ->
+    proplists:get_value(source, ?MODULE:module_info(compile)).
+
+root(Folder) ->
+    case filelib:is_regular(filename:join(Folder, "rebar.config")) of
+        true -> Folder;
+        false when Folder =/= "/" -> root(filename:dirname(Folder))
+    end.
