@@ -12,8 +12,8 @@
     {line,[]}.
     {func_info,{atom,dyno_bench_arm_1},{atom,f},0}.
   {label,2}.
-    {line,[{location,[],1}]}.
-    {call_ext_only,0,{extfunc,rand,uniform,0}}.
+    {move,{atom,ok},{x,0}}.
+    return.
 
 
 {function, module_info, 0, 4}.

@@ -12,9 +12,8 @@
     {line,[]}.
     {func_info,{atom,dyno_bench_arm_2},{atom,f},0}.
   {label,2}.
-    {move,{integer,2},{x,0}}.
-    {line,[{location,[],1}]}.
-    {call_ext_only,1,{extfunc,crypto,strong_rand_bytes,1}}.
+    {bif,self,{f,0},[],{x,0}}.
+    return.
 
 
 {function, module_info, 0, 4}.

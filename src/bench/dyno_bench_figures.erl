@@ -19,7 +19,8 @@ document(Parameters, #{arms := Arms, duration_ms := DurationMs} = Result, Enviro
     Document0 = dyno_recording:new(bench, name(Arms), Parameters, Environment),
     Document1 = dyno_recording:add_run(Document0, run(Result)),
     Document2 = dyno_recording:put(Document1, duration_ns, DurationMs * 1_000_000),
-    dyno_recording:put(Document2, status, complete).
+    Document3 = dyno_recording:add_warnings(Document2, warnings(labels(Arms), Arms, Result)),
+    dyno_recording:put(Document3, status, complete).
 
 name([#{label := Label}]) -> short(Label);
 name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
@@ -54,8 +55,7 @@ run(#{arms := Arms, rounds := Rounds, loop_ns := LoopNs, duration_ms := Duration
             }
          || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
         ],
-        tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)],
-        warnings => [#{code => C, text => T} || {C, T} <- warnings(Labels, Arms, Result)]
+        tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)]
     }.
 
 %% The same code twice is told apart.

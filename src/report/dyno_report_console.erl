@@ -29,17 +29,21 @@ without rows is not shown.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
-    Sections = [
-        heading(Document, Options)
-        | dyno_report_console_runs:sections(Document, Options)
-    ] ++ [
-        growth(Document, Options),
-        thresholds(Document, Options),
-        warnings(Document, Options),
-        conclusion(Document, Options)
-    ],
+    Sections = [heading(Document, Options) | sections(get(~"command", Document), Document, Options)],
     Blocks = [[[Line, $\n] || Line <- Lines] || Lines <- Sections, Lines =/= []],
     {ok, encoded(dyno_report_text:encode(lists:join($\n, Blocks)), Options)}.
+
+-spec sections(json:decode_value(), object(), options()) -> [[iodata()]].
+sections(~"bench", Document, Options) ->
+    dyno_report_console_bench:sections(Document, Options) ++ [warnings(Document, Options)];
+sections(_Test, Document, Options) ->
+    dyno_report_console_runs:sections(Document, Options) ++
+        [
+            growth(Document, Options),
+            thresholds(Document, Options),
+            warnings(Document, Options),
+            conclusion(Document, Options)
+        ].
 
 -doc "Never called: every valid document can be shown on the console.".
 -spec format_error(term()) -> unicode:chardata().

@@ -178,7 +178,7 @@ the_recording_is_valid(Config) ->
     ok = dyno_recording_file:write(File, Document),
     ?assertEqual({ok, Document}, dyno_recording_file:read(File)),
     #{~"command" := ~"bench", ~"status" := ~"complete"} = Document,
-    [#{~"warnings" := Warnings}] = dyno_recording:runs(Document),
+    #{~"warnings" := Warnings} = Document,
     ?assert(lists:member(~"constant", [C || #{~"code" := C} <- Warnings])).
 
 ends_when_interrupted(_Config) ->
