@@ -107,6 +107,8 @@ sentence(Row, Fastest, Threshold) ->
             ~"same" ->
                 ["No difference that matters (", measured(Threshold, ~"ratio"), ") between ", Code,
                     " and ", Fastest, " (", Interval, ")."];
+            _ when Interval =:= ~"" ->
+                ["Too few rounds to say whether ", Code, " and ", Fastest, " differ."];
             _ ->
                 ["It is not decided yet whether ", Code, " and ", Fastest, " differ (", Interval, ")."]
         end,
