@@ -132,6 +132,7 @@ settle(Node, Janitor, Options) ->
     end.
 
 as_reason(_Node, {failed, _, _} = Reason) -> Reason;
+as_reason(_Node, {node_down, _} = Reason) -> Reason;
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
 %% What the target lacks, or has in another version: an older agent's, left by a node that was
@@ -240,6 +241,6 @@ format_error({taken, Node}) ->
         [Node]
     );
 format_error({failed, Node, Reason}) ->
-    io_lib:format("the agent could not work in ~ts: ~tP", [Node, Reason, 15]);
+    io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]);
 format_error(Reason) ->
     dyno_agent_link:format_error(Reason).
