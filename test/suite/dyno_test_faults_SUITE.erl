@@ -446,7 +446,7 @@ crowded(Source, DurationMs) ->
     ?assertEqual(Processes, Discovered),
     %% Figures that are taken in while they are counted are not exact, which is said.
     OffBy = abs(Calls / (3 * Processes) - 1),
-    ?assert(OffBy < 0.1),
+    ?assert(OffBy < 0.2),
     ?assert(OffBy < 0.01 orelse is_map_key(~"inexact_counts", Warnings)),
     case Processes >= 100_000 of
         true -> ok;
