@@ -12,8 +12,10 @@
     {line,[]}.
     {func_info,{atom,dyno_bench_arm_1},{atom,f},0}.
   {label,2}.
-    {move,{atom,ok},{x,0}}.
-    return.
+    {move,{integer,100},{x,1}}.
+    {move,{integer,1},{x,0}}.
+    {line,[{location,[],1}]}.
+    {call_ext_only,2,{extfunc,lists,seq,2}}.
 
 
 {function, module_info, 0, 4}.

@@ -3,15 +3,17 @@
 
 -module(examples_SUITE).
 -moduledoc """
-What the documents show is what there is: every example runs, the README's suite is one of them, every
-threshold and pattern of the documents is read, the commands are the program's, links lead somewhere.
+What the documents show is what there is: every example runs, the README's suite is one of them,
+every threshold and pattern of the documents is read, the commands are the program's, the map of
+modules is whole, links lead somewhere.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
 -export([examples_run/1, readme_suite_is_an_example/1, thresholds_are_read/1, patterns_are_read/1]).
--export([options_are_all_there/1, commands_are_the_programs/1, links_lead_somewhere/1]).
+-export([options_are_all_there/1, commands_are_the_programs/1, modules_are_in_the_map/1]).
+-export([links_lead_somewhere/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -23,6 +25,7 @@ all() ->
         patterns_are_read,
         options_are_all_there,
         commands_are_the_programs,
+        modules_are_in_the_map,
         links_lead_somewhere
     ].
 
@@ -110,6 +113,13 @@ commands_are_the_programs(_Config) ->
         )
     ],
     ?assertEqual(lists:sort(Commands), lists:sort(Documented)).
+
+modules_are_in_the_map(_Config) ->
+    Map = read("doc/architecture.md"),
+    Sources = filelib:wildcard(filename:join([dyno_project:root(), "src", "*", "*.erl"])),
+    Modules = [list_to_binary(filename:basename(Source, ".erl")) || Source <- Sources],
+    ?assertNotEqual([], Modules),
+    ?assertEqual([], [M || M <- Modules, binary:match(Map, <<"`", M/binary, "`">>) =:= nomatch]).
 
 links_lead_somewhere(_Config) ->
     Files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++

@@ -49,7 +49,7 @@ init_per_suite(Config) ->
     ok = filelib:ensure_dir(Escript),
     {ok, _} = file:copy(filename:join(Build, "default/bin/dyno"), Escript),
     ok = file:change_mode(Escript, 8#755),
-    [{escript, Escript}, {double, double(Config, Folder)} | Config].
+    [{escript, Escript}, {double, double(Folder)} | Config].
 
 end_per_suite(_Config) -> ok.
 
@@ -326,7 +326,7 @@ no_colour(Config) ->
 
 %% Helpers
 
-double(Config, Folder) ->
+double(Folder) ->
     Source = filename:join([Folder, "double", "dyno_test.erl"]),
     ok = filelib:ensure_dir(Source),
     {ok, _} = file:copy(data("dyno_test.double"), Source),
