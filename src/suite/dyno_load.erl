@@ -219,7 +219,7 @@ begin_work(DurationMs, #{options := #{load := Load}, workers := Workers} = State
     %% A little ahead, so that all workers have the message by then.
     From = dyno_load_meter:time_ns() + ?AHEAD_NS,
     Finish = From + DurationMs * 1_000_000,
-    Meter = dyno_load_meter:new(map_get(model, Load)),
+    Meter = dyno_load_meter:new(map_get(model, Load), Finish),
     Work0 = #{meter => Meter, start => From, finish => Finish},
     Work =
         case Load of
@@ -287,7 +287,7 @@ figures(TimeNs, LengthNs, Last, Now) ->
     end,
     #{
         time_ms => TimeNs div 1_000_000,
-        throughput_per_s => PerSecond(successes),
+        throughput_per_s => PerSecond(in_time),
         errors_per_s => PerSecond(failures),
         p50_ns => quantile(Between, 0.5),
         p99_ns => quantile(Between, 0.99),

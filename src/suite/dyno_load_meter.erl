@@ -13,10 +13,12 @@ reason.
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/1, time_ns/0, success/4, failure/2, late/2, started/1, snapshot/1, errors/1, delete/1]).
+-export([new/2, time_ns/0, success/4, failure/2, late/2, started/1, snapshot/1, errors/1, delete/1]).
 -export_type([meter/0, snapshot/0]).
 
 -opaque meter() :: #{
+    %% What ends later has its time recorded, and is no throughput of the part that is measured.
+    until := integer(),
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
     lateness := dyno_histogram:t() | undefined,
@@ -30,6 +32,8 @@ One operation: two clock reads and two or three counters, well below a microseco
     lateness := dyno_histogram:snapshot() | undefined,
     %% In the measured part.
     successes := non_neg_integer(),
+    %% Of these, the ones that ended before the part was over.
+    in_time := non_neg_integer(),
     failures := non_neg_integer(),
     started := non_neg_integer()
 }.
@@ -37,18 +41,20 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
+-define(IN_TIME, 4).
 %% More kinds of errors than that are put together.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 
--doc "A meter with nothing in it.".
--spec new(closed | open) -> meter().
-new(Model) ->
+-doc "A meter with nothing in it, for a part of a load that ends at a time.".
+-spec new(closed | open, Until :: integer()) -> meter().
+new(Model, Until) ->
     #{
+        until => Until,
         response => dyno_histogram:new(),
         service => only_open(Model),
         lateness => only_open(Model),
-        counts => counters:new(3, [write_concurrency]),
+        counts => counters:new(4, [write_concurrency]),
         errors => ets:new(?MODULE, [public, {write_concurrency, true}])
     }.
 
@@ -67,8 +73,10 @@ started(#{counts := Counts}) ->
 
 -doc "An operation ended well. `Intended` is when it should have started, `Start` when it did.".
 -spec success(meter(), integer(), integer(), integer()) -> ok.
-success(#{response := Response, service := Service, counts := Counts}, Intended, Start, End) ->
+success(#{until := Until, counts := Counts} = Meter, Intended, Start, End) ->
+    #{response := Response, service := Service} = Meter,
     counters:add(Counts, ?SUCCESSES, 1),
+    _ = [counters:add(Counts, ?IN_TIME, 1) || End =< Until],
     ok = dyno_histogram:record(Response, max(0, End - Intended)),
     record(Service, End - Start).
 
@@ -102,6 +110,7 @@ snapshot(#{response := Response, service := Service, lateness := Lateness, count
         service => optional(Service),
         lateness => optional(Lateness),
         successes => counters:get(Counts, ?SUCCESSES),
+        in_time => counters:get(Counts, ?IN_TIME),
         failures => counters:get(Counts, ?FAILURES),
         started => counters:get(Counts, ?STARTED)
     }.

@@ -108,6 +108,7 @@ place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]
 place(File, Line) -> io_lib:format("~ts:~p: ", [File, Line]).
 
 install(Module, Binary) ->
+    ok = sweep(),
     Name = io_lib:format("dyno-~ts-~b", [os:getpid(), erlang:unique_integer([positive])]),
     Folder = filename:join(temporary(), lists:flatten(Name)),
     File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
@@ -145,6 +146,21 @@ name_is_free(Module) ->
             end;
         _Preloaded -> {error, {taken_name, Module}}
     end.
+
+%% What a dyno that was killed outright has left. Its process must be gone; without /proc nobody
+%% knows.
+sweep() ->
+    lists:foreach(
+        fun(Folder) ->
+            [_, OsPid | _] = string:split(filename:basename(Folder), "-", all),
+            Gone = lists:all(fun(C) -> C >= $0 andalso C =< $9 end, OsPid) andalso
+                filelib:is_dir("/proc/self") andalso
+                not filelib:is_dir(filename:join("/proc", OsPid)),
+            _ = [file:del_dir_r(Folder) || Gone],
+            ok
+        end,
+        filelib:wildcard(filename:join(temporary(), "dyno-*-*"))
+    ).
 
 temporary() ->
     case os:getenv("TMPDIR") of

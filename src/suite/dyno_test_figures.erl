@@ -65,11 +65,11 @@ note({Code, Text}) -> #{code => Code, text => Text}.
 load_metrics(#{snapshot := undefined}) ->
     [];
 load_metrics(#{duration_ns := DurationNs, snapshot := Snapshot} = Measured) ->
-    #{response := Response, successes := Ok, failures := Failed} = Snapshot,
+    #{response := Response, successes := Ok, in_time := InTime, failures := Failed} = Snapshot,
     Seconds = max(DurationNs, 1) / 1.0e9,
     All = Ok + Failed,
     [
-        metric(~"throughput", ~"Throughput", Ok / Seconds, ~"1/s", Ok),
+        metric(~"throughput", ~"Throughput", InTime / Seconds, ~"1/s", InTime),
         metric(~"operations.count", ~"Operations", Ok, ~"count", Ok),
         metric(~"errors.count", ~"Errors", Failed, ~"count", All),
         metric(~"errors.rate", ~"Share of errors", Failed / max(1, All), ~"ratio", All)
@@ -271,6 +271,9 @@ inside_tables(#{figures := Figures}) ->
     ]).
 
 functions_table(_Node, undefined) ->
+    [];
+functions_table(_Node, #{measured_functions := 0}) ->
+    %% Only processes were asked for.
     [];
 functions_table(Node, #{functions := []}) ->
     [table(~"functions", ~"Functions", Node, [column(~"function", ~"Function", string, undefined)], [])];
@@ -499,7 +502,11 @@ inside_warnings(#{node := Node, functions := Functions, processes := Processes})
      || #{lost := Lost} <- [Functions], M <- Lost
     ] ++
         [
-            {~"reloaded", text("~ts of ~ts was loaded again during the run", [M, Node])}
+            {~"reloaded", text(
+                    "~ts of ~ts was loaded again during the run; its calls within the milliseconds "
+                    "around it may be missing or count twice",
+                    [M, Node]
+                )}
          || #{reloaded := Reloaded} <- [Functions], M <- Reloaded
         ] ++
         [
