@@ -69,7 +69,8 @@ processes that are alive are read; of those that died the last known figures are
     dead := [pid()],
     harvesting := idle | {reference(), [pid()]},
     harvested_ms := integer(),
-    %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory}: the living.
+    %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory, new | settled}: the living. Many a
+    %% process names itself only after its first calls: at the first look it is asked again.
     living := ets:table(),
     groups := #{group() => aggregate()},
     %% A look that is under way: where it stands, and the memory found so far by group.
@@ -196,12 +197,14 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call(restart, _From, #{living := Living} = State) ->
     #{dead := Dead} = State,
     Ended = ets:foldl(
-        fun({Pid, _, _, _, _}, Acc) -> set_base(Pid, Living) ++ Acc end,
+        fun({Pid, _, _, _, _, _}, Acc) -> set_base(Pid, Living) ++ Acc end,
         [],
         Living
     ),
     Alive = ets:foldl(
-        fun({_, Group, _, _, _}, Acc) -> maps:update_with(Group, fun(N) -> N + 1 end, 1, Acc) end,
+        fun({_, Group, _, _, _, _}, Acc) ->
+            maps:update_with(Group, fun(N) -> N + 1 end, 1, Acc)
+        end,
         #{},
         Living
     ),
@@ -288,7 +291,7 @@ discover_new(Pid, MFA, #{table := Table, living := Living} = State) ->
     case ets:insert_new(Table, {Pid, Group}) of
         true ->
             _ = [
-                ets:insert(Living, {Pid, Group, Reductions, Reductions, 0})
+                ets:insert(Living, {Pid, Group, Reductions, Reductions, 0, new})
              || is_integer(Reductions)
             ],
             #{discovered := Count, new := New, dead := Dead} = State,
@@ -297,7 +300,7 @@ discover_new(Pid, MFA, #{table := Table, living := Living} = State) ->
                 new := New + 1,
                 dead := [Pid || Reductions =:= undefined] ++ Dead
             },
-            update_group(Group, fun(#{discovered := N} = A) -> A#{discovered := N + 1} end, Counted);
+            update_group(Group, fun(A) -> count(1, A) end, Counted);
         false ->
             State
     end.
@@ -315,16 +318,20 @@ new_aggregate() ->
         message_queue_max => 0
     }.
 
-classify(Pid, MFA, #{groups := Groups}) ->
+classify(Pid, MFA, State) ->
     Items = [registered_name, label, initial_call, reductions, {dictionary, '$initial_call'}],
     {Group, Reductions} =
         case process_info(Pid, Items) of
             undefined -> {{first_call, MFA}, undefined};
             Info -> {group(Info, MFA), proplists:get_value(reductions, Info)}
         end,
+    {known(Group, State), Reductions}.
+
+%% Too many groups are none: what comes later is put together.
+known(Group, #{groups := Groups}) ->
     case is_map_key(Group, Groups) orelse map_size(Groups) < ?MAX_GROUPS of
-        true -> {Group, Reductions};
-        false -> {other, Reductions}
+        true -> Group;
+        false -> other
     end.
 
 group(Info, MFA) ->
@@ -372,7 +379,10 @@ go_on(#{look := {Position, Memory}, living := Living} = State) ->
             Seen#{look := {Continuation, Sums}}
     end.
 
-look_at({Pid, Group, First, Last, _Memory}, {#{living := Living} = State, Sums}) ->
+look_at({Pid, Group, First, Last, Memory, new}, {State, Sums}) ->
+    {Settled, Next} = settle(Pid, Group, State),
+    look_at({Pid, Settled, First, Last, Memory, settled}, {Next, Sums});
+look_at({Pid, Group, First, Last, _Memory, settled}, {#{living := Living} = State, Sums}) ->
     Items = [reductions, message_queue_len, total_heap_size],
     case process_info(Pid, Items) of
         undefined ->
@@ -389,6 +399,38 @@ look_at({Pid, Group, First, Last, _Memory}, {#{living := Living} = State, Sums})
                 maps:update_with(Group, fun(Sum) -> Sum + Bytes end, Bytes, Sums)
             }
     end.
+
+%% Moves a process that has a name or a label by now to its group. What it called until then and was
+%% harvested stays where it was.
+settle(Pid, {Kind, _} = Group, #{living := Living} = State) when
+    Kind =:= initial_call; Kind =:= first_call
+->
+    true = ets:update_element(Living, Pid, {6, settled}),
+    Named =
+        case process_info(Pid, [registered_name, label]) of
+            undefined -> Group;
+            Info -> group(Info ++ [{initial_call, none}], none)
+        end,
+    case Named of
+        {K, _} when K =:= registered; K =:= label -> move(Pid, Group, known(Named, State), State);
+        _ -> {Group, State}
+    end;
+settle(Pid, Group, #{living := Living} = State) ->
+    true = ets:update_element(Living, Pid, {6, settled}),
+    {Group, State}.
+
+move(Pid, From, To, #{table := Table, living := Living, groups := Groups} = State) ->
+    true = ets:update_element(Living, Pid, {2, To}),
+    true = ets:insert(Table, {Pid, To}),
+    Left =
+        case Groups of
+            #{From := #{discovered := 1}} -> State#{groups := maps:remove(From, Groups)};
+            #{From := _} -> update_group(From, fun(A) -> count(-1, A) end, State)
+        end,
+    {To, update_group(To, fun(A) -> count(1, A) end, Left)}.
+
+count(More, #{discovered := N} = Aggregate) ->
+    Aggregate#{discovered := N + More}.
 
 memory_bytes(Pid, Queue, HeapWords) when Queue < ?LONG_QUEUE ->
     case process_info(Pid, memory) of
@@ -410,7 +452,7 @@ end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
 
 report(#{groups := Groups, living := Living, discovered := Discovered, truncated := Truncated}) ->
     Alive = ets:foldl(
-        fun({_, Group, First, Last, _}, Acc) ->
+        fun({_, Group, First, Last, _, _}, Acc) ->
             maps:update_with(
                 Group, fun({N, R}) -> {N + 1, R + Last - First} end, {1, Last - First}, Acc
             )

@@ -30,6 +30,7 @@ all() ->
         counts_once_where_patterns_overlap,
         discovers_each_process_once,
         groups_processes,
+        asks_again_for_a_label,
         hundred_thousand_short_lived_processes,
         works_beside_other_tracers,
         samples,
@@ -441,6 +442,34 @@ groups_processes(Config) ->
     ?assertEqual(
         [{{label, {conn, '_'}}, 2}],
         [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
+    ),
+    _ = [P ! stop || P <- Pids],
+    ok = dyno_agent:detach(Agent).
+
+%% As Cowboy's connections do: the label comes after the first calls.
+asks_again_for_a_label(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        patterns => [{dyno_work, leaf, 1}], interval_ms => 60_000
+    }),
+    Script =
+        "Self = self(),"
+        "Pids = [proc_lib:spawn(fun() -> dyno_work:leaf(1), Self ! called,"
+        "  receive go -> ok end, proc_lib:set_label({conn, N}), Self ! labelled,"
+        "  receive stop -> ok end end) || N <- [1, 2, 3]],"
+        "[receive called -> ok end || _ <- Pids], Pids.",
+    Pids = dyno_peers:eval(Node, Script),
+    _ = dyno_agent_discovery:table(Discovery),
+    _ = [P ! go || P <- Pids],
+    ok = wait_until(fun() ->
+        lists:all(
+            fun(P) -> erpc:call(Node, proc_lib, get_label, [P]) =/= undefined end, Pids
+        )
+    end),
+    ?assertMatch(
+        #{groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}], discovered := 3},
+        dyno_agent_discovery:read(Discovery)
     ),
     _ = [P ! stop || P <- Pids],
     ok = dyno_agent:detach(Agent).
