@@ -83,9 +83,8 @@ in_process(Codes, Options, Paths) ->
     Caller = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         proc_lib:set_label(?MODULE),
-        %% Codes that print must not spoil a report on standard output.
         watch(Caller),
-        exit({?MODULE, dyno_bench_experiment:run(Codes, Options)})
+        Caller ! {?MODULE, self(), dyno_bench_experiment:run(Codes, Options)}
     end),
     Result = wait(Pid, Ref),
     code:del_paths(Absolute),
@@ -116,7 +115,8 @@ wait(Pid, Ref) ->
         dyno_interrupt ->
             Pid ! dyno_interrupt,
             wait(Pid, Ref);
-        {'DOWN', Ref, process, Pid, {?MODULE, Result}} ->
+        {?MODULE, Pid, Result} ->
+            true = demonitor(Ref, [flush]),
             Result;
         {'DOWN', Ref, process, Pid, Reason} ->
             {error, {crashed, Reason}}

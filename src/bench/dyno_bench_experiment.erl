@@ -101,6 +101,7 @@ unload(#{module := Module}) ->
     _ = code:purge(Module),
     ok.
 
+-spec fail(reason()) -> no_return().
 fail(Reason) ->
     throw({?MODULE, Reason}).
 

@@ -114,7 +114,7 @@ inlined(Arity, Clause, Make) ->
 %% loop/3 takes the constants apart once; the loop itself has them in its arguments. The variables
 %% that are not among the values are passed as they are: Start.
 loop_of(Variables, Values, Body) ->
-    Given = lists:nthtail(length(Values), Variables),
+    {_, Given} = lists:split(length(Values), Variables),
     Arguments = Values ++ [var(V) || V <- Given],
     Inner = length(Variables) + 2,
     [

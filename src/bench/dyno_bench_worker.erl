@@ -29,16 +29,15 @@
 -spec start_link(pos_integer()) -> pid().
 start_link(Scheduler) ->
     Parent = self(),
-    spawn_opt(
-        fun() ->
-            proc_lib:set_label(?MODULE),
-            serve(Parent, #{})
-        end,
-        [link, {scheduler, Scheduler}]
-    ).
+    Serve = fun() ->
+        proc_lib:set_label(?MODULE),
+        serve(Parent, #{})
+    end,
+    %% `scheduler` is an option that the documentation, and so dialyzer, does not know.
+    apply(erlang, spawn_opt, [Serve, [link, {scheduler, Scheduler}]]).
 
 -doc "Has a worker run a code's `init_runner`; `Number` names the code from then on.".
--spec prepare(pid(), {Number :: pos_integer(), dyno_bench_code:compiled(), Init :: term()},
+-spec prepare(pid(), {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
     DeadlineMs :: integer()) -> ok | {error, failure() | timeout}.
 prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, DeadlineMs) ->
     Ref = make_ref(),
@@ -98,7 +97,7 @@ run(Module, N, Constants, Start) ->
 minor(Info) -> proplists:get_value(minor_gcs, Info).
 
 -doc "Runs N iterations of a code in each worker at the same time.".
--spec epoch([pid()], {Number :: pos_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
+-spec epoch([pid()], {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
     {ok, [epoch()]} | {error, failure() | timeout}.
 epoch(Workers, {Number, N}, DeadlineMs) ->
     Ref = make_ref(),
