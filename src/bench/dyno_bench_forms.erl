@@ -154,7 +154,7 @@ is_constant(Module, {forms, 0, {clause, _, [], _, Body}}) ->
         {attribute, ?A, export, [{f, 0}]},
         {function, ?A, f, 0, [{clause, ?A, [], [], Body}]}
     ],
-    case compile:forms(Forms, ['S', binary, no_spawn_compiler_process]) of
+    case compile:forms(Forms, [to_asm, binary, no_spawn_compiler_process]) of
         {ok, Module, Assembly} ->
             %% The compiler has put more before the functions over the years.
             Functions = element(tuple_size(Assembly) - 1, Assembly),

@@ -22,7 +22,8 @@ all() ->
         tells_what_the_compiler_warns_of,
         takes_any_unicode,
         takes_names_of_its_own,
-        says_what_is_wrong
+        says_what_is_wrong,
+        writes_no_files
     ].
 
 %% Counts its calls in a counter that the test made.
@@ -157,3 +158,10 @@ says_what_is_wrong(_Config) ->
     {error, Long} = dyno_bench_code:read(lists:duplicate(500, $\s) ++ "foo(."),
     Shown = unicode:characters_to_list(dyno_bench_code:format_error(Long)),
     ?assert(lists:all(fun(Line) -> length(Line) < 100 end, string:split(Shown, "\n", all))).
+
+%% Not even the assembler code that tells a constant result.
+writes_no_files(_Config) ->
+    Before = file:list_dir("."),
+    {ok, Parsed} = dyno_bench_code:read("1 + 1."),
+    {ok, #{constant := true}} = dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+    ?assertEqual(Before, file:list_dir(".")).
