@@ -53,16 +53,20 @@ main(Folder, Arguments) ->
     [Name | Given] = Arguments,
     Program = list_to_atom("bench_" ++ Name),
     ok = io:setopts([{encoding, unicode}]),
-    maybe
-        ok ?= find_dyno(Folder),
-        ok ?= compile_all(Folder),
-        {ok, Argument, Effort} ?= arguments(Program, Given),
-        halt(run(Program, Argument, Effort))
-    else
-        {error, Text} ->
-            io:format(standard_error, "~ts: ~ts~n", [Name, Text]),
-            halt(2)
-    end.
+    Compiled = filename:join(filename:basedir(user_cache, "dyno"), "bench-" ++ os:getpid()),
+    Status =
+        maybe
+            ok ?= find_dyno(Folder),
+            ok ?= compile_all(Folder, Compiled),
+            {ok, Argument, Effort} ?= arguments(Program, Given),
+            run(Program, Argument, Effort)
+        else
+            {error, Text} ->
+                io:format(standard_error, "~ts: ~ts~n", [Name, Text]),
+                2
+        end,
+    _ = file:del_dir_r(Compiled),
+    halt(Status).
 
 arguments(Program, Given) ->
     {Flags, Rest} = lists:partition(fun(G) -> lists:prefix("--", G) end, Given),
@@ -133,10 +137,7 @@ find_dyno(Folder) ->
 
 %% In a folder, so that the nodes that are measured find the modules too. A folder of its own for
 %% each program that runs: others may be running, with another release.
-compile_all(Folder) ->
-    Out = filename:join([
-        filename:basedir(user_cache, "dyno"), "bench-" ++ os:getpid()
-    ]),
+compile_all(Folder, Out) ->
     Examples = filename:join(filename:dirname(filename:absname(Folder)), "examples"),
     Sources =
         filelib:wildcard(filename:join(Folder, "bench_*.erl")) ++

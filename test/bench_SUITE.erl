@@ -50,12 +50,19 @@ discovery_storm(_Config) ->
     measures(["discovery_storm"], "discovery_storm_4000", "s").
 
 cowboy_slowdown(_Config) ->
-    measures(["cowboy_slowdown"], "cowboy_slowdown_1", "times"),
-    measures(["cowboy_slowdown", "16"], "cowboy_slowdown_16", "times").
+    measures(["cowboy_slowdown"], server() ++ "_slowdown_1", "times"),
+    measures(["cowboy_slowdown", "16"], server() ++ "_slowdown_16", "times").
 
 cowboy_slowdown_of_profilers(_Config) ->
-    measures(["cowboy_slowdown", "eprof:1"], "cowboy_slowdown_eprof_1", "times"),
-    measures(["cowboy_slowdown", "fprof:1"], "cowboy_slowdown_fprof_1", "times").
+    measures(["cowboy_slowdown", "eprof:1"], server() ++ "_slowdown_eprof_1", "times"),
+    measures(["cowboy_slowdown", "fprof:1"], server() ++ "_slowdown_fprof_1", "times").
+
+%% As in the program, Cowboy where this OTP has it.
+server() ->
+    case code:which(cowboy) of
+        non_existing -> "httpd";
+        _ -> "cowboy"
+    end.
 
 agent_cost(_Config) ->
     Output = measures(["agent_cost"], "agent_cost", "ms"),
