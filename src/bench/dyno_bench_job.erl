@@ -29,10 +29,10 @@ of their time. Reading the board disturbs nobody.
 
 -export([start/1, stop/1, monitor/1]).
 -export([concurrency/1, set_concurrency/2, pause/1, resume/1]).
--export([sample/1, rows/1]).
+-export([sample/1, rows/1, description/1]).
 -export([format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([job/0, options/0, reason/0]).
+-export_type([job/0, options/0, description/0, reason/0]).
 
 -type options() :: #{
     code := dyno_bench_code:code(),
@@ -47,7 +47,17 @@ of their time. Reading the board disturbs nobody.
 }.
 
 -doc "A job.".
--opaque job() :: #{pid := pid(), board := dyno_bench_board:t()}.
+-opaque job() :: #{
+    pid := pid(), board := dyno_bench_board:t(), description := description()
+}.
+
+-doc "What is known of a code before it runs; see dyno_bench_code.".
+-type description() :: #{
+    label := binary(),
+    form := inline | call | apply,
+    constant := boolean(),
+    warnings := [binary()]
+}.
 
 -type reason() ::
     dyno_bench_experiment:reason()
@@ -60,6 +70,7 @@ of their time. Reading the board disturbs nobody.
 
 -type state() :: #{
     code := dyno_bench_job_worker:code(),
+    description := description(),
     owner := reference(),
     ref := reference(),
     timeout_ms := pos_integer(),
@@ -92,7 +103,15 @@ start(#{code := Code} = Options) ->
         {ok, Parsed} ?= dyno_bench_code:read(Code),
         Board = dyno_bench_board:new(Max),
         {ok, Pid} ?= started(Parsed, Board, Merged),
-        {ok, #{pid => Pid, board => Board}}
+        described(#{pid => Pid, board => Board})
+    end.
+
+-spec described(#{pid := pid(), board := dyno_bench_board:t()}) ->
+    {ok, job()} | {error, reason()}.
+described(Job) ->
+    case call(Job, description) of
+        {ok, Description} -> {ok, Job#{description => Description}};
+        {error, _} = Error -> Error
     end.
 
 -spec checked(options()) -> ok | {error, reason()}.
@@ -183,8 +202,13 @@ rows(#{board := Board} = Job) ->
         {ok, dyno_bench_board:rows(Board, Count)}
     end.
 
+-doc "What is known of a job's code.".
+-spec description(job()) -> description().
+description(#{description := Description}) ->
+    Description.
+
 %% It waits no longer than the job does, which gives up at its time.
--spec call(job(), term()) -> term().
+-spec call(#{pid := pid(), _ => _}, term()) -> term().
 call(#{pid := Pid}, Request) ->
     try
         gen_server:call(Pid, Request, infinity)
@@ -217,7 +241,7 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
     proc_lib:set_label(?MODULE),
     maybe
         {ok, Module} ?= dyno_bench_keeper:lease(),
-        {ok, #{binary := Binary, constants := Constants, label := Label}} ?=
+        {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
             dyno_bench_code:compile(Module, Parsed),
         _ = code:purge(Module),
         {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
@@ -231,6 +255,7 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
         },
         State = #{
             code => Code,
+            description => maps:with([label, form, constant, warnings], Compiled),
             owner => erlang:monitor(process, Owner),
             ref => make_ref(),
             timeout_ms => TimeoutMs,
@@ -268,6 +293,8 @@ opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wa
     {reply, term(), state()} | {stop, {shutdown, reason()}, {error, reason()}, state()}.
 handle_call(concurrency, _From, #{workers := Workers} = State) ->
     {reply, {ok, length(Workers)}, State};
+handle_call(description, _From, #{description := Description} = State) ->
+    {reply, {ok, Description}, State};
 handle_call({set_concurrency, Count}, _From, State) ->
     answer(resized(Count, State), State);
 handle_call(pause, _From, #{code := #{board := Board}, workers := Workers} = State) ->
