@@ -117,7 +117,7 @@ stop(#{job := {Job, Monitor}}) ->
 measured(#{job := {Job, _} = Watched, description := #{label := Label}}, Ms, Options) ->
     #{timeout_ms := TimeoutMs} = Options,
     %% Does nothing where it runs already.
-    done(dyno_bench_job:resume(Job)),
+    done(dyno_bench_window:explained(dyno_bench_job:resume(Job), Watched)),
     ok(dyno_bench_window:measure(Watched, Ms, {Label, TimeoutMs})).
 
 -spec done(ok | {error, term()}) -> ok.
@@ -155,9 +155,9 @@ rounds(Count, Planner, Arms, #{sample_ms := Ms}, Options) ->
     dyno_bench_window:sample().
 alone(Arm, 1, Ms, Options) ->
     measured(Arm, Ms, Options);
-alone(#{job := {Job, _}} = Arm, _Several, Ms, Options) ->
+alone(#{job := {Job, _} = Watched} = Arm, _Several, Ms, Options) ->
     Sample = measured(Arm, Ms, Options),
-    done(dyno_bench_job:pause(Job)),
+    done(dyno_bench_window:explained(dyno_bench_job:pause(Job), Watched)),
     Sample.
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.

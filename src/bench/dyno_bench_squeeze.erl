@@ -74,7 +74,9 @@ searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level
     #{label := Label} = Description = dyno_bench_job:description(Job),
     Measure = fun(Concurrency) ->
         maybe
-            ok ?= dyno_bench_job:set_concurrency(Job, Concurrency),
+            ok ?= dyno_bench_window:explained(
+                dyno_bench_job:set_concurrency(Job, Concurrency), Watched
+            ),
             dyno_bench_window:measure(Watched, Ms, {Label, TimeoutMs})
         end
     end,
@@ -84,7 +86,7 @@ searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level
         }
     ),
     maybe
-        ok ?= dyno_bench_job:resume(Job),
+        ok ?= dyno_bench_window:explained(dyno_bench_job:resume(Job), Watched),
         {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
         {ok, Done} ?= climbed(Climb, Measure),
         {ok, #{

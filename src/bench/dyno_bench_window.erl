@@ -9,7 +9,7 @@
 
 -compile(warn_missing_spec_all).
 
--export([measure/3]).
+-export([measure/3, explained/2]).
 -export_type([watched/0, sample/0]).
 
 -doc "A job and the monitor that says when it ended.".
@@ -38,25 +38,28 @@ measure({Job, _} = Watched, Ms, {Label, TimeoutMs}) ->
         EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
         {ok, _} ?= finish(Watched, Before, EndMs, {Label, TimeoutMs})
     else
-        Error -> reason(Error, Watched)
+        Error -> explained(Error, Watched)
     end.
 
-%% A job that is gone says why in its last message.
--spec reason({error, term()}, watched()) -> {error, dyno_bench_job:reason() | interrupted}.
-reason({error, ended}, {_, Monitor}) ->
+-doc "An answer of a job; of one that is gone, why it ended.".
+-spec explained(Answer | {error, dyno_bench_job:reason()}, watched()) ->
+    Answer | {error, dyno_bench_job:reason() | interrupted}.
+explained({error, ended}, {_, Monitor}) ->
     receive
-        {'DOWN', Monitor, process, _, {shutdown, Reason}} when is_tuple(Reason) -> {error, Reason};
-        {'DOWN', Monitor, process, _, _} -> {error, ended}
+        {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
     end;
-reason(Error, _Watched) ->
-    Error.
+explained(Answer, _Watched) ->
+    Answer.
+
+-spec end_of(term()) -> dyno_bench_job:reason().
+end_of({shutdown, Reason}) when is_tuple(Reason) -> Reason;
+end_of(Reason) -> {failed, ~"the job", run, {died, Reason}}.
 
 -spec wait(watched(), non_neg_integer()) -> ok | {error, term()}.
 wait({_, Monitor}, Ms) ->
     receive
         dyno_interrupt -> {error, interrupted};
-        {'DOWN', Monitor, process, _, {shutdown, Reason}} when is_tuple(Reason) -> {error, Reason};
-        {'DOWN', Monitor, process, _, Reason} -> {error, {failed, ~"the job", run, {died, Reason}}}
+        {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
     after Ms -> ok
     end.
 
