@@ -22,6 +22,8 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     threshold => float(),
     %% The longest that a part of a code, or one epoch, may take; 30000.
     timeout_ms => pos_integer(),
+    %% How it is measured; compare.
+    mode => dyno_bench_mode:mode(),
     %% More folders of beam files.
     code_paths => [file:filename()],
     seed => integer()
@@ -32,6 +34,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     | no_codes
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
+    | {mode, dyno_bench_mode:reason()}
     | {crashed, term()}.
 
 %% Each pair has its interval: with many codes none would ever be decided.
@@ -49,9 +52,13 @@ run([], _Options) ->
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {too_many, length(Codes), ?MAX_CODES}};
 run(Codes, Options) ->
-    case checked(length(Codes), Options) of
-        {ok, Checked} -> in_process(Codes, Checked, maps:get(code_paths, Options, []));
-        {error, _} = Error -> Error
+    maybe
+        {ok, Checked} ?= checked(length(Codes), Options),
+        {ok, Mode} ?= dyno_bench_mode:check(maps:get(mode, Options, compare), length(Codes)),
+        in_process(Codes, Mode, Checked, maps:get(code_paths, Options, []))
+    else
+        {error, {option, _, _, _}} = Error -> Error;
+        {error, Reason} -> {error, {mode, Reason}}
     end.
 
 checked(Count, Options) ->
@@ -61,7 +68,7 @@ checked(Count, Options) ->
         threshold => 0.03,
         timeout_ms => 30_000
     },
-    Merged = maps:merge(Defaults, maps:without([code_paths], Options)),
+    Merged = maps:merge(Defaults, maps:without([code_paths, mode], Options)),
     Checks = [
         {concurrency, fun(N) -> is_integer(N) andalso N >= 1 andalso N =< 10_000 end,
             ~"an integer from 1 to 10000"},
@@ -77,22 +84,22 @@ checked(Count, Options) ->
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
-in_process(Codes, Options, Paths) ->
+in_process(Codes, Mode, Options, Paths) ->
     Absolute = [filename:absname(P) || P <- Paths],
     ok = code:add_pathsa(Absolute),
     Caller = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         proc_lib:set_label(?MODULE),
         watch(Caller),
-        Caller ! {?MODULE, self(), dyno_bench_experiment:run(Codes, Options)}
+        Caller ! {?MODULE, self(), dyno_bench_mode:run(Mode, Codes, Options)}
     end),
     Result = wait(Pid, Ref),
     code:del_paths(Absolute),
     case Result of
         {ok, Measured} ->
             {ok,
-                dyno_bench_figures:document(
-                    parameters(Measured, Options), Measured, dyno_environment:collect()
+                dyno_bench_mode:document(
+                    Mode, parameters(Measured, Options), Measured, dyno_environment:collect()
                 )};
         {error, _} = Error ->
             Error
@@ -145,6 +152,8 @@ format_error({too_many, Count, Max}) ->
     io_lib:format("~b codes; at most ~b can be compared at once", [Count, Max]);
 format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
+format_error({mode, Reason}) ->
+    dyno_bench_mode:format_error(Reason);
 format_error({crashed, Reason}) ->
     io_lib:format("the measuring process died: ~0tP", [Reason, 15]);
 format_error(Reason) ->

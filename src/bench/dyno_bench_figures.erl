@@ -54,9 +54,25 @@ run(#{arms := Arms, rounds := Rounds, loop_ns := LoopNs, duration_ms := Duration
                 values => Times
             }
          || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
-        ],
+        ] ++ durations(Labels, Arms),
         tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)]
     }.
+
+%% How long each sample really was, where samples are of a time.
+durations(Labels, Arms) ->
+    [
+        #{
+            name => ~"bench.sample",
+            title => <<"Duration of the samples: ", Label/binary>>,
+            unit => ~"ns",
+            group => ~"bench",
+            node => undefined,
+            labels => #{code => Label},
+            times_ms => lists:seq(1, length(Durations)),
+            values => Durations
+        }
+     || {Label, #{durations_ns := Durations}} <- lists:zip(Labels, Arms)
+    ].
 
 %% The same code twice is told apart.
 labels(Arms) ->

@@ -25,7 +25,7 @@ sections(Document, Options) ->
         is_map(Run),
         Table <- dyno_report_document:tables(~"codes", Run),
         Rows <- [dyno_report_document:rows(Table)]
-    ]).
+    ]) ++ dyno_report_console_curve:sections(Document, Options).
 
 -spec codes([object()], options()) -> [iodata()].
 codes(Rows, Options) ->
