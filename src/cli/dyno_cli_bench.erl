@@ -42,13 +42,14 @@ spec() ->
             for_all(done),
             option(
                 format,
-                "--format console|json|html",
-                "what standard output gets; console where it is not given"
+                "--format FORMAT",
+                "what standard output gets: " ++ dyno_report:format_names() ++
+                    "; console where it is not given"
             ),
             (repeated(
                 output,
                 "-o, --output FILE",
-                "also write FILE; its ending says the format: .json (the recording), .html or .txt"
+                "also write FILE; its ending says the format: " ++ dyno_report:file_endings()
             ))#{short => $o},
             %% One dash, as the emulator and erlperf have it.
             (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{

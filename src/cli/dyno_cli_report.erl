@@ -16,7 +16,7 @@
 -spec spec() -> argparse:command().
 spec() ->
     #{
-        help => "show a recording as text, JSON or HTML",
+        help => "show a recording in another format: text, HTML, CSV, Markdown and more",
         arguments => [
             #{
                 name => recording,
@@ -29,8 +29,9 @@ spec() ->
                 type => binary,
                 required => false,
                 help =>
-                    {"--format console|json|html", [
-                        "what standard output gets; console where neither it nor -o is given"
+                    {"--format FORMAT", [
+                        "what standard output gets: " ++ dyno_report:format_names() ++
+                            "; console where neither it nor -o is given"
                     ]}
             },
             #{
@@ -42,8 +43,8 @@ spec() ->
                 required => false,
                 help =>
                     {"-o, --output FILE", [
-                        "also write FILE; its ending says the format: .txt, .json or .html; "
-                        "may be given more than once"
+                        "also write FILE; its ending says the format: " ++
+                            dyno_report:file_endings() ++ "; may be given more than once"
                     ]}
             }
         ]

@@ -62,14 +62,15 @@ spec() ->
             ),
             option(
                 format,
-                "--format console|json|html",
-                "what standard output gets; console where it is not given"
+                "--format FORMAT",
+                "what standard output gets: " ++ dyno_report:format_names() ++
+                    "; console where it is not given"
             ),
             (repeated(
                 output,
                 "-o, --output FILE",
-                "also write FILE; its ending says the format: .json (the recording), .html "
-                "or .txt; without a .json the recording goes to dyno-NAME-TIME.json here"
+                "also write FILE; its ending says the format: " ++ dyno_report:file_endings() ++
+                    "; without a .json the recording goes to dyno-NAME-TIME.json here"
             ))#{short => $o},
             repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node"),

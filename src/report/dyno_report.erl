@@ -12,7 +12,7 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 -compile(warn_missing_spec_all).
 
 %% The list of formats
--export([formats/0, format_of_name/1, format_of_file/1]).
+-export([formats/0, format_names/0, file_endings/0, format_of_name/1, format_of_file/1]).
 %% Showing and writing
 -export([render/3, write/2, format_error/1]).
 
@@ -22,7 +22,7 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 -type document() :: #{binary() => json:decode_value()}.
 
 -doc "The name of a format.".
--type format() :: console | json | html.
+-type format() :: console | json | html | csv | md | junit | benchstat.
 
 -doc "What the place where the report is shown can do; every key has a default.".
 -type options() :: #{
@@ -53,6 +53,20 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 -spec formats() -> [format(), ...].
 formats() ->
     [Format || {Format, _Module, _Extensions} <- registry()].
+
+-doc "The formats' names as help texts list them: `console, json or html`.".
+-spec format_names() -> string().
+format_names() ->
+    alternatives([atom_to_list(Format) || Format <- formats()]).
+
+-doc "The endings of files' names that say a format, as help texts list them.".
+-spec file_endings() -> string().
+file_endings() ->
+    alternatives([binary_to_list(Ending) || {_, _, [Ending | _]} <- registry()]).
+
+-spec alternatives([string(), ...]) -> string().
+alternatives(Words) ->
+    lists:flatten([lists:join(", ", lists:droplast(Words)), " or ", lists:last(Words)]).
 
 -doc """
 The format of that name.
@@ -118,7 +132,12 @@ registry() ->
     [
         {console, dyno_report_console, [~".txt"]},
         {json, dyno_report_json, [~".json"]},
-        {html, dyno_report_html, [~".html", ~".htm"]}
+        {html, dyno_report_html, [~".html", ~".htm"]},
+        {csv, dyno_report_csv, [~".csv"]},
+        {md, dyno_report_markdown, [~".md", ~".markdown"]},
+        {junit, dyno_report_junit, [~".xml"]},
+        %% Text as well, but .txt is the console's.
+        {benchstat, dyno_report_benchstat, []}
     ].
 
 -spec to_binary(file:filename_all()) -> binary().

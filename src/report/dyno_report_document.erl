@@ -8,7 +8,7 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 
 -compile(warn_missing_spec_all).
 
--export([get/2, get/3, text/3, name/2, measured/2]).
+-export([get/2, get/3, text/3, name/2, measured/2, judged/1]).
 -export([metric/2, values/3, nodes/1, tables/2, table/3, rows/1]).
 
 -export_type([object/0, row/0]).
@@ -53,6 +53,14 @@ measured(Value, Unit) when is_number(Value) ->
     dyno_report_text:clean(dyno_unit:format(Value, Unit));
 measured(_, _Unit) ->
     ~"-".
+
+-doc "What a verdict says, or where it says nothing the value it rests on.".
+-spec judged(object()) -> binary().
+judged(Verdict) ->
+    case text(~"text", Verdict, ~"") of
+        ~"" -> measured(get(~"value", Verdict), get(~"unit", Verdict, ~"1"));
+        Text -> Text
+    end.
 
 -doc "The value of a run's metric, or `null`.".
 -spec metric(binary(), object()) -> number() | null.

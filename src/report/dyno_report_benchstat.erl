@@ -1,0 +1,129 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_benchstat).
+-moduledoc """
+The measurements in the text form of Go's benchmarks, which `benchstat OLD NEW` reads
+(golang.org/design/14313-benchmark-format).
+
+A benchmark gives one line for each code and round, a test one line for each run. The number behind
+the name's last `-` is that of the online schedulers, as Go has it; spaces in names become `_`.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/2, get/3, metric/2, name/2]).
+
+-type object() :: dyno_report_document:object().
+
+-doc "The lines; an error where the document is a comparison, which has no measurements.".
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, no_measurements}.
+format(Document, _Options) ->
+    Environment = get(~"environment", Document, #{}),
+    Suffix = suffix(get(~"schedulers_online", Environment)),
+    Lines = lists:append([
+        lines(get(~"command", Document), Document, Run, Suffix)
+     || Run <- get(~"runs", Document, [])
+    ]),
+    case Lines of
+        [] -> {error, no_measurements};
+        _ -> {ok, dyno_report_text:encode([keys(Document, Environment), Lines])}
+    end.
+
+-doc "One sentence.".
+-spec format_error(no_measurements) -> unicode:chardata().
+format_error(no_measurements) ->
+    "there are no measurements for benchstat in it; give a recording of dyno bench or dyno test, "
+    "and let benchstat compare two of them".
+
+%% benchstat compares what has the same keys; the OTP release is not one of them, so that two
+%% releases can be compared.
+-spec keys(object(), object()) -> unicode:chardata().
+keys(Document, Environment) ->
+    [
+        [Key, ": ", Value, "\n"]
+     || {Key, Value} <- [
+            {"goos", string:lowercase(dyno_report_document:text(~"os", Environment, ~""))},
+            {"pkg", name(~"name", Document)},
+            {"cpu", dyno_report_document:text(~"cpu_model", Environment, ~"")}
+        ],
+        Value =/= ~"",
+        %% The package of a benchmark is not how many codes it had.
+        not (Key =:= "pkg" andalso get(~"command", Document) =:= ~"bench")
+    ].
+
+-spec suffix(json:decode_value()) -> unicode:chardata().
+suffix(Schedulers) when is_integer(Schedulers) -> ["-", integer_to_list(Schedulers)];
+suffix(_) -> "".
+
+-spec lines(json:decode_value(), object(), object(), unicode:chardata()) -> [unicode:chardata()].
+lines(~"bench", _Document, Run, Suffix) ->
+    Rows = [
+        {get(~"code", Row), Row}
+     || Table <- dyno_report_document:tables(~"codes", Run),
+        Row <- dyno_report_document:rows(Table)
+    ],
+    [
+        line([Code, Suffix], iterations(Row), [{Time, "ns/op"} | exact(Row)])
+     || #{~"name" := ~"bench.time", ~"labels" := #{~"code" := Code}} = Series <-
+            get(~"series", Run, []),
+        {_, Row} <- [lists:keyfind(Code, 1, Rows)],
+        Time <- get(~"values", Series, []),
+        is_number(Time)
+    ];
+lines(_Test, Document, Run, Suffix) ->
+    Size = get(~"size", Run, 0),
+    Name = [name(~"name", Document), "/size=", integer_to_list(Size), Suffix],
+    Measures = [
+        {Value, Unit}
+     || {Metric, Unit} <- [
+            {~"latency.mean", "ns/op"},
+            {~"latency.p50", "p50-ns"},
+            {~"latency.p99", "p99-ns"},
+            {~"throughput", "op/s"}
+        ],
+        Value <- [metric(Metric, Run)],
+        is_number(Value)
+    ],
+    case {Measures, metric(~"operations.count", Run)} of
+        {[], _} -> [];
+        {_, Count} when is_integer(Count), Count > 0 -> [line(Name, Count, Measures)];
+        _ -> [line(Name, 1, Measures)]
+    end.
+
+-spec iterations(object()) -> pos_integer().
+iterations(Row) ->
+    case get(~"iterations", Row) of
+        N when is_integer(N), N > 0 -> N;
+        _ -> 1
+    end.
+
+-spec exact(object()) -> [{number(), string()}].
+exact(Row) ->
+    [{Value, "reductions/op"} || Value <- [get(~"reductions_per_call", Row)], is_number(Value)].
+
+-spec line(unicode:chardata(), pos_integer(), [{number(), string()}]) -> unicode:chardata().
+line(Name, Count, Measures) ->
+    [
+        "Benchmark", benchmark(dyno_report_text:clean(dyno_report_text:encode(Name))), "\t",
+        integer_to_list(Count),
+        [["\t", number(Value), " ", Unit] || {Value, Unit} <- Measures], "\n"
+    ].
+
+%% A small letter behind "Benchmark" would make it another word, and the line no result.
+-spec benchmark(binary()) -> unicode:chardata().
+benchmark(Name) ->
+    Word = re:replace(string:trim(Name), "\\s+", "_", [global, unicode, {return, binary}]),
+    case re:run(Word, "^\\p{Ll}", [unicode, {capture, none}]) of
+        match -> [$_, Word];
+        nomatch -> Word
+    end.
+
+-spec number(number()) -> binary().
+number(Value) when is_integer(Value) -> integer_to_binary(Value);
+number(Value) -> float_to_binary(Value, [{decimals, 4}, compact]).

@@ -1,0 +1,94 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_csv).
+-moduledoc """
+The figures of a recording as comma-separated values (RFC 4180), for spreadsheets and data frames.
+
+One line a figure: a metric is one line, a row of a table one line for each of its figures. Numbers
+are as in the recording, unrounded, with their unit in a column of its own.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/2, get/3]).
+
+-type object() :: dyno_report_document:object().
+
+-define(HEAD, [
+    ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"figure", ~"value", ~"unit"
+]).
+
+-doc "The figures, with a line of headings first.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Document, _Options) ->
+    Runs = [
+        [metrics(Run), tables([get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]], Run)]
+     || Run <- get(~"runs", Document, [])
+    ],
+    Lines = lists:append(lists:append(Runs)) ++ tables([null, null, null], Document),
+    {ok, [line(Fields) || Fields <- [?HEAD | Lines ++ verdicts(Document)]]}.
+
+-doc "Never called: every document can be shown as CSV.".
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) ->
+    io_lib:format("the recording cannot be shown as CSV: ~tp", [Reason]).
+
+-spec metrics(object()) -> [[json:decode_value()]].
+metrics(Run) ->
+    Place = [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]],
+    [
+        Place ++
+            [null, ~"metrics", null, null] ++
+            [get(Key, Metric) || Key <- [~"name", ~"value", ~"unit"]]
+     || Metric <- get(~"metrics", Run, [])
+    ].
+
+%% The first column says what a row is about; the others are its figures.
+-spec tables([json:decode_value()], object()) -> [[json:decode_value()]].
+tables(Place, Holder) ->
+    [
+        Place ++
+            [get(~"node", Table), get(~"name", Table), Number, Item] ++
+            [get(~"name", Column), Value, get(~"unit", Column)]
+     || Table <- get(~"tables", Holder, []),
+        {Number, [Item | Values]} <- lists:enumerate(get(~"rows", Table, [])),
+        {Column, Value} <- lists:zip(columns(Table), Values, trim),
+        Value =/= null
+    ].
+
+-spec columns(object()) -> [object()].
+columns(Table) ->
+    case get(~"columns", Table, []) of
+        [] -> [];
+        [_ | Figures] -> Figures
+    end.
+
+-spec verdicts(object()) -> [[json:decode_value()]].
+verdicts(Document) ->
+    [
+        [get(~"run", Verdict), null, null, null, ~"verdicts", Number, get(~"name", Verdict), Key] ++
+            [get(Key, Verdict), Unit]
+     || {Number, Verdict} <- lists:enumerate(get(~"verdicts", Document, [])),
+        {Key, Unit} <- [{~"value", get(~"unit", Verdict)}, {~"result", null}],
+        get(Key, Verdict) =/= null
+    ].
+
+-spec line([json:decode_value()]) -> iodata().
+line(Fields) ->
+    [lists:join($,, [field(Field) || Field <- Fields]), "\r\n"].
+
+-spec field(json:decode_value()) -> iodata().
+field(null) ->
+    ~"";
+field(Text) when is_binary(Text) ->
+    case binary:match(Text, [~",", ~"\"", ~"\r", ~"\n"]) of
+        nomatch -> Text;
+        _ -> [$", binary:replace(Text, ~"\"", ~"\"\"", [global]), $"]
+    end;
+field(Value) ->
+    json:encode(Value).

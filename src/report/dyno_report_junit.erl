@@ -1,0 +1,176 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_junit).
+-moduledoc """
+What a recording decides, as JUnit XML, which CI systems show as tests.
+
+Each verdict of a threshold or of `--fail-if` is a test case, and so is each pair of compared codes
+and each line of a comparison. Only a verdict can fail; a pair that is not decided yet is a skipped
+case. A recording that was not completed, and a verdict without a value, are errors.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/2, get/3, name/2]).
+
+-type object() :: dyno_report_document:object().
+-type outcome() :: pass | fail | error | skipped.
+-type testcase() :: {Name :: unicode:chardata(), outcome(), Text :: unicode:chardata()}.
+
+-doc "The XML document in UTF-8.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Document, _Options) ->
+    Cases = [completed(Document) | verdicts(Document)] ++ pairs(Document) ++ changes(Document),
+    Suite = name(~"name", Document),
+    Class = ["dyno.", name(~"command", Document), ".", Suite],
+    Counts = [
+        {"tests", integer_to_list(length(Cases))},
+        {"failures", counted(fail, Cases)},
+        {"errors", counted(error, Cases)},
+        {"skipped", counted(skipped, Cases)},
+        {"time", seconds(Document)}
+    ],
+    Started = [{"timestamp", Text} || #{~"started_at" := Text} <- [Document], is_binary(Text)],
+    {ok,
+        dyno_report_text:encode([
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
+            ["<testsuites", attributes([{"name", "dyno"} | Counts]), ">\n"],
+            ["  <testsuite", attributes([{"name", Suite} | Counts ++ Started]), ">\n"],
+            [testcase(Class, Case) || Case <- Cases],
+            "  </testsuite>\n</testsuites>\n"
+        ])}.
+
+-doc "Never called: every document can be shown as JUnit XML.".
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) ->
+    io_lib:format("the recording cannot be shown as JUnit XML: ~tp", [Reason]).
+
+-spec counted(outcome(), [testcase()]) -> string().
+counted(Outcome, Cases) ->
+    integer_to_list(length([Name || {Name, Of, _} <- Cases, Of =:= Outcome])).
+
+-spec seconds(object()) -> string().
+seconds(Document) ->
+    case get(~"duration_ns", Document) of
+        Ns when is_number(Ns) -> float_to_list(Ns / 1.0e9, [{decimals, 3}]);
+        _ -> "0"
+    end.
+
+%% The cases
+
+-spec completed(object()) -> testcase().
+completed(Document) ->
+    case get(~"status", Document) of
+        ~"complete" -> {"completed", pass, ""};
+        _ -> {"completed", error, incomplete(Document)}
+    end.
+
+-spec incomplete(object()) -> unicode:chardata().
+incomplete(Document) ->
+    Status = name(~"status", Document),
+    case get(~"error", Document) of
+        #{~"text" := Text} when is_binary(Text) -> [Status, ": ", Text];
+        _ -> ["the recording is ", Status, ", not complete"]
+    end.
+
+-spec verdicts(object()) -> [testcase()].
+verdicts(Document) ->
+    [
+        {[name(~"name", Verdict), run(get(~"run", Verdict))], outcome(get(~"result", Verdict)),
+            dyno_report_document:judged(Verdict)}
+     || Verdict <- get(~"verdicts", Document, [])
+    ].
+
+-spec run(json:decode_value()) -> unicode:chardata().
+run(Id) when is_binary(Id) -> [" (run ", Id, ")"];
+run(_) -> "".
+
+-spec outcome(json:decode_value()) -> outcome().
+outcome(~"pass") -> pass;
+outcome(~"fail") -> fail;
+outcome(_) -> error.
+
+-spec pairs(object()) -> [testcase()].
+pairs(Document) ->
+    [
+        decided(
+            [name(~"a", Row), " against ", name(~"b", Row)], Row,
+            ["the ratio of the times is ", number(~"ratio", Row), interval(Row)]
+        )
+     || Run <- get(~"runs", Document, []),
+        Table <- dyno_report_document:tables(~"comparisons", Run),
+        Row <- dyno_report_document:rows(Table)
+    ].
+
+-spec changes(object()) -> [testcase()].
+changes(Document) ->
+    [
+        decided(
+            [name(~"item", Row), ": ", name(~"figure", Row)], Row,
+            [
+                dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")), " before, ",
+                dyno_report_document:measured(get(~"new", Row), get(~"unit", Row, ~"1")), " now",
+                ", ratio ", number(~"ratio", Row), interval(Row)
+            ]
+        )
+     || Table <- dyno_report_document:tables(~"changes", Document),
+        Row <- dyno_report_document:rows(Table)
+    ].
+
+-spec decided(unicode:chardata(), object(), unicode:chardata()) -> testcase().
+decided(Name, Row, Text) ->
+    Verdict = name(~"verdict", Row),
+    case Verdict of
+        ~"undecided" -> {Name, skipped, ["not decided yet: ", Text]};
+        _ -> {Name, pass, [Verdict, ": ", Text]}
+    end.
+
+-spec number(binary(), object()) -> unicode:chardata().
+number(Key, Row) ->
+    case get(Key, Row) of
+        Value when is_number(Value) -> float_to_binary(float(Value), [{decimals, 3}]);
+        _ -> "not known"
+    end.
+
+-spec interval(object()) -> unicode:chardata().
+interval(#{~"low" := Low, ~"high" := High} = Row) when is_number(Low), is_number(High) ->
+    [" (", number(~"low", Row), " .. ", number(~"high", Row), ")"];
+interval(_) ->
+    "".
+
+%% XML
+
+-spec testcase(unicode:chardata(), testcase()) -> unicode:chardata().
+testcase(Class, {Name, Outcome, Text}) ->
+    Head = ["    <testcase", attributes([{"classname", Class}, {"name", Name}, {"time", "0"}])],
+    Message = attributes([{"message", Text}]),
+    case Outcome of
+        pass when Text =:= "" -> [Head, "/>\n"];
+        pass -> [Head, "><system-out>", escape(Text), "</system-out></testcase>\n"];
+        fail -> [Head, "><failure", Message, ">", escape(Text), "</failure></testcase>\n"];
+        error -> [Head, "><error", Message, ">", escape(Text), "</error></testcase>\n"];
+        skipped -> [Head, "><skipped", Message, "/></testcase>\n"]
+    end.
+
+-spec attributes([{string(), unicode:chardata()}]) -> unicode:chardata().
+attributes(Pairs) ->
+    [[" ", Name, "=\"", escape(Value), "\""] || {Name, Value} <- Pairs].
+
+-spec escape(unicode:chardata()) -> unicode:chardata().
+escape(Text) ->
+    [escaped(Char) || Char <- unicode:characters_to_list(dyno_report_text:encode(Text))].
+
+%% Control characters have no form in XML 1.0, not even a written one.
+-spec escaped(char()) -> unicode:chardata() | char().
+escaped($&) -> "&amp;";
+escaped($<) -> "&lt;";
+escaped($>) -> "&gt;";
+escaped($") -> "&quot;";
+escaped(Char) when Char =:= $\n; Char =:= $\t -> $\s;
+escaped(Char) when Char < 16#20; Char =:= 16#FFFE; Char =:= 16#FFFF -> $?;
+escaped(Char) -> Char.
