@@ -43,6 +43,7 @@ commands() ->
     [
         {"bench", dyno_cli_bench},
         {"test", dyno_cli_test},
+        {"compare", dyno_cli_compare},
         {"report", dyno_cli_report}
     ].
 

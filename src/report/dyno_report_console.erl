@@ -35,7 +35,9 @@ format(Document, Given) ->
 
 -spec sections(json:decode_value(), object(), options()) -> [[iodata()]].
 sections(~"bench", Document, Options) ->
-    dyno_report_console_bench:sections(Document, Options) ++ [warnings(Document, Options)];
+    dyno_report_console_bench:sections(Document, Options) ++ compared(Document, Options);
+sections(~"compare", Document, Options) ->
+    compared(Document, Options);
 sections(_Test, Document, Options) ->
     dyno_report_console_runs:sections(Document, Options) ++
         [
@@ -44,6 +46,14 @@ sections(_Test, Document, Options) ->
             warnings(Document, Options),
             conclusion(Document, Options)
         ].
+
+-spec compared(object(), options()) -> [[iodata()]].
+compared(Document, Options) ->
+    [
+        dyno_report_console_changes:section(Document, Options),
+        thresholds(Document, Options),
+        warnings(Document, Options)
+    ].
 
 -doc "Never called: every valid document can be shown on the console.".
 -spec format_error(term()) -> unicode:chardata().
@@ -66,8 +76,8 @@ heading(Document, #{colour := Colour, width := Width}) ->
         dyno_report_style:paint(Colour, title, text(~"name", Document, ~"(no name)")),
         ": ",
         status(Document, Colour),
-        ", ",
-        plural(Runs, ~"run"),
+        %% A comparison ran nothing.
+        [[", ", plural(Runs, ~"run")] || get(~"command", Document) =/= ~"compare"],
         duration(get(~"duration_ns", Document))
     ],
     Facts = [

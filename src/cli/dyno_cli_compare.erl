@@ -1,0 +1,158 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_compare).
+-moduledoc """
+`dyno compare`: says what became slower, faster, more or less from one recording to another.
+""".
+
+-behaviour(dyno_cli_command).
+
+-compile(warn_missing_spec_all).
+
+-export([spec/0, examples/0, run/1]).
+
+-doc "Its arguments.".
+-spec spec() -> argparse:command().
+spec() ->
+    #{
+        help => "compare two recordings: what became slower or faster, by how much",
+        arguments => [
+            #{name => old, type => binary, help => {"OLD", ["the .json file of the earlier one"]}},
+            #{name => new, type => binary, help => {"NEW", ["the .json file of the later one"]}},
+            option(threshold, "--threshold SHARE", "differences below it do not matter; 3%"),
+            (option(
+                fail_if,
+                "--fail-if CONDITION",
+                "exit with 1 where it holds: slower > 5%, faster > 5% or reductions > 0.1%; may be "
+                "given more than once"
+            ))#{long => "-fail-if", action => append},
+            (option(force, "--force", "compare what was measured under other conditions"))#{
+                type => boolean, action => {store, true}
+            },
+            option(
+                format,
+                "--format FORMAT",
+                "what standard output gets: " ++ dyno_report:format_names() ++
+                    "; console where neither it nor -o is given"
+            ),
+            (option(
+                output,
+                "-o, --output FILE",
+                "also write FILE; its ending says the format: " ++ dyno_report:file_endings() ++
+                    "; may be given more than once"
+            ))#{short => $o, action => append}
+        ]
+    }.
+
+-spec option(atom(), string(), string()) -> argparse:argument().
+option(Name, Usage, Text) ->
+    #{
+        name => Name,
+        long => "-" ++ atom_to_list(Name),
+        type => binary,
+        required => false,
+        help => {Usage, [Text]}
+    }.
+
+-doc "Its uses.".
+-spec examples() -> [dyno_cli_command:example()].
+examples() ->
+    [
+        {~"dyno compare before.json after.json", ~"shows the differences"},
+        {~"dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md",
+            ~"fails on a regression, and writes what a pull request shows"}
+    ].
+
+-doc "Compares, shows, and fails where a condition holds.".
+-spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
+run(#{old := OldPath, new := NewPath} = Values) ->
+    Files = maps:get(output, Values, []),
+    maybe
+        {ok, Threshold} ?= threshold(Values),
+        {ok, Conditions} ?= conditions(maps:get(fail_if, Values, [])),
+        {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(Files)),
+        {ok, Format} ?= format(Values, Files),
+        {ok, Old} ?= tagged(dyno_recording_file, dyno_recording_file:read(OldPath)),
+        {ok, New} ?= tagged(dyno_recording_file, dyno_recording_file:read(NewPath)),
+        Options = maps:merge(Threshold, force(Values)),
+        {ok, Compared} ?= compared(Old, New, Options),
+        Changes = dyno_compare:changes({Old, New}, Options),
+        Verdicts = [
+            dyno_compare_gate:verdict(C, Changes, dyno_compare_gate:failing(C, Changes))
+         || C <- Conditions
+        ],
+        Document = dyno_recording:add_verdicts(Compared, Verdicts),
+        status(dyno_cli_output:deliver(Document, Format, Outputs), Verdicts)
+    else
+        {error, Module, Reason} ->
+            dyno_cli_terminal:complain(Module:format_error(Reason)),
+            2;
+        {error, Sentence} ->
+            dyno_cli_terminal:complain(Sentence),
+            2
+    end.
+
+-spec compared(dyno_recording:document(), dyno_recording:document(), dyno_compare:options()) ->
+    {ok, dyno_recording:document()} | {error, unicode:chardata()} | {error, module(), term()}.
+compared(Old, New, Options) ->
+    case dyno_compare:compare(Old, New, Options) of
+        {error, {environments, _} = Reason} ->
+            {error, [dyno_compare:format_error(Reason), ", or compare all the same with --force"]};
+        Other ->
+            tagged(dyno_compare, Other)
+    end.
+
+%% What could not be written is worse than a condition that holds: nobody sees the result.
+-spec status(0 | 3, [#{atom() => term()}]) -> dyno_cli_command:exit_status().
+status(0, Verdicts) ->
+    case [Result || #{result := Result} <- Verdicts, Result =/= pass] of
+        [] -> 0;
+        _ -> 1
+    end;
+status(Status, _) ->
+    Status.
+
+-spec threshold(argparse:arg_map()) -> {ok, dyno_compare:options()} | {error, unicode:chardata()}.
+threshold(#{threshold := Text}) ->
+    case dyno_unit:parse(Text) of
+        {ok, {Share, Unit}} when
+            Share > 0, Share < 1, (Unit =:= ~"ratio" orelse Unit =:= ~"1")
+        ->
+            {ok, #{threshold => float(Share)}};
+        _ ->
+            {error, [
+                "--threshold is \"", dyno_report_text:clean(Text),
+                "\"; a share above 0 % and below 100 %, such as 3%, is accepted"
+            ]}
+    end;
+threshold(_) ->
+    {ok, #{}}.
+
+-spec conditions([binary()]) ->
+    {ok, [dyno_compare_gate:t()]} | {error, module(), dyno_compare_gate:reason()}.
+conditions([]) ->
+    {ok, []};
+conditions([Text | Texts]) ->
+    maybe
+        {ok, Condition} ?= tagged(dyno_compare_gate, dyno_compare_gate:parse(Text)),
+        {ok, Conditions} ?= conditions(Texts),
+        {ok, [Condition | Conditions]}
+    end.
+
+-spec force(argparse:arg_map()) -> dyno_compare:options().
+force(#{force := true}) -> #{incomparable => warn};
+force(_) -> #{}.
+
+-spec format(argparse:arg_map(), [binary()]) ->
+    {ok, dyno_report:format() | none} | {error, module(), term()}.
+format(#{format := Text}, _Files) ->
+    tagged(dyno_cli_value, dyno_cli_value:choice(~"--format", Text, dyno_report:formats()));
+format(_Values, []) ->
+    {ok, console};
+format(_Values, _Files) ->
+    {ok, none}.
+
+-spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
+tagged(_Module, {ok, Value}) -> {ok, Value};
+tagged(Module, {error, Reason}) -> {error, Module, Reason}.

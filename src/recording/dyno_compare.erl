@@ -1,0 +1,300 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare).
+-moduledoc """
+Compares two recordings of the same command: what became slower, faster, more or less. Pure.
+
+The samples of two recordings are independent: a ratio of their medians has the interval that
+follows from an interval of each median by order statistics, each at the square root of the level,
+so that together they hold at least the level. It is wide, and assumes nothing of the noise.
+
+Two runs of the VM differ also where the code does not, by up to some percent, and the rounds of
+one run do not show it (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the
+unit of replication would be the run). So no difference of times counts that is not wholly above 3 %.
+Reductions for each call do not depend on the machine: they are compared at 0.1 %.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([compare/3, changes/2, comparable/2, format_error/1]).
+-export([table/1, warnings/3]).
+
+-export_type([change/0, options/0, reason/0, difference/0]).
+
+-type options() :: #{
+    %% Differences up to this share do not matter: 0.03, which is also the least for times.
+    threshold => float(),
+    %% What to do where the recordings were made under other conditions; refuse.
+    incomparable => refuse | warn
+}.
+
+-type difference() :: {Field :: binary(), dyno_recording:json(), dyno_recording:json()}.
+
+-type reason() ::
+    {commands, Old :: binary(), New :: binary()}
+    | {not_complete, old | new, Status :: binary()}
+    | {environments, [difference(), ...]}
+    | nothing_in_common.
+
+-doc """
+* `kind`: what the figure tells of: `time` counts for `slower` and `faster`.
+* `ratio`: new by old; `undefined` where the old value is 0.
+* `low`, `high`: its interval, where there are rounds or repetitions enough.
+* `verdict`: of the new against the old.
+""".
+-type change() :: #{
+    item := binary(),
+    figure := binary(),
+    unit := binary(),
+    kind := time | other_time | reductions | amount,
+    old := number(),
+    new := number(),
+    ratio := float() | undefined,
+    low := float() | undefined,
+    high := float() | undefined,
+    verdict := slower | faster | more | less | same | undecided
+}.
+
+-define(THRESHOLD, 0.03).
+%% What two runs of the VM differ by: benchmarking, E4.
+-define(FLOOR, 0.03).
+-define(EXACT, 0.001).
+-define(LEVEL, 0.95).
+%% Fields of the environment that change what a time means.
+-define(DECISIVE, [
+    ~"cpu_model", ~"cores", ~"otp", ~"jit", ~"schedulers_online", ~"os"
+]).
+
+-doc "The comparison as a recording of the command `compare`.".
+-spec compare(Old, New, options()) -> {ok, dyno_recording:document()} | {error, reason()} when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+compare(Old, New, Options) ->
+    maybe
+        {ok, Warnings} ?= permitted(comparable(Old, New), Options),
+        {ok, Changes} ?= common(changes({Old, New}, Options)),
+        Document0 = dyno_recording:new(
+            compare, name(Old, New), parameters(Old, New, Options), map_get(~"environment", New)
+        ),
+        Document1 = dyno_recording:add_tables(Document0, [table(Changes)]),
+        Document2 = dyno_recording:add_warnings(Document1, warnings(Old, Changes, Warnings)),
+        {ok, dyno_recording:put(Document2, status, complete)}
+    end.
+
+-spec permitted(ok | {error, reason()}, options()) -> {ok, [difference()]} | {error, reason()}.
+permitted(ok, _) -> {ok, []};
+permitted({error, {environments, Differences}}, #{incomparable := warn}) -> {ok, Differences};
+permitted({error, _} = Error, _) -> Error.
+
+-spec common([change()]) -> {ok, [change(), ...]} | {error, nothing_in_common}.
+common([]) -> {error, nothing_in_common};
+common(Changes) -> {ok, Changes}.
+
+-spec name(dyno_recording:document(), dyno_recording:document()) -> binary().
+name(#{~"name" := Name}, #{~"name" := Name}) -> Name;
+name(#{~"name" := Old}, #{~"name" := New}) -> <<Old/binary, " and ", New/binary>>.
+
+-spec parameters(dyno_recording:document(), dyno_recording:document(), options()) ->
+    #{atom() => term()}.
+parameters(Old, New, Options) ->
+    #{
+        threshold => maps:get(threshold, Options, ?THRESHOLD),
+        level => ?LEVEL,
+        old => #{K => maps:get(K, Old, null) || K <- [~"name", ~"command", ~"started_at"]},
+        new => #{K => maps:get(K, New, null) || K <- [~"name", ~"command", ~"started_at"]}
+    }.
+
+-doc "Whether the two may be compared: the same command under the same conditions.".
+-spec comparable(Old, New) -> ok | {error, reason()} when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+comparable(#{~"command" := Old}, #{~"command" := New}) when
+    Old =/= New; Old =/= ~"bench", Old =/= ~"test"
+->
+    {error, {commands, Old, New}};
+comparable(#{~"status" := Status}, _) when Status =/= ~"complete" ->
+    {error, {not_complete, old, Status}};
+comparable(_, #{~"status" := Status}) when Status =/= ~"complete" ->
+    {error, {not_complete, new, Status}};
+comparable(Old, New) ->
+    Environments = [maps:with(?DECISIVE, map_get(~"environment", Of)) || Of <- [Old, New]],
+    case erlang:apply(fun dyno_environment:differences/2, Environments) ++ load(Old, New) of
+        [] -> ok;
+        Differences -> {error, {environments, Differences}}
+    end.
+
+%% What was done with the machine: so many processes, so long an arrival of work.
+-spec load(dyno_recording:document(), dyno_recording:document()) -> [difference()].
+load(#{~"parameters" := Old}, #{~"parameters" := New}) ->
+    Decisive = [~"concurrency", ~"load"],
+    dyno_environment:differences(maps:with(Decisive, Old), maps:with(Decisive, New)).
+
+-doc "All figures that both have: of a benchmark by the code's label, of a test by the size.".
+-spec changes({Old, New}, options()) -> [change()] when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+changes({Old, New}, Options) ->
+    News = dyno_compare_figures:figures(New),
+    Names = [{Item, Figure} || #{item := Item, figure := Figure} <- News],
+    Found = maps:from_list(lists:zip(Names, News)),
+    [
+        change(Of, map_get({Item, Figure}, Found), maps:get(threshold, Options, ?THRESHOLD))
+     || #{item := Item, figure := Figure} = Of <- dyno_compare_figures:figures(Old),
+        is_map_key({Item, Figure}, Found)
+    ].
+
+-spec change(dyno_compare_figures:figure(), dyno_compare_figures:figure(), float()) -> change().
+change(#{values := Olds, kind := Kind, better := Better} = Figure, #{values := News}, Threshold) ->
+    Old = dyno_stats:median(Olds),
+    New = dyno_stats:median(News),
+    Interval = interval(Kind, Olds, News),
+    {Low, High} =
+        case Interval of
+            none -> {undefined, undefined};
+            Known -> Known
+        end,
+    (maps:with([item, figure, unit, kind], Figure))#{
+        old => Old,
+        new => New,
+        ratio => ratio(Old, New),
+        low => Low,
+        high => High,
+        verdict => verdict(Kind, Better, {Old, New}, {length(Olds), length(News)}, Interval, Threshold)
+    }.
+
+-spec ratio(float(), float()) -> float() | undefined.
+ratio(Old, New) when Old > 0 -> New / Old;
+ratio(Old, New) when Old == New -> 1.0;
+ratio(_, _) -> undefined.
+
+-spec interval(atom(), [number()], [number()]) -> {float(), float()} | none.
+interval(reductions, _, _) ->
+    none;
+interval(_, Olds, News) ->
+    Level = math:sqrt(?LEVEL),
+    case {dyno_stats_interval:median(Olds, Level), dyno_stats_interval:median(News, Level)} of
+        {{ok, {OldLow, OldHigh, _}}, {ok, {NewLow, NewHigh, _}}} when OldLow > 0, NewLow > 0 ->
+            {NewLow / OldHigh, NewHigh / OldLow};
+        _ ->
+            none
+    end.
+
+%% Exact figures; an interval; or one measurement each, where the estimate is all there is. Rounds
+%% too few for an interval decide nothing.
+-spec verdict(atom(), lower | higher, {float(), float()}, {integer(), integer()}, Interval, float()) ->
+    slower | faster | more | less | same | undecided
+when
+    Interval :: {float(), float()} | none.
+verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
+verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
+verdict(reductions, Better, Values, _, _, _) ->
+    words(reductions, Better, judged(point(Values), ?EXACT));
+verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
+verdict(Kind, Better, _, _, {Low, High}, Threshold) ->
+    words(Kind, Better, judged({Low, High}, max(Threshold, ?FLOOR)));
+verdict(Kind, Better, Values, {1, 1}, none, Threshold) ->
+    words(Kind, Better, judged(point(Values), max(Threshold, ?FLOOR)));
+verdict(_, _, _, _, none, _) ->
+    undecided.
+
+-spec zero(float(), float()) -> more | less | undecided.
+zero(Old, New) when New > Old -> more;
+zero(Old, New) when New < Old -> less;
+zero(_, _) -> undecided.
+
+-spec point({float(), float()}) -> {float(), float()}.
+point({Old, New}) when Old > 0, New > 0 -> {New / Old, New / Old};
+%% From something to nothing: less than any threshold.
+point({_, _}) -> {1.0e-9, 1.0e-9}.
+
+-spec judged({float(), float()}, float()) -> dyno_stats_verdict:verdict().
+judged(Interval, Threshold) -> dyno_stats_verdict:ratio(Interval, Threshold).
+
+-spec words(atom(), lower | higher, dyno_stats_verdict:verdict()) ->
+    slower | faster | more | less | same | undecided.
+words(_, _, same) -> same;
+words(_, _, undecided) -> undecided;
+words(Kind, lower, higher) when Kind =:= time; Kind =:= other_time -> slower;
+words(Kind, lower, lower) when Kind =:= time; Kind =:= other_time -> faster;
+words(time, higher, higher) -> faster;
+words(time, higher, lower) -> slower;
+words(_, _, higher) -> more;
+words(_, _, lower) -> less.
+
+-doc "The changes as a recording's table `changes`.".
+-spec table([change()]) -> #{atom() => term()}.
+table(Changes) ->
+    Column = fun({Name, Title, Type}) ->
+        #{name => Name, title => Title, type => Type, unit => undefined}
+    end,
+    Keys = [item, figure, old, new, unit, ratio, low, high, verdict],
+    #{
+        name => ~"changes",
+        title => ~"Comparison",
+        node => undefined,
+        truncated => 0,
+        columns => [
+            Column(Of)
+         || Of <- [
+                {~"item", ~"Of", string}, {~"figure", ~"Figure", string}, {~"old", ~"Old", number},
+                {~"new", ~"New", number}, {~"unit", ~"Unit", string}, {~"ratio", ~"Ratio", number},
+                {~"low", ~"Low", number}, {~"high", ~"High", number},
+                {~"verdict", ~"Verdict", string}
+            ]
+        ],
+        rows => [[map_get(Key, Change) || Key <- Keys] || Change <- Changes]
+    }.
+
+-doc "What makes a comparison less believable.".
+-spec warnings(dyno_recording:document(), [change()], [difference()]) -> [{binary(), binary()}].
+warnings(_Old, Changes, Differences) ->
+    Single = lists:any(
+        fun(#{kind := Kind, low := Low}) -> Kind =/= reductions andalso Low =:= undefined end, Changes
+    ),
+    [
+        {~"environments", text(["compared by force: ", differences(Differences)])}
+     || Differences =/= []
+    ] ++
+        [
+            {~"two_runs",
+                ~"two runs of the VM differ also where the code does not, by up to some percent, which the rounds of one run do not show; so only what is wholly above 3 % counts, and a ratio of 1.05 may not repeat"}
+        ] ++
+        [
+            {~"single",
+                ~"figures without an interval rest on too few runs for one: a verdict on one run each is by its value alone"}
+         || Single
+        ].
+
+-doc "One sentence that says what to do next.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({commands, Same, Same}) ->
+    ["recordings of dyno ", Same, " cannot be compared; give two of dyno bench or of dyno test"];
+format_error({commands, Old, New}) ->
+    [
+        "the old recording is of dyno ", Old, ", the new one of dyno ", New,
+        "; give two of the same command"
+    ];
+format_error({not_complete, Which, Status}) ->
+    [
+        "the ", atom_to_binary(Which), " recording is ", Status, ", not complete; measure it again"
+    ];
+format_error({environments, Differences}) ->
+    [
+        "the recordings were made under other conditions: ", differences(Differences),
+        "; measure both in the same place"
+    ];
+format_error(nothing_in_common) ->
+    "the recordings have no code, size or figure in common; give the codes the same --label".
+
+-spec differences([difference()]) -> unicode:chardata().
+differences(Differences) ->
+    lists:join(", ", [
+        [Field, " was ", shown(Old), " and is ", shown(New)]
+     || {Field, Old, New} <- Differences
+    ]).
+
+-spec shown(dyno_recording:json()) -> unicode:chardata().
+shown(Text) when is_binary(Text) -> Text;
+shown(null) -> "not known";
+shown(Value) -> json:encode(Value).
+
+-spec text(unicode:chardata()) -> binary().
+text(Chars) -> dyno_recording_schema:text(Chars).

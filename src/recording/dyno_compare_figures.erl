@@ -1,0 +1,122 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_figures).
+-moduledoc false.
+%% What of a recording can be compared with another's: a benchmark's codes, with a value for each
+%% round; a test's metrics and functions for each size, with a value for each repetition. Pure.
+
+-compile(warn_missing_spec_all).
+
+-export([figures/1]).
+-export_type([figure/0]).
+
+-type figure() :: #{
+    item := binary(),
+    figure := binary(),
+    unit := binary(),
+    %% other_time: times that tell where, such as those of functions, but are no gate's matter.
+    kind := time | other_time | reductions | amount,
+    %% Which is better.
+    better := lower | higher,
+    values := [number(), ...]
+}.
+
+-type object() :: dyno_recording:object().
+
+-define(METRICS, [
+    {~"throughput", time, higher},
+    {~"latency.mean", time, lower},
+    {~"latency.p50", time, lower},
+    {~"latency.p90", time, lower},
+    {~"latency.p99", time, lower},
+    {~"latency.p99.9", other_time, lower},
+    {~"latency.max", other_time, lower},
+    {~"errors.rate", amount, lower},
+    {~"memory.total.max", amount, lower},
+    {~"memory.processes.max", amount, lower},
+    {~"memory.binary.max", amount, lower},
+    {~"os.vm.rss.max", amount, lower}
+]).
+
+-doc "All figures, in the order in which they are shown.".
+-spec figures(dyno_recording:document()) -> [figure()].
+figures(#{~"command" := ~"bench"} = Document) ->
+    lists:append([codes(Run) || Run <- dyno_recording:runs(Document)]);
+figures(Document) ->
+    Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
+    Sizes = lists:uniq([Size || #{~"size" := Size} <- Runs]),
+    lists:append([
+        at_size(Size, [Run || #{~"size" := Of} = Run <- Runs, Of =:= Size])
+     || Size <- Sizes
+    ]).
+
+-spec codes(object()) -> [figure()].
+codes(Run) ->
+    Rows = [Row || Table <- dyno_recording:tables(Run, ~"codes"), Row <- rows(Table)],
+    Exact = #{Code => N || #{~"code" := Code, ~"reductions_per_call" := N} <- Rows, is_number(N)},
+    lists:append([
+        [
+            #{
+                item => Code, figure => ~"time", unit => ~"ns", kind => time,
+                better => lower, values => Times
+            }
+            | [
+                #{
+                    item => Code, figure => ~"reductions", unit => ~"1", kind => reductions,
+                    better => lower, values => [map_get(Code, Exact)]
+                }
+             || is_map_key(Code, Exact)
+            ]
+        ]
+     || #{~"labels" := #{~"code" := Code}, ~"values" := Values} <-
+            dyno_recording:series(Run, ~"bench.time"),
+        [_ | _] = Times <- [[Value || Value <- Values, is_number(Value)]]
+    ]).
+
+-spec at_size(integer(), [object()]) -> [figure()].
+at_size(Size, Runs) ->
+    Item = <<"size ", (integer_to_binary(Size))/binary>>,
+    [
+        #{
+            item => Item, figure => Name, unit => Unit, kind => Kind, better => Better,
+            values => [Value || {Value, _} <- Found]
+        }
+     || {Name, Kind, Better} <- ?METRICS,
+        [{_, Unit} | _] = Found <- [metric(Name, Runs)]
+    ] ++ functions(Item, Runs).
+
+-spec metric(binary(), [object()]) -> [{number(), binary()}].
+metric(Name, Runs) ->
+    [
+        {Value, Unit}
+     || Run <- Runs,
+        {ok, #{~"value" := Value, ~"unit" := Unit}} <- [dyno_recording:metric(Run, Name)],
+        is_number(Value)
+    ].
+
+%% A function's time for each call, over all nodes that it ran on.
+-spec functions(binary(), [object()]) -> [figure()].
+functions(Item, Runs) ->
+    Times = lists:append([
+        [
+            {Name, Time}
+         || Table <- dyno_recording:tables(Run, ~"functions"),
+            #{~"function" := Name, ~"time_per_call" := Time} <- rows(Table),
+            is_number(Time),
+            Time > 0
+        ]
+     || Run <- Runs
+    ]),
+    [
+        #{
+            item => <<Item/binary, ": ", Name/binary>>, figure => ~"time per call", unit => ~"ns",
+            kind => other_time, better => lower, values => [T || {Of, T} <- Times, Of =:= Name]
+        }
+     || Name <- lists:uniq([Name || {Name, _} <- Times])
+    ].
+
+-spec rows(object()) -> [object()].
+rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
+    Names = [Name || #{~"name" := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row, trim)) || Row <- Rows].

@@ -1,0 +1,304 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_SUITE).
+-moduledoc "Recordings compared: verdicts, what may not be compared, and the conditions of a gate.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([same_twice/1, slowdown/1, floor/1, swapped/1, too_few_rounds/1, false_verdicts/1]).
+-export([exact_reductions/1, of_test/1, zeros/1, matched_by_label/1]).
+-export([environments/1, commands/1, incomplete/1, nothing_in_common/1, valid_document/1]).
+-export([conditions/1, bad_conditions/1, gate/1, gate_without_figures/1]).
+
+suite() -> [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        same_twice,
+        slowdown,
+        floor,
+        swapped,
+        too_few_rounds,
+        false_verdicts,
+        exact_reductions,
+        of_test,
+        zeros,
+        matched_by_label,
+        environments,
+        commands,
+        incomplete,
+        nothing_in_common,
+        valid_document,
+        conditions,
+        bad_conditions,
+        gate,
+        gate_without_figures
+    ].
+
+%% Verdicts
+
+same_twice(_Config) ->
+    Bench = bench([{~"a", around(100, 0.01), 10}]),
+    ?assertMatch(#{verdict := same, ratio := 1.0}, time(~"a", changes(Bench, Bench))).
+
+slowdown(_Config) ->
+    Old = bench([{~"a", around(100, 0.01), 10}]),
+    New = bench([{~"a", around(110, 0.01), 10}]),
+    #{verdict := slower, ratio := Ratio, low := Low, high := High} = time(~"a", changes(Old, New)),
+    ?assert(Low < Ratio andalso Ratio < High),
+    ?assert(abs(Ratio - 1.1) < 0.001).
+
+%% A threshold of 1 % does not make 2 % between two runs of the VM a difference.
+floor(_Config) ->
+    Old = bench([{~"a", around(100, 0.0001), 10}]),
+    New = bench([{~"a", around(102, 0.0001), 10}]),
+    ?assertMatch(#{verdict := same}, time(~"a", changes(Old, New, #{threshold => 0.01}))),
+    Further = bench([{~"a", around(106, 0.0001), 10}]),
+    ?assertMatch(#{verdict := slower}, time(~"a", changes(Old, Further, #{threshold => 0.01}))),
+    ?assertMatch(#{verdict := same}, time(~"a", changes(Old, Further, #{threshold => 0.1}))).
+
+swapped(_Config) ->
+    Old = bench([{~"a", around(100, 0.02), 10}]),
+    New = bench([{~"a", around(130, 0.02), 10}]),
+    #{verdict := slower, low := Low} = time(~"a", changes(Old, New)),
+    #{verdict := faster, high := High} = time(~"a", changes(New, Old)),
+    ?assert(abs(Low * High - 1) < 1.0e-9).
+
+too_few_rounds(_Config) ->
+    Old = bench([{~"a", [100, 101, 102], 10}]),
+    New = bench([{~"a", [200, 201, 202], 10}]),
+    ?assertMatch(#{verdict := undecided, low := undefined}, time(~"a", changes(Old, New))).
+
+%% The same distribution 400 times: the interval misses 1 in at most 5 %, and hardly ever a verdict.
+false_verdicts(_Config) ->
+    {Verdicts, _} = lists:mapfoldl(
+        fun(_, Random0) ->
+            {Olds, Random1} = noisy(15, Random0),
+            {News, Random2} = noisy(15, Random1),
+            Change = time(~"a", changes(bench([{~"a", Olds, 1}]), bench([{~"a", News, 1}]))),
+            {Change, Random2}
+        end,
+        rand:seed_s(exsss, 42),
+        lists:seq(1, 400)
+    ),
+    Missed = length([x || #{low := Low, high := High} <- Verdicts, Low > 1 orelse High < 1]),
+    ?assert(Missed =< 20, Missed),
+    False = length([x || #{verdict := V} <- Verdicts, V =:= slower orelse V =:= faster]),
+    ?assert(False =< 4, False).
+
+noisy(Count, Random) ->
+    lists:mapfoldl(
+        fun(_, State) ->
+            {Normal, Next} = rand:normal_s(State),
+            {100 * math:exp(0.1 * Normal), Next}
+        end,
+        Random,
+        lists:seq(1, Count)
+    ).
+
+exact_reductions(_Config) ->
+    Verdict = fun(Old, New) ->
+        [V] = [
+            V
+         || #{figure := ~"reductions", verdict := V} <-
+                changes(bench([{~"a", [100], Old}]), bench([{~"a", [100], New}]))
+        ],
+        V
+    end,
+    ?assertEqual(same, Verdict(1000, 1000.9)),
+    ?assertEqual(more, Verdict(1000, 1001.1)),
+    ?assertEqual(less, Verdict(1001.1, 1000)),
+    ?assertEqual(more, Verdict(0, 1)),
+    ?assertEqual(less, Verdict(1, 0)).
+
+of_test(_Config) ->
+    Old = recording(),
+    New = scaled(~"throughput", 0.8, scaled(~"latency.p99", 1.5, Old)),
+    Changes = changes(Old, New),
+    Find = fun(Item, Figure) ->
+        [Change] = [C || #{item := I, figure := F} = C <- Changes, I =:= Item, F =:= Figure],
+        Change
+    end,
+    ?assertMatch(#{verdict := slower, ratio := 0.8}, Find(~"size 100", ~"throughput")),
+    ?assertMatch(#{verdict := slower, kind := time}, Find(~"size 10", ~"latency.p99")),
+    ?assertMatch(#{verdict := same}, Find(~"size 10", ~"latency.p50")),
+    ?assertMatch(#{verdict := faster}, hd(changes(New, Old))),
+    ?assertMatch(
+        #{verdict := same, unit := ~"ns"},
+        Find(~"size 1: cowboy_http:parse_header_name/4", ~"time per call")
+    ).
+
+zeros(_Config) ->
+    Old = recording(),
+    #{~"runs" := [Run | _]} = Old,
+    {ok, #{~"value" := Zero}} = dyno_recording:metric(Run, ~"errors.rate"),
+    ?assertEqual(0.0, Zero),
+    [Errors] = [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- changes(Old, put_metric(~"errors.rate", 0.1, Old))],
+    ?assertMatch(#{verdict := more, ratio := undefined}, Errors),
+    [Gone] = [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- changes(put_metric(~"errors.rate", 0.1, Old), Old)],
+    ?assertMatch(#{verdict := less}, Gone).
+
+matched_by_label(_Config) ->
+    Old = bench([{~"a", around(100, 0.01), 1}, {~"gone", around(100, 0.01), 1}]),
+    New = bench([{~"new", around(100, 0.01), 1}, {~"a", around(300, 0.01), 1}]),
+    ?assertEqual([~"a", ~"a"], [Item || #{item := Item} <- changes(Old, New)]).
+
+%% What may not be compared
+
+environments(_Config) ->
+    Old = bench([{~"a", around(100, 0.01), 1}]),
+    New = environment(~"otp", ~"27.1", environment(~"hostname", ~"other", Old)),
+    {error, {environments, [{~"otp", ~"29.1", ~"27.1"}]} = Reason} = dyno_compare:compare(Old, New, #{}),
+    Sentence = unicode:characters_to_binary(dyno_compare:format_error(Reason)),
+    ?assertMatch({_, _}, binary:match(Sentence, ~"otp was 29.1 and is 27.1")),
+    {ok, Forced} = dyno_compare:compare(Old, New, #{incomparable => warn}),
+    ?assertMatch(
+        [_], [x || #{~"code" := ~"environments"} <- map_get(~"warnings", Forced)]
+    ),
+    Parameters = #{~"concurrency" => 2},
+    ?assertMatch(
+        {error, {environments, [{~"concurrency", null, 2}]}},
+        dyno_compare:comparable(Old, Old#{~"parameters" := Parameters})
+    ).
+
+commands(_Config) ->
+    Bench = bench([{~"a", [1], 1}]),
+    ?assertEqual(
+        {error, {commands, ~"bench", ~"test"}}, dyno_compare:compare(Bench, recording(), #{})
+    ),
+    {ok, Compared} = dyno_compare:compare(Bench, Bench, #{}),
+    ?assertMatch({error, {commands, _, _}}, dyno_compare:compare(Compared, Compared, #{})).
+
+incomplete(_Config) ->
+    Bench = bench([{~"a", [1], 1}]),
+    Partial = Bench#{~"status" := ~"partial"},
+    ?assertEqual({error, {not_complete, old, ~"partial"}}, dyno_compare:compare(Partial, Bench, #{})),
+    ?assertEqual({error, {not_complete, new, ~"partial"}}, dyno_compare:compare(Bench, Partial, #{})).
+
+nothing_in_common(_Config) ->
+    ?assertEqual(
+        {error, nothing_in_common},
+        dyno_compare:compare(bench([{~"a", [1], 1}]), bench([{~"b", [1], 1}]), #{})
+    ).
+
+valid_document(_Config) ->
+    Old = bench([{~"a", around(100, 0.01), 1}]),
+    {ok, Document} = dyno_compare:compare(Old, Old, #{}),
+    {ok, Again} = dyno_recording:validate(json:decode(iolist_to_binary(json:encode(Document)))),
+    ?assertEqual(Document, Again).
+
+%% Conditions
+
+conditions(_Config) ->
+    [
+        ?assertMatch({{ok, _}, Text}, {dyno_compare_gate:parse(Text), Text})
+     || Text <- ["slower > 5%", "  slower>5 %", ~"faster > 0.5%", "reductions   >  0.1%  "]
+    ].
+
+bad_conditions(_Config) ->
+    [
+        begin
+            {error, {_, Position, Problem} = Reason} = dyno_compare_gate:parse(Text),
+            ?assertEqual({At, What}, {Position, Problem}, Text),
+            ?assert(is_binary(dyno_compare_gate:format_error(Reason)))
+        end
+     || {Text, At, What} <- [
+            {"", 0, subject_expected},
+            {"slow > 5%", 0, subject_expected},
+            {"slower5 > 5%", 0, subject_expected},
+            {"slower", 6, operator_expected},
+            {"slower < 5%", 7, operator_expected},
+            {"slower >= 5%", 7, operator_expected},
+            {"slower > ", 9, share_expected},
+            {"slower > 5", 9, share_expected},
+            {"slower > -5%", 9, share_expected},
+            {"slower > 5% or so", 9, share_expected},
+            {"schnell \x{1F40C} > 5%", 0, subject_expected},
+            {<<255>>, 0, not_utf8}
+        ]
+    ].
+
+gate(_Config) ->
+    Old = bench([{~"a", around(100, 0.001), 10}, {~"b", around(100, 0.001), 10}]),
+    New = bench([{~"a", around(110, 0.001), 10}, {~"b", around(120, 0.001), 10.02}]),
+    Changes = changes(Old, New),
+    Result = fun(Text) ->
+        {ok, Condition} = dyno_compare_gate:parse(Text),
+        Failing = dyno_compare_gate:failing(Condition, Changes),
+        #{result := R, text := Words} = dyno_compare_gate:verdict(Condition, Changes, Failing),
+        ?assert(is_binary(Words)),
+        {R, [Item || #{item := Item} <- Failing]}
+    end,
+    ?assertEqual({fail, [~"b", ~"a"]}, Result("slower > 5%")),
+    ?assertEqual({fail, [~"b"]}, Result("slower > 15%")),
+    ?assertEqual({pass, []}, Result("slower > 25%")),
+    ?assertEqual({pass, []}, Result("faster > 5%")),
+    ?assertEqual({fail, [~"b"]}, Result("reductions > 0.1%")),
+    ?assertEqual({pass, []}, Result("reductions > 0.3%")).
+
+gate_without_figures(_Config) ->
+    {ok, Condition} = dyno_compare_gate:parse("reductions > 1%"),
+    ?assertMatch(
+        #{result := unknown},
+        dyno_compare_gate:verdict(Condition, changes(recording(), recording()), [])
+    ).
+
+%% Recordings
+
+changes(Old, New) -> changes(Old, New, #{}).
+
+changes(Old, New, Options) -> dyno_compare:changes({Old, New}, Options).
+
+time(Item, Changes) ->
+    [Change] = [C || #{item := I, figure := ~"time"} = C <- Changes, I =:= Item],
+    Change.
+
+%% 15 values; the median is the centre.
+around(Centre, Share) -> [Centre * (1 + Share * N / 7) || N <- lists:seq(-7, 7)].
+
+bench(Codes) ->
+    Document = dyno_recording:new(bench, ~"codes", #{}, #{otp => ~"29.1", cpu_model => ~"x"}),
+    Columns = [
+        #{name => ~"code", type => string}, #{name => ~"reductions_per_call", type => number}
+    ],
+    Run = #{
+        id => ~"1",
+        size => 1,
+        status => complete,
+        series => [
+            #{
+                name => ~"bench.time", unit => ~"ns/call", labels => #{code => Label},
+                times_ms => lists:seq(1, length(Times)), values => Times
+            }
+         || {Label, Times, _} <- Codes
+        ],
+        tables => [
+            #{name => codes, columns => Columns, rows => [[L, Exact] || {L, _, Exact} <- Codes]}
+        ]
+    },
+    dyno_recording:put(dyno_recording:add_run(Document, Run), status, complete).
+
+recording() ->
+    Path = filename:join([dyno_project:root(), "test/cli/dyno_cli_SUITE_data/recording.json"]),
+    {ok, Document} = dyno_recording_file:read(Path),
+    Document.
+
+environment(Field, Value, #{~"environment" := Environment} = Document) ->
+    Document#{~"environment" := Environment#{Field => Value}}.
+
+scaled(Name, Factor, Document) -> metrics(Name, fun(Value) -> Value * Factor end, Document).
+
+put_metric(Name, Value, Document) -> metrics(Name, fun(_) -> Value end, Document).
+
+metrics(Name, Fun, #{~"runs" := Runs} = Document) ->
+    Change = fun
+        (#{~"name" := Of, ~"value" := Value} = Metric) when Of =:= Name ->
+            Metric#{~"value" := Fun(Value)};
+        (Metric) ->
+            Metric
+    end,
+    Document#{
+        ~"runs" := [Run#{~"metrics" := lists:map(Change, Metrics)} || #{~"metrics" := Metrics} = Run <- Runs]
+    }.
