@@ -55,7 +55,7 @@ spec() ->
             (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{
                 long => "pa"
             }
-            | dyno_cli_bench_mode:arguments()
+            | dyno_cli_bench_mode:arguments() ++ dyno_cli_baseline:arguments()
         ]
     }.
 
@@ -109,13 +109,21 @@ run(#{code := Texts} = Values) ->
         {ok, Options} ?= options(Mode, Values),
         {ok, Format} ?= tagged(dyno_cli_value, format(Values)),
         {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(maps:get(output, Values, []))),
+        {ok, Baseline} ?= dyno_cli_baseline:parse(Values),
         ok = dyno_cli_interrupt:subscribe(),
         Shown =
             case Columns of
                 none -> {format, Format};
                 _ -> {columns, Columns}
             end,
-        monitored(Values, fun() -> execute(Codes, Options, Shown, Outputs) end)
+        Measure = fun() -> monitored(Values, fun() -> execute(Codes, Options) end) end,
+        case Measure() of
+            {ok, Document} ->
+                Show = fun(Judged) -> show(Judged, Shown, Outputs) end,
+                dyno_cli_baseline:judge(Baseline, Document, Measure, Show);
+            {error, Status} ->
+                Status
+        end
     else
         {error, Module, Reason} ->
             dyno_cli_terminal:complain(Module:format_error(Reason)),
@@ -214,8 +222,7 @@ term(Text) ->
         _ -> Text
     end.
 
--spec monitored(argparse:arg_map(), fun(() -> dyno_cli_command:exit_status())) ->
-    dyno_cli_command:exit_status().
+-spec monitored(argparse:arg_map(), fun(() -> Result)) -> Result.
 monitored(#{verbose := true}, Execute) ->
     Monitor = dyno_cli_monitor:start_link(),
     try
@@ -226,13 +233,9 @@ monitored(#{verbose := true}, Execute) ->
 monitored(_Values, Execute) ->
     Execute().
 
--spec execute(
-    [dyno_bench_code:code()],
-    dyno_bench:options(),
-    {format, dyno_report:format()} | {columns, dyno_report_columns:kind()},
-    [dyno_cli_value:output()]
-) -> dyno_cli_command:exit_status().
-execute(Codes, Options, Shown, Outputs) ->
+-spec execute([dyno_bench_code:code()], dyno_bench:options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_cli_command:exit_status()}.
+execute(Codes, Options) ->
     Self = self(),
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a code prints must not get into a report on standard output.
@@ -241,10 +244,10 @@ execute(Codes, Options, Shown, Outputs) ->
     end),
     case await(Runner, Monitor) of
         {ok, Document} ->
-            show(Document, Shown, Outputs);
+            {ok, Document};
         {error, Reason} = Error ->
             dyno_cli_terminal:complain(dyno_bench:format_error(Reason)),
-            dyno_bench:exit_status(Error)
+            {error, dyno_bench:exit_status(Error)}
     end.
 
 -spec show(

@@ -42,7 +42,8 @@
 -doc "All figures, in the order in which they are shown.".
 -spec figures(dyno_recording:document()) -> [figure()].
 figures(#{~"command" := ~"bench"} = Document) ->
-    lists:append([codes(Run) || Run <- dyno_recording:runs(Document)]);
+    Runs = dyno_recording:runs(Document),
+    lists:append([codes(Run, length(Runs)) || Run <- Runs]);
 figures(Document) ->
     Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
     Sizes = lists:uniq([Size || #{~"size" := Size} <- Runs]),
@@ -51,19 +52,24 @@ figures(Document) ->
      || Size <- Sizes
     ]).
 
--spec codes(object()) -> [figure()].
-codes(Run) ->
+%% The same code in several runs (of several inputs) is told apart by the run.
+-spec codes(object(), pos_integer()) -> [figure()].
+codes(#{~"id" := Id} = Run, Runs) ->
+    Item = fun
+        (Code) when Runs =:= 1 -> Code;
+        (Code) -> <<Code/binary, " (", Id/binary, ")">>
+    end,
     Rows = [Row || Table <- dyno_recording:tables(Run, ~"codes"), Row <- rows(Table)],
     Exact = #{Code => N || #{~"code" := Code, ~"reductions_per_call" := N} <- Rows, is_number(N)},
     lists:append([
         [
             #{
-                item => Code, figure => ~"time", unit => ~"ns", kind => time,
+                item => Item(Code), figure => ~"time", unit => ~"ns", kind => time,
                 better => lower, values => Times
             }
             | [
                 #{
-                    item => Code, figure => ~"reductions", unit => ~"1", kind => reductions,
+                    item => Item(Code), figure => ~"reductions", unit => ~"1", kind => reductions,
                     better => lower, values => [map_get(Code, Exact)]
                 }
              || is_map_key(Code, Exact)
