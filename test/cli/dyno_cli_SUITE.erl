@@ -14,6 +14,7 @@ real report and read by the real reader.
 -export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([help/1, bad_input/1, statuses/1, outputs/1, options/1, report_command/1, crash/1]).
+-export([compare/1, baseline/1]).
 -export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
 -export([terminal/1, no_colour/1, nearest/1]).
@@ -25,7 +26,8 @@ all() ->
 
 groups() ->
     [
-        {arguments, [], [help, bad_input, options, report_command, nearest]},
+        {arguments, [], [help, bad_input, options, report_command, compare, baseline,
+            nearest]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone]},
         {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
@@ -77,6 +79,8 @@ help(Config) ->
             {["help", "test"], ~"--threshold"},
             {["test", "--help"], ~"Examples"},
             {["report", "-h"], ~"RECORDING"},
+            {["compare", "-h"], ~"--fail-if"},
+            {["bench", "-h"], ~"--baseline"},
             {["--version"], ~"dyno 0"}
         ]
     ].
@@ -147,6 +151,66 @@ options(Config) ->
         Given
     ),
     {ok, [_, _]} = file:list_dir(proplists:get_value(work, Config)).
+
+compare(Config) ->
+    Old = fixture(),
+    New = changed(Config, "new.json", fun(#{~"runs" := Runs} = Document) ->
+        Slower = fun
+            (#{~"name" := ~"latency.p50", ~"value" := Value} = M) -> M#{~"value" := Value * 2};
+            (M) -> M
+        end,
+        Document#{~"runs" := [R#{~"metrics" := lists:map(Slower, Ms)} || #{~"metrics" := Ms} = R <- Runs]}
+    end),
+    {0, Text, ~""} = dyno(Config, ["compare", Old, New]),
+    ?assertMatch({_, _}, binary:match(Text, ~"slower")),
+    {0, _, ~""} = dyno(Config, ["compare", Old, Old, "--fail-if", "slower > 5%"]),
+    {1, Failed, ~""} = dyno(Config, ["compare", Old, New, "--fail-if", "slower > 5%", "-o", "c.xml"] ++
+        ["--format", "md"]),
+    ?assertMatch({_, _}, binary:match(Failed, ~"| FAIL | slower &gt; 5% |")),
+    {ok, Xml} = file:read_file(filename:join(proplists:get_value(work, Config), "c.xml")),
+    ?assertMatch({_, _}, binary:match(Xml, ~"failures=\"1\"")),
+    {0, _, ~""} = dyno(Config, ["compare", Old, New, "--fail-if", "slower > 150%"]),
+    {2, ~"", Bad} = dyno(Config, ["compare", Old, New, "--fail-if", "slower < 5%"]),
+    ?assertMatch({_, _}, binary:match(Bad, ~"column 8: > is expected")),
+    Other = changed(Config, "other.json", fun(#{~"environment" := E} = Document) ->
+        Document#{~"environment" := E#{~"otp" := ~"27.0"}}
+    end),
+    {2, ~"", Refused} = dyno(Config, ["compare", Old, Other]),
+    ?assertMatch({_, _}, binary:match(Refused, ~"otp was 29.1 and is 27.0")),
+    {0, Forced, ~""} = dyno(Config, ["compare", Old, Other, "--force"]),
+    ?assertMatch({_, _}, binary:match(Forced, ~"compared by force")),
+    {2, ~"", _} = dyno(Config, ["compare", Old, "not_there.json"]).
+
+%% Forty times the work is slower on the busiest machine; three times as slow is not the same code.
+baseline(Config) ->
+    Bench = fun(Code, More) ->
+        dyno(Config, ["bench", Code, "--label", "a", "--time", "300ms" | More])
+    end,
+    {0, _, ~""} = Bench("lists:seq(1, 10).", ["-o", "base.json"]),
+    Gate = ["--baseline", "base.json", "--fail-if", "slower > 200%", "--fail-if", "reductions > 1%"],
+    {1, Failed, Note} = Bench("lists:seq(1, 400).", Gate),
+    ?assertMatch({_, _}, binary:match(Failed, ~"FAIL    slower > 200%")),
+    ?assertMatch({_, _}, binary:match(Failed, ~"FAIL    reductions > 1%")),
+    ?assertMatch({_, _}, binary:match(Note, ~"measuring once more")),
+    {0, Passed, _} = Bench("lists:seq(1, 10).", ["--baseline", "base.json", "--fail-if", "slower > 200%"]),
+    ?assertMatch({_, _}, binary:match(Passed, ~"PASS")),
+    Base = filename:join(proplists:get_value(work, Config), "base.json"),
+    _ = changed(Config, Base, "other.json", fun(#{~"environment" := E} = Document) ->
+        Document#{~"environment" := E#{~"schedulers_online" := 77}}
+    end),
+    {2, ~"", Refused} = Bench("1.", ["--baseline", "other.json"]),
+    ?assertMatch({_, _}, binary:match(Refused, ~"schedulers_online was 77")),
+    {2, ~"", _} = Bench("1.", ["--fail-if", "slower > 5%"]),
+    {2, ~"", _} = Bench("1.", ["--baseline", "base.json", "--fail-if", "slow"]),
+    {2, ~"", _} = Bench("1.", ["--baseline", fixture()]).
+
+changed(Config, Name, Fun) -> changed(Config, fixture(), Name, Fun).
+
+changed(Config, From, Name, Fun) ->
+    {ok, Bytes} = file:read_file(From),
+    Path = filename:join(proplists:get_value(work, Config), Name),
+    ok = file:write_file(Path, json:encode(Fun(json:decode(Bytes)))),
+    Path.
 
 report_command(Config) ->
     Fixture = fixture(),
