@@ -16,7 +16,8 @@ the figures on which it held both times.
 -export_type([plan/0]).
 
 -doc "The earlier recording and the conditions; or none.".
--opaque plan() :: none | {dyno_recording:document(), [dyno_compare_gate:t()], dyno_compare:options()}.
+-opaque plan() ::
+    none | {dyno_recording:document(), [dyno_compare_gate:t()], dyno_compare:options()}.
 
 -type measure() :: fun(
     () -> {ok, dyno_recording:document()} | {error, dyno_cli_command:exit_status()}
@@ -112,7 +113,8 @@ judge({Baseline, Conditions, Options}, Document, Measure, Show) ->
             Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
             case lists:append(Failing) of
                 [] ->
-                    shown(Baseline, Document, Changes, verdicts(Conditions, Changes, Failing), Show);
+                    Verdicts = verdicts(Conditions, Changes, Failing),
+                    shown(Baseline, Document, Changes, Verdicts, Show);
                 _ ->
                     confirm({Baseline, Conditions, Options}, Failing, Measure, Show)
             end;
@@ -127,7 +129,9 @@ judge({Baseline, Conditions, Options}, Document, Measure, Show) ->
     fun((dyno_recording:document()) -> dyno_cli_command:exit_status())
 ) -> dyno_cli_command:exit_status().
 confirm({Baseline, Conditions, Options}, First, Measure, Show) ->
-    dyno_cli_terminal:note("dyno: a condition of --fail-if holds; measuring once more to confirm it"),
+    dyno_cli_terminal:note(
+        "dyno: a condition of --fail-if holds; measuring once more to confirm it"
+    ),
     maybe
         {ok, Document} ?= Measure(),
         {ok, Changes} ?= changes(Baseline, Document, Options),
@@ -135,7 +139,12 @@ confirm({Baseline, Conditions, Options}, First, Measure, Show) ->
             [Change || Change <- dyno_compare_gate:failing(C, Changes), is_among(Change, Earlier)]
          || {C, Earlier} <- lists:zip(Conditions, First)
         ],
-        Warning = {~"confirmed", ~"a condition held at the first measurement; what is shown is the second, and only what held in both fails"},
+        Warning =
+            {~"confirmed",
+                dyno_report_text:encode([
+                    "a condition held at the first measurement; what is shown is the second, ",
+                    "and only what held in both fails"
+                ])},
         Warned = dyno_recording:add_warnings(Document, [Warning]),
         shown(Baseline, Warned, Changes, verdicts(Conditions, Changes, Failing), Show)
     else
@@ -184,7 +193,10 @@ shown(Baseline, Document0, Changes, Verdicts, Show) ->
     Document1 = dyno_recording:add_tables(Document0, [dyno_compare:table(Changes)]),
     Document2 = dyno_recording:add_verdicts(Document1, Verdicts),
     Warnings = dyno_compare:warnings(Baseline, Changes, []),
-    Failed = [[Name, ": ", Text] || #{name := Name, result := R, text := Text} <- Verdicts, R =/= pass],
+    Failed = [
+        [Name, ": ", Text]
+     || #{name := Name, result := Result, text := Text} <- Verdicts, Result =/= pass
+    ],
     lists:foreach(
         fun(Line) -> dyno_cli_terminal:note(["dyno: --fail-if ", dyno_report_text:encode(Line)]) end,
         Failed

@@ -157,7 +157,9 @@ change(#{values := Olds, kind := Kind, better := Better} = Figure, #{values := N
         ratio => ratio(Old, New),
         low => Low,
         high => High,
-        verdict => verdict(Kind, Better, {Old, New}, {length(Olds), length(News)}, Interval, Threshold)
+        verdict => verdict(
+            Kind, Better, {Old, New}, {length(Olds), length(News)}, Interval, Threshold
+        )
     }.
 
 -spec ratio(float(), float()) -> float() | undefined.
@@ -255,11 +257,18 @@ warnings(_Old, Changes, Differences) ->
     ] ++
         [
             {~"two_runs",
-                ~"two runs of the VM differ also where the code does not, by up to some percent, which the rounds of one run do not show; so only what is wholly above 3 % counts, and a ratio of 1.05 may not repeat"}
+                text([
+                    "two runs of the VM differ also where the code does not, by up to some percent, ",
+                    "which the rounds of one run do not show; so only what is wholly above 3 % ",
+                    "counts, and a ratio of 1.05 may not repeat"
+                ])}
         ] ++
         [
             {~"single",
-                ~"figures without an interval rest on too few runs for one: a verdict on one run each is by its value alone"}
+                text([
+                    "figures without an interval rest on too few runs for one: a verdict on one run ",
+                    "each is by its value alone"
+                ])}
          || Single
         ].
 

@@ -183,7 +183,8 @@ interval(_, _) ->
 
 -spec warnings(object()) -> unicode:chardata().
 warnings(Document) ->
-    case lists:append([get(~"warnings", Of, []) || Of <- [Document | get(~"runs", Document, [])]]) of
+    Holders = [Document | get(~"runs", Document, [])],
+    case lists:append([get(~"warnings", Of, []) || Of <- Holders]) of
         [] -> [];
         Notes -> ["Warnings\n\n", [["- ", escape(name(~"text", Note)), "\n"] || Note <- Notes]]
     end.
