@@ -90,9 +90,9 @@ permitted({error, _} = Error, _) -> Error.
 common([]) -> {error, nothing_in_common};
 common(Changes) -> {ok, Changes}.
 
--spec name(dyno_recording:document(), dyno_recording:document()) -> binary().
+-spec name(dyno_recording:document(), dyno_recording:document()) -> dyno_recording:json().
 name(#{~"name" := Name}, #{~"name" := Name}) -> Name;
-name(#{~"name" := Old}, #{~"name" := New}) -> <<Old/binary, " and ", New/binary>>.
+name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) -> <<Old/binary, " and ", New/binary>>.
 
 -spec parameters(dyno_recording:document(), dyno_recording:document(), options()) ->
     #{atom() => term()}.

@@ -136,7 +136,7 @@ passed(Subject, Changes) ->
         N -> ["no figure is beyond it; ", integer_to_binary(N), " are not decided"]
     end.
 
--spec by(dyno_compare:change()) -> float().
+-spec by(dyno_compare:change()) -> number().
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
 

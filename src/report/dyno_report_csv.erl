@@ -78,7 +78,7 @@ verdicts(Document) ->
         get(Key, Verdict) =/= null
     ].
 
--spec line([json:decode_value()]) -> iodata().
+-spec line([json:decode_value()]) -> iolist().
 line(Fields) ->
     [lists:join($,, [field(Field) || Field <- Fields]), "\r\n"].
 

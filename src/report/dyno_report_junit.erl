@@ -90,7 +90,7 @@ verdicts(Document) ->
 run(Id) when is_binary(Id) -> [" (run ", Id, ")"];
 run(_) -> "".
 
--spec outcome(json:decode_value()) -> outcome().
+-spec outcome(json:decode_value()) -> pass | fail | error.
 outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
