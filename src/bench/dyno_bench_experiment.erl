@@ -32,7 +32,8 @@
     iterations := pos_integer(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
-    reductions := float(),
+    %% Of a call, the loop's own subtracted.
+    exact := dyno_bench_memory:exact(),
     garbage_collections := float(),
     %% The share of the wall time for which other programs had the processor.
     waiting := float() | undefined
@@ -133,7 +134,7 @@ with_workers(Loaded, #{concurrency := Concurrency} = Options) ->
         LoopNs = loop_ns(Workers, Arms, Options),
         Codes = maps:remove(0, Arms),
         Iterations = calibrate(Workers, Codes, Options),
-        rounds(Workers, Codes, Iterations, LoopNs, Options)
+        exact(Workers, Arms, rounds(Workers, Codes, Iterations, LoopNs, Options), Options)
     after
         lists:foreach(fun stop/1, Workers),
         maps:foreach(fun(_, Arm) -> finish(Arm) end, Arms),
@@ -295,9 +296,27 @@ arm(#{compiled := Compiled}, Iterations, Times, Epochs) ->
     (maps:with([label, form, constant, warnings], Compiled))#{
         iterations => Iterations,
         times_ns => Times,
-        reductions => Per(reductions),
         garbage_collections => Per(garbage_collections),
         waiting => waiting(Epochs)
+    }.
+
+%% After the rounds, in one worker: neither disturbs the other.
+exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
+    Loop = fun(Number) ->
+        #{compiled := #{label := Label, module := Module}} = map_get(Number, AllArms),
+        Iterate = fun(N) ->
+            case dyno_bench_worker:reductions(Worker, {Number, N}, deadline(Options)) of
+                {ok, Reductions} -> Reductions;
+                {error, Reason} -> fail(failure(Label, run, Reason, Options))
+            end
+        end,
+        {Module, Iterate}
+    end,
+    Result#{
+        arms := [
+            Arm#{exact => dyno_bench_memory:measure(Worker, Iterations, Loop(Number), Loop(0))}
+         || {Number, #{iterations := Iterations} = Arm} <- lists:enumerate(Measured)
+        ]
     }.
 
 waiting(Epochs) ->

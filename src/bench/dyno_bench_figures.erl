@@ -99,6 +99,8 @@ codes(Labels, Arms, Result) ->
             column(~"ratio_high", ~"Ratio, high", number, ~"1"),
             column(~"verdict", ~"Verdict", string, undefined),
             column(~"reductions_per_call", ~"Reductions per call", number, ~"1"),
+            column(~"words_per_call", ~"Words per call", number, ~"words/call"),
+            column(~"inexact", ~"Not exact", string, undefined),
             column(~"collections_per_call", ~"Collections per call", number, ~"1"),
             column(~"waiting", ~"Others' time", number, ~"ratio"),
             column(~"iterations", ~"Iterations an epoch", integer, ~"count"),
@@ -116,7 +118,7 @@ code_row(Label, #{times_ns := Times} = Arm, {Ratio, Low, High, Verdict}) ->
             {error, too_few} -> {undefined, undefined}
         end,
     #{
-        reductions := Reductions,
+        exact := #{reductions := Reductions, words := Words} = Exact,
         garbage_collections := Collections,
         waiting := Waiting,
         iterations := Iterations,
@@ -125,8 +127,15 @@ code_row(Label, #{times_ns := Times} = Arm, {Ratio, Low, High, Verdict}) ->
     Time = time(Arm),
     [
         Label, Time, TimeLow, TimeHigh, 1.0e9 / Time, Ratio, Low, High, Verdict, Reductions,
-        Collections, Waiting, Iterations, atom_to_binary(Form)
+        Words, inexact(Exact), Collections, Waiting, Iterations, atom_to_binary(Form)
     ].
+
+%% Which of the exact figures differed from run to run.
+inexact(#{words_agree := Words, reductions_agree := Reductions}) ->
+    case [Name || {false, Name} <- [{Reductions, ~"reductions"}, {Words, ~"words"}]] of
+        [] -> undefined;
+        Names -> iolist_to_binary(lists:join(~", ", Names))
+    end.
 
 %% The ratio of a code's time to the fastest's, from their pair.
 against(Same, Same, _Result) ->

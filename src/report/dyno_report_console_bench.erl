@@ -37,7 +37,8 @@ codes(Rows, Options) ->
         #{title => ~"times", align => right},
         #{title => ~"interval", align => right},
         #{title => ~"verdict", align => left},
-        #{title => ~"reductions", align => right, fit => optional}
+        #{title => ~"reductions", align => right, fit => optional},
+        #{title => ~"words", align => right, fit => optional}
     ],
     Cells = [
         [
@@ -48,7 +49,8 @@ codes(Rows, Options) ->
             factor(get(~"ratio", Row)),
             interval(fun factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row)),
             verdict(get(~"verdict", Row)),
-            measured(get(~"reductions_per_call", Row), ~"1")
+            measured(get(~"reductions_per_call", Row), ~"1"),
+            measured(get(~"words_per_call", Row), ~"1")
         ]
      || Row <- Rows
     ],
