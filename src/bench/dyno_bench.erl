@@ -10,7 +10,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 ```
 """.
 
--export([run/2, interrupt/1, format_error/1, exit_status/1]).
+-export([run/2, run_file/2, interrupt/1, format_error/1, exit_status/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -24,11 +24,14 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     timeout_ms => pos_integer(),
     %% More folders of beam files.
     code_paths => [file:filename()],
+    %% The codes, functions of arity 1, are compared with each of these.
+    inputs => [dyno_bench_inputs:input()],
     seed => integer()
 }.
 
 -type reason() ::
-    dyno_bench_experiment:reason()
+    dyno_bench_inputs:reason()
+    | dyno_bench_file:reason()
     | no_codes
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
@@ -49,9 +52,51 @@ run([], _Options) ->
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {too_many, length(Codes), ?MAX_CODES}};
 run(Codes, Options) ->
-    case checked(length(Codes), Options) of
-        {ok, Checked} -> in_process(Codes, Checked, maps:get(code_paths, Options, []));
-        {error, _} = Error -> Error
+    maybe
+        {ok, Plan} ?= dyno_bench_inputs:plan(Codes, maps:get(inputs, Options, [])),
+        measured(undefined, Plan, Options)
+    end.
+
+-doc """
+Measures the cases of a benchmark file (dyno_bench_file). Where `concurrency` or `threshold` is
+given, it is that of all cases.
+""".
+-spec run_file(file:filename_all(), options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+run_file(_Path, #{inputs := [_ | _] = Inputs}) ->
+    {error, {option, inputs, Inputs, ~"none, because the file has its own,"}};
+run_file(Path, Options) ->
+    Read = in_process(fun() -> dyno_bench_file:read(Path) end, maps:get(code_paths, Options, [])),
+    case Read of
+        {ok, #{name := Name, plan := Plan} = File} ->
+            try measured(Name, [overridden(M, Options) || M <- Plan], Options) of
+                {error, {Kind, _, _, _}} = Error when Kind =:= option -> Error;
+                {error, interrupted} = Error -> Error;
+                {error, {crashed, _}} = Error -> Error;
+                {error, Reason} -> {error, dyno_bench_file:locate(File, Reason)};
+                {ok, _} = Ok -> Ok
+            after
+                ok = dyno_bench_file:forget(File)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+overridden(#{options := Own} = Measurement, Options) ->
+    Measurement#{options := maps:without(maps:keys(Options), Own)}.
+
+measured(Name, Plan, Options) ->
+    maybe
+        {ok, Checked} ?= checked(lists:sum([length(C) || #{codes := C} <- Plan]), Options),
+        {ok, Outcomes} ?=
+            in_process(
+                fun() -> dyno_bench_inputs:measure(Plan, Checked) end,
+                maps:get(code_paths, Options, [])
+            ),
+        {ok,
+            dyno_bench_inputs:document(
+                {Name, parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
+            )}
     end.
 
 checked(Count, Options) ->
@@ -61,7 +106,7 @@ checked(Count, Options) ->
         threshold => 0.03,
         timeout_ms => 30_000
     },
-    Merged = maps:merge(Defaults, maps:without([code_paths], Options)),
+    Merged = maps:merge(Defaults, maps:without([code_paths, inputs], Options)),
     Checks = [
         {concurrency, fun(N) -> is_integer(N) andalso N >= 1 andalso N =< 10_000 end,
             ~"an integer from 1 to 10000"},
@@ -77,26 +122,18 @@ checked(Count, Options) ->
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
-in_process(Codes, Options, Paths) ->
+in_process(Measure, Paths) ->
     Absolute = [filename:absname(P) || P <- Paths],
     ok = code:add_pathsa(Absolute),
     Caller = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         proc_lib:set_label(?MODULE),
         watch(Caller),
-        Caller ! {?MODULE, self(), dyno_bench_experiment:run(Codes, Options)}
+        Caller ! {?MODULE, self(), Measure()}
     end),
     Result = wait(Pid, Ref),
     code:del_paths(Absolute),
-    case Result of
-        {ok, Measured} ->
-            {ok,
-                dyno_bench_figures:document(
-                    parameters(Measured, Options), Measured, dyno_environment:collect()
-                )};
-        {error, _} = Error ->
-            Error
-    end.
+    Result.
 
 watch(Caller) ->
     Self = self(),
@@ -122,14 +159,19 @@ wait(Pid, Ref) ->
             {error, {crashed, Reason}}
     end.
 
-parameters(#{arms := Arms}, Options) ->
-    #{
-        codes => [Label || #{label := Label} <- Arms],
+parameters(Outcomes, Options) ->
+    Labels = [Label || #{result := #{arms := Arms}} <- Outcomes, #{label := Label} <- Arms],
+    maps:merge(dyno_bench_inputs:parameters(Outcomes), #{
+        codes =>
+            case Outcomes of
+                [_] -> Labels;
+                _ -> lists:uniq(Labels)
+            end,
         concurrency => map_get(concurrency, Options),
         budget_ms => map_get(budget_ms, Options),
         threshold => map_get(threshold, Options),
         level => map_get(level, Options)
-    }.
+    }).
 
 -doc "Ends the comparison that a process runs.".
 -spec interrupt(pid()) -> ok.
@@ -147,12 +189,28 @@ format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
 format_error({crashed, Reason}) ->
     io_lib:format("the measuring process died: ~0tP", [Reason, 15]);
+format_error(Reason) when
+    element(1, Reason) =:= at;
+    element(1, Reason) =:= no_file;
+    element(1, Reason) =:= does_not_compile;
+    element(1, Reason) =:= taken_name;
+    element(1, Reason) =:= no_benchmarks;
+    element(1, Reason) =:= benchmarks_raised;
+    element(1, Reason) =:= bad_case
+->
+    dyno_bench_file:format_error(Reason);
 format_error(Reason) ->
-    dyno_bench_experiment:format_error(Reason).
+    dyno_bench_inputs:format_error(Reason).
 
 -doc "Whose fault an error is: 1 the code's, 2 the caller's, 3 dyno's, 130 interrupted.".
 -spec exit_status({error, reason()}) -> 1 | 2 | 3 | 130.
 exit_status({error, interrupted}) -> 130;
+exit_status({error, {at, _, Reason}}) -> exit_status({error, Reason});
+exit_status({error, {benchmarks_raised, _, _, _}}) -> 1;
+exit_status({error, {in_run, _, Reason}}) -> exit_status({error, Reason});
+exit_status({error, {input_raised, _, _, _}}) -> 1;
+exit_status({error, {raised, _, _, _, _, _}}) -> 1;
+exit_status({error, {check, _}}) -> 1;
 exit_status({error, {failed, _, _, _}}) -> 1;
 exit_status({error, {endless, _, _}}) -> 1;
 exit_status({error, {crashed, _}}) -> 3;

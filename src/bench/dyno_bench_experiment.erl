@@ -11,7 +11,7 @@
 %% thread waited for a processor: what other programs took is not the code's.
 
 -export([run/2, format_error/1]).
--export_type([options/0, result/0, arm/0, reason/0]).
+-export_type([options/0, check/0, result/0, arm/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
@@ -21,8 +21,13 @@
     level := float(),
     %% The longest that one epoch may take.
     timeout_ms := pos_integer(),
-    seed => integer()
+    seed => integer(),
+    check => check()
 }.
+
+-doc "Judges what one call of each code returned, before anything is measured.".
+-type check() :: fun(([{Label :: binary(), Result :: term()}]) ->
+    ok | {error, unicode:chardata()}).
 
 -type arm() :: #{
     label := binary(),
@@ -54,6 +59,7 @@
     | {failed, Label :: binary(), Stage :: init | init_runner | run,
         dyno_bench_worker:failure()}
     | {endless, Label :: binary(), TimeoutMs :: pos_integer()}
+    | {check, unicode:chardata()}
     | interrupted.
 
 %% An epoch must be long against reading the clocks at its edges, which takes 20 us.
@@ -131,6 +137,7 @@ with_workers(Loaded, #{concurrency := Concurrency} = Options) ->
     ),
     try
         maps:foreach(fun(Number, Arm) -> prepare(Workers, Number, Arm, Options) end, Arms),
+        check(Workers, maps:remove(0, Arms), Options),
         LoopNs = loop_ns(Workers, Arms, Options),
         Codes = maps:remove(0, Arms),
         Iterations = calibrate(Workers, Codes, Options),
@@ -165,6 +172,21 @@ prepare(Workers, Number, #{compiled := #{label := Label} = Compiled, init := Ini
         end,
         Workers
     ).
+
+check([Worker | _], Arms, #{check := Check} = Options) ->
+    Results = [
+        case dyno_bench_worker:result(Worker, Number, deadline(Options)) of
+            {ok, Result} -> {Label, Result};
+            {error, Reason} -> fail(failure(Label, run, Reason, Options))
+        end
+     || {Number, #{compiled := #{label := Label}}} <- lists:sort(maps:to_list(Arms))
+    ],
+    case Check(Results) of
+        ok -> ok;
+        {error, Text} -> fail({check, Text})
+    end;
+check(_Workers, _Arms, _Options) ->
+    ok.
 
 deadline(#{timeout_ms := TimeoutMs}) ->
     erlang:monotonic_time(millisecond) + TimeoutMs.
@@ -335,6 +357,8 @@ format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({endless, Label, TimeoutMs}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
+format_error({check, Text}) ->
+    Text;
 format_error(interrupted) ->
     "interrupted".
 

@@ -6,32 +6,53 @@
 %% Makes a recording of a comparison's result: the tables `codes` and `comparisons`, the times over
 %% the rounds, and what makes the numbers less believable. Pure.
 
--export([document/3]).
+-export([document/4]).
 
 -define(LEVEL, 0.95).
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
 
--doc "The recording of a result; `Parameters` as in doc/recording.md.".
--spec document(#{atom() => term()}, dyno_bench_experiment:result(), Environment :: term()) ->
-    dyno_recording:document().
-document(Parameters, #{arms := Arms, duration_ms := DurationMs} = Result, Environment) ->
-    Document0 = dyno_recording:new(bench, name(Arms), Parameters, Environment),
-    Document1 = dyno_recording:add_run(Document0, run(Result)),
+-doc "The recording of one result or several; `Parameters` as in doc/recording.md.".
+-spec document(
+    Name :: binary() | undefined,
+    Parameters :: #{atom() => term()},
+    [{Id :: binary(), Size :: pos_integer(), dyno_bench_experiment:result()}, ...],
+    Environment :: term()
+) -> dyno_recording:document().
+document(Given, Parameters, [{_, _, #{arms := Arms}} | _] = Results, Environment) ->
+    Name =
+        case Given of
+            undefined -> name(Arms);
+            _ -> Given
+        end,
+    Document0 = dyno_recording:new(bench, Name, Parameters, Environment),
+    Document1 = lists:foldl(
+        fun(Result, Document) -> dyno_recording:add_run(Document, run(Result)) end,
+        Document0,
+        Results
+    ),
+    DurationMs = lists:sum([Ms || {_, _, #{duration_ms := Ms}} <- Results]),
     Document2 = dyno_recording:put(Document1, duration_ns, DurationMs * 1_000_000),
-    Document3 = dyno_recording:add_warnings(Document2, warnings(labels(Arms), Arms, Result)),
+    Document3 = dyno_recording:add_warnings(Document2, all_warnings(Results)),
     dyno_recording:put(Document3, status, complete).
+
+%% What holds for all runs is said once, without a run's name.
+all_warnings(Results) ->
+    Each = [{Id, warnings(labels(Arms), Arms, R)} || {Id, _, #{arms := Arms} = R} <- Results],
+    Common = [W || W <- element(2, hd(Each)), lists:all(fun({_, Ws}) -> lists:member(W, Ws) end, Each)],
+    Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, Ws} <- Each, {Code, Text} <- Ws -- Common].
 
 name([#{label := Label}]) -> short(Label);
 name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
 
 short(Label) -> string:slice(Label, 0, 60).
 
-run(#{arms := Arms, rounds := Rounds, loop_ns := LoopNs, duration_ms := DurationMs} = Result) ->
+run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) ->
+    #{duration_ms := DurationMs} = Result,
     Labels = labels(Arms),
     #{
-        id => ~"1",
-        size => 1,
+        id => Id,
+        size => Size,
         status => complete,
         duration_ns => DurationMs * 1_000_000,
         metrics => [
