@@ -88,11 +88,12 @@ overridden(#{options := Own} = Measurement, Options) ->
 measured(Name, Plan, Options) ->
     maybe
         {ok, Checked} ?= checked(lists:sum([length(C) || #{codes := C} <- Plan]), Options),
-        {ok, Outcomes} ?=
-            in_process(
-                fun() -> dyno_bench_inputs:measure(Plan, Checked) end,
-                maps:get(code_paths, Options, [])
-            ),
+        Measured = in_process(
+            fun() -> dyno_bench_inputs:measure(Plan, Checked) end,
+            maps:get(code_paths, Options, [])
+        ),
+        ok = dyno_bench_inputs:forget(Plan),
+        {ok, Outcomes} ?= Measured,
         {ok,
             dyno_bench_inputs:document(
                 {Name, parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()

@@ -8,7 +8,7 @@
 %%
 %% An input is evaluated once, before the comparison, so that all codes get the very same value.
 
--export([plan/2, plan_any/2, measure/2, document/3, parameters/1]).
+-export([plan/2, plan_any/2, measure/2, forget/1, document/3, parameters/1]).
 -export([format_error/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
 
@@ -22,7 +22,7 @@
     input => binary(),
     codes := [dyno_bench_code:code()],
     %% Gives what all codes take.
-    value => fun(() -> {ok, term()} | {error, reason()}),
+    value => fun((module()) -> {ok, term()} | {error, reason()}),
     %% Runs before the codes, with the input's value, and gives what they take instead.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
@@ -49,8 +49,6 @@
     | {in_run, binary(), dyno_bench_experiment:reason()}
     | dyno_bench_experiment:reason().
 
--define(MODULE_NAME, dyno_bench_arm_input).
-
 -doc "The comparisons of codes with each of the inputs; one without any.".
 -spec plan([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
 plan(Codes, []) ->
@@ -69,7 +67,7 @@ plan_any(Codes, Inputs) ->
     maybe
         {ok, Named} ?= named(Inputs, []),
         {ok, [
-            #{id => Name, input => Name, codes => Codes, value => fun() -> value(Name, Callable) end}
+            #{id => Name, input => Name, codes => Codes, value => fun(Module) -> value(Module, Name, Callable) end}
          || {Name, Callable} <- Named
         ]}
     end.
@@ -120,47 +118,63 @@ given(Code, Value) when is_map(Code) ->
 given(Callable, Value) ->
     given(#{runner => Callable}, Value).
 
-value(_Name, Value) when is_integer(Value) ->
+value(_Module, _Name, Value) when is_integer(Value) ->
     {ok, Value};
-value(Name, Callable) ->
+value(Module, Name, Callable) ->
     maybe
         {ok, Parsed} ?= dyno_bench_code:read(Callable),
         {ok, #{binary := Binary, constants := Constants}} ?=
-            dyno_bench_code:compile(?MODULE_NAME, Parsed),
-        {module, _} = code:load_binary(?MODULE_NAME, "input", Binary),
+            dyno_bench_code:compile(Module, Parsed),
+        _ = code:purge(Module),
+        {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
         try
-            {ok, ?MODULE_NAME:loop(1, Constants, undefined)}
+            {ok, Module:loop(1, Constants, undefined)}
         catch
             Class:Raised -> {error, {input_raised, Name, Class, Raised}}
-        after
-            _ = code:purge(?MODULE_NAME),
-            _ = code:delete(?MODULE_NAME)
         end
     else
         {error, Reason} -> {error, {input, Name, Reason}}
     end.
+
+%% A fixed set of names. A value may hold funs of the module, so each input has its own, and they
+%% are there until the process that measures has ended.
+module(Number) ->
+    list_to_atom("dyno_bench_input_" ++ integer_to_list(Number)).
+
+-doc "Takes away what measuring has loaded; not for the process that measured.".
+-spec forget([measurement()]) -> ok.
+forget(Plan) ->
+    lists:foreach(
+        fun(Number) ->
+            Module = module(Number),
+            _ = code:purge(Module),
+            _ = code:delete(Module),
+            _ = code:purge(Module)
+        end,
+        lists:seq(1, length(Plan))
+    ).
 
 -doc "Measures one after the other. The time is shared out equally.".
 -spec measure([measurement(), ...], dyno_bench_experiment:options()) ->
     {ok, [outcome()]} | {error, reason()}.
 measure(Measurements, #{budget_ms := BudgetMs} = Options) ->
     Each = Options#{budget_ms := max(1, BudgetMs div length(Measurements))},
-    measure(Measurements, Each, []).
+    measure(lists:enumerate(Measurements), Each, []).
 
 measure([], _Options, Outcomes) ->
     {ok, lists:reverse(Outcomes)};
-measure([Measurement | Rest], Options, Outcomes) ->
-    case one(Measurement, Options) of
+measure([{Number, Measurement} | Rest], Options, Outcomes) ->
+    case one(Measurement, Number, Options) of
         {ok, Outcome} -> measure(Rest, Options, [Outcome | Outcomes]);
         {error, _} = Error -> Error
     end.
 
-one(#{value := Evaluate} = Measurement, Options) ->
-    case Evaluate() of
+one(#{value := Evaluate} = Measurement, Number, Options) ->
+    case Evaluate(module(Number)) of
         {ok, Value} -> set_up(Measurement, Value, Options);
         {error, _} = Error -> Error
     end;
-one(Measurement, Options) ->
+one(Measurement, _Number, Options) ->
     set_up(Measurement, undefined, Options).
 
 set_up(#{setup := Setup} = Measurement, Value, Options) ->

@@ -20,6 +20,7 @@ all() ->
         a_code_may_prepare_its_input,
         the_console_shows_codes_by_inputs,
         the_command_line_takes_inputs,
+        inputs_may_be_funs,
         what_cannot_be
     ].
 
@@ -152,4 +153,9 @@ what_cannot_be(_Config) ->
         end,
         Cases
     ),
-    ?assertNot(erlang:module_loaded(dyno_bench_arm_input)).
+    ?assertEqual([], [M || M <- erlang:loaded(), lists:prefix("dyno_bench_input_", atom_to_list(M))]).
+
+%% A fun of an input is code of a module that must be there as long.
+inputs_may_be_funs(_Config) ->
+    {ok, Document} = run(["r(F) -> F(1)."], [{a, "fun(X) -> {X} end."}, {b, "fun(X) -> [X] end."}]),
+    ?assertMatch([_, _], dyno_recording:runs(Document)).
