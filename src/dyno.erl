@@ -20,17 +20,21 @@ _build/29/default/lib/dyno/ebin`.
 
 -compile(warn_missing_spec_all).
 
--export([test/1, test/2, report/1, report/2]).
+-export([test/1, test/2, bench/1, bench/2, bench/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 
--export_type([recording/0, reason/0]).
+-export_type([recording/0, codes/0, reason/0]).
 
 -doc "A recording, or the file that holds one.".
 -type recording() :: dyno_recording:document() | file:filename_all().
 
+-doc "One code, or a list of them; a list of calls is a list of codes.".
+-type codes() :: dyno_bench_code:code() | [dyno_bench_code:code()].
+
 -doc "Why there is no result; `format_error/1` says it in words.".
 -type reason() ::
     {test, dyno_test:reason()}
+    | {bench, dyno_bench:reason()}
     | {recording, dyno_recording_file:reason()}
     | {report, dyno_report:reason()}.
 
@@ -68,6 +72,65 @@ test(Suite, Options) ->
         ok ?= report(Recording),
         {ok, Recording}
     end.
+
+-doc "As `bench/2`, with the options' defaults.".
+-spec bench(codes()) -> {ok, dyno_recording:document()} | {error, reason()}.
+bench(Codes) ->
+    bench(Codes, #{}).
+
+-doc """
+Measures a code, or compares several, prints the report and returns the recording.
+
+`m:dyno_bench_code` says what a code is, `m:dyno_bench` has the options, `m:dyno_bench_mode` the modes.
+
+## Examples
+
+```erlang
+{ok, _} = dyno:bench("rand:uniform().").
+{ok, _} = dyno:bench([fun() -> lists:seq(1, 9) end, {lists, seq, [1, 9]}]).
+{ok, _} = dyno:bench("rand:uniform().", #{mode => {continuous, #{sample_ms => 100, samples => 20}}}).
+```
+
+## Errors
+Nothing was measured: a code or an option is wrong, or a code failed.
+""".
+-spec bench(codes(), dyno_bench:options()) -> {ok, dyno_recording:document()} | {error, reason()}.
+bench(Codes, Options) ->
+    maybe
+        {ok, Recording} ?= tagged(bench, dyno_bench:run(listed(Codes), Options)),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
+-doc """
+Measures a call of a function; or, with two maps, looks for the concurrency with the highest
+throughput of a code: the settings of the mode `squeeze` come last.
+
+## Examples
+
+```erlang
+{ok, _} = dyno:bench(lists, seq, [1, 9]).
+{ok, _} = dyno:bench("rand:uniform().", #{}, #{max => 8}).
+```
+""".
+-spec bench
+    (module(), atom(), [term()]) -> {ok, dyno_recording:document()} | {error, reason()};
+    (dyno_bench_code:code(), dyno_bench:options(), Squeeze :: #{atom() => pos_integer()}) ->
+        {ok, dyno_recording:document()} | {error, reason()}.
+bench(Module, Function, Arguments) when is_atom(Module), is_atom(Function), is_list(Arguments) ->
+    bench({Module, Function, Arguments}, #{});
+bench(Code, Options, Squeeze) when is_map(Options), is_map(Squeeze) ->
+    bench([Code], Options#{mode => {squeeze, Squeeze}}).
+
+%% A list of characters is one code.
+-spec listed(codes()) -> [dyno_bench_code:code()].
+listed([]) -> [];
+listed(Codes) when is_list(Codes) ->
+    case io_lib:char_list(Codes) of
+        true -> [Codes];
+        false -> Codes
+    end;
+listed(Code) -> [Code].
 
 -doc "Prints a recording as text.".
 -spec report(recording()) -> ok | {error, reason()}.
@@ -107,6 +170,7 @@ report(Recording, File) ->
 format_error({Of, Reason}) ->
     Module = maps:get(Of, #{
         test => dyno_test,
+        bench => dyno_bench,
         recording => dyno_recording_file,
         report => dyno_report
     }),
@@ -151,7 +215,7 @@ look() ->
             Width
     end.
 
--spec tagged(test | recording | report, {ok, Value} | {error, term()}) ->
+-spec tagged(test | bench | recording | report, {ok, Value} | {error, term()}) ->
     {ok, Value} | {error, reason()}.
 tagged(_Of, {ok, Value}) -> {ok, Value};
 tagged(Of, {error, Reason}) -> {error, {Of, Reason}}.

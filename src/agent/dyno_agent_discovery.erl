@@ -6,8 +6,8 @@
 Finds the processes that call the measured functions, groups them and follows what they take.
 
 In a trace session of its own the first matching call of a process sends one message and switches
-the process's `call` flag off in that session: afterwards a call costs it about 2 ns more than
-untraced, however many processes there are (doc/architecture.md, "Discovery").
+the process's `call` flag off in that session: afterwards a call costs it
+no more than any breakpoint does, 2 to 6 ns, however many processes there are (doc/measurements.md).
 
 A group is a registered name, a process label, an initial call, or, where the process was already
 gone, the call that revealed it. At each interval the memory, reductions and message queue of the
@@ -69,14 +69,16 @@ processes that are alive are read; of those that died the last known figures are
     dead := [pid()],
     harvesting := idle | {reference(), [pid()]},
     harvested_ms := integer(),
-    %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory, new | settled}: the living. Many a
-    %% process names itself only after its first calls: at the first look it is asked again.
+    %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory, unseen | new | settled}: the living.
+    %% Many a process names itself only after its first calls: at the first look it is asked again.
     living := ets:table(),
     groups := #{group() => aggregate()},
     %% A look that is under way: where it stands, and the memory found so far by group.
     look := idle | {term() | '$start', #{group() => non_neg_integer()}},
     waiting := [gen_server:from()],
-    truncated := boolean()
+    truncated := boolean(),
+    %% The one group of the processes that a call has revealed, and how often; or they are various.
+    learned := #{mfa() => {group(), pos_integer()} | various}
 }.
 
 -type aggregate() :: #{
@@ -99,6 +101,7 @@ processes that are alive are read; of those that died the last known figures are
 -define(MAX_GROUPS, 2000).
 %% So many processes are looked at before the mailbox has its turn.
 -define(BATCH, 500).
+-define(SURE_AFTER, 200).
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
 
@@ -165,7 +168,8 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         groups => #{},
         look => idle,
         waiting => [],
-        truncated => false
+        truncated => false,
+        learned => #{}
     },
     lists:foreach(
         fun(Module) -> watch(Module, State) end,
@@ -287,15 +291,17 @@ stop_discovering(#{session := Session} = State) ->
     State#{session := undefined, truncated := true}.
 
 discover_new(Pid, MFA, #{table := Table, living := Living} = State) ->
-    {Group, Reductions} = classify(Pid, MFA, State),
+    {Group, Reductions, Wiser} = classify(Pid, MFA, State),
     case ets:insert_new(Table, {Pid, Group}) of
         true ->
-            _ = [
-                ets:insert(Living, {Pid, Group, Reductions, Reductions, 0, new})
-             || is_integer(Reductions)
-            ],
-            #{discovered := Count, new := New, dead := Dead} = State,
-            Counted = State#{
+            _ =
+                case Reductions of
+                    undefined -> ok;
+                    unknown -> ets:insert(Living, {Pid, Group, 0, 0, 0, unseen});
+                    _ -> ets:insert(Living, {Pid, Group, Reductions, Reductions, 0, new})
+                end,
+            #{discovered := Count, new := New, dead := Dead} = Wiser,
+            Counted = Wiser#{
                 discovered := Count + 1,
                 new := New + 1,
                 dead := [Pid || Reductions =:= undefined] ++ Dead
@@ -318,14 +324,38 @@ new_aggregate() ->
         message_queue_max => 0
     }.
 
-classify(Pid, MFA, State) ->
+%% Asking a process who it is takes microseconds. Where many that were revealed by the same call have
+%% turned out to be of one kind, the next ones are taken to be so as well; those that live until the
+%% next look are asked then.
+classify(Pid, MFA, #{learned := Learned} = State) ->
+    case Learned of
+        #{MFA := {Group, Times}} when Times >= ?SURE_AFTER -> {Group, unknown, State};
+        #{} -> ask(Pid, MFA, State)
+    end.
+
+ask(Pid, MFA, #{learned := Learned} = State) ->
     Items = [registered_name, label, initial_call, reductions, {dictionary, '$initial_call'}],
-    {Group, Reductions} =
-        case process_info(Pid, Items) of
-            undefined -> {{first_call, MFA}, undefined};
-            Info -> {group(Info, MFA), proplists:get_value(reductions, Info)}
-        end,
-    {known(Group, State), Reductions}.
+    case {process_info(Pid, Items), Learned} of
+        {undefined, #{MFA := {Group, _}}} ->
+            {Group, undefined, State};
+        {undefined, _} ->
+            {known({first_call, MFA}, State), undefined, State};
+        {Info, _} ->
+            Group = known(group(Info, MFA), State),
+            Reductions = proplists:get_value(reductions, Info),
+            {Group, Reductions, State#{learned := learn(MFA, Group, Learned)}}
+    end.
+
+%% Names and labels are a process's own.
+learn(MFA, {Kind, _} = Group, Learned) when Kind =:= initial_call; Kind =:= first_call ->
+    case Learned of
+        #{MFA := {Group, Times}} -> Learned#{MFA := {Group, Times + 1}};
+        #{MFA := _} -> Learned#{MFA := various};
+        #{} when map_size(Learned) < ?MAX_GROUPS -> Learned#{MFA => {Group, 1}};
+        #{} -> Learned
+    end;
+learn(MFA, _Group, Learned) ->
+    Learned#{MFA => various}.
 
 %% Too many groups are none: what comes later is put together.
 known(Group, #{groups := Groups}) ->
@@ -379,6 +409,14 @@ go_on(#{look := {Position, Memory}, living := Living} = State) ->
             Seen#{look := {Continuation, Sums}}
     end.
 
+look_at({Pid, Group, _, _, Memory, unseen}, {#{living := Living} = State, Sums}) ->
+    case process_info(Pid, reductions) of
+        {reductions, Reductions} ->
+            ets:update_element(Living, Pid, [{3, Reductions}, {4, Reductions}]),
+            look_at({Pid, Group, Reductions, Reductions, Memory, new}, {State, Sums});
+        undefined ->
+            look_at({Pid, Group, 0, 0, Memory, settled}, {State, Sums})
+    end;
 look_at({Pid, Group, First, Last, Memory, new}, {State, Sums}) ->
     {Settled, Next} = settle(Pid, Group, State),
     look_at({Pid, Settled, First, Last, Memory, settled}, {Next, Sums});

@@ -22,6 +22,8 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     threshold => float(),
     %% The longest that a part of a code, or one epoch, may take; 30000.
     timeout_ms => pos_integer(),
+    %% How it is measured; compare.
+    mode => dyno_bench_mode:mode(),
     %% More folders of beam files.
     code_paths => [file:filename()],
     %% The codes, functions of arity 1, are compared with each of these.
@@ -35,6 +37,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     | no_codes
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
+    | {mode, dyno_bench_mode:reason()}
     | {crashed, term()}.
 
 %% Each pair has its interval: with many codes none would ever be decided.
@@ -52,9 +55,33 @@ run([], _Options) ->
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {too_many, length(Codes), ?MAX_CODES}};
 run(Codes, Options) ->
+    case {maps:get(inputs, Options, []), maps:get(mode, Options, compare)} of
+        {[], Mode} ->
+            in_mode(Codes, Mode, Options);
+        {Inputs, compare} ->
+            case dyno_bench_inputs:plan(Codes, Inputs) of
+                {ok, Plan} -> measured(undefined, Plan, Options);
+                {error, _} = Error -> Error
+            end;
+        {_, Mode} ->
+            {error, {option, mode, Mode, ~"compare, because there are inputs,"}}
+    end.
+
+in_mode(Codes, Given, Options) ->
     maybe
-        {ok, Plan} ?= dyno_bench_inputs:plan(Codes, maps:get(inputs, Options, [])),
-        measured(undefined, Plan, Options)
+        {ok, Checked} ?= checked(length(Codes), Options),
+        {mode, {ok, Mode}} ?= {mode, dyno_bench_mode:check(Given, length(Codes))},
+        Measure = fun() -> dyno_bench_mode:run(Mode, Codes, Checked) end,
+        {ok, #{arms := Arms} = Measured} ?=
+            in_process(Measure, maps:get(code_paths, Options, [])),
+        Labels = [Label || #{label := Label} <- Arms],
+        {ok,
+            dyno_bench_mode:document(
+                Mode, parameters(Labels, Checked), Measured, dyno_environment:collect()
+            )}
+    else
+        {mode, {error, Reason}} -> {error, {mode, Reason}};
+        {error, _} = Error -> Error
     end.
 
 -doc """
@@ -65,6 +92,8 @@ given, it is that of all cases.
     {ok, dyno_recording:document()} | {error, reason()}.
 run_file(_Path, #{inputs := [_ | _] = Inputs}) ->
     {error, {option, inputs, Inputs, ~"none, because the file has its own,"}};
+run_file(_Path, #{mode := Mode}) when Mode =/= compare ->
+    {error, {option, mode, Mode, ~"compare, because there is a file,"}};
 run_file(Path, Options) ->
     Read = in_process(fun() -> dyno_bench_file:read(Path) end, maps:get(code_paths, Options, [])),
     case Read of
@@ -96,7 +125,7 @@ measured(Name, Plan, Options) ->
         {ok, Outcomes} ?= Measured,
         {ok,
             dyno_bench_inputs:document(
-                {Name, parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
+                {Name, all_parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
             )}
     end.
 
@@ -107,7 +136,7 @@ checked(Count, Options) ->
         threshold => 0.03,
         timeout_ms => 30_000
     },
-    Merged = maps:merge(Defaults, maps:without([code_paths, inputs], Options)),
+    Merged = maps:merge(Defaults, maps:without([code_paths, inputs, mode], Options)),
     Checks = [
         {concurrency, fun(N) -> is_integer(N) andalso N >= 1 andalso N =< 10_000 end,
             ~"an integer from 1 to 10000"},
@@ -160,19 +189,20 @@ wait(Pid, Ref) ->
             {error, {crashed, Reason}}
     end.
 
-parameters(Outcomes, Options) ->
+all_parameters(Outcomes, Options) ->
     Labels = [Label || #{result := #{arms := Arms}} <- Outcomes, #{label := Label} <- Arms],
-    maps:merge(dyno_bench_inputs:parameters(Outcomes), #{
-        codes =>
-            case Outcomes of
-                [_] -> Labels;
-                _ -> lists:uniq(Labels)
-            end,
+    maps:merge(
+        parameters(lists:uniq(Labels), Options), dyno_bench_inputs:parameters(Outcomes)
+    ).
+
+parameters(Labels, Options) ->
+    #{
+        codes => Labels,
         concurrency => map_get(concurrency, Options),
         budget_ms => map_get(budget_ms, Options),
         threshold => map_get(threshold, Options),
         level => map_get(level, Options)
-    }).
+    }.
 
 -doc "Ends the comparison that a process runs.".
 -spec interrupt(pid()) -> ok.
@@ -188,6 +218,8 @@ format_error({too_many, Count, Max}) ->
     io_lib:format("~b codes; at most ~b can be compared at once", [Count, Max]);
 format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
+format_error({mode, Reason}) ->
+    dyno_bench_mode:format_error(Reason);
 format_error({crashed, Reason}) ->
     io_lib:format("the measuring process died: ~0tP", [Reason, 15]);
 format_error(Reason) when

@@ -11,7 +11,7 @@
 %% thread waited for a processor: what other programs took is not the code's.
 
 -export([run/2, format_error/1]).
--export_type([options/0, check/0, result/0, arm/0, reason/0]).
+-export_type([options/0, extent/0, check/0, result/0, arm/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
@@ -22,7 +22,16 @@
     %% The longest that one epoch may take.
     timeout_ms := pos_integer(),
     seed => integer(),
-    check => check()
+    check => check(),
+    %% Instead of what the experiment finds itself.
+    extent => extent()
+}.
+
+-type extent() :: #{
+    iterations := pos_integer(),
+    samples := pos_integer(),
+    %% Samples that are thrown away before.
+    warmup := non_neg_integer()
 }.
 
 -doc "Judges what one call of each code returned, before anything is measured.".
@@ -38,7 +47,9 @@
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
     %% Of a call, the loop's own subtracted.
-    exact := dyno_bench_memory:exact(),
+    exact => dyno_bench_memory:exact(),
+    %% With those of the loop and the collections.
+    reductions := float(),
     garbage_collections := float(),
     %% The share of the wall time for which other programs had the processor.
     waiting := float() | undefined
@@ -60,6 +71,7 @@
         dyno_bench_worker:failure()}
     | {endless, Label :: binary(), TimeoutMs :: pos_integer()}
     | {check, unicode:chardata()}
+    | {too_many_jobs, pos_integer()}
     | interrupted.
 
 %% An epoch must be long against reading the clocks at its edges, which takes 20 us.
@@ -238,6 +250,8 @@ net_ns(#{wall_ns := Wall}) -> max(1, Wall).
 
 %% As many iterations for all as the fastest needs for an epoch; a slow code would take too long
 %% with them, and gets fewer: at that length it makes no difference.
+calibrate(_Workers, Arms, #{extent := #{iterations := Iterations}}) ->
+    maps:map(fun(_, _) -> Iterations end, Arms);
 calibrate(Workers, Arms, Options) ->
     Found = #{Number => enough({Workers, {Number, Arm}}, 1, Options) || Number := Arm <- Arms},
     Most = lists:max(maps:values(Found)),
@@ -280,7 +294,15 @@ rounds(Workers, Arms, Iterations, LoopNs, #{budget_ms := BudgetMs} = Options) ->
          || Number <- Order
         }
     end,
-    {Last, Epochs} = repeat(Rounds, maps:map(fun(_, _) -> [] end, Arms), Round, EndMs),
+    End =
+        case Options of
+            #{extent := #{samples := Samples, warmup := Warmup}} ->
+                _ = [Round(maps:keys(Arms)) || _ <- lists:seq(1, Warmup)],
+                {rounds, Samples};
+            #{} ->
+                {ms, EndMs}
+        end,
+    {Last, Epochs} = repeat(Rounds, maps:map(fun(_, _) -> [] end, Arms), Round, End),
     #{
         arms => [
             arm(Arm, map_get(Number, Iterations), dyno_bench_rounds:values(Number, Last),
@@ -293,12 +315,8 @@ rounds(Workers, Arms, Iterations, LoopNs, #{budget_ms := BudgetMs} = Options) ->
         loop_ns => LoopNs
     }.
 
-repeat(Rounds, Epochs, MeasureRound, EndMs) ->
-    Count = dyno_bench_rounds:rounds(Rounds),
-    Over = erlang:monotonic_time(millisecond) >= EndMs,
-    %% One code alone has nothing to be decided: it gets the whole time.
-    Decided = map_size(Epochs) > 1 andalso dyno_bench_rounds:is_decided(Rounds),
-    case Count >= ?MIN_ROUNDS andalso (Over orelse Decided) of
+repeat(Rounds, Epochs, MeasureRound, End) ->
+    case is_over(Rounds, map_size(Epochs), End) of
         true ->
             {Rounds, Epochs};
         false ->
@@ -308,9 +326,17 @@ repeat(Rounds, Epochs, MeasureRound, EndMs) ->
                 dyno_bench_rounds:add(#{N => time_ns(E) || N := E <- Round}, Next),
                 #{N => map_get(N, Round) ++ Old || N := Old <- Epochs},
                 MeasureRound,
-                EndMs
+                End
             )
     end.
+
+is_over(Rounds, _Arms, {rounds, Wanted}) ->
+    dyno_bench_rounds:rounds(Rounds) >= Wanted;
+is_over(Rounds, Arms, {ms, EndMs}) ->
+    Over = erlang:monotonic_time(millisecond) >= EndMs,
+    %% One code alone has nothing to be decided: it gets the whole time.
+    Decided = Arms > 1 andalso dyno_bench_rounds:is_decided(Rounds),
+    dyno_bench_rounds:rounds(Rounds) >= ?MIN_ROUNDS andalso (Over orelse Decided).
 
 arm(#{compiled := Compiled}, Iterations, Times, Epochs) ->
     Total = lists:sum([map_get(iterations, E) || E <- Epochs]),
@@ -318,11 +344,15 @@ arm(#{compiled := Compiled}, Iterations, Times, Epochs) ->
     (maps:with([label, form, constant, warnings], Compiled))#{
         iterations => Iterations,
         times_ns => Times,
+        reductions => Per(reductions),
         garbage_collections => Per(garbage_collections),
         waiting => waiting(Epochs)
     }.
 
 %% After the rounds, in one worker: neither disturbs the other.
+exact(_Workers, _AllArms, Result, #{extent := _}) ->
+    %% Who says how many iterations there are means all of them.
+    Result;
 exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
     Loop = fun(Number) ->
         #{compiled := #{label := Label, module := Module}} = map_get(Number, AllArms),
@@ -359,6 +389,8 @@ format_error({endless, Label, TimeoutMs}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
 format_error({check, Text}) ->
     Text;
+format_error({too_many_jobs, _} = Reason) ->
+    dyno_bench_job:format_error(Reason);
 format_error(interrupted) ->
     "interrupted".
 

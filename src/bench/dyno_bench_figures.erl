@@ -6,11 +6,17 @@
 %% Makes a recording of a comparison's result: the tables `codes` and `comparisons`, the times over
 %% the rounds, and what makes the numbers less believable. Pure.
 
--export([document/4]).
+-export([document/3, document/4]).
 
 -define(LEVEL, 0.95).
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
+
+-doc "The recording of one result.".
+-spec document(#{atom() => term()}, dyno_bench_experiment:result(), Environment :: term()) ->
+    dyno_recording:document().
+document(Parameters, Result, Environment) ->
+    document(undefined, Parameters, [{~"1", 1, Result}], Environment).
 
 -doc "The recording of one result or several; `Parameters` as in doc/recording.md.".
 -spec document(
@@ -75,9 +81,25 @@ run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) -
                 values => Times
             }
          || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
-        ],
+        ] ++ durations(Labels, Arms),
         tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)]
     }.
+
+%% How long each sample really was, where samples are of a time.
+durations(Labels, Arms) ->
+    [
+        #{
+            name => ~"bench.sample",
+            title => <<"Duration of the samples: ", Label/binary>>,
+            unit => ~"ns",
+            group => ~"bench",
+            node => undefined,
+            labels => #{code => Label},
+            times_ms => lists:seq(1, length(Durations)),
+            values => Durations
+        }
+     || {Label, #{durations_ns := Durations}} <- lists:zip(Labels, Arms)
+    ].
 
 %% The same code twice is told apart.
 labels(Arms) ->
@@ -139,17 +161,22 @@ code_row(Label, #{times_ns := Times} = Arm, {Ratio, Low, High, Verdict}) ->
             {error, too_few} -> {undefined, undefined}
         end,
     #{
-        exact := #{reductions := Reductions, words := Words} = Exact,
         garbage_collections := Collections,
         waiting := Waiting,
         iterations := Iterations,
         form := Form
     } = Arm,
+    {Reductions, Words, Inexact} = exact(Arm),
     Time = time(Arm),
     [
         Label, Time, TimeLow, TimeHigh, 1.0e9 / Time, Ratio, Low, High, Verdict, Reductions,
-        Words, inexact(Exact), Collections, Waiting, Iterations, atom_to_binary(Form)
+        Words, Inexact, Collections, Waiting, Iterations, atom_to_binary(Form)
     ].
+
+exact(#{exact := #{reductions := Reductions, words := Words} = Exact}) ->
+    {Reductions, Words, inexact(Exact)};
+exact(#{reductions := Reductions}) ->
+    {Reductions, undefined, ~"reductions"}.
 
 %% Which of the exact figures differed from run to run.
 inexact(#{words_agree := Words, reductions_agree := Reductions}) ->

@@ -23,7 +23,7 @@
 module(Module, #{runner := Runner} = Parts) ->
     [
         {attribute, ?A, module, Module},
-        {attribute, ?A, export, [{init, 1}, {init_runner, 2}, {loop, 3}, {done, 2}]},
+        {attribute, ?A, export, [{init, 1}, {init_runner, 2}, {loop, 3}, {resume, 4}, {done, 2}]},
         once(init, ['dyno Constants'], [], maps:get(init, Parts, none)),
         once(init_runner, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(init_runner, Parts, none)),
         once(done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none))
@@ -121,6 +121,12 @@ loop_of(Variables, Values, Body) ->
         {function, ?A, loop, 3, [
             {clause, ?A, [var('dyno N'), var('dyno Constants'), var('dyno Start')], [], [
                 {call, ?A, {atom, ?A, repeat}, [var('dyno N') | Arguments] ++ [var('dyno Start')]}
+            ]}
+        ]},
+        %% The same, but that it goes on from the result that an earlier one ended with.
+        {function, ?A, resume, 4, [
+            {clause, ?A, [var('dyno N'), var('dyno Constants'), var('dyno Start'), var('dyno Last')], [], [
+                {call, ?A, {atom, ?A, repeat}, [var('dyno N') | Arguments] ++ [var('dyno Last')]}
             ]}
         ]},
         {function, ?A, repeat, Inner, [

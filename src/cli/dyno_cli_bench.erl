@@ -35,9 +35,7 @@ spec() ->
                         "{Module, Function, [Argument]}; or one FILE.erl with benchmarks/0"
                     ]}
             },
-            option(concurrency, "-c, --concurrency N", "so many processes run a code at once; 1"),
             option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
-            option(threshold, "--threshold SHARE", "differences below it do not matter; 3%"),
             part(init, "its value goes to init_runner and done; the n-th one is the n-th code's"),
             part(init_runner, "once in each process; its value is the code's argument"),
             part(done, "after the last measurement"),
@@ -60,13 +58,15 @@ spec() ->
                 "-o, --output FILE",
                 "also write FILE; its ending says the format: .json (the recording), .html or .txt"
             ))#{short => $o},
-            repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once")
+            %% One dash, as the emulator and erlperf have it.
+            (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{
+                long => "pa"
+            }
+            | dyno_cli_bench_mode:arguments()
         ]
     }.
 
 -spec option(atom(), string(), string()) -> argparse:argument().
-option(concurrency, Usage, Text) ->
-    (plain(concurrency, "concurrency", Usage, Text))#{short => $c};
 option(Name, Usage, Text) ->
     plain(Name, atom_to_list(Name), Usage, Text).
 
@@ -104,19 +104,28 @@ examples() ->
             ~"calls a code with several inputs, and says how it grows"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
         {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
-            ~"runs a code in two processes at once"}
+            ~"runs a code in two processes at once"},
+        {~"dyno bench 'rand:uniform().' -q", ~"finds how many processes give the most"},
+        {~"dyno bench 'rand:uniform().' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 
 -doc "Measures, and shows.".
 -spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
-run(Values) ->
+run(#{code := Texts} = Values) ->
     maybe
         {ok, Measured} ?= measured(Values),
-        {ok, Options} ?= options(Values),
+        {ok, #{options := Mode, report := Columns}} ?=
+            dyno_cli_bench_mode:parse(Values, length(Texts)),
+        {ok, Options} ?= options(Mode, Values),
         {ok, Format} ?= tagged(dyno_cli_value, format(Values)),
         {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(maps:get(output, Values, []))),
         ok = dyno_cli_interrupt:subscribe(),
-        execute(Measured, Options, Format, Outputs)
+        Shown =
+            case Columns of
+                none -> {format, Format};
+                _ -> {columns, Columns}
+            end,
+        monitored(Values, fun() -> execute(Measured, Options, Shown, Outputs) end)
     else
         {error, Module, Reason} ->
             dyno_cli_terminal:complain(Module:format_error(Reason)),
@@ -154,27 +163,24 @@ tagged(Module, {error, Reason}) -> {error, Module, Reason}.
 format(#{format := Text}) -> dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
 format(_) -> {ok, console}.
 
--spec options(argparse:arg_map()) ->
+-spec options(dyno_bench:options(), argparse:arg_map()) ->
     {ok, dyno_bench:options()} | {error, unicode:chardata()} | {error, module(), term()}.
-options(Values) ->
+options(Mode, Values) ->
     Paths = [unicode:characters_to_list(P) || P <- maps:get(pa, Values, [])],
     maybe
-        {ok, Concurrency} ?= concurrency(Values),
+        ok ?= folders(Paths),
         {ok, Budget} ?= budget(Values),
-        {ok, Threshold} ?= threshold(Values),
         {ok, Inputs} ?= inputs(maps:get(input, Values, []), []),
-        Given = Threshold#{code_paths => Paths, inputs => Inputs},
-        {ok, maps:merge(maps:merge(Concurrency, Budget), Given)}
+        {ok, maps:merge(Budget, Mode#{code_paths => Paths, inputs => Inputs})}
     end.
 
--spec concurrency(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.
-concurrency(#{concurrency := Text}) ->
-    case string:to_integer(Text) of
-        {N, <<>>} when N >= 1, N =< 10_000 -> {ok, #{concurrency => N}};
-        _ -> {error, ["--concurrency is \"", Text, "\"; an integer from 1 to 10000 is accepted"]}
-    end;
-concurrency(_) ->
-    {ok, #{}}.
+%% A folder that is not there would show as a function that is not.
+-spec folders([string()]) -> ok | {error, unicode:chardata()}.
+folders(Paths) ->
+    case [Path || Path <- Paths, not filelib:is_dir(Path)] of
+        [] -> ok;
+        [Path | _] -> {error, ["-pa is \"", Path, "\", which is no folder; give one that is there"]}
+    end.
 
 -spec inputs([binary()], [dyno_bench_inputs:input()]) ->
     {ok, [dyno_bench_inputs:input()]} | {error, unicode:chardata()}.
@@ -205,23 +211,6 @@ budget(#{time := Text}) ->
     end;
 budget(_) ->
     {ok, #{}}.
-
--spec threshold(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.
-threshold(#{threshold := Text}) ->
-    case dyno_unit:parse(Text) of
-        {ok, {Share, Unit}} when
-            Share > 0, Share < 1, (Unit =:= ~"ratio" orelse Unit =:= ~"1")
-        ->
-            {ok, #{threshold => float(Share)}};
-        {ok, _} -> bad_threshold(Text);
-        {error, _} -> bad_threshold(Text)
-    end;
-threshold(_) ->
-    {ok, #{}}.
-
--spec bad_threshold(binary()) -> {error, unicode:chardata()}.
-bad_threshold(Text) ->
-    {error, ["--threshold is \"", Text, "\"; a share above 0 % and below 100 %, such as 3%, is accepted"]}.
 
 -spec codes([binary()], argparse:arg_map()) ->
     {ok, [dyno_bench_code:code()]} | {error, unicode:chardata()}.
@@ -276,13 +265,25 @@ term(Text) ->
         _ -> Text
     end.
 
+-spec monitored(argparse:arg_map(), fun(() -> dyno_cli_command:exit_status())) ->
+    dyno_cli_command:exit_status().
+monitored(#{verbose := true}, Execute) ->
+    Monitor = dyno_cli_monitor:start_link(),
+    try
+        Execute()
+    after
+        dyno_cli_monitor:stop(Monitor)
+    end;
+monitored(_Values, Execute) ->
+    Execute().
+
 -spec execute(
     measured(),
     dyno_bench:options(),
-    dyno_report:format(),
+    {format, dyno_report:format()} | {columns, dyno_report_columns:kind()},
     [dyno_cli_value:output()]
 ) -> dyno_cli_command:exit_status().
-execute(Measured, Options, Format, Outputs) ->
+execute(Measured, Options, Shown, Outputs) ->
     Self = self(),
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a code prints must not get into a report on standard output.
@@ -291,7 +292,7 @@ execute(Measured, Options, Format, Outputs) ->
     end),
     case await(Runner, Monitor) of
         {ok, Document} ->
-            dyno_cli_output:deliver(Document, Format, Outputs);
+            show(Document, Shown, Outputs);
         {error, Reason} = Error ->
             dyno_cli_terminal:complain(dyno_bench:format_error(Reason)),
             dyno_bench:exit_status(Error)
@@ -301,6 +302,23 @@ execute(Measured, Options, Format, Outputs) ->
     {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
+-spec show(
+    dyno_recording:document(),
+    {format, dyno_report:format()} | {columns, dyno_report_columns:kind()},
+    [dyno_cli_value:output()]
+) -> dyno_cli_command:exit_status().
+show(Document, {format, Format}, Outputs) ->
+    dyno_cli_output:deliver(Document, Format, Outputs);
+show(Document, {columns, Kind}, Outputs) ->
+    Status = dyno_cli_output:deliver(Document, none, Outputs),
+    {ok, Table} = dyno_report_columns:format(Kind, Document, dyno_cli_terminal:look()),
+    dyno_cli_terminal:print(Table),
+    %% The table has no place for them.
+    lists:foreach(
+        fun(#{~"text" := Text}) -> dyno_cli_terminal:note(["dyno: warning: ", Text]) end,
+        dyno_report_document:get(~"warnings", Document, [])
+    ),
+    Status.
 
 -spec await(pid(), reference()) ->
     {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.

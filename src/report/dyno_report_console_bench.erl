@@ -26,8 +26,11 @@ sections(Document, Options) ->
         Table <- dyno_report_document:tables(~"codes", Run)
     ],
     case Tables of
+        [] ->
+            dyno_report_console_curve:sections(Document, Options);
         [{_, Rows}] ->
-            [codes(~"Codes", Rows, Options), words(Rows, Document, Options)];
+            [codes(~"Codes", Rows, Options), words(Rows, Document, Options)] ++
+                dyno_report_console_curve:sections(Document, Options);
         _ ->
             lists:append([
                 [codes(<<"Codes: ", Id/binary>>, Rows, Options), words(Rows, Document, Options)]

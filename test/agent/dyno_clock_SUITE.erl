@@ -136,7 +136,7 @@ missing_is_said(Config) ->
 processor_time_is_measured(Config) ->
     #{cpu_ns := Cpu, wall_ns := Wall} = in_peer(Config, ?MODULE, work_for, [50_000_000]),
     ?assert(Cpu >= 50_000_000),
-    ?assert(Cpu =< Wall, {Cpu, Wall}).
+    ?assert(Cpu =< Wall + Wall div 100, {Cpu, Wall}).
 
 waiting_takes_no_processor_time(Config) ->
     #{cpu_ns := Cpu, wall_ns := Wall} = Interval = in_peer(Config, ?MODULE, idle_for, [200]),

@@ -1,0 +1,204 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_mode).
+-moduledoc """
+The ways to measure codes.
+
+| mode | |
+| --- | --- |
+| `compare` | rounds, until it is decided which code is faster; without a mode |
+| `{continuous, Settings}` | samples of a time: erlperf's way |
+| `{timed, Settings}` | samples of so many iterations |
+| `{squeeze, Settings}` | which concurrency gives the highest throughput; of one code |
+
+No two codes are measured at the same time in any of them.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([check/2, run/3, document/4, format_error/1]).
+-export_type([mode/0, checked/0, reason/0]).
+
+-type mode() ::
+    compare
+    | {continuous, #{
+        %% The time of a sample; 1000.
+        sample_ms => pos_integer(),
+        %% How many are kept; 3.
+        samples => pos_integer(),
+        %% How many are thrown away before; 0.
+        warmup => non_neg_integer(),
+        %% Goes on until the standard deviation of the last samples by their mean is below.
+        cv => float()
+    }}
+    | {timed, #{
+        %% Of a sample, in each worker.
+        iterations := pos_integer(),
+        samples => pos_integer(),
+        warmup => non_neg_integer()
+    }}
+    | {squeeze, #{
+        %% The time of a sample; 100.
+        sample_ms => pos_integer(),
+        %% Samples of each concurrency; 8. At least 6, because fewer give no interval at 95 %.
+        samples => pos_integer(),
+        %% Samples of the first concurrency that are thrown away before; 0.
+        warmup => non_neg_integer(),
+        %% The first concurrency, the last, and how many more are tried each time; 1, 10000, 1.
+        min => pos_integer(),
+        max => pos_integer(),
+        step => pos_integer(),
+        %% Ends after so many concurrencies without a gain; 3.
+        threshold => pos_integer()
+    }}.
+
+-doc "A mode whose settings are all there and right.".
+-type checked() ::
+    compare
+    | {continuous, dyno_bench_sampling:settings()}
+    | {timed, dyno_bench_experiment:extent()}
+    | {squeeze, dyno_bench_squeeze:settings()}.
+
+-type reason() ::
+    {mode, term()}
+    | {setting, atom(), term(), Accepted :: binary()}
+    | {unknown_setting, atom(), Accepted :: [atom()]}
+    | {one_code, pos_integer()}
+    | {min_above_max, pos_integer(), pos_integer()}
+    | cv_needs_samples.
+
+-define(MAX_CONCURRENCY, 10_000).
+
+-doc "Fills in what a mode leaves out; says what is wrong with it.".
+-spec check(mode(), Codes :: pos_integer()) -> {ok, checked()} | {error, reason()}.
+check(compare, _Codes) ->
+    {ok, compare};
+check({squeeze, _}, Codes) when Codes > 1 ->
+    {error, {one_code, Codes}};
+check({Name, Given}, _Codes) when is_map(Given) ->
+    case defaults(Name) of
+        {ok, Defaults, Optional} ->
+            case maps:keys(Given) -- (maps:keys(Defaults) ++ Optional) of
+                [] -> settings(Name, maps:merge(Defaults, Given));
+                [Key | _] -> {error, {unknown_setting, Key, maps:keys(Defaults) ++ Optional}}
+            end;
+        error ->
+            {error, {mode, {Name, Given}}}
+    end;
+check(Other, _Codes) ->
+    {error, {mode, Other}}.
+
+-spec defaults(term()) -> {ok, #{atom() => number()}, Optional :: [atom()]} | error.
+defaults(continuous) ->
+    {ok, #{sample_ms => 1000, samples => 3, warmup => 0}, [cv]};
+defaults(timed) ->
+    {ok, #{samples => 3, warmup => 0}, [iterations]};
+defaults(squeeze) ->
+    Defaults = #{
+        sample_ms => 100,
+        samples => 8,
+        warmup => 0,
+        min => 1,
+        max => ?MAX_CONCURRENCY,
+        step => 1,
+        threshold => 3
+    },
+    {ok, Defaults, []};
+defaults(_) ->
+    error.
+
+-spec settings(continuous | timed | squeeze, #{atom() => term()}) ->
+    {ok, checked()} | {error, reason()}.
+settings(timed, Settings) when not is_map_key(iterations, Settings) ->
+    {error, {setting, iterations, none, ~"a positive integer"}};
+settings(Name, Settings) ->
+    case [wrong(Key, Value) || Key := Value <- Settings, not is_right(Key, Value)] of
+        [] -> together(Name, Settings);
+        [Reason | _] -> {error, Reason}
+    end.
+
+-spec is_right(atom(), term()) -> boolean().
+is_right(cv, Value) ->
+    is_number(Value) andalso Value > 0;
+is_right(warmup, Value) ->
+    is_integer(Value) andalso Value >= 0;
+is_right(Key, Value) when Key =:= min; Key =:= max; Key =:= step ->
+    is_integer(Value) andalso Value >= 1 andalso Value =< ?MAX_CONCURRENCY;
+is_right(_Key, Value) ->
+    is_integer(Value) andalso Value >= 1.
+
+-spec wrong(atom(), term()) -> reason().
+wrong(cv, Value) ->
+    {setting, cv, Value, ~"a number above 0"};
+wrong(warmup, Value) ->
+    {setting, warmup, Value, ~"an integer from 0"};
+wrong(Key, Value) when Key =:= min; Key =:= max; Key =:= step ->
+    {setting, Key, Value, ~"an integer from 1 to 10000"};
+wrong(Key, Value) ->
+    {setting, Key, Value, ~"a positive integer"}.
+
+-spec together(continuous | timed | squeeze, #{atom() => term()}) ->
+    {ok, checked()} | {error, reason()}.
+together(squeeze, #{min := Min, max := Max}) when Min > Max -> {error, {min_above_max, Min, Max}};
+together(continuous, #{cv := _, samples := 1}) -> {error, cv_needs_samples};
+together(Name, Settings) -> {ok, {Name, Settings}}.
+
+-doc "Measures in a mode.".
+-spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
+    {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
+    | {error, dyno_bench_experiment:reason()}.
+run(compare, Codes, Options) ->
+    dyno_bench_experiment:run(Codes, Options);
+run({timed, Extent}, Codes, Options) ->
+    dyno_bench_experiment:run(Codes, Options#{extent => Extent});
+run({continuous, Settings}, Codes, Options) ->
+    dyno_bench_sampling:run(Codes, Settings, Options);
+run({squeeze, Settings}, [Code], Options) ->
+    dyno_bench_squeeze:run(Code, Settings, Options).
+
+-doc "The recording of what was measured in a mode.".
+-spec document(
+    checked(),
+    #{atom() => term()},
+    dyno_bench_experiment:result() | dyno_bench_squeeze:result(),
+    Environment :: term()
+) -> dyno_recording:document().
+document({squeeze, Settings}, Parameters, Result, Environment) ->
+    dyno_bench_curve:document(named({squeeze, Settings}, Parameters), Result, Environment);
+document(Mode, Parameters, Result, Environment) ->
+    Document = dyno_bench_figures:document(named(Mode, Parameters), Result, Environment),
+    case Result of
+        #{agreed := false} ->
+            dyno_recording:add_warnings(Document, [
+                {~"cv", ~"the samples still differ more than --cv allows; the machine is too busy, or it is too small"}
+            ]);
+        #{} ->
+            Document
+    end.
+
+-spec named(checked(), #{atom() => term()}) -> #{atom() => term()}.
+named(compare, Parameters) ->
+    Parameters#{mode => compare};
+named({Mode, Settings}, Parameters) ->
+    maps:merge(maps:remove(budget_ms, Parameters), #{mode => Mode, settings => Settings}).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({mode, Mode}) ->
+    io_lib:format(
+        "~0tP is no mode; compare, and continuous, timed and squeeze with a map of settings, are",
+        [Mode, 10]
+    );
+format_error({setting, Key, Value, Accepted}) ->
+    io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
+format_error({unknown_setting, Key, Accepted}) ->
+    io_lib:format("there is no setting ~0tp in this mode; ~ts are", [
+        Key, lists:join(", ", [atom_to_list(Name) || Name <- lists:sort(Accepted)])
+    ]);
+format_error({one_code, Codes}) ->
+    io_lib:format("squeeze takes one code, not ~b; run it once for each", [Codes]);
+format_error({min_above_max, Min, Max}) ->
+    io_lib:format("min is ~b, which is above max, ~b; give a min of at most max", [Min, Max]);
+format_error(cv_needs_samples) ->
+    "cv needs at least 2 samples; one alone does not vary".

@@ -1,0 +1,123 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_squeeze).
+-moduledoc false.
+%% Measures a code at one concurrency after the other, as dyno_bench_climb wants it: one job, whose
+%% workers are added and taken away while it runs.
+
+-compile(warn_missing_spec_all).
+
+-export([run/3]).
+-export_type([settings/0, result/0]).
+
+-type settings() :: #{
+    sample_ms := pos_integer(),
+    samples := pos_integer(),
+    warmup := non_neg_integer(),
+    min := pos_integer(),
+    max := pos_integer(),
+    step := pos_integer(),
+    threshold := pos_integer()
+}.
+
+-type result() :: #{
+    arms := [dyno_bench_job:description()],
+    outcome := dyno_bench_climb:outcome(),
+    max := pos_integer(),
+    duration_ms := non_neg_integer()
+}.
+
+%% Fewer give no interval for the median.
+-define(MIN_SAMPLES, 6).
+
+-doc "Searches; see dyno_bench_climb.".
+-spec run(dyno_bench_code:code(), settings(), dyno_bench_experiment:options()) ->
+    {ok, result()} | {error, dyno_bench_experiment:reason()}.
+run(Code, #{min := Min, max := Max} = Settings, #{timeout_ms := TimeoutMs} = Options) ->
+    StartMs = erlang:monotonic_time(millisecond),
+    Started = dyno_bench_job:start(#{
+        code => Code,
+        concurrency => Min,
+        max_concurrency => Max,
+        state => paused,
+        timeout_ms => TimeoutMs
+    }),
+    case Started of
+        {ok, Job} ->
+            Watched = {Job, dyno_bench_job:monitor(Job)},
+            try
+                searched(Watched, Settings, Options, StartMs)
+            after
+                ended(Watched)
+            end;
+        {error, {Tag, _, _, _}} = Error when Tag =:= failed ->
+            Error;
+        {error, {endless, _, _}} = Error ->
+            Error;
+        {error, {too_many_jobs, _}} = Error ->
+            Error;
+        {error, Reason} ->
+            {error, {code, 1, Reason}}
+    end.
+
+-spec ended(dyno_bench_window:watched()) -> ok.
+ended({Job, Monitor}) ->
+    true = demonitor(Monitor, [flush]),
+    dyno_bench_job:stop(Job).
+
+-spec searched(
+    dyno_bench_window:watched(), settings(), dyno_bench_experiment:options(), integer()
+) -> {ok, result()} | {error, dyno_bench_experiment:reason()}.
+searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level}, StartMs) ->
+    #{min := Min, max := Max, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
+    #{label := Label} = Description = dyno_bench_job:description(Job),
+    Measure = fun(Concurrency) ->
+        maybe
+            ok ?= dyno_bench_window:explained(
+                dyno_bench_job:set_concurrency(Job, Concurrency), Watched
+            ),
+            dyno_bench_window:measure(Watched, Ms, {Label, TimeoutMs})
+        end
+    end,
+    Climb = dyno_bench_climb:new(
+        (maps:with([min, max, step, threshold], Settings))#{
+            samples => max(?MIN_SAMPLES, Samples), level => Level
+        }
+    ),
+    maybe
+        ok ?= dyno_bench_window:explained(dyno_bench_job:resume(Job), Watched),
+        {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
+        {ok, Done} ?= climbed(Climb, Measure),
+        {ok, #{
+            arms => [Description],
+            outcome => dyno_bench_climb:outcome(Done),
+            max => Max,
+            duration_ms => erlang:monotonic_time(millisecond) - StartMs
+        }}
+    end.
+
+-type measure() :: fun((pos_integer()) -> {ok, dyno_bench_window:sample()} | {error, term()}).
+
+-spec climbed(dyno_bench_climb:t(), measure()) ->
+    {ok, dyno_bench_climb:t()} | {error, term()}.
+climbed(Climb, Measure) ->
+    case dyno_bench_climb:next(Climb) of
+        done ->
+            {ok, Climb};
+        {round, Concurrencies} ->
+            maybe
+                {ok, Round} ?= round(Concurrencies, Measure, #{}),
+                climbed(dyno_bench_climb:add(Round, Climb), Measure)
+            end
+    end.
+
+-spec round([pos_integer()], measure(), #{pos_integer() => float()}) ->
+    {ok, #{pos_integer() => float()}} | {error, term()}.
+round([], _Measure, Round) ->
+    {ok, Round};
+round([Concurrency | Rest], Measure, Round) ->
+    maybe
+        {ok, #{per_second := PerSecond}} ?= Measure(Concurrency),
+        round(Rest, Measure, Round#{Concurrency => PerSecond})
+    end.

@@ -1,0 +1,268 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_job_SUITE).
+-moduledoc "Jobs that really run: what they count, how they change, how they end.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        counts_exactly,
+        changes_live,
+        pauses,
+        passes_values_on,
+        state_goes_on_between_batches,
+        fails,
+        wrong_options,
+        ends_with_its_owner,
+        leaves_nothing_behind,
+        only_so_many,
+        the_board_is_consistent
+    ].
+
+start(Options) ->
+    dyno_bench_job:start(Options).
+
+%% Paused, no batch is under way: what was counted is what the code itself counted.
+counts_exactly(_Config) ->
+    Own = counters:new(1, []),
+    {ok, Job} = start(#{
+        code => #{
+            runner => fun(C) -> counters:add(C, 1, 1) end,
+            init_runner => fun() -> Own end
+        },
+        concurrency => 2
+    }),
+    until(fun() -> dyno_bench_job:sample(Job) > 1000 end),
+    ok = dyno_bench_job:pause(Job),
+    Count = dyno_bench_job:sample(Job),
+    ?assertEqual(counters:get(Own, 1), Count),
+    {ok, Rows} = dyno_bench_job:rows(Job),
+    ?assertEqual(Count, lists:sum([N || #{iterations := N} <- Rows])),
+    ?assertEqual(Count, dyno_bench_job:sample(Job)),
+    ok = dyno_bench_job:resume(Job),
+    until(fun() -> dyno_bench_job:sample(Job) > Count end),
+    ok = dyno_bench_job:stop(Job),
+    ?assert(dyno_bench_job:sample(Job) > Count).
+
+until(Reached) ->
+    case Reached() of
+        true ->
+            ok;
+        false ->
+            erlang:yield(),
+            until(Reached)
+    end.
+
+changes_live(_Config) ->
+    Self = self(),
+    {ok, Job} = start(#{
+        code => #{runner => fun(X) -> X end, init_runner => fun() -> Self ! {worker, self()} end}
+    }),
+    ?assertEqual({ok, 1}, dyno_bench_job:concurrency(Job)),
+    ok = dyno_bench_job:set_concurrency(Job, 3),
+    ?assertEqual({ok, 3}, dyno_bench_job:concurrency(Job)),
+    [First, Second, Third] = [receive {worker, Pid} -> Pid end || _ <- lists:seq(1, 3)],
+    until(fun() ->
+        {ok, Rows} = dyno_bench_job:rows(Job),
+        lists:all(fun(#{iterations := N}) -> N > 0 end, Rows)
+    end),
+    Before = dyno_bench_job:sample(Job),
+    ok = dyno_bench_job:set_concurrency(Job, 1),
+    ?assertEqual({ok, 1}, dyno_bench_job:concurrency(Job)),
+    ?assert(is_process_alive(First)),
+    ?assertNot(is_process_alive(Second) orelse is_process_alive(Third)),
+    %% What the others had done stays counted.
+    ?assert(dyno_bench_job:sample(Job) >= Before),
+    ok = dyno_bench_job:set_concurrency(Job, 0),
+    Rest = dyno_bench_job:sample(Job),
+    ok = dyno_bench_job:set_concurrency(Job, 2),
+    until(fun() -> dyno_bench_job:sample(Job) > Rest end),
+    ?assertMatch({error, {option, concurrency, -1, _}}, dyno_bench_job:set_concurrency(Job, -1)),
+    ?assertMatch({error, {option, concurrency, 10_001, _}},
+        dyno_bench_job:set_concurrency(Job, 10_001)),
+    ok = dyno_bench_job:stop(Job),
+    ?assertEqual({error, ended}, dyno_bench_job:concurrency(Job)),
+    ?assertEqual({error, ended}, dyno_bench_job:set_concurrency(Job, 1)),
+    ok = dyno_bench_job:stop(Job).
+
+pauses(_Config) ->
+    {ok, Job} = start(#{code => "ok.", state => paused, concurrency => 2}),
+    ?assertEqual(0, dyno_bench_job:sample(Job)),
+    ok = dyno_bench_job:pause(Job),
+    ok = dyno_bench_job:set_concurrency(Job, 3),
+    {ok, [_, _, _]} = dyno_bench_job:rows(Job),
+    ?assertEqual(0, dyno_bench_job:sample(Job)),
+    ok = dyno_bench_job:resume(Job),
+    until(fun() -> dyno_bench_job:sample(Job) > 0 end),
+    ok = dyno_bench_job:stop(Job).
+
+passes_values_on(_Config) ->
+    Self = self(),
+    {ok, Job} = start(#{
+        code => #{
+            init => fun() -> made end,
+            init_runner => fun(made) -> Self ! {given, self()}, prepared end,
+            runner => fun(prepared) -> ok end,
+            done => fun(made) -> Self ! {done, self()} end
+        }
+    }),
+    Worker = receive {given, Pid} -> Pid end,
+    ok = dyno_bench_job:stop(Job),
+    receive {done, Server} -> ?assertNotEqual(Worker, Server) end.
+
+state_goes_on_between_batches(_Config) ->
+    Self = self(),
+    {ok, Job} = start(#{
+        code => #{
+            runner => fun
+                (To, To) -> 1;
+                (To, 1_000_000) -> To ! reached, 1_000_001;
+                (_, N) -> N + 1
+            end,
+            init_runner => fun() -> Self end
+        }
+    }),
+    receive reached -> ok end,
+    ok = dyno_bench_job:stop(Job).
+
+fails(_Config) ->
+    Late = #{
+        runner => "r(_, N) when N < 1000000 -> N + 1; r(_, _) -> error(late).",
+        init_runner => "0."
+    },
+    lists:foreach(
+        fun({Code, Stage, Expected}) ->
+            Reason =
+                case start(#{code => Code, state => paused}) of
+                    {ok, Job} ->
+                        Ref = dyno_bench_job:monitor(Job),
+                        _ = dyno_bench_job:resume(Job),
+                        receive
+                            {'DOWN', Ref, process, _, {shutdown, Why}} -> Why
+                        end;
+                    {error, Why} ->
+                        Why
+                end,
+            ?assertMatch({failed, _, Stage, _}, Reason),
+            Text = unicode:characters_to_list(
+                io_lib:format("~tp ~ts", [Reason, dyno_bench_job:format_error(Reason)])
+            ),
+            ?assertMatch({match, _}, re:run(Text, Expected), Text)
+        end,
+        [
+            {"error(boom).", run, "boom"},
+            {"exit(shutdown).", run, "shutdown"},
+            {"exit(self(), kill), receive after infinity -> ok end.", run, "killed"},
+            {Late, run, "late"},
+            {#{runner => "ok.", init => "error(early)."}, init, "early"},
+            {#{runner => "ok.", init_runner => "error(early)."}, init_runner, "early"}
+        ]
+    ),
+    ?assertMatch({error, {syntax, _, _, _, _, _}}, start(#{code => "foo(."})),
+    ?assertMatch({error, {endless, _, 100}},
+        start(#{code => #{runner => "ok.", init_runner => "receive never -> ok end."},
+            timeout_ms => 100})),
+    {ok, Endless} = start(#{code => "receive never -> ok end.", timeout_ms => 100}),
+    {error, {endless, _, 100} = Why} = dyno_bench_job:pause(Endless),
+    ?assert(string:length(dyno_bench_job:format_error(Why)) > 10).
+
+wrong_options(_Config) ->
+    [
+        begin
+            {error, {option, Key, _, _} = Reason} = start(Options#{code => "ok."}),
+            ?assertEqual([Key], maps:keys(Options)),
+            ?assert(string:length(dyno_bench_job:format_error(Reason)) > 10)
+        end
+     || Options <- [
+            #{concurrency => -1},
+            #{concurrency => 10_001},
+            #{concurrency => two},
+            #{timeout_ms => 0},
+            #{state => asleep},
+            #{max_concurrency => 0}
+        ]
+    ].
+
+ends_with_its_owner(_Config) ->
+    Self = self(),
+    Owner = spawn(fun() ->
+        {ok, Job} = start(#{code => "ok.", concurrency => 2}),
+        Self ! {job, Job},
+        receive never -> ok end
+    end),
+    Job = receive {job, J} -> J end,
+    Ref = dyno_bench_job:monitor(Job),
+    exit(Owner, kill),
+    receive {'DOWN', Ref, process, _, _} -> ok end.
+
+%% Not an atom, a module or a process more after many jobs, however they ended.
+leaves_nothing_behind(_Config) ->
+    Run = fun() ->
+        {ok, Stopped} = start(#{code => "X = 1, X + 1.", concurrency => 2}),
+        ok = dyno_bench_job:stop(Stopped),
+        {ok, #{pid := Pid} = Killed} = start(#{code => "ok."}),
+        Ref = dyno_bench_job:monitor(Killed),
+        exit(Pid, kill),
+        receive {'DOWN', Ref, process, _, _} -> ok end,
+        {error, _} = start(#{code => #{runner => "ok.", init => "error(boom)."}}),
+        until(fun() -> keepers() =:= [] end)
+    end,
+    Run(),
+    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
+    Before = Count(),
+    Processes = length(processes()),
+    _ = [Run() || _ <- lists:seq(1, 30)],
+    ?assertEqual(Before, Count()),
+    until(fun() -> length(processes()) =< Processes end),
+    ?assertEqual([], [M || M <- erlang:loaded(), is_job(M)]).
+
+keepers() ->
+    [Name || Name <- registered(), is_job(Name)].
+
+is_job(Name) ->
+    lists:prefix("dyno_bench_job_", atom_to_list(Name)) andalso
+        Name =/= dyno_bench_job_worker andalso Name =/= ?MODULE.
+
+only_so_many(_Config) ->
+    Jobs = [
+        begin
+            {ok, Job} = start(#{code => "ok.", state => paused}),
+            Job
+        end
+     || _ <- lists:seq(1, 64)
+    ],
+    {error, {too_many_jobs, 64} = Reason} = start(#{code => "ok.", state => paused}),
+    ?assert(string:length(dyno_bench_job:format_error(Reason)) > 10),
+    lists:foreach(fun dyno_bench_job:stop/1, Jobs).
+
+%% One writes, one reads: so many iterations belong to so many reductions.
+the_board_is_consistent(_Config) ->
+    Board = dyno_bench_board:new(3),
+    ?assertEqual(3, dyno_bench_board:capacity(Board)),
+    ok = dyno_bench_board:use(Board, 3),
+    {Writer, Ref} = spawn_monitor(fun() ->
+        [
+            dyno_bench_board:add(Board, 2, #{iterations => 1, reductions => 7, collections => 3})
+         || _ <- lists:seq(1, 300_000)
+        ]
+    end),
+    Seen = reads(Board, Writer, Ref, []),
+    ?assertEqual(300_000, dyno_bench_board:total(Board)),
+    ?assert(length(lists:uniq(Seen)) >= 1).
+
+reads(Board, Writer, Ref, Seen) ->
+    receive
+        {'DOWN', Ref, process, Writer, _} -> Seen
+    after 0 ->
+        [#{iterations := 0}, #{iterations := N, reductions := R, collections := C}] =
+            dyno_bench_board:rows(Board, 2),
+        ?assertEqual({7 * N, 3 * N}, {R, C}),
+        reads(Board, Writer, Ref, [N | Seen])
+    end.

@@ -1,0 +1,235 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_mode_SUITE).
+-moduledoc "The modes with real codes: samples of a time, of iterations, and concurrencies.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        continuous,
+        never_two_at_once,
+        samples_carry_their_duration,
+        cv_goes_on,
+        cv_gives_up,
+        timed,
+        squeeze,
+        failures,
+        wrong_settings,
+        ends_when_interrupted,
+        leaves_nothing_behind
+    ].
+
+run(Codes, Mode) ->
+    run(Codes, Mode, #{}).
+
+run(Codes, Mode, Options) ->
+    dyno_bench:run(Codes, Options#{mode => Mode}).
+
+rows(Name, Document) ->
+    [Run] = dyno_recording:runs(Document),
+    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, Name),
+    Names = [N || #{~"name" := N} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+series(Name, Document) ->
+    [Run] = dyno_recording:runs(Document),
+    [Values || #{~"values" := Values} <- dyno_recording:series(Run, Name)].
+
+codes_of_warnings(#{~"warnings" := Warnings}) ->
+    [Code || #{~"code" := Code} <- Warnings].
+
+continuous(_Config) ->
+    Mode = {continuous, #{sample_ms => 5, samples => 20, warmup => 1}},
+    {ok, Document} = run(["lists:seq(1, 5).", "lists:seq(1, 500)."], Mode),
+    ?assertMatch({ok, _}, dyno_recording:validate(Document)),
+    [#{~"code" := ~"lists:seq(1, 5)."}, #{~"code" := ~"lists:seq(1, 500).", ~"ratio" := Ratio}] =
+        rows(~"codes", Document),
+    ?assert(Ratio > 2),
+    ?assertMatch([#{~"verdict" := ~"slower"}], rows(~"comparisons", Document)),
+    ?assertEqual([20, 20], [length(V) || V <- series(~"bench.time", Document)]),
+    #{~"parameters" := #{~"mode" := ~"continuous", ~"settings" := #{~"samples" := 20}}} = Document.
+
+%% Both codes mark when they run; who finds the other's mark has seen it running.
+never_two_at_once(_Config) ->
+    Marks = atomics:new(2, []),
+    Runner = fun(Own, Other) ->
+        fun() ->
+            atomics:put(Marks, Own, 1),
+            Seen = atomics:get(Marks, Other),
+            erlang:yield(),
+            atomics:put(Marks, Own, 0),
+            0 = Seen
+        end
+    end,
+    Codes = [
+        #{runner => Runner(1, 2), label => "one"},
+        #{runner => Runner(2, 1), label => "other"}
+    ],
+    %% One worker each: two of a code would wipe each other's mark out.
+    {ok, _} = run(Codes, {continuous, #{sample_ms => 20, samples => 5}}).
+
+%% A call is longer than a sample: the sample lasts until the call is over.
+samples_carry_their_duration(_Config) ->
+    {ok, Document} = run(["timer:sleep(30)."], {continuous, #{sample_ms => 5, samples => 2}}),
+    [Durations] = series(~"bench.sample", Document),
+    ?assertEqual(2, length(Durations)),
+    ?assert(lists:all(fun(Ns) -> Ns >= 30_000_000 end, Durations), Durations),
+    [Times] = series(~"bench.time", Document),
+    ?assert(lists:all(fun(Ns) -> Ns >= 30_000_000 end, Times), Times).
+
+%% Slow at first: samples are taken until the slow ones are out of the last four.
+cv_goes_on(_Config) ->
+    Calls = counters:new(1, []),
+    Code = #{
+        runner => fun() ->
+            counters:add(Calls, 1, 1),
+            case counters:get(Calls, 1) =< 3 of
+                true -> timer:sleep(100);
+                false -> timer:sleep(2)
+            end
+        end
+    },
+    Settings = #{sample_ms => 20, samples => 4},
+    {ok, Without} = run([Code], {continuous, Settings}),
+    [Uneven] = series(~"bench.time", Without),
+    ?assert(lists:max(Uneven) > 50_000_000),
+    counters:put(Calls, 1, 0),
+    {ok, With} = run([Code], {continuous, Settings#{cv => 0.5}}),
+    [Even] = series(~"bench.time", With),
+    ?assertEqual(4, length(Even)),
+    ?assert(lists:max(Even) < 90_000_000, Even),
+    ?assertNot(lists:member(~"cv", codes_of_warnings(With))).
+
+cv_gives_up(_Config) ->
+    {ok, Document} = run(
+        ["timer:sleep(1)."], {continuous, #{sample_ms => 1, samples => 2, cv => 1.0e-9}}
+    ),
+    ?assert(lists:member(~"cv", codes_of_warnings(Document))).
+
+timed(_Config) ->
+    Calls = counters:new(1, []),
+    Code = #{runner => fun(C) -> counters:add(C, 1, 1) end, init_runner => fun() -> Calls end},
+    {ok, Document} = run([Code], {timed, #{iterations => 100, samples => 5, warmup => 2}}),
+    %% No calibration: only what was asked for was run.
+    ?assertEqual(700, counters:get(Calls, 1)),
+    ?assertMatch([#{~"iterations" := 100}], rows(~"codes", Document)),
+    [Times] = series(~"bench.time", Document),
+    ?assertEqual(5, length(Times)),
+    {ok, _} = run(["ok."], {timed, #{iterations => 1, samples => 1}}),
+    {ok, _} = run(["ok."], {timed, #{iterations => 10}}, #{concurrency => 3}).
+
+%% One at a time has the lock: more processes can do no more.
+squeeze(_Config) ->
+    {ok, Document} = run(
+        ["global:trans({squeezed, self()}, fun() -> ok end, [node()])."],
+        {squeeze, #{sample_ms => 10, max => 3, threshold => 5}}
+    ),
+    ?assertMatch({ok, _}, dyno_recording:validate(Document)),
+    Rows = rows(~"concurrencies", Document),
+    ?assertEqual([1, 2, 3], [C || #{~"concurrency" := C} <- Rows]),
+    ?assertMatch([_], [x || #{~"verdict" := ~"best"} <- Rows]),
+    [?assert(Low =< T andalso T =< High)
+     || #{~"throughput" := T, ~"low" := Low, ~"high" := High} <- Rows],
+    {ok, Text} = dyno_report_console:format(Document, #{}),
+    ?assertMatch({match, _}, re:run(Text, "highest|saturates")),
+
+    %% Waiting is shared without end.
+    {ok, Sleeping} = run(["timer:sleep(5)."], {squeeze, #{sample_ms => 20, max => 4, step => 2}}),
+    ?assertMatch(
+        [#{~"concurrency" := 4, ~"against" := 2, ~"ratio_low" := Low}] when Low > 1,
+        [R || #{~"verdict" := ~"best"} = R <- rows(~"concurrencies", Sleeping)]
+    ).
+
+failures(_Config) ->
+    Modes = [
+        {continuous, #{sample_ms => 5}},
+        {timed, #{iterations => 10}},
+        {squeeze, #{sample_ms => 5, max => 2}}
+    ],
+    [
+        begin
+            {error, Reason} = Error = run([Code], Mode, #{timeout_ms => 300}),
+            Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Text, Expected), {Mode, Text}),
+            ?assertEqual(Status, dyno_bench:exit_status(Error))
+        end
+     || Mode <- Modes,
+        {Code, Expected, Status} <- [
+            {"error(boom).", "boom", 1},
+            {"exit(shutdown).", "shutdown", 1},
+            {"receive never -> ok end.", "300 ms", 1},
+            {#{runner => "ok.", init => "error(early)."}, "early", 1},
+            {"foo(.", "syntax error", 2},
+            {"r(X) -> X.", "init_runner", 2}
+        ]
+    ].
+
+wrong_settings(_Config) ->
+    [
+        begin
+            {error, Reason} = Error = run(Codes, Mode),
+            ?assertEqual(2, dyno_bench:exit_status(Error)),
+            ?assert(string:length(dyno_bench:format_error(Reason)) > 10)
+        end
+     || {Codes, Mode} <- [
+            {["ok."], {continuous, #{sample_ms => 0}}},
+            {["ok."], {continuous, #{samples => 0}}},
+            {["ok."], {continuous, #{warmup => -1}}},
+            {["ok."], {continuous, #{cv => 0}}},
+            {["ok."], {continuous, #{cv => 0.1, samples => 1}}},
+            {["ok."], {continuous, #{iterations => 1}}},
+            {["ok."], {timed, #{}}},
+            {["ok."], {timed, #{iterations => 0}}},
+            {["ok."], {squeeze, #{min => 5, max => 2}}},
+            {["ok."], {squeeze, #{step => 0}}},
+            {["ok.", "ok."], {squeeze, #{}}},
+            {["ok."], {squeezed, #{}}},
+            {["ok."], continuous}
+        ]
+    ].
+
+ends_when_interrupted(_Config) ->
+    [
+        begin
+            {Pid, Ref} = spawn_monitor(fun() -> exit({result, run(["timer:sleep(1)."], Mode)}) end),
+            dyno_bench:interrupt(Pid),
+            receive
+                {'DOWN', Ref, process, Pid, {result, Result}} ->
+                    ?assertEqual({error, interrupted}, Result)
+            end
+        end
+     || Mode <- [{continuous, #{sample_ms => 60_000}}, {squeeze, #{sample_ms => 60_000}}]
+    ].
+
+leaves_nothing_behind(_Config) ->
+    Run = fun() ->
+        {ok, _} = run(["ok.", "X = 1, X + 1."], {continuous, #{sample_ms => 1}}),
+        {error, _} = run(["ok.", "error(boom)."], {continuous, #{sample_ms => 1}}),
+        until(fun() ->
+            [M || M <- erlang:loaded(), lists:prefix("dyno_bench_job_", atom_to_list(M)),
+                M =/= dyno_bench_job_worker, M =/= dyno_bench_job_SUITE] =:= []
+        end)
+    end,
+    Run(),
+    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
+    Before = Count(),
+    Processes = length(processes()),
+    _ = [Run() || _ <- lists:seq(1, 5)],
+    ?assertEqual(Before, Count()),
+    until(fun() -> length(processes()) =< Processes end).
+
+until(Reached) ->
+    case Reached() of
+        true ->
+            ok;
+        false ->
+            erlang:yield(),
+            until(Reached)
+    end.
