@@ -20,6 +20,10 @@ measured in the form that others read. What they measured is not judged here.
     agent_cost/1,
     load_overhead/1,
     load_rate/1,
+    false_verdicts/1,
+    missed_slowdowns/1,
+    short_function/1,
+    empty_benchmark/1,
     every_program_is_tested/1,
     wrong_arguments/1,
     dyno_is_not_compiled/1
@@ -37,6 +41,10 @@ all() ->
         agent_cost,
         load_overhead,
         load_rate,
+        false_verdicts,
+        missed_slowdowns,
+        short_function,
+        empty_benchmark,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -77,6 +85,20 @@ load_overhead(_Config) ->
 load_rate(_Config) ->
     measures(["load_rate"], "load_rate", "1/s").
 
+false_verdicts(_Config) ->
+    measures(["false_verdicts", "1"], "false_verdicts_1", "%").
+
+missed_slowdowns(_Config) ->
+    Output = measures(["missed_slowdowns"], "missed_slowdowns", "%"),
+    %% The slowdown is real.
+    ?assertMatch({match, _}, re:run(Output, ~"^counted +1\\.0(19|20) times the reductions", [multiline])).
+
+short_function(_Config) ->
+    measures(["short_function"], "short_function", "%").
+
+empty_benchmark(_Config) ->
+    measures(["empty_benchmark"], "empty_benchmark", "1/s").
+
 every_program_is_tested(_Config) ->
     Escripts = filelib:wildcard(filename:join(folder(), "*.escript")),
     Programs = [list_to_atom(filename:basename(E, ".escript")) || E <- Escripts],
@@ -94,6 +116,7 @@ wrong_arguments(_Config) ->
             {["discovery_storm", "none"], "positive integer, not none"},
             {["discovery_storm", "0"], "positive integer, not 0"},
             {["load_overhead", "8"], "there is no argument"},
+            {["false_verdicts", "many"], "number of busy loops, not many"},
             {["load_rate", "1", "2"], "more than one argument"},
             {["cowboy_slowdown", "tea:1"], "CONNECTIONS or TOOL:CONNECTIONS"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}

@@ -31,7 +31,7 @@ all() ->
 
 %% Whether thresholds hold is the machine's affair; that they can be evaluated is the example's.
 examples_run(_Config) ->
-    Examples = filelib:wildcard(filename:join([dyno_project:root(), "examples", "*.erl"])),
+    Examples = filelib:wildcard(filename:join([dyno_project:root(), "examples", "*_demo.erl"])),
     ?assertMatch([_, _ | _], Examples),
     lists:foreach(fun example_runs/1, Examples).
 

@@ -10,7 +10,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 ```
 """.
 
--export([run/2, interrupt/1, format_error/1, exit_status/1]).
+-export([run/2, run_file/2, interrupt/1, format_error/1, exit_status/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -26,11 +26,14 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     mode => dyno_bench_mode:mode(),
     %% More folders of beam files.
     code_paths => [file:filename()],
+    %% The codes, functions of arity 1, are compared with each of these.
+    inputs => [dyno_bench_inputs:input()],
     seed => integer()
 }.
 
 -type reason() ::
-    dyno_bench_experiment:reason()
+    dyno_bench_inputs:reason()
+    | dyno_bench_file:reason()
     | no_codes
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
@@ -52,13 +55,78 @@ run([], _Options) ->
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {too_many, length(Codes), ?MAX_CODES}};
 run(Codes, Options) ->
+    case {maps:get(inputs, Options, []), maps:get(mode, Options, compare)} of
+        {[], Mode} ->
+            in_mode(Codes, Mode, Options);
+        {Inputs, compare} ->
+            case dyno_bench_inputs:plan(Codes, Inputs) of
+                {ok, Plan} -> measured(undefined, Plan, Options);
+                {error, _} = Error -> Error
+            end;
+        {_, Mode} ->
+            {error, {option, mode, Mode, ~"compare, because there are inputs,"}}
+    end.
+
+in_mode(Codes, Given, Options) ->
     maybe
         {ok, Checked} ?= checked(length(Codes), Options),
-        {ok, Mode} ?= dyno_bench_mode:check(maps:get(mode, Options, compare), length(Codes)),
-        in_process(Codes, Mode, Checked, maps:get(code_paths, Options, []))
+        {mode, {ok, Mode}} ?= {mode, dyno_bench_mode:check(Given, length(Codes))},
+        Measure = fun() -> dyno_bench_mode:run(Mode, Codes, Checked) end,
+        {ok, #{arms := Arms} = Measured} ?=
+            in_process(Measure, maps:get(code_paths, Options, [])),
+        Labels = [Label || #{label := Label} <- Arms],
+        {ok,
+            dyno_bench_mode:document(
+                Mode, parameters(Labels, Checked), Measured, dyno_environment:collect()
+            )}
     else
-        {error, {option, _, _, _}} = Error -> Error;
-        {error, Reason} -> {error, {mode, Reason}}
+        {mode, {error, Reason}} -> {error, {mode, Reason}};
+        {error, _} = Error -> Error
+    end.
+
+-doc """
+Measures the cases of a benchmark file (dyno_bench_file). Where `concurrency` or `threshold` is
+given, it is that of all cases.
+""".
+-spec run_file(file:filename_all(), options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+run_file(_Path, #{inputs := [_ | _] = Inputs}) ->
+    {error, {option, inputs, Inputs, ~"none, because the file has its own,"}};
+run_file(_Path, #{mode := Mode}) when Mode =/= compare ->
+    {error, {option, mode, Mode, ~"compare, because there is a file,"}};
+run_file(Path, Options) ->
+    Read = in_process(fun() -> dyno_bench_file:read(Path) end, maps:get(code_paths, Options, [])),
+    case Read of
+        {ok, #{name := Name, plan := Plan} = File} ->
+            try measured(Name, [overridden(M, Options) || M <- Plan], Options) of
+                {error, {Kind, _, _, _}} = Error when Kind =:= option -> Error;
+                {error, interrupted} = Error -> Error;
+                {error, {crashed, _}} = Error -> Error;
+                {error, Reason} -> {error, dyno_bench_file:locate(File, Reason)};
+                {ok, _} = Ok -> Ok
+            after
+                ok = dyno_bench_file:forget(File)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+overridden(#{options := Own} = Measurement, Options) ->
+    Measurement#{options := maps:without(maps:keys(Options), Own)}.
+
+measured(Name, Plan, Options) ->
+    maybe
+        {ok, Checked} ?= checked(lists:sum([length(C) || #{codes := C} <- Plan]), Options),
+        Measured = in_process(
+            fun() -> dyno_bench_inputs:measure(Plan, Checked) end,
+            maps:get(code_paths, Options, [])
+        ),
+        ok = dyno_bench_inputs:forget(Plan),
+        {ok, Outcomes} ?= Measured,
+        {ok,
+            dyno_bench_inputs:document(
+                {Name, all_parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
+            )}
     end.
 
 checked(Count, Options) ->
@@ -68,7 +136,7 @@ checked(Count, Options) ->
         threshold => 0.03,
         timeout_ms => 30_000
     },
-    Merged = maps:merge(Defaults, maps:without([code_paths, mode], Options)),
+    Merged = maps:merge(Defaults, maps:without([code_paths, inputs, mode], Options)),
     Checks = [
         {concurrency, fun(N) -> is_integer(N) andalso N >= 1 andalso N =< 10_000 end,
             ~"an integer from 1 to 10000"},
@@ -84,26 +152,18 @@ checked(Count, Options) ->
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
-in_process(Codes, Mode, Options, Paths) ->
+in_process(Measure, Paths) ->
     Absolute = [filename:absname(P) || P <- Paths],
     ok = code:add_pathsa(Absolute),
     Caller = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         proc_lib:set_label(?MODULE),
         watch(Caller),
-        Caller ! {?MODULE, self(), dyno_bench_mode:run(Mode, Codes, Options)}
+        Caller ! {?MODULE, self(), Measure()}
     end),
     Result = wait(Pid, Ref),
     code:del_paths(Absolute),
-    case Result of
-        {ok, Measured} ->
-            {ok,
-                dyno_bench_mode:document(
-                    Mode, parameters(Measured, Options), Measured, dyno_environment:collect()
-                )};
-        {error, _} = Error ->
-            Error
-    end.
+    Result.
 
 watch(Caller) ->
     Self = self(),
@@ -129,9 +189,15 @@ wait(Pid, Ref) ->
             {error, {crashed, Reason}}
     end.
 
-parameters(#{arms := Arms}, Options) ->
+all_parameters(Outcomes, Options) ->
+    Labels = [Label || #{result := #{arms := Arms}} <- Outcomes, #{label := Label} <- Arms],
+    maps:merge(
+        parameters(lists:uniq(Labels), Options), dyno_bench_inputs:parameters(Outcomes)
+    ).
+
+parameters(Labels, Options) ->
     #{
-        codes => [Label || #{label := Label} <- Arms],
+        codes => Labels,
         concurrency => map_get(concurrency, Options),
         budget_ms => map_get(budget_ms, Options),
         threshold => map_get(threshold, Options),
@@ -156,12 +222,28 @@ format_error({mode, Reason}) ->
     dyno_bench_mode:format_error(Reason);
 format_error({crashed, Reason}) ->
     io_lib:format("the measuring process died: ~0tP", [Reason, 15]);
+format_error(Reason) when
+    element(1, Reason) =:= at;
+    element(1, Reason) =:= no_file;
+    element(1, Reason) =:= does_not_compile;
+    element(1, Reason) =:= taken_name;
+    element(1, Reason) =:= no_benchmarks;
+    element(1, Reason) =:= benchmarks_raised;
+    element(1, Reason) =:= bad_case
+->
+    dyno_bench_file:format_error(Reason);
 format_error(Reason) ->
-    dyno_bench_experiment:format_error(Reason).
+    dyno_bench_inputs:format_error(Reason).
 
 -doc "Whose fault an error is: 1 the code's, 2 the caller's, 3 dyno's, 130 interrupted.".
 -spec exit_status({error, reason()}) -> 1 | 2 | 3 | 130.
 exit_status({error, interrupted}) -> 130;
+exit_status({error, {at, _, Reason}}) -> exit_status({error, Reason});
+exit_status({error, {benchmarks_raised, _, _, _}}) -> 1;
+exit_status({error, {in_run, _, Reason}}) -> exit_status({error, Reason});
+exit_status({error, {input_raised, _, _, _}}) -> 1;
+exit_status({error, {raised, _, _, _, _, _}}) -> 1;
+exit_status({error, {check, _}}) -> 1;
 exit_status({error, {failed, _, _, _}}) -> 1;
 exit_status({error, {endless, _, _}}) -> 1;
 exit_status({error, {crashed, _}}) -> 3;

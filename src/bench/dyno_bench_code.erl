@@ -23,7 +23,7 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, compile/2, format_error/1]).
+-export([read/1, takes_argument/1, compile/2, format_error/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, reason/0]).
 
 -doc "What is measured.".
@@ -225,6 +225,11 @@ check(#{runner := Runner} = Parsed) ->
         [] -> {ok, Parsed};
         [Error | _] -> Error
     end.
+
+-doc "Whether the runner takes what init_runner gives.".
+-spec takes_argument(parsed()) -> boolean().
+takes_argument(#{runner := Runner}) ->
+    arity(Runner) > 0.
 
 arity(none) -> 0;
 arity({forms, Arity, _}) -> Arity;

@@ -11,7 +11,7 @@
 %% thread waited for a processor: what other programs took is not the code's.
 
 -export([run/2, format_error/1]).
--export_type([options/0, extent/0, result/0, arm/0, reason/0]).
+-export_type([options/0, extent/0, check/0, result/0, arm/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
@@ -22,6 +22,7 @@
     %% The longest that one epoch may take.
     timeout_ms := pos_integer(),
     seed => integer(),
+    check => check(),
     %% Instead of what the experiment finds itself.
     extent => extent()
 }.
@@ -33,6 +34,10 @@
     warmup := non_neg_integer()
 }.
 
+-doc "Judges what one call of each code returned, before anything is measured.".
+-type check() :: fun(([{Label :: binary(), Result :: term()}]) ->
+    ok | {error, unicode:chardata()}).
+
 -type arm() :: #{
     label := binary(),
     form := inline | call | apply,
@@ -41,6 +46,9 @@
     iterations := pos_integer(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
+    %% Of a call, the loop's own subtracted.
+    exact => dyno_bench_memory:exact(),
+    %% With those of the loop and the collections.
     reductions := float(),
     garbage_collections := float(),
     %% The share of the wall time for which other programs had the processor.
@@ -62,6 +70,7 @@
     | {failed, Label :: binary(), Stage :: init | init_runner | run,
         dyno_bench_worker:failure()}
     | {endless, Label :: binary(), TimeoutMs :: pos_integer()}
+    | {check, unicode:chardata()}
     | {too_many_jobs, pos_integer()}
     | interrupted.
 
@@ -140,10 +149,11 @@ with_workers(Loaded, #{concurrency := Concurrency} = Options) ->
     ),
     try
         maps:foreach(fun(Number, Arm) -> prepare(Workers, Number, Arm, Options) end, Arms),
+        check(Workers, maps:remove(0, Arms), Options),
         LoopNs = loop_ns(Workers, Arms, Options),
         Codes = maps:remove(0, Arms),
         Iterations = calibrate(Workers, Codes, Options),
-        rounds(Workers, Codes, Iterations, LoopNs, Options)
+        exact(Workers, Arms, rounds(Workers, Codes, Iterations, LoopNs, Options), Options)
     after
         lists:foreach(fun stop/1, Workers),
         maps:foreach(fun(_, Arm) -> finish(Arm) end, Arms),
@@ -174,6 +184,21 @@ prepare(Workers, Number, #{compiled := #{label := Label} = Compiled, init := Ini
         end,
         Workers
     ).
+
+check([Worker | _], Arms, #{check := Check} = Options) ->
+    Results = [
+        case dyno_bench_worker:result(Worker, Number, deadline(Options)) of
+            {ok, Result} -> {Label, Result};
+            {error, Reason} -> fail(failure(Label, run, Reason, Options))
+        end
+     || {Number, #{compiled := #{label := Label}}} <- lists:sort(maps:to_list(Arms))
+    ],
+    case Check(Results) of
+        ok -> ok;
+        {error, Text} -> fail({check, Text})
+    end;
+check(_Workers, _Arms, _Options) ->
+    ok.
 
 deadline(#{timeout_ms := TimeoutMs}) ->
     erlang:monotonic_time(millisecond) + TimeoutMs.
@@ -324,6 +349,28 @@ arm(#{compiled := Compiled}, Iterations, Times, Epochs) ->
         waiting => waiting(Epochs)
     }.
 
+%% After the rounds, in one worker: neither disturbs the other.
+exact(_Workers, _AllArms, Result, #{extent := _}) ->
+    %% Who says how many iterations there are means all of them.
+    Result;
+exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
+    Loop = fun(Number) ->
+        #{compiled := #{label := Label, module := Module}} = map_get(Number, AllArms),
+        Iterate = fun(N) ->
+            case dyno_bench_worker:reductions(Worker, {Number, N}, deadline(Options)) of
+                {ok, Reductions} -> Reductions;
+                {error, Reason} -> fail(failure(Label, run, Reason, Options))
+            end
+        end,
+        {Module, Iterate}
+    end,
+    Result#{
+        arms := [
+            Arm#{exact => dyno_bench_memory:measure(Worker, Iterations, Loop(Number), Loop(0))}
+         || {Number, #{iterations := Iterations} = Arm} <- lists:enumerate(Measured)
+        ]
+    }.
+
 waiting(Epochs) ->
     case [{Wait, Wall} || #{wait_ns := Wait, wall_ns := Wall} <- Epochs, is_integer(Wait)] of
         [] -> undefined;
@@ -340,6 +387,8 @@ format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({endless, Label, TimeoutMs}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
+format_error({check, Text}) ->
+    Text;
 format_error({too_many_jobs, _} = Reason) ->
     dyno_bench_job:format_error(Reason);
 format_error(interrupted) ->

@@ -6,32 +6,59 @@
 %% Makes a recording of a comparison's result: the tables `codes` and `comparisons`, the times over
 %% the rounds, and what makes the numbers less believable. Pure.
 
--export([document/3]).
+-export([document/3, document/4]).
 
 -define(LEVEL, 0.95).
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
 
--doc "The recording of a result; `Parameters` as in doc/recording.md.".
+-doc "The recording of one result.".
 -spec document(#{atom() => term()}, dyno_bench_experiment:result(), Environment :: term()) ->
     dyno_recording:document().
-document(Parameters, #{arms := Arms, duration_ms := DurationMs} = Result, Environment) ->
-    Document0 = dyno_recording:new(bench, name(Arms), Parameters, Environment),
-    Document1 = dyno_recording:add_run(Document0, run(Result)),
+document(Parameters, Result, Environment) ->
+    document(undefined, Parameters, [{~"1", 1, Result}], Environment).
+
+-doc "The recording of one result or several; `Parameters` as in doc/recording.md.".
+-spec document(
+    Name :: binary() | undefined,
+    Parameters :: #{atom() => term()},
+    [{Id :: binary(), Size :: pos_integer(), dyno_bench_experiment:result()}, ...],
+    Environment :: term()
+) -> dyno_recording:document().
+document(Given, Parameters, [{_, _, #{arms := Arms}} | _] = Results, Environment) ->
+    Name =
+        case Given of
+            undefined -> name(Arms);
+            _ -> Given
+        end,
+    Document0 = dyno_recording:new(bench, Name, Parameters, Environment),
+    Document1 = lists:foldl(
+        fun(Result, Document) -> dyno_recording:add_run(Document, run(Result)) end,
+        Document0,
+        Results
+    ),
+    DurationMs = lists:sum([Ms || {_, _, #{duration_ms := Ms}} <- Results]),
     Document2 = dyno_recording:put(Document1, duration_ns, DurationMs * 1_000_000),
-    Document3 = dyno_recording:add_warnings(Document2, warnings(labels(Arms), Arms, Result)),
+    Document3 = dyno_recording:add_warnings(Document2, all_warnings(Results)),
     dyno_recording:put(Document3, status, complete).
+
+%% What holds for all runs is said once, without a run's name.
+all_warnings(Results) ->
+    Each = [{Id, warnings(labels(Arms), Arms, R)} || {Id, _, #{arms := Arms} = R} <- Results],
+    Common = [W || W <- element(2, hd(Each)), lists:all(fun({_, Ws}) -> lists:member(W, Ws) end, Each)],
+    Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, Ws} <- Each, {Code, Text} <- Ws -- Common].
 
 name([#{label := Label}]) -> short(Label);
 name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
 
 short(Label) -> string:slice(Label, 0, 60).
 
-run(#{arms := Arms, rounds := Rounds, loop_ns := LoopNs, duration_ms := DurationMs} = Result) ->
+run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) ->
+    #{duration_ms := DurationMs} = Result,
     Labels = labels(Arms),
     #{
-        id => ~"1",
-        size => 1,
+        id => Id,
+        size => Size,
         status => complete,
         duration_ns => DurationMs * 1_000_000,
         metrics => [
@@ -115,6 +142,8 @@ codes(Labels, Arms, Result) ->
             column(~"ratio_high", ~"Ratio, high", number, ~"1"),
             column(~"verdict", ~"Verdict", string, undefined),
             column(~"reductions_per_call", ~"Reductions per call", number, ~"1"),
+            column(~"words_per_call", ~"Words per call", number, ~"words/call"),
+            column(~"inexact", ~"Not exact", string, undefined),
             column(~"collections_per_call", ~"Collections per call", number, ~"1"),
             column(~"waiting", ~"Others' time", number, ~"ratio"),
             column(~"iterations", ~"Iterations an epoch", integer, ~"count"),
@@ -132,17 +161,29 @@ code_row(Label, #{times_ns := Times} = Arm, {Ratio, Low, High, Verdict}) ->
             {error, too_few} -> {undefined, undefined}
         end,
     #{
-        reductions := Reductions,
         garbage_collections := Collections,
         waiting := Waiting,
         iterations := Iterations,
         form := Form
     } = Arm,
+    {Reductions, Words, Inexact} = exact(Arm),
     Time = time(Arm),
     [
         Label, Time, TimeLow, TimeHigh, 1.0e9 / Time, Ratio, Low, High, Verdict, Reductions,
-        Collections, Waiting, Iterations, atom_to_binary(Form)
+        Words, Inexact, Collections, Waiting, Iterations, atom_to_binary(Form)
     ].
+
+exact(#{exact := #{reductions := Reductions, words := Words} = Exact}) ->
+    {Reductions, Words, inexact(Exact)};
+exact(#{reductions := Reductions}) ->
+    {Reductions, undefined, ~"reductions"}.
+
+%% Which of the exact figures differed from run to run.
+inexact(#{words_agree := Words, reductions_agree := Reductions}) ->
+    case [Name || {false, Name} <- [{Reductions, ~"reductions"}, {Words, ~"words"}]] of
+        [] -> undefined;
+        Names -> iolist_to_binary(lists:join(~", ", Names))
+    end.
 
 %% The ratio of a code's time to the fastest's, from their pair.
 against(Same, Same, _Result) ->

@@ -8,7 +8,7 @@
 %% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
--export([start_link/1, prepare/3, epoch/3]).
+-export([start_link/1, prepare/3, epoch/3, result/3, reductions/3]).
 -export_type([epoch/0, failure/0]).
 
 -doc "What N iterations took.".
@@ -24,6 +24,9 @@
 }.
 
 -type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
+
+%% 8 MB; see dyno_bench_memory.
+-define(UNCOLLECTED_WORDS, 1_000_000).
 
 -doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
 -spec start_link(pos_integer()) -> pid().
@@ -66,7 +69,36 @@ serve(Parent, Arms) ->
         {Parent, Ref, {run, Number, N}} ->
             {Module, Constants, Start} = map_get(Number, Arms),
             Parent ! {Ref, self(), run(Module, N, Constants, Start)},
+            serve(Parent, Arms);
+        {Parent, Ref, {result, Number}} ->
+            {Module, Constants, Start} = map_get(Number, Arms),
+            Parent ! {Ref, self(), attempt(fun() -> Module:loop(1, Constants, Start) end)},
+            serve(Parent, Arms);
+        {Parent, Ref, {reductions, Number, N}} ->
+            {Module, Constants, Start} = map_get(Number, Arms),
+            Parent ! {Ref, self(), uncollected(fun() -> Module:loop(N, Constants, Start) end)},
             serve(Parent, Arms)
+    end.
+
+attempt(Fun) ->
+    try
+        {ok, Fun()}
+    catch
+        Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
+    end.
+
+%% With room for all that is allocated; the heap has its old size again afterwards.
+uncollected(Fun) ->
+    Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
+    true = garbage_collect(),
+    {reductions, Before} = process_info(self(), reductions),
+    Result = attempt(Fun),
+    {reductions, After} = process_info(self(), reductions),
+    _ = process_flag(min_heap_size, Usual),
+    true = garbage_collect(),
+    case Result of
+        {ok, _} -> {ok, After - Before};
+        {error, _} = Error -> Error
     end.
 
 run(Module, N, Constants, Start) ->
@@ -76,7 +108,9 @@ run(Module, N, Constants, Start) ->
     Edge0 = dyno_clock:thread(),
     try Module:loop(N, Constants, Start) of
         _Last ->
-            Edge1 = dyno_clock:thread(),
+            %% First of all: to read the thread's clocks takes 9 us, which are not the code's.
+            EndNs = erlang:monotonic_time(nanosecond),
+            Edge1 = (dyno_clock:thread())#{wall_ns := EndNs},
             {reductions, Reductions1} = process_info(self(), reductions),
             {garbage_collection, Collections1} = process_info(self(), garbage_collection),
             #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu, involuntary_switches := Switches} =
@@ -103,6 +137,26 @@ epoch(Workers, {Number, N}, DeadlineMs) ->
     Ref = make_ref(),
     lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Number, N}} end, Workers),
     collect(Workers, Ref, DeadlineMs, []).
+
+-doc "What one call of a code returns.".
+-spec result(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
+    {ok, term()} | {error, failure() | timeout}.
+result(Pid, Number, DeadlineMs) ->
+    one(Pid, {result, Number}, DeadlineMs).
+
+-doc "The reductions of N iterations during which nothing is collected.".
+-spec reductions(pid(), {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
+    {ok, non_neg_integer()} | {error, failure() | timeout}.
+reductions(Pid, {Number, N}, DeadlineMs) ->
+    one(Pid, {reductions, Number, N}, DeadlineMs).
+
+one(Pid, Request, DeadlineMs) ->
+    Ref = make_ref(),
+    Pid ! {self(), Ref, Request},
+    case collect([Pid], Ref, DeadlineMs, []) of
+        {ok, [Result]} -> {ok, Result};
+        {error, _} = Error -> Error
+    end.
 
 collect([], _Ref, _DeadlineMs, Epochs) ->
     {ok, lists:reverse(Epochs)};

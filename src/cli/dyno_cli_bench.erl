@@ -14,6 +14,9 @@
 
 %% Which part of a code an option gives: to the n-th code the n-th time, or to all.
 -define(PARTS, [init, init_runner, done, label]).
+-define(PARTS_OF_ALL, [init_all, init_runner_all, done_all]).
+
+-type measured() :: {codes, [dyno_bench_code:code()]} | {file, binary()}.
 
 -doc "Its arguments.".
 -spec spec() -> argparse:command().
@@ -29,7 +32,7 @@ spec() ->
                 help =>
                     {"CODE...", [
                         "expressions that end with a full stop, a function, or "
-                        "{Module, Function, [Argument]}"
+                        "{Module, Function, [Argument]}; or one FILE.erl with benchmarks/0"
                     ]}
             },
             option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
@@ -37,6 +40,11 @@ spec() ->
             part(init_runner, "once in each process; its value is the code's argument"),
             part(done, "after the last measurement"),
             part(label, "the name of the code in the report"),
+            repeated(
+                input,
+                "--input NAME=CODE",
+                "what functions of arity 1 are called with; may be given more than once"
+            ),
             for_all(init),
             for_all(init_runner),
             for_all(done),
@@ -93,6 +101,9 @@ examples() ->
         {~"dyno bench 'rand:uniform().' 'crypto:strong_rand_bytes(2).'", ~"compares two codes"},
         {~"dyno bench 'r(L) -> lists:sort(L).' --init_runner 'lists:seq(1, 100).'",
             ~"gives a code an argument that is made once"},
+        {~"dyno bench 'r(L) -> lists:sort(L).' --input 10='lists:seq(1, 10)' --input 1000='lists:seq(1, 1000)'",
+            ~"calls a code with several inputs, and says how it grows"},
+        {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
         {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
             ~"runs a code in two processes at once"},
         {~"dyno bench 'rand:uniform().' -q", ~"finds how many processes give the most"},
@@ -103,9 +114,9 @@ examples() ->
 -spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
 run(#{code := Texts} = Values) ->
     maybe
-        {ok, Codes} ?= codes(Texts, Values),
+        {ok, Measured} ?= measured(Values),
         {ok, #{options := Mode, report := Columns}} ?=
-            dyno_cli_bench_mode:parse(Values, length(Codes)),
+            dyno_cli_bench_mode:parse(Values, length(Texts)),
         {ok, Options} ?= options(Mode, Values),
         {ok, Format} ?= tagged(dyno_cli_value, format(Values)),
         {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(maps:get(output, Values, []))),
@@ -116,7 +127,7 @@ run(#{code := Texts} = Values) ->
                 none -> {format, Format};
                 _ -> {columns, Columns}
             end,
-        Measure = fun() -> monitored(Values, fun() -> execute(Codes, Options) end) end,
+        Measure = fun() -> monitored(Values, fun() -> execute(Measured, Options) end) end,
         case Measure() of
             {ok, Document} ->
                 Show = fun(Judged) -> show(Judged, Shown, Outputs) end,
@@ -131,6 +142,25 @@ run(#{code := Texts} = Values) ->
         {error, Sentence} ->
             dyno_cli_terminal:complain(Sentence),
             2
+    end.
+
+%% No code ends like a file's name: it would be a call of erl without arguments.
+-spec measured(argparse:arg_map()) -> {ok, measured()} | {error, unicode:chardata()}.
+measured(#{code := Texts} = Values) ->
+    case {[T || T <- Texts, filename:extension(T) =:= ~".erl"], Texts} of
+        {[], _} ->
+            case codes(Texts, Values) of
+                {ok, Codes} -> {ok, {codes, Codes}};
+                {error, _} = Error -> Error
+            end;
+        {[File], [File]} ->
+            Given = [atom_to_list(Name) || Name <- [input | ?PARTS] ++ ?PARTS_OF_ALL, is_map_key(Name, Values)],
+            case Given of
+                [] -> {ok, {file, File}};
+                [Name | _] -> {error, ["--", Name, " can't be given with a file, which has its own"]}
+            end;
+        {[File | _], _} ->
+            {error, ["a file of benchmarks is measured alone; give ", File, " without other codes"]}
     end.
 
 -spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
@@ -149,7 +179,8 @@ options(Mode, Values) ->
     maybe
         ok ?= folders(Paths),
         {ok, Budget} ?= budget(Values),
-        {ok, maps:merge(Budget, Mode#{code_paths => Paths})}
+        {ok, Inputs} ?= inputs(maps:get(input, Values, []), []),
+        {ok, maps:merge(Budget, Mode#{code_paths => Paths, inputs => Inputs})}
     end.
 
 %% A folder that is not there would show as a function that is not.
@@ -158,6 +189,27 @@ folders(Paths) ->
     case [Path || Path <- Paths, not filelib:is_dir(Path)] of
         [] -> ok;
         [Path | _] -> {error, ["-pa is \"", Path, "\", which is no folder; give one that is there"]}
+    end.
+
+-spec inputs([binary()], [dyno_bench_inputs:input()]) ->
+    {ok, [dyno_bench_inputs:input()]} | {error, unicode:chardata()}.
+inputs([], Inputs) ->
+    {ok, lists:reverse(Inputs)};
+inputs([Text | Rest], Inputs) ->
+    case binary:split(Text, ~"=") of
+        [Name, Code] when Name =/= <<>>, Code =/= <<>> ->
+            inputs(Rest, [{string:trim(Name), callable(input, ended(Code))} | Inputs]);
+        _ ->
+            {error, ["--input is \"", Text, "\"; NAME=CODE is accepted, such as n=100"]}
+    end.
+
+%% An input is an expression: whether its full stop is there can't mean anything.
+-spec ended(binary()) -> binary().
+ended(Code) ->
+    Trimmed = string:trim(Code),
+    case binary:last(<<$., Trimmed/binary>>) of
+        $. -> Trimmed;
+        _ -> <<Trimmed/binary, ".">>
     end.
 
 -spec budget(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, module(), term()}.
@@ -233,14 +285,14 @@ monitored(#{verbose := true}, Execute) ->
 monitored(_Values, Execute) ->
     Execute().
 
--spec execute([dyno_bench_code:code()], dyno_bench:options()) ->
+-spec execute(measured(), dyno_bench:options()) ->
     {ok, dyno_recording:document()} | {error, dyno_cli_command:exit_status()}.
-execute(Codes, Options) ->
+execute(Measured, Options) ->
     Self = self(),
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a code prints must not get into a report on standard output.
         group_leader(whereis(standard_error), self()),
-        Self ! {finished, self(), dyno_bench:run(Codes, Options)}
+        Self ! {finished, self(), measure(Measured, Options)}
     end),
     case await(Runner, Monitor) of
         {ok, Document} ->
@@ -249,6 +301,11 @@ execute(Codes, Options) ->
             dyno_cli_terminal:complain(dyno_bench:format_error(Reason)),
             {error, dyno_bench:exit_status(Error)}
     end.
+
+-spec measure(measured(), dyno_bench:options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.
+measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
+measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
 
 -spec show(
     dyno_recording:document(),

@@ -19,16 +19,27 @@ in words.
 -doc "The sections' lines; none where the recording is no benchmark's.".
 -spec sections(dyno_report:document(), dyno_report:options()) -> [[iodata()]].
 sections(Document, Options) ->
-    lists:append([
-        [codes(Rows, Options), words(Rows, Document, Options)]
+    Tables = [
+        {dyno_report_document:name(~"id", Run), dyno_report_document:rows(Table)}
      || Run <- get(~"runs", Document, []),
         is_map(Run),
-        Table <- dyno_report_document:tables(~"codes", Run),
-        Rows <- [dyno_report_document:rows(Table)]
-    ]) ++ dyno_report_console_curve:sections(Document, Options).
+        Table <- dyno_report_document:tables(~"codes", Run)
+    ],
+    case Tables of
+        [] ->
+            dyno_report_console_curve:sections(Document, Options);
+        [{_, Rows}] ->
+            [codes(~"Codes", Rows, Options), words(Rows, Document, Options)] ++
+                dyno_report_console_curve:sections(Document, Options);
+        _ ->
+            lists:append([
+                [codes(<<"Codes: ", Id/binary>>, Rows, Options), words(Rows, Document, Options)]
+             || {Id, Rows} <- Tables
+            ]) ++ dyno_report_console_inputs:sections(Document, Options)
+    end.
 
--spec codes([object()], options()) -> [iodata()].
-codes(Rows, Options) ->
+-spec codes(binary(), [object()], options()) -> [iodata()].
+codes(Title, Rows, Options) ->
     Columns = [
         #{title => ~"code", align => left, fit => flexible},
         #{title => ~"time", align => right},
@@ -37,7 +48,8 @@ codes(Rows, Options) ->
         #{title => ~"times", align => right},
         #{title => ~"interval", align => right},
         #{title => ~"verdict", align => left},
-        #{title => ~"reductions", align => right, fit => optional}
+        #{title => ~"reductions", align => right, fit => optional},
+        #{title => ~"words", align => right, fit => optional}
     ],
     Cells = [
         [
@@ -48,11 +60,12 @@ codes(Rows, Options) ->
             factor(get(~"ratio", Row)),
             interval(fun factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row)),
             verdict(get(~"verdict", Row)),
-            measured(get(~"reductions_per_call", Row), ~"1")
+            measured(get(~"reductions_per_call", Row), ~"1"),
+            measured(get(~"words_per_call", Row), ~"1")
         ]
      || Row <- Rows
     ],
-    dyno_report_console_runs:section(~"Codes", Columns, Cells, length(Cells), Options).
+    dyno_report_console_runs:section(Title, Columns, Cells, length(Cells), Options).
 
 %% A call's time is a time.
 -spec time(json:decode_value()) -> binary().

@@ -1,0 +1,366 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_file).
+-moduledoc """
+The behaviour of a benchmark file: comparisons that are kept, and run with `dyno bench FILE.erl`.
+
+```erlang
+-module(reverse_bench).
+-behaviour(dyno_bench_file).
+-export([benchmarks/0]).
+
+benchmarks() ->
+    [
+        #{
+            name => "reverse",
+            inputs => [10, 1000],
+            setup => fun(N) -> lists:seq(1, N) end,
+            codes => #{
+                "lists:reverse" => fun lists:reverse/1,
+                "foldl" => fun(L) -> lists:foldl(fun(X, Acc) -> [X | Acc] end, [], L) end
+            },
+            check => same
+        }
+    ].
+```
+
+For each case and each of its inputs: `setup` runs with the input's value, and what it returns is what
+all codes take; without a `setup` they take the value itself. `check` sees what one call of each
+code returns, and where it is wrong nothing is measured. After the measurement `teardown` runs with
+what `setup` returned, also where something failed. All of them run in one process, which lives as
+long as the case, so that it can own tables and link to processes.
+
+Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
+""".
+
+-export([read/1, forget/1, locate/2, format_error/1]).
+-export_type([benchmark/0, file/0, reason/0]).
+
+-doc "One case.".
+-type benchmark() :: #{
+    name := string() | binary() | atom(),
+    %% By label; a list keeps its order.
+    codes := #{label() => dyno_bench_code:code()} | [{label(), dyno_bench_code:code()}],
+    %% A number alone is its own name.
+    inputs => [integer() | dyno_bench_inputs:input()],
+    %% Of arity 1 where there are inputs, of arity 0 where there are none.
+    setup => fun(() -> term()) | fun((Value :: term()) -> term()),
+    teardown => fun((term()) -> term()),
+    %% All results are the same; or each is right for what the code took.
+    check => same | fun((Taken :: term(), Result :: term()) -> boolean()),
+    concurrency => pos_integer(),
+    threshold => float()
+}.
+
+-type label() :: string() | binary() | atom().
+
+-doc "The cases of the file.".
+-callback benchmarks() -> [benchmark(), ...].
+
+-type file() :: #{
+    path := file:filename(),
+    name := binary(),
+    module := module(),
+    %% Of benchmarks/0.
+    line := pos_integer(),
+    plan := [dyno_bench_inputs:measurement(), ...]
+}.
+
+-type reason() ::
+    {no_file, file:filename(), file:posix()}
+    | {does_not_compile, file:filename(), [binary()]}
+    | {taken_name, file:filename(), module()}
+    | {no_benchmarks, file:filename()}
+    | {benchmarks_raised, place(), error | exit | throw, term()}
+    | {bad_case, place(), Case :: pos_integer() | binary(), unicode:chardata()}
+    | {at, place(), dyno_bench_inputs:reason()}.
+
+-type place() :: {file:filename(), pos_integer()}.
+
+-define(KEYS, [name, codes, inputs, setup, teardown, check, concurrency, threshold]).
+%% As many as can be compared.
+-define(MAX_CODES, 20).
+
+-doc "Compiles and loads a file, and plans what its cases say; `forget/1` takes it back.".
+-spec read(file:filename_all()) -> {ok, file()} | {error, reason()}.
+read(Given) ->
+    Path = unicode:characters_to_list(Given),
+    maybe
+        {ok, Module, Binary} ?= compiled(Path),
+        ok ?= free(Path, Module),
+        {ok, Line} ?= line(Path, Binary),
+        {module, Module} = code:load_binary(Module, Path, Binary),
+        File = #{
+            path => Path,
+            name => unicode:characters_to_binary(filename:basename(Path)),
+            module => Module,
+            line => Line
+        },
+        case planned(File) of
+            {ok, Plan} ->
+                {ok, File#{plan => Plan}};
+            {error, _} = Error ->
+                ok = forget(File),
+                Error
+        end
+    end.
+
+compiled(Path) ->
+    Options = [binary, return, debug_info, {i, filename:dirname(Path)}, nowarn_undefined_behaviour],
+    case file:read_file_info(Path) of
+        {ok, _} ->
+            case compile:file(Path, Options) of
+                {ok, Module, Binary, _Warnings} -> {ok, Module, Binary};
+                {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
+            end;
+        {error, Posix} ->
+            {error, {no_file, Path, Posix}}
+    end.
+
+texts(Errors) ->
+    [
+        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
+     || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
+    ].
+
+place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
+place(File, Line) when is_integer(Line) -> io_lib:format("~ts:~b: ", [File, Line]);
+place(File, _None) -> [File, ": "].
+
+%% To load it would replace what dyno or Erlang works with.
+free(Path, Module) ->
+    case code:is_loaded(Module) =:= false andalso code:which(Module) of
+        non_existing -> ok;
+        _ -> {error, {taken_name, Path, Module}}
+    end.
+
+line(Path, Binary) ->
+    {ok, {_, [{abstract_code, {raw_abstract_v1, Forms}}, {exports, Exports}]}} =
+        beam_lib:chunks(Binary, [abstract_code, exports]),
+    case lists:member({benchmarks, 0}, Exports) of
+        true ->
+            [Line | _] = [erl_anno:line(Anno) || {function, Anno, benchmarks, 0, _} <- Forms],
+            {ok, Line};
+        false ->
+            {error, {no_benchmarks, Path}}
+    end.
+
+planned(#{module := Module} = File) ->
+    try Module:benchmarks() of
+        [_ | _] = Cases -> cases(Cases, 1, File, []);
+        Other -> bad(File, 1, io_lib:format("benchmarks/0 gives ~0tP, not a list of cases", [Other, 8]))
+    catch
+        Class:Reason:Stack -> {error, {benchmarks_raised, where(Stack, File), Class, Reason}}
+    end.
+
+cases([], _Number, File, Plan) ->
+    Ids = [Id || #{id := Id} <- Plan],
+    case Ids -- lists:usort(Ids) of
+        [] -> {ok, lists:reverse(Plan)};
+        [Twice | _] -> bad(File, Twice, "two cases have this name; give each its own")
+    end;
+cases([Case | Rest], Number, File, Plan) ->
+    case one(Case, Number, File) of
+        {ok, Measurements} -> cases(Rest, Number + 1, File, lists:reverse(Measurements, Plan));
+        {error, _} = Error -> Error
+    end.
+
+one(#{name := Name, codes := _} = Case, Number, File) ->
+    case text(Name) of
+        {ok, Group} ->
+            Problems = [
+                Problem
+             || {Key, Check} <- checks(), is_map_key(Key, Case), Problem <- Check(map_get(Key, Case), Case)
+            ],
+            Unknown = [io_lib:format("there is no key ~0tp", [K]) || K <- maps:keys(Case) -- ?KEYS],
+            case Unknown ++ Problems of
+                [] -> measurements(Group, Case, File);
+                [Problem | _] -> bad(File, Group, Problem)
+            end;
+        error ->
+            bad(File, Number, "its name is no text")
+    end;
+one(#{name := _}, Number, File) ->
+    bad(File, Number, "it has no codes");
+one(_Case, Number, File) ->
+    bad(File, Number, "it is no map with a name and codes").
+
+checks() ->
+    [
+        {codes, fun codes_problem/2},
+        {inputs, fun(I, _) -> ["inputs is no list of at least one" || not is_filled(I)] end},
+        {setup, fun setup_problem/2},
+        {teardown, fun(F, Case) ->
+            ["teardown is no function of arity 1" || not is_function(F, 1)] ++
+                ["there is a teardown, but no setup" || not is_map_key(setup, Case)]
+        end},
+        {check, fun(C, _) ->
+            ["check is neither same nor a function of arity 2" || C =/= same, not is_function(C, 2)]
+        end},
+        {concurrency, fun(N, _) ->
+            ["concurrency is no integer from 1 to 10000" || not (is_integer(N) andalso N >= 1 andalso N =< 10_000)]
+        end},
+        {threshold, fun(T, _) ->
+            ["threshold is no number between 0 and 1" || not (is_float(T) andalso T > 0 andalso T < 1)]
+        end}
+    ].
+
+is_filled([_ | _]) -> true;
+is_filled(_) -> false.
+
+setup_problem(Setup, #{inputs := _}) ->
+    ["setup is no function of arity 1: it takes the input" || not is_function(Setup, 1)];
+setup_problem(Setup, _Case) ->
+    ["setup is no function of arity 0: there are no inputs" || not is_function(Setup, 0)].
+
+codes_problem(Codes, _Case) ->
+    Pairs = pairs(Codes),
+    Bad = [L || {L, _} <- Pairs, text(L) =:= error],
+    case {length(Pairs), Bad} of
+        {0, _} -> ["codes is no map from labels to codes, and no list of such pairs"];
+        {N, _} when N > ?MAX_CODES -> [io_lib:format("~b codes; at most ~b can be compared", [N, ?MAX_CODES])];
+        {_, [Label | _]} -> [io_lib:format("the label ~0tp is no text", [Label])];
+        {_, []} -> []
+    end.
+
+pairs(Codes) when is_map(Codes) ->
+    lists:sort(maps:to_list(Codes));
+pairs(Codes) when is_list(Codes) ->
+    case lists:all(fun(Pair) -> is_tuple(Pair) andalso tuple_size(Pair) =:= 2 end, Codes) of
+        true -> Codes;
+        false -> []
+    end;
+pairs(_Codes) ->
+    [].
+
+text(Text) when is_atom(Text) -> {ok, atom_to_binary(Text)};
+text(<<_, _/binary>> = Text) -> {ok, Text};
+text([_ | _] = Text) ->
+    case io_lib:char_list(Text) of
+        true -> {ok, unicode:characters_to_binary(Text)};
+        false -> error
+    end;
+text(_) -> error.
+
+measurements(Group, #{codes := Given} = Case, File) ->
+    Codes = [labelled(Label, Code) || {Label, Code} <- pairs(Given)],
+    Inputs = [named(Input) || Input <- maps:get(inputs, Case, [])],
+    Plan =
+        case is_map_key(setup, Case) of
+            true -> dyno_bench_inputs:plan_any(Codes, Inputs);
+            false -> dyno_bench_inputs:plan(Codes, Inputs)
+        end,
+    case Plan of
+        {ok, Measurements} -> {ok, [measurement(Group, M, Case) || M <- Measurements]};
+        {error, Reason} -> {error, {at, place(File), {in_case, Group, Reason}}}
+    end.
+
+labelled(Label, Code) when is_map(Code) ->
+    {ok, Text} = text(Label),
+    Code#{label => Text};
+labelled(Label, Callable) ->
+    labelled(Label, #{runner => Callable}).
+
+named(N) when is_integer(N) -> {N, N};
+named(Input) -> Input.
+
+measurement(Group, Measurement, Case) ->
+    Id =
+        case Measurement of
+            #{input := Input} -> <<Group/binary, "/", Input/binary>>;
+            #{} -> Group
+        end,
+    Hooks = #{
+        Key => hook(Key, Value)
+     || Key := Value <- maps:with([setup, teardown, check], Case)
+    },
+    maps:merge(Measurement#{
+        id => Id, group => Group, options => maps:with([concurrency, threshold], Case)
+    }, Hooks).
+
+hook(setup, Setup) when is_function(Setup, 0) -> fun(_None) -> Setup() end;
+hook(check, same) -> fun(_Taken) -> fun all_same/1 end;
+hook(check, IsRight) -> fun(Taken) -> fun(Results) -> all_right(IsRight, Taken, Results) end end;
+hook(_, Fun) -> Fun.
+
+all_same([{First, Expected} | Others]) ->
+    case [{Label, Result} || {Label, Result} <- Others, Result =/= Expected] of
+        [] ->
+            ok;
+        [{Label, Result} | _] ->
+            {error,
+                io_lib:format("~ts and ~ts do not give the same: ~0tP and ~0tP", [
+                    First, Label, Expected, 12, Result, 12
+                ])}
+    end.
+
+all_right(IsRight, Taken, Results) ->
+    case [{Label, Result} || {Label, Result} <- Results, not is_right(IsRight, Taken, Result)] of
+        [] ->
+            ok;
+        [{Label, Result} | _] ->
+            {error, io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])}
+    end.
+
+is_right(IsRight, Taken, Result) ->
+    try
+        IsRight(Taken, Result) =:= true
+    catch
+        error:_ -> false
+    end.
+
+bad(File, Case, Text) ->
+    {error, {bad_case, place(File), Case, Text}}.
+
+place(#{path := Path, line := Line}) -> {Path, Line}.
+
+%% Where in the file it was; else where the cases are.
+where(Stack, #{module := Module} = File) ->
+    case [{Path, L} || {M, _, _, At} <- Stack, M =:= Module, {file, Path} <- At, {line, L} <- At] of
+        [Place | _] -> Place;
+        [] -> place(File)
+    end.
+
+-doc "Says where in the file a measurement failed.".
+-spec locate(file(), dyno_bench_inputs:reason()) -> reason().
+locate(File, {in_run, _, {failed, _, _, {raised, _, _, Stack}}} = Reason) ->
+    {at, where(Stack, File), Reason};
+locate(File, {raised, _, _, _, _, Stack} = Reason) ->
+    {at, where(Stack, File), Reason};
+locate(File, Reason) ->
+    {at, place(File), Reason}.
+
+-doc "Takes the file's module away.".
+-spec forget(#{module := module(), _ => _}) -> ok.
+forget(#{module := Module}) ->
+    _ = code:purge(Module),
+    _ = code:delete(Module),
+    _ = code:purge(Module),
+    ok.
+
+-doc "One sentence for a reason; it begins with the file and, where there is one, the line.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_file, Path, Posix}) ->
+    io_lib:format("~ts: ~ts", [Path, file:format_error(Posix)]);
+format_error({does_not_compile, Path, []}) ->
+    io_lib:format("~ts does not compile", [Path]);
+format_error({does_not_compile, _Path, [First]}) ->
+    First;
+format_error({does_not_compile, _Path, [First | More]}) ->
+    io_lib:format("~ts (and ~b more)", [First, length(More)]);
+format_error({taken_name, Path, Module}) ->
+    io_lib:format("~ts: there is a module ~ts already; give this one another name", [Path, Module]);
+format_error({no_benchmarks, Path}) ->
+    io_lib:format("~ts: it does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
+format_error({benchmarks_raised, Place, Class, Reason}) ->
+    [at(Place), io_lib:format("benchmarks/0 raised ~ts:~0tP", [Class, Reason, 12])];
+format_error({bad_case, Place, Number, Text}) when is_integer(Number) ->
+    [at(Place), io_lib:format("case ~b: ~ts", [Number, Text])];
+format_error({bad_case, Place, Name, Text}) ->
+    [at(Place), io_lib:format("~ts: ~ts", [Name, Text])];
+format_error({at, Place, Reason}) ->
+    [at(Place), dyno_bench_inputs:format_error(Reason)].
+
+at({Path, Line}) ->
+    io_lib:format("~ts:~b: ", [Path, Line]).

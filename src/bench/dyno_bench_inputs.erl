@@ -1,0 +1,319 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_inputs).
+-moduledoc false.
+%% Several comparisons that make one recording: the same codes with each input, and the cases of a
+%% benchmark file. They are measured one after the other; each is a run.
+%%
+%% An input is evaluated once, before the comparison, so that all codes get the very same value.
+
+-export([plan/2, plan_any/2, measure/2, forget/1, document/3, parameters/1]).
+-export([format_error/1]).
+-export_type([input/0, measurement/0, outcome/0, reason/0]).
+
+-doc "Its name, and what gives its value.".
+-type input() :: {Name :: string() | binary() | integer() | atom(), dyno_bench_code:callable()}.
+
+-type measurement() :: #{
+    %% The run's, unique.
+    id := binary(),
+    group => binary(),
+    input => binary(),
+    codes := [dyno_bench_code:code()],
+    %% Gives what all codes take.
+    value => fun((module()) -> {ok, term()} | {error, reason()}),
+    %% Runs before the codes, with the input's value, and gives what they take instead.
+    setup => fun((term()) -> term()),
+    teardown => fun((term()) -> term()),
+    check => fun((Taken :: term()) -> dyno_bench_experiment:check()),
+    options => #{concurrency => pos_integer(), threshold => float()}
+}.
+
+-type outcome() :: #{
+    measurement := measurement(),
+    %% The input's value, where it is a size.
+    size := pos_integer() | undefined,
+    result := dyno_bench_experiment:result()
+}.
+
+-type reason() ::
+    {bad_input, term()}
+    | {input_twice, binary()}
+    | {input, binary(), dyno_bench_code:reason()}
+    | {input_raised, binary(), error | exit | throw, term()}
+    | {takes_no_input, Number :: pos_integer()}
+    | {own_init, Number :: pos_integer()}
+    | {raised, setup | teardown, Run :: binary(), error | exit | throw, term(), erlang:stacktrace()}
+    | {in_case, binary(), reason()}
+    | {in_run, binary(), dyno_bench_experiment:reason()}
+    | dyno_bench_experiment:reason().
+
+-doc "The comparisons of codes with each of the inputs; one without any.".
+-spec plan([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
+plan(Codes, []) ->
+    plan_any(Codes, []);
+plan(Codes, Inputs) ->
+    case take_input(Codes, 1) of
+        ok -> plan_any(Codes, Inputs);
+        {error, _} = Error -> Error
+    end.
+
+-doc "The same, for codes that need not take anything.".
+-spec plan_any([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
+plan_any(Codes, []) ->
+    {ok, [#{id => ~"1", codes => Codes}]};
+plan_any(Codes, Inputs) ->
+    maybe
+        {ok, Named} ?= named(Inputs, []),
+        {ok, [
+            #{id => Name, input => Name, codes => Codes, value => fun(Module) -> value(Module, Name, Callable) end}
+         || {Name, Callable} <- Named
+        ]}
+    end.
+
+named([], Named) ->
+    {ok, lists:reverse(Named)};
+named([Input | Rest], Named) ->
+    case name(Input) of
+        {ok, Name, Callable} ->
+            case lists:keymember(Name, 1, Named) of
+                true -> {error, {input_twice, Name}};
+                false -> named(Rest, [{Name, Callable} | Named])
+            end;
+        error ->
+            {error, {bad_input, Input}}
+    end.
+
+name({Name, Callable}) when is_integer(Name) -> {ok, integer_to_binary(Name), Callable};
+name({Name, Callable}) when is_atom(Name) -> {ok, atom_to_binary(Name), Callable};
+name({[_ | _] = Name, Callable}) ->
+    case io_lib:char_list(Name) of
+        true -> {ok, unicode:characters_to_binary(Name), Callable};
+        false -> error
+    end;
+name({<<_, _/binary>> = Name, Callable}) -> {ok, Name, Callable};
+name(_) -> error.
+
+%% A code that takes nothing would give the same figure for each input.
+take_input([], _Number) ->
+    ok;
+take_input([#{init := _} | _], Number) ->
+    {error, {own_init, Number}};
+take_input([Code | Rest], Number) ->
+    WithInput = given(Code, undefined),
+    case dyno_bench_code:read(WithInput) of
+        {ok, Parsed} ->
+            case dyno_bench_code:takes_argument(Parsed) of
+                true -> take_input(Rest, Number + 1);
+                false -> {error, {takes_no_input, Number}}
+            end;
+        {error, Reason} ->
+            {error, {code, Number, Reason}}
+    end.
+
+%% The value is what init gives; without an init_runner of its own, the code takes it as it is.
+given(Code, Value) when is_map(Code) ->
+    maps:merge(#{init_runner => fun(Given) -> Given end}, Code#{init => fun() -> Value end});
+given(Callable, Value) ->
+    given(#{runner => Callable}, Value).
+
+value(_Module, _Name, Value) when is_integer(Value) ->
+    {ok, Value};
+value(Module, Name, Callable) ->
+    maybe
+        {ok, Parsed} ?= dyno_bench_code:read(Callable),
+        {ok, #{binary := Binary, constants := Constants}} ?=
+            dyno_bench_code:compile(Module, Parsed),
+        _ = code:purge(Module),
+        {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
+        try
+            {ok, Module:loop(1, Constants, undefined)}
+        catch
+            Class:Raised -> {error, {input_raised, Name, Class, Raised}}
+        end
+    else
+        {error, Reason} -> {error, {input, Name, Reason}}
+    end.
+
+%% A fixed set of names. A value may hold funs of the module, so each input has its own, and they
+%% are there until the process that measures has ended.
+module(Number) ->
+    list_to_atom("dyno_bench_input_" ++ integer_to_list(Number)).
+
+-doc "Takes away what measuring has loaded; not for the process that measured.".
+-spec forget([measurement()]) -> ok.
+forget(Plan) ->
+    lists:foreach(
+        fun(Number) ->
+            Module = module(Number),
+            _ = code:purge(Module),
+            _ = code:delete(Module),
+            _ = code:purge(Module)
+        end,
+        lists:seq(1, length(Plan))
+    ).
+
+-doc "Measures one after the other. The time is shared out equally.".
+-spec measure([measurement(), ...], dyno_bench_experiment:options()) ->
+    {ok, [outcome()]} | {error, reason()}.
+measure(Measurements, #{budget_ms := BudgetMs} = Options) ->
+    Each = Options#{budget_ms := max(1, BudgetMs div length(Measurements))},
+    measure(lists:enumerate(Measurements), Each, []).
+
+measure([], _Options, Outcomes) ->
+    {ok, lists:reverse(Outcomes)};
+measure([{Number, Measurement} | Rest], Options, Outcomes) ->
+    case one(Measurement, Number, Options) of
+        {ok, Outcome} -> measure(Rest, Options, [Outcome | Outcomes]);
+        {error, _} = Error -> Error
+    end.
+
+one(#{value := Evaluate} = Measurement, Number, Options) ->
+    case Evaluate(module(Number)) of
+        {ok, Value} -> set_up(Measurement, Value, Options);
+        {error, _} = Error -> Error
+    end;
+one(Measurement, _Number, Options) ->
+    set_up(Measurement, undefined, Options).
+
+set_up(#{setup := Setup} = Measurement, Value, Options) ->
+    case attempt(setup, Measurement, fun() -> Setup(Value) end) of
+        {ok, Made} ->
+            Result = compare(Measurement, {given, Made}, Value, Options),
+            Teardown = maps:get(teardown, Measurement, fun(_) -> ok end),
+            case {Result, attempt(teardown, Measurement, fun() -> Teardown(Made) end)} of
+                {{ok, _}, {error, _} = Error} -> Error;
+                {_, _} -> Result
+            end;
+        {error, _} = Error ->
+            Error
+    end;
+set_up(#{value := _} = Measurement, Value, Options) ->
+    compare(Measurement, {given, Value}, Value, Options);
+set_up(Measurement, Value, Options) ->
+    compare(Measurement, nothing, Value, Options).
+
+attempt(Stage, #{id := Id}, Fun) ->
+    try
+        {ok, Fun()}
+    catch
+        Class:Reason:Stack -> {error, {raised, Stage, Id, Class, Reason, Stack}}
+    end.
+
+compare(#{id := Id, codes := Codes} = Measurement, Given, Value, Options) ->
+    All =
+        case Given of
+            {given, Made} -> [given(Code, Made) || Code <- Codes];
+            nothing -> Codes
+        end,
+    Own = maps:merge(Options, maps:get(options, Measurement, #{})),
+    Checked =
+        case {Measurement, Given} of
+            {#{check := Check}, {given, Taken}} -> Own#{check => Check(Taken)};
+            {#{check := Check}, nothing} -> Own#{check => Check(undefined)};
+            {#{}, _} -> Own
+        end,
+    case dyno_bench_experiment:run(All, Checked) of
+        {ok, Result} -> {ok, #{measurement => Measurement, size => input_size(Value), result => Result}};
+        {error, interrupted} -> {error, interrupted};
+        {error, Reason} when
+            not is_map_key(input, Measurement), not is_map_key(group, Measurement)
+        -> {error, Reason};
+        {error, Reason} -> {error, {in_run, Id, Reason}}
+    end.
+
+input_size(N) when is_integer(N), N > 0 -> N;
+input_size(_) -> undefined.
+
+-doc "What the parameters of a recording say about its runs.".
+-spec parameters([outcome()]) -> #{atom() => term()}.
+parameters([#{measurement := Only}]) when not is_map_key(input, Only), not is_map_key(group, Only) ->
+    #{};
+parameters(Outcomes) ->
+    #{
+        runs => [
+            #{
+                id => Id,
+                group => maps:get(group, M, undefined),
+                input => maps:get(input, M, undefined)
+            }
+         || #{measurement := #{id := Id} = M} <- Outcomes
+        ]
+    }.
+
+-doc "The recording of all.".
+-spec document({Name :: binary() | undefined, Parameters :: #{atom() => term()}}, [outcome(), ...],
+    Environment :: term()) -> dyno_recording:document().
+document({Name, Parameters}, Outcomes, Environment) ->
+    Sizes = sizes(Outcomes),
+    Document = dyno_bench_figures:document(
+        Name,
+        Parameters,
+        [{Id, Size, Result} || {#{measurement := #{id := Id}, result := Result}, Size} <- Sizes],
+        Environment
+    ),
+    dyno_recording:add_tables(Document, dyno_bench_inputs_growth:tables(growing(Sizes), Document)).
+
+%% The size of a run is its input's, where all inputs of its group have one: by their names, or else
+%% by their values; otherwise its number.
+sizes(Outcomes) ->
+    Groups = maps:groups_from_list(fun group/1, Outcomes),
+    [
+        {Outcome, size_in(map_get(group(Outcome), Groups), Outcome, Number)}
+     || {Number, Outcome} <- lists:enumerate(Outcomes)
+    ].
+
+group(#{measurement := Measurement}) -> maps:get(group, Measurement, ~"").
+
+size_in(Group, Outcome, Number) ->
+    ByName = fun(#{measurement := M}) -> name_size(maps:get(input, M, ~"")) end,
+    ByValue = fun(#{size := Size}) -> Size end,
+    case [By || By <- [ByName, ByValue], lists:all(fun(O) -> By(O) =/= undefined end, Group)] of
+        [By | _] -> By(Outcome);
+        [] -> Number
+    end.
+
+name_size(Name) ->
+    case string:to_integer(Name) of
+        {N, <<>>} when N > 0 -> N;
+        _ -> undefined
+    end.
+
+%% By group, the runs that have a real size.
+growing(Sizes) ->
+    Groups = maps:groups_from_list(fun({Outcome, _}) -> group(Outcome) end, Sizes),
+    lists:sort([
+        {Group, [{map_get(id, map_get(measurement, O)), Size} || {O, Size} <- Members]}
+     || Group := [{First, _}, _ | _] = Members <- Groups,
+        size_in([O || {O, _} <- Members], First, none) =/= none
+    ]).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_input, Input}) ->
+    io_lib:format("the input ~0tP is not {Name, Code}", [Input, 12]);
+format_error({input_twice, Name}) ->
+    io_lib:format("two inputs have the name ~ts; give each its own", [Name]);
+format_error({input, Name, Reason}) ->
+    io_lib:format("the input ~ts: ~ts", [Name, dyno_bench_code:format_error(Reason)]);
+format_error({input_raised, Name, Class, Reason}) ->
+    io_lib:format("the input ~ts raised ~ts:~0tP", [Name, Class, Reason, 12]);
+format_error({takes_no_input, Number}) ->
+    io_lib:format(
+        "code ~b takes no argument, so the inputs make no difference; give a function of arity 1, "
+        "such as r(X) -> length(X).",
+        [Number]
+    );
+format_error({own_init, Number}) ->
+    io_lib:format("code ~b has an init, but the input is what init would give; leave one out", [
+        Number
+    ]);
+format_error({raised, Stage, Run, Class, Reason, _Stack}) ->
+    io_lib:format("~ts: ~ts raised ~ts:~0tP", [Run, Stage, Class, Reason, 12]);
+format_error({in_case, Case, Reason}) ->
+    [Case, ": ", format_error(Reason)];
+format_error({in_run, Id, Reason}) ->
+    ["with ", Id, ": ", dyno_bench_experiment:format_error(Reason)];
+format_error(Reason) ->
+    dyno_bench_experiment:format_error(Reason).

@@ -1,0 +1,77 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_inputs_growth).
+-moduledoc false.
+%% How the time and the words of each code grow with the size of its input. Pure.
+
+-export([tables/2]).
+
+-doc "The table `growth` for groups of runs and the sizes of these; none where there are no groups.".
+-spec tables([{Group :: binary(), [{Run :: binary(), Size :: pos_integer()}]}],
+    dyno_recording:document()) -> [#{atom() => term()}].
+tables(Groups, Document) ->
+    case lists:append([rows(Group, Runs, Document) || {Group, Runs} <- Groups]) of
+        [] -> [];
+        Rows -> [table(Rows)]
+    end.
+
+rows(Group, Runs, Document) ->
+    Codes = [{Size, codes(Id, Document)} || {Id, Size} <- Runs],
+    [{_, First} | _] = Codes,
+    lists:append([
+        fitted(Kind, title(Group, Name), Unit, [
+            {Size, map_get(Column, Row)}
+         || {Size, Rows} <- Codes, #{~"code" := N} = Row <- Rows, N =:= Name
+        ])
+     || {Kind, Column, Unit} <- [
+            {~"code", ~"time_per_call", ~"ns/call"}, {~"words", ~"words_per_call", ~"words/call"}
+        ],
+        #{~"code" := Name} <- First
+    ]).
+
+title(~"", Name) -> Name;
+title(Group, Name) -> <<Group/binary, ": ", Name/binary>>.
+
+codes(Id, Document) ->
+    {ok, Run} = dyno_recording:run(Document, Id),
+    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, ~"codes"),
+    Names = [Name || #{~"name" := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+%% A code that allocates nothing has no growth of it.
+fitted(Kind, Name, Unit, Points) ->
+    case dyno_stats_growth:fit([P || {_, Value} = P <- Points, is_number(Value)]) of
+        {ok, #{exponent := Exponent, low := Low, high := High, points := Count} = Fit} ->
+            Sorted = lists:keysort(1, Points),
+            {_, Smallest} = hd(Sorted),
+            {_, Largest} = lists:last(Sorted),
+            Text = dyno_stats_growth:describe(Fit),
+            [[Kind, Name, Unit, Exponent, Low, High, Count, Smallest, Largest, Text]];
+        {error, _} ->
+            []
+    end.
+
+table(Rows) ->
+    #{
+        name => ~"growth",
+        title => ~"Growth with the size of the input",
+        node => undefined,
+        truncated => 0,
+        columns => [
+            #{name => Name, title => Title, type => Type, unit => undefined}
+         || {Name, Title, Type} <- [
+                {~"kind", ~"Kind", string},
+                {~"name", ~"Name", string},
+                {~"unit", ~"Unit", string},
+                {~"exponent", ~"Exponent", number},
+                {~"low", ~"Low", number},
+                {~"high", ~"High", number},
+                {~"points", ~"Points", integer},
+                {~"smallest", ~"At the smallest size", number},
+                {~"largest", ~"At the largest size", number},
+                {~"text", ~"In words", string}
+            ]
+        ],
+        rows => Rows
+    }.

@@ -1,0 +1,115 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_console_inputs).
+-moduledoc """
+The console report's sections about a benchmark with several inputs: the time of each code with each
+input, and how both time and words grow.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([sections/2]).
+
+-import(dyno_report_document, [get/2, get/3, measured/2]).
+
+-type object() :: dyno_report_document:object().
+-type options() :: dyno_report:options().
+
+-doc "A table for each group of runs with inputs, and the growth.".
+-spec sections(dyno_report:document(), options()) -> [[iodata()]].
+sections(Document, Options) ->
+    Runs = get(~"runs", get(~"parameters", Document, #{}), []),
+    Groups = lists:uniq([get(~"group", Run, ~"") || Run <- Runs]),
+    [
+        matrix(Group, [R || R <- Runs, get(~"group", R, ~"") =:= Group], Document, Options)
+     || Group <- Groups
+    ] ++ [growth(Document, Options)].
+
+%% A row a code, in the order in which the first input has them; a column an input.
+-spec matrix(binary(), [object()], object(), options()) -> [iodata()].
+matrix(_Group, [_], _Document, _Options) ->
+    [];
+matrix(Group, Runs, Document, Options) ->
+    Inputs = [
+        {dyno_report_document:name(~"input", Run), codes(get(~"id", Run), Document)}
+     || Run <- Runs
+    ],
+    [{_, First} | _] = Inputs,
+    Columns = [
+        #{title => ~"code", align => left, fit => flexible}
+        | [#{title => Input, align => right} || {Input, _} <- Inputs]
+    ],
+    Rows = [
+        [dyno_report_document:name(~"code", Row) | [cell(get(~"code", Row), Codes) || {_, Codes} <- Inputs]]
+     || Row <- First
+    ],
+    Title =
+        case dyno_report_text:clean(Group) of
+            ~"" -> ~"Time per call, and times the fastest, by input";
+            Name -> <<Name/binary, ": time per call, and times the fastest, by input">>
+        end,
+    dyno_report_console_runs:section(Title, Columns, Rows, length(Rows), Options).
+
+-spec codes(json:decode_value(), object()) -> [object()].
+codes(Id, Document) ->
+    lists:append([
+        dyno_report_document:rows(Table)
+     || #{~"id" := I} = Run <- get(~"runs", Document, []),
+        I =:= Id,
+        Table <- dyno_report_document:tables(~"codes", Run)
+    ]).
+
+-spec cell(json:decode_value(), [object()]) -> dyno_report_table:cell().
+cell(Code, Rows) ->
+    case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
+        [Row | _] -> timed(measured(get(~"time_per_call", Row), ~"ns"), Row);
+        [] -> ~"-"
+    end.
+
+-spec timed(binary(), object()) -> dyno_report_table:cell().
+timed(Time, Row) ->
+    case {get(~"verdict", Row), get(~"ratio", Row)} of
+        {~"slower", Ratio} when is_number(Ratio) ->
+            {bad, <<Time/binary, " (", (float_to_binary(float(Ratio), [{decimals, 2}]))/binary, ")">>};
+        {~"undecided", _} ->
+            {doubtful, <<Time/binary, " (not decided)">>};
+        {~"same", _} ->
+            <<Time/binary, " (same)">>;
+        {_, _} ->
+            Time
+    end.
+
+-spec growth(object(), options()) -> [iodata()].
+growth(Document, Options) ->
+    Rows = lists:append([
+        dyno_report_document:rows(Table)
+     || Table <- dyno_report_document:tables(~"growth", Document)
+    ]),
+    Columns = [
+        #{title => ~"code", align => left, fit => flexible},
+        #{title => ~"", align => left},
+        #{title => ~"with the size of the input", align => left},
+        #{title => ~"from smallest to largest", align => right, fit => optional}
+    ],
+    Cells = [
+        [
+            dyno_report_document:name(~"name", Row),
+            what(get(~"kind", Row)),
+            dyno_report_document:name(~"text", Row),
+            <<(shown(~"smallest", Row))/binary, " to ", (shown(~"largest", Row))/binary>>
+        ]
+     || Row <- Rows
+    ],
+    dyno_report_console_runs:section(~"Growth", Columns, Cells, length(Cells), Options).
+
+-spec what(json:decode_value()) -> binary().
+what(~"words") -> ~"words";
+what(_) -> ~"time".
+
+-spec shown(binary(), object()) -> binary().
+shown(Name, Row) ->
+    case get(~"unit", Row) of
+        ~"ns/call" -> measured(get(Name, Row), ~"ns");
+        _ -> measured(get(Name, Row), ~"1")
+    end.
