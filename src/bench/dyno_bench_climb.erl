@@ -10,6 +10,10 @@ the best so far, in turn (ABBA), so that what the machine does meanwhile happens
 the best if the whole interval of the ratio of their throughputs is above 1 (dyno_stats_ratio); so
 the answer is the lowest concurrency that no higher one was shown to be better than. Too many
 concurrencies in a row without that end the search.
+
+It looks after so many rounds, after twice and after four times as many, and takes no more where the
+answer is clear: a gain, or none that is worth it. The chance of an error is shared by the three
+looks (Bonferroni).
 """.
 
 -compile(warn_missing_spec_all).
@@ -25,7 +29,7 @@ concurrencies in a row without that end the search.
     step := pos_integer(),
     %% Concurrencies in a row without a gain.
     threshold := pos_integer(),
-    %% Rounds for each.
+    %% Rounds for each until the first look.
     samples := pos_integer(),
     level := float()
 }.
@@ -62,6 +66,11 @@ concurrencies in a row without that end the search.
     steps := [step()],
     values := #{concurrency() => [float()]}
 }.
+
+%% The looks, in times the first one's rounds.
+-define(LOOKS, [1, 2, 4]).
+%% A gain that is certainly smaller is none.
+-define(WORTH, 1.05).
 
 -doc "A search that has not begun.".
 -spec new(options()) -> t().
@@ -104,28 +113,46 @@ add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples
          || Concurrency := Value <- Round
         })
     },
-    case length(Rounds) + 1 >= Samples of
-        true -> decided(NewState);
+    Count = length(Rounds) + 1,
+    case lists:member(Count, [Times * Samples || Times <- ?LOOKS]) of
+        true -> looked(look(Count, Samples), NewState);
         false -> NewState
     end.
 
--spec decided(t()) -> t().
-decided(#{candidate := none} = State) ->
+-spec look(pos_integer(), pos_integer()) -> early | last.
+look(Count, Samples) ->
+    case lists:last(?LOOKS) * Samples of
+        Count -> last;
+        _ -> early
+    end.
+
+-spec looked(early | last, t()) -> t().
+looked(_Look, #{candidate := none} = State) ->
     State#{candidate := over};
-decided(#{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State) ->
-    #{steps := Steps, without_gain := Without} = State,
-    #{level := Level, threshold := Threshold} = Options,
+looked(Look, #{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State) ->
+    Level = 1 - (1 - map_get(level, Options)) / length(?LOOKS),
     Of = fun(Concurrency) -> [map_get(Concurrency, Round) || Round <- Rounds] end,
     {ok, #{ratio := Ratio, low := Low, high := High}} =
         dyno_stats_ratio:compare(Of(Best), Of(Candidate), Level),
-    Step = #{
-        concurrency => Candidate,
-        against => Best,
-        ratio => Ratio,
-        low => Low,
-        high => High,
-        verdict => verdict(Low, High)
-    },
+    case Look =:= last orelse Low > 1 orelse High < ?WORTH of
+        true ->
+            Step = #{
+                concurrency => Candidate,
+                against => Best,
+                ratio => Ratio,
+                low => Low,
+                high => High,
+                verdict => verdict(Low, High)
+            },
+            decided(Step, State);
+        false ->
+            State
+    end.
+
+-spec decided(step(), t()) -> t().
+decided(#{concurrency := Candidate} = Step, #{options := Options, steps := Steps} = State) ->
+    #{without_gain := Without} = State,
+    #{threshold := Threshold} = Options,
     NewState = State#{rounds := [], steps := [Step | Steps]},
     case {Step, Without + 1} of
         {#{verdict := gain}, _} ->

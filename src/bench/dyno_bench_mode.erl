@@ -41,7 +41,8 @@ No two codes are measured at the same time in any of them.
     | {squeeze, #{
         %% The time of a sample; 100.
         sample_ms => pos_integer(),
-        %% Samples of each concurrency; 8. At least 6, because fewer give no interval at 95 %.
+        %% Samples of each concurrency; 8, and at least 7, because fewer give no interval. Up to
+        %% four times as many where it is not clear yet: see dyno_bench_climb.
         samples => pos_integer(),
         %% Samples of the first concurrency that are thrown away before; 0.
         warmup => non_neg_integer(),

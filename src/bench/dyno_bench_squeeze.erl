@@ -28,8 +28,8 @@
     duration_ms := non_neg_integer()
 }.
 
-%% Fewer give no interval for the median.
--define(MIN_SAMPLES, 6).
+%% Fewer give no interval for the median at the level of a look.
+-define(MIN_SAMPLES, 7).
 
 -doc "Searches; see dyno_bench_climb.".
 -spec run(dyno_bench_code:code(), settings(), dyno_bench_experiment:options()) ->

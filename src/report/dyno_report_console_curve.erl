@@ -17,6 +17,7 @@ bars, and in words where it ends to rise.
 -type options() :: dyno_report:options().
 
 -define(BAR, 12).
+-define(CLEAR, 1.2).
 
 -doc "The sections' lines; none where there was no such search.".
 -spec sections(dyno_report:document(), dyno_report:options()) -> [[iodata()]].
@@ -106,9 +107,21 @@ sentence(Best, Rows, Document) ->
                     Rate, ". It may rise further; give a higher --max."];
             _ ->
                 ["It saturates at ", workers(Workers), ": ", Rate, ". With ", listed(More),
-                    " it was not shown to be higher."]
+                    " it was not shown to be higher.", doubt(Rows, Workers)]
         end,
     iolist_to_binary(Text).
+
+%% A gain of so much would have been missed.
+-spec doubt([object()], json:decode_value()) -> binary().
+doubt(Rows, Workers) ->
+    Possible = [
+        High
+     || #{~"concurrency" := C, ~"ratio_high" := High} <- Rows, C > Workers, is_number(High)
+    ],
+    case lists:max([0 | Possible]) > ?CLEAR of
+        true -> ~" The intervals are wide: longer samples (-d) or more of them (-s) would tell more.";
+        false -> ~""
+    end.
 
 -spec workers(json:decode_value()) -> binary().
 workers(1) -> ~"1 worker";
