@@ -102,10 +102,13 @@ add(Board, Row, #{iterations := N, reductions := Reductions, collections := Coll
 -doc "The iterations of all workers there have been.".
 -spec total(t()) -> non_neg_integer().
 total(Board) ->
-    lists:sum([
-        atomics:get(Board, Row * ?ROW + ?ITERATIONS)
-     || Row <- lists:seq(1, atomics:get(Board, ?USED))
-    ]).
+    total(Board, atomics:get(Board, ?USED), 0).
+
+-spec total(t(), non_neg_integer(), non_neg_integer()) -> non_neg_integer().
+total(_Board, 0, Sum) ->
+    Sum;
+total(Board, Row, Sum) ->
+    total(Board, Row - 1, Sum + atomics:get(Board, Row * ?ROW + ?ITERATIONS)).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].

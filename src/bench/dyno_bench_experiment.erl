@@ -62,7 +62,9 @@
     decided := boolean(),
     %% Of the empty loop, an iteration; it is in every figure.
     loop_ns := float(),
-    duration_ms := non_neg_integer()
+    duration_ms := non_neg_integer(),
+    %% Of samples: whether they came to agree as --cv asks.
+    agreed => boolean()
 }.
 
 -type reason() ::

@@ -133,7 +133,7 @@ is_count(Count, Max) ->
 
 -spec accepted(term()) -> binary().
 accepted(Max) ->
-    unicode:characters_to_binary(io_lib:format("an integer from 0 to ~0tp", [Max])).
+    iolist_to_binary(io_lib:format("an integer from 0 to ~0p", [Max])).
 
 -spec started(dyno_bench_code:parsed(), dyno_bench_board:t(), options()) ->
     {ok, pid()} | {error, reason()}.
@@ -274,7 +274,7 @@ initialised(Module, Constants, Label) ->
         Class:Reason:Stack -> {error, {failed, Label, init, {raised, Class, Reason, Stack}}}
     end.
 
--spec opened(state(), options()) -> {ok, state()} | {stop, {shutdown, reason()}}.
+-spec opened(state(), #{concurrency := _, state := running | paused, _ => _}) -> {ok, state()} | {stop, {shutdown, reason()}}.
 opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wanted}) ->
     case Wanted of
         running -> dyno_bench_board:open(Board);

@@ -43,7 +43,9 @@ closed. Where the code fails it ends with the reason `{shutdown, {failed, Label,
 start_link(Code, Row, Ref) ->
     Job = self(),
     Scheduler = (Row - 1) rem erlang:system_info(schedulers_online) + 1,
-    spawn_opt(fun() -> init(Code, Row, Job, Ref) end, [link, {scheduler, Scheduler}]).
+    Init = fun() -> init(Code, Row, Job, Ref) end,
+    %% `scheduler` is an option that the documentation, and so dialyzer, does not know.
+    apply(erlang, spawn_opt, [Init, [link, {scheduler, Scheduler}]]).
 
 -doc "Has a worker that waits work.".
 -spec go(pid(), reference()) -> ok.

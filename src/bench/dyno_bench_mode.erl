@@ -129,7 +129,7 @@ is_right(Key, Value) when Key =:= min; Key =:= max; Key =:= step ->
 is_right(_Key, Value) ->
     is_integer(Value) andalso Value >= 1.
 
--spec wrong(atom(), term()) -> reason().
+-spec wrong(atom(), term()) -> {setting, atom(), term(), binary()}.
 wrong(cv, Value) ->
     {setting, cv, Value, ~"a number above 0"};
 wrong(warmup, Value) ->

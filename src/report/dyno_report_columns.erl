@@ -153,9 +153,9 @@ deviation(Samples, Mean) ->
 %% From the mean of the rates: longer calls are not fewer of the samples.
 -spec time(measured()) -> float().
 time(#{times := Times, iterations := Iterations}) when is_integer(Iterations) ->
-    dyno_stats:mean(Times);
+    lists:sum(Times) / length(Times);
 time(#{times := Times}) ->
-    1 / dyno_stats:mean([1 / Time || Time <- Times]).
+    length(Times) / lists:sum([1 / Time || Time <- Times]).
 
 -spec per_second(measured()) -> float().
 per_second(#{concurrency := Concurrency} = Measured) ->

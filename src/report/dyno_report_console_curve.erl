@@ -128,7 +128,7 @@ workers(1) -> ~"1 worker";
 workers(N) when is_integer(N) -> <<(integer_to_binary(N))/binary, " workers">>;
 workers(_) -> ~"-".
 
--spec listed([integer()]) -> iodata().
+-spec listed([integer()]) -> iolist().
 listed(Numbers) when length(Numbers) > 6 ->
     [integer_to_binary(hd(Numbers)), " to ", integer_to_binary(lists:last(Numbers))];
 listed(Numbers) ->
