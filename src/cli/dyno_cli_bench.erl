@@ -101,7 +101,7 @@ examples() ->
         {~"dyno bench 'rand:uniform().' 'crypto:strong_rand_bytes(2).'", ~"compares two codes"},
         {~"dyno bench 'r(L) -> lists:sort(L).' --init_runner 'lists:seq(1, 100).'",
             ~"gives a code an argument that is made once"},
-        {~"dyno bench 'r(L) -> lists:sort(L).' --input 10='lists:seq(1, 10)' --input 1000='lists:seq(1, 1000)'",
+        {~"dyno bench 'r(N) -> lists:seq(1, N).' --input 10=10 --input 1000=1000",
             ~"calls a code with several inputs, and says how it grows"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
         {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
