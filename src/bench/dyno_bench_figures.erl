@@ -77,13 +77,36 @@ run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) -
                 group => ~"bench",
                 node => undefined,
                 labels => #{code => Label},
-                times_ms => lists:seq(1, length(Times)),
+                times_ms => rounds_ms(Arms),
                 values => Times
             }
          || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
         ] ++ durations(Labels, Arms),
         tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)]
     }.
+
+%% When each round ended, in the time that was spent on the codes.
+rounds_ms(Arms) ->
+    Lasted = lists:foldl(
+        fun(Arm, Sums) ->
+            Epochs = epochs_ns(Arm),
+            lists:zipwith(fun(A, B) -> A + B end, Epochs, Sums)
+        end,
+        [0 || _ <- map_get(times_ns, hd(Arms))],
+        Arms
+    ),
+    [Ns div 1_000_000 || Ns <- cumulated(Lasted)].
+
+epochs_ns(#{durations_ns := Durations}) ->
+    [round(D) || D <- Durations];
+epochs_ns(#{times_ns := Times, iterations := N}) when is_integer(N) ->
+    [round(T * N) || T <- Times];
+epochs_ns(#{times_ns := Times}) ->
+    [round(T) || T <- Times].
+
+cumulated(Parts) ->
+    {Sums, _} = lists:mapfoldl(fun(Part, Sum) -> {Sum + Part, Sum + Part} end, 0, Parts),
+    Sums.
 
 %% How long each sample really was, where samples are of a time.
 durations(Labels, Arms) ->
@@ -95,7 +118,7 @@ durations(Labels, Arms) ->
             group => ~"bench",
             node => undefined,
             labels => #{code => Label},
-            times_ms => lists:seq(1, length(Durations)),
+            times_ms => [Ns div 1_000_000 || Ns <- cumulated([round(D) || D <- Durations])],
             values => Durations
         }
      || {Label, #{durations_ns := Durations}} <- lists:zip(Labels, Arms)

@@ -107,9 +107,10 @@ gauges_follow_what_is_there(Config) ->
     ?assert(Grown(~"vm.ets_tables") >= 50),
     ?assert(Grown(~"vm.atoms") >= 200),
     ?assert(Grown(~"vm.ports") >= 1),
-    ?assert(Grown(~"vm.memory.binary") >= 20_000_000),
+    %% 20 MB were made; others' garbage may have been collected meanwhile.
+    ?assert(Grown(~"vm.memory.binary") >= 15_000_000),
     ?assert(Grown(~"vm.memory.ets") >= 1_000_000),
-    ?assert(Grown(~"vm.memory.total") >= 20_000_000).
+    ?assert(Grown(~"vm.memory.total") >= 15_000_000).
 
 rates_follow_what_happens(Config) ->
     {Seconds, Values} = in_peer(Config, rates_rise, []),

@@ -34,8 +34,10 @@ dyno(Config, Arguments) ->
         {args, [
             "-c", "errors=$1; shift; exec \"$@\" 2> \"$errors\"", "sh", Errors, Erl, "-noshell", "-pa",
             Ebin, "-eval", "dyno_cli:main([\"bench\" | init:get_plain_arguments()]).", "-extra"
-            | Arguments
+            | [unicode:characters_to_binary(A) || A <- Arguments]
         ]},
+        %% Whatever locale the tests run in.
+        {env, [{"LC_ALL", "C.UTF-8"}]},
         binary, exit_status, hide
     ]),
     {Status, Out} = output(Port, []),

@@ -13,7 +13,10 @@ import { functions, growth, processes } from './sections/tables';
 import { themeButton } from './theme';
 import type { Section, View } from './view';
 
-const sections: Section[] = [summary, overSizes, load, functions, growth, processes, vm, os, other];
+const ofTests: Section[] = [summary, overSizes, load, functions, growth, processes, vm, os, other];
+/** A benchmark or a comparison has its tables and times, and none of what a load has. */
+const results: Section = { ...other, id: 'results', title: 'Results', short: 'Results' };
+const ofOthers: Section[] = [summary, results, growth];
 
 /** More runs than this are chosen from a list instead of side by side. */
 const buttonsUpTo = 6;
@@ -21,6 +24,7 @@ const buttonsUpTo = 6;
 export function page(recording: Recording): HTMLElement[] {
     const view: View = { recording, run: null, node: null };
     choose(view, lastRun(recording));
+    const sections = ['bench', 'compare'].includes(recording.command) ? ofOthers : ofTests;
     const places = sections.map((section) => place(section, view));
     const nodeChoice = h('span');
     const redraw = () => {

@@ -81,7 +81,8 @@ function unfinished(recording: Recording): Child {
     );
 }
 
-function banner({ verdicts, parameters }: Recording): Child {
+function banner({ command, verdicts, parameters }: Recording): Child {
+    if (verdicts.length === 0 && ['bench', 'compare'].includes(command)) return null;
     if (verdicts.length === 0) {
         const asked = Array.isArray(parameters.thresholds) && parameters.thresholds.length > 0;
         return h(
