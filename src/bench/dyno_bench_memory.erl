@@ -56,6 +56,12 @@ measure(Worker, Iterations, Code, Empty) ->
             reductions_agree => agree(Reductions)
         }
     after
+        %% The modules are unloaded soon: no breakpoint may be on its way out then.
+        _ = [
+            trace:function(Session, {Module, loop, 3}, false, [call_memory])
+         || {Module, _} <- [Code, Empty]
+        ],
+        _ = trace:process(Session, Worker, false, [call]),
         trace:session_destroy(Session)
     end.
 
