@@ -7,7 +7,7 @@
 OTP ?= any
 RESULTS ?= dyno-results
 
-.PHONY: all demo test check bench clean help
+.PHONY: all demo rabbitmq test check bench clean help
 
 all:
 	@scripts/build $(OTP)
@@ -20,6 +20,16 @@ demo: all
 	    echo "The report: file://$(abspath $(RESULTS)/http.html)"; \
 	fi; \
 	exit $$status
+
+# doc/rabbitmq.md. QUEUES=quorum for the other kind; ARGS="--sizes 1,10" for options of dyno test.
+QUEUES ?= classic
+ARGS ?= --repeat 3 --no-control
+rabbitmq: all
+	@mkdir -p $(RESULTS)
+	@DYNO_RABBITMQ=$$(scripts/otp package $(OTP) rabbitmq-server) || exit; \
+	export DYNO_RABBITMQ DYNO_RABBITMQ_QUEUES=$(QUEUES); \
+	./dyno test examples/rabbitmq_demo.erl -o $(RESULTS)/rabbitmq-$(QUEUES).json \
+	    -o $(RESULTS)/rabbitmq-$(QUEUES).html $(ARGS)
 
 # `make test OTP=27` tests with that release only.
 test:
@@ -39,6 +49,7 @@ clean:
 help:
 	@echo 'make          the C part, the report page and the program ./dyno'
 	@echo 'make demo     load and measure Cowboy, and write a report to $(RESULTS)/'
+	@echo 'make rabbitmq load and measure a RabbitMQ broker, brought privately'
 	@echo 'make test     all tests, on OTP 27 and on OTP 29'
 	@echo 'make check    warnings, xref, dialyzer, tests and their coverage, on OTP 29'
 	@echo 'make bench    what dyno itself costs, measured on this machine'

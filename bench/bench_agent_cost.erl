@@ -84,7 +84,7 @@ memory(Node) ->
 
 attach(Node) ->
     {ok, Targets} = dyno_test_targets:attach([Node], #{
-        patterns => [?PATTERN], level => ?LEVEL, interval_ms => ?INTERVAL_MS
+        patterns => [?PATTERN], level => ?LEVEL, interval_ms => ?INTERVAL_MS, without => []
     }),
     Targets.
 

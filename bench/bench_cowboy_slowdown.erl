@@ -13,55 +13,104 @@
 %% A level of dyno's, or a profiler of OTP's.
 -type tool() :: count | discovery | time | memory | all | eprof | fprof.
 
--define(GOAL, 1.5).
-%% So many requests to one server, then as many to the other.
+-define(GOAL, 1.4).
+%% At most so many requests to one server, then as many to the other.
 -define(TURN, 250).
 %% As `dyno test` has it by default.
 -define(INTERVAL_MS, 1000).
+-define(SIZES, [10, 100, 1000, 10_000]).
+-define(CONNECTIONS, [1, 16]).
+-define(REQUESTS, 3000).
+
+%% How a pair is measured: `repetitions` times, in `turns` of `each` requests a connection.
+-type shape() :: #{
+    connections := pos_integer(),
+    requests := pos_integer(),
+    repetitions := pos_integer(),
+    turns := pos_integer(),
+    each := pos_integer()
+}.
 
 describe() ->
     """
     By what factor the median response time of Cowboy grows while dyno measures the calls, own time
     and callers of all functions of cowboy, ranch and cowlib, discovers every process that calls
-    them (one for each connection and one for each request), and samples the VM and the system:
-    what `dyno test examples/http_demo.erl` does. For each pair two fresh nodes serve, one with dyno
-    and one without, and the client asks them in turn, 250 requests at a time, without and with,
-    with and without, so that whatever else the machine does falls on both. It sends one request
-    after another on each connection (1 by default) and keeps the connections. The figure is the
-    median of the pairs' ratios of median response times.
+    them (one for each connection and one for each request), and samples the VM and the system
+    every second: what `dyno test examples/http_demo.erl` does. For each pair two fresh nodes serve,
+    one with dyno and one without, and the client asks them in turn, at most 250 requests at a time,
+    without and with, with and without, so that whatever else the machine does falls on both. It
+    sends one request after another on each connection and keeps the connections. Where a run is of
+    few requests it is repeated, dyno attached anew each time. The figure is the median of the
+    pairs' ratios of median response times.
 
     Where there is no Cowboy, OTP's httpd serves, and the figure's name says so.
 
-    Arguments: CONNECTIONS, or TOOL:CONNECTIONS. The tool is a level of dyno's, count, discovery,
-    time (the default), memory or all, or for comparison one of OTP's profilers, eprof or fprof,
-    with all processes.
+    Arguments: `all` (the default) runs 10, 100, 1,000 and 10,000 requests with 1 connection and
+    with 16; the figure is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
+    (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, count,
+    discovery, time (the default), memory or all, or one of OTP's profilers, eprof or fprof, with
+    all processes.
     """.
 
 argument(none) ->
-    {ok, {time, 1}};
+    {ok, all};
+argument("all") ->
+    {ok, all};
 argument(Text) ->
-    {Tool, Number} =
+    {Tool, Numbers} =
         case string:split(Text, ":") of
             [One] -> {"time", One};
             [Given, Other] -> {Given, Other}
         end,
     Tools = ["count", "discovery", "time", "memory", "all", "eprof", "fprof"],
-    case {lists:member(Tool, Tools), string:to_integer(Number)} of
-        {true, {Connections, ""}} when Connections > 0 ->
-            {ok, {list_to_atom(Tool), Connections}};
+    Read = [string:to_integer(N) || N <- string:split(Numbers, "x")],
+    case {lists:member(Tool, Tools), Read} of
+        {true, [{Connections, ""}]} when Connections > 0 ->
+            {ok, {list_to_atom(Tool), Connections, ?REQUESTS}};
+        {true, [{Connections, ""}, {Requests, ""}]} when Connections > 0, Requests > 0 ->
+            {ok, {list_to_atom(Tool), Connections, Requests}};
         _ ->
-            {error, ["give CONNECTIONS or TOOL:CONNECTIONS, such as 16 or eprof:1; not ", Text]}
+            {error, [
+                "give all, CONNECTIONS, CONNECTIONSxREQUESTS or one of these after TOOL:, such as "
+                "16x1000 or eprof:1; not ",
+                Text
+            ]}
     end.
 
-measure({Tool, Connections}, Effort) ->
-    #{pairs := Pairs, turns := Turns} = extent(Effort, Tool),
+measure(all, Effort) ->
+    Figures = [
+        begin
+            Figure = one({time, Connections, Requests}, Effort),
+            #{value := Ratio, interval := Interval} = Figure,
+            bench_program:say("ratio     ~ts times, ~ts; at most ~ts: ~ts~n", [
+                bench_program:number(Ratio),
+                bench_program:interval_text(Interval, "times"),
+                bench_program:number(?GOAL),
+                bench_program:goal(Ratio, Interval, {goal, ?GOAL})
+            ]),
+            {Ratio, Figure}
+        end
+     || Requests <- sizes(Effort), Connections <- ?CONNECTIONS
+    ],
+    {_, Largest} = lists:last(lists:keysort(1, Figures)),
+    bench_program:say("largest   ~ts", [map_get(name, Largest)]),
+    Largest#{name := lists:concat([server_name(), "_slowdown"])};
+measure(One, Effort) ->
+    one(One, Effort).
+
+sizes(full) -> ?SIZES;
+sizes(quick) -> [10, 100].
+
+one({Tool, Connections, Requests}, Effort) ->
+    Shape = shape(Connections, min(Requests, most(Effort, Tool)), repetitions(Effort)),
     #{patterns := Given, name := Suite} = http_demo:suite(),
     {ok, #{patterns := Patterns}} = dyno_suite:options(#{sizes => [1], patterns => Given}),
-    Medians = [pair(N, Tool, Connections, Turns, Patterns) || N <- lists:seq(1, Pairs)],
+    Pairs = pairs(Effort, Tool),
+    Medians = [pair(N, Tool, Shape, Patterns) || N <- lists:seq(1, Pairs)],
     {Without, With} = lists:unzip(Medians),
     bench_program:say("server    ~ts, connections: ~b", [Suite, Connections]),
-    bench_program:say("runs      ~b pairs of twice ~b requests", [
-        Pairs, Turns * each(Connections) * Connections
+    bench_program:say("runs      ~b pairs of ~b times twice ~b requests", [
+        Pairs, map_get(repetitions, Shape), asked(Shape)
     ]),
     bench_program:say("median    without ~ts us, with ~w ~ts us", [
         bench_program:number(dyno_stats:median(Without) / 1000),
@@ -71,17 +120,40 @@ measure({Tool, Connections}, Effort) ->
     bench_program:say("ratios    ~ts", [
         lists:join(" ", [bench_program:number(R) || R <- lists:sort([B / A || {A, B} <- Medians])])
     ]),
-    figure(Tool, Connections, Without, With).
+    figure({Tool, Connections, Requests}, Without, With).
 
-extent(quick, fprof) -> #{pairs => 1, turns => 2};
-extent(quick, _) -> #{pairs => 2, turns => 4};
-extent(full, fprof) -> #{pairs => 6, turns => 4};
-extent(full, _) -> #{pairs => 25, turns => 12}.
+%% fprof is slow, and what it keeps grows with the requests.
+most(full, fprof) -> 1000;
+most(quick, fprof) -> 500;
+most(full, _) -> 1_000_000;
+most(quick, _) -> 1000.
 
-%% Requests in a turn, on each connection.
-each(Connections) -> max(1, ?TURN div Connections).
+pairs(quick, fprof) -> 1;
+pairs(quick, _) -> 2;
+pairs(full, fprof) -> 6;
+pairs(full, _) -> 15.
 
-figure(Tool, Connections, Without, With) ->
+repetitions(full) -> 10;
+repetitions(quick) -> 2.
+
+-spec shape(pos_integer(), pos_integer(), pos_integer()) -> shape().
+shape(Connections, Requests, Most) ->
+    Used = min(Connections, Requests),
+    Turn = min(?TURN, max(Used, Requests div 2)),
+    Each = max(1, Turn div Used),
+    #{
+        connections => Used,
+        requests => Requests,
+        repetitions => max(1, min(Most, 1000 div Requests)),
+        turns => max(1, round(Requests / (Each * Used))),
+        each => Each
+    }.
+
+%% Of one server in one repetition: as many as there are whole turns.
+asked(#{connections := Connections, turns := Turns, each := Each}) ->
+    Connections * Turns * Each.
+
+figure({Tool, Connections, Requests}, Without, With) ->
     {Ratio, Interval} =
         case dyno_stats_ratio:compare(Without, With, 0.95) of
             {ok, #{ratio := R, low := Low, high := High, level := Level}} ->
@@ -89,8 +161,13 @@ figure(Tool, Connections, Without, With) ->
             {error, too_few} ->
                 {dyno_stats:median([B / A || {A, B} <- lists:zip(Without, With)]), none}
         end,
+    Size =
+        case Requests of
+            ?REQUESTS -> "";
+            _ -> lists:concat(["x", Requests])
+        end,
     Figure = #{
-        name => lists:concat([server_name(), "_slowdown_", prefix(Tool), Connections]),
+        name => lists:concat([server_name(), "_slowdown_", prefix(Tool), Connections, Size]),
         value => Ratio,
         unit => "times",
         interval => Interval
@@ -111,24 +188,30 @@ prefix(time) -> "";
 prefix(Tool) -> lists:concat([Tool, "_"]).
 
 %% The median response times of two fresh nodes, in nanoseconds: without and with the tool.
-pair(Number, Tool, Connections, Turns, Patterns) ->
+pair(Number, Tool, #{connections := Connections, repetitions := Repetitions} = Shape, Patterns) ->
     Without = server(Connections),
-    #{node := Node} = With = server(Connections),
-    Each = each(Connections),
+    With = server(Connections),
     %% Code is loaded, heaps get their size.
-    warm_up([Without, With], Each),
-    Measuring = begin_with(Tool, Node, Patterns),
-    warm_up([Without, With], Each),
-    ok = restart(Tool, Measuring),
+    warm_up([Without, With], 1000 div Connections),
     Order =
         case Number rem 2 of
             0 -> [With, Without];
             1 -> [Without, With]
         end,
-    Times = turns(Turns, Order, Each, []),
-    ok = end_with(Tool, Measuring, Turns * Each * Connections),
+    Times = lists:append([
+        measured(Tool, Shape, Order, With, Patterns)
+     || _ <- lists:seq(1, Repetitions)
+    ]),
     lists:foreach(fun stop/1, [Without, With]),
     {median_of(Without, Times), median_of(With, Times)}.
+
+measured(Tool, #{turns := Turns, each := Each} = Shape, Order, #{node := Node}, Patterns) ->
+    Measuring = begin_with(Tool, Node, Patterns),
+    warm_up(Order, 4 * Each),
+    ok = restart(Tool, Measuring),
+    Times = turns(Turns, Order, Each, []),
+    ok = end_with(Tool, Measuring, asked(Shape)),
+    Times.
 
 server(Connections) ->
     {ok, [Node], State} = http_demo:init_run(Connections, undefined),
@@ -140,10 +223,7 @@ stop(#{clients := Clients, state := State}) ->
     ok = http_demo:end_run(State).
 
 warm_up(Servers, Each) ->
-    lists:foreach(
-        fun(#{clients := Clients}) -> _ = requests(Clients, 4 * Each) end,
-        Servers
-    ).
+    lists:foreach(fun(#{clients := Clients}) -> _ = requests(Clients, Each) end, Servers).
 
 %% The one that ended a round begins the next.
 turns(0, _Order, _Each, Times) ->
@@ -191,7 +271,7 @@ begin_with(Profiler, Node, _Patterns) when Profiler =:= eprof; Profiler =:= fpro
     {Node, Profiler};
 begin_with(Level, Node, Patterns) ->
     {ok, Targets} = dyno_test_targets:attach([Node], #{
-        patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS
+        patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS, without => []
     }),
     Targets.
 

@@ -14,14 +14,14 @@ It measures dyno as it was compiled, in `_build` or in the folder that `DYNO_EBI
 takes seconds and shows that the program works; its figure means little.
 
 ## Exit status
-0 where a figure was measured, whether it reaches its goal or not; 2 for wrong arguments; 3 where it
+0 where a figure was measured, whether it reaches its goal or not, and where the program was skipped; 2 for wrong arguments; 3 where it
 could not be measured.
 """.
 
 %% Starting
 -export([main/2]).
 %% For the programs
--export([median/2, say/2, interval_text/2, number/1, loads/0]).
+-export([median/2, say/2, interval_text/2, goal/3, number/1, loads/0]).
 
 -export_type([effort/0, figure/0]).
 
@@ -34,15 +34,20 @@ could not be measured.
     unit := string(),
     %% Where the true value lies, and how surely; `none` where there were too few rounds.
     interval := {Low :: number(), High :: number(), Level :: float()} | none,
-    %% The most that the value should be, where there is a goal.
-    goal => number()
+    %% The most that the value should be, or the least, where there is a goal.
+    goal => number(),
+    least => number()
 }.
 
 -doc "What is measured, and how, in a few lines.".
 -callback describe() -> unicode:chardata().
 
--doc "Reads the program's own argument; without one, its default.".
--callback argument(none | string()) -> {ok, Argument :: term()} | {error, unicode:chardata()}.
+-doc """
+Reads the program's own argument; without one, its default. `skip` where what it needs is not there, and
+need not be.
+""".
+-callback argument(none | string()) ->
+    {ok, Argument :: term()} | {error, unicode:chardata()} | {skip, unicode:chardata()}.
 
 -doc "Measures.".
 -callback measure(Argument :: term(), effort()) -> figure().
@@ -61,6 +66,9 @@ main(Folder, Arguments) ->
             {ok, Argument, Effort} ?= arguments(Program, Given),
             run(Program, Argument, Effort)
         else
+            {skip, Text} ->
+                io:format("~ts: ~ts~n", [Name, Text]),
+                0;
             {error, Text} ->
                 io:format(standard_error, "~ts: ~ts~n", [Name, Text]),
                 2
@@ -83,7 +91,7 @@ arguments(Program, Given) ->
     end.
 
 with_effort({ok, Argument}, Effort) -> {ok, Argument, Effort};
-with_effort({error, _} = Error, _Effort) -> Error.
+with_effort(Other, _Effort) -> Other.
 
 run(Program, Argument, Effort) ->
     io:format("~ts~n~n", [string:trim(Program:describe())]),
@@ -104,13 +112,41 @@ run(Program, Argument, Effort) ->
 
 show(#{name := Name, value := Value, unit := Unit, interval := Interval} = Figure) ->
     say("figure    ~ts ~ts, ~ts", [number(Value), Unit, interval_text(Interval, Unit)]),
-    _ = [say("goal      ~ts", [goal(Value, Goal, Unit)]) || #{goal := Goal} <- [Figure]],
+    lists:foreach(
+        fun({Bound, Goal}) ->
+            say("goal      ~ts ~ts ~ts: ~ts", [
+                bound(Bound), number(Goal), Unit, goal(Value, Interval, {Bound, Goal})
+            ])
+        end,
+        [{Bound, Goal} || Bound := Goal <- maps:with([goal, least], Figure)]
+    ),
     say("~ts ~ts ~ts", [Name, number(Value), Unit]).
 
-goal(Value, Goal, Unit) when Value =< Goal ->
-    io_lib:format("reached: at most ~ts ~ts", [number(Goal), Unit]);
-goal(_Value, Goal, Unit) ->
-    io_lib:format("missed: at most ~ts ~ts", [number(Goal), Unit]).
+bound(goal) -> "at most";
+bound(least) -> "at least".
+
+-doc """
+Whether a figure reaches its goal. A value within it is not enough: the interval must be, too; and
+where only a part of that is, it is not decided.
+""".
+-spec goal(number(), {number(), number(), float()} | none, {goal | least, number()}) -> string().
+goal(Value, {Low, High, _Level}, {Bound, Goal}) ->
+    case {is_within(Low, Bound, Goal), is_within(High, Bound, Goal)} of
+        {true, true} -> "reached";
+        {false, false} -> "missed";
+        _ -> "not decided, the value is " ++ side(Value, Bound, Goal)
+    end;
+goal(Value, none, {Bound, Goal}) ->
+    "too few rounds to tell, the value is " ++ side(Value, Bound, Goal).
+
+is_within(Value, goal, Goal) -> Value =< Goal;
+is_within(Value, least, Goal) -> Value >= Goal.
+
+side(Value, Bound, Goal) ->
+    case is_within(Value, Bound, Goal) of
+        true -> "within it";
+        false -> "beyond it"
+    end.
 
 %% Where dyno and its suites are
 

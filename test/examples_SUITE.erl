@@ -11,7 +11,7 @@ modules is whole, links lead somewhere.
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([examples_run/1, readme_suite_is_an_example/1, thresholds_are_read/1, patterns_are_read/1]).
+-export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1, readme_suite_is_an_example/1, thresholds_are_read/1, patterns_are_read/1]).
 -export([options_are_all_there/1, commands_are_the_programs/1, modules_are_in_the_map/1]).
 -export([links_lead_somewhere/1]).
 
@@ -20,6 +20,8 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [
         examples_run,
+        rabbitmq_runs,
+        rabbitmq_is_missed,
         readme_suite_is_an_example,
         thresholds_are_read,
         patterns_are_read,
@@ -33,7 +35,43 @@ all() ->
 examples_run(_Config) ->
     Examples = filelib:wildcard(filename:join([dyno_project:root(), "examples", "*_demo.erl"])),
     ?assertMatch([_, _ | _], Examples),
-    lists:foreach(fun example_runs/1, Examples).
+    lists:foreach(fun example_runs/1, Examples -- [example("rabbitmq_demo.erl")]).
+
+example(Name) ->
+    filename:join([dyno_project:root(), "examples", Name]).
+
+%% A real broker, where it is to be had: scripts/test brings it.
+rabbitmq_runs(_Config) ->
+    Example = example("rabbitmq_demo.erl"),
+    case broker(Example) of
+        {ok, _} -> example_runs(Example);
+        {error, Why} -> {skip, Why}
+    end.
+
+broker(Example) ->
+    {ok, Module, Binary} = compile:file(Example, [binary]),
+    {module, Module} = code:load_binary(Module, Example, Binary),
+    try
+        Module:server()
+    after
+        code:delete(Module),
+        code:purge(Module)
+    end.
+
+rabbitmq_is_missed(_Config) ->
+    Before = os:getenv("DYNO_RABBITMQ"),
+    true = os:putenv("DYNO_RABBITMQ", "/nowhere"),
+    try
+        {ok, Recording} = dyno_test:run(example("rabbitmq_demo.erl"), #{}),
+        #{~"status" := ~"failed", ~"error" := #{~"text" := Text}} = Recording,
+        ?assertMatch({_, _}, binary:match(Text, ~"there is no RabbitMQ in /nowhere/"), Text),
+        ?assertMatch({_, _}, binary:match(Text, ~"make rabbitmq"), Text)
+    after
+        case Before of
+            false -> os:unsetenv("DYNO_RABBITMQ");
+            _ -> os:putenv("DYNO_RABBITMQ", Before)
+        end
+    end.
 
 example_runs(Example) ->
     Options = #{sizes => [1, 2], duration_ms => 500, warmup_ms => 100, interval_ms => 100},
@@ -46,8 +84,9 @@ example_runs(Example) ->
             {ok, #{~"value" := Done}} = dyno_recording:metric(Run, ~"operations.count"),
             ?assert(Done > 0, Example),
             ?assertEqual([], dyno_recording:tables(Run, ~"errors"), Example),
-            [#{~"rows" := Rows}] = dyno_recording:tables(Run, ~"functions"),
-            ?assertNotEqual([], Rows, Example)
+            %% One of each target.
+            [_ | _] = Tables = dyno_recording:tables(Run, ~"functions"),
+            [?assertNotEqual([], Rows, Example) || #{~"rows" := Rows} <- Tables]
         end
      || Run <- Runs
     ],

@@ -40,17 +40,30 @@ monitor `guard/1`.
     %% The longest that the agent may stay; 24 hours by default.
     limit_ms => pos_integer(),
     %% The most memory that its processes may take; 512 MiB by default.
-    limit_bytes => pos_integer()
+    limit_bytes => pos_integer(),
+    %% What is sent in place of `modules/0`, and modules that are nowhere but in this node.
+    modules => [module()],
+    more_modules => [{module(), binary(), file:filename()}],
+    %% Modules that may come to be there, which are removed at the end as well.
+    names => [module()],
+    %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it does.
+    guard => module(),
+    %% More modules to send, loaded here: what dyno_agent_guest is to run.
+    guests => [module()]
 }.
 
 -type reason() ::
     dyno_agent_link:reason()
     | {otp_too_old, node(), string()}
     | {taken, node()}
+    | {other_version, node(), module()}
     | {failed, node(), term()}.
 
 -define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
+%% To take a module away the runtime asks each process whether it runs it: with 100,000 processes and
+%% all of the agent's modules that takes seconds, on a busy machine a minute.
+-define(REMOVAL_MS, 300_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
 
@@ -60,12 +73,18 @@ modules() ->
     [
         dyno_agent_banks,
         dyno_agent_calibration,
+        dyno_agent_checks,
         dyno_agent_counters,
         dyno_agent_discovery,
+        dyno_agent_gauges,
+        dyno_agent_durations,
         dyno_agent_guard,
+        dyno_agent_guest,
         dyno_agent_os,
         dyno_agent_patterns,
+        dyno_agent_resources,
         dyno_agent_sampler,
+        dyno_agent_kind,
         dyno_agent_tally,
         dyno_agent_vm
     ].
@@ -115,11 +134,16 @@ settle(Node, Janitor, Options) ->
         limit_bytes => maps:get(limit_bytes, Options, ?LIMIT_BYTES)
     },
     maybe
-        {ok, Missing} ?= missing(Node, modules(), []),
+        Guests = maps:get(guests, Options, []),
+        {ok, Lacking} ?= missing(Node, maps:get(modules, Options, modules()) ++ Guests, []),
+        ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Guests)]),
+        Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
+        Names = [M || {M, _, _} <- Missing] ++ maps:get(names, Options, []),
         %% Named before they are sent, so that nothing is left if we die in between.
-        ok ?= dyno_agent_janitor:modules(Janitor, [M || {M, _, _} <- Missing]),
+        ok ?= dyno_agent_janitor:modules(Janitor, Names),
         ok ?= send(Node, Missing),
-        {ok, {ok, Guard}} ?= remote(Node, dyno_agent_guard, start, [GuardOptions]),
+        GuardModule = maps:get(guard, Options, dyno_agent_guard),
+        {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
         ok = dyno_agent_janitor:guard(Janitor, Guard),
         {ok, #{node => Node, guard => Guard, ref => Ref, janitor => Janitor}}
     else
@@ -132,6 +156,7 @@ settle(Node, Janitor, Options) ->
     end.
 
 as_reason(_Node, {failed, _, _} = Reason) -> Reason;
+as_reason(_Node, {other_version, _, _} = Reason) -> Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
@@ -150,6 +175,16 @@ missing(Node, [Module | Rest], Missing) ->
     case remote_md5(Node, Module) of
         {ok, Md5} -> missing(Node, Rest, Missing);
         {ok, _} -> missing(Node, Rest, [{Module, Binary, File} | Missing]);
+        {error, _} = Error -> Error
+    end.
+
+%% What the target has of that name in another version is its own, and stays.
+not_others(_Node, []) ->
+    ok;
+not_others(Node, [Module | Rest]) ->
+    case remote(Node, erlang, module_loaded, [Module]) of
+        {ok, false} -> not_others(Node, Rest);
+        {ok, true} -> {error, {other_version, Node, Module}};
         {error, _} = Error -> Error
     end.
 
@@ -189,7 +224,7 @@ detach(#{node := Node, guard := Guard, janitor := Janitor}) ->
         %% It ended by itself; the janitor knows.
         exit:_ -> ok
     end,
-    case dyno_agent_janitor:release(Janitor, ?TIMEOUT_MS) of
+    case dyno_agent_janitor:release(Janitor, ?REMOVAL_MS) of
         ok -> ok;
         %% The guard's end was enough for it.
         {error, Ended} when Ended =:= noproc; Ended =:= normal -> ok;
@@ -198,14 +233,20 @@ detach(#{node := Node, guard := Guard, janitor := Janitor}) ->
     end.
 
 -doc """
-Starts an instrument in the target: `dyno_agent_counters`, `dyno_agent_discovery` or
-`dyno_agent_sampler`, each with the configuration that its `config()` type says.
+Starts an instrument in the target: `dyno_agent_counters`, `dyno_agent_discovery`,
+`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_guest`, each with the configuration that
+its `config()` type says.
 """.
 -spec start
     (agent(), dyno_agent_counters, dyno_agent_counters:config()) -> {ok, pid()} | {error, reason()};
     (agent(), dyno_agent_discovery, dyno_agent_discovery:config()) ->
         {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_sampler, dyno_agent_sampler:config()) -> {ok, pid()} | {error, reason()}.
+    (agent(), dyno_agent_durations, dyno_agent_durations:config()) ->
+        {ok, pid()} | {error, reason()};
+    (agent(), dyno_agent_resources, dyno_agent_resources:config()) ->
+        {ok, pid()} | {error, reason()};
+    (agent(), dyno_agent_sampler, dyno_agent_sampler:config()) -> {ok, pid()} | {error, reason()};
+    (agent(), dyno_agent_guest, dyno_agent_guest:config()) -> {ok, pid()} | {error, reason()}.
 start(#{node := Node, guard := Guard}, Instrument, Config) ->
     try gen_server:call(Guard, {start, Instrument, Config}, ?TIMEOUT_MS) of
         {ok, Pid} -> {ok, Pid};
@@ -239,6 +280,11 @@ format_error({taken, Node}) ->
     io_lib:format(
         "another dyno is attached to ~ts; wait until it has ended",
         [Node]
+    );
+format_error({other_version, Node, Module}) ->
+    io_lib:format(
+        "~ts has another module ~ts already, which is not replaced; give the custom agent another name",
+        [Node, Module]
     );
 format_error({failed, Node, Reason}) ->
     io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]);

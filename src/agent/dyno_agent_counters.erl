@@ -20,7 +20,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, loads/1]).
+-export([start_link/1, restart/1, read/1, peek/1, loads/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
 
@@ -40,6 +40,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     own_time_ns => non_neg_integer(),
     %% What the own time may be off by: the runtime cuts each process's time to microseconds.
     uncertain_ns => non_neg_integer(),
+    %% What measuring has added to each call, in the mean.
+    charge_ns => float(),
     words => non_neg_integer()
 }.
 
@@ -51,9 +53,11 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     reloaded := [module()],
     %% Of these, the ones that were replaced before their figures could be read.
     lost := [module()],
-    %% Harvests make the counts inexact by about this share at most, in either direction.
+    %% Harvests make the counts inexact by about this share at most.
     off_by := float(),
-    self_charge_ns := float() | undefined
+    %% What measuring adds to the time of each call, at least, and what more it may be.
+    self_charge_ns := float() | undefined,
+    charge_uncertain_ns := float() | undefined
 }.
 
 -type state() :: #{
@@ -62,6 +66,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     measures := [measure()],
     discovery := pid() | undefined,
     group_of := dyno_agent_tally:group_of(),
+    %% The discovery's, with the names of the groups.
+    names := ets:table() | none,
     %% Functions that were seen called, by module.
     active := #{module() => #{mfa() => []}},
     harvests := non_neg_integer(),
@@ -74,7 +80,10 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     kept := dyno_agent_tally:tally(),
     reloaded := [module()],
     lost := [module()],
-    self_charge_ns := float() | undefined
+    self_charge_ns := float() | undefined,
+    charge := dyno_agent_calibration:charge() | undefined,
+    %% For each function: of so many calls, what was charged for them.
+    charged := #{mfa() => {Calls :: non_neg_integer(), Ns :: float()}}
 }.
 
 %% Two modules may be prepared at the same time and finished in the other order.
@@ -104,6 +113,14 @@ Half a microsecond a function, and 0.2 microseconds for each process that called
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
+-doc """
+Gives the figures until now, and goes on counting: each module's figures are taken in, as when
+processes are harvested.
+""".
+-spec peek(pid()) -> figures().
+peek(Pid) ->
+    gen_server:call(Pid, peek, infinity).
+
 -doc "How many loadings of modules, of any, have ended since the start.".
 -spec loads(pid()) -> non_neg_integer().
 loads(Pid) ->
@@ -117,7 +134,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
     proc_lib:set_label(?MODULE),
     case dyno_agent_patterns:unmatched(Given) of
         [] ->
-            Charge = dyno_agent_calibration:self_charge_ns(Measures),
+            Charge = dyno_agent_calibration:charge(Measures),
             Patterns = dyno_agent_patterns:resolve(Given),
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
@@ -126,6 +143,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 measures => Measures,
                 discovery => Discovery,
                 group_of => group_of(Discovery),
+                names => names(Discovery),
                 active => #{},
                 harvests => 0,
                 since => erlang:monotonic_time(),
@@ -135,13 +153,18 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 kept => dyno_agent_tally:new(),
                 reloaded => [],
                 lost => [],
-                self_charge_ns => Charge
+                self_charge_ns => least_ns(Charge),
+                charge => Charge,
+                charged => #{}
             },
             _ = [dyno_agent_discovery:harvester(Discovery, self()) || is_pid(Discovery)],
             {ok, arm(State)};
         Unmatched ->
             {error, {unmatched, [{P, suggestion(P)} || P <- Unmatched]}}
     end.
+
+names(undefined) -> none;
+names(Discovery) -> dyno_agent_discovery:names(Discovery).
 
 group_of(undefined) ->
     none;
@@ -172,8 +195,7 @@ suggestion({application, App}) ->
 arm(#{banks := Banks, patterns := Patterns} = State) ->
     Loaded = [M || M <- erlang:loaded(), is_wanted(M, Patterns)],
     Armed = lists:foldl(fun set/2, State, Loaded),
-    ok = dyno_agent_banks:flag_processes(Banks),
-    Armed.
+    Armed#{banks := dyno_agent_banks:flag_processes(Banks)}.
 
 is_wanted(Module, Patterns) ->
     is_measurable(Module) andalso dyno_agent_patterns:matches_module(Module, Patterns).
@@ -189,35 +211,43 @@ set(Module, #{banks := Banks, modules := Modules} = State) ->
         _ -> State#{modules := Modules#{Module => none}}
     end.
 
--spec handle_call(restart | read | loads, gen_server:from(), state()) ->
+-spec handle_call(restart | read | peek | loads, gen_server:from(), state()) ->
     {reply, ok | figures() | non_neg_integer(), state()}.
+handle_call(peek, _From, State) ->
+    #{group_of := GroupOf, kept := Kept} = Next = harvest(State#{harvests := 0}),
+    Settled = Next#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
+    {reply, report(Settled), Settled};
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
-handle_call(restart, _From, #{banks := Banks} = State) ->
-    each_module(fun dyno_agent_banks:restart/2, State),
+handle_call(restart, _From, State) ->
+    #{banks := Banks} = restart_all(State),
     {_, Fresh} = dyno_agent_banks:between_ns(Banks),
     {reply, ok, State#{
         banks := Fresh,
         kept := dyno_agent_tally:new(),
+        charged := #{},
         since := erlang:monotonic_time(),
         reloaded := [],
         lost := []
     }};
 handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
-    each_module(fun dyno_agent_banks:pause/2, State),
+    pause_all(State),
     #{kept := Kept} = Last = lists:foldl(fun read_paused/2, State, maps:keys(Modules)),
     Settled = Last#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
     %% What is counted is in the sums now: a second reading must not count it twice.
-    each_module(fun dyno_agent_banks:restart/2, State),
-    each_module(fun dyno_agent_banks:pause/2, State),
-    {reply, report(Settled), Settled}.
+    Restarted = restart_all(Settled),
+    pause_all(Restarted),
+    {reply, report(Settled), Restarted}.
 
-each_module(Do, #{modules := Modules, banks := Banks}) ->
-    lists:foreach(fun(M) -> Do(M, Banks) end, maps:keys(Modules)).
+restart_all(#{modules := Modules, banks := Banks} = State) ->
+    State#{banks := lists:foldl(fun dyno_agent_banks:restart/2, Banks, maps:keys(Modules))}.
+
+pause_all(#{modules := Modules, banks := Banks}) ->
+    lists:foreach(fun(M) -> dyno_agent_banks:pause(M, Banks) end, maps:keys(Modules)).
 
 read_paused(Module, #{banks := Banks} = State) ->
     Session = dyno_agent_banks:counting(Module, Banks),
-    add(Session, dyno_agent_banks:functions(Module, Banks), Module, State).
+    add(Session, 1.0, dyno_agent_banks:functions(Module, Banks), Module, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -255,15 +285,17 @@ before_load(Module, #{loading := Loading} = State0) ->
             }
     end.
 
-%% New code counts in both sessions at first. So where the load ended before the swap, the one that
-%% is read holds all its calls so far, and the other goes on from there. Where it ended between, its
-%% calls are in the one that counts now, and what was read may be of either code: it is not added.
-%% Where none was good since the last load, calls of the old code may be missing.
+%% New code counts in the first session. So where the load ended before the swap, the one that is
+%% read holds all its calls so far, and the other goes on from there. Where it ended between, what
+%% was read may be of either code: it is not added. Where none was good since the last load, calls of
+%% the old code may be missing.
 keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules) ->
     {not_measured, State};
-keep(Module, #{modules := Modules, kept := Kept} = State) ->
+keep(Module, #{modules := Modules, kept := Kept, banks := Banks} = State) ->
     EndedBefore = load_has_ended(),
-    Next = take(Module, all, State),
+    Before = State#{banks := dyno_agent_banks:loaded(Module, Banks)},
+    Taken = take(Module, all, fun(_, _) -> 1.0 end, Before),
+    Next = Taken#{banks := dyno_agent_banks:loaded(Module, map_get(banks, Taken))},
     case {EndedBefore, load_has_ended(), map_get(Module, Modules)} of
         {false, false, _} -> {in_time, Next#{modules := Modules#{Module := good}}};
         {true, _, good} -> {in_time, Next};
@@ -281,17 +313,19 @@ load_has_ended() ->
 
 harvest(#{group_of := GroupOf, kept := Kept, harvests := Number} = State0) ->
     State = State0#{kept := dyno_agent_tally:settle(GroupOf, Kept), harvests := Number + 1},
+    Missed = fun dyno_agent_banks:missed/2,
     case Number rem ?LOOK_AT_ALL of
-        0 -> lists:foldl(fun(M, Acc) -> take(M, all, Acc) end, State, modules_of(State));
-        _ -> lists:foldl(fun(M, Acc) -> take(M, active, Acc) end, State, active_of(State))
+        0 -> lists:foldl(fun(M, Acc) -> take(M, all, Missed, Acc) end, State, modules_of(State));
+        _ -> lists:foldl(fun(M, Acc) -> take(M, active, Missed, Acc) end, State, active_of(State))
     end.
 
 modules_of(#{modules := Modules}) -> maps:keys(Modules).
 
 active_of(#{active := Active}) -> maps:keys(Active).
 
-%% Adds a module's figures to the sums while it goes on counting in the other session.
-take(Module, Which, #{banks := Banks, active := Active} = State) ->
+%% Adds a module's figures to the sums while it goes on counting in the other session. Harvests come
+%% with thousands of processes, whose calls go on in the gap: that is made good for.
+take(Module, Which, Missed, #{banks := Banks, active := Active} = State) ->
     Functions =
         case Which of
             all -> dyno_agent_banks:functions(Module, Banks);
@@ -299,9 +333,12 @@ take(Module, Which, #{banks := Banks, active := Active} = State) ->
         end,
     Swapped = dyno_agent_banks:swap(Module, Banks),
     Session = dyno_agent_banks:rested(Module, Swapped),
-    add(Session, Functions, Module, State#{banks := Swapped}).
+    Taken = add(Session, Missed(Module, Swapped), Functions, Module, State#{banks := Swapped}),
+    ok = dyno_agent_banks:clear(Module, Swapped),
+    Taken.
 
-add(Session, Functions, Module, #{banks := Banks, kept := Kept, active := Active} = State) ->
+add(Session, Missed, Functions, Module, #{banks := Banks, kept := Kept} = State) ->
+    #{active := Active} = State,
     Readings = [
         {MFA, Reading}
      || MFA <- Functions,
@@ -310,8 +347,9 @@ add(Session, Functions, Module, #{banks := Banks, kept := Kept, active := Active
     ],
     Called = maps:from_keys([MFA || {MFA, _} <- Readings], []),
     Before = maps:get(Module, Active, #{}),
-    Instrument = maps:with([group_of, self_charge_ns], State),
+    Instrument = (maps:with([group_of, self_charge_ns], State))#{missed => Missed},
     State#{
+        charged := charged(Readings, State),
         kept := dyno_agent_tally:add(Readings, Instrument, Kept),
         active := Active#{Module => maps:merge(Before, Called)}
     }.
@@ -334,7 +372,11 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
     _ = [Discovery ! {loaded, Module} || is_pid(Discovery)],
     Next =
         case Wanted of
-            wanted -> State#{modules := (map_get(modules, State))#{Module => none}};
+            wanted ->
+                State#{
+                    modules := (map_get(modules, State))#{Module => none},
+                    banks := dyno_agent_banks:loaded(Module, Banks)
+                };
             unwanted -> State
         end,
     case Ends of
@@ -342,21 +384,58 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
         _ -> Next#{loading := (map_get(loading, Next))#{Module => Ends - 1}}
     end.
 
-report(#{kept := Kept, measures := Measures, group_of := GroupOf} = State) ->
+report(#{kept := Kept, measures := Measures, names := Names} = State) ->
     Callers =
-        case GroupOf of
-            none -> [];
-            _ -> dyno_agent_tally:callers(?CALLER_ROWS, Kept)
+        case Names of
+            none ->
+                [];
+            _ ->
+                [
+                    {MFA, dyno_agent_discovery:group(Names, Id), Calls, Ns}
+                 || {MFA, Id, Calls, Ns} <- dyno_agent_tally:callers(?CALLER_ROWS, Kept)
+                ]
         end,
     #{
-        functions => dyno_agent_tally:functions(Measures, Kept),
+        functions => with_charge(dyno_agent_tally:functions(Measures, Kept), State),
         callers => Callers,
         measured_functions => measured(State),
         reloaded => map_get(reloaded, State),
         lost => map_get(lost, State),
         off_by => off_by(State),
-        self_charge_ns => map_get(self_charge_ns, State)
+        self_charge_ns => map_get(self_charge_ns, State),
+        charge_uncertain_ns => uncertain_ns(map_get(charge, State))
     }.
+
+uncertain_ns(undefined) -> undefined;
+uncertain_ns(#{uncertain_ns := Ns}) -> Ns.
+
+least_ns(undefined) -> undefined;
+least_ns(Charge) -> dyno_agent_calibration:charge_ns(1, Charge).
+
+with_charge(Functions, #{charge := undefined}) ->
+    Functions;
+with_charge(Functions, #{charged := Charged}) ->
+    [
+        case Charged of
+            #{MFA := {Calls, Ns}} when Calls > 0 -> F#{charge_ns => Ns / Calls};
+            #{} -> F
+        end
+     || #{mfa := MFA} = F <- Functions
+    ].
+
+charged(_Readings, #{charge := undefined, charged := Charged}) ->
+    Charged;
+charged(Readings, #{charge := Charge, charged := Charged}) ->
+    lists:foldl(
+        fun({MFA, #{time := Time}}, Acc) ->
+            Each = [Calls || {_, Calls, _, _} <- Time],
+            Sum = lists:sum(Each),
+            Ns = Sum * dyno_agent_calibration:charge_ns(dyno_agent_calibration:callers(Each), Charge),
+            maps:update_with(MFA, fun({C, N}) -> {C + Sum, N + Ns} end, {Sum, Ns}, Acc)
+        end,
+        Charged,
+        Readings
+    ).
 
 off_by(#{banks := Banks, since := Since}) ->
     {BetweenNs, _} = dyno_agent_banks:between_ns(Banks),

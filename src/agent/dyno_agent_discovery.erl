@@ -11,12 +11,13 @@ no more than any breakpoint does, 2 to 6 ns, however many processes there are (d
 
 A group is a registered name, a process label, an initial call, or, where the process was already
 gone, the call that revealed it. At each interval the memory, reductions and message queue of the
-processes that are alive are read; of those that died the last known figures are kept.
+processes that are alive are read; of those that died the last known figures are kept. Where there
+are so many that this takes more than a tenth of the time they are looked at less often.
 """.
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, table/1, group_of/2, harvester/2]).
+-export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, group/2, harvester/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, group_figures/0, figures/0]).
 
@@ -28,13 +29,8 @@ processes that are alive are read; of those that died the last known figures are
     max_processes => pos_integer()
 }.
 
--doc "What a group of processes has in common.".
--type group() ::
-    {registered, atom()}
-    | {label, term()}
-    | {initial_call, mfa()}
-    | {first_call, mfa()}
-    | other.
+-doc "A kind of processes; `other` are those of too many kinds.".
+-type group() :: dyno_agent_kind:kind() | other.
 
 -type group_figures() :: #{
     group := group(),
@@ -60,26 +56,37 @@ processes that are alive are read; of those that died the last known figures are
     patterns := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
-    %% {Pid, Group}: stays when the process dies, until its calls have been harvested.
+    %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
+    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes} of a living one. A row holds
+    %% no larger term: that would be copied into each.
     table := ets:table(),
+    %% {Id, Group}
+    names := ets:table(),
+    ids := #{group() => id()},
     discovered := non_neg_integer(),
+    %% Discovered since the last look, not asked who they are; and those that were, but so early
+    %% that they may have got a name since.
+    fresh := [{pid(), id()}],
+    unsettled := [pid()],
     harvester := pid() | undefined,
     %% Discovered since the last harvest began; the dead since then, and before.
     new := non_neg_integer(),
     dead := [pid()],
     harvesting := idle | {reference(), [pid()]},
     harvested_ms := integer(),
-    %% {Pid, Group, ReductionsAtFirst, ReductionsNow, Memory, unseen | new | settled}: the living.
-    %% Many a process names itself only after its first calls: at the first look it is asked again.
-    living := ets:table(),
-    groups := #{group() => aggregate()},
+    groups := #{id() => aggregate()},
     %% A look that is under way: where it stands, and the memory found so far by group.
-    look := idle | {term() | '$start', #{group() => non_neg_integer()}},
+    look := idle | {term() | '$start', #{id() => non_neg_integer()}},
+    began := integer(),
+    %% The next one, where it is not under way.
+    timer := reference() | none,
     waiting := [gen_server:from()],
     truncated := boolean(),
     %% The one group of the processes that a call has revealed, and how often; or they are various.
-    learned := #{mfa() => {group(), pos_integer()} | various}
+    learned := #{mfa() => {id(), pos_integer()} | various}
 }.
+
+-type id() :: pos_integer().
 
 -type aggregate() :: #{
     discovered := non_neg_integer(),
@@ -99,8 +106,14 @@ processes that are alive are read; of those that died the last known figures are
 -define(HARVEST_EVERY_MS, 2000).
 %% More names than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
-%% So many processes are looked at before the mailbox has its turn.
+%% So many processes are looked at before the mailbox has its turn, and so many messages are taken at
+%% once.
 -define(BATCH, 500).
+%% After a look at hundreds of thousands it rests for so many times as long: looking must not take
+%% more than a tenth of a processor.
+-define(REST, 9).
+%% The fresh ones are not left for longer than that.
+-define(MAX_FRESH, 5000).
 -define(SURE_AFTER, 200).
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
@@ -125,13 +138,23 @@ read(Pid) ->
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc "The group of a process; unknown where it was not discovered, or not yet.".
--spec group_of(ets:table(), pid()) -> {ok, group()} | unknown.
+-doc "The table that `group/2` reads.".
+-spec names(pid()) -> ets:table().
+names(Pid) ->
+    gen_server:call(Pid, names, infinity).
+
+-doc "The number of a process's group; unknown where it was not discovered, or not yet.".
+-spec group_of(ets:table(), pid()) -> {ok, pos_integer()} | unknown.
 group_of(Table, Pid) ->
     case ets:lookup_element(Table, Pid, 2, unknown) of
         unknown -> unknown;
-        Group -> {ok, Group}
+        Id -> {ok, Id}
     end.
+
+-doc "The group of a number that `group_of/2` has given.".
+-spec group(ets:table(), pos_integer() | other) -> group().
+group(_Names, other) -> other;
+group(Names, Id) -> ets:lookup_element(Names, Id, 2).
 
 -doc """
 Names the process that is asked, with `{harvest, Discovery, Ref}`, to take in what the processes
@@ -158,15 +181,20 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         interval_ms => IntervalMs,
         max_processes => maps:get(max_processes, Config, ?MAX_PROCESSES),
         table => ets:new(?MODULE, [protected, {read_concurrency, true}]),
+        names => ets:new(?MODULE, [protected]),
+        ids => #{},
         discovered => 0,
+        fresh => [],
+        unsettled => [],
         harvester => undefined,
         new => 0,
         dead => [],
         harvesting => idle,
         harvested_ms => erlang:monotonic_time(millisecond),
-        living => ets:new(?MODULE, [private]),
         groups => #{},
         look => idle,
+        began => erlang:monotonic_time(millisecond),
+        timer => none,
         waiting => [],
         truncated => false,
         learned => #{}
@@ -175,8 +203,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         fun(Module) -> watch(Module, State) end,
         [M || M <- erlang:loaded(), dyno_agent_patterns:matches_module(M, Patterns)]
     ),
-    _ = erlang:send_after(IntervalMs, self(), look),
-    {ok, State}.
+    {ok, look_later(IntervalMs, State)}.
 
 ours() ->
     {links, Links} = process_info(self(), links),
@@ -194,42 +221,38 @@ watch(Module, #{session := Session, patterns := Patterns}) when Session =/= unde
 watch(_Module, _State) ->
     ok.
 
--spec handle_call(restart | read | table, gen_server:from(), state()) ->
+-spec handle_call(restart | read | table | names, gen_server:from(), state()) ->
     {reply, ok | ets:table(), state()} | {noreply, state()}.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
-handle_call(restart, _From, #{living := Living} = State) ->
-    #{dead := Dead} = State,
-    Ended = ets:foldl(
-        fun({Pid, _, _, _, _, _}, Acc) -> set_base(Pid, Living) ++ Acc end,
-        [],
-        Living
-    ),
-    Alive = ets:foldl(
-        fun({_, Group, _, _, _, _}, Acc) ->
-            maps:update_with(Group, fun(N) -> N + 1 end, 1, Acc)
-        end,
-        #{},
-        Living
-    ),
-    {reply, ok, State#{
-        groups := #{G => (new_aggregate())#{discovered := N} || G := N <- Alive},
-        discovered := ets:info(Living, size),
-        dead := Ended ++ Dead
+handle_call(names, _From, #{names := Names} = State) ->
+    {reply, Names, State};
+handle_call(restart, _From, State) ->
+    #{table := Table, dead := Dead} = Absorbed = absorb(State),
+    Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
+    {Alive, Ended} = lists:partition(fun({Pid, _}) -> set_base(Pid, Table) end, Living),
+    lists:foreach(fun(Row) -> ets:insert(Table, Row) end, Ended),
+    Count = fun({_, Id}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
+    {reply, ok, Absorbed#{
+        groups := #{
+            Id => (new_aggregate())#{discovered := N}
+         || Id := N <- lists:foldl(Count, #{}, Alive)
+        },
+        discovered := length(Alive),
+        dead := [Pid || {Pid, _} <- Ended] ++ Dead
     }};
 handle_call(read, From, #{waiting := Waiting} = State) ->
     %% What was sent before this call is already handled: the last look covers all of it.
-    {noreply, begin_look(State#{waiting := [From | Waiting], look := idle})}.
+    {noreply, begin_look(State#{waiting := [From | Waiting]})}.
 
-set_base(Pid, Living) ->
+%% Whether it lives. Nothing of one that has died since the last look belongs to what is counted
+%% from now on.
+set_base(Pid, Table) ->
     case process_info(Pid, reductions) of
         {reductions, Reductions} ->
-            ets:update_element(Living, Pid, [{3, Reductions}, {4, Reductions}]),
-            [];
+            ets:update_element(Table, Pid, [{3, Reductions}, {4, Reductions}, {5, 0}]);
         undefined ->
-            %% Dead since the last look; nothing of it belongs to what is counted from now on.
-            ets:delete(Living, Pid),
-            [Pid]
+            false
     end.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
@@ -240,17 +263,15 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace, Pid, call, MFA}, State) ->
-    {noreply, discover(Pid, MFA, State)};
+    {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, State)))};
 handle_info({loaded, Module}, #{patterns := Patterns} = State) ->
     _ = [watch(Module, State) || dyno_agent_patterns:matches_module(Module, Patterns)],
     {noreply, State};
-handle_info(look, #{interval_ms := IntervalMs, look := idle} = State) ->
-    _ = erlang:send_after(IntervalMs, self(), look),
-    {noreply, begin_look(State)};
-handle_info(look, #{interval_ms := IntervalMs} = State) ->
-    %% The last look is still under way: so many processes take longer than an interval.
-    _ = erlang:send_after(IntervalMs, self(), look),
-    {noreply, State};
+handle_info(look, #{look := idle} = State) ->
+    {noreply, begin_look(State#{timer := none})};
+handle_info(look, State) ->
+    %% Somebody has asked meanwhile: the look for that serves.
+    {noreply, State#{timer := none}};
 handle_info({harvested, Ref}, #{harvesting := {Ref, Dead}, table := Table} = State) ->
     %% All their calls are in the sums.
     lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
@@ -262,10 +283,37 @@ handle_info({'EXIT', _Parent, Reason}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
+%% Takes what else has come, without the server's turn for each.
+more(0, State) ->
+    State;
+more(Left, State) ->
+    receive
+        {trace, Pid, call, MFA} -> more(Left - 1, discover(Pid, MFA, State))
+    after 0 -> State
+    end.
+
 discover(_Pid, _MFA, #{discovered := Count, max_processes := Max} = State) when Count >= Max ->
     stop_discovering(State);
-discover(Pid, MFA, State) ->
-    ask_to_harvest(discover_new(Pid, MFA, State)).
+discover(Pid, MFA, #{learned := Learned, table := Table} = State) ->
+    %% Asking a process who it is takes microseconds. Where many that were revealed by the same call
+    %% have turned out to be of one kind, the next ones are taken to be so as well; those that live
+    %% until the next look are asked then. The others cost no more than this.
+    case Learned of
+        #{MFA := {Id, Times}} when Times >= ?SURE_AFTER ->
+            Row = {Pid, Id},
+            case ets:insert_new(Table, Row) of
+                true ->
+                    #{discovered := Count, new := New, fresh := Fresh} = State,
+                    State#{discovered := Count + 1, new := New + 1, fresh := [Row | Fresh]};
+                false ->
+                    State
+            end;
+        #{} ->
+            case ets:member(Table, Pid) of
+                true -> State;
+                false -> ask(Pid, MFA, State)
+            end
+    end.
 
 ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
     New >= ?HARVEST_AFTER, is_pid(Pid)
@@ -275,13 +323,28 @@ ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
         #{harvested_ms := Last} when
             New < ?HARVEST_AT_ONCE_AFTER, NowMs - Last < ?HARVEST_EVERY_MS
         ->
-            State;
-        #{dead := Dead} ->
+            absorb_many(State);
+        #{} ->
+            #{dead := Dead} = Absorbed = absorb(State),
             Ref = make_ref(),
             Pid ! {harvest, self(), Ref},
-            State#{new := 0, dead := [], harvesting := {Ref, Dead}, harvested_ms := NowMs}
+            Absorbed#{new := 0, dead := [], harvesting := {Ref, Dead}, harvested_ms := NowMs}
     end;
+ask_to_harvest(#{new := New, harvester := undefined, dead := Dead, table := Table} = State) when
+    New >= ?HARVEST_AFTER
+->
+    %% Nobody will ask for their groups.
+    lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
+    absorb(State#{new := 0, dead := []});
 ask_to_harvest(State) ->
+    absorb_many(State).
+
+absorb_many(#{fresh := Fresh, new := New} = State) when New rem ?MAX_FRESH < ?BATCH ->
+    case length(Fresh) >= ?MAX_FRESH of
+        true -> absorb(State);
+        false -> State
+    end;
+absorb_many(State) ->
     State.
 
 stop_discovering(#{session := undefined} = State) ->
@@ -290,30 +353,37 @@ stop_discovering(#{session := Session} = State) ->
     _ = trace:session_destroy(Session),
     State#{session := undefined, truncated := true}.
 
-discover_new(Pid, MFA, #{table := Table, living := Living} = State) ->
-    {Group, Reductions, Wiser} = classify(Pid, MFA, State),
-    case ets:insert_new(Table, {Pid, Group}) of
-        true ->
-            _ =
-                case Reductions of
-                    undefined -> ok;
-                    unknown -> ets:insert(Living, {Pid, Group, 0, 0, 0, unseen});
-                    _ -> ets:insert(Living, {Pid, Group, Reductions, Reductions, 0, new})
-                end,
-            #{discovered := Count, new := New, dead := Dead} = Wiser,
-            Counted = Wiser#{
-                discovered := Count + 1,
-                new := New + 1,
-                dead := [Pid || Reductions =:= undefined] ++ Dead
-            },
-            update_group(Group, fun(A) -> count(1, A) end, Counted);
-        false ->
-            State
+%% Sees which of the fresh ones are still alive. Most are not: they are but counted.
+absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} = State) ->
+    {Counts, Died, Alive} = lists:foldl(fun look_first/2, {#{}, Dead, []}, Fresh),
+    lists:foreach(
+        fun({Pid, Id, Reductions}) ->
+            ets:insert(Table, {Pid, Id, Reductions, Reductions, 0})
+        end,
+        Alive
+    ),
+    Counted = maps:fold(
+        fun(Id, N, Acc) -> update_group(Id, fun(A) -> count(N, A) end, Acc) end,
+        State#{fresh := [], unsettled := [], dead := Died},
+        Counts
+    ),
+    Settled = lists:foldl(fun settle/2, Counted, Unsettled),
+    lists:foldl(fun({Pid, _, _}, Acc) -> settle(Pid, Acc) end, Settled, Alive).
+
+look_first({Pid, Id}, {Counts, Dead, Alive}) ->
+    More =
+        case Counts of
+            #{Id := N} -> Counts#{Id := N + 1};
+            #{} -> Counts#{Id => 1}
+        end,
+    case process_info(Pid, reductions) of
+        undefined -> {More, [Pid | Dead], Alive};
+        {reductions, Reductions} -> {More, Dead, [{Pid, Id, Reductions} | Alive]}
     end.
 
-update_group(Group, Update, #{groups := Groups} = State) ->
-    Aggregate = maps:get(Group, Groups, new_aggregate()),
-    State#{groups := Groups#{Group => Update(Aggregate)}}.
+update_group(Id, Update, #{groups := Groups} = State) ->
+    Aggregate = maps:get(Id, Groups, new_aggregate()),
+    State#{groups := Groups#{Id => Update(Aggregate)}}.
 
 new_aggregate() ->
     #{
@@ -324,84 +394,72 @@ new_aggregate() ->
         message_queue_max => 0
     }.
 
-%% Asking a process who it is takes microseconds. Where many that were revealed by the same call have
-%% turned out to be of one kind, the next ones are taken to be so as well; those that live until the
-%% next look are asked then.
-classify(Pid, MFA, #{learned := Learned} = State) ->
-    case Learned of
-        #{MFA := {Group, Times}} when Times >= ?SURE_AFTER -> {Group, unknown, State};
-        #{} -> ask(Pid, MFA, State)
-    end.
-
-ask(Pid, MFA, #{learned := Learned} = State) ->
+ask(Pid, MFA, #{learned := Learned, dead := Dead, unsettled := Unsettled} = State) ->
     Items = [registered_name, label, initial_call, reductions, {dictionary, '$initial_call'}],
     case {process_info(Pid, Items), Learned} of
-        {undefined, #{MFA := {Group, _}}} ->
-            {Group, undefined, State};
+        {undefined, #{MFA := {Id, _}}} ->
+            counted(Pid, {Pid, Id}, Id, State#{dead := [Pid | Dead]});
         {undefined, _} ->
-            {known({first_call, MFA}, State), undefined, State};
+            {Id, Known} = id({first_call, MFA}, State),
+            counted(Pid, {Pid, Id}, Id, Known#{dead := [Pid | Dead]});
         {Info, _} ->
-            Group = known(group(Info, MFA), State),
+            Group = dyno_agent_kind:of_process(Info, MFA),
+            {Id, Known} = id(Group, State),
             Reductions = proplists:get_value(reductions, Info),
-            {Group, Reductions, State#{learned := learn(MFA, Group, Learned)}}
+            counted(Pid, {Pid, Id, Reductions, Reductions, 0}, Id, Known#{
+                unsettled := [Pid | Unsettled],
+                learned := learn(MFA, Group, Id, Learned)
+            })
     end.
 
+counted(_Pid, Row, Id, #{table := Table, discovered := Count, new := New} = State) ->
+    true = ets:insert(Table, Row),
+    update_group(Id, fun(A) -> count(1, A) end, State#{discovered := Count + 1, new := New + 1}).
+
 %% Names and labels are a process's own.
-learn(MFA, {Kind, _} = Group, Learned) when Kind =:= initial_call; Kind =:= first_call ->
+learn(MFA, {Kind, _}, Id, Learned) when Kind =:= initial_call; Kind =:= first_call ->
     case Learned of
-        #{MFA := {Group, Times}} -> Learned#{MFA := {Group, Times + 1}};
+        #{MFA := {Id, Times}} -> Learned#{MFA := {Id, Times + 1}};
         #{MFA := _} -> Learned#{MFA := various};
-        #{} when map_size(Learned) < ?MAX_GROUPS -> Learned#{MFA => {Group, 1}};
+        #{} when map_size(Learned) < ?MAX_GROUPS -> Learned#{MFA => {Id, 1}};
         #{} -> Learned
     end;
-learn(MFA, _Group, Learned) ->
+learn(MFA, _Group, _Id, Learned) ->
     Learned#{MFA => various}.
 
 %% Too many groups are none: what comes later is put together.
-known(Group, #{groups := Groups}) ->
-    case is_map_key(Group, Groups) orelse map_size(Groups) < ?MAX_GROUPS of
-        true -> Group;
-        false -> other
+id(Group, #{ids := Ids, names := Names} = State) ->
+    case Ids of
+        #{Group := Id} ->
+            {Id, State};
+        #{} when map_size(Ids) >= ?MAX_GROUPS, Group =/= other ->
+            id(other, State);
+        #{} ->
+            Id = map_size(Ids) + 1,
+            true = ets:insert(Names, {Id, Group}),
+            {Id, State#{ids := Ids#{Group => Id}}}
     end.
 
-group(Info, MFA) ->
-    Name = proplists:get_value(registered_name, Info),
-    Label = proplists:get_value(label, Info),
-    ProcLib = proplists:get_value({dictionary, '$initial_call'}, Info),
-    case proplists:get_value(initial_call, Info) of
-        _ when is_atom(Name), Name =/= [] -> {registered, Name};
-        _ when Label =/= undefined -> {label, label_shape(Label)};
-        _ when is_tuple(ProcLib), tuple_size(ProcLib) =:= 3 -> {initial_call, ProcLib};
-        %% What every spawned fun has in common says nothing.
-        {erlang, apply, 2} -> {first_call, MFA};
-        InitialCall -> {initial_call, InitialCall}
-    end.
-
-%% {connection, 17} and {connection, 18} are of one kind.
-label_shape(Label) when is_atom(Label) -> Label;
-label_shape(Label) when is_tuple(Label) ->
-    list_to_tuple([label_shape(Part) || Part <- tuple_to_list(Label)]);
-label_shape(Label) when is_list(Label); is_binary(Label) ->
-    try
-        re:replace(Label, "[0-9]+", "_", [global, unicode, {return, binary}])
-    catch
-        error:badarg -> '_'
-    end;
-label_shape(_Label) -> '_'.
-
+%% One that is under way begins anew. Rows come and go meanwhile.
 begin_look(State) ->
-    go_on(State#{look := {'$start', #{}}}).
+    #{table := Table, look := Look} = Absorbed = absorb(State),
+    _ = [ets:safe_fixtable(Table, true) || Look =:= idle],
+    go_on(Absorbed#{look := {'$start', #{}}, began := erlang:monotonic_time(millisecond)}).
+
+look_later(AfterMs, State) ->
+    State#{timer := erlang:send_after(AfterMs, self(), look)}.
 
 go_on(#{look := idle} = State) ->
     State;
-go_on(#{look := {Position, Memory}, living := Living} = State) ->
+go_on(#{look := {Position, Memory}, table := Table} = State) ->
     Next =
         case Position of
-            '$start' -> ets:match_object(Living, '_', ?BATCH);
+            '$start' -> ets:match_object(Table, {'_', '_', '_', '_', '_'}, ?BATCH);
             _ -> ets:match_object(Position)
         end,
     case Next of
         '$end_of_table' ->
+            true = ets:safe_fixtable(Table, false),
             end_look(State#{look := idle}, Memory);
         {Processes, Continuation} ->
             {Seen, Sums} = lists:foldl(fun look_at/2, {State, Memory}, Processes),
@@ -409,99 +467,110 @@ go_on(#{look := {Position, Memory}, living := Living} = State) ->
             Seen#{look := {Continuation, Sums}}
     end.
 
-look_at({Pid, Group, _, _, Memory, unseen}, {#{living := Living} = State, Sums}) ->
-    case process_info(Pid, reductions) of
-        {reductions, Reductions} ->
-            ets:update_element(Living, Pid, [{3, Reductions}, {4, Reductions}]),
-            look_at({Pid, Group, Reductions, Reductions, Memory, new}, {State, Sums});
+look_at({Pid, Id, First, Last, Bytes}, {#{table := Table} = State, Sums}) ->
+    case process_info(Pid, [reductions, message_queue_len]) of
         undefined ->
-            look_at({Pid, Group, 0, 0, Memory, settled}, {State, Sums})
-    end;
-look_at({Pid, Group, First, Last, Memory, new}, {State, Sums}) ->
-    {Settled, Next} = settle(Pid, Group, State),
-    look_at({Pid, Settled, First, Last, Memory, settled}, {Next, Sums});
-look_at({Pid, Group, First, Last, _Memory, settled}, {#{living := Living} = State, Sums}) ->
-    Items = [reductions, message_queue_len, total_heap_size],
-    case process_info(Pid, Items) of
-        undefined ->
-            ets:delete(Living, Pid),
+            true = ets:insert(Table, {Pid, Id}),
             #{dead := Dead} = State,
             Add = fun(#{dead_reductions := R} = A) -> A#{dead_reductions := R + Last - First} end,
-            {update_group(Group, Add, State#{dead := [Pid | Dead]}), Sums};
-        [{reductions, Reductions}, {message_queue_len, Queue}, {total_heap_size, Words}] ->
-            Bytes = memory_bytes(Pid, Queue, Words),
-            ets:update_element(Living, Pid, [{4, Reductions}, {5, Bytes}]),
+            {update_group(Id, Add, State#{dead := [Pid | Dead]}), Sums};
+        [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
+            %% It has not run since: its memory is what it was. To ask for that would wake it.
+            {State, add_bytes(Id, Bytes, Sums)};
+        [{reductions, Reductions}, {message_queue_len, Queue}] ->
+            Now = memory_bytes(Pid, Queue, Bytes),
+            Seen = after_question(Pid, Reductions),
+            _ = ets:update_element(Table, Pid, [{4, Seen}, {5, Now}]),
             Longest = fun(#{message_queue_max := Q} = A) -> A#{message_queue_max := max(Q, Queue)} end,
-            {
-                update_group(Group, Longest, State),
-                maps:update_with(Group, fun(Sum) -> Sum + Bytes end, Bytes, Sums)
-            }
+            {update_group(Id, Longest, State), add_bytes(Id, Now, Sums)}
+    end.
+
+add_bytes(Id, Bytes, Sums) ->
+    maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Sums).
+
+%% To answer took it a reduction. If it has done more, its memory may be another by now.
+after_question(Pid, Before) ->
+    case process_info(Pid, reductions) of
+        {reductions, Now} when Now =< Before + 1 -> Now;
+        _ -> Before
     end.
 
 %% Moves a process that has a name or a label by now to its group. What it called until then and was
 %% harvested stays where it was.
-settle(Pid, {Kind, _} = Group, #{living := Living} = State) when
-    Kind =:= initial_call; Kind =:= first_call
-->
-    true = ets:update_element(Living, Pid, {6, settled}),
-    Named =
-        case process_info(Pid, [registered_name, label]) of
-            undefined -> Group;
-            Info -> group(Info ++ [{initial_call, none}], none)
-        end,
-    case Named of
-        {K, _} when K =:= registered; K =:= label -> move(Pid, Group, known(Named, State), State);
-        _ -> {Group, State}
-    end;
-settle(Pid, Group, #{living := Living} = State) ->
-    true = ets:update_element(Living, Pid, {6, settled}),
-    {Group, State}.
+settle(Pid, #{table := Table, names := Names} = State) ->
+    [Row] = ets:lookup(Table, Pid),
+    Id = element(2, Row),
+    case {group(Names, Id), process_info(Pid, [registered_name, label])} of
+        {{Kind, _}, [_, _] = Info} when Kind =:= initial_call; Kind =:= first_call ->
+            case dyno_agent_kind:named(Info) of
+                {ok, Named} -> move(Pid, Id, Named, State);
+                none -> State
+            end;
+        _ ->
+            State
+    end.
 
-move(Pid, From, To, #{table := Table, living := Living, groups := Groups} = State) ->
-    true = ets:update_element(Living, Pid, {2, To}),
-    true = ets:insert(Table, {Pid, To}),
+move(Pid, From, Named, #{table := Table} = State) ->
+    {To, #{groups := Groups} = Known} = id(Named, State),
+    true = ets:update_element(Table, Pid, {2, To}),
     Left =
         case Groups of
-            #{From := #{discovered := 1}} -> State#{groups := maps:remove(From, Groups)};
-            #{From := _} -> update_group(From, fun(A) -> count(-1, A) end, State)
+            #{From := #{discovered := 1}} -> Known#{groups := maps:remove(From, Groups)};
+            #{From := _} -> update_group(From, fun(A) -> count(-1, A) end, Known)
         end,
-    {To, update_group(To, fun(A) -> count(1, A) end, Left)}.
+    update_group(To, fun(A) -> count(1, A) end, Left).
 
 count(More, #{discovered := N} = Aggregate) ->
     Aggregate#{discovered := N + More}.
 
-memory_bytes(Pid, Queue, HeapWords) when Queue < ?LONG_QUEUE ->
-    case process_info(Pid, memory) of
+memory_bytes(Pid, Queue, Before) ->
+    Item =
+        case Queue < ?LONG_QUEUE of
+            true -> memory;
+            false -> total_heap_size
+        end,
+    case process_info(Pid, Item) of
         {memory, Bytes} -> Bytes;
-        undefined -> HeapWords * erlang:system_info(wordsize)
-    end;
-memory_bytes(_Pid, _Queue, HeapWords) ->
-    HeapWords * erlang:system_info(wordsize).
+        {total_heap_size, Words} -> Words * erlang:system_info(wordsize);
+        undefined -> Before
+    end.
 
 end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
-    Update = fun(Group, #{memory_max_bytes := Max} = Aggregate) ->
-        Bytes = maps:get(Group, Memory, 0),
+    Update = fun(Id, #{memory_max_bytes := Max} = Aggregate) ->
+        Bytes = maps:get(Id, Memory, 0),
         Aggregate#{memory_bytes := Bytes, memory_max_bytes := max(Max, Bytes)}
     end,
-    Next = State#{groups := maps:map(Update, Groups), waiting := []},
+    %% So that the groups' numbers add up to all that are known.
+    Next = absorb(State#{groups := maps:map(Update, Groups), waiting := []}),
     Figures = [report(Next) || Waiting =/= []],
     lists:foreach(fun(From) -> gen_server:reply(From, hd(Figures)) end, Waiting),
-    Next.
+    case Next of
+        #{timer := none, interval_ms := IntervalMs, began := Began} ->
+            TookMs = erlang:monotonic_time(millisecond) - Began,
+            look_later(max(IntervalMs - TookMs, ?REST * TookMs), Next);
+        #{} ->
+            Next
+    end.
 
-report(#{groups := Groups, living := Living, discovered := Discovered, truncated := Truncated}) ->
+report(#{groups := Groups, table := Table, names := Names} = State) ->
     Alive = ets:foldl(
-        fun({_, Group, First, Last, _, _}, Acc) ->
-            maps:update_with(
-                Group, fun({N, R}) -> {N + 1, R + Last - First} end, {1, Last - First}, Acc
-            )
+        fun
+            ({_, Id, First, Last, _}, Acc) ->
+                {N, R} = maps:get(Id, Acc, {0, 0}),
+                Acc#{Id => {N + 1, R + Last - First}};
+            (_, Acc) ->
+                Acc
         end,
         #{},
-        Living
+        Table
     ),
     #{
-        groups => [group_figures(G, A, maps:get(G, Alive, {0, 0})) || G := A <- Groups],
-        discovered => Discovered,
-        truncated => Truncated
+        groups => [
+            group_figures(group(Names, Id), A, maps:get(Id, Alive, {0, 0}))
+         || Id := A <- Groups
+        ],
+        discovered => map_get(discovered, State),
+        truncated => map_get(truncated, State)
     }.
 
 group_figures(Group, Aggregate, {Alive, Reductions}) ->

@@ -26,6 +26,7 @@
 }.
 
 -define(CHECK_MS, 1000).
+-define(GUEST_MS, 2000).
 
 -doc "Starts the guard, linked to nobody: the caller's process is on another node.".
 -spec start(options()) -> gen_server:start_ret().
@@ -73,12 +74,13 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
-    Caller ! {dyno_agent, Ref, {gave_up, Reason}},
+    _ = erlang:send(Caller, {dyno_agent, Ref, {gave_up, Reason}}, [noconnect]),
     {stop, normal, State}.
 
 %% The instruments must be gone when we are: the janitor removes their code after us.
 -spec terminate(term(), options()) -> ok.
 terminate(_Reason, _State) ->
+    ok = end_guests(),
     Watched = [{Pid, monitor(process, Pid)} || Pid <- children()],
     lists:foreach(fun({Pid, _}) -> exit(Pid, kill) end, Watched),
     lists:foreach(
@@ -88,6 +90,23 @@ terminate(_Reason, _State) ->
             end
         end,
         Watched
+    ).
+
+%% They take processes with them that nobody else knows (dyno_agent_guest).
+end_guests() ->
+    Guests = [
+        {Pid, monitor(process, Pid)}
+     || Pid <- children(), proc_lib:get_label(Pid) =:= dyno_agent_guest
+    ],
+    lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Guests),
+    lists:foreach(
+        fun({Pid, Ref}) ->
+            receive
+                {'DOWN', Ref, process, Pid, _} -> ok
+            after ?GUEST_MS -> ok
+            end
+        end,
+        Guests
     ).
 
 children() ->

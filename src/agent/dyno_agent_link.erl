@@ -17,7 +17,9 @@ measurement does not change the cluster.
     %% The cookie to show the target; by default this node's own.
     cookie => atom(),
     %% This node's name where it has none yet.
-    name => atom()
+    name => atom(),
+    %% Whether this node, where it has no name yet, keeps out of the target's nodes/0; true.
+    hidden => boolean()
 }.
 
 -type reason() ::
@@ -51,7 +53,9 @@ set_cookie(_Node, _Options) -> true.
 -doc """
 Makes this node a hidden one of the network, with long names where the target has one.
 """.
--spec ensure_distribution(#{target => node(), cookie => atom(), name => atom()}) ->
+-spec ensure_distribution(#{
+    target => node(), cookie => atom(), name => atom(), hidden => boolean()
+}) ->
     ok | {error, reason()}.
 ensure_distribution(Options) ->
     Wanted = name_domain(Options),
@@ -85,7 +89,8 @@ start(Options, Wanted) ->
         end,
     Name = with_host(maps:get(name, Options, Default), Options, Domain),
     start_epmd(),
-    case net_kernel:start(Name, #{name_domain => Domain, hidden => true, dist_listen => true}) of
+    Hidden = maps:get(hidden, Options, true),
+    case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
         {ok, _} -> ok;
         {error, Reason} -> {error, {no_distribution, Reason}}
     end.
@@ -135,7 +140,11 @@ why_not(Node) ->
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_distribution, Reason}) ->
-    io_lib:format("this node could not start its distribution (~tP)", [Reason, 8]);
+    io_lib:format(
+        "this node could not start its distribution (~0tP); where another node has its name, "
+        "give it one with --name",
+        [Reason, 8]
+    );
 format_error({name_form, Node, shortnames}) ->
     io_lib:format("~ts has a long name and this node a short one; start it with -name", [Node]);
 format_error({name_form, Node, longnames}) ->

@@ -12,21 +12,25 @@ Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts fr
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, last/1, describe/1]).
+-export([start_link/1, restart/1, last/1, describe/1, clock/1, started_ns/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0]).
 
 -type config() :: #{
     sink := pid(),
-    interval_ms := pos_integer()
+    interval_ms := pos_integer(),
+    %% What is read; both.
+    reads => [source()]
 }.
+
+-type source() :: vm | os.
 
 -type state() :: #{
     sink := pid(),
     interval_ms := pos_integer(),
     start := integer(),
     timer := reference(),
-    raw := {dyno_agent_vm:raw(), dyno_agent_os:raw()}
+    raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
 }.
 
 -doc "Starts sampling; the first sample comes after one interval.".
@@ -44,39 +48,59 @@ restart(Pid) ->
 last(Pid) ->
     gen_server:call(Pid, last).
 
+-doc "This node's clocks in nanoseconds: the monotonic one and the time of day.".
+-spec clock(pid()) -> {integer(), integer()}.
+clock(Pid) ->
+    gen_server:call(Pid, clock).
+
+-doc "When the last restart was, by this node's monotonic clock.".
+-spec started_ns(pid()) -> integer().
+started_ns(Pid) ->
+    gen_server:call(Pid, started_ns).
+
 -doc "The values that this node has, with their units and titles.".
 -spec describe(pid()) -> [dyno_agent_vm:metric()].
 describe(Pid) ->
     gen_server:call(Pid, describe).
 
 -spec init(config()) -> {ok, state()}.
-init(#{sink := Sink, interval_ms := IntervalMs}) ->
+init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
+    Reads = maps:get(reads, Config, [vm, os]),
     proc_lib:set_label(?MODULE),
     %% An urgent reader: on an overloaded node it is the one that must still see.
     process_flag(priority, high),
-    ok = dyno_agent_vm:enable(),
+    _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],
     State = #{
         sink => Sink,
         interval_ms => IntervalMs,
         start => erlang:monotonic_time(),
         timer => make_ref(),
-        raw => read()
+        raw => read(Reads)
     },
     {ok, schedule(State)}.
 
-read() ->
-    {dyno_agent_vm:read(), dyno_agent_os:read()}.
+read(Reads) ->
+    maps:from_list([{Source, (module(Source)):read()} || Source <- Reads]).
+
+module(vm) -> dyno_agent_vm;
+module(os) -> dyno_agent_os.
 
 schedule(#{interval_ms := IntervalMs, timer := Old} = State) ->
     _ = erlang:cancel_timer(Old),
     State#{timer := erlang:start_timer(IntervalMs, self(), sample)}.
 
--spec handle_call(restart | last | describe, gen_server:from(), state()) ->
-    {reply, ok | [dyno_agent_vm:metric()], state()}.
+-spec handle_call(restart | last | describe | clock | started_ns, gen_server:from(), state()) ->
+    {reply, ok | [dyno_agent_vm:metric()] | {integer(), integer()} | integer(), state()}.
+handle_call(clock, _From, State) ->
+    {reply, {erlang:monotonic_time(nanosecond), erlang:system_time(nanosecond)}, State};
+handle_call(started_ns, _From, #{start := Start} = State) ->
+    {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
 handle_call(describe, _From, State) ->
-    {reply, dyno_agent_vm:describe() ++ dyno_agent_os:describe(), State};
+    Sources = [Source || Source <- [vm, os], is_map_key(Source, map_get(raw, State))],
+    {reply, lists:append([(module(Source)):describe() || Source <- Sources]), State};
 handle_call(restart, _From, State) ->
-    {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := read()})};
+    Raw = read(maps:keys(map_get(raw, State))),
+    {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := Raw})};
 handle_call(last, _From, State) ->
     {reply, ok, sample(State)}.
 
@@ -90,14 +114,21 @@ handle_info({timeout, Timer, sample}, #{timer := Timer} = State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-sample(#{sink := Sink, start := Start, raw := {Vm0, Os0}} = State) ->
+sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     Before = erlang:monotonic_time(),
-    {Vm, Os} = Raw = read(),
-    Figures = maps:merge(dyno_agent_vm:difference(Vm0, Vm), dyno_agent_os:difference(Os0, Os)),
+    Raw = read(maps:keys(Earlier)),
+    Figures = maps:fold(
+        fun(Source, Read, Acc) ->
+            maps:merge(Acc, (module(Source)):difference(Read, map_get(Source, Raw)))
+        end,
+        #{},
+        Earlier
+    ),
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
-    Sink ! {dyno_sample, self(), TimeMs, Figures, CostUs},
+    %% Never opens a connection: a caller that has died would be looked for, by name, in the network.
+    _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Figures, CostUs}, [noconnect]),
     State#{raw := Raw}.
 
 -spec terminate(term(), state()) -> ok.

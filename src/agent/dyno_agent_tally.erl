@@ -29,7 +29,10 @@
 -type instrument() :: #{
     group_of := group_of(),
     %% What one call of an empty function is reported to take.
-    self_charge_ns := number() | undefined
+    self_charge_ns := number() | undefined,
+    %% The sums are multiplied by it: there were calls that were not counted. Groups are left as
+    %% they were: to a process that called once nothing can be added.
+    missed => float()
 }.
 
 -type sums() :: #{
@@ -68,12 +71,14 @@ add_one({MFA, Reading}, #{group_of := GroupOf} = Instrument, Tally) ->
     Sums = maps:get(MFA, Tally, zero()),
     Entries = [entry(T, Instrument) || {_, C, _, _} = T <- Time, C > 0],
     Grouped = lists:foldl(fun(E, Acc) -> group(E, GroupOf, Acc) end, Sums, Entries),
+    Missed = maps:get(missed, Instrument, 1.0),
+    Add = fun(Key, More) -> map_get(Key, Sums) + round(More * Missed) end,
     Tally#{
         MFA => Grouped#{
-            calls := map_get(calls, Sums) + Calls,
-            words := map_get(words, Sums) + Words,
-            own_time_ns := map_get(own_time_ns, Sums) + lists:sum([N || {_, _, N, _} <- Entries]),
-            uncertain_ns := map_get(uncertain_ns, Sums) + lists:sum([U || {_, _, _, U} <- Entries])
+            calls := Add(calls, Calls),
+            words := Add(words, Words),
+            own_time_ns := Add(own_time_ns, lists:sum([N || {_, _, N, _} <- Entries])),
+            uncertain_ns := Add(uncertain_ns, lists:sum([U || {_, _, _, U} <- Entries]))
         }
     }.
 

@@ -13,6 +13,7 @@ repeats it.
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
+| Elixir source, where Elixir is installed | `{elixir, ~"Enum.sort([3, 1, 2])"}`, `{elixir, ~"fn x -> x end"}` |
 
 `init` runs once, its value goes to `init_runner` (arity 1) and `done` (arity 1); `init_runner`
 runs once in each worker, its value goes to the runner: to a runner of arity 1 each time, to one of
@@ -23,12 +24,13 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, takes_argument/1, compile/2, format_error/1]).
--export_type([code/0, callable/0, parsed/0, compiled/0, reason/0]).
+-export([read/1, label/1, takes_argument/1]).
+-export([compile/2, compile/3, compile_for/3, source/1, format_error/1]).
+-export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
 -doc "What is measured.".
 -type callable() ::
-    string() | binary() | fun() | {module(), atom(), [term()]} | [{module(), atom(), [term()]}].
+    string() | binary() | {elixir, binary()} | fun() | {module(), atom(), [term()]} | [{module(), atom(), [term()]}].
 
 -type code() ::
     callable()
@@ -81,11 +83,25 @@ hold what can't be written in source: funs and the arguments of calls.
     | {not_code, part_name(), term()}
     | {unknown_part, term()}
     | {no_runner, term()}
-    | {compile, Text :: binary(), [binary()]}.
+    | {compile, Text :: binary(), [binary()]}
+    | dyno_bench_elixir:reason()
+    | {too_long, part_name(), Bytes :: pos_integer()}
+    | {endless_compilation, Text :: binary(), TimeoutMs :: pos_integer()}
+    | {costly_compilation, Text :: binary()}
+    %% While it was compiled.
+    | interrupted.
+
+-doc "Where code is compiled: a node of which the runtime may be without a compiler has another do it.".
+-type compiler() :: here | node().
+
+-type compiling() :: #{compiler => compiler(), timeout_ms => pos_integer(), _ => _}.
 
 -type part_name() :: runner | init | init_runner | done.
 
 -define(PARTS, [runner, init, init_runner, done]).
+%% Of source text: it is compiled several times, and each of its atoms stays.
+-define(MAX_BYTES, 500_000).
+-define(COMPILE_MS, 30_000).
 
 -doc "Reads a code; says what is wrong with it, and where.".
 -spec read(code()) -> {ok, parsed()} | {error, reason()}.
@@ -112,20 +128,37 @@ read_parts([Name | Rest], Code, Parsed) ->
             read_parts(Rest, Code, Parsed)
     end.
 
-label(#{label := Label}) -> unicode:characters_to_binary(Label);
-label(#{runner := Text}) when is_binary(Text) -> string:trim(Text);
+-doc "The name of a code in reports.".
+-spec label(#{runner := callable(), label => string() | binary(), _ => _}) -> binary().
+label(#{label := Label}) -> text(Label);
+label(#{runner := {elixir, Text}}) -> text(string:trim(Text));
+label(#{runner := Text}) when is_binary(Text) -> text(string:trim(Text));
 label(#{runner := Runner}) when is_list(Runner), Runner =/= [] ->
     case io_lib:char_list(Runner) of
-        true -> string:trim(unicode:characters_to_binary(Runner));
+        true -> text(string:trim(Runner));
         false -> term_text(Runner)
     end;
 label(#{runner := Runner}) -> term_text(Runner).
 
 term_text(Term) ->
-    unicode:characters_to_binary(io_lib:format("~0tp", [Term])).
+    text(io_lib:format("~0tp", [Term])).
+
+text(Chars) ->
+    case unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> Text;
+        _ -> iolist_to_binary(io_lib:format("~0p", [Chars]))
+    end.
 
 part(Name, Text) when is_binary(Text) ->
     text_part(Name, Text);
+part(Name, {elixir, Text}) when is_binary(Text), byte_size(Text) =< ?MAX_BYTES ->
+    case dyno_bench_elixir:part(Text, ?COMPILE_MS) of
+        {ok, {forms, Arity, _}} when Arity > 2 -> {error, {arity, Name, Arity, ~"0, 1 or 2"}};
+        {ok, Part} -> {ok, Part};
+        {error, Reason} -> {error, of_elixir(Name, Text, Reason)}
+    end;
+part(Name, {elixir, Text}) when is_binary(Text) ->
+    {error, {too_long, Name, byte_size(Text)}};
 part(_Name, Fun) when is_function(Fun, 0); is_function(Fun, 1); is_function(Fun, 2) ->
     {arity, Arity} = erlang:fun_info(Fun, arity),
     {ok, {function, Arity, Fun}};
@@ -142,6 +175,13 @@ part(Name, [_ | _] = List) ->
 part(Name, Other) ->
     {error, {not_code, Name, Other}}.
 
+of_elixir(Name, Text, {elixir_syntax, _, Line, Column, Message}) ->
+    {syntax, Name, Text, Line, Column, Message};
+of_elixir(_Name, Text, {endless, TimeoutMs}) ->
+    {endless_compilation, Text, TimeoutMs};
+of_elixir(_Name, _Text, Reason) ->
+    Reason.
+
 calls_part(Name, List) ->
     IsCall = fun
         ({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
@@ -152,6 +192,8 @@ calls_part(Name, List) ->
         false -> {error, {not_code, Name, List}}
     end.
 
+text_part(Name, Text) when byte_size(Text) > ?MAX_BYTES ->
+    {error, {too_long, Name, byte_size(Text)}};
 text_part(Name, Text) ->
     case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
         {ok, [], _} -> {error, {not_code, Name, Text}};
@@ -168,7 +210,7 @@ tokens_part(Name, Text, Tokens) ->
                 {ok, {function, _, _, Arity, [Clause]}} when Arity =< 2 ->
                     {ok, {forms, Arity, Clause}};
                 {ok, {function, Anno, _, Arity, Clauses}} when Arity =< 2 ->
-                    {ok, {forms, Arity, joined(Anno, Arity, Clauses)}};
+                    {ok, {forms, Arity, dyno_bench_forms:joined(Anno, Arity, Clauses)}};
                 {ok, {function, _, _, Arity, _}} ->
                     {error, {arity, Name, Arity, ~"0, 1 or 2"}};
                 {ok, _} ->
@@ -179,15 +221,6 @@ tokens_part(Name, Text, Tokens) ->
         {_, _} ->
             {error, {no_dot, Name, Text}}
     end.
-
-%% Several clauses become one with a case, so that the code stays inline.
-joined(Anno, Arity, Clauses) ->
-    Variables = [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)],
-    Cases = [
-        {clause, A, [{tuple, A, Patterns}], Guards, Body}
-     || {clause, A, Patterns, Guards, Body} <- Clauses
-    ],
-    {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
 
 %% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
 %% form that was meant.
@@ -245,23 +278,66 @@ Compiles the loop into a module of the given name:
 * `done(Constants, Init) -> term()`
 """.
 -spec compile(module(), parsed()) -> {ok, compiled()} | {error, reason()}.
-compile(Module, #{runner := Runner, label := Label} = Parsed) ->
+compile(Module, Parsed) ->
+    compile(Module, Parsed, #{}).
+
+-doc """
+The same, in so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long; and by
+another node's compiler, for any release that dyno works with, where this node may have none.
+""".
+-spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, reason()}.
+compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
+    TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
+    try
+        erpc:call(Node, ?MODULE, compile_for, [Module, Parsed, TimeoutMs], 2 * TimeoutMs)
+    catch
+        error:{erpc, Reason} ->
+            {error, {compile, Label, [<<"the compiler's node: ", (atom_to_binary(Reason))/binary>>]}}
+    end;
+compile(Module, Parsed, How) ->
+    compiled(Module, Parsed, {[], maps:get(timeout_ms, How, ?COMPILE_MS)}).
+
+-doc false.
+-spec compile_for(module(), parsed(), TimeoutMs :: pos_integer()) ->
+    {ok, compiled()} | {error, reason()}.
+compile_for(Module, Parsed, TimeoutMs) ->
+    compiled(Module, Parsed, {[r27], TimeoutMs}).
+
+compiled(Module, #{runner := Runner, label := Label} = Parsed, {More, TimeoutMs}) ->
     Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
-    Options = [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()],
-    case compile:forms(Forms, Options) of
-        {ok, Module, Binary, Warnings} ->
+    Options =
+        [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()] ++ More,
+    Compile = fun() ->
+        {compile:forms(Forms, Options), dyno_bench_forms:is_constant(Module, Runner)}
+    end,
+    case dyno_bench_holder:once(Compile, TimeoutMs) of
+        {ok, {{ok, Module, Binary, Warnings}, IsConstant}} ->
             {ok, #{
                 label => Label,
                 module => Module,
                 binary => Binary,
                 constants => dyno_bench_forms:constants(maps:with(?PARTS, Parsed)),
-                constant => dyno_bench_forms:is_constant(Module, Runner),
+                constant => IsConstant,
                 warnings => texts(Warnings),
                 form => form(Runner)
             }};
-        {error, Errors, _Warnings} ->
-            {error, {compile, Label, texts(Errors)}}
+        {ok, {{error, Errors, _Warnings}, _}} ->
+            {error, {compile, Label, texts(Errors)}};
+        {error, {died, _}} ->
+            {error, {costly_compilation, Label}};
+        {error, interrupted} ->
+            {error, interrupted};
+        {error, {endless, _}} ->
+            {error, {endless_compilation, Label, TimeoutMs}};
+        {error, {raised, Class, Reason, _Stack}} ->
+            Text = io_lib:format("the compiler raised ~ts:~0tP", [Class, Reason, 8]),
+            {error, {compile, Label, [unicode:characters_to_binary(Text)]}}
     end.
+
+-doc "The loop that is compiled, as source text.".
+-spec source(parsed()) -> unicode:chardata().
+source(Parsed) ->
+    dyno_bench_forms:source(dyno_bench_code, maps:with(?PARTS, Parsed)).
 
 inline_size_option() -> {inline_size, 10_000}.
 
@@ -308,6 +384,25 @@ format_error({unknown_part, Key}) ->
     io_lib:format("~0tp is no part of a code; runner, init, init_runner, done, label are", [Key]);
 format_error({no_runner, Code}) ->
     io_lib:format("~0tP has no runner", [Code, 10]);
+format_error(no_elixir) ->
+    dyno_bench_elixir:format_error(no_elixir);
+format_error({elixir_raised, _} = Reason) ->
+    dyno_bench_elixir:format_error(Reason);
+format_error(interrupted) ->
+    "interrupted";
+format_error({too_long, Name, Bytes}) ->
+    io_lib:format(
+        "~ts: ~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call it",
+        [Name, Bytes, ?MAX_BYTES]
+    );
+format_error({endless_compilation, Label, TimeoutMs}) ->
+    io_lib:format("\"~ts\" was not compiled after ~b ms; have init make its large values", [
+        short(Label), TimeoutMs
+    ]);
+format_error({costly_compilation, Label}) ->
+    io_lib:format("\"~ts\" takes more than 2 GB to compile; have init make its large values", [
+        short(Label)
+    ]);
 format_error({compile, Label, Texts}) ->
     io_lib:format("\"~ts\" does not compile: ~ts", [short(Label), lists:join("; ", Texts)]).
 

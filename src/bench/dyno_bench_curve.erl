@@ -35,7 +35,7 @@ warnings(Name, #{constant := Constant, warnings := Warnings}) ->
     ] ++ [{~"compiler", <<Name/binary, ": ", Warning/binary>>} || Warning <- Warnings].
 
 -spec run(binary(), dyno_bench_squeeze:result()) -> #{atom() => term()}.
-run(Label, #{outcome := Outcome, duration_ms := DurationMs}) ->
+run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) ->
     #{best := Best, values := Values} = Outcome,
     #{
         id => ~"1",
@@ -59,7 +59,7 @@ run(Label, #{outcome := Outcome, duration_ms := DurationMs}) ->
                 group => ~"bench",
                 node => undefined,
                 labels => #{concurrency => integer_to_binary(C)},
-                times_ms => lists:seq(1, length(Samples)),
+                times_ms => map_get(C, EndsMs),
                 values => Samples
             }
          || {C, Samples} <- lists:sort(maps:to_list(Values))

@@ -11,7 +11,9 @@
 %% thread waited for a processor: what other programs took is not the code's.
 
 -export([run/2, format_error/1]).
--export_type([options/0, extent/0, check/0, result/0, arm/0, reason/0]).
+%% One code that somebody else decides about: see dyno_bench_stand
+-export([serve/3, iterations/1, epochs/2, result/1, loop_ns/1, arm/3]).
+-export_type([options/0, extent/0, check/0, result/0, arm/0, stand/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
@@ -23,8 +25,15 @@
     timeout_ms := pos_integer(),
     seed => integer(),
     check => check(),
+    %% What decides; time.
+    metric => dyno_bench_metric:name(),
+    %% Also what the codes make other processes do; also which functions take the time.
+    extras => [whole | profile],
     %% Instead of what the experiment finds itself.
-    extent => extent()
+    extent => extent(),
+    %% Each code in VMs of its own; others see to that.
+    isolated => dyno_bench_isolated:settings(),
+    compiler => dyno_bench_code:compiler()
 }.
 
 -type extent() :: #{
@@ -48,11 +57,17 @@
     times_ns := [float()],
     %% Of a call, the loop's own subtracted.
     exact => dyno_bench_memory:exact(),
+    whole => dyno_bench_whole:whole() | overrun,
+    profile => dyno_bench_profile:profile(),
+    %% By round or run, of what decides where that is not the time.
+    values => [float()],
     %% With those of the loop and the collections.
     reductions := float(),
     garbage_collections := float(),
     %% The share of the wall time for which other programs had the processor.
-    waiting := float() | undefined
+    waiting := float() | undefined,
+    %% The same by round.
+    waits => [float() | undefined]
 }.
 
 -type result() :: #{
@@ -60,19 +75,35 @@
     pairs := [dyno_bench_rounds:pair()],
     rounds := non_neg_integer(),
     decided := boolean(),
+    metric => dyno_bench_metric:name(),
     %% Of the empty loop, an iteration; it is in every figure.
-    loop_ns := float(),
-    duration_ms := non_neg_integer(),
+    loop_ns := float() | undefined,
+    duration_ms => non_neg_integer(),
+    %% How many VMs each code was measured in, where it had its own.
+    vms => pos_integer(),
     %% Of samples: whether they came to agree as --cv asks.
-    agreed => boolean()
+    agreed => boolean(),
+    %% Whether the number of rounds was given.
+    fixed => boolean()
+}.
+
+-doc "A code that is ready to run, with its workers.".
+-opaque stand() :: #{
+    workers := [pid()], arms := #{non_neg_integer() => map()}, options := options()
 }.
 
 -type reason() ::
     {code, pos_integer(), dyno_bench_code:reason()}
     | {failed, Label :: binary(), Stage :: init | init_runner | run,
-        dyno_bench_worker:failure()}
+        dyno_bench_worker:failure() | dyno_bench_holder:failure()}
     | {endless, Label :: binary(), TimeoutMs :: pos_integer()}
+    %% A function that the code names and that is not there.
+    | {unknown, Label :: binary(), mfa() | binary()}
     | {check, unicode:chardata()}
+    %% The NIF that reads it is missing.
+    | {no_metric, dyno_bench_metric:name(), Label :: binary()}
+    %% Its messages are too large to be traced.
+    | {overrun, Label :: binary()}
     | {too_many_jobs, pos_integer()}
     | interrupted.
 
@@ -86,10 +117,27 @@
 -spec run([dyno_bench_code:code(), ...], options()) -> {ok, result()} | {error, reason()}.
 run(Codes, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
-    case load(Codes, 1, []) of
+    case loaded(Codes, Options, fun whole/1) of
+        {ok, Result} ->
+            {ok, Result#{duration_ms => erlang:monotonic_time(millisecond) - StartMs}};
+        {error, _} = Error ->
+            Error
+    end.
+
+-doc """
+Makes a code ready, and calls a function with it, which may call `iterations/1`, `epochs/2`,
+`loop_ns/1` and `arm/3`; then takes the code away again. An error ends the function.
+""".
+-spec serve(dyno_bench_code:code(), options(), fun((stand()) -> Value)) ->
+    {ok, Value} | {error, reason()}.
+serve(Code, Options, Serve) ->
+    loaded([Code], Options, Serve).
+
+loaded(Codes, Options, Serve) ->
+    case load(Codes, 1, [], maps:with([compiler, timeout_ms], Options)) of
         {ok, Loaded} ->
-            try measure(Loaded, Options) of
-                Result -> {ok, Result#{duration_ms => erlang:monotonic_time(millisecond) - StartMs}}
+            try measure(Loaded, Options, Serve) of
+                Value -> {ok, Value}
             catch
                 throw:{?MODULE, Reason} -> {error, Reason}
             after
@@ -100,21 +148,24 @@ run(Codes, Options) ->
     end.
 
 %% A fixed set of names: a node that runs thousands of comparisons gets no more atoms by them.
-load([], _Number, Loaded) ->
+load([], _Number, Loaded, _How) ->
     {ok, lists:reverse(Loaded)};
-load([Code | Rest], Number, Loaded) ->
+load([Code | Rest], Number, Loaded, How) ->
     Module = list_to_atom("dyno_bench_arm_" ++ integer_to_list(Number)),
     maybe
         {ok, Parsed} ?= dyno_bench_code:read(Code),
-        {ok, #{binary := Binary} = Compiled} ?= dyno_bench_code:compile(Module, Parsed),
+        {ok, #{binary := Binary} = Compiled} ?= dyno_bench_code:compile(Module, Parsed, How),
         _ = code:purge(Module),
         {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
-        load(Rest, Number + 1, [Compiled | Loaded])
+        load(Rest, Number + 1, [Compiled | Loaded], How)
     else
         {error, Reason} ->
             lists:foreach(fun unload/1, Loaded),
-            {error, {code, Number, Reason}}
+            {error, of_code(Number, Reason)}
     end.
+
+of_code(_Number, interrupted) -> interrupted;
+of_code(Number, Reason) -> {code, Number, Reason}.
 
 unload(#{module := Module}) ->
     _ = code:purge(Module),
@@ -126,54 +177,102 @@ unload(#{module := Module}) ->
 fail(Reason) ->
     throw({?MODULE, Reason}).
 
-measure(Loaded, Options) ->
+measure(Loaded, Options, Serve) ->
     Trapping = process_flag(trap_exit, true),
     try
-        with_workers(Loaded, Options)
+        with_workers(Loaded, Options, Serve)
     after
         process_flag(trap_exit, Trapping)
     end.
 
-with_workers(Loaded, #{concurrency := Concurrency} = Options) ->
-    {Loop, LoopBinary} = loop(),
+with_workers(Loaded, #{concurrency := Concurrency} = Options, Serve) ->
+    {Loop, LoopBinary} = loop(Options),
     {module, _} = code:load_binary(map_get(module, Loop), "dyno_bench_arm_loop", LoopBinary),
     Schedulers = erlang:system_info(schedulers_online),
     Workers = [
         dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
      || N <- lists:seq(1, Concurrency)
     ],
-    Arms = maps:from_list(
-        [{0, #{compiled => Loop, init => undefined}}] ++
-            [
-                {Number, #{compiled => Compiled, init => initialised(Compiled)}}
-             || {Number, Compiled} <- lists:enumerate(Loaded)
-            ]
-    ),
+    Holder = dyno_bench_holder:start_link(),
     try
-        maps:foreach(fun(Number, Arm) -> prepare(Workers, Number, Arm, Options) end, Arms),
-        check(Workers, maps:remove(0, Arms), Options),
-        LoopNs = loop_ns(Workers, Arms, Options),
-        Codes = maps:remove(0, Arms),
-        Iterations = calibrate(Workers, Codes, Options),
-        exact(Workers, Arms, rounds(Workers, Codes, Iterations, LoopNs, Options), Options)
+        Arms = maps:from_list(
+            [{0, #{compiled => Loop, init => undefined}}] ++
+                [
+                    {Number, #{compiled => C, init => initialised(Holder, C, Options)}}
+                 || {Number, C} <- lists:enumerate(Loaded)
+                ]
+        ),
+        served(Workers, Arms, Options, Serve)
     after
         lists:foreach(fun stop/1, Workers),
-        maps:foreach(fun(_, Arm) -> finish(Arm) end, Arms),
+        lists:foreach(fun(Compiled) -> finish(Holder, Compiled, Options) end, Loaded),
+        dyno_bench_holder:stop(Holder),
         unload(Loop)
     end.
 
+served(Workers, Arms, Options, Serve) ->
+    maps:foreach(fun(Number, Arm) -> prepare(Workers, Number, Arm, Options) end, Arms),
+    check(Workers, maps:remove(0, Arms), Options),
+    Serve(#{workers => Workers, arms => Arms, options => Options}).
+
+whole(#{workers := Workers, arms := Arms, options := Options} = Stand) ->
+    LoopNs = loop_ns(Stand),
+    Codes = maps:remove(0, Arms),
+    Iterations = calibrate(Workers, Codes, Options),
+    Result = exact(Workers, Arms, rounds(Workers, Codes, Iterations, LoopNs, Options), Options),
+    dyno_bench_costs:decided(extras(Workers, Codes, Result, Options), Options).
+
+-doc "How many iterations an epoch of the only code needs.".
+-spec iterations(stand()) -> pos_integer().
+iterations(#{workers := Workers, arms := #{1 := Arm}, options := Options}) ->
+    #{1 := N} = calibrate(Workers, #{1 => Arm}, Options),
+    N.
+
+-doc "So many iterations of the only code, in each of its workers; and the time of one.".
+-spec epochs(stand(), pos_integer()) -> {TimeNs :: float(), [dyno_bench_worker:epoch(), ...]}.
+epochs(#{workers := Workers, arms := #{1 := Arm}, options := Options}, N) ->
+    Epochs = epochs(Workers, {1, Arm}, N, Options),
+    {float(time_ns(Epochs)), Epochs}.
+
+-doc "What a call of the only code returns.".
+-spec result(stand()) -> term().
+result(#{workers := [Worker | _], arms := #{1 := Arm}, options := Options}) ->
+    result(Worker, {1, Arm}, Options).
+
+-doc "What the empty loop takes, an iteration of one worker.".
+-spec loop_ns(stand()) -> float() | undefined.
+loop_ns(#{workers := Workers, arms := Arms, options := Options}) ->
+    loop_ns(Workers, Arms, Options).
+
+-doc "The figures of the only code; `exact` measures the exact ones as well.".
+-spec arm(
+    stand(), {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]}, exact | inexact
+) ->
+    arm().
+arm(#{arms := #{1 := Arm}}, {N, Epochs}, inexact) ->
+    (of_rounds(Arm, N, [Epochs]))#{times_ns := []};
+arm(#{workers := Workers, arms := Arms, options := Options} = Stand, Measured, exact) ->
+    #{arms := [Arm]} = exact(Workers, Arms, #{arms => [arm(Stand, Measured, inexact)]}, Options),
+    Arm.
+
 %% The empty loop is a code like the others.
-loop() ->
+loop(Options) ->
     {ok, Parsed} = dyno_bench_code:read("ok."),
-    {ok, #{binary := Binary} = Loop} = dyno_bench_code:compile(dyno_bench_arm_loop, Parsed),
+    How = maps:with([compiler], Options),
+    {ok, #{binary := Binary} = Loop} = dyno_bench_code:compile(dyno_bench_arm_loop, Parsed, How),
     _ = code:purge(dyno_bench_arm_loop),
     {Loop, Binary}.
 
-initialised(#{module := Module, constants := Constants, label := Label}) ->
-    try
-        Module:init(Constants)
-    catch
-        Class:Reason:Stack -> fail({failed, Label, init, {raised, Class, Reason, Stack}})
+%% The holder keeps the value as well, for `done`.
+initialised(Holder, #{module := Module, constants := Constants, label := Label}, Options) ->
+    Init = fun() ->
+        Value = Module:init(Constants),
+        _ = put({?MODULE, Module}, {initialised, Value}),
+        Value
+    end,
+    case dyno_bench_holder:call(Holder, Init, map_get(timeout_ms, Options)) of
+        {ok, Value} -> Value;
+        {error, Failure} -> fail(failure(Label, init, Failure, Options))
     end.
 
 prepare(Workers, Number, #{compiled := #{label := Label} = Compiled, init := Init}, Options) ->
@@ -189,11 +288,8 @@ prepare(Workers, Number, #{compiled := #{label := Label} = Compiled, init := Ini
 
 check([Worker | _], Arms, #{check := Check} = Options) ->
     Results = [
-        case dyno_bench_worker:result(Worker, Number, deadline(Options)) of
-            {ok, Result} -> {Label, Result};
-            {error, Reason} -> fail(failure(Label, run, Reason, Options))
-        end
-     || {Number, #{compiled := #{label := Label}}} <- lists:sort(maps:to_list(Arms))
+        {Label, result(Worker, Arm, Options)}
+     || {_, #{compiled := #{label := Label}}} = Arm <- lists:sort(maps:to_list(Arms))
     ],
     case Check(Results) of
         ok -> ok;
@@ -202,11 +298,23 @@ check([Worker | _], Arms, #{check := Check} = Options) ->
 check(_Workers, _Arms, _Options) ->
     ok.
 
+result(Worker, {Number, #{compiled := #{label := Label}}}, Options) ->
+    case dyno_bench_worker:result(Worker, Number, deadline(Options)) of
+        {ok, Result} -> Result;
+        {error, Reason} -> fail(failure(Label, run, Reason, Options))
+    end.
+
 deadline(#{timeout_ms := TimeoutMs}) ->
     erlang:monotonic_time(millisecond) + TimeoutMs.
 
-failure(Label, _Stage, timeout, #{timeout_ms := TimeoutMs}) -> {endless, Label, TimeoutMs};
-failure(Label, Stage, Failure, _Options) -> {failed, Label, Stage, Failure}.
+failure(_Label, _Stage, interrupted, _Options) ->
+    interrupted;
+failure(Label, run, timeout, #{timeout_ms := TimeoutMs}) ->
+    {endless, Label, TimeoutMs};
+failure(Label, Stage, timeout, #{timeout_ms := TimeoutMs}) ->
+    {failed, Label, Stage, {endless, TimeoutMs}};
+failure(Label, Stage, Failure, _Options) ->
+    dyno_bench_unknown:failed(Label, Stage, Failure).
 
 stop(Pid) ->
     unlink(Pid),
@@ -220,13 +328,20 @@ stop(Pid) ->
     after 0 -> ok
     end.
 
-finish(#{compiled := #{module := Module, constants := Constants}, init := Init}) ->
-    try
-        _ = Module:done(Constants, Init),
-        ok
-    catch
-        %% The measuring is done; what its tear-down does is the code's affair.
-        _:_ -> ok
+%% The measuring is done; what its tear-down does is the code's affair.
+finish(Holder, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
+    Done = fun() ->
+        case get({?MODULE, Module}) of
+            {initialised, Init} -> Module:done(Constants, Init);
+            undefined -> ok
+        end
+    end,
+    case is_process_alive(Holder) of
+        true ->
+            _ = dyno_bench_holder:call(Holder, Done, TimeoutMs),
+            ok;
+        false ->
+            ok
     end.
 
 loop_ns(Workers, #{0 := Loop}, Options) ->
@@ -304,51 +419,79 @@ rounds(Workers, Arms, Iterations, LoopNs, #{budget_ms := BudgetMs} = Options) ->
             #{} ->
                 {ms, EndMs}
         end,
-    {Last, Epochs} = repeat(Rounds, maps:map(fun(_, _) -> [] end, Arms), Round, End),
+    Metric = maps:get(metric, Options, time),
+    Value = fun(Number, E) -> value(Metric, map_get(Number, Arms), E) end,
+    {Last, Measured} = repeat(Rounds, [], {Round, Value}, ending(Metric, End)),
+    Pairs =
+        case End of
+            {rounds, _} -> dyno_bench_rounds:fixed_pairs(Last);
+            {ms, _} -> dyno_bench_rounds:pairs(Last)
+        end,
     #{
+        metric => Metric,
         arms => [
-            arm(Arm, map_get(Number, Iterations), dyno_bench_rounds:values(Number, Last),
-                map_get(Number, Epochs))
+            (of_rounds(Arm, map_get(Number, Iterations), [map_get(Number, R) || R <- Measured]))#{
+                values => dyno_bench_rounds:values(Number, Last)
+            }
          || {Number, Arm} <- lists:sort(maps:to_list(Arms))
         ],
-        pairs => dyno_bench_rounds:pairs(Last),
+        pairs => Pairs,
+        fixed => is_map_key(extent, Options),
         rounds => dyno_bench_rounds:rounds(Last),
-        decided => dyno_bench_rounds:is_decided(Last),
+        decided => [] =:= [x || #{verdict := undecided} <- Pairs],
         loop_ns => LoopNs
     }.
 
-repeat(Rounds, Epochs, MeasureRound, End) ->
-    case is_over(Rounds, map_size(Epochs), End) of
+%% Where the rounds decide nothing, they only say the times.
+ending(Metric, {ms, _} = End) ->
+    case dyno_bench_metric:kind(Metric) of
+        rounds -> End;
+        _ -> {rounds, 2 * ?MIN_ROUNDS}
+    end;
+ending(_Metric, End) ->
+    End.
+
+%% What is compared in a round.
+value(Metric, #{compiled := #{label := Label}}, Epochs) when
+    Metric =:= wall; Metric =:= cpu; Metric =:= gc; Metric =:= memory
+->
+    case dyno_bench_metric:value(Metric, Epochs) of
+        unknown -> fail({no_metric, Metric, Label});
+        Value -> Value
+    end;
+value(_Time, _Arm, Epochs) ->
+    time_ns(Epochs).
+
+repeat(Rounds, Measured, {MeasureRound, Value} = How, End) ->
+    case is_over(Rounds, End) of
         true ->
-            {Rounds, Epochs};
+            {Rounds, lists:reverse(Measured)};
         false ->
             {Order, Next} = dyno_bench_rounds:order(Rounds),
             Round = MeasureRound(Order),
-            repeat(
-                dyno_bench_rounds:add(#{N => time_ns(E) || N := E <- Round}, Next),
-                #{N => map_get(N, Round) ++ Old || N := Old <- Epochs},
-                MeasureRound,
-                End
-            )
+            Values = #{N => Value(N, E) || N := E <- Round},
+            repeat(dyno_bench_rounds:add(Values, Next), [Round | Measured], How, End)
     end.
 
-is_over(Rounds, _Arms, {rounds, Wanted}) ->
+is_over(Rounds, {rounds, Wanted}) ->
     dyno_bench_rounds:rounds(Rounds) >= Wanted;
-is_over(Rounds, Arms, {ms, EndMs}) ->
+is_over(Rounds, {ms, EndMs}) ->
     Over = erlang:monotonic_time(millisecond) >= EndMs,
     %% One code alone has nothing to be decided: it gets the whole time.
-    Decided = Arms > 1 andalso dyno_bench_rounds:is_decided(Rounds),
+    Decided = dyno_bench_rounds:pairs(Rounds) =/= [] andalso dyno_bench_rounds:is_decided(Rounds),
     dyno_bench_rounds:rounds(Rounds) >= ?MIN_ROUNDS andalso (Over orelse Decided).
 
-arm(#{compiled := Compiled}, Iterations, Times, Epochs) ->
+of_rounds(#{compiled := Compiled}, Iterations, Rounds) ->
+    Epochs = lists:append(Rounds),
     Total = lists:sum([map_get(iterations, E) || E <- Epochs]),
     Per = fun(Key) -> lists:sum([map_get(Key, E) || E <- Epochs]) / Total end,
     (maps:with([label, form, constant, warnings], Compiled))#{
         iterations => Iterations,
-        times_ns => Times,
+        times_ns => [time_ns(Round) || Round <- Rounds],
         reductions => Per(reductions),
         garbage_collections => Per(garbage_collections),
-        waiting => waiting(Epochs)
+        waiting => waiting(Epochs),
+        waits => [waiting(Round) || Round <- Rounds]
     }.
 
 %% After the rounds, in one worker: neither disturbs the other.
@@ -366,12 +509,39 @@ exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
         end,
         {Module, Iterate}
     end,
+    Runs = dyno_bench_metric:runs(length(Measured), map_get(level, Options)),
     Result#{
         arms := [
-            Arm#{exact => dyno_bench_memory:measure(Worker, Iterations, Loop(Number), Loop(0))}
+            Arm#{exact => dyno_bench_memory:measure(Worker, Iterations, Loop(Number), Loop(0), Runs)}
          || {Number, #{iterations := Iterations} = Arm} <- lists:enumerate(Measured)
         ]
     }.
+
+%% In one worker as well, and one code after the other: each has its own sessions.
+extras([Worker | Others], Arms, #{arms := Measured} = Result, Options) ->
+    Wanted = dyno_bench_costs:extras(Options, length(Measured)),
+    Subject = fun(Number, Iterations) ->
+        #{
+            worker => Worker,
+            drivers => Others,
+            iterations => Iterations,
+            iterate => fun(N) -> epochs([Worker], {Number, map_get(Number, Arms)}, N, Options) end
+        }
+    end,
+    Result#{
+        arms := [
+            possible(dyno_bench_costs:measure(Wanted, Subject(Number, Iterations), Arm), Options)
+         || {Number, #{iterations := Iterations} = Arm} <- lists:enumerate(Measured)
+        ]
+    }.
+
+possible(#{whole := overrun, label := Label} = Arm, Options) ->
+    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+        whole -> fail({overrun, Label});
+        _ -> Arm
+    end;
+possible(Arm, _Options) ->
+    Arm.
 
 waiting(Epochs) ->
     case [{Wait, Wall} || #{wait_ns := Wait, wall_ns := Wall} <- Epochs, is_integer(Wait)] of
@@ -385,10 +555,20 @@ format_error({code, Number, Reason}) ->
     io_lib:format("code ~b: ~ts", [Number, dyno_bench_code:format_error(Reason)]);
 format_error({failed, Label, Stage, {raised, Class, Reason, _Stack}}) ->
     io_lib:format("~ts: ~ts raised ~ts:~0tP", [Label, stage(Stage), Class, Reason, 12]);
+format_error({failed, Label, Stage, {endless, TimeoutMs}}) ->
+    io_lib:format("~ts: ~ts had not ended after ~b ms", [Label, stage(Stage), TimeoutMs]);
+format_error({unknown, Label, Function}) ->
+    io_lib:format("~ts: ~ts", [Label, dyno_bench_unknown:sentence(Function)]);
 format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({endless, Label, TimeoutMs}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
+format_error({no_metric, Metric, Label}) ->
+    io_lib:format("~ts: ~ts cannot be measured here: ~ts", [
+        Label, Metric, dyno_bench_metric:missing()
+    ]);
+format_error({overrun, Label}) ->
+    io_lib:format("~ts: its messages are too large to be traced; use smaller ones", [Label]);
 format_error({check, Text}) ->
     Text;
 format_error({too_many_jobs, _} = Reason) ->

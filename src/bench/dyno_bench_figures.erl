@@ -9,6 +9,8 @@
 -export([document/3, document/4]).
 
 -define(LEVEL, 0.95).
+%% That of times, where none is given.
+-define(THRESHOLD, 0.03).
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
 
@@ -67,7 +69,11 @@ run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) -
             | [
                 metric(~"bench.waiting", ~"Time that other programs took", W, ~"ratio")
              || W <- [waiting(Arms)], is_number(W)
-            ]
+            ] ++
+                [
+                    metric(~"bench.vms", ~"VMs that each code was measured in", Vms, ~"count")
+                 || #{vms := Vms} <- [Result]
+                ]
         ],
         series => [
             #{
@@ -81,8 +87,10 @@ run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) -
                 values => Times
             }
          || {Label, #{times_ns := Times}} <- lists:zip(Labels, Arms)
-        ] ++ durations(Labels, Arms),
-        tables => [codes(Labels, Arms, Result), comparisons(Labels, Result)]
+        ] ++ waits(Labels, Arms) ++ durations(Labels, Arms) ++ values(Labels, Result),
+        tables =>
+            [codes(Labels, Arms, Result), comparisons(Labels, Result)] ++
+                dyno_bench_costs_figures:tables(lists:zip(Labels, Arms))
     }.
 
 %% When each round ended, in the time that was spent on the codes.
@@ -107,6 +115,42 @@ epochs_ns(#{times_ns := Times}) ->
 cumulated(Parts) ->
     {Sums, _} = lists:mapfoldl(fun(Part, Sum) -> {Sum + Part, Sum + Part} end, 0, Parts),
     Sums.
+
+%% What decided, where that is not the time.
+values(Labels, #{arms := [#{values := _} | _] = Arms, metric := Metric}) when Metric =/= time ->
+    [
+        #{
+            name => ~"bench.value",
+            title => <<(dyno_bench_metric:title(Metric))/binary, ": ", Label/binary>>,
+            unit => dyno_bench_metric:unit(Metric),
+            group => ~"bench",
+            node => undefined,
+            labels => #{code => Label, metric => atom_to_binary(Metric)},
+            times_ms => lists:sublist(rounds_ms(Arms) ++ lists:seq(1, length(Values)), length(Values)),
+            values => [dyno_bench_metric:least(Value) || Value <- Values]
+        }
+     || {Label, #{values := Values}} <- lists:zip(Labels, Arms)
+    ];
+values(_Labels, _Result) ->
+    [].
+
+%% Which rounds were disturbed.
+waits(Labels, Arms) ->
+    [
+        #{
+            name => ~"bench.waiting",
+            title => <<"Time that other programs took: ", Label/binary>>,
+            unit => ~"ratio",
+            group => ~"bench",
+            node => undefined,
+            labels => #{code => Label},
+            times_ms => rounds_ms(Arms),
+            values => Waits
+        }
+     || {Label, #{times_ns := Times, waits := Waits}} <- lists:zip(Labels, Arms),
+        length(Waits) =:= length(Times),
+        lists:all(fun is_number/1, Waits)
+    ].
 
 %% How long each sample really was, where samples are of a time.
 durations(Labels, Arms) ->
@@ -147,7 +191,8 @@ waiting(Arms) ->
 %% The fastest first.
 codes(Labels, Arms, Result) ->
     Numbered = lists:zip3(lists:seq(1, length(Arms)), Labels, Arms),
-    Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> time(A) =< time(B) end, Numbered),
+    Metric = maps:get(metric, Result, time),
+    Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> key(Metric, A) =< key(Metric, B) end, Numbered),
     [{Fastest, _, _} | _] = Sorted,
     #{
         name => ~"codes",
@@ -171,9 +216,28 @@ codes(Labels, Arms, Result) ->
             column(~"waiting", ~"Others' time", number, ~"ratio"),
             column(~"iterations", ~"Iterations an epoch", integer, ~"count"),
             column(~"form", ~"Called", string, undefined)
+            | [column(N, T, number, U) || {N, T, U, _} <- further(Metric, hd(Arms))]
         ],
-        rows => [code_row(Label, Arm, against(Fastest, Number, Result)) || {Number, Label, Arm} <- Sorted]
+        rows => [
+            code_row(Label, Arm, against(Fastest, Number, Result)) ++
+                [Value || {_, _, _, Value} <- further(Metric, Arm)]
+         || {Number, Label, Arm} <- Sorted
+        ]
     }.
+
+%% What there is only where it was asked for.
+further(Metric, Arm) ->
+    [
+        {~"value", dyno_bench_metric:title(Metric), dyno_bench_metric:unit(Metric),
+            dyno_bench_metric:least(decisive(Metric, Arm))}
+     || Metric =/= time
+    ] ++ dyno_bench_costs_figures:columns(Arm).
+
+%% By what decides, and then by the time.
+key(Metric, Arm) -> {decisive(Metric, Arm), time(Arm)}.
+
+decisive(time, Arm) -> time(Arm);
+decisive(_Metric, #{values := Values}) -> dyno_stats:median(Values).
 
 time(#{times_ns := Times}) -> dyno_stats:median(Times).
 
@@ -209,9 +273,32 @@ inexact(#{words_agree := Words, reductions_agree := Reductions}) ->
     end.
 
 %% The ratio of a code's time to the fastest's, from their pair.
-against(Same, Same, _Result) ->
-    {1.0, undefined, undefined, ~"fastest"};
-against(Fastest, Number, #{pairs := Pairs}) ->
+against(Same, Same, Result) ->
+    case maps:get(metric, Result, time) of
+        time -> {1.0, undefined, undefined, ~"fastest"};
+        Metric -> {1.0, undefined, undefined, least(dyno_bench_metric:is_time(Metric))}
+    end;
+against(Fastest, Number, #{pairs := Pairs} = Result) ->
+    {Ratio, Low, High, Verdict} = paired(Fastest, Number, Pairs),
+    {known(Ratio), known(Low), known(High), worded(Verdict, maps:get(metric, Result, time))}.
+
+least(true) -> ~"fastest";
+least(false) -> ~"least".
+
+%% More than none is by no factor.
+known(Ratio) when is_number(Ratio), Ratio > 1.0e6 -> undefined;
+known(Ratio) when is_number(Ratio), Ratio < 1.0e-6 -> undefined;
+known(Ratio) -> Ratio.
+
+%% Only times are slower.
+worded(Verdict, Metric) ->
+    case {dyno_bench_metric:is_time(Metric), Verdict} of
+        {false, ~"slower"} -> ~"more";
+        {false, ~"faster"} -> ~"less";
+        {_, _} -> Verdict
+    end.
+
+paired(Fastest, Number, Pairs) ->
     case [P || #{a := A, b := B} = P <- Pairs, lists:sort([A, B]) =:= lists:sort([Fastest, Number])] of
         [#{a := Fastest, ratio := R, low := L, high := H, verdict := V}] ->
             {R, L, H, atom_to_binary(V)};
@@ -226,7 +313,8 @@ opposite(slower) -> ~"faster";
 opposite(faster) -> ~"slower";
 opposite(Other) -> atom_to_binary(Other).
 
-comparisons(Labels, #{pairs := Pairs}) ->
+comparisons(Labels, #{pairs := Pairs} = Result) ->
+    Metric = maps:get(metric, Result, time),
     #{
         name => ~"comparisons",
         title => ~"Comparisons",
@@ -235,16 +323,22 @@ comparisons(Labels, #{pairs := Pairs}) ->
         columns => [
             column(~"a", ~"Code", string, undefined),
             column(~"b", ~"Compared with", string, undefined),
-            column(~"ratio", ~"Ratio of the times", number, ~"1"),
+            column(~"ratio", ratio_title(Metric), number, ~"1"),
             column(~"low", ~"Low", number, ~"1"),
             column(~"high", ~"High", number, ~"1"),
             column(~"verdict", ~"Verdict", string, undefined)
         ],
         rows => [
-            [lists:nth(B, Labels), lists:nth(A, Labels), R, L, H, atom_to_binary(V)]
+            [
+                lists:nth(B, Labels), lists:nth(A, Labels), known(R), known(L), known(H),
+                worded(atom_to_binary(V), Metric)
+            ]
          || #{a := A, b := B, ratio := R, low := L, high := H, verdict := V} <- Pairs
         ]
     }.
+
+ratio_title(time) -> ~"Ratio of the times";
+ratio_title(Metric) -> <<"Ratio: ", (string:lowercase(dyno_bench_metric:title(Metric)))/binary>>.
 
 column(Name, Title, Type, Unit) ->
     #{name => Name, title => Title, type => Type, unit => Unit}.
@@ -256,7 +350,8 @@ warnings(Labels, Arms, Result) ->
         forms(Arms),
         busy(Arms),
         clock(Arms),
-        undecided(Result)
+        undecided(Result, length(Arms)),
+        dyno_bench_costs_figures:warnings(lists:zip(Labels, Arms))
     ]).
 
 constants(Labels, Arms) ->
@@ -302,10 +397,34 @@ clock(Arms) ->
             end
     end.
 
-undecided(#{decided := true}) -> [];
-undecided(#{pairs := Pairs}) ->
+undecided(#{decided := true}, _Arms) -> [];
+undecided(#{pairs := Pairs, vms := Vms}, _Arms) ->
+    N = length([x || #{verdict := undecided} <- Pairs]),
+    [{~"undecided", text("~b of ~b comparisons are not decided with ~b VMs for each code; give it more "
+        "(--vms, --time)", [N, length(Pairs), Vms])}];
+undecided(#{pairs := Pairs, fixed := true, rounds := Rounds}, Arms) ->
+    Least = dyno_bench_rounds:least(Arms, ?LEVEL),
+    Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
+    case Rounds < Least of
+        true ->
+            [{~"undecided", text("~b samples are too few to tell a difference from chance; at least "
+                "~b are needed (-s ~b), ~ts", [Rounds, Least, Least, Instead])}];
+        false ->
+            N = length([x || #{verdict := undecided} <- Pairs]),
+            Enough = enough(Rounds, Pairs),
+            [{~"undecided", text("~b of ~b comparisons are not decided; about ~b samples may do "
+                "(-s ~b), ~ts", [N, length(Pairs), Enough, Enough, Instead])}]
+    end;
+undecided(#{pairs := Pairs}, _Arms) ->
     N = length([x || #{verdict := undecided} <- Pairs]),
     [{~"undecided", text("~b of ~b comparisons are not decided yet; give it more time", [N, length(Pairs)])}].
+
+enough(Rounds, Pairs) ->
+    More = [
+        dyno_bench_rounds:more(Pair, ?THRESHOLD)
+     || #{verdict := undecided} = Pair <- Pairs
+    ],
+    ceil(Rounds * lists:max([Factor || Factor <- More, is_number(Factor)] ++ [1.5])).
 
 text(Format, Arguments) ->
     unicode:characters_to_binary(io_lib:format(Format, Arguments)).

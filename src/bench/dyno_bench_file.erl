@@ -25,16 +25,16 @@ benchmarks() ->
     ].
 ```
 
-For each case and each of its inputs: `setup` runs with the input's value, and what it returns is what
-all codes take; without a `setup` they take the value itself. `check` sees what one call of each
-code returns, and where it is wrong nothing is measured. After the measurement `teardown` runs with
-what `setup` returned, also where something failed. All of them run in one process, which lives as
-long as the case, so that it can own tables and link to processes.
+For each case and each of its inputs: `setup` runs with the input's value, and what it returns is
+what all codes take; without a `setup` they take the value itself. `check` sees what one call of
+each code returns, and where it is wrong nothing is measured. After the measurement `teardown` runs
+with what `setup` returned, also where something failed. All of them run in one process, which lives
+as long as the case, so that it can own tables and link to processes.
 
 Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 """.
 
--export([read/1, forget/1, locate/2, format_error/1]).
+-export([read/2, forget/1, locate/2, format_error/1]).
 -export_type([benchmark/0, file/0, reason/0]).
 
 -doc "One case.".
@@ -62,6 +62,7 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
     path := file:filename(),
     name := binary(),
     module := module(),
+    modules := [{module(), file:filename(), binary()}],
     %% Of benchmarks/0.
     line := pos_integer(),
     plan := [dyno_bench_inputs:measurement(), ...]
@@ -73,6 +74,9 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
     | {taken_name, file:filename(), module()}
     | {no_benchmarks, file:filename()}
     | {benchmarks_raised, place(), error | exit | throw, term()}
+    | {benchmarks_endless, place(), TimeoutMs :: pos_integer()}
+    | {endless_compilation, file:filename(), TimeoutMs :: pos_integer()}
+    | interrupted
     | {bad_case, place(), Case :: pos_integer() | binary(), unicode:chardata()}
     | {at, place(), dyno_bench_inputs:reason()}.
 
@@ -82,12 +86,17 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 %% As many as can be compared.
 -define(MAX_CODES, 20).
 
--doc "Compiles and loads a file, and plans what its cases say; `forget/1` takes it back.".
--spec read(file:filename_all()) -> {ok, file()} | {error, reason()}.
-read(Given) ->
+-doc """
+Compiles and loads a file, and plans what its cases say; `forget/1` takes it back. To compile, and
+to say what the cases are, may take so long each. `portable`: such that every release that dyno
+works with can load it.
+""".
+-spec read(file:filename_all(), {own | portable, TimeoutMs :: pos_integer()}) ->
+    {ok, file()} | {error, reason()}.
+read(Given, {For, TimeoutMs}) ->
     Path = unicode:characters_to_list(Given),
     maybe
-        {ok, Module, Binary} ?= compiled(Path),
+        {ok, Module, Binary} ?= compiled(Path, [r27 || For =:= portable], TimeoutMs),
         ok ?= free(Path, Module),
         {ok, Line} ?= line(Path, Binary),
         {module, Module} = code:load_binary(Module, Path, Binary),
@@ -95,9 +104,10 @@ read(Given) ->
             path => Path,
             name => unicode:characters_to_binary(filename:basename(Path)),
             module => Module,
+            modules => [{Module, Path, Binary}],
             line => Line
         },
-        case planned(File) of
+        case planned(File, TimeoutMs) of
             {ok, Plan} ->
                 {ok, File#{plan => Plan}};
             {error, _} = Error ->
@@ -106,17 +116,28 @@ read(Given) ->
         end
     end.
 
-compiled(Path) ->
-    Options = [binary, return, debug_info, {i, filename:dirname(Path)}, nowarn_undefined_behaviour],
+%% A parse transform or a macro may never end.
+compiled(Path, More, TimeoutMs) ->
+    Options =
+        [
+            binary, return, debug_info, {i, filename:dirname(Path)}, nowarn_undefined_behaviour
+        ] ++ More,
     case file:read_file_info(Path) of
         {ok, _} ->
-            case compile:file(Path, Options) of
-                {ok, Module, Binary, _Warnings} -> {ok, Module, Binary};
-                {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
+            case dyno_bench_holder:once(fun() -> compile:file(Path, Options) end, TimeoutMs) of
+                {ok, {ok, Module, Binary, _Warnings}} -> {ok, Module, Binary};
+                {ok, {error, Errors, _Warnings}} ->
+                    {error, {does_not_compile, Path, texts(Errors)}};
+                {error, interrupted} -> {error, interrupted};
+                {error, {endless, _}} -> {error, {endless_compilation, Path, TimeoutMs}};
+                {error, _} -> {error, {does_not_compile, Path, [needs_memory(Path)]}}
             end;
         {error, Posix} ->
             {error, {no_file, Path, Posix}}
     end.
+
+needs_memory(Path) ->
+    unicode:characters_to_binary([Path, ": takes more than 2 GB to compile"]).
 
 texts(Errors) ->
     [
@@ -146,12 +167,21 @@ line(Path, Binary) ->
             {error, {no_benchmarks, Path}}
     end.
 
-planned(#{module := Module} = File) ->
-    try Module:benchmarks() of
-        [_ | _] = Cases -> cases(Cases, 1, File, []);
-        Other -> bad(File, 1, io_lib:format("benchmarks/0 gives ~0tP, not a list of cases", [Other, 8]))
-    catch
-        Class:Reason:Stack -> {error, {benchmarks_raised, where(Stack, File), Class, Reason}}
+planned(#{module := Module} = File, TimeoutMs) ->
+    case dyno_bench_holder:once(fun() -> Module:benchmarks() end, TimeoutMs) of
+        {ok, [_ | _] = Cases} ->
+            cases(Cases, 1, File, []);
+        {ok, Other} ->
+            Text = io_lib:format("benchmarks/0 gives ~0tP, not a list of cases", [Other, 8]),
+            bad(File, 1, Text);
+        {error, {raised, Class, Reason, Stack}} ->
+            {error, {benchmarks_raised, where(Stack, File), Class, Reason}};
+        {error, {died, Reason}} ->
+            {error, {benchmarks_raised, place(File), exit, Reason}};
+        {error, {endless, _}} ->
+            {error, {benchmarks_endless, place(File), TimeoutMs}};
+        {error, interrupted} ->
+            {error, interrupted}
     end.
 
 cases([], _Number, File, Plan) ->
@@ -199,10 +229,16 @@ checks() ->
             ["check is neither same nor a function of arity 2" || C =/= same, not is_function(C, 2)]
         end},
         {concurrency, fun(N, _) ->
-            ["concurrency is no integer from 1 to 10000" || not (is_integer(N) andalso N >= 1 andalso N =< 10_000)]
+            [
+                "concurrency is no integer from 1 to 10000"
+             || not (is_integer(N) andalso N >= 1 andalso N =< 10_000)
+            ]
         end},
         {threshold, fun(T, _) ->
-            ["threshold is no number between 0 and 1" || not (is_float(T) andalso T > 0 andalso T < 1)]
+            [
+                "threshold is no number between 0 and 1"
+             || not (is_float(T) andalso T > 0 andalso T < 1)
+            ]
         end}
     ].
 
@@ -219,7 +255,8 @@ codes_problem(Codes, _Case) ->
     Bad = [L || {L, _} <- Pairs, text(L) =:= error],
     case {length(Pairs), Bad} of
         {0, _} -> ["codes is no map from labels to codes, and no list of such pairs"];
-        {N, _} when N > ?MAX_CODES -> [io_lib:format("~b codes; at most ~b can be compared", [N, ?MAX_CODES])];
+        {N, _} when N > ?MAX_CODES ->
+            [io_lib:format("~b codes; at most ~b can be compared", [N, ?MAX_CODES])];
         {_, [Label | _]} -> [io_lib:format("the label ~0tp is no text", [Label])];
         {_, []} -> []
     end.
@@ -275,9 +312,10 @@ measurement(Group, Measurement, Case) ->
         Key => hook(Key, Value)
      || Key := Value <- maps:with([setup, teardown, check], Case)
     },
+    Agree = #{agree => fun all_same/1 || #{check := same} <- [Case]},
     maps:merge(Measurement#{
         id => Id, group => Group, options => maps:with([concurrency, threshold], Case)
-    }, Hooks).
+    }, maps:merge(Hooks, Agree)).
 
 hook(setup, Setup) when is_function(Setup, 0) -> fun(_None) -> Setup() end;
 hook(check, same) -> fun(_Taken) -> fun all_same/1 end;
@@ -300,7 +338,9 @@ all_right(IsRight, Taken, Results) ->
         [] ->
             ok;
         [{Label, Result} | _] ->
-            {error, io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])}
+            {error,
+                io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])
+            }
     end.
 
 is_right(IsRight, Taken, Result) ->
@@ -355,6 +395,12 @@ format_error({no_benchmarks, Path}) ->
     io_lib:format("~ts: it does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
 format_error({benchmarks_raised, Place, Class, Reason}) ->
     [at(Place), io_lib:format("benchmarks/0 raised ~ts:~0tP", [Class, Reason, 12])];
+format_error({benchmarks_endless, Place, TimeoutMs}) ->
+    [at(Place), io_lib:format("benchmarks/0 had not ended after ~b ms", [TimeoutMs])];
+format_error({endless_compilation, Path, TimeoutMs}) ->
+    io_lib:format("~ts: was not compiled after ~b ms", [Path, TimeoutMs]);
+format_error(interrupted) ->
+    "interrupted";
 format_error({bad_case, Place, Number, Text}) when is_integer(Number) ->
     [at(Place), io_lib:format("case ~b: ~ts", [Number, Text])];
 format_error({bad_case, Place, Name, Text}) ->

@@ -13,11 +13,14 @@
 
 %% Variables have names that no source text can have.
 
--export([module/2, constants/1, is_constant/2]).
+-export([module/2, source/2, constants/1, is_constant/2, joined/3]).
 
 -define(A, erl_anno:new(0)).
 
 -type parts() :: #{runner := term(), init => term(), init_runner => term(), done => term()}.
+
+%% Calls that stand in the loop one by one.
+-define(MOST_INLINE, 20).
 
 -spec module(module(), parts()) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts) ->
@@ -30,7 +33,33 @@ module(Module, #{runner := Runner} = Parts) ->
         | loop(Runner)
     ].
 
+-doc "The module as text, with names that text can have.".
+-spec source(module(), parts()) -> unicode:chardata().
+source(Module, Parts) ->
+    [erl_pp:form(readable(Form), [{encoding, unicode}]) || Form <- module(Module, Parts)].
+
+readable({var, Anno, Name}) ->
+    case atom_to_list(Name) of
+        "dyno " ++ Rest ->
+            {var, Anno, list_to_atom(lists:flatten(["Dyno_" | string:replace(Rest, " ", "_", all)]))};
+        _ -> {var, Anno, Name}
+    end;
+readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)));
+readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
+readable(Other) -> Other.
+
 var(Name) -> {var, ?A, Name}.
+
+-doc "Several clauses as one with a case, so that the code stays inline.".
+-spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
+    erl_parse:abstract_clause().
+joined(Anno, Arity, Clauses) ->
+    Variables = [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)],
+    Cases = [
+        {clause, A, [{tuple, A, Patterns}], Guards, Body}
+     || {clause, A, Patterns, Guards, Body} <- Clauses
+    ],
+    {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
 
 %% A function that evaluates a part.
 once(Name, Parameters, Arguments, Part) ->
@@ -81,6 +110,18 @@ loop({function, 1, _}) ->
 loop({function, 2, _}) ->
     loop_of(['dyno Fun', 'dyno Start'], [constant(runner)],
         {call, ?A, var('dyno Fun'), [var('dyno Start'), var('dyno Last')]});
+loop({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
+    %% A function has 255 arguments at most, and each call would cost atoms and the compiler's time.
+    Replay = fun(Arguments) -> {call, ?A, {atom, ?A, replay}, Arguments} end,
+    [Calls_, Last, M, F, A] = [var(N) || N <- ['dyno Calls', 'dyno Result', 'dyno M', 'dyno F', 'dyno A']],
+    Apply = {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, apply}}, [M, F, A]},
+    [
+        {function, ?A, replay, 2, [
+            {clause, ?A, [{cons, ?A, {tuple, ?A, [M, F, A]}, Calls_}, var('_')], [], [Replay([Calls_, Apply])]},
+            {clause, ?A, [{nil, ?A}, Last], [], [Last]}
+        ]}
+        | loop_of(['dyno List'], [constant(runner)], Replay([var('dyno List'), {atom, ?A, undefined}]))
+    ];
 loop({calls, Calls}) ->
     Named = [
         {M, F, [name("Argument", N, K) || {K, _} <- lists:enumerate(A)]}
@@ -145,12 +186,13 @@ loop_of(Variables, Values, Body) ->
 -spec constants(parts()) -> #{atom() => term()}.
 constants(Parts) ->
     #{
-        Name => constant_of(Part)
+        Name => constant_of(Name, Part)
      || Name := Part <- Parts, element(1, Part) =/= forms
     }.
 
-constant_of({function, _, Fun}) -> Fun;
-constant_of({calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
+constant_of(_Name, {function, _, Fun}) -> Fun;
+constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
+constant_of(_Name, {calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
 
 -doc "Whether the compiler can work out the result of expressions without arguments.".
 -spec is_constant(module(), term()) -> boolean().

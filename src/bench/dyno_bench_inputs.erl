@@ -9,6 +9,8 @@
 %% An input is evaluated once, before the comparison, so that all codes get the very same value.
 
 -export([plan/2, plan_any/2, measure/2, forget/1, document/3, parameters/1]).
+%% In a VM that has one of the codes: see dyno_bench_stand
+-export([serve/4]).
 -export([format_error/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
 
@@ -22,13 +24,21 @@
     input => binary(),
     codes := [dyno_bench_code:code()],
     %% Gives what all codes take.
-    value => fun((module()) -> {ok, term()} | {error, reason()}),
+    value => fun((where(), evaluate()) -> {ok, term()} | {error, reason()}),
     %% Runs before the codes, with the input's value, and gives what they take instead.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
     check => fun((Taken :: term()) -> dyno_bench_experiment:check()),
+    %% Judges the results of all codes, also where each is in a VM of its own.
+    agree => dyno_bench_experiment:check(),
     options => #{concurrency => pos_integer(), threshold => float()}
 }.
+
+%% In the process that owns what a measurement makes, with its time limit.
+-type evaluate() :: fun((fun(() -> term())) -> {ok, term()} | {error, dyno_bench_holder:failure()}).
+
+%% The input's module, and how it is compiled.
+-type where() :: {module(), dyno_bench_code:compiling()}.
 
 -type outcome() :: #{
     measurement := measurement(),
@@ -42,9 +52,11 @@
     | {input_twice, binary()}
     | {input, binary(), dyno_bench_code:reason()}
     | {input_raised, binary(), error | exit | throw, term()}
+    | {input_endless, binary(), TimeoutMs :: pos_integer()}
     | {takes_no_input, Number :: pos_integer()}
     | {own_init, Number :: pos_integer()}
     | {raised, setup | teardown, Run :: binary(), error | exit | throw, term(), erlang:stacktrace()}
+    | {late, setup | teardown, Run :: binary(), TimeoutMs :: pos_integer()}
     | {in_case, binary(), reason()}
     | {in_run, binary(), dyno_bench_experiment:reason()}
     | dyno_bench_experiment:reason().
@@ -67,7 +79,9 @@ plan_any(Codes, Inputs) ->
     maybe
         {ok, Named} ?= named(Inputs, []),
         {ok, [
-            #{id => Name, input => Name, codes => Codes, value => fun(Module) -> value(Module, Name, Callable) end}
+            #{id => Name, input => Name, codes => Codes, value => fun(Where, Evaluate) ->
+                value(Where, Name, Callable, Evaluate)
+            end}
          || {Name, Callable} <- Named
         ]}
     end.
@@ -118,22 +132,31 @@ given(Code, Value) when is_map(Code) ->
 given(Callable, Value) ->
     given(#{runner => Callable}, Value).
 
-value(_Module, _Name, Value) when is_integer(Value) ->
+value(_Where, _Name, Value, _Evaluate) when is_integer(Value) ->
     {ok, Value};
-value(Module, Name, Callable) ->
+value({Module, How}, Name, Callable, Evaluate) ->
     maybe
         {ok, Parsed} ?= dyno_bench_code:read(Callable),
         {ok, #{binary := Binary, constants := Constants}} ?=
-            dyno_bench_code:compile(Module, Parsed),
+            dyno_bench_code:compile(Module, Parsed, How),
         _ = code:purge(Module),
         {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
-        try
-            {ok, Module:loop(1, Constants, undefined)}
-        catch
-            Class:Raised -> {error, {input_raised, Name, Class, Raised}}
-        end
+        {evaluated, {ok, Value}} ?=
+            {evaluated, Evaluate(fun() -> Module:loop(1, Constants, undefined) end)},
+        {ok, Value}
     else
+        {evaluated, {error, Failure}} -> {error, input_failed(Name, Failure)};
+        {error, interrupted} -> {error, interrupted};
         {error, Reason} -> {error, {input, Name, Reason}}
+    end.
+
+input_failed(_Name, interrupted) -> interrupted;
+input_failed(Name, {endless, TimeoutMs}) -> {input_endless, Name, TimeoutMs};
+input_failed(Name, {died, Reason}) -> {input_raised, Name, exit, Reason};
+input_failed(Name, {raised, Class, Reason, _} = Failure) ->
+    case dyno_bench_unknown:find(Failure) of
+        {ok, Function} -> {unknown, <<"the input ", Name/binary>>, Function};
+        none -> {input_raised, Name, Class, Reason}
     end.
 
 %% A fixed set of names. A value may hold funs of the module, so each input has its own, and they
@@ -169,59 +192,108 @@ measure([{Number, Measurement} | Rest], Options, Outcomes) ->
         {error, _} = Error -> Error
     end.
 
-one(#{value := Evaluate} = Measurement, Number, Options) ->
-    case Evaluate(module(Number)) of
-        {ok, Value} -> set_up(Measurement, Value, Options);
-        {error, _} = Error -> Error
+one(Measurement, Number, #{isolated := _} = Options) ->
+    case dyno_bench_isolated:run(Measurement, Number, own(Measurement, Options)) of
+        {ok, {Size, Result}} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
+        {error, Reason} -> {error, in_run(Measurement, Reason)}
     end;
-one(Measurement, _Number, Options) ->
-    set_up(Measurement, undefined, Options).
+one(Measurement, Number, Options) ->
+    Run = fun(Codes, Own, _Size) -> dyno_bench_experiment:run(Codes, Own) end,
+    evaluated(Measurement, Number, {Options, Run}).
 
-set_up(#{setup := Setup} = Measurement, Value, Options) ->
-    case attempt(setup, Measurement, fun() -> Setup(Value) end) of
+-doc """
+Does what comes before and after the rounds of a measurement with one code, and in between calls a
+function with its stand and the size of its input.
+""".
+-spec serve(measurement(), pos_integer(), dyno_bench_experiment:options(),
+    fun((dyno_bench_experiment:stand(), Size :: pos_integer() | undefined) -> term())) ->
+    ok | {error, reason()}.
+serve(Measurement, Number, Options, Serve) ->
+    Run = fun([Code], Own, Size) ->
+        dyno_bench_experiment:serve(Code, Own, fun(Stand) -> Serve(Stand, Size) end)
+    end,
+    case evaluated(Measurement, Number, {Options, Run}) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% The holder owns what set-up makes, for as long as the codes are measured.
+evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) ->
+    Holder = dyno_bench_holder:start_link(),
+    Evaluate = fun(Fun) -> dyno_bench_holder:call(Holder, Fun, TimeoutMs) end,
+    try
+        case Measurement of
+            #{value := Value} ->
+                case Value(
+                    {module(Number), maps:with([compiler, timeout_ms], Options)}, Evaluate
+                ) of
+                    {ok, Given} -> set_up(Measurement, Given, Evaluate, How);
+                    {error, _} = Error -> Error
+                end;
+            #{} ->
+                set_up(Measurement, undefined, Evaluate, How)
+        end
+    after
+        dyno_bench_holder:stop(Holder)
+    end.
+
+set_up(#{setup := Setup} = Measurement, Value, Evaluate, How) ->
+    case attempt(setup, Measurement, Evaluate, fun() -> Setup(Value) end) of
         {ok, Made} ->
-            Result = compare(Measurement, {given, Made}, Value, Options),
+            Result = compare(Measurement, {given, Made}, Value, How),
             Teardown = maps:get(teardown, Measurement, fun(_) -> ok end),
-            case {Result, attempt(teardown, Measurement, fun() -> Teardown(Made) end)} of
+            case {Result, attempt(teardown, Measurement, Evaluate, fun() -> Teardown(Made) end)} of
                 {{ok, _}, {error, _} = Error} -> Error;
                 {_, _} -> Result
             end;
         {error, _} = Error ->
             Error
     end;
-set_up(#{value := _} = Measurement, Value, Options) ->
-    compare(Measurement, {given, Value}, Value, Options);
-set_up(Measurement, Value, Options) ->
-    compare(Measurement, nothing, Value, Options).
+set_up(#{value := _} = Measurement, Value, _Evaluate, How) ->
+    compare(Measurement, {given, Value}, Value, How);
+set_up(Measurement, Value, _Evaluate, How) ->
+    compare(Measurement, nothing, Value, How).
 
-attempt(Stage, #{id := Id}, Fun) ->
-    try
-        {ok, Fun()}
-    catch
-        Class:Reason:Stack -> {error, {raised, Stage, Id, Class, Reason, Stack}}
+attempt(Stage, #{id := Id}, Evaluate, Fun) ->
+    case Evaluate(Fun) of
+        {ok, Value} -> {ok, Value};
+        {error, interrupted} -> {error, interrupted};
+        {error, {endless, TimeoutMs}} -> {error, {late, Stage, Id, TimeoutMs}};
+        {error, {died, Reason}} -> {error, {raised, Stage, Id, exit, Reason, []}};
+        {error, {raised, Class, Reason, Stack}} ->
+            {error, {raised, Stage, Id, Class, Reason, Stack}}
     end.
 
-compare(#{id := Id, codes := Codes} = Measurement, Given, Value, Options) ->
+compare(#{codes := Codes} = Measurement, Given, Value, {Options, Run}) ->
     All =
         case Given of
             {given, Made} -> [given(Code, Made) || Code <- Codes];
             nothing -> Codes
         end,
-    Own = maps:merge(Options, maps:get(options, Measurement, #{})),
+    Own = own(Measurement, Options),
     Checked =
         case {Measurement, Given} of
             {#{check := Check}, {given, Taken}} -> Own#{check => Check(Taken)};
             {#{check := Check}, nothing} -> Own#{check => Check(undefined)};
             {#{}, _} -> Own
         end,
-    case dyno_bench_experiment:run(All, Checked) of
-        {ok, Result} -> {ok, #{measurement => Measurement, size => input_size(Value), result => Result}};
-        {error, interrupted} -> {error, interrupted};
-        {error, Reason} when
-            not is_map_key(input, Measurement), not is_map_key(group, Measurement)
-        -> {error, Reason};
-        {error, Reason} -> {error, {in_run, Id, Reason}}
+    Size = input_size(Value),
+    case Run(All, Checked, Size) of
+        {ok, Result} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
+        {error, Reason} -> {error, in_run(Measurement, Reason)}
     end.
+
+own(Measurement, Options) ->
+    maps:merge(Options, maps:get(options, Measurement, #{})).
+
+in_run(_Measurement, interrupted) ->
+    interrupted;
+in_run(#{id := Id} = Measurement, Reason) when
+    is_map_key(input, Measurement); is_map_key(group, Measurement)
+->
+    {in_run, Id, Reason};
+in_run(_Measurement, Reason) ->
+    Reason.
 
 input_size(N) when is_integer(N), N > 0 -> N;
 input_size(_) -> undefined.
@@ -299,6 +371,10 @@ format_error({input, Name, Reason}) ->
     io_lib:format("the input ~ts: ~ts", [Name, dyno_bench_code:format_error(Reason)]);
 format_error({input_raised, Name, Class, Reason}) ->
     io_lib:format("the input ~ts raised ~ts:~0tP", [Name, Class, Reason, 12]);
+format_error({input_endless, Name, TimeoutMs}) ->
+    io_lib:format("the input ~ts had not ended after ~b ms", [Name, TimeoutMs]);
+format_error({late, Stage, Run, TimeoutMs}) ->
+    io_lib:format("~ts: ~ts had not ended after ~b ms", [Run, Stage, TimeoutMs]);
 format_error({takes_no_input, Number}) ->
     io_lib:format(
         "code ~b takes no argument, so the inputs make no difference; give a function of arity 1, "
@@ -314,6 +390,9 @@ format_error({raised, Stage, Run, Class, Reason, _Stack}) ->
 format_error({in_case, Case, Reason}) ->
     [Case, ": ", format_error(Reason)];
 format_error({in_run, Id, Reason}) ->
-    ["with ", Id, ": ", dyno_bench_experiment:format_error(Reason)];
+    ["with ", Id, ": ", format_error(Reason)];
 format_error(Reason) ->
-    dyno_bench_experiment:format_error(Reason).
+    case dyno_bench_isolated:explains(Reason) of
+        true -> dyno_bench_isolated:format_error(Reason);
+        false -> dyno_bench_experiment:format_error(Reason)
+    end.

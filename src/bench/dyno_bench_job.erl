@@ -27,9 +27,9 @@ of their time. Reading the board disturbs nobody.
 
 -compile(warn_missing_spec_all).
 
--export([start/1, stop/1, monitor/1]).
+-export([start/1, start_link/1, stop/1, request_stop/1, monitor/1]).
 -export([concurrency/1, set_concurrency/2, pause/1, resume/1]).
--export([sample/1, rows/1, description/1]).
+-export([sample/1, measure/2, rows/1, description/1, source/1, set_priority/2]).
 -export([format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([job/0, options/0, description/0, reason/0]).
@@ -43,7 +43,9 @@ of their time. Reading the board disturbs nobody.
     %% The most workers it can have; 10000.
     max_concurrency => pos_integer(),
     %% The longest that init, init_runner, and a batch may take that is waited for; 30000.
-    timeout_ms => pos_integer()
+    timeout_ms => pos_integer(),
+    %% The node whose compiler is used, where this one has none; here.
+    compiler => dyno_bench_code:compiler()
 }.
 
 -doc "A job.".
@@ -75,7 +77,10 @@ of their time. Reading the board disturbs nobody.
     ref := reference(),
     timeout_ms := pos_integer(),
     %% By their rows on the board: the first is the last of the list.
-    workers := [pid()]
+    workers := [pid()],
+    parsed := dyno_bench_code:parsed(),
+    %% A timed measurement, and who waits for it.
+    measuring := none | {pid(), gen_server:from()}
 }.
 
 -type arguments() :: #{
@@ -86,14 +91,24 @@ of their time. Reading the board disturbs nobody.
     concurrency := non_neg_integer(),
     state := running | paused,
     max_concurrency := pos_integer(),
-    timeout_ms := pos_integer()
+    timeout_ms := pos_integer(),
+    compiler => dyno_bench_code:compiler()
 }.
 
 -define(MAX, 10_000).
 
 -doc "Starts a job; returns when all its workers are ready.".
 -spec start(options()) -> {ok, job()} | {error, reason()}.
-start(#{code := Code} = Options) ->
+start(Options) ->
+    start_as(start, Options).
+
+-doc "The same, linked to the caller: it ends with a job that fails.".
+-spec start_link(options()) -> {ok, job()} | {error, reason()}.
+start_link(Options) ->
+    start_as(start_link, Options).
+
+-spec start_as(start | start_link, options()) -> {ok, job()} | {error, reason()}.
+start_as(How, #{code := Code} = Options) ->
     Max = maps:get(max_concurrency, Options, ?MAX),
     Merged = maps:merge(
         #{concurrency => 1, state => running, timeout_ms => 30_000, max_concurrency => Max}, Options
@@ -102,7 +117,7 @@ start(#{code := Code} = Options) ->
         ok ?= checked(Merged),
         {ok, Parsed} ?= dyno_bench_code:read(Code),
         Board = dyno_bench_board:new(Max),
-        {ok, Pid} ?= started(Parsed, Board, Merged),
+        {ok, Pid} ?= started(How, Parsed, Board, Merged),
         described(#{pid => Pid, board => Board})
     end.
 
@@ -115,7 +130,9 @@ described(Job) ->
     end.
 
 -spec checked(options()) -> ok | {error, reason()}.
-checked(#{concurrency := Concurrency, max_concurrency := Max, timeout_ms := Timeout, state := State}) ->
+checked(
+    #{concurrency := Concurrency, max_concurrency := Max, timeout_ms := Timeout, state := State}
+) ->
     Checks = [
         {max_concurrency, Max, is_integer(Max) andalso Max >= 1, ~"a positive integer"},
         {concurrency, Concurrency, is_count(Concurrency, Max), accepted(Max)},
@@ -135,13 +152,13 @@ is_count(Count, Max) ->
 accepted(Max) ->
     iolist_to_binary(io_lib:format("an integer from 0 to ~0p", [Max])).
 
--spec started(dyno_bench_code:parsed(), dyno_bench_board:t(), options()) ->
+-spec started(start | start_link, dyno_bench_code:parsed(), dyno_bench_board:t(), options()) ->
     {ok, pid()} | {error, reason()}.
-started(Parsed, Board, #{timeout_ms := TimeoutMs} = Options) ->
+started(How, Parsed, Board, #{timeout_ms := TimeoutMs} = Options) ->
     Arguments = Options#{parsed => Parsed, board => Board, owner => self()},
-    case gen_server:start(?MODULE, Arguments, [{timeout, 2 * TimeoutMs}]) of
+    case gen_server:How(?MODULE, Arguments, [{timeout, 2 * TimeoutMs}]) of
         {ok, Pid} -> {ok, Pid};
-        {error, timeout} -> {error, {endless, ~"init", 2 * TimeoutMs}};
+        {error, timeout} -> {error, {failed, ~"the job", init, {endless, 2 * TimeoutMs}}};
         {error, {shutdown, Reason}} -> {error, Reason};
         {error, Reason} -> {error, {failed, ~"the job", init, {died, Reason}}}
     end.
@@ -154,6 +171,11 @@ stop(#{pid := Pid}) ->
     catch
         exit:_ -> ok
     end.
+
+-doc "Has a job end, and does not wait for that; see `monitor/1`.".
+-spec request_stop(job()) -> ok.
+request_stop(#{pid := Pid}) ->
+    gen_server:cast(Pid, stop).
 
 -doc """
 Monitors a job: its `'DOWN'` message has the reason `{shutdown, Reason}` where the code failed.
@@ -194,6 +216,34 @@ resume(Job) ->
 sample(#{board := Board}) ->
     dyno_bench_board:total(Board).
 
+-doc """
+How long so many iterations take, in nanoseconds, in a process of its own with an `init_runner` of
+its own; the job's workers go on beside it, if there are any. One measurement at a time: `busy`
+otherwise.
+""".
+-spec measure(job(), Iterations :: pos_integer()) ->
+    {ok, Nanoseconds :: non_neg_integer()} | {error, busy | reason()}.
+measure(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
+    call(Job, {measure, Iterations}).
+
+-doc "The loop that a job or a code runs, as source text.".
+-spec source(job() | dyno_bench_code:code()) -> {ok, unicode:chardata()} | {error, reason()}.
+source(#{pid := _, board := _} = Job) ->
+    call(Job, source);
+source(Code) ->
+    case dyno_bench_code:read(Code) of
+        {ok, Parsed} -> {ok, dyno_bench_code:source(Parsed)};
+        {error, _} = Error -> Error
+    end.
+
+-doc """
+Sets the priority of the process that starts and stops a job's workers; gives the one before. `high`
+lets it have its turn where there are far more workers than schedulers.
+""".
+-spec set_priority(job(), low | normal | high) -> {ok, low | normal | high} | {error, reason()}.
+set_priority(Job, Level) when Level =:= low; Level =:= normal; Level =:= high ->
+    call(Job, {set_priority, Level}).
+
 -doc "What each worker had done at the end of its last batch, and when that was.".
 -spec rows(job()) -> {ok, [dyno_bench_board:row()]} | {error, reason()}.
 rows(#{board := Board} = Job) ->
@@ -227,7 +277,7 @@ format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
 format_error({Tag, _, _, _} = Reason) when Tag =:= failed ->
     dyno_bench_experiment:format_error(Reason);
-format_error({endless, _, _} = Reason) ->
+format_error({Tag, _, _} = Reason) when Tag =:= endless; Tag =:= unknown ->
     dyno_bench_experiment:format_error(Reason);
 format_error(Reason) ->
     dyno_bench_code:format_error(Reason).
@@ -235,14 +285,15 @@ format_error(Reason) ->
 %% The job's process: it runs init and done, so that tables that init makes are its own.
 
 -doc false.
--spec init(arguments()) -> {ok, state()} | {stop, {shutdown, reason()}}.
+%% Not {stop, ...}, which would take a linked caller along.
+-spec init(arguments()) -> {ok, state()} | {error, {shutdown, reason()}}.
 init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     maybe
         {ok, Module} ?= dyno_bench_keeper:lease(),
         {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
-            dyno_bench_code:compile(Module, Parsed),
+            dyno_bench_code:compile(Module, Parsed, maps:with([compiler, timeout_ms], Options)),
         _ = code:purge(Module),
         {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
         {ok, Init} ?= initialised(Module, Constants, Label),
@@ -259,11 +310,13 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
             owner => erlang:monitor(process, Owner),
             ref => make_ref(),
             timeout_ms => TimeoutMs,
-            workers => []
+            workers => [],
+            parsed => Parsed,
+            measuring => none
         },
         opened(State, Options)
     else
-        {error, Reason} -> {stop, {shutdown, Reason}}
+        {error, Reason} -> {error, {shutdown, Reason}}
     end.
 
 -spec initialised(module(), #{atom() => term()}, binary()) -> {ok, term()} | {error, reason()}.
@@ -271,10 +324,12 @@ initialised(Module, Constants, Label) ->
     try
         {ok, Module:init(Constants)}
     catch
-        Class:Reason:Stack -> {error, {failed, Label, init, {raised, Class, Reason, Stack}}}
+        Class:Reason:Stack ->
+            {error, dyno_bench_unknown:failed(Label, init, {raised, Class, Reason, Stack})}
     end.
 
--spec opened(state(), #{concurrency := _, state := running | paused, _ => _}) -> {ok, state()} | {stop, {shutdown, reason()}}.
+-spec opened(state(), #{concurrency := _, state := running | paused, _ => _}) ->
+    {ok, state()} | {error, {shutdown, reason()}}.
 opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wanted}) ->
     case Wanted of
         running -> dyno_bench_board:open(Board);
@@ -285,14 +340,26 @@ opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wa
             {ok, NewState};
         {error, Reason} ->
             terminate(Reason, State),
-            {stop, {shutdown, Reason}}
+            {error, {shutdown, Reason}}
     end.
 
 -doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->
-    {reply, term(), state()} | {stop, {shutdown, reason()}, {error, reason()}, state()}.
+    {reply, term(), state()} | {noreply, state()} | {
+        stop, {shutdown, reason()}, {error, reason()}, state()
+    }.
 handle_call(concurrency, _From, #{workers := Workers} = State) ->
     {reply, {ok, length(Workers)}, State};
+handle_call(source, _From, #{parsed := Parsed} = State) ->
+    {reply, {ok, dyno_bench_code:source(Parsed)}, State};
+handle_call({set_priority, Level}, _From, State) ->
+    {reply, {ok, process_flag(priority, Level)}, State};
+handle_call({measure, Iterations}, From, #{measuring := none, code := Code} = State) ->
+    Job = self(),
+    Pid = spawn_link(fun() -> Job ! {measured, self(), timed(Code, Iterations)} end),
+    {noreply, State#{measuring := {Pid, From}}};
+handle_call({measure, _Iterations}, _From, State) ->
+    {reply, {error, busy}, State};
 handle_call(description, _From, #{description := Description} = State) ->
     {reply, {ok, Description}, State};
 handle_call({set_concurrency, Count}, _From, State) ->
@@ -320,14 +387,38 @@ answer({ok, State}, _Old) -> {reply, ok, State};
 answer({error, Reason}, Old) -> {stop, {shutdown, Reason}, {error, Reason}, Old}.
 
 -doc false.
--spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast(_, State) ->
-    {noreply, State}.
+-spec handle_cast(stop, state()) -> {stop, normal, state()}.
+handle_cast(stop, State) ->
+    {stop, normal, State}.
+
+-spec timed(dyno_bench_job_worker:code(), pos_integer()) ->
+    {ok, non_neg_integer()} | {error, reason()}.
+timed(#{module := Module, constants := Constants, init := Init, label := Label}, Iterations) ->
+    try Module:init_runner(Constants, Init) of
+        Start ->
+            try
+                BeginNs = erlang:monotonic_time(nanosecond),
+                _ = Module:loop(Iterations, Constants, Start),
+                {ok, erlang:monotonic_time(nanosecond) - BeginNs}
+            catch
+                Class:Reason:Stack ->
+                    {error, dyno_bench_unknown:failed(Label, run, {raised, Class, Reason, Stack})}
+            end
+    catch
+        Class:Reason:Stack ->
+            {error, dyno_bench_unknown:failed(Label, init_runner, {raised, Class, Reason, Stack})}
+    end.
 
 -doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({'DOWN', Owner, process, _, _}, #{owner := Owner} = State) ->
     {stop, {shutdown, owner_ended}, State};
+handle_info({'EXIT', Pid, Reason}, #{measuring := {Pid, From}} = State) ->
+    gen_server:reply(From, {error, failure(Reason, State)}),
+    {noreply, State#{measuring := none}};
+handle_info({measured, Pid, Measured}, #{measuring := {Pid, From}} = State) ->
+    gen_server:reply(From, Measured),
+    {noreply, State#{measuring := none}};
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) ->
     case lists:member(Pid, Workers) of
         true -> {stop, {shutdown, failure(Reason, State)}, State};
@@ -339,8 +430,8 @@ handle_info(_, State) ->
 
 -doc false.
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{workers := Workers, code := Code}) ->
-    killed(Workers),
+terminate(_Reason, #{workers := Workers, code := Code, measuring := Measuring}) ->
+    killed(Workers ++ [Pid || {Pid, _} <- [Measuring]]),
     #{module := Module, constants := Constants, init := Init} = Code,
     try
         _ = Module:done(Constants, Init),
@@ -389,7 +480,9 @@ collected(Workers, What, #{timeout_ms := TimeoutMs} = State) ->
     {ok, state()} | {error, reason()}.
 collected([], _What, _EndMs, State) ->
     {ok, State};
-collected([Pid | Rest], What, EndMs, #{ref := Ref, code := Code, timeout_ms := TimeoutMs} = State) ->
+collected(
+    [Pid | Rest], What, EndMs, #{ref := Ref, code := Code, timeout_ms := TimeoutMs} = State
+) ->
     Left = max(0, EndMs - erlang:monotonic_time(millisecond)),
     receive
         {Ref, Pid, What} -> collected(Rest, What, EndMs, State);
@@ -398,8 +491,10 @@ collected([Pid | Rest], What, EndMs, #{ref := Ref, code := Code, timeout_ms := T
     end.
 
 -spec failure(term(), state()) -> reason().
-failure({shutdown, {failed, _, _, _} = Reason}, _State) -> Reason;
-failure(Reason, #{code := #{label := Label}}) -> {failed, Label, run, {died, Reason}}.
+failure({shutdown, {failed, Label, Stage, Failure}}, _State) ->
+    dyno_bench_unknown:failed(Label, Stage, Failure);
+failure(Reason, #{code := #{label := Label}}) ->
+    {failed, Label, run, {died, Reason}}.
 
 -spec killed([pid()]) -> ok.
 killed(Workers) ->

@@ -14,7 +14,7 @@
 %% Whether a figure is exact is seen, not assumed: runs must agree. Codes that draw random numbers
 %% do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
 
--export([measure/4]).
+-export([measure/4, measure/5]).
 -export_type([exact/0, loop/0]).
 
 -doc "What a call takes, and whether all runs agreed on it.".
@@ -22,7 +22,9 @@
     words := float(),
     words_agree := boolean(),
     reductions := float(),
-    reductions_agree := boolean()
+    reductions_agree := boolean(),
+    %% Of each run.
+    runs := #{words := [float(), ...], reductions := [float(), ...]}
 }.
 
 -doc "A loop's module; runs so many iterations of it in the worker, returns their reductions.".
@@ -41,6 +43,12 @@ an epoch.
 """.
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop()) -> exact().
 measure(Worker, Iterations, Code, Empty) ->
+    measure(Worker, Iterations, Code, Empty, ?RUNS).
+
+-doc "The same in so many runs.".
+-spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop(), Runs :: pos_integer()) ->
+    exact().
+measure(Worker, Iterations, Code, Empty, Runs) ->
     Session = trace:session_create(?MODULE, self(), []),
     try
         1 = trace:process(Session, Worker, true, [call]),
@@ -48,12 +56,16 @@ measure(Worker, Iterations, Code, Empty) ->
         N = iterations(Run, min(Iterations, ?MAX_ITERATIONS)),
         %% The empty one is counted as well, because to be counted takes a reduction.
         {_, Base} = (run(Session, Worker, Empty))(N),
-        {Words, Reductions} = lists:unzip([Run(N) || _ <- lists:seq(1, ?RUNS)]),
+        {Words, Reductions} = lists:unzip([Run(N) || _ <- lists:seq(1, Runs)]),
         #{
             words => dyno_stats:median(Words) / N,
             words_agree => agree(Words),
             reductions => (dyno_stats:median(Reductions) - Base) / N,
-            reductions_agree => agree(Reductions)
+            reductions_agree => agree(Reductions),
+            runs => #{
+                words => [W / N || W <- Words],
+                reductions => [(R - Base) / N || R <- Reductions]
+            }
         }
     after
         %% The modules are unloaded soon: no breakpoint may be on its way out then.

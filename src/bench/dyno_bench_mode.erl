@@ -17,7 +17,7 @@ No two codes are measured at the same time in any of them.
 
 -compile(warn_missing_spec_all).
 
--export([check/2, run/3, document/4, format_error/1]).
+-export([check/2, alone/2, run/3, document/4, format_error/1]).
 -export_type([mode/0, checked/0, reason/0]).
 
 -type mode() ::
@@ -90,6 +90,18 @@ check({Name, Given}, _Codes) when is_map(Given) ->
 check(Other, _Codes) ->
     {error, {mode, Other}}.
 
+-doc "Whether what is asked for besides goes with a mode: only a comparison measures it.".
+-spec alone(term(), #{metric => term(), extras => term(), _ => _}) ->
+    ok | {error, {option, atom(), term(), binary()}}.
+alone(compare, _Options) ->
+    ok;
+alone(_Mode, #{metric := Metric}) when Metric =/= time ->
+    {error, {option, metric, Metric, ~"time, because the mode takes samples of time,"}};
+alone(_Mode, #{extras := [_ | _] = Extras}) ->
+    {error, {option, extras, Extras, ~"nothing, because the mode only takes samples of time,"}};
+alone(_Mode, _Options) ->
+    ok.
+
 -spec defaults(term()) -> {ok, #{atom() => number()}, Optional :: [atom()]} | error.
 defaults(continuous) ->
     {ok, #{sample_ms => 1000, samples => 3, warmup => 0}, [cv]};
@@ -148,7 +160,16 @@ together(Name, Settings) -> {ok, {Name, Settings}}.
 -doc "Measures in a mode.".
 -spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
     {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
-    | {error, dyno_bench_experiment:reason()}.
+    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+run(compare, Codes, #{isolated := _} = Options) ->
+    case dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options) of
+        {ok, {_Size, Result}} -> {ok, Result};
+        {error, _} = Error -> Error
+    end;
+run({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
+    dyno_bench_isolated:alone(Mode, Code, Options);
+run({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
+    dyno_bench_isolated:samples(Mode, Codes, Count, Options);
 run(compare, Codes, Options) ->
     dyno_bench_experiment:run(Codes, Options);
 run({timed, Extent}, Codes, Options) ->

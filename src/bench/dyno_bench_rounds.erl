@@ -17,6 +17,8 @@ pairs are decided.
 """.
 
 -export([new/1, order/1, add/2, is_decided/1, pairs/1, rounds/1, values/2]).
+-export([judged/3]).
+-export([fixed_pairs/1, least/2, more/2]).
 -export_type([t/0, options/0, pair/0]).
 
 -type arm() :: pos_integer().
@@ -118,26 +120,75 @@ pairs(#{sequences := Sequences, options := #{threshold := Threshold}}) ->
      || {{A, B}, Sequence} <- lists:sort(maps:to_list(Sequences))
     ].
 
+-doc """
+Every pair, where the number of rounds was fixed beforehand: who looks only once has narrower intervals
+than who looks after every round, and needs fewer rounds for one.
+""".
+-spec fixed_pairs(t()) -> [pair()].
+fixed_pairs(#{sequences := Sequences, options := #{threshold := Threshold, level := Level}} = State) ->
+    Each = 1 - (1 - Level) / max(1, map_size(Sequences)),
+    [
+        judged(Pair, fixed(Pair, Each, State), Threshold)
+     || Pair <- lists:sort(maps:keys(Sequences))
+    ].
+
+fixed({A, B}, Each, State) ->
+    Logs = lists:zipwith(
+        fun(OfA, OfB) -> math:log(OfB / OfA) end, values(A, State), values(B, State)
+    ),
+    Interval =
+        case dyno_stats_interval:median(Logs, Each) of
+            {ok, {Low, High, _}} -> {ok, {Low, High}};
+            {error, too_few} -> {error, too_few}
+        end,
+    {dyno_stats:median(Logs), Interval}.
+
+-doc "How few rounds, fixed beforehand, give an interval for every pair of so many arms.".
+-spec least(Arms :: pos_integer(), Level :: float()) -> pos_integer().
+least(Arms, Level) ->
+    ceil(1 + math:log2(max(1, Arms * (Arms - 1) div 2) / (1 - Level))).
+
+-doc """
+By what factor there should be more rounds for a pair that is not decided: an interval's width goes
+with their root. At most 100: then the true difference is about the threshold, and nothing helps.
+""".
+-spec more(pair(), Threshold :: float()) -> float() | unknown.
+more(#{ratio := Ratio, low := Low, high := High}, Threshold) when
+    is_float(Ratio), is_float(Low), is_float(High)
+->
+    Half = (math:log(High) - math:log(Low)) / 2,
+    %% From the estimate to the nearer edge of the threshold.
+    Distance = abs(abs(math:log(Ratio)) - math:log(1 + Threshold)),
+    min(100.0, max(1.5, math:pow(Half / max(1.0e-6, Distance), 2)));
+more(_Pair, _Threshold) ->
+    unknown.
+
 pair(A, B, Sequence, Threshold) ->
-    case dyno_stats_sequence:interval(Sequence) of
-        {ok, {Low, High}} ->
-            #{
-                a => A,
-                b => B,
-                ratio => math:exp(dyno_stats_sequence:median(Sequence)),
-                low => math:exp(Low),
-                high => math:exp(High),
-                verdict => verdict(Low, High, math:log(1 + Threshold))
-            };
-        {error, too_few} ->
-            Ratio =
-                case dyno_stats_sequence:median(Sequence) of
-                    undefined -> undefined;
-                    Median -> math:exp(Median)
-                end,
-            #{a => A, b => B, ratio => Ratio, low => undefined, high => undefined,
-                verdict => undecided}
-    end.
+    Interval = dyno_stats_sequence:interval(Sequence),
+    judged({A, B}, {dyno_stats_sequence:median(Sequence), Interval}, Threshold).
+
+-doc "A pair, from the median of the logarithms of its ratios and their interval.".
+-spec judged(
+    {arm(), arm()},
+    {Median :: float() | undefined, {ok, {Low :: number(), High :: number()}} | {error, too_few}},
+    Threshold :: float()
+) -> pair().
+judged({A, B}, {Median, {ok, {Low, High}}}, Threshold) ->
+    #{
+        a => A,
+        b => B,
+        ratio => math:exp(Median),
+        low => math:exp(Low),
+        high => math:exp(High),
+        verdict => verdict(Low, High, math:log(1 + Threshold))
+    };
+judged({A, B}, {Median, {error, too_few}}, _Threshold) ->
+    Ratio =
+        case Median of
+            undefined -> undefined;
+            _ -> math:exp(Median)
+        end,
+    #{a => A, b => B, ratio => Ratio, low => undefined, high => undefined, verdict => undecided}.
 
 %% What lies wholly on one side of no difference, and is not wholly within the threshold, is a
 %% difference.

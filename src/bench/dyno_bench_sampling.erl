@@ -83,8 +83,8 @@ started(Codes, Options) ->
 
 -spec start(dyno_bench_code:code(), pos_integer(), dyno_bench_experiment:options()) ->
     {ok, arm()} | {error, term()}.
-start(Code, Number, #{concurrency := Concurrency, timeout_ms := TimeoutMs}) ->
-    Started = dyno_bench_job:start(#{
+start(Code, Number, #{concurrency := Concurrency, timeout_ms := TimeoutMs} = Options) ->
+    Started = dyno_bench_job:start((maps:with([compiler], Options))#{
         code => Code,
         concurrency => Concurrency,
         max_concurrency => max(1, Concurrency),
@@ -105,6 +105,7 @@ start(Code, Number, #{concurrency := Concurrency, timeout_ms := TimeoutMs}) ->
 -spec of_code(pos_integer(), dyno_bench_job:reason()) -> term().
 of_code(_Number, {failed, _, _, _} = Reason) -> Reason;
 of_code(_Number, {endless, _, _} = Reason) -> Reason;
+of_code(_Number, {unknown, _, _} = Reason) -> Reason;
 of_code(_Number, {too_many_jobs, _} = Reason) -> Reason;
 of_code(Number, Reason) -> {code, Number, Reason}.
 
@@ -201,14 +202,17 @@ variation(Values) ->
 result(Rounds, Agreed, Arms, #{concurrency := Concurrency} = Options) ->
     Times = [#{N => time_ns(Sample, Concurrency) || N := Sample <- Round} || Round <- Rounds],
     Compared = lists:foldl(fun dyno_bench_rounds:add/2, planner(Arms, Options), Times),
+    %% Nobody looks before the last sample.
+    Pairs = dyno_bench_rounds:fixed_pairs(Compared),
     #{
         arms => [
             figures(Arm, [map_get(N, Round) || Round <- Rounds], [map_get(N, T) || T <- Times])
          || {N, Arm} <- lists:sort(maps:to_list(Arms))
         ],
-        pairs => dyno_bench_rounds:pairs(Compared),
+        pairs => Pairs,
+        fixed => true,
         rounds => length(Rounds),
-        decided => dyno_bench_rounds:is_decided(Compared),
+        decided => lists:all(fun(#{verdict := V}) -> V =/= undecided end, Pairs),
         agreed => Agreed
     }.
 

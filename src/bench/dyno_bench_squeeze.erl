@@ -24,6 +24,8 @@
 -type result() :: #{
     arms := [dyno_bench_job:description()],
     outcome := dyno_bench_climb:outcome(),
+    %% When each sample ended, since the start.
+    ends_ms := #{pos_integer() => [non_neg_integer()]},
     max := pos_integer(),
     duration_ms := non_neg_integer()
 }.
@@ -36,7 +38,7 @@
     {ok, result()} | {error, dyno_bench_experiment:reason()}.
 run(Code, #{min := Min, max := Max} = Settings, #{timeout_ms := TimeoutMs} = Options) ->
     StartMs = erlang:monotonic_time(millisecond),
-    Started = dyno_bench_job:start(#{
+    Started = dyno_bench_job:start((maps:with([compiler], Options))#{
         code => Code,
         concurrency => Min,
         max_concurrency => Max,
@@ -53,7 +55,7 @@ run(Code, #{min := Min, max := Max} = Settings, #{timeout_ms := TimeoutMs} = Opt
             end;
         {error, {Tag, _, _, _}} = Error when Tag =:= failed ->
             Error;
-        {error, {endless, _, _}} = Error ->
+        {error, {Tag, _, _}} = Error when Tag =:= endless; Tag =:= unknown ->
             Error;
         {error, {too_many_jobs, _}} = Error ->
             Error;
@@ -88,10 +90,11 @@ searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level
     maybe
         ok ?= dyno_bench_window:explained(dyno_bench_job:resume(Job), Watched),
         {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
-        {ok, Done} ?= climbed(Climb, Measure),
+        {ok, Done, Ends} ?= climbed(Climb, Measure, #{}),
         {ok, #{
             arms => [Description],
             outcome => dyno_bench_climb:outcome(Done),
+            ends_ms => #{C => [EndMs - StartMs || EndMs <- lists:reverse(Of)] || C := Of <- Ends},
             max => Max,
             duration_ms => erlang:monotonic_time(millisecond) - StartMs
         }}
@@ -99,25 +102,32 @@ searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level
 
 -type measure() :: fun((pos_integer()) -> {ok, dyno_bench_window:sample()} | {error, term()}).
 
--spec climbed(dyno_bench_climb:t(), measure()) ->
-    {ok, dyno_bench_climb:t()} | {error, term()}.
-climbed(Climb, Measure) ->
+%% Newest first.
+-type ends() :: #{pos_integer() => [integer()]}.
+
+-spec climbed(dyno_bench_climb:t(), measure(), ends()) ->
+    {ok, dyno_bench_climb:t(), ends()} | {error, term()}.
+climbed(Climb, Measure, Ends) ->
     case dyno_bench_climb:next(Climb) of
         done ->
-            {ok, Climb};
+            {ok, Climb, Ends};
         {round, Concurrencies} ->
             maybe
                 {ok, Round} ?= round(Concurrencies, Measure, #{}),
-                climbed(dyno_bench_climb:add(Round, Climb), Measure)
+                Values = #{C => PerSecond || C := {PerSecond, _} <- Round},
+                Now = #{C => [Ms | maps:get(C, Ends, [])] || C := {_, Ms} <- Round},
+                climbed(dyno_bench_climb:add(Values, Climb), Measure, maps:merge(Ends, Now))
             end
     end.
 
--spec round([pos_integer()], measure(), #{pos_integer() => float()}) ->
-    {ok, #{pos_integer() => float()}} | {error, term()}.
+-type measured() :: #{pos_integer() => {PerSecond :: float(), EndMs :: integer()}}.
+
+-spec round([pos_integer()], measure(), measured()) -> {ok, measured()} | {error, term()}.
 round([], _Measure, Round) ->
     {ok, Round};
 round([Concurrency | Rest], Measure, Round) ->
     maybe
         {ok, #{per_second := PerSecond}} ?= Measure(Concurrency),
-        round(Rest, Measure, Round#{Concurrency => PerSecond})
+        EndMs = erlang:monotonic_time(millisecond),
+        round(Rest, Measure, Round#{Concurrency => {PerSecond, EndMs}})
     end.

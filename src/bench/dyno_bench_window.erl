@@ -9,7 +9,7 @@
 
 -compile(warn_missing_spec_all).
 
--export([measure/3, explained/2]).
+-export([measure/3, explained/2, end_of/1]).
 -export_type([watched/0, sample/0]).
 
 -doc "A job and the monitor that says when it ended.".
@@ -51,6 +51,7 @@ explained({error, ended}, {_, Monitor}) ->
 explained(Answer, _Watched) ->
     Answer.
 
+-doc "Why a job ended, from the reason that its process ended with.".
 -spec end_of(term()) -> dyno_bench_job:reason().
 end_of({shutdown, Reason}) when is_tuple(Reason) -> Reason;
 end_of(Reason) -> {failed, ~"the job", run, {died, Reason}}.

@@ -20,7 +20,9 @@
     cpu_ns := non_neg_integer() | undefined,
     involuntary_switches := non_neg_integer() | undefined,
     reductions := non_neg_integer(),
-    garbage_collections := non_neg_integer()
+    garbage_collections := non_neg_integer(),
+    %% Of the process at the end, in bytes.
+    memory := non_neg_integer()
 }.
 
 -type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
@@ -41,7 +43,7 @@ start_link(Scheduler) ->
 
 -doc "Has a worker run a code's `init_runner`; `Number` names the code from then on.".
 -spec prepare(pid(), {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
-    DeadlineMs :: integer()) -> ok | {error, failure() | timeout}.
+    DeadlineMs :: integer()) -> ok | {error, failure() | timeout | interrupted}.
 prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, DeadlineMs) ->
     Ref = make_ref(),
     Pid ! {self(), Ref, {prepare, Number, Module, Constants, Init}},
@@ -113,6 +115,7 @@ run(Module, N, Constants, Start) ->
             Edge1 = (dyno_clock:thread())#{wall_ns := EndNs},
             {reductions, Reductions1} = process_info(self(), reductions),
             {garbage_collection, Collections1} = process_info(self(), garbage_collection),
+            {memory, Memory} = process_info(self(), memory),
             #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu, involuntary_switches := Switches} =
                 dyno_clock:difference(Edge0, Edge1),
             {ok, #{
@@ -122,7 +125,8 @@ run(Module, N, Constants, Start) ->
                 cpu_ns => Cpu,
                 involuntary_switches => Switches,
                 reductions => Reductions1 - Reductions0,
-                garbage_collections => minor(Collections1) - minor(Collections0)
+                garbage_collections => minor(Collections1) - minor(Collections0),
+                memory => Memory
             }}
     catch
         Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
@@ -132,7 +136,7 @@ minor(Info) -> proplists:get_value(minor_gcs, Info).
 
 -doc "Runs N iterations of a code in each worker at the same time.".
 -spec epoch([pid()], {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
-    {ok, [epoch()]} | {error, failure() | timeout}.
+    {ok, [epoch()]} | {error, failure() | timeout | interrupted}.
 epoch(Workers, {Number, N}, DeadlineMs) ->
     Ref = make_ref(),
     lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Number, N}} end, Workers),
@@ -140,13 +144,13 @@ epoch(Workers, {Number, N}, DeadlineMs) ->
 
 -doc "What one call of a code returns.".
 -spec result(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
-    {ok, term()} | {error, failure() | timeout}.
+    {ok, term()} | {error, failure() | timeout | interrupted}.
 result(Pid, Number, DeadlineMs) ->
     one(Pid, {result, Number}, DeadlineMs).
 
 -doc "The reductions of N iterations during which nothing is collected.".
 -spec reductions(pid(), {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
-    {ok, non_neg_integer()} | {error, failure() | timeout}.
+    {ok, non_neg_integer()} | {error, failure() | timeout | interrupted}.
 reductions(Pid, {Number, N}, DeadlineMs) ->
     one(Pid, {reductions, Number, N}, DeadlineMs).
 
@@ -165,6 +169,7 @@ collect([Pid | Rest], Ref, DeadlineMs, Epochs) ->
     receive
         {Ref, Pid, {ok, Epoch}} -> collect(Rest, Ref, DeadlineMs, [Epoch | Epochs]);
         {Ref, Pid, {error, _} = Error} -> Error;
-        {'EXIT', Pid, Reason} -> {error, failure(Reason)}
+        {'EXIT', Pid, Reason} -> {error, failure(Reason)};
+        dyno_interrupt -> {error, interrupted}
     after Left -> {error, timeout}
     end.

@@ -11,16 +11,18 @@ A new command is one new module with the behaviour `m:dyno_cli_command` and one 
 
 -compile(warn_missing_spec_all).
 
--export([main/1, run/1]).
+-export([main/1, run/1, operands/1]).
 
--doc "The escript's entry: never returns.".
--spec main([string()]) -> no_return().
-main(Arguments) ->
+-doc "The escript's entry, with its arguments; or what to run in its place. Never returns.".
+-spec main([string()] | fun(() -> dyno_cli_command:exit_status())) -> no_return().
+main(Arguments) when is_list(Arguments) ->
+    main(fun() -> run(Arguments) end);
+main(Run) ->
     ok = dyno_cli_terminal:prepare(),
     ok = dyno_cli_interrupt:install(),
     Status =
         try
-            run(Arguments)
+            Run()
         catch
             Class:Reason:Stack -> dyno_cli_crash:report(Class, Reason, Stack)
         end,
@@ -37,12 +39,37 @@ run(Arguments) ->
         [Name | Rest] -> dispatch(Name, Rest, Arguments)
     end.
 
+-doc """
+What these arguments name apart from options, such as the suite; `missing` where a command that
+needs that has none.
+""".
+-spec operands([string()]) -> {ok, [string()]} | missing | invalid.
+operands(Arguments) ->
+    case argparse:parse(Arguments, tree(), #{progname => dyno}) of
+        {ok, Values, _Path, #{arguments := Specs}} ->
+            Names = [Name || #{name := Name} = Spec <- Specs, is_operand(Spec)],
+            Given = maps:values(maps:with(Names, Values)),
+            {ok, [unicode:characters_to_list(Text) || Text <- lists:flatten(Given)]};
+        {error, {_Path, #{} = Spec, undefined, _Details}} ->
+            case is_operand(Spec) of
+                true -> missing;
+                false -> invalid
+            end;
+        _ ->
+            invalid
+    end.
+
+-spec is_operand(argparse:argument()) -> boolean().
+is_operand(Spec) ->
+    not is_map_key(short, Spec) andalso not is_map_key(long, Spec).
+
 %% The one list of commands, in the order of the help.
 -spec commands() -> [{string(), module()}, ...].
 commands() ->
     [
         {"bench", dyno_cli_bench},
         {"test", dyno_cli_test},
+        {"new", dyno_cli_new},
         {"compare", dyno_cli_compare},
         {"report", dyno_cli_report}
     ].

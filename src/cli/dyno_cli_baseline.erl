@@ -11,7 +11,7 @@ the figures on which it held both times.
 
 -compile(warn_missing_spec_all).
 
--export([arguments/0, parse/1, judge/4]).
+-export([arguments/0, arguments/2, parse/1, judge/4]).
 
 -export_type([plan/0]).
 
@@ -26,14 +26,22 @@ the figures on which it held both times.
 -doc "The options.".
 -spec arguments() -> [argparse:argument()].
 arguments() ->
+    arguments(
+        "compare with an earlier recording, of the same place (-o)",
+        "with --baseline, exit with 1 where it holds, twice: slower > 5%, faster > 5%, "
+        "words > 0.1%, or worse > 5% of --metric; may be given more than once"
+    ).
+
+-doc "The same with what the help says of them.".
+-spec arguments(Baseline :: string(), FailIf :: string()) -> [argparse:argument()].
+arguments(Baseline, FailIf) ->
     [
         #{
             name => baseline,
             long => "-baseline",
             type => binary,
             required => false,
-            help =>
-                {"--baseline FILE", ["compare with an earlier recording, of the same place (-o)"]}
+            help => {"--baseline FILE", [Baseline]}
         },
         #{
             name => fail_if,
@@ -41,11 +49,7 @@ arguments() ->
             type => binary,
             action => append,
             required => false,
-            help =>
-                {"--fail-if CONDITION", [
-                    "with --baseline, exit with 1 where it holds, twice: slower > 5%, faster > 5% "
-                    "or reductions > 0.1%; may be given more than once"
-                ]}
+            help => {"--fail-if CONDITION", [FailIf]}
         }
     ].
 
@@ -54,34 +58,40 @@ arguments() ->
     {ok, plan()} | {error, unicode:chardata()} | {error, module(), term()}.
 parse(#{baseline := Path} = Values) ->
     maybe
-        {ok, Conditions} ?= conditions(maps:get(fail_if, Values, [])),
-        {ok, Baseline} ?= tagged(dyno_recording_file, dyno_recording_file:read(Path)),
-        ok ?= same_place(Baseline),
-        {ok, {Baseline, Conditions, threshold(Values)}}
+        {ok, Conditions} ?= dyno_cli_value:tagged(
+            dyno_compare_gate, dyno_compare_gate:parse_all(maps:get(fail_if, Values, []))
+        ),
+        {ok, Baseline} ?= dyno_cli_value:tagged(
+            dyno_recording_file, dyno_recording_file:read(Path)
+        ),
+        Metric = maps:get(metric, Values, ~"time"),
+        Meant = [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Conditions],
+        {ok, Figures} ?= same_place(Baseline, Meant),
+        {ok, {Baseline, Meant, (threshold(Values))#{figures => Figures}}}
     end;
 parse(#{fail_if := _}) ->
     {error, "--fail-if compares with a recording; give it with --baseline FILE"};
 parse(_) ->
     {ok, none}.
 
--spec conditions([binary()]) ->
-    {ok, [dyno_compare_gate:t()]} | {error, module(), dyno_compare_gate:reason()}.
-conditions([]) ->
-    {ok, []};
-conditions([Text | Texts]) ->
-    maybe
-        {ok, Condition} ?= tagged(dyno_compare_gate, dyno_compare_gate:parse(Text)),
-        {ok, Conditions} ?= conditions(Texts),
-        {ok, [Condition | Conditions]}
-    end.
-
 %% What the environment and the command rule out is known before the measurement.
--spec same_place(dyno_recording:document()) -> ok | {error, module(), dyno_compare:reason()}.
-same_place(#{~"parameters" := Parameters} = Baseline) ->
-    Now = dyno_recording:new(bench, ~"now", Parameters, dyno_environment:collect()),
-    case dyno_compare:comparable(Baseline, dyno_recording:put(Now, status, complete)) of
-        ok -> ok;
-        {error, Reason} -> {error, dyno_compare, Reason}
+%% Conditions on exact figures alone hold on any machine.
+-spec same_place(dyno_recording:document(), [dyno_compare_gate:t()]) ->
+    {ok, all | exact} | {error, module(), dyno_compare:reason()}.
+same_place(#{~"parameters" := Parameters} = Baseline, Conditions) ->
+    Now0 = dyno_recording:new(bench, ~"now", Parameters, dyno_environment:collect()),
+    Now = dyno_recording:put(Now0, status, complete),
+    OnlyExact = Conditions =/= [] andalso lists:all(fun dyno_compare_gate:is_exact/1, Conditions),
+    case dyno_compare:comparable(Baseline, Now) of
+        ok ->
+            {ok, all};
+        {error, {environments, _}} when OnlyExact ->
+            case dyno_compare:comparable(Baseline, Now, exact) of
+                ok -> {ok, exact};
+                {error, Reason} -> {error, dyno_compare, Reason}
+            end;
+        {error, Reason} ->
+            {error, dyno_compare, Reason}
     end.
 
 -spec threshold(argparse:arg_map()) -> dyno_compare:options().
@@ -93,10 +103,6 @@ threshold(#{threshold := Text}) ->
     end;
 threshold(_) ->
     #{}.
-
--spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
-tagged(_Module, {ok, Value}) -> {ok, Value};
-tagged(Module, {error, Reason}) -> {error, Module, Reason}.
 
 -doc """
 Compares, measures once more where a condition holds, and hands what is to be shown to `Show`.
@@ -159,7 +165,7 @@ is_among(#{item := Item, figure := Figure}, Changes) ->
 -spec changes(dyno_recording:document(), dyno_recording:document(), dyno_compare:options()) ->
     {ok, [dyno_compare:change(), ...]} | {error, dyno_compare:reason()}.
 changes(Baseline, Document, Options) ->
-    case dyno_compare:comparable(Baseline, Document) of
+    case dyno_compare:comparable(Baseline, Document, maps:get(figures, Options, all)) of
         ok ->
             case dyno_compare:changes({Baseline, Document}, Options) of
                 [] -> {error, nothing_in_common};

@@ -32,10 +32,16 @@ spec() ->
                 help =>
                     {"CODE...", [
                         "expressions that end with a full stop, a function, or "
-                        "{Module, Function, [Argument]}; or one FILE.erl with benchmarks/0"
+                        "{Module, Function, [Argument]}, or a file of such calls; or one FILE.erl with "
+                        "benchmarks/0"
                     ]}
             },
             option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
+            option(
+                timeout,
+                "--timeout TIME",
+                "the longest that a part of a code, or an epoch, may take; 30s, with --loop 5min"
+            ),
             part(init, "its value goes to init_runner and done; the n-th one is the n-th code's"),
             part(init_runner, "once in each process; its value is the code's argument"),
             part(done, "after the last measurement"),
@@ -45,6 +51,16 @@ spec() ->
                 "--input NAME=CODE",
                 "what functions of arity 1 are called with; may be given more than once"
             ),
+            #{
+                name => elixir,
+                long => "-elixir",
+                type => boolean,
+                required => false,
+                help =>
+                    {"--elixir", [
+                        "all code is Elixir: an expression, or fn x -> ... end; needs Elixir here"
+                    ]}
+            },
             for_all(init),
             for_all(init_runner),
             for_all(done),
@@ -63,7 +79,8 @@ spec() ->
             (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{
                 long => "pa"
             }
-            | dyno_cli_bench_mode:arguments() ++ dyno_cli_baseline:arguments()
+            | dyno_cli_bench_mode:arguments() ++ dyno_cli_bench_where:arguments() ++
+                dyno_cli_baseline:arguments()
         ]
     }.
 
@@ -103,23 +120,84 @@ examples() ->
             ~"gives a code an argument that is made once"},
         {~"dyno bench 'r(N) -> lists:seq(1, N).' --input 10=10 --input 1000=1000",
             ~"calls a code with several inputs, and says how it grows"},
+        {~"dyno bench 'lists:seq(1, 9).' --metric words --baseline main.json --fail-if 'worse > 0.1%'",
+            ~"fails where a code allocates more than it did, on any machine"},
+        {~"dyno bench 'gen_server:call(kernel_sup, which_children).' --whole --profile",
+            ~"shows what other processes do for the code, and which functions take the time"},
+        {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
+            ~"compares Elixir source"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
         {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
             ~"runs a code in two processes at once"},
+        {~"dyno bench 'shop:total().' --rev v1.2..main",
+            ~"builds two revisions of the project and compares them"},
+        {~"dyno bench 'lists:seq(1, 100).' --erl-flags '' --erl-flags '+JPperf true'",
+            ~"compares emulator flags, each in VMs of its own"},
+        {~"dyno bench 'pg:get_local_members(g).' --node a@host --node b@host --time 1min",
+            ~"runs a code in two nodes at once, with a line each second"},
         {~"dyno bench 'rand:uniform().' -q", ~"finds how many processes give the most"},
         {~"dyno bench 'rand:uniform().' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 
 -doc "Measures, and shows.".
 -spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
-run(#{code := Texts} = Values) ->
+run(Values) ->
+    case dyno_cli_bench_where:cluster(Values) of
+        {ok, none} ->
+            measure_and_show(Values);
+        {ok, Nodes} ->
+            watch(Nodes, Values);
+        {error, Sentence} ->
+            dyno_cli_terminal:complain(Sentence),
+            2
+    end.
+
+%% One code, in several nodes.
+-spec watch(map(), argparse:arg_map()) -> dyno_cli_command:exit_status().
+watch(Nodes, #{code := Texts} = Values) ->
+    maybe
+        {one, {ok, {codes, [Code]}}} ?= {one, measured(Values)},
+        Unshown = maps:without([report], Values),
+        {ok, #{options := Mode}} ?= dyno_cli_bench_mode:parse(Unshown, length(Texts)),
+        {ok, Budget} ?= duration(time, duration_ms, Values),
+        {ok, Format} ?= dyno_cli_value:tagged(dyno_cli_value, format(Values)),
+        {ok, Outputs} ?= outputs(Values),
+        ok = dyno_cli_interrupt:subscribe(),
+        Settings = maps:merge(
+            #{concurrency => 1, duration_ms => 10_000},
+            maps:merge(Nodes, maps:merge(Budget, maps:with([concurrency], Mode)))
+        ),
+        dyno_cli_cluster:run(Settings#{code => Code}, fun(Document) ->
+            show(Document, {format, Format}, Outputs)
+        end)
+    else
+        {one, {ok, _}} ->
+            dyno_cli_terminal:complain("nodes are watched with one code; give one, and no file"),
+            2;
+        {one, Error} ->
+            usage(Error);
+        Error ->
+            usage(Error)
+    end.
+
+-spec usage({error, unicode:chardata()} | {error, module(), term()}) -> 2.
+usage({error, Module, Reason}) ->
+    dyno_cli_terminal:complain(Module:format_error(Reason)),
+    2;
+usage({error, Sentence}) ->
+    dyno_cli_terminal:complain(Sentence),
+    2.
+
+-spec measure_and_show(argparse:arg_map()) -> dyno_cli_command:exit_status().
+measure_and_show(#{code := Texts} = Values) ->
     maybe
         {ok, Measured} ?= measured(Values),
         {ok, #{options := Mode, report := Columns}} ?=
             dyno_cli_bench_mode:parse(Values, length(Texts)),
         {ok, Options} ?= options(Mode, Values),
-        {ok, Format} ?= tagged(dyno_cli_value, format(Values)),
-        {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(maps:get(output, Values, []))),
+        {ok, Format} ?= dyno_cli_value:tagged(dyno_cli_value, format(Values)),
+        {ok, Outputs} ?= outputs(Values),
+        ok ?= stacks([Format | [Of || {Of, _} <- Outputs]], Values),
         {ok, Baseline} ?= dyno_cli_baseline:parse(Values),
         ok = dyno_cli_interrupt:subscribe(),
         Shown =
@@ -127,6 +205,7 @@ run(#{code := Texts} = Values) ->
                 none -> {format, Format};
                 _ -> {columns, Columns}
             end,
+        ok = verbose(Values, Measured, Options),
         Measure = fun() -> monitored(Values, fun() -> execute(Measured, Options) end) end,
         case Measure() of
             {ok, Document} ->
@@ -136,12 +215,7 @@ run(#{code := Texts} = Values) ->
                 Status
         end
     else
-        {error, Module, Reason} ->
-            dyno_cli_terminal:complain(Module:format_error(Reason)),
-            2;
-        {error, Sentence} ->
-            dyno_cli_terminal:complain(Sentence),
-            2
+        Error -> usage(Error)
     end.
 
 %% No code ends like a file's name: it would be a call of erl without arguments.
@@ -154,7 +228,10 @@ measured(#{code := Texts} = Values) ->
                 {error, _} = Error -> Error
             end;
         {[File], [File]} ->
-            Given = [atom_to_list(Name) || Name <- [input | ?PARTS] ++ ?PARTS_OF_ALL, is_map_key(Name, Values)],
+            Given = [
+                atom_to_list(Name)
+             || Name <- [input, elixir | ?PARTS] ++ ?PARTS_OF_ALL, is_map_key(Name, Values)
+            ],
             case Given of
                 [] -> {ok, {file, File}};
                 [Name | _] -> {error, ["--", Name, " can't be given with a file, which has its own"]}
@@ -163,14 +240,24 @@ measured(#{code := Texts} = Values) ->
             {error, ["a file of benchmarks is measured alone; give ", File, " without other codes"]}
     end.
 
--spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
-tagged(_Module, {ok, Value}) -> {ok, Value};
-tagged(Module, {error, Reason}) -> {error, Module, Reason}.
+-spec outputs(argparse:arg_map()) ->
+    {ok, [dyno_cli_value:output()]} | {error, module(), dyno_cli_value:reason()}.
+outputs(Values) ->
+    Files = maps:get(output, Values, []),
+    dyno_cli_value:tagged(dyno_cli_value, dyno_cli_value:outputs(Files)).
 
 -spec format(argparse:arg_map()) ->
     {ok, dyno_report:format()} | {error, dyno_cli_value:reason()}.
 format(#{format := Text}) -> dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
 format(_) -> {ok, console}.
+
+%% Rather than after the measurement.
+-spec stacks([dyno_report:format()], argparse:arg_map()) -> ok | {error, unicode:chardata()}.
+stacks(Formats, Values) ->
+    case lists:member(folded, Formats) andalso not is_map_key(profile, Values) of
+        true -> {error, "folded stacks come from --profile, which is not given"};
+        false -> ok
+    end.
 
 -spec options(dyno_bench:options(), argparse:arg_map()) ->
     {ok, dyno_bench:options()} | {error, unicode:chardata()} | {error, module(), term()}.
@@ -178,9 +265,12 @@ options(Mode, Values) ->
     Paths = [unicode:characters_to_list(P) || P <- maps:get(pa, Values, [])],
     maybe
         ok ?= folders(Paths),
-        {ok, Budget} ?= budget(Values),
-        {ok, Inputs} ?= inputs(maps:get(input, Values, []), []),
-        {ok, maps:merge(Budget, Mode#{code_paths => Paths, inputs => Inputs})}
+        {ok, Budget} ?= duration(time, budget_ms, Values),
+        {ok, Timeout} ?= duration(timeout, timeout_ms, Values),
+        {ok, Inputs} ?= inputs(maps:get(input, Values, []), language(Values), []),
+        {ok, Where} ?= dyno_cli_bench_where:parse(Values),
+        Given = lists:foldl(fun maps:merge/2, Mode, [Timeout, Budget, Where]),
+        {ok, Given#{code_paths => Paths, inputs => Inputs}}
     end.
 
 %% A folder that is not there would show as a function that is not.
@@ -191,14 +281,14 @@ folders(Paths) ->
         [Path | _] -> {error, ["-pa is \"", Path, "\", which is no folder; give one that is there"]}
     end.
 
--spec inputs([binary()], [dyno_bench_inputs:input()]) ->
+-spec inputs([binary()], erlang | elixir, [dyno_bench_inputs:input()]) ->
     {ok, [dyno_bench_inputs:input()]} | {error, unicode:chardata()}.
-inputs([], Inputs) ->
+inputs([], _Language, Inputs) ->
     {ok, lists:reverse(Inputs)};
-inputs([Text | Rest], Inputs) ->
+inputs([Text | Rest], Language, Inputs) ->
     case binary:split(Text, ~"=") of
         [Name, Code] when Name =/= <<>>, Code =/= <<>> ->
-            inputs(Rest, [{string:trim(Name), callable(input, ended(Code))} | Inputs]);
+            inputs(Rest, Language, [{string:trim(Name), callable(input, Code, Language)} | Inputs]);
         _ ->
             {error, ["--input is \"", Text, "\"; NAME=CODE is accepted, such as n=100"]}
     end.
@@ -212,14 +302,18 @@ ended(Code) ->
         _ -> <<Trimmed/binary, ".">>
     end.
 
--spec budget(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, module(), term()}.
-budget(#{time := Text}) ->
-    case dyno_cli_value:duration_ms(~"--time", Text) of
-        {ok, Ms} -> {ok, #{budget_ms => Ms}};
-        {error, Reason} -> {error, dyno_cli_value, Reason}
-    end;
-budget(_) ->
-    {ok, #{}}.
+-spec duration(atom(), atom(), argparse:arg_map()) ->
+    {ok, dyno_bench:options()} | {error, module(), term()}.
+duration(Option, Key, Values) ->
+    case Values of
+        #{Option := Text} ->
+            case dyno_cli_value:duration_ms(<<"--", (atom_to_binary(Option))/binary>>, Text) of
+                {ok, Ms} -> {ok, #{Key => Ms}};
+                {error, Reason} -> {error, dyno_cli_value, Reason}
+            end;
+        #{} ->
+            {ok, #{}}
+    end.
 
 -spec codes([binary()], argparse:arg_map()) ->
     {ok, [dyno_bench_code:code()]} | {error, unicode:chardata()}.
@@ -231,28 +325,64 @@ codes(Texts, Values) ->
                 io_lib:format("--~ts is given ~b times, but there are only ~b codes", [
                     Name, N, length(Texts)
                 ])};
+        [] when is_map_key(label, Values), length(map_get(label, Values)) < length(Texts) ->
+            {error,
+                io_lib:format("--label is given ~b times for ~b codes; name all of them, or none", [
+                    length(map_get(label, Values)), length(Texts)
+                ])};
         [] ->
-            {ok, [code(Text, N, Given, Values) || {N, Text} <- lists:enumerate(Texts)]}
+            recorded([code(Text, N, Given, Values) || {N, Text} <- lists:enumerate(Texts)], [])
+    end.
+
+%% What is no code, but a file's name, is one of recorded calls.
+-spec recorded([dyno_bench_code:code()], [dyno_bench_code:code()]) ->
+    {ok, [dyno_bench_code:code()]} | {error, unicode:chardata()}.
+recorded([], Codes) ->
+    {ok, lists:reverse(Codes)};
+recorded([#{runner := Text} = Code | Rest], Codes) ->
+    case is_binary(Text) andalso not is_source(Text) andalso filelib:is_regular(Text) of
+        true ->
+            case dyno_bench_recorded:read(Text) of
+                {ok, Calls} ->
+                    Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
+                    recorded(Rest, [maps:merge(Label, Code#{runner := Calls}) | Codes]);
+                {error, Reason} ->
+                    {error, dyno_bench_recorded:format_error(Reason)}
+            end;
+        false ->
+            recorded(Rest, [Code | Codes])
+    end.
+
+-spec is_source(binary()) -> boolean().
+is_source(Text) ->
+    case string:trim(Text) of
+        <<>> -> true;
+        Trimmed -> binary:last(Trimmed) =:= $.
     end.
 
 -spec code(binary(), pos_integer(), [{atom(), [binary()]}], argparse:arg_map()) ->
     dyno_bench_code:code().
 code(Text, N, Given, Values) ->
+    Language = language(Values),
     Own = [
-        {Name, callable(Name, lists:nth(N, Parts))}
+        {Name, callable(Name, lists:nth(N, Parts), Language)}
      || {Name, Parts} <- Given, length(Parts) >= N
     ],
     All = [
-        {Name, callable(Name, map_get(all_of(Name), Values))}
+        {Name, callable(Name, map_get(all_of(Name), Values), Language)}
      || Name <- ?PARTS, is_map_key(all_of(Name), Values)
     ],
-    maps:merge(maps:from_list(All), maps:from_list([{runner, callable(runner, Text)} | Own])).
+    maps:merge(maps:from_list(All), maps:from_list([{runner, callable(runner, Text, Language)} | Own])).
 
 %% {Module, Function, Arguments} and a list of those are terms; everything else is source.
--spec callable(atom(), binary()) -> dyno_bench_code:callable().
-callable(label, Text) ->
+-spec callable(atom(), binary(), erlang | elixir) -> dyno_bench_code:callable().
+callable(label, Text, _Language) ->
     Text;
-callable(_Name, Text) ->
+callable(_Name, Text, elixir) ->
+    {elixir, Text};
+callable(input, Text, erlang) ->
+    callable(value, ended(Text), erlang);
+callable(_Name, Text, erlang) ->
     Trimmed = string:trim(Text),
     case Trimmed of
         <<First, _/binary>> when First =:= ${; First =:= $[ ->
@@ -264,6 +394,10 @@ callable(_Name, Text) ->
             Text
     end.
 
+-spec language(argparse:arg_map()) -> erlang | elixir.
+language(#{elixir := true}) -> elixir;
+language(_) -> erlang.
+
 -spec term(binary()) -> dyno_bench_code:callable().
 term(Text) ->
     maybe
@@ -274,8 +408,20 @@ term(Text) ->
         _ -> Text
     end.
 
+-spec verbose(argparse:arg_map(), measured(), dyno_bench:options()) -> ok.
+verbose(#{verbose := true}, {codes, Codes}, Options) ->
+    lists:foreach(fun dyno_cli_terminal:note/1, dyno_cli_bench_source:lines(Codes, Options));
+verbose(_Values, _Measured, _Options) ->
+    ok.
+
 -spec monitored(argparse:arg_map(), fun(() -> Result)) -> Result.
-monitored(#{verbose := true}, Execute) ->
+monitored(#{verbose := true} = Values, Execute) when
+    %% In those cases nothing runs in this VM.
+    not is_map_key(node, Values),
+    not is_map_key(isolated, Values),
+    not is_map_key(vms, Values),
+    not is_map_key(rev, Values)
+->
     Monitor = dyno_cli_monitor:start_link(),
     try
         Execute()
@@ -292,9 +438,11 @@ execute(Measured, Options) ->
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a code prints must not get into a report on standard output.
         group_leader(whereis(standard_error), self()),
-        Self ! {finished, self(), measure(Measured, Options)}
+        Self ! {finished, self(), measure(Measured, reporting(Self, Options))}
     end),
-    case await(Runner, Monitor) of
+    {Result, Shown} = await(Runner, Monitor, dyno_cli_progress:new(progress_mode())),
+    _ = dyno_cli_progress:clear(Shown),
+    case Result of
         {ok, Document} ->
             {ok, Document};
         {error, Reason} = Error ->
@@ -325,16 +473,49 @@ show(Document, {columns, Kind}, Outputs) ->
     ),
     Status.
 
--spec await(pid(), reference()) ->
-    {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.
-await(Runner, Monitor) ->
+%% What takes long tells how far it is.
+-spec reporting(pid(), dyno_bench:options()) -> dyno_bench:options().
+reporting(Cli, #{isolated := Isolated} = Options) ->
+    Group = fun(Number, Of) ->
+        Cli !
+            {progress, #{
+                phase => measuring,
+                text => ~"in fresh VMs",
+                run => integer_to_binary(Number),
+                runs_done => Number - 1,
+                runs_total => Of
+            }}
+    end,
+    Build = fun(Revision) ->
+        Cli ! {progress, #{phase => building, text => [~"building ", Revision], run => Revision}}
+    end,
+    With = Options#{isolated := Isolated#{progress => Group}},
+    case With of
+        #{revisions := Revisions} -> With#{revisions := Revisions#{progress => Build}};
+        #{} -> With
+    end;
+reporting(_Cli, Options) ->
+    Options.
+
+-spec progress_mode() -> dyno_cli_progress:mode().
+progress_mode() ->
+    case dyno_cli_terminal:is_terminal(standard_error) of
+        true -> redrawn;
+        false -> warnings
+    end.
+
+-spec await(pid(), reference(), dyno_cli_progress:t()) ->
+    {{ok, dyno_recording:document()} | {error, dyno_bench:reason()}, dyno_cli_progress:t()}.
+await(Runner, Monitor, Progress) ->
     receive
         dyno_interrupt ->
             ok = dyno_bench:interrupt(Runner),
-            await(Runner, Monitor);
+            await(Runner, Monitor, Progress);
+        {progress, Event} ->
+            await(Runner, Monitor, dyno_cli_progress:show(Event, Progress));
         {finished, Runner, Result} ->
             true = erlang:demonitor(Monitor, [flush]),
-            Result;
+            {Result, Progress};
         {'DOWN', Monitor, process, Runner, Reason} ->
-            {error, {crashed, Reason}}
+            {{error, {crashed, Reason}}, Progress}
     end.

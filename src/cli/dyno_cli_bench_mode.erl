@@ -22,7 +22,7 @@ which of them go together, and the mode they mean.
 
 %% Which options belong to which mode.
 -define(CONTINUOUS, [duration, cv]).
--define(SQUEEZE, [min, step, max]).
+-define(SQUEEZE, [min, step, max, patience]).
 -define(SHARED, [samples, warmup, report]).
 
 %% Fixed iterations may take long: the user has said how many.
@@ -35,11 +35,18 @@ arguments() ->
         value(concurrency, $c, "N", "so many processes run a code at once; 1"),
         value(
             threshold,
-            $t,
+            none,
             "SHARE",
-            "differences below it do not matter; 3%; with -q: ends after so many concurrencies "
-            "without a gain; 3"
+            "differences below it do not matter; 3%, of exact figures 0.1%"
         ),
+        value(
+            metric,
+            none,
+            "NAME",
+            "what decides: time, wall, cpu, gc, memory, reductions, words, messages or whole; time"
+        ),
+        flag(whole, none, "also what the codes make other processes do: servers, spawned ones"),
+        flag(profile, none, "also which functions take the time, and the stacks (-o FILE.folded)"),
         value(duration, $d, "MS", "takes samples of so many milliseconds each, one code in turn"),
         value(samples, $s, "N", "how many samples; 3, with -q 8"),
         value(warmup, $w, "N", "samples to throw away before; 0"),
@@ -50,7 +57,10 @@ arguments() ->
         value(min, none, "N", "with -q: the first number of processes; 1"),
         value(step, none, "N", "with -q: how many more each time; 1"),
         value(max, none, "N", "with -q: the last number of processes; 10000"),
-        flag(verbose, $v, "prints a line about the VM each second, to standard error")
+        value(
+            patience, $t, "N", "with -q: ends after so many numbers of processes without a gain; 3"
+        ),
+        flag(verbose, $v, "prints the compiled loops, and a line about the VM each second, to standard error")
     ].
 
 -spec value(atom(), char() | none, string(), string()) -> argparse:argument().
@@ -62,21 +72,19 @@ value(Name, Short, Value, Text) ->
         _ -> Argument#{short => Short, help => {[$-, Short, $,, $\s | Long], [Text]}}
     end.
 
--spec flag(atom(), char(), string()) -> argparse:argument().
+-spec flag(atom(), char() | none, string()) -> argparse:argument().
 flag(Name, Short, Text) ->
     Long = atom_to_list(Name),
-    #{
-        name => Name,
-        short => Short,
-        long => "-" ++ Long,
-        type => boolean,
-        required => false,
-        help => {[$-, Short, $,, $\s, $-, $- | Long], [Text]}
-    }.
+    Argument = #{name => Name, long => "-" ++ Long, type => boolean, required => false},
+    case Short of
+        none -> Argument#{help => {"--" ++ Long, [Text]}};
+        _ -> Argument#{short => Short, help => {[$-, Short, $,, $\s, $-, $- | Long], [Text]}}
+    end.
 
 -doc "What the options mean for so many codes; or what is wrong with them, in a sentence.".
 -spec parse(argparse:arg_map(), Codes :: pos_integer()) -> result(parsed()).
-parse(Values, Codes) ->
+parse(Given, Codes) ->
+    Values = erlperfs(Given),
     maybe
         {ok, Report} ?= report(Values),
         {ok, Name} ?= mode_name(Values),
@@ -89,6 +97,13 @@ parse(Values, Codes) ->
             {error, Reason} -> {error, dyno_bench_mode:format_error(Reason)}
         end
     end.
+
+%% erlperf's --threshold is the patience of -q. A share means nothing there.
+-spec erlperfs(argparse:arg_map()) -> argparse:arg_map().
+erlperfs(#{squeeze := true, threshold := Text} = Values) when not is_map_key(patience, Values) ->
+    maps:remove(threshold, Values#{patience => Text});
+erlperfs(Values) ->
+    Values.
 
 -spec mode(compare | continuous | timed | squeeze, #{atom() => number()}) -> dyno_bench:options().
 mode(compare, _Settings) -> #{};
@@ -117,6 +132,14 @@ fits(squeeze, #{cv := _}, _Codes) ->
     {error, "-q decides by intervals, so --cv has no meaning; leave one of them out"};
 fits(timed, Values, _Codes) when is_map_key(duration, Values); is_map_key(cv, Values) ->
     {error, "--loop takes samples of so many iterations; --duration and --cv do not go with it"};
+fits(_Name, #{patience := _} = Values, _Codes) when not is_map_key(squeeze, Values) ->
+    {error, "-t is for -q, which is not given; the share of a difference is --threshold 3%"};
+fits(Name, #{metric := Text}, _Codes) when Name =/= compare, Text =/= ~"time" ->
+    {error, "--metric is for a comparison; samples (-d, -s, -w, -l, -r, -q) are of time only"};
+fits(Name, Values, _Codes) when
+    Name =/= compare, is_map_key(whole, Values) orelse is_map_key(profile, Values)
+->
+    {error, "--whole and --profile are for a comparison, not for samples (-d, -s, -w, -l, -r, -q)"};
 fits(Name, #{time := _}, _Codes) when Name =/= compare ->
     {error, "--time is for a comparison that ends by itself; samples take as long as they say"};
 fits(_Name, #{format := _, report := _}, _Codes) ->
@@ -153,12 +176,7 @@ settings(Mode, Values) ->
         {max, max},
         {step, step}
     ],
-    read([{squeeze_threshold(Mode), threshold} | Keys], Values, #{}).
-
-%% Only there it is a number of steps.
--spec squeeze_threshold(atom()) -> threshold | none.
-squeeze_threshold(squeeze) -> threshold;
-squeeze_threshold(_) -> none.
+    read([{patience, threshold} || Mode =:= squeeze] ++ Keys, Values, #{}).
 
 -spec read([{atom(), atom()}], argparse:arg_map(), #{atom() => number()}) ->
     result(#{atom() => number()}).
@@ -218,8 +236,20 @@ common(Mode, Values) ->
     maybe
         {ok, Concurrency} ?= concurrency(Values),
         {ok, Threshold} ?= threshold(Mode, Values),
-        {ok, maps:merge(Concurrency, Threshold)}
+        {ok, Metric} ?= metric(Values),
+        Extras = [Extra || Extra <- [whole, profile], is_map_key(Extra, Values)],
+        Besides = maps:from_list([{extras, Extras} || Extras =/= []]),
+        {ok, maps:merge(maps:merge(Concurrency, Threshold), maps:merge(Metric, Besides))}
     end.
+
+-spec metric(argparse:arg_map()) -> result(dyno_bench:options()).
+metric(#{metric := Text}) ->
+    case dyno_cli_value:choice(~"--metric", Text, dyno_bench_metric:names()) of
+        {ok, Name} -> {ok, #{metric => Name}};
+        {error, Reason} -> {error, dyno_cli_value:format_error(Reason)}
+    end;
+metric(_) ->
+    {ok, #{}}.
 
 -spec concurrency(argparse:arg_map()) -> result(dyno_bench:options()).
 concurrency(#{concurrency := Text}) ->

@@ -45,7 +45,7 @@ help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
 exit_statuses() ->
     [
         {0, ~"done"},
-        {1, ~"the measured system failed: a threshold does not hold or could not be evaluated"},
+        {1, ~"the measured system failed: a threshold or an invariant does not hold or was not evaluated"},
         {2, ~"an argument, or a file it names, is not what dyno takes"},
         {3, ~"dyno or the target could not do it"},
         {130, ~"interrupted; what was measured until then is kept"}

@@ -24,24 +24,13 @@ spec() ->
             (option(
                 fail_if,
                 "--fail-if CONDITION",
-                "exit with 1 where it holds: slower > 5%, faster > 5% or reductions > 0.1%; may be "
-                "given more than once"
+                "exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, or worse > "
+                "5% of what decided; may be given more than once"
             ))#{long => "-fail-if", action => append},
             (option(force, "--force", "compare what was measured under other conditions"))#{
                 type => boolean, action => {store, true}
-            },
-            option(
-                format,
-                "--format FORMAT",
-                "what standard output gets: " ++ dyno_report:format_names() ++
-                    "; console where neither it nor -o is given"
-            ),
-            (option(
-                output,
-                "-o, --output FILE",
-                "also write FILE; its ending says the format: " ++ dyno_report:file_endings() ++
-                    "; may be given more than once"
-            ))#{short => $o, action => append}
+            }
+            | dyno_cli_output:arguments()
         ]
     }.
 
@@ -67,15 +56,19 @@ examples() ->
 -doc "Compares, shows, and fails where a condition holds.".
 -spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
 run(#{old := OldPath, new := NewPath} = Values) ->
-    Files = maps:get(output, Values, []),
     maybe
         {ok, Threshold} ?= threshold(Values),
-        {ok, Conditions} ?= conditions(maps:get(fail_if, Values, [])),
-        {ok, Outputs} ?= tagged(dyno_cli_value, dyno_cli_value:outputs(Files)),
-        {ok, Format} ?= format(Values, Files),
-        {ok, Old} ?= tagged(dyno_recording_file, dyno_recording_file:read(OldPath)),
-        {ok, New} ?= tagged(dyno_recording_file, dyno_recording_file:read(NewPath)),
+        {ok, Given} ?= dyno_cli_value:tagged(
+            dyno_compare_gate, dyno_compare_gate:parse_all(maps:get(fail_if, Values, []))
+        ),
+        {ok, Format, Outputs} ?= dyno_cli_output:asked(Values),
+        {ok, Old} ?= dyno_cli_value:tagged(dyno_recording_file, dyno_recording_file:read(OldPath)),
+        {ok, New} ?= dyno_cli_value:tagged(dyno_recording_file, dyno_recording_file:read(NewPath)),
         Options = maps:merge(Threshold, force(Values)),
+        Metric = dyno_report_document:text(
+            ~"metric", dyno_report_document:get(~"parameters", New, #{}), ~"time"
+        ),
+        Conditions = [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Given],
         {ok, Compared} ?= compared(Old, New, Options),
         Changes = dyno_compare:changes({Old, New}, Options),
         Verdicts = [
@@ -100,7 +93,7 @@ compared(Old, New, Options) ->
         {error, {environments, _} = Reason} ->
             {error, [dyno_compare:format_error(Reason), ", or compare all the same with --force"]};
         Other ->
-            tagged(dyno_compare, Other)
+            dyno_cli_value:tagged(dyno_compare, Other)
     end.
 
 %% What could not be written is worse than a condition that holds: nobody sees the result.
@@ -129,30 +122,6 @@ threshold(#{threshold := Text}) ->
 threshold(_) ->
     {ok, #{}}.
 
--spec conditions([binary()]) ->
-    {ok, [dyno_compare_gate:t()]} | {error, module(), dyno_compare_gate:reason()}.
-conditions([]) ->
-    {ok, []};
-conditions([Text | Texts]) ->
-    maybe
-        {ok, Condition} ?= tagged(dyno_compare_gate, dyno_compare_gate:parse(Text)),
-        {ok, Conditions} ?= conditions(Texts),
-        {ok, [Condition | Conditions]}
-    end.
-
 -spec force(argparse:arg_map()) -> dyno_compare:options().
 force(#{force := true}) -> #{incomparable => warn};
 force(_) -> #{}.
-
--spec format(argparse:arg_map(), [binary()]) ->
-    {ok, dyno_report:format() | none} | {error, module(), term()}.
-format(#{format := Text}, _Files) ->
-    tagged(dyno_cli_value, dyno_cli_value:choice(~"--format", Text, dyno_report:formats()));
-format(_Values, []) ->
-    {ok, console};
-format(_Values, _Files) ->
-    {ok, none}.
-
--spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
-tagged(_Module, {ok, Value}) -> {ok, Value};
-tagged(Module, {error, Reason}) -> {error, Module, Reason}.

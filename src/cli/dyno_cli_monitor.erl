@@ -8,7 +8,7 @@ A line about this VM each second, on standard error, while something is measured
 
 -compile(warn_missing_spec_all).
 
--export([start_link/0, stop/1, heading/0, line/2]).
+-export([start_link/0, stop/1, heading/0, heading/1, line/2]).
 
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
@@ -65,13 +65,18 @@ loop(Printed, Before, DueMs) ->
 -doc "The names of the columns.".
 -spec heading() -> unicode:chardata().
 heading() ->
+    heading(string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)).
+
+-doc "The same after other columns than the time.".
+-spec heading(unicode:chardata()) -> unicode:chardata().
+heading(First) ->
     [
-        string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)
+        First
         | [string:pad(Title, Width, leading) || {Title, Width, _, _} <- ?COLUMNS]
     ].
 
 -doc "A line of values.".
--spec line(string(), dyno_agent_vm:values()) -> unicode:chardata().
+-spec line(unicode:chardata(), dyno_agent_vm:values()) -> unicode:chardata().
 line(Time, Values) ->
     [
         string:pad(Time, 25)

@@ -8,7 +8,60 @@ Brings a recording to where the command line asked for it: standard output and f
 
 -compile(warn_missing_spec_all).
 
--export([deliver/3]).
+-export([arguments/0, asked/1, deliver/3]).
+
+-doc "`--format` and `-o` of a command that shows a recording.".
+-spec arguments() -> [argparse:argument()].
+arguments() ->
+    [
+        #{
+            name => format,
+            long => "-format",
+            type => binary,
+            required => false,
+            help =>
+                {"--format FORMAT", [
+                    "what standard output gets: " ++ dyno_report:format_names() ++
+                        "; console where neither it nor -o is given"
+                ]}
+        },
+        #{
+            name => output,
+            short => $o,
+            long => "-output",
+            type => binary,
+            action => append,
+            required => false,
+            help =>
+                {"-o, --output FILE", [
+                    "also write FILE; its ending says the format: " ++
+                        dyno_report:file_endings() ++ "; may be given more than once"
+                ]}
+        }
+    ].
+
+-doc "What these ask for.".
+-spec asked(argparse:arg_map()) ->
+    {ok, dyno_report:format() | none, [dyno_cli_value:output()]}
+    | {error, module(), dyno_cli_value:reason()}.
+asked(Values) ->
+    Files = maps:get(output, Values, []),
+    maybe
+        {ok, Outputs} ?= dyno_cli_value:outputs(Files),
+        {ok, Format} ?= format(Values, Files),
+        {ok, Format, Outputs}
+    else
+        {error, Reason} -> {error, dyno_cli_value, Reason}
+    end.
+
+-spec format(argparse:arg_map(), [binary()]) ->
+    {ok, dyno_report:format() | none} | {error, dyno_cli_value:reason()}.
+format(#{format := Text}, _Files) ->
+    dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
+format(_Values, []) ->
+    {ok, console};
+format(_Values, _Files) ->
+    {ok, none}.
 
 -doc """
 Writes the files, then standard output. Every output is tried, whatever becomes of the others;

@@ -25,6 +25,7 @@ interrupt at any time.
     %% Without the recording, which dyno_test writes.
     outputs := [dyno_cli_value:output()],
     progress := dyno_cli_progress:mode(),
+    baseline := dyno_cli_regression:plan(),
     saved := binary() | none
 }.
 
@@ -38,7 +39,7 @@ spec() ->
                 name => suite,
                 type => binary,
                 help =>
-                    {"SUITE", ["a suite's file (.erl or .beam), or the name of a suite's module"]}
+                    {"SUITE", ["a suite's file (.erl, .exs or .beam), or the name of a suite's module"]}
             },
             option(sizes, "--sizes N,N,...", "the sizes to run at, instead of the suite's own"),
             option(duration, "--duration TIME", "how long each size is measured, such as 10s"),
@@ -55,11 +56,47 @@ spec() ->
                 "--threshold EXPRESSION",
                 "what must hold, such as \"latency.p99 < 20 ms\"; may be given more than once"
             ),
+            repeated(
+                invariant,
+                "--invariant CHECK",
+                "what must hold in the targets all the time, such as "
+                "\"memory: erlang:memory(total) =< 500000000\"; may be given more than once"
+            ),
+            repeated(
+                agent,
+                "--agent FILE",
+                "a custom agent to run in the targets; may be given more than once"
+            ),
+            (option(custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"))#{
+                short => $C
+            },
             option(
                 level,
                 "--level LEVEL",
                 "what is measured of each function: off, count, discovery, time, memory or all"
             ),
+            option(timeout, "--timeout TIME", "the longest that a callback of the suite may take"),
+            repeated(
+                distribution,
+                "--distribution PATTERN",
+                "functions of which the durations of single calls are sampled; may be given more "
+                "than once"
+            ),
+            option(
+                without,
+                "--without LIST",
+                "instruments that are switched off: functions, processes, vm, os, ets, ports"
+            ),
+            option(repeat, "--repeat N", "run each size N times, in random order"),
+            option(seed, "--seed N", "repeats the random choices of an earlier test: its order, its load"),
+            flag(
+                control,
+                "--control",
+                "measure what measuring costs, by short runs without it; by default where calls "
+                "are traced and the load is steady"
+            ),
+            flag(no_control, "--no-control", "no such runs")
+        ] ++ dyno_cli_load:arguments() ++ [
             option(
                 format,
                 "--format FORMAT",
@@ -77,6 +114,7 @@ spec() ->
             option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
             flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),
             flag(verbose, $v, "-v, --verbose", "where there is no terminal, a line a phase")
+            | dyno_cli_regression:arguments()
         ]
     }.
 
@@ -87,8 +125,24 @@ examples() ->
         {~"dyno test examples/http_demo.erl", ~"runs the suite as it is"},
         {~"dyno test http.erl --sizes 1,10 --duration 5s -o http.html",
             ~"runs it shortly, and makes a report to open in a browser"},
+        {~"dyno test test/performerl/load_gen.erl",
+            ~"runs a suite that was written for PerformERL, as it is"},
         {~"dyno test http.erl --threshold \"latency.p99 < 20 ms\"",
             ~"exits with status 1 where the 99th percentile is 20 ms or more"},
+        {~"dyno test http.erl --rate 500 --duration 30s --load-nodes 1",
+            ~"offers 500 requests a second, from a node of its own"},
+        {~"dyno test http.erl --search \"latency.p99 < 50 ms\"",
+            ~"finds the highest rate at which that holds"},
+        {~"dyno test http.erl --distribution my_db:query/2",
+            ~"also shows how the durations of its calls are distributed"},
+        {~"dyno test http.erl --repeat 5 --seed 7",
+            ~"runs each size five times, in an order that can be repeated"},
+        {~"dyno test http.erl --repeat 5 --baseline last-week.json",
+            ~"exits with status 1 where it is slower than it was"},
+        {~"dyno test http.erl --without os,ports --no-control",
+            ~"measures less of the system, and not what measuring costs"},
+        {~"dyno test http.erl --invariant \"queue: my_app:queue_length() =< 100\"",
+            ~"exits with status 1 where the queue was longer at any moment"},
         {~"dyno test my_suite --pa _build/default/lib/my_app/ebin",
             ~"runs a suite that is compiled already"}
     ].
@@ -100,6 +154,9 @@ run(Values) ->
         {ok, Plan} ->
             ok = dyno_cli_interrupt:subscribe(),
             execute(Plan);
+        {error, {baseline, Text}} ->
+            dyno_cli_terminal:complain(Text),
+            2;
         {error, Reason} ->
             dyno_cli_terminal:complain(dyno_cli_value:format_error(Reason)),
             2
@@ -119,20 +176,40 @@ option(Name, Usage, Text) ->
 repeated(Name, Usage, Text) ->
     (option(Name, Usage, Text))#{action => append}.
 
+-spec flag(atom(), string(), string()) -> argparse:argument().
+flag(Name, Usage, Text) ->
+    (option(Name, Usage, Text))#{
+        long => tl(Usage), type => boolean, action => {store, true}
+    }.
+
 -spec flag(atom(), char(), string(), string()) -> argparse:argument().
 flag(Name, Short, Usage, Text) ->
     (option(Name, Usage, Text))#{short => Short, type => boolean, action => {store, true}}.
 
--spec plan(argparse:arg_map()) -> {ok, plan()} | {error, dyno_cli_value:reason()}.
+-spec baseline(argparse:arg_map()) ->
+    {ok, dyno_cli_regression:plan()} | {error, {baseline, unicode:chardata()}}.
+baseline(Values) ->
+    case dyno_cli_regression:parse(Values) of
+        {ok, Baseline} -> {ok, Baseline};
+        {error, Text} -> {error, {baseline, Text}}
+    end.
+
+-spec plan(argparse:arg_map()) ->
+    {ok, plan()} | {error, dyno_cli_value:reason() | {baseline, unicode:chardata()}}.
 plan(#{suite := Suite} = Values) ->
     Given = maps:get(output, Values, []),
     {Files, Saved} = with_recording(Given, Suite),
     maybe
-        {ok, Options} ?= converted(maps:to_list(Values), #{}),
+        {ok, Converted} ?= converted(maps:to_list(Values), #{}),
+        {ok, Load} ?= dyno_cli_load:options(Values),
+        Agents = #{agents => Of || [_ | _] = Of <- [agents(Values)]},
+        Options = maps:merge(maps:merge(Converted, Load), Agents),
         {ok, Format} ?= format(Values),
         {ok, Outputs} ?= dyno_cli_value:outputs(Files),
         {value, {json, Recording}, Others} = lists:keytake(json, 1, Outputs),
+        {ok, Baseline} ?= baseline(Values),
         {ok, #{
+            baseline => Baseline,
             source => unicode:characters_to_list(Suite),
             options => Options#{recording => Recording},
             format => Format,
@@ -159,13 +236,36 @@ convert(sizes, Text) -> keyed(sizes, dyno_cli_value:sizes(Text));
 convert(duration, Text) -> keyed(duration_ms, dyno_cli_value:duration_ms(~"--duration", Text));
 convert(warmup, Text) -> keyed(warmup_ms, dyno_cli_value:duration_ms(~"--warmup", Text));
 convert(interval, Text) -> keyed(interval_ms, dyno_cli_value:duration_ms(~"--interval", Text));
+convert(timeout, Text) -> keyed(timeout_ms, dyno_cli_value:duration_ms(~"--timeout", Text));
 convert(level, Text) -> keyed(level, dyno_cli_value:choice(~"--level", Text, ?LEVELS));
+convert(without, Text) -> keyed(without, instruments(string:lexemes(Text, ", "), []));
+convert(repeat, Text) -> keyed(repeat, dyno_cli_value:positive(~"--repeat", Text));
+convert(seed, Text) -> keyed(seed, dyno_cli_value:positive(~"--seed", Text));
+convert(control, true) -> {ok, control, true};
+convert(no_control, true) -> {ok, control, false};
+convert(distribution, Texts) -> {ok, distribution, strings(Texts)};
 convert(pattern, Texts) -> {ok, patterns, strings(Texts)};
 convert(threshold, Texts) -> {ok, thresholds, strings(Texts)};
+convert(invariant, Texts) -> {ok, invariants, strings(Texts)};
 convert(pa, Texts) -> {ok, code_paths, strings(Texts)};
 convert(name, Text) -> {ok, name, binary_to_atom(Text)};
 convert(cookie, Text) -> {ok, cookie, binary_to_atom(Text)};
 convert(_, _) -> ignored.
+
+-spec instruments([binary()], [atom()]) -> {ok, [atom()]} | {error, dyno_cli_value:reason()}.
+instruments([], Instruments) ->
+    {ok, lists:reverse(Instruments)};
+instruments([Text | Texts], Instruments) ->
+    maybe
+        {ok, Instrument} ?= dyno_cli_value:choice(~"--without", Text, dyno_suite:instruments()),
+        instruments(Texts, [Instrument | Instruments])
+    end.
+
+%% Named by their files, or as modules of the code path.
+-spec agents(argparse:arg_map()) -> [string()].
+agents(Values) ->
+    Listed = binary:split(maps:get(custom_agents, Values, ~""), ~",", [global, trim_all]),
+    strings(maps:get(agent, Values, []) ++ [string:trim(File) || File <- Listed]).
 
 -spec keyed(atom(), {ok, term()} | {error, dyno_cli_value:reason()}) ->
     {ok, atom(), term()} | {error, dyno_cli_value:reason()}.
@@ -247,7 +347,34 @@ await(Runner, Monitor, Progress) ->
     end.
 
 -spec finish(term(), plan()) -> dyno_cli_command:exit_status().
-finish({ok, Document}, #{format := Format, outputs := Outputs, saved := Saved} = Plan) ->
+finish({ok, Document}, #{baseline := Baseline, options := #{recording := Path}} = Plan) ->
+    case dyno_cli_regression:judge(Baseline, Document) of
+        {ok, Document} ->
+            shown(Document, Plan);
+        {ok, Judged} ->
+            case dyno_recording_file:write(Path, Judged) of
+                ok ->
+                    shown(Judged, Plan);
+                {error, Reason} ->
+                    dyno_cli_terminal:complain(dyno_recording_file:format_error(Reason)),
+                    _ = shown(Judged, Plan),
+                    3
+            end;
+        {error, Text} ->
+            _ = shown(Document, Plan),
+            dyno_cli_terminal:complain(Text),
+            2
+    end;
+finish({error, Reason} = Error, _Plan) ->
+    dyno_cli_terminal:complain(dyno_test:format_error(Reason)),
+    dyno_test:exit_status(Error);
+finish({crashed, {Reason, [_ | _] = Stack}}, _Plan) ->
+    dyno_cli_crash:report(exit, Reason, [Frame || Frame <- Stack, is_tuple(Frame)]);
+finish({crashed, Reason}, _Plan) ->
+    dyno_cli_crash:report(exit, Reason, []).
+
+-spec shown(dyno_recording:document(), plan()) -> dyno_cli_command:exit_status().
+shown(Document, #{format := Format, outputs := Outputs, saved := Saved} = Plan) ->
     Delivered = dyno_cli_output:deliver(Document, Format, Outputs),
     mention(Document, Plan),
     case Saved of
@@ -260,14 +387,7 @@ finish({ok, Document}, #{format := Format, outputs := Outputs, saved := Saved} =
     case status(Document) of
         0 -> Delivered;
         Status -> Status
-    end;
-finish({error, Reason} = Error, _Plan) ->
-    dyno_cli_terminal:complain(dyno_test:format_error(Reason)),
-    dyno_test:exit_status(Error);
-finish({crashed, {Reason, [_ | _] = Stack}}, _Plan) ->
-    dyno_cli_crash:report(exit, Reason, [Frame || Frame <- Stack, is_tuple(Frame)]);
-finish({crashed, Reason}, _Plan) ->
-    dyno_cli_crash:report(exit, Reason, []).
+    end.
 
 %% Where the console report is not shown, standard error says what went wrong.
 -spec mention(dyno_report:document(), plan()) -> ok.

@@ -8,7 +8,7 @@ Turns the values of options from text into what they mean.
 
 -compile(warn_missing_spec_all).
 
--export([sizes/1, duration_ms/2, choice/3, outputs/1, format_error/1]).
+-export([sizes/1, positive/2, duration_ms/2, choice/3, outputs/1, tagged/2, format_error/1]).
 
 -export_type([reason/0, output/0]).
 
@@ -18,9 +18,11 @@ Turns the values of options from text into what they mean.
 -doc "What is wrong with a value.".
 -type reason() ::
     {sizes, binary()}
+    | {positive, Option :: binary(), binary()}
     | {duration, Option :: binary(), binary()}
     | {choice, Option :: binary(), binary(), [atom()]}
-    | {output, dyno_report:reason()}.
+    | {output, dyno_report:reason()}
+    | {load, dyno_cli_load:reason()}.
 
 %% Milliseconds in each unit; `ms` before `m` and `s`, which end like it.
 -define(UNITS, [{"ms", 1}, {"s", 1000}, {"min", 60_000}, {"m", 60_000}, {"h", 3_600_000}]).
@@ -46,6 +48,14 @@ size_of(Text) ->
     case string:to_integer(Text) of
         {Size, <<>>} when is_integer(Size), Size > 0 -> Size;
         _ -> error
+    end.
+
+-doc "A positive whole number.".
+-spec positive(Option :: binary(), binary()) -> {ok, pos_integer()} | {error, reason()}.
+positive(Option, Text) ->
+    case size_of(string:trim(Text)) of
+        error -> {error, {positive, Option, Text}};
+        Number -> {ok, Number}
     end.
 
 -doc """
@@ -103,6 +113,11 @@ outputs([Path | Paths]) ->
         {error, Reason} -> {error, {output, Reason}}
     end.
 
+-doc "A result whose reason says which module words it.".
+-spec tagged(module(), {ok, Value} | {error, Reason}) -> {ok, Value} | {error, module(), Reason}.
+tagged(_Module, {ok, Value}) -> {ok, Value};
+tagged(Module, {error, Reason}) -> {error, Module, Reason}.
+
 -doc "One sentence that says what is accepted.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({sizes, Text}) ->
@@ -110,6 +125,8 @@ format_error({sizes, Text}) ->
         "--sizes takes whole numbers from 1 up with commas between them, such as 1,10,100, not ",
         quoted(Text)
     ];
+format_error({positive, Option, Text}) ->
+    [Option, " takes a whole number from 1 up, such as 5, not ", quoted(Text)];
 format_error({duration, Option, Text}) ->
     [
         Option,
@@ -124,6 +141,8 @@ format_error({choice, Option, Text, Words}) ->
             none -> ""
         end,
     [Option, " takes ", alternatives(Names), ", not ", quoted(Text), Near];
+format_error({load, Reason}) ->
+    dyno_cli_load:format_error(Reason);
 format_error({output, Reason}) ->
     ["-o: ", dyno_report:format_error(Reason)].
 

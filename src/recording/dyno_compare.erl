@@ -12,12 +12,12 @@ so that together they hold at least the level. It is wide, and assumes nothing o
 Two runs of the VM differ also where the code does not, by up to some percent, and the rounds of
 one run do not show it (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the
 unit of replication would be the run). So no difference of times counts that is not wholly above 3 %.
-Reductions for each call do not depend on the machine: they are compared at 0.1 %.
+Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([compare/3, changes/2, comparable/2, format_error/1]).
+-export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
 -export([table/1, warnings/3]).
 
 -export_type([change/0, options/0, reason/0, difference/0]).
@@ -26,7 +26,9 @@ Reductions for each call do not depend on the machine: they are compared at 0.1 
     %% Differences up to this share do not matter: 0.03, which is also the least for times.
     threshold => float(),
     %% What to do where the recordings were made under other conditions; refuse.
-    incomparable => refuse | warn
+    incomparable => refuse | warn,
+    %% Only those that do not depend on the machine, which may then be another one; all.
+    figures => all | exact
 }.
 
 -type difference() :: {Field :: binary(), dyno_recording:json(), dyno_recording:json()}.
@@ -47,7 +49,7 @@ Reductions for each call do not depend on the machine: they are compared at 0.1 
     item := binary(),
     figure := binary(),
     unit := binary(),
-    kind := time | other_time | reductions | amount,
+    kind := time | other_time | exact | amount,
     old := number(),
     new := number(),
     ratio := float() | undefined,
@@ -61,6 +63,8 @@ Reductions for each call do not depend on the machine: they are compared at 0.1 
 -define(FLOOR, 0.03).
 -define(EXACT, 0.001).
 -define(LEVEL, 0.95).
+%% What words and reductions depend on.
+-define(DECISIVE_OF_EXACT, [~"otp", ~"jit"]).
 %% Fields of the environment that change what a time means.
 -define(DECISIVE, [
     ~"cpu_model", ~"cores", ~"otp", ~"jit", ~"schedulers_online", ~"os"
@@ -78,7 +82,9 @@ compare(Old, New, Options) ->
         ),
         Document1 = dyno_recording:add_tables(Document0, [table(Changes)]),
         Document2 = dyno_recording:add_warnings(Document1, warnings(Old, Changes, Warnings)),
-        {ok, dyno_recording:put(Document2, status, complete)}
+        Document3 = dyno_recording:put(Document2, status, complete),
+        %% Both as they are: the page draws them in the same charts.
+        {ok, Document3#{~"recordings" => #{~"old" => Old, ~"new" => New}}}
     end.
 
 -spec permitted(ok | {error, reason()}, options()) -> {ok, [difference()]} | {error, reason()}.
@@ -107,16 +113,27 @@ parameters(Old, New, Options) ->
 -doc "Whether the two may be compared: the same command under the same conditions.".
 -spec comparable(Old, New) -> ok | {error, reason()} when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
-comparable(#{~"command" := Old}, #{~"command" := New}) when
+comparable(Old, New) ->
+    comparable(Old, New, all).
+
+-doc "The same, of all figures or of those that do not depend on the machine.".
+-spec comparable(Old, New, all | exact) -> ok | {error, reason()} when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+comparable(#{~"command" := Old}, #{~"command" := New}, _Figures) when
     Old =/= New; Old =/= ~"bench", Old =/= ~"test"
 ->
     {error, {commands, Old, New}};
-comparable(#{~"status" := Status}, _) when Status =/= ~"complete" ->
+comparable(#{~"status" := Status}, _, _Figures) when Status =/= ~"complete" ->
     {error, {not_complete, old, Status}};
-comparable(_, #{~"status" := Status}) when Status =/= ~"complete" ->
+comparable(_, #{~"status" := Status}, _Figures) when Status =/= ~"complete" ->
     {error, {not_complete, new, Status}};
-comparable(Old, New) ->
-    Environments = [maps:with(?DECISIVE, map_get(~"environment", Of)) || Of <- [Old, New]],
+comparable(Old, New, Figures) ->
+    Decisive =
+        case Figures of
+            all -> ?DECISIVE;
+            exact -> ?DECISIVE_OF_EXACT
+        end,
+    Environments = [maps:with(Decisive, map_get(~"environment", Of)) || Of <- [Old, New]],
     case erlang:apply(fun dyno_environment:differences/2, Environments) ++ load(Old, New) of
         [] -> ok;
         Differences -> {error, {environments, Differences}}
@@ -138,8 +155,12 @@ changes({Old, New}, Options) ->
     [
         change(Of, map_get({Item, Figure}, Found), maps:get(threshold, Options, ?THRESHOLD))
      || #{item := Item, figure := Figure} = Of <- dyno_compare_figures:figures(Old),
-        is_map_key({Item, Figure}, Found)
+        is_map_key({Item, Figure}, Found),
+        maps:get(figures, Options, all) =:= all orelse is_exact(Of, map_get({Item, Figure}, Found))
     ].
+
+-spec is_exact(dyno_compare_figures:figure(), dyno_compare_figures:figure()) -> boolean().
+is_exact(#{kind := Old}, #{kind := New}) -> Old =:= exact andalso New =:= exact.
 
 -spec change(dyno_compare_figures:figure(), dyno_compare_figures:figure(), float()) -> change().
 change(#{values := Olds, kind := Kind, better := Better} = Figure, #{values := News}, Threshold) ->
@@ -168,7 +189,7 @@ ratio(Old, New) when Old == New -> 1.0;
 ratio(_, _) -> undefined.
 
 -spec interval(atom(), [number()], [number()]) -> {float(), float()} | none.
-interval(reductions, _, _) ->
+interval(exact, _, _) ->
     none;
 interval(_, Olds, News) ->
     Level = math:sqrt(?LEVEL),
@@ -187,8 +208,8 @@ when
     Interval :: {float(), float()} | none.
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
-verdict(reductions, Better, Values, _, _, _) ->
-    words(reductions, Better, judged(point(Values), ?EXACT));
+verdict(exact, Better, Values, _, _, _) ->
+    words(exact, Better, judged(point(Values), ?EXACT));
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, High}, Threshold) ->
     words(Kind, Better, judged({Low, High}, max(Threshold, ?FLOOR)));
@@ -249,7 +270,7 @@ table(Changes) ->
 -spec warnings(dyno_recording:document(), [change()], [difference()]) -> [{binary(), binary()}].
 warnings(_Old, Changes, Differences) ->
     Single = lists:any(
-        fun(#{kind := Kind, low := Low}) -> Kind =/= reductions andalso Low =:= undefined end, Changes
+        fun(#{kind := Kind, low := Low}) -> Kind =/= exact andalso Low =:= undefined end, Changes
     ),
     [
         {~"environments", text(["compared by force: ", differences(Differences)])}

@@ -16,13 +16,20 @@
     figure := binary(),
     unit := binary(),
     %% other_time: times that tell where, such as those of functions, but are no gate's matter.
-    kind := time | other_time | reductions | amount,
+    kind := time | other_time | exact | amount,
     %% Which is better.
     better := lower | higher,
     values := [number(), ...]
 }.
 
 -type object() :: dyno_recording:object().
+
+-define(OF_CODES, [
+    {~"reductions", ~"reductions_per_call"},
+    {~"words", ~"words_per_call"},
+    {~"messages", ~"messages_per_call"},
+    {~"whole", ~"whole_reductions_per_call"}
+]).
 
 -define(METRICS, [
     {~"throughput", time, higher},
@@ -60,7 +67,6 @@ codes(#{~"id" := Id} = Run, Runs) ->
         (Code) -> <<Code/binary, " (", Id/binary, ")">>
     end,
     Rows = [Row || Table <- dyno_recording:tables(Run, ~"codes"), Row <- rows(Table)],
-    Exact = #{Code => N || #{~"code" := Code, ~"reductions_per_call" := N} <- Rows, is_number(N)},
     lists:append([
         [
             #{
@@ -69,16 +75,61 @@ codes(#{~"id" := Id} = Run, Runs) ->
             }
             | [
                 #{
-                    item => Item(Code), figure => ~"reductions", unit => ~"1", kind => reductions,
-                    better => lower, values => [map_get(Code, Exact)]
+                    item => Item(Code), figure => Figure, unit => Unit, kind => Kind,
+                    better => lower, values => Of
                 }
-             || is_map_key(Code, Exact)
+             || {Figure, Unit, Kind, Of} <-
+                    exact([Row || #{~"code" := C} = Row <- Rows, C =:= Code]) ++
+                        decisive(Code, Run)
             ]
         ]
      || #{~"labels" := #{~"code" := Code}, ~"values" := Values} <-
             dyno_recording:series(Run, ~"bench.time"),
         [_ | _] = Times <- [[Value || Value <- Values, is_number(Value)]]
     ]).
+
+%% What differed from run to run is no exact figure.
+-spec exact([object()]) -> [{binary(), binary(), exact | amount, [number(), ...]}].
+exact(Rows) ->
+    [
+        {Figure, ~"1", Kind, [Value]}
+     || Row <- Rows,
+        {Figure, Column} <- ?OF_CODES,
+        #{Column := Value} <- [Row],
+        is_number(Value),
+        Kind <- [kind(Figure, maps:get(~"inexact", Row, null))]
+    ].
+
+-spec kind(binary(), binary() | null) -> exact | amount.
+kind(Figure, Inexact) when is_binary(Inexact) ->
+    case binary:match(Inexact, Figure) of
+        nomatch -> exact;
+        _ -> amount
+    end;
+kind(_Figure, null) ->
+    exact.
+
+%% What decided, where that was not the time, and it is not among them.
+-spec decisive(binary(), object()) -> [{binary(), binary(), time | amount, [number(), ...]}].
+decisive(Code, Run) ->
+    [
+        {Metric, unit(Unit), Kind, Known}
+     || #{~"labels" := #{~"code" := C, ~"metric" := Metric}, ~"unit" := Unit, ~"values" := Values} <-
+            dyno_recording:series(Run, ~"bench.value"),
+        C =:= Code,
+        not lists:keymember(Metric, 1, ?OF_CODES),
+        [_ | _] = Known <- [[Value || Value <- Values, is_number(Value)]],
+        Kind <- [
+            case Unit of
+                ~"ns/call" -> time;
+                _ -> amount
+            end
+        ]
+    ].
+
+-spec unit(binary()) -> binary().
+unit(~"ns/call") -> ~"ns";
+unit(Unit) when is_binary(Unit) -> Unit.
 
 -spec at_size(integer(), [object()]) -> [figure()].
 at_size(Size, Runs) ->
@@ -107,7 +158,7 @@ functions(Item, Runs) ->
     Times = lists:append([
         [
             {Name, Time}
-         || Table <- dyno_recording:tables(Run, ~"functions"),
+         || Table <- of_all_nodes(dyno_recording:tables(Run, ~"functions")),
             #{~"function" := Name, ~"time_per_call" := Time} <- rows(Table),
             is_number(Time),
             Time > 0
@@ -121,6 +172,14 @@ functions(Item, Runs) ->
         }
      || Name <- lists:uniq([Name || {Name, _} <- Times])
     ].
+
+%% Nodes are no repetitions.
+-spec of_all_nodes([object()]) -> [object()].
+of_all_nodes(Tables) ->
+    case [T || #{~"node" := null} = T <- Tables] of
+        [] -> Tables;
+        Total -> Total
+    end.
 
 -spec rows(object()) -> [object()].
 rows(#{~"columns" := Columns, ~"rows" := Rows}) ->

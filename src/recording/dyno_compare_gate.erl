@@ -3,22 +3,27 @@
 
 -module(dyno_compare_gate).
 -moduledoc """
-Conditions on which a comparison fails: `slower > 5%`, `faster > 5%`, `reductions > 0.1%`. Pure.
+Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 5%`. Pure.
 
 `slower` and `faster` speak of times (and of throughput): they hold where the estimate is beyond the
 share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
-`reductions` speaks of the reductions for each call, which are exact: they hold where they are more
-by more than the share.
+`reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that figure for each
+call: they hold where it is more by more than the share, and, for those that are not exact, where the
+verdict says so. `worse` speaks of the metric that decided in the recording.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([parse/1, failing/2, verdict/3, format_error/1]).
+-export([parse/1, parse_all/1, of_metric/2, is_exact/1, failing/2, verdict/3, format_error/1]).
 
 -export_type([t/0, reason/0]).
 
 -doc "A condition.".
--opaque t() :: #{subject := slower | faster | reductions, share := float(), text := binary()}.
+-opaque t() :: #{subject := subject(), share := float(), text := binary()}.
+
+%% Of times; of the recording's deciding metric; or a figure's name.
+-type subject() ::
+    slower | faster | worse | reductions | words | messages | whole | gc | memory | cpu | wall.
 
 -doc "What is wrong, and where: characters from 0.".
 -type reason() :: {
@@ -26,6 +31,10 @@ by more than the share.
     Position :: non_neg_integer(),
     subject_expected | operator_expected | share_expected | not_utf8
 }.
+
+-define(SUBJECTS, [
+    slower, faster, worse, reductions, words, messages, whole, gc, memory, cpu, wall
+]).
 
 -doc "Reads a condition.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
@@ -37,10 +46,10 @@ parse(Chars) ->
 
 -spec subject(binary(), non_neg_integer()) -> {ok, t()} | {error, reason()}.
 subject(Text, At) ->
-    Pattern = ~"^(slower|faster|reductions)(?![\\w.])",
+    Pattern = ["^(", lists:join("|", [atom_to_list(S) || S <- ?SUBJECTS]), ")(?![\\w.])"],
     case re:run(string:slice(Text, At), Pattern, [unicode, {capture, [1], binary}]) of
         {match, [Word]} ->
-            [Subject] = [S || S <- [slower, faster, reductions], atom_to_binary(S) =:= Word],
+            [Subject] = [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word],
             operator(Text, past_spaces(Text, At + string:length(Word)), Subject);
         nomatch ->
             {error, {Text, At, subject_expected}}
@@ -81,6 +90,17 @@ past_spaces(Text, At) ->
         _ -> At
     end.
 
+-doc "Reads several; the first that is wrong is the reason.".
+-spec parse_all([unicode:chardata()]) -> {ok, [t()]} | {error, reason()}.
+parse_all([]) ->
+    {ok, []};
+parse_all([Text | Texts]) ->
+    maybe
+        {ok, Condition} ?= parse(Text),
+        {ok, Conditions} ?= parse_all(Texts),
+        {ok, [Condition | Conditions]}
+    end.
+
 -doc "The changes on which the condition holds, the greatest first.".
 -spec failing(t(), [dyno_compare:change()]) -> [dyno_compare:change()].
 failing(Condition, Changes) ->
@@ -93,15 +113,32 @@ failing(Condition, Changes) ->
     ).
 
 -spec holds(t(), dyno_compare:change()) -> boolean().
-holds(#{subject := reductions, share := Share}, #{kind := reductions, old := Old, new := New}) ->
-    New > Old * (1 + Share);
 holds(#{subject := Subject, share := Share}, #{
     kind := time, verdict := Verdict, old := Old, new := New
-}) ->
+}) when Subject =:= slower; Subject =:= faster ->
     %% Twice as slow is by 100 %, for times and for throughput, in either direction.
     Verdict =:= Subject andalso max(Old, New) > min(Old, New) * (1 + Share);
-holds(_, _) ->
-    false.
+holds(#{subject := Subject, share := Share}, #{figure := Figure, old := Old, new := New} = Change) ->
+    Figure =:= atom_to_binary(Subject) andalso New > Old * (1 + Share) andalso is_more(Change).
+
+%% Exact figures have no chance to take into account.
+-spec is_more(dyno_compare:change()) -> boolean().
+is_more(#{kind := exact}) -> true;
+is_more(#{verdict := Verdict}) -> Verdict =:= more orelse Verdict =:= slower.
+
+-doc "`worse` as a condition on the metric that decided in a recording.".
+-spec of_metric(t(), Metric :: binary()) -> t().
+of_metric(#{subject := worse} = Condition, ~"time") -> Condition#{subject := slower};
+of_metric(#{subject := worse} = Condition, Metric) ->
+    case [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Metric] of
+        [Subject] -> Condition#{subject := Subject};
+        [] -> Condition#{subject := slower}
+    end;
+of_metric(Condition, _Metric) -> Condition.
+
+-doc "Whether a condition speaks of figures that do not depend on the machine.".
+-spec is_exact(t()) -> boolean().
+is_exact(#{subject := Subject}) -> Subject =:= reductions orelse Subject =:= words.
 
 -doc "The condition as a verdict of a recording; `Failing` is what it fails on.".
 -spec verdict(t(), [dyno_compare:change()], Failing :: [dyno_compare:change()]) ->
@@ -126,8 +163,10 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
     }.
 
 -spec relevant(atom(), [dyno_compare:change()]) -> [dyno_compare:change()].
-relevant(reductions, Changes) -> [C || #{kind := reductions} = C <- Changes];
-relevant(_, Changes) -> [C || #{kind := time} = C <- Changes].
+relevant(Subject, Changes) when Subject =:= slower; Subject =:= faster ->
+    [C || #{kind := time} = C <- Changes];
+relevant(Subject, Changes) ->
+    [C || #{figure := Figure} = C <- Changes, Figure =:= atom_to_binary(Subject)].
 
 -spec passed(atom(), [dyno_compare:change()]) -> unicode:chardata().
 passed(Subject, Changes) ->
@@ -161,7 +200,11 @@ format_error({Text, Position, Problem}) ->
         "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
     ]).
 
--spec wording(subject_expected | operator_expected | share_expected) -> string().
-wording(subject_expected) -> "slower, faster or reductions is expected, such as slower > 5%";
+-spec wording(subject_expected | operator_expected | share_expected) -> unicode:chardata().
+wording(subject_expected) ->
+    [
+        lists:join(", ", [atom_to_list(S) || S <- lists:droplast(?SUBJECTS)]),
+        " or ", atom_to_list(lists:last(?SUBJECTS)), " is expected, such as slower > 5%"
+    ];
 wording(operator_expected) -> "> is expected, such as slower > 5%";
 wording(share_expected) -> "a share in percent is expected, such as 5%".

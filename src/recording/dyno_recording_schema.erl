@@ -154,7 +154,8 @@ fields(document) ->
         {default, ~"tables", {list, table}, []},
         {default, ~"verdicts", {list, verdict}, []},
         {default, ~"warnings", {list, note}, []},
-        {default, ~"error", {nullable, note}, null}
+        {default, ~"error", {nullable, note}, null},
+        {optional, ~"recordings", any_object}
     ];
 fields(parameters) ->
     [
@@ -212,12 +213,18 @@ fields(node) ->
         {default, ~"otp", {nullable, string}, null},
         {default, ~"erts", {nullable, string}, null},
         {default, ~"schedulers_online", {nullable, natural}, null},
-        {default, ~"os_pid", {nullable, {either, string, natural}}, null}
+        {default, ~"os_pid", {nullable, {either, string, natural}}, null},
+        {optional, ~"clock_offset_ns", {nullable, number}},
+        {optional, ~"clock_error_ns", {nullable, number}},
+        {optional, ~"joined_ms", {nullable, number}},
+        {optional, ~"left_ms", {nullable, number}}
     ];
 fields(metric) ->
     [
         {required, ~"name", string},
         {required, ~"value", {nullable, number}},
+        {optional, ~"low", {nullable, number}},
+        {optional, ~"high", {nullable, number}},
         {required, ~"unit", unit},
         {default, ~"count", {nullable, natural}, null},
         {default, ~"group", {nullable, string}, null},
@@ -269,9 +276,12 @@ fields(verdict) ->
     [
         {required, ~"name", string},
         {required, ~"metric", string},
-        {required, ~"operator", {one_of, [~"<", ~"<=", ~">", ~">=", ~"=="]}},
-        {required, ~"limit", number},
+        {required, ~"operator",
+            {one_of, [~"<", ~"<=", ~">", ~">=", ~"==", ~"/=", ~"=:=", ~"=/="]}},
+        {required, ~"limit", {nullable, number}},
         {required, ~"unit", unit},
+        {optional, ~"kind", {nullable, string}},
+        {optional, ~"node", {nullable, string}},
         {default, ~"run", {nullable, string}, null},
         {default, ~"value", {nullable, number}, null},
         {required, ~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}},

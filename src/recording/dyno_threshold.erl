@@ -17,6 +17,9 @@ METRIC [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
   `share`, `own_time`, `words`, `words_per_call`,
 * `process NAME FIGURE`, a column of the run's `processes`: `memory`, `memory_max`, `alive`,
   `discovered`, `reductions`, `message_queue_max`; a name with spaces goes in double quotes,
+* `ets NAME FIGURE`, a column of the run's `ets`: `memory`, `memory_max`, `memory_growth`, `objects`,
+  `objects_max`, `tables`,
+* `port KIND FIGURE`, a column of the run's `ports`: `open`, `open_max`, `input`, `output`, `queue_max`,
 * `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the
   size.
 
@@ -48,7 +51,7 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 -type target() ::
     {metric, Name :: binary()}
     | {function, Name :: binary(), Figure :: binary()}
-    | {process, Name :: binary(), Figure :: binary()}
+    | {process | ets | port, Name :: binary(), Figure :: binary()}
     | {growth, Name :: binary()}.
 
 -doc "Why a text is no threshold: the text, the character (from 0) and what is wrong there.".
@@ -57,9 +60,9 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 -type problem() ::
     metric_expected
     | {unknown_form, binary()}
-    | {name_expected, function | process | growth}
+    | {name_expected, dyno_threshold_metric:form() | growth}
     | function_expected
-    | {unknown_figure, function | process, binary()}
+    | {unknown_figure, dyno_threshold_metric:form(), binary()}
     | {word_expected, of_node | at_size}
     | {not_for_growth, of_node | at_size | unit}
     | size_expected
@@ -197,13 +200,14 @@ target([{word, Word, At} | Rest], Text) ->
             is_function_name(Name) orelse throw({NameAt, function_expected}),
             {Figure, Last} = table_figure(More, function, Text),
             {{function, Name, Figure}, At, Last};
-        ~"process" ->
-            {Name, _, More} = name(Rest, process, Text),
-            {Figure, Last} = table_figure(More, process, Text),
-            {{process, unquoted(Name), Figure}, At, Last};
+        _ when Word =:= ~"process"; Word =:= ~"ets"; Word =:= ~"port" ->
+            Form = form(Word),
+            {Name, _, More} = name(Rest, Form, Text),
+            {Figure, Last} = table_figure(More, Form, Text),
+            {{Form, unquoted(Name), Figure}, At, Last};
         ~"growth" ->
             {Name, _, More} = name(Rest, growth, Text),
-            {{growth, Name}, At, More};
+            {{growth, unquoted(Name)}, At, More};
         _ ->
             Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
             re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
@@ -215,13 +219,18 @@ target([{operator, _, At} | _], _) ->
 target([], Text) ->
     throw({end_of(Text), metric_expected}).
 
--spec name([token()], function | process | growth, binary()) ->
+-spec form(binary()) -> process | ets | port.
+form(~"process") -> process;
+form(~"ets") -> ets;
+form(~"port") -> port.
+
+-spec name([token()], dyno_threshold_metric:form() | growth, binary()) ->
     {binary(), non_neg_integer(), [token()]}.
 name([{word, Name, At} | Rest], _, _) -> {Name, At, Rest};
 name([{operator, _, At} | _], Form, _) -> throw({At, {name_expected, Form}});
 name([], Form, Text) -> throw({end_of(Text), {name_expected, Form}}).
 
--spec table_figure([token()], function | process, binary()) -> {binary(), [token()]}.
+-spec table_figure([token()], dyno_threshold_metric:form(), binary()) -> {binary(), [token()]}.
 table_figure([{word, Figure, At} | Rest], Form, _) ->
     case dyno_threshold_metric:figure_kind(Form, Figure) of
         {ok, _} -> {Figure, Rest};
@@ -403,9 +412,10 @@ no_run(Size, Runs) ->
 
 -spec named(target()) -> binary().
 named({metric, Name}) -> Name;
-named({process, Name, Figure}) -> iolist_to_binary(["process ", quoted(Name), " ", Figure]);
 named({function, Name, Figure}) -> <<"function ", Name/binary, " ", Figure/binary>>;
-named({growth, Name}) -> <<"growth ", Name/binary>>.
+named({growth, Name}) -> iolist_to_binary(["growth ", quoted(Name)]);
+named({Form, Name, Figure}) ->
+    iolist_to_binary([atom_to_binary(Form), " ", quoted(Name), " ", Figure]).
 
 -spec subject(t()) -> unicode:chardata().
 subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);

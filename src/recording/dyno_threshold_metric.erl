@@ -35,7 +35,10 @@ Aggregates leave out the warm-up (times below 0) and what could not be measured.
 -export([find/3, growth/2]).
 -export([kind/1, figure_kind/2, figures/1, comparable/3, accepted/1]).
 
--export_type([found/0]).
+-export_type([found/0, form/0]).
+
+-doc "What has figures of its own, in a table of the run.".
+-type form() :: function | process | ets | port.
 
 -doc "A value with the unit it was recorded in, or why there is none.".
 -type found() :: {ok, number(), dyno_unit:unit()} | {error, unicode:chardata()}.
@@ -56,9 +59,20 @@ Aggregates leave out the warm-up (times below 0) and what could not be measured.
     {~"load.offered", rate},
     {~"load.throughput", rate},
     {~"load.errors", rate},
+    {~"load.achieved", rate},
+    {~"load.achieved_share", ratio},
     {~"load.dropped", number},
+    {~"load.waited", number},
+    {~"load.late", number},
+    {~"load.saturated", number},
+    {~"load.generator_limited", number},
+    {~"load.nodes", number},
+    {~"load.nodes_lost", number},
+    {~"load.search.", rate},
     {~"load.lateness.", time},
     {~"load.latency.", time},
+    {~"load.start_time", time},
+    {~"load.stop_time", time},
     {~"workers.max", number},
     {~"processes.discovered", number},
     {~"vm.scheduler_utilisation.", ratio},
@@ -120,7 +134,25 @@ Aggregates leave out the warm-up (times below 0) and what could not be measured.
     {process, ~"alive", number},
     {process, ~"discovered", number},
     {process, ~"reductions", number},
-    {process, ~"message_queue_max", number}
+    {process, ~"message_queue_max", number},
+    {ets, ~"memory", size},
+    {ets, ~"memory_max", size},
+    {ets, ~"memory_growth", size},
+    {ets, ~"objects", number},
+    {ets, ~"objects_max", number},
+    {ets, ~"tables", number},
+    {port, ~"open", number},
+    {port, ~"open_max", number},
+    {port, ~"input", size},
+    {port, ~"output", size},
+    {port, ~"queue_max", size}
+]).
+%% form, table, the column with the name, what one is, what many are
+-define(FORMS, [
+    {function, ~"functions", ~"function", "function", "functions"},
+    {process, ~"processes", ~"group", "process group", "processes"},
+    {ets, ~"ets", ~"table", "ETS table", "ETS tables"},
+    {port, ~"ports", ~"kind", "kind of port", "ports"}
 ]).
 
 -doc "What a target measures, where its name tells.".
@@ -136,8 +168,8 @@ kind({metric, Name}) ->
 kind({Form, _, Figure}) ->
     {ok, _} = figure_kind(Form, Figure).
 
--doc "What a column of functions or processes measures.".
--spec figure_kind(function | process, binary()) -> {ok, dyno_unit:kind()} | error.
+-doc "What a column of functions, processes, tables or ports measures.".
+-spec figure_kind(form(), binary()) -> {ok, dyno_unit:kind()} | error.
 figure_kind(Form, Figure) ->
     case [Kind || {F, Name, Kind} <- ?FIGURES, F =:= Form, Name =:= Figure] of
         [Kind] -> {ok, Kind};
@@ -145,7 +177,7 @@ figure_kind(Form, Figure) ->
     end.
 
 -doc "The figures a threshold can name.".
--spec figures(function | process) -> [binary()].
+-spec figures(form()) -> [binary()].
 figures(Form) ->
     [Name || {F, Name, _} <- ?FIGURES, F =:= Form].
 
@@ -186,11 +218,7 @@ find({metric, Name}, Node, Run) ->
         Found -> Found
     end;
 find({Form, Name, Figure}, Node, Run) ->
-    {Table, Key, What} =
-        case Form of
-            function -> {~"functions", ~"function", "function"};
-            process -> {~"processes", ~"group", "process group"}
-        end,
+    {Form, Table, Key, What, _} = lists:keyfind(Form, 1, ?FORMS),
     Tables = of_node(dyno_recording:tables(Run, Table), Node, Run),
     Rows = [{T, Row} || T <- Tables, Row <- maps:get(~"rows", T), same(cell(T, Key, Row), Name)],
     case {Rows, Tables} of
@@ -227,7 +255,13 @@ growth(Name, Document) ->
 
 -spec kinds(binary()) -> [dyno_unit:kind()].
 kinds(Name) ->
-    [Kind || {Prefix, Kind} <- ?KINDS, fits(Prefix, Name)].
+    case binary:split(Name, ~".", [global]) of
+        %% Of a kind of operation, or of a phase, there is what there is of all.
+        [Of, _Which | Rest] when Rest =/= [], Of =:= ~"operation" orelse Of =:= ~"phase" ->
+            kinds(iolist_to_binary(lists:join(~".", Rest)));
+        _ ->
+            [Kind || {Prefix, Kind} <- ?KINDS, fits(Prefix, Name)]
+    end.
 
 %% A name ending in a dot stands for all below it.
 -spec fits(binary(), binary()) -> boolean().
@@ -340,7 +374,7 @@ cell(#{~"columns" := Columns}, Name, Row) ->
     end.
 
 %% The column's own unit; where it has none, that of the figure's kind.
--spec unit(dyno_recording:object(), function | process, binary()) -> dyno_unit:unit().
+-spec unit(dyno_recording:object(), form(), binary()) -> dyno_unit:unit().
 unit(#{~"columns" := Columns}, Form, Figure) ->
     case [Unit || #{~"name" := Of, ~"unit" := Unit} <- Columns, Of =:= Figure, Unit =/= null] of
         [Unit | _] ->
@@ -390,6 +424,5 @@ reason(Text, #{~"status" := Status}) -> [Text, " (the run is ", Status, ")"].
 at(undefined) -> "";
 at(Node) -> [" at node ", Node].
 
--spec plural(function | process) -> string().
-plural(function) -> "functions";
-plural(process) -> "processes".
+-spec plural(form()) -> string().
+plural(Form) -> element(5, lists:keyfind(Form, 1, ?FORMS)).

@@ -13,11 +13,15 @@
 -spec wording(term()) -> unicode:chardata().
 wording(metric_expected) ->
     "a metric is expected, such as latency.p99, errors.rate, throughput or memory.total, or "
-    "function, process or growth with a name";
+    "function, process, ets, port or growth with a name";
 wording({name_expected, function}) ->
     "a function is expected, such as cowboy_req:reply/4";
 wording({name_expected, process}) ->
     "the name of a process group is expected, in double quotes if it has spaces";
+wording({name_expected, ets}) ->
+    "the name of an ETS table is expected, in double quotes if it has spaces";
+wording({name_expected, port}) ->
+    "a kind of port is expected, such as tcp_inet, in double quotes if it has spaces";
 wording({name_expected, growth}) ->
     "a function (mod:fun/arity) or a metric is expected";
 wording(function_expected) ->
@@ -25,7 +29,7 @@ wording(function_expected) ->
 wording({unknown_figure, Form, ~""}) ->
     ["a figure of the ", atom_to_list(Form), " is expected: ", figures(Form)];
 wording({unknown_figure, Form, Figure}) ->
-    ["a ", atom_to_list(Form), " has no figure ", Figure, "; it has ", figures(Form)];
+    [article(Form), " has no figure ", Figure, "; it has ", figures(Form)];
 wording({word_expected, of_node}) ->
     "the name of a node is expected after \"of\"";
 wording({word_expected, at_size}) ->
@@ -58,9 +62,13 @@ units(Kind) ->
         Others -> ["no unit, or one of ", listed(Others)]
     end.
 
--spec figures(function | process) -> unicode:chardata().
+-spec figures(dyno_threshold_metric:form()) -> unicode:chardata().
 figures(Form) ->
     listed(dyno_threshold_metric:figures(Form)).
+
+-spec article(dyno_threshold_metric:form()) -> string().
+article(ets) -> "an ets table";
+article(Form) -> "a " ++ atom_to_list(Form).
 
 -spec listed([binary()]) -> unicode:chardata().
 listed(Names) ->

@@ -22,7 +22,8 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 -type document() :: #{binary() => json:decode_value()}.
 
 -doc "The name of a format.".
--type format() :: console | json | html | csv | md | junit | benchstat.
+-type format() ::
+    console | json | html | csv | md | junit | benchstat | github | gitlab | folded.
 
 -doc "What the place where the report is shown can do; every key has a default.".
 -type options() :: #{
@@ -137,7 +138,11 @@ registry() ->
         {md, dyno_report_markdown, [~".md", ~".markdown"]},
         {junit, dyno_report_junit, [~".xml"]},
         %% Text as well, but .txt is the console's.
-        {benchstat, dyno_report_benchstat, []}
+        {benchstat, dyno_report_benchstat, []},
+        %% For a step's log; JSON, but .json is the recording's.
+        {github, dyno_report_github, []},
+        {gitlab, dyno_report_gitlab, []},
+        {folded, dyno_report_folded, [~".folded"]}
     ].
 
 -spec to_binary(file:filename_all()) -> binary().

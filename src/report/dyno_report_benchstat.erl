@@ -105,7 +105,12 @@ iterations(Row) ->
 
 -spec exact(object()) -> [{number(), string()}].
 exact(Row) ->
-    [{Value, "reductions/op"} || Value <- [get(~"reductions_per_call", Row)], is_number(Value)].
+    [
+        {Value, Unit}
+     || {Column, Unit} <- [{~"reductions_per_call", "reductions/op"}, {~"words_per_call", "words/op"}],
+        Value <- [get(Column, Row)],
+        is_number(Value)
+    ].
 
 -spec line(unicode:chardata(), pos_integer(), [{number(), string()}]) -> unicode:chardata().
 line(Name, Count, Measures) ->

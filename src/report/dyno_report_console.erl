@@ -40,8 +40,13 @@ sections(~"compare", Document, Options) ->
     compared(Document, Options);
 sections(_Test, Document, Options) ->
     dyno_report_console_runs:sections(Document, Options) ++
+        dyno_report_console_inside:sections(Document, Options) ++
         [
-            growth(Document, Options),
+            growth(Document, Options)
+        ] ++
+        dyno_report_console_custom:sections(Document, Options) ++
+        [
+            dyno_report_console_changes:section(Document, Options),
             thresholds(Document, Options),
             warnings(Document, Options),
             conclusion(Document, Options)
@@ -166,14 +171,22 @@ growth(Document, #{top := Top} = Options) ->
     Tables = dyno_report_document:tables(~"growth", Document),
     %% In the recording's order: what matters comes first.
     Rows = lists:append([dyno_report_document:rows(Table) || Table <- Tables]),
+    Farther = farther(Rows),
     Columns = [
         #{title => ~"name", align => left, fit => flexible},
         #{title => ~"exponent", align => right},
         #{title => ~"interval", align => right},
         #{title => ~"from smallest to largest", align => right, fit => optional},
         #{title => ~"share", align => right, fit => optional}
+        | [
+            #{title => <<"extrapolated to ", To/binary>>, align => right, fit => optional}
+         || To <- Farther
+        ]
     ],
-    Cells = [growth_row(Row) || Row <- lists:sublist(Rows, Top)],
+    Cells = [
+        growth_row(Row) ++ [extrapolated(Row) || _ <- Farther]
+     || Row <- lists:sublist(Rows, Top)
+    ],
     dyno_report_console_runs:section(
         ~"Growth with size; of functions, the time per call", Columns, Cells, length(Rows), Options
     ).
@@ -190,6 +203,16 @@ growth_row(Row) ->
             (measured(get(~"largest", Row), Unit))/binary>>,
         share(get(~"share", Row))
     ].
+
+%% What was not measured says so.
+-spec farther([object()]) -> [binary()].
+farther(Rows) ->
+    Sizes = [Size || #{~"extrapolated_size" := Size} <- Rows, is_number(Size)],
+    [measured(Size, ~"count") || Size <- lists:sublist(Sizes, 1)].
+
+-spec extrapolated(object()) -> binary().
+extrapolated(Row) ->
+    measured(get(~"extrapolated", Row), short(text(~"unit", Row, ~"1"))).
 
 %% Of a function it can only be the time per call: that need not be said in each row.
 -spec short(binary()) -> binary().
@@ -219,7 +242,12 @@ decimals(_) -> ~"-".
 
 -spec thresholds(object(), options()) -> [iodata()].
 thresholds(Document, Options) ->
-    Verdicts = get(~"verdicts", Document, []),
+    %% Invariants have a section of their own.
+    Verdicts = [
+        Verdict
+     || Verdict <- get(~"verdicts", Document, []),
+        not dyno_report_console_custom:is_invariant(Verdict)
+    ],
     Columns = [
         #{title => ~"result", align => left},
         #{title => ~"threshold", align => left, fit => flexible},
@@ -332,12 +360,20 @@ ending(~"interrupted", Document) ->
 ending(~"partial", _Document) ->
     {doubtful, ~"PARTIAL", ~"the test is still running, or dyno died before its end"};
 ending(_Complete, Document) ->
-    Results = by_threshold(get(~"verdicts", Document, [])),
+    Verdicts = get(~"verdicts", Document, []),
+    Results = by_threshold(Verdicts),
     Failed = length([fail || ~"fail" <- Results]),
     Unknown = length([R || R <- Results, R =/= ~"fail", R =/= ~"pass"]),
-    ending(length(Results), Failed, Unknown).
+    ending(length(Results), Failed, Unknown, noun(Verdicts)).
 
-%% A threshold has a verdict a size; the worst of them is the threshold's.
+-spec noun([object()]) -> binary().
+noun(Verdicts) ->
+    case lists:partition(fun dyno_report_console_custom:is_invariant/1, Verdicts) of
+        {[], _} -> ~"threshold";
+        {_, []} -> ~"invariant";
+        {_, _} -> ~"threshold and invariant"
+    end.
+
 -spec by_threshold([object()]) -> [binary()].
 by_threshold(Verdicts) ->
     Grouped = maps:groups_from_list(
@@ -351,30 +387,31 @@ by_threshold(Verdicts) ->
      || Results <- maps:values(Grouped)
     ].
 
--spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer()) ->
+-spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer(), binary()) ->
     {dyno_report_style:style(), binary(), binary()}.
-ending(0, _, _) ->
+ending(0, _, _, _) ->
     {good, ~"DONE", ~"no thresholds were set"};
-ending(All, 0, 0) ->
-    {good, ~"PASSED", <<(held(All))/binary>>};
-ending(All, 0, Unknown) ->
+ending(All, 0, 0, Noun) ->
+    {good, ~"PASSED", <<(held(All, Noun))/binary>>};
+ending(All, 0, Unknown, Noun) ->
     {bad, ~"FAILED",
-        <<(count_of(Unknown, All))/binary, " could not be evaluated, so the test does not pass">>};
-ending(All, Failed, 0) ->
-    {bad, ~"FAILED", <<(count_of(Failed, All))/binary, " did not hold">>};
-ending(All, Failed, Unknown) ->
+        <<(count_of(Unknown, All, Noun))/binary,
+            " could not be evaluated, so the test does not pass">>};
+ending(All, Failed, 0, Noun) ->
+    {bad, ~"FAILED", <<(count_of(Failed, All, Noun))/binary, " did not hold">>};
+ending(All, Failed, Unknown, Noun) ->
     Other = integer_to_binary(Unknown),
     {bad, ~"FAILED",
-        <<(count_of(Failed, All))/binary, " did not hold, and ", Other/binary,
+        <<(count_of(Failed, All, Noun))/binary, " did not hold, and ", Other/binary,
             " could not be evaluated">>}.
 
--spec held(pos_integer()) -> binary().
-held(1) -> ~"the threshold holds";
-held(All) -> <<"all ", (integer_to_binary(All))/binary, " thresholds hold">>.
+-spec held(pos_integer(), binary()) -> binary().
+held(1, Noun) -> <<"the ", Noun/binary, " holds">>;
+held(All, Noun) -> <<"all ", (plural(All, Noun))/binary, " hold">>.
 
--spec count_of(pos_integer(), pos_integer()) -> binary().
-count_of(Some, All) ->
-    <<(integer_to_binary(Some))/binary, " of ", (plural(All, ~"threshold"))/binary>>.
+-spec count_of(pos_integer(), pos_integer(), binary()) -> binary().
+count_of(Some, All, Noun) ->
+    <<(integer_to_binary(Some))/binary, " of ", (plural(All, Noun))/binary>>.
 
 -spec failing(object()) -> binary().
 failing(Document) ->
@@ -397,4 +434,5 @@ prefixed(Prefix, Text) -> <<Prefix/binary, Text/binary>>.
 
 -spec plural(integer(), binary()) -> binary().
 plural(1, Noun) -> <<"1 ", Noun/binary>>;
+plural(N, ~"threshold and invariant") -> plural(N, ~"thresholds and invariant");
 plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>.

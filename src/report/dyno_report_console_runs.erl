@@ -23,7 +23,9 @@ machine under it at each size, and functions, processes and errors where the loa
 sections(Document, Options) ->
     Runs = [Run || Run <- get(~"runs", Document, []), is_map(Run)],
     Label = size_label(Document),
-    [load(Runs, Label, Options), errors(Runs, Label, Options)] ++
+    [load(Runs, Label, Options)] ++
+        dyno_report_console_load:sections(Runs, Label, Options) ++
+        [errors(Runs, Label, Options)] ++
         machines(Runs, Label, Options) ++
         of_largest(~"functions", Runs, Label, Options) ++
         of_largest(~"processes", Runs, Label, Options).
@@ -59,6 +61,35 @@ section(Title, Columns, Rows, Total, #{colour := Colour, width := Width, charset
 
 -spec load([object()], binary(), options()) -> [iodata()].
 load(Runs, Label, Options) ->
+    case lists:any(fun(Run) -> metric(~"load.start_time", Run) =/= null end, Runs) of
+        true -> untold_load(Runs, Label, Options);
+        false -> told_load(Runs, Label, Options)
+    end.
+
+%% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
+-spec untold_load([object()], binary(), options()) -> [iodata()].
+untold_load(Runs, Label, Options) ->
+    Columns = [
+        #{title => Label, align => right},
+        #{title => ~"measured for", align => right},
+        #{title => ~"start_load took", align => right},
+        #{title => ~"stop_load took", align => right},
+        #{title => ~"", align => left}
+    ],
+    Rows = [
+        [
+            id(Run),
+            measured(get(~"duration_ns", Run), ~"ns"),
+            measured(metric(~"load.start_time", Run), ~"ns"),
+            measured(metric(~"load.stop_time", Run), ~"ns"),
+            status_cell(get(~"status", Run), saturation(Run))
+        ]
+     || Run <- Runs
+    ],
+    section(~"Load, given by the suite itself", Columns, Rows, length(Rows), Options).
+
+-spec told_load([object()], binary(), options()) -> [iodata()].
+told_load(Runs, Label, Options) ->
     Open = lists:any(fun(Run) -> metric(~"load.offered", Run) =/= null end, Runs),
     Columns =
         [#{title => Label, align => right}] ++
@@ -68,6 +99,7 @@ load(Runs, Label, Options) ->
                 #{title => Title, align => right, fit => Fit}
              || {Title, _, Fit} <- quantiles()
             ] ++
+            [#{title => ~"service p99", align => right, fit => optional} || Open] ++
             [#{title => ~"errors", align => right}] ++
             [#{title => ~"dropped", align => right} || Open] ++
             [#{title => ~"", align => left}],
@@ -90,9 +122,10 @@ load_row(Run, Open) ->
         [measured(metric(~"load.offered", Run), ~"1/s") || Open] ++
         [measured(metric(~"throughput", Run), ~"1/s")] ++
         [measured(metric(Name, Run), ~"ns") || {_, Name, _} <- quantiles()] ++
+        [measured(metric(~"service.p99", Run), ~"ns") || Open] ++
         [error_cell(metric(~"errors.count", Run), metric(~"errors.rate", Run))] ++
         [dropped_cell(metric(~"load.dropped", Run)) || Open] ++
-        [status_cell(get(~"status", Run))].
+        [status_cell(get(~"status", Run), saturation(Run))].
 
 -spec error_cell(number() | null, number() | null) -> cell().
 error_cell(Count, _Rate) when not is_number(Count) -> ~"-";
@@ -106,12 +139,21 @@ error_cell(Count, _Rate) ->
 dropped_cell(Count) when is_number(Count), Count > 0 -> {bad, measured(Count, ~"count")};
 dropped_cell(Count) -> measured(Count, ~"count").
 
-%% A complete run needs no word.
--spec status_cell(json:decode_value()) -> cell().
-status_cell(~"complete") -> ~"";
-status_cell(~"failed") -> {bad, ~"failed"};
-status_cell(Status) when is_binary(Status) -> {doubtful, dyno_report_text:clean(Status)};
-status_cell(_) -> ~"".
+%% A complete run needs no word, where its load came about.
+-spec status_cell(json:decode_value(), binary()) -> cell().
+status_cell(~"complete", ~"") -> ~"";
+status_cell(~"complete", Word) -> {bad, Word};
+status_cell(~"failed", _) -> {bad, ~"failed"};
+status_cell(Status, _) when is_binary(Status) -> {doubtful, dyno_report_text:clean(Status)};
+status_cell(_, _) -> ~"".
+
+-spec saturation(object()) -> binary().
+saturation(Run) ->
+    case {metric(~"load.generator_limited", Run), metric(~"load.saturated", Run)} of
+        {Parts, _} when is_number(Parts), Parts > 0 -> ~"generator limited";
+        {_, Parts} when is_number(Parts), Parts > 0 -> ~"saturated";
+        _ -> ~""
+    end.
 
 -spec errors([object()], binary(), options()) -> [iodata()].
 errors(Runs, Label, #{top := Top} = Options) ->

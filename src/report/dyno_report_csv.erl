@@ -27,7 +27,7 @@ are as in the recording, unrounded, with their unit in a column of its own.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Runs = [
-        [metrics(Run), tables([get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]], Run)]
+        [metrics(Run), custom(Run), tables([get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]], Run)]
      || Run <- get(~"runs", Document, [])
     ],
     Lines = lists:append(lists:append(Runs)) ++ tables([null, null, null], Document),
@@ -46,6 +46,21 @@ metrics(Run) ->
             [null, ~"metrics", null, null] ++
             [get(Key, Metric) || Key <- [~"name", ~"value", ~"unit"]]
      || Metric <- get(~"metrics", Run, [])
+    ].
+
+%% A suite's own metrics; the other series stay in the recording.
+-spec custom(object()) -> [[json:decode_value()]].
+custom(Run) ->
+    Place = [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]],
+    [
+        Place ++ [Node, ~"custom", null, Name, Figure, Value, Unit]
+     || {Name, Node, _, Unit, Values} <- dyno_report_console_custom:metrics([Run]),
+        {Figure, Value} <- [
+            {~"mean", lists:sum(Values) / length(Values)},
+            {~"min", lists:min(Values)},
+            {~"max", lists:max(Values)},
+            {~"last", lists:last(Values)}
+        ]
     ].
 
 %% The first column says what a row is about; the others are its figures.

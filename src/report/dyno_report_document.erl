@@ -8,16 +8,19 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 
 -compile(warn_missing_spec_all).
 
--export([get/2, get/3, text/3, name/2, measured/2, judged/1]).
+-export([get/2, get/3, text/3, name/2, measured/2, judged/1, verdicts/1]).
 -export([metric/2, values/3, nodes/1, tables/2, table/3, rows/1]).
 
--export_type([object/0, row/0]).
+-export_type([object/0, row/0, judged/0]).
 
 -doc "A JSON object of a recording.".
 -type object() :: #{binary() => json:decode_value()}.
 
 -doc "A table's row as an object: the value by the column's name.".
 -type row() :: object().
+
+-doc "What was demanded, how that ended, and why.".
+-type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
 
 -doc "A field, or `null`.".
 -spec get(binary(), object()) -> json:decode_value() | null.
@@ -61,6 +64,57 @@ judged(Verdict) ->
         ~"" -> measured(get(~"value", Verdict), get(~"unit", Verdict, ~"1"));
         Text -> Text
     end.
+
+-doc """
+What a recording decides, for CI systems: first that it was completed, then each of its verdicts. One
+without a value is an error.
+""".
+-spec verdicts(object()) -> [judged(), ...].
+verdicts(Document) ->
+    Verdicts = get(~"verdicts", Document, []),
+    Named = [{name(~"name", V), get(~"run", V)} || V <- Verdicts],
+    [
+        completed(Document)
+        | [
+            {[name(~"name", Verdict), run(Run, Node)], outcome(get(~"result", Verdict)),
+                judged(Verdict)}
+         || Verdict <- Verdicts,
+            Run <- [get(~"run", Verdict)],
+            %% Only where it tells two apart: CI systems know a test by its name, and nodes that are
+            %% started for a run have another one each time.
+            Node <- [
+                case length([Same || Same <- Named, Same =:= {name(~"name", Verdict), Run}]) of
+                    1 -> null;
+                    _ -> get(~"node", Verdict)
+                end
+            ]
+        ]
+    ].
+
+-spec completed(object()) -> judged().
+completed(Document) ->
+    case get(~"status", Document) of
+        ~"complete" -> {"completed", pass, ""};
+        _ -> {"completed", error, incomplete(Document)}
+    end.
+
+-spec incomplete(object()) -> unicode:chardata().
+incomplete(Document) ->
+    Status = name(~"status", Document),
+    case get(~"error", Document) of
+        #{~"text" := Text} when is_binary(Text) -> [Status, ": ", Text];
+        _ -> ["the recording is ", Status, ", not complete"]
+    end.
+
+-spec run(json:decode_value(), json:decode_value()) -> unicode:chardata().
+run(Id, Node) when is_binary(Id), is_binary(Node) -> [" (run ", Id, ", ", Node, ")"];
+run(Id, _) when is_binary(Id) -> [" (run ", Id, ")"];
+run(_, _) -> "".
+
+-spec outcome(json:decode_value()) -> pass | fail | error.
+outcome(~"pass") -> pass;
+outcome(~"fail") -> fail;
+outcome(_) -> error.
 
 -doc "The value of a run's metric, or `null`.".
 -spec metric(binary(), object()) -> number() | null.

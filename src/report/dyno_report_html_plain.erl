@@ -27,8 +27,9 @@ page(Document, Notice) ->
         [~"<title>", title(Document), ~"</title>\n<style>", style(), ~"</style>\n"],
         [~"</head>\n<body>\n<p class=\"notice\">This page has no charts: ", escape(Notice)],
         [~"</p>\n", summary(Document), environment(Document)],
-        [run(Document, Run) || Run <- objects(~"runs", Document)],
         section(~"Over all runs", [table(Table) || Table <- objects(~"tables", Document)]),
+        [run(Document, Run) || Run <- objects(~"runs", Document)],
+        compared(object(~"recordings", Document)),
         ~"</body>\n</html>\n"
     ].
 
@@ -45,8 +46,8 @@ summary(Document) ->
         [~"<p>Status: ", escape(text(~"status", Document, ~"unknown"))],
         [started(Document), ~"</p>\n"],
         messages(Document),
-        verdicts(objects(~"verdicts", Document)),
-        figures(objects(~"runs", Document))
+        verdicts(text(~"command", Document, ~""), objects(~"verdicts", Document)),
+        figures(text(~"command", Document, ~""), objects(~"runs", Document))
     ].
 
 -doc "Text that means itself inside an element or a quoted attribute.".
@@ -83,10 +84,13 @@ messages(Holder) ->
 coded(Item) ->
     escape(text(~"text", Item, text(~"code", Item, ~"unknown"))).
 
--spec verdicts([object()]) -> iodata().
-verdicts([]) ->
+%% Only a test must have thresholds, and only it and a benchmark have runs.
+-spec verdicts(Command :: binary(), [object()]) -> iodata().
+verdicts(Command, []) when Command =:= ~"bench"; Command =:= ~"compare" ->
+    [];
+verdicts(_Command, []) ->
     ~"<p>The suite sets no thresholds.</p>\n";
-verdicts(Verdicts) ->
+verdicts(_Command, Verdicts) ->
     Head = [~"Threshold", ~"Run", ~"Measured", ~"Result"],
     [~"<h2>Verdict</h2>\n", rows(Head, [verdict(Verdict) || Verdict <- Verdicts])].
 
@@ -99,10 +103,12 @@ verdict(Verdict) ->
         escape(text(~"result", Verdict, ~"unknown"))
     ].
 
--spec figures([object()]) -> iodata().
-figures([]) ->
+-spec figures(Command :: binary(), [object()]) -> iodata().
+figures(~"compare", []) ->
+    [];
+figures(_Command, []) ->
     ~"<p>No run was finished, so there are no figures.</p>\n";
-figures(Runs) ->
+figures(_Command, Runs) ->
     ByRun = [metrics(Run) || Run <- Runs],
     Names = names([text(~"name", M, ~"") || Run <- Runs, M <- objects(~"metrics", Run)]),
     Head = [~"Figure" | [run_title(Run) || Run <- Runs]],
@@ -111,7 +117,13 @@ figures(Runs) ->
 
 -spec metrics(Run :: object()) -> #{binary() => iodata()}.
 metrics(Run) ->
-    #{text(~"name", M, ~"") => field(~"value", M) || M <- objects(~"metrics", Run)}.
+    #{text(~"name", M, ~"") => [field(~"value", M), interval(M)] || M <- objects(~"metrics", Run)}.
+
+-spec interval(object()) -> iolist().
+interval(#{~"low" := Low, ~"high" := High} = Metric) when is_number(Low), is_number(High) ->
+    [~" (", field(~"low", Metric), ~" to ", field(~"high", Metric), ~")"];
+interval(_) ->
+    [].
 
 %% Each name once, in the order in which they first appear.
 -spec names([binary()]) -> [binary()].
@@ -189,24 +201,36 @@ cells([], _) -> [].
 histograms([]) ->
     [];
 histograms(Histograms) ->
-    Head = [~"Name", ~"Count", ~"Least", ~"Greatest"],
+    Head = [~"Name", ~"Count", ~"Least", ~"p50", ~"p90", ~"p99", ~"p99.9", ~"Greatest"],
     [~"<h3>Distributions</h3>\n", rows(Head, [histogram(H) || H <- Histograms])].
 
 -spec histogram(object()) -> [iodata()].
 histogram(Histogram) ->
-    Count = maps:get(~"count", Histogram, null),
+    Unit = maps:get(~"unit", Histogram, null),
+    Quantiles = [value(quantile(Q, Histogram), Unit) || Q <- [0.5, 0.9, 0.99, 0.999]],
     [
         escape(shown_name(Histogram)),
-        value(Count, null),
-        field(~"min", Histogram),
-        field(~"max", Histogram)
-    ].
+        value(maps:get(~"count", Histogram, null), null),
+        field(~"min", Histogram)
+    ] ++ Quantiles ++ [field(~"max", Histogram)].
+
+%% The middle of the bucket that holds it, as on the page with charts.
+-spec quantile(float(), object()) -> float() | null.
+quantile(Q, Histogram) ->
+    Buckets = [{Low, High, N} || [Low, High, N] <- list_of(~"buckets", Histogram), is_number(N)],
+    Wanted = Q * lists:sum([N || {_, _, N} <- Buckets]),
+    reached(Buckets, Wanted).
+
+-spec reached([{number(), number(), number()}], number()) -> float() | null.
+reached([{Low, High, N} | _], Wanted) when N >= Wanted -> (Low + High) / 2;
+reached([{_, _, N} | Buckets], Wanted) -> reached(Buckets, Wanted - N);
+reached([], _) -> null.
 
 -spec series([object()]) -> iolist().
 series([]) ->
     [];
 series(All) ->
-    Head = [~"Name", ~"Node", ~"Values", ~"Least", ~"Mean", ~"Greatest", ~"Last"],
+    Head = [~"Name", ~"Node", ~"Values", ~"Least", ~"Median", ~"Mean", ~"Greatest", ~"Last"],
     [~"<h3>Over time</h3>\n", rows(Head, [series_row(Series) || Series <- All])].
 
 -spec series_row(object()) -> [iodata()].
@@ -222,10 +246,40 @@ series_row(Series) ->
 
 -spec key_figures([number()]) -> [number() | null].
 key_figures([]) ->
-    [null, null, null, null];
+    [null, null, null, null, null];
 key_figures(Values) ->
     Mean = lists:sum(Values) / length(Values),
-    [lists:min(Values), Mean, lists:max(Values), lists:last(Values)].
+    Median = dyno_stats:median(Values),
+    [lists:min(Values), Median, Mean, lists:max(Values), lists:last(Values)].
+
+%% Two recordings
+
+%% What differed around them, then the runs of both.
+-spec compared(Recordings :: object()) -> iolist().
+compared(#{~"old" := #{} = Old, ~"new" := #{} = New}) ->
+    [
+        section(~"Where they were made", differences(Old, New)),
+        [
+            [~"<h2>", Title, ~": ", escape(text(~"name", Of, ~"Unnamed")), started(Of), ~"</h2>\n",
+                figures(text(~"command", Of, ~""), objects(~"runs", Of)),
+                [run(Of, Run) || Run <- objects(~"runs", Of)]]
+         || {Title, Of} <- [{~"Old", Old}, {~"New", New}]
+        ]
+    ];
+compared(_) ->
+    [].
+
+-spec differences(Old :: object(), New :: object()) -> iodata().
+differences(Old, New) ->
+    Rows = [
+        [escape(Key), escape(as_text(Was)), escape(as_text(Is))]
+     || Part <- [~"environment", ~"parameters"],
+        {OldPart, NewPart} <- [{object(Part, Old), object(Part, New)}],
+        Key <- lists:usort(maps:keys(OldPart) ++ maps:keys(NewPart)),
+        {Was, Is} <- [{maps:get(Key, OldPart, null), maps:get(Key, NewPart, null)}],
+        Was =/= Is
+    ],
+    rows([~"Name", ~"Old", ~"New"], Rows).
 
 %% Elements
 

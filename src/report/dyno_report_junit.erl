@@ -25,7 +25,7 @@ case. A recording that was not completed, and a verdict without a value, are err
 -doc "The XML document in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
-    Cases = [completed(Document) | verdicts(Document)] ++ pairs(Document) ++ changes(Document),
+    Cases = dyno_report_document:verdicts(Document) ++ pairs(Document) ++ changes(Document),
     Suite = name(~"name", Document),
     Class = ["dyno.", name(~"command", Document), ".", Suite],
     Counts = [
@@ -63,49 +63,24 @@ seconds(Document) ->
 
 %% The cases
 
--spec completed(object()) -> testcase().
-completed(Document) ->
-    case get(~"status", Document) of
-        ~"complete" -> {"completed", pass, ""};
-        _ -> {"completed", error, incomplete(Document)}
-    end.
-
--spec incomplete(object()) -> unicode:chardata().
-incomplete(Document) ->
-    Status = name(~"status", Document),
-    case get(~"error", Document) of
-        #{~"text" := Text} when is_binary(Text) -> [Status, ": ", Text];
-        _ -> ["the recording is ", Status, ", not complete"]
-    end.
-
--spec verdicts(object()) -> [testcase()].
-verdicts(Document) ->
-    [
-        {[name(~"name", Verdict), run(get(~"run", Verdict))], outcome(get(~"result", Verdict)),
-            dyno_report_document:judged(Verdict)}
-     || Verdict <- get(~"verdicts", Document, [])
-    ].
-
--spec run(json:decode_value()) -> unicode:chardata().
-run(Id) when is_binary(Id) -> [" (run ", Id, ")"];
-run(_) -> "".
-
--spec outcome(json:decode_value()) -> pass | fail | error.
-outcome(~"pass") -> pass;
-outcome(~"fail") -> fail;
-outcome(_) -> error.
-
 -spec pairs(object()) -> [testcase()].
 pairs(Document) ->
     [
         decided(
             [name(~"a", Row), " against ", name(~"b", Row)], Row,
-            ["the ratio of the times is ", number(~"ratio", Row), interval(Row)]
+            [ratio_of(get(~"parameters", Document, #{})), number(~"ratio", Row), interval(Row)]
         )
      || Run <- get(~"runs", Document, []),
         Table <- dyno_report_document:tables(~"comparisons", Run),
         Row <- dyno_report_document:rows(Table)
     ].
+
+-spec ratio_of(object()) -> unicode:chardata().
+ratio_of(Parameters) ->
+    case get(~"metric", Parameters, ~"time") of
+        ~"time" -> "the ratio of the times is ";
+        Metric -> ["the ratio (", Metric, ") is "]
+    end.
 
 -spec changes(object()) -> [testcase()].
 changes(Document) ->

@@ -29,6 +29,8 @@ format(Document, _Options) ->
         changes(Document),
         codes(Document),
         figures(Document),
+        custom(Document),
+        agents(Document),
         warnings(Document)
     ],
     {ok, dyno_report_text:encode(lists:join("\n", [Block || Block <- Blocks, Block =/= []]))}.
@@ -71,8 +73,14 @@ failure(Document) ->
 
 -spec thresholds(object()) -> unicode:chardata().
 thresholds(Document) ->
+    Verdicts = get(~"verdicts", Document, []),
+    Title =
+        case lists:any(fun dyno_report_console_custom:is_invariant/1, Verdicts) of
+            true -> "Thresholds and invariants";
+            false -> "Thresholds"
+        end,
     table(
-        "Thresholds",
+        Title,
         [{"result", left}, {"threshold", left}, {"measured", left}],
         [
             [
@@ -80,7 +88,7 @@ thresholds(Document) ->
                 name(~"name", Verdict),
                 dyno_report_document:judged(Verdict)
             ]
-         || Verdict <- get(~"verdicts", Document, [])
+         || Verdict <- Verdicts
         ]
     ).
 
@@ -121,11 +129,13 @@ unit(Row) ->
 
 -spec codes(object()) -> unicode:chardata().
 codes(Document) ->
+    Metric = get(~"metric", get(~"parameters", Document, #{}), ~"time"),
     table(
         "Codes",
         [
-            {"code", left}, {"time per call", right}, {"times the fastest", right},
-            {"interval", right}, {"verdict", left}, {"reductions", right}
+            {"code", left}, {"time per call", right}, {times_what(Metric), right},
+            {"interval", right}, {"verdict", left}, {"reductions", right}, {"words", right}
+            | decisive(Metric)
         ],
         [
             [
@@ -134,11 +144,22 @@ codes(Document) ->
                 ratio(get(~"ratio", Row)),
                 interval(get(~"ratio_low", Row), get(~"ratio_high", Row)),
                 name(~"verdict", Row),
-                measured(get(~"reductions_per_call", Row), ~"1")
+                measured(get(~"reductions_per_call", Row), ~"1"),
+                measured(get(~"words_per_call", Row), ~"1")
+                | [measured(get(~"value", Row), ~"1") || _ <- decisive(Metric)]
             ]
          || Row <- rows(~"codes", get(~"runs", Document, []))
         ]
     ).
+
+%% In its column, where it has none of its own.
+-spec decisive(binary()) -> [{string(), left | right}].
+decisive(Metric) when Metric =:= ~"time"; Metric =:= ~"reductions"; Metric =:= ~"words" -> [];
+decisive(Metric) -> [{binary_to_list(Metric), right}].
+
+-spec times_what(binary()) -> string().
+times_what(~"time") -> "times the fastest";
+times_what(Metric) -> "times the least (" ++ binary_to_list(Metric) ++ ")".
 
 -spec rows(binary(), [object()]) -> [object()].
 rows(Name, Holders) ->
@@ -163,6 +184,47 @@ figures(Document) ->
          || Run <- get(~"runs", Document, [])
         ]
     ).
+
+-spec custom(object()) -> unicode:chardata().
+custom(Document) ->
+    table(
+        "Metrics of the suite",
+        [{"metric", left}, {"node", left}, {"run", left}, {"mean", right}, {"highest", right}],
+        [
+            [
+                Name,
+                text(Node),
+                name(~"id", Run),
+                measured(lists:sum(Values) / length(Values), Unit),
+                measured(lists:max(Values), Unit)
+            ]
+         || {Name, Node, Run, Unit, Values} <-
+                dyno_report_console_custom:metrics(get(~"runs", Document, []))
+        ]
+    ).
+
+-spec agents(object()) -> unicode:chardata().
+agents(Document) ->
+    table(
+        "Results of custom agents",
+        [{"run", left}, {"node", left}, {"agent", left}, {"item", left}, {"value", left}],
+        [
+            [
+                name(~"id", Run),
+                text(get(~"node", Table)),
+                name(~"agent", Row),
+                name(~"item", Row),
+                dyno_report_console_custom:value(Row)
+            ]
+         || Run <- get(~"runs", Document, []),
+            Table <- dyno_report_document:tables(~"agents", Run),
+            Row <- dyno_report_document:rows(Table)
+        ]
+    ).
+
+-spec text(json:decode_value()) -> binary().
+text(Text) when is_binary(Text) -> Text;
+text(_) -> ~"".
 
 -spec metric(binary(), object()) -> binary().
 metric(Name, Run) ->

@@ -3,8 +3,9 @@
 
 -module(dyno_load).
 -moduledoc """
-Loads a target: prepares the workers, starts them together, reads the meter at an interval, and
-ends them.
+Loads a target: has the crews prepare their workers, starts them together, reads what they
+measured at an interval, and ends them. A crew is the workers of a node: this one, or the load
+nodes that a suite names.
 
 The caller receives `{dyno_load, Load, Event}` where the event is
 
@@ -16,16 +17,22 @@ The caller receives `{dyno_load, Load, Event}` where the event is
   second. The caller looks at the target, whose connections are still open, and answers with
   `close/1`;
 * `{not_ended, reason()}`: a worker's `end_worker/1` failed;
+* `{report, dyno_load_report:report()}`: all there is to say of the load, and then
 * `{ended, dyno_load_meter:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
   because they did not within the patience;
 * `{failed, reason()}`: the load could not be given.
+
+## A load node that dies
+Before the measured part it fails the load. Then the load goes on with the nodes that are left: what the
+lost one had measured until its last interval is kept, the report says when it went, and only when
+none is left the load has failed.
 """.
 
 -behaviour(gen_server).
 
 -export([start_link/1, measure/1, figures/1, close/1, stop/1, format_error/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([options/0, interval/0, reason/0]).
+-export_type([options/0, interval/0, crew/0, reason/0]).
 
 -type options() :: #{
     sink := pid(),
@@ -36,42 +43,71 @@ The caller receives `{dyno_load, Load, Event}` where the event is
     warmup_ms := non_neg_integer(),
     interval_ms := pos_integer(),
     %% How long the workers' preparation, and their last operations, may take.
-    timeout_ms := pos_integer()
+    timeout_ms := pos_integer(),
+    operations => dyno_load_spec:operations(),
+    feeds => [dyno_feed:feed()],
+    seed => integer(),
+    %% Where the load is generated; without any, in this node.
+    load_nodes => [dyno_load_nodes:spec()]
 }.
 
 -type interval() :: #{
     time_ms := non_neg_integer(),
     throughput_per_s := float(),
     errors_per_s := float(),
+    %% Of open loads.
+    offered_per_s := float() | null,
     p50_ns := number() | null,
     p99_ns := number() | null,
     max_ns := number() | null
 }.
 
--type reason() ::
-    {worker, module(), {bad_return, atom(), term()}}
-    | {worker, module(), {raised, atom(), atom(), term(), erlang:stacktrace()}}
-    | {worker_died, module(), term()}
-    | {not_ready, module(), Ready :: non_neg_integer(), pos_integer(), TimeoutMs :: pos_integer()}.
+-type reason() :: dyno_load_problem:reason().
+
+-type phase() :: preparing | warming | warm | working | probing | judging | draining | ending | failed.
+
+-type crew() :: #{
+    node := node(),
+    offset_ns := integer(),
+    uncertain_ns := non_neg_integer(),
+    monitor := reference(),
+    last := dyno_load_crew:snapshot() | undefined
+}.
+
+%% Why snapshots were asked for.
+-type purpose() ::
+    {interval, Now :: integer()} | probe | final | {figures, gen_server:from()}.
 
 -type state() :: #{
     options := options(),
-    phase := preparing | warming | warm | working | draining | ending | failed,
-    workers := #{pid() => []},
+    parts := [dyno_load_spec:part()],
+    phase := phase(),
+    crews := #{pid() => crew()},
+    lost := [{crew(), AtMs :: integer()}],
+    started_nodes := [dyno_load_nodes:started()],
+    %% Not ready, not through the round, not ended.
     waiting := #{pid() => []},
-    %% Workers whose last operation has not ended.
-    under_way := #{pid() => []},
-    meter => dyno_load_meter:meter(),
+    asked := #{reference() => {purpose(), #{pid() => []}}},
+    %% The measured part's begin; this round's begin and end.
+    begun => integer(),
     from => integer(),
     finish => integer(),
+    %% When the measured part was over, where that was not at its planned end.
+    over => integer(),
+    round => [dyno_load_spec:part()],
     last => dyno_load_meter:snapshot(),
     %% Up to when the last interval went.
-    at => integer()
+    at => integer(),
+    search => dyno_load_search:search(),
+    probes := [{number(), dyno_load_report:merged()}],
+    notes := [{feed_ended, atom()} | {not_grown, unicode:chardata()}]
 }.
 
 -define(AHEAD_NS, 5_000_000).
+%% A cast to another machine must have come by then.
+-define(AHEAD_REMOTE_NS, 100_000_000).
 %% How long the last operations of a part may take before the next thing is done.
--define(GRACE_MS, 1000).
+-define(GRACE_NS, 1_000_000_000).
 
 -doc "Starts a load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
@@ -111,81 +147,179 @@ stop(Pid) ->
     end.
 
 -spec init(options()) -> {ok, state(), {continue, prepare}}.
-init(Options) ->
+init(#{load := Load, duration_ms := DurationMs} = Options0) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
-    State = #{options => Options, phase => preparing, workers => #{}, waiting => #{}, under_way => #{}},
+    Options = maps:merge(#{operations => undefined, feeds => [], seed => 1, load_nodes => []}, Options0),
+    Defaults = (maps:with([seed, operations], Options))#{duration_ms => DurationMs},
+    State = #{
+        options => Options,
+        parts => dyno_load_spec:parts(Load, Defaults),
+        phase => preparing,
+        crews => #{},
+        lost => [],
+        started_nodes => [],
+        waiting => #{},
+        asked => #{},
+        probes => [],
+        notes => []
+    },
     {ok, State, {continue, prepare}}.
 
 -spec handle_continue(prepare, state()) -> {noreply, state()}.
-handle_continue(prepare, #{options := #{load := #{workers := Count}} = Options} = State) ->
-    #{module := Module, run_state := RunState, timeout_ms := TimeoutMs} = Options,
-    #{present := Callbacks} = dyno_suite:callbacks(Module),
-    Job = #{owner => self(), module => Module, run_state => RunState, callbacks => Callbacks},
-    Workers = maps:from_keys(
-        [dyno_load_worker:start_link(Job#{id => Id}) || Id <- lists:seq(1, Count)], []
-    ),
+handle_continue(prepare, #{options := #{timeout_ms := TimeoutMs} = Options} = State) ->
     _ = erlang:send_after(TimeoutMs, self(), not_ready),
-    {noreply, State#{workers := Workers, waiting := Workers, under_way := Workers}}.
+    case Options of
+        #{load_nodes := []} ->
+            crews([node()], State);
+        #{load_nodes := Specs, module := Module} ->
+            case dyno_load_nodes:start(Specs, Module) of
+                {ok, Started} ->
+                    crews([Node || #{node := Node} <- Started], State#{started_nodes := Started});
+                {error, Reason} ->
+                    fail({load_nodes, Reason}, State)
+            end
+    end.
+
+crews(Nodes, #{options := Options} = State) ->
+    #{module := Module, load := Load} = Options,
+    #{present := Callbacks} = dyno_suite:callbacks(Module),
+    Base = (maps:with([module, run_state, feeds, seed], Options))#{
+        owner => self(),
+        callbacks => Callbacks,
+        workers => dyno_load_spec:workers(Load),
+        nodes => length(Nodes)
+    },
+    crews(lists:enumerate(0, Nodes), Base, State).
+
+crews([], _Base, #{crews := Crews} = State) ->
+    {noreply, State#{waiting := maps:map(fun(_, _) -> [] end, Crews)}};
+crews([{Index, Node} | Nodes], Base, #{crews := Crews} = State) ->
+    case crew(Node, Base#{index => Index}) of
+        {ok, Pid} ->
+            {Offset, Uncertain} = dyno_load_nodes:clock(Node),
+            Crew = #{
+                node => Node,
+                offset_ns => Offset,
+                uncertain_ns => Uncertain,
+                monitor => monitor(process, Pid),
+                last => undefined
+            },
+            crews(Nodes, Base, State#{crews := Crews#{Pid => Crew}});
+        {error, Reason} ->
+            fail(Reason, State)
+    end.
+
+crew(Node, Options) ->
+    try
+        case Node =:= node() of
+            true -> dyno_load_crew:start_link(Options);
+            false -> erpc:call(Node, dyno_load_crew, start, [with_data(Node, Options)])
+        end
+    of
+        {ok, Pid} -> {ok, Pid};
+        {error, {feeds, Reason}} -> {error, {feeds, Reason}}
+    catch
+        error:{erpc, _} -> {error, {node_lost, Node}}
+    end.
+
+%% Another machine has not this one's files.
+with_data(Node, #{feeds := Feeds} = Options) ->
+    case host(Node) =:= host(node()) of
+        true -> Options;
+        false -> Options#{feeds := dyno_feed:portable(Feeds)}
+    end.
+
+host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
 -spec handle_call(figures, gen_server:from(), state()) ->
-    {reply, {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]} | error, state()}.
-handle_call(figures, _From, #{meter := Meter} = State) ->
-    {reply, {ok, dyno_load_meter:snapshot(Meter), dyno_load_meter:errors(Meter)}, State};
+    {reply, error, state()} | {noreply, state()}.
+handle_call(figures, From, #{phase := Phase} = State) when Phase =:= working; Phase =:= draining ->
+    {noreply, ask({figures, From}, State)};
 handle_call(figures, _From, State) ->
     {reply, error, State}.
 
--spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
-handle_cast(close, #{phase := ending, workers := Workers, options := Options} = State) ->
-    maps:foreach(fun(Pid, _) -> Pid ! close end, Workers),
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(close, #{phase := ending, crews := Crews, options := Options} = State) ->
+    maps:foreach(fun(Pid, _) -> dyno_load_crew:close(Pid) end, Crews),
     #{timeout_ms := TimeoutMs} = Options,
     _ = erlang:send_after(TimeoutMs, self(), patience),
-    ended(State);
+    {noreply, State#{waiting := maps:map(fun(_, _) -> [] end, Crews)}};
 handle_cast(measure, #{phase := warm} = State) ->
     {noreply, begin_measuring(State)};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info({dyno_worker, Pid, ready}, #{phase := preparing, waiting := Waiting} = State) ->
-    case maps:remove(Pid, Waiting) of
-        None when map_size(None) =:= 0 -> {noreply, begin_warming(State#{waiting := None})};
-        Rest -> {noreply, State#{waiting := Rest}}
-    end;
-handle_info({dyno_worker, _Pid, {failed, Reason}}, #{phase := Phase} = State) when
-    Phase =/= failed
-->
-    fail({worker, module(State), Reason}, State);
-handle_info({dyno_worker, _Pid, {not_ended, Reason}}, State) ->
-    notify({not_ended, {worker, module(State), Reason}}, State),
-    {noreply, State};
-handle_info(not_ready, #{phase := preparing, workers := Workers, waiting := Waiting} = State) ->
-    #{options := #{timeout_ms := TimeoutMs}} = State,
-    Ready = map_size(Workers) - map_size(Waiting),
-    fail({not_ready, module(State), Ready, map_size(Workers), TimeoutMs}, State);
+handle_info({dyno_crew, Pid, Event}, #{crews := Crews} = State) when is_map_key(Pid, Crews) ->
+    crew_event(Event, Pid, State);
+handle_info(not_ready, #{phase := preparing, crews := Crews} = State) ->
+    #{options := #{timeout_ms := TimeoutMs, load := Load}} = State,
+    All = dyno_load_spec:workers(Load),
+    Ready = lists:sum([dyno_load_crew:ready(Pid) || Pid <- maps:keys(Crews)]),
+    fail({not_ready, module(State), Ready, All, TimeoutMs}, State);
 handle_info(interval, #{phase := working} = State) ->
-    {noreply, schedule_interval(interval(State))};
-handle_info({dyno_worker, Pid, done}, #{under_way := UnderWay} = State) ->
-    {noreply, quiet(State#{under_way := maps:remove(Pid, UnderWay)})};
-handle_info({grace, Phase}, #{phase := Phase} = State) ->
-    {noreply, quiet_enough(State)};
+    %% What came after the end belongs to no interval.
+    Now = min(dyno_load_meter:time_ns(), map_get(finish, State)),
+    {noreply, schedule_interval(ask({interval, Now}, State))};
+handle_info({grace, Finish}, #{phase := Phase, finish := Finish} = State) when
+    Phase =:= warming; Phase =:= probing; Phase =:= draining
+->
+    quiet_enough(State);
 handle_info(finish, #{phase := working} = State) ->
-    {noreply, quiet(with_grace(draining, interval(State)))};
-handle_info(patience, #{phase := ending} = State) ->
-    finish(State);
-handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
-    Next = State#{workers := maps:remove(Pid, Workers)},
-    case {Reason, map_get(phase, State)} of
-        {_, failed} -> {noreply, Next};
-        {normal, ending} -> ended(Next#{under_way := maps:remove(Pid, map_get(under_way, State))});
-        %% Preparation failed: the worker has said why.
-        {normal, _} -> {noreply, Next};
-        {_, _} -> fail({worker_died, module(State), Reason}, Next)
-    end;
-handle_info({'EXIT', _Parent, Reason}, State) ->
-    {stop, Reason, State};
+    over(State);
+handle_info(patience, #{phase := ending, crews := Crews, options := Options} = State) ->
+    #{timeout_ms := TimeoutMs} = Options,
+    case lists:sum([dyno_load_crew:ready(Pid) || Pid <- maps:keys(Crews)]) of
+        %% Operations that never end are counted elsewhere.
+        0 -> ok;
+        N -> notify({not_ended, {stays, module(State), N, TimeoutMs}}, State)
+    end,
+    {noreply, ask(final, State)};
+handle_info({'DOWN', _, process, Pid, Reason}, #{crews := Crews} = State) when
+    is_map_key(Pid, Crews)
+->
+    lost(Pid, Reason, State);
 handle_info(_Other, State) ->
     {noreply, State}.
+
+crew_event(ready, Pid, #{phase := preparing} = State) ->
+    case without(Pid, State) of
+        #{waiting := None} = Next when map_size(None) =:= 0 -> begin_warming(Next);
+        Next -> {noreply, Next}
+    end;
+crew_event({failed, _}, _Pid, #{phase := failed} = State) ->
+    {noreply, State};
+crew_event({failed, {worker_died, Reason}}, _Pid, State) ->
+    fail({worker_died, module(State), Reason}, State);
+crew_event({failed, Reason}, _Pid, State) ->
+    fail({worker, module(State), Reason}, State);
+crew_event({not_ended, Reason}, _Pid, State) ->
+    notify({not_ended, {worker, module(State), Reason}}, State),
+    {noreply, State};
+crew_event({feed_ended, Name}, _Pid, State) ->
+    {noreply, note({feed_ended, Name}, State)};
+crew_event({not_grown, Reason}, _Pid, State) ->
+    Text = format_error({worker, module(State), Reason}),
+    {noreply, note({not_grown, unicode:characters_to_binary(Text)}, State)};
+crew_event(done, Pid, State) ->
+    quiet(without(Pid, State));
+crew_event(closed, Pid, #{phase := ending} = State) ->
+    case without(Pid, State) of
+        #{waiting := None} = Next when map_size(None) =:= 0 -> {noreply, ask(final, Next)};
+        Next -> {noreply, Next}
+    end;
+crew_event({snapshot, Ref, Snapshot}, Pid, #{crews := Crews} = State) ->
+    #{Pid := Crew} = Crews,
+    answered(Ref, Pid, State#{crews := Crews#{Pid := Crew#{last := Snapshot}}});
+crew_event(_Event, _Pid, State) ->
+    {noreply, State}.
+
+without(Pid, #{waiting := Waiting} = State) ->
+    State#{waiting := maps:remove(Pid, Waiting)}.
+
+note(Note, #{notes := Notes} = State) ->
+    State#{notes := lists:uniq([Note | Notes])}.
 
 module(#{options := #{module := Module}}) -> Module.
 
@@ -197,60 +331,189 @@ fail(Reason, State) ->
     notify({failed, Reason}, State),
     {noreply, State#{phase := failed}}.
 
-begin_warming(#{options := #{warmup_ms := 0}} = State) ->
-    become_warm(State);
-begin_warming(#{options := #{warmup_ms := WarmupMs}} = State) ->
-    {Next, _Meter, _From, _Finish} = begin_work(WarmupMs, State),
-    with_grace(warming, WarmupMs, Next).
+%% Figures are asked for, and come when every crew has answered
 
-begin_measuring(#{options := #{duration_ms := DurationMs}} = State) ->
-    {Next, Meter, From, Finish} = begin_work(DurationMs, State),
-    _ = at(Finish, finish),
+ask(Purpose, #{crews := Crews, asked := Asked} = State) ->
+    Ref = make_ref(),
+    maps:foreach(fun(Pid, _) -> dyno_load_crew:snapshot(Pid, Ref) end, Crews),
+    State#{asked := Asked#{Ref => {Purpose, maps:map(fun(_, _) -> [] end, Crews)}}}.
+
+answered(Ref, Pid, #{asked := Asked} = State) ->
+    case Asked of
+        #{Ref := {Purpose, Missing}} ->
+            case maps:remove(Pid, Missing) of
+                None when map_size(None) =:= 0 ->
+                    together(Purpose, State#{asked := maps:remove(Ref, Asked)});
+                Rest ->
+                    {noreply, State#{asked := Asked#{Ref := {Purpose, Rest}}}}
+            end;
+        #{} ->
+            {noreply, State}
+    end.
+
+together({interval, Now}, State) ->
+    {noreply, interval(Now, State)};
+together({figures, From}, State) ->
+    #{total := Total, errors := Errors} = merged(State),
+    gen_server:reply(From, {ok, Total, Errors}),
+    {noreply, State};
+together(probe, State) ->
+    probed(State);
+together(final, #{phase := ending} = State) ->
+    finish(State).
+
+%% A crew has gone, with its node or without.
+
+lost(Pid, Reason, #{crews := Crews, phase := Phase} = State) ->
+    {#{node := Node} = Crew, Rest} = maps:take(Pid, Crews),
+    case Phase of
+        failed ->
+            {noreply, State};
+        _ when Node =:= node() ->
+            fail({worker_died, module(State), Reason}, State);
+        _ when Reason =/= noconnection, Reason =/= normal ->
+            fail({crew_failed, Node, Reason}, State);
+        _ when Phase =:= preparing; Phase =:= warming; Phase =:= warm ->
+            fail({node_lost, Node}, State);
+        _ when map_size(Rest) =:= 0 ->
+            fail({no_node_left, Node}, State);
+        _ ->
+            #{lost := Lost, from := From} = State,
+            AtMs = (dyno_load_meter:time_ns() - From) div 1_000_000,
+            Next = without(Pid, State#{crews := Rest, lost := [{Crew, AtMs} | Lost]}),
+            unasked(maps:keys(map_get(asked, Next)), Pid, Next)
+    end.
+
+unasked([], _Pid, #{phase := ending, waiting := None} = State) when map_size(None) =:= 0 ->
+    {noreply, ask(final, State)};
+unasked([], _Pid, State) ->
+    quiet(State);
+unasked([Ref | Refs], Pid, State) ->
+    case answered(Ref, Pid, State) of
+        {noreply, Next} -> unasked(Refs, Pid, Next);
+        Stop -> Stop
+    end.
+
+%% Rounds
+
+begin_warming(#{options := #{warmup_ms := 0}} = State) ->
+    {noreply, become_warm(State)};
+begin_warming(#{options := #{warmup_ms := WarmupMs}, parts := [Part | _]} = State) ->
+    #{load := Load} = map_get(options, State),
+    Warm =
+        case Part of
+            %% For as long as it takes, whatever the schedule's own length.
+            #{rate_per_s := Rate} -> dyno_load_spec:at_rate(Rate, WarmupMs, Part, Load);
+            #{} -> (maps:remove(iterations, Part))#{duration_ns => WarmupMs * 1_000_000}
+        end,
+    {noreply, with_grace(begin_round([Warm], State#{phase := warming}))}.
+
+begin_measuring(#{options := #{load := #{model := search} = Load}} = State) ->
     notify(started, State),
-    schedule_interval(Next#{
-        phase := working,
-        meter => Meter,
+    Limits = maps:with([from_per_s, to_per_s, confidence, precision], Load),
+    #{limit_ms := LimitMs} = Load,
+    Search = dyno_load_search:new(Limits#{limit_ns => LimitMs * 1_000_000}),
+    probe(State#{search => Search, begun => dyno_load_meter:time_ns()});
+begin_measuring(#{parts := Parts} = State) ->
+    #{from := From, finish := Finish} = Begun = begin_round(Parts, State),
+    _ = at(Finish, finish),
+    notify(started, Begun),
+    schedule_interval(Begun#{phase := working, begun => From, at => From}).
+
+probe(#{search := Search, options := #{load := Load}, parts := [Part]} = State) ->
+    case dyno_load_search:next(Search) of
+        {probe, Rate} ->
+            #{probe_ms := ProbeMs} = Load,
+            Probe = dyno_load_spec:at_rate(Rate, ProbeMs, Part, Load),
+            Next = begin_round([Probe], State#{phase := probing}),
+            with_grace(Next);
+        {done, _} ->
+            notify(finished, State),
+            State#{phase := ending, over => dyno_load_meter:time_ns()}
+    end.
+
+probed(#{search := Search, probes := Probes, from := From, begun := Begun} = State) ->
+    #{options := #{load := #{objective := Objective}}, round := [#{rate_per_s := Rate}]} = State,
+    Now = dyno_load_meter:time_ns(),
+    #{parts := [Part], total := Total} = Merged = merged(State),
+    Outcome = dyno_load_figures:outcome(Objective, Part),
+    None = dyno_load_meter:empty(),
+    Figures = dyno_load_report:interval(Now - Begun, Now - From, None, Total, float(Rate)),
+    notify({interval, Figures}, State),
+    {noreply,
+        probe(State#{
+            search := dyno_load_search:record(Rate, Outcome, Now - From, Search),
+            probes := [{Rate, Merged} | Probes]
+        })}.
+
+begin_round(Parts, #{crews := Crews} = State) ->
+    Remote = [Uncertain || #{node := Node, uncertain_ns := Uncertain} <- maps:values(Crews), Node =/= node()],
+    %% A little ahead, so that all workers have the message by then.
+    Ahead =
+        case Remote of
+            [] -> ?AHEAD_NS;
+            _ -> ?AHEAD_REMOTE_NS + 4 * lists:max(Remote)
+        end,
+    From = dyno_load_meter:time_ns() + Ahead,
+    {Round, Finish} = lists:mapfoldl(
+        fun(#{duration_ns := Length} = Part, Start) -> {{Part, Start, Start + Length}, Start + Length} end,
+        From,
+        Parts
+    ),
+    maps:foreach(
+        fun(Pid, #{offset_ns := Offset}) ->
+            dyno_load_crew:begin_round(Pid, [{P, S + Offset, F + Offset} || {P, S, F} <- Round])
+        end,
+        Crews
+    ),
+    State#{
+        waiting := maps:map(fun(_, _) -> [] end, Crews),
         from => From,
         finish => Finish,
-        last => dyno_load_meter:snapshot(Meter)
-    }).
-
-begin_work(DurationMs, #{options := #{load := Load}, workers := Workers} = State) ->
-    %% A little ahead, so that all workers have the message by then.
-    From = dyno_load_meter:time_ns() + ?AHEAD_NS,
-    Finish = From + DurationMs * 1_000_000,
-    Meter = dyno_load_meter:new(map_get(model, Load), Finish),
-    Work0 = #{meter => Meter, start => From, finish => Finish},
-    Work =
-        case Load of
-            #{model := open, rate_per_s := Rate} ->
-                Work0#{rate_per_s => Rate, arrivals => atomics:new(1, [])};
-            #{model := closed} ->
-                Work0
-        end,
-    maps:foreach(fun(Pid, _) -> Pid ! {start, Work} end, Workers),
-    {State#{under_way := Workers}, Meter, From, Finish}.
+        round => Parts,
+        last => dyno_load_meter:empty()
+    }.
 
 %% The phase ends when all workers are done, or that long after they should be.
-with_grace(Phase, State) ->
-    with_grace(Phase, 0, State).
-
-with_grace(Phase, AfterMs, State) ->
-    _ = erlang:send_after(AfterMs + ?GRACE_MS, self(), {grace, Phase}),
-    State#{phase := Phase}.
-
-quiet(#{phase := Phase, under_way := UnderWay} = State) when
-    map_size(UnderWay) =:= 0, (Phase =:= warming orelse Phase =:= draining)
-->
-    quiet_enough(State);
-quiet(State) ->
+with_grace(#{finish := Finish} = State) ->
+    _ = at(Finish + ?GRACE_NS, {grace, Finish}),
     State.
 
+quiet(#{waiting := Waiting, phase := Phase} = State) when map_size(Waiting) =:= 0 ->
+    case Phase of
+        working -> early(State);
+        _ when Phase =:= warming; Phase =:= probing; Phase =:= draining -> quiet_enough(State);
+        _ -> {noreply, State}
+    end;
+quiet(State) ->
+    {noreply, State}.
+
+%% Nobody has anything left to do: the iterations are made, or the data is used up. An open load's
+%% workers, though, know a little before the end that nothing more is due.
+early(#{finish := Finish, round := Round} = State) ->
+    Now = dyno_load_meter:time_ns(),
+    Open = lists:any(fun(#{model := Model}) -> Model =:= open end, Round),
+    case Now < Finish andalso (not Open orelse used_up(State)) of
+        true -> over(State#{over => Now});
+        false -> {noreply, State}
+    end.
+
+used_up(#{notes := Notes}) -> lists:any(fun(Note) -> element(1, Note) =:= feed_ended end, Notes).
+
+over(#{finish := Finish} = State) ->
+    Over = maps:get(over, State, Finish),
+    Now = dyno_load_meter:time_ns(),
+    Asked = ask({interval, min(Now, Over)}, State#{over => Over}),
+    _ = at(Now + ?GRACE_NS, {grace, Finish}),
+    quiet(Asked#{phase := draining}).
+
 quiet_enough(#{phase := warming} = State) ->
-    become_warm(State);
+    {noreply, become_warm(State)};
+quiet_enough(#{phase := probing} = State) ->
+    {noreply, ask(probe, State#{phase := judging})};
 quiet_enough(#{phase := draining} = State) ->
     notify(finished, State),
-    State#{phase := ending}.
+    {noreply, State#{phase := ending}}.
 
 become_warm(State) ->
     notify(warm, State),
@@ -265,78 +528,64 @@ schedule_interval(#{options := #{interval_ms := IntervalMs}, from := From} = Sta
     Interval = IntervalMs * 1_000_000,
     Passed = max(0, Now - From) div Interval,
     _ = at(From + (Passed + 1) * Interval, interval),
-    State#{at => max(Now, From)}.
+    State.
 
 %% The figures since the last interval. One of less than a tenth is not worth its noise.
-interval(#{at := At, from := From, last := Last, meter := Meter, options := Options} = State) ->
-    Now = dyno_load_meter:time_ns(),
+interval(Now, #{at := At, from := From, last := Last, options := Options} = State) ->
     #{interval_ms := IntervalMs} = Options,
     case (Now - At) * 10 < IntervalMs * 1_000_000 of
         true ->
             State;
         false ->
-            Snapshot = dyno_load_meter:snapshot(Meter),
-            notify({interval, figures(Now - From, Now - At, Last, Snapshot)}, State),
-            State#{last := Snapshot, at := Now}
+            #{total := Total, parts := Parts} = merged(State),
+            Offered = dyno_load_report:offered(Parts, At - From, Now - From),
+            Figures = dyno_load_report:interval(Now - From, Now - At, Last, Total, Offered),
+            notify({interval, Figures}, State),
+            State#{last := Total, at := Now}
     end.
 
-figures(TimeNs, LengthNs, Last, Now) ->
-    Between = dyno_histogram:subtract(map_get(response, Now), map_get(response, Last)),
-    PerSecond = fun(Key) ->
-        (map_get(Key, Now) - map_get(Key, Last)) * 1_000_000_000 / LengthNs
-    end,
-    #{
-        time_ms => TimeNs div 1_000_000,
-        throughput_per_s => PerSecond(in_time),
-        errors_per_s => PerSecond(failures),
-        p50_ns => quantile(Between, 0.5),
-        p99_ns => quantile(Between, 0.99),
-        max_ns => quantile(Between, 1.0)
-    }.
+%% What all crews measured in this round, with those that are lost.
+merged(#{crews := Crews, lost := Lost, round := Round}) ->
+    Snapshots = [
+        Last
+     || #{last := Last} <- maps:values(Crews) ++ [Crew || {Crew, _} <- Lost], Last =/= undefined
+    ],
+    dyno_load_report:merge(Round, Snapshots).
 
-quantile(Snapshot, Q) ->
-    case dyno_histogram:quantile(Snapshot, Q) of
-        undefined -> null;
-        Value -> Value
-    end.
-
-ended(#{workers := Workers} = State) when map_size(Workers) =:= 0 ->
-    finish(State);
-ended(State) ->
-    {noreply, State}.
-
-finish(#{meter := Meter, under_way := UnderWay} = State) ->
-    Snapshot = dyno_load_meter:snapshot(Meter),
-    notify({ended, Snapshot, dyno_load_meter:errors(Meter), map_size(UnderWay)}, State),
+finish(#{begun := Begun, over := Over} = State) ->
+    #{crews := Crews, lost := Lost, notes := Notes, options := #{seed := Seed}} = State,
+    Merged =
+        case State of
+            #{search := Search, probes := Probes} ->
+                {done, Result} = dyno_load_search:next(Search),
+                dyno_load_report:of_search(Result, Probes, merged(State));
+            #{} ->
+                merged(State)
+        end,
+    #{total := Total, errors := Errors, under_way := UnderWay} = Merged,
+    Nodes = [{Crew, undefined} || Crew <- maps:values(Crews)] ++ Lost,
+    notify(
+        {report, Merged#{
+            duration_ns => Over - Begun,
+            seed => Seed,
+            notes => Notes,
+            nodes => [
+                dyno_load_report:node_of(Crew, Last, AtMs)
+             || {#{last := Last} = Crew, AtMs} <- Nodes
+            ]
+        }},
+        State
+    ),
+    notify({ended, Total, Errors, UnderWay}, State),
     {stop, normal, State}.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{workers := Workers}) ->
-    maps:foreach(fun(Pid, _) -> exit(Pid, kill) end, Workers).
+terminate(_Reason, #{crews := Crews, started_nodes := Started}) ->
+    %% A remote crew ends with this process; this node's is linked to it.
+    maps:foreach(fun(Pid, _) -> exit(Pid, shutdown) end, Crews),
+    dyno_load_nodes:stop(Started).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({worker, Module, {bad_return, init_worker, Value}}) ->
-    io_lib:format(
-        "~ts:init_worker/2 returned ~0tP; {ok, WorkerState} is expected", [Module, Value, 12]
-    );
-format_error({worker, Module, {bad_return, operation, Value}}) ->
-    io_lib:format(
-        "~ts:operation/1 returned ~0tP; {ok, WorkerState} or {error, Reason, WorkerState} "
-        "is expected",
-        [Module, Value, 12]
-    );
-format_error({worker, Module, {raised, Function, Class, Reason, Stack}}) ->
-    Arity = map_get(Function, #{init_worker => 2, end_worker => 1}),
-    dyno_suite_caller:format_error({raised, {Module, Function, Arity}, Class, Reason, Stack});
-format_error({worker_died, Module, Reason}) ->
-    io_lib:format(
-        "a worker of ~ts died: ~0tP; something its callbacks are linked to ended",
-        [Module, Reason, 12]
-    );
-format_error({not_ready, Module, Ready, Count, TimeoutMs}) ->
-    io_lib:format(
-        "~ts:init_worker/2 had returned in ~b of ~b workers after ~b ms; "
-        "raise timeout_ms in suite/0 if it needs longer",
-        [Module, Ready, Count, TimeoutMs]
-    ).
+format_error(Reason) ->
+    dyno_load_problem:format_error(Reason).

@@ -13,7 +13,10 @@ reason.
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/2, time_ns/0, success/4, failure/2, late/2, started/1, snapshot/1, errors/1, delete/1]).
+-export([new/2, time_ns/0, success/4, failure/2, late/2, waited/1, started/1]).
+-export([withdrawn/1]).
+-export([snapshot/1, errors/1, delete/1]).
+-export([empty/0, merge/2, merge_errors/2]).
 -export_type([meter/0, snapshot/0]).
 
 -opaque meter() :: #{
@@ -35,13 +38,20 @@ One operation: two clock reads and two or three counters, well below a microseco
     %% Of these, the ones that ended before the part was over.
     in_time := non_neg_integer(),
     failures := non_neg_integer(),
-    started := non_neg_integer()
+    started := non_neg_integer(),
+    %% Arrivals that the generator itself began more than a millisecond late.
+    late := non_neg_integer(),
+    %% Arrivals that were due while every worker was busy.
+    waited := non_neg_integer()
 }.
 
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
 -define(IN_TIME, 4).
+-define(LATE, 5).
+-define(WAITED, 6).
+-define(LATE_NS, 1_000_000).
 %% More kinds of errors than that are put together.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
@@ -54,7 +64,7 @@ new(Model, Until) ->
         response => dyno_histogram:new(),
         service => only_open(Model),
         lateness => only_open(Model),
-        counts => counters:new(4, [write_concurrency]),
+        counts => counters:new(6, [write_concurrency]),
         errors => ets:new(?MODULE, [public, {write_concurrency, true}])
     }.
 
@@ -70,6 +80,11 @@ time_ns() ->
 -spec started(meter()) -> ok.
 started(#{counts := Counts}) ->
     counters:add(Counts, ?STARTED, 1).
+
+-doc "It did not take place after all: there was no data left for it.".
+-spec withdrawn(meter()) -> ok.
+withdrawn(#{counts := Counts}) ->
+    counters:sub(Counts, ?STARTED, 1).
 
 -doc "An operation ended well. `Intended` is when it should have started, `Start` when it did.".
 -spec success(meter(), integer(), integer(), integer()) -> ok.
@@ -99,8 +114,14 @@ failure(#{counts := Counts, errors := Errors}, Reason) ->
 
 -doc "The generator woke a free worker so much later than it should have.".
 -spec late(meter(), integer()) -> ok.
-late(#{lateness := Lateness}, Ns) ->
+late(#{lateness := Lateness, counts := Counts}, Ns) ->
+    _ = [counters:add(Counts, ?LATE, 1) || Ns > ?LATE_NS],
     record(Lateness, Ns).
+
+-doc "An arrival was due while all workers were busy.".
+-spec waited(meter()) -> ok.
+waited(#{counts := Counts}) ->
+    counters:add(Counts, ?WAITED, 1).
 
 -doc "Everything so far, but the errors' reasons.".
 -spec snapshot(meter()) -> snapshot().
@@ -112,7 +133,9 @@ snapshot(#{response := Response, service := Service, lateness := Lateness, count
         successes => counters:get(Counts, ?SUCCESSES),
         in_time => counters:get(Counts, ?IN_TIME),
         failures => counters:get(Counts, ?FAILURES),
-        started => counters:get(Counts, ?STARTED)
+        started => counters:get(Counts, ?STARTED),
+        late => counters:get(Counts, ?LATE),
+        waited => counters:get(Counts, ?WAITED)
     }.
 
 optional(undefined) -> undefined;
@@ -128,3 +151,37 @@ errors(#{errors := Errors}) ->
 delete(#{errors := Errors}) ->
     true = ets:delete(Errors),
     ok.
+
+-doc "The snapshot of a meter with nothing in it.".
+-spec empty() -> snapshot().
+empty() ->
+    #{
+        response => dyno_histogram:empty(),
+        service => undefined,
+        lateness => undefined,
+        successes => 0,
+        in_time => 0,
+        failures => 0,
+        started => 0,
+        late => 0,
+        waited => 0
+    }.
+
+-doc "Both together: what one meter would have. Nothing is lost.".
+-spec merge(snapshot(), snapshot()) -> snapshot().
+merge(A, B) ->
+    maps:merge_with(fun together/3, A, B).
+
+together(_Key, undefined, Of) -> Of;
+together(_Key, Of, undefined) -> Of;
+together(_Key, A, B) when is_integer(A) -> A + B;
+together(_Key, A, B) -> dyno_histogram:merge(A, B).
+
+-doc "The errors of both, the most frequent first.".
+-spec merge_errors([{binary(), pos_integer()}], [{binary(), pos_integer()}]) ->
+    [{binary(), pos_integer()}].
+merge_errors(A, B) ->
+    Sums = maps:merge_with(
+        fun(_Reason, M, N) -> M + N end, maps:from_list(A), maps:from_list(B)
+    ),
+    lists:reverse(lists:keysort(2, maps:to_list(Sums))).

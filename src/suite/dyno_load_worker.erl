@@ -3,19 +3,21 @@
 
 -module(dyno_load_worker).
 -moduledoc false.
-%% One worker of a load. Prepares itself, says so, and for each part of the load (the warm-up, the
-%% measured one) waits for its start and repeats the suite's operation until its end.
+%% One worker of a load. Prepares itself, says so, and for each round (the warm-up, the measured
+%% parts, a probe) goes through the round's parts, in each of which it repeats the suite's operation
+%% until the part's end.
 %%
-%% Closed load: the next operation begins when the last one has ended.
+%% Closed load: the next operation begins when the last one has ended, and the time to think is over.
 %%
-%% Open load: workers share one counter of arrivals. A free worker takes the next number; arrival K
-%% is due at Start + K * Period. If that lies ahead, it waits for it: then the operation starts when
-%% the worker wakes, and how late that was is the generator's fault and recorded as its lateness. If
-%% it lies behind, all workers were busy at that time: the response time counts from when it was
-%% due. No process deals out the work, so none can become the bottleneck.
+%% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
+%% schedule says when that arrival is due. If that lies ahead, it waits for it: then the operation
+%% starts when the worker wakes, and how late that was is the generator's fault and recorded as its
+%% lateness. If it lies behind, all workers were busy at that time: the response time counts from
+%% when it was due. No process deals out the work, so none can become the bottleneck. Whoever takes
+%% the last free place tells its owner, who may start more workers.
 
 -export([start_link/1]).
--export_type([job/0]).
+-export_type([job/0, work/0]).
 
 -type job() :: #{
     owner := pid(),
@@ -23,15 +25,29 @@
     id := pos_integer(),
     run_state := term(),
     %% Which optional callbacks there are.
-    callbacks := [{atom(), arity()}]
+    callbacks := [{atom(), arity()}],
+    feeds := dyno_feed:context()
 }.
 
 -type work() :: #{
-    meter := dyno_load_meter:meter(),
+    model := closed | open,
+    %% A worker with a greater id has nothing to do in this part.
+    workers := pos_integer(),
+    meters := #{atom() => dyno_load_meter:meter()},
+    %% Kinds with the sums of their weights, from 0 to 1; the last one has the rest.
+    kinds := [{float(), atom()}],
+    seed := integer(),
     start := integer(),
     finish := integer(),
-    arrivals => atomics:atomics_ref(),
-    rate_per_s => number()
+    %% Open: which number was taken last, and what becomes of it where several nodes share a load.
+    claimed => atomics:atomics_ref(),
+    stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
+    times => dyno_load_times:times(),
+    %% How many workers are free, where more may be started.
+    free => atomics:atomics_ref(),
+    %% Closed.
+    think => dyno_load_spec:think(),
+    left => {each, pos_integer()} | {all, atomics:atomics_ref()}
 }.
 
 %% Timers have a millisecond's resolution: the last part of a wait is spent yielding.
@@ -39,13 +55,14 @@
 
 -doc """
 Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, answers
-`{start, work()}` with `{dyno_worker, Pid, done}` at its end, and ends normally when told `close`.
+`{start, [work()]}` with `{dyno_worker, Pid, done}` at its end, and ends normally when told `close`.
 """.
 -spec start_link(job()) -> pid().
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
-prepare(#{owner := Owner} = Job) ->
+prepare(#{owner := Owner, id := Id, feeds := Feeds} = Job) ->
+    ok = dyno_feed:enter(Id, Feeds),
     try init_worker(Job) of
         {ok, State} ->
             Owner ! {dyno_worker, self(), ready},
@@ -66,87 +83,209 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
 %% The connection stays open until the target was looked at for the last time.
 serve(#{owner := Owner} = Job, State) ->
     receive
-        {start, #{start := Start} = Work} ->
-            wait_until(Start),
-            Last = work(Job, Work, State),
+        {start, Works} ->
+            Last = works(Works, Job, State),
             Owner ! {dyno_worker, self(), done},
             serve(Job, Last);
         close ->
             end_worker(Job, State)
     end.
 
+works([], _Job, State) ->
+    State;
+works([#{workers := Workers} | Works], #{id := Id} = Job, State) when Id > Workers ->
+    works(Works, Job, State);
+works([#{start := Start} = Work | Works], Job, State) ->
+    wait_until(Start),
+    works(Works, Job, work(Job, Work, State)).
+
 -spec work(job(), work(), term()) -> term().
 work(Job, Work, stopped) ->
-    case renew(Job, Work) of
-        {ok, State} -> repeat(Job, Work, State);
+    case renew(Job, any_meter(Work), Work) of
+        {ok, State} -> work(Job, Work, State);
         stop -> stopped
     end;
-work(Job, Work, State) ->
-    repeat(Job, Work, State).
+work(#{id := Id} = Job, #{seed := Seed} = Work, State) ->
+    Random = rand:seed_s(exsss, {Seed, Id, 0}),
+    case Work of
+        #{model := open} -> open(Job, Work, State, Random);
+        #{left := {each, N}} -> closed(Job, Work, State, Random, N);
+        #{} -> closed(Job, Work, State, Random, infinity)
+    end.
 
-repeat(Job, #{arrivals := Arrivals, rate_per_s := Rate, start := Start} = Work, State) ->
-    Number = atomics:add_get(Arrivals, 1, 1) - 1,
-    Due = Start + round(Number * 1_000_000_000 / Rate),
-    #{finish := Finish, meter := Meter} = Work,
-    case dyno_load_meter:time_ns() of
-        _ when Due >= Finish ->
+%% The number taken last is the number of this one where none was taken before: they begin at 0.
+open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work, State, Random) ->
+    #{start := Start, finish := Finish} = Work,
+    Number = (atomics:add_get(Claimed, 1, 1) - 1) * Step + Offset,
+    case dyno_load_times:due(Number, Times) of
+        never ->
             State;
+        Ns ->
+            Due = Start + Ns,
+            case dyno_load_meter:time_ns() of
+                _ when Due >= Finish -> State;
+                Now when Now >= Finish -> State;
+                Now when Now >= Due -> next(Job, Work, State, Random, waited, Due, Now);
+                _ ->
+                    wait_until(Due),
+                    Woken = dyno_load_meter:time_ns(),
+                    next(Job, Work, State, Random, {late, Woken - Due}, Woken, Woken)
+            end
+    end.
+
+next(Job, Work, State, Random, How, Intended, Begin) ->
+    {Kind, Next} = kind(Work, Random),
+    #{meters := #{Kind := Meter}} = Work,
+    case How of
+        waited -> dyno_load_meter:waited(Meter);
+        {late, Ns} -> dyno_load_meter:late(Meter, Ns)
+    end,
+    taken(Job, Work),
+    Done = one(Job, Work, Kind, Meter, State, Intended, Begin),
+    free_again(Work),
+    case Done of
+        {ok, Later} -> open(Job, Work, Later, Next);
+        {ended, Later} -> Later;
+        stop -> stopped
+    end.
+
+%% The last free place is taken: whatever is due next would have to wait.
+taken(#{owner := Owner}, #{free := Free}) ->
+    case atomics:sub_get(Free, 1, 1) of
+        Left when Left =< 0 ->
+            Owner ! {dyno_worker, self(), none_free},
+            ok;
+        _ ->
+            ok
+    end;
+taken(_Job, _Work) ->
+    ok.
+
+free_again(#{free := Free}) -> atomics:add(Free, 1, 1);
+free_again(_Work) -> ok.
+
+closed(_Job, _Work, State, _Random, 0) ->
+    State;
+closed(Job, #{finish := Finish} = Work, State, Random, Left) ->
+    case dyno_load_meter:time_ns() of
         Now when Now >= Finish ->
             State;
-        Now when Now >= Due ->
-            next(Job, Work, State, Due, Now);
-        _ ->
-            wait_until(Due),
-            Woken = dyno_load_meter:time_ns(),
-            dyno_load_meter:late(Meter, Woken - Due),
-            next(Job, Work, State, Woken, Woken)
-    end;
-repeat(Job, #{finish := Finish} = Work, State) ->
-    case dyno_load_meter:time_ns() of
-        Now when Now >= Finish -> State;
-        Now -> next(Job, Work, State, Now, Now)
+        Now ->
+            case may_go_on(Work) of
+                true -> turn(Job, Work, State, Random, Left, Now);
+                false -> State
+            end
     end.
 
-next(Job, Work, State, Intended, Start) ->
-    case one(Job, Work, State, Intended, Start) of
-        {ok, Next} -> repeat(Job, Work, Next);
-        stop -> stopped
+may_go_on(#{left := {all, Left}}) -> atomics:sub_get(Left, 1, 1) >= 0;
+may_go_on(_Work) -> true.
+
+turn(Job, Work, State, Random, Left, Now) ->
+    {Kind, Next} = kind(Work, Random),
+    #{meters := #{Kind := Meter}} = Work,
+    case one(Job, Work, Kind, Meter, State, Now, Now) of
+        {ok, Later} ->
+            Rested = think(Work, Next),
+            closed(Job, Work, Later, Rested, less(Left));
+        {ended, Later} ->
+            Later;
+        stop ->
+            stopped
     end.
+
+less(infinity) -> infinity;
+less(N) -> N - 1.
+
+think(#{think := Think, finish := Finish}, Random) ->
+    case thought_ms(Think, Random) of
+        {Ms, Next} when Ms > 0 ->
+            Now = dyno_load_meter:time_ns(),
+            rest(min(Finish, Now + round(Ms * 1_000_000))),
+            Next;
+        {_, Next} ->
+            Next
+    end;
+think(_Work, Random) ->
+    Random.
+
+thought_ms(Ms, Random) when is_number(Ms) ->
+    {Ms, Random};
+thought_ms({uniform, Low, High}, Random) ->
+    {Uniform, Next} = rand:uniform_s(Random),
+    {Low + (High - Low) * Uniform, Next};
+thought_ms({exponential, Mean}, Random) ->
+    {Uniform, Next} = rand:uniform_s(Random),
+    {-Mean * math:log(1.0 - Uniform), Next}.
+
+%% Nobody's time counts from the end of a rest: it need not be met to the microsecond.
+rest(Until) ->
+    case Until - dyno_load_meter:time_ns() of
+        Left when Left > 0 ->
+            receive
+            after (Left + 999_999) div 1_000_000 -> ok
+            end;
+        _ ->
+            ok
+    end.
+
+kind(#{kinds := [{_, Kind}]}, Random) ->
+    {Kind, Random};
+kind(#{kinds := Kinds}, Random) ->
+    {Uniform, Next} = rand:uniform_s(Random),
+    {weighted(Kinds, Uniform), Next}.
+
+weighted([{_, Kind}], _Uniform) -> Kind;
+weighted([{Upto, Kind} | _], Uniform) when Uniform < Upto -> Kind;
+weighted([_ | Kinds], Uniform) -> weighted(Kinds, Uniform).
 
 %% The operation's time is from just before its call to just after.
-one(#{module := Module} = Job, #{meter := Meter} = Work, State, Intended, Start) ->
+one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
     ok = dyno_load_meter:started(Meter),
-    try Module:operation(State) of
+    try operation(Module, Kind, State) of
         {ok, Next} ->
-            ok = dyno_load_meter:success(Meter, Intended, Start, dyno_load_meter:time_ns()),
+            ok = dyno_load_meter:success(Meter, Intended, Begin, dyno_load_meter:time_ns()),
             {ok, Next};
         {error, Reason, Next} ->
             ok = dyno_load_meter:failure(Meter, Reason),
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
-            Owner ! {dyno_worker, self(), {failed, {bad_return, operation, Other}}},
+            Owner ! {dyno_worker, self(), {failed, {bad_return, called(Kind), Other}}},
             stop
     catch
+        throw:{dyno_feed, ended, Feed} ->
+            #{owner := Owner} = Job,
+            ok = dyno_load_meter:withdrawn(Meter),
+            Owner ! {dyno_worker, self(), {feed_ended, Feed}},
+            {ended, State};
         Class:Reason ->
             ok = dyno_load_meter:failure(Meter, {Class, Reason}),
-            renew(Job, Work)
+            renew(Job, Meter, Work)
     end.
 
+operation(Module, undefined, State) -> Module:operation(State);
+operation(Module, Kind, State) -> Module:operation(Kind, State).
+
+called(undefined) -> operation;
+called(Kind) -> {operation, Kind}.
+
+any_meter(#{meters := Meters}) ->
+    [Meter | _] = maps:values(Meters),
+    Meter.
+
 %% After an exception the state may be half changed, a connection half read.
-renew(Job, #{finish := Finish} = Work) ->
+renew(Job, Meter, #{finish := Finish} = Work) ->
     try
         {ok, _State} = init_worker(Job)
     catch
         Class:Reason ->
-            #{meter := Meter} = Work,
             Now = dyno_load_meter:time_ns(),
             ok = dyno_load_meter:failure(Meter, {init_worker, Class, Reason}),
             %% A target that is gone is not to be asked a million times a second.
             wait_until(Now + 100_000_000),
             case dyno_load_meter:time_ns() >= Finish of
                 true -> stop;
-                false -> renew(Job, Work)
+                false -> renew(Job, Meter, Work)
             end
     end.
 

@@ -3,7 +3,8 @@
 
 -module(dyno_peer).
 -moduledoc """
-Starts a node for a suite to load, on this machine, with the suite's code paths.
+Starts a node for a suite to load, on this machine, with the suite's code paths and, in a project of
+rebar3 or Mix, its configuration.
 
 The node is linked to the process that starts it: called from `init_suite/0` it lives as long as the
 test, and it ends with it however the test ends, also when dyno itself is killed.
@@ -18,11 +19,15 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 
 -type options() :: #{
     %% Begins the node's name; the rest makes it unique.
-    name => string(),
+    name => string() | binary(),
     %% Folders of beam files, after those of this node.
     code_paths => [file:filename()],
     %% More arguments for erl: ["+S", "2"].
     arguments => [string()],
+    %% Started by this program with these arguments before erl's own, such as ssh, under this
+    %% host's name: then without this node's code paths.
+    exec => {file:filename(), [string()]},
+    host => string(),
     %% Started with all they need.
     applications => [atom()],
     %% How long it may take to boot; 30000.
@@ -43,11 +48,11 @@ start(Options) ->
     end.
 
 boot(Options) ->
-    Name = peer:random_name(maps:get(name, Options, "target")),
+    Name = peer:random_name(unicode:characters_to_list(maps:get(name, Options, "target"))),
     Arguments =
         ["-setcookie", atom_to_list(erlang:get_cookie()), "-connect_all", "false"] ++
-            paths(Options) ++ maps:get(arguments, Options, []),
-    PeerOptions = #{
+            paths(Options) ++ configuration(Options) ++ maps:get(arguments, Options, []),
+    PeerOptions = (maps:with([exec, host], Options))#{
         name => Name,
         %% Not over the distribution: the node ends when this one does, however that happens.
         connection => standard_io,
@@ -58,7 +63,7 @@ boot(Options) ->
     try peer:start_link(PeerOptions) of
         {ok, Peer, Node} ->
             put({?MODULE, Node}, Peer),
-            connected(Peer, Node, maps:get(applications, Options, []));
+            connected(Peer, Node, Arguments, maps:get(applications, Options, []));
         {error, Reason} ->
             {error, {does_not_boot, Name, Reason, Arguments}}
     catch
@@ -66,6 +71,8 @@ boot(Options) ->
     end.
 
 %% This node's paths without OTP's own, which the other has, and without archives.
+paths(#{exec := _} = Options) ->
+    lists:append([["-pa", Path] || Path <- maps:get(code_paths, Options, [])]);
 paths(Options) ->
     Root = code:root_dir(),
     Ours = [
@@ -78,11 +85,72 @@ paths(Options) ->
     ],
     lists:append([["-pa", Path] || Path <- Ours ++ maps:get(code_paths, Options, [])]).
 
-connected(Peer, Node, Applications) ->
-    case dyno_agent_link:connect(Node, #{}) of
-        ok -> with_applications(Peer, Node, Applications);
-        {error, Reason} -> fail(Peer, Node, {no_distribution, Reason})
+%% A project's plugin gives this node the project's configuration, which is meant for targets.
+configuration(#{exec := _}) ->
+    [];
+configuration(_Options) ->
+    case init:get_argument(config) of
+        {ok, Files} -> lists:append([["-config", filename:absname(F)] || [F] <- Files]);
+        error -> []
     end.
+
+connected(Peer, Node, Arguments, Applications) ->
+    case dyno_agent_link:connect(Node, #{}) of
+        ok ->
+            start_applications(Peer, Node, Applications);
+        {error, Reason} ->
+            %% What it was told to run may have ended it: it was up when it could be controlled.
+            case ends(Peer) of
+                true ->
+                    _ = erase({?MODULE, Node}),
+                    {error, {does_not_boot, atom_to_list(Node), ended_at_once, Arguments}};
+                false ->
+                    fail(Peer, Node, {no_distribution, Reason})
+            end
+    end.
+
+ends(Peer) ->
+    Monitor = monitor(process, Peer),
+    receive
+        {'DOWN', Monitor, process, Peer, _} -> true
+    after 1000 ->
+        not demonitor(Monitor, [flush])
+    end.
+
+start_applications(_Peer, Node, []) ->
+    {ok, Node};
+start_applications(Peer, Node, Applications) ->
+    case erpc:call(Node, code, where_is_file, ["elixir.app"]) of
+        non_existing ->
+            with_applications(Peer, Node, Applications);
+        _ ->
+            case start_elixir(Node) of
+                ok -> with_applications(Peer, Node, Applications);
+                {error, Reason} -> fail(Peer, Node, {application, elixir, Reason})
+            end
+    end.
+
+%% Elixir sets options of its standard output when it starts, and ends where it can't. That of a
+%% peer has none: a process here stands in, which takes the options and passes on the rest.
+start_elixir(Node) ->
+    Controller = erpc:call(Node, erlang, whereis, [application_controller]),
+    {group_leader, Leader} = erpc:call(Node, erlang, process_info, [Controller, group_leader]),
+    Deputy = spawn_link(fun() -> stand_in_for(Leader) end),
+    true = erpc:call(Node, erlang, group_leader, [Deputy, Controller]),
+    Started = erpc:call(Node, application, ensure_all_started, [elixir]),
+    true = erpc:call(Node, erlang, group_leader, [Leader, Controller]),
+    case Started of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, Reason}
+    end.
+
+stand_in_for(Leader) ->
+    receive
+        {io_request, From, ReplyAs, {setopts, _}} -> From ! {io_reply, ReplyAs, ok};
+        {io_request, _, _, _} = Request -> Leader ! Request;
+        _Other -> ok
+    end,
+    stand_in_for(Leader).
 
 with_applications(_Peer, Node, []) ->
     {ok, Node};

@@ -41,9 +41,10 @@ The order of the calls: `init_suite`; then for each size `init_run`, `load`, in 
 as long as the test, so what they link to lives as long. What they print goes to standard error.
 """.
 
--export([options/1, callbacks/1, measures/1, discovers/1, load/2]).
+-export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1, measures/1, discovers/1]).
+-export([load/2]).
 -export([format_error/1]).
--export_type([config/0, options/0, load/0, model/0, level/0, reason/0]).
+-export_type([config/0, options/0, load/0, model/0, level/0, instrument/0, target/0, reason/0]).
 
 -doc "What `suite/0` returns.".
 -type config() :: #{
@@ -65,10 +66,38 @@ as long as the test, so what they link to lives as long. What they print goes to
     thresholds => [string() | binary()],
     %% What to measure inside; time.
     level => level(),
+    %% Functions of which the times of single calls are wanted, as a distribution; [].
+    distribution => [dyno_agent_patterns:pattern() | string() | binary()],
+    %% Instruments that are switched off whatever the level; [].
+    without => [instrument()],
+    %% How often each size is run; 1. From 2 on the order is random.
+    repeat => pos_integer(),
+    %% What all random choices begin with, the order's and the load's; one is drawn, and recorded.
+    seed => non_neg_integer(),
+    %% Whether each run is preceded and followed by a short one that is not traced, so that the
+    %% report can say what measuring cost; auto: where functions or processes are measured.
+    control => boolean() | auto,
     %% The load where there is no load/2; closed.
-    load => model(),
+    load => model() | load(),
+    %% Kinds of operations, and how often each is made in relation to the others; operation/2.
+    operations => dyno_load_spec:operations(),
+    %% What operations take their data from; see dyno_feed. #{}.
+    feeds => #{atom() => dyno_feed:spec()},
+    %% Where the load is generated: a number of nodes to start here, or a list; in dyno's node.
+    load_nodes => pos_integer() | [dyno_load_nodes:spec()],
     %% The longest that a callback may take, the load's own aside; 60000.
-    timeout_ms => pos_integer()
+    timeout_ms => pos_integer(),
+    %% What must hold in the targets at every moment; see dyno_invariant. [].
+    invariants => [dyno_invariant:given()],
+    %% How often invariants are checked; 100.
+    invariant_interval_ms => pos_integer(),
+    %% Functions in the targets that give a number, as {Name, Unit, {M, F, A}}. [].
+    metrics => [
+        {atom() | string() | binary(), atom() | string() | binary(), {module(), atom(), [term()]}}
+        | #{atom() => term()}
+    ],
+    %% Modules, or their files, that run in the targets; see dyno_suite_agent. [].
+    agents => [module() | string() | binary()]
 }.
 
 -doc """
@@ -77,21 +106,23 @@ How deep to look into the targets: `off` (VM and system only), `count` (calls), 
 """.
 -type level() :: off | count | discovery | time | memory | all.
 
--type model() :: closed | open.
+-doc """
+What can be switched off by itself: `functions` (calls, times, words), `processes` (discovery), `vm`,
+`os`, `ets` (tables) and `ports` (with sockets).
+""".
+-type instrument() :: functions | processes | vm | os | ets | ports.
+
+%% performerl: the suite's own callbacks give the load (dyno_performerl).
+-type model() :: closed | open | performerl.
 
 -doc """
 A load. Closed: each worker begins its next operation when the last one has ended. Open: operations
-arrive at a constant rate whether or not the earlier ones have ended, and their response time counts
-from the intended start, so that a stalled target can't hide (coordinated omission).
+arrive at a rate whether or not the earlier ones have ended, and their response time counts
+from the intended start, so that a stalled target can't hide (coordinated omission). Phases:
+several loads one after the other. Search: the highest rate at which an objective holds.
+doc/suites.md has all keys.
 """.
--type load() ::
-    #{model := closed, workers := pos_integer()}
-    | #{
-        model := open,
-        rate_per_s := number(),
-        %% How many operations may be under way at once; what arrives while all are busy waits.
-        workers => pos_integer()
-    }.
+-type load() :: dyno_load_spec:load() | #{model := performerl}.
 
 -doc "A config with every key, read and checked.".
 -type options() :: #{
@@ -104,8 +135,20 @@ from the intended start, so that a stalled target can't hide (coordinated omissi
     patterns := [dyno_agent_patterns:pattern()],
     thresholds := [dyno_threshold:t()],
     level := level(),
-    load := model(),
-    timeout_ms := pos_integer()
+    distribution := [dyno_agent_patterns:pattern()],
+    without := [instrument()],
+    repeat := pos_integer(),
+    seed := non_neg_integer() | undefined,
+    control := boolean() | auto,
+    load := model() | load(),
+    operations := dyno_load_spec:operations() | undefined,
+    feeds := [dyno_feed:feed()],
+    load_nodes := [dyno_load_nodes:spec()],
+    timeout_ms := pos_integer(),
+    invariants := [dyno_invariant:t()],
+    invariant_interval_ms := pos_integer(),
+    metrics := [dyno_test_custom:metric()],
+    agents := [dyno_suite_source:source()]
 }.
 
 -type reason() ::
@@ -114,7 +157,11 @@ from the intended start, so that a stalled target can't hide (coordinated omissi
     | {missing_option, atom()}
     | {bad_pattern, dyno_agent_patterns:reason()}
     | {bad_threshold, dyno_threshold:reason()}
-    | {bad_load, term()}
+    | {load, dyno_load_spec:reason()}
+    | {feeds, dyno_feed:reason()}
+    | {load_nodes, dyno_load_nodes:reason()}
+    | {bad_invariant, dyno_invariant:reason()}
+    | {bad_metric, dyno_test_custom:reason()}
     | not_a_map.
 
 -doc "The test's description. Called once, before everything else.".
@@ -123,12 +170,24 @@ from the intended start, so that a stalled target can't hide (coordinated omissi
 -doc "Sets up what all runs share.".
 -callback init_suite() -> {ok, SuiteState :: term()}.
 
--doc "Sets up one run; names the nodes to look into, or none.".
+-doc """
+Sets up one run; names the nodes to look into, or none. A node may have patterns of its own:
+`[{Node, Patterns}]`, or a map.
+""".
 -callback init_run(Size :: pos_integer(), SuiteState :: term()) ->
-    {ok, Targets :: [node()], RunState :: term()}.
+    {ok, Targets :: targets_given(), RunState :: term()}.
+
+-doc """
+All nodes to look into by now, called every second while the load works: nodes that join are
+attached to. Those that leave need not be told.
+""".
+-callback targets(RunState :: term()) -> targets_given().
 
 -doc "The load of a run, where it is not one of Size workers or operations a second.".
 -callback load(Size :: pos_integer(), RunState :: term()) -> load().
+
+-doc "What must hold in a target at a size, besides the option `invariants`.".
+-callback invariants(node(), Size :: pos_integer()) -> [dyno_invariant:given()].
 
 -doc "Prepares one worker, in its own process: opens its connection.".
 -callback init_worker(Id :: pos_integer(), RunState :: term()) -> {ok, WorkerState :: term()}.
@@ -138,6 +197,10 @@ One operation, timed from call to return. An exception counts as an error by its
 worker begins anew with `init_worker/2`.
 """.
 -callback operation(WorkerState :: term()) ->
+    {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
+
+-doc "The same of a kind, where `operations` names several.".
+-callback operation(Kind :: atom(), WorkerState :: term()) ->
     {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
 
 -doc "Ends one worker.".
@@ -152,14 +215,19 @@ worker begins anew with `init_worker/2`.
 -optional_callbacks([
     init_suite/0,
     init_run/2,
+    targets/1,
     load/2,
+    invariants/2,
     init_worker/2,
+    operation/1,
+    operation/2,
     end_worker/1,
     end_run/1,
     end_suite/1
 ]).
 
--define(OPEN_WORKERS, 100).
+%% init_workers/2 and init_worker/2; not end_run/1 and init_run/1.
+-define(LIKE, 0.93).
 
 -doc "The callbacks that a module lacks, and those that it may have.".
 -spec callbacks(module()) -> #{missing := [{atom(), arity()}], present := [{atom(), arity()}]}.
@@ -167,14 +235,41 @@ callbacks(Module) ->
     Exports = Module:module_info(exports),
     All = ?MODULE:behaviour_info(callbacks),
     Mandatory = All -- ?MODULE:behaviour_info(optional_callbacks),
-    #{missing => Mandatory -- Exports, present => [C || C <- All, lists:member(C, Exports)]}.
+    %% One of both will do.
+    Operation = [
+        {operation, 1}
+     || not lists:member({operation, 1}, Exports), not lists:member({operation, 2}, Exports)
+    ],
+    #{missing => (Mandatory -- Exports) ++ Operation, present => [C || C <- All, lists:member(C, Exports)]}.
+
+-doc """
+Exported functions that look like an optional callback which the module does not have: of another
+arity, or with a name that differs in a letter or two.
+""".
+-spec misspelt(module()) -> [{Is :: {atom(), arity()}, Callback :: {atom(), arity()}}].
+misspelt(Module) ->
+    Exports = Module:module_info(exports),
+    Absent = ?MODULE:behaviour_info(callbacks) -- Exports,
+    [
+        {Export, hd(Near)}
+     || Export <- Exports -- ?MODULE:behaviour_info(callbacks),
+        [_ | _] = Near <- [[Callback || Callback <- Absent, looks_like(Export, Callback)]]
+    ].
+
+looks_like({Name, _}, {Name, _}) ->
+    true;
+looks_like({Name, Arity}, {Callback, Arity}) ->
+    string:jaro_similarity(atom_to_list(Name), atom_to_list(Callback)) > ?LIKE;
+looks_like(_, _) ->
+    false.
 
 -doc "Checks a config and fills in what it leaves out.".
 -spec options(config()) -> {ok, options()} | {error, reason()}.
 options(Config) when is_map(Config) ->
-    case maps:keys(Config) -- [Key || {Key, _, _, _} <- fields()] of
-        [] -> options(fields(), Config, #{});
-        [Unknown | _] -> {error, {unknown_option, Unknown, [K || {K, _, _, _} <- fields()]}}
+    Fields = fields(Config),
+    case maps:keys(Config) -- [Key || {Key, _, _, _} <- Fields] of
+        [] -> options(Fields, Config, #{});
+        [Unknown | _] -> {error, {unknown_option, Unknown, [K || {K, _, _, _} <- Fields]}}
     end;
 options(_Other) ->
     {error, not_a_map}.
@@ -195,7 +290,11 @@ options([{Key, Default, Read, Accepted} | Fields], Config, Options) ->
             options(Fields, Config, Options#{Key => Default})
     end.
 
-fields() ->
+%% PerformERL allows a size of 0.
+fields(#{load := performerl}) ->
+    Sizes = {sizes, mandatory, fun performerl_sizes/1, "a list of integers, 0 or more"},
+    lists:keyreplace(sizes, 1, fields(#{}), Sizes);
+fields(_Config) ->
     [
         {name, ~"test", fun text/1, "text"},
         {sizes, mandatory, fun sizes/1, "a list of positive integers"},
@@ -206,8 +305,20 @@ fields() ->
         {patterns, [], fun patterns/1, "a list of patterns"},
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
         {level, time, fun level/1, "off, count, discovery, time, memory or all"},
+        {distribution, [], fun patterns/1, "a list of patterns"},
+        {without, [], fun instruments/1, "a list of functions, processes, vm, os, ets or ports"},
+        {repeat, 1, fun positive/1, "a positive integer"},
+        {seed, undefined, fun not_negative/1, "an integer, 0 or more"},
+        {control, auto, fun control/1, "true, false or auto"},
         {load, closed, fun model/1, "closed or open"},
-        {timeout_ms, 60_000, fun positive/1, "a positive integer of milliseconds"}
+        {operations, undefined, fun operations/1, "a map from kinds (atoms) to weights above 0"},
+        {feeds, [], fun feeds/1, "a map"},
+        {load_nodes, [], fun load_nodes/1, "a number or a list"},
+        {timeout_ms, 60_000, fun positive/1, "a positive integer of milliseconds"},
+        {invariants, [], fun invariants/1, "a list of {Name, {M, F, A}, Operator, Value}"},
+        {invariant_interval_ms, 100, fun interval/1, "an integer of milliseconds, 10 or more"},
+        {metrics, [], fun metrics/1, "a list of {Name, Unit, {M, F, A}}"},
+        {agents, [], fun agents/1, "a list of modules or of their files"}
     ].
 
 text(Text) when is_binary(Text); is_list(Text) ->
@@ -229,6 +340,14 @@ sizes(Sizes) when length(Sizes) > 0 ->
 sizes(_Other) ->
     error.
 
+performerl_sizes(Sizes) when length(Sizes) > 0 ->
+    case lists:all(fun(S) -> is_integer(S) andalso S >= 0 end, Sizes) of
+        true -> {ok, Sizes};
+        false -> error
+    end;
+performerl_sizes(_Other) ->
+    error.
+
 positive(N) when is_integer(N), N > 0 -> {ok, N};
 positive(_Other) -> error.
 
@@ -241,8 +360,73 @@ interval(_Other) -> error.
 level(Level) ->
     member(Level, [off, count, discovery, time, memory, all]).
 
+control(Control) ->
+    member(Control, [true, false, auto]).
+
+instruments(Names) when length(Names) >= 0 ->
+    case lists:usort(Names) -- instruments() of
+        [] -> {ok, lists:usort(Names)};
+        _ -> error
+    end;
+instruments(_Other) ->
+    error.
+
+-type targets_given() ::
+    [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]
+    | #{node() => [dyno_agent_patterns:pattern() | string() | binary()]}.
+
+-doc "A node to look into, and which of its functions; by default the test's.".
+-type target() :: {node(), [dyno_agent_patterns:pattern()] | default}.
+
+-doc """
+Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the other.
+""".
+-spec targets(term()) -> {ok, [target()]} | error.
+targets(Map) when is_map(Map) ->
+    targets(maps:to_list(Map));
+targets(List) when length(List) >= 0 ->
+    Read = [target(Item) || Item <- List],
+    Targets = [T || {_, _} = T <- Read],
+    Nodes = [Node || {Node, _} <- Targets],
+    %% A node that is named twice would find dyno there already.
+    case lists:member(error, Read) orelse lists:uniq(Nodes) =/= Nodes of
+        true -> error;
+        false -> {ok, Targets}
+    end;
+targets(_Other) ->
+    error.
+
+target(Node) when is_atom(Node) ->
+    {Node, default};
+target({Node, Patterns}) when is_atom(Node) ->
+    case patterns(Patterns) of
+        {ok, Read} -> {Node, Read};
+        _ -> error
+    end;
+target(_Other) ->
+    error.
+
+-doc "All that can be switched off by itself.".
+-spec instruments() -> [instrument()].
+instruments() ->
+    [functions, processes, vm, os, ets, ports].
+
+model(#{model := _} = Load) ->
+    case dyno_load_spec:read(Load, 1) of
+        {ok, _} -> {ok, Load};
+        {error, Reason} -> {error, {load, Reason}}
+    end;
 model(Model) ->
-    member(Model, [closed, open]).
+    member(Model, [closed, open, performerl]).
+
+operations(Operations) -> dyno_load_spec:operations(Operations).
+
+feeds(Feeds) -> tagged(feeds, dyno_feed:read(Feeds)).
+
+load_nodes(Specs) -> tagged(load_nodes, dyno_load_nodes:read(Specs)).
+
+tagged(_Tag, {ok, Value}) -> {ok, Value};
+tagged(Tag, {error, Reason}) -> {error, {Tag, Reason}}.
 
 member(Value, Values) ->
     case lists:member(Value, Values) of
@@ -268,6 +452,31 @@ pattern(Pattern) ->
 thresholds(List) when length(List) >= 0 ->
     each(List, fun(Text) -> parsed(Text, fun dyno_threshold:parse/1) end, bad_threshold);
 thresholds(_Other) ->
+    error.
+
+invariants(List) when length(List) >= 0 ->
+    each(List, item(fun dyno_invariant:read/1), bad_invariant);
+invariants(_Other) ->
+    error.
+
+metrics(List) when length(List) >= 0 ->
+    each(List, item(fun dyno_test_custom:metric/1), bad_metric);
+metrics(_Other) ->
+    error.
+
+%% A character is of a text that should have been in a list.
+item(Read) ->
+    fun
+        (Character) when is_integer(Character) -> error;
+        (Item) -> Read(Item)
+    end.
+
+agents(List) when length(List) >= 0 ->
+    case lists:all(fun(Agent) -> is_atom(Agent) orelse text(Agent) =/= error end, List) of
+        true -> {ok, List};
+        false -> error
+    end;
+agents(_Other) ->
     error.
 
 parsed(Chars, Parse) ->
@@ -300,23 +509,11 @@ measures(all) -> [call_time, call_memory].
 discovers(Level) -> not lists:member(Level, [off, count]).
 
 -doc "Reads what `load/2` returned, or a model and a size.".
--spec load(term(), pos_integer()) -> {ok, load()} | {error, reason()}.
-load(closed, Size) ->
-    {ok, #{model => closed, workers => Size}};
-load(open, Size) ->
-    {ok, #{model => open, rate_per_s => Size, workers => ?OPEN_WORKERS}};
-load(#{model := closed, workers := N} = Load, _Size) when
-    is_integer(N), N > 0, map_size(Load) =:= 2
-->
-    {ok, Load};
-load(#{model := open, rate_per_s := Rate} = Load, _Size) when is_number(Rate), Rate > 0 ->
-    case Load of
-        #{workers := N} when is_integer(N), N > 0, map_size(Load) =:= 3 -> {ok, Load};
-        #{} when map_size(Load) =:= 2 -> {ok, Load#{workers => ?OPEN_WORKERS}};
-        #{} -> {error, {bad_load, Load}}
-    end;
-load(Other, _Size) ->
-    {error, {bad_load, Other}}.
+-spec load(term(), non_neg_integer()) -> {ok, load()} | {error, reason()}.
+load(performerl, _Size) ->
+    {ok, #{model => performerl}};
+load(Given, Size) ->
+    tagged(load, dyno_load_spec:read(Given, Size)).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -331,11 +528,15 @@ format_error({bad_pattern, Reason}) ->
     dyno_agent_patterns:format_error(Reason);
 format_error({bad_threshold, Reason}) ->
     dyno_threshold:format_error(Reason);
-format_error({bad_load, Load}) ->
-    io_lib:format(
-        "~0tP is not a load; accepted are #{model => closed, workers => N} and "
-        "#{model => open, rate_per_s => R, workers => N}",
-        [Load, 12]
-    );
+format_error({load, Reason}) ->
+    dyno_load_spec:format_error(Reason);
+format_error({feeds, Reason}) ->
+    dyno_feed:format_error(Reason);
+format_error({load_nodes, Reason}) ->
+    dyno_load_nodes:format_error(Reason);
+format_error({bad_invariant, Reason}) ->
+    dyno_invariant:format_error(Reason);
+format_error({bad_metric, Reason}) ->
+    dyno_test_custom:format_error(Reason);
 format_error(not_a_map) ->
     "suite/0 must return a map".

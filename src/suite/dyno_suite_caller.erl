@@ -7,7 +7,7 @@
 %% set-up links to lives as long; it is killed when a callback takes too long, and with it go the
 %% nodes that it started. What callbacks print goes to standard error.
 
--export([start/0, revive/1, stop/1, call/4, format_error/1]).
+-export([start/0, borrow/1, revive/1, stop/1, call/4, format_error/1]).
 -export_type([caller/0, reason/0]).
 
 -opaque caller() :: #{pid := pid(), monitor := reference()}.
@@ -32,6 +32,11 @@ start() ->
     ),
     #{pid => Pid, monitor => Monitor}.
 
+-doc "The same process, to be called by the process that asks for it.".
+-spec borrow(caller()) -> caller().
+borrow(#{pid := Pid}) ->
+    #{pid => Pid, monitor => monitor(process, Pid)}.
+
 -doc "The same, or a new one where something it is linked to has ended it.".
 -spec revive(caller()) -> caller().
 revive(#{pid := Pid, monitor := Monitor} = Caller) ->
@@ -43,15 +48,14 @@ revive(#{pid := Pid, monitor := Monitor} = Caller) ->
             start()
     end.
 
+%% Other messages are the suite's: a later callback may receive them.
 loop(Parent) ->
     receive
-        {Parent, Ref, Module, Function, Arguments} ->
-            Parent ! {Ref, apply_callback(Module, Function, Arguments)},
+        {?MODULE, Asker, Ref, Module, Function, Arguments} ->
+            Asker ! {Ref, apply_callback(Module, Function, Arguments)},
             loop(Parent);
         {Parent, stop} ->
-            ok;
-        _Other ->
-            loop(Parent)
+            ok
     end.
 
 apply_callback(Module, Function, Arguments) ->
@@ -72,7 +76,7 @@ anew.
 call(#{pid := Pid, monitor := Monitor}, {Module, Function, Arguments}, TimeoutMs, Interrupt) ->
     MFA = {Module, Function, length(Arguments)},
     Ref = make_ref(),
-    Pid ! {self(), Ref, Module, Function, Arguments},
+    Pid ! {?MODULE, self(), Ref, Module, Function, Arguments},
     receive
         {Ref, Answer} ->
             Answer;
@@ -113,7 +117,8 @@ format_error({raised, {M, F, A}, Class, Reason, Stack}) ->
     io_lib:format("~ts:~ts/~b raised ~ts:~0tP~ts", [M, F, A, Class, Reason, 15, place(M, Stack)]);
 format_error({timeout, {M, F, A}, TimeoutMs}) ->
     io_lib:format(
-        "~ts:~ts/~b had not returned after ~b ms; raise timeout_ms in suite/0 if it needs longer",
+        "~ts:~ts/~b had not returned after ~b ms; raise timeout_ms in suite/0, or give --timeout, "
+        "if it needs longer",
         [M, F, A, TimeoutMs]
     );
 format_error({ended, {M, F, A}, Reason}) ->
@@ -124,6 +129,11 @@ format_error({ended, {M, F, A}, Reason}) ->
 format_error(interrupted) ->
     "interrupted".
 
+%% A suite that explains itself is taken at its word.
+explain([C | _] = Text) when is_integer(C) ->
+    Text;
+explain(Text) when is_binary(Text) ->
+    Text;
 explain(Reason) ->
     try
         dyno_peer:format_error(Reason)

@@ -9,10 +9,10 @@ A source file is compiled into a temporary folder that is put on the code path, 
 that the suite starts find the module as well. `forget/1` takes all of it back.
 """.
 
--export([load/1, forget/1, format_error/1]).
--export_type([source/0, loaded/0, reason/0]).
+-export([load/1, load_module/1, forget/1, format_error/1]).
+-export_type([source/0, loaded/0, form/0, reason/0]).
 
--doc "A file's path (`.erl`, `.beam`) or a module's name.".
+-doc "A file's path (`.erl`, `.beam`, `.ex`, `.exs`) or a module's name.".
 -type source() :: module() | string() | binary().
 
 -type loaded() :: #{
@@ -20,8 +20,16 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     %% On the code path because of the suite.
     path := file:filename() | undefined,
     %% Made for the suite, with what is in it.
-    folder := file:filename() | undefined
+    folder := file:filename() | undefined,
+    %% What else was in the file.
+    others => [module()],
+    form => form(),
+    %% What a suite of PerformERL's calls.
+    helpers => installed | there
 }.
+
+-doc "Whose callbacks a suite has.".
+-type form() :: dyno | performerl.
 
 -type reason() ::
     {no_such_file, file:filename()}
@@ -31,8 +39,11 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {no_such_module, module()}
     | {bad_beam, file:filename(), term()}
     | {taken_name, module()}
-    | {missing_callbacks, source(), [{atom(), arity()}]}
+    | {missing_callbacks, source(), form(), [{atom(), arity()}]}
     | {no_folder, file:posix()}
+    | {elixir, file:filename(), dyno_elixir:reason()}
+    | {no_module, file:filename()}
+    | {several_suites, file:filename(), [module(), ...]}
     | no_compiler.
 
 -doc "Loads the suite and checks that it has the callbacks that it must have.".
@@ -41,14 +52,36 @@ load(Source) ->
     maybe
         {ok, Loaded} ?= bring(Source),
         #{module := Module} = Loaded,
-        case dyno_suite:callbacks(Module) of
-            #{missing := []} ->
-                {ok, Loaded};
-            #{missing := Missing} ->
+        case form(Module) of
+            {ok, performerl} ->
+                {ok, Loaded#{form => performerl, helpers => dyno_performerl_lib:install()}};
+            {ok, dyno} ->
+                {ok, Loaded#{form => dyno}};
+            {missing, Form, Missing} ->
                 forget(Loaded),
-                {error, {missing_callbacks, Source, Missing}}
+                {error, {missing_callbacks, Source, Form, Missing}}
         end
     end.
+
+%% A module with callbacks of both is one of ours.
+form(Module) ->
+    #{missing := Missing} = dyno_suite:callbacks(Module),
+    case {Missing, dyno_performerl:is_suite(Module)} of
+        {[], _} ->
+            {ok, dyno};
+        {_, false} ->
+            {missing, dyno, Missing};
+        {_, true} ->
+            case dyno_performerl:missing(Module) of
+                [] -> {ok, performerl};
+                Others -> {missing, performerl, Others}
+            end
+    end.
+
+-doc "Loads a module that a suite works with; `forget/1` takes it back.".
+-spec load_module(source()) -> {ok, loaded()} | {error, reason()}.
+load_module(Source) ->
+    bring(Source).
 
 bring(Module) when is_atom(Module) ->
     case code:ensure_loaded(Module) of
@@ -60,6 +93,8 @@ bring(Path0) ->
     case {filename:extension(Path), file:read_file_info(Path)} of
         {".erl", {ok, _}} -> compile(Path);
         {".beam", {ok, _}} -> bring_beam(Path);
+        {".ex", {ok, _}} -> compile_elixir(Path);
+        {".exs", {ok, _}} -> compile_elixir(Path);
         {"", {error, enoent}} -> bring_named(Path);
         {_, {error, enoent}} -> {error, {no_such_file, Path}};
         {_, {error, Posix}} -> {error, {unreadable, Path, Posix}};
@@ -70,8 +105,13 @@ bring(Path0) ->
 bring_named(Name) ->
     case lists:member($/, Name) of
         true -> {error, {no_such_file, Name}};
-        false -> bring(list_to_atom(Name))
+        false -> bring(list_to_atom(elixir_name(Name)))
     end.
+
+%% Shop.Perf is what people write for it.
+elixir_name("Elixir." ++ _ = Name) -> Name;
+elixir_name([C | _] = Name) when C >= $A, C =< $Z -> "Elixir." ++ Name;
+elixir_name(Name) -> Name.
 
 compile(Path) ->
     case code:ensure_loaded(compile) of
@@ -87,13 +127,35 @@ compile(Path) ->
             case compile:file(Path, Options) of
                 {ok, Module, Binary, _Warnings} ->
                     case name_is_free(Module) of
-                        ok -> install(Module, Binary);
+                        ok -> install(Module, Binary, []);
                         {error, _} = Error -> Error
                     end;
                 {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
             end;
         {error, _} ->
             {error, no_compiler}
+    end.
+
+compile_elixir(Path) ->
+    maybe
+        ok ?= elixir(Path, dyno_elixir:start()),
+        {ok, Compiled} ?= elixir(Path, dyno_elixir:compile(Path)),
+        {ok, Suite} ?= suite_of(Path, [Module || {Module, _} <- Compiled]),
+        {value, {Suite, Binary}, Others} = lists:keytake(Suite, 1, Compiled),
+        {ok, Loaded} ?= install(Suite, Binary, Others),
+        {ok, Loaded#{others => [Module || {Module, _} <- Others]}}
+    end.
+
+elixir(Path, {error, Reason}) -> {error, {elixir, Path, Reason}};
+elixir(_Path, Good) -> Good.
+
+%% The module that has callbacks of a suite, or the only one, of which it is said what it lacks.
+suite_of(Path, Modules) ->
+    case {[M || M <- Modules, erlang:function_exported(M, suite, 0)], Modules} of
+        {[Suite], _} -> {ok, Suite};
+        {[_ | _] = Suites, _} -> {error, {several_suites, Path, Suites}};
+        {[], [First | _]} -> {ok, First};
+        {[], []} -> {error, {no_module, Path}}
     end.
 
 texts(Errors) ->
@@ -107,20 +169,32 @@ place(File, none) -> [File, ": "];
 place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
 place(File, Line) -> io_lib:format("~ts:~p: ", [File, Line]).
 
-install(Module, Binary) ->
+%% With what was compiled with it.
+install(Module, Binary, Others) ->
     ok = sweep(),
     Name = io_lib:format("dyno-~ts-~b", [os:getpid(), erlang:unique_integer([positive])]),
     Folder = filename:join(temporary(), lists:flatten(Name)),
-    File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
     maybe
         ok ?= file:make_dir(Folder),
-        ok ?= file:write_file(File, Binary),
+        ok ?= write_beams(Folder, [{Module, Binary} | Others]),
+        File = beam_file(Folder, Module),
         load_from(Module, File, #{module => Module, path => Folder, folder => Folder})
     else
         {error, Posix} ->
             _ = file:del_dir_r(Folder),
             {error, {no_folder, Posix}}
     end.
+
+write_beams(_Folder, []) ->
+    ok;
+write_beams(Folder, [{Module, Binary} | Rest]) ->
+    case file:write_file(beam_file(Folder, Module), Binary) of
+        ok -> write_beams(Folder, Rest);
+        {error, _} = Error -> Error
+    end.
+
+beam_file(Folder, Module) ->
+    filename:join(Folder, atom_to_list(Module) ++ ".beam").
 
 %% This very file, whatever of that name is loaded or comes first on the code path.
 load_from(Module, File, #{path := Folder} = Loaded) ->
@@ -181,13 +255,19 @@ bring_beam(Path) ->
 
 -doc "Removes what `load/1` brought.".
 -spec forget(loaded()) -> ok.
+forget(#{helpers := Helpers} = Loaded) ->
+    ok = dyno_performerl_lib:remove(Helpers),
+    forget(maps:remove(helpers, Loaded));
 forget(#{path := undefined}) ->
     ok;
 forget(#{module := Module} = Loaded) ->
+    lists:foreach(fun unload/1, [Module | maps:get(others, Loaded, [])]),
+    remove_folders(Loaded).
+
+unload(Module) ->
     _ = code:purge(Module),
     _ = code:delete(Module),
-    _ = code:purge(Module),
-    remove_folders(Loaded).
+    code:purge(Module).
 
 remove_folders(#{path := Path, folder := Folder}) ->
     _ = code:del_path(Path),
@@ -197,11 +277,22 @@ remove_folders(#{path := Path, folder := Folder}) ->
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_such_file, Path}) ->
-    io_lib:format("there is no file ~ts; give a suite's .erl or .beam file or its module", [Path]);
+    io_lib:format(
+        "there is no file ~ts; give a suite's .erl, .exs or .beam file or its module", [Path]
+    );
 format_error({unreadable, Path, Posix}) ->
     io_lib:format("~ts cannot be read: ~ts", [Path, file:format_error(Posix)]);
 format_error({not_a_suite_file, Path}) ->
-    io_lib:format("~ts is not a suite; a .erl or .beam file or a module's name is accepted", [Path]);
+    io_lib:format(
+        "~ts is not a suite; a .erl, .ex, .exs or .beam file or a module's name is accepted", [Path]
+    );
+format_error({elixir, Path, Reason}) ->
+    [Path, ": ", dyno_elixir:format_error(Reason)];
+format_error({no_module, Path}) ->
+    [Path, " is not a suite: it has no module"];
+format_error({several_suites, Path, Suites}) ->
+    Names = lists:join(", ", [atom_to_list(Suite) || Suite <- Suites]),
+    [Path, " holds several suites (", Names, "); give each a file of its own"];
 format_error({does_not_compile, _Path, [First | Rest]}) ->
     case length(Rest) of
         0 -> io_lib:format("the suite does not compile: ~ts", [First]);
@@ -222,9 +313,14 @@ format_error({taken_name, Module}) ->
         "give it another name",
         [Module]
     );
-format_error({missing_callbacks, Source, Missing}) ->
+format_error({missing_callbacks, Source, Form, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
-    io_lib:format("~ts is not a suite: it lacks ~ts, which dyno_suite asks for", [Source, Names]);
+    Behaviour =
+        case Form of
+            dyno -> dyno_suite;
+            performerl -> performerl_load_generator
+        end,
+    io_lib:format("~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]);
 format_error({no_folder, Posix}) ->
     io_lib:format(
         "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",

@@ -26,6 +26,18 @@ that a test that is killed leaves a readable one.
     patterns => [string() | binary()],
     thresholds => [string() | binary()],
     level => dyno_suite:level(),
+    timeout_ms => pos_integer(),
+    %% These two come to the suite's own.
+    invariants => [dyno_invariant:given()],
+    agents => [dyno_suite_source:source()],
+    distribution => [string() | binary()],
+    without => [dyno_suite:instrument()],
+    repeat => pos_integer(),
+    seed => non_neg_integer(),
+    control => boolean() | auto,
+    %% What the load is instead of the suite's, and where it is generated.
+    load => dyno_load_spec:override(),
+    load_nodes => [dyno_load_nodes:spec()],
     %% More folders of beam files.
     code_paths => [file:filename()],
     %% The cookie to show targets, and this node's name where it has none.
@@ -54,13 +66,14 @@ that a test that is killed leaves a readable one.
     | {option, dyno_suite:reason()}
     | {callback, dyno_test_callbacks:reason()}
     | {target, dyno_test_targets:reason()}
+    | {agents, dyno_test_guests:reason()}
     | {recording, dyno_recording_file:reason()}
     | {connection, dyno_agent_link:reason()}
     | {crashed, term()}
     | interrupted.
 
-%% What a run needs besides its load: nodes that boot, agents that come and go.
--define(AROUND_MS, 2000).
+%% How long suite/0 may take, which is to say how long others may.
+-define(SUITE_MS, 60_000).
 
 -doc """
 Runs a suite, given as a file or a module. Returns when everything is taken down again.
@@ -126,9 +139,9 @@ main(Source, Options) ->
     ok = code:add_pathsa(Paths),
     try
         case dyno_suite_source:load(Source) of
-            {ok, #{module := Module} = Loaded} ->
+            {ok, #{module := Module, form := Form} = Loaded} ->
                 try
-                    with_suite(Source, Module, Options)
+                    with_suite(Source, Module, Form, Options)
                 after
                     dyno_suite_source:forget(Loaded)
                 end;
@@ -139,24 +152,32 @@ main(Source, Options) ->
         code:del_paths(Paths)
     end.
 
-with_suite(Source, Module, Options) ->
-    Callbacks0 = dyno_test_callbacks:new(Module, 60_000),
+with_suite(Source, Module, Form, Options) ->
+    Callbacks0 = dyno_test_callbacks:new(Module, Form, maps:get(timeout_ms, Options, ?SUITE_MS)),
     case dyno_test_callbacks:suite(Callbacks0) of
         {{ok, Config}, Callbacks} ->
             Result =
                 maybe
-                    {ok, SuiteOptions} ?= suite_options(Module, Config, Options),
-                    ok ?= connection(Options),
-                    Document = new_document(Source, SuiteOptions, Options),
+                    {ok, Checked} ?= suite_options(Module, Config, Options),
+                    SuiteOptions = beside(Source, Checked),
+                    {ok, Agents} ?= agents(SuiteOptions, Source),
+                    ok ?= connection(Form, Options),
+                    Document = dyno_recording:add_warnings(
+                        new_document(Source, SuiteOptions, Options), misspelt(Module, Form)
+                    ),
                     ok ?= first_save(Document, Options),
                     Timed = dyno_test_callbacks:timeout_ms(
                         Callbacks, map_get(timeout_ms, SuiteOptions)
                     ),
-                    {run, Timed, SuiteOptions, Document}
+                    {run, Timed, SuiteOptions, Agents, Document}
                 end,
             case Result of
-                {run, Ready, Read, Started} ->
-                    test(Ready, Module, Read, Started, Options);
+                {run, Ready, Read, Guests, Started} ->
+                    try
+                        test(Ready, Module, Read, Started, Options#{agents => Guests})
+                    after
+                        dyno_test_guests:forget(Guests)
+                    end;
                 {error, _} = Error ->
                     dyno_test_callbacks:stop(Callbacks),
                     Error
@@ -166,30 +187,68 @@ with_suite(Source, Module, Options) ->
             {error, {callback, Reason}}
     end.
 
+%% Nothing calls them, and nothing else would tell.
+misspelt(_Module, performerl) ->
+    [];
+misspelt(Module, dyno) ->
+    [
+        {misspelt_callback,
+            io_lib:format("~ts:~ts/~b is not called: the callback is ~ts/~b", [Module, F, A, G, B])}
+     || {{F, A}, {G, B}} <- dyno_suite:misspelt(Module)
+    ].
+
+agents(#{agents := Sources}, Suite) ->
+    case dyno_test_guests:load(Sources, Suite) of
+        {ok, Agents} -> {ok, Agents};
+        {error, Reason} -> {error, {agents, Reason}}
+    end.
+
 %% Each for itself first, so that the message names the right place.
 suite_options(Module, Config, Options) ->
-    Keys = [sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level],
-    Given = maps:with(Keys, Options),
+    Keys = [
+        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, distribution, without, repeat,
+        seed, control, timeout_ms, load_nodes
+    ],
+    Given = maps:merge(maps:with(Keys, Options), #{
+        Key => listed(Key, Config) ++ More
+     || Key := More <- maps:with([invariants, agents], Options)
+    }),
     case dyno_suite:options(Config) of
         {ok, _} ->
             case dyno_suite:options(maps:merge(Config, Given)) of
-                {ok, Read} -> {ok, named(Module, Config, Read)};
+                {ok, Read} -> {ok, seeded(named(Module, Config, Read))};
                 {error, Reason} -> {error, {option, Reason}}
             end;
         {error, {missing_option, sizes}} when is_map_key(sizes, Given) ->
             case dyno_suite:options(maps:merge(Config, Given)) of
-                {ok, Read} -> {ok, named(Module, Config, Read)};
+                {ok, Read} -> {ok, seeded(named(Module, Config, Read))};
                 {error, Reason} -> {error, {suite, Module, Reason}}
             end;
         {error, Reason} ->
             {error, {suite, Module, Reason}}
     end.
 
+listed(Key, Config) ->
+    case Config of
+        #{Key := List} when is_list(List) -> List;
+        #{} -> []
+    end.
+
 named(_Module, #{name := _}, Options) -> Options;
 named(Module, _Config, Options) -> Options#{name := atom_to_binary(Module)}.
 
-connection(Options) ->
-    case dyno_agent_link:ensure_distribution(maps:with([name, cookie], Options)) of
+%% What is drawn is drawn once.
+seeded(Options) ->
+    Options#{seed := dyno_test_plan:seed(Options)}.
+
+connection(Form, Options) ->
+    Given = maps:with([name, cookie], Options),
+    Connected =
+        case Form of
+            dyno -> dyno_agent_link:ensure_distribution(Given);
+            performerl -> dyno_performerl:connection(Given)
+        end,
+    case Connected of
         ok -> ok;
         {error, Reason} -> {error, {connection, Reason}}
     end.
@@ -201,10 +260,28 @@ new_document(Source, SuiteOptions, _Options) ->
         suite => source_text(Source),
         patterns => [dyno_agent_patterns:print(P) || P <- Patterns],
         thresholds => [dyno_threshold:format(T) || T <- Thresholds],
-        load => #{model => map_get(load, SuiteOptions)},
-        level => map_get(level, SuiteOptions)
+        load => dyno_load_spec:describe(map_get(load, SuiteOptions)),
+        level => map_get(level, SuiteOptions),
+        distribution => [
+            dyno_agent_patterns:print(P)
+         || P <- map_get(distribution, SuiteOptions)
+        ],
+        without => map_get(without, SuiteOptions),
+        repeat => map_get(repeat, SuiteOptions),
+        seed => map_get(seed, SuiteOptions),
+        control => map_get(control, SuiteOptions),
+        invariants => [
+            dyno_invariant:print(Invariant) || Invariant <- map_get(invariants, SuiteOptions)
+        ],
+        order => [dyno_test_plan:id(Run) || Run <- dyno_test_plan:runs(SuiteOptions)]
     },
     dyno_recording:new(test, map_get(name, SuiteOptions), Parameters, dyno_environment:collect()).
+
+%% A suite names files as they lie beside it.
+beside(Source, SuiteOptions) when is_atom(Source) ->
+    SuiteOptions;
+beside(Source, #{feeds := Feeds} = SuiteOptions) ->
+    SuiteOptions#{feeds := dyno_feed:beside(Feeds, filename:dirname(Source))}.
 
 source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
 source_text(Source) -> unicode:characters_to_binary(Source).
@@ -239,10 +316,12 @@ test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
                 Context = #{
                     options => SuiteOptions,
                     module => Module,
+                    override => maps:get(load, Options, #{}),
+                    agents => map_get(agents, Options),
                     connection => maps:with([cookie, name], Options)
                 },
                 {Result, Doc, Last} = runs(
-                    map_get(sizes, SuiteOptions), {Next, State}, Context, Document0, Options,
+                    dyno_test_plan:runs(SuiteOptions), {Next, State}, Context, Document0, Options,
                     Progress
                 ),
                 {Result, Doc, Last, State};
@@ -266,29 +345,33 @@ with_end(Outcome, _Ended) -> Outcome.
 
 runs([], {Callbacks, _State}, _Context, Document, _Options, _Progress) ->
     {complete, Document, Callbacks};
-runs([Size | Rest], {Callbacks, State}, Context0, Document, Options, Progress) ->
+runs([Which | Rest], {Callbacks, State}, Context0, Document, Options, Progress) ->
     Done = length(dyno_recording:runs(Document)),
-    Context = Context0#{watch => watcher(Size, Done, Document, Options, Progress)},
-    case dyno_test_run:run(Size, {Callbacks, State}, Context) of
+    Context = Context0#{watch => watcher(Which, Done, Document, Options, Progress)},
+    case dyno_test_run:run(Which, {Callbacks, State}, Context) of
         {complete, Run, Next} ->
-            Added = dyno_recording:add_run(Document, Run),
+            Added = with_run(Document, Run),
             _ = save_as_it_grows(Added, Options),
             runs(Rest, {Next, State}, Context0, Added, Options, Progress);
         {Outcome, undefined, Next} ->
             {Outcome, Document, Next};
         {Outcome, Run, Next} ->
-            {Outcome, dyno_recording:add_run(Document, Run), Next}
+            {Outcome, with_run(Document, Run), Next}
     end.
 
-watcher(Size, Done, Document, Options, Progress) ->
-    Id = integer_to_binary(Size),
+with_run(Document, Run) ->
+    {Verdicts, Plain} = dyno_test_extra:judged(Run),
+    dyno_recording:add_verdicts(dyno_recording:add_run(Document, Plain), Verdicts).
+
+watcher(Which, Done, Document, Options, Progress) ->
+    Id = dyno_test_plan:id(Which),
     fun
         ({phase, Phase}) ->
             Progress(Phase, Done, Id);
         ({interval, #{throughput_per_s := Throughput}, ElapsedMs}) ->
             Progress({measure, Throughput, ElapsedMs}, Done, Id);
         ({partial, Run}) ->
-            _ = save_as_it_grows(dyno_recording:add_run(Document, Run), Options),
+            _ = save_as_it_grows(with_run(Document, Run), Options),
             ok
     end.
 
@@ -310,7 +393,12 @@ finish(Outcome, Document0, SuiteOptions, Options) ->
             interrupted -> dyno_recording:put(Document0, status, interrupted);
             {failed, Code, Text} -> failed_document(Code, Text, Document0)
         end,
-    Document2 = dyno_recording:add_tables(Document1, dyno_test_growth:tables(Document1)),
+    Sorted = in_order(Document1, SuiteOptions),
+    Document2 = dyno_recording:add_tables(
+        Sorted,
+        dyno_test_bends:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
+            dyno_test_growth:tables(Sorted)
+    ),
     Verdicts = lists:append([
         dyno_threshold:evaluate(T, Document2)
      || T <- map_get(thresholds, SuiteOptions)
@@ -324,6 +412,12 @@ finish(Outcome, Document0, SuiteOptions, Options) ->
             {ok, failed_document(~"recording", dyno_recording_file:format_error(Reason), Final)}
     end.
 
+%% Read by size; the parameters keep the order in which they ran.
+in_order(Document, #{repeat := 1}) -> Document;
+in_order(Document, _) ->
+    Runs = dyno_test_plan:sorted(dyno_recording:runs(Document)),
+    dyno_recording:put(Document, runs, Runs).
+
 failed_document(Code, Text, Document) ->
     Failed = dyno_recording:put(Document, status, failed),
     dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
@@ -333,10 +427,11 @@ misuse_text(Reason) -> dyno_test_callbacks:format_error(Reason).
 
 %% How far the test is, by its own plan.
 progress(SuiteOptions, Options) ->
-    #{sizes := Sizes, duration_ms := DurationMs, warmup_ms := WarmupMs} = SuiteOptions,
+    #{sizes := Sizes, warmup_ms := WarmupMs, repeat := Repeat} = SuiteOptions,
     Report = maps:get(progress, Options, fun(_) -> ok end),
     Start = erlang:monotonic_time(millisecond),
-    RunMs = DurationMs + WarmupMs + ?AROUND_MS,
+    RunMs = dyno_test_plan:run_ms(SuiteOptions),
+    Total = length(Sizes) * Repeat,
     fun(Event, Done, Run) ->
         {Phase, Throughput, InRunMs} =
             case Event of
@@ -347,9 +442,9 @@ progress(SuiteOptions, Options) ->
             phase => Phase,
             run => Run,
             runs_done => Done,
-            runs_total => length(Sizes),
+            runs_total => Total,
             elapsed_ms => erlang:monotonic_time(millisecond) - Start,
-            remaining_ms => max(0, (length(Sizes) - Done) * RunMs - InRunMs),
+            remaining_ms => max(0, (Total - Done) * RunMs - InRunMs),
             throughput => Throughput,
             text => in_words(Phase)
         }),
@@ -359,6 +454,7 @@ progress(SuiteOptions, Options) ->
 in_words(init_suite) -> ~"setting up the suite";
 in_words(set_up) -> ~"setting up";
 in_words(attach) -> ~"attaching to the targets";
+in_words(control) -> ~"control run, nothing traced";
 in_words(warm_up) -> ~"warming up";
 in_words(measure) -> ~"measuring";
 in_words(finish) -> ~"reading the figures";
@@ -377,6 +473,8 @@ format_error({callback, Reason}) ->
     dyno_test_callbacks:format_error(Reason);
 format_error({target, Reason}) ->
     dyno_test_targets:format_error(Reason);
+format_error({agents, Reason}) ->
+    dyno_test_guests:format_error(Reason);
 format_error({recording, Reason}) ->
     dyno_recording_file:format_error(Reason);
 format_error({connection, Reason}) ->
@@ -392,4 +490,7 @@ exit_status({error, interrupted}) -> 130;
 exit_status({error, {callback, interrupted}}) -> 130;
 exit_status({error, {Kind, _}}) when Kind =:= crashed; Kind =:= connection -> 3;
 exit_status({error, {recording, _}}) -> 3;
+%% Elixir is missing; the file may be good.
+exit_status({error, {source, {elixir, _, no_elixir}}}) -> 3;
+exit_status({error, {source, {elixir, _, {old_elixir, _}}}}) -> 3;
 exit_status({error, _}) -> 2.

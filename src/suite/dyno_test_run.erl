@@ -3,8 +3,9 @@
 
 -module(dyno_test_run).
 -moduledoc false.
-%% One size's run: set-up, agents, load, reading, agents out, tear-down. Runs in the test's
-%% process, which the agents and the load send their messages to; tear-down comes whatever happens.
+%% One size's run: set-up, half a control, agents, load, reading, agents out, the other half of the
+%% control, tear-down. Runs in the test's process, which the agents and the load send their messages
+%% to; tear-down comes whatever happens.
 
 -export([run/3]).
 -export_type([context/0, outcome/0]).
@@ -12,7 +13,11 @@
 -type context() :: #{
     options := dyno_suite:options(),
     module := module(),
+    %% What the command line says of the load.
+    override := dyno_load_spec:override(),
     connection := #{cookie => atom(), name => atom()},
+    %% Besides the options'.
+    agents := [dyno_test_guests:agent()],
     %% Told about a run as it grows, to be saved and shown.
     watch := fun((event()) -> ok)
 }.
@@ -33,16 +38,16 @@
 -define(SAVE_MS, 5000).
 
 -doc """
-Runs one size. Gives what came of it, the recording's run where something was measured, and the
+Runs one size once. Gives what came of it, the recording's run where something was measured, and the
 callbacks to go on with.
 """.
--spec run(pos_integer(), {dyno_test_callbacks:callbacks(), SuiteState :: term()}, context()) ->
+-spec run(dyno_test_plan:run(), {dyno_test_callbacks:callbacks(), SuiteState :: term()}, context()) ->
     {outcome(), Run :: #{atom() => term()} | undefined, dyno_test_callbacks:callbacks()}.
-run(Size, {Callbacks0, SuiteState}, Context) ->
+run({Size, _} = Which, {Callbacks0, SuiteState}, Context) ->
     tell({phase, set_up}, Context),
     case dyno_test_callbacks:init_run(Callbacks0, Size, SuiteState) of
         {{ok, {Nodes, RunState}}, Callbacks1} ->
-            {Outcome, Run, Callbacks2} = with_targets(Size, Nodes, RunState, Callbacks1, Context),
+            {Outcome, Run, Callbacks2} = with_targets(Which, Nodes, RunState, Callbacks1, Context),
             tear_down(Outcome, Run, RunState, Callbacks2, Context);
         {{error, Reason}, Callbacks1} ->
             tear_down(callback_failed(Reason), undefined, undefined, Callbacks1, Context)
@@ -65,44 +70,167 @@ callback_failed(Reason) -> failed(~"callback", dyno_test_callbacks:format_error(
 failed(Code, Text) ->
     {failed, Code, unicode:characters_to_binary(Text)}.
 
-with_targets(Size, Nodes, RunState, Callbacks, #{options := Options} = Context) ->
+with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options} = Context) ->
     #{load := Model} = Options,
     tell({phase, attach}, Context),
-    Wanted = maps:merge(
-        maps:with([patterns, level, interval_ms], Options), map_get(connection, Context)
-    ),
+    #{connection := Connection, agents := Agents} = Context,
+    Wanted = maps:merge(maps:with([patterns, level, distribution, without, interval_ms], Options), Connection#{
+        guests => dyno_test_guests:modules(Agents),
+        patterns_of => dyno_test_callbacks:patterns_of(Callbacks)
+    }),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, Model) of
-        {{ok, Load}, Next} ->
-            case dyno_test_targets:attach(Nodes, Wanted) of
-                {ok, Targets} ->
-                    {Outcome, Run} = with_load(Size, Load, RunState, Targets, Context),
-                    ok = dyno_test_targets:detach(Targets),
-                    {Outcome, Run, Next};
-                {error, {unmatched, _, _} = Reason} ->
-                    {{misuse, Reason}, undefined, Next};
+        {{ok, Given}, Next} ->
+            case overridden(Given, Size, Context) of
+                {ok, Load} ->
+                    Attach = fun() -> attach(Nodes, Wanted, Load) end,
+                    Job = #{
+                        which => Which,
+                        load => Load,
+                        run_state => RunState,
+                        callbacks => Next,
+                        wanted => Wanted
+                    },
+                    {Outcome, Run, Info} = with_agents(Job, Attach, Context),
+                    {Outcome, Run, dyno_test_callbacks:keep_info(Next, Info)};
                 {error, Reason} ->
-                    {failed(~"target", dyno_test_targets:format_error(Reason)), undefined, Next}
+                    #{module := Module} = Context,
+                    {{misuse, {bad_suite, Module, {load, Reason}}}, undefined, Next}
             end;
         {{error, Reason}, Next} ->
             {callback_failed(Reason), undefined, Next}
     end.
 
-with_load(Size, Load, RunState, Targets, #{options := Options, module := Module} = Context) ->
+%% What the command line says goes before what the suite says.
+overridden(#{model := performerl} = Load, _Size, #{override := Override}) ->
+    case map_size(Override) of
+        0 -> {ok, Load};
+        _ -> {error, gives_itself}
+    end;
+overridden(Load, Size, #{override := Override}) ->
+    dyno_load_spec:override(Load, Override, Size).
+
+%% Suites of PerformERL name what may be there, and PerformERL takes no notice of what is not: those
+%% patterns are left out, which is said, unless that leaves none.
+attach(Nodes, #{patterns := Patterns} = Wanted, #{model := performerl} = Load) ->
+    case dyno_test_targets:attach(Nodes, Wanted) of
+        {error, {unmatched, _, Unmatched} = Reason} ->
+            case Patterns -- [P || {P, _} <- Unmatched] of
+                [] ->
+                    {error, Reason};
+                Fewer ->
+                    Text = unicode:characters_to_binary(dyno_test_targets:format_error(Reason)),
+                    Warning = {~"unmatched", Text},
+                    maybe
+                        {ok, Targets, Extra} ?= attach(Nodes, Wanted#{patterns := Fewer}, Load),
+                        {ok, Targets, dyno_test_extra:warning(Warning, Extra)}
+                    end
+            end;
+        {ok, Targets} ->
+            {ok, Targets, dyno_test_extra:new()};
+        {error, _} = Error ->
+            Error
+    end;
+attach(Nodes, Wanted, _Load) ->
+    case dyno_test_targets:attach(Nodes, Wanted) of
+        {ok, Targets} -> {ok, Targets, dyno_test_extra:new()};
+        {error, _} = Error -> Error
+    end.
+
+with_agents(#{load := Load} = Job, Attach, #{options := Options} = Context) ->
+    %% Before anything is loaded: patterns may be wrong, nodes not there.
+    case Attach() of
+        {ok, Targets, Extra} ->
+            case dyno_test_control:wanted(Options, Load, dyno_test_targets:traces(Targets)) of
+                true ->
+                    ok = dyno_test_targets:detach(Targets),
+                    with_control(Job, Attach, Context);
+                false ->
+                    {Outcome, State} = with_load(Job, {Targets, Extra}, [], Context),
+                    ok = dyno_test_targets:detach(Targets),
+                    ended(Outcome, State)
+            end;
+        {error, Reason} ->
+            {not_attached(Reason), undefined, none}
+    end.
+
+with_control(Job, Attach, Context) ->
+    maybe
+        {ok, First} ?= control(first, Job, Context),
+        tell({phase, attach}, Context),
+        {ok, Targets, Extra} ?= Attach(),
+        {Outcome, State} = with_load(Job, {Targets, Extra}, [First], Context),
+        ok = dyno_test_targets:detach(Targets),
+        second_half(Outcome, State, Job, Context)
+    else
+        {error, Reason} -> {not_attached(Reason), undefined, none};
+        {stop, Stopped} -> {stopped(Stopped), undefined, none}
+    end.
+
+ended(Outcome, #{run_info := Info} = State) ->
+    {Outcome, recorded(Outcome, State), Info}.
+
+not_attached({unmatched, _, _} = Reason) -> {misuse, Reason};
+not_attached(Reason) -> failed(~"target", dyno_test_targets:format_error(Reason)).
+
+control(Which, Job, Context) ->
+    Tell = fun(Phase) -> tell({phase, Phase}, Context) end,
+    dyno_test_control:half(Which, load_options(Job, Context), self(), Tell).
+
+stopped(interrupted) ->
+    interrupted;
+stopped({load, Reason}) ->
+    load_failed(Reason, dyno_load:format_error(Reason));
+stopped({load_died, Reason}) ->
+    failed(~"load", io_lib:format("the load generator died: ~0tP", [Reason, 12])).
+
+%% The run is measured by now: a control that fails only costs its interval.
+second_half(complete, State, Job, Context) ->
+    #{measured := #{control := Halves} = Measured} = State,
+    case control(second, Job, Context) of
+        {ok, Half} ->
+            ended(complete, State#{measured := Measured#{control := Halves ++ [Half]}});
+        {stop, interrupted} ->
+            {_, Run, Info} = ended(complete, State),
+            {interrupted, Run, Info};
+        {stop, _} ->
+            ended(complete, State)
+    end;
+second_half(Outcome, State, _Job, _Context) ->
+    ended(Outcome, State).
+
+load_options(#{load := Load, run_state := RunState}, #{options := Options, module := Module}) ->
+    #{duration_ms := DurationMs, interval_ms := IntervalMs} = Options,
+    Keys = [duration_ms, warmup_ms, timeout_ms, operations, feeds, seed, load_nodes],
+    (maps:with(Keys, Options))#{
+        interval_ms => dyno_test_control:interval_ms(IntervalMs, DurationMs),
+        sink => self(),
+        module => Module,
+        run_state => RunState,
+        load => Load
+    }.
+
+with_load(#{which := Which, load := Load} = Job, {Targets, Extra}, Halves, Context) ->
+    {Size, Repetition} = Which,
+    #{options := Options} = Context,
     tell({phase, warm_up}, Context),
-    LoadOptions = maps:with([duration_ms, warmup_ms, interval_ms, timeout_ms], Options),
-    {ok, Pid} = dyno_load:start_link(LoadOptions#{
-        sink => self(), module => Module, run_state => RunState, load => Load
-    }),
     State = #{
         context => Context,
-        load_pid => Pid,
+        load_pid => undefined,
         phase => warm_up,
         targets => Targets,
+        guests => dyno_test_guests:none(),
+        callbacks => map_get(callbacks, Job),
+        extra => Extra,
+        run_info => none,
+        wanted => map_get(wanted, Job),
+        members => none,
+        gone => dyno_test_members:none_gone(),
         started_ms => erlang:monotonic_time(millisecond),
         saved_ms => erlang:monotonic_time(millisecond),
         measured => #{
             size => Size,
-            id => integer_to_binary(Size),
+            repetition => Repetition,
+            id => dyno_test_plan:id(Which),
             status => partial,
             started_at => dyno_environment:now_utc(),
             duration_ns => 0,
@@ -116,24 +244,56 @@ with_load(Size, Load, RunState, Targets, #{options := Options, module := Module}
             in_flight => 0,
             not_ended => [],
             figures => [],
+            control => Halves,
             error => undefined
         }
     },
-    {Outcome, Final} = watch(State),
-    ok = dyno_load:stop(Pid),
-    flush(Pid),
-    {Outcome, recorded(Outcome, Final)}.
+    case start_guests(Size, Targets, Job, Context) of
+        {ok, Guests} ->
+            {ok, Pid} = start_load(Job, load_options(Job, Context)),
+            Members = members(Targets, Job, Context),
+            {Outcome, Final} = watch(State#{
+                guests := Guests, load_pid := Pid, members := Members
+            }),
+            ok = dyno_test_members:stop(Members),
+            ok = dyno_load:stop(Pid),
+            flush(Pid),
+            {Outcome, Final};
+        {error, {callback, Reason}} ->
+            {callback_failed(Reason), State};
+        {error, Reason} ->
+            {failed(~"custom_agent", dyno_test_guests:format_error(Reason)), State}
+    end.
+
+start_guests(Size, Targets, #{callbacks := Callbacks}, Context) ->
+    dyno_test_guests:start(Targets, Size, (maps:with([agents, options, module], Context))#{
+        callbacks => Callbacks
+    }).
+
+members(Targets, #{run_state := RunState}, #{module := Module}) ->
+    dyno_test_members:watch(Module, RunState, [Node || #{node := Node} <- Targets]).
+
+start_load(#{load := #{model := performerl}} = Job, Options) ->
+    #{which := {Size, _}, run_state := #{nodes := Nodes}, callbacks := Callbacks} = Job,
+    dyno_performerl_load:start_link(
+        (maps:with([sink, module, duration_ms, interval_ms, timeout_ms], Options))#{
+            caller => dyno_test_callbacks:caller(Callbacks), nodes => Nodes, size => Size
+        }
+    );
+start_load(_Job, Options) ->
+    dyno_load:start_link(Options).
 
 %% What the load still sent before it was stopped.
 flush(Pid) ->
     receive
         {dyno_load, Pid, _} -> flush(Pid);
         {'EXIT', Pid, _} -> flush(Pid);
-        {dyno_sample, _, _, _, _} -> flush(Pid)
+        {dyno_sample, _, _, _, _} -> flush(Pid);
+        {dyno_guest, _, _, _} -> flush(Pid)
     after 0 -> ok
     end.
 
-recorded(Outcome, #{measured := Measured}) ->
+recorded(Outcome, #{measured := Measured} = State) ->
     Status =
         case Outcome of
             complete -> #{status => complete};
@@ -141,19 +301,29 @@ recorded(Outcome, #{measured := Measured}) ->
             {failed, Code, Text} -> #{status => failed, error => {Code, Text}};
             {misuse, _} -> #{status => failed}
         end,
-    run_of(maps:merge(Measured, Status)).
+    run_of(maps:merge(Measured, Status), State).
 
-run_of(#{intervals := Intervals, samples := Samples} = Measured) ->
-    dyno_test_figures:run(Measured#{
+run_of(#{intervals := Intervals, samples := Samples} = Measured, State) ->
+    #{guests := Guests, extra := Extra} = State,
+    Run = dyno_test_figures:run(Measured#{
         intervals := lists:reverse(Intervals), samples := lists:reverse(Samples)
-    }).
+    }),
+    Place = #{run => map_get(id, Measured), size => map_get(size, Measured)},
+    dyno_test_extra:add(dyno_test_guests:extra(Guests, Place, Extra), Run).
 
-watch(#{load_pid := Load, targets := Targets} = State) ->
+watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
     receive
+        {dyno_members, Members, {joined, New}} ->
+            watch(dyno_test_members:joined(New, in_run_ms(State), State));
+        {dyno_members, Members, {failed, Text}} ->
+            watch(dyno_test_members:warned(~"targets", Text, State));
         {dyno_load, Load, Event} ->
             load_event(Event, State);
         {dyno_sample, Sampler, TimeMs, Figures, CostUs} ->
             watch(sample(Sampler, {TimeMs, Figures, CostUs}, State));
+        {dyno_guest, Pid, TimeMs, Event} ->
+            #{guests := Guests} = State,
+            watch(State#{guests := dyno_test_guests:take(Pid, TimeMs, Event, Guests)});
         {dyno_agent, Ref, {gave_up, Reason}} ->
             case dyno_test_targets:of_ref(Ref, Targets) of
                 {ok, #{node := Node}} ->
@@ -179,16 +349,20 @@ load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
         ok ->
             %% Samples of the warm-up count from another start.
             flush_samples(),
+            ok = dyno_test_guests:restart(map_get(guests, State)),
             ok = dyno_load:measure(Load);
         gone ->
             %% That it went down is the next message.
             ok
     end,
     watch(State);
-load_event(started, #{context := Context, measured := Measured} = State) ->
+load_event(started, #{context := Context, measured := Measured0, targets := Targets0} = State) ->
     tell({phase, measure}, Context),
+    Targets = dyno_test_targets:aligned(Targets0, erlang:monotonic_time(nanosecond)),
+    Measured = Measured0#{targets := Targets},
     watch(State#{
         phase := measure,
+        targets := Targets,
         started_ms := erlang:monotonic_time(millisecond),
         measured := Measured#{samples := []}
     });
@@ -196,10 +370,20 @@ load_event({interval, Interval}, #{measured := Measured} = State) ->
     #{intervals := Intervals} = Measured,
     Next = State#{measured := Measured#{intervals := [Interval | Intervals]}},
     tell({interval, Interval, elapsed_ms(State)}, map_get(context, State)),
-    watch(save(Next));
-load_event(finished, #{context := Context} = State) ->
+    watch(save(dyno_test_members:peek(Next)));
+load_event(tick, State) ->
+    tell({interval, #{throughput_per_s => undefined}, elapsed_ms(State)}, map_get(context, State)),
+    watch(save(State));
+load_event({run_info, Info}, State) ->
+    watch(State#{run_info := {info, Info}});
+load_event({load_metrics, Metrics}, #{extra := Extra} = State) ->
+    watch(State#{extra := dyno_test_extra:metrics(Metrics, Extra)});
+load_event({load_warning, Warning}, #{extra := Extra} = State) ->
+    watch(State#{extra := dyno_test_extra:warning(Warning, Extra)});
+load_event(finished, #{context := #{options := #{duration_ms := DurationMs}}} = State) ->
+    load_event({finished, DurationMs}, State);
+load_event({finished, DurationMs}, #{context := Context} = State) ->
     tell({phase, finish}, Context),
-    #{options := #{duration_ms := DurationMs}} = Context,
     Read = read(DurationMs, State),
     ok = dyno_load:close(map_get(load_pid, State)),
     watch(Read#{phase := finish});
@@ -207,26 +391,74 @@ load_event({not_ended, Reason}, #{measured := Measured} = State) ->
     #{not_ended := NotEnded} = Measured,
     Text = unicode:characters_to_binary(dyno_load:format_error(Reason)),
     watch(State#{measured := Measured#{not_ended := [Text | NotEnded]}});
+load_event({report, #{duration_ns := DurationNs} = Report}, #{measured := Measured} = State) ->
+    watch(State#{measured := Measured#{report => Report, duration_ns := DurationNs}});
 load_event({ended, Snapshot, Errors, InFlight}, #{measured := Measured} = State) ->
     Final = State#{
         measured := Measured#{snapshot := Snapshot, errors := Errors, in_flight := InFlight}
     },
-    {judge(Snapshot, Errors), Final};
+    {sound(judge(Snapshot, Errors, Final), Final), Final};
+load_event({failed, Reason}, #{measured := #{load := #{model := performerl}}} = State) ->
+    {performerl_failed(Reason), stop_reading(State)};
 load_event({failed, Reason}, State) ->
     Text = dyno_load:format_error(Reason),
     {load_failed(Reason, Text), stop_reading(State)}.
+
+performerl_failed({bad_return, _, _, _} = Reason) -> {misuse, Reason};
+performerl_failed(Reason) -> failed(~"callback", dyno_performerl_load:format_error(Reason)).
 
 load_failed({worker, Module, {bad_return, Function, Value}}, _Text) ->
     {Arity, Expected} =
         case Function of
             init_worker -> {2, "{ok, WorkerState}"};
-            operation -> {1, "{ok, WorkerState} or {error, Reason, WorkerState}"}
+            operation -> {1, "{ok, WorkerState} or {error, Reason, WorkerState}"};
+            {operation, _Kind} -> {2, "{ok, WorkerState} or {error, Reason, WorkerState}"}
         end,
-    {misuse, {bad_return, {Module, Function, Arity}, Value, Expected}};
+    Name =
+        case Function of
+            {Called, _} -> Called;
+            Called -> Called
+        end,
+    {misuse, {bad_return, {Module, Name, Arity}, Value, Expected}};
 load_failed(_Reason, Text) ->
     failed(~"load", Text).
 
+%% An agent that ended, or gave no results, was not there for what the run is to show.
+sound(complete, #{guests := Guests}) ->
+    case dyno_test_guests:problem(Guests) of
+        none -> complete;
+        Text -> failed(~"custom_agent", Text)
+    end;
+sound(Outcome, _State) ->
+    Outcome.
+
 %% A run in which nothing succeeded has measured nothing.
+judge(undefined, _Errors, #{measured := #{figures := Figures}, context := Context}) ->
+    %% Nobody counts the operations of such a suite but the functions that were to be measured.
+    case [F || #{functions := #{functions := Functions}} <- Figures, F <- Functions] of
+        [] when Figures =/= [] ->
+            judge_uncounted(Context, Figures);
+        _ ->
+            complete
+    end;
+judge(Snapshot, Errors, _State) ->
+    judge(Snapshot, Errors).
+
+judge_uncounted(#{module := Module}, Figures) ->
+    case [N || #{functions := #{measured_functions := N}} <- Figures, N > 0] of
+        [] ->
+            complete;
+        Counts ->
+            failed(
+                ~"no_operations",
+                io_lib:format(
+                    "none of the ~b functions of ~ts:get_trace_patterns/0 was called between "
+                    "start_load and stop_load: the load did not reach the targets, or was over before",
+                    [lists:sum(Counts), Module]
+                )
+            )
+    end.
+
 judge(#{successes := 0, failures := 0}, _Errors) ->
     failed(~"no_operations", "no operation ended within the run; give it a longer duration_ms");
 judge(#{successes := 0, failures := N}, [{Reason, _} | _]) ->
@@ -234,6 +466,9 @@ judge(#{successes := 0, failures := N}, [{Reason, _} | _]) ->
 judge(_Snapshot, _Errors) ->
     complete.
 
+lost(Target, noconnection, #{targets := [_, _ | _]} = State) ->
+    %% The others are still there: what the load has of it is for the suite to say.
+    watch(dyno_test_members:left(Target, in_run_ms(State), State));
 lost(#{node := Node}, noconnection, State) ->
     Text = io_lib:format("node ~ts went down during the run", [Node]),
     {failed(~"target_down", Text), without(Node, State)};
@@ -242,13 +477,17 @@ lost(#{node := Node}, Reason, State) ->
     Text = io_lib:format("the agent in ~ts ended: ~0tP", [Node, Reason, 12]),
     {failed(~"agent", Text), without(Node, State)}.
 
+%% Undefined before it has begun.
+in_run_ms(#{phase := measure} = State) -> elapsed_ms(State);
+in_run_ms(_State) -> undefined.
+
 without(Node, #{targets := Targets} = State) ->
     stop_reading(State#{targets := [T || #{node := N} = T <- Targets, N =/= Node]}).
 
 sample(Sampler, {TimeMs, Figures, CostUs}, #{measured := Measured, targets := Targets} = State) ->
     case {dyno_test_targets:of_sampler(Sampler, Targets), Measured} of
-        {{ok, #{node := Node}}, #{samples := Samples}} ->
-            Sample = {Node, TimeMs, Figures, CostUs},
+        {{ok, #{node := Node, shift_ms := ShiftMs}}, #{samples := Samples}} ->
+            Sample = {Node, TimeMs + ShiftMs, Figures, CostUs},
             State#{measured := Measured#{samples := [Sample | Samples]}};
         {error, _} ->
             State
@@ -264,11 +503,16 @@ elapsed_ms(#{started_ms := StartedMs}) ->
     erlang:monotonic_time(millisecond) - StartedMs.
 
 %% Reads what is inside; the load has just ended.
-read(DurationMs, #{targets := Targets, measured := Measured} = State) ->
+read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} = State) ->
     DurationNs = DurationMs * 1_000_000,
-    Figures = dyno_test_targets:read(Targets),
+    Ended = dyno_test_guests:finish(Guests),
+    Figures = dyno_test_targets:read(Targets) ++ dyno_test_members:gone(State),
+    Processed = dyno_test_guests:process(Ended, map_get(callbacks, State)),
     %% The last samples were sent before the figures were answered.
-    last_samples(State#{measured := Measured#{figures := Figures, duration_ns := DurationNs}}).
+    last_samples(State#{
+        guests := Processed,
+        measured := Measured#{figures := Figures, duration_ns := DurationNs}
+    }).
 
 last_samples(State) ->
     receive
@@ -294,7 +538,7 @@ save(#{saved_ms := SavedMs, context := Context, measured := Measured} = State) -
     case erlang:monotonic_time(millisecond) of
         Now when Now - SavedMs >= ?SAVE_MS ->
             Partial = Measured#{duration_ns := elapsed_ms(State) * 1_000_000},
-            tell({partial, run_of(Partial)}, Context),
+            tell({partial, run_of(Partial, State)}, Context),
             State#{saved_ms := Now};
         _ ->
             State

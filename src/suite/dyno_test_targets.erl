@@ -6,14 +6,21 @@
 %% The agents in a run's target nodes, started, restarted, read and removed together. The process
 %% that attaches is the one that the agents watch and that their samples go to.
 
--export([attach/2, restart/1, read/1, detach/1, of_guard/2, of_ref/2, of_sampler/2]).
+-export([attach/2, traces/1, restart/1, aligned/2, peek/1, read/1, detach/1, fact/3, of_guard/2, of_ref/2, of_sampler/2]).
 -export([format_error/1]).
 -export_type([target/0, options/0, figures/0, reason/0]).
 
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
+    %% Of nodes that have their own.
+    patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
     level := dyno_suite:level(),
+    %% Of which the durations of calls are wanted.
+    distribution => [dyno_agent_patterns:pattern()],
+    without := [dyno_suite:instrument()],
     interval_ms := pos_integer(),
+    %% Modules of custom agents.
+    guests => [module()],
     cookie => atom(),
     name => atom()
 }.
@@ -25,16 +32,22 @@
     sampler := pid(),
     counters := pid() | undefined,
     discovery := pid() | undefined,
+    resources := pid() | undefined,
+    durations := pid() | undefined,
     %% For the recording.
-    facts := #{name := node(), otp := binary(), erts := binary(), schedulers_online := pos_integer(),
-        os_pid := binary()},
+    facts := #{atom() => term()},
+    clock := dyno_test_clock:clock(),
+    %% What its times are to be moved by.
+    shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
 }.
 
 -type figures() :: #{
     node := node(),
     functions := dyno_agent_counters:figures() | undefined,
-    processes := dyno_agent_discovery:figures() | undefined
+    processes := dyno_agent_discovery:figures() | undefined,
+    resources := dyno_agent_resources:figures() | undefined,
+    durations := dyno_agent_durations:figures() | undefined
 }.
 
 -type reason() ::
@@ -57,8 +70,10 @@ attach([Node | Rest], Options, Targets) ->
             Error
     end.
 
-attach_one(Node, Options) ->
-    case dyno_agent:attach(Node, maps:with([cookie, name], Options)) of
+attach_one(Node, #{patterns := Patterns} = Given) ->
+    Own = maps:get(Node, maps:get(patterns_of, Given, #{}), Patterns),
+    Options = Given#{patterns := Own},
+    case dyno_agent:attach(Node, maps:with([cookie, name, guests], Options)) of
         {ok, Agent} ->
             try equip(Agent, Options) of
                 {ok, Target} ->
@@ -79,39 +94,56 @@ attach_one(Node, Options) ->
 plain(Node, {failed, Node, {unmatched, Patterns}}) -> {unmatched, Node, Patterns};
 plain(_Node, Reason) -> Reason.
 
-equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs}) ->
+equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs} = Options) ->
+    #{without := Without} = Options,
+    Has = fun(Instrument) -> not lists:member(Instrument, Without) end,
     Node = dyno_agent:node(Agent),
     Monitor = monitor(process, dyno_agent:guard(Agent)),
     maybe
         {ok, Discovery} ?=
             optional(
-                Patterns =/= [] andalso dyno_suite:discovers(Level),
+                Patterns =/= [] andalso dyno_suite:discovers(Level) andalso Has(processes),
                 Agent,
                 dyno_agent_discovery,
                 #{patterns => Patterns, interval_ms => IntervalMs}
             ),
         {ok, Counters} ?=
             optional(
-                Patterns =/= [] andalso Level =/= off,
+                Patterns =/= [] andalso Level =/= off andalso Has(functions),
                 Agent,
                 dyno_agent_counters,
                 counters_config(Patterns, Level, Discovery)
             ),
+        {ok, Durations} ?= durations(maps:get(distribution, Options, []), Agent),
+        {ok, Resources} ?=
+            optional(Has(ets) orelse Has(ports), Agent, dyno_agent_resources, #{
+                interval_ms => IntervalMs, reads => [R || R <- [ets, ports], Has(R)]
+            }),
         {ok, Sampler} ?=
             dyno_agent:start(Agent, dyno_agent_sampler, #{
-                sink => self(), interval_ms => IntervalMs
+                sink => self(),
+                interval_ms => IntervalMs,
+                reads => [R || R <- [vm, os], Has(R)]
             }),
+        Clock = dyno_test_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
         {ok, #{
             node => Node,
+            clock => Clock,
+            shift_ms => 0,
             agent => Agent,
             monitor => Monitor,
             sampler => Sampler,
             counters => Counters,
             discovery => Discovery,
-            facts => facts(Node),
+            resources => Resources,
+            durations => Durations,
+            facts => facts(Node, Clock),
             metrics => dyno_agent_sampler:describe(Sampler)
         }}
     end.
+
+durations(Patterns, Agent) ->
+    optional(Patterns =/= [], Agent, dyno_agent_durations, #{patterns => Patterns}).
 
 optional(false, _Agent, _Instrument, _Config) -> {ok, undefined};
 optional(true, Agent, Instrument, Config) -> dyno_agent:start(Agent, Instrument, Config).
@@ -121,15 +153,49 @@ counters_config(Patterns, Level, undefined) ->
 counters_config(Patterns, Level, Discovery) ->
     (counters_config(Patterns, Level, undefined))#{discovery => Discovery}.
 
-facts(Node) ->
+facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
     Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
     #{
         name => Node,
         otp => list_to_binary(Info(otp_release)),
         erts => list_to_binary(Info(version)),
         schedulers_online => Info(schedulers_online),
-        os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
+        os_pid => list_to_binary(erpc:call(Node, os, getpid, [])),
+        clock_offset_ns => OffsetNs,
+        clock_error_ns => ErrorNs
     }.
+
+-doc "Adds a fact to a target: when it joined, when it left.".
+-spec fact(atom(), term(), target()) -> target().
+fact(Key, Value, #{facts := Facts} = Target) ->
+    Target#{facts := Facts#{Key => Value}}.
+
+-doc """
+The targets with what brings their times to those that count from `ZeroNs` on this node's monotonic
+clock; to be called after a restart.
+""".
+-spec aligned([target()], integer()) -> [target()].
+aligned(Targets, ZeroNs) ->
+    [
+        try
+            StartNs = dyno_agent_sampler:started_ns(Sampler),
+            Target#{shift_ms := dyno_test_clock:shift_ms(StartNs, ZeroNs, Clock)}
+        catch
+            %% That it went down is the next message.
+            exit:_ -> Target
+        end
+     || #{sampler := Sampler, clock := Clock} = Target <- Targets
+    ].
+
+-doc "Whether anything in the targets is traced.".
+-spec traces([target()]) -> boolean().
+traces(Targets) ->
+    lists:any(
+        fun(#{counters := Counters, discovery := Discovery, durations := Durations}) ->
+            is_pid(Counters) orelse is_pid(Discovery) orelse is_pid(Durations)
+        end,
+        Targets
+    ).
 
 -doc "All figures count from now on; `gone` where a target went down.".
 -spec restart([target()]) -> ok | gone.
@@ -140,11 +206,36 @@ restart(Targets) ->
         exit:_ -> gone
     end.
 
-restart_one(#{sampler := Sampler, counters := Counters, discovery := Discovery}) ->
+restart_one(#{sampler := Sampler, counters := Counters, discovery := Discovery} = Target) ->
+    #{resources := Resources, durations := Durations} = Target,
     ok = dyno_agent_sampler:restart(Sampler),
+    _ = [dyno_agent_durations:restart(Durations) || is_pid(Durations)],
+    _ = [dyno_agent_resources:restart(Resources) || is_pid(Resources)],
     _ = [dyno_agent_discovery:restart(Discovery) || is_pid(Discovery)],
     _ = [dyno_agent_counters:restart(Counters) || is_pid(Counters)],
     ok.
+
+-doc "The figures until now, of targets that may be gone soon; they go on counting.".
+-spec peek([target()]) -> #{node() => figures()}.
+peek(Targets) ->
+    maps:from_list(lists:append([peek_one(Target) || Target <- Targets])).
+
+peek_one(#{node := Node} = Target) ->
+    #{counters := Counters, discovery := Discovery, resources := Resources} = Target,
+    #{durations := Durations} = Target,
+    try
+        [
+            {Node, #{
+                node => Node,
+                functions => optionally(fun dyno_agent_counters:peek/1, Counters),
+                processes => optionally(fun dyno_agent_discovery:read/1, Discovery),
+                resources => optionally(fun dyno_agent_resources:read/1, Resources),
+                durations => optionally(fun dyno_agent_durations:read/1, Durations)
+            }}
+        ]
+    catch
+        exit:_ -> []
+    end.
 
 -doc "Takes a last sample and reads all figures; of a node that is gone, none.".
 -spec read([target()]) -> [figures()].
@@ -153,14 +244,22 @@ read(Targets) ->
 
 read_one(#{node := Node} = Target) ->
     #{sampler := Sampler, counters := Counters, discovery := Discovery} = Target,
+    #{resources := Resources, durations := Durations} = Target,
     try
         %% The calls first: what comes after the end of the load does not belong to them.
         Functions = optionally(fun dyno_agent_counters:read/1, Counters),
         ok = dyno_agent_sampler:last(Sampler),
-        Processes = optionally(fun dyno_agent_discovery:read/1, Discovery),
-        #{node => Node, functions => Functions, processes => Processes}
+        #{
+            node => Node,
+            functions => Functions,
+            processes => optionally(fun dyno_agent_discovery:read/1, Discovery),
+            resources => optionally(fun dyno_agent_resources:read/1, Resources),
+            durations => optionally(fun dyno_agent_durations:read/1, Durations)
+        }
     catch
-        exit:_ -> #{node => Node, functions => undefined, processes => undefined}
+        exit:_ ->
+            None = maps:from_keys([functions, processes, resources, durations], undefined),
+            None#{node => Node}
     end.
 
 optionally(_Read, undefined) -> undefined;

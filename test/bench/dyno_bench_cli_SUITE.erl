@@ -29,7 +29,7 @@ all() ->
 dyno(Config, Arguments) ->
     Errors = filename:join(proplists:get_value(priv_dir, Config), "stderr"),
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
-    Ebin = filename:dirname(code:which(dyno_cli)),
+    Ebin = filename:join(code:lib_dir(dyno), "ebin"),
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, [
             "-c", "errors=$1; shift; exec \"$@\" 2> \"$errors\"", "sh", Errors, Erl, "-noshell", "-pa",
@@ -159,6 +159,8 @@ monitor_lines(Config) ->
     {0, Out, Error} = dyno(Config, ["rand:uniform().", "-v", "-d", "1200", "-s", "1", "-r", "basic"]),
     ?assertMatch({match, _}, re:run(Error, "Sched +DCPU +DIO +Procs +Ports +ETS +Mem Total")),
     ?assertMatch({match, _}, re:run(Error, "\n2[0-9]{3}-[0-9-]+T[0-9:]+\\S+ +[0-9]+\\.[0-9]{2} ")),
+    %% The loop that was compiled, as source.
+    ?assertMatch({match, _}, re:run(Error, ">>> rand:uniform\\(\\)\\.\n.*repeat\\(Dyno_N - 1.*rand:uniform\\(\\).*<<<", [dotall])),
     %% Standard output has the table alone.
     ?assertMatch([_, _], binary:split(Out, ~"\n", [global, trim])).
 
@@ -172,12 +174,23 @@ code_paths(Config) ->
     ]),
     ok = file:write_file(filename:join(Folder, "own_code.beam"), Beam),
     Code = ["own_code:f().", "-l", "10", "-r", "basic"],
-    {1, ~"", _} = dyno(Config, Code),
+    {2, ~"", _} = dyno(Config, Code),
     {0, _, _} = dyno(Config, Code ++ ["-pa", Folder]).
 
 squeeze(Config) ->
     Line = ["timer:sleep(2).", "--squeeze", "-d", "10", "--max", "2"],
-    {0, Out, _} = dyno(Config, Line),
+    File = filename:join(proplists:get_value(priv_dir, Config), "curve.json"),
+    {0, Out, _} = dyno(Config, Line ++ ["-o", File]),
+    %% When the samples were taken, not their numbers.
+    {ok, Document} = dyno_recording_file:read(File),
+    [Run] = dyno_recording:runs(Document),
+    Times = lists:append([
+        Ms
+     || #{~"times_ms" := Ms, ~"values" := Of} <- dyno_recording:series(Run, ~"bench.throughput"),
+        length(Ms) =:= length(Of)
+    ]),
+    ?assertEqual(length(Times), length(lists:usort(Times))),
+    ?assert(lists:max(Times) - lists:min(Times) >= 10 * (length(Times) - 1), Times),
     ?assertMatch({match, _}, re:run(Out, "workers +throughput")),
     ?assertMatch({match, _}, re:run(Out, "highest with 2 workers"), Out),
     {0, Table, _} = dyno(Config, Line ++ ["-r", "basic"]),

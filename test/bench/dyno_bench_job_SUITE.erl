@@ -23,11 +23,71 @@ all() ->
         ends_with_its_owner,
         leaves_nothing_behind,
         only_so_many,
+        measures_on_demand,
+        tells_its_source,
+        is_linked_or_told_to_end,
         the_board_is_consistent
     ].
 
 start(Options) ->
     dyno_bench_job:start(Options).
+
+measures_on_demand(_Config) ->
+    {ok, Job} = start(#{code => "timer:sleep(2).", concurrency => 1}),
+    {ok, Ns} = dyno_bench_job:measure(Job, 5),
+    ?assert(Ns >= 10_000_000, Ns),
+    %% One at a time.
+    Self = self(),
+    {Pid, Ref} = spawn_monitor(fun() -> exit({measured, dyno_bench_job:measure(Job, 100)}) end),
+    _ = spawn_link(fun() -> Self ! {answer, busy(Job)} end),
+    receive
+        {answer, {error, busy}} -> ok
+    end,
+    receive
+        {'DOWN', Ref, process, Pid, {measured, {ok, _}}} -> ok
+    end,
+    {ok, _} = dyno_bench_job:measure(Job, 1),
+    ok = dyno_bench_job:stop(Job),
+    {error, ended} = dyno_bench_job:measure(Job, 1),
+    {ok, Failing} = start(#{code => "error(measured).", concurrency => 0}),
+    {error, {failed, _, run, {raised, error, measured, _}}} = dyno_bench_job:measure(Failing, 1),
+    {ok, 0} = dyno_bench_job:concurrency(Failing),
+    ok = dyno_bench_job:stop(Failing).
+
+busy(Job) ->
+    case dyno_bench_job:measure(Job, 1) of
+        {ok, _} -> busy(Job);
+        {error, _} = Error -> Error
+    end.
+
+tells_its_source(_Config) ->
+    {ok, Job} = start(#{code => "rand:uniform()."}),
+    {ok, OfJob} = dyno_bench_job:source(Job),
+    {ok, OfCode} = dyno_bench_job:source("rand:uniform()."),
+    ?assertEqual(unicode:characters_to_list(OfJob), unicode:characters_to_list(OfCode)),
+    ?assertMatch({match, _}, re:run(OfJob, "rand:uniform\\(\\)")),
+    {ok, normal} = dyno_bench_job:set_priority(Job, high),
+    {ok, high} = dyno_bench_job:set_priority(Job, normal),
+    ok = dyno_bench_job:stop(Job).
+
+is_linked_or_told_to_end(_Config) ->
+    {ok, Job} = start(#{code => "rand:uniform()."}),
+    Ref = dyno_bench_job:monitor(Job),
+    ok = dyno_bench_job:request_stop(Job),
+    receive
+        {'DOWN', Ref, process, _, normal} -> ok
+    end,
+    Trapping = process_flag(trap_exit, true),
+    {error, _} = dyno_bench_job:start_link(#{code => #{runner => "ok.", init => "error(a)."}}),
+    {ok, Linked} = dyno_bench_job:start_link(#{code => "receive after 20 -> error(b) end."}),
+    Monitor = dyno_bench_job:monitor(Linked),
+    receive
+        {'DOWN', Monitor, process, Pid, {shutdown, _}} ->
+            receive
+                {'EXIT', Pid, {shutdown, {failed, _, run, _}}} -> ok
+            end
+    end,
+    process_flag(trap_exit, Trapping).
 
 %% Paused, no batch is under way: what was counted is what the code itself counted.
 counts_exactly(_Config) ->

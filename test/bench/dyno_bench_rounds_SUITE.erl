@@ -15,6 +15,7 @@ suite() ->
 
 all() ->
     [
+        a_fixed_number_of_rounds,
         two_change_sides,
         each_has_each_place,
         nothing_is_decided_too_early,
@@ -134,3 +135,24 @@ noise_that_hits_a_round_cancels(_Config) ->
     ),
     [#{ratio := Ratio, low := Low, high := High}] = dyno_bench_rounds:pairs(State),
     [?assert(abs(R - 2) < 1.0e-9) || R <- [Ratio, Low, High]].
+
+%% Five rounds never decide, however clear they are; six can.
+a_fixed_number_of_rounds(_Config) ->
+    Of = fun(Rounds, Ratio) ->
+        lists:foldl(
+            fun(N, State) -> dyno_bench_rounds:add(#{1 => 100.0 + N, 2 => (100.0 + N) * Ratio}, State) end,
+            dyno_bench_rounds:new(#{arms => 2, threshold => 0.03, level => 0.95}),
+            lists:seq(1, Rounds)
+        )
+    end,
+    ?assertEqual(6, dyno_bench_rounds:least(2, 0.95)),
+    ?assertEqual(9, dyno_bench_rounds:least(5, 0.95)),
+    ?assertMatch([#{verdict := undecided, low := undefined}], dyno_bench_rounds:fixed_pairs(Of(5, 2.0))),
+    ?assertMatch([#{verdict := slower}], dyno_bench_rounds:fixed_pairs(Of(6, 2.0))),
+    ?assertMatch([#{verdict := faster}], dyno_bench_rounds:fixed_pairs(Of(6, 0.5))),
+    ?assertMatch([#{verdict := same}], dyno_bench_rounds:fixed_pairs(Of(6, 1.01))),
+    Wide = #{a => 1, b => 2, ratio => 1.1, low => 0.9, high => 1.3, verdict => undecided},
+    Narrow = Wide#{low := 1.02, high := 1.18},
+    ?assert(dyno_bench_rounds:more(Wide, 0.03) > dyno_bench_rounds:more(Narrow, 0.03)),
+    ?assertEqual(100.0, dyno_bench_rounds:more(Wide#{ratio := 1.03}, 0.03)),
+    ?assertEqual(unknown, dyno_bench_rounds:more(Wide#{low := undefined}, 0.03)).

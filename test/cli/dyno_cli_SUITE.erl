@@ -113,7 +113,7 @@ bad_input(Config) ->
             {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
             {["test", "x", "--interval", ""], [~"--interval"]},
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
-            {["test", "x", "--format", "pdf"], [~"console, json, html, csv, md, junit or benchstat"]},
+            {["test", "x", "--format", "pdf"], [~"console, json, html, csv, md, junit, benchstat, github, gitlab or folded"]},
             {["test", "x", "-o", "a.pdf"], [~"a.pdf", ~".html"]},
             {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create it"]},
             {["test", "bad"], [~"the suite bad"]},

@@ -17,6 +17,7 @@
     hostile_names_stay_text/1,
     missing_assets_give_plain_page/1,
     plain_page_is_complete/1,
+    plain_page_compares/1,
     empty_recordings_have_a_page/1,
     assets_are_found/1,
     reasons_are_explained/1,
@@ -34,6 +35,7 @@ all() ->
         hostile_names_stay_text,
         missing_assets_give_plain_page,
         plain_page_is_complete,
+        plain_page_compares,
         empty_recordings_have_a_page,
         assets_are_found,
         reasons_are_explained,
@@ -128,6 +130,25 @@ plain_page_is_complete(_Config) ->
     ?assertEqual([], Missing),
     ?assertEqual(1, count(~"<td>latency.p99 &lt; 20 ms</td><td>10000</td>", Page)).
 
+%% What the page with charts draws of a comparison is there as tables: both recordings, and what
+%% differed where they were made.
+plain_page_compares(_Config) ->
+    Old = dyno_report_html_data:document(),
+    #{~"environment" := Environment, ~"runs" := [#{~"metrics" := [Metric | _]} = Run | _]} = Old,
+    New = Old#{
+        ~"environment" := Environment#{~"otp" := ~"27.3"},
+        ~"runs" := [Run#{~"metrics" := [Metric#{~"value" := 17, ~"low" => 16, ~"high" => 18}]}]
+    },
+    {ok, Compared} = dyno_compare:compare(Old, New, #{incomparable => warn}),
+    {ok, Page} = dyno_report_html:format(Compared, #{}, no_assets()),
+    Text = iolist_to_binary(Page),
+    ?assertEqual(1, count(~"<td>otp</td><td>29.1</td><td>27.3</td>", Text)),
+    [
+        ?assert(count(Part, Text) > 0)
+     || Part <- [~"<h2>Old: ", ~"<h2>New: ", ~"17 1/s (16 1/s to 18 1/s)", ~"<h3>Distributions"]
+    ],
+    ?assertEqual(0, count(~"The suite sets no thresholds", Text)).
+
 %% A recording whose writer died, and one with values that this version does not expect.
 empty_recordings_have_a_page(_Config) ->
     Odd = #{
@@ -163,13 +184,29 @@ browser(Config) ->
     {ok, Assets} = built_assets(),
     Report = filename:join(proplists:get_value(priv_dir, Config), "report.html"),
     ok = file:write_file(Report, page({ok, Assets})),
-    Several = filename:join(proplists:get_value(priv_dir, Config), "several.html"),
-    {ok, Page} = dyno_report_html:format(dyno_report_html_data:several(), #{}, {ok, Assets}),
-    ok = file:write_file(Several, Page),
+    Write = fun(Name, Document) ->
+        File = filename:join(proplists:get_value(priv_dir, Config), Name),
+        {ok, Page} = dyno_report_html:format(Document, #{}, {ok, Assets}),
+        ok = file:write_file(File, Page),
+        File
+    end,
+    Several = Write("several.html", dyno_report_html_data:several()),
+    LargeFile = Write("large.html", dyno_large_recording:document()),
+    ?assert(filelib:file_size(LargeFile) < 20_000_000),
+    Benches = #{
+        Name => unicode:characters_to_binary(
+            Write(unicode:characters_to_list(Name) ++ ".html", Document)
+        )
+     || Name := Document <- dyno_report_html_benches:documents()
+    },
     {0, Printed} = run(filename:join([Root, "scripts", "browser"]), [], Root, []),
     Browser = string:trim(lists:last(string:split(string:trim(Printed), "\n", all))),
     Environment = [
-        {"DYNO_REPORT", Report}, {"DYNO_REPORT_SEVERAL", Several}, {"DYNO_BROWSER", Browser}
+        {"DYNO_REPORT", Report},
+        {"DYNO_REPORT_SEVERAL", Several},
+        {"DYNO_REPORT_LARGE", LargeFile},
+        {"DYNO_REPORT_BENCHES", unicode:characters_to_list(json:encode(Benches))},
+        {"DYNO_BROWSER", Browser}
     ],
     {Status, Output} = run(Node, ["--test", "test/report.test.mjs"], Ui, Environment),
     ct:log("~ts", [Output]),

@@ -115,7 +115,14 @@ run(Size) ->
         ~"histograms" => [histogram(Size)],
         ~"series" => series(Size),
         ~"tables" =>
-            [functions(Size), callers(Size), processes(Size), errors(Size), unknown_table()],
+            [
+                functions(Size),
+                callers(Size),
+                processes(Size),
+                errors(Size),
+                invariants(Size),
+                unknown_table()
+            ],
         ~"warnings" => [
             text(~"load_late", ~"The load generator was late by 1.2 ms at its 99th percentile.")
          || Size =:= 10000
@@ -162,7 +169,11 @@ metrics(Size) ->
             metric(~"memory.total.max", ~"Most memory", memory(total, Size, ?SECONDS), ~"B", null),
             metric(~"load.lateness.p99", ~"Lateness p99", P99 div 90, ~"ns", Operations),
             metric(~"service.unknown", ~"Never measured", null, ~"ns", null),
-            metric(~"furlongs", ~"Unknown unit", 12.5, ~"furlong", null)
+            metric(~"furlongs", ~"Unknown unit", 12.5, ~"furlong", null),
+            (metric(~"shop.depth", ~"Depth of the tree", Size * 2.5, ~"count", null))#{
+                ~"group" := ~"custom"
+            },
+            (metric(~"gpu.power", ~"Power", Size + 0.5, ~"W", null))#{~"group" := ~"gpu"}
         ].
 
 metric(Name, Title, Value, Unit, Count) ->
@@ -217,6 +228,8 @@ series(Size) ->
     Busy = min(0.97, 0.2 + Load / 45_000),
     Work = [
         {~"load.throughput", ~"1/s", ~"load", ~"Throughput", Load, 0.05},
+        {~"load.offered", ~"1/s", ~"load", ~"Asked", Load * 1.1, 0.001},
+        {~"shop.baskets", ~"count", ~"custom", ~"Open baskets", Size * 3, 0.2},
         {~"load.errors", ~"count/s", ~"load", ~"Errors", failures(Size) / ?SECONDS, 0.9},
         {~"load.latency.p50", ~"ns", ~"load", ~"Latency p50", P50, 0.08},
         {~"load.latency.p99", ~"ns", ~"load", ~"Latency p99", P50 * 4.4, 0.25},
@@ -394,6 +407,18 @@ errors_table(Rows) ->
         column(~"reason", ~"Reason", ~"string", null, ~"What the operation gave."),
         column(~"count", ~"Count", ~"integer", ~"count", ~"How often.")
     ], Rows, 0).
+
+invariants(Size) ->
+    table(~"invariants", ~"Invariants", ?NODE, [
+        column(~"invariant", ~"Invariant", ~"string", null, ~""),
+        column(~"expression", ~"What must hold", ~"string", null, ~""),
+        column(~"result", ~"Result", ~"string", null, ~""),
+        column(~"violations", ~"Violations", ~"integer", ~"count", ~""),
+        column(~"first", ~"First", ~"number", ~"ms", ~"")
+    ], [
+        [hostile(), ~"shop:baskets() =< 1000", ~"fail", 3, Size / 10],
+        [~"no orphans", ~"shop:orphans() =:= 0", ~"pass", 0, null]
+    ], 0).
 
 unknown_table() ->
     table(~"gpu_kernels", ~"GPU kernels", null, [

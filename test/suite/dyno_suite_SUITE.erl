@@ -160,20 +160,20 @@ loads(_Config) ->
     [
         begin
             {error, Reason} = dyno_suite:load(Bad, 1),
-            says(dyno_suite:format_error(Reason), [~"is not a load", ~"workers => N"])
+            says(dyno_suite:format_error(Reason), Parts)
         end
-     || Bad <- [
-            #{},
-            #{model => closed},
-            #{model => closed, workers => 0},
-            #{model => closed, workers => 1.5},
-            #{model => closed, workers => 1, rate_per_s => 5},
-            #{model => open, rate_per_s => 0},
-            #{model => open, rate_per_s => -1},
-            #{model => open, rate_per_s => 1, workers => 0},
-            #{model => open, rate => 1},
-            {closed, 5},
-            undefined
+     || {Bad, Parts} <- [
+            {#{}, [~"is not a load", ~"workers => N"]},
+            {{closed, 5}, [~"is not a load", ~"rate_per_s => R"]},
+            {undefined, [~"is not a load"]},
+            {#{model => closed}, [~"a closed load must give workers", ~"from 1 up"]},
+            {#{model => closed, workers => 0}, [~"workers of the closed load is 0", ~"from 1 up"]},
+            {#{model => closed, workers => 1.5}, [~"workers", ~"1.5"]},
+            {#{model => closed, workers => 1, rate_per_s => 5}, [~"rate_per_s is not a key of"]},
+            {#{model => open, rate_per_s => 0}, [~"rate_per_s", ~"above 0", ~"ramp"]},
+            {#{model => open, rate_per_s => -1}, [~"rate_per_s"]},
+            {#{model => open, rate_per_s => 1, workers => 0}, [~"workers"]},
+            {#{model => open, rate => 1}, [~"rate is not a key of an open load", ~"rate_per_s"]}
         ]
     ].
 

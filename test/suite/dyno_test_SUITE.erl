@@ -28,7 +28,13 @@ all() ->
         options_override_the_suite,
         sources,
         a_node_of_the_suite_s_own,
-        progress
+        progress,
+        control,
+        control_by_itself,
+        without,
+        repetitions,
+        tables_and_ports,
+        durations
     ].
 
 init_per_suite(Config) ->
@@ -61,9 +67,12 @@ end_per_testcase(_Case, Config) ->
             ok
     end.
 
-%% Short, and without warm-up.
+%% Short, without warm-up and control.
 short(Options) ->
-    maps:merge(#{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100}, Options).
+    maps:merge(
+        #{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false},
+        Options
+    ).
 
 complete(Config, Name, Options, Callbacks) ->
     Document = ends(Config, Name, Options, Callbacks),
@@ -126,7 +135,8 @@ closed_load(Config) ->
             ],
             %% No call of an operation is missed, none of another time is counted.
             ?assert(abs(Leaf / (5 * Operations) - 1) < 0.01),
-            ?assert(Share > 0 andalso Share =< 1)
+            %% It does nothing: without what measuring adds, nothing or next to nothing is left.
+            ?assert(Share >= 0 andalso Share =< 1)
         end,
         Runs
     ),
@@ -280,7 +290,9 @@ growth(Config) ->
     Rows = dyno_suites:table(Document, ~"growth", any),
     Exponent = fun(Name) ->
         [Row] = [R || #{~"kind" := ~"function", ~"name" := N} = R <- Rows, N =:= Name],
-        #{~"exponent" := E, ~"low" := Low, ~"high" := High, ~"points" := 4} = Row,
+        #{~"exponent" := E, ~"low" := Low, ~"high" := High, ~"points" := Points} = Row,
+        %% On a busy machine the largest size may have too few calls to count.
+        ?assert(Points >= 3),
         ?assert(Low =< E andalso E =< High),
         E
     end,
@@ -301,7 +313,7 @@ levels(Config) ->
         [C || #{~"columns" := Cs} <- dyno_recording:tables(Run, Name), #{~"name" := C} <- Cs]
     end,
     Calls = [~"calls"],
-    Time = [~"own_time", ~"own_time_uncertainty", ~"time_per_call", ~"share"],
+    Time = [~"own_time", ~"own_time_uncertainty", ~"time_per_call", ~"share", ~"raw_time"],
     Words = [~"words", ~"words_per_call"],
     lists:foreach(
         fun({Level, Functions, Processes}) ->
@@ -356,9 +368,14 @@ figures_are_right(Config) ->
     ]),
     ?assertMatch(#{~"calls" := 2000}, map_get(~"target_work:leaf/1", Functions)),
     ?assertMatch(#{~"calls" := 2100}, map_get(~"target_work:leaves/1", Functions)),
-    #{~"own_time" := OwnNs} = map_get(~"target_work:spin_until/1", Functions),
-    ?assert(OwnNs >= 25_000_000),
-    ?assert(OwnNs =< 200_000_000),
+    %% Half of it and more is what measuring adds.
+    #{~"own_time" := OwnNs, ~"raw_time" := RawNs} = map_get(
+        ~"target_work:spin_until/1", Functions
+    ),
+    ?assert(RawNs >= 25_000_000),
+    ?assert(RawNs =< 200_000_000),
+    ?assert(OwnNs > 1_000_000),
+    ?assert(OwnNs < RawNs),
     %% The operation that was under way at the end is counted by when it started, too.
     ?assertEqual(103, dyno_suites:value(Run, ~"operations.count")),
     ?assert(dyno_suites:value(Run, ~"latency.max") > 2_900_000_000),
@@ -555,6 +572,221 @@ progress(Config) ->
     ?assertMatch([_ | _], [T || #{run := ~"2", throughput := T} <- Events, is_float(T)]),
     Remaining = [R || #{remaining_ms := R} <- Events],
     ?assertEqual(hd(Remaining), lists:max(Remaining)).
+
+%% A function that is called a lot: measuring it costs much, which the run says with its interval.
+control(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        controlled,
+        short(#{
+            duration_ms => 1500, patterns => ["target_work"], level => all, control => auto
+        }),
+        [on_target(Config), dyno_suites:one_call(leaves, 20_000)]
+    ),
+    Run = only_run(Document),
+    Metric = fun(Name) ->
+        {ok, Metric} = dyno_recording:metric(Run, Name),
+        Metric
+    end,
+    #{~"value" := Ratio, ~"low" := Low, ~"high" := High, ~"unit" := ~"ratio"} = Metric(
+        ~"instrument.response_ratio"
+    ),
+    ?assert(Low =< Ratio andalso Ratio =< High),
+    %% An untraced call takes some ns, a measured one some 90.
+    ?assert(Ratio > 2),
+    %% What else the machine does tells more on it.
+    #{~"value" := Throughput, ~"low" := From, ~"high" := To} = Metric(
+        ~"instrument.throughput_ratio"
+    ),
+    ?assert(From =< Throughput andalso Throughput =< To),
+    #{~"value" := Without} = Metric(~"control.latency.p50"),
+    #{~"value" := With} = Metric(~"latency.p50"),
+    ?assert(Without < With),
+    ?assertMatch([_], [W || #{~"code" := ~"heavy_instrument"} = W <- maps:get(~"warnings", Run)]),
+    %% Its operations are not among the measured ones.
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    [Calls] = [
+        C
+     || #{~"function" := ~"target_work:leaf/1", ~"calls" := C} <-
+            dyno_suites:table(Run, ~"functions", Node)
+    ],
+    ?assert(abs(Calls / (20_000 * Operations) - 1) < 0.01),
+    {ok, Text} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"What measuring cost")).
+
+%% By default where something is traced, and not in a load that changes.
+control_by_itself(Config) ->
+    Callbacks = [on_target(Config), dyno_suites:one_call(leaf, 1)],
+    Source = dyno_suites:write(
+        Config, auto, short(#{duration_ms => 200, control => auto}), Callbacks
+    ),
+    Has = fun(Options) ->
+        {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, Options),
+        dyno_recording:metric(only_run(Document), ~"instrument.response_ratio") =/= error
+    end,
+    ?assertNot(Has(#{})),
+    ?assert(Has(#{patterns => ["target_work:leaf/1"]})),
+    ?assertNot(Has(#{patterns => ["target_work:leaf/1"], control => false})),
+    ?assert(Has(#{control => true})).
+
+without(Config) ->
+    Node = proplists:get_value(node, Config),
+    Callbacks = [on_target(Config), dyno_suites:one_call(leaves, 3)],
+    Source = dyno_suites:write(
+        Config, without, short(#{patterns => ["target_work"], duration_ms => 200}), Callbacks
+    ),
+    lists:foreach(
+        fun(Without) ->
+            {ok, Document} = dyno_test:run(Source, #{without => [Without]}),
+            ?assertMatch(#{~"status" := ~"complete"}, Document),
+            Run = only_run(Document),
+            Has = #{
+                functions => dyno_suites:table(Run, ~"functions", Node) =/= [],
+                processes => dyno_suites:table(Run, ~"processes", Node) =/= [],
+                vm => dyno_recording:series(Run, ~"vm.memory.total") =/= [],
+                os => dyno_recording:series(Run, ~"os.load1") =/= [],
+                ets => dyno_suites:table(Run, ~"ets", Node) =/= [],
+                ports => dyno_suites:table(Run, ~"ports", Node) =/= []
+            },
+            ?assertEqual({Without, [Without]}, {Without, [I || I := false <- Has]})
+        end,
+        [functions, processes, vm, os, ets, ports]
+    ),
+    {error, Reason} = dyno_test:run(Source, #{without => [memory]}),
+    ?assertMatch({_, _}, binary:match(text(Reason), ~"functions, processes, vm, os, ets or ports")).
+
+%% Every size as often as the others, in an order that its seed repeats.
+repetitions(Config) ->
+    Callbacks = [on_target(Config), dyno_suites:one_call(leaf, 1)],
+    Source = dyno_suites:write(
+        Config, repeated, short(#{sizes => [1, 2, 3], duration_ms => 100, repeat => 3}), Callbacks
+    ),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    Runs = dyno_recording:runs(Document),
+    ?assertEqual(
+        [{S, R} || S <- [1, 2, 3], R <- [1, 2, 3]],
+        [{S, R} || #{~"size" := S, ~"repetition" := R} <- Runs]
+    ),
+    ?assertEqual([~"1", ~"1#2", ~"1#3"], [I || #{~"size" := 1, ~"id" := I} <- Runs]),
+    #{~"seed" := Seed, ~"order" := Order} = maps:get(~"parameters", Document),
+    Started = #{I => At || #{~"id" := I, ~"started_at" := At} <- Runs},
+    Starts = [map_get(I, Started) || I <- Order],
+    ?assertEqual(lists:sort(Starts), Starts),
+    Rows = dyno_suites:table(Document, ~"repetitions", any),
+    [#{~"repetitions" := 3, ~"mean" := Mean, ~"low" := Low, ~"high" := High}] = [
+        Row
+     || #{~"size" := 2, ~"metric" := ~"throughput"} = Row <- Rows
+    ],
+    ?assert(Low =< Mean andalso Mean =< High),
+    Options = #{sizes => [1, 2, 3], repeat => 3, seed => Seed},
+    ?assertEqual(Order, [dyno_test_plan:id(R) || R <- dyno_test_plan:runs(Options)]),
+    Orders = [dyno_test_plan:runs(Options#{seed := S}) || S <- lists:seq(1, 20)],
+    ?assert(length(lists:usort(Orders)) > 10),
+    {ok, Text} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Over the repetitions")).
+
+%% Two tables of one name, that grow by what the operations put in, and what comes in through a port.
+tables_and_ports(Config) ->
+    Document = complete(
+        Config,
+        holding,
+        short(#{
+            thresholds => [
+                "ets shelf objects > 0", "ets shelf tables == 2", "port cat output > 100 kB",
+                "port cat open <= 1", "ets shelf memory < 1 kB", "ets cupboard memory < 1 GB"
+            ]
+        }),
+        [
+            "init_suite() -> dyno_peer:start(#{name => \"holding\"}).\n"
+            "init_run(_, Node) -> erpc:call(Node, holding, open, []), {ok, [Node], Node}.\n"
+            "open() -> Self = self(), spawn(fun() -> keep(Self) end),\n"
+            "    receive opened -> ok end.\n"
+            "keep(From) ->\n"
+            "    Tables = [ets:new(shelf, [public]) || _ <- [1, 2]],\n"
+            "    Port = open_port({spawn, \"cat -\"}, [binary]),\n"
+            "    register(holding, self()), From ! opened, loop(Tables, Port, 0).\n"
+            "loop(Tables, Port, N) ->\n"
+            "    receive\n"
+            "        {put, From} -> [ets:insert(T, {N}) || T <- Tables],\n"
+            "            port_command(Port, binary:copy(<<\"x\">>, 50000)), From ! done,\n"
+            "            loop(Tables, Port, N + 1);\n"
+            "        _ -> loop(Tables, Port, N)\n"
+            "    end.\n"
+            "operation(Node) -> {holding, Node} ! {put, self()}, receive done -> {ok, Node} end.\n"
+        ]
+    ),
+    Run = only_run(Document),
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    [Shelf] = [R || #{~"table" := ~"shelf"} = R <- dyno_suites:table(Run, ~"ets", any)],
+    #{~"tables" := 2, ~"objects" := Objects, ~"memory" := Memory, ~"memory_growth" := Grown} = Shelf,
+    ?assertEqual(2 * Operations, Objects),
+    ?assert(Grown > 0 andalso Grown < Memory),
+    [Cat] = [R || #{~"kind" := ~"cat"} = R <- dyno_suites:table(Run, ~"ports", any)],
+    #{~"open" := 1, ~"open_max" := 1, ~"output" := Output, ~"input" := Input} = Cat,
+    ?assertEqual(50_000 * Operations, Output),
+    ?assert(Input > 0 andalso Input =< Output),
+    ?assertMatch(
+        [#{~"open" := N}] when N > 0,
+        [R || #{~"kind" := ~"distribution"} = R <- dyno_suites:table(Run, ~"ports", any)]
+    ),
+    ?assertEqual(
+        [~"pass", ~"pass", ~"pass", ~"pass", ~"fail", ~"unknown"],
+        [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
+    ),
+    ?assertMatch(
+        {_, _},
+        binary:match(
+            maps:get(~"text", lists:last(maps:get(~"verdicts", Document))), ~"no such ETS table"
+        )
+    ).
+
+%% Most calls take 2 ms, some 20 ms; leaves/1, which goes on and on, is given up before its stack has
+%% grown.
+durations(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        lasting,
+        short(#{
+            duration_ms => 2500,
+            distribution => ["target_work:spin/1", "target_work:leaves/1", "target_work:pause/1"]
+        }),
+        [
+            on_target(Config),
+            "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
+            "operation({Node, N}) ->\n"
+            "    Ms = case N rem 10 of 0 -> 20; _ -> 2 end,\n"
+            "    ok = erpc:call(Node, target_work, pause, [Ms]),\n"
+            "    [ok = erpc:call(Node, target_work, leaves, [1_000_000]) || N =:= 100],\n"
+            "    {ok, {Node, N + 1}}.\n"
+        ]
+    ),
+    Run = only_run(Document),
+    Rows = dyno_suites:table(Run, ~"durations", Node),
+    [#{~"p50" := P50, ~"p90" := _, ~"p99" := P99, ~"sampled" := Sampled, ~"state" := ~"measured"}] = [
+        R
+     || #{~"function" := ~"target_work:pause/1"} = R <- Rows
+    ],
+    Operations = dyno_suites:value(Run, ~"operations.count"),
+    ?assert(Sampled > 30 andalso Sampled =< Operations + 1),
+    ?assert(P50 >= 1_900_000 andalso P50 < 15_000_000),
+    ?assert(P99 >= 19_000_000),
+    [#{~"count" := Sampled, ~"buckets" := Buckets}] = [
+        H
+     || #{~"name" := ~"function.duration", ~"labels" := #{~"function" := F}} = H <-
+            maps:get(~"histograms", Run),
+        F =:= ~"target_work:pause/1"
+    ],
+    ?assertEqual(Sampled, lists:sum([N || [_, _, N] <- Buckets])),
+    %% Nobody called spin/1. leaves/1 calls itself a million times before it returns.
+    ?assertMatch(
+        [#{~"state" := ~"never_returns"}],
+        [R || #{~"function" := ~"target_work:leaves/1"} = R <- Rows]
+    ),
+    ?assertEqual(2, length(Rows)),
+    {ok, Text} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"given up: does not return")).
 
 events() ->
     receive

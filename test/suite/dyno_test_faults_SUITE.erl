@@ -41,6 +41,13 @@ groups() ->
             worker_never_ready,
             operation_never_returns,
             callback_process_dies,
+            callback_is_misspelt,
+            suite_never_returns,
+            workers_never_end,
+            node_does_not_boot,
+            node_is_not_there,
+            node_is_named_twice,
+            pattern_matches_nothing,
             escript_says_it
         ]},
         {disks, [], [
@@ -119,7 +126,8 @@ short(Options) ->
             duration_ms => 300,
             warmup_ms => 0,
             interval_ms => 100,
-            patterns => ["target_work"]
+            patterns => ["target_work"],
+            control => false
         },
         Options
     ).
@@ -496,6 +504,7 @@ callbacks() ->
         {init_suite, "", failed, [end_suite]},
         {init_run, "_, _", failed, [end_run, end_suite]},
         {load, "_, _", failed, [end_run, end_suite]},
+        {invariants, "_, _", failed, [end_run, end_suite]},
         {init_worker, "_, _", failed, [end_run, end_suite]},
         {operation, "_", failed, [end_run, end_suite]},
         {end_worker, "_", warned, [end_run, end_suite]},
@@ -582,6 +591,7 @@ callback_returns_something_else(Config) ->
 expected(init_suite) -> [~"init_suite/0", ~"{ok, SuiteState}"];
 expected(init_run) -> [~"init_run/2", ~"{ok, [Node], RunState}"];
 expected(load) -> [~"load", ~"#{model => closed"];
+expected(invariants) -> [~"invariants/2", ~"a list of {Name, {M, F, A}"];
 expected(init_worker) -> [~"init_worker/2", ~"{ok, WorkerState}"];
 expected(operation) -> [~"operation/1", ~"{error, Reason, WorkerState}"].
 
@@ -654,6 +664,93 @@ callback_process_dies(Config) ->
                 failed},
             {dies_later,
                 "spawn_link(fun() -> receive after 100 -> exit(broken) end end)", complete}
+        ]
+    ].
+
+%% Functions that look like callbacks, and are none.
+callback_is_misspelt(Config) ->
+    Text = "init_workers(_, State) -> {ok, State}.\nend_run() -> ok.\nunload(_, _) -> ok.\n",
+    Source = with_callback(Config, misspelt, end_run, Text, #{}),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    Texts = [T || #{~"code" := ~"misspelt_callback", ~"text" := T} <- maps:get(~"warnings", Document)],
+    ?assertEqual(
+        [
+            ~"misspelt:end_run/0 is not called: the callback is end_run/1",
+            ~"misspelt:init_workers/2 is not called: the callback is init_worker/2"
+        ],
+        lists:sort(Texts)
+    ).
+
+suite_never_returns(Config) ->
+    Source = with_callback(Config, no_suite, suite, "suite() -> timer:sleep(infinity).\n", #{}),
+    {error, Reason} = Error = dyno_test:run(Source, #{timeout_ms => 300}),
+    says(text(Reason), [~"no_suite:suite/0", ~"300 ms", ~"--timeout"]),
+    ?assertEqual(2, dyno_test:exit_status(Error)).
+
+workers_never_end(Config) ->
+    Text = "end_worker(_) -> timer:sleep(infinity).\n",
+    Source = with_callback(Config, they_stay, end_worker, Text, #{timeout_ms => 400, sizes => [2]}),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    ?assertMatch(#{~"status" := ~"complete"}, Document),
+    [Run] = dyno_recording:runs(Document),
+    [Warning] = [T || #{~"code" := ~"end_worker", ~"text" := T} <- maps:get(~"warnings", Run)],
+    says(Warning, [~"they_stay:end_worker/1", ~"2 workers", ~"400 ms"]),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
+
+node_does_not_boot(Config) ->
+    [
+        begin
+            Text = io_lib:format("init_run(_, _) -> {ok, Node} = dyno_peer:start(~0tp), {ok, [Node], 0}.~n", [
+                Options
+            ]),
+            Source = with_callback(Config, Name, init_run, Text, #{}),
+            {ok, Document} = dyno_test:run(Source, #{}),
+            failed(Document, [~"init_run/2" | Parts]),
+            ?assertEqual({Name, [end_run, end_suite]}, {Name, dyno_suites:marks(Config)}),
+            clean(Config)
+        end
+     || {Name, Options, Parts} <- [
+            {bad_boot, #{arguments => ["-boot", "no_such_boot"]}, [~"did not boot", ~"no_such_boot"]},
+            {no_app, #{applications => [no_such_app]}, [~"application no_such_app did not start"]}
+        ]
+    ].
+
+node_is_not_there(Config) ->
+    Text = "init_run(_, _) -> {ok, ['nobody@no.such.host'], 0}.\n",
+    Source = with_callback(Config, nowhere, init_run, Text, #{}),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    failed(Document, [~"nobody@no.such.host"]),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
+
+node_is_named_twice(Config) ->
+    Node = node_of(Config),
+    Text = io_lib:format("init_run(_, _) -> {ok, [~0tp, ~0tp], 0}.~n", [Node, Node]),
+    Source = with_callback(Config, twice_there, init_run, Text, #{}),
+    {error, Reason} = Error = dyno_test:run(Source, #{}),
+    says(text(Reason), [~"twice_there:init_run/2", ~"each node once"]),
+    ?assertEqual(2, dyno_test:exit_status(Error)),
+    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
+
+%% Named, with the nearest there is; and the recording that was begun says the same.
+pattern_matches_nothing(Config) ->
+    File = in_work(Config, "kept.json"),
+    [
+        begin
+            _ = file:delete(in_work(Config, "marks")),
+            Source = dyno_suites:write(
+                Config, unmatched, short(#{patterns => [Pattern]}), ordinary(node_of(Config))
+            ),
+            {error, Reason} = Error = dyno_test:run(Source, #{recording => File}),
+            says(text(Reason), [Pattern, <<"did you mean ", Nearest/binary>>]),
+            ?assertEqual(2, dyno_test:exit_status(Error)),
+            {ok, Document} = dyno_recording_file:read(File),
+            failed(Document, [Pattern]),
+            ?assertMatch([_, _, {end_run, _}, {end_suite, _}], dyno_suites:marks(Config)),
+            clean(Config)
+        end
+     || {Pattern, Nearest} <- [
+            {~"target_wrok", ~"target_work"},
+            {~"target_work:paus/1", ~"pause/1"}
         ]
     ].
 

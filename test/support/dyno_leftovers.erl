@@ -13,7 +13,7 @@ snapshot(Node) ->
     #{
         node => Node,
         modules => modules(Node),
-        ets => length(erpc:call(Node, ets, all, [])),
+        tables => tables(Node),
         flags => flags(Node)
     }.
 
@@ -65,6 +65,29 @@ modules(Node) ->
         M
      || M <- erpc:call(Node, erlang, loaded, []), lists:prefix("dyno", atom_to_list(M))
     ]).
+
+%% By name and owner, so that a failure says whose they are. A table may go while it is looked at.
+%% OTP starts its resolver where it answers a node that has just died: erpc's reply, for one.
+tables(Node) ->
+    lists:sort([
+        {Name, Owner}
+     || Table <- erpc:call(Node, ets, all, []),
+        [{name, Name}, {owner, Pid}] <- [about(Node, Table)],
+        Owner <- [owner(Node, Pid)],
+        Owner =/= inet_gethost_native
+    ]).
+
+about(Node, Table) ->
+    case erpc:call(Node, ets, info, [Table]) of
+        undefined -> gone;
+        Info -> [lists:keyfind(Key, 1, Info) || Key <- [name, owner]]
+    end.
+
+owner(Node, Pid) ->
+    case erpc:call(Node, erlang, process_info, [Pid, [registered_name, initial_call, label]]) of
+        [{registered_name, Name} | _] when is_atom(Name) -> Name;
+        Other -> Other
+    end.
 
 %% scheduler_wall_time costs a little: it must be off again.
 flags(Node) ->

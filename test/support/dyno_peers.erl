@@ -4,7 +4,7 @@
 -module(dyno_peers).
 -moduledoc "Real nodes without dyno, for tests.".
 
--export([start/0, start/1, stop/1, load/2, save/2, eval/2]).
+-export([start/0, start/1, stop/1, load/2, save/2, eval/2, needs_own_funs/1]).
 
 -doc "A fresh node, not linked to the caller, controlled over its standard input.".
 start() ->
@@ -58,3 +58,13 @@ eval(Node, Source) ->
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     {value, Value, _} = erpc:call(Node, erl_eval, exprs, [Expressions, #{}]),
     Value.
+
+-doc """
+A case whose other nodes call funs of modules that they load from their files: these have none of
+what coverage has compiled here.
+""".
+needs_own_funs(Config) ->
+    case code:which(dyno_bench_inputs) of
+        cover_compiled -> {skip, "coverage is being measured"};
+        _ -> Config
+    end.

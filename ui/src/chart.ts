@@ -6,17 +6,24 @@
 
 import uPlot from 'uplot';
 import { absent, h } from './dom';
+import { logRange, logTicks } from './logaxis';
+import { drawBand, drawMarkers, drawWarmup, drawWhiskers, font } from './overlay';
 import { areaColour, lineColour, lineDash, lineVariable, styleColour } from './palette';
 import { onThemeChange } from './theme';
 import { tooltip, type TooltipRow } from './tooltip';
 import { format, raw, tick } from './units';
-import { logRange, logTicks } from './logaxis';
 
 export interface Line {
     label: string;
     values: (number | null | undefined)[];
     /** Drawn as a plain line over a stack. */
     overlay?: boolean;
+    /** The interval of each value, drawn as a whisker. */
+    low?: (number | null | undefined)[];
+    high?: (number | null | undefined)[];
+    /** The line's colour and dash, where not those of its place: for pairs of lines. */
+    colour?: number;
+    dashed?: boolean;
 }
 
 export interface Marker {
@@ -33,36 +40,85 @@ export interface Chart {
     /** Ticks at these values only. */
     xTicks?: number[];
     xLog?: boolean;
+    /** The axis spans this at least, so that charts above each other have one axis. */
+    xRange?: [number, number];
     unit: string;
     yLog?: boolean;
     yMax?: number;
+    /** The axis need not reach down to 0. */
+    yFree?: boolean;
     style?: 'lines' | 'points' | 'stack' | 'steps';
     lines: Line[];
     markers?: Marker[];
+    /** Lines break where a value is missing; false where the lines have times of their own. */
+    gaps?: boolean;
+    /** Between these values differences do not matter. */
+    band?: [low: number, high: number];
+    height?: number;
     /** What is left of this x is drawn as warm-up. */
     warmupBefore?: number;
     /** Charts with the same key share the cursor. */
     sync?: string;
 }
 
-const height = 210;
-const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-const drawn = new Set<() => void>();
+const usualHeight = 210;
+/** A chart is drawn when it comes so near to what is seen: those far away cost nothing. */
+const near = '500px';
+
+interface Plotter {
+    draw: () => void;
+    /** Fits the width, and draws where nothing is drawn yet. */
+    fit: () => void;
+}
+
+const waiting = new Map<Element, Plotter>();
+const drawn = new Map<Element, Plotter>();
+
+const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) drawn.get(target)?.fit();
+});
+const approaching = new IntersectionObserver(
+    (entries) => {
+        for (const { target, isIntersecting } of entries) if (isIntersecting) show(target);
+    },
+    { rootMargin: near },
+);
+
+function show(host: Element): void {
+    const plotter = waiting.get(host);
+    if (!plotter) return;
+    waiting.delete(host);
+    approaching.unobserve(host);
+    drawn.set(host, plotter);
+    widths.observe(host);
+    plotter.fit();
+}
 
 onThemeChange(() => {
-    for (const draw of [...drawn]) draw();
+    for (const { draw } of [...drawn.values()]) draw();
 });
+// Paper has no part that is out of sight.
+addEventListener('beforeprint', () => [...waiting.keys()].forEach(show));
 
 /** Forget the charts that are no longer on the page. */
 export function forgetDetached(): void {
-    for (const draw of [...drawn]) {
-        if (!(draw as Redraw).host.isConnected) drawn.delete(draw);
+    for (const known of [waiting, drawn]) {
+        for (const host of [...known.keys()]) {
+            if (host.isConnected) continue;
+            known.delete(host);
+            approaching.unobserve(host);
+            widths.unobserve(host);
+        }
     }
 }
 
-interface Redraw {
-    (): void;
-    host: HTMLElement;
+/** The colour a line has: its own, or that of its place. */
+function colourOf(line: Line, index: number): number {
+    return line.colour ?? index;
+}
+
+function dashOf(line: Line, index: number): number[] | undefined {
+    return line.dashed ? [5, 4] : line.colour === undefined ? lineDash(index) : undefined;
 }
 
 export function figure(chart: Chart): HTMLElement {
@@ -82,6 +138,7 @@ export function figure(chart: Chart): HTMLElement {
         role: 'img',
         'aria-label': description(chart),
     });
+    host.style.minHeight = `${chart.height ?? usualHeight}px`;
     const redraw = plotter(chart, host, hidden);
     if (chart.lines.length > 1) frame.append(legend(chart, hidden, redraw));
     frame.append(host);
@@ -101,8 +158,8 @@ function description(chart: Chart): string {
 
 function legend(chart: Chart, hidden: Set<number>, redraw: () => void): HTMLElement {
     const items = chart.lines.map((line, index) => {
-        const swatch = h('span', { class: lineDash(index) ? 'swatch dashed' : 'swatch' });
-        swatch.style.color = line.overlay ? 'var(--text)' : lineVariable(index);
+        const swatch = h('span', { class: dashOf(line, index) ? 'swatch dashed' : 'swatch' });
+        swatch.style.color = line.overlay ? 'var(--text)' : lineVariable(colourOf(line, index));
         const button = h('button', { type: 'button', 'aria-pressed': 'true' }, swatch, line.label);
         button.addEventListener('click', () => {
             if (hidden.has(index)) hidden.delete(index);
@@ -115,25 +172,26 @@ function legend(chart: Chart, hidden: Set<number>, redraw: () => void): HTMLElem
     return h('div', { class: 'legend', role: 'group', 'aria-label': 'Lines' }, ...items);
 }
 
-/** Draws into the host now and whenever its width changes; gives the function that redraws. */
+/** Draws into the host once it is near, and whenever its width changes; gives what redraws. */
 function plotter(chart: Chart, host: HTMLElement, hidden: Set<number>): () => void {
     let plot: uPlot | null = null;
     let width = 0;
-    const draw = (() => {
+    const draw = () => {
         if (width <= 0) return;
         plot?.destroy();
         const { options, data } = plan(chart, hidden, width);
         plot = new uPlot(options, data, host);
-    }) as Redraw;
-    draw.host = host;
-    drawn.add(draw);
-    new ResizeObserver(() => {
+    };
+    const fit = () => {
         const now = Math.floor(host.clientWidth);
         if (now === width || now === 0) return;
         width = now;
-        if (plot) plot.setSize({ width, height });
+        if (plot) plot.setSize({ width, height: chart.height ?? usualHeight });
         else draw();
-    }).observe(host);
+    };
+    waiting.set(host, { draw, fit });
+    approaching.observe(host);
+    host.addEventListener('focus', () => show(host));
     host.addEventListener('keydown', (event) => {
         if (plot && stepCursor(plot, event.key)) event.preventDefault();
     });
@@ -188,7 +246,7 @@ function plan(
         : [];
     const options: uPlot.Options = {
         width,
-        height,
+        height: chart.height ?? usualHeight,
         legend: { show: false },
         padding: [8, 14, 0, 0],
         series: [{}, ...chart.lines.map((line, i) => seriesOf(chart, line, i, !hidden.has(i)))],
@@ -201,7 +259,10 @@ function plan(
             points: { size: 7 },
             ...(chart.sync ? { sync: { key: chart.sync } } : {}),
         },
-        hooks: { drawAxes: [(u) => drawWarmup(u, chart)], draw: [(u) => drawMarkers(u, chart)] },
+        hooks: {
+            drawAxes: [(u) => drawWarmup(u, chart), (u) => drawBand(u, chart)],
+            draw: [(u) => drawWhiskers(u, chart, hidden), (u) => drawMarkers(u, chart)],
+        },
         plugins: [tooltip((index) => rows(chart, hidden, index))],
     };
     return { options, data: [chart.x, ...values] as uPlot.AlignedData };
@@ -219,11 +280,16 @@ function rows(
         .filter(({ line, i }) => !hidden.has(i) && line.values[index] !== undefined)
         .map(({ line, i }) => {
             const value = line.values[index] ?? null;
-            const colour = line.overlay ? 'var(--text)' : lineVariable(i);
+            const colour = line.overlay ? 'var(--text)' : lineVariable(colourOf(line, i));
+            const [low, high] = [line.low?.[index], line.high?.[index]];
+            const interval =
+                typeof low === 'number' && typeof high === 'number'
+                    ? ` (${format(low, chart.unit)} to ${format(high, chart.unit)})`
+                    : '';
             return {
                 colour,
                 label: line.label,
-                value: format(value, chart.unit),
+                value: format(value, chart.unit) + interval,
                 raw: raw(value, chart.unit),
             };
         });
@@ -234,20 +300,20 @@ function rows(
 }
 
 function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot.Series {
-    const base: uPlot.Series = { label: line.label, show, spanGaps: false };
+    const base: uPlot.Series = { label: line.label, show, spanGaps: chart.gaps === false };
     if (line.overlay)
         return { ...base, stroke: styleColour('text'), width: 1.5, points: { show: false } };
-    const stroke = lineColour(index);
-    const dash = lineDash(index);
+    const stroke = lineColour(colourOf(line, index));
+    const dash = dashOf(line, index);
     const lined: uPlot.Series = { ...base, stroke, width: 1.75, ...(dash ? { dash } : {}) };
     switch (chart.style) {
         case 'stack':
-            return { ...lined, width: 1, fill: areaColour(index, 0.45), points: { show: false } };
+            return { ...lined, width: 1, fill: areaColour(colourOf(line, index), 0.45), points: { show: false } };
         case 'steps':
             return {
                 ...lined,
                 width: 1.25,
-                fill: areaColour(index, 0.18),
+                fill: areaColour(colourOf(line, index), 0.18),
                 paths: uPlot.paths.stepped!({ align: 1 }),
                 points: { show: false },
             };
@@ -260,6 +326,16 @@ function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot
 }
 
 function xScale(chart: Chart): uPlot.Scale {
+    const { xRange } = chart;
+    if (xRange && !chart.xLog) {
+        return {
+            time: false,
+            range: (u, min, max) => {
+                const whole = min === u.data[0][0] && max === u.data[0][u.data[0].length - 1];
+                return whole ? [Math.min(min, xRange[0]), Math.max(max, xRange[1])] : [min, max];
+            },
+        };
+    }
     if (!chart.xLog) {
         return {
             time: false,
@@ -278,12 +354,30 @@ function xScale(chart: Chart): uPlot.Scale {
 }
 
 function yScale(chart: Chart): uPlot.Scale {
-    if (chart.yLog) return { distr: 3, range: (_u, min, max) => logRange(min, max) };
+    const ends = chart.lines
+        .flatMap((l) => [...(l.low ?? []), ...(l.high ?? [])])
+        .filter((v): v is number => typeof v === 'number');
+    if (chart.yLog) {
+        const positive = ends.filter((v) => v > 0);
+        return {
+            distr: 3,
+            range: (_u, min, max) =>
+                min === null || max === null
+                    ? logRange(min, max)
+                    : logRange(Math.min(min, ...positive), Math.max(max, ...positive)),
+        };
+    }
     return {
         range: (_u, min, max) => {
-            const low = min === null || min >= 0 ? 0 : min * 1.05;
-            const high = chart.yMax ?? (max === null || max <= 0 ? 1 : max * 1.06);
-            return [low, Math.max(high, max ?? 0)];
+            if (chart.yFree && min !== null && max !== null) {
+                const [low, high] = [Math.min(min, ...(chart.band ?? [])), Math.max(max, ...(chart.band ?? []))];
+                const room = (high - low) * 0.08 || 1;
+                return [low - room, high + room];
+            }
+            const least = Math.min(min ?? 0, ...ends);
+            const most = Math.max(max ?? 0, ...ends);
+            const high = chart.yMax ?? (most <= 0 ? 1 : most * 1.06);
+            return [least >= 0 ? 0 : least * 1.05, Math.max(high, most)];
         },
     };
 }
@@ -300,10 +394,10 @@ function axis(): uPlot.Axis {
 }
 
 /** Ticks of a log axis; drawn where they are, none left out. */
-function logarithmic(base: uPlot.Axis, unit: string): uPlot.Axis {
+function logarithmic(base: uPlot.Axis, unit: string, most?: number): uPlot.Axis {
     return {
         ...base,
-        splits: (_u, _axis, min, max) => logTicks(min, max),
+        splits: (_u, _axis, min, max) => logTicks(min, max, most),
         filter: (_u, splits) => splits,
         values: (_u, splits) => splits.map((v) => tick(v, unit)),
     };
@@ -326,54 +420,10 @@ function xAxis(chart: Chart): uPlot.Axis {
 
 function yAxis(chart: Chart): uPlot.Axis {
     const base: uPlot.Axis = { ...axis(), size: 66, space: 34 };
-    if (chart.yLog) return logarithmic(base, chart.unit);
+    if (chart.yLog) {
+        // One tick for each 30 pixels.
+        const room = Math.floor((chart.height ?? usualHeight) / 30);
+        return logarithmic(base, chart.unit, Math.min(7, room));
+    }
     return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.unit)) };
-}
-
-function drawWarmup(u: uPlot, chart: Chart): void {
-    const border = chart.warmupBefore;
-    const first = chart.x[0];
-    if (border === undefined || first === undefined || first >= border) return;
-    const { left, top, width, height: tall } = u.bbox;
-    const end = Math.min(u.valToPos(border, 'x', true), left + width);
-    if (end <= left) return;
-    u.ctx.save();
-    u.ctx.globalAlpha = 0.5;
-    u.ctx.fillStyle = styleColour('grid');
-    u.ctx.fillRect(left, top, end - left, tall);
-    u.ctx.restore();
-}
-
-function drawMarkers(u: uPlot, chart: Chart): void {
-    const { left, top, width, height: tall } = u.bbox;
-    const ratio = devicePixelRatio || 1;
-    u.ctx.save();
-    u.ctx.font = font.replace('12px', `${11 * ratio}px`);
-    u.ctx.fillStyle = u.ctx.strokeStyle = styleColour('text');
-    u.ctx.lineWidth = ratio;
-    u.ctx.setLineDash([3 * ratio, 3 * ratio]);
-    u.ctx.textAlign = 'left';
-    u.ctx.textBaseline = 'alphabetic';
-    (chart.markers ?? []).forEach((marker, index) => {
-        const x = u.valToPos(marker.at, 'x', true);
-        if (x < left || x > left + width) return;
-        u.ctx.beginPath();
-        u.ctx.moveTo(x, top);
-        u.ctx.lineTo(x, top + tall);
-        u.ctx.stroke();
-        // Each label one line lower, to the left where it would leave the plot.
-        const wide = u.ctx.measureText(marker.label).width + 4 * ratio;
-        const start = x + wide + 4 * ratio > left + width ? x - wide - 2 * ratio : x + 4 * ratio;
-        const base = top + (12 + 14 * index) * ratio;
-        // A rim in the page's colour keeps the label readable over lines.
-        u.ctx.save();
-        u.ctx.setLineDash([]);
-        u.ctx.lineWidth = 4 * ratio;
-        u.ctx.lineJoin = 'round';
-        u.ctx.strokeStyle = styleColour('page');
-        u.ctx.strokeText(marker.label, start, base);
-        u.ctx.restore();
-        u.ctx.fillText(marker.label, start, base);
-    });
-    u.ctx.restore();
 }

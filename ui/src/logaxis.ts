@@ -5,7 +5,7 @@
 
 const margin = 1.25;
 /** More ticks than this are thinned out. */
-const most = 7;
+const usual = 7;
 
 /** A little more than the values need, so that no line runs along the frame. */
 export function logRange(min: number | null, max: number | null): [number, number] {
@@ -14,7 +14,7 @@ export function logRange(min: number | null, max: number | null): [number, numbe
 }
 
 /** The values 1, 2 and 5 of each decade, or 1 and 3, or as many decades as there is room for. */
-export function logTicks(min: number, max: number): number[] {
+export function logTicks(min: number, max: number, most = usual): number[] {
     for (const steps of [[1, 2, 5], [1, 3], [1]]) {
         const ticks = decades(min, max).flatMap((decade) => steps.map((step) => step * decade));
         const inside = ticks.filter((tick) => tick >= min && tick <= max);

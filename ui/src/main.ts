@@ -8,6 +8,7 @@ import './style/base.css';
 import './style/summary.css';
 import './style/table.css';
 import './style/chart.css';
+import './style/plots.css';
 import './style/print.css';
 import { page } from './page';
 import { read } from './recording';

@@ -6,17 +6,37 @@
 import { forgetDetached } from './chart';
 import { append, h } from './dom';
 import { nodesOf, runTitle, sizeLabel, type Recording, type Run } from './recording';
+import { comparison, rounds, squeeze } from './sections/bench';
+import { changes, conditions, sideBySide } from './sections/compare';
+import { inputs } from './sections/inputs';
 import { load, overSizes } from './sections/load';
+import { profile } from './sections/profile';
 import { facts, summary } from './sections/summary';
-import { os, other, vm } from './sections/system';
+import { custom, os, other, otherOfBenchmarks, vm } from './sections/system';
 import { functions, growth, processes } from './sections/tables';
 import { themeButton } from './theme';
 import type { Section, View } from './view';
 
-const ofTests: Section[] = [summary, overSizes, load, functions, growth, processes, vm, os, other];
-/** A benchmark or a comparison has its tables and times, and none of what a load has. */
-const results: Section = { ...other, id: 'results', title: 'Results', short: 'Results' };
-const ofOthers: Section[] = [summary, results, growth];
+const ofTests: Section[] = [
+    ...[summary, overSizes, load, functions, growth, processes, custom, vm, os, changes, other],
+];
+const ofBenchmarks: Section[] = [
+    summary,
+    inputs,
+    comparison,
+    rounds,
+    squeeze,
+    profile,
+    growth,
+    changes,
+    otherOfBenchmarks,
+];
+const ofComparisons: Section[] = [summary, changes, sideBySide, conditions, other];
+
+function sectionsOf({ command }: Recording): Section[] {
+    if (command === 'bench') return ofBenchmarks;
+    return command === 'compare' ? ofComparisons : ofTests;
+}
 
 /** More runs than this are chosen from a list instead of side by side. */
 const buttonsUpTo = 6;
@@ -24,8 +44,7 @@ const buttonsUpTo = 6;
 export function page(recording: Recording): HTMLElement[] {
     const view: View = { recording, run: null, node: null };
     choose(view, lastRun(recording));
-    const sections = ['bench', 'compare'].includes(recording.command) ? ofOthers : ofTests;
-    const places = sections.map((section) => place(section, view));
+    const places = sectionsOf(recording).map((section) => place(section, view));
     const nodeChoice = h('span');
     const redraw = () => {
         for (const p of places) if (p.section.scope === 'run') p.draw();
@@ -82,7 +101,7 @@ function place(section: Section, view: View): Place {
     const link = h('a', { href: `#${section.id}` }, section.short ?? section.title);
     const draw = () => {
         const of =
-            section.scope === 'run' && view.run
+            section.scope === 'run' && view.run && view.recording.runs.length > 1
                 ? h(
                       'span',
                       { class: 'of' },

@@ -15,6 +15,9 @@ export interface Metric {
     value: number | null;
     unit: string;
     group: string;
+    /** The value's interval, where repetitions gave one. */
+    low: number | null;
+    high: number | null;
 }
 
 export interface Histogram {
@@ -46,6 +49,9 @@ export interface Column {
     unit: string | null;
     help: string;
 }
+
+/** A table's row, its cells by the names of their columns. */
+export type Row = Record<string, Cell>;
 
 export type Cell = string | number | boolean | null;
 
@@ -106,6 +112,8 @@ export interface Recording {
     verdicts: Verdict[];
     warnings: Text[];
     error: Text | null;
+    /** What a comparison compares. */
+    compared: { old: Recording; new: Recording } | null;
 }
 
 type Raw = Record<string, unknown>;
@@ -130,7 +138,12 @@ const named = (raw: Raw) => ({
     group: text(raw.group, 'other'),
 });
 
-const metric = (raw: Raw): Metric => ({ ...named(raw), value: number(raw.value) });
+const metric = (raw: Raw): Metric => ({
+    ...named(raw),
+    value: number(raw.value),
+    low: number(raw.low),
+    high: number(raw.high),
+});
 
 const histogram = (raw: Raw): Histogram => ({
     ...named(raw),
@@ -192,7 +205,11 @@ const verdict = (raw: Raw): Verdict => ({
 });
 
 export function read(json: string): Recording {
-    const raw = object(JSON.parse(json));
+    return recording(object(JSON.parse(json)));
+}
+
+function recording(raw: Raw): Recording {
+    const both = object(raw.recordings);
     return {
         name: text(raw.name, 'Unnamed'),
         status: text(raw.status, 'partial'),
@@ -207,11 +224,17 @@ export function read(json: string): Recording {
         verdicts: list(raw.verdicts, verdict),
         warnings: list(raw.warnings, coded),
         error: codedOrNull(raw.error),
+        compared:
+            both.old && both.new
+                ? { old: recording(object(both.old)), new: recording(object(both.new)) }
+                : null,
     };
 }
 
 /** How a run is called on the page: its size, and which repetition where there are several. */
 export function runTitle(recording: Recording, which: Run): string {
+    // A benchmark's runs are named for their input; their size may only be a place in a list.
+    if (recording.command === 'bench') return which.id;
     const size =
         which.size === null ? which.id : String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
     const repeated = recording.runs.filter((r) => r.size === which.size).length > 1;
@@ -220,7 +243,18 @@ export function runTitle(recording: Recording, which: Run): string {
 
 /** What the sizes count, as the suite calls it. */
 export function sizeLabel(recording: Recording): string {
-    return text(recording.parameters.size_label) || 'Size';
+    return text(recording.parameters.size_label) || (recording.command === 'bench' ? 'Run' : 'Size');
+}
+
+export function tableNamed(of: { tables: Table[] }, name: string): Table | undefined {
+    return of.tables.find((t) => t.name === name);
+}
+
+export function objects(table: Table | undefined | null): Row[] {
+    if (!table) return [];
+    return table.rows.map((row) =>
+        Object.fromEntries(table.columns.map((c, i) => [c.name, row[i] ?? null])),
+    );
 }
 
 export function findMetric(which: Run, name: string): Metric | undefined {
@@ -249,4 +283,9 @@ export function counterpart(node: string | null, run: Run, other: Run): string |
 /** Whether something belongs to the chosen node: what has no node belongs to all. */
 export function ofNode(item: { node: string | null }, node: string | null): boolean {
     return item.node === null || node === null || item.node === node;
+}
+
+/** A run's table of a node, or that of no node. */
+export function tableOf(run: Run, name: string, node: string | null): Table | undefined {
+    return run.tables.find((t) => t.name === name && ofNode(t, node));
 }

@@ -27,7 +27,7 @@ interface Family {
 const wideRatio = 30;
 
 const families: Record<string, Family> = {
-    'load.throughput': {},
+    'load.throughput': { title: 'Throughput', order: ['achieved', 'asked'] },
     'load.latency': { title: 'Latency', wide: true, order: ['p50', 'p90', 'p99', 'p99.9', 'max'] },
     'load.errors': {},
     'vm.scheduler_utilisation': {
@@ -88,7 +88,15 @@ function memory(lines: Line[]): Line[] {
     });
 }
 
+/** Series of other names that belong on one chart, with what they are called there. */
+const together: Record<string, [family: string, label: string]> = {
+    'load.offered': ['load.throughput', 'asked'],
+    'load.throughput': ['load.throughput', 'achieved'],
+};
+
 function familyName(series: Series): string {
+    const other = together[series.name];
+    if (other) return other[0];
     const parts = series.name.split('.');
     return parts.length > 2 ? parts.slice(0, 2).join('.') : series.name;
 }
@@ -105,6 +113,8 @@ function words(name: string): string {
 
 function lineLabel(series: Series, family: string): string {
     const labels = Object.values(series.labels).map(String).join(', ');
+    const called = together[series.name]?.[1];
+    if (called) return labels ? `${called} (${labels})` : called;
     const rest = series.name.length > family.length ? series.name.slice(family.length + 1) : '';
     if (rest && labels) return `${rest} (${labels})`;
     return rest || labels || series.title;
@@ -136,7 +146,7 @@ function isWide(lines: Line[]): boolean {
 function chartOf(name: string, group: Series[]): Chart {
     const family = families[name] ?? {};
     const order = family.order ?? [];
-    const part = (s: Series) => s.name.slice(name.length + 1);
+    const part = (s: Series) => together[s.name]?.[1] ?? s.name.slice(name.length + 1);
     const ordered = [...group].sort((a, b) => rank(part(a), order) - rank(part(b), order));
     const { x, columns } = align(ordered);
     const plain = ordered.map((s, i) => ({ label: lineLabel(s, name), values: columns[i] ?? [] }));
@@ -161,19 +171,43 @@ function chartOf(name: string, group: Series[]): Chart {
     };
 }
 
-/** The charts of some series, as one grid; null where there is no series. */
-export function seriesGrid(all: Series[]): HTMLElement | null {
+/** The time that the series of a run span, in seconds: what their charts have in common. */
+export function spanOf(all: Series[]): [number, number] {
+    let [low, high] = [Infinity, -Infinity];
+    for (const { times_ms: times } of all) {
+        if (times.length === 0) continue;
+        low = Math.min(low, times[0]!);
+        high = Math.max(high, times[times.length - 1]!);
+    }
+    return low < high ? [low / 1000, high / 1000] : [0, 1];
+}
+
+/** The charts of some series, by the name of their family. */
+export function seriesCharts(all: Series[]): { name: string; chart: Chart }[] {
     const groups = new Map<string, Series[]>();
     for (const series of all) {
         const key = `${familyName(series)} ${series.unit}`;
-        groups.set(key, [...(groups.get(key) ?? []), series]);
+        const group = groups.get(key);
+        if (group) group.push(series);
+        else groups.set(key, [series]);
     }
-    if (groups.size === 0) return null;
     const named = [...groups.values()].map((group) => ({ name: familyName(group[0]!), group }));
     named.sort((a, b) => rank(a.name, familyOrder) - rank(b.name, familyOrder));
+    return named.map(({ name, group }) => ({ name, chart: chartOf(name, group) }));
+}
+
+/** The charts of some series, as one grid; null where there is no series. */
+export function seriesGrid(all: Series[]): HTMLElement | null {
+    const charts = seriesCharts(all);
+    if (charts.length === 0) return null;
+    return h('div', { class: 'grid' }, ...charts.map(({ chart }) => figure(chart)));
+}
+
+/** The same under each other, on one time axis. */
+export function seriesStack(charts: Chart[], xRange: [number, number]): HTMLElement {
     return h(
         'div',
-        { class: 'grid' },
-        ...named.map(({ name, group }) => figure(chartOf(name, group))),
+        { class: 'grid wide timeline' },
+        ...charts.map((chart) => figure({ ...chart, xRange, height: 120 })),
     );
 }

@@ -21,9 +21,16 @@ function median(values: number[]): number | null {
     return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+type OfRun = (run: Run) => number | null | undefined;
+
 export interface SizeLine {
     label: string;
-    value: (run: Run) => number | null | undefined;
+    value: OfRun;
+    /** The ends of the value's interval. */
+    low?: OfRun;
+    high?: OfRun;
+    colour?: number;
+    dashed?: boolean;
 }
 
 /** A chart over the sizes, or null where no size has a value. */
@@ -35,13 +42,16 @@ export function sizeChart(
     yScale: 'linear' | 'log' = 'linear',
 ): Chart | null {
     const sizes = sizesOf(recording);
+    const over = (value: OfRun) =>
+        sizes.map((size) => {
+            const values = recording.runs.filter((r) => r.size === size).map(value);
+            return median(values.filter((v): v is number => typeof v === 'number'));
+        });
     const drawn = lines
-        .map(({ label, value }) => ({
-            label,
-            values: sizes.map((size) => {
-                const values = recording.runs.filter((r) => r.size === size).map(value);
-                return median(values.filter((v): v is number => typeof v === 'number'));
-            }),
+        .map(({ value, low, high, ...line }) => ({
+            ...line,
+            values: over(value),
+            ...(low && high ? { low: over(low), high: over(high) } : {}),
         }))
         .filter((line) => line.values.some((v) => v !== null));
     if (drawn.length === 0) return null;

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// One table: sorted by any column, searched, with only as many rows in the page as the reader
-// asked for, so that thousands of rows cost nothing until they are wanted.
+// One table: sorted by any column, searched, filtered, copied, with only as many rows in the page as
+// the reader asked for, so that thousands of rows cost nothing until they are wanted.
 
-import { absent, h, type Child } from './dom';
+import { absent, h } from './dom';
 import type { Cell, Column, Table } from './recording';
-import { format, grouped, raw, unitHint } from './units';
+import { bodyRow, isNumber, Window, windowedFrom, type CellOptions } from './tablecells';
+import { exportButtons } from './tableexport';
+import { grouped, unitHint } from './units';
 
 const firstRows = 25;
-const moreRows = 500;
-/** Smaller shares are not worth their digits. */
-const leastShare = 0.0001;
-/** A table this short needs no search field. */
+/** A table this short needs neither a search field nor filters. */
 const searchable = 8;
+/** A column of names with so few of them is one to filter by. */
+const mostChoices = 8;
 
 interface View {
     sort: string | null;
     descending: boolean;
     search: string;
-    shown: number;
+    filters: Record<string, string>;
+    all: boolean;
 }
 
 /** What the reader chose, by table, so that it survives a change of the run. */
 const views = new Map<string, View>();
 
-export interface TableOptions {
+export interface TableOptions extends CellOptions {
     /** Column to sort by at first, largest first. */
     sortBy?: string;
     /** Said where the table has no rows. */
     empty: string;
     heading?: string;
-    /** How the numbers of a column are shown, where its unit does not say. */
-    show?: Record<string, (value: number, row: Cell[]) => string>;
 }
 
 export function tableView(table: Table, options: TableOptions): HTMLElement {
@@ -47,24 +47,38 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
     const count = h('span', { class: 'count', role: 'status' });
     const more = h('p', { class: 'more' });
     const heads = table.columns.map((c) => headCell(c, view, () => draw()));
+    const scroll = h(
+        'div',
+        { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+        h('table', {}, h('thead', {}, h('tr', {}, ...heads.map((head) => head.cell))), body),
+    );
+    const row = (cells: Cell[]) => bodyRow(table.columns, cells, options);
+    const windowed = new Window(scroll, body, row);
+    let rows: Cell[][] = [];
     const draw = () => {
-        const rows = sorted(table, filtered(table, view.search), view);
+        rows = sorted(table, filtered(table, view), view);
         heads.forEach((head) => head.show());
-        body.replaceChildren(
-            ...rows.slice(0, view.shown).map((row) => bodyRow(table.columns, row, options)),
-        );
+        if (view.all && rows.length >= windowedFrom && scroll.isConnected) windowed.show(rows);
+        else {
+            windowed.leave();
+            const shown = rows.slice(0, view.all ? windowedFrom : firstRows);
+            body.replaceChildren(...shown.map(row));
+        }
         count.textContent = countText(table, rows.length);
         more.replaceChildren(...moreButtons(rows.length, view, draw));
     };
     draw();
-    const search = table.rows.length > searchable ? searchField(table, view, draw) : null;
+    // A table that scrolls can only be measured once it is on the page.
+    if (view.all) requestAnimationFrame(draw);
     frame.append(
-        h('div', { class: 'tablehead' }, h('h3', {}, caption), count, search ?? ''),
         h(
             'div',
-            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
-            h('table', {}, h('thead', {}, h('tr', {}, ...heads.map((head) => head.cell))), body),
+            { class: 'tablehead' },
+            h('h3', {}, caption),
+            count,
+            h('span', { class: 'tools' }, ...tools(table, view, draw, () => rows)),
         ),
+        scroll,
         more,
     );
     if (table.truncated > 0) {
@@ -75,24 +89,73 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
     return frame;
 }
 
+function tools(
+    table: Table,
+    view: View,
+    draw: () => void,
+    rows: () => Cell[][],
+): (HTMLElement | null)[] {
+    const long = table.rows.length > searchable;
+    return [
+        ...(long ? filters(table, view, draw) : []),
+        long ? searchField(table, view, draw) : null,
+        exportButtons(table, rows),
+    ];
+}
+
+/** A choice for each column that has only a few different names. */
+function filters(table: Table, view: View, draw: () => void): HTMLElement[] {
+    return table.columns.flatMap((column, index) => {
+        if (isNumber(column) || index === 0) return [];
+        const names = new Set<string>();
+        for (const row of table.rows) {
+            if (row[index] !== null && row[index] !== undefined) names.add(String(row[index]));
+            if (names.size > mostChoices) return [];
+        }
+        if (names.size < 2) {
+            delete view.filters[column.name];
+            return [];
+        }
+        const now = view.filters[column.name] ?? '';
+        const select = h(
+            'select',
+            { 'aria-label': `${column.title} in ${table.title}`, 'data-filter': column.name },
+            h('option', { value: '' }, `${column.title}: all`),
+            ...[...names]
+                .sort(collator.compare)
+                .map((name) => h('option', { value: name, selected: name === now }, name)),
+        );
+        select.addEventListener('change', () => {
+            view.filters[column.name] = select.value;
+            draw();
+        });
+        return [select];
+    });
+}
+
 function viewOf(table: Table, options: TableOptions): View {
     const key = `${table.name}/${table.node ?? ''}`;
     const known = views.get(key);
     if (known) return known;
     const by = table.columns.some((c) => c.name === options.sortBy) ? options.sortBy! : null;
-    const view = { sort: by, descending: true, search: '', shown: firstRows };
+    const view = { sort: by, descending: true, search: '', filters: {}, all: false };
     views.set(key, view);
     return view;
 }
 
-function filtered(table: Table, search: string): Cell[][] {
+function filtered(table: Table, { search, filters }: View): Cell[][] {
+    const wanted = Object.entries(filters)
+        .filter(([, value]) => value !== '')
+        .map(([name, value]) => ({ at: table.columns.findIndex((c) => c.name === name), value }))
+        .filter(({ at }) => at >= 0);
     const words = search
         .toLowerCase()
         .split(/\s+/)
         .filter((w) => w !== '');
-    if (words.length === 0) return table.rows;
+    if (words.length === 0 && wanted.length === 0) return table.rows;
     const texts = table.columns.map((c, i) => (isNumber(c) ? -1 : i)).filter((i) => i >= 0);
     return table.rows.filter((row) => {
+        if (wanted.some(({ at, value }) => String(row[at] ?? '') !== value)) return false;
         const all = texts
             .map((i) => String(row[i] ?? ''))
             .join('\n')
@@ -108,15 +171,13 @@ function sorted(table: Table, rows: Cell[][], view: View): Cell[][] {
     return [...rows].sort((a, b) => compare(a[index] ?? null, b[index] ?? null, direction));
 }
 
+const collator = new Intl.Collator('en', { numeric: true });
+
 /** Unknown values come last whichever way the column is sorted. */
 function compare(a: Cell, b: Cell, direction: number): number {
     if (a === null || b === null) return Number(a === null) - Number(b === null);
     if (typeof a === 'number' && typeof b === 'number') return (a - b) * direction;
-    return String(a).localeCompare(String(b), 'en', { numeric: true }) * direction;
-}
-
-function isNumber(column: Column): boolean {
-    return column.type === 'integer' || column.type === 'number';
+    return collator.compare(String(a), String(b)) * direction;
 }
 
 function headCell(
@@ -154,52 +215,6 @@ function headCell(
     return { cell, show };
 }
 
-function bodyRow(columns: Column[], row: Cell[], { show }: TableOptions): HTMLElement {
-    return h(
-        'tr',
-        {},
-        ...columns.map((column, index) => {
-            const value = row[index] ?? null;
-            const shown = show?.[column.name];
-            if (shown && typeof value === 'number') {
-                return h('td', { class: 'number', title: raw(value, column.unit) }, shown(value, row));
-            }
-            return index === 0
-                ? h('th', { scope: 'row' }, cellText(column, value))
-                : bodyCell(column, value);
-        }),
-    );
-}
-
-function bodyCell(column: Column, value: Cell): HTMLElement {
-    if (value === null)
-        return h(
-            'td',
-            { class: isNumber(column) ? 'number null' : 'null', title: 'not known' },
-            '–',
-        );
-    if (typeof value !== 'number') return h('td', {}, cellText(column, value));
-    const cell = h('td', { class: 'number', title: raw(value, column.unit) });
-    const small = column.name === 'share' && value > 0 && value < leastShare;
-    cell.append(
-        h('span', {}, small ? `< ${format(leastShare, column.unit)}` : format(value, column.unit)),
-    );
-    if (column.name === 'share') {
-        const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, h('span'));
-        (bar.firstElementChild as HTMLElement).style.width =
-            `${Math.max(0, Math.min(1, value)) * 100}%`;
-        cell.prepend(bar);
-        cell.classList.add('share');
-    }
-    return cell;
-}
-
-function cellText(column: Column, value: Cell): Child {
-    if (value === null) return '–';
-    if (typeof value === 'number') return format(value, column.unit);
-    return String(value);
-}
-
 function countText(table: Table, found: number): string {
     const all = table.rows.length;
     return found === all
@@ -208,22 +223,13 @@ function countText(table: Table, found: number): string {
 }
 
 function moreButtons(found: number, view: View, draw: () => void): HTMLElement[] {
-    const left = found - view.shown;
-    if (left <= 0) return [];
-    const show = (rows: number, label: string) =>
-        h(
-            'button',
-            {
-                type: 'button',
-                onClick: () => {
-                    view.shown += rows;
-                    draw();
-                },
-            },
-            label,
-        );
-    const some = left > moreRows ? [show(moreRows, `Show ${moreRows} more`)] : [];
-    return [...some, show(left, `Show all ${grouped(found)}`)];
+    if (found <= firstRows) return [];
+    const label = view.all ? `Show the first ${firstRows}` : `Show all ${grouped(found)}`;
+    const toggle = () => {
+        view.all = !view.all;
+        draw();
+    };
+    return [h('button', { type: 'button', onClick: toggle }, label)];
 }
 
 function searchField(table: Table, view: View, draw: () => void): HTMLElement {
@@ -235,7 +241,6 @@ function searchField(table: Table, view: View, draw: () => void): HTMLElement {
     });
     input.addEventListener('input', () => {
         view.search = input.value;
-        view.shown = firstRows;
         draw();
     });
     return input;

@@ -115,6 +115,16 @@ export function format(value: number | null, unit: string | null): string {
     return `${count(value)}${gap}${unit}`;
 }
 
+/** A factor, such as `1.061` or `7.30`: more digits where it is near 1. */
+export function ratio(value: number | null): string {
+    if (value === null) return '–';
+    return Math.abs(value) < 2 ? value.toFixed(3) : threeDigits(value);
+}
+
+export function share(value: number): string {
+    return tick(value, 'ratio');
+}
+
 /** For axes: `20 ms`, not `20.0 ms`. */
 export function tick(value: number, unit: string | null): string {
     return format(value, unit).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1');

@@ -6,8 +6,17 @@
 import { figure, type Chart } from '../chart';
 import { absent, h, type Child } from '../dom';
 import { histogramChart } from '../histogram';
-import { findMetric, ofNode, runTitle, sizeLabel, type Recording, type Run } from '../recording';
-import { seriesGrid } from '../series';
+import {
+    findMetric,
+    objects,
+    ofNode,
+    runTitle,
+    sizeLabel,
+    type Histogram,
+    type Recording,
+    type Run,
+} from '../recording';
+import { seriesCharts, seriesStack, spanOf } from '../series';
 import { sizeChart, sizesOf, type SizeLine } from '../sizes';
 import { tableView } from '../table';
 import type { Section, View } from '../view';
@@ -27,7 +36,12 @@ export const overSizes: Section = {
                 ),
             ];
         }
-        const charts = [throughput(recording), latency(recording), errors(recording)];
+        const charts = [
+            throughput(recording),
+            times(recording, 'Response time', 'latency'),
+            times(recording, 'Service time', 'service'),
+            errors(recording),
+        ];
         const drawn = charts.filter((c): c is Chart => c !== null);
         if (drawn.length === 0)
             return [absent('The runs have neither throughput, latency nor errors.')];
@@ -35,24 +49,32 @@ export const overSizes: Section = {
     },
 };
 
+/** A metric over the sizes, with its interval where it has one. */
+function line(recording: Recording, label: string, name: string): SizeLine {
+    const repeated = objects(recording.tables.find((t) => t.name === 'repetitions'));
+    const end = (which: 'low' | 'high') => (run: Run) => {
+        const row = repeated.find((r) => r.size === run.size && r.metric === name);
+        return findMetric(run, name)?.[which] ?? (row?.[which] as number | null | undefined);
+    };
+    const value = (run: Run) => findMetric(run, name)?.value;
+    const known = recording.runs.some((run) => typeof end('low')(run) === 'number');
+    return known ? { label, value, low: end('low'), high: end('high') } : { label, value };
+}
+
 function throughput(recording: Recording): Chart | null {
-    const value = (name: string) => (run: Run) => findMetric(run, name)?.value;
     const lines = [
-        { label: 'achieved', value: value('throughput') },
-        { label: 'offered', value: value('load.offered') },
+        line(recording, 'achieved', 'throughput'),
+        line(recording, 'asked', 'load.offered'),
     ];
     return sizeChart(recording, 'Throughput', '1/s', lines);
 }
 
-function latency(recording: Recording): Chart | null {
+function times(recording: Recording, title: string, prefix: string): Chart | null {
     const names = new Set(recording.runs.flatMap((r) => r.metrics.map((m) => m.name)));
-    const lines: SizeLine[] = ['p50', 'p90', 'p99', 'p99.9', 'max']
-        .filter((part) => names.has(`latency.${part}`))
-        .map((part) => ({
-            label: part,
-            value: (run) => findMetric(run, `latency.${part}`)?.value,
-        }));
-    return sizeChart(recording, 'Latency', 'ns', lines, 'log');
+    const lines = ['p50', 'p90', 'p99', 'p99.9', 'max']
+        .filter((part) => names.has(`${prefix}.${part}`))
+        .map((part) => line(recording, part, `${prefix}.${part}`));
+    return sizeChart(recording, title, 'ns', lines, 'log');
 }
 
 function errors(recording: Recording): Chart | null {
@@ -62,29 +84,53 @@ function errors(recording: Recording): Chart | null {
 
 export const load: Section = {
     id: 'load',
-    title: 'Load over time',
+    title: 'Load, and what it does inside',
     short: 'Load',
     scope: 'run',
     render: ({ recording, run, node }: View): Child[] => {
         if (!run) return [absent('No run was finished.')];
-        const series = run.series.filter((s) => s.group === 'load' && ofNode(s, node));
+        const mine = run.series.filter((s) => ofNode(s, node));
+        const of = (group: string) => mine.filter((s) => s.group === group);
+        const inside = seriesCharts([...of('vm'), ...of('os')]).filter(({ name }) =>
+            shownInside.includes(name),
+        );
+        const charts = [...seriesCharts(of('load')), ...inside, ...seriesCharts(of('custom'))];
         const which = `${sizeLabel(recording).toLowerCase()} ${runTitle(recording, run)}`;
-        const table = run.tables.find((t) => t.name === 'errors');
+        const errors = run.tables.find((t) => t.name === 'errors');
         return [
-            seriesGrid(series) ?? absent(`The run at ${which} recorded no load over time.`),
+            of('load').length === 0
+                ? absent(`The run at ${which} recorded no load over time.`)
+                : null,
+            charts.length > 0
+                ? seriesStack(charts.map((c) => c.chart), spanOf(mine))
+                : null,
             ...distributions(run),
-            table
-                ? tableView(table, { sortBy: 'count', empty: 'No operation failed in this run.' })
+            ...run.tables
+                .filter((t) => loadTables.includes(t.name))
+                .map((t) => tableView(t, { empty: 'None was recorded.' })),
+            errors
+                ? tableView(errors, { sortBy: 'count', empty: 'No operation failed in this run.' })
                 : null,
         ];
     },
 };
 
-/** Histograms of one group and unit share a chart, so that they can be compared. */
+/** What of the inside stands under the load, on its time axis. */
+const shownInside = ['vm.scheduler_utilisation', 'vm.run_queue', 'vm.memory', 'os.cpu'];
+export const loadTables = ['operations', 'phases', 'probes', 'load_nodes'];
+
+/** What a histogram is compared with: those of kinds of operations with each other, and so on. */
+function family({ name, group, unit }: Histogram): string {
+    const parts = name.split('.');
+    const of = parts.length > 2 ? `${parts[0]} ${parts.at(-1)}` : name === 'load.lateness' ? name : '';
+    return `${group} ${unit} ${of}`;
+}
+
+/** Histograms of one family share a chart, so that they can be compared. */
 export function distributions(run: Run): Child[] {
-    const groups = new Map<string, Run['histograms']>();
+    const groups = new Map<string, Histogram[]>();
     for (const histogram of run.histograms) {
-        const key = `${histogram.group} ${histogram.unit}`;
+        const key = family(histogram);
         groups.set(key, [...(groups.get(key) ?? []), histogram]);
     }
     if (groups.size === 0) return [absent('The run recorded no distribution of latencies.')];
@@ -93,9 +139,15 @@ export function distributions(run: Run): Child[] {
             'div',
             { class: 'grid wide' },
             ...[...groups.values()].map((group) => {
-                const title =
-                    group.length === 1 ? group[0]!.title : group.map((g) => g.title).join(', ');
-                return figure(histogramChart(`Distribution: ${title}`, group));
+                const titles = [...new Set(group.map((g) => g.title))];
+                const named = group.map((g) => ({
+                    ...g,
+                    // `operation.order.latency` is that of `order`.
+                    title: titles.length < group.length ? g.name.split('.').slice(1, -1).join('.') || g.title : g.title,
+                }));
+                const parts = titles.length < group.length ? named.map((g) => g.title) : [];
+                const title = titles.join(', ') + (parts.length > 0 ? ` of ${parts.join(', ')}` : '');
+                return figure(histogramChart(`Distribution: ${title}`, named));
             }),
         ),
     ];

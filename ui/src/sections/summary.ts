@@ -5,8 +5,12 @@
 // it was measured.
 
 import { absent, h, type Child } from '../dom';
+import { answers } from './bench';
+import { outcome } from './compare';
+import { environment } from './environment';
 import {
     findMetric,
+    objects,
     runTitle,
     sizeLabel,
     type Recording,
@@ -42,9 +46,12 @@ export const summary: Section = {
     render: ({ recording }: View) => [
         unfinished(recording),
         banner(recording),
+        ...(recording.command === 'bench' ? answers(recording) : []),
+        outcome(recording),
+        ...slowFirst(recording),
         ...thresholds(recording),
         ...messages(recording),
-        ...figures(recording),
+        ...(recording.compared ? [] : figures(recording)),
         environment(recording),
     ],
 };
@@ -53,6 +60,11 @@ export const summary: Section = {
 export function facts(recording: Recording): string {
     const environment = recording.environment;
     const runs = recording.runs.length;
+    const { compared } = recording;
+    if (compared) {
+        const [old, now] = [compared.old, compared.new].map((r) => r.started_at && date(r.started_at));
+        return `${now ?? 'new'} compared with ${old ?? 'old'}`;
+    }
     return [
         recording.started_at && date(recording.started_at),
         recording.duration_ns !== null && format(recording.duration_ns, 'ns'),
@@ -62,6 +74,17 @@ export function facts(recording: Recording): string {
     ]
         .filter(Boolean)
         .join(' · ');
+}
+
+/** What bends first as the size grows, in the recording's own words. */
+function slowFirst(recording: Recording): Child[] {
+    const texts = objects(recording.tables.find((t) => t.name === 'bends')).map((r) => r.text);
+    const said = texts.filter((t): t is string => typeof t === 'string').slice(0, 4);
+    if (said.length === 0) return [];
+    return [
+        h('h3', {}, 'What gets slow first'),
+        h('ul', { class: 'sentences', id: 'bends' }, ...said.map((t) => h('li', {}, t))),
+    ];
 }
 
 function unfinished(recording: Recording): Child {
@@ -314,67 +337,4 @@ function fixedTable(
             h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
         ),
     );
-}
-
-function environment(recording: Recording): Child {
-    const units: Record<string, string> = { memory_bytes: 'B' };
-    const pairs = [
-        ...Object.entries(recording.environment).map(([k, v]) => [words(k), plain(v, units[k])]),
-        ...recording.runs
-            .slice(0, 1)
-            .flatMap((r) => r.nodes)
-            .map((n) => [
-                'Target',
-                [
-                    n.name,
-                    n.otp && `OTP ${n.otp}`,
-                    n.schedulers_online && `${n.schedulers_online} schedulers`,
-                ]
-                    .filter(Boolean)
-                    .join(', '),
-            ]),
-        ...Object.entries(recording.parameters).map(([k, v]) => [
-            words(k),
-            plain(v, /_(ms|ns)$/.exec(k)?.[1]),
-        ]),
-    ].filter(([, v]) => v !== '');
-    if (pairs.length === 0) return absent('The recording does not say where it was made.');
-    const cpu = recording.environment.cpu_model;
-    const title = [
-        'Environment and parameters',
-        cpu,
-        recording.environment.cores && `${recording.environment.cores} cores`,
-    ]
-        .filter(Boolean)
-        .join(' · ');
-    return h(
-        'details',
-        { id: 'environment' },
-        h('summary', {}, title),
-        h('dl', {}, ...pairs.flatMap(([k, v]) => [h('dt', {}, k), h('dd', {}, v)])),
-    );
-}
-
-function words(name: string): string {
-    const known: Record<string, string> = {
-        otp: 'OTP',
-        erts: 'ERTS',
-        jit: 'JIT',
-        os: 'OS',
-        cpu_model: 'CPU',
-        git: 'Git',
-    };
-    const plainName = name.replace(/_(bytes|ms|ns)$/, '').replace(/_/g, ' ');
-    return known[name] ?? plainName.charAt(0).toUpperCase() + plainName.slice(1);
-}
-
-function plain(value: unknown, unit?: string): string {
-    if (value === null || value === undefined) return '';
-    if (typeof value === 'number') return unit ? format(value, unit) : String(value);
-    if (typeof value === 'boolean') return value ? 'yes' : 'no';
-    if (typeof value === 'string') return value;
-    if (Array.isArray(value)) return value.map((v) => plain(v)).join(', ');
-    return Object.entries(value as object)
-        .map(([k, v]) => `${k}: ${plain(v)}`)
-        .join(', ');
 }

@@ -4,15 +4,30 @@
 // Series of the VM, of the machine, and of instruments that this page does not know.
 
 import { absent, h, type Child } from '../dom';
-import { ofNode } from '../recording';
+import { findMetric, ofNode, type Metric, type Recording, type Run } from '../recording';
+import { loadTables } from './load';
+import { figure } from '../chart';
 import { seriesGrid } from '../series';
+import { sizeChart, sizesOf } from '../sizes';
 import { tableView } from '../table';
 import type { Section, View } from '../view';
 
-const knownGroups = ['load', 'vm', 'os', 'processes'];
-const knownTables = ['functions', 'callers', 'processes', 'errors', 'growth'];
+const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
+const knownTables = [
+    ...['functions', 'callers', 'processes', 'errors', 'growth', 'bends', 'repetitions'],
+    ...['invariants', 'agents', 'changes', 'ets', 'ports', ...loadTables],
+];
+/** Groups of metrics that are shown elsewhere. */
+const knownMetrics = ['load', 'vm', 'os', 'processes', 'instrument', 'bench', 'control'];
 
-function group(id: string, title: string, short: string, name: string, empty: string): Section {
+function group(
+    id: string,
+    title: string,
+    short: string,
+    name: string,
+    empty: string,
+    tables: string[] = [],
+): Section {
     return {
         id,
         title,
@@ -23,6 +38,9 @@ function group(id: string, title: string, short: string, name: string, empty: st
             return [
                 seriesGrid(run.series.filter((s) => s.group === name && ofNode(s, node))) ??
                     absent(empty),
+                ...run.tables
+                    .filter((t) => tables.includes(t.name) && ofNode(t, node))
+                    .map((t) => tableView(t, { empty: 'There was none.' })),
             ];
         },
     };
@@ -34,6 +52,7 @@ export const vm = group(
     'VM',
     'vm',
     'The target’s virtual machine was not sampled in this run.',
+    ['ets', 'ports'],
 );
 
 export const os = group(
@@ -44,24 +63,89 @@ export const os = group(
     'The operating system was not sampled in this run; dyno reads it from /proc, which only Linux has.',
 );
 
-export const other: Section = {
-    id: 'other',
-    title: 'Other instruments',
-    short: 'Other',
+/** What the suite itself asks for: conditions that must hold all the time, and its own figures. */
+export const custom: Section = {
+    id: 'custom',
+    title: 'Invariants and custom metrics',
+    short: 'Custom',
     scope: 'run',
     render: ({ recording, run, node }: View): Child[] => {
-        if (!run) return [];
-        const series = run.series.filter((s) => !knownGroups.includes(s.group) && ofNode(s, node));
+        const tables = (name: string) =>
+            (run?.tables ?? []).filter((t) => t.name === name && ofNode(t, node));
+        const series = (run?.series ?? []).filter((s) => s.group === 'custom' && ofNode(s, node));
+        return [
+            ...tables('invariants').map((t) =>
+                tableView(t, { heading: 'Invariants', empty: 'No invariant was checked.' }),
+            ),
+            metricCharts(recording, (m) => m.group === 'custom'),
+            seriesGrid(series),
+            ...tables('agents').map((t) =>
+                tableView(t, { heading: 'Results of agents', empty: 'The agents gave none.' }),
+            ),
+        ];
+    },
+};
+
+/** Metrics over the sizes, whatever they are: those of one unit and one first name together. */
+function metricCharts(recording: Recording, wanted: (metric: Metric) => boolean): Child {
+    if (sizesOf(recording).length < 2) return null;
+    const groups = new Map<string, Map<string, Metric>>();
+    for (const metric of recording.runs.flatMap((r) => r.metrics)) {
+        if (!wanted(metric) || metric.value === null) continue;
+        const key = `${metric.name.split('.')[0]} ${metric.unit}`;
+        const group = groups.get(key) ?? new Map<string, Metric>();
+        groups.set(key, group.set(metric.name, metric));
+    }
+    const charts = [...groups.values()].flatMap((group) => {
+        const all = [...group.values()];
+        const first = all[0]!;
+        const title = all.length === 1 ? first.title : first.name.split('.')[0]!;
+        const value = (name: string) => (run: Run) => findMetric(run, name)?.value;
+        const lines = all.map((m) => ({ label: m.title, value: value(m.name) }));
+        const chart = sizeChart(recording, title, first.unit, lines);
+        return chart ? [figure(chart)] : [];
+    });
+    return charts.length > 0 ? h('div', { class: 'grid' }, ...charts) : null;
+}
+
+export const other = rest('Other instruments', 'Other', () => true);
+/** What of a benchmark has a section of its own. */
+const benchTables = ['codes', 'comparisons', 'concurrencies', 'profile', 'stacks'];
+const benchSeries = ['bench.time', 'bench.waiting', 'bench.throughput', 'bench.sample'];
+export const otherOfBenchmarks = rest(
+    'Other figures',
+    'Other',
+    (name) => !benchTables.includes(name) && !benchSeries.includes(name),
+);
+
+/** Whatever an instrument recorded that this page has never heard of, with its units. */
+function rest(title: string, short: string, wanted: (name: string) => boolean): Section {
+    return {
+        id: 'other',
+        title,
+        short,
+        scope: 'run',
+        render: (view: View): Child[] => unknown(view, wanted),
+    };
+}
+
+function unknown({ recording, run, node }: View, wanted: (name: string) => boolean): Child[] {
+        const series = (run?.series ?? []).filter(
+            (s) => !knownGroups.includes(s.group) && wanted(s.name) && ofNode(s, node),
+        );
         const groups = [...new Set(series.map((s) => s.group))];
-        const tables = [...run.tables, ...recording.tables].filter(
-            (t) => !knownTables.includes(t.name) && ofNode(t, node),
+        const tables = [...(run?.tables ?? []), ...recording.tables].filter(
+            (t) => !knownTables.includes(t.name) && wanted(t.name) && ofNode(t, node),
         );
         return [
+            metricCharts(
+                recording,
+                (m) => !knownMetrics.includes(m.group) && m.group !== 'custom',
+            ),
             ...groups.flatMap((name) => [
                 h('h3', {}, name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, ' ')),
                 seriesGrid(series.filter((s) => s.group === name)),
             ]),
             ...tables.map((t) => tableView(t, { empty: 'The table has no rows.' })),
         ];
-    },
-};
+}

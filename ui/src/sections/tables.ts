@@ -6,11 +6,24 @@
 
 import { figure } from '../chart';
 import { absent, h, type Child } from '../dom';
-import { counterpart, ofNode, type Cell, type Run, type Table } from '../recording';
+import { inspector } from '../inspect';
+import { stacks } from '../plots';
+import {
+    counterpart,
+    findMetric,
+    objects,
+    ofNode,
+    sizeLabel,
+    tableOf,
+    type Cell,
+    type Run,
+    type Table,
+} from '../recording';
 import { seriesGrid } from '../series';
 import { sizeChart, sizesOf } from '../sizes';
 import { tableView } from '../table';
-import { format } from '../units';
+import { lineVariable } from '../palette';
+import { format, share, tick } from '../units';
 import type { Section, View } from '../view';
 
 /** Lines in the chart of functions over the sizes: as many as there are colours. */
@@ -33,15 +46,20 @@ export const functions: Section = {
         }
         const callers = tableOf(run, 'callers', view.node);
         return [
-            growthChart(view, table),
+            ...overSizes(view, table),
             tableView(table, {
                 sortBy: 'own_time',
+                open: { function: inspector(view, 'function') },
                 empty: 'None of the measured functions was called in this run.',
             }),
             callers
                 ? tableView(callers, {
                       sortBy: 'own_time',
                       heading: 'Callers',
+                      open: {
+                          function: inspector(view, 'function'),
+                          processes: inspector(view, 'group'),
+                      },
                       empty: 'No caller was seen.',
                   })
                 : null,
@@ -53,9 +71,12 @@ export const growth: Section = {
     id: 'growth',
     title: 'Growth',
     scope: 'recording',
-    render: ({ recording }: View): Child[] => {
+    render: (view: View): Child[] => {
+        const { recording } = view;
         const table = recording.tables.find((t) => t.name === 'growth');
+        const bends = recording.tables.find((t) => t.name === 'bends');
         if (!table) {
+            if (recording.command === 'bench') return [];
             return [
                 absent(
                     sizesOf(recording).length < 3
@@ -64,15 +85,24 @@ export const growth: Section = {
                 ),
             ];
         }
+        const unit = column(table, 'unit');
+        const shown = reordered(table, ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated_size', 'extrapolated', 'extrapolated_low', 'extrapolated_high', 'share', 'kind']);
+        const units = table.rows.map((row) => String(row[unit] ?? '1'));
+        const functionOf = inspector(view, 'function');
+        const groupOf = inspector(view, 'group');
         return [
+            bends && bends.rows.length > 0
+                ? tableView(bends, { heading: 'What gets slow first', empty: '' })
+                : null,
             h(
                 'p',
                 { class: 'lead' },
                 'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square. Low and High are its confidence interval.',
             ),
             // In the recording's order: what surely grows and matters comes first.
-            tableView(withoutColumns(table, ['kind', 'unit', 'points', 'text']), {
-                show: growthCells(table),
+            tableView(shown, {
+                show: growthCells(shown, units),
+                open: { name: (name) => functionOf(name) ?? groupOf(name) },
                 heading: 'Exponents',
                 empty: 'No figure had enough values to estimate its growth.',
             }),
@@ -84,14 +114,17 @@ export const processes: Section = {
     id: 'processes',
     title: 'Processes',
     scope: 'run',
-    render: ({ run, node }: View): Child[] => {
+    render: (view: View): Child[] => {
+        const { run, node } = view;
         if (!run) return [absent('No run was finished.')];
         const table = tableOf(run, 'processes', node);
         const series = run.series.filter((s) => s.group === 'processes' && ofNode(s, node));
         return [
+            table ? memoryChart(view, table) : null,
             table
                 ? tableView(table, {
                       sortBy: 'memory_max',
+                      open: { group: inspector(view, 'group') },
                       empty: 'No process called a measured function in this run.',
                   })
                 : absent(
@@ -103,16 +136,27 @@ export const processes: Section = {
 };
 
 /** Exponents with as many digits as they deserve; each row's values in its own unit. */
-function growthCells(table: Table): Record<string, (value: number, row: Cell[]) => string> {
+function growthCells(table: Table, units: string[]): Record<string, Show> {
     const exponent = (value: number) => value.toFixed(2).replace('-', '−');
-    const name = column(table, 'name');
-    const units = new Map(table.rows.map((row) => [row[name], row[column(table, 'unit')]]));
-    const value = (number: number, row: Cell[]) => format(number, String(units.get(row[0]!) ?? '1'));
-    return { exponent, low: exponent, high: exponent, smallest: value, largest: value };
+    const of = new Map(table.rows.map((row, i) => [row, units[i] ?? '1']));
+    const value = (number: number, row: Cell[]) => format(number, of.get(row) ?? '1');
+    return {
+        exponent,
+        low: exponent,
+        high: exponent,
+        smallest: value,
+        largest: value,
+        extrapolated: value,
+        extrapolated_low: value,
+        extrapolated_high: value,
+    };
 }
 
-function withoutColumns(table: Table, names: string[]): Table {
-    const kept = table.columns.map((c, i) => (names.includes(c.name) ? -1 : i)).filter((i) => i >= 0);
+type Show = (value: number, row: Cell[]) => string;
+
+/** These columns of a table, in this order; those it has. */
+function reordered(table: Table, names: string[]): Table {
+    const kept = names.map((name) => column(table, name)).filter((i) => i >= 0);
     return {
         ...table,
         columns: kept.map((i) => table.columns[i]!),
@@ -120,20 +164,10 @@ function withoutColumns(table: Table, names: string[]): Table {
     };
 }
 
-function tableOf(run: Run, name: string, node: string | null): Table | undefined {
-    return run.tables.find((t) => t.name === name && ofNode(t, node));
-}
-
 /** Time per call of the functions that take the most, over the sizes. */
-function growthChart(view: View, table: Table): Child {
+function growthChart(view: View, top: string[]): Child {
     const { recording } = view;
-    const name = column(table, 'function');
-    const time = column(table, 'own_time');
-    if (sizesOf(recording).length < 2 || name < 0 || time < 0) return null;
-    const top = [...table.rows]
-        .sort((a, b) => Number(b[time] ?? 0) - Number(a[time] ?? 0))
-        .slice(0, topFunctions)
-        .map((row) => String(row[name]));
+    if (sizesOf(recording).length < 2) return null;
     const found = perCall(view, top);
     const lines = top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) }));
     const chart = sizeChart(
@@ -167,4 +201,121 @@ function perCall(view: View, wanted: string[]): Map<Run, Map<string, number>> {
         result.set(run, values);
     }
     return result;
+}
+
+/** What the functions of a run took, and for how many operations. */
+interface Spent {
+    time: Map<string, number>;
+    all: number;
+    operations: number;
+}
+
+function spent(view: View, run: Run): Spent {
+    const node = view.run ? counterpart(view.node, view.run, run) : view.node;
+    const time = new Map<string, number>();
+    let all = 0;
+    const table = tableOf(run, 'functions', node);
+    const [name, own] = table ? [column(table, 'function'), column(table, 'own_time')] : [-1, -1];
+    for (const row of table?.rows ?? []) {
+        const value = row[own];
+        if (typeof value !== 'number') continue;
+        time.set(String(row[name]), value);
+        all += value;
+    }
+    return { time, all, operations: findMetric(run, 'operations.count')?.value ?? 0 };
+}
+
+/** The functions that take the most, over the sizes: where the time goes, and that of a call. */
+function overSizes(view: View, table: Table): Child[] {
+    const { recording } = view;
+    const known = ['function', 'own_time'].every((name) => column(table, name) >= 0);
+    if (!known || table.rows.length === 0) return [];
+    const of = sizesOf(recording).map((size) =>
+        recording.runs.filter((r) => r.size === size).map((run) => spent(view, run)),
+    );
+    // The largest share at any size, so that what only grows later is there, too.
+    const most = new Map<string, number>();
+    for (const s of of.flat())
+        for (const [label, time] of s.time)
+            most.set(label, Math.max(most.get(label) ?? 0, s.all > 0 ? time / s.all : 0));
+    const top = [...most]
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, topFunctions)
+        .map(([label]) => label);
+    return [stacked(view, of, top), growthChart(view, top)];
+}
+
+/** Where the time goes at each size: for each operation, where operations were counted. */
+function stacked(view: View, of: Spent[][], top: string[]): Child {
+    const { recording } = view;
+    const sizes = sizesOf(recording);
+    const total = (runs: Spent[], value: (s: Spent) => number) =>
+        runs.reduce((sum, s) => sum + value(s), 0);
+    const perOperation = of.every((runs) => runs.every((s) => s.operations > 0));
+    const by = (runs: Spent[]) => (perOperation ? total(runs, (s) => s.operations) : runs.length);
+    const open = inspector(view, 'function');
+    const rows = of.map((runs, i) => {
+        const each = (value: (s: Spent) => number) => total(runs, value) / by(runs);
+        const all = each((s) => s.all);
+        const part = (label: string, time: number, colour: number | null) => ({
+            value: time,
+            colour,
+            title: `${label}: ${format(time, 'ns')}, ${share(all > 0 ? time / all : 0)}`,
+            ...(colour === null ? {} : { onClick: () => open(label)?.() }),
+        });
+        const known = top.map((label, n) => part(label, each((s) => s.time.get(label) ?? 0), n));
+        const rest = all - known.reduce((sum, p) => sum + p.value, 0);
+        return {
+            label: format(sizes[i]!, 'count'),
+            parts: [...known, part('all others', Math.max(0, rest), null)],
+            total: format(all, 'ns'),
+        };
+    });
+    const title = perOperation ? 'Own time of functions, per operation' : 'Own time of functions';
+    const legend = top.map((label, n) => {
+        const swatch = h('span', { class: 'swatch' });
+        swatch.style.color = lineVariable(n);
+        return h('button', { type: 'button', onClick: () => open(label)?.() }, swatch, label);
+    });
+    return h(
+        'div',
+        { class: 'table', id: 'stacked' },
+        h('h3', {}, `${title}, by ${sizeLabel(recording).toLowerCase()}`),
+        h('div', { class: 'legend', role: 'group', 'aria-label': 'Functions' }, ...legend),
+        stacks(
+            title,
+            [sizeLabel(recording), title, 'All'],
+            rows,
+            (v) => tick(v, 'ns'),
+        ),
+    );
+}
+
+/** The memory of the groups that have the most of it, over the sizes. */
+function memoryChart(view: View, table: Table): Child {
+    const { recording } = view;
+    if (sizesOf(recording).length < 2 || column(table, 'memory_max') < 0) return null;
+    const top = objects(table)
+        .filter((r) => typeof r.memory_max === 'number')
+        .sort((a, b) => Number(b.memory_max) - Number(a.memory_max))
+        .slice(0, topFunctions)
+        .map((r) => String(r.group));
+    const found = new Map<Run, Map<string, number>>();
+    for (const run of recording.runs) {
+        const node = view.run ? counterpart(view.node, view.run, run) : view.node;
+        const of = tableOf(run, 'processes', node);
+        const values = new Map<string, number>();
+        const [group, most] = of ? [column(of, 'group'), column(of, 'memory_max')] : [-1, -1];
+        for (const row of of?.rows ?? [])
+            if (typeof row[most] === 'number') values.set(String(row[group]), row[most]);
+        found.set(run, values);
+    }
+    const chart = sizeChart(
+        recording,
+        'Most memory over sizes, of the groups that have the most',
+        'B',
+        top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) })),
+        'log',
+    );
+    return chart && h('div', { class: 'grid wide' }, figure(chart));
 }

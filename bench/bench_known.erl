@@ -1,0 +1,106 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_known).
+-moduledoc """
+Functions of which the time is known, called by so many processes: what runs in the measured node of
+`calibrated_time`, and of the test of the same.
+""".
+
+%% Called in the measured node
+-export([start/1, stop/1, round/3, true_ns/2, turns/1]).
+%% What is measured
+-export([known/1, twin/1, empty/1]).
+
+-define(ROUNDS, 30).
+-define(CALLS, 2000).
+
+-doc "Starts processes that call.".
+-spec start(pos_integer()) -> [pid()].
+start(Count) ->
+    [spawn(fun caller/0) || _ <- lists:seq(1, Count)].
+
+-spec stop([pid()]) -> ok.
+stop(Pids) ->
+    lists:foreach(fun(Pid) -> exit(Pid, kill) end, Pids).
+
+-doc "Has each process call the function so often; returns when all have.".
+-spec round([pid()], non_neg_integer(), pos_integer()) -> ok.
+round(Pids, Turns, Calls) ->
+    _ = [Pid ! {call, self(), Turns, Calls} || Pid <- Pids],
+    lists:foreach(
+        fun(Pid) ->
+            receive
+                {called, Pid} -> ok
+            end
+        end,
+        Pids
+    ).
+
+caller() ->
+    receive
+        {call, From, Turns, Calls} ->
+            call_known(Turns, Calls),
+            From ! {called, self()},
+            caller()
+    end.
+
+-doc """
+What a call of the function takes, in nanoseconds: the least of many rounds with its twin, which is
+never measured, without what calling an empty function in the same loop takes.
+""".
+-spec true_ns(non_neg_integer(), pos_integer()) -> float().
+true_ns(Turns, Calls) ->
+    least_ns(fun() -> call_twin(Turns, Calls) end, Calls) -
+        least_ns(fun() -> call_empty(Turns, Calls) end, Calls).
+
+least_ns(Do, Calls) ->
+    lists:min([
+        begin
+            Start = erlang:monotonic_time(),
+            Do(),
+            erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / Calls
+        end
+     || _ <- lists:seq(1, ?ROUNDS)
+    ]).
+
+-doc "How many turns the function makes in so many nanoseconds.".
+-spec turns(pos_integer()) -> non_neg_integer().
+turns(Ns) when Ns < 5 ->
+    0;
+turns(Ns) ->
+    Many = 1000,
+    round(Ns / (true_ns(Many, ?CALLS div 10) / Many)).
+
+call_known(_Turns, 0) ->
+    ok;
+call_known(Turns, Calls) ->
+    _ = ?MODULE:known(Turns),
+    call_known(Turns, Calls - 1).
+
+call_twin(_Turns, 0) ->
+    ok;
+call_twin(Turns, Calls) ->
+    _ = ?MODULE:twin(Turns),
+    call_twin(Turns, Calls - 1).
+
+call_empty(_Turns, 0) ->
+    ok;
+call_empty(Turns, Calls) ->
+    _ = ?MODULE:empty(Turns),
+    call_empty(Turns, Calls - 1).
+
+-doc "Takes time in proportion to its argument.".
+-spec known(non_neg_integer()) -> ok.
+known(Turns) -> turn(Turns).
+
+-doc "The same.".
+-spec twin(non_neg_integer()) -> ok.
+twin(Turns) -> turn(Turns).
+
+turn(0) -> ok;
+turn(Turns) -> turn(Turns - 1).
+
+-doc "Takes none.".
+-spec empty(non_neg_integer()) -> ok.
+empty(_Turns) -> ok.

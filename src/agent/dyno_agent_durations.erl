@@ -1,0 +1,315 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_durations).
+-moduledoc """
+How long single calls of a function take, as a histogram, where that is asked for.
+
+In a trace session of its own the calls of the functions and their ends are sent here, with their
+times. That costs a call some microseconds, and a copy of what it returns; so it is done in windows:
+five times a second until so many calls have come, and then not until the next. Calls that are under
+way when a window closes are waited for. Of the times, what tracing itself takes of a call of an empty
+function is taken out.
+
+A function is not traced any more, and the figures say why, where
+* it is called so often that its calls pile up before the window can be closed (`too_hot`),
+* it calls itself again and again before it returns, if ever (`never_returns`): to see the end of a call
+  the runtime keeps a frame of the stack for it, also where the function calls itself at its end and
+  would need none. It is given up after a hundred, or as many more as come until that is seen.
+
+## Cost
+At most 2,500 calls a second are traced, at 1 to 2 us each: half a percent of one scheduler. To open and
+to close a window changes the code of the functions, 100 us each.
+""".
+
+-behaviour(gen_server).
+
+-export([start_link/1, restart/1, read/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+%% Called from outside its own clause, so that the calls are calls.
+-export([leaf/0]).
+-export_type([config/0, figures/0]).
+
+-type config() :: #{patterns := [dyno_agent_patterns:pattern()]}.
+
+-doc "Buckets: from, to (exclusive), how many. Times in nanoseconds.".
+-type figures() :: [
+    #{
+        mfa := mfa(),
+        count := non_neg_integer(),
+        sum_ns := non_neg_integer(),
+        min_ns := non_neg_integer(),
+        max_ns := non_neg_integer(),
+        buckets := [{non_neg_integer(), pos_integer(), pos_integer()}],
+        state := measured | too_hot | never_returns
+    }
+].
+
+-type histogram() :: #{
+    count := non_neg_integer(),
+    sum := non_neg_integer(),
+    min := non_neg_integer() | infinity,
+    max := non_neg_integer(),
+    buckets := #{non_neg_integer() => pos_integer()}
+}.
+
+-type state() :: #{
+    session := trace:session(),
+    functions := #{mfa() => measured | too_hot | never_returns},
+    histograms := #{mfa() => histogram()},
+    %% Calls under way, the latest first.
+    pending := #{pid() => [{mfa(), integer()}]},
+    pending_count := non_neg_integer(),
+    %% Calls that may still come in the window that is open.
+    left := non_neg_integer() | closed,
+    %% By function: in the window that was opened last.
+    seen := #{mfa() => pos_integer()},
+    charge_ns := non_neg_integer()
+}.
+
+-define(EVERY_MS, 200).
+-define(BUDGET, 500).
+%% So many times the budget in one window pile up only where closing comes too late.
+-define(TOO_HOT, 20).
+-define(DEEPEST, 100).
+-define(MAX_PENDING, 20_000).
+%% To open a window changes the code of each.
+-define(MAX_FUNCTIONS, 50).
+%% Seven bits behind the first, as in dyno_histogram: at most 1 % of the value.
+-define(BITS, 8).
+-define(LEAF_CALLS, 200).
+-define(BOTH_ENDS, [{'_', [], [{exception_trace}]}]).
+
+-doc "Starts tracing. Fails with `{unmatched, Patterns}` or `{too_many_functions, N, Most}`.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
+-doc "Counts from now on.".
+-spec restart(pid()) -> ok.
+restart(Pid) ->
+    gen_server:call(Pid, restart, infinity).
+
+-doc "The figures until now.".
+-spec read(pid()) -> figures().
+read(Pid) ->
+    gen_server:call(Pid, read, infinity).
+
+-spec init(config()) -> {ok, state()} | {error, term()}.
+init(#{patterns := Given}) ->
+    process_flag(message_queue_data, off_heap),
+    %% What piles up must be ended at once.
+    process_flag(priority, high),
+    proc_lib:set_label(?MODULE),
+    Functions = functions(dyno_agent_patterns:resolve(Given)),
+    case dyno_agent_patterns:unmatched(Given) of
+        [] when length(Functions) =< ?MAX_FUNCTIONS ->
+            Charge = charge_ns(),
+            Session = trace:session_create(dyno_durations, self(), []),
+            _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
+            self() ! open,
+            {ok, #{
+                session => Session,
+                functions => maps:from_keys(Functions, measured),
+                histograms => #{},
+                pending => #{},
+                pending_count => 0,
+                left => closed,
+                seen => #{},
+                charge_ns => Charge
+            }};
+        [] ->
+            {error, {too_many_functions, length(Functions), ?MAX_FUNCTIONS}};
+        Unmatched ->
+            {error, {unmatched, [{Pattern, none} || Pattern <- Unmatched]}}
+    end.
+
+functions(Patterns) ->
+    lists:append([
+        case dyno_agent_patterns:functions(Module, Patterns) of
+            all -> [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)];
+            Some -> Some
+        end
+     || Module <- erlang:loaded(),
+        dyno_agent_patterns:matches_module(Module, Patterns),
+        not lists:prefix("dyno_agent", atom_to_list(Module))
+    ]).
+
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | figures(), state()}.
+handle_call(restart, _From, State) ->
+    {reply, ok, State#{histograms := #{}}};
+handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
+    Figures = [
+        figures_of(MFA, Is, maps:get(MFA, Histograms, empty()))
+     || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
+    ],
+    {reply, Figures, State}.
+
+figures_of(MFA, Is, #{count := Count, sum := Sum, min := Min, max := Max, buckets := Buckets}) ->
+    #{
+        mfa => MFA,
+        state => Is,
+        count => Count,
+        sum_ns => Sum,
+        min_ns => min(Min, Max),
+        max_ns => Max,
+        buckets => [{Low, Low + width(Low), N} || {Low, N} <- lists:sort(maps:to_list(Buckets))]
+    }.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
+    {noreply, called(Pid, MFA, Time, State)};
+handle_info({trace_ts, Pid, return_from, MFA, _Value, Time}, State) ->
+    {noreply, returned(Pid, MFA, Time, State)};
+handle_info({trace_ts, Pid, exception_from, MFA, _Exception, Time}, State) ->
+    {noreply, returned(Pid, MFA, Time, State)};
+handle_info(open, State) ->
+    _ = erlang:send_after(?EVERY_MS, self(), open),
+    {noreply, open(State)};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+%% A window in which the budget was not used up stays open.
+open(#{left := Left} = State) when is_integer(Left) ->
+    State#{left := ?BUDGET, seen := #{}};
+open(#{session := Session, functions := Functions, pending_count := Count} = State) when
+    Count < ?MAX_PENDING
+->
+    _ = [trace:function(Session, MFA, ?BOTH_ENDS, [local]) || MFA := measured <- Functions],
+    State#{left := ?BUDGET, seen := #{}};
+open(State) ->
+    %% What is pending was lost, with the processes that died on the way.
+    State#{pending := #{}, pending_count := 0}.
+
+called(Pid, MFA, Time, #{pending := Pending, pending_count := Count, seen := Seen0} = State0) ->
+    Stack = maps:get(Pid, Pending, []),
+    Seen = maps:update_with(MFA, fun(N) -> N + 1 end, 1, Seen0),
+    State = close_when_full(State0#{
+        pending := Pending#{Pid => [{MFA, Time} | Stack]},
+        pending_count := Count + 1,
+        seen := Seen
+    }),
+    case Seen of
+        #{MFA := N} when N > ?BUDGET * ?TOO_HOT -> stop(MFA, too_hot, State);
+        #{MFA := N} when N > ?DEEPEST -> stop_if_deep(MFA, Stack, State);
+        #{} -> State
+    end.
+
+stop_if_deep(MFA, Stack, State) ->
+    case length([x || {Of, _} <- lists:sublist(Stack, ?DEEPEST), Of =:= MFA]) of
+        ?DEEPEST -> stop(MFA, never_returns, State);
+        _ -> State
+    end.
+
+%% Of a function that calls itself until it is given up, the depth is all that was measured.
+stop(MFA, Why, #{session := Session, functions := Functions, histograms := Histograms} = State) ->
+    _ = trace:function(Session, MFA, false, [local]),
+    Kept =
+        case Why of
+            never_returns -> maps:remove(MFA, Histograms);
+            too_hot -> Histograms
+        end,
+    State#{functions := Functions#{MFA := Why}, histograms := Kept}.
+
+close_when_full(#{left := closed} = State) ->
+    State;
+close_when_full(#{left := 1, session := Session, functions := Functions} = State) ->
+    _ = [trace:function(Session, MFA, false, [local]) || MFA := measured <- Functions],
+    State#{left := closed};
+close_when_full(#{left := Left} = State) ->
+    State#{left := Left - 1}.
+
+%% What was called after it and has not returned was not seen to end.
+returned(Pid, MFA, Time, #{pending := Pending, pending_count := Count} = State) ->
+    Stack = maps:get(Pid, Pending, []),
+    case lists:dropwhile(fun({Of, _}) -> Of =/= MFA end, Stack) of
+        [{MFA, Start} | Rest] ->
+            Left =
+                case Rest of
+                    [] -> maps:remove(Pid, Pending);
+                    _ -> Pending#{Pid := Rest}
+                end,
+            Gone = length(Stack) - length(Rest),
+            Ns = erlang:convert_time_unit(Time - Start, native, nanosecond),
+            add(MFA, Ns, State#{pending := Left, pending_count := Count - Gone});
+        [] ->
+            State
+    end.
+
+add(MFA, Ns, #{functions := Functions, histograms := Histograms, charge_ns := Charge} = State) ->
+    case Functions of
+        #{MFA := never_returns} ->
+            State;
+        #{} ->
+            Before = maps:get(MFA, Histograms, empty()),
+            State#{histograms := Histograms#{MFA => record(max(0, Ns - Charge), Before)}}
+    end.
+
+empty() ->
+    #{count => 0, sum => 0, min => infinity, max => 0, buckets => #{}}.
+
+record(Ns, #{count := Count, sum := Sum, min := Min, max := Max, buckets := Buckets}) ->
+    Width = width(Ns),
+    Low = Ns div Width * Width,
+    #{
+        count => Count + 1,
+        sum => Sum + Ns,
+        %% An atom is more than any number.
+        min => min(Ns, Min),
+        max => max(Ns, Max),
+        buckets => maps:update_with(Low, fun(N) -> N + 1 end, 1, Buckets)
+    }.
+
+width(Ns) when Ns < 1 bsl ?BITS -> 1;
+width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).
+
+bits(0, Bits) -> Bits;
+bits(N, Bits) -> bits(N bsr 1, Bits + 1).
+
+%% What a call of an empty function is seen to take.
+charge_ns() ->
+    Session = trace:session_create(dyno_durations_calibration, self(), []),
+    _ = trace:function(Session, {?MODULE, leaf, 0}, ?BOTH_ENDS, [local]),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        receive
+            go -> [?MODULE:leaf() || _ <- lists:seq(1, ?LEAF_CALLS)]
+        end
+    end),
+    _ = trace:process(Session, Pid, true, [call, arity, monotonic_timestamp]),
+    Pid ! go,
+    receive
+        {'DOWN', Ref, process, Pid, _} -> ok
+    end,
+    Delivered = trace:delivered(Session, Pid),
+    receive
+        {trace_delivered, Pid, Delivered} -> ok
+    end,
+    _ = trace:session_destroy(Session),
+    case leaf_times(Pid) of
+        [] -> 0;
+        Times -> lists:nth(1 + length(Times) div 4, lists:sort(Times))
+    end.
+
+leaf_times(Pid) ->
+    receive
+        {trace_ts, Pid, call, {?MODULE, leaf, 0}, Start} ->
+            receive
+                {trace_ts, Pid, return_from, {?MODULE, leaf, 0}, _, End} ->
+                    [erlang:convert_time_unit(End - Start, native, nanosecond) | leaf_times(Pid)]
+            after 0 -> []
+            end
+    after 0 -> []
+    end.
+
+-doc false.
+-spec leaf() -> ok.
+leaf() -> ok.
+
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{session := Session}) ->
+    _ = trace:session_destroy(Session),
+    ok.

@@ -1,0 +1,52 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_kind).
+-moduledoc false.
+%% What kind a process is, so that thousands of one kind make one group. Pure.
+
+-export([of_process/2, named/1]).
+-export_type([kind/0]).
+
+-doc "What processes of one kind have in common.".
+-type kind() ::
+    {registered, atom()}
+    | {label, term()}
+    | {initial_call, mfa()}
+    | {first_call, mfa()}.
+
+-doc """
+The kind of a process by what `process_info/2` tells of it: `registered_name`, `label`,
+`initial_call` and `{dictionary, '$initial_call'}`; `MFA` is the call that revealed it.
+""".
+-spec of_process([{term(), term()}], mfa()) -> kind().
+of_process(Info, MFA) ->
+    case {named(Info), proplists:get_value({dictionary, '$initial_call'}, Info)} of
+        {{ok, Kind}, _} -> Kind;
+        {none, {_, _, _} = ProcLib} -> {initial_call, ProcLib};
+        {none, _} -> initial(proplists:get_value(initial_call, Info), MFA)
+    end.
+
+%% What every spawned fun has in common says nothing.
+initial({erlang, apply, 2}, MFA) -> {first_call, MFA};
+initial(InitialCall, _MFA) -> {initial_call, InitialCall}.
+
+-doc "The kind of a process that has a name or a label.".
+-spec named([{term(), term()}]) -> {ok, kind()} | none.
+named(Info) ->
+    case {proplists:get_value(registered_name, Info), proplists:get_value(label, Info)} of
+        {Name, _} when is_atom(Name), Name =/= [], Name =/= undefined -> {ok, {registered, Name}};
+        {_, undefined} -> none;
+        {_, Label} -> {ok, {label, shape(Label)}}
+    end.
+
+%% {connection, 17} and {connection, 18} are of one kind.
+shape(Label) when is_atom(Label) -> Label;
+shape(Label) when is_tuple(Label) -> list_to_tuple([shape(Part) || Part <- tuple_to_list(Label)]);
+shape(Label) when is_list(Label); is_binary(Label) ->
+    try
+        re:replace(Label, "[0-9]+", "_", [global, unicode, {return, binary}])
+    catch
+        error:badarg -> '_'
+    end;
+shape(_Label) -> '_'.

@@ -1,0 +1,389 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_cluster).
+-moduledoc """
+Watches nodes, and runs a code in all of them at once: each interval what every node has done, how
+its VM is, and the sum. The nodes need no dyno; nothing is left there in the end
+(`m:dyno_bench_remote`).
+
+```erlang
+1> {ok, Cluster} = dyno_bench_cluster:start_link(#{
+       nodes => ['a@host', 'b@host'],
+       code => {pg, get_members, [group]},
+       handler => fun(Sample) -> io:format("~p~n", [maps:get(per_second, Sample)]) end
+   }).
+2> ok = dyno_bench_cluster:set_concurrency(Cluster, 'b@host', 4).
+3> [Newest | _] = dyno_bench_cluster:history(Cluster).
+4> ok = dyno_bench_cluster:stop(Cluster).
+```
+
+Without a code the nodes are only watched. A node that is lost is said to be, in each sample from
+then on; the others go on. A code that fails in one node ends the cluster, which then exits with the
+reason.
+
+## Cost
+In each node one process that reads some 22 figures an interval; here a sample for each interval, of
+which the newest 3600 are kept.
+""".
+
+-behaviour(gen_server).
+
+-compile(warn_missing_spec_all).
+
+-export([start_link/1, stop/1, history/1, history/2, set_concurrency/3, format_error/1]).
+-export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0, sample/0, node_sample/0, reason/0]).
+
+-type options() :: #{
+    nodes := [node(), ...],
+    code => dyno_bench_code:code(),
+    %% Workers in each node; 1.
+    concurrency => non_neg_integer(),
+    %% 1000.
+    interval_ms => pos_integer(),
+    %% Of the nodes; this one's.
+    cookie => atom(),
+    %% The longest that init and the like may take; 30000.
+    timeout_ms => pos_integer(),
+    %% The longest that it may last; an hour.
+    limit_ms => pos_integer(),
+    %% How many samples are kept; 3600.
+    kept => pos_integer(),
+    %% Called with each sample, in the cluster's process.
+    handler => fun((sample()) -> term())
+}.
+
+-doc "An interval, in all nodes.".
+-type sample() :: #{
+    %% When it ended: the system's time, in milliseconds.
+    time_ms := integer(),
+    nodes := [node_sample(), ...],
+    %% Of all nodes.
+    per_second := float()
+}.
+
+-type node_sample() :: #{
+    node := node(),
+    %% `late` has reported nothing in this interval, `lost` never will again.
+    status := here | late | lost,
+    per_second := float(),
+    concurrency := non_neg_integer(),
+    %% As dyno_agent_vm:describe/0 lists them; empty where there is no report.
+    values := dyno_agent_vm:values()
+}.
+
+-type reason() ::
+    {remote, dyno_bench_remote:reason()}
+    | {in_node, node(), dyno_bench_job:reason() | term()}
+    | {no_node, node()}
+    | {code, dyno_bench_code:reason()}
+    | {option, atom(), term(), Accepted :: binary()}.
+
+-type member() :: #{
+    agent := dyno_agent:agent(),
+    monitor := reference(),
+    status := here | lost,
+    %% Set when it has started, so that its job can be changed.
+    pid := pid() | undefined,
+    %% Since the last sample, newest first.
+    reports := [dyno_bench_member:report()]
+}.
+
+-type state() :: #{
+    options := options(),
+    members := #{node() => member()},
+    %% Newest first.
+    history := [sample()],
+    due_ms := integer()
+}.
+
+-define(CALL_MS, 60_000).
+-define(MAX_NODES, 100).
+
+-doc "Starts to watch, linked; returns when all nodes work.".
+-spec start_link(options()) -> {ok, pid()} | {error, reason()}.
+start_link(Options) ->
+    Merged = maps:merge(
+        #{
+            concurrency => 1,
+            interval_ms => 1000,
+            timeout_ms => 30_000,
+            kept => 3600,
+            handler => fun(_) -> ok end
+        },
+        Options
+    ),
+    case checked(Merged) of
+        ok ->
+            case gen_server:start_link(?MODULE, Merged, []) of
+                {ok, Pid} -> {ok, Pid};
+                {error, {shutdown, Reason}} -> {error, Reason};
+                {error, Reason} -> {error, {in_node, node(), Reason}}
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+-spec checked(options()) -> ok | {error, reason()}.
+checked(
+    #{nodes := Nodes, concurrency := Concurrency, interval_ms := IntervalMs, kept := Kept} = Options
+) ->
+    IsNames = is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
+        lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes),
+    Checks = [
+        {nodes, Nodes, IsNames, ~"a list of 1 to 100 nodes, each once,"},
+        {
+            concurrency,
+            Concurrency,
+            is_integer(Concurrency) andalso Concurrency >= 0,
+            ~"an integer from 0"
+        },
+        {
+            interval_ms,
+            IntervalMs,
+            is_integer(IntervalMs) andalso IntervalMs >= 10,
+            ~"an integer from 10"
+        },
+        {kept, Kept, is_integer(Kept) andalso Kept >= 1, ~"a positive integer"}
+    ],
+    case [{option, Name, Value, Text} || {Name, Value, false, Text} <- Checks] of
+        [] -> readable(Options);
+        [Reason | _] -> {error, Reason}
+    end.
+
+%% What is wrong with the text is not one node's affair.
+-spec readable(options()) -> ok | {error, reason()}.
+readable(#{code := Code}) ->
+    case dyno_bench_code:read(Code) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, {code, Reason}}
+    end;
+readable(_Options) ->
+    ok.
+
+-doc "Ends it; returns when nothing is left in the nodes.".
+-spec stop(pid()) -> ok.
+stop(Cluster) ->
+    try
+        gen_server:stop(Cluster, normal, ?CALL_MS)
+    catch
+        exit:_ -> ok
+    end.
+
+-doc "The samples that are kept, newest first.".
+-spec history(pid()) -> [sample()].
+history(Cluster) ->
+    gen_server:call(Cluster, history, ?CALL_MS).
+
+-doc "Those that ended between two times, of the system, in milliseconds, both included.".
+-spec history(pid(), {FromMs :: integer(), ToMs :: integer()}) -> [sample()].
+history(Cluster, {FromMs, ToMs}) ->
+    [Sample || #{time_ms := Ms} = Sample <- history(Cluster), Ms >= FromMs, Ms =< ToMs].
+
+-doc "Gives the code so many workers in a node.".
+-spec set_concurrency(pid(), node(), non_neg_integer()) -> ok | {error, reason()}.
+set_concurrency(Cluster, Node, Count) ->
+    gen_server:call(Cluster, {set_concurrency, Node, Count}, ?CALL_MS).
+
+%% Its process
+
+-doc false.
+-spec init(options()) -> {ok, state(), {continue, begun}} | {stop, {shutdown, reason()}}.
+init(#{nodes := Nodes} = Options) ->
+    _ = process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    %% This node must be one of the network before another is told to compile here.
+    case attached(Nodes, Options, #{}) of
+        {ok, Members} ->
+            State = #{options => Options, members => Members, history => [], due_ms => 0},
+            case started(State) of
+                {ok, Started} -> {ok, Started, {continue, begun}};
+                {error, Reason} -> failed(State, Reason)
+            end;
+        {error, Reason} ->
+            {stop, {shutdown, Reason}}
+    end.
+
+-spec failed(state(), reason()) -> {stop, {shutdown, reason()}}.
+failed(State, Reason) ->
+    detached(State),
+    {stop, {shutdown, Reason}}.
+
+-spec attached([node()], options(), #{node() => member()}) ->
+    {ok, #{node() => member()}} | {error, reason()}.
+attached([], _Options, Members) ->
+    {ok, Members};
+attached([Node | Rest], Options, Members) ->
+    case dyno_bench_remote:attach(Node, [], maps:with([cookie, limit_ms], Options)) of
+        {ok, Agent} ->
+            Member = #{
+                agent => Agent,
+                monitor => monitor(process, dyno_agent:guard(Agent)),
+                status => here,
+                pid => undefined,
+                reports => []
+            },
+            attached(Rest, Options, Members#{Node => Member});
+        {error, Reason} ->
+            _ = [dyno_agent:detach(Agent) || #{agent := Agent} <- maps:values(Members)],
+            {error, {remote, Reason}}
+    end.
+
+%% All are asked before the first is waited for, so that they begin at about the same time.
+-spec started(state()) -> {ok, state()} | {error, reason()}.
+started(#{options := Options, members := Members} = State) ->
+    Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
+    Call = {dyno_bench_member, run, [Order, self()]},
+    try
+        _ = [
+            {ok, _} = gen_server:call(dyno_agent:guard(Agent), {run, Call}, ?CALL_MS)
+         || #{agent := Agent} <- maps:values(Members)
+        ],
+        ready(maps:keys(Members), State)
+    catch
+        exit:_ -> {error, {in_node, hd(maps:keys(Members)), ended}}
+    end.
+
+-spec ready([node()], state()) -> {ok, state()} | {error, reason()}.
+ready([], State) ->
+    {ok, State};
+ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}} = State) ->
+    #{Node := #{agent := Agent, monitor := Monitor} = Member} = Members,
+    Ref = dyno_agent:ref(Agent),
+    receive
+        {dyno_bench_member, Node, {started, Pid}} ->
+            ready(Rest, State#{members := Members#{Node := Member#{pid := Pid}}});
+        {dyno_bench_guest, Ref, {error, Reason}} ->
+            {error, {in_node, Node, Reason}};
+        {'DOWN', Monitor, process, _, _} ->
+            {error, {remote, {node_lost, Node}}}
+    after 2 * TimeoutMs + ?CALL_MS ->
+        {error, {in_node, Node, {endless, ~"the code", TimeoutMs}}}
+    end.
+
+-doc false.
+-spec handle_continue(begun, state()) -> {noreply, state()}.
+handle_continue(begun, State) ->
+    %% Half an interval after the nodes' own reports are due: each interval has one.
+    #{options := #{interval_ms := IntervalMs}} = State,
+    {noreply, next_tick(State#{due_ms := erlang:monotonic_time(millisecond) + IntervalMs div 2})}.
+
+-spec next_tick(state()) -> state().
+next_tick(#{due_ms := DueMs, options := #{interval_ms := IntervalMs}} = State) ->
+    Next = DueMs + IntervalMs,
+    _ = erlang:start_timer(Next, self(), tick, [{abs, true}]),
+    State#{due_ms := Next}.
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
+handle_call(history, _From, #{history := History} = State) ->
+    {reply, History, State};
+handle_call({set_concurrency, Node, Count}, _From, #{members := Members} = State) ->
+    Answer =
+        case Members of
+            #{Node := #{status := here, pid := Pid}} ->
+                case dyno_bench_member:set_concurrency(Pid, Count) of
+                    ok -> ok;
+                    {error, Reason} -> {error, {in_node, Node, Reason}}
+                end;
+            #{} ->
+                {error, {no_node, Node}}
+        end,
+    {reply, Answer, State}.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info({timeout, _, tick}, State) ->
+    {noreply, next_tick(sampled(State))};
+handle_info({dyno_bench_member, Node, {report, Report}}, #{members := Members} = State) ->
+    #{Node := #{reports := Reports} = Member} = Members,
+    {noreply, State#{members := Members#{Node := Member#{reports := [Report | Reports]}}}};
+handle_info({dyno_bench_guest, Ref, {error, Reason}}, #{members := Members} = State) ->
+    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
+    {stop, {shutdown, {in_node, Node, Reason}}, State};
+handle_info({dyno_agent, Ref, {gave_up, Reason}}, #{members := Members} = State) ->
+    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
+    {stop, {shutdown, {remote, {gave_up, Node, Reason}}}, State};
+handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
+    Changed = #{
+        Node =>
+            case Member of
+                #{monitor := Monitor} -> Member#{status := lost};
+                #{} -> Member
+            end
+     || Node := Member <- Members
+    },
+    case [here || #{status := here} <- maps:values(Changed)] of
+        [] ->
+            [Node | _] = maps:keys(Members),
+            {stop, {shutdown, {remote, {node_lost, Node}}}, State#{members := Changed}};
+        [_ | _] ->
+            {noreply, State#{members := Changed}}
+    end;
+%% A port's, that started the port mapper; the parent's end is gen_server's affair.
+handle_info({'EXIT', _, _}, State) ->
+    {noreply, State};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, State) ->
+    detached(State).
+
+%% At the same time: each may take seconds.
+-spec detached(state()) -> ok.
+detached(#{members := Members}) ->
+    Here = [Agent || #{agent := Agent, status := here} <- maps:values(Members)],
+    lists:foreach(fun(Agent) -> _ = dyno_agent:detach(Agent) end, Here).
+
+-spec sampled(state()) -> state().
+sampled(#{members := Members, history := History, options := Options} = State) ->
+    #{nodes := Nodes, kept := Kept, handler := Handler} = Options,
+    Samples = [node_sample(Node, map_get(Node, Members)) || Node <- Nodes],
+    Sample = #{
+        time_ms => erlang:system_time(millisecond),
+        nodes => Samples,
+        per_second => lists:sum([0.0 | [P || #{per_second := P} <- Samples]])
+    },
+    _ = Handler(Sample),
+    State#{
+        history := lists:sublist([Sample | History], Kept),
+        members := #{Node => Member#{reports := []} || Node := Member <- Members}
+    }.
+
+%% Several reports where this node was away.
+-spec node_sample(node(), member()) -> node_sample().
+node_sample(Node, #{status := lost}) ->
+    #{node => Node, status => lost, per_second => 0.0, concurrency => 0, values => #{}};
+node_sample(Node, #{reports := []}) ->
+    #{node => Node, status => late, per_second => 0.0, concurrency => 0, values => #{}};
+node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} | _] = Reports}) ->
+    Iterations = lists:sum([N || #{iterations := N} <- Reports]),
+    Ns = lists:sum([D || #{duration_ns := D} <- Reports]),
+    #{
+        node => Node,
+        status => here,
+        per_second => Iterations * 1.0e9 / Ns,
+        concurrency => Concurrency,
+        values => Values
+    }.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({remote, Reason}) ->
+    dyno_bench_remote:format_error(Reason);
+format_error({code, Reason}) ->
+    dyno_bench_code:format_error(Reason);
+format_error({no_node, Node}) ->
+    io_lib:format("~ts is not one of the cluster's nodes, or was lost", [Node]);
+format_error({option, Key, Value, Accepted}) ->
+    io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
+format_error({in_node, Node, Reason}) ->
+    [atom_to_list(Node), ": ", dyno_bench_job:format_error(Reason)].

@@ -1,0 +1,139 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_member).
+-moduledoc false.
+%% A node's part of a cluster that is loaded and watched (dyno_bench_cluster): runs a job there, and
+%% reports at an interval what it has done and how the VM is. It runs in a process of the guest,
+%% which interrupts it in the end.
+
+-compile(warn_missing_spec_all).
+
+-export([run/2, set_concurrency/2]).
+-export_type([order/0, report/0]).
+
+-type order() :: #{
+    %% Without one the node is only watched.
+    code => dyno_bench_code:code(),
+    concurrency => non_neg_integer(),
+    interval_ms := pos_integer(),
+    timeout_ms := pos_integer(),
+    compiler => dyno_bench_code:compiler()
+}.
+
+-doc "What has happened since the report before.".
+-type report() :: #{
+    %% Of the report, and for which time it is; by the node's clocks.
+    time_ms := integer(),
+    duration_ns := pos_integer(),
+    iterations := non_neg_integer(),
+    concurrency := non_neg_integer(),
+    values := dyno_agent_vm:values()
+}.
+
+-doc """
+Reports to `Sink`, as `{dyno_bench_member, node(), {started | report | ended, ...}}`, until the
+process is interrupted or the code fails.
+""".
+-spec run(order(), pid()) -> ok | {error, dyno_bench_job:reason() | interrupted}.
+run(#{interval_ms := IntervalMs} = Order, Sink) ->
+    ok = dyno_agent_vm:enable(),
+    case job(Order) of
+        {ok, Job} ->
+            Monitor = monitored(Job),
+            State = #{job => Job, monitor => Monitor, sink => Sink, interval_ms => IntervalMs},
+            try resumed(Job, Monitor) of
+                ok ->
+                    Sink ! {?MODULE, node(), {started, self()}},
+                    reporting(State, read(Job), erlang:monotonic_time(millisecond) + IntervalMs);
+                {error, _} = Error ->
+                    Error
+            after
+                stopped(Job)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+-spec job(order()) -> {ok, dyno_bench_job:job() | none} | {error, dyno_bench_job:reason()}.
+%% It works from when it is monitored: why it ended must not be missed.
+job(#{code := _} = Order) ->
+    dyno_bench_job:start(
+        (maps:with([code, concurrency, timeout_ms, compiler], Order))#{state => paused}
+    );
+job(_Order) ->
+    {ok, none}.
+
+-spec resumed(dyno_bench_job:job() | none, reference()) -> ok | {error, dyno_bench_job:reason()}.
+resumed(none, _Monitor) -> ok;
+resumed(Job, Monitor) -> dyno_bench_window:explained(dyno_bench_job:resume(Job), {Job, Monitor}).
+
+-spec monitored(dyno_bench_job:job() | none) -> reference().
+monitored(none) -> make_ref();
+monitored(Job) -> dyno_bench_job:monitor(Job).
+
+-spec stopped(dyno_bench_job:job() | none) -> ok.
+stopped(none) -> ok;
+stopped(Job) -> dyno_bench_job:stop(Job).
+
+-type reading() :: {TimeNs :: integer(), Iterations :: non_neg_integer(), dyno_agent_vm:raw()}.
+
+-spec read(dyno_bench_job:job() | none) -> reading().
+read(none) -> {erlang:monotonic_time(nanosecond), 0, dyno_agent_vm:read()};
+read(Job) -> {erlang:monotonic_time(nanosecond), dyno_bench_job:sample(Job), dyno_agent_vm:read()}.
+
+%% Absolute times: reports do not drift.
+-spec reporting(map(), reading(), integer()) -> ok | {error, term()}.
+reporting(
+    #{job := Job, monitor := Monitor, sink := Sink, interval_ms := IntervalMs} = State,
+    Before,
+    DueMs
+) ->
+    receive
+        dyno_interrupt ->
+            ok;
+        {Ref, From, {set_concurrency, Count}} ->
+            From ! {Ref, changed(Job, Count)},
+            reporting(State, Before, DueMs);
+        {'DOWN', Monitor, process, _, Reason} ->
+            {error, dyno_bench_window:end_of(Reason)}
+    after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
+        Now = read(Job),
+        Sink ! {?MODULE, node(), {report, report(Job, Before, Now)}},
+        %% A node that was away for long does not catch up.
+        NextMs = max(DueMs, erlang:monotonic_time(millisecond) - IntervalMs) + IntervalMs,
+        reporting(State, Now, NextMs)
+    end.
+
+-spec changed(dyno_bench_job:job() | none, non_neg_integer()) -> ok | {error, term()}.
+changed(none, _Count) -> {error, ended};
+changed(Job, Count) -> dyno_bench_job:set_concurrency(Job, Count).
+
+-spec report(dyno_bench_job:job() | none, reading(), reading()) -> report().
+report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
+    Concurrency =
+        case Job =/= none andalso dyno_bench_job:concurrency(Job) of
+            {ok, Count} -> Count;
+            _ -> 0
+        end,
+    #{
+        time_ms => erlang:system_time(millisecond),
+        duration_ns => max(1, Time1 - Time0),
+        iterations => Iterations1 - Iterations0,
+        concurrency => Concurrency,
+        values => dyno_agent_vm:difference(Raw0, Raw1)
+    }.
+
+-doc "Changes the number of workers of a member's job.".
+-spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_bench_job:reason()}.
+set_concurrency(Pid, Count) ->
+    Ref = make_ref(),
+    Monitor = monitor(process, Pid),
+    Pid ! {Ref, self(), {set_concurrency, Count}},
+    receive
+        {Ref, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Pid, _} ->
+            {error, ended}
+    end.

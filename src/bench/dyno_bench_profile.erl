@@ -1,0 +1,241 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_profile).
+-moduledoc false.
+%% Which functions take the time in a code: two views, because each errs in its own way.
+%%
+%% `call_time` on all functions, in a session of its own, on the worker and what it spawns: exact
+%% calls, and own time that charges every call with the instrument's own work. That charge is
+%% calibrated and taken off; yet what is called often and does little still shows as too much.
+%%
+%% Samples of the worker's stack, without a trace: they cost nothing that counts, but land where a
+%% process may be interrupted. They are what a flame graph is drawn of.
+
+-compile(warn_missing_spec_all).
+
+-export([measure/1]).
+-export_type([profile/0]).
+
+-type profile() :: #{
+    functions := [
+        #{
+            function := binary(),
+            %% For a call of the code.
+            calls := float(),
+            own_ns := float(),
+            share := float()
+        }
+    ],
+    %% From the outermost to the innermost.
+    stacks := [{[binary(), ...], Samples :: pos_integer()}],
+    samples := non_neg_integer(),
+    %% What was taken off for each call.
+    charge_ns := float(),
+    iterations := pos_integer()
+}.
+
+%% Untraced; a call-heavy code takes seven times as long with the trace.
+-define(TRACED_NS, 20_000_000).
+-define(SAMPLED_MS, 300).
+-define(SAMPLE_MS, 1).
+-define(DEPTH, 64).
+
+-doc "Measures; `Ns` is what an epoch of the subject's iterations takes.".
+-spec measure({dyno_bench_whole:subject(), Ns :: pos_integer()}) -> profile().
+measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
+    N = max(1, Epoch * ?TRACED_NS div max(?TRACED_NS div 20, Ns)),
+    Charge =
+        case dyno_agent_calibration:charge([call_time]) of
+            undefined -> 0.0;
+            Known -> dyno_agent_calibration:charge_ns(1, Known)
+        end,
+    Functions = traced(Worker, N, Iterate, Charge),
+    Stacks = sampled(Worker, Epoch, Iterate),
+    #{
+        functions => Functions,
+        stacks => Stacks,
+        samples => lists:sum([Count || {_, Count} <- Stacks]),
+        charge_ns => Charge,
+        iterations => N
+    }.
+
+%% With call_time
+
+-spec traced(pid(), pos_integer(), fun((pos_integer()) -> term()), float()) -> [map()].
+traced(Worker, N, Iterate, Charge) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    try
+        _ = trace:function(Session, {'_', '_', '_'}, true, [call_time]),
+        1 = trace:process(Session, Worker, true, [call, set_on_spawn]),
+        %% What the worker itself does for an epoch is none of the code's.
+        _ = Iterate(0),
+        Own = paused(Session),
+        _ = trace:function(Session, {'_', '_', '_'}, restart, [call_time]),
+        _ = Iterate(N),
+        figures(without(Own, paused(Session)), N, Charge)
+    after
+        %% Modules of ours are unloaded soon: no breakpoint may be on its way out then.
+        _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
+        trace:session_destroy(Session)
+    end.
+
+%% To read while it counts takes 200 times as long.
+-spec paused(trace:session()) -> [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
+paused(Session) ->
+    _ = trace:function(Session, {'_', '_', '_'}, pause, [call_time]),
+    read(Session).
+
+-spec without(Read, Read) -> Read when
+    Read :: [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
+without(Own, Read) ->
+    Known = #{MFA => {Calls, Ns} || {MFA, Calls, Ns} <- Own},
+    [
+        {MFA, Calls - OwnCalls, max(0, Ns - OwnNs)}
+     || {MFA, Calls, Ns} <- Read,
+        {OwnCalls, OwnNs} <- [maps:get(MFA, Known, {0, 0})],
+        Calls > OwnCalls
+    ].
+
+-spec read(trace:session()) -> [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
+read(Session) ->
+    [
+        {{M, F, A}, Calls, Ns}
+     || {M, _} <- code:all_loaded(),
+        is_shown(M),
+        {F, A} <- functions(M),
+        {call_time, [_ | _] = Of} <- [trace:info(Session, {M, F, A}, call_time)],
+        Calls <- [lists:sum([Count || {_, Count, _, _} <- Of])],
+        Calls > 0,
+        Ns <- [lists:sum([S * 1_000_000_000 + Us * 1000 || {_, _, S, Us} <- Of])]
+    ].
+
+%% Gone since the list was made, or without the information.
+-spec functions(module()) -> [{atom(), arity()}].
+functions(M) ->
+    try
+        M:module_info(functions)
+    catch
+        error:undef -> []
+    end.
+
+%% What runs the code is no part of it.
+-spec is_shown(module()) -> boolean().
+is_shown(M) ->
+    case atom_to_list(M) of
+        "dyno_bench_arm_" ++ _ -> true;
+        "dyno_bench_" ++ _ -> false;
+        "dyno_clock" -> false;
+        _ -> true
+    end.
+
+-spec figures([{mfa(), pos_integer(), non_neg_integer()}], pos_integer(), float()) -> [map()].
+figures(Read, N, Charge) ->
+    Net = merged([{name(MFA), Calls, max(0.0, Ns - Calls * Charge)} || {MFA, Calls, Ns} <- Read]),
+    Total = max(1.0, lists:sum([Ns || {_, {_, Ns}} <- Net])),
+    Sorted = lists:sort(fun({_, {_, A}}, {_, {_, B}}) -> A >= B end, Net),
+    [
+        #{function => Name, calls => Calls / N, own_ns => Ns / N, share => Ns / Total}
+     || {Name, {Calls, Ns}} <- Sorted
+    ].
+
+-spec merged([{binary(), pos_integer(), float()}]) -> [{binary(), {pos_integer(), float()}}].
+merged(Named) ->
+    maps:to_list(
+        lists:foldl(
+            fun({Name, Calls, Ns}, Sums) ->
+                maps:update_with(
+                    Name, fun({C, T}) -> {C + Calls, T + Ns} end, {Calls, Ns}, Sums
+                )
+            end,
+            #{},
+            Named
+        )
+    ).
+
+%% The loop with the code inline, and the code's own funs.
+-spec name(mfa()) -> binary().
+name({M, F, A}) ->
+    case atom_to_list(M) of
+        "dyno_bench_arm_" ++ _ -> of_code(F);
+        _ -> text("~tw:~tw/~b", [M, F, A])
+    end.
+
+-spec of_code(atom()) -> binary().
+of_code(F) ->
+    case atom_to_list(F) of
+        "-" ++ _ -> ~"(a fun of the code)";
+        _ -> ~"(the code itself)"
+    end.
+
+-spec text(io:format(), [term()]) -> binary().
+text(Format, Arguments) ->
+    Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
+    true = is_binary(Text),
+    Text.
+
+%% With samples
+
+-spec sampled(pid(), pos_integer(), fun((pos_integer()) -> term())) ->
+    [{[binary(), ...], pos_integer()}].
+sampled(Worker, Epoch, Iterate) ->
+    Usual = erlang:system_flag(backtrace_depth, ?DEPTH),
+    {Sampler, Ref} = spawn_monitor(fun() -> sample(Worker, self(), #{}) end),
+    try
+        repeat(Iterate, Epoch, erlang:monotonic_time(millisecond) + ?SAMPLED_MS),
+        Sampler ! {stop, self()},
+        receive
+            {Sampler, Stacks} -> lists:sort(fun({_, A}, {_, B}) -> A >= B end, maps:to_list(Stacks));
+            {'DOWN', Ref, process, Sampler, _} -> []
+        end
+    after
+        _ = demonitor(Ref, [flush]),
+        exit(Sampler, kill),
+        erlang:system_flag(backtrace_depth, Usual)
+    end.
+
+-spec repeat(fun((pos_integer()) -> term()), pos_integer(), integer()) -> ok.
+repeat(Iterate, Epoch, EndMs) ->
+    _ = Iterate(Epoch),
+    case erlang:monotonic_time(millisecond) < EndMs of
+        true -> repeat(Iterate, Epoch, EndMs);
+        false -> ok
+    end.
+
+-spec sample(pid(), pid(), #{[binary()] => pos_integer()}) -> ok.
+sample(Worker, Self, Stacks) ->
+    receive
+        {stop, Caller} ->
+            Caller ! {Self, Stacks},
+            ok
+    after ?SAMPLE_MS ->
+        case process_info(Worker, current_stacktrace) of
+            {current_stacktrace, Frames} ->
+                case frames(Frames, []) of
+                    {ok, Stack} ->
+                        sample(Worker, Self, maps:update_with(Stack, fun(N) -> N + 1 end, 1, Stacks));
+                    none ->
+                        sample(Worker, Self, Stacks)
+                end;
+            undefined ->
+                sample(Worker, Self, Stacks)
+        end
+    end.
+
+%% From the code's own frame inwards; none where the worker does something else.
+-spec frames([tuple()], [binary()]) -> {ok, [binary(), ...]} | none.
+frames([], _Inner) ->
+    none;
+frames([{M, F, A, _} | Outer], Inner) ->
+    case atom_to_list(M) of
+        "dyno_bench_arm_" ++ _ -> above(Outer, [of_code(F) | Inner]);
+        _ -> frames(Outer, [text("~tw:~tw/~b", [M, F, A]) | Inner])
+    end.
+
+%% A fun of the code that a library calls has a frame of the code further out.
+-spec above([tuple()], [binary(), ...]) -> {ok, [binary(), ...]}.
+above(Outer, Stack) ->
+    case frames(Outer, Stack) of
+        {ok, Whole} -> {ok, Whole};
+        none -> {ok, Stack}
+    end.

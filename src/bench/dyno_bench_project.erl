@@ -1,0 +1,142 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_project).
+-moduledoc false.
+%% What a project's files say about how it is built, what it has fetched, and where its beam files
+%% are.
+
+-include_lib("kernel/include/file.hrl").
+
+-compile(warn_missing_spec_all).
+
+-export([builder/1, fetched/2, code_paths/2]).
+
+-doc "The program that builds a project, and its arguments.".
+-spec builder(file:filename()) -> {ok, {string(), [string()]}} | {error, no_build}.
+builder(Folder) ->
+    Has = fun(Name) -> filelib:is_regular(filename:join(Folder, Name)) end,
+    Sources = [
+        filename:basename(F)
+     || F <- filelib:wildcard(filename:join([Folder, "src", "*.erl"]))
+    ],
+    case {
+        [N || N <- ["rebar.config", "mix.exs", "Makefile", "makefile", "GNUmakefile"], Has(N)],
+        Sources
+    } of
+        {["rebar.config" | _], _} -> {ok, {"rebar3", ["compile"]}};
+        {["mix.exs" | _], _} -> {ok, {"mix", ["compile"]}};
+        {[_ | _], _} -> {ok, {"make", []}};
+        {[], [_ | _]} -> erlc(Folder, Sources);
+        {[], []} -> {error, no_build}
+    end.
+
+%% Behaviours and parse transforms first would be nicer; a project that needs it says --build.
+-spec erlc(file:filename(), [string()]) -> {ok, {string(), [string()]}}.
+erlc(Folder, Sources) ->
+    ok = filelib:ensure_path(filename:join(Folder, "ebin")),
+    {
+        ok,
+        {
+            "erlc",
+            ["-o", "ebin", "-I", "include", "-I", "src" | [filename:join("src", S) || S <- Sources]]
+        }
+    }.
+
+-doc """
+Copies the dependencies that a project has fetched into another tree of it. Where that wants other
+versions its own tool fetches them. The project's own modules are not copied: their dates would say
+that they need not be compiled again.
+""".
+-spec fetched(file:filename(), file:filename()) -> ok.
+fetched(From, To) ->
+    Rebar = [
+        Relative
+     || Part <- ["lib", "plugins"],
+        Path <- filelib:wildcard(filename:join([From, "_build", "default", Part, "*"])),
+        is_dependency(Path),
+        Relative <- [filename:join(["_build", "default", Part, filename:basename(Path)])]
+    ],
+    Others = [D || D <- ["deps", "_checkouts"], filelib:is_dir(filename:join(From, D))],
+    lists:foreach(
+        fun(Relative) ->
+            Target = filename:join(To, Relative),
+            case filelib:is_file(Target) of
+                true -> ok;
+                false -> copied(filename:join(From, Relative), Target)
+            end
+        end,
+        Rebar ++ Others
+    ).
+
+%% rebar3 links the sources of the project's own applications.
+-spec is_dependency(file:filename()) -> boolean().
+is_dependency(Path) ->
+    filelib:is_dir(Path) andalso
+        case file:read_link_info(filename:join(Path, "src")) of
+            {ok, #file_info{type = directory}} -> not is_link(Path);
+            _ -> false
+        end.
+
+-spec is_link(file:filename()) -> boolean().
+is_link(Path) ->
+    case file:read_link(Path) of
+        {ok, _} -> true;
+        {error, _} -> false
+    end.
+
+-spec copied(file:filename(), file:filename()) -> ok.
+copied(From, To) ->
+    ok = filelib:ensure_dir(To),
+    case os:find_executable("cp") of
+        false ->
+            ok;
+        Cp ->
+            %% A copy that fails is one that the build makes up for, or complains about.
+            _ = dyno_bench_command:run(
+                Cp, ["-a", From, To], #{folder => ".", timeout_ms => 300_000}
+            ),
+            ok
+    end.
+
+-doc "The folders of beam files of a project that was built since then.".
+-spec code_paths(file:filename(), integer()) -> [file:filename()].
+code_paths(Folder, Since) ->
+    Profiles = [
+        P
+     || P <- filelib:wildcard(filename:join([Folder, "_build", "*"])), filelib:is_dir(P)
+    ],
+    Ranked = lists:sort([{-built(P, Since), P} || P <- Profiles]),
+    Profile = [P || {Count, P} <- lists:sublist(Ranked, 1), Count < 0],
+    Patterns =
+        [
+            filename:join([P, Part, "*", Kind])
+         || P <- Profile, Part <- ["checkouts", "lib"], Kind <- ["consolidated", "ebin"]
+        ] ++
+            [
+                filename:join([Folder | Parts])
+             || Parts <- [
+                 ["ebin"], ["apps", "*", "ebin"], ["deps", "*", "ebin"], ["lib", "*", "ebin"]
+             ]
+            ],
+    lists:uniq([
+        filename:absname(Path)
+     || Pattern <- Patterns, Path <- filelib:wildcard(Pattern), beams(Path) =/= []
+    ]).
+
+%% How many beam files of a profile are new.
+-spec built(file:filename(), integer()) -> non_neg_integer().
+built(Profile, Since) ->
+    Beams = filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])),
+    length([B || B <- Beams, modified(B) >= Since]).
+
+-spec modified(file:filename()) -> integer().
+modified(File) ->
+    case file:read_file_info(File, [{time, posix}]) of
+        {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
+        _ -> 0
+    end.
+
+-spec beams(file:filename()) -> [file:filename()].
+beams(Folder) ->
+    filelib:wildcard(filename:join(Folder, "*.beam")).

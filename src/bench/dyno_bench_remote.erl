@@ -1,0 +1,214 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_remote).
+-moduledoc """
+Measures in another node, which may be one in production.
+
+That node needs neither dyno nor a compiler: codes are compiled here, and what measures them is sent
+there (see `m:dyno_agent`), with a process that watches the caller, an hour at most, and the memory.
+When the measurement ends, or the caller or the connection to it does, in whichever way, everything
+is taken away again. The node's own modules are never replaced.
+
+## Cost
+Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a scheduler for each
+worker.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([run/4, attach/3, more_modules/2, described/3, format_error/1]).
+-export_type([options/0, description/0, reason/0]).
+
+-type options() :: #{
+    %% The cookie to show the node; by default this node's own.
+    cookie => atom(),
+    %% The longest that it may take; an hour.
+    limit_ms => pos_integer(),
+    limit_bytes => pos_integer(),
+    %% How many modules of inputs there may be.
+    inputs => non_neg_integer()
+}.
+
+-type file_module() :: {module(), file:filename(), binary()}.
+
+-doc "What is known of a node, with the names that recordings have.".
+-type description() :: #{node := map(), environment := map()}.
+
+-type reason() ::
+    {agent, dyno_agent:reason()}
+    | {taken_module, node(), module()}
+    | {gave_up, node(), term()}
+    | {node_lost, node()}.
+
+-define(LIMIT_MS, 3_600_000).
+-define(CALL_MS, 30_000).
+-define(MAX_CODES, 20).
+
+-doc """
+Has a function called in a node, by a process there, and returns what it returns; the modules it
+needs are sent. The function must end when its process receives `dyno_interrupt`, as this one does.
+""".
+-spec run(node(), {module(), atom(), [term()]}, [file_module()], options()) ->
+    {ok, {term(), description()}} | {error, reason()}.
+run(Node, Call, Files, Options) ->
+    maybe
+        {ok, Agent} ?= attach(Node, Files, Options),
+        try
+            Description = description(Node),
+            case called(Agent, Call) of
+                {ok, Result} -> {ok, {Result, Description}};
+                {error, _} = Error -> Error
+            end
+        after
+            _ = dyno_agent:detach(Agent)
+        end
+    end.
+
+-doc "Brings a guest to a node, with all that measures.".
+-spec attach(node(), [file_module()], options()) -> {ok, dyno_agent:agent()} | {error, reason()}.
+attach(Node, Files, Options) ->
+    AgentOptions = maps:merge(#{limit_ms => ?LIMIT_MS}, maps:remove(inputs, Options)),
+    maybe
+        ok ?= connected(Node, Options),
+        {ok, More} ?= more_modules(Node, Files),
+        {ok, Agent} ?=
+            dyno_agent:attach(Node, AgentOptions#{
+                guard => dyno_bench_guest,
+                modules => dyno_bench_modules:to_measure(),
+                more_modules => More,
+                names => names(maps:get(inputs, Options, 0))
+            }),
+        {ok, Agent}
+    else
+        {error, {taken_module, _, _}} = Error -> Error;
+        {error, Reason} -> {error, {agent, Reason}}
+    end.
+
+-spec connected(node(), options()) -> ok | {error, dyno_agent_link:reason()}.
+connected(Node, Options) ->
+    dyno_agent_link:connect(Node, maps:with([cookie], Options)).
+
+%% What experiments load and unload themselves, as long as they are not killed.
+-spec names(non_neg_integer()) -> [module()].
+names(Inputs) ->
+    [dyno_bench_arm_loop | [
+        list_to_atom(Prefix ++ integer_to_list(N))
+     || {Prefix, Count} <- [{"dyno_bench_arm_", ?MAX_CODES}, {"dyno_bench_input_", Inputs}],
+        N <- lists:seq(1, Count)
+    ]].
+
+-doc "Modules that only this node has, as the agent takes them; none may be there already.".
+-spec more_modules(node(), [file_module()]) ->
+    {ok, [{module(), binary(), file:filename()}]} | {error, reason() | dyno_agent_link:reason()}.
+more_modules(Node, Files) ->
+    try [M || {M, _, _} <- Files, erpc:call(Node, code, which, [M], ?CALL_MS) =/= non_existing] of
+        [] -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
+        [Module | _] -> {error, {taken_module, Node, Module}}
+    catch
+        error:{erpc, _} -> {error, {node_down, Node}}
+    end.
+
+-spec called(dyno_agent:agent(), {module(), atom(), [term()]}) -> {ok, term()} | {error, reason()}.
+called(Agent, Call) ->
+    Guest = dyno_agent:guard(Agent),
+    Monitor = monitor(process, Guest),
+    try gen_server:call(Guest, {run, Call}, ?CALL_MS) of
+        {ok, _Measurer} -> await(Agent, Guest, Monitor)
+    catch
+        exit:_ -> {error, {node_lost, dyno_agent:node(Agent)}}
+    after
+        true = demonitor(Monitor, [flush])
+    end.
+
+-spec await(dyno_agent:agent(), pid(), reference()) -> {ok, term()} | {error, reason()}.
+await(Agent, Guest, Monitor) ->
+    Ref = dyno_agent:ref(Agent),
+    receive
+        {dyno_bench_guest, Ref, Result} ->
+            {ok, Result};
+        {dyno_agent, Ref, {gave_up, Reason}} ->
+            {error, {gave_up, dyno_agent:node(Agent), Reason}};
+        dyno_interrupt ->
+            Guest ! dyno_interrupt,
+            await(Agent, Guest, Monitor);
+        {'DOWN', Monitor, process, Guest, _} ->
+            {error, {node_lost, dyno_agent:node(Agent)}}
+    end.
+
+%% With functions of OTP only, which every node has.
+-spec description(node()) -> description().
+description(Node) ->
+    Info = fun(Key) -> erpc:call(Node, erlang, system_info, [Key], ?CALL_MS) end,
+    Release = list_to_binary(Info(otp_release)),
+    Erts = list_to_binary(Info(version)),
+    {ok, Host} = erpc:call(Node, inet, gethostname, [], ?CALL_MS),
+    Environment = #{
+        ~"otp" => Release,
+        ~"erts" => Erts,
+        ~"jit" => Info(emu_flavor) =:= jit,
+        ~"schedulers" => Info(schedulers),
+        ~"schedulers_online" => Info(schedulers_online),
+        ~"dirty_cpu_schedulers" => Info(dirty_cpu_schedulers),
+        ~"dirty_io_schedulers" => Info(dirty_io_schedulers),
+        ~"hostname" => unicode:characters_to_binary(Host),
+        ~"emulator_flags" => null
+    },
+    #{
+        node => #{
+            ~"name" => atom_to_binary(Node),
+            ~"otp" => Release,
+            ~"erts" => Erts,
+            ~"schedulers_online" => Info(schedulers_online),
+            ~"os_pid" => unicode:characters_to_binary(erpc:call(Node, os, getpid, [], ?CALL_MS))
+        },
+        environment => Environment
+    }.
+
+-doc "The recording of a measurement, with the node that it took place in.".
+-spec described(dyno_recording:document(), description(), #{waiting := boolean()}) ->
+    dyno_recording:document().
+described(Document, #{node := Node, environment := Environment}, #{waiting := Waiting}) ->
+    #{~"runs" := Runs, ~"environment" := Local} = Document,
+    %% Of another machine this one's processor says nothing.
+    Foreign =
+        case {Local, Environment} of
+            {#{~"hostname" := Host}, #{~"hostname" := Host}} -> #{};
+            _ ->
+                #{Key => null || Key <- [~"os", ~"kernel", ~"cpu_model", ~"cores", ~"memory_bytes"]}
+        end,
+    Described = Document#{
+        ~"runs" := [Run#{~"nodes" => [Node]} || Run <- Runs],
+        ~"environment" := maps:merge(maps:merge(Local, Foreign), Environment)
+    },
+    Warnings = [
+        {~"clock",
+            iolist_to_binary([
+                "in ", map_get(~"name", Node), " only the wall clock is read: time in which other "
+                "programs had the processor counts as time of the code"
+            ])}
+     || not Waiting
+    ],
+    dyno_recording:add_warnings(Described, Warnings).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({agent, Reason}) ->
+    dyno_agent:format_error(Reason);
+format_error({taken_module, Node, Module}) ->
+    io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
+format_error({gave_up, Node, {limit_ms, Ms}}) ->
+    io_lib:format(
+        "the measurement in ~ts was ended after ~b s, the longest it may take", [Node, Ms div 1000]
+    );
+format_error({gave_up, Node, {limit_bytes, Limit, Bytes}}) ->
+    io_lib:format("the measurement in ~ts was ended: its processes took ~b MiB, more than ~b", [
+        Node, Bytes bsr 20, Limit bsr 20
+    ]);
+format_error({gave_up, Node, Reason}) ->
+    io_lib:format("the measurement in ~ts ended: ~0tP", [Node, Reason, 12]);
+format_error({node_lost, Node}) ->
+    io_lib:format(
+        "the connection to ~ts was lost while it measured; whatever was sent there ends by itself",
+        [Node]
+    ).

@@ -1,0 +1,365 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_revision).
+-moduledoc """
+Builds revisions of the user's project, so that a code can be measured with each.
+
+Each revision is checked out into a clone in a temporary folder, which shares the repository's
+objects and changes nothing in it; the working tree is copied there in the same way, with what is
+not committed and without what is ignored. Then each is built: by the command that was given, or
+else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler, whichever the project's
+files call for. Dependencies that the working tree has fetched already are copied, so that a build
+without a network can succeed.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([parse/1, open/2, close/1, format_error/1]).
+-export_type([revision/0, settings/0, built/0, reason/0]).
+
+-doc "A revision, in git's words, or the files as they are.".
+-type revision() :: {revision, binary()} | working_tree.
+
+-type settings() :: #{
+    revisions => [revision(), ...],
+    %% How the project is built: a command for the shell.
+    build => string() | binary(),
+    %% Called before each revision is built, with its name.
+    progress => fun((binary()) -> term())
+}.
+
+-doc "The variants for m:dyno_bench_isolated, and the folder that holds them.".
+-type built() :: #{
+    folder := file:filename(), cleaner := pid(), variants := [dyno_bench_isolated:variant(), ...]
+}.
+
+-type reason() ::
+    {revisions, binary()}
+    | no_git
+    | {no_repository, file:filename()}
+    | {unknown_revision, binary()}
+    | {same_revisions, binary(), binary()}
+    | {no_build, file:filename()}
+    | {no_program, binary(), string()}
+    | {build, Label :: binary(), Command :: binary(), Ended :: term(), Lines :: [binary()]}
+    | {nothing_built, Label :: binary(), Command :: binary()}
+    | {no_folder, file:filename(), file:posix()}
+    | {git, [binary()]}
+    | interrupted.
+
+-type command() :: {Shown :: binary(), file:filename(), [string() | binary()]}.
+
+-define(GIT_MS, 300_000).
+-define(BUILD_MS, 1_800_000).
+-define(WORKING_TREE, ~"working tree").
+
+-doc """
+The revisions that are meant: `A..B`, or `A` alone, which is compared with the working tree. As with
+git, an end that is left out is `HEAD`.
+
+```erlang
+1> dyno_bench_revision:parse([~"v1..v2"]).
+{ok,[{revision,<<"v1">>},{revision,<<"v2">>}]}
+2> dyno_bench_revision:parse([~"main"]).
+{ok,[{revision,<<"main">>},working_tree]}
+```
+""".
+-spec parse([binary()]) -> {ok, [revision(), ...]} | {error, reason()}.
+parse(Texts) ->
+    Parsed = [ends(Text) || Text <- Texts],
+    case {lists:member(error, Parsed), lists:append([Ends || Ends <- Parsed, is_list(Ends)])} of
+        {false, [One]} -> {ok, [One, working_tree]};
+        {false, [_, _ | _] = Several} -> {ok, Several};
+        _ -> {error, {revisions, iolist_to_binary(lists:join(" ", Texts))}}
+    end.
+
+-spec ends(binary()) -> [revision()] | error.
+ends(Text) ->
+    Trimmed = string:trim(Text),
+    case {Trimmed, binary:match(Trimmed, ~"..."), binary:split(Trimmed, ~"..")} of
+        {<<>>, _, _} -> error;
+        {<<"-", _/binary>>, _, _} -> error;
+        {_, {_, _}, _} -> error;
+        {_, nomatch, [~"", ~""]} -> error;
+        {_, nomatch, [From, To]} -> [{revision, or_head(From)}, {revision, or_head(To)}];
+        {_, nomatch, [One]} -> [{revision, One}]
+    end.
+
+-spec or_head(binary()) -> binary().
+or_head(~"") -> ~"HEAD";
+or_head(Revision) -> Revision.
+
+-doc "Builds revisions of the project in the current folder; `build` is a command for the shell.".
+-spec open([revision(), ...], settings()) -> {ok, built()} | {error, reason()}.
+open(Revisions, Options) ->
+    maybe
+        {ok, Git} ?= git(),
+        {ok, Top} ?= top(Git),
+        {ok, Known} ?= known(Git, Revisions, []),
+        ok ?= different(Known),
+        {ok, Folder} ?= temporary(),
+        Cleaner = cleaner(Folder),
+        Project = #{
+            git => Git, top => Top, below => below(Top), folder => Folder, options => Options
+        },
+        case built(lists:enumerate(Known), Project, []) of
+            {ok, Variants} ->
+                {ok, #{folder => Folder, cleaner => Cleaner, variants => Variants}};
+            {error, _} = Error ->
+                close(#{folder => Folder, cleaner => Cleaner}),
+                Error
+        end
+    end.
+
+%% Also where the caller is killed.
+-spec cleaner(file:filename()) -> pid().
+cleaner(Folder) ->
+    Caller = self(),
+    spawn(fun() ->
+        Monitor = monitor(process, Caller),
+        receive
+            closed -> ok;
+            {'DOWN', Monitor, process, _, _} -> file:del_dir_r(Folder)
+        end
+    end).
+
+-doc "Removes what `open/2` has made.".
+-spec close(#{folder := file:filename(), cleaner := pid(), _ => _}) -> ok.
+close(#{folder := Folder, cleaner := Cleaner}) ->
+    _ = file:del_dir_r(Folder),
+    Cleaner ! closed,
+    ok.
+
+%% The repository
+
+-spec git() -> {ok, file:filename()} | {error, reason()}.
+git() ->
+    case os:find_executable("git") of
+        false -> {error, no_git};
+        Git -> {ok, Git}
+    end.
+
+-spec top(file:filename()) -> {ok, file:filename()} | {error, reason()}.
+top(Git) ->
+    case git(Git, ".", ["rev-parse", "--show-toplevel"]) of
+        {ok, Output} ->
+            {ok, unicode:characters_to_list(string:trim(Output))};
+        {error, interrupted} ->
+            {error, interrupted};
+        {error, _} ->
+            {ok, Here} = file:get_cwd(),
+            {error, {no_repository, Here}}
+    end.
+
+-spec git(file:filename(), file:filename(), [string() | binary()]) ->
+    {ok, binary()} | {error, interrupted | {term(), [binary()]}}.
+git(Git, Folder, Arguments) ->
+    dyno_bench_command:run(Git, Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
+
+%% The project may be a folder of the repository.
+-spec below(file:filename()) -> file:filename_all().
+below(Top) ->
+    {ok, Here} = file:get_cwd(),
+    Parts = filename:split(Here),
+    case lists:prefix(filename:split(Top), Parts) of
+        true -> filename:join(["." | lists:nthtail(length(filename:split(Top)), Parts)]);
+        %% By way of a symbolic link: git says how deep.
+        false -> "."
+    end.
+
+-spec known(file:filename(), [revision()], [{revision(), binary()}]) ->
+    {ok, [{revision(), binary()}]} | {error, reason()}.
+known(_Git, [], Known) ->
+    {ok, lists:reverse(Known)};
+known(Git, [working_tree | Rest], Known) ->
+    known(Git, Rest, [{working_tree, ~"HEAD"} | Known]);
+known(Git, [{revision, Name} = Revision | Rest], Known) ->
+    Arguments = [
+        "rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>
+    ],
+    case git(Git, ".", Arguments) of
+        {ok, Output} -> known(Git, Rest, [{Revision, string:trim(Output)} | Known]);
+        {error, interrupted} -> {error, interrupted};
+        {error, _} -> {error, {unknown_revision, Name}}
+    end.
+
+-spec different([{revision(), binary()}]) -> ok | {error, reason()}.
+different(Known) ->
+    Same = [
+        {A, B}
+     || {N, {{revision, A}, Commit}} <- lists:enumerate(Known),
+        {M, {{revision, B}, Other}} <- lists:enumerate(Known),
+        N < M, Commit =:= Other
+    ],
+    case Same of
+        [] -> ok;
+        [{A, B} | _] -> {error, {same_revisions, A, B}}
+    end.
+
+-spec temporary() -> {ok, file:filename()} | {error, reason()}.
+temporary() ->
+    %% The shell that started dyno removes it where dyno itself was killed.
+    Name = io_lib:format("dyno-~ts-rev-~b", [os:getpid(), erlang:unique_integer([positive])]),
+    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),
+    case file:make_dir(Folder) of
+        ok -> {ok, Folder};
+        {error, Posix} -> {error, {no_folder, Folder, Posix}}
+    end.
+
+%% Building
+
+-spec built([{pos_integer(), {revision(), binary()}}], map(), [dyno_bench_isolated:variant()]) ->
+    {ok, [dyno_bench_isolated:variant(), ...]} | {error, reason()}.
+built([], _Project, Variants) ->
+    {ok, lists:reverse(Variants)};
+built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Variants) ->
+    Tree = filename:join(Folder, integer_to_list(Number)),
+    Label = label(Revision),
+    progress(Project, Label),
+    maybe
+        ok ?= checked_out(Tree, Revision, Commit, Project),
+        Here = filename:join(Tree, map_get(below, Project)),
+        ok ?= dyno_bench_project:fetched(
+            filename:join(map_get(top, Project), map_get(below, Project)), Here
+        ),
+        {ok, Command} ?= command(Label, Here, Project),
+        {ok, Paths} ?= build(Label, Here, Command),
+        built(Rest, Project, [#{label => Label, code_paths => Paths} | Variants])
+    end.
+
+-spec label(revision()) -> binary().
+label(working_tree) -> ?WORKING_TREE;
+label({revision, Name}) -> Name.
+
+-spec progress(map(), binary()) -> term().
+progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
+progress(_Project, _Label) -> ok.
+
+-spec checked_out(file:filename(), revision(), binary(), map()) -> ok | {error, reason()}.
+checked_out(Tree, Revision, Commit, #{git := Git, top := Top}) ->
+    Clone = ["clone", "--quiet", "--shared", "--no-checkout", "--", Top, Tree],
+    Checkout = ["-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", Commit],
+    maybe
+        {ok, _} ?= git(Git, Top, Clone),
+        {ok, _} ?= git(Git, Tree, Checkout),
+        case Revision of
+            working_tree -> overlaid(Git, Top, Tree);
+            {revision, _} -> ok
+        end
+    else
+        {error, interrupted} -> {error, interrupted};
+        {error, {_, Lines}} -> {error, {git, Lines}}
+    end.
+
+%% What differs from the last commit, and what is new.
+-spec overlaid(file:filename(), file:filename(), file:filename()) ->
+    ok | {error, interrupted | {term(), [binary()]}}.
+overlaid(Git, Top, Tree) ->
+    maybe
+        {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
+        {ok, New} ?= git(Git, Top, ["ls-files", "--others", "--exclude-standard", "-z"]),
+        Files = [F || Text <- [Changed, New], F <- binary:split(Text, <<0>>, [global]), F =/= <<>>],
+        lists:foreach(fun(File) -> overlay(File, Top, Tree) end, Files)
+    end.
+
+-spec overlay(binary(), file:filename(), file:filename()) -> ok.
+overlay(File, Top, Tree) ->
+    [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
+    ok = filelib:ensure_dir(To),
+    case filelib:is_regular(From) of
+        true ->
+            {ok, _} = file:copy(From, To),
+            {ok, Info} = file:read_file_info(From),
+            ok = file:write_file_info(To, Info);
+        false ->
+            _ = file:delete(To),
+            ok
+    end.
+
+-spec command(binary(), file:filename(), map()) -> {ok, command()} | {error, reason()}.
+command(_Label, _Folder, #{options := #{build := Text}}) ->
+    Given = unicode:characters_to_binary(Text),
+    {ok, {Given, "/bin/sh", ["-c", Given]}};
+command(Label, Folder, _Project) ->
+    case dyno_bench_project:builder(Folder) of
+        {ok, {Name, Arguments}} ->
+            Local = filename:join(Folder, Name),
+            Shown = iolist_to_binary(lists:join(" ", [Name | Arguments])),
+            case {filelib:is_regular(Local) andalso Name =/= "make", os:find_executable(Name)} of
+                {true, _} -> {ok, {Shown, filename:absname(Local), Arguments}};
+                {false, false} -> {error, {no_program, Label, Name}};
+                {false, Program} -> {ok, {Shown, Program, Arguments}}
+            end;
+        {error, no_build} ->
+            {error, {no_build, Folder}}
+    end.
+
+-spec build(binary(), file:filename(), command()) ->
+    {ok, [file:filename(), ...]} | {error, reason()}.
+build(Label, Folder, {Shown, Program, Arguments}) ->
+    Since = erlang:system_time(second) - 1,
+    case dyno_bench_command:run(Program, Arguments, #{folder => Folder, timeout_ms => ?BUILD_MS}) of
+        {ok, _} ->
+            case dyno_bench_project:code_paths(Folder, Since) of
+                [] -> {error, {nothing_built, Label, Shown}};
+                Paths -> {ok, Paths}
+            end;
+        {error, interrupted} ->
+            {error, interrupted};
+        {error, {Ended, Lines}} ->
+            {error, {build, Label, Shown, Ended, Lines}}
+    end.
+
+-doc "One sentence for a reason; after a build that fails its last lines.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({revisions, Text}) ->
+    io_lib:format(
+        "--rev is \"~ts\"; two revisions as in v1..v2, or one to compare with the working tree, "
+        "are accepted",
+        [Text]
+    );
+format_error(no_git) ->
+    "there is no git on the PATH; install it to compare revisions";
+format_error({no_repository, Folder}) ->
+    io_lib:format(
+        "~ts is in no git repository; run dyno in the project whose revisions are compared",
+        [Folder]
+    );
+format_error({unknown_revision, Name}) ->
+    io_lib:format("git knows no revision ~ts here; git log shows those that there are", [Name]);
+format_error({same_revisions, A, B}) ->
+    io_lib:format("~ts and ~ts are the same commit; give two that differ", [A, B]);
+format_error({no_build, _Folder}) ->
+    "the project has neither rebar.config, mix.exs, Makefile nor src/*.erl; say with --build how "
+    "it is built";
+format_error({no_program, Label, Name}) ->
+    io_lib:format("~ts is built with ~ts, which is not on the PATH; install it, or give --build", [
+        Label, Name
+    ]);
+format_error({build, Label, Command, Ended, Lines}) ->
+    [
+        io_lib:format("~ts does not build: ~ts ~ts", [Label, Command, ended(Ended)]),
+        said(Lines)
+    ];
+format_error({nothing_built, Label, Command}) ->
+    io_lib:format(
+        "~ts: ~ts left no beam files in ebin or _build; say with --build how it is built",
+        [Label, Command]
+    );
+format_error({no_folder, Folder, Posix}) ->
+    io_lib:format("~ts can't be made: ~ts; set TMPDIR to a folder that can be written", [
+        Folder, file:format_error(Posix)
+    ]);
+format_error({git, Lines}) ->
+    ["git could not check the revision out", said(Lines)];
+format_error(interrupted) ->
+    "interrupted".
+
+-spec ended(term()) -> unicode:chardata().
+ended({status, Status}) -> io_lib:format("ended with status ~b", [Status]);
+ended({timeout, Ms}) -> io_lib:format("had not ended after ~b s", [Ms div 1000]).
+
+-spec said([binary()]) -> unicode:chardata().
+said([]) -> "; it said nothing";
+said(Lines) -> ["; its last lines:" | [["\n  ", Line] || Line <- Lines]].

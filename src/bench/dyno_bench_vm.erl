@@ -1,0 +1,299 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_vm).
+-moduledoc false.
+%% VMs of their own for codes. They are spoken to over their standard input and output, so they need
+%% no names, no cookie and no port mapper, and end when this VM ends, however that happens. Where
+%% this VM is a node, they are nodes, too, with its cookie: a code may need that.
+
+-compile(warn_missing_spec_all).
+
+-export([start/1, call/5, stop/1, format_error/1]).
+-export_type([spec/0, vm/0, reason/0]).
+
+-type spec() :: #{
+    %% Which Erlang: its program erl, or the folder where it is installed; this one.
+    erl => file:filename(),
+    %% More arguments for it.
+    flags => [string()],
+    %% Folders of beam files, before all others.
+    code_paths => [file:filename()]
+}.
+
+-opaque vm() :: #{peer := pid(), ref := reference(), errors := file:filename_all()}.
+
+-type reason() ::
+    {no_erl, file:filename()}
+    | {does_not_boot, spec(), Said :: binary()}
+    | {otp_too_old, file:filename(), string()}
+    | {vm_died, term()}
+    | interrupted.
+
+-define(BOOT_MS, 60_000).
+-define(FLOOR, 27).
+
+-doc "Starts VMs, all at the same time. The caller must trap exits; they end with it.".
+-spec start([spec(), ...]) -> {ok, [vm(), ...]} | {error, reason()}.
+start(Specs) ->
+    maybe
+        {ok, Programs} ?= programs(Specs, []),
+        EndMs = erlang:monotonic_time(millisecond) + ?BOOT_MS,
+        {ok, Vms} ?= launched(Programs, []),
+        {ok, Booted} ?= booted(Vms, lists:zip(Vms, Specs), EndMs),
+        checked(Booted, Specs)
+    end.
+
+-spec programs([spec()], [{spec(), file:filename() | undefined}]) ->
+    {ok, [{spec(), file:filename() | undefined}]} | {error, reason()}.
+programs([], Found) ->
+    {ok, lists:reverse(Found)};
+programs([#{erl := Given} = Spec | Rest], Found) ->
+    Places = [Given, filename:join(Given, "erl"), filename:join([Given, "bin", "erl"])],
+    case [Place || Place <- Places, filelib:is_regular(Place)] of
+        [Erl | _] -> programs(Rest, [{Spec, filename:absname(Erl)} | Found]);
+        [] -> {error, {no_erl, Given}}
+    end;
+programs([Spec | Rest], Found) ->
+    programs(Rest, [{Spec, undefined} | Found]).
+
+%% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
+%% the first line is shown; what codes print comes by way of the connection.
+-spec launched([{spec(), file:filename() | undefined}], [vm()]) ->
+    {ok, [vm()]} | {error, reason()}.
+launched([], Vms) ->
+    {ok, lists:reverse(Vms)};
+launched([{Spec, Erl} | Rest], Vms) ->
+    Ref = make_ref(),
+    Errors = errors_file(),
+    Program =
+        case Erl of
+            undefined -> filename:join([code:root_dir(), "bin", "erl"]);
+            _ -> Erl
+        end,
+    Options = #{
+        exec => {"/bin/sh", ["-c", "exec 2>\"$1\"; shift; exec \"$@\"", "sh", Errors, Program]},
+        connection => standard_io,
+        wait_boot => {self(), Ref},
+        %% Its end closes the connection, and that ends the VM.
+        shutdown => close,
+        env => environment(Erl),
+        args => arguments(Spec, Erl)
+    },
+    try peer:start_link(maps:merge(Options, name())) of
+        {ok, Peer} ->
+            launched(Rest, [#{peer => Peer, ref => Ref, errors => Errors} | Vms]);
+        {error, Reason} ->
+            does_not_boot(Vms, Spec, Errors, Reason)
+    catch
+        exit:Reason -> does_not_boot(Vms, Spec, Errors, Reason)
+    end.
+
+-spec name() -> #{name => atom(), longnames => boolean()}.
+name() ->
+    case is_alive() of
+        true ->
+            #{
+                name => peer:random_name("dyno_bench"),
+                longnames => net_kernel:longnames() =:= true
+            };
+        false ->
+            #{}
+    end.
+
+-spec errors_file() -> file:filename_all().
+errors_file() ->
+    Name = io_lib:format("dyno-~ts-vm-~b", [os:getpid(), erlang:unique_integer([positive])]),
+    filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)).
+
+-spec does_not_boot([vm()], spec(), file:filename_all(), term()) -> {error, reason()}.
+does_not_boot(Vms, Spec, Errors, Reason) ->
+    Said =
+        case file:read_file(Errors) of
+            {ok, <<_, _/binary>> = Text} -> hd(binary:split(string:trim(Text), ~"\n"));
+            _ -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10]))
+        end,
+    _ = file:delete(Errors),
+    stop(Vms),
+    {error, {does_not_boot, Spec, Said}}.
+
+%% The program erl of another installation must not find this one's files.
+-spec environment(file:filename() | undefined) -> [{string(), string()}].
+environment(Erl) ->
+    Priv = [{"DYNO_PRIV", Folder} || Folder <- [priv()], Folder =/= none],
+    case Erl of
+        undefined -> Priv;
+        _ -> [{"ROOTDIR", ""}, {"BINDIR", ""}, {"EMU", ""}, {"PROGNAME", ""} | Priv]
+    end.
+
+%% Where the clock's library is: a folder, or beside the escript.
+-spec priv() -> file:filename_all() | none.
+priv() ->
+    Given = [F || F <- [os:getenv("DYNO_PRIV")], is_list(F), F =/= ""],
+    Own = [F || F <- [code:priv_dir(dyno)], is_list(F)],
+    Beside = [
+        filename:join(filename:dirname(filename:dirname(filename:dirname(F))), "priv")
+     || F <- Own
+    ],
+    case [F || F <- Given ++ Own ++ Beside, filelib:is_dir(F)] of
+        [Folder | _] -> Folder;
+        [] -> none
+    end.
+
+-spec arguments(spec(), file:filename() | undefined) -> [string()].
+arguments(Spec, Erl) ->
+    Cookie =
+        case is_alive() of
+            true ->
+                [
+                    "-setcookie",
+                    atom_to_list(erlang:get_cookie()),
+                    "-connect_all",
+                    "false",
+                    "-hidden"
+                ];
+            false -> []
+        end,
+    %% Whoever waits must not take the processor from the one that is measured.
+    ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++ own_flags(Erl) ++
+        Cookie ++ paths(Spec) ++ maps:get(flags, Spec, []).
+
+%% The emulator flags that this VM was given; another release may not know them.
+-spec own_flags(file:filename() | undefined) -> [string()].
+own_flags(undefined) ->
+    [_ | Arguments] = erlang:system_info(emu_args),
+    Own = lists:takewhile(fun(A) -> A =/= "--" end, Arguments),
+    lists:map(
+        fun
+            ("-" ++ Flag) -> "+" ++ Flag;
+            (Value) -> Value
+        end,
+        Own
+    );
+own_flags(_Erl) ->
+    [].
+
+-spec paths(spec()) -> [string()].
+paths(Spec) ->
+    Folders = [filename:absname(P) || P <- maps:get(code_paths, Spec, [])],
+    ["-pa", dyno_bench_modules:folder()] ++ lists:append(
+        [["-pa", F] || F <- lists:reverse(Folders)]
+    ).
+
+-spec booted([vm()], [{vm(), spec()}], integer()) -> {ok, [vm(), ...]} | {error, reason()}.
+booted(Vms, [], _EndMs) ->
+    {ok, Vms};
+booted(Vms, [{#{peer := Peer, ref := Ref, errors := Errors}, Spec} | Rest], EndMs) ->
+    receive
+        {Ref, {started, _Node, Peer}} ->
+            _ = file:delete(Errors),
+            booted(Vms, Rest, EndMs);
+        {'EXIT', Peer, Reason} ->
+            does_not_boot(Vms, Spec, Errors, Reason);
+        dyno_interrupt ->
+            stop(Vms),
+            {error, interrupted}
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
+        does_not_boot(Vms, Spec, Errors, timeout)
+    end.
+
+-spec checked([vm()], [spec()]) -> {ok, [vm(), ...]} | {error, reason()}.
+checked(Vms, Specs) ->
+    Releases = [
+        {Erl, call(Vm, erlang, system_info, [otp_release], ?BOOT_MS)}
+     || {Vm, #{erl := Erl}} <- lists:zip(Vms, Specs)
+    ],
+    Wrong = [Pair || {_, Release} = Pair <- Releases, not is_recent(Release)],
+    case Wrong of
+        [] ->
+            {ok, Vms};
+        [{Erl, {ok, Release}} | _] ->
+            stop(Vms),
+            {error, {otp_too_old, Erl, Release}};
+        [{_, {error, Reason}} | _] ->
+            stop(Vms),
+            {error, Reason}
+    end.
+
+-spec is_recent({ok, string()} | {error, reason()}) -> boolean().
+is_recent({ok, Release}) ->
+    case string:to_integer(Release) of
+        {Number, _} when is_integer(Number) -> Number >= ?FLOOR;
+        _ -> false
+    end;
+is_recent({error, _}) ->
+    false.
+
+-doc "Calls a function in a VM.".
+-spec call(vm(), module(), atom(), [term()], TimeoutMs :: timeout()) ->
+    {ok, term()} | {error, reason()}.
+call(#{peer := Peer}, Module, Function, Arguments, TimeoutMs) ->
+    Ref = make_ref(),
+    Caller = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        Caller ! {Ref, called(Peer, Module, Function, Arguments, TimeoutMs)}
+    end),
+    receive
+        {Ref, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        dyno_interrupt ->
+            true = demonitor(Monitor, [flush]),
+            exit(Pid, kill),
+            {error, interrupted};
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            {error, {vm_died, Reason}}
+    end.
+
+-spec called(pid(), module(), atom(), [term()], timeout()) -> {ok, term()} | {error, reason()}.
+called(Peer, Module, Function, Arguments, TimeoutMs) ->
+    try
+        {ok, peer:call(Peer, Module, Function, Arguments, TimeoutMs)}
+    catch
+        exit:{Reason, {gen_server, call, _}} -> {error, {vm_died, Reason}};
+        %% Also where it has ended.
+        _:Reason -> {error, {vm_died, Reason}}
+    end.
+
+-doc "Ends VMs; returns when they are gone.".
+-spec stop([vm()]) -> ok.
+stop(Vms) ->
+    lists:foreach(
+        fun(#{peer := Peer, ref := Ref, errors := Errors}) ->
+            true = unlink(Peer),
+            _ = file:delete(Errors),
+            try
+                peer:stop(Peer)
+            catch
+                _:_ -> ok
+            end,
+            receive
+                {'EXIT', Peer, _} -> ok
+            after 0 -> ok
+            end,
+            receive
+                {Ref, _} -> ok
+            after 0 -> ok
+            end
+        end,
+        Vms
+    ).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_erl, Path}) ->
+    io_lib:format(
+        "there is no erl at ~ts; give the program, or the folder it is installed in", [Path]
+    );
+format_error({does_not_boot, #{flags := [_ | _] = Flags}, Said}) ->
+    io_lib:format("a VM with the flags ~ts does not start: ~ts", [lists:join(" ", Flags), Said]);
+format_error({does_not_boot, #{erl := Erl}, Said}) ->
+    io_lib:format("a VM of ~ts does not start: ~ts", [Erl, Said]);
+format_error({does_not_boot, _Spec, Said}) ->
+    ["a VM of its own does not start: ", Said];
+format_error({otp_too_old, Erl, Release}) ->
+    io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, ?FLOOR]);
+format_error({vm_died, Reason}) ->
+    io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]);
+format_error(interrupted) ->
+    "interrupted".

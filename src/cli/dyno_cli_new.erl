@@ -1,0 +1,177 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_new).
+-moduledoc """
+`dyno new`: writes a suite or a benchmark to start from, which runs at once.
+
+Without a kind it lists what there is.
+""".
+
+-behaviour(dyno_cli_command).
+
+-compile(warn_missing_spec_all).
+
+-export([spec/0, examples/0, run/1]).
+
+-type mistake() ::
+    {unknown_kind, binary()}
+    | {no_name, binary()}
+    | {bad_name, string()}
+    | {taken_name, module(), file:filename()}
+    | {exists, file:filename()}
+    | {no_elixir_form, binary()}
+    | {not_written, file:filename(), file:posix()}.
+
+-doc "Its arguments.".
+-spec spec() -> argparse:command().
+spec() ->
+    #{
+        help => "write a suite or a benchmark to start from",
+        arguments => [
+            operand(kind, "[KIND]", "suite or benchmark; without it, what there is"),
+            operand(
+                name, "[NAME]", "the file, with its folder but without its ending: perf/shop"
+            ),
+            #{
+                name => elixir,
+                long => "-elixir",
+                type => boolean,
+                action => {store, true},
+                required => false,
+                help => {"--elixir", ["in Elixir (NAME.exs); a suite only"]}
+            }
+        ]
+    }.
+
+-spec operand(atom(), string(), string()) -> argparse:argument().
+operand(Name, Usage, Text) ->
+    #{name => Name, type => binary, nargs => 'maybe', required => false, help => {Usage, [Text]}}.
+
+-doc "Its uses.".
+-spec examples() -> [dyno_cli_command:example()].
+examples() ->
+    [
+        {~"dyno new", ~"lists what can be written"},
+        {~"dyno new suite perf/shop_perf", ~"writes perf/shop_perf.erl"},
+        {~"dyno new suite shop_perf --elixir", ~"writes shop_perf.exs"},
+        {~"dyno new benchmark reverse_bench", ~"writes reverse_bench.erl, for dyno bench"}
+    ].
+
+-doc "Writes it, and says how to run it.".
+-spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
+run(Values) ->
+    case Values of
+        #{kind := Kind, name := Name} when is_binary(Kind), is_binary(Name) ->
+            Elixir = maps:get(elixir, Values, false) =:= true,
+            written(write(Kind, unicode:characters_to_list(Name), language(Elixir)));
+        #{kind := Kind} when is_binary(Kind) ->
+            written(
+                case lists:keymember(Kind, 1, dyno_cli_new_text:kinds()) of
+                    true -> {error, {no_name, Kind}};
+                    false -> {error, {unknown_kind, Kind}}
+                end
+            );
+        #{} ->
+            dyno_cli_terminal:print(overview()),
+            0
+    end.
+
+-spec language(boolean()) -> dyno_cli_new_text:language().
+language(true) -> elixir;
+language(false) -> erlang.
+
+-spec overview() -> iolist().
+overview() ->
+    Kinds = dyno_cli_new_text:kinds(),
+    Width = lists:max([byte_size(Kind) || {Kind, _, _} <- Kinds]),
+    [
+        [["dyno new ", string:pad(Kind, Width), " NAME   ", Text, $\n] || {Kind, Text, _} <- Kinds],
+        "\nWith --elixir a suite is written in Elixir.\n"
+    ].
+
+-spec written({ok, binary(), file:filename()} | {error, mistake()}) ->
+    dyno_cli_command:exit_status().
+written({ok, Command, File}) ->
+    dyno_cli_terminal:print(
+        unicode:characters_to_binary([File, " is written; run it: dyno ", Command, " ", File, $\n])
+    ),
+    0;
+written({error, {not_written, _, _} = Mistake}) ->
+    dyno_cli_terminal:complain(format_error(Mistake)),
+    3;
+written({error, Mistake}) ->
+    dyno_cli_terminal:complain(format_error(Mistake)),
+    2.
+
+-spec write(binary(), string(), dyno_cli_new_text:language()) ->
+    {ok, Command :: binary(), file:filename()} | {error, mistake()}.
+write(Kind, Given, Language) ->
+    Extension = maps:get(Language, #{erlang => ".erl", elixir => ".exs"}),
+    Root =
+        case filename:extension(Given) of
+            Extension -> filename:rootname(Given);
+            _ -> Given
+        end,
+    Name = filename:basename(Root),
+    File = Root ++ Extension,
+    maybe
+        {Kind, _, Command} ?= lists:keyfind(Kind, 1, dyno_cli_new_text:kinds()),
+        match ?= re:run(Name, "^[a-z][a-z0-9_]*$", [{capture, none}]),
+        ok ?= name_is_free(Name, Language),
+        {ok, Text} ?= dyno_cli_new_text:text(Kind, Language, Name),
+        ok ?= create(File, Text),
+        {ok, Command, File}
+    else
+        false -> {error, {unknown_kind, Kind}};
+        nomatch -> {error, {bad_name, Name}};
+        none -> {error, {no_elixir_form, Kind}};
+        {error, _} = Error -> Error
+    end.
+
+%% A suite of that name would take the module's place, for the suite and for what it loads.
+-spec name_is_free(string(), dyno_cli_new_text:language()) -> ok | {error, mistake()}.
+name_is_free(Name, Language) ->
+    Module = list_to_atom(dyno_cli_new_text:module_name(Language, Name)),
+    case code:which(Module) of
+        non_existing -> ok;
+        Where when is_list(Where) -> {error, {taken_name, Module, Where}};
+        Where -> {error, {taken_name, Module, atom_to_list(Where)}}
+    end.
+
+%% `exclusive`: what is there stays, also where two write at once.
+-spec create(file:filename(), iodata()) -> ok | {error, mistake()}.
+create(File, Text) ->
+    case filelib:ensure_dir(File) of
+        ok ->
+            case file:write_file(File, Text, [exclusive]) of
+                ok -> ok;
+                {error, eexist} -> {error, {exists, File}};
+                {error, Posix} -> {error, {not_written, File, Posix}}
+            end;
+        {error, _} ->
+            {error, {not_written, File, enotdir}}
+    end.
+
+-spec format_error(mistake()) -> unicode:chardata().
+format_error({unknown_kind, Kind}) ->
+    Kinds = lists:join(" or ", [K || {K, _, _} <- dyno_cli_new_text:kinds()]),
+    ["dyno new writes a ", Kinds, ", not a ", Kind];
+format_error({no_name, Kind}) ->
+    ["give it a name: dyno new ", Kind, " NAME"];
+format_error({bad_name, Name}) ->
+    [
+        $", Name, "\" is no module's name; lower-case letters, digits and _ are accepted, and a "
+        "letter first"
+    ];
+format_error({taken_name, Module, Where}) ->
+    [
+        "there is a module ", atom_to_list(Module), " (", Where, "), whose place it would take; "
+        "give it another name, such as ", filename:basename(filename:rootname(Where)), "_perf"
+    ];
+format_error({exists, File}) ->
+    [File, " is there already, and is left as it is; give another name"];
+format_error({no_elixir_form, Kind}) ->
+    ["there is no ", Kind, " in Elixir to start from; leave out --elixir"];
+format_error({not_written, File, Posix}) ->
+    [File, " could not be written: ", file:format_error(Posix)].

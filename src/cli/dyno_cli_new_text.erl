@@ -1,0 +1,205 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_new_text).
+-moduledoc """
+The files that `dyno new` writes. Pure.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([kinds/0, text/3, module_name/2]).
+-export_type([language/0]).
+
+-type language() :: erlang | elixir.
+
+-doc "Each kind, what it is, and the command that runs it.".
+-spec kinds() -> [{Kind :: binary(), Text :: binary(), Command :: binary()}, ...].
+kinds() ->
+    [
+        {~"suite", ~"a performance test at growing sizes, for dyno test", ~"test"},
+        {~"benchmark", ~"a comparison of codes that is kept, for dyno bench", ~"bench"}
+    ].
+
+-doc "The module in a file of that name.".
+-spec module_name(language(), string()) -> string().
+module_name(erlang, Name) -> Name;
+module_name(elixir, Name) -> "Elixir." ++ camel(Name).
+
+-spec camel(string()) -> string().
+camel(Name) ->
+    lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
+
+-doc "The file; none where there is none in that language.".
+-spec text(Kind :: binary(), language(), Name :: string()) -> {ok, binary()} | none.
+text(~"suite", erlang, Name) -> {ok, filled(erlang_suite(), Name, Name)};
+text(~"suite", elixir, Name) -> {ok, filled(elixir_suite(), Name, camel(Name))};
+text(~"benchmark", erlang, Name) -> {ok, filled(erlang_benchmark(), Name, Name)};
+text(~"benchmark", elixir, _Name) -> none.
+
+-spec filled(binary(), string(), string()) -> binary().
+filled(Text, Name, Module) ->
+    Named = binary:replace(Text, ~"@NAME@", list_to_binary(Name), [global]),
+    <<(binary:replace(Named, ~"@MODULE@", list_to_binary(Module), [global]))/binary, $\n>>.
+
+-spec erlang_suite() -> binary().
+erlang_suite() ->
+    ~"""
+    %% A performance test. Run it, and open the report in a browser:
+    %%
+    %%     dyno test @NAME@.erl -o @NAME@.html
+    %%
+    %% As it stands it asks how OTP's logger, writing to a file, bears 1, 4 and 16 clients. Put your
+    %% own system in its place, from top to bottom.
+    -module(@MODULE@).
+    -behaviour(dyno_suite).
+    -export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
+
+    suite() ->
+        #{
+            name => "@NAME@",
+            %% A run for each size. A size counts what you want to see grow: here, clients.
+            sizes => [1, 4, 16],
+            size_label => "clients",
+            %% Loaded but not measured, then measured.
+            warmup_ms => 500,
+            duration_ms => 3000,
+            %% The functions to measure: "my_module", "my_*" or "app:my_app".
+            patterns => ["logger", "logger_*"],
+            %% Where one does not hold the exit status is 1, for scripts and CI.
+            thresholds => ["latency.p99 < 200 ms", "errors.rate == 0 %"]
+        }.
+
+    %% Before each run: the system under test, in a node of its own, which needs no dyno.
+    %% Your application: dyno_peer:start(#{name => "shop", applications => [shop]}).
+    %% A node that runs already: {ok, ['shop@db1'], 'shop@db1'}.
+    init_run(_Clients, _SuiteState) ->
+        {ok, Node} = dyno_peer:start(#{name => "@NAME@"}),
+        ok = erpc:call(Node, logger, remove_handler, [default]),
+        Handler = #{config => #{file => log_file(Node)}},
+        ok = erpc:call(Node, logger, add_handler, [to_file, logger_std_h, Handler]),
+        %% The nodes to look into, and what init_worker/2 and end_run/1 are given.
+        {ok, [Node], Node}.
+
+    %% Each client, in a process of its own: open its connection here. Clients are as many as the
+    %% size; load/2 can say otherwise, also how many operations a second.
+    init_worker(Id, Node) ->
+        {ok, {Node, Id}}.
+
+    %% One operation, timed: what a client does again and again.
+    operation({Node, Id} = Client) ->
+        ok = erpc:call(Node, logger, error, ["client ~b says hello", [Id]]),
+        {ok, Client}.
+
+    %% After each run, also where something failed: undefined where init_run/2 did.
+    end_run(undefined) ->
+        ok;
+    end_run(Node) ->
+        ok = dyno_peer:stop(Node),
+        file:delete(log_file(Node)).
+
+    log_file(Node) ->
+        filename:join(os:getenv("TMPDIR", "/tmp"), atom_to_list(Node) ++ ".log").
+    """.
+
+-spec elixir_suite() -> binary().
+elixir_suite() ->
+    ~"""
+    # A performance test. Run it, and open the report in a browser:
+    #
+    #     mix dyno.test @NAME@ -o @NAME@.html      in a project that has dyno as a dependency
+    #     dyno test @NAME@.exs -o @NAME@.html      anywhere
+    #
+    # As it stands it asks how OTP's logger, writing to a file, bears 1, 4 and 16 clients. Put your
+    # own system in its place, from top to bottom.
+    defmodule @MODULE@ do
+      @behaviour :dyno_suite
+
+      @impl true
+      def suite do
+        %{
+          name: "@NAME@",
+          # A run for each size. A size counts what you want to see grow: here, clients.
+          sizes: [1, 4, 16],
+          size_label: "clients",
+          # Loaded but not measured, then measured.
+          warmup_ms: 500,
+          duration_ms: 3000,
+          # The functions to measure: "'Elixir.Shop.Cart'", "'Elixir.Shop.*'" or "app:shop".
+          patterns: ["logger", "logger_*"],
+          # Where one does not hold the exit status is 1, for scripts and CI.
+          thresholds: ["latency.p99 < 200 ms", "errors.rate == 0 %"]
+        }
+      end
+
+      # Before each run: the system under test, in a node of its own, which needs no dyno.
+      # Your application: :dyno_peer.start(%{name: "shop", applications: [:shop]}).
+      # A node that runs already: {:ok, [:shop@db1], :shop@db1}.
+      @impl true
+      def init_run(_clients, _suite_state) do
+        {:ok, node} = :dyno_peer.start(%{name: "@NAME@"})
+        :ok = :erpc.call(node, :logger, :remove_handler, [:default])
+        handler = %{config: %{file: log_file(node)}}
+        :ok = :erpc.call(node, :logger, :add_handler, [:to_file, :logger_std_h, handler])
+        # The nodes to look into, and what init_worker/2 and end_run/1 are given.
+        {:ok, [node], node}
+      end
+
+      # Each client, in a process of its own: open its connection here. Clients are as many as the
+      # size; load/2 can say otherwise, also how many operations a second.
+      @impl true
+      def init_worker(id, node), do: {:ok, {node, id}}
+
+      # One operation, timed: what a client does again and again.
+      @impl true
+      def operation({node, id} = client) do
+        :ok = :erpc.call(node, :logger, :error, [~c"client ~b says hello", [id]])
+        {:ok, client}
+      end
+
+      # After each run, also where something failed: :undefined where init_run/2 did.
+      @impl true
+      def end_run(:undefined), do: :ok
+
+      def end_run(node) do
+        :ok = :dyno_peer.stop(node)
+        File.rm(log_file(node))
+      end
+
+      defp log_file(node) do
+        Path.join(System.tmp_dir!(), "#{node}.log") |> String.to_charlist()
+      end
+    end
+    """.
+
+-spec erlang_benchmark() -> binary().
+erlang_benchmark() ->
+    ~"""
+    %% Comparisons that are kept. Run them:
+    %%
+    %%     dyno bench @NAME@.erl
+    %%
+    %% As it stands it asks which way to find a number in a collection is faster, and how each way
+    %% grows with the collection.
+    -module(@MODULE@).
+    -behaviour(dyno_bench_file).
+    -export([benchmarks/0]).
+
+    benchmarks() ->
+        [
+            #{
+                name => "find",
+                %% Each code is measured with each of these.
+                inputs => [10, 100, 1000],
+                %% What the codes take, made once for each input; not measured.
+                setup => fun(N) -> {N, lists:seq(1, N), maps:from_keys(lists:seq(1, N), true)} end,
+                %% What is compared. Put your own functions here: fun my_module:f/1.
+                codes => [
+                    {"list", fun({N, List, _}) -> lists:member(N, List) end},
+                    {"map", fun({N, _, Map}) -> is_map_key(N, Map) end}
+                ],
+                %% Nothing is measured where they do not return the same.
+                check => same
+            }
+        ].
+    """.

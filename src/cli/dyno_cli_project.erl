@@ -1,0 +1,183 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_project).
+-moduledoc """
+dyno inside a project: the command line, with suites and benchmarks found by where they are.
+
+The plugins for rebar3 and Mix start it (`m:dyno_plugin_launch`). `test` without a suite runs all
+that are found, one after the other, and `test NAME` the one of that name; the same with `bench`.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([main/0, plan/3]).
+-export_type([settings/0, finder/0]).
+
+-doc "What the project's build file says; what it leaves out has a default.".
+-type settings() :: #{
+    %% Wildcards, from the project's folder.
+    suites => [string()],
+    benchmarks => [string()],
+    %% Arguments before those that were typed.
+    test => [string()],
+    bench => [string()],
+    %% How dyno was called, for messages.
+    program := string(),
+    %% Of source files, where the wildcards are the defaults.
+    extensions := [string()]
+}.
+
+-doc "The files for a wildcard, and the text of one.".
+-type finder() :: #{
+    wildcard := fun((string()) -> [file:filename()]),
+    read := fun((file:filename()) -> binary())
+}.
+
+-doc "Runs what `-dyno_project` and the plain arguments say; never returns.".
+-spec main() -> no_return().
+main() ->
+    {ok, [[Encoded]]} = init:get_argument(dyno_project),
+    Settings = binary_to_term(base64:decode(Encoded)),
+    ok = watch_parent(),
+    dyno_cli:main(fun() -> run(init:get_plain_arguments(), Settings) end).
+
+%% The pipe to the build tool's emulator (`nouse_stdio`): closed when that one is gone.
+-spec watch_parent() -> ok.
+watch_parent() ->
+    _ = spawn(fun() ->
+        Port = open_port({fd, 3, 4}, [eof, binary]),
+        receive
+            {Port, eof} -> gen_event:notify(erl_signal_server, sigterm)
+        end
+    end),
+    ok.
+
+-spec run([string()], settings()) -> dyno_cli_command:exit_status().
+run(Arguments, Settings) ->
+    Finder = #{wildcard => fun filelib:wildcard/1, read => fun text/1},
+    case plan(Arguments, Settings, Finder) of
+        {ok, Lines} ->
+            run_each(Lines, 0);
+        {error, Sentence} ->
+            dyno_cli_terminal:complain(Sentence),
+            2
+    end.
+
+-spec text(file:filename()) -> binary().
+text(File) ->
+    case file:read_file(File) of
+        {ok, Text} -> Text;
+        {error, _} -> <<>>
+    end.
+
+%% The worst status is the status of all; an interrupt is meant for all.
+-spec run_each([[string()]], dyno_cli_command:exit_status()) -> dyno_cli_command:exit_status().
+run_each([], Worst) ->
+    Worst;
+run_each([Line | Lines], Worst) ->
+    case dyno_cli:run(Line) of
+        130 -> 130;
+        Status -> run_each(Lines, max(Status, Worst))
+    end.
+
+-doc "The command lines to run.".
+-spec plan([string()], settings(), finder()) -> {ok, [[string()], ...]} | {error, iodata()}.
+plan([Command | Typed] = Arguments, Settings, Finder) ->
+    case {Command, lists:member("--help", Typed) orelse lists:member("-h", Typed)} of
+        {"test", false} -> fill(Command, Typed, Settings, found(suites, Settings, Finder));
+        {"bench", false} -> fill(Command, Typed, Settings, found(benchmarks, Settings, Finder));
+        {"new", false} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
+        _ -> {ok, [Arguments]}
+    end;
+plan([], _Settings, _Finder) ->
+    {ok, [[]]}.
+
+%% A new file goes where the defaults look for it, and is in the project's language.
+-spec where_it_is_found([string()], settings()) -> [string()].
+where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions}) when C =/= $- ->
+    Placed =
+        case {filename:dirname(Name), Kind, lists:suffix("_bench", Name)} of
+            {".", "benchmark", false} -> "perf/" ++ Name ++ "_bench";
+            {".", _, _} -> "perf/" ++ Name;
+            _ -> Name
+        end,
+    Elixir = ["--elixir" || Kind =:= "suite", hd(Extensions) =:= ".exs"] -- Options,
+    [Kind, Placed | Elixir ++ Options];
+where_it_is_found(Typed, _Settings) ->
+    Typed.
+
+-spec fill(string(), [string()], settings(), {[file:filename()], [string()]}) ->
+    {ok, [[string()], ...]} | {error, iodata()}.
+fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
+    Defaults =
+        case {Command, Settings} of
+            {"test", #{test := Given}} -> Given;
+            {"bench", #{bench := Given}} -> Given;
+            _ -> []
+        end,
+    Arguments = Defaults ++ Typed,
+    case {dyno_cli:operands([Command | Arguments]), Files} of
+        {{ok, Operands}, _} ->
+            {ok, [[Command | [named(Argument, Operands, Files) || Argument <- Arguments]]]};
+        {invalid, _} ->
+            {ok, [[Command | Arguments]]};
+        {missing, []} ->
+            What = maps:get(Command, #{"test" => "suite", "bench" => "benchmark"}),
+            {error, [
+                ["there is nothing to ", Command, ": no file ", lists:join(" or ", Wildcards)],
+                [" is a ", What, "; ", Program, " new ", What, " NAME writes one to start from"]
+            ]};
+        {missing, [_]} ->
+            {ok, [[Command, File | Arguments] || File <- Files]};
+        {missing, _} ->
+            several(Command, Arguments, Files)
+    end.
+
+%% A suite by its name, wherever it is.
+-spec named(string(), [string()], [file:filename()]) -> string().
+named(Argument, Operands, Files) ->
+    IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
+    case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of
+        [File | _] -> File;
+        [] -> Argument
+    end.
+
+%% Each would overwrite the file of the one before.
+-spec several(string(), [string()], [file:filename()]) ->
+    {ok, [[string()], ...]} | {error, iodata()}.
+several(Command, Arguments, Files) ->
+    Outputs = [
+        A
+     || "-" ++ _ = A <- Arguments,
+        lists:prefix("-o", A) orelse lists:prefix("--output", A)
+    ],
+    case Outputs of
+        [] -> {ok, [[Command, File | Arguments] || File <- Files]};
+        [Output | _] ->
+            {error, [
+                Output, " names one file for the ", integer_to_list(length(Files)),
+                " files that were found; name one of them, such as ",
+                filename:basename(filename:rootname(hd(Files)))
+            ]}
+    end.
+
+%% Among the defaults a file counts where it says that it is one: a folder `perf` may hold more.
+-spec found(suites | benchmarks, settings(), finder()) -> {[file:filename()], [string()]}.
+found(Kind, #{extensions := Extensions} = Settings, #{wildcard := Wildcard, read := Read}) ->
+    case Settings of
+        #{Kind := Wildcards} ->
+            {lists:uniq(lists:append([Wildcard(W) || W <- Wildcards])), Wildcards};
+        #{} ->
+            Wildcards = [Base ++ E || Base <- bases(Kind), E <- Extensions],
+            Files = lists:uniq(lists:append([Wildcard(W) || W <- Wildcards])),
+            {[F || F <- Files, binary:match(Read(F), marks(Kind)) =/= nomatch], Wildcards}
+    end.
+
+-spec bases(suites | benchmarks) -> [string(), ...].
+bases(suites) -> ["perf/*", "test/*_perf"];
+bases(benchmarks) -> ["perf/*_bench", "test/*_bench"].
+
+-spec marks(suites | benchmarks) -> [binary(), ...].
+marks(suites) -> [~"dyno_suite", ~"performerl_load_generator"];
+marks(benchmarks) -> [~"dyno_bench_file"].

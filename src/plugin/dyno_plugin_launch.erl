@@ -1,0 +1,93 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_plugin_launch).
+-moduledoc """
+Runs dyno in an emulator of its own, from within a build tool's (rebar3, Mix).
+
+Not in the build tool's own emulator: that one has other flags, which would be measured, holds the
+tool's modules and its plugins, and could not be stopped in good order. The new one has the flags of
+the program `dyno`, the project's code paths, and the terminal: what it prints is not touched.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([run/1, arguments/1, paths/1, call/3]).
+-export_type([job/0]).
+
+-doc "What to run, and for which project.".
+-type job() :: #{
+    %% As at the command line.
+    arguments := [string()],
+    %% The project's code, and dyno's.
+    paths := [file:filename()],
+    %% For dyno_cli_project.
+    settings := #{atom() => term()},
+    %% A file for erl's -config, for this node and for the targets that a suite starts.
+    config := file:filename() | undefined
+}.
+
+%% As in rebar.config (escript_emu_args), which says what each is for.
+-define(FLAGS, [
+    "+Bi", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none", "+pc", "unicode", "+W", "w"
+]).
+
+-doc "Calls the build tool, whose modules are there in its own emulator only.".
+-spec call(module(), atom(), [term()]) -> term().
+call(Module, Function, Arguments) ->
+    apply(Module, Function, Arguments).
+
+-doc """
+Runs it, and returns its exit status.
+
+Where this emulator ends first (Ctrl-C, then `a`), the other one sees its pipe closed, and takes it
+as an interrupt: it takes down the test in good order.
+""".
+-spec run(job()) -> 0..255.
+run(Job) ->
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    Port = open_port({spawn_executable, Erl}, [
+        {args, arguments(Job)},
+        %% Its standard streams are ours; the pipe takes two others.
+        nouse_stdio,
+        exit_status,
+        binary
+    ]),
+    wait(Port).
+
+-spec wait(port()) -> 0..255.
+wait(Port) ->
+    receive
+        {Port, {exit_status, Status}} -> Status;
+        {Port, {data, _}} -> wait(Port)
+    end.
+
+-doc "erl's arguments for it.".
+-spec arguments(job()) -> [string()].
+arguments(#{arguments := Arguments, paths := Paths, settings := Settings, config := Config}) ->
+    lists:append([
+        ?FLAGS,
+        ["-noshell", "-boot", "no_dot_erlang"],
+        ["-pa" | Paths],
+        lists:append([["-config", filename:rootname(File, ".config")] || File <- [Config],
+            File =/= undefined]),
+        ["-dyno_project", binary_to_list(base64:encode(term_to_binary(Settings)))],
+        ["-s", "dyno_cli_project", "main", "-extra" | Arguments]
+    ]).
+
+-doc """
+The folders of a code path that an emulator lacks when it starts: without OTP's own, without those
+in archives; each once, dyno's among them.
+""".
+-spec paths([file:filename()]) -> [file:filename(), ...].
+paths(CodePath) ->
+    Root = code:root_dir(),
+    Own = filename:dirname(code:which(?MODULE)),
+    Folders = [
+        filename:absname(Folder)
+     || Folder <- CodePath,
+        Folder =/= ".",
+        not lists:prefix(Root, Folder),
+        filelib:is_dir(Folder)
+    ],
+    lists:uniq(Folders ++ [Own]).

@@ -1,0 +1,72 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_github).
+-moduledoc """
+What a recording decides as GitHub's workflow commands: printed in a step, they become annotations.
+
+An error for what does not hold or could not be decided, and for a recording that is not complete; a
+warning for each of the recording's; a notice that sums up.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/3, name/2]).
+
+-type object() :: dyno_report_document:object().
+
+%% GitHub shows ten of each kind for a step.
+-define(MOST, 10).
+
+-doc "One line each.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Document, _Options) ->
+    Name = name(~"name", Document),
+    Judged = dyno_report_document:verdicts(Document),
+    Errors = [{[Name, ": ", Title], Text} || {Title, _, Text} <- failed(Judged)],
+    Warnings = [
+        {Name, Text}
+     || #{~"text" := Text} <- get(~"warnings", Document, []), is_binary(Text)
+    ],
+    Lines =
+        [command("error", Of) || Of <- lists:sublist(Errors, ?MOST)] ++
+            [command("warning", Of) || Of <- lists:sublist(Warnings, ?MOST)] ++
+            [command("notice", {Name, summary(Document, Judged)})],
+    {ok, dyno_report_text:encode(Lines)}.
+
+-spec failed([dyno_report_document:judged()]) -> [dyno_report_document:judged()].
+failed(Judged) ->
+    [Of || {_, Result, _} = Of <- Judged, Result =/= pass].
+
+-spec summary(object(), [dyno_report_document:judged()]) -> unicode:chardata().
+summary(Document, Judged) ->
+    case {length(failed(Judged)), length(Judged) - 1} of
+        {0, 0} -> [name(~"status", Document), "; nothing was demanded"];
+        {0, N} -> ["all ", integer_to_list(N), " conditions hold"];
+        {Failed, _} -> [integer_to_list(Failed), " did not hold"]
+    end.
+
+-spec command(string(), {unicode:chardata(), unicode:chardata()}) -> unicode:chardata().
+command(Kind, {Title, Text}) ->
+    [
+        "::", Kind, " title=", escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]), "::",
+        escaped(Text, []), "\n"
+    ].
+
+%% As @actions/core does.
+-spec escaped(unicode:chardata(), [{binary(), binary()}]) -> binary().
+escaped(Text, More) ->
+    lists:foldl(
+        fun({From, To}, Of) -> binary:replace(Of, From, To, [global]) end,
+        dyno_report_text:encode(Text),
+        [{~"%", ~"%25"}, {~"\r", ~"%0D"}, {~"\n", ~"%0A"} | More]
+    ).
+
+-doc "Never called: every document has annotations.".
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) ->
+    io_lib:format("the recording cannot be shown as annotations: ~tp", [Reason]).

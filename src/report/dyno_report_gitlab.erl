@@ -1,0 +1,67 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_gitlab).
+-moduledoc """
+What a recording decides as GitLab's Code Quality report: a merge request shows what became worse.
+
+Keep it as `artifacts:reports:codequality` of the job. An issue for each condition that does not hold or
+could not be decided; its fingerprint is of the condition, so that the same one is recognised.
+""".
+
+-behaviour(dyno_report).
+
+-compile(warn_missing_spec_all).
+
+-export([format/2, format_error/1]).
+
+-import(dyno_report_document, [get/3, name/2]).
+
+-doc "A JSON array on one line.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Document, _Options) ->
+    Name = name(~"name", Document),
+    Failed = [
+        issue({Name, path(Document)}, Title, Result, Text)
+     || {Title, Result, Text} <- dyno_report_document:verdicts(Document), Result =/= pass
+    ],
+    {ok, [json:encode(Failed), $\n]}.
+
+-spec issue({binary(), binary()}, unicode:chardata(), fail | error, unicode:chardata()) -> map().
+issue({Name, Path}, Title, Result, Text) ->
+    Check = dyno_report_text:encode(Title),
+    #{
+        description => dyno_report_text:encode([Name, ": ", Title, ": ", Text]),
+        check_name => <<"dyno: ", Check/binary>>,
+        fingerprint => binary:encode_hex(erlang:md5([Name, 0, Check]), lowercase),
+        severity =>
+            case Result of
+                fail -> ~"major";
+                error -> ~"critical"
+            end,
+        location => #{path => Path, lines => #{'begin' => 1}}
+    }.
+
+%% A place is asked for; of expressions on the command line there is none.
+-spec path(dyno_report:document()) -> binary().
+path(Document) ->
+    Parameters = get(~"parameters", Document, #{}),
+    case [P || Of <- [Parameters, Document], P <- paths(Of)] of
+        [Path | _] -> Path;
+        [] -> ~"dyno"
+    end.
+
+-spec paths(dyno_report_document:object()) -> [binary()].
+paths(Of) ->
+    [
+        Text
+     || Key <- [~"path", ~"name"],
+        Text <- [get(Key, Of, null)],
+        is_binary(Text),
+        filename:extension(Text) =:= ~".erl"
+    ].
+
+-doc "Never called: every document can be shown so.".
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) ->
+    io_lib:format("the recording cannot be shown for GitLab: ~tp", [Reason]).

@@ -1,0 +1,370 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_feed).
+-moduledoc """
+Data for a suite's operations: users from a CSV file, keys of a distribution, payloads from a fun.
+
+A suite names its feeds in `suite/0`, and its workers take from them, in `init_worker/2` and in
+operations:
+
+```erlang
+suite() ->
+    #{
+        sizes => [10],
+        feeds => #{
+            user => {csv, "users.csv"},
+            key => {zipf, 1_000_000, 1.1},
+            order => #{from => {lines, "orders.txt"}, order => sequence}
+        }
+    }.
+
+operation(State) ->
+    #{~"name" := Name} = dyno_feed:next(user),
+    Key = dyno_feed:next(key),
+    ...
+```
+
+## Cost
+`next/1` in a worker: from a list, a range, a fun or a small file below a microsecond; from a file
+of more than 32 MB, which stays on the disk, some microseconds. That time is part of the operation's:
+take what is expensive in `init_worker/2`.
+""".
+
+-compile(warn_missing_spec_all).
+
+%% For suites
+-export([next/1]).
+%% For the generator
+-export([read/1, beside/2, portable/1, open/2, close/1, enter/2, format_error/1]).
+-export_type([spec/0, source/0, feed/0, context/0, reason/0]).
+
+-doc """
+Where items come from. Items of a CSV file are maps with the headings as binary keys; of `uniform`
+(evenly distributed) and `zipf` (1 the most frequent; an exponent of 1 is usual) integers; a fun is
+called with 1, 2, 3 and so on.
+""".
+-type source() ::
+    [term(), ...]
+    | {lines | csv, file:name_all()}
+    | {range, Low :: integer(), High :: integer()}
+    | {uniform, Low :: integer(), High :: integer()}
+    | {zipf, Count :: pos_integer(), Exponent :: number()}
+    | fun((pos_integer()) -> term()).
+
+-doc """
+A source, or one with its order and how the workers share it.
+
+`cycle` begins anew at the end, `sequence` ends there: a worker that finds nothing left ends its work,
+and the load ends with its last worker. `random` takes any, again and again.
+
+`shared`: all workers together go through the items, so no item is taken twice in a turn. `each`:
+every worker goes through all of them. `split`: worker K of N has the items K, K + N, ...
+""".
+-type spec() ::
+    source()
+    | #{
+        from := source(),
+        order => cycle | sequence | random,
+        share => shared | each | split
+    }.
+
+-doc "A feed that was read and checked.".
+-type feed() :: #{
+    name := atom(),
+    source := source(),
+    order := cycle | sequence | random,
+    share := shared | each | split
+}.
+
+-doc "What the workers of a node take from.".
+-opaque context() :: #{
+    feeds := [{atom(), opened()}],
+    %% Of this node among all load nodes.
+    index := non_neg_integer(),
+    nodes := pos_integer(),
+    workers := pos_integer(),
+    seed := integer()
+}.
+
+-type opened() :: #{
+    name := atom(),
+    order := cycle | sequence | random,
+    share := shared | each | split,
+    taken := atomics:atomics_ref(),
+    store := store(),
+    size := pos_integer() | infinity
+}.
+
+-type store() ::
+    {ets, ets:table()}
+    | {from, integer()}
+    | {zipf, dyno_feed_zipf:t()}
+    | {call, fun((pos_integer()) -> term())}
+    | {file, dyno_feed_file:t()}.
+
+-type reason() ::
+    {bad_feeds, term()}
+    | {bad_feed, atom(), term()}
+    | {feed_file, atom(), dyno_feed_file:reason()}.
+
+-doc """
+The next item of a feed.
+
+## Errors
+`error({no_such_feed, Name})` where the suite has none of that name, and `error(not_a_worker)`
+outside of `init_worker/2` and operations.
+""".
+-spec next(atom()) -> term().
+next(Name) ->
+    case get({?MODULE, Name}) of
+        {Feed, Context, Own} ->
+            take(Name, Feed, Context, Own);
+        undefined ->
+            case get(?MODULE) of
+                undefined -> error(not_a_worker);
+                _ -> error({no_such_feed, Name})
+            end
+    end.
+
+%% `Own` is a number of items taken, or a random state.
+-spec take(atom(), opened(), context(), {pos_integer(), non_neg_integer(), rand:state()}) -> term().
+take(Name, #{store := {zipf, Zipf}} = Feed, Context, {Id, Taken, Random}) ->
+    {Item, Next} = dyno_feed_zipf:sample(Zipf, Random),
+    put({?MODULE, Name}, {Feed, Context, {Id, Taken, Next}}),
+    Item;
+take(Name, #{order := random, size := Size} = Feed, Context, {Id, Taken, Random}) when
+    is_integer(Size)
+->
+    {Nth, Next} = rand:uniform_s(Size, Random),
+    put({?MODULE, Name}, {Feed, Context, {Id, Taken, Next}}),
+    item(Nth - 1, Feed);
+take(Name, #{share := shared, taken := Taken} = Feed, Context, _Own) ->
+    #{index := Index, nodes := Nodes} = Context,
+    at(Name, (atomics:add_get(Taken, 1, 1) - 1) * Nodes + Index, Feed);
+take(Name, #{share := Share} = Feed, Context, {Id, Taken, Random}) ->
+    put({?MODULE, Name}, {Feed, Context, {Id, Taken + 1, Random}}),
+    case Share of
+        each ->
+            at(Name, Taken, Feed);
+        split ->
+            #{workers := Workers} = Context,
+            at(Name, split(Id, Taken, Workers, Feed), Feed)
+    end.
+
+%% In a cycle each worker goes round its own items.
+-spec split(pos_integer(), non_neg_integer(), pos_integer(), opened()) -> non_neg_integer().
+split(Id, Taken, Workers, #{order := cycle, size := Size}) when
+    is_integer(Size), is_integer(Id), is_integer(Taken), is_integer(Workers), Id =< Size
+->
+    Own = (Size - Id) div Workers + 1,
+    (Taken rem Own) * Workers + Id - 1;
+split(Id, Taken, Workers, _Feed) when is_integer(Id), is_integer(Taken), is_integer(Workers) ->
+    Taken * Workers + Id - 1.
+
+-spec at(atom(), non_neg_integer(), opened()) -> term().
+at(Name, Nth, #{order := sequence, size := Size}) when Nth >= Size ->
+    throw({?MODULE, ended, Name});
+at(_Name, Nth, #{size := Size} = Feed) when is_integer(Size) ->
+    item(Nth rem Size, Feed);
+at(_Name, Nth, Feed) ->
+    item(Nth, Feed).
+
+-spec item(non_neg_integer(), opened()) -> term().
+item(Nth, #{store := Store}) ->
+    case Store of
+        {ets, Table} -> ets:lookup_element(Table, Nth, 2);
+        {from, Low} -> Low + Nth;
+        {call, Fun} -> Fun(Nth + 1);
+        {file, File} -> dyno_feed_file:item(Nth, File)
+    end.
+
+-doc "Checks the feeds that a suite names.".
+-spec read(term()) -> {ok, [feed()]} | {error, reason()}.
+read(Feeds) when is_map(Feeds) ->
+    read(lists:sort(maps:to_list(Feeds)), []);
+read(Other) ->
+    {error, {bad_feeds, Other}}.
+
+-spec read([{term(), term()}], [feed()]) -> {ok, [feed()]} | {error, reason()}.
+read([], Feeds) ->
+    {ok, lists:reverse(Feeds)};
+read([{Name, Spec} | Specs], Feeds) when is_atom(Name) ->
+    case feed(Name, Spec) of
+        {ok, Feed} -> read(Specs, [Feed | Feeds]);
+        error -> {error, {bad_feed, Name, Spec}}
+    end;
+read([{Name, _} | _], _Feeds) ->
+    {error, {bad_feeds, Name}}.
+
+-spec feed(atom(), term()) -> {ok, feed()} | error.
+feed(Name, #{from := Source} = Spec) ->
+    Order = maps:get(order, Spec, order(Source)),
+    Share = maps:get(share, Spec, shared),
+    Good =
+        maps:keys(Spec) -- [from, order, share] =:= [] andalso
+            is_source(Source) andalso
+            lists:member(Order, [cycle, sequence, random]) andalso
+            lists:member(Share, [shared, each, split]) andalso
+            %% Without an end nothing is random.
+            not (is_function(Source) andalso Order =:= random),
+    case Good of
+        true -> {ok, #{name => Name, source => Source, order => Order, share => Share}};
+        false -> error
+    end;
+feed(_Name, Spec) when is_map(Spec) ->
+    error;
+feed(Name, Source) ->
+    feed(Name, #{from => Source}).
+
+-spec order(source()) -> cycle | random.
+order({uniform, _, _}) -> random;
+order({zipf, _, _}) -> random;
+order(_) -> cycle.
+
+-spec is_source(term()) -> boolean().
+is_source(List) when is_list(List) ->
+    try
+        length(List) > 0
+    catch
+        error:badarg -> false
+    end;
+is_source({Kind, File}) when Kind =:= lines; Kind =:= csv -> is_binary(File) orelse is_list(File);
+is_source({Kind, Low, High}) when Kind =:= range; Kind =:= uniform ->
+    is_integer(Low) andalso is_integer(High) andalso Low =< High;
+is_source({zipf, Count, Exponent}) ->
+    is_integer(Count) andalso Count > 0 andalso is_number(Exponent) andalso Exponent > 0;
+is_source(Fun) ->
+    is_function(Fun, 1).
+
+-doc "Files that are not in the current folder are looked for in this one.".
+-spec beside([feed()], file:name_all()) -> [feed()].
+beside(Feeds, Folder) ->
+    [
+        case Feed of
+            #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
+                Near = filename:join(Folder, File),
+                case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
+                    true -> Feed#{source := {Kind, filename:absname(Near)}};
+                    false -> Feed#{source := {Kind, filename:absname(File)}}
+                end;
+            #{} ->
+                Feed
+        end
+     || Feed <- Feeds
+    ].
+
+-doc """
+The feeds for a node on another machine, which has not this one's files: small files go along as
+their items; a large one must lie there under the same name.
+""".
+-spec portable([feed()]) -> [feed()].
+portable(Feeds) ->
+    [
+        case Feed of
+            #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
+                case dyno_feed_file:items(Kind, File) of
+                    {ok, Items} -> Feed#{source := Items};
+                    %% It is said where the feed is opened.
+                    {error, _} -> Feed
+                end;
+            #{} ->
+                Feed
+        end
+     || Feed <- Feeds
+    ].
+
+-doc """
+Makes feeds ready on this node; the tables and processes that this takes are the caller's.
+""".
+-spec open([feed()], #{
+    index := non_neg_integer(),
+    nodes := pos_integer(),
+    workers := pos_integer(),
+    seed := integer()
+}) -> {ok, context()} | {error, reason()}.
+open(Feeds, Place) ->
+    open(Feeds, Place, []).
+
+-spec open([feed()], map(), [{atom(), opened()}]) -> {ok, context()} | {error, reason()}.
+open([], #{index := Index, nodes := Nodes, workers := Workers, seed := Seed}, Opened) ->
+    {ok, #{feeds => Opened, index => Index, nodes => Nodes, workers => Workers, seed => Seed}};
+open([#{name := Name, source := Source, order := Order, share := Share} | Feeds], Place, Opened) ->
+    case store(Source) of
+        {ok, Size, Store} ->
+            Feed = #{
+                name => Name,
+                order => Order,
+                share => Share,
+                taken => atomics:new(1, []),
+                store => Store,
+                size => Size
+            },
+            open(Feeds, Place, [{Name, Feed} | Opened]);
+        {error, Reason} ->
+            {error, {feed_file, Name, Reason}}
+    end.
+
+-spec store(source()) ->
+    {ok, pos_integer() | infinity, store()} | {error, dyno_feed_file:reason()}.
+store(Items) when is_list(Items) ->
+    in_table(Items);
+store({range, Low, High}) ->
+    {ok, High - Low + 1, {from, Low}};
+store({uniform, Low, High}) ->
+    {ok, High - Low + 1, {from, Low}};
+store({zipf, Count, Exponent}) ->
+    {ok, Count, {zipf, dyno_feed_zipf:new(Count, Exponent)}};
+store(Fun) when is_function(Fun, 1) ->
+    {ok, infinity, {call, Fun}};
+store({Kind, File}) ->
+    case dyno_feed_file:open(Kind, File) of
+        {ok, {items, Items}} -> in_table(Items);
+        {ok, {file, Size, Opened}} -> {ok, Size, {file, Opened}};
+        {error, _} = Error -> Error
+    end.
+
+%% A worker copies the item that it takes, and not the list.
+-spec in_table([term()]) -> {ok, pos_integer(), store()}.
+in_table([_ | _] = Items) ->
+    Table = ets:new(?MODULE, [public, {read_concurrency, true}]),
+    true = ets:insert(Table, lists:enumerate(0, Items)),
+    {ok, length(Items), {ets, Table}}.
+
+-doc "Frees what `open/2` made.".
+-spec close(context()) -> ok.
+close(#{feeds := Feeds}) ->
+    lists:foreach(
+        fun
+            ({_, #{store := {ets, Table}}}) -> ets:delete(Table);
+            ({_, #{store := {file, File}}}) -> dyno_feed_file:close(File);
+            (_) -> ok
+        end,
+        Feeds
+    ).
+
+-doc "Makes the calling process a worker, with this node's feeds.".
+-spec enter(pos_integer(), context()) -> ok.
+enter(Id, #{feeds := Feeds, seed := Seed} = Context) ->
+    put(?MODULE, Id),
+    lists:foreach(
+        fun({Name, Feed}) ->
+            Random = rand:seed_s(exsss, {Seed, Id, erlang:phash2(Name) + 1}),
+            put({?MODULE, Name}, {Feed, Context#{feeds := []}, {Id, 0, Random}})
+        end,
+        Feeds
+    ).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_feeds, Term}) ->
+    io_lib:format("feeds is ~0tP; a map from names (atoms) to feeds is accepted", [Term, 12]);
+format_error({bad_feed, Name, Spec}) ->
+    io_lib:format(
+        "feed ~ts is ~0tP; accepted are a list, {csv, File}, {lines, File}, {range, Low, High}, "
+        "{uniform, Low, High}, {zipf, Count, Exponent} and fun((N) -> Item), alone or as from of "
+        "#{from => Source, order => cycle | sequence | random, share => shared | each | split}",
+        [Name, Spec, 12]
+    );
+format_error({feed_file, Name, Reason}) ->
+    io_lib:format("feed ~ts: ~ts", [Name, dyno_feed_file:format_error(Reason)]).

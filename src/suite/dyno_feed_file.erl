@@ -1,0 +1,205 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_feed_file).
+-moduledoc false.
+%% A file of items, one a line: text, or CSV with a heading. A small file is read into memory. Of a
+%% large one only the places of some lines are kept, one in sixty-four, and a few readers fetch the
+%% blocks between them when a worker asks: 12 MB of memory for 100 million lines.
+%%
+%% A CSV cell in quotes may hold separators and doubled quotes, but no end of line.
+
+-export([open/2, open/3, items/2, item/2, close/1, format_error/1]).
+-export_type([t/0, reason/0]).
+
+-opaque t() :: #{readers := tuple(), parse := parse()}.
+
+-type parse() :: lines | {csv, [binary()]}.
+
+-type reason() ::
+    {unreadable, file:name_all(), file:posix() | badarg | terminated | system_limit}
+    | {empty, file:name_all()}.
+
+-define(IN_MEMORY_BYTES, 32 * 1024 * 1024).
+-define(BLOCK, 64).
+-define(CHUNK, 1024 * 1024).
+-define(READERS, 4).
+-define(TIMEOUT_MS, 10_000).
+
+-doc "Opens a file; a small one gives its items, a large one what `item/2` takes.".
+-spec open(lines | csv, file:name_all()) ->
+    {ok, {items, [term()]} | {file, pos_integer(), t()}} | {error, reason()}.
+open(Kind, File) ->
+    open(Kind, File, ?IN_MEMORY_BYTES).
+
+-doc "The same, with the size up to which a file counts as small.".
+-spec open(lines | csv, file:name_all(), non_neg_integer()) ->
+    {ok, {items, [term()]} | {file, pos_integer(), t()}} | {error, reason()}.
+open(Kind, File, MostBytes) ->
+    case filelib:file_size(File) of
+        Size when Size > MostBytes -> indexed(Kind, File);
+        _ -> whole(Kind, File)
+    end.
+
+-doc "The items of a small file.".
+-spec items(lines | csv, file:name_all()) -> {ok, [term()]} | {error, reason() | large}.
+items(Kind, File) ->
+    case filelib:file_size(File) =< ?IN_MEMORY_BYTES andalso whole(Kind, File) of
+        false -> {error, large};
+        {ok, {items, Items}} -> {ok, Items};
+        {error, _} = Error -> Error
+    end.
+
+whole(Kind, File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            Lines = [
+                Clean
+             || Line <- binary:split(Text, ~"\n", [global]), Clean <- [clean(Line)], Clean =/= <<>>
+            ],
+            case {Kind, Lines} of
+                {lines, [_ | _]} ->
+                    {ok, {items, Lines}};
+                {csv, [Heading, _ | _]} ->
+                    Names = cells(Heading),
+                    {ok, {items, [parsed(Line, {csv, Names}) || Line <- tl(Lines)]}};
+                _ ->
+                    {error, {empty, File}}
+            end;
+        {error, Reason} ->
+            {error, {unreadable, File, Reason}}
+    end.
+
+clean(Line) -> string:trim(Line, trailing, "\r").
+
+indexed(Kind, File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Device} ->
+            {Count, Places} = index(Device, 0, 0, <<>>),
+            Heading = file:pread(Device, 0, ?CHUNK),
+            ok = file:close(Device),
+            with_heading(Kind, File, Count, Places, Heading);
+        {error, Reason} ->
+            {error, {unreadable, File, Reason}}
+    end.
+
+with_heading(lines, File, Count, Places, _Heading) when Count > 0 ->
+    {ok, {file, Count, readers(File, lines, 0, Places)}};
+with_heading(csv, File, Count, Places, {ok, Text}) when Count > 1 ->
+    [First | _] = binary:split(Text, ~"\n"),
+    {ok, {file, Count - 1, readers(File, {csv, cells(clean(First))}, 1, Places)}};
+with_heading(_Kind, File, _Count, _Places, _Heading) ->
+    {error, {empty, File}}.
+
+%% How many lines there are, and where every sixty-fourth begins.
+index(Device, Offset, Count, Places) ->
+    index(Device, Offset, Count, Places, true).
+
+index(Device, Offset, Count, Places, AtBegin) ->
+    case file:read(Device, ?CHUNK) of
+        {ok, Chunk} ->
+            Begun =
+                case AtBegin of
+                    true -> begin_line(Offset, Count, Places);
+                    false -> {Count, Places}
+                end,
+            Ends = [Offset + At + 1 || {At, 1} <- binary:matches(Chunk, ~"\n")],
+            Next = Offset + byte_size(Chunk),
+            %% A line begins after each end, but for the one at the chunk's own end: that begins
+            %% where there is more.
+            {Counted, Placed} = lists:foldl(
+                fun
+                    (End, Acc) when End =:= Next -> Acc;
+                    (End, {C, P}) -> begin_line(End, C, P)
+                end,
+                Begun,
+                Ends
+            ),
+            index(Device, Next, Counted, Placed, binary:last(Chunk) =:= $\n);
+        eof ->
+            {Count, <<Places/binary, Offset:64>>}
+    end.
+
+begin_line(Offset, Count, Places) when Count rem ?BLOCK =:= 0 ->
+    {Count + 1, <<Places/binary, Offset:64>>};
+begin_line(_Offset, Count, Places) ->
+    {Count + 1, Places}.
+
+%% A raw file may be read by the process only that opened it.
+readers(File, Parse, Skip, Places) ->
+    Readers = [
+        spawn_link(fun() ->
+            {ok, Device} = file:open(File, [read, raw, binary]),
+            reader(Device, Places, Skip, none, {})
+        end)
+     || _ <- lists:seq(1, ?READERS)
+    ],
+    #{readers => list_to_tuple(Readers), parse => Parse}.
+
+reader(Device, Places, Skip, Block, Lines) ->
+    receive
+        {item, From, Alias, Nth} ->
+            Line = Nth + Skip,
+            case Line div ?BLOCK of
+                Block ->
+                    From ! {Alias, element(Line rem ?BLOCK + 1, Lines)},
+                    reader(Device, Places, Skip, Block, Lines);
+                Other ->
+                    Read = block(Device, Places, Other),
+                    From ! {Alias, element(Line rem ?BLOCK + 1, Read)},
+                    reader(Device, Places, Skip, Other, Read)
+            end;
+        stop ->
+            file:close(Device)
+    end.
+
+block(Device, Places, Block) ->
+    <<_:Block/binary-unit:64, From:64, Upto:64, _/binary>> = Places,
+    {ok, Text} = file:pread(Device, From, Upto - From),
+    list_to_tuple([clean(Line) || Line <- binary:split(Text, ~"\n", [global])]).
+
+-doc "An item by its number from 0. All items of a block are fetched by the same reader.".
+-spec item(non_neg_integer(), t()) -> term().
+item(Nth, #{readers := Readers, parse := Parse}) ->
+    Reader = element((Nth div ?BLOCK) rem tuple_size(Readers) + 1, Readers),
+    Alias = monitor(process, Reader, [{alias, reply_demonitor}]),
+    Reader ! {item, Alias, Alias, Nth},
+    receive
+        {Alias, Line} -> parsed(binary:copy(Line), Parse);
+        {'DOWN', Alias, process, Reader, Reason} -> error({feed_reader, Reason})
+    after ?TIMEOUT_MS ->
+        demonitor(Alias, [flush]),
+        error({feed_reader, timeout})
+    end.
+
+parsed(Line, lines) -> Line;
+parsed(Line, {csv, Names}) -> maps:from_list(lists:zip(Names, cells(Line), {pad, {~"", ~""}})).
+
+%% One line of CSV.
+cells(Line) -> cells(Line, []).
+
+cells(<<$", Rest/binary>>, Cells) ->
+    quoted(Rest, <<>>, Cells);
+cells(Line, Cells) ->
+    case binary:split(Line, ~",") of
+        [Cell, Rest] -> cells(Rest, [Cell | Cells]);
+        [Cell] -> lists:reverse(Cells, [Cell])
+    end.
+
+quoted(<<$", $", Rest/binary>>, Cell, Cells) -> quoted(Rest, <<Cell/binary, $">>, Cells);
+quoted(<<$", $,, Rest/binary>>, Cell, Cells) -> cells(Rest, [Cell | Cells]);
+quoted(<<$", _/binary>>, Cell, Cells) -> lists:reverse(Cells, [Cell]);
+quoted(<<Char, Rest/binary>>, Cell, Cells) -> quoted(Rest, <<Cell/binary, Char>>, Cells);
+quoted(<<>>, Cell, Cells) -> lists:reverse(Cells, [Cell]).
+
+-doc "Ends the readers.".
+-spec close(t()) -> ok.
+close(#{readers := Readers}) ->
+    lists:foreach(fun(Reader) -> Reader ! stop end, tuple_to_list(Readers)).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unreadable, File, Reason}) ->
+    io_lib:format("~ts cannot be read: ~ts", [File, file:format_error(Reason)]);
+format_error({empty, File}) ->
+    io_lib:format("~ts has no items: a line each is expected, of CSV after a heading", [File]).

@@ -1,0 +1,293 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_invariant).
+-moduledoc """
+Invariants: what must hold in a target at every moment of a run, such as
+`{memory, {erlang, memory, [total]}, '=<', 500_000_000}`, or as text
+`"memory: erlang:memory(total) =< 500_000_000"`.
+
+The function is called in the target at an interval. One violation fails the test; an invariant that
+was never checked has not held. Operators are Erlang's eight comparisons.
+""".
+
+-export([read/1, print/1, expression/1, new/1, add/3, stop/2, row/1, columns/0, verdict/2]).
+-export([format_error/1]).
+-export_type([t/0, given/0, history/0, reason/0]).
+
+-type t() :: dyno_agent_checks:check().
+
+-doc "As a suite or the command line gives it.".
+-type given() ::
+    {Name :: atom() | string() | binary(), mfargs(), Operator :: atom(), Value :: term()}
+    | string()
+    | binary().
+
+-type mfargs() :: {module(), atom(), [term()]}.
+
+-doc "What became of it in one node, so far.".
+-opaque history() :: #{
+    invariant := t(),
+    checks := non_neg_integer(),
+    violations := non_neg_integer(),
+    failures := non_neg_integer(),
+    %% Of the first violation.
+    first_ms := number() | undefined,
+    text := binary() | undefined,
+    number := number() | undefined,
+    %% Since when it does not hold, and how long it did not before.
+    since_ms := number() | undefined,
+    violated_ms := number(),
+    longest_ms := number(),
+    last_ms := number(),
+    why := binary() | undefined
+}.
+
+-type reason() :: {bad_invariant, term()}.
+
+-define(OPERATORS, ['==', '/=', '=:=', '=/=', '<', '=<', '>', '>=']).
+
+-doc "Reads an invariant, as a tuple or as text.".
+-spec read(given() | term()) -> {ok, t()} | {error, reason()}.
+read({Name, {M, F, A}, Operator, Value} = Given) when is_atom(M), is_atom(F), is_list(A) ->
+    case {name(Name), lists:member(Operator, ?OPERATORS)} of
+        {Text, true} when is_binary(Text) ->
+            {ok, #{name => Text, call => {M, F, A}, operator => Operator, value => Value}};
+        _ ->
+            {error, {bad_invariant, Given}}
+    end;
+read(Given) when is_list(Given), Given =/= []; is_binary(Given) ->
+    case text(Given) of
+        {ok, Text} -> parse(Text, Given);
+        error -> {error, {bad_invariant, Given}}
+    end;
+read(Given) ->
+    {error, {bad_invariant, Given}}.
+
+name(Name) when is_atom(Name), Name =/= '' -> atom_to_binary(Name);
+name(Name) when is_list(Name), Name =/= []; is_binary(Name), Name =/= <<>> ->
+    case text(Name) of
+        {ok, Text} -> Text;
+        error -> error
+    end;
+name(_Other) -> error.
+
+text(Chars) ->
+    try unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> {ok, Text};
+        _ -> error
+    catch
+        error:badarg -> error
+    end.
+
+%% A name ends with a colon and a space; a module's colon has no space behind it.
+parse(Text, Given) ->
+    {Name, Code} =
+        case binary:split(Text, ~": ") of
+            [Before, After] -> {string:trim(Before), After};
+            [All] -> {string:trim(All), All}
+        end,
+    maybe
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(spelt(Code)) ++ "."),
+        {ok, [{op, _, Operator, Call, Expected}]} ?= erl_parse:parse_exprs(Tokens),
+        {call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments} ?= Call,
+        {ok, Values} ?= terms([Expected | Arguments]),
+        read({Name, {M, F, tl(Values)}, Operator, hd(Values)})
+    else
+        _ -> {error, {bad_invariant, Given}}
+    end.
+
+%% As most languages have it.
+spelt(Code) ->
+    re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [{return, binary}]).
+
+terms(Expressions) ->
+    try
+        {ok, [erl_parse:normalise(E) || E <- Expressions]}
+    catch
+        error:_ -> error
+    end.
+
+-doc "As text, which `read/1` reads.".
+-spec print(t()) -> binary().
+print(#{name := Name} = Invariant) ->
+    <<Name/binary, ": ", (expression(Invariant))/binary>>.
+
+-doc "What is compared, as text.".
+-spec expression(t()) -> binary().
+expression(#{call := {M, F, A}, operator := Operator, value := Value}) ->
+    Arguments = lists:join(", ", [io_lib:format("~0tp", [Argument]) || Argument <- A]),
+    Text = io_lib:format("~tw:~tw(~ts) ~ts ~0tP", [M, F, Arguments, Operator, Value, 20]),
+    binary(Text).
+
+binary(Chars) ->
+    <<_/binary>> = unicode:characters_to_binary(Chars).
+
+-doc "Nothing known of it yet.".
+-spec new(t()) -> history().
+new(Invariant) ->
+    #{
+        invariant => Invariant,
+        checks => 0,
+        violations => 0,
+        failures => 0,
+        first_ms => undefined,
+        text => undefined,
+        number => undefined,
+        since_ms => undefined,
+        violated_ms => 0,
+        longest_ms => 0,
+        last_ms => 0,
+        why => undefined
+    }.
+
+-doc """
+Adds a check. A violation lasts until a later check holds, or until the last one: what happened
+between two checks nobody knows.
+""".
+-spec add(number(), dyno_agent_checks:result(), history()) -> history().
+add(TimeMs, holds, #{checks := N} = History) ->
+    ended(TimeMs, History#{checks := N + 1, last_ms := TimeMs});
+add(TimeMs, {violated, Text, Number}, #{checks := N, violations := V} = History0) ->
+    History = History0#{checks := N + 1, violations := V + 1, last_ms := TimeMs},
+    case History of
+        #{first_ms := undefined} ->
+            History#{first_ms := TimeMs, since_ms := TimeMs, text := Text, number := Number};
+        #{since_ms := undefined} ->
+            History#{since_ms := TimeMs};
+        #{} ->
+            History
+    end;
+add(TimeMs, {failed, Why}, #{failures := N} = History) ->
+    History#{failures := N + 1, why := Why, last_ms := TimeMs}.
+
+-doc "Its node is gone, or was never there.".
+-spec stop(binary(), history()) -> history().
+stop(Why, #{failures := N} = History) ->
+    History#{failures := N + 1, why := Why}.
+
+ended(_TimeMs, #{since_ms := undefined} = History) ->
+    History;
+ended(TimeMs, #{since_ms := Since, violated_ms := Violated, longest_ms := Longest} = History) ->
+    Lasted = TimeMs - Since,
+    History#{
+        since_ms := undefined,
+        violated_ms := Violated + Lasted,
+        longest_ms := max(Longest, Lasted)
+    }.
+
+-doc "The columns of the table `invariants`.".
+-spec columns() -> [#{atom() => term()}].
+columns() ->
+    [
+        column(~"invariant", ~"Invariant", string, undefined),
+        column(~"expression", ~"What must hold", string, undefined),
+        column(~"result", ~"Result", string, undefined),
+        column(~"checks", ~"Checks", integer, ~"count"),
+        column(~"violations", ~"Violations", integer, ~"count"),
+        column(~"first", ~"First violated after", number, ~"ms"),
+        (column(~"violated", ~"Violated for", number, ~"ms"))#{
+            help => ~"From the check that found it violated to the next one that did not."
+        },
+        column(~"longest", ~"Longest violation", number, ~"ms"),
+        column(~"value", ~"Value when first violated", string, undefined),
+        column(~"failures", ~"Checks that failed", integer, ~"count"),
+        column(~"why", ~"Why they failed", string, undefined)
+    ].
+
+column(Name, Title, Type, Unit) ->
+    dyno_test_parts:column(Name, Title, Type, Unit).
+
+-doc "A row of it.".
+-spec row(history()) -> [term()].
+row(#{invariant := #{name := Name} = Invariant, last_ms := LastMs} = History0) ->
+    History = ended(LastMs, History0),
+    #{checks := Checks, violations := Violations, failures := Failures} = History,
+    #{first_ms := First, violated_ms := Violated, longest_ms := Longest} = History,
+    #{text := Text, why := Why} = History,
+    Durations =
+        case Violations of
+            0 -> [undefined, undefined];
+            _ -> [Violated, Longest]
+        end,
+    [Name, expression(Invariant), atom_to_binary(result(History)), Checks, Violations, First] ++
+        Durations ++ [Text, Failures, Why].
+
+result(#{violations := N}) when N > 0 -> fail;
+result(#{checks := 0}) -> unknown;
+result(#{failures := N}) when N > 0 -> unknown;
+result(_History) -> pass.
+
+-doc "Its verdict; of a run, by its id and size, in a node.".
+-spec verdict(
+    history(), #{run := binary(), size := non_neg_integer(), node := node() | undefined}
+) -> #{atom() => term()}.
+verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = Place) ->
+    #{name := Name, operator := Operator, value := Value} = Invariant,
+    #{
+        kind => invariant,
+        name => Name,
+        metric => expression(Invariant),
+        operator => spelling(Operator),
+        limit => number(Value),
+        unit => ~"1",
+        run => Run,
+        node => map_get(node, Place),
+        value => Number,
+        result => result(History),
+        text => wording(result(History), History, place(Place))
+    }.
+
+spelling('=<') -> ~"<=";
+spelling(Operator) -> atom_to_binary(Operator).
+
+number(Value) when is_number(Value) -> Value;
+number(_Value) -> undefined.
+
+place(#{size := Size, node := undefined}) -> io_lib:format(" at size ~b", [Size]);
+place(#{size := Size, node := Node}) -> io_lib:format(" at size ~b in ~ts", [Size, Node]).
+
+wording(pass, #{checks := Checks, invariant := #{name := Name}}, Place) ->
+    words("~ts held~ts in all ~b checks", [Name, Place, Checks]);
+wording(fail, History0, Place) ->
+    #{last_ms := LastMs, checks := Checks, violations := Violations} = History0,
+    #{invariant := #{name := Name} = Invariant, text := Text, first_ms := First} = History0,
+    #{violated_ms := Violated} = ended(LastMs, History0),
+    For =
+        case Violated == 0 of
+            true -> "";
+            false -> [", for ", ms(Violated), " in all"]
+        end,
+    words("~ts was violated~ts: ~ts where ~ts must hold; first after ~ts, in ~b of ~b checks~ts", [
+        Name, Place, Text, expression(Invariant), ms(First), Violations, Checks, For
+    ]);
+wording(unknown, #{invariant := #{name := Name}, checks := 0, why := Why}, Place) ->
+    words("~ts was never checked~ts: ~ts", [Name, Place, because(Why)]);
+wording(unknown, #{checks := Checks, failures := Failures, why := Why} = History, Place) ->
+    #{invariant := #{name := Name}} = History,
+    words("~ts held~ts in ~b checks, but ~b more failed: ~ts", [
+        Name, Place, Checks, Failures, because(Why)
+    ]).
+
+because(undefined) -> ~"the run was over before";
+because(Why) -> Why.
+
+ms(Ms) -> dyno_unit:format(Ms, ~"ms").
+
+words(Format, Arguments) ->
+    dyno_test_parts:text(Format, Arguments).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_invariant, Given}) ->
+    Shown =
+        case is_binary(Given) orelse io_lib:printable_unicode_list(Given) of
+            true -> io_lib:format("\"~ts\"", [Given]);
+            false -> io_lib:format("~0tP", [Given, 15])
+        end,
+    io_lib:format(
+        "~ts is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value} or, "
+        "as text, \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with one of the operators "
+        "~ts",
+        [Shown, lists:join(" ", [atom_to_list(O) || O <- ?OPERATORS])]
+    ).

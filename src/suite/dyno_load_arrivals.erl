@@ -1,0 +1,92 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_arrivals).
+-moduledoc """
+Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file.
+A first line that is no number is taken as the heading; empty lines and lines that begin with `#`
+do not count.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([read/1, format_error/1]).
+-export_type([reason/0]).
+
+-type reason() ::
+    {unreadable, file:name_all(), file:posix() | badarg | terminated | system_limit}
+    | {no_number, file:name_all(), Line :: pos_integer(), binary()}
+    | {empty, file:name_all()}
+    | {too_many, file:name_all(), Most :: pos_integer()}.
+
+%% Eight bytes each in every load node.
+-define(MOST, 10_000_000).
+
+-doc "The numbers of a file, in its order.".
+-spec read(file:name_all()) -> {ok, [number(), ...]} | {error, reason()}.
+read(File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            Lines = lists:enumerate(binary:split(Text, [~"\r\n", ~"\n"], [global])),
+            Cells = [
+                {Nth, Cell}
+             || {Nth, Line} <- Lines,
+                [First | _] <- [binary:split(Line, [~",", ~";", ~"\t"])],
+                Cell <- [string:trim(First, both, " \"")],
+                Cell =/= <<>>,
+                binary:first(Cell) =/= $#
+            ],
+            numbers(File, Cells);
+        {error, Reason} ->
+            {error, {unreadable, File, Reason}}
+    end.
+
+-spec numbers(file:name_all(), [{pos_integer(), binary()}]) ->
+    {ok, [number(), ...]} | {error, reason()}.
+numbers(File, Cells) ->
+    WithoutHeading =
+        case Cells of
+            [{_, First} | Rest] ->
+                case number(First) of
+                    error -> Rest;
+                    _ -> Cells
+                end;
+            [] ->
+                []
+        end,
+    Read = [{Nth, Cell, number(Cell)} || {Nth, Cell} <- WithoutHeading],
+    case {Read, [Bad || {_, _, error} = Bad <- Read]} of
+        {[], _} -> {error, {empty, File}};
+        {_, [{Nth, Cell, error} | _]} -> {error, {no_number, File, Nth, Cell}};
+        {_, []} when length(Read) > ?MOST -> {error, {too_many, File, ?MOST}};
+        {[_ | _], []} -> {ok, [Number || {_, _, Number} <- Read, is_number(Number)]}
+    end.
+
+-spec number(binary()) -> number() | error.
+number(Cell) ->
+    case string:to_float(Cell) of
+        {Float, <<>>} when is_float(Float) ->
+            Float;
+        _ ->
+            case string:to_integer(Cell) of
+                {Integer, <<>>} when is_integer(Integer) -> Integer;
+                _ -> error
+            end
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unreadable, File, Reason}) ->
+    io_lib:format("the arrivals' file ~ts cannot be read: ~ts", [File, file:format_error(Reason)]);
+format_error({no_number, File, Line, Cell}) ->
+    io_lib:format(
+        "~ts:~b: \"~ts\" is no number; a line of arrivals begins with one number, a time in "
+        "milliseconds or a count",
+        [File, Line, Cell]
+    );
+format_error({empty, File}) ->
+    io_lib:format("~ts has no arrivals: one number a line is expected", [File]);
+format_error({too_many, File, Most}) ->
+    io_lib:format(
+        "~ts has more than ~b arrivals; give counts per interval instead of times", [File, Most]
+    ).

@@ -1,0 +1,256 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_nodes).
+-moduledoc """
+The nodes that a load is generated in, so that it does not take the target's processors: started
+here, started over ssh, or running already. Each gets the generator's code and the suite's, and has
+its clock compared with this node's.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([read/1, start/2, stop/1, clock/1, format_error/1]).
+-export_type([spec/0, started/0, reason/0]).
+
+-doc """
+`{peer, N}`: N nodes on this machine, with a scheduler each; with a map, one with other `arguments`
+for erl. `{ssh, Host}`: one on another machine, by `ssh Host erl`; the map may name another
+`program`, the whole `command` that it is given, other `arguments` for erl, and the `host` in the
+node's name. A node's name: one that runs and has the same cookie.
+""".
+-type spec() ::
+    node()
+    | {peer, pos_integer() | #{arguments => [string()]}}
+    | {ssh, string() | binary()}
+    | {ssh, string() | binary(), #{
+        program => string(), command => [string()], arguments => [string()], host => string()
+    }}.
+
+-type started() :: #{node := node(), own := boolean()}.
+
+-type reason() ::
+    {bad_load_nodes, term()}
+    | {not_started, Place :: unicode:chardata(), dyno_peer:reason()}
+    | {no_ssh, string()}
+    | {unreachable, node(), dyno_agent_link:reason()}
+    | {no_code, node(), module(), term()}.
+
+-define(TIMEOUT_MS, 10_000).
+-define(LOOKS, 20).
+%% More modules than that are no suite's own: something is wrong with the code path.
+-define(MOST_MODULES, 5000).
+
+-doc "Checks what a suite or the command line names.".
+-spec read(term()) -> {ok, [spec()]} | {error, reason()}.
+read(Count) when is_integer(Count), Count > 0 ->
+    {ok, [{peer, Count}]};
+read(Specs) when is_list(Specs) ->
+    case lists:all(fun is_spec/1, Specs) of
+        true -> {ok, Specs};
+        false -> {error, {bad_load_nodes, Specs}}
+    end;
+read(Other) ->
+    {error, {bad_load_nodes, Other}}.
+
+-spec is_spec(term()) -> boolean().
+is_spec({peer, Count}) when is_integer(Count) -> Count > 0;
+is_spec({peer, Options}) when is_map(Options) -> maps:keys(Options) -- [arguments] =:= [];
+is_spec({ssh, Host}) ->
+    is_list(Host) orelse is_binary(Host);
+is_spec({ssh, Host, Options}) when is_map(Options) ->
+    is_spec({ssh, Host}) andalso
+        maps:keys(Options) -- [program, command, arguments, host] =:= [];
+is_spec(Node) when is_atom(Node) ->
+    lists:member($@, atom_to_list(Node));
+is_spec(_) ->
+    false.
+
+-doc "Starts them, linked to the caller, with a suite's module and its code in each.".
+-spec start([spec()], module()) -> {ok, [started()]} | {error, reason()}.
+start(Specs, Module) ->
+    start(lists:flatmap(fun single/1, Specs), Module, []).
+
+-spec single(spec()) -> [spec()].
+single({peer, Count}) when is_integer(Count) -> lists:duplicate(Count, {peer, #{}});
+single(Spec) -> [Spec].
+
+-spec start([spec()], module(), [started()]) -> {ok, [started()]} | {error, reason()}.
+start([], _Module, Started) ->
+    {ok, lists:reverse(Started)};
+start([Spec | Specs], Module, Started) ->
+    case one(Spec) of
+        {ok, #{node := Node} = New} ->
+            case code_to(Node, Module) of
+                ok ->
+                    start(Specs, Module, [New | Started]);
+                {error, _} = Error ->
+                    stop([New | Started]),
+                    Error
+            end;
+        {error, _} = Error ->
+            stop(Started),
+            Error
+    end.
+
+-spec one(spec()) -> {ok, started()} | {error, reason()}.
+one({peer, Options}) ->
+    %% One scheduler: a generator waits by yielding, and should not do so on every processor.
+    Arguments = maps:get(arguments, Options, ["+S", "1"]),
+    own(dyno_peer:start(#{name => "dyno_load", arguments => Arguments}), "on this machine");
+one({ssh, Host}) ->
+    one({ssh, Host, #{}});
+one({ssh, Host0, Options}) ->
+    Host = unicode:characters_to_list(Host0),
+    Program = maps:get(program, Options, "ssh"),
+    case os:find_executable(Program) of
+        false ->
+            {error, {no_ssh, Program}};
+        Path ->
+            Command = maps:get(command, Options, ["-o", "BatchMode=yes", Host, "erl"]),
+            Started = dyno_peer:start(#{
+                name => "dyno_load",
+                host => maps:get(host, Options, after_user(Host)),
+                exec => {Path, Command},
+                arguments => maps:get(arguments, Options, [])
+            }),
+            own(Started, ["on ", Host, " by ", Program])
+    end;
+one(Node) ->
+    case dyno_agent_link:connect(Node, #{}) of
+        ok -> {ok, #{node => Node, own => false}};
+        {error, Reason} -> {error, {unreachable, Node, Reason}}
+    end.
+
+-spec after_user(string()) -> string().
+after_user(Host) ->
+    case lists:dropwhile(fun(Char) -> Char =/= $@ end, Host) of
+        [$@ | Name] -> Name;
+        [] -> Host
+    end.
+
+-spec own({ok, node()} | {error, dyno_peer:reason()}, unicode:chardata()) ->
+    {ok, started()} | {error, reason()}.
+own({ok, Node}, _Place) -> {ok, #{node => Node, own => true}};
+own({error, Reason}, Place) -> {error, {not_started, Place, Reason}}.
+
+-doc "Ends those that were started; the others stay.".
+-spec stop([started()]) -> ok.
+stop(Started) ->
+    lists:foreach(fun dyno_peer:stop/1, [Node || #{node := Node, own := true} <- Started]).
+
+%% The generator's modules in this very version; of the suite and what else is on the code path,
+%% what the node lacks.
+-spec code_to(node(), module()) -> ok | {error, reason()}.
+code_to(Node, Suite) ->
+    Generator = [
+        dyno_load_crew,
+        dyno_load_worker,
+        dyno_load_meter,
+        dyno_load_times,
+        dyno_load_schedule,
+        dyno_feed,
+        dyno_feed_file,
+        dyno_feed_zipf,
+        dyno_histogram
+    ],
+    try
+        ok = send(Node, Generator, []),
+        Own = own_modules(Suite),
+        There = [M || {M, Loadable} <- available(Node, Own), Loadable],
+        send(Node, [Suite | Own -- [Suite | There]], [])
+    catch
+        throw:{no_code, _, _, _} = Reason -> {error, Reason};
+        error:{erpc, Reason} -> {error, {no_code, Node, Suite, Reason}}
+    end.
+
+-spec available(node(), [module()]) -> [{module(), boolean()}].
+available(Node, Modules) ->
+    Where = erpc:call(Node, lists, map, [fun code:which/1, Modules], ?TIMEOUT_MS),
+    [{M, W =/= non_existing} || {M, W} <- lists:zip(Modules, Where)].
+
+%% All on the code path but Erlang/OTP's and dyno's.
+-spec own_modules(module()) -> [module()].
+own_modules(Suite) ->
+    Root = code:root_dir(),
+    Dyno = filename:dirname(code:which(?MODULE)),
+    Folders = [
+        Path
+     || Path <- code:get_path(),
+        is_list(Path),
+        Path =/= ".",
+        Path =/= Dyno,
+        not lists:prefix(Root, Path)
+    ],
+    Beams = lists:flatmap(fun(Path) -> filelib:wildcard(filename:join(Path, "*.beam")) end, Folders),
+    Modules = [list_to_atom(filename:basename(Beam, ".beam")) || Beam <- Beams],
+    lists:uniq([Suite | lists:sublist(Modules, ?MOST_MODULES)]).
+
+-spec send(node(), [module()], [module()]) -> ok.
+send(_Node, [], _Sent) ->
+    ok;
+send(Node, [Module | Modules], Sent) ->
+    case code:get_object_code(Module) of
+        {Module, Binary, File} ->
+            case same_there(Node, Module, Binary) orelse load(Node, Module, File, Binary) of
+                true -> send(Node, Modules, [Module | Sent]);
+                {error, Reason} -> throw({no_code, Node, Module, Reason})
+            end;
+        error ->
+            %% Loaded without a file: it cannot be sent, and need not be there.
+            send(Node, Modules, Sent)
+    end.
+
+-spec same_there(node(), module(), binary()) -> boolean().
+same_there(Node, Module, Binary) ->
+    {ok, {Module, Md5}} = beam_lib:md5(Binary),
+    try
+        erpc:call(Node, erlang, get_module_info, [Module, md5], ?TIMEOUT_MS) =:= Md5
+    catch
+        error:{exception, _, _} -> false;
+        error:badarg -> false
+    end.
+
+-spec load(node(), module(), file:filename(), binary()) -> true | {error, term()}.
+load(Node, Module, File, Binary) ->
+    _ = erpc:call(Node, code, purge, [Module], ?TIMEOUT_MS),
+    case erpc:call(Node, code, load_binary, [Module, File, Binary], ?TIMEOUT_MS) of
+        {module, Module} -> true;
+        {error, Reason} -> {error, Reason}
+    end.
+
+-doc """
+How far a node's clock is ahead of this one's, and how far that may be wrong: half of the shortest
+of some round trips.
+""".
+-spec clock(node()) -> {OffsetNs :: integer(), UncertainNs :: non_neg_integer()}.
+clock(Node) when Node =:= node() ->
+    {0, 0};
+clock(Node) ->
+    Looks = [look(Node) || _ <- lists:seq(1, ?LOOKS)],
+    {RoundTrip, Offset} = lists:min(Looks),
+    {Offset, (RoundTrip + 1) div 2}.
+
+-spec look(node()) -> {RoundTripNs :: integer(), OffsetNs :: integer()}.
+look(Node) ->
+    Before = erlang:monotonic_time(nanosecond),
+    There = erpc:call(Node, erlang, monotonic_time, [nanosecond], ?TIMEOUT_MS),
+    After = erlang:monotonic_time(nanosecond),
+    {After - Before, There - (Before + After) div 2}.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_load_nodes, Term}) ->
+    io_lib:format(
+        "load_nodes is ~0tP; accepted are a number of nodes to start here, and a list of "
+        "{peer, N}, {peer, #{arguments => [...]}}, {ssh, Host} and names of running nodes",
+        [Term, 12]
+    );
+format_error({not_started, Place, Reason}) ->
+    io_lib:format("no load node could be started ~ts: ~ts", [Place, dyno_peer:format_error(Reason)]);
+format_error({no_ssh, Program}) ->
+    io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
+format_error({unreachable, _Node, Reason}) ->
+    ["load node: ", dyno_agent_link:format_error(Reason)];
+format_error({no_code, Node, Module, Reason}) ->
+    io_lib:format("load node ~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]).

@@ -1,0 +1,143 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_verdict).
+-moduledoc """
+Says whether a load came about as it was asked for, and where it did not, whose fault that was: the
+target's, which was saturated, or the generator's, which then measured itself.
+
+An open load was kept where at least 99 % of the arrivals that were due began. Where it was not, the
+generator is the bottleneck if its workers spent less than half of their time in operations: they had
+the time, and did not begin more. Then, too, it is the bottleneck where it wakes free workers so late
+that it matters beside the response times, one in ten by a quarter of the median. Pure.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([of_part/1, is_kept/1, warnings/1]).
+
+-import(dyno_test_parts, [text/2]).
+
+%% So much of what was due must begin.
+-define(KEPT, 0.99).
+%% A generator that is later than this share of the median spoils it.
+-define(LATE_SHARE, 0.1).
+-define(LATE_NS, 1_000_000).
+%% Workers that are in operations for less of their time than that wait for the generator.
+-define(BUSY, 0.5).
+-define(VERY_LATE_SHARE, 0.25).
+%% Processes that wait for a scheduler, per scheduler: more, and the generator's node is full.
+-define(FULL, 4.0).
+
+-doc "Whether a part's load was kept, and if not, why.".
+-spec of_part(dyno_load_report:part()) -> kept | saturated | generator.
+of_part(Part) ->
+    case is_kept(Part) of
+        false ->
+            case busy(Part) < ?BUSY of
+                true -> generator;
+                false -> saturated
+            end;
+        true ->
+            case is_late(0.9, ?VERY_LATE_SHARE, Part) of
+                true -> generator;
+                false -> kept
+            end
+    end.
+
+-doc "Whether what was due began, be it late.".
+-spec is_kept(dyno_load_report:part()) -> boolean().
+is_kept(#{asked := undefined}) -> true;
+is_kept(#{asked := Asked, total := #{started := Started}}) -> Started >= ?KEPT * Asked - 1.
+
+%% The share of the workers' time that went into operations.
+-spec busy(dyno_load_report:part()) -> float().
+busy(#{total := #{service := undefined}}) ->
+    1.0;
+busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, used := Workers}) ->
+    SumNs / (Length * max(1, Workers)).
+
+-spec is_late(float(), float(), dyno_load_report:part()) -> boolean().
+is_late(Quantile, Share, #{total := #{lateness := #{count := Count} = Late, response := Response}}) when Count > 0 ->
+    LateNs = dyno_histogram:quantile(Late, Quantile),
+    P50 = dyno_histogram:quantile(Response, 0.5),
+    is_number(P50) andalso LateNs > P50 * Share andalso LateNs > ?LATE_NS;
+is_late(_Quantile, _Share, _Part) ->
+    false.
+
+-doc "What is to be said of a load, each with its code.".
+-spec warnings(dyno_load_report:report()) -> [{Code :: binary(), Text :: binary()}].
+warnings(#{parts := Parts} = Report) ->
+    Several = length(Parts) > 1,
+    lists:append([of_parts(Part, Several, Report) || Part <- Parts]) ++
+        full(Report) ++
+        lists:append([of_node(Node) || Node <- map_get(nodes, Report)]) ++
+        lists:append([of_note(Note) || Note <- map_get(notes, Report)]).
+
+-spec of_parts(dyno_load_report:part(), boolean(), dyno_load_report:report()) ->
+    [{binary(), binary()}].
+of_parts(_Part, _Several, #{search := _}) ->
+    %% That a search ends at a limit is its point.
+    [];
+of_parts(#{name := Name, asked := Asked, total := #{started := Started}} = Part, Several, _Report) ->
+    Where = [["in ", Name, ": "] || Several],
+    case {is_kept(Part), of_part(Part)} of
+        {false, saturated} ->
+            Text =
+                "~tssaturated: ~b of the offered operations never started, as all ~b workers were "
+                "busy; the response times say how long the load lasted, not how fast the target is",
+            #{used := Workers} = Part,
+            [{~"saturated", text(Text, [Where, round(Asked) - Started, Workers])}];
+        {false, generator} ->
+            Text =
+                "~tsthe generator is the bottleneck: ~b of the offered operations never started, "
+                "though its workers spent only ~ts of their time in operations; give it more "
+                "processors, or load nodes (--load-nodes)",
+            Busy = dyno_unit:format(busy(Part), ~"ratio"),
+            [{~"generator_limited", text(Text, [Where, round(Asked) - Started, Busy])}];
+        {true, _} ->
+            late(Part, Where)
+    end.
+
+-spec late(dyno_load_report:part(), unicode:chardata()) -> [{binary(), binary()}].
+late(#{total := #{lateness := Late}} = Part, Where) ->
+    case is_late(0.99, ?LATE_SHARE, Part) of
+        true ->
+            Text =
+                "~tsthe generator started operations up to ~ts late (p99): "
+                "it had too little processor time to keep the pace",
+            LateNs = dyno_histogram:quantile(Late, 0.99),
+            [{~"late_generator", text(Text, [Where, dyno_unit:format(LateNs, ~"ns")])}];
+        false ->
+            []
+    end.
+
+%% Where all workers are in operations only the run queue tells whether they wait for the target
+%% or for a processor. A load in this node may be the very thing that is measured here.
+-spec full(dyno_load_report:report()) -> [{binary(), binary()}].
+full(#{waiting := Waiting, nodes := [#{node := Node} | _]}) when
+    Waiting > ?FULL, Node =/= node()
+->
+    Text =
+        "the generator's nodes were full: ~.1f processes waited for each scheduler on average, "
+        "which is in the response times; use more load nodes",
+    [{~"generator_full", text(Text, [Waiting])}];
+full(_Report) ->
+    [].
+
+-spec of_node(dyno_load_report:load_node()) -> [{binary(), binary()}].
+of_node(#{lost_at_ms := undefined}) ->
+    [];
+of_node(#{node := Node, lost_at_ms := AtMs}) ->
+    Text =
+        "load node ~ts went down ~ts into the run; its share of the load is missing from then on",
+    [{~"load_node_lost", text(Text, [Node, dyno_unit:format(AtMs * 1_000_000, ~"ns")])}].
+
+-spec of_note({feed_ended, atom()} | {not_grown, binary()}) -> [{binary(), binary()}].
+of_note({feed_ended, Name}) ->
+    [{~"feed_ended", text("feed ~ts had no more items; workers that asked for one ended", [Name])}];
+of_note({not_grown, Reason}) ->
+    [
+        {~"workers_not_grown",
+            text("more workers were needed and could not be prepared: ~ts", [Reason])}
+    ].

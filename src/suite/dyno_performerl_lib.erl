@@ -1,0 +1,106 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_performerl_lib).
+-moduledoc """
+The helpers that suites written for PerformERL call as `performerl_lib`.
+
+While such a suite runs there is a module of that name that calls these; one that is on the code
+path already (PerformERL's own) is left alone. The names and arguments are PerformERL's.
+""".
+
+-export([install/0, remove/1]).
+-export([inject_mod/2, inject_module/2, inject_binary/3, rpc/2]).
+-export([sleep_progress/1, get_timestamp/0, format_date/1]).
+
+-define(NAME, performerl_lib).
+
+-doc "Makes the module `performerl_lib`; says whether there is anything to remove.".
+-spec install() -> installed | there.
+install() ->
+    case code:ensure_loaded(?NAME) of
+        {module, ?NAME} ->
+            there;
+        {error, _} ->
+            {ok, ?NAME, Binary} = compile:forms(forms(), []),
+            {module, ?NAME} = code:load_binary(?NAME, "performerl_lib.erl", Binary),
+            installed
+    end.
+
+-doc "Removes what `install/0` made.".
+-spec remove(installed | there) -> ok.
+remove(there) ->
+    ok;
+remove(installed) ->
+    _ = code:purge(?NAME),
+    _ = code:delete(?NAME),
+    _ = code:purge(?NAME),
+    ok.
+
+%% Read from text: a call of each function here with the same arguments.
+forms() ->
+    Exports =
+        ?MODULE:module_info(exports) --
+            [{module_info, 0}, {module_info, 1}, {install, 0}, {remove, 1}],
+    Names = lists:join(", ", [io_lib:format("~w/~b", [F, A]) || {F, A} <- Exports]),
+    Head = [io_lib:format("-module(~w).", [?NAME]), ["-export([", Names, "])."]],
+    [form(Text) || Text <- Head ++ [forward(F, A) || {F, A} <- Exports]].
+
+forward(Function, Arity) ->
+    Variables = lists:join(", ", ["A" ++ integer_to_list(N) || N <- lists:seq(1, Arity)]),
+    io_lib:format("~w(~ts) -> ~w:~w(~ts).", [Function, Variables, ?MODULE, Function, Variables]).
+
+form(Text) ->
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(Text)),
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    Form.
+
+-doc "Loads a module of this node in another.".
+-spec inject_module(module(), node()) -> ok | {error, term()}.
+inject_module(Module, Node) ->
+    case code:get_object_code(Module) of
+        {Module, Binary, _File} -> inject_binary(Module, Binary, Node);
+        error -> {error, {no_object_code, Module}}
+    end.
+
+-doc "As `inject_module/2`, under the other name that suites use for it.".
+-spec inject_mod(module(), node()) -> ok | {error, term()}.
+inject_mod(Module, Node) ->
+    inject_module(Module, Node).
+
+-doc "Loads a compiled module in a node.".
+-spec inject_binary(module(), binary(), node()) -> ok | {error, term()}.
+inject_binary(Module, Binary, Node) ->
+    File = atom_to_list(Module) ++ ".erl",
+    case rpc:call(Node, code, load_binary, [Module, File, Binary]) of
+        {module, Module} -> ok;
+        {error, _} = Error -> Error;
+        {badrpc, Reason} -> {error, Reason}
+    end.
+
+-doc "Evaluates the text of expressions in a node; the value of the last one.".
+-spec rpc(node(), string()) -> term().
+rpc(Node, Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, Value, _} = rpc:call(Node, erl_eval, exprs, [Expressions, []]),
+    Value.
+
+-doc "Waits. PerformERL draws a bar meanwhile; here the test's own progress is shown.".
+-spec sleep_progress(non_neg_integer()) -> ok.
+sleep_progress(Ms) ->
+    receive
+    after Ms -> ok
+    end.
+
+-doc "The local time.".
+-spec get_timestamp() -> calendar:datetime().
+get_timestamp() ->
+    calendar:local_time().
+
+-doc "A time as `DD-MM-YYYY.hh:mm:ss`.".
+-spec format_date(calendar:datetime()) -> iolist().
+format_date({{Year, Month, Day}, {Hour, Minute, Second}}) ->
+    io_lib:format(
+        "~2..0b-~2..0b-~4..0b.~2..0b:~2..0b:~2..0b", [Day, Month, Year, Hour, Minute, Second]
+    ).

@@ -1,0 +1,252 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_performerl_load).
+-moduledoc """
+The load of a suite written for PerformERL: calls `start_load/2`, waits until the load's duration is
+over, calls `stop_load/1`.
+
+It takes the place of `m:dyno_load` and answers to its calls. Its caller receives
+`{dyno_load, Load, Event}` where the event is `warm`, `started`, `tick` at an interval,
+`{run_info, Info}` for the tear-down, `{finished, DurationMs}`, `{load_metrics, Metrics}`,
+`{load_warning, Warning}`, `{ended, undefined, [], 0}` or `{failed, Reason}`.
+
+The two callbacks run in the suite's process, in which `setup_run/1` ran: what one of them sends to
+itself or links to is there for the next.
+""".
+
+-behaviour(gen_server).
+
+-export([start_link/1, format_error/1]).
+-export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0, reason/0]).
+
+-type options() :: #{
+    sink := pid(),
+    module := module(),
+    caller := dyno_suite_caller:caller(),
+    nodes := [node()],
+    size := non_neg_integer(),
+    duration_ms := pos_integer(),
+    interval_ms := pos_integer(),
+    %% How much longer than the load's duration start_load may take; how long stop_load may.
+    timeout_ms := pos_integer()
+}.
+
+-type reason() ::
+    {callback, dyno_suite_caller:reason()}
+    | {bad_return, mfa(), term(), Expected :: string()}.
+
+-type state() :: #{
+    options := options(),
+    phase := warm | starting | loading | stopping | read,
+    %% The process that waits for a callback, and the load's own process where it names one.
+    asker := {pid(), reference()} | undefined,
+    watched := {pid(), reference()} | undefined,
+    from := integer(),
+    start_ns := non_neg_integer(),
+    stop_from := integer(),
+    info := term()
+}.
+
+-doc "Starts it, linked to the caller.".
+-spec start_link(options()) -> {ok, pid()}.
+start_link(Options) ->
+    {ok, _} = gen_server:start_link(?MODULE, Options, []).
+
+-spec init(options()) -> {ok, state(), {continue, warm}}.
+init(Options) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    State = #{
+        options => Options,
+        phase => warm,
+        asker => undefined,
+        watched => undefined,
+        from => 0,
+        start_ns => 0,
+        stop_from => 0,
+        info => undefined
+    },
+    {ok, State, {continue, warm}}.
+
+-spec handle_continue(warm, state()) -> {noreply, state()}.
+handle_continue(warm, State) ->
+    Text = text(
+        "response times, throughput and errors are missing: ~ts gives its load itself and tells "
+        "nothing of its operations, as all suites in PerformERL's form",
+        [module(State)]
+    ),
+    notify({load_warning, {~"no_operations_told", Text}}, State),
+    notify(warm, State),
+    {noreply, State}.
+
+-spec handle_call(term(), gen_server:from(), state()) -> {reply, error, state()}.
+handle_call(_Request, _From, State) ->
+    {reply, error, State}.
+
+-spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_cast(measure, #{phase := warm, options := Options} = State) ->
+    #{nodes := Nodes, size := Size, duration_ms := DurationMs, timeout_ms := TimeoutMs} = Options,
+    notify(started, State),
+    Next = tick(State#{from := now_ns()}),
+    {noreply, ask(start_load, [Nodes, Size], DurationMs + TimeoutMs, Next#{phase := starting})};
+handle_cast(close, #{phase := read} = State) ->
+    notify({ended, undefined, [], 0}, State),
+    {stop, normal, State};
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info({answer, Asker, Answer}, #{asker := {Asker, Monitor}, phase := Phase} = State) ->
+    true = demonitor(Monitor, [flush]),
+    answered(Phase, Answer, State#{asker := undefined});
+handle_info(tick, #{phase := Phase} = State) when Phase =:= starting; Phase =:= loading ->
+    notify(tick, State),
+    {noreply, tick(State)};
+handle_info(over, #{phase := loading} = State) ->
+    {noreply, stop_load(State)};
+handle_info({'DOWN', Ref, process, Pid, Reason}, #{watched := {Pid, Ref}} = State) ->
+    early(Reason, State),
+    {noreply, State#{watched := undefined}};
+handle_info({'DOWN', Ref, process, Pid, Reason}, #{asker := {Pid, Ref}} = State) ->
+    {stop, Reason, State};
+handle_info({'EXIT', _Parent, Reason}, #{asker := Asker} = State) ->
+    case Asker of
+        %% The asker's own end comes with its answer.
+        {_Pid, _} when Reason =:= normal -> {noreply, State};
+        undefined when Reason =:= normal -> {noreply, State};
+        _ -> {stop, Reason, State}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+%% A callback that is under way would hold up the tear-down: its process is ended.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{asker := {Asker, Monitor}}) ->
+    Asker ! ?MODULE,
+    receive
+        {'DOWN', Monitor, process, Asker, _} -> ok
+    end;
+terminate(_Reason, _State) ->
+    ok.
+
+notify(Event, #{options := #{sink := Sink}}) ->
+    Sink ! {dyno_load, self(), Event},
+    ok.
+
+now_ns() ->
+    erlang:monotonic_time(nanosecond).
+
+tick(#{options := #{interval_ms := IntervalMs}} = State) ->
+    _ = erlang:send_after(IntervalMs, self(), tick),
+    State.
+
+%% In a process of its own, so that this one still hears what else happens.
+ask(Function, Arguments, TimeoutMs, #{options := #{module := Module, caller := Caller}} = State) ->
+    Self = self(),
+    {Pid, Monitor} = spawn_opt(
+        fun() ->
+            Borrowed = dyno_suite_caller:borrow(Caller),
+            Call = {Module, Function, Arguments},
+            Answer = dyno_suite_caller:call(Borrowed, Call, TimeoutMs, ?MODULE),
+            Self ! {answer, self(), Answer}
+        end,
+        [link, monitor]
+    ),
+    State#{asker := {Pid, Monitor}}.
+
+answered(starting, {ok, {load_started, Info}}, State) ->
+    {noreply, wait(Info, State)};
+answered(starting, {ok, {already_started, Pid}}, State) when is_pid(Pid) ->
+    %% The load is that process: it is known when it ends.
+    {noreply, wait(Pid, State#{watched := {Pid, monitor(process, Pid)}})};
+answered(starting, {ok, Other}, State) ->
+    bad_return(start_load, 2, Other, "{load_started, RunInfo} or {already_started, Pid}", State);
+answered(stopping, {ok, {load_stopped, Info}}, State) ->
+    notify({run_info, Info}, State),
+    {noreply, finished(State)};
+answered(stopping, {ok, {error, not_started}}, State) ->
+    Text = text(
+        "~ts:stop_load/1 returned {error, not_started}: the load had ended before it, or was "
+        "never given",
+        [module(State)]
+    ),
+    notify({load_warning, {~"not_started", Text}}, State),
+    {noreply, finished(State)};
+answered(stopping, {ok, Other}, State) ->
+    bad_return(stop_load, 1, Other, "{load_stopped, RunInfo} or {error, not_started}", State);
+answered(_Phase, {error, Reason}, State) ->
+    notify({failed, {callback, Reason}}, State),
+    {noreply, State#{phase := read}}.
+
+bad_return(Function, Arity, Value, Expected, State) ->
+    notify({failed, {bad_return, {module(State), Function, Arity}, Value, Expected}}, State),
+    {noreply, State#{phase := read}}.
+
+module(#{options := #{module := Module}}) -> Module.
+
+%% The rest of the load's duration, which counts from before start_load.
+wait(Info, #{from := From, options := #{duration_ms := DurationMs}} = State) ->
+    notify({run_info, Info}, State),
+    StartNs = now_ns() - From,
+    Next = State#{phase := loading, start_ns := StartNs, info := Info},
+    case DurationMs - StartNs div 1_000_000 of
+        LeftMs when LeftMs > 0 ->
+            _ = erlang:send_after(LeftMs, self(), over),
+            Next;
+        _ ->
+            Text = text(
+                "~ts:start_load/2 took ~ts, longer than the ~ts of get_load_duration/0: it was "
+                "stopped at once",
+                [module(State), ns(StartNs), ns(DurationMs * 1_000_000)]
+            ),
+            notify({load_warning, {~"long_start", Text}}, State),
+            stop_load(Next)
+    end.
+
+stop_load(#{info := Info, options := #{timeout_ms := TimeoutMs}} = State) ->
+    ask(stop_load, [Info], TimeoutMs, State#{phase := stopping, stop_from := now_ns()}).
+
+early(Reason, #{phase := Phase, from := From} = State) when
+    Phase =:= loading
+->
+    #{options := #{duration_ms := DurationMs}} = State,
+    Text = text(
+        "the load's process, which ~ts:start_load/2 named, ended after ~ts of ~ts: ~0tP",
+        [module(State), ns(now_ns() - From), ns(DurationMs * 1_000_000), Reason, 10]
+    ),
+    notify({load_warning, {~"early_end", Text}}, State);
+early(_Reason, _State) ->
+    ok.
+
+finished(#{from := From, start_ns := StartNs, stop_from := StopFrom} = State) ->
+    Now = now_ns(),
+    notify({load_metrics, [
+        metric(~"load.start_time", ~"Time that start_load took", StartNs),
+        metric(~"load.stop_time", ~"Time that stop_load took", Now - StopFrom)
+    ]}, State),
+    notify({finished, max(1, (Now - From) div 1_000_000)}, State),
+    State#{phase := read}.
+
+metric(Name, Title, Ns) ->
+    #{name => Name, title => Title, value => Ns, unit => ~"ns", count => 1, group => ~"load"}.
+
+ns(Ns) ->
+    dyno_unit:format(Ns, ~"ns").
+
+text(Format, Arguments) ->
+    unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({callback, {timeout, {M, start_load, 2}, TimeoutMs}}) ->
+    io_lib:format(
+        "~ts:start_load/2 had not returned after ~b ms, long after the load's duration was over; "
+        "it must return {load_started, RunInfo}, or give --timeout if it needs longer",
+        [M, TimeoutMs]
+    );
+format_error({callback, Reason}) ->
+    dyno_suite_caller:format_error(Reason);
+format_error({bad_return, {M, F, A}, Value, Expected}) ->
+    io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]).

@@ -1,0 +1,99 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_suite_agent).
+-moduledoc """
+The behaviour of a custom agent: code of yours that runs in each target while it is loaded, and
+samples values that dyno does not know of. They become series and charts of the report, and
+thresholds can name them.
+
+```erlang
+-module(mailboxes).
+-behaviour(dyno_suite_agent).
+-export([metrics/0, init/1, sample/1]).
+
+metrics() ->
+    [#{name => "mailbox.longest", unit => count, title => "Longest mailbox"}].
+
+init(#{}) ->
+    {ok, none}.
+
+sample(State) ->
+    Lengths = [N || P <- processes(), {_, N} <- [process_info(P, message_queue_len)]],
+    {ok, #{"mailbox.longest" => lists:max(Lengths)}, State}.
+```
+
+A suite names it (`agents => [mailboxes]` or `agents => ["mailboxes.erl"]`), or the command line
+does (`--agent mailboxes.erl`). The module is sent to the targets and removed afterwards; it may
+call what is there, kernel and stdlib at the least. `init`, `sample`, `results` and `terminate` run
+in one process in the target, with at most 128 MiB, and none may take longer than 5 seconds.
+
+PerformERL's four callbacks (`performerl_custom_agent`) will do as well: `get_config/3` and
+`process_results/2` run here, `start/1` and `get_results_and_stop/0` in the target. What
+`process_results` returns is in the recording and in the report.
+""".
+
+-export([form/1, format_error/1]).
+-export_type([metric/0, value/0, reason/0]).
+
+-doc "What a value is called and measured in; doc/recording.md has the units, `count` and so on.".
+-type metric() :: #{
+    name := atom() | string() | binary(),
+    unit => atom() | string() | binary(),
+    title => string() | binary()
+}.
+
+-doc "A number, in the unit that `metrics/0` says, or with its unit.".
+-type value() :: number() | {number(), atom() | string() | binary()}.
+
+-type reason() :: {not_an_agent, module(), [{atom(), arity()}]}.
+
+-doc "What the values are, where their names and numbers alone would not tell.".
+-callback metrics() -> [metric()].
+
+-doc "What `init/1` is given, for a target and a size; runs in dyno's node. `#{}` by default.".
+-callback config(node(), Size :: non_neg_integer()) -> term().
+
+-doc "Begins, in the target.".
+-callback init(Config :: term()) -> {ok, State :: term()} | ignore | {error, term()}.
+
+-doc "Takes a sample, in the target, every `interval_ms`. Names that come later are taken as well.".
+-callback sample(State :: term()) ->
+    {ok, #{atom() | string() | binary() => value()}, State :: term()}.
+
+-doc "What the report is to show at the end: a number, a text, a map or a list of these.".
+-callback results(State :: term()) -> term().
+
+-doc "Ends, in the target. What is linked to the process ends with it anyway.".
+-callback terminate(State :: term()) -> term().
+
+-optional_callbacks([metrics/0, config/2, results/1, terminate/1]).
+
+-define(OURS, [{init, 1}, {sample, 1}]).
+-define(PERFORMERL, [
+    {get_config, 3}, {process_results, 2}, {start, 1}, {get_results_and_stop, 0}
+]).
+
+-doc "Whose callbacks a module has; PerformERL's four, or `init/1` and `sample/1`.".
+-spec form(module()) -> {ok, dyno_agent_guest:form()} | {error, reason()}.
+form(Module) ->
+    Exports = Module:module_info(exports),
+    case {?OURS -- Exports, ?PERFORMERL -- Exports} of
+        {[], _} -> {ok, sampler};
+        {_, []} -> {ok, performerl};
+        {_, Missing} when length(Missing) =< 2 -> {error, {not_an_agent, Module, Missing}};
+        {Missing, _} -> {error, {not_an_agent, Module, Missing}}
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_an_agent, Module, Missing}) ->
+    Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
+    Behaviour =
+        case Missing -- ?PERFORMERL of
+            [] -> "performerl_custom_agent";
+            _ -> "dyno_suite_agent"
+        end,
+    io_lib:format("~ts is not a custom agent: it lacks ~ts, which ~ts asks for", [
+        Module, Names, Behaviour
+    ]).

@@ -1,0 +1,66 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_parts).
+-moduledoc false.
+%% The pieces that a run in the recording is made of: metrics, series, tables, text.
+
+-export([metric/6, series/7, table/5, column/4, text/2, rows/2]).
+
+%% More rows than a person reads, fewer than make the page slow.
+-define(MAX_ROWS, 5000).
+
+-type part() :: #{atom() => term()}.
+
+-spec metric(binary(), binary(), number(), binary(), non_neg_integer(), binary()) -> part().
+metric(Name, Title, Value, Unit, Count, Group) ->
+    #{name => Name, title => Title, value => Value, unit => Unit, count => Count, group => Group}.
+
+-spec series(binary(), binary(), binary(), binary(), node() | undefined, [number()], [term()]) ->
+    part().
+series(Name, Unit, Group, Title, Node, Times, Values) ->
+    #{
+        name => Name,
+        unit => Unit,
+        group => Group,
+        title => Title,
+        node => Node,
+        labels => #{},
+        times_ms => Times,
+        values => Values
+    }.
+
+-spec table(binary(), binary(), node() | undefined, [part()], [[term()]]) -> part().
+table(Name, Title, Node, Columns, Rows) ->
+    #{
+        name => Name,
+        title => Title,
+        node => Node,
+        columns => Columns,
+        rows => lists:sublist(Rows, ?MAX_ROWS),
+        truncated => max(0, length(Rows) - ?MAX_ROWS)
+    }.
+
+-spec column(binary(), binary(), string | integer | number, binary() | undefined) -> part().
+column(Name, Title, Type, Unit) ->
+    #{name => Name, title => Title, type => Type, unit => Unit}.
+
+-spec text(io:format(), [term()]) -> binary().
+text(Format, Arguments) ->
+    Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
+    true = is_binary(Text),
+    Text.
+
+-doc "The rows of a table of a run in the recording: of all nodes together where there is such a table.".
+-spec rows(binary(), dyno_recording:run()) -> [#{binary() => dyno_recording:json()}].
+rows(Name, Run) ->
+    Tables = dyno_recording:tables(Run, Name),
+    Chosen =
+        case [T || #{~"node" := null} = T <- Tables] of
+            [] -> Tables;
+            Total -> Total
+        end,
+    [
+        maps:from_list(lists:zip([N || #{~"name" := N} <- Columns], Row))
+     || #{~"columns" := Columns, ~"rows" := Rows} <- Chosen, Row <- Rows
+    ].

@@ -1,0 +1,75 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_plan).
+-moduledoc """
+Which runs a test has, in which order, and how long that will take. Pure.
+
+A size that is repeated is not run so often in a row: what drifts (a machine that warms up, a
+database that fills) would show as a difference between sizes. Each repetition runs all sizes once,
+in an order of its own, drawn from a seed that the recording keeps.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([runs/1, seed/1, id/1, run_ms/1, sorted/1]).
+
+-export_type([run/0]).
+
+-type run() :: {Size :: non_neg_integer(), Repetition :: pos_integer()}.
+
+%% What a run needs besides its load: nodes that boot, agents that come and go.
+-define(AROUND_MS, 2000).
+-define(SEEDS, 1_000_000_000).
+
+-doc "The seed of the order: the one that was given, or a new one.".
+-spec seed(dyno_suite:options()) -> non_neg_integer().
+seed(#{seed := undefined}) -> rand:uniform(?SEEDS);
+seed(#{seed := Seed}) -> Seed.
+
+-doc "The runs in their order. Without repetitions it is the suite's own.".
+-spec runs(dyno_suite:options()) -> [run(), ...].
+runs(#{sizes := Sizes, repeat := 1}) ->
+    %% The same size twice in the suite's list are two repetitions of it.
+    numbered(Sizes, #{});
+runs(#{sizes := Sizes, repeat := Repeat} = Options) ->
+    State = rand:seed_s(exsss, seed(Options)),
+    {Blocks, _} = lists:mapfoldl(
+        fun(_, Acc) -> shuffled(Sizes, Acc) end, State, lists:seq(1, Repeat)
+    ),
+    numbered(lists:append(Blocks), #{}).
+
+-spec numbered([non_neg_integer()], #{non_neg_integer() => pos_integer()}) -> [run()].
+numbered([], _Seen) ->
+    [];
+numbered([Size | Rest], Seen) ->
+    Repetition = maps:get(Size, Seen, 0) + 1,
+    [{Size, Repetition} | numbered(Rest, Seen#{Size => Repetition})].
+
+-spec shuffled([non_neg_integer()], rand:state()) -> {[non_neg_integer()], rand:state()}.
+shuffled(Sizes, State0) ->
+    {Keyed, State} = lists:mapfoldl(
+        fun(Size, Acc0) ->
+            {Key, Acc} = rand:uniform_s(Acc0),
+            {{Key, Size}, Acc}
+        end,
+        State0,
+        Sizes
+    ),
+    {[Size || {_, Size} <- lists:sort(Keyed)], State}.
+
+-doc "A run's name in the recording.".
+-spec id(run()) -> binary().
+id({Size, 1}) -> integer_to_binary(Size);
+id({Size, Repetition}) -> <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
+
+-doc "About how long one run takes, its control included.".
+-spec run_ms(dyno_suite:options()) -> pos_integer().
+run_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
+    DurationMs + WarmupMs + dyno_test_control:adds_ms(Options) + ?AROUND_MS.
+
+-doc "The runs as people read them: by size, then by repetition.".
+-spec sorted([dyno_recording:run()]) -> [dyno_recording:run()].
+sorted(Runs) ->
+    Key = fun(#{~"size" := Size} = Run) -> {Size, maps:get(~"repetition", Run, 1)} end,
+    [Run || {_, Run} <- lists:keysort(1, [{Key(Run), Run} || Run <- Runs])].

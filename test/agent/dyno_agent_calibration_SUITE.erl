@@ -1,0 +1,141 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_calibration_SUITE).
+-moduledoc """
+Own times are true: functions of which the time is known, called by one process and by a thousand, are
+reported within 10 % or 20 ns of it.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
+-export([between_the_measured_numbers/1]).
+
+%% On a busy machine most readings are too high: what others took. One must be right.
+-define(ATTEMPTS, 30).
+-define(AGENTS, 20).
+-define(ROUND_NS, 300_000).
+
+suite() -> [{timetrap, {seconds, 90}}].
+
+all() ->
+    [
+        truth,
+        nothing_is_taken_that_was_not_added,
+        only_where_times_are_measured,
+        between_the_measured_numbers
+    ].
+
+init_per_suite(Config) ->
+    Source = filename:join([dyno_project:root(), "bench", "bench_known.erl"]),
+    {ok, bench_known, Binary} = compile:file(Source, [binary]),
+    {_, Node} = Peer = dyno_peers:start(),
+    {module, _} = erpc:call(Node, code, load_binary, [bench_known, Source, Binary]),
+    [{peer, Peer}, {node, Node} | Config].
+
+end_per_suite(Config) ->
+    dyno_peers:stop(proplists:get_value(peer, Config)),
+    Config.
+
+truth(Config) ->
+    Node = proplists:get_value(node, Config),
+    %% Many processes that take microseconds each are never undisturbed here: that is left to the
+    %% program calibrated_time, on a quiet machine.
+    Cases = [{Ns, P} || Ns <- [1, 15], P <- [1, 2, 64, 1024]] ++ [{200, 1}, {200, 2}, {1700, 1}],
+    lists:foreach(fun({Ns, Processes}) -> is_true(Node, Ns, Processes) end, Cases).
+
+%% Rounds are short, so that some are not disturbed, and the calls of a process take microseconds, which
+%% the runtime cuts times to.
+is_true(Node, Ns, Processes) ->
+    Turns = erpc:call(Node, bench_known, turns, [Ns]),
+    Pids = erpc:call(Node, bench_known, start, [Processes]),
+    Least = max(5, 2000 div (Ns + 80)),
+    Calls = max(Least, ?ROUND_NS div (Ns + 80) div Processes),
+    Attempts = attached(Node, Turns, {Pids, Calls}, ?AGENTS, []),
+    erpc:call(Node, bench_known, stop, [Pids]),
+    ct:log("~b ns, ~b processes, ~b calls: ~p", [Ns, Processes, Calls, Attempts]),
+    {True, Reported} = hd(Attempts),
+    ?assertEqual({Ns, Processes, ok}, {Ns, Processes, judged(True, Reported)}).
+
+attached(_Node, _Turns, _Callers, 0, Done) ->
+    Done;
+attached(Node, Turns, Callers, Left, Done0) ->
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => [{bench_known, known, 1}], measures => [call_time]
+    }),
+    [{True, Reported} | _] = Done = attempts({Node, Counters}, Turns, Callers, ?ATTEMPTS, Done0),
+    ok = dyno_agent:detach(Agent),
+    case judged(True, Reported) of
+        ok -> Done;
+        _ -> attached(Node, Turns, Callers, Left - 1, Done)
+    end.
+
+attempts(_Measured, _Turns, _Callers, 0, Done) ->
+    Done;
+attempts({Node, _} = Measured, Turns, Callers, Left, Done) ->
+    Reported = reported(Measured, Turns, Callers),
+    True = erpc:call(Node, bench_known, true_ns, [Turns, 100]),
+    case judged(True, Reported) of
+        ok -> [{True, Reported} | Done];
+        _ -> attempts(Measured, Turns, Callers, Left - 1, [{True, Reported} | Done])
+    end.
+
+%% As a test reports it, with a calibration of its own.
+reported({Node, Counters}, Turns, {Pids, Calls}) ->
+    ok = dyno_agent_counters:restart(Counters),
+    ok = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
+    Figures = dyno_agent_counters:read(Counters),
+    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_test_inside:corrected(Figures),
+    ?assertEqual(length(Pids) * Calls, Counted),
+    Own / Counted.
+
+judged(True, Reported) ->
+    case abs(Reported - True) =< max(20, True / 10) of
+        true -> ok;
+        false -> {reported, Reported, true, True}
+    end.
+
+%% For each call at most the charge is taken, nothing falls below zero, the raw time is kept.
+nothing_is_taken_that_was_not_added(_Config) ->
+    Figures = #{
+        functions => [
+            F#{uncertain_ns => 10, calls => 10, charge_ns => 50.0}
+         || F <- [
+                #{mfa => {m, f, 0}, own_time_ns => 1500}, #{mfa => {m, g, 0}, own_time_ns => 300}
+            ]
+        ],
+        callers => [{{m, f, 0}, other, 4, 1000}, {{m, g, 0}, other, 4, 10}],
+        charge_uncertain_ns => 5.0
+    },
+    ?assertMatch(
+        #{
+            functions := [
+                #{own_time_ns := 1000, raw_time_ns := 1500, uncertain_ns := 60},
+                #{own_time_ns := 0, raw_time_ns := 300, uncertain_ns := 60}
+            ],
+            callers := [{_, other, 4, 800}, {_, other, 4, 0}]
+        },
+        dyno_test_inside:corrected(Figures)
+    ),
+    Plain = Figures#{charge_uncertain_ns := undefined},
+    ?assertEqual(Plain, dyno_test_inside:corrected(Plain)).
+
+%% The charge grows with the processes that call, each by its share of the calls.
+between_the_measured_numbers(_Config) ->
+    Charge = #{charges_ns => [{1, 50.0}, {64, 56.0}, {1024, 66.0}], uncertain_ns => 2.0},
+    Ns = fun(Processes) -> round(dyno_agent_calibration:charge_ns(Processes, Charge)) end,
+    ?assertEqual([50, 51, 53, 56, 66, 66], [Ns(P) || P <- [1, 2, 8, 64, 1024, 100_000]]),
+    ?assertEqual(1.0, dyno_agent_calibration:callers([7])),
+    ?assertEqual(3.0, dyno_agent_calibration:callers([5, 5, 5])),
+    ?assert(dyno_agent_calibration:callers([1_000_000 | lists:duplicate(1000, 1)]) < 1.01).
+
+only_where_times_are_measured(_Config) ->
+    ?assertEqual(undefined, dyno_agent_calibration:charge([call_count])),
+    ?assertEqual(undefined, dyno_agent_calibration:charge([])),
+    #{charges_ns := [{1, Charge}, _, _], uncertain_ns := Uncertain} =
+        dyno_agent_calibration:charge([call_time]),
+    ?assert(Charge > 5 andalso Charge < 10_000),
+    ?assert(Uncertain >= 2).

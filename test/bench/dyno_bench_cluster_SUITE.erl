@@ -1,0 +1,250 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_cluster_SUITE).
+-moduledoc "A code in several real nodes at once, watched; nodes are lost, codes fail.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 90}}].
+
+all() ->
+    [
+        runs_in_all,
+        only_watches,
+        changes_the_concurrency,
+        a_node_is_lost,
+        all_nodes_are_lost,
+        a_code_fails,
+        the_caller_is_killed,
+        options,
+        recordings,
+        command_line
+    ].
+
+init_per_testcase(Case, Config) when Case =:= options; Case =:= recordings ->
+    Config;
+init_per_testcase(_Case, Config) ->
+    Peers = [dyno_peers:start(), dyno_peers:start()],
+    Nodes = [Node || {_, Node} <- Peers],
+    Before = [{Node, dyno_leftovers:snapshot(Node)} || Node <- Nodes],
+    [{peers, Peers}, {nodes, Nodes}, {before, Before} | Config].
+
+end_per_testcase(_Case, Config) ->
+    [dyno_peers:stop(Peer) || Peer <- proplists:get_value(peers, Config, [])].
+
+start(Options, Config) ->
+    Self = self(),
+    dyno_bench_cluster:start_link(
+        maps:merge(
+            #{
+                nodes => proplists:get_value(nodes, Config),
+                code => "lists:seq(1, 10).",
+                interval_ms => 100,
+                handler => fun(Sample) -> Self ! {sample, Sample} end
+            },
+            Options
+        )
+    ).
+
+%% The next sample that is so.
+next(Is) ->
+    receive
+        {sample, Sample} ->
+            case Is(Sample) of
+                true -> Sample;
+                false -> next(Is)
+            end
+    end.
+
+all_here(#{nodes := Nodes}) ->
+    lists:all(fun(#{status := Status}) -> Status =:= here end, Nodes).
+
+as_before(Config) ->
+    [dyno_leftovers:check(Node, Before) || {Node, Before} <- proplists:get_value(before, Config)].
+
+runs_in_all(Config) ->
+    [A, B] = proplists:get_value(nodes, Config),
+    {ok, Cluster} = start(#{concurrency => 2}, Config),
+    Sample = next(fun all_here/1),
+    #{per_second := Total, nodes := [#{node := A} = OfA, #{node := B} = OfB]} = Sample,
+    [
+        begin
+            ?assert(PerSecond > 0),
+            ?assertMatch(#{concurrency := 2, values := #{~"vm.memory.total" := _}}, Node)
+        end
+     || #{per_second := PerSecond} = Node <- [OfA, OfB]
+    ],
+    ?assert(abs(Total - map_get(per_second, OfA) - map_get(per_second, OfB)) < 1),
+    History = dyno_bench_cluster:history(Cluster),
+    ?assert(lists:member(Sample, History)),
+    #{time_ms := Ms} = Sample,
+    ?assertEqual([Sample], dyno_bench_cluster:history(Cluster, {Ms, Ms})),
+    ok = dyno_bench_cluster:stop(Cluster),
+    as_before(Config).
+
+only_watches(Config) ->
+    {ok, Cluster} = dyno_bench_cluster:start_link(#{
+        nodes => proplists:get_value(nodes, Config), interval_ms => 50, kept => 2
+    }),
+    ok = filled(Cluster),
+    [#{per_second := +0.0}, #{per_second := +0.0}] = dyno_bench_cluster:history(Cluster),
+    ok = dyno_bench_cluster:stop(Cluster),
+    as_before(Config).
+
+filled(Cluster) ->
+    case dyno_bench_cluster:history(Cluster) of
+        [_, _] ->
+            ok;
+        _ ->
+            receive
+            after 20 -> filled(Cluster)
+            end
+    end.
+
+changes_the_concurrency(Config) ->
+    [A, B] = proplists:get_value(nodes, Config),
+    {ok, Cluster} = start(#{}, Config),
+    ok = dyno_bench_cluster:set_concurrency(Cluster, B, 3),
+    _ = next(fun(#{nodes := Nodes}) ->
+        [{N, C} || #{node := N, concurrency := C} <- Nodes] =:= [{A, 1}, {B, 3}]
+    end),
+    {error, {no_node, 'x@y'}} = dyno_bench_cluster:set_concurrency(Cluster, 'x@y', 3),
+    {error, {in_node, A, _}} = dyno_bench_cluster:set_concurrency(Cluster, A, -1),
+    ok = dyno_bench_cluster:stop(Cluster).
+
+a_node_is_lost(Config) ->
+    [A, B] = proplists:get_value(nodes, Config),
+    {ok, Cluster} = start(#{}, Config),
+    _ = next(fun all_here/1),
+    dyno_peers:stop(lists:keyfind(B, 2, proplists:get_value(peers, Config))),
+    #{nodes := [#{node := A, per_second := PerSecond}, _]} = next(fun(#{nodes := Nodes}) ->
+        [S || #{status := S} <- Nodes] =:= [here, lost]
+    end),
+    ?assert(PerSecond > 0),
+    ok = dyno_bench_cluster:stop(Cluster),
+    dyno_leftovers:check(A, proplists:get_value(A, proplists:get_value(before, Config))).
+
+all_nodes_are_lost(Config) ->
+    _ = process_flag(trap_exit, true),
+    {ok, Cluster} = start(#{}, Config),
+    [dyno_peers:stop(Peer) || Peer <- proplists:get_value(peers, Config)],
+    receive
+        {'EXIT', Cluster, {shutdown, {remote, {node_lost, _}}}} -> ok
+    end.
+
+a_code_fails(Config) ->
+    _ = process_flag(trap_exit, true),
+    {error, {in_node, _, {failed, _, init, _}}} =
+        start(#{code => #{runner => "ok.", init => "error(early)."}}, Config),
+    as_before(Config),
+    Late = "r(_, N) when N > 100000 -> error(late); r(_, N) -> N + 1.",
+    %% It may fail before all have begun.
+    Reason =
+        case start(#{code => #{runner => Late, init_runner => "1."}}, Config) of
+            {ok, Cluster} ->
+                receive
+                    {'EXIT', Cluster, {shutdown, Failed}} -> Failed
+                end;
+            {error, Failed} ->
+                Failed
+        end,
+    Sentence = dyno_bench_cluster:format_error(Reason),
+    ?assertMatch({match, _}, re:run(Sentence, "the code raised error:late"), Reason),
+    as_before(Config).
+
+the_caller_is_killed(Config) ->
+    Self = self(),
+    Caller = spawn(fun() ->
+        {ok, _} = start(#{handler => fun(Sample) -> Self ! {sample, Sample} end}, Config),
+        receive never -> ok end
+    end),
+    _ = next(fun all_here/1),
+    exit(Caller, kill),
+    as_before(Config).
+
+options(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_bench_cluster:start_link(
+                maps:merge(#{nodes => [node()]}, Options)
+            ),
+            ?assert(string:length(dyno_bench_cluster:format_error(Reason)) > 20)
+        end
+     || Options <- [
+            #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1}, #{kept => 0},
+            #{code => "foo(."}
+        ]
+    ].
+
+recordings(_Config) ->
+    Node = fun(Name, Status, PerSecond) ->
+        #{
+            node => Name, status => Status, per_second => PerSecond, concurrency => 1,
+            values => #{~"vm.processes" => 7}
+        }
+    end,
+    Samples = [
+        #{
+            time_ms => 1000,
+            per_second => 30.0,
+            nodes => [Node(a@x, here, 10.0), Node(b@x, here, 20.0)]
+        },
+        #{
+            time_ms => 2001,
+            per_second => 12.0,
+            nodes => [Node(a@x, here, 12.0), Node(b@x, lost, 0.0)]
+        }
+    ],
+    Document = dyno_bench_cluster_figures:document(
+        #{
+            codes => [~"ok."], interval_ms => 1000, mode => cluster
+        }, Samples, dyno_environment:collect()
+    ),
+    {ok, _} = dyno_recording:validate(Document),
+    [Run] = dyno_recording:runs(Document),
+    ?assertMatch(
+        [
+            #{~"node" := ~"a@x", ~"times_ms" := [1000, 2001], ~"values" := [10.0, 12.0]},
+            #{~"node" := ~"b@x", ~"values" := [20.0, null]}
+        ],
+        dyno_recording:series(Run, ~"bench.throughput")
+    ),
+    {ok, #{~"rows" := [[~"a@x", 1, 11.0, 10.0, 12.0, 2], [~"b@x", 1, 20.0 | _], [~"total" | _]]}} =
+        dyno_recording:table(Run, ~"cluster"),
+    [#{~"text" := Warning}] = map_get(~"warnings", Document),
+    ?assertMatch({match, _}, re:run(Warning, "b@x was lost; the last 1 samples")),
+    {ok, Text} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")).
+
+command_line(Config) ->
+    [A, B] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
+    Folder = proplists:get_value(priv_dir, Config),
+    [Log, File] = [filename:join(Folder, Name) || Name <- ["cluster.log", "cluster.json"]],
+    Line = ["bench", "lists:seq(1, 10).", "--cookie", atom_to_list(erlang:get_cookie())],
+    {0, Out} = dyno_command:run(
+        Line ++ ["--node", A, "--node", B, "--time", "1s", "--log", Log, "-o", File]
+    ),
+    ?assertMatch({match, _}, re:run(Out, "Nodes\n +node +workers"), Out),
+    {ok, Lines} = file:read_file(Log),
+    [
+        ?assertMatch({match, _}, re:run(Lines, ["Z?.* ", Name, " +[12] .*/s"]), Lines)
+     || Name <- [A, B, "total"]
+    ],
+    {ok, #{~"parameters" := #{~"mode" := ~"cluster"}}} = dyno_recording_file:read(File),
+    as_before(Config),
+    [
+        begin
+            {2, Wrong} = dyno_command:run(Line ++ More),
+            ?assertMatch({match, _}, re:run(Wrong, Expected), Wrong)
+        end
+     || {More, Expected} <- [
+            {["--node", A, "--node", B, "-q"], "--squeeze is not for nodes that are watched"},
+            {["--node", A, "--watch", "ok."], "one code"},
+            {["--watch"], "--watch is for nodes"},
+            {["--node", A, "--node", "b"], "such as shop@host"}
+        ]
+    ].

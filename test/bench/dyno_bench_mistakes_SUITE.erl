@@ -1,0 +1,215 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_mistakes_SUITE).
+-moduledoc """
+What users get wrong: each mistake is one sentence with the right status, and leaves nothing behind.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        at_the_command_line,
+        the_place_of_a_syntax_error,
+        in_files,
+        from_the_shell,
+        endless_in_all_modes,
+        much_source
+    ].
+
+init_per_testcase(_Case, Config) ->
+    [{before, state()} | Config].
+
+end_per_testcase(_Case, Config) ->
+    settled(proplists:get_value(before, Config), 100).
+
+%% Processes and modules that a comparison makes, sessions, and names.
+state() ->
+    #{
+        modules => [
+            M
+         || M <- erlang:loaded(), lists:prefix("dyno_bench_", atom_to_list(M)),
+            code:is_loaded(M) =/= {file, code:which(M)}
+        ],
+        sessions => [N || {N, _} <- trace:session_info(all), N =/= default],
+        processes => [
+            {P, L}
+         || P <- processes(), {label, L} <- [process_info(P, label)], is_atom(L),
+            lists:prefix("dyno", atom_to_list(L))
+        ],
+        registered => lists:sort(registered())
+    }.
+
+settled(Before, Tries) ->
+    case state() of
+        Before -> ok;
+        After when Tries =:= 0 -> ct:fail({Before, After});
+        _ ->
+            receive
+            after 20 -> settled(Before, Tries - 1)
+            end
+    end.
+
+%% One line that begins with dyno: and neither a dump nor a stack.
+dyno(Arguments) ->
+    {Status, Text} = dyno_command:run(["bench" | Arguments]),
+    ?assertMatch(<<"dyno: ", _/binary>>, Text, Arguments),
+    ?assertNotMatch({_, _}, binary:match(Text, [~"crash", ~"{file,", ~"Erlang has"]), Text),
+    {Status, Text}.
+
+at_the_command_line(_Config) ->
+    Late =
+        "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
+    [
+        begin
+            {Status, Text} = dyno(Arguments),
+            ?assertEqual(Expected, Status, {Arguments, Text}),
+            ?assertMatch({match, _}, re:run(Text, Pattern), {Arguments, Text}),
+            ?assertEqual(1, length(binary:matches(Text, ~"\n")), Text)
+        end
+     || {Expected, Pattern, Arguments} <- [
+            {2, "no function lists:sorr/1; did you mean lists:sort/1", ["lists:sorr([])."]},
+            {2, "no module listz; did you mean lists", ["listz:sort([])."]},
+            {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", ["lists:sort()."]},
+            {2, "fo/1 undefined", ["fo(1)."]},
+            {2, "'X' is unbound", ["X."]},
+            {2, "must end with a full stop", ["lists:sort([])"]},
+            {2, "arity 3", ["r(A, B, C) -> A."]},
+            {2, "init_runner must give", ["r(X) -> X."]},
+            {2, "init must give", ["ok.", "--init_runner", "r(X) -> X."]},
+            {1, "raised error:boom", ["error(boom)."]},
+            {1, "raised error:late", [Late, "--init_runner", "counters:new(1, [])."]},
+            {1, "its process died", ["exit(self(), kill), receive after 9000 -> ok end."]},
+            {1, "had not ended after [0-9]+ ms", ["receive never -> ok end.", "--timeout", "2s"]},
+            {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "2s"]},
+            {1, "init_runner had not ended",
+                ["ok.", "--init_runner", "receive a -> b end.", "--timeout", "2s"]},
+            {1, "input n had not ended",
+                ["r(X) -> X.", "--input", "n=receive a -> b end", "--timeout", "2s"]},
+            {1, "input n raised error:boom", ["r(X) -> X.", "--input", "n=error(boom)"]},
+            {2, "--concurrency is \"0\"", ["ok.", "-c", "0"]},
+            {2, "--concurrency is \"-1\"", ["ok.", "-c", "-1"]},
+            {2, "min is 5, which is above max, 2", ["ok.", "-q", "--min", "5", "--max", "2"]},
+            {2, "--samples is \"-3\"", ["ok.", "--samples=-3"]},
+            {2, "--baseline|/no/such", ["ok.", "--baseline", "/no/such.json"]},
+            {2, "given 1 times for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
+            {2, "there are only 1 codes", ["ok.", "--label", "a", "--label", "b"]},
+            {2, "a folder", ["ok.", "--baseline", "/"]}
+        ]
+    ].
+
+the_place_of_a_syntax_error(_Config) ->
+    {2, Text} = dyno(["lists:seq(1, 2),\nlists:sort([1)."]),
+    [First, Line, Caret | _] = binary:split(Text, ~"\n", [global, trim]),
+    ?assertMatch({match, _}, re:run(First, "line 2, column 14: ")),
+    ?assertEqual(~"  lists:sort([1).", Line),
+    ?assertEqual(byte_size(~"               ^"), byte_size(Caret)),
+    ?assertEqual(~"^", string:trim(Caret)).
+
+file(Config, Text) ->
+    Name = "mistake_" ++ integer_to_list(erlang:unique_integer([positive])),
+    Path = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".erl"),
+    ok = file:write_file(Path, ["-module(", Name, ").\n-export([benchmarks/0]).\n", Text]),
+    Path.
+
+%% A parse transform that never ends stands for all that happens while a file is compiled.
+in_files(Config) ->
+    Priv = proplists:get_value(priv_dir, Config),
+    ok = file:write_file(
+        filename:join(Priv, "endless_transform.erl"),
+        "-module(endless_transform).\n-export([parse_transform/2]).\n"
+        "parse_transform(_, _) -> receive never -> [] end.\n"
+    ),
+    {ok, _} = compile:file(filename:join(Priv, "endless_transform.erl"), [{outdir, Priv}]),
+    [
+        begin
+            Given = #{timeout_ms => 1000, code_paths => [Priv]},
+            {error, Reason} = Error = dyno_bench:run_file(file(Config, Text), Given),
+            Sentence = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
+            ?assertEqual(Status, dyno_bench:exit_status(Error), Sentence)
+        end
+     || {Status, Pattern, Text} <- [
+            {2, "was not compiled after [0-9]+ ms",
+                "-compile({parse_transform, endless_transform}).\nbenchmarks() -> []."},
+            {2, "erl:3:.*syntax error", "benchmarks( -> []."},
+            {1, "benchmarks/0 had not ended after [0-9]+ ms", "benchmarks() -> receive a -> b end."},
+            {1, "benchmarks/0 raised exit:boom", "benchmarks() -> exit(boom)."},
+            {1, "set: setup had not ended after [0-9]+ ms",
+                "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
+                "setup => fun() -> receive a -> b end end}]."},
+            {1, "setup raised exit:killed",
+                "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
+                "setup => fun() -> exit(self(), kill), receive a -> b end end}]."},
+            {1, "teardown had not ended",
+                "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
+                "setup => fun() -> ok end, teardown => fun(_) -> receive a -> b end end}]."},
+            {1, "with set: .*had not ended after [0-9]+ ms",
+                "benchmarks() -> [#{name => set, codes => #{a => fun() -> receive a -> b end end}}]."}
+        ]
+    ],
+    code:purge(endless_transform),
+    code:delete(endless_transform).
+
+from_the_shell(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno:bench(Codes, Options#{timeout_ms => 2000}),
+            Sentence = dyno:format_error(Reason),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence)
+        end
+     || {Pattern, Codes, Options} <- [
+            {"no code", [], #{}},
+            {"21 codes; at most 20", lists:duplicate(21, "ok."), #{}},
+            {"is no code", [ok], #{}},
+            {"has no runner", [#{init => "ok."}], #{}},
+            {"no part of a code", [#{runner => "ok.", inti => "ok."}], #{}},
+            {"arity 3", [fun(A, _, _) -> A end], #{}},
+            {"no function lists:sorr/1", [{lists, sorr, [[]]}], #{}},
+            {"concurrency is 0", ["ok."], #{concurrency => 0}},
+            {"budget_ms is -1", ["ok."], #{budget_ms => -1}},
+            {"threshold is 3", ["ok."], #{threshold => 3}},
+            {"done takes an argument", [#{runner => "ok.", done => "d(X) -> X."}], #{}},
+            {"its process died in init", [#{runner => "ok.", init => "exit(self(), kill), receive a -> b end."}], #{}}
+        ]
+    ].
+
+endless_in_all_modes(_Config) ->
+    Endless = "receive never -> ok end.",
+    [
+        begin
+            %% Long enough to be compiled on a busy machine.
+            {error, Reason} = Error = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
+            Sentence = dyno_bench:format_error(Reason),
+            ?assertMatch({match, _}, re:run(Sentence, "had not ended"), {Mode, Sentence}),
+            ?assertEqual(1, dyno_bench:exit_status(Error))
+        end
+     || Mode <- [
+            compare,
+            {timed, #{iterations => 1}},
+            {continuous, #{sample_ms => 10}},
+            {squeeze, #{sample_ms => 10}}
+        ],
+        Code <- [Endless, #{runner => "ok.", init => Endless}, #{runner => "ok.", init_runner => Endless}]
+    ],
+    {error, {unknown, _, {lists, sorr, 1}}} =
+        dyno_bench:run(["lists:sorr([])."], #{mode => {continuous, #{sample_ms => 10}}}).
+
+much_source(_Config) ->
+    Text = [$[, lists:join($,, lists:duplicate(5_000_000, $1)), "]."],
+    {error, Long} = dyno_bench:run([iolist_to_binary(Text)], #{}),
+    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Long), "10000002 bytes of source")),
+    %% The compiler is given up, and with it what it had allocated.
+    {error, Endless} = Error = dyno_bench:run([slow()], #{timeout_ms => 100}),
+    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Endless), "not compiled after 100 ms")),
+    ?assertEqual(2, dyno_bench:exit_status(Error)).
+
+%% Half a megabyte of calls takes seconds to compile.
+slow() ->
+    iolist_to_binary([[["lists:seq(1, ", integer_to_binary(N), "), "] || N <- lists:seq(1, 20_000)], "ok."]).

@@ -1,0 +1,99 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_new_SUITE).
+-moduledoc "`dyno new`: what it writes runs, and nothing that is there is lost.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        lists_what_there_is, suite_runs, benchmark_runs, elixir_suite_runs, mistakes,
+        overwrites_nothing
+    ].
+
+file(Name, Config) ->
+    filename:join(proplists:get_value(priv_dir, Config), Name).
+
+new(Arguments) ->
+    dyno_command:run(["new" | Arguments]).
+
+contains(Output, Text) ->
+    ?assertMatch({_, _}, binary:match(Output, Text), {Text, Output}).
+
+lists_what_there_is(_Config) ->
+    {0, Output} = new([]),
+    contains(Output, ~"dyno new suite "),
+    contains(Output, ~"dyno new benchmark ").
+
+suite_runs(Config) ->
+    Root = file("new_suites/shop_perf", Config),
+    {0, Output} = new(["suite", Root]),
+    contains(Output, ~"run it: dyno test "),
+    runs_as_suite(Root ++ ".erl", ~"shop_perf").
+
+%% It measures something, and what it promises can be evaluated.
+runs_as_suite(File, Name) ->
+    {ok, Recording} = dyno_test:run(File, #{
+        sizes => [1, 2], duration_ms => 300, warmup_ms => 50, control => false
+    }),
+    #{~"status" := ~"complete", ~"name" := Name, ~"runs" := Runs, ~"verdicts" := Verdicts} =
+        Recording,
+    [
+        begin
+            [#{~"rows" := Rows}] = dyno_recording:tables(Run, ~"functions"),
+            ?assertNotEqual([], Rows),
+            ?assertEqual([], dyno_recording:tables(Run, ~"errors"))
+        end
+     || Run <- Runs
+    ],
+    ?assertEqual([], [V || #{~"result" := ~"unknown"} = V <- Verdicts]),
+    Folder = os:getenv("TMPDIR", "/tmp"),
+    ?assertEqual([], filelib:wildcard(filename:join(Folder, binary_to_list(Name) ++ "-*.log"))).
+
+benchmark_runs(Config) ->
+    %% An ending that is given is not doubled.
+    File = file("find_bench.erl", Config),
+    {0, Output} = new(["benchmark", File]),
+    contains(Output, ~"run it: dyno bench "),
+    {0, Bench} = dyno_command:run(["bench", File, "--time", "100ms"]),
+    contains(Bench, ~"find_bench.erl: complete, 3 runs").
+
+elixir_suite_runs(Config) ->
+    case os:find_executable("elixir") of
+        false ->
+            {skip, "Elixir is not installed"};
+        _ ->
+            Root = file("cart_perf", Config),
+            {0, _} = new(["suite", Root, "--elixir"]),
+            runs_as_suite(Root ++ ".exs", ~"cart_perf")
+    end.
+
+mistakes(Config) ->
+    [
+        begin
+            {2, Output} = new(Arguments),
+            contains(Output, Part),
+            ?assertEqual(1, length(binary:matches(Output, ~"\n")), Output)
+        end
+     || {Arguments, Part} <- [
+            {["suite"], ~"give it a name: dyno new suite NAME"},
+            {["suit", "x"], ~"writes a suite or benchmark, not a suit"},
+            {["suite", file("Shop", Config)], ~"\"Shop\" is no module's name"},
+            {["suite", file("lists", Config)], ~"there is a module lists"},
+            {["benchmark", file("x_bench", Config), "--elixir"], ~"leave out --elixir"}
+        ]
+    ],
+    {3, Output} = new(["suite", "/dev/null/x"]),
+    contains(Output, ~"/dev/null/x.erl could not be written").
+
+overwrites_nothing(Config) ->
+    File = file("kept.erl", Config),
+    ok = file:write_file(File, "kept"),
+    {2, Output} = new(["suite", file("kept", Config)]),
+    contains(Output, ~"kept.erl is there already"),
+    ?assertEqual({ok, ~"kept"}, file:read_file(File)).

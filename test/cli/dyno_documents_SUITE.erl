@@ -1,0 +1,198 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_documents_SUITE).
+-moduledoc """
+The command lines of `dyno bench` that README.md, doc/bench.md and --help show are run as they stand; where
+output is pasted below them it must still look like what is printed: the same tables with the same
+columns, and sentences that the program says.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([transcripts/1, commands/1, examples_of_help/1, changes_are_seen/1]).
+
+suite() -> [{timetrap, {minutes, 4}}].
+
+all() -> [transcripts, commands, examples_of_help, changes_are_seen].
+
+%% These need a project, a node, another Erlang, files that are not there, or the user's patience.
+-define(ELSEWHERE, [
+    "shop", "--node", "--rev", "--erl", " -i", "--baseline", "...", ".calls", "VM", "--watch"
+]).
+%% Shown only where the terminal is wide enough.
+-define(OPTIONAL, [
+    ~"95 % interval", ~"reductions", ~"words", ~"runs for, traced", ~"memory", ~"messages"
+]).
+
+transcripts(_Config) ->
+    Shown = [
+        {File, Command, Output}
+     || File <- ["README.md", "doc/bench.md"],
+        Block <- blocks(File),
+        {Command, Output} <- transcript(Block),
+        is_here(Command)
+    ],
+    ?assert(length(Shown) >= 4, Shown),
+    [_ | _] = [x || {"README.md", _, _} <- Shown],
+    [
+        begin
+            {Status, Real} = run(Command, []),
+            ?assertEqual(0, Status, Real),
+            ?assertEqual([], missing(Output, Real), {File, Command, Real}),
+            ?assertEqual([], [S || S <- sentences(Output), not is_known(S)], {File, Command})
+        end
+     || {File, Command, Output} <- Shown
+    ].
+
+commands(Config) ->
+    Commands = [
+        Line
+     || Block <- blocks("doc/bench.md") ++ blocks("README.md"),
+        Line <- binary:split(Block, ~"\n", [global, trim]),
+        string:prefix(Line, "dyno bench ") =/= nomatch,
+        is_here(Line)
+    ],
+    ?assert(length(Commands) >= 5, Commands),
+    runs(Commands, Config).
+
+examples_of_help(Config) ->
+    Commands = [Command || {Command, _} <- dyno_cli_bench:examples(), is_here(Command)],
+    ?assert(length(Commands) >= 5, Commands),
+    runs(Commands, Config).
+
+%% What the comparison of shapes is for: a column or a table that is not there any more.
+changes_are_seen(_Config) ->
+    Real = ~"Codes\n  code  time  per second  verdict\n  a.    1 ns  2 /s  slower\n",
+    ?assertEqual([], missing(~"Codes\n  code  time  verdict\n  b.  3 ns  same\n", Real)),
+    ?assertEqual([], missing(~"Codes\n  code  time  words  verdict\n", Real)),
+    ?assertMatch([_], missing(~"Codes\n  code  times  verdict\n", Real)),
+    ?assertMatch([_], missing(~"Codes\n  code  verdict  time\n", Real)),
+    ?assertMatch([_], missing(~"Concurrency\n  workers  throughput\n", Real)),
+    ?assert(is_known(~"b. takes 1.242 times as long as a. (1.155 .. 1.362).")),
+    ?assertNot(is_known(~"b. is 24 % slower than a.")).
+
+runs(Commands, Config) ->
+    Elixir = dyno_bench_elixir:start() =:= ok,
+    [
+        begin
+            {Status, Text} = run(Command, Config),
+            ?assertEqual(0, Status, {Command, Text})
+        end
+     || Command <- Commands,
+        Elixir orelse string:find(Command, "--elixir") =:= nomatch
+    ].
+
+is_here(Command) ->
+    lists:all(fun(Part) -> string:find(Command, Part) =:= nomatch end, ?ELSEWHERE).
+
+%% In the project's folder, and without leaving a file there; not longer than need be.
+run(Command, Config) ->
+    [_Dyno | Words] = words(unicode:characters_to_list(Command)),
+    Given = [in(Word, Config) || Word <- Words],
+    Samples = ["-q", "-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
+    Shorter =
+        case [W || W <- Given, lists:member(W, Samples)] of
+            [] -> ["--time", "300ms"];
+            _ -> []
+        end,
+    dyno_command:run(Given ++ Shorter).
+
+in(Word, Config) ->
+    case {filename:extension(Word), Config} of
+        {".erl", _} -> filename:join(dyno_project:root(), Word);
+        {Ending, [_ | _]} when Ending =:= ".json"; Ending =:= ".html" ->
+            filename:join(proplists:get_value(priv_dir, Config), filename:basename(Word));
+        _ -> Word
+    end.
+
+%% As a shell takes it apart: spaces, and single quotes.
+words(Line) ->
+    words(Line, [], [], none).
+
+words([], Word, Words, _) ->
+    lists:reverse([lists:reverse(Word) || Word =/= []] ++ Words);
+words("''" ++ Rest, [], Words, none) ->
+    words(Rest, [], ["" | Words], none);
+words("'" ++ Rest, Word, Words, none) ->
+    words(Rest, Word, Words, quoted);
+words("'" ++ Rest, Word, Words, quoted) ->
+    words(Rest, Word, Words, none);
+words(" " ++ Rest, [], Words, none) ->
+    words(Rest, [], Words, none);
+words(" " ++ Rest, Word, Words, none) ->
+    words(Rest, [], [lists:reverse(Word) | Words], none);
+words([Char | Rest], Word, Words, Where) ->
+    words(Rest, [Char | Word], Words, Where).
+
+transcript(Block) ->
+    case binary:split(Block, ~"\n") of
+        [<<"$ ./dyno bench", _/binary>> = Line, Output] -> [{binary:part(Line, 2, byte_size(Line) - 2), Output}];
+        [<<"$ dyno bench", _/binary>> = Line, Output] -> [{binary:part(Line, 2, byte_size(Line) - 2), Output}];
+        _ -> []
+    end.
+
+%% Headings of the pasted tables that the real ones do not have.
+missing(Pasted, Real) ->
+    Heads = headings(Real),
+    [
+        {Title, Columns}
+     || {Title, Columns} <- headings(Pasted),
+        not lists:any(
+            fun({T, All}) -> T =:= Title andalso is_within(Columns -- ?OPTIONAL, All) end, Heads
+        )
+    ].
+
+%% A title at the margin, and below it columns with two spaces or more between them.
+headings(Text) ->
+    Lines = binary:split(Text, ~"\n", [global]),
+    [
+        {Title, re:split(string:trim(Head), "\\s{2,}")}
+     || {<<First, _/binary>> = Title, <<"  ", Head/binary>>} <- pairs(Lines),
+        First =/= $\s,
+        Title =/= ~"Warnings",
+        re:run(Head, "\\S\\s{2,}\\S", [{capture, none}]) =:= match
+    ].
+
+pairs([A, B | Rest]) -> [{A, B} | pairs([B | Rest])];
+pairs(_) -> [].
+
+is_within([], _) -> true;
+is_within(_, []) -> false;
+is_within([Same | Rest], [Same | All]) -> is_within(Rest, All);
+is_within(Columns, [_ | All]) -> is_within(Columns, All).
+
+%% A sentence may go over two lines.
+sentences(Text) ->
+    Paragraphs = re:split(Text, "\n\n"),
+    [
+        Sentence
+     || Paragraph <- Paragraphs,
+        Sentence <- [string:trim(re:replace(Paragraph, "\\s*\n\\s*", " ", [global, {return, binary}]))],
+        re:run(Sentence, "^\\S.*\\.$", [{capture, none}]) =:= match,
+        re:run(Paragraph, "\n  ", [{capture, none}]) =:= nomatch,
+        string:find(Sentence, "...") =:= nomatch
+    ].
+
+is_known(Sentence) ->
+    Known = [
+        "^\\S.* takes [0-9.]+ times as long as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
+        "^\\S.* allocates [0-9.]+ times as many words as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
+        "^It saturates at [0-9]+ workers?: [0-9.]+ .?/s\\. .*not shown to be higher\\.$",
+        "^No difference that matters \\([0-9.]+ %\\) between "
+    ],
+    lists:any(fun(Pattern) -> re:run(Sentence, Pattern, [{capture, none}]) =:= match end, Known).
+
+%% The code blocks of a document.
+blocks(File) ->
+    {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),
+    fenced(binary:split(Text, ~"\n", [global])).
+
+fenced([]) ->
+    [];
+fenced([<<"```", _/binary>> | Lines]) ->
+    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
+    [iolist_to_binary(lists:join($\n, Block)) | fenced(Rest)];
+fenced([_ | Lines]) ->
+    fenced(Lines).

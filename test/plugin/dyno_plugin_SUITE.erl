@@ -1,0 +1,356 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_plugin_SUITE).
+-moduledoc "dyno in real projects of the real rebar3 and Mix, and where it finds their suites.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 4}}].
+
+all() ->
+    [
+        arguments_are_kept,
+        suites_are_found,
+        several_need_no_output,
+        new_files_are_found,
+        settings_of_mix,
+        environments_are_texts,
+        {group, rebar3},
+        {group, mix}
+    ].
+
+groups() ->
+    [
+        {rebar3, [sequence], [
+            rebar3_help, rebar3_new, rebar3_test, rebar3_fails, rebar3_mistakes, rebar3_bench,
+            rebar3_ends
+        ]},
+        {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails]}
+    ].
+
+init_per_group(rebar3, Config) ->
+    case os:find_executable("rebar3") of
+        false -> {skip, "there is no rebar3 on the PATH"};
+        Rebar3 -> [{program, Rebar3}, {project, rebar3_project(Config)} | Config]
+    end;
+init_per_group(mix, Config) ->
+    case {os:find_executable("mix"), os:find_executable("rebar3")} of
+        {false, _} -> {skip, "there is no mix on the PATH: Elixir is not installed"};
+        {_, false} -> {skip, "there is no rebar3 on the PATH, with which Mix compiles dyno"};
+        {Mix, _} -> [{program, Mix}, {project, mix_project(Config)} | Config]
+    end.
+
+end_per_group(_Group, _Config) ->
+    ok.
+
+%% What is run, without a project
+
+finder(Files) ->
+    #{
+        wildcard => fun(Wildcard) ->
+            Expression = re:replace(Wildcard, "\\*", "[^/]*", [global, {return, list}]),
+            [F || F := _ <- Files, re:run(F, "^" ++ Expression ++ "$") =/= nomatch]
+        end,
+        read => fun(File) -> maps:get(File, Files) end
+    }.
+
+rebar3_settings() -> #{program => "rebar3 dyno", extensions => [".erl"]}.
+
+-define(SUITE_TEXT, ~"-behaviour(dyno_suite).").
+-define(BENCH_TEXT, ~"-behaviour(dyno_bench_file).").
+
+arguments_are_kept(_Config) ->
+    Plan = fun(Arguments) ->
+        dyno_cli_project:plan(Arguments, rebar3_settings(), finder(#{}))
+    end,
+    [
+        ?assertEqual({ok, [Arguments]}, Plan(Arguments))
+     || Arguments <- [
+            [],
+            ["report", "a.json"],
+            ["compare", "a", "b"],
+            ["test", "--help"],
+            ["test", "a.erl", "--sizes", "1,2"],
+            ["test", "--nonsense"],
+            ["bench", "ok.", "-c", "2"],
+            ["nonsense"]
+        ]
+    ].
+
+suites_are_found(_Config) ->
+    Files = #{
+        "perf/shop.erl" => ?SUITE_TEXT,
+        "perf/sort_bench.erl" => ?BENCH_TEXT,
+        "perf/data.erl" => ~"-module(data).",
+        "test/cart_perf.erl" => ?SUITE_TEXT
+    },
+    Settings = rebar3_settings(),
+    Plan = fun(Arguments, With) ->
+        dyno_cli_project:plan(Arguments, maps:merge(Settings, With), finder(Files))
+    end,
+    ?assertEqual(
+        {ok, [["test", "perf/shop.erl", "-q"], ["test", "test/cart_perf.erl", "-q"]]},
+        Plan(["test", "-q"], #{})
+    ),
+    ?assertEqual({ok, [["test", "test/cart_perf.erl"]]}, Plan(["test", "cart_perf"], #{})),
+    ?assertEqual({ok, [["bench", "perf/sort_bench.erl"]]}, Plan(["bench"], #{})),
+    ?assertEqual({ok, [["bench", "sort_bench."]]}, Plan(["bench", "sort_bench."], #{})),
+    %% A value is no name.
+    ?assertEqual(
+        {ok, [["test", "perf/shop.erl", "--cookie", "cart_perf"]]},
+        Plan(["test", "shop", "--cookie", "cart_perf"], #{})
+    ),
+    %% The project's own places and options.
+    ?assertEqual(
+        {ok, [["test", "perf/data.erl", "--level", "off"]]},
+        Plan(["test"], #{suites => ["perf/d*.erl"], test => ["--level", "off"]})
+    ),
+    {error, Sentence} = Plan(["bench"], #{benchmarks => ["bench/*.erl"]}),
+    ?assertEqual(
+        "there is nothing to bench: no file bench/*.erl is a benchmark; "
+        "rebar3 dyno new benchmark NAME writes one to start from",
+        lists:flatten(io_lib:format("~ts", [Sentence]))
+    ).
+
+several_need_no_output(_Config) ->
+    Files = finder(#{"perf/a.erl" => ?SUITE_TEXT, "perf/b.erl" => ?SUITE_TEXT}),
+    [
+        begin
+            {error, Sentence} = dyno_cli_project:plan(["test" | Output], rebar3_settings(), Files),
+            ?assertMatch({_, _}, binary:match(iolist_to_binary(Sentence), ~"one file for the 2"))
+        end
+     || Output <- [["-o", "x.html"], ["--output", "x.html"], ["--output=x.html"]]
+    ],
+    {ok, [_]} = dyno_cli_project:plan(["test", "a", "-o", "x.html"], rebar3_settings(), Files).
+
+new_files_are_found(_Config) ->
+    Plan = fun(Arguments, Extensions) ->
+        Settings = #{program => "x", extensions => Extensions},
+        {ok, [Line]} = dyno_cli_project:plan(Arguments, Settings, finder(#{})),
+        Line
+    end,
+    ?assertEqual(["new", "suite", "perf/a"], Plan(["new", "suite", "a"], [".erl"])),
+    ?assertEqual(["new", "suite", "x/a"], Plan(["new", "suite", "x/a"], [".erl"])),
+    ?assertEqual(["new", "benchmark", "perf/a_bench"], Plan(["new", "benchmark", "a"], [".erl"])),
+    ?assertEqual(["new", "suite", "perf/a", "--elixir"], Plan(["new", "suite", "a"], [".exs"])),
+    ?assertEqual(
+        ["new", "suite", "perf/a", "--elixir"], Plan(["new", "suite", "a", "--elixir"], [".exs"])
+    ),
+    ?assertEqual(["new"], Plan(["new"], [".exs"])).
+
+settings_of_mix(_Config) ->
+    ?assertMatch(
+        {ok, #{suites := ["x/*.exs"], test := ["-q"], program := "mix dyno"}},
+        dyno_mix:settings([{suites, [~"x/*.exs"]}, {test, [~"-q"]}])
+    ),
+    [
+        ?assertMatch({error, _}, dyno_mix:settings(Bad))
+     || Bad <- [[{suites, ~"x"}], [{nonsense, []}], x, [{suites, ["x"]}]]
+    ].
+
+environments_are_texts(_Config) ->
+    Kept = [{a, [1, ~"b", {c, #{d => 1.5}}]}, {b, fun lists:sort/1}],
+    Lost = [{c, self()}, {d, #{e => make_ref()}}, {f, fun() -> ok end}, {g, [1 | self()]}],
+    ?assertEqual([{shop, Kept}], dyno_mix:environment([{shop, Kept ++ Lost}, {cart, Lost}])).
+
+%% rebar3
+
+rebar3_project(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "rebar3_project"),
+    ok = write(Folder, [
+        {"rebar.config",
+            "{plugins, [dyno]}.\n"
+            "{dyno, [{test, [\"--duration\", \"200ms\", \"--warmup\", \"50ms\", \"--no-control\"]},"
+            " {config, \"config/sys.config\"}]}.\n"},
+        {"config/sys.config", "[{shop, [{currency, \"EUR\"}]}].\n"},
+        {"src/shop.app.src",
+            "{application, shop, [{description, \"A shop\"}, {vsn, \"1\"},"
+            " {applications, [kernel, stdlib]}]}.\n"},
+        {"src/shop.erl",
+            "-module(shop).\n-export([price/1]).\n"
+            "price(N) -> {lists:sum(lists:seq(1, N)), application:get_env(shop, currency)}.\n"},
+        {"perf/price.erl",
+            "-module(price).\n-behaviour(dyno_suite).\n"
+            "-export([suite/0, init_run/2, init_worker/2, operation/1]).\n"
+            "suite() -> #{name => \"price\", sizes => [1, 2], patterns => [\"app:shop\"],"
+            " thresholds => [\"errors.rate == 0 %\"]}.\n"
+            "init_run(_, _) ->\n"
+            "    {ok, N} = dyno_peer:start(#{name => \"price\", applications => [shop]}),\n"
+            "    {ok, [N], N}.\n"
+            "init_worker(_, N) -> {ok, N}.\n"
+            "operation(N) -> {55, {ok, \"EUR\"}} = erpc:call(N, shop, price, [10]), {ok, N}.\n"}
+    ]),
+    ok = file:make_dir(filename:join(Folder, "_checkouts")),
+    ok = file:make_symlink(dyno_project:root(), filename:join([Folder, "_checkouts", "dyno"])),
+    Folder.
+
+rebar3_help(Config) ->
+    {0, Output} = run(["help", "dyno"], Config),
+    contains(Output, [~"rebar3 dyno test [SUITE]", ~"rebar3 dyno bench", ~"perf/*.erl"]).
+
+rebar3_new(Config) ->
+    {0, Output} = run(["dyno", "new", "benchmark", "sort"], Config),
+    contains(Output, [~"perf/sort_bench.erl is written"]),
+    %% shop is a module of the project, on the code path.
+    {2, Refused} = run(["dyno", "new", "suite", "shop"], Config),
+    contains(Refused, [~"there is a module shop ("]).
+
+%% The project's code is measured, with its configuration, by a suite that is found.
+rebar3_test(Config) ->
+    {0, Output} = run(["dyno", "test", "-o", "price.json", "-o", "price.html"], Config),
+    contains(Output, [~"price: complete, 2 runs", ~"shop:price/1", ~"PASSED: the threshold holds"]),
+    Folder = proplists:get_value(project, Config),
+    {ok, _} = dyno_recording_file:read(filename:join(Folder, "price.json")),
+    true = filelib:is_regular(filename:join(Folder, "price.html")).
+
+rebar3_fails(Config) ->
+    Arguments = ["dyno", "test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"],
+    {1, Output} = run(Arguments, Config),
+    contains(Output, [~"FAILED"]).
+
+rebar3_mistakes(Config) ->
+    {2, Output} = run(["dyno", "test", "--sizs", "1"], Config),
+    contains(Output, [~"dyno: dyno test has no option --sizs; did you mean --sizes?"]).
+
+%% The file that `new` wrote, and code of the project with options that rebar3 does not know.
+rebar3_bench(Config) ->
+    {0, Files} = run(["dyno", "bench", "--time", "100ms"], Config),
+    contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
+    {0, Code} = run(["dyno", "bench", "shop:price(3).", "-d", "50", "-s", "2", "-pa", "."], Config),
+    contains(Code, [~"shop:price(3)."]).
+
+%% Ctrl-C ends rebar3's emulator: dyno's must take down its test, and end, too.
+rebar3_ends(Config) ->
+    Recording = filename:join(proplists:get_value(project, Config), "ended.json"),
+    Port = start(["dyno", "test", "price", "--duration", "120s", "-v", "-o", "ended.json"], Config),
+    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+    ok = wait_for(Port, ~"measuring"),
+    %% rebar3 is a script that became the emulator.
+    "" = os:cmd("kill -9 " ++ integer_to_list(OsPid)),
+    %% The standard streams are closed when the last emulator has ended.
+    _ = rest(Port, <<>>),
+    {ok, #{~"status" := ~"interrupted"}} = dyno_recording_file:read(Recording).
+
+%% Mix
+
+mix_project(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "mix_project"),
+    ok = write(Folder, [
+        {"mix.exs", [
+            "defmodule Shop.MixProject do\n  use Mix.Project\n"
+            "  def project, do: [app: :shop, version: \"0.1.0\", deps: deps(),"
+            " dyno: [test: [\"--duration\", \"200ms\", \"--warmup\", \"50ms\","
+            " \"--no-control\"]]]\n"
+            "  defp deps, do: [{:dyno, path: ", io_lib:format("~0tp", [dyno_project:root()]),
+            ", runtime: false}]\nend\n"
+        ]},
+        {"config/config.exs", "import Config\nconfig :shop, currency: \"EUR\"\n"},
+        {"lib/shop.ex",
+            "defmodule Shop do\n  def price(n), do: {Enum.sum(1..n), currency()}\n"
+            "  def currency, do: Application.fetch_env!(:shop, :currency)\nend\n"},
+        {"perf/price.exs",
+            "defmodule Price do\n  @behaviour :dyno_suite\n"
+            "  def suite, do: %{name: \"price\", sizes: [1, 2], patterns: [\"'Elixir.Shop'\"],\n"
+            "    thresholds: [\"errors.rate == 0 %\"]}\n"
+            "  def init_run(_, _) do\n"
+            "    {:ok, n} = :dyno_peer.start(%{name: \"price\", applications: [:shop]})\n"
+            "    {:ok, [n], n}\n  end\n"
+            "  def init_worker(_, n), do: {:ok, n}\n"
+            "  def operation(n) do\n"
+            "    {55, \"EUR\"} = :erpc.call(n, Shop, :price, [10])\n    {:ok, Price.Help.same(n)}\n"
+            "  end\nend\n"
+            "defmodule Price.Help do\n  def same(x), do: x\nend\n"}
+    ]),
+    Folder.
+
+mix_test(Config) ->
+    {0, Output} = run(["dyno.test", "-o", "price.json"], Config),
+    contains(Output, [
+        ~"price: complete, 2 runs", ~"'Elixir.Shop':price/1", ~"PASSED: the threshold holds"
+    ]).
+
+%% What `new` writes runs at once.
+mix_new(Config) ->
+    {0, Output} = run(["dyno.new", "suite", "log"], Config),
+    contains(Output, [~"perf/log.exs is written"]),
+    {0, Test} = run(["dyno.test", "log", "--sizes", "1", "-o", "log.json"], Config),
+    contains(Test, [~"log: complete, 1 run", ~"logger_formatter:format/2"]).
+
+mix_bench(Config) ->
+    {0, Output} = run(["dyno.bench", "'Elixir.Shop':module_info().", "--time", "100ms"], Config),
+    contains(Output, [~"'Elixir.Shop':module_info().: complete"]).
+
+mix_fails(Config) ->
+    {1, Output} =
+        run(["dyno.test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
+    contains(Output, [~"FAILED"]).
+
+%% Projects and programs
+
+write(Folder, Files) ->
+    lists:foreach(
+        fun({Name, Text}) ->
+            File = filename:join(Folder, Name),
+            ok = filelib:ensure_dir(File),
+            ok = file:write_file(File, Text)
+        end,
+        Files
+    ).
+
+run(Arguments, Config) ->
+    rest(start(Arguments, Config), <<>>).
+
+start(Arguments, Config) ->
+    Home = proplists:get_value(priv_dir, Config),
+    open_port({spawn_executable, proplists:get_value(program, Config)}, [
+        {args, Arguments},
+        {cd, proplists:get_value(project, Config)},
+        {env, [
+            %% Nobody's own folders are touched, and nothing of this build is seen.
+            {"HOME", Home},
+            {"MIX_HOME", filename:join(Home, "mix")},
+            {"HEX_HOME", filename:join(Home, "hex")},
+            {"MIX_REBAR3", os:find_executable("rebar3")},
+            {"REBAR_CACHE_DIR", filename:join(Home, "rebar3")},
+            {"REBAR_OFFLINE", "1"},
+            {"REBAR_BASE_DIR", false},
+            {"REBAR_PROFILE", false},
+            {"DYNO_OTP_PATH", false},
+            {"ERL_LIBS", false},
+            {"ERL_FLAGS", false}
+        ]},
+        exit_status,
+        stderr_to_stdout,
+        binary
+    ]).
+
+rest(Port, Output) ->
+    receive
+        {Port, {data, More}} ->
+            rest(Port, <<Output/binary, More/binary>>);
+        {Port, {exit_status, Status}} ->
+            ct:pal("~ts~nstatus ~b", [Output, Status]),
+            {Status, Output}
+    end.
+
+wait_for(Port, Text) ->
+    wait_for(Port, Text, <<>>).
+
+wait_for(Port, Text, Before) ->
+    receive
+        {Port, {data, More}} ->
+            Output = <<Before/binary, More/binary>>,
+            case binary:match(Output, Text) of
+                nomatch -> wait_for(Port, Text, Output);
+                _ -> ok
+            end;
+        {Port, {exit_status, Status}} ->
+            ct:fail({ended, Status, Before})
+    end.
+
+contains(Output, Texts) ->
+    [?assertMatch({_, _}, binary:match(Output, Text), {Text, Output}) || Text <- Texts],
+    ok.

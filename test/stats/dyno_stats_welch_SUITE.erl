@@ -1,0 +1,70 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_welch_SUITE).
+-moduledoc "Intervals of few repetitions: against tables, and by how often they hold the truth.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, parts/1]).
+
+suite() -> [{timetrap, {seconds, 30}}].
+
+all() -> [quantiles, known_mean, exact_values, refused, coverage, parts].
+
+%% As tables have them.
+quantiles(_Config) ->
+    lists:foreach(
+        fun({P, Freedom, T}) ->
+            ?assert(abs(dyno_stats_welch:t_quantile(P, Freedom) - T) < 0.0006 * max(1, T))
+        end,
+        [
+            {0.975, 1, 12.706}, {0.975, 2, 4.303}, {0.975, 4, 2.776}, {0.975, 9, 2.262},
+            {0.975, 30, 2.042}, {0.95, 5, 2.015}, {0.995, 10, 3.169}, {0.5, 3, 0.0}
+        ]
+    ).
+
+known_mean(_Config) ->
+    {ok, #{mean := Mean, low := Low, high := High}} = dyno_stats_welch:mean([1, 2, 4], 0.95),
+    ?assert(abs(Mean - 2) < 1.0e-9),
+    %% ln 2 * 4.303 / sqrt 3 to each side.
+    ?assert(abs(math:log(High / 2) - 1.722) < 0.001),
+    ?assert(abs(math:log(2 / Low) - 1.722) < 0.001).
+
+exact_values(_Config) ->
+    ?assertMatch({ok, #{ratio := R, low := R, high := R}}, dyno_stats_welch:ratio([2, 2], [2, 2], 0.95)).
+
+refused(_Config) ->
+    ?assertEqual({error, too_few}, dyno_stats_welch:mean([1], 0.95)),
+    ?assertEqual({error, too_few}, dyno_stats_welch:ratio([1], [1, 2], 0.95)),
+    ?assertEqual({error, not_positive}, dyno_stats_welch:ratio([1, 2], [0, 2], 0.95)),
+    [
+        ?assertMatch([_ | _], lists:flatten(dyno_stats_welch:format_error(R)))
+     || R <- [too_few, not_positive]
+    ].
+
+%% Two sides of 3 and 5 values, whose noise differs: 95 of 100 intervals hold the true ratio.
+coverage(_Config) ->
+    _ = rand:seed(exsss, 11),
+    Draw = fun(Median, Sigma, N) ->
+        [Median * math:exp(Sigma * rand:normal()) || _ <- lists:seq(1, N)]
+    end,
+    Held = [
+        x
+     || _ <- lists:seq(1, 2000),
+        {ok, #{low := Low, high := High}} <- [
+            dyno_stats_welch:ratio(Draw(100, 0.05, 3), Draw(130, 0.1, 5), 0.95)
+        ],
+        Low =< 1.3,
+        High >= 1.3
+    ],
+    ?assert(length(Held) > 1840),
+    ?assert(length(Held) < 1980).
+
+%% Parts count the same, however long they are.
+parts(_Config) ->
+    {ok, {Difference, _}} = dyno_stats_welch:log_difference(
+        [[1, 1, 1, 1.0], [4.0, 4]], [2, 2, 2.0], 0.95
+    ),
+    ?assert(abs(Difference) < 1.0e-9).

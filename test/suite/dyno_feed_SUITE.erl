@@ -1,0 +1,342 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_feed_SUITE).
+-moduledoc """
+Feeds: which items come in which order, from lists, ranges, funs, files small and large, and the Zipf
+distribution against its definition; searches and the files of recorded arrivals, too, which are as pure.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        orders,
+        a_generator,
+        nodes_share_a_feed,
+        random_is_seeded,
+        lines_and_csv,
+        large_files_are_as_small_ones,
+        large_files_stay_on_the_disk,
+        zipf_is_zipf,
+        files_for_other_machines,
+        mistakes,
+        outside_of_a_worker,
+        arrivals_from_files,
+        arrivals_with_mistakes,
+        a_search_needs_agreement,
+        a_search_ends_where_the_limit_is,
+        a_search_is_seldom_wrong
+    ].
+
+%% Takes in a process of its own, as a worker does.
+taken(Spec, Count) ->
+    taken(Spec, Count, #{}).
+
+taken(Spec, Count, Place) ->
+    {ok, Feeds} = dyno_feed:read(#{f => Spec}),
+    {ok, Context} = dyno_feed:open(
+        Feeds, maps:merge(#{index => 0, nodes => 1, workers => 1, seed => 1}, Place)
+    ),
+    Items = in_worker(Context, Count),
+    ok = dyno_feed:close(Context),
+    Items.
+
+in_worker(Context, Count) ->
+    Self = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        ok = dyno_feed:enter(1, Context),
+        Self ! {self(), take(Count)}
+    end),
+    receive
+        {Pid, Items} ->
+            demonitor(Monitor, [flush]),
+            Items;
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            error(Reason)
+    end.
+
+take(0) ->
+    [];
+take(Count) ->
+    try dyno_feed:next(f) of
+        Item -> [Item | take(Count - 1)]
+    catch
+        throw:{dyno_feed, ended, f} -> [ended]
+    end.
+
+orders(_Config) ->
+    ?assertEqual([a, b, a, b, a], taken([a, b], 5)),
+    ?assertEqual([a, b, ended], taken(#{from => [a, b], order => sequence}, 5)),
+    ?assertEqual([7, 8, 9, 7], taken({range, 7, 9}, 4)),
+    Random = taken(#{from => [a, b], order => random}, 200),
+    ?assertEqual([a, b], lists:usort(Random)),
+    ?assertNotEqual(Random, taken([a, b], 200)),
+    Uniform = taken({uniform, 5, 7}, 300),
+    ?assertEqual([5, 6, 7], lists:usort(Uniform)).
+
+a_generator(_Config) ->
+    ?assertEqual([1, 4, 9], taken(fun(N) -> N * N end, 3)).
+
+%% Each node has every second item: together they take each once.
+nodes_share_a_feed(_Config) ->
+    Spec = #{from => lists:seq(1, 9), order => sequence},
+    ?assertEqual([1, 3, 5, 7, 9, ended], taken(Spec, 9, #{nodes => 2, index => 0})),
+    ?assertEqual([2, 4, 6, 8, ended], taken(Spec, 9, #{nodes => 2, index => 1})).
+
+random_is_seeded(_Config) ->
+    Spec = {zipf, 1000, 1.2},
+    One = taken(Spec, 50, #{seed => 3}),
+    ?assertEqual(One, taken(Spec, 50, #{seed => 3})),
+    ?assertNotEqual(One, taken(Spec, 50, #{seed => 4})).
+
+file(Config, Name, Text) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = file:write_file(File, Text),
+    File.
+
+lines_and_csv(Config) ->
+    Lines = file(Config, "lines.txt", "one\r\ntwo words\n\nthree"),
+    ?assertEqual([~"one", ~"two words", ~"three", ~"one"], taken({lines, Lines}, 4)),
+    Csv = file(Config, "users.csv", "name,\"full city\",n\nAda,\"New \"\"York\"\", NY\",3\nJoe,Oslo\n"),
+    ?assertEqual(
+        [
+            #{~"name" => ~"Ada", ~"full city" => ~"New \"York\", NY", ~"n" => ~"3"},
+            #{~"name" => ~"Joe", ~"full city" => ~"Oslo", ~"n" => ~""}
+        ],
+        taken({csv, Csv}, 2)
+    ).
+
+%% The same items in the same order, whether from memory or from the disk.
+large_files_are_as_small_ones(Config) ->
+    [
+        begin
+            Text = [[integer_to_list(N), $,, lists:duplicate(N rem 90, $x), $\n] || N <- lists:seq(1, Count)],
+            File = file(Config, "many.csv", ["a,b\n", Text]),
+            {ok, {items, Items}} = dyno_feed_file:open(csv, File),
+            {ok, {file, Size, Opened}} = dyno_feed_file:open(csv, File, 0),
+            ?assertEqual(Count, Size),
+            ?assertEqual(Items, [dyno_feed_file:item(N, Opened) || N <- lists:seq(0, Count - 1)]),
+            ?assertEqual(lists:last(Items), dyno_feed_file:item(Count - 1, Opened)),
+            ok = dyno_feed_file:close(Opened)
+        end
+     || Count <- [1, 62, 63, 64, 65, 127, 128, 1000, 30_000]
+    ],
+    %% The last line has no end.
+    File = file(Config, "lines.txt", lists:join($\n, [integer_to_list(N) || N <- lists:seq(1, 100)])),
+    {ok, {file, 100, Opened}} = dyno_feed_file:open(lines, File, 0),
+    ?assertEqual(~"100", dyno_feed_file:item(99, Opened)).
+
+large_files_stay_on_the_disk(Config) ->
+    Line = [lists:duplicate(99, $x), $\n],
+    File = file(Config, "large.txt", lists:duplicate(400_000, Line)),
+    ok = collected(),
+    Before = erlang:memory(total),
+    {ok, {file, 400_000, Opened}} = dyno_feed_file:open(lines, File),
+    _ = [dyno_feed_file:item(N * 997 rem 400_000, Opened) || N <- lists:seq(1, 1000)],
+    ok = collected(),
+    Grown = erlang:memory(total) - Before,
+    ct:pal("~b bytes for a file of ~b", [Grown, filelib:file_size(File)]),
+    ?assert(Grown < 10_000_000),
+    ok = dyno_feed_file:close(Opened),
+    ok = file:delete(File).
+
+collected() ->
+    _ = [erlang:garbage_collect(Pid) || Pid <- processes()],
+    ok.
+
+%% Each frequency against its probability; seeds are fixed, four standard deviations are allowed.
+zipf_is_zipf(_Config) ->
+    [
+        begin
+            Draws = 100_000,
+            Zipf = dyno_feed_zipf:new(Count, Exponent),
+            {Counts, _} = draw(Draws, Zipf, rand:seed_s(exsss, 11), #{}),
+            Whole = lists:sum([math:pow(K, -Exponent) || K <- lists:seq(1, Count)]),
+            [
+                begin
+                    P = math:pow(K, -Exponent) / Whole,
+                    Expected = Draws * P,
+                    Found = maps:get(K, Counts, 0),
+                    ?assert(
+                        abs(Found - Expected) =< 4 * math:sqrt(Draws * P * (1 - P)) + 1,
+                        {Count, Exponent, K, Found, Expected}
+                    )
+                end
+             || K <- lists:seq(1, min(Count, 40)) ++ [Count]
+            ],
+            ?assert(lists:max(maps:keys(Counts)) =< Count)
+        end
+     || {Count, Exponent} <- [{1, 1}, {2, 1}, {10, 1}, {100, 1.1}, {100, 0.5}, {1000, 2}, {50, 3.5}]
+    ].
+
+draw(0, _Zipf, Random, Counts) ->
+    {Counts, Random};
+draw(Left, Zipf, Random, Counts) ->
+    {K, Next} = dyno_feed_zipf:sample(Zipf, Random),
+    draw(Left - 1, Zipf, Next, Counts#{K => maps:get(K, Counts, 0) + 1}).
+
+files_for_other_machines(Config) ->
+    File = file(Config, "few.txt", "one\ntwo\n"),
+    {ok, Feeds} = dyno_feed:read(#{a => {lines, File}, b => [1], c => {csv, "/none.csv"}}),
+    ?assertMatch(
+        [#{source := [~"one", ~"two"]}, #{source := [1]}, #{source := {csv, "/none.csv"}}],
+        dyno_feed:portable(Feeds)
+    ).
+
+mistakes(Config) ->
+    [
+        begin
+            {error, Reason} = dyno_feed:read(Spec),
+            says(dyno_feed:format_error(Reason), Parts)
+        end
+     || {Spec, Parts} <- [
+            {[], [~"feeds", ~"a map"]},
+            {#{"users" => [1]}, [~"feeds"]},
+            {#{users => []}, [~"feed users", ~"{csv, File}"]},
+            {#{users => {csv, 5}}, [~"feed users"]},
+            {#{users => {range, 3, 1}}, [~"feed users"]},
+            {#{users => #{from => [1], order => backwards}}, [~"cycle | sequence | random"]},
+            {#{users => #{from => [1], shared => true}}, [~"share =>"]},
+            {#{users => #{from => fun(N) -> N end, order => random}}, [~"feed users"]}
+        ]
+    ],
+    Place = #{index => 0, nodes => 1, workers => 1, seed => 1},
+    [
+        begin
+            {ok, Feeds} = dyno_feed:read(#{users => Source}),
+            {error, Reason} = dyno_feed:open(Feeds, Place),
+            says(dyno_feed:format_error(Reason), [~"feed users" | Parts])
+        end
+     || {Source, Parts} <- [
+            {{csv, "/none.csv"}, [~"/none.csv", ~"cannot be read"]},
+            {{lines, file(Config, "empty.txt", "\n\n")}, [~"has no items"]},
+            {{csv, file(Config, "heading.csv", "a,b\n")}, [~"has no items", ~"heading"]}
+        ]
+    ].
+
+says(Chars, Parts) ->
+    Text = unicode:characters_to_binary(Chars),
+    [?assertNotEqual(nomatch, binary:match(Text, Part), Text) || Part <- Parts].
+
+outside_of_a_worker(_Config) ->
+    ?assertError(not_a_worker, dyno_feed:next(users)),
+    ?assertError({{no_such_feed, f}, _}, begin
+        {ok, Context} = dyno_feed:open([], #{index => 0, nodes => 1, workers => 1, seed => 1}),
+        in_worker(Context, 1)
+    end).
+
+%% Recorded arrivals
+
+arrivals_from_files(Config) ->
+    [
+        ?assertEqual({ok, Numbers}, dyno_load_arrivals:read(file(Config, "arrivals", Text)))
+     || {Text, Numbers} <- [
+            {"1\n2\n3\n", [1, 2, 3]},
+            {"time_ms,path\r\n0,/a\r\n1.5,/b\r\n", [0, 1.5]},
+            {"# from monday\n\n10;x\n \"20\";y\n", [10, 20]},
+            {"7", [7]}
+        ]
+    ].
+
+arrivals_with_mistakes(Config) ->
+    [
+        begin
+            {error, Reason} = dyno_load_arrivals:read(file(Config, "arrivals", Text)),
+            says(dyno_load_arrivals:format_error(Reason), Parts)
+        end
+     || {Text, Parts} <- [
+            {"1\n2\nx\n", [~":3:", ~"\"x\" is no number"]},
+            {"time\n", [~"has no arrivals"]},
+            {"", [~"has no arrivals"]}
+        ]
+    ],
+    {error, Reason} = dyno_load_arrivals:read("/none"),
+    says(dyno_load_arrivals:format_error(Reason), [~"/none", ~"cannot be read"]).
+
+%% Searches
+
+new(Options) ->
+    dyno_load_search:new(
+        maps:merge(
+            #{
+                from_per_s => 10,
+                to_per_s => 1_000_000,
+                confidence => 0.9,
+                precision => 0.1,
+                limit_ns => 1 bsl 60
+            },
+            Options
+        )
+    ).
+
+%% One probe that fails among many that hold decides nothing.
+a_search_needs_agreement(_Config) ->
+    Search = new(#{}),
+    {probe, 10} = dyno_load_search:next(Search),
+    Once = dyno_load_search:record(10, objective, 1, Search),
+    ?assertEqual({probe, 10}, dyno_load_search:next(Once)),
+    Twice = dyno_load_search:record(10, held, 1, Once),
+    ?assertEqual({probe, 10}, dyno_load_search:next(Twice)),
+    Decided = lists:foldl(fun(_, S) -> dyno_load_search:record(10, held, 1, S) end, Twice, [1, 2]),
+    ?assertEqual({probe, 20}, dyno_load_search:next(Decided)).
+
+%% Against a target with a sharp limit, and against those without any or above it.
+a_search_ends_where_the_limit_is(_Config) ->
+    [
+        begin
+            Result = searched(new(Options), fun(Rate) -> Rate =< Limit end),
+            #{rate_per_s := Rate, high_per_s := High, stopped := objective} = Result,
+            ?assert(Rate =< Limit andalso Limit < High, Result),
+            ?assert(High =< Rate * 1.1001, Result)
+        end
+     || Limit <- [10, 11, 77, 1000, 12_345, 800_000], Options <- [#{}, #{confidence => 0.99}]
+    ],
+    ?assertMatch(
+        #{rate_per_s := 500, high_per_s := undefined, stopped := highest},
+        searched(new(#{to_per_s => 500}), fun(_) -> true end)
+    ),
+    ?assertMatch(
+        #{rate_per_s := 0, stopped := lowest}, searched(new(#{}), fun(_) -> false end)
+    ),
+    %% Below the first rate it looks as well.
+    ?assertMatch(
+        #{rate_per_s := R, high_per_s := H} when R =< 4 andalso H > 4,
+        searched(new(#{}), fun(Rate) -> Rate =< 4 end)
+    ),
+    ?assertMatch(#{stopped := time}, searched(new(#{limit_ns => 5}), fun(_) -> true end)).
+
+%% Probes that are wrong one time in ten, either way.
+a_search_is_seldom_wrong(_Config) ->
+    Limit = 1000,
+    _ = rand:seed(exsss, 17),
+    Rates = [
+        map_get(
+            rate_per_s,
+            searched(new(#{confidence => 0.95}), fun(Rate) ->
+                (Rate =< Limit) xor (rand:uniform() < 0.1)
+            end)
+        )
+     || _ <- lists:seq(1, 200)
+    ],
+    Right = length([R || R <- Rates, R > 850, R =< 1100]),
+    ct:pal("~b of 200 within the limit", [Right]),
+    ?assert(Right >= 180).
+
+searched(Search, Holds) ->
+    case dyno_load_search:next(Search) of
+        {done, Result} ->
+            Result;
+        {probe, Rate} ->
+            Outcome =
+                case Holds(Rate) of
+                    true -> held;
+                    false -> objective
+                end,
+            searched(dyno_load_search:record(Rate, Outcome, 1, Search), Holds)
+    end.

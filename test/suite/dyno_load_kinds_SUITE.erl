@@ -1,0 +1,433 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_kinds_SUITE).
+-moduledoc """
+The kinds of loads without a target: think times, iterations, phases, kinds of operations, feeds,
+searches, pools that grow. What is counted must be what was asked for; times only have to lie on the
+right side, so that a busy machine cannot fail a test.
+
+This module is also the suite whose operations are made; the run state is a map of funs.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [
+        think_time_is_waited,
+        think_times_are_distributed,
+        iterations_in_all,
+        iterations_of_each,
+        phases_have_figures_of_their_own,
+        phases_follow_without_a_gap,
+        a_recorded_curve,
+        poisson_counts_what_is_due,
+        a_ramp_is_kept,
+        kinds_by_weight,
+        kinds_are_the_same_with_a_seed,
+        a_kind_returns_nonsense,
+        a_stalled_target_stalls_no_arrivals,
+        an_arrival_costs_little,
+        a_pool_grows_no_further,
+        a_pool_that_cannot_grow,
+        search_finds_the_limit,
+        search_finds_nothing,
+        search_names_the_generator,
+        feeds_end_a_load,
+        feeds_are_shared
+    ].
+
+%% The suite's callbacks
+
+init_worker(Id, #{init := Init}) -> Init(Id);
+init_worker(Id, State) -> {ok, {Id, State}}.
+
+operation({_Id, #{operation := Operation}} = State) ->
+    Operation(State),
+    {ok, State};
+operation(State) ->
+    {ok, State}.
+
+operation(Kind, {_Id, #{kind := Operation}} = State) ->
+    case Operation(Kind) of
+        ok -> {ok, State};
+        {error, Reason} -> {error, Reason, State};
+        Other -> Other
+    end.
+
+%% Running
+
+run(Load, Options, RunState) ->
+    {ok, Whole} = dyno_load_spec:read(Load, 1),
+    {ok, Pid} = dyno_load:start_link(
+        maps:merge(
+            #{
+                sink => self(),
+                module => ?MODULE,
+                run_state => RunState,
+                load => Whole,
+                duration_ms => 400,
+                warmup_ms => 0,
+                interval_ms => 100,
+                timeout_ms => 5000
+            },
+            Options
+        )
+    ),
+    Events = dyno_load_SUITE:events(Pid),
+    case lists:last(Events) of
+        {ended, _, _, _} ->
+            {report, Report} = lists:keyfind(report, 1, Events),
+            Report#{events => Events};
+        {failed, Text} ->
+            {failed, Text}
+    end.
+
+successes(#{total := #{successes := Count}}) -> Count.
+
+pause(Ms) ->
+    receive
+    after Ms -> ok
+    end.
+
+%% Closed
+
+think_time_is_waited(_Config) ->
+    Report = run(#{model => closed, workers => 4, think_time_ms => 100}, #{duration_ms => 1000}, #{}),
+    Count = successes(Report),
+    ?assert(Count =< 4 * 10),
+    ?assert(Count >= 4).
+
+think_times_are_distributed(_Config) ->
+    lists:foreach(
+        fun(Think) ->
+            Load = #{model => closed, workers => 10, think_time_ms => Think},
+            Count = successes(run(Load, #{duration_ms => 500}, #{})),
+            %% Without a pause it would be hundreds of thousands.
+            ?assert(Count >= 10),
+            ?assert(Count =< 1500, {Think, Count})
+        end,
+        [{uniform, 5, 15}, {exponential, 10}]
+    ).
+
+iterations_in_all(_Config) ->
+    Started = erlang:monotonic_time(millisecond),
+    Report = run(#{model => closed, workers => 7, iterations => 1000}, #{duration_ms => 50_000}, #{}),
+    ?assertEqual(1000, successes(Report)),
+    %% It does not wait for the end of its duration.
+    ?assert(erlang:monotonic_time(millisecond) - Started < 20_000),
+    #{duration_ns := DurationNs} = Report,
+    ?assert(DurationNs < 20_000_000_000).
+
+%% The warm-up is not limited, and not counted.
+iterations_of_each(_Config) ->
+    Counts = counters:new(5, []),
+    Operation = fun({Id, _}) -> counters:add(Counts, Id, 1) end,
+    Load = #{model => closed, workers => 5, iterations => {each, 20}},
+    ?assertEqual(
+        100, successes(run(Load, #{duration_ms => 30_000}, #{operation => Operation}))
+    ),
+    ?assertEqual([20, 20, 20, 20, 20], [counters:get(Counts, Id) || Id <- lists:seq(1, 5)]),
+    ?assertEqual(
+        100, successes(run(Load, #{duration_ms => 30_000, warmup_ms => 100}, #{}))
+    ).
+
+%% Phases
+
+phases_have_figures_of_their_own(_Config) ->
+    Load = #{
+        model => phases,
+        phases => [
+            #{name => "few", model => open, rate_per_s => 50, duration_ms => 400},
+            #{name => "some", model => closed, workers => 3, iterations => {each, 5}, duration_ms => 300},
+            #{name => "many", model => open, rate_per_s => {steps, [100, 300]}, duration_ms => 400}
+        ]
+    },
+    Report = run(Load, #{}, #{}),
+    #{parts := [Few, Some, Many], total := Total, duration_ns := DurationNs} = Report,
+    ?assertMatch(#{name := ~"few", asked := 20, start_ns := 0}, Few),
+    ?assertMatch(#{name := ~"some", asked := undefined, start_ns := 400_000_000}, Some),
+    ?assertMatch(#{name := ~"many", asked := 80, start_ns := 700_000_000}, Many),
+    ?assertEqual(1_100_000_000, DurationNs),
+    ?assertEqual(15, successes(Some)),
+    lists:foreach(
+        fun(#{asked := Asked} = Part) -> ?assert(successes(Part) =< Asked) end, [Few, Many]
+    ),
+    %% The whole is the sum of its parts, to the last bucket.
+    ?assertEqual(successes(Few) + 15 + successes(Many), map_get(successes, Total)),
+    Merged = lists:foldl(
+        fun dyno_histogram:merge/2,
+        dyno_histogram:empty(),
+        [R || #{total := #{response := R}} <- [Few, Some, Many]]
+    ),
+    ?assertEqual(Merged, map_get(response, Total)).
+
+%% What is still under way at the end of a phase belongs to it, and the next one begins on time.
+phases_follow_without_a_gap(_Config) ->
+    Starts = ets:new(starts, [public, duplicate_bag]),
+    Operation = fun(_) ->
+        true = ets:insert(Starts, {start, erlang:monotonic_time(millisecond)}),
+        pause(50)
+    end,
+    Phase = #{model => open, rate_per_s => 40, duration_ms => 250, workers => 50},
+    Report = run(#{model => phases, phases => [Phase, Phase]}, #{}, #{operation => Operation}),
+    #{parts := [One, Two]} = Report,
+    ?assertEqual({10, 10}, {map_get(asked, One), map_get(asked, Two)}),
+    ?assert(successes(One) + successes(Two) >= 10),
+    Times = lists:sort([T || {_, T} <- ets:tab2list(Starts)]),
+    ?assert(length(Times) >= 10).
+
+a_recorded_curve(_Config) ->
+    Load = #{model => open, arrivals => {counts, 100, [5, 0, 20, 1]}},
+    Report = run(Load, #{duration_ms => 50}, #{}),
+    %% As long as the curve is, not as the test says.
+    ?assertMatch(#{duration_ns := 400_000_000, parts := [#{asked := 26}]}, Report),
+    ?assert(successes(Report) >= 20),
+    Times = #{model => open, arrivals => {times_ms, [5000, 5010, 5300]}},
+    ?assertMatch(#{parts := [#{asked := 3}]}, run(Times, #{}, #{})).
+
+poisson_counts_what_is_due(_Config) ->
+    Load = #{model => open, rate_per_s => 500, arrivals => poisson},
+    #{parts := [#{asked := One}]} = run(Load, #{seed => 5}, #{}),
+    #{parts := [#{asked := Again}]} = run(Load, #{seed => 5}, #{}),
+    #{parts := [#{asked := Other}]} = run(Load, #{seed => 6}, #{}),
+    ?assert(is_integer(One)),
+    ?assertEqual(One, Again),
+    %% 200 are expected: four standard deviations.
+    ?assert(abs(One - 200) < 57),
+    ?assertNotEqual(One, Other).
+
+a_ramp_is_kept(_Config) ->
+    Report = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 1000}, #{}),
+    #{events := Events, parts := [#{asked := 500}]} = Report,
+    Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
+    ?assert(length(Offered) >= 1),
+    %% Asked for is what the schedule says, whatever the machine is busy with.
+    ?assertEqual(Offered, lists:sort(Offered)),
+    ?assert(lists:last(Offered) > 500).
+
+%% Kinds
+
+kinds_by_weight(_Config) ->
+    Seen = counters:new(2, []),
+    Kind = fun
+        (read) -> counters:add(Seen, 1, 1);
+        (write) ->
+            counters:add(Seen, 2, 1),
+            {error, full}
+    end,
+    Load = #{
+        model => closed, workers => 3, iterations => 10_000, operations => #{read => 9, write => 1}
+    },
+    Report = run(Load, #{duration_ms => 30_000}, #{kind => Kind}),
+    #{kinds := #{read := Reads, write := Writes}, errors := Errors} = Report,
+    ?assertEqual(counters:get(Seen, 1), map_get(successes, Reads)),
+    ?assertEqual(counters:get(Seen, 2), map_get(failures, Writes)),
+    ?assertEqual(0, map_get(failures, Reads)),
+    ?assertEqual(10_000, map_get(successes, Reads) + map_get(failures, Writes)),
+    %% Five standard deviations of 30.
+    ?assert(abs(map_get(failures, Writes) - 1000) < 150),
+    ?assertEqual([{~"full", map_get(failures, Writes)}], Errors).
+
+kinds_are_the_same_with_a_seed(_Config) ->
+    Load = #{model => closed, workers => 1, iterations => 500, operations => #{a => 1, b => 2, c => 0.5}},
+    Once = fun(Seed) ->
+        Order = ets:new(order, [public, ordered_set]),
+        Kind = fun(K) ->
+            true = ets:insert(Order, {erlang:unique_integer([monotonic]), K}),
+            ok
+        end,
+        _ = run(Load, #{duration_ms => 30_000, seed => Seed}, #{kind => Kind}),
+        [K || {_, K} <- ets:tab2list(Order)]
+    end,
+    One = Once(1),
+    ?assertEqual(500, length(One)),
+    ?assertEqual(One, Once(1)),
+    ?assertNotEqual(One, Once(2)).
+
+a_kind_returns_nonsense(_Config) ->
+    Load = #{model => closed, workers => 1, operations => #{buy => 1}},
+    {failed, Text} = lists:last(tuple_to_list({ok, run(Load, #{}, #{kind => fun(_) -> sorry end})})),
+    [
+        ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
+     || Part <- [~"operation/2 of buy", ~"sorry", ~"{error, Reason, WorkerState}"]
+    ].
+
+%% Pools
+
+%% The target stops for 500 ms, and every operation that is under way with it. What is due in that
+%% time begins nevertheless, in workers that are started for it.
+a_stalled_target_stalls_no_arrivals(_Config) ->
+    one_of(3, fun() ->
+        Gate = ets:new(gate, [public, {read_concurrency, true}]),
+        Begun = counters:new(1, []),
+        Operation = fun(_) ->
+            counters:add(Begun, 1, 1),
+            through(Gate)
+        end,
+        Self = self(),
+        Stopper = spawn_link(fun() ->
+            receive
+                go -> ok
+            end,
+            pause(300),
+            true = ets:insert(Gate, {closed}),
+            Before = counters:get(Begun, 1),
+            pause(500),
+            During = counters:get(Begun, 1) - Before,
+            true = ets:delete(Gate, closed),
+            Self ! {during, During}
+        end),
+        Stopper ! go,
+        Load = #{model => open, rate_per_s => 400, workers => 10, max_workers => 2000},
+        Report = run(Load, #{duration_ms => 1200}, #{operation => Operation}),
+        #{workers := Workers, parts := [#{asked := 480}], total := #{response := Response}} = Report,
+        During =
+            receive
+                {during, N} -> N
+            end,
+        ct:pal("~b began while nothing ended, of 200; ~b workers", [During, Workers]),
+        %% Ten could without more workers.
+        During > 100 andalso Workers > 100 andalso successes(Report) >= 470 andalso
+            dyno_histogram:quantile(Response, 1.0) > 300_000_000
+    end).
+
+through(Gate) ->
+    case ets:member(Gate, closed) of
+        true ->
+            pause(5),
+            through(Gate);
+        false ->
+            ok
+    end.
+
+one_of(0, _Run) ->
+    ct:fail(none_as_it_should_be);
+one_of(Tries, Run) ->
+    case Run() of
+        true -> ok;
+        false -> one_of(Tries - 1, Run)
+    end.
+
+%% In processor time, which a busy machine does not change much: at most 20 us are 50,000 arrivals a
+%% second on one core. A node with one scheduler is asked for more than it can.
+an_arrival_costs_little(_Config) ->
+    {ok, Node} = dyno_peer:start(#{arguments => ["+S", "1:1"]}),
+    Costs = [erpc:call(Node, ?MODULE, cost_ns, [Workers]) || Workers <- [4, 100]],
+    ok = dyno_peer:stop(Node),
+    ct:pal("an arrival costs ~tp ns of processor time with 4 and with 100 workers", [Costs]),
+    [?assert(Cost < 20_000) || Cost <- Costs].
+
+cost_ns(Workers) ->
+    process_flag(trap_exit, true),
+    {Before, _} = erlang:statistics(runtime),
+    Load = #{model => open, rate_per_s => 10_000_000, workers => Workers},
+    #{total := #{started := Started}} = run(Load, #{duration_ms => 500}, #{}),
+    {After, _} = erlang:statistics(runtime),
+    (After - Before) * 1.0e6 / Started.
+
+a_pool_grows_no_further(_Config) ->
+    Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 30},
+    Report = run(Load, #{duration_ms => 600}, #{operation => fun(_) -> pause(100) end}),
+    #{workers := Workers, parts := [Part], total := #{waited := Waited}} = Report,
+    ?assertEqual(30, Workers),
+    ?assert(successes(Report) =< 30 * 8),
+    ?assert(Waited > 0),
+    ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
+
+a_pool_that_cannot_grow(_Config) ->
+    Init = fun
+        (Id) when Id =< 3 -> {ok, {Id, #{operation => fun(_) -> pause(50) end}}};
+        (_) -> error(too_many_connections)
+    end,
+    Load = #{model => open, rate_per_s => 500, workers => 3, max_workers => 100},
+    #{notes := [{not_grown, Text}], workers := Workers} = run(Load, #{}, #{init => Init}),
+    ?assertNotEqual(nomatch, binary:match(Text, ~"too_many_connections")),
+    ?assert(Workers > 3).
+
+%% Search
+
+search(Objective, Options) ->
+    maps:merge(
+        #{model => search, objective => Objective, from_per_s => 50, probe_ms => 200, precision => 0.5},
+        Options
+    ).
+
+%% Two workers with at least 10 ms each: no more than 200 a second, on any machine.
+search_finds_the_limit(_Config) ->
+    Load = search("latency.p50 < 10 s", #{workers => 2, limit_ms => 20_000}),
+    Report = run(Load, #{}, #{operation => fun(_) -> pause(10) end}),
+    #{search := #{rate_per_s := Rate, stopped := Stopped, tried := Tried} = Result} = Report,
+    ct:pal("~tp", [Result]),
+    ?assert(Rate =< 210),
+    ?assert(lists:member(Stopped, [saturated, generator, time])),
+    %% No rate was decided by one probe.
+    ?assertEqual(
+        [],
+        [T || #{held := H, failed := F, decision := D} = T <- Tried, D =/= undecided, H + F < 2]
+    ).
+
+search_finds_nothing(_Config) ->
+    Load = search(["latency.p99 < 1 ns", "errors.rate == 0 %"], #{probe_ms => 50}),
+    Report = run(Load, #{}, #{}),
+    ?assertMatch(#{search := #{rate_per_s := 0, stopped := lowest}}, Report).
+
+%% Workers that have nothing to do, and too much: it can only be the generator.
+search_names_the_generator(_Config) ->
+    Load = search("latency.p50 < 10 s", #{
+        workers => 4, max_workers => 4, from_per_s => 20_000_000, to_per_s => 40_000_000, probe_ms => 100,
+        limit_ms => 500
+    }),
+    #{search := #{rate_per_s := 0, tried := [#{why := generator} | _]}} = run(Load, #{}, #{}).
+
+%% Feeds
+
+feeds(Spec) ->
+    {ok, Feeds} = dyno_feed:read(Spec),
+    Feeds.
+
+feeds_end_a_load(_Config) ->
+    Taken = ets:new(taken, [public, duplicate_bag]),
+    Operation = fun(_) -> true = ets:insert(Taken, {dyno_feed:next(job)}) end,
+    Feeds = feeds(#{job => #{from => lists:seq(1, 500), order => sequence}}),
+    Report = run(
+        #{model => closed, workers => 8}, #{duration_ms => 30_000, feeds => Feeds},
+        #{operation => Operation}
+    ),
+    ?assertEqual(500, successes(Report)),
+    ?assertEqual([{feed_ended, job}], map_get(notes, Report)),
+    ?assertEqual(lists:seq(1, 500), lists:sort([J || {J} <- ets:tab2list(Taken)])).
+
+feeds_are_shared(_Config) ->
+    Seen = ets:new(seen, [public, duplicate_bag]),
+    Operation = fun({Id, _}) ->
+        true = ets:insert(Seen, [
+            {{Feed, Id}, dyno_feed:next(Feed)}
+         || Feed <- [each, split, shared]
+        ])
+    end,
+    Items = lists:seq(1, 40),
+    Feeds = feeds(#{
+        each => #{from => Items, share => each},
+        split => #{from => Items, share => split},
+        shared => Items
+    }),
+    Load = #{model => closed, workers => 4, iterations => {each, 10}},
+    ?assertEqual(
+        40,
+        successes(run(Load, #{duration_ms => 30_000, feeds => Feeds}, #{operation => Operation}))
+    ),
+    Of = fun(Feed, Id) -> lists:sort([I || {{F, W}, I} <- ets:tab2list(Seen), F =:= Feed, W =:= Id]) end,
+    [
+        begin
+            ?assertEqual(lists:seq(1, 10), Of(each, Id)),
+            ?assertEqual(lists:seq(Id, 40, 4), Of(split, Id))
+        end
+     || Id <- lists:seq(1, 4)
+    ],
+    ?assertEqual(Items, lists:sort(lists:append([Of(shared, Id) || Id <- lists:seq(1, 4)]))).

@@ -1,0 +1,276 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_nodes_SUITE).
+-moduledoc """
+Loads that other nodes generate: started here, by a program that stands for ssh, and running already;
+what they measure is merged exactly, and one that dies does not end the run.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 90}}].
+
+all() ->
+    [
+        two_nodes_share_a_load,
+        arrivals_are_shared_exactly,
+        workers_and_iterations_are_shared,
+        clocks_are_compared,
+        by_a_program_like_ssh,
+        a_program_that_fails,
+        a_node_that_runs,
+        a_node_that_dies,
+        the_last_node_dies,
+        nodes_that_are_not_there,
+        a_whole_test,
+        mistakes
+    ].
+
+init_per_testcase(Case, Config) ->
+    Prepared = dyno_suites:prepare(Case, Config),
+    ok = dyno_agent_link:ensure_distribution(#{}),
+    Prepared.
+
+end_per_testcase(_Case, _Config) ->
+    os:unsetenv("TMPDIR").
+
+%% The suite's callbacks, which run in the load nodes
+
+init_worker(Id, Gatherer) -> {ok, {Id, Gatherer}}.
+
+operation({Id, none} = State) ->
+    _ = Id,
+    {ok, State};
+operation({Id, Gatherer} = State) ->
+    Gatherer ! {done, Id, node()},
+    {ok, State}.
+
+start(Load, Nodes, RunState) ->
+    start(Load, Nodes, RunState, #{}).
+
+start(Load, Nodes, RunState, Options) ->
+    {ok, Whole} = dyno_load_spec:read(Load, 1),
+    {ok, Pid} = dyno_load:start_link(
+        maps:merge(
+            #{
+                sink => self(),
+                module => ?MODULE,
+                run_state => RunState,
+                load => Whole,
+                load_nodes => Nodes,
+                duration_ms => 500,
+                warmup_ms => 100,
+                interval_ms => 100,
+                timeout_ms => 20_000
+            },
+            Options
+        )
+    ),
+    Pid.
+
+run(Load, Nodes, RunState) ->
+    report(start(Load, Nodes, RunState)).
+
+report(Pid) ->
+    process_flag(trap_exit, true),
+    Events = dyno_load_SUITE:events(Pid),
+    case lists:last(Events) of
+        {ended, _, _, _} ->
+            {report, Report} = lists:keyfind(report, 1, Events),
+            Report;
+        {failed, Text} ->
+            {failed, Text}
+    end.
+
+gathered() ->
+    receive
+        {done, Id, Node} -> [{Id, Node} | gathered()]
+    after 0 -> []
+    end.
+
+two_nodes_share_a_load(_Config) ->
+    Load = #{model => closed, workers => 6, iterations => {each, 50}},
+    Report = report(start(Load, [{peer, 2}], self(), #{warmup_ms => 0, duration_ms => 30_000})),
+    #{total := #{successes := 300, response := Response}, nodes := [A, B]} = Report,
+    %% Every operation that was made is in the merged figures, and nothing else.
+    Done = gathered(),
+    ?assertEqual(300, length(Done)),
+    ?assertEqual(300, map_get(count, Response)),
+    ?assertMatch({#{successes := 150, workers := 3}, #{successes := 150, workers := 3}}, {A, B}),
+    ?assertEqual([1, 2, 3, 4, 5, 6], lists:usort([Id || {Id, _} <- Done])),
+    ?assertEqual(2, length(lists:usort([N || {_, N} <- Done]))),
+    ?assertNot(lists:member(node(), [N || {_, N} <- Done])),
+    gone([map_get(node, N) || N <- [A, B]]).
+
+gone(Nodes) ->
+    [dyno_suites:await(fun() -> net_adm:ping(Node) =:= pang end) || Node <- Nodes].
+
+%% Each arrival of the one schedule begins in one of the nodes: with random gaps, too.
+arrivals_are_shared_exactly(_Config) ->
+    [
+        begin
+            Load = #{model => open, rate_per_s => 400, arrivals => Gaps, workers => 20},
+            #{parts := [#{asked := Asked}], total := #{started := Started}, nodes := Nodes} =
+                run(Load, [{peer, 2}], none),
+            ?assert(Started =< Asked),
+            ct:pal("~p: ~b of ~b, ~tp", [Gaps, Started, Asked, Nodes]),
+            %% Neither has more than half of them, a busy machine may have kept some from beginning.
+            [?assert(Ok =< Asked div 2 + 1) || #{successes := Ok} <- Nodes]
+        end
+     || Gaps <- [poisson]
+    ].
+
+workers_and_iterations_are_shared(_Config) ->
+    Load = #{model => closed, workers => 3, iterations => 101},
+    Report = report(start(Load, [{peer, 2}], none, #{duration_ms => 30_000})),
+    #{total := #{successes := 101}, nodes := Nodes} = Report,
+    ?assertEqual([50, 51], lists:sort([Ok || #{successes := Ok} <- Nodes])),
+    ?assertEqual([1, 2], lists:sort([W || #{workers := W} <- Nodes])).
+
+%% On one machine both clocks are read at the same time, whatever they begin with.
+clocks_are_compared(_Config) ->
+    {ok, Node} = dyno_peer:start(#{}),
+    {Offset, Uncertain} = dyno_load_nodes:clock(Node),
+    ?assertEqual({0, 0}, dyno_load_nodes:clock(node())),
+    %% By the one clock that the machine's nodes have in common.
+    Common = fun() ->
+        erlang:monotonic_time(nanosecond) - erlang:system_time(nanosecond)
+    end,
+    Expected = erpc:call(Node, Common) - Common(),
+    ct:pal("offset ~b, by the system's time ~b, +- ~b ns", [Offset, Expected, Uncertain]),
+    ?assert(abs(Offset - Expected) =< Uncertain + 20_000_000),
+    ok = dyno_peer:stop(Node).
+
+%% No sshd here: a program that takes ssh's arguments and starts what they say on this machine.
+ssh(Config, Line) ->
+    Script = filename:join(proplists:get_value(work, Config), "fake_ssh"),
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    ok = file:write_file(Script, ["#!/bin/sh\n", io_lib:format(Line, [Erl])]),
+    ok = file:change_mode(Script, 8#755),
+    Script.
+
+by_a_program_like_ssh(Config) ->
+    Log = filename:join(proplists:get_value(work, Config), "arguments"),
+    Script = ssh(Config, "echo \"$@\" > " ++ Log ++ "\nwhile [ \"$1\" != erl ]; do shift; done; shift\nexec ~ts \"$@\"\n"),
+    [_, Host] = string:split(atom_to_list(node()), "@"),
+    Load = #{model => closed, workers => 2, iterations => 100},
+    Spec = {ssh, "someone@" ++ Host, #{program => Script}},
+    #{total := #{successes := 100}, nodes := [#{node := Node}]} =
+        report(start(Load, [Spec], none, #{duration_ms => 30_000})),
+    ?assertMatch({match, _}, re:run(atom_to_list(Node), "^dyno_load.*@" ++ Host)),
+    {ok, Arguments} = file:read_file(Log),
+    ?assertMatch({0, _}, binary:match(Arguments, iolist_to_binary(["-o BatchMode=yes someone@", Host, " erl"]))),
+    %% Folders of this machine are not named on the other.
+    ?assertEqual(nomatch, binary:match(Arguments, ~"-pa")),
+    gone([Node]).
+
+a_program_that_fails(Config) ->
+    Script = ssh(Config, "echo permission denied >&2; exit 255 # ~ts\n"),
+    Load = #{model => closed, workers => 2},
+    {failed, Text} = run(Load, [{ssh, "nowhere", #{program => Script}}], none),
+    contains(Text, [~"no load node could be started", ~"nowhere", ~"did not boot"]),
+    {failed, None} = run(Load, [{ssh, "nowhere", #{program => "no_such_ssh"}}], none),
+    contains(None, [~"no program no_such_ssh"]).
+
+contains(Text, Parts) ->
+    [?assertNotEqual(nomatch, binary:match(Text, Part), Text) || Part <- Parts].
+
+a_node_that_runs(_Config) ->
+    {ok, Node} = dyno_peer:start(#{}),
+    Load = #{model => closed, workers => 2, iterations => 100},
+    #{total := #{successes := 100}, nodes := [#{node := Node}]} =
+        report(start(Load, [Node], none, #{duration_ms => 30_000})),
+    %% It stays.
+    ?assertEqual(pong, net_adm:ping(Node)),
+    ok = dyno_peer:stop(Node).
+
+a_node_that_dies(_Config) ->
+    Load = #{model => closed, workers => 4, think_time_ms => 5},
+    Pid = start(Load, [{peer, 2}], self(), #{duration_ms => 2000}),
+    Victim = after_some(Pid),
+    true = erpc:cast(Victim, erlang, halt, [0]) =:= ok,
+    Report = report(Pid),
+    #{nodes := Nodes, total := #{successes := All}, duration_ns := 2_000_000_000} = Report,
+    [#{node := Victim, lost_at_ms := AtMs, successes := Kept}] =
+        [N || #{lost_at_ms := At} = N <- Nodes, At =/= undefined],
+    [#{successes := Others}] = [N || #{lost_at_ms := undefined} = N <- Nodes],
+    ?assert(AtMs >= 0),
+    ?assert(Others > 0),
+    ?assertEqual(All, Kept + Others),
+    [Text] = [T || {~"load_node_lost", T} <- dyno_load_verdict:warnings(Report)],
+    contains(Text, [atom_to_binary(Victim), ~"went down"]).
+
+%% Lets the load go on until a node has shown some figures.
+after_some(Pid) ->
+    receive
+        {dyno_load, Pid, warm} ->
+            ok = dyno_load:measure(Pid),
+            after_some(Pid);
+        {dyno_load, Pid, {interval, #{throughput_per_s := T}}} when T > 0 ->
+            receive
+                {done, 1, Node} -> Node
+            end;
+        {dyno_load, Pid, _} ->
+            after_some(Pid)
+    end.
+
+the_last_node_dies(_Config) ->
+    Load = #{model => closed, workers => 2, think_time_ms => 5},
+    Pid = start(Load, [{peer, 1}], self(), #{duration_ms => 5000}),
+    Victim = after_some(Pid),
+    ok = erpc:cast(Victim, erlang, halt, [0]),
+    {failed, Text} = report(Pid),
+    contains(Text, [atom_to_binary(Victim), ~"no other is left"]).
+
+nodes_that_are_not_there(_Config) ->
+    [_, Host] = string:split(atom_to_list(node()), "@"),
+    Node = list_to_atom("not_there@" ++ Host),
+    {failed, Text} = run(#{model => closed, workers => 2}, [Node], none),
+    contains(Text, [~"load node", atom_to_binary(Node)]).
+
+%% As a user has it: a suite from a file, its module and its feed in the load nodes, a target, a
+%% recording with the nodes and what they did.
+a_whole_test(Config) ->
+    Source = dyno_suites:write(
+        Config,
+        apart,
+        #{
+            sizes => [2],
+            duration_ms => 400,
+            warmup_ms => 50,
+            load_nodes => 2,
+            feeds => #{item => {range, 1, 5}},
+            operations => #{left => 1, right => 1},
+            thresholds => ["load.nodes_lost == 0", "load.nodes == 2", "operation.left.latency.p50 < 10 s"]
+        },
+        "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{}), {ok, [Node], Node}.\n"
+        "operation(_Kind, Node) ->\n"
+        "    N = dyno_feed:next(item), true = node() =/= Node,\n"
+        "    N = erpc:call(Node, erlang, abs, [-N]), {ok, Node}.\n"
+    ),
+    {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, #{}),
+    [Run] = dyno_recording:runs(Document),
+    ?assertEqual([], dyno_recording:tables(Run, ~"errors")),
+    {ok, #{~"rows" := Rows}} = dyno_recording:table(Run, ~"load_nodes"),
+    ?assertMatch([[_ | _], [_ | _]], Rows),
+    {ok, #{~"rows" := Kinds}} = dyno_recording:table(Run, ~"operations"),
+    ?assertMatch([[~"left" | _], [~"right" | _]], Kinds),
+    ?assertEqual([~"pass"], lists:usort([R || #{~"result" := R} <- maps:get(~"verdicts", Document)])),
+    {ok, Shown} = dyno_report_console:format(Document, #{}),
+    contains(unicode:characters_to_binary(Shown), [~"Load nodes", ~"Operations", ~"right"]).
+
+mistakes(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_load_nodes:read(Spec),
+            contains(unicode:characters_to_binary(dyno_load_nodes:format_error(Reason)), [
+                ~"load_nodes", ~"{peer, N}", ~"{ssh, Host}"
+            ])
+        end
+     || Spec <- [0, local, [{peer, 0}], [no_host], [{ssh, 5}], [{peer, #{name => "x"}}], "host"]
+    ],
+    ?assertEqual({ok, [{peer, 3}]}, dyno_load_nodes:read(3)).

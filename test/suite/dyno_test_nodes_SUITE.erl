@@ -1,0 +1,216 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_nodes_SUITE).
+-moduledoc "Tests of systems of several nodes: patterns of their own, joining, leaving, clocks, totals.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {seconds, 60}}].
+
+all() ->
+    [own_patterns, totals, a_node_leaves, a_node_joins, targets_gone_wrong, clocks, clock_of_a_stranger].
+
+init_per_suite(Config) ->
+    Temporary = os:getenv("TMPDIR"),
+    [{temporary, Temporary} | Config].
+
+end_per_suite(Config) ->
+    case proplists:get_value(temporary, Config) of
+        false -> os:unsetenv("TMPDIR");
+        Folder -> os:putenv("TMPDIR", Folder)
+    end,
+    Config.
+
+init_per_testcase(Case, Config) ->
+    Peers = [dyno_peers:start(), dyno_peers:start()],
+    [target_work = dyno_suites:target(Node) || {_, Node} <- Peers],
+    [{peers, Peers}, {nodes, [Node || {_, Node} <- Peers]} | dyno_suites:prepare(Case, Config)].
+
+end_per_testcase(_Case, Config) ->
+    lists:foreach(fun dyno_peers:stop/1, proplists:get_value(peers, Config)).
+
+short(Options) ->
+    maps:merge(
+        #{
+            sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false,
+            patterns => ["target_work"]
+        },
+        Options
+    ).
+
+run(Config, Name, Options, Callbacks) ->
+    Source = dyno_suites:write(Config, Name, short(Options), Callbacks),
+    {ok, Document} = dyno_test:run(Source, #{}),
+    ?assertMatch(#{~"status" := ~"complete", ~"error" := null}, Document),
+    [Run] = dyno_recording:runs(Document),
+    {Run, Document}.
+
+%% Calls leaf/1 in one node and warm/0 in the other.
+both(First, Second) ->
+    io_lib:format(
+        "operation(S) -> _ = (catch erpc:call(~0tp, target_work, leaf, [1])),~n"
+        "    _ = (catch erpc:call(~0tp, target_work, warm, [])), {ok, S}.~n",
+        [First, Second]
+    ).
+
+functions(Run, Node) ->
+    lists:sort([F || #{~"function" := F} <- dyno_suites:table(Run, ~"functions", Node)]).
+
+own_patterns(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    lists:foreach(
+        fun({Name, Targets}) ->
+            {Run, _} = run(Config, Name, #{}, [
+                io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [Targets]), both(First, Second)
+            ]),
+            ?assertEqual([~"target_work:leaf/1"], functions(Run, First)),
+            ?assertEqual([~"target_work:warm/0"], functions(Run, Second)),
+            ?assertMatch([_], dyno_suites:table(Run, ~"functions", Second))
+        end,
+        [
+            {listed, [{First, ["target_work:leaf/1"]}, Second]},
+            {mapped, #{First => ["target_work:leaf/1"], Second => ["target_work:warm/0"]}}
+        ]
+    ).
+
+%% Of all nodes together, beside those of each.
+totals(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    {Run, _} = run(Config, totals, #{}, [
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
+        io_lib:format(
+            "operation(S) -> [erpc:call(N, target_work, leaf, [1]) || N <- ~0tp], {ok, S}.~n",
+            [[First, Second]]
+        )
+    ]),
+    Calls = fun(Node) ->
+        [C] = [
+            C
+         || #{~"columns" := _, ~"node" := Of} = T <- dyno_recording:tables(Run, ~"functions"),
+            Of =:= Node,
+            #{~"calls" := C} <- rows(T)
+        ],
+        C
+    end,
+    Each = [Calls(atom_to_binary(N)) || N <- [First, Second]],
+    ?assertEqual(lists:sum(Each), Calls(null)),
+    ?assert(lists:min(Each) > 0),
+    ?assertMatch([_], [T || #{~"node" := null} = T <- dyno_recording:tables(Run, ~"processes")]).
+
+rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
+    Names = [N || #{~"name" := N} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+%% It leaves after three seconds; the run goes on, and what was measured until then is kept.
+a_node_leaves(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    {Run, _} = run(Config, leaving, #{duration_ms => 5000}, [
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
+        io_lib:format(
+            "init_worker(_, _) -> {ok, erlang:monotonic_time(millisecond)}.~n"
+            "operation(T0) ->~n"
+            "    _ = erpc:call(~0tp, target_work, leaf, [1]),~n"
+            "    case erlang:monotonic_time(millisecond) - T0 of~n"
+            "        Ms when Ms < 3000 -> _ = erpc:call(~0tp, target_work, warm, []);~n"
+            "        _ -> erpc:cast(~0tp, erlang, halt, [0])~n"
+            "    end, {ok, T0}.~n",
+            [First, Second, Second]
+        )
+    ]),
+    [Warning] = [T || #{~"code" := ~"node_left", ~"text" := T} <- maps:get(~"warnings", Run)],
+    ?assertMatch({_, _}, binary:match(Warning, atom_to_binary(Second))),
+    [#{~"name" := _} = Stays, #{~"left_ms" := LeftMs}] = maps:get(~"nodes", Run),
+    ?assertNot(is_map_key(~"left_ms", Stays)),
+    ?assert(LeftMs > 1000 andalso LeftMs =< 5000),
+    [#{~"calls" := Calls}] = dyno_suites:table(Run, ~"functions", Second),
+    ?assert(Calls > 0),
+    Last = fun(Node) ->
+        [Times] = [
+            T
+         || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total"),
+            N =:= atom_to_binary(Node)
+        ],
+        lists:last(Times)
+    end,
+    ?assert(Last(Second) =< LeftMs + 200),
+    ?assert(Last(First) > 4000).
+
+%% It is named by targets/1 a while after the start.
+a_node_joins(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    {Run, _} = run(Config, joining, #{duration_ms => 3500}, [
+        io_lib:format(
+            "init_run(_, _) -> {ok, ~0tp, erlang:monotonic_time(millisecond)}.~n"
+            "targets(T0) -> case erlang:monotonic_time(millisecond) - T0 of~n"
+            "    Ms when Ms < 900 -> ~0tp;~n"
+            "    _ -> [~0tp, {~0tp, [\"target_work:warm/0\"]}] end.~n",
+            [[First], [First], First, Second]
+        ),
+        both(First, Second)
+    ]),
+    [_, #{~"name" := Joined, ~"joined_ms" := JoinedMs}] = maps:get(~"nodes", Run),
+    ?assertEqual(atom_to_binary(Second), Joined),
+    ?assert(JoinedMs > 500 andalso JoinedMs < 3500),
+    ?assertEqual([~"target_work:warm/0"], functions(Run, Second)),
+    [Times] = [
+        T
+     || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total"),
+        N =:= Joined
+    ],
+    %% Its times count from the start of the run, too.
+    ?assert(hd(Times) > JoinedMs - 50),
+    ?assert(lists:last(Times) < 6000).
+
+%% It does not spoil the run, and is said.
+targets_gone_wrong(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    lists:foreach(
+        fun({Name, Callback, Code, Said}) ->
+            {Run, _} = run(Config, Name, #{duration_ms => 1800}, [
+                io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First]]), Callback,
+                both(First, Second)
+            ]),
+            [Text] = [T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run), C =:= Code],
+            ?assertMatch({_, _}, binary:match(Text, Said))
+        end,
+        [
+            {raising, "targets(_) -> error(oops).\n", ~"targets", ~"targets/1 raised error: oops"},
+            {nothing, "targets(_) -> ok.\n", ~"targets", ~"targets/1 returned ok; a list of nodes"},
+            {nowhere, "targets(_) -> ['nobody@nowhere'].\n", ~"node_joined", ~"is not measured"}
+        ]
+    ).
+
+clocks(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    {Run, _} = run(Config, clocked, #{}, [
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]), both(First, Second)
+    ]),
+    [
+        begin
+            ?assert(Error > 0 andalso Error < 1_000_000_000),
+            %% The same machine: the same time of day, as far as one can see.
+            ?assert(abs(Offset) =< Error + 50_000_000)
+        end
+     || #{~"clock_offset_ns" := Offset, ~"clock_error_ns" := Error} <- maps:get(~"nodes", Run)
+    ],
+    ?assertMatch([#{~"clock_offset_ns" := _}, #{~"clock_offset_ns" := _}], maps:get(~"nodes", Run)).
+
+%% A clock that is ahead by a known time is found to be, within the error that is given.
+clock_of_a_stranger(_Config) ->
+    Ahead = 3_600_000_000_000,
+    Behind = -5_000_000_000,
+    Clock = #{error_ns := Error} = dyno_test_clock:measure(fun() ->
+        {erlang:monotonic_time(nanosecond) + Ahead, erlang:system_time(nanosecond) + Behind}
+    end),
+    #{monotonic_ns := Monotonic, offset_ns := Offset} = Clock,
+    ?assert(abs(Monotonic - Ahead) =< Error),
+    %% The two clocks are not read at the same moment.
+    ?assert(abs(Offset - Behind) =< Error + 5_000_000),
+    Now = erlang:monotonic_time(nanosecond),
+    %% What began 2 s after the start by the node's clock is moved by 2 s.
+    Shift = dyno_test_clock:shift_ms(Now + 2_000_000_000 + Monotonic, Now, Clock),
+    ?assertEqual(2000, Shift).

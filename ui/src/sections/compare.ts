@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// Two recordings beside each other: what changed and how sure that is, both in the same charts, and
+// what was different where they were made.
+
+import uPlot from 'uplot';
+import { figure, type Chart } from '../chart';
+import { absent, h, type Child } from '../dom';
+import {
+    findMetric,
+    objects,
+    runTitle,
+    sizeLabel,
+    tableNamed,
+    type Recording,
+    type Row,
+    type Run,
+    type Series,
+} from '../recording';
+import { forest, type ForestRow } from '../plots';
+import { sizeChart } from '../sizes';
+import { tableView } from '../table';
+import { date, format, ratio, share } from '../units';
+import type { Section, View } from '../view';
+import { distribution, middle, threshold, type Sample } from './bench';
+import { plain, words } from './environment';
+
+/** Rows of a plot; the table below it has all. */
+const mostRows = 20;
+const mostRuns = 12;
+
+const num = (value: unknown): number | null => (typeof value === 'number' ? value : null);
+
+const tones: Record<string, ForestRow['tone']> = {
+    slower: 'bad',
+    more: 'bad',
+    faster: 'good',
+    less: 'good',
+};
+
+/** How many figures became what, for the top of the page. */
+export function outcome(recording: Recording): Child {
+    const rows = objects(tableNamed(recording, 'changes'));
+    if (rows.length === 0) return null;
+    const counts = ['slower', 'more', 'faster', 'less', 'same', 'undecided'].flatMap((verdict) => {
+        const count = rows.filter((r) => r.verdict === verdict).length;
+        return count > 0 ? [`${count} ${verdict === 'undecided' ? 'not decided' : verdict}`] : [];
+    });
+    const worse = rows.some((r) => tones[String(r.verdict)] === 'bad');
+    const better = rows.some((r) => tones[String(r.verdict)] === 'good');
+    const kind = worse ? 'attention' : better ? 'pass' : '';
+    const said = worse
+        ? 'Some figures are worse.'
+        : better
+          ? 'Some figures are better, none is worse.'
+          : 'No change was shown.';
+    return h(
+        'div',
+        { class: `banner ${kind}`, id: 'outcome' },
+        h('strong', {}, said),
+        ` Of ${rows.length} figures: ${counts.join(', ')}.`,
+    );
+}
+
+export const changes: Section = {
+    id: 'changes',
+    title: 'Changes',
+    scope: 'recording',
+    render: ({ recording }: View): Child[] => {
+        const table = tableNamed(recording, 'changes');
+        if (!table) return [];
+        const rows = objects(table);
+        const ofFunctions = rows.filter((r) => r.figure === 'time per call');
+        const others = rows.filter((r) => r.figure !== 'time per call');
+        const limit = Math.max(0.03, threshold(recording));
+        return [
+            ...plot('Figures', others, limit, recording.command === 'bench' || others.length <= 40),
+            ...plot('Functions that changed most', ofFunctions, limit, false),
+            rows.length > 0
+                ? h(
+                      'p',
+                      { class: 'note' },
+                      `1× is no change; the shaded band is ${share(limit)} either way. A line is an interval, a hollow point has none: there were too few rounds or repetitions.`,
+                  )
+                : null,
+            tableView(table, {
+                heading: 'All figures',
+                show: valuesInUnits(table.rows, table.columns.findIndex((c) => c.name === 'unit')),
+                empty: 'The recordings have no figure in common.',
+            }),
+        ];
+    },
+};
+
+function valuesInUnits(rows: unknown[][], unit: number) {
+    const of = new Map(rows.map((row) => [row, String(row[unit] ?? '1')]));
+    const value = (number: number, row: unknown[]) => format(number, of.get(row) ?? '1');
+    const factor = (number: number) => ratio(number);
+    return { old: value, new: value, ratio: factor, low: factor, high: factor };
+}
+
+function plot(label: string, rows: Row[], limit: number, all: boolean): Child[] {
+    if (rows.length === 0) return [];
+    const far = (r: Row) => Math.abs(Math.log(num(r.ratio) || 1));
+    const shown = all ? rows : rows.filter((r) => r.verdict !== 'same').sort((a, b) => far(b) - far(a));
+    if (shown.length === 0) return [h('h3', {}, label), absent('None changed.')];
+    const part = shown.slice(0, all ? shown.length : mostRows);
+    const drawn = forest({
+        label,
+        names: ['Of', 'Old', 'New', 'Ratio', 'Interval', 'Verdict'],
+        band: [1 / (1 + limit), 1 + limit],
+        rows: part.map((r) => ({
+            label: r.figure === 'time per call' ? String(r.item) : `${r.item}: ${r.figure}`,
+            value: num(r.ratio),
+            low: num(r.low),
+            high: num(r.high),
+            cells: [
+                format(num(r.old), String(r.unit ?? '1')),
+                format(num(r.new), String(r.unit ?? '1')),
+                ratio(num(r.ratio)),
+                num(r.low) === null ? '' : `${ratio(num(r.low))} to ${ratio(num(r.high))}`,
+            ],
+            words: r.verdict === 'undecided' ? 'not decided' : String(r.verdict ?? ''),
+            tone: tones[String(r.verdict)] ?? 'open',
+        })),
+    });
+    const left = rows.length - part.length;
+    return [
+        h('h3', {}, label),
+        drawn,
+        left > 0 ? h('p', { class: 'note' }, `${left} more are in the table below.`) : null,
+    ];
+}
+
+export const sideBySide: Section = {
+    id: 'both',
+    title: 'Side by side',
+    short: 'Both',
+    scope: 'recording',
+    render: ({ recording }: View): Child[] => {
+        const { compared } = recording;
+        if (!compared) return [];
+        return compared.new.command === 'bench'
+            ? benches(compared.old, compared.new)
+            : tests(compared.old, compared.new);
+    },
+};
+
+/** The rounds of each code, the old above the new. */
+function benches(before: Recording, after: Recording): Child[] {
+    const common = after.runs.filter((run) => before.runs.some((r) => r.id === run.id));
+    const shown = common.slice(0, mostRuns);
+    const blocks = shown.flatMap((run) => {
+        const old = before.runs.find((r) => r.id === run.id)!;
+        const samples = roundsOf(run).flatMap((sample) => {
+            const was = roundsOf(old).find((s) => s.label === sample.label);
+            return was
+                ? [
+                      { ...was, label: `${was.label} – old`, colour: 1, base: was.median },
+                      { ...sample, label: `${sample.label} – new`, colour: 0, base: was.median },
+                  ]
+                : [];
+        });
+        if (samples.length === 0) return [];
+        return [
+            common.length > 1 ? h('h3', {}, runTitle(after, run)) : null,
+            distribution(samples),
+        ];
+    });
+    if (common.length > shown.length)
+        blocks.push(absent(`${common.length - shown.length} more runs are not drawn.`));
+    return blocks;
+}
+
+function roundsOf(run: Run): Sample[] {
+    const rows = objects(tableNamed(run, 'codes'));
+    return run.series
+        .filter((s) => s.name === 'bench.time')
+        .flatMap((series) => {
+            const label = String(series.labels.code ?? series.title);
+            const row = rows.find((r) => r.code === label);
+            const values = series.values.filter((v): v is number => v !== null);
+            if (values.length === 0) return [];
+            return [
+                {
+                    label,
+                    values,
+                    median: num(row?.time_per_call) ?? middle(values),
+                    low: num(row?.low),
+                    high: num(row?.high),
+                    unit: series.unit,
+                    colour: 0,
+                },
+            ];
+        });
+}
+
+function tests(before: Recording, after: Recording): Child[] {
+    const sizes = [
+        overSizes(before, after, 'Throughput', '1/s', ['throughput']),
+        overSizes(before, after, 'Response time', 'ns', ['latency.p50', 'latency.p99']),
+        overSizes(before, after, 'Most memory of the VM', 'B', ['vm.memory.total']),
+        overSizes(before, after, 'Errors, of all operations', 'ratio', ['errors.rate']),
+    ].filter((c): c is Chart => c !== null);
+    return [
+        h('p', { class: 'lead' }, 'The old recording is dashed, the new one drawn through.'),
+        sizes.length > 0 ? h('div', { class: 'grid' }, ...sizes.map(figure)) : null,
+        overTime(before, after),
+    ];
+}
+
+/** Both recordings as one with twice the runs, so that both are drawn over the same sizes. */
+function overSizes(
+    before: Recording,
+    after: Recording,
+    title: string,
+    unit: string,
+    names: string[],
+): Chart | null {
+    const old = new Set(before.runs);
+    const both = { ...after, runs: [...before.runs, ...after.runs] };
+    const lines = names.flatMap((name, colour) => {
+        const value = (mine: boolean) => (run: Run) =>
+            old.has(run) === mine ? (findMetric(run, name)?.value ?? mostOf(run, name)) : null;
+        const short = name.replace(/^.*\.(p[\d.]+)$/, '$1');
+        const called = names.length > 1 && short !== name ? `${short}, ` : '';
+        return [
+            { label: `${called}old`, value: value(true), colour, dashed: true },
+            { label: `${called}new`, value: value(false), colour },
+        ];
+    });
+    const chart = sizeChart(both, title, unit, lines, unit === 'ns' ? 'log' : 'linear');
+    // Two runs a size here are not repetitions.
+    return chart && { ...chart, help: unit === 'ns' ? 'Log scale.' : '' };
+}
+
+/** The most of a series, where the figure is one. */
+function mostOf(run: Run, name: string): number | null {
+    const values = run.series.find((s) => s.name === name)?.values ?? [];
+    return values.reduce((most, v) => (v !== null && (most === null || v > most) ? v : most), null);
+}
+
+/** What of the series is drawn over time, in this order. */
+const overTimeNames = [
+    'load.throughput',
+    'load.latency.p50',
+    'load.latency.p99',
+    'vm.scheduler_utilisation.normal',
+    'vm.run_queue.normal',
+    'vm.memory.total',
+];
+
+function overTime(before: Recording, after: Recording): Child {
+    const common = after.runs.filter((run) => before.runs.some((r) => r.id === run.id));
+    if (common.length === 0) return null;
+    const host = h('div', { class: 'grid' });
+    const draw = (run: Run) => {
+        const old = before.runs.find((r) => r.id === run.id)!;
+        const charts = overTimeNames.flatMap((name) => {
+            const [was, is] = [old, run].map((r) => r.series.find((s) => s.name === name));
+            return was && is ? [figure(pair(was, is))] : [];
+        });
+        host.replaceChildren(...charts);
+    };
+    const select = h(
+        'select',
+        {},
+        ...common.map((r) =>
+            h('option', { value: r.id, selected: r === common.at(-1) }, runTitle(after, r)),
+        ),
+    );
+    select.addEventListener('change', () => draw(common.find((r) => r.id === select.value)!));
+    draw(common.at(-1)!);
+    return h(
+        'div',
+        {},
+        h('h3', {}, 'Over time'),
+        h('label', { class: 'list' }, h('span', {}, sizeLabel(after)), select),
+        host,
+    );
+}
+
+function pair(was: Series, is: Series): Chart {
+    const [times, old, now] = uPlot.join([
+        [was.times_ms, was.values],
+        [is.times_ms, is.values],
+    ] as uPlot.AlignedData[]) as [number[], Chart['lines'][0]['values'], Chart['lines'][0]['values']];
+    return {
+        title: is.title,
+        x: times.map((ms) => ms / 1000),
+        xUnit: 's',
+        unit: is.unit,
+        // The two were sampled at different moments: each bridges those of the other.
+        gaps: false,
+        lines: [
+            { label: 'old', values: old, colour: 0, dashed: true },
+            { label: 'new', values: now, colour: 0 },
+        ],
+        warmupBefore: 0,
+        sync: 'time',
+    };
+}
+
+/** Fields that differ between any two recordings. */
+const alwaysDifferent = ['time', 'order', 'seed', 'runs'];
+
+export const conditions: Section = {
+    id: 'conditions',
+    title: 'Where they were made',
+    short: 'Conditions',
+    scope: 'recording',
+    render: ({ recording }: View): Child[] => {
+        const { compared } = recording;
+        if (!compared) return [];
+        const rows: [string, string, string][] = [
+            ['Recorded', dated(compared.old), dated(compared.new)],
+        ];
+        let same = 0;
+        for (const part of ['environment', 'parameters'] as const) {
+            const [old, now] = [compared.old[part], compared.new[part]];
+            for (const name of new Set([...Object.keys(old), ...Object.keys(now)])) {
+                if (alwaysDifferent.includes(name)) continue;
+                const [was, is] = [plain(old[name]), plain(now[name])];
+                if (was === is) same += 1;
+                else rows.push([words(name), was || '–', is || '–']);
+            }
+        }
+        const head = ['', 'Old', 'New'].map((name) => h('th', { scope: 'col' }, name));
+        return [
+            h(
+                'div',
+                { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Differences' },
+                h(
+                    'table',
+                    { class: 'differences' },
+                    h('thead', {}, h('tr', {}, ...head)),
+                    h(
+                        'tbody',
+                        {},
+                        ...rows.map(([name, was, is]) =>
+                            h(
+                                'tr',
+                                {},
+                                h('th', { scope: 'row' }, name),
+                                h('td', {}, was),
+                                h('td', {}, is),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            h(
+                'p',
+                { class: 'note' },
+                rows.length === 1
+                    ? `Nothing else differs: all ${same} facts about the machines and what was asked for are the same.`
+                    : `${same} other facts about the machines and what was asked for are the same.`,
+            ),
+        ];
+    },
+};
+
+function dated(recording: Recording): string {
+    return [recording.name, recording.started_at && date(recording.started_at)]
+        .filter(Boolean)
+        .join(', ');
+}
