@@ -65,7 +65,7 @@ prints_what_it_reads(_Config) ->
             dyno_agent_patterns:parse(dyno_agent_patterns:print(Pattern)) =:= {ok, Pattern}
         end
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 1000}, {to_file, user}])).
+    dyno_property:holds(Property, 1000).
 
 pattern(whole, M, _F, _A) -> {M, '_', '_'};
 pattern(function, M, F, _A) -> {M, F, '_'};

@@ -100,7 +100,7 @@ measures_in_turn(_Config) ->
     {round, [2, 1]} = dyno_bench_climb:next(Second).
 
 invariants(_Config) ->
-    ?assert(proper:quickcheck(prop_invariants(), [{numtests, 200}, {to_file, user}])).
+    dyno_property:holds(prop_invariants(), 200).
 
 prop_invariants() ->
     ?FORALL(

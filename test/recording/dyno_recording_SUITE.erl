@@ -230,7 +230,7 @@ generated_are_valid(_) ->
         dyno_recording_gen:document(),
         {ok, Document} =:= dyno_recording:validate(Document)
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 100}, {to_file, user}])).
+    dyno_property:holds(Property, 100).
 
 %% A list with an object nobody knows fits nowhere; wherever it is put, that place is named.
 finds_every_mutation(_) ->
@@ -246,7 +246,7 @@ finds_every_mutation(_) ->
             end
         )
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).
 
 names({error, not_a_recording}, [~"format"]) -> true;
 names({error, {shape, Found, _, _}}, Path) ->
@@ -290,7 +290,7 @@ finds_every_missing_field(_) ->
             end
         )
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).
 
 holder(Path) ->
     case [Step || Step <- lists:droplast(Path), is_binary(Step)] of

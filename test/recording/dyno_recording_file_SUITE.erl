@@ -97,7 +97,7 @@ reads_what_it_wrote(Config) ->
             {ok, Document} =:= dyno_recording_file:read(Path)
         end
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 100}, {to_file, user}])),
+    dyno_property:holds(Property, 100),
     ?assertEqual({ok, ["r.json"]}, file:list_dir(filename:dirname(Path))).
 
 one_line_a_thing(Config) ->

@@ -413,7 +413,7 @@ reads_what_it_prints(_) ->
             )
         end
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 500}, {to_file, user}])).
+    dyno_property:holds(Property, 500).
 
 threshold() ->
     Function = oneof(["m:f/1", "'a b':'c<d'/2", "erlang:+/2", "lists:'-map/2-lc$^0/1-0-'/1"]),
@@ -462,4 +462,4 @@ any_text_is_answered(_) ->
                     Position =< string:length(Text)
         end
     ),
-    ?assert(proper:quickcheck(Property, [{numtests, 1000}, {to_file, user}])).
+    dyno_property:holds(Property, 1000).

@@ -112,7 +112,7 @@ base_of_every_unit(_) ->
 
 %% What is written for people is read back to within its three digits.
 parse_reads_format(_) ->
-    ?assert(proper:quickcheck(prop_parse_reads_format(), [{numtests, 500}, {to_file, user}])).
+    dyno_property:holds(prop_parse_reads_format(), 500).
 
 prop_parse_reads_format() ->
     Written = [

@@ -333,4 +333,4 @@ wait(Writers) ->
     ].
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).

@@ -408,4 +408,4 @@ at(Pairs, Share) ->
     round(Pairs * Share).
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).

@@ -241,4 +241,4 @@ near(A, B) ->
     abs(A - B) =< 1.0e-6 * max(1, abs(A)).
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).

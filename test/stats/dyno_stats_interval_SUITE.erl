@@ -355,4 +355,4 @@ within(Got, Want, Tolerance) ->
     ?assert(abs(Got - Want) =< Tolerance, {Got, Want}).
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).

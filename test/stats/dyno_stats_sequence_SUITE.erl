@@ -216,4 +216,4 @@ choose(N, K) -> factorial(N) div (factorial(K) * factorial(N - K)).
 factorial(N) -> lists:foldl(fun erlang:'*'/2, 1, lists:seq(1, N)).
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    dyno_property:holds(Property, 300).

@@ -36,7 +36,7 @@ all() ->
     ].
 
 check(Property) ->
-    ?assert(proper:quickcheck(Property, [{numtests, 200}, {to_file, user}])).
+    dyno_property:holds(Property, 200).
 
 new(Curve, LengthNs) -> dyno_load_schedule:new(Curve, LengthNs, even).
 

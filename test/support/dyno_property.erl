@@ -1,0 +1,15 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_property).
+-moduledoc "Checks PropEr's properties without its dots, of which a log would be full.".
+
+-export([holds/2]).
+
+-doc "Fails the test case, with the smallest counterexample, where the property does not hold.".
+-spec holds(proper:outer_test(), pos_integer()) -> ok.
+holds(Property, Tests) ->
+    case proper:quickcheck(Property, [quiet, long_result, {numtests, Tests}]) of
+        true -> ok;
+        Found -> ct:fail({property_does_not_hold, Found})
+    end.
