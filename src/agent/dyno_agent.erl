@@ -78,13 +78,16 @@ modules() ->
         dyno_agent_discovery,
         dyno_agent_gauges,
         dyno_agent_durations,
+        dyno_agent_group,
         dyno_agent_guard,
         dyno_agent_guest,
         dyno_agent_os,
         dyno_agent_patterns,
+        dyno_agent_process,
         dyno_agent_resources,
         dyno_agent_sampler,
         dyno_agent_kind,
+        dyno_agent_lifetimes,
         dyno_agent_tally,
         dyno_agent_vm
     ].

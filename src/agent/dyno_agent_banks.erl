@@ -18,7 +18,7 @@
 %% `{trace, _, call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading,
 %% 1}, _}` after.
 
--export([open/2, flag_processes/1, close/1]).
+-export([open/2, flag_processes/1, leave_out/2, close/1]).
 -export([set/2, narrow/3, loaded/2, functions/2]).
 -export([restart/2, pause/2, swap/2, between_ns/1, missed/2]).
 -export([rested/2, counting/2, reading/3, clear/2]).
@@ -32,6 +32,8 @@
     measures := [measure()],
     %% The sessions that processes are flagged in.
     flagged := 0 | 1 | 2,
+    %% But these.
+    left_out := [pid()],
     %% Which session a module counts in; the first where it is not said.
     current := #{module() => 1 | 2},
     %% Since when a module counts; how much more it would have counted without the last gap.
@@ -76,6 +78,7 @@ open(Patterns, Measures) ->
         patterns => Patterns,
         measures => Measures,
         flagged => 0,
+        left_out => [],
         current => #{},
         since => #{},
         missed => #{},
@@ -88,11 +91,36 @@ flag_processes(#{sessions := {First, _}} = Banks) ->
     _ = trace:process(First, all, true, [call, arity]),
     Banks#{flagged := 1}.
 
-flag_second(#{flagged := 1, sessions := {_, Second}} = Banks) ->
+flag_second(#{flagged := 1, sessions := {_, Second}, left_out := Pids} = Banks) ->
     _ = trace:process(Second, all, true, [call, arity]),
+    unflag(Second, Pids),
     Banks#{flagged := 2};
 flag_second(Banks) ->
     Banks.
+
+-doc """
+Processes of which the times and words are not counted: dyno's own. Mere counts of calls are not by
+process, and have theirs in them.
+""".
+-spec leave_out([pid()], banks()) -> banks().
+leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Banks) ->
+    _ = [unflag(First, Pids) || Flagged > 0],
+    _ = [unflag(Second, Pids) || Flagged > 1],
+    Banks#{left_out := Pids}.
+
+%% One that has ended is none to leave out.
+unflag(Session, Pids) ->
+    lists:foreach(
+        fun(Pid) ->
+            try
+                _ = trace:process(Session, Pid, false, [call]),
+                ok
+            catch
+                error:badarg -> ok
+            end
+        end,
+        Pids
+    ).
 
 -doc "Destroys both sessions, and with them every breakpoint.".
 -spec close(banks()) -> ok.

@@ -219,8 +219,8 @@ handle_call(peek, _From, State) ->
     {reply, report(Settled), Settled};
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
-handle_call(restart, _From, State) ->
-    #{banks := Banks} = restart_all(State),
+handle_call(restart, _From, #{banks := Old} = State) ->
+    #{banks := Banks} = restart_all(State#{banks := dyno_agent_banks:leave_out(own(), Old)}),
     {_, Fresh} = dyno_agent_banks:between_ns(Banks),
     {reply, ok, State#{
         banks := Fresh,
@@ -238,6 +238,14 @@ handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
     Restarted = restart_all(Settled),
     pause_all(Restarted),
     {reply, report(Settled), Restarted}.
+
+%% The guard, and what it has started by now.
+own() ->
+    {parent, Guard} = process_info(self(), parent),
+    case process_info(Guard, links) of
+        {links, Links} -> [Guard | [P || P <- Links, is_pid(P), node(P) =:= node()]] -- [self()];
+        undefined -> []
+    end.
 
 restart_all(#{modules := Modules, banks := Banks} = State) ->
     State#{banks := lists:foldl(fun dyno_agent_banks:restart/2, Banks, maps:keys(Modules))}.

@@ -10,16 +10,18 @@ the process's `call` flag off in that session: afterwards a call costs it
 no more than any breakpoint does, 2 to 6 ns, however many processes there are (doc/measurements.md).
 
 A group is a registered name, a process label, an initial call, or, where the process was already
-gone, the call that revealed it. At each interval the memory, reductions and message queue of the
-processes that are alive are read; of those that died the last known figures are kept. Where there
-are so many that this takes more than a tenth of the time they are looked at less often.
+gone, the call that revealed it. At each interval the memory, reductions, message queue and garbage
+collections of the processes that are alive are read; of those that died the last known figures are
+kept. Where there are so many that this takes more than a tenth of the time they are looked at less
+often. Of those that come and go between two looks their number is known, and how long some of them
+have lived. dyno's own processes are left out.
 """.
 
 -behaviour(gen_server).
 
 -export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, group/2, harvester/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, group/0, group_figures/0, figures/0]).
+-export_type([config/0, group/0, figures/0]).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
@@ -32,20 +34,8 @@ are so many that this takes more than a tenth of the time they are looked at les
 -doc "A kind of processes; `other` are those of too many kinds.".
 -type group() :: dyno_agent_kind:kind() | other.
 
--type group_figures() :: #{
-    group := group(),
-    discovered := pos_integer(),
-    alive := non_neg_integer(),
-    memory_bytes := non_neg_integer(),
-    %% The largest sum over the group's processes at one look.
-    memory_max_bytes := non_neg_integer(),
-    %% Since the restart or, for a later process, since it was discovered.
-    reductions := non_neg_integer(),
-    message_queue_max := non_neg_integer()
-}.
-
 -type figures() :: #{
-    groups := [group_figures()],
+    groups := [dyno_agent_group:figures()],
     discovered := non_neg_integer(),
     %% The limit was reached: later processes are not known.
     truncated := boolean()
@@ -57,8 +47,8 @@ are so many that this takes more than a tenth of the time they are looked at les
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
     %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
-    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes} of a living one. A row holds
-    %% no larger term: that would be copied into each.
+    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections} of a living one.
+    %% A row holds no larger term: that would be copied into each.
     table := ets:table(),
     %% {Id, Group}
     names := ets:table(),
@@ -74,7 +64,8 @@ are so many that this takes more than a tenth of the time they are looked at les
     dead := [pid()],
     harvesting := idle | {reference(), [pid()]},
     harvested_ms := integer(),
-    groups := #{id() => aggregate()},
+    groups := #{id() => dyno_agent_group:t()},
+    lifetimes := dyno_agent_lifetimes:sample(),
     %% A look that is under way: where it stands, and the memory found so far by group.
     look := idle | {term() | '$start', #{id() => non_neg_integer()}},
     began := integer(),
@@ -87,14 +78,6 @@ are so many that this takes more than a tenth of the time they are looked at les
 }.
 
 -type id() :: pos_integer().
-
--type aggregate() :: #{
-    discovered := non_neg_integer(),
-    dead_reductions := non_neg_integer(),
-    memory_bytes := non_neg_integer(),
-    memory_max_bytes := non_neg_integer(),
-    message_queue_max := non_neg_integer()
-}.
 
 -define(MAX_PROCESSES, 100_000_000).
 %% The runtime's figures take about 50 bytes for each function and process: 40,000 processes of
@@ -115,9 +98,6 @@ are so many that this takes more than a tenth of the time they are looked at les
 %% The fresh ones are not left for longer than that.
 -define(MAX_FRESH, 5000).
 -define(SURE_AFTER, 200).
-%% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
--define(LONG_QUEUE, 10_000).
-
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
@@ -172,9 +152,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
     proc_lib:set_label(?MODULE),
     Session = trace:session_create(dyno_discovery, self(), []),
     Patterns = dyno_agent_patterns:resolve(Given),
-    _ = trace:process(Session, all, true, [call, arity]),
-    %% Those that end with us need no finding.
-    _ = [trace:process(Session, P, false, [call]) || P <- ours()],
+    _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
     State = #{
         session => Session,
         patterns => Patterns,
@@ -192,6 +170,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         harvesting => idle,
         harvested_ms => erlang:monotonic_time(millisecond),
         groups => #{},
+        lifetimes => dyno_agent_lifetimes:new(),
         look => idle,
         began => erlang:monotonic_time(millisecond),
         timer => none,
@@ -204,10 +183,6 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         [M || M <- erlang:loaded(), dyno_agent_patterns:matches_module(M, Patterns)]
     ),
     {ok, look_later(IntervalMs, State)}.
-
-ours() ->
-    {links, Links} = process_info(self(), links),
-    [P || P <- Links, is_pid(P), node(P) =:= node()].
 
 %% The recipe of the moduledoc.
 watch(Module, #{session := Session, patterns := Patterns}) when Session =/= undefined ->
@@ -229,15 +204,16 @@ handle_call(names, _From, #{names := Names} = State) ->
     {reply, Names, State};
 handle_call(restart, _From, State) ->
     #{table := Table, dead := Dead} = Absorbed = absorb(State),
-    Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
+    Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
     {Alive, Ended} = lists:partition(fun({Pid, _}) -> set_base(Pid, Table) end, Living),
     lists:foreach(fun(Row) -> ets:insert(Table, Row) end, Ended),
     Count = fun({_, Id}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
     {reply, ok, Absorbed#{
         groups := #{
-            Id => (new_aggregate())#{discovered := N}
+            Id => dyno_agent_group:count(N, N, dyno_agent_group:new())
          || Id := N <- lists:foldl(Count, #{}, Alive)
         },
+        lifetimes := dyno_agent_lifetimes:forget(map_get(lifetimes, Absorbed)),
         discovered := length(Alive),
         dead := [Pid || {Pid, _} <- Ended] ++ Dead
     }};
@@ -248,9 +224,10 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 %% Whether it lives. Nothing of one that has died since the last look belongs to what is counted
 %% from now on.
 set_base(Pid, Table) ->
-    case process_info(Pid, reductions) of
-        {reductions, Reductions} ->
-            ets:update_element(Table, Pid, [{3, Reductions}, {4, Reductions}, {5, 0}]);
+    case dyno_agent_process:work(Pid) of
+        {Reductions, Collections} ->
+            New = [{3, Reductions}, {4, Reductions}, {5, 0}, {6, Collections}],
+            ets:update_element(Table, Pid, New);
         undefined ->
             false
     end.
@@ -262,8 +239,10 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info({trace, Pid, call, MFA}, State) ->
-    {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, State)))};
+handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
+    {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, Time, State)))};
+handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
+    {noreply, ended(Ref, Pid, Reason, State)};
 handle_info({loaded, Module}, #{patterns := Patterns} = State) ->
     _ = [watch(Module, State) || dyno_agent_patterns:matches_module(Module, Patterns)],
     {noreply, State};
@@ -288,13 +267,30 @@ more(0, State) ->
     State;
 more(Left, State) ->
     receive
-        {trace, Pid, call, MFA} -> more(Left - 1, discover(Pid, MFA, State))
+        {trace_ts, Pid, call, MFA, Time} -> more(Left - 1, discover(Pid, MFA, Time, State));
+        {'DOWN', Ref, process, Pid, Reason} -> more(Left - 1, ended(Ref, Pid, Reason, State))
     after 0 -> State
     end.
 
-discover(_Pid, _MFA, #{discovered := Count, max_processes := Max} = State) when Count >= Max ->
+%% It may have got a name since it was discovered, and with that another group.
+ended(Ref, Pid, Reason, #{lifetimes := Lifetimes, table := Table} = State) ->
+    Now = erlang:monotonic_time(),
+    case dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes) of
+        {ok, Ns, Rest} ->
+            Next = State#{lifetimes := Rest},
+            case group_of(Table, Pid) of
+                {ok, Id} -> update_group(Id, fun(G) -> dyno_agent_group:lived(Ns, G) end, Next);
+                unknown -> Next
+            end;
+        unknown ->
+            State
+    end.
+
+discover(_Pid, _MFA, _Time, #{discovered := Count, max_processes := Max} = State) when
+    Count >= Max
+->
     stop_discovering(State);
-discover(Pid, MFA, #{learned := Learned, table := Table} = State) ->
+discover(Pid, MFA, Time, #{learned := Learned, table := Table} = State) ->
     %% Asking a process who it is takes microseconds. Where many that were revealed by the same call
     %% have turned out to be of one kind, the next ones are taken to be so as well; those that live
     %% until the next look are asked then. The others cost no more than this.
@@ -303,15 +299,20 @@ discover(Pid, MFA, #{learned := Learned, table := Table} = State) ->
             Row = {Pid, Id},
             case ets:insert_new(Table, Row) of
                 true ->
-                    #{discovered := Count, new := New, fresh := Fresh} = State,
-                    State#{discovered := Count + 1, new := New + 1, fresh := [Row | Fresh]};
+                    #{discovered := Count, new := New, fresh := Fresh, lifetimes := Lives} = State,
+                    State#{
+                        discovered := Count + 1,
+                        new := New + 1,
+                        fresh := [Row | Fresh],
+                        lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lives)
+                    };
                 false ->
                     State
             end;
         #{} ->
             case ets:member(Table, Pid) of
                 true -> State;
-                false -> ask(Pid, MFA, State)
+                false -> ask(Pid, MFA, Time, State)
             end
     end.
 
@@ -358,12 +359,13 @@ absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} =
     {Counts, Died, Alive} = lists:foldl(fun look_first/2, {#{}, Dead, []}, Fresh),
     lists:foreach(
         fun({Pid, Id, Reductions}) ->
-            ets:insert(Table, {Pid, Id, Reductions, Reductions, 0})
+            %% Such ones are young: all their collections count.
+            ets:insert(Table, {Pid, Id, Reductions, Reductions, 0, 0})
         end,
         Alive
     ),
     Counted = maps:fold(
-        fun(Id, N, Acc) -> update_group(Id, fun(A) -> count(N, A) end, Acc) end,
+        fun(Id, {N, Seen}, Acc) -> count(Id, N, Seen, Acc) end,
         State#{fresh := [], unsettled := [], dead := Died},
         Counts
     ),
@@ -371,50 +373,56 @@ absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} =
     lists:foldl(fun({Pid, _, _}, Acc) -> settle(Pid, Acc) end, Settled, Alive).
 
 look_first({Pid, Id}, {Counts, Dead, Alive}) ->
-    More =
+    {N, Seen} =
         case Counts of
-            #{Id := N} -> Counts#{Id := N + 1};
-            #{} -> Counts#{Id => 1}
+            #{Id := Before} -> Before;
+            #{} -> {0, 0}
         end,
     case process_info(Pid, reductions) of
-        undefined -> {More, [Pid | Dead], Alive};
-        {reductions, Reductions} -> {More, Dead, [{Pid, Id, Reductions} | Alive]}
+        undefined ->
+            {Counts#{Id => {N + 1, Seen}}, [Pid | Dead], Alive};
+        {reductions, Reductions} ->
+            {Counts#{Id => {N + 1, Seen + 1}}, Dead, [{Pid, Id, Reductions} | Alive]}
     end.
 
 update_group(Id, Update, #{groups := Groups} = State) ->
-    Aggregate = maps:get(Id, Groups, new_aggregate()),
-    State#{groups := Groups#{Id => Update(Aggregate)}}.
+    Group = maps:get(Id, Groups, dyno_agent_group:new()),
+    State#{groups := Groups#{Id => Update(Group)}}.
 
-new_aggregate() ->
-    #{
-        discovered => 0,
-        dead_reductions => 0,
-        memory_bytes => 0,
-        memory_max_bytes => 0,
-        message_queue_max => 0
-    }.
+count(Id, More, LookedAt, State) ->
+    update_group(Id, fun(G) -> dyno_agent_group:count(More, LookedAt, G) end, State).
 
-ask(Pid, MFA, #{learned := Learned, dead := Dead, unsettled := Unsettled} = State) ->
-    Items = [registered_name, label, initial_call, reductions, {dictionary, '$initial_call'}],
-    case {process_info(Pid, Items), Learned} of
+ask(Pid, MFA, Time, #{learned := Learned, dead := Dead} = State) ->
+    case {dyno_agent_process:who(Pid), Learned} of
         {undefined, #{MFA := {Id, _}}} ->
-            counted(Pid, {Pid, Id}, Id, State#{dead := [Pid | Dead]});
+            counted({Pid, Id}, Time, 0, State#{dead := [Pid | Dead]});
         {undefined, _} ->
             {Id, Known} = id({first_call, MFA}, State),
-            counted(Pid, {Pid, Id}, Id, Known#{dead := [Pid | Dead]});
-        {Info, _} ->
+            counted({Pid, Id}, Time, 0, Known#{dead := [Pid | Dead]});
+        {{Info, Reductions, Collections}, _} ->
             Group = dyno_agent_kind:of_process(Info, MFA),
-            {Id, Known} = id(Group, State),
-            Reductions = proplists:get_value(reductions, Info),
-            counted(Pid, {Pid, Id, Reductions, Reductions, 0}, Id, Known#{
-                unsettled := [Pid | Unsettled],
-                learned := learn(MFA, Group, Id, Learned)
-            })
+            case dyno_agent_kind:is_own(Group) of
+                true ->
+                    State;
+                false ->
+                    {Id, #{unsettled := Unsettled} = Known} = id(Group, State),
+                    Row = {Pid, Id, Reductions, Reductions, 0, Collections},
+                    counted(Row, Time, 1, Known#{
+                        unsettled := [Pid | Unsettled],
+                        learned := learn(MFA, Group, Id, Learned)
+                    })
+            end
     end.
 
-counted(_Pid, Row, Id, #{table := Table, discovered := Count, new := New} = State) ->
+counted(Row, Time, LookedAt, #{table := Table, discovered := Count, new := New} = State) ->
+    #{lifetimes := Lifetimes} = State,
+    {Pid, Id} = {element(1, Row), element(2, Row)},
     true = ets:insert(Table, Row),
-    update_group(Id, fun(A) -> count(1, A) end, State#{discovered := Count + 1, new := New + 1}).
+    count(Id, 1, LookedAt, State#{
+        discovered := Count + 1,
+        new := New + 1,
+        lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes)
+    }).
 
 %% Names and labels are a process's own.
 learn(MFA, {Kind, _}, Id, Learned) when Kind =:= initial_call; Kind =:= first_call ->
@@ -441,8 +449,9 @@ id(Group, #{ids := Ids, names := Names} = State) ->
     end.
 
 %% One that is under way begins anew. Rows come and go meanwhile.
-begin_look(State) ->
-    #{table := Table, look := Look} = Absorbed = absorb(State),
+begin_look(#{lifetimes := Lifetimes} = State) ->
+    Refilled = State#{lifetimes := dyno_agent_lifetimes:refill(Lifetimes)},
+    #{table := Table, look := Look} = Absorbed = absorb(Refilled),
     _ = [ets:safe_fixtable(Table, true) || Look =:= idle],
     go_on(Absorbed#{look := {'$start', #{}}, began := erlang:monotonic_time(millisecond)}).
 
@@ -454,7 +463,7 @@ go_on(#{look := idle} = State) ->
 go_on(#{look := {Position, Memory}, table := Table} = State) ->
     Next =
         case Position of
-            '$start' -> ets:match_object(Table, {'_', '_', '_', '_', '_'}, ?BATCH);
+            '$start' -> ets:match_object(Table, {'_', '_', '_', '_', '_', '_'}, ?BATCH);
             _ -> ets:match_object(Position)
         end,
     case Next of
@@ -467,33 +476,27 @@ go_on(#{look := {Position, Memory}, table := Table} = State) ->
             Seen#{look := {Continuation, Sums}}
     end.
 
-look_at({Pid, Id, First, Last, Bytes}, {#{table := Table} = State, Sums}) ->
+look_at({Pid, Id, First, Last, Bytes, Collections}, {#{table := Table} = State, Sums}) ->
     case process_info(Pid, [reductions, message_queue_len]) of
         undefined ->
             true = ets:insert(Table, {Pid, Id}),
             #{dead := Dead} = State,
-            Add = fun(#{dead_reductions := R} = A) -> A#{dead_reductions := R + Last - First} end,
-            {update_group(Id, Add, State#{dead := [Pid | Dead]}), Sums};
+            Died = fun(G) -> dyno_agent_group:died(Last - First, G) end,
+            {update_group(Id, Died, State#{dead := [Pid | Dead]}), Sums};
         [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
             %% It has not run since: its memory is what it was. To ask for that would wake it.
             {State, add_bytes(Id, Bytes, Sums)};
         [{reductions, Reductions}, {message_queue_len, Queue}] ->
-            Now = memory_bytes(Pid, Queue, Bytes),
-            Seen = after_question(Pid, Reductions),
-            _ = ets:update_element(Table, Pid, [{4, Seen}, {5, Now}]),
-            Longest = fun(#{message_queue_max := Q} = A) -> A#{message_queue_max := max(Q, Queue)} end,
-            {update_group(Id, Longest, State), add_bytes(Id, Now, Sums)}
+            {Seen, {Now, Minor}} =
+                dyno_agent_process:holds(Pid, {Reductions, Queue}, {Bytes, Collections}),
+            _ = ets:update_element(Table, Pid, [{4, Seen}, {5, Now}, {6, Minor}]),
+            More = dyno_agent_process:collections_since(Collections, Minor),
+            Looked = fun(G) -> dyno_agent_group:looked_at(Queue, More, G) end,
+            {update_group(Id, Looked, State), add_bytes(Id, Now, Sums)}
     end.
 
 add_bytes(Id, Bytes, Sums) ->
     maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Sums).
-
-%% To answer took it a reduction. If it has done more, its memory may be another by now.
-after_question(Pid, Before) ->
-    case process_info(Pid, reductions) of
-        {reductions, Now} when Now =< Before + 1 -> Now;
-        _ -> Before
-    end.
 
 %% Moves a process that has a name or a label by now to its group. What it called until then and was
 %% harvested stays where it was.
@@ -503,43 +506,30 @@ settle(Pid, #{table := Table, names := Names} = State) ->
     case {group(Names, Id), process_info(Pid, [registered_name, label])} of
         {{Kind, _}, [_, _] = Info} when Kind =:= initial_call; Kind =:= first_call ->
             case dyno_agent_kind:named(Info) of
-                {ok, Named} -> move(Pid, Id, Named, State);
+                {ok, Named} -> moved(dyno_agent_kind:is_own(Named), Pid, Id, Named, State);
                 none -> State
             end;
         _ ->
             State
     end.
 
-move(Pid, From, Named, #{table := Table} = State) ->
-    {To, #{groups := Groups} = Known} = id(Named, State),
+moved(true, Pid, From, _Named, #{table := Table, discovered := Count} = State) ->
+    %% One of dyno's, found before it had said so.
+    true = ets:delete(Table, Pid),
+    left(From, State#{discovered := Count - 1});
+moved(false, Pid, From, Named, #{table := Table} = State) ->
+    {To, Known} = id(Named, State),
     true = ets:update_element(Table, Pid, {2, To}),
-    Left =
-        case Groups of
-            #{From := #{discovered := 1}} -> Known#{groups := maps:remove(From, Groups)};
-            #{From := _} -> update_group(From, fun(A) -> count(-1, A) end, Known)
-        end,
-    update_group(To, fun(A) -> count(1, A) end, Left).
+    count(To, 1, 1, left(From, Known)).
 
-count(More, #{discovered := N} = Aggregate) ->
-    Aggregate#{discovered := N + More}.
-
-memory_bytes(Pid, Queue, Before) ->
-    Item =
-        case Queue < ?LONG_QUEUE of
-            true -> memory;
-            false -> total_heap_size
-        end,
-    case process_info(Pid, Item) of
-        {memory, Bytes} -> Bytes;
-        {total_heap_size, Words} -> Words * erlang:system_info(wordsize);
-        undefined -> Before
+left(From, #{groups := Groups} = State) ->
+    case dyno_agent_group:size(map_get(From, Groups)) of
+        1 -> State#{groups := maps:remove(From, Groups)};
+        _ -> count(From, -1, -1, State)
     end.
 
 end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
-    Update = fun(Id, #{memory_max_bytes := Max} = Aggregate) ->
-        Bytes = maps:get(Id, Memory, 0),
-        Aggregate#{memory_bytes := Bytes, memory_max_bytes := max(Max, Bytes)}
-    end,
+    Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
     %% So that the groups' numbers add up to all that are known.
     Next = absorb(State#{groups := maps:map(Update, Groups), waiting := []}),
     Figures = [report(Next) || Waiting =/= []],
@@ -555,7 +545,7 @@ end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
 report(#{groups := Groups, table := Table, names := Names} = State) ->
     Alive = ets:foldl(
         fun
-            ({_, Id, First, Last, _}, Acc) ->
+            ({_, Id, First, Last, _, _}, Acc) ->
                 {N, R} = maps:get(Id, Acc, {0, 0}),
                 Acc#{Id => {N + 1, R + Last - First}};
             (_, Acc) ->
@@ -566,22 +556,11 @@ report(#{groups := Groups, table := Table, names := Names} = State) ->
     ),
     #{
         groups => [
-            group_figures(group(Names, Id), A, maps:get(Id, Alive, {0, 0}))
-         || Id := A <- Groups
+            dyno_agent_group:figures(group(Names, Id), maps:get(Id, Alive, {0, 0}), G)
+         || Id := G <- Groups
         ],
         discovered => map_get(discovered, State),
         truncated => map_get(truncated, State)
-    }.
-
-group_figures(Group, Aggregate, {Alive, Reductions}) ->
-    #{
-        group => Group,
-        discovered => map_get(discovered, Aggregate),
-        alive => Alive,
-        memory_bytes => map_get(memory_bytes, Aggregate),
-        memory_max_bytes => map_get(memory_max_bytes, Aggregate),
-        reductions => map_get(dead_reductions, Aggregate) + Reductions,
-        message_queue_max => map_get(message_queue_max, Aggregate)
     }.
 
 -spec terminate(term(), state()) -> ok.

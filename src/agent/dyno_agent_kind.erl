@@ -5,7 +5,7 @@
 -moduledoc false.
 %% What kind a process is, so that thousands of one kind make one group. Pure.
 
--export([of_process/2, named/1]).
+-export([of_process/2, named/1, is_own/1]).
 -export_type([kind/0]).
 
 -doc "What processes of one kind have in common.".
@@ -39,6 +39,16 @@ named(Info) ->
         {_, undefined} -> none;
         {_, Label} -> {ok, {label, shape(Label)}}
     end.
+
+-doc """
+Whether it is a kind of dyno's own processes: all those of the agent that live on have a label of its
+modules' prefix, and its first one that name.
+""".
+-spec is_own(kind()) -> boolean().
+is_own({Kind, Name}) when (Kind =:= label orelse Kind =:= registered), is_atom(Name) ->
+    lists:prefix("dyno_agent", atom_to_list(Name));
+is_own(_Kind) ->
+    false.
 
 %% {connection, 17} and {connection, 18} are of one kind.
 shape(Label) when is_atom(Label) -> Label;

@@ -303,23 +303,32 @@ ranking(~"processes", _Options) ->
         #{title => ~"group", align => left, fit => flexible},
         #{title => ~"seen", align => right},
         #{title => ~"alive", align => right},
+        #{title => ~"lifetime", align => right, fit => optional},
         #{title => ~"memory", align => right},
         #{title => ~"most", align => right, fit => optional},
         #{title => ~"reductions", align => right},
-        #{title => ~"longest queue", align => right, fit => optional}
+        #{title => ~"longest queue", align => right, fit => optional},
+        #{title => ~"collections", align => right, fit => optional}
     ],
     Cells = fun(Row) ->
         [
             dyno_report_document:name(~"group", Row),
             measured(get(~"discovered", Row), ~"count"),
             measured(get(~"alive", Row), ~"count"),
+            where_known(get(~"lifetime_p50", Row), ~"ns"),
             measured(get(~"memory", Row), ~"B"),
             measured(get(~"memory_max", Row), ~"B"),
             measured(get(~"reductions", Row), ~"count"),
-            measured(get(~"message_queue_max", Row), ~"count")
+            measured(get(~"message_queue_max", Row), ~"count"),
+            where_known(get(~"garbage_collections", Row), ~"count")
         ]
     end,
     {~"Processes by reductions", ~"reductions", Columns, Cells}.
+
+%% Of processes that live on there is no lifetime, and in older recordings of none.
+-spec where_known(json:decode_value(), binary()) -> binary().
+where_known(null, _Unit) -> ~"";
+where_known(Value, Unit) -> measured(Value, Unit).
 
 %% 20 columns are 100 %, in eighths of a column where the characters are to be had.
 -spec bar(json:decode_value(), dyno_report_text:charset()) -> binary().

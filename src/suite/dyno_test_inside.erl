@@ -12,6 +12,10 @@
 
 -type part() :: #{atom() => term()}.
 
+-define(LIFETIME,
+    ~"From a process's first call of a measured function until its end was noticed: at most so long."
+).
+
 -spec metrics(dyno_test_figures:measured()) -> [part()].
 metrics(#{samples := Samples, figures := Figures}) ->
     Discovered = [N || #{processes := #{discovered := N}} <- Figures],
@@ -99,6 +103,7 @@ sums(Key, Items) ->
     ).
 
 sum(message_queue_max, A, B) -> max(A, B);
+sum(lives, A, B) -> dyno_agent_lifetimes:merge(A, B);
 sum(_Key, A, B) when is_number(A), is_number(B) -> A + B;
 sum(_Key, A, _B) -> A.
 
@@ -220,7 +225,7 @@ processes_table(Node, #{groups := Groups}) ->
     Rows = [
         begin
             {Kind, Name} = group(Group),
-            {Reductions, [Name, Kind, Discovered, Alive | looked_at(Figures)]}
+            {Reductions, [Name, Kind, Discovered, Alive | looked_at(Figures) ++ ended(Figures)]}
         end
      || #{
             group := Group,
@@ -242,22 +247,49 @@ processes_table(Node, #{groups := Groups}) ->
                 column(~"memory", ~"Memory", integer, ~"B"),
                 column(~"memory_max", ~"Memory, max", integer, ~"B"),
                 column(~"reductions", ~"Reductions", integer, ~"count"),
-                column(~"message_queue_max", ~"Message queue, max", integer, ~"count")
+                column(~"message_queue_max", ~"Message queue, max", integer, ~"count"),
+                (column(~"garbage_collections", ~"Garbage collections", integer, ~"count"))#{
+                    help => ~"At least: those that were seen at the looks."
+                },
+                (column(~"looked_at", ~"Looked at", integer, ~"count"))#{
+                    help =>
+                        ~"Lived until a look; of the others nothing is in memory and reductions."
+                },
+                column(~"ended", ~"Ended", integer, ~"count"),
+                (column(~"lifetime_p50", ~"Lifetime, p50", integer, ~"ns"))#{
+                    help => ?LIFETIME
+                },
+                (column(~"lifetime_p90", ~"Lifetime, p90", integer, ~"ns"))#{
+                    help => ?LIFETIME
+                },
+                (column(~"lifetimes", ~"Lifetimes", integer, ~"count"))#{
+                    help => ~"The processes that were watched until their end, a sample of all."
+                }
             ],
             [Row || {_, Row} <- lists:reverse(lists:keysort(1, Rows))]
         )
     ].
 
 %% Every process has memory: a group without any lived too shortly to be looked at.
-looked_at(#{memory_max_bytes := 0}) ->
-    [undefined, undefined, undefined, undefined];
+looked_at(#{memory_max_bytes := 0, looked_at := LookedAt}) ->
+    [undefined, undefined, undefined, undefined, undefined, LookedAt];
 looked_at(#{
     memory_bytes := Memory,
     memory_max_bytes := MemoryMax,
     reductions := Reductions,
-    message_queue_max := Queue
+    message_queue_max := Queue,
+    collections := Collections,
+    looked_at := LookedAt
 }) ->
-    [Memory, MemoryMax, Reductions, Queue].
+    [Memory, MemoryMax, Reductions, Queue, Collections, LookedAt].
+
+ended(#{discovered := Discovered, alive := Alive, lives := Lives}) ->
+    [
+        Discovered - Alive,
+        dyno_agent_lifetimes:quantile_ns(0.5, Lives),
+        dyno_agent_lifetimes:quantile_ns(0.9, Lives),
+        dyno_agent_lifetimes:count(Lives)
+    ].
 
 group({registered, Name}) -> {~"registered", text("~tw", [Name])};
 group({label, Label}) when is_binary(Label) -> {~"label", Label};

@@ -1,0 +1,75 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_process).
+-moduledoc false.
+%% What a process of the target is asked: who it is, what it has done, what it holds. Most answers
+%% need the process itself, which may be waiting: each function says how often it asks.
+
+-export([who/1, work/1, holds/3, collections_since/2]).
+-export_type([holds/0]).
+
+-type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
+
+%% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
+-define(LONG_QUEUE, 10_000).
+
+-doc "What `dyno_agent_kind` needs to know, its reductions and collections. Asks once.".
+-spec who(pid()) ->
+    {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
+who(Pid) ->
+    Items = [
+        reductions, garbage_collection, registered_name, label, initial_call,
+        {dictionary, '$initial_call'}
+    ],
+    case process_info(Pid, Items) of
+        undefined -> undefined;
+        [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
+    end.
+
+-doc "Its reductions and collections so far. Asks once.".
+-spec work(pid()) ->
+    {Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
+work(Pid) ->
+    case process_info(Pid, [reductions, garbage_collection]) of
+        undefined -> undefined;
+        [{reductions, Reductions}, Heap] -> {Reductions, minor(Heap)}
+    end.
+
+-doc """
+Its memory and collections; `Before` where it has ended. Asks twice: the second time for its
+reductions, which are those before the question where it has done more than answer it since.
+""".
+-spec holds(pid(), {Reductions :: non_neg_integer(), Queue :: non_neg_integer()}, holds()) ->
+    {Reductions :: non_neg_integer(), holds()}.
+holds(Pid, {Reductions, Queue}, Before) ->
+    Item =
+        case Queue < ?LONG_QUEUE of
+            true -> memory;
+            false -> total_heap_size
+        end,
+    Now =
+        case process_info(Pid, [Item, garbage_collection]) of
+            [{memory, Bytes}, Heap] -> {Bytes, minor(Heap)};
+            [{_, Words}, Heap] -> {Words * erlang:system_info(wordsize), minor(Heap)};
+            undefined -> Before
+        end,
+    {after_question(Pid, Reductions), Now}.
+
+%% To answer took it a reduction. If it has done more, its memory may be another by now.
+after_question(Pid, Before) ->
+    case process_info(Pid, reductions) of
+        {reductions, Now} when Now =< Before + 1 -> Now;
+        _ -> Before
+    end.
+
+%% Those since the last major one: the runtime tells no more.
+minor({garbage_collection, Items}) ->
+    {minor_gcs, N} = lists:keyfind(minor_gcs, 1, Items),
+    N.
+
+-doc "How many collections there were at least, from one number of minor ones to a later one.".
+-spec collections_since(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
+collections_since(Before, Now) when Now >= Before -> Now - Before;
+%% A major one has set it to zero.
+collections_since(_Before, Now) -> Now + 1.
