@@ -275,10 +275,6 @@ checked(Count, Options) ->
 budget_ms(_Count, #{isolated := _}) -> ?ISOLATED_MS;
 budget_ms(Count, _Options) -> 1000 * Count.
 
-isolated(#{isolated := _, metric := Metric}, _Options) when Metric =/= time ->
-    {error, {option, metric, Metric, ~"time, because each code has VMs of its own,"}};
-isolated(#{isolated := _, extras := [_ | _] = Extras}, _Options) ->
-    {error, {option, extras, Extras, ~"nothing, because each code has VMs of its own,"}};
 isolated(#{isolated := Settings} = Merged, Options) ->
     case dyno_bench_isolated:check(Settings) of
         ok ->

@@ -8,8 +8,8 @@ repeats it.
 
 | form | example |
 | --- | --- |
-| expressions | `"rand:uniform()."` |
-| a function of arity 0, 1 or 2 | `"r(X) -> lists:sort(X)."` |
+| expressions | `"rand:uniform()"`; a full stop may follow |
+| a function of arity 0, 1 or 2 | `"r(X) -> lists:sort(X)"` |
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
@@ -50,6 +50,8 @@ result out beforehand, `constant` says so.
 -doc "A code whose parts are read and fit together.".
 -opaque parsed() :: #{
     label := binary(),
+    %% Of the parts that are Erlang's source.
+    texts := #{part_name() => binary()},
     runner := part(),
     init => part(),
     init_runner => part(),
@@ -74,11 +76,7 @@ hold what can't be written in source: funs and the arguments of calls.
 }.
 
 -type reason() ::
-    {syntax, part_name(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
-        Message :: binary()}
-    | {no_dot, part_name(), binary()}
-    | {several_functions, part_name(), binary()}
-    | {arity, part_name(), non_neg_integer(), Accepted :: binary()}
+    dyno_bench_source:reason()
     | {needs, part_name(), part_name()}
     | {not_code, part_name(), term()}
     | {unknown_part, term()}
@@ -107,13 +105,23 @@ hold what can't be written in source: funs and the arguments of calls.
 -spec read(code()) -> {ok, parsed()} | {error, reason()}.
 read(#{runner := _} = Code) ->
     case maps:keys(Code) -- [label | ?PARTS] of
-        [] -> read_parts(?PARTS, Code, #{label => label(Code)});
+        [] -> read_parts(?PARTS, Code, #{label => label(Code), texts => texts(Code)});
         [Unknown | _] -> {error, {unknown_part, Unknown}}
     end;
 read(Code) when is_map(Code) ->
     {error, {no_runner, Code}};
 read(Callable) ->
     read(#{runner => Callable}).
+
+texts(Code) ->
+    Parts = [{Name, map_get(Name, Code)} || Name <- ?PARTS, is_map_key(Name, Code)],
+    maps:from_list(
+        [{Name, Text} || {Name, Text} <- Parts, is_binary(Text)] ++
+            [
+                {Name, unicode:characters_to_binary(Text)}
+             || {Name, [_ | _] = Text} <- Parts, io_lib:char_list(Text)
+            ]
+    ).
 
 read_parts([], _Code, Parsed) ->
     check(Parsed);
@@ -195,47 +203,7 @@ calls_part(Name, List) ->
 text_part(Name, Text) when byte_size(Text) > ?MAX_BYTES ->
     {error, {too_long, Name, byte_size(Text)}};
 text_part(Name, Text) ->
-    case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
-        {ok, [], _} -> {error, {not_code, Name, Text}};
-        {ok, Tokens, _} -> tokens_part(Name, Text, Tokens);
-        {error, {Where, Module, Reason}, _} -> {error, syntax(Name, Text, Where, Module, Reason)}
-    end.
-
-tokens_part(Name, Text, Tokens) ->
-    case {lists:last(Tokens), erl_parse:parse_exprs(Tokens)} of
-        {{dot, _}, {ok, Expressions}} ->
-            {ok, {forms, 0, {clause, 1, [], [], Expressions}}};
-        {{dot, _}, {error, AsExpressions}} ->
-            case erl_parse:parse_form(Tokens) of
-                {ok, {function, _, _, Arity, [Clause]}} when Arity =< 2 ->
-                    {ok, {forms, Arity, Clause}};
-                {ok, {function, Anno, _, Arity, Clauses}} when Arity =< 2 ->
-                    {ok, {forms, Arity, dyno_bench_forms:joined(Anno, Arity, Clauses)}};
-                {ok, {function, _, _, Arity, _}} ->
-                    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
-                {ok, _} ->
-                    {error, {not_code, Name, Text}};
-                {error, AsFunction} ->
-                    {error, later_error(Name, Text, Tokens, AsExpressions, AsFunction)}
-            end;
-        {_, _} ->
-            {error, {no_dot, Name, Text}}
-    end.
-
-%% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
-%% form that was meant.
-later_error(Name, Text, Tokens, {WhereE, ModuleE, ReasonE}, {WhereF, ModuleF, ReasonF}) ->
-    case [T || {dot, _} = T <- lists:droplast(Tokens)] of
-        [_ | _] -> {several_functions, Name, Text};
-        [] when WhereF > WhereE -> syntax(Name, Text, WhereF, ModuleF, ReasonF);
-        [] -> syntax(Name, Text, WhereE, ModuleE, ReasonE)
-    end.
-
-syntax(Name, Text, {Line, Column}, Module, Reason) ->
-    Message = unicode:characters_to_binary(Module:format_error(Reason)),
-    {syntax, Name, Text, Line, Column, Message};
-syntax(Name, Text, Line, Module, Reason) when is_integer(Line) ->
-    syntax(Name, Text, {Line, 1}, Module, Reason).
+    dyno_bench_source:read(Name, Text).
 
 %% What a part takes must come from another.
 check(#{runner := Runner} = Parsed) ->
@@ -303,7 +271,7 @@ compile(Module, Parsed, How) ->
 compile_for(Module, Parsed, TimeoutMs) ->
     compiled(Module, Parsed, {[r27], TimeoutMs}).
 
-compiled(Module, #{runner := Runner, label := Label} = Parsed, {More, TimeoutMs}) ->
+compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
     Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
     Options =
         [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()] ++ More,
@@ -318,11 +286,14 @@ compiled(Module, #{runner := Runner, label := Label} = Parsed, {More, TimeoutMs}
                 binary => Binary,
                 constants => dyno_bench_forms:constants(maps:with(?PARTS, Parsed)),
                 constant => IsConstant,
-                warnings => texts(Warnings),
+                warnings => said(Warnings),
                 form => form(Runner)
             }};
         {ok, {{error, Errors, _Warnings}, _}} ->
-            {error, {compile, Label, texts(Errors)}};
+            case dyno_bench_source:place(Errors, ?PARTS, Texts) of
+                {ok, Reason} -> {error, Reason};
+                none -> {error, {compile, Label, said(Errors)}}
+            end;
         {error, {died, _}} ->
             {error, {costly_compilation, Label}};
         {error, interrupted} ->
@@ -345,41 +316,30 @@ form({forms, _, _}) -> inline;
 form({calls, _}) -> call;
 form({function, _, _}) -> apply.
 
-texts(Found) ->
+said(Found) ->
     lists:uniq([
-        unicode:characters_to_binary([place(Where), Formatter:format_error(Text)])
-     || {_File, Details} <- Found, {Where, Formatter, Text} <- Details
+        unicode:characters_to_binary([part_of(File), place(Where), Formatter:format_error(Text)])
+     || {File, Details} <- Found, {Where, Formatter, Text} <- Details
     ]).
+
+%% The file is the part's name; the code itself needs none.
+part_of(File) when File =:= "init"; File =:= "init_runner"; File =:= "done" -> [File, ": "];
+part_of(_File) -> "".
 
 place({Line, Column}) -> io_lib:format("~b:~b: ", [Line, Column]);
 place(_Where) -> "".
 
--doc "One sentence for a reason; a syntax error has the place below it.".
+-doc "One sentence for a reason; an error that has a place in the text has it below.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({syntax, Name, Text, Line, Column, Message}) ->
-    Lines = string:split(unicode:characters_to_list(Text), "\n", all),
-    Shown = lists:nth(min(Line, length(Lines)), Lines),
-    {Excerpt, Caret} = excerpt(Shown, Column),
-    io_lib:format("~ts: line ~b, column ~b: ~ts~n  ~ts~n  ~ts^", [
-        Name, Line, Column, Message, Excerpt, lists:duplicate(Caret, $\s)
-    ]);
-format_error({no_dot, Name, Text}) ->
-    io_lib:format("~ts: \"~ts\" must end with a full stop", [Name, short(Text)]);
-format_error({several_functions, Name, Text}) ->
-    io_lib:format(
-        "~ts: \"~ts\" has more than one full stop; one function, or expressions, are accepted",
-        [Name, short(Text)]
-    );
-format_error({arity, Name, Arity, Accepted}) ->
-    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
+format_error(Reason) when
+    element(1, Reason) =:= syntax;
+    element(1, Reason) =:= several_functions;
+    element(1, Reason) =:= arity;
+    element(1, Reason) =:= not_code
+->
+    dyno_bench_source:format_error(Reason);
 format_error({needs, Name, Needed}) ->
     io_lib:format("~ts takes an argument, which ~ts must give; there is none", [Name, Needed]);
-format_error({not_code, Name, Value}) ->
-    io_lib:format(
-        "~ts: ~0tP is no code; source text that ends with a full stop, {Module, Function, [Argument]}"
-        ", a list of those, or a fun is accepted",
-        [Name, Value, 10]
-    );
 format_error({unknown_part, Key}) ->
     io_lib:format("~0tp is no part of a code; runner, init, init_runner, done, label are", [Key]);
 format_error({no_runner, Code}) ->
@@ -408,9 +368,3 @@ format_error({compile, Label, Texts}) ->
 
 short(Text) ->
     string:slice(Text, 0, 60).
-
-%% A long line is shown around the place.
-excerpt(Line, Column) when Column =< 60 ->
-    {string:slice(Line, 0, 76), Column - 1};
-excerpt(Line, Column) ->
-    {["...", string:slice(Line, Column - 41, 76)], 43}.

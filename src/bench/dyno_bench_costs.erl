@@ -8,7 +8,7 @@
 
 -compile(warn_missing_spec_all).
 
--export([extras/2, measure/3, decided/2]).
+-export([extras/2, measure/3, decided/2, values/2]).
 
 -type extra() :: {whole, Runs :: pos_integer()} | profile.
 
@@ -58,6 +58,7 @@ decided(#{arms := Arms, metric := Metric} = Result, #{threshold := Threshold}) -
             }
     end.
 
+-doc "The values of a metric that is not one of rounds, by run.".
 -spec values(dyno_bench_metric:name(), dyno_bench_experiment:arm()) -> [float(), ...].
 values(Metric, #{exact := #{runs := Runs}}) when Metric =:= words; Metric =:= reductions ->
     map_get(Metric, Runs);

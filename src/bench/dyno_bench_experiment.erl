@@ -220,7 +220,8 @@ whole(#{workers := Workers, arms := Arms, options := Options} = Stand) ->
     Codes = maps:remove(0, Arms),
     Iterations = calibrate(Workers, Codes, Options),
     Result = exact(Workers, Arms, rounds(Workers, Codes, Iterations, LoopNs, Options), Options),
-    dyno_bench_costs:decided(extras(Workers, Codes, Result, Options), Options).
+    Wanted = dyno_bench_costs:extras(Options, map_size(Codes)),
+    dyno_bench_costs:decided(extras(Workers, Codes, Result, Wanted, Options), Options).
 
 -doc "How many iterations an epoch of the only code needs.".
 -spec iterations(stand()) -> pos_integer().
@@ -228,11 +229,15 @@ iterations(#{workers := Workers, arms := #{1 := Arm}, options := Options}) ->
     #{1 := N} = calibrate(Workers, #{1 => Arm}, Options),
     N.
 
--doc "So many iterations of the only code, in each of its workers; and the time of one.".
--spec epochs(stand(), pos_integer()) -> {TimeNs :: float(), [dyno_bench_worker:epoch(), ...]}.
+-doc """
+So many iterations of the only code, in each of its workers; the time of one, and the metric that
+decides, where that is one of epochs.
+""".
+-spec epochs(stand(), pos_integer()) ->
+    {TimeNs :: float(), Value :: float(), [dyno_bench_worker:epoch(), ...]}.
 epochs(#{workers := Workers, arms := #{1 := Arm}, options := Options}, N) ->
     Epochs = epochs(Workers, {1, Arm}, N, Options),
-    {float(time_ns(Epochs)), Epochs}.
+    {float(time_ns(Epochs)), float(value(maps:get(metric, Options, time), Arm, Epochs)), Epochs}.
 
 -doc "What a call of the only code returns.".
 -spec result(stand()) -> term().
@@ -244,16 +249,21 @@ result(#{workers := [Worker | _], arms := #{1 := Arm}, options := Options}) ->
 loop_ns(#{workers := Workers, arms := Arms, options := Options}) ->
     loop_ns(Workers, Arms, Options).
 
--doc "The figures of the only code; `exact` measures the exact ones as well.".
+-doc "The figures of the only code, with what is wanted besides.".
 -spec arm(
-    stand(), {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]}, exact | inexact
+    stand(), {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]}, [exact | whole | profile]
 ) ->
     arm().
-arm(#{arms := #{1 := Arm}}, {N, Epochs}, inexact) ->
-    (of_rounds(Arm, N, [Epochs]))#{times_ns := []};
-arm(#{workers := Workers, arms := Arms, options := Options} = Stand, Measured, exact) ->
-    #{arms := [Arm]} = exact(Workers, Arms, #{arms => [arm(Stand, Measured, inexact)]}, Options),
-    Arm.
+arm(#{workers := Workers, arms := #{1 := Arm} = Arms, options := Options}, {N, Epochs}, Wanted) ->
+    Alone = #{arms => [of_rounds(Arm, N, [Epochs])]},
+    Exact =
+        case lists:member(exact, Wanted) of
+            true -> exact(Workers, Arms, Alone, Options);
+            false -> Alone
+        end,
+    Extras = dyno_bench_costs:extras(Options#{extras => Wanted -- [exact], metric => time}, 1),
+    #{arms := [Whole]} = extras(Workers, #{1 => Arm}, Exact, Extras, Options),
+    Whole#{times_ns := []}.
 
 %% The empty loop is a code like the others.
 loop(Options) ->
@@ -518,8 +528,7 @@ exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
     }.
 
 %% In one worker as well, and one code after the other: each has its own sessions.
-extras([Worker | Others], Arms, #{arms := Measured} = Result, Options) ->
-    Wanted = dyno_bench_costs:extras(Options, length(Measured)),
+extras([Worker | Others], Arms, #{arms := Measured} = Result, Wanted, Options) ->
     Subject = fun(Number, Iterations) ->
         #{
             worker => Worker,

@@ -27,16 +27,35 @@ module(Module, #{runner := Runner} = Parts) ->
     [
         {attribute, ?A, module, Module},
         {attribute, ?A, export, [{init, 1}, {init_runner, 2}, {loop, 3}, {resume, 4}, {done, 2}]},
+        file("init"),
         once(init, ['dyno Constants'], [], maps:get(init, Parts, none)),
-        once(init_runner, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(init_runner, Parts, none)),
-        once(done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none))
+        file("init_runner"),
+        once(
+            init_runner,
+            ['dyno Constants', 'dyno Init'],
+            [var('dyno Init')],
+            maps:get(init_runner, Parts, none)
+        ),
+        file("done"),
+        once(done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none)),
+        file("runner")
         | loop(Runner)
     ].
+
+%% So that the compiler's errors say which part they are in.
+file(Name) ->
+    {attribute, ?A, file, {Name, 1}}.
 
 -doc "The module as text, with names that text can have.".
 -spec source(module(), parts()) -> unicode:chardata().
 source(Module, Parts) ->
-    [erl_pp:form(readable(Form), [{encoding, unicode}]) || Form <- module(Module, Parts)].
+    [
+        erl_pp:form(readable(Form), [{encoding, unicode}])
+     || Form <- module(Module, Parts), not is_file(Form)
+    ].
+
+is_file({attribute, _, file, _}) -> true;
+is_file(_Form) -> false.
 
 readable({var, Anno, Name}) ->
     case atom_to_list(Name) of

@@ -218,17 +218,17 @@ group(#{arms := Arms, settings := Settings} = State, Known) ->
         Ready = [start(Vm, lists:nth(N, Arms), State) || {N, Vm} <- Numbered],
         agree(Known, Numbered, State),
         Iterations = iterations(Known, Numbered, State),
-        Times = rounds(Numbered, Iterations, State),
-        %% The exact figures are the same in every VM.
-        Exactness =
-            case Known of
-                #{iterations := none} -> exact;
-                _ -> inexact
-            end,
-        Figures = [asked(Vm, {finish, [Exactness]}, N, State) || {N, Vm} <- Numbered],
+        {Times, Values} = rounds(Numbered, Iterations, State),
+        Wanted = wanted(Known, State),
+        Figures = [asked(Vm, {finish, [Wanted]}, N, State) || {N, Vm} <- Numbered],
         DurationMs = erlang:monotonic_time(millisecond) - StartMs,
         {
-            #{times => Times, figures => Figures, duration_ms => DurationMs},
+            #{
+                times => Times,
+                values => decisive(Values, lists:enumerate(Figures), State),
+                figures => Figures,
+                duration_ms => DurationMs
+            },
             #{
                 iterations => Iterations,
                 loop_ns => dyno_stats:median([Ns || #{loop_ns := Ns} <- Ready]),
@@ -314,9 +314,45 @@ iterations(#{iterations := none}, Numbered, State) ->
 iterations(#{iterations := Iterations}, _Numbered, _State) ->
     Iterations.
 
-%% The median of each arm.
--spec rounds([{pos_integer(), dyno_bench_vm:vm()}], #{pos_integer() => pos_integer()}, map()) ->
+-spec metric(map()) -> dyno_bench_metric:name().
+metric(#{options := Options}) -> maps:get(metric, Options, time).
+
+%% Where they do not decide, the exact figures are those of the first VMs.
+-spec wanted(map(), map()) -> [exact | whole | profile].
+wanted(Known, #{options := Options} = State) ->
+    First =
+        case Known of
+            #{iterations := none} -> [exact | maps:get(extras, Options, [])];
+            _ -> []
+        end,
+    Always =
+        case metric(State) of
+            messages -> [whole];
+            whole -> [exact, whole];
+            Metric -> [exact || dyno_bench_metric:kind(Metric) =:= exact]
+        end,
+    lists:uniq(First ++ Always).
+
+%% What decides, of each arm in one group.
+-spec decisive(#{pos_integer() => float()}, [{pos_integer(), map()}], map()) ->
     #{pos_integer() => float()}.
+decisive(Values, Figures, State) ->
+    Metric = metric(State),
+    case dyno_bench_metric:kind(Metric) of
+        rounds ->
+            Values;
+        _ ->
+            #{
+                N => dyno_bench_metric:at_least(
+                    dyno_stats:median(dyno_bench_costs:values(Metric, Arm))
+                )
+             || {N, Arm} <- Figures
+            }
+    end.
+
+%% The medians of each arm: of the time, and of what decides.
+-spec rounds([{pos_integer(), dyno_bench_vm:vm()}], #{pos_integer() => pos_integer()}, map()) ->
+    {#{pos_integer() => float()}, #{pos_integer() => float()}}.
 rounds(Numbered, Iterations, #{options := Options} = State) ->
     Vms = maps:from_list(Numbered),
     Epoch = fun(N) ->
@@ -326,31 +362,48 @@ rounds(Numbered, Iterations, #{options := Options} = State) ->
     StartMs = erlang:monotonic_time(millisecond),
     _ = [Epoch(N) || {N, _} <- Numbered],
     RoundMs = max(1, erlang:monotonic_time(millisecond) - StartMs),
-    Count = max(?LEAST_ROUNDS, min(?ROUNDS, ?GROUP_MS div RoundMs)),
+    Count =
+        case dyno_bench_metric:kind(metric(State)) of
+            rounds -> max(?LEAST_ROUNDS, min(?ROUNDS, ?GROUP_MS div RoundMs));
+            _ -> ?LEAST_ROUNDS
+        end,
     Planner = dyno_bench_rounds:new(#{
         arms => length(Numbered),
         threshold => map_get(threshold, Options),
         level => map_get(level, Options)
     }),
-    Measured = lists:foldl(
+    {Rounds, _} = lists:mapfoldl(
         fun(_, Before) ->
             {Order, After} = dyno_bench_rounds:order(Before),
-            dyno_bench_rounds:add(#{N => Epoch(N) || N <- Order}, After)
+            Round = #{N => Epoch(N) || N <- Order},
+            {Round, dyno_bench_rounds:add(#{N => Value || N := {_, Value} <- Round}, After)}
         end,
         Planner,
         lists:seq(1, Count)
     ),
-    #{N => dyno_stats:median(dyno_bench_rounds:values(N, Measured)) || {N, _} <- Numbered}.
+    Median = fun(Which) ->
+        #{N => dyno_stats:median([element(Which, map_get(N, R)) || R <- Rounds]) || {N, _} <- Numbered}
+    end,
+    {Median(1), Median(2)}.
 
 %% Newest group first.
 -spec result(map(), pos_integer(), map(), [map(), ...]) -> {term(), map()}.
-result(#{arms := Arms, options := Options}, Looks, #{loop_ns := LoopNs, size := Size}, Newest) ->
+result(#{arms := Arms, options := Options} = State, Looks, #{loop_ns := LoopNs, size := Size}, Newest) ->
     Groups = lists:reverse(Newest),
-    Values = fun(N) -> [map_get(N, Times) || #{times := Times} <- Groups] end,
+    Metric = metric(State),
+    Values = fun(N) -> [map_get(N, Of) || #{values := Of} <- Groups] end,
+    Times = fun(N) -> [map_get(N, Of) || #{times := Of} <- Groups] end,
     Pairs = pairs(length(Arms), Values, Looks, Options),
+    Figures = fun(N) ->
+        figures(length(Arms), Times(N), [lists:nth(N, F) || #{figures := F} <- Groups], Groups)
+    end,
     {Size, #{
+        metric => Metric,
         arms => [
-            figures(length(Arms), Values(N), [lists:nth(N, F) || #{figures := F} <- Groups], Groups)
+            case Metric of
+                time -> Figures(N);
+                _ -> (Figures(N))#{values => Values(N)}
+            end
          || N <- lists:seq(1, length(Arms))
         ],
         pairs => Pairs,
@@ -392,6 +445,7 @@ pairs(Count, Values, Looks, #{level := Level, threshold := Threshold}) ->
 figures(Arms, Times, [First | _] = Each, Groups) ->
     Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
     First#{
+        exact => dyno_bench_memory:together([Exact || #{exact := Exact} <- Each]),
         times_ns := Times,
         %% Its share of the time.
         durations_ns => [Ms * 1_000_000 div Arms || #{duration_ms := Ms} <- Groups],

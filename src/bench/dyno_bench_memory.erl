@@ -14,7 +14,7 @@
 %% Whether a figure is exact is seen, not assumed: runs must agree. Codes that draw random numbers
 %% do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
 
--export([measure/4, measure/5]).
+-export([measure/4, measure/5, together/1]).
 -export_type([exact/0, loop/0]).
 
 -doc "What a call takes, and whether all runs agreed on it.".
@@ -76,6 +76,22 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
         _ = trace:process(Session, Worker, false, [call]),
         trace:session_destroy(Session)
     end.
+
+-doc "The figures of the same code in several VMs, which must agree as well.".
+-spec together([exact(), ...]) -> exact().
+together([Only]) ->
+    Only;
+together(Each) ->
+    Of = fun(Key) -> [map_get(Key, Exact) || Exact <- Each] end,
+    Agree = fun(Key, Flag) -> agree(Of(Key)) andalso lists:all(fun(Is) -> Is end, Of(Flag)) end,
+    Runs = fun(Key) -> lists:append([map_get(Key, R) || R <- Of(runs)]) end,
+    #{
+        words => dyno_stats:median(Of(words)),
+        words_agree => Agree(words, words_agree),
+        reductions => dyno_stats:median(Of(reductions)),
+        reductions_agree => Agree(reductions, reductions_agree),
+        runs => #{words => Runs(words), reductions => Runs(reductions)}
+    }.
 
 run(Session, Worker, {Module, Iterate}) ->
     Loop = {Module, loop, 3},

@@ -23,7 +23,7 @@ Those of exact runs do not depend on the machine: a difference of 0.1 % counts.
 -compile(warn_missing_spec_all).
 
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).
--export([value/2, runs/2, pairs/2, least/1, missing/0]).
+-export([value/2, runs/2, pairs/2, at_least/1, least/1, missing/0]).
 -export_type([name/0]).
 
 -type name() :: time | wall | cpu | gc | memory | reductions | words | messages | whole.
@@ -127,6 +127,10 @@ missing() ->
         {missing, Text} -> Text;
         none -> "the system does not tell; choose another --metric"
     end.
+
+-doc "The value as it is in a ratio: none has what stands for it.".
+-spec at_least(number()) -> float().
+at_least(Value) -> max(?NONE, float(Value)).
 
 -doc "The value as it is shown: what stands for none is none.".
 -spec least(float()) -> float().

@@ -60,8 +60,8 @@ start(#{modules := Modules} = Order) ->
 iterations() ->
     call(iterations).
 
--doc "Runs so many iterations; the time of one.".
--spec epoch(pos_integer()) -> {ok, float()} | {error, reason()}.
+-doc "Runs so many iterations; the time of one, and the metric that decides.".
+-spec epoch(pos_integer()) -> {ok, {TimeNs :: float(), Value :: float()}} | {error, reason()}.
 epoch(N) ->
     call({epoch, N}).
 
@@ -70,10 +70,10 @@ epoch(N) ->
 result() ->
     call(result).
 
--doc "The figures of all epochs; with `exact` the exact ones, too. The stand ends.".
--spec finish(exact | inexact) -> {ok, dyno_bench_experiment:arm()} | {error, reason()}.
-finish(Exactness) ->
-    call({finish, Exactness}).
+-doc "The figures of all epochs, and what is wanted besides. The stand ends.".
+-spec finish([exact | whole | profile]) -> {ok, dyno_bench_experiment:arm()} | {error, reason()}.
+finish(Wanted) ->
+    call({finish, Wanted}).
 
 -spec call(term()) -> {ok, term()} | {error, reason()}.
 call(Request) ->
@@ -120,13 +120,13 @@ serve(Stand, N, Epochs) ->
             From ! {Ref, {ok, dyno_bench_experiment:iterations(Stand)}},
             serve(Stand, N, Epochs);
         {Ref, From, {epoch, Iterations}} ->
-            {TimeNs, New} = dyno_bench_experiment:epochs(Stand, Iterations),
-            From ! {Ref, {ok, TimeNs}},
+            {TimeNs, Value, New} = dyno_bench_experiment:epochs(Stand, Iterations),
+            From ! {Ref, {ok, {TimeNs, Value}}},
             serve(Stand, Iterations, New ++ Epochs);
         {Ref, From, result} ->
             From ! {Ref, {ok, dyno_bench_experiment:result(Stand)}},
             serve(Stand, N, Epochs);
-        {Ref, From, {finish, Exactness}} ->
-            From ! {Ref, {ok, dyno_bench_experiment:arm(Stand, {N, Epochs}, Exactness)}},
+        {Ref, From, {finish, Wanted}} ->
+            From ! {Ref, {ok, dyno_bench_experiment:arm(Stand, {N, Epochs}, Wanted)}},
             ok
     end.

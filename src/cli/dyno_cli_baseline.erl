@@ -7,6 +7,9 @@
 
 A condition that holds is measured once more, because two runs differ by chance; it fails only on
 the figures on which it held both times.
+
+Without a baseline, `--fail-if` compares what one measurement has: the revisions of `--rev`, or several
+`--erl` or `--erl-flags`, with the first of them. Each was measured in many VMs: once is enough.
 """.
 
 -compile(warn_missing_spec_all).
@@ -15,9 +18,10 @@ the figures on which it held both times.
 
 -export_type([plan/0]).
 
--doc "The earlier recording and the conditions; or none.".
+-doc "The earlier recording, or the first variant, and the conditions; or none.".
 -opaque plan() ::
-    none | {dyno_recording:document(), [dyno_compare_gate:t()], dyno_compare:options()}.
+    none
+    | {dyno_recording:document() | first_variant, [dyno_compare_gate:t()], dyno_compare:options()}.
 
 -type measure() :: fun(
     () -> {ok, dyno_recording:document()} | {error, dyno_cli_command:exit_status()}
@@ -28,8 +32,8 @@ the figures on which it held both times.
 arguments() ->
     arguments(
         "compare with an earlier recording, of the same place (-o)",
-        "with --baseline, exit with 1 where it holds, twice: slower > 5%, faster > 5%, "
-        "words > 0.1%, or worse > 5% of --metric; may be given more than once"
+        "with --baseline or --rev, exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, "
+        "or worse > 5% of --metric; may be given more than once"
     ).
 
 -doc "The same with what the help says of them.".
@@ -58,21 +62,39 @@ arguments(Baseline, FailIf) ->
     {ok, plan()} | {error, unicode:chardata()} | {error, module(), term()}.
 parse(#{baseline := Path} = Values) ->
     maybe
-        {ok, Conditions} ?= dyno_cli_value:tagged(
-            dyno_compare_gate, dyno_compare_gate:parse_all(maps:get(fail_if, Values, []))
-        ),
+        {ok, Meant} ?= conditions(Values),
         {ok, Baseline} ?= dyno_cli_value:tagged(
             dyno_recording_file, dyno_recording_file:read(Path)
         ),
-        Metric = maps:get(metric, Values, ~"time"),
-        Meant = [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Conditions],
         {ok, Figures} ?= same_place(Baseline, Meant),
         {ok, {Baseline, Meant, (threshold(Values))#{figures => Figures}}}
     end;
-parse(#{fail_if := _}) ->
-    {error, "--fail-if compares with a recording; give it with --baseline FILE"};
+parse(#{fail_if := _} = Values) ->
+    Several = [x || Key <- [erl, 'erl-flags'], length(maps:get(Key, Values, [])) > 1],
+    case is_map_key(rev, Values) orelse Several =/= [] of
+        true ->
+            case conditions(Values) of
+                {ok, Meant} -> {ok, {first_variant, Meant, threshold(Values)}};
+                Error -> Error
+            end;
+        false ->
+            {error,
+                "--fail-if compares with a recording or a revision; give it with --baseline FILE or "
+                "--rev"}
+    end;
 parse(_) ->
     {ok, none}.
+
+-spec conditions(argparse:arg_map()) ->
+    {ok, [dyno_compare_gate:t()]} | {error, module(), dyno_compare_gate:reason()}.
+conditions(Values) ->
+    case dyno_compare_gate:parse_all(maps:get(fail_if, Values, [])) of
+        {ok, Conditions} ->
+            Metric = maps:get(metric, Values, ~"time"),
+            {ok, [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Conditions]};
+        {error, Reason} ->
+            {error, dyno_compare_gate, Reason}
+    end.
 
 %% What the environment and the command rule out is known before the measurement.
 %% Conditions on exact figures alone hold on any machine.
@@ -113,6 +135,14 @@ when
     Show :: fun((dyno_recording:document()) -> dyno_cli_command:exit_status()).
 judge(none, Document, _Measure, Show) ->
     Show(Document);
+judge({first_variant, Conditions, Options}, Document, _Measure, Show) ->
+    case dyno_compare_variants:changes(Document, Options) of
+        {ok, Changes} ->
+            Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
+            shown(Document, Changes, verdicts(Conditions, Changes, Failing), [], Show);
+        {error, Reason} ->
+            refused(Reason)
+    end;
 judge({Baseline, Conditions, Options}, Document, Measure, Show) ->
     case changes(Baseline, Document, Options) of
         {ok, Changes} ->
@@ -120,7 +150,8 @@ judge({Baseline, Conditions, Options}, Document, Measure, Show) ->
             case lists:append(Failing) of
                 [] ->
                     Verdicts = verdicts(Conditions, Changes, Failing),
-                    shown(Baseline, Document, Changes, Verdicts, Show);
+                    Warnings = dyno_compare:warnings(Baseline, Changes, []),
+                    shown(Document, Changes, Verdicts, Warnings, Show);
                 _ ->
                     confirm({Baseline, Conditions, Options}, Failing, Measure, Show)
             end;
@@ -152,7 +183,8 @@ confirm({Baseline, Conditions, Options}, First, Measure, Show) ->
                     "and only what held in both fails"
                 ])},
         Warned = dyno_recording:add_warnings(Document, [Warning]),
-        shown(Baseline, Warned, Changes, verdicts(Conditions, Changes, Failing), Show)
+        Warnings = dyno_compare:warnings(Baseline, Changes, []),
+        shown(Warned, Changes, verdicts(Conditions, Changes, Failing), Warnings, Show)
     else
         {error, Status} when is_integer(Status) -> Status;
         {error, Reason} -> refused(Reason)
@@ -190,15 +222,14 @@ verdicts(Conditions, Changes, Failing) ->
 
 -spec shown(
     dyno_recording:document(),
-    dyno_recording:document(),
     [dyno_compare:change()],
     [#{atom() => term()}],
+    [{binary(), binary()}],
     fun((dyno_recording:document()) -> dyno_cli_command:exit_status())
 ) -> dyno_cli_command:exit_status().
-shown(Baseline, Document0, Changes, Verdicts, Show) ->
+shown(Document0, Changes, Verdicts, Warnings, Show) ->
     Document1 = dyno_recording:add_tables(Document0, [dyno_compare:table(Changes)]),
     Document2 = dyno_recording:add_verdicts(Document1, Verdicts),
-    Warnings = dyno_compare:warnings(Baseline, Changes, []),
     Failed = [
         [Name, ": ", Text]
      || #{name := Name, result := Result, text := Text} <- Verdicts, Result =/= pass

@@ -31,9 +31,8 @@ spec() ->
                 action => extend,
                 help =>
                     {"CODE...", [
-                        "expressions that end with a full stop, a function, or "
-                        "{Module, Function, [Argument]}, or a file of such calls; or one FILE.erl with "
-                        "benchmarks/0"
+                        "Erlang expressions, a function of arity 0, 1 or 2, {Module, Function, "
+                        "[Argument]}, or a file of such calls; or one FILE.erl with benchmarks/0"
                     ]}
             },
             option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
@@ -115,28 +114,30 @@ all_of(label) -> label_all.
 -spec examples() -> [dyno_cli_command:example()].
 examples() ->
     [
-        {~"dyno bench 'rand:uniform().' 'crypto:strong_rand_bytes(2).'", ~"compares two codes"},
-        {~"dyno bench 'r(L) -> lists:sort(L).' --init_runner 'lists:seq(1, 100).'",
+        {~"dyno bench 'rand:uniform()' 'crypto:strong_rand_bytes(2)'", ~"compares two codes"},
+        {~"dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'",
             ~"gives a code an argument that is made once"},
-        {~"dyno bench 'r(N) -> lists:seq(1, N).' --input 10=10 --input 1000=1000",
+        {~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
             ~"calls a code with several inputs, and says how it grows"},
-        {~"dyno bench 'lists:seq(1, 9).' --metric words --baseline main.json --fail-if 'worse > 0.1%'",
+        {~"dyno bench 'lists:seq(1, 9)' --metric words --baseline main.json --fail-if 'worse > 0.1%'",
             ~"fails where a code allocates more than it did, on any machine"},
-        {~"dyno bench 'gen_server:call(kernel_sup, which_children).' --whole --profile",
+        {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole --profile",
             ~"shows what other processes do for the code, and which functions take the time"},
         {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
             ~"compares Elixir source"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
-        {~"dyno bench 'ets:insert(t, {1, 2}).' --init 'ets:new(t, [named_table, public]).' -c 2",
+        {~"dyno bench 'ets:insert(t, {1, 2})' --init 'ets:new(t, [named_table, public])' -c 2",
             ~"runs a code in two processes at once"},
-        {~"dyno bench 'shop:total().' --rev v1.2..main",
+        {~"dyno bench 'shop:total()' --rev v1.2..main",
             ~"builds two revisions of the project and compares them"},
-        {~"dyno bench 'lists:seq(1, 100).' --erl-flags '' --erl-flags '+JPperf true'",
+        {~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
+            ~"fails a build where the code allocates more than on main"},
+        {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+JPperf true'",
             ~"compares emulator flags, each in VMs of its own"},
-        {~"dyno bench 'pg:get_local_members(g).' --node a@host --node b@host --time 1min",
+        {~"dyno bench 'pg:get_local_members(g)' --node a@host --node b@host --time 1min",
             ~"runs a code in two nodes at once, with a line each second"},
-        {~"dyno bench 'rand:uniform().' -q", ~"finds how many processes give the most"},
-        {~"dyno bench 'rand:uniform().' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
+        {~"dyno bench 'rand:uniform()' -q", ~"finds how many processes give the most"},
+        {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 
 -doc "Measures, and shows.".
@@ -293,15 +294,6 @@ inputs([Text | Rest], Language, Inputs) ->
             {error, ["--input is \"", Text, "\"; NAME=CODE is accepted, such as n=100"]}
     end.
 
-%% An input is an expression: whether its full stop is there can't mean anything.
--spec ended(binary()) -> binary().
-ended(Code) ->
-    Trimmed = string:trim(Code),
-    case binary:last(<<$., Trimmed/binary>>) of
-        $. -> Trimmed;
-        _ -> <<Trimmed/binary, ".">>
-    end.
-
 -spec duration(atom(), atom(), argparse:arg_map()) ->
     {ok, dyno_bench:options()} | {error, module(), term()}.
 duration(Option, Key, Values) ->
@@ -350,8 +342,22 @@ recorded([#{runner := Text} = Code | Rest], Codes) ->
                     {error, dyno_bench_recorded:format_error(Reason)}
             end;
         false ->
-            recorded(Rest, [Code | Codes])
+            case is_binary(Text) andalso is_file_name(Text) of
+                true ->
+                    {error, [
+                        "there is no file \"", dyno_report_text:clean(Text),
+                        "\"; give one of recorded calls, or Erlang source"
+                    ]};
+                false ->
+                    recorded(Rest, [Code | Codes])
+            end
     end.
+
+%% Erlang has no code like it.
+-spec is_file_name(binary()) -> boolean().
+is_file_name(Text) ->
+    Pattern = ~"^([\\w./~+-]*\\w\\.[a-z]\\w*|(/|\\./|\\.\\./|~/)[\\w./+-]+)$",
+    re:run(string:trim(Text), Pattern, [unicode, {capture, none}]) =:= match.
 
 -spec is_source(binary()) -> boolean().
 is_source(Text) ->
@@ -381,31 +387,43 @@ callable(label, Text, _Language) ->
 callable(_Name, Text, elixir) ->
     {elixir, Text};
 callable(input, Text, erlang) ->
-    callable(value, ended(Text), erlang);
-callable(_Name, Text, erlang) ->
+    %% A value: no input is called.
+    Text;
+callable(Name, Text, erlang) ->
     Trimmed = string:trim(Text),
     case Trimmed of
-        <<First, _/binary>> when First =:= ${; First =:= $[ ->
-            case string:slice(Trimmed, string:length(Trimmed) - 1) of
-                ~"." -> Text;
-                _ -> term(Trimmed)
-            end;
-        _ ->
-            Text
+        <<First, _/binary>> when First =:= ${; First =:= $[ -> calls(Name, Text, term(Trimmed));
+        _ -> Text
     end.
+
+%% A tuple that is no call is one that was meant to be, where nothing but a call makes sense.
+-spec calls(atom(), binary(), {ok, term()} | none) -> dyno_bench_code:callable().
+calls(_Name, _Text, {ok, {M, F, A} = Call}) when is_atom(M), is_atom(F), is_list(A) ->
+    Call;
+calls(_Name, Text, {ok, [_ | _] = Terms}) ->
+    case lists:all(fun(Term) -> is_tuple(Term) andalso tuple_size(Term) =:= 3 end, Terms) of
+        true -> Terms;
+        false -> Text
+    end;
+calls(runner, _Text, {ok, Tuple}) when is_tuple(Tuple) ->
+    Tuple;
+calls(_Name, Text, _) ->
+    Text.
 
 -spec language(argparse:arg_map()) -> erlang | elixir.
 language(#{elixir := true}) -> elixir;
 language(_) -> erlang.
 
--spec term(binary()) -> dyno_bench_code:callable().
+%% With a full stop it is an expression.
+-spec term(binary()) -> {ok, term()} | none.
 term(Text) ->
     maybe
-        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text) ++ "."),
-        {ok, Term} ?= erl_parse:parse_term(Tokens),
-        Term
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text)),
+        false ?= lists:keymember(dot, 1, Tokens),
+        {ok, Term} ?= erl_parse:parse_term(Tokens ++ [{dot, 1}]),
+        {ok, Term}
     else
-        _ -> Text
+        _ -> none
     end.
 
 -spec verbose(argparse:arg_map(), measured(), dyno_bench:options()) -> ok.

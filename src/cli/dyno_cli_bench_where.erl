@@ -90,7 +90,7 @@ cluster(#{node := Names} = Values) when length(Names) > 1; is_map_key(watch, Val
     Targets = [target(Values#{node := [Name]}) || Name <- Names],
     Foreign =
         [isolated, vms, 'erl-flags', erl, rev, build, squeeze, loop, duration, samples, warmup, cv,
-        report, input, baseline, 'fail-if', verbose],
+        report, input, baseline, fail_if, verbose],
     case {[Error || {error, _} = Error <- Targets], maps:keys(maps:with(Foreign, Values))} of
         {[Error | _], _} ->
             Error;
@@ -98,7 +98,7 @@ cluster(#{node := Names} = Values) when length(Names) > 1; is_map_key(watch, Val
             {error,
                 [
                     "--",
-                    atom_to_list(Key),
+                    option_name(Key),
                     " is not for nodes that are watched; give one --node, without --watch"
                 ]
             };
@@ -118,6 +118,10 @@ cluster(Values) ->
                 ["--", atom_to_list(Key), " is for nodes that are watched; give them with --node"]
             }
     end.
+
+-spec option_name(atom()) -> string().
+option_name(fail_if) -> "fail-if";
+option_name(Key) -> atom_to_list(Key).
 
 -doc "What the options mean for m:dyno_bench; or what is wrong with them, in a sentence.".
 -spec parse(argparse:arg_map()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.

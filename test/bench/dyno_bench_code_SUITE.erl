@@ -22,7 +22,9 @@ all() ->
         tells_what_the_compiler_warns_of,
         takes_any_unicode,
         takes_names_of_its_own,
+        a_full_stop_may_be_left_out,
         says_what_is_wrong,
+        places_of_what_the_compiler_finds,
         writes_no_files
     ].
 
@@ -117,7 +119,7 @@ takes_any_unicode(_Config) ->
 %% The loop has variables of its own, none of which a code can see or take.
 takes_names_of_its_own(_Config) ->
     ?assertEqual(3, loop("N = 1, Last = 2, Start = N + Last, Constants = Start, Constants.", 10)),
-    ?assertMatch({error, {compile, _, _}}, compile_only("N + 1.")).
+    ?assertMatch({error, {syntax, runner, _, 1, 1, _}}, compile_only("N + 1.")).
 
 compile_only(Code) ->
     {ok, Parsed} = dyno_bench_code:read(Code),
@@ -126,8 +128,10 @@ compile_only(Code) ->
 says_what_is_wrong(_Config) ->
     Cases = [
         {"", "is no code"},
-        {"foo", "must end with a full stop"},
-        {"lists:sort([1, 2", "full stop"},
+        {"lists:sort([1, 2", "column 17: the code is not complete"},
+        {"ok,", "line 1, column 4: the code is not complete"},
+        {"% nothing", "\"% nothing\" is no code; expressions"},
+        {"r(X) -> X; q(Y) -> Y", "line 1, column 12: head mismatch"},
         {"foo(.", "line 1, column 5: syntax error before: '\\.'\n  foo\\(\\.\n      \\^"},
         {"ok,\n  X = (1.", "line 2, column 9"},
         {"\"\\x{xyz}\".", "column"},
@@ -152,12 +156,44 @@ says_what_is_wrong(_Config) ->
         end,
         Cases
     ),
-    {error, Reason} = compile_only("X."),
-    ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "'X' is unbound")),
     %% A long line is shown around the place.
     {error, Long} = dyno_bench_code:read(lists:duplicate(500, $\s) ++ "foo(."),
     Shown = unicode:characters_to_list(dyno_bench_code:format_error(Long)),
     ?assert(lists:all(fun(Line) -> length(Line) < 100 end, string:split(Shown, "\n", all))).
+
+a_full_stop_may_be_left_out(_Config) ->
+    Runner = fun(Text) ->
+        {ok, #{runner := Runner}} = dyno_bench_code:read(#{runner => Text, init_runner => "[1.5]"}),
+        Runner
+    end,
+    [
+        ?assertEqual(Runner(Text ++ "."), Runner(Of), Of)
+     || Text <- ["r(X) -> lists:sort(X)", "lists:seq(1, 3)", "X = 1.5,\nX"],
+        Of <- [Text, Text ++ " % and a comment", unicode:characters_to_binary(Text)]
+    ],
+    Code = #{init => "1", init_runner => "i(I) -> I + 5", runner => "r(_, S) -> S + 1", done => "ok"},
+    ?assertEqual(7, loop(Code, 1)).
+
+%% Unbound variables, functions that are not there: the place in the part that has the error.
+places_of_what_the_compiler_finds(_Config) ->
+    [
+        begin
+            {error, Reason} = compile_only(Code),
+            Text = unicode:characters_to_list(dyno_bench_code:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Text, Expected), {Code, Text})
+        end
+     || {Code, Expected} <- [
+            {"X", "^runner: line 1, column 1: variable 'X' is unbound\n  X\n  \\^$"},
+            {"ok,\n  self() + Y.",
+                "^runner: line 2, column 12: variable 'Y' is unbound\n  .* Y.\n {13}\\^$"},
+            %% No guess that is a function of the loop.
+            {"lop(1, 2, 3)", "line 1, column 1: function lop/3 undefined\n"},
+            {#{runner => "r(A) -> A", init_runner => "Z"}, "^init_runner: line 1, column 1: .*'Z'"},
+            {#{runner => "ok", init => "r() -> f(1)"}, "^init: line 1, column 8: function f/1 und"},
+            {#{runner => "ok", done => "ok, ok, Q"}, "^done: line 1, column 9: "},
+            {#{runner => "ok", done => "d() -> lists:map(fun q/0, [])"}, "^done: line 1, column 18"}
+        ]
+    ].
 
 %% Not even the assembler code that tells a constant result.
 writes_no_files(_Config) ->

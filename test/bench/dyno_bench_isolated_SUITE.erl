@@ -15,6 +15,8 @@ all() ->
     [
         each_has_fresh_vms,
         the_slower_one_is_slower,
+        other_metrics_decide,
+        extras_come_from_the_first_vms,
         flags_and_installations,
         code_paths_come_along,
         samples,
@@ -102,6 +104,47 @@ the_slower_one_is_slower(_Config) ->
     [Times, _] = dyno_recording:series(Run, ~"bench.time"),
     ?assertEqual(6, length(map_get(~"values", Times))),
     ?assertMatch({ok, _}, dyno_recording:validate(Document)).
+
+%% Exact figures and those of rounds; six VMs give an interval.
+other_metrics_decide(_Config) ->
+    Codes = ["lists:seq(1, 1000)", "lists:seq(1, 1001)"],
+    {ok, Words} = dyno_bench:run(Codes, #{
+        isolated => #{vms => 6}, metric => words, threshold => 0.0005
+    }),
+    [Run] = dyno_recording:runs(Words),
+    ?assertMatch(
+        {ok, #{~"rows" := [[~"lists:seq(1, 1001)", _, 1.001, 1.001, 1.001, ~"more"]]}},
+        dyno_recording:table(Run, ~"comparisons")
+    ),
+    [#{~"values" := [2000.0, 2000.0, 2000.0, 2000.0, 2000.0, 2000.0]}, _] =
+        dyno_recording:series(Run, ~"bench.value"),
+    ?assertMatch({ok, _}, dyno_recording:validate(Words)),
+    {ok, Wall} = dyno_bench:run(["lists:seq(1, 10)", "lists:seq(1, 300)"], #{
+        isolated => #{vms => 6}, metric => wall
+    }),
+    [OfWall] = dyno_recording:runs(Wall),
+    ?assertMatch(
+        {ok, #{~"rows" := [[_, _, _, _, _, ~"slower"]]}},
+        dyno_recording:table(OfWall, ~"comparisons")
+    ).
+
+%% What only some metrics need is measured in each VM, what is asked for besides in one.
+extras_come_from_the_first_vms(_Config) ->
+    Code = "gen_server:call(kernel_sup, which_children)",
+    {ok, Document} = dyno_bench:run([Code], #{
+        isolated => #{vms => 2}, metric => messages, extras => [profile]
+    }),
+    ?assertMatch({ok, _}, dyno_recording:validate(Document)),
+    [Run] = dyno_recording:runs(Document),
+    [#{~"values" := [2.0, 2.0]}] = dyno_recording:series(Run, ~"bench.value"),
+    {ok, Whole} = dyno_recording:table(Run, ~"whole"),
+    ?assertMatch(
+        [_ | _], [x || #{~"process" := ~"kernel_sup"} <- dyno_report_document:rows(Whole)]
+    ),
+    {ok, Profile} = dyno_recording:table(Run, ~"profile"),
+    ?assertMatch(
+        [_ | _], [x || #{~"function" := ~"gen_server:call/2"} <- dyno_report_document:rows(Profile)]
+    ).
 
 flags_and_installations(Config) ->
     Folder = proplists:get_value(priv_dir, Config),

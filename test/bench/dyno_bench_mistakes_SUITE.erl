@@ -77,9 +77,8 @@ at_the_command_line(_Config) ->
             {2, "no function lists:sorr/1; did you mean lists:sort/1", ["lists:sorr([])."]},
             {2, "no module listz; did you mean lists", ["listz:sort([])."]},
             {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", ["lists:sort()."]},
-            {2, "fo/1 undefined", ["fo(1)."]},
-            {2, "'X' is unbound", ["X."]},
-            {2, "must end with a full stop", ["lists:sort([])"]},
+            {2, "is no file .lookups.calls.; give one", ["lookups.calls"]},
+            {2, "--fail-if compares with a recording or a revision", ["ok", "--fail-if", "slower > 5%"]},
             {2, "arity 3", ["r(A, B, C) -> A."]},
             {2, "init_runner must give", ["r(X) -> X."]},
             {2, "init must give", ["ok.", "--init_runner", "r(X) -> X."]},
@@ -105,6 +104,18 @@ at_the_command_line(_Config) ->
     ].
 
 the_place_of_a_syntax_error(_Config) ->
+    [
+        begin
+            {2, Sentence} = dyno(Arguments),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
+            ?assertEqual(3, length(binary:matches(Sentence, ~"\n")), Sentence)
+        end
+     || {Pattern, Arguments} <- [
+            {"column 1: function fo/1 undefined\n  fo\\(1\\)\n  \\^", ["fo(1)"]},
+            {"column 1: variable 'X' is unbound\n", ["X"]},
+            {"column 14: the code is not complete", ["lists:sort([]"]}
+        ]
+    ],
     {2, Text} = dyno(["lists:seq(1, 2),\nlists:sort([1)."]),
     [First, Line, Caret | _] = binary:split(Text, ~"\n", [global, trim]),
     ?assertMatch({match, _}, re:run(First, "line 2, column 14: ")),

@@ -15,6 +15,7 @@ all() ->
     [
         revisions,
         two_revisions_are_compared,
+        exact_figures_gate,
         the_working_tree,
         a_command_of_its_own,
         a_project_in_a_subfolder,
@@ -112,6 +113,27 @@ two_revisions_are_compared(Config) ->
         dyno_recording:table(Run, ~"comparisons"),
     ?assert(Low > 2),
     ?assertEqual(Before, sh("git status --porcelain; git worktree list; git stash list; ls -a")),
+    nothing_left(Config).
+
+%% What a CI job runs: no baseline, and one figure that does not depend on the machine.
+exact_figures_gate(Config) ->
+    Bench = fun(Code, Condition) ->
+        dyno_command:run([
+            "bench", Code, "--rev", "one..two", "--metric", "words", "--vms", "6",
+            "--fail-if", Condition, "--format", "json"
+        ])
+    end,
+    {1, Worse} = Bench("revised:list()", "worse > 0.1%"),
+    ?assertMatch({match, _}, re:run(Worse, ~"words was 20 and is 400")),
+    {0, _} = Bench("revised:list()", "worse > 2000%"),
+    {0, Same} = Bench("lists:seq(1, 5)", "worse > 0.1%"),
+    ?assertMatch(
+        #{
+            ~"verdicts" := [#{~"result" := ~"pass"}],
+            ~"tables" := [#{~"name" := ~"changes", ~"rows" := [_ | _]}]
+        },
+        json:decode(Same)
+    ),
     nothing_left(Config).
 
 nothing_left(_Config) ->

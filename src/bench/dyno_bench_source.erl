@@ -1,0 +1,148 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_source).
+-moduledoc false.
+%% Reads a code that is Erlang's source text, and says where it is wrong: the place in the text, with
+%% the line and a caret below it. A full stop at the end may be left out: nothing else can be meant.
+
+-compile(warn_missing_spec_all).
+
+-export([read/2, place/3, format_error/1]).
+-export_type([part/0, reason/0]).
+
+-type part() :: {forms, Arity :: 0..2, erl_parse:abstract_clause()}.
+
+-type reason() ::
+    {syntax, Part :: atom(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
+        Message :: binary()}
+    | {several_functions, Part :: atom(), binary()}
+    | {arity, Part :: atom(), non_neg_integer(), Accepted :: binary()}
+    | {not_code, Part :: atom(), term()}.
+
+-doc "Expressions, or one function of arity 0, 1 or 2.".
+-spec read(Part :: atom(), binary()) -> {ok, part()} | {error, reason()}.
+read(Name, Text) ->
+    case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
+        {ok, [], _} ->
+            {error, {not_code, Name, Text}};
+        {ok, Tokens, End} ->
+            {Ended, Added} = ended(Tokens, End),
+            parsed({Name, Text, Added}, Ended);
+        {error, {Where, Module, Reason}, _} ->
+            {error, syntax({Name, Text, none}, {Where, Module, Reason})}
+    end.
+
+-type location() :: {pos_integer(), pos_integer()}.
+%% Where a full stop was added.
+-type source() :: {Part :: atom(), Text :: binary(), Added :: location() | none}.
+
+-spec ended([erl_scan:token()], location()) -> {[erl_scan:token()], location() | none}.
+ended(Tokens, End) ->
+    case lists:last(Tokens) of
+        {dot, _} -> {Tokens, none};
+        _ -> {Tokens ++ [{dot, End}], End}
+    end.
+
+-spec parsed(source(), [erl_scan:token()]) -> {ok, part()} | {error, reason()}.
+parsed({Name, Text, _} = Source, Tokens) ->
+    case erl_parse:parse_exprs(Tokens) of
+        {ok, Expressions} ->
+            {ok, {forms, 0, {clause, 1, [], [], Expressions}}};
+        {error, AsExpressions} ->
+            case erl_parse:parse_form(Tokens) of
+                {ok, {function, _, _, Arity, [Clause]}} when Arity =< 2 ->
+                    {ok, {forms, Arity, Clause}};
+                {ok, {function, Anno, _, Arity, Clauses}} when Arity =< 2 ->
+                    {ok, {forms, Arity, dyno_bench_forms:joined(Anno, Arity, Clauses)}};
+                {ok, {function, _, _, Arity, _}} ->
+                    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
+                {ok, _} ->
+                    {error, {not_code, Name, Text}};
+                {error, AsFunction} ->
+                    {error, later_error(Source, Tokens, AsExpressions, AsFunction)}
+            end
+    end.
+
+%% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
+%% form that was meant.
+-spec later_error(source(), [erl_scan:token()], tuple(), tuple()) -> reason().
+later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, _} = AsF) ->
+    case [T || {dot, _} = T <- lists:droplast(Tokens)] of
+        [_ | _] -> {several_functions, Name, Text};
+        [] when WhereF > WhereE -> syntax(Source, AsF);
+        [] -> syntax(Source, AsE)
+    end.
+
+-spec syntax(source(), {location() | pos_integer(), module(), term()}) -> reason().
+syntax({Name, Text, {Line, Column}}, {{Line, Column}, _Module, _Reason}) ->
+    {syntax, Name, Text, Line, Column, ~"the code is not complete: something is missing at its end"};
+syntax({Name, Text, _}, {{Line, Column}, Module, Reason}) ->
+    {syntax, Name, Text, Line, Column, unicode:characters_to_binary(Module:format_error(Reason))};
+syntax(Source, {Line, Module, Reason}) when is_integer(Line) ->
+    syntax(Source, {{Line, 1}, Module, Reason}).
+
+-doc """
+The first of the compiler's errors that has a place in one of the texts; `none` where no error has,
+as in those of other languages.
+""".
+-spec place(
+    [{Part :: file:filename(), [{term(), module(), term()}]}],
+    Names :: [atom()],
+    Texts :: #{atom() => binary()}
+) -> {ok, reason()} | none.
+place(Errors, Names, Texts) ->
+    Placed = [
+        {Where, Module, Reason, Name}
+     || {File, Details} <- Errors,
+        Name <- Names,
+        atom_to_list(Name) =:= File,
+        is_map_key(Name, Texts),
+        {{_, _} = Where, Module, Reason} <- Details
+    ],
+    case lists:sort(Placed) of
+        [] ->
+            none;
+        [{Where, Module, Reason, Name} | _] ->
+            Source = {Name, map_get(Name, Texts), none},
+            {ok, syntax(Source, {Where, Module, without_guess(Reason)})}
+    end.
+
+%% It would be one of the loop's own functions.
+-spec without_guess(term()) -> term().
+without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
+without_guess(Reason) -> Reason.
+
+-doc "One sentence; an error that has a place has it below.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({syntax, Name, Text, Line, Column, Message}) ->
+    Lines = string:split(unicode:characters_to_list(Text), "\n", all),
+    Shown = lists:nth(min(Line, length(Lines)), Lines),
+    {Excerpt, Caret} = excerpt(Shown, Column),
+    io_lib:format("~ts: line ~b, column ~b: ~ts~n  ~ts~n  ~ts^", [
+        Name, Line, Column, Message, Excerpt, lists:duplicate(Caret, $\s)
+    ]);
+format_error({several_functions, Name, Text}) ->
+    io_lib:format(
+        "~ts: \"~ts\" has more than one full stop; one function, or expressions, are accepted",
+        [Name, string:slice(Text, 0, 60)]
+    );
+format_error({arity, Name, Arity, Accepted}) ->
+    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
+format_error({not_code, Name, Text}) when is_binary(Text) ->
+    io_lib:format("~ts: \"~ts\" is no code; expressions, or one function, are accepted", [
+        Name, string:slice(Text, 0, 60)
+    ]);
+format_error({not_code, Name, Value}) ->
+    io_lib:format(
+        "~ts: ~0tP is no code; source text, {Module, Function, [Argument]}, a list of those, or a "
+        "fun is accepted",
+        [Name, Value, 10]
+    ).
+
+%% A long line is shown around the place.
+-spec excerpt(string(), pos_integer()) -> {unicode:chardata(), non_neg_integer()}.
+excerpt(Line, Column) when Column =< 60 ->
+    {string:slice(Line, 0, 76), Column - 1};
+excerpt(Line, Column) ->
+    {["...", string:slice(Line, Column - 41, 76)], 43}.

@@ -1,0 +1,147 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_variants).
+-moduledoc """
+Compares what one recording has of several variants of the same codes: two revisions of a project,
+other emulator flags, other Erlangs (m:dyno_bench_isolated). The first variant is the old one. Pure.
+
+They were measured in pairs, in groups of fresh VMs. So what decided has the interval of the pairs,
+which is narrower than that of two recordings, and needs no second measurement.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([changes/2]).
+
+-type object() :: dyno_recording:object().
+
+-doc "The changes from the first variant to each other one, by the code's label.".
+-spec changes(dyno_recording:document(), dyno_compare:options()) ->
+    {ok, [dyno_compare:change(), ...]} | {error, dyno_compare:reason()}.
+changes(Document, Options) ->
+    case labels(Document) of
+        [First | [_ | _] = Others] ->
+            Old = only(First, Document),
+            Found = lists:append([
+                changed(Old, {First, Other, length(Others)}, Document, Options)
+             || Other <- Others
+            ]),
+            case Found of
+                [] -> {error, nothing_in_common};
+                _ -> {ok, Found}
+            end;
+        _ ->
+            {error, nothing_in_common}
+    end.
+
+-spec labels(dyno_recording:document()) -> [binary()].
+labels(#{~"parameters" := #{~"isolated" := #{~"variants" := Variants}}}) ->
+    [Label || #{~"label" := Label} <- Variants, is_binary(Label), Label =/= ~""];
+labels(_Document) ->
+    [].
+
+-spec changed(dyno_recording:document(), tuple(), dyno_recording:document(), dyno_compare:options()) ->
+    [dyno_compare:change()].
+changed(Old, {First, Other, Count}, Document, Options) ->
+    Changes = dyno_compare:changes({Old, only(Other, Document)}, Options),
+    Pairs = pairs({First, Other}, Document),
+    [named(decided(Change, Pairs), Other, Count) || Change <- Changes].
+
+-spec named(dyno_compare:change(), binary(), pos_integer()) -> dyno_compare:change().
+named(Change, _Other, 1) -> Change;
+named(#{item := Item} = Change, Other, _) -> Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
+
+%% The recording with the codes of one variant, without its label.
+-spec only(binary(), dyno_recording:document()) -> dyno_recording:document().
+only(Label, #{~"runs" := Runs} = Document) ->
+    Document#{~"runs" := [of_run(Label, Run) || Run <- Runs]}.
+
+-spec of_run(binary(), object()) -> object().
+of_run(Label, #{~"series" := Series, ~"tables" := Tables} = Run) ->
+    Run#{
+        ~"series" := [
+            S#{~"labels" := Labels#{~"code" := Code}}
+         || #{~"labels" := #{~"code" := Of} = Labels} = S <- Series, {ok, Code} <- [base(Of, Label)]
+        ],
+        ~"tables" := [of_table(Label, Table) || #{~"name" := ~"codes"} = Table <- Tables]
+    }.
+
+%% The code's label is the first column.
+-spec of_table(binary(), object()) -> object().
+of_table(Label, #{~"rows" := Rows} = Table) ->
+    Table#{~"rows" := [[Code | Row] || [Of | Row] <- Rows, {ok, Code} <- [base(Of, Label)]]}.
+
+-spec base(binary(), binary()) -> {ok, binary()} | none.
+base(Code, Label) ->
+    Suffix = <<" [", Label/binary, "]">>,
+    Length = byte_size(Code) - byte_size(Suffix),
+    case Code of
+        <<Base:Length/binary, Suffix/binary>> when Length > 0 -> {ok, Base};
+        _ -> none
+    end.
+
+-type pair() :: #{atom() => term()}.
+
+%% By item and figure, as the changes have them.
+-spec pairs({binary(), binary()}, dyno_recording:document()) ->
+    #{{Item :: binary(), Figure :: binary()} => pair()}.
+pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
+    Metric = maps:get(~"metric", Parameters, ~"time"),
+    maps:from_list([
+        {{item(Base, Run, length(Runs)), Metric}, Pair#{values => values(Base, {First, Other}, Run)}}
+     || Run <- Runs,
+        #{~"rows" := Rows} <- dyno_recording:tables(Run, ~"comparisons"),
+        [New, Old, Ratio, Low, High, Verdict] <- Rows,
+        {ok, Base} <- [base(New, Other)],
+        {ok, Base} =:= base(Old, First),
+        Pair <- [#{ratio => known(Ratio), low => known(Low), high => known(High), verdict => word(Verdict)}]
+    ]).
+
+%% As dyno_compare_figures names them.
+-spec item(binary(), object(), pos_integer()) -> binary().
+item(Code, _Run, 1) -> Code;
+item(Code, #{~"id" := Id}, _) -> <<Code/binary, " (", Id/binary, ")">>.
+
+%% The medians of what decided, where that is not the time.
+-spec values(binary(), {binary(), binary()}, object()) -> [float()].
+values(Base, {First, Other}, Run) ->
+    [
+        dyno_stats:median([V || V <- Values, is_number(V)])
+     || Label <- [First, Other],
+        #{~"labels" := #{~"code" := Code}, ~"values" := Values} <-
+            dyno_recording:series(Run, ~"bench.value"),
+        {ok, Base} =:= base(Code, Label)
+    ].
+
+-spec known(dyno_recording:json()) -> float() | undefined.
+known(Value) when is_number(Value) -> float(Value);
+known(_) -> undefined.
+
+-spec word(binary()) -> slower | faster | more | less | same | undecided.
+word(Verdict) ->
+    [Word] = [
+        W
+     || W <- [slower, faster, more, less, same, undecided], atom_to_binary(W) =:= Verdict
+    ],
+    Word.
+
+-spec decided(dyno_compare:change(), #{{binary(), binary()} => pair()}) -> dyno_compare:change().
+decided(#{item := Item, figure := Figure} = Change, Pairs) ->
+    case Pairs of
+        #{{Item, Figure} := #{values := Values} = Pair} ->
+            by_value(Values, maps:merge(Change, maps:remove(values, Pair)));
+        #{} ->
+            Change
+    end.
+
+%% What all processes do is never quite the same: there the verdict counts.
+-spec by_value([float()], dyno_compare:change()) -> dyno_compare:change().
+by_value([Old, New], #{figure := Figure} = Change) when
+    Figure =:= ~"messages"; Figure =:= ~"whole"
+->
+    Change#{kind := amount, old := Old, new := New};
+by_value([Old, New], Change) ->
+    Change#{old := Old, new := New};
+by_value(_, Change) ->
+    Change.
