@@ -23,6 +23,8 @@ Where a run stands. `text` says it in words; the phase `warning` is a warning wi
     runs_total => non_neg_integer(),
     elapsed_ms => non_neg_integer(),
     remaining_ms => non_neg_integer() | undefined,
+    %% It may be over earlier.
+    at_most => boolean(),
     %% Operations a second
     throughput => number() | undefined,
     atom() => term()
@@ -120,7 +122,10 @@ counted(#{runs_done := Done, runs_total := Total}) when Total > 0 ->
 counted(_) ->
     ~"".
 
+%% A share of what may be over at any moment would say nothing.
 -spec bar(progress()) -> binary().
+bar(#{at_most := true}) ->
+    ~"";
 bar(#{elapsed_ms := Elapsed, remaining_ms := Remaining}) when
     is_integer(Remaining), Elapsed + Remaining > 0
 ->
@@ -134,6 +139,8 @@ throughput(#{throughput := Value}) when is_number(Value) -> dyno_unit:format(Val
 throughput(_) -> ~"".
 
 -spec remaining(progress()) -> binary().
+remaining(#{remaining_ms := Ms, at_most := true}) when is_integer(Ms) ->
+    <<"at most ", (clock((Ms + 999) div 1000))/binary, " left">>;
 remaining(#{remaining_ms := Ms}) when is_integer(Ms) ->
     <<(clock((Ms + 999) div 1000))/binary, " left">>;
 remaining(_) ->

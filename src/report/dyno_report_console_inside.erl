@@ -216,12 +216,14 @@ cost(Document, Options) ->
         #{title => ~"", align => left},
         #{title => ~"throughput", align => right},
         #{title => ~"", align => left},
-        #{title => ~"per call", align => right, fit => optional}
+        #{title => ~"per call", align => right, fit => optional},
+        #{title => ~"operations without", align => right, fit => optional}
     ],
     Cells = [
         [dyno_report_document:name(~"id", Run)] ++ ratio(~"instrument.response_ratio", Run) ++
             ratio(~"instrument.throughput_ratio", Run) ++
-            [measured(dyno_report_document:metric(~"instrument.charge", Run), ~"ns")]
+            [measured(dyno_report_document:metric(~"instrument.charge", Run), ~"ns")] ++
+            [operations(dyno_report_document:metric(~"control.operations", Run))]
      || Run <- get(~"runs", Document, []), metric(~"instrument.response_ratio", Run) =/= []
     ],
     section(~"What measuring cost, against runs without it", Columns, Cells, Options).
@@ -233,6 +235,10 @@ metric(Name, Run) ->
 -spec ratio(binary(), object()) -> [binary()].
 ratio(Name, Run) ->
     case metric(Name, Run) of
+        [#{~"value" := null, ~"low" := Low}] when is_number(Low) ->
+            [~"-", ~"too noisy to tell"];
+        [#{~"value" := null}] ->
+            [~"-", ~"too few operations to tell"];
         [#{~"value" := Value, ~"low" := Low, ~"high" := High}] when is_number(Low) ->
             [times(Value), <<"(", (times(Low))/binary, " to ", (times(High))/binary, ")">>];
         [#{~"value" := Value}] ->
@@ -240,6 +246,11 @@ ratio(Name, Run) ->
         [] ->
             [~"-", ~""]
     end.
+
+%% Older recordings do not say.
+-spec operations(json:decode_value()) -> binary().
+operations(null) -> ~"";
+operations(Count) -> measured(Count, ~"count").
 
 -spec times(json:decode_value()) -> binary().
 times(Value) when is_number(Value) ->

@@ -32,7 +32,7 @@ none is left the load has failed.
 
 -export([start_link/1, measure/1, figures/1, close/1, stop/1, format_error/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([options/0, interval/0, crew/0, reason/0]).
+-export_type([options/0, interval/0, crew/0, so_far/0, reason/0]).
 
 -type options() :: #{
     sink := pid(),
@@ -61,6 +61,10 @@ none is left the load has failed.
     p99_ns := number() | null,
     max_ns := number() | null
 }.
+
+-type so_far() ::
+    {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]}
+    | {searched, dyno_load_meter:snapshot(), [{binary(), pos_integer()}], dyno_load_report:report()}.
 
 -type reason() :: dyno_load_problem:reason().
 
@@ -114,8 +118,8 @@ none is left the load has failed.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
 
--doc "The figures so far, where the load works.".
--spec figures(pid()) -> {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]} | error.
+-doc "The figures so far, where the load works; of a search, those of the probes that are over.".
+-spec figures(pid()) -> so_far() | error.
 figures(Pid) ->
     try
         gen_server:call(Pid, figures)
@@ -195,7 +199,7 @@ crews(Nodes, #{options := Options} = State) ->
 crews([], _Base, #{crews := Crews} = State) ->
     {noreply, State#{waiting := maps:map(fun(_, _) -> [] end, Crews)}};
 crews([{Index, Node} | Nodes], Base, #{crews := Crews} = State) ->
-    case crew(Node, Base#{index => Index}) of
+    case dyno_load_crew:start_on(Node, Base#{index => Index}) of
         {ok, Pid} ->
             {Offset, Uncertain} = dyno_load_nodes:clock(Node),
             Crew = #{
@@ -210,32 +214,17 @@ crews([{Index, Node} | Nodes], Base, #{crews := Crews} = State) ->
             fail(Reason, State)
     end.
 
-crew(Node, Options) ->
-    try
-        case Node =:= node() of
-            true -> dyno_load_crew:start_link(Options);
-            false -> erpc:call(Node, dyno_load_crew, start, [with_data(Node, Options)])
-        end
-    of
-        {ok, Pid} -> {ok, Pid};
-        {error, {feeds, Reason}} -> {error, {feeds, Reason}}
-    catch
-        error:{erpc, _} -> {error, {node_lost, Node}}
-    end.
-
-%% Another machine has not this one's files.
-with_data(Node, #{feeds := Feeds} = Options) ->
-    case host(Node) =:= host(node()) of
-        true -> Options;
-        false -> Options#{feeds := dyno_feed:portable(Feeds)}
-    end.
-
-host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
-
 -spec handle_call(figures, gen_server:from(), state()) ->
-    {reply, error, state()} | {noreply, state()}.
+    {reply, error | so_far(), state()} | {noreply, state()}.
 handle_call(figures, From, #{phase := Phase} = State) when Phase =:= working; Phase =:= draining ->
     {noreply, ask({figures, From}, State)};
+handle_call(figures, _From, #{probes := [_ | _], search := Search, begun := Begun} = State) ->
+    #{probes := Probes} = State,
+    SoFar = dyno_load_search:so_far(Search),
+    #{total := Total, errors := Errors} = Merged =
+        dyno_load_report:of_search(SoFar, Probes, merged(State)),
+    Report = report(Merged, dyno_load_meter:time_ns() - Begun, State),
+    {reply, {searched, Total, Errors, Report}, State};
 handle_call(figures, _From, State) ->
     {reply, error, State}.
 
@@ -553,7 +542,6 @@ merged(#{crews := Crews, lost := Lost, round := Round}) ->
     dyno_load_report:merge(Round, Snapshots).
 
 finish(#{begun := Begun, over := Over} = State) ->
-    #{crews := Crews, lost := Lost, notes := Notes, options := #{seed := Seed}} = State,
     Merged =
         case State of
             #{search := Search, probes := Probes} ->
@@ -563,21 +551,21 @@ finish(#{begun := Begun, over := Over} = State) ->
                 merged(State)
         end,
     #{total := Total, errors := Errors, under_way := UnderWay} = Merged,
-    Nodes = [{Crew, undefined} || Crew <- maps:values(Crews)] ++ Lost,
-    notify(
-        {report, Merged#{
-            duration_ns => Over - Begun,
-            seed => Seed,
-            notes => Notes,
-            nodes => [
-                dyno_load_report:node_of(Crew, Last, AtMs)
-             || {#{last := Last} = Crew, AtMs} <- Nodes
-            ]
-        }},
-        State
-    ),
+    notify({report, report(Merged, Over - Begun, State)}, State),
     notify({ended, Total, Errors, UnderWay}, State),
     {stop, normal, State}.
+
+report(Merged, DurationNs, #{crews := Crews, lost := Lost, notes := Notes, options := Options}) ->
+    Nodes = [{Crew, undefined} || Crew <- maps:values(Crews)] ++ Lost,
+    Merged#{
+        duration_ns => DurationNs,
+        seed => map_get(seed, Options),
+        notes => Notes,
+        nodes => [
+            dyno_load_report:node_of(Crew, Last, AtMs)
+         || {#{last := Last} = Crew, AtMs} <- Nodes
+        ]
+    }.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{crews := Crews, started_nodes := Started}) ->

@@ -17,7 +17,7 @@
 
 -behaviour(gen_server).
 
--export([start_link/1, start/1, ready/1, begin_round/2, snapshot/2, close/1]).
+-export([start_link/1, start/1, start_on/2, ready/1, begin_round/2, snapshot/2, close/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, round/0, snapshot/0]).
 
@@ -98,6 +98,31 @@ ready(Crew) ->
 -spec begin_round(pid(), round()) -> ok.
 begin_round(Crew, Round) ->
     gen_server:cast(Crew, {round, Round}).
+
+-doc "Starts one in a node, this one or another; the files of feeds go with it to another machine.".
+-spec start_on(node(), options()) ->
+    {ok, pid()} | {error, {feeds, dyno_feed:reason()} | {node_lost, node()}}.
+start_on(Node, Options) ->
+    try
+        case Node =:= node() of
+            true -> start_link(Options);
+            false -> erpc:call(Node, ?MODULE, start, [with_data(Node, Options)])
+        end
+    of
+        {ok, Pid} -> {ok, Pid};
+        {error, {feeds, Reason}} -> {error, {feeds, Reason}}
+    catch
+        error:{erpc, _} -> {error, {node_lost, Node}}
+    end.
+
+%% Another machine has not this one's files.
+with_data(Node, #{feeds := Feeds} = Options) ->
+    case host(Node) =:= host(node()) of
+        true -> Options;
+        false -> Options#{feeds := dyno_feed:portable(Feeds)}
+    end.
+
+host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
 -doc "Asks for the figures of the round so far.".
 -spec snapshot(pid(), reference()) -> ok.

@@ -18,7 +18,7 @@ halved on a logarithmic scale until it is narrower than the precision.
 
 -compile(warn_missing_spec_all).
 
--export([new/1, next/1, record/4]).
+-export([new/1, next/1, so_far/1, record/4]).
 -export_type([search/0, options/0, outcome/0, result/0]).
 
 -type options() :: #{
@@ -45,12 +45,12 @@ halved on a logarithmic scale until it is narrower than the precision.
 `rate_per_s` is the highest rate that was decided to hold, 0 where none was, and the limit lies between it and
 `high_per_s`. `stopped` says why it was no higher: the objective did not hold, the target was
 saturated, the generator was at its own limit, the highest rate allowed holds, not even the lowest one
-does, or the time was over.
+does, the time was over, or it was interrupted.
 """.
 -type result() :: #{
     rate_per_s := number(),
     high_per_s := number() | undefined,
-    stopped := objective | saturated | generator | highest | lowest | time,
+    stopped := objective | saturated | generator | highest | lowest | time | interrupted,
     confidence := float(),
     tried := [tried()]
 }.
@@ -102,6 +102,11 @@ next(#{rate := 0, high := #{why := Why}} = Search) ->
     {done, result(Why, Search)};
 next(#{rate := Rate}) ->
     {probe, Rate}.
+
+-doc "What is known of a search that ends early.".
+-spec so_far(search()) -> result().
+so_far(Search) ->
+    result(interrupted, Search).
 
 -spec result(atom(), search()) -> result().
 result(Stopped, #{low := Low, high := High, tried := Tried, now := Now, lead := Lead}) ->

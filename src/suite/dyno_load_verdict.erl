@@ -76,6 +76,20 @@ warnings(#{parts := Parts} = Report) ->
 
 -spec of_parts(dyno_load_report:part(), boolean(), dyno_load_report:report()) ->
     [{binary(), binary()}].
+of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}) when
+    Stopped =:= time; Stopped =:= interrupted
+->
+    Why =
+        case Stopped of
+            time -> "ran out of time (limit_ms)";
+            interrupted -> "was interrupted"
+        end,
+    Known =
+        case Rate of
+            0 -> "no rate was decided to hold by then";
+            _ -> ["the highest rate that holds may be above ", dyno_unit:format(Rate, ~"1/s")]
+        end,
+    [{~"search", text("the search ~ts: ~ts", [Why, Known])}];
 of_parts(_Part, _Several, #{search := _}) ->
     %% That a search ends at a limit is its point.
     [];

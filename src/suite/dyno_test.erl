@@ -48,17 +48,7 @@ that a test that is killed leaves a readable one.
     progress => fun((progress()) -> ok)
 }.
 
--type progress() :: #{
-    phase := atom(),
-    run := binary() | undefined,
-    runs_done := non_neg_integer(),
-    runs_total := non_neg_integer(),
-    elapsed_ms := non_neg_integer(),
-    remaining_ms := non_neg_integer() | undefined,
-    throughput := float() | undefined,
-    %% The phase, in words.
-    text := binary()
-}.
+-type progress() :: dyno_test_progress:progress().
 
 -type reason() ::
     {source, dyno_suite_source:reason()}
@@ -308,8 +298,8 @@ save(Document, Path) ->
 
 test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
     Start = erlang:monotonic_time(),
-    Progress = progress(SuiteOptions, Options),
-    Progress(init_suite, 0, undefined),
+    Progress = dyno_test_progress:new(SuiteOptions, Options),
+    Progress({phase, init_suite}, 0, undefined),
     {Outcome, Document1, Callbacks1, SuiteState} =
         case dyno_test_callbacks:init_suite(Callbacks0) of
             {{ok, State}, Next} ->
@@ -328,7 +318,7 @@ test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
             {{error, Reason}, Next} ->
                 {suite_failed(Reason), Document0, Next, undefined}
         end,
-    Progress(end_suite, length(dyno_recording:runs(Document1)), undefined),
+    Progress({phase, end_suite}, length(dyno_recording:runs(Document1)), undefined),
     {Ended, Callbacks2} = dyno_test_callbacks:end_suite(Callbacks1, SuiteState),
     dyno_test_callbacks:stop(Callbacks2),
     DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond),
@@ -366,13 +356,11 @@ with_run(Document, Run) ->
 watcher(Which, Done, Document, Options, Progress) ->
     Id = dyno_test_plan:id(Which),
     fun
-        ({phase, Phase}) ->
-            Progress(Phase, Done, Id);
-        ({interval, #{throughput_per_s := Throughput}, ElapsedMs}) ->
-            Progress({measure, Throughput, ElapsedMs}, Done, Id);
         ({partial, Run}) ->
             _ = save_as_it_grows(with_run(Document, Run), Options),
-            ok
+            ok;
+        (Event) ->
+            Progress(Event, Done, Id)
     end.
 
 %% A disk that is full now may have room at the end; the end says so if not.
@@ -424,42 +412,6 @@ failed_document(Code, Text, Document) ->
 
 misuse_text({unmatched, _, _} = Reason) -> dyno_test_targets:format_error(Reason);
 misuse_text(Reason) -> dyno_test_callbacks:format_error(Reason).
-
-%% How far the test is, by its own plan.
-progress(SuiteOptions, Options) ->
-    #{sizes := Sizes, warmup_ms := WarmupMs, repeat := Repeat} = SuiteOptions,
-    Report = maps:get(progress, Options, fun(_) -> ok end),
-    Start = erlang:monotonic_time(millisecond),
-    RunMs = dyno_test_plan:run_ms(SuiteOptions),
-    Total = length(Sizes) * Repeat,
-    fun(Event, Done, Run) ->
-        {Phase, Throughput, InRunMs} =
-            case Event of
-                {measure, PerSecond, ElapsedMs} -> {measure, PerSecond, WarmupMs + ElapsedMs};
-                _ -> {Event, undefined, 0}
-            end,
-        Report(#{
-            phase => Phase,
-            run => Run,
-            runs_done => Done,
-            runs_total => Total,
-            elapsed_ms => erlang:monotonic_time(millisecond) - Start,
-            remaining_ms => max(0, (Total - Done) * RunMs - InRunMs),
-            throughput => Throughput,
-            text => in_words(Phase)
-        }),
-        ok
-    end.
-
-in_words(init_suite) -> ~"setting up the suite";
-in_words(set_up) -> ~"setting up";
-in_words(attach) -> ~"attaching to the targets";
-in_words(control) -> ~"control run, nothing traced";
-in_words(warm_up) -> ~"warming up";
-in_words(measure) -> ~"measuring";
-in_words(finish) -> ~"reading the figures";
-in_words(tear_down) -> ~"taking down";
-in_words(end_suite) -> ~"taking down the suite".
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

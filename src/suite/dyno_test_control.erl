@@ -7,23 +7,26 @@ What measuring itself costs: each run is preceded and followed by half a control
 same load works on the same targets and nothing is traced.
 
 What drifts goes as much into the first half as out of the second, and by how much the halves differ
-is added to the interval: a drift cannot pass for a cost.
+is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the cost
+might be none as well as a doubling, or there is too little for an interval, the ratio has no value.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
-Loads that change over time, and those that are not dyno's own, have no control run unless it is
-asked for; a search for a rate, and a suite of PerformERL, which gives its load by itself, never have
+Loads that change over time, that make a fixed number of operations, and that are not dyno's own,
+have no control run unless it is asked for; a search for a rate, and a suite of PerformERL, which gives its load by itself, never have
 one.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([wanted/3, adds_ms/1, interval_ms/2, half/4]).
+-export([wanted/3, adds_ms/2, interval_ms/2, half/4]).
 -export([metrics/2, warnings/1]).
 
 -export_type([half/0, slices/0]).
 
--doc "The median response times and the throughputs of the slices of a load.".
--type slices() :: #{p50s_ns := [number()], rates_per_s := [number()]}.
+-doc "The median response times and the throughputs of the slices of a load; how many operations.".
+-type slices() :: #{
+    p50s_ns := [number()], rates_per_s := [number()], operations := non_neg_integer()
+}.
 
 -type half() :: slices().
 
@@ -43,6 +46,8 @@ one.
 -define(LEVEL, 0.95).
 %% From here on response times and throughput tell more of dyno than of the target.
 -define(HEAVY, 1.5).
+%% An interval with 1 in it tells nothing where its ends are further apart than that.
+-define(TELLS, 2).
 
 -doc "Whether a run has a control: what was asked for, else where calls are traced and it can.".
 -spec wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
@@ -50,22 +55,22 @@ wanted(_Options, #{model := Model}, _Traced) when Model =:= performerl; Model =:
 wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
 wanted(#{control := Control}, _Load, _Traced) -> Control.
 
-%% One part of it is as good as another.
+%% One part of it is as good as another, and more of it does no harm. So many operations and no more
+%% are asked for where each changes the target.
 -spec is_steady(#{model := atom(), _ => _}) -> boolean().
+is_steady(#{iterations := _}) -> false;
 is_steady(#{model := closed}) -> true;
 is_steady(#{model := open, rate_per_s := Rate}) -> is_number(Rate);
 is_steady(_) -> false.
 
 -doc "About how much longer a control makes each run.".
--spec adds_ms(dyno_suite:options()) -> non_neg_integer().
-adds_ms(#{control := false}) ->
-    0;
-adds_ms(#{control := auto, patterns := []}) ->
-    0;
-adds_ms(#{control := auto, level := off}) ->
-    0;
-adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs}) ->
-    2 * half_ms(DurationMs) + WarmupMs + second_warmup_ms(WarmupMs).
+-spec adds_ms(dyno_suite:options(), #{model := atom(), _ => _}) -> non_neg_integer().
+adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
+    #{patterns := Patterns, level := Level} = Options,
+    case wanted(Options, Load, Patterns =/= [] andalso Level =/= off) of
+        true -> 2 * half_ms(DurationMs) + WarmupMs + second_warmup_ms(WarmupMs);
+        false -> 0
+    end.
 
 -spec half_ms(pos_integer()) -> pos_integer().
 half_ms(DurationMs) ->
@@ -142,8 +147,15 @@ flush(Load) ->
 slices(Intervals) ->
     #{
         p50s_ns => [P || #{p50_ns := P} <- Intervals, is_number(P)],
-        rates_per_s => [R || #{throughput_per_s := R} <- Intervals]
+        rates_per_s => [R || #{throughput_per_s := R} <- Intervals],
+        operations => operations(Intervals, 0, 0.0)
     }.
+
+-spec operations([dyno_load:interval()], non_neg_integer(), float()) -> non_neg_integer().
+operations([], _Before, Sum) ->
+    round(Sum);
+operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum) ->
+    operations(Rest, TimeMs, Sum + PerS * (TimeMs - Before) / 1000).
 
 -doc """
 What measuring cost, as metrics of a run: the response time and the throughput without, and the
@@ -154,7 +166,12 @@ metrics([], _Intervals) ->
     [];
 metrics(Halves, Intervals) ->
     Traced = slices(Intervals),
-    compared(p50s_ns, Halves, Traced, {
+    Operations = lists:sum([N || #{operations := N} <- Halves]),
+    [
+        metric(
+            ~"control.operations", ~"Operations without measuring", Operations, ~"count", 1
+        )
+    ] ++ compared(p50s_ns, Halves, Traced, {
         {~"control.latency.p50", ~"Response time without measuring, p50", ~"ns"},
         {~"instrument.response_ratio", ~"Response time, with measuring by without"}
     }) ++
@@ -196,13 +213,16 @@ ratio(Name, Title, Parts, With) ->
     Positive = [[max(V, 0.1) || V <- P] || P <- Parts],
     case dyno_stats_welch:log_difference(Positive, [max(V, 0.1) || V <- With], ?LEVEL) of
         {ok, {_, Half}} ->
-            Metric#{
-                low => Estimate * math:exp(-Half - Drift),
-                high => Estimate * math:exp(Half + Drift)
-            };
+            Low = Estimate * math:exp(-Half - Drift),
+            High = Estimate * math:exp(Half + Drift),
+            (told(Low, High, Metric))#{low => Low, high => High};
         {error, _} ->
-            Metric
+            Metric#{value := null}
     end.
+
+-spec told(float(), float(), #{atom() => term()}) -> #{atom() => term()}.
+told(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
+told(_Low, _High, Metric) -> Metric.
 
 -spec metric(binary(), binary(), number(), binary(), non_neg_integer()) -> #{atom() => term()}.
 metric(Name, Title, Value, Unit, Count) ->
@@ -223,5 +243,6 @@ warnings(Metrics) ->
                 [Ratio]
             )}
      || #{name := ~"instrument.response_ratio", value := Ratio, low := Low} <- Metrics,
+        is_number(Ratio),
         Low > ?HEAVY
     ].

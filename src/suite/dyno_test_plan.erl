@@ -12,7 +12,7 @@ in an order of its own, drawn from a seed that the recording keeps.
 
 -compile(warn_missing_spec_all).
 
--export([runs/1, seed/1, id/1, run_ms/1, sorted/1]).
+-export([runs/1, seed/1, id/1, run_ms/2, sorted/1]).
 
 -export_type([run/0]).
 
@@ -63,10 +63,30 @@ shuffled(Sizes, State0) ->
 id({Size, 1}) -> integer_to_binary(Size);
 id({Size, Repetition}) -> <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
 
--doc "About how long one run takes, its control included.".
--spec run_ms(dyno_suite:options()) -> pos_integer().
-run_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
-    DurationMs + WarmupMs + dyno_test_control:adds_ms(Options) + ?AROUND_MS.
+-doc "About how long one run takes, its control included; some loads may end before.".
+-spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
+    {exactly | at_most, pos_integer()}.
+run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
+    {Bound, LoadMs} = load_ms(Options, Load),
+    {Bound, LoadMs + WarmupMs + dyno_test_control:adds_ms(Options, Load) + ?AROUND_MS}.
+
+-spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
+    {exactly | at_most, non_neg_integer()}.
+load_ms(_Options, #{model := search, limit_ms := LimitMs}) ->
+    {at_most, LimitMs};
+load_ms(Options, #{model := Model} = Load) when
+    Model =:= phases; is_map_key(workers, Load)
+->
+    Defaults = maps:with([duration_ms, operations], Options),
+    Parts = dyno_load_spec:parts(Load, Defaults#{seed => 1}),
+    LoadMs = lists:sum([Ns || #{duration_ns := Ns} <- Parts]) div 1_000_000,
+    case [x || #{iterations := _} <- Parts] of
+        [] -> {exactly, LoadMs};
+        _ -> {at_most, LoadMs}
+    end;
+load_ms(#{duration_ms := DurationMs}, _Load) ->
+    %% Not known yet, or not dyno's own.
+    {exactly, DurationMs}.
 
 -doc "The runs as people read them: by size, then by repetition.".
 -spec sorted([dyno_recording:run()]) -> [dyno_recording:run()].

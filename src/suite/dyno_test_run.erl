@@ -24,6 +24,7 @@
 
 -type event() ::
     {phase, atom()}
+    | {load, dyno_load_spec:load() | #{model := performerl}}
     | {interval, dyno_load:interval(), ElapsedMs :: integer()}
     | {partial, Run :: #{atom() => term()}}.
 
@@ -82,6 +83,7 @@ with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options
         {{ok, Given}, Next} ->
             case overridden(Given, Size, Context) of
                 {ok, Load} ->
+                    tell({load, Load}, Context),
                     Attach = fun() -> attach(Nodes, Wanted, Load) end,
                     Job = #{
                         which => Which,
@@ -528,6 +530,11 @@ stop_reading(#{phase := measure, load_pid := Load} = State) ->
         {ok, Snapshot, Errors} ->
             #{measured := Measured} = Read,
             Read#{measured := Measured#{snapshot := Snapshot, errors := Errors}};
+        {searched, Snapshot, Errors, Report} ->
+            #{measured := Measured} = Read,
+            Read#{
+                measured := Measured#{snapshot := Snapshot, errors := Errors, report => Report}
+            };
         error ->
             Read
     end;

@@ -38,6 +38,7 @@ all() ->
         search_finds_the_limit,
         search_finds_nothing,
         search_names_the_generator,
+        figures_of_a_search_on_the_way,
         feeds_end_a_load,
         feeds_are_shared
     ].
@@ -384,6 +385,28 @@ search_names_the_generator(_Config) ->
         limit_ms => 500
     }),
     #{search := #{rate_per_s := 0, tried := [#{why := generator} | _]}} = run(Load, #{}, #{}).
+
+%% What an interrupted search leaves: the probes that are over.
+figures_of_a_search_on_the_way(_Config) ->
+    {ok, Load} = dyno_load_spec:read(
+        search("latency.p50 < 10 s", #{workers => 2, probe_ms => 50, limit_ms => 60_000}), 1
+    ),
+    Pid = dyno_load_SUITE:start(Load, #{module => ?MODULE, duration_ms => 1000}, #{}),
+    receive
+        {dyno_load, Pid, warm} -> ok
+    end,
+    ok = dyno_load:measure(Pid),
+    receive
+        {dyno_load, Pid, {interval, _}} -> ok
+    end,
+    {searched, #{successes := Done}, [], Report} = dyno_load:figures(Pid),
+    ?assert(Done > 0),
+    #{search := #{stopped := interrupted, tried := [#{rate_per_s := 50} | _]}} = Report,
+    ?assertMatch(
+        [{~"search", <<"the search was interrupted: ", _/binary>>} | _],
+        dyno_load_verdict:warnings(Report)
+    ),
+    ok = dyno_load:stop(Pid).
 
 %% Feeds
 

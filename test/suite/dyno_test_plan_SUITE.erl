@@ -1,0 +1,174 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_plan_SUITE).
+-moduledoc "How long runs take, what is said of that, and what measuring cost; without running any.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+all() ->
+    [
+        how_long_a_run_takes,
+        remaining_time,
+        a_search_may_end_at_any_time,
+        progress_line,
+        which_loads_have_a_control,
+        a_cost_is_told,
+        noise_is_no_cost,
+        too_few_operations
+    ].
+
+options(More) ->
+    {ok, Options} = dyno_suite:options(
+        maps:merge(
+            #{sizes => [1, 2], duration_ms => 10_000, warmup_ms => 500, patterns => ["lists"]}, More
+        )
+    ),
+    Options.
+
+load(Load) ->
+    {ok, Read} = dyno_load_spec:read(Load, 4),
+    Read.
+
+%% Plan
+
+how_long_a_run_takes(_Config) ->
+    Plain = options(#{control => false}),
+    {exactly, Ms} = dyno_test_plan:run_ms(Plain, load(closed)),
+    ?assert(Ms >= 10_500),
+    Beside = fun(Load) ->
+        {Bound, Of} = dyno_test_plan:run_ms(Plain, load(Load)),
+        {Bound, Of - Ms}
+    end,
+    ?assertEqual({exactly, 0}, Beside(#{model => open, rate_per_s => 10})),
+    ?assertEqual({at_most, 0}, Beside(#{model => closed, workers => 1, iterations => 10})),
+    ?assertEqual(
+        {at_most, 20_000},
+        Beside(#{model => search, objective => "latency.p99 < 1 s", limit_ms => 30_000})
+    ),
+    %% A curve ends where it ends.
+    Counts = {counts, 1000, lists:duplicate(60, 5)},
+    ?assertEqual({exactly, 50_000}, Beside(#{model => open, arrivals => Counts})),
+    Phase = #{model => closed, workers => 1, duration_ms => 4000},
+    ?assertEqual(
+        {exactly, -2000}, Beside(#{model => phases, phases => [Phase, Phase]})
+    ),
+    %% Half a control before and after, with their warm-ups.
+    {exactly, Whole} = dyno_test_plan:run_ms(options(#{}), load(closed)),
+    ?assertEqual(2 * 2000 + 500 + 250, Whole - Ms).
+
+progress(SuiteOptions, Options) ->
+    Self = self(),
+    Tell = dyno_test_progress:new(SuiteOptions, Options#{
+        progress => fun(Progress) ->
+            Self ! {told, Progress},
+            ok
+        end
+    }),
+    fun(Event, Done) ->
+        ok = Tell(Event, Done, ~"1"),
+        receive
+            {told, Progress} -> Progress
+        after 0 -> nothing
+        end
+    end.
+
+remaining_time(_Config) ->
+    Options = options(#{control => false}),
+    {exactly, RunMs} = dyno_test_plan:run_ms(Options, load(closed)),
+    Tell = progress(Options, #{}),
+    ?assertMatch(#{remaining_ms := R, at_most := false} when R =:= 2 * RunMs, Tell({phase, set_up}, 0)),
+    ?assertEqual(nothing, Tell({load, load(#{model => closed, workers => 1, duration_ms => 3000})}, 0)),
+    Interval = {interval, #{throughput_per_s => 7.0}, 1000},
+    ?assertMatch(
+        #{phase := measure, remaining_ms := R, throughput := 7.0} when
+            R =:= 2 * (RunMs - 7000) - 1500,
+        Tell(Interval, 0)
+    ),
+    ?assertMatch(#{remaining_ms := 0, phase := end_suite}, Tell({phase, end_suite}, 2)).
+
+a_search_may_end_at_any_time(_Config) ->
+    Search = #{model => search, objective => "latency.p99 < 1 s"},
+    Options = options(#{load => Search}),
+    Tell = progress(Options, #{}),
+    %% Its limit is known with the load.
+    ?assertMatch(#{remaining_ms := undefined}, Tell({phase, init_suite}, 0)),
+    nothing = Tell({load, load(Search)}, 0),
+    ?assertMatch(
+        #{remaining_ms := R, at_most := true, text := ~"searching for the highest rate"} when
+            R > 120_000,
+        Tell({interval, #{throughput_per_s => undefined}, 100}, 0)
+    ),
+    ?assertMatch(#{remaining_ms := 0}, Tell({phase, tear_down}, 1)),
+    ByCommand = progress(options(#{}), #{load => #{objective => ["latency.p99 < 1 s"]}}),
+    ?assertMatch(#{remaining_ms := undefined}, ByCommand({phase, set_up}, 0)).
+
+progress_line(_Config) ->
+    Line = fun(Progress) ->
+        dyno_cli_progress:line(
+            maps:merge(#{phase => measure, text => ~"measuring", elapsed_ms => 60_000}, Progress), 100
+        )
+    end,
+    ?assertEqual(
+        ~"########........  measuring  1:00 min left",
+        Line(#{remaining_ms => 60_000, at_most => false})
+    ),
+    ?assertEqual(
+        ~"measuring  at most 1:00 min left", Line(#{remaining_ms => 60_000, at_most => true})
+    ),
+    ?assertEqual(~"measuring", Line(#{remaining_ms => undefined, at_most => false})).
+
+%% Control
+
+which_loads_have_a_control(_Config) ->
+    Wanted = fun(Control, Load) ->
+        dyno_test_control:wanted(options(#{control => Control}), load(Load), true)
+    end,
+    Fixed = #{model => closed, workers => 2, iterations => 100},
+    ?assert(Wanted(auto, closed)),
+    ?assertNot(Wanted(auto, Fixed)),
+    ?assertNot(Wanted(auto, Fixed#{iterations := {each, 5}})),
+    ?assert(Wanted(true, Fixed)),
+    ?assert(Wanted(auto, #{model => open, rate_per_s => 5})),
+    ?assertNot(Wanted(auto, #{model => open, rate_per_s => {ramp, 5, 10}})),
+    ?assertNot(Wanted(true, #{model => search, objective => "latency.p99 < 1 s"})).
+
+half(P50s) ->
+    #{p50s_ns => P50s, rates_per_s => [1.0e9 / P || P <- P50s], operations => 100}.
+
+measured(P50s) ->
+    [
+        #{time_ms => Nth * 100, throughput_per_s => 1.0e9 / P, p50_ns => P}
+     || {Nth, P} <- lists:enumerate(P50s)
+    ].
+
+metrics(Halves, P50s) ->
+    #{Name => Metric || #{name := Name} = Metric <- dyno_test_control:metrics(Halves, measured(P50s))}.
+
+a_cost_is_told(_Config) ->
+    #{
+        ~"instrument.response_ratio" := #{value := Ratio, low := Low, high := High},
+        ~"instrument.throughput_ratio" := #{value := Rates},
+        ~"control.operations" := #{value := 200}
+    } = metrics([half([100, 101, 99, 100]), half([100, 99, 101, 100])], [150, 151, 149, 150]),
+    ?assert(abs(Ratio - 1.5) < 0.01),
+    ?assert(Low > 1.4 andalso High < 1.6),
+    ?assert(abs(Rates - 1 / 1.5) < 0.01),
+    %% However wide: that it costs is sure.
+    #{~"instrument.response_ratio" := Wide} = metrics(
+        [half([100, 120, 80, 100])], [400, 1200, 700, 2000]
+    ),
+    ?assertMatch(#{value := V, low := L, high := H} when is_float(V) andalso L > 1 andalso H > 2 * L, Wide).
+
+noise_is_no_cost(_Config) ->
+    Halves = [half([100, 900, 80, 2000]), half([3000, 150, 70, 100])],
+    #{~"instrument.response_ratio" := Ratio} = Metrics = metrics(Halves, [150, 900, 100, 4000]),
+    ?assertMatch(#{value := null, low := L, high := H} when L < 1 andalso H > 1, Ratio),
+    ?assertEqual([], dyno_test_control:warnings(maps:values(Metrics))).
+
+too_few_operations(_Config) ->
+    #{~"instrument.response_ratio" := Ratio} = metrics([half([100])], [150, 160]),
+    ?assertMatch(#{value := null}, Ratio),
+    ?assertNot(is_map_key(low, Ratio)).
