@@ -27,6 +27,7 @@ all() -> [transcripts, commands, examples_of_help, changes_are_seen].
 ]).
 
 transcripts(_Config) ->
+    ok = dyno_project:newest_release_only(),
     Shown = [
         {File, Command, Output}
      || File <- ["README.md", "doc/bench.md"],
@@ -47,6 +48,7 @@ transcripts(_Config) ->
     ].
 
 commands(Config) ->
+    ok = dyno_project:newest_release_only(),
     Commands = [
         Line
      || Block <- blocks("doc/bench.md") ++ blocks("README.md"),
@@ -58,6 +60,7 @@ commands(Config) ->
     runs(Commands, Config).
 
 examples_of_help(Config) ->
+    ok = dyno_project:newest_release_only(),
     Commands = [Command || {Command, _} <- dyno_cli_bench:examples(), is_here(Command)],
     ?assert(length(Commands) >= 5, Commands),
     runs(Commands, Config).

@@ -178,6 +178,7 @@ reasons_are_explained(_Config) ->
     ].
 
 browser(Config) ->
+    ok = dyno_project:newest_release_only(),
     Node = node_program(),
     Root = root(),
     Ui = filename:join(Root, "ui"),
