@@ -53,6 +53,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
     | {mode, dyno_bench_mode:reason()}
+    | dyno_bench_keeper:reason()
     | {crashed, term()}.
 
 %% Each pair has its interval: with many codes none would ever be decided.
@@ -189,9 +190,7 @@ measured(Name, Plan, Options) ->
     maybe
         {ok, Checked} ?= checked(lists:sum([length(C) || #{codes := C} <- Plan]), Options),
         Call = fun(Own) -> {dyno_bench_inputs, measure, [Plan, Own]} end,
-        Executed = executed(Call, Checked, Options#{input_count => length(Plan)}),
-        ok = dyno_bench_inputs:forget(Plan),
-        {ok, {Outcomes, Where}} ?= Executed,
+        {ok, {Outcomes, Where}} ?= executed(Call, Checked, Options#{input_count => length(Plan)}),
         Document = dyno_bench_inputs:document(
             {Name, all_parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
         ),
@@ -223,11 +222,19 @@ executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
         {error, Reason} -> {error, {remote, Reason}}
     end;
 executed(Call, Checked, Options) ->
-    {Module, Function, Arguments} = Call(Checked),
-    Measure = fun() -> apply(Module, Function, Arguments) end,
-    case in_process(Measure, maps:get(code_paths, Options, [])) of
-        {ok, Result} -> {ok, {Result, here}};
-        {error, _} = Error -> Error
+    case dyno_bench_keeper:lease_run() of
+        {ok, Lease} ->
+            {Module, Function, Arguments} =
+                Call(Checked#{run => dyno_bench_keeper:run_number(Lease)}),
+            Measure = fun() -> apply(Module, Function, Arguments) end,
+            try in_process(Measure, maps:get(code_paths, Options, [])) of
+                {ok, Result} -> {ok, {Result, here}};
+                {error, _} = Error -> Error
+            after
+                dyno_bench_keeper:release(Lease)
+            end;
+        {error, _} = Error ->
+            Error
     end.
 
 described(Document, _Arms, here) ->
@@ -303,7 +310,8 @@ inherited() ->
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
 in_process(Measure, Paths) ->
-    Absolute = [filename:absname(P) || P <- Paths],
+    %% What the caller has already stays there afterwards.
+    Absolute = [filename:absname(P) || P <- Paths] -- code:get_path(),
     ok = code:add_pathsa(Absolute),
     Caller = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
@@ -373,6 +381,10 @@ format_error(no_codes) ->
     "there is no code to measure";
 format_error({too_many, Count, Max}) ->
     io_lib:format("~b codes; at most ~b can be compared at once", [Count, Max]);
+format_error({too_many_runs, Most}) ->
+    io_lib:format("~b comparisons run in this node already; wait until one of them has ended", [
+        Most
+    ]);
 format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
 format_error({mode, Reason}) ->
@@ -417,6 +429,8 @@ exit_status({error, {input, _, no_elixir}}) -> 3;
 exit_status({error, {code, _, {elixir_raised, _}}}) -> 3;
 exit_status({error, {no_metric, _, _}}) -> 3;
 exit_status({error, {overrun, _}}) -> 3;
+exit_status({error, {too_many_runs, _}}) -> 3;
+exit_status({error, {too_many_jobs, _}}) -> 3;
 exit_status({error, {crashed, _}}) -> 3;
 exit_status({error, {stand_died, _}}) -> 3;
 exit_status({error, {remote, {taken_module, _, _}}}) -> 2;

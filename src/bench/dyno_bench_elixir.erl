@@ -29,8 +29,10 @@
         Message :: binary()}
     | {elixir_raised, term()}.
 
-%% The module that the compiler makes and that is never loaded for long.
--define(MODULE_NAME, dyno_bench_elixir_code).
+%% Of the module that the compiler makes and that is never loaded for long. Elixir compiles a module
+%% once at a time, so each process that does has its own name, which it is registered by meanwhile.
+-define(NAME, "dyno_bench_elixir_code").
+-define(MOST, 64).
 
 -doc "Brings Elixir's modules, from the code path or from where it is installed.".
 -spec start() -> ok | {error, no_elixir}.
@@ -91,25 +93,29 @@ one_line(Message) ->
 checked(Text, {defmodule, Where, _}) ->
     {error, syntax(Text, Where, "a module is no code; compile it, give -pa, and call it")};
 checked(Text, Quoted) ->
+    compiled(Text, Quoted, named(1)).
+
+-spec compiled(binary(), term(), module()) -> {ok, part()} | {error, reason()}.
+compiled(Text, Quoted, Name) ->
     Function = {def, [], [{runner, [], []}, [{do, Quoted}]]},
-    Module = {defmodule, [], [?MODULE_NAME, [{do, Function}]]},
+    Module = {defmodule, [], [Name, [{do, Function}]]},
     Compile = fun() ->
         try
             apply('Elixir.Code', compile_quoted, [Module, ~"code"])
         catch
             _:Reason -> {raised, Reason}
         after
-            _ = code:purge(?MODULE_NAME),
-            _ = code:delete(?MODULE_NAME),
-            _ = code:purge(?MODULE_NAME)
+            _ = code:purge(Name),
+            _ = code:delete(Name),
+            _ = code:purge(Name)
         end
     end,
     {Result, Diagnostics} = apply('Elixir.Code', with_diagnostics, [Compile]),
     case {[D || D <- Diagnostics, is_error(D)], Result} of
         {[#{position := Position, message := Message} | _], _} ->
             {error, syntax(Text, where(Position), Message)};
-        {[], [{?MODULE_NAME, Binary}]} ->
-            {ok, part(forms(Binary))};
+        {[], [{Name, Binary}]} ->
+            {ok, part(forms(Name, Binary))};
         {[], {raised, #{'__exception__' := true} = Exception}} ->
             Message = apply('Elixir.Exception', message, [Exception]),
             {error, syntax(Text, [{line, max(1, maps:get(line, Exception, 1))}], Message)};
@@ -127,11 +133,20 @@ is_error(_) -> false.
 where({Line, Column}) -> [{line, Line}, {column, Column}];
 where(Line) when is_integer(Line) -> [{line, max(1, Line)}].
 
--spec forms(binary()) -> [erl_parse:abstract_form()].
-forms(Binary) ->
+-spec named(pos_integer()) -> module().
+named(N) when N =< ?MOST ->
+    Name = list_to_atom(?NAME ++ integer_to_list(N)),
+    try register(Name, self()) of
+        true -> Name
+    catch
+        error:badarg -> named(N + 1)
+    end.
+
+-spec forms(module(), binary()) -> [erl_parse:abstract_form()].
+forms(Name, Binary) ->
     {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
         beam_lib:chunks(Binary, [debug_info]),
-    {ok, Forms} = Backend:debug_info(erlang_v1, ?MODULE_NAME, Data, []),
+    {ok, Forms} = Backend:debug_info(erlang_v1, Name, Data, []),
     Forms.
 
 -spec part([erl_parse:abstract_form()]) -> part().

@@ -33,6 +33,8 @@
     extent => extent(),
     %% Each code in VMs of its own; others see to that.
     isolated => dyno_bench_isolated:settings(),
+    %% In the names of its modules.
+    run => pos_integer(),
     compiler => dyno_bench_code:compiler()
 }.
 
@@ -134,7 +136,7 @@ serve(Code, Options, Serve) ->
     loaded([Code], Options, Serve).
 
 loaded(Codes, Options, Serve) ->
-    case load(Codes, 1, [], maps:with([compiler, timeout_ms], Options)) of
+    case load(Codes, 1, [], maps:with([compiler, timeout_ms, run], Options)) of
         {ok, Loaded} ->
             try measure(Loaded, Options, Serve) of
                 Value -> {ok, Value}
@@ -147,11 +149,11 @@ loaded(Codes, Options, Serve) ->
             Error
     end.
 
-%% A fixed set of names: a node that runs thousands of comparisons gets no more atoms by them.
+%% A fixed set of names: see dyno_bench_keeper.
 load([], _Number, Loaded, _How) ->
     {ok, lists:reverse(Loaded)};
 load([Code | Rest], Number, Loaded, How) ->
-    Module = list_to_atom("dyno_bench_arm_" ++ integer_to_list(Number)),
+    Module = dyno_bench_keeper:module(arm, Number, How),
     maybe
         {ok, Parsed} ?= dyno_bench_code:read(Code),
         {ok, #{binary := Binary} = Compiled} ?= dyno_bench_code:compile(Module, Parsed, How),
@@ -186,8 +188,8 @@ measure(Loaded, Options, Serve) ->
     end.
 
 with_workers(Loaded, #{concurrency := Concurrency} = Options, Serve) ->
-    {Loop, LoopBinary} = loop(Options),
-    {module, _} = code:load_binary(map_get(module, Loop), "dyno_bench_arm_loop", LoopBinary),
+    {#{module := LoopModule} = Loop, LoopBinary} = loop(Options),
+    {module, _} = code:load_binary(LoopModule, atom_to_list(LoopModule), LoopBinary),
     Schedulers = erlang:system_info(schedulers_online),
     Workers = [
         dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
@@ -269,8 +271,9 @@ arm(#{workers := Workers, arms := #{1 := Arm} = Arms, options := Options}, {N, E
 loop(Options) ->
     {ok, Parsed} = dyno_bench_code:read("ok."),
     How = maps:with([compiler], Options),
-    {ok, #{binary := Binary} = Loop} = dyno_bench_code:compile(dyno_bench_arm_loop, Parsed, How),
-    _ = code:purge(dyno_bench_arm_loop),
+    Module = dyno_bench_keeper:module(arm, loop, Options),
+    {ok, #{binary := Binary} = Loop} = dyno_bench_code:compile(Module, Parsed, How),
+    _ = code:purge(Module),
     {Loop, Binary}.
 
 %% The holder keeps the value as well, for `done`.

@@ -8,7 +8,7 @@
 %%
 %% An input is evaluated once, before the comparison, so that all codes get the very same value.
 
--export([plan/2, plan_any/2, measure/2, forget/1, document/3, parameters/1]).
+-export([plan/2, plan_any/2, measure/2, document/3, parameters/1]).
 %% In a VM that has one of the codes: see dyno_bench_stand
 -export([serve/4]).
 -export([format_error/1]).
@@ -159,24 +159,6 @@ input_failed(Name, {raised, Class, Reason, _} = Failure) ->
         none -> {input_raised, Name, Class, Reason}
     end.
 
-%% A fixed set of names. A value may hold funs of the module, so each input has its own, and they
-%% are there until the process that measures has ended.
-module(Number) ->
-    list_to_atom("dyno_bench_input_" ++ integer_to_list(Number)).
-
--doc "Takes away what measuring has loaded; not for the process that measured.".
--spec forget([measurement()]) -> ok.
-forget(Plan) ->
-    lists:foreach(
-        fun(Number) ->
-            Module = module(Number),
-            _ = code:purge(Module),
-            _ = code:delete(Module),
-            _ = code:purge(Module)
-        end,
-        lists:seq(1, length(Plan))
-    ).
-
 -doc "Measures one after the other. The time is shared out equally.".
 -spec measure([measurement(), ...], dyno_bench_experiment:options()) ->
     {ok, [outcome()]} | {error, reason()}.
@@ -225,7 +207,12 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
         case Measurement of
             #{value := Value} ->
                 case Value(
-                    {module(Number), maps:with([compiler, timeout_ms], Options)}, Evaluate
+                    {
+                        %% A value may hold funs of the module, so each input has its own.
+                        dyno_bench_keeper:module(input, Number, Options),
+                        maps:with([compiler, timeout_ms], Options)
+                    },
+                    Evaluate
                 ) of
                     {ok, Given} -> set_up(Measurement, Given, Evaluate, How);
                     {error, _} = Error -> Error

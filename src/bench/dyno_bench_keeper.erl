@@ -3,53 +3,118 @@
 
 -module(dyno_bench_keeper).
 -moduledoc false.
-%% Keeps the name of a job's module for as long as the job lives, and takes the module away when the
-%% job has ended, in whichever way. There are only so many names, which are also the keepers'
-%% registered names: a node that runs thousands of jobs gets no more atoms or code by them.
+%% Keeps names of modules for as long as somebody needs them, and takes the modules away when that
+%% has ended, in whichever way: the name of a job's module, or the number in the names of all that a
+%% run loads, so that runs in one node, at the same time, do not take each other's code away. There
+%% are only so many of both, which are also the keepers' registered names: a node that runs thousands
+%% gets no more atoms or code by them.
 
 -compile(warn_missing_spec_all).
 
--export([lease/0]).
+-export([lease/0, lease_run/0, run_number/1, release/1, module/3]).
+-export_type([lease/0, reason/0]).
 
--define(NAMES, 64).
+-doc "The number of a run, and who keeps it.".
+-opaque lease() :: {pid(), pos_integer()}.
+
+-type reason() :: {too_many_jobs | too_many_runs, pos_integer()}.
+
+-define(JOBS, 64).
+-define(RUNS, 16).
 
 -doc "A name for a module of the calling process.".
--spec lease() -> {ok, module()} | {error, {too_many_jobs, pos_integer()}}.
+-spec lease() -> {ok, module()} | {error, reason()}.
 lease() ->
-    Job = self(),
-    {Keeper, Ref} = spawn_monitor(fun() -> keep(Job) end),
-    receive
-        {Keeper, leased, Name} ->
-            true = demonitor(Ref, [flush]),
-            {ok, Name};
-        {'DOWN', Ref, process, Keeper, _} ->
-            {error, {too_many_jobs, ?NAMES}}
+    case kept(jobs) of
+        {ok, _Keeper, Name, _Number} -> {ok, Name};
+        none -> {error, {too_many_jobs, ?JOBS}}
     end.
 
--spec keep(pid()) -> ok.
-keep(Job) ->
+-doc "A number for the modules of a run, until it is released or the calling process ends.".
+-spec lease_run() -> {ok, lease()} | {error, reason()}.
+lease_run() ->
+    case kept(runs) of
+        {ok, Keeper, _Name, Number} -> {ok, {Keeper, Number}};
+        none -> {error, {too_many_runs, ?RUNS}}
+    end.
+
+-doc "The number of a run.".
+-spec run_number(lease()) -> pos_integer().
+run_number({_Keeper, Number}) -> Number.
+
+-doc "Takes the modules of a run away; not for a process that runs them.".
+-spec release(lease()) -> ok.
+release({Keeper, _Number}) ->
+    Ref = monitor(process, Keeper),
+    Keeper ! {release, self()},
+    receive
+        {'DOWN', Ref, process, Keeper, _} -> ok
+    end.
+
+-doc "The name of a module of a run; in a VM that has only one run, without a number.".
+-spec module(arm | input, pos_integer() | loop, #{run => pos_integer(), _ => _}) -> module().
+module(Kind, Which, Options) ->
+    Run = [[integer_to_list(Run), "_"] || #{run := Run} <- [Options]],
+    list_to_atom(lists:flatten(io_lib:format("dyno_bench_~s_~s~w", [Kind, Run, Which]))).
+
+-spec kept(jobs | runs) -> {ok, pid(), atom(), pos_integer()} | none.
+kept(Kind) ->
+    Owner = self(),
+    {Keeper, Ref} = spawn_monitor(fun() -> keep(Kind, Owner) end),
+    receive
+        {Keeper, leased, Name, Number} ->
+            true = demonitor(Ref, [flush]),
+            {ok, Keeper, Name, Number};
+        {'DOWN', Ref, process, Keeper, _} ->
+            none
+    end.
+
+-spec keep(jobs | runs, pid()) -> ok.
+keep(Kind, Owner) ->
     proc_lib:set_label(?MODULE),
-    Ref = monitor(process, Job),
-    case register_free(1) of
-        {ok, Name} ->
-            Job ! {self(), leased, Name},
+    Ref = monitor(process, Owner),
+    case register_free(Kind, 1) of
+        {ok, Name, Number} ->
+            Owner ! {self(), leased, Name, Number},
             receive
-                {'DOWN', Ref, process, Job, _} -> unload(Name)
-            end;
+                {'DOWN', Ref, process, Owner, _} -> ok;
+                {release, Owner} -> ok
+            end,
+            lists:foreach(fun unload/1, modules(Kind, Name, Number));
         none ->
             ok
     end.
 
--spec register_free(pos_integer()) -> {ok, module()} | none.
-register_free(N) when N > ?NAMES ->
+-spec register_free(jobs | runs, pos_integer()) -> {ok, atom(), pos_integer()} | none.
+register_free(jobs, N) when N > ?JOBS ->
     none;
-register_free(N) ->
-    Name = list_to_atom("dyno_bench_job_" ++ integer_to_list(N)),
+register_free(runs, N) when N > ?RUNS ->
+    none;
+register_free(Kind, N) ->
+    Name = list_to_atom(prefix(Kind) ++ integer_to_list(N)),
     try register(Name, self()) of
-        true -> {ok, Name}
+        true -> {ok, Name, N}
     catch
-        error:badarg -> register_free(N + 1)
+        error:badarg -> register_free(Kind, N + 1)
     end.
+
+-spec prefix(jobs | runs) -> string().
+prefix(jobs) -> "dyno_bench_job_";
+prefix(runs) -> "dyno_bench_run_".
+
+-spec modules(jobs | runs, atom(), pos_integer()) -> [module()].
+modules(jobs, Name, _Number) ->
+    [Name];
+modules(runs, _Name, Number) ->
+    Prefixes = [
+        lists:flatten(io_lib:format("dyno_bench_~s_~b_", [Kind, Number])) || Kind <- [arm, input]
+    ],
+    [
+        Module
+     || Module <- erlang:loaded(),
+        Prefix <- Prefixes,
+        lists:prefix(Prefix, atom_to_list(Module))
+    ].
 
 %% Whoever still runs it is a process that the code has started: it ends with its code.
 -spec unload(module()) -> ok.

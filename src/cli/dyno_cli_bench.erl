@@ -455,7 +455,7 @@ execute(Measured, Options) ->
     Self = self(),
     {Runner, Monitor} = spawn_monitor(fun() ->
         %% What a code prints must not get into a report on standard output.
-        group_leader(whereis(standard_error), self()),
+        _ = [group_leader(Pid, self()) || Pid <- [whereis(standard_error)], is_pid(Pid)],
         Self ! {finished, self(), measure(Measured, reporting(Self, Options))}
     end),
     {Result, Shown} = await(Runner, Monitor, dyno_cli_progress:new(progress_mode())),

@@ -6,8 +6,10 @@
 The measurements in the text form of Go's benchmarks, which `benchstat OLD NEW` reads
 (golang.org/design/14313-benchmark-format).
 
-A benchmark gives one line for each code and round, a test one line for each run. The number behind
-the name's last `-` is that of the online schedulers, as Go has it; spaces in names become `_`.
+A benchmark gives one line for each code and round, with `/input=NAME` where there are several runs; a
+squeeze one for each sample with so many workers, nodes that are watched one for each and second; a test
+one line for each run. The number behind the name's last `-` is that of the online schedulers, as Go
+has it; spaces in names become `_`.
 """.
 
 -behaviour(dyno_report).
@@ -62,20 +64,8 @@ suffix(Schedulers) when is_integer(Schedulers) -> ["-", integer_to_list(Schedule
 suffix(_) -> "".
 
 -spec lines(json:decode_value(), object(), object(), unicode:chardata()) -> [unicode:chardata()].
-lines(~"bench", _Document, Run, Suffix) ->
-    Rows = [
-        {get(~"code", Row), Row}
-     || Table <- dyno_report_document:tables(~"codes", Run),
-        Row <- dyno_report_document:rows(Table)
-    ],
-    [
-        line([Code, Suffix], iterations(Row), [{Time, "ns/op"} | exact(Row)])
-     || #{~"name" := ~"bench.time", ~"labels" := #{~"code" := Code}} = Series <-
-            get(~"series", Run, []),
-        {_, Row} <- [lists:keyfind(Code, 1, Rows)],
-        Time <- get(~"values", Series, []),
-        is_number(Time)
-    ];
+lines(~"bench", Document, Run, Suffix) ->
+    codes(Document, Run, Suffix) ++ throughputs(Document, Run, Suffix);
 lines(_Test, Document, Run, Suffix) ->
     Size = get(~"size", Run, 0),
     Name = [name(~"name", Document), "/size=", integer_to_list(Size), Suffix],
@@ -95,6 +85,39 @@ lines(_Test, Document, Run, Suffix) ->
         {_, Count} when is_integer(Count), Count > 0 -> [line(Name, Count, Measures)];
         _ -> [line(Name, 1, Measures)]
     end.
+
+-spec codes(object(), object(), unicode:chardata()) -> [unicode:chardata()].
+codes(Document, Run, Suffix) ->
+    Input = [["/input=", name(~"id", Run)] || [_, _ | _] <- [get(~"runs", Document, [])]],
+    Rows = [
+        {get(~"code", Row), Row}
+     || Table <- dyno_report_document:tables(~"codes", Run),
+        Row <- dyno_report_document:rows(Table)
+    ],
+    [
+        line([Code, Input, Suffix], iterations(Row), [{Time, "ns/op"} | exact(Row)])
+     || #{~"name" := ~"bench.time", ~"labels" := #{~"code" := Code}} = Series <-
+            get(~"series", Run, []),
+        {_, Row} <- [lists:keyfind(Code, 1, Rows)],
+        Time <- get(~"values", Series, []),
+        is_number(Time)
+    ].
+
+%% What a squeeze and nodes that are watched have instead of times; Go's workers are its `-cpu`.
+-spec throughputs(object(), object(), unicode:chardata()) -> [unicode:chardata()].
+throughputs(Document, Run, Suffix) ->
+    [
+        line([name(~"name", Document), Of, Suffix], 1, [{Value, "op/s"}])
+     || #{~"name" := ~"bench.throughput", ~"labels" := Labels} = Series <- get(~"series", Run, []),
+        Of <- [of_series(Labels, get(~"node", Series))],
+        Value <- get(~"values", Series, []),
+        is_number(Value)
+    ].
+
+-spec of_series(object(), json:decode_value()) -> unicode:chardata().
+of_series(#{~"concurrency" := Workers}, _Node) -> ["/workers=", Workers];
+of_series(_Labels, Node) when is_binary(Node) -> ["/node=", Node];
+of_series(_Labels, _Node) -> "".
 
 -spec iterations(object()) -> pos_integer().
 iterations(Row) ->

@@ -28,6 +28,8 @@ format(Document, _Options) ->
         thresholds(Document),
         changes(Document),
         codes(Document),
+        concurrencies(Document),
+        watched(Document),
         figures(Document),
         custom(Document),
         agents(Document),
@@ -130,15 +132,18 @@ unit(Row) ->
 -spec codes(object()) -> unicode:chardata().
 codes(Document) ->
     Metric = get(~"metric", get(~"parameters", Document, #{}), ~"time"),
+    Runs = get(~"runs", Document, []),
+    %% Which input, or case, where there are several.
+    Several = [{"run", left} || [_, _ | _] <- [Runs]],
     table(
         "Codes",
-        [
+        Several ++ [
             {"code", left}, {"time per call", right}, {times_what(Metric), right},
             {"interval", right}, {"verdict", left}, {"reductions", right}, {"words", right}
             | decisive(Metric)
         ],
         [
-            [
+            [name(~"id", Run) || _ <- Several] ++ [
                 name(~"code", Row),
                 measured(get(~"time_per_call", Row), ~"ns"),
                 ratio(get(~"ratio", Row)),
@@ -148,9 +153,65 @@ codes(Document) ->
                 measured(get(~"words_per_call", Row), ~"1")
                 | [measured(get(~"value", Row), ~"1") || _ <- decisive(Metric)]
             ]
-         || Row <- rows(~"codes", get(~"runs", Document, []))
+         || Run <- Runs, Row <- rows(~"codes", [Run])
         ]
     ).
+
+%% A squeeze's.
+-spec concurrencies(object()) -> unicode:chardata().
+concurrencies(Document) ->
+    table(
+        "Concurrency",
+        [
+            {"workers", right}, {"throughput", right}, {"interval", right},
+            {"time per call", right}, {"verdict", left}
+        ],
+        [
+            [
+                measured(get(~"concurrency", Row), ~"count"),
+                measured(get(~"throughput", Row), ~"1/s"),
+                range(get(~"low", Row), get(~"high", Row)),
+                measured(get(~"time_per_call", Row), ~"ns"),
+                curve_verdict(Row)
+            ]
+         || Row <- rows(~"concurrencies", get(~"runs", Document, []))
+        ]
+    ).
+
+-spec curve_verdict(object()) -> binary().
+curve_verdict(Row) ->
+    case {get(~"verdict", Row), get(~"against", Row)} of
+        {~"best", _} -> ~"best";
+        {~"same", Than} when is_integer(Than) -> <<"no more than with ", (integer_to_binary(Than))/binary>>;
+        {Verdict, _} -> text(Verdict)
+    end.
+
+%% Of a code that ran in several nodes at once.
+-spec watched(object()) -> unicode:chardata().
+watched(Document) ->
+    table(
+        "Nodes",
+        [
+            {"node", left}, {"workers", right}, {"throughput", right}, {"lowest to highest", right},
+            {"samples", right}
+        ],
+        [
+            [
+                name(~"node", Row),
+                measured(get(~"workers", Row), ~"count"),
+                measured(get(~"throughput", Row), ~"1/s"),
+                range(get(~"lowest", Row), get(~"highest", Row)),
+                measured(get(~"samples", Row), ~"count")
+            ]
+         || Row <- rows(~"cluster", get(~"runs", Document, []))
+        ]
+    ).
+
+-spec range(json:decode_value(), json:decode_value()) -> binary().
+range(Low, High) when is_number(Low), is_number(High) ->
+    <<(measured(Low, ~"1/s"))/binary, " to ", (measured(High, ~"1/s"))/binary>>;
+range(_, _) ->
+    ~"-".
 
 %% In its column, where it has none of its own.
 -spec decisive(binary()) -> [{string(), left | right}].

@@ -22,6 +22,8 @@ all() ->
         codes_that_never_end,
         wrong_options,
         leaves_nothing_behind,
+        runs_at_the_same_time,
+        as_many_as_there_are_names,
         the_recording_is_valid,
         ends_when_interrupted,
         ends_with_its_caller
@@ -192,6 +194,52 @@ settled(Before, Count, Tries) ->
             receive
             after 20 -> settled(Before, Count, Tries - 1)
             end
+    end.
+
+%% The second begins and ends while the first has its code and an input's fun in use.
+runs_at_the_same_time(_Config) ->
+    {First, Ref, Worker} = waiting("r(F) -> F(1).", #{inputs => [{"f", "fun(X) -> {first, X} end"}]}),
+    {ok, _} = run(["r(F) -> F(2)."], #{budget_ms => 1, inputs => [{"f", "fun(X) -> X end"}]}),
+    ?assert(is_process_alive(Worker)),
+    Worker ! go,
+    receive
+        {'DOWN', Ref, process, First, {result, Result}} -> ?assertMatch({ok, _}, Result)
+    end.
+
+as_many_as_there_are_names(_Config) ->
+    Waiting = [waiting("ok", #{}) || _ <- lists:seq(1, 16)],
+    {error, Reason} = Error = run(["ok"], #{budget_ms => 1}),
+    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), "16 comparisons run in this")),
+    ?assertEqual(3, dyno_bench:exit_status(Error)),
+    [Pid ! go || {_, _, Pid} <- Waiting],
+    [
+        receive
+            {'DOWN', Ref, process, Runner, {result, Result}} -> ?assertMatch({ok, _}, Result)
+        end
+     || {Runner, Ref, _} <- Waiting
+    ],
+    {ok, _} = run(["ok"], #{budget_ms => 1}).
+
+%% A run whose worker has its code, and waits for a message.
+waiting(Code, Options) ->
+    Self = self(),
+    InitRunner = fun(Given) ->
+        Self ! {waiting, self()},
+        receive
+            go -> Given
+        end
+    end,
+    Whole = #{runner => Code, init_runner => InitRunner},
+    With =
+        case Options of
+            #{inputs := _} -> Whole;
+            #{} -> Whole#{init => "none"}
+        end,
+    {Pid, Ref} = spawn_monitor(fun() ->
+        exit({result, run([With], Options#{budget_ms => 1})})
+    end),
+    receive
+        {waiting, Worker} -> {Pid, Ref, Worker}
     end.
 
 the_recording_is_valid(Config) ->

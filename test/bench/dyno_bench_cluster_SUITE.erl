@@ -218,7 +218,14 @@ recordings(_Config) ->
     [#{~"text" := Warning}] = map_get(~"warnings", Document),
     ?assertMatch({match, _}, re:run(Warning, "b@x was lost; the last 1 samples")),
     {ok, Text} = dyno_report:render(console, Document, #{}),
-    ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")).
+    ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")),
+    {ok, Markdown} = dyno_report:render(md, Document, #{}),
+    ?assertMatch({match, _}, re:run(Markdown, "\n\\| a&#64;x \\| 1 \\| 11 /s \\| 10 /s to 12 /s \\| 2 \\|\n")),
+    {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
+    ?assertMatch(
+        {match, [_, _, _]},
+        re:run(Benchstat, "(?m)^Benchmark_ok\\./node=[ab]@x-[0-9]+\t1\t[0-9]+ op/s$", [global])
+    ).
 
 command_line(Config) ->
     [A, B] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],

@@ -21,6 +21,7 @@ groups() ->
             is_inline,
             parts_and_inputs,
             mistakes,
+            at_the_same_time,
             modules_by_name,
             at_the_command_line
         ]}
@@ -106,6 +107,17 @@ mistakes(_Config) ->
             {2, "init_runner must give", ~"fn x -> x end"},
             {1, "raised error:.*boom", ~"raise \"boom\""}
         ]
+    ].
+
+%% Elixir itself refuses to compile one module in two processes at once.
+at_the_same_time(_Config) ->
+    Read = fun() -> exit(dyno_bench_code:read({elixir, ~"Enum.sort([3, 1, 2])"})) end,
+    Readers = [spawn_monitor(Read) || _ <- lists:seq(1, 8)],
+    [
+        receive
+            {'DOWN', Ref, process, Pid, Result} -> ?assertMatch({ok, _}, Result)
+        end
+     || {Pid, Ref} <- Readers
     ].
 
 modules_by_name(Config) ->

@@ -141,6 +141,10 @@ squeeze(_Config) ->
      || #{~"throughput" := T, ~"low" := Low, ~"high" := High} <- Rows],
     {ok, Text} = dyno_report_console:format(Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "highest|saturates")),
+    {ok, Markdown} = dyno_report:render(md, Document, #{}),
+    ?assertMatch({match, [_, _, _]}, re:run(Markdown, "(?m)^\\| [123] \\|", [global])),
+    {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
+    ?assertMatch({match, _}, re:run(Benchstat, "/workers=3-[0-9]+\t1\t[0-9.]+ op/s\n")),
 
     %% Waiting is shared without end.
     {ok, Sleeping} = run(["timer:sleep(5)."], {squeeze, #{sample_ms => 20, max => 4, step => 2}}),
