@@ -31,6 +31,16 @@ main(Run) ->
 -doc "Runs the command these arguments name.".
 -spec run([string()]) -> dyno_cli_command:exit_status().
 run(Arguments) ->
+    case [Argument || Argument <- Arguments, not is_list(Argument)] of
+        [] ->
+            named(Arguments);
+        [NoText | _] ->
+            dyno_cli_terminal:complain(dyno_cli_usage:no_text(NoText)),
+            2
+    end.
+
+-spec named([string()]) -> dyno_cli_command:exit_status().
+named(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
         [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);

@@ -9,7 +9,7 @@ nearest name where one was probably mistyped.
 
 -compile(warn_missing_spec_all).
 
--export([format_error/2, nearest/2]).
+-export([format_error/2, no_text/1, nearest/2]).
 
 %% Jaro similarity; below it two names are not a slip of the fingers apart.
 -define(SIMILAR, 0.75).
@@ -43,6 +43,13 @@ format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined
     end;
 format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
     [name(Argument), " ", quoted(Value), ": ", Details].
+
+-doc "The sentence for an argument whose bytes are no characters: the runtime gives what it could read.".
+-spec no_text(term()) -> unicode:chardata().
+no_text({_, Read, _}) when is_list(Read) ->
+    ["an argument is not UTF-8 text: what follows ", quoted(Read), " in it can't be read"];
+no_text(_) ->
+    "an argument is not UTF-8 text".
 
 -doc """
 The name most like this one, where one is near enough.

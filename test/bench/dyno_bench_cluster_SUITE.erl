@@ -224,7 +224,7 @@ recordings(_Config) ->
     {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
     ?assertMatch(
         {match, [_, _, _]},
-        re:run(Benchstat, "(?m)^Benchmark_ok\\./node=[ab]@x-[0-9]+\t1\t[0-9]+ op/s$", [global])
+        re:run(Benchstat, "(?m)^Benchmark_ok\\./node=[ab]@x-[0-9]+\t1\t[0-9.]+ op/s$", [global])
     ).
 
 command_line(Config) ->

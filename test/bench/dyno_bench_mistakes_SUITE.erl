@@ -99,7 +99,8 @@ at_the_command_line(_Config) ->
             {2, "--baseline|/no/such", ["ok.", "--baseline", "/no/such.json"]},
             {2, "given 1 times for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
             {2, "there are only 1 codes", ["ok.", "--label", "a", "--label", "b"]},
-            {2, "a folder", ["ok.", "--baseline", "/"]}
+            {2, "a folder", ["ok.", "--baseline", "/"]},
+            {2, "is not UTF-8 text: what follows \"ok\"", [<<"ok", 255>>]}
         ]
     ].
 
