@@ -45,6 +45,8 @@
 
 %% After a moment of counting the gap's share says nothing.
 -define(MOST_MISSED, 1.2).
+%% Nearly all calls return in that time.
+-define(RETURN_MS, 100).
 %% The loader replaces a small module within 100 us of prepare_loading: the calls that lead to it
 %% are an earlier warning.
 -define(BEFORE_LOADING, [
@@ -122,9 +124,23 @@ unflag(Session, Pids) ->
         Pids
     ).
 
--doc "Destroys both sessions, and with them every breakpoint.".
+-doc """
+Destroys both sessions, and with them every breakpoint.
+
+The breakpoints go first, and calls under way get a moment to return: what a process is in when its
+session ends the runtime remembers for ever, and follows also when that code is gone
+(doc/architecture.md, "Traps of the runtime").
+""".
 -spec close(banks()) -> ok.
-close(#{sessions := {First, Second}}) ->
+close(#{sessions := {First, Second}, measures := Measures}) ->
+    case [M || M <- Measures, M =/= call_count] of
+        [] ->
+            ok;
+        _ ->
+            _ = [trace:function(S, {'_', '_', '_'}, false, Measures) || S <- [First, Second]],
+            _ = [trace:function(First, on_load, false, Measures)],
+            timer:sleep(?RETURN_MS)
+    end,
     lists:foreach(fun trace:session_destroy/1, [First, Second]).
 
 -doc "Sets the breakpoints that the patterns ask for in a module; how many.".

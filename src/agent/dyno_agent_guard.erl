@@ -26,7 +26,7 @@
 }.
 
 -define(CHECK_MS, 1000).
--define(GUEST_MS, 2000).
+-define(ORDERLY_MS, 2000).
 
 -doc "Starts the guard, linked to nobody: the caller's process is on another node.".
 -spec start(options()) -> gen_server:start_ret().
@@ -80,7 +80,7 @@ give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
 %% The instruments must be gone when we are: the janitor removes their code after us.
 -spec terminate(term(), options()) -> ok.
 terminate(_Reason, _State) ->
-    ok = end_guests(),
+    ok = end_in_order(),
     Watched = [{Pid, monitor(process, Pid)} || Pid <- children()],
     lists:foreach(fun({Pid, _}) -> exit(Pid, kill) end, Watched),
     lists:foreach(
@@ -92,21 +92,23 @@ terminate(_Reason, _State) ->
         Watched
     ).
 
-%% They take processes with them that nobody else knows (dyno_agent_guest).
-end_guests() ->
-    Guests = [
+%% A guest takes processes with it that nobody else knows (dyno_agent_guest), the counters let calls
+%% return first (dyno_agent_banks).
+end_in_order() ->
+    Orderly = [
         {Pid, monitor(process, Pid)}
-     || Pid <- children(), proc_lib:get_label(Pid) =:= dyno_agent_guest
+     || Pid <- children(),
+        lists:member(proc_lib:get_label(Pid), [dyno_agent_guest, dyno_agent_counters])
     ],
-    lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Guests),
+    lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Orderly),
     lists:foreach(
         fun({Pid, Ref}) ->
             receive
                 {'DOWN', Ref, process, Pid, _} -> ok
-            after ?GUEST_MS -> ok
+            after ?ORDERLY_MS -> ok
             end
         end,
-        Guests
+        Orderly
     ).
 
 children() ->

@@ -118,7 +118,9 @@ inside_warnings(#{node := Node, functions := Functions, processes := Processes})
         [
             {~"reloaded", text(
                     "~ts of ~ts was loaded again during the run; its calls within the milliseconds "
-                    "around it may be missing or count twice",
+                    "around it may be missing or count twice; do not load it once more before the "
+                    "processes that ran it have ended: to trace them then can crash the emulator "
+                    "(doc/architecture.md, Traps of the runtime)",
                     [M, Node]
                 )}
          || #{reloaded := Reloaded} <- [Functions], M <- Reloaded

@@ -28,6 +28,7 @@ all() ->
         measures_modules_loaded_later,
         keeps_figures_over_a_reload,
         charges_only_what_runs,
+        lets_calls_return_before_it_goes,
         counts_once_where_patterns_overlap,
         discovers_each_process_once,
         groups_processes,
@@ -365,6 +366,19 @@ lengthen(File) ->
     {ok, _, Chunks} = beam_lib:all_chunks(File),
     {ok, Beam} = beam_lib:build_module([{"Long", binary:copy(<<0>>, 1 bsl 24)} | Chunks]),
     file:write_file(File, Beam).
+
+%% Did the sessions end while processes are in a measured function, the emulator would crash here.
+lets_calls_return_before_it_goes(_Config) ->
+    {ok, Peer, Node} = peer:start(#{
+        name => peer:random_name(),
+        connection => standard_io,
+        args => ["-setcookie", atom_to_list(erlang:get_cookie()), "-pa" | code:get_path()]
+    }),
+    try
+        ?assertEqual(survived, erpc:call(Node, dyno_stayers, survive, []))
+    after
+        dyno_peers:stop({Peer, Node})
+    end.
 
 %% Were a module counted in two sessions at once, even for a moment, a process that called it then
 %% would be charged for all that it does elsewhere.

@@ -4,7 +4,7 @@
 -module(dyno_peers).
 -moduledoc "Real nodes without dyno, for tests.".
 
--export([start/0, start/1, stop/1, load/2, save/2, eval/2, needs_own_funs/1]).
+-export([start/0, start/1, stop/1, load/2, save/2, eval/2, needs_own_funs/1, forms/1]).
 
 -doc "A fresh node, not linked to the caller, controlled over its standard input.".
 start() ->
@@ -38,6 +38,7 @@ save(Folder, Source) ->
     {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
     file:write_file(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary).
 
+-doc "The forms of a module in source text; whitespace must follow each.".
 forms(Source) ->
     {ok, Tokens, _} = erl_scan:string(Source),
     lists:map(
