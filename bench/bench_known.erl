@@ -8,7 +8,7 @@ Functions of which the time is known, called by so many processes: what runs in 
 """.
 
 %% Called in the measured node
--export([start/1, stop/1, round/3, true_ns/2, turns/1]).
+-export([start/1, stop/1, round/3, true_ns/2, twin_ns/3, turns/1]).
 %% What is measured
 -export([known/1, twin/1, empty/1]).
 
@@ -55,14 +55,39 @@ true_ns(Turns, Calls) ->
         least_ns(fun() -> call_empty(Turns, Calls) end, Calls).
 
 least_ns(Do, Calls) ->
-    lists:min([
-        begin
-            Start = erlang:monotonic_time(),
-            Do(),
-            erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / Calls
+    lists:min([once_ns(Do, Calls) || _ <- lists:seq(1, ?ROUNDS)]).
+
+once_ns(Do, Calls) ->
+    Start = erlang:monotonic_time(),
+    Do(),
+    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / Calls.
+
+-doc """
+What a call takes while so many processes call the twin at once, in nanoseconds: the mean over the
+processes, of one round.
+""".
+-spec twin_ns(non_neg_integer(), pos_integer(), pos_integer()) -> float().
+twin_ns(Turns, Calls, Processes) ->
+    Self = self(),
+    Callers = [
+        spawn_link(fun() ->
+            receive
+                go -> ok
+            end,
+            Twin = once_ns(fun() -> call_twin(Turns, Calls) end, Calls),
+            Empty = once_ns(fun() -> call_empty(Turns, Calls) end, Calls),
+            Self ! {self(), Twin - Empty}
+        end)
+     || _ <- lists:seq(1, Processes)
+    ],
+    _ = [P ! go || P <- Callers],
+    Each = [
+        receive
+            {P, Ns} -> Ns
         end
-     || _ <- lists:seq(1, ?ROUNDS)
-    ]).
+     || P <- Callers
+    ],
+    lists:sum(Each) / Processes.
 
 -doc "How many turns the function makes in so many nanoseconds.".
 -spec turns(pos_integer()) -> non_neg_integer().
