@@ -66,14 +66,14 @@ dyno(Arguments) ->
 at_the_command_line(_Config) ->
     Late =
         "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
-    [
-        begin
+    dyno_parallel:each(
+        fun({Expected, Pattern, Arguments}) ->
             {Status, Text} = dyno(Arguments),
             ?assertEqual(Expected, Status, {Arguments, Text}),
             ?assertMatch({match, _}, re:run(Text, Pattern), {Arguments, Text}),
             ?assertEqual(1, length(binary:matches(Text, ~"\n")), Text)
-        end
-     || {Expected, Pattern, Arguments} <- [
+        end,
+        [
             {2, "no function lists:sorr/1; did you mean lists:sort/1", ["lists:sorr([])."]},
             {2, "no module listz; did you mean lists", ["listz:sort([])."]},
             {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", ["lists:sort()."]},
@@ -101,8 +101,9 @@ at_the_command_line(_Config) ->
             {2, "there are only 1 codes", ["ok.", "--label", "a", "--label", "b"]},
             {2, "a folder", ["ok.", "--baseline", "/"]},
             {2, "is not UTF-8 text: what follows \"ok\"", [<<"ok", 255>>]}
-        ]
-    ].
+        ],
+        3
+    ).
 
 the_place_of_a_syntax_error(_Config) ->
     [

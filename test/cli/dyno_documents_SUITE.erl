@@ -78,14 +78,14 @@ changes_are_seen(_Config) ->
 
 runs(Commands, Config) ->
     Elixir = dyno_bench_elixir:start() =:= ok,
-    [
-        begin
+    dyno_parallel:each(
+        fun(Command) ->
             {Status, Text} = run(Command, Config),
             ?assertEqual(0, Status, {Command, Text})
-        end
-     || Command <- Commands,
-        Elixir orelse string:find(Command, "--elixir") =:= nomatch
-    ].
+        end,
+        [C || C <- Commands, Elixir orelse string:find(C, "--elixir") =:= nomatch],
+        2
+    ).
 
 is_here(Command) ->
     lists:all(fun(Part) -> string:find(Command, Part) =:= nomatch end, ?ELSEWHERE).
@@ -94,10 +94,11 @@ is_here(Command) ->
 run(Command, Config) ->
     [_Dyno | Words] = words(unicode:characters_to_list(Command)),
     Given = [in(Word, Config) || Word <- Words],
-    Samples = ["-q", "-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
+    Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
     Shorter =
-        case [W || W <- Given, lists:member(W, Samples)] of
-            [] -> ["--time", "300ms"];
+        case {[W || W <- Given, lists:member(W, Samples)], lists:member("-q", Given)} of
+            {[], true} -> ["-d", "20"];
+            {[], false} -> ["--time", "300ms"];
             _ -> []
         end,
     dyno_command:run(Given ++ Shorter).

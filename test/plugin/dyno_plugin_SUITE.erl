@@ -192,6 +192,7 @@ rebar3_help(Config) ->
     contains(Output, [~"rebar3 dyno test [SUITE]", ~"rebar3 dyno bench", ~"perf/*.erl"]).
 
 rebar3_new(Config) ->
+    ok = dyno_project:newest_release_only(),
     {0, Output} = run(["dyno", "new", "benchmark", "sort"], Config),
     contains(Output, [~"perf/sort_bench.erl is written"]),
     %% shop is a module of the project, on the code path.
@@ -207,11 +208,13 @@ rebar3_test(Config) ->
     true = filelib:is_regular(filename:join(Folder, "price.html")).
 
 rebar3_fails(Config) ->
+    ok = dyno_project:newest_release_only(),
     Arguments = ["dyno", "test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"],
     {1, Output} = run(Arguments, Config),
     contains(Output, [~"FAILED"]).
 
 rebar3_mistakes(Config) ->
+    ok = dyno_project:newest_release_only(),
     {2, Output} = run(["dyno", "test", "--sizs", "1"], Config),
     contains(Output, [~"dyno: dyno test has no option --sizs; did you mean --sizes?"]).
 
@@ -274,6 +277,7 @@ mix_test(Config) ->
 
 %% What `new` writes runs at once.
 mix_new(Config) ->
+    ok = dyno_project:newest_release_only(),
     {0, Output} = run(["dyno.new", "suite", "log"], Config),
     contains(Output, [~"perf/log.exs is written"]),
     {0, Test} = run(["dyno.test", "log", "--sizes", "1", "-o", "log.json"], Config),
@@ -284,6 +288,7 @@ mix_bench(Config) ->
     contains(Output, [~"'Elixir.Shop':module_info().: complete"]).
 
 mix_fails(Config) ->
+    ok = dyno_project:newest_release_only(),
     {1, Output} =
         run(["dyno.test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
     contains(Output, [~"FAILED"]).

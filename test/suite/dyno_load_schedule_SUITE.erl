@@ -229,7 +229,7 @@ the_stream_is_the_schedule(_Config) ->
 
 %% Workers ask for random times by number; they get the stream's, and know the end.
 random_times_by_number(_Config) ->
-    Schedule = dyno_load_schedule:new({constant, 200_000}, ?S, {poisson, 3}),
+    Schedule = dyno_load_schedule:new({constant, 100_000}, ?S, {poisson, 3}),
     Expected = all(Schedule),
     Claimed = atomics:new(1, []),
     Times = dyno_load_times:start_link(Schedule, fun() -> atomics:get(Claimed, 1) end),

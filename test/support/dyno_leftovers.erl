@@ -78,9 +78,12 @@ tables(Node) ->
     ]).
 
 about(Node, Table) ->
-    case erpc:call(Node, ets, info, [Table]) of
+    try erpc:call(Node, ets, info, [Table]) of
         undefined -> gone;
         Info -> [lists:keyfind(Key, 1, Info) || Key <- [name, owner]]
+    catch
+        %% The identifier of a table that has gone is none when it comes back to its node.
+        error:{exception, badarg, _} -> gone
     end.
 
 owner(Node, Pid) ->
