@@ -7,7 +7,8 @@ Says which functions a pattern means, in text and on a node.
 
 A pattern is `{Module, Function, Arity}` where each may be `'_'`, and module and function may end
 in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application. As text:
-`"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`.
+`"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`; in Elixir's way
+`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"`.
 """.
 
 
@@ -40,6 +41,22 @@ Creates the atoms it names; use it on a person's input only.
 -spec parse(unicode:chardata()) -> {ok, pattern()} | {error, reason()}.
 parse(Text) ->
     String = string:trim(unicode:characters_to_list(Text)),
+    %% No module of Erlang is called so without quotes.
+    Elixir =
+        "^((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*))"
+        "(?:\\.([a-z_]\\w*[?!]?\\*?)(?:/(\\d{1,3}|_))?)?$",
+    case re:run(String, Elixir, [unicode, {capture, all_but_first, list}]) of
+        {match, ["*" | _]} -> parse_erlang(String, Text);
+        {match, [M]} -> from_parts(elixir(M), "_", "_", Text);
+        {match, [M, F]} -> from_parts(elixir(M), F, "_", Text);
+        {match, [M, F, A]} -> from_parts(elixir(M), F, A, Text);
+        nomatch -> parse_erlang(String, Text)
+    end.
+
+elixir("Elixir." ++ _ = Module) -> Module;
+elixir(Module) -> "Elixir." ++ Module.
+
+parse_erlang(String, Text) ->
     %% Elixir's modules have dots, operators have colons and slashes: quoted atoms take them all.
     Quoted = "('(?:[^'\\\\]|\\\\.)*'|[^:/'\\s]+)",
     Regexp = "^" ++ Quoted ++ "(?::" ++ Quoted ++ "(?:/(\\d{1,3}|_))?)?$",
@@ -86,9 +103,14 @@ printed({M, F, A}) -> [atom_text(M), $:, atom_text(F), $/, integer_to_list(A)].
 %% Stars would be quoted by ~tw, and are plain in the text form.
 atom_text(Atom) ->
     Text = atom_to_list(Atom),
-    case lists:all(fun is_plain/1, Text) andalso Text =/= "" of
-        true -> Text;
-        false -> io_lib:format("~tw", [Atom])
+    case Text of
+        [C | _] when not (C >= $A andalso C =< $Z) ->
+            case lists:all(fun is_plain/1, Text) of
+                true -> Text;
+                false -> io_lib:format("~tw", [Atom])
+            end;
+        _ ->
+            io_lib:format("~tw", [Atom])
     end.
 
 is_plain(C) ->

@@ -113,29 +113,22 @@ elixir_suite() ->
     # As it stands it asks how OTP's logger, writing to a file, bears 1, 4 and 16 clients. Put your
     # own system in its place, from top to bottom.
     defmodule @MODULE@ do
-      @behaviour :dyno_suite
-
-      @impl true
-      def suite do
-        %{
-          name: "@NAME@",
-          # A run for each size. A size counts what you want to see grow: here, clients.
-          sizes: [1, 4, 16],
-          size_label: "clients",
-          # Loaded but not measured, then measured.
-          warmup_ms: 500,
-          duration_ms: 3000,
-          # The functions to measure: "'Elixir.Shop.Cart'", "'Elixir.Shop.*'" or "app:shop".
-          patterns: ["logger", "logger_*"],
-          # Where one does not hold the exit status is 1, for scripts and CI.
-          thresholds: ["latency.p99 < 200 ms", "errors.rate == 0 %"]
-        }
-      end
+      use :dyno_suite,
+        name: "@NAME@",
+        # A run for each size. A size counts what you want to see grow: here, clients.
+        sizes: [1, 4, 16],
+        size_label: "clients",
+        # Loaded but not measured, then measured.
+        warmup_ms: 500,
+        duration_ms: 3000,
+        # The functions to measure: "Shop.Cart", "Shop.*", "Shop.Cart.add/2" or "app:shop".
+        patterns: ["logger", "logger_*"],
+        # Where one does not hold the exit status is 1, for scripts and CI.
+        thresholds: ["latency.p99 < 200 ms", "errors.rate == 0 %"]
 
       # Before each run: the system under test, in a node of its own, which needs no dyno.
       # Your application: :dyno_peer.start(%{name: "shop", applications: [:shop]}).
       # A node that runs already: {:ok, [:shop@db1], :shop@db1}.
-      @impl true
       def init_run(_clients, _suite_state) do
         {:ok, node} = :dyno_peer.start(%{name: "@NAME@"})
         :ok = :erpc.call(node, :logger, :remove_handler, [:default])
@@ -147,18 +140,15 @@ elixir_suite() ->
 
       # Each client, in a process of its own: open its connection here. Clients are as many as the
       # size; load/2 can say otherwise, also how many operations a second.
-      @impl true
       def init_worker(id, node), do: {:ok, {node, id}}
 
       # One operation, timed: what a client does again and again.
-      @impl true
       def operation({node, id} = client) do
         :ok = :erpc.call(node, :logger, :error, [~c"client ~b says hello", [id]])
         {:ok, client}
       end
 
       # After each run, also where something failed: :undefined where init_run/2 did.
-      @impl true
       def end_run(:undefined), do: :ok
 
       def end_run(node) do

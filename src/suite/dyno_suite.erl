@@ -39,11 +39,33 @@ The order of the calls: `init_suite`; then for each size `init_run`, `load`, in 
 
 `suite`, `init_suite`, `init_run`, `load`, `end_run` and `end_suite` run in one process that lives
 as long as the test, so what they link to lives as long. What they print goes to standard error.
+
+In Elixir, `use :dyno_suite` takes the options that `suite/0` returns:
+
+```elixir
+defmodule Cache do
+  use :dyno_suite, sizes: [1, 10], patterns: ["MyApp.Cache"], thresholds: ["latency.p99 < 5 ms"]
+
+  def init_run(_size, _suite_state) do
+    {:ok, node} = :dyno_peer.start(%{applications: [:my_app]})
+    {:ok, [node], node}
+  end
+
+  def init_worker(_id, node), do: {:ok, node}
+
+  def operation(node) do
+    :erpc.call(node, MyApp.Cache, :get, [:key])
+    {:ok, node}
+  end
+end
+```
 """.
 
 -export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1, measures/1, discovers/1]).
 -export([load/2]).
 -export([format_error/1]).
+%% For Elixir
+-export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, level/0, instrument/0, target/0, reason/0]).
 
 -doc "What `suite/0` returns.".
@@ -540,3 +562,23 @@ format_error({bad_metric, Reason}) ->
     dyno_test_custom:format_error(Reason);
 format_error(not_a_map) ->
     "suite/0 must return a map".
+
+-doc false.
+-spec '__info__'(atom()) -> term().
+'__info__'(macros) -> [{'__using__', 1}];
+'__info__'(_Other) -> [].
+
+-doc false.
+%% What `use :dyno_suite, Options` stands for: the behaviour, and suite/0 where there are options. The
+%% context has Elixir not ask for an @impl that the writer of the suite could not give.
+-spec 'MACRO-__using__'(term(), term()) -> term().
+'MACRO-__using__'(_Caller, Options) ->
+    Behaviour = {'@', [], [{behaviour, [], [?MODULE]}]},
+    case Options of
+        [] ->
+            Behaviour;
+        _ ->
+            Map = {{'.', [], [maps, from_list]}, [], [Options]},
+            Suite = {def, [{context, ?MODULE}], [{suite, [{context, ?MODULE}], []}, [{do, Map}]]},
+            {'__block__', [], [Behaviour, Suite]}
+    end.

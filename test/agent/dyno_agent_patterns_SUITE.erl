@@ -38,6 +38,13 @@ reads_text(_Config) ->
         {"app:cowboy", {application, cowboy}},
         {"'Elixir.My.Mod':run?/2", {'Elixir.My.Mod', 'run?', 2}},
         {"Elixir.My.Mod", {'Elixir.My.Mod', '_', '_'}},
+        {"My.Mod", {'Elixir.My.Mod', '_', '_'}},
+        {"Mod", {'Elixir.Mod', '_', '_'}},
+        {"My.*", {'Elixir.My.*', '_', '_'}},
+        {"My.Mod*", {'Elixir.My.Mod*', '_', '_'}},
+        {"My.Mod.get!", {'Elixir.My.Mod', 'get!', '_'}},
+        {"My.Mod.valid?/2", {'Elixir.My.Mod', 'valid?', 2}},
+        {"'My':get/1", {'My', get, 1}},
         {~"lists:sort/1", {lists, sort, 1}}
     ],
     [?assertEqual({ok, Pattern}, dyno_agent_patterns:parse(Text), Text) || {Text, Pattern} <- Cases].
@@ -73,7 +80,11 @@ pattern(arity, M, F, A) -> {M, F, A};
 pattern(application, M, _F, _A) -> {application, M}.
 
 %% "app" as a module's name would be read as an application.
-name(Text) -> list_to_atom([$m | lists:sublist(Text, 30)]).
+name(Text) -> list_to_atom(first(Text) ++ lists:sublist(Text, 30)).
+
+%% A capital letter begins a module of Elixir, unless it is quoted.
+first([C | _]) when C >= $A, C =< $Z -> [];
+first(_Text) -> "m".
 
 validates_terms(_Config) ->
     Good = [{lists, sort, 1}, {lists, '_', '_'}, {'_', '_', '_'}, {application, kernel}],

@@ -11,7 +11,7 @@
 suite() -> [{timetrap, {minutes, 1}}].
 
 all() ->
-    [brings_all_modules, mistakes_are_sentences, needs_elixir].
+    [brings_all_modules, can_be_used, mistakes_are_sentences, needs_elixir].
 
 init_per_testcase(needs_elixir, Config) ->
     Config;
@@ -49,6 +49,35 @@ brings_all_modules(Config) ->
     ok = dyno_suite_source:forget(Loaded),
     ?assertNot(filelib:is_dir(Folder)),
     ?assertEqual([false, false], [code:is_loaded(M) || M <- ['Elixir.Good', 'Elixir.Help']]).
+
+%% With the options that suite/0 is to return, or with one's own suite/0; without warnings, also where
+%% callbacks are marked.
+can_be_used(Config) ->
+    lists:foreach(
+        fun({Name, Head, Size}) ->
+            File = write(
+                Name ++ ".exs",
+                "defmodule Used do\n" ++ Head ++
+                    "  @impl true\n  def operation(s), do: {:ok, s}\nend\n",
+                Config
+            ),
+            ct:capture_start(),
+            {ok, #{module := 'Elixir.Used'} = Loaded} = dyno_suite_source:load(File),
+            ct:capture_stop(),
+            ?assertEqual([], ct:capture_get()),
+            ?assertEqual(#{name => ~"used", sizes => [Size]}, 'Elixir.Used':suite()),
+            ?assertMatch(
+                [dyno_suite],
+                proplists:get_value(behaviour, 'Elixir.Used':module_info(attributes))
+            ),
+            ok = dyno_suite_source:forget(Loaded)
+        end,
+        [
+            {"options", "  use :dyno_suite, name: \"used\", sizes: [1 + 1]\n", 2},
+            {"own",
+                "  use :dyno_suite\n  @impl true\n  def suite, do: %{name: \"used\", sizes: [3]}\n", 3}
+        ]
+    ).
 
 mistakes_are_sentences(Config) ->
     Cases = [
