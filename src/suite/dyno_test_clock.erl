@@ -7,15 +7,18 @@ By how much a node's clocks differ from this node's, and what that may be off by
 
 A node is asked for its clock some times. When the answer took T to come, its clock was read within
 these T, and is taken to have been read in the middle: the error is at most T/2. The quickest answer
-counts (Cristian, "Probabilistic clock synchronization", 1989). What the clocks drift apart during a
-run, some microseconds a second, is not looked at.
+counts (Cristian, "Probabilistic clock synchronization", 1989).
+
+What the clocks drift apart during a run, some microseconds a second, is what a second measurement at its
+end shows beside the first. Where that is more than both may be off by, times in between are corrected in
+proportion.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([measure/1, shift_ms/3]).
+-export([measure/1, shift_ms/3, drift/2, straight_ms/3]).
 
--export_type([clock/0, reading/0]).
+-export_type([clock/0, reading/0, drift/0]).
 
 -doc "A node's clocks, in nanoseconds: the monotonic one and the time of day.".
 -type reading() :: {Monotonic :: integer(), System :: integer()}.
@@ -25,8 +28,18 @@ How far ahead the node's clocks are of this node's (`monotonic_ns` means somethi
 only), and the greatest error of both.
 """.
 -type clock() :: #{
-    monotonic_ns := integer(), offset_ns := integer(), error_ns := non_neg_integer()
+    monotonic_ns := integer(),
+    offset_ns := integer(),
+    error_ns := non_neg_integer(),
+    %% When, on this node's monotonic clock.
+    at_ns := integer()
 }.
+
+-doc """
+By how many millionths the node's monotonic clock runs faster than this node's, what that may be off by,
+and since when. Where it is no more than its error it may be nothing.
+""".
+-type drift() :: #{ppm := float(), error_ppm := float(), since_ns := integer()}.
 
 -define(PINGS, 15).
 
@@ -48,7 +61,8 @@ once(Read) ->
     #{
         monotonic_ns => Monotonic - (Before + Half),
         offset_ns => System - (SystemBefore + Half),
-        error_ns => Half
+        error_ns => Half,
+        at_ns => Before + Half
     }.
 
 -doc """
@@ -58,3 +72,27 @@ from `Zero` by this node's; both in nanoseconds.
 -spec shift_ms(Start :: integer(), Zero :: integer(), clock()) -> integer().
 shift_ms(Start, Zero, #{monotonic_ns := Ahead}) ->
     round((Start - Ahead - Zero) / 1_000_000).
+
+-doc "What two measurements of a node's clocks show of their pace.".
+-spec drift(clock(), clock()) -> drift().
+drift(#{at_ns := Since} = First, #{at_ns := Until} = Last) ->
+    #{monotonic_ns := A, error_ns := ErrorA} = First,
+    #{monotonic_ns := B, error_ns := ErrorB} = Last,
+    Length = max(1, Until - Since),
+    #{
+        ppm => 1.0e6 * (B - A) / Length,
+        error_ppm => 1.0e6 * (ErrorA + ErrorB) / Length,
+        since_ns => Since
+    }.
+
+-doc """
+A time of a node, in milliseconds since `Zero` by its clock as it was measured first, by this node's
+clock; `Zero` is on this node's monotonic clock, in nanoseconds.
+""".
+-spec straight_ms(integer(), Zero :: integer(), drift()) -> integer().
+straight_ms(TimeMs, Zero, #{ppm := Ppm, error_ppm := Error, since_ns := Since}) when
+    abs(Ppm) > Error
+->
+    TimeMs - round(Ppm / 1.0e6 * ((Zero - Since) / 1.0e6 + TimeMs));
+straight_ms(TimeMs, _Zero, _Drift) ->
+    TimeMs.

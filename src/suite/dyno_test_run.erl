@@ -510,11 +510,16 @@ read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} =
     Ended = dyno_test_guests:finish(Guests),
     Figures = dyno_test_targets:read(Targets) ++ dyno_test_members:gone(State),
     Processed = dyno_test_guests:process(Ended, map_get(callbacks, State)),
+    #{targets := All} = Measured,
+    {Now, Then} = dyno_test_targets:drifted({Targets, All}),
     %% The last samples were sent before the figures were answered.
-    last_samples(State#{
+    Last = last_samples(State#{
         guests := Processed,
         measured := Measured#{figures := Figures, duration_ns := DurationNs}
-    }).
+    }),
+    #{started_ms := StartedMs, measured := #{samples := Samples} = Read} = Last,
+    Straight = dyno_test_targets:straight(Samples, StartedMs * 1_000_000, Then),
+    Last#{targets := Now, measured := Read#{targets := Then, samples := Straight}}.
 
 last_samples(State) ->
     receive

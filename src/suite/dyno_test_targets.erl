@@ -6,7 +6,10 @@
 %% The agents in a run's target nodes, started, restarted, read and removed together. The process
 %% that attaches is the one that the agents watch and that their samples go to.
 
--export([attach/2, traces/1, restart/1, aligned/2, peek/1, read/1, detach/1, fact/3, of_guard/2, of_ref/2, of_sampler/2]).
+-export([attach/2, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
+-export([of_guard/2, of_ref/2, of_sampler/2]).
+%% Their clocks
+-export([aligned/2, drifted/1, straight/3]).
 -export([format_error/1]).
 -export_type([target/0, options/0, figures/0, reason/0]).
 
@@ -37,6 +40,8 @@
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_test_clock:clock(),
+    %% Where it was measured a second time.
+    drift => dyno_test_clock:drift(),
     %% What its times are to be moved by.
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
@@ -185,6 +190,43 @@ aligned(Targets, ZeroNs) ->
             exit:_ -> Target
         end
      || #{sampler := Sampler, clock := Clock} = Target <- Targets
+    ].
+
+-doc """
+Measures the clocks again. Gives these targets with what they have drifted by, and beside them those
+that are not there any more, as they were.
+""".
+-spec drifted({Now :: [target()], All :: [target()]}) -> {[target()], [target()]}.
+drifted({Now, All}) ->
+    Measured = #{Node => drifted_one(Target) || #{node := Node} = Target <- Now},
+    {maps:values(Measured), [maps:get(Node, Measured, T) || #{node := Node} = T <- All]}.
+
+drifted_one(#{sampler := Sampler, clock := Clock, facts := Facts} = Target) ->
+    try
+        Last = dyno_test_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
+        #{ppm := Ppm, error_ppm := Error} = Drift = dyno_test_clock:drift(Clock, Last),
+        Target#{
+            drift => Drift,
+            facts := Facts#{clock_drift_ppm => Ppm, clock_drift_error_ppm => Error}
+        }
+    catch
+        %% That it went down is the next message.
+        exit:_ -> Target
+    end.
+
+-doc "Samples with their times corrected by what the clocks have drifted since `ZeroNs`.".
+-spec straight([Sample], integer(), [target()]) -> [Sample] when
+    Sample :: {node(), TimeMs :: integer(), Figures :: term(), CostUs :: term()}.
+straight(Samples, ZeroNs, Targets) ->
+    Drifts = #{Node => Drift || #{node := Node, drift := Drift} <- Targets},
+    [
+        case Drifts of
+            #{Node := Drift} ->
+                {Node, dyno_test_clock:straight_ms(TimeMs, ZeroNs, Drift), Figures, CostUs};
+            #{} ->
+                Sample
+        end
+     || {Node, TimeMs, Figures, CostUs} = Sample <- Samples
     ].
 
 -doc "Whether anything in the targets is traced.".

@@ -197,7 +197,13 @@ clocks(Config) ->
         end
      || #{~"clock_offset_ns" := Offset, ~"clock_error_ns" := Error} <- maps:get(~"nodes", Run)
     ],
-    ?assertMatch([#{~"clock_offset_ns" := _}, #{~"clock_offset_ns" := _}], maps:get(~"nodes", Run)).
+    ?assertMatch([#{~"clock_offset_ns" := _}, #{~"clock_offset_ns" := _}], maps:get(~"nodes", Run)),
+    [
+        %% Two nodes of a machine have one clock.
+        ?assert(abs(Ppm) =< Off + 500)
+     || #{~"clock_drift_ppm" := Ppm, ~"clock_drift_error_ppm" := Off} <- maps:get(~"nodes", Run)
+    ],
+    ?assertMatch([#{~"clock_drift_ppm" := _}, #{~"clock_drift_ppm" := _}], maps:get(~"nodes", Run)).
 
 %% A clock that is ahead by a known time is found to be, within the error that is given.
 clock_of_a_stranger(_Config) ->
@@ -214,3 +220,39 @@ clock_of_a_stranger(_Config) ->
     %% What began 2 s after the start by the node's clock is moved by 2 s.
     Shift = dyno_test_clock:shift_ms(Now + 2_000_000_000 + Monotonic, Now, Clock),
     ?assertEqual(2000, Shift).
+
+%% A clock that runs faster by a known share, by two measurements; what is in between is put right.
+drift_of_a_stranger(_Config) ->
+    Clock = fun(AtNs, AheadNs, ErrorNs) ->
+        #{monotonic_ns => AheadNs, offset_ns => 0, error_ns => ErrorNs, at_ns => AtNs}
+    end,
+    Hour = 3_600_000_000_000,
+    %% 100 ms in an hour.
+    Drift = #{ppm := Ppm, error_ppm := Error} =
+        dyno_test_clock:drift(Clock(0, 5000, 1_000_000), Clock(Hour, 100_005_000, 1_000_000)),
+    ?assert(abs(Ppm - 27.78) < 0.01),
+    ?assert(abs(Error - 0.556) < 0.01),
+    %% The run began half an hour after the first measurement: 50 ms are too much already.
+    ?assertEqual(-50, dyno_test_clock:straight_ms(0, Hour div 2, Drift)),
+    ?assertEqual(1_800_000 - 100, dyno_test_clock:straight_ms(1_800_000, Hour div 2, Drift)),
+    %% What may be nothing changes nothing.
+    None = dyno_test_clock:drift(Clock(0, 0, 60_000_000), Clock(Hour, 100_000_000, 60_000_000)),
+    ?assertEqual(1_800_000, dyno_test_clock:straight_ms(1_800_000, Hour div 2, None)),
+    %% As it is measured.
+    Read = fun(Factor) ->
+        fun() -> {round(Factor * erlang:monotonic_time(nanosecond)), 0} end
+    end,
+    First = dyno_test_clock:measure(Read(1.0)),
+    receive
+    after 20 -> ok
+    end,
+    #{ppm := Same, error_ppm := Off} = dyno_test_clock:drift(First, dyno_test_clock:measure(Read(1.0))),
+    ?assert(abs(Same) =< Off).
+
+straight_samples(_Config) ->
+    Drift = #{ppm => 1000.0, error_ppm => 1.0, since_ns => 0},
+    Samples = [{a, 2000, #{}, 1}, {b, 2000, #{}, 1}],
+    ?assertEqual(
+        [{a, 1998, #{}, 1}, {b, 2000, #{}, 1}],
+        dyno_test_targets:straight(Samples, 0, [#{node => a, drift => Drift}, #{node => b}])
+    ).
