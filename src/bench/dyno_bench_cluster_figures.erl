@@ -97,14 +97,7 @@ table(Names, Samples) ->
         [~"total", lists:sum([W || [_, W | _] <- Rows]) | spread(All)]
      || [_, _ | _] <- [Rows]
     ],
-    #{
-        name => ~"cluster",
-        title => ~"Cluster",
-        node => undefined,
-        truncated => 0,
-        columns => [#{name => N, title => T, type => Y, unit => U} || {N, T, Y, U} <- Columns],
-        rows => Rows ++ Total
-    }.
+    dyno_recording_table:new(~"cluster", ~"Cluster", Columns, Rows ++ Total).
 
 -spec node_row(node(), [dyno_bench_cluster:node_sample()]) -> [term()].
 node_row(Name, Samples) ->

@@ -99,17 +99,7 @@ sampled(Function, #{samples := All, stacks := Stacks}) ->
 
 -spec table(binary(), binary(), non_neg_integer(), [[term()]], [tuple()]) -> table().
 table(Name, Title, Most, Rows, Columns) ->
-    #{
-        name => Name,
-        title => Title,
-        node => undefined,
-        truncated => max(0, length(Rows) - Most),
-        columns => [
-            #{name => N, title => T, type => Type, unit => Unit}
-         || {N, T, Type, Unit} <- Columns
-        ],
-        rows => lists:sublist(Rows, Most)
-    }.
+    dyno_recording_table:new(Name, Title, Columns, Rows, #{most => Most}).
 
 -doc "Further columns of a code's row: name, title, unit, value.".
 -spec columns(dyno_bench_experiment:arm()) -> [{binary(), binary(), binary(), number() | undefined}].

@@ -73,30 +73,24 @@ metric(Name, Title, Value, Unit) ->
 
 -spec table(binary(), dyno_bench_climb:outcome()) -> #{atom() => term()}.
 table(Label, #{values := Values} = Outcome) ->
-    #{
-        name => ~"concurrencies",
-        title => <<"Throughput by concurrency: ", Label/binary>>,
-        node => undefined,
-        truncated => 0,
-        columns => [
-            column(~"concurrency", ~"Workers", integer, ~"count"),
-            column(~"throughput", ~"Throughput", number, ~"1/s"),
-            column(~"low", ~"Low", number, ~"1/s"),
-            column(~"high", ~"High", number, ~"1/s"),
-            column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
-            column(~"against", ~"Compared with", integer, ~"count"),
-            column(~"ratio", ~"Ratio of the throughputs", number, ~"1"),
-            column(~"ratio_low", ~"Ratio, low", number, ~"1"),
-            column(~"ratio_high", ~"Ratio, high", number, ~"1"),
-            column(~"verdict", ~"Verdict", string, undefined),
-            column(~"samples", ~"Samples", integer, ~"count")
+    dyno_recording_table:new(
+        ~"concurrencies",
+        <<"Throughput by concurrency: ", Label/binary>>,
+        [
+            {~"concurrency", ~"Workers", integer, ~"count"},
+            {~"throughput", ~"Throughput", number, ~"1/s"},
+            {~"low", ~"Low", number, ~"1/s"},
+            {~"high", ~"High", number, ~"1/s"},
+            {~"time_per_call", ~"Time per call", number, ~"ns/call"},
+            {~"against", ~"Compared with", integer, ~"count"},
+            {~"ratio", ~"Ratio of the throughputs", number, ~"1"},
+            {~"ratio_low", ~"Ratio, low", number, ~"1"},
+            {~"ratio_high", ~"Ratio, high", number, ~"1"},
+            {~"verdict", ~"Verdict", string, undefined},
+            {~"samples", ~"Samples", integer, ~"count"}
         ],
-        rows => [row(C, Samples, Outcome) || {C, Samples} <- lists:sort(maps:to_list(Values))]
-    }.
-
--spec column(binary(), binary(), atom(), binary() | undefined) -> #{atom() => term()}.
-column(Name, Title, Type, Unit) ->
-    #{name => Name, title => Title, type => Type, unit => Unit}.
+        [row(C, Samples, Outcome) || {C, Samples} <- lists:sort(maps:to_list(Values))]
+    ).
 
 -spec row(pos_integer(), [float()], dyno_bench_climb:outcome()) -> [term()].
 row(Concurrency, Samples, #{best := Best, steps := Steps}) ->

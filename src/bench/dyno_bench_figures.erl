@@ -194,36 +194,34 @@ codes(Labels, Arms, Result) ->
     Metric = maps:get(metric, Result, time),
     Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> key(Metric, A) =< key(Metric, B) end, Numbered),
     [{Fastest, _, _} | _] = Sorted,
-    #{
-        name => ~"codes",
-        title => ~"Codes",
-        node => undefined,
-        truncated => 0,
-        columns => [
-            column(~"code", ~"Code", string, undefined),
-            column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
-            column(~"low", ~"Low", number, ~"ns/call"),
-            column(~"high", ~"High", number, ~"ns/call"),
-            column(~"calls_per_second", ~"Calls per second", number, ~"1/s"),
-            column(~"ratio", ~"Times the fastest", number, ~"1"),
-            column(~"ratio_low", ~"Ratio, low", number, ~"1"),
-            column(~"ratio_high", ~"Ratio, high", number, ~"1"),
-            column(~"verdict", ~"Verdict", string, undefined),
-            column(~"reductions_per_call", ~"Reductions per call", number, ~"1"),
-            column(~"words_per_call", ~"Words per call", number, ~"words/call"),
-            column(~"inexact", ~"Not exact", string, undefined),
-            column(~"collections_per_call", ~"Collections per call", number, ~"1"),
-            column(~"waiting", ~"Others' time", number, ~"ratio"),
-            column(~"iterations", ~"Iterations an epoch", integer, ~"count"),
-            column(~"form", ~"Called", string, undefined)
-            | [column(N, T, number, U) || {N, T, U, _} <- further(Metric, hd(Arms))]
+    dyno_recording_table:new(
+        ~"codes",
+        ~"Codes",
+        [
+            {~"code", ~"Code", string, undefined},
+            {~"time_per_call", ~"Time per call", number, ~"ns/call"},
+            {~"low", ~"Low", number, ~"ns/call"},
+            {~"high", ~"High", number, ~"ns/call"},
+            {~"calls_per_second", ~"Calls per second", number, ~"1/s"},
+            {~"ratio", ~"Times the fastest", number, ~"1"},
+            {~"ratio_low", ~"Ratio, low", number, ~"1"},
+            {~"ratio_high", ~"Ratio, high", number, ~"1"},
+            {~"verdict", ~"Verdict", string, undefined},
+            {~"reductions_per_call", ~"Reductions per call", number, ~"1"},
+            {~"words_per_call", ~"Words per call", number, ~"words/call"},
+            {~"inexact", ~"Not exact", string, undefined},
+            {~"collections_per_call", ~"Collections per call", number, ~"1"},
+            {~"waiting", ~"Others' time", number, ~"ratio"},
+            {~"iterations", ~"Iterations an epoch", integer, ~"count"},
+            {~"form", ~"Called", string, undefined}
+            | [{N, T, number, U} || {N, T, U, _} <- further(Metric, hd(Arms))]
         ],
-        rows => [
+        [
             code_row(Label, Arm, against(Fastest, Number, Result)) ++
                 [Value || {_, _, _, Value} <- further(Metric, Arm)]
          || {Number, Label, Arm} <- Sorted
         ]
-    }.
+    ).
 
 %% What there is only where it was asked for.
 further(Metric, Arm) ->
@@ -315,33 +313,28 @@ opposite(Other) -> atom_to_binary(Other).
 
 comparisons(Labels, #{pairs := Pairs} = Result) ->
     Metric = maps:get(metric, Result, time),
-    #{
-        name => ~"comparisons",
-        title => ~"Comparisons",
-        node => undefined,
-        truncated => 0,
-        columns => [
-            column(~"a", ~"Code", string, undefined),
-            column(~"b", ~"Compared with", string, undefined),
-            column(~"ratio", ratio_title(Metric), number, ~"1"),
-            column(~"low", ~"Low", number, ~"1"),
-            column(~"high", ~"High", number, ~"1"),
-            column(~"verdict", ~"Verdict", string, undefined)
+    dyno_recording_table:new(
+        ~"comparisons",
+        ~"Comparisons",
+        [
+            {~"a", ~"Code", string, undefined},
+            {~"b", ~"Compared with", string, undefined},
+            {~"ratio", ratio_title(Metric), number, ~"1"},
+            {~"low", ~"Low", number, ~"1"},
+            {~"high", ~"High", number, ~"1"},
+            {~"verdict", ~"Verdict", string, undefined}
         ],
-        rows => [
+        [
             [
                 lists:nth(B, Labels), lists:nth(A, Labels), known(R), known(L), known(H),
                 worded(atom_to_binary(V), Metric)
             ]
          || #{a := A, b := B, ratio := R, low := L, high := H, verdict := V} <- Pairs
         ]
-    }.
+    ).
 
 ratio_title(time) -> ~"Ratio of the times";
 ratio_title(Metric) -> <<"Ratio: ", (string:lowercase(dyno_bench_metric:title(Metric)))/binary>>.
-
-column(Name, Title, Type, Unit) ->
-    #{name => Name, title => Title, type => Type, unit => Unit}.
 
 warnings(Labels, Arms, Result) ->
     lists:append([

@@ -53,25 +53,6 @@ fitted(Kind, Name, Unit, Points) ->
     end.
 
 table(Rows) ->
-    #{
-        name => ~"growth",
-        title => ~"Growth with the size of the input",
-        node => undefined,
-        truncated => 0,
-        columns => [
-            #{name => Name, title => Title, type => Type, unit => undefined}
-         || {Name, Title, Type} <- [
-                {~"kind", ~"Kind", string},
-                {~"name", ~"Name", string},
-                {~"unit", ~"Unit", string},
-                {~"exponent", ~"Exponent", number},
-                {~"low", ~"Low", number},
-                {~"high", ~"High", number},
-                {~"points", ~"Points", integer},
-                {~"smallest", ~"At the smallest size", number},
-                {~"largest", ~"At the largest size", number},
-                {~"text", ~"In words", string}
-            ]
-        ],
-        rows => Rows
-    }.
+    dyno_recording_table:new(
+        ~"growth", ~"Growth with the size of the input", dyno_recording_table:growth_columns(), Rows
+    ).

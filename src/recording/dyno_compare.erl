@@ -245,26 +245,24 @@ words(_, _, lower) -> less.
 -doc "The changes as a recording's table `changes`.".
 -spec table([change()]) -> #{atom() => term()}.
 table(Changes) ->
-    Column = fun({Name, Title, Type}) ->
-        #{name => Name, title => Title, type => Type, unit => undefined}
-    end,
     Keys = [item, figure, old, new, unit, ratio, low, high, verdict],
-    #{
-        name => ~"changes",
-        title => ~"Comparison",
-        node => undefined,
-        truncated => 0,
-        columns => [
-            Column(Of)
-         || Of <- [
-                {~"item", ~"Of", string}, {~"figure", ~"Figure", string}, {~"old", ~"Old", number},
-                {~"new", ~"New", number}, {~"unit", ~"Unit", string}, {~"ratio", ~"Ratio", number},
-                {~"low", ~"Low", number}, {~"high", ~"High", number},
-                {~"verdict", ~"Verdict", string}
-            ]
-        ],
-        rows => [[map_get(Key, Change) || Key <- Keys] || Change <- Changes]
-    }.
+    Columns = [
+        {~"item", ~"Of", string},
+        {~"figure", ~"Figure", string},
+        {~"old", ~"Old", number},
+        {~"new", ~"New", number},
+        {~"unit", ~"Unit", string},
+        {~"ratio", ~"Ratio", number},
+        {~"low", ~"Low", number},
+        {~"high", ~"High", number},
+        {~"verdict", ~"Verdict", string}
+    ],
+    dyno_recording_table:new(
+        ~"changes",
+        ~"Comparison",
+        [{Name, Title, Type, undefined} || {Name, Title, Type} <- Columns],
+        [[map_get(Key, Change) || Key <- Keys] || Change <- Changes]
+    ).
 
 -doc "What makes a comparison less believable.".
 -spec warnings(dyno_recording:document(), [change()], [difference()]) -> [{binary(), binary()}].

@@ -286,30 +286,13 @@ median_at(Size, Points) ->
     dyno_stats:median([V || {S, V} <- Points, S =:= Size]).
 
 table(Rows) ->
-    #{
-        name => ~"growth",
-        title => ~"Growth with the size",
-        node => undefined,
-        columns => [
-            #{name => Name, title => Title, type => Type, unit => Unit}
-         || {Name, Title, Type, Unit} <- [
-                {~"kind", ~"Kind", string, undefined},
-                {~"name", ~"Name", string, undefined},
-                {~"unit", ~"Unit", string, undefined},
-                {~"exponent", ~"Exponent", number, undefined},
-                {~"low", ~"Low", number, undefined},
-                {~"high", ~"High", number, undefined},
-                {~"points", ~"Points", integer, undefined},
-                {~"smallest", ~"At the smallest size", number, undefined},
-                {~"largest", ~"At the largest size", number, undefined},
-                {~"text", ~"In words", string, undefined},
-                {~"share", ~"Share at the largest size", number, ~"ratio"},
-                {~"extrapolated_size", ~"Extrapolated to the size", integer, undefined},
-                {~"extrapolated", ~"Extrapolated, not measured", number, undefined},
-                {~"extrapolated_low", ~"Extrapolated, from", number, undefined},
-                {~"extrapolated_high", ~"Extrapolated, to", number, undefined}
-            ]
-        ],
-        rows => Rows,
-        truncated => 0
-    }.
+    Columns = [
+        {~"share", ~"Share at the largest size", number, ~"ratio"},
+        {~"extrapolated_size", ~"Extrapolated to the size", integer, undefined},
+        {~"extrapolated", ~"Extrapolated, not measured", number, undefined},
+        {~"extrapolated_low", ~"Extrapolated, from", number, undefined},
+        {~"extrapolated_high", ~"Extrapolated, to", number, undefined}
+    ],
+    dyno_recording_table:new(
+        ~"growth", ~"Growth with the size", dyno_recording_table:growth_columns() ++ Columns, Rows
+    ).

@@ -32,18 +32,11 @@ series(Name, Unit, Group, Title, Node, Times, Values) ->
 
 -spec table(binary(), binary(), node() | undefined, [part()], [[term()]]) -> part().
 table(Name, Title, Node, Columns, Rows) ->
-    #{
-        name => Name,
-        title => Title,
-        node => Node,
-        columns => Columns,
-        rows => lists:sublist(Rows, ?MAX_ROWS),
-        truncated => max(0, length(Rows) - ?MAX_ROWS)
-    }.
+    dyno_recording_table:new(Name, Title, Columns, Rows, #{node => Node, most => ?MAX_ROWS}).
 
 -spec column(binary(), binary(), string | integer | number, binary() | undefined) -> part().
 column(Name, Title, Type, Unit) ->
-    #{name => Name, title => Title, type => Type, unit => Unit}.
+    dyno_recording_table:column(Name, Title, Type, Unit).
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) ->
