@@ -79,7 +79,9 @@ run(Codes, #{revisions := _} = Options) ->
     %% To build takes long: what is wrong with the codes is said before.
     Wrong = [
         {N, Why}
-     || {N, C} <- lists:enumerate(Codes), {error, Why} <- [dyno_bench_code:read(C)]
+     || {N, C} <- lists:enumerate(Codes),
+        {error, Why} <- [dyno_bench_code:read(C)],
+        not dyno_bench_elixir:is_of_build(Why)
     ],
     case Wrong of
         [] -> with_revisions(fun(With) -> run(Codes, With) end, Options);
@@ -89,8 +91,39 @@ run(Codes, #{revisions := _} = Options) ->
     end;
 run(_Codes, #{node := _, isolated := _}) ->
     {error, {option, isolated, true, ~"no VM of its own in another node,"}};
+run(Codes, #{node := Node} = Options) when Node =/= node() ->
+    Inputs = maps:get(inputs, Options, []),
+    Read = fun() -> portable({Codes, Inputs}) end,
+    case in_process(Read, maps:get(code_paths, Options, [])) of
+        {ok, {Portable, PortableInputs}} ->
+            run_with(Portable, PortableInputs, Options);
+        {error, _} = Error ->
+            Error
+    end;
 run(Codes, Options) ->
-    case {maps:get(inputs, Options, []), maps:get(mode, Options, compare)} of
+    run_with(Codes, maps:get(inputs, Options, []), Options).
+
+%% For another node, which may have no Elixir, and in which nothing of it shall stay.
+portable({Codes, Inputs}) ->
+    maybe
+        {ok, Portable} ?= portable(code, lists:enumerate(Codes), []),
+        {ok, PortableInputs} ?= portable(input, Inputs, []),
+        {ok, {[Code || {_, Code} <- Portable], PortableInputs}}
+    end.
+
+portable(_Kind, [], Portable) ->
+    {ok, lists:reverse(Portable)};
+portable(Kind, [{Name, Callable} | Rest], Portable) ->
+    case dyno_bench_code:portable(Callable) of
+        {ok, Same} -> portable(Kind, Rest, [{Name, Same} | Portable]);
+        {error, Reason} -> {error, {Kind, Name, Reason}}
+    end;
+portable(Kind, [Other | Rest], Portable) ->
+    %% No input, as is said later.
+    portable(Kind, Rest, [Other | Portable]).
+
+run_with(Codes, Given, Options) ->
+    case {Given, maps:get(mode, Options, compare)} of
         {[], Mode} ->
             in_mode(Codes, Mode, Options);
         {Inputs, compare} ->

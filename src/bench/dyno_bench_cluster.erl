@@ -115,8 +115,8 @@ start_link(Options) ->
         Options
     ),
     case checked(Merged) of
-        ok ->
-            case gen_server:start_link(?MODULE, Merged, []) of
+        {ok, Checked} ->
+            case gen_server:start_link(?MODULE, Checked, []) of
                 {ok, Pid} -> {ok, Pid};
                 {error, {shutdown, Reason}} -> {error, Reason};
                 {error, Reason} -> {error, {in_node, node(), Reason}}
@@ -125,7 +125,7 @@ start_link(Options) ->
             Error
     end.
 
--spec checked(options()) -> ok | {error, reason()}.
+-spec checked(options()) -> {ok, options()} | {error, reason()}.
 checked(
     #{nodes := Nodes, concurrency := Concurrency, interval_ms := IntervalMs, kept := Kept} = Options
 ) ->
@@ -152,15 +152,18 @@ checked(
         [Reason | _] -> {error, Reason}
     end.
 
-%% What is wrong with the text is not one node's affair.
--spec readable(options()) -> ok | {error, reason()}.
-readable(#{code := Code}) ->
-    case dyno_bench_code:read(Code) of
-        {ok, _} -> ok;
+%% What is wrong with the text is not one node's affair, and Elixir is where it is read.
+-spec readable(options()) -> {ok, options()} | {error, reason()}.
+readable(#{code := Code} = Options) ->
+    maybe
+        {ok, Portable} ?= dyno_bench_code:portable(Code),
+        {ok, _} ?= dyno_bench_code:read(Portable),
+        {ok, Options#{code := Portable}}
+    else
         {error, Reason} -> {error, {code, Reason}}
     end;
-readable(_Options) ->
-    ok.
+readable(Options) ->
+    {ok, Options}.
 
 -doc "Ends it; returns when nothing is left in the nodes.".
 -spec stop(pid()) -> ok.

@@ -24,13 +24,20 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, label/1, takes_argument/1]).
+-export([read/1, portable/1, label/1, takes_argument/1]).
 -export([compile/2, compile/3, compile_for/3, source/1, format_error/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
 -doc "What is measured.".
 -type callable() ::
-    string() | binary() | {elixir, binary()} | fun() | {module(), atom(), [term()]} | [{module(), atom(), [term()]}].
+    string()
+    | binary()
+    | {elixir, binary()}
+    %% As portable/1 gives it.
+    | {elixir, binary(), part()}
+    | fun()
+    | {module(), atom(), [term()]}
+    | [{module(), atom(), [term()]}].
 
 -type code() ::
     callable()
@@ -113,6 +120,28 @@ read(Code) when is_map(Code) ->
 read(Callable) ->
     read(#{runner => Callable}).
 
+-doc "The same code for a node that needs no Elixir: what is Elixir's source is read here.".
+-spec portable(code()) -> {ok, code()} | {error, reason()}.
+portable(#{runner := _} = Code) ->
+    portable_parts([Name || Name <- ?PARTS, is_map_key(Name, Code)], Code);
+portable({elixir, _} = Callable) ->
+    portable(#{runner => Callable});
+portable(Code) ->
+    {ok, Code}.
+
+portable_parts([], Code) ->
+    {ok, Code};
+portable_parts([Name | Rest], Code) ->
+    case Code of
+        #{Name := {elixir, Text} = Callable} ->
+            case part(Name, Callable) of
+                {ok, Part} -> portable_parts(Rest, Code#{Name := {elixir, Text, Part}});
+                {error, _} = Error -> Error
+            end;
+        #{} ->
+            portable_parts(Rest, Code)
+    end.
+
 texts(Code) ->
     Parts = [{Name, map_get(Name, Code)} || Name <- ?PARTS, is_map_key(Name, Code)],
     maps:from_list(
@@ -140,6 +169,7 @@ read_parts([Name | Rest], Code, Parsed) ->
 -spec label(#{runner := callable(), label => string() | binary(), _ => _}) -> binary().
 label(#{label := Label}) -> text(Label);
 label(#{runner := {elixir, Text}}) -> text(string:trim(Text));
+label(#{runner := {elixir, Text, _}}) -> text(string:trim(Text));
 label(#{runner := Text}) when is_binary(Text) -> text(string:trim(Text));
 label(#{runner := Runner}) when is_list(Runner), Runner =/= [] ->
     case io_lib:char_list(Runner) of
@@ -167,6 +197,8 @@ part(Name, {elixir, Text}) when is_binary(Text), byte_size(Text) =< ?MAX_BYTES -
     end;
 part(Name, {elixir, Text}) when is_binary(Text) ->
     {error, {too_long, Name, byte_size(Text)}};
+part(_Name, {elixir, _Text, {forms, _, _} = Part}) ->
+    {ok, Part};
 part(_Name, Fun) when is_function(Fun, 0); is_function(Fun, 1); is_function(Fun, 2) ->
     {arity, Arity} = erlang:fun_info(Fun, arity),
     {ok, {function, Arity, Fun}};

@@ -18,7 +18,7 @@
     {'Elixir.Exception', message, 1}
 ]).
 
--export([start/0, part/2, format_error/1]).
+-export([start/0, part/2, is_of_build/1, format_error/1]).
 -export_type([reason/0]).
 
 -type part() :: {forms, Arity :: arity(), erl_parse:abstract_clause()}.
@@ -126,8 +126,18 @@ compiled(Text, Quoted, Name) ->
 %% A function that is not there is only a warning of Elixir's.
 -spec is_error(map()) -> boolean().
 is_error(#{severity := error}) -> true;
-is_error(#{message := Message}) -> string:find(Message, "is undefined") =/= nomatch;
+is_error(#{message := Message}) -> is_undefined(Message);
 is_error(_) -> false.
+
+-spec is_undefined(unicode:chardata()) -> boolean().
+is_undefined(Message) -> string:find(Message, "is undefined") =/= nomatch.
+
+-doc "Whether what is wrong may be right with the modules of a project that is not built yet.".
+-spec is_of_build(term()) -> boolean().
+is_of_build({syntax, _Part, _Text, _Line, _Column, Message}) ->
+    is_undefined(Message) orelse string:find(Message, "is not loaded") =/= nomatch;
+is_of_build(_Reason) ->
+    false.
 
 -spec where({pos_integer(), pos_integer()} | integer()) -> [{atom(), pos_integer()}].
 where({Line, Column}) -> [{line, Line}, {column, Column}];

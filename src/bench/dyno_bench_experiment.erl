@@ -565,6 +565,10 @@ waiting(Epochs) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({code, Number, Reason}) ->
     io_lib:format("code ~b: ~ts", [Number, dyno_bench_code:format_error(Reason)]);
+format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | _]}}) ->
+    io_lib:format("~ts: ~ts raised error:undef: there is no ~tw:~tw/~b", [
+        Label, stage(Stage), M, F, if is_list(A) -> length(A); true -> A end
+    ]);
 format_error({failed, Label, Stage, {raised, Class, Reason, _Stack}}) ->
     io_lib:format("~ts: ~ts raised ~ts:~0tP", [Label, stage(Stage), Class, Reason, 12]);
 format_error({failed, Label, Stage, {endless, TimeoutMs}}) ->

@@ -303,12 +303,20 @@ build(Label, Folder, {Shown, Program, Arguments}) ->
         {ok, _} ->
             case dyno_bench_project:code_paths(Folder, Since) of
                 [] -> {error, {nothing_built, Label, Shown}};
-                Paths -> {ok, Paths}
+                Paths -> {ok, Paths ++ of_elixir(Folder)}
             end;
         {error, interrupted} ->
             {error, interrupted};
         {error, {Ended, Lines}} ->
             {error, {build, Label, Shown, Ended, Lines}}
+    end.
+
+%% What a Mix project calls, and an Erlang alone has not.
+-spec of_elixir(file:filename()) -> [file:filename()].
+of_elixir(Folder) ->
+    case filelib:is_regular(filename:join(Folder, "mix.exs")) of
+        true -> dyno_elixir:folders();
+        false -> []
     end.
 
 -doc "One sentence for a reason; after a build that fails its last lines.".

@@ -10,7 +10,7 @@ dyno itself needs no Elixir, neither to be built nor to run.
 
 -compile(warn_missing_spec_all).
 
--export([start/0, compile/1, format_error/1]).
+-export([start/0, folders/0, compile/1, format_error/1]).
 -export_type([reason/0]).
 
 -type reason() ::
@@ -19,7 +19,7 @@ dyno itself needs no Elixir, neither to be built nor to run.
     | {does_not_compile, [unicode:chardata(), ...]}.
 
 %% What elixir's own applications need of each other.
--define(APPLICATIONS, ["elixir", "logger", "eex"]).
+-define(APPLICATIONS, [elixir, logger, eex]).
 -define(ASK, "IO.write(:code.lib_dir(:elixir))").
 -define(ASK_TIMEOUT_MS, 30_000).
 
@@ -28,7 +28,7 @@ dyno itself needs no Elixir, neither to be built nor to run.
 start() ->
     maybe
         ok ?= on_the_path(),
-        {ok, _} = application:ensure_all_started(elixir),
+        ok = started(io:setopts(whereis(user), [binary])),
         %% Without it the first warning of a file would be all that is known of its mistakes.
         case erlang:function_exported('Elixir.Code', with_diagnostics, 2) of
             true ->
@@ -37,6 +37,47 @@ start() ->
                 {ok, Version} = application:get_key(elixir, vsn),
                 {error, {old_elixir, unicode:characters_to_binary(Version)}}
         end
+    end.
+
+%% Elixir sets this option of standard input and output when it starts. Where these belong to another VM,
+%% as with `peer`, they have none, and it would not start: there somebody says that it is done.
+-spec started(ok | {error, term()}) -> ok.
+started(ok) ->
+    {ok, _} = application:ensure_all_started(elixir),
+    ok;
+started({error, _}) ->
+    Controller = whereis(application_controller),
+    {group_leader, Device} = process_info(Controller, group_leader),
+    true = group_leader(spawn(fun() -> without_options(Device) end), Controller),
+    try
+        started(ok)
+    after
+        group_leader(Device, Controller)
+    end.
+
+-spec without_options(pid()) -> no_return().
+without_options(Device) ->
+    receive
+        {io_request, From, Ref, {setopts, _}} -> From ! {io_reply, Ref, ok};
+        {io_request, _, _, _} = Request -> Device ! Request;
+        _ -> ok
+    end,
+    without_options(Device).
+
+-doc "Where the modules of Elixir's own applications are; none where it is not found.".
+-spec folders() -> [file:filename()].
+folders() ->
+    case on_the_path() of
+        ok ->
+            [
+                filename:absname(Folder)
+             || Name <- ?APPLICATIONS,
+                Library <- [code:lib_dir(Name)],
+                is_list(Library),
+                Folder <- [filename:join(Library, "ebin")]
+            ];
+        {error, no_elixir} ->
+            []
     end.
 
 -spec on_the_path() -> ok | {error, reason()}.

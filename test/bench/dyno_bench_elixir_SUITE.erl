@@ -23,6 +23,9 @@ groups() ->
             mistakes,
             at_the_same_time,
             modules_by_name,
+            in_fresh_vms,
+            in_another_node,
+            a_mix_project,
             at_the_command_line
         ]}
     ].
@@ -130,6 +133,74 @@ modules_by_name(Config) ->
     ]),
     ok = file:write_file(filename:join(Folder, "Elixir.MyApp.beam"), Beam),
     [_] = rows([{elixir, ~"MyApp.run(1)"}], #{code_paths => [Folder]}).
+
+%% Where standard input and output are another VM's, Elixir does not start by itself.
+in_fresh_vms(_Config) ->
+    Codes = [{elixir, ~"Enum.to_list(:lists.seq(1, 9))"}, {elixir, ~"Enum.nosuch(1)"}],
+    [#{~"words_per_call" := 18.0}] = rows([hd(Codes)], #{isolated => #{vms => 1}}),
+    {error, {code, 2, Reason}} = dyno_bench:run(Codes, #{isolated => #{vms => 1}}),
+    ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "Enum.nosuch/1 is undef")).
+
+%% Elixir is read here: the node has nothing of it then, and nothing afterwards.
+in_another_node(Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        Before = erpc:call(Node, application, which_applications, []),
+        [#{~"words_per_call" := 18.0}] = rows([{elixir, ~"Enum.to_list(:lists.seq(1, 9))"}], #{
+            node => Node, code_paths => [proplists:get_value(priv_dir, Config)]
+        }),
+        [_] = rows([{elixir, ~"fn l -> :lists.sum(l) end"}], #{
+            node => Node, inputs => [{"n", {elixir, ~"[1, 2]"}}]
+        }),
+        {error, {code, 1, {syntax, _, _, 1, 1, _}}} =
+            dyno_bench:run([{elixir, ~"x + 1"}], #{node => Node}),
+        ?assertEqual(Before, erpc:call(Node, application, which_applications, [])),
+        ?assertNot(erpc:call(Node, erlang, module_loaded, ['Elixir.Code']))
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+%% Its modules are known only once it is built, and Elixir's own are on the VMs' path.
+a_mix_project(Config) ->
+    case os:find_executable("mix") of
+        false -> {skip, "there is no mix"};
+        _ -> a_mix_project(Config, filename:join(proplists:get_value(priv_dir, Config), "mixed"))
+    end.
+
+a_mix_project(_Config, Folder) ->
+    {ok, Before} = file:get_cwd(),
+    ok = filelib:ensure_path(filename:join(Folder, "lib")),
+    ok = file:set_cwd(Folder),
+    ok = file:write_file("mix.exs", ~"""
+    defmodule Mixed.MixProject do
+      use Mix.Project
+      def project, do: [app: :mixed, version: "0.1.0"]
+    end
+
+    """),
+    ok = file:write_file(".gitignore", "_build\n"),
+    Commit = fun(Length, Tag) ->
+        Text = [
+            "defmodule Mixed do\n  def list, do: Enum.map(:lists.seq(1, ", Length, "), & &1)\nend\n"
+        ],
+        ok = file:write_file("lib/mixed.ex", Text),
+        "ok" = os:cmd(
+            "git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm " ++ Tag ++
+                " && git tag " ++ Tag ++ " && printf ok"
+        )
+    end,
+    try
+        Commit("10", "one"),
+        Commit("20", "two"),
+        {ok, Revisions} = dyno_bench_revision:parse([~"one..two"]),
+        Options = #{revisions => #{revisions => Revisions}, isolated => #{vms => 1}},
+        Rows = rows([{elixir, ~"Mixed.list()"}, "'Elixir.Mixed':list()"], Options#{metric => words}),
+        ?assertEqual([40.0, 40.0, 80.0, 80.0], lists:sort([V || #{~"value" := V} <- Rows])),
+        {error, {code, 1, Reason}} = dyno_bench:run([{elixir, ~"Mixed.nosuch()"}], Options),
+        ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "nosuch/0 is undefined"))
+    after
+        file:set_cwd(Before)
+    end.
 
 at_the_command_line(_Config) ->
     {0, Out} = dyno_command:run([
