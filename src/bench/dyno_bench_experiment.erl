@@ -109,9 +109,6 @@
     | {too_many_jobs, pos_integer()}
     | interrupted.
 
-%% An epoch must be long against reading the clocks at its edges, which takes 20 us.
--define(EPOCH_NS, 2_000_000).
--define(MAX_ITERATIONS, 1_000_000_000).
 %% No interval at 95 % is possible with fewer rounds.
 -define(MIN_ROUNDS, 6).
 
@@ -373,43 +370,23 @@ epochs(Workers, {Number, #{compiled := #{label := Label}}}, N, Options) ->
 
 %% Nanoseconds an iteration of one worker, less the waiting.
 time_ns(Epochs) ->
-    dyno_stats:mean([net_ns(E) / map_get(iterations, E) || E <- Epochs]).
-
-net_ns(#{wall_ns := Wall, wait_ns := Wait}) when is_integer(Wait) -> max(1, Wall - Wait);
-net_ns(#{wall_ns := Wall}) -> max(1, Wall).
+    dyno_stats:mean([dyno_bench_calibration:net_ns(E) / map_get(iterations, E) || E <- Epochs]).
 
 %% As many iterations for all as the fastest needs for an epoch; a slow code would take too long
 %% with them, and gets fewer: at that length it makes no difference.
 calibrate(_Workers, Arms, #{extent := #{iterations := Iterations}}) ->
     maps:map(fun(_, _) -> Iterations end, Arms);
 calibrate(Workers, Arms, Options) ->
-    Found = #{Number => enough({Workers, {Number, Arm}}, 1, Options) || Number := Arm <- Arms},
+    Epochs = fun(Numbered) -> fun(N) -> epochs(Workers, Numbered, N, Options) end end,
+    Found = #{
+        Number => dyno_bench_calibration:iterations(Epochs({Number, Arm}))
+     || Number := Arm <- Arms
+    },
     Most = lists:max(maps:values(Found)),
     #{
         Number => min(Most, 20 * N)
      || Number := N <- Found
     }.
-
-%% Grows until an epoch is long enough, twice in a row: the first may have been disturbed.
-enough({Workers, Arm} = What, N, Options) ->
-    case total_ns(epochs(Workers, Arm, N, Options)) of
-        Ns when Ns >= ?EPOCH_NS ->
-            case total_ns(epochs(Workers, Arm, N, Options)) of
-                Again when Again >= ?EPOCH_NS -> N;
-                Again -> grow(What, N, Again, Options)
-            end;
-        Ns ->
-            grow(What, N, Ns, Options)
-    end.
-
-total_ns(Epochs) ->
-    lists:min([net_ns(E) || E <- Epochs]).
-
-grow(_What, N, _Ns, _Options) when N >= ?MAX_ITERATIONS ->
-    N;
-grow(What, N, Ns, Options) ->
-    Wanted = ceil(N * ?EPOCH_NS * 1.2 / max(1, Ns)),
-    enough(What, min(?MAX_ITERATIONS, max(N + 1, min(Wanted, N * 100))), Options).
 
 rounds(Workers, Arms, Iterations, LoopNs, #{budget_ms := BudgetMs} = Options) ->
     Rounds = dyno_bench_rounds:new(

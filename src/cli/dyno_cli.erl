@@ -121,13 +121,22 @@ help([Name | _]) ->
     case lists:keyfind(Name, 1, commands()) of
         {Name, Module} ->
             Look = dyno_cli_terminal:look(),
-            Help = dyno_cli_help:command(Name, Module:spec(), Module:examples(), Look),
+            Shown = {Module:spec(), groups(Module), Module:examples()},
+            Help = dyno_cli_help:command(Name, Shown, Look),
             dyno_cli_terminal:print(Help),
             0;
         false ->
             Error = {["dyno"], undefined, Name, ~""},
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
             2
+    end.
+
+-spec groups(module()) -> [dyno_cli_command:group()].
+groups(Module) ->
+    %% A command has been loaded for its arguments.
+    case erlang:function_exported(Module, groups, 0) of
+        true -> Module:groups();
+        false -> []
     end.
 
 %% Somebody who looks around: the help is what serves.

@@ -10,7 +10,7 @@
 
 -compile(warn_missing_spec_all).
 
--export([spec/0, examples/0, run/1]).
+-export([spec/0, groups/0, examples/0, run/1]).
 
 %% Which part of a code an option gives: to the n-th code the n-th time, or to all.
 -define(PARTS, [init, init_runner, done, label]).
@@ -35,16 +35,24 @@ spec() ->
                         "[Argument]}, or a file of such calls; or one FILE.erl with benchmarks/0"
                     ]}
             },
-            option(time, "--time TIME", "the longest to measure, such as 5s; 1s a code"),
+            option(
+                time, "--time TIME", "the longest to measure, such as 5s; 1s a code, with -i 30s"
+            ),
             option(
                 timeout,
                 "--timeout TIME",
                 "the longest that a part of a code, or an epoch, may take; 30s, with --loop 5min"
             ),
-            part(init, "its value goes to init_runner and done; the n-th one is the n-th code's"),
-            part(init_runner, "once in each process; its value is the code's argument"),
-            part(done, "after the last measurement"),
-            part(label, "the name of the code in the report"),
+            part(
+                init,
+                "runs once before; its value goes to init_runner and done. Of these four the n-th one "
+                "is the n-th code's"
+            ),
+            part(init_runner, "runs once in each process; its value is the code's argument"),
+            part(done, "runs once after the last measurement"),
+            (part(label, "the name of the code in the report"))#{
+                help => {"--label NAME", ["the name of the code in the report"]}
+            },
             repeated(
                 input,
                 "--input NAME=CODE",
@@ -109,6 +117,17 @@ all_of(init) -> init_all;
 all_of(init_runner) -> init_runner_all;
 all_of(done) -> done_all;
 all_of(label) -> label_all.
+
+-doc "Its options by what they are about.".
+-spec groups() -> [dyno_cli_command:group()].
+groups() ->
+    [
+        {"What runs around a code", ?PARTS ++ ?PARTS_OF_ALL},
+        {"What is measured, and what decides", [threshold, metric, whole, profile]},
+        {"Reports and gates", [format, output, baseline, fail_if]},
+        {"Where codes run", dyno_cli_bench_where:names()},
+        {"erlperf's samples, columns and squeeze", dyno_cli_bench_mode:names()}
+    ].
 
 -doc "Its uses.".
 -spec examples() -> [dyno_cli_command:example()].

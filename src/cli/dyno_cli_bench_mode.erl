@@ -9,7 +9,7 @@ which of them go together, and the mode they mean.
 
 -compile(warn_missing_spec_all).
 
--export([arguments/0, parse/2]).
+-export([arguments/0, names/0, parse/2]).
 -export_type([parsed/0]).
 
 -doc "The options that `parse/2` reads, and the report that is asked for.".
@@ -62,6 +62,11 @@ arguments() ->
         ),
         flag(verbose, $v, "prints the compiled loops, and a line about the VM each second, to standard error")
     ].
+
+-doc "The names of those that choose a mode or erlperf's columns.".
+-spec names() -> [atom()].
+names() ->
+    [loop | ?CONTINUOUS] ++ ?SHARED ++ [squeeze | ?SQUEEZE].
 
 -spec value(atom(), char() | none, string(), string()) -> argparse:argument().
 value(Name, Short, Value, Text) ->

@@ -9,7 +9,7 @@ Erlang or another revision of the project.
 
 -compile(warn_missing_spec_all).
 
--export([arguments/0, parse/1, cluster/1]).
+-export([arguments/0, names/0, parse/1, cluster/1]).
 
 -doc "The options, as argparse wants them.".
 -spec arguments() -> [argparse:argument()].
@@ -65,6 +65,10 @@ arguments() ->
         value(log, "--log FILE", "with such lines: adds them to a file"),
         value(cookie, "--cookie COOKIE", "the cookie of the node; by default this user's")
     ].
+
+-doc "The names of the options.".
+-spec names() -> [atom()].
+names() -> [Name || #{name := Name} <- arguments()].
 
 -spec value(atom(), string(), string()) -> argparse:argument().
 value(Name, Usage, Text) ->

@@ -20,13 +20,16 @@ The exit statuses are the same for all commands:
 
 -export([exit_statuses/0]).
 
--export_type([exit_status/0, example/0]).
+-export_type([exit_status/0, example/0, group/0]).
 
 -doc "How a command ended.".
 -type exit_status() :: 0 | 1 | 2 | 3 | 130.
 
 -doc "A command line, and what it is good for.".
 -type example() :: {Line :: binary(), Meaning :: binary()}.
+
+-doc "A heading of the help, and the names of the options below it.".
+-type group() :: {Title :: string(), [atom()]}.
 
 -doc """
 The command's arguments. An argument's `help` is `{Usage, [Text]}`: `Usage` as it stands in the
@@ -37,6 +40,11 @@ help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
 -doc "Command lines for the help.".
 -callback examples() -> [example()].
 
+-doc "Where there are many options: which belong together. The others come first.".
+-callback groups() -> [group()].
+
+-optional_callbacks([groups/0]).
+
 -doc "Does it. What argparse found is given; values are still text.".
 -callback run(argparse:arg_map()) -> exit_status().
 
@@ -45,7 +53,9 @@ help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
 exit_statuses() ->
     [
         {0, ~"done"},
-        {1, ~"the measured system failed: a threshold or an invariant does not hold or was not evaluated"},
+        {1,
+            <<"the measured system failed; a condition of --fail-if holds; a threshold or an "
+                "invariant does not hold or was not evaluated">>},
         {2, ~"an argument, or a file it names, is not what dyno takes"},
         {3, ~"dyno or the target could not do it"},
         {130, ~"interrupted; what was measured until then is kept"}

@@ -8,7 +8,7 @@ The help texts, made from the same data that the arguments are parsed with.
 
 -compile(warn_missing_spec_all).
 
--export([overview/2, command/4]).
+-export([overview/2, command/3]).
 
 %% The left column is at most this wide; a longer entry has its text on the next line.
 -define(LEFT, 30).
@@ -40,13 +40,24 @@ overview(Commands, Look) ->
     ]).
 
 -doc "What `dyno COMMAND --help` says.".
--spec command(string(), argparse:command(), [dyno_cli_command:example()], dyno_report:options()) ->
+-spec command(
+    string(),
+    {argparse:command(), [dyno_cli_command:group()], [dyno_cli_command:example()]},
+    dyno_report:options()
+) ->
     iolist().
-command(Name, #{help := Help} = Spec, Examples, Look) ->
+command(Name, {#{help := Help} = Spec, Groups, Examples}, Look) ->
     Arguments = maps:get(arguments, Spec, []),
     {Options, Positional} = lists:partition(fun is_option/1, Arguments),
     Usage = lists:join(" ", ["dyno", Name] ++ [usage(A) || A <- Positional] ++ ["[OPTIONS]"]),
     Common = {~"-h, --help", ~"this text"},
+    Named = lists:append([Names || {_, Names} <- Groups]),
+    First = [entry(O) || #{name := N} = O <- Options, not lists:member(N, Named)] ++ [Common],
+    Grouped = [
+        {Title, [entry(O) || #{name := N} = O <- Options, lists:member(N, Names)]}
+     || {Title, Names} <- Groups
+    ],
+    Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),
     output([
         {line, ["dyno ", Name, ": ", Help]},
         blank,
@@ -56,8 +67,13 @@ command(Name, #{help := Help} = Spec, Examples, Look) ->
         {lines, entries([entry(Argument) || Argument <- Positional], Look)},
         blank,
         {line, title("Options", Look)},
-        {lines, entries([entry(Option) || Option <- Options] ++ [Common], Look)},
+        {lines, entries(First, Column, Look)},
         blank,
+        {lines,
+            lists:append([
+                [title(Title, Look)] ++ entries(Entries, Column, Look) ++ [""]
+             || {Title, Entries} <- Grouped
+            ])},
         {line, title("Examples", Look)},
         {lines, lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples])},
         blank,
@@ -91,10 +107,16 @@ usage(Argument) ->
     Usage.
 
 -spec entries([{binary(), binary()}], dyno_report:options()) -> [iodata()].
-entries(Entries, #{width := Width}) ->
-    Widest = lists:max([byte_size(Left) || {Left, _} <- Entries]),
-    Column = min(Widest, ?LEFT) + 4,
+entries(Entries, Look) ->
+    entries(Entries, column(Entries), Look).
+
+-spec entries([{binary(), binary()}], pos_integer(), dyno_report:options()) -> [iodata()].
+entries(Entries, Column, #{width := Width}) ->
     lists:append([lines(Entry, Column, Width) || Entry <- Entries]).
+
+-spec column([{binary(), binary()}]) -> pos_integer().
+column(Entries) ->
+    min(lists:max([byte_size(Left) || {Left, _} <- Entries]), ?LEFT) + 4.
 
 -spec lines({binary(), binary()}, pos_integer(), pos_integer()) -> [iodata()].
 lines({Left, Text}, Column, Width) ->

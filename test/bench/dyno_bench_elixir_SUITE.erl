@@ -146,9 +146,11 @@ in_another_node(Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     try
         Before = erpc:call(Node, application, which_applications, []),
-        [#{~"words_per_call" := 18.0}] = rows([{elixir, ~"Enum.to_list(:lists.seq(1, 9))"}], #{
+        [#{~"words_per_call" := 18.0}] = rows([{elixir, ~":lists.seq(1, 9)"}], #{
             node => Node, code_paths => [proplists:get_value(priv_dir, Config)]
         }),
+        {error, {unknown, _, ~"there is no module 'Elixir.Enum'"}} =
+            dyno_bench:run([{elixir, ~"Enum.sort([3, 1, 2])"}], #{node => Node}),
         [_] = rows([{elixir, ~"fn l -> :lists.sum(l) end"}], #{
             node => Node, inputs => [{"n", {elixir, ~"[1, 2]"}}]
         }),

@@ -22,7 +22,8 @@ all() ->
         identical_codes_are_not_called_different,
         a_real_difference_is_found,
         a_difference_below_the_threshold_does_not_matter,
-        noise_that_hits_a_round_cancels
+        noise_that_hits_a_round_cancels,
+        epochs_are_long_enough_and_not_much_longer
     ].
 
 new(Arms, Seed) ->
@@ -156,3 +157,25 @@ a_fixed_number_of_rounds(_Config) ->
     ?assert(dyno_bench_rounds:more(Wide, 0.03) > dyno_bench_rounds:more(Narrow, 0.03)),
     ?assertEqual(100.0, dyno_bench_rounds:more(Wide#{ratio := 1.03}, 0.03)),
     ?assertEqual(unknown, dyno_bench_rounds:more(Wide#{low := undefined}, 0.03)).
+
+%% A call of 2400 ns. In a third of the epochs somebody else seems to have had all of the time, or has
+%% had ten times as much as the code.
+epochs_are_long_enough_and_not_much_longer(_Config) ->
+    _ = rand:seed(exsss, 1),
+    Epoch = fun(N) ->
+        Ns = N * 2400,
+        Others =
+            case rand:uniform(6) of
+                1 -> #{wall_ns => Ns, wait_ns => Ns};
+                2 -> #{wall_ns => 11 * Ns, wait_ns => 10 * Ns};
+                _ -> #{wall_ns => Ns, wait_ns => 0}
+            end,
+        [Others]
+    end,
+    Found = [dyno_bench_calibration:iterations(Epoch) || _ <- lists:seq(1, ?TRIALS)],
+    ?assert(lists:min(Found) * 2400 >= 2_000_000),
+    ?assert(lists:max(Found) * 2400 =< 60_000_000, lists:max(Found)),
+    %% Without noise, and where the clock does not tell what others took.
+    Alone = fun(N) -> [#{wall_ns => N * 10, wait_ns => undefined}] end,
+    Iterations = dyno_bench_calibration:iterations(Alone),
+    ?assert(Iterations >= 200_000 andalso Iterations =< 300_000, Iterations).
