@@ -166,7 +166,7 @@ part(Forms) ->
         {clause, Anno, [], [], [{'fun', _, {clauses, Clauses}}]} ->
             function(Anno, Clauses);
         {clause, Anno, [], [], [{'fun', _, {function, M, F, {integer, _, Arity}}}]} ->
-            Variables = variables(Anno, Arity),
+            Variables = dyno_bench_forms:variables(Anno, Arity),
             {forms, Arity,
                 {clause, Anno, Variables, [], [{call, Anno, {remote, Anno, M, F}, Variables}]}};
         _ ->
@@ -178,10 +178,6 @@ function(_Anno, [{clause, _, Patterns, _, _} = Only]) ->
     {forms, length(Patterns), Only};
 function(Anno, [{clause, _, Patterns, _, _} | _] = Clauses) ->
     {forms, length(Patterns), dyno_bench_forms:joined(Anno, length(Patterns), Clauses)}.
-
--spec variables(erl_anno:anno(), arity()) -> [erl_parse:abstract_expr()].
-variables(Anno, Arity) ->
-    [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
 
 %% Swallows what is printed.
 -spec quiet() -> pid().

@@ -410,7 +410,12 @@ undecided(#{pairs := Pairs, fixed := true, rounds := Rounds}, Arms) ->
     end;
 undecided(#{pairs := Pairs}, _Arms) ->
     N = length([x || #{verdict := undecided} <- Pairs]),
-    [{~"undecided", text("~b of ~b comparisons are not decided yet; give it more time", [N, length(Pairs)])}].
+    [
+        {~"undecided",
+            text("~b of ~b comparisons are not decided yet; give it more time (--time)", [
+                N, length(Pairs)
+            ])}
+    ].
 
 enough(Rounds, Pairs) ->
     More = [

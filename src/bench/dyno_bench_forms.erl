@@ -13,7 +13,7 @@
 
 %% Variables have names that no source text can have.
 
--export([module/2, source/2, constants/1, is_constant/2, joined/3]).
+-export([module/2, source/2, constants/1, is_constant/2, joined/3, variables/2]).
 
 -define(A, erl_anno:new(0)).
 
@@ -63,6 +63,9 @@ readable({var, Anno, Name}) ->
             {var, Anno, list_to_atom(lists:flatten(["Dyno_" | string:replace(Rest, " ", "_", all)]))};
         _ -> {var, Anno, Name}
     end;
+readable({named_fun, Anno, Name, Clauses}) ->
+    {var, _, Readable} = readable({var, Anno, Name}),
+    {named_fun, Anno, Readable, readable(Clauses)};
 readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)));
 readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
 readable(Other) -> Other.
@@ -73,12 +76,17 @@ var(Name) -> {var, ?A, Name}.
 -spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
     erl_parse:abstract_clause().
 joined(Anno, Arity, Clauses) ->
-    Variables = [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)],
+    Variables = variables(Anno, Arity),
     Cases = [
         {clause, A, [{tuple, A, Patterns}], Guards, Body}
      || {clause, A, Patterns, Guards, Body} <- Clauses
     ],
     {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
+
+-doc "Variables for so many arguments.".
+-spec variables(erl_anno:anno(), arity()) -> [erl_parse:abstract_expr()].
+variables(Anno, Arity) ->
+    [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
 
 %% A function that evaluates a part.
 once(Name, Parameters, Arguments, Part) ->

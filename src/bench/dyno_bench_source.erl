@@ -11,6 +11,9 @@
 -export([read/2, place/3, format_error/1]).
 -export_type([part/0, reason/0]).
 
+%% A variable that no source text can have.
+-define(SELF, 'dyno self').
+
 -type part() :: {forms, Arity :: 0..2, erl_parse:abstract_clause()}.
 
 -type reason() ::
@@ -51,10 +54,8 @@ parsed({Name, Text, _} = Source, Tokens) ->
             {ok, {forms, 0, {clause, 1, [], [], Expressions}}};
         {error, AsExpressions} ->
             case erl_parse:parse_form(Tokens) of
-                {ok, {function, _, _, Arity, [Clause]}} when Arity =< 2 ->
-                    {ok, {forms, Arity, Clause}};
-                {ok, {function, Anno, _, Arity, Clauses}} when Arity =< 2 ->
-                    {ok, {forms, Arity, dyno_bench_forms:joined(Anno, Arity, Clauses)}};
+                {ok, {function, _, _, Arity, _} = Function} when Arity =< 2 ->
+                    {ok, {forms, Arity, function(Function)}};
                 {ok, {function, _, _, Arity, _}} ->
                     {error, {arity, Name, Arity, ~"0, 1 or 2"}};
                 {ok, _} ->
@@ -63,6 +64,35 @@ parsed({Name, Text, _} = Source, Tokens) ->
                     {error, later_error(Source, Tokens, AsExpressions, AsFunction)}
             end
     end.
+
+%% The code is inline in the loop, where its name is not known: a function that calls itself is a fun
+%% that does.
+-spec function(erl_parse:abstract_form()) -> erl_parse:abstract_clause().
+function({function, Anno, Name, Arity, Clauses}) ->
+    case {renamed(Clauses, {Name, Arity}), Clauses} of
+        {Clauses, [Clause]} ->
+            Clause;
+        {Clauses, _} ->
+            dyno_bench_forms:joined(Anno, Arity, Clauses);
+        {Recursive, _} ->
+            Variables = dyno_bench_forms:variables(Anno, Arity),
+            Call = {call, Anno, {named_fun, Anno, ?SELF, Recursive}, Variables},
+            {clause, Anno, Variables, [], [Call]}
+    end.
+
+-spec renamed(term(), {atom(), arity()}) -> term().
+renamed({call, Anno, {atom, _, Name}, Arguments}, {Name, Arity} = Function) when
+    length(Arguments) =:= Arity
+->
+    {call, Anno, {var, Anno, ?SELF}, renamed(Arguments, Function)};
+renamed({'fun', Anno, {function, Name, Arity}}, {Name, Arity}) ->
+    {var, Anno, ?SELF};
+renamed(Form, Function) when is_tuple(Form) ->
+    list_to_tuple(renamed(tuple_to_list(Form), Function));
+renamed([Head | Tail], Function) ->
+    [renamed(Head, Function) | renamed(Tail, Function)];
+renamed(Other, _Function) ->
+    Other.
 
 %% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
 %% form that was meant.

@@ -23,6 +23,7 @@ all() ->
         takes_any_unicode,
         takes_names_of_its_own,
         a_full_stop_may_be_left_out,
+        functions_that_call_themselves,
         says_what_is_wrong,
         places_of_what_the_compiler_finds,
         writes_no_files
@@ -173,6 +174,16 @@ a_full_stop_may_be_left_out(_Config) ->
     ],
     Code = #{init => "1", init_runner => "i(I) -> I + 5", runner => "r(_, S) -> S + 1", done => "ok"},
     ?assertEqual(7, loop(Code, 1)).
+
+functions_that_call_themselves(_Config) ->
+    Fib = "fib(0) -> 0; fib(1) -> 1; fib(N) when N > 1 -> fib(N - 1) + fib(N - 2)",
+    ?assertEqual(55, loop(#{runner => Fib, init_runner => "10"}, 3)),
+    Mapped = "f(L) when is_list(L) -> lists:map(fun f/1, L); f(X) -> X * 2",
+    ?assertEqual([2, [4]], loop(#{runner => Mapped, init_runner => "[1, [2]]"}, 1)),
+    Sum = "s(0) -> 0; s(N) -> N + s(N - 1)",
+    ?assertEqual(6, loop(#{runner => "ok", init => "3", init_runner => Sum}, 0)),
+    %% Another arity is another function.
+    ?assertMatch({error, {syntax, init, _, 1, 8, _}}, compile_only(#{runner => "ok", init => "r() -> r(1)"})).
 
 %% Unbound variables, functions that are not there: the place in the part that has the error.
 places_of_what_the_compiler_finds(_Config) ->

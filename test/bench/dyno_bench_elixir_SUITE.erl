@@ -58,7 +58,8 @@ value(Text, Start) ->
         Module:loop(1, Constants, Start)
     after
         code:purge(Module),
-        code:delete(Module)
+        code:delete(Module),
+        code:purge(Module)
     end.
 
 expressions_and_functions(_Config) ->

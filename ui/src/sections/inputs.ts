@@ -46,7 +46,11 @@ export const inputs: Section = {
 
 function block(recording: Recording, { name, runs }: Block): Child[] {
     const rows = runs.map(({ run }) => objects(tableNamed(run, 'codes')));
-    const codes = [...new Set(rows.flat().map((r) => String(r.code)))];
+    // As they were given, not the fastest first: a code has the same colour here as in the rounds.
+    const given = runs.flatMap(({ run }) =>
+        run.series.filter((s) => s.name === 'bench.time').map((s) => String(s.labels.code)),
+    );
+    const codes = [...new Set([...given, ...rows.flat().map((r) => String(r.code))])];
     const cell = (code: string, of: Row[]) => {
         const row = of.find((r) => r.code === code);
         const value = row?.time_per_call;
