@@ -44,6 +44,9 @@ check(#{name := Name, call := {M, F, A}, operator := Operator, value := Expected
                 false -> {violated, short(Value), number(Value)}
             end
     catch
+        error:undef ->
+            Text = io_lib:format("~tw:~tw/~b, or what it calls, does not exist", [M, F, length(A)]),
+            {failed, <<(unicode:characters_to_binary(Text))/binary>>};
         Class:Reason -> {failed, <<(atom_to_binary(Class))/binary, ":", (short(Reason))/binary>>}
     end.
 

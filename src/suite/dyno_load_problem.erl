@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Why a load could not be given, and the sentence for it.
 
--export([format_error/1, format_spec_error/1]).
+-export([format_error/1, format_spec_error/1, suggestion/2]).
 -export_type([reason/0]).
 
 -type reason() ::
@@ -79,7 +79,9 @@ format_spec_error({bad_load_key, Model, Key, Value, Accepted}) ->
     io_lib:format("~ts of the ~ts load is ~0tP; ~ts is accepted", [Key, Model, Value, 12, Accepted]);
 format_spec_error({unknown_load_key, Model, Key, Known}) ->
     Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
-    io_lib:format("~0tp is not a key of ~ts load; accepted are ~ts", [Key, article(Model), Names]);
+    io_lib:format("~0tp is not a key of ~ts load~ts; accepted are ~ts", [
+        Key, article(Model), suggestion(Key, Known), Names
+    ]);
 format_spec_error({missing_load_key, Model, Key, Accepted}) ->
     io_lib:format("~ts load must give ~ts: ~ts", [article(Model), Key, Accepted]);
 format_spec_error({both_load_keys, Key, Other}) ->
@@ -104,3 +106,16 @@ format_spec_error({arrivals_file, Reason}) ->
 -spec article(atom()) -> string().
 article(open) -> "an open";
 article(Model) -> "a " ++ atom_to_list(Model).
+
+-doc "What was probably meant by a key that is not known.".
+-spec suggestion(term(), [atom()]) -> unicode:chardata().
+suggestion(Key, Known) when is_atom(Key) ->
+    Text = atom_to_list(Key),
+    Names = [atom_to_list(K) || K <- Known],
+    case {[N || N <- Names, lists:prefix(Text, N)], dyno_agent_patterns:nearest(Text, Names)} of
+        {[Name], _} -> [" (did you mean ", Name, "?)"];
+        {_, {ok, Name}} -> [" (did you mean ", Name, "?)"];
+        {_, none} -> ""
+    end;
+suggestion(_Key, _Known) ->
+    "".

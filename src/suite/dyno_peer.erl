@@ -189,7 +189,12 @@ format_error({no_distribution, Reason}) ->
 format_error({does_not_boot, Name, Reason, Arguments}) ->
     io_lib:format(
         "the node ~ts did not boot (~0tP); it was started with: erl ~ts",
-        [Name, Reason, 12, lists:join(" ", Arguments)]
+        [Name, Reason, 12, lists:join(" ", without_cookie(Arguments))]
     );
 format_error({application, Application, Reason}) ->
     io_lib:format("application ~ts did not start in the node: ~0tP", [Application, Reason, 12]).
+
+%% Messages end up in recordings and build logs.
+without_cookie(["-setcookie", _Cookie | Rest]) -> ["-setcookie", "COOKIE" | without_cookie(Rest)];
+without_cookie([Argument | Rest]) -> [Argument | without_cookie(Rest)];
+without_cookie([]) -> [].

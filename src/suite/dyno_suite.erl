@@ -543,7 +543,9 @@ format_error({bad_option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
 format_error({unknown_option, Key, Known}) ->
     Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
-    io_lib:format("~0tp is not a key of suite/0; accepted are ~ts", [Key, Names]);
+    io_lib:format("~0tp is not a key of suite/0~ts; accepted are ~ts", [
+        Key, dyno_load_problem:suggestion(Key, Known), Names
+    ]);
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);
 format_error({bad_pattern, Reason}) ->

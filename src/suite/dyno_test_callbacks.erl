@@ -25,7 +25,9 @@
 -type reason() ::
     dyno_suite_caller:reason()
     | {bad_return, mfa(), term(), Expected :: string()}
-    | {bad_suite, module(), dyno_suite:reason()}.
+    | {bad_suite, module(), dyno_suite:reason()}
+    %% It returned what cannot be taken.
+    | {bad_callback, mfa(), dyno_suite:reason()}.
 
 -doc "Ready to call; the calling process must trap exits.".
 -spec new(module(), dyno_suite_source:form(), pos_integer()) -> callbacks().
@@ -114,10 +116,17 @@ load(#{module := Module} = Callbacks, Size, RunState, Default) ->
         {{ok, Value}, Next} ->
             case dyno_suite:load(Value, Size) of
                 {ok, Load} -> {{ok, Load}, Next};
-                {error, Reason} -> {{error, {bad_suite, Module, Reason}}, Next}
+                {error, Reason} -> {{error, wrong(Module, load, Reason)}, Next}
             end;
         Failed ->
             Failed
+    end.
+
+%% Without the callback it is the option's.
+wrong(Module, Function, Reason) ->
+    case erlang:function_exported(Module, Function, 2) of
+        true -> {bad_callback, {Module, Function, 2}, Reason};
+        false -> {bad_suite, Module, Reason}
     end.
 
 -doc "The invariants of a node at a size: the options', then the callback's.".
@@ -136,7 +145,7 @@ invariants(#{module := Module, form := Form} = Callbacks, Node, Size, Options) -
                 [] ->
                     {{ok, Options ++ [Invariant || {ok, Invariant} <- Read]}, Next};
                 [Reason | _] ->
-                    {{error, {bad_suite, Module, {bad_invariant, Reason}}}, Next}
+                    {{error, wrong(Module, Function, {bad_invariant, Reason})}, Next}
             end;
         {{ok, Other}, Next} ->
             bad_return(Next, Function, 2, Other, "a list of {Name, {M, F, A}, Operator, Value}");
@@ -213,6 +222,8 @@ bad_return(#{module := Module} = Callbacks, Function, Arity, Value, Expected) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]);
+format_error({bad_callback, {M, F, A}, Reason}) ->
+    io_lib:format("what ~ts:~ts/~b returned: ~ts", [M, F, A, dyno_suite:format_error(Reason)]);
 format_error({bad_suite, Module, Reason}) ->
     io_lib:format("suite ~ts: ~ts", [Module, dyno_suite:format_error(Reason)]);
 format_error(Reason) ->

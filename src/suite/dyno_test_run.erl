@@ -66,6 +66,7 @@ tear_down(Outcome, Run, RunState, Callbacks, Context) ->
 callback_failed(interrupted) -> interrupted;
 callback_failed({bad_return, _, _, _} = Reason) -> {misuse, Reason};
 callback_failed({bad_suite, _, _} = Reason) -> {misuse, Reason};
+callback_failed({bad_callback, _, _} = Reason) -> {misuse, Reason};
 callback_failed(Reason) -> failed(~"callback", dyno_test_callbacks:format_error(Reason)).
 
 failed(Code, Text) ->
@@ -152,7 +153,7 @@ with_agents(#{load := Load} = Job, Attach, #{options := Options} = Context) ->
                     ended(Outcome, State)
             end;
         {error, Reason} ->
-            {not_attached(Reason), undefined, none}
+            {not_attached(Reason, Context), undefined, none}
     end.
 
 with_control(Job, Attach, Context) ->
@@ -164,15 +165,23 @@ with_control(Job, Attach, Context) ->
         ok = dyno_test_targets:detach(Targets),
         second_half(Outcome, State, Job, Context)
     else
-        {error, Reason} -> {not_attached(Reason), undefined, none};
+        {error, Reason} -> {not_attached(Reason, Context), undefined, none};
         {stop, Stopped} -> {stopped(Stopped), undefined, none}
     end.
 
 ended(Outcome, #{run_info := Info} = State) ->
     {Outcome, recorded(Outcome, State), Info}.
 
-not_attached({unmatched, _, _} = Reason) -> {misuse, Reason};
-not_attached(Reason) -> failed(~"target", dyno_test_targets:format_error(Reason)).
+not_attached({unmatched, _, _} = Reason, _Context) ->
+    {misuse, Reason};
+not_attached(Reason, #{module := Module}) ->
+    Callback =
+        case erlang:function_exported(Module, init_run, 2) of
+            true -> "init_run/2";
+            false -> "setup_run/1"
+        end,
+    Text = dyno_test_targets:format_error(Reason),
+    failed(~"target", io_lib:format("a target of ~ts:~ts: ~ts", [Module, Callback, Text])).
 
 control(Which, Job, Context) ->
     Tell = fun(Phase) -> tell({phase, Phase}, Context) end,
@@ -443,8 +452,30 @@ judge(undefined, _Errors, #{measured := #{figures := Figures}, context := Contex
         _ ->
             complete
     end;
-judge(Snapshot, Errors, _State) ->
-    judge(Snapshot, Errors).
+judge(#{successes := 0, failures := 0}, _Errors, State) ->
+    #{measured := #{in_flight := InFlight}, context := #{options := Options} = Context} = State,
+    #{duration_ms := DurationMs} = Options,
+    failed(
+        ~"no_operations",
+        io_lib:format(
+            "no operation ended within the run: ~ts had not returned after ~ts (calls under way: "
+            "~b); give it a longer duration_ms",
+            [operation(Context), dyno_unit:format(DurationMs, ~"ms"), InFlight]
+        )
+    );
+judge(#{successes := 0, failures := N}, [{Reason, _} | _], #{context := Context}) ->
+    Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
+    failed(~"no_operations", io_lib:format(Text, [N, operation(Context), Reason]));
+judge(_Snapshot, _Errors, _State) ->
+    complete.
+
+operation(#{module := Module}) ->
+    Arity =
+        case erlang:function_exported(Module, operation, 1) of
+            true -> 1;
+            false -> 2
+        end,
+    io_lib:format("~ts:operation/~b", [Module, Arity]).
 
 judge_uncounted(#{module := Module}, Figures) ->
     case [N || #{functions := #{measured_functions := N}} <- Figures, N > 0] of
@@ -460,13 +491,6 @@ judge_uncounted(#{module := Module}, Figures) ->
                 )
             )
     end.
-
-judge(#{successes := 0, failures := 0}, _Errors) ->
-    failed(~"no_operations", "no operation ended within the run; give it a longer duration_ms");
-judge(#{successes := 0, failures := N}, [{Reason, _} | _]) ->
-    failed(~"no_operations", io_lib:format("all ~b operations failed, first: ~ts", [N, Reason]));
-judge(_Snapshot, _Errors) ->
-    complete.
 
 lost(Target, noconnection, #{targets := [_, _ | _]} = State) ->
     %% The others are still there: what the load has of it is for the suite to say.

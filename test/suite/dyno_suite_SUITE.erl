@@ -173,7 +173,7 @@ loads(_Config) ->
             {#{model => open, rate_per_s => 0}, [~"rate_per_s", ~"above 0", ~"ramp"]},
             {#{model => open, rate_per_s => -1}, [~"rate_per_s"]},
             {#{model => open, rate_per_s => 1, workers => 0}, [~"workers"]},
-            {#{model => open, rate => 1}, [~"rate is not a key of an open load", ~"rate_per_s"]}
+            {#{model => open, rate => 1}, [~"rate is not a key of an open load (did you mean rate_per_s?)"]}
         ]
     ].
 

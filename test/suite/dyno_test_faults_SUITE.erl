@@ -548,7 +548,7 @@ raised(_Config, {Callback, _Class}, refused, {error, Reason} = Error) ->
     says(text(Reason), [atom_to_binary(Callback), ~"oops"]),
     ?assertEqual(2, dyno_test:exit_status(Error));
 raised(_Config, {operation, _Class}, failed, {ok, Document}) ->
-    failed(Document, [~"operations failed", ~"oops"]);
+    failed(Document, [~"operations failed", ~"operation/1", ~"oops"]);
 raised(_Config, {Callback, Class}, failed, {ok, Document}) ->
     failed(Document, [
         <<":", (atom_to_binary(Callback))/binary, "/">>, atom_to_binary(Class), ~"oops", ~".erl:"
@@ -641,7 +641,7 @@ operation_never_returns(Config) ->
         Config, all_stay, operation, "operation(_) -> receive after infinity -> ok end.\n", Options
     ),
     {ok, Nothing} = dyno_test:run(All, #{}),
-    failed(Nothing, [~"no operation ended"]),
+    failed(Nothing, [~"no operation ended", ~"all_stay:operation/1"]),
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 %% Something that a set-up is linked to dies: at once, and during the load.
@@ -706,6 +706,10 @@ node_does_not_boot(Config) ->
             Source = with_callback(Config, Name, init_run, Text, #{}),
             {ok, Document} = dyno_test:run(Source, #{}),
             failed(Document, [~"init_run/2" | Parts]),
+            %% Not the key to all nodes in a build's log.
+            Cookie = atom_to_binary(erlang:get_cookie()),
+            #{~"text" := Sentence} = maps:get(~"error", Document),
+            ?assertEqual(nomatch, binary:match(Sentence, Cookie)),
             ?assertEqual({Name, [end_run, end_suite]}, {Name, dyno_suites:marks(Config)}),
             clean(Config)
         end
@@ -719,7 +723,7 @@ node_is_not_there(Config) ->
     Text = "init_run(_, _) -> {ok, ['nobody@no.such.host'], 0}.\n",
     Source = with_callback(Config, nowhere, init_run, Text, #{}),
     {ok, Document} = dyno_test:run(Source, #{}),
-    failed(Document, [~"nobody@no.such.host"]),
+    failed(Document, [~"nobody@no.such.host", ~"nowhere:init_run/2"]),
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 node_is_named_twice(Config) ->

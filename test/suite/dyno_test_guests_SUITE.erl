@@ -279,7 +279,7 @@ invariant_that_cannot_be_checked(Config) ->
     Result = dyno_test:run(Source, #{}),
     _ = complete(Result),
     [#{~"result" := ~"unknown", ~"text" := Text}] = verdicts(Result, ~"nowhere"),
-    says(Text, [~"never checked", ~"undef"]).
+    says(Text, [~"never checked", ~"does not exist"]).
 
 invariant_that_hangs(Config) ->
     Source = write(Config, hanging, #{
