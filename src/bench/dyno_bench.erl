@@ -75,6 +75,8 @@ run([], _Options) ->
     {error, no_codes};
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {too_many, length(Codes), ?MAX_CODES}};
+run(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
+    {error, {squeezed_variants, length(Revisions)}};
 run(Codes, #{revisions := _} = Options) ->
     %% To build takes long: what is wrong with the codes is said before.
     Wrong = [

@@ -29,7 +29,6 @@ as two revisions of a project. Each code in each variant is an arm of the compar
         run/3,
         samples/4,
         alone/3,
-        pairs/4,
         parameters/1,
         explains/1,
         format_error/1
@@ -61,6 +60,7 @@ as two revisions of a project. Each code in each variant is an arm of the compar
     dyno_bench_vm:reason()
     | dyno_bench_stand:reason()
     | dyno_bench_experiment:reason()
+    | {squeezed_variants, pos_integer()}
     | {setting, atom(), term(), Accepted :: binary()}.
 
 %% A code and where it runs.
@@ -172,10 +172,16 @@ ok({ok, Value}) -> Value;
 ok({error, Reason}) -> fail(Reason).
 
 %% After how many groups to look.
--spec looks(#{settings := settings(), _ => _}) -> [pos_integer(), ...].
-looks(#{settings := #{vms := Vms}}) -> [Vms];
-looks(#{arms := [_]}) -> [hd(?GROUPS)];
-looks(_State) -> ?GROUPS.
+-spec looks(map()) -> [pos_integer(), ...].
+looks(#{settings := #{vms := Vms}}) ->
+    [Vms];
+looks(#{arms := Arms, options := #{level := Level}} = State) ->
+    case {dyno_bench_metric:kind(metric(State)), Arms} of
+        {rounds, [_]} -> [hd(?GROUPS)];
+        {rounds, _} -> ?GROUPS;
+        %% As many as the intervals of all pairs need: where figures are exact, more say the same.
+        {_, _} -> [max(?LEAST, dyno_bench_metric:runs(length(Arms), Level))]
+    end.
 
 -spec groups(map(), [pos_integer(), ...]) -> {pos_integer() | undefined, map()}.
 groups(State, Looks) ->
@@ -203,6 +209,12 @@ groups(State, {[Next | Later], Looks}, Known, Groups) ->
                 _ -> Result
             end
     end.
+
+-spec result(map(), pos_integer(), map(), [dyno_bench_groups:group(), ...]) ->
+    {pos_integer() | undefined, dyno_bench_experiment:result()}.
+result(#{arms := Arms, options := Options}, Looks, #{loop_ns := LoopNs, size := Size}, Groups) ->
+    Result = dyno_bench_groups:result(length(Arms), Looks, Options, lists:reverse(Groups)),
+    {Size, Result#{loop_ns => LoopNs}}.
 
 -spec progress(map(), pos_integer(), pos_integer()) -> term().
 progress(#{settings := #{progress := Fun}}, Number, Of) -> Fun(Number, Of);
@@ -386,81 +398,6 @@ rounds(Numbered, Iterations, #{options := Options} = State) ->
     end,
     {Median(1), Median(2)}.
 
-%% Newest group first.
--spec result(map(), pos_integer(), map(), [map(), ...]) -> {term(), map()}.
-result(#{arms := Arms, options := Options} = State, Looks, #{loop_ns := LoopNs, size := Size}, Newest) ->
-    Groups = lists:reverse(Newest),
-    Metric = metric(State),
-    Values = fun(N) -> [map_get(N, Of) || #{values := Of} <- Groups] end,
-    Times = fun(N) -> [map_get(N, Of) || #{times := Of} <- Groups] end,
-    Pairs = pairs(length(Arms), Values, Looks, Options),
-    Figures = fun(N) ->
-        figures(length(Arms), Times(N), [lists:nth(N, F) || #{figures := F} <- Groups], Groups)
-    end,
-    {Size, #{
-        metric => Metric,
-        arms => [
-            case Metric of
-                time -> Figures(N);
-                _ -> (Figures(N))#{values => Values(N)}
-            end
-         || N <- lists:seq(1, length(Arms))
-        ],
-        pairs => Pairs,
-        rounds => length(Groups),
-        vms => length(Groups),
-        decided => lists:all(fun(#{verdict := V}) -> V =/= undecided end, Pairs),
-        loop_ns => LoopNs
-    }}.
-
--doc """
-What the groups say of each pair of arms: `Values` gives an arm's time in each group, `Looks` is how
-often it may be looked at before it ends.
-""".
--spec pairs(
-    Arms :: pos_integer(),
-    Values :: fun((pos_integer()) -> [float()]),
-    Looks :: pos_integer(),
-    #{level := float(), threshold := float(), _ => _}
-) -> [dyno_bench_rounds:pair()].
-pairs(Count, Values, Looks, #{level := Level, threshold := Threshold}) ->
-    All = [{A, B} || A <- lists:seq(1, Count), B <- lists:seq(A + 1, Count)],
-    Each = 1 - (1 - Level) / (Looks * max(1, length(All))),
-    [
-        begin
-            Logs = lists:zipwith(
-                fun(TimeA, TimeB) -> math:log(TimeB / TimeA) end, Values(A), Values(B)
-            ),
-            Interval =
-                case dyno_stats_interval:median(Logs, Each) of
-                    {ok, {Low, High, _}} -> {ok, {Low, High}};
-                    {error, too_few} -> {error, too_few}
-                end,
-            dyno_bench_rounds:judged({A, B}, {dyno_stats:median(Logs), Interval}, Threshold)
-        end
-     || {A, B} <- All
-    ].
-
--spec figures(pos_integer(), [float()], [map(), ...], [map()]) -> map().
-figures(Arms, Times, [First | _] = Each, Groups) ->
-    Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
-    First#{
-        exact => dyno_bench_memory:together([Exact || #{exact := Exact} <- Each]),
-        times_ns := Times,
-        %% Its share of the time.
-        durations_ns => [Ms * 1_000_000 div Arms || #{duration_ms := Ms} <- Groups],
-        reductions := Mean(reductions),
-        garbage_collections := Mean(garbage_collections),
-        waiting := waiting(Each)
-    }.
-
--spec waiting([map()]) -> float() | undefined.
-waiting(Each) ->
-    case [W || #{waiting := W} <- Each, is_number(W)] of
-        [] -> undefined;
-        Known -> dyno_stats:mean(Known)
-    end.
-
 -doc """
 Samples in one of erlperf's modes: each in a fresh VM, which has measured `Warmup` samples before.
 """.
@@ -546,7 +483,7 @@ alone(Mode, Code, #{isolated := Settings} = Options) ->
     trapping(fun() ->
         case arms([Code], Settings) of
             [Arm] -> map_get(1, sampled([1], [Arm], Mode, Options));
-            Arms -> fail({setting, variants, length(Arms), ~"one, because one code is squeezed,"})
+            Arms -> fail({squeezed_variants, length(Arms)})
         end
     end).
 
@@ -571,7 +508,7 @@ parameters(Settings) ->
 explains(no_compiler) ->
     true;
 explains(Reason) when is_tuple(Reason) ->
-    Kinds = [setting, stand_died, no_erl, does_not_boot, otp_too_old, vm_died],
+    Kinds = [setting, squeezed_variants, stand_died, no_erl, does_not_boot, otp_too_old, vm_died],
     lists:member(element(1, Reason), Kinds);
 explains(_Reason) ->
     false.
@@ -580,6 +517,12 @@ explains(_Reason) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({setting, Key, Value, Accepted}) ->
     io_lib:format("~ts: ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
+format_error({squeezed_variants, Count}) ->
+    io_lib:format(
+        "one code in one Erlang is squeezed at a time, not in ~b revisions, Erlangs or sets of flags; "
+        "run it once for each",
+        [Count]
+    );
 format_error({stand_died, Reason}) ->
     io_lib:format("the process that measures in a VM of its own died: ~0tP", [Reason, 12]);
 format_error(no_compiler) ->

@@ -140,8 +140,11 @@ judge({first_variant, Conditions, Options}, Document, _Measure, Show) ->
         {ok, Changes} ->
             Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
             shown(Document, Changes, verdicts(Conditions, Changes, Failing), [], Show);
-        {error, Reason} ->
-            refused(Reason)
+        {error, nothing_in_common} ->
+            dyno_cli_terminal:complain(
+                "no code is known to be the same one in both; give each a --label of its own"
+            ),
+            2
     end;
 judge({Baseline, Conditions, Options}, Document, Measure, Show) ->
     case changes(Baseline, Document, Options) of

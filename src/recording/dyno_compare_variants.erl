@@ -18,7 +18,7 @@ which is narrower than that of two recordings, and needs no second measurement.
 
 -doc "The changes from the first variant to each other one, by the code's label.".
 -spec changes(dyno_recording:document(), dyno_compare:options()) ->
-    {ok, [dyno_compare:change(), ...]} | {error, dyno_compare:reason()}.
+    {ok, [dyno_compare:change(), ...]} | {error, nothing_in_common}.
 changes(Document, Options) ->
     case labels(Document) of
         [First | [_ | _] = Others] ->

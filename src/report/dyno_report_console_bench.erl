@@ -44,8 +44,14 @@ sections(Document, Options) ->
                     | dyno_report_console_costs:sections(Run, Options)
                 ]
              || {Id, Rows, Run} <- Tables
-            ]) ++ dyno_report_console_inputs:sections(Document, Options)
+            ]) ++ dyno_report_console_inputs:sections(Document, decisive(Metric), Options)
     end.
+
+-spec decisive(binary()) -> {binary(), binary(), fun((object()) -> binary())}.
+decisive(~"time") ->
+    {~"time", ~"fastest", fun(Row) -> time(get(~"time_per_call", Row)) end};
+decisive(Metric) ->
+    {title(Metric), ~"least", fun(Row) -> value(Metric, get(~"value", Row)) end}.
 
 %% What decides stands next to the code, and only once.
 -spec codes({Title :: binary(), Metric :: binary()}, [object()], options()) -> [iodata()].

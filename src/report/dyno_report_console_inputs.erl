@@ -4,33 +4,36 @@
 -module(dyno_report_console_inputs).
 -moduledoc """
 The console report's sections about a benchmark with several inputs: the time of each code with each
-input, and how both time and words grow.
+input, or whatever decided, and how both time and words grow.
 """.
 
 -compile(warn_missing_spec_all).
 
--export([sections/2]).
+-export([sections/3]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).
 
 -type object() :: dyno_report_document:object().
 -type options() :: dyno_report:options().
 
+-doc "What decided, how the best is called, and its value in a row.".
+-type decisive() :: {Title :: binary(), Best :: binary(), fun((object()) -> binary())}.
+
 -doc "A table for each group of runs with inputs, and the growth.".
--spec sections(dyno_report:document(), options()) -> [[iodata()]].
-sections(Document, Options) ->
+-spec sections(dyno_report:document(), decisive(), options()) -> [[iodata()]].
+sections(Document, Decisive, Options) ->
     Runs = get(~"runs", get(~"parameters", Document, #{}), []),
     Groups = lists:uniq([get(~"group", Run, ~"") || Run <- Runs]),
     [
-        matrix(Group, [R || R <- Runs, get(~"group", R, ~"") =:= Group], Document, Options)
+        matrix({Group, Decisive}, [R || R <- Runs, get(~"group", R, ~"") =:= Group], Document, Options)
      || Group <- Groups
     ] ++ [growth(Document, Options)].
 
 %% A row a code, in the order in which the first input has them; a column an input.
--spec matrix(binary(), [object()], object(), options()) -> [iodata()].
+-spec matrix({binary(), decisive()}, [object()], object(), options()) -> [iodata()].
 matrix(_Group, [_], _Document, _Options) ->
     [];
-matrix(Group, Runs, Document, Options) ->
+matrix({Group, {What, Best, Value}}, Runs, Document, Options) ->
     Inputs = [
         {dyno_report_document:name(~"input", Run), codes(get(~"id", Run), Document)}
      || Run <- Runs
@@ -41,13 +44,14 @@ matrix(Group, Runs, Document, Options) ->
         | [#{title => Input, align => right} || {Input, _} <- Inputs]
     ],
     Rows = [
-        [dyno_report_document:name(~"code", Row) | [cell(get(~"code", Row), Codes) || {_, Codes} <- Inputs]]
+        [dyno_report_document:name(~"code", Row) | [cell(get(~"code", Row), Codes, Value) || {_, Codes} <- Inputs]]
      || Row <- First
     ],
+    Text = <<What/binary, " per call, and times the ", Best/binary, ", by input">>,
     Title =
         case dyno_report_text:clean(Group) of
-            ~"" -> ~"Time per call, and times the fastest, by input";
-            Name -> <<Name/binary, ": time per call, and times the fastest, by input">>
+            ~"" -> string:titlecase(Text);
+            Name -> <<Name/binary, ": ", Text/binary>>
         end,
     dyno_report_console_runs:section(Title, Columns, Rows, length(Rows), Options).
 
@@ -60,17 +64,18 @@ codes(Id, Document) ->
         Table <- dyno_report_document:tables(~"codes", Run)
     ]).
 
--spec cell(json:decode_value(), [object()]) -> dyno_report_table:cell().
-cell(Code, Rows) ->
+-spec cell(json:decode_value(), [object()], fun((object()) -> binary())) ->
+    dyno_report_table:cell().
+cell(Code, Rows, Value) ->
     case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
-        [Row | _] -> timed(measured(get(~"time_per_call", Row), ~"ns"), Row);
+        [Row | _] -> judged(Value(Row), Row);
         [] -> ~"-"
     end.
 
--spec timed(binary(), object()) -> dyno_report_table:cell().
-timed(Time, Row) ->
+-spec judged(binary(), object()) -> dyno_report_table:cell().
+judged(Time, Row) ->
     case {get(~"verdict", Row), get(~"ratio", Row)} of
-        {~"slower", Ratio} when is_number(Ratio) ->
+        {Worse, Ratio} when is_number(Ratio), (Worse =:= ~"slower" orelse Worse =:= ~"more") ->
             {bad, <<Time/binary, " (", (float_to_binary(float(Ratio), [{decimals, 2}]))/binary, ")">>};
         {~"undecided", _} ->
             {doubtful, <<Time/binary, " (not decided)">>};

@@ -116,6 +116,14 @@ the_console_shows_codes_by_inputs(_Config) ->
         fun(Line) -> string:prefix(Line, "Time per call, and times the fastest") =:= nomatch end, Lines
     ),
     ?assertEqual(["code", "20", "40", "80"], string:lexemes(Heads, " ")),
+    {ok, Words} = dyno_bench:run(["r(N) -> lists:seq(1, N)", "r(N) -> lists:seq(0, N)"], #{
+        budget_ms => 1, metric => words, inputs => [{N, N} || N <- [9, 19]]
+    }),
+    {ok, InWords} = dyno_report_console:format(Words, #{}),
+    ?assertMatch(
+        {match, _},
+        re:run(InWords, "Words per call, and times the least, by input\n.*\n.* 18 +38\n.* 20 \\(1\\.11\\) +40 \\(1\\.05\\)\n")
+    ),
     ?assertMatch({match, _}, re:run(Text, ~"words +grows as n\\^1\\.0")),
     ?assertMatch({match, _}, re:run(Text, ~"words +grows as n\\^2\\.0")).
 

@@ -251,6 +251,17 @@ errors(_Config) ->
             {["ok."], #{variants => [#{}, #{}]}, 2, "a label of its own for each"}
         ]
     ),
+    [
+        begin
+            {error, Of} = Error = dyno_bench:run(["ok"], More#{mode => {squeeze, #{max => 2}}}),
+            ?assertMatch({match, _}, re:run(dyno_bench:format_error(Of), "not in 2 revisions")),
+            ?assertEqual(2, dyno_bench:exit_status(Error))
+        end
+     || More <- [
+            #{isolated => #{variants => [#{}, #{label => ~"b"}]}},
+            #{revisions => #{revisions => [{revision, ~"a"}, working_tree]}}
+        ]
+    ],
     {error, Reason} = dyno_bench:run(["ok."], #{isolated => #{}, node => 'a@b'}),
     ?assertMatch(
         {match, _}, re:run(dyno_bench:format_error(Reason), "no VM of its own in another node")
@@ -311,7 +322,7 @@ trial(Factor, [Look | Later], Groups) ->
     New = [{Own(100.0), Own(100.0 * Factor)} || _ <- lists:seq(length(Groups) + 1, Look)],
     All = New ++ Groups,
     Values = fun(N) -> [element(N, G) || G <- All] end,
-    [#{verdict := Verdict}] = dyno_bench_isolated:pairs(
+    [#{verdict := Verdict}] = dyno_bench_groups:pairs(
         2, Values, 3, #{level => 0.95, threshold => 1.0e-9}
     ),
     case {Verdict, Later} of
