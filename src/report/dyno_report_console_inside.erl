@@ -151,11 +151,18 @@ bends(Document, #{colour := Colour, width := Width, top := Top}) ->
             [
                 dyno_report_style:paint(Colour, title, "What gets slow first")
                 | [
-                    ["  ", Line]
-                 || Text <- Lines, Line <- dyno_report_text:wrap(Text, max(20, Width - 2))
+                    [Indent, Line]
+                 || Text <- Lines,
+                    {Nth, Line} <- lists:enumerate(dyno_report_text:wrap(Text, max(20, Width - 5))),
+                    Indent <- [indent(Nth)]
                 ]
             ]
     end.
+
+%% What goes on in the next line stands behind the number.
+-spec indent(pos_integer()) -> string().
+indent(1) -> "  ";
+indent(_) -> "     ".
 
 -spec in_words(object()) -> binary().
 in_words(Row) -> dyno_report_document:text(~"text", Row, ~"-").
@@ -216,14 +223,16 @@ cost(Document, Options) ->
         #{title => ~"", align => left},
         #{title => ~"throughput", align => right},
         #{title => ~"", align => left},
-        #{title => ~"per call", align => right, fit => optional},
-        #{title => ~"operations without", align => right, fit => optional}
+        #{title => ~"operations without", align => right},
+        #{title => ~"per call", align => right, fit => optional}
     ],
     Cells = [
         [dyno_report_document:name(~"id", Run)] ++ ratio(~"instrument.response_ratio", Run) ++
             ratio(~"instrument.throughput_ratio", Run) ++
-            [measured(dyno_report_document:metric(~"instrument.charge", Run), ~"ns")] ++
-            [operations(dyno_report_document:metric(~"control.operations", Run))]
+            [
+                measured(dyno_report_document:metric(~"control.operations", Run), ~"count"),
+                measured(dyno_report_document:metric(~"instrument.charge", Run), ~"ns")
+            ]
      || Run <- get(~"runs", Document, []), metric(~"instrument.response_ratio", Run) =/= []
     ],
     section(~"What measuring cost, against runs without it", Columns, Cells, Options).
@@ -246,11 +255,6 @@ ratio(Name, Run) ->
         [] ->
             [~"-", ~""]
     end.
-
-%% Older recordings do not say.
--spec operations(json:decode_value()) -> binary().
-operations(null) -> ~"";
-operations(Count) -> measured(Count, ~"count").
 
 -spec times(json:decode_value()) -> binary().
 times(Value) when is_number(Value) ->

@@ -225,7 +225,7 @@ processes_table(Node, #{groups := Groups}) ->
     Rows = [
         begin
             {Kind, Name} = group(Group),
-            {Reductions, [Name, Kind, Discovered, Alive | looked_at(Figures) ++ ended(Figures)]}
+            {Reductions, [Name, Kind, Discovered, Alive | ended(Figures) ++ looked_at(Figures)]}
         end
      || #{
             group := Group,
@@ -244,17 +244,6 @@ processes_table(Node, #{groups := Groups}) ->
                 column(~"kind", ~"Grouped by", string, undefined),
                 column(~"discovered", ~"Discovered", integer, ~"count"),
                 column(~"alive", ~"Alive at the end", integer, ~"count"),
-                column(~"memory", ~"Memory", integer, ~"B"),
-                column(~"memory_max", ~"Memory, max", integer, ~"B"),
-                column(~"reductions", ~"Reductions", integer, ~"count"),
-                column(~"message_queue_max", ~"Message queue, max", integer, ~"count"),
-                (column(~"garbage_collections", ~"Garbage collections", integer, ~"count"))#{
-                    help => ~"At least: those that were seen at the looks."
-                },
-                (column(~"looked_at", ~"Looked at", integer, ~"count"))#{
-                    help =>
-                        ~"Lived until a look; of the others nothing is in memory and reductions."
-                },
                 column(~"ended", ~"Ended", integer, ~"count"),
                 (column(~"lifetime_p50", ~"Lifetime, p50", integer, ~"ns"))#{
                     help => ?LIFETIME
@@ -264,6 +253,17 @@ processes_table(Node, #{groups := Groups}) ->
                 },
                 (column(~"lifetimes", ~"Lifetimes", integer, ~"count"))#{
                     help => ~"The processes that were watched until their end, a sample of all."
+                },
+                (column(~"looked_at", ~"Looked at", integer, ~"count"))#{
+                    help =>
+                        ~"Lived until a look; of the others nothing is in memory and reductions."
+                },
+                column(~"memory", ~"Memory", integer, ~"B"),
+                column(~"memory_max", ~"Memory, max", integer, ~"B"),
+                column(~"reductions", ~"Reductions", integer, ~"count"),
+                column(~"message_queue_max", ~"Message queue, max", integer, ~"count"),
+                (column(~"garbage_collections", ~"Collections", integer, ~"count"))#{
+                    help => ~"Garbage collections, at least: those that were seen at the looks."
                 }
             ],
             [Row || {_, Row} <- lists:reverse(lists:keysort(1, Rows))]
@@ -272,7 +272,7 @@ processes_table(Node, #{groups := Groups}) ->
 
 %% Every process has memory: a group without any lived too shortly to be looked at.
 looked_at(#{memory_max_bytes := 0, looked_at := LookedAt}) ->
-    [undefined, undefined, undefined, undefined, undefined, LookedAt];
+    [LookedAt, undefined, undefined, undefined, undefined, undefined];
 looked_at(#{
     memory_bytes := Memory,
     memory_max_bytes := MemoryMax,
@@ -281,7 +281,7 @@ looked_at(#{
     collections := Collections,
     looked_at := LookedAt
 }) ->
-    [Memory, MemoryMax, Reductions, Queue, Collections, LookedAt].
+    [LookedAt, Memory, MemoryMax, Reductions, Queue, Collections].
 
 ended(#{discovered := Discovered, alive := Alive, lives := Lives}) ->
     [

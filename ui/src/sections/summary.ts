@@ -51,7 +51,7 @@ export const summary: Section = {
         ...slowFirst(recording),
         ...thresholds(recording),
         ...messages(recording),
-        ...(recording.compared ? [] : figures(recording)),
+        ...(recording.compared ? [] : [...figures(recording), cost(recording)]),
         environment(recording),
     ],
 };
@@ -299,6 +299,45 @@ function figures(recording: Recording): Child[] {
                   fixedTable('', '', allHeads, all),
               ),
     ];
+}
+
+/** What measuring itself cost: ratios with their intervals, or that nothing can be told. */
+function cost(recording: Recording): Child {
+    const [response, throughput] = ['instrument.response_ratio', 'instrument.throughput_ratio'];
+    const runs = recording.runs.filter((run) => findMetric(run, response!));
+    if (runs.length === 0) return null;
+    const ratioOf = (run: Run, name: string) => {
+        const metric = findMetric(run, name);
+        const told = (value: number) => value.toFixed(2);
+        if (!metric) return h('td', { class: 'number null' }, '–');
+        const { value, low, high } = metric;
+        if (value === null) {
+            const why = low === null ? 'too few operations to tell' : 'too noisy to tell';
+            return h('td', { class: 'number null' }, why);
+        }
+        const between = low === null || high === null ? '' : ` (${told(low)} to ${told(high)})`;
+        return h('td', { class: 'number' }, `×${told(value)}${between}`);
+    };
+    const operations = (run: Run) => findMetric(run, 'control.operations')?.value ?? null;
+    const heads = ['Response time', 'Throughput', 'Operations without measuring'];
+    return fixedTable(
+        'What measuring cost',
+        'against runs without it',
+        [
+            h('th', { scope: 'col' }, sizeLabel(recording)),
+            ...heads.map((head) => h('th', { scope: 'col', class: 'number' }, head)),
+        ],
+        runs.map((run) =>
+            h(
+                'tr',
+                {},
+                h('th', { scope: 'row' }, runTitle(recording, run)),
+                ratioOf(run, response!),
+                ratioOf(run, throughput!),
+                h('td', { class: 'number' }, format(operations(run), 'count')),
+            ),
+        ),
+    );
 }
 
 /** Percentiles are known by their short name; in a row of figures the rest of the title repeats. */

@@ -122,7 +122,7 @@ export const processes: Section = {
         return [
             table ? memoryChart(view, table) : null,
             table
-                ? tableView(table, {
+                ? tableView(without(table, ['ended', 'lifetimes', 'looked_at']), {
                       sortBy: 'memory_max',
                       open: { group: inspector(view, 'group') },
                       empty: 'No process called a measured function in this run.',
@@ -134,6 +134,16 @@ export const processes: Section = {
         ];
     },
 };
+
+/** What follows from other columns, or says how good they are, would push them off the screen. */
+function without(table: Table, names: string[]): Table {
+    const kept = table.columns.map((c) => !names.includes(c.name));
+    return {
+        ...table,
+        columns: table.columns.filter((_, i) => kept[i]),
+        rows: table.rows.map((row) => row.filter((_, i) => kept[i])),
+    };
+}
 
 /** Exponents with as many digits as they deserve; each row's values in its own unit. */
 function growthCells(table: Table, units: string[]): Record<string, Show> {
