@@ -243,7 +243,7 @@ processes_table(Node, #{groups := Groups}) ->
                 column(~"group", ~"Group", string, undefined),
                 column(~"kind", ~"Grouped by", string, undefined),
                 column(~"discovered", ~"Discovered", integer, ~"count"),
-                column(~"alive", ~"Alive at the end", integer, ~"count"),
+                (column(~"alive", ~"Alive", integer, ~"count"))#{help => ~"At the end of the run."},
                 column(~"ended", ~"Ended", integer, ~"count"),
                 (column(~"lifetime_p50", ~"Lifetime, p50", integer, ~"ns"))#{
                     help => ?LIFETIME
@@ -261,7 +261,7 @@ processes_table(Node, #{groups := Groups}) ->
                 column(~"memory", ~"Memory", integer, ~"B"),
                 column(~"memory_max", ~"Memory, max", integer, ~"B"),
                 column(~"reductions", ~"Reductions", integer, ~"count"),
-                column(~"message_queue_max", ~"Message queue, max", integer, ~"count"),
+                column(~"message_queue_max", ~"Longest queue", integer, ~"count"),
                 (column(~"garbage_collections", ~"Collections", integer, ~"count"))#{
                     help => ~"Garbage collections, at least: those that were seen at the looks."
                 }

@@ -173,8 +173,25 @@ metrics(Size) ->
             (metric(~"shop.depth", ~"Depth of the tree", Size * 2.5, ~"count", null))#{
                 ~"group" := ~"custom"
             },
-            (metric(~"gpu.power", ~"Power", Size + 0.5, ~"W", null))#{~"group" := ~"gpu"}
+            (metric(~"gpu.power", ~"Power", Size + 0.5, ~"W", null))#{~"group" := ~"gpu"},
+            %% What measuring cost is told at one size, and not at the others.
+            cost(~"instrument.response_ratio", Size),
+            cost(~"instrument.throughput_ratio", Size),
+            (metric(~"control.operations", ~"Without", 1234, ~"count", null))#{
+                ~"group" := ~"instrument"
+            }
         ].
+
+cost(Name, Size) ->
+    {Value, Low, High} =
+        case Size of
+            100 -> {1.25, 1.2, 1.3};
+            1000 -> {null, 0.2, 460.5};
+            _ -> {null, null, null}
+        end,
+    (metric(Name, ~"With by without", Value, ~"ratio", null))#{
+        ~"group" := ~"instrument", ~"low" => Low, ~"high" => High
+    }.
 
 metric(Name, Title, Value, Unit, Count) ->
     #{

@@ -122,6 +122,13 @@ see('says the verdict first, with the failed thresholds', async () => {
     assert.match(await page.locator('#summary').innerText(), /Warning at Connections 10,000/);
 });
 
+see('says what measuring cost, or that it cannot be told', async () => {
+    const text = await page.locator('#summary').innerText();
+    assert.match(text, /What measuring cost[\s\S]*×1\.25 \(1\.20 to 1\.30\)[\s\S]*1,234/);
+    assert.match(text, /too noisy to tell/);
+    assert.match(text, /too few operations to tell/);
+});
+
 see('draws every chart, those of unknown instruments too', async () => {
     // 3 over sizes; on one time axis 3 of the load, 4 of the inside and 1 of the suite's own, and 1
     // distribution; 1 of functions; 1 of processes; 2 of the suite's own figures; 9 of the VM; 4 of
