@@ -17,9 +17,8 @@
 -type part() :: {forms, Arity :: 0..2, erl_parse:abstract_clause()}.
 
 -type reason() ::
-    {syntax, Part :: atom(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
-        Message :: binary()}
-    | {several_functions, Part :: atom(), binary()}
+    placed()
+    | several()
     | {arity, Part :: atom(), non_neg_integer(), Accepted :: binary()}
     | {not_code, Part :: atom(), term()}.
 
@@ -37,6 +36,11 @@ read(Name, Text) ->
     end.
 
 -type location() :: {pos_integer(), pos_integer()}.
+-type placed() ::
+    {syntax, Part :: atom(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
+        Message :: binary()}.
+-type several() :: {several_functions, Part :: atom(), binary()}.
+
 %% Where a full stop was added.
 -type source() :: {Part :: atom(), Text :: binary(), Added :: location() | none}.
 
@@ -96,7 +100,7 @@ renamed(Other, _Function) ->
 
 %% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
 %% form that was meant.
--spec later_error(source(), [erl_scan:token()], tuple(), tuple()) -> reason().
+-spec later_error(source(), [erl_scan:token()], tuple(), tuple()) -> placed() | several().
 later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, _} = AsF) ->
     case [T || {dot, _} = T <- lists:droplast(Tokens)] of
         [_ | _] -> {several_functions, Name, Text};
@@ -104,7 +108,7 @@ later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, 
         [] -> syntax(Source, AsE)
     end.
 
--spec syntax(source(), {location() | pos_integer(), module(), term()}) -> reason().
+-spec syntax(source(), {location() | pos_integer(), module(), term()}) -> placed().
 syntax({Name, Text, {Line, Column}}, {{Line, Column}, _Module, _Reason}) ->
     {syntax, Name, Text, Line, Column, ~"the code is not complete: something is missing at its end"};
 syntax({Name, Text, _}, {{Line, Column}, Module, Reason}) ->
@@ -120,7 +124,7 @@ as in those of other languages.
     [{Part :: file:filename(), [{term(), module(), term()}]}],
     Names :: [atom()],
     Texts :: #{atom() => binary()}
-) -> {ok, reason()} | none.
+) -> {ok, placed()} | none.
 place(Errors, Names, Texts) ->
     Placed = [
         {Where, Module, Reason, Name}
