@@ -25,7 +25,7 @@
 -define(MAX_LINES, 600).
 
 suite() ->
-    [{timetrap, {minutes, 2}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

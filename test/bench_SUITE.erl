@@ -34,7 +34,7 @@ measured in the form that others read. What they measured is not judged here. No
 ]).
 
 suite() ->
-    [{timetrap, {minutes, 3}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

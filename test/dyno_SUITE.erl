@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([tests_and_prints/1, reports/1, errors/1, version/1]).
 
-suite() -> [{timetrap, {minutes, 2}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [tests_and_prints, reports, errors, version].
 

@@ -18,7 +18,7 @@ reported within 10 % or 20 ns of it.
 -define(AGENTS, 20).
 -define(ROUND_NS, 300_000).
 
-suite() -> [{timetrap, {seconds, 90}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -31,7 +31,7 @@
 ]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

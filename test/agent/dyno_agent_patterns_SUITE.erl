@@ -11,7 +11,7 @@
 -import(proper_types, [oneof/1, integer/2, list/1, non_empty/1]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

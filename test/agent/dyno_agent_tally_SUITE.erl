@@ -11,7 +11,7 @@
 -define(MFA, {m, f, 1}).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

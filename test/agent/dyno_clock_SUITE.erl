@@ -24,7 +24,7 @@
 -export([work_for/1, idle_for/1, compete/0, microseconds_an_edge/0]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [{group, with_nif}, {group, without_nif}, {group, this_node}].

@@ -11,7 +11,7 @@ What users get wrong: each mistake is one sentence with the right status, and le
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {minutes, 3}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -11,7 +11,7 @@
 -define(TRIALS, 200).
 
 suite() ->
-    [{timetrap, {minutes, 3}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -19,7 +19,7 @@ real report and read by the real reader.
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
 -export([terminal/1, no_colour/1, nearest/1]).
 
-suite() -> [{timetrap, {minutes, 3}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [{group, arguments}, {group, endings}, {group, signals}, {group, terminal}].

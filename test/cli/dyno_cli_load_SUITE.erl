@@ -9,7 +9,7 @@
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [meanings, load_nodes, mistakes, contradictions, put_in_the_suites_place, replaces_the_suites_load].

@@ -13,7 +13,7 @@ columns, and sentences that the program says.
 -export([all/0, suite/0]).
 -export([transcripts/1, commands/1, examples_of_help/1, changes_are_seen/1]).
 
-suite() -> [{timetrap, {minutes, 4}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [transcripts, commands, examples_of_help, changes_are_seen].
 

@@ -12,7 +12,7 @@
 -export([environments/1, commands/1, incomplete/1, nothing_in_common/1, valid_document/1]).
 -export([conditions/1, bad_conditions/1, gate/1, gate_without_figures/1]).
 
-suite() -> [{timetrap, {seconds, 60}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

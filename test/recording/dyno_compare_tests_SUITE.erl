@@ -10,7 +10,7 @@
 -export([slower/1, the_same/1, faster/1, undecided/1, not_enough_data/1, one_side_alone/1]).
 -export([throughput_counts_the_other_way/1, other_conditions/1, false_alarms/1, command_line/1]).
 
-suite() -> [{timetrap, {seconds, 60}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

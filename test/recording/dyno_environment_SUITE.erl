@@ -17,7 +17,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
-suite() -> [{timetrap, {minutes, 2}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

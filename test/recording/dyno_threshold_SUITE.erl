@@ -31,7 +31,7 @@
 
 -import(proper_types, [list/1, oneof/1, range/2]).
 
-suite() -> [{timetrap, {minutes, 2}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

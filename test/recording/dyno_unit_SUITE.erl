@@ -22,7 +22,7 @@
     float/2, oneof/1, range/2
 ]).
 
-suite() -> [{timetrap, {minutes, 1}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -11,7 +11,7 @@
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
 -export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1]).
 
-suite() -> [{timetrap, {seconds, 60}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

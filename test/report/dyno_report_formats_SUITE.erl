@@ -11,7 +11,7 @@
 -export([junit_of_test/1, junit_of_bench/1, junit_hostile/1, junit_failed/1]).
 -export([benchstat_of_bench/1, benchstat_of_test/1, benchstat_refuses/1, endings/1]).
 
-suite() -> [{timetrap, {seconds, 60}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [

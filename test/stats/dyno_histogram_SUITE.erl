@@ -34,7 +34,7 @@
 -define(OVERFLOW, 4608).
 
 suite() ->
-    [{timetrap, {minutes, 2}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

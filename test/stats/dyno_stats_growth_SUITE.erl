@@ -26,7 +26,7 @@
 ]).
 
 suite() ->
-    [{timetrap, {minutes, 2}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

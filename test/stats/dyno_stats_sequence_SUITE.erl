@@ -25,7 +25,7 @@
 ]).
 
 suite() ->
-    [{timetrap, {minutes, 3}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

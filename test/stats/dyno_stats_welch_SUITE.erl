@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, parts/1]).
 
-suite() -> [{timetrap, {seconds, 30}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [quantiles, known_mean, exact_values, refused, coverage, parts].
 

@@ -12,7 +12,7 @@ distribution against its definition; searches and the files of recorded arrivals
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

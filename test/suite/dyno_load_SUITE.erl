@@ -16,7 +16,7 @@ worker its operation, a fun, and that one's state.
 -define(SOME, 12).
 
 suite() ->
-    [{timetrap, {seconds, 30}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

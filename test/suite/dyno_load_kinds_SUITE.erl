@@ -15,7 +15,7 @@ This module is also the suite whose operations are made; the run state is a map 
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

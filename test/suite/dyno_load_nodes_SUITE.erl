@@ -12,7 +12,7 @@ what they measure is merged exactly, and one that dies does not end the run.
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 90}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -15,7 +15,7 @@ after any time.
 -define(S, 1_000_000_000).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

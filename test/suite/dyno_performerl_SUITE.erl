@@ -14,7 +14,7 @@ cookie that such suites expect, long names among them.
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 90}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -8,7 +8,7 @@
 
 -compile([export_all, nowarn_export_all]).
 
-suite() -> [{timetrap, {minutes, 1}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [brings_all_modules, can_be_used, mistakes_are_sentences, needs_elixir].

@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1, one_size/1]).
 
-suite() -> [{timetrap, {seconds, 30}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [nothing, a_queue, schedulers, a_function, open_load, medians, shown, one_size].
 

@@ -12,7 +12,7 @@ keep what it has measured, and leave nothing in the target and in the temporary 
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 90}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([what_matters_comes_first/1, two_sizes/1, one_size/1, called_more_often/1]).
 
-suite() -> [{timetrap, {seconds, 30}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [what_matters_comes_first, two_sizes, one_size, called_more_often].
 

@@ -12,7 +12,7 @@ forms. They do what they say, their mistakes are told in a sentence, and nothing
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [

@@ -9,7 +9,7 @@
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {seconds, 60}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [own_patterns, totals, a_node_leaves, a_node_joins, targets_gone_wrong, clocks, clock_of_a_stranger].
