@@ -103,7 +103,7 @@ merge(A, B) ->
 -doc "How many there are.".
 -spec count(lives()) -> non_neg_integer().
 count(Lives) ->
-    lists:sum(maps:values(Lives)).
+    round(lists:sum(maps:values(Lives))).
 
 -doc "So much of them lasted no longer: the middle of a bucket, at most 9 % off.".
 -spec quantile_ns(float(), lives()) -> pos_integer() | undefined.

@@ -215,7 +215,8 @@ drifted_one(#{sampler := Sampler, clock := Clock, facts := Facts} = Target) ->
     end.
 
 -doc "Samples with their times corrected by what the clocks have drifted since `ZeroNs`.".
--spec straight([Sample], integer(), [target()]) -> [Sample] when
+-spec straight([Sample], integer(), [Target]) -> [Sample] when
+    Target :: #{node := node(), drift => dyno_test_clock:drift(), atom() => term()},
     Sample :: {node(), TimeMs :: integer(), Figures :: term(), CostUs :: term()}.
 straight(Samples, ZeroNs, Targets) ->
     Drifts = #{Node => Drift || #{node := Node, drift := Drift} <- Targets},
