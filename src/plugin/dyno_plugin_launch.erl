@@ -29,7 +29,8 @@ the program `dyno`, the project's code paths, and the terminal: what it prints i
 
 %% As in rebar.config (escript_emu_args), which says what each is for.
 -define(FLAGS, [
-    "+Bi", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none", "+pc", "unicode", "+W", "w"
+    "+fnu", "+Bi", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none", "+pc", "unicode",
+    "+W", "w"
 ]).
 
 -doc "Calls the build tool, whose modules are there in its own emulator only.".

@@ -15,6 +15,7 @@ suite() ->
 
 all() ->
     [
+        without_a_locale,
         at_the_command_line,
         the_place_of_a_syntax_error,
         in_files,
@@ -62,6 +63,12 @@ dyno(Arguments) ->
     ?assertMatch(<<"dyno: ", _/binary>>, Text, Arguments),
     ?assertNotMatch({_, _}, binary:match(Text, [~"crash", ~"{file,", ~"Erlang has"]), Text),
     {Status, Text}.
+
+%% As in many containers.
+without_a_locale(_Config) ->
+    Source = unicode:characters_to_binary("length(\"\x{e5}\x{df}\x{1f600}\", \"\")"),
+    {2, Text} = dyno_command:run(["bench", Source], [{"LC_ALL", "C"}]),
+    ?assertMatch({_, _}, binary:match(Text, [Source]), Text).
 
 at_the_command_line(_Config) ->
     Late =

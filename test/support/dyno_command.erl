@@ -4,22 +4,36 @@
 -module(dyno_command).
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
--export([run/1]).
+-export([run/1, run/2]).
 
 -doc "The exit status, and what was printed on both outputs.".
 -spec run([string()]) -> {Status :: non_neg_integer(), Output :: binary()}.
 run(Arguments) ->
+    run(Arguments, []).
+
+-doc "The same with environment variables.".
+-spec run([string()], [{string(), string()}]) -> {Status :: non_neg_integer(), Output :: binary()}.
+run(Arguments, Environment) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Ebin = filename:join(code:lib_dir(dyno), "ebin"),
     Port = open_port({spawn_executable, Erl}, [
         {args,
-            ["-noshell", "-pa", Ebin, "-eval", "dyno_cli:main(init:get_plain_arguments()).", "-extra"] ++
-                Arguments},
+            flags() ++
+                ["-noshell", "-pa", Ebin] ++
+                ["-eval", "dyno_cli:main(init:get_plain_arguments()).", "-extra" | Arguments]},
+        {env, Environment},
         exit_status,
         stderr_to_stdout,
         binary
     ]),
     output(Port, <<>>).
+
+%% The program's.
+flags() ->
+    {ok, Config} = file:consult(filename:join(dyno_project:root(), "rebar.config")),
+    {escript_emu_args, Text} = lists:keyfind(escript_emu_args, 1, Config),
+    ["%%!" | Flags] = string:lexemes(string:trim(Text), " "),
+    lists:takewhile(fun(Flag) -> Flag =/= "-escript" end, Flags).
 
 output(Port, Output) ->
     receive
