@@ -12,20 +12,18 @@
 %% Agents attached, each with a calibration of its own, and the rounds that each is read after.
 -define(AGENTS, #{full => 7, quick => 2}).
 -define(ROUNDS, #{full => 60, quick => 5}).
-%% Short rounds: some are not disturbed.
+%% Short rounds: most are not disturbed.
 -define(ROUND_NS, 500_000).
-%% Which of them: what is quieter is luck.
--define(QUIET, 0.1).
 
 describe() ->
     """
     Are own times true? Functions that take about 1, 15, 200 and 1,700 ns are called by 1, 2, 64 and
     1,024 processes and measured as dyno test measures them (call_time, with what measuring itself
-    adds taken out). Own times are times on the wall, so what else the machine does is in them:
-    rounds are short, and of each agent's 60 the quietest tenth counts; each reported time is the
-    median of 7 agents, each with a calibration of its own. The true time is that of a twin function
-    that is not measured, called by turns with it and by as many processes at once as run at once,
-    of the same rounds. The figure is the greatest error, by what is allowed: 10 % or
+    adds taken out). The true time is that of a twin function that is not measured, which the same
+    processes call in the same rounds and time themselves. Both are times on the wall, and what else
+    the machine does is in them, so rounds are short: an agent's error is the median of 60 rounds'
+    differences, and what is reported here is the median of 7 agents, each with a calibration of its
+    own. The figure is the greatest error, by what is allowed: 10 % or
     20 ns, whichever is more.
     """.
 
@@ -77,32 +75,21 @@ cell(Node, Ns, Processes, Effort) ->
     ]),
     Error.
 
-%% What is true is measured by turns with what is reported, with as many processes at once as run at
-%% once then: two on one core take longer each, and the machine's speed changes by the second.
-reading(Node, Turns, {Pids, Calls} = Callers, Rounds) ->
-    AtOnce = min(length(Pids), erpc:call(Node, erlang, system_info, [schedulers_online])),
-    Many = Calls * length(Pids) div AtOnce,
+reading(Node, Turns, Callers, Rounds) ->
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
         patterns => [{bench_known, known, 1}], measures => [call_time]
     }),
-    Read = [
-        {erpc:call(Node, bench_known, twin_ns, [Turns, Many, AtOnce]),
-            round(Node, Counters, Turns, Callers)}
-     || _ <- lists:seq(1, Rounds)
-    ],
+    Read = [round(Node, Counters, Turns, Callers) || _ <- lists:seq(1, Rounds)],
     ok = dyno_agent:detach(Agent),
-    {True, Reported} = lists:unzip(Read),
-    {Own, Raw} = quiet(Reported),
-    {quiet(True), Own, Raw}.
-
-quiet(Values) ->
-    lists:nth(1 + floor(?QUIET * (length(Values) - 1)), lists:sort(Values)).
+    True = dyno_stats:median([T || {T, _, _} <- Read]),
+    Error = dyno_stats:median([Own - T || {T, Own, _} <- Read]),
+    {True, True + Error, dyno_stats:median([Raw || {_, _, Raw} <- Read])}.
 
 round(Node, Counters, Turns, {Pids, Calls}) ->
     ok = dyno_agent_counters:restart(Counters),
-    ok = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
+    True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
     Figures = dyno_agent_counters:read(Counters),
     #{functions := [#{own_time_ns := Own, raw_time_ns := Raw, calls := Counted}]} =
         dyno_test_inside:corrected(Figures),
-    {Own / Counted, Raw / Counted}.
+    {True, Own / Counted, Raw / Counted}.

@@ -8,12 +8,14 @@ Functions of which the time is known, called by so many processes: what runs in 
 """.
 
 %% Called in the measured node
--export([start/1, stop/1, round/3, true_ns/2, twin_ns/3, turns/1]).
+-export([start/1, stop/1, round/3, true_ns/2, turns/1]).
 %% What is measured
 -export([known/1, twin/1, empty/1]).
 
 -define(ROUNDS, 30).
 -define(CALLS, 2000).
+%% Reductions, of the 4,000 that a process has.
+-define(SLICE, 3000).
 
 -doc "Starts processes that call.".
 -spec start(pos_integer()) -> [pid()].
@@ -24,24 +26,38 @@ start(Count) ->
 stop(Pids) ->
     lists:foreach(fun(Pid) -> exit(Pid, kill) end, Pids).
 
--doc "Has each process call the function so often; returns when all have.".
--spec round([pid()], non_neg_integer(), pos_integer()) -> ok.
+-doc """
+Has each process call the function so often, and then its twin. What a call of the twin took, in
+nanoseconds: the mean over the processes, each by its own clock.
+""".
+-spec round([pid()], non_neg_integer(), pos_integer()) -> float().
 round(Pids, Turns, Calls) ->
-    _ = [Pid ! {call, self(), Turns, Calls} || Pid <- Pids],
-    lists:foreach(
-        fun(Pid) ->
-            receive
-                {called, Pid} -> ok
-            end
+    %% More processes than run at once interrupt one another after each slice, which would count.
+    Twice =
+        case length(Pids) =< erlang:system_info(schedulers_online) of
+            true -> Calls;
+            false -> max(1, min(Calls, ?SLICE div (Turns + 10)))
         end,
-        Pids
-    ).
+    _ = [Pid ! {call, self(), Turns, {Calls, Twice}} || Pid <- Pids],
+    Twins = [
+        receive
+            {called, Pid, TwinNs} -> TwinNs
+        end
+     || Pid <- Pids
+    ],
+    lists:sum(Twins) / length(Twins).
 
 caller() ->
     receive
-        {call, From, Turns, Calls} ->
+        {call, From, Turns, {Calls, Twice}} ->
+            %% What a process has just been woken to do takes longer.
+            call_empty(Turns, 10),
+            call_twin(Turns, 1),
             call_known(Turns, Calls),
-            From ! {called, self()},
+            erlang:yield(),
+            Twin = once_ns(fun() -> call_twin(Turns, Twice) end, Twice),
+            Empty = once_ns(fun() -> call_empty(Turns, Twice) end, Twice),
+            From ! {called, self(), Twin - Empty},
             caller()
     end.
 
@@ -61,33 +77,6 @@ once_ns(Do, Calls) ->
     Start = erlang:monotonic_time(),
     Do(),
     erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / Calls.
-
--doc """
-What a call takes while so many processes call the twin at once, in nanoseconds: the mean over the
-processes, of one round.
-""".
--spec twin_ns(non_neg_integer(), pos_integer(), pos_integer()) -> float().
-twin_ns(Turns, Calls, Processes) ->
-    Self = self(),
-    Callers = [
-        spawn_link(fun() ->
-            receive
-                go -> ok
-            end,
-            Twin = once_ns(fun() -> call_twin(Turns, Calls) end, Calls),
-            Empty = once_ns(fun() -> call_empty(Turns, Calls) end, Calls),
-            Self ! {self(), Twin - Empty}
-        end)
-     || _ <- lists:seq(1, Processes)
-    ],
-    _ = [P ! go || P <- Callers],
-    Each = [
-        receive
-            {P, Ns} -> Ns
-        end
-     || P <- Callers
-    ],
-    lists:sum(Each) / Processes.
 
 -doc "How many turns the function makes in so many nanoseconds.".
 -spec turns(pos_integer()) -> non_neg_integer().
