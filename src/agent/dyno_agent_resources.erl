@@ -260,10 +260,20 @@ port_of(Port, Distribution) ->
                     true -> ~"distribution";
                     false -> kind(Name)
                 end,
-            [{Port, Kind, In, Out, Queue}];
+            {Received, Sent} = octets(Name, Port, {In, Out}),
+            [{Port, Kind, Received, Sent, Queue}];
         _ ->
             []
     end.
+
+%% What an inet port has received the runtime does not count as input: the driver knows.
+octets(Name, Port, Otherwise) when Name =:= "tcp_inet"; Name =:= "udp_inet"; Name =:= "sctp_inet" ->
+    case inet:getstat(Port, [recv_oct, send_oct]) of
+        {ok, Stats} -> {proplists:get_value(recv_oct, Stats), proplists:get_value(send_oct, Stats)};
+        {error, _} -> Otherwise
+    end;
+octets(_Name, _Port, Otherwise) ->
+    Otherwise.
 
 %% The program of a port, without its arguments and its folder.
 kind(Name) ->

@@ -705,13 +705,18 @@ tables_and_ports(Config) ->
             "keep(From) ->\n"
             "    Tables = [ets:new(shelf, [public]) || _ <- [1, 2]],\n"
             "    Port = open_port({spawn, \"cat -\"}, [binary]),\n"
-            "    register(holding, self()), From ! opened, loop(Tables, Port, 0).\n"
-            "loop(Tables, Port, N) ->\n"
+            "    {ok, Listen} = gen_tcp:listen(0, [binary, {ip, {127, 0, 0, 1}}]),\n"
+            "    {ok, Number} = inet:port(Listen),\n"
+            "    {ok, Client} = gen_tcp:connect({127, 0, 0, 1}, Number, [binary]),\n"
+            "    {ok, _Server} = gen_tcp:accept(Listen),\n"
+            "    register(holding, self()), From ! opened, loop(Tables, {Port, Client}, 0).\n"
+            "loop(Tables, {Port, Client} = Ports, N) ->\n"
             "    receive\n"
             "        {put, From} -> [ets:insert(T, {N}) || T <- Tables],\n"
-            "            port_command(Port, binary:copy(<<\"x\">>, 50000)), From ! done,\n"
-            "            loop(Tables, Port, N + 1);\n"
-            "        _ -> loop(Tables, Port, N)\n"
+            "            port_command(Port, binary:copy(<<\"x\">>, 50000)),\n"
+            "            ok = gen_tcp:send(Client, binary:copy(<<\"x\">>, 1000)), From ! done,\n"
+            "            loop(Tables, Ports, N + 1);\n"
+            "        _ -> loop(Tables, Ports, N)\n"
             "    end.\n"
             "operation(Node) -> {holding, Node} ! {put, self()}, receive done -> {ok, Node} end.\n"
         ]
@@ -726,6 +731,11 @@ tables_and_ports(Config) ->
     #{~"open" := 1, ~"open_max" := 1, ~"output" := Output, ~"input" := Input} = Cat,
     ?assertEqual(50_000 * Operations, Output),
     ?assert(Input > 0 andalso Input =< Output),
+    %% Both ends of a connection are in the target; the last bytes may be under way.
+    [Tcp] = [R || #{~"kind" := ~"tcp_inet"} = R <- dyno_suites:table(Run, ~"ports", any)],
+    #{~"input" := Received, ~"output" := Sent} = Tcp,
+    ?assert(Sent >= 1000 * Operations, Tcp),
+    ?assert(Received >= 1000 * Operations div 2, Tcp),
     ?assertMatch(
         [#{~"open" := N}] when N > 0,
         [R || #{~"kind" := ~"distribution"} = R <- dyno_suites:table(Run, ~"ports", any)]
