@@ -82,12 +82,13 @@ name_domain(_Options) ->
 
 start(Options, Wanted) ->
     Default = list_to_atom("dyno-" ++ os:getpid()),
+    Given = maps:get(name, Options, Default),
     Domain =
         case Wanted of
-            longnames -> longnames;
-            _ -> shortnames
+            any -> name_domain(#{target => Given});
+            _ -> Wanted
         end,
-    Name = with_host(maps:get(name, Options, Default), Options, Domain),
+    Name = with_host(Given, Options, Domain),
     start_epmd(),
     Hidden = maps:get(hidden, Options, true),
     case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of

@@ -33,6 +33,7 @@ node's name. A node's name: one that runs and has the same cookie.
     {bad_load_nodes, term()}
     | {not_started, Place :: unicode:chardata(), dyno_peer:reason()}
     | {no_ssh, string()}
+    | {not_short | not_long, string()}
     | {unreachable, node(), dyno_agent_link:reason()}
     | {no_code, node(), module(), term()}.
 
@@ -103,14 +104,19 @@ one({ssh, Host}) ->
 one({ssh, Host0, Options}) ->
     Host = unicode:characters_to_list(Host0),
     Program = maps:get(program, Options, "ssh"),
-    case os:find_executable(Program) of
-        false ->
+    Named = maps:get(host, Options, after_user(Host)),
+    case {os:find_executable(Program), net_kernel:longnames(), lists:member($., Named)} of
+        {false, _, _} ->
             {error, {no_ssh, Program}};
-        Path ->
+        {_, false, true} ->
+            {error, {not_short, Named}};
+        {_, true, false} ->
+            {error, {not_long, Named}};
+        {Path, _, _} ->
             Command = maps:get(command, Options, ["-o", "BatchMode=yes", Host, "erl"]),
             Started = dyno_peer:start(#{
                 name => "dyno_load",
-                host => maps:get(host, Options, after_user(Host)),
+                host => Named,
                 exec => {Path, Command},
                 arguments => maps:get(arguments, Options, [])
             }),
@@ -250,6 +256,19 @@ format_error({not_started, Place, Reason}) ->
     io_lib:format("no load node could be started ~ts: ~ts", [Place, dyno_peer:format_error(Reason)]);
 format_error({no_ssh, Program}) ->
     io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
+format_error({not_short, Host}) ->
+    io_lib:format(
+        "no load node on ~ts: dyno's node has a short name, and such nodes reach no host with a dot "
+        "in its name; give the host's name without its domain, or give dyno a long name by --name "
+        "dyno@HOST.DOMAIN (or @ADDRESS)",
+        [Host]
+    );
+format_error({not_long, Host}) ->
+    io_lib:format(
+        "no load node on ~ts: dyno's node has a long name, and such nodes reach only hosts with a "
+        "dot in their names; give the host's full name or its address",
+        [Host]
+    );
 format_error({unreachable, _Node, Reason}) ->
     ["load node: ", dyno_agent_link:format_error(Reason)];
 format_error({no_code, Node, Module, Reason}) ->

@@ -52,7 +52,7 @@ boot(Options) ->
     Arguments =
         ["-setcookie", atom_to_list(erlang:get_cookie()), "-connect_all", "false"] ++
             paths(Options) ++ configuration(Options) ++ maps:get(arguments, Options, []),
-    PeerOptions = (maps:with([exec, host], Options))#{
+    PeerOptions = (maps:merge(own_host(), maps:with([exec, host], Options)))#{
         name => Name,
         %% Not over the distribution: the node ends when this one does, however that happens.
         connection => standard_io,
@@ -68,6 +68,16 @@ boot(Options) ->
             {error, {does_not_boot, Name, Reason, Arguments}}
     catch
         exit:Reason -> {error, {does_not_boot, Name, Reason, Arguments}}
+    end.
+
+%% A machine need not have a name with a domain; this node has one that serves.
+own_host() ->
+    case net_kernel:longnames() of
+        true ->
+            [_, Host] = string:split(atom_to_list(node()), "@"),
+            #{host => Host};
+        _ ->
+            #{}
     end.
 
 %% This node's paths without OTP's own, which the other has, and without archives.

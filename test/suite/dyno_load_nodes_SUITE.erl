@@ -20,6 +20,7 @@ all() ->
         arrivals_are_shared_exactly,
         workers_and_iterations_are_shared,
         clocks_are_compared,
+        with_a_long_name,
         by_a_program_like_ssh,
         a_program_that_fails,
         a_node_that_runs,
@@ -145,6 +146,19 @@ clocks_are_compared(_Config) ->
     ?assert(abs(Offset - Expected) =< Uncertain + 20_000_000),
     ok = dyno_peer:stop(Node).
 
+%% dyno's node has one, and so have the target's and the load's: on a machine without a domain.
+with_a_long_name(Config) ->
+    File = filename:join(proplists:get_value(work, Config), "long.json"),
+    Name = "dyno_long_" ++ os:getpid() ++ "@127.0.0.1",
+    {0, _} = dyno_command:run([
+        "test", filename:join([dyno_project:root(), "examples", "cache_demo.erl"]),
+        "--sizes", "1", "--duration", "300ms", "--warmup", "100ms", "--load-nodes", "1",
+        "--no-control", "--threshold", "latency.p99 < 10 s", "--name", Name, "-o", File
+    ]),
+    {ok, #{~"runs" := [Run]}} = dyno_recording_file:read(File),
+    [#{~"node" := Node}] = dyno_suites:table(Run, ~"load_nodes", any),
+    ?assertMatch({_, _}, binary:match(Node, ~"@127.0.0.1")).
+
 %% No sshd here: a program that takes ssh's arguments and starts what they say on this machine.
 ssh(Config, Line) ->
     Script = filename:join(proplists:get_value(work, Config), "fake_ssh"),
@@ -174,7 +188,10 @@ a_program_that_fails(Config) ->
     {failed, Text} = run(Load, [{ssh, "nowhere", #{program => Script}}], none),
     contains(Text, [~"no load node could be started", ~"nowhere", ~"did not boot"]),
     {failed, None} = run(Load, [{ssh, "nowhere", #{program => "no_such_ssh"}}], none),
-    contains(None, [~"no program no_such_ssh"]).
+    contains(None, [~"no program no_such_ssh"]),
+    %% The tests' node has a short name.
+    {failed, Dotted} = run(Load, [{ssh, "me@10.0.0.5", #{program => Script}}], none),
+    contains(Dotted, [~"no load node on 10.0.0.5", ~"--name"]).
 
 contains(Text, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, Part), Text) || Part <- Parts].
