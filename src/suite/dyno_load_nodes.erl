@@ -258,8 +258,8 @@ format_error({no_ssh, Program}) ->
     io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
 format_error({not_short, Host}) ->
     io_lib:format(
-        "no load node on ~ts: dyno's node has a short name, and such nodes reach no host with a dot "
-        "in its name; give the host's name without its domain, or give dyno a long name by --name "
+        "no load node on ~ts: dyno's node has a short name, and such nodes reach no host with a "
+        "dot in its name; give the host's name without its domain, or dyno a long name by --name "
         "dyno@HOST.DOMAIN (or @ADDRESS)",
         [Host]
     );
