@@ -10,7 +10,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -include_lib("stdlib/include/assert.hrl").
 
 -export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0, on_target/1, one_call/2]).
--export([snapshot/1, clean/2, await/1]).
+-export([with_target/1, without_target/1, snapshot/1, clean/2, await/1]).
 -export([value/2, error_text/1, table/3]).
 
 -doc """
@@ -73,6 +73,22 @@ await(Condition) ->
             after 20 -> await(Condition)
             end
     end.
+
+-doc "A suite's set-up: starts a target with the work in it. `without_target/1` is its end.".
+with_target(Config) ->
+    Temporary = os:getenv("TMPDIR"),
+    {_, Node} = Peer = dyno_peers:start(),
+    target_work = target(Node),
+    [{peer, Peer}, {node, Node}, {temporary, Temporary} | Config].
+
+-doc "Stops the target, and puts back the temporary folder that `prepare/2` has changed.".
+without_target(Config) ->
+    dyno_peers:stop(proplists:get_value(peer, Config)),
+    case proplists:get_value(temporary, Config) of
+        false -> os:unsetenv("TMPDIR");
+        Folder -> os:putenv("TMPDIR", Folder)
+    end,
+    Config.
 
 -doc "Puts the work in a node: functions of which everything is known beforehand.".
 target(Node) ->

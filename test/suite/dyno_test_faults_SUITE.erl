@@ -61,10 +61,7 @@ groups() ->
     ].
 
 init_per_suite(Config) ->
-    Temporary = os:getenv("TMPDIR"),
-    {_, Node} = Peer = dyno_peers:start(),
-    target_work = dyno_suites:target(Node),
-    [{peer, Peer}, {node, Node}, {temporary, Temporary} | escript(Config)].
+    dyno_suites:with_target(escript(Config)).
 
 %% The one that users run.
 escript(Config) ->
@@ -87,12 +84,7 @@ root() ->
     filename:dirname(filename:dirname(filename:dirname(filename:absname(?FILE)))).
 
 end_per_suite(Config) ->
-    dyno_peers:stop(proplists:get_value(peer, Config)),
-    case proplists:get_value(temporary, Config) of
-        false -> os:unsetenv("TMPDIR");
-        Folder -> os:putenv("TMPDIR", Folder)
-    end,
-    Config.
+    dyno_suites:without_target(Config).
 
 init_per_testcase(Case, Config) ->
     Before = dyno_suites:snapshot(proplists:get_value(node, Config)),

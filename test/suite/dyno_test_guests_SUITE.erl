@@ -41,18 +41,10 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    Temporary = os:getenv("TMPDIR"),
-    {_, Node} = Peer = dyno_peers:start(),
-    target_work = dyno_suites:target(Node),
-    [{peer, Peer}, {node, Node}, {temporary, Temporary} | Config].
+    dyno_suites:with_target(Config).
 
 end_per_suite(Config) ->
-    dyno_peers:stop(proplists:get_value(peer, Config)),
-    case proplists:get_value(temporary, Config) of
-        false -> os:unsetenv("TMPDIR");
-        Folder -> os:putenv("TMPDIR", Folder)
-    end,
-    Config.
+    dyno_suites:without_target(Config).
 
 init_per_testcase(Case, Config) ->
     Before = dyno_suites:snapshot(proplists:get_value(node, Config)),
