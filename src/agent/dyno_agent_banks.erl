@@ -95,34 +95,20 @@ flag_processes(#{sessions := {First, _}} = Banks) ->
 
 flag_second(#{flagged := 1, sessions := {_, Second}, left_out := Pids} = Banks) ->
     _ = trace:process(Second, all, true, [call, arity]),
-    unflag(Second, Pids),
+    ok = dyno_agent_own:flag(Second, Pids, off),
     Banks#{flagged := 2};
 flag_second(Banks) ->
     Banks.
 
 -doc """
 Processes of which the times and words are not counted: dyno's own. Mere counts of calls are not by
-process, and have theirs in them.
+process, and have theirs in them: dyno_agent_own.
 """.
 -spec leave_out([pid()], banks()) -> banks().
 leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Banks) ->
-    _ = [unflag(First, Pids) || Flagged > 0],
-    _ = [unflag(Second, Pids) || Flagged > 1],
+    _ = [dyno_agent_own:flag(First, Pids, off) || Flagged > 0],
+    _ = [dyno_agent_own:flag(Second, Pids, off) || Flagged > 1],
     Banks#{left_out := Pids}.
-
-%% One that has ended is none to leave out.
-unflag(Session, Pids) ->
-    lists:foreach(
-        fun(Pid) ->
-            try
-                _ = trace:process(Session, Pid, false, [call]),
-                ok
-            catch
-                error:badarg -> ok
-            end
-        end,
-        Pids
-    ).
 
 -doc """
 Destroys both sessions, and with them every breakpoint.

@@ -62,6 +62,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -type state() :: #{
     banks := dyno_agent_banks:banks(),
+    %% What of mere counts is dyno's own.
+    own := dyno_agent_own:own(),
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     discovery := pid() | undefined,
@@ -139,6 +141,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
                 banks => dyno_agent_banks:open(Patterns, Measures),
+                own => dyno_agent_own:open(Patterns, Measures),
                 patterns => Patterns,
                 measures => Measures,
                 discovery => Discovery,
@@ -205,10 +208,12 @@ is_measurable(Module) ->
     not lists:prefix("dyno_agent", atom_to_list(Module)) andalso
         not lists:member(Module, [trace, erts_internal, erl_tracer]).
 
-set(Module, #{banks := Banks, modules := Modules} = State) ->
+set(Module, #{banks := Banks, modules := Modules, own := Own} = State) ->
     case dyno_agent_banks:set(Module, Banks) of
-        0 -> State;
-        _ -> State#{modules := Modules#{Module => none}}
+        0 ->
+            State;
+        _ ->
+            State#{modules := Modules#{Module => none}, own := dyno_agent_own:set(Module, Own)}
     end.
 
 -spec handle_call(restart | read | peek | loads, gen_server:from(), state()) ->
@@ -219,11 +224,15 @@ handle_call(peek, _From, State) ->
     {reply, report(Settled), Settled};
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
-handle_call(restart, _From, #{banks := Old} = State) ->
-    #{banks := Banks} = restart_all(State#{banks := dyno_agent_banks:leave_out(own(), Old)}),
+handle_call(restart, _From, #{banks := Old, own := OldOwn} = State) ->
+    Others = own(),
+    ok = dyno_agent_own:watch([self() | Others], OldOwn),
+    #{banks := Banks, own := Own} =
+        restart_all(State#{banks := dyno_agent_banks:leave_out(Others, Old)}),
     {_, Fresh} = dyno_agent_banks:between_ns(Banks),
     {reply, ok, State#{
         banks := Fresh,
+        own := Own,
         kept := dyno_agent_tally:new(),
         charged := #{},
         since := erlang:monotonic_time(),
@@ -234,12 +243,13 @@ handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
     pause_all(State),
     #{kept := Kept} = Last = lists:foldl(fun read_paused/2, State, maps:keys(Modules)),
     Settled = Last#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
+    Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
-    Restarted = restart_all(Settled),
+    Restarted = restart_all(Settled#{kept := without_own(Settled)}),
     pause_all(Restarted),
-    {reply, report(Settled), Restarted}.
+    {reply, Figures, Restarted}.
 
-%% The guard, and what it has started by now.
+%% The guard, and what it has started by now, but for this process.
 own() ->
     {parent, Guard} = process_info(self(), parent),
     case process_info(Guard, links) of
@@ -247,11 +257,22 @@ own() ->
         undefined -> []
     end.
 
-restart_all(#{modules := Modules, banks := Banks} = State) ->
-    State#{banks := lists:foldl(fun dyno_agent_banks:restart/2, Banks, maps:keys(Modules))}.
+restart_all(#{modules := Modules, banks := Banks, own := Own} = State) ->
+    {Restarted, OwnRestarted} = lists:foldl(
+        fun(M, {B, O}) -> {dyno_agent_banks:restart(M, B), dyno_agent_own:restart(M, O)} end,
+        {Banks, Own},
+        maps:keys(Modules)
+    ),
+    State#{banks := Restarted, own := OwnRestarted}.
 
-pause_all(#{modules := Modules, banks := Banks}) ->
-    lists:foreach(fun(M) -> dyno_agent_banks:pause(M, Banks) end, maps:keys(Modules)).
+pause_all(#{modules := Modules, banks := Banks, own := Own}) ->
+    lists:foreach(
+        fun(M) ->
+            ok = dyno_agent_banks:pause(M, Banks),
+            dyno_agent_own:pause(M, Own)
+        end,
+        maps:keys(Modules)
+    ).
 
 read_paused(Module, #{banks := Banks} = State) ->
     Session = dyno_agent_banks:counting(Module, Banks),
@@ -299,9 +320,11 @@ before_load(Module, #{loading := Loading} = State0) ->
 %% the old code may be missing.
 keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules) ->
     {not_measured, State};
-keep(Module, #{modules := Modules, kept := Kept, banks := Banks} = State) ->
+keep(Module, #{modules := Modules, kept := Kept, banks := Banks, own := Own} = State) ->
     EndedBefore = load_has_ended(),
-    Before = State#{banks := dyno_agent_banks:loaded(Module, Banks)},
+    Before = State#{
+        banks := dyno_agent_banks:loaded(Module, Banks), own := dyno_agent_own:keep(Module, Own)
+    },
     Taken = take(Module, all, fun(_, _) -> 1.0 end, Before),
     Next = Taken#{banks := dyno_agent_banks:loaded(Module, map_get(banks, Taken))},
     case {EndedBefore, load_has_ended(), map_get(Module, Modules)} of
@@ -383,6 +406,7 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
             wanted ->
                 State#{
                     modules := (map_get(modules, State))#{Module => none},
+                    own := dyno_agent_own:set(Module, map_get(own, State)),
                     banks := dyno_agent_banks:loaded(Module, Banks)
                 };
             unwanted -> State
@@ -392,7 +416,11 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
         _ -> Next#{loading := (map_get(loading, Next))#{Module => Ends - 1}}
     end.
 
-report(#{kept := Kept, measures := Measures, names := Names} = State) ->
+without_own(#{kept := Kept, own := Own}) ->
+    dyno_agent_tally:without(dyno_agent_own:calls(Own), Kept).
+
+report(#{measures := Measures, names := Names} = State) ->
+    Kept = without_own(State),
     Callers =
         case Names of
             none ->
@@ -454,5 +482,6 @@ measured(#{modules := Modules, banks := Banks}) ->
     lists:sum([length(dyno_agent_banks:functions(M, Banks)) || M := _ <- Modules]).
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{banks := Banks}) ->
+terminate(_Reason, #{banks := Banks, own := Own}) ->
+    ok = dyno_agent_own:close(Own),
     dyno_agent_banks:close(Banks).

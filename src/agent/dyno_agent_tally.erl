@@ -13,7 +13,7 @@
 %% measuring charges to its calls and 1 us; it counts as the mean of the log-uniform distribution
 %% between them, and what it may be off by is kept.
 
--export([new/0, add/3, settle/2, functions/2, callers/2]).
+-export([new/0, add/3, without/2, settle/2, functions/2, callers/2]).
 -export_type([tally/0, reading/0, group_of/0, instrument/0]).
 
 -doc "What the runtime knows of one function.".
@@ -107,6 +107,20 @@ group({Pid, Calls, Ns, _Uncertain} = Entry, GroupOf, #{groups := Groups, aside :
         unknown ->
             Sums#{aside := [Entry | Aside]}
     end.
+
+-doc "Takes calls out that are not the target's; a function that nobody else called is not there.".
+-spec without(#{mfa() => pos_integer()}, tally()) -> tally().
+without(Own, Tally) ->
+    maps:filtermap(
+        fun(MFA, #{calls := Calls} = Sums) ->
+            case Own of
+                #{MFA := Ours} when Ours >= Calls -> false;
+                #{MFA := Ours} -> {true, Sums#{calls := Calls - Ours}};
+                #{} -> true
+            end
+        end,
+        Tally
+    ).
 
 -doc "Puts what was set aside into its groups, as far as they are known by now.".
 -spec settle(group_of(), tally()) -> tally().

@@ -30,6 +30,7 @@ all() ->
         charges_only_what_runs,
         lets_calls_return_before_it_goes,
         counts_once_where_patterns_overlap,
+        counts_no_calls_of_its_own,
         discovers_each_process_once,
         groups_processes,
         asks_again_for_a_label,
@@ -434,6 +435,37 @@ counts_once_where_patterns_overlap(Config) ->
     erpc:call(Node, dyno_work, call, [10]),
     Figures = dyno_agent_counters:read(Counters),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, Figures)),
+    ok = dyno_agent:detach(Agent).
+
+%% A sampler that is told to hurry, and what reads tables and ports, call these modules all the time.
+counts_no_calls_of_its_own(Config) ->
+    Agent = attach(Config),
+    Modules = [lists, maps, ets, gen_server, proc_lib, erlang],
+    Counters = counters(Agent, [{M, '_', '_'} || M <- Modules], [call_count]),
+    {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_sampler, #{
+        sink => self(), interval_ms => 10, reads => [vm, os]
+    }),
+    {ok, _} = dyno_agent:start(Agent, dyno_agent_resources, #{
+        interval_ms => 20, reads => [ets, ports]
+    }),
+    ok = dyno_agent_counters:restart(Counters),
+    Work = fun() ->
+        [erpc:call(node_of(Config), dyno_work, list, [5]) || _ <- lists:seq(1, 100)],
+        [receive {dyno_sample, Sampler, _, _, _} -> ok end || _ <- lists:seq(1, 30)]
+    end,
+    Server = fun(#{functions := Functions}) ->
+        lists:sum([C || #{mfa := {gen_server, _, _}, calls := C} <- Functions])
+    end,
+    _ = Work(),
+    Peeked = dyno_agent_counters:peek(Counters),
+    ?assertEqual(100, calls({lists, seq, 2}, Peeked)),
+    ?assert(Server(Peeked) < 30, Server(Peeked)),
+    _ = Work(),
+    Read = dyno_agent_counters:read(Counters),
+    ?assertEqual(200, calls({lists, seq, 2}, Read)),
+    ?assert(Server(Read) < 60, Server(Read)),
+    %% A reading has all that was counted until then.
+    ?assertEqual(200, calls({lists, seq, 2}, dyno_agent_counters:read(Counters))),
     ok = dyno_agent:detach(Agent).
 
 discovers_each_process_once(Config) ->
