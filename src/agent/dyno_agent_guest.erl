@@ -24,7 +24,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 
 -behaviour(gen_server).
 
--export([start_link/1, open/1, restart/1, finish/1]).
+-export([start_link/1, open/1, restart/1, started_ns/1, finish/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, form/0]).
 
@@ -76,6 +76,11 @@ open(Pid) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
+-doc "When the last restart was, by this node's monotonic clock.".
+-spec started_ns(pid()) -> integer().
+started_ns(Pid) ->
+    gen_server:call(Pid, started_ns, infinity).
+
 -doc "Takes a last sample, asks for the results and ends the code.".
 -spec finish(pid()) -> none | {results, term()} | {error, Text :: binary()}.
 finish(Pid) ->
@@ -95,7 +100,7 @@ init(Config) ->
         start => erlang:monotonic_time()
     }}.
 
--spec handle_call(open | restart | finish, gen_server:from(), state()) ->
+-spec handle_call(open | restart | started_ns | finish, gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()}.
 handle_call(open, From, #{phase := new} = State) ->
     {noreply, command(open, (admit(State))#{from := From})};
@@ -107,6 +112,8 @@ handle_call(restart, _From, #{phase := Phase, config := #{form := sampler}} = St
     {reply, ok, Next};
 handle_call(restart, _From, State) ->
     {reply, ok, State#{start := erlang:monotonic_time()}};
+handle_call(started_ns, _From, #{start := Start} = State) ->
+    {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
 handle_call(finish, _From, #{phase := Phase} = State) when Phase =:= new; Phase =:= ended ->
     {reply, none, State};
 handle_call(finish, From, State) ->

@@ -9,6 +9,7 @@
 
 -export([load/2, forget/1, modules/1]).
 -export([none/0, start/3, joined/5, left/2, restart/1, take/4, finish/1, process/2]).
+-export([aligned/3, straight/2]).
 -export([problem/1, extra/3]).
 -export([format_error/1]).
 -export_type([agent/0, t/0, reason/0]).
@@ -30,7 +31,7 @@
     what := what(),
     %% Units and titles of the names it samples.
     known := #{binary() => #{atom() => term()}},
-    %% When the measured part was so old, its time began.
+    %% What its times are to be moved by, so that they count from the run's start.
     offset_ms := integer()
 }.
 
@@ -265,24 +266,25 @@ ask(Call) ->
     end.
 
 -doc """
-Starts everything in targets that came later, `InRunMs` into the measured part or before it.
-What does not start there costs a warning.
+Starts everything in targets that came later; the measured part began at `ZeroNs` on this node's
+monotonic clock, or has not yet. What does not start there costs a warning.
 """.
 -spec joined(
     [dyno_test_targets:target()], non_neg_integer(), context(), integer() | undefined, t()
 ) -> t().
-joined(Targets, Size, #{agents := Agents, callbacks := Callbacks} = Context, InRunMs, All) ->
+joined(Targets, Size, #{agents := Agents, callbacks := Callbacks} = Context, ZeroNs, All) ->
     #{guests := Before, nodes := Nodes} = All,
     More = [Node || #{node := Node} <- Targets],
     Begun = All#{nodes := lists:uniq(Nodes ++ More)},
     case in_targets(Targets, Size, Agents, Context, Begun, Callbacks) of
-        {{ok, With}, _} when InRunMs =:= undefined ->
+        {{ok, With}, _} when ZeroNs =:= undefined ->
             With;
         {{ok, #{guests := Guests} = With}, _} ->
             New = maps:without(maps:keys(Before), Guests),
-            ok = restart(With#{guests := New}),
-            Offset = fun(_, Guest) -> Guest#{offset_ms := InRunMs} end,
-            With#{guests := maps:merge(Guests, maps:map(Offset, New))};
+            Newcomers = With#{guests := New},
+            ok = restart(Newcomers),
+            #{guests := Aligned} = aligned(Targets, ZeroNs, Newcomers),
+            With#{guests := maps:merge(Guests, Aligned)};
         {{error, Reason}, _} ->
             warning(~"node_joined", text("~ts", [format_error(Reason)]), All)
     end.
@@ -299,11 +301,47 @@ restart(#{guests := Guests}) ->
         fun(Pid) -> ask(fun() -> dyno_agent_guest:restart(Pid) end) end, maps:keys(Guests)
     ).
 
+-doc """
+Finds what brings their times to those that count from `ZeroNs` on this node's monotonic clock; to be
+called after a restart.
+""".
+-spec aligned([dyno_test_targets:target()], integer(), t()) -> t().
+aligned(Targets, ZeroNs, #{guests := Guests} = All) ->
+    Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
+    All#{guests := maps:map(fun(Pid, Guest) -> align(Pid, Guest, Clocks, ZeroNs) end, Guests)}.
+
+align(Pid, #{node := Node} = Guest, Clocks, ZeroNs) ->
+    case {Clocks, ask(fun() -> dyno_agent_guest:started_ns(Pid) end)} of
+        {#{Node := Clock}, StartNs} when is_integer(StartNs) ->
+            Guest#{offset_ms := dyno_test_clock:shift_ms(StartNs, ZeroNs, Clock)};
+        _ ->
+            Guest
+    end.
+
+-doc """
+Corrects the times of all that was taken in, each by what its node's clock has drifted
+(`dyno_test_targets:straighten/2`).
+""".
+-spec straight(fun((node(), number()) -> number()), t()) -> t().
+straight(Straighten, #{lines := Lines, histories := Histories} = All) ->
+    All#{
+        lines := dyno_test_custom:moved(Straighten, Lines),
+        histories := maps:map(
+            fun(Node, Of) ->
+                Move = fun(TimeMs) -> Straighten(Node, TimeMs) end,
+                [dyno_invariant:moved(Move, History) || History <- Of]
+            end,
+            Histories
+        )
+    }.
+
 -doc "Takes in what a guest sent.".
 -spec take(pid(), number(), term(), t()) -> t().
 take(Pid, TimeMs, Event, #{guests := Guests} = All) ->
     case Guests of
-        #{Pid := #{offset_ms := OffsetMs} = Guest} -> taken(Guest, OffsetMs + TimeMs, Event, All);
+        %% The first sample was taken a moment before the run began.
+        #{Pid := #{offset_ms := OffsetMs} = Guest} ->
+            taken(Guest, max(0, OffsetMs + TimeMs), Event, All);
         #{} -> All
     end.
 

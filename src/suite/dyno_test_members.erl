@@ -148,20 +148,23 @@ left(#{node := Node} = Target, InRunMs, State) ->
 marked(#{node := Node} = Target, Node, LeftMs) -> dyno_test_targets:fact(left_ms, LeftMs, Target);
 marked(Target, _Node, _LeftMs) -> Target.
 
--doc "Attaches to nodes that were named while the load works; they count from now on.".
--spec joined([dyno_suite:target()], InRunMs :: integer() | undefined, run()) -> run().
-joined(New, InRunMs, State) ->
-    lists:foldl(fun(Target, Acc) -> join(Target, InRunMs, Acc) end, State, New).
+-doc """
+Attaches to nodes that were named while the load works; they count from now on. The run began at
+`ZeroNs` on this node's monotonic clock, or has not yet.
+""".
+-spec joined([dyno_suite:target()], ZeroNs :: integer() | undefined, run()) -> run().
+joined(New, ZeroNs, State) ->
+    lists:foldl(fun(Target, Acc) -> join(Target, ZeroNs, Acc) end, State, New).
 
 -spec join(dyno_suite:target(), integer() | undefined, run()) -> run().
-join({Node, Patterns}, InRunMs, #{wanted := Wanted} = State) ->
+join({Node, Patterns}, ZeroNs, #{wanted := Wanted} = State) ->
     Own = #{Node => Patterns || Patterns =/= default},
     case dyno_test_targets:attach([Node], Wanted#{patterns_of => Own}) of
         {ok, Attached} ->
             #{targets := Targets, measured := #{targets := All} = Measured} = State,
-            Joined = begun(InRunMs, Attached),
+            Joined = begun(ZeroNs, Attached),
             State#{
-                guests := guests(Joined, InRunMs, State),
+                guests := guests(Joined, ZeroNs, State),
                 targets := Targets ++ Joined, measured := Measured#{targets := All ++ Joined}
             };
         {error, Reason} ->
@@ -172,27 +175,36 @@ join({Node, Patterns}, InRunMs, #{wanted := Wanted} = State) ->
 
 %% The suite's own code comes to them as well.
 -spec guests([dyno_test_targets:target()], integer() | undefined, run()) -> dyno_test_guests:t().
-guests(Joined, InRunMs, #{guests := Guests, context := Context, callbacks := Callbacks} = State) ->
+guests(Joined, ZeroNs, #{guests := Guests, context := Context, callbacks := Callbacks} = State) ->
     #{measured := #{size := Size}} = State,
     With = (maps:with([agents, options, module], Context))#{callbacks => Callbacks},
-    dyno_test_guests:joined(Joined, Size, With, InRunMs, Guests).
+    dyno_test_guests:joined(Joined, Size, With, ZeroNs, Guests).
 
 %% Before the run has begun it begins with the others.
 -spec begun(integer() | undefined, [dyno_test_targets:target()]) -> [dyno_test_targets:target()].
 begun(undefined, Attached) ->
     Attached;
-begun(InRunMs, Attached) ->
-    ZeroNs = erlang:monotonic_time(nanosecond) - InRunMs * 1_000_000,
+begun(ZeroNs, Attached) ->
     %% Where it is gone again, that is the next message.
     _ = dyno_test_targets:restart(Attached),
+    InRunMs = (erlang:monotonic_time(nanosecond) - ZeroNs) div 1_000_000,
     [
         dyno_test_targets:fact(joined_ms, InRunMs, Target)
      || Target <- dyno_test_targets:aligned(Attached, ZeroNs)
     ].
 
--doc "Asks for the figures of targets that may leave. Where there is one, the run ends with it.".
+-doc """
+Asks targets that may leave for their clocks, and for their figures. Where there is one, the run ends
+with it, and its figures are lost.
+""".
 -spec peek(run()) -> run().
-peek(#{targets := [_, _ | _] = Targets, gone := #{peeked := Peeked, peeked_ms := At} = Gone} = State) ->
+peek(#{targets := Targets, measured := #{targets := All} = Measured} = State) ->
+    {Now, Then} = dyno_test_targets:drifting({Targets, All}),
+    figures(State#{targets := Now, measured := Measured#{targets := Then}}).
+
+-spec figures(run()) -> run().
+figures(#{targets := [_, _ | _] = Targets, gone := Gone} = State) ->
+    #{peeked := Peeked, peeked_ms := At} = Gone,
     case erlang:monotonic_time(millisecond) of
         Now when Now - At >= ?PEEK_MS ->
             New = maps:merge(Peeked, dyno_test_targets:peek(Targets)),
@@ -200,7 +212,7 @@ peek(#{targets := [_, _ | _] = Targets, gone := #{peeked := Peeked, peeked_ms :=
         _ ->
             State
     end;
-peek(State) ->
+figures(State) ->
     State.
 
 -doc "A warning of the run.".

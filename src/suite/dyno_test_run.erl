@@ -325,7 +325,7 @@ run_of(#{intervals := Intervals, samples := Samples} = Measured, State) ->
 watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
     receive
         {dyno_members, Members, {joined, New}} ->
-            watch(dyno_test_members:joined(New, in_run_ms(State), State));
+            watch(dyno_test_members:joined(New, zero_ns(State), State));
         {dyno_members, Members, {failed, Text}} ->
             watch(dyno_test_members:warned(~"targets", Text, State));
         {dyno_load, Load, Event} ->
@@ -369,12 +369,15 @@ load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
     watch(State);
 load_event(started, #{context := Context, measured := Measured0, targets := Targets0} = State) ->
     tell({phase, measure}, Context),
-    Targets = dyno_test_targets:aligned(Targets0, erlang:monotonic_time(nanosecond)),
+    #{guests := Guests} = State,
+    StartedMs = erlang:monotonic_time(millisecond),
+    Targets = dyno_test_targets:aligned(Targets0, StartedMs * 1_000_000),
     Measured = Measured0#{targets := Targets},
     watch(State#{
         phase := measure,
         targets := Targets,
-        started_ms := erlang:monotonic_time(millisecond),
+        guests := dyno_test_guests:aligned(Targets, StartedMs * 1_000_000, Guests),
+        started_ms := StartedMs,
         measured := Measured#{samples := []}
     });
 load_event({interval, Interval}, #{measured := Measured} = State) ->
@@ -384,7 +387,7 @@ load_event({interval, Interval}, #{measured := Measured} = State) ->
     watch(save(dyno_test_members:peek(Next)));
 load_event(tick, State) ->
     tell({interval, #{throughput_per_s => undefined}, elapsed_ms(State)}, map_get(context, State)),
-    watch(save(State));
+    watch(save(dyno_test_members:peek(State)));
 load_event({run_info, Info}, State) ->
     watch(State#{run_info := {info, Info}});
 load_event({load_metrics, Metrics}, #{extra := Extra} = State) ->
@@ -503,6 +506,10 @@ lost(#{node := Node}, Reason, State) ->
     Text = io_lib:format("the agent in ~ts ended: ~0tP", [Node, Reason, 12]),
     {failed(~"agent", Text), without(Node, State)}.
 
+%% On this node's monotonic clock; undefined before it has begun.
+zero_ns(#{phase := measure, started_ms := StartedMs}) -> StartedMs * 1_000_000;
+zero_ns(_State) -> undefined.
+
 %% Undefined before it has begun.
 in_run_ms(#{phase := measure} = State) -> elapsed_ms(State);
 in_run_ms(_State) -> undefined.
@@ -542,8 +549,15 @@ read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} =
         measured := Measured#{figures := Figures, duration_ns := DurationNs}
     }),
     #{started_ms := StartedMs, measured := #{samples := Samples} = Read} = Last,
-    Straight = dyno_test_targets:straight(Samples, StartedMs * 1_000_000, Then),
-    Last#{targets := Now, measured := Read#{targets := Then, samples := Straight}}.
+    ZeroNs = StartedMs * 1_000_000,
+    Straighten = dyno_test_targets:straighten(ZeroNs, Then),
+    Last#{
+        targets := Now,
+        guests := dyno_test_guests:straight(Straighten, Processed),
+        measured := Read#{
+            targets := Then, samples := dyno_test_targets:straight(Samples, ZeroNs, Then)
+        }
+    }.
 
 last_samples(State) ->
     receive

@@ -9,7 +9,7 @@
 -export([attach/2, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
 -export([of_guard/2, of_ref/2, of_sampler/2]).
 %% Their clocks
--export([aligned/2, drifted/1, straight/3]).
+-export([aligned/2, drifted/1, drifting/1, straight/3, straighten/2]).
 -export([format_error/1]).
 -export_type([target/0, options/0, figures/0, reason/0]).
 
@@ -40,7 +40,7 @@
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_test_clock:clock(),
-    %% Where it was measured a second time.
+    %% Where it was measured again.
     drift => dyno_test_clock:drift(),
     %% What its times are to be moved by.
     shift_ms := integer(),
@@ -197,14 +197,28 @@ Measures the clocks again. Gives these targets with what they have drifted by, a
 that are not there any more, as they were.
 """.
 -spec drifted({Now :: [target()], All :: [target()]}) -> {[target()], [target()]}.
-drifted({Now, All}) ->
-    Measured = #{Node => drifted_one(Target) || #{node := Node} = Target <- Now},
-    {maps:values(Measured), [maps:get(Node, Measured, T) || #{node := Node} = T <- All]}.
+drifted(Targets) ->
+    drifted(Targets, fun(_Target) -> true end).
+
+-doc "The same of those whose last measurement is too old, while they work.".
+-spec drifting({Now :: [target()], All :: [target()]}) -> {[target()], [target()]}.
+drifting(Targets) ->
+    NowNs = erlang:monotonic_time(nanosecond),
+    drifted(Targets, fun(#{clock := Clock} = Target) ->
+        dyno_test_clock:is_due(NowNs, Clock, maps:get(drift, Target, none))
+    end).
+
+drifted({Now, All}, IsDue) ->
+    Measured = #{Node => drifted_one(Target) || #{node := Node} = Target <- Now, IsDue(Target)},
+    Newest = fun(Targets) -> [maps:get(Node, Measured, T) || #{node := Node} = T <- Targets] end,
+    {Newest(Now), Newest(All)}.
 
 drifted_one(#{sampler := Sampler, clock := Clock, facts := Facts} = Target) ->
     try
         Last = dyno_test_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
-        #{ppm := Ppm, error_ppm := Error} = Drift = dyno_test_clock:drift(Clock, Last),
+        #{ppm := Ppm, error_ppm := Error} = Drift = dyno_test_clock:better(
+            maps:get(drift, Target, none), dyno_test_clock:drift(Clock, Last)
+        ),
         Target#{
             drift => Drift,
             facts := Facts#{clock_drift_ppm => Ppm, clock_drift_error_ppm => Error}
@@ -219,16 +233,23 @@ drifted_one(#{sampler := Sampler, clock := Clock, facts := Facts} = Target) ->
     Target :: #{node := node(), drift => dyno_test_clock:drift(), atom() => term()},
     Sample :: {node(), TimeMs :: integer(), Figures :: term(), CostUs :: term()}.
 straight(Samples, ZeroNs, Targets) ->
-    Drifts = #{Node => Drift || #{node := Node, drift := Drift} <- Targets},
+    Straight = straighten(ZeroNs, Targets),
     [
-        case Drifts of
-            #{Node := Drift} ->
-                {Node, dyno_test_clock:straight_ms(TimeMs, ZeroNs, Drift), Figures, CostUs};
-            #{} ->
-                Sample
-        end
-     || {Node, TimeMs, Figures, CostUs} = Sample <- Samples
+        {Node, Straight(Node, TimeMs), Figures, CostUs}
+     || {Node, TimeMs, Figures, CostUs} <- Samples
     ].
+
+-doc "What corrects a time of a node by what its clock has drifted since `ZeroNs`.".
+-spec straighten(integer(), [Target]) -> fun((node(), number()) -> number()) when
+    Target :: #{node := node(), drift => dyno_test_clock:drift(), atom() => term()}.
+straighten(ZeroNs, Targets) ->
+    Drifts = #{Node => Drift || #{node := Node, drift := Drift} <- Targets},
+    fun(Node, TimeMs) ->
+        case Drifts of
+            #{Node := Drift} -> dyno_test_clock:straight_ms(TimeMs, ZeroNs, Drift);
+            #{} -> TimeMs
+        end
+    end.
 
 -doc "Whether anything in the targets is traced.".
 -spec traces([target()]) -> boolean().

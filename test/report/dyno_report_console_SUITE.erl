@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
--export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1]).
+-export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -27,7 +27,8 @@ all() ->
         write_is_whole,
         fresh_nodes,
         alike_warnings,
-        holding_thresholds
+        holding_thresholds,
+        clocks
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
@@ -158,6 +159,40 @@ alike_warnings(_Config) ->
     ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
 
 %% Limits from above and from below: the value nearest to the limit is the worst.
+%% A line for each clock that is ahead, or fast, by more than it may be off by and than a millisecond.
+clocks(_Config) ->
+    #{~"runs" := [Run | _]} = Document = recording(),
+    Node = fun(Name, {Offset, OffsetError}, {Ppm, PpmError}) ->
+        #{
+            ~"name" => Name, ~"clock_offset_ns" => Offset, ~"clock_error_ns" => OffsetError,
+            ~"clock_drift_ppm" => Ppm, ~"clock_drift_error_ppm" => PpmError
+        }
+    end,
+    With = fun(Nodes) ->
+        Runs = [Run#{~"nodes" := Nodes, ~"duration_ns" := 60_000_000_000}],
+        Lines = lines(render(Document#{~"runs" := Runs}, #{})),
+        [L || L <- Lines, binary:match(L, [~"Clocks of the", ~"@clocks"]) =/= nomatch]
+    end,
+    ?assertEqual(
+        [
+            ~"Clocks of the targets, against dyno's",
+            ~"  a@clocks: 3.2 s ahead (+/- 41 us)",
+            ~"  b@clocks: 2 ms behind (+/- 41 us); slow by 34.1 ppm (+/- 1.2 ppm): corrected by 2.05 ms"
+        ],
+        With([
+            Node(~"a@clocks", {3_200_000_000, 41_000}, {0.3, 1.2}),
+            Node(~"b@clocks", {-2_000_000, 41_000}, {-34.1, 1.2})
+        ])
+    ),
+    ?assertEqual(
+        [],
+        With([
+            Node(~"a@clocks", {900_000, 41_000}, {34.1, 40.0}),
+            Node(~"b@clocks", {2_000_000, 3_000_000}, {9.0, 1.0}),
+            #{~"name" => ~"c@clocks"}
+        ])
+    ).
+
 holding_thresholds(_Config) ->
     Verdict = fun(Name, Value, Run, Result) ->
         #{~"name" => Name, ~"value" => Value, ~"limit" => 10, ~"unit" => ~"count", ~"run" => Run,

@@ -644,7 +644,9 @@ nothing_stays_when_dyno_dies(Config) ->
     dyno_suites:await(fun() -> not erpc:call(Node, erlang, is_process_alive, [Pid]) end),
     dyno_suites:await(fun() -> not erpc:call(Node, erlang, module_loaded, [an_agent]) end),
     dyno_suites:await(fun() -> code:is_loaded(endless) =:= false end),
-    dyno_suites:await(fun() -> code:is_loaded(an_agent) =:= false end).
+    dyno_suites:await(fun() -> code:is_loaded(an_agent) =:= false end),
+    %% Of each module the folder goes after its code.
+    dyno_suites:await(fun() -> file:list_dir(proplists:get_value(tmp, Config)) =:= {ok, []} end).
 
 shown_in_all_formats(Config) ->
     agent(

@@ -12,7 +12,18 @@ suite() ->
     [{timetrap, {minutes, 5}}].
 
 all() ->
-    [own_patterns, totals, a_node_leaves, a_node_joins, targets_gone_wrong, clocks, clock_of_a_stranger].
+    [
+        own_patterns,
+        totals,
+        a_node_leaves,
+        a_node_joins,
+        targets_gone_wrong,
+        clocks,
+        clock_of_a_stranger,
+        drift_of_a_stranger,
+        drift_is_measured_again,
+        straight_times
+    ].
 
 init_per_suite(Config) ->
     Temporary = os:getenv("TMPDIR"),
@@ -123,7 +134,9 @@ a_node_leaves(Config) ->
     ]),
     [Warning] = [T || #{~"code" := ~"node_left", ~"text" := T} <- maps:get(~"warnings", Run)],
     ?assertMatch({_, _}, binary:match(Warning, atom_to_binary(Second))),
-    [#{~"name" := _} = Stays, #{~"left_ms" := LeftMs}] = maps:get(~"nodes", Run),
+    [#{~"name" := _} = Stays, #{~"left_ms" := LeftMs} = Gone] = maps:get(~"nodes", Run),
+    %% Its clock was looked at again while it was there.
+    ?assertMatch(#{~"clock_drift_ppm" := _, ~"clock_drift_error_ppm" := _}, Gone),
     ?assertNot(is_map_key(~"left_ms", Stays)),
     ?assert(LeftMs > 1000 andalso LeftMs =< 5000),
     [#{~"calls" := Calls}] = dyno_suites:table(Run, ~"functions", Second),
@@ -142,7 +155,8 @@ a_node_leaves(Config) ->
 %% It is named by targets/1 a while after the start.
 a_node_joins(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
-    {Run, _} = run(Config, joining, #{duration_ms => 3500}, [
+    Metrics = [{"custom.processes", count, {erlang, system_info, [process_count]}}],
+    {Run, _} = run(Config, joining, #{duration_ms => 3500, metrics => Metrics}, [
         io_lib:format(
             "init_run(_, _) -> {ok, ~0tp, erlang:monotonic_time(millisecond)}.~n"
             "targets(T0) -> case erlang:monotonic_time(millisecond) - T0 of~n"
@@ -163,7 +177,15 @@ a_node_joins(Config) ->
     ],
     %% Its times count from the start of the run, too.
     ?assert(hd(Times) > JoinedMs - 50),
-    ?assert(lists:last(Times) < 6000).
+    ?assert(lists:last(Times) < 6000),
+    %% Those of the suite's own metric, too: its first sample is taken at once.
+    [Custom] = [
+        T
+     || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"custom.processes"),
+        N =:= Joined
+    ],
+    ?assert(hd(Custom) >= JoinedMs - 50 andalso hd(Custom) =< hd(Times)),
+    ?assert(lists:last(Custom) =< lists:last(Times) + 500).
 
 %% It does not spoil the run, and is said.
 targets_gone_wrong(Config) ->
@@ -249,10 +271,56 @@ drift_of_a_stranger(_Config) ->
     #{ppm := Same, error_ppm := Off} = dyno_test_clock:drift(First, dyno_test_clock:measure(Read(1.0))),
     ?assert(abs(Same) =< Off).
 
-straight_samples(_Config) ->
-    Drift = #{ppm => 1000.0, error_ppm => 1.0, since_ns => 0},
+%% When the last measurement is as old as it was young; of several the least uncertain counts.
+drift_is_measured_again(_Config) ->
+    S = 1_000_000_000,
+    Clock = fun(AtNs, AheadNs, ErrorNs) ->
+        #{monotonic_ns => AheadNs, offset_ns => 0, error_ns => ErrorNs, at_ns => AtNs}
+    end,
+    First = Clock(10 * S, 0, 1000),
+    Due = fun(AtNs, Drift) -> dyno_test_clock:is_due(AtNs, First, Drift) end,
+    ?assertEqual([false, true], [Due(At, none) || At <- [11 * S, 12 * S]]),
+    Short = dyno_test_clock:drift(First, Clock(12 * S, 200_000, 1000)),
+    ?assertEqual([false, true], [Due(At, Short) || At <- [13 * S, 14 * S]]),
+    Long = dyno_test_clock:drift(First, Clock(3610 * S, 36_000_000, 1000)),
+    ?assertEqual([false, true], [Due(At, Long) || At <- [3639 * S, 3640 * S]]),
+    ?assertEqual(Short, dyno_test_clock:better(none, Short)),
+    ?assertEqual(Long, dyno_test_clock:better(Short, Long)),
+    %% On a machine that became busy: the old figure stays, and is not asked for at once again.
+    Busy = dyno_test_clock:drift(First, Clock(20 * S, 200_000, 9_000_000)),
+    #{ppm := Ppm} = Kept = dyno_test_clock:better(Short, Busy),
+    ?assertEqual(map_get(ppm, Short), Ppm),
+    ?assertEqual([false, true], [Due(At, Kept) || At <- [29 * S, 30 * S]]).
+
+%% Of one node all times are corrected, of the other none: it has no drift.
+straight_times(_Config) ->
+    Drift = #{ppm => 1000.0, error_ppm => 1.0, since_ns => 0, until_ns => 1},
+    Targets = [#{node => a, drift => Drift}, #{node => b}],
     Samples = [{a, 2000, #{}, 1}, {b, 2000, #{}, 1}],
     ?assertEqual(
-        [{a, 1998, #{}, 1}, {b, 2000, #{}, 1}],
-        dyno_test_targets:straight(Samples, 0, [#{node => a, drift => Drift}, #{node => b}])
+        [{a, 1998, #{}, 1}, {b, 2000, #{}, 1}], dyno_test_targets:straight(Samples, 0, Targets)
+    ),
+    Straighten = dyno_test_targets:straighten(0, Targets),
+    Lines = lists:foldl(
+        fun({Node, TimeMs}, Acc) ->
+            {ok, Next} = dyno_test_custom:sample(Node, TimeMs, {#{}, #{~"orders" => 7}}, Acc),
+            Next
+        end,
+        dyno_test_custom:new(),
+        [{a, 0}, {a, 3000}, {b, 3000}]
+    ),
+    ?assertMatch(
+        [#{node := a, times_ms := [0, 2997], values := [7, 7]}, #{node := b, times_ms := [3000]}],
+        dyno_test_custom:series(dyno_test_custom:moved(Straighten, Lines))
+    ),
+    {ok, Invariant} = dyno_invariant:read("few: erlang:length([]) < 1"),
+    History = lists:foldl(
+        fun({TimeMs, Result}, Acc) -> dyno_invariant:add(TimeMs, Result, Acc) end,
+        dyno_invariant:new(Invariant),
+        [{2000, {violated, ~"1", 1}}, {4000, holds}]
+    ),
+    Row = dyno_invariant:row(dyno_invariant:moved(fun(Ms) -> Straighten(a, Ms) end, History)),
+    Names = [Name || #{name := Name} <- dyno_invariant:columns()],
+    ?assertMatch(
+        #{~"first" := 1998, ~"violated" := 2000}, maps:from_list(lists:zip(Names, Row))
     ).

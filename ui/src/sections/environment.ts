@@ -4,26 +4,14 @@
 // Where a recording was made and what was asked for.
 
 import { absent, h, type Child } from '../dom';
-import type { Recording } from '../recording';
-import { format } from '../units';
+import type { Recording, Run, TargetNode } from '../recording';
+import { digits, format } from '../units';
 
 export function environment(recording: Recording): Child {
     const units: Record<string, string> = { memory_bytes: 'B' };
     const pairs = [
         ...Object.entries(recording.environment).map(([k, v]) => [words(k), plain(v, units[k])]),
-        ...recording.runs
-            .slice(0, 1)
-            .flatMap((r) => r.nodes)
-            .map((n) => [
-                'Target',
-                [
-                    n.name,
-                    n.otp && `OTP ${n.otp}`,
-                    n.schedulers_online && `${n.schedulers_online} schedulers`,
-                ]
-                    .filter(Boolean)
-                    .join(', '),
-            ]),
+        ...targets(recording.runs).map((n) => ['Target', target(n)]),
         ...Object.entries(recording.parameters).map(([k, v]) => [
             words(k),
             plain(v, /_(ms|ns)$/.exec(k)?.[1]),
@@ -44,6 +32,49 @@ export function environment(recording: Recording): Child {
         h('summary', {}, title),
         h('dl', {}, ...pairs.flatMap(([k, v]) => [h('dt', {}, k), h('dd', {}, v)])),
     );
+}
+
+/** Those of the first run; of the others those whose clocks say something. */
+function targets(runs: Run[]): TargetNode[] {
+    const said = runs.flatMap(({ nodes }, index) =>
+        nodes.filter((n) => index === 0 || clock(n).length > 0),
+    );
+    // A node that was there in several runs as it was in the last one.
+    return [...new Map(said.map((n) => [n.name, n])).values()];
+}
+
+function target(node: TargetNode): string {
+    return [
+        node.name,
+        node.otp && `OTP ${node.otp}`,
+        node.schedulers_online && `${node.schedulers_online} schedulers`,
+        ...clock(node),
+    ]
+        .filter(Boolean)
+        .join(', ');
+}
+
+/** What is more than it may be off by. */
+function clock(node: TargetNode): string[] {
+    const { clock_offset_ns: ahead, clock_error_ns: aheadError } = node;
+    const { clock_drift_ppm: fast, clock_drift_error_ppm: fastError } = node;
+    const said: string[] = [];
+    if (known(ahead, aheadError))
+        said.push(
+            `clock ${format(Math.abs(ahead!), 'ns')} ${ahead! > 0 ? 'ahead' : 'behind'} ` +
+                `(± ${format(aheadError!, 'ns')})`,
+        );
+    if (known(fast, fastError))
+        said.push(
+            `clock ${ppm(Math.abs(fast!))} ppm ${fast! > 0 ? 'fast' : 'slow'} (± ${ppm(fastError!)})`,
+        );
+    return said;
+}
+
+const ppm = (value: number): string => digits(Number(value.toPrecision(3)));
+
+function known(value: number | null | undefined, error: number | null | undefined): boolean {
+    return typeof value === 'number' && typeof error === 'number' && Math.abs(value) > error;
 }
 
 export function words(name: string): string {
