@@ -9,6 +9,7 @@ import { absent, h, type Child } from './dom';
 import {
     counterpart,
     objects,
+    runPlace,
     runTitle,
     sizeLabel,
     tableOf,
@@ -196,7 +197,7 @@ function counterparts(view: View, { kind, name }: Subject): Child {
         ...callers.columns.map((_, i) => i).filter((i) => ![mine, other].includes(callers.columns[i]!.name as never)),
     ];
     const rows = callers.rows.filter((r) => r[by] === name);
-    const where = `${sizeLabel(view.recording).toLowerCase()} ${runTitle(view.recording, view.run)}`;
+    const where = runPlace(view.recording, view.run);
     return tableView(
         {
             ...callers,

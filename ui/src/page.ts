@@ -5,7 +5,7 @@
 
 import { forgetDetached } from './chart';
 import { append, h } from './dom';
-import { nodesOf, runTitle, sizeLabel, type Recording, type Run } from './recording';
+import { nodesOf, runPlace, runTitle, sizeLabel, type Recording, type Run } from './recording';
 import { comparison, rounds, squeeze } from './sections/bench';
 import { changes, conditions, sideBySide } from './sections/compare';
 import { inputs } from './sections/inputs';
@@ -102,11 +102,7 @@ function place(section: Section, view: View): Place {
     const draw = () => {
         const of =
             section.scope === 'run' && view.run && view.recording.runs.length > 1
-                ? h(
-                      'span',
-                      { class: 'of' },
-                      `${sizeLabel(view.recording).toLowerCase()} ${runTitle(view.recording, view.run)}`,
-                  )
+                ? h('span', { class: 'of' }, `at ${runPlace(view.recording, view.run)}`)
                 : null;
         element.replaceChildren(h('h2', { id: `${section.id}-title` }, section.title, of));
         append(element, section.render(view));

@@ -251,6 +251,30 @@ export function sizeLabel(recording: Recording): string {
     return text(recording.parameters.size_label) || (recording.command === 'bench' ? 'Run' : 'Size');
 }
 
+/** A run within a sentence: `16 clients`, `1 client`, `size 16`. */
+export function runPlace(recording: Recording, which: Run): string {
+    const title = runTitle(recording, which);
+    const label = text(recording.parameters.size_label).trim();
+    if (label === '' || label.toLowerCase() === 'size' || which.size === null)
+        return `${sizeLabel(recording).toLowerCase()} ${title}`;
+    const [count, repetition] = title.split(' (');
+    const what = which.size === 1 ? singular(label) : label;
+    return `${count} ${lowered(what)}${repetition === undefined ? '' : ` (${repetition}`}`;
+}
+
+/** Of a plural as English forms it; what is no plural stays. */
+function singular(label: string): string {
+    return label
+        .replace(/ies$/i, 'y')
+        .replace(/(ss|x|ch|sh)es$/i, '$1')
+        .replace(/([^s/])s$/i, '$1');
+}
+
+/** What begins like a sentence does not within one; TCP stays. */
+function lowered(label: string): string {
+    return /^.[A-Z]/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1);
+}
+
 export function tableNamed(of: { tables: Table[] }, name: string): Table | undefined {
     return of.tables.find((t) => t.name === name);
 }

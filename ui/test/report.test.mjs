@@ -119,7 +119,7 @@ see('says the verdict first, with the failed thresholds', async () => {
     assert.match(await page.locator('#verdict').innerText(), /Failed\. 2 of 12 checks do not hold/);
     assert.equal(await page.locator('#summary .verdict.fail').count(), 2);
     assert.equal(await page.locator('#summary .verdict.unknown').count(), 3);
-    assert.match(await page.locator('#summary').innerText(), /Warning at Connections 10,000/);
+    assert.match(await page.locator('#summary').innerText(), /Warning at 10,000 connections/);
 });
 
 see('says what measuring cost, or that it cannot be told', async () => {
@@ -195,11 +195,11 @@ see('shows long tables in part until asked, and searches all of them', async () 
 });
 
 see('shows the chosen size, and says why a part is empty', async () => {
-    assert.match(await page.locator('#load').innerText(), /connections 10,000[\s\S]*timeout/);
+    assert.match(await page.locator('#load').innerText(), /at 10,000 connections[\s\S]*timeout/);
     await page.getByRole('radio', { name: '100', exact: true }).check();
     assert.match(
         await page.locator('#load').innerText(),
-        /connections 100\n[\s\S]*No operation failed/,
+        /at 100 connections\n[\s\S]*No operation failed/,
     );
     const memory = await page.locator('[data-table="processes"] tbody tr').allInnerTexts();
     assert.ok(memory.some((row) => /connection_process\/4\s+initial_call\s+100\s/.test(row)));
@@ -264,7 +264,7 @@ test('shows repetitions and nodes, and the worst of several verdicts', async () 
     await page.locator('#node').selectOption('b@host');
     assert.equal(await names('processes').count(), 3);
     await page.locator('#run').selectOption('100#2');
-    assert.match(await page.locator('#processes h2').innerText(), /connections 100 \(2\)/);
+    assert.match(await page.locator('#processes h2').innerText(), /at 100 connections \(2\)/);
     assert.equal(await page.locator('#node').inputValue(), 'b@host');
     assert.match(await page.locator('#vm').innerText(), /was not sampled in this run/);
 });
@@ -400,7 +400,7 @@ see('shows where the time goes at each size, and leads from functions to process
     const dialog = page.getByRole('dialog');
     assert.match(await dialog.innerText(), /Function[\s\S]*ranch_conns_sup:loop\/4/);
     await dialog.getByRole('button', { name: 'ranch_conns_sup', exact: true }).click();
-    assert.match(await dialog.innerText(), /Process group[\s\S]*Calls, at connections 10,000/);
+    assert.match(await dialog.innerText(), /Process group[\s\S]*Calls, at 10,000 connections/);
     await dialog.locator('canvas').waitFor();
     await dialog.getByRole('button', { name: 'ranch_conns_sup:loop/4' }).click();
     await dialog.getByRole('button', { name: 'Back' }).click();

@@ -10,8 +10,7 @@ import {
     findMetric,
     objects,
     ofNode,
-    runTitle,
-    sizeLabel,
+    runPlace,
     type Histogram,
     type Recording,
     type Run,
@@ -95,7 +94,7 @@ export const load: Section = {
             shownInside.includes(name),
         );
         const charts = [...seriesCharts(of('load')), ...inside, ...seriesCharts(of('custom'))];
-        const which = `${sizeLabel(recording).toLowerCase()} ${runTitle(recording, run)}`;
+        const which = runPlace(recording, run);
         const errors = run.tables.find((t) => t.name === 'errors');
         return [
             of('load').length === 0

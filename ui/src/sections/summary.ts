@@ -11,6 +11,7 @@ import { environment } from './environment';
 import {
     findMetric,
     objects,
+    runPlace,
     runTitle,
     sizeLabel,
     type Recording,
@@ -199,19 +200,17 @@ function verdictCell(verdict: Verdict | undefined): HTMLElement {
 }
 
 function messages(recording: Recording): Child[] {
-    const label = sizeLabel(recording);
     const ofAll = recording.status === 'complete' && recording.error ? [recording.error] : [];
     const items = [
         ...ofAll.map((e) => message('error', '', e)),
         ...recording.warnings.map((w) => message('warning', '', w)),
         ...recording.runs.flatMap((r) =>
-            r.error ? [message('error', `${label} ${runTitle(recording, r)}`, r.error)] : [],
+            r.error ? [message('error', runPlace(recording, r), r.error)] : [],
         ),
         ...alike(recording).map(({ runs, last }) => {
-            const titles = runs.map((r) => runTitle(recording, r));
-            const others = titles.slice(0, -1).join(', ');
-            const where = `${label} ${titles.at(-1)}${others && `, and much the same at ${others}`}`;
-            return message('warning', where, last);
+            const others = runs.slice(0, -1).map((r) => runTitle(recording, r)).join(', ');
+            const place = runPlace(recording, runs.at(-1)!);
+            return message('warning', `${place}${others && `, and much the same at ${others}`}`, last);
         }),
     ];
     if (items.length === 0) return [];
