@@ -31,9 +31,9 @@ Without a baseline, `--fail-if` compares what one measurement has: the revisions
 -spec arguments() -> [argparse:argument()].
 arguments() ->
     arguments(
-        "compare with an earlier recording, of the same place (-o)",
-        "with --baseline or --rev, exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, "
-        "or worse > 5% of --metric; may be given more than once"
+        "an earlier recording (.json), made at the same place, to compare with",
+        "with --baseline or --rev: exit with 1 where it holds: slower > 5%, faster > 5%, words > "
+        "0.1%, or worse > 5% of what --metric says; may be given more than once"
     ).
 
 -doc "The same with what the help says of them.".

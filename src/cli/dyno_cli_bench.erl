@@ -31,22 +31,26 @@ spec() ->
                 action => extend,
                 help =>
                     {"CODE...", [
-                        "Erlang expressions, a function of arity 0, 1 or 2, {Module, Function, "
-                        "[Argument]}, or a file of such calls; or one FILE.erl with benchmarks/0"
+                        "each an Erlang expression, a fun of arity 0, 1 or 2, or {Module, "
+                        "Function, [Argument]}; or a file of calls (FILE.calls); or one FILE.erl "
+                        "with benchmarks/0"
                     ]}
             },
             option(
-                time, "--time TIME", "the longest to measure, such as 5s; 1s a code, with -i 30s"
+                time,
+                "--time TIME",
+                "the longest to measure: 500ms, 5s, 1min; it ends when the question is answered "
+                "(default: 1s for each code, with -i 30s)"
             ),
             option(
                 timeout,
                 "--timeout TIME",
-                "the longest that a part of a code, or an epoch, may take; 30s, with --loop 5min"
+                "the longest that one part of a code may take (default: 30s, with --loop 5min)"
             ),
             part(
                 init,
-                "runs once before; its value goes to init_runner and done. Of these four the n-th one "
-                "is the n-th code's"
+                "runs once before; its value goes to init_runner and done. Of these four options "
+                "the n-th one given is the n-th code's"
             ),
             part(init_runner, "runs once in each process; its value is the code's argument"),
             part(done, "runs once after the last measurement"),
@@ -56,7 +60,7 @@ spec() ->
             repeated(
                 input,
                 "--input NAME=CODE",
-                "what functions of arity 1 are called with; may be given more than once"
+                "what functions of arity 1 are called with; more than once to compare by input"
             ),
             #{
                 name => elixir,
@@ -75,12 +79,13 @@ spec() ->
                 format,
                 "--format FORMAT",
                 "what standard output gets: " ++ dyno_report:format_names() ++
-                    "; console where it is not given"
+                    " (default: console)"
             ),
             (repeated(
                 output,
                 "-o, --output FILE",
-                "also write FILE; its ending says the format: " ++ dyno_report:file_endings()
+                "also write FILE, in the format that its ending says: " ++
+                    dyno_report:file_endings() ++ "; may be given more than once"
             ))#{short => $o},
             %% One dash, as the emulator and erlperf have it.
             (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{
@@ -110,7 +115,12 @@ part(Name, Text) ->
 -spec for_all(atom()) -> argparse:argument().
 for_all(Name) ->
     Long = atom_to_list(Name) ++ "_all",
-    plain(all_of(Name), Long, "--" ++ Long ++ " CODE", "for the codes that have none of their own").
+    plain(
+        all_of(Name),
+        Long,
+        "--" ++ Long ++ " CODE",
+        "as --" ++ atom_to_list(Name) ++ ", for all codes that have none of their own"
+    ).
 
 -spec all_of(atom()) -> atom().
 all_of(init) -> init_all;
@@ -123,8 +133,8 @@ all_of(label) -> label_all.
 groups() ->
     [
         {"What runs around a code", ?PARTS ++ ?PARTS_OF_ALL},
-        {"What is measured, and what decides", [threshold, metric, whole, profile]},
-        {"Reports and gates", [format, output, baseline, fail_if]},
+        {"What is measured, and what decides", [concurrency, threshold, metric, whole, profile]},
+        {"Reports and gates", [output, format, verbose, baseline, fail_if]},
         {"Where codes run", dyno_cli_bench_where:names()},
         {"erlperf's samples, columns and squeeze", dyno_cli_bench_mode:names()}
     ].
@@ -138,22 +148,26 @@ examples() ->
             ~"gives a code an argument that is made once"},
         {~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
             ~"calls a code with several inputs, and says how it grows"},
-        {~"dyno bench 'lists:seq(1, 9)' --metric words --baseline main.json --fail-if 'worse > 0.1%'",
-            ~"fails where a code allocates more than it did, on any machine"},
-        {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole --profile",
-            ~"shows what other processes do for the code, and which functions take the time"},
+        {~"dyno bench 'lists:seq(1, 9)' --metric words -o main.json",
+            ~"counts the words it allocates, exactly, and keeps the recording"},
+        {~"dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'",
+            ~"fails where it allocates more than it did, on any machine"},
+        {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
+            ~"shows what other processes do for the code"},
+        {~"dyno bench 'lists:sort([3, 1, 2])' --profile",
+            ~"shows which functions take the time"},
         {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
             ~"compares Elixir source"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
-        {~"dyno bench 'ets:insert(t, {1, 2})' --init 'ets:new(t, [named_table, public])' -c 2",
+        {~"dyno bench 'ets:lookup(t, 1)' --init 'ets:new(t, [named_table, public])' -c 2",
             ~"runs a code in two processes at once"},
         {~"dyno bench 'shop:total()' --rev v1.2..main",
             ~"builds two revisions of the project and compares them"},
         {~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
-            ~"fails a build where the code allocates more than on main"},
+            ~"fails a build where the working tree's code allocates more than main's"},
         {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+JPperf true'",
             ~"compares emulator flags, each in VMs of its own"},
-        {~"dyno bench 'pg:get_local_members(g)' --node a@host --node b@host --time 1min",
+        {~"dyno bench 'pg:which_groups()' --node a@host --node b@host --time 1min",
             ~"runs a code in two nodes at once, with a line each second"},
         {~"dyno bench 'rand:uniform()' -q", ~"finds how many processes give the most"},
         {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}

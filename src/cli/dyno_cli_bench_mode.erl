@@ -32,35 +32,55 @@ which of them go together, and the mode they mean.
 -spec arguments() -> [argparse:argument()].
 arguments() ->
     [
-        value(concurrency, $c, "N", "so many processes run a code at once; 1"),
+        value(concurrency, $c, "N", "how many processes run a code at once (default: 1)"),
         value(
             threshold,
             none,
             "SHARE",
-            "differences below it do not matter; 3%, of exact figures 0.1%"
+            "smaller differences do not matter (default: 3%, of exact figures 0.1%)"
         ),
         value(
             metric,
             none,
             "NAME",
-            "what decides: time, wall, cpu, gc, memory, reductions, words, messages or whole; time"
+            "what decides: time, wall, cpu, gc, memory, reductions, words, messages or whole "
+            "(default: time)"
         ),
         flag(whole, none, "also what the codes make other processes do: servers, spawned ones"),
         flag(profile, none, "also which functions take the time, and the stacks (-o FILE.folded)"),
-        value(duration, $d, "MS", "takes samples of so many milliseconds each, one code in turn"),
-        value(samples, $s, "N", "how many samples; 3, with -q 8"),
-        value(warmup, $w, "N", "samples to throw away before; 0"),
+        value(
+            duration,
+            $d,
+            "MS",
+            "takes samples of so many milliseconds, of each code in turn (default: 1000, with -q "
+            "100)"
+        ),
+        value(samples, $s, "N", "how many samples (default: 3, with -q 8)"),
+        value(warmup, $w, "N", "how many samples to throw away before (default: 0)"),
         value(loop, $l, "N", "takes samples of so many iterations: 100, 10K, 2M, 1G"),
-        value(cv, none, "X", "samples until their standard deviation, by the mean, is below"),
+        value(
+            cv,
+            none,
+            "X",
+            "goes on until the samples' standard deviation, divided by their mean, is below X, "
+            "such as 0.05"
+        ),
         value(report, $r, "basic|extended|full", "shows erlperf's columns"),
         flag(squeeze, $q, "finds the number of processes with the highest throughput"),
-        value(min, none, "N", "with -q: the first number of processes; 1"),
-        value(step, none, "N", "with -q: how many more each time; 1"),
-        value(max, none, "N", "with -q: the last number of processes; 10000"),
+        value(min, none, "N", "with -q: the first number of processes (default: 1)"),
+        value(step, none, "N", "with -q: how many more each time (default: 1)"),
+        value(max, none, "N", "with -q: the last number of processes (default: 10000)"),
         value(
-            patience, $t, "N", "with -q: ends after so many numbers of processes without a gain; 3"
+            patience,
+            $t,
+            "N",
+            "with -q: ends after so many numbers of processes without a gain (default: 3)"
         ),
-        flag(verbose, $v, "prints the compiled loops, and a line about the VM each second, to standard error")
+        flag(
+            verbose,
+            $v,
+            "prints the compiled loops, and a line about the VM each second, to standard error"
+        )
     ].
 
 -doc "The names of those that choose a mode or erlperf's columns.".

@@ -24,23 +24,24 @@ arguments() ->
             help =>
                 {
                     "-i, --isolated",
-                    ["each code in VMs of its own, and in fresh ones again and again"]
+                    ["runs each code in VMs of its own, and in fresh ones again and again"]
                 }
         },
         value(
             vms,
             "--vms N",
-            "so many VMs for each code; 8, up to 32 where it is not decided; implies -i"
+            "how many VMs for each code (default: 8, up to 32 where it is not decided); implies -i"
         ),
         repeated(
             'erl-flags',
             "--erl-flags FLAGS",
-            "with these flags of erl; more than once to compare them; implies -i"
+            "starts these VMs with these flags of erl; more than once to compare them; implies -i"
         ),
         repeated(
             erl,
             "--erl PATH",
-            "with the Erlang of this program or folder; more than once to compare; implies -i"
+            "starts them from this program or folder of an Erlang; more than once to compare; "
+            "implies -i"
         ),
         repeated(
             rev,
@@ -48,22 +49,26 @@ arguments() ->
             "builds two git revisions of the project and compares them; REV1 alone: with the "
             "working tree"
         ),
-        value(build, "--build COMMAND", "with --rev: how the project is built, such as 'make app'"),
+        value(
+            build,
+            "--build COMMAND",
+            "with --rev: how the project is built, such as 'make app' (default: as its files say)"
+        ),
         repeated(
             node,
             "--node NAME",
-            "in this node, which needs no dyno; nothing is left there afterwards; more than once: "
-            "in all at once, with a line each second for each"
+            "runs the code in this node, which needs no dyno, and leaves nothing there; more than "
+            "once: in all at once, with a line each second for each"
         ),
         #{
             name => watch,
             long => "-watch",
             type => boolean,
             required => false,
-            help => {"--watch", ["with one --node: such lines as well, for --time (10s)"]}
+            help => {"--watch", ["with one --node: such lines as well, for --time (default: 10s)"]}
         },
-        value(log, "--log FILE", "with such lines: adds them to a file"),
-        value(cookie, "--cookie COOKIE", "the cookie of the node; by default this user's")
+        value(log, "--log FILE", "with such lines: adds them to FILE"),
+        value(cookie, "--cookie COOKIE", "the cookie of the node (default: this user's)")
     ].
 
 -doc "The names of the options.".

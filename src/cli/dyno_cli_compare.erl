@@ -20,14 +20,14 @@ spec() ->
         arguments => [
             #{name => old, type => binary, help => {"OLD", ["the .json file of the earlier one"]}},
             #{name => new, type => binary, help => {"NEW", ["the .json file of the later one"]}},
-            option(threshold, "--threshold SHARE", "differences below it do not matter; 3%"),
+            option(threshold, "--threshold SHARE", "smaller differences do not matter (default: 3%)"),
             (option(
                 fail_if,
                 "--fail-if CONDITION",
                 "exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, or worse > "
-                "5% of what decided; may be given more than once"
+                "5% of what decided (--metric); may be given more than once"
             ))#{long => "-fail-if", action => append},
-            (option(force, "--force", "compare what was measured under other conditions"))#{
+            (option(force, "--force", "compare also what was measured under other conditions"))#{
                 type => boolean, action => {store, true}
             }
             | dyno_cli_output:arguments()
@@ -48,9 +48,12 @@ option(Name, Usage, Text) ->
 -spec examples() -> [dyno_cli_command:example()].
 examples() ->
     [
+        {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording; later after.json"},
         {~"dyno compare before.json after.json", ~"shows the differences"},
         {~"dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md",
-            ~"fails on a regression, and writes what a pull request shows"}
+            ~"exits with 1 on a regression, and writes what a pull request shows"},
+        {~"dyno compare before.json after.json -o both.html",
+            ~"makes a report with both in the same charts"}
     ].
 
 -doc "Compares, shows, and fails where a condition holds.".

@@ -11,7 +11,9 @@ The help texts, made from the same data that the arguments are parsed with.
 -export([overview/2, command/3]).
 
 %% The left column is at most this wide; a longer entry has its text on the next line.
--define(LEFT, 30).
+-define(LEFT, 26).
+%% Help is read in the narrowest of terminals, and copied.
+-define(WIDTH, 80).
 
 -doc "What `dyno --help` says.".
 -spec overview([{string(), argparse:command()}], dyno_report:options()) -> iolist().
@@ -112,7 +114,7 @@ entries(Entries, Look) ->
 
 -spec entries([{binary(), binary()}], pos_integer(), dyno_report:options()) -> [iodata()].
 entries(Entries, Column, #{width := Width}) ->
-    lists:append([lines(Entry, Column, Width) || Entry <- Entries]).
+    lists:append([lines(Entry, Column, min(Width, ?WIDTH)) || Entry <- Entries]).
 
 -spec column([{binary(), binary()}]) -> pos_integer().
 column(Entries) ->

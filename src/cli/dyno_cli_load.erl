@@ -22,36 +22,43 @@ The options of `dyno test` that say what the load is, in the place of the suite'
 -spec arguments() -> [argparse:argument()].
 arguments() ->
     [
-        argument(load, "load", "--load MODEL", "closed, or open: instead of the suite's load"),
+        argument(
+            load, "load", "--load MODEL",
+            "closed: each worker begins its next operation when the last has ended; open: "
+            "operations begin at a rate (default: the suite's, or closed)"
+        ),
         argument(
             rate, "rate", "--rate RATE",
-            "an open load of so many operations a second: 500, 10..1000 for a ramp, 100,200,400 "
-            "for steps"
+            "operations a second of an open load: 500, 10..1000 for a ramp, 100,200,400 for "
+            "steps (default: the suite's, or the size)"
         ),
         argument(
             arrivals, "arrivals", "--arrivals HOW",
-            "even, poisson, times:FILE with milliseconds, or counts:1s:FILE with the arrivals of "
-            "each second"
+            "how those of an open load begin: even, poisson, times:FILE with milliseconds, or "
+            "counts:1s:FILE with how many begin in each second (default: even)"
         ),
-        argument(workers, "workers", "--workers N", "how many workers; of an open load, at most"),
+        argument(
+            workers, "workers", "--workers N",
+            "how many workers; of an open load, at most (default: the size; open: 10000)"
+        ),
         argument(
             think, "think", "--think TIME",
-            "how long a worker of a closed load waits after each operation, such as 20ms or "
-            "10ms..30ms"
+            "how long a worker of a closed load waits after each operation, such as 20ms, or "
+            "10ms..30ms at random (default: not at all)"
         ),
         argument(
             iterations, "iterations", "--iterations N",
-            "a closed load ends after so many operations in all"
+            "ends a closed load after so many operations in all (default: after --duration)"
         ),
         (argument(
             search, "search", "--search EXPRESSION",
-            "find the highest rate at which this holds, such as \"latency.p99 < 50 ms\"; may be "
-            "given more than once"
+            "an open load: finds the highest rate at which this holds, such as \"latency.p99 < "
+            "50 ms\"; may be given more than once"
         ))#{action => append},
         argument(
             load_nodes, "load-nodes", "--load-nodes LIST",
-            "generate the load in other nodes: 2 for two on this machine, ssh:HOST, NAME@HOST for "
-            "one that runs; with commas between them"
+            "nodes that make the load, with commas between: 2 for two on this machine, ssh:HOST, "
+            "NAME@HOST for one that runs (default: dyno's own node)"
         )
     ].
 

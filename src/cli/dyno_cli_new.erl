@@ -29,9 +29,11 @@ spec() ->
     #{
         help => "write a suite or a benchmark to start from",
         arguments => [
-            operand(kind, "[KIND]", "suite or benchmark; without it, what there is"),
+            operand(kind, "[KIND]", "suite or benchmark; without it: says what there is"),
             operand(
-                name, "[NAME]", "the file, with its folder but without its ending: perf/shop"
+                name,
+                "[NAME]",
+                "the file to write, with its folder but without its ending: perf/shop_perf"
             ),
             #{
                 name => elixir,
@@ -39,7 +41,10 @@ spec() ->
                 type => boolean,
                 action => {store, true},
                 required => false,
-                help => {"--elixir", ["in Elixir (NAME.exs); a suite only"]}
+                help =>
+                    {"--elixir", [
+                        "writes it in Elixir, NAME.exs; a suite only (default: Erlang, NAME.erl)"
+                    ]}
             }
         ]
     }.

@@ -22,7 +22,7 @@ arguments() ->
             help =>
                 {"--format FORMAT", [
                     "what standard output gets: " ++ dyno_report:format_names() ++
-                        "; console where neither it nor -o is given"
+                        " (default: console, with -o nothing)"
                 ]}
         },
         #{
@@ -34,7 +34,7 @@ arguments() ->
             required => false,
             help =>
                 {"-o, --output FILE", [
-                    "also write FILE; its ending says the format: " ++
+                    "write FILE, in the format that its ending says: " ++
                         dyno_report:file_endings() ++ "; may be given more than once"
                 ]}
         }

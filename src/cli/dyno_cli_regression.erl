@@ -24,10 +24,10 @@ size, by the interval over the repetitions.
 -spec arguments() -> [argparse:argument()].
 arguments() ->
     dyno_cli_baseline:arguments(
-        "exit with 1 where the test is worse than an earlier recording, of the same place; needs "
-        "--repeat on both sides",
-        "with --baseline, what is worse: slower > 5% or faster > 5%; slower > 3% where it is not "
-        "given; may be given more than once"
+        "an earlier recording (.json), made at the same place: it must not be slower now; both "
+        "tests need --repeat",
+        "with --baseline, what must not be: slower > 5% or faster > 5% (default: slower > 3%); may "
+        "be given more than once"
     ).
 
 -doc "Reads the baseline and the conditions, before anything is measured.".

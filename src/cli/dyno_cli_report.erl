@@ -16,12 +16,12 @@
 -spec spec() -> argparse:command().
 spec() ->
     #{
-        help => "show a recording in another format: text, HTML, CSV, Markdown and more",
+        help => "show a recording as text, HTML, CSV, Markdown and more",
         arguments => [
             #{
                 name => recording,
                 type => binary,
-                help => {"RECORDING", ["the .json file that dyno wrote"]}
+                help => {"RECORDING", ["the .json file that dyno test or dyno bench wrote"]}
             }
             | dyno_cli_output:arguments()
         ]
@@ -31,8 +31,10 @@ spec() ->
 -spec examples() -> [dyno_cli_command:example()].
 examples() ->
     [
-        {~"dyno report dyno-http-20260301T100000.json", ~"shows the recording as text"},
-        {~"dyno report before.json -o before.html", ~"makes a report to open in a browser"}
+        {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording, as dyno test does"},
+        {~"dyno report before.json", ~"shows it as text"},
+        {~"dyno report before.json -o before.html", ~"makes a report to open in a browser"},
+        {~"dyno report before.json --format csv", ~"prints its figures for a spreadsheet"}
     ].
 
 -doc "Shows the recording, and writes it to the files asked for.".

@@ -13,7 +13,7 @@ interrupt at any time.
 
 -compile(warn_missing_spec_all).
 
--export([spec/0, examples/0, run/1]).
+-export([spec/0, groups/0, examples/0, run/1]).
 
 -define(LEVELS, [off, count, discovery, time, memory, all]).
 
@@ -41,110 +41,160 @@ spec() ->
                 help =>
                     {"SUITE", ["a suite's file (.erl, .exs or .beam), or the name of a suite's module"]}
             },
-            option(sizes, "--sizes N,N,...", "the sizes to run at, instead of the suite's own"),
-            option(duration, "--duration TIME", "how long each size is measured, such as 10s"),
-            option(warmup, "--warmup TIME", "load before each measurement, such as 1s"),
-            option(interval, "--interval TIME", "time from sample to sample of the target"),
+            option(
+                sizes,
+                "--sizes N,N,...",
+                "the sizes to run at, one after the other (default: the suite's)"
+            ),
+            option(
+                duration,
+                "--duration TIME",
+                "how long each size is measured: 500ms, 10s, 2min (default: the suite's, or 5s)"
+            ),
+            option(
+                warmup,
+                "--warmup TIME",
+                "how long it is loaded before that, unmeasured; 0 for not at all (default: the "
+                "suite's, or 500ms)"
+            ),
+            option(
+                repeat,
+                "--repeat N",
+                "how often each size is run, in random order (default: the suite's, or once)"
+            ),
+            option(
+                seed,
+                "--seed N",
+                "makes the random choices of an earlier test again, of its order and its load; the "
+                "recording has its seed (default: drawn anew)"
+            ),
+            option(
+                timeout,
+                "--timeout TIME",
+                "the longest that a callback of the suite may take (default: the suite's, or 1min)"
+            ),
             repeated(
                 pattern,
                 "--pattern PATTERN",
-                "functions to measure: my_mod, my_mod:f/1, my_* or app:my_app; may be given "
-                "more than once"
+                "functions of the targets: my_mod, my_mod:f/1, my_* or app:my_app (default: the "
+                "suite's); may be given more than once"
             ),
-            repeated(
-                threshold,
-                "--threshold EXPRESSION",
-                "what must hold, such as \"latency.p99 < 20 ms\"; may be given more than once"
-            ),
-            repeated(
-                invariant,
-                "--invariant CHECK",
-                "what must hold in the targets all the time, such as "
-                "\"memory: erlang:memory(total) =< 500000000\"; may be given more than once"
-            ),
-            repeated(
-                agent,
-                "--agent FILE",
-                "a custom agent to run in the targets; may be given more than once"
-            ),
-            (option(custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"))#{
-                short => $C
-            },
             option(
                 level,
                 "--level LEVEL",
-                "what is measured of each function: off, count, discovery, time, memory or all"
+                "what of them: off, count (calls), discovery (who calls them), time (calls, own "
+                "time), memory (calls, words) or all (default: the suite's, or time)"
             ),
-            option(timeout, "--timeout TIME", "the longest that a callback of the suite may take"),
             repeated(
                 distribution,
                 "--distribution PATTERN",
-                "functions of which the durations of single calls are sampled; may be given more "
-                "than once"
+                "functions of which single calls are timed, a sample of them (default: the "
+                "suite's, or none); may be given more than once"
+            ),
+            option(
+                interval,
+                "--interval TIME",
+                "time from one look at the VM, the system and the processes to the next (default: "
+                "the suite's, or 1s)"
             ),
             option(
                 without,
                 "--without LIST",
-                "instruments that are switched off: functions, processes, vm, os, ets, ports"
+                "what is switched off, with commas between: functions, processes, vm, os, ets, "
+                "ports (default: the suite's, or nothing)"
             ),
-            option(repeat, "--repeat N", "run each size N times, in random order"),
-            option(seed, "--seed N", "repeats the random choices of an earlier test: its order, its load"),
             flag(
                 control,
                 "--control",
-                "measure what measuring costs, by short runs without it; by default where calls "
-                "are traced and the load is steady"
+                "also run each size shortly without measuring, to say what measuring costs "
+                "(default: where calls are traced and the load is steady)"
             ),
-            flag(no_control, "--no-control", "no such runs")
-        ] ++ dyno_cli_load:arguments() ++ [
+            flag(no_control, "--no-control", "no such runs"),
+            repeated(
+                agent,
+                "--agent FILE",
+                "a custom agent to run in the targets, besides the suite's; may be given more than "
+                "once"
+            ),
+            (option(custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"))#{
+                short => $C
+            },
+            repeated(
+                threshold,
+                "--threshold EXPRESSION",
+                "a figure's limit, such as \"latency.p99 < 20 ms\", in place of the suite's; may be "
+                "given more than once"
+            ),
+            repeated(
+                invariant,
+                "--invariant CHECK",
+                "what holds in the targets at every moment, besides the suite's, such as "
+                "\"memory: erlang:memory(total) =< 500000000\"; may be given more than once"
+            ),
             option(
                 format,
                 "--format FORMAT",
-                "what standard output gets: " ++ dyno_report:format_names() ++
-                    "; console where it is not given"
+                "what standard output gets: " ++ dyno_report:format_names() ++ " (default: console)"
             ),
             (repeated(
                 output,
                 "-o, --output FILE",
-                "also write FILE; its ending says the format: " ++ dyno_report:file_endings() ++
-                    "; without a .json the recording goes to dyno-NAME-TIME.json here"
+                "also write FILE, in the format that its ending says: " ++
+                    dyno_report:file_endings() ++ "; may be given more than once. Without a .json "
+                "the recording goes to dyno-SUITE-TIME.json here"
             ))#{short => $o},
+            flag(quiet, $q, "-q, --quiet", "no progress, and no report but what is asked for"),
+            flag(verbose, $v, "-v, --verbose", "where there is no terminal: a line for each phase"),
             repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
-            option(name, "--name NAME", "the name of dyno's own Erlang node"),
-            option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes"),
-            flag(quiet, $q, "-q, --quiet", "no progress and no report, but for what is asked for"),
-            flag(verbose, $v, "-v, --verbose", "where there is no terminal, a line a phase")
-            | dyno_cli_regression:arguments()
-        ]
+            option(name, "--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)"),
+            option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)")
+        ] ++ dyno_cli_load:arguments() ++ dyno_cli_regression:arguments()
     }.
+
+-doc "Its options by what they are about.".
+-spec groups() -> [dyno_cli_command:group()].
+groups() ->
+    [
+        {"The load, in place of the suite's", [Name || #{name := Name} <- dyno_cli_load:arguments()]},
+        {"What is measured inside the targets", [
+            pattern, level, distribution, interval, without, control, no_control, agent,
+            custom_agents
+        ]},
+        {"What must hold: exit status 1 where it does not", [
+            threshold, invariant, baseline, fail_if
+        ]},
+        {"Reports", [output, format, quiet, verbose]},
+        {"Code and nodes", [pa, name, cookie]}
+    ].
 
 -doc "Its uses.".
 -spec examples() -> [dyno_cli_command:example()].
 examples() ->
     [
-        {~"dyno test examples/http_demo.erl", ~"runs the suite as it is"},
-        {~"dyno test http.erl --sizes 1,10 --duration 5s -o http.html",
+        {~"dyno new suite shop_perf", ~"writes shop_perf.erl, a suite to start from"},
+        {~"dyno test shop_perf.erl", ~"runs it as it is"},
+        {~"dyno test shop_perf.erl --sizes 1,10 --duration 2s -o shop.html",
             ~"runs it shortly, and makes a report to open in a browser"},
-        {~"dyno test test/performerl/load_gen.erl",
-            ~"runs a suite that was written for PerformERL, as it is"},
-        {~"dyno test http.erl --threshold \"latency.p99 < 20 ms\"",
+        {~"dyno test shop_perf.erl --threshold \"latency.p99 < 20 ms\"",
             ~"exits with status 1 where the 99th percentile is 20 ms or more"},
-        {~"dyno test http.erl --rate 500 --duration 30s --load-nodes 1",
-            ~"offers 500 requests a second, from a node of its own"},
-        {~"dyno test http.erl --search \"latency.p99 < 50 ms\"",
-            ~"finds the highest rate at which that holds"},
-        {~"dyno test http.erl --distribution my_db:query/2",
-            ~"also shows how the durations of its calls are distributed"},
-        {~"dyno test http.erl --repeat 5 --seed 7",
-            ~"runs each size five times, in an order that can be repeated"},
-        {~"dyno test http.erl --repeat 5 --baseline last-week.json",
+        {~"dyno test shop_perf.erl --rate 500 --duration 10s --load-nodes 1",
+            ~"offers 500 operations a second, from a node of its own"},
+        {~"dyno test shop_perf.erl --sizes 16 --search \"latency.p99 < 5 ms\"",
+            ~"finds the highest rate at which that holds, at size 16"},
+        {~"dyno test shop_perf.erl --repeat 5 -o before.json",
+            ~"runs each size five times, in random order, and keeps the recording"},
+        {~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
             ~"exits with status 1 where it is slower than it was"},
-        {~"dyno test http.erl --without os,ports --no-control",
+        {~"dyno test shop_perf.erl --distribution logger:log_allowed/2",
+            ~"also shows how long single calls of that function take"},
+        {~"dyno test shop_perf.erl --without os,ports --no-control",
             ~"measures less of the system, and not what measuring costs"},
-        {~"dyno test http.erl --invariant \"queue: my_app:queue_length() =< 100\"",
-            ~"exits with status 1 where the queue was longer at any moment"},
+        {~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900000000\"",
+            ~"exits with status 1 where that did not hold, if only for a moment"},
         {~"dyno test my_suite --pa _build/default/lib/my_app/ebin",
-            ~"runs a suite that is compiled already"}
+            ~"runs a suite that is compiled already"},
+        {~"dyno test load_gen.erl -C agent.erl",
+            ~"runs a suite that was written for PerformERL, with its custom agent"}
     ].
 
 -doc "Runs the test.".
@@ -234,6 +284,8 @@ converted([{Name, Value} | Values], Options) ->
 -spec convert(atom(), term()) -> {ok, atom(), term()} | ignored | {error, dyno_cli_value:reason()}.
 convert(sizes, Text) -> keyed(sizes, dyno_cli_value:sizes(Text));
 convert(duration, Text) -> keyed(duration_ms, dyno_cli_value:duration_ms(~"--duration", Text));
+convert(warmup, Text) when Text =:= ~"0"; Text =:= ~"0s"; Text =:= ~"0ms" ->
+    {ok, warmup_ms, 0};
 convert(warmup, Text) -> keyed(warmup_ms, dyno_cli_value:duration_ms(~"--warmup", Text));
 convert(interval, Text) -> keyed(interval_ms, dyno_cli_value:duration_ms(~"--interval", Text));
 convert(timeout, Text) -> keyed(timeout_ms, dyno_cli_value:duration_ms(~"--timeout", Text));

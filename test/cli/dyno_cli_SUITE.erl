@@ -13,7 +13,8 @@ real report and read by the real reader.
 
 -export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
--export([help/1, bad_input/1, statuses/1, outputs/1, options/1, report_command/1, crash/1]).
+-export([help/1, help_is_whole/1, bad_input/1, statuses/1, outputs/1, options/1]).
+-export([report_command/1, crash/1]).
 -export([compare/1, baseline/1]).
 -export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
@@ -26,7 +27,7 @@ all() ->
 
 groups() ->
     [
-        {arguments, [], [help, bad_input, options, report_command, compare, baseline,
+        {arguments, [], [help, help_is_whole, bad_input, options, report_command, compare, baseline,
             nearest]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone]},
@@ -70,7 +71,7 @@ help(Config) ->
             {0, Out, ~""} = dyno(Config, Arguments),
             ?assertMatch({_, _}, binary:match(Out, Part), {Arguments, Part}),
             Lines = binary:split(Out, ~"\n", [global]),
-            ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 100])
+            ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 80])
         end
      || {Arguments, Part} <- [
             {["--help"], ~"Exit status"},
@@ -81,9 +82,46 @@ help(Config) ->
             {["report", "-h"], ~"RECORDING"},
             {["compare", "-h"], ~"--fail-if"},
             {["bench", "-h"], ~"--baseline"},
+            {["new", "-h"], ~"--elixir"},
             {["--version"], ~"dyno 0"}
         ]
     ].
+
+%% Every option is under one heading, and every example is a command line that dyno takes.
+help_is_whole(_Config) ->
+    [
+        begin
+            #{arguments := Arguments} = Spec = Module:spec(),
+            Options = [Name || #{name := Name, long := _} <- Arguments],
+            Grouped = lists:append([Names || {_, Names} <- groups_of(Module)]),
+            ?assertEqual([], Grouped -- Options, Module),
+            ?assertEqual([], Grouped -- lists:uniq(Grouped), Module),
+            [
+                ?assertMatch({ok, _, _, _}, parsed(Line), {Line, Spec})
+             || {Line, _} <- Module:examples()
+            ]
+        end
+     || Module <- [
+            dyno_cli_test, dyno_cli_bench, dyno_cli_compare, dyno_cli_report, dyno_cli_new
+        ]
+    ].
+
+groups_of(Module) ->
+    case erlang:function_exported(Module, groups, 0) of
+        true -> Module:groups();
+        false -> []
+    end.
+
+%% Words as a shell finds them, with quotes of both kinds.
+parsed(Line) ->
+    Quoted = "'([^']*)'|\"([^\"]*)\"|(\\S+)",
+    {match, Found} = re:run(Line, Quoted, [global, {capture, all_but_first, list}]),
+    ["dyno", Command | Words] = [lists:append(Parts) || Parts <- Found],
+    Modules = #{
+        "test" => dyno_cli_test, "bench" => dyno_cli_bench, "compare" => dyno_cli_compare,
+        "report" => dyno_cli_report, "new" => dyno_cli_new
+    },
+    argparse:parse(Words, (map_get(Command, Modules)):spec(), #{progname => dyno}).
 
 %% Each: exit status 2, nothing on standard output, one line that names what is wrong and accepted.
 bad_input(Config) ->
