@@ -114,7 +114,9 @@ false_verdicts(_Config) ->
 missed_slowdowns(_Config) ->
     Output = measures(["missed_slowdowns"], "missed_slowdowns", "%"),
     %% The slowdown is real.
-    ?assertMatch({match, _}, re:run(Output, ~"^counted +1\\.0(19|20) times the reductions", [multiline])).
+    ?assertMatch(
+        {match, _}, re:run(Output, ~"^counted +1\\.0(19|20) times the reductions", [multiline])
+    ).
 
 short_function(_Config) ->
     measures(["short_function"], "short_function", "%").
@@ -203,13 +205,7 @@ escript(Folder, [Name | Arguments], Ebin) ->
         stderr_to_stdout,
         binary
     ]),
-    output(Port, <<>>).
-
-output(Port, Output) ->
-    receive
-        {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
-        {Port, {exit_status, Status}} -> {Status, Output}
-    end.
+    dyno_command:output(Port).
 
 ebin() ->
     filename:join(code:lib_dir(dyno), "ebin").

@@ -18,15 +18,19 @@ A new command is one new module with the behaviour `m:dyno_cli_command` and one 
 main(Arguments) when is_list(Arguments) ->
     main(fun() -> run(Arguments) end);
 main(Run) ->
+    Mark = dyno_plugin_ending:marker(),
     ok = dyno_cli_terminal:prepare(),
     ok = dyno_cli_interrupt:install(),
     Status =
         try
             Run()
         catch
-            Class:Reason:Stack -> dyno_cli_crash:report(Class, Reason, Stack)
+            Class:Reason:Stack ->
+                ok = dyno_plugin_ending:not_stopping(),
+                dyno_cli_crash:report(Class, Reason, Stack)
         end,
-    erlang:halt(Status, [{flush, true}]).
+    ok = dyno_plugin_ending:not_stopping(),
+    erlang:halt(Mark(Status), [{flush, true}]).
 
 -doc "Runs the command these arguments name.".
 -spec run([string()]) -> dyno_cli_command:exit_status().
@@ -115,16 +119,14 @@ tree() ->
 
 -spec help([string()]) -> dyno_cli_command:exit_status().
 help([]) ->
-    dyno_cli_terminal:print(overview(dyno_cli_terminal:look())),
-    0;
+    dyno_cli_terminal:print(overview(dyno_cli_terminal:look()));
 help([Name | _]) ->
     case lists:keyfind(Name, 1, commands()) of
         {Name, Module} ->
             Look = dyno_cli_terminal:look(),
             Shown = {Module:spec(), groups(Module), Module:examples()},
             Help = dyno_cli_help:command(Name, Shown, Look),
-            dyno_cli_terminal:print(Help),
-            0;
+            dyno_cli_terminal:print(Help);
         false ->
             Error = {["dyno"], undefined, Name, ~""},
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
@@ -159,5 +161,4 @@ version() ->
         ", erts ",
         erlang:system_info(version),
         ")\n"
-    ]),
-    0.
+    ]).

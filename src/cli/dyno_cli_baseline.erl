@@ -8,8 +8,9 @@
 A condition that holds is measured once more, because two runs differ by chance; it fails only on
 the figures on which it held both times.
 
-Without a baseline, `--fail-if` compares what one measurement has: the revisions of `--rev`, or several
-`--erl` or `--erl-flags`, with the first of them. Each was measured in many VMs: once is enough.
+Without a baseline, `--fail-if` compares what one measurement has: the revisions of `--rev`, or
+several `--erl` or `--erl-flags`, with the first of them. Each was measured in many VMs: once is
+enough.
 """.
 
 -compile(warn_missing_spec_all).
@@ -40,21 +41,8 @@ arguments() ->
 -spec arguments(Baseline :: string(), FailIf :: string()) -> [argparse:argument()].
 arguments(Baseline, FailIf) ->
     [
-        #{
-            name => baseline,
-            long => "-baseline",
-            type => binary,
-            required => false,
-            help => {"--baseline FILE", [Baseline]}
-        },
-        #{
-            name => fail_if,
-            long => "-fail-if",
-            type => binary,
-            action => append,
-            required => false,
-            help => {"--fail-if CONDITION", [FailIf]}
-        }
+        dyno_cli_command:option(baseline, "--baseline FILE", Baseline),
+        (dyno_cli_command:repeated(fail_if, "--fail-if CONDITION", FailIf))#{long => "-fail-if"}
     ].
 
 -doc "Reads the baseline and the conditions, before anything is measured.".
@@ -79,8 +67,8 @@ parse(#{fail_if := _} = Values) ->
             end;
         false ->
             {error,
-                "--fail-if compares with a recording or a revision; give it with --baseline FILE or "
-                "--rev"}
+                "--fail-if compares with a recording or a revision; give it with --baseline FILE "
+                "or --rev"}
     end;
 parse(_) ->
     {ok, none}.
@@ -238,7 +226,9 @@ shown(Document0, Changes, Verdicts, Warnings, Show) ->
      || #{name := Name, result := Result, text := Text} <- Verdicts, Result =/= pass
     ],
     lists:foreach(
-        fun(Line) -> dyno_cli_terminal:note(["dyno: --fail-if ", dyno_report_text:encode(Line)]) end,
+        fun(Line) ->
+            dyno_cli_terminal:note(["dyno: --fail-if ", dyno_report_text:encode(Line)])
+        end,
         Failed
     ),
     case {Show(dyno_recording:add_warnings(Document2, Warnings)), Failed} of

@@ -10,6 +10,8 @@
 
 -compile(warn_missing_spec_all).
 
+-import(dyno_cli_command, [option/3, repeated/3]).
+
 -export([spec/0, groups/0, examples/0, run/1]).
 
 %% Which part of a code an option gives: to the n-th code the n-th time, or to all.
@@ -75,38 +77,15 @@ spec() ->
             for_all(init),
             for_all(init_runner),
             for_all(done),
-            option(
-                format,
-                "--format FORMAT",
-                "what standard output gets: " ++ dyno_report:format_names() ++
-                    " (default: console)"
-            ),
-            (repeated(
-                output,
-                "-o, --output FILE",
-                "also write FILE, in the format that its ending says: " ++
-                    dyno_report:file_endings() ++ "; may be given more than once"
-            ))#{short => $o},
             %% One dash, as the emulator and erlperf have it.
-            (repeated(pa, "-pa FOLDER", "a folder for the code path; may be given more than once"))#{
-                long => "pa"
-            }
-            | dyno_cli_bench_mode:arguments() ++ dyno_cli_bench_where:arguments() ++
+            (repeated(
+                pa, "-pa FOLDER", "a folder for the code path; may be given more than once"
+            ))#{long => "pa"}
+            | dyno_cli_output:arguments(" (default: console)", "may be given more than once") ++
+                dyno_cli_bench_mode:arguments() ++ dyno_cli_bench_where:arguments() ++
                 dyno_cli_baseline:arguments()
         ]
     }.
-
--spec option(atom(), string(), string()) -> argparse:argument().
-option(Name, Usage, Text) ->
-    plain(Name, atom_to_list(Name), Usage, Text).
-
--spec plain(atom(), string(), string(), string()) -> argparse:argument().
-plain(Name, Long, Usage, Text) ->
-    #{name => Name, long => "-" ++ Long, type => binary, required => false, help => {Usage, [Text]}}.
-
--spec repeated(atom(), string(), string()) -> argparse:argument().
-repeated(Name, Usage, Text) ->
-    (option(Name, Usage, Text))#{action => append}.
 
 -spec part(atom(), string()) -> argparse:argument().
 part(Name, Text) ->
@@ -114,11 +93,10 @@ part(Name, Text) ->
 
 -spec for_all(atom()) -> argparse:argument().
 for_all(Name) ->
-    Long = atom_to_list(Name) ++ "_all",
-    plain(
-        all_of(Name),
-        Long,
-        "--" ++ Long ++ " CODE",
+    OfAll = all_of(Name),
+    option(
+        OfAll,
+        "--" ++ atom_to_list(OfAll) ++ " CODE",
         "as --" ++ atom_to_list(Name) ++ ", for all codes that have none of their own"
     ).
 
@@ -181,9 +159,8 @@ run(Values) ->
             measure_and_show(Values);
         {ok, Nodes} ->
             watch(Nodes, Values);
-        {error, Sentence} ->
-            dyno_cli_terminal:complain(Sentence),
-            2
+        {error, _} = Error ->
+            dyno_cli_command:refused(Error)
     end.
 
 %% One code, in several nodes.
@@ -206,21 +183,13 @@ watch(Nodes, #{code := Texts} = Values) ->
         end)
     else
         {one, {ok, _}} ->
-            dyno_cli_terminal:complain("nodes are watched with one code; give one, and no file"),
-            2;
+            Sentence = "nodes are watched with one code; give one, and no file",
+            dyno_cli_command:refused({error, Sentence});
         {one, Error} ->
-            usage(Error);
+            dyno_cli_command:refused(Error);
         Error ->
-            usage(Error)
+            dyno_cli_command:refused(Error)
     end.
-
--spec usage({error, unicode:chardata()} | {error, module(), term()}) -> 2.
-usage({error, Module, Reason}) ->
-    dyno_cli_terminal:complain(Module:format_error(Reason)),
-    2;
-usage({error, Sentence}) ->
-    dyno_cli_terminal:complain(Sentence),
-    2.
 
 -spec measure_and_show(argparse:arg_map()) -> dyno_cli_command:exit_status().
 measure_and_show(#{code := Texts} = Values) ->
@@ -249,7 +218,7 @@ measure_and_show(#{code := Texts} = Values) ->
                 Status
         end
     else
-        Error -> usage(Error)
+        Error -> dyno_cli_command:refused(Error)
     end.
 
 %% No code ends like a file's name: it would be a call of erl without arguments.
@@ -268,7 +237,8 @@ measured(#{code := Texts} = Values) ->
             ],
             case Given of
                 [] -> {ok, {file, File}};
-                [Name | _] -> {error, ["--", Name, " can't be given with a file, which has its own"]}
+                [Name | _] ->
+                    {error, ["--", Name, " can't be given with a file, which has its own"]}
             end;
         {[File | _], _} ->
             {error, ["a file of benchmarks is measured alone; give ", File, " without other codes"]}
@@ -411,7 +381,8 @@ code(Text, N, Given, Values) ->
         {Name, callable(Name, map_get(all_of(Name), Values), Language)}
      || Name <- ?PARTS, is_map_key(all_of(Name), Values)
     ],
-    maps:merge(maps:from_list(All), maps:from_list([{runner, callable(runner, Text, Language)} | Own])).
+    Parts = [{runner, callable(runner, Text, Language)} | Own],
+    maps:merge(maps:from_list(All), maps:from_list(Parts)).
 
 %% {Module, Function, Arguments} and a list of those are terms; everything else is source.
 -spec callable(atom(), binary(), erlang | elixir) -> dyno_bench_code:callable().
@@ -514,15 +485,15 @@ measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
 show(Document, {format, Format}, Outputs) ->
     dyno_cli_output:deliver(Document, Format, Outputs);
 show(Document, {columns, Kind}, Outputs) ->
-    Status = dyno_cli_output:deliver(Document, none, Outputs),
+    Delivered = dyno_cli_output:deliver(Document, none, Outputs),
     {ok, Table} = dyno_report_columns:format(Kind, Document, dyno_cli_terminal:look()),
-    dyno_cli_terminal:print(Table),
+    Printed = dyno_cli_terminal:print(Table),
     %% The table has no place for them.
     lists:foreach(
         fun(#{~"text" := Text}) -> dyno_cli_terminal:note(["dyno: warning: ", Text]) end,
         dyno_report_document:get(~"warnings", Document, [])
     ),
-    Status.
+    max(Delivered, Printed).
 
 %% What takes long tells how far it is.
 -spec reporting(pid(), dyno_bench:options()) -> dyno_bench:options().

@@ -3,8 +3,8 @@
 
 -module(dyno_cli_bench_mode).
 -moduledoc """
-The options of `dyno bench` that choose how it is measured, which are erlperf's: how they are written,
-which of them go together, and the mode they mean.
+The options of `dyno bench` that choose how it is measured, which are erlperf's: how they are
+written, which of them go together, and the mode they mean.
 """.
 
 -compile(warn_missing_spec_all).
@@ -91,7 +91,9 @@ names() ->
 -spec value(atom(), char() | none, string(), string()) -> argparse:argument().
 value(Name, Short, Value, Text) ->
     Long = "--" ++ atom_to_list(Name) ++ " " ++ Value,
-    Argument = #{name => Name, long => "-" ++ atom_to_list(Name), type => binary, required => false},
+    Argument = #{
+        name => Name, long => "-" ++ atom_to_list(Name), type => binary, required => false
+    },
     case Short of
         none -> Argument#{help => {Long, [Text]}};
         _ -> Argument#{short => Short, help => {[$-, Short, $,, $\s | Long], [Text]}}
@@ -159,12 +161,27 @@ fits(timed, Values, _Codes) when is_map_key(duration, Values); is_map_key(cv, Va
     {error, "--loop takes samples of so many iterations; --duration and --cv do not go with it"};
 fits(_Name, #{patience := _} = Values, _Codes) when not is_map_key(squeeze, Values) ->
     {error, "-t is for -q, which is not given; the share of a difference is --threshold 3%"};
-fits(Name, #{metric := Text}, _Codes) when Name =/= compare, Text =/= ~"time" ->
-    {error, "--metric is for a comparison; samples (-d, -s, -w, -l, -r, -q) are of time only"};
-fits(Name, Values, _Codes) when
-    Name =/= compare, is_map_key(whole, Values) orelse is_map_key(profile, Values)
+fits(squeeze, #{metric := Text}, _Codes) when Text =/= ~"time" ->
+    {error, "-q looks for the highest throughput; for --metric leave it out, and give -c N"};
+fits(squeeze, Values, _Codes) when is_map_key(whole, Values); is_map_key(profile, Values) ->
+    {error,
+        "-q looks for the highest throughput; for --whole and --profile leave it out, and give -c "
+        "N"};
+fits(continuous, #{metric := Text}, _Codes) when
+    Text =:= ~"wall"; Text =:= ~"cpu"; Text =:= ~"gc"; Text =:= ~"memory"
 ->
-    {error, "--whole and --profile are for a comparison, not for samples (-d, -s, -w, -l, -r, -q)"};
+    {error, [
+        "samples of a time (-d, -s, -w, --cv, -r) don't tell --metric ", Text,
+        "; leave them out, or take samples of calls (-l N)"
+    ]};
+fits(_Name, #{report := _} = Values, _Codes) when
+    not is_map_key(output, Values),
+    is_map_key(metric, Values) orelse is_map_key(whole, Values) orelse is_map_key(profile, Values)
+->
+    {error, [
+        "--report has erlperf's columns, which have none for --metric, --whole and --profile; "
+        "leave it out, or add -o FILE"
+    ]};
 fits(Name, #{time := _}, _Codes) when Name =/= compare ->
     {error, "--time is for a comparison that ends by itself; samples take as long as they say"};
 fits(_Name, #{format := _, report := _}, _Codes) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_cli_bench_source).
 -moduledoc """
-What `dyno bench -v` prints before it measures, as erlperf does: the loop that is compiled for each code,
-as source, and the options.
+What `dyno bench -v` prints before it measures, as erlperf does: the loop that is compiled for each
+code, as source, and the options.
 """.
 
 -compile(warn_missing_spec_all).

@@ -9,6 +9,8 @@ Erlang or another revision of the project.
 
 -compile(warn_missing_spec_all).
 
+-import(dyno_cli_command, [option/3, repeated/3]).
+
 -export([arguments/0, names/0, parse/1, cluster/1]).
 
 -doc "The options, as argparse wants them.".
@@ -27,7 +29,7 @@ arguments() ->
                     ["runs each code in VMs of its own, and in fresh ones again and again"]
                 }
         },
-        value(
+        option(
             vms,
             "--vms N",
             "how many VMs for each code (default: 8, up to 32 where it is not decided); implies -i"
@@ -49,7 +51,7 @@ arguments() ->
             "builds two git revisions of the project and compares them; REV1 alone: with the "
             "working tree"
         ),
-        value(
+        option(
             build,
             "--build COMMAND",
             "with --rev: how the project is built, such as 'make app' (default: as its files say)"
@@ -67,27 +69,13 @@ arguments() ->
             required => false,
             help => {"--watch", ["with one --node: such lines as well, for --time (default: 10s)"]}
         },
-        value(log, "--log FILE", "with such lines: adds them to FILE"),
-        value(cookie, "--cookie COOKIE", "the cookie of the node (default: this user's)")
+        option(log, "--log FILE", "with such lines: adds them to FILE"),
+        option(cookie, "--cookie COOKIE", "the cookie of the node (default: this user's)")
     ].
 
 -doc "The names of the options.".
 -spec names() -> [atom()].
 names() -> [Name || #{name := Name} <- arguments()].
-
--spec value(atom(), string(), string()) -> argparse:argument().
-value(Name, Usage, Text) ->
-    #{
-        name => Name,
-        long => "-" ++ atom_to_list(Name),
-        type => binary,
-        required => false,
-        help => {Usage, [Text]}
-    }.
-
--spec repeated(atom(), string(), string()) -> argparse:argument().
-repeated(Name, Usage, Text) ->
-    (value(Name, Usage, Text))#{action => append}.
 
 -doc """
 Whether a code runs in several nodes at once, or is watched in one; what is known of that then.
@@ -151,7 +139,8 @@ parse(Values) ->
 -spec together(dyno_bench:options()) -> {ok, dyno_bench:options()} | {error, unicode:chardata()}.
 together(#{node := _, isolated := _}) ->
     {error,
-        "--node measures in that very node, which -i, --vms, --erl and --rev do not; give one of them"};
+        "--node measures in that very node, which -i, --vms, --erl and --rev do not; give one of "
+        "them"};
 together(Options) ->
     {ok, Options}.
 

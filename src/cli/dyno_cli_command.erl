@@ -18,7 +18,7 @@ The exit statuses are the same for all commands:
 
 -compile(warn_missing_spec_all).
 
--export([exit_statuses/0]).
+-export([exit_statuses/0, refused/1, option/3, repeated/3]).
 
 -export_type([exit_status/0, example/0, group/0]).
 
@@ -47,6 +47,37 @@ help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
 
 -doc "Does it. What argparse found is given; values are still text.".
 -callback run(argparse:arg_map()) -> exit_status().
+
+-doc """
+Says on standard error what was refused, and gives the exit status: the caller's mistake, but for a
+disk that is full.
+""".
+-spec refused({error, unicode:chardata()} | {error, module(), term()}) -> 2 | 3.
+refused({error, Sentence}) ->
+    dyno_cli_terminal:complain(Sentence),
+    2;
+refused({error, Module, Reason}) ->
+    dyno_cli_terminal:complain(Module:format_error(Reason)),
+    case Reason of
+        {output, {write, _Path, Full}} when Full =:= enospc; Full =:= edquot -> 3;
+        _ -> 2
+    end.
+
+-doc "An option with a value, for `c:spec/0`; `--NAME` at the command line.".
+-spec option(Name :: atom(), Usage :: string(), Text :: string()) -> argparse:argument().
+option(Name, Usage, Text) ->
+    #{
+        name => Name,
+        long => "-" ++ atom_to_list(Name),
+        type => binary,
+        required => false,
+        help => {Usage, [Text]}
+    }.
+
+-doc "One that may be given more than once.".
+-spec repeated(Name :: atom(), Usage :: string(), Text :: string()) -> argparse:argument().
+repeated(Name, Usage, Text) ->
+    (option(Name, Usage, Text))#{action => append}.
 
 -doc "Each exit status and what it means, for the help.".
 -spec exit_statuses() -> [{exit_status(), binary()}].

@@ -10,6 +10,8 @@
 
 -compile(warn_missing_spec_all).
 
+-import(dyno_cli_command, [option/3, repeated/3]).
+
 -export([spec/0, examples/0, run/1]).
 
 -doc "Its arguments.".
@@ -21,27 +23,17 @@ spec() ->
             #{name => old, type => binary, help => {"OLD", ["the .json file of the earlier one"]}},
             #{name => new, type => binary, help => {"NEW", ["the .json file of the later one"]}},
             option(threshold, "--threshold SHARE", "smaller differences do not matter (default: 3%)"),
-            (option(
+            (repeated(
                 fail_if,
                 "--fail-if CONDITION",
                 "exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, or worse > "
                 "5% of what decided (--metric); may be given more than once"
-            ))#{long => "-fail-if", action => append},
+            ))#{long => "-fail-if"},
             (option(force, "--force", "compare also what was measured under other conditions"))#{
                 type => boolean, action => {store, true}
             }
             | dyno_cli_output:arguments()
         ]
-    }.
-
--spec option(atom(), string(), string()) -> argparse:argument().
-option(Name, Usage, Text) ->
-    #{
-        name => Name,
-        long => "-" ++ atom_to_list(Name),
-        type => binary,
-        required => false,
-        help => {Usage, [Text]}
     }.
 
 -doc "Its uses.".
@@ -81,12 +73,7 @@ run(#{old := OldPath, new := NewPath} = Values) ->
         Document = dyno_recording:add_verdicts(Compared, Verdicts),
         status(dyno_cli_output:deliver(Document, Format, Outputs), Verdicts)
     else
-        {error, Module, Reason} ->
-            dyno_cli_terminal:complain(Module:format_error(Reason)),
-            2;
-        {error, Sentence} ->
-            dyno_cli_terminal:complain(Sentence),
-            2
+        Error -> dyno_cli_command:refused(Error)
     end.
 
 -spec compared(dyno_recording:document(), dyno_recording:document(), dyno_compare:options()) ->

@@ -64,13 +64,7 @@ arguments() ->
 
 -spec argument(atom(), string(), string(), string()) -> argparse:argument().
 argument(Name, Long, Usage, Text) ->
-    #{
-        name => Name,
-        long => "-" ++ Long,
-        type => binary,
-        required => false,
-        help => {Usage, [Text]}
-    }.
+    (dyno_cli_command:option(Name, Usage, Text))#{long => "-" ++ Long}.
 
 -doc "What the options mean for a test; nothing where there are none.".
 -spec options(argparse:arg_map()) ->
@@ -106,7 +100,8 @@ agree(Values) ->
     Closed = [Name || Name <- [think, iterations], is_map_key(Name, Values)],
     case {Open, Closed, Values} of
         {[First | _], [Other | _], _} ->
-            contradiction(long(First), long(Other), "the one is of open loads, the other of closed ones");
+            Why = "the one is of open loads, the other of closed ones",
+            contradiction(long(First), long(Other), Why);
         {_, [Other | _], #{load := ~"open"}} ->
             contradiction(~"--load open", long(Other), "it is of closed loads");
         _ ->
@@ -244,7 +239,8 @@ load_node(Text) ->
 -spec accepted(atom()) -> string().
 accepted(load) -> "closed or open (and --search EXPRESSION for the highest rate)";
 accepted(rate) -> "operations a second above 0: 500, 10..1000 for a ramp, or 100,200,400 for steps";
-accepted(arrivals) -> "even, poisson, times:FILE, or counts:INTERVAL:FILE such as counts:1s:day.csv";
+accepted(arrivals) ->
+    "even, poisson, times:FILE, or counts:INTERVAL:FILE such as counts:1s:day.csv";
 accepted(think) -> "a time such as 20ms, or two such as 10ms..30ms";
 accepted(load_nodes) -> "a number of nodes to start here (1 to 100), ssh:HOST, or NAME@HOST";
 accepted(_) -> "a whole number from 1 up".

@@ -78,8 +78,7 @@ run(Values) ->
                 end
             );
         #{} ->
-            dyno_cli_terminal:print(overview()),
-            0
+            dyno_cli_terminal:print(overview())
     end.
 
 -spec language(boolean()) -> dyno_cli_new_text:language().
@@ -100,8 +99,7 @@ overview() ->
 written({ok, Command, File}) ->
     dyno_cli_terminal:print(
         unicode:characters_to_binary([File, " is written; run it: dyno ", Command, " ", File, $\n])
-    ),
-    0;
+    );
 written({error, {not_written, _, _} = Mistake}) ->
     dyno_cli_terminal:complain(format_error(Mistake)),
     3;

@@ -8,36 +8,28 @@ Brings a recording to where the command line asked for it: standard output and f
 
 -compile(warn_missing_spec_all).
 
--export([arguments/0, asked/1, deliver/3]).
+-export([arguments/0, arguments/2, asked/1, deliver/3]).
 
 -doc "`--format` and `-o` of a command that shows a recording.".
 -spec arguments() -> [argparse:argument()].
 arguments() ->
+    arguments(" (default: console, with -o nothing)", "may be given more than once").
+
+-doc "The same, with what the help says of their absence.".
+-spec arguments(Format :: string(), Output :: string()) -> [argparse:argument()].
+arguments(Format, Output) ->
     [
-        #{
-            name => format,
-            long => "-format",
-            type => binary,
-            required => false,
-            help =>
-                {"--format FORMAT", [
-                    "what standard output gets: " ++ dyno_report:format_names() ++
-                        " (default: console, with -o nothing)"
-                ]}
-        },
-        #{
-            name => output,
-            short => $o,
-            long => "-output",
-            type => binary,
-            action => append,
-            required => false,
-            help =>
-                {"-o, --output FILE", [
-                    "write FILE, in the format that its ending says: " ++
-                        dyno_report:file_endings() ++ "; may be given more than once"
-                ]}
-        }
+        dyno_cli_command:option(
+            format,
+            "--format FORMAT",
+            "what standard output gets: " ++ dyno_report:format_names() ++ Format
+        ),
+        (dyno_cli_command:repeated(
+            output,
+            "-o, --output FILE",
+            "write FILE, in the format that its ending says: " ++ dyno_report:file_endings() ++
+                "; " ++ Output
+        ))#{short => $o}
     ].
 
 -doc "What these ask for.".
@@ -87,7 +79,7 @@ to_stdout(_Document, none) ->
     0;
 to_stdout(Document, Format) ->
     case dyno_report:render(Format, Document, dyno_cli_terminal:look()) of
-        {ok, Report} -> status(dyno_cli_terminal:print(Report));
+        {ok, Report} -> dyno_cli_terminal:print(Report);
         Error -> status(Error)
     end.
 

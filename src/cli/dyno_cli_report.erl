@@ -47,7 +47,5 @@ run(#{recording := Path} = Values) ->
         ),
         dyno_cli_output:deliver(Document, Format, Outputs)
     else
-        {error, Module, Reason} ->
-            dyno_cli_terminal:complain(Module:format_error(Reason)),
-            2
+        Error -> dyno_cli_command:refused(Error)
     end.

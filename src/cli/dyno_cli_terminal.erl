@@ -15,6 +15,8 @@ What dyno's standard output and standard error are, and the only place that writ
 -define(WIDEST, 160).
 -define(NARROWEST, 40).
 -define(FILE_WIDTH, 100).
+%% A write that fails does so at once.
+-define(PROBE_MS, 1000).
 
 -doc """
 Takes UTF-8 on both outputs, and keeps log events off standard output, which belongs to the
@@ -64,10 +66,43 @@ columns() ->
         {error, _} -> 80
     end.
 
--doc "Writes to standard output. A reader that has gone (`| head`) is no error.".
--spec print(iodata()) -> ok.
+-doc """
+Writes to standard output, and gives the exit status: 3, and a sentence on standard error, where not
+all could be written. A reader that has gone (`| head`) is no error.
+""".
+-spec print(iodata()) -> 0 | 3.
 print(Text) ->
-    write(standard_io, iolist_to_binary(Text)).
+    case write(standard_io, iolist_to_binary(Text)) of
+        ok -> 0;
+        gone -> lost(why_output_fails())
+    end.
+
+-spec lost(file:posix() | unknown) -> 0 | 3.
+lost(epipe) ->
+    0;
+lost(unknown) ->
+    complain("standard output: not all could be written"),
+    3;
+lost(Posix) ->
+    complain(["standard output: ", file:format_error(Posix)]),
+    3.
+
+%% The device's process has ended without a word; one more character tells why.
+-spec why_output_fails() -> file:posix() | unknown.
+why_output_fails() ->
+    {Pid, Ref} = spawn_monitor(fun() ->
+        _ = process_flag(trap_exit, true),
+        Port = open_port({fd, 1, 1}, [out, binary]),
+        Port ! {self(), {command, ~"\n"}},
+        receive
+            {'EXIT', Port, Reason} -> exit({output, Reason})
+        after ?PROBE_MS -> exit({output, unknown})
+        end
+    end),
+    receive
+        {'DOWN', Ref, process, Pid, {output, Posix}} when is_atom(Posix) -> Posix;
+        {'DOWN', Ref, process, Pid, _} -> unknown
+    end.
 
 -doc "Says in one sentence on standard error what went wrong.".
 -spec complain(unicode:chardata()) -> ok.
@@ -82,15 +117,17 @@ note(Line) ->
 -doc "Characters to standard error as they are.".
 -spec write_error(unicode:chardata()) -> ok.
 write_error(Characters) ->
-    write(standard_error, Characters).
+    %% Nobody is left to tell where this fails.
+    _ = write(standard_error, Characters),
+    ok.
 
 %% The device's process ends with its reader; what is left to do must still be done.
--spec write(standard_io | standard_error, unicode:chardata()) -> ok.
+-spec write(standard_io | standard_error, unicode:chardata()) -> ok | gone.
 write(Device, Characters) ->
     try
         io:put_chars(Device, Characters)
     catch
-        error:terminated -> ok;
+        error:terminated -> gone;
         error:badarg when Device =:= standard_error ->
             without_device(whereis(standard_error), Characters)
     end.

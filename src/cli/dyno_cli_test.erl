@@ -13,6 +13,8 @@ interrupt at any time.
 
 -compile(warn_missing_spec_all).
 
+-import(dyno_cli_command, [option/3, repeated/3]).
+
 -export([spec/0, groups/0, examples/0, run/1]).
 
 -define(LEVELS, [off, count, discovery, time, memory, all]).
@@ -39,7 +41,9 @@ spec() ->
                 name => suite,
                 type => binary,
                 help =>
-                    {"SUITE", ["a suite's file (.erl, .exs or .beam), or the name of a suite's module"]}
+                    {"SUITE", [
+                        "a suite's file (.erl, .exs or .beam), or the name of a suite's module"
+                    ]}
             },
             option(
                 sizes,
@@ -131,24 +135,17 @@ spec() ->
                 "what holds in the targets at every moment, besides the suite's, such as "
                 "\"memory: erlang:memory(total) =< 500000000\"; may be given more than once"
             ),
-            option(
-                format,
-                "--format FORMAT",
-                "what standard output gets: " ++ dyno_report:format_names() ++ " (default: console)"
-            ),
-            (repeated(
-                output,
-                "-o, --output FILE",
-                "also write FILE, in the format that its ending says: " ++
-                    dyno_report:file_endings() ++ "; may be given more than once. Without a .json "
-                "the recording goes to dyno-SUITE-TIME.json here"
-            ))#{short => $o},
             flag(quiet, $q, "-q, --quiet", "no progress, and no report but what is asked for"),
             flag(verbose, $v, "-v, --verbose", "where there is no terminal: a line for each phase"),
             repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)"),
             option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)")
-        ] ++ dyno_cli_load:arguments() ++ dyno_cli_regression:arguments()
+        ] ++
+            dyno_cli_output:arguments(
+                " (default: console)",
+                "may be given more than once. Without a .json the recording goes to "
+                "dyno-SUITE-TIME.json here"
+            ) ++ dyno_cli_load:arguments() ++ dyno_cli_regression:arguments()
     }.
 
 -doc "Its options by what they are about.".
@@ -205,26 +202,10 @@ run(Values) ->
             ok = dyno_cli_interrupt:subscribe(),
             execute(Plan);
         {error, {baseline, Text}} ->
-            dyno_cli_terminal:complain(Text),
-            2;
+            dyno_cli_command:refused({error, Text});
         {error, Reason} ->
-            dyno_cli_terminal:complain(dyno_cli_value:format_error(Reason)),
-            2
+            dyno_cli_command:refused({error, dyno_cli_value, Reason})
     end.
-
--spec option(atom(), string(), string()) -> argparse:argument().
-option(Name, Usage, Text) ->
-    #{
-        name => Name,
-        long => "-" ++ atom_to_list(Name),
-        type => binary,
-        required => false,
-        help => {Usage, [Text]}
-    }.
-
--spec repeated(atom(), string(), string()) -> argparse:argument().
-repeated(Name, Usage, Text) ->
-    (option(Name, Usage, Text))#{action => append}.
 
 -spec flag(atom(), string(), string()) -> argparse:argument().
 flag(Name, Usage, Text) ->

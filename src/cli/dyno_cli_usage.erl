@@ -44,7 +44,7 @@ format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined
 format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
     [name(Argument), " ", quoted(Value), ": ", Details].
 
--doc "The sentence for an argument whose bytes are no characters: the runtime gives what it could read.".
+-doc "The sentence for an argument that is no text; the runtime gives what it could read.".
 -spec no_text(term()) -> unicode:chardata().
 no_text({_, Read, _}) when is_list(Read) ->
     ["an argument is not UTF-8 text: what follows ", quoted(Read), " in it can't be read"];

@@ -20,14 +20,18 @@ case $0 in */*) f=$0;; *) f=./$0;; esac;
 i=; p=; s=3;
 trap 'i=1$i; [ "$p" ] && kill -USR2 "$p" 2>/dev/null' INT TERM;
 # Without the redirection a background job would read from /dev/null.
-escript "$f" "$@" <&0 & p=$!;
+DYNO_MARKED=1 escript "$f" "$@" <&0 & p=$!;
 # A signal between the two commands of the line above found no p.
 [ "$i" ] && kill -USR2 "$p";
 # A trapped signal ends wait early: wait again until no signal came. 127: the status was had before.
 while w=$i; wait "$p" 2>/dev/null; r=$?; [ $r = 127 ] || s=$r; [ "$w" != "$i" ]; do :; done;
 # What an emulator that was killed could not remove (dyno_suite_source).
 rm -rf "${TMPDIR:-/tmp}/dyno-$p-"*;
-# A status above 128 that is not dyno's own 130: a signal ended the emulator.
-[ "$i" ] && [ $s -gt 128 ] && s=130;
-[ $s -gt 128 ] && [ $s != 130 ] && { echo "dyno: its Erlang VM was killed (status $s)" >&2; s=3; };
+# dyno marks its own endings by 208 and its status (dyno_plugin_ending); an interrupt is 130. What
+# ends otherwise was killed, or ended by what dyno ran, which must not look like success.
+case $s in 208|209|210|211) s=$((s-208));; 130) ;; *)
+if [ "$i" ] && [ $s -gt 128 ]; then s=130; else
+if [ $s -gt 128 ]; then m='was killed'; else
+m='ended before dyno was done: look whether what it ran calls halt() or init:stop()'; fi;
+echo "dyno: its Erlang VM $m (status $s)" >&2; s=3; fi;; esac;
 exit $s

@@ -49,6 +49,7 @@ run(Job) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, arguments(Job)},
+        {env, [dyno_plugin_ending:variable()]},
         %% Its standard streams are ours; the pipe takes two others.
         nouse_stdio,
         exit_status,
@@ -59,7 +60,7 @@ run(Job) ->
 -spec wait(port()) -> 0..255.
 wait(Port) ->
     receive
-        {Port, {exit_status, Status}} -> Status;
+        {Port, {exit_status, Status}} -> dyno_plugin_ending:status(Status);
         {Port, {data, _}} -> wait(Port)
     end.
 

@@ -20,8 +20,7 @@ measurement whether that will work.
 -doc "What went wrong with which file.".
 -type reason() ::
     {write, file:filename_all(), file:posix() | badarg | terminated | system_limit}
-    | {not_a_file, file:filename_all()}
-    | {no_folder, Folder :: file:filename_all(), file:posix() | badarg}.
+    | {not_a_file, file:filename_all()}.
 
 -doc "Replaces the file by these bytes. After an error the file is as it was.".
 -spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
@@ -44,15 +43,13 @@ write(Path, Bytes) ->
     end.
 
 -doc """
-Checks that `write/2` can write there: creates the file's folder if only that is missing, and writes
-and removes a small file in it.
+Checks that `write/2` can write there: writes and removes a small file beside it. A folder that is
+missing is not created: more often than not its name is mistyped, and the result would be elsewhere.
 """.
 -spec writable(file:filename_all()) -> ok | {error, reason()}.
 writable(Path) ->
-    Folder = filename:dirname(Path),
     maybe
         ok ?= regular(Path),
-        ok ?= make_folder(Folder),
         Temporary = temporary(Path),
         Written = write_whole(Temporary, ~"dyno\n"),
         _ = file:delete(Temporary, [raw]),
@@ -73,6 +70,11 @@ format_error({write, Path, enoent}) ->
         shown(Path), ": cannot be written: there is no folder ", shown(filename:dirname(Path)),
         "; create it, or give another path"
     ]);
+format_error({write, Path, enotdir}) ->
+    sentence([
+        shown(Path), ": cannot be written: ", shown(filename:dirname(Path)),
+        " is not a folder; give a path in a folder"
+    ]);
 format_error({write, Path, Reason}) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
     sentence([
         shown(Path), ": cannot be written: ", file:format_error(Reason),
@@ -83,19 +85,7 @@ format_error({write, Path, Reason}) ->
         shown(Path), ": cannot be written: ", file:format_error(Reason), "; give another path"
     ]);
 format_error({not_a_file, Path}) ->
-    sentence([shown(Path), ": this is not a regular file; give the path of a file to write"]);
-format_error({no_folder, Folder, enoent}) ->
-    sentence([
-        shown(Folder), ": neither this folder nor the one above exists; create it, ",
-        "or give another path"
-    ]);
-format_error({no_folder, Folder, Reason}) when Reason =:= eexist; Reason =:= enotdir ->
-    sentence([shown(Folder), ": this is not a folder; give a path in a folder"]);
-format_error({no_folder, Folder, Reason}) ->
-    sentence([
-        shown(Folder), ": the folder cannot be created: ", file:format_error(Reason),
-        "; create it, or give another path"
-    ]).
+    sentence([shown(Path), ": this is not a regular file; give the path of a file to write"]).
 
 -doc "A path as text that can be shown, also where its bytes are no UTF-8.".
 -spec shown(file:filename_all()) -> unicode:chardata().
@@ -132,19 +122,6 @@ write_whole(Path, Bytes) ->
             end;
         {error, _} = Error ->
             Error
-    end.
-
--spec make_folder(file:filename_all()) -> ok | {error, reason()}.
-make_folder(Folder) ->
-    case file:make_dir(Folder) of
-        ok ->
-            ok;
-        {error, Reason} ->
-            %% eexist, but also eisdir for "/" and erofs where the folder exists.
-            case filelib:is_dir(Folder) of
-                true -> ok;
-                false -> {error, {no_folder, Folder, Reason}}
-            end
     end.
 
 %% Hidden, in the folder of the target (a rename does not cross file systems), and no other's.

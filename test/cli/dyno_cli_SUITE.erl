@@ -16,7 +16,8 @@ real report and read by the real reader.
 -export([help/1, help_is_whole/1, bad_input/1, statuses/1, outputs/1, options/1]).
 -export([report_command/1, crash/1]).
 -export([compare/1, baseline/1]).
--export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
+-export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1, device_full/1]).
+-export([ended_by_what_it_ran/1, ended_in_another_vm/1]).
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
 -export([terminal/1, no_colour/1, nearest/1]).
 
@@ -30,7 +31,7 @@ groups() ->
         {arguments, [], [help, help_is_whole, bad_input, options, report_command, compare, baseline,
             nearest]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
-            reader_gone]},
+            reader_gone, device_full, ended_by_what_it_ran, ended_in_another_vm]},
         {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
         {terminal, [], [terminal, no_colour]}
     ].
@@ -151,9 +152,13 @@ bad_input(Config) ->
             {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
             {["test", "x", "--interval", ""], [~"--interval"]},
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
-            {["test", "x", "--format", "pdf"], [~"console, json, html, csv, md, junit, benchstat, github, gitlab or folded"]},
+            {
+                ["test", "x", "--format", "pdf"],
+                [~"console, json, html, csv, md, junit, benchstat, github, gitlab or folded"]
+            },
             {["test", "x", "-o", "a.pdf"], [~"a.pdf", ~".html"]},
             {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create it"]},
+            {["bench", "ok", "-o", "no/a.json"], [~"there is no folder no", ~"create it"]},
             {["test", "bad"], [~"the suite bad"]},
             {["report"], [~"RECORDING"]},
             {["report", "missing.json"], [~"missing.json"]}
@@ -197,13 +202,18 @@ compare(Config) ->
             (#{~"name" := ~"latency.p50", ~"value" := Value} = M) -> M#{~"value" := Value * 2};
             (M) -> M
         end,
-        Document#{~"runs" := [R#{~"metrics" := lists:map(Slower, Ms)} || #{~"metrics" := Ms} = R <- Runs]}
+        Document#{
+            ~"runs" := [
+                R#{~"metrics" := lists:map(Slower, Ms)} || #{~"metrics" := Ms} = R <- Runs
+            ]
+        }
     end),
     {0, Text, ~""} = dyno(Config, ["compare", Old, New]),
     ?assertMatch({_, _}, binary:match(Text, ~"slower")),
     {0, _, ~""} = dyno(Config, ["compare", Old, Old, "--fail-if", "slower > 5%"]),
-    {1, Failed, ~""} = dyno(Config, ["compare", Old, New, "--fail-if", "slower > 5%", "-o", "c.xml"] ++
-        ["--format", "md"]),
+    {1, Failed, ~""} = dyno(Config, [
+        "compare", Old, New, "--fail-if", "slower > 5%", "-o", "c.xml", "--format", "md"
+    ]),
     ?assertMatch({_, _}, binary:match(Failed, ~"| FAIL | slower &gt; 5% |")),
     {ok, Xml} = file:read_file(filename:join(proplists:get_value(work, Config), "c.xml")),
     ?assertMatch({_, _}, binary:match(Xml, ~"failures=\"1\"")),
@@ -225,12 +235,16 @@ baseline(Config) ->
         dyno(Config, ["bench", Code, "--label", "a", "--time", "300ms" | More])
     end,
     {0, _, ~""} = Bench("lists:seq(1, 10).", ["-o", "base.json"]),
-    Gate = ["--baseline", "base.json", "--fail-if", "slower > 200%", "--fail-if", "reductions > 1%"],
+    Gate = [
+        "--baseline", "base.json", "--fail-if", "slower > 200%", "--fail-if", "reductions > 1%"
+    ],
     {1, Failed, Note} = Bench("lists:seq(1, 400).", Gate),
     ?assertMatch({_, _}, binary:match(Failed, ~"FAIL    slower > 200%")),
     ?assertMatch({_, _}, binary:match(Failed, ~"FAIL    reductions > 1%")),
     ?assertMatch({_, _}, binary:match(Note, ~"measuring once more")),
-    {0, Passed, _} = Bench("lists:seq(1, 10).", ["--baseline", "base.json", "--fail-if", "slower > 200%"]),
+    {0, Passed, _} = Bench(
+        "lists:seq(1, 10).", ["--baseline", "base.json", "--fail-if", "slower > 200%"]
+    ),
     ?assertMatch({_, _}, binary:match(Passed, ~"PASS")),
     Base = filename:join(proplists:get_value(work, Config), "base.json"),
     _ = changed(Config, Base, "other.json", fun(#{~"environment" := E} = Document) ->
@@ -337,7 +351,15 @@ progress_lines(Config) ->
 unwritable(Config) ->
     {Status, _, Error} = dyno(Config, ["test", "pass", "-o", "/proc/x.json"]),
     ?assertEqual(2, Status),
-    ?assertMatch({_, _}, binary:match(Error, ~"/proc/x.json: cannot be written")).
+    ?assertMatch({_, _}, binary:match(Error, ~"/proc/x.json: cannot be written")),
+    %% The path is right: it is the machine that cannot.
+    [
+        ?assertEqual(
+            Expected,
+            dyno_cli_command:refused({error, dyno_cli_value, {output, {write, "x.json", Posix}}})
+        )
+     || {Posix, Expected} <- [{enospc, 3}, {edquot, 3}, {enoent, 2}, {eacces, 2}]
+    ].
 
 %% As in `dyno report ... | head -c 10`: enough output that the pipe cannot hold it all.
 reader_gone(Config) ->
@@ -351,6 +373,56 @@ reader_gone(Config) ->
     Work = proplists:get_value(work, Config),
     {0, Out} = command("/bin/sh", Arguments, Work, environment(Config), 60_000),
     ?assertEqual(10, byte_size(Out), Out).
+
+%% The report is what a user wants: where it is lost, all was in vain.
+device_full(Config) ->
+    Escript = proplists:get_value(escript, Config),
+    Work = proplists:get_value(work, Config),
+    Bench = "bench 'lists:seq(1, 9)' --time 20ms",
+    [
+        begin
+            Line = "\"$0\" " ++ Arguments ++ " 2>&1 >/dev/full",
+            {Status, Out} = command(
+                "/bin/sh", ["-c", Line, Escript], Work, environment(Config), 60_000
+            ),
+            ?assertEqual({3, ~"dyno: standard output: no space left on device\n"}, {Status, Out})
+        end
+     || filelib:is_file("/dev/full"),
+        Arguments <- [
+            Bench, Bench ++ " -d 5 -r basic", Bench ++ " --format html", "--version", "help", "new",
+            "report " ++ fixture(), "bench --help"
+        ]
+    ].
+
+%% CI would be green: the status that the code gives must not become dyno's.
+ended_by_what_it_ran(Config) ->
+    [
+        begin
+            {Status, Out, Error} = dyno(Config, ["bench", Code, "--time", "5s"]),
+            ?assertEqual({Code, 3, ~""}, {Code, Status, Out}),
+            ?assertMatch({_, _}, binary:match(Error, ~"halt() or init:stop()"), {Code, Error}),
+            ?assertEqual(1, length(binary:matches(Error, ~"\n")), Error)
+        end
+     || Code <- [
+            "halt()", "erlang:halt(0)", "halt(0, [{flush, false}])", "halt(7)", "init:stop()",
+            "init:stop(0)"
+        ]
+    ],
+    {3, _, Killed} = dyno(Config, ["bench", "os:cmd(\"kill -KILL \" ++ os:getpid())"]),
+    ?assertMatch({_, _}, binary:match(Killed, ~"Erlang VM was killed (status 137)")),
+    %% Programs that the code starts are not asked for the mark.
+    {0, _, _} = dyno(Config, ["bench", "false = os:getenv(\"DYNO_MARKED\")", "--time", "5ms"]).
+
+%% There it is the code that failed.
+ended_in_another_vm(Config) ->
+    [
+        begin
+            {Status, Out, Error} = dyno(Config, ["bench", Code, "-i", "--vms", "6"]),
+            ?assertEqual({1, ~""}, {Status, Out}, Error),
+            ?assertMatch({_, _}, binary:match(Error, ~"look whether the code ends it"), Error)
+        end
+     || Code <- ["halt(0)", "init:stop(), timer:sleep(1000)"]
+    ].
 
 %% Signals
 
@@ -491,28 +563,18 @@ collect(Port, Bytes, Timeout) ->
 %% Standard error is a file here: no event tells of its growth, so it is read until it has the text.
 await_error(Config, Port, Text) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    await(fun() -> binary:match(errors(Config), Text) =/= nomatch end),
+    dyno_suites:await(fun() -> binary:match(errors(Config), Text) =/= nomatch end),
     Pid.
 
 await_child(Pid) ->
     File = io_lib:format("/proc/~b/task/~b/children", [Pid, Pid]),
-    await(fun() -> children(File) =/= [] end),
+    dyno_suites:await(fun() -> children(File) =/= [] end),
     hd(children(File)).
 
 children(File) ->
     case file:read_file(File) of
         {ok, Text} -> [binary_to_integer(C) || C <- string:lexemes(Text, " \n")];
         {error, _} -> []
-    end.
-
-await(Condition) ->
-    case Condition() of
-        true ->
-            ok;
-        false ->
-            receive
-            after 20 -> await(Condition)
-            end
     end.
 
 insist(Port, Pid) ->

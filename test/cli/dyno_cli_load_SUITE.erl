@@ -12,7 +12,14 @@ suite() ->
     [{timetrap, {minutes, 5}}].
 
 all() ->
-    [meanings, load_nodes, mistakes, contradictions, put_in_the_suites_place, replaces_the_suites_load].
+    [
+        meanings,
+        load_nodes,
+        mistakes,
+        contradictions,
+        put_in_the_suites_place,
+        replaces_the_suites_load
+    ].
 
 options(Values) -> dyno_cli_load:options(Values).
 
@@ -105,13 +112,15 @@ put_in_the_suites_place(_Config) ->
         override(closed, #{search => [~"latency.p99 < 5 ms"]}, 3)
     ),
     ?assertMatch(
-        {ok, #{model := closed, workers := 3, iterations := 4}}, override(closed, #{iterations => ~"4"}, 3)
+        {ok, #{model := closed, workers := 3, iterations := 4}},
+        override(closed, #{iterations => ~"4"}, 3)
     ),
     {error, Reason} = override(Phases, #{workers => ~"5"}, 3),
     ?assertNotEqual(
         nomatch,
         binary:match(
-            unicode:characters_to_binary(dyno_load_spec:format_error(Reason)), ~"workers is not a key"
+            unicode:characters_to_binary(dyno_load_spec:format_error(Reason)),
+            ~"workers is not a key"
         )
     ).
 

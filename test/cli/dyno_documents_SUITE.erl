@@ -3,9 +3,9 @@
 
 -module(dyno_documents_SUITE).
 -moduledoc """
-The command lines of `dyno bench` that README.md, doc/bench.md and --help show are run as they stand; where
-output is pasted below them it must still look like what is printed: the same tables with the same
-columns, and sentences that the program says.
+The command lines of `dyno bench` that README.md, doc/bench.md and --help show are run as they
+stand; where output is pasted below them it must still look like what is printed: the same tables
+with the same columns, and sentences that the program says.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -132,8 +132,12 @@ words([Char | Rest], Word, Words, Where) ->
 
 transcript(Block) ->
     case binary:split(Block, ~"\n") of
-        [<<"$ ./dyno bench", _/binary>> = Line, Output] -> [{binary:part(Line, 2, byte_size(Line) - 2), Output}];
-        [<<"$ dyno bench", _/binary>> = Line, Output] -> [{binary:part(Line, 2, byte_size(Line) - 2), Output}];
+        [<<"$ ./dyno bench", _/binary>> = Line, Output] -> [
+            {binary:part(Line, 2, byte_size(Line) - 2), Output}
+        ];
+        [<<"$ dyno bench", _/binary>> = Line, Output] -> [
+            {binary:part(Line, 2, byte_size(Line) - 2), Output}
+        ];
         _ -> []
     end.
 
@@ -173,7 +177,9 @@ sentences(Text) ->
     [
         Sentence
      || Paragraph <- Paragraphs,
-        Sentence <- [string:trim(re:replace(Paragraph, "\\s*\n\\s*", " ", [global, {return, binary}]))],
+        Sentence <- [
+            string:trim(re:replace(Paragraph, "\\s*\n\\s*", " ", [global, {return, binary}]))
+        ],
         re:run(Sentence, "^\\S.*\\.$", [{capture, none}]) =:= match,
         re:run(Paragraph, "\n  ", [{capture, none}]) =:= nomatch,
         string:find(Sentence, "...") =:= nomatch

@@ -224,7 +224,9 @@ rebar3_bench(Config) ->
     {0, Files} = run(["dyno", "bench", "--time", "100ms"], Config),
     contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
     {0, Code} = run(["dyno", "bench", "shop:price(3).", "-d", "50", "-s", "2", "-pa", "."], Config),
-    contains(Code, [~"shop:price(3)."]).
+    contains(Code, [~"shop:price(3)."]),
+    {3, Ended} = run(["dyno", "bench", "halt(0)."], Config),
+    contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 %% Ctrl-C ends rebar3's emulator: dyno's must take down its test, and end, too.
 rebar3_ends(Config) ->
@@ -286,7 +288,9 @@ mix_new(Config) ->
 
 mix_bench(Config) ->
     {0, Output} = run(["dyno.bench", "'Elixir.Shop':module_info().", "--time", "100ms"], Config),
-    contains(Output, [~"'Elixir.Shop':module_info().: complete"]).
+    contains(Output, [~"'Elixir.Shop':module_info().: complete"]),
+    {3, Ended} = run(["dyno.bench", "halt(0)."], Config),
+    contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 mix_fails(Config) ->
     ok = dyno_project:newest_release_only(),

@@ -4,7 +4,7 @@
 -module(dyno_command).
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
--export([run/1, run/2]).
+-export([run/1, run/2, output/1]).
 
 -doc "The exit status, and what was printed on both outputs.".
 -spec run([string()]) -> {Status :: non_neg_integer(), Output :: binary()}.
@@ -26,7 +26,7 @@ run(Arguments, Environment) ->
         stderr_to_stdout,
         binary
     ]),
-    output(Port, <<>>).
+    output(Port).
 
 %% The program's.
 flags() ->
@@ -34,6 +34,11 @@ flags() ->
     {escript_emu_args, Text} = lists:keyfind(escript_emu_args, 1, Config),
     ["%%!" | Flags] = string:lexemes(string:trim(Text), " "),
     lists:takewhile(fun(Flag) -> Flag =/= "-escript" end, Flags).
+
+-doc "Waits for a program's end; a port with `exit_status` and `binary`.".
+-spec output(port()) -> {Status :: non_neg_integer(), Output :: binary()}.
+output(Port) ->
+    output(Port, <<>>).
 
 output(Port, Output) ->
     receive
