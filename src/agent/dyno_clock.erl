@@ -32,6 +32,9 @@ interface, in these folders, and the first that is there is loaded:
 2. the application's `priv` folder,
 3. the folder `priv` beside the escript: from inside an archive no library can be loaded.
 
+A node without dyno that was sent this module has none of them; `load_from/1` takes the library from
+where the sender has it, which works on the same machine.
+
 ## Cost
 
 One `thread/0` takes 8 to 9 us with the NIF (2 cores, Linux 6.18, OTP 27 and 29), nearly all of it
@@ -46,6 +49,8 @@ in the kernel for the waiting time, and 0.2 us without. Nothing is kept open bet
 -export([thread/0, difference/2]).
 %% What there is to read
 -export([available/0, missing/0]).
+%% In a node that was sent this module
+-export([load_from/1, folders/0]).
 
 -export_type([edge/0, interval/0]).
 
@@ -157,16 +162,36 @@ minus(_Later, _Earlier) -> undefined.
 %% A missing NIF is no reason not to load the module, so this always succeeds.
 -spec load() -> ok.
 load() ->
-    _ =
-        case library() of
-            {ok, File} -> erlang:load_nif(filename:rootname(File, ".so"), []);
-            none -> none
-        end,
+    loaded(library()).
+
+-doc """
+Loads the NIF from one of these folders, where it is not loaded yet; whether the thread's clocks can
+be read here then. The library goes with the module.
+""".
+-spec load_from([file:filename()]) -> boolean().
+load_from(Folders) ->
+    case available() of
+        true ->
+            true;
+        false ->
+            ok = loaded(library(Folders)),
+            available()
+    end.
+
+-spec loaded({ok, file:filename()} | none) -> ok.
+loaded({ok, File}) ->
+    _ = erlang:load_nif(filename:rootname(File, ".so"), []),
+    ok;
+loaded(none) ->
     ok.
 
 -spec library() -> {ok, file:filename()} | none.
 library() ->
-    Files = [filename:join(Folder, file_name()) || Folder <- folders()],
+    library(folders()).
+
+-spec library([file:filename()]) -> {ok, file:filename()} | none.
+library(Folders) ->
+    Files = [filename:join(Folder, file_name()) || Folder <- Folders],
     case lists:search(fun filelib:is_regular/1, Files) of
         {value, File} -> {ok, File};
         false -> none
@@ -176,11 +201,14 @@ library() ->
 file_name() ->
     "nif-" ++ erlang:system_info(nif_version) ++ "/dyno_clock_nif.so".
 
+-doc "The folders in which this node looks for the library, as whole paths.".
 -spec folders() -> [file:filename()].
 folders() ->
-    [Folder || Folder <- [os:getenv("DYNO_PRIV")], Folder =/= false, Folder =/= ""] ++
-        [Folder || Folder <- [code:priv_dir(dyno)], is_list(Folder)] ++
-        beside_escript().
+    Folders =
+        [Folder || Folder <- [os:getenv("DYNO_PRIV")], Folder =/= false, Folder =/= ""] ++
+            [Folder || Folder <- [code:priv_dir(dyno)], is_list(Folder)] ++
+            beside_escript(),
+    [filename:absname(Folder) || Folder <- Folders].
 
 %% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
 -spec beside_escript() -> [file:filename()].

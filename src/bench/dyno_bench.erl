@@ -28,7 +28,8 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     code_paths => [file:filename()],
     %% What decides, where it is not the time: see dyno_bench_metric.
     metric => dyno_bench_metric:name(),
-    %% `whole`: also what the codes make other processes do; `profile`: which functions take the time.
+    %% `whole`: also what the codes make other processes do; `profile`: which functions take the
+    %% time.
     extras => [whole | profile],
     %% The codes, functions of arity 1, are compared with each of these.
     inputs => [dyno_bench_inputs:input()],
@@ -300,7 +301,9 @@ checked(Count, Options) ->
         {threshold, fun(T) -> is_float(T) andalso T > 0 andalso T < 1 end,
             ~"a number between 0 and 1"},
         {metric, fun(M) -> lists:member(M, dyno_bench_metric:names()) end,
-            iolist_to_binary(lists:join(~", ", [atom_to_binary(M) || M <- dyno_bench_metric:names()]))},
+            iolist_to_binary(
+                lists:join(~", ", [atom_to_binary(M) || M <- dyno_bench_metric:names()])
+            )},
         {extras, fun(E) -> is_list(E) andalso E -- [whole, profile] =:= [] end,
             ~"a list of whole and profile"},
         {timeout_ms, fun(N) -> is_integer(N) andalso N >= 1 end, ~"a positive integer"}

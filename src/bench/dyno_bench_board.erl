@@ -3,12 +3,13 @@
 
 -module(dyno_bench_board).
 -moduledoc false.
-%% Where a job's workers write what they have done, and anyone reads it: one row a worker, written by
-%% that worker only, once a batch of iterations. No message, and no word that two workers write to.
+%% Where a job's workers write what they have done, and anyone reads it: one row a worker, written
+%% by that worker only, once a batch of iterations. No message, and no word that two workers write
+%% to.
 %%
 %% A row's fields belong together (so many iterations until this time): the writer makes the row's
-%% version odd before and even after it writes, and a reader takes a row only if the version was even
-%% and the same before and after (a sequence lock; Lameter, "Effective synchronization on
+%% version odd before and even after it writes, and a reader takes a row only if the version was
+%% even and the same before and after (a sequence lock; Lameter, "Effective synchronization on
 %% Linux/NUMA systems", 2005). A row is as long as a cache line, so that workers don't slow each
 %% other. A row stays when its worker ends, and its next worker goes on counting from there.
 

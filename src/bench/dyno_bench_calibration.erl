@@ -3,10 +3,11 @@
 
 -module(dyno_bench_calibration).
 -moduledoc false.
-%% How many iterations an epoch needs: it must be long against reading the clocks at its edges, which
-%% takes 20 us. What others took of the wall time is known to within a time slice of theirs only, so a
-%% short epoch may seem to have had no time at all; how much more is needed is never inferred from that
-%% alone, or epochs would last a hundred times as long, and there would be few rounds.
+%% How many iterations an epoch needs: it must be long against reading the clocks at its edges,
+%% which takes 20 us. What others took of the wall time is known to within a time slice of theirs
+%% only, so a short epoch may seem to have had no time at all; how much more is needed is never
+%% inferred from that alone, or epochs would last a hundred times as long, and there would be few
+%% rounds.
 
 -compile(warn_missing_spec_all).
 
@@ -44,7 +45,9 @@ enough(Epochs, N) ->
 least(Epochs) ->
     lists:min([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]).
 
--spec grown(fun((pos_integer()) -> [epoch(), ...]), pos_integer(), {pos_integer(), pos_integer()}) ->
+-spec grown(
+    fun((pos_integer()) -> [epoch(), ...]), pos_integer(), {pos_integer(), pos_integer()}
+) ->
     pos_integer().
 grown(_Epochs, N, _Short) when N >= ?MAX_ITERATIONS ->
     N;

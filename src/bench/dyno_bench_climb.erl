@@ -129,7 +129,9 @@ look(Count, Samples) ->
 -spec looked(early | last, t()) -> t().
 looked(_Look, #{candidate := none} = State) ->
     State#{candidate := over};
-looked(Look, #{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State) ->
+looked(
+    Look, #{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State
+) ->
     Level = 1 - (1 - map_get(level, Options)) / length(?LOOKS),
     Of = fun(Concurrency) -> [map_get(Concurrency, Round) || Round <- Rounds] end,
     {ok, #{ratio := Ratio, low := Low, high := High}} =

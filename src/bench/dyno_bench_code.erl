@@ -13,7 +13,7 @@ repeats it.
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
-| Elixir source, where Elixir is installed | `{elixir, ~"Enum.sort([3, 1, 2])"}`, `{elixir, ~"fn x -> x end"}` |
+| Elixir source, where it is there | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x end"}` |
 
 `init` runs once, its value goes to `init_runner` (arity 1) and `done` (arity 1); `init_runner`
 runs once in each worker, its value goes to the runner: to a runner of arity 1 each time, to one of
@@ -96,7 +96,7 @@ hold what can't be written in source: funs and the arguments of calls.
     %% While it was compiled.
     | interrupted.
 
--doc "Where code is compiled: a node of which the runtime may be without a compiler has another do it.".
+-doc "Where code is compiled: a node without a compiler has another one do it.".
 -type compiler() :: here | node().
 
 -type compiling() :: #{compiler => compiler(), timeout_ms => pos_integer(), _ => _}.
@@ -246,7 +246,9 @@ check(#{runner := Runner} = Parsed) ->
     ],
     TooMany = [
         {error, {arity, Name, arity(map_get(Name, Parsed)), Accepted}}
-     || {Name, Max, Accepted} <- [{init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"}, {done, 1, ~"0 or 1"}],
+     || {Name, Max, Accepted} <- [
+            {init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"}, {done, 1, ~"0 or 1"}
+        ],
         is_map_key(Name, Parsed),
         arity(map_get(Name, Parsed)) > Max
     ],
@@ -282,8 +284,8 @@ compile(Module, Parsed) ->
     compile(Module, Parsed, #{}).
 
 -doc """
-The same, in so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long; and by
-another node's compiler, for any release that dyno works with, where this node may have none.
+The same, in so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long;
+and by another node's compiler, for any release that dyno works with, where this node may have none.
 """.
 -spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, reason()}.
 compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
@@ -292,7 +294,8 @@ compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node
         erpc:call(Node, ?MODULE, compile_for, [Module, Parsed, TimeoutMs], 2 * TimeoutMs)
     catch
         error:{erpc, Reason} ->
-            {error, {compile, Label, [<<"the compiler's node: ", (atom_to_binary(Reason))/binary>>]}}
+            Why = <<"the compiler's node: ", (atom_to_binary(Reason))/binary>>,
+            {error, {compile, Label, [Why]}}
     end;
 compile(Module, Parsed, How) ->
     compiled(Module, Parsed, {[], maps:get(timeout_ms, How, ?COMPILE_MS)}).
@@ -306,7 +309,8 @@ compile_for(Module, Parsed, TimeoutMs) ->
 compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
     Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
     Options =
-        [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()] ++ More,
+        [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()] ++
+            More,
     Compile = fun() ->
         {compile:forms(Forms, Options), dyno_bench_forms:is_constant(Module, Runner)}
     end,
@@ -384,7 +388,8 @@ format_error(interrupted) ->
     "interrupted";
 format_error({too_long, Name, Bytes}) ->
     io_lib:format(
-        "~ts: ~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call it",
+        "~ts: ~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call "
+        "it",
         [Name, Bytes, ?MAX_BYTES]
     );
 format_error({endless_compilation, Label, TimeoutMs}) ->

@@ -24,11 +24,20 @@ extras(#{level := Level} = Options, Arms) ->
     [{whole, dyno_bench_metric:runs(Arms, Level)} || Whole] ++
         [profile || lists:member(profile, Given)].
 
--doc "Adds to a code's figures what was measured.".
+-doc """
+Adds to a code's figures what was measured. One at a time in a node: they look at all processes,
+have breakpoints in all functions, and set how deep the node's stacks are shown.
+""".
 -spec measure([extra()], dyno_bench_whole:subject(), dyno_bench_experiment:arm()) ->
     dyno_bench_experiment:arm().
-measure(Extras, Subject, Arm) ->
-    lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Arm, Extras).
+measure([], _Subject, Arm) ->
+    Arm;
+measure(Extras, #{iterate := Iterate} = Subject, Arm) ->
+    dyno_bench_keeper:alone(
+        fun() -> lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Arm, Extras) end,
+        %% An epoch throws where there is an interrupt.
+        fun() -> Iterate(0) end
+    ).
 
 -spec extra(extra(), dyno_bench_whole:subject(), dyno_bench_experiment:arm()) ->
     dyno_bench_experiment:arm().

@@ -30,7 +30,8 @@ whole([]) ->
 whole(Codes) ->
     Rows = [
         [
-            Label, Who, atom_to_binary(Kind), Count, Reductions, OwnNs, Messages, Queue, Memory, Growth
+            Label, Who, atom_to_binary(Kind), Count, Reductions, OwnNs, Messages, Queue, Memory,
+            Growth
         ]
      || {Label, #{parts := Parts}} <- Codes,
         #{
@@ -102,7 +103,8 @@ table(Name, Title, Most, Rows, Columns) ->
     dyno_recording_table:new(Name, Title, Columns, Rows, #{most => Most}).
 
 -doc "Further columns of a code's row: name, title, unit, value.".
--spec columns(dyno_bench_experiment:arm()) -> [{binary(), binary(), binary(), number() | undefined}].
+-spec columns(dyno_bench_experiment:arm()) ->
+    [{binary(), binary(), binary(), number() | undefined}].
 columns(#{whole := Whole} = Arm) ->
     Of = fun(Key) ->
         case Whole of
@@ -119,7 +121,8 @@ columns(#{whole := Whole} = Arm) ->
         {~"whole_reductions_per_call", ~"Reductions per call, of all processes", ~"1", All},
         {~"messages_per_call", ~"Messages per call", ~"1", Of(messages)},
         {~"spawned_per_call", ~"Processes spawned per call", ~"1", Of(spawned)},
-        {~"whole_collections_per_call", ~"Collections per call, of all processes", ~"1", Of(collections)}
+        {~"whole_collections_per_call", ~"Collections per call, of all processes", ~"1",
+            Of(collections)}
     ];
 columns(_) ->
     [].

@@ -203,7 +203,7 @@ with_workers(Loaded, #{concurrency := Concurrency} = Options, Serve) ->
         ),
         served(Workers, Arms, Options, Serve)
     after
-        lists:foreach(fun stop/1, Workers),
+        lists:foreach(fun dyno_bench_holder:stop/1, Workers),
         lists:foreach(fun(Compiled) -> finish(Holder, Compiled, Options) end, Loaded),
         dyno_bench_holder:stop(Holder),
         unload(Loop)
@@ -250,7 +250,9 @@ loop_ns(#{workers := Workers, arms := Arms, options := Options}) ->
 
 -doc "The figures of the only code, with what is wanted besides.".
 -spec arm(
-    stand(), {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]}, [exact | whole | profile]
+    stand(),
+    {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]},
+    [exact | whole | profile]
 ) ->
     arm().
 arm(#{workers := Workers, arms := #{1 := Arm} = Arms, options := Options}, {N, Epochs}, Wanted) ->
@@ -325,18 +327,6 @@ failure(Label, Stage, timeout, #{timeout_ms := TimeoutMs}) ->
     {failed, Label, Stage, {endless, TimeoutMs}};
 failure(Label, Stage, Failure, _Options) ->
     dyno_bench_unknown:failed(Label, Stage, Failure).
-
-stop(Pid) ->
-    unlink(Pid),
-    Monitor = monitor(process, Pid),
-    exit(Pid, kill),
-    receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
-    end,
-    receive
-        {'EXIT', Pid, _} -> ok
-    after 0 -> ok
-    end.
 
 %% The measuring is done; what its tear-down does is the code's affair.
 finish(Holder, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
@@ -502,7 +492,11 @@ exact([Worker | _], AllArms, #{arms := Measured} = Result, Options) ->
     Runs = dyno_bench_metric:runs(length(Measured), map_get(level, Options)),
     Result#{
         arms := [
-            Arm#{exact => dyno_bench_memory:measure(Worker, Iterations, Loop(Number), Loop(0), Runs)}
+            Arm#{
+                exact => dyno_bench_memory:measure(
+                    Worker, Iterations, Loop(Number), Loop(0), Runs
+                )
+            }
          || {Number, #{iterations := Iterations} = Arm} <- lists:enumerate(Measured)
         ]
     }.

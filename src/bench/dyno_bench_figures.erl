@@ -47,8 +47,10 @@ document(Given, Parameters, [{_, _, #{arms := Arms}} | _] = Results, Environment
 %% What holds for all runs is said once, without a run's name.
 all_warnings(Results) ->
     Each = [{Id, warnings(labels(Arms), Arms, R)} || {Id, _, #{arms := Arms} = R} <- Results],
-    Common = [W || W <- element(2, hd(Each)), lists:all(fun({_, Ws}) -> lists:member(W, Ws) end, Each)],
-    Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, Ws} <- Each, {Code, Text} <- Ws -- Common].
+    [{_, First} | _] = Each,
+    Common = [W || W <- First, lists:all(fun({_, Ws}) -> lists:member(W, Ws) end, Each)],
+    Own = [{Id, Warning} || {Id, Ws} <- Each, Warning <- Ws -- Common],
+    Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, {Code, Text}} <- Own].
 
 name([#{label := Label}]) -> short(Label);
 name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
@@ -126,7 +128,9 @@ values(Labels, #{arms := [#{values := _} | _] = Arms, metric := Metric}) when Me
             group => ~"bench",
             node => undefined,
             labels => #{code => Label, metric => atom_to_binary(Metric)},
-            times_ms => lists:sublist(rounds_ms(Arms) ++ lists:seq(1, length(Values)), length(Values)),
+            times_ms => lists:sublist(
+                rounds_ms(Arms) ++ lists:seq(1, length(Values)), length(Values)
+            ),
             values => [dyno_bench_metric:least(Value) || Value <- Values]
         }
      || {Label, #{values := Values}} <- lists:zip(Labels, Arms)
@@ -192,7 +196,8 @@ waiting(Arms) ->
 codes(Labels, Arms, Result) ->
     Numbered = lists:zip3(lists:seq(1, length(Arms)), Labels, Arms),
     Metric = maps:get(metric, Result, time),
-    Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> key(Metric, A) =< key(Metric, B) end, Numbered),
+    Before = fun({_, _, A}, {_, _, B}) -> key(Metric, A) =< key(Metric, B) end,
+    Sorted = lists:sort(Before, Numbered),
     [{Fastest, _, _} | _] = Sorted,
     dyno_recording_table:new(
         ~"codes",
@@ -297,7 +302,8 @@ worded(Verdict, Metric) ->
     end.
 
 paired(Fastest, Number, Pairs) ->
-    case [P || #{a := A, b := B} = P <- Pairs, lists:sort([A, B]) =:= lists:sort([Fastest, Number])] of
+    Wanted = lists:sort([Fastest, Number]),
+    case [P || #{a := A, b := B} = P <- Pairs, lists:sort([A, B]) =:= Wanted] of
         [#{a := Fastest, ratio := R, low := L, high := H, verdict := V}] ->
             {R, L, H, atom_to_binary(V)};
         [#{b := Fastest, ratio := R, low := L, high := H, verdict := V}] ->
@@ -365,7 +371,11 @@ compiler(Labels, Arms) ->
 forms(Arms) ->
     case lists:usort([Form || #{form := Form} <- Arms]) of
         [_, _ | _] ->
-            [{~"forms", ~"the codes are called in different ways (inline, call, apply), which differ by up to 8 ns; give all in the same form"}];
+            [
+                {~"forms",
+                    <<"the codes are called in different ways (inline, call, apply), which differ "
+                        "by up to 8 ns; give all in the same form">>}
+            ];
         _ ->
             []
     end.
@@ -373,8 +383,13 @@ forms(Arms) ->
 busy(Arms) ->
     case waiting(Arms) of
         W when is_number(W), W > ?BUSY ->
-            [{~"busy", text("other programs had the processor for ~ts of the time; it is taken "
-                "out of the figures, what it did to the caches is not", [dyno_unit:format(W, ~"ratio")])}];
+            [
+                {~"busy",
+                    text("other programs had the processor for ~ts of the time; it is taken out of "
+                        "the figures, what it did to the caches is not", [
+                        dyno_unit:format(W, ~"ratio")
+                    ])}
+            ];
         _ ->
             []
     end.
@@ -393,15 +408,21 @@ clock(Arms) ->
 undecided(#{decided := true}, _Arms) -> [];
 undecided(#{pairs := Pairs, vms := Vms}, _Arms) ->
     N = length([x || #{verdict := undecided} <- Pairs]),
-    [{~"undecided", text("~b of ~b comparisons are not decided with ~b VMs for each code; give it more "
-        "(--vms, --time)", [N, length(Pairs), Vms])}];
+    [
+        {~"undecided",
+            text("~b of ~b comparisons are not decided with ~b VMs for each code; give it more "
+                "(--vms, --time)", [N, length(Pairs), Vms])}
+    ];
 undecided(#{pairs := Pairs, fixed := true, rounds := Rounds}, Arms) ->
     Least = dyno_bench_rounds:least(Arms, ?LEVEL),
     Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
     case Rounds < Least of
         true ->
-            [{~"undecided", text("~b samples are too few to tell a difference from chance; at least "
-                "~b are needed (-s ~b), ~ts", [Rounds, Least, Least, Instead])}];
+            [
+                {~"undecided",
+                    text("~b samples are too few to tell a difference from chance; at least ~b are "
+                        "needed (-s ~b), ~ts", [Rounds, Least, Least, Instead])}
+            ];
         false ->
             N = length([x || #{verdict := undecided} <- Pairs]),
             Enough = enough(Rounds, Pairs),

@@ -201,7 +201,9 @@ one(#{name := Name, codes := _} = Case, Number, File) ->
         {ok, Group} ->
             Problems = [
                 Problem
-             || {Key, Check} <- checks(), is_map_key(Key, Case), Problem <- Check(map_get(Key, Case), Case)
+             || {Key, Check} <- checks(),
+                is_map_key(Key, Case),
+                Problem <- Check(map_get(Key, Case), Case)
             ],
             Unknown = [io_lib:format("there is no key ~0tp", [K]) || K <- maps:keys(Case) -- ?KEYS],
             case Unknown ++ Problems of

@@ -37,7 +37,9 @@ module(Module, #{runner := Runner} = Parts) ->
             maps:get(init_runner, Parts, none)
         ),
         file("done"),
-        once(done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none)),
+        once(
+            done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none)
+        ),
         file("runner")
         | loop(Runner)
     ].
@@ -60,7 +62,8 @@ is_file(_Form) -> false.
 readable({var, Anno, Name}) ->
     case atom_to_list(Name) of
         "dyno " ++ Rest ->
-            {var, Anno, list_to_atom(lists:flatten(["Dyno_" | string:replace(Rest, " ", "_", all)]))};
+            Readable = ["Dyno_" | string:replace(Rest, " ", "_", all)],
+            {var, Anno, list_to_atom(lists:flatten(Readable))};
         _ -> {var, Anno, Name}
     end;
 readable({named_fun, Anno, Name, Clauses}) ->
@@ -133,21 +136,27 @@ loop({forms, 2, Clause}) ->
 loop({function, 0, _}) ->
     loop_of(['dyno Fun'], [constant(runner)], {call, ?A, var('dyno Fun'), []});
 loop({function, 1, _}) ->
-    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)], {call, ?A, var('dyno Fun'), [var('dyno Start')]});
+    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)],
+        {call, ?A, var('dyno Fun'), [var('dyno Start')]});
 loop({function, 2, _}) ->
     loop_of(['dyno Fun', 'dyno Start'], [constant(runner)],
         {call, ?A, var('dyno Fun'), [var('dyno Start'), var('dyno Last')]});
 loop({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
     %% A function has 255 arguments at most, and each call would cost atoms and the compiler's time.
     Replay = fun(Arguments) -> {call, ?A, {atom, ?A, replay}, Arguments} end,
-    [Calls_, Last, M, F, A] = [var(N) || N <- ['dyno Calls', 'dyno Result', 'dyno M', 'dyno F', 'dyno A']],
+    Names = ['dyno Calls', 'dyno Result', 'dyno M', 'dyno F', 'dyno A'],
+    [Calls_, Last, M, F, A] = [var(N) || N <- Names],
     Apply = {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, apply}}, [M, F, A]},
     [
         {function, ?A, replay, 2, [
-            {clause, ?A, [{cons, ?A, {tuple, ?A, [M, F, A]}, Calls_}, var('_')], [], [Replay([Calls_, Apply])]},
+            {clause, ?A, [{cons, ?A, {tuple, ?A, [M, F, A]}, Calls_}, var('_')], [], [
+                Replay([Calls_, Apply])
+            ]},
             {clause, ?A, [{nil, ?A}, Last], [], [Last]}
         ]}
-        | loop_of(['dyno List'], [constant(runner)], Replay([var('dyno List'), {atom, ?A, undefined}]))
+        | loop_of(
+            ['dyno List'], [constant(runner)], Replay([var('dyno List'), {atom, ?A, undefined}])
+        )
     ];
 loop({calls, Calls}) ->
     Named = [
@@ -193,14 +202,17 @@ loop_of(Variables, Values, Body) ->
         ]},
         %% The same, but that it goes on from the result that an earlier one ended with.
         {function, ?A, resume, 4, [
-            {clause, ?A, [var('dyno N'), var('dyno Constants'), var('dyno Start'), var('dyno Last')], [], [
-                {call, ?A, {atom, ?A, repeat}, [var('dyno N') | Arguments] ++ [var('dyno Last')]}
-            ]}
+            {clause, ?A,
+                [var('dyno N'), var('dyno Constants'), var('dyno Start'), var('dyno Last')], [], [
+                    {call, ?A, {atom, ?A, repeat},
+                        [var('dyno N') | Arguments] ++ [var('dyno Last')]}
+                ]}
         ]},
         {function, ?A, repeat, Inner, [
-            {clause, ?A, [{integer, ?A, 0} | [var('_') || _ <- Variables]] ++ [var('dyno Last')], [], [
-                var('dyno Last')
-            ]},
+            {clause, ?A,
+                [{integer, ?A, 0} | [var('_') || _ <- Variables]] ++ [var('dyno Last')], [], [
+                    var('dyno Last')
+                ]},
             {clause, ?A, [var('dyno N') | [var(V) || V <- Variables]] ++ [var('dyno Last')], [], [
                 {call, ?A, {atom, ?A, repeat},
                     [{op, ?A, '-', var('dyno N'), {integer, ?A, 1}} | [var(V) || V <- Variables]] ++

@@ -4,12 +4,12 @@
 -module(dyno_bench_holder).
 -moduledoc false.
 %% A process in which is done what a user's code does once: init, set-up, compiling. Each call has a
-%% time limit, because the code may never end; what the code makes (tables, links) is the holder's, so
-%% it is there until `stop/1`. After a call that took too long the holder is dead.
+%% time limit, because the code may never end; what the code makes (tables, links) is the holder's,
+%% so it is there until `stop/1`. After a call that took too long the holder is dead.
 
 -compile(warn_missing_spec_all).
 
--export([start_link/0, call/3, stop/1, once/2]).
+-export([start_link/0, call/3, stop/1, once/2, attempt/1]).
 -export_type([failure/0]).
 
 -type failure() ::
@@ -51,6 +51,7 @@ serve(Owner) ->
             ok
     end.
 
+-doc "Evaluates here.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, failure()}.
 attempt(Fun) ->
     try
@@ -80,7 +81,7 @@ call(Holder, Fun, TimeoutMs) ->
         {error, {endless, TimeoutMs}}
     end.
 
--doc "Ends a holder, whatever it does.".
+-doc "Ends a linked process, whatever it does, and takes its exit from the mailbox.".
 -spec stop(pid()) -> ok.
 stop(Holder) ->
     unlink(Holder),

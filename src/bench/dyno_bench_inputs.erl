@@ -287,7 +287,9 @@ input_size(_) -> undefined.
 
 -doc "What the parameters of a recording say about its runs.".
 -spec parameters([outcome()]) -> #{atom() => term()}.
-parameters([#{measurement := Only}]) when not is_map_key(input, Only), not is_map_key(group, Only) ->
+parameters([#{measurement := Only}]) when
+    not is_map_key(input, Only), not is_map_key(group, Only)
+->
     #{};
 parameters(Outcomes) ->
     #{

@@ -7,7 +7,7 @@
 
 -export([tables/2]).
 
--doc "The table `growth` for groups of runs and the sizes of these; none where there are no groups.".
+-doc "The table `growth` for groups of runs and their sizes; none where there are no groups.".
 -spec tables([{Group :: binary(), [{Run :: binary(), Size :: pos_integer()}]}],
     dyno_recording:document()) -> [#{atom() => term()}].
 tables(Groups, Document) ->

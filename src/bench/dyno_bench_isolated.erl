@@ -394,7 +394,10 @@ rounds(Numbered, Iterations, #{options := Options} = State) ->
         lists:seq(1, Count)
     ),
     Median = fun(Which) ->
-        #{N => dyno_stats:median([element(Which, map_get(N, R)) || R <- Rounds]) || {N, _} <- Numbered}
+        #{
+            N => dyno_stats:median([element(Which, map_get(N, R)) || R <- Rounds])
+         || {N, _} <- Numbered
+        }
     end,
     {Median(1), Median(2)}.
 
@@ -519,8 +522,8 @@ format_error({setting, Key, Value, Accepted}) ->
     io_lib:format("~ts: ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
 format_error({squeezed_variants, Count}) ->
     io_lib:format(
-        "one code in one Erlang is squeezed at a time, not in ~b revisions, Erlangs or sets of flags; "
-        "run it once for each",
+        "one code in one Erlang is squeezed at a time, not in ~b revisions, Erlangs or sets of "
+        "flags; run it once for each",
         [Count]
     );
 format_error({stand_died, Reason}) ->

@@ -15,8 +15,8 @@ how often it has run.
 ```
 
 A job ends with the process that started it, with the first of its workers that fails, or with
-`stop/1`; its code is then taken away. `monitor/1` says that it has ended, and why. There are at most
-64 at a time.
+`stop/1`; its code is then taken away. `monitor/1` says that it has ended, and why. There are at
+most 64 at a time.
 
 ## Cost
 The workers count on a board of atomics, each in words of its own, once a millisecond: a thousandth

@@ -35,9 +35,10 @@
 -define(MAX_BATCH, 1_000_000_000).
 
 -doc """
-Starts a worker for a row of the board, linked. It sends `{Ref, Pid, ready}` when its `init_runner` is
-done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when it found the board
-closed. Where the code fails it ends with the reason `{shutdown, {failed, Label, Stage, Failure}}`.
+Starts a worker for a row of the board, linked. It sends `{Ref, Pid, ready}` when its `init_runner`
+is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when it found the
+board closed. Where the code fails it ends with the reason `{shutdown, {failed, Label, Stage,
+Failure}}`.
 """.
 -spec start_link(code(), pos_integer(), reference()) -> pid().
 start_link(Code, Row, Ref) ->

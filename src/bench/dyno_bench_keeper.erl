@@ -6,12 +6,13 @@
 %% Keeps names of modules for as long as somebody needs them, and takes the modules away when that
 %% has ended, in whichever way: the name of a job's module, or the number in the names of all that a
 %% run loads, so that runs in one node, at the same time, do not take each other's code away. There
-%% are only so many of both, which are also the keepers' registered names: a node that runs thousands
-%% gets no more atoms or code by them.
+%% are only so many of both, which are also the keepers' registered names: a node that runs
+%% thousands gets no more atoms or code by them. And the one permission of a node to look at all of
+%% it, which is kept in the same way.
 
 -compile(warn_missing_spec_all).
 
--export([lease/0, lease_run/0, run_number/1, release/1, module/3]).
+-export([lease/0, lease_run/0, run_number/1, release/1, module/3, alone/2]).
 -export_type([lease/0, reason/0]).
 
 -doc "The number of a run, and who keeps it.".
@@ -21,6 +22,9 @@
 
 -define(JOBS, 64).
 -define(RUNS, 16).
+-define(ALONE, dyno_bench_alone).
+
+-type kind() :: jobs | runs | alone.
 
 -doc "A name for a module of the calling process.".
 -spec lease() -> {ok, module()} | {error, reason()}.
@@ -51,13 +55,39 @@ release({Keeper, _Number}) ->
         {'DOWN', Ref, process, Keeper, _} -> ok
     end.
 
+-doc """
+Calls a function when no other process of this node is in one that was called so. An interrupt is
+not kept waiting: then `Interrupted` is called, which throws.
+""".
+-spec alone(fun(() -> Value), Interrupted :: fun(() -> term())) -> Value.
+alone(Fun, Interrupted) ->
+    case kept(alone) of
+        {ok, Keeper, _Name, Number} ->
+            try
+                Fun()
+            after
+                release({Keeper, Number})
+            end;
+        none ->
+            Ref = monitor(process, ?ALONE),
+            receive
+                {'DOWN', Ref, process, _, _} ->
+                    ok;
+                dyno_interrupt ->
+                    true = demonitor(Ref, [flush]),
+                    self() ! dyno_interrupt,
+                    Interrupted()
+            end,
+            alone(Fun, Interrupted)
+    end.
+
 -doc "The name of a module of a run; in a VM that has only one run, without a number.".
 -spec module(arm | input, pos_integer() | loop, #{run => pos_integer(), _ => _}) -> module().
 module(Kind, Which, Options) ->
     Run = [[integer_to_list(Run), "_"] || #{run := Run} <- [Options]],
     list_to_atom(lists:flatten(io_lib:format("dyno_bench_~s_~s~w", [Kind, Run, Which]))).
 
--spec kept(jobs | runs) -> {ok, pid(), atom(), pos_integer()} | none.
+-spec kept(kind()) -> {ok, pid(), atom(), pos_integer()} | none.
 kept(Kind) ->
     Owner = self(),
     {Keeper, Ref} = spawn_monitor(fun() -> keep(Kind, Owner) end),
@@ -69,7 +99,7 @@ kept(Kind) ->
             none
     end.
 
--spec keep(jobs | runs, pid()) -> ok.
+-spec keep(kind(), pid()) -> ok.
 keep(Kind, Owner) ->
     proc_lib:set_label(?MODULE),
     Ref = monitor(process, Owner),
@@ -85,26 +115,31 @@ keep(Kind, Owner) ->
             ok
     end.
 
--spec register_free(jobs | runs, pos_integer()) -> {ok, atom(), pos_integer()} | none.
+-spec register_free(kind(), pos_integer()) -> {ok, atom(), pos_integer()} | none.
 register_free(jobs, N) when N > ?JOBS ->
     none;
 register_free(runs, N) when N > ?RUNS ->
     none;
+register_free(alone, N) when N > 1 ->
+    none;
 register_free(Kind, N) ->
-    Name = list_to_atom(prefix(Kind) ++ integer_to_list(N)),
+    Name = name(Kind, N),
     try register(Name, self()) of
         true -> {ok, Name, N}
     catch
         error:badarg -> register_free(Kind, N + 1)
     end.
 
--spec prefix(jobs | runs) -> string().
-prefix(jobs) -> "dyno_bench_job_";
-prefix(runs) -> "dyno_bench_run_".
+-spec name(kind(), pos_integer()) -> atom().
+name(jobs, N) -> list_to_atom("dyno_bench_job_" ++ integer_to_list(N));
+name(runs, N) -> list_to_atom("dyno_bench_run_" ++ integer_to_list(N));
+name(alone, 1) -> ?ALONE.
 
--spec modules(jobs | runs, atom(), pos_integer()) -> [module()].
+-spec modules(kind(), atom(), pos_integer()) -> [module()].
 modules(jobs, Name, _Number) ->
     [Name];
+modules(alone, _Name, _Number) ->
+    [];
 modules(runs, _Name, Number) ->
     Prefixes = [
         lists:flatten(io_lib:format("dyno_bench_~s_~b_", [Kind, Number])) || Kind <- [arm, input]

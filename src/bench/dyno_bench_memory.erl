@@ -6,10 +6,10 @@
 %% The figures of a code that do not depend on the machine's mood: the words that a call allocates
 %% and its reductions. They are taken apart from the timed rounds, in a few short runs.
 %%
-%% Words come from a trace session of its own with `call_memory` on the loop: the runtime counts what
-%% a process allocates between the loop's call and its return, collections included. Reductions are
-%% taken with a heap so large that nothing is collected, because a collection costs reductions, too,
-%% and when it comes depends on what was there before. The empty loop's are subtracted.
+%% Words come from a trace session of its own with `call_memory` on the loop: the runtime counts
+%% what a process allocates between the loop's call and its return, collections included. Reductions
+%% are taken with a heap so large that nothing is collected, because a collection costs reductions,
+%% too, and when it comes depends on what was there before. The empty loop's are subtracted.
 %%
 %% Whether a figure is exact is seen, not assumed: runs must agree. Codes that draw random numbers
 %% do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
@@ -38,8 +38,8 @@
 -define(RUNS, 3).
 
 -doc """
-Measures a code's loop in the process `Worker`, and the empty loop; `Iterations` of the code last for
-an epoch.
+Measures a code's loop in the process `Worker`, and the empty loop; `Iterations` of the code last
+for an epoch.
 """.
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop()) -> exact().
 measure(Worker, Iterations, Code, Empty) ->

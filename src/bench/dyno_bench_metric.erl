@@ -90,8 +90,8 @@ of_epoch(gc, #{garbage_collections := Count, iterations := N}) -> Count / N;
 of_epoch(memory, #{memory := Bytes}) -> Bytes.
 
 -doc """
-How many exact runs of each of so many arms give an interval for every pair at the level: the extremes
-of n paired ratios hold the median with 1 - 2^(1-n).
+How many exact runs of each of so many arms give an interval for every pair at the level: the
+extremes of n paired ratios hold the median with 1 - 2^(1-n).
 """.
 -spec runs(Arms :: pos_integer(), Level :: float()) -> pos_integer().
 runs(Arms, Level) ->
@@ -100,7 +100,7 @@ runs(Arms, Level) ->
         Pairs -> ceil(1 + math:log2(Pairs / (1 - Level)))
     end.
 
--doc "The pairs, from the values of the runs of each arm. Where all agree, the interval is a point.".
+-doc "The pairs, by the values of each arm's runs. Where all agree, the interval is a point.".
 -spec pairs([[number(), ...]], Threshold :: float()) -> [dyno_bench_rounds:pair()].
 pairs(Arms, Threshold) ->
     Numbered = lists:enumerate(Arms),
@@ -118,7 +118,14 @@ pair({A, As}, {B, Bs}, Threshold) ->
             lower -> faster;
             undecided -> undecided
         end,
-    #{a => A, b => B, ratio => dyno_stats:median(Ratios), low => Low, high => High, verdict => Verdict}.
+    #{
+        a => A,
+        b => B,
+        ratio => dyno_stats:median(Ratios),
+        low => Low,
+        high => High,
+        verdict => Verdict
+    }.
 
 -doc "Why the CPU time is not known.".
 -spec missing() -> unicode:chardata().

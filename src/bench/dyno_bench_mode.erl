@@ -17,7 +17,7 @@ No two codes are measured at the same time in any of them.
 
 -compile(warn_missing_spec_all).
 
--export([check/2, alone/2, run/3, document/4, format_error/1]).
+-export([check/2, alone/2, asks_besides/2, run/3, document/4, format_error/1]).
 -export_type([mode/0, checked/0, reason/0]).
 
 -type mode() ::
@@ -90,15 +90,20 @@ check({Name, Given}, _Codes) when is_map(Given) ->
 check(Other, _Codes) ->
     {error, {mode, Other}}.
 
--doc "Whether what is asked for besides goes with a mode: only a comparison measures it.".
+-doc "Whether what is asked for besides goes with a mode.".
 -spec alone(term(), #{metric => term(), extras => term(), _ => _}) ->
     ok | {error, {option, atom(), term(), binary()}}.
-alone(compare, _Options) ->
-    ok;
-alone(_Mode, #{metric := Metric}) when Metric =/= time ->
-    {error, {option, metric, Metric, ~"time, because the mode takes samples of time,"}};
-alone(_Mode, #{extras := [_ | _] = Extras}) ->
-    {error, {option, extras, Extras, ~"nothing, because the mode only takes samples of time,"}};
+alone({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
+    {error, {option, metric, Metric, ~"time, because the mode looks for the highest throughput,"}};
+alone({squeeze, _}, #{extras := [_ | _] = Extras}) ->
+    Accepted = ~"nothing, because the mode looks for the highest throughput,",
+    {error, {option, extras, Extras, Accepted}};
+alone({Name, _}, #{metric := Metric} = Options) when
+    Metric =:= wall orelse Metric =:= cpu orelse Metric =:= gc orelse Metric =:= memory,
+    Name =:= continuous orelse is_map_key(isolated, Options)
+->
+    Accepted = ~"time, reductions, words, messages or whole, because samples are of time,",
+    {error, {option, metric, Metric, Accepted}};
 alone(_Mode, _Options) ->
     ok.
 
@@ -157,26 +162,89 @@ together(squeeze, #{min := Min, max := Max}) when Min > Max -> {error, {min_abov
 together(continuous, #{cv := _, samples := 1}) -> {error, cv_needs_samples};
 together(Name, Settings) -> {ok, {Name, Settings}}.
 
+-doc """
+Whether a mode of samples is asked for what its samples do not tell. That is measured after them, in
+a comparison of its own, which does not last.
+""".
+-spec asks_besides(checked(), #{metric => term(), extras => term(), _ => _}) -> boolean().
+asks_besides({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
+asks_besides({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
+    dyno_bench_metric:kind(Metric) =/= rounds;
+asks_besides(_Mode, _Options) -> false.
+
+-spec besides([dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
+    {ok, dyno_bench_experiment:result()}
+    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+besides(Codes, #{isolated := Settings} = Options) ->
+    %% One VM for each does where nothing is decided.
+    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+        rounds -> only(compare, Codes, Options#{isolated := Settings#{vms => 1}});
+        _ -> only(compare, Codes, Options)
+    end;
+besides(Codes, Options) ->
+    only(compare, Codes, Options#{budget_ms := 1}).
+
+%% What decides, where it is not the time, is exact, and has its own intervals.
+-spec joined(dyno_bench_experiment:result(), dyno_bench_experiment:result()) ->
+    dyno_bench_experiment:result().
+joined(#{duration_ms := Ms} = Sampled, #{duration_ms := Besides} = Other) ->
+    decided(Sampled#{duration_ms := Ms + Besides}, Other).
+
+-spec decided(dyno_bench_experiment:result(), dyno_bench_experiment:result()) ->
+    dyno_bench_experiment:result().
+decided(#{arms := Sampled} = Result, #{arms := Besides} = Other) ->
+    Arms = [
+        maps:merge(Arm, maps:with([exact, whole, profile], More))
+     || {Arm, More} <- lists:zip(Sampled, Besides)
+    ],
+    case Other of
+        #{metric := Metric, pairs := Pairs, decided := Decided} when Metric =/= time ->
+            Result#{
+                arms := [Arm#{values => Of} || {Arm, #{values := Of}} <- lists:zip(Arms, Besides)],
+                metric => Metric,
+                pairs := Pairs,
+                decided := Decided
+            };
+        #{} ->
+            Result#{arms := Arms}
+    end.
+
 -doc "Measures in a mode.".
 -spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
     {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
     | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
-run(compare, Codes, #{isolated := _} = Options) ->
+run(Mode, Codes, Options) ->
+    case asks_besides(Mode, Options) of
+        true ->
+            Plain = maps:without([metric, extras], Options),
+            maybe
+                {ok, Sampled} ?= only(Mode, Codes, Plain),
+                {ok, Besides} ?= besides(Codes, Options),
+                {ok, joined(Sampled, Besides)}
+            end;
+        false ->
+            only(Mode, Codes, Options)
+    end.
+
+-spec only(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
+    {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
+    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+only(compare, Codes, #{isolated := _} = Options) ->
     case dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options) of
         {ok, {_Size, Result}} -> {ok, Result};
         {error, _} = Error -> Error
     end;
-run({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
+only({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
     dyno_bench_isolated:alone(Mode, Code, Options);
-run({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
+only({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
     dyno_bench_isolated:samples(Mode, Codes, Count, Options);
-run(compare, Codes, Options) ->
+only(compare, Codes, Options) ->
     dyno_bench_experiment:run(Codes, Options);
-run({timed, Extent}, Codes, Options) ->
+only({timed, Extent}, Codes, Options) ->
     dyno_bench_experiment:run(Codes, Options#{extent => Extent});
-run({continuous, Settings}, Codes, Options) ->
+only({continuous, Settings}, Codes, Options) ->
     dyno_bench_sampling:run(Codes, Settings, Options);
-run({squeeze, Settings}, [Code], Options) ->
+only({squeeze, Settings}, [Code], Options) ->
     dyno_bench_squeeze:run(Code, Settings, Options).
 
 -doc "The recording of what was measured in a mode.".
@@ -193,7 +261,9 @@ document(Mode, Parameters, Result, Environment) ->
     case Result of
         #{agreed := false} ->
             dyno_recording:add_warnings(Document, [
-                {~"cv", ~"the samples still differ more than --cv allows; the machine is too busy, or it is too small"}
+                {~"cv",
+                    <<"the samples still differ more than --cv allows; the machine is too busy, or "
+                        "it is too small">>}
             ]);
         #{} ->
             Document

@@ -185,7 +185,8 @@ sampled(Worker, Epoch, Iterate) ->
         repeat(Iterate, Epoch, erlang:monotonic_time(millisecond) + ?SAMPLED_MS),
         Sampler ! {stop, self()},
         receive
-            {Sampler, Stacks} -> lists:sort(fun({_, A}, {_, B}) -> A >= B end, maps:to_list(Stacks));
+            {Sampler, Stacks} ->
+                lists:sort(fun({_, A}, {_, B}) -> A >= B end, maps:to_list(Stacks));
             {'DOWN', Ref, process, Sampler, _} -> []
         end
     after
@@ -213,7 +214,8 @@ sample(Worker, Self, Stacks) ->
             {current_stacktrace, Frames} ->
                 case frames(Frames, []) of
                     {ok, Stack} ->
-                        sample(Worker, Self, maps:update_with(Stack, fun(N) -> N + 1 end, 1, Stacks));
+                        Counted = maps:update_with(Stack, fun(N) -> N + 1 end, 1, Stacks),
+                        sample(Worker, Self, Counted);
                     none ->
                         sample(Worker, Self, Stacks)
                 end;

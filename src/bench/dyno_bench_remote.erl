@@ -10,6 +10,9 @@ there (see `m:dyno_agent`), with a process that watches the caller, an hour at m
 When the measurement ends, or the caller or the connection to it does, in whichever way, everything
 is taken away again. The node's own modules are never replaced.
 
+A node of this machine loads the NIF of `m:dyno_clock` from where dyno has it. One of another
+machine has the wall clock alone, and the recording says so.
+
 ## Cost
 Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a scheduler for each
 worker.
@@ -55,6 +58,7 @@ run(Node, Call, Files, Options) ->
     maybe
         {ok, Agent} ?= attach(Node, Files, Options),
         try
+            _ = erpc:call(Node, dyno_clock, load_from, [dyno_clock:folders()], ?CALL_MS),
             Description = description(Node),
             case called(Agent, Call) of
                 {ok, Result} -> {ok, {Result, Description}};

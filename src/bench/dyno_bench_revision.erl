@@ -7,10 +7,10 @@ Builds revisions of the user's project, so that a code can be measured with each
 
 Each revision is checked out into a clone in a temporary folder, which shares the repository's
 objects and changes nothing in it; the working tree is copied there in the same way, with what is
-not committed and without what is ignored. Then each is built: by the command that was given, or
-else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler, whichever the project's
-files call for. Dependencies that the working tree has fetched already are copied, so that a build
-without a network can succeed.
+not committed and without what is ignored (`m:dyno_bench_checkout`). Then each is built: by the
+command that was given, or else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler,
+whichever the project's files call for. Dependencies that the working tree has fetched already are
+copied, so that a build without a network can succeed.
 """.
 
 -compile(warn_missing_spec_all).
@@ -45,12 +45,10 @@ without a network can succeed.
     | {build, Label :: binary(), Command :: binary(), Ended :: term(), Lines :: [binary()]}
     | {nothing_built, Label :: binary(), Command :: binary()}
     | {no_folder, file:filename(), file:posix()}
-    | {git, [binary()]}
-    | interrupted.
+    | dyno_bench_checkout:reason().
 
 -type command() :: {Shown :: binary(), file:filename(), [string() | binary()]}.
 
--define(GIT_MS, 300_000).
 -define(BUILD_MS, 1_800_000).
 -define(WORKING_TREE, ~"working tree").
 
@@ -142,7 +140,7 @@ git() ->
 
 -spec top(file:filename()) -> {ok, file:filename()} | {error, reason()}.
 top(Git) ->
-    case git(Git, ".", ["rev-parse", "--show-toplevel"]) of
+    case dyno_bench_checkout:git(Git, ".", ["rev-parse", "--show-toplevel"]) of
         {ok, Output} ->
             {ok, unicode:characters_to_list(string:trim(Output))};
         {error, interrupted} ->
@@ -151,11 +149,6 @@ top(Git) ->
             {ok, Here} = file:get_cwd(),
             {error, {no_repository, Here}}
     end.
-
--spec git(file:filename(), file:filename(), [string() | binary()]) ->
-    {ok, binary()} | {error, interrupted | {term(), [binary()]}}.
-git(Git, Folder, Arguments) ->
-    dyno_bench_command:run(Git, Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
 
 %% The project may be a folder of the repository.
 -spec below(file:filename()) -> file:filename_all().
@@ -178,7 +171,7 @@ known(Git, [{revision, Name} = Revision | Rest], Known) ->
     Arguments = [
         "rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>
     ],
-    case git(Git, ".", Arguments) of
+    case dyno_bench_checkout:git(Git, ".", Arguments) of
         {ok, Output} -> known(Git, Rest, [{Revision, string:trim(Output)} | Known]);
         {error, interrupted} -> {error, interrupted};
         {error, _} -> {error, {unknown_revision, Name}}
@@ -218,7 +211,7 @@ built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Vari
     Label = label(Revision),
     progress(Project, Label),
     maybe
-        ok ?= checked_out(Tree, Revision, Commit, Project),
+        ok ?= dyno_bench_checkout:revision(Tree, {kind(Revision), Commit}, Project),
         Here = filename:join(Tree, map_get(below, Project)),
         ok ?= dyno_bench_project:fetched(
             filename:join(map_get(top, Project), map_get(below, Project)), Here
@@ -232,50 +225,13 @@ built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Vari
 label(working_tree) -> ?WORKING_TREE;
 label({revision, Name}) -> Name.
 
+-spec kind(revision()) -> working_tree | commit.
+kind(working_tree) -> working_tree;
+kind({revision, _}) -> commit.
+
 -spec progress(map(), binary()) -> term().
 progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
 progress(_Project, _Label) -> ok.
-
--spec checked_out(file:filename(), revision(), binary(), map()) -> ok | {error, reason()}.
-checked_out(Tree, Revision, Commit, #{git := Git, top := Top}) ->
-    Clone = ["clone", "--quiet", "--shared", "--no-checkout", "--", Top, Tree],
-    Checkout = ["-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", Commit],
-    maybe
-        {ok, _} ?= git(Git, Top, Clone),
-        {ok, _} ?= git(Git, Tree, Checkout),
-        case Revision of
-            working_tree -> overlaid(Git, Top, Tree);
-            {revision, _} -> ok
-        end
-    else
-        {error, interrupted} -> {error, interrupted};
-        {error, {_, Lines}} -> {error, {git, Lines}}
-    end.
-
-%% What differs from the last commit, and what is new.
--spec overlaid(file:filename(), file:filename(), file:filename()) ->
-    ok | {error, interrupted | {term(), [binary()]}}.
-overlaid(Git, Top, Tree) ->
-    maybe
-        {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
-        {ok, New} ?= git(Git, Top, ["ls-files", "--others", "--exclude-standard", "-z"]),
-        Files = [F || Text <- [Changed, New], F <- binary:split(Text, <<0>>, [global]), F =/= <<>>],
-        lists:foreach(fun(File) -> overlay(File, Top, Tree) end, Files)
-    end.
-
--spec overlay(binary(), file:filename(), file:filename()) -> ok.
-overlay(File, Top, Tree) ->
-    [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
-    ok = filelib:ensure_dir(To),
-    case filelib:is_regular(From) of
-        true ->
-            {ok, _} = file:copy(From, To),
-            {ok, Info} = file:read_file_info(From),
-            ok = file:write_file_info(To, Info);
-        false ->
-            _ = file:delete(To),
-            ok
-    end.
 
 -spec command(binary(), file:filename(), map()) -> {ok, command()} | {error, reason()}.
 command(_Label, _Folder, #{options := #{build := Text}}) ->
@@ -361,6 +317,12 @@ format_error({no_folder, Folder, Posix}) ->
     ]);
 format_error({git, Lines}) ->
     ["git could not check the revision out", said(Lines)];
+format_error({no_commit, Submodule, Commit}) ->
+    io_lib:format(
+        "the submodule ~ts has no commit ~ts here; fetch it with git submodule update, or git -C "
+        "~ts fetch",
+        [Submodule, Commit, Submodule]
+    );
 format_error(interrupted) ->
     "interrupted".
 

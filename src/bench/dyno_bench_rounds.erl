@@ -121,11 +121,12 @@ pairs(#{sequences := Sequences, options := #{threshold := Threshold}}) ->
     ].
 
 -doc """
-Every pair, where the number of rounds was fixed beforehand: who looks only once has narrower intervals
-than who looks after every round, and needs fewer rounds for one.
+Every pair, where the number of rounds was fixed beforehand: who looks only once has narrower
+intervals than who looks after every round, and needs fewer rounds for one.
 """.
 -spec fixed_pairs(t()) -> [pair()].
-fixed_pairs(#{sequences := Sequences, options := #{threshold := Threshold, level := Level}} = State) ->
+fixed_pairs(#{sequences := Sequences, options := Options} = State) ->
+    #{threshold := Threshold, level := Level} = Options,
     Each = 1 - (1 - Level) / max(1, map_size(Sequences)),
     [
         judged(Pair, fixed(Pair, Each, State), Threshold)

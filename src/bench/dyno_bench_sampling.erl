@@ -31,7 +31,7 @@
 -define(MOST, 10).
 -define(LOOP_MS, 50).
 
--doc "Samples codes; the result is like that of a comparison in rounds: a sample of each is a round.".
+-doc "Samples codes; a sample of each is a round of the result.".
 -spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_experiment:options()) ->
     {ok, dyno_bench_experiment:result()} | {error, dyno_bench_experiment:reason()}.
 run(Codes, Settings, Options) ->

@@ -3,8 +3,9 @@
 
 -module(dyno_bench_source).
 -moduledoc false.
-%% Reads a code that is Erlang's source text, and says where it is wrong: the place in the text, with
-%% the line and a caret below it. A full stop at the end may be left out: nothing else can be meant.
+%% Reads a code that is Erlang's source text, and says where it is wrong: the place in the text,
+%% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
+%% meant.
 
 -compile(warn_missing_spec_all).
 
@@ -69,8 +70,8 @@ parsed({Name, Text, _} = Source, Tokens) ->
             end
     end.
 
-%% The code is inline in the loop, where its name is not known: a function that calls itself is a fun
-%% that does.
+%% The code is inline in the loop, where its name is not known: a function that calls itself is a
+%% fun that does.
 -spec function(erl_parse:abstract_form()) -> erl_parse:abstract_clause().
 function({function, Anno, Name, Arity, Clauses}) ->
     case {renamed(Clauses, {Name, Arity}), Clauses} of
@@ -110,7 +111,8 @@ later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, 
 
 -spec syntax(source(), {location() | pos_integer(), module(), term()}) -> placed().
 syntax({Name, Text, {Line, Column}}, {{Line, Column}, _Module, _Reason}) ->
-    {syntax, Name, Text, Line, Column, ~"the code is not complete: something is missing at its end"};
+    Why = ~"the code is not complete: something is missing at its end",
+    {syntax, Name, Text, Line, Column, Why};
 syntax({Name, Text, _}, {{Line, Column}, Module, Reason}) ->
     {syntax, Name, Text, Line, Column, unicode:characters_to_binary(Module:format_error(Reason))};
 syntax(Source, {Line, Module, Reason}) when is_integer(Line) ->

@@ -50,15 +50,18 @@ sentence({M, F, A}) ->
     case code:ensure_loaded(M) of
         {module, M} ->
             Exported = [E || {Name, _} = E <- M:module_info(exports), Name =/= module_info],
-            [io_lib:format("there is no function ~tw:~tw/~b", [M, F, A]), function(M, F, A, Exported)];
+            [
+                io_lib:format("there is no function ~tw:~tw/~b", [M, F, A]),
+                function(M, F, A, Exported)
+            ];
         {error, _} ->
             Modules = [Name || {Name, _, _} <- code:all_available()],
             [io_lib:format("there is no module ~tw", [M]), meant(atom_to_list(M), Modules)]
     end.
 
 -doc """
-A reason with the sentence in place of the function: what there is in one VM is not what there is in the
-other, where the reason is shown.
+A reason with the sentence in place of the function: what there is in one VM is not what there is in
+the other, where the reason is shown.
 """.
 -spec said(Reason) -> Reason when Reason :: term().
 said({unknown, Label, {_, _, _} = Function}) ->
@@ -73,7 +76,8 @@ function(M, F, A, Exported) ->
     case lists:usort([Arity || {Name, Arity} <- Exported, Name =:= F]) of
         [] ->
             %% The same number of arguments tells more than a letter.
-            case nearest(atom_to_list(F), [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A]) of
+            Alike = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
+            case nearest(atom_to_list(F), Alike) of
                 {ok, Name} -> io_lib:format("; did you mean ~tw:~ts/~b?", [M, Name, A]);
                 none -> meant(atom_to_list(F), lists:usort([atom_to_list(N) || {N, _} <- Exported]))
             end;

@@ -7,10 +7,10 @@
 %% messages to, those that any of them spawns, and those that work for any other reason while the
 %% code runs (links, monitors, timers).
 %%
-%% Who they are comes from a short traced run (send, procs, running, set_on_spawn, in a session of its
-%% own; never garbage_collection, which crashes the emulator in two sessions). The traced processes
-%% grow by those that got a message, until no new ones come; a last pass counts messages and the time
-%% for which each ran.
+%% Who they are comes from a short traced run (send, procs, running, set_on_spawn, in a session of
+%% its own; never garbage_collection, which crashes the emulator in two sessions). The traced
+%% processes grow by those that got a message, until no new ones come; a last pass counts messages
+%% and the time for which each ran.
 %%
 %% What they cost comes from runs without any trace: reductions of all processes before and after,
 %% and those of the whole node, which also has the processes that were born and ended in between.
@@ -104,7 +104,8 @@ traced(Session, Tracer, #{worker := Worker} = Subject) ->
     trace_too(Session, [Worker]),
     maybe
         {ok, Ns, First} ?= pass(Session, Tracer, 1, Subject),
-        %% As many as take no longer than the limit: the first may have been slow for its own reasons.
+        %% As many as take no longer than the limit: the first may have been slow for its own
+        %% reasons.
         N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
         {ok, Members} ?= grown(?PASSES, N, First, [Worker], {Session, Tracer, Subject}),
         {ok, _, Counts} ?= pass(Session, Tracer, N, Subject),
@@ -181,7 +182,9 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
     Memory0 = memory(Alive),
     Runs = [element(1, difference(fun() -> Iterate(N) end, Alive)) || _ <- lists:seq(1, Count)],
     Memory1 = memory(Alive),
-    Left = lists:sum([Q || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]]),
+    Left = lists:sum([
+        Q || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]
+    ]),
     Others = [Worker, self() | map_get(drivers, Subject)],
     All = lists:usort(Alive ++ also(Runs, Idle, N, Others)),
     Of = fun(Pid) -> median([(of_pid(Pid, R) - of_pid(Pid, Idle)) / N || R <- Runs]) end,

@@ -3,9 +3,9 @@
 
 -module(dyno_bench_whole_tracer).
 -moduledoc false.
-%% Receives the trace of a worker and of all that it makes work, and keeps counts only: messages from
-%% and to each process, the time for which each ran, and who was spawned as what. One process; it is
-%% killed where it cannot keep up, because the trace has copies of the messages.
+%% Receives the trace of a worker and of all that it makes work, and keeps counts only: messages
+%% from and to each process, the time for which each ran, and who was spawned as what. One process;
+%% it is killed where it cannot keep up, because the trace has copies of the messages.
 
 -compile(warn_missing_spec_all).
 
@@ -63,7 +63,11 @@ loop(State) ->
 
 -doc "What it has counted since it was last asked, all of the trace included.".
 -spec await(trace:session(), pid(), reference()) ->
-    {ok, #{processes := #{pid() => seen()}, ports := non_neg_integer(), remote := non_neg_integer()}}
+    {ok, #{
+        processes := #{pid() => seen()},
+        ports := non_neg_integer(),
+        remote := non_neg_integer()
+    }}
     | {error, overrun}.
 await(Session, Tracer, Monitor) ->
     Delivered = trace:delivered(Session, all),

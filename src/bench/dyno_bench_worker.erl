@@ -74,7 +74,8 @@ serve(Parent, Arms) ->
             serve(Parent, Arms);
         {Parent, Ref, {result, Number}} ->
             {Module, Constants, Start} = map_get(Number, Arms),
-            Parent ! {Ref, self(), attempt(fun() -> Module:loop(1, Constants, Start) end)},
+            Call = fun() -> Module:loop(1, Constants, Start) end,
+            Parent ! {Ref, self(), dyno_bench_holder:attempt(Call)},
             serve(Parent, Arms);
         {Parent, Ref, {reductions, Number, N}} ->
             {Module, Constants, Start} = map_get(Number, Arms),
@@ -82,19 +83,12 @@ serve(Parent, Arms) ->
             serve(Parent, Arms)
     end.
 
-attempt(Fun) ->
-    try
-        {ok, Fun()}
-    catch
-        Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
-    end.
-
 %% With room for all that is allocated; the heap has its old size again afterwards.
 uncollected(Fun) ->
     Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
     true = garbage_collect(),
     {reductions, Before} = process_info(self(), reductions),
-    Result = attempt(Fun),
+    Result = dyno_bench_holder:attempt(Fun),
     {reductions, After} = process_info(self(), reductions),
     _ = process_flag(min_heap_size, Usual),
     true = garbage_collect(),
@@ -149,7 +143,9 @@ result(Pid, Number, DeadlineMs) ->
     one(Pid, {result, Number}, DeadlineMs).
 
 -doc "The reductions of N iterations during which nothing is collected.".
--spec reductions(pid(), {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
+-spec reductions(
+    pid(), {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()
+) ->
     {ok, non_neg_integer()} | {error, failure() | timeout | interrupted}.
 reductions(Pid, {Number, N}, DeadlineMs) ->
     one(Pid, {reductions, Number, N}, DeadlineMs).

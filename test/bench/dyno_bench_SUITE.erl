@@ -113,8 +113,8 @@ receive_all(Pids) ->
 
 codes_that_fail(_Config) ->
     Late = #{
-        runner => "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 1000000 -> error(late);"
-            " _ -> ok end.",
+        runner => "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 1000000 -> "
+            "error(late); _ -> ok end.",
         init_runner => "counters:new(1, [])."
     },
     Cases = [
@@ -198,7 +198,9 @@ settled(Before, Count, Tries) ->
 
 %% The second begins and ends while the first has its code and an input's fun in use.
 runs_at_the_same_time(_Config) ->
-    {First, Ref, Worker} = waiting("r(F) -> F(1).", #{inputs => [{"f", "fun(X) -> {first, X} end"}]}),
+    {First, Ref, Worker} = waiting(
+        "r(F) -> F(1).", #{inputs => [{"f", "fun(X) -> {first, X} end"}]}
+    ),
     {ok, _} = run(["r(F) -> F(2)."], #{budget_ms => 1, inputs => [{"f", "fun(X) -> X end"}]}),
     ?assert(is_process_alive(Worker)),
     Worker ! go,

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_cli_SUITE).
--moduledoc "erlperf's command lines, given to dyno as a process of the system; and the shell's API.".
+-moduledoc "erlperf's command lines, given to dyno as a process of the system; the shell's API.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -33,7 +33,8 @@ dyno(Config, Arguments) ->
     Ebin = filename:join(code:lib_dir(dyno), "ebin"),
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, [
-            "-c", "errors=$1; shift; exec \"$@\" 2> \"$errors\"", "sh", Errors, Erl, "-noshell", "-pa",
+            "-c", "errors=$1; shift; exec \"$@\" 2> \"$errors\"", "sh", Errors, Erl, "-noshell",
+            "-pa",
             Ebin, "-eval", "dyno_cli:main([\"bench\" | init:get_plain_arguments()]).", "-extra"
             | [unicode:characters_to_binary(A) || A <- Arguments]
         ]},
@@ -65,8 +66,8 @@ erlperf_lines(Config) ->
      || {Codes, Arguments} <- [
             {1, ["rand:uniform()." | Short]},
             {1, ["rand:uniform().", "-c", "2" | Short]},
-            {2, ["rand:uniform().", "crypto:strong_rand_bytes(2).", "--samples", "4", "--warmup", "1"
-                | Short]},
+            {2, ["rand:uniform().", "crypto:strong_rand_bytes(2).", "--samples", "4", "--warmup",
+                "1" | Short]},
             {2, ["r(_, S) -> {_, N} = rand:uniform_s(S), N.", "--init_runner", "rand:seed(exsss).",
                 "r() -> rand:uniform()." | Short]},
             {1, ["pg:join(scope, group, self()), pg:leave(scope, group, self()).", "--init",
@@ -74,7 +75,8 @@ erlperf_lines(Config) ->
             {2, ["{rand, uniform, []}", "rand:uniform().", "-l", "10K", "-r", "basic"]},
             {2, ["run(1) -> ok.", "--init_runner", "1.", "run(2) -> ok.", "--init_runner", "2."
                 | Short]},
-            {1, ["runner(X) -> timer:sleep(X).", "--init_runner_all", "1.", "--label", "x" | Short]},
+            {1, ["runner(X) -> timer:sleep(X).", "--init_runner_all", "1.", "--label", "x"
+                | Short]},
             {1, ["rand:uniform().", "-s", "1" | Short]},
             {1, ["rand:uniform().", "-l", "1", "-c", "2", "-w", "1", "-r", "basic"]},
             {1, ["string:length(\"żółw\")." | Short]},
@@ -83,7 +85,9 @@ erlperf_lines(Config) ->
     ].
 
 columns(Config) ->
-    {0, Out, _} = dyno(Config, ["lists:seq(1, 9).", "lists:seq(1, 99).", "-d", "5", "-r", "extended"]),
+    {0, Out, _} = dyno(
+        Config, ["lists:seq(1, 9).", "lists:seq(1, 99).", "-d", "5", "-r", "extended"]
+    ),
     [Head, First, Second] = binary:split(Out, ~"\n", [global, trim]),
     ?assertEqual(
         [~"Code", ~"||", ~"Samples", ~"Avg", ~"StdDev", ~"Median", ~"P99", ~"Iteration", ~"Rel"],
@@ -157,11 +161,14 @@ values(_Config) ->
     ].
 
 monitor_lines(Config) ->
-    {0, Out, Error} = dyno(Config, ["rand:uniform().", "-v", "-d", "1200", "-s", "1", "-r", "basic"]),
+    {0, Out, Error} = dyno(
+        Config, ["rand:uniform().", "-v", "-d", "1200", "-s", "1", "-r", "basic"]
+    ),
     ?assertMatch({match, _}, re:run(Error, "Sched +DCPU +DIO +Procs +Ports +ETS +Mem Total")),
     ?assertMatch({match, _}, re:run(Error, "\n2[0-9]{3}-[0-9-]+T[0-9:]+\\S+ +[0-9]+\\.[0-9]{2} ")),
     %% The loop that was compiled, as source.
-    ?assertMatch({match, _}, re:run(Error, ">>> rand:uniform\\(\\)\\.\n.*repeat\\(Dyno_N - 1.*rand:uniform\\(\\).*<<<", [dotall])),
+    Loop = ">>> rand:uniform\\(\\)\\.\n.*repeat\\(Dyno_N - 1.*rand:uniform\\(\\).*<<<",
+    ?assertMatch({match, _}, re:run(Error, Loop, [dotall])),
     %% Standard output has the table alone.
     ?assertMatch([_, _], binary:split(Out, ~"\n", [global, trim])).
 
@@ -195,7 +202,9 @@ squeeze(Config) ->
     ?assertMatch({match, _}, re:run(Out, "workers +throughput")),
     ?assertMatch({match, _}, re:run(Out, "highest with 2 workers"), Out),
     {0, Table, _} = dyno(Config, Line ++ ["-r", "basic"]),
-    ?assertMatch({match, _}, re:run(Table, "^Code +\\|\\| +QPS +Time\ntimer:sleep\\(2\\)\\. +2 "), Table).
+    ?assertMatch(
+        {match, _}, re:run(Table, "^Code +\\|\\| +QPS +Time\ntimer:sleep\\(2\\)\\. +2 "), Table
+    ).
 
 recording_too(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "samples.json"),
@@ -222,7 +231,9 @@ from_the_shell(_Config) ->
         dyno:bench("rand:uniform().", #{budget_ms => 20}),
     {ok, #{~"parameters" := #{~"codes" := [_, _]}}} =
         dyno:bench([fun() -> lists:seq(1, 9) end, {lists, seq, [1, 9]}], #{budget_ms => 20}),
-    {ok, #{~"parameters" := #{~"codes" := [~"{lists,seq,[1,9]}"]}}} = dyno:bench(lists, seq, [1, 9]),
+    {ok, #{~"parameters" := #{~"codes" := [~"{lists,seq,[1,9]}"]}}} = dyno:bench(
+        lists, seq, [1, 9]
+    ),
     {ok, #{~"parameters" := #{~"mode" := ~"squeeze"}}} =
         dyno:bench("timer:sleep(1).", #{}, #{max => 2, sample_ms => 5}),
     {error, Reason} = dyno:bench("foo("),

@@ -175,7 +175,8 @@ options(_Config) ->
             ?assert(string:length(dyno_bench_cluster:format_error(Reason)) > 20)
         end
      || Options <- [
-            #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1}, #{kept => 0},
+            #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1},
+            #{kept => 0},
             #{code => "foo(."}
         ]
     ].
@@ -220,7 +221,9 @@ recordings(_Config) ->
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")),
     {ok, Markdown} = dyno_report:render(md, Document, #{}),
-    ?assertMatch({match, _}, re:run(Markdown, "\n\\| a&#64;x \\| 1 \\| 11 /s \\| 10 /s to 12 /s \\| 2 \\|\n")),
+    ?assertMatch(
+        {match, _}, re:run(Markdown, "\n\\| a&#64;x \\| 1 \\| 11 /s \\| 10 /s to 12 /s \\| 2 \\|\n")
+    ),
     {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
     ?assertMatch(
         {match, [_, _, _]},

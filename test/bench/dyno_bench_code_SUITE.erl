@@ -172,7 +172,9 @@ a_full_stop_may_be_left_out(_Config) ->
      || Text <- ["r(X) -> lists:sort(X)", "lists:seq(1, 3)", "X = 1.5,\nX"],
         Of <- [Text, Text ++ " % and a comment", unicode:characters_to_binary(Text)]
     ],
-    Code = #{init => "1", init_runner => "i(I) -> I + 5", runner => "r(_, S) -> S + 1", done => "ok"},
+    Code = #{
+        init => "1", init_runner => "i(I) -> I + 5", runner => "r(_, S) -> S + 1", done => "ok"
+    },
     ?assertEqual(7, loop(Code, 1)).
 
 functions_that_call_themselves(_Config) ->
@@ -183,7 +185,9 @@ functions_that_call_themselves(_Config) ->
     Sum = "s(0) -> 0; s(N) -> N + s(N - 1)",
     ?assertEqual(6, loop(#{runner => "ok", init => "3", init_runner => Sum}, 0)),
     %% Another arity is another function.
-    ?assertMatch({error, {syntax, init, _, 1, 8, _}}, compile_only(#{runner => "ok", init => "r() -> r(1)"})).
+    ?assertMatch(
+        {error, {syntax, init, _, 1, 8, _}}, compile_only(#{runner => "ok", init => "r() -> r(1)"})
+    ).
 
 %% Unbound variables, functions that are not there: the place in the part that has the error.
 places_of_what_the_compiler_finds(_Config) ->

@@ -22,6 +22,9 @@ all() ->
         an_idle_server_does_not_count,
         large_messages,
         profile,
+        besides_samples,
+        samples_of_calls_by_metric,
+        one_at_a_time_in_a_node,
         nothing_is_left,
         traced_events,
         refused,
@@ -69,7 +72,8 @@ metrics_of_rounds(_Config) ->
                 metric => Metric, budget_ms => 5000
             }),
             ?assertMatch(
-                [#{~"verdict" := Best}, #{~"verdict" := Worse, ~"value" := _}], rows(~"codes", Document)
+                [#{~"verdict" := Best}, #{~"verdict" := Worse, ~"value" := _}],
+                rows(~"codes", Document)
             ),
             [Run] = dyno_recording:runs(Document),
             ?assertMatch([_, _], dyno_recording:series(Run, ~"bench.value")),
@@ -154,7 +158,8 @@ call(Pid) ->
 
 spawned_ones_are_found(_Config) ->
     Code =
-        "{P, R} = spawn_monitor(lists, seq, [1, 1000]), receive {'DOWN', R, process, P, _} -> ok end.",
+        "{P, R} = spawn_monitor(lists, seq, [1, 1000]), "
+        "receive {'DOWN', R, process, P, _} -> ok end.",
     Document = run([Code], #{extras => [whole]}),
     [#{~"process" := ~"lists:seq/2", ~"kind" := ~"spawned", ~"count" := 1.0} = Row] =
         rows(~"whole", Document),
@@ -179,7 +184,8 @@ an_idle_server_does_not_count(_Config) ->
     end),
     register(dyno_costs_ticker, Ticker),
     try
-        ?assertEqual([], named(~"dyno_costs_ticker", rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [whole]}))))
+        Rows = rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [whole]})),
+        ?assertEqual([], named(~"dyno_costs_ticker", Rows))
     after
         exit(Ticker, kill)
     end.
@@ -196,7 +202,8 @@ large_messages(_Config) ->
         {ok, Document} = dyno_bench:run([Code], #{budget_ms => 1, extras => [whole]}),
         ?assertMatch([#{~"code" := ~"large"}], rows(~"codes", Document)),
         #{~"warnings" := Warnings} = Document,
-        ?assertMatch([_], [T || #{~"code" := ~"whole", ~"text" := T} <- Warnings, string:find(T, "too large") =/= nomatch])
+        Of = [T || #{~"code" := ~"whole", ~"text" := T} <- Warnings],
+        ?assertMatch([_], [T || T <- Of, string:find(T, "too large") =/= nomatch])
     after
         exit(Sink, kill)
     end.
@@ -206,7 +213,9 @@ profile(Config) ->
     Document = run([Code], #{extras => [profile]}),
     Rows = rows(~"profile", Document),
     Calls = #{F => C || #{~"function" := F, ~"calls_per_call" := C} <- Rows},
-    ?assertMatch(#{~"lists:sort/1" := 1.0, ~"lists:seq/2" := 1.0, ~"(the code itself)" := _}, Calls),
+    ?assertMatch(
+        #{~"lists:sort/1" := 1.0, ~"lists:seq/2" := 1.0, ~"(the code itself)" := _}, Calls
+    ),
     ?assertEqual(50.0, map_get(~"(a fun of the code)", Calls)),
     ?assert(abs(lists:sum([S || #{~"share" := S} <- Rows]) - 1) < 1.0e-6),
     ?assertEqual([], [F || #{~"function" := <<"dyno_", _/binary>> = F} <- Rows]),
@@ -218,10 +227,117 @@ profile(Config) ->
      || Line <- binary:split(iolist_to_binary(Folded), ~"\n", [global, trim])
     ],
     File = filename:join(proplists:get_value(priv_dir, Config), "p.folded"),
-    {0, _} = dyno_command:run(["bench", "lists:seq(1, 9).", "--profile", "--time", "50ms", "-o", File]),
+    {0, _} = dyno_command:run(
+        ["bench", "lists:seq(1, 9).", "--profile", "--time", "50ms", "-o", File]
+    ),
     {ok, <<"lists:seq(1, 9).;", _/binary>>} = file:read_file(File),
     {2, Refused} = dyno_command:run(["bench", "ok.", "-o", File]),
     ?assertMatch({_, _}, binary:match(Refused, ~"--profile")).
+
+%% The samples are as many as were asked for; what they do not tell comes after them.
+besides_samples(_Config) ->
+    Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
+    Modes = [
+        {{continuous, #{sample_ms => 5, samples => 4}}, #{}},
+        {{timed, #{iterations => 10, samples => 4}}, #{}},
+        {{continuous, #{sample_ms => 5, samples => 1}}, #{isolated => #{vms => 6}}}
+    ],
+    [
+        begin
+            {_, #{samples := Samples}} = Mode,
+            Document = run(Codes, Where#{
+                mode => Mode, metric => words, extras => [profile, whole]
+            }),
+            ?assertMatch(
+                [
+                    #{~"code" := ~"lists:seq(9, 1, -1).", ~"value" := 18.0, ~"verdict" := ~"least"},
+                    #{~"verdict" := ~"more", ~"ratio" := 2.0}
+                ],
+                rows(~"codes", Document)
+            ),
+            ?assertMatch(
+                [#{~"words_per_call" := 18.0, ~"messages_per_call" := +0.0}, _],
+                rows(~"codes", Document)
+            ),
+            ?assertMatch([_ | _], rows(~"profile", Document)),
+            [Run] = dyno_recording:runs(Document),
+            [
+                ?assertEqual(Samples, length(Times))
+             || #{~"values" := Times} <- dyno_recording:series(Run, ~"bench.time")
+            ]
+        end
+     || {Mode, Where} <- Modes
+    ],
+    %% The time decides where nothing else is asked for.
+    Timed = run(["lists:seq(1, 9).", "lists:seq(1, 900)."], #{
+        mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [profile]
+    }),
+    ?assertMatch([#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Timed)),
+    {0, _} = dyno_command:run([
+        "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--profile", "--metric", "reductions"
+    ]).
+
+samples_of_calls_by_metric(_Config) ->
+    Code = fun(Length) -> io_lib:format("lists:seq(1, ~b).", [Length]) end,
+    Document = run([lists:flatten(Code(N)) || N <- [9, 90_000]], #{
+        metric => wall, mode => {timed, #{iterations => 10, samples => 6}}
+    }),
+    ?assertMatch(
+        [#{~"verdict" := ~"fastest", ~"value" := V}, #{~"verdict" := ~"slower"}] when V > 0,
+        rows(~"codes", Document)
+    ).
+
+%% Who wants to profile waits for who does; an interrupt ends the waiting.
+one_at_a_time_in_a_node(_Config) ->
+    Self = self(),
+    Profiling = fun() ->
+        {Pid, _} = spawn_monitor(fun() ->
+            Self ! {profiled, dyno_bench:run(["lists:seq(1, 9)."], #{
+                budget_ms => 1, extras => [profile]
+            })}
+        end),
+        Pid
+    end,
+    Depth = backtrace_depth(),
+    dyno_bench_keeper:alone(
+        fun() ->
+            First = Profiling(),
+            waits_for(dyno_bench_alone, 1),
+            dyno_bench:interrupt(First),
+            receive
+                {profiled, Result} -> ?assertEqual({error, interrupted}, Result)
+            end,
+            _ = Profiling(),
+            _ = Profiling(),
+            waits_for(dyno_bench_alone, 2),
+            ?assertEqual(Depth, backtrace_depth())
+        end,
+        fun() -> error(not_interrupted) end
+    ),
+    [
+        receive
+            {profiled, {ok, Document}} -> ?assertMatch([_ | _], rows(~"profile", Document))
+        end
+     || _ <- [1, 2]
+    ],
+    ?assertEqual(Depth, backtrace_depth()).
+
+%% The keeper of the name has its owner's monitor; so many others wait.
+waits_for(Name, Count) ->
+    {monitored_by, Pids} = process_info(whereis(Name), monitored_by),
+    case length(Pids) of
+        Count ->
+            ok;
+        _ ->
+            receive
+            after 10 -> waits_for(Name, Count)
+            end
+    end.
+
+backtrace_depth() ->
+    Depth = erlang:system_flag(backtrace_depth, 8),
+    _ = erlang:system_flag(backtrace_depth, Depth),
+    Depth.
 
 nothing_is_left(_Config) ->
     Before = trace:session_info(all),
@@ -276,8 +392,12 @@ refused(_Config) ->
      || {Pattern, Options} <- [
             {"metric is size; time, wall, cpu", #{metric => size}},
             {"extras is \\[all\\]", #{extras => [all]}},
-            {"because the mode takes samples", #{metric => words, mode => {continuous, #{}}}},
-            {"because the mode only takes", #{extras => [whole], mode => {timed, #{iterations => 1}}}}
+            {"messages or whole, because samples", #{metric => cpu, mode => {continuous, #{}}}},
+            {"the highest throughput", #{metric => words, mode => {squeeze, #{}}}},
+            {"the highest throughput", #{extras => [whole], mode => {squeeze, #{}}}},
+            {"because samples are of time", #{
+                metric => gc, isolated => #{}, mode => {timed, #{iterations => 1}}
+            }}
         ]
     ],
     [
@@ -287,8 +407,10 @@ refused(_Config) ->
         end
      || {Pattern, Values} <- [
             {"did you mean words", #{metric => ~"word"}},
-            {"--metric is for a comparison", #{metric => ~"words", duration => ~"5"}},
-            {"for a comparison, not for samples", #{whole => true, squeeze => true}},
+            {"take samples of calls", #{metric => ~"cpu", duration => ~"5"}},
+            {"leave it out, and give -c N", #{whole => true, squeeze => true}},
+            {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
+            {"or add -o FILE", #{profile => true, report => ~"full"}},
             {"-t is for -q", #{patience => ~"3"}}
         ]
     ].
@@ -297,7 +419,9 @@ refused(_Config) ->
 the_gate(Config) ->
     Base = filename:join(proplists:get_value(priv_dir, Config), "base.json"),
     Bench = fun(Code, More) ->
-        dyno_command:run(["bench", Code, "--label", "x", "--time", "20ms", "--metric", "words" | More])
+        dyno_command:run(
+            ["bench", Code, "--label", "x", "--time", "20ms", "--metric", "words" | More]
+        )
     end,
     {0, _} = Bench("lists:seq(1, 1000).", ["-o", Base]),
     {0, _} = Bench("lists:seq(1, 1000).", ["--baseline", Base, "--fail-if", "worse > 0.05%"]),
@@ -307,20 +431,26 @@ the_gate(Config) ->
     {1, Github} = Bench("lists:seq(1, 1001).", [
         "--baseline", Base, "--fail-if", "words > 0.05%", "--format", "github"
     ]),
-    ?assertMatch({match, _}, re:run(Github, ~"(?m)^::error title=.*words > 0\\.05%25::x: words was")),
+    ?assertMatch(
+        {match, _}, re:run(Github, ~"(?m)^::error title=.*words > 0\\.05%25::x: words was")
+    ),
     {2, Wrong} = Bench("ok.", ["--baseline", Base, "--fail-if", "size > 1%"]),
     ?assertMatch({match, _}, re:run(Wrong, ~"slower, faster, worse, reductions")).
 
 %% A baseline of another processor serves for what does not depend on it.
 another_machine(Config) ->
     Base = filename:join(proplists:get_value(priv_dir, Config), "other.json"),
-    #{~"environment" := Environment} = Document = run([#{runner => "lists:seq(1, 9).", label => "x"}], #{}),
+    #{~"environment" := Environment} = Document = run(
+        [#{runner => "lists:seq(1, 9).", label => "x"}], #{}
+    ),
     ok = dyno_recording_file:write(
         Base, Document#{~"environment" := Environment#{~"cpu_model" := ~"Z80", ~"cores" := 1}}
     ),
     Bench = fun(Condition) ->
-        dyno_command:run(["bench", "lists:seq(1, 9).", "--label", "x", "--time", "20ms", "--baseline",
-            Base, "--fail-if", Condition])
+        dyno_command:run([
+            "bench", "lists:seq(1, 9).", "--label", "x", "--time", "20ms", "--baseline", Base,
+            "--fail-if", Condition
+        ])
     end,
     {2, Refused} = Bench("slower > 5%"),
     ?assertMatch({match, _}, re:run(Refused, ~"Z80")),
@@ -332,7 +462,9 @@ formats(_Config) ->
         #{~"name" => ~"words > 0%", ~"result" => ~"pass", ~"text" => ~"fine"},
         #{~"name" => ~"gc > 0%", ~"result" => ~"unknown", ~"text" => ~"nothing to compare"}
     ],
-    Document = (run(["lists:seq(1, 9)."], #{}))#{~"verdicts" => Verdicts, ~"name" => ~"a_bench.erl"},
+    Document = (run(["lists:seq(1, 9)."], #{}))#{
+        ~"verdicts" => Verdicts, ~"name" => ~"a_bench.erl"
+    },
     {ok, Github} = dyno_report:render(github, Document, #{}),
     [First, Second | _] = Lines = binary:split(iolist_to_binary(Github), ~"\n", [global, trim]),
     ?assertEqual(~"::error title=a_bench.erl%3A slower > 5%25::a: 100 %25, twice, so: bad", First),
@@ -353,5 +485,7 @@ formats(_Config) ->
     ),
     {error, _} = dyno_report:render(folded, Document, #{}),
     %% A test that failed is an error in its own right.
-    {ok, Failed} = dyno_report:render(gitlab, Document#{~"status" => ~"failed", ~"verdicts" => []}, #{}),
+    {ok, Failed} = dyno_report:render(
+        gitlab, Document#{~"status" => ~"failed", ~"verdicts" => []}, #{}
+    ),
     ?assertMatch([#{~"check_name" := ~"dyno: completed"}], json:decode(iolist_to_binary(Failed))).

@@ -105,7 +105,11 @@ mistakes(_Config) ->
             {2, "line 2, column 5: .*\n  1 \\+ \\)", ~"x = 1\n1 + )"},
             {2, "line 1, column 1: undefined variable \"x\"", ~"x + 1"},
             {2, "undefined function foo/1", ~"foo(1)"},
-            {2, "column 6: Enum.sortt/1 is undefined or private. Did you mean: sort/1", ~"Enum.sortt([])"},
+            {
+                2,
+                "column 6: Enum.sortt/1 is undefined or private. Did you mean: sort/1",
+                ~"Enum.sortt([])"
+            },
             {2, "a module is no code", ~"defmodule A do\nend"},
             {2, "arity 3", ~"fn a, b, c -> {a, b, c} end"},
             {2, "init_runner must give", ~"fn x -> x end"},
@@ -140,7 +144,9 @@ in_fresh_vms(_Config) ->
     Codes = [{elixir, ~"Enum.to_list(:lists.seq(1, 9))"}, {elixir, ~"Enum.nosuch(1)"}],
     [#{~"words_per_call" := 18.0}] = rows([hd(Codes)], #{isolated => #{vms => 1}}),
     {error, {code, 2, Reason}} = dyno_bench:run(Codes, #{isolated => #{vms => 1}}),
-    ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "Enum.nosuch/1 is undef")).
+    ?assertMatch(
+        {match, _}, re:run(dyno_bench_code:format_error(Reason), "Enum.nosuch/1 is undef")
+    ).
 
 %% Elixir is read here: the node has nothing of it then, and nothing afterwards.
 in_another_node(Config) ->
@@ -188,8 +194,8 @@ a_mix_project(_Config, Folder) ->
         ],
         ok = file:write_file("lib/mixed.ex", Text),
         "ok" = os:cmd(
-            "git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm " ++ Tag ++
-                " && git tag " ++ Tag ++ " && printf ok"
+            "git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm " ++
+                Tag ++ " && git tag " ++ Tag ++ " && printf ok"
         )
     end,
     try
@@ -197,10 +203,14 @@ a_mix_project(_Config, Folder) ->
         Commit("20", "two"),
         {ok, Revisions} = dyno_bench_revision:parse([~"one..two"]),
         Options = #{revisions => #{revisions => Revisions}, isolated => #{vms => 1}},
-        Rows = rows([{elixir, ~"Mixed.list()"}, "'Elixir.Mixed':list()"], Options#{metric => words}),
+        Rows = rows(
+            [{elixir, ~"Mixed.list()"}, "'Elixir.Mixed':list()"], Options#{metric => words}
+        ),
         ?assertEqual([40.0, 40.0, 80.0, 80.0], lists:sort([V || #{~"value" := V} <- Rows])),
         {error, {code, 1, Reason}} = dyno_bench:run([{elixir, ~"Mixed.nosuch()"}], Options),
-        ?assertMatch({match, _}, re:run(dyno_bench_code:format_error(Reason), "nosuch/0 is undefined"))
+        ?assertMatch(
+            {match, _}, re:run(dyno_bench_code:format_error(Reason), "nosuch/0 is undefined")
+        )
     after
         file:set_cwd(Before)
     end.

@@ -29,7 +29,8 @@ the_example_runs(_Config) ->
     {ok, Document} = dyno_bench:run_file(Path, #{budget_ms => 400}),
     ?assertMatch({ok, Document}, dyno_recording:validate(Document)),
     ?assertMatch(
-        #{~"name" := ~"sorting_bench.erl", ~"command" := ~"bench", ~"status" := ~"complete"}, Document
+        #{~"name" := ~"sorting_bench.erl", ~"command" := ~"bench", ~"status" := ~"complete"},
+        Document
     ),
     Runs = [{Id, Size} || #{~"id" := Id, ~"size" := Size} <- dyno_recording:runs(Document)],
     ?assertEqual(
@@ -90,7 +91,8 @@ sets_up_once_for_all_codes(Config) ->
         "[#{name => c, inputs => [3, {four, fun() -> 4 end}],\n"
         "   setup => fun(N) -> dyno_bench_file_SUITE:note({setup, N}), make_ref() end,\n"
         "   teardown => fun(Ref) -> dyno_bench_file_SUITE:note({teardown, Ref}) end,\n"
-        "   check => fun(Ref, Result) -> dyno_bench_file_SUITE:note({check, Ref}), Ref =:= Result end,\n"
+        "   check => fun(Ref, Result) ->\n"
+        "       dyno_bench_file_SUITE:note({check, Ref}), Ref =:= Result end,\n"
         "   codes => #{a => fun(Ref) -> Ref end, b => \"r(Ref) -> Ref.\"}}]",
     {{ok, _}, Log} = log(fun() -> run(Config, Cases) end),
     [{setup, 3}, {check, A}, {check, A}, {teardown, A} | Second] = Log,
@@ -103,11 +105,15 @@ takes_down_whatever_happens(Config) ->
         "   teardown => fun(X) -> dyno_bench_file_SUITE:note({teardown, X}) end,\n"
         "   codes => #{a => " ++ Code ++ "}}]"
     end,
-    {{error, _}, [{teardown, 1}]} = log(fun() -> run(Config, Case("fun(_) -> error(boom) end")) end),
+    {{error, _}, [{teardown, 1}]} = log(
+        fun() -> run(Config, Case("fun(_) -> error(boom) end")) end
+    ),
     {{error, _}, [{teardown, 1}]} = log(fun() -> run(Config, Case("\"foo(.\"")) end).
 
 wrong_results_are_not_measured(Config) ->
-    Same = "[#{name => c, check => same, codes => [{a, fun() -> 1 end}, {b, fun() -> dyno_bench_file_SUITE:note(b), 2 end}]}]",
+    Same =
+        "[#{name => c, check => same, codes => [{a, fun() -> 1 end}, "
+        "{b, fun() -> dyno_bench_file_SUITE:note(b), 2 end}]}]",
     {{error, Reason} = Error, Log} = log(fun() -> run(Config, Same) end),
     %% Called once, for the check.
     ?assertEqual([b], Log),
@@ -115,15 +121,20 @@ wrong_results_are_not_measured(Config) ->
     ?assertMatch(
         {match, _}, re:run(dyno_bench:format_error(Reason), "a and b do not give the same: 1 and 2")
     ),
-    {error, Wrong} = run(Config, "[#{name => c, check => fun(_, R) -> R > 1 end, codes => #{a => fun() -> 1 end}}]"),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Wrong), "a does not pass the check: it gives 1")).
+    {error, Wrong} = run(
+        Config, "[#{name => c, check => fun(_, R) -> R > 1 end, codes => #{a => fun() -> 1 end}}]"
+    ),
+    ?assertMatch(
+        {match, _}, re:run(dyno_bench:format_error(Wrong), "a does not pass the check: it gives 1")
+    ).
 
 options_win_over_cases(Config) ->
     Self = self(),
     persistent_term:put(?MODULE, Self),
     Path = file(Config,
         "[#{name => c, concurrency => 3, codes => #{a => #{runner => \"r(X) -> X.\",\n"
-        "  init_runner => fun() -> persistent_term:get(dyno_bench_file_SUITE) ! worker end}}}]", ""),
+        "  init_runner => fun() -> persistent_term:get(dyno_bench_file_SUITE) ! worker end}}}]",
+        ""),
     {ok, _} = dyno_bench:run_file(Path, #{budget_ms => 20}),
     ?assertEqual(3, workers(0)),
     {ok, _} = dyno_bench:run_file(Path, #{budget_ms => 20, concurrency => 2}),
@@ -137,8 +148,10 @@ workers(N) ->
 
 a_file_may_use_all_forms(Config) ->
     {ok, Document} = run(Config,
-        "[#{name => \"żółw\", codes => [{\"text\", \"lists:seq(1, 9).\"}, {\"mfa\", {lists, seq, [1, 9]}},\n"
-        "   {\"map\", #{runner => fun(N) -> lists:seq(1, N) end, init_runner => fun() -> 9 end}}],\n"
+        "[#{name => \"żółw\", codes => [{\"text\", \"lists:seq(1, 9).\"}, "
+        "{\"mfa\", {lists, seq, [1, 9]}},\n"
+        "   {\"map\", #{runner => fun(N) -> lists:seq(1, N) end,\n"
+        "             init_runner => fun() -> 9 end}}],\n"
         "   check => same, threshold => 0.1}]"),
     [#{~"id" := ~"żółw"} = Run] = dyno_recording:runs(Document),
     {ok, #{~"rows" := Rows}} = dyno_recording:table(Run, ~"codes"),
@@ -155,19 +168,41 @@ errors_name_file_and_line(Config) ->
         {"[#{name => c, codes => #{a => \"ok.\"}, inputs => [1]}]", ":4", 2, "takes no argument"},
         {"[#{name => c, codes => #{a => \"ok.\"}, input => [1]}]", ":4", 2, "no key input"},
         {"[#{name => c, codes => #{a => \"ok.\"}, setup => fun(X) -> X end}]", ":4", 2, "arity 0"},
-        {"[#{name => c, codes => #{a => \"ok.\"}, teardown => fun(X) -> X end}]", ":4", 2, "no setup"},
+        {
+            "[#{name => c, codes => #{a => \"ok.\"}, teardown => fun(X) -> X end}]",
+            ":4",
+            2,
+            "no setup"
+        },
         {"[#{name => c, codes => #{a => \"ok.\"}, check => equal}]", ":4", 2, "check is neither"},
         {"[#{name => c, codes => #{a => \"ok.\"}, threshold => 3}]", ":4", 2, "threshold"},
-        {"[#{name => c, codes => #{a => \"ok.\"}}, #{name => \"c\", codes => #{a => \"ok.\"}}]", ":4", 2, "two cases"},
+        {
+            "[#{name => c, codes => #{a => \"ok.\"}}, #{name => \"c\", codes => #{a => \"ok.\"}}]",
+            ":4",
+            2,
+            "two cases"
+        },
         {"begin\n error(boom) end", ":6", 1, "benchmarks/0 raised error:boom"},
-        {"[#{name => c, codes => #{a => fun() ->\n\n error(boom) end}}]", ":7", 1, "raised error:boom"},
-        {"[#{name => c, codes => #{a => \"ok.\"}, setup => fun() ->\n error(boom) end}]", ":6", 1, "setup raised error:boom"}
+        {
+            "[#{name => c, codes => #{a => fun() ->\n\n error(boom) end}}]",
+            ":7",
+            1,
+            "raised error:boom"
+        },
+        {
+            "[#{name => c, codes => #{a => \"ok.\"}, setup => fun() ->\n error(boom) end}]",
+            ":6",
+            1,
+            "setup raised error:boom"
+        }
     ],
     lists:foreach(
         fun({Benchmarks, Line, Status, Expected}) ->
             {error, Reason} = Error = run(Config, Benchmarks),
             Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
-            ?assertMatch({match, _}, re:run(Text, "dyno_file_[0-9]+\\.erl(" ++ Line ++ ")[:0-9]*: "), Text),
+            ?assertMatch(
+                {match, _}, re:run(Text, "dyno_file_[0-9]+\\.erl(" ++ Line ++ ")[:0-9]*: "), Text
+            ),
             ?assertMatch({match, _}, re:run(Text, Expected), Text),
             ?assertEqual(Status, dyno_bench:exit_status(Error), Text)
         end,
@@ -180,7 +215,9 @@ errors_name_file_and_line(Config) ->
     Taken = filename:join(proplists:get_value(priv_dir, Config), "lists.erl"),
     ok = file:write_file(Taken, "-module(lists).\n-export([benchmarks/0]).\nbenchmarks() -> [].\n"),
     {error, Lists} = dyno_bench:run_file(Taken, #{}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Lists), "there is a module lists already")),
+    ?assertMatch(
+        {match, _}, re:run(dyno_bench:format_error(Lists), "there is a module lists already")
+    ),
     Without = filename:join(proplists:get_value(priv_dir, Config), "dyno_file_without.erl"),
     ok = file:write_file(Without, "-module(dyno_file_without).\n"),
     {error, No} = dyno_bench:run_file(Without, #{}),
@@ -194,11 +231,15 @@ the_command_line_takes_a_file(Config) ->
     {ok, Document} = dyno_recording_file:read(Output),
     ?assertMatch([#{~"id" := ~"c"}], dyno_recording:runs(Document)),
     ?assertMatch({2, <<"dyno: a file of benchmarks is measured alone", _/binary>>}, Run(["ok."])),
-    ?assertMatch({2, <<"dyno: --input can't be given with a file", _/binary>>}, Run(["--input", "a=1"])),
+    ?assertMatch(
+        {2, <<"dyno: --input can't be given with a file", _/binary>>}, Run(["--input", "a=1"])
+    ),
     ?assertMatch({2, <<"dyno: --init_all can't be given", _/binary>>}, Run(["--init_all", "1."])).
 
 leaves_no_module(Config) ->
-    Ours = fun() -> [M || {M, _} <- code:all_loaded(), lists:prefix("dyno_file_", atom_to_list(M))] end,
+    Ours = fun() ->
+        [M || {M, _} <- code:all_loaded(), lists:prefix("dyno_file_", atom_to_list(M))]
+    end,
     {ok, _} = run(Config, "[#{name => c, codes => #{a => fun() -> self() end}}]"),
     {error, _} = run(Config, "[#{name => c, codes => #{a => fun() -> error(boom) end}}]"),
     {error, _} = run(Config, "[17]"),

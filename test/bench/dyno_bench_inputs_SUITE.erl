@@ -48,7 +48,9 @@ sizes(Document) ->
 -define(PAIRS, "r(N) -> [{A, B} || A <- lists:seq(1, N), B <- lists:seq(1, N)].").
 
 a_run_for_each_input(_Config) ->
-    {ok, Document} = run([?SEQ, ?PAIRS], [{few, "3."}, {"many", {erlang, abs, [-30]}}, {~"most", 60}]),
+    {ok, Document} = run(
+        [?SEQ, ?PAIRS], [{few, "3."}, {"many", {erlang, abs, [-30]}}, {~"most", 60}]
+    ),
     ?assertEqual([{~"few", 3}, {~"many", 30}, {~"most", 60}], sizes(Document)),
     ?assertMatch({ok, Document}, dyno_recording:validate(Document)),
     ?assertEqual(~"complete", maps:get(~"status", Document)),
@@ -58,7 +60,10 @@ a_run_for_each_input(_Config) ->
         begin
             {ok, Codes} = dyno_recording:table(Run, ~"codes"),
             ?assertMatch(
-                [#{~"code" := ~"r(N) -> lists:seq(1, N).", ~"verdict" := ~"fastest"}, #{~"ratio" := R}]
+                [
+                    #{~"code" := ~"r(N) -> lists:seq(1, N).", ~"verdict" := ~"fastest"},
+                    #{~"ratio" := R}
+                ]
                     when R > 1.5,
                 rows(Codes)
             )
@@ -91,7 +96,9 @@ sizes_are_names_or_values(_Config) ->
 
 all_codes_get_the_same_value(_Config) ->
     Self = self(),
-    Code = fun(Name) -> #{runner => fun(X) -> X end, init_runner => fun(X) -> Self ! {Name, X}, X end} end,
+    Code = fun(Name) ->
+        #{runner => fun(X) -> X end, init_runner => fun(X) -> Self ! {Name, X}, X end}
+    end,
     {ok, _} = run([Code(a), Code(b)], [{random, "make_ref()."}]),
     Value =
         receive
@@ -113,17 +120,18 @@ the_console_shows_codes_by_inputs(_Config) ->
     {ok, Text} = dyno_report_console:format(Document, #{width => 120}),
     Lines = string:split(unicode:characters_to_list(Text), "\n", all),
     [_ | [Heads | _]] = lists:dropwhile(
-        fun(Line) -> string:prefix(Line, "Time per call, and times the fastest") =:= nomatch end, Lines
+        fun(Line) -> string:prefix(Line, "Time per call, and times the fastest") =:= nomatch end,
+        Lines
     ),
     ?assertEqual(["code", "20", "40", "80"], string:lexemes(Heads, " ")),
     {ok, Words} = dyno_bench:run(["r(N) -> lists:seq(1, N)", "r(N) -> lists:seq(0, N)"], #{
         budget_ms => 1, metric => words, inputs => [{N, N} || N <- [9, 19]]
     }),
     {ok, InWords} = dyno_report_console:format(Words, #{}),
-    ?assertMatch(
-        {match, _},
-        re:run(InWords, "Words per call, and times the least, by input\n.*\n.* 18 +38\n.* 20 \\(1\\.11\\) +40 \\(1\\.05\\)\n")
-    ),
+    Table =
+        "Words per call, and times the least, by input\n.*\n"
+        ".* 18 +38\n.* 20 \\(1\\.11\\) +40 \\(1\\.05\\)\n",
+    ?assertMatch({match, _}, re:run(InWords, Table)),
     ?assertMatch({match, _}, re:run(Text, ~"words +grows as n\\^1\\.0")),
     ?assertMatch({match, _}, re:run(Text, ~"words +grows as n\\^2\\.0")).
 
@@ -161,7 +169,9 @@ what_cannot_be(_Config) ->
         end,
         Cases
     ),
-    ?assertEqual([], [M || M <- erlang:loaded(), lists:prefix("dyno_bench_input_", atom_to_list(M))]).
+    ?assertEqual(
+        [], [M || M <- erlang:loaded(), lists:prefix("dyno_bench_input_", atom_to_list(M))]
+    ).
 
 %% A fun of an input is code of a module that must be there as long.
 inputs_may_be_funs(_Config) ->

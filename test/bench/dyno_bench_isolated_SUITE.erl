@@ -153,7 +153,8 @@ flags_and_installations(Config) ->
         runner => "ok.",
         init => lists:flatten(
             io_lib:format(
-                "file:write_file(~tp, integer_to_list(erlang:system_info(schedulers)) ++ \" \", [append]).",
+                "file:write_file(~tp, integer_to_list(erlang:system_info(schedulers)) ++ \" \", "
+                "[append]).",
                 [File]
             )
         )

@@ -72,7 +72,8 @@ without_a_locale(_Config) ->
 
 at_the_command_line(_Config) ->
     Late =
-        "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
+        "r(C) -> counters:add(C, 1, 1), "
+        "case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
     dyno_parallel:each(
         fun({Expected, Pattern, Arguments}) ->
             {Status, Text} = dyno(Arguments),
@@ -85,7 +86,11 @@ at_the_command_line(_Config) ->
             {2, "no module listz; did you mean lists", ["listz:sort([])."]},
             {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", ["lists:sort()."]},
             {2, "is no file .lookups.calls.; give one", ["lookups.calls"]},
-            {2, "--fail-if compares with a recording or a revision", ["ok", "--fail-if", "slower > 5%"]},
+            {
+                2,
+                "--fail-if compares with a recording or a revision",
+                ["ok", "--fail-if", "slower > 5%"]
+            },
             {2, "arity 3", ["r(A, B, C) -> A."]},
             {2, "init_runner must give", ["r(X) -> X."]},
             {2, "init must give", ["ok.", "--init_runner", "r(X) -> X."]},
@@ -159,7 +164,11 @@ in_files(Config) ->
             {2, "was not compiled after [0-9]+ ms",
                 "-compile({parse_transform, endless_transform}).\nbenchmarks() -> []."},
             {2, "erl:3:.*syntax error", "benchmarks( -> []."},
-            {1, "benchmarks/0 had not ended after [0-9]+ ms", "benchmarks() -> receive a -> b end."},
+            {
+                1,
+                "benchmarks/0 had not ended after [0-9]+ ms",
+                "benchmarks() -> receive a -> b end."
+            },
             {1, "benchmarks/0 raised exit:boom", "benchmarks() -> exit(boom)."},
             {1, "set: setup had not ended after [0-9]+ ms",
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
@@ -171,7 +180,8 @@ in_files(Config) ->
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
                 "setup => fun() -> ok end, teardown => fun(_) -> receive a -> b end end}]."},
             {1, "with set: .*had not ended after [0-9]+ ms",
-                "benchmarks() -> [#{name => set, codes => #{a => fun() -> receive a -> b end end}}]."}
+                "benchmarks() ->\n"
+                "[#{name => set, codes => #{a => fun() -> receive a -> b end end}}]."}
         ]
     ],
     code:purge(endless_transform),
@@ -196,7 +206,11 @@ from_the_shell(_Config) ->
             {"budget_ms is -1", ["ok."], #{budget_ms => -1}},
             {"threshold is 3", ["ok."], #{threshold => 3}},
             {"done takes an argument", [#{runner => "ok.", done => "d(X) -> X."}], #{}},
-            {"its process died in init", [#{runner => "ok.", init => "exit(self(), kill), receive a -> b end."}], #{}}
+            {
+                "its process died in init",
+                [#{runner => "ok.", init => "exit(self(), kill), receive a -> b end."}],
+                #{}
+            }
         ]
     ].
 
@@ -216,7 +230,9 @@ endless_in_all_modes(_Config) ->
             {continuous, #{sample_ms => 10}},
             {squeeze, #{sample_ms => 10}}
         ],
-        Code <- [Endless, #{runner => "ok.", init => Endless}, #{runner => "ok.", init_runner => Endless}]
+        Code <- [
+            Endless, #{runner => "ok.", init => Endless}, #{runner => "ok.", init_runner => Endless}
+        ]
     ],
     {error, {unknown, _, {lists, sorr, 1}}} =
         dyno_bench:run(["lists:sorr([])."], #{mode => {continuous, #{sample_ms => 10}}}).
@@ -232,4 +248,6 @@ much_source(_Config) ->
 
 %% Half a megabyte of calls takes seconds to compile.
 slow() ->
-    iolist_to_binary([[["lists:seq(1, ", integer_to_binary(N), "), "] || N <- lists:seq(1, 20_000)], "ok."]).
+    iolist_to_binary(
+        [[["lists:seq(1, ", integer_to_binary(N), "), "] || N <- lists:seq(1, 20_000)], "ok."]
+    ).

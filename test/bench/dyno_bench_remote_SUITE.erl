@@ -14,6 +14,8 @@ suite() ->
 all() ->
     [
         compares_there,
+        the_clocks_of_this_machine,
+        the_wall_clock_of_others,
         all_modes,
         a_node_without_a_compiler,
         inputs_and_files,
@@ -28,7 +30,9 @@ all() ->
         too_much_memory
     ].
 
-init_per_testcase(Case, Config) when Case =:= a_node_without_a_compiler; Case =:= inputs_and_files ->
+init_per_testcase(Case, Config) when
+    Case =:= a_node_without_a_compiler; Case =:= inputs_and_files
+->
     case dyno_peers:needs_own_funs(Config) of
         {skip, _} = Skip -> Skip;
         _ -> prepared(Config)
@@ -83,6 +87,32 @@ compares_there(Config) ->
     ?assertMatch({ok, _}, dyno_recording:validate(Document)),
     as_before(Config).
 
+%% The library is loaded from where this dyno has it, and goes with the module.
+the_clocks_of_this_machine(Config) ->
+    case dyno_clock:available() of
+        false ->
+            {skip, "the NIF that reads a thread's clocks is not built"};
+        true ->
+            {ok, Document} = run(["lists:seq(1, 10)."], #{metric => cpu, budget_ms => 50}, Config),
+            ?assertEqual([], [C || #{~"code" := ~"clock" = C} <- map_get(~"warnings", Document)]),
+            as_before(Config),
+            Node = proplists:get_value(node, Config),
+            Maps = filename:join(["/proc", erpc:call(Node, os, getpid, []), "maps"]),
+            [
+                ?assertEqual(nomatch, binary:match(Text, ~"dyno_clock"))
+             || {ok, Text} <- [file:read_file(Maps)]
+            ]
+    end.
+
+%% Here they are not: the folders are those of a machine that has no dyno.
+the_wall_clock_of_others(Config) ->
+    Node = proplists:get_value(node, Config),
+    {ok, Agent} = dyno_bench_remote:attach(Node, [], #{}),
+    ?assertNot(erpc:call(Node, dyno_clock, load_from, [["/no/such/folder"]])),
+    ?assertMatch(#{cpu_ns := undefined}, erpc:call(Node, dyno_clock, thread, [])),
+    ok = dyno_agent:detach(Agent),
+    as_before(Config).
+
 all_modes(Config) ->
     [
         begin
@@ -121,8 +151,9 @@ inputs_and_files(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "remote_bench.erl"),
     ok = file:write_file(File, [
         "-module(remote_bench).\n-export([benchmarks/0]).\n"
-        "benchmarks() -> [#{name => a, setup => fun() -> helped() end, codes => [{x, fun(L) -> hd(L) end}, "
-        "{y, \"r([H | _]) -> H.\"}], check => same}].\nhelped() -> [1].\n"
+        "benchmarks() -> [#{name => a, setup => fun() -> helped() end, "
+        "codes => [{x, fun(L) -> hd(L) end}, {y, \"r([H | _]) -> H.\"}], check => same}].\n"
+        "helped() -> [1].\n"
     ]),
     Options = #{node => proplists:get_value(node, Config), budget_ms => 20},
     {ok, _} = dyno_bench:run_file(File, Options),
@@ -220,7 +251,8 @@ dyno_is_killed(Config) ->
     Port = open_port({spawn_executable, Erl}, [
         {args, [
             "-noshell", "-pa", filename:join(code:lib_dir(dyno), "ebin"), "-eval",
-            "dyno_cli:main(init:get_plain_arguments()).", "-extra", "bench", "timer:sleep(1).", "--time",
+            "dyno_cli:main(init:get_plain_arguments()).", "-extra", "bench", "timer:sleep(1).",
+            "--time",
             "60s", "--node", atom_to_list(Node), "--cookie", atom_to_list(erlang:get_cookie())
         ]},
         exit_status, stderr_to_stdout, hide

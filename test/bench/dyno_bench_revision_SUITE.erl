@@ -17,6 +17,8 @@ all() ->
         two_revisions_are_compared,
         exact_figures_gate,
         the_working_tree,
+        submodules,
+        a_submodule_without_its_commit,
         a_command_of_its_own,
         a_project_in_a_subfolder,
         rebar3_project,
@@ -65,13 +67,7 @@ sh(Command) ->
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, ["-c", Command]}, exit_status, stderr_to_stdout, binary
     ]),
-    output(Port, <<>>).
-
-output(Port, Output) ->
-    receive
-        {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
-        {Port, {exit_status, Status}} -> {Status, Output}
-    end.
+    dyno_command:output(Port).
 
 open(Texts) ->
     open(Texts, #{}).
@@ -113,6 +109,68 @@ two_revisions_are_compared(Config) ->
         dyno_recording:table(Run, ~"comparisons"),
     ?assert(Low > 2),
     ?assertEqual(Before, sh("git status --porcelain; git worktree list; git stash list; ls -a")),
+    nothing_left(Config).
+
+%% The project's list is that of a submodule, which has a submodule of its own.
+with_submodule(Config) ->
+    Base = filename:dirname(proplists:get_value(folder, Config)),
+    New = fun(Name, Text) ->
+        Folder = filename:join(Base, Name),
+        ok = filelib:ensure_path(Folder),
+        ok = file:write_file(filename:join(Folder, "length.hrl"), Text),
+        {0, _} = sh(
+            "cd " ++ Folder ++ " && git init -q . && git config user.email a@b && "
+            "git config user.name a && git add -A && git commit -qm 1"
+        ),
+        Folder
+    end,
+    Inner = New("inner", "-define(MORE, 1).\n"),
+    Outer = New("outer", "-define(LENGTH, 30).\n"),
+    Add = "git -c protocol.file.allow=always submodule --quiet add ",
+    {0, _} = sh("cd " ++ Outer ++ " && " ++ Add ++ Inner ++ " deep && git commit -qm 2"),
+    {0, _} = sh(Add ++ Outer ++ " sub"),
+    {0, _} = sh("git -c protocol.file.allow=always submodule --quiet update --init --recursive"),
+    ok = file:write_file("src/revised.erl", [
+        "-module(revised).\n-export([list/0]).\n-include(\"../sub/length.hrl\").\n"
+        "-include(\"../sub/deep/length.hrl\").\nlist() -> lists:seq(1, ?LENGTH + ?MORE).\n"
+    ]),
+    {0, _} = sh("git add -A && git commit -qm three && git tag three").
+
+in_submodule(Text) ->
+    ok = file:write_file("sub/length.hrl", Text).
+
+submodules(Config) ->
+    _ = with_submodule(Config),
+    in_submodule("-define(LENGTH, 40).\n"),
+    Commit = "git -c user.email=a@b -c user.name=a commit -qam ",
+    {0, _} = sh("cd sub && " ++ Commit ++ "3"),
+    {0, _} = sh(Commit ++ "four && git tag four"),
+    %% Neither in a commit of the submodule nor of the project.
+    in_submodule("-define(LENGTH, 50).\n"),
+    Before = sh("git status --porcelain; git submodule status --recursive"),
+    {ok, #{variants := Variants} = Built} = open([~"three..four", ~"one..two"]),
+    ?assertEqual([31, 41, 10, 200], [length_in(V) || V <- Variants]),
+    ok = dyno_bench_revision:close(Built),
+    {ok, #{variants := [_, Working]} = Of} = open([~"four"]),
+    ?assertEqual(51, length_in(Working)),
+    ok = dyno_bench_revision:close(Of),
+    ?assertEqual(Before, sh("git status --porcelain; git submodule status --recursive")),
+    %% One that the files have no longer.
+    {0, _} = sh("git checkout -qf one && rm -rf sub"),
+    {ok, #{variants := [Old, _]} = Kept} = open([~"three..two"]),
+    ?assertEqual(31, length_in(Old)),
+    ok = dyno_bench_revision:close(Kept),
+    nothing_left(Config).
+
+%% As after a pull without an update of the submodules.
+a_submodule_without_its_commit(Config) ->
+    _ = with_submodule(Config),
+    Absent = "1234567890123456789012345678901234567890",
+    {0, _} = sh("git update-index --cacheinfo 160000," ++ Absent ++ ",sub && git commit -qm five"),
+    {error, {no_commit, ~"sub", _} = Reason} = open([~"one..HEAD"]),
+    Sentence = unicode:characters_to_binary(dyno_bench_revision:format_error(Reason)),
+    ?assertMatch({_, _}, binary:match(Sentence, list_to_binary(Absent))),
+    ?assertEqual(2, dyno_bench:exit_status({error, {revision, Reason}})),
     nothing_left(Config).
 
 %% What a CI job runs: no baseline, and one figure that does not depend on the machine.
@@ -263,7 +321,8 @@ mistakes(Config) ->
     Check([~"one..nowhere"], #{}, 2, "git knows no revision nowhere here"),
     Check([~"broken..again"], #{}, 2, "broken and again are the same commit"),
     Check([~"one..broken"], #{}, 1,
-        "^broken does not build: erlc .* ended with status 1; its last lines:\n.*revised.erl.*syntax error"),
+        "^broken does not build: erlc .* ended with status 1; its last lines:\n"
+        ".*revised.erl.*syntax error"),
     Check(
         [~"one..two"], #{build => "echo some; echo words; exit 7"}, 1, "status 7; .*some\n  words"
     ),

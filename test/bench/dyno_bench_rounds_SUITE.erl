@@ -141,14 +141,18 @@ noise_that_hits_a_round_cancels(_Config) ->
 a_fixed_number_of_rounds(_Config) ->
     Of = fun(Rounds, Ratio) ->
         lists:foldl(
-            fun(N, State) -> dyno_bench_rounds:add(#{1 => 100.0 + N, 2 => (100.0 + N) * Ratio}, State) end,
+            fun(N, State) ->
+                dyno_bench_rounds:add(#{1 => 100.0 + N, 2 => (100.0 + N) * Ratio}, State)
+            end,
             dyno_bench_rounds:new(#{arms => 2, threshold => 0.03, level => 0.95}),
             lists:seq(1, Rounds)
         )
     end,
     ?assertEqual(6, dyno_bench_rounds:least(2, 0.95)),
     ?assertEqual(9, dyno_bench_rounds:least(5, 0.95)),
-    ?assertMatch([#{verdict := undecided, low := undefined}], dyno_bench_rounds:fixed_pairs(Of(5, 2.0))),
+    ?assertMatch(
+        [#{verdict := undecided, low := undefined}], dyno_bench_rounds:fixed_pairs(Of(5, 2.0))
+    ),
     ?assertMatch([#{verdict := slower}], dyno_bench_rounds:fixed_pairs(Of(6, 2.0))),
     ?assertMatch([#{verdict := faster}], dyno_bench_rounds:fixed_pairs(Of(6, 0.5))),
     ?assertMatch([#{verdict := same}], dyno_bench_rounds:fixed_pairs(Of(6, 1.01))),
@@ -158,8 +162,8 @@ a_fixed_number_of_rounds(_Config) ->
     ?assertEqual(100.0, dyno_bench_rounds:more(Wide#{ratio := 1.03}, 0.03)),
     ?assertEqual(unknown, dyno_bench_rounds:more(Wide#{low := undefined}, 0.03)).
 
-%% A call of 2400 ns. In a third of the epochs somebody else seems to have had all of the time, or has
-%% had ten times as much as the code.
+%% A call of 2400 ns. In a third of the epochs somebody else seems to have had all of the time, or
+%% has had ten times as much as the code.
 epochs_are_long_enough_and_not_much_longer(_Config) ->
     _ = rand:seed(exsss, 1),
     Epoch = fun(N) ->

@@ -33,14 +33,10 @@ all() ->
 
 init_per_suite(Config) ->
     ok = dyno_agent_link:ensure_distribution(#{}),
-    [{temporary, os:getenv("TMPDIR")} | Config].
+    dyno_suites:with_temporary(Config).
 
 end_per_suite(Config) ->
-    case proplists:get_value(temporary, Config) of
-        false -> os:unsetenv("TMPDIR");
-        Folder -> os:putenv("TMPDIR", Folder)
-    end,
-    Config.
+    dyno_suites:without_temporary(Config).
 
 init_per_testcase(Case, Config) ->
     dyno_suites:prepare(Case, Config).

@@ -10,7 +10,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -include_lib("stdlib/include/assert.hrl").
 
 -export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0, on_target/1, one_call/2]).
--export([with_target/1, without_target/1, snapshot/1, clean/2, await/1]).
+-export([with_target/1, without_target/1, with_temporary/1, without_temporary/1, snapshot/1, clean/2, await/1]).
 -export([value/2, error_text/1, table/3]).
 
 -doc """
@@ -76,14 +76,21 @@ await(Condition) ->
 
 -doc "A suite's set-up: starts a target with the work in it. `without_target/1` is its end.".
 with_target(Config) ->
-    Temporary = os:getenv("TMPDIR"),
     {_, Node} = Peer = dyno_peers:start(),
     target_work = target(Node),
-    [{peer, Peer}, {node, Node}, {temporary, Temporary} | Config].
+    [{peer, Peer}, {node, Node} | with_temporary(Config)].
 
 -doc "Stops the target, and puts back the temporary folder that `prepare/2` has changed.".
 without_target(Config) ->
     dyno_peers:stop(proplists:get_value(peer, Config)),
+    without_temporary(Config).
+
+-doc "A suite's set-up: remembers the temporary folder. `without_temporary/1` is its end.".
+with_temporary(Config) ->
+    [{temporary, os:getenv("TMPDIR")} | Config].
+
+-doc "Puts back the temporary folder that `prepare/2` has changed.".
+without_temporary(Config) ->
     case proplists:get_value(temporary, Config) of
         false -> os:unsetenv("TMPDIR");
         Folder -> os:putenv("TMPDIR", Folder)

@@ -26,15 +26,10 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    Temporary = os:getenv("TMPDIR"),
-    [{temporary, Temporary} | Config].
+    dyno_suites:with_temporary(Config).
 
 end_per_suite(Config) ->
-    case proplists:get_value(temporary, Config) of
-        false -> os:unsetenv("TMPDIR");
-        Folder -> os:putenv("TMPDIR", Folder)
-    end,
-    Config.
+    dyno_suites:without_temporary(Config).
 
 init_per_testcase(Case, Config) ->
     Peers = [dyno_peers:start(), dyno_peers:start()],

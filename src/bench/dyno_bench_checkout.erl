@@ -1,0 +1,182 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_checkout).
+-moduledoc false.
+%% Checks a revision of a git repository out into another folder, without a change in the repository
+%% and without a network: as a clone that shares its objects. The working tree as a revision is the
+%% last commit with what differs from it and what is new. Submodules are checked out in the same way
+%% from where the repository has them; one that it has not fetched stays empty, as it is there.
+
+-compile(warn_missing_spec_all).
+
+-export([revision/3, git/3]).
+-export_type([repository/0, reason/0]).
+
+-type repository() :: #{git := file:filename(), top := file:filename(), _ => _}.
+
+-type reason() ::
+    interrupted
+    | {git, [binary()]}
+    %% A commit that the repository says it needs of one of its submodules.
+    | {no_commit, Submodule :: binary(), Commit :: binary()}.
+
+-type result() :: ok | {error, reason()}.
+
+-define(GIT_MS, 300_000).
+
+-doc "Makes the folder `Tree` and fills it.".
+-spec revision(file:filename(), {working_tree | commit, binary()}, repository()) -> result().
+revision(Tree, {Kind, Commit} = Revision, #{git := Git, top := Top} = Repository) ->
+    Clone = ["clone", "--quiet", "--shared", "--no-checkout", "--", Top, Tree],
+    Checkout = ["-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", Commit],
+    maybe
+        {ok, _} ?= git(Git, filename:dirname(Tree), Clone),
+        {ok, _} ?= git(Git, Tree, Checkout),
+        ok ?=
+            case Kind of
+                working_tree -> overlaid(Git, Top, Tree);
+                commit -> ok
+            end,
+        submodules(Tree, Revision, Repository)
+    else
+        {error, {Ended, Lines}} when is_tuple(Ended) -> {error, {git, Lines}};
+        {error, _} = Error -> Error
+    end.
+
+-doc "Runs git in a folder.".
+-spec git(file:filename(), file:filename(), [string() | binary()]) ->
+    {ok, binary()} | {error, interrupted | {term(), [binary()]}}.
+git(Git, Folder, Arguments) ->
+    %% Where the folder is not a working tree but git's own, its settings may name one that is gone.
+    Where =
+        case [x || Part <- ["HEAD", "objects", "refs"], has_part(Folder, Part)] of
+            [_, _, _] -> ["--git-dir", ".", "--work-tree", "."];
+            _ -> []
+        end,
+    dyno_bench_command:run(Git, Where ++ Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
+
+-spec has_part(file:filename(), string()) -> boolean().
+has_part(Folder, Part) ->
+    filelib:is_file(filename:join(Folder, Part)).
+
+%% What differs from the last commit, and what is new.
+-spec overlaid(file:filename(), file:filename(), file:filename()) ->
+    ok | {error, interrupted | {term(), [binary()]}}.
+overlaid(Git, Top, Tree) ->
+    maybe
+        {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
+        {ok, New} ?= git(Git, Top, ["ls-files", "--others", "--exclude-standard", "-z"]),
+        lists:foreach(fun(File) -> overlay(File, Top, Tree) end, parts(Changed) ++ parts(New))
+    end.
+
+-spec parts(binary()) -> [binary()].
+parts(Text) ->
+    [Part || Part <- binary:split(Text, <<0>>, [global]), Part =/= <<>>].
+
+-spec overlay(binary(), file:filename(), file:filename()) -> ok.
+overlay(File, Top, Tree) ->
+    [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
+    ok = filelib:ensure_dir(To),
+    case filelib:is_regular(From) of
+        true ->
+            {ok, _} = file:copy(From, To),
+            {ok, Info} = file:read_file_info(From),
+            ok = file:write_file_info(To, Info);
+        false ->
+            %% Not a submodule's folder, which is no file.
+            _ = file:delete(To),
+            ok
+    end.
+
+%% Submodules
+
+-spec submodules(file:filename(), {working_tree | commit, binary()}, repository()) ->
+    result() | {error, {term(), [binary()]}}.
+submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
+    case filelib:is_regular(filename:join(Tree, ".gitmodules")) of
+        true ->
+            case git(Git, Top, listing(Revision)) of
+                {ok, Text} -> each(links(Text), Tree, Revision, Repository);
+                {error, _} = Error -> Error
+            end;
+        false ->
+            ok
+    end.
+
+-spec listing({working_tree | commit, binary()}) -> [string() | binary()].
+listing({working_tree, _}) -> ["ls-files", "--stage", "-z"];
+listing({commit, Commit}) -> ["ls-tree", "-r", "-z", Commit].
+
+%% Where a submodule is, and its commit.
+-spec links(binary()) -> [{Path :: binary(), Commit :: binary()}].
+links(Text) ->
+    [
+        {Path, Commit}
+     || Part <- parts(Text),
+        {match, [Commit, Path]} <- [
+            re:run(Part, ~"^160000 (?:commit )?([0-9a-f]+)[^\\t]*\\t(.*)$", [
+                dotall, {capture, all_but_first, binary}
+            ])
+        ]
+    ].
+
+-spec each(
+    [{binary(), binary()}], file:filename(), {working_tree | commit, binary()}, repository()
+) -> result().
+each([], _Tree, _Revision, _Repository) ->
+    ok;
+each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
+    case has(Path, Repository) of
+        {ok, Source} ->
+            maybe
+                {ok, Wanted} ?= wanted(Kind, Path, Commit, Source, Repository),
+                ok ?= revision(inside(Tree, Path), {Kind, Wanted}, Repository#{top := Source}),
+                each(Rest, Tree, Revision, Repository)
+            end;
+        none ->
+            each(Rest, Tree, Revision, Repository);
+        {error, _} = Error ->
+            Error
+    end.
+
+-spec inside(file:filename(), binary()) -> file:filename().
+inside(Folder, Path) ->
+    filename:join(Folder, unicode:characters_to_list(Path)).
+
+%% In its place, or, where the working tree has it no longer, where git keeps it.
+-spec has(binary(), repository()) -> {ok, file:filename()} | none | {error, reason()}.
+has(Path, #{git := Git, top := Top}) ->
+    InPlace = inside(Top, Path),
+    case filelib:is_file(filename:join(InPlace, ".git")) of
+        true ->
+            {ok, InPlace};
+        false ->
+            case git(Git, Top, ["rev-parse", "--path-format=absolute", "--git-path", "modules"]) of
+                {ok, Modules} ->
+                    Kept = inside(unicode:characters_to_list(string:trim(Modules)), Path),
+                    case filelib:is_file(filename:join(Kept, "HEAD")) of
+                        true -> {ok, Kept};
+                        false -> none
+                    end;
+                {error, interrupted} ->
+                    {error, interrupted};
+                {error, _} ->
+                    none
+            end
+    end.
+
+%% The working tree has what is checked out there, whatever the repository says.
+-spec wanted(working_tree | commit, binary(), binary(), file:filename(), repository()) ->
+    {ok, binary()} | {error, reason()}.
+wanted(Kind, Path, Commit, Source, #{git := Git}) ->
+    Name =
+        case Kind of
+            working_tree -> ~"HEAD";
+            commit -> <<Commit/binary, "^{commit}">>
+        end,
+    case git(Git, Source, ["rev-parse", "--verify", "--quiet", "--end-of-options", Name]) of
+        {ok, Output} -> {ok, string:trim(Output)};
+        {error, interrupted} -> {error, interrupted};
+        {error, _} -> {error, {no_commit, Path, Commit}}
+    end.
