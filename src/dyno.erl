@@ -81,14 +81,16 @@ bench(Codes) ->
 -doc """
 Measures a code, or compares several, prints the report and returns the recording.
 
-`m:dyno_bench_code` says what a code is, `m:dyno_bench` has the options, `m:dyno_bench_mode` the modes.
+`m:dyno_bench_code` says what a code is, `m:dyno_bench` has the options, `m:dyno_bench_mode` the
+modes.
 
 ## Examples
 
 ```erlang
 {ok, _} = dyno:bench("rand:uniform().").
 {ok, _} = dyno:bench([fun() -> lists:seq(1, 9) end, {lists, seq, [1, 9]}]).
-{ok, _} = dyno:bench("rand:uniform().", #{mode => {continuous, #{sample_ms => 100, samples => 20}}}).
+Samples = #{sample_ms => 100, samples => 20},
+{ok, _} = dyno:bench("rand:uniform().", #{mode => {continuous, Samples}}).
 ```
 
 ## Errors

@@ -11,8 +11,8 @@ so that together they hold at least the level. It is wide, and assumes nothing o
 
 Two runs of the VM differ also where the code does not, by up to some percent, and the rounds of
 one run do not show it (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the
-unit of replication would be the run). So no difference of times counts that is not wholly above 3 %.
-Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
+unit of replication would be the run). So no difference of times counts that is not wholly above 3
+%. Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
 """.
 
 -compile(warn_missing_spec_all).
@@ -98,7 +98,8 @@ common(Changes) -> {ok, Changes}.
 
 -spec name(dyno_recording:document(), dyno_recording:document()) -> dyno_recording:json().
 name(#{~"name" := Name}, #{~"name" := Name}) -> Name;
-name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) -> <<Old/binary, " and ", New/binary>>.
+name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) ->
+    <<Old/binary, " and ", New/binary>>.
 
 -spec parameters(dyno_recording:document(), dyno_recording:document(), options()) ->
     #{atom() => term()}.
@@ -202,7 +203,9 @@ interval(_, Olds, News) ->
 
 %% Exact figures; an interval; or one measurement each, where the estimate is all there is. Rounds
 %% too few for an interval decide nothing.
--spec verdict(atom(), lower | higher, {float(), float()}, {integer(), integer()}, Interval, float()) ->
+-spec verdict(
+    atom(), lower | higher, {float(), float()}, {integer(), integer()}, Interval, float()
+) ->
     slower | faster | more | less | same | undecided
 when
     Interval :: {float(), float()} | none.
@@ -277,16 +280,16 @@ warnings(_Old, Changes, Differences) ->
         [
             {~"two_runs",
                 text([
-                    "two runs of the VM differ also where the code does not, by up to some percent, ",
-                    "which the rounds of one run do not show; so only what is wholly above 3 % ",
-                    "counts, and a ratio of 1.05 may not repeat"
+                    "two runs of the VM differ also where the code does not, by up to some ",
+                    "percent, which the rounds of one run do not show; so only what is wholly ",
+                    "above 3 % counts, and a ratio of 1.05 may not repeat"
                 ])}
         ] ++
         [
             {~"single",
                 text([
-                    "figures without an interval rest on too few runs for one: a verdict on one run ",
-                    "each is by its value alone"
+                    "figures without an interval rest on too few runs for one: a verdict on one ",
+                    "run each is by its value alone"
                 ])}
          || Single
         ].

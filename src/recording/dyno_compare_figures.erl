@@ -114,8 +114,9 @@ kind(_Figure, null) ->
 decisive(Code, Run) ->
     [
         {Metric, unit(Unit), Kind, Known}
-     || #{~"labels" := #{~"code" := C, ~"metric" := Metric}, ~"unit" := Unit, ~"values" := Values} <-
+     || #{~"labels" := Labels, ~"unit" := Unit, ~"values" := Values} <-
             dyno_recording:series(Run, ~"bench.value"),
+        #{~"code" := C, ~"metric" := Metric} <- [Labels],
         C =:= Code,
         not lists:keymember(Metric, 1, ?OF_CODES),
         [_ | _] = Known <- [[Value || Value <- Values, is_number(Value)]],

@@ -8,8 +8,8 @@ Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 
 `slower` and `faster` speak of times (and of throughput): they hold where the estimate is beyond the
 share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
 `reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that figure for each
-call: they hold where it is more by more than the share, and, for those that are not exact, where the
-verdict says so. `worse` speaks of the metric that decided in the recording.
+call: they hold where it is more by more than the share, and, for those that are not exact, where
+the verdict says so. `worse` speaks of the metric that decided in the recording.
 """.
 
 -compile(warn_missing_spec_all).
@@ -118,7 +118,8 @@ holds(#{subject := Subject, share := Share}, #{
 }) when Subject =:= slower; Subject =:= faster ->
     %% Twice as slow is by 100 %, for times and for throughput, in either direction.
     Verdict =:= Subject andalso max(Old, New) > min(Old, New) * (1 + Share);
-holds(#{subject := Subject, share := Share}, #{figure := Figure, old := Old, new := New} = Change) ->
+holds(#{subject := Subject, share := Share}, Change) ->
+    #{figure := Figure, old := Old, new := New} = Change,
     Figure =:= atom_to_binary(Subject) andalso New > Old * (1 + Share) andalso is_more(Change).
 
 %% Exact figures have no chance to take into account.

@@ -5,13 +5,13 @@
 -moduledoc """
 Is a test no worse than an earlier one? Pure.
 
-The unit of replication is the run: the repetitions of a size on one side against those on the other.
-The ratio of their geometric means has Welch's interval (dyno_stats_welch), which two repetitions a
-side give, five make narrow. A test has many figures, and one of twenty intervals at 95 % misses: those
-of response times and throughput, on which conditions decide, hold all together at 95 % (Bonferroni),
-those of the functions each by itself. The verdict is that of `dyno_compare`: slower or faster where the whole
-interval is beyond 3 %, the same where it is within, undecided otherwise. Where a side has one run
-there is no interval, and not enough data for any verdict.
+The unit of replication is the run: the repetitions of a size on one side against those on the
+other. The ratio of their geometric means has Welch's interval (dyno_stats_welch), which two
+repetitions a side give, five make narrow. A test has many figures, and one of twenty intervals at
+95 % misses: those of response times and throughput, on which conditions decide, hold all together
+at 95 % (Bonferroni), those of the functions each by itself. The verdict is that of `dyno_compare`:
+slower or faster where the whole interval is beyond 3 %, the same where it is within, undecided
+otherwise. Where a side has one run there is no interval, and not enough data for any verdict.
 """.
 
 -compile(warn_missing_spec_all).
@@ -50,7 +50,10 @@ comparable(#{~"parameters" := OldParameters} = Old, #{~"parameters" := NewParame
 -spec changes(Old, New, Threshold :: float()) -> [dyno_compare:change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes(Old, New, Threshold) ->
-    News = #{{Item, F} => Of || #{item := Item, figure := F} = Of <- dyno_compare_figures:figures(New)},
+    News = #{
+        {Item, F} => Of
+     || #{item := Item, figure := F} = Of <- dyno_compare_figures:figures(New)
+    },
     Pairs = [
         {Of, map_get({Item, Figure}, News)}
      || #{item := Item, figure := Figure} = Of <- dyno_compare_figures:figures(Old),
@@ -109,8 +112,8 @@ in_words(higher, false, _) -> more;
 in_words(lower, false, _) -> less.
 
 -doc """
-A condition as a verdict of the recording: it fails on what is beyond it, passes where nothing is, and
-says so where there is not enough data to tell.
+A condition as a verdict of the recording: it fails on what is beyond it, passes where nothing is,
+and says so where there is not enough data to tell.
 """.
 -spec gate(dyno_compare_gate:t(), [dyno_compare:change()]) -> #{atom() => term()}.
 gate(Condition, Changes) ->

@@ -41,8 +41,9 @@ labels(#{~"parameters" := #{~"isolated" := #{~"variants" := Variants}}}) ->
 labels(_Document) ->
     [].
 
--spec changed(dyno_recording:document(), tuple(), dyno_recording:document(), dyno_compare:options()) ->
-    [dyno_compare:change()].
+-spec changed(
+    dyno_recording:document(), tuple(), dyno_recording:document(), dyno_compare:options()
+) -> [dyno_compare:change()].
 changed(Old, {First, Other, Count}, Document, Options) ->
     Changes = dyno_compare:changes({Old, only(Other, Document)}, Options),
     Pairs = pairs({First, Other}, Document),
@@ -50,7 +51,8 @@ changed(Old, {First, Other, Count}, Document, Options) ->
 
 -spec named(dyno_compare:change(), binary(), pos_integer()) -> dyno_compare:change().
 named(Change, _Other, 1) -> Change;
-named(#{item := Item} = Change, Other, _) -> Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
+named(#{item := Item} = Change, Other, _) ->
+    Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 
 %% The recording with the codes of one variant, without its label.
 -spec only(binary(), dyno_recording:document()) -> dyno_recording:document().
@@ -89,13 +91,21 @@ base(Code, Label) ->
 pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([
-        {{item(Base, Run, length(Runs)), Metric}, Pair#{values => values(Base, {First, Other}, Run)}}
+        {
+            {item(Base, Run, length(Runs)), Metric},
+            #{
+                ratio => known(Ratio),
+                low => known(Low),
+                high => known(High),
+                verdict => word(Verdict),
+                values => values(Base, {First, Other}, Run)
+            }
+        }
      || Run <- Runs,
         #{~"rows" := Rows} <- dyno_recording:tables(Run, ~"comparisons"),
         [New, Old, Ratio, Low, High, Verdict] <- Rows,
         {ok, Base} <- [base(New, Other)],
-        {ok, Base} =:= base(Old, First),
-        Pair <- [#{ratio => known(Ratio), low => known(Low), high => known(High), verdict => word(Verdict)}]
+        {ok, Base} =:= base(Old, First)
     ]).
 
 %% As dyno_compare_figures names them.

@@ -39,8 +39,9 @@ start() ->
         end
     end.
 
-%% Elixir sets this option of standard input and output when it starts. Where these belong to another VM,
-%% as with `peer`, they have none, and it would not start: there somebody says that it is done.
+%% Elixir sets this option of standard input and output when it starts. Where these belong to
+%% another VM, as with `peer`, they have none, and it would not start: there somebody says that it
+%% is done.
 -spec started(ok | {error, term()}) -> ok.
 started(ok) ->
     {ok, _} = application:ensure_all_started(elixir),

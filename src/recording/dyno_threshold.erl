@@ -17,9 +17,10 @@ METRIC [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
   `share`, `own_time`, `words`, `words_per_call`,
 * `process NAME FIGURE`, a column of the run's `processes`: `memory`, `memory_max`, `alive`,
   `discovered`, `reductions`, `message_queue_max`; a name with spaces goes in double quotes,
-* `ets NAME FIGURE`, a column of the run's `ets`: `memory`, `memory_max`, `memory_growth`, `objects`,
-  `objects_max`, `tables`,
-* `port KIND FIGURE`, a column of the run's `ports`: `open`, `open_max`, `input`, `output`, `queue_max`,
+* `ets NAME FIGURE`, a column of the run's `ets`: `memory`, `memory_max`, `memory_growth`,
+  `objects`, `objects_max`, `tables`,
+* `port KIND FIGURE`, a column of the run's `ports`: `open`, `open_max`, `input`, `output`,
+  `queue_max`,
 * `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the
   size.
 

@@ -6,10 +6,10 @@
 The measurements in the text form of Go's benchmarks, which `benchstat OLD NEW` reads
 (golang.org/design/14313-benchmark-format).
 
-A benchmark gives one line for each code and round, with `/input=NAME` where there are several runs; a
-squeeze one for each sample with so many workers, nodes that are watched one for each and second; a test
-one line for each run. The number behind the name's last `-` is that of the online schedulers, as Go
-has it; spaces in names become `_`.
+A benchmark gives one line for each code and round, with `/input=NAME` where there are several runs;
+a squeeze one for each sample with so many workers, nodes that are watched one for each and second;
+a test one line for each run. The number behind the name's last `-` is that of the online
+schedulers, as Go has it; spaces in names become `_`.
 """.
 
 -behaviour(dyno_report).
@@ -130,7 +130,9 @@ iterations(Row) ->
 exact(Row) ->
     [
         {Value, Unit}
-     || {Column, Unit} <- [{~"reductions_per_call", "reductions/op"}, {~"words_per_call", "words/op"}],
+     || {Column, Unit} <- [
+            {~"reductions_per_call", "reductions/op"}, {~"words_per_call", "words/op"}
+        ],
         Value <- [get(Column, Row)],
         is_number(Value)
     ].

@@ -29,7 +29,8 @@ without rows is not shown.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
-    Sections = [heading(Document, Options) | sections(get(~"command", Document), Document, Options)],
+    Command = get(~"command", Document),
+    Sections = [heading(Document, Options) | sections(Command, Document, Options)],
     Blocks = [[[Line, $\n] || Line <- Lines] || Lines <- Sections, Lines =/= []],
     {ok, encoded(dyno_report_text:encode(lists:join($\n, Blocks)), Options)}.
 

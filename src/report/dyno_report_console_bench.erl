@@ -81,7 +81,9 @@ columns(Metric, Rows) ->
         end}
     ],
     Rate = [
-        {none, Right(~"per second"), fun(Row) -> measured(get(~"calls_per_second", Row), ~"1/s") end}
+        {none, Right(~"per second"), fun(Row) ->
+            measured(get(~"calls_per_second", Row), ~"1/s")
+        end}
     ],
     Ratio = [
         {none, Right(~"times"), fun(Row) -> factor(get(~"ratio", Row)) end},
@@ -172,12 +174,14 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
             Verdict when Verdict =:= ~"slower"; Verdict =:= ~"more" ->
                 [Code, much(Metric, get(~"ratio", Row)), Fastest, shown(Interval), "."];
             ~"same" ->
-                ["No difference ", in_metric(Metric), "that matters (", measured(Threshold, ~"ratio"),
-                    ") between ", Code, " and ", Fastest, shown(Interval), "."];
+                ["No difference ", in_metric(Metric), "that matters (",
+                    measured(Threshold, ~"ratio"), ") between ", Code, " and ", Fastest,
+                    shown(Interval), "."];
             _ when Interval =:= ~"" ->
                 ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
             _ ->
-                ["It is not decided yet whether ", Code, " and ", Fastest, " differ (", Interval, ")."]
+                ["It is not decided yet whether ", Code, " and ", Fastest, " differ (", Interval,
+                    ")."]
         end,
     iolist_to_binary(Text).
 

@@ -59,7 +59,8 @@ whole(Code, Rows, #{top := Top} = Options) ->
 
 -spec how_many(json:decode_value(), json:decode_value()) -> binary().
 how_many(~"spawned", Count) -> <<(measured(Count, ~"1"))/binary, " spawned">>;
-how_many(_, Count) when is_number(Count), Count > 1 -> <<(measured(Count, ~"1"))/binary, " of them">>;
+how_many(_, Count) when is_number(Count), Count > 1 ->
+    <<(measured(Count, ~"1"))/binary, " of them">>;
 how_many(_, _) -> ~"".
 
 -spec or_dash(json:decode_value(), binary()) -> binary().

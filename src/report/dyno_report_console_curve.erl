@@ -103,8 +103,9 @@ sentence(Best, Rows, Document) ->
             {[], Max} when is_integer(Max), Max > Workers ->
                 ["The throughput is highest with ", workers(Workers), ": ", Rate, "."];
             {[], _} ->
-                ["The throughput is highest with ", workers(Workers), ", the most that were tried: ",
-                    Rate, ". It may rise further; give a higher --max."];
+                ["The throughput is highest with ", workers(Workers),
+                    ", the most that were tried: ", Rate,
+                    ". It may rise further; give a higher --max."];
             _ ->
                 ["It saturates at ", workers(Workers), ": ", Rate, ". With ", listed(More),
                     " it was not shown to be higher.", doubt(Rows, Workers)]
@@ -119,7 +120,8 @@ doubt(Rows, Workers) ->
      || #{~"concurrency" := C, ~"ratio_high" := High} <- Rows, C > Workers, is_number(High)
     ],
     case lists:max([0 | Possible]) > ?CLEAR of
-        true -> ~" The intervals are wide: longer samples (-d) or more of them (-s) would tell more.";
+        true ->
+            ~" The intervals are wide: longer samples (-d) or more of them (-s) would tell more.";
         false -> ~""
     end.
 

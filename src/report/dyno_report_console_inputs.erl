@@ -25,8 +25,9 @@ sections(Document, Decisive, Options) ->
     Runs = get(~"runs", get(~"parameters", Document, #{}), []),
     Groups = lists:uniq([get(~"group", Run, ~"") || Run <- Runs]),
     [
-        matrix({Group, Decisive}, [R || R <- Runs, get(~"group", R, ~"") =:= Group], Document, Options)
-     || Group <- Groups
+        matrix({Group, Decisive}, Of, Document, Options)
+     || Group <- Groups,
+        Of <- [[R || R <- Runs, get(~"group", R, ~"") =:= Group]]
     ] ++ [growth(Document, Options)].
 
 %% A row a code, in the order in which the first input has them; a column an input.
@@ -44,7 +45,10 @@ matrix({Group, {What, Best, Value}}, Runs, Document, Options) ->
         | [#{title => Input, align => right} || {Input, _} <- Inputs]
     ],
     Rows = [
-        [dyno_report_document:name(~"code", Row) | [cell(get(~"code", Row), Codes, Value) || {_, Codes} <- Inputs]]
+        [
+            dyno_report_document:name(~"code", Row)
+            | [cell(get(~"code", Row), Codes, Value) || {_, Codes} <- Inputs]
+        ]
      || Row <- First
     ],
     Text = <<What/binary, " per call, and times the ", Best/binary, ", by input">>,
@@ -76,7 +80,8 @@ cell(Code, Rows, Value) ->
 judged(Time, Row) ->
     case {get(~"verdict", Row), get(~"ratio", Row)} of
         {Worse, Ratio} when is_number(Ratio), (Worse =:= ~"slower" orelse Worse =:= ~"more") ->
-            {bad, <<Time/binary, " (", (float_to_binary(float(Ratio), [{decimals, 2}]))/binary, ")">>};
+            Factor = float_to_binary(float(Ratio), [{decimals, 2}]),
+            {bad, <<Time/binary, " (", Factor/binary, ")">>};
         {~"undecided", _} ->
             {doubtful, <<Time/binary, " (not decided)">>};
         {~"same", _} ->

@@ -60,7 +60,12 @@ resources(Name, Document, #{top := Top} = Options) ->
     end.
 
 -spec resource(binary()) ->
-    {binary(), [dyno_report_table:column()], fun((object()) -> [binary()]), fun((object()) -> boolean())}.
+    {
+        binary(),
+        [dyno_report_table:column()],
+        fun((object()) -> [binary()]),
+        fun((object()) -> boolean())
+    }.
 resource(~"ets") ->
     Columns = [
         #{title => ~"table", align => left, fit => flexible}

@@ -3,8 +3,8 @@
 
 -module(dyno_report_console_load).
 -moduledoc """
-The console report's sections about the load where it has parts: kinds of operations and phases at the
-greatest size, the probes of a search, the load nodes.
+The console report's sections about the load where it has parts: kinds of operations and phases at
+the greatest size, the probes of a search, the load nodes.
 """.
 
 -compile(warn_missing_spec_all).
@@ -159,7 +159,8 @@ probes(Rows) ->
 why(Run) ->
     Texts = [
         Text
-     || #{~"code" := ~"search", ~"text" := Text} <- get(~"notes", Run, []) ++ get(~"warnings", Run, [])
+     || Key <- [~"notes", ~"warnings"],
+        #{~"code" := ~"search", ~"text" := Text} <- get(Key, Run, [])
     ],
     case Texts of
         [Text | _] -> dyno_report_text:clean(Text);

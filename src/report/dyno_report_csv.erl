@@ -27,8 +27,9 @@ are as in the recording, unrounded, with their unit in a column of its own.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Runs = [
-        [metrics(Run), custom(Run), tables([get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]], Run)]
-     || Run <- get(~"runs", Document, [])
+        [metrics(Run), custom(Run), tables(Of, Run)]
+     || Run <- get(~"runs", Document, []),
+        Of <- [[get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]]]
     ],
     Lines = lists:append(lists:append(Runs)) ++ tables([null, null, null], Document),
     {ok, [line(Fields) || Fields <- [?HEAD | Lines ++ verdicts(Document)]]}.

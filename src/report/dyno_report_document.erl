@@ -66,8 +66,8 @@ judged(Verdict) ->
     end.
 
 -doc """
-What a recording decides, for CI systems: first that it was completed, then each of its verdicts. One
-without a value is an error.
+What a recording decides, for CI systems: first that it was completed, then each of its verdicts.
+One without a value is an error.
 """.
 -spec verdicts(object()) -> [judged(), ...].
 verdicts(Document) ->

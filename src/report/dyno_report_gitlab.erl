@@ -5,8 +5,9 @@
 -moduledoc """
 What a recording decides as GitLab's Code Quality report: a merge request shows what became worse.
 
-Keep it as `artifacts:reports:codequality` of the job. An issue for each condition that does not hold or
-could not be decided; its fingerprint is of the condition, so that the same one is recognised.
+Keep it as `artifacts:reports:codequality` of the job. An issue for each condition that does not
+hold or could not be decided; its fingerprint is of the condition, so that the same one is
+recognised.
 """.
 
 -behaviour(dyno_report).

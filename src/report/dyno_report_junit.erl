@@ -88,8 +88,10 @@ changes(Document) ->
         decided(
             [name(~"item", Row), ": ", name(~"figure", Row)], Row,
             [
-                dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")), " before, ",
-                dyno_report_document:measured(get(~"new", Row), get(~"unit", Row, ~"1")), " now",
+                dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")),
+                " before, ",
+                dyno_report_document:measured(get(~"new", Row), get(~"unit", Row, ~"1")),
+                " now",
                 ", ratio ", number(~"ratio", Row), interval(Row)
             ]
         )

@@ -182,7 +182,8 @@ concurrencies(Document) ->
 curve_verdict(Row) ->
     case {get(~"verdict", Row), get(~"against", Row)} of
         {~"best", _} -> ~"best";
-        {~"same", Than} when is_integer(Than) -> <<"no more than with ", (integer_to_binary(Than))/binary>>;
+        {~"same", Than} when is_integer(Than) ->
+            <<"no more than with ", (integer_to_binary(Than))/binary>>;
         {Verdict, _} -> text(Verdict)
     end.
 

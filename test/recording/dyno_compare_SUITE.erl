@@ -135,9 +135,13 @@ zeros(_Config) ->
     #{~"runs" := [Run | _]} = Old,
     {ok, #{~"value" := Zero}} = dyno_recording:metric(Run, ~"errors.rate"),
     ?assertEqual(0.0, Zero),
-    [Errors] = [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- changes(Old, put_metric(~"errors.rate", 0.1, Old))],
+    WithErrors = put_metric(~"errors.rate", 0.1, Old),
+    Rate = fun(Changes) ->
+        [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- Changes]
+    end,
+    [Errors] = Rate(changes(Old, WithErrors)),
     ?assertMatch(#{verdict := more, ratio := undefined}, Errors),
-    [Gone] = [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- changes(put_metric(~"errors.rate", 0.1, Old), Old)],
+    [Gone] = Rate(changes(WithErrors, Old)),
     ?assertMatch(#{verdict := less}, Gone).
 
 matched_by_label(_Config) ->
@@ -150,7 +154,9 @@ matched_by_label(_Config) ->
 environments(_Config) ->
     Old = bench([{~"a", around(100, 0.01), 1}]),
     New = environment(~"otp", ~"27.1", environment(~"hostname", ~"other", Old)),
-    {error, {environments, [{~"otp", ~"29.1", ~"27.1"}]} = Reason} = dyno_compare:compare(Old, New, #{}),
+    {error, {environments, [{~"otp", ~"29.1", ~"27.1"}]} = Reason} = dyno_compare:compare(
+        Old, New, #{}
+    ),
     Sentence = unicode:characters_to_binary(dyno_compare:format_error(Reason)),
     ?assertMatch({_, _}, binary:match(Sentence, ~"otp was 29.1 and is 27.1")),
     {ok, Forced} = dyno_compare:compare(Old, New, #{incomparable => warn}),
@@ -174,8 +180,12 @@ commands(_Config) ->
 incomplete(_Config) ->
     Bench = bench([{~"a", [1], 1}]),
     Partial = Bench#{~"status" := ~"partial"},
-    ?assertEqual({error, {not_complete, old, ~"partial"}}, dyno_compare:compare(Partial, Bench, #{})),
-    ?assertEqual({error, {not_complete, new, ~"partial"}}, dyno_compare:compare(Bench, Partial, #{})).
+    ?assertEqual(
+        {error, {not_complete, old, ~"partial"}}, dyno_compare:compare(Partial, Bench, #{})
+    ),
+    ?assertEqual(
+        {error, {not_complete, new, ~"partial"}}, dyno_compare:compare(Bench, Partial, #{})
+    ).
 
 nothing_in_common(_Config) ->
     ?assertEqual(
@@ -300,5 +310,7 @@ metrics(Name, Fun, #{~"runs" := Runs} = Document) ->
             Metric
     end,
     Document#{
-        ~"runs" := [Run#{~"metrics" := lists:map(Change, Metrics)} || #{~"metrics" := Metrics} = Run <- Runs]
+        ~"runs" := [
+            Run#{~"metrics" := lists:map(Change, Metrics)} || #{~"metrics" := Metrics} = Run <- Runs
+        ]
     }.

@@ -76,8 +76,8 @@ other_conditions(_Config) ->
     Older = Old#{~"parameters" := maps:remove(~"level", Parameters)},
     ?assertEqual(ok, dyno_compare_tests:comparable(Older, Other)).
 
-%% The same system twice, five repetitions each, as they differ on a busy machine, with five figures:
-%% less than one test in twenty fails for no reason.
+%% The same system twice, five repetitions each, as they differ on a busy machine, with five
+%% figures: less than one test in twenty fails for no reason.
 false_alarms(_Config) ->
     _ = rand:seed(exsss, 5),
     Names = [<<"latency.", Q/binary>> || Q <- [~"mean", ~"p50", ~"p90", ~"p99"]] ++ [~"throughput"],
@@ -121,7 +121,9 @@ command_line(Config) ->
     {1, Written} = Run(60, ["--repeat", "4", "--baseline", Earlier]),
     {ok, Document} = dyno_recording_file:read(Written),
     ?assertMatch([_], dyno_recording:tables(Document, ~"changes")),
-    ?assertMatch([#{~"result" := ~"fail", ~"name" := ~"slower > 3%"}], maps:get(~"verdicts", Document)),
+    ?assertMatch(
+        [#{~"result" := ~"fail", ~"name" := ~"slower > 3%"}], maps:get(~"verdicts", Document)
+    ),
     [
         begin
             {ok, Report} = dyno_report:render(Format, Document, #{}),

@@ -35,7 +35,9 @@ all() ->
 csv_of_test(_Config) ->
     [Head | Rows] = csv(render(csv, recording())),
     [?assertEqual(length(Head), length(Row), Row) || Row <- Rows],
-    Figures = [{Run, Item, Figure, Value, Unit} || [Run, _, _, _, _, _, Item, Figure, Value, Unit] <- Rows],
+    Figures = [
+        {Run, Item, Figure, Value, Unit} || [Run, _, _, _, _, _, Item, Figure, Value, Unit] <- Rows
+    ],
     ?assert(lists:member({~"1", ~"", ~"throughput", ~"1934.2", ~"1/s"}, Figures)),
     ?assert(
         lists:member(
@@ -85,7 +87,9 @@ markdown(_Config) ->
     Test = render(md, recording()),
     [
         ?assertMatch({_, _}, binary:match(Test, Part), Part)
-     || Part <- [~"### cowboy\\_http", ~"| FAIL | latency.p99 &lt; 20 ms", ~"**Key figures**", ~"24.4 ms"]
+     || Part <- [
+            ~"### cowboy\\_http", ~"| FAIL | latency.p99 &lt; 20 ms", ~"**Key figures**", ~"24.4 ms"
+        ]
     ],
     Bench = render(md, bench([~"a.", ~"b."])),
     ?assertMatch({_, _}, binary:match(Bench, ~"| b. | 200 ns | 2.000 | 1.900 to 2.100 | slower |")),
@@ -106,7 +110,9 @@ has(Text, Part) -> binary:match(Text, Part) =/= nomatch.
 junit_of_test(_Config) ->
     Xml = xml(render(junit, recording())),
     Cases = xmerl_xpath:string("//testcase", Xml),
-    ?assertEqual(length(Cases), list_to_integer(text(xmerl_xpath:string("/testsuites/@tests", Xml)))),
+    ?assertEqual(
+        length(Cases), list_to_integer(text(xmerl_xpath:string("/testsuites/@tests", Xml)))
+    ),
     ?assertMatch([_], xmerl_xpath:string("//testcase/failure", Xml)),
     ?assertEqual("1", text(xmerl_xpath:string("//testsuite/@failures", Xml))),
     ?assertEqual(
@@ -161,7 +167,9 @@ benchstat_of_test(_Config) ->
     Lines = results(render(benchstat, recording())),
     ?assertEqual(3, length(Lines)),
     [?assertEqual(0, length(Line) rem 2, Line) || Line <- Lines],
-    ?assertMatch([[~"Benchmark_cowboy_http/size=1-2", ~"19342", ~"481000", ~"p50-ns" | _] | _], Lines).
+    ?assertMatch(
+        [[~"Benchmark_cowboy_http/size=1-2", ~"19342", ~"481000", ~"p50-ns" | _] | _], Lines
+    ).
 
 results(Text) ->
     [
@@ -172,7 +180,9 @@ results(Text) ->
 
 benchstat_refuses(_Config) ->
     {error, Reason} = dyno_report:render(benchstat, (recording())#{~"runs" := []}, #{}),
-    ?assertMatch({_, _}, binary:match(iolist_to_binary(dyno_report:format_error(Reason)), ~"dyno bench")).
+    ?assertMatch(
+        {_, _}, binary:match(iolist_to_binary(dyno_report:format_error(Reason)), ~"dyno bench")
+    ).
 
 endings(_Config) ->
     [
@@ -195,7 +205,9 @@ recording() ->
 bench(Labels) -> bench(Labels, ~"slower").
 
 bench([A, B], Verdict) ->
-    Names = fun(Of) -> [#{name => Name, type => Type, unit => Unit} || {Name, Type, Unit} <- Of] end,
+    Names = fun(Of) ->
+        [#{name => Name, type => Type, unit => Unit} || {Name, Type, Unit} <- Of]
+    end,
     Document = dyno_recording:new(bench, ~"2 codes", #{}, #{schedulers_online => 4}),
     Codes = Names([
         {code, string, undefined}, {time_per_call, number, ~"ns/call"}, {ratio, number, ~"1"},

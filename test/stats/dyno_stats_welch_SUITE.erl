@@ -33,7 +33,9 @@ known_mean(_Config) ->
     ?assert(abs(math:log(2 / Low) - 1.722) < 0.001).
 
 exact_values(_Config) ->
-    ?assertMatch({ok, #{ratio := R, low := R, high := R}}, dyno_stats_welch:ratio([2, 2], [2, 2], 0.95)).
+    ?assertMatch(
+        {ok, #{ratio := R, low := R, high := R}}, dyno_stats_welch:ratio([2, 2], [2, 2], 0.95)
+    ).
 
 refused(_Config) ->
     ?assertEqual({error, too_few}, dyno_stats_welch:mean([1], 0.95)),

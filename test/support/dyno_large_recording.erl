@@ -10,7 +10,9 @@
 
 -export([document/0, document/1]).
 
--type options() :: #{functions => pos_integer(), processes => pos_integer(), samples => pos_integer()}.
+-type options() :: #{
+    functions => pos_integer(), processes => pos_integer(), samples => pos_integer()
+}.
 
 -define(NODE, ~"target@host").
 -define(SIZES, [10, 100, 1000]).
@@ -63,7 +65,7 @@
 document() ->
     document(#{}).
 
--doc "A recording of 5,000 functions, 10,000 processes and 3,600 samples where nothing else is said.".
+-doc "A recording; of 5,000 functions, 10,000 processes and 3,600 samples by default.".
 -spec document(options()) -> dyno_recording:document().
 document(Options) ->
     #{functions := Functions} =
@@ -188,7 +190,10 @@ processes(Place, Groups) ->
             {~"message_queue_max", ~"integer", ~"count"}
         ],
         [
-            [group(N), ~"registered", 1, 1, 400_000 * Place + N, 900_000 * Place + N, 7_000_000 div N, N rem 99]
+            [
+                group(N), ~"registered", 1, 1, 400_000 * Place + N, 900_000 * Place + N,
+                7_000_000 div N, N rem 99
+            ]
          || N <- lists:seq(1, Groups)
         ]
     ).
@@ -221,7 +226,8 @@ growth(Functions) ->
         ] ++
         [
             [
-                ~"function", function(N), ~"ns/call", 2 - N / Functions, 0.5, 2.5, 3, 100.0, 1000.0 * N,
+                ~"function", function(N), ~"ns/call", 2 - N / Functions, 0.5, 2.5, 3, 100.0,
+                1000.0 * N,
                 ~"grows as n^1.2 (0.5 to 2.5 at 92 %)", 0.1 / N
             ]
          || N <- lists:seq(1, Functions)

@@ -11,15 +11,15 @@ root() ->
     root(folder(?MODULE)).
 
 -doc """
-A file of a suite's data folder. Common Test's own `data_dir` is wrong where rebar3 runs all suites at
-once: it puts their beam files into one folder, but leaves the data where it is.
+A file of a suite's data folder. Common Test's own `data_dir` is wrong where rebar3 runs all suites
+at once: it puts their beam files into one folder, but leaves the data where it is.
 """.
 data(Suite, Name) ->
     filename:join([folder(Suite), atom_to_list(Suite) ++ "_data", Name]).
 
 -doc """
-Called in a case that takes long and says nothing of the release: skips it with the older one of those
-that CI tests.
+Called in a case that takes long and says nothing of the release: skips it with the older one of
+those that CI tests.
 """.
 newest_release_only() ->
     case erlang:system_info(otp_release) of
