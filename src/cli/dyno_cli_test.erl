@@ -182,7 +182,7 @@ examples() ->
             ~"runs each size five times, in random order, and keeps the recording"},
         {~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
             ~"exits with status 1 where it is slower than it was"},
-        {~"dyno test shop_perf.erl --distribution logger:log_allowed/2",
+        {~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
             ~"also shows how long single calls of that function take"},
         {~"dyno test shop_perf.erl --without os,ports --no-control",
             ~"measures less of the system, and not what measuring costs"},

@@ -96,6 +96,7 @@ export interface Run {
 export interface Verdict {
     name: string;
     metric: string;
+    operator: string;
     unit: string;
     run: string | null;
     value: number | null;
@@ -202,6 +203,7 @@ const run = (raw: Raw): Run => ({
 const verdict = (raw: Raw): Verdict => ({
     name: text(raw.name),
     metric: text(raw.metric),
+    operator: text(raw.operator),
     unit: text(raw.unit, '1'),
     run: textOrNull(raw.run),
     value: number(raw.value),

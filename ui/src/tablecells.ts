@@ -8,6 +8,8 @@ import { h, type Child } from './dom';
 import type { Cell, Column } from './recording';
 import { format, raw } from './units';
 
+/** A text longer than this is one to be read, over several lines. */
+const longText = 40;
 /** Smaller shares are not worth their digits. */
 const leastShare = 0.0001;
 /** From this many rows on, only those in sight are elements. */
@@ -48,7 +50,7 @@ function bodyCell(
         return h(
             'th',
             { scope: 'row', class: kind },
-            opened ? linked(String(value), opened) : text(column, value),
+            ...(opened ? [linked(String(value), opened)] : text(column, value)),
         );
     }
     if (value === null) {
@@ -57,7 +59,12 @@ function bodyCell(
     }
     if (typeof value !== 'number') {
         const opened = open?.[column.name]?.(String(value));
-        return h('td', {}, opened ? linked(String(value), opened) : text(column, value));
+        const kind = String(value).length > longText ? 'words' : undefined;
+        return h(
+            'td',
+            { class: kind },
+            ...(opened ? [linked(String(value), opened)] : text(column, value)),
+        );
     }
     const title = raw(value, column.unit);
     if (shown) return h('td', { class: 'number', title }, shown(value, row));
@@ -70,7 +77,7 @@ function linked(name: string, opened: () => void): HTMLElement {
     return h(
         'button',
         { type: 'button', class: 'name', 'aria-haspopup': 'dialog', onClick: opened },
-        name,
+        ...breakable(name),
     );
 }
 
@@ -83,10 +90,16 @@ function shareCell(column: Column, value: number, title: string): HTMLElement {
     return h('td', { class: 'number share', title }, bar, h('span', {}, shown));
 }
 
-function text(column: Column, value: Cell): Child {
-    if (value === null) return '–';
-    if (typeof value === 'number') return format(value, column.unit);
-    return String(value);
+function text(column: Column, value: Cell): Child[] {
+    if (value === null) return ['–'];
+    if (typeof value === 'number') return [format(value, column.unit)];
+    return breakable(String(value));
+}
+
+/** A name that may go on in the next line where its parts end, rather than anywhere. */
+export function breakable(name: string): Child[] {
+    const parts = name.split(/(?<=[\w)\]}'][:._,]+)(?=[\w'({[])/);
+    return parts.flatMap((part, i) => (i === 0 ? [part] : [h('wbr'), part]));
 }
 
 /** Thousands of rows: the table scrolls, and only what is in sight is there. */

@@ -247,6 +247,23 @@ see('fits a narrow screen', async () => {
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 400);
 });
 
+/** Tables that need scrolling from side to side. */
+const scrolling = () =>
+    page
+        .locator('main .scroll:visible')
+        .evaluateAll((all) =>
+            all
+                .filter((e) => e.scrollWidth > e.clientWidth + 1)
+                .map((e) => `${e.getAttribute('aria-label')}: ${e.scrollWidth}`),
+        );
+
+for (const [width, which] of [[1200, report], [1200, several], [1600, several]]) {
+    test(`no table of ${which === report ? 'one node' : 'several'} scrolls at ${width}`, async () => {
+        await open({ viewport: { width, height: 900 } }, which);
+        assert.deepEqual(await scrolling(), []);
+    });
+}
+
 test('says the essential without scripts', async () => {
     await open({ javaScriptEnabled: false });
     const text = await page.locator('body').innerText();

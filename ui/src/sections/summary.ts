@@ -19,6 +19,7 @@ import {
     type Text,
     type Verdict,
 } from '../recording';
+import { breakable } from '../tablecells';
 import { date, format, raw } from '../units';
 import type { Section, View } from '../view';
 
@@ -149,9 +150,16 @@ function thresholds(recording: Recording): Child[] {
     const names = [...new Set(verdicts.map((v) => v.name))];
     const runs = recording.runs.filter((r) => verdicts.some((v) => v.run === r.id));
     const overall = verdicts.some((v) => !runs.some((r) => r.id === v.run));
+    const places = bySize(runs);
     const head = [
         h('th', { scope: 'col' }, 'Threshold'),
-        ...runs.map((r) => h('th', { scope: 'col', class: 'number' }, runTitle(recording, r))),
+        ...places.map((of) =>
+            h(
+                'th',
+                { scope: 'col', class: 'number' },
+                of.length > 1 ? format(of[0]!.size, 'count') : runTitle(recording, of[0]!),
+            ),
+        ),
         overall ? h('th', { scope: 'col', class: 'number' }, 'Overall') : null,
     ];
     const rows = names.map((name) => {
@@ -159,36 +167,53 @@ function thresholds(recording: Recording): Child[] {
         return h(
             'tr',
             {},
-            h('th', { scope: 'row' }, name),
-            ...runs.map((r) => verdictCell(worst(of.filter((v) => v.run === r.id)))),
+            h('th', { scope: 'row' }, ...breakable(name)),
+            ...places.map((at) => verdictCell(of.filter((v) => at.some((r) => r.id === v.run)))),
             overall
-                ? verdictCell(worst(of.filter((v) => !runs.some((r) => r.id === v.run))))
+                ? verdictCell(of.filter((v) => !runs.some((r) => r.id === v.run)))
                 : null,
         );
     });
     return [
         fixedTable(
             'Thresholds',
-            runs.length > 0 ? `by ${sizeLabel(recording).toLowerCase()}` : '',
+            [
+                runs.length > 0 ? `by ${sizeLabel(recording).toLowerCase()}` : '',
+                places.length < runs.length ? 'the worst of the repetitions' : '',
+            ]
+                .filter(Boolean)
+                .join(', '),
             head,
             rows,
         ),
     ];
 }
 
-/** Of several verdicts for one place (of several nodes, say), the one that must not be missed. */
-function worst(verdicts: Verdict[]): Verdict | undefined {
-    return (
-        verdicts.find((v) => v.result === 'fail') ??
-        verdicts.find((v) => v.result !== 'pass') ??
-        verdicts[0]
-    );
+/** The repetitions of a size together. */
+function bySize(runs: Run[]): Run[][] {
+    const of = new Map<number | string, Run[]>();
+    for (const run of runs) {
+        const size = run.size ?? run.id;
+        of.set(size, [...(of.get(size) ?? []), run]);
+    }
+    return [...of.values()];
 }
 
-function verdictCell(verdict: Verdict | undefined): HTMLElement {
+/** Of several verdicts for one place (of nodes, of repetitions), the one that must not be missed. */
+function worst(verdicts: Verdict[]): Verdict | undefined {
+    const severity = ({ result }: Verdict) => (result === 'fail' ? 0 : result === 'pass' ? 2 : 1);
+    // The value that is nearest to the limit, or farthest beyond it.
+    const sign = verdicts[0]?.operator.startsWith('>') ? 1 : -1;
+    const margin = ({ value }: Verdict) => (value === null ? 0 : sign * value);
+    return [...verdicts].sort((a, b) => severity(a) - severity(b) || margin(a) - margin(b))[0];
+}
+
+function verdictCell(verdicts: Verdict[]): HTMLElement {
+    const verdict = worst(verdicts);
     if (!verdict) return h('td', { class: 'number' });
     const [mark, word] = marks[verdict.result] ?? marks.unknown!;
-    const title = [verdict.text, `Measured: ${raw(verdict.value, verdict.unit)}.`]
+    const others = verdicts.length > 1 ? `The worst of ${verdicts.length}.` : '';
+    const title = [verdict.text, `Measured: ${raw(verdict.value, verdict.unit)}.`, others]
         .filter(Boolean)
         .join('\n');
     return h(
@@ -283,7 +308,7 @@ function figures(recording: Recording): Child[] {
             'tr',
             {},
             h('th', { scope: 'row' }, titleOf(name)),
-            h('td', {}, h('code', {}, name)),
+            h('td', {}, h('code', {}, ...breakable(name))),
             ...runs.map(value(name)),
         ),
     );

@@ -85,14 +85,22 @@ export const growth: Section = {
                 ),
             ];
         }
-        const unit = column(table, 'unit');
-        const shown = reordered(table, ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated_size', 'extrapolated', 'extrapolated_low', 'extrapolated_high', 'share', 'kind']);
-        const units = table.rows.map((row) => String(row[unit] ?? '1'));
+        const shown = named(
+            reordered(table, growthColumns),
+            'extrapolated',
+            `Extrapolated to ${extrapolatedTo(table)}`,
+        );
+        const slow = bends && reordered(bends, bendsColumns);
         const functionOf = inspector(view, 'function');
         const groupOf = inspector(view, 'group');
         return [
-            bends && bends.rows.length > 0
-                ? tableView(bends, { heading: 'What gets slow first', empty: '' })
+            bends && slow && bends.rows.length > 0
+                ? tableView(slow, {
+                      show: inUnits(bends, ['from', 'value'], slow),
+                      open: { name: (name) => functionOf(name) },
+                      heading: 'What gets slow first',
+                      empty: '',
+                  })
                 : null,
             h(
                 'p',
@@ -101,7 +109,7 @@ export const growth: Section = {
             ),
             // In the recording's order: what surely grows and matters comes first.
             tableView(shown, {
-                show: growthCells(shown, units),
+                show: growthCells(table, shown),
                 open: { name: (name) => functionOf(name) ?? groupOf(name) },
                 heading: 'Exponents',
                 empty: 'No figure had enough values to estimate its growth.',
@@ -145,24 +153,52 @@ function without(table: Table, names: string[]): Table {
     };
 }
 
-/** Exponents with as many digits as they deserve; each row's values in its own unit. */
-function growthCells(table: Table, units: string[]): Record<string, Show> {
+const growthColumns = ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated', 'share', 'kind'];
+const bendsColumns = ['name', 'kind', 'size', 'from', 'value', 'text'];
+
+type Show = (value: number, row: Cell[]) => string;
+
+/** Exponents with as many digits as they deserve; what is extrapolated with its interval. */
+function growthCells(table: Table, shown: Table): Record<string, Show> {
     const exponent = (value: number) => value.toFixed(2).replace('-', '−');
-    const of = new Map(table.rows.map((row, i) => [row, units[i] ?? '1']));
-    const value = (number: number, row: Cell[]) => format(number, of.get(row) ?? '1');
+    const whole = objects(table);
+    const wholes = new Map(shown.rows.map((row, i) => [row, whole[i]!]));
+    const extrapolated = (value: number, row: Cell[]) => {
+        const { unit, extrapolated_low: low, extrapolated_high: high } = wholes.get(row) ?? {};
+        const told = (number: number) => format(number, String(unit ?? '1'));
+        return typeof low === 'number' && typeof high === 'number'
+            ? `${told(value)} (${told(low)} to ${told(high)})`
+            : told(value);
+    };
     return {
+        ...inUnits(table, ['smallest', 'largest'], shown),
         exponent,
         low: exponent,
         high: exponent,
-        smallest: value,
-        largest: value,
-        extrapolated: value,
-        extrapolated_low: value,
-        extrapolated_high: value,
+        extrapolated,
     };
 }
 
-type Show = (value: number, row: Cell[]) => string;
+/** Columns whose values are each in the unit that the row says. */
+function inUnits(table: Table, names: string[], shown = table): Record<string, Show> {
+    const unit = column(table, 'unit');
+    const of = new Map(shown.rows.map((row, i) => [row, String(table.rows[i]?.[unit] ?? '1')]));
+    const show = (value: number, row: Cell[]) => format(value, of.get(row) ?? '1');
+    return Object.fromEntries(names.map((name) => [name, show]));
+}
+
+/** The size that all were carried on to; of several, no one is named. */
+function extrapolatedTo(table: Table): string {
+    const at = column(table, 'extrapolated_size');
+    const sizes = new Set(table.rows.map((row) => row[at]).filter((n) => typeof n === 'number'));
+    return sizes.size === 1 ? `${format([...sizes][0] as number, 'count')}, not measured` : 'larger sizes';
+}
+
+/** The same with another title of a column. */
+function named(table: Table, name: string, title: string): Table {
+    const columns = table.columns.map((c) => (c.name === name ? { ...c, title } : c));
+    return { ...table, columns };
+}
 
 /** These columns of a table, in this order; those it has. */
 function reordered(table: Table, names: string[]): Table {
