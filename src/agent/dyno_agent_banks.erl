@@ -21,7 +21,7 @@
 -export([open/2, flag_processes/1, leave_out/2, close/1]).
 -export([set/2, narrow/3, loaded/2, functions/2]).
 -export([restart/2, pause/2, swap/2, between_ns/1, missed/2]).
--export([rested/2, counting/2, reading/3, clear/2]).
+-export([rested/2, counting/2, reading/3, callers/2, clear/2]).
 -export_type([banks/0, measure/0]).
 
 -type measure() :: call_count | call_time | call_memory.
@@ -299,6 +299,12 @@ reading(Session, MFA, #{measures := Measures}) ->
         lists:sum([Calls || {_, Calls, _} <- Memory])
     ],
     #{calls => lists:max(Counts), words => lists:sum([W || {_, _, W} <- Memory]), time => Time}.
+
+-doc "Which processes have called a function in the session that its module counts in.".
+-spec callers(mfa(), banks()) -> [pid()].
+callers({Module, _, _} = MFA, #{measures := Measures} = Banks) ->
+    Session = counting(Module, Banks),
+    [Pid || {Pid, Calls, _, _} <- info(Session, MFA, call_time, Measures), Calls > 0].
 
 info(Session, MFA, Item, Measures) ->
     case lists:member(Item, Measures) of

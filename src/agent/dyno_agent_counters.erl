@@ -20,7 +20,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, peek/1, loads/1]).
+-export([start_link/1, restart/1, read/1, peek/1, loads/1, quiet/2, callers/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
 
@@ -67,6 +67,10 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     discovery := pid() | undefined,
+    %% Calls that the discovery is told the callers of, and the callers' group.
+    quiet := #{mfa() => dyno_agent_discovery:id()},
+    %% The callers that were read and not told yet.
+    born := #{pid() => dyno_agent_discovery:id()},
     group_of := dyno_agent_tally:group_of(),
     %% The discovery's, with the names of the groups.
     names := ets:table() | none,
@@ -128,6 +132,21 @@ peek(Pid) ->
 loads(Pid) ->
     gen_server:call(Pid, loads, infinity).
 
+-doc "For the discovery: which calls it is not told of, and the group of those that make them first.".
+-spec quiet(pid(), #{mfa() => dyno_agent_discovery:id()}) -> ok.
+quiet(Pid, Calls) ->
+    gen_server:cast(Pid, {quiet, Calls}).
+
+-doc """
+Which processes have called a function since its figures were last set to zero.
+
+## Cost
+The runtime stops all schedulers for 0.1 us a process.
+""".
+-spec callers(pid(), mfa()) -> [pid()].
+callers(Pid, MFA) ->
+    gen_server:call(Pid, {callers, MFA}, infinity).
+
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Given, measures := Measures} = Config) ->
     process_flag(trap_exit, true),
@@ -145,6 +164,8 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 patterns => Patterns,
                 measures => Measures,
                 discovery => Discovery,
+                quiet => #{},
+                born => #{},
                 group_of => group_of(Discovery),
                 names => names(Discovery),
                 active => #{},
@@ -160,7 +181,11 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 charge => Charge,
                 charged => #{}
             },
-            _ = [dyno_agent_discovery:harvester(Discovery, self()) || is_pid(Discovery)],
+            ByProcess = lists:member(call_time, Measures),
+            _ = [
+                dyno_agent_discovery:harvester(Discovery, self(), ByProcess)
+             || is_pid(Discovery)
+            ],
             {ok, arm(State)};
         Unmatched ->
             {error, {unmatched, [{P, suggestion(P)} || P <- Unmatched]}}
@@ -216,20 +241,23 @@ set(Module, #{banks := Banks, modules := Modules, own := Own} = State) ->
             State#{modules := Modules#{Module => none}, own := dyno_agent_own:set(Module, Own)}
     end.
 
--spec handle_call(restart | read | peek | loads, gen_server:from(), state()) ->
-    {reply, ok | figures() | non_neg_integer(), state()}.
+-spec handle_call(Request, gen_server:from(), state()) -> {reply, Reply, state()} when
+    Request :: restart | read | peek | loads | {callers, mfa()},
+    Reply :: ok | figures() | non_neg_integer() | [pid()].
 handle_call(peek, _From, State) ->
-    #{group_of := GroupOf, kept := Kept} = Next = harvest(State#{harvests := 0}),
-    Settled = Next#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
-    {reply, report(Settled), Settled};
+    Settled = settle(harvest(State#{harvests := 0})),
+    {reply, report(Settled), tell_births(Settled)};
+handle_call({callers, MFA}, _From, #{banks := Banks} = State) ->
+    {reply, dyno_agent_banks:callers(MFA, Banks), State};
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
-handle_call(restart, _From, #{banks := Old, own := OldOwn} = State) ->
+handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discovery} = State) ->
     Others = own(),
     ok = dyno_agent_own:watch([self() | Others], OldOwn),
     #{banks := Banks, own := Own} =
         restart_all(State#{banks := dyno_agent_banks:leave_out(Others, Old)}),
     {_, Fresh} = dyno_agent_banks:between_ns(Banks),
+    _ = [Discovery ! restarted || is_pid(Discovery)],
     {reply, ok, State#{
         banks := Fresh,
         own := Own,
@@ -239,15 +267,40 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn} = State) ->
         reloaded := [],
         lost := []
     }};
-handle_call(read, _From, #{group_of := GroupOf, modules := Modules} = State) ->
+handle_call(read, _From, #{modules := Modules} = State) ->
     pause_all(State),
-    #{kept := Kept} = Last = lists:foldl(fun read_paused/2, State, maps:keys(Modules)),
-    Settled = Last#{kept := dyno_agent_tally:settle(GroupOf, Kept)},
+    Settled = settle(lists:foldl(fun read_paused/2, State, quiet_first(Modules, State))),
     Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
-    Restarted = restart_all(Settled#{kept := without_own(Settled)}),
+    Restarted = restart_all(tell_births(Settled#{kept := without_own(Settled)})),
     pause_all(Restarted),
     {reply, Figures, Restarted}.
+
+%% So that the callers of quiet calls are known when they turn up in other modules.
+quiet_first(Modules, #{quiet := Quiet}) ->
+    First = lists:usort([M || {M, _, _} := _ <- Quiet, is_map_key(M, Modules)]),
+    First ++ maps:keys(maps:without(First, Modules)).
+
+settle(#{kept := Kept} = State) ->
+    State#{kept := dyno_agent_tally:settle(group_of_all(State), Kept)}.
+
+%% The discovery's table has not got those that were just read.
+group_of_all(#{group_of := GroupOf, born := Born}) when GroupOf =:= none; Born =:= #{} ->
+    GroupOf;
+group_of_all(#{group_of := GroupOf, born := Born}) ->
+    fun(Pid) ->
+        case GroupOf(Pid) of
+            {ok, _} = Known -> Known;
+            unknown when is_map_key(Pid, Born) -> {ok, map_get(Pid, Born)};
+            unknown -> unknown
+        end
+    end.
+
+tell_births(#{born := Born} = State) when Born =:= #{} ->
+    State;
+tell_births(#{born := Born, discovery := Discovery} = State) ->
+    Discovery ! {births, maps:to_list(Born)},
+    State#{born := #{}}.
 
 %% The guard, and what it has started by now, but for this process.
 own() ->
@@ -279,19 +332,21 @@ read_paused(Module, #{banks := Banks} = State) ->
     add(Session, 1.0, dyno_agent_banks:functions(Module, Banks), Module, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast({quiet, Calls}, State) ->
+    {noreply, State#{quiet := Calls}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace, _Pid, call, {erlang, prepare_loading, 2}, Module}, State) ->
-    {noreply, before_load(Module, State)};
+    {noreply, tell_births(before_load(Module, State))};
 handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
     {_, Next} = keep(Module, State),
-    {noreply, Next};
+    {noreply, tell_births(Next)};
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, after_load(State)};
 handle_info({harvest, Discovery, Ref}, #{discovery := Discovery} = State) ->
-    Next = harvest(State),
+    Next = tell_births(settle(harvest(State))),
     Discovery ! {harvested, Ref},
     {noreply, Next};
 handle_info({'EXIT', _Parent, Reason}, State) ->
@@ -342,17 +397,16 @@ load_has_ended() ->
     after 0 -> false
     end.
 
-harvest(#{group_of := GroupOf, kept := Kept, harvests := Number} = State0) ->
-    State = State0#{kept := dyno_agent_tally:settle(GroupOf, Kept), harvests := Number + 1},
-    Missed = fun dyno_agent_banks:missed/2,
-    case Number rem ?LOOK_AT_ALL of
-        0 -> lists:foldl(fun(M, Acc) -> take(M, all, Missed, Acc) end, State, modules_of(State));
-        _ -> lists:foldl(fun(M, Acc) -> take(M, active, Missed, Acc) end, State, active_of(State))
-    end.
-
-modules_of(#{modules := Modules}) -> maps:keys(Modules).
-
-active_of(#{active := Active}) -> maps:keys(Active).
+%% The births are told before the harvest's end is, with which the discovery forgets the dead.
+harvest(#{harvests := Number, modules := Modules, active := Active} = State0) ->
+    State = settle(State0#{harvests := Number + 1}),
+    {Which, Of} =
+        case Number rem ?LOOK_AT_ALL of
+            0 -> {all, Modules};
+            _ -> {active, Active}
+        end,
+    Take = fun(M, Acc) -> take(M, Which, fun dyno_agent_banks:missed/2, Acc) end,
+    lists:foldl(Take, State, quiet_first(Of, State)).
 
 %% Adds a module's figures to the sums while it goes on counting in the other session. Harvests come
 %% with thousands of processes, whose calls go on in the gap: that is made good for.
@@ -378,12 +432,24 @@ add(Session, Missed, Functions, Module, #{banks := Banks, kept := Kept} = State)
     ],
     Called = maps:from_keys([MFA || {MFA, _} <- Readings], []),
     Before = maps:get(Module, Active, #{}),
-    Instrument = (maps:with([group_of, self_charge_ns], State))#{missed => Missed},
-    State#{
+    Born = lists:foldl(fun born/2, State, Readings),
+    Instrument = (maps:with([self_charge_ns], State))#{
+        missed => Missed, group_of => group_of_all(Born)
+    },
+    Born#{
         charged := charged(Readings, State),
         kept := dyno_agent_tally:add(Readings, Instrument, Kept),
         active := Active#{Module => maps:merge(Before, Called)}
     }.
+
+born({MFA, #{time := Time}}, #{quiet := Quiet, born := Born} = State) ->
+    case Quiet of
+        #{MFA := Id} ->
+            Callers = maps:from_keys([Pid || {Pid, Calls, _, _} <- Time, Calls > 0], Id),
+            State#{born := maps:merge(Callers, Born)};
+        #{} ->
+            State
+    end.
 
 %% on_load measures every function of every module that comes: take away what was not asked for.
 after_load(#{loading := Loading, loads := Loads} = State0) ->

@@ -15,13 +15,19 @@ collections of the processes that are alive are read; of those that died the las
 kept. Where there are so many that this takes more than a tenth of the time they are looked at less
 often. Of those that come and go between two looks their number is known, and how long some of them
 have lived. dyno's own processes are left out.
+
+Where one call reveals many processes of one kind, and a harvester (`harvester/3`) knows by its own
+figures which processes have called it, that call becomes quiet: it switches the flag off without a
+message, which would cost a process some 10 us with the waking of who gets it, and the harvester is
+asked for the processes four times a second. Each time the call is heard for 20 ms, so that lifetimes
+go on being sampled and another kind is noticed.
 """.
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, group/2, harvester/2]).
+-export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, group/2, harvester/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, group/0, figures/0]).
+-export_type([config/0, group/0, id/0, figures/0]).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
@@ -42,8 +48,7 @@ have lived. dyno's own processes are left out.
 }.
 
 -type state() :: #{
-    session := trace:session() | undefined,
-    patterns := [dyno_agent_patterns:pattern()],
+    first_calls := dyno_agent_first_calls:t() | undefined,
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
     %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
@@ -59,6 +64,10 @@ have lived. dyno's own processes are left out.
     fresh := [{pid(), id()}],
     unsettled := [pid()],
     harvester := pid() | undefined,
+    %% Whether the harvester can be asked who has made a call.
+    knows_callers := boolean(),
+    %% Whether it is still to set its figures to zero after a restart.
+    restarting := boolean(),
     %% Discovered since the last harvest began; the dead since then, and before.
     new := non_neg_integer(),
     dead := [pid()],
@@ -73,10 +82,10 @@ have lived. dyno's own processes are left out.
     timer := reference() | none,
     waiting := [gen_server:from()],
     truncated := boolean(),
-    %% The one group of the processes that a call has revealed, and how often; or they are various.
-    learned := #{mfa() => {id(), pos_integer()} | various}
+    revealed := dyno_agent_revealed:t()
 }.
 
+-doc "The number of a group.".
 -type id() :: pos_integer().
 
 -define(MAX_PROCESSES, 100_000_000).
@@ -97,7 +106,10 @@ have lived. dyno's own processes are left out.
 -define(REST, 9).
 %% The fresh ones are not left for longer than that.
 -define(MAX_FRESH, 5000).
--define(SURE_AFTER, 200).
+%% For how long quiet calls are quiet, and for how long they are heard then.
+-define(QUIET_MS, 230).
+-define(HEARD_MS, 20).
+
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
@@ -139,10 +151,15 @@ group(Names, Id) -> ets:lookup_element(Names, Id, 2).
 -doc """
 Names the process that is asked, with `{harvest, Discovery, Ref}`, to take in what the processes
 have called whenever thousands of new ones were found; it answers with `{harvested, Ref}`.
+
+One that knows the callers of functions is a `dyno_agent_counters`: it is told with
+`dyno_agent_counters:quiet/2` which calls are quiet, and asked with `dyno_agent_counters:callers/2`.
+Before it sets figures to zero it sends `{births, [{Pid, Group}]}`, and `restarted` after all were set
+to zero, which is to follow `restart/1`. While it does either, no call is quiet.
 """.
--spec harvester(pid(), pid()) -> ok.
-harvester(Pid, Harvester) ->
-    gen_server:cast(Pid, {harvester, Harvester}).
+-spec harvester(pid(), pid(), KnowsCallers :: boolean()) -> ok.
+harvester(Pid, Harvester, KnowsCallers) ->
+    gen_server:cast(Pid, {harvester, Harvester, KnowsCallers}).
 
 -spec init(config()) -> {ok, state()}.
 init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
@@ -150,12 +167,8 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
     %% A storm of processes must not make the heap's collections long.
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
-    Session = trace:session_create(dyno_discovery, self(), []),
-    Patterns = dyno_agent_patterns:resolve(Given),
-    _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
     State = #{
-        session => Session,
-        patterns => Patterns,
+        first_calls => dyno_agent_first_calls:open(Given),
         interval_ms => IntervalMs,
         max_processes => maps:get(max_processes, Config, ?MAX_PROCESSES),
         table => ets:new(?MODULE, [protected, {read_concurrency, true}]),
@@ -165,6 +178,8 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         fresh => [],
         unsettled => [],
         harvester => undefined,
+        knows_callers => false,
+        restarting => false,
         new => 0,
         dead => [],
         harvesting => idle,
@@ -176,25 +191,9 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         timer => none,
         waiting => [],
         truncated => false,
-        learned => #{}
+        revealed => dyno_agent_revealed:new()
     },
-    lists:foreach(
-        fun(Module) -> watch(Module, State) end,
-        [M || M <- erlang:loaded(), dyno_agent_patterns:matches_module(M, Patterns)]
-    ),
     {ok, look_later(IntervalMs, State)}.
-
-%% The recipe of the moduledoc.
-watch(Module, #{session := Session, patterns := Patterns}) when Session =/= undefined ->
-    Once = [{'_', [], [{trace, [call], []}]}],
-    Matched =
-        case dyno_agent_patterns:functions(Module, Patterns) of
-            all -> [{Module, '_', '_'}];
-            Some -> Some
-        end,
-    lists:foreach(fun(F) -> _ = trace:function(Session, F, Once, [local]) end, Matched);
-watch(_Module, _State) ->
-    ok.
 
 -spec handle_call(restart | read | table | names, gen_server:from(), state()) ->
     {reply, ok | ets:table(), state()} | {noreply, state()}.
@@ -203,7 +202,8 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call(names, _From, #{names := Names} = State) ->
     {reply, Names, State};
 handle_call(restart, _From, State) ->
-    #{table := Table, dead := Dead} = Absorbed = absorb(State),
+    ok = hear(State),
+    #{table := Table, dead := Dead} = Absorbed = absorb(ask_for_births(State)),
     Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
     {Alive, Ended} = lists:partition(fun({Pid, _}) -> set_base(Pid, Table) end, Living),
     lists:foreach(fun(Row) -> ets:insert(Table, Row) end, Ended),
@@ -215,6 +215,7 @@ handle_call(restart, _From, State) ->
         },
         lifetimes := dyno_agent_lifetimes:forget(map_get(lifetimes, Absorbed)),
         discovered := length(Alive),
+        restarting := quiet_calls(State) =/= [],
         dead := [Pid || {Pid, _} <- Ended] ++ Dead
     }};
 handle_call(read, From, #{waiting := Waiting} = State) ->
@@ -233,8 +234,8 @@ set_base(Pid, Table) ->
     end.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({harvester, Pid}, State) ->
-    {noreply, State#{harvester := Pid}};
+handle_cast({harvester, Pid, KnowsCallers}, State) ->
+    {noreply, State#{harvester := Pid, knows_callers := KnowsCallers}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -243,9 +244,17 @@ handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
     {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, Time, State)))};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
-handle_info({loaded, Module}, #{patterns := Patterns} = State) ->
-    _ = [watch(Module, State) || dyno_agent_patterns:matches_module(Module, Patterns)],
-    {noreply, State};
+handle_info({loaded, Module}, #{first_calls := Calls, revealed := Revealed} = State) ->
+    _ = [dyno_agent_first_calls:watch(Module, Calls) || Calls =/= undefined],
+    {noreply, tell_quiet(State#{revealed := dyno_agent_revealed:forget(Module, Revealed)})};
+handle_info(listen, State) ->
+    {noreply, ask_to_harvest(listen(State))};
+handle_info(quiet, State) ->
+    {noreply, quiet_for_a_while(State)};
+handle_info(restarted, State) ->
+    {noreply, be_quiet(State#{restarting := false})};
+handle_info({births, Rows}, State) ->
+    {noreply, ask_to_harvest(born_quietly(Rows, State))};
 handle_info(look, #{look := idle} = State) ->
     {noreply, begin_look(State#{timer := none})};
 handle_info(look, State) ->
@@ -254,7 +263,7 @@ handle_info(look, State) ->
 handle_info({harvested, Ref}, #{harvesting := {Ref, Dead}, table := Table} = State) ->
     %% All their calls are in the sums.
     lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
-    {noreply, State#{harvesting := idle}};
+    {noreply, be_quiet(State#{harvesting := idle})};
 handle_info(go_on, State) ->
     {noreply, go_on(State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
@@ -290,30 +299,116 @@ discover(_Pid, _MFA, _Time, #{discovered := Count, max_processes := Max} = State
     Count >= Max
 ->
     stop_discovering(State);
-discover(Pid, MFA, Time, #{learned := Learned, table := Table} = State) ->
+discover(Pid, MFA, Time, #{revealed := Revealed, table := Table} = State) ->
     %% Asking a process who it is takes microseconds. Where many that were revealed by the same call
     %% have turned out to be of one kind, the next ones are taken to be so as well; those that live
     %% until the next look are asked then. The others cost no more than this.
-    case Learned of
-        #{MFA := {Id, Times}} when Times >= ?SURE_AFTER ->
-            Row = {Pid, Id},
-            case ets:insert_new(Table, Row) of
-                true ->
-                    #{discovered := Count, new := New, fresh := Fresh, lifetimes := Lives} = State,
-                    State#{
-                        discovered := Count + 1,
-                        new := New + 1,
-                        fresh := [Row | Fresh],
-                        lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lives)
-                    };
-                false ->
-                    State
+    case dyno_agent_revealed:kind(MFA, Revealed) of
+        {sure, Id} ->
+            case enter([{Pid, Id}], State) of
+                {[], Next} -> Next;
+                {_, Next} -> quieten_perhaps(MFA, Time, born(Pid, Id, Time, Next))
             end;
-        #{} ->
-            case ets:member(Table, Pid) of
+        _ ->
+            case ets:member(Table, Pid) orelse ask(Pid, MFA, State) of
                 true -> State;
-                false -> ask(Pid, MFA, Time, State)
+                {none, Next} -> Next;
+                {Id, Next} -> born(Pid, Id, Time, Next)
             end
+    end.
+
+born(Pid, Id, Time, #{lifetimes := Lifetimes} = State) ->
+    State#{lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes)}.
+
+%% Processes whose group is known without asking them; gives those that are new.
+enter(Rows, #{table := Table, discovered := Count, new := New, fresh := Fresh} = State) ->
+    Unknown = [Row || Row <- Rows, ets:insert_new(Table, Row)],
+    N = length(Unknown),
+    {Unknown, State#{discovered := Count + N, new := New + N, fresh := Unknown ++ Fresh}}.
+
+%% Quiet calls
+
+quieten_perhaps(_MFA, _Time, #{knows_callers := false} = State) ->
+    State;
+quieten_perhaps(MFA, Time, #{revealed := Revealed} = State) ->
+    None = dyno_agent_revealed:quiet(Revealed) =:= #{},
+    case dyno_agent_revealed:often(MFA, Time, Revealed) of
+        {true, Counted} ->
+            Next = tell_quiet(State#{revealed := dyno_agent_revealed:quieten(MFA, Counted)}),
+            case None of
+                true -> quiet_for_a_while(Next);
+                false -> be_quiet(Next)
+            end;
+        {false, Counted} ->
+            State#{revealed := Counted}
+    end.
+
+quiet_calls(#{revealed := Revealed}) ->
+    maps:keys(dyno_agent_revealed:quiet(Revealed)).
+
+tell_quiet(#{knows_callers := true, harvester := Harvester, revealed := Revealed} = State) ->
+    ok = dyno_agent_counters:quiet(Harvester, dyno_agent_revealed:quiet(Revealed)),
+    State;
+tell_quiet(State) ->
+    State.
+
+quiet_for_a_while(#{revealed := Revealed} = State) ->
+    _ = [
+        erlang:send_after(?QUIET_MS, self(), listen)
+     || dyno_agent_revealed:quiet(Revealed) =/= #{}
+    ],
+    be_quiet(State).
+
+%% Not while the harvester sets its figures to zero: whose calls fall just between would be missing.
+be_quiet(#{first_calls := Calls, harvesting := idle, restarting := false} = State) when
+    Calls =/= undefined
+->
+    ok = dyno_agent_first_calls:set(quiet, quiet_calls(State), Calls),
+    State;
+be_quiet(State) ->
+    State.
+
+hear(#{first_calls := undefined}) -> ok;
+hear(#{first_calls := Calls} = State) ->
+    dyno_agent_first_calls:set(heard, quiet_calls(State), Calls).
+
+%% The calls are heard before their callers are asked for: so none is missed of one that stays so.
+listen(State) ->
+    ok = hear(State),
+    #{revealed := Revealed} = Asked = ask_for_births(State),
+    {Loud, Next} = dyno_agent_revealed:listen(Revealed),
+    _ = [erlang:send_after(?HEARD_MS, self(), quiet) || dyno_agent_revealed:quiet(Next) =/= #{}],
+    case Loud of
+        [] -> Asked#{revealed := Next};
+        _ -> tell_quiet(Asked#{revealed := Next})
+    end.
+
+%% Those that the harvester has not told of.
+ask_for_births(#{revealed := Revealed, harvester := Harvester} = State) ->
+    Asked = maps:fold(
+        fun(MFA, Id, Acc) ->
+            Pids = dyno_agent_counters:callers(Harvester, MFA),
+            born_quietly([{Pid, Id} || Pid <- Pids], Acc)
+        end,
+        State,
+        dyno_agent_revealed:quiet(Revealed)
+    ),
+    told_of_births(Asked).
+
+%% By a harvest that was before the answers.
+told_of_births(State) ->
+    receive
+        {births, Rows} -> told_of_births(born_quietly(Rows, State))
+    after 0 -> State
+    end.
+
+born_quietly(Rows, State) ->
+    {Found, #{revealed := Revealed} = Entered} = enter(Rows, State),
+    Next = Entered#{revealed := dyno_agent_revealed:found(Found, Revealed)},
+    case Next of
+        #{discovered := Count, max_processes := Max} when Count >= Max -> stop_discovering(Next);
+        #{fresh := Fresh} when length(Fresh) >= ?MAX_FRESH -> absorb(Next);
+        #{} -> Next
     end.
 
 ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
@@ -326,6 +421,7 @@ ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
         ->
             absorb_many(State);
         #{} ->
+            ok = hear(State),
             #{dead := Dead} = Absorbed = absorb(State),
             Ref = make_ref(),
             Pid ! {harvest, self(), Ref},
@@ -348,11 +444,14 @@ absorb_many(#{fresh := Fresh, new := New} = State) when New rem ?MAX_FRESH < ?BA
 absorb_many(State) ->
     State.
 
-stop_discovering(#{session := undefined} = State) ->
+stop_discovering(#{first_calls := undefined} = State) ->
     State;
-stop_discovering(#{session := Session} = State) ->
-    _ = trace:session_destroy(Session),
-    State#{session := undefined, truncated := true}.
+stop_discovering(#{first_calls := Calls, revealed := Revealed} = State) ->
+    ok = dyno_agent_first_calls:close(Calls),
+    None = lists:foldl(
+        fun({M, _, _}, R) -> dyno_agent_revealed:forget(M, R) end, Revealed, quiet_calls(State)
+    ),
+    tell_quiet(State#{first_calls := undefined, truncated := true, revealed := None}).
 
 %% Sees which of the fresh ones are still alive. Most are not: they are but counted.
 absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} = State) ->
@@ -392,48 +491,36 @@ update_group(Id, Update, #{groups := Groups} = State) ->
 count(Id, More, LookedAt, State) ->
     update_group(Id, fun(G) -> dyno_agent_group:count(More, LookedAt, G) end, State).
 
-ask(Pid, MFA, Time, #{learned := Learned, dead := Dead} = State) ->
-    case {dyno_agent_process:who(Pid), Learned} of
-        {undefined, #{MFA := {Id, _}}} ->
-            counted({Pid, Id}, Time, 0, State#{dead := [Pid | Dead]});
-        {undefined, _} ->
-            {Id, Known} = id({first_call, MFA}, State),
-            counted({Pid, Id}, Time, 0, Known#{dead := [Pid | Dead]});
+%% Who a process is that a call has revealed; gives its group, `none` where it is one of dyno's own.
+ask(Pid, MFA, #{revealed := Revealed, dead := Dead} = State) ->
+    case {dyno_agent_process:who(Pid), dyno_agent_revealed:kind(MFA, Revealed)} of
+        {undefined, Kind} ->
+            {Id, Known} =
+                case Kind of
+                    {_, Seen} -> {Seen, State};
+                    unknown -> id({first_call, MFA}, State)
+                end,
+            Late = dyno_agent_revealed:too_late(MFA, Id, Revealed),
+            {Id, counted({Pid, Id}, 0, Known#{dead := [Pid | Dead], revealed := Late})};
         {{Info, Reductions, Collections}, _} ->
             Group = dyno_agent_kind:of_process(Info, MFA),
             case dyno_agent_kind:is_own(Group) of
                 true ->
-                    State;
+                    {none, State};
                 false ->
                     {Id, #{unsettled := Unsettled} = Known} = id(Group, State),
                     Row = {Pid, Id, Reductions, Reductions, 0, Collections},
-                    counted(Row, Time, 1, Known#{
-                        unsettled := [Pid | Unsettled],
-                        learned := learn(MFA, Group, Id, Learned)
-                    })
+                    {Id,
+                        counted(Row, 1, Known#{
+                            unsettled := [Pid | Unsettled],
+                            revealed := dyno_agent_revealed:learn(MFA, Group, Id, Revealed)
+                        })}
             end
     end.
 
-counted(Row, Time, LookedAt, #{table := Table, discovered := Count, new := New} = State) ->
-    #{lifetimes := Lifetimes} = State,
-    {Pid, Id} = {element(1, Row), element(2, Row)},
+counted(Row, LookedAt, #{table := Table, discovered := Count, new := New} = State) ->
     true = ets:insert(Table, Row),
-    count(Id, 1, LookedAt, State#{
-        discovered := Count + 1,
-        new := New + 1,
-        lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes)
-    }).
-
-%% Names and labels are a process's own.
-learn(MFA, {Kind, _}, Id, Learned) when Kind =:= initial_call; Kind =:= first_call ->
-    case Learned of
-        #{MFA := {Id, Times}} -> Learned#{MFA := {Id, Times + 1}};
-        #{MFA := _} -> Learned#{MFA := various};
-        #{} when map_size(Learned) < ?MAX_GROUPS -> Learned#{MFA => {Id, 1}};
-        #{} -> Learned
-    end;
-learn(MFA, _Group, _Id, Learned) ->
-    Learned#{MFA => various}.
+    count(element(2, Row), 1, LookedAt, State#{discovered := Count + 1, new := New + 1}).
 
 %% Too many groups are none: what comes later is put together.
 id(Group, #{ids := Ids, names := Names} = State) ->
@@ -451,7 +538,7 @@ id(Group, #{ids := Ids, names := Names} = State) ->
 %% One that is under way begins anew. Rows come and go meanwhile.
 begin_look(#{lifetimes := Lifetimes} = State) ->
     Refilled = State#{lifetimes := dyno_agent_lifetimes:refill(Lifetimes)},
-    #{table := Table, look := Look} = Absorbed = absorb(Refilled),
+    #{table := Table, look := Look} = Absorbed = absorb(ask_for_births(Refilled)),
     _ = [ets:safe_fixtable(Table, true) || Look =:= idle],
     go_on(Absorbed#{look := {'$start', #{}}, began := erlang:monotonic_time(millisecond)}).
 
@@ -564,8 +651,7 @@ report(#{groups := Groups, table := Table, names := Names} = State) ->
     }.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{session := undefined}) ->
+terminate(_Reason, #{first_calls := undefined}) ->
     ok;
-terminate(_Reason, #{session := Session}) ->
-    _ = trace:session_destroy(Session),
-    ok.
+terminate(_Reason, #{first_calls := Calls}) ->
+    dyno_agent_first_calls:close(Calls).

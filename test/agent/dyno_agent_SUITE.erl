@@ -626,7 +626,7 @@ hundred_thousand_short_lived_processes(Config) ->
     Leaf = calls({dyno_work, leaf, 1}, Figures),
     %% At the swap of a harvest some calls are lost or counted twice; it says how many at most.
     #{off_by := OffBy} = Figures,
-    ?assert(abs(Leaf - 300_000) =< 300_000 * (OffBy + 0.002)),
+    ?assert(abs(Leaf - 300_000) =< 300_000 * (OffBy + 0.002), {Leaf, OffBy}),
     %% On a busy machine a swap takes long; that all is lost would be a defect.
     ?assert(OffBy < 0.5),
     %% By process it would be some 30 MB.
