@@ -82,6 +82,7 @@ modules() ->
         dyno_agent_group,
         dyno_agent_guard,
         dyno_agent_guest,
+        dyno_agent_hearing,
         dyno_agent_os,
         dyno_agent_own,
         dyno_agent_patterns,

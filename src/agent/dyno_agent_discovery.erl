@@ -48,7 +48,7 @@ go on being sampled and another kind is noticed.
 }.
 
 -type state() :: #{
-    first_calls := dyno_agent_first_calls:t() | undefined,
+    hearing := dyno_agent_hearing:t(),
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
     %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
@@ -64,10 +64,6 @@ go on being sampled and another kind is noticed.
     fresh := [{pid(), id()}],
     unsettled := [pid()],
     harvester := pid() | undefined,
-    %% Whether the harvester can be asked who has made a call.
-    knows_callers := boolean(),
-    %% Whether it is still to set its figures to zero after a restart.
-    restarting := boolean(),
     %% Discovered since the last harvest began; the dead since then, and before.
     new := non_neg_integer(),
     dead := [pid()],
@@ -81,8 +77,7 @@ go on being sampled and another kind is noticed.
     %% The next one, where it is not under way.
     timer := reference() | none,
     waiting := [gen_server:from()],
-    truncated := boolean(),
-    revealed := dyno_agent_revealed:t()
+    truncated := boolean()
 }.
 
 -doc "The number of a group.".
@@ -106,10 +101,6 @@ go on being sampled and another kind is noticed.
 -define(REST, 9).
 %% The fresh ones are not left for longer than that.
 -define(MAX_FRESH, 5000).
-%% For how long quiet calls are quiet, and for how long they are heard then.
--define(QUIET_MS, 230).
--define(HEARD_MS, 20).
-
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
@@ -168,7 +159,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     State = #{
-        first_calls => dyno_agent_first_calls:open(Given),
+        hearing => dyno_agent_hearing:open(Given),
         interval_ms => IntervalMs,
         max_processes => maps:get(max_processes, Config, ?MAX_PROCESSES),
         table => ets:new(?MODULE, [protected, {read_concurrency, true}]),
@@ -178,8 +169,6 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         fresh => [],
         unsettled => [],
         harvester => undefined,
-        knows_callers => false,
-        restarting => false,
         new => 0,
         dead => [],
         harvesting => idle,
@@ -190,8 +179,7 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         began => erlang:monotonic_time(millisecond),
         timer => none,
         waiting => [],
-        truncated => false,
-        revealed => dyno_agent_revealed:new()
+        truncated => false
     },
     {ok, look_later(IntervalMs, State)}.
 
@@ -202,8 +190,8 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call(names, _From, #{names := Names} = State) ->
     {reply, Names, State};
 handle_call(restart, _From, State) ->
-    ok = hear(State),
-    #{table := Table, dead := Dead} = Absorbed = absorb(ask_for_births(State)),
+    Zeroing = hearing(fun(H) -> dyno_agent_hearing:zeroing(restart, H) end, State),
+    #{table := Table, dead := Dead} = Absorbed = absorb(ask_for_births(Zeroing)),
     Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
     {Alive, Ended} = lists:partition(fun({Pid, _}) -> set_base(Pid, Table) end, Living),
     lists:foreach(fun(Row) -> ets:insert(Table, Row) end, Ended),
@@ -215,7 +203,6 @@ handle_call(restart, _From, State) ->
         },
         lifetimes := dyno_agent_lifetimes:forget(map_get(lifetimes, Absorbed)),
         discovered := length(Alive),
-        restarting := quiet_calls(State) =/= [],
         dead := [Pid || {Pid, _} <- Ended] ++ Dead
     }};
 handle_call(read, From, #{waiting := Waiting} = State) ->
@@ -234,8 +221,11 @@ set_base(Pid, Table) ->
     end.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({harvester, Pid, KnowsCallers}, State) ->
-    {noreply, State#{harvester := Pid, knows_callers := KnowsCallers}};
+handle_cast({harvester, Pid, true}, State) ->
+    Knowing = hearing(fun(H) -> dyno_agent_hearing:counters(Pid, H) end, State),
+    {noreply, Knowing#{harvester := Pid}};
+handle_cast({harvester, Pid, false}, State) ->
+    {noreply, State#{harvester := Pid}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -244,15 +234,15 @@ handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
     {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, Time, State)))};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
-handle_info({loaded, Module}, #{first_calls := Calls, revealed := Revealed} = State) ->
-    _ = [dyno_agent_first_calls:watch(Module, Calls) || Calls =/= undefined],
-    {noreply, tell_quiet(State#{revealed := dyno_agent_revealed:forget(Module, Revealed)})};
+handle_info({loaded, Module}, State) ->
+    {noreply, hearing(fun(H) -> dyno_agent_hearing:loaded(Module, H) end, State)};
 handle_info(listen, State) ->
-    {noreply, ask_to_harvest(listen(State))};
+    Asked = ask_for_births(hearing(fun dyno_agent_hearing:listen/1, State)),
+    {noreply, ask_to_harvest(hearing(fun dyno_agent_hearing:listened/1, Asked))};
 handle_info(quiet, State) ->
-    {noreply, quiet_for_a_while(State)};
+    {noreply, hearing(fun dyno_agent_hearing:quiet/1, State)};
 handle_info(restarted, State) ->
-    {noreply, be_quiet(State#{restarting := false})};
+    {noreply, hearing(fun(H) -> dyno_agent_hearing:zeroed(restart, H) end, State)};
 handle_info({births, Rows}, State) ->
     {noreply, ask_to_harvest(born_quietly(Rows, State))};
 handle_info(look, #{look := idle} = State) ->
@@ -263,7 +253,8 @@ handle_info(look, State) ->
 handle_info({harvested, Ref}, #{harvesting := {Ref, Dead}, table := Table} = State) ->
     %% All their calls are in the sums.
     lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
-    {noreply, be_quiet(State#{harvesting := idle})};
+    Zeroed = hearing(fun(H) -> dyno_agent_hearing:zeroed(harvest, H) end, State),
+    {noreply, Zeroed#{harvesting := idle}};
 handle_info(go_on, State) ->
     {noreply, go_on(State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
@@ -299,15 +290,18 @@ discover(_Pid, _MFA, _Time, #{discovered := Count, max_processes := Max} = State
     Count >= Max
 ->
     stop_discovering(State);
-discover(Pid, MFA, Time, #{revealed := Revealed, table := Table} = State) ->
+discover(Pid, MFA, Time, #{hearing := Hearing, table := Table} = State) ->
     %% Asking a process who it is takes microseconds. Where many that were revealed by the same call
     %% have turned out to be of one kind, the next ones are taken to be so as well; those that live
     %% until the next look are asked then. The others cost no more than this.
-    case dyno_agent_revealed:kind(MFA, Revealed) of
+    case dyno_agent_hearing:kind(MFA, Hearing) of
         {sure, Id} ->
             case enter([{Pid, Id}], State) of
-                {[], Next} -> Next;
-                {_, Next} -> quieten_perhaps(MFA, Time, born(Pid, Id, Time, Next))
+                {[], Next} ->
+                    Next;
+                {_, Next} ->
+                    Heard = fun(H) -> dyno_agent_hearing:heard(MFA, Time, H) end,
+                    hearing(Heard, born(Pid, Id, Time, Next))
             end;
         _ ->
             case ets:member(Table, Pid) orelse ask(Pid, MFA, State) of
@@ -326,76 +320,13 @@ enter(Rows, #{table := Table, discovered := Count, new := New, fresh := Fresh} =
     N = length(Unknown),
     {Unknown, State#{discovered := Count + N, new := New + N, fresh := Unknown ++ Fresh}}.
 
-%% Quiet calls
+hearing(Update, #{hearing := Hearing} = State) ->
+    State#{hearing := Update(Hearing)}.
 
-quieten_perhaps(_MFA, _Time, #{knows_callers := false} = State) ->
-    State;
-quieten_perhaps(MFA, Time, #{revealed := Revealed} = State) ->
-    None = dyno_agent_revealed:quiet(Revealed) =:= #{},
-    case dyno_agent_revealed:often(MFA, Time, Revealed) of
-        {true, Counted} ->
-            Next = tell_quiet(State#{revealed := dyno_agent_revealed:quieten(MFA, Counted)}),
-            case None of
-                true -> quiet_for_a_while(Next);
-                false -> be_quiet(Next)
-            end;
-        {false, Counted} ->
-            State#{revealed := Counted}
-    end.
+%% Also what a harvest has told of that was before the answers.
+ask_for_births(#{hearing := Hearing} = State) ->
+    told_of_births(born_quietly(dyno_agent_hearing:births(Hearing), State)).
 
-quiet_calls(#{revealed := Revealed}) ->
-    maps:keys(dyno_agent_revealed:quiet(Revealed)).
-
-tell_quiet(#{knows_callers := true, harvester := Harvester, revealed := Revealed} = State) ->
-    ok = dyno_agent_counters:quiet(Harvester, dyno_agent_revealed:quiet(Revealed)),
-    State;
-tell_quiet(State) ->
-    State.
-
-quiet_for_a_while(#{revealed := Revealed} = State) ->
-    _ = [
-        erlang:send_after(?QUIET_MS, self(), listen)
-     || dyno_agent_revealed:quiet(Revealed) =/= #{}
-    ],
-    be_quiet(State).
-
-%% Not while the harvester sets its figures to zero: whose calls fall just between would be missing.
-be_quiet(#{first_calls := Calls, harvesting := idle, restarting := false} = State) when
-    Calls =/= undefined
-->
-    ok = dyno_agent_first_calls:set(quiet, quiet_calls(State), Calls),
-    State;
-be_quiet(State) ->
-    State.
-
-hear(#{first_calls := undefined}) -> ok;
-hear(#{first_calls := Calls} = State) ->
-    dyno_agent_first_calls:set(heard, quiet_calls(State), Calls).
-
-%% The calls are heard before their callers are asked for: so none is missed of one that stays so.
-listen(State) ->
-    ok = hear(State),
-    #{revealed := Revealed} = Asked = ask_for_births(State),
-    {Loud, Next} = dyno_agent_revealed:listen(Revealed),
-    _ = [erlang:send_after(?HEARD_MS, self(), quiet) || dyno_agent_revealed:quiet(Next) =/= #{}],
-    case Loud of
-        [] -> Asked#{revealed := Next};
-        _ -> tell_quiet(Asked#{revealed := Next})
-    end.
-
-%% Those that the harvester has not told of.
-ask_for_births(#{revealed := Revealed, harvester := Harvester} = State) ->
-    Asked = maps:fold(
-        fun(MFA, Id, Acc) ->
-            Pids = dyno_agent_counters:callers(Harvester, MFA),
-            born_quietly([{Pid, Id} || Pid <- Pids], Acc)
-        end,
-        State,
-        dyno_agent_revealed:quiet(Revealed)
-    ),
-    told_of_births(Asked).
-
-%% By a harvest that was before the answers.
 told_of_births(State) ->
     receive
         {births, Rows} -> told_of_births(born_quietly(Rows, State))
@@ -403,12 +334,14 @@ told_of_births(State) ->
     end.
 
 born_quietly(Rows, State) ->
-    {Found, #{revealed := Revealed} = Entered} = enter(Rows, State),
-    Next = Entered#{revealed := dyno_agent_revealed:found(Found, Revealed)},
-    case Next of
-        #{discovered := Count, max_processes := Max} when Count >= Max -> stop_discovering(Next);
-        #{fresh := Fresh} when length(Fresh) >= ?MAX_FRESH -> absorb(Next);
-        #{} -> Next
+    {Found, Entered} = enter(Rows, State),
+    case hearing(fun(H) -> dyno_agent_hearing:found(Found, H) end, Entered) of
+        #{discovered := Count, max_processes := Max} = Next when Count >= Max ->
+            stop_discovering(Next);
+        #{fresh := Fresh} = Next when length(Fresh) >= ?MAX_FRESH ->
+            absorb(Next);
+        Next ->
+            Next
     end.
 
 ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
@@ -421,8 +354,8 @@ ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
         ->
             absorb_many(State);
         #{} ->
-            ok = hear(State),
-            #{dead := Dead} = Absorbed = absorb(State),
+            Zeroing = hearing(fun(H) -> dyno_agent_hearing:zeroing(harvest, H) end, State),
+            #{dead := Dead} = Absorbed = absorb(Zeroing),
             Ref = make_ref(),
             Pid ! {harvest, self(), Ref},
             Absorbed#{new := 0, dead := [], harvesting := {Ref, Dead}, harvested_ms := NowMs}
@@ -444,14 +377,8 @@ absorb_many(#{fresh := Fresh, new := New} = State) when New rem ?MAX_FRESH < ?BA
 absorb_many(State) ->
     State.
 
-stop_discovering(#{first_calls := undefined} = State) ->
-    State;
-stop_discovering(#{first_calls := Calls, revealed := Revealed} = State) ->
-    ok = dyno_agent_first_calls:close(Calls),
-    None = lists:foldl(
-        fun({M, _, _}, R) -> dyno_agent_revealed:forget(M, R) end, Revealed, quiet_calls(State)
-    ),
-    tell_quiet(State#{first_calls := undefined, truncated := true, revealed := None}).
+stop_discovering(State) ->
+    hearing(fun dyno_agent_hearing:close/1, State#{truncated := true}).
 
 %% Sees which of the fresh ones are still alive. Most are not: they are but counted.
 absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} = State) ->
@@ -492,16 +419,16 @@ count(Id, More, LookedAt, State) ->
     update_group(Id, fun(G) -> dyno_agent_group:count(More, LookedAt, G) end, State).
 
 %% Who a process is that a call has revealed; gives its group, `none` where it is one of dyno's own.
-ask(Pid, MFA, #{revealed := Revealed, dead := Dead} = State) ->
-    case {dyno_agent_process:who(Pid), dyno_agent_revealed:kind(MFA, Revealed)} of
+ask(Pid, MFA, #{hearing := Hearing, dead := Dead} = State) ->
+    case {dyno_agent_process:who(Pid), dyno_agent_hearing:kind(MFA, Hearing)} of
         {undefined, Kind} ->
             {Id, Known} =
                 case Kind of
                     {_, Seen} -> {Seen, State};
                     unknown -> id({first_call, MFA}, State)
                 end,
-            Late = dyno_agent_revealed:too_late(MFA, Id, Revealed),
-            {Id, counted({Pid, Id}, 0, Known#{dead := [Pid | Dead], revealed := Late})};
+            Late = dyno_agent_hearing:too_late(MFA, Id, Hearing),
+            {Id, counted({Pid, Id}, 0, Known#{dead := [Pid | Dead], hearing := Late})};
         {{Info, Reductions, Collections}, _} ->
             Group = dyno_agent_kind:of_process(Info, MFA),
             case dyno_agent_kind:is_own(Group) of
@@ -513,7 +440,7 @@ ask(Pid, MFA, #{revealed := Revealed, dead := Dead} = State) ->
                     {Id,
                         counted(Row, 1, Known#{
                             unsettled := [Pid | Unsettled],
-                            revealed := dyno_agent_revealed:learn(MFA, Group, Id, Revealed)
+                            hearing := dyno_agent_hearing:learn(MFA, Group, Id, Hearing)
                         })}
             end
     end.
@@ -651,7 +578,6 @@ report(#{groups := Groups, table := Table, names := Names} = State) ->
     }.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{first_calls := undefined}) ->
-    ok;
-terminate(_Reason, #{first_calls := Calls}) ->
-    dyno_agent_first_calls:close(Calls).
+terminate(_Reason, #{hearing := Hearing}) ->
+    _ = dyno_agent_hearing:close(Hearing),
+    ok.

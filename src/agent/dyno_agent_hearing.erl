@@ -1,0 +1,163 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_hearing).
+-moduledoc false.
+%% Which first calls of processes are told of as they happen, and which are quiet: for those the
+%% counters are asked (dyno_agent_revealed decides). The calling process gets what
+%% dyno_agent_first_calls sends, and `listen` and `quiet` when it is time for `listen/1` and `quiet/1`.
+%%
+%% While the counters set figures to zero no call is quiet: whose calls fall just between two figures
+%% would be missing.
+
+-export([open/1, counters/2, loaded/2, close/1]).
+-export([kind/2, learn/4, too_late/3, heard/3]).
+-export([births/1, found/2, listen/1, listened/1, quiet/1]).
+-export([zeroing/2, zeroed/2, quiet_calls/1]).
+-export_type([t/0]).
+
+-opaque t() :: #{
+    calls := dyno_agent_first_calls:t() | closed,
+    revealed := dyno_agent_revealed:t(),
+    %% Who can be asked who has made a call.
+    counters := pid() | none,
+    %% For what figures are being set to zero.
+    zeroing := [harvest | restart]
+}.
+
+%% For how long quiet calls are quiet, and for how long they are heard then.
+-define(QUIET_MS, 230).
+-define(HEARD_MS, 20).
+
+-doc "Every process's first matching call is heard.".
+-spec open([dyno_agent_patterns:pattern()]) -> t().
+open(Patterns) ->
+    #{
+        calls => dyno_agent_first_calls:open(Patterns),
+        revealed => dyno_agent_revealed:new(),
+        counters => none,
+        zeroing => []
+    }.
+
+-doc "From now on calls can become quiet: these `dyno_agent_counters` know who has made them.".
+-spec counters(pid(), t()) -> t().
+counters(Pid, Hearing) ->
+    Hearing#{counters := Pid}.
+
+-doc "A module has come, or come again: all its calls are heard.".
+-spec loaded(module(), t()) -> t().
+loaded(_Module, #{calls := closed} = Hearing) ->
+    Hearing;
+loaded(Module, #{calls := Calls, revealed := Revealed} = Hearing) ->
+    ok = dyno_agent_first_calls:watch(Module, Calls),
+    tell(Hearing#{revealed := dyno_agent_revealed:forget(Module, Revealed)}).
+
+-doc "Nothing is heard any more, and nobody asked.".
+-spec close(t()) -> t().
+close(#{calls := closed} = Hearing) ->
+    Hearing;
+close(#{calls := Calls} = Hearing) ->
+    ok = dyno_agent_first_calls:close(Calls),
+    tell(Hearing#{calls := closed, revealed := dyno_agent_revealed:new()}).
+
+-doc "As `dyno_agent_revealed:kind/2`.".
+-spec kind(mfa(), t()) -> {sure | seen, dyno_agent_discovery:id()} | unknown.
+kind(MFA, #{revealed := Revealed}) ->
+    dyno_agent_revealed:kind(MFA, Revealed).
+
+-doc "As `dyno_agent_revealed:learn/4`.".
+-spec learn(mfa(), dyno_agent_discovery:group(), dyno_agent_discovery:id(), t()) -> t().
+learn(MFA, Group, Id, #{revealed := Revealed} = Hearing) ->
+    Hearing#{revealed := dyno_agent_revealed:learn(MFA, Group, Id, Revealed)}.
+
+-doc "As `dyno_agent_revealed:too_late/3`.".
+-spec too_late(mfa(), dyno_agent_discovery:id(), t()) -> t().
+too_late(MFA, Id, #{revealed := Revealed} = Hearing) ->
+    Hearing#{revealed := dyno_agent_revealed:too_late(MFA, Id, Revealed)}.
+
+-doc "A call whose processes' kind is sure was heard, at a time (native): perhaps it becomes quiet.".
+-spec heard(mfa(), integer(), t()) -> t().
+heard(_MFA, _Time, #{counters := none} = Hearing) ->
+    Hearing;
+heard(MFA, Time, #{revealed := Revealed} = Hearing) ->
+    case dyno_agent_revealed:often(MFA, Time, Revealed) of
+        {true, Counted} ->
+            Next = tell(Hearing#{revealed := dyno_agent_revealed:quieten(MFA, Counted)}),
+            case quiet_calls(Hearing) of
+                [] -> quiet(Next);
+                _ -> be_quiet(Next)
+            end;
+        {false, Counted} ->
+            Hearing#{revealed := Counted}
+    end.
+
+-doc "The processes that have made quiet calls since the counters' figures were set to zero.".
+-spec births(t()) -> [{pid(), dyno_agent_discovery:id()}].
+births(#{revealed := Revealed, counters := Counters}) ->
+    [
+        {Pid, Id}
+     || MFA := Id <- dyno_agent_revealed:quiet(Revealed),
+        Pid <- dyno_agent_counters:callers(Counters, MFA)
+    ].
+
+-doc "Those of them that were not known.".
+-spec found([{pid(), dyno_agent_discovery:id()}], t()) -> t().
+found(Rows, #{revealed := Revealed} = Hearing) ->
+    Hearing#{revealed := dyno_agent_revealed:found(Rows, Revealed)}.
+
+-doc """
+All calls are heard. After that, and not before, `births/1` is to be asked, so that none is missed of
+a call that stays so, and `listened/1` be called.
+""".
+-spec listen(t()) -> t().
+listen(#{calls := closed} = Hearing) ->
+    Hearing;
+listen(#{calls := Calls} = Hearing) ->
+    ok = dyno_agent_first_calls:set(heard, quiet_calls(Hearing), Calls),
+    Hearing.
+
+-doc "What has become rare, or was found to be of several kinds, is not quiet again.".
+-spec listened(t()) -> t().
+listened(#{revealed := Revealed} = Hearing) ->
+    {Loud, Next} = dyno_agent_revealed:listen(Revealed),
+    _ = [erlang:send_after(?HEARD_MS, self(), quiet) || dyno_agent_revealed:quiet(Next) =/= #{}],
+    case Loud of
+        [] -> Hearing#{revealed := Next};
+        _ -> tell(Hearing#{revealed := Next})
+    end.
+
+-doc "Quiet for a while.".
+-spec quiet(t()) -> t().
+quiet(Hearing) ->
+    _ = [erlang:send_after(?QUIET_MS, self(), listen) || quiet_calls(Hearing) =/= []],
+    be_quiet(Hearing).
+
+-doc "The counters are going to set figures to zero: all calls are heard until then.".
+-spec zeroing(harvest | restart, t()) -> t().
+zeroing(What, #{zeroing := Before} = Hearing) ->
+    case quiet_calls(Hearing) of
+        [] when What =:= restart -> Hearing;
+        _ -> listen(Hearing#{zeroing := lists:usort([What | Before])})
+    end.
+
+-doc "They have done so.".
+-spec zeroed(harvest | restart, t()) -> t().
+zeroed(What, #{zeroing := Before} = Hearing) ->
+    be_quiet(Hearing#{zeroing := lists:delete(What, Before)}).
+
+be_quiet(#{calls := Calls, zeroing := []} = Hearing) when Calls =/= closed ->
+    ok = dyno_agent_first_calls:set(quiet, quiet_calls(Hearing), Calls),
+    Hearing;
+be_quiet(Hearing) ->
+    Hearing.
+
+-doc "The calls that are not told of now, but for moments.".
+-spec quiet_calls(t()) -> [mfa()].
+quiet_calls(#{revealed := Revealed}) ->
+    maps:keys(dyno_agent_revealed:quiet(Revealed)).
+
+tell(#{counters := none} = Hearing) ->
+    Hearing;
+tell(#{counters := Counters, revealed := Revealed} = Hearing) ->
+    ok = dyno_agent_counters:quiet(Counters, dyno_agent_revealed:quiet(Revealed)),
+    Hearing.
