@@ -283,7 +283,12 @@ against(Same, Same, Result) ->
     end;
 against(Fastest, Number, #{pairs := Pairs} = Result) ->
     {Ratio, Low, High, Verdict} = paired(Fastest, Number, Pairs),
-    {known(Ratio), known(Low), known(High), worded(Verdict, maps:get(metric, Result, time))}.
+    Word = worded(given(Verdict, Low, Result), maps:get(metric, Result, time)),
+    {known(Ratio), known(Low), known(High), Word}.
+
+%% So few samples were asked for that nothing could be decided, whatever they are: no verdict.
+given(~"undecided", undefined, #{fixed := true}) -> undefined;
+given(Verdict, _Low, _Result) -> Verdict.
 
 least(true) -> ~"fastest";
 least(false) -> ~"least".
@@ -333,7 +338,7 @@ comparisons(Labels, #{pairs := Pairs} = Result) ->
         [
             [
                 lists:nth(B, Labels), lists:nth(A, Labels), known(R), known(L), known(H),
-                worded(atom_to_binary(V), Metric)
+                worded(given(atom_to_binary(V), L, Result), Metric)
             ]
          || #{a := A, b := B, ratio := R, low := L, high := H, verdict := V} <- Pairs
         ]

@@ -436,6 +436,7 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
             ],
             pairs => dyno_bench_rounds:pairs(Last),
             rounds => Count,
+            fixed => true,
             vms => Count,
             decided => dyno_bench_rounds:is_decided(Last),
             loop_ns => dyno_stats:median([Ns || R <- Rounds, #{loop_ns := Ns} <- maps:values(R)]),

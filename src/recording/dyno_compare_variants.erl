@@ -128,7 +128,10 @@ values(Base, {First, Other}, Run) ->
 known(Value) when is_number(Value) -> float(Value);
 known(_) -> undefined.
 
--spec word(binary()) -> slower | faster | more | less | same | undecided.
+%% None where there were too few samples for one.
+-spec word(binary() | null) -> slower | faster | more | less | same | undecided.
+word(null) ->
+    undecided;
 word(Verdict) ->
     [Word] = [
         W

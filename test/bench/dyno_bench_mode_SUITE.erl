@@ -15,6 +15,7 @@ all() ->
     [
         continuous,
         never_two_at_once,
+        too_few_have_no_verdict,
         samples_carry_their_duration,
         cv_goes_on,
         cv_gives_up,
@@ -74,6 +75,23 @@ never_two_at_once(_Config) ->
     ],
     %% One worker each: two of a code would wipe each other's mark out.
     {ok, _} = run(Codes, {continuous, #{sample_ms => 20, samples => 5}}).
+
+%% Nobody asks three samples for a verdict; six may give one, and say so where they do not.
+too_few_have_no_verdict(_Config) ->
+    Codes = ["lists:seq(1, 9).", "lists:seq(1, 9)."],
+    Verdicts = fun(Options) ->
+        {ok, Document} = dyno_bench:run(Codes, Options),
+        [Run] = dyno_recording:runs(Document),
+        {ok, #{~"rows" := [Pair]}} = dyno_recording:table(Run, ~"comparisons"),
+        [_, #{~"verdict" := Verdict}] = rows(~"codes", Document),
+        {Verdict, lists:last(Pair)}
+    end,
+    Few = {continuous, #{sample_ms => 5, samples => 3}},
+    ?assertEqual({null, null}, Verdicts(#{mode => Few})),
+    ?assertEqual({null, null}, Verdicts(#{mode => {timed, #{iterations => 9, samples => 3}}})),
+    ?assertEqual({null, null}, Verdicts(#{mode => Few, isolated => #{}})),
+    {Enough, Enough} = Verdicts(#{mode => {continuous, #{sample_ms => 5, samples => 6}}}),
+    ?assert(is_binary(Enough)).
 
 %% A call is longer than a sample: the sample lasts until the call is over.
 samples_carry_their_duration(_Config) ->
