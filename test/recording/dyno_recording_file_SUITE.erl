@@ -43,15 +43,15 @@ all() ->
 
 init_per_testcase(full_disk, Config) ->
     Folder = folder(full_disk, Config),
-    case command("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", Folder]) of
+    case dyno_disk:mount(Folder, 64) of
         ok -> [{folder, Folder} | Config];
-        error -> {skip, "a small file system can only be mounted by root"}
+        Skip -> Skip
     end;
 init_per_testcase(Case, Config) ->
     [{folder, folder(Case, Config)} | Config].
 
 end_per_testcase(full_disk, Config) ->
-    command("umount", [proplists:get_value(folder, Config)]);
+    dyno_disk:unmount(proplists:get_value(folder, Config));
 end_per_testcase(_, _) ->
     ok.
 
@@ -59,24 +59,6 @@ folder(Case, Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
     ok = filelib:ensure_path(Folder),
     Folder.
-
-command(Name, Arguments) ->
-    case os:find_executable(Name) of
-        false ->
-            error;
-        Path ->
-            Port = open_port({spawn_executable, Path}, [
-                {args, Arguments}, exit_status, stderr_to_stdout
-            ]),
-            status(Port)
-    end.
-
-status(Port) ->
-    receive
-        {Port, {data, _}} -> status(Port);
-        {Port, {exit_status, 0}} -> ok;
-        {Port, {exit_status, _}} -> error
-    end.
 
 path(Config) ->
     path(Config, "r.json").

@@ -91,7 +91,7 @@ init_per_testcase(Case, Config) ->
     [{before, Before} | dyno_suites:prepare(Case, Config)].
 
 end_per_testcase(_Case, Config) ->
-    _ = [unmount(D) || D <- [filename:join(proplists:get_value(work, Config), "disk")]],
+    ok = dyno_disk:unmount(filename:join(proplists:get_value(work, Config), "disk")),
     case proplists:get_value(tc_status, Config) of
         ok ->
             try
@@ -806,33 +806,21 @@ measures_what_is_not_kept(Config, File, MidWay, Parts) ->
 
 folder_goes(Config) ->
     Folder = in_work(Config, "folder"),
+    ok = filelib:ensure_path(Folder),
     File = filename:join(Folder, "kept.json"),
     measures_what_is_not_kept(Config, File, fun() -> file:del_dir_r(Folder) end, [~"kept.json"]).
 
 disk(Config) ->
     Folder = in_work(Config, "disk"),
-    ok = filelib:ensure_path(Folder),
-    case os:cmd("mount -t tmpfs -o size=256k none " ++ Folder ++ " && echo mounted") of
-        "mounted" ++ _ -> {ok, Folder};
-        Other -> {skip, "no small disk can be mounted here: " ++ string:trim(Other)}
+    case dyno_disk:mount(Folder, 256) of
+        ok -> {ok, Folder};
+        Skip -> Skip
     end.
-
-unmount(Folder) ->
-    case filelib:is_dir(Folder) of
-        true -> os:cmd("umount " ++ Folder);
-        false -> ok
-    end.
-
-fill(Folder) ->
-    {error, enospc} = file:write_file(
-        filename:join(Folder, "ballast"), binary:copy(~"0123456789abcdef", 1 bsl 16)
-    ),
-    ok.
 
 disk_full(Config) ->
     case disk(Config) of
         {ok, Folder} ->
-            ok = fill(Folder),
+            ok = dyno_disk:fill(Folder),
             measures_nothing(Config, filename:join(Folder, "kept.json"), [~"disk is full"]);
         Skip ->
             Skip
@@ -842,7 +830,8 @@ disk_fills(Config) ->
     case disk(Config) of
         {ok, Folder} ->
             File = filename:join(Folder, "kept.json"),
-            measures_what_is_not_kept(Config, File, fun() -> fill(Folder) end, [~"disk is full"]),
+            Fill = fun() -> dyno_disk:fill(Folder) end,
+            measures_what_is_not_kept(Config, File, Fill, [~"disk is full"]),
             {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File),
             {ok, Files} = file:list_dir(Folder),
             ?assertEqual(["ballast", "kept.json"], lists:sort(Files));
