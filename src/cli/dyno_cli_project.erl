@@ -42,16 +42,22 @@ main() ->
     ok = watch_parent(),
     dyno_cli:main(fun() -> run(init:get_plain_arguments(), Settings) end).
 
-%% The pipe to the build tool's emulator (`nouse_stdio`): closed when that one is gone.
+%% The pipe to the build tool's emulator (`nouse_stdio`): closed when that one is gone. What comes
+%% through it is an interrupt, too: that one has the terminal, and sees Ctrl-C.
 -spec watch_parent() -> ok.
 watch_parent() ->
-    _ = spawn(fun() ->
-        Port = open_port({fd, 3, 4}, [eof, binary]),
-        receive
-            {Port, eof} -> gen_event:notify(erl_signal_server, sigterm)
-        end
-    end),
+    _ = spawn(fun() -> watch_pipe(open_port({fd, 3, 4}, [eof, binary])) end),
     ok.
+
+-spec watch_pipe(port()) -> ok.
+watch_pipe(Port) ->
+    receive
+        {Port, {data, _}} ->
+            ok = gen_event:notify(erl_signal_server, sigterm),
+            watch_pipe(Port);
+        {Port, eof} ->
+            gen_event:notify(erl_signal_server, sigterm)
+    end.
 
 -spec run([string()], settings()) -> dyno_cli_command:exit_status().
 run(Arguments, Settings) ->

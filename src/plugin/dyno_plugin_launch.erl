@@ -41,8 +41,9 @@ call(Module, Function, Arguments) ->
 -doc """
 Runs it, and returns its exit status.
 
-Where this emulator ends first (Ctrl-C, then `a`), the other one sees its pipe closed, and takes it
-as an interrupt: it takes down the test in good order.
+Ctrl-C is passed on to it (`m:dyno_plugin_interrupt`), so that it takes down the test in good order,
+keeps what was measured, and ends with 130. Where this emulator ends first, the other one sees its pipe
+closed, and takes that as an interrupt as well.
 """.
 -spec run(job()) -> 0..255.
 run(Job) ->
@@ -55,13 +56,33 @@ run(Job) ->
         exit_status,
         binary
     ]),
-    wait(Port).
+    Before = dyno_plugin_interrupt:pass_on(),
+    try
+        wait(Port)
+    after
+        dyno_plugin_interrupt:as_before(Before)
+    end.
 
 -spec wait(port()) -> 0..255.
 wait(Port) ->
     receive
-        {Port, {exit_status, Status}} -> dyno_plugin_ending:status(Status);
-        {Port, {data, _}} -> wait(Port)
+        {Port, {exit_status, Status}} ->
+            dyno_plugin_ending:status(Status);
+        {Port, {data, _}} ->
+            wait(Port);
+        dyno_interrupt ->
+            ok = interrupt(Port),
+            wait(Port)
+    end.
+
+%% It may have ended just now.
+-spec interrupt(port()) -> ok.
+interrupt(Port) ->
+    try
+        true = port_command(Port, ~"interrupt\n"),
+        ok
+    catch
+        error:badarg -> ok
     end.
 
 -doc "erl's arguments for it.".

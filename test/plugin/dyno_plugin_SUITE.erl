@@ -26,9 +26,9 @@ groups() ->
     [
         {rebar3, [sequence], [
             rebar3_help, rebar3_new, rebar3_test, rebar3_fails, rebar3_mistakes, rebar3_bench,
-            rebar3_ends
+            rebar3_interrupted, rebar3_ends
         ]},
-        {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails]}
+        {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails, mix_interrupted]}
     ].
 
 init_per_group(rebar3, Config) ->
@@ -228,7 +228,11 @@ rebar3_bench(Config) ->
     {3, Ended} = run(["dyno", "bench", "halt(0)."], Config),
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
-%% Ctrl-C ends rebar3's emulator: dyno's must take down its test, and end, too.
+rebar3_interrupted(Config) ->
+    ok = dyno_project:newest_release_only(),
+    interrupted("dyno test price", Config).
+
+%% Where rebar3's emulator is killed dyno's must take down its test, and end, too.
 rebar3_ends(Config) ->
     Recording = filename:join(proplists:get_value(project, Config), "ended.json"),
     Port = start(["dyno", "test", "price", "--duration", "120s", "-v", "-o", "ended.json"], Config),
@@ -297,6 +301,26 @@ mix_fails(Config) ->
     {1, Output} =
         run(["dyno.test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
     contains(Output, [~"FAILED"]).
+
+mix_interrupted(Config) ->
+    interrupted("dyno.test price", Config).
+
+%% Ctrl-C on a terminal: no menu, the test is taken down, what was measured is kept, and the key means
+%% afterwards what it did before.
+interrupted(Command, Config) ->
+    Recording = filename:join(proplists:get_value(project, Config), "interrupted.json"),
+    Line = lists:flatten([
+        "'", proplists:get_value(program, Config), "' ", Command,
+        " --duration 120s -o interrupted.json; Status=$?; stty -a; exit $Status"
+    ]),
+    Script = os:find_executable("script"),
+    Port = start(["-qec", Line, "/dev/null"], [{program, Script} | Config]),
+    ok = wait_for(Port, ~"measuring"),
+    true = port_command(Port, <<3>>),
+    {130, Output} = rest(Port, <<>>),
+    contains(Output, [~"dyno: stopping", ~"INTERRUPTED", ~"intr = ^C"]),
+    ?assertEqual(nomatch, binary:match(Output, ~"BREAK")),
+    {ok, #{~"status" := ~"interrupted"}} = dyno_recording_file:read(Recording).
 
 %% Projects and programs
 
