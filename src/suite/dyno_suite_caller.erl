@@ -113,6 +113,15 @@ stop(#{pid := Pid, monitor := Monitor}) ->
 format_error({raised, {M, F, A}, error, {badmatch, {error, Reason}}, Stack}) ->
     %% `{ok, Node} = dyno_peer:start(...)` is what a suite is told to write.
     io_lib:format("~ts:~ts/~b failed~ts: ~ts", [M, F, A, place(M, Stack), explain(Reason)]);
+format_error({raised, {M, F, A}, error, undef, [{Module, Function, Args, _} | _] = Stack}) ->
+    Arity =
+        case Args of
+            _ when is_list(Args) -> length(Args);
+            _ -> Args
+        end,
+    io_lib:format("~ts:~ts/~b called ~ts:~ts/~b~ts, which ~ts", [
+        M, F, A, Module, Function, Arity, place(M, Stack), lacking(Module)
+    ]);
 format_error({raised, {M, F, A}, Class, Reason, Stack}) ->
     io_lib:format("~ts:~ts/~b raised ~ts:~0tP~ts", [M, F, A, Class, Reason, 15, place(M, Stack)]);
 format_error({timeout, {M, F, A}, TimeoutMs}) ->
@@ -139,6 +148,16 @@ explain(Reason) ->
         dyno_peer:format_error(Reason)
     catch
         error:function_clause -> io_lib:format("~0tP", [Reason, 15])
+    end.
+
+lacking(Module) ->
+    case code:which(Module) of
+        non_existing ->
+            io_lib:format(
+                "is not there: no module ~ts is on the code path; give its folder with --pa", [Module]
+            );
+        _ ->
+            "that module does not have"
     end.
 
 place(Module, Stack) ->

@@ -31,6 +31,7 @@ all() ->
         no_pattern_matches,
         size_zero,
         callback_raises,
+        callback_calls_what_is_not_there,
         callback_returns_something_else,
         callback_hangs,
         node_does_not_boot,
@@ -185,36 +186,50 @@ example_runs(Config) ->
     ?assertNotEqual(nomatch, binary:match(Text, ~"start_load took")),
     ?assertEqual(nomatch, binary:match(Text, ~"throughput  ")).
 
-%% The node that is called so may run elsewhere on this machine just now.
+%% The name is always the same, and another run of these tests may have it just now: so these nodes have a
+%% port mapper of their own.
 default_name_and_cookie(Config) ->
-    _ = dyno_agent_link:ensure_distribution(#{}),
-    {ok, Names} = erl_epmd:names("127.0.0.1"),
-    case lists:keymember("performerl", 1, Names) of
-        true ->
-            {skip, "there is a node performerl on this machine"};
-        false ->
-            {ok, Peer, _} = peer:start(#{
-                connection => standard_io,
-                args => ["-pa" | [P || P <- code:get_path(), filelib:is_dir(P)]]
-            }),
-            Source = write(Config, named, [
-                {start_load,
-                    "start_load([Node], _) -> mark({node(), erlang:get_cookie(), node_type()}),\n"
-                    "    ok = rpc:call(Node, target_work, leaves, [3]), {load_started, i}.\n"
-                    "node_type() -> lists:member(hd(nodes()), nodes(visible)).\n"}
-            ]),
-            Result = peer:call(Peer, dyno_test, run, [Source, #{}], 60_000),
-            peer:stop(Peer),
-            case Result of
-                {error, {connection, _} = Reason} ->
-                    says(dyno_test:format_error(Reason), [~"--name"]),
-                    {skip, "there has just come a node performerl on this machine"};
-                {ok, Document} ->
-                    _ = complete(Document),
-                    Seen = {'performerl@127.0.0.1', performerl, true},
-                    ?assert(lists:member(Seen, dyno_suites:marks(Config)))
-            end
+    Epmd = integer_to_list(free_port()),
+    Common = #{connection => standard_io, env => [{"ERL_EPMD_PORT", Epmd}]},
+    Paths = ["-pa" | [P || P <- code:get_path(), filelib:is_dir(P)]],
+    {ok, Peer, _} = peer:start(Common#{args => Paths}),
+    {ok, TargetPeer, Target} = peer:start(Common#{
+        name => "target",
+        host => "127.0.0.1",
+        longnames => true,
+        args => ["-setcookie", "performerl"]
+    }),
+    try
+        {target_work, Binary} = dyno_suites:compiled(),
+        {module, _} = peer:call(TargetPeer, code, load_binary, [target_work, "test", Binary]),
+        Source = write([{target, Target} | Config], named, [
+            {start_load,
+                "start_load([Node], _) -> mark({node(), erlang:get_cookie(), node_type()}),\n"
+                "    ok = rpc:call(Node, target_work, leaves, [3]), {load_started, i}.\n"
+                "node_type() -> lists:member(hd(nodes()), nodes(visible)).\n"}
+        ]),
+        Run = fun(Source1) -> peer:call(Peer, dyno_test, run, [Source1, #{}], 60_000) end,
+        {ok, Document} = Run(Source),
+        _ = complete(Document),
+        Seen = {'performerl@127.0.0.1', performerl, true},
+        ?assert(lists:member(Seen, dyno_suites:marks(Config))),
+        %% While that one has the name, another cannot have it.
+        {ok, Second, _} = peer:start(Common#{args => Paths}),
+        {error, {connection, _} = Reason} =
+            peer:call(Second, dyno_test, run, [Source, #{}], 60_000),
+        peer:stop(Second),
+        says(dyno_test:format_error(Reason), [~"--name"])
+    after
+        peer:stop(Peer),
+        peer:stop(TargetPeer),
+        os:cmd("epmd -port " ++ Epmd ++ " -kill")
     end.
+
+free_port() ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Port.
 
 helpers_are_there(Config) ->
     Source = write(Config, helped, [
@@ -401,6 +416,24 @@ callback_raises(Config) ->
             ?assertEqual({Name, Marks}, {Name, dyno_suites:marks(Config)})
         end
      || {Callback, Arguments, What, Marks} <- mistakes()
+    ].
+
+%% As where the project's own modules were not compiled, or not given with --pa.
+callback_calls_what_is_not_there(Config) ->
+    [
+        begin
+            Text = io_lib:format("get_trace_patterns() -> ~s().~n", [Called]),
+            Source = write(Config, calling, [{get_trace_patterns, Text}]),
+            {error, Reason} = Error = run(Config, Source, #{}),
+            says(dyno_test:format_error(Reason), [
+                ~"get_trace_patterns/0 called ", list_to_binary([Called, "/0"]), Said
+            ]),
+            ?assertEqual(2, dyno_test:exit_status(Error))
+        end
+     || {Called, Said} <- [
+            {"no_such_lib:patterns", ~"no module no_such_lib is on the code path; give its folder with --pa"},
+            {"lists:patterns", ~"which that module does not have"}
+        ]
     ].
 
 callback_returns_something_else(Config) ->
