@@ -275,6 +275,8 @@ ranking(Name, Table, Tables, Run, Label, #{top := Top} = Options) ->
 
 -spec at(binary(), binary()) -> [binary()].
 at(~"size", Id) -> [~"size ", Id];
+%% As suites of PerformERL call it.
+at(<<"number of ", What/binary>>, Id) -> [Id, ~" ", What];
 at(Label, Id) -> [Id, ~" ", Label].
 
 -spec ranking(binary(), options()) -> {binary(), binary(), [column()], fun((object()) -> [cell()])}.

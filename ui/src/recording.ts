@@ -260,7 +260,9 @@ export function runPlace(recording: Recording, which: Run): string {
     if (label === '' || label.toLowerCase() === 'size' || which.size === null)
         return `${sizeLabel(recording).toLowerCase()} ${title}`;
     const [count, repetition] = title.split(' (');
-    const what = which.size === 1 ? singular(label) : label;
+    // Of 16 there is no `number of clients`.
+    const plural = label.replace(/^number of /i, '');
+    const what = which.size === 1 ? singular(plural) : plural;
     return `${count} ${lowered(what)}${repetition === undefined ? '' : ` (${repetition}`}`;
 }
 
