@@ -16,6 +16,10 @@ Functions of which the time is known, called by so many processes: what runs in 
 -define(CALLS, 2000).
 %% Reductions, of the 4,000 that a process has.
 -define(SLICE, 3000).
+%% What is called of one function before it is the other's turn: the machine's speed changes within
+%% milliseconds.
+-define(PART_NS, 10_000).
+-define(PART_CALLS, 100).
 
 -doc "Starts processes that call.".
 -spec start(pos_integer()) -> [pid()].
@@ -27,18 +31,16 @@ stop(Pids) ->
     lists:foreach(fun(Pid) -> exit(Pid, kill) end, Pids).
 
 -doc """
-Has each process call the function so often, and then its twin. What a call of the twin took, in
+Has each process call the function so often, and its twin by turns. What a call of the twin took, in
 nanoseconds: the mean over the processes, each by its own clock.
 """.
 -spec round([pid()], non_neg_integer(), pos_integer()) -> float().
 round(Pids, Turns, Calls) ->
-    %% More processes than run at once interrupt one another after each slice, which would count.
-    Twice =
-        case length(Pids) =< erlang:system_info(schedulers_online) of
-            true -> Calls;
-            false -> max(1, min(Calls, ?SLICE div (Turns + 10)))
-        end,
-    _ = [Pid ! {call, self(), Turns, {Calls, Twice}} || Pid <- Pids],
+    Part = max(1, lists:min([Calls, ?PART_CALLS, ?PART_NS div (Turns + 10)])),
+    %% A process that has used its slice is interrupted, by another where there is one (also where two
+    %% processes have two schedulers: on a busy machine one may do the work of both). That would count.
+    Twice = max(1, min(Part, ?SLICE div (2 * (Turns + 10)))),
+    _ = [Pid ! {call, self(), Turns, {Calls, Part, Twice}} || Pid <- Pids],
     Twins = [
         receive
             {called, Pid, TwinNs} -> TwinNs
@@ -49,17 +51,23 @@ round(Pids, Turns, Calls) ->
 
 caller() ->
     receive
-        {call, From, Turns, {Calls, Twice}} ->
+        {call, From, Turns, {Calls, Part, Twice}} ->
             %% What a process has just been woken to do takes longer.
             call_empty(Turns, 10),
             call_twin(Turns, 1),
-            call_known(Turns, Calls),
-            erlang:yield(),
-            Twin = once_ns(fun() -> call_twin(Turns, Twice) end, Twice),
-            Empty = once_ns(fun() -> call_empty(Turns, Twice) end, Twice),
-            From ! {called, self(), Twin - Empty},
+            From ! {called, self(), by_turns(Turns, Calls, Part, Twice, {0, 0})},
             caller()
     end.
+
+by_turns(_Turns, 0, _Part, Twice, {Ns, Parts}) ->
+    Ns / Parts / Twice;
+by_turns(Turns, Calls, Part, Twice, {Ns, Parts}) ->
+    Now = min(Calls, Part),
+    call_known(Turns, Now),
+    erlang:yield(),
+    Twin = took_ns(fun() -> call_twin(Turns, Twice) end),
+    Empty = took_ns(fun() -> call_empty(Turns, Twice) end),
+    by_turns(Turns, Calls - Now, Part, Twice, {Ns + Twin - Empty, Parts + 1}).
 
 -doc """
 What a call of the function takes, in nanoseconds: the least of many rounds with its twin, which is
@@ -74,9 +82,12 @@ least_ns(Do, Calls) ->
     lists:min([once_ns(Do, Calls) || _ <- lists:seq(1, ?ROUNDS)]).
 
 once_ns(Do, Calls) ->
+    took_ns(Do) / Calls.
+
+took_ns(Do) ->
     Start = erlang:monotonic_time(),
     Do(),
-    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / Calls.
+    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond).
 
 -doc "How many turns the function makes in so many nanoseconds.".
 -spec turns(pos_integer()) -> non_neg_integer().
