@@ -73,6 +73,7 @@ modules() ->
     [
         dyno_agent_banks,
         dyno_agent_calibration,
+        dyno_agent_charge,
         dyno_agent_checks,
         dyno_agent_counters,
         dyno_agent_discovery,

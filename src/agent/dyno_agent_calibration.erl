@@ -12,9 +12,11 @@
 %% of a function's time is never more than what was added.
 
 -export([charge/1, charge_ns/2, callers/1]).
+%% To go on measuring
+-export([open/1, rounds/2, ask/1, answer/1, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
--export_type([charge/0]).
+-export_type([charge/0, caller/0]).
 
 -doc "What one call of an empty function is reported to cost, and what more it may be.".
 -type charge() :: #{
@@ -23,11 +25,13 @@
     uncertain_ns := float()
 }.
 
--define(PLANS, [
-    {1, #{rounds => 40, calls => 1000}},
-    {64, #{rounds => 8, calls => 60}},
-    {1024, #{rounds => 5, calls => 20}}
-]).
+-doc "A process that calls an empty function when it is asked to.".
+-opaque caller() :: {trace:session(), [{pid(), reference()}], measures()}.
+
+-type measures() :: [call_time | call_count | call_memory].
+
+-define(ALONE, #{rounds => 40, calls => 1000}).
+-define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
 -define(CUT_NS, 500).
 %% Of 40 rounds the tenth, of few the first or second: what is quieter is luck.
@@ -37,19 +41,33 @@
 -doc """
 Measures the charge where times are measured. Runs in trace sessions of its own, about 30 ms.
 """.
--spec charge([call_time | call_count | call_memory]) -> charge() | undefined.
+-spec charge(measures()) -> charge() | undefined.
 charge(Measures) ->
+    case open(Measures) of
+        none ->
+            undefined;
+        {Charge, Caller, _} ->
+            ok = close(Caller),
+            Charge
+    end.
+
+-doc "The same; with a process that calls again, and what its calls were charged when it was alone.".
+-spec open(measures()) -> {charge(), caller(), [float()]} | none.
+open(Measures) ->
     case lists:member(call_time, Measures) of
         true ->
-            Measured = [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?PLANS],
-            [{1, Alone} | _] = Measured,
+            #{rounds := Rounds, calls := Calls} = ?ALONE,
+            Caller = start(1, Calls, Measures),
+            Alone = rounds(Rounds, Caller),
+            Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
             More = quantile(0.5, Alone) - quantile(?QUIET, Alone),
-            #{
+            Charge = #{
                 charges_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
                 uncertain_ns => max(?LEAST_UNCERTAIN_NS, More)
-            };
+            },
+            {Charge, Caller, Alone};
         false ->
-            undefined
+            none
     end.
 
 %% More processes cannot make it cheaper.
@@ -81,21 +99,52 @@ quantile(Q, Values) ->
     lists:nth(1 + floor(Q * (length(Values) - 1)), lists:sort(Values)).
 
 measure(Count, #{rounds := Rounds, calls := Calls}, Measures) ->
+    Callers = start(Count, Calls, Measures),
+    try
+        rounds(Rounds, Callers)
+    after
+        close(Callers)
+    end.
+
+start(Count, Calls, Measures) ->
     Self = self(),
     Session = trace:session_create(dyno_calibration, Self, []),
     _ = trace:function(Session, {?MODULE, leaf, 0}, true, Measures),
     %% A process can't be traced by itself; to set the flag of one that exists takes 100 us.
     _ = trace:process(Session, new, true, [call, arity]),
-    Callers = [spawn_monitor(fun() -> caller(Self, Calls) end) || _ <- lists:seq(1, Count)],
+    Callers = [
+        spawn_opt(fun() -> caller(Self, Calls) end, [link, monitor])
+     || _ <- lists:seq(1, Count)
+    ],
     _ = trace:process(Session, new, false, [call, arity]),
-    try
-        [round_ns(Session, Callers, Measures) || _ <- lists:seq(1, Rounds)]
-    after
-        trace:session_destroy(Session),
-        lists:foreach(fun ended/1, Callers)
-    end.
+    {Session, Callers, Measures}.
+
+-doc "What a call of the empty function is charged now, in so many rounds, in nanoseconds.".
+-spec rounds(pos_integer(), caller()) -> [float()].
+rounds(Count, Callers) ->
+    [round_ns(Callers) || _ <- lists:seq(1, Count)].
+
+-doc "Lets a caller call; it sends `{probed, Pid}` when it has, and then `answer/1` tells.".
+-spec ask(caller()) -> ok.
+ask({_Session, Callers, _Measures}) ->
+    lists:foreach(fun({Pid, _}) -> Pid ! {self(), round} end, Callers).
+
+-doc "What a call was charged since the last answer.".
+-spec answer(caller()) -> float().
+answer({Session, _Callers, Measures}) ->
+    {call_time, Figures} = trace:info(Session, {?MODULE, leaf, 0}, call_time),
+    _ = trace:function(Session, {?MODULE, leaf, 0}, restart, Measures),
+    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
+    lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Figures])).
+
+-doc "Ends it, and its session.".
+-spec close(caller()) -> ok.
+close({Session, Callers, _Measures}) ->
+    true = trace:session_destroy(Session),
+    lists:foreach(fun ended/1, Callers).
 
 ended({Pid, Ref}) ->
+    unlink(Pid),
     exit(Pid, kill),
     receive
         {'DOWN', Ref, process, Pid, _} -> ok
@@ -105,25 +154,22 @@ caller(Owner, Calls) ->
     receive
         {Owner, round} ->
             repeat(Calls),
-            Owner ! {self(), round},
+            Owner ! {probed, self()},
             caller(Owner, Calls)
     end.
 
-round_ns(Session, Callers, Measures) ->
-    _ = [Pid ! {self(), round} || {Pid, _} <- Callers],
+round_ns({_Session, Callers, _Measures} = All) ->
+    ok = ask(All),
     lists:foreach(
         fun({Pid, Ref}) ->
             receive
-                {Pid, round} -> ok;
+                {probed, Pid} -> ok;
                 {'DOWN', Ref, process, Pid, Reason} -> exit({calibration, Reason})
             end
         end,
         Callers
     ),
-    {call_time, Figures} = trace:info(Session, {?MODULE, leaf, 0}, call_time),
-    _ = trace:function(Session, {?MODULE, leaf, 0}, restart, Measures),
-    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
-    lists:sum(Ns) / lists:sum([Calls || {_, Calls, _, _} <- Figures]).
+    answer(All).
 
 repeat(0) ->
     ok;

@@ -86,10 +86,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     kept := dyno_agent_tally:tally(),
     reloaded := [module()],
     lost := [module()],
-    self_charge_ns := float() | undefined,
-    charge := dyno_agent_calibration:charge() | undefined,
-    %% For each function: of so many calls, what was charged for them.
-    charged := #{mfa() => {Calls :: non_neg_integer(), Ns :: float()}}
+    charge := dyno_agent_charge:t()
 }.
 
 %% Two modules may be prepared at the same time and finished in the other order.
@@ -155,7 +152,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
     proc_lib:set_label(?MODULE),
     case dyno_agent_patterns:unmatched(Given) of
         [] ->
-            Charge = dyno_agent_calibration:charge(Measures),
+            Charge = dyno_agent_charge:open(Measures),
             Patterns = dyno_agent_patterns:resolve(Given),
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
@@ -177,9 +174,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 kept => dyno_agent_tally:new(),
                 reloaded => [],
                 lost => [],
-                self_charge_ns => least_ns(Charge),
-                charge => Charge,
-                charged => #{}
+                charge => Charge
             },
             ByProcess = lists:member(call_time, Measures),
             _ = [
@@ -262,14 +257,15 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discover
         banks := Fresh,
         own := Own,
         kept := dyno_agent_tally:new(),
-        charged := #{},
+        charge := dyno_agent_charge:restart(map_get(charge, State)),
         since := erlang:monotonic_time(),
         reloaded := [],
         lost := []
     }};
 handle_call(read, _From, #{modules := Modules} = State) ->
     pause_all(State),
-    Settled = settle(lists:foldl(fun read_paused/2, State, quiet_first(Modules, State))),
+    Read = lists:foldl(fun read_paused/2, State, quiet_first(Modules, State)),
+    Settled = settle(Read#{charge := dyno_agent_charge:settled(map_get(charge, Read))}),
     Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
     Restarted = restart_all(tell_births(Settled#{kept := without_own(Settled)})),
@@ -349,6 +345,10 @@ handle_info({harvest, Discovery, Ref}, #{discovery := Discovery} = State) ->
     Next = tell_births(settle(harvest(State))),
     Discovery ! {harvested, Ref},
     {noreply, Next};
+handle_info(probe, #{charge := Charge} = State) ->
+    {noreply, State#{charge := dyno_agent_charge:probe(Charge)}};
+handle_info({probed, _Pid}, #{charge := Charge} = State) ->
+    {noreply, State#{charge := dyno_agent_charge:probed(Charge)}};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
@@ -433,11 +433,13 @@ add(Session, Missed, Functions, Module, #{banks := Banks, kept := Kept} = State)
     Called = maps:from_keys([MFA || {MFA, _} <- Readings], []),
     Before = maps:get(Module, Active, #{}),
     Born = lists:foldl(fun born/2, State, Readings),
-    Instrument = (maps:with([self_charge_ns], State))#{
-        missed => Missed, group_of => group_of_all(Born)
+    Instrument = #{
+        self_charge_ns => dyno_agent_charge:least_ns(map_get(charge, State)),
+        missed => Missed,
+        group_of => group_of_all(Born)
     },
     Born#{
-        charged := charged(Readings, State),
+        charge := dyno_agent_charge:add(Readings, map_get(charge, State)),
         kept := dyno_agent_tally:add(Readings, Instrument, Kept),
         active := Active#{Module => maps:merge(Before, Called)}
     }.
@@ -485,7 +487,7 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
 without_own(#{kept := Kept, own := Own}) ->
     dyno_agent_tally:without(dyno_agent_own:calls(Own), Kept).
 
-report(#{measures := Measures, names := Names} = State) ->
+report(#{measures := Measures, names := Names, charge := Charge} = State) ->
     Kept = without_own(State),
     Callers =
         case Names of
@@ -498,46 +500,17 @@ report(#{measures := Measures, names := Names} = State) ->
                 ]
         end,
     #{
-        functions => with_charge(dyno_agent_tally:functions(Measures, Kept), State),
+        functions => dyno_agent_charge:functions(
+            dyno_agent_tally:functions(Measures, Kept), Charge
+        ),
         callers => Callers,
         measured_functions => measured(State),
         reloaded => map_get(reloaded, State),
         lost => map_get(lost, State),
         off_by => off_by(State),
-        self_charge_ns => map_get(self_charge_ns, State),
-        charge_uncertain_ns => uncertain_ns(map_get(charge, State))
+        self_charge_ns => dyno_agent_charge:least_ns(Charge),
+        charge_uncertain_ns => dyno_agent_charge:uncertain_ns(Charge)
     }.
-
-uncertain_ns(undefined) -> undefined;
-uncertain_ns(#{uncertain_ns := Ns}) -> Ns.
-
-least_ns(undefined) -> undefined;
-least_ns(Charge) -> dyno_agent_calibration:charge_ns(1, Charge).
-
-with_charge(Functions, #{charge := undefined}) ->
-    Functions;
-with_charge(Functions, #{charged := Charged}) ->
-    [
-        case Charged of
-            #{MFA := {Calls, Ns}} when Calls > 0 -> F#{charge_ns => Ns / Calls};
-            #{} -> F
-        end
-     || #{mfa := MFA} = F <- Functions
-    ].
-
-charged(_Readings, #{charge := undefined, charged := Charged}) ->
-    Charged;
-charged(Readings, #{charge := Charge, charged := Charged}) ->
-    lists:foldl(
-        fun({MFA, #{time := Time}}, Acc) ->
-            Each = [Calls || {_, Calls, _, _} <- Time],
-            Sum = lists:sum(Each),
-            Ns = Sum * dyno_agent_calibration:charge_ns(dyno_agent_calibration:callers(Each), Charge),
-            maps:update_with(MFA, fun({C, N}) -> {C + Sum, N + Ns} end, {Sum, Ns}, Acc)
-        end,
-        Charged,
-        Readings
-    ).
 
 off_by(#{banks := Banks, since := Since}) ->
     {BetweenNs, _} = dyno_agent_banks:between_ns(Banks),
@@ -548,6 +521,7 @@ measured(#{modules := Modules, banks := Banks}) ->
     lists:sum([length(dyno_agent_banks:functions(M, Banks)) || M := _ <- Modules]).
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{banks := Banks, own := Own}) ->
+terminate(_Reason, #{banks := Banks, own := Own} = State) ->
+    ok = dyno_agent_charge:close(map_get(charge, State)),
     ok = dyno_agent_own:close(Own),
     dyno_agent_banks:close(Banks).

@@ -11,7 +11,7 @@ reported within 10 % or 20 ns of it.
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
--export([between_the_measured_numbers/1]).
+-export([between_the_measured_numbers/1, charges_follow_the_machine/1, goes_on_calling/1]).
 
 %% On a busy machine most readings are too high: what others took. One must be right.
 -define(ATTEMPTS, 30).
@@ -25,6 +25,8 @@ all() ->
         truth,
         nothing_is_taken_that_was_not_added,
         only_where_times_are_measured,
+        charges_follow_the_machine,
+        goes_on_calling,
         between_the_measured_numbers
     ].
 
@@ -138,3 +140,47 @@ only_where_times_are_measured(_Config) ->
         dyno_agent_calibration:charge([call_time]),
     ?assert(Charge > 5 andalso Charge < 10_000),
     ?assert(Uncertain >= 2).
+
+%% All are taken by the factor that an empty function's charge has changed by since.
+charges_follow_the_machine(_Config) ->
+    Charge = dyno_agent_charge:open([call_time]),
+    ?assertEqual(1.0, dyno_agent_charge:factor(Charge)),
+    MFA = {m, f, 0},
+    Reading = #{calls => 30, words => 0, time => [{self(), 10, 0, 5}, {whereis(init), 20, 0, 5}]},
+    Charged = fun(C) ->
+        [#{mfa := MFA, charge_ns := Ns}] =
+            dyno_agent_charge:functions([#{mfa => MFA}], dyno_agent_charge:add([{MFA, Reading}], C)),
+        Ns
+    end,
+    First = Charged(Charge),
+    Restarted = dyno_agent_charge:restart(dyno_agent_charge:add([{MFA, Reading}], Charge)),
+    Factor = dyno_agent_charge:factor(Restarted),
+    ct:pal("by ~p since", [Factor]),
+    ?assert(Factor > 0.1 andalso Factor < 10),
+    %% What was charged before the restart is forgotten.
+    ?assert(abs(Charged(Restarted) - First * Factor) < 1.0e-6),
+    ?assert(
+        abs(
+            dyno_agent_charge:least_ns(Restarted) - dyno_agent_charge:least_ns(Charge) * Factor
+        ) < 1.0e-6
+    ),
+    ok = dyno_agent_charge:close(Restarted).
+
+%% Without being waited for; and nothing is left of it.
+goes_on_calling(_Config) ->
+    {links, Before} = process_info(self(), links),
+    Charge = dyno_agent_charge:open([call_time]),
+    {links, With} = process_info(self(), links),
+    [Caller] = With -- Before,
+    receive probe -> ok end,
+    Asked = dyno_agent_charge:probe(Charge),
+    receive {probed, Caller} -> ok end,
+    Factor = dyno_agent_charge:factor(dyno_agent_charge:probed(Asked)),
+    ?assert(Factor =/= 1.0 andalso Factor > 0.1 andalso Factor < 10, Factor),
+    %% Nothing was called since: no charge.
+    Again = dyno_agent_charge:probed(dyno_agent_charge:probed(Asked)),
+    ?assertEqual(1.0, dyno_agent_charge:factor(Again)),
+    ok = dyno_agent_charge:close(Charge),
+    ?assertNot(is_process_alive(Caller)),
+    ?assertEqual(none, dyno_agent_charge:open([call_count])),
+    ?assertEqual(none, dyno_agent_charge:restart(none)).
