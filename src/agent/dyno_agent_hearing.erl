@@ -77,17 +77,15 @@ too_late(MFA, Id, #{revealed := Revealed} = Hearing) ->
 
 -doc "A call whose processes' kind is sure was heard, at a time (native): perhaps it becomes quiet.".
 -spec heard(mfa(), integer(), t()) -> t().
-heard(_MFA, _Time, #{counters := none} = Hearing) ->
-    Hearing;
-heard(MFA, Time, #{revealed := Revealed} = Hearing) ->
+heard(MFA, Time, #{revealed := Revealed, counters := Counters} = Hearing) ->
     case dyno_agent_revealed:often(MFA, Time, Revealed) of
-        {true, Counted} ->
+        {true, Counted} when Counters =/= none ->
             Next = tell(Hearing#{revealed := dyno_agent_revealed:quieten(MFA, Counted)}),
             case quiet_calls(Hearing) of
                 [] -> quiet(Next);
                 _ -> be_quiet(Next)
             end;
-        {false, Counted} ->
+        {_, Counted} ->
             Hearing#{revealed := Counted}
     end.
 

@@ -8,8 +8,8 @@
 %%
 %% A call that has revealed processes of one kind only is taken to go on so. Where that happens often
 %% it becomes quiet: its processes are found by the counters' figures, which the runtime keeps by
-%% process anyway. Now and then a quiet call is listened to again, so that another kind would be
-%% noticed.
+%% process anyway. Now and then a process is asked nevertheless, and a quiet call is heard for that, so
+%% that another kind is noticed.
 
 -export([new/0, kind/2, learn/4, too_late/3]).
 -export([often/3, quieten/2, quiet/1, found/2, listen/1, forget/2]).
@@ -24,16 +24,17 @@
     quiet := #{mfa() => dyno_agent_discovery:id()},
     %% Processes of quiet calls since the last listening, by kind.
     found := #{dyno_agent_discovery:id() => pos_integer()},
-    %% So many of the processes of a quiet call are to be asked again who they are.
+    %% So many of the next processes that a call reveals are to be asked, though it is sure.
     to_ask := #{mfa() => non_neg_integer()}
 }.
 
 -define(MAX_CALLS, 2000).
 %% After so many of one kind the next ones are taken to be so.
--define(SURE_AFTER, 50).
-%% Quiet from so many in that time on, and until a listening finds fewer.
--define(OFTEN, 50).
--define(OFTEN_MS, 250).
+-define(SURE_AFTER, 20).
+%% Quiet from so many in that time on, and until a listening finds fewer. While it is heard, one of so
+%% many is asked again.
+-define(OFTEN, 20).
+-define(OFTEN_MS, 100).
 -define(STILL_OFTEN, 10).
 %% Each time that a quiet call is listened to.
 -define(ASK_AGAIN, 5).
@@ -76,10 +77,11 @@ learn(MFA, _Group, _Id, Revealed) ->
 -doc "A process was gone when it was asked, and is counted as of that kind.".
 -spec too_late(mfa(), dyno_agent_discovery:id(), t()) -> t().
 too_late(MFA, Id, #{learned := Learned} = Revealed) ->
+    Asked = Revealed#{to_ask := less(MFA, map_get(to_ask, Revealed))},
     case Learned of
-        #{MFA := {Id, Times, How}} -> learned(MFA, {Id, Times + 1, How}, Revealed);
-        #{MFA := _} -> Revealed;
-        #{} -> learned(MFA, {Id, 1, gone}, Revealed)
+        #{MFA := {Id, Times, How}} -> learned(MFA, {Id, Times + 1, How}, Asked);
+        #{MFA := _} -> Asked;
+        #{} -> learned(MFA, {Id, 1, gone}, Asked)
     end.
 
 learned(MFA, What, #{learned := Learned} = Revealed) when
@@ -99,12 +101,13 @@ less(MFA, ToAsk) ->
 -spec often(mfa(), integer(), t()) -> {boolean(), t()}.
 often(MFA, _Time, #{quiet := Quiet} = Revealed) when is_map_key(MFA, Quiet) ->
     {false, Revealed};
-often(MFA, Time, #{counted := Counted} = Revealed) ->
+often(MFA, Time, #{counted := Counted, to_ask := ToAsk} = Revealed) ->
     case Counted of
-        #{MFA := {_, N}} when N + 1 >= ?OFTEN ->
-            #{MFA := {Since, _}} = Counted,
+        #{MFA := {Since, N}} when N + 1 >= ?OFTEN ->
             Ms = erlang:convert_time_unit(Time - Since, native, millisecond),
-            {Ms < ?OFTEN_MS, Revealed#{counted := Counted#{MFA := {Time, 0}}}};
+            {Ms < ?OFTEN_MS, Revealed#{
+                counted := Counted#{MFA := {Time, 0}}, to_ask := ToAsk#{MFA => 1}
+            }};
         #{MFA := {Since, N}} ->
             {false, Revealed#{counted := Counted#{MFA := {Since, N + 1}}}};
         #{} ->

@@ -18,6 +18,7 @@ all() ->
         is_sure_of_one_kind,
         is_sure_where_all_were_gone,
         is_not_sure_of_various_kinds,
+        asks_one_of_many_again,
         often_is_many_in_a_short_time,
         rare_calls_are_heard_again,
         calls_of_another_kind_are_heard_again,
@@ -30,12 +31,12 @@ all() ->
 
 is_sure_of_one_kind(_Config) ->
     ?assertEqual(unknown, dyno_agent_revealed:kind(?MFA, dyno_agent_revealed:new())),
-    ?assertEqual({seen, 7}, dyno_agent_revealed:kind(?MFA, learned(49))),
-    ?assertEqual({sure, 7}, dyno_agent_revealed:kind(?MFA, learned(50))).
+    ?assertEqual({seen, 7}, dyno_agent_revealed:kind(?MFA, learned(19))),
+    ?assertEqual({sure, 7}, dyno_agent_revealed:kind(?MFA, learned(20))).
 
 is_sure_where_all_were_gone(_Config) ->
     Late = fun(_, Acc) -> dyno_agent_revealed:too_late(?MFA, 3, Acc) end,
-    Gone = lists:foldl(Late, dyno_agent_revealed:new(), lists:seq(1, 50)),
+    Gone = lists:foldl(Late, dyno_agent_revealed:new(), lists:seq(1, 20)),
     ?assertEqual({sure, 3}, dyno_agent_revealed:kind(?MFA, Gone)),
     %% One that can still say what it is knows better.
     Said = dyno_agent_revealed:learn(?MFA, {initial_call, {m, f, 0}}, 7, Gone),
@@ -52,12 +53,24 @@ is_not_sure_of_various_kinds(_Config) ->
         [{{initial_call, {m, g, 0}}, 8}, {{label, worker}, 9}]
     ).
 
+asks_one_of_many_again(_Config) ->
+    Often = fun(N, Acc) -> element(2, dyno_agent_revealed:often(?MFA, N, Acc)) end,
+    Many = lists:foldl(Often, learned(20), lists:seq(1, 20)),
+    ?assertEqual({seen, 7}, dyno_agent_revealed:kind(?MFA, Many)),
+    lists:foreach(
+        fun(Asked) -> ?assertEqual({sure, 7}, dyno_agent_revealed:kind(?MFA, Asked)) end,
+        [
+            dyno_agent_revealed:learn(?MFA, {initial_call, {m, f, 0}}, 7, Many),
+            dyno_agent_revealed:too_late(?MFA, 7, Many)
+        ]
+    ).
+
 often_is_many_in_a_short_time(_Config) ->
-    ?assertEqual([50], often(seq(1, 60, 1))),
+    ?assertEqual([20, 40, 60], often(seq(1, 60, 1))),
     %% A hundred a second are not often.
     ?assertEqual([], often(seq(1, 300, 10))),
     %% A burst after rare ones is noticed within two rounds.
-    ?assertMatch([_ | _], often(seq(1, 49, 10) ++ [500 + N || N <- seq(1, 100, 1)])).
+    ?assertMatch([_ | _], often(seq(1, 19, 10) ++ [500 + N || N <- seq(1, 40, 1)])).
 
 seq(From, Count, Step) -> [From + N * Step || N <- lists:seq(0, Count - 1)].
 
