@@ -21,16 +21,25 @@ monitor `guard/1`.
 """.
 
 
--export([attach/2, detach/1, start/3, guard/1, node/1, ref/1, modules/0, format_error/1]).
--export_type([agent/0, options/0, reason/0]).
+-export([attach/2, detach/1, stays/0, leave/1, start/3, guard/1, node/1, ref/1, modules/0, format_error/1]).
+-export_type([agent/0, stays/0, options/0, reason/0]).
 
 -doc "An attached agent.".
 -opaque agent() :: #{
     node := node(),
     guard := pid(),
     ref := reference(),
-    janitor := dyno_agent_janitor:janitor()
+    janitor := dyno_agent_janitor:janitor(),
+    %% What the janitor will remove.
+    names := [module()],
+    stays := stays() | none
 }.
+
+-doc """
+Agents that rest: detached, with nothing that runs but the janitor. The next `attach/2` to the node goes on
+with it; `leave/1` removes them.
+""".
+-opaque stays() :: ets:table().
 
 -type options() :: #{
     %% The cookie to show the target; by default this node's own.
@@ -49,7 +58,9 @@ monitor `guard/1`.
     %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it does.
     guard => module(),
     %% More modules to send, loaded here: what dyno_agent_guest is to run.
-    guests => [module()]
+    guests => [module()],
+    %% Has the agent rest when it is detached, and goes on with one that does.
+    stays => stays()
 }.
 
 -type reason() ::
@@ -111,8 +122,8 @@ attach(Node, Options) ->
     maybe
         ok ?= dyno_agent_link:connect(Node, maps:with([cookie, name], Options)),
         ok ?= check_release(Node),
-        {ok, Janitor} ?= take(Node),
-        settle(Node, Janitor, Options)
+        {ok, Janitor, Names} ?= take(Node, Options),
+        settle(Node, {Janitor, Names}, Options)
     end.
 
 check_release(Node) ->
@@ -126,14 +137,25 @@ check_release(Node) ->
             Error
     end.
 
-take(Node) ->
+take(Node, #{stays := Stays} = Options) ->
+    case ets:take(Stays, Node) of
+        [{Node, Janitor, Names}] ->
+            %% The node may have been started anew.
+            case dyno_agent_janitor:modules(Janitor, Names) of
+                ok -> {ok, Janitor, Names};
+                {error, _} -> take(Node, Options)
+            end;
+        [] ->
+            take(Node, maps:remove(stays, Options))
+    end;
+take(Node, _Options) ->
     case dyno_agent_janitor:start(Node, self(), ?TIMEOUT_MS) of
-        {ok, Janitor} -> {ok, Janitor};
+        {ok, Janitor} -> {ok, Janitor, []};
         {error, taken} -> {error, {taken, Node}};
         {error, Reason} -> {error, {failed, Node, Reason}}
     end.
 
-settle(Node, Janitor, Options) ->
+settle(Node, {Janitor, Known}, Options) ->
     Ref = make_ref(),
     GuardOptions = #{
         caller => self(),
@@ -146,14 +168,23 @@ settle(Node, Janitor, Options) ->
         {ok, Lacking} ?= missing(Node, maps:get(modules, Options, modules()) ++ Guests, []),
         ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Guests)]),
         Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
-        Names = [M || {M, _, _} <- Missing] ++ maps:get(names, Options, []),
+        Names = lists:uniq(
+            Known ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
+        ),
         %% Named before they are sent, so that nothing is left if we die in between.
         ok ?= dyno_agent_janitor:modules(Janitor, Names),
         ok ?= send(Node, Missing),
         GuardModule = maps:get(guard, Options, dyno_agent_guard),
         {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
         ok = dyno_agent_janitor:guard(Janitor, Guard),
-        {ok, #{node => Node, guard => Guard, ref => Ref, janitor => Janitor}}
+        {ok, #{
+            node => Node,
+            guard => Guard,
+            ref => Ref,
+            janitor => Janitor,
+            names => Names,
+            stays => maps:get(stays, Options, none)
+        }}
     else
         {error, Reason} ->
             _ = dyno_agent_janitor:release(Janitor, ?TIMEOUT_MS),
@@ -222,16 +253,49 @@ remote(Node, Module, Function, Arguments) ->
     end.
 
 -doc """
-Ends the agent; returns when its processes, sessions and modules are gone.
+Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to rest, its
+processes and sessions.
+
+## Cost
+To remove the modules the runtime asks each process, for each of them: seconds where there are 100,000.
 """.
 -spec detach(agent()) -> ok | {error, reason()}.
-detach(#{node := Node, guard := Guard, janitor := Janitor}) ->
+detach(#{node := Node, guard := Guard, janitor := Janitor, names := Names, stays := Stays}) ->
+    case Stays =/= none andalso dyno_agent_janitor:rest(Janitor) =:= ok of
+        true ->
+            ok = stop(Guard),
+            true = ets:insert(Stays, {Node, Janitor, Names}),
+            ok;
+        false ->
+            ok = stop(Guard),
+            remove(Node, Janitor)
+    end.
+
+stop(Guard) ->
     try
-        ok = gen_server:call(Guard, stop, ?TIMEOUT_MS)
+        gen_server:call(Guard, stop, ?TIMEOUT_MS)
     catch
         %% It ended by itself; the janitor knows.
         exit:_ -> ok
-    end,
+    end.
+
+-doc "Where agents can rest between two uses, for `attach/2`; of the calling process only.".
+-spec stays() -> stays().
+stays() ->
+    ets:new(?MODULE, [private]).
+
+-doc "Removes the agents that rest, from the nodes that are still there; returns when they are gone.".
+-spec leave(stays()) -> ok.
+leave(Stays) ->
+    Here = [node() | nodes(connected)],
+    lists:foreach(
+        fun({Node, Janitor, _Names}) -> remove(Node, Janitor) end,
+        [Stay || {Node, _, _} = Stay <- ets:tab2list(Stays), lists:member(Node, Here)]
+    ),
+    true = ets:delete(Stays),
+    ok.
+
+remove(Node, Janitor) ->
     case dyno_agent_janitor:release(Janitor, ?REMOVAL_MS) of
         ok -> ok;
         %% The guard's end was enough for it.

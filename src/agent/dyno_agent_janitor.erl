@@ -9,7 +9,7 @@
 %% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
 
 
--export([start/3, modules/2, guard/2, release/2]).
+-export([start/3, modules/2, guard/2, rest/1, release/2]).
 -export_type([janitor/0]).
 
 -type janitor() :: #{pid := pid(), ref := reference()}.
@@ -42,13 +42,16 @@ try register(Name, self()) of
                     receive {'DOWN', GuardRef, process, Guard, _} -> ok end
                 end
         end,
-        Loop = fun Loop(Guard, Modules) ->
+        Loop = fun Loop(Guard, Modules, AtEnd) ->
             receive
                 {Ref, modules, New} ->
                     Caller ! {Ref, done},
-                    Loop(Guard, New);
+                    Loop(Guard, New, AtEnd);
                 {Ref, guard, Pid} ->
-                    Loop({Pid, monitor(process, Pid)}, Modules);
+                    Loop({Pid, monitor(process, Pid)}, Modules, remove);
+                {Ref, rest} ->
+                    Caller ! {Ref, done},
+                    Loop(Guard, Modules, rest);
                 {Ref, release} ->
                     Ended(Guard),
                     Remove(Modules),
@@ -58,11 +61,14 @@ try register(Name, self()) of
                     Ended(Guard),
                     Remove(Modules);
                 {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef} ->
-                    Remove(Modules)
+                    case AtEnd of
+                        remove -> Remove(Modules);
+                        rest -> Loop(none, Modules, rest)
+                    end
             end
         end,
         Caller ! {Ref, registered},
-        Loop(none, [])
+        Loop(none, [], remove)
 catch
     error:badarg ->
         Caller ! {Ref, taken}
@@ -98,6 +104,14 @@ modules(Janitor, Modules) ->
 guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},
     ok.
+
+-doc """
+Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything is to
+be removed, or the caller ends.
+""".
+-spec rest(janitor()) -> ok | {error, term()}.
+rest(Janitor) ->
+    ask(Janitor, fun(Ref) -> {Ref, rest} end).
 
 -doc "Has everything removed; returns when it is.".
 -spec release(janitor(), timeout()) -> ok | {error, term()}.

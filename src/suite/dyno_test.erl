@@ -296,7 +296,17 @@ save(Document, Path) ->
         {error, Reason} -> {error, {recording, Reason}}
     end.
 
-test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
+%% To remove the agent from a node costs time there. A node that is used again keeps it until the test's
+%% end, at rest; one that ends with its run takes it along.
+test(Callbacks, Module, SuiteOptions, Document, Options) ->
+    Stays = dyno_agent:stays(),
+    try
+        test(Callbacks, Module, SuiteOptions, Document, Options, Stays)
+    after
+        dyno_agent:leave(Stays)
+    end.
+
+test(Callbacks0, Module, SuiteOptions, Document0, Options, Stays) ->
     Start = erlang:monotonic_time(),
     Progress = dyno_test_progress:new(SuiteOptions, Options),
     Progress({phase, init_suite}, 0, undefined),
@@ -308,7 +318,7 @@ test(Callbacks0, Module, SuiteOptions, Document0, Options) ->
                     module => Module,
                     override => maps:get(load, Options, #{}),
                     agents => map_get(agents, Options),
-                    connection => maps:with([cookie, name], Options)
+                    connection => (maps:with([cookie, name], Options))#{stays => Stays}
                 },
                 {Result, Doc, Last} = runs(
                     dyno_test_plan:runs(SuiteOptions), {Next, State}, Context, Document0, Options,

@@ -15,7 +15,7 @@
     module := module(),
     %% What the command line says of the load.
     override := dyno_load_spec:override(),
-    connection := #{cookie => atom(), name => atom()},
+    connection := #{cookie => atom(), name => atom(), stays => dyno_agent:stays()},
     %% Besides the options'.
     agents := [dyno_test_guests:agent()],
     %% Told about a run as it grows, to be saved and shown.

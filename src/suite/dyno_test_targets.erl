@@ -24,6 +24,8 @@
     interval_ms := pos_integer(),
     %% Modules of custom agents.
     guests => [module()],
+    %% Where agents rest between two runs.
+    stays => dyno_agent:stays(),
     cookie => atom(),
     name => atom()
 }.
@@ -78,7 +80,7 @@ attach([Node | Rest], Options, Targets) ->
 attach_one(Node, #{patterns := Patterns} = Given) ->
     Own = maps:get(Node, maps:get(patterns_of, Given, #{}), Patterns),
     Options = Given#{patterns := Own},
-    case dyno_agent:attach(Node, maps:with([cookie, name, guests], Options)) of
+    case dyno_agent:attach(Node, maps:with([cookie, name, guests, stays], Options)) of
         {ok, Agent} ->
             try equip(Agent, Options) of
                 {ok, Target} ->
@@ -329,7 +331,7 @@ read_one(#{node := Node} = Target) ->
 optionally(_Read, undefined) -> undefined;
 optionally(Read, Instrument) -> Read(Instrument).
 
--doc "Removes all agents; also of nodes that are gone.".
+-doc "Ends all agents; also of nodes that are gone.".
 -spec detach([target()]) -> ok.
 detach(Targets) ->
     lists:foreach(

@@ -15,6 +15,8 @@ all() ->
     [
         attach_and_detach,
         attach_here,
+        rests_between_two_uses,
+        rests_no_longer_than_its_caller,
         refuses_a_node_that_is_down,
         refuses_a_wrong_cookie,
         refuses_a_second_dyno,
@@ -126,6 +128,65 @@ attach_here(_Config) ->
     %% Our own modules are not taken away from ourselves.
     ?assertEqual(Loaded, [M || M <- dyno_agent:modules(), erlang:module_loaded(M)]),
     ?assertEqual([], dyno_leftovers:in(node())).
+
+%% Detached, it has neither processes nor sessions, but keeps its modules and its name until `leave/1`.
+rests_between_two_uses(Config) ->
+    Node = node_of(Config),
+    Stays = dyno_agent:stays(),
+    Attach = fun() ->
+        {ok, Agent} = dyno_agent:attach(Node, #{stays => Stays}),
+        Agent
+    end,
+    Janitor = fun() -> erpc:call(Node, erlang, whereis, [dyno_agent]) end,
+    First = Attach(),
+    Resting = Janitor(),
+    Counters = counters(First, [{dyno_work, leaf, 1}], [call_time]),
+    Guard = dyno_agent:guard(First),
+    ok = dyno_agent:detach(First),
+    Alive = fun(Pid) -> erpc:call(Node, erlang, is_process_alive, [Pid]) end,
+    ?assertEqual([false, false, true], [Alive(P) || P <- [Guard, Counters, Resting]]),
+    ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_work, leaf, 1}])),
+    Second = Attach(),
+    ?assertEqual(Resting, Janitor()),
+    Again = counters(Second, [{dyno_work, leaf, 1}], [call_time]),
+    ok = dyno_agent_counters:restart(Again),
+    ok = erpc:call(Node, dyno_work, call, [10]),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Again))),
+    ok = dyno_agent:detach(Second),
+    %% Another caller is told that it is there.
+    ?assertEqual({error, {taken, Node}}, dyno_agent:attach(Node, #{})),
+    ok = dyno_agent:leave(Stays),
+    ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
+
+%% A guard that gives up, while the agent does not rest, takes everything along; so does the caller.
+rests_no_longer_than_its_caller(Config) ->
+    Node = node_of(Config),
+    Self = self(),
+    {Caller, Monitor} = spawn_monitor(fun() ->
+        Stays = dyno_agent:stays(),
+        {ok, First} = dyno_agent:attach(Node, #{stays => Stays}),
+        exit(dyno_agent:guard(First), kill),
+        ok = wait_until(fun() ->
+            erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
+        end),
+        ok = dyno_agent:detach(First),
+        {ok, Second} = dyno_agent:attach(Node, #{stays => Stays}),
+        ok = dyno_agent:detach(Second),
+        Self ! resting,
+        receive
+            never -> ok
+        end
+    end),
+    receive
+        resting -> ok;
+        {'DOWN', Monitor, process, Caller, Reason} -> ct:fail(Reason)
+    end,
+    ?assert(is_pid(erpc:call(Node, erlang, whereis, [dyno_agent]))),
+    exit(Caller, kill),
+    ok = wait_until(fun() ->
+        erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
+    end),
+    ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
 
 refuses_a_node_that_is_down(_Config) ->
     [_, Host] = string:split(atom_to_list(node()), "@"),
