@@ -295,10 +295,13 @@ reading(Session, MFA, #{measures := Measures}) ->
             Count when is_integer(Count) -> Count;
             [] -> 0
         end,
-        lists:sum([Calls || {_, Calls, _, _} <- Time]),
-        lists:sum([Calls || {_, Calls, _} <- Memory])
+        sum(2, Time, 0),
+        sum(2, Memory, 0)
     ],
-    #{calls => lists:max(Counts), words => lists:sum([W || {_, _, W} <- Memory]), time => Time}.
+    #{calls => lists:max(Counts), words => sum(3, Memory, 0), time => Time}.
+
+sum(_Position, [], Sum) -> Sum;
+sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).
 
 -doc "Which processes have called a function in the session that its module counts in.".
 -spec callers(mfa(), banks()) -> [pid()].

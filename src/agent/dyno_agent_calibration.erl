@@ -87,13 +87,18 @@ between(Processes, [_ | Rest]) ->
     between(Processes, Rest).
 
 -doc """
-How many processes call a function, each counting as much as it calls (the inverse of Simpson's
-index): one that calls a million times and a thousand that call once are one.
+How often a function was called, by rows of processes and their calls, and by how many, each counting
+as much as it calls (the inverse of Simpson's index): one that calls a million times and a thousand that
+call once are one.
 """.
--spec callers([Calls :: non_neg_integer()]) -> float().
-callers(Calls) ->
-    Sum = lists:sum(Calls),
-    Sum * Sum / max(1, lists:sum([C * C || C <- Calls])).
+-spec callers([{pid(), Calls :: non_neg_integer(), integer(), integer()}]) ->
+    {Calls :: non_neg_integer(), Callers :: float()}.
+callers(Time) -> callers(Time, 0, 0).
+
+callers([{_, Calls, _, _} | Rest], Sum, Squares) ->
+    callers(Rest, Sum + Calls, Squares + Calls * Calls);
+callers([], Sum, Squares) ->
+    {Sum, Sum * Sum / max(1, Squares)}.
 
 quantile(Q, Values) ->
     lists:nth(1 + floor(Q * (length(Values) - 1)), lists:sort(Values)).

@@ -112,9 +112,8 @@ add(_Readings, none) ->
 add(Readings, #{charge := Charge, charged := Before} = All) ->
     Charged = lists:foldl(
         fun({MFA, #{time := Time}}, Acc) ->
-            Each = [Calls || {_, Calls, _, _} <- Time],
-            Sum = lists:sum(Each),
-            Ns = Sum * dyno_agent_calibration:charge_ns(dyno_agent_calibration:callers(Each), Charge),
+            {Sum, Callers} = dyno_agent_calibration:callers(Time),
+            Ns = Sum * dyno_agent_calibration:charge_ns(Callers, Charge),
             maps:update_with(MFA, fun({C, N}) -> {C + Sum, N + Ns} end, {Sum, Ns}, Acc)
         end,
         Before,

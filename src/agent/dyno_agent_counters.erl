@@ -69,9 +69,12 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     discovery := pid() | undefined,
     %% Calls that the discovery is told the callers of, and the callers' group.
     quiet := #{mfa() => dyno_agent_discovery:id()},
+    %% What is in the discovery's table, while much of it is needed.
+    known := #{pid() => dyno_agent_discovery:id()} | none,
     %% The callers that were read and not told yet.
     born := #{pid() => dyno_agent_discovery:id()},
-    group_of := dyno_agent_tally:group_of(),
+    %% The discovery's, with the processes and their groups.
+    table := ets:table() | none,
     %% The discovery's, with the names of the groups.
     names := ets:table() | none,
     %% Functions that were seen called, by module.
@@ -162,8 +165,9 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 measures => Measures,
                 discovery => Discovery,
                 quiet => #{},
+                known => none,
                 born => #{},
-                group_of => group_of(Discovery),
+                table => table(Discovery),
                 names => names(Discovery),
                 active => #{},
                 harvests => 0,
@@ -189,11 +193,8 @@ init(#{patterns := Given, measures := Measures} = Config) ->
 names(undefined) -> none;
 names(Discovery) -> dyno_agent_discovery:names(Discovery).
 
-group_of(undefined) ->
-    none;
-group_of(Discovery) ->
-    Table = dyno_agent_discovery:table(Discovery),
-    fun(Pid) -> dyno_agent_discovery:group_of(Table, Pid) end.
+table(undefined) -> none;
+table(Discovery) -> dyno_agent_discovery:table(Discovery).
 
 suggestion({M, F, A}) ->
     Loaded = erlang:loaded(),
@@ -264,8 +265,8 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discover
     }};
 handle_call(read, _From, #{modules := Modules} = State) ->
     pause_all(State),
-    Read = lists:foldl(fun read_paused/2, State, quiet_first(Modules, State)),
-    Settled = settle(Read#{charge := dyno_agent_charge:settled(map_get(charge, Read))}),
+    Read = lists:foldl(fun read_paused/2, with_known(State), quiet_first(Modules, State)),
+    Settled = settle(Read#{known := none, charge := dyno_agent_charge:settled(map_get(charge, Read))}),
     Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
     Restarted = restart_all(tell_births(Settled#{kept := without_own(Settled)})),
@@ -280,12 +281,25 @@ quiet_first(Modules, #{quiet := Quiet}) ->
 settle(#{kept := Kept} = State) ->
     State#{kept := dyno_agent_tally:settle(group_of_all(State), Kept)}.
 
+%% Thousands of processes have called dozens of functions each: to look each of these rows up in a
+%% table that another process writes to takes several times as long.
+with_known(#{table := none} = State) ->
+    State;
+with_known(#{table := Table} = State) ->
+    State#{known := dyno_agent_discovery:known(Table)}.
+
 %% The discovery's table has not got those that were just read.
-group_of_all(#{group_of := GroupOf, born := Born}) when GroupOf =:= none; Born =:= #{} ->
-    GroupOf;
-group_of_all(#{group_of := GroupOf, born := Born}) ->
+group_of_all(#{table := none}) ->
+    none;
+group_of_all(#{known := Known, born := Born}) when is_map(Known) ->
+    fun
+        (Pid) when is_map_key(Pid, Known) -> {ok, map_get(Pid, Known)};
+        (Pid) when is_map_key(Pid, Born) -> {ok, map_get(Pid, Born)};
+        (_Pid) -> unknown
+    end;
+group_of_all(#{table := Table, born := Born}) ->
     fun(Pid) ->
-        case GroupOf(Pid) of
+        case dyno_agent_discovery:group_of(Table, Pid) of
             {ok, _} = Known -> Known;
             unknown when is_map_key(Pid, Born) -> {ok, map_get(Pid, Born)};
             unknown -> unknown
@@ -406,7 +420,8 @@ harvest(#{harvests := Number, modules := Modules, active := Active} = State0) ->
             _ -> {active, Active}
         end,
     Take = fun(M, Acc) -> take(M, Which, fun dyno_agent_banks:missed/2, Acc) end,
-    lists:foldl(Take, State, quiet_first(Of, State)).
+    Taken = lists:foldl(Take, with_known(State), quiet_first(Of, State)),
+    Taken#{known := none}.
 
 %% Adds a module's figures to the sums while it goes on counting in the other session. Harvests come
 %% with thousands of processes, whose calls go on in the gap: that is made good for.
@@ -422,33 +437,39 @@ take(Module, Which, Missed, #{banks := Banks, active := Active} = State) ->
     ok = dyno_agent_banks:clear(Module, Swapped),
     Taken.
 
-add(Session, Missed, Functions, Module, #{banks := Banks, kept := Kept} = State) ->
-    #{active := Active} = State,
-    Readings = [
-        {MFA, Reading}
-     || MFA <- Functions,
-        Reading <- [dyno_agent_banks:reading(Session, MFA, Banks)],
-        map_get(calls, Reading) > 0
-    ],
-    Called = maps:from_keys([MFA || {MFA, _} <- Readings], []),
-    Before = maps:get(Module, Active, #{}),
-    Born = lists:foldl(fun born/2, State, Readings),
+%% One function after the other: the rows of all at once would be a large heap. Quiet calls come first,
+%% so that their callers are known when they turn up in other functions.
+add(Session, Missed, Functions, Module, #{quiet := Quiet, charge := Charge} = State) ->
+    {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Quiet) end, Functions),
     Instrument = #{
-        self_charge_ns => dyno_agent_charge:least_ns(map_get(charge, State)),
-        missed => Missed,
-        group_of => group_of_all(Born)
+        self_charge_ns => dyno_agent_charge:least_ns(Charge), missed => Missed
     },
-    Born#{
-        charge := dyno_agent_charge:add(Readings, map_get(charge, State)),
-        kept := dyno_agent_tally:add(Readings, Instrument, Kept),
-        active := Active#{Module => maps:merge(Before, Called)}
-    }.
+    lists:foldl(
+        fun(MFA, Acc) -> add_one(Session, Instrument, Module, MFA, Acc) end, State, First ++ Others
+    ).
 
-born({MFA, #{time := Time}}, #{quiet := Quiet, born := Born} = State) ->
+add_one(Session, Instrument, Module, MFA, #{banks := Banks, active := Active} = State) ->
+    case dyno_agent_banks:reading(Session, MFA, Banks) of
+        #{calls := 0} ->
+            State;
+        Reading ->
+            #{charge := Charge, kept := Kept} = Born = born(MFA, Reading, State),
+            One = [{MFA, Reading}],
+            GroupOf = group_of_all(Born),
+            Called = maps:get(Module, Active, #{}),
+            Born#{
+                charge := dyno_agent_charge:add(One, Charge),
+                kept := dyno_agent_tally:add(One, Instrument#{group_of => GroupOf}, Kept),
+                active := Active#{Module => Called#{MFA => []}}
+            }
+    end.
+
+born(MFA, #{time := Time}, #{quiet := Quiet, born := Born} = State) ->
     case Quiet of
         #{MFA := Id} ->
-            Callers = maps:from_keys([Pid || {Pid, Calls, _, _} <- Time, Calls > 0], Id),
-            State#{born := maps:merge(Callers, Born)};
+            GroupOf = group_of_all(State),
+            Unknown = [Pid || {Pid, Calls, _, _} <- Time, Calls > 0, GroupOf(Pid) =:= unknown],
+            State#{born := maps:merge(maps:from_keys(Unknown, Id), Born)};
         #{} ->
             State
     end.

@@ -25,7 +25,7 @@ go on being sampled and another kind is noticed.
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, group/2, harvester/3]).
+-export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, known/1, group/2, harvester/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, id/0, figures/0]).
 
@@ -133,6 +133,16 @@ group_of(Table, Pid) ->
         unknown -> unknown;
         Id -> {ok, Id}
     end.
+
+-doc "All that `group_of/2` knows now. Cost: half a microsecond a process.".
+-spec known(ets:table()) -> #{pid() => id()}.
+known(Table) ->
+    Row = {{'$1', '$2'}},
+    maps:from_list(
+        ets:select(Table, [
+            {{'$1', '$2'}, [], [Row]}, {{'$1', '$2', '_', '_', '_', '_'}, [], [Row]}
+        ])
+    ).
 
 -doc "The group of a number that `group_of/2` has given.".
 -spec group(ets:table(), pos_integer() | other) -> group().

@@ -68,45 +68,74 @@ add_one({_MFA, #{calls := 0, words := 0}}, _Instrument, Tally) ->
     Tally;
 add_one({MFA, Reading}, #{group_of := GroupOf} = Instrument, Tally) ->
     #{calls := Calls, words := Words, time := Time} = Reading,
-    Sums = maps:get(MFA, Tally, zero()),
-    Entries = [entry(T, Instrument) || {_, C, _, _} = T <- Time, C > 0],
-    Grouped = lists:foldl(fun(E, Acc) -> group(E, GroupOf, Acc) end, Sums, Entries),
+    #{groups := Groups0, aside := Aside0} = Sums = maps:get(MFA, Tally, zero()),
+    Zero = least(0, maps:get(self_charge_ns, Instrument)),
+    {Ns, Uncertain, Groups, Aside} = rows(Time, GroupOf, Zero, {0, 0}, none, {Groups0, Aside0}),
     Missed = maps:get(missed, Instrument, 1.0),
     Add = fun(Key, More) -> map_get(Key, Sums) + round(More * Missed) end,
     Tally#{
-        MFA => Grouped#{
-            calls := Add(calls, Calls),
-            words := Add(words, Words),
-            own_time_ns := Add(own_time_ns, lists:sum([N || {_, _, N, _} <- Entries])),
-            uncertain_ns := Add(uncertain_ns, lists:sum([U || {_, _, _, U} <- Entries]))
+        MFA => #{
+            calls => Add(calls, Calls),
+            words => Add(words, Words),
+            own_time_ns => Add(own_time_ns, Ns),
+            uncertain_ns => Add(uncertain_ns, Uncertain),
+            groups => Groups,
+            aside => Aside
         }
     }.
 
-%% {Pid, Calls, Ns, UncertainNs}
-entry({Pid, Calls, 0, 0}, #{self_charge_ns := Charge}) ->
+%% In one pass: a harvest has a row for each function that each of thousands of processes has called.
+%% `Run` are sums of the group that the last rows belonged to, which the next one mostly does as well.
+rows([{_Pid, 0, _, _} | Rest], GroupOf, Zero, Sums, Run, Acc) ->
+    rows(Rest, GroupOf, Zero, Sums, Run, Acc);
+rows([{Pid, Calls, 0, 0} | Rest], GroupOf, {Calls, Ns, Off, _} = Zero, Sums, Run, Acc) ->
+    row({Pid, Calls, Ns, Off}, Rest, GroupOf, Zero, Sums, Run, Acc);
+rows([{_, Calls, 0, 0} | _] = Rows, GroupOf, {_, _, _, Charge}, Sums, Run, Acc) ->
+    rows(Rows, GroupOf, least(Calls, Charge), Sums, Run, Acc);
+rows([{Pid, Calls, S, Us} | Rest], GroupOf, Zero, Sums, Run, Acc) ->
+    Ns = S * 1_000_000_000 + Us * ?CUT_NS + ?CUT_NS div 2,
+    row({Pid, Calls, Ns, 0}, Rest, GroupOf, Zero, Sums, Run, Acc);
+rows([], _GroupOf, _Zero, {Ns, Uncertain}, Run, Acc) ->
+    {Groups, Aside} = put_down(Run, Acc),
+    {Ns, Uncertain, Groups, Aside}.
+
+row({_, _, N, U}, Rest, none, Zero, {Ns, Uncertain}, Run, Acc) ->
+    rows(Rest, none, Zero, {Ns + N, Uncertain + U}, Run, Acc);
+row({Pid, Calls, N, U} = Entry, Rest, GroupOf, Zero, {Ns, Uncertain}, Run, Acc) ->
+    Sums = {Ns + N, Uncertain + U},
+    case GroupOf(Pid) of
+        {ok, Group} ->
+            case Run of
+                {Group, C, T} ->
+                    rows(Rest, GroupOf, Zero, Sums, {Group, C + Calls, T + N}, Acc);
+                _ ->
+                    rows(Rest, GroupOf, Zero, Sums, {Group, Calls, N}, put_down(Run, Acc))
+            end;
+        unknown ->
+            {Groups, Aside} = Acc,
+            rows(Rest, GroupOf, Zero, Sums, Run, {Groups, [Entry | Aside]})
+    end.
+
+put_down(none, Acc) ->
+    Acc;
+put_down({Group, Calls, Ns}, {Groups, Aside}) ->
+    case Groups of
+        #{Group := {C, T}} -> {Groups#{Group := {C + Calls, T + Ns}}, Aside};
+        #{} -> {Groups#{Group => {Calls, Ns}}, Aside}
+    end.
+
+%% A time of 0 of so many calls, and what it may be off by.
+least(Calls, Charge) ->
     Least =
         case Charge of
             undefined -> ?LEAST_NS;
             _ -> min(max(?LEAST_NS, Calls * Charge), ?CUT_NS * 0.9)
         end,
     Mean = (?CUT_NS - Least) / math:log(?CUT_NS / Least),
-    {Pid, Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least))};
-entry({Pid, Calls, S, Us}, _Instrument) ->
-    {Pid, Calls, S * 1_000_000_000 + Us * ?CUT_NS + ?CUT_NS div 2, 0}.
+    {Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least)), Charge}.
 
 zero() ->
     #{calls => 0, words => 0, own_time_ns => 0, uncertain_ns => 0, groups => #{}, aside => []}.
-
-group(_Entry, none, Sums) ->
-    Sums;
-group({Pid, Calls, Ns, _Uncertain} = Entry, GroupOf, #{groups := Groups, aside := Aside} = Sums) ->
-    case GroupOf(Pid) of
-        {ok, Group} ->
-            Add = fun({C, T}) -> {C + Calls, T + Ns} end,
-            Sums#{groups := maps:update_with(Group, Add, {Calls, Ns}, Groups)};
-        unknown ->
-            Sums#{aside := [Entry | Aside]}
-    end.
 
 -doc "Takes calls out that are not the target's; a function that nobody else called is not there.".
 -spec without(#{mfa() => pos_integer()}, tally()) -> tally().
@@ -130,12 +159,19 @@ settle(GroupOf, Tally) ->
             (_MFA, #{aside := []} = Sums) ->
                 Sums;
             (_MFA, #{aside := Aside} = Sums) ->
-                lists:foldl(
-                    fun(E, Acc) -> group(E, GroupOf, Acc) end, Sums#{aside := []}, Aside
-                )
+                {Groups, Left} = lists:foldl(
+                    fun(E, Acc) -> group(E, GroupOf, Acc) end, {map_get(groups, Sums), []}, Aside
+                ),
+                Sums#{groups := Groups, aside := Left}
         end,
         Tally
     ).
+
+group({Pid, Calls, Ns, _Uncertain} = Entry, GroupOf, {Groups, Aside} = Acc) ->
+    case GroupOf(Pid) of
+        {ok, Group} -> put_down({Group, Calls, Ns}, Acc);
+        unknown -> {Groups, [Entry | Aside]}
+    end.
 
 -doc "The figures by function.".
 -spec functions([atom()], tally()) -> [#{atom() => term()}].

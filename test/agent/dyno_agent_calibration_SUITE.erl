@@ -129,9 +129,11 @@ between_the_measured_numbers(_Config) ->
     Charge = #{charges_ns => [{1, 50.0}, {64, 56.0}, {1024, 66.0}], uncertain_ns => 2.0},
     Ns = fun(Processes) -> round(dyno_agent_calibration:charge_ns(Processes, Charge)) end,
     ?assertEqual([50, 51, 53, 56, 66, 66], [Ns(P) || P <- [1, 2, 8, 64, 1024, 100_000]]),
-    ?assertEqual(1.0, dyno_agent_calibration:callers([7])),
-    ?assertEqual(3.0, dyno_agent_calibration:callers([5, 5, 5])),
-    ?assert(dyno_agent_calibration:callers([1_000_000 | lists:duplicate(1000, 1)]) < 1.01).
+    Callers = fun(Each) -> dyno_agent_calibration:callers([{self(), N, 0, 0} || N <- Each]) end,
+    ?assertEqual({7, 1.0}, Callers([7])),
+    ?assertEqual({15, 3.0}, Callers([5, 5, 5])),
+    {1_001_000, Nearly} = Callers([1_000_000 | lists:duplicate(1000, 1)]),
+    ?assert(Nearly < 1.01).
 
 only_where_times_are_measured(_Config) ->
     ?assertEqual(undefined, dyno_agent_calibration:charge([call_count])),
