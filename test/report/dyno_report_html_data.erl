@@ -108,7 +108,12 @@ run(Size) ->
                 ~"otp" => ~"29.1",
                 ~"erts" => ~"17.1",
                 ~"schedulers_online" => 4,
-                ~"os_pid" => ~"4711"
+                ~"os_pid" => ~"4711",
+                %% The one is more than it may be off by, the other is not.
+                ~"clock_offset_ns" => -3_200_000_000,
+                ~"clock_error_ns" => 41_000,
+                ~"clock_drift_ppm" => 0.4,
+                ~"clock_drift_error_ppm" => 1.2
             }
         ],
         ~"metrics" => metrics(Size),

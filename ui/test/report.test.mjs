@@ -247,6 +247,13 @@ see('fits a narrow screen', async () => {
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 400);
 });
 
+see('says by how much the clock of a target is off, where that is sure', async () => {
+    await page.locator('#environment').evaluate((e) => (e.open = true));
+    const said = await page.locator('#environment').innerText();
+    assert.match(said, /OTP 29\.1, 4 schedulers, clock 3\.20.s behind \(± 41\.0.µs\)/);
+    assert.doesNotMatch(said, /ppm/);
+});
+
 /** Tables that need scrolling from side to side. */
 const scrolling = () =>
     page
@@ -258,7 +265,8 @@ const scrolling = () =>
         );
 
 for (const [width, which] of [[1200, report], [1200, several], [1600, several]]) {
-    test(`no table of ${which === report ? 'one node' : 'several'} scrolls at ${width}`, async () => {
+    const what = which === report ? 'one node' : 'several nodes';
+    test(`no table of ${what} scrolls at ${width}`, async () => {
         await open({ viewport: { width, height: 900 } }, which);
         assert.deepEqual(await scrolling(), []);
     });
