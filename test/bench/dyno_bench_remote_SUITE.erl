@@ -20,6 +20,7 @@ all() ->
         a_node_without_a_compiler,
         inputs_and_files,
         errors,
+        a_code_that_ends_the_node,
         no_such_node,
         another_is_there,
         interrupted,
@@ -184,6 +185,12 @@ errors(Config) ->
             {"exit(self(), kill), receive after 1000 -> ok end.", 1, "died"}
         ]
     ].
+
+a_code_that_ends_the_node(Config) ->
+    Node = proplists:get_value(node, Config),
+    {error, {remote, {node_lost, Node}} = Reason} = Error = run(["halt(0)."], Config),
+    ?assertEqual(3, dyno_bench:exit_status(Error)),
+    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), "was lost")).
 
 no_such_node(_Config) ->
     {error, {remote, _} = Reason} = Error = dyno_bench:run(["ok."], #{
