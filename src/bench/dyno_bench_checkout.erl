@@ -142,7 +142,9 @@ each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
 
 -spec inside(file:filename(), binary()) -> file:filename().
 inside(Folder, Path) ->
-    filename:join(Folder, unicode:characters_to_list(Path)).
+    Joined = filename:join(Folder, unicode:characters_to_list(Path)),
+    true = is_list(Joined),
+    Joined.
 
 %% In its place, or, where the working tree has it no longer, where git keeps it.
 -spec has(binary(), repository()) -> {ok, file:filename()} | none | {error, reason()}.

@@ -90,18 +90,22 @@ lost(Posix) ->
 %% The device's process has ended without a word; one more character tells why.
 -spec why_output_fails() -> file:posix() | unknown.
 why_output_fails() ->
+    Self = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         _ = process_flag(trap_exit, true),
         Port = open_port({fd, 1, 1}, [out, binary]),
         Port ! {self(), {command, ~"\n"}},
         receive
-            {'EXIT', Port, Reason} -> exit({output, Reason})
-        after ?PROBE_MS -> exit({output, unknown})
+            {'EXIT', Port, Reason} -> Self ! {output, self(), Reason}
+        after ?PROBE_MS -> Self ! {output, self(), unknown}
         end
     end),
     receive
-        {'DOWN', Ref, process, Pid, {output, Posix}} when is_atom(Posix) -> Posix;
-        {'DOWN', Ref, process, Pid, _} -> unknown
+        {output, Pid, Posix} when is_atom(Posix) ->
+            true = demonitor(Ref, [flush]),
+            Posix;
+        {'DOWN', Ref, process, Pid, _} ->
+            unknown
     end.
 
 -doc "Says in one sentence on standard error what went wrong.".

@@ -31,7 +31,7 @@ variable() ->
 
 -doc "dyno's status, by the emulator's. Where dyno did not end, it says so, and the status is 3.".
 -spec status(non_neg_integer()) -> 0..255.
-status(Status) when Status >= ?MARK, Status =< ?MARK + ?LARGEST ->
+status(Status) when is_integer(Status), Status >= ?MARK, Status =< ?MARK + ?LARGEST ->
     Status - ?MARK;
 status(?INTERRUPTED) ->
     ?INTERRUPTED;
