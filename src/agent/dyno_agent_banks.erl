@@ -3,12 +3,13 @@
 
 -module(dyno_agent_banks).
 -moduledoc false.
-%% The breakpoints that count, in two trace sessions. A module counts in one of them at a time. Taking
-%% its figures is to let the other session go on counting and to read the one that rests then, however
-%% long that takes: while a session is read its figures stand still, and with one session those calls
-%% would be missing (16 % were, on Cowboy at 15,000 processes a second). What was read is cleared:
-%% even a breakpoint that is paused costs each call 10 ns, and to set it again takes no longer than
-%% to wake it. For the same reason processes are flagged in the second session when it is needed.
+%% The breakpoints that count, in two trace sessions. A module counts in one of them at a time.
+%% Taking its figures is to let the other session go on counting and to read the one that rests
+%% then, however long that takes: while a session is read its figures stand still, and with one
+%% session those calls would be missing (16 % were, on Cowboy at 15,000 processes a second). What
+%% was read is cleared: even a breakpoint that is paused costs each call 10 ns, and to set it again
+%% takes no longer than to wake it. For the same reason processes are flagged in the second session
+%% when it is needed.
 %%
 %% Never both at once: where two sessions count a function, the runtime notices its return in one of
 %% them only. In the other the process seems to stay in it for ever, and all that it does outside of
@@ -57,7 +58,7 @@
     {code, soft_purge, 1}
 ]).
 
--doc "Both sessions, the calling process's; every module that comes is counted from its first call.".
+-doc "Both sessions, the caller's; every module that comes is counted from its first call.".
 -spec open([dyno_agent_patterns:pattern()], [measure()]) -> banks().
 open(Patterns, Measures) ->
     First = trace:session_create(dyno_counters_1, self(), []),

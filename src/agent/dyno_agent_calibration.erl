@@ -7,9 +7,9 @@
 %% does nothing is called many times under the same trace setting as the real ones.
 %%
 %% It depends on how many processes call: the runtime keeps figures for each of them, and those of
-%% many do not fit the cache. So it is measured with 1, 64 and 1,024, and between them it grows with the
-%% logarithm. What it is in a busy system is more; so the quieter rounds count, and what is taken out
-%% of a function's time is never more than what was added.
+%% many do not fit the cache. So it is measured with 1, 64 and 1,024, and between them it grows with
+%% the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
+%% taken out of a function's time is never more than what was added.
 
 -export([charge/1, charge_ns/2, callers/1]).
 %% To go on measuring

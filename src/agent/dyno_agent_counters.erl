@@ -132,7 +132,7 @@ peek(Pid) ->
 loads(Pid) ->
     gen_server:call(Pid, loads, infinity).
 
--doc "For the discovery: which calls it is not told of, and the group of those that make them first.".
+-doc "For the discovery: which calls it is not told of, and the group of who makes them first.".
 -spec quiet(pid(), #{mfa() => dyno_agent_discovery:id()}) -> ok.
 quiet(Pid, Calls) ->
     gen_server:cast(Pid, {quiet, Calls}).
@@ -385,8 +385,8 @@ before_load(Module, #{loading := Loading} = State0) ->
 
 %% New code counts in the first session. So where the load ended before the swap, the one that is
 %% read holds all its calls so far, and the other goes on from there. Where it ended between, what
-%% was read may be of either code: it is not added. Where none was good since the last load, calls of
-%% the old code may be missing.
+%% was read may be of either code: it is not added. Where none was good since the last load, calls
+%% of the old code may be missing.
 keep(Module, #{modules := Modules} = State) when not is_map_key(Module, Modules) ->
     {not_measured, State};
 keep(Module, #{modules := Modules, kept := Kept, banks := Banks, own := Own} = State) ->

@@ -8,18 +8,19 @@ How long single calls of a function take, as a histogram, where that is asked fo
 In a trace session of its own the calls of the functions and their ends are sent here, with their
 times. That costs a call some microseconds, and a copy of what it returns; so it is done in windows:
 five times a second until so many calls have come, and then not until the next. Calls that are under
-way when a window closes are waited for. Of the times, what tracing itself takes of a call of an empty
-function is taken out.
+way when a window closes are waited for. Of the times, what tracing itself takes of a call of an
+empty function is taken out.
 
 A function is not traced any more, and the figures say why, where
 * it is called so often that its calls pile up before the window can be closed (`too_hot`),
-* it calls itself again and again before it returns, if ever (`never_returns`): to see the end of a call
-  the runtime keeps a frame of the stack for it, also where the function calls itself at its end and
-  would need none. It is given up after a hundred, or as many more as come until that is seen.
+* it calls itself again and again before it returns, if ever (`never_returns`): to see the end of a
+  call the runtime keeps a frame of the stack for it, also where the function calls itself at its
+  end and would need none. It is given up after a hundred, or as many more as come until that is
+  seen.
 
 ## Cost
-At most 2,500 calls a second are traced, at 1 to 2 us each: half a percent of one scheduler. To open and
-to close a window changes the code of the functions, 100 us each.
+At most 2,500 calls a second are traced, at 1 to 2 us each: half a percent of one scheduler. To open
+and to close a window changes the code of the functions, 100 us each.
 """.
 
 -behaviour(gen_server).

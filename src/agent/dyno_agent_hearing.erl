@@ -5,10 +5,11 @@
 -moduledoc false.
 %% Which first calls of processes are told of as they happen, and which are quiet: for those the
 %% counters are asked (dyno_agent_revealed decides). The calling process gets what
-%% dyno_agent_first_calls sends, and `listen` and `quiet` when it is time for `listen/1` and `quiet/1`.
+%% dyno_agent_first_calls sends, and `listen` and `quiet` when it is time for `listen/1` and
+%% `quiet/1`.
 %%
-%% While the counters set figures to zero no call is quiet: whose calls fall just between two figures
-%% would be missing.
+%% While the counters set figures to zero no call is quiet: whose calls fall just between two
+%% figures would be missing.
 
 -export([open/1, counters/2, loaded/2, close/1]).
 -export([kind/2, learn/4, too_late/3, heard/3]).
@@ -75,7 +76,7 @@ learn(MFA, Group, Id, #{revealed := Revealed} = Hearing) ->
 too_late(MFA, Id, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:too_late(MFA, Id, Revealed)}.
 
--doc "A call whose processes' kind is sure was heard, at a time (native): perhaps it becomes quiet.".
+-doc "A call whose processes' kind is sure was heard, at a time (native): it may become quiet.".
 -spec heard(mfa(), integer(), t()) -> t().
 heard(MFA, Time, #{revealed := Revealed, counters := Counters} = Hearing) ->
     case dyno_agent_revealed:often(MFA, Time, Revealed) of
@@ -104,8 +105,8 @@ found(Rows, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:found(Rows, Revealed)}.
 
 -doc """
-All calls are heard. After that, and not before, `births/1` is to be asked, so that none is missed of
-a call that stays so, and `listened/1` be called.
+All calls are heard. After that, and not before, `births/1` is to be asked, so that none is missed
+of a call that stays so, and `listened/1` be called.
 """.
 -spec listen(t()) -> t().
 listen(#{calls := closed} = Hearing) ->

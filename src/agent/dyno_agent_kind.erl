@@ -41,8 +41,8 @@ named(Info) ->
     end.
 
 -doc """
-Whether it is a kind of dyno's own processes: all those of the agent that live on have a label of its
-modules' prefix, and its first one that name.
+Whether it is a kind of dyno's own processes: all those of the agent that live on have a label of
+its modules' prefix, and its first one that name.
 """.
 -spec is_own(kind()) -> boolean().
 is_own({Kind, Name}) when (Kind =:= label orelse Kind =:= registered), is_atom(Name) ->

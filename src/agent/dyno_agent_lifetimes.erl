@@ -6,8 +6,8 @@
 %% How long processes live, by a sample of them: of each kind one that was just discovered is
 %% monitored now and then. So the cost has a limit however many come and go, and every other process
 %% costs one comparison. A life is taken to begin with the call that revealed the process and to end
-%% when its end is noticed: at most what is said. One that was gone before it could be monitored counts
-%% with what it took to notice that.
+%% when its end is noticed: at most what is said. One that was gone before it could be monitored
+%% counts with what it took to notice that.
 %%
 %% A distribution is kept in buckets of a quarter of a doubling: as many as there are orders of
 %% magnitude, not as there are processes.
@@ -47,8 +47,8 @@ refill(#{watched := Watched} = Sample) ->
     Sample#{left := max(0, ?MOST - map_size(Watched))}.
 
 -doc """
-Perhaps watches a process, of which the first call was at `Time` (native, monotonic): the caller gets
-its `'DOWN'` message.
+Perhaps watches a process, of which the first call was at `Time` (native, monotonic): the caller
+gets its `'DOWN'` message.
 """.
 -spec born(pid(), term(), integer(), sample()) -> sample().
 born(_Pid, Kind, Time, #{next := Next} = Sample) when Time < map_get(Kind, Next) ->
@@ -60,7 +60,9 @@ born(Pid, Kind, Time, #{watched := Watched, next := Next, left := Left} = Sample
     SeenAfter = erlang:monotonic_time() - Time,
     Again = Time + erlang:convert_time_unit(?EVERY_MS, millisecond, native),
     Sample#{
-        watched := Watched#{Ref => {Time, SeenAfter}}, next := Next#{Kind => Again}, left := Left - 1
+        watched := Watched#{Ref => {Time, SeenAfter}},
+        next := Next#{Kind => Again},
+        left := Left - 1
     }.
 
 -doc "Takes in a `'DOWN'` message with its reason; for how long that process has lived.".

@@ -151,7 +151,9 @@ format_error({name_form, Node, shortnames}) ->
 format_error({name_form, Node, longnames}) ->
     io_lib:format("~ts has a short name and this node a long one; start it with -sname", [Node]);
 format_error({node_down, Node}) ->
-    io_lib:format("node ~ts is not running: its host answers, but has no node of that name", [Node]);
+    io_lib:format(
+        "node ~ts is not running: its host answers, but has no node of that name", [Node]
+    );
 format_error({host_down, Node}) ->
     io_lib:format("node ~ts is not running: no port mapper (epmd) answers at its host", [Node]);
 format_error({refused, Node}) ->

@@ -3,12 +3,12 @@
 
 -module(dyno_agent_own).
 -moduledoc false.
-%% The calls that dyno's own processes make of measured functions, where the runtime does not say whose
-%% calls it counted (`call_count`), so that they can be taken out. In a trace session of its own they
-%% are counted by process (`call_memory`), for these processes only.
+%% The calls that dyno's own processes make of measured functions, where the runtime does not say
+%% whose calls it counted (`call_count`), so that they can be taken out. In a trace session of its
+%% own they are counted by process (`call_memory`), for these processes only.
 %%
-%% A second session's breakpoint costs every process's calls 10 ns. So only functions of Erlang's base
-%% have it, which are all that dyno's processes call besides their own.
+%% A second session's breakpoint costs every process's calls 10 ns. So only functions of Erlang's
+%% base have it, which are all that dyno's processes call besides their own.
 %%
 %% The session's tracer is a process that does nothing: one that traced could not be counted itself.
 
@@ -65,7 +65,9 @@ base() ->
 
 -doc "Sets the breakpoints in a module, where dyno's processes may call it.".
 -spec set(module(), own()) -> own().
-set(Module, #{base := Base, patterns := Patterns, set := Set} = Own) when is_map_key(Module, Base) ->
+set(Module, #{base := Base, patterns := Patterns, set := Set} = Own) when
+    is_map_key(Module, Base)
+->
     Functions = [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)],
     {Wanted, Each} =
         case dyno_agent_patterns:functions(Module, Patterns) of

@@ -16,7 +16,8 @@
 
 -doc "What `dyno_agent_kind` needs to know, its reductions and collections. Asks once.".
 -spec who(pid()) ->
-    {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
+    {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}
+    | undefined.
 who(Pid) ->
     Items = [
         reductions, garbage_collection, registered_name, label, initial_call,

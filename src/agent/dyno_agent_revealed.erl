@@ -97,7 +97,7 @@ less(MFA, ToAsk) ->
         #{} -> ToAsk
     end.
 
--doc "A call has revealed one more, at a time (native): whether it does so often and is not quiet yet.".
+-doc "A call has revealed one more, at a time (native): whether it does so often and is not quiet.".
 -spec often(mfa(), integer(), t()) -> {boolean(), t()}.
 often(MFA, _Time, #{quiet := Quiet} = Revealed) when is_map_key(MFA, Quiet) ->
     {false, Revealed};

@@ -127,7 +127,8 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
-    %% Never opens a connection: a caller that has died would be looked for, by name, in the network.
+    %% Never opens a connection: a caller that has died would be looked for, by name, in the
+    %% network.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Figures, CostUs}, [noconnect]),
     State#{raw := Raw}.
 

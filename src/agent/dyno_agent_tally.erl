@@ -187,7 +187,9 @@ functions(Measures, Tally) ->
                     [{words, Words} || HasWords]
             )
         )
-     || MFA := #{calls := Calls, words := Words, own_time_ns := Ns, uncertain_ns := Uncertain} <- Tally
+     || MFA := #{
+            calls := Calls, words := Words, own_time_ns := Ns, uncertain_ns := Uncertain
+        } <- Tally
     ].
 
 -doc "Who called what: the heaviest rows. What no group was found for is `other`.".

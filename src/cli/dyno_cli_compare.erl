@@ -22,7 +22,9 @@ spec() ->
         arguments => [
             #{name => old, type => binary, help => {"OLD", ["the .json file of the earlier one"]}},
             #{name => new, type => binary, help => {"NEW", ["the .json file of the later one"]}},
-            option(threshold, "--threshold SHARE", "smaller differences do not matter (default: 3%)"),
+            option(
+                threshold, "--threshold SHARE", "smaller differences do not matter (default: 3%)"
+            ),
             (repeated(
                 fail_if,
                 "--fail-if CONDITION",

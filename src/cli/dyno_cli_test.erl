@@ -120,14 +120,14 @@ spec() ->
                 "a custom agent to run in the targets, besides the suite's; may be given more than "
                 "once"
             ),
-            (option(custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"))#{
-                short => $C
-            },
+            (option(
+                custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"
+            ))#{short => $C},
             repeated(
                 threshold,
                 "--threshold EXPRESSION",
-                "a figure's limit, such as \"latency.p99 < 20 ms\", in place of the suite's; may be "
-                "given more than once"
+                "a figure's limit, such as \"latency.p99 < 20 ms\", in place of the suite's; may "
+                "be given more than once"
             ),
             repeated(
                 invariant,
@@ -139,7 +139,9 @@ spec() ->
             flag(verbose, $v, "-v, --verbose", "where there is no terminal: a line for each phase"),
             repeated(pa, "--pa FOLDER", "a folder for the code path; may be given more than once"),
             option(name, "--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)"),
-            option(cookie, "--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)")
+            option(
+                cookie, "--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)"
+            )
         ] ++
             dyno_cli_output:arguments(
                 " (default: console)",
@@ -152,7 +154,9 @@ spec() ->
 -spec groups() -> [dyno_cli_command:group()].
 groups() ->
     [
-        {"The load, in place of the suite's", [Name || #{name := Name} <- dyno_cli_load:arguments()]},
+        {"The load, in place of the suite's", [
+            Name || #{name := Name} <- dyno_cli_load:arguments()
+        ]},
         {"What is measured inside the targets", [
             pattern, level, distribution, interval, without, control, no_control, agent,
             custom_agents

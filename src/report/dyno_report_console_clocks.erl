@@ -3,8 +3,8 @@
 
 -module(dyno_report_console_clocks).
 -moduledoc """
-The console report's section about the targets' clocks: a line for each node whose clock says something,
-which is more than what it may be off by, and than a millisecond.
+The console report's section about the targets' clocks: a line for each node whose clock says
+something, which is more than what it may be off by, and than a millisecond.
 """.
 
 -compile(warn_missing_spec_all).

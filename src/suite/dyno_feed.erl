@@ -27,8 +27,8 @@ operation(State) ->
 
 ## Cost
 `next/1` in a worker: from a list, a range, a fun or a small file below a microsecond; from a file
-of more than 32 MB, which stays on the disk, some microseconds. That time is part of the operation's:
-take what is expensive in `init_worker/2`.
+of more than 32 MB, which stays on the disk, some microseconds. That time is part of the
+operation's: take what is expensive in `init_worker/2`.
 """.
 
 -compile(warn_missing_spec_all).
@@ -55,8 +55,8 @@ called with 1, 2, 3 and so on.
 -doc """
 A source, or one with its order and how the workers share it.
 
-`cycle` begins anew at the end, `sequence` ends there: a worker that finds nothing left ends its work,
-and the load ends with its last worker. `random` takes any, again and again.
+`cycle` begins anew at the end, `sequence` ends there: a worker that finds nothing left ends its
+work, and the load ends with its last worker. `random` takes any, again and again.
 
 `shared`: all workers together go through the items, so no item is taken twice in a turn. `each`:
 every worker goes through all of them. `split`: worker K of N has the items K, K + N, ...

@@ -6,9 +6,9 @@
 Draws numbers of a Zipf distribution: K from 1 to Count, with a probability in proportion to
 K to the power of -Exponent.
 
-By rejection and inversion (W. Hörmann and G. Derflinger, 1996): a number is drawn from the density's
-hat, of which the integral can be inverted, and is seldom rejected. No table is needed, so the
-count does not matter.
+By rejection and inversion (W. Hörmann and G. Derflinger, 1996): a number is drawn from the
+density's hat, of which the integral can be inverted, and is seldom rejected. No table is needed, so
+the count does not matter.
 """.
 
 -compile(warn_missing_spec_all).
@@ -52,4 +52,5 @@ integral(X, Exponent) -> (math:pow(X, 1.0 - Exponent) - 1.0) / (1.0 - Exponent).
 
 -spec inverse(float(), float()) -> float().
 inverse(Area, Exponent) when abs(1.0 - Exponent) < ?ONE -> math:exp(Area);
-inverse(Area, Exponent) -> math:pow(max(0.0, 1.0 + Area * (1.0 - Exponent)), 1.0 / (1.0 - Exponent)).
+inverse(Area, Exponent) ->
+    math:pow(max(0.0, 1.0 + Area * (1.0 - Exponent)), 1.0 / (1.0 - Exponent)).

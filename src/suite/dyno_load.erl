@@ -23,9 +23,9 @@ The caller receives `{dyno_load, Load, Event}` where the event is
 * `{failed, reason()}`: the load could not be given.
 
 ## A load node that dies
-Before the measured part it fails the load. Then the load goes on with the nodes that are left: what the
-lost one had measured until its last interval is kept, the report says when it went, and only when
-none is left the load has failed.
+Before the measured part it fails the load. Then the load goes on with the nodes that are left: what
+the lost one had measured until its last interval is kept, the report says when it went, and only
+when none is left the load has failed.
 """.
 
 -behaviour(gen_server).
@@ -64,11 +64,13 @@ none is left the load has failed.
 
 -type so_far() ::
     {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]}
-    | {searched, dyno_load_meter:snapshot(), [{binary(), pos_integer()}], dyno_load_report:report()}.
+    | {searched, dyno_load_meter:snapshot(), [{binary(), pos_integer()}],
+        dyno_load_report:report()}.
 
 -type reason() :: dyno_load_problem:reason().
 
--type phase() :: preparing | warming | warm | working | probing | judging | draining | ending | failed.
+-type phase() ::
+    preparing | warming | warm | working | probing | judging | draining | ending | failed.
 
 -type crew() :: #{
     node := node(),
@@ -154,7 +156,9 @@ stop(Pid) ->
 init(#{load := Load, duration_ms := DurationMs} = Options0) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
-    Options = maps:merge(#{operations => undefined, feeds => [], seed => 1, load_nodes => []}, Options0),
+    Options = maps:merge(
+        #{operations => undefined, feeds => [], seed => 1, load_nodes => []}, Options0
+    ),
     Defaults = (maps:with([seed, operations], Options))#{duration_ms => DurationMs},
     State = #{
         options => Options,
@@ -436,7 +440,10 @@ probed(#{search := Search, probes := Probes, from := From, begun := Begun} = Sta
         })}.
 
 begin_round(Parts, #{crews := Crews} = State) ->
-    Remote = [Uncertain || #{node := Node, uncertain_ns := Uncertain} <- maps:values(Crews), Node =/= node()],
+    Remote = [
+        Uncertain
+     || #{node := Node, uncertain_ns := Uncertain} <- maps:values(Crews), Node =/= node()
+    ],
     %% A little ahead, so that all workers have the message by then.
     Ahead =
         case Remote of
@@ -445,7 +452,9 @@ begin_round(Parts, #{crews := Crews} = State) ->
         end,
     From = dyno_load_meter:time_ns() + Ahead,
     {Round, Finish} = lists:mapfoldl(
-        fun(#{duration_ns := Length} = Part, Start) -> {{Part, Start, Start + Length}, Start + Length} end,
+        fun(#{duration_ns := Length} = Part, Start) ->
+            {{Part, Start, Start + Length}, Start + Length}
+        end,
         From,
         Parts
     ),

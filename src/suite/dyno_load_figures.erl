@@ -150,7 +150,9 @@ others(DurationNs, #{parts := Parts, workers := Workers, nodes := Nodes} = Repor
         searched(Report) ++
         kind_metrics(DurationNs, Report) ++
         lists:append([
-            of_snapshot(<<"phase.", (plain(Name))/binary, ".">>, <<" in ", Name/binary>>, PartNs, Total)
+            of_snapshot(
+                <<"phase.", (plain(Name))/binary, ".">>, <<" in ", Name/binary>>, PartNs, Total
+            )
          || #{name := Name, duration_ns := PartNs, total := Total} <- Parts, length(Parts) > 1
         ]).
 
@@ -171,7 +173,9 @@ is_apart(_Nodes) -> true.
 searched(#{search := #{rate_per_s := Rate, high_per_s := High, tried := Tried}}) ->
     Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
     [
-        metric(~"load.search.rate", ~"Highest rate at which the objective holds", Rate, ~"1/s", Probes)
+        metric(
+            ~"load.search.rate", ~"Highest rate at which the objective holds", Rate, ~"1/s", Probes
+        )
     ] ++
         [
             metric(~"load.search.high", ~"Lowest rate at which it does not", High, ~"1/s", Probes)
@@ -268,7 +272,10 @@ tables(Measured) ->
 warnings(Measured) ->
     lists:append([
         few_operations(Measured),
-        [Warning || #{report := Report} <- [Measured], Warning <- dyno_load_verdict:warnings(Report)],
+        [
+            Warning
+         || #{report := Report} <- [Measured], Warning <- dyno_load_verdict:warnings(Report)
+        ],
         unfinished(Measured),
         not_ended(Measured)
     ]).
@@ -283,7 +290,10 @@ few_operations(_Measured) ->
 unfinished(#{in_flight := 0}) ->
     [];
 unfinished(#{in_flight := N}) ->
-    [{~"unfinished", text("~b operations had not ended when the run did; they are not in it", [N])}].
+    [
+        {~"unfinished",
+            text("~b operations had not ended when the run did; they are not in it", [N])}
+    ].
 
 %% They are mostly the same: the first one stands for all.
 not_ended(#{not_ended := []}) ->

@@ -188,7 +188,9 @@ own_modules(Suite) ->
         Path =/= Dyno,
         not lists:prefix(Root, Path)
     ],
-    Beams = lists:flatmap(fun(Path) -> filelib:wildcard(filename:join(Path, "*.beam")) end, Folders),
+    Beams = lists:flatmap(
+        fun(Path) -> filelib:wildcard(filename:join(Path, "*.beam")) end, Folders
+    ),
     Modules = [list_to_atom(filename:basename(Beam, ".beam")) || Beam <- Beams],
     lists:uniq([Suite | lists:sublist(Modules, ?MOST_MODULES)]).
 
@@ -253,7 +255,9 @@ format_error({bad_load_nodes, Term}) ->
         [Term, 12]
     );
 format_error({not_started, Place, Reason}) ->
-    io_lib:format("no load node could be started ~ts: ~ts", [Place, dyno_peer:format_error(Reason)]);
+    io_lib:format(
+        "no load node could be started ~ts: ~ts", [Place, dyno_peer:format_error(Reason)]
+    );
 format_error({no_ssh, Program}) ->
     io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
 format_error({not_short, Host}) ->

@@ -76,7 +76,9 @@ format_spec_error({bad_load, Load}) ->
         [Load, 12]
     );
 format_spec_error({bad_load_key, Model, Key, Value, Accepted}) ->
-    io_lib:format("~ts of the ~ts load is ~0tP; ~ts is accepted", [Key, Model, Value, 12, Accepted]);
+    io_lib:format(
+        "~ts of the ~ts load is ~0tP; ~ts is accepted", [Key, Model, Value, 12, Accepted]
+    );
 format_spec_error({unknown_load_key, Model, Key, Known}) ->
     Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
     io_lib:format("~0tp is not a key of ~ts load~ts; accepted are ~ts", [

@@ -87,7 +87,9 @@ merge(Round, Snapshots) ->
         waiting => Waiting
     }.
 
-part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Waiting, Snapshots) ->
+part(
+    Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Waiting, Snapshots
+) ->
     %% A crew that was asked before its round began has none.
     Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
     Drawn = [
@@ -116,7 +118,8 @@ part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, 
 
 %% Every node draws all random times, so each one's count is that of all.
 asked(#{schedule := _}, [Count | _]) -> Count;
-asked(#{schedule := Schedule, duration_ns := Length}, []) -> dyno_load_schedule:count(Schedule, Length);
+asked(#{schedule := Schedule, duration_ns := Length}, []) ->
+    dyno_load_schedule:count(Schedule, Length);
 asked(_Closed, _Drawn) -> undefined.
 
 kinds(Maps) ->

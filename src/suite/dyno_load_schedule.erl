@@ -101,7 +101,9 @@ new({counts, Counts, IntervalNs}, LengthNs, Pacing) ->
     Own = length(Counts) * IntervalNs,
     Segments = counted(Counts, IntervalNs, 0, 0),
     #{
-        length_ns => min(Own, LengthNs), pacing => Pacing, curve => {segments, list_to_tuple(Segments)}
+        length_ns => min(Own, LengthNs),
+        pacing => Pacing,
+        curve => {segments, list_to_tuple(Segments)}
     };
 new({times, Times}, LengthNs, _Pacing) ->
     Own =
@@ -172,7 +174,7 @@ length_ns(#{length_ns := LengthNs}) -> LengthNs.
 -spec is_random(schedule()) -> boolean().
 is_random(#{pacing := Pacing}) -> Pacing =/= even.
 
--doc "When arrival K is due; `never` after the schedule's end. Not for random gaps: see `stream/1`.".
+-doc "When arrival K is due; `never` after the end. Not for random gaps: see `stream/1`.".
 -spec due(non_neg_integer(), schedule()) -> non_neg_integer() | never.
 due(K, #{pacing := even, curve := {times, Times}, length_ns := LengthNs}) ->
     case Times of
@@ -195,7 +197,9 @@ at(N, #{curve := {segments, Segments}, length_ns := LengthNs}) ->
             never;
         Size ->
             case element(4, element(Size, Segments)) > N of
-                true -> within(in_segment(N, element(find(N, Segments, 1, Size), Segments)), LengthNs);
+                true ->
+                    Segment = element(find(N, Segments, 1, Size), Segments),
+                    within(in_segment(N, Segment), LengthNs);
                 false -> never
             end
     end.
@@ -255,14 +259,18 @@ sum(#{curve := {constant, Numerator, Denominator}}, Ns) ->
 sum(#{curve := {times, Times}}, Ns) ->
     before(Ns, Times, 0, byte_size(Times) div 8);
 sum(#{curve := {segments, Segments}}, Ns) ->
-    lists:sum([part_of(Ns - Start, Segment) || {Start, _, _, _, _, _} = Segment <- tuple_to_list(Segments), Start < Ns]).
+    lists:sum([
+        part_of(Ns - Start, Segment)
+     || {Start, _, _, _, _, _} = Segment <- tuple_to_list(Segments), Start < Ns
+    ]).
 
 -spec part_of(pos_integer(), segment()) -> number().
 part_of(Ns, {_, Length, Before, Upto, _, _}) when Ns >= Length -> Upto - Before;
 part_of(Ns, {_, Length, _, _, From, To}) ->
     (From + (To - From) * Ns / (2 * Length)) * Ns / ?S.
 
--spec before(non_neg_integer(), binary(), non_neg_integer(), non_neg_integer()) -> non_neg_integer().
+-spec before(non_neg_integer(), binary(), non_neg_integer(), non_neg_integer()) ->
+    non_neg_integer().
 before(_Ns, _Times, Low, Low) ->
     Low;
 before(Ns, Times, Low, High) ->

@@ -12,8 +12,8 @@ that did not, or the other way round, by so many that the wrong decision is less
 fails in 4 of 5 (a lead of 2 is a confidence of 0.94, one of 3 of 0.98). A rate that stays undecided
 lies at the edge and counts as failed.
 
-Rates are doubled from the first one until one fails (halved, where the first one does), then the gap is
-halved on a logarithmic scale until it is narrower than the precision.
+Rates are doubled from the first one until one fails (halved, where the first one does), then the
+gap is halved on a logarithmic scale until it is narrower than the precision.
 """.
 
 -compile(warn_missing_spec_all).
@@ -42,10 +42,10 @@ halved on a logarithmic scale until it is narrower than the precision.
 }.
 
 -doc """
-`rate_per_s` is the highest rate that was decided to hold, 0 where none was, and the limit lies between it and
-`high_per_s`. `stopped` says why it was no higher: the objective did not hold, the target was
-saturated, the generator was at its own limit, the highest rate allowed holds, not even the lowest one
-does, the time was over, or it was interrupted.
+`rate_per_s` is the highest rate that was decided to hold, 0 where none was, and the limit lies
+between it and `high_per_s`. `stopped` says why it was no higher: the objective did not hold, the
+target was saturated, the generator was at its own limit, the highest rate allowed holds, not even
+the lowest one does, the time was over, or it was interrupted.
 """.
 -type result() :: #{
     rate_per_s := number(),
@@ -77,7 +77,9 @@ new(#{from_per_s := From, to_per_s := To, confidence := Confidence} = Options) -
     Rate = min(From, To),
     #{
         options => Options,
-        lead => max(2, ceil(math:log(Confidence / (1 - Confidence)) / math:log(?HOLDS / (1 - ?HOLDS)))),
+        lead => max(
+            2, ceil(math:log(Confidence / (1 - Confidence)) / math:log(?HOLDS / (1 - ?HOLDS)))
+        ),
         rate => Rate,
         now => untried(Rate),
         low => undefined,

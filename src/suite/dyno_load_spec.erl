@@ -9,7 +9,8 @@ parts that the generator gives one after the other.
 
 -compile(warn_missing_spec_all).
 
--export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1, format_error/1]).
+-export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1]).
+-export([format_error/1]).
 -export_type([load/0, part/0, think/0, operations/0, override/0, reason/0]).
 
 -doc "Operation kinds, and how often each is made in relation to the others.".
@@ -120,7 +121,8 @@ fields(phases) ->
     ];
 fields(search) ->
     [
-        {objective, mandatory, fun objective/1, "a text such as \"latency.p99 < 50 ms\", or a list"},
+        {objective, mandatory, fun objective/1,
+            "a text such as \"latency.p99 < 50 ms\", or a list"},
         {from_per_s, optional, fun positive_number/1, "a number above 0"},
         {to_per_s, optional, fun positive_number/1, "a number above 0"},
         {probe_ms, optional, fun duration/1, "a whole number of milliseconds, 50 or more"},
@@ -219,7 +221,9 @@ iterations(_) -> error.
 -spec rate(term()) -> read(term()).
 rate(Rate) when is_number(Rate), Rate > 0 ->
     {ok, Rate};
-rate({ramp, From, To} = Ramp) when is_number(From), is_number(To), From >= 0, To >= 0, From + To > 0 ->
+rate({ramp, From, To} = Ramp) when
+    is_number(From), is_number(To), From >= 0, To >= 0, From + To > 0
+->
     {ok, Ramp};
 rate({steps, [_ | _] = Rates} = Steps) ->
     case lists:all(fun(R) -> is_number(R) andalso R >= 0 end, Rates) andalso lists:sum(Rates) > 0 of

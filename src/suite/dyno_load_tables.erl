@@ -18,7 +18,8 @@ tables(#{errors := Errors} = Measured) ->
     errors(Errors) ++
         case Measured of
             #{report := Report, duration_ns := DurationNs} ->
-                operations(DurationNs, Report) ++ phases(Report) ++ probes(Report) ++ load_nodes(Report);
+                operations(DurationNs, Report) ++ phases(Report) ++ probes(Report) ++
+                    load_nodes(Report);
             #{} ->
                 []
         end.

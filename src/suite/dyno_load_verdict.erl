@@ -7,9 +7,9 @@ Says whether a load came about as it was asked for, and where it did not, whose 
 target's, which was saturated, or the generator's, which then measured itself.
 
 An open load was kept where at least 99 % of the arrivals that were due began. Where it was not, the
-generator is the bottleneck if its workers spent less than half of their time in operations: they had
-the time, and did not begin more. Then, too, it is the bottleneck where it wakes free workers so late
-that it matters beside the response times, one in ten by a quarter of the median. Pure.
+generator is the bottleneck if its workers spent less than half of their time in operations: they
+had the time, and did not begin more. Then, too, it is the bottleneck where it wakes free workers so
+late that it matters beside the response times, one in ten by a quarter of the median. Pure.
 """.
 
 -compile(warn_missing_spec_all).
@@ -58,7 +58,9 @@ busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, used := Wo
     SumNs / (Length * max(1, Workers)).
 
 -spec is_late(float(), float(), dyno_load_report:part()) -> boolean().
-is_late(Quantile, Share, #{total := #{lateness := #{count := Count} = Late, response := Response}}) when Count > 0 ->
+is_late(
+    Quantile, Share, #{total := #{lateness := #{count := Count} = Late, response := Response}}
+) when Count > 0 ->
     LateNs = dyno_histogram:quantile(Late, Quantile),
     P50 = dyno_histogram:quantile(Response, 0.5),
     is_number(P50) andalso LateNs > P50 * Share andalso LateNs > ?LATE_NS;
@@ -93,7 +95,9 @@ of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}
 of_parts(_Part, _Several, #{search := _}) ->
     %% That a search ends at a limit is its point.
     [];
-of_parts(#{name := Name, asked := Asked, total := #{started := Started}} = Part, Several, _Report) ->
+of_parts(
+    #{name := Name, asked := Asked, total := #{started := Started}} = Part, Several, _Report
+) ->
     Where = [["in ", Name, ": "] || Several],
     case {is_kept(Part), of_part(Part)} of
         {false, saturated} ->

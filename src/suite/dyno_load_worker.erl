@@ -7,7 +7,8 @@
 %% parts, a probe) goes through the round's parts, in each of which it repeats the suite's operation
 %% until the part's end.
 %%
-%% Closed load: the next operation begins when the last one has ended, and the time to think is over.
+%% Closed load: the next operation begins when the last one has ended, and the time to think is
+%% over.
 %%
 %% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
 %% schedule says when that arrival is due. If that lies ahead, it waits for it: then the operation
@@ -300,7 +301,8 @@ end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) -
             catch
                 %% Its connection may be gone; the run is over all the same.
                 Class:Reason:Stack ->
-                    Owner ! {dyno_worker, self(), {not_ended, {raised, end_worker, Class, Reason, Stack}}},
+                    Why = {raised, end_worker, Class, Reason, Stack},
+                    Owner ! {dyno_worker, self(), {not_ended, Why}},
                     ok
             end;
         false ->

@@ -129,8 +129,8 @@ How deep to look into the targets: `off` (VM and system only), `count` (calls), 
 -type level() :: off | count | discovery | time | memory | all.
 
 -doc """
-What can be switched off by itself: `functions` (calls, times, words), `processes` (discovery), `vm`,
-`os`, `ets` (tables) and `ports` (with sockets).
+What can be switched off by itself: `functions` (calls, times, words), `processes` (discovery),
+`vm`, `os`, `ets` (tables) and `ports` (with sockets).
 """.
 -type instrument() :: functions | processes | vm | os | ets | ports.
 
@@ -262,7 +262,10 @@ callbacks(Module) ->
         {operation, 1}
      || not lists:member({operation, 1}, Exports), not lists:member({operation, 2}, Exports)
     ],
-    #{missing => (Mandatory -- Exports) ++ Operation, present => [C || C <- All, lists:member(C, Exports)]}.
+    #{
+        missing => (Mandatory -- Exports) ++ Operation,
+        present => [C || C <- All, lists:member(C, Exports)]
+    }.
 
 -doc """
 Exported functions that look like an optional callback which the module does not have: of another
@@ -401,7 +404,8 @@ instruments(_Other) ->
 -type target() :: {node(), [dyno_agent_patterns:pattern()] | default}.
 
 -doc """
-Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the other.
+Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the
+other.
 """.
 -spec targets(term()) -> {ok, [target()]} | error.
 targets(Map) when is_map(Map) ->
@@ -571,8 +575,8 @@ format_error(not_a_map) ->
 '__info__'(_Other) -> [].
 
 -doc false.
-%% What `use :dyno_suite, Options` stands for: the behaviour, and suite/0 where there are options. The
-%% context has Elixir not ask for an @impl that the writer of the suite could not give.
+%% What `use :dyno_suite, Options` stands for: the behaviour, and suite/0 where there are options.
+%% The context has Elixir not ask for an @impl that the writer of the suite could not give.
 -spec 'MACRO-__using__'(term(), term()) -> term().
 'MACRO-__using__'(_Caller, Options) ->
     Behaviour = {'@', [], [{behaviour, [], [?MODULE]}]},

@@ -320,7 +320,9 @@ format_error({missing_callbacks, Source, Form, Missing}) ->
             dyno -> dyno_suite;
             performerl -> performerl_load_generator
         end,
-    io_lib:format("~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]);
+    io_lib:format(
+        "~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]
+    );
 format_error({no_folder, Posix}) ->
     io_lib:format(
         "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",

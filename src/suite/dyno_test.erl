@@ -196,7 +196,8 @@ agents(#{agents := Sources}, Suite) ->
 %% Each for itself first, so that the message names the right place.
 suite_options(Module, Config, Options) ->
     Keys = [
-        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, distribution, without, repeat,
+        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, distribution,
+        without, repeat,
         seed, control, timeout_ms, load_nodes
     ],
     Given = maps:merge(maps:with(Keys, Options), #{

@@ -10,16 +10,16 @@ resource does so first. Pure.
 | --- | --- |
 | schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
 | run queue | on average as many processes wait as there are schedulers |
-| message queue of a kind of process | it holds 3 messages and more, and 3 times those at the smallest size |
+| message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
 | function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
-| throughput | closed load: less than 80 % of what would be in proportion; open: of what was offered 95 % |
+| throughput | closed load: less than 80 % of what is in proportion; open: than 95 % of the offered |
 
-With repetitions the medians of each size count. What is so at the smallest size already comes last: it
-does not bend with the size, but may well be what limits it. The order is that of the sizes; at the same size, by
-how far beyond its limit a resource is. That one bends before the other is no proof that it is the
-cause, but it is where to look first.
+With repetitions the medians of each size count. What is so at the smallest size already comes last:
+it does not bend with the size, but may well be what limits it. The order is that of the sizes; at
+the same size, by how far beyond its limit a resource is. That one bends before the other is no
+proof that it is the cause, but it is where to look first.
 """.
 
 -compile(warn_missing_spec_all).
@@ -245,7 +245,8 @@ function(Name, BySize) ->
                 fun(V) -> V / Least end,
                 #{kind => ~"function", name => Name, unit => ~"ns/call"},
                 fun(Size, V) ->
-                    text("a call of ~ts takes ~ts at ~ts, ~.1f times that at ~ts, and ~ts of the time", [
+                    text("a call of ~ts takes ~ts at ~ts, ~.1f times that at ~ts, and ~ts of the "
+                        "time", [
                         Name, dyno_unit:format(V, ~"ns"), number(Size), V / Least, number(First),
                         dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
                     ])

@@ -9,9 +9,9 @@ A node is asked for its clock some times. When the answer took T to come, its cl
 these T, and is taken to have been read in the middle: the error is at most T/2. The quickest answer
 counts (Cristian, "Probabilistic clock synchronization", 1989).
 
-What the clocks drift apart during a run, some microseconds a second, is what a later measurement shows
-beside the first: at the run's end, and now and then before, since a node may leave. Where that is more
-than both may be off by, times in between are corrected in proportion.
+What the clocks drift apart during a run, some microseconds a second, is what a later measurement
+shows beside the first: at the run's end, and now and then before, since a node may leave. Where
+that is more than both may be off by, times in between are corrected in proportion.
 """.
 
 -compile(warn_missing_spec_all).
@@ -25,8 +25,8 @@ than both may be off by, times in between are corrected in proportion.
 -type reading() :: {Monotonic :: integer(), System :: integer()}.
 
 -doc """
-How far ahead the node's clocks are of this node's (`monotonic_ns` means something to these two nodes
-only), and the greatest error of both.
+How far ahead the node's clocks are of this node's (`monotonic_ns` means something to these two
+nodes only), and the greatest error of both.
 """.
 -type clock() :: #{
     monotonic_ns := integer(),
@@ -37,8 +37,8 @@ only), and the greatest error of both.
 }.
 
 -doc """
-By how many millionths the node's monotonic clock runs faster than this node's, what that may be off by,
-and between which measurements. Where it is no more than its error it may be nothing.
+By how many millionths the node's monotonic clock runs faster than this node's, what that may be off
+by, and between which measurements. Where it is no more than its error it may be nothing.
 """.
 -type drift() :: #{
     ppm := float(), error_ppm := float(), since_ns := integer(), until_ns := integer()
@@ -92,7 +92,7 @@ drift(#{at_ns := Since} = First, #{at_ns := Until} = Last) ->
         until_ns => Until
     }.
 
--doc "Of what an earlier measurement showed and what a later one does, the one that is less uncertain.".
+-doc "Of what an earlier measurement showed and what a later one does, the less uncertain one.".
 -spec better(drift() | none, drift()) -> drift().
 better(#{error_ppm := Error} = Old, #{error_ppm := More, until_ns := Until}) when Error < More ->
     Old#{until_ns := Until};
@@ -100,8 +100,8 @@ better(_Old, New) ->
     New.
 
 -doc """
-Whether it is time to measure again: when the last measurement is as old as it was young, and every half
-minute at the latest. So one that leaves was measured for half of its time at least.
+Whether it is time to measure again: when the last measurement is as old as it was young, and every
+half minute at the latest. So one that leaves was measured for half of its time at least.
 """.
 -spec is_due(NowNs :: integer(), clock(), drift() | none) -> boolean().
 is_due(NowNs, #{at_ns := AtNs}, none) ->

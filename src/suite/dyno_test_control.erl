@@ -7,13 +7,14 @@ What measuring itself costs: each run is preceded and followed by half a control
 same load works on the same targets and nothing is traced.
 
 What drifts goes as much into the first half as out of the second, and by how much the halves differ
-is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the cost
-might be none as well as a doubling, or there is too little for an interval, the ratio has no value.
+is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the
+cost might be none as well as a doubling, or there is too little for an interval, the ratio has no
+value.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
 Loads that change over time, that make a fixed number of operations, and that are not dyno's own,
-have no control run unless it is asked for; a search for a rate, and a suite of PerformERL, which gives its load by itself, never have
-one.
+have no control run unless it is asked for; a search for a rate, and a suite of PerformERL, which
+gives its load by itself, never have one.
 """.
 
 -compile(warn_missing_spec_all).
@@ -237,7 +238,8 @@ warnings(Metrics) ->
     [
         {~"heavy_instrument",
             dyno_test_parts:text(
-                "with measuring, responses take ~.1f times as long as without: counts and own times "
+                "with measuring, responses take ~.1f times as long as without: counts and own "
+                "times "
                 "hold, but response times and throughput are those of a slower system; measure "
                 "fewer functions (--pattern) or less of them (--level count)",
                 [Ratio]

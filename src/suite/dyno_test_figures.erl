@@ -21,7 +21,9 @@
     interval_ms := pos_integer(),
     targets := [dyno_test_targets:target()],
     intervals := [dyno_load:interval()],
-    samples := [{node(), TimeMs :: integer(), #{binary() => number()}, CostUs :: non_neg_integer()}],
+    samples := [
+        {node(), TimeMs :: integer(), #{binary() => number()}, CostUs :: non_neg_integer()}
+    ],
     snapshot := dyno_load_meter:snapshot() | undefined,
     %% Where the load came to its end.
     report => dyno_load_report:report(),
@@ -51,8 +53,10 @@ run(Measured) ->
         started_at => map_get(started_at, Measured),
         duration_ns => map_get(duration_ns, Measured),
         nodes => [Facts || #{facts := Facts} <- map_get(targets, Measured)],
-        metrics => dyno_load_figures:metrics(Measured) ++ dyno_test_inside:metrics(Measured) ++ Cost,
-        histograms => dyno_load_figures:histograms(Measured) ++ dyno_test_inside:histograms(Measured),
+        metrics =>
+            dyno_load_figures:metrics(Measured) ++ dyno_test_inside:metrics(Measured) ++ Cost,
+        histograms =>
+            dyno_load_figures:histograms(Measured) ++ dyno_test_inside:histograms(Measured),
         series => dyno_load_figures:series(Measured) ++ sampled_series(Measured),
         tables => dyno_load_figures:tables(Measured) ++ dyno_test_inside:tables(Measured),
         warnings => [#{code => C, text => T} || {C, T} <- Warnings],

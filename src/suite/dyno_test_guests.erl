@@ -302,8 +302,8 @@ restart(#{guests := Guests}) ->
     ).
 
 -doc """
-Finds what brings their times to those that count from `ZeroNs` on this node's monotonic clock; to be
-called after a restart.
+Finds what brings their times to those that count from `ZeroNs` on this node's monotonic clock; to
+be called after a restart.
 """.
 -spec aligned([dyno_test_targets:target()], integer(), t()) -> t().
 aligned(Targets, ZeroNs, #{guests := Guests} = All) ->

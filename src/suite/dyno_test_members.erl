@@ -5,10 +5,10 @@
 -moduledoc false.
 %% Nodes that join and leave while a run goes on.
 %%
-%% Where a suite has targets/1, it is called every second, in a process of its own, and the run is told
-%% of nodes that were not named before: `{dyno_members, Pid, {joined, [target()]}}`, or once
-%% `{dyno_members, Pid, {failed, Text}}`. A node that leaves takes its figures with it; so where there
-%% are several, they are asked for now and then.
+%% Where a suite has targets/1, it is called every second, in a process of its own, and the run is
+%% told of nodes that were not named before: `{dyno_members, Pid, {joined, [target()]}}`, or once
+%% `{dyno_members, Pid, {failed, Text}}`. A node that leaves takes its figures with it; so where
+%% there are several, they are asked for now and then.
 
 -compile(warn_missing_spec_all).
 
@@ -19,7 +19,7 @@
 
 -export_type([gone/0, run/0]).
 
--doc "The figures of targets that may leave, when they were asked for, and those of the ones that left.".
+-doc "The figures of targets that may leave, with the time, and those of the ones that left.".
 -type gone() :: #{
     peeked := #{node() => dyno_test_targets:figures()},
     peeked_ms := integer(),
@@ -194,8 +194,8 @@ begun(ZeroNs, Attached) ->
     ].
 
 -doc """
-Asks targets that may leave for their clocks, and for their figures. Where there is one, the run ends
-with it, and its figures are lost.
+Asks targets that may leave for their clocks, and for their figures. Where there is one, the run
+ends with it, and its figures are lost.
 """.
 -spec peek(run()) -> run().
 peek(#{targets := Targets, measured := #{targets := All} = Measured} = State) ->

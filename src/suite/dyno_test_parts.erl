@@ -44,7 +44,7 @@ text(Format, Arguments) ->
     true = is_binary(Text),
     Text.
 
--doc "The rows of a table of a run in the recording: of all nodes together where there is such a table.".
+-doc "The rows of a run's table in the recording: of all nodes together, where it has that.".
 -spec rows(binary(), dyno_recording:run()) -> [#{binary() => dyno_recording:json()}].
 rows(Name, Run) ->
     Tables = dyno_recording:tables(Run, Name),

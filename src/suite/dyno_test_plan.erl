@@ -61,7 +61,8 @@ shuffled(Sizes, State0) ->
 -doc "A run's name in the recording.".
 -spec id(run()) -> binary().
 id({Size, 1}) -> integer_to_binary(Size);
-id({Size, Repetition}) -> <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
+id({Size, Repetition}) ->
+    <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
 
 -doc "About how long one run takes, its control included; some loads may end before.".
 -spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->

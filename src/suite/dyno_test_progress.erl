@@ -5,9 +5,9 @@
 -moduledoc """
 How far a test is, and how long it will still take, by its plan.
 
-How long a run takes is known when its load is: a recorded curve has its own length, and a search, or
-a load of a fixed number of operations, may be over earlier. Runs to come are taken to be like the one
-that is under way.
+How long a run takes is known when its load is: a recorded curve has its own length, and a search,
+or a load of a fixed number of operations, may be over earlier. Runs to come are taken to be like
+the one that is under way.
 """.
 
 -compile(warn_missing_spec_all).
@@ -86,7 +86,9 @@ first(#{load := Given} = SuiteOptions, Options, Known) ->
     case {Given, Options} of
         {_, #{load := #{objective := _}}} -> ok;
         {#{model := search}, _} -> ok;
-        _ -> keep(dyno_test_plan:run_ms(SuiteOptions, #{model => closed}), #{model => closed}, Known)
+        _ ->
+            Closed = #{model => closed},
+            keep(dyno_test_plan:run_ms(SuiteOptions, Closed), Closed, Known)
     end.
 
 -spec keep({exactly | at_most, pos_integer()}, #{model := atom(), _ => _}, atomics:atomics_ref()) ->

@@ -42,7 +42,7 @@
 Runs one size once. Gives what came of it, the recording's run where something was measured, and the
 callbacks to go on with.
 """.
--spec run(dyno_test_plan:run(), {dyno_test_callbacks:callbacks(), SuiteState :: term()}, context()) ->
+-spec run(dyno_test_plan:run(), {dyno_test_callbacks:callbacks(), SuiteState :: _}, context()) ->
     {outcome(), Run :: #{atom() => term()} | undefined, dyno_test_callbacks:callbacks()}.
 run({Size, _} = Which, {Callbacks0, SuiteState}, Context) ->
     tell({phase, set_up}, Context),
@@ -76,7 +76,8 @@ with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options
     #{load := Model} = Options,
     tell({phase, attach}, Context),
     #{connection := Connection, agents := Agents} = Context,
-    Wanted = maps:merge(maps:with([patterns, level, distribution, without, interval_ms], Options), Connection#{
+    Inside = maps:with([patterns, level, distribution, without, interval_ms], Options),
+    Wanted = maps:merge(Inside, Connection#{
         guests => dyno_test_guests:modules(Agents),
         patterns_of => dyno_test_callbacks:patterns_of(Callbacks)
     }),
@@ -489,7 +490,7 @@ judge_uncounted(#{module := Module}, Figures) ->
                 ~"no_operations",
                 io_lib:format(
                     "none of the ~b functions of ~ts:get_trace_patterns/0 was called between "
-                    "start_load and stop_load: the load did not reach the targets, or was over before",
+                    "start_load and stop_load: it did not reach the targets, or was over before",
                     [lists:sum(Counts), Module]
                 )
             )

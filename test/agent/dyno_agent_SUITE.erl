@@ -498,7 +498,8 @@ counts_once_where_patterns_overlap(Config) ->
     ?assertEqual(10, calls({dyno_work, leaf, 1}, Figures)),
     ok = dyno_agent:detach(Agent).
 
-%% A sampler that is told to hurry, and what reads tables and ports, call these modules all the time.
+%% A sampler that is told to hurry, and what reads tables and ports, call these modules all the
+%% time.
 counts_no_calls_of_its_own(Config) ->
     Agent = attach(Config),
     Modules = [lists, maps, ets, gen_server, proc_lib, erlang],
@@ -650,7 +651,10 @@ asks_again_for_a_label(Config) ->
         )
     end),
     ?assertMatch(
-        #{groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}], discovered := 3},
+        #{
+            groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}],
+            discovered := 3
+        },
         dyno_agent_discovery:read(Discovery)
     ),
     _ = [P ! stop || P <- Pids],

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_calibration_SUITE).
 -moduledoc """
-Own times are true: functions of which the time is known, called by one process and by a thousand, are
-reported within 10 % or 20 ns of it.
+Own times are true: functions of which the time is known, called by one process and by a thousand,
+are reported within 10 % or 20 ns of it.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -48,8 +48,8 @@ truth(Config) ->
     Cases = [{Ns, P} || Ns <- [1, 15], P <- [1, 2, 64, 1024]] ++ [{200, 1}, {200, 2}, {1700, 1}],
     lists:foreach(fun({Ns, Processes}) -> is_true(Node, Ns, Processes) end, Cases).
 
-%% Rounds are short, so that some are not disturbed, and the calls of a process take microseconds, which
-%% the runtime cuts times to.
+%% Rounds are short, so that some are not disturbed, and the calls of a process take microseconds,
+%% which the runtime cuts times to.
 is_true(Node, Ns, Processes) ->
     Turns = erpc:call(Node, bench_known, turns, [Ns]),
     Pids = erpc:call(Node, bench_known, start, [Processes]),

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_kinds_SUITE).
--moduledoc "What is known of processes of one kind, also of those that come and go; whose are left out.".
+-moduledoc "What is known of processes of one kind, also where they come and go; who is left out.".
 
 -include_lib("stdlib/include/assert.hrl").
 

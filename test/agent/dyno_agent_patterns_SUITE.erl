@@ -47,7 +47,10 @@ reads_text(_Config) ->
         {"'My':get/1", {'My', get, 1}},
         {~"lists:sort/1", {lists, sort, 1}}
     ],
-    [?assertEqual({ok, Pattern}, dyno_agent_patterns:parse(Text), Text) || {Text, Pattern} <- Cases].
+    [
+        ?assertEqual({ok, Pattern}, dyno_agent_patterns:parse(Text), Text)
+     || {Text, Pattern} <- Cases
+    ].
 
 refuses_text(_Config) ->
     lists:foreach(
@@ -57,7 +60,10 @@ refuses_text(_Config) ->
             ?assertMatch({match, _}, re:run(Sentence, "is not a pattern")),
             ?assertEqual(nomatch, re:run(Sentence, "\n"))
         end,
-        ["", " ", "lists:sort/x", "lists:sort/256", "a b", "lists:sort/1/2", "lists:sort/-1", ":f/1"]
+        [
+            "", " ", "lists:sort/x", "lists:sort/256", "a b", "lists:sort/1/2", "lists:sort/-1",
+            ":f/1"
+        ]
     ).
 
 prints_what_it_reads(_Config) ->

@@ -119,8 +119,8 @@ learned(Times) ->
 
 %% In a node
 
-%% Each has made two calls and is gone. Heard, each is a message; half of them is allowed here: quiet
-%% calls are heard for less than a tenth of the time, but for longer on a busy machine.
+%% Each has made two calls and is gone. Heard, each is a message; half of them is allowed here:
+%% quiet calls are heard for less than a tenth of the time, but for longer on a busy machine.
 finds_all_without_their_messages(_Config) ->
     with_instruments(fun(Node, Discovery, Counters) ->
         ok = many(Node, 20_000),

@@ -159,7 +159,8 @@ alike_warnings(_Config) ->
     ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
 
 %% Limits from above and from below: the value nearest to the limit is the worst.
-%% A line for each clock that is ahead, or fast, by more than it may be off by and than a millisecond.
+%% A line for each clock that is ahead, or fast, by more than it may be off by and than a
+%% millisecond.
 clocks(_Config) ->
     #{~"runs" := [Run | _]} = Document = recording(),
     Node = fun(Name, {Offset, OffsetError}, {Ppm, PpmError}) ->
@@ -177,7 +178,8 @@ clocks(_Config) ->
         [
             ~"Clocks of the targets, against dyno's",
             ~"  a@clocks: 3.2 s ahead (+/- 41 us)",
-            ~"  b@clocks: 2 ms behind (+/- 41 us); slow by 34.1 ppm (+/- 1.2 ppm): corrected by 2.05 ms"
+            <<"  b@clocks: 2 ms behind (+/- 41 us); slow by 34.1 ppm (+/- 1.2 ppm): corrected by "
+                "2.05 ms">>
         ],
         With([
             Node(~"a@clocks", {3_200_000_000, 41_000}, {0.3, 1.2}),

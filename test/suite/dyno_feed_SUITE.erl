@@ -3,8 +3,9 @@
 
 -module(dyno_feed_SUITE).
 -moduledoc """
-Feeds: which items come in which order, from lists, ranges, funs, files small and large, and the Zipf
-distribution against its definition; searches and the files of recorded arrivals, too, which are as pure.
+Feeds: which items come in which order, from lists, ranges, funs, files small and large, and the
+Zipf distribution against its definition; searches and the files of recorded arrivals, too, which
+are as pure.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -103,7 +104,9 @@ file(Config, Name, Text) ->
 lines_and_csv(Config) ->
     Lines = file(Config, "lines.txt", "one\r\ntwo words\n\nthree"),
     ?assertEqual([~"one", ~"two words", ~"three", ~"one"], taken({lines, Lines}, 4)),
-    Csv = file(Config, "users.csv", "name,\"full city\",n\nAda,\"New \"\"York\"\", NY\",3\nJoe,Oslo\n"),
+    Csv = file(
+        Config, "users.csv", "name,\"full city\",n\nAda,\"New \"\"York\"\", NY\",3\nJoe,Oslo\n"
+    ),
     ?assertEqual(
         [
             #{~"name" => ~"Ada", ~"full city" => ~"New \"York\", NY", ~"n" => ~"3"},
@@ -116,7 +119,10 @@ lines_and_csv(Config) ->
 large_files_are_as_small_ones(Config) ->
     [
         begin
-            Text = [[integer_to_list(N), $,, lists:duplicate(N rem 90, $x), $\n] || N <- lists:seq(1, Count)],
+            Text = [
+                [integer_to_list(N), $,, lists:duplicate(N rem 90, $x), $\n]
+             || N <- lists:seq(1, Count)
+            ],
             File = file(Config, "many.csv", ["a,b\n", Text]),
             {ok, {items, Items}} = dyno_feed_file:open(csv, File),
             {ok, {file, Size, Opened}} = dyno_feed_file:open(csv, File, 0),
@@ -128,7 +134,9 @@ large_files_are_as_small_ones(Config) ->
      || Count <- [1, 62, 63, 64, 65, 127, 128, 1000, 30_000]
     ],
     %% The last line has no end.
-    File = file(Config, "lines.txt", lists:join($\n, [integer_to_list(N) || N <- lists:seq(1, 100)])),
+    File = file(
+        Config, "lines.txt", lists:join($\n, [integer_to_list(N) || N <- lists:seq(1, 100)])
+    ),
     {ok, {file, 100, Opened}} = dyno_feed_file:open(lines, File, 0),
     ?assertEqual(~"100", dyno_feed_file:item(99, Opened)).
 

@@ -99,7 +99,9 @@ pause(Ms) ->
 %% Closed
 
 think_time_is_waited(_Config) ->
-    Report = run(#{model => closed, workers => 4, think_time_ms => 100}, #{duration_ms => 1000}, #{}),
+    Report = run(
+        #{model => closed, workers => 4, think_time_ms => 100}, #{duration_ms => 1000}, #{}
+    ),
     Count = successes(Report),
     ?assert(Count =< 4 * 10),
     ?assert(Count >= 4).
@@ -118,7 +120,9 @@ think_times_are_distributed(_Config) ->
 
 iterations_in_all(_Config) ->
     Started = erlang:monotonic_time(millisecond),
-    Report = run(#{model => closed, workers => 7, iterations => 1000}, #{duration_ms => 50_000}, #{}),
+    Report = run(
+        #{model => closed, workers => 7, iterations => 1000}, #{duration_ms => 50_000}, #{}
+    ),
     ?assertEqual(1000, successes(Report)),
     %% It does not wait for the end of its duration.
     ?assert(erlang:monotonic_time(millisecond) - Started < 20_000),
@@ -145,7 +149,13 @@ phases_have_figures_of_their_own(_Config) ->
         model => phases,
         phases => [
             #{name => "few", model => open, rate_per_s => 50, duration_ms => 400},
-            #{name => "some", model => closed, workers => 3, iterations => {each, 5}, duration_ms => 300},
+            #{
+                name => "some",
+                model => closed,
+                workers => 3,
+                iterations => {each, 5},
+                duration_ms => 300
+            },
             #{name => "many", model => open, rate_per_s => {steps, [100, 300]}, duration_ms => 400}
         ]
     },
@@ -236,7 +246,9 @@ kinds_by_weight(_Config) ->
     ?assertEqual([{~"full", map_get(failures, Writes)}], Errors).
 
 kinds_are_the_same_with_a_seed(_Config) ->
-    Load = #{model => closed, workers => 1, iterations => 500, operations => #{a => 1, b => 2, c => 0.5}},
+    Load = #{
+        model => closed, workers => 1, iterations => 500, operations => #{a => 1, b => 2, c => 0.5}
+    },
     Once = fun(Seed) ->
         Order = ets:new(order, [public, ordered_set]),
         Kind = fun(K) ->
@@ -253,7 +265,9 @@ kinds_are_the_same_with_a_seed(_Config) ->
 
 a_kind_returns_nonsense(_Config) ->
     Load = #{model => closed, workers => 1, operations => #{buy => 1}},
-    {failed, Text} = lists:last(tuple_to_list({ok, run(Load, #{}, #{kind => fun(_) -> sorry end})})),
+    {failed, Text} = lists:last(
+        tuple_to_list({ok, run(Load, #{}, #{kind => fun(_) -> sorry end})})
+    ),
     [
         ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
      || Part <- [~"operation/2 of buy", ~"sorry", ~"{error, Reason, WorkerState}"]
@@ -287,7 +301,8 @@ a_stalled_target_stalls_no_arrivals(_Config) ->
         Stopper ! go,
         Load = #{model => open, rate_per_s => 400, workers => 10, max_workers => 2000},
         Report = run(Load, #{duration_ms => 1200}, #{operation => Operation}),
-        #{workers := Workers, parts := [#{asked := 480}], total := #{response := Response}} = Report,
+        #{workers := Workers, parts := [#{asked := 480}], total := #{response := Response}} =
+            Report,
         During =
             receive
                 {during, N} -> N
@@ -355,7 +370,13 @@ a_pool_that_cannot_grow(_Config) ->
 
 search(Objective, Options) ->
     maps:merge(
-        #{model => search, objective => Objective, from_per_s => 50, probe_ms => 200, precision => 0.5},
+        #{
+            model => search,
+            objective => Objective,
+            from_per_s => 50,
+            probe_ms => 200,
+            precision => 0.5
+        },
         Options
     ).
 
@@ -381,7 +402,8 @@ search_finds_nothing(_Config) ->
 %% Workers that have nothing to do, and too much: it can only be the generator.
 search_names_the_generator(_Config) ->
     Load = search("latency.p50 < 10 s", #{
-        workers => 4, max_workers => 4, from_per_s => 20_000_000, to_per_s => 40_000_000, probe_ms => 100,
+        workers => 4, max_workers => 4, from_per_s => 20_000_000, to_per_s => 40_000_000,
+        probe_ms => 100,
         limit_ms => 500
     }),
     #{search := #{rate_per_s := 0, tried := [#{why := generator} | _]}} = run(Load, #{}, #{}).
@@ -445,7 +467,9 @@ feeds_are_shared(_Config) ->
         40,
         successes(run(Load, #{duration_ms => 30_000, feeds => Feeds}, #{operation => Operation}))
     ),
-    Of = fun(Feed, Id) -> lists:sort([I || {{F, W}, I} <- ets:tab2list(Seen), F =:= Feed, W =:= Id]) end,
+    Of = fun(Feed, Id) ->
+        lists:sort([I || {{F, W}, I} <- ets:tab2list(Seen), F =:= Feed, W =:= Id])
+    end,
     [
         begin
             ?assertEqual(lists:seq(1, 10), Of(each, Id)),

@@ -3,8 +3,8 @@
 
 -module(dyno_load_nodes_SUITE).
 -moduledoc """
-Loads that other nodes generate: started here, by a program that stands for ssh, and running already;
-what they measure is merged exactly, and one that dies does not end the run.
+Loads that other nodes generate: started here, by a program that stands for ssh, and running
+already; what they measure is merged exactly, and one that dies does not end the run.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -169,7 +169,11 @@ ssh(Config, Line) ->
 
 by_a_program_like_ssh(Config) ->
     Log = filename:join(proplists:get_value(work, Config), "arguments"),
-    Script = ssh(Config, "echo \"$@\" > " ++ Log ++ "\nwhile [ \"$1\" != erl ]; do shift; done; shift\nexec ~ts \"$@\"\n"),
+    Script = ssh(
+        Config,
+        "echo \"$@\" > " ++ Log ++ "\nwhile [ \"$1\" != erl ]; do shift; done; shift\n"
+            "exec ~ts \"$@\"\n"
+    ),
     [_, Host] = string:split(atom_to_list(node()), "@"),
     Load = #{model => closed, workers => 2, iterations => 100},
     Spec = {ssh, "someone@" ++ Host, #{program => Script}},
@@ -177,7 +181,10 @@ by_a_program_like_ssh(Config) ->
         report(start(Load, [Spec], none, #{duration_ms => 30_000})),
     ?assertMatch({match, _}, re:run(atom_to_list(Node), "^dyno_load.*@" ++ Host)),
     {ok, Arguments} = file:read_file(Log),
-    ?assertMatch({0, _}, binary:match(Arguments, iolist_to_binary(["-o BatchMode=yes someone@", Host, " erl"]))),
+    ?assertMatch(
+        {0, _},
+        binary:match(Arguments, iolist_to_binary(["-o BatchMode=yes someone@", Host, " erl"]))
+    ),
     %% Folders of this machine are not named on the other.
     ?assertEqual(nomatch, binary:match(Arguments, ~"-pa")),
     gone([Node]).
@@ -262,7 +269,9 @@ a_whole_test(Config) ->
             load_nodes => 2,
             feeds => #{item => {range, 1, 5}},
             operations => #{left => 1, right => 1},
-            thresholds => ["load.nodes_lost == 0", "load.nodes == 2", "operation.left.latency.p50 < 10 s"]
+            thresholds => [
+                "load.nodes_lost == 0", "load.nodes == 2", "operation.left.latency.p50 < 10 s"
+            ]
         },
         "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{}), {ok, [Node], Node}.\n"
         "operation(_Kind, Node) ->\n"
@@ -276,7 +285,9 @@ a_whole_test(Config) ->
     ?assertMatch([[_ | _], [_ | _]], Rows),
     {ok, #{~"rows" := Kinds}} = dyno_recording:table(Run, ~"operations"),
     ?assertMatch([[~"left" | _], [~"right" | _]], Kinds),
-    ?assertEqual([~"pass"], lists:usort([R || #{~"result" := R} <- maps:get(~"verdicts", Document)])),
+    ?assertEqual(
+        [~"pass"], lists:usort([R || #{~"result" := R} <- maps:get(~"verdicts", Document)])
+    ),
     {ok, Shown} = dyno_report_console:format(Document, #{}),
     contains(unicode:characters_to_binary(Shown), [~"Load nodes", ~"Operations", ~"right"]).
 

@@ -42,7 +42,9 @@ init_per_testcase(Case, Config) ->
     dyno_suites:prepare(Case, Config).
 
 end_per_testcase(_Case, Config) ->
-    case {proplists:get_value(tc_status, Config), file:list_dir(proplists:get_value(tmp, Config))} of
+    case {
+        proplists:get_value(tc_status, Config), file:list_dir(proplists:get_value(tmp, Config))
+    } of
         {ok, {ok, [_ | _] = Left}} -> {fail, {left_in_the_temporary_folder, Left}};
         _ -> ok
     end.
@@ -169,7 +171,10 @@ loads(_Config) ->
             {#{model => open, rate_per_s => 0}, [~"rate_per_s", ~"above 0", ~"ramp"]},
             {#{model => open, rate_per_s => -1}, [~"rate_per_s"]},
             {#{model => open, rate_per_s => 1, workers => 0}, [~"workers"]},
-            {#{model => open, rate => 1}, [~"rate is not a key of an open load (did you mean rate_per_s?)"]}
+            {
+                #{model => open, rate => 1},
+                [~"rate is not a key of an open load (did you mean rate_per_s?)"]
+            }
         ]
     ].
 
@@ -383,6 +388,8 @@ run_refuses_bad_options(Config) ->
             {#{thresholds => ["fast"]}, [~"fast"]}
         ]
     ],
-    Bad = dyno_suites:write(Config, bad, #{sizes => [1], level => deep}, "operation(S) -> {ok, S}.\n"),
+    Bad = dyno_suites:write(
+        Config, bad, #{sizes => [1], level => deep}, "operation(S) -> {ok, S}.\n"
+    ),
     {error, Reason} = dyno_test:run(Bad, #{}),
     says(dyno_test:format_error(Reason), [~"suite bad: level is deep"]).

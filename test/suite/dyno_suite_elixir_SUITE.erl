@@ -50,8 +50,8 @@ brings_all_modules(Config) ->
     ?assertNot(filelib:is_dir(Folder)),
     ?assertEqual([false, false], [code:is_loaded(M) || M <- ['Elixir.Good', 'Elixir.Help']]).
 
-%% With the options that suite/0 is to return, or with one's own suite/0; without warnings, also where
-%% callbacks are marked.
+%% With the options that suite/0 is to return, or with one's own suite/0; without warnings, also
+%% where callbacks are marked.
 can_be_used(Config) ->
     lists:foreach(
         fun({Name, Head, Size}) ->
@@ -75,7 +75,8 @@ can_be_used(Config) ->
         [
             {"options", "  use :dyno_suite, name: \"used\", sizes: [1 + 1]\n", 2},
             {"own",
-                "  use :dyno_suite\n  @impl true\n  def suite, do: %{name: \"used\", sizes: [3]}\n", 3}
+                "  use :dyno_suite\n  @impl true\n  def suite, do: %{name: \"used\", sizes: [3]}\n",
+                3}
         ]
     ).
 

@@ -9,8 +9,10 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0, on_target/1, one_call/2]).
--export([with_target/1, without_target/1, with_temporary/1, without_temporary/1, snapshot/1, clean/2, await/1]).
+-export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0]).
+-export([on_target/1, one_call/2, await/1]).
+-export([with_target/1, without_target/1, with_temporary/1, without_temporary/1]).
+-export([snapshot/1, clean/2]).
 -export([value/2, error_text/1, table/3]).
 
 -doc """
@@ -182,7 +184,8 @@ error_text(#{~"error" := #{~"text" := Text}}) -> Text.
 table(Run, Name, Node) ->
     [
         maps:from_list(lists:zip([N || #{~"name" := N} <- Columns], Row))
-     || #{~"columns" := Columns, ~"rows" := Rows, ~"node" := Of} <- dyno_recording:tables(Run, Name),
+     || #{~"columns" := Columns, ~"rows" := Rows, ~"node" := Of} <-
+            dyno_recording:tables(Run, Name),
         Node =:= any orelse Of =:= atom_to_binary(Node),
         Row <- Rows
     ].

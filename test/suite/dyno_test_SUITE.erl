@@ -219,7 +219,8 @@ warm_up_is_left_out(Config) ->
             "init_worker(_, Node) -> {ok, {Node, erlang:monotonic_time(millisecond)}}.\n"
             "operation({Node, T0} = State) ->\n"
             "    case erlang:monotonic_time(millisecond) - T0 of\n"
-            "        Ms when Ms < 200 -> erpc:call(Node, target_work, warm, []), {error, cold, State};\n"
+            "        Ms when Ms < 200 ->\n"
+            "            erpc:call(Node, target_work, warm, []), {error, cold, State};\n"
             "        _ -> erpc:call(Node, target_work, leaf, [1]), {ok, State}\n"
             "    end.\n"
         ]
@@ -489,7 +490,9 @@ options_override_the_suite(Config) ->
     ),
     %% A suite may leave the sizes to its caller.
     Sizeless = dyno_suites:write(Config, sizeless, #{warmup_ms => 0}, "operation(S) -> {ok, S}.\n"),
-    {ok, #{~"status" := ~"complete"}} = dyno_test:run(Sizeless, #{sizes => [1], duration_ms => 100}),
+    {ok, #{~"status" := ~"complete"}} = dyno_test:run(
+        Sizeless, #{sizes => [1], duration_ms => 100}
+    ),
     {error, Reason} = dyno_test:run(Sizeless, #{}),
     ?assertMatch({_, _}, binary:match(text(Reason), ~"must give sizes")).
 
@@ -678,7 +681,8 @@ repetitions(Config) ->
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Over the repetitions")).
 
-%% Two tables of one name, that grow by what the operations put in, and what comes in through a port.
+%% Two tables of one name, that grow by what the operations put in, and what comes in through a
+%% port.
 tables_and_ports(Config) ->
     Document = complete(
         Config,
@@ -716,7 +720,8 @@ tables_and_ports(Config) ->
     Run = only_run(Document),
     Operations = dyno_suites:value(Run, ~"operations.count"),
     [Shelf] = [R || #{~"table" := ~"shelf"} = R <- dyno_suites:table(Run, ~"ets", any)],
-    #{~"tables" := 2, ~"objects" := Objects, ~"memory" := Memory, ~"memory_growth" := Grown} = Shelf,
+    #{~"tables" := 2, ~"objects" := Objects, ~"memory" := Memory, ~"memory_growth" := Grown} =
+        Shelf,
     ?assertEqual(2 * Operations, Objects),
     ?assert(Grown > 0 andalso Grown < Memory),
     [Cat] = [R || #{~"kind" := ~"cat"} = R <- dyno_suites:table(Run, ~"ports", any)],
@@ -743,8 +748,8 @@ tables_and_ports(Config) ->
         )
     ).
 
-%% Most calls take 2 ms, some 20 ms; leaves/1, which goes on and on, is given up before its stack has
-%% grown.
+%% Most calls take 2 ms, some 20 ms; leaves/1, which goes on and on, is given up before its stack
+%% has grown.
 durations(Config) ->
     Node = proplists:get_value(node, Config),
     Document = complete(
@@ -766,7 +771,11 @@ durations(Config) ->
     ),
     Run = only_run(Document),
     Rows = dyno_suites:table(Run, ~"durations", Node),
-    [#{~"p50" := P50, ~"p90" := _, ~"p99" := P99, ~"sampled" := Sampled, ~"state" := ~"measured"}] = [
+    [
+        #{
+            ~"p50" := P50, ~"p90" := _, ~"p99" := P99, ~"sampled" := Sampled, ~"state" := ~"measured"
+        }
+    ] = [
         R
      || #{~"function" := ~"target_work:pause/1"} = R <- Rows
     ],

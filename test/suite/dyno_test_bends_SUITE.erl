@@ -7,7 +7,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1, one_size/1]).
+-export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1]).
+-export([one_size/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -125,7 +126,10 @@ run(Size, Repetition, Given) ->
         status => complete,
         nodes => [#{name => Node, schedulers_online => 4}],
         metrics =>
-            [metric(~"throughput", Value(throughput), ~"1/s"), metric(~"latency.p50", Value(p50), ~"ns")] ++
+            [
+                metric(~"throughput", Value(throughput), ~"1/s"),
+                metric(~"latency.p50", Value(p50), ~"ns")
+            ] ++
             [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Figures]],
         series => [
             series(~"vm.scheduler_utilisation.normal", Node, ~"ratio", Value(utilisation)),
@@ -137,7 +141,12 @@ run(Size, Repetition, Given) ->
             ]),
             table(
                 ~"functions",
-                [{~"function", string}, {~"calls", number}, {~"time_per_call", number}, {~"share", number}],
+                [
+                    {~"function", string},
+                    {~"calls", number},
+                    {~"time_per_call", number},
+                    {~"share", number}
+                ],
                 [[~"shop:find/1", 1000, Value(time_per_call), Value(share)]]
             )
         ]

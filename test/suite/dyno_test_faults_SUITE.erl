@@ -334,7 +334,8 @@ target_killed_at_other_moments(Config) ->
                 "closed_one() -> #{model => closed, workers => 1}.\n"]},
             {dies_with_the_agent, [Call, "load(_, Node) ->\n"
                 "    Pid = list_to_integer(erpc:call(Node, os, getpid, [])),\n"
-                "    spawn(fun() -> os:cmd(io_lib:format(\"sleep 0.05; kill -9 ~b\", [Pid])) end),\n"
+                "    Kill = io_lib:format(\"sleep 0.05; kill -9 ~b\", [Pid]),\n"
+                "    spawn(fun() -> os:cmd(Kill) end),\n"
                 "    #{model => closed, workers => 1}.\n"]},
             {dies_before_the_load, [Call, "init_worker(_, Node) -> kill(Node), {ok, Node}.\n"]},
             {dies_after_the_preparation, [Call, "init_worker(_, Node) ->\n"
@@ -664,7 +665,9 @@ callback_is_misspelt(Config) ->
     Text = "init_workers(_, State) -> {ok, State}.\nend_run() -> ok.\nunload(_, _) -> ok.\n",
     Source = with_callback(Config, misspelt, end_run, Text, #{}),
     {ok, Document} = dyno_test:run(Source, #{}),
-    Texts = [T || #{~"code" := ~"misspelt_callback", ~"text" := T} <- maps:get(~"warnings", Document)],
+    Texts = [
+        T || #{~"code" := ~"misspelt_callback", ~"text" := T} <- maps:get(~"warnings", Document)
+    ],
     ?assertEqual(
         [
             ~"misspelt:end_run/0 is not called: the callback is end_run/1",
@@ -706,7 +709,11 @@ node_does_not_boot(Config) ->
             clean(Config)
         end
      || {Name, Options, Parts} <- [
-            {bad_boot, #{arguments => ["-boot", "no_such_boot"]}, [~"did not boot", ~"no_such_boot"]},
+            {
+                bad_boot,
+                #{arguments => ["-boot", "no_such_boot"]},
+                [~"did not boot", ~"no_such_boot"]
+            },
             {no_app, #{applications => [no_such_app]}, [~"application no_such_app did not start"]}
         ]
     ].
@@ -763,7 +770,13 @@ escript_says_it(Config) ->
             clean(Config)
         end
      || {Name, Callback, Text, Status, Parts} <- [
-            {says_throws, init_run, "init_run(_, _) -> throw(oops).\n", 3, [~"init_run/2", ~"oops"]},
+            {
+                says_throws,
+                init_run,
+                "init_run(_, _) -> throw(oops).\n",
+                3,
+                [~"init_run/2", ~"oops"]
+            },
             {says_returns, init_run, "init_run(_, _) -> oops.\n", 2, [~"init_run/2", ~"oops"]},
             {says_suite, suite, "suite() -> error(oops).\n", 2, [~"suite/0", ~"oops"]}
         ]

@@ -162,7 +162,9 @@ invariants_are_printed(_Config) ->
             ?assertEqual(Text, dyno_invariant:print(Read)),
             ?assertEqual({ok, Read}, dyno_invariant:read(dyno_invariant:print(Read)))
         end
-     || Text <- [~"a: m:f(1, \"x\") =< 3", ~"b: 'Elixir.A':f() == {a,[b]}", ~"c: m:f() =/= undefined"]
+     || Text <- [
+            ~"a: m:f(1, \"x\") =< 3", ~"b: 'Elixir.A':f() == {a,[b]}", ~"c: m:f() =/= undefined"
+        ]
     ].
 
 histories_add_up(_Config) ->
@@ -194,7 +196,9 @@ histories_add_up(_Config) ->
     #{result := fail, value := 11, limit := 10, operator := ~"<=", text := Text} =
         dyno_invariant:verdict(Add(Twice), #{run => ~"5", size => 5, node => 'a@b'}),
     says(Text, [~"x was violated at size 5 in a@b", ~"11", ~"after 10 ms", ~"4 of 6", ~"30 ms"]),
-    ?assertMatch(#{~"result" := ~"unknown", ~"checks" := 0, ~"why" := ~"why"}, Row([{0, {failed, ~"why"}}])),
+    ?assertMatch(
+        #{~"result" := ~"unknown", ~"checks" := 0, ~"why" := ~"why"}, Row([{0, {failed, ~"why"}}])
+    ),
     ?assertMatch(#{~"result" := ~"unknown", ~"checks" := 0}, Row([])),
     ?assertMatch(
         #{~"result" := ~"unknown", ~"checks" := 1, ~"failures" := 1},
@@ -237,7 +241,8 @@ invariant_is_violated(Config) ->
     ct:pal("~ts", [Why]),
     says(Why, [~"flag was violated at size 1", ~"7 where persistent_term:get(flag) == 0"]),
     [Row] = [R || #{~"invariant" := ~"flag"} = R <- dyno_suites:table(Run, ~"invariants", Node)],
-    #{~"checks" := Checks, ~"violations" := Violations, ~"first" := First, ~"violated" := For} = Row,
+    #{~"checks" := Checks, ~"violations" := Violations, ~"first" := First, ~"violated" := For} =
+        Row,
     ?assert(Violations > 0 andalso Violations < Checks, Row),
     ?assert(First > 0, Row),
     %% 500 ms of 1500, on a machine that may be busy.
@@ -289,7 +294,12 @@ invariant_without_a_node(Config) ->
     Source = dyno_suites:write(
         Config,
         alone,
-        #{sizes => [1], duration_ms => 200, warmup_ms => 0, invariants => ["m: erlang:abs(1) == 1"]},
+        #{
+            sizes => [1],
+            duration_ms => 200,
+            warmup_ms => 0,
+            invariants => ["m: erlang:abs(1) == 1"]
+        },
         ["operation(S) -> timer:sleep(1), {ok, S}.\n"]
     ),
     Result = dyno_test:run(Source, #{}),
@@ -304,7 +314,12 @@ metrics_of_the_suite(Config) ->
     Source = write(Config, measured, #{
         metrics => [
             {"answer.value", ms, {erlang, abs, [-42]}},
-            #{name => atoms, unit => "count", title => "Atoms", call => {erlang, system_info, [atom_count]}},
+            #{
+                name => atoms,
+                unit => "count",
+                title => "Atoms",
+                call => {erlang, system_info, [atom_count]}
+            },
             {missing, count, {no_such_module, f, []}},
             {texts, count, {erlang, node, []}}
         ],
@@ -354,7 +369,9 @@ results_become_rows(_Config) ->
     N = undefined,
     ?assertEqual([{~"", 3, N, N}], Rows(3)),
     ?assertEqual([{~"", N, N, ~"done"}], Rows("done")),
-    ?assertEqual([{~"a", 1, ~"ms", N}, {~"b", N, N, ~"x"}], lists:sort(Rows(#{a => {1, ms}, b => x}))),
+    ?assertEqual(
+        [{~"a", 1, ~"ms", N}, {~"b", N, N, ~"x"}], lists:sort(Rows(#{a => {1, ms}, b => x}))
+    ),
     ?assertEqual([{~"a.b", 1.5, N, N}], Rows([{a, #{"b" => 1.5}}])),
     ?assertEqual([{~"1", 7, N, N}, {~"2", N, N, ~"{a,b}"}], Rows([7, {a, b}])),
     ?assertEqual([{~"", N, N, ~"[]"}], Rows([])),
@@ -376,7 +393,8 @@ sampling_agent(Config) ->
         an_agent,
         "metrics() -> [#{name => \"agent.samples\", unit => count, title => \"Samples\"}].\n"
         "config(Node, Size) -> {Node, Size}.\n"
-        "init({Node, Size}) when Node =:= node() -> true = register(an_agent, self()), {ok, {Size, 0}}.\n"
+        "init({Node, Size}) when Node =:= node() ->\n"
+        "    true = register(an_agent, self()), {ok, {Size, 0}}.\n"
         "sample({Size, N}) ->\n"
         "  {ok, #{\"agent.samples\" => N, 'agent.size' => {Size, count}}, {Size, N + 1}}.\n"
         "results({Size, N}) -> #{size => Size, samples => N, share => {0.5, ratio}}.\n"
@@ -440,7 +458,10 @@ performerl_agent(Prefix, Callbacks) ->
     Default = [
         {get_config,
             "get_config(Node, Module, Size) -> #{node => Node, module => Module, size => Size}.\n"},
-        {process_results, "process_results(Node, {Size, _}) -> [{node, Node}, {double, 2 * Size}].\n"},
+        {
+            process_results,
+            "process_results(Node, {Size, _}) -> [{node, Node}, {double, 2 * Size}].\n"
+        },
         {start,
             "start(#{node := Node, size := Size}) when Node =:= node() ->\n"
             "  Pid = spawn(fun() -> process_flag(trap_exit, true), serve(Size) end),\n"
@@ -495,7 +516,9 @@ performerl_agent_does_not_start(Config) ->
     failed(Run([{start, "start(_) -> no_pid.\n"}]), [~"no_pid", ~"{ok, Pid}"]),
     failed(Run([{start, "start(_) -> error(oops).\n"}]), [~"start/1 raised error:oops"]),
     failed(Run([{start, "start(_) -> timer:sleep(infinity).\n"}]), [~"start/1", ~"400 ms"]),
-    failed(Run([{get_config, "get_config(_, _, _) -> error(oops).\n"}]), [~"an_agent:get_config/3"]).
+    failed(
+        Run([{get_config, "get_config(_, _, _) -> error(oops).\n"}]), [~"an_agent:get_config/3"]
+    ).
 
 performerl_agent_gives_no_results(Config) ->
     Node = node_of(Config),
@@ -504,7 +527,9 @@ performerl_agent_gives_no_results(Config) ->
         Text = performerl_agent("", Callbacks),
         dyno_test:run(Source, #{agents => [agent(Config, an_agent, Text)]})
     end,
-    Get = fun(Text) -> Run([{get_results_and_stop, "get_results_and_stop() -> " ++ Text ++ ".\n"}]) end,
+    Get = fun(Text) ->
+        Run([{get_results_and_stop, "get_results_and_stop() -> " ++ Text ++ ".\n"}])
+    end,
     failed(Get("stopped"), [~"get_results_and_stop/0 returned stopped", ~"{ok, Results}"]),
     {ok, Kept} = Result = Get("error(oops)"),
     failed(Result, [~"get_results_and_stop/0 raised error:oops"]),
@@ -555,7 +580,8 @@ several_nodes(Config) ->
         an_agent,
         "config(Node, _) -> Node.\n"
         "init(Node) when Node =:= node() -> {ok, erlang:phash2(Node)}.\n"
-        "sample(Hash) -> {ok, #{\"agent.hash\" => Hash}, Hash}.\nresults(Hash) -> #{hash => Hash}.\n"
+        "sample(Hash) -> {ok, #{\"agent.hash\" => Hash}, Hash}.\n"
+        "results(Hash) -> #{hash => Hash}.\n"
     ),
     Source = dyno_suites:write(
         Config,
@@ -623,7 +649,10 @@ node_joins_and_leaves(Config) ->
         S || #{~"node" := N} = S <- dyno_recording:series(Run, ~"agent.samples"), N =:= Text
     ],
     %% Its times are those of the run, not its own.
-    [Joined] = [maps:get(~"joined_ms", N, 0) || #{~"name" := N0} = N <- maps:get(~"nodes", Run), N0 =:= Text],
+    [Joined] = [
+        maps:get(~"joined_ms", N, 0)
+     || #{~"name" := N0} = N <- maps:get(~"nodes", Run), N0 =:= Text
+    ],
     ct:pal("joined after ~p ms, first sample at ~p ms", [Joined, Began]),
     ?assert(Began >= Joined),
     ?assertMatch([_], dyno_suites:table(Run, ~"agents", First)),
@@ -668,7 +697,10 @@ shown_in_all_formats(Config) ->
             [?assertNotEqual(nomatch, binary:match(Text, Part), {Format, Part}) || Part <- Parts]
         end
      || {Format, Parts} <- [
-            {console, [~"low_stock", ~"FAIL", ~"stock.level", ~"very good", ~"FAILED: 1 of 2 invariants"]},
+            {
+                console,
+                [~"low_stock", ~"FAIL", ~"stock.level", ~"very good", ~"FAILED: 1 of 2 invariants"]
+            },
             {json, [~"low_stock", ~"stock.level", ~"very good"]},
             {html, [~"low_stock", ~"stock.level", ~"very good"]},
             {csv, [~"low_stock", ~"stock.level", ~"very good"]},

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_test_nodes_SUITE).
--moduledoc "Tests of systems of several nodes: patterns of their own, joining, leaving, clocks, totals.".
+-moduledoc "Systems of several nodes: patterns of their own, joining, leaving, clocks, totals.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -71,7 +71,8 @@ own_patterns(Config) ->
     lists:foreach(
         fun({Name, Targets}) ->
             {Run, _} = run(Config, Name, #{}, [
-                io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [Targets]), both(First, Second)
+                io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [Targets]),
+                both(First, Second)
             ]),
             ?assertEqual([~"target_work:leaf/1"], functions(Run, First)),
             ?assertEqual([~"target_work:warm/0"], functions(Run, Second)),
@@ -204,7 +205,8 @@ targets_gone_wrong(Config) ->
 clocks(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
     {Run, _} = run(Config, clocked, #{}, [
-        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]), both(First, Second)
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
+        both(First, Second)
     ]),
     [
         begin
@@ -263,7 +265,9 @@ drift_of_a_stranger(_Config) ->
     receive
     after 20 -> ok
     end,
-    #{ppm := Same, error_ppm := Off} = dyno_test_clock:drift(First, dyno_test_clock:measure(Read(1.0))),
+    #{ppm := Same, error_ppm := Off} = dyno_test_clock:drift(
+        First, dyno_test_clock:measure(Read(1.0))
+    ),
     ?assert(abs(Same) =< Off).
 
 %% When the last measurement is as old as it was young; of several the least uncertain counts.

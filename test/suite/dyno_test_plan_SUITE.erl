@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_test_plan_SUITE).
--moduledoc "How long runs take, what is said of that, and what measuring cost; without running any.".
+-moduledoc "How long runs take, what is said of that, what measuring cost; without running any.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -79,8 +79,12 @@ remaining_time(_Config) ->
     Options = options(#{control => false}),
     {exactly, RunMs} = dyno_test_plan:run_ms(Options, load(closed)),
     Tell = progress(Options, #{}),
-    ?assertMatch(#{remaining_ms := R, at_most := false} when R =:= 2 * RunMs, Tell({phase, set_up}, 0)),
-    ?assertEqual(nothing, Tell({load, load(#{model => closed, workers => 1, duration_ms => 3000})}, 0)),
+    ?assertMatch(
+        #{remaining_ms := R, at_most := false} when R =:= 2 * RunMs, Tell({phase, set_up}, 0)
+    ),
+    ?assertEqual(
+        nothing, Tell({load, load(#{model => closed, workers => 1, duration_ms => 3000})}, 0)
+    ),
     Interval = {interval, #{throughput_per_s => 7.0}, 1000},
     ?assertMatch(
         #{phase := measure, remaining_ms := R, throughput := 7.0} when
@@ -108,7 +112,8 @@ a_search_may_end_at_any_time(_Config) ->
 progress_line(_Config) ->
     Line = fun(Progress) ->
         dyno_cli_progress:line(
-            maps:merge(#{phase => measure, text => ~"measuring", elapsed_ms => 60_000}, Progress), 100
+            maps:merge(#{phase => measure, text => ~"measuring", elapsed_ms => 60_000}, Progress),
+            100
         )
     end,
     ?assertEqual(
@@ -145,7 +150,10 @@ measured(P50s) ->
     ].
 
 metrics(Halves, P50s) ->
-    #{Name => Metric || #{name := Name} = Metric <- dyno_test_control:metrics(Halves, measured(P50s))}.
+    #{
+        Name => Metric
+     || #{name := Name} = Metric <- dyno_test_control:metrics(Halves, measured(P50s))
+    }.
 
 a_cost_is_told(_Config) ->
     #{
@@ -160,7 +168,9 @@ a_cost_is_told(_Config) ->
     #{~"instrument.response_ratio" := Wide} = metrics(
         [half([100, 120, 80, 100])], [400, 1200, 700, 2000]
     ),
-    ?assertMatch(#{value := V, low := L, high := H} when is_float(V) andalso L > 1 andalso H > 2 * L, Wide).
+    ?assertMatch(
+        #{value := V, low := L, high := H} when is_float(V) andalso L > 1 andalso H > 2 * L, Wide
+    ).
 
 noise_is_no_cost(_Config) ->
     Halves = [half([100, 900, 80, 2000]), half([3000, 150, 70, 100])],
