@@ -105,7 +105,9 @@ modules() ->
         dyno_agent_kind,
         dyno_agent_lifetimes,
         dyno_agent_tally,
-        dyno_agent_vm
+        dyno_agent_vm,
+        dyno_agent_watch,
+        dyno_agent_watcher
     ].
 
 -doc """

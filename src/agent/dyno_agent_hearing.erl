@@ -26,7 +26,7 @@
     zeroing := [harvest | restart]
 }.
 
-%% For how long quiet calls are quiet, and for how long they are heard then.
+%% For how long quiet calls are quiet, on average, and for how long they are heard then.
 -define(QUIET_MS, 230).
 -define(HEARD_MS, 20).
 
@@ -128,7 +128,9 @@ listened(#{revealed := Revealed} = Hearing) ->
 -doc "Quiet for a while.".
 -spec quiet(t()) -> t().
 quiet(Hearing) ->
-    _ = [erlang:send_after(?QUIET_MS, self(), listen) || quiet_calls(Hearing) =/= []],
+    %% By chance, so that what is done regularly is neither always heard nor never.
+    QuietMs = ?QUIET_MS div 2 + rand:uniform(?QUIET_MS),
+    _ = [erlang:send_after(QuietMs, self(), listen) || quiet_calls(Hearing) =/= []],
     be_quiet(Hearing).
 
 -doc "The counters are going to set figures to zero: all calls are heard until then.".

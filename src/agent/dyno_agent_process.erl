@@ -6,7 +6,7 @@
 %% What a process of the target is asked: who it is, what it has done, what it holds. Most answers
 %% need the process itself, which may be waiting: each function says how often it asks.
 
--export([who/1, work/1, holds/3, collections_since/2]).
+-export([who/1, work/1, look_first/2, holds/3, collections_since/2]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -35,6 +35,28 @@ work(Pid) ->
     case process_info(Pid, [reductions, garbage_collection]) of
         undefined -> undefined;
         [{reductions, Reductions}, Heap] -> {Reductions, minor(Heap)}
+    end.
+
+-doc """
+Adds one of a kind to how many there are of it, and how many of these live; to the dead, or to the
+living with its reductions. Asks once.
+""".
+-spec look_first({pid(), Kind}, {#{Kind => {pos_integer(), non_neg_integer()}}, [pid()], Alive}) ->
+    {#{Kind => {pos_integer(), non_neg_integer()}}, [pid()], Alive}
+when
+    Kind :: pos_integer(),
+    Alive :: [{pid(), Kind, Reductions :: non_neg_integer()}].
+look_first({Pid, Id}, {Counts, Dead, Alive}) ->
+    {N, Seen} =
+        case Counts of
+            #{Id := Before} -> Before;
+            #{} -> {0, 0}
+        end,
+    case process_info(Pid, reductions) of
+        undefined ->
+            {Counts#{Id => {N + 1, Seen}}, [Pid | Dead], Alive};
+        {reductions, Reductions} ->
+            {Counts#{Id => {N + 1, Seen + 1}}, Dead, [{Pid, Id, Reductions} | Alive]}
     end.
 
 -doc """

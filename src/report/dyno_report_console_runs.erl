@@ -318,14 +318,36 @@ ranking(~"processes", _Options) ->
             measured(get(~"discovered", Row), ~"count"),
             measured(get(~"alive", Row), ~"count"),
             where_known(get(~"lifetime_p50", Row), ~"ns"),
-            measured(get(~"memory", Row), ~"B"),
+            all_or_each(~"memory", ~"memory_each", ~"B", Row),
             measured(get(~"memory_max", Row), ~"B"),
-            measured(get(~"reductions", Row), ~"count"),
+            all_or_each(~"reductions", ~"reductions_each", ~"count", Row),
             measured(get(~"message_queue_max", Row), ~"count"),
             where_known(get(~"garbage_collections", Row), ~"count")
         ]
     end,
     {~"Processes by reductions", ~"reductions", Columns, Cells}.
+
+%% Where most came and went unseen between two looks, what one of them takes: a sum would be of few.
+-spec all_or_each(binary(), binary(), binary(), object()) -> cell().
+all_or_each(Sum, Each, Unit, Row) ->
+    {Seen, All} = {get(~"looked_at", Row), get(~"discovered", Row)},
+    case is_number(Seen) andalso is_number(All) andalso 2 * Seen < All of
+        true -> each(get(Each, Row), get(<<Each/binary, "_high">>, Row), Unit, Row);
+        false -> measured(get(Sum, Row), Unit)
+    end.
+
+-spec each(json:decode_value(), json:decode_value(), binary(), object()) -> cell().
+each(Value, _High, Unit, _Row) when is_number(Value) ->
+    <<(measured(Value, Unit))/binary, " each">>;
+each(_Value, High, Unit, _Row) when is_number(High) ->
+    {dim, <<"under ", (measured(High, Unit))/binary, " each">>};
+each(_Value, _High, _Unit, Row) ->
+    case get(~"each_state", Row) of
+        ~"too_few" -> {dim, ~"too few"};
+        ~"too_short" -> {dim, ~"not seen"};
+        ~"too_long" -> {dim, ~"not ended"};
+        _ -> ~"-"
+    end.
 
 %% Of processes that live on there is no lifetime, and in older recordings of none.
 -spec where_known(json:decode_value(), binary()) -> binary().

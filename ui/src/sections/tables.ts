@@ -127,11 +127,13 @@ export const processes: Section = {
         if (!run) return [absent('No run was finished.')];
         const table = tableOf(run, 'processes', node);
         const series = run.series.filter((s) => s.group === 'processes' && ofNode(s, node));
+        const shown = table && without(table, secondary);
         return [
             table ? memoryChart(view, table) : null,
-            table
-                ? tableView(without(table, ['ended', 'lifetimes', 'looked_at']), {
+            table && shown
+                ? tableView(shown, {
                       sortBy: 'memory_max',
+                      show: eachCells(table, shown),
                       open: { group: inspector(view, 'group') },
                       empty: 'No process called a measured function in this run.',
                   })
@@ -142,6 +144,30 @@ export const processes: Section = {
         ];
     },
 };
+
+/** Of the processes' table; the closer look at a group has them all. */
+const secondary = [
+    'ended',
+    'lifetimes',
+    'looked_at',
+    'memory_each_low',
+    'memory_each_high',
+    'reductions_each_low',
+    'reductions_each_high',
+    'watched',
+];
+
+/** What one process takes, with its interval. */
+function eachCells(table: Table, shown: Table): Record<string, Show> {
+    const whole = new Map(shown.rows.map((row, i) => [row, table.rows[i]!]));
+    const cell = (name: string, unit: string): Show => (value, row) => {
+        const all = whole.get(row) ?? [];
+        const [low, high] = [all[column(table, `${name}_low`)], all[column(table, `${name}_high`)]];
+        if (typeof low !== 'number' || typeof high !== 'number') return format(value, unit);
+        return `${format(value, unit)} (${format(low, unit)} to ${format(high, unit)})`;
+    };
+    return { memory_each: cell('memory_each', 'B'), reductions_each: cell('reductions_each', 'count') };
+}
 
 /** What follows from other columns, or says how good they are, would push them off the screen. */
 function without(table: Table, names: string[]): Table {
