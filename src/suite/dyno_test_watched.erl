@@ -56,6 +56,9 @@ why.
 %% What dyno's two monitors take in a process, and to answer one look.
 -define(WATCHED_BYTES, 200).
 -define(LOOK_REDUCTIONS, 5).
+%% A speed is measured over one turn, by somebody who has to wait for his own: it may be off by
+%% half.
+-define(SPEED_ERROR, 0.5).
 %% Reductions in a nanosecond, of the shortest loop.
 -define(FASTEST, 1.0).
 
@@ -105,7 +108,7 @@ memory(Slots) ->
 reductions(Slots) ->
     case interval([columns(S) || #{weight := W, outlived := O} = S <- Slots, W > O], fun done/1) of
         {Value, Low, High} ->
-            Lowest = max(0, Low - asked(Slots)),
+            Lowest = max(0, Low - at_least(Slots)),
             Highest = High + ?LAST_RUN + at_most(Slots),
             case Highest - Lowest =< Value of
                 true -> {Value, Lowest, Highest};
@@ -129,9 +132,17 @@ done([Exact, Tail, Processes, Lost, Worked, WorkedNs]) ->
 in_last_span(Tail, Lost, Worked, WorkedNs) when WorkedNs > 0 -> Tail + Lost * Worked / WorkedNs;
 in_last_span(Tail, _Lost, _Worked, _WorkedNs) -> Tail.
 
--spec asked([dyno_agent_watch:slot()]) -> number().
-asked(Slots) ->
-    ?LOOK_REDUCTIONS * sum(looks, Slots) / sum(processes, Slots).
+%% Less than the estimate, at the least: without what our questions cost, and half of what was not
+%% read.
+-spec at_least([dyno_agent_watch:slot()]) -> number().
+at_least(Slots) ->
+    ?LOOK_REDUCTIONS * sum(looks, Slots) / sum(processes, Slots) +
+        ?SPEED_ERROR * last(Slots) / sum(weight, Slots).
+
+-spec last([dyno_agent_watch:slot()]) -> number().
+last(Slots) ->
+    Sum = fun(Key) -> sum(Key, Slots) end,
+    in_last_span(Sum(tail), Sum(lost_ns), Sum(worked), Sum(worked_ns)).
 
 %% More than the estimate, at the most. A process that was seen in the queue, or where we came too
 %% late, may have done more. And what seldom happens may have happened in none of the looks: with a
@@ -145,9 +156,8 @@ at_most(Slots) ->
             true -> Sum(worked_most) / WorkedNs;
             false -> ?FASTEST
         end,
-    Last = in_last_span(Sum(tail), Lost, Sum(worked), WorkedNs),
-    Most = Sum(tail_most) + Speed * (Lost + Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes)),
-    max(0, Most - Last) / Sum(weight).
+    Most = (1 + ?SPEED_ERROR) * Sum(tail_most) + Speed * (Lost + Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes)),
+    max(0, Most - last(Slots)) / Sum(weight).
 
 -spec interval([[number()]], fun(([number()]) -> number())) -> interval() | undefined.
 interval(Groups, Figure) ->
