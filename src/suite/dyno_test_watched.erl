@@ -15,7 +15,8 @@ first call of a measured function to their end. Pure.
 The intervals are of 95 % (`m:dyno_stats_jackknife`, over the times of birth). To the upper end of
 that of the reductions 4,000 are added: so many a process can do in its last turn, and a process
 that ends is not asked any more. The intervals have in them what being watched takes, too: 200
-bytes, and a few reductions for each look. What cannot be told from that is not told: `state` says
+bytes, and a few reductions for each look; and that in the time in which no answer came a process
+may have held nothing, or twice as much. What cannot be told from that is not told: `state` says
 why.
 """.
 
@@ -99,9 +100,18 @@ state(Watched, Pending, Slots) ->
 memory(Slots) ->
     Groups = [[Bytes, Seen] || #{bytes_ns := Bytes, seen_ns := Seen} <- Slots, Seen > 0],
     case interval(Groups, fun([Bytes, Ns]) -> Bytes / Ns end) of
-        {Value, Low, High} -> {Value, max(0, Low - ?WATCHED_BYTES), High};
-        undefined -> undefined
+        {Value, Low, High} ->
+            Missed = missed(Slots),
+            {Value, max(0, Low * (1 - Missed) - ?WATCHED_BYTES), High * (1 + Missed)};
+        undefined ->
+            undefined
     end.
+
+%% The part of the time that no answer came in: it may have held nothing, or twice the mean.
+-spec missed([dyno_agent_watch:slot()]) -> float().
+missed(Slots) ->
+    MissedNs = sum(missed_ns, Slots),
+    MissedNs / max(1, MissedNs + sum(seen_ns, Slots)).
 
 -spec reductions([dyno_agent_watch:slot()]) ->
     {number() | undefined, number(), number()} | undefined.
@@ -156,7 +166,8 @@ at_most(Slots) ->
             true -> Sum(worked_most) / WorkedNs;
             false -> ?FASTEST
         end,
-    Most = (1 + ?SPEED_ERROR) * Sum(tail_most) + Speed * (Lost + Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes)),
+    Unknown = Lost + Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes),
+    Most = (1 + ?SPEED_ERROR) * Sum(tail_most) + Speed * Unknown,
     max(0, Most - last(Slots)) / Sum(weight).
 
 -spec interval([[number()]], fun(([number()]) -> number())) -> interval() | undefined.

@@ -13,6 +13,7 @@ suite() -> [{timetrap, {minutes, 1}}].
 all() ->
     [
         means,
+        what_was_missed_widens,
         few_reductions_are_only_bounded,
         work_in_the_last_span,
         rare_work_is_only_bounded,
@@ -88,6 +89,13 @@ means(_Config) ->
     ?assert(abs(Did - 250_000) < 0.001, Did),
     ?assert(Least < Did - 1000, Least),
     ?assert(Most > Did + 4000, Most).
+
+%% A tenth of the time: it may have held nothing then.
+what_was_missed_widens(_Config) ->
+    #{memory := {Bytes, Low, High}} = figures(slots(#{missed_ns => 50 * 20_000_000 div 9})),
+    ?assert(abs(Bytes - 3000) < 0.001, Bytes),
+    ?assert(abs(Low - (0.9 * 3000 - 200)) < 1, Low),
+    ?assert(abs(High - 1.1 * 3000) < 1, High).
 
 few_reductions_are_only_bounded(_Config) ->
     #{memory := {_, _, _}, reductions := {undefined, Least, Most}} =
