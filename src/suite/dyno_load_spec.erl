@@ -10,7 +10,7 @@ parts that the generator gives one after the other.
 -compile(warn_missing_spec_all).
 
 -export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1]).
--export([format_error/1]).
+-export([some_text/1, format_error/1]).
 -export_type([load/0, part/0, think/0, operations/0, override/0, reason/0]).
 
 -doc "Operation kinds, and how often each is made in relation to the others.".
@@ -325,16 +325,19 @@ duration(Ms) when is_integer(Ms), Ms >= 50 -> {ok, Ms};
 duration(_) -> error.
 
 -spec name(term()) -> read(binary()).
-name(Text) when is_binary(Text); is_list(Text) ->
+name(Atom) when is_atom(Atom) -> {ok, atom_to_binary(Atom)};
+name(Text) -> some_text(Text).
+
+-doc "A text that is not empty, whatever form it has.".
+-spec some_text(term()) -> {ok, binary()} | error.
+some_text(Text) when is_binary(Text); is_list(Text) ->
     try unicode:characters_to_binary(Text) of
         Binary when is_binary(Binary), Binary =/= <<>> -> {ok, Binary};
         _ -> error
     catch
         error:badarg -> error
     end;
-name(Atom) when is_atom(Atom) ->
-    {ok, atom_to_binary(Atom)};
-name(_) ->
+some_text(_) ->
     error.
 
 -spec positive_number(term()) -> read(number()).

@@ -321,9 +321,9 @@ fields(#{load := performerl}) ->
     lists:keyreplace(sizes, 1, fields(#{}), Sizes);
 fields(_Config) ->
     [
-        {name, ~"test", fun text/1, "text"},
+        {name, ~"test", fun dyno_load_spec:some_text/1, "text"},
         {sizes, mandatory, fun sizes/1, "a list of positive integers"},
-        {size_label, ~"size", fun text/1, "text"},
+        {size_label, ~"size", fun dyno_load_spec:some_text/1, "text"},
         {duration_ms, 5000, fun positive/1, "a positive integer of milliseconds"},
         {warmup_ms, 500, fun not_negative/1, "an integer of milliseconds, 0 or more"},
         {interval_ms, 1000, fun interval/1, "an integer of milliseconds, 10 or more"},
@@ -345,16 +345,6 @@ fields(_Config) ->
         {metrics, [], fun metrics/1, "a list of {Name, Unit, {M, F, A}}"},
         {agents, [], fun agents/1, "a list of modules or of their files"}
     ].
-
-text(Text) when is_binary(Text); is_list(Text) ->
-    try unicode:characters_to_binary(Text) of
-        Binary when is_binary(Binary), Binary =/= <<>> -> {ok, Binary};
-        _ -> error
-    catch
-        error:badarg -> error
-    end;
-text(_Other) ->
-    error.
 
 %% length/1 as a guard refuses improper lists.
 sizes(Sizes) when length(Sizes) > 0 ->
@@ -498,7 +488,7 @@ item(Read) ->
     end.
 
 agents(List) when length(List) >= 0 ->
-    case lists:all(fun(Agent) -> is_atom(Agent) orelse text(Agent) =/= error end, List) of
+    case lists:all(fun(Agent) -> is_atom(Agent) orelse dyno_load_spec:some_text(Agent) =/= error end, List) of
         true -> {ok, List};
         false -> error
     end;
@@ -506,7 +496,7 @@ agents(_Other) ->
     error.
 
 parsed(Chars, Parse) ->
-    case text(Chars) of
+    case dyno_load_spec:some_text(Chars) of
         {ok, Text} -> Parse(Text);
         error -> error
     end.

@@ -490,7 +490,7 @@ judge_uncounted(#{module := Module}, Figures) ->
                 ~"no_operations",
                 io_lib:format(
                     "none of the ~b functions of ~ts:get_trace_patterns/0 was called between "
-                    "start_load and stop_load: it did not reach the targets, or was over before",
+                    "start_load and stop_load: the load missed the targets, or was over before",
                     [lists:sum(Counts), Module]
                 )
             )

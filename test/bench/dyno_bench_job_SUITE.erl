@@ -99,7 +99,7 @@ counts_exactly(_Config) ->
         },
         concurrency => 2
     }),
-    until(fun() -> dyno_bench_job:sample(Job) > 1000 end),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 1000 end),
     ok = dyno_bench_job:pause(Job),
     Count = dyno_bench_job:sample(Job),
     ?assertEqual(counters:get(Own, 1), Count),
@@ -107,18 +107,9 @@ counts_exactly(_Config) ->
     ?assertEqual(Count, lists:sum([N || #{iterations := N} <- Rows])),
     ?assertEqual(Count, dyno_bench_job:sample(Job)),
     ok = dyno_bench_job:resume(Job),
-    until(fun() -> dyno_bench_job:sample(Job) > Count end),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > Count end),
     ok = dyno_bench_job:stop(Job),
     ?assert(dyno_bench_job:sample(Job) > Count).
-
-until(Reached) ->
-    case Reached() of
-        true ->
-            ok;
-        false ->
-            erlang:yield(),
-            until(Reached)
-    end.
 
 changes_live(_Config) ->
     Self = self(),
@@ -129,7 +120,7 @@ changes_live(_Config) ->
     ok = dyno_bench_job:set_concurrency(Job, 3),
     ?assertEqual({ok, 3}, dyno_bench_job:concurrency(Job)),
     [First, Second, Third] = [receive {worker, Pid} -> Pid end || _ <- lists:seq(1, 3)],
-    until(fun() ->
+    dyno_leftovers:until(fun() ->
         {ok, Rows} = dyno_bench_job:rows(Job),
         lists:all(fun(#{iterations := N}) -> N > 0 end, Rows)
     end),
@@ -143,7 +134,7 @@ changes_live(_Config) ->
     ok = dyno_bench_job:set_concurrency(Job, 0),
     Rest = dyno_bench_job:sample(Job),
     ok = dyno_bench_job:set_concurrency(Job, 2),
-    until(fun() -> dyno_bench_job:sample(Job) > Rest end),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > Rest end),
     ?assertMatch({error, {option, concurrency, -1, _}}, dyno_bench_job:set_concurrency(Job, -1)),
     ?assertMatch({error, {option, concurrency, 10_001, _}},
         dyno_bench_job:set_concurrency(Job, 10_001)),
@@ -160,7 +151,7 @@ pauses(_Config) ->
     {ok, [_, _, _]} = dyno_bench_job:rows(Job),
     ?assertEqual(0, dyno_bench_job:sample(Job)),
     ok = dyno_bench_job:resume(Job),
-    until(fun() -> dyno_bench_job:sample(Job) > 0 end),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 0 end),
     ok = dyno_bench_job:stop(Job).
 
 passes_values_on(_Config) ->
@@ -272,17 +263,11 @@ leaves_nothing_behind(_Config) ->
         exit(Pid, kill),
         receive {'DOWN', Ref, process, _, _} -> ok end,
         {error, _} = start(#{code => #{runner => "ok.", init => "error(boom)."}}),
-        until(fun() -> keepers() =:= [] end)
+        dyno_leftovers:until(fun() -> keepers() =:= [] end)
     end,
     %% A name is taken again only when its last keeper has gone: all of the pool may be needed.
     _ = [list_to_atom("dyno_bench_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
-    Run(),
-    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
-    Before = Count(),
-    Processes = length(processes()),
-    _ = [Run() || _ <- lists:seq(1, 30)],
-    ?assertEqual(Before, Count()),
-    until(fun() -> length(processes()) =< Processes end),
+    dyno_leftovers:nothing_after(Run, 30),
     ?assertEqual([], [M || M <- erlang:loaded(), is_job(M)]).
 
 keepers() ->

@@ -236,26 +236,11 @@ leaves_nothing_behind(_Config) ->
     Run = fun() ->
         {ok, _} = run(["ok.", "X = 1, X + 1."], {continuous, #{sample_ms => 1}}),
         {error, _} = run(["ok.", "error(boom)."], {continuous, #{sample_ms => 1}}),
-        until(fun() ->
+        dyno_leftovers:until(fun() ->
             [M || M <- erlang:loaded(), lists:prefix("dyno_bench_job_", atom_to_list(M)),
                 M =/= dyno_bench_job_worker, M =/= dyno_bench_job_SUITE] =:= []
         end)
     end,
     %% A name is taken again only when its last keeper has gone: all of the pool may be needed.
     _ = [list_to_atom("dyno_bench_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
-    Run(),
-    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
-    Before = Count(),
-    Processes = length(processes()),
-    _ = [Run() || _ <- lists:seq(1, 5)],
-    ?assertEqual(Before, Count()),
-    until(fun() -> length(processes()) =< Processes end).
-
-until(Reached) ->
-    case Reached() of
-        true ->
-            ok;
-        false ->
-            erlang:yield(),
-            until(Reached)
-    end.
+    dyno_leftovers:nothing_after(Run, 5).

@@ -137,7 +137,7 @@ open(Rate, Workers) -> #{model => open, rate_per_s => Rate, workers => Workers}.
 %% 2,000 operations are due. What a busy machine holds up is caught up with, but for what it holds
 %% up at the very end: one run of three must be as it should.
 open_load_keeps_its_rate(_Config) ->
-    one_of(3, fun() ->
+    dyno_suites:one_of(3, fun() ->
         Events = run(open(1000, 20), #{duration_ms => 2000}, quick()),
         {#{successes := Done, failures := 0, started := Started}, [], 0} = ended(Events),
         ct:pal("~b of 2000", [Done]),
@@ -149,20 +149,12 @@ open_load_keeps_its_rate(_Config) ->
         Done >= 1960 andalso Even * 2 > length(Rates)
     end).
 
-one_of(0, _Run) ->
-    ct:fail(none_as_it_should_be);
-one_of(Tries, Run) ->
-    case Run() of
-        true -> ok;
-        false -> one_of(Tries - 1, Run)
-    end.
-
 %% At 0, 400 and 800 ms.
 open_load_of_a_fraction(_Config) ->
     {#{successes := 3}, [], 0} = ended(run(open(2.5, 2), #{duration_ms => 1150}, quick())).
 
 a_stalled_worker_stalls_no_arrivals(_Config) ->
-    one_of(3, fun one_stalls/0).
+    dyno_suites:one_of(3, fun one_stalls/0).
 
 one_stalls() ->
     Stalls = counters:new(2, []),

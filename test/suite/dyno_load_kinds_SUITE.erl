@@ -278,7 +278,7 @@ a_kind_returns_nonsense(_Config) ->
 %% The target stops for 500 ms, and every operation that is under way with it. What is due in that
 %% time begins nevertheless, in workers that are started for it.
 a_stalled_target_stalls_no_arrivals(_Config) ->
-    one_of(3, fun() ->
+    dyno_suites:one_of(3, fun() ->
         Gate = ets:new(gate, [public, {read_concurrency, true}]),
         Begun = counters:new(1, []),
         Operation = fun(_) ->
@@ -320,14 +320,6 @@ through(Gate) ->
             through(Gate);
         false ->
             ok
-    end.
-
-one_of(0, _Run) ->
-    ct:fail(none_as_it_should_be);
-one_of(Tries, Run) ->
-    case Run() of
-        true -> ok;
-        false -> one_of(Tries - 1, Run)
     end.
 
 %% In processor time, which a busy machine does not change much: at most 20 us are 50,000 arrivals a

@@ -12,7 +12,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -export([prepare/2, write/4, compile/2, marks/1, await_mark/2, target/1, compiled/0]).
 -export([on_target/1, one_call/2, await/1]).
 -export([with_target/1, without_target/1, with_temporary/1, without_temporary/1]).
--export([snapshot/1, clean/2]).
+-export([snapshot/1, clean/2, if_passed/2, one_of/2]).
 -export([value/2, error_text/1, table/3]).
 
 -doc """
@@ -169,6 +169,28 @@ clean(Config, Before) ->
         ]
     ),
     ?assertEqual({ok, []}, file:list_dir(proplists:get_value(tmp, Config))).
+
+-doc "Every case is also a test of what is left: for the end of one; a check that fails, fails it.".
+if_passed(Config, Check) ->
+    case proplists:get_value(tc_status, Config) of
+        ok ->
+            try
+                Check()
+            catch
+                Class:Reason -> {fail, {Class, Reason}}
+            end;
+        _ ->
+            ok
+    end.
+
+-doc "For what a busy machine may spoil: one try of so many must be as it should.".
+one_of(0, _Run) ->
+    ct:fail(none_as_it_should_be);
+one_of(Tries, Run) ->
+    case Run() of
+        true -> ok;
+        false -> one_of(Tries - 1, Run)
+    end.
 
 -doc "A metric of a run.".
 value(Run, Name) ->

@@ -48,16 +48,9 @@ init_per_testcase(Case, Config) ->
     [{before, Before} | dyno_suites:prepare(Case, Config)].
 
 end_per_testcase(_Case, Config) ->
-    case proplists:get_value(tc_status, Config) of
-        ok ->
-            try
-                dyno_suites:clean(Config, proplists:get_value(before, Config))
-            catch
-                Class:Reason -> {fail, {Class, Reason}}
-            end;
-        _ ->
-            ok
-    end.
+    dyno_suites:if_passed(Config, fun() ->
+        dyno_suites:clean(Config, proplists:get_value(before, Config))
+    end).
 
 %% Short, without warm-up and control.
 short(Options) ->

@@ -92,18 +92,8 @@ init_per_testcase(Case, Config) ->
 
 end_per_testcase(_Case, Config) ->
     ok = dyno_disk:unmount(filename:join(proplists:get_value(work, Config), "disk")),
-    case proplists:get_value(tc_status, Config) of
-        ok ->
-            try
-                clean(Config)
-            catch
-                Class:Reason -> {fail, {Class, Reason}}
-            end;
-        _ ->
-            ok
-    end.
+    dyno_suites:if_passed(Config, fun() -> clean(Config) end).
 
-%% Every case is also a test of what is left.
 clean(Config) ->
     dyno_suites:clean(Config, proplists:get_value(before, Config)).
 

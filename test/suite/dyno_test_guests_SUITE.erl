@@ -50,20 +50,12 @@ init_per_testcase(Case, Config) ->
     Before = dyno_suites:snapshot(proplists:get_value(node, Config)),
     [{before, Before} | dyno_suites:prepare(Case, Config)].
 
-%% Every case is also a test of what is left.
 end_per_testcase(_Case, Config) ->
-    case proplists:get_value(tc_status, Config) of
-        ok ->
-            try
-                dyno_suites:clean(Config, proplists:get_value(before, Config)),
-                Node = proplists:get_value(node, Config),
-                ?assertEqual(false, erpc:call(Node, erlang, module_loaded, [an_agent]))
-            catch
-                Class:Reason -> {fail, {Class, Reason}}
-            end;
-        _ ->
-            ok
-    end.
+    dyno_suites:if_passed(Config, fun() ->
+        dyno_suites:clean(Config, proplists:get_value(before, Config)),
+        Node = proplists:get_value(node, Config),
+        ?assertEqual(false, erpc:call(Node, erlang, module_loaded, [an_agent]))
+    end).
 
 node_of(Config) -> proplists:get_value(node, Config).
 

@@ -6,7 +6,9 @@
 What dyno has left in a node: trace sessions, processes, names, modules, links to the caller.
 """.
 
--export([snapshot/1, check/2, in/1]).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([snapshot/1, check/2, in/1, nothing_after/2, until/1]).
 
 -doc "The state of a node before dyno comes to it.".
 snapshot(Node) ->
@@ -31,6 +33,26 @@ wait(Node, Before, Tries) ->
             end;
         {Left, After} ->
             ct:fail("left in ~p: ~p~nbefore ~p~nafter ~p", [Node, Left, Before, After])
+    end.
+
+-doc "Fails where this node has an atom, a module or a process more after many runs than after one.".
+nothing_after(Run, Times) ->
+    Run(),
+    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
+    Before = Count(),
+    Processes = length(processes()),
+    _ = [Run() || _ <- lists:seq(1, Times)],
+    ?assertEqual(Before, Count()),
+    until(fun() -> length(processes()) =< Processes end).
+
+-doc "Waits for what no event tells; the case's timetrap ends it.".
+until(Reached) ->
+    case Reached() of
+        true ->
+            ok;
+        false ->
+            erlang:yield(),
+            until(Reached)
     end.
 
 -doc "What is dyno's in a node.".
