@@ -51,7 +51,7 @@ charge(Measures) ->
             Charge
     end.
 
--doc "The same; with a process that calls again, and what its calls were charged when it was alone.".
+-doc "The same; with a process that calls again, and what its calls were charged when alone.".
 -spec open(measures()) -> {charge(), caller(), [float()]} | none.
 open(Measures) ->
     case lists:member(call_time, Measures) of
@@ -87,9 +87,9 @@ between(Processes, [_ | Rest]) ->
     between(Processes, Rest).
 
 -doc """
-How often a function was called, by rows of processes and their calls, and by how many, each counting
-as much as it calls (the inverse of Simpson's index): one that calls a million times and a thousand that
-call once are one.
+How often a function was called, by rows of processes and their calls, and by how many, each
+counting as much as it calls (the inverse of Simpson's index): one that calls a million times and a
+thousand that call once are one.
 """.
 -spec callers([{pid(), Calls :: non_neg_integer(), integer(), integer()}]) ->
     {Calls :: non_neg_integer(), Callers :: float()}.

@@ -266,7 +266,9 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discover
 handle_call(read, _From, #{modules := Modules} = State) ->
     pause_all(State),
     Read = lists:foldl(fun read_paused/2, with_known(State), quiet_first(Modules, State)),
-    Settled = settle(Read#{known := none, charge := dyno_agent_charge:settled(map_get(charge, Read))}),
+    Settled = settle(
+        Read#{known := none, charge := dyno_agent_charge:settled(map_get(charge, Read))}
+    ),
     Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
     Restarted = restart_all(tell_births(Settled#{kept := without_own(Settled)})),
@@ -437,8 +439,8 @@ take(Module, Which, Missed, #{banks := Banks, active := Active} = State) ->
     ok = dyno_agent_banks:clear(Module, Swapped),
     Taken.
 
-%% One function after the other: the rows of all at once would be a large heap. Quiet calls come first,
-%% so that their callers are known when they turn up in other functions.
+%% One function after the other: the rows of all at once would be a large heap. Quiet calls come
+%% first, so that their callers are known when they turn up in other functions.
 add(Session, Missed, Functions, Module, #{quiet := Quiet, charge := Charge} = State) ->
     {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Quiet) end, Functions),
     Instrument = #{

@@ -106,8 +106,8 @@ guard(#{pid := Pid, ref := Ref}, Guard) ->
     ok.
 
 -doc """
-Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything is to
-be removed, or the caller ends.
+Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything
+is to be removed, or the caller ends.
 """.
 -spec rest(janitor()) -> ok | {error, term()}.
 rest(Janitor) ->

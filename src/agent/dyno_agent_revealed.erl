@@ -6,10 +6,10 @@
 %% What is known of the calls that reveal processes: of which kind those were that a call revealed,
 %% and which calls reveal so many that the runtime need not tell of each. Pure.
 %%
-%% A call that has revealed processes of one kind only is taken to go on so. Where that happens often
-%% it becomes quiet: its processes are found by the counters' figures, which the runtime keeps by
-%% process anyway. Now and then a process is asked nevertheless, and a quiet call is heard for that, so
-%% that another kind is noticed.
+%% A call that has revealed processes of one kind only is taken to go on so. Where that happens
+%% often it becomes quiet: its processes are found by the counters' figures, which the runtime keeps
+%% by process anyway. Now and then a process is asked nevertheless, and a quiet call is heard for
+%% that, so that another kind is noticed.
 
 -export([new/0, kind/2, learn/4, too_late/3]).
 -export([often/3, quieten/2, quiet/1, found/2, listen/1, forget/2]).
@@ -31,8 +31,8 @@
 -define(MAX_CALLS, 2000).
 %% After so many of one kind the next ones are taken to be so.
 -define(SURE_AFTER, 20).
-%% Quiet from so many in that time on, and until a listening finds fewer. While it is heard, one of so
-%% many is asked again.
+%% Quiet from so many in that time on, and until a listening finds fewer. While it is heard, one of
+%% so many is asked again.
 -define(OFTEN, 20).
 -define(OFTEN_MS, 100).
 -define(STILL_OFTEN, 10).

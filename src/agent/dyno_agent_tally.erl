@@ -84,8 +84,9 @@ add_one({MFA, Reading}, #{group_of := GroupOf} = Instrument, Tally) ->
         }
     }.
 
-%% In one pass: a harvest has a row for each function that each of thousands of processes has called.
-%% `Run` are sums of the group that the last rows belonged to, which the next one mostly does as well.
+%% In one pass: a harvest has a row for each function that each of thousands of processes has
+%% called. `Run` are sums of the group that the last rows belonged to, which the next one mostly
+%% does as well.
 rows([{_Pid, 0, _, _} | Rest], GroupOf, Zero, Sums, Run, Acc) ->
     rows(Rest, GroupOf, Zero, Sums, Run, Acc);
 rows([{Pid, Calls, 0, 0} | Rest], GroupOf, {Calls, Ns, Off, _} = Zero, Sums, Run, Acc) ->

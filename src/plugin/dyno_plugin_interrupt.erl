@@ -5,13 +5,13 @@
 -moduledoc """
 Lets a build tool pass Ctrl-C on to dyno, instead of showing the emulator's break menu.
 
-No emulator can handle SIGINT, and whether it shows its menu is said by a flag when it starts (`+Bd`),
-which is too early for a task. It can handle SIGQUIT. So as long as dyno runs, Ctrl-C is the terminal's
-key for SIGQUIT in the place of SIGINT (`stty`); afterwards the terminal is as it was. Where the build
-tool is killed, most shells put it right.
+No emulator can handle SIGINT, and whether it shows its menu is said by a flag when it starts
+(`+Bd`), which is too early for a task. It can handle SIGQUIT. So as long as dyno runs, Ctrl-C is
+the terminal's key for SIGQUIT in the place of SIGINT (`stty`); afterwards the terminal is as it
+was. Where the build tool is killed, most shells put it right.
 
-Where there is no terminal, or it is another program's just now, nothing of it is changed. SIGTERM is
-passed on as well.
+Where there is no terminal, or it is another program's just now, nothing of it is changed. SIGTERM
+is passed on as well.
 """.
 
 -behaviour(gen_event).

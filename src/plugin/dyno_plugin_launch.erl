@@ -42,8 +42,8 @@ call(Module, Function, Arguments) ->
 Runs it, and returns its exit status.
 
 Ctrl-C is passed on to it (`m:dyno_plugin_interrupt`), so that it takes down the test in good order,
-keeps what was measured, and ends with 130. Where this emulator ends first, the other one sees its pipe
-closed, and takes that as an interrupt as well.
+keeps what was measured, and ends with 130. Where this emulator ends first, the other one sees its
+pipe closed, and takes that as an interrupt as well.
 """.
 -spec run(job()) -> 0..255.
 run(Job) ->

@@ -488,7 +488,8 @@ item(Read) ->
     end.
 
 agents(List) when length(List) >= 0 ->
-    case lists:all(fun(Agent) -> is_atom(Agent) orelse dyno_load_spec:some_text(Agent) =/= error end, List) of
+    Is = fun(Agent) -> is_atom(Agent) orelse dyno_load_spec:some_text(Agent) =/= error end,
+    case lists:all(Is, List) of
         true -> {ok, List};
         false -> error
     end;

@@ -154,7 +154,8 @@ lacking(Module) ->
     case code:which(Module) of
         non_existing ->
             io_lib:format(
-                "is not there: no module ~ts is on the code path; give its folder with --pa", [Module]
+                "is not there: no module ~ts is on the code path; give its folder with --pa",
+                [Module]
             );
         _ ->
             "that module does not have"

@@ -297,8 +297,8 @@ save(Document, Path) ->
         {error, Reason} -> {error, {recording, Reason}}
     end.
 
-%% To remove the agent from a node costs time there. A node that is used again keeps it until the test's
-%% end, at rest; one that ends with its run takes it along.
+%% To remove the agent from a node costs time there. A node that is used again keeps it until the
+%% test's end, at rest; one that ends with its run takes it along.
 test(Callbacks, Module, SuiteOptions, Document, Options) ->
     Stays = dyno_agent:stays(),
     try

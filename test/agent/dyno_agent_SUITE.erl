@@ -129,7 +129,8 @@ attach_here(_Config) ->
     ?assertEqual(Loaded, [M || M <- dyno_agent:modules(), erlang:module_loaded(M)]),
     ?assertEqual([], dyno_leftovers:in(node())).
 
-%% Detached, it has neither processes nor sessions, but keeps its modules and its name until `leave/1`.
+%% Detached, it has neither processes nor sessions, but keeps its modules and its name until
+%% `leave/1`.
 rests_between_two_uses(Config) ->
     Node = node_of(Config),
     Stays = dyno_agent:stays(),
@@ -722,11 +723,13 @@ works_beside_other_tracers(Config) ->
         "erlang:trace(Worker, true, [call]),"
         "1 = erlang:trace_pattern({dyno_work, call, 1}, true, [call_time]),"
         "Worker ! go, receive worked -> ok end,"
-        "Count = fun Count(N) -> receive {trace, Worker, call, {dyno_work, leaf, _}} -> Count(N + 1)"
+        "Count = fun Count(N) -> receive"
+        "  {trace, Worker, call, {dyno_work, leaf, _}} -> Count(N + 1)"
         "  after 500 -> N end end,"
         "Seen = Count(0),"
         "{call_time, [{_, Calls, _, _}]} = erlang:trace_info({dyno_work, call, 1}, call_time),"
-        "dbg:stop(), erlang:trace_pattern({dyno_work, '_', '_'}, false, [local, call_time]), {Seen, Calls}.",
+        "dbg:stop(), erlang:trace_pattern({dyno_work, '_', '_'}, false, [local, call_time]),"
+        "{Seen, Calls}.",
     ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Counters))),
     %% dbg asks the module for its functions: that is a process, too.

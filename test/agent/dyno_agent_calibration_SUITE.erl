@@ -151,7 +151,9 @@ charges_follow_the_machine(_Config) ->
     Reading = #{calls => 30, words => 0, time => [{self(), 10, 0, 5}, {whereis(init), 20, 0, 5}]},
     Charged = fun(C) ->
         [#{mfa := MFA, charge_ns := Ns}] =
-            dyno_agent_charge:functions([#{mfa => MFA}], dyno_agent_charge:add([{MFA, Reading}], C)),
+            dyno_agent_charge:functions(
+                [#{mfa => MFA}], dyno_agent_charge:add([{MFA, Reading}], C)
+            ),
         Ns
     end,
     First = Charged(Charge),

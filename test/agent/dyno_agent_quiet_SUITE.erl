@@ -187,7 +187,8 @@ start_counting(Node) ->
         "[Discovery] = [P || P <- processes(), proc_lib:get_label(P) =:= dyno_agent_discovery],"
         "spawn(fun() -> register(heard, self()), 1 = erlang:trace(Discovery, true, ['receive']),"
         "  Self ! ready,"
-        "  Loop = fun Loop(N) -> receive {trace, _, 'receive', {trace_ts, _, call, _, _}} -> Loop(N + 1);"
+        "  Loop = fun Loop(N) -> receive"
+        "    {trace, _, 'receive', {trace_ts, _, call, _, _}} -> Loop(N + 1);"
         "    {ask, From} -> From ! {heard, N}; _ -> Loop(N) end end, Loop(0) end),"
         "receive ready -> ready end.",
     dyno_peers:eval(Node, Script).
@@ -218,7 +219,8 @@ with_instruments(Test) ->
             "live() -> dyno_quick:begun(1), dyno_quick:ended(). "
             "stay() -> dyno_quick:begun(1), "
             "  receive {P, here} -> P ! {self(), here} end, receive stop -> ok end. "
-            "named() -> proc_lib:set_label(another), dyno_quick:begun(1), receive after 1 -> ok end."
+            "named() -> proc_lib:set_label(another), dyno_quick:begun(1), "
+            "  receive after 1 -> ok end."
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         Patterns = [{dyno_quick, begun, 1}, {dyno_quick, ended, 0}],

@@ -305,8 +305,8 @@ mix_fails(Config) ->
 mix_interrupted(Config) ->
     interrupted("dyno.test price", Config).
 
-%% Ctrl-C on a terminal: no menu, the test is taken down, what was measured is kept, and the key means
-%% afterwards what it did before.
+%% Ctrl-C on a terminal: no menu, the test is taken down, what was measured is kept, and the key
+%% means afterwards what it did before.
 interrupted(Command, Config) ->
     Recording = filename:join(proplists:get_value(project, Config), "interrupted.json"),
     Line = lists:flatten([

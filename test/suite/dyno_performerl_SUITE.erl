@@ -75,7 +75,8 @@ end_per_testcase(_Case, Config) ->
             Peer = proplists:get_value(target_peer, Config),
             Left = [
                 M
-             || {M, _} <- peer:call(Peer, code, all_loaded, []), lists:prefix("dyno", atom_to_list(M))
+             || {M, _} <- peer:call(Peer, code, all_loaded, []),
+                lists:prefix("dyno", atom_to_list(M))
             ],
             Helpers = call(Config, code, is_loaded, [performerl_lib]),
             Folder = file:list_dir(proplists:get_value(tmp, Config)),
@@ -120,7 +121,8 @@ write(Config, Name, Others) ->
     Path = dyno_suites:write(Config, Name, none, [Texts, Helpers]),
     {ok, Source} = file:read_file(Path),
     ok = file:write_file(
-        Path, string:replace(Source, "-behaviour(dyno_suite)", "-behaviour(performerl_load_generator)")
+        Path,
+        string:replace(Source, "-behaviour(dyno_suite)", "-behaviour(performerl_load_generator)")
     ),
     _ = file:delete(filename:join(proplists:get_value(work, Config), "marks")),
     Path.
@@ -148,7 +150,11 @@ failed(Document, Parts) ->
     says(dyno_suites:error_text(Document), Parts).
 
 calls(Run, Function) ->
-    [N || #{~"function" := F, ~"calls" := N} <- dyno_suites:table(Run, ~"functions", any), F =:= Function].
+    [
+        N
+     || #{~"function" := F, ~"calls" := N} <- dyno_suites:table(Run, ~"functions", any),
+        F =:= Function
+    ].
 
 %% Runs
 
@@ -186,8 +192,8 @@ example_runs(Config) ->
     ?assertNotEqual(nomatch, binary:match(Text, ~"start_load took")),
     ?assertEqual(nomatch, binary:match(Text, ~"throughput  ")).
 
-%% The name is always the same, and another run of these tests may have it just now: so these nodes have a
-%% port mapper of their own.
+%% The name is always the same, and another run of these tests may have it just now: so these nodes
+%% have a port mapper of their own.
 default_name_and_cookie(Config) ->
     Epmd = integer_to_list(free_port()),
     Common = #{connection => standard_io, env => [{"ERL_EPMD_PORT", Epmd}]},
@@ -251,7 +257,8 @@ helpers_are_there(Config) ->
             )},
         {teardown_run,
             io_lib:format(
-                "teardown_run(_) -> [rpc:call(~0tp, code, F, [?MODULE]) || F <- [purge, delete, purge]],\n"
+                "teardown_run(_) ->\n"
+                "    [rpc:call(~0tp, code, F, [?MODULE]) || F <- [purge, delete, purge]],\n"
                 "    run_ended.\n",
                 [proplists:get_value(target, Config)]
             )}
@@ -263,7 +270,8 @@ messages_stay_for_later_callbacks(Config) ->
     Source = write(Config, talks, [
         {start_load,
             "start_load([Node], _) -> Self = self(),\n"
-            "    spawn_link(fun() -> ok = rpc:call(Node, target_work, leaves, [3]), Self ! done end),\n"
+            "    spawn_link(fun() ->\n"
+            "        ok = rpc:call(Node, target_work, leaves, [3]), Self ! done end),\n"
             "    {load_started, self()}.\n"},
         {stop_load,
             "stop_load(Self) when Self =:= self() -> receive done -> {load_stopped, done} end.\n"}
@@ -394,7 +402,8 @@ named(Callback, Arguments) ->
     iolist_to_binary(io_lib:format("~s/~b", [Callback, Arity])).
 
 %% A tear-down that fails has the nodes stopped: this one is given as nobody's.
-spared(teardown_run) -> [{setup_run, "setup_run(Size) -> mark({setup_run, Size}), {run_started, [node()]}.\n"},
+spared(teardown_run) -> [
+    {setup_run, "setup_run(Size) -> mark({setup_run, Size}), {run_started, [node()]}.\n"},
     {get_trace_patterns, "get_trace_patterns() -> [{string, to_upper, 1}].\n"},
     {start_load, "start_load(_, _) -> string:to_upper(\"a\"), {load_started, started}.\n"}];
 spared(_) -> [].
@@ -431,7 +440,10 @@ callback_calls_what_is_not_there(Config) ->
             ?assertEqual(2, dyno_test:exit_status(Error))
         end
      || {Called, Said} <- [
-            {"no_such_lib:patterns", ~"no module no_such_lib is on the code path; give its folder with --pa"},
+            {
+                "no_such_lib:patterns",
+                ~"no module no_such_lib is on the code path; give its folder with --pa"
+            },
             {"lists:patterns", ~"which that module does not have"}
         ]
     ].

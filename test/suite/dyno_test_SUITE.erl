@@ -766,7 +766,11 @@ durations(Config) ->
     Rows = dyno_suites:table(Run, ~"durations", Node),
     [
         #{
-            ~"p50" := P50, ~"p90" := _, ~"p99" := P99, ~"sampled" := Sampled, ~"state" := ~"measured"
+            ~"p50" := P50,
+            ~"p90" := _,
+            ~"p99" := P99,
+            ~"sampled" := Sampled,
+            ~"state" := ~"measured"
         }
     ] = [
         R

@@ -643,8 +643,8 @@ callback_process_dies(Config) ->
             clean(Config)
         end
      || {Name, Does, Expected} <- [
-            {dies_at_once, "spawn_link(fun() -> exit(broken) end), receive after infinity -> ok end",
-                failed},
+            {dies_at_once,
+                "spawn_link(fun() -> exit(broken) end), receive after infinity -> ok end", failed},
             {dies_later,
                 "spawn_link(fun() -> receive after 100 -> exit(broken) end end)", complete}
         ]
@@ -685,9 +685,10 @@ workers_never_end(Config) ->
 node_does_not_boot(Config) ->
     [
         begin
-            Text = io_lib:format("init_run(_, _) -> {ok, Node} = dyno_peer:start(~0tp), {ok, [Node], 0}.~n", [
-                Options
-            ]),
+            Text = io_lib:format(
+                "init_run(_, _) -> {ok, Node} = dyno_peer:start(~0tp), {ok, [Node], 0}.~n",
+                [Options]
+            ),
             Source = with_callback(Config, Name, init_run, Text, #{}),
             {ok, Document} = dyno_test:run(Source, #{}),
             failed(Document, [~"init_run/2" | Parts]),

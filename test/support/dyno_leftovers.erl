@@ -35,7 +35,7 @@ wait(Node, Before, Tries) ->
             ct:fail("left in ~p: ~p~nbefore ~p~nafter ~p", [Node, Left, Before, After])
     end.
 
--doc "Fails where this node has an atom, a module or a process more after many runs than after one.".
+-doc "Fails where this node has more atoms, modules or processes after many runs than after one.".
 nothing_after(Run, Times) ->
     Run(),
     Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
