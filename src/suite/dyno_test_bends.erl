@@ -14,7 +14,7 @@ resource does so first. Pure.
 | function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
-| throughput | less than 80 % of what is in proportion; of an open load, than 95 % of what is offered |
+| throughput | less than 80 % of what is in proportion; of an open load, than 95 % of the offered |
 
 With repetitions the medians of each size count. What is so at the smallest size already comes last:
 it does not bend with the size, but may well be what limits it. The order is that of the sizes; at
