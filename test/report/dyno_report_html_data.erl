@@ -399,7 +399,17 @@ processes(Size) ->
         column(~"memory", ~"Memory", ~"integer", ~"B", ~"Sum at the last sample."),
         column(~"memory_max", ~"Memory, largest", ~"integer", ~"B", ~"Largest sum."),
         column(~"reductions", ~"Reductions", ~"integer", ~"count", ~"Sum."),
-        column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Messages.")
+        column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Messages."),
+        column(~"memory_each", ~"Memory of each", ~"integer", ~"B", ~"On average."),
+        column(~"memory_each_low", ~"Memory of each, low", ~"integer", ~"B", ~"At least."),
+        column(~"memory_each_high", ~"Memory of each, high", ~"integer", ~"B", ~"At most."),
+        column(~"each_state", ~"Of each", ~"string", null, ~"Or why not."),
+        column(~"lifetime_p50", ~"Lifetime, p50", ~"integer", ~"ns", ~"At most."),
+        column(~"lifetime_p90", ~"Lifetime, p90", ~"integer", ~"ns", ~"At most."),
+        column(~"garbage_collections", ~"Collections", ~"integer", ~"count", ~"At least."),
+        column(~"reductions_each", ~"Reductions of each", ~"integer", ~"count", ~"On average."),
+        column(~"reductions_each_low", ~"Reductions of each, low", ~"integer", ~"count", ~"Low."),
+        column(~"reductions_each_high", ~"Reductions of each, high", ~"integer", ~"count", ~"High.")
     ], [
         [
             ~"cowboy_clear:connection_process/4",
@@ -409,11 +419,24 @@ processes(Size) ->
             Size * 14_200,
             Size * 17_900,
             Size * 81_000,
-            3
+            3,
+            14_200,
+            13_900,
+            14_600,
+            ~"measured",
+            21_700_000,
+            103_000_000,
+            Size * 12,
+            81_200,
+            79_900,
+            88_100
         ],
-        [~"ranch_conns_sup", ~"registered", 4, 4, 91_000, 130_000, Size * 410, 12],
-        [~"'Elixir.Shop.Basket'", ~"label", 12, 11, 240_300, 611_000, 9_120_331, null],
-        [hostile(), ~"first_call", 1, 0, null, 2_900, 1_204, 0]
+        [~"ranch_conns_sup", ~"registered", 4, 4, 91_000, 130_000, Size * 410, 12] ++
+            [null || _ <- lists:seq(1, 10)],
+        [~"'Elixir.Shop.Basket'", ~"label", 12, 11, 240_300, 611_000, 9_120_331, null] ++
+            [null, null, null, ~"too_long", null, null, 17, null, null, null],
+        [hostile(), ~"first_call", 1, 0, null, 2_900, 1_204, 0, null, null, null, ~"too_few"] ++
+            [21_700_000, 21_700_000, null, null, null, null]
     ], 0).
 
 failures(10000) -> 2_140;
