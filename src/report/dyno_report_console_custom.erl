@@ -108,11 +108,7 @@ agents(Runs, Document, #{top := Top} = Options) ->
                 #{title => ~"value", align => left, fit => flexible}
             ],
             Label = dyno_report_console_runs:size_label(Document),
-            Place =
-                case Label of
-                    ~"size" -> [~"size ", id(Run)];
-                    _ -> [id(Run), ~" (", Label, ~")"]
-                end,
+            Place = dyno_report_console_runs:place(Label, id(Run)),
             Title = iolist_to_binary(["Results of custom agents at ", Place]),
             Shown = lists:sublist(Rows, 3 * Top),
             dyno_report_console_runs:section(Title, Columns, Shown, length(Rows), Options)

@@ -52,7 +52,8 @@ resources(Name, Document, #{top := Top} = Options) ->
                 Counts(Row)
             ],
             Label = dyno_report_console_runs:size_label(Document),
-            At = [Title, " at ", dyno_report_document:name(~"id", Run), " (", Label, ")"],
+            Id = dyno_report_document:name(~"id", Run),
+            At = [Title, " at ", dyno_report_console_runs:place(Label, Id)],
             Shown = [Cells(Row) || Row <- lists:sublist(Rows, Top)],
             dyno_report_console_runs:section(
                 iolist_to_binary(At), Columns, Shown, length(Rows), Options

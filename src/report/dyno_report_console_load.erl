@@ -35,7 +35,8 @@ of_last(Name, Runs, Label, Options) ->
             Rows = rows(Name, Run),
             {Title, Columns, Cells} = layout(Name),
             Heading = iolist_to_binary([
-                Title, " at ", dyno_report_document:name(~"id", Run), " ", Label
+                Title, " at ",
+                dyno_report_console_runs:place(Label, dyno_report_document:name(~"id", Run))
             ]),
             dyno_report_console_runs:section(
                 Heading, Columns, [Cells(Row) || Row <- Rows], length(Rows), Options

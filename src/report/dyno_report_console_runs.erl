@@ -9,7 +9,7 @@ machine under it at each size, and functions, processes and errors where the loa
 
 -compile(warn_missing_spec_all).
 
--export([sections/2, section/5, size_label/1]).
+-export([sections/2, section/5, size_label/1, place/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, metric/2]).
 
@@ -269,15 +269,30 @@ ranking(Name, Table, Tables, Run, Label, #{top := Top} = Options) ->
             Node when is_binary(Node), Tables > 1 -> [" of ", dyno_report_text:clean(Node)];
             _ -> ""
         end,
-    Heading = iolist_to_binary([Title, Of, " at ", at(Label, id(Run))]),
+    Heading = iolist_to_binary([Title, Of, " at ", place(Label, id(Run))]),
     Total = length(Rows) + get(~"truncated", Table, 0),
     section(Heading, Columns, [Cells(Row) || Row <- lists:sublist(Rows, Top)], Total, Options).
 
--spec at(binary(), binary()) -> [binary()].
-at(~"size", Id) -> [~"size ", Id];
+-doc "A run in a heading, by what sizes are called and its id: `16 clients`, `1 client`, `size 16`.".
+-spec place(binary(), binary()) -> iodata().
+place(~"size", Id) -> [~"size ", Id];
 %% As suites of PerformERL call it.
-at(<<"number of ", What/binary>>, Id) -> [Id, ~" ", What];
-at(Label, Id) -> [Id, ~" ", Label].
+place(<<"number of ", What/binary>>, Id) -> place(What, Id);
+place(Label, ~"1") -> [~"1 ", singular(Label)];
+place(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
+place(Label, Id) -> [Id, ~" ", Label].
+
+%% Of a plural as English forms it; what is no plural stays.
+-spec singular(binary()) -> iodata().
+singular(Label) ->
+    Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
+    lists:foldl(
+        fun({Plural, Singular}, Text) ->
+            re:replace(Text, Plural, Singular, [unicode, {return, binary}])
+        end,
+        Label,
+        Rules
+    ).
 
 -spec ranking(binary(), options()) -> {binary(), binary(), [column()], fun((object()) -> [cell()])}.
 ranking(~"functions", #{charset := Charset}) ->

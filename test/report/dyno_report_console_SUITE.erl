@@ -9,7 +9,7 @@
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
--export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1]).
+-export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1, places/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -28,7 +28,8 @@ all() ->
         fresh_nodes,
         alike_warnings,
         holding_thresholds,
-        clocks
+        clocks,
+        places
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
@@ -158,7 +159,22 @@ alike_warnings(_Config) ->
     ?assertMatch({_, _}, binary:match(Text, ~"at 100 (and much the same at 1, 10): off by 100\n")),
     ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
 
-%% Limits from above and from below: the value nearest to the limit is the worst.
+places(_Config) ->
+    [
+        ?assertEqual(
+            Said, iolist_to_binary(dyno_report_console_runs:place(Label, Id)), {Label, Id}
+        )
+     || {Label, Id, Said} <- [
+            {~"size", ~"16", ~"size 16"},
+            {~"clients", ~"16", ~"16 clients"},
+            {~"clients", ~"1", ~"1 client"},
+            {~"queries", ~"1#2", ~"1#2 query"},
+            {~"processes", ~"1", ~"1 process"},
+            {~"requests/s", ~"1", ~"1 requests/s"},
+            {~"number of requests", ~"10", ~"10 requests"}
+        ]
+    ].
+
 %% A line for each clock that is ahead, or fast, by more than it may be off by and than a
 %% millisecond.
 clocks(_Config) ->
@@ -195,6 +211,7 @@ clocks(_Config) ->
         ])
     ).
 
+%% Limits from above and from below: the value nearest to the limit is the worst.
 holding_thresholds(_Config) ->
     Verdict = fun(Name, Value, Run, Result) ->
         #{~"name" => Name, ~"value" => Value, ~"limit" => 10, ~"unit" => ~"count", ~"run" => Run,
