@@ -51,13 +51,12 @@ pass_on() ->
 -spec as_before(before()) -> ok.
 as_before(#{terminal := Terminal, handler := Handler}) ->
     _ = [stty(Device, Settings) || {Device, Settings} <- [Terminal]],
-    case Handler of
-        standard ->
-            gen_event:swap_handler(erl_signal_server, {?MODULE, []}, {?STANDARD, []});
-        none ->
-            _ = gen_event:delete_handler(erl_signal_server, ?MODULE, []),
-            ok
-    end.
+    _ =
+        case Handler of
+            standard -> gen_event:swap_handler(erl_signal_server, {?MODULE, []}, {?STANDARD, []});
+            none -> gen_event:delete_handler(erl_signal_server, ?MODULE, [])
+        end,
+    ok.
 
 %% The terminal
 

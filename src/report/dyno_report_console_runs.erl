@@ -274,7 +274,7 @@ ranking(Name, Table, Tables, Run, Label, #{top := Top} = Options) ->
     section(Heading, Columns, [Cells(Row) || Row <- lists:sublist(Rows, Top)], Total, Options).
 
 -doc "A run in a heading, by what sizes are called and its id: `16 clients`, `1 client`, `size 16`.".
--spec place(binary(), binary()) -> iodata().
+-spec place(binary(), binary()) -> [iodata(), ...].
 place(~"size", Id) -> [~"size ", Id];
 %% As suites of PerformERL call it.
 place(<<"number of ", What/binary>>, Id) -> place(What, Id);
