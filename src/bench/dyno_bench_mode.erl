@@ -12,7 +12,8 @@ The ways to measure codes.
 | `{timed, Settings}` | samples of so many iterations |
 | `{squeeze, Settings}` | which concurrency gives the highest throughput; of one code |
 
-No two codes are measured at the same time in any of them.
+No two codes are measured at the same time in any of them. What samples do not tell, exact metrics,
+`whole` and `profile`, is measured after them; a squeeze has only its throughput.
 """.
 
 -compile(warn_missing_spec_all).
