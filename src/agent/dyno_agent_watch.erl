@@ -52,6 +52,8 @@ that are, ... `unseen` and `outlived` are among these.
     tail := number(),
     tail_most := number(),
     last_ns := number(),
+    last_worked_ns := number(),
+    last_idle_ns := number(),
     lost_ns := number(),
     perhaps_ns := number(),
     worked := number(),
@@ -66,7 +68,8 @@ that are, ... `unseen` and `outlived` are among these.
 -define(GAP_MS, 10).
 %% Of a second, for which the watchers may wait awake, on average.
 -define(AWAKE_NS, 20_000_000).
--define(PACE_MS, 250).
+-define(PACE_MS, 500).
+-define(MOST_GAP_MS, 60_000).
 -define(MOST, 32).
 -define(SLOTS, 64).
 -define(SLOT_MS, 100).
@@ -132,8 +135,9 @@ paced(Time, #{awake := {Since, AwakeNs}, gap := Gap} = Watch) ->
             Watch;
         false ->
             Share = AwakeNs * native(1000) / (Time - Since) / ?AWAKE_NS,
-            Next = trunc(Gap * max(0.5, min(4, Share))),
-            Watch#{awake := {Time, 0}, gap := max(native(?GAP_MS), Next)}
+            Next = trunc(Gap * max(0.25, min(2, Share))),
+            Bounded = max(native(?GAP_MS), min(native(?MOST_GAP_MS), Next)),
+            Watch#{awake := {Time, 0}, gap := Bounded}
     end.
 
 -doc """
@@ -202,6 +206,8 @@ nothing() ->
         tail => 0,
         tail_most => 0,
         last_ns => 0,
+        last_worked_ns => 0,
+        last_idle_ns => 0,
         lost_ns => 0,
         perhaps_ns => 0,
         worked => 0,

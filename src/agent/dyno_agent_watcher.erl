@@ -40,11 +40,13 @@ as long as is allowed.
         %% Of it, before the first reading and where no answer came.
         missed_ns := number(),
         %% From the spawn to the last exact reading, and after it, where known: as estimated, and at
-        %% the most; how long that span is.
+        %% the most; how long that span is; whether it was at work at its instant, or waited.
         reductions := number(),
         tail := number(),
         tail_most := number(),
         last_ns := non_neg_integer(),
+        last_worked_ns := non_neg_integer(),
+        last_idle_ns := non_neg_integer(),
         %% The time in it when it was at work, but how fast is not known; and of which it is not
         %% known whether it was alive.
         lost_ns := number(),
@@ -227,7 +229,7 @@ next(Tail, #{pid := Pid, from := From, span := Span, since := Since} = Course) -
                 true = demonitor(map_get(monitor, Course), [flush]),
                 outlived;
             false ->
-                Longer = max(Span, (Now - max(Since, map_get(short, Course))) div ?PART),
+                Longer = longer(Now, Course),
                 span(Course#{from := Now, span := Longer, base := Base, queue := Queue})
         end
     else
@@ -235,11 +237,15 @@ next(Tail, #{pid := Pid, from := From, span := Span, since := Since} = Course) -
         undefined -> ended(end_of(Course), Tail, Course)
     end.
 
+%% Of a kind of which nothing is known each is as long as all before it.
+longer(Now, #{since := Since, short := Since, span := Span}) -> max(Span, Now - Since);
+longer(Now, #{short := Short, span := Span}) -> max(Span, (Now - Short) div ?PART).
+
 %% One that waits does nothing at this instant.
 look(_State, Stands, #{queue := Queue, missed := Missed} = Course) when Queue > ?LONG_QUEUE ->
     {{lost, Stands}, Course#{missed := Missed + Stands}};
 look(waits, Stands, #{pid := Pid} = Course) ->
-    {none, seen(process_info(Pid, memory), Stands, Course)};
+    {{idle, Stands}, seen(process_info(Pid, memory), Stands, Course)};
 look(State, Stands, #{pid := Pid} = Course) ->
     At = erlang:monotonic_time(),
     %% To tell its memory it must have its turn.
@@ -275,7 +281,7 @@ worked(in_queue, Did, {At, Turn, Next}, Stands, Course) ->
     worked(Did / max(1, Next - At), Did / max(1, Next - Turn), Stands, Course).
 
 worked(Speed, Fastest, Stands, #{worked := {Done, Most, Time}} = Course) ->
-    {{Speed * Stands, Fastest * Stands}, Course#{
+    {{worked, Speed * Stands, Fastest * Stands, Stands}, Course#{
         worked := {Done + Speed * Stands, Most + Fastest * Stands, Time + Stands}
     }}.
 
@@ -294,12 +300,13 @@ ended(Now, Tail, #{since := Since, span := Span, base := Base, worked := Worked}
     {Done, Most, Time} = Worked,
     %% We may have come too late to read where the span ended.
     Over = max(0, Now - map_get(from, Course) - Span),
-    {{Last, LastMost}, Lost, Perhaps} =
+    {{Last, LastMost}, {AtWork, Idle}, Lost, Perhaps} =
         case Tail of
-            none -> {{0, 0}, 0, 0};
-            {lost, Stands} -> {{0, 0}, Stands, 0};
-            {perhaps, Stands} -> {{0, 0}, 0, Stands};
-            {_, _} -> {Tail, 0, 0}
+            none -> {{0, 0}, {0, 0}, 0, 0};
+            {idle, Stands} -> {{0, 0}, {0, Stands}, 0, 0};
+            {lost, Stands} -> {{0, 0}, {Stands, 0}, Stands, 0};
+            {perhaps, Stands} -> {{0, 0}, {0, 0}, 0, Stands};
+            {worked, Did, DidMost, Stands} -> {{Did, DidMost}, {Stands, 0}, 0, 0}
         end,
     #{
         life_ns => ns(Now - Since),
@@ -308,6 +315,8 @@ ended(Now, Tail, #{since := Since, span := Span, base := Base, worked := Worked}
         tail => Last,
         tail_most => LastMost,
         last_ns => ns(Span),
+        last_worked_ns => ns(AtWork),
+        last_idle_ns => ns(Idle),
         lost_ns => ns(round(Lost)),
         perhaps_ns => ns(round(Perhaps + Over)),
         worked => Done,

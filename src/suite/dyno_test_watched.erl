@@ -166,7 +166,10 @@ at_most(Slots) ->
             true -> Sum(worked_most) / WorkedNs;
             false -> ?FASTEST
         end,
-    Unknown = Lost + Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes),
+    %% Twice as often at work as where we came in time.
+    AtWork = Sum(last_worked_ns),
+    Busy = min(1, 2 * AtWork / max(1, AtWork + Sum(last_idle_ns))),
+    Unknown = Lost + Busy * Sum(perhaps_ns) + 3 * Sum(last_ns) / Sum(processes),
     Most = (1 + ?SPEED_ERROR) * Sum(tail_most) + Speed * Unknown,
     max(0, Most - last(Slots)) / Sum(weight).
 
