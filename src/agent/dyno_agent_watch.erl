@@ -89,8 +89,8 @@ new(Now) ->
     }.
 
 -doc """
-A process of a kind was born at a time, and perhaps it is watched. `Short` gives for how long but few
-of the kind have lived.
+A process of a kind was born at a time, and perhaps it is watched. `Short` gives for how long but
+few of the kind have lived.
 """.
 -spec born({pid(), kind(), integer()}, Short, t()) -> t() when
     Short :: fun(() -> pos_integer() | undefined).
