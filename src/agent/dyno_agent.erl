@@ -21,7 +21,8 @@ monitor `guard/1`.
 """.
 
 
--export([attach/2, detach/1, stays/0, leave/1, start/3, guard/1, node/1, ref/1, modules/0, format_error/1]).
+-export([attach/2, detach/1, stays/0, leave/1, start/3, guard/1, node/1, ref/1, modules/0]).
+-export([format_error/1]).
 -export_type([agent/0, stays/0, options/0, reason/0]).
 
 -doc "An attached agent.".
@@ -36,8 +37,8 @@ monitor `guard/1`.
 }.
 
 -doc """
-Agents that rest: detached, with nothing that runs but the janitor. The next `attach/2` to the node goes on
-with it; `leave/1` removes them.
+Agents that rest: detached, with nothing that runs but the janitor. The next `attach/2` to the node
+goes on with it; `leave/1` removes them.
 """.
 -opaque stays() :: ets:table().
 
@@ -55,7 +56,8 @@ with it; `leave/1` removes them.
     more_modules => [{module(), binary(), file:filename()}],
     %% Modules that may come to be there, which are removed at the end as well.
     names => [module()],
-    %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it does.
+    %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it
+    %% does.
     guard => module(),
     %% More modules to send, loaded here: what dyno_agent_guest is to run.
     guests => [module()],
@@ -72,8 +74,8 @@ with it; `leave/1` removes them.
 
 -define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
-%% To take a module away the runtime asks each process whether it runs it: with 100,000 processes and
-%% all of the agent's modules that takes seconds, on a busy machine a minute.
+%% To take a module away the runtime asks each process whether it runs it: with 100,000 processes
+%% and all of the agent's modules that takes seconds, on a busy machine a minute.
 -define(REMOVAL_MS, 300_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
@@ -255,11 +257,12 @@ remote(Node, Module, Function, Arguments) ->
     end.
 
 -doc """
-Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to rest, its
-processes and sessions.
+Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to rest,
+its processes and sessions.
 
 ## Cost
-To remove the modules the runtime asks each process, for each of them: seconds where there are 100,000.
+To remove the modules the runtime asks each process, for each of them: seconds where there are
+100,000.
 """.
 -spec detach(agent()) -> ok | {error, reason()}.
 detach(#{node := Node, guard := Guard, janitor := Janitor, names := Names, stays := Stays}) ->
@@ -286,7 +289,7 @@ stop(Guard) ->
 stays() ->
     ets:new(?MODULE, [private]).
 
--doc "Removes the agents that rest, from the nodes that are still there; returns when they are gone.".
+-doc "Removes the agents that rest, where the node is still there; returns when they are gone.".
 -spec leave(stays()) -> ok.
 leave(Stays) ->
     Here = [node() | nodes(connected)],
@@ -308,8 +311,8 @@ remove(Node, Janitor) ->
 
 -doc """
 Starts an instrument in the target: `dyno_agent_counters`, `dyno_agent_discovery`,
-`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_guest`, each with the configuration that
-its `config()` type says.
+`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_guest`, each
+with the configuration that its `config()` type says.
 """.
 -spec start
     (agent(), dyno_agent_counters, dyno_agent_counters:config()) -> {ok, pid()} | {error, reason()};
@@ -357,7 +360,8 @@ format_error({taken, Node}) ->
     );
 format_error({other_version, Node, Module}) ->
     io_lib:format(
-        "~ts has another module ~ts already, which is not replaced; give the custom agent another name",
+        "~ts has another module ~ts already, which is not replaced; give the custom agent another "
+        "name",
         [Node, Module]
     );
 format_error({failed, Node, Reason}) ->

@@ -20,13 +20,14 @@ processes are left out.
 Where one call reveals many processes of one kind, and a harvester (`harvester/3`) knows by its own
 figures which processes have called it, that call becomes quiet: it switches the flag off without a
 message, which would cost a process some 10 us with the waking of who gets it, and the harvester is
-asked for the processes four times a second. Each time the call is heard for 20 ms, so that lifetimes
-go on being sampled and another kind is noticed.
+asked for the processes four times a second. Each time the call is heard for 20 ms, so that
+lifetimes go on being sampled and another kind is noticed.
 """.
 
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, known/1, group/2, harvester/3]).
+-export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, known/1, group/2]).
+-export([harvester/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, id/0, figures/0]).
 
@@ -53,8 +54,8 @@ go on being sampled and another kind is noticed.
     interval_ms := pos_integer(),
     max_processes := pos_integer(),
     %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
-    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections} of a living one.
-    %% A row holds no larger term: that would be copied into each.
+    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections} of a living
+    %% one. A row holds no larger term: that would be copied into each.
     table := ets:table(),
     %% {Id, Group}
     names := ets:table(),
@@ -95,8 +96,8 @@ go on being sampled and another kind is noticed.
 -define(HARVEST_EVERY_MS, 2000).
 %% More names than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
-%% So many processes are looked at before the mailbox has its turn, and so many messages are taken at
-%% once.
+%% So many processes are looked at before the mailbox has its turn, and so many messages are taken
+%% at once.
 -define(BATCH, 500).
 %% After a look at hundreds of thousands it rests for so many times as long: looking must not take
 %% more than a tenth of a processor.
@@ -157,8 +158,8 @@ have called whenever thousands of new ones were found; it answers with `{harvest
 
 One that knows the callers of functions is a `dyno_agent_counters`: it is told with
 `dyno_agent_counters:quiet/2` which calls are quiet, and asked with `dyno_agent_counters:callers/2`.
-Before it sets figures to zero it sends `{births, [{Pid, Group}]}`, and `restarted` after all were set
-to zero, which is to follow `restart/1`. While it does either, no call is quiet.
+Before it sets figures to zero it sends `{births, [{Pid, Group}]}`, and `restarted` after all were
+set to zero, which is to follow `restart/1`. While it does either, no call is quiet.
 """.
 -spec harvester(pid(), pid(), KnowsCallers :: boolean()) -> ok.
 harvester(Pid, Harvester, KnowsCallers) ->

@@ -89,7 +89,8 @@ size(#{discovered := N}) -> N.
 
 -doc "What is reported; with what those that are alive have done.".
 -spec figures(
-    dyno_agent_kind:kind() | other, {Alive :: non_neg_integer(), Reductions :: non_neg_integer()}, t()
+    dyno_agent_kind:kind() | other, {Alive :: non_neg_integer(), Reductions :: non_neg_integer()},
+    t()
 ) -> figures().
 figures(Kind, {Alive, Reductions}, #{dead_reductions := Before} = Group) ->
     (maps:remove(dead_reductions, Group))#{

@@ -273,7 +273,7 @@ ranking(Name, Table, Tables, Run, Label, #{top := Top} = Options) ->
     Total = length(Rows) + get(~"truncated", Table, 0),
     section(Heading, Columns, [Cells(Row) || Row <- lists:sublist(Rows, Top)], Total, Options).
 
--doc "A run in a heading, by what sizes are called and its id: `16 clients`, `1 client`, `size 16`.".
+-doc "A run in a heading, by what sizes are called and its id: `16 clients`, `size 16`.".
 -spec place(binary(), binary()) -> [iodata(), ...].
 place(~"size", Id) -> [~"size ", Id];
 %% As suites of PerformERL call it.

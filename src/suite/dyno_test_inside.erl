@@ -13,7 +13,8 @@
 -type part() :: #{atom() => term()}.
 
 -define(LIFETIME,
-    ~"From a process's first call of a measured function until its end was noticed: at most so long."
+    <<"From a process's first call of a measured function until its end was noticed: at most so "
+        "long.">>
 ).
 
 -spec metrics(dyno_test_figures:measured()) -> [part()].
@@ -129,7 +130,9 @@ corrected(#{charge_uncertain_ns := More} = Figures) when is_float(More) ->
          || #{mfa := MFA, own_time_ns := Raw, uncertain_ns := Uncertain, calls := Calls} = F <-
                 Functions
         ],
-        callers := [{MFA, Group, Calls, Own(MFA, Raw, Calls)} || {MFA, Group, Calls, Raw} <- Callers]
+        callers := [
+            {MFA, Group, Calls, Own(MFA, Raw, Calls)} || {MFA, Group, Calls, Raw} <- Callers
+        ]
     };
 corrected(Figures) ->
     Figures.
@@ -140,7 +143,8 @@ functions_table(_Node, #{measured_functions := 0}) ->
     %% Only processes were asked for.
     [];
 functions_table(Node, #{functions := []}) ->
-    [table(~"functions", ~"Functions", Node, [column(~"function", ~"Function", string, undefined)], [])];
+    Columns = [column(~"function", ~"Function", string, undefined)],
+    [table(~"functions", ~"Functions", Node, Columns, [])];
 functions_table(Node, #{functions := [First | _] = Functions}) ->
     Total = sum_of(own_time_ns, Functions),
     HasTime = is_map_key(own_time_ns, First),
@@ -434,8 +438,14 @@ histograms(#{figures := Figures}) ->
         }
      || #{node := Node, durations := Durations} <- Figures,
         is_list(Durations),
-        #{mfa := MFA, count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, buckets := Buckets} <-
-            Durations,
+        #{
+            mfa := MFA,
+            count := Count,
+            sum_ns := Sum,
+            min_ns := Min,
+            max_ns := Max,
+            buckets := Buckets
+        } <- Durations,
         Count > 0
     ].
 
@@ -454,8 +464,14 @@ durations_table(Node, [_ | _] = Durations) ->
             end,
             atom_to_binary(Is)
         ]}
-     || #{mfa := MFA, count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets, state := Is} <-
-            Durations
+     || #{
+            mfa := MFA,
+            count := Count,
+            sum_ns := Sum,
+            max_ns := Max,
+            buckets := Buckets,
+            state := Is
+        } <- Durations
     ],
     Time = fun(Name, Title) -> column(Name, Title, number, ~"ns") end,
     [
