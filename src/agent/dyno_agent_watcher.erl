@@ -29,40 +29,39 @@
 -export([init/1]).
 -export_type([result/0]).
 
+-type seen() :: #{
+    %% From the first call until the end was noticed.
+    life_ns := non_neg_integer(),
+    %% Of it, before the first reading and where no answer came.
+    missed_ns := number(),
+    %% From the spawn to the last exact reading, and after it, where known: as estimated, and at
+    %% the most; how long that span is; whether it was at work at its instant, or waited.
+    reductions := number(),
+    tail := number(),
+    tail_most := number(),
+    last_ns := non_neg_integer(),
+    last_worked_ns := non_neg_integer(),
+    last_idle_ns := non_neg_integer(),
+    %% The time in it when it was at work, but how fast is not known; and of which it is not
+    %% known whether it was alive.
+    lost_ns := number(),
+    perhaps_ns := number(),
+    %% Of all looks at work, the reductions that those stand for, and at the most, and the time.
+    worked := number(),
+    worked_most := number(),
+    worked_ns := number(),
+    %% On average as much of the life as could be looked at, ...
+    seen_ns := number(),
+    %% ... and the bytes held then, times this time.
+    bytes_ns := number(),
+    looks := non_neg_integer()
+}.
+
 -doc """
 What became of it. `unseen`: it had ended before anybody could look. `outlived`: it was followed for
 as long as is allowed.
 """.
--type result() ::
-    #{
-        %% From the first call until the end was noticed.
-        life_ns := non_neg_integer(),
-        %% Of it, before the first reading and where no answer came.
-        missed_ns := number(),
-        %% From the spawn to the last exact reading, and after it, where known: as estimated, and at
-        %% the most; how long that span is; whether it was at work at its instant, or waited.
-        reductions := number(),
-        tail := number(),
-        tail_most := number(),
-        last_ns := non_neg_integer(),
-        last_worked_ns := non_neg_integer(),
-        last_idle_ns := non_neg_integer(),
-        %% The time in it when it was at work, but how fast is not known; and of which it is not
-        %% known whether it was alive.
-        lost_ns := number(),
-        perhaps_ns := number(),
-        %% Of all looks at work, the reductions that those stand for, and at the most, and the time.
-        worked := number(),
-        worked_most := number(),
-        worked_ns := number(),
-        %% On average as much of the life as could be looked at, ...
-        seen_ns := number(),
-        %% ... and the bytes held then, times this time.
-        bytes_ns := number(),
-        looks := non_neg_integer()
-    }
-    | {unseen, LifeNs :: non_neg_integer()}
-    | outlived.
+-type result() :: seen() | {unseen, LifeNs :: non_neg_integer()} | outlived.
 
 -type course() :: #{
     pid := pid(),
@@ -179,7 +178,7 @@ span_ns(ShortNs) -> max(?LEAST_NS, min(?MOST_NS, ShortNs div ?FIRST_PART)).
 short_ns(undefined) -> 0;
 short_ns(ShortNs) -> ShortNs * 3 div 4.
 
--spec span(course()) -> result().
+-spec span(course()) -> seen() | outlived.
 span(#{from := From, span := Span, short := Short} = Course) ->
     case From + Span < Short andalso rand:uniform(?SELDOM) =/= 1 of
         %% That it ends in it all the same is no likelier than what one in a few stands for.

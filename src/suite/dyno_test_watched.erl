@@ -133,7 +133,7 @@ columns(#{reductions := Exact, tail := Tail, weight := Weight, outlived := Outli
     #{lost_ns := Lost, worked := Worked, worked_ns := WorkedNs} = Slot,
     [Exact, Tail, Weight - Outlived, Lost, Worked, WorkedNs].
 
--spec done([number()]) -> number().
+-spec done([number()]) -> float().
 done([Exact, Tail, Processes, Lost, Worked, WorkedNs]) ->
     (Exact + in_last_span(Tail, Lost, Worked, WorkedNs)) / Processes.
 
@@ -144,7 +144,7 @@ in_last_span(Tail, _Lost, _Worked, _WorkedNs) -> Tail.
 
 %% Less than the estimate, at the least: without what our questions cost, and half of what was not
 %% read.
--spec at_least([dyno_agent_watch:slot()]) -> number().
+-spec at_least([dyno_agent_watch:slot()]) -> float().
 at_least(Slots) ->
     ?LOOK_REDUCTIONS * sum(looks, Slots) / sum(processes, Slots) +
         ?SPEED_ERROR * last(Slots) / sum(weight, Slots).
@@ -157,7 +157,7 @@ last(Slots) ->
 %% More than the estimate, at the most. A process that was seen in the queue, or where we came too
 %% late, may have done more. And what seldom happens may have happened in none of the looks: with a
 %% chance of 95 % it takes less than three times what one of them stands for.
--spec at_most([dyno_agent_watch:slot()]) -> number().
+-spec at_most([dyno_agent_watch:slot()]) -> float().
 at_most(Slots) ->
     Sum = fun(Key) -> sum(Key, Slots) end,
     {WorkedNs, Lost} = {Sum(worked_ns), Sum(lost_ns)},
