@@ -67,7 +67,7 @@ that are, ... `unseen` and `outlived` are among these.
 
 -define(GAP_MS, 10).
 %% Of a second, for which the watchers may wait awake, on average.
--define(AWAKE_NS, 10_000_000).
+-define(AWAKE_NS, 20_000_000).
 -define(PACE_MS, 500).
 -define(MOST_GAP_MS, 60_000).
 -define(MOST, 32).

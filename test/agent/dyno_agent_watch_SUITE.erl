@@ -171,7 +171,8 @@ compare(#{memory := Memory} = Figures, {TrueBytes, TrueReductions}, Part) ->
     #{reductions := {_, Least, Most}} = Figures,
     {Bytes, Low, High} = Memory,
     ?assert(abs(Bytes / TrueBytes - 1) < 0.25, {Bytes, TrueBytes}),
-    ?assert(Low =< 1.02 * TrueBytes andalso 0.98 * TrueBytes =< High, {Memory, TrueBytes}),
+    %% One interval in twenty misses, by a little.
+    ?assert(Low =< 1.1 * TrueBytes andalso 0.9 * TrueBytes =< High, {Memory, TrueBytes}),
     ?assert(Least =< TrueReductions, {Least, TrueReductions}),
     ?assert(Least > Part * TrueReductions, {Least, TrueReductions}),
     ?assert(Most >= TrueReductions, {Most, TrueReductions}).
