@@ -87,7 +87,8 @@ not_different(Wanted, TooMany) ->
 one_code_alone(_Config) ->
     {ok, Document} = run(["timer:sleep(2)."], #{budget_ms => 200}),
     #{~"time_per_call" := Ns, ~"low" := Low} = row(~"timer:sleep(2).", Document),
-    ?assert(Ns > 2.0e6),
+    %% The empty loop's time is taken off, which on a busy machine is more than nothing.
+    ?assert(Ns > 1.9e6, Ns),
     ?assert(Low =< Ns),
     ?assertEqual([], rows(~"comparisons", Document)).
 
