@@ -10,8 +10,8 @@
 
 -export([describe/0, argument/1, measure/2]).
 
-%% A level of dyno's, or a profiler of OTP's.
--type tool() :: count | discovery | time | memory | all | eprof | fprof.
+%% A level of dyno's, a profiler of OTP's, or the runtime's own part.
+-type tool() :: count | discovery | time | memory | all | eprof | fprof | call_time.
 
 -define(GOAL, 1.4).
 %% At most so many requests to one server, then as many to the other.
@@ -52,8 +52,9 @@ describe() ->
     Arguments: `all` (the default) runs 10, 100, 1,000 and 10,000 requests with 1 connection and
     with 16; the figure is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
     (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, count,
-    discovery, time (the default), memory or all, or one of OTP's profilers, eprof or fprof, with
-    all processes.
+    discovery, time (the default), memory or all; one of OTP's profilers, eprof or fprof, with all
+    processes; or call_time, what the runtime itself takes: its breakpoints in the same functions,
+    for all processes, and nobody reads them. Less than that dyno cannot take.
     """.
 
 argument(none) ->
@@ -66,7 +67,7 @@ argument(Text) ->
             [One] -> {"time", One};
             [Given, Other] -> {Given, Other}
         end,
-    Tools = ["count", "discovery", "time", "memory", "all", "eprof", "fprof"],
+    Tools = ["count", "discovery", "time", "memory", "all", "eprof", "fprof", "call_time"],
     Read = [string:to_integer(N) || N <- string:split(Numbers, "x")],
     case {lists:member(Tool, Tools), Read} of
         {true, [{Connections, ""}]} when Connections > 0 ->
@@ -76,7 +77,7 @@ argument(Text) ->
         _ ->
             {error, [
                 "give all, CONNECTIONS, CONNECTIONSxREQUESTS or one of these after TOOL:, such as "
-                "16x1000 or eprof:1; not ",
+                "16x1000, eprof:1 or call_time:16; not ",
                 Text
             ]}
     end.
@@ -281,8 +282,10 @@ requests(Clients, Count) ->
 %% The tools
 
 -spec begin_with(tool(), node(), [dyno_agent_patterns:pattern()]) -> term().
-begin_with(Profiler, Node, _Patterns) when Profiler =:= eprof; Profiler =:= fprof ->
-    ok = erpc:call(Node, bench_profilers, start, [Profiler]),
+begin_with(Profiler, Node, Patterns) when
+    Profiler =:= eprof; Profiler =:= fprof; Profiler =:= call_time
+->
+    ok = erpc:call(Node, bench_profilers, start, [Profiler, Patterns]),
     {Node, Profiler};
 begin_with(Level, Node, Patterns) ->
     {ok, Targets} = dyno_test_targets:attach([Node], #{

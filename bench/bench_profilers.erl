@@ -4,10 +4,23 @@
 -module(bench_profilers).
 -moduledoc "OTP's profilers, started in the measured node, for comparison.".
 
--export([start/1, stop/1]).
+-export([start/2, stop/1]).
 
--doc "Profiles all processes but the profiler's own.".
--spec start(eprof | fprof) -> ok.
+-doc """
+Profiles all processes but the profiler's own. `call_time` is what the runtime itself takes: its
+breakpoints in the functions that match, for all processes, and nobody reads them.
+""".
+-spec start(eprof | fprof | call_time, [dyno_agent_patterns:pattern()]) -> ok.
+start(call_time, Given) ->
+    Self = self(),
+    Holder = spawn(fun() -> hold(Self, dyno_agent_patterns:resolve(Given)) end),
+    true = register(?MODULE, Holder),
+    receive
+        {Holder, measuring} -> ok
+    end;
+start(Profiler, _Patterns) ->
+    start(Profiler).
+
 start(eprof) ->
     {ok, Server} = start_unlinked(fun eprof:start/0, eprof),
     profiling = eprof:start_profiling(others([Server])),
@@ -17,6 +30,28 @@ start(fprof) ->
     File = trace_file(),
     ok = fprof:trace([start, {file, File}, {procs, others([Server])}]),
     ok.
+
+%% The session ends with its owner.
+hold(Starter, Patterns) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    _ = trace:process(Session, all, true, [call, arity]),
+    Functions = [
+        F
+     || M <- erlang:loaded(),
+        dyno_agent_patterns:matches_module(M, Patterns),
+        F <-
+            case dyno_agent_patterns:functions(M, Patterns) of
+                all -> [{M, '_', '_'}];
+                Some -> Some
+            end
+    ],
+    lists:foreach(fun(F) -> _ = trace:function(Session, F, true, [call_time]) end, Functions),
+    Starter ! {self(), measuring},
+    receive
+        {stop, From} ->
+            true = trace:session_destroy(Session),
+            From ! {self(), stopped}
+    end.
 
 %% The servers are linked to whoever starts them: here the process of a remote call.
 start_unlinked(Start, _Name) ->
@@ -28,7 +63,13 @@ others(Servers) ->
     processes() -- [self() | Servers].
 
 -doc "Ends the profiling. What it found is not asked for.".
--spec stop(eprof | fprof) -> ok.
+-spec stop(eprof | fprof | call_time) -> ok.
+stop(call_time) ->
+    Holder = whereis(?MODULE),
+    Holder ! {stop, self()},
+    receive
+        {Holder, stopped} -> ok
+    end;
 stop(eprof) ->
     _ = eprof:stop_profiling(),
     stopped = eprof:stop(),

@@ -286,20 +286,17 @@ clear(Module, Banks) ->
     _ = each(Module, rested(Module, Banks), false, Banks),
     ok.
 
--doc "A function's figures in a session where it is paused.".
+-doc "A function's figures in a session where it is paused; calls without those of its rows.".
 -spec reading(trace:session(), mfa(), banks()) -> dyno_agent_tally:reading().
 reading(Session, MFA, #{measures := Measures}) ->
     Time = info(Session, MFA, call_time, Measures),
     Memory = info(Session, MFA, call_memory, Measures),
-    Counts = [
+    Count =
         case info(Session, MFA, call_count, Measures) of
-            Count when is_integer(Count) -> Count;
+            Known when is_integer(Known) -> Known;
             [] -> 0
         end,
-        sum(2, Time, 0),
-        sum(2, Memory, 0)
-    ],
-    #{calls => lists:max(Counts), words => sum(3, Memory, 0), time => Time}.
+    #{calls => max(Count, sum(2, Memory, 0)), words => sum(3, Memory, 0), time => Time}.
 
 sum(_Position, [], Sum) -> Sum;
 sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).

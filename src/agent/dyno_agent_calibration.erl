@@ -11,7 +11,7 @@
 %% the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
 %% taken out of a function's time is never more than what was added.
 
--export([charge/1, charge_ns/2, callers/1]).
+-export([charge/1, charge_ns/2]).
 %% To go on measuring
 -export([open/1, rounds/2, ask/1, answer/1, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
@@ -85,20 +85,6 @@ between(Processes, [{P1, Ns1}, {P2, Ns2} | _]) when Processes < P2 ->
     Ns1 + (Ns2 - Ns1) * math:log(Processes / P1) / math:log(P2 / P1);
 between(Processes, [_ | Rest]) ->
     between(Processes, Rest).
-
--doc """
-How often a function was called, by rows of processes and their calls, and by how many, each
-counting as much as it calls (the inverse of Simpson's index): one that calls a million times and a
-thousand that call once are one.
-""".
--spec callers([{pid(), Calls :: non_neg_integer(), integer(), integer()}]) ->
-    {Calls :: non_neg_integer(), Callers :: float()}.
-callers(Time) -> callers(Time, 0, 0).
-
-callers([{_, Calls, _, _} | Rest], Sum, Squares) ->
-    callers(Rest, Sum + Calls, Squares + Calls * Calls);
-callers([], Sum, Squares) ->
-    {Sum, Sum * Sum / max(1, Squares)}.
 
 quantile(Q, Values) ->
     lists:nth(1 + floor(Q * (length(Values) - 1)), lists:sort(Values)).

@@ -11,8 +11,8 @@
 %%
 %% The calling process gets `probe`, for `probe/1`, and `{probed, Pid}`, for `probed/1`.
 
--export([open/1, close/1, restart/1, add/2, probe/1, probed/1, settled/1]).
--export([least_ns/1, uncertain_ns/1, factor/1, functions/2]).
+-export([open/1, close/1, restart/1, probe/1, probed/1, settled/1]).
+-export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/2]).
 -export_type([t/0]).
 
 -opaque t() ::
@@ -23,9 +23,7 @@
         %% What a call was charged when the charge was measured.
         first_ns := float(),
         %% Since the restart, the newest first.
-        since_ns := [float()],
-        %% For each function: of so many calls, what was charged for them at first.
-        charged := #{mfa() => {Calls :: non_neg_integer(), Ns :: float()}}
+        since_ns := [float()]
     }.
 
 -define(EVERY_MS, 500).
@@ -45,8 +43,7 @@ open(Measures) ->
                 charge => Charge,
                 caller => Caller,
                 first_ns => median(Rounds),
-                since_ns => [],
-                charged => #{}
+                since_ns => []
             })
     end.
 
@@ -58,7 +55,7 @@ close(#{caller := Caller}) -> dyno_agent_calibration:close(Caller).
 -doc "Charges count from now on.".
 -spec restart(t()) -> t().
 restart(none) -> none;
-restart(Charge) -> settled(Charge#{since_ns := [], charged := #{}}).
+restart(Charge) -> settled(Charge#{since_ns := []}).
 
 -doc "Calls the empty function again a few times, and waits for it: half a millisecond.".
 -spec settled(t()) -> t().
@@ -95,6 +92,14 @@ factor(_) -> 1.0.
 
 median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
+-doc """
+What a call was charged when the charge was measured, of a function that so many processes call: what
+`dyno_agent_tally` sums up for `functions/2`.
+""".
+-spec first_ns(t()) -> fun((Callers :: number()) -> number()).
+first_ns(none) -> fun(_Callers) -> 0.0 end;
+first_ns(#{charge := Charge}) -> fun(N) -> dyno_agent_calibration:charge_ns(N, Charge) end.
+
 -doc "The least that a call is charged; `undefined` where no times are measured.".
 -spec least_ns(t()) -> float() | undefined.
 least_ns(none) -> undefined;
@@ -105,32 +110,13 @@ least_ns(#{charge := Charge} = All) -> dyno_agent_calibration:charge_ns(1, Charg
 uncertain_ns(none) -> undefined;
 uncertain_ns(#{charge := #{uncertain_ns := Ns}} = All) -> Ns * factor(All).
 
--doc "Takes in the readings of functions.".
--spec add([{mfa(), dyno_agent_tally:reading()}], t()) -> t().
-add(_Readings, none) ->
-    none;
-add(Readings, #{charge := Charge, charged := Before} = All) ->
-    Charged = lists:foldl(
-        fun({MFA, #{time := Time}}, Acc) ->
-            {Sum, Callers} = dyno_agent_calibration:callers(Time),
-            Ns = Sum * dyno_agent_calibration:charge_ns(Callers, Charge),
-            maps:update_with(MFA, fun({C, N}) -> {C + Sum, N + Ns} end, {Sum, Ns}, Acc)
-        end,
-        Before,
-        Readings
-    ),
-    All#{charged := Charged}.
-
--doc "Functions' figures with what a call was charged, in the mean.".
+-doc "Functions' figures with what a call was charged, in the mean, for what was summed up.".
 -spec functions([#{mfa := mfa(), atom() => term()}], t()) -> [#{mfa := mfa(), atom() => term()}].
 functions(Functions, none) ->
     Functions;
-functions(Functions, #{charged := Charged} = All) ->
+functions(Functions, All) ->
     Factor = factor(All),
     [
-        case Charged of
-            #{MFA := {Calls, Ns}} when Calls > 0 -> F#{charge_ns => Factor * Ns / Calls};
-            #{} -> F
-        end
-     || #{mfa := MFA} = F <- Functions
+        (maps:remove(charged_ns, F))#{charge_ns => Factor * Ns / max(1, Calls)}
+     || #{calls := Calls, charged_ns := Ns} = F <- Functions
     ].

@@ -294,18 +294,24 @@ with_known(#{table := Table} = State) ->
 group_of_all(#{table := none}) ->
     none;
 group_of_all(#{known := Known, born := Born}) when is_map(Known) ->
-    fun
-        (Pid) when is_map_key(Pid, Known) -> {ok, map_get(Pid, Known)};
-        (Pid) when is_map_key(Pid, Born) -> {ok, map_get(Pid, Born)};
-        (_Pid) -> unknown
+    fun(Pid) ->
+        case Known of
+            #{Pid := Id} -> {ok, Id};
+            #{} -> born_as(Pid, Born)
+        end
     end;
 group_of_all(#{table := Table, born := Born}) ->
     fun(Pid) ->
         case dyno_agent_discovery:group_of(Table, Pid) of
             {ok, _} = Known -> Known;
-            unknown when is_map_key(Pid, Born) -> {ok, map_get(Pid, Born)};
-            unknown -> unknown
+            unknown -> born_as(Pid, Born)
         end
+    end.
+
+born_as(Pid, Born) ->
+    case Born of
+        #{Pid := Id} -> {ok, Id};
+        #{} -> unknown
     end.
 
 tell_births(#{born := Born} = State) when Born =:= #{} ->
@@ -396,7 +402,7 @@ keep(Module, #{modules := Modules, kept := Kept, banks := Banks, own := Own} = S
     Before = State#{
         banks := dyno_agent_banks:loaded(Module, Banks), own := dyno_agent_own:keep(Module, Own)
     },
-    Taken = take(Module, all, fun(_, _) -> 1.0 end, Before),
+    Taken = take(Module, fun(_, _) -> 1.0 end, Before),
     Next = Taken#{banks := dyno_agent_banks:loaded(Module, map_get(banks, Taken))},
     case {EndedBefore, load_has_ended(), map_get(Module, Modules)} of
         {false, false, _} -> {in_time, Next#{modules := Modules#{Module := good}}};
@@ -421,30 +427,51 @@ harvest(#{harvests := Number, modules := Modules, active := Active} = State0) ->
             0 -> {all, Modules};
             _ -> {active, Active}
         end,
-    Take = fun(M, Acc) -> take(M, Which, fun dyno_agent_banks:missed/2, Acc) end,
-    Taken = lists:foldl(Take, with_known(State), quiet_first(Of, State)),
-    Taken#{known := none}.
+    ByModule = [
+        {M, functions(Which, M, State)} || M <- quiet_first(Of, State)
+    ],
+    %% One after the other, and only then they are read: that takes long, and where a function counts
+    %% in one session and who it calls in the other, their time is charged to both.
+    Swap = fun({M, _}, Banks) -> dyno_agent_banks:swap(M, Banks) end,
+    Swapped = lists:foldl(Swap, map_get(banks, State), ByModule),
+    Missed = fun dyno_agent_banks:missed/2,
+    Taken = lists:foldl(
+        fun({M, Functions}, Acc) -> take_rested(M, Functions, Missed, Acc) end,
+        with_known(State#{banks := Swapped}),
+        ByModule
+    ),
+    replaced_meanwhile(Taken#{known := none}).
+
+functions(all, Module, #{banks := Banks}) -> dyno_agent_banks:functions(Module, Banks);
+functions(active, Module, #{active := Active}) -> maps:keys(map_get(Module, Active)).
 
 %% Adds a module's figures to the sums while it goes on counting in the other session. Harvests come
 %% with thousands of processes, whose calls go on in the gap: that is made good for.
-take(Module, Which, Missed, #{banks := Banks, active := Active} = State) ->
-    Functions =
-        case Which of
-            all -> dyno_agent_banks:functions(Module, Banks);
-            active -> maps:keys(map_get(Module, Active))
-        end,
-    Swapped = dyno_agent_banks:swap(Module, Banks),
-    Session = dyno_agent_banks:rested(Module, Swapped),
-    Taken = add(Session, Missed(Module, Swapped), Functions, Module, State#{banks := Swapped}),
-    ok = dyno_agent_banks:clear(Module, Swapped),
+take(Module, Missed, #{banks := Banks} = State) ->
+    Swapped = State#{banks := dyno_agent_banks:swap(Module, Banks)},
+    take_rested(Module, functions(all, Module, State), Missed, Swapped).
+
+take_rested(Module, Functions, Missed, #{banks := Banks} = State) ->
+    Session = dyno_agent_banks:rested(Module, Banks),
+    Taken = add(Session, Missed(Module, Banks), Functions, Module, State),
+    ok = dyno_agent_banks:clear(Module, Banks),
     Taken.
+
+%% The figures of a module that was replaced between its swap and its reading went with its old code.
+%% What is said of its loading comes after the harvest that asks this.
+replaced_meanwhile(#{modules := Modules, lost := Lost} = State) ->
+    {messages, Messages} = process_info(self(), messages),
+    Replaced = [M || {trace, _, call, _, M} <- Messages, is_map_key(M, Modules)],
+    State#{lost := lists:usort(Replaced ++ Lost)}.
 
 %% One function after the other: the rows of all at once would be a large heap. Quiet calls come
 %% first, so that their callers are known when they turn up in other functions.
 add(Session, Missed, Functions, Module, #{quiet := Quiet, charge := Charge} = State) ->
     {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Quiet) end, Functions),
     Instrument = #{
-        self_charge_ns => dyno_agent_charge:least_ns(Charge), missed => Missed
+        self_charge_ns => dyno_agent_charge:least_ns(Charge),
+        charge_ns => dyno_agent_charge:first_ns(Charge),
+        missed => Missed
     },
     lists:foldl(
         fun(MFA, Acc) -> add_one(Session, Instrument, Module, MFA, Acc) end, State, First ++ Others
@@ -452,15 +479,14 @@ add(Session, Missed, Functions, Module, #{quiet := Quiet, charge := Charge} = St
 
 add_one(Session, Instrument, Module, MFA, #{banks := Banks, active := Active} = State) ->
     case dyno_agent_banks:reading(Session, MFA, Banks) of
-        #{calls := 0} ->
+        #{calls := 0, time := []} ->
             State;
         Reading ->
-            #{charge := Charge, kept := Kept} = Born = born(MFA, Reading, State),
+            #{kept := Kept} = Born = born(MFA, Reading, State),
             One = [{MFA, Reading}],
             GroupOf = group_of_all(Born),
             Called = maps:get(Module, Active, #{}),
             Born#{
-                charge := dyno_agent_charge:add(One, Charge),
                 kept := dyno_agent_tally:add(One, Instrument#{group_of => GroupOf}, Kept),
                 active := Active#{Module => Called#{MFA => []}}
             }

@@ -236,11 +236,9 @@ set_base(Pid, Table) ->
     end.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({harvester, Pid, true}, State) ->
-    Knowing = hearing(fun(H) -> dyno_agent_hearing:counters(Pid, H) end, State),
-    {noreply, Knowing#{harvester := Pid}};
-handle_cast({harvester, Pid, false}, State) ->
-    {noreply, State#{harvester := Pid}};
+handle_cast({harvester, Pid, KnowsCallers}, State) ->
+    Counters = fun(H) -> dyno_agent_hearing:counters(Pid, KnowsCallers, H) end,
+    {noreply, hearing(Counters, State#{harvester := Pid})};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -255,8 +253,10 @@ handle_info({dyno_watched, Watcher, Pid, Awake, Result}, #{watch := Watch} = Sta
 handle_info({loaded, Module}, State) ->
     {noreply, hearing(fun(H) -> dyno_agent_hearing:loaded(Module, H) end, State)};
 handle_info(listen, State) ->
-    Asked = ask_for_births(hearing(fun dyno_agent_hearing:listen/1, State)),
-    {noreply, ask_to_harvest(hearing(fun dyno_agent_hearing:listened/1, Asked))};
+    #{hearing := Hearing} = Listening = hearing(fun dyno_agent_hearing:listen/1, State),
+    IsDue = dyno_agent_hearing:is_due(Hearing),
+    Asked = hd([ask_for_births(Listening) || IsDue] ++ [Listening]),
+    {noreply, ask_to_harvest(hearing(fun(H) -> dyno_agent_hearing:listened(IsDue, H) end, Asked))};
 handle_info(quiet, State) ->
     {noreply, hearing(fun dyno_agent_hearing:quiet/1, State)};
 handle_info(restarted, State) ->
@@ -348,7 +348,8 @@ hearing(Update, #{hearing := Hearing} = State) ->
 
 %% Also what a harvest has told of that was before the answers.
 ask_for_births(#{hearing := Hearing} = State) ->
-    told_of_births(born_quietly(dyno_agent_hearing:births(Hearing), State)).
+    {Rows, Asked} = dyno_agent_hearing:births(Hearing),
+    told_of_births(born_quietly(Rows, State#{hearing := Asked})).
 
 told_of_births(State) ->
     receive

@@ -11,9 +11,9 @@
 %% While the counters set figures to zero no call is quiet: whose calls fall just between two
 %% figures would be missing.
 
--export([open/1, counters/2, loaded/2, close/1]).
+-export([open/1, counters/3, loaded/2, close/1]).
 -export([kind/2, learn/4, too_late/3, heard/3]).
--export([births/1, found/2, listen/1, listened/1, quiet/1]).
+-export([births/1, found/2, listen/1, listened/2, is_due/1, quiet/1]).
 -export([zeroing/2, zeroed/2, quiet_calls/1]).
 -export_type([t/0]).
 
@@ -23,12 +23,17 @@
     %% Who can be asked who has made a call.
     counters := pid() | none,
     %% For what figures are being set to zero.
-    zeroing := [harvest | restart]
+    zeroing := [harvest | restart],
+    %% When the counters were last asked (milliseconds), and of how many processes they knew.
+    asked := {integer(), non_neg_integer()}
 }.
 
 %% For how long quiet calls are quiet, on average, and for how long they are heard then.
 -define(QUIET_MS, 230).
 -define(HEARD_MS, 20).
+%% Each answer has all processes since the last zero in it. So many are asked for every time.
+-define(FEW, 2000).
+-define(MANY_EVERY_MS, 1000).
 
 -doc "Every process's first matching call is heard.".
 -spec open([dyno_agent_patterns:pattern()]) -> t().
@@ -37,13 +42,14 @@ open(Patterns) ->
         calls => dyno_agent_first_calls:open(Patterns),
         revealed => dyno_agent_revealed:new(),
         counters => none,
-        zeroing => []
+        zeroing => [],
+        asked => {erlang:monotonic_time(millisecond), 0}
     }.
 
--doc "From now on calls can become quiet: these `dyno_agent_counters` know who has made them.".
--spec counters(pid(), t()) -> t().
-counters(Pid, Hearing) ->
-    Hearing#{counters := Pid}.
+-doc "If these `dyno_agent_counters` know who has made which calls, calls can become quiet.".
+-spec counters(pid(), KnowCallers :: boolean(), t()) -> t().
+counters(Pid, true, Hearing) -> Hearing#{counters := Pid};
+counters(_Pid, false, Hearing) -> Hearing.
 
 -doc "A module has come, or come again: all its calls are heard.".
 -spec loaded(module(), t()) -> t().
@@ -91,13 +97,14 @@ heard(MFA, Time, #{revealed := Revealed, counters := Counters} = Hearing) ->
     end.
 
 -doc "The processes that have made quiet calls since the counters' figures were set to zero.".
--spec births(t()) -> [{pid(), dyno_agent_discovery:id()}].
-births(#{revealed := Revealed, counters := Counters}) ->
-    [
+-spec births(t()) -> {[{pid(), dyno_agent_discovery:id()}], t()}.
+births(#{revealed := Revealed, counters := Counters} = Hearing) ->
+    Rows = [
         {Pid, Id}
      || MFA := Id <- dyno_agent_revealed:quiet(Revealed),
         Pid <- dyno_agent_counters:callers(Counters, MFA)
-    ].
+    ],
+    {Rows, Hearing#{asked := {erlang:monotonic_time(millisecond), length(Rows)}}}.
 
 -doc "Those of them that were not known.".
 -spec found([{pid(), dyno_agent_discovery:id()}], t()) -> t().
@@ -105,8 +112,8 @@ found(Rows, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:found(Rows, Revealed)}.
 
 -doc """
-All calls are heard. After that, and not before, `births/1` is to be asked, so that none is missed
-of a call that stays so, and `listened/1` be called.
+All calls are heard. After that, and not before, `births/1` is to be asked where that `is_due/1`, so
+that none is missed of a call that stays so, and `listened/2` be called.
 """.
 -spec listen(t()) -> t().
 listen(#{calls := closed} = Hearing) ->
@@ -115,9 +122,21 @@ listen(#{calls := Calls} = Hearing) ->
     ok = dyno_agent_first_calls:set(heard, quiet_calls(Hearing), Calls),
     Hearing.
 
--doc "What has become rare, or was found to be of several kinds, is not quiet again.".
--spec listened(t()) -> t().
-listened(#{revealed := Revealed} = Hearing) ->
+-doc "Whether the counters are to be asked again: the more they know, the less often.".
+-spec is_due(t()) -> boolean().
+is_due(#{asked := {LastMs, Known}, revealed := Revealed}) ->
+    Known < ?FEW orelse dyno_agent_revealed:is_doubted(Revealed) orelse
+        erlang:monotonic_time(millisecond) - LastMs >= ?MANY_EVERY_MS.
+
+-doc """
+Those that are heard stay quiet for the rest of the time; but where the counters were asked, what has
+become rare or was found to be of several kinds is not quiet again.
+""".
+-spec listened(Asked :: boolean(), t()) -> t().
+listened(false, #{revealed := Revealed} = Hearing) ->
+    _ = erlang:send_after(?HEARD_MS, self(), quiet),
+    Hearing#{revealed := dyno_agent_revealed:ask_again(Revealed)};
+listened(true, #{revealed := Revealed} = Hearing) ->
     {Loud, Next} = dyno_agent_revealed:listen(Revealed),
     _ = [erlang:send_after(?HEARD_MS, self(), quiet) || dyno_agent_revealed:quiet(Next) =/= #{}],
     case Loud of

@@ -12,7 +12,7 @@
 %% that, so that another kind is noticed.
 
 -export([new/0, kind/2, learn/4, too_late/3]).
--export([often/3, quieten/2, quiet/1, found/2, listen/1, forget/2]).
+-export([often/3, quieten/2, quiet/1, found/2, listen/1, ask_again/1, is_doubted/1, forget/2]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -135,14 +135,22 @@ The quiet calls are heard now. Those that have become rare, or have revealed ano
 they are given. Of each of the others some processes are to be asked who they are.
 """.
 -spec listen(t()) -> {[mfa()], t()}.
-listen(#{quiet := Quiet, found := Found, learned := Learned} = Revealed) ->
-    Loud = [
-        MFA
-     || MFA := Id <- Quiet,
-        maps:get(Id, Found, 0) < ?STILL_OFTEN orelse not is_of(Id, map_get(MFA, Learned))
-    ],
-    #{quiet := Left} = Next = loud(Loud, Revealed),
-    {Loud, Next#{found := #{}, to_ask := #{MFA => ?ASK_AGAIN || MFA := _ <- Left}}}.
+listen(#{quiet := Quiet, found := Found} = Revealed) ->
+    Rare = [MFA || MFA := Id <- Quiet, maps:get(Id, Found, 0) < ?STILL_OFTEN],
+    Loud = lists:usort(Rare ++ doubted(Revealed)),
+    {Loud, ask_again((loud(Loud, Revealed))#{found := #{}})}.
+
+-doc "Of each quiet call some processes are to be asked who they are.".
+-spec ask_again(t()) -> t().
+ask_again(#{quiet := Quiet} = Revealed) ->
+    Revealed#{to_ask := #{MFA => ?ASK_AGAIN || MFA := _ <- Quiet}}.
+
+-doc "Whether a quiet call has revealed another kind.".
+-spec is_doubted(t()) -> boolean().
+is_doubted(Revealed) -> doubted(Revealed) =/= [].
+
+doubted(#{quiet := Quiet, learned := Learned}) ->
+    [MFA || MFA := Id <- Quiet, not is_of(Id, map_get(MFA, Learned))].
 
 is_of(Id, {Id, _, _}) -> true;
 is_of(_Id, _) -> false.

@@ -20,6 +20,8 @@ all() ->
         sets_aside_until_the_group_is_known,
         cut_times_are_right_in_the_mean,
         a_time_of_zero_is_between_its_bounds,
+        short_times_that_are_alike_are_uncertain,
+        charges_by_how_many_call,
         keeps_the_heaviest_callers
     ].
 
@@ -104,6 +106,43 @@ a_time_of_zero_is_between_its_bounds(_Config) ->
     Tally = add(reading(1, 0, [{self(), 1, 0, 0}]), none, undefined, dyno_agent_tally:new()),
     #{uncertain_ns := Uncertain} = figures(Tally),
     ?assert(Uncertain > 500).
+
+%% Cut, they are all off in the same way; what they may be off by is said. Different ones are not.
+short_times_that_are_alike_are_uncertain(_Config) ->
+    _ = rand:seed(exsss, {1, 2, 3}),
+    lists:foreach(
+        fun({Mean, Sigma}) ->
+            True = [max(1001, round(rand:normal(Mean, Sigma * Sigma))) || _ <- lists:seq(1, 5000)],
+            Time = [{self(), 1, 0, Ns div 1000} || Ns <- True],
+            #{own_time_ns := Own, uncertain_ns := Uncertain} =
+                figures(add(reading(5000, 0, Time), dyno_agent_tally:new())),
+            Each = {Mean, Sigma, (Own - lists:sum(True)) / 5000, Uncertain / 5000},
+            ct:pal("mean, sigma, off, uncertain: ~p", [Each]),
+            ?assert(abs(Own - lists:sum(True)) =< Uncertain + 5000 * 10, Each),
+            ?assert(Sigma > 0 orelse Uncertain =:= 5000 * 500, Each),
+            ?assert(Sigma < 500 orelse Uncertain < 5000 * 5, Each)
+        end,
+        [{Mean, Sigma} || Mean <- [3020, 4300, 5800], Sigma <- [0, 100, 200, 300, 500]]
+    ),
+    %% Half a microsecond of a long time is little.
+    Long = add(reading(1, 0, [{self(), 1, 0, 10}]), dyno_agent_tally:new()),
+    ?assertMatch(#{uncertain_ns := 0}, figures(Long)).
+
+charges_by_how_many_call(_Config) ->
+    Charged = fun(Each, Missed) ->
+        Instrument = #{
+            group_of => none, self_charge_ns => 50, charge_ns => fun(N) -> N end, missed => Missed
+        },
+        Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
+        Tally = dyno_agent_tally:add([{?MFA, Reading}], Instrument, dyno_agent_tally:new()),
+        #{calls := Calls, charged_ns := Ns} = figures(Tally),
+        {Calls, Ns / Calls}
+    end,
+    ?assertEqual({7, 1.0}, Charged([7], 1.0)),
+    ?assertEqual({15, 3.0}, Charged([5, 0, 5, 5], 1.0)),
+    ?assertEqual({30, 3.0}, Charged([5, 5, 5], 2.0)),
+    {1_001_000, Nearly} = Charged([1_000_000 | lists:duplicate(1000, 1)], 1.0),
+    ?assert(Nearly < 1.01).
 
 keeps_the_heaviest_callers(_Config) ->
     Pids = pids(100),
