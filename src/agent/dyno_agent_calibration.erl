@@ -13,7 +13,7 @@
 
 -export([charge/1, charge_ns/2]).
 %% To go on measuring
--export([open/1, rounds/2, ask/1, answer/1, close/1]).
+-export([open/1, rounds/2, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
 -export_type([charge/0, caller/0]).
@@ -118,19 +118,6 @@ start(Count, Calls, Measures) ->
 rounds(Count, Callers) ->
     [round_ns(Callers) || _ <- lists:seq(1, Count)].
 
--doc "Lets a caller call; it sends `{probed, Pid}` when it has, and then `answer/1` tells.".
--spec ask(caller()) -> ok.
-ask({_Session, Callers, _Measures}) ->
-    lists:foreach(fun({Pid, _}) -> Pid ! {self(), round} end, Callers).
-
--doc "What a call was charged since the last answer.".
--spec answer(caller()) -> float().
-answer({Session, _Callers, Measures}) ->
-    {call_time, Figures} = trace:info(Session, {?MODULE, leaf, 0}, call_time),
-    _ = trace:function(Session, {?MODULE, leaf, 0}, restart, Measures),
-    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
-    lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Figures])).
-
 -doc "Ends it, and its session.".
 -spec close(caller()) -> ok.
 close({Session, Callers, _Measures}) ->
@@ -152,8 +139,8 @@ caller(Owner, Calls) ->
             caller(Owner, Calls)
     end.
 
-round_ns({_Session, Callers, _Measures} = All) ->
-    ok = ask(All),
+round_ns({Session, Callers, Measures}) ->
+    lists:foreach(fun({Pid, _}) -> Pid ! {self(), round} end, Callers),
     lists:foreach(
         fun({Pid, Ref}) ->
             receive
@@ -163,7 +150,10 @@ round_ns({_Session, Callers, _Measures} = All) ->
         end,
         Callers
     ),
-    answer(All).
+    {call_time, Figures} = trace:info(Session, {?MODULE, leaf, 0}, call_time),
+    _ = trace:function(Session, {?MODULE, leaf, 0}, restart, Measures),
+    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
+    lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Figures])).
 
 repeat(0) ->
     ok;

@@ -9,9 +9,10 @@
 %% called, a thousand times twice a second and a few times at both ends of what is measured, and all
 %% charges are taken by the factor that its charge has changed by.
 %%
-%% The calling process gets `probe`, for `probe/1`, and `{probed, Pid}`, for `probed/1`.
+%% A process of its own does this: to read what was charged stops all schedulers for a moment, which
+%% takes milliseconds on a busy machine, and the counters must be ready when a module is replaced.
 
--export([open/1, close/1, restart/1, probe/1, probed/1, settled/1]).
+-export([open/1, close/1, restart/1, settled/1, known/1, processes/1]).
 -export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/2]).
 -export_type([t/0]).
 
@@ -19,10 +20,10 @@
     none
     | #{
         charge := dyno_agent_calibration:charge(),
-        caller := dyno_agent_calibration:caller(),
+        prober := pid(),
         %% What a call was charged when the charge was measured.
         first_ns := float(),
-        %% Since the restart, the newest first.
+        %% Since the restart, as far as is known here; the newest first.
         since_ns := [float()]
     }.
 
@@ -32,58 +33,93 @@
 %% Half an hour's.
 -define(MOST, 3600).
 
--doc "Measures the charge, where times are measured: 30 ms.".
--spec open([call_time | call_count | call_memory]) -> t().
+-doc """
+Measures the charge, where times are measured: 30 ms. What goes on measuring it is linked to the
+calling process.
+""".
+-spec open([dyno_agent_banks:measure()]) -> t().
 open(Measures) ->
-    case dyno_agent_calibration:open(Measures) of
-        none ->
-            none;
-        {Charge, Caller, Rounds} ->
-            later(#{
-                charge => Charge,
-                caller => Caller,
-                first_ns => median(Rounds),
-                since_ns => []
-            })
+    case lists:member(call_time, Measures) of
+        true ->
+            Prober = spawn_link(fun() -> probe(Measures) end),
+            {Charge, First} = ask(Prober, first),
+            #{charge => Charge, prober => Prober, first_ns => First, since_ns => []};
+        false ->
+            none
     end.
 
 -doc "Calls no more.".
 -spec close(t()) -> ok.
-close(none) -> ok;
-close(#{caller := Caller}) -> dyno_agent_calibration:close(Caller).
+close(none) ->
+    ok;
+close(#{prober := Prober}) ->
+    unlink(Prober),
+    ask(Prober, close).
 
 -doc "Charges count from now on.".
 -spec restart(t()) -> t().
-restart(none) -> none;
-restart(Charge) -> settled(Charge#{since_ns := []}).
+restart(Charge) -> since(restart, Charge).
 
 -doc "Calls the empty function again a few times, and waits for it: half a millisecond.".
 -spec settled(t()) -> t().
-settled(none) ->
-    none;
-settled(#{caller := Caller, since_ns := Since} = Charge) ->
-    Charge#{since_ns := called(dyno_agent_calibration:rounds(?ROUNDS, Caller)) ++ Since}.
+settled(Charge) -> since(settle, Charge).
 
--doc "Has the empty function called; does not wait for it.".
--spec probe(t()) -> t().
-probe(none) ->
-    none;
-probe(#{caller := Caller} = Charge) ->
-    ok = dyno_agent_calibration:ask(Caller),
-    later(Charge).
+-doc "With what was measured until now.".
+-spec known(t()) -> t().
+known(Charge) -> since(known, Charge).
 
-later(Charge) ->
-    _ = erlang:send_after(?EVERY_MS, self(), probe),
-    Charge.
+since(_What, none) -> none;
+since(What, #{prober := Prober} = Charge) -> Charge#{since_ns := ask(Prober, What)}.
 
--doc "It was called.".
--spec probed(t()) -> t().
-probed(#{caller := Caller, since_ns := Since} = Charge) ->
-    Probed = called([dyno_agent_calibration:answer(Caller)]),
-    Charge#{since_ns := lists:sublist(Probed ++ Since, ?MOST)}.
+-doc "The processes that measure.".
+-spec processes(t()) -> [pid()].
+processes(none) -> [];
+processes(#{prober := Prober}) -> [Prober].
 
-%% One who was asked twice has answered both with the first.
-called(Rounds) -> [Ns || Ns <- Rounds, Ns > 0].
+ask(Prober, What) ->
+    Ref = monitor(process, Prober),
+    Prober ! {What, self(), Ref},
+    receive
+        {Ref, Answer} ->
+            true = demonitor(Ref, [flush]),
+            Answer;
+        {'DOWN', Ref, process, Prober, Reason} ->
+            exit({?MODULE, Reason})
+    end.
+
+-spec probe([dyno_agent_banks:measure()]) -> ok.
+probe(Measures) ->
+    proc_lib:set_label(?MODULE),
+    {Charge, Caller, Rounds} = dyno_agent_calibration:open(Measures),
+    _ = later(),
+    serve({Charge, median(Rounds)}, Caller, []).
+
+serve(First, Caller, Since) ->
+    receive
+        {close, From, Ref} ->
+            ok = dyno_agent_calibration:close(Caller),
+            From ! {Ref, ok},
+            ok;
+        {first, From, Ref} ->
+            From ! {Ref, First},
+            serve(First, Caller, Since);
+        {What, From, Ref} ->
+            Next = answer(What, Caller, Since),
+            From ! {Ref, Next},
+            serve(First, Caller, Next);
+        probe ->
+            _ = later(),
+            serve(First, Caller, more(1, Caller, Since))
+    end.
+
+later() -> erlang:send_after(?EVERY_MS, self(), probe).
+
+answer(restart, Caller, _Since) -> more(?ROUNDS, Caller, []);
+answer(settle, Caller, Since) -> more(?ROUNDS, Caller, Since);
+answer(known, _Caller, Since) -> Since.
+
+more(Rounds, Caller, Since) ->
+    lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
 
 -doc "By what factor a call is charged more since the restart than when the charge was measured.".
 -spec factor(t()) -> float().

@@ -248,7 +248,7 @@ handle_call({callers, MFA}, _From, #{banks := Banks} = State) ->
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
 handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discovery} = State) ->
-    Others = own(),
+    Others = own() ++ dyno_agent_charge:processes(map_get(charge, State)),
     ok = dyno_agent_own:watch([self() | Others], OldOwn),
     #{banks := Banks, own := Own} =
         restart_all(State#{banks := dyno_agent_banks:leave_out(Others, Old)}),
@@ -367,10 +367,6 @@ handle_info({harvest, Discovery, Ref}, #{discovery := Discovery} = State) ->
     Next = tell_births(settle(harvest(State))),
     Discovery ! {harvested, Ref},
     {noreply, Next};
-handle_info(probe, #{charge := Charge} = State) ->
-    {noreply, State#{charge := dyno_agent_charge:probe(Charge)}};
-handle_info({probed, _Pid}, #{charge := Charge} = State) ->
-    {noreply, State#{charge := dyno_agent_charge:probed(Charge)}};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
@@ -420,8 +416,10 @@ load_has_ended() ->
     end.
 
 %% The births are told before the harvest's end is, with which the discovery forgets the dead.
-harvest(#{harvests := Number, modules := Modules, active := Active} = State0) ->
-    State = settle(State0#{harvests := Number + 1}),
+harvest(#{harvests := Number, modules := Modules, active := Active, charge := Charge} = State0) ->
+    State = settle(State0#{
+        harvests := Number + 1, charge := dyno_agent_charge:known(Charge)
+    }),
     {Which, Of} =
         case Number rem ?LOOK_AT_ALL of
             0 -> {all, Modules};

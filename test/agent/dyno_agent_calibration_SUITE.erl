@@ -12,6 +12,7 @@ are reported within 10 % or 20 ns of it.
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
 -export([between_the_measured_numbers/1, charges_follow_the_machine/1, goes_on_calling/1]).
+-export([ends_with_who_started_it/1]).
 
 %% On a busy machine most readings are too high: what others took. One must be right.
 -define(ATTEMPTS, 30).
@@ -27,6 +28,7 @@ all() ->
         only_where_times_are_measured,
         charges_follow_the_machine,
         goes_on_calling,
+        ends_with_who_started_it,
         between_the_measured_numbers
     ].
 
@@ -163,21 +165,43 @@ charges_follow_the_machine(_Config) ->
     ),
     ok = dyno_agent_charge:close(Restarted).
 
-%% Without being waited for; and nothing is left of it.
+%% By itself, in a process of its own; and nothing is left of it.
 goes_on_calling(_Config) ->
     {links, Before} = process_info(self(), links),
+    Sessions = length(trace:session_info(all)),
     Charge = dyno_agent_charge:open([call_time]),
     {links, With} = process_info(self(), links),
-    [Caller] = With -- Before,
-    receive probe -> ok end,
-    Asked = dyno_agent_charge:probe(Charge),
-    receive {probed, Caller} -> ok end,
-    Factor = dyno_agent_charge:factor(dyno_agent_charge:probed(Asked)),
-    ?assert(Factor =/= 1.0 andalso Factor > 0.1 andalso Factor < 10, Factor),
-    %% Nothing was called since: no charge.
-    Again = dyno_agent_charge:probed(dyno_agent_charge:probed(Asked)),
-    ?assertEqual(1.0, dyno_agent_charge:factor(Again)),
+    [Prober] = With -- Before,
+    ?assertEqual([Prober], dyno_agent_charge:processes(Charge)),
+    {links, Links} = process_info(Prober, links),
+    [Caller] = Links -- [self()],
+    ?assertEqual(1.0, dyno_agent_charge:factor(dyno_agent_charge:known(Charge))),
+    dyno_suites:await(fun() ->
+        dyno_agent_charge:factor(dyno_agent_charge:known(Charge)) =/= 1.0
+    end),
+    Factor = dyno_agent_charge:factor(dyno_agent_charge:known(Charge)),
+    ?assert(Factor > 0.1 andalso Factor < 10, Factor),
     ok = dyno_agent_charge:close(Charge),
+    dyno_suites:await(fun() -> not is_process_alive(Prober) end),
     ?assertNot(is_process_alive(Caller)),
+    ?assertEqual(Sessions, length(trace:session_info(all))),
     ?assertEqual(none, dyno_agent_charge:open([call_count])),
-    ?assertEqual(none, dyno_agent_charge:restart(none)).
+    ?assertEqual(none, dyno_agent_charge:restart(none)),
+    ?assertEqual([], dyno_agent_charge:processes(none)).
+
+%% Who has it called ends: so does all of it.
+ends_with_who_started_it(_Config) ->
+    Self = self(),
+    Sessions = length(trace:session_info(all)),
+    {Owner, Ref} = spawn_monitor(fun() ->
+        Self ! {self(), dyno_agent_charge:processes(dyno_agent_charge:open([call_time]))},
+        receive stop -> ok end
+    end),
+    [Prober] = receive {Owner, Processes} -> Processes end,
+    {links, Links} = process_info(Prober, links),
+    exit(Owner, kill),
+    receive {'DOWN', Ref, process, Owner, killed} -> ok end,
+    dyno_suites:await(fun() ->
+        not lists:any(fun is_process_alive/1, [Prober | Links]) andalso
+            length(trace:session_info(all)) =:= Sessions
+    end).
