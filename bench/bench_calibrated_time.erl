@@ -18,8 +18,13 @@
 -define(PROCESS_NS, 30_000).
 -define(LEVEL, 0.95).
 
-%% Calls of each process in a round, where they are asked for.
--type cell() :: {Ns :: pos_integer(), Processes :: pos_integer(), Calls :: pos_integer() | any}.
+%% Calls of each process in a round, where they are asked for, and the measured calls in each of them.
+-type cell() :: {
+    Ns :: pos_integer(),
+    Processes :: pos_integer(),
+    Calls :: pos_integer() | any,
+    Made :: non_neg_integer()
+}.
 
 describe() ->
     """
@@ -36,18 +41,27 @@ describe() ->
     to whole microseconds: of a function that a process calls for two of them and then ends, times
     are less sure, and dyno says by how much.
 
-    Argument: NSxPROCESSES for one cell, NSxPROCESSESxCALLS to have each process call so often.
+    Argument: NSxPROCESSES for one cell, NSxPROCESSESxCALLS to have each process call so often;
+    +MADE after either for a function that calls another measured one so often itself.
     """.
 
 -spec argument(none | string()) -> {ok, [cell()]} | {error, unicode:chardata()}.
 argument(none) ->
-    {ok, [{Ns, Processes, any} || Ns <- [1, 15, 200, 1700], Processes <- [1, 2, 64, 1024]]};
+    {ok, [{Ns, Processes, any, 0} || Ns <- [1, 15, 200, 1700], Processes <- [1, 2, 64, 1024]]};
 argument(Text) ->
-    case [string:to_integer(N) || N <- string:split(Text, "x", all)] of
-        [{Ns, ""}, {Processes, ""}] when Ns > 0, Processes > 0 ->
-            {ok, [{Ns, Processes, any}]};
-        [{Ns, ""}, {Processes, ""}, {Calls, ""}] when Ns > 0, Processes > 0, Calls > 0 ->
-            {ok, [{Ns, Processes, Calls}]};
+    {Cell, Made} =
+        case string:split(Text, "+") of
+            [Alone] -> {Alone, "0"};
+            [Before, After] -> {Before, After}
+        end,
+    Numbers = [string:to_integer(N) || N <- string:split(Cell, "x", all) ++ [Made]],
+    case lists:all(fun({N, Rest}) -> is_integer(N) andalso N >= 0 andalso Rest =:= "" end, Numbers) of
+        true when length(Numbers) =:= 3 ->
+            [{Ns, _}, {Processes, _}, {Calls, _}] = Numbers,
+            {ok, [{Ns, max(1, Processes), any, Calls}]};
+        true when length(Numbers) =:= 4 ->
+            [{Ns, _}, {Processes, _}, {Calls, _}, {Each, _}] = Numbers,
+            {ok, [{Ns, max(1, Processes), max(1, Calls), Each}]};
         _ ->
             {error, ["give NSxPROCESSES, such as 200x64, or nothing for all; not ", Text]}
     end.
@@ -82,7 +96,7 @@ measure(Cells, Effort) ->
     end.
 
 %% How far from nothing: of both signs.
-cell({Ns, Processes, _}, Readings) ->
+cell({Ns, Processes, _, _}, Readings) ->
     [True, Reported, Raw, Said] = [
         dyno_stats:median([map_get(Key, R) || R <- Readings])
      || Key <- [true_ns, reported_ns, raw_ns, said]
@@ -102,18 +116,25 @@ distance(none) -> none;
 distance({Low, High, Level}) when Low =< 0, High >= 0 -> {0.0, max(-Low, High), Level};
 distance({Low, High, Level}) -> {min(abs(Low), abs(High)), max(abs(Low), abs(High)), Level}.
 
-reading(Node, {Ns, Processes, Given}, Rounds) ->
-    Turns = erpc:call(Node, bench_known, turns, [Ns]),
+reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
+    Turns =
+        case {erpc:call(Node, bench_known, turns, [Ns]), Made} of
+            {Alone, 0} -> Alone;
+            Both -> Both
+        end,
     Pids = erpc:call(Node, bench_known, start, [Processes]),
     Calls =
         case Given of
-            any -> max(?PROCESS_NS, ?ROUND_NS div Processes) div (Ns + 80);
+            any -> max(?PROCESS_NS, ?ROUND_NS div Processes) div (Ns + 80 * (1 + Made));
             _ -> Given
         end,
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
-        patterns => [{bench_known, known, 1}], measures => [call_time]
+        patterns => [{bench_known, known, 1} | [{bench_known, made, 0} || Made > 0]],
+        measures => [call_time]
     }),
+    %% As a warm-up: what the function calls is seen then.
+    _ = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
     Read = [round(Node, Counters, Turns, {Pids, Calls}) || _ <- lists:seq(1, Rounds)],
     ok = dyno_agent:detach(Agent),
     ok = erpc:call(Node, bench_known, stop, [Pids]),
@@ -140,6 +161,7 @@ round(Node, Counters, Turns, {Pids, Calls}) ->
     ok = dyno_agent_counters:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
     Figures = dyno_agent_counters:read(Counters),
-    #{functions := [Function]} = dyno_test_inside:corrected(Figures),
+    #{functions := Functions} = dyno_test_inside:corrected(Figures),
+    [Function] = [F || #{mfa := {_, known, _}} = F <- Functions],
     #{own_time_ns := Own, raw_time_ns := Raw, calls := Counted} = Function,
     {True, Own / Counted, Raw / Counted, map_get(uncertain_ns, Function) / Counted}.

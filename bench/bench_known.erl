@@ -10,7 +10,11 @@ Functions of which the time is known, called by so many processes: what runs in 
 %% Called in the measured node
 -export([start/1, stop/1, round/3, true_ns/2, turns/1]).
 %% What is measured
--export([known/1, twin/1, empty/1]).
+-export([known/1, twin/1, empty/1, made/0, made_twin/0]).
+-export_type([work/0]).
+
+-doc "Turns of a loop; or these and so many calls of another function, which is measured as well.".
+-type work() :: non_neg_integer() | {non_neg_integer(), Made :: pos_integer()}.
 
 -define(ROUNDS, 30).
 -define(CALLS, 2000).
@@ -34,12 +38,12 @@ stop(Pids) ->
 Has each process call the function so often, and its twin by turns. What a call of the twin took, in
 nanoseconds: the mean over the processes, each by its own clock.
 """.
--spec round([pid()], non_neg_integer(), pos_integer()) -> float().
+-spec round([pid()], work(), pos_integer()) -> float().
 round(Pids, Turns, Calls) ->
-    Part = max(1, lists:min([Calls, ?PART_CALLS, ?PART_NS div (Turns + 10)])),
+    Part = max(1, lists:min([Calls, ?PART_CALLS, ?PART_NS div (reductions(Turns) + 10)])),
     %% A process that has used its slice is interrupted, by another where there is one (also where two
     %% processes have two schedulers: on a busy machine one may do the work of both). That would count.
-    Twice = max(1, min(Part, ?SLICE div (2 * (Turns + 10)))),
+    Twice = max(1, min(Part, ?SLICE div (2 * (reductions(Turns) + 10)))),
     _ = [Pid ! {call, self(), Turns, {Calls, Part, Twice}} || Pid <- Pids],
     Twins = [
         receive
@@ -48,6 +52,9 @@ round(Pids, Turns, Calls) ->
      || Pid <- Pids
     ],
     lists:sum(Twins) / length(Twins).
+
+reductions({Turns, Made}) -> Turns + 2 * Made;
+reductions(Turns) -> Turns.
 
 caller() ->
     receive
@@ -116,16 +123,44 @@ call_empty(Turns, Calls) ->
     call_empty(Turns, Calls - 1).
 
 -doc "Takes time in proportion to its argument.".
--spec known(non_neg_integer()) -> ok.
-known(Turns) -> turn(Turns).
+-spec known(work()) -> ok.
+known({Turns, Made}) ->
+    make(Made),
+    turn(Turns);
+known(Turns) ->
+    turn(Turns).
 
 -doc "The same.".
--spec twin(non_neg_integer()) -> ok.
-twin(Turns) -> turn(Turns).
+-spec twin(work()) -> ok.
+twin({Turns, Made}) ->
+    make_twin(Made),
+    turn(Turns);
+twin(Turns) ->
+    turn(Turns).
+
+make(0) ->
+    ok;
+make(Left) ->
+    _ = ?MODULE:made(),
+    make(Left - 1).
+
+make_twin(0) ->
+    ok;
+make_twin(Left) ->
+    _ = ?MODULE:made_twin(),
+    make_twin(Left - 1).
+
+-doc "What a function calls that makes calls.".
+-spec made() -> ok.
+made() -> ok.
+
+-doc "The same.".
+-spec made_twin() -> ok.
+made_twin() -> ok.
 
 turn(0) -> ok;
 turn(Turns) -> turn(Turns - 1).
 
 -doc "Takes none.".
--spec empty(non_neg_integer()) -> ok.
+-spec empty(work()) -> ok.
 empty(_Turns) -> ok.

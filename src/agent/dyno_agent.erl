@@ -98,6 +98,7 @@ modules() ->
         dyno_agent_guest,
         dyno_agent_hearing,
         dyno_agent_os,
+        dyno_agent_outgoing,
         dyno_agent_own,
         dyno_agent_patterns,
         dyno_agent_process,

@@ -15,14 +15,16 @@
 %% To go on measuring
 -export([open/1, rounds/2, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
--export([leaf/0]).
+-export([leaf/0, loop/1]).
 -export_type([charge/0, caller/0]).
 
 -doc "What one call of an empty function is reported to cost, and what more it may be.".
 -type charge() :: #{
     %% By how many processes call, ascending.
     charges_ns := [{Processes :: pos_integer(), Ns :: float()}],
-    uncertain_ns := float()
+    uncertain_ns := float(),
+    %% What a call adds to the time of a measured function that makes it.
+    around_ns := float()
 }.
 
 -doc "A process that calls an empty function when it is asked to.".
@@ -30,6 +32,9 @@
 
 -type measures() :: [call_time | call_count | call_memory].
 
+-define(LEAF, {?MODULE, leaf, 0}).
+-define(LOOP, {?MODULE, loop, 1}).
+-define(LOOPS, 15).
 -define(ALONE, #{rounds => 40, calls => 1000}).
 -define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
@@ -63,15 +68,34 @@ open(Measures) ->
             Alone = rounds(Rounds, Caller),
             Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
             More = quantile(0.5, Alone) - quantile(?QUIET, Alone),
-            Least = quantile(?QUIET, Alone) * ?UNCERTAIN,
+            Quiet = quantile(?QUIET, Alone),
             Charge = #{
                 charges_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
-                uncertain_ns => max(Least, More)
+                uncertain_ns => max(Quiet * ?UNCERTAIN, More),
+                around_ns => Quiet * around(?ALONE, Caller)
             },
             {Charge, Caller, Alone};
         false ->
             none
     end.
+
+%% By how much longer a loop takes for each call that it makes, when what it calls is measured too, in
+%% parts of what the call itself is charged in the same round: the machine changes its speed.
+around(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
+    _ = trace:function(Session, ?LOOP, true, Measures),
+    With = [{loop_ns(Calls, Caller), charged_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
+    _ = trace:function(Session, ?LEAF, false, Measures),
+    Without = quantile(?QUIET, [loop_ns(Calls, Caller) || _ <- lists:seq(1, ?LOOPS)]),
+    _ = trace:function(Session, ?LOOP, false, Measures),
+    _ = trace:function(Session, ?LEAF, true, Measures),
+    max(0.0, quantile(0.5, [(Loop - Without) / Inside || {Loop, Inside} <- With])).
+
+%% The loop's own time, for each turn.
+loop_ns(Calls, {Session, _Callers, Measures} = Caller) ->
+    _ = trace:function(Session, ?LOOP, restart, Measures),
+    ok = call(Caller),
+    {call_time, [{_, 1, S, Us}]} = trace:info(Session, ?LOOP, call_time),
+    (S * 1_000_000_000 + Us * 1000 + ?CUT_NS) / Calls.
 
 %% More processes cannot make it cheaper.
 ascending(_Before, []) -> [];
@@ -103,7 +127,7 @@ measure(Count, #{rounds := Rounds, calls := Calls}, Measures) ->
 start(Count, Calls, Measures) ->
     Self = self(),
     Session = trace:session_create(dyno_calibration, Self, []),
-    _ = trace:function(Session, {?MODULE, leaf, 0}, true, Measures),
+    _ = trace:function(Session, ?LEAF, true, Measures),
     %% A process can't be traced by itself; to set the flag of one that exists takes 100 us.
     _ = trace:process(Session, new, true, [call, arity]),
     Callers = [
@@ -134,12 +158,12 @@ ended({Pid, Ref}) ->
 caller(Owner, Calls) ->
     receive
         {Owner, round} ->
-            repeat(Calls),
+            ok = ?MODULE:loop(Calls),
             Owner ! {probed, self()},
             caller(Owner, Calls)
     end.
 
-round_ns({Session, Callers, Measures}) ->
+call({_Session, Callers, _Measures}) ->
     lists:foreach(fun({Pid, _}) -> Pid ! {self(), round} end, Callers),
     lists:foreach(
         fun({Pid, Ref}) ->
@@ -149,9 +173,15 @@ round_ns({Session, Callers, Measures}) ->
             end
         end,
         Callers
-    ),
-    {call_time, Figures} = trace:info(Session, {?MODULE, leaf, 0}, call_time),
-    _ = trace:function(Session, {?MODULE, leaf, 0}, restart, Measures),
+    ).
+
+round_ns(Caller) ->
+    ok = call(Caller),
+    charged_ns(Caller).
+
+charged_ns({Session, _Callers, Measures}) ->
+    {call_time, Figures} = trace:info(Session, ?LEAF, call_time),
+    _ = trace:function(Session, ?LEAF, restart, Measures),
     Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
     lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Figures])).
 
@@ -160,6 +190,13 @@ repeat(0) ->
 repeat(N) ->
     _ = ?MODULE:leaf(),
     repeat(N - 1).
+
+%% Its last call is no tail call.
+-doc false.
+-spec loop(non_neg_integer()) -> ok.
+loop(Calls) ->
+    ok = repeat(Calls),
+    ok.
 
 -doc false.
 -spec leaf() -> ok.

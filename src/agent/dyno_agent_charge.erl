@@ -13,7 +13,7 @@
 %% takes milliseconds on a busy machine, and the counters must be ready when a module is replaced.
 
 -export([open/1, close/1, restart/1, settled/1, known/1, processes/1]).
--export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/2]).
+-export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/3]).
 -export_type([t/0]).
 
 -opaque t() ::
@@ -32,6 +32,8 @@
 -define(ROUNDS, 5).
 %% Half an hour's.
 -define(MOST, 3600).
+%% How many calls a function makes is known from a sample.
+-define(AROUND_UNCERTAIN, 0.3).
 
 -doc """
 Measures the charge, where times are measured: 30 ms. What goes on measuring it is linked to the
@@ -146,13 +148,23 @@ least_ns(#{charge := Charge} = All) -> dyno_agent_calibration:charge_ns(1, Charg
 uncertain_ns(none) -> undefined;
 uncertain_ns(#{charge := #{uncertain_ns := Ns}} = All) -> Ns * factor(All).
 
--doc "Functions' figures with what a call was charged, in the mean, for what was summed up.".
--spec functions([#{mfa := mfa(), atom() => term()}], t()) -> [#{mfa := mfa(), atom() => term()}].
-functions(Functions, none) ->
+-doc """
+Functions' figures with what a call was charged, in the mean, for what was summed up, and for the
+measured calls that the function has made in it (dyno_agent_outgoing).
+""".
+-spec functions([#{mfa := mfa(), atom() => term()}], #{mfa() => number()}, t()) ->
+    [#{mfa := mfa(), atom() => term()}].
+functions(Functions, _Made, none) ->
     Functions;
-functions(Functions, All) ->
+functions(Functions, Made, #{charge := #{around_ns := Around}} = All) ->
     Factor = factor(All),
     [
-        (maps:remove(charged_ns, F))#{charge_ns => Factor * Ns / max(1, Calls)}
-     || #{calls := Calls, charged_ns := Ns} = F <- Functions
+        begin
+            AroundNs = Factor * Around * maps:get(MFA, Made, 0),
+            (maps:remove(charged_ns, F))#{
+                charge_ns => Factor * Ns / max(1, Calls) + AroundNs,
+                uncertain_ns := Uncertain + round(Calls * AroundNs * ?AROUND_UNCERTAIN)
+            }
+        end
+     || #{mfa := MFA, calls := Calls, charged_ns := Ns, uncertain_ns := Uncertain} = F <- Functions
     ].

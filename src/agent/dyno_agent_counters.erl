@@ -89,7 +89,10 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     kept := dyno_agent_tally:tally(),
     reloaded := [module()],
     lost := [module()],
-    charge := dyno_agent_charge:t()
+    charge := dyno_agent_charge:t(),
+    %% How many measured calls functions make: who asks, and the answer once it is there.
+    sampler := dyno_agent_outgoing:sampler(),
+    outgoing := dyno_agent_outgoing:sample()
 }.
 
 %% Two modules may be prepared at the same time and finished in the other order.
@@ -157,6 +160,8 @@ init(#{patterns := Given, measures := Measures} = Config) ->
         [] ->
             Charge = dyno_agent_charge:open(Measures),
             Patterns = dyno_agent_patterns:resolve(Given),
+            %% Before the breakpoints that count.
+            Sampler = dyno_agent_outgoing:open(Patterns, Measures, own()),
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
                 banks => dyno_agent_banks:open(Patterns, Measures),
@@ -178,7 +183,9 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 kept => dyno_agent_tally:new(),
                 reloaded => [],
                 lost => [],
-                charge => Charge
+                charge => Charge,
+                sampler => Sampler,
+                outgoing => #{}
             },
             ByProcess = lists:member(call_time, Measures),
             _ = [
@@ -248,7 +255,9 @@ handle_call({callers, MFA}, _From, #{banks := Banks} = State) ->
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
 handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discovery} = State) ->
-    Others = own() ++ dyno_agent_charge:processes(map_get(charge, State)),
+    #{charge := Charge, sampler := Sampler} = State,
+    Outgoing = dyno_agent_outgoing:sample(Sampler),
+    Others = own() ++ dyno_agent_charge:processes(Charge),
     ok = dyno_agent_own:watch([self() | Others], OldOwn),
     #{banks := Banks, own := Own} =
         restart_all(State#{banks := dyno_agent_banks:leave_out(Others, Old)}),
@@ -258,7 +267,8 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discover
         banks := Fresh,
         own := Own,
         kept := dyno_agent_tally:new(),
-        charge := dyno_agent_charge:restart(map_get(charge, State)),
+        charge := dyno_agent_charge:restart(Charge),
+        outgoing := Outgoing,
         since := erlang:monotonic_time(),
         reloaded := [],
         lost := []
@@ -536,6 +546,7 @@ without_own(#{kept := Kept, own := Own}) ->
 
 report(#{measures := Measures, names := Names, charge := Charge} = State) ->
     Kept = without_own(State),
+    Functions = dyno_agent_tally:functions(Measures, Kept),
     Callers =
         case Names of
             none ->
@@ -548,7 +559,7 @@ report(#{measures := Measures, names := Names, charge := Charge} = State) ->
         end,
     #{
         functions => dyno_agent_charge:functions(
-            dyno_agent_tally:functions(Measures, Kept), Charge
+            Functions, dyno_agent_outgoing:per_call(Functions, map_get(outgoing, State)), Charge
         ),
         callers => Callers,
         measured_functions => measured(State),
@@ -570,5 +581,6 @@ measured(#{modules := Modules, banks := Banks}) ->
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{banks := Banks, own := Own} = State) ->
     ok = dyno_agent_charge:close(map_get(charge, State)),
+    ok = dyno_agent_outgoing:close(map_get(sampler, State)),
     ok = dyno_agent_own:close(Own),
     dyno_agent_banks:close(Banks).

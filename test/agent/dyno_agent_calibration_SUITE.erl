@@ -146,8 +146,9 @@ charges_follow_the_machine(_Config) ->
     ?assertEqual(1.0, dyno_agent_charge:factor(Charge)),
     MFA = {m, f, 0},
     Charged = fun(C) ->
-        Function = #{mfa => MFA, calls => 30, charged_ns => 600.0},
-        [#{mfa := MFA, charge_ns := Ns} = Figures] = dyno_agent_charge:functions([Function], C),
+        Function = #{mfa => MFA, calls => 30, charged_ns => 600.0, uncertain_ns => 0},
+        [#{mfa := MFA, charge_ns := Ns} = Figures] =
+            dyno_agent_charge:functions([Function], #{}, C),
         ?assertNot(is_map_key(charged_ns, Figures)),
         Ns
     end,
