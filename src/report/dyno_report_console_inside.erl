@@ -129,6 +129,7 @@ resource(~"ports") ->
 -spec given_up(json:decode_value()) -> binary().
 given_up(~"too_hot") -> ~"given up: called too often";
 given_up(~"never_returns") -> ~"given up: does not return";
+given_up(~"reloaded") -> ~"given up: its module was loaded again";
 given_up(_) -> ~"".
 
 -spec number(binary(), object()) -> number().

@@ -490,7 +490,7 @@ durations_table(Node, [_ | _] = Durations) ->
                 Time(~"p99", ~"p99"),
                 Time(~"max", ~"Max"),
                 (column(~"state", ~"State", string, undefined))#{
-                    help => ~"measured, or why it was given up: too_hot, never_returns."
+                    help => ~"measured, or why it was given up: too_hot, never_returns, reloaded."
                 }
             ],
             heaviest_first(Rows)

@@ -114,6 +114,8 @@ equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs} 
                 dyno_agent_discovery,
                 #{patterns => Patterns, interval_ms => IntervalMs}
             ),
+        %% Before the counters: see there.
+        {ok, Durations} ?= durations(maps:get(distribution, Options, []), Agent),
         {ok, Counters} ?=
             optional(
                 Patterns =/= [] andalso Level =/= off andalso Has(functions),
@@ -121,7 +123,6 @@ equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs} 
                 dyno_agent_counters,
                 counters_config(Patterns, Level, Discovery)
             ),
-        {ok, Durations} ?= durations(maps:get(distribution, Options, []), Agent),
         {ok, Resources} ?=
             optional(Has(ets) orelse Has(ports), Agent, dyno_agent_resources, #{
                 interval_ms => IntervalMs, reads => [R || R <- [ets, ports], Has(R)]

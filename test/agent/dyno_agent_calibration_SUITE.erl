@@ -12,7 +12,7 @@ are reported within 10 % or 20 ns of it.
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
 -export([between_the_measured_numbers/1, charges_follow_the_machine/1, goes_on_calling/1]).
--export([ends_with_who_started_it/1]).
+-export([ends_with_who_started_it/1, beside_durations/1, no_durations_of_new_code/1]).
 
 %% On a busy machine most readings are too high: what others took. One must be right.
 -define(ATTEMPTS, 30).
@@ -29,6 +29,8 @@ all() ->
         charges_follow_the_machine,
         goes_on_calling,
         ends_with_who_started_it,
+        beside_durations,
+        no_durations_of_new_code,
         between_the_measured_numbers
     ].
 
@@ -206,3 +208,54 @@ ends_with_who_started_it(_Config) ->
         not lists:any(fun is_process_alive/1, [Prober | Links]) andalso
             length(trace:session_info(all)) =:= Sessions
     end).
+
+%% What a process does after a call of which the return is traced is not charged to the function: here
+%% a millisecond for each call.
+beside_durations(Config) ->
+    Node = proplists:get_value(node, Config),
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    {ok, Durations} = durations(Agent, Node),
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => [{dyno_callers, leaf, 1}], measures => [call_time]
+    }),
+    %% So many that windows are closed and opened again.
+    ok = erpc:call(Node, dyno_callers, loops, [5000]),
+    timer:sleep(500),
+    OwnNs = [
+        begin
+            ok = dyno_agent_counters:restart(Counters),
+            ok = erpc:call(Node, dyno_callers, works, [200]),
+            %% The second time the other bank counts.
+            #{functions := [#{calls := Calls, own_time_ns := Ns}]} =
+                dyno_test_inside:corrected(Read(Counters)),
+            ?assert(abs(Calls - 200) < 20, Calls),
+            Ns / Calls
+        end
+     || Read <- [fun dyno_agent_counters:peek/1, fun dyno_agent_counters:read/1]
+    ],
+    [#{count := Count, state := measured}] = dyno_agent_durations:read(Durations),
+    ok = dyno_agent:detach(Agent),
+    ct:pal("own time of a call ~p ns, ~b calls were traced", [OwnNs, Count]),
+    ?assert(Count > 50),
+    lists:foreach(fun(Ns) -> ?assert(Ns < 500_000, Ns) end, OwnNs).
+
+durations(Agent, Node) ->
+    {dyno_callers, Binary, File} = code:get_object_code(dyno_callers),
+    {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
+    dyno_agent:start(Agent, dyno_agent_durations, #{patterns => [{dyno_callers, leaf, 1}]}).
+
+no_durations_of_new_code(Config) ->
+    Node = proplists:get_value(node, Config),
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    {ok, Durations} = durations(Agent, Node),
+    State = fun() -> [maps:get(state, F) || F <- dyno_agent_durations:read(Durations)] end,
+    ok = erpc:call(Node, dyno_callers, works, [20]),
+    ?assertEqual([measured], State()),
+    _ = erpc:call(Node, code, purge, [dyno_callers]),
+    {dyno_callers, Binary, File} = code:get_object_code(dyno_callers),
+    {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
+    dyno_suites:await(fun() ->
+        ok = erpc:call(Node, dyno_callers, works, [600]),
+        State() =:= [reloaded]
+    end),
+    ok = dyno_agent:detach(Agent).

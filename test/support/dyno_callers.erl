@@ -4,7 +4,7 @@
 -module(dyno_callers).
 -moduledoc "Functions that call `leaf/1`, each in its way. Loops are in functions of their own.".
 
--export([loops/1, maps/1, fails/1, leaf/1]).
+-export([loops/1, maps/1, fails/1, works/1, leaf/1]).
 
 -doc "By itself, so often.".
 -spec loops(non_neg_integer()) -> ok.
@@ -27,6 +27,21 @@ maps(N) ->
 fails(N) ->
     N = 1 + ?MODULE:leaf(N),
     ok.
+
+-doc "So often, and works for about a millisecond after each.".
+-spec works(non_neg_integer()) -> ok.
+works(0) ->
+    ok;
+works(N) ->
+    _ = ?MODULE:leaf(N),
+    work_until(erlang:monotonic_time(microsecond) + 1000),
+    works(N - 1).
+
+work_until(Us) ->
+    case erlang:monotonic_time(microsecond) >= Us of
+        true -> ok;
+        false -> work_until(Us)
+    end.
 
 -doc "Gives what it is given.".
 -spec leaf(Term) -> Term.
