@@ -177,7 +177,8 @@ time_columns() ->
             help =>
                 <<
                     "The runtime cuts each process's time in a function to whole microseconds, and "
-                    "what measuring cost is known to some nanoseconds a call."
+                    "what measuring cost is known to some nanoseconds for each call of it, and "
+                    "for each measured call that it made."
                 >>
         },
         column(~"time_per_call", ~"Time per call", number, ~"ns/call"),
