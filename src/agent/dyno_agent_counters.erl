@@ -581,6 +581,6 @@ measured(#{modules := Modules, banks := Banks}) ->
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{banks := Banks, own := Own} = State) ->
     ok = dyno_agent_charge:close(map_get(charge, State)),
-    ok = dyno_agent_outgoing:close(map_get(sampler, State)),
     ok = dyno_agent_own:close(Own),
-    dyno_agent_banks:close(Banks).
+    ok = dyno_agent_banks:close(Banks),
+    dyno_agent_outgoing:close(map_get(sampler, State)).

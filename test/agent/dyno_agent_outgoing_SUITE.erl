@@ -26,6 +26,7 @@ all() ->
         counts_real_calls,
         a_caller_is_not_charged_for_its_calls,
         ends_when_it_has_enough,
+        loads_are_noticed_after_it,
         ends_with_its_owner
     ].
 
@@ -182,12 +183,16 @@ ends_when_it_has_enough(_Config) ->
         dyno_callers:loops(100),
         Forever()
     end),
-    dyno_suites:await(fun() -> length(trace:session_info(all)) =:= Sessions end),
+    dyno_suites:await(fun() -> not is_traced(Pid) end),
+    ?assertEqual([], trace:session_info({dyno_callers, leaf, 1})),
     unlink(Pid),
     exit(Pid, kill),
     #{{dyno_callers, leaf, 1} := {Calls, 0}} = dyno_agent_outgoing:sample(Sampler),
     ?assert(Calls > 5000 andalso Calls =< 10_000, Calls),
-    ok = dyno_agent_outgoing:close(Sampler).
+    ok = dyno_agent_outgoing:close(Sampler),
+    ?assertEqual(Sessions, length(trace:session_info(all))).
+
+is_traced(Pid) -> trace:session_info(Pid) =/= [].
 
 ends_with_its_owner(_Config) ->
     Self = self(),
@@ -202,3 +207,25 @@ ends_with_its_owner(_Config) ->
     dyno_suites:await(fun() ->
         not is_process_alive(Sampler) andalso length(trace:session_info(all)) =:= Sessions
     end).
+
+%% In OTP 27 a session that is destroyed takes breakpoints of others with it.
+loads_are_noticed_after_it(Config) ->
+    Node = proplists:get_value(node, Config),
+    {dyno_callers, Binary, File} = code:get_object_code(dyno_callers),
+    {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        patterns => [{dyno_callers, leaf, 1}], measures => [call_time]
+    }),
+    ok = dyno_agent_counters:restart(Counters),
+    _ = erpc:call(Node, code, purge, [dyno_callers]),
+    {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
+    %% Calls right after it are counted by half.
+    timer:sleep(300),
+    ok = erpc:call(Node, dyno_callers, loops, [5]),
+    ?assertMatch(
+        #{functions := [#{calls := 5}], reloaded := [dyno_callers]},
+        dyno_agent_counters:read(Counters)
+    ),
+    ?assertEqual(1, dyno_agent_counters:loads(Counters)),
+    ok = dyno_agent:detach(Agent).
