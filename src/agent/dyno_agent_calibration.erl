@@ -23,8 +23,8 @@
     %% By how many processes call, ascending.
     charges_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
-    %% What a call adds to the time of a measured function that makes it.
-    around_ns := float()
+    %% What a call adds to the time of a measured function that makes it, by what it is charged.
+    around := float()
 }.
 
 -doc "A process that calls an empty function when it is asked to.".
@@ -72,7 +72,7 @@ open(Measures) ->
             Charge = #{
                 charges_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
                 uncertain_ns => max(Quiet * ?UNCERTAIN, More),
-                around_ns => Quiet * around(?ALONE, Caller)
+                around => around(?ALONE, Caller)
             },
             {Charge, Caller, Alone};
         false ->

@@ -156,13 +156,14 @@ measured calls that the function has made in it (dyno_agent_outgoing).
     [#{mfa := mfa(), atom() => term()}].
 functions(Functions, _Made, none) ->
     Functions;
-functions(Functions, Made, #{charge := #{around_ns := Around}} = All) ->
+functions(Functions, Made, #{charge := #{around := Around}} = All) ->
     Factor = factor(All),
     [
         begin
-            AroundNs = Factor * Around * maps:get(MFA, Made, 0),
+            OwnNs = Factor * Ns / max(1, Calls),
+            AroundNs = OwnNs * Around * maps:get(MFA, Made, 0),
             (maps:remove(charged_ns, F))#{
-                charge_ns => Factor * Ns / max(1, Calls) + AroundNs,
+                charge_ns => OwnNs + AroundNs,
                 uncertain_ns := Uncertain + round(Calls * AroundNs * ?AROUND_UNCERTAIN)
             }
         end
