@@ -35,16 +35,7 @@ start(fprof) ->
 hold(Starter, Patterns) ->
     Session = trace:session_create(?MODULE, self(), []),
     _ = trace:process(Session, all, true, [call, arity]),
-    Functions = [
-        F
-     || M <- erlang:loaded(),
-        dyno_agent_patterns:matches_module(M, Patterns),
-        F <-
-            case dyno_agent_patterns:functions(M, Patterns) of
-                all -> [{M, '_', '_'}];
-                Some -> Some
-            end
-    ],
+    Functions = [F || M <- erlang:loaded(), F <- dyno_agent_patterns:specs(M, Patterns)],
     lists:foreach(fun(F) -> _ = trace:function(Session, F, true, [call_time]) end, Functions),
     Starter ! {self(), measuring},
     receive

@@ -132,7 +132,7 @@ median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
 -doc """
 What a call was charged when the charge was measured, of a function that so many processes call: what
-`dyno_agent_tally` sums up for `functions/2`.
+`dyno_agent_tally` sums up for `functions/3`.
 """.
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;

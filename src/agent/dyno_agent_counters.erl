@@ -161,7 +161,8 @@ init(#{patterns := Given, measures := Measures} = Config) ->
             Charge = dyno_agent_charge:open(Measures),
             Patterns = dyno_agent_patterns:resolve(Given),
             %% Before the breakpoints that count.
-            Sampler = dyno_agent_outgoing:open(Patterns, Measures, own()),
+            Functions = [F || M <- wanted(Patterns), F <- dyno_agent_patterns:specs(M, Patterns)],
+            Sampler = dyno_agent_outgoing:open(Functions, Measures, own()),
             Discovery = maps:get(discovery, Config, undefined),
             State = #{
                 banks => dyno_agent_banks:open(Patterns, Measures),
@@ -224,9 +225,10 @@ suggestion({application, App}) ->
     dyno_agent_patterns:nearest(atom_to_list(App), Names).
 
 arm(#{banks := Banks, patterns := Patterns} = State) ->
-    Loaded = [M || M <- erlang:loaded(), is_wanted(M, Patterns)],
-    Armed = lists:foldl(fun set/2, State, Loaded),
+    Armed = lists:foldl(fun set/2, State, wanted(Patterns)),
     Armed#{banks := dyno_agent_banks:flag_processes(Banks)}.
+
+wanted(Patterns) -> [M || M <- erlang:loaded(), is_wanted(M, Patterns)].
 
 is_wanted(Module, Patterns) ->
     is_measurable(Module) andalso dyno_agent_patterns:matches_module(Module, Patterns).

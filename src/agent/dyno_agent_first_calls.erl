@@ -27,16 +27,7 @@ open(Given) ->
 -doc "A module has come: its functions are watched, as far as they match.".
 -spec watch(module(), t()) -> ok.
 watch(Module, {Session, Patterns}) ->
-    Functions =
-        case
-            dyno_agent_patterns:matches_module(Module, Patterns) andalso
-                dyno_agent_patterns:functions(Module, Patterns)
-        of
-            false -> [];
-            all -> [{Module, '_', '_'}];
-            Some -> Some
-        end,
-    each(Functions, ?HEARD, Session).
+    each(dyno_agent_patterns:specs(Module, Patterns), ?HEARD, Session).
 
 -doc "Whether these first calls are told of. Each change is one of the code: some 150 us.".
 -spec set(heard | quiet, [mfa()], t()) -> ok.

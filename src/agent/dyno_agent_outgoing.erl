@@ -43,15 +43,16 @@
 -define(LEAST, 10).
 
 -doc """
-Begins to take a sample of the functions of all loaded modules that match, from all processes but
+Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes but
 some.
 """.
--spec open([dyno_agent_patterns:pattern()], [dyno_agent_banks:measure()], [pid()]) -> sampler().
-open(Patterns, Measures, Without) ->
+-spec open([{module(), atom(), arity() | '_'}], [dyno_agent_banks:measure()], [pid()]) ->
+    sampler().
+open(Functions, Measures, Without) ->
     case lists:member(call_time, Measures) of
         true ->
             Owner = self(),
-            Sampler = spawn_link(fun() -> begin_sample(Owner, Patterns, Without) end),
+            Sampler = spawn_link(fun() -> begin_sample(Owner, Functions, Without) end),
             receive
                 {Sampler, sampling} -> Sampler
             end;
@@ -86,12 +87,11 @@ close(Sampler) ->
     exit(Sampler, kill),
     ok.
 
--spec begin_sample(pid(), [dyno_agent_patterns:pattern()], [pid()]) -> no_return().
-begin_sample(Owner, Patterns, Without) ->
+-spec begin_sample(pid(), [{module(), atom(), arity() | '_'}], [pid()]) -> no_return().
+begin_sample(Owner, Functions, Without) ->
     proc_lib:set_label(?MODULE),
     process_flag(priority, high),
     Session = trace:session_create(dyno_outgoing, self(), []),
-    Functions = [F || M <- erlang:loaded(), F <- functions(M, Patterns)],
     Set = fun(How) -> [trace:function(Session, F, How, [local]) || F <- Functions] end,
     _ = Set([{'_', [], [{message, {caller}}]}]),
     Which =
@@ -108,22 +108,6 @@ begin_sample(Owner, Patterns, Without) ->
     _ = Set(false),
     _ = erlang:cancel_timer(Timer),
     give(counted(Stacks), Session).
-
-%% What is measured is measured here; nothing of the tracing itself.
-functions(Module, Patterns) ->
-    case
-        not lists:prefix("dyno_agent", atom_to_list(Module)) andalso
-            not lists:member(Module, [trace, erts_internal, erl_tracer]) andalso
-            dyno_agent_patterns:matches_module(Module, Patterns)
-    of
-        false ->
-            [];
-        true ->
-            case dyno_agent_patterns:functions(Module, Patterns) of
-                all -> [{Module, '_', '_'}];
-                Some -> Some
-            end
-    end.
 
 take(0, Stacks) ->
     Stacks;

@@ -13,7 +13,7 @@ in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application
 
 
 -export([parse/1, print/1, validate/1, format_error/1]).
--export([resolve/1, matches_module/2, matches/2, functions/2, unmatched/1, nearest/2]).
+-export([resolve/1, matches_module/2, matches/2, functions/2, specs/2, unmatched/1, nearest/2]).
 -export_type([pattern/0, reason/0]).
 
 -doc "What a user writes in a suite.".
@@ -201,6 +201,15 @@ functions(Module, Patterns) ->
              || {F, A} <- all_functions(Module),
                 matches({Module, F, A}, Patterns)
             ]
+    end.
+
+-doc "The same functions, of any loaded module, as `trace:function/4` takes them.".
+-spec specs(module(), [pattern()]) -> [{module(), atom(), arity() | '_'}].
+specs(Module, Patterns) ->
+    case matches_module(Module, Patterns) andalso functions(Module, Patterns) of
+        false -> [];
+        all -> [{Module, '_', '_'}];
+        Some -> Some
     end.
 
 all_functions(Module) ->

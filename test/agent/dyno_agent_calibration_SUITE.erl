@@ -35,10 +35,8 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    Source = filename:join([dyno_project:root(), "bench", "bench_known.erl"]),
-    {ok, bench_known, Binary} = compile:file(Source, [binary]),
     {_, Node} = Peer = dyno_peers:start(),
-    {module, _} = erpc:call(Node, code, load_binary, [bench_known, Source, Binary]),
+    bench_known = dyno_peers:load_bench(Node, bench_known),
     [{peer, Peer}, {node, Node} | Config].
 
 end_per_suite(Config) ->

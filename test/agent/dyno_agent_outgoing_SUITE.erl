@@ -31,10 +31,8 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    Source = filename:join([dyno_project:root(), "bench", "bench_known.erl"]),
-    {ok, bench_known, Binary} = compile:file(Source, [binary]),
     {_, Node} = Peer = dyno_peers:start(),
-    {module, _} = erpc:call(Node, code, load_binary, [bench_known, Source, Binary]),
+    bench_known = dyno_peers:load_bench(Node, bench_known),
     [{peer, Peer}, {node, Node} | Config].
 
 end_per_suite(Config) ->
@@ -122,8 +120,8 @@ only_where_times_are_measured(_Config) ->
 %% In this node, of real calls.
 counts_real_calls(_Config) ->
     {module, _} = code:ensure_loaded(dyno_callers),
-    Patterns = dyno_agent_patterns:resolve([{dyno_callers, F, 1} || F <- [loops, leaf, maps, fails]]),
-    Sampler = dyno_agent_outgoing:open(Patterns, [call_time], []),
+    Functions = [{dyno_callers, F, 1} || F <- [loops, leaf, maps, fails]],
+    Sampler = dyno_agent_outgoing:open(Functions, [call_time], []),
     Self = self(),
     spawn_link(fun() ->
         ok = dyno_callers:loops(5),
@@ -176,8 +174,8 @@ round(Node, Counters, Pid, Work) ->
 ends_when_it_has_enough(_Config) ->
     Sessions = length(trace:session_info(all)),
     {module, _} = code:ensure_loaded(dyno_callers),
-    Patterns = dyno_agent_patterns:resolve([{dyno_callers, loops, 1}, {dyno_callers, leaf, 1}]),
-    Sampler = dyno_agent_outgoing:open(Patterns, [call_time], []),
+    Functions = [{dyno_callers, loops, 1}, {dyno_callers, leaf, 1}],
+    Sampler = dyno_agent_outgoing:open(Functions, [call_time], []),
     ?assertEqual(Sessions + 1, length(trace:session_info(all))),
     Pid = spawn_link(fun Forever() ->
         dyno_callers:loops(100),

@@ -4,7 +4,7 @@
 -module(dyno_peers).
 -moduledoc "Real nodes without dyno, for tests.".
 
--export([start/0, start/1, stop/1, load/2, save/2, eval/2, needs_own_funs/1, forms/1]).
+-export([start/0, start/1, stop/1, load/2, load_bench/2, save/2, eval/2, needs_own_funs/1, forms/1]).
 
 -doc "A fresh node, not linked to the caller, controlled over its standard input.".
 start() ->
@@ -31,6 +31,13 @@ stop({Peer, _Node}) ->
 load(Node, Source) ->
     {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
     {module, Module} = erpc:call(Node, code, load_binary, [Module, "test", Binary]),
+    Module.
+
+-doc "Compiles a module of the folder bench and loads it in a node.".
+load_bench(Node, Module) ->
+    Source = filename:join([dyno_project:root(), "bench", atom_to_list(Module) ++ ".erl"]),
+    {ok, Module, Binary} = compile:file(Source, [binary]),
+    {module, Module} = erpc:call(Node, code, load_binary, [Module, Source, Binary]),
     Module.
 
 -doc "Compiles a module from source text into a folder.".
