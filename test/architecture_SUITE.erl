@@ -184,21 +184,24 @@ upward_calls(Facts, Known) ->
      || #{module := Caller, folder := From, imports := Imports} <- Facts,
         {Module, _, _} = Callee <- Imports,
         {ok, To} <- [maps:find(Module, Folders)],
-        not may_call(From, To),
-        %% The version is the application's, whoever names it; the agent takes nothing along.
-        not (Callee =:= {dyno, version, 0} andalso From =/= "agent")
+        not may_call(From, To)
     ].
 
-%% doc/architecture.md. The folder "" holds the API, above all others; a folder that is not named
-%% here is a capability.
+%% doc/architecture.md. The folder "" holds the API, above all others but the plugins; a folder that is
+%% not named here is a capability.
 may_call(Same, Same) -> true;
-may_call("", _To) -> true;
-may_call("cli", To) -> To =/= "";
-may_call("report", To) -> To =/= "" andalso To =/= "cli";
-may_call("recording", To) -> To =:= "stats";
+may_call("plugin", _To) -> true;
+may_call("", To) -> To =/= "plugin";
+may_call("cli", To) -> not lists:member(To, ["", "plugin"]);
+may_call("report", To) -> lists:member(To, ["recording", "stats", "system"]);
+may_call("load", To) -> lists:member(To, ["target", "agent", "recording", "stats", "system"]);
+may_call("target", To) -> lists:member(To, ["agent", "recording", "stats", "system"]);
+may_call("recording", To) -> lists:member(To, ["stats", "system"]);
 may_call("stats", _To) -> false;
+may_call("system", _To) -> false;
 may_call("agent", _To) -> false;
-may_call(_Capability, To) -> lists:member(To, ["recording", "stats", "agent"]).
+may_call(_Capability, To) ->
+    lists:member(To, ["target", "load", "agent", "recording", "stats", "system"]).
 
 foreign_agent_calls(Facts) ->
     Agent = [Module || #{module := Module, folder := "agent"} <- Facts],
@@ -307,11 +310,11 @@ facts(Beam) ->
         docs => Docs
     }.
 
-%% .../src/agent/dyno_x.erl -> "agent"; .../src/dyno.erl -> "".
+%% The outermost folder: .../src/agent/calls/dyno_x.erl -> "agent"; .../src/dyno.erl -> "".
 folder(Path) ->
-    case lists:reverse(Path) of
-        [_File, "src" | _] -> "";
-        [_File, Folder, "src" | _] -> Folder
+    case lists:splitwith(fun(Part) -> Part =/= "src" end, lists:reverse(Path)) of
+        {[_File], ["src" | _]} -> "";
+        {[_ | _] = Inside, ["src" | _]} -> lists:last(Inside)
     end.
 
 %% From release 28 on the count of atoms is negative where their lengths are in the new form, and
