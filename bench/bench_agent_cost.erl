@@ -69,13 +69,13 @@ memory(Node) ->
      || Module <- dyno_agent:modules()
     ]),
     %% OTP's own modules that are loaded for it stay in the node: they are not counted.
-    ok = dyno_test_targets:detach(attach(Node)),
+    ok = dyno_targets:detach(attach(Node)),
     Before = memory_of_code(Node),
     Targets = attach(Node),
     Code = memory_of_code(Node) - Before,
     [#{agent := Agent}] = Targets,
     {Processes, Tables} = erpc:call(Node, bench_agent_memory, of_agent, [dyno_agent:guard(Agent)]),
-    ok = dyno_test_targets:detach(Targets),
+    ok = dyno_targets:detach(Targets),
     Left = memory_of_code(Node) - Before,
     bench_program:say("code      ~b kB sent, ~b kB in the node, ~b kB after detaching", [
         kb(B) || B <- [Sent, Code, Left]
@@ -83,7 +83,7 @@ memory(Node) ->
     bench_program:say("memory    processes ~b kB, tables ~b kB", [kb(Processes), kb(Tables)]).
 
 attach(Node) ->
-    {ok, Targets} = dyno_test_targets:attach([Node], #{
+    {ok, Targets} = dyno_targets:attach([Node], #{
         patterns => [?PATTERN], level => ?LEVEL, interval_ms => ?INTERVAL_MS, without => []
     }),
     Targets.
@@ -97,7 +97,7 @@ kb(Bytes) ->
 samples(Node, Count) ->
     [#{sampler := Sampler}] = Targets = attach(Node),
     Us = [sample_us(Sampler) || _ <- lists:seq(1, Count)],
-    ok = dyno_test_targets:detach(Targets),
+    ok = dyno_targets:detach(Targets),
     {Value, Interval} = bench_program:median(Us, 0.95),
     bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
         bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count

@@ -67,7 +67,7 @@ argument(Text) ->
     end.
 
 measure(Cells, Effort) ->
-    ok = dyno_agent_link:ensure_distribution(#{}),
+    ok = dyno_target_node:ensure_distribution(#{}),
     {ok, Peer, Node} = peer:start(#{
         name => peer:random_name(),
         connection => standard_io,
@@ -129,7 +129,7 @@ reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
             _ -> Given
         end,
     {ok, Agent} = dyno_agent:attach(Node, #{}),
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{bench_known, known, 1} | [{bench_known, made, 0} || Made > 0]],
         measures => [call_time]
     }),
@@ -158,9 +158,9 @@ reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
     }.
 
 round(Node, Counters, Turns, {Pids, Calls}) ->
-    ok = dyno_agent_counters:restart(Counters),
+    ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     #{functions := Functions} = dyno_test_inside:corrected(Figures),
     [Function] = [F || #{mfa := {_, known, _}} = F <- Functions],
     #{own_time_ns := Own, raw_time_ns := Raw, calls := Counted} = Function,

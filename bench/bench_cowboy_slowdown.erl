@@ -288,22 +288,22 @@ begin_with(Profiler, Node, Patterns) when
     ok = erpc:call(Node, bench_profilers, start, [Profiler, Patterns]),
     {Node, Profiler};
 begin_with(Level, Node, Patterns) ->
-    {ok, Targets} = dyno_test_targets:attach([Node], #{
+    {ok, Targets} = dyno_targets:attach([Node], #{
         patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS, without => []
     }),
     Targets.
 
 restart(_Profiler, {_Node, _}) -> ok;
-restart(_Level, Targets) -> dyno_test_targets:restart(Targets).
+restart(_Level, Targets) -> dyno_targets:restart(Targets).
 
 %% Everything must have been measured, or the comparison means nothing.
 end_with(_Profiler, {Node, Profiler}, _Requests) ->
     erpc:call(Node, bench_profilers, stop, [Profiler]);
 end_with(Level, Targets, Requests) ->
-    [#{functions := Functions, processes := Processes}] = dyno_test_targets:read(Targets),
-    ok = dyno_test_targets:detach(Targets),
-    _ = [check_calls(Functions, Requests) || dyno_suite:measures(Level) =/= []],
-    _ = [check_processes(Processes, Requests) || dyno_suite:discovers(Level)],
+    [#{functions := Functions, processes := Processes}] = dyno_targets:read(Targets),
+    ok = dyno_targets:detach(Targets),
+    _ = [check_calls(Functions, Requests) || dyno_targets:measures(Level) =/= []],
+    _ = [check_processes(Processes, Requests) || dyno_targets:discovers(Level)],
     ok.
 
 %% What is called once for each request.

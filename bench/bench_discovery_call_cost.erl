@@ -69,10 +69,10 @@ block(Function, {Node, Epochs, Calls}) ->
 
 traced(Processes, {Node, _, _} = Block) ->
     {ok, Agent} = dyno_agent:attach(Node, #{}),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [?PATTERN], interval_ms => ?NO_LOOK_MS
     }),
-    Table = erpc:call(Node, dyno_agent_discovery, table, [Discovery]),
+    Table = erpc:call(Node, dyno_agent_processes, table, [Discovery]),
     ok = erpc:call(Node, bench_calls, call_all, [], infinity),
     Processes = erpc:call(Node, bench_calls, wait_for, [Table, Processes], infinity),
     Ns = block(epochs, Block),

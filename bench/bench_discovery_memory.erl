@@ -88,10 +88,10 @@ measure(Given, Effort) ->
 run(Node, Processes, #{interval_ms := IntervalMs} = Extent) ->
     Before = whole(Node),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [?PATTERN], interval_ms => IntervalMs
     }),
-    {ok, _} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, _} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [?PATTERN], measures => [call_time], discovery => Discovery
     }),
     Empty = memory(Agent),
@@ -116,7 +116,7 @@ extent(quick) -> #{interval_ms => 50, samples => 10}.
 
 %% A reading looks at every process; all of them are there. How long it took.
 all_known(Discovery, Processes) ->
-    {Us, Figures} = timer:tc(fun() -> dyno_agent_discovery:read(Discovery) end),
+    {Us, Figures} = timer:tc(fun() -> dyno_agent_processes:read(Discovery) end),
     #{discovered := Processes, groups := Groups} = Figures,
     Processes = lists:sum([N || #{alive := N} <- Groups]),
     Us / 1000.

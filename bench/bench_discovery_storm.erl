@@ -60,10 +60,10 @@ storm(Node, Processes) ->
     Start = erlang:monotonic_time(),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     Attached = erlang:monotonic_time(),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [?PATTERN], interval_ms => ?INTERVAL_MS
     }),
-    Table = erpc:call(Node, dyno_agent_discovery, table, [Discovery], infinity),
+    Table = erpc:call(Node, dyno_agent_processes, table, [Discovery], infinity),
     Processes = erpc:call(Node, bench_calls, wait_for, [Table, Processes], infinity),
     End = erlang:monotonic_time(),
     ok = dyno_agent:detach(Agent),

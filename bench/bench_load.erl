@@ -10,7 +10,7 @@
 -define(TIMEOUT_MS, 5000).
 
 -doc "The generator's own figures after a load of so many milliseconds.".
--spec run(dyno_suite:load(), pos_integer()) -> dyno_load_meter:snapshot().
+-spec run(dyno_suite:load(), pos_integer()) -> dyno_load_recorder:snapshot().
 run(Load, DurationMs) ->
     {ok, Pid} = dyno_load:start_link(#{
         sink => self(),

@@ -181,11 +181,7 @@ format_error({Of, Reason}) ->
 -doc "dyno's version, as in its application file.".
 -spec version() -> binary().
 version() ->
-    _ = application:load(dyno),
-    case application:get_key(dyno, vsn) of
-        {ok, Vsn} -> list_to_binary(Vsn);
-        undefined -> ~"unknown"
-    end.
+    dyno_version:version().
 
 -spec document(recording()) -> {ok, dyno_recording:document()} | {error, reason()}.
 document(Document) when is_map(Document) -> {ok, Document};

@@ -54,7 +54,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     | {too_many, pos_integer(), pos_integer()}
     | {option, atom(), term(), binary()}
     | {mode, dyno_bench_mode:reason()}
-    | dyno_bench_keeper:reason()
+    | dyno_bench_slots:reason()
     | {crashed, term()}.
 
 %% Each pair has its interval: with many codes none would ever be decided.
@@ -243,7 +243,7 @@ executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
     Files = maps:get(file_modules, Options, []),
     Measure = fun() ->
         %% Makes this node one of the network, which the other compiles at.
-        case dyno_agent_link:connect(Node, maps:with([cookie], Remote)) of
+        case dyno_target_node:connect(Node, maps:with([cookie], Remote)) of
             ok ->
                 There = Call(Checked#{compiler => node()}),
                 dyno_bench_remote:run(Node, There, Files, Remote);
@@ -258,16 +258,16 @@ executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
         {error, Reason} -> {error, {remote, Reason}}
     end;
 executed(Call, Checked, Options) ->
-    case dyno_bench_keeper:lease_run() of
+    case dyno_bench_slots:lease_run() of
         {ok, Lease} ->
             {Module, Function, Arguments} =
-                Call(Checked#{run => dyno_bench_keeper:run_number(Lease)}),
+                Call(Checked#{run => dyno_bench_slots:run_number(Lease)}),
             Measure = fun() -> apply(Module, Function, Arguments) end,
             try in_process(Measure, maps:get(code_paths, Options, [])) of
                 {ok, Result} -> {ok, {Result, here}};
                 {error, _} = Error -> Error
             after
-                dyno_bench_keeper:release(Lease)
+                dyno_bench_slots:release(Lease)
             end;
         {error, _} = Error ->
             Error

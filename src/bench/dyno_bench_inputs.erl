@@ -9,7 +9,7 @@
 %% An input is evaluated once, before the comparison, so that all codes get the very same value.
 
 -export([plan/2, plan_any/2, measure/2, document/3, parameters/1]).
-%% In a VM that has one of the codes: see dyno_bench_stand
+%% In a VM that has one of the codes: see dyno_bench_vm_server
 -export([serve/4]).
 -export([format_error/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
@@ -28,14 +28,14 @@
     %% Runs before the codes, with the input's value, and gives what they take instead.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
-    check => fun((Taken :: term()) -> dyno_bench_experiment:check()),
+    check => fun((Taken :: term()) -> dyno_bench_engine:check()),
     %% Judges the results of all codes, also where each is in a VM of its own.
-    agree => dyno_bench_experiment:check(),
+    agree => dyno_bench_engine:check(),
     options => #{concurrency => pos_integer(), threshold => float()}
 }.
 
 %% In the process that owns what a measurement makes, with its time limit.
--type evaluate() :: fun((fun(() -> term())) -> {ok, term()} | {error, dyno_bench_holder:failure()}).
+-type evaluate() :: fun((fun(() -> term())) -> {ok, term()} | {error, dyno_sandbox:failure()}).
 
 %% The input's module, and how it is compiled.
 -type where() :: {module(), dyno_bench_code:compiling()}.
@@ -44,7 +44,7 @@
     measurement := measurement(),
     %% The input's value, where it is a size.
     size := pos_integer() | undefined,
-    result := dyno_bench_experiment:result()
+    result := dyno_bench_engine:result()
 }.
 
 -type reason() ::
@@ -58,8 +58,8 @@
     | {raised, setup | teardown, Run :: binary(), error | exit | throw, term(), erlang:stacktrace()}
     | {late, setup | teardown, Run :: binary(), TimeoutMs :: pos_integer()}
     | {in_case, binary(), reason()}
-    | {in_run, binary(), dyno_bench_experiment:reason()}
-    | dyno_bench_experiment:reason().
+    | {in_run, binary(), dyno_bench_engine:reason()}
+    | dyno_bench_engine:reason().
 
 -doc "The comparisons of codes with each of the inputs; one without any.".
 -spec plan([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
@@ -154,13 +154,13 @@ input_failed(_Name, interrupted) -> interrupted;
 input_failed(Name, {endless, TimeoutMs}) -> {input_endless, Name, TimeoutMs};
 input_failed(Name, {died, Reason}) -> {input_raised, Name, exit, Reason};
 input_failed(Name, {raised, Class, Reason, _} = Failure) ->
-    case dyno_bench_unknown:find(Failure) of
+    case dyno_bench_undefined:find(Failure) of
         {ok, Function} -> {unknown, <<"the input ", Name/binary>>, Function};
         none -> {input_raised, Name, Class, Reason}
     end.
 
 -doc "Measures one after the other. The time is shared out equally.".
--spec measure([measurement(), ...], dyno_bench_experiment:options()) ->
+-spec measure([measurement(), ...], dyno_bench_engine:options()) ->
     {ok, [outcome()]} | {error, reason()}.
 measure(Measurements, #{budget_ms := BudgetMs} = Options) ->
     Each = Options#{budget_ms := max(1, BudgetMs div length(Measurements))},
@@ -180,19 +180,19 @@ one(Measurement, Number, #{isolated := _} = Options) ->
         {error, Reason} -> {error, in_run(Measurement, Reason)}
     end;
 one(Measurement, Number, Options) ->
-    Run = fun(Codes, Own, _Size) -> dyno_bench_experiment:run(Codes, Own) end,
+    Run = fun(Codes, Own, _Size) -> dyno_bench_engine:run(Codes, Own) end,
     evaluated(Measurement, Number, {Options, Run}).
 
 -doc """
 Does what comes before and after the rounds of a measurement with one code, and in between calls a
 function with its stand and the size of its input.
 """.
--spec serve(measurement(), pos_integer(), dyno_bench_experiment:options(),
-    fun((dyno_bench_experiment:stand(), Size :: pos_integer() | undefined) -> term())) ->
+-spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
+    fun((dyno_bench_engine:stand(), Size :: pos_integer() | undefined) -> term())) ->
     ok | {error, reason()}.
 serve(Measurement, Number, Options, Serve) ->
     Run = fun([Code], Own, Size) ->
-        dyno_bench_experiment:serve(Code, Own, fun(Stand) -> Serve(Stand, Size) end)
+        dyno_bench_engine:serve(Code, Own, fun(Stand) -> Serve(Stand, Size) end)
     end,
     case evaluated(Measurement, Number, {Options, Run}) of
         {ok, _} -> ok;
@@ -201,15 +201,15 @@ serve(Measurement, Number, Options, Serve) ->
 
 %% The holder owns what set-up makes, for as long as the codes are measured.
 evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) ->
-    Holder = dyno_bench_holder:start_link(),
-    Evaluate = fun(Fun) -> dyno_bench_holder:call(Holder, Fun, TimeoutMs) end,
+    Holder = dyno_sandbox:start_link(),
+    Evaluate = fun(Fun) -> dyno_sandbox:call(Holder, Fun, TimeoutMs) end,
     try
         case Measurement of
             #{value := Value} ->
                 case Value(
                     {
                         %% A value may hold funs of the module, so each input has its own.
-                        dyno_bench_keeper:module(input, Number, Options),
+                        dyno_bench_slots:module(input, Number, Options),
                         maps:with([compiler, timeout_ms], Options)
                     },
                     Evaluate
@@ -221,7 +221,7 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
                 set_up(Measurement, undefined, Evaluate, How)
         end
     after
-        dyno_bench_holder:stop(Holder)
+        dyno_sandbox:stop(Holder)
     end.
 
 set_up(#{setup := Setup} = Measurement, Value, Evaluate, How) ->
@@ -308,7 +308,7 @@ parameters(Outcomes) ->
     Environment :: term()) -> dyno_recording:document().
 document({Name, Parameters}, Outcomes, Environment) ->
     Sizes = sizes(Outcomes),
-    Document = dyno_bench_figures:document(
+    Document = dyno_bench_result:document(
         Name,
         Parameters,
         [{Id, Size, Result} || {#{measurement := #{id := Id}, result := Result}, Size} <- Sizes],
@@ -383,5 +383,5 @@ format_error({in_run, Id, Reason}) ->
 format_error(Reason) ->
     case dyno_bench_isolated:explains(Reason) of
         true -> dyno_bench_isolated:format_error(Reason);
-        false -> dyno_bench_experiment:format_error(Reason)
+        false -> dyno_bench_engine:format_error(Reason)
     end.

@@ -43,7 +43,7 @@ No two codes are measured at the same time in any of them. What samples do not t
         %% The time of a sample; 100.
         sample_ms => pos_integer(),
         %% Samples of each concurrency; 8, and at least 7, because fewer give no interval. Up to
-        %% four times as many where it is not clear yet: see dyno_bench_climb.
+        %% four times as many where it is not clear yet: see dyno_bench_concurrency_search.
         samples => pos_integer(),
         %% Samples of the first concurrency that are thrown away before; 0.
         warmup => non_neg_integer(),
@@ -59,8 +59,8 @@ No two codes are measured at the same time in any of them. What samples do not t
 -type checked() ::
     compare
     | {continuous, dyno_bench_sampling:settings()}
-    | {timed, dyno_bench_experiment:extent()}
-    | {squeeze, dyno_bench_squeeze:settings()}.
+    | {timed, dyno_bench_engine:extent()}
+    | {squeeze, dyno_bench_concurrency:settings()}.
 
 -type reason() ::
     {mode, term()}
@@ -173,9 +173,9 @@ asks_besides({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
     dyno_bench_metric:kind(Metric) =/= rounds;
 asks_besides(_Mode, _Options) -> false.
 
--spec besides([dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
-    {ok, dyno_bench_experiment:result()}
-    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+-spec besides([dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
+    {ok, dyno_bench_engine:result()}
+    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
 besides(Codes, #{isolated := Settings} = Options) ->
     %% One VM for each does where nothing is decided.
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
@@ -186,13 +186,13 @@ besides(Codes, Options) ->
     only(compare, Codes, Options#{budget_ms := 1}).
 
 %% What decides, where it is not the time, is exact, and has its own intervals.
--spec joined(dyno_bench_experiment:result(), dyno_bench_experiment:result()) ->
-    dyno_bench_experiment:result().
+-spec joined(dyno_bench_engine:result(), dyno_bench_engine:result()) ->
+    dyno_bench_engine:result().
 joined(#{duration_ms := Ms} = Sampled, #{duration_ms := Besides} = Other) ->
     decided(Sampled#{duration_ms := Ms + Besides}, Other).
 
--spec decided(dyno_bench_experiment:result(), dyno_bench_experiment:result()) ->
-    dyno_bench_experiment:result().
+-spec decided(dyno_bench_engine:result(), dyno_bench_engine:result()) ->
+    dyno_bench_engine:result().
 decided(#{arms := Sampled} = Result, #{arms := Besides} = Other) ->
     Arms = [
         maps:merge(Arm, maps:with([exact, whole, profile], More))
@@ -211,9 +211,9 @@ decided(#{arms := Sampled} = Result, #{arms := Besides} = Other) ->
     end.
 
 -doc "Measures in a mode.".
--spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
-    {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
-    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+-spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
+    {ok, dyno_bench_engine:result() | dyno_bench_concurrency:result()}
+    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
 run(Mode, Codes, Options) ->
     case asks_besides(Mode, Options) of
         true ->
@@ -227,9 +227,9 @@ run(Mode, Codes, Options) ->
             only(Mode, Codes, Options)
     end.
 
--spec only(checked(), [dyno_bench_code:code(), ...], dyno_bench_experiment:options()) ->
-    {ok, dyno_bench_experiment:result() | dyno_bench_squeeze:result()}
-    | {error, dyno_bench_experiment:reason() | dyno_bench_isolated:reason()}.
+-spec only(checked(), [dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
+    {ok, dyno_bench_engine:result() | dyno_bench_concurrency:result()}
+    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
 only(compare, Codes, #{isolated := _} = Options) ->
     case dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options) of
         {ok, {_Size, Result}} -> {ok, Result};
@@ -240,25 +240,25 @@ only({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
 only({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
     dyno_bench_isolated:samples(Mode, Codes, Count, Options);
 only(compare, Codes, Options) ->
-    dyno_bench_experiment:run(Codes, Options);
+    dyno_bench_engine:run(Codes, Options);
 only({timed, Extent}, Codes, Options) ->
-    dyno_bench_experiment:run(Codes, Options#{extent => Extent});
+    dyno_bench_engine:run(Codes, Options#{extent => Extent});
 only({continuous, Settings}, Codes, Options) ->
     dyno_bench_sampling:run(Codes, Settings, Options);
 only({squeeze, Settings}, [Code], Options) ->
-    dyno_bench_squeeze:run(Code, Settings, Options).
+    dyno_bench_concurrency:run(Code, Settings, Options).
 
 -doc "The recording of what was measured in a mode.".
 -spec document(
     checked(),
     #{atom() => term()},
-    dyno_bench_experiment:result() | dyno_bench_squeeze:result(),
+    dyno_bench_engine:result() | dyno_bench_concurrency:result(),
     Environment :: term()
 ) -> dyno_recording:document().
 document({squeeze, Settings}, Parameters, Result, Environment) ->
     dyno_bench_curve:document(named({squeeze, Settings}, Parameters), Result, Environment);
 document(Mode, Parameters, Result, Environment) ->
-    Document = dyno_bench_figures:document(named(Mode, Parameters), Result, Environment),
+    Document = dyno_bench_result:document(named(Mode, Parameters), Result, Environment),
     case Result of
         #{agreed := false} ->
             dyno_recording:add_warnings(Document, [

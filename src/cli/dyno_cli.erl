@@ -18,7 +18,7 @@ A new command is one new module with the behaviour `m:dyno_cli_command` and one 
 main(Arguments) when is_list(Arguments) ->
     main(fun() -> run(Arguments) end);
 main(Run) ->
-    Mark = dyno_plugin_ending:marker(),
+    Mark = dyno_cli_ending:marker(),
     ok = dyno_cli_terminal:prepare(),
     ok = dyno_cli_interrupt:install(),
     Status =
@@ -26,10 +26,10 @@ main(Run) ->
             Run()
         catch
             Class:Reason:Stack ->
-                ok = dyno_plugin_ending:not_stopping(),
+                ok = dyno_cli_ending:not_stopping(),
                 dyno_cli_crash:report(Class, Reason, Stack)
         end,
-    ok = dyno_plugin_ending:not_stopping(),
+    ok = dyno_cli_ending:not_stopping(),
     erlang:halt(Mark(Status), [{flush, true}]).
 
 -doc "Runs the command these arguments name.".
@@ -155,7 +155,7 @@ overview(Look) ->
 version() ->
     dyno_cli_terminal:print([
         "dyno ",
-        dyno:version(),
+        dyno_version:version(),
         " (Erlang/OTP ",
         erlang:system_info(otp_release),
         ", erts ",

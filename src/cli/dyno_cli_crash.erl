@@ -37,5 +37,5 @@ kept(Details) ->
 
 -spec erl_error_text(error | exit | throw, term(), erlang:stacktrace()) -> unicode:chardata().
 erl_error_text(Class, Reason, Stack) ->
-    Where = ["dyno ", dyno:version(), ", Erlang/OTP ", erlang:system_info(otp_release), $\n],
+    Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", erlang:system_info(otp_release), $\n],
     [Where, erl_error:format_exception(Class, Reason, Stack)].

@@ -24,7 +24,7 @@ overview(Commands, Look) ->
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP"}
     ],
     output([
-        {line, ["dyno ", dyno:version(), ": a dynamometer for the BEAM"]},
+        {line, ["dyno ", dyno_version:version(), ": a dynamometer for the BEAM"]},
         blank,
         {line, [title("Usage", Look), ": dyno COMMAND ARGUMENTS..."]},
         blank,

@@ -22,7 +22,7 @@ Turns the values of options from text into what they mean.
     | {duration, Option :: binary(), binary()}
     | {choice, Option :: binary(), binary(), [atom()]}
     | {output, dyno_report:reason()}
-    | {load, dyno_cli_load:reason()}.
+    | {load, dyno_cli_test_load:reason()}.
 
 %% Milliseconds in each unit; `ms` before `m` and `s`, which end like it.
 -define(UNITS, [{"ms", 1}, {"s", 1000}, {"min", 60_000}, {"m", 60_000}, {"h", 3_600_000}]).
@@ -142,7 +142,7 @@ format_error({choice, Option, Text, Words}) ->
         end,
     [Option, " takes ", alternatives(Names), ", not ", quoted(Text), Near];
 format_error({load, Reason}) ->
-    dyno_cli_load:format_error(Reason);
+    dyno_cli_test_load:format_error(Reason);
 format_error({output, Reason}) ->
     ["-o: ", dyno_report:format_error(Reason)].
 

@@ -27,7 +27,7 @@ DYNO_MARKED=1 escript "$f" "$@" <&0 & p=$!;
 while w=$i; wait "$p" 2>/dev/null; r=$?; [ $r = 127 ] || s=$r; [ "$w" != "$i" ]; do :; done;
 # What an emulator that was killed could not remove (dyno_suite_source).
 rm -rf "${TMPDIR:-/tmp}/dyno-$p-"*;
-# dyno marks its own endings by 208 and its status (dyno_plugin_ending); an interrupt is 130. What
+# dyno marks its own endings by 208 and its status (dyno_cli_ending); an interrupt is 130. What
 # ends otherwise was killed, or ended by what dyno ran, which must not look like success.
 case $s in 208|209|210|211) s=$((s-208));; 130) ;; *)
 if [ "$i" ] && [ $s -gt 128 ]; then s=130; else

@@ -17,8 +17,8 @@ The caller receives `{dyno_load, Load, Event}` where the event is
   second. The caller looks at the target, whose connections are still open, and answers with
   `close/1`;
 * `{not_ended, reason()}`: a worker's `end_worker/1` failed;
-* `{report, dyno_load_report:report()}`: all there is to say of the load, and then
-* `{ended, dyno_load_meter:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
+* `{report, dyno_load_result:report()}`: all there is to say of the load, and then
+* `{ended, dyno_load_recorder:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
   because they did not within the patience;
 * `{failed, reason()}`: the load could not be given.
 
@@ -63,9 +63,9 @@ when none is left the load has failed.
 }.
 
 -type so_far() ::
-    {ok, dyno_load_meter:snapshot(), [{binary(), pos_integer()}]}
-    | {searched, dyno_load_meter:snapshot(), [{binary(), pos_integer()}],
-        dyno_load_report:report()}.
+    {ok, dyno_load_recorder:snapshot(), [{binary(), pos_integer()}]}
+    | {searched, dyno_load_recorder:snapshot(), [{binary(), pos_integer()}],
+        dyno_load_result:report()}.
 
 -type reason() :: dyno_load_problem:reason().
 
@@ -77,7 +77,7 @@ when none is left the load has failed.
     offset_ns := integer(),
     uncertain_ns := non_neg_integer(),
     monitor := reference(),
-    last := dyno_load_crew:snapshot() | undefined
+    last := dyno_load_pool:snapshot() | undefined
 }.
 
 %% Why snapshots were asked for.
@@ -101,11 +101,11 @@ when none is left the load has failed.
     %% When the measured part was over, where that was not at its planned end.
     over => integer(),
     round => [dyno_load_spec:part()],
-    last => dyno_load_meter:snapshot(),
+    last => dyno_load_recorder:snapshot(),
     %% Up to when the last interval went.
     at => integer(),
     search => dyno_load_search:search(),
-    probes := [{number(), dyno_load_report:merged()}],
+    probes := [{number(), dyno_load_result:merged()}],
     notes := [{feed_ended, atom()} | {not_grown, unicode:chardata()}]
 }.
 
@@ -191,7 +191,7 @@ handle_continue(prepare, #{options := #{timeout_ms := TimeoutMs} = Options} = St
 
 crews(Nodes, #{options := Options} = State) ->
     #{module := Module, load := Load} = Options,
-    #{present := Callbacks} = dyno_suite:callbacks(Module),
+    Callbacks = Module:module_info(exports),
     Base = (maps:with([module, run_state, feeds, seed], Options))#{
         owner => self(),
         callbacks => Callbacks,
@@ -203,7 +203,7 @@ crews(Nodes, #{options := Options} = State) ->
 crews([], _Base, #{crews := Crews} = State) ->
     {noreply, State#{waiting := maps:map(fun(_, _) -> [] end, Crews)}};
 crews([{Index, Node} | Nodes], Base, #{crews := Crews} = State) ->
-    case dyno_load_crew:start_on(Node, Base#{index => Index}) of
+    case dyno_load_pool:start_on(Node, Base#{index => Index}) of
         {ok, Pid} ->
             {Offset, Uncertain} = dyno_load_nodes:clock(Node),
             Crew = #{
@@ -226,15 +226,15 @@ handle_call(figures, _From, #{probes := [_ | _], search := Search, begun := Begu
     #{probes := Probes} = State,
     SoFar = dyno_load_search:so_far(Search),
     #{total := Total, errors := Errors} = Merged =
-        dyno_load_report:of_search(SoFar, Probes, merged(State)),
-    Report = report(Merged, dyno_load_meter:time_ns() - Begun, State),
+        dyno_load_result:of_search(SoFar, Probes, merged(State)),
+    Report = report(Merged, dyno_load_recorder:time_ns() - Begun, State),
     {reply, {searched, Total, Errors, Report}, State};
 handle_call(figures, _From, State) ->
     {reply, error, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(close, #{phase := ending, crews := Crews, options := Options} = State) ->
-    maps:foreach(fun(Pid, _) -> dyno_load_crew:close(Pid) end, Crews),
+    maps:foreach(fun(Pid, _) -> dyno_load_pool:close(Pid) end, Crews),
     #{timeout_ms := TimeoutMs} = Options,
     _ = erlang:send_after(TimeoutMs, self(), patience),
     {noreply, State#{waiting := maps:map(fun(_, _) -> [] end, Crews)}};
@@ -249,11 +249,11 @@ handle_info({dyno_crew, Pid, Event}, #{crews := Crews} = State) when is_map_key(
 handle_info(not_ready, #{phase := preparing, crews := Crews} = State) ->
     #{options := #{timeout_ms := TimeoutMs, load := Load}} = State,
     All = dyno_load_spec:workers(Load),
-    Ready = lists:sum([dyno_load_crew:ready(Pid) || Pid <- maps:keys(Crews)]),
+    Ready = lists:sum([dyno_load_pool:ready(Pid) || Pid <- maps:keys(Crews)]),
     fail({not_ready, module(State), Ready, All, TimeoutMs}, State);
 handle_info(interval, #{phase := working} = State) ->
     %% What came after the end belongs to no interval.
-    Now = min(dyno_load_meter:time_ns(), map_get(finish, State)),
+    Now = min(dyno_load_recorder:time_ns(), map_get(finish, State)),
     {noreply, schedule_interval(ask({interval, Now}, State))};
 handle_info({grace, Finish}, #{phase := Phase, finish := Finish} = State) when
     Phase =:= warming; Phase =:= probing; Phase =:= draining
@@ -263,7 +263,7 @@ handle_info(finish, #{phase := working} = State) ->
     over(State);
 handle_info(patience, #{phase := ending, crews := Crews, options := Options} = State) ->
     #{timeout_ms := TimeoutMs} = Options,
-    case lists:sum([dyno_load_crew:ready(Pid) || Pid <- maps:keys(Crews)]) of
+    case lists:sum([dyno_load_pool:ready(Pid) || Pid <- maps:keys(Crews)]) of
         %% Operations that never end are counted elsewhere.
         0 -> ok;
         N -> notify({not_ended, {stays, module(State), N, TimeoutMs}}, State)
@@ -328,7 +328,7 @@ fail(Reason, State) ->
 
 ask(Purpose, #{crews := Crews, asked := Asked} = State) ->
     Ref = make_ref(),
-    maps:foreach(fun(Pid, _) -> dyno_load_crew:snapshot(Pid, Ref) end, Crews),
+    maps:foreach(fun(Pid, _) -> dyno_load_pool:snapshot(Pid, Ref) end, Crews),
     State#{asked := Asked#{Ref => {Purpose, maps:map(fun(_, _) -> [] end, Crews)}}}.
 
 answered(Ref, Pid, #{asked := Asked} = State) ->
@@ -372,7 +372,7 @@ lost(Pid, Reason, #{crews := Crews, phase := Phase} = State) ->
             fail({no_node_left, Node}, State);
         _ ->
             #{lost := Lost, from := From} = State,
-            AtMs = (dyno_load_meter:time_ns() - From) div 1_000_000,
+            AtMs = (dyno_load_recorder:time_ns() - From) div 1_000_000,
             Next = without(Pid, State#{crews := Rest, lost := [{Crew, AtMs} | Lost]}),
             unasked(maps:keys(map_get(asked, Next)), Pid, Next)
     end.
@@ -406,7 +406,7 @@ begin_measuring(#{options := #{load := #{model := search} = Load}} = State) ->
     Limits = maps:with([from_per_s, to_per_s, confidence, precision], Load),
     #{limit_ms := LimitMs} = Load,
     Search = dyno_load_search:new(Limits#{limit_ns => LimitMs * 1_000_000}),
-    probe(State#{search => Search, begun => dyno_load_meter:time_ns()});
+    probe(State#{search => Search, begun => dyno_load_recorder:time_ns()});
 begin_measuring(#{parts := Parts} = State) ->
     #{from := From, finish := Finish} = Begun = begin_round(Parts, State),
     _ = at(Finish, finish),
@@ -422,16 +422,16 @@ probe(#{search := Search, options := #{load := Load}, parts := [Part]} = State) 
             with_grace(Next);
         {done, _} ->
             notify(finished, State),
-            State#{phase := ending, over => dyno_load_meter:time_ns()}
+            State#{phase := ending, over => dyno_load_recorder:time_ns()}
     end.
 
 probed(#{search := Search, probes := Probes, from := From, begun := Begun} = State) ->
     #{options := #{load := #{objective := Objective}}, round := [#{rate_per_s := Rate}]} = State,
-    Now = dyno_load_meter:time_ns(),
+    Now = dyno_load_recorder:time_ns(),
     #{parts := [Part], total := Total} = Merged = merged(State),
     Outcome = dyno_load_figures:outcome(Objective, Part),
-    None = dyno_load_meter:empty(),
-    Figures = dyno_load_report:interval(Now - Begun, Now - From, None, Total, float(Rate)),
+    None = dyno_load_recorder:empty(),
+    Figures = dyno_load_result:interval(Now - Begun, Now - From, None, Total, float(Rate)),
     notify({interval, Figures}, State),
     {noreply,
         probe(State#{
@@ -450,7 +450,7 @@ begin_round(Parts, #{crews := Crews} = State) ->
             [] -> ?AHEAD_NS;
             _ -> ?AHEAD_REMOTE_NS + 4 * lists:max(Remote)
         end,
-    From = dyno_load_meter:time_ns() + Ahead,
+    From = dyno_load_recorder:time_ns() + Ahead,
     {Round, Finish} = lists:mapfoldl(
         fun(#{duration_ns := Length} = Part, Start) ->
             {{Part, Start, Start + Length}, Start + Length}
@@ -460,7 +460,7 @@ begin_round(Parts, #{crews := Crews} = State) ->
     ),
     maps:foreach(
         fun(Pid, #{offset_ns := Offset}) ->
-            dyno_load_crew:begin_round(Pid, [{P, S + Offset, F + Offset} || {P, S, F} <- Round])
+            dyno_load_pool:begin_round(Pid, [{P, S + Offset, F + Offset} || {P, S, F} <- Round])
         end,
         Crews
     ),
@@ -469,7 +469,7 @@ begin_round(Parts, #{crews := Crews} = State) ->
         from => From,
         finish => Finish,
         round => Parts,
-        last => dyno_load_meter:empty()
+        last => dyno_load_recorder:empty()
     }.
 
 %% The phase ends when all workers are done, or that long after they should be.
@@ -489,7 +489,7 @@ quiet(State) ->
 %% Nobody has anything left to do: the iterations are made, or the data is used up. An open load's
 %% workers, though, know a little before the end that nothing more is due.
 early(#{finish := Finish, round := Round} = State) ->
-    Now = dyno_load_meter:time_ns(),
+    Now = dyno_load_recorder:time_ns(),
     Open = lists:any(fun(#{model := Model}) -> Model =:= open end, Round),
     case Now < Finish andalso (not Open orelse used_up(State)) of
         true -> over(State#{over => Now});
@@ -500,7 +500,7 @@ used_up(#{notes := Notes}) -> lists:any(fun(Note) -> element(1, Note) =:= feed_e
 
 over(#{finish := Finish} = State) ->
     Over = maps:get(over, State, Finish),
-    Now = dyno_load_meter:time_ns(),
+    Now = dyno_load_recorder:time_ns(),
     Asked = ask({interval, min(Now, Over)}, State#{over => Over}),
     _ = at(Now + ?GRACE_NS, {grace, Finish}),
     quiet(Asked#{phase := draining}).
@@ -522,7 +522,7 @@ at(TimeNs, Message) ->
     erlang:send_after(TimeMs, self(), Message, [{abs, true}]).
 
 schedule_interval(#{options := #{interval_ms := IntervalMs}, from := From} = State) ->
-    Now = dyno_load_meter:time_ns(),
+    Now = dyno_load_recorder:time_ns(),
     Interval = IntervalMs * 1_000_000,
     Passed = max(0, Now - From) div Interval,
     _ = at(From + (Passed + 1) * Interval, interval),
@@ -536,8 +536,8 @@ interval(Now, #{at := At, from := From, last := Last, options := Options} = Stat
             State;
         false ->
             #{total := Total, parts := Parts} = merged(State),
-            Offered = dyno_load_report:offered(Parts, At - From, Now - From),
-            Figures = dyno_load_report:interval(Now - From, Now - At, Last, Total, Offered),
+            Offered = dyno_load_result:offered(Parts, At - From, Now - From),
+            Figures = dyno_load_result:interval(Now - From, Now - At, Last, Total, Offered),
             notify({interval, Figures}, State),
             State#{last := Total, at := Now}
     end.
@@ -548,14 +548,14 @@ merged(#{crews := Crews, lost := Lost, round := Round}) ->
         Last
      || #{last := Last} <- maps:values(Crews) ++ [Crew || {Crew, _} <- Lost], Last =/= undefined
     ],
-    dyno_load_report:merge(Round, Snapshots).
+    dyno_load_result:merge(Round, Snapshots).
 
 finish(#{begun := Begun, over := Over} = State) ->
     Merged =
         case State of
             #{search := Search, probes := Probes} ->
                 {done, Result} = dyno_load_search:next(Search),
-                dyno_load_report:of_search(Result, Probes, merged(State));
+                dyno_load_result:of_search(Result, Probes, merged(State));
             #{} ->
                 merged(State)
         end,
@@ -571,7 +571,7 @@ report(Merged, DurationNs, #{crews := Crews, lost := Lost, notes := Notes, optio
         seed => map_get(seed, Options),
         notes => Notes,
         nodes => [
-            dyno_load_report:node_of(Crew, Last, AtMs)
+            dyno_load_result:node_of(Crew, Last, AtMs)
          || {#{last := Last} = Crew, AtMs} <- Nodes
         ]
     }.

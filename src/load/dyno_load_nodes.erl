@@ -34,7 +34,7 @@ node's name. A node's name: one that runs and has the same cookie.
     | {not_started, Place :: unicode:chardata(), dyno_peer:reason()}
     | {no_ssh, string()}
     | {not_short | not_long, string()}
-    | {unreachable, node(), dyno_agent_link:reason()}
+    | {unreachable, node(), dyno_target_node:reason()}
     | {no_code, node(), module(), term()}.
 
 -define(TIMEOUT_MS, 10_000).
@@ -123,7 +123,7 @@ one({ssh, Host0, Options}) ->
             own(Started, ["on ", Host, " by ", Program])
     end;
 one(Node) ->
-    case dyno_agent_link:connect(Node, #{}) of
+    case dyno_target_node:connect(Node, #{}) of
         ok -> {ok, #{node => Node, own => false}};
         {error, Reason} -> {error, {unreachable, Node, Reason}}
     end.
@@ -150,10 +150,10 @@ stop(Started) ->
 -spec code_to(node(), module()) -> ok | {error, reason()}.
 code_to(Node, Suite) ->
     Generator = [
-        dyno_load_crew,
+        dyno_load_pool,
         dyno_load_worker,
-        dyno_load_meter,
-        dyno_load_times,
+        dyno_load_recorder,
+        dyno_load_arrival_times,
         dyno_load_schedule,
         dyno_feed,
         dyno_feed_file,
@@ -274,6 +274,6 @@ format_error({not_long, Host}) ->
         [Host]
     );
 format_error({unreachable, _Node, Reason}) ->
-    ["load node: ", dyno_agent_link:format_error(Reason)];
+    ["load node: ", dyno_target_node:format_error(Reason)];
 format_error({no_code, Node, Module, Reason}) ->
     io_lib:format("load node ~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]).

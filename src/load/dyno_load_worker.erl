@@ -34,7 +34,7 @@
     model := closed | open,
     %% A worker with a greater id has nothing to do in this part.
     workers := pos_integer(),
-    meters := #{atom() => dyno_load_meter:meter()},
+    meters := #{atom() => dyno_load_recorder:meter()},
     %% Kinds with the sums of their weights, from 0 to 1; the last one has the rest.
     kinds := [{float(), atom()}],
     seed := integer(),
@@ -43,7 +43,7 @@
     %% Open: which number was taken last, and what becomes of it where several nodes share a load.
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
-    times => dyno_load_times:times(),
+    times => dyno_load_arrival_times:times(),
     %% How many workers are free, where more may be started.
     free => atomics:atomics_ref(),
     %% Closed.
@@ -118,18 +118,18 @@ work(#{id := Id} = Job, #{seed := Seed} = Work, State) ->
 open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work, State, Random) ->
     #{start := Start, finish := Finish} = Work,
     Number = (atomics:add_get(Claimed, 1, 1) - 1) * Step + Offset,
-    case dyno_load_times:due(Number, Times) of
+    case dyno_load_arrival_times:due(Number, Times) of
         never ->
             State;
         Ns ->
             Due = Start + Ns,
-            case dyno_load_meter:time_ns() of
+            case dyno_load_recorder:time_ns() of
                 _ when Due >= Finish -> State;
                 Now when Now >= Finish -> State;
                 Now when Now >= Due -> next(Job, Work, State, Random, waited, Due, Now);
                 _ ->
                     wait_until(Due),
-                    Woken = dyno_load_meter:time_ns(),
+                    Woken = dyno_load_recorder:time_ns(),
                     next(Job, Work, State, Random, {late, Woken - Due}, Woken, Woken)
             end
     end.
@@ -138,8 +138,8 @@ next(Job, Work, State, Random, How, Intended, Begin) ->
     {Kind, Next} = kind(Work, Random),
     #{meters := #{Kind := Meter}} = Work,
     case How of
-        waited -> dyno_load_meter:waited(Meter);
-        {late, Ns} -> dyno_load_meter:late(Meter, Ns)
+        waited -> dyno_load_recorder:waited(Meter);
+        {late, Ns} -> dyno_load_recorder:late(Meter, Ns)
     end,
     taken(Job, Work),
     Done = one(Job, Work, Kind, Meter, State, Intended, Begin),
@@ -168,7 +168,7 @@ free_again(_Work) -> ok.
 closed(_Job, _Work, State, _Random, 0) ->
     State;
 closed(Job, #{finish := Finish} = Work, State, Random, Left) ->
-    case dyno_load_meter:time_ns() of
+    case dyno_load_recorder:time_ns() of
         Now when Now >= Finish ->
             State;
         Now ->
@@ -200,7 +200,7 @@ less(N) -> N - 1.
 think(#{think := Think, finish := Finish}, Random) ->
     case thought_ms(Think, Random) of
         {Ms, Next} when Ms > 0 ->
-            Now = dyno_load_meter:time_ns(),
+            Now = dyno_load_recorder:time_ns(),
             rest(min(Finish, Now + round(Ms * 1_000_000))),
             Next;
         {_, Next} ->
@@ -220,7 +220,7 @@ thought_ms({exponential, Mean}, Random) ->
 
 %% Nobody's time counts from the end of a rest: it need not be met to the microsecond.
 rest(Until) ->
-    case Until - dyno_load_meter:time_ns() of
+    case Until - dyno_load_recorder:time_ns() of
         Left when Left > 0 ->
             receive
             after (Left + 999_999) div 1_000_000 -> ok
@@ -241,13 +241,13 @@ weighted([_ | Kinds], Uniform) -> weighted(Kinds, Uniform).
 
 %% The operation's time is from just before its call to just after.
 one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
-    ok = dyno_load_meter:started(Meter),
+    ok = dyno_load_recorder:started(Meter),
     try operation(Module, Kind, State) of
         {ok, Next} ->
-            ok = dyno_load_meter:success(Meter, Intended, Begin, dyno_load_meter:time_ns()),
+            ok = dyno_load_recorder:success(Meter, Intended, Begin, dyno_load_recorder:time_ns()),
             {ok, Next};
         {error, Reason, Next} ->
-            ok = dyno_load_meter:failure(Meter, Reason),
+            ok = dyno_load_recorder:failure(Meter, Reason),
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
@@ -256,11 +256,11 @@ one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
     catch
         throw:{dyno_feed, ended, Feed} ->
             #{owner := Owner} = Job,
-            ok = dyno_load_meter:withdrawn(Meter),
+            ok = dyno_load_recorder:withdrawn(Meter),
             Owner ! {dyno_worker, self(), {feed_ended, Feed}},
             {ended, State};
         Class:Reason ->
-            ok = dyno_load_meter:failure(Meter, {Class, Reason}),
+            ok = dyno_load_recorder:failure(Meter, {Class, Reason}),
             renew(Job, Meter, Work)
     end.
 
@@ -280,11 +280,11 @@ renew(Job, Meter, #{finish := Finish} = Work) ->
         {ok, _State} = init_worker(Job)
     catch
         Class:Reason ->
-            Now = dyno_load_meter:time_ns(),
-            ok = dyno_load_meter:failure(Meter, {init_worker, Class, Reason}),
+            Now = dyno_load_recorder:time_ns(),
+            ok = dyno_load_recorder:failure(Meter, {init_worker, Class, Reason}),
             %% A target that is gone is not to be asked a million times a second.
             wait_until(Now + 100_000_000),
-            case dyno_load_meter:time_ns() >= Finish of
+            case dyno_load_recorder:time_ns() >= Finish of
                 true -> stop;
                 false -> renew(Job, Meter, Work)
             end
@@ -310,7 +310,7 @@ end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) -
     end.
 
 wait_until(Due) ->
-    case Due - dyno_load_meter:time_ns() of
+    case Due - dyno_load_recorder:time_ns() of
         Left when Left > ?EARLY_NS ->
             receive
             after (Left - ?EARLY_NS) div 1_000_000 + 1 -> wait_until(Due)

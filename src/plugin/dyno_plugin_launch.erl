@@ -50,7 +50,7 @@ run(Job) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, arguments(Job)},
-        {env, [dyno_plugin_ending:variable()]},
+        {env, [dyno_cli_ending:variable()]},
         %% Its standard streams are ours; the pipe takes two others.
         nouse_stdio,
         exit_status,
@@ -67,7 +67,7 @@ run(Job) ->
 wait(Port) ->
     receive
         {Port, {exit_status, Status}} ->
-            dyno_plugin_ending:status(Status);
+            dyno_cli_ending:status(Status);
         {Port, {data, _}} ->
             wait(Port);
         dyno_interrupt ->

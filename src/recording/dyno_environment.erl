@@ -26,7 +26,7 @@ What cannot be found out on a system is `null`; nothing here fails.
 collect() ->
     {Os, Kernel} = system(),
     #{
-        ~"dyno_version" => dyno:version(),
+        ~"dyno_version" => dyno_version:version(),
         ~"otp" => otp(),
         ~"erts" => list_to_binary(erlang:system_info(version)),
         ~"jit" => erlang:system_info(emu_flavor) =:= jit,

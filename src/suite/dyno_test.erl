@@ -55,10 +55,10 @@ that a test that is killed leaves a readable one.
     | {suite, module(), dyno_suite:reason()}
     | {option, dyno_suite:reason()}
     | {callback, dyno_test_callbacks:reason()}
-    | {target, dyno_test_targets:reason()}
-    | {agents, dyno_test_guests:reason()}
+    | {target, dyno_targets:reason()}
+    | {agents, dyno_target_custom:reason()}
     | {recording, dyno_recording_file:reason()}
-    | {connection, dyno_agent_link:reason()}
+    | {connection, dyno_target_node:reason()}
     | {crashed, term()}
     | interrupted.
 
@@ -166,7 +166,7 @@ with_suite(Source, Module, Form, Options) ->
                     try
                         test(Ready, Module, Read, Started, Options#{agents => Guests})
                     after
-                        dyno_test_guests:forget(Guests)
+                        dyno_target_custom:forget(Guests)
                     end;
                 {error, _} = Error ->
                     dyno_test_callbacks:stop(Callbacks),
@@ -188,7 +188,7 @@ misspelt(Module, dyno) ->
     ].
 
 agents(#{agents := Sources}, Suite) ->
-    case dyno_test_guests:load(Sources, Suite) of
+    case dyno_target_custom:load(Sources, Suite) of
         {ok, Agents} -> {ok, Agents};
         {error, Reason} -> {error, {agents, Reason}}
     end.
@@ -236,7 +236,7 @@ connection(Form, Options) ->
     Given = maps:with([name, cookie], Options),
     Connected =
         case Form of
-            dyno -> dyno_agent_link:ensure_distribution(Given);
+            dyno -> dyno_target_node:ensure_distribution(Given);
             performerl -> dyno_performerl:connection(Given)
         end,
     case Connected of
@@ -395,7 +395,7 @@ finish(Outcome, Document0, SuiteOptions, Options) ->
     Sorted = in_order(Document1, SuiteOptions),
     Document2 = dyno_recording:add_tables(
         Sorted,
-        dyno_test_bends:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
+        dyno_test_saturation:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
             dyno_test_growth:tables(Sorted)
     ),
     Verdicts = lists:append([
@@ -421,7 +421,7 @@ failed_document(Code, Text, Document) ->
     Failed = dyno_recording:put(Document, status, failed),
     dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
 
-misuse_text({unmatched, _, _} = Reason) -> dyno_test_targets:format_error(Reason);
+misuse_text({unmatched, _, _} = Reason) -> dyno_targets:format_error(Reason);
 misuse_text(Reason) -> dyno_test_callbacks:format_error(Reason).
 
 -doc "One sentence for a reason.".
@@ -435,13 +435,13 @@ format_error({option, Reason}) ->
 format_error({callback, Reason}) ->
     dyno_test_callbacks:format_error(Reason);
 format_error({target, Reason}) ->
-    dyno_test_targets:format_error(Reason);
+    dyno_targets:format_error(Reason);
 format_error({agents, Reason}) ->
-    dyno_test_guests:format_error(Reason);
+    dyno_target_custom:format_error(Reason);
 format_error({recording, Reason}) ->
     dyno_recording_file:format_error(Reason);
 format_error({connection, Reason}) ->
-    dyno_agent_link:format_error(Reason);
+    dyno_target_node:format_error(Reason);
 format_error({crashed, Reason}) ->
     io_lib:format("dyno itself failed: ~0tP", [Reason, 20]);
 format_error(interrupted) ->

@@ -8,7 +8,7 @@
 -export([run/1]).
 -export_type([measured/0]).
 
--import(dyno_test_parts, [series/7, text/2]).
+-import(dyno_recording_part, [series/7, text/2]).
 
 -type measured() :: #{
     size := pos_integer(),
@@ -19,21 +19,21 @@
     duration_ns := non_neg_integer(),
     load := dyno_suite:load() | undefined,
     interval_ms := pos_integer(),
-    targets := [dyno_test_targets:target()],
+    targets := [dyno_targets:target()],
     intervals := [dyno_load:interval()],
     samples := [
         {node(), TimeMs :: integer(), #{binary() => number()}, CostUs :: non_neg_integer()}
     ],
-    snapshot := dyno_load_meter:snapshot() | undefined,
+    snapshot := dyno_load_recorder:snapshot() | undefined,
     %% Where the load came to its end.
-    report => dyno_load_report:report(),
+    report => dyno_load_result:report(),
     errors := [{binary(), pos_integer()}],
     in_flight := non_neg_integer(),
     %% What workers could not end.
     not_ended := [binary()],
-    figures := [dyno_test_targets:figures()],
+    figures := [dyno_targets:figures()],
     %% Of the control run: none, the half before, or both.
-    control := [dyno_test_control:half()],
+    control := [dyno_test_baseline_run:half()],
     error := {Code :: binary(), Text :: binary()} | undefined
 }.
 
@@ -43,8 +43,8 @@
 -doc "The run, as doc/recording.md has it.".
 -spec run(measured()) -> #{atom() => term()}.
 run(Measured) ->
-    Cost = dyno_test_control:metrics(map_get(control, Measured), map_get(intervals, Measured)),
-    Warnings = warnings(Measured) ++ dyno_test_control:warnings(Cost),
+    Cost = dyno_test_baseline_run:metrics(map_get(control, Measured), map_get(intervals, Measured)),
+    Warnings = warnings(Measured) ++ dyno_test_baseline_run:warnings(Cost),
     #{
         id => map_get(id, Measured),
         size => map_get(size, Measured),

@@ -8,7 +8,7 @@
 
 -export([metrics/1, histograms/1, tables/1, corrected/1]).
 
--import(dyno_test_parts, [metric/6, table/5, column/4, text/2]).
+-import(dyno_recording_part, [metric/6, table/5, column/4, text/2]).
 
 -type part() :: #{atom() => term()}.
 
@@ -114,8 +114,8 @@ Takes out of all times what measuring has charged to them: for each call what an
 reported to take in this node, called by as many processes. The raw times stay
 (`raw_time_ns`), and what the charge may be off by joins the uncertainty.
 """.
--spec corrected(dyno_agent_counters:figures() | undefined) ->
-    dyno_agent_counters:figures() | undefined.
+-spec corrected(dyno_agent_calls:figures() | undefined) ->
+    dyno_agent_calls:figures() | undefined.
 corrected(#{charge_uncertain_ns := More} = Figures) when is_float(More) ->
     #{functions := Functions, callers := Callers} = Figures,
     Charges = #{MFA => Charge || #{mfa := MFA, charge_ns := Charge} <- Functions},

@@ -69,7 +69,7 @@ id({Size, Repetition}) ->
     {exactly | at_most, pos_integer()}.
 run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
     {Bound, LoadMs} = load_ms(Options, Load),
-    {Bound, LoadMs + WarmupMs + dyno_test_control:adds_ms(Options, Load) + ?AROUND_MS}.
+    {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?AROUND_MS}.
 
 -spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, non_neg_integer()}.

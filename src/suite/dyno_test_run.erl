@@ -17,7 +17,7 @@
     override := dyno_load_spec:override(),
     connection := #{cookie => atom(), name => atom(), stays => dyno_agent:stays()},
     %% Besides the options'.
-    agents := [dyno_test_guests:agent()],
+    agents := [dyno_target_custom:agent()],
     %% Told about a run as it grows, to be saved and shown.
     watch := fun((event()) -> ok)
 }.
@@ -33,7 +33,7 @@
     | interrupted
     | {failed, Code :: binary(), Text :: binary()}
     %% The suite's fault, not the target's.
-    | {misuse, dyno_test_targets:reason() | dyno_test_callbacks:reason()}.
+    | {misuse, dyno_targets:reason() | dyno_test_callbacks:reason()}.
 
 %% How often a run that is under way is saved.
 -define(SAVE_MS, 5000).
@@ -78,7 +78,7 @@ with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options
     #{connection := Connection, agents := Agents} = Context,
     Inside = maps:with([patterns, level, distribution, without, interval_ms], Options),
     Wanted = maps:merge(Inside, Connection#{
-        guests => dyno_test_guests:modules(Agents),
+        guests => dyno_target_custom:modules(Agents),
         patterns_of => dyno_test_callbacks:patterns_of(Callbacks)
     }),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, Model) of
@@ -116,13 +116,13 @@ overridden(Load, Size, #{override := Override}) ->
 %% Suites of PerformERL name what may be there, and PerformERL takes no notice of what is not: those
 %% patterns are left out, which is said, unless that leaves none.
 attach(Nodes, #{patterns := Patterns} = Wanted, #{model := performerl} = Load) ->
-    case dyno_test_targets:attach(Nodes, Wanted) of
+    case dyno_targets:attach(Nodes, Wanted) of
         {error, {unmatched, _, Unmatched} = Reason} ->
             case Patterns -- [P || {P, _} <- Unmatched] of
                 [] ->
                     {error, Reason};
                 Fewer ->
-                    Text = unicode:characters_to_binary(dyno_test_targets:format_error(Reason)),
+                    Text = unicode:characters_to_binary(dyno_targets:format_error(Reason)),
                     Warning = {~"unmatched", Text},
                     maybe
                         {ok, Targets, Extra} ?= attach(Nodes, Wanted#{patterns := Fewer}, Load),
@@ -135,7 +135,7 @@ attach(Nodes, #{patterns := Patterns} = Wanted, #{model := performerl} = Load) -
             Error
     end;
 attach(Nodes, Wanted, _Load) ->
-    case dyno_test_targets:attach(Nodes, Wanted) of
+    case dyno_targets:attach(Nodes, Wanted) of
         {ok, Targets} -> {ok, Targets, dyno_test_extra:new()};
         {error, _} = Error -> Error
     end.
@@ -144,13 +144,13 @@ with_agents(#{load := Load} = Job, Attach, #{options := Options} = Context) ->
     %% Before anything is loaded: patterns may be wrong, nodes not there.
     case Attach() of
         {ok, Targets, Extra} ->
-            case dyno_test_control:wanted(Options, Load, dyno_test_targets:traces(Targets)) of
+            case dyno_test_baseline_run:wanted(Options, Load, dyno_targets:traces(Targets)) of
                 true ->
-                    ok = dyno_test_targets:detach(Targets),
+                    ok = dyno_targets:detach(Targets),
                     with_control(Job, Attach, Context);
                 false ->
                     {Outcome, State} = with_load(Job, {Targets, Extra}, [], Context),
-                    ok = dyno_test_targets:detach(Targets),
+                    ok = dyno_targets:detach(Targets),
                     ended(Outcome, State)
             end;
         {error, Reason} ->
@@ -163,7 +163,7 @@ with_control(Job, Attach, Context) ->
         tell({phase, attach}, Context),
         {ok, Targets, Extra} ?= Attach(),
         {Outcome, State} = with_load(Job, {Targets, Extra}, [First], Context),
-        ok = dyno_test_targets:detach(Targets),
+        ok = dyno_targets:detach(Targets),
         second_half(Outcome, State, Job, Context)
     else
         {error, Reason} -> {not_attached(Reason, Context), undefined, none};
@@ -181,12 +181,12 @@ not_attached(Reason, #{module := Module}) ->
             true -> "init_run/2";
             false -> "setup_run/1"
         end,
-    Text = dyno_test_targets:format_error(Reason),
+    Text = dyno_targets:format_error(Reason),
     failed(~"target", io_lib:format("a target of ~ts:~ts: ~ts", [Module, Callback, Text])).
 
 control(Which, Job, Context) ->
     Tell = fun(Phase) -> tell({phase, Phase}, Context) end,
-    dyno_test_control:half(Which, load_options(Job, Context), self(), Tell).
+    dyno_test_baseline_run:half(Which, load_options(Job, Context), self(), Tell).
 
 stopped(interrupted) ->
     interrupted;
@@ -214,7 +214,7 @@ load_options(#{load := Load, run_state := RunState}, #{options := Options, modul
     #{duration_ms := DurationMs, interval_ms := IntervalMs} = Options,
     Keys = [duration_ms, warmup_ms, timeout_ms, operations, feeds, seed, load_nodes],
     (maps:with(Keys, Options))#{
-        interval_ms => dyno_test_control:interval_ms(IntervalMs, DurationMs),
+        interval_ms => dyno_test_baseline_run:interval_ms(IntervalMs, DurationMs),
         sink => self(),
         module => Module,
         run_state => RunState,
@@ -230,13 +230,13 @@ with_load(#{which := Which, load := Load} = Job, {Targets, Extra}, Halves, Conte
         load_pid => undefined,
         phase => warm_up,
         targets => Targets,
-        guests => dyno_test_guests:none(),
+        guests => dyno_target_custom:none(),
         callbacks => map_get(callbacks, Job),
         extra => Extra,
         run_info => none,
         wanted => map_get(wanted, Job),
         members => none,
-        gone => dyno_test_members:none_gone(),
+        gone => dyno_test_joins:none_gone(),
         started_ms => erlang:monotonic_time(millisecond),
         saved_ms => erlang:monotonic_time(millisecond),
         measured => #{
@@ -267,23 +267,23 @@ with_load(#{which := Which, load := Load} = Job, {Targets, Extra}, Halves, Conte
             {Outcome, Final} = watch(State#{
                 guests := Guests, load_pid := Pid, members := Members
             }),
-            ok = dyno_test_members:stop(Members),
+            ok = dyno_test_joins:stop(Members),
             ok = dyno_load:stop(Pid),
             flush(Pid),
             {Outcome, Final};
         {error, {callback, Reason}} ->
             {callback_failed(Reason), State};
         {error, Reason} ->
-            {failed(~"custom_agent", dyno_test_guests:format_error(Reason)), State}
+            {failed(~"custom_agent", dyno_target_custom:format_error(Reason)), State}
     end.
 
 start_guests(Size, Targets, #{callbacks := Callbacks}, Context) ->
-    dyno_test_guests:start(Targets, Size, (maps:with([agents, options, module], Context))#{
+    dyno_target_custom:start(Targets, Size, (maps:with([agents, options, module], Context))#{
         callbacks => Callbacks
     }).
 
 members(Targets, #{run_state := RunState}, #{module := Module}) ->
-    dyno_test_members:watch(Module, RunState, [Node || #{node := Node} <- Targets]).
+    dyno_test_joins:watch(Module, RunState, [Node || #{node := Node} <- Targets]).
 
 start_load(#{load := #{model := performerl}} = Job, Options) ->
     #{which := {Size, _}, run_state := #{nodes := Nodes}, callbacks := Callbacks} = Job,
@@ -321,23 +321,23 @@ run_of(#{intervals := Intervals, samples := Samples} = Measured, State) ->
         intervals := lists:reverse(Intervals), samples := lists:reverse(Samples)
     }),
     Place = #{run => map_get(id, Measured), size => map_get(size, Measured)},
-    dyno_test_extra:add(dyno_test_guests:extra(Guests, Place, Extra), Run).
+    dyno_test_extra:add(dyno_target_custom:extra(Guests, Place, Extra), Run).
 
 watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
     receive
         {dyno_members, Members, {joined, New}} ->
-            watch(dyno_test_members:joined(New, zero_ns(State), State));
+            watch(dyno_test_joins:joined(New, zero_ns(State), State));
         {dyno_members, Members, {failed, Text}} ->
-            watch(dyno_test_members:warned(~"targets", Text, State));
+            watch(dyno_test_joins:warned(~"targets", Text, State));
         {dyno_load, Load, Event} ->
             load_event(Event, State);
         {dyno_sample, Sampler, TimeMs, Figures, CostUs} ->
             watch(sample(Sampler, {TimeMs, Figures, CostUs}, State));
         {dyno_guest, Pid, TimeMs, Event} ->
             #{guests := Guests} = State,
-            watch(State#{guests := dyno_test_guests:take(Pid, TimeMs, Event, Guests)});
+            watch(State#{guests := dyno_target_custom:take(Pid, TimeMs, Event, Guests)});
         {dyno_agent, Ref, {gave_up, Reason}} ->
-            case dyno_test_targets:of_ref(Ref, Targets) of
+            case dyno_targets:of_ref(Ref, Targets) of
                 {ok, #{node := Node}} ->
                     Text = io_lib:format("the agent in ~ts gave up: ~0tP", [Node, Reason, 12]),
                     {failed(~"agent", Text), stop_reading(State)};
@@ -345,7 +345,7 @@ watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
                     watch(State)
             end;
         {'DOWN', Monitor, process, _, Reason} ->
-            case dyno_test_targets:of_guard(Monitor, Targets) of
+            case dyno_targets:of_guard(Monitor, Targets) of
                 {ok, Target} -> lost(Target, Reason, State);
                 error -> watch(State)
             end;
@@ -357,11 +357,11 @@ watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
     end.
 
 load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
-    case dyno_test_targets:restart(Targets) of
+    case dyno_targets:restart(Targets) of
         ok ->
             %% Samples of the warm-up count from another start.
             flush_samples(),
-            ok = dyno_test_guests:restart(map_get(guests, State)),
+            ok = dyno_target_custom:restart(map_get(guests, State)),
             ok = dyno_load:measure(Load);
         gone ->
             %% That it went down is the next message.
@@ -372,12 +372,12 @@ load_event(started, #{context := Context, measured := Measured0, targets := Targ
     tell({phase, measure}, Context),
     #{guests := Guests} = State,
     StartedMs = erlang:monotonic_time(millisecond),
-    Targets = dyno_test_targets:aligned(Targets0, StartedMs * 1_000_000),
+    Targets = dyno_targets:aligned(Targets0, StartedMs * 1_000_000),
     Measured = Measured0#{targets := Targets},
     watch(State#{
         phase := measure,
         targets := Targets,
-        guests := dyno_test_guests:aligned(Targets, StartedMs * 1_000_000, Guests),
+        guests := dyno_target_custom:aligned(Targets, StartedMs * 1_000_000, Guests),
         started_ms := StartedMs,
         measured := Measured#{samples := []}
     });
@@ -385,10 +385,10 @@ load_event({interval, Interval}, #{measured := Measured} = State) ->
     #{intervals := Intervals} = Measured,
     Next = State#{measured := Measured#{intervals := [Interval | Intervals]}},
     tell({interval, Interval, elapsed_ms(State)}, map_get(context, State)),
-    watch(save(dyno_test_members:peek(Next)));
+    watch(save(dyno_test_joins:peek(Next)));
 load_event(tick, State) ->
     tell({interval, #{throughput_per_s => undefined}, elapsed_ms(State)}, map_get(context, State)),
-    watch(save(dyno_test_members:peek(State)));
+    watch(save(dyno_test_joins:peek(State)));
 load_event({run_info, Info}, State) ->
     watch(State#{run_info := {info, Info}});
 load_event({load_metrics, Metrics}, #{extra := Extra} = State) ->
@@ -440,7 +440,7 @@ load_failed(_Reason, Text) ->
 
 %% An agent that ended, or gave no results, was not there for what the run is to show.
 sound(complete, #{guests := Guests}) ->
-    case dyno_test_guests:problem(Guests) of
+    case dyno_target_custom:problem(Guests) of
         none -> complete;
         Text -> failed(~"custom_agent", Text)
     end;
@@ -498,7 +498,7 @@ judge_uncounted(#{module := Module}, Figures) ->
 
 lost(Target, noconnection, #{targets := [_, _ | _]} = State) ->
     %% The others are still there: what the load has of it is for the suite to say.
-    watch(dyno_test_members:left(Target, in_run_ms(State), State));
+    watch(dyno_test_joins:left(Target, in_run_ms(State), State));
 lost(#{node := Node}, noconnection, State) ->
     Text = io_lib:format("node ~ts went down during the run", [Node]),
     {failed(~"target_down", Text), without(Node, State)};
@@ -519,7 +519,7 @@ without(Node, #{targets := Targets} = State) ->
     stop_reading(State#{targets := [T || #{node := N} = T <- Targets, N =/= Node]}).
 
 sample(Sampler, {TimeMs, Figures, CostUs}, #{measured := Measured, targets := Targets} = State) ->
-    case {dyno_test_targets:of_sampler(Sampler, Targets), Measured} of
+    case {dyno_targets:of_sampler(Sampler, Targets), Measured} of
         {{ok, #{node := Node, shift_ms := ShiftMs}}, #{samples := Samples}} ->
             Sample = {Node, TimeMs + ShiftMs, Figures, CostUs},
             State#{measured := Measured#{samples := [Sample | Samples]}};
@@ -539,11 +539,11 @@ elapsed_ms(#{started_ms := StartedMs}) ->
 %% Reads what is inside; the load has just ended.
 read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} = State) ->
     DurationNs = DurationMs * 1_000_000,
-    Ended = dyno_test_guests:finish(Guests),
-    Figures = dyno_test_targets:read(Targets) ++ dyno_test_members:gone(State),
-    Processed = dyno_test_guests:process(Ended, map_get(callbacks, State)),
+    Ended = dyno_target_custom:finish(Guests),
+    Figures = dyno_targets:read(Targets) ++ dyno_test_joins:gone(State),
+    Processed = dyno_target_custom:process(Ended, map_get(callbacks, State)),
     #{targets := All} = Measured,
-    {Now, Then} = dyno_test_targets:drifted({Targets, All}),
+    {Now, Then} = dyno_targets:drifted({Targets, All}),
     %% The last samples were sent before the figures were answered.
     Last = last_samples(State#{
         guests := Processed,
@@ -551,12 +551,12 @@ read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} =
     }),
     #{started_ms := StartedMs, measured := #{samples := Samples} = Read} = Last,
     ZeroNs = StartedMs * 1_000_000,
-    Straighten = dyno_test_targets:straighten(ZeroNs, Then),
+    Straighten = dyno_targets:straighten(ZeroNs, Then),
     Last#{
         targets := Now,
-        guests := dyno_test_guests:straight(Straighten, Processed),
+        guests := dyno_target_custom:straight(Straighten, Processed),
         measured := Read#{
-            targets := Then, samples := dyno_test_targets:straight(Samples, ZeroNs, Then)
+            targets := Then, samples := dyno_targets:straight(Samples, ZeroNs, Then)
         }
     }.
 

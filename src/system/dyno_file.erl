@@ -133,4 +133,4 @@ temporary(Path) ->
 
 -spec sentence(unicode:chardata()) -> binary().
 sentence(Chars) ->
-    dyno_recording_schema:text(Chars).
+    unicode:characters_to_binary(Chars).

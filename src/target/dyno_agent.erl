@@ -30,7 +30,7 @@ monitor `guard/1`.
     node := node(),
     guard := pid(),
     ref := reference(),
-    janitor := dyno_agent_janitor:janitor(),
+    janitor := dyno_target_cleaner:janitor(),
     %% What the janitor will remove.
     names := [module()],
     stays := stays() | none
@@ -59,14 +59,14 @@ goes on with it; `leave/1` removes them.
     %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it
     %% does.
     guard => module(),
-    %% More modules to send, loaded here: what dyno_agent_guest is to run.
+    %% More modules to send, loaded here: what dyno_agent_custom is to run.
     guests => [module()],
     %% Has the agent rest when it is detached, and goes on with one that does.
     stays => stays()
 }.
 
 -type reason() ::
-    dyno_agent_link:reason()
+    dyno_target_node:reason()
     | {otp_too_old, node(), string()}
     | {taken, node()}
     | {other_version, node(), module()}
@@ -84,22 +84,22 @@ goes on with it; `leave/1` removes them.
 -spec modules() -> [module()].
 modules() ->
     [
-        dyno_agent_banks,
+        dyno_agent_call_sessions,
         dyno_agent_calibration,
-        dyno_agent_charge,
+        dyno_agent_overhead,
         dyno_agent_checks,
-        dyno_agent_counters,
-        dyno_agent_discovery,
+        dyno_agent_calls,
+        dyno_agent_processes,
         dyno_agent_gauges,
         dyno_agent_durations,
         dyno_agent_first_calls,
         dyno_agent_group,
         dyno_agent_guard,
-        dyno_agent_guest,
+        dyno_agent_custom,
         dyno_agent_hearing,
         dyno_agent_os,
-        dyno_agent_outgoing,
-        dyno_agent_own,
+        dyno_agent_call_sample,
+        dyno_agent_self_calls,
         dyno_agent_patterns,
         dyno_agent_process,
         dyno_agent_resources,
@@ -107,7 +107,7 @@ modules() ->
         dyno_agent_sampler,
         dyno_agent_kind,
         dyno_agent_lifetimes,
-        dyno_agent_tally,
+        dyno_agent_call_sums,
         dyno_agent_vm,
         dyno_agent_watch,
         dyno_agent_watcher
@@ -125,7 +125,7 @@ The node is down or refuses the cookie, its OTP is older than 27, or another dyn
 -spec attach(node(), options()) -> {ok, agent()} | {error, reason()}.
 attach(Node, Options) ->
     maybe
-        ok ?= dyno_agent_link:connect(Node, maps:with([cookie, name], Options)),
+        ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         ok ?= check_release(Node),
         {ok, Janitor, Names} ?= take(Node, Options),
         settle(Node, {Janitor, Names}, Options)
@@ -146,7 +146,7 @@ take(Node, #{stays := Stays} = Options) ->
     case ets:take(Stays, Node) of
         [{Node, Janitor, Names}] ->
             %% The node may have been started anew.
-            case dyno_agent_janitor:modules(Janitor, Names) of
+            case dyno_target_cleaner:modules(Janitor, Names) of
                 ok -> {ok, Janitor, Names};
                 {error, _} -> take(Node, Options)
             end;
@@ -154,7 +154,7 @@ take(Node, #{stays := Stays} = Options) ->
             take(Node, maps:remove(stays, Options))
     end;
 take(Node, _Options) ->
-    case dyno_agent_janitor:start(Node, self(), ?TIMEOUT_MS) of
+    case dyno_target_cleaner:start(Node, self(), ?TIMEOUT_MS) of
         {ok, Janitor} -> {ok, Janitor, []};
         {error, taken} -> {error, {taken, Node}};
         {error, Reason} -> {error, {failed, Node, Reason}}
@@ -177,11 +177,11 @@ settle(Node, {Janitor, Known}, Options) ->
             Known ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
         ),
         %% Named before they are sent, so that nothing is left if we die in between.
-        ok ?= dyno_agent_janitor:modules(Janitor, Names),
+        ok ?= dyno_target_cleaner:modules(Janitor, Names),
         ok ?= send(Node, Missing),
         GuardModule = maps:get(guard, Options, dyno_agent_guard),
         {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
-        ok = dyno_agent_janitor:guard(Janitor, Guard),
+        ok = dyno_target_cleaner:guard(Janitor, Guard),
         {ok, #{
             node => Node,
             guard => Guard,
@@ -192,10 +192,10 @@ settle(Node, {Janitor, Known}, Options) ->
         }}
     else
         {error, Reason} ->
-            _ = dyno_agent_janitor:release(Janitor, ?TIMEOUT_MS),
+            _ = dyno_target_cleaner:release(Janitor, ?TIMEOUT_MS),
             {error, as_reason(Node, Reason)};
         {ok, {error, Reason}} ->
-            _ = dyno_agent_janitor:release(Janitor, ?TIMEOUT_MS),
+            _ = dyno_target_cleaner:release(Janitor, ?TIMEOUT_MS),
             {error, {failed, Node, Reason}}
     end.
 
@@ -267,7 +267,7 @@ To remove the modules the runtime asks each process, for each of them: seconds w
 """.
 -spec detach(agent()) -> ok | {error, reason()}.
 detach(#{node := Node, guard := Guard, janitor := Janitor, names := Names, stays := Stays}) ->
-    case Stays =/= none andalso dyno_agent_janitor:rest(Janitor) =:= ok of
+    case Stays =/= none andalso dyno_target_cleaner:rest(Janitor) =:= ok of
         true ->
             ok = stop(Guard),
             true = ets:insert(Stays, {Node, Janitor, Names}),
@@ -302,7 +302,7 @@ leave(Stays) ->
     ok.
 
 remove(Node, Janitor) ->
-    case dyno_agent_janitor:release(Janitor, ?REMOVAL_MS) of
+    case dyno_target_cleaner:release(Janitor, ?REMOVAL_MS) of
         ok -> ok;
         %% The guard's end was enough for it.
         {error, Ended} when Ended =:= noproc; Ended =:= normal -> ok;
@@ -311,20 +311,20 @@ remove(Node, Janitor) ->
     end.
 
 -doc """
-Starts an instrument in the target: `dyno_agent_counters`, `dyno_agent_discovery`,
-`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_guest`, each
+Starts an instrument in the target: `dyno_agent_calls`, `dyno_agent_processes`,
+`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_custom`, each
 with the configuration that its `config()` type says.
 """.
 -spec start
-    (agent(), dyno_agent_counters, dyno_agent_counters:config()) -> {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_discovery, dyno_agent_discovery:config()) ->
+    (agent(), dyno_agent_calls, dyno_agent_calls:config()) -> {ok, pid()} | {error, reason()};
+    (agent(), dyno_agent_processes, dyno_agent_processes:config()) ->
         {ok, pid()} | {error, reason()};
     (agent(), dyno_agent_durations, dyno_agent_durations:config()) ->
         {ok, pid()} | {error, reason()};
     (agent(), dyno_agent_resources, dyno_agent_resources:config()) ->
         {ok, pid()} | {error, reason()};
     (agent(), dyno_agent_sampler, dyno_agent_sampler:config()) -> {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_guest, dyno_agent_guest:config()) -> {ok, pid()} | {error, reason()}.
+    (agent(), dyno_agent_custom, dyno_agent_custom:config()) -> {ok, pid()} | {error, reason()}.
 start(#{node := Node, guard := Guard}, Instrument, Config) ->
     try gen_server:call(Guard, {start, Instrument, Config}, ?TIMEOUT_MS) of
         {ok, Pid} -> {ok, Pid};
@@ -368,4 +368,4 @@ format_error({other_version, Node, Module}) ->
 format_error({failed, Node, Reason}) ->
     io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]);
 format_error(Reason) ->
-    dyno_agent_link:format_error(Reason).
+    dyno_target_node:format_error(Reason).

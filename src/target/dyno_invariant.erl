@@ -212,7 +212,7 @@ columns() ->
     ].
 
 column(Name, Title, Type, Unit) ->
-    dyno_test_parts:column(Name, Title, Type, Unit).
+    dyno_recording_part:column(Name, Title, Type, Unit).
 
 -doc "A row of it.".
 -spec row(history()) -> [term()].
@@ -291,7 +291,7 @@ because(Why) -> Why.
 ms(Ms) -> dyno_unit:format(Ms, ~"ms").
 
 words(Format, Arguments) ->
-    dyno_test_parts:text(Format, Arguments).
+    dyno_recording_part:text(Format, Arguments).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

@@ -35,14 +35,14 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 }.
 
 -type reason() ::
-    {no_distribution, dyno_agent_link:reason()}
+    {no_distribution, dyno_target_node:reason()}
     | {does_not_boot, string(), term(), [string()]}
     | {application, atom(), term()}.
 
 -doc "Starts a node; `error({dyno_peer, Reason})` is never raised, the reason is returned.".
 -spec start(options()) -> {ok, node()} | {error, reason()}.
 start(Options) ->
-    case dyno_agent_link:ensure_distribution(#{}) of
+    case dyno_target_node:ensure_distribution(#{}) of
         ok -> boot(Options);
         {error, Reason} -> {error, {no_distribution, Reason}}
     end.
@@ -105,7 +105,7 @@ configuration(_Options) ->
     end.
 
 connected(Peer, Node, Arguments, Applications) ->
-    case dyno_agent_link:connect(Node, #{}) of
+    case dyno_target_node:connect(Node, #{}) of
         ok ->
             start_applications(Peer, Node, Applications);
         {error, Reason} ->
@@ -195,7 +195,7 @@ stop_peer(Peer, Node) ->
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_distribution, Reason}) ->
-    dyno_agent_link:format_error(Reason);
+    dyno_target_node:format_error(Reason);
 format_error({does_not_boot, Name, Reason, Arguments}) ->
     io_lib:format(
         "the node ~ts did not boot (~0tP); it was started with: erl ~ts",

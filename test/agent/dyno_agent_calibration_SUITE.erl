@@ -67,7 +67,7 @@ attached(_Node, _Turns, _Callers, 0, Done) ->
     Done;
 attached(Node, Turns, Callers, Left, Done0) ->
     {ok, Agent} = dyno_agent:attach(Node, #{}),
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{bench_known, known, 1}], measures => [call_time]
     }),
     [{True, Reported} | _] = Done = attempts({Node, Counters}, Turns, Callers, ?ATTEMPTS, Done0),
@@ -88,9 +88,9 @@ attempts(Measured, Turns, Callers, Left, Done) ->
 
 %% The truth of the same round, and what a test reports, with a calibration of its own.
 round({Node, Counters}, Turns, {Pids, Calls}) ->
-    ok = dyno_agent_counters:restart(Counters),
+    ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_test_inside:corrected(Figures),
     ?assertEqual(length(Pids) * Calls, Counted),
     {True, Own / Counted}.
@@ -142,60 +142,60 @@ only_where_times_are_measured(_Config) ->
 
 %% All are taken by the factor that an empty function's charge has changed by since.
 charges_follow_the_machine(_Config) ->
-    Charge = dyno_agent_charge:open([call_time]),
-    ?assertEqual(1.0, dyno_agent_charge:factor(Charge)),
+    Charge = dyno_agent_overhead:open([call_time]),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(Charge)),
     MFA = {m, f, 0},
     Charged = fun(C) ->
         Function = #{mfa => MFA, calls => 30, charged_ns => 600.0, uncertain_ns => 0},
         [#{mfa := MFA, charge_ns := Ns} = Figures] =
-            dyno_agent_charge:functions([Function], #{}, C),
+            dyno_agent_overhead:functions([Function], #{}, C),
         ?assertNot(is_map_key(charged_ns, Figures)),
         Ns
     end,
     ?assertEqual(20.0, Charged(Charge)),
-    Restarted = dyno_agent_charge:restart(Charge),
-    Factor = dyno_agent_charge:factor(Restarted),
+    Restarted = dyno_agent_overhead:restart(Charge),
+    Factor = dyno_agent_overhead:factor(Restarted),
     ct:pal("by ~p since", [Factor]),
     ?assert(Factor > 0.1 andalso Factor < 10),
     ?assert(abs(Charged(Restarted) - 20.0 * Factor) < 1.0e-6),
-    ?assert((dyno_agent_charge:first_ns(Charge))(1) =:= dyno_agent_charge:least_ns(Charge)),
+    ?assert((dyno_agent_overhead:first_ns(Charge))(1) =:= dyno_agent_overhead:least_ns(Charge)),
     ?assert(
         abs(
-            dyno_agent_charge:least_ns(Restarted) - dyno_agent_charge:least_ns(Charge) * Factor
+            dyno_agent_overhead:least_ns(Restarted) - dyno_agent_overhead:least_ns(Charge) * Factor
         ) < 1.0e-6
     ),
-    ok = dyno_agent_charge:close(Restarted).
+    ok = dyno_agent_overhead:close(Restarted).
 
 %% By itself, in a process of its own; and nothing is left of it.
 goes_on_calling(_Config) ->
     {links, Before} = process_info(self(), links),
     Sessions = length(trace:session_info(all)),
-    Charge = dyno_agent_charge:open([call_time]),
+    Charge = dyno_agent_overhead:open([call_time]),
     {links, With} = process_info(self(), links),
     [Prober] = With -- Before,
-    ?assertEqual([Prober], dyno_agent_charge:processes(Charge)),
+    ?assertEqual([Prober], dyno_agent_overhead:processes(Charge)),
     {links, Links} = process_info(Prober, links),
     [Caller] = Links -- [self()],
-    ?assertEqual(1.0, dyno_agent_charge:factor(dyno_agent_charge:known(Charge))),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge))),
     dyno_suites:await(fun() ->
-        dyno_agent_charge:factor(dyno_agent_charge:known(Charge)) =/= 1.0
+        dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge)) =/= 1.0
     end),
-    Factor = dyno_agent_charge:factor(dyno_agent_charge:known(Charge)),
+    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge)),
     ?assert(Factor > 0.1 andalso Factor < 10, Factor),
-    ok = dyno_agent_charge:close(Charge),
+    ok = dyno_agent_overhead:close(Charge),
     dyno_suites:await(fun() -> not is_process_alive(Prober) end),
     ?assertNot(is_process_alive(Caller)),
     ?assertEqual(Sessions, length(trace:session_info(all))),
-    ?assertEqual(none, dyno_agent_charge:open([call_count])),
-    ?assertEqual(none, dyno_agent_charge:restart(none)),
-    ?assertEqual([], dyno_agent_charge:processes(none)).
+    ?assertEqual(none, dyno_agent_overhead:open([call_count])),
+    ?assertEqual(none, dyno_agent_overhead:restart(none)),
+    ?assertEqual([], dyno_agent_overhead:processes(none)).
 
 %% Who has it called ends: so does all of it.
 ends_with_who_started_it(_Config) ->
     Self = self(),
     Sessions = length(trace:session_info(all)),
     {Owner, Ref} = spawn_monitor(fun() ->
-        Self ! {self(), dyno_agent_charge:processes(dyno_agent_charge:open([call_time]))},
+        Self ! {self(), dyno_agent_overhead:processes(dyno_agent_overhead:open([call_time]))},
         receive stop -> ok end
     end),
     [Prober] = receive {Owner, Processes} -> Processes end,
@@ -213,7 +213,7 @@ beside_durations(Config) ->
     Node = proplists:get_value(node, Config),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     {ok, Durations} = durations(Agent, Node),
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{dyno_callers, leaf, 1}], measures => [call_time]
     }),
     %% So many that windows are closed and opened again.
@@ -221,7 +221,7 @@ beside_durations(Config) ->
     timer:sleep(500),
     OwnNs = [
         begin
-            ok = dyno_agent_counters:restart(Counters),
+            ok = dyno_agent_calls:restart(Counters),
             ok = erpc:call(Node, dyno_callers, works, [200]),
             %% The second time the other bank counts.
             #{functions := [#{calls := Calls, own_time_ns := Ns}]} =
@@ -229,7 +229,7 @@ beside_durations(Config) ->
             ?assert(abs(Calls - 200) < 20, Calls),
             Ns / Calls
         end
-     || Read <- [fun dyno_agent_counters:peek/1, fun dyno_agent_counters:read/1]
+     || Read <- [fun dyno_agent_calls:peek/1, fun dyno_agent_calls:read/1]
     ],
     [#{count := Count, state := measured}] = dyno_agent_durations:read(Durations),
     ok = dyno_agent:detach(Agent),

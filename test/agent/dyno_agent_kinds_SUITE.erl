@@ -119,11 +119,11 @@ how_long_short_lived_processes_live(_Config) ->
         ?assert(dyno_agent_lifetimes:quantile_ns(0.01, Lives) >= 27_000_000),
         ?assert(LookedAt >= 2),
         %% What was before does not count.
-        ok = dyno_agent_discovery:restart(Discovery),
+        ok = dyno_agent_processes:restart(Discovery),
         ?assertMatch(
             [#{discovered := 2, alive := 2, looked_at := 2, lives := None}] when
                 map_size(None) =:= 0,
-            map_get(groups, dyno_agent_discovery:read(Discovery))
+            map_get(groups, dyno_agent_processes:read(Discovery))
         )
     end).
 
@@ -133,11 +133,11 @@ counts_garbage_collections(_Config) ->
         #{groups := [_]} = wait_for(1, Discovery),
         Collect = fun(Times) ->
             _ = [erpc:call(Node, erlang, garbage_collect, [Pid, [{type, minor}]]) || _ <- Times],
-            #{groups := [#{collections := N}]} = dyno_agent_discovery:read(Discovery),
+            #{groups := [#{collections := N}]} = dyno_agent_processes:read(Discovery),
             N
         end,
         _ = Collect([1, 2]),
-        ok = dyno_agent_discovery:restart(Discovery),
+        ok = dyno_agent_processes:restart(Discovery),
         ?assertEqual(0, Collect([])),
         ?assertEqual(4, Collect([1, 2, 3, 4])),
         ?assertEqual(6, Collect([5, 6])),
@@ -151,7 +151,7 @@ leaves_its_own_out(_Config) ->
     Patterns = [{M, '_', '_'} || M <- [lists, maps, gen_server, dyno_kinds]],
     with_discovery(Patterns, fun(Node, Discovery) ->
         Agent = get(agent),
-        {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
             patterns => Patterns, measures => [call_time], discovery => Discovery
         }),
         {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_sampler, #{
@@ -160,13 +160,13 @@ leaves_its_own_out(_Config) ->
         {ok, Resources} = dyno_agent:start(Agent, dyno_agent_resources, #{
             interval_ms => 20, reads => [ets, ports]
         }),
-        ok = dyno_agent_counters:restart(Counters),
-        ok = dyno_agent_discovery:restart(Discovery),
+        ok = dyno_agent_calls:restart(Counters),
+        ok = dyno_agent_processes:restart(Discovery),
         ok = dyno_peers:eval(Node, "spawn(dyno_kinds, live, [infinity]), ok."),
         ok = dyno_agent_sampler:last(Sampler),
         _ = dyno_agent_resources:read(Resources),
-        #{callers := Callers, functions := Functions} = dyno_agent_counters:read(Counters),
-        #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+        #{callers := Callers, functions := Functions} = dyno_agent_calls:read(Counters),
+        #{groups := Groups} = dyno_agent_processes:read(Discovery),
         Found = [G || #{group := G} <- Groups],
         ?assert(lists:keymember({dyno_kinds, live, 1}, 2, Found), Found),
         ?assertEqual([], [G || G <- Found, dyno_agent_kind:is_own(G)]),
@@ -194,7 +194,7 @@ with_discovery(Patterns, Test) ->
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         _ = put(agent, Agent),
-        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
             patterns => Patterns, interval_ms => 60_000
         }),
         Test(Node, Discovery),
@@ -205,7 +205,7 @@ with_discovery(Patterns, Test) ->
 
 %% First calls come as messages.
 wait_for(Count, Discovery) ->
-    case dyno_agent_discovery:read(Discovery) of
+    case dyno_agent_processes:read(Discovery) of
         #{discovered := Count} = Figures -> Figures;
         _ -> wait_for(Count, Discovery)
     end.

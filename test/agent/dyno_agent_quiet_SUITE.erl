@@ -124,8 +124,8 @@ learned(Times) ->
 finds_all_without_their_messages(_Config) ->
     with_instruments(fun(Node, Discovery, Counters) ->
         ok = many(Node, 20_000),
-        ok = dyno_agent_discovery:restart(Discovery),
-        ok = dyno_agent_counters:restart(Counters),
+        ok = dyno_agent_processes:restart(Discovery),
+        ok = dyno_agent_calls:restart(Counters),
         ?assertEqual([?MFA], quiet(Discovery)),
         ready = start_counting(Node),
         ok = many(Node, 30_000),
@@ -133,8 +133,8 @@ finds_all_without_their_messages(_Config) ->
         ct:pal("~b messages of 30,000 processes", [Messages]),
         ?assert(Messages < 15_000, Messages),
         #{callers := Callers, functions := Functions, off_by := OffBy} =
-            dyno_agent_counters:read(Counters),
-        #{groups := Groups, discovered := Discovered} = dyno_agent_discovery:read(Discovery),
+            dyno_agent_calls:read(Counters),
+        #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Discovery),
         ?assertEqual(30_000, Discovered),
         ?assertEqual(30_000, lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups])),
         %% Also those that were never heard are known to be of that kind in what they called.
@@ -152,9 +152,9 @@ knows_whom_it_has_not_heard_at_a_restart(_Config) ->
         Pids = dyno_peers:eval(Node, Script),
         _ = [P ! {self(), here} || P <- Pids],
         _ = [receive {P, here} -> ok end || P <- Pids],
-        ok = dyno_agent_discovery:restart(Discovery),
-        ok = dyno_agent_counters:restart(Counters),
-        #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+        ok = dyno_agent_processes:restart(Discovery),
+        ok = dyno_agent_calls:restart(Counters),
+        #{groups := Groups} = dyno_agent_processes:read(Discovery),
         ?assertEqual(100, lists:sum([N || #{alive := N} <- Groups])),
         _ = [P ! stop || P <- Pids]
     end).
@@ -169,7 +169,7 @@ notices_another_kind(_Config) ->
             " {P, R} = spawn_monitor(dyno_quick, named, []),"
             " receive {'DOWN', R, process, P, _} -> Loop(N - 1) end end, Loop(1500).",
         ok = dyno_peers:eval(Node, Script),
-        #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+        #{groups := Groups} = dyno_agent_processes:read(Discovery),
         [Named] = [N || #{group := {label, another}, discovered := N} <- Groups],
         ct:pal("~b of 1,500 known by their label", [Named]),
         ?assert(Named > 500, Named),
@@ -184,7 +184,7 @@ quiet(Discovery) ->
 start_counting(Node) ->
     Script =
         "Self = self(),"
-        "[Discovery] = [P || P <- processes(), proc_lib:get_label(P) =:= dyno_agent_discovery],"
+        "[Discovery] = [P || P <- processes(), proc_lib:get_label(P) =:= dyno_agent_processes],"
         "spawn(fun() -> register(heard, self()), 1 = erlang:trace(Discovery, true, ['receive']),"
         "  Self ! ready,"
         "  Loop = fun Loop(N) -> receive"
@@ -224,10 +224,10 @@ with_instruments(Test) ->
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         Patterns = [{dyno_quick, begun, 1}, {dyno_quick, ended, 0}],
-        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
             patterns => Patterns, interval_ms => 60_000
         }),
-        {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
             patterns => Patterns, measures => [call_time], discovery => Discovery
         }),
         Test(Node, Discovery, Counters),

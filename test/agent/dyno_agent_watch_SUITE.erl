@@ -183,14 +183,14 @@ measure(Kinds) ->
     try
         dyno_lives = dyno_peers:load(Node, source()),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
-        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
             patterns => [{dyno_lives, mark, 1}], interval_ms => 1000
         }),
-        ok = dyno_agent_discovery:restart(Discovery),
+        ok = dyno_agent_processes:restart(Discovery),
         {Count, Did, Bytes, Time} = dyno_peers:eval(
             Node, "dyno_lives:many(" ++ Kinds ++ ", 150, 40)."
         ),
-        #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+        #{groups := Groups} = dyno_agent_processes:read(Discovery),
         ok = dyno_agent:detach(Agent),
         %% Where all had ended before they could be asked, it is the call that names the kind.
         [Watched] = [W || #{group := {_, {dyno_lives, _, _}}, watched := W} <- Groups],

@@ -200,7 +200,7 @@ recordings(_Config) ->
             nodes => [Node(a@x, here, 12.0), Node(b@x, lost, 0.0)]
         }
     ],
-    Document = dyno_bench_cluster_figures:document(
+    Document = dyno_bench_cluster_result:document(
         #{
             codes => [~"ok."], interval_ms => 1000, mode => cluster
         }, Samples, dyno_environment:collect()

@@ -298,17 +298,17 @@ only_so_many(_Config) ->
 
 %% One writes, one reads: so many iterations belong to so many reductions.
 the_board_is_consistent(_Config) ->
-    Board = dyno_bench_board:new(3),
-    ?assertEqual(3, dyno_bench_board:capacity(Board)),
-    ok = dyno_bench_board:use(Board, 3),
+    Board = dyno_bench_job_counters:new(3),
+    ?assertEqual(3, dyno_bench_job_counters:capacity(Board)),
+    ok = dyno_bench_job_counters:use(Board, 3),
     {Writer, Ref} = spawn_monitor(fun() ->
         [
-            dyno_bench_board:add(Board, 2, #{iterations => 1, reductions => 7, collections => 3})
+            dyno_bench_job_counters:add(Board, 2, #{iterations => 1, reductions => 7, collections => 3})
          || _ <- lists:seq(1, 300_000)
         ]
     end),
     Seen = reads(Board, Writer, Ref, []),
-    ?assertEqual(300_000, dyno_bench_board:total(Board)),
+    ?assertEqual(300_000, dyno_bench_job_counters:total(Board)),
     ?assert(length(lists:uniq(Seen)) >= 1).
 
 reads(Board, Writer, Ref, Seen) ->
@@ -316,7 +316,7 @@ reads(Board, Writer, Ref, Seen) ->
         {'DOWN', Ref, process, Writer, _} -> Seen
     after 0 ->
         [#{iterations := 0}, #{iterations := N, reductions := R, collections := C}] =
-            dyno_bench_board:rows(Board, 2),
+            dyno_bench_job_counters:rows(Board, 2),
         ?assertEqual({7 * N, 3 * N}, {R, C}),
         reads(Board, Writer, Ref, [N | Seen])
     end.

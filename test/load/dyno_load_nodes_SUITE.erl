@@ -33,7 +33,7 @@ all() ->
 
 init_per_testcase(Case, Config) ->
     Prepared = dyno_suites:prepare(Case, Config),
-    ok = dyno_agent_link:ensure_distribution(#{}),
+    ok = dyno_target_node:ensure_distribution(#{}),
     Prepared.
 
 end_per_testcase(_Case, _Config) ->

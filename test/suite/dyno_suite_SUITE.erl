@@ -32,7 +32,7 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    ok = dyno_agent_link:ensure_distribution(#{}),
+    ok = dyno_target_node:ensure_distribution(#{}),
     dyno_suites:with_temporary(Config).
 
 end_per_suite(Config) ->
@@ -182,10 +182,10 @@ levels(_Config) ->
     Levels = [off, count, discovery, time, memory, all],
     ?assertEqual(
         [[], [call_count], [], [call_time], [call_memory], [call_time, call_memory]],
-        [dyno_suite:measures(L) || L <- Levels]
+        [dyno_targets:measures(L) || L <- Levels]
     ),
     ?assertEqual(
-        [false, false, true, true, true, true], [dyno_suite:discovers(L) || L <- Levels]
+        [false, false, true, true, true, true], [dyno_targets:discovers(L) || L <- Levels]
     ).
 
 callbacks(_Config) ->

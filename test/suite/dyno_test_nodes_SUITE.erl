@@ -228,7 +228,7 @@ clocks(Config) ->
 clock_of_a_stranger(_Config) ->
     Ahead = 3_600_000_000_000,
     Behind = -5_000_000_000,
-    Clock = #{error_ns := Error} = dyno_test_clock:measure(fun() ->
+    Clock = #{error_ns := Error} = dyno_target_clock:measure(fun() ->
         {erlang:monotonic_time(nanosecond) + Ahead, erlang:system_time(nanosecond) + Behind}
     end),
     #{monotonic_ns := Monotonic, offset_ns := Offset} = Clock,
@@ -237,7 +237,7 @@ clock_of_a_stranger(_Config) ->
     ?assert(abs(Offset - Behind) =< Error + 5_000_000),
     Now = erlang:monotonic_time(nanosecond),
     %% What began 2 s after the start by the node's clock is moved by 2 s.
-    Shift = dyno_test_clock:shift_ms(Now + 2_000_000_000 + Monotonic, Now, Clock),
+    Shift = dyno_target_clock:shift_ms(Now + 2_000_000_000 + Monotonic, Now, Clock),
     ?assertEqual(2000, Shift).
 
 %% A clock that runs faster by a known share, by two measurements; what is in between is put right.
@@ -248,25 +248,25 @@ drift_of_a_stranger(_Config) ->
     Hour = 3_600_000_000_000,
     %% 100 ms in an hour.
     Drift = #{ppm := Ppm, error_ppm := Error} =
-        dyno_test_clock:drift(Clock(0, 5000, 1_000_000), Clock(Hour, 100_005_000, 1_000_000)),
+        dyno_target_clock:drift(Clock(0, 5000, 1_000_000), Clock(Hour, 100_005_000, 1_000_000)),
     ?assert(abs(Ppm - 27.78) < 0.01),
     ?assert(abs(Error - 0.556) < 0.01),
     %% The run began half an hour after the first measurement: 50 ms are too much already.
-    ?assertEqual(-50, dyno_test_clock:straight_ms(0, Hour div 2, Drift)),
-    ?assertEqual(1_800_000 - 100, dyno_test_clock:straight_ms(1_800_000, Hour div 2, Drift)),
+    ?assertEqual(-50, dyno_target_clock:straight_ms(0, Hour div 2, Drift)),
+    ?assertEqual(1_800_000 - 100, dyno_target_clock:straight_ms(1_800_000, Hour div 2, Drift)),
     %% What may be nothing changes nothing.
-    None = dyno_test_clock:drift(Clock(0, 0, 60_000_000), Clock(Hour, 100_000_000, 60_000_000)),
-    ?assertEqual(1_800_000, dyno_test_clock:straight_ms(1_800_000, Hour div 2, None)),
+    None = dyno_target_clock:drift(Clock(0, 0, 60_000_000), Clock(Hour, 100_000_000, 60_000_000)),
+    ?assertEqual(1_800_000, dyno_target_clock:straight_ms(1_800_000, Hour div 2, None)),
     %% As it is measured.
     Read = fun(Factor) ->
         fun() -> {round(Factor * erlang:monotonic_time(nanosecond)), 0} end
     end,
-    First = dyno_test_clock:measure(Read(1.0)),
+    First = dyno_target_clock:measure(Read(1.0)),
     receive
     after 20 -> ok
     end,
-    #{ppm := Same, error_ppm := Off} = dyno_test_clock:drift(
-        First, dyno_test_clock:measure(Read(1.0))
+    #{ppm := Same, error_ppm := Off} = dyno_target_clock:drift(
+        First, dyno_target_clock:measure(Read(1.0))
     ),
     ?assert(abs(Same) =< Off).
 
@@ -277,17 +277,17 @@ drift_is_measured_again(_Config) ->
         #{monotonic_ns => AheadNs, offset_ns => 0, error_ns => ErrorNs, at_ns => AtNs}
     end,
     First = Clock(10 * S, 0, 1000),
-    Due = fun(AtNs, Drift) -> dyno_test_clock:is_due(AtNs, First, Drift) end,
+    Due = fun(AtNs, Drift) -> dyno_target_clock:is_due(AtNs, First, Drift) end,
     ?assertEqual([false, true], [Due(At, none) || At <- [11 * S, 12 * S]]),
-    Short = dyno_test_clock:drift(First, Clock(12 * S, 200_000, 1000)),
+    Short = dyno_target_clock:drift(First, Clock(12 * S, 200_000, 1000)),
     ?assertEqual([false, true], [Due(At, Short) || At <- [13 * S, 14 * S]]),
-    Long = dyno_test_clock:drift(First, Clock(3610 * S, 36_000_000, 1000)),
+    Long = dyno_target_clock:drift(First, Clock(3610 * S, 36_000_000, 1000)),
     ?assertEqual([false, true], [Due(At, Long) || At <- [3639 * S, 3640 * S]]),
-    ?assertEqual(Short, dyno_test_clock:better(none, Short)),
-    ?assertEqual(Long, dyno_test_clock:better(Short, Long)),
+    ?assertEqual(Short, dyno_target_clock:better(none, Short)),
+    ?assertEqual(Long, dyno_target_clock:better(Short, Long)),
     %% On a machine that became busy: the old figure stays, and is not asked for at once again.
-    Busy = dyno_test_clock:drift(First, Clock(20 * S, 200_000, 9_000_000)),
-    #{ppm := Ppm} = Kept = dyno_test_clock:better(Short, Busy),
+    Busy = dyno_target_clock:drift(First, Clock(20 * S, 200_000, 9_000_000)),
+    #{ppm := Ppm} = Kept = dyno_target_clock:better(Short, Busy),
     ?assertEqual(map_get(ppm, Short), Ppm),
     ?assertEqual([false, true], [Due(At, Kept) || At <- [29 * S, 30 * S]]).
 
@@ -297,20 +297,20 @@ straight_times(_Config) ->
     Targets = [#{node => a, drift => Drift}, #{node => b}],
     Samples = [{a, 2000, #{}, 1}, {b, 2000, #{}, 1}],
     ?assertEqual(
-        [{a, 1998, #{}, 1}, {b, 2000, #{}, 1}], dyno_test_targets:straight(Samples, 0, Targets)
+        [{a, 1998, #{}, 1}, {b, 2000, #{}, 1}], dyno_targets:straight(Samples, 0, Targets)
     ),
-    Straighten = dyno_test_targets:straighten(0, Targets),
+    Straighten = dyno_targets:straighten(0, Targets),
     Lines = lists:foldl(
         fun({Node, TimeMs}, Acc) ->
-            {ok, Next} = dyno_test_custom:sample(Node, TimeMs, {#{}, #{~"orders" => 7}}, Acc),
+            {ok, Next} = dyno_custom_metric:sample(Node, TimeMs, {#{}, #{~"orders" => 7}}, Acc),
             Next
         end,
-        dyno_test_custom:new(),
+        dyno_custom_metric:new(),
         [{a, 0}, {a, 3000}, {b, 3000}]
     ),
     ?assertMatch(
         [#{node := a, times_ms := [0, 2997], values := [7, 7]}, #{node := b, times_ms := [3000]}],
-        dyno_test_custom:series(dyno_test_custom:moved(Straighten, Lines))
+        dyno_custom_metric:series(dyno_custom_metric:moved(Straighten, Lines))
     ),
     {ok, Invariant} = dyno_invariant:read("few: erlang:length([]) < 1"),
     History = lists:foldl(

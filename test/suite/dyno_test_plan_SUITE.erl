@@ -129,7 +129,7 @@ progress_line(_Config) ->
 
 which_loads_have_a_control(_Config) ->
     Wanted = fun(Control, Load) ->
-        dyno_test_control:wanted(options(#{control => Control}), load(Load), true)
+        dyno_test_baseline_run:wanted(options(#{control => Control}), load(Load), true)
     end,
     Fixed = #{model => closed, workers => 2, iterations => 100},
     ?assert(Wanted(auto, closed)),
@@ -152,7 +152,7 @@ measured(P50s) ->
 metrics(Halves, P50s) ->
     #{
         Name => Metric
-     || #{name := Name} = Metric <- dyno_test_control:metrics(Halves, measured(P50s))
+     || #{name := Name} = Metric <- dyno_test_baseline_run:metrics(Halves, measured(P50s))
     }.
 
 a_cost_is_told(_Config) ->
@@ -176,7 +176,7 @@ noise_is_no_cost(_Config) ->
     Halves = [half([100, 900, 80, 2000]), half([3000, 150, 70, 100])],
     #{~"instrument.response_ratio" := Ratio} = Metrics = metrics(Halves, [150, 900, 100, 4000]),
     ?assertMatch(#{value := null, low := L, high := H} when L < 1 andalso H > 1, Ratio),
-    ?assertEqual([], dyno_test_control:warnings(maps:values(Metrics))).
+    ?assertEqual([], dyno_test_baseline_run:warnings(maps:values(Metrics))).
 
 too_few_operations(_Config) ->
     #{~"instrument.response_ratio" := Ratio} = metrics([half([100])], [150, 160]),

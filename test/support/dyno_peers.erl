@@ -11,7 +11,7 @@ start() ->
     start([]).
 
 start(Arguments) ->
-    ok = dyno_agent_link:ensure_distribution(#{}),
+    ok = dyno_target_node:ensure_distribution(#{}),
     {ok, Peer, Node} = peer:start(#{
         name => peer:random_name(),
         connection => standard_io,

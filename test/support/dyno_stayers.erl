@@ -23,7 +23,7 @@ survive() ->
     ),
     Pids = [spawn(fun ?MODULE:loop/0) || _ <- lists:seq(1, ?COUNT)],
     {ok, Agent} = dyno_agent:attach(node(), #{}),
-    {ok, _} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, _} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{stays, '_', '_'}], measures => [call_time]
     }),
     _ = [P ! stay || P <- Pids],

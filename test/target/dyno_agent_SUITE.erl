@@ -45,7 +45,7 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    ok = dyno_agent_link:ensure_distribution(#{}),
+    ok = dyno_target_node:ensure_distribution(#{}),
     Config.
 
 end_per_suite(Config) ->
@@ -100,7 +100,7 @@ attach(Config) ->
     Agent.
 
 counters(Agent, Patterns, Measures) ->
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => Patterns, measures => Measures
     }),
     Counters.
@@ -150,9 +150,9 @@ rests_between_two_uses(Config) ->
     Second = Attach(),
     ?assertEqual(Resting, Janitor()),
     Again = counters(Second, [{dyno_work, leaf, 1}], [call_time]),
-    ok = dyno_agent_counters:restart(Again),
+    ok = dyno_agent_calls:restart(Again),
     ok = erpc:call(Node, dyno_work, call, [10]),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Again))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Again))),
     ok = dyno_agent:detach(Second),
     %% Another caller is told that it is there.
     ?assertEqual({error, {taken, Node}}, dyno_agent:attach(Node, #{})),
@@ -215,7 +215,7 @@ refuses_a_second_dyno(Config) ->
     %% The first one is none the worse.
     Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
     erpc:call(Node, dyno_work, call, [10]),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Counters))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
     ok = dyno_agent:detach(Agent),
     {error, {taken, _} = Reason} = Other,
     ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "another dyno")).
@@ -245,7 +245,7 @@ caller_ends(Config) ->
     {Caller, Ref} = spawn_monitor(fun() ->
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         _ = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
-        {ok, _} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_processes, #{
             patterns => [{dyno_work, '_', '_'}], interval_ms => 100
         }),
         {ok, _} = dyno_agent:start(Agent, dyno_agent_sampler, #{sink => self(), interval_ms => 50}),
@@ -270,7 +270,7 @@ caller_node_ends(Config) ->
     {module, _} = erpc:call(CallerNode, code, load_binary, [?MODULE, File, Binary]),
     spawn(CallerNode, fun() ->
         {ok, Agent} = dyno_agent:attach(Node, #{}),
-        {ok, _} = dyno_agent:start(Agent, dyno_agent_counters, #{
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_calls, #{
             patterns => [{dyno_work, '_', '_'}], measures => [call_time]
         }),
         Self ! ready,
@@ -307,11 +307,11 @@ counts_calls_time_and_memory(Config) ->
     Measures = [call_time, call_memory],
     Counters = counters(Agent, [{dyno_work, '_', '_'}], Measures),
     erpc:call(Node, dyno_work, call, [17]),
-    ok = dyno_agent_counters:restart(Counters),
+    ok = dyno_agent_calls:restart(Counters),
     erpc:call(Node, dyno_work, call, [1000]),
     {SpunUs, ok} = erpc:call(Node, timer, tc, [dyno_work, spin, [20000]]),
     erpc:call(Node, dyno_work, list, [1000]),
-    #{functions := Functions} = Figures = dyno_agent_counters:read(Counters),
+    #{functions := Functions} = Figures = dyno_agent_calls:read(Counters),
     ?assertEqual(1000, calls({dyno_work, leaf, 1}, Figures)),
     ?assertEqual(1001, calls({dyno_work, call, 1}, Figures)),
     ?assertEqual(1, calls({dyno_work, list, 1}, Figures)),
@@ -331,7 +331,7 @@ finds_what_a_pattern_means(Config) ->
     Node = node_of(Config),
     Counters = counters(Agent, [{'dyno_wor*', 'le*', '_'}], [call_count]),
     erpc:call(Node, dyno_work, call, [5]),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     ?assertMatch(#{measured_functions := 1}, Figures),
     ?assertEqual(5, calls({dyno_work, leaf, 1}, Figures)),
     ?assertEqual(0, calls({dyno_work, call, 1}, Figures)),
@@ -340,7 +340,7 @@ finds_what_a_pattern_means(Config) ->
 names_patterns_that_match_nothing(Config) ->
     Agent = attach(Config),
     Start = fun(Pattern) ->
-        dyno_agent:start(Agent, dyno_agent_counters, #{
+        dyno_agent:start(Agent, dyno_agent_calls, #{
             patterns => [{dyno_work, '_', '_'}, Pattern], measures => [call_time]
         })
     end,
@@ -369,7 +369,7 @@ measures_modules_loaded_later(Config) ->
     other = dyno_peers:load(Node, "-module(other). -export([f/0]). f() -> ok."),
     _ = [erpc:call(Node, dyno_later, F, []) || F <- [f, f, f, g, g]],
     erpc:call(Node, other, f, []),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     ?assertEqual(3, calls({dyno_later, f, 0}, Figures)),
     ?assertEqual(0, calls({dyno_later, g, 0}, Figures)),
     ?assertEqual(0, calls({other, f, 0}, Figures)),
@@ -399,13 +399,13 @@ reload_while_counting(Node, Folder, Config) ->
     Agent = attach(Config),
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     Reload = fun(Version) ->
-        Loads = dyno_agent_counters:loads(Counters),
+        Loads = dyno_agent_calls:loads(Counters),
         ok = dyno_peers:save(Folder, work_source(Version)),
         ok = lengthen(filename:join(Folder, "dyno_work.beam")),
         erpc:call(Node, code, purge, [dyno_work]),
         {module, _} = erpc:call(Node, code, load_file, [dyno_work]),
         %% Its calls in the very milliseconds of the load may count wrongly: not tried here.
-        ok = wait_until(fun() -> dyno_agent_counters:loads(Counters) > Loads end),
+        ok = wait_until(fun() -> dyno_agent_calls:loads(Counters) > Loads end),
         list_to_integer(Version) =:= erpc:call(Node, dyno_work, version, [])
     end,
     erpc:call(Node, dyno_work, call, [100]),
@@ -415,9 +415,9 @@ reload_while_counting(Node, Folder, Config) ->
     erpc:call(Node, dyno_work, call, [7]),
     %% A load that fails leaves the old code, which goes on.
     {error, badfile} = erpc:call(Node, code, load_binary, [dyno_work, "x", <<"nonsense">>]),
-    _ = dyno_agent_counters:loads(Counters),
+    _ = dyno_agent_calls:loads(Counters),
     erpc:call(Node, dyno_work, call, [3]),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     ok = dyno_agent:detach(Agent),
     case {calls({dyno_work, leaf, 1}, Figures), Figures} of
         {160, #{reloaded := [dyno_work]}} -> kept;
@@ -471,11 +471,11 @@ charges_only_what_runs(Config) ->
             Ask({spin, 20_000, self()}),
             Modules = [M || M <- [dyno_work, dyno_later], N rem 2 =:= 1],
             _ = [erpc:call(Node, code, soft_purge, [M]) || M <- Modules],
-            _ = dyno_agent_counters:loads(Counters)
+            _ = dyno_agent_calls:loads(Counters)
         end,
         lists:seq(1, 9)
     ),
-    #{functions := Functions} = dyno_agent_counters:read(Counters),
+    #{functions := Functions} = dyno_agent_calls:read(Counters),
     ok = dyno_agent:detach(Agent),
     ?assertEqual([9, 9], [C || #{mfa := {M, _, _}, calls := C} <- Functions, M =/= other]),
     %% Of 180 ms that it spun elsewhere.
@@ -495,7 +495,7 @@ counts_once_where_patterns_overlap(Config) ->
     Patterns = [{dyno_work, '_', '_'}, {dyno_work, leaf, 1}, {dyno_work, leaf, '_'}],
     Counters = counters(Agent, Patterns, [call_time, call_count]),
     erpc:call(Node, dyno_work, call, [10]),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, Figures)),
     ok = dyno_agent:detach(Agent).
 
@@ -511,7 +511,7 @@ counts_no_calls_of_its_own(Config) ->
     {ok, _} = dyno_agent:start(Agent, dyno_agent_resources, #{
         interval_ms => 20, reads => [ets, ports]
     }),
-    ok = dyno_agent_counters:restart(Counters),
+    ok = dyno_agent_calls:restart(Counters),
     Work = fun() ->
         [erpc:call(node_of(Config), dyno_work, list, [5]) || _ <- lists:seq(1, 100)],
         [receive {dyno_sample, Sampler, _, _, _} -> ok end || _ <- lists:seq(1, 30)]
@@ -520,21 +520,21 @@ counts_no_calls_of_its_own(Config) ->
         lists:sum([C || #{mfa := {gen_server, _, _}, calls := C} <- Functions])
     end,
     _ = Work(),
-    Peeked = dyno_agent_counters:peek(Counters),
+    Peeked = dyno_agent_calls:peek(Counters),
     ?assertEqual(100, calls({lists, seq, 2}, Peeked)),
     ?assert(Server(Peeked) < 30, Server(Peeked)),
     _ = Work(),
-    Read = dyno_agent_counters:read(Counters),
+    Read = dyno_agent_calls:read(Counters),
     ?assertEqual(200, calls({lists, seq, 2}, Read)),
     ?assert(Server(Read) < 60, Server(Read)),
     %% A reading has all that was counted until then.
-    ?assertEqual(200, calls({lists, seq, 2}, dyno_agent_counters:read(Counters))),
+    ?assertEqual(200, calls({lists, seq, 2}, dyno_agent_calls:read(Counters))),
     ok = dyno_agent:detach(Agent).
 
 discovers_each_process_once(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [{dyno_work, leaf, 1}], interval_ms => 50
     }),
     Pids = [spawn(Node, dyno_work, serve, []) || _ <- lists:seq(1, 200)],
@@ -549,9 +549,9 @@ discovers_each_process_once(Config) ->
     end,
     Turn(),
     %% Reductions count from when a process is known: on a busy machine a while after its call.
-    #{discovered := 200} = dyno_agent_discovery:read(Discovery),
+    #{discovered := 200} = dyno_agent_processes:read(Discovery),
     Turn(),
-    #{groups := Groups, discovered := 200} = dyno_agent_discovery:read(Discovery),
+    #{groups := Groups, discovered := 200} = dyno_agent_processes:read(Discovery),
     ?assertMatch(
         [
             #{
@@ -573,29 +573,29 @@ discovers_each_process_once(Config) ->
 looks_on_while_processes_die(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [{dyno_work, leaf, 1}], interval_ms => 60_000
     }),
     Pids = [spawn(Node, dyno_work, serve, []) || _ <- lists:seq(1, 10_000)],
     [Pid ! {call, self(), 1} || Pid <- Pids],
     [receive done -> ok end || _ <- Pids],
-    #{discovered := 10_000} = dyno_agent_discovery:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
     [exit(Pid, kill) || Pid <- Pids],
     [
         receive {'DOWN', Monitor, process, _, _} -> ok end
      || Monitor <- [monitor(process, Pid) || Pid <- Pids]
     ],
-    #{discovered := 10_000} = dyno_agent_discovery:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
     ok = dyno_agent:detach(Agent).
 
 groups_processes(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Patterns = [{dyno_work, leaf, 1}],
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => Patterns, interval_ms => 1000
     }),
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => Patterns, measures => [call_time], discovery => Discovery
     }),
     Script =
@@ -611,7 +611,7 @@ groups_processes(Config) ->
         "lists:nth(5, Pids) ! {call, self(), 1},"
         "[receive done -> ok end || _ <- Pids], Pids.",
     Pids = dyno_peers:eval(Node, Script),
-    #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+    #{groups := Groups} = dyno_agent_processes:read(Discovery),
     ?assertEqual(
         lists:sort([
             {{registered, the_one}, 1},
@@ -622,7 +622,7 @@ groups_processes(Config) ->
         ]),
         lists:sort([{G, N} || #{group := G, discovered := N} <- Groups])
     ),
-    #{callers := Callers} = dyno_agent_counters:read(Counters),
+    #{callers := Callers} = dyno_agent_calls:read(Counters),
     ?assertEqual(
         [{{label, {conn, '_'}}, 2}],
         [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
@@ -634,7 +634,7 @@ groups_processes(Config) ->
 asks_again_for_a_label(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [{dyno_work, leaf, 1}], interval_ms => 60_000
     }),
     Script =
@@ -644,7 +644,7 @@ asks_again_for_a_label(Config) ->
         "  receive stop -> ok end end) || N <- [1, 2, 3]],"
         "[receive called -> ok end || _ <- Pids], Pids.",
     Pids = dyno_peers:eval(Node, Script),
-    _ = dyno_agent_discovery:table(Discovery),
+    _ = dyno_agent_processes:table(Discovery),
     _ = [P ! go || P <- Pids],
     ok = wait_until(fun() ->
         lists:all(
@@ -656,7 +656,7 @@ asks_again_for_a_label(Config) ->
             groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}],
             discovered := 3
         },
-        dyno_agent_discovery:read(Discovery)
+        dyno_agent_processes:read(Discovery)
     ),
     _ = [P ! stop || P <- Pids],
     ok = dyno_agent:detach(Agent).
@@ -665,10 +665,10 @@ hundred_thousand_short_lived_processes(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Patterns = [{dyno_work, '_', '_'}],
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => Patterns, interval_ms => 100
     }),
-    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_counters, #{
+    {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => Patterns, measures => [call_time], discovery => Discovery
     }),
     %% Never more than a hundred at a time.
@@ -679,16 +679,16 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_peers:eval(Node, Script),
     MemoryBefore = used(Node),
     %% Once more: what is kept does not grow with the processes.
-    ok = dyno_agent_discovery:restart(Discovery),
-    ok = dyno_agent_counters:restart(Counters),
+    ok = dyno_agent_processes:restart(Discovery),
+    ok = dyno_agent_calls:restart(Counters),
     ok = dyno_peers:eval(Node, Script),
-    #{groups := Groups, truncated := false} = dyno_agent_discovery:read(Discovery),
+    #{groups := Groups, truncated := false} = dyno_agent_processes:read(Discovery),
     Ours = [
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
     ],
     ?assertEqual(100_000, lists:sum(Ours)),
-    Figures = dyno_agent_counters:read(Counters),
+    Figures = dyno_agent_calls:read(Counters),
     Leaf = calls({dyno_work, leaf, 1}, Figures),
     %% At the swap of a harvest some calls are lost or counted twice; it says how many at most.
     #{off_by := OffBy} = Figures,
@@ -709,7 +709,7 @@ works_beside_other_tracers(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_discovery, #{
+    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [{dyno_work, '_', '_'}], interval_ms => 100
     }),
     %% The target's own: dbg with messages, and call_time of the legacy session, on the same
@@ -731,9 +731,9 @@ works_beside_other_tracers(Config) ->
         "dbg:stop(), erlang:trace_pattern({dyno_work, '_', '_'}, false, [local, call_time]),"
         "{Seen, Calls}.",
     ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_counters:read(Counters))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
     %% dbg asks the module for its functions: that is a process, too.
-    #{groups := Groups} = dyno_agent_discovery:read(Discovery),
+    #{groups := Groups} = dyno_agent_processes:read(Discovery),
     ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),
     ok = dyno_agent:detach(Agent).
 

@@ -19,7 +19,7 @@ A function is not traced any more, and the figures say why, where
   seen,
 * its module is loaded again (`reloaded`).
 
-Start it before a `dyno_agent_counters`. Of two sessions' breakpoints the runtime has the one first that
+Start it before a `dyno_agent_calls`. Of two sessions' breakpoints the runtime has the one first that
 was set last. Where it finds a frame of this session on the stack, `call_time` puts none of its own
 there, does not notice the return, and charges the function for all that the process does afterwards
 outside of measured functions (doc/architecture.md, "Traps of the runtime"). So the functions have a

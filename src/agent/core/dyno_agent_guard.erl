@@ -5,7 +5,7 @@
 -moduledoc false.
 %% The one process in the target that all the others hang on. It starts the instruments, linked to
 %% it; it watches the caller, the time and the memory they take; when it ends, for whatever
-%% reason, they end, and with them their trace sessions. The janitor (dyno_agent_janitor), which
+%% reason, they end, and with them their trace sessions. The janitor (dyno_target_cleaner), which
 %% runs none of our code, then removes the modules.
 
 -behaviour(gen_server).
@@ -92,13 +92,13 @@ terminate(_Reason, _State) ->
         Watched
     ).
 
-%% A guest takes processes with it that nobody else knows (dyno_agent_guest), the counters let calls
-%% return first (dyno_agent_banks).
+%% A guest takes processes with it that nobody else knows (dyno_agent_custom), the counters let calls
+%% return first (dyno_agent_call_sessions).
 end_in_order() ->
     Orderly = [
         {Pid, monitor(process, Pid)}
      || Pid <- children(),
-        lists:member(proc_lib:get_label(Pid), [dyno_agent_guest, dyno_agent_counters])
+        lists:member(proc_lib:get_label(Pid), [dyno_agent_custom, dyno_agent_calls])
     ],
     lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Orderly),
     lists:foreach(

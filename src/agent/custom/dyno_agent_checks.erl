@@ -5,7 +5,7 @@
 -moduledoc """
 Checks a suite's invariants in the target: calls a function, compares what it gives with a value.
 
-A sampler for `m:dyno_agent_guest`; it keeps nothing between two samples, so it can begin anew after
+A sampler for `m:dyno_agent_custom`; it keeps nothing between two samples, so it can begin anew after
 a call that took too long.
 """.
 

@@ -5,7 +5,7 @@
 -moduledoc """
 Reads a suite's own metrics in the target, each a function that gives a number.
 
-A sampler for `m:dyno_agent_guest`; it keeps nothing between two samples, so it can begin anew after
+A sampler for `m:dyno_agent_custom`; it keeps nothing between two samples, so it can begin anew after
 a call that took too long.
 """.
 

@@ -46,7 +46,7 @@ open(Patterns) ->
         asked => {erlang:monotonic_time(millisecond), 0}
     }.
 
--doc "If these `dyno_agent_counters` know who has made which calls, calls can become quiet.".
+-doc "If these `dyno_agent_calls` know who has made which calls, calls can become quiet.".
 -spec counters(pid(), KnowCallers :: boolean(), t()) -> t().
 counters(Pid, true, Hearing) -> Hearing#{counters := Pid};
 counters(_Pid, false, Hearing) -> Hearing.
@@ -68,17 +68,17 @@ close(#{calls := Calls} = Hearing) ->
     tell(Hearing#{calls := closed, revealed := dyno_agent_revealed:new()}).
 
 -doc "As `dyno_agent_revealed:kind/2`.".
--spec kind(mfa(), t()) -> {sure | seen, dyno_agent_discovery:id()} | unknown.
+-spec kind(mfa(), t()) -> {sure | seen, dyno_agent_processes:id()} | unknown.
 kind(MFA, #{revealed := Revealed}) ->
     dyno_agent_revealed:kind(MFA, Revealed).
 
 -doc "As `dyno_agent_revealed:learn/4`.".
--spec learn(mfa(), dyno_agent_discovery:group(), dyno_agent_discovery:id(), t()) -> t().
+-spec learn(mfa(), dyno_agent_processes:group(), dyno_agent_processes:id(), t()) -> t().
 learn(MFA, Group, Id, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:learn(MFA, Group, Id, Revealed)}.
 
 -doc "As `dyno_agent_revealed:too_late/3`.".
--spec too_late(mfa(), dyno_agent_discovery:id(), t()) -> t().
+-spec too_late(mfa(), dyno_agent_processes:id(), t()) -> t().
 too_late(MFA, Id, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:too_late(MFA, Id, Revealed)}.
 
@@ -97,17 +97,17 @@ heard(MFA, Time, #{revealed := Revealed, counters := Counters} = Hearing) ->
     end.
 
 -doc "The processes that have made quiet calls since the counters' figures were set to zero.".
--spec births(t()) -> {[{pid(), dyno_agent_discovery:id()}], t()}.
+-spec births(t()) -> {[{pid(), dyno_agent_processes:id()}], t()}.
 births(#{revealed := Revealed, counters := Counters} = Hearing) ->
     Rows = [
         {Pid, Id}
      || MFA := Id <- dyno_agent_revealed:quiet(Revealed),
-        Pid <- dyno_agent_counters:callers(Counters, MFA)
+        Pid <- dyno_agent_calls:callers(Counters, MFA)
     ],
     {Rows, Hearing#{asked := {erlang:monotonic_time(millisecond), length(Rows)}}}.
 
 -doc "Those of them that were not known.".
--spec found([{pid(), dyno_agent_discovery:id()}], t()) -> t().
+-spec found([{pid(), dyno_agent_processes:id()}], t()) -> t().
 found(Rows, #{revealed := Revealed} = Hearing) ->
     Hearing#{revealed := dyno_agent_revealed:found(Rows, Revealed)}.
 
@@ -179,5 +179,5 @@ quiet_calls(#{revealed := Revealed}) ->
 tell(#{counters := none} = Hearing) ->
     Hearing;
 tell(#{counters := Counters, revealed := Revealed} = Hearing) ->
-    ok = dyno_agent_counters:quiet(Counters, dyno_agent_revealed:quiet(Revealed)),
+    ok = dyno_agent_calls:quiet(Counters, dyno_agent_revealed:quiet(Revealed)),
     Hearing.

@@ -18,12 +18,12 @@
 -opaque t() :: #{
     %% The one kind of the processes that a call has revealed, how many there were, and whether one
     %% has ever said so, or all were gone when they were asked; or they are various.
-    learned := #{mfa() => {dyno_agent_discovery:id(), pos_integer(), said | gone} | various},
+    learned := #{mfa() => {dyno_agent_processes:id(), pos_integer(), said | gone} | various},
     %% How many a call has revealed since a time (native).
     counted := #{mfa() => {integer(), pos_integer()}},
-    quiet := #{mfa() => dyno_agent_discovery:id()},
+    quiet := #{mfa() => dyno_agent_processes:id()},
     %% Processes of quiet calls since the last listening, by kind.
-    found := #{dyno_agent_discovery:id() => pos_integer()},
+    found := #{dyno_agent_processes:id() => pos_integer()},
     %% So many of the next processes that a call reveals are to be asked, though it is sure.
     to_ask := #{mfa() => non_neg_integer()}
 }.
@@ -48,7 +48,7 @@ new() ->
 The kind that a call's processes were of: `sure` where a next one can be taken to be so as well,
 `seen` where it should be asked.
 """.
--spec kind(mfa(), t()) -> {sure | seen, dyno_agent_discovery:id()} | unknown.
+-spec kind(mfa(), t()) -> {sure | seen, dyno_agent_processes:id()} | unknown.
 kind(MFA, #{learned := Learned, to_ask := ToAsk}) ->
     case Learned of
         #{MFA := {Id, _, _}} when map_get(MFA, ToAsk) > 0 -> {seen, Id};
@@ -58,7 +58,7 @@ kind(MFA, #{learned := Learned, to_ask := ToAsk}) ->
     end.
 
 -doc "A process that a call has revealed was asked, and was of that kind.".
--spec learn(mfa(), dyno_agent_discovery:group(), dyno_agent_discovery:id(), t()) -> t().
+-spec learn(mfa(), dyno_agent_processes:group(), dyno_agent_processes:id(), t()) -> t().
 learn(MFA, {Kind, _}, Id, #{learned := Learned, to_ask := ToAsk} = Revealed) when
     Kind =:= initial_call; Kind =:= first_call
 ->
@@ -75,7 +75,7 @@ learn(MFA, _Group, _Id, Revealed) ->
     learned(MFA, various, Revealed).
 
 -doc "A process was gone when it was asked, and is counted as of that kind.".
--spec too_late(mfa(), dyno_agent_discovery:id(), t()) -> t().
+-spec too_late(mfa(), dyno_agent_processes:id(), t()) -> t().
 too_late(MFA, Id, #{learned := Learned} = Revealed) ->
     Asked = Revealed#{to_ask := less(MFA, map_get(to_ask, Revealed))},
     case Learned of
@@ -121,11 +121,11 @@ quieten(MFA, #{quiet := Quiet, learned := Learned} = Revealed) ->
     Revealed#{quiet := Quiet#{MFA => Id}}.
 
 -doc "The quiet calls, and the kinds of their processes.".
--spec quiet(t()) -> #{mfa() => dyno_agent_discovery:id()}.
+-spec quiet(t()) -> #{mfa() => dyno_agent_processes:id()}.
 quiet(#{quiet := Quiet}) -> Quiet.
 
 -doc "Processes of quiet calls were found: rows of a process and its kind.".
--spec found([{pid(), dyno_agent_discovery:id()}], t()) -> t().
+-spec found([{pid(), dyno_agent_processes:id()}], t()) -> t().
 found(Rows, #{found := Found} = Revealed) ->
     Count = fun({_, Id}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
     Revealed#{found := lists:foldl(Count, Found, Rows)}.

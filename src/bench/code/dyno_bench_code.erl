@@ -314,7 +314,7 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
     Compile = fun() ->
         {compile:forms(Forms, Options), dyno_bench_forms:is_constant(Module, Runner)}
     end,
-    case dyno_bench_holder:once(Compile, TimeoutMs) of
+    case dyno_sandbox:once(Compile, TimeoutMs) of
         {ok, {{ok, Module, Binary, Warnings}, IsConstant}} ->
             {ok, #{
                 label => Label,

@@ -48,7 +48,7 @@ start() ->
 part(Text, TimeoutMs) ->
     maybe
         ok ?= start(),
-        {ok, Result} ?= dyno_bench_holder:once(fun() -> compiled(Text) end, TimeoutMs),
+        {ok, Result} ?= dyno_sandbox:once(fun() -> compiled(Text) end, TimeoutMs),
         Result
     else
         {error, {raised, _, Reason, _}} -> {error, {elixir_raised, Reason}};

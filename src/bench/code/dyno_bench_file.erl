@@ -124,7 +124,7 @@ compiled(Path, More, TimeoutMs) ->
         ] ++ More,
     case file:read_file_info(Path) of
         {ok, _} ->
-            case dyno_bench_holder:once(fun() -> compile:file(Path, Options) end, TimeoutMs) of
+            case dyno_sandbox:once(fun() -> compile:file(Path, Options) end, TimeoutMs) of
                 {ok, {ok, Module, Binary, _Warnings}} -> {ok, Module, Binary};
                 {ok, {error, Errors, _Warnings}} ->
                     {error, {does_not_compile, Path, texts(Errors)}};
@@ -168,7 +168,7 @@ line(Path, Binary) ->
     end.
 
 planned(#{module := Module} = File, TimeoutMs) ->
-    case dyno_bench_holder:once(fun() -> Module:benchmarks() end, TimeoutMs) of
+    case dyno_sandbox:once(fun() -> Module:benchmarks() end, TimeoutMs) of
         {ok, [_ | _] = Cases} ->
             cases(Cases, 1, File, []);
         {ok, Other} ->

@@ -42,7 +42,7 @@
 -define(DEPTH, 64).
 
 -doc "Measures; `Ns` is what an epoch of the subject's iterations takes.".
--spec measure({dyno_bench_whole:subject(), Ns :: pos_integer()}) -> profile().
+-spec measure({dyno_bench_side_effects:subject(), Ns :: pos_integer()}) -> profile().
 measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
     N = max(1, Epoch * ?TRACED_NS div max(?TRACED_NS div 20, Ns)),
     Charge =

@@ -257,7 +257,7 @@ ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}
     receive
         {dyno_bench_member, Node, {started, Pid}} ->
             ready(Rest, State#{members := Members#{Node := Member#{pid := Pid}}});
-        {dyno_bench_guest, Ref, {error, Reason}} ->
+        {dyno_bench_remote_guard, Ref, {error, Reason}} ->
             {error, {in_node, Node, Reason}};
         {'DOWN', Monitor, process, _, _} ->
             {error, {remote, {node_lost, Node}}}
@@ -307,7 +307,7 @@ handle_info({timeout, _, tick}, State) ->
 handle_info({dyno_bench_member, Node, {report, Report}}, #{members := Members} = State) ->
     #{Node := #{reports := Reports} = Member} = Members,
     {noreply, State#{members := Members#{Node := Member#{reports := [Report | Reports]}}}};
-handle_info({dyno_bench_guest, Ref, {error, Reason}}, #{members := Members} = State) ->
+handle_info({dyno_bench_remote_guard, Ref, {error, Reason}}, #{members := Members} = State) ->
     [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
     {stop, {shutdown, {in_node, Node, Reason}}, State};
 handle_info({dyno_agent, Ref, {gave_up, Reason}}, #{members := Members} = State) ->

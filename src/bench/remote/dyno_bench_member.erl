@@ -66,7 +66,7 @@ job(_Order) ->
 
 -spec resumed(dyno_bench_job:job() | none, reference()) -> ok | {error, dyno_bench_job:reason()}.
 resumed(none, _Monitor) -> ok;
-resumed(Job, Monitor) -> dyno_bench_window:explained(dyno_bench_job:resume(Job), {Job, Monitor}).
+resumed(Job, Monitor) -> dyno_bench_sample:explained(dyno_bench_job:resume(Job), {Job, Monitor}).
 
 -spec monitored(dyno_bench_job:job() | none) -> reference().
 monitored(none) -> make_ref();
@@ -96,7 +96,7 @@ reporting(
             From ! {Ref, changed(Job, Count)},
             reporting(State, Before, DueMs);
         {'DOWN', Monitor, process, _, Reason} ->
-            {error, dyno_bench_window:end_of(Reason)}
+            {error, dyno_bench_sample:end_of(Reason)}
     after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
         Now = read(Job),
         Sink ! {?MODULE, node(), {report, report(Job, Before, Now)}},

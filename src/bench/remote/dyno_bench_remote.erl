@@ -78,7 +78,7 @@ attach(Node, Files, Options) ->
         {ok, More} ?= more_modules(Node, Files),
         {ok, Agent} ?=
             dyno_agent:attach(Node, AgentOptions#{
-                guard => dyno_bench_guest,
+                guard => dyno_bench_remote_guard,
                 modules => dyno_bench_modules:to_measure(),
                 more_modules => More,
                 names => names(maps:get(inputs, Options, 0))
@@ -89,9 +89,9 @@ attach(Node, Files, Options) ->
         {error, Reason} -> {error, {agent, Reason}}
     end.
 
--spec connected(node(), options()) -> ok | {error, dyno_agent_link:reason()}.
+-spec connected(node(), options()) -> ok | {error, dyno_target_node:reason()}.
 connected(Node, Options) ->
-    dyno_agent_link:connect(Node, maps:with([cookie], Options)).
+    dyno_target_node:connect(Node, maps:with([cookie], Options)).
 
 %% What experiments load and unload themselves, as long as they are not killed.
 -spec names(non_neg_integer()) -> [module()].
@@ -104,7 +104,7 @@ names(Inputs) ->
 
 -doc "Modules that only this node has, as the agent takes them; none may be there already.".
 -spec more_modules(node(), [file_module()]) ->
-    {ok, [{module(), binary(), file:filename()}]} | {error, reason() | dyno_agent_link:reason()}.
+    {ok, [{module(), binary(), file:filename()}]} | {error, reason() | dyno_target_node:reason()}.
 more_modules(Node, Files) ->
     try [M || {M, _, _} <- Files, erpc:call(Node, code, which, [M], ?CALL_MS) =/= non_existing] of
         [] -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
@@ -129,7 +129,7 @@ called(Agent, Call) ->
 await(Agent, Guest, Monitor) ->
     Ref = dyno_agent:ref(Agent),
     receive
-        {dyno_bench_guest, Ref, Result} ->
+        {dyno_bench_remote_guard, Ref, Result} ->
             {ok, Result};
         {dyno_agent, Ref, {gave_up, Reason}} ->
             {error, {gave_up, dyno_agent:node(Agent), Reason}};

@@ -13,7 +13,7 @@
 -define(LEVEL, 0.95).
 
 -doc "The recording of a result.".
--spec document(#{atom() => term()}, dyno_bench_squeeze:result(), Environment :: term()) ->
+-spec document(#{atom() => term()}, dyno_bench_concurrency:result(), Environment :: term()) ->
     dyno_recording:document().
 document(Parameters, #{arms := [Arm], duration_ms := DurationMs} = Result, Environment) ->
     #{label := Label} = Arm,
@@ -34,7 +34,7 @@ warnings(Name, #{constant := Constant, warnings := Warnings}) ->
      || Constant
     ] ++ [{~"compiler", <<Name/binary, ": ", Warning/binary>>} || Warning <- Warnings].
 
--spec run(binary(), dyno_bench_squeeze:result()) -> #{atom() => term()}.
+-spec run(binary(), dyno_bench_concurrency:result()) -> #{atom() => term()}.
 run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) ->
     #{best := Best, values := Values} = Outcome,
     #{
@@ -71,7 +71,7 @@ run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) 
 metric(Name, Title, Value, Unit) ->
     #{name => Name, title => Title, value => Value, unit => Unit, count => 1, group => ~"bench"}.
 
--spec table(binary(), dyno_bench_climb:outcome()) -> #{atom() => term()}.
+-spec table(binary(), dyno_bench_concurrency_search:outcome()) -> #{atom() => term()}.
 table(Label, #{values := Values} = Outcome) ->
     dyno_recording_table:new(
         ~"concurrencies",
@@ -92,7 +92,7 @@ table(Label, #{values := Values} = Outcome) ->
         [row(C, Samples, Outcome) || {C, Samples} <- lists:sort(maps:to_list(Values))]
     ).
 
--spec row(pos_integer(), [float()], dyno_bench_climb:outcome()) -> [term()].
+-spec row(pos_integer(), [float()], dyno_bench_concurrency_search:outcome()) -> [term()].
 row(Concurrency, Samples, #{best := Best, steps := Steps}) ->
     Throughput = dyno_stats:median(Samples),
     {Low, High} =

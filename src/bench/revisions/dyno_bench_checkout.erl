@@ -54,7 +54,7 @@ git(Git, Folder, Arguments) ->
             [_, _, _] -> ["--git-dir", ".", "--work-tree", "."];
             _ -> []
         end,
-    dyno_bench_command:run(Git, Where ++ Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
+    dyno_program:run(Git, Where ++ Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
 
 -spec has_part(file:filename(), string()) -> boolean().
 has_part(Folder, Part) ->

@@ -93,7 +93,7 @@ copied(From, To) ->
             ok;
         Cp ->
             %% A copy that fails is one that the build makes up for, or complains about.
-            _ = dyno_bench_command:run(
+            _ = dyno_program:run(
                 Cp, ["-a", From, To], #{folder => ".", timeout_ms => 300_000}
             ),
             ok

@@ -255,7 +255,7 @@ command(Label, Folder, _Project) ->
     {ok, [file:filename(), ...]} | {error, reason()}.
 build(Label, Folder, {Shown, Program, Arguments}) ->
     Since = erlang:system_time(second) - 1,
-    case dyno_bench_command:run(Program, Arguments, #{folder => Folder, timeout_ms => ?BUILD_MS}) of
+    case dyno_program:run(Program, Arguments, #{folder => Folder, timeout_ms => ?BUILD_MS}) of
         {ok, _} ->
             case dyno_bench_project:code_paths(Folder, Since) of
                 [] -> {error, {nothing_built, Label, Shown}};

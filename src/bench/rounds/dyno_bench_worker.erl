@@ -27,7 +27,7 @@
 
 -type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
 
-%% 8 MB; see dyno_bench_memory.
+%% 8 MB; see dyno_bench_exact.
 -define(UNCOLLECTED_WORDS, 1_000_000).
 
 -doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
@@ -75,7 +75,7 @@ serve(Parent, Arms) ->
         {Parent, Ref, {result, Number}} ->
             {Module, Constants, Start} = map_get(Number, Arms),
             Call = fun() -> Module:loop(1, Constants, Start) end,
-            Parent ! {Ref, self(), dyno_bench_holder:attempt(Call)},
+            Parent ! {Ref, self(), dyno_sandbox:attempt(Call)},
             serve(Parent, Arms);
         {Parent, Ref, {reductions, Number, N}} ->
             {Module, Constants, Start} = map_get(Number, Arms),
@@ -88,7 +88,7 @@ uncollected(Fun) ->
     Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
     true = garbage_collect(),
     {reductions, Before} = process_info(self(), reductions),
-    Result = dyno_bench_holder:attempt(Fun),
+    Result = dyno_sandbox:attempt(Fun),
     {reductions, After} = process_info(self(), reductions),
     _ = process_flag(min_heap_size, Usual),
     true = garbage_collect(),

@@ -50,7 +50,7 @@ of their time. Reading the board disturbs nobody.
 
 -doc "A job.".
 -opaque job() :: #{
-    pid := pid(), board := dyno_bench_board:t(), description := description()
+    pid := pid(), board := dyno_bench_job_counters:t(), description := description()
 }.
 
 -doc "What is known of a code before it runs; see dyno_bench_code.".
@@ -62,7 +62,7 @@ of their time. Reading the board disturbs nobody.
 }.
 
 -type reason() ::
-    dyno_bench_experiment:reason()
+    dyno_bench_engine:reason()
     | dyno_bench_code:reason()
     | {too_many_jobs, pos_integer()}
     | {option, atom(), term(), Accepted :: binary()}
@@ -85,7 +85,7 @@ of their time. Reading the board disturbs nobody.
 
 -type arguments() :: #{
     parsed := dyno_bench_code:parsed(),
-    board := dyno_bench_board:t(),
+    board := dyno_bench_job_counters:t(),
     owner := pid(),
     code := dyno_bench_code:code(),
     concurrency := non_neg_integer(),
@@ -116,12 +116,12 @@ start_as(How, #{code := Code} = Options) ->
     maybe
         ok ?= checked(Merged),
         {ok, Parsed} ?= dyno_bench_code:read(Code),
-        Board = dyno_bench_board:new(Max),
+        Board = dyno_bench_job_counters:new(Max),
         {ok, Pid} ?= started(How, Parsed, Board, Merged),
         described(#{pid => Pid, board => Board})
     end.
 
--spec described(#{pid := pid(), board := dyno_bench_board:t()}) ->
+-spec described(#{pid := pid(), board := dyno_bench_job_counters:t()}) ->
     {ok, job()} | {error, reason()}.
 described(Job) ->
     case call(Job, description) of
@@ -152,7 +152,7 @@ is_count(Count, Max) ->
 accepted(Max) ->
     iolist_to_binary(io_lib:format("an integer from 0 to ~0p", [Max])).
 
--spec started(start | start_link, dyno_bench_code:parsed(), dyno_bench_board:t(), options()) ->
+-spec started(start | start_link, dyno_bench_code:parsed(), dyno_bench_job_counters:t(), options()) ->
     {ok, pid()} | {error, reason()}.
 started(How, Parsed, Board, #{timeout_ms := TimeoutMs} = Options) ->
     Arguments = Options#{parsed => Parsed, board => Board, owner => self()},
@@ -195,7 +195,7 @@ what they did since their last batch is not counted.
 """.
 -spec set_concurrency(job(), non_neg_integer()) -> ok | {error, reason()}.
 set_concurrency(#{board := Board} = Job, Count) ->
-    Max = dyno_bench_board:capacity(Board),
+    Max = dyno_bench_job_counters:capacity(Board),
     case is_count(Count, Max) of
         true -> call(Job, {set_concurrency, Count});
         false -> {error, {option, concurrency, Count, accepted(Max)}}
@@ -214,7 +214,7 @@ resume(Job) ->
 -doc "The iterations of a job so far, those of workers that it no longer has included.".
 -spec sample(job()) -> non_neg_integer().
 sample(#{board := Board}) ->
-    dyno_bench_board:total(Board).
+    dyno_bench_job_counters:total(Board).
 
 -doc """
 How long so many iterations take, in nanoseconds, in a process of its own with an `init_runner` of
@@ -245,11 +245,11 @@ set_priority(Job, Level) when Level =:= low; Level =:= normal; Level =:= high ->
     call(Job, {set_priority, Level}).
 
 -doc "What each worker had done at the end of its last batch, and when that was.".
--spec rows(job()) -> {ok, [dyno_bench_board:row()]} | {error, reason()}.
+-spec rows(job()) -> {ok, [dyno_bench_job_counters:row()]} | {error, reason()}.
 rows(#{board := Board} = Job) ->
     maybe
         {ok, Count} ?= concurrency(Job),
-        {ok, dyno_bench_board:rows(Board, Count)}
+        {ok, dyno_bench_job_counters:rows(Board, Count)}
     end.
 
 -doc "What is known of a job's code.".
@@ -276,9 +276,9 @@ format_error({too_many_jobs, Max}) ->
 format_error({option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
 format_error({Tag, _, _, _} = Reason) when Tag =:= failed ->
-    dyno_bench_experiment:format_error(Reason);
+    dyno_bench_engine:format_error(Reason);
 format_error({Tag, _, _} = Reason) when Tag =:= endless; Tag =:= unknown ->
-    dyno_bench_experiment:format_error(Reason);
+    dyno_bench_engine:format_error(Reason);
 format_error(Reason) ->
     dyno_bench_code:format_error(Reason).
 
@@ -291,7 +291,7 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     maybe
-        {ok, Module} ?= dyno_bench_keeper:lease(),
+        {ok, Module} ?= dyno_bench_slots:lease(),
         {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
             dyno_bench_code:compile(Module, Parsed, maps:with([compiler, timeout_ms], Options)),
         _ = code:purge(Module),
@@ -325,15 +325,15 @@ initialised(Module, Constants, Label) ->
         {ok, Module:init(Constants)}
     catch
         Class:Reason:Stack ->
-            {error, dyno_bench_unknown:failed(Label, init, {raised, Class, Reason, Stack})}
+            {error, dyno_bench_undefined:failed(Label, init, {raised, Class, Reason, Stack})}
     end.
 
 -spec opened(state(), #{concurrency := _, state := running | paused, _ => _}) ->
     {ok, state()} | {error, {shutdown, reason()}}.
 opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wanted}) ->
     case Wanted of
-        running -> dyno_bench_board:open(Board);
-        paused -> dyno_bench_board:close(Board)
+        running -> dyno_bench_job_counters:open(Board);
+        paused -> dyno_bench_job_counters:close(Board)
     end,
     case resized(Count, State) of
         {ok, NewState} ->
@@ -365,19 +365,19 @@ handle_call(description, _From, #{description := Description} = State) ->
 handle_call({set_concurrency, Count}, _From, State) ->
     answer(resized(Count, State), State);
 handle_call(pause, _From, #{code := #{board := Board}, workers := Workers} = State) ->
-    case dyno_bench_board:is_open(Board) of
+    case dyno_bench_job_counters:is_open(Board) of
         true ->
-            dyno_bench_board:close(Board),
+            dyno_bench_job_counters:close(Board),
             answer(collected(Workers, paused, State), State);
         false ->
             {reply, ok, State}
     end;
 handle_call(resume, _From, #{code := #{board := Board}, workers := Workers} = State) ->
-    case dyno_bench_board:is_open(Board) of
+    case dyno_bench_job_counters:is_open(Board) of
         true ->
             {reply, ok, State};
         false ->
-            dyno_bench_board:open(Board),
+            dyno_bench_job_counters:open(Board),
             answer(begun(Workers, State), State)
     end.
 
@@ -402,11 +402,11 @@ timed(#{module := Module, constants := Constants, init := Init, label := Label},
                 {ok, erlang:monotonic_time(nanosecond) - BeginNs}
             catch
                 Class:Reason:Stack ->
-                    {error, dyno_bench_unknown:failed(Label, run, {raised, Class, Reason, Stack})}
+                    {error, dyno_bench_undefined:failed(Label, run, {raised, Class, Reason, Stack})}
             end
     catch
         Class:Reason:Stack ->
-            {error, dyno_bench_unknown:failed(Label, init_runner, {raised, Class, Reason, Stack})}
+            {error, dyno_bench_undefined:failed(Label, init_runner, {raised, Class, Reason, Stack})}
     end.
 
 -doc false.
@@ -449,7 +449,7 @@ resized(Count, #{workers := Workers} = State) when Count =< length(Workers) ->
     killed(Surplus),
     {ok, State#{workers := Rest}};
 resized(Count, #{workers := Workers, code := #{board := Board} = Code, ref := Ref} = State) ->
-    dyno_bench_board:use(Board, Count),
+    dyno_bench_job_counters:use(Board, Count),
     Added = [
         dyno_bench_job_worker:start_link(Code, Row, Ref)
      || Row <- lists:seq(length(Workers) + 1, Count)
@@ -457,7 +457,7 @@ resized(Count, #{workers := Workers, code := #{board := Board} = Code, ref := Re
     NewState = State#{workers := lists:reverse(Added, Workers)},
     maybe
         {ok, _} ?= collected(Added, ready, NewState),
-        true ?= dyno_bench_board:is_open(Board),
+        true ?= dyno_bench_job_counters:is_open(Board),
         begun(Added, NewState)
     else
         false ->
@@ -492,7 +492,7 @@ collected(
 
 -spec failure(term(), state()) -> reason().
 failure({shutdown, {failed, Label, Stage, Failure}}, _State) ->
-    dyno_bench_unknown:failed(Label, Stage, Failure);
+    dyno_bench_undefined:failed(Label, Stage, Failure);
 failure(Reason, #{code := #{label := Label}}) ->
     {failed, Label, run, {died, Reason}}.
 

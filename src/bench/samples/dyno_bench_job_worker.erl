@@ -17,7 +17,7 @@
     constants := #{atom() => term()},
     init := term(),
     label := binary(),
-    board := dyno_bench_board:t()
+    board := dyno_bench_job_counters:t()
 }.
 
 -type state() :: #{
@@ -68,7 +68,7 @@ init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job,
         collections => 0
     },
     %% Whoever had the row before may have been killed in the middle of writing.
-    ok = dyno_bench_board:stamp(map_get(board, Code), Row),
+    ok = dyno_bench_job_counters:stamp(map_get(board, Code), Row),
     Job ! {Ref, self(), ready},
     wait(1, Start, State).
 
@@ -77,7 +77,7 @@ wait(N, Last, #{code := #{board := Board}, row := Row, job := Job, ref := Ref} =
     receive
         {Ref, go} ->
             {Reductions, Collections} = used(),
-            ok = dyno_bench_board:stamp(Board, Row),
+            ok = dyno_bench_job_counters:stamp(Board, Row),
             Job ! {Ref, self(), started},
             Now = erlang:monotonic_time(nanosecond),
             work(N, Last, Now, State#{reductions := Reductions, collections := Collections})
@@ -90,13 +90,13 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
     Next = attempt(fun() -> Module:resume(N, Constants, Start, Last) end, Code, run),
     {Reductions, Collections} = used(),
     #{reductions := OldReductions, collections := OldCollections} = State,
-    AfterNs = dyno_bench_board:add(Board, Row, #{
+    AfterNs = dyno_bench_job_counters:add(Board, Row, #{
         iterations => N,
         reductions => Reductions - OldReductions,
         collections => Collections - OldCollections
     }),
     NewState = State#{reductions := Reductions, collections := Collections},
-    case dyno_bench_board:is_open(Board) of
+    case dyno_bench_job_counters:is_open(Board) of
         true ->
             work(batch(N, AfterNs - BeforeNs), Next, AfterNs, NewState);
         false ->

@@ -21,19 +21,19 @@
 }.
 
 -type arm() :: #{
-    job := dyno_bench_window:watched(),
+    job := dyno_bench_sample:watched(),
     description := dyno_bench_job:description()
 }.
 
--type round() :: #{pos_integer() => dyno_bench_window:sample()}.
+-type round() :: #{pos_integer() => dyno_bench_sample:sample()}.
 
 %% A machine can be too noisy for any --cv.
 -define(MOST, 10).
 -define(LOOP_MS, 50).
 
 -doc "Samples codes; a sample of each is a round of the result.".
--spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_experiment:options()) ->
-    {ok, dyno_bench_experiment:result()} | {error, dyno_bench_experiment:reason()}.
+-spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
+    {ok, dyno_bench_engine:result()} | {error, dyno_bench_engine:reason()}.
 run(Codes, Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     try
@@ -55,7 +55,7 @@ ok({ok, Value}) -> Value;
 ok({error, Reason}) -> throw({?MODULE, Reason}).
 
 %% The empty loop, an iteration of one worker.
--spec loop_ns(dyno_bench_experiment:options()) -> float().
+-spec loop_ns(dyno_bench_engine:options()) -> float().
 loop_ns(Options) ->
     Arm = ok(start("ok.", 1, Options#{concurrency := 1})),
     try
@@ -64,7 +64,7 @@ loop_ns(Options) ->
         stop(Arm)
     end.
 
--spec started([dyno_bench_code:code()], dyno_bench_experiment:options()) ->
+-spec started([dyno_bench_code:code()], dyno_bench_engine:options()) ->
     #{pos_integer() => arm()}.
 started(Codes, Options) ->
     lists:foldl(
@@ -81,7 +81,7 @@ started(Codes, Options) ->
         lists:enumerate(Codes)
     ).
 
--spec start(dyno_bench_code:code(), pos_integer(), dyno_bench_experiment:options()) ->
+-spec start(dyno_bench_code:code(), pos_integer(), dyno_bench_engine:options()) ->
     {ok, arm()} | {error, term()}.
 start(Code, Number, #{concurrency := Concurrency, timeout_ms := TimeoutMs} = Options) ->
     Started = dyno_bench_job:start((maps:with([compiler], Options))#{
@@ -114,18 +114,18 @@ stop(#{job := {Job, Monitor}}) ->
     true = demonitor(Monitor, [flush]),
     dyno_bench_job:stop(Job).
 
--spec measured(arm(), pos_integer(), dyno_bench_experiment:options()) -> dyno_bench_window:sample().
+-spec measured(arm(), pos_integer(), dyno_bench_engine:options()) -> dyno_bench_sample:sample().
 measured(#{job := {Job, _} = Watched, description := #{label := Label}}, Ms, Options) ->
     #{timeout_ms := TimeoutMs} = Options,
     %% Does nothing where it runs already.
-    done(dyno_bench_window:explained(dyno_bench_job:resume(Job), Watched)),
-    ok(dyno_bench_window:measure(Watched, Ms, {Label, TimeoutMs})).
+    done(dyno_bench_sample:explained(dyno_bench_job:resume(Job), Watched)),
+    ok(dyno_bench_sample:measure(Watched, Ms, {Label, TimeoutMs})).
 
 -spec done(ok | {error, term()}) -> ok.
 done(ok) -> ok;
 done({error, Reason}) -> throw({?MODULE, Reason}).
 
--spec sampled(#{pos_integer() => arm()}, settings(), dyno_bench_experiment:options()) -> map().
+-spec sampled(#{pos_integer() => arm()}, settings(), dyno_bench_engine:options()) -> map().
 sampled(Arms, #{warmup := Warmup, samples := Count} = Settings, Options) ->
     Planner = planner(Arms, Options),
     {_, Warm} = rounds(Warmup, Planner, Arms, Settings, Options),
@@ -133,13 +133,13 @@ sampled(Arms, #{warmup := Warmup, samples := Count} = Settings, Options) ->
     {Rounds, Agreed} = agreed(First, Next, Arms, Settings, Options),
     result(Rounds, Agreed, Arms, Options).
 
--spec planner(#{pos_integer() => arm()}, dyno_bench_experiment:options()) -> dyno_bench_rounds:t().
+-spec planner(#{pos_integer() => arm()}, dyno_bench_engine:options()) -> dyno_bench_rounds:t().
 planner(Arms, Options) ->
     dyno_bench_rounds:new((maps:with([threshold, level, seed], Options))#{arms => map_size(Arms)}).
 
 -spec rounds(
     non_neg_integer(), dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_experiment:options()
+    dyno_bench_engine:options()
 ) -> {[round()], dyno_bench_rounds:t()}.
 rounds(Count, Planner, Arms, #{sample_ms := Ms}, Options) ->
     lists:mapfoldl(
@@ -152,19 +152,19 @@ rounds(Count, Planner, Arms, #{sample_ms := Ms}, Options) ->
     ).
 
 %% One code alone runs on from sample to sample.
--spec alone(arm(), pos_integer(), pos_integer(), dyno_bench_experiment:options()) ->
-    dyno_bench_window:sample().
+-spec alone(arm(), pos_integer(), pos_integer(), dyno_bench_engine:options()) ->
+    dyno_bench_sample:sample().
 alone(Arm, 1, Ms, Options) ->
     measured(Arm, Ms, Options);
 alone(#{job := {Job, _} = Watched} = Arm, _Several, Ms, Options) ->
     Sample = measured(Arm, Ms, Options),
-    done(dyno_bench_window:explained(dyno_bench_job:pause(Job), Watched)),
+    done(dyno_bench_sample:explained(dyno_bench_job:pause(Job), Watched)),
     Sample.
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
 -spec agreed(
     [round()], dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_experiment:options()
+    dyno_bench_engine:options()
 ) -> {[round()], boolean()}.
 agreed(Rounds, Planner, Arms, #{cv := _, samples := Count} = Settings, Options) ->
     agreed(?MOST * Count, Rounds, Planner, Arms, Settings, Options);
@@ -173,7 +173,7 @@ agreed(Rounds, _Planner, _Arms, _Settings, _Options) ->
 
 -spec agreed(
     non_neg_integer(), [round()], dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_experiment:options()
+    dyno_bench_engine:options()
 ) -> {[round()], boolean()}.
 agreed(Left, Rounds, Planner, Arms, #{cv := Cv} = Settings, Options) ->
     Highest = lists:max([
@@ -197,7 +197,7 @@ variation(Values) ->
     Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
     math:sqrt(Squares / (length(Values) - 1)) / Mean.
 
--spec result([round()], boolean(), #{pos_integer() => arm()}, dyno_bench_experiment:options()) ->
+-spec result([round()], boolean(), #{pos_integer() => arm()}, dyno_bench_engine:options()) ->
     map().
 result(Rounds, Agreed, Arms, #{concurrency := Concurrency} = Options) ->
     Times = [#{N => time_ns(Sample, Concurrency) || N := Sample <- Round} || Round <- Rounds],
@@ -217,11 +217,11 @@ result(Rounds, Agreed, Arms, #{concurrency := Concurrency} = Options) ->
     }.
 
 %% A call's time, as one of the workers sees it.
--spec time_ns(dyno_bench_window:sample(), pos_integer()) -> float().
+-spec time_ns(dyno_bench_sample:sample(), pos_integer()) -> float().
 time_ns(#{per_second := PerSecond}, Concurrency) ->
     Concurrency * 1.0e9 / PerSecond.
 
--spec figures(arm(), [dyno_bench_window:sample(), ...], [float(), ...]) -> map().
+-spec figures(arm(), [dyno_bench_sample:sample(), ...], [float(), ...]) -> map().
 figures(#{description := Description}, Samples, Times) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Sample) || Sample <- Samples]) end,
     Total = Sum(iterations),

@@ -17,7 +17,7 @@
     %% Of what decides.
     values := by_arm(),
     %% Of each arm.
-    figures := [dyno_bench_experiment:arm(), ...],
+    figures := [dyno_bench_engine:arm(), ...],
     duration_ms := non_neg_integer()
 }.
 
@@ -83,7 +83,7 @@ pairs(Count, Values, Looks, #{level := Level, threshold := Threshold}) ->
 figures(Arms, Times, [First | _] = Each, Groups) ->
     Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
     First#{
-        exact => dyno_bench_memory:together([Exact || #{exact := Exact} <- Each]),
+        exact => dyno_bench_exact:together([Exact || #{exact := Exact} <- Each]),
         times_ns := Times,
         %% Its share of the time.
         durations_ns => [Ms * 1_000_000 div Arms || #{duration_ms := Ms} <- Groups],

@@ -58,8 +58,8 @@ as two revisions of a project. Each code in each variant is an arm of the compar
 
 -type reason() ::
     dyno_bench_vm:reason()
-    | dyno_bench_stand:reason()
-    | dyno_bench_experiment:reason()
+    | dyno_bench_vm_server:reason()
+    | dyno_bench_engine:reason()
     | {squeezed_variants, pos_integer()}
     | {setting, atom(), term(), Accepted :: binary()}.
 
@@ -129,8 +129,8 @@ labelled(Code, _Variant) ->
     Code.
 
 -doc "Compares the codes of a measurement; gives the size of its input as well.".
--spec run(dyno_bench_inputs:measurement(), pos_integer(), dyno_bench_experiment:options()) ->
-    {ok, {pos_integer() | undefined, dyno_bench_experiment:result()}} | {error, reason()}.
+-spec run(dyno_bench_inputs:measurement(), pos_integer(), dyno_bench_engine:options()) ->
+    {ok, {pos_integer() | undefined, dyno_bench_engine:result()}} | {error, reason()}.
 run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) ->
     Arms = arms(Codes, Settings),
     StartMs = erlang:monotonic_time(millisecond),
@@ -211,7 +211,7 @@ groups(State, {[Next | Later], Looks}, Known, Groups) ->
     end.
 
 -spec result(map(), pos_integer(), map(), [dyno_bench_groups:group(), ...]) ->
-    {pos_integer() | undefined, dyno_bench_experiment:result()}.
+    {pos_integer() | undefined, dyno_bench_engine:result()}.
 result(#{arms := Arms, options := Options}, Looks, #{loop_ns := LoopNs, size := Size}, Groups) ->
     Result = dyno_bench_groups:result(length(Arms), Looks, Options, lists:reverse(Groups)),
     {Size, Result#{loop_ns => LoopNs}}.
@@ -257,7 +257,7 @@ spec(#{variant := Variant}, Settings) ->
     Own = maps:get(code_paths, Variant, []),
     (maps:with([erl, flags], Variant))#{code_paths => Own ++ Common}.
 
--spec start(dyno_bench_vm:vm(), arm(), map()) -> dyno_bench_stand:ready().
+-spec start(dyno_bench_vm:vm(), arm(), map()) -> dyno_bench_vm_server:ready().
 start(Vm, #{code := Code, number := Number}, State) ->
     #{measurement := Measurement, number := Of, options := Options, settings := Settings} = State,
     Order = #{
@@ -267,14 +267,14 @@ start(Vm, #{code := Code, number := Number}, State) ->
         options => (maps:remove(isolated, Options))
     },
     #{timeout_ms := TimeoutMs} = Options,
-    case dyno_bench_vm:call(Vm, dyno_bench_stand, start, [Order], 2 * TimeoutMs + ?MARGIN_MS) of
+    case dyno_bench_vm:call(Vm, dyno_bench_vm_server, start, [Order], 2 * TimeoutMs + ?MARGIN_MS) of
         {ok, {ok, Ready}} -> Ready;
         {ok, {error, Reason}} -> fail(of_code(Number, Reason));
         {error, Reason} -> fail(Reason)
     end.
 
 %% In its VM each code is the first, and the only run.
--spec of_code(pos_integer(), dyno_bench_stand:reason()) -> reason().
+-spec of_code(pos_integer(), dyno_bench_vm_server:reason()) -> reason().
 of_code(Number, {code, 1, Reason}) -> {code, Number, Reason};
 of_code(Number, {in_run, _, Reason}) -> of_code(Number, Reason);
 of_code(_Number, Reason) -> Reason.
@@ -288,7 +288,7 @@ asked(Vm, {Function, Arguments}, Arm, #{options := #{timeout_ms := TimeoutMs}, a
     #{number := Number} = lists:nth(Arm, Arms),
     %% The stand gives up before.
     case dyno_bench_vm:call(
-        Vm, dyno_bench_stand, Function, Arguments, 3 * TimeoutMs + ?MARGIN_MS
+        Vm, dyno_bench_vm_server, Function, Arguments, 3 * TimeoutMs + ?MARGIN_MS
     ) of
         {ok, {ok, Answer}} -> Answer;
         {ok, {error, Reason}} -> fail(of_code(Number, Reason));
@@ -356,7 +356,7 @@ decisive(Values, Figures, State) ->
         _ ->
             #{
                 N => dyno_bench_metric:at_least(
-                    dyno_stats:median(dyno_bench_costs:values(Metric, Arm))
+                    dyno_stats:median(dyno_bench_extras:values(Metric, Arm))
                 )
              || {N, Arm} <- Figures
             }
@@ -408,8 +408,8 @@ Samples in one of erlperf's modes: each in a fresh VM, which has measured `Warmu
     {continuous | timed, map()},
     [dyno_bench_code:code()],
     pos_integer(),
-    dyno_bench_experiment:options()
-) -> {ok, dyno_bench_experiment:result()} | {error, reason()}.
+    dyno_bench_engine:options()
+) -> {ok, dyno_bench_engine:result()} | {error, reason()}.
 samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
     Arms = arms(Codes, Isolated),
     StartMs = erlang:monotonic_time(millisecond),
@@ -461,7 +461,7 @@ in_vm(Vm, #{code := Code, number := Number}, Mode, Options) ->
     after 0 -> ok
     end,
     Arguments = [Mode, Code, maps:remove(isolated, Options)],
-    case dyno_bench_vm:call(Vm, dyno_bench_stand, run, Arguments, infinity) of
+    case dyno_bench_vm:call(Vm, dyno_bench_vm_server, run, Arguments, infinity) of
         {ok, {ok, Result}} -> Result;
         {ok, {error, Reason}} -> fail(of_code(Number, Reason));
         {error, Reason} -> fail(Reason)
@@ -481,7 +481,7 @@ in_one([First | _] = Arms) ->
     end.
 
 -doc "Runs a mode for one code in one VM: a squeeze.".
--spec alone(dyno_bench_mode:checked(), dyno_bench_code:code(), dyno_bench_experiment:options()) ->
+-spec alone(dyno_bench_mode:checked(), dyno_bench_code:code(), dyno_bench_engine:options()) ->
     {ok, map()} | {error, reason()}.
 alone(Mode, Code, #{isolated := Settings} = Options) ->
     trapping(fun() ->

@@ -13,8 +13,8 @@
 
 %% Where calls begin. The plan that a benchmark file gives has funs of the module that reads it.
 -define(ROOTS, [
-    dyno_bench_stand,
-    dyno_bench_guest,
+    dyno_bench_vm_server,
+    dyno_bench_remote_guard,
     dyno_bench_member,
     dyno_bench_mode,
     dyno_bench_inputs,

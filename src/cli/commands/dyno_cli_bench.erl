@@ -83,7 +83,7 @@ spec() ->
             ))#{long => "pa"}
             | dyno_cli_output:arguments(" (default: console)", "may be given more than once") ++
                 dyno_cli_bench_mode:arguments() ++ dyno_cli_bench_where:arguments() ++
-                dyno_cli_baseline:arguments()
+                dyno_cli_bench_baseline:arguments()
         ]
     }.
 
@@ -178,7 +178,7 @@ watch(Nodes, #{code := Texts} = Values) ->
             #{concurrency => 1, duration_ms => 10_000},
             maps:merge(Nodes, maps:merge(Budget, maps:with([concurrency], Mode)))
         ),
-        dyno_cli_cluster:run(Settings#{code => Code}, fun(Document) ->
+        dyno_cli_bench_cluster:run(Settings#{code => Code}, fun(Document) ->
             show(Document, {format, Format}, Outputs)
         end)
     else
@@ -201,7 +201,7 @@ measure_and_show(#{code := Texts} = Values) ->
         {ok, Format} ?= dyno_cli_value:tagged(dyno_cli_value, format(Values)),
         {ok, Outputs} ?= outputs(Values),
         ok ?= stacks([Format | [Of || {Of, _} <- Outputs]], Values),
-        {ok, Baseline} ?= dyno_cli_baseline:parse(Values),
+        {ok, Baseline} ?= dyno_cli_bench_baseline:parse(Values),
         ok = dyno_cli_interrupt:subscribe(),
         Shown =
             case Columns of
@@ -213,7 +213,7 @@ measure_and_show(#{code := Texts} = Values) ->
         case Measure() of
             {ok, Document} ->
                 Show = fun(Judged) -> show(Judged, Shown, Outputs) end,
-                dyno_cli_baseline:judge(Baseline, Document, Measure, Show);
+                dyno_cli_bench_baseline:judge(Baseline, Document, Measure, Show);
             {error, Status} ->
                 Status
         end
@@ -337,12 +337,12 @@ recorded([], Codes) ->
 recorded([#{runner := Text} = Code | Rest], Codes) ->
     case is_binary(Text) andalso not is_source(Text) andalso filelib:is_regular(Text) of
         true ->
-            case dyno_bench_recorded:read(Text) of
+            case dyno_bench_calls:read(Text) of
                 {ok, Calls} ->
                     Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
                     recorded(Rest, [maps:merge(Label, Code#{runner := Calls}) | Codes]);
                 {error, Reason} ->
-                    {error, dyno_bench_recorded:format_error(Reason)}
+                    {error, dyno_bench_calls:format_error(Reason)}
             end;
         false ->
             case is_binary(Text) andalso is_file_name(Text) of
@@ -444,11 +444,11 @@ monitored(#{verbose := true} = Values, Execute) when
     not is_map_key(vms, Values),
     not is_map_key(rev, Values)
 ->
-    Monitor = dyno_cli_monitor:start_link(),
+    Monitor = dyno_cli_bench_monitor:start_link(),
     try
         Execute()
     after
-        dyno_cli_monitor:stop(Monitor)
+        dyno_cli_bench_monitor:stop(Monitor)
     end;
 monitored(_Values, Execute) ->
     Execute().

@@ -27,7 +27,7 @@ interrupt at any time.
     %% Without the recording, which dyno_test writes.
     outputs := [dyno_cli_value:output()],
     progress := dyno_cli_progress:mode(),
-    baseline := dyno_cli_regression:plan(),
+    baseline := dyno_cli_test_baseline:plan(),
     saved := binary() | none
 }.
 
@@ -147,7 +147,7 @@ spec() ->
                 " (default: console)",
                 "may be given more than once. Without a .json the recording goes to "
                 "dyno-SUITE-TIME.json here"
-            ) ++ dyno_cli_load:arguments() ++ dyno_cli_regression:arguments()
+            ) ++ dyno_cli_test_load:arguments() ++ dyno_cli_test_baseline:arguments()
     }.
 
 -doc "Its options by what they are about.".
@@ -155,7 +155,7 @@ spec() ->
 groups() ->
     [
         {"The load, in place of the suite's", [
-            Name || #{name := Name} <- dyno_cli_load:arguments()
+            Name || #{name := Name} <- dyno_cli_test_load:arguments()
         ]},
         {"What is measured inside the targets", [
             pattern, level, distribution, interval, without, control, no_control, agent,
@@ -222,9 +222,9 @@ flag(Name, Short, Usage, Text) ->
     (option(Name, Usage, Text))#{short => Short, type => boolean, action => {store, true}}.
 
 -spec baseline(argparse:arg_map()) ->
-    {ok, dyno_cli_regression:plan()} | {error, {baseline, unicode:chardata()}}.
+    {ok, dyno_cli_test_baseline:plan()} | {error, {baseline, unicode:chardata()}}.
 baseline(Values) ->
-    case dyno_cli_regression:parse(Values) of
+    case dyno_cli_test_baseline:parse(Values) of
         {ok, Baseline} -> {ok, Baseline};
         {error, Text} -> {error, {baseline, Text}}
     end.
@@ -236,7 +236,7 @@ plan(#{suite := Suite} = Values) ->
     {Files, Saved} = with_recording(Given, Suite),
     maybe
         {ok, Converted} ?= converted(maps:to_list(Values), #{}),
-        {ok, Load} ?= dyno_cli_load:options(Values),
+        {ok, Load} ?= dyno_cli_test_load:options(Values),
         Agents = #{agents => Of || [_ | _] = Of <- [agents(Values)]},
         Options = maps:merge(maps:merge(Converted, Load), Agents),
         {ok, Format} ?= format(Values),
@@ -385,7 +385,7 @@ await(Runner, Monitor, Progress) ->
 
 -spec finish(term(), plan()) -> dyno_cli_command:exit_status().
 finish({ok, Document}, #{baseline := Baseline, options := #{recording := Path}} = Plan) ->
-    case dyno_cli_regression:judge(Baseline, Document) of
+    case dyno_cli_test_baseline:judge(Baseline, Document) of
         {ok, Document} ->
             shown(Document, Plan);
         {ok, Judged} ->

@@ -8,7 +8,7 @@
 
 -export([metrics/1, histograms/1, series/1, tables/1, warnings/1, outcome/2]).
 
--import(dyno_test_parts, [series/7, text/2]).
+-import(dyno_recording_part, [series/7, text/2]).
 
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
 %% Below so many operations a 99th percentile is one or two operations.
@@ -195,7 +195,7 @@ plain(Name) ->
     iolist_to_binary(re:replace(Name, ~"[^[:alnum:]_-]+", ~"_", [global, unicode, ucp])).
 
 metric(Name, Title, Value, Unit, Count) ->
-    dyno_test_parts:metric(Name, Title, Value, Unit, Count, ~"load").
+    dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
 -doc "Its distributions.".
 -spec histograms(dyno_test_figures:measured()) -> [part()].
@@ -304,7 +304,7 @@ not_ended(#{not_ended := [Text | Others]}) ->
     [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
 
 -doc "What a probe of a search shows of its objective.".
--spec outcome([dyno_threshold:t()], dyno_load_report:part()) -> dyno_load_search:outcome().
+-spec outcome([dyno_threshold:t()], dyno_load_result:part()) -> dyno_load_search:outcome().
 outcome(Objective, #{duration_ns := DurationNs, total := Total} = Part) ->
     Metrics =
         of_snapshot(~"", ~"", DurationNs, Total) ++

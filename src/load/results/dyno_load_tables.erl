@@ -8,7 +8,7 @@
 
 -export([tables/1]).
 
--import(dyno_test_parts, [table/5, column/4]).
+-import(dyno_recording_part, [table/5, column/4]).
 
 -type part() :: #{atom() => term()}.
 

@@ -16,7 +16,7 @@ late that it matters beside the response times, one in ten by a quarter of the m
 
 -export([of_part/1, is_kept/1, warnings/1]).
 
--import(dyno_test_parts, [text/2]).
+-import(dyno_recording_part, [text/2]).
 
 %% So much of what was due must begin.
 -define(KEPT, 0.99).
@@ -30,7 +30,7 @@ late that it matters beside the response times, one in ten by a quarter of the m
 -define(FULL, 4.0).
 
 -doc "Whether a part's load was kept, and if not, why.".
--spec of_part(dyno_load_report:part()) -> kept | saturated | generator.
+-spec of_part(dyno_load_result:part()) -> kept | saturated | generator.
 of_part(Part) ->
     case is_kept(Part) of
         false ->
@@ -46,18 +46,18 @@ of_part(Part) ->
     end.
 
 -doc "Whether what was due began, be it late.".
--spec is_kept(dyno_load_report:part()) -> boolean().
+-spec is_kept(dyno_load_result:part()) -> boolean().
 is_kept(#{asked := undefined}) -> true;
 is_kept(#{asked := Asked, total := #{started := Started}}) -> Started >= ?KEPT * Asked - 1.
 
 %% The share of the workers' time that went into operations.
--spec busy(dyno_load_report:part()) -> float().
+-spec busy(dyno_load_result:part()) -> float().
 busy(#{total := #{service := undefined}}) ->
     1.0;
 busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, used := Workers}) ->
     SumNs / (Length * max(1, Workers)).
 
--spec is_late(float(), float(), dyno_load_report:part()) -> boolean().
+-spec is_late(float(), float(), dyno_load_result:part()) -> boolean().
 is_late(
     Quantile, Share, #{total := #{lateness := #{count := Count} = Late, response := Response}}
 ) when Count > 0 ->
@@ -68,7 +68,7 @@ is_late(_Quantile, _Share, _Part) ->
     false.
 
 -doc "What is to be said of a load, each with its code.".
--spec warnings(dyno_load_report:report()) -> [{Code :: binary(), Text :: binary()}].
+-spec warnings(dyno_load_result:report()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts} = Report) ->
     Several = length(Parts) > 1,
     lists:append([of_parts(Part, Several, Report) || Part <- Parts]) ++
@@ -76,7 +76,7 @@ warnings(#{parts := Parts} = Report) ->
         lists:append([of_node(Node) || Node <- map_get(nodes, Report)]) ++
         lists:append([of_note(Note) || Note <- map_get(notes, Report)]).
 
--spec of_parts(dyno_load_report:part(), boolean(), dyno_load_report:report()) ->
+-spec of_parts(dyno_load_result:part(), boolean(), dyno_load_result:report()) ->
     [{binary(), binary()}].
 of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}) when
     Stopped =:= time; Stopped =:= interrupted
@@ -117,7 +117,7 @@ of_parts(
             late(Part, Where)
     end.
 
--spec late(dyno_load_report:part(), unicode:chardata()) -> [{binary(), binary()}].
+-spec late(dyno_load_result:part(), unicode:chardata()) -> [{binary(), binary()}].
 late(#{total := #{lateness := Late}} = Part, Where) ->
     case is_late(0.99, ?LATE_SHARE, Part) of
         true ->
@@ -132,7 +132,7 @@ late(#{total := #{lateness := Late}} = Part, Where) ->
 
 %% Where all workers are in operations only the run queue tells whether they wait for the target
 %% or for a processor. A load in this node may be the very thing that is measured here.
--spec full(dyno_load_report:report()) -> [{binary(), binary()}].
+-spec full(dyno_load_result:report()) -> [{binary(), binary()}].
 full(#{waiting := Waiting, nodes := [#{node := Node} | _]}) when
     Waiting > ?FULL, Node =/= node()
 ->
@@ -143,7 +143,7 @@ full(#{waiting := Waiting, nodes := [#{node := Node} | _]}) when
 full(_Report) ->
     [].
 
--spec of_node(dyno_load_report:load_node()) -> [{binary(), binary()}].
+-spec of_node(dyno_load_result:load_node()) -> [{binary(), binary()}].
 of_node(#{lost_at_ms := undefined}) ->
     [];
 of_node(#{node := Node, lost_at_ms := AtMs}) ->

@@ -42,7 +42,7 @@ sections(~"compare", Document, Options) ->
 sections(_Test, Document, Options) ->
     dyno_report_console_runs:sections(Document, Options) ++
         [dyno_report_console_clocks:section(Document, Options)] ++
-        dyno_report_console_inside:sections(Document, Options) ++
+        dyno_report_console_target:sections(Document, Options) ++
         [
             growth(Document, Options)
         ] ++

@@ -34,14 +34,14 @@ sections(Document, Options) ->
                 dyno_report_console_cluster:sections(Document, Options);
         [{_, Rows, Run}] ->
             [codes({~"Codes", Metric}, Rows, Options), words({Rows, Metric}, Document, Options)] ++
-                dyno_report_console_costs:sections(Run, Options) ++
+                dyno_report_console_extras:sections(Run, Options) ++
                 dyno_report_console_curve:sections(Document, Options);
         _ ->
             lists:append([
                 [
                     codes({<<"Codes: ", Id/binary>>, Metric}, Rows, Options),
                     words({Rows, Metric}, Document, Options)
-                    | dyno_report_console_costs:sections(Run, Options)
+                    | dyno_report_console_extras:sections(Run, Options)
                 ]
              || {Id, Rows, Run} <- Tables
             ]) ++ dyno_report_console_inputs:sections(Document, decisive(Metric), Options)

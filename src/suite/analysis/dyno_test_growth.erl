@@ -148,7 +148,7 @@ summed(Table, Key, Figures, Run) ->
         #{},
         [
             {{Name, Figure}, Value}
-         || #{Key := Name} = Row <- dyno_test_parts:rows(Table, Run),
+         || #{Key := Name} = Row <- dyno_recording_part:rows(Table, Run),
             Figure <- Figures,
             {ok, Value} <- [maps:find(Figure, Row)],
             is_number(Value)
@@ -216,7 +216,7 @@ calls(Run) ->
             #{},
             [
                 {F, N}
-             || #{~"function" := F, ~"calls" := N} <- dyno_test_parts:rows(~"functions", Run),
+             || #{~"function" := F, ~"calls" := N} <- dyno_recording_part:rows(~"functions", Run),
                 is_number(N)
             ]
         )
@@ -232,7 +232,7 @@ less_growth([_, _, _, A | _], [_, _, _, B | _]) -> A =< B.
 shares(Runs) ->
     Largest = lists:max([Size || #{~"size" := Size} <- Runs]),
     Rows = lists:append([
-        dyno_test_parts:rows(~"functions", Run)
+        dyno_recording_part:rows(~"functions", Run)
      || #{~"size" := Size} = Run <- Runs, Size =:= Largest
     ]),
     #{F => Share || #{~"function" := F, ~"share" := Share} <- Rows}.
@@ -260,7 +260,7 @@ add_functions(#{~"size" := Size} = Run, Acc0) ->
             end
         end,
         Acc0,
-        dyno_test_parts:rows(~"functions", Run)
+        dyno_recording_part:rows(~"functions", Run)
     ).
 
 row(Kind, Name, Runs, Value) ->

@@ -13,7 +13,7 @@ node got, what else the machine did) does not show within one.
 
 -export([tables/1]).
 
--import(dyno_test_parts, [table/5, column/4]).
+-import(dyno_recording_part, [table/5, column/4]).
 
 -define(LEVEL, 0.95).
 -define(METRICS, [

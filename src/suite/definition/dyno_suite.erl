@@ -61,7 +61,7 @@ end
 ```
 """.
 
--export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1, measures/1, discovers/1]).
+-export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1]).
 -export([load/2]).
 -export([format_error/1]).
 %% For Elixir
@@ -169,7 +169,7 @@ doc/suites.md has all keys.
     timeout_ms := pos_integer(),
     invariants := [dyno_invariant:t()],
     invariant_interval_ms := pos_integer(),
-    metrics := [dyno_test_custom:metric()],
+    metrics := [dyno_custom_metric:metric()],
     agents := [dyno_suite_source:source()]
 }.
 
@@ -183,7 +183,7 @@ doc/suites.md has all keys.
     | {feeds, dyno_feed:reason()}
     | {load_nodes, dyno_load_nodes:reason()}
     | {bad_invariant, dyno_invariant:reason()}
-    | {bad_metric, dyno_test_custom:reason()}
+    | {bad_metric, dyno_custom_metric:reason()}
     | not_a_map.
 
 -doc "The test's description. Called once, before everything else.".
@@ -476,7 +476,7 @@ invariants(_Other) ->
     error.
 
 metrics(List) when length(List) >= 0 ->
-    each(List, item(fun dyno_test_custom:metric/1), bad_metric);
+    each(List, item(fun dyno_custom_metric:metric/1), bad_metric);
 metrics(_Other) ->
     error.
 
@@ -512,19 +512,6 @@ each(List, Read, Tag) ->
         [{error, Reason} | _] -> {error, {Tag, Reason}}
     end.
 
--doc "What the call counters measure at a level.".
--spec measures(level()) -> [dyno_agent_counters:measure()].
-measures(off) -> [];
-measures(discovery) -> [];
-measures(count) -> [call_count];
-measures(time) -> [call_time];
-measures(memory) -> [call_memory];
-measures(all) -> [call_time, call_memory].
-
--doc "Whether processes are discovered at a level.".
--spec discovers(level()) -> boolean().
-discovers(Level) -> not lists:member(Level, [off, count]).
-
 -doc "Reads what `load/2` returned, or a model and a size.".
 -spec load(term(), non_neg_integer()) -> {ok, load()} | {error, reason()}.
 load(performerl, _Size) ->
@@ -556,7 +543,7 @@ format_error({load_nodes, Reason}) ->
 format_error({bad_invariant, Reason}) ->
     dyno_invariant:format_error(Reason);
 format_error({bad_metric, Reason}) ->
-    dyno_test_custom:format_error(Reason);
+    dyno_custom_metric:format_error(Reason);
 format_error(not_a_map) ->
     "suite/0 must return a map".
 

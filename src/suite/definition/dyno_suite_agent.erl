@@ -75,7 +75,7 @@ PerformERL's four callbacks (`performerl_custom_agent`) will do as well: `get_co
 ]).
 
 -doc "Whose callbacks a module has; PerformERL's four, or `init/1` and `sample/1`.".
--spec form(module()) -> {ok, dyno_agent_guest:form()} | {error, reason()}.
+-spec form(module()) -> {ok, dyno_agent_custom:form()} | {error, reason()}.
 form(Module) ->
     Exports = Module:module_info(exports),
     case {?OURS -- Exports, ?PERFORMERL -- Exports} of

@@ -1,0 +1,210 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_call_sample).
+-moduledoc false.
+%% How many measured calls a function makes, by a sample from the warm-up: some of what measuring
+%% costs a call lies in the time of who made it (dyno_agent_calibration, `around`), and the runtime
+%% does not say who that was.
+%%
+%% In a trace session of its own calls and returns are told of, until there are enough of them. Where a
+%% call returns to is no less than which function goes on there; where that is not measured, it goes
+%% on in the time of the last measured function that has not returned.
+%%
+%% The breakpoints must be set before those of `call_time`: of two sessions the one that was set first
+%% comes last, and a frame of this session that is found on the stack keeps `call_time` from putting
+%% its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once, and not
+%% while figures are measured.
+
+-export([open/3, sample/1, close/1]).
+-export([per_call/2]).
+%% The pure part
+-export([new/0, called/4, returned/3, counted/1]).
+-export_type([sampler/0, sample/0, stacks/0]).
+
+-doc "Takes a sample; `none` where no times are measured.".
+-type sampler() :: pid() | none.
+
+-doc "Of a function: calls of it, and calls that it made, in the sample.".
+-type sample() :: #{mfa() => {Calls :: non_neg_integer(), Made :: non_neg_integer()}}.
+
+-doc "Which measured functions each process is in, as far as was seen.".
+-opaque stacks() :: #{
+    of_process := #{pid() => [{mfa(), Caller :: mfa() | undefined}]}, counts := sample()
+}.
+
+-define(FLAGS, [call, arity, return_to]).
+-define(ENOUGH, 20_000).
+%% Nobody asks for the sample of an instrument that is never restarted.
+-define(MOST_MS, 10_000).
+%% To flag more stops the node for too long; then only processes that come are seen.
+-define(MOST_PROCESSES, 5000).
+%% Of fewer calls of a function its ratio says little.
+-define(LEAST, 10).
+
+-doc """
+Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes but
+some.
+""".
+-spec open([{module(), atom(), arity() | '_'}], [dyno_agent_call_sessions:measure()], [pid()]) ->
+    sampler().
+open(Functions, Measures, Without) ->
+    case lists:member(call_time, Measures) of
+        true ->
+            Owner = self(),
+            Sampler = spawn_link(fun() -> begin_sample(Owner, Functions, Without) end),
+            receive
+                {Sampler, sampling} -> Sampler
+            end;
+        false ->
+            none
+    end.
+
+-doc "Ends taking it, and gives it: what there is.".
+-spec sample(sampler()) -> sample().
+sample(none) -> #{};
+sample(Sampler) -> ask(Sampler, sample).
+
+ask(Sampler, What) ->
+    Ref = monitor(process, Sampler),
+    Sampler ! {What, self(), Ref},
+    receive
+        {Ref, Answer} ->
+            true = demonitor(Ref, [flush]),
+            Answer;
+        {'DOWN', Ref, process, Sampler, Reason} ->
+            exit({?MODULE, Reason})
+    end.
+
+-doc "Ends it, and its session: when the counters' sessions have ended.".
+-spec close(sampler()) -> ok.
+close(none) ->
+    ok;
+close(Sampler) ->
+    unlink(Sampler),
+    _ = ask(Sampler, sample),
+    ok = ask(Sampler, close),
+    exit(Sampler, kill),
+    ok.
+
+-spec begin_sample(pid(), [{module(), atom(), arity() | '_'}], [pid()]) -> no_return().
+begin_sample(Owner, Functions, Without) ->
+    proc_lib:set_label(?MODULE),
+    process_flag(priority, high),
+    Session = trace:session_create(dyno_outgoing, self(), []),
+    Set = fun(How) -> [trace:function(Session, F, How, [local]) || F <- Functions] end,
+    _ = Set([{'_', [], [{message, {caller}}]}]),
+    Which =
+        case erlang:system_info(process_count) > ?MOST_PROCESSES of
+            true -> new;
+            false -> all
+        end,
+    _ = trace:process(Session, Which, true, ?FLAGS),
+    _ = [dyno_agent_self_calls:flag(Session, [Owner | Without], off) || Which =:= all],
+    Owner ! {self(), sampling},
+    Timer = erlang:send_after(?MOST_MS, self(), enough),
+    Stacks = take(?ENOUGH, new()),
+    _ = trace:process(Session, Which, false, ?FLAGS),
+    _ = Set(false),
+    _ = erlang:cancel_timer(Timer),
+    give(counted(Stacks), Session).
+
+take(0, Stacks) ->
+    Stacks;
+take(Left, Stacks) ->
+    receive
+        {trace, Pid, call, MFA, Caller} ->
+            take(Left - 1, called(Pid, MFA, Caller, Stacks));
+        {trace, Pid, return_to, To} ->
+            take(Left - 1, returned(Pid, To, Stacks));
+        enough ->
+            Stacks;
+        {sample, _, _} = Asked ->
+            self() ! Asked,
+            Stacks
+    end.
+
+%% The empty session stays: to destroy one takes global breakpoints from others in OTP 27, the
+%% counters' among them (doc/architecture.md, "Traps of the runtime").
+-spec give(sample(), trace:session() | none) -> no_return().
+give(Sample, Session) ->
+    receive
+        {sample, From, Ref} ->
+            From ! {Ref, Sample},
+            give(Sample, Session);
+        {close, From, Ref} ->
+            true = trace:session_destroy(Session),
+            From ! {Ref, ok},
+            give(Sample, none);
+        _Late ->
+            give(Sample, Session)
+    end.
+
+-doc "Nothing was seen.".
+-spec new() -> stacks().
+new() -> #{of_process => #{}, counts => #{}}.
+
+-doc """
+A process has called a function. A chain of tail calls has one caller and returns once: of such the
+last function is the one that is gone on with.
+""".
+-spec called(pid(), mfa(), mfa() | undefined, stacks()) -> stacks().
+called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
+    Next =
+        case All of
+            #{Pid := [{_, Caller} | Below]} -> [{MFA, Caller} | Below];
+            #{Pid := Below} -> [{MFA, Caller} | Below];
+            #{} -> [{MFA, Caller}]
+        end,
+    Stacks#{of_process := All#{Pid => Next}, counts := count(MFA, 1, 0, Counts)}.
+
+-doc "A process has returned to a function from a measured one.".
+-spec returned(pid(), mfa() | undefined, stacks()) -> stacks().
+returned(Pid, To, #{of_process := All, counts := Counts} = Stacks) ->
+    Left = left(To, maps:get(Pid, All, [])),
+    Next = Stacks#{of_process := All#{Pid => Left}},
+    case Left of
+        [{Goes, _} | _] -> Next#{counts := count(Goes, 0, 1, Counts)};
+        [] when is_tuple(To) -> Next#{counts := count(To, 0, 1, Counts)};
+        [] -> Next
+    end.
+
+%% An exception may have passed several.
+left(To, [{_, To} | Below]) ->
+    Below;
+left(To, Stack) ->
+    case {lists:keymember(To, 2, Stack), lists:keymember(To, 1, Stack)} of
+        {true, _} -> tl(lists:dropwhile(fun({_, Caller}) -> Caller =/= To end, Stack));
+        {false, true} -> lists:dropwhile(fun({Function, _}) -> Function =/= To end, Stack);
+        {false, false} -> Stack
+    end.
+
+count(MFA, Called, Made, Counts) ->
+    {C, M} = maps:get(MFA, Counts, {0, 0}),
+    Counts#{MFA => {C + Called, M + Made}}.
+
+-doc "What was counted.".
+-spec counted(stacks()) -> sample().
+counted(#{counts := Counts}) -> Counts.
+
+-doc """
+How many measured calls each function makes in a call of it, in the mean, by a sample and by how often
+the functions were called. A function that was hardly called in the sample, and made calls there, is
+taken to have made as many of all.
+""".
+-spec per_call([#{mfa := mfa(), calls := non_neg_integer(), atom() => term()}], sample()) ->
+    #{mfa() => float()}.
+per_call(Functions, Sample) ->
+    Sampled = lists:sum([C || #{mfa := MFA} <- Functions, {C, _} <- [maps:get(MFA, Sample, {0, 0})]]),
+    All = lists:sum([C || #{calls := C} <- Functions]),
+    #{
+        MFA =>
+            case Calls >= ?LEAST of
+                true -> Made / Calls;
+                false -> Made * All / max(1, Sampled) / Of
+            end
+     || #{mfa := MFA, calls := Of} <- Functions,
+        {Calls, Made} <- [maps:get(MFA, Sample, {0, 0})],
+        Made > 0,
+        Of > 0
+    }.

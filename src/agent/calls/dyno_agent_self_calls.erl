@@ -1,0 +1,167 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_self_calls).
+-moduledoc false.
+%% The calls that dyno's own processes make of measured functions, where the runtime does not say
+%% whose calls it counted (`call_count`), so that they can be taken out. In a trace session of its
+%% own they are counted by process (`call_memory`), for these processes only.
+%%
+%% A second session's breakpoint costs every process's calls 10 ns. So only functions of Erlang's
+%% base have it, which are all that dyno's processes call besides their own.
+%%
+%% The session's tracer is a process that does nothing: one that traced could not be counted itself.
+
+-export([open/2, set/2, watch/2, restart/2, pause/2, keep/2, calls/1, close/1]).
+-export([flag/3]).
+-export_type([own/0]).
+
+-opaque own() ::
+    none
+    | #{
+        session := trace:session(),
+        tracer := pid(),
+        patterns := [dyno_agent_patterns:pattern()],
+        base := #{module() => []},
+        %% What was set, made ready: what is called between a module's two pauses is counted in one
+        %% session only.
+        set := #{module() => {[mfa() | {module(), '_', '_'}], [mfa()]}},
+        %% Of code that has been replaced.
+        kept := #{mfa() => pos_integer()}
+    }.
+
+-define(MEASURE, [call_memory]).
+
+-doc "Counts nothing yet, and never where the measures tell the processes apart.".
+-spec open([dyno_agent_patterns:pattern()], [dyno_agent_call_sessions:measure()]) -> own().
+open(Patterns, Measures) ->
+    case lists:member(call_count, Measures) of
+        true ->
+            Tracer = spawn_link(fun idle/0),
+            #{
+                session => trace:session_create(?MODULE, Tracer, []),
+                tracer => Tracer,
+                patterns => Patterns,
+                base => maps:from_keys(base(), []),
+                set => #{},
+                kept => #{}
+            };
+        false ->
+            none
+    end.
+
+-spec idle() -> ok.
+idle() ->
+    proc_lib:set_label(?MODULE),
+    receive
+        stop -> ok
+    end.
+
+base() ->
+    lists:append([
+        erlang:pre_loaded()
+        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
+    ]).
+
+-doc "Sets the breakpoints in a module, where dyno's processes may call it.".
+-spec set(module(), own()) -> own().
+set(Module, #{base := Base, patterns := Patterns, set := Set} = Own) when
+    is_map_key(Module, Base)
+->
+    Functions = [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)],
+    {Wanted, Each} =
+        case dyno_agent_patterns:functions(Module, Patterns) of
+            all -> {[{Module, '_', '_'}], Functions};
+            Some -> {Some, Some}
+        end,
+    ok = each(Wanted, true, Own),
+    Own#{set := Set#{Module => {Wanted, Each}}};
+set(_Module, Own) ->
+    Own.
+
+each([], _Action, _Own) ->
+    ok;
+each([Function | Rest], Action, #{session := Session} = Own) ->
+    _ = trace:function(Session, Function, Action, ?MEASURE),
+    each(Rest, Action, Own).
+
+-doc "The processes that are dyno's.".
+-spec watch([pid()], own()) -> ok.
+watch(_Pids, none) -> ok;
+watch(Pids, #{session := Session}) -> flag(Session, Pids, on).
+
+-doc "Has the calls of processes traced in a session, or not; one that has ended is left alone.".
+-spec flag(trace:session(), [pid()], on | off) -> ok.
+flag(Session, Pids, How) ->
+    lists:foreach(
+        fun(Pid) ->
+            try
+                _ = trace:process(Session, Pid, How =:= on, [call]),
+                ok
+            catch
+                error:badarg -> ok
+            end
+        end,
+        Pids
+    ).
+
+-doc "Counts a module's calls from now on, from zero.".
+-spec restart(module(), own()) -> own().
+restart(Module, #{set := Set, kept := Kept} = Own) when is_map_key(Module, Set) ->
+    ok = act(Module, restart, Own),
+    Own#{kept := maps:filter(fun({M, _, _}, _) -> M =/= Module end, Kept)};
+restart(_Module, Own) ->
+    Own.
+
+-doc "Stops counting a module's calls.".
+-spec pause(module(), own()) -> ok.
+pause(Module, #{set := Set} = Own) when is_map_key(Module, Set) ->
+    act(Module, pause, Own);
+pause(_Module, _Own) ->
+    ok.
+
+act(Module, Action, #{set := Set} = Own) ->
+    #{Module := {Wanted, _}} = Set,
+    each(Wanted, Action, Own).
+
+-doc "Takes in what was counted of a module whose code is to be replaced.".
+-spec keep(module(), own()) -> own().
+keep(Module, #{set := Set, kept := Kept} = Own) when is_map_key(Module, Set) ->
+    Taken = maps:merge_with(fun(_, A, B) -> A + B end, Kept, counted(Module, Own)),
+    ok = act(Module, restart, Own),
+    Own#{kept := Taken};
+keep(_Module, Own) ->
+    Own.
+
+-doc "How often dyno's processes have called which functions since the restart.".
+-spec calls(own()) -> #{mfa() => pos_integer()}.
+calls(none) ->
+    #{};
+calls(#{set := Set, kept := Kept} = Own) ->
+    maps:fold(
+        fun(Module, _, Acc) ->
+            maps:merge_with(fun(_, A, B) -> A + B end, Acc, counted(Module, Own))
+        end,
+        Kept,
+        Set
+    ).
+
+counted(Module, #{session := Session, set := Set}) ->
+    #{Module := {_, Functions}} = Set,
+    #{
+        MFA => Calls
+     || MFA <- Functions,
+        {call_memory, [_ | _] = Each} <- [trace:info(Session, MFA, call_memory)],
+        Calls <- [lists:sum([N || {_, N, _} <- Each])],
+        Calls > 0
+    }.
+
+-doc "Ends the session, and with it its breakpoints.".
+-spec close(own()) -> ok.
+close(none) ->
+    ok;
+close(#{session := Session, tracer := Tracer}) ->
+    _ = trace:session_destroy(Session),
+    unlink(Tracer),
+    exit(Tracer, kill),
+    ok.

@@ -1,0 +1,374 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_custom).
+-moduledoc """
+Runs code that is not dyno's in the target: the agents of a suite, its invariants, its own metrics.
+
+Two processes: this one never runs that code, so it always answers; the guest runs it, and is ended
+where it takes too long or too much memory. The code has one of two forms:
+
+* `sampler`: `init(Config)` gives `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
+  gives `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` come at the
+  end where they are exported (`dyno_suite_agent`);
+* `performerl`: `start(Config)` gives `{ok, Pid}`, `ignore` or `{error, Reason}`;
+  `get_results_and_stop()` gives `{ok, Results}` (PerformERL's `performerl_custom_agent`).
+
+The sink receives `{dyno_guest, Guest, TimeMs, Event}`, where `TimeMs` counts from the last
+`restart/1` and the event is `{sample, Values}`, `{error, Text}` (one sample could not be taken) or
+`{ended, Text}` (there will be no more).
+
+## Cost
+A sample: two messages in the target, one to the sink, and what the code takes. At most 128 MiB.
+""".
+
+-behaviour(gen_server).
+
+-export([start_link/1, open/1, restart/1, started_ns/1, finish/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([config/0, form/0]).
+
+-type form() :: sampler | performerl.
+
+-type config() :: #{
+    sink := pid(),
+    module := module(),
+    form := form(),
+    config := term(),
+    interval_ms := pos_integer(),
+    %% The longest that one call of the code may take.
+    limit_ms := pos_integer(),
+    %% Whether it begins anew after a call that took too long; it keeps no state then.
+    again => boolean()
+}.
+
+-type command() :: open | sample | finish.
+
+-type state() :: #{
+    config := config(),
+    guest := {pid(), reference()} | undefined,
+    %% What `start` gave.
+    agent := {pid(), reference()} | undefined,
+    command := {command(), reference(), Timer :: reference()} | undefined,
+    from := gen_server:from() | undefined,
+    phase := new | open | sampling | finishing | ended,
+    start := integer()
+}.
+
+-define(MAX_WORDS, 16_777_216).
+-define(MAX_SAMPLE_BYTES, 1_048_576).
+-define(MAX_RESULT_BYTES, 16_777_216).
+%% Where a sampler says what it is at, for the message when it stays there.
+-define(AT, dyno_at).
+
+-doc "Starts the host; nothing of the code runs yet.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
+-doc "Begins: calls `init` or `start`.".
+-spec open(pid()) -> ok | ignore | {error, Text :: binary()}.
+open(Pid) ->
+    gen_server:call(Pid, open, infinity).
+
+-doc "Counts time from now on, and begins to take samples; the first one at once.".
+-spec restart(pid()) -> ok.
+restart(Pid) ->
+    gen_server:call(Pid, restart, infinity).
+
+-doc "When the last restart was, by this node's monotonic clock.".
+-spec started_ns(pid()) -> integer().
+started_ns(Pid) ->
+    gen_server:call(Pid, started_ns, infinity).
+
+-doc "Takes a last sample, asks for the results and ends the code.".
+-spec finish(pid()) -> none | {results, term()} | {error, Text :: binary()}.
+finish(Pid) ->
+    gen_server:call(Pid, finish, infinity).
+
+-spec init(config()) -> {ok, state()}.
+init(Config) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    {ok, #{
+        config => Config,
+        guest => undefined,
+        agent => undefined,
+        command => undefined,
+        from => undefined,
+        phase => new,
+        start => erlang:monotonic_time()
+    }}.
+
+-spec handle_call(open | restart | started_ns | finish, gen_server:from(), state()) ->
+    {reply, term(), state()} | {noreply, state()}.
+handle_call(open, From, #{phase := new} = State) ->
+    {noreply, command(open, (admit(State))#{from := From})};
+handle_call(restart, _From, #{phase := Phase, config := #{form := sampler}} = State) when
+    Phase =:= open; Phase =:= sampling
+->
+    Next = State#{phase := sampling, start := erlang:monotonic_time()},
+    self() ! sample,
+    {reply, ok, Next};
+handle_call(restart, _From, State) ->
+    {reply, ok, State#{start := erlang:monotonic_time()}};
+handle_call(started_ns, _From, #{start := Start} = State) ->
+    {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
+handle_call(finish, _From, #{phase := Phase} = State) when Phase =:= new; Phase =:= ended ->
+    {reply, none, State};
+handle_call(finish, From, State) ->
+    {noreply, finishing(State#{phase := finishing, from := From})}.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info(sample, #{phase := sampling} = State) ->
+    _ = schedule(State),
+    case State of
+        %% One that takes longer than the interval misses its next turns.
+        #{command := undefined} -> {noreply, command(sample, State)};
+        _ -> {noreply, State}
+    end;
+handle_info({Ref, Answer}, #{command := {Command, Ref, Timer}} = State) ->
+    _ = erlang:cancel_timer(Timer),
+    {noreply, answered(Command, Answer, State#{command := undefined})};
+handle_info({limit, Ref}, #{command := {Command, Ref, _}} = State) ->
+    #{guest := {Guest, _}, config := #{limit_ms := LimitMs}} = State,
+    Text = text("~ts had not returned after ~b ms", [where(Command, Guest, State), LimitMs]),
+    {noreply, failed(Command, Text, dismiss(State#{command := undefined}))};
+handle_info({'DOWN', Monitor, process, _, Reason}, #{guest := {_, Monitor}} = State) ->
+    %% It took too much memory, or something killed it.
+    Command =
+        case State of
+            #{command := {Of, _, Timer}} ->
+                _ = erlang:cancel_timer(Timer),
+                Of;
+            _ ->
+                sample
+        end,
+    Text = text("~ts was ended: ~0tP (it may take ~b MiB)", [
+        function(Command, State), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
+    ]),
+    {noreply, failed(Command, Text, State#{guest := undefined, command := undefined})};
+handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = State) ->
+    case State of
+        #{phase := finishing} -> ok;
+        _ -> tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State)
+    end,
+    {noreply, State#{agent := undefined}};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+%% Nothing of it may be left when the modules are removed.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, State) ->
+    _ = dismiss(State),
+    ok.
+
+schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
+    Interval = erlang:convert_time_unit(IntervalMs, millisecond, native),
+    Turns = (erlang:monotonic_time() - Start) div Interval + 1,
+    At = erlang:convert_time_unit(Start + Turns * Interval, native, millisecond),
+    erlang:send_after(At + 1, self(), sample, [{abs, true}]).
+
+answered(open, {opened, Pid}, State) when is_pid(Pid) ->
+    reply(ok, State#{phase := open, agent := {Pid, monitor(process, Pid)}});
+answered(open, opened, #{from := undefined} = State) ->
+    %% Begun anew.
+    State;
+answered(open, opened, State) ->
+    reply(ok, State#{phase := open});
+answered(open, ignore, State) ->
+    reply(ignore, dismiss(State#{phase := ended}));
+answered(sample, {sample, Values}, State) ->
+    tell({sample, Values}, State),
+    next(State);
+answered(finish, Answer, State) ->
+    reply(Answer, dismiss(State#{phase := ended}));
+answered(Command, {error, Text}, State) ->
+    failed(Command, Text, State).
+
+failed(open, Text, State) ->
+    reply({error, Text}, dismiss(State#{phase := ended}));
+failed(finish, Text, State) ->
+    reply({error, Text}, dismiss(State#{phase := ended}));
+failed(sample, Text, #{guest := undefined, config := #{again := true}} = State) ->
+    tell({error, Text}, State),
+    next(command(open, admit(State)));
+failed(sample, Text, #{guest := undefined} = State) ->
+    tell({ended, Text}, State),
+    Ended = dismiss(State),
+    case Ended of
+        #{phase := finishing} -> reply(none, Ended#{phase := ended});
+        _ -> Ended#{phase := ended}
+    end;
+failed(sample, Text, State) ->
+    tell({error, Text}, State),
+    next(State).
+
+%% A sample that was under way when the end was asked for is the last one.
+next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
+next(#{phase := finishing} = State) -> reply(none, State#{phase := ended});
+next(State) -> State.
+
+finishing(#{command := undefined, config := #{form := sampler}} = State) ->
+    command(sample, State);
+finishing(#{command := undefined} = State) ->
+    command(finish, State);
+finishing(State) ->
+    State.
+
+reply(Answer, #{from := From} = State) when From =/= undefined ->
+    gen_server:reply(From, Answer),
+    State#{from := undefined};
+reply(_Answer, State) ->
+    State.
+
+tell(Event, #{config := #{sink := Sink}, start := Start}) ->
+    Now = erlang:monotonic_time(),
+    TimeMs = erlang:convert_time_unit(Now - Start, native, millisecond),
+    _ = erlang:send(Sink, {dyno_guest, self(), TimeMs, Event}, [noconnect]),
+    ok.
+
+command(Command, #{guest := {Guest, _}, config := #{limit_ms := LimitMs}} = State) ->
+    Ref = make_ref(),
+    Guest ! {?MODULE, Ref, Command},
+    Timer = erlang:send_after(LimitMs, self(), {limit, Ref}),
+    State#{command := {Command, Ref, Timer}}.
+
+%% The guest
+
+admit(#{config := Config} = State) ->
+    Host = self(),
+    Limit = #{size => ?MAX_WORDS, kill => true, error_logger => false},
+    Guest = spawn_opt(
+        fun() ->
+            process_flag(trap_exit, true),
+            proc_lib:set_label(dyno_agent_guest_code),
+            guest(Host, monitor(process, Host), Config, undefined)
+        end,
+        [monitor, {max_heap_size, Limit}]
+    ),
+    State#{guest := Guest}.
+
+%% Ends both processes; what is linked to them goes, too.
+dismiss(#{guest := Guest, agent := Agent} = State) ->
+    lists:foreach(
+        fun({Pid, Monitor}) ->
+            exit(Pid, kill),
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> ok
+            end
+        end,
+        [Of || {_, _} = Of <- [Agent, Guest]]
+    ),
+    State#{guest := undefined, agent := undefined}.
+
+%% Other messages are the code's.
+guest(Host, Monitor, Config, Before) ->
+    receive
+        {?MODULE, Ref, Command} ->
+            {Answer, After} =
+                try
+                    run(Command, Config, Before)
+                catch
+                    Class:Reason:Stack ->
+                        {{error, raised(Command, Config, {Class, Reason, Stack})}, Before}
+                end,
+            Host ! {Ref, Answer},
+            guest(Host, Monitor, Config, After);
+        {'DOWN', Monitor, process, Host, _} ->
+            ok
+    end.
+
+run(open, #{form := sampler, module := Module, config := Config}, _Before) ->
+    case Module:init(Config) of
+        {ok, State} -> {opened, State};
+        ignore -> {ignore, undefined};
+        {error, _} = Refused -> refused(Module, "init/1", Refused);
+        Other -> returned(Module, "init/1", Other, "{ok, State}, ignore or {error, Reason}")
+    end;
+run(open, #{form := performerl, module := Module, config := Config}, _Before) ->
+    case Module:start(Config) of
+        {ok, Pid} when is_pid(Pid) -> {{opened, Pid}, undefined};
+        ignore -> {ignore, undefined};
+        {error, _} = Refused -> refused(Module, "start/1", Refused);
+        Other -> returned(Module, "start/1", Other, "{ok, Pid}, ignore or {error, Reason}")
+    end;
+run(sample, #{module := Module}, Before) ->
+    case Module:sample(Before) of
+        {ok, Values, After} ->
+            case erlang:external_size(Values) of
+                Bytes when Bytes > ?MAX_SAMPLE_BYTES ->
+                    Format = "~tw:sample/1 gave ~b bytes, more than is taken",
+                    {{error, text(Format, [Module, Bytes])}, After};
+                _ ->
+                    {{sample, Values}, After}
+            end;
+        Other ->
+            {Error, _} = returned(Module, "sample/1", Other, "{ok, #{Name => Number}, State}"),
+            {Error, Before}
+    end;
+run(finish, #{form := sampler, module := Module}, Before) ->
+    Results =
+        case erlang:function_exported(Module, results, 1) of
+            true -> checked(Module, Module:results(Before));
+            false -> none
+        end,
+    _ = [Module:terminate(Before) || erlang:function_exported(Module, terminate, 1)],
+    {Results, undefined};
+run(finish, #{form := performerl, module := Module}, _Before) ->
+    case Module:get_results_and_stop() of
+        {ok, Results} -> {checked(Module, Results), undefined};
+        Other -> returned(Module, "get_results_and_stop/0", Other, "{ok, Results}")
+    end.
+
+checked(Module, Results) ->
+    case erlang:external_size(Results) of
+        Bytes when Bytes > ?MAX_RESULT_BYTES ->
+            {error, text("the results of ~tw take ~b bytes, more than is taken", [Module, Bytes])};
+        _ ->
+            {results, Results}
+    end.
+
+%% Texts
+
+raised(Command, #{module := Module} = Config, {Class, Reason, Stack}) ->
+    Where =
+        case [{F, A} || {M, F, A, _} <- Stack, M =:= Module, is_integer(A)] of
+            [{F, A} | _] -> text(" in ~tw/~b", [F, A]);
+            [] -> ~""
+        end,
+    Function = function(Command, #{config => Config}),
+    text("~ts raised ~tw:~0tP~ts", [Function, Class, Reason, 12, Where]).
+
+refused(Module, Function, Value) ->
+    {{error, text("~tw:~ts returned ~0tP", [Module, Function, Value, 12])}, undefined}.
+
+returned(Module, Function, Value, Expected) ->
+    Format = "~tw:~ts returned ~0tP; ~ts is expected",
+    {{error, text(Format, [Module, Function, Value, 12, Expected])}, undefined}.
+
+where(Command, Guest, State) ->
+    case process_info(Guest, {dictionary, ?AT}) of
+        {{dictionary, ?AT}, At} when is_binary(At) -> At;
+        _ -> function(Command, State)
+    end.
+
+function(Command, #{config := #{module := Module, form := Form}}) ->
+    Name = map_get({Form, Command}, #{
+        {sampler, open} => "init/1",
+        {sampler, sample} => "sample/1",
+        {sampler, finish} => "results/1",
+        {performerl, open} => "start/1",
+        {performerl, sample} => "start/1",
+        {performerl, finish} => "get_results_and_stop/0"
+    }),
+    text("~tw:~ts", [Module, Name]).
+
+text(Format, Arguments) ->
+    Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
+    true = is_binary(Text),
+    Text.

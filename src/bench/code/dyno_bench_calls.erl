@@ -1,0 +1,228 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_calls).
+-moduledoc """
+Files of recorded calls: a code that repeats what a system really did.
+
+A file holds `{Module, Function, [Argument]}` terms that end with a full stop, one or many, or lists
+of them; or, as erlperf 2 has it, one such list in the external term format. `record/2` makes such
+lists of the calls in this node.
+
+```erlang
+1> {ok, Calls} = dyno_bench_calls:record({ets, lookup, 2}, #{duration_ms => 1000}).
+2> ok = dyno_bench_calls:write("lookups.calls", Calls).
+3> {ok, _} = dyno:bench(Calls).
+```
+
+`dyno bench lookups.calls` then repeats them all in each iteration.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([read/1, write/2, record/2, format_error/1]).
+-export_type([call/0, options/0, reason/0]).
+
+-type call() :: {module(), atom(), [term()]}.
+
+-type options() :: #{
+    %% How long to record; 1000.
+    duration_ms => pos_integer(),
+    %% It ends with so many calls, whichever comes first; 1000.
+    most => pos_integer()
+}.
+
+-type reason() ::
+    {no_file, file:filename_all(), file:posix()}
+    | {too_large, file:filename_all(), non_neg_integer()}
+    | {not_calls, file:filename_all(), unicode:chardata()}
+    | {no_function, mfa()}
+    | {option, atom(), term(), Accepted :: binary()}.
+
+-define(MAX_BYTES, 67_108_864).
+-define(MAX_CALLS, 100_000).
+
+-doc "The calls of a file, in the order in which they are there.".
+-spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, reason()}.
+read(Path) ->
+    maybe
+        ok ?= small(Path, filelib:file_size(Path)),
+        {ok, Content} ?= content(Path),
+        {ok, Terms} ?= terms(Path, Content),
+        calls(Path, lists:flatten(Terms))
+    end.
+
+-spec small(file:filename_all(), non_neg_integer()) -> ok | {error, reason()}.
+small(Path, Bytes) when Bytes > ?MAX_BYTES -> {error, {too_large, Path, Bytes}};
+small(_Path, _Bytes) -> ok.
+
+-spec content(file:filename_all()) -> {ok, binary()} | {error, reason()}.
+content(Path) ->
+    case file:read_file(Path) of
+        {ok, Content} -> {ok, Content};
+        {error, Posix} -> {error, {no_file, Path, Posix}}
+    end.
+
+%% 131 begins the external term format, and no text.
+-spec terms(file:filename_all(), binary()) -> {ok, [term()]} | {error, reason()}.
+terms(Path, <<131, _/binary>> = Content) ->
+    try
+        {ok, [binary_to_term(Content)]}
+    catch
+        error:badarg -> {error, {not_calls, Path, "it begins as an external term, but is none"}}
+    end;
+terms(Path, _Content) ->
+    case file:consult(Path) of
+        {ok, Terms} -> {ok, Terms};
+        {error, Reason} -> {error, {not_calls, Path, file:format_error(Reason)}}
+    end.
+
+-spec calls(file:filename_all(), [term()]) -> {ok, [call(), ...]} | {error, reason()}.
+calls(Path, []) ->
+    {error, {not_calls, Path, "it is empty"}};
+calls(Path, Terms) when length(Terms) > ?MAX_CALLS ->
+    {error,
+        {
+            not_calls,
+            Path,
+            io_lib:format("it has ~b terms; at most ~b are repeated", [length(Terms), ?MAX_CALLS])
+        }
+    };
+calls(Path, Terms) ->
+    case [T || T <- Terms, not is_call(T)] of
+        [] -> {ok, Terms};
+        [Term | _] -> {error, {not_calls, Path, io_lib:format("~0tP is in it", [Term, 8])}}
+    end.
+
+-spec is_call(term()) -> boolean().
+is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
+is_call(_) -> false.
+
+-doc """
+Writes calls as text, which a person can read and change; what has no text (pids) as external term.
+""".
+-spec write(file:filename_all(), [call(), ...]) -> ok | {error, reason()}.
+write(Path, Calls) ->
+    Text = unicode:characters_to_binary([io_lib:format("~0tp.~n", [Call]) || Call <- Calls]),
+    Content =
+        case is_readable(Text, Calls) of
+            true -> [~"%% coding: utf-8\n", Text];
+            false -> term_to_binary(Calls)
+        end,
+    case file:write_file(Path, Content) of
+        ok -> ok;
+        {error, Posix} -> {error, {no_file, Path, Posix}}
+    end.
+
+-spec is_readable(binary(), [call()]) -> boolean().
+is_readable(Text, Calls) ->
+    try
+        {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Text)),
+        Calls =:= parsed(Tokens, [], [])
+    catch
+        error:_ -> false
+    end.
+
+-spec parsed([erl_scan:token()], [erl_scan:token()], [term()]) -> [term()].
+parsed([], [], Terms) ->
+    lists:reverse(Terms);
+parsed([{dot, _} = Dot | Rest], Term, Terms) ->
+    {ok, Parsed} = erl_parse:parse_term(lists:reverse([Dot | Term])),
+    parsed(Rest, [], [Parsed | Terms]);
+parsed([Token | Rest], Term, Terms) ->
+    parsed(Rest, [Token | Term], Terms).
+
+-doc """
+Records the calls of a function, by all processes of this node, in their order.
+
+## Cost
+In a trace session of its own, which ends with the time, with the calls that are wanted, or with
+this process. Until then each call sends a message, 0.5 us and more the larger the arguments are,
+which are copied: for a function that is called a million times a second give a small `most`.
+""".
+-spec record({module(), atom(), arity()}, options()) -> {ok, [call()]} | {error, reason()}.
+record({M, F, A} = Function, Options) ->
+    DurationMs = maps:get(duration_ms, Options, 1000),
+    Most = maps:get(most, Options, 1000),
+    Checks = [
+        {
+            duration_ms,
+            DurationMs,
+            is_integer(DurationMs) andalso DurationMs >= 1,
+            ~"a positive integer"
+        },
+        {
+            most,
+            Most,
+            is_integer(Most) andalso Most >= 1 andalso Most =< ?MAX_CALLS,
+            ~"an integer from 1 to 100000"
+        }
+    ],
+    case [{option, Key, Value, Text} || {Key, Value, false, Text} <- Checks] of
+        [] ->
+            _ = code:ensure_loaded(M),
+            case erlang:function_exported(M, F, A) of
+                true -> {ok, recorded(Function, DurationMs, Most)};
+                false -> {error, {no_function, Function}}
+            end;
+        [Reason | _] ->
+            {error, Reason}
+    end.
+
+%% In a process of its own: what comes too late is gone with it.
+-spec recorded(mfa(), pos_integer(), pos_integer()) -> [call()].
+recorded(Function, DurationMs, Most) ->
+    Caller = self(),
+    Ref = make_ref(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        CallerMonitor = monitor(process, Caller),
+        %% Before the mailbox is full of what nobody wants any more.
+        _ = process_flag(priority, high),
+        _ = process_flag(message_queue_data, off_heap),
+        Session = trace:session_create(?MODULE, self(), []),
+        _ = trace:function(Session, Function, true, [local]),
+        _ = trace:process(Session, all, true, [call]),
+        EndMs = erlang:monotonic_time(millisecond) + DurationMs,
+        Calls = gathered(CallerMonitor, EndMs, Most, []),
+        true = trace:session_destroy(Session),
+        Caller ! {Ref, Calls}
+    end),
+    receive
+        {Ref, Calls} ->
+            true = demonitor(Monitor, [flush]),
+            Calls;
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            error(Reason)
+    end.
+
+-spec gathered(reference(), integer(), non_neg_integer(), [call()]) -> [call()].
+gathered(_CallerMonitor, _EndMs, 0, Calls) ->
+    lists:reverse(Calls);
+gathered(CallerMonitor, EndMs, Left, Calls) ->
+    receive
+        {trace, _Pid, call, {M, F, A}} ->
+            gathered(CallerMonitor, EndMs, Left - 1, [{M, F, A} | Calls]);
+        {'DOWN', CallerMonitor, process, _, _} ->
+            []
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
+        lists:reverse(Calls)
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_file, Path, Posix}) ->
+    io_lib:format("~ts: ~ts", [Path, file:format_error(Posix)]);
+format_error({too_large, Path, Bytes}) ->
+    io_lib:format("~ts has ~b MB; a file of calls of at most ~b MB is read", [
+        Path, Bytes div 1_000_000, ?MAX_BYTES div 1_000_000
+    ]);
+format_error({not_calls, Path, Why}) ->
+    io_lib:format(
+        "~ts is no file of recorded calls: ~ts; {Module, Function, [Argument]}. is accepted, any "
+        "number of times",
+        [Path, Why]
+    );
+format_error({no_function, {M, F, A}}) ->
+    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]);
+format_error({option, Key, Value, Accepted}) ->
+    io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]).

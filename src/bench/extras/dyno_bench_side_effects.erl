@@ -1,0 +1,404 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_side_effects).
+-moduledoc false.
+%% What a code makes other processes do: those that it sends messages to, those that these send
+%% messages to, those that any of them spawns, and those that work for any other reason while the
+%% code runs (links, monitors, timers).
+%%
+%% Who they are comes from a short traced run (send, procs, running, set_on_spawn, in a session of
+%% its own; never garbage_collection, which crashes the emulator in two sessions). The traced
+%% processes grow by those that got a message, until no new ones come; a last pass counts messages
+%% and the time for which each ran.
+%%
+%% What they cost comes from runs without any trace: reductions of all processes before and after,
+%% and those of the whole node, which also has the processes that were born and ended in between.
+%% An idle time of the same length is subtracted.
+%%
+%% Not seen: the work of ports, of native code that counts no reductions, and of other nodes;
+%% messages to ports and other nodes are counted.
+
+-compile(warn_missing_spec_all).
+
+-export([measure/2]).
+-export_type([whole/0, part/0, subject/0]).
+
+-type subject() :: #{
+    worker := pid(),
+    %% What else runs for the measurement.
+    drivers := [pid()],
+    %% Of an epoch.
+    iterations := pos_integer(),
+    %% Runs so many iterations in the worker.
+    iterate := fun((pos_integer()) -> term())
+}.
+
+-doc "A process, or all that were spawned as the same. Each figure is for a call.".
+-type part() :: #{
+    who := binary(),
+    kind := server | spawned,
+    %% For a call, where they are spawned; else how many there are.
+    count := float(),
+    %% Of spawned ones that have ended only the sum over all kinds is known.
+    reductions := float() | undefined,
+    own_ns := float(),
+    messages := float(),
+    %% In the mailbox afterwards.
+    queue := non_neg_integer(),
+    memory := non_neg_integer() | undefined,
+    memory_growth := float() | undefined
+}.
+
+-type whole() :: #{
+    parts := [part()],
+    %% Of all others, for a call: those of `parts` and of the processes that have ended.
+    reductions := float(),
+    ended_reductions := float(),
+    %% By the worker and all others.
+    messages := float(),
+    spawned := float(),
+    collections := float(),
+    ports := float(),
+    remote := float(),
+    %% For the sequence of verdicts: one value a run.
+    runs := #{reductions := [float(), ...], messages := [float(), ...]},
+    iterations := pos_integer(),
+    traced := pos_integer(),
+    notes := [binary()]
+}.
+
+-define(PASSES, 5).
+-define(TRACED, 100).
+%% A traced run ends, and idle time is spent, within this.
+-define(TRACE_MS, 100).
+%% As many processes are read one by one; with more only those that are known to take part.
+-define(ALL, 20_000).
+-define(SETTLE_MS, 500).
+
+-doc "Measures; `overrun` where the messages are too large to be traced.".
+-spec measure(subject(), Runs :: pos_integer()) -> {ok, whole()} | {error, overrun}.
+measure(#{worker := Worker} = Subject, Runs) ->
+    Tracer = dyno_bench_side_effects_tracer:start(self()),
+    Session = trace:session_create(?MODULE, element(1, Tracer), []),
+    Traced =
+        try
+            traced(Session, Tracer, Subject)
+        after
+            _ = trace:session_destroy(Session),
+            dyno_bench_side_effects_tracer:stop(Tracer)
+        end,
+    case Traced of
+        {ok, N, Counts} ->
+            Members = [P || P <- maps:keys(map_get(processes, Counts)), P =/= Worker],
+            {ok, counted(Subject, Runs, {N, Counts, Members})};
+        {error, overrun} ->
+            {error, overrun}
+    end.
+
+%% With a trace
+
+-spec traced(trace:session(), {pid(), reference()}, subject()) ->
+    {ok, pos_integer(), map()} | {error, overrun}.
+traced(Session, Tracer, #{worker := Worker} = Subject) ->
+    trace_too(Session, [Worker]),
+    maybe
+        {ok, Ns, First} ?= pass(Session, Tracer, 1, Subject),
+        %% As many as take no longer than the limit: the first may have been slow for its own
+        %% reasons.
+        N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
+        {ok, Members} ?= grown(?PASSES, N, First, [Worker], {Session, Tracer, Subject}),
+        {ok, _, Counts} ?= pass(Session, Tracer, N, Subject),
+        #{processes := Seen} = Counts,
+        {ok, N, Counts#{processes := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
+    end.
+
+%% Those that were spawned in this pass, or are known.
+-spec takes_part(pid(), dyno_bench_side_effects_tracer:seen(), [pid()]) -> boolean().
+takes_part(_, #{born := _}, _) -> true;
+takes_part(_, #{received := N}, _) when N > 0 -> true;
+takes_part(Pid, _, Members) -> lists:member(Pid, Members).
+
+-spec grown(non_neg_integer(), pos_integer(), map(), [pid()], tuple()) ->
+    {ok, [pid()]} | {error, overrun}.
+grown(Left, N, #{processes := Seen}, Members, {Session, Tracer, Subject} = Of) ->
+    New = [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()],
+    case New of
+        [] ->
+            {ok, Members};
+        _ when Left =:= 0 ->
+            {ok, Members};
+        _ ->
+            trace_too(Session, New),
+            case pass(Session, Tracer, N, Subject) of
+                {ok, _, Counts} -> grown(Left - 1, N, Counts, New ++ Members, Of);
+                {error, overrun} -> {error, overrun}
+            end
+    end.
+
+-spec trace_too(trace:session(), [pid()]) -> ok.
+trace_too(Session, Pids) ->
+    Flags = [send, procs, running, set_on_spawn, monotonic_timestamp],
+    lists:foreach(
+        fun(Pid) ->
+            try
+                trace:process(Session, Pid, true, Flags)
+            catch
+                error:badarg -> 0
+            end
+        end,
+        Pids
+    ).
+
+-spec pass(trace:session(), {pid(), reference()}, pos_integer(), subject()) ->
+    {ok, Ns :: pos_integer(), map()} | {error, overrun}.
+pass(Session, {Tracer, Monitor}, N, #{iterate := Iterate}) ->
+    Start = erlang:monotonic_time(nanosecond),
+    _ = Iterate(N),
+    Ns = erlang:monotonic_time(nanosecond) - Start,
+    %% What they do after the worker's last message is theirs as well.
+    wait(1),
+    case dyno_bench_side_effects_tracer:await(Session, Tracer, Monitor) of
+        {ok, Counts} -> {ok, Ns div N, Counts};
+        {error, overrun} -> {error, overrun}
+    end.
+
+-spec wait(non_neg_integer()) -> ok.
+wait(Ms) ->
+    receive
+    after Ms -> ok
+    end.
+
+%% Without
+
+-spec counted(subject(), pos_integer(), {pos_integer(), map(), [pid()]}) -> whole().
+counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, Count, Traced) ->
+    {TracedN, #{processes := Seen} = Counts, Members} = Traced,
+    N = max(TracedN, Epoch),
+    Alive = [P || P <- Members, is_process_alive(P)],
+    %% The first run also does what a code does only once.
+    {_, Ns} = difference(fun() -> Iterate(N) end, Alive),
+    Idle = element(1, difference(fun() -> wait(min(?TRACE_MS, Ns div 1_000_000)) end, Alive)),
+    Memory0 = memory(Alive),
+    Runs = [element(1, difference(fun() -> Iterate(N) end, Alive)) || _ <- lists:seq(1, Count)],
+    Memory1 = memory(Alive),
+    Left = lists:sum([
+        Q || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]
+    ]),
+    Others = [Worker, self() | map_get(drivers, Subject)],
+    All = lists:usort(Alive ++ also(Runs, Idle, N, Others)),
+    Of = fun(Pid) -> median([(of_pid(Pid, R) - of_pid(Pid, Idle)) / N || R <- Runs]) end,
+    Ended = [max(0, ended(R) - ended(Idle)) / N || R <- Runs],
+    Sums = [
+        lists:sum([(of_pid(P, R) - of_pid(P, Idle)) / N || P <- All]) + E
+     || {R, E} <- lists:zip(Runs, Ended)
+    ],
+    Spawned = #{P => S || P := #{born := _} = S <- Seen, P =/= Worker},
+    Sent = lists:sum([S || _ := #{sent := S} <- Seen]),
+    #{
+        parts =>
+            alike([
+                server(P, maps:get(P, Seen, none), Of(P), {Memory0, Memory1, Count * N, TracedN})
+             || P <- All
+            ]) ++
+                spawned(Spawned, TracedN, median(Ended)),
+        reductions => median(Sums),
+        ended_reductions => median(Ended),
+        messages => Sent / TracedN,
+        spawned => map_size(Spawned) / TracedN,
+        collections => max(0, median([collections(R) - collections(Idle) || R <- Runs])) / N,
+        ports => map_get(ports, Counts) / TracedN,
+        remote => map_get(remote, Counts) / TracedN,
+        runs => #{reductions => Sums, messages => lists:duplicate(Count, Sent / TracedN)},
+        iterations => N,
+        traced => TracedN,
+        notes => notes(Left, Counts)
+    }.
+
+-spec notes(non_neg_integer(), map()) -> [binary()].
+notes(Left, #{ports := Ports, remote := Remote}) ->
+    [~"work was left in mailboxes: what it costs is not in the figures" || Left > 0] ++
+        [~"it sends to ports, whose work is not seen" || Ports > 0] ++
+        [~"it sends to other nodes, whose work is not seen" || Remote > 0].
+
+-spec median([number(), ...]) -> float().
+median(Values) ->
+    Median = dyno_stats:median(Values),
+    true = is_number(Median),
+    float(Median).
+
+-type difference() :: #{
+    processes := snapshot_difference(), total := integer(), collections := integer()
+}.
+-type snapshot_difference() :: #{pid() => integer()}.
+
+%% The order of the readings is the same before and after, so that what they cost cancels.
+-spec difference(fun(() -> term()), [pid()]) -> {difference(), Ns :: integer()}.
+difference(Run, Members) ->
+    Pids = pids(Members),
+    {Total0, Collections0, Before} = read(Pids),
+    Start = erlang:monotonic_time(nanosecond),
+    _ = Run(),
+    Ns = erlang:monotonic_time(nanosecond) - Start,
+    settle(Members, erlang:monotonic_time(millisecond) + ?SETTLE_MS),
+    {Total1, Collections1, After} = read(pids(Members)),
+    Difference = #{
+        processes => #{P => R - maps:get(P, Before, 0) || P := R <- After},
+        total => Total1 - Total0,
+        collections => Collections1 - Collections0
+    },
+    {Difference, Ns}.
+
+-spec pids([pid()]) -> [pid()].
+pids(Members) ->
+    case erlang:system_info(process_count) of
+        N when N =< ?ALL -> processes();
+        _ -> Members
+    end.
+
+-spec read([pid()]) -> {integer(), integer(), #{pid() => non_neg_integer()}}.
+read(Pids) ->
+    {Total, _} = erlang:statistics(exact_reductions),
+    {Collections, _, _} = erlang:statistics(garbage_collection),
+    Reductions = #{P => R || P <- Pids, {reductions, R} <- [process_info(P, reductions)]},
+    {Total, Collections, Reductions}.
+
+%% Until nobody that takes part has anything to do.
+-spec settle([pid()], integer()) -> ok.
+settle(Members, DeadlineMs) ->
+    Busy = [P || P <- Members, is_busy(process_info(P, [message_queue_len, status]))],
+    case Busy =/= [] andalso erlang:monotonic_time(millisecond) < DeadlineMs of
+        true ->
+            wait(1),
+            settle(Members, DeadlineMs);
+        false ->
+            ok
+    end.
+
+-spec is_busy(undefined | [{atom(), term()}]) -> boolean().
+is_busy([{message_queue_len, 0}, {status, waiting}]) -> false;
+is_busy(undefined) -> false;
+is_busy(_) -> true.
+
+-spec of_pid(pid(), difference()) -> integer().
+of_pid(Pid, #{processes := Of}) -> maps:get(Pid, Of, 0).
+
+-spec collections(difference()) -> integer().
+collections(#{collections := N}) -> N.
+
+%% Of processes that are not there any more.
+-spec ended(difference()) -> integer().
+ended(#{total := Total, processes := Of}) ->
+    maps:fold(fun(_, Reductions, Rest) -> Rest - Reductions end, Total, Of).
+
+%% They got no message, and yet worked in every run: in proportion to the iterations.
+-spec also([difference(), ...], difference(), pos_integer(), [pid()]) -> [pid()].
+also([First | _] = Runs, Idle, N, Others) ->
+    [
+        P
+     || P <- maps:keys(map_get(processes, First)) -- Others,
+        lists:all(fun(R) -> of_pid(P, R) - of_pid(P, Idle) >= N / 2 end, Runs)
+    ].
+
+-spec memory([pid()]) -> #{pid() => non_neg_integer()}.
+memory(Pids) ->
+    #{P => Bytes || P <- Pids, {memory, Bytes} <- [process_info(P, memory)]}.
+
+%% Who they are
+
+-spec server(pid(), dyno_bench_side_effects_tracer:seen() | none, float(), tuple()) -> part().
+server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
+    {Own, Received} =
+        case Seen of
+            none -> {0, 0};
+            #{own_ns := O, received := R} -> {O, R}
+        end,
+    Growth =
+        case {Memory0, Memory1} of
+            {#{Pid := Before}, #{Pid := After}} -> (After - Before) / N;
+            _ -> undefined
+        end,
+    #{
+        who => who(Pid),
+        kind => server,
+        count => 1.0,
+        reductions => Reductions,
+        own_ns => Own / TracedN,
+        messages => Received / TracedN,
+        queue =>
+            case process_info(Pid, message_queue_len) of
+                {message_queue_len, Q} -> Q;
+                undefined -> 0
+            end,
+        memory => maps:get(Pid, Memory1, undefined),
+        memory_growth => Growth
+    }.
+
+%% A pool, and processes that a code spawns and leaves: one row. The most work first.
+-spec alike([part()]) -> [part()].
+alike(Parts) ->
+    Sums = [
+        lists:foldl(fun together/2, First, Rest)
+     || [First | Rest] <- maps:values(maps:groups_from_list(fun(#{who := Who}) -> Who end, Parts))
+    ],
+    lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Sums).
+
+-spec together(part(), part()) -> part().
+together(Part, Sum) ->
+    Added = maps:map(
+        fun(Key, Value) -> plus(Value, map_get(Key, Part)) end, maps:without([who, kind], Sum)
+    ),
+    maps:merge(Sum, Added).
+
+-spec plus(Value, Value) -> Value when Value :: number() | undefined.
+plus(A, B) when is_number(A), is_number(B) -> A + B;
+plus(A, undefined) -> A;
+plus(undefined, B) -> B.
+
+-spec who(pid()) -> binary().
+who(Pid) ->
+    Items = [registered_name, label, {dictionary, '$initial_call'}, initial_call],
+    Name =
+        case process_info(Pid, Items) of
+            undefined -> "ended";
+            [{registered_name, Name0} | _] when is_atom(Name0) -> atom_to_list(Name0);
+            [_, {label, Label} | _] when Label =/= undefined -> io_lib:format("~0tP", [Label, 8]);
+            [_, _, {_, {M, F, A}} | _] -> call({M, F, A});
+            [_, _, _, {initial_call, MFA}] -> call(MFA)
+        end,
+    text(Name).
+
+-spec call(mfa() | {module(), fun_of_code}) -> iolist().
+call({_, fun_of_code}) -> "a process of the code";
+call({M, F, A}) -> io_lib:format("~tw:~tw/~b", [M, F, A]).
+
+-spec text(unicode:chardata()) -> binary().
+text(Chars) ->
+    Text = unicode:characters_to_binary(Chars),
+    true = is_binary(Text),
+    Text.
+
+%% All that were spawned as the same are one row. What they cost is known of all together.
+-spec spawned(#{pid() => dyno_bench_side_effects_tracer:seen()}, pos_integer(), float()) -> [part()].
+spawned(Spawned, N, Ended) ->
+    Kinds = maps:groups_from_list(
+        fun(#{born := Born}) -> Born end, [S || _ := #{ended := true} = S <- Spawned]
+    ),
+    [
+        #{
+            who => text(call(Born)),
+            kind => spawned,
+            count => length(Of) / N,
+            reductions =>
+                case map_size(Kinds) of
+                    1 -> Ended;
+                    _ -> undefined
+                end,
+            own_ns => lists:sum([Ns || #{own_ns := Ns} <- Of]) / N,
+            messages => lists:sum([R || #{received := R} <- Of]) / N,
+            queue => 0,
+            memory => undefined,
+            memory_growth => undefined
+        }
+     || {Born, Of} <- lists:sort(maps:to_list(Kinds))
+    ].

@@ -1,0 +1,179 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_side_effects_tracer).
+-moduledoc false.
+%% Receives the trace of a worker and of all that it makes work, and keeps counts only: messages
+%% from and to each process, the time for which each ran, and who was spawned as what. One process;
+%% it is killed where it cannot keep up, because the trace has copies of the messages.
+
+-compile(warn_missing_spec_all).
+
+-export([start/1, stop/1, await/3]).
+-export([new/1, event/2]).
+-export_type([t/0, seen/0]).
+
+-doc "What is known of a process.".
+-type seen() :: #{
+    %% Messages from those that are traced, and to anybody.
+    received := non_neg_integer(),
+    sent := non_neg_integer(),
+    %% For which it ran, and how often it began to.
+    own_ns := non_neg_integer(),
+    slices := non_neg_integer(),
+    %% Since when it runs.
+    running => integer(),
+    born => mfa() | {module(), fun_of_code},
+    ended => true
+}.
+
+-opaque t() :: #{
+    %% The processes that drive the measurement: what goes to them does not count.
+    driver := pid(),
+    seen := #{pid() => seen()},
+    %% Messages to ports and other nodes.
+    ports := non_neg_integer(),
+    remote := non_neg_integer()
+}.
+
+-define(MAX_WORDS, 16_000_000).
+
+-doc "Starts a tracer, monitored by the caller, who drives the measurement.".
+-spec start(pid()) -> {pid(), reference()}.
+start(Driver) ->
+    spawn_monitor(fun() ->
+        proc_lib:set_label(?MODULE),
+        _ = process_flag(max_heap_size, #{size => ?MAX_WORDS, kill => true, error_logger => false}),
+        _ = process_flag(priority, high),
+        _ = monitor(process, Driver),
+        loop(new(Driver))
+    end).
+
+-spec loop(t()) -> ok.
+loop(State) ->
+    receive
+        {read, From, Ref} ->
+            From ! {Ref, State},
+            loop(new(map_get(driver, State)));
+        {'DOWN', _, process, _, _} ->
+            ok;
+        Event ->
+            loop(event(Event, State))
+    end.
+
+-doc "What it has counted since it was last asked, all of the trace included.".
+-spec await(trace:session(), pid(), reference()) ->
+    {ok, #{
+        processes := #{pid() => seen()},
+        ports := non_neg_integer(),
+        remote := non_neg_integer()
+    }}
+    | {error, overrun}.
+await(Session, Tracer, Monitor) ->
+    Delivered = trace:delivered(Session, all),
+    receive
+        {trace_delivered, all, Delivered} -> ok
+    end,
+    Ref = make_ref(),
+    Tracer ! {read, self(), Ref},
+    receive
+        {Ref, #{seen := Seen, ports := Ports, remote := Remote}} ->
+            {ok, #{processes => Seen, ports => Ports, remote => Remote}};
+        {'DOWN', Monitor, process, Tracer, _} ->
+            {error, overrun}
+    end.
+
+-doc "Ends it.".
+-spec stop({pid(), reference()}) -> ok.
+stop({Tracer, Monitor}) ->
+    exit(Tracer, kill),
+    _ = demonitor(Monitor, [flush]),
+    ok.
+
+-doc "Nothing seen yet.".
+-spec new(pid()) -> t().
+new(Driver) ->
+    #{driver => Driver, seen => #{}, ports => 0, remote => 0}.
+
+-doc "Adds an event of the trace.".
+-spec event(tuple(), t()) -> t().
+event({trace_ts, _, send, _, Driver, _}, #{driver := Driver} = State) ->
+    State;
+event({trace_ts, From, send, _, To, _}, State) ->
+    sent(From, local(To), State);
+event({trace_ts, Pid, Tag, _, Ns}, State) when Tag =:= in; Tag =:= in_exiting ->
+    update(Pid, fun(#{slices := N} = S) -> S#{running => Ns, slices := N + 1} end, State);
+event({trace_ts, Pid, Tag, _, Ns}, State) when
+    Tag =:= out; Tag =:= out_exiting; Tag =:= out_exited
+->
+    update(Pid, fun(Seen) -> ran(Ns, Seen) end, State);
+event({trace_ts, Pid, spawned, _Parent, MFA, Ns}, State) ->
+    %% It is scheduled in before it is traced.
+    update(Pid, fun(Seen) -> maps:merge(#{running => Ns}, Seen#{born => born(MFA)}) end, State);
+event({trace_ts, Pid, exit, _, Ns}, State) ->
+    update(Pid, fun(Seen) -> ran(Ns, Seen#{ended => true}) end, State);
+event(_Other, State) ->
+    State.
+
+-spec ran(integer(), seen()) -> seen().
+ran(Ns, #{running := Since, own_ns := Own} = Seen) ->
+    maps:remove(running, Seen#{own_ns := Own + max(0, Ns - Since)});
+ran(_Ns, Seen) ->
+    Seen.
+
+-spec sent(pid(), pid() | port | remote | unknown, t()) -> t().
+sent(From, To, State0) ->
+    State = update(From, fun(#{sent := N} = Seen) -> Seen#{sent := N + 1} end, State0),
+    case {To, State} of
+        {port, #{ports := N}} -> State#{ports := N + 1};
+        {remote, #{remote := N}} -> State#{remote := N + 1};
+        {unknown, _} -> State;
+        {From, _} -> State;
+        {_, _} -> update(To, fun(#{received := N} = Seen) -> Seen#{received := N + 1} end, State)
+    end.
+
+-spec local(term()) -> pid() | port | remote | unknown.
+local(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;
+local(Pid) when is_pid(Pid) -> remote;
+local(Port) when is_port(Port) -> port;
+local({Name, Node}) when is_atom(Name), Node =:= node() -> local(Name);
+local({_, _}) -> remote;
+local(Name) when is_atom(Name) -> named(whereis(Name));
+%% An alias: the answer to a call.
+local(_Reference) -> unknown.
+
+-spec named(pid() | port() | undefined) -> pid() | port | unknown.
+named(undefined) -> unknown;
+named(Port) when is_port(Port) -> port;
+named(Pid) -> Pid.
+
+-spec update(pid(), fun((seen()) -> seen()), t()) -> t().
+update(Pid, Fun, #{seen := Seen} = State) ->
+    Empty = #{received => 0, sent => 0, own_ns => 0, slices => 0},
+    State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
+
+%% What a process is, rather than what starts it.
+-spec born({module(), atom(), [term()]}) -> mfa() | {module(), fun_of_code}.
+born({proc_lib, init_p, [_Parent, _Ancestors, gen, init_it, [Behaviour | Rest]]}) ->
+    case [M || M <- Rest, is_atom(M), M =/= self, M =/= Behaviour, M =/= nolink] of
+        [Module | _] -> {Module, init, 1};
+        [] -> {Behaviour, init_it, 6}
+    end;
+born({proc_lib, init_p, [_Parent, _Ancestors, M, F, A]}) when is_atom(M), is_list(A) ->
+    {M, F, length(A)};
+born({proc_lib, init_p, [_Parent, _Ancestors, Fun]}) when is_function(Fun) ->
+    of_fun(Fun);
+born({erlang, apply, [Fun, _]}) when is_function(Fun) ->
+    of_fun(Fun);
+born({M, F, A}) ->
+    {M, F, length(A)}.
+
+-spec of_fun(fun()) -> mfa() | {module(), fun_of_code}.
+of_fun(Fun) ->
+    {module, M} = erlang:fun_info(Fun, module),
+    {name, F} = erlang:fun_info(Fun, name),
+    {arity, A} = erlang:fun_info(Fun, arity),
+    case atom_to_list(M) of
+        "dyno_bench_arm" ++ _ -> {M, fun_of_code};
+        _ -> {M, F, A}
+    end.

@@ -1,0 +1,182 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_remote_guard).
+-moduledoc false.
+%% In a node that is not ours: measures there for a caller elsewhere. It takes the place of the
+%% agent's guard (dyno_agent_guard), because what measures must not just be killed: it has workers,
+%% jobs and a trace session, which it takes away itself when it is interrupted. Only what does not
+%% end by itself is killed. When the guest has ended, the janitor removes the modules.
+%%
+%%   guest          watches the caller, the time, the memory
+%%     measurer     runs what the caller asked for, interrupted or killed when the guest ends
+%%     members      report each second (dyno_bench_member)
+
+-behaviour(gen_server).
+
+-compile(warn_missing_spec_all).
+
+-export([start/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-type state() :: #{
+    caller := pid(),
+    ref := reference(),
+    limit_ms := pos_integer(),
+    limit_bytes := pos_integer(),
+    %% What was started, and the monitors.
+    measurers := #{pid() => reference()},
+    %% Jobs of somebody else in this node.
+    jobs := [atom()]
+}.
+
+-define(CHECK_MS, 1000).
+%% For what ends by itself, and for what does after its workers were killed. Less than the janitor's
+%% patience together.
+-define(POLITE_MS, 5000).
+-define(FORCED_MS, 5000).
+
+-doc "Starts a guest, linked to nobody: the caller's process is on another node.".
+-spec start(dyno_agent_guard:options()) -> gen_server:start_ret().
+start(Options) ->
+    gen_server:start(?MODULE, Options, []).
+
+-doc false.
+-spec init(dyno_agent_guard:options()) -> {ok, state()}.
+init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
+    _ = process_flag(trap_exit, true),
+    proc_lib:set_label(dyno_agent_custom),
+    _ = monitor(process, Caller),
+    _ = erlang:send_after(LimitMs, self(), limit_ms),
+    _ = erlang:send_after(?CHECK_MS, self(), check),
+    {ok, Options#{measurers => #{}, jobs => jobs()}}.
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) ->
+    {reply, term(), state()} | {stop, normal, ok, state()}.
+handle_call({run, {Module, Function, Arguments}}, _From, State) ->
+    #{caller := Caller, ref := Ref, measurers := Measurers} = State,
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        proc_lib:set_label(dyno_agent_measurer),
+        Caller ! {?MODULE, Ref, said(apply(Module, Function, Arguments))}
+    end),
+    {reply, {ok, Pid}, State#{measurers := Measurers#{Pid => Monitor}}};
+handle_call(stop, _From, State) ->
+    {stop, normal, ok, wound_down(State)}.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
+    {stop, normal, wound_down(State)};
+handle_info({'DOWN', _, process, Pid, Reason}, #{measurers := Measurers} = State) ->
+    case {Measurers, Reason} of
+        {#{Pid := _}, normal} -> {noreply, State#{measurers := maps:remove(Pid, Measurers)}};
+        {#{Pid := _}, _} ->
+            give_up({measurer_died, Reason}, State#{measurers := maps:remove(Pid, Measurers)});
+        {#{}, _} -> {noreply, State}
+    end;
+handle_info(dyno_interrupt, #{measurers := Measurers} = State) ->
+    _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
+    {noreply, State};
+handle_info(limit_ms, #{limit_ms := LimitMs} = State) ->
+    give_up({limit_ms, LimitMs}, State);
+handle_info(check, #{limit_bytes := LimitBytes} = State) ->
+    case bytes(State) of
+        Bytes when Bytes > LimitBytes ->
+            give_up({limit_bytes, LimitBytes, round(Bytes)}, State);
+        _ ->
+            _ = erlang:send_after(?CHECK_MS, self(), check),
+            {noreply, State}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+-spec said(term()) -> term().
+said({error, Reason}) -> {error, dyno_bench_undefined:said(Reason)};
+said(Result) -> Result.
+
+-spec give_up(term(), state()) -> {stop, normal, state()}.
+give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
+    Caller ! {dyno_agent, Ref, {gave_up, Reason}},
+    {stop, normal, wound_down(State)}.
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, _State) ->
+    ok.
+
+%% Nothing that runs our code may be left: the janitor removes it after us.
+-spec wound_down(state()) -> state().
+wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
+    _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
+    Busy = ended(Measurers, ?POLITE_MS),
+    Workers = lists:append([workers(Pid) || Pid := _ <- Busy]),
+    _ = [exit(Pid, kill) || Pid <- Workers],
+    Stuck = ended(Busy, ?FORCED_MS),
+    _ = [exit(Pid, kill) || Pid := _ <- Stuck],
+    _ = ended(Stuck, infinity),
+    without_jobs(Jobs, ?FORCED_MS div 10),
+    State#{measurers := #{}}.
+
+%% Those that have not ended in the time.
+-spec ended(#{pid() => reference()}, timeout()) -> #{pid() => reference()}.
+ended(Measurers, infinity) ->
+    maps:foreach(
+        fun(Pid, Monitor) ->
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> ok
+            end
+        end,
+        Measurers
+    ),
+    #{};
+ended(Measurers, Ms) ->
+    EndMs = erlang:monotonic_time(millisecond) + Ms,
+    maps:filter(
+        fun(Pid, Monitor) ->
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> false
+            after max(0, EndMs - erlang:monotonic_time(millisecond)) -> true
+            end
+        end,
+        Measurers
+    ).
+
+-spec workers(pid()) -> [pid()].
+workers(Pid) ->
+    case process_info(Pid, links) of
+        {links, Links} -> [Linked || Linked <- Links, is_pid(Linked), Linked =/= self()];
+        undefined -> []
+    end.
+
+%% A job's module is removed by its keeper, a moment after the job's end.
+-spec without_jobs([atom()], non_neg_integer()) -> ok.
+without_jobs(_Before, 0) ->
+    ok;
+without_jobs(Before, Tries) ->
+    case jobs() -- Before of
+        [] ->
+            ok;
+        [_ | _] ->
+            receive
+            after 10 -> without_jobs(Before, Tries - 1)
+            end
+    end.
+
+-spec jobs() -> [atom()].
+jobs() ->
+    [Name || Name <- registered(), lists:prefix("dyno_bench_job_", atom_to_list(Name))].
+
+-spec bytes(state()) -> number().
+bytes(#{measurers := Measurers}) ->
+    lists:sum([
+        Bytes
+     || Measurer := _ <- Measurers,
+        Pid <- [Measurer | workers(Measurer)],
+        {memory, Bytes} <- [process_info(Pid, memory)]
+    ]).

@@ -1,0 +1,190 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_concurrency_search).
+-moduledoc """
+Looks for the concurrency with the highest throughput, and says which to measure next. Pure.
+
+It begins with the lowest concurrency and goes on by the step. Each one is measured in rounds with
+the best so far, in turn (ABBA), so that what the machine does meanwhile happens to both. It becomes
+the best if the whole interval of the ratio of their throughputs is above 1 (dyno_stats_ratio); so
+the answer is the lowest concurrency that no higher one was shown to be better than. Too many
+concurrencies in a row without that end the search.
+
+It looks after so many rounds, after twice and after four times as many, and takes no more where the
+answer is clear: a gain, or none that is worth it. The chance of an error is shared by the three
+looks (Bonferroni).
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([new/1, next/1, add/2, outcome/1]).
+-export_type([t/0, options/0, outcome/0, step/0]).
+
+-type concurrency() :: pos_integer().
+
+-type options() :: #{
+    min := concurrency(),
+    max := concurrency(),
+    step := pos_integer(),
+    %% Concurrencies in a row without a gain.
+    threshold := pos_integer(),
+    %% Rounds for each until the first look.
+    samples := pos_integer(),
+    level := float()
+}.
+
+-doc "What came out for a concurrency: the ratio of its throughput to that of the best before.".
+-type step() :: #{
+    concurrency := concurrency(),
+    against := concurrency(),
+    ratio := float(),
+    low := float(),
+    high := float(),
+    verdict := gain | same | loss
+}.
+
+-type outcome() :: #{
+    best := concurrency(),
+    %% Whether it ended because there was no gain, or with the highest concurrency.
+    ended := saturated | at_max,
+    steps := [step()],
+    %% Throughputs by concurrency, in the order in which they were measured.
+    values := #{concurrency() => [float()]}
+}.
+
+-opaque t() :: #{
+    options := options(),
+    best := concurrency(),
+    %% What the best is compared with; none where there is only one concurrency.
+    candidate := concurrency() | none | over,
+    %% Of these two, newest first.
+    rounds := [#{concurrency() => float()}],
+    %% In a row.
+    without_gain := non_neg_integer(),
+    %% Newest first.
+    steps := [step()],
+    values := #{concurrency() => [float()]}
+}.
+
+%% The looks, in times the first one's rounds.
+-define(LOOKS, [1, 2, 4]).
+%% A gain that is certainly smaller is none.
+-define(WORTH, 1.05).
+
+-doc "A search that has not begun.".
+-spec new(options()) -> t().
+new(#{min := Min} = Options) ->
+    #{
+        options => Options,
+        best => Min,
+        candidate => following(Min, Options),
+        rounds => [],
+        without_gain => 0,
+        steps => [],
+        values => #{}
+    }.
+
+%% 1, 10, 20, ... by 10: erlperf's way.
+-spec following(concurrency(), options()) -> concurrency() | none.
+following(Concurrency, #{step := Step, max := Max}) ->
+    case (Concurrency + Step) div Step * Step of
+        Next when Next =< Max -> Next;
+        _ -> none
+    end.
+
+-doc "The concurrencies to measure now, in this order; or the end.".
+-spec next(t()) -> {round, [concurrency(), ...]} | done.
+next(#{candidate := over}) -> done;
+next(#{candidate := none, best := Best}) -> {round, [Best]};
+next(#{candidate := Candidate, best := Best, rounds := Rounds}) ->
+    case length(Rounds) rem 2 of
+        0 -> {round, [Best, Candidate]};
+        1 -> {round, [Candidate, Best]}
+    end.
+
+-doc "Adds what a round gave: the throughputs.".
+-spec add(#{concurrency() => float()}, t()) -> t().
+add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples}} = State) ->
+    NewState = State#{
+        rounds := [Round | Rounds],
+        values := maps:merge_with(fun(_, Old, New) -> Old ++ New end, Values, #{
+            Concurrency => [Value]
+         || Concurrency := Value <- Round
+        })
+    },
+    Count = length(Rounds) + 1,
+    case lists:member(Count, [Times * Samples || Times <- ?LOOKS]) of
+        true -> looked(look(Count, Samples), NewState);
+        false -> NewState
+    end.
+
+-spec look(pos_integer(), pos_integer()) -> early | last.
+look(Count, Samples) ->
+    case lists:last(?LOOKS) * Samples of
+        Count -> last;
+        _ -> early
+    end.
+
+-spec looked(early | last, t()) -> t().
+looked(_Look, #{candidate := none} = State) ->
+    State#{candidate := over};
+looked(
+    Look, #{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State
+) ->
+    Level = 1 - (1 - map_get(level, Options)) / length(?LOOKS),
+    Of = fun(Concurrency) -> [map_get(Concurrency, Round) || Round <- Rounds] end,
+    {ok, #{ratio := Ratio, low := Low, high := High}} =
+        dyno_stats_ratio:compare(Of(Best), Of(Candidate), Level),
+    case Look =:= last orelse Low > 1 orelse High < ?WORTH of
+        true ->
+            Step = #{
+                concurrency => Candidate,
+                against => Best,
+                ratio => Ratio,
+                low => Low,
+                high => High,
+                verdict => verdict(Low, High)
+            },
+            decided(Step, State);
+        false ->
+            State
+    end.
+
+-spec decided(step(), t()) -> t().
+decided(#{concurrency := Candidate} = Step, #{options := Options, steps := Steps} = State) ->
+    #{without_gain := Without} = State,
+    #{threshold := Threshold} = Options,
+    NewState = State#{rounds := [], steps := [Step | Steps]},
+    case {Step, Without + 1} of
+        {#{verdict := gain}, _} ->
+            onwards(Candidate, NewState#{best := Candidate, without_gain := 0});
+        {_, Count} when Count >= Threshold ->
+            NewState#{without_gain := Count, candidate := over};
+        {_, Count} ->
+            onwards(Candidate, NewState#{without_gain := Count})
+    end.
+
+-spec onwards(concurrency(), t()) -> t().
+onwards(Candidate, #{options := Options} = State) ->
+    case following(Candidate, Options) of
+        none -> State#{candidate := over};
+        Next -> State#{candidate := Next}
+    end.
+
+-spec verdict(float(), float()) -> gain | same | loss.
+verdict(Low, _High) when Low > 1 -> gain;
+verdict(_Low, High) when High < 1 -> loss;
+verdict(_Low, _High) -> same.
+
+-doc "What came out so far.".
+-spec outcome(t()) -> outcome().
+outcome(#{best := Best, steps := Steps, values := Values, options := Options} = State) ->
+    #{without_gain := Without} = State,
+    #{threshold := Threshold} = Options,
+    Ended =
+        case Without >= Threshold of
+            true -> saturated;
+            false -> at_max
+        end,
+    #{best => Best, ended => Ended, steps => lists:reverse(Steps), values => Values}.

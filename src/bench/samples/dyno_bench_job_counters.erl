@@ -1,0 +1,135 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_job_counters).
+-moduledoc false.
+%% Where a job's workers write what they have done, and anyone reads it: one row a worker, written
+%% by that worker only, once a batch of iterations. No message, and no word that two workers write
+%% to.
+%%
+%% A row's fields belong together (so many iterations until this time): the writer makes the row's
+%% version odd before and even after it writes, and a reader takes a row only if the version was
+%% even and the same before and after (a sequence lock; Lameter, "Effective synchronization on
+%% Linux/NUMA systems", 2005). A row is as long as a cache line, so that workers don't slow each
+%% other. A row stays when its worker ends, and its next worker goes on counting from there.
+
+-compile(warn_missing_spec_all).
+
+-export([new/1, capacity/1]).
+%% The job's
+-export([open/1, close/1, is_open/1, use/2]).
+%% A worker's
+-export([stamp/2, add/3]).
+%% A reader's
+-export([total/1, rows/2]).
+-export_type([t/0, row/0, batch/0]).
+
+-opaque t() :: atomics:atomics_ref().
+
+-type batch() :: #{
+    iterations := pos_integer(),
+    reductions := non_neg_integer(),
+    collections := non_neg_integer()
+}.
+
+-doc "What a worker had done at the end of its last batch.".
+-type row() :: #{
+    iterations := non_neg_integer(),
+    time_ns := integer(),
+    reductions := non_neg_integer(),
+    collections := non_neg_integer()
+}.
+
+%% The words of a row, and of the header, which takes the place of row 0.
+-define(ROW, 8).
+-define(VERSION, 1).
+-define(ITERATIONS, 2).
+-define(TIME, 3).
+-define(REDUCTIONS, 4).
+-define(COLLECTIONS, 5).
+-define(GATE, 1).
+-define(USED, 2).
+
+-doc "A board for at most so many workers, closed.".
+-spec new(pos_integer()) -> t().
+new(Workers) ->
+    atomics:new((Workers + 1) * ?ROW, [{signed, true}]).
+
+-doc "For how many workers it has rows.".
+-spec capacity(t()) -> pos_integer().
+capacity(Board) ->
+    map_get(size, atomics:info(Board)) div ?ROW - 1.
+
+-doc "Lets the workers work.".
+-spec open(t()) -> ok.
+open(Board) -> atomics:put(Board, ?GATE, 1).
+
+-doc "Has the workers stop after their batch.".
+-spec close(t()) -> ok.
+close(Board) -> atomics:put(Board, ?GATE, 0).
+
+-doc "Whether the workers are to work.".
+-spec is_open(t()) -> boolean().
+is_open(Board) -> atomics:get(Board, ?GATE) =:= 1.
+
+-doc "Says that the rows up to this one are in use, or were.".
+-spec use(t(), pos_integer()) -> ok.
+use(Board, Row) ->
+    atomics:put(Board, ?USED, max(Row, atomics:get(Board, ?USED))).
+
+-doc "Says that a worker begins now.".
+-spec stamp(t(), pos_integer()) -> ok.
+stamp(Board, Row) ->
+    Base = Row * ?ROW,
+    %% A worker that was killed while it wrote has left an odd version.
+    Version = atomics:get(Board, Base + ?VERSION) bor 1,
+    ok = atomics:put(Board, Base + ?VERSION, Version),
+    ok = atomics:put(Board, Base + ?TIME, erlang:monotonic_time(nanosecond)),
+    atomics:put(Board, Base + ?VERSION, Version + 1).
+
+-doc "Adds a batch that has just ended; returns the time.".
+-spec add(t(), pos_integer(), batch()) -> integer().
+add(Board, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
+    Base = Row * ?ROW,
+    TimeNs = erlang:monotonic_time(nanosecond),
+    ok = atomics:add(Board, Base + ?VERSION, 1),
+    ok = atomics:add(Board, Base + ?ITERATIONS, N),
+    ok = atomics:put(Board, Base + ?TIME, TimeNs),
+    ok = atomics:add(Board, Base + ?REDUCTIONS, Reductions),
+    ok = atomics:add(Board, Base + ?COLLECTIONS, Collections),
+    ok = atomics:add(Board, Base + ?VERSION, 1),
+    TimeNs.
+
+-doc "The iterations of all workers there have been.".
+-spec total(t()) -> non_neg_integer().
+total(Board) ->
+    total(Board, atomics:get(Board, ?USED), 0).
+
+-spec total(t(), non_neg_integer(), non_neg_integer()) -> non_neg_integer().
+total(_Board, 0, Sum) ->
+    Sum;
+total(Board, Row, Sum) ->
+    total(Board, Row - 1, Sum + atomics:get(Board, Row * ?ROW + ?ITERATIONS)).
+
+-doc "The first rows.".
+-spec rows(t(), non_neg_integer()) -> [row()].
+rows(Board, Count) ->
+    [row(Board, Row * ?ROW) || Row <- lists:seq(1, Count)].
+
+-spec row(t(), pos_integer()) -> row().
+row(Board, Base) ->
+    Version = atomics:get(Board, Base + ?VERSION),
+    Row = #{
+        iterations => atomics:get(Board, Base + ?ITERATIONS),
+        time_ns => atomics:get(Board, Base + ?TIME),
+        reductions => atomics:get(Board, Base + ?REDUCTIONS),
+        collections => atomics:get(Board, Base + ?COLLECTIONS)
+    },
+    case Version rem 2 =:= 0 andalso atomics:get(Board, Base + ?VERSION) =:= Version of
+        true ->
+            Row;
+        false ->
+            %% Its writer may have lost the processor.
+            true = erlang:yield(),
+            row(Board, Base)
+    end.

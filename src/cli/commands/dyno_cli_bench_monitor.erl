@@ -1,0 +1,93 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_bench_monitor).
+-moduledoc """
+A line about this VM each second, on standard error, while something is measured: erlperf's `-v`.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([start_link/0, stop/1, heading/0, heading/1, line/2]).
+
+-define(INTERVAL_MS, 1000).
+%% The heading is repeated for who scrolls.
+-define(PAGE, 30).
+
+%% Title, width, value, how it is shown.
+-define(COLUMNS, [
+    {"Sched", 8, ~"vm.scheduler_utilisation.normal", share},
+    {"DCPU", 8, ~"vm.scheduler_utilisation.dirty_cpu", share},
+    {"DIO", 8, ~"vm.scheduler_utilisation.dirty_io", share},
+    {"Procs", 9, ~"vm.processes", count},
+    {"Ports", 9, ~"vm.ports", count},
+    {"ETS", 8, ~"vm.ets_tables", count},
+    {"Mem Total", 11, ~"vm.memory.total", bytes},
+    {"Mem Proc", 11, ~"vm.memory.processes", bytes},
+    {"Mem Bin", 11, ~"vm.memory.binary", bytes},
+    {"Mem ETS", 11, ~"vm.memory.ets", bytes}
+]).
+
+-doc "Starts to print, until `stop/1` or the caller's end.".
+-spec start_link() -> pid().
+start_link() ->
+    spawn_link(fun() ->
+        proc_lib:set_label(?MODULE),
+        ok = dyno_agent_vm:enable(),
+        loop(0, dyno_agent_vm:read(), erlang:monotonic_time(millisecond) + ?INTERVAL_MS)
+    end).
+
+-doc "Ends it.".
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    unlink(Pid),
+    Monitor = monitor(process, Pid),
+    exit(Pid, kill),
+    receive
+        {'DOWN', Monitor, process, Pid, _} -> ok
+    end.
+
+%% Absolute times: the lines do not drift.
+-spec loop(non_neg_integer(), dyno_agent_vm:raw(), integer()) -> no_return().
+loop(Printed, Before, DueMs) ->
+    receive
+    after max(0, DueMs - erlang:monotonic_time(millisecond)) -> ok
+    end,
+    Now = dyno_agent_vm:read(),
+    case Printed rem ?PAGE of
+        0 -> dyno_cli_terminal:note(heading());
+        _ -> ok
+    end,
+    Time = calendar:system_time_to_rfc3339(erlang:system_time(second)),
+    dyno_cli_terminal:note(line(Time, dyno_agent_vm:difference(Before, Now))),
+    loop(Printed + 1, Now, DueMs + ?INTERVAL_MS).
+
+-doc "The names of the columns.".
+-spec heading() -> unicode:chardata().
+heading() ->
+    heading(string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)).
+
+-doc "The same after other columns than the time.".
+-spec heading(unicode:chardata()) -> unicode:chardata().
+heading(First) ->
+    [
+        First
+        | [string:pad(Title, Width, leading) || {Title, Width, _, _} <- ?COLUMNS]
+    ].
+
+-doc "A line of values.".
+-spec line(unicode:chardata(), dyno_agent_vm:values()) -> unicode:chardata().
+line(Time, Values) ->
+    [
+        string:pad(Time, 25)
+        | [
+            string:pad(cell(maps:get(Name, Values, none), Kind), Width, leading)
+         || {_, Width, Name, Kind} <- ?COLUMNS
+        ]
+    ].
+
+-spec cell(number() | none, share | count | bytes) -> unicode:chardata().
+cell(none, _) -> "-";
+cell(Value, share) -> io_lib:format("~.2f", [Value * 100.0]);
+cell(Value, count) -> io_lib:format("~b", [round(Value)]);
+cell(Value, bytes) -> dyno_unit:format(Value, ~"B").

@@ -1,0 +1,79 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_ending).
+-moduledoc false.
+%% How dyno's emulator tells whoever started it that dyno has come to its end. A code that is
+%% measured may end the emulator, with `halt()` or `init:stop()`, and with status 0: to a build that
+%% would look like success. So where the starter asks for it by a variable of the environment, dyno
+%% adds a number to its statuses that such a code won't give; every other status is not dyno's.
+%%
+%% The starters are those of src/plugin/ and the shell in front of the escript (src/cli/launcher.sh),
+%% which has the same numbers.
+
+-compile(warn_missing_spec_all).
+
+%% For the starter
+-export([variable/0, status/1]).
+%% For dyno
+-export([marker/0, not_stopping/0]).
+
+-define(VARIABLE, "DYNO_MARKED").
+%% No signal's status, and none of sysexits.h.
+-define(MARK, 208).
+-define(INTERRUPTED, 130).
+-define(LARGEST, 3).
+
+-doc "What asks dyno to mark its endings.".
+-spec variable() -> {string(), string()}.
+variable() ->
+    {?VARIABLE, "1"}.
+
+-doc "dyno's status, by the emulator's. Where dyno did not end, it says so, and the status is 3.".
+-spec status(non_neg_integer()) -> 0..255.
+status(Status) when is_integer(Status), Status >= ?MARK, Status =< ?MARK + ?LARGEST ->
+    Status - ?MARK;
+status(?INTERRUPTED) ->
+    ?INTERRUPTED;
+status(Status) ->
+    io:format(standard_error, "dyno: its Erlang VM ~ts (status ~b)~n", [what(Status), Status]),
+    3.
+
+-spec what(non_neg_integer()) -> string().
+what(Status) when Status > 128 ->
+    "was killed";
+what(_Status) ->
+    "ended before dyno was done: look whether what it ran calls halt() or init:stop()".
+
+-doc """
+What makes the emulator's status of dyno's. It is called before anything else: the variable is not
+for the programs that dyno starts.
+""".
+-spec marker() -> fun((0..255) -> 0..255).
+marker() ->
+    Asked = os:getenv(?VARIABLE),
+    true = os:unsetenv(?VARIABLE),
+    case Asked of
+        false -> fun(Status) -> Status end;
+        _ -> fun marked/1
+    end.
+
+-spec marked(0..255) -> 0..255.
+marked(Status) when Status =< ?LARGEST -> ?MARK + Status;
+marked(Status) -> Status.
+
+-doc """
+Returns where nobody has told this emulator to stop. Else it ends while this waits: what went wrong
+by then, or seemed to go well, went so because of that.
+""".
+-spec not_stopping() -> ok.
+not_stopping() ->
+    %% Once it stops, `init` may not answer any more.
+    case init:get_status() of
+        {stopping, _} ->
+            receive
+            after infinity -> ok
+            end;
+        _ ->
+            ok
+    end.

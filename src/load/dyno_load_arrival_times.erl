@@ -1,0 +1,117 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_arrival_times).
+-moduledoc false.
+%% The due times of a schedule with random gaps, for workers that ask for them by number.
+%%
+%% Such times come in order only. A process of its own draws them ahead of the workers, into a table
+%% of chunks, and forgets those that are long past: so the memory is bounded, however long the load
+%% lasts, and a worker pays one look-up. Schedules that can tell any arrival's time need none of it.
+
+-export([start_link/2, due/2, total/1, stop/1]).
+-export_type([times/0]).
+
+-opaque times() ::
+    {schedule, dyno_load_schedule:schedule()} | {chunks, ets:table(), pid()}.
+
+-define(CHUNK, 8192).
+%% Chunks drawn ahead, and kept behind: 2 million arrivals, 16 MB.
+-define(AHEAD, 8).
+-define(BEHIND, 256).
+-define(LOOK_MS, 2).
+
+-doc """
+Makes the times of a schedule known to workers. `Claimed` gives the number of the last arrival that
+was asked for.
+""".
+-spec start_link(dyno_load_schedule:schedule(), fun(() -> integer())) -> times().
+start_link(Schedule, Claimed) ->
+    case dyno_load_schedule:is_random(Schedule) of
+        false -> {schedule, Schedule};
+        true -> drawn(Schedule, Claimed)
+    end.
+
+drawn(Schedule, Claimed) ->
+    Table = ets:new(?MODULE, [public, {read_concurrency, true}]),
+    Stream = fill(Table, 0, ?AHEAD, dyno_load_schedule:stream(Schedule)),
+    Pid = spawn_link(fun() ->
+        proc_lib:set_label(?MODULE),
+        draw(Table, ?AHEAD, Stream, Claimed)
+    end),
+    {chunks, Table, Pid}.
+
+-doc "When an arrival is due, from the start on.".
+-spec due(non_neg_integer(), times()) -> non_neg_integer() | never.
+due(K, {schedule, Schedule}) ->
+    dyno_load_schedule:due(K, Schedule);
+due(K, {chunks, Table, _} = Times) ->
+    case ets:lookup(Table, K div ?CHUNK) of
+        [{_, Chunk}] ->
+            Before = K rem ?CHUNK,
+            case Chunk of
+                <<_:Before/binary-unit:64, Due:64, _/binary>> -> Due;
+                _ -> never
+            end;
+        [] ->
+            case total(Times) of
+                undefined ->
+                    %% Not drawn yet.
+                    receive
+                    after 1 -> due(K, Times)
+                    end;
+                _ ->
+                    never
+            end
+    end.
+
+-doc "How many arrivals there are in all, where they are all drawn.".
+-spec total(times()) -> non_neg_integer() | undefined.
+total({schedule, _}) ->
+    undefined;
+total({chunks, Table, _}) ->
+    case ets:lookup(Table, total) of
+        [{total, Total}] -> Total;
+        [] -> undefined
+    end.
+
+-doc "Frees what was drawn.".
+-spec stop(times()) -> ok.
+stop({schedule, _}) ->
+    ok;
+stop({chunks, Table, Pid}) ->
+    unlink(Pid),
+    exit(Pid, kill),
+    true = ets:delete(Table),
+    ok.
+
+draw(_Table, _Next, ended, _Claimed) ->
+    receive
+        stop -> ok
+    end;
+draw(Table, Next, Stream, Claimed) ->
+    Now = max(0, Claimed()) div ?CHUNK,
+    case Now + ?AHEAD of
+        Wanted when Wanted > Next ->
+            Filled = fill(Table, Next, Wanted, Stream),
+            Past = lists:seq(Next - ?BEHIND, Wanted - ?BEHIND - 1),
+            true = lists:all(fun(Old) -> ets:delete(Table, Old) end, Past),
+            draw(Table, Wanted, Filled, Claimed);
+        _ ->
+            receive
+            after ?LOOK_MS -> draw(Table, Next, Stream, Claimed)
+            end
+    end.
+
+fill(_Table, Next, Next, Stream) ->
+    Stream;
+fill(Table, Next, Wanted, Stream) ->
+    {Times, Rest} = dyno_load_schedule:take(?CHUNK, Stream),
+    true = ets:insert(Table, {Next, <<<<Time:64>> || Time <- Times>>}),
+    case length(Times) of
+        ?CHUNK ->
+            fill(Table, Next + 1, Wanted, Rest);
+        Fewer ->
+            true = ets:insert(Table, {total, Next * ?CHUNK + Fewer}),
+            ended
+    end.

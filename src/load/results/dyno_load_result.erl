@@ -1,0 +1,235 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_load_result).
+-moduledoc false.
+%% What several crews measured in the parts of a load, put together. Histograms are merged bucket by
+%% bucket, so nothing is lost. Pure.
+
+-export([merge/2, offered/3, interval/5, of_search/3, node_of/3]).
+-export_type([report/0, merged/0, part/0, load_node/0]).
+
+-type part() :: #{
+    name := binary(),
+    model := closed | open,
+    %% From the begin of the measured part.
+    start_ns := non_neg_integer(),
+    duration_ns := pos_integer(),
+    %% Arrivals that were due; of open loads.
+    asked := number() | undefined,
+    rate_per_s := number() | undefined,
+    schedule := dyno_load_schedule:schedule() | undefined,
+    %% That there were, and that there may be.
+    used := non_neg_integer(),
+    max_workers := pos_integer(),
+    kinds := #{atom() => dyno_load_recorder:snapshot()},
+    total := dyno_load_recorder:snapshot(),
+    waiting := float()
+}.
+
+-type merged() :: #{
+    parts := [part()],
+    kinds := #{atom() => dyno_load_recorder:snapshot()},
+    total := dyno_load_recorder:snapshot(),
+    errors := [{binary(), pos_integer()}],
+    workers := non_neg_integer(),
+    under_way := non_neg_integer(),
+    waiting := float(),
+    search => dyno_load_search:result()
+}.
+
+-type load_node() :: #{
+    node := node(),
+    offset_ns := integer(),
+    uncertain_ns := non_neg_integer(),
+    successes := non_neg_integer(),
+    failures := non_neg_integer(),
+    workers := non_neg_integer(),
+    lost_at_ms := integer() | undefined
+}.
+
+-doc "All there is to say of a load that has ended.".
+-type report() :: #{
+    parts := [part()],
+    kinds := #{atom() => dyno_load_recorder:snapshot()},
+    total := dyno_load_recorder:snapshot(),
+    errors := [{binary(), pos_integer()}],
+    workers := non_neg_integer(),
+    under_way := non_neg_integer(),
+    waiting := float(),
+    duration_ns := non_neg_integer(),
+    seed := integer(),
+    nodes := [load_node()],
+    notes := [{feed_ended, atom()} | {not_grown, binary()}],
+    search => dyno_load_search:result()
+}.
+
+-doc "The figures of all crews in a round of parts.".
+-spec merge([dyno_load_spec:part()], [dyno_load_pool:snapshot()]) -> merged().
+merge(Round, Snapshots) ->
+    Waiting = lists:max([0.0 | [W || #{waiting := W} <- Snapshots]]),
+    {Parts, _} = lists:mapfoldl(
+        fun({Nth, #{duration_ns := Length} = Part}, Start) ->
+            {part(Nth, Part, Start, Waiting, Snapshots), Start + Length}
+        end,
+        0,
+        lists:enumerate(Round)
+    ),
+    #{
+        parts => Parts,
+        kinds => kinds([Kinds || #{kinds := Kinds} <- Parts]),
+        total => total([Total || #{total := Total} <- Parts]),
+        errors => lists:foldl(
+            fun dyno_load_recorder:merge_errors/2, [], [Errors || #{errors := Errors} <- Snapshots]
+        ),
+        workers => lists:sum([Workers || #{workers := Workers} <- Snapshots]),
+        under_way => lists:sum([UnderWay || #{under_way := UnderWay} <- Snapshots]),
+        waiting => Waiting
+    }.
+
+part(
+    Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Waiting, Snapshots
+) ->
+    %% A crew that was asked before its round began has none.
+    Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
+    Drawn = [
+        Count
+     || #{drawn := All} <- Snapshots,
+        length(All) >= Nth,
+        Count <- [lists:nth(Nth, All)],
+        is_integer(Count)
+    ],
+    #{
+        name => Name,
+        model => Model,
+        start_ns => Start,
+        duration_ns => Length,
+        asked => asked(Part, Drawn),
+        rate_per_s => maps:get(rate_per_s, Part, undefined),
+        schedule => maps:get(schedule, Part, undefined),
+        used => min(
+            map_get(max_workers, Part), lists:sum([Workers || #{workers := Workers} <- Snapshots])
+        ),
+        max_workers => map_get(max_workers, Part),
+        kinds => Kinds,
+        total => total(maps:values(Kinds)),
+        waiting => Waiting
+    }.
+
+%% Every node draws all random times, so each one's count is that of all.
+asked(#{schedule := _}, [Count | _]) -> Count;
+asked(#{schedule := Schedule, duration_ns := Length}, []) ->
+    dyno_load_schedule:count(Schedule, Length);
+asked(_Closed, _Drawn) -> undefined.
+
+kinds(Maps) ->
+    lists:foldl(
+        fun(Kinds, All) ->
+            maps:merge_with(fun(_, A, B) -> dyno_load_recorder:merge(A, B) end, All, Kinds)
+        end,
+        #{},
+        Maps
+    ).
+
+total(Snapshots) ->
+    lists:foldl(fun dyno_load_recorder:merge/2, dyno_load_recorder:empty(), Snapshots).
+
+-doc "The rate that was asked for between two times, arrivals a second; null of closed loads.".
+-spec offered([part()], integer(), integer()) -> float() | null.
+offered(Parts, FromNs, ToNs) when ToNs > FromNs ->
+    Due = [
+        dyno_load_schedule:count(Schedule, clip(ToNs - Start, Length)) -
+            dyno_load_schedule:count(Schedule, clip(FromNs - Start, Length))
+     || #{schedule := Schedule, start_ns := Start, duration_ns := Length} <- Parts,
+        Schedule =/= undefined
+    ],
+    case Due of
+        [] -> null;
+        _ -> lists:sum(Due) * 1.0e9 / (ToNs - FromNs)
+    end;
+offered(_Parts, _FromNs, _ToNs) ->
+    null.
+
+clip(Ns, Length) -> max(0, min(Ns, Length)).
+
+-doc "One interval's figures: from the last ones to these, at a time since the begin.".
+-spec interval(
+    TimeNs :: integer(),
+    LengthNs :: pos_integer(),
+    Last :: dyno_load_recorder:snapshot(),
+    Now :: dyno_load_recorder:snapshot(),
+    Offered :: float() | null
+) -> dyno_load:interval().
+interval(TimeNs, LengthNs, Last, Now, Offered) ->
+    Between = dyno_histogram:subtract(map_get(response, Now), map_get(response, Last)),
+    PerSecond = fun(Key) ->
+        (map_get(Key, Now) - map_get(Key, Last)) * 1_000_000_000 / LengthNs
+    end,
+    #{
+        time_ms => TimeNs div 1_000_000,
+        throughput_per_s => PerSecond(in_time),
+        errors_per_s => PerSecond(failures),
+        offered_per_s => Offered,
+        p50_ns => quantile(Between, 0.5),
+        p99_ns => quantile(Between, 0.99),
+        max_ns => quantile(Between, 1.0)
+    }.
+
+quantile(Snapshot, Q) ->
+    case dyno_histogram:quantile(Snapshot, Q) of
+        undefined -> null;
+        Value -> Value
+    end.
+
+-doc """
+A search's figures are those of the probes at the rate that was found; where none was, of the last
+ones.
+""".
+-spec of_search(dyno_load_search:result(), [{number(), merged()}], merged()) -> merged().
+of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
+    Rate =
+        case Found of
+            0 -> Last;
+            _ -> Found
+        end,
+    Chosen = [Probe || {At, Probe} <- Probes, At =:= Rate],
+    Parts = [Part || #{parts := [Part]} <- Chosen],
+    [First | _] = Parts,
+    Kinds = kinds([K || #{kinds := K} <- Parts]),
+    Total = total(maps:values(Kinds)),
+    Part = First#{
+        duration_ns := lists:sum([D || #{duration_ns := D} <- Parts]),
+        asked := lists:sum([A || #{asked := A} <- Parts]),
+        schedule := undefined,
+        kinds := Kinds,
+        total := Total
+    },
+    Errors = lists:foldl(
+        fun dyno_load_recorder:merge_errors/2, [], [E || #{errors := E} <- Chosen]
+    ),
+    Merged#{
+        parts := [Part], kinds := Kinds, total := Total, errors := Errors, search => Result
+    };
+of_search(Result, [], Merged) ->
+    Merged#{search => Result}.
+
+-doc "A load node, and what it did.".
+-spec node_of(dyno_load:crew(), dyno_load_pool:snapshot() | undefined, integer() | undefined) ->
+    load_node().
+node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, LostAtMs) ->
+    {Total, Workers} =
+        case Last of
+            undefined ->
+                {dyno_load_recorder:empty(), 0};
+            #{parts := Parts, workers := Count} ->
+                {total(lists:append([maps:values(Kinds) || Kinds <- Parts])), Count}
+        end,
+    #{
+        node => Node,
+        offset_ns => Offset,
+        uncertain_ns => Uncertain,
+        successes => map_get(successes, Total),
+        failures => map_get(failures, Total),
+        workers => Workers,
+        lost_at_ms => LostAtMs
+    }.

@@ -1,0 +1,250 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_baseline_run).
+-moduledoc """
+What measuring itself costs: each run is preceded and followed by half a control run, in which the
+same load works on the same targets and nothing is traced.
+
+What drifts goes as much into the first half as out of the second, and by how much the halves differ
+is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the
+cost might be none as well as a doubling, or there is too little for an interval, the ratio has no
+value.
+
+A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
+Loads that change over time, that make a fixed number of operations, and that are not dyno's own,
+have no control run unless it is asked for; a search for a rate, and a suite of PerformERL, which
+gives its load by itself, never have one.
+""".
+
+-compile(warn_missing_spec_all).
+
+-export([wanted/3, adds_ms/2, interval_ms/2, half/4]).
+-export([metrics/2, warnings/1]).
+
+-export_type([half/0, slices/0]).
+
+-doc "The median response times and the throughputs of the slices of a load; how many operations.".
+-type slices() :: #{
+    p50s_ns := [number()], rates_per_s := [number()], operations := non_neg_integer()
+}.
+
+-type half() :: slices().
+
+-type stop() ::
+    interrupted
+    | {load, dyno_load:reason()}
+    | {load_died, term()}.
+
+-define(SHARE, 5).
+-define(LEAST_MS, 200).
+-define(MOST_MS, 5000).
+%% The second half finds everything warm but its workers.
+-define(SECOND_WARMUP_MS, 250).
+%% So many slices give an interval.
+-define(SLICES, 8).
+-define(LEAST_SLICE_MS, 20).
+-define(LEVEL, 0.95).
+%% From here on response times and throughput tell more of dyno than of the target.
+-define(HEAVY, 1.5).
+%% An interval with 1 in it tells nothing where its ends are further apart than that.
+-define(TELLS, 2).
+
+-doc "Whether a run has a control: what was asked for, else where calls are traced and it can.".
+-spec wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
+wanted(_Options, #{model := Model}, _Traced) when Model =:= performerl; Model =:= search -> false;
+wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
+wanted(#{control := Control}, _Load, _Traced) -> Control.
+
+%% One part of it is as good as another, and more of it does no harm. So many operations and no more
+%% are asked for where each changes the target.
+-spec is_steady(#{model := atom(), _ => _}) -> boolean().
+is_steady(#{iterations := _}) -> false;
+is_steady(#{model := closed}) -> true;
+is_steady(#{model := open, rate_per_s := Rate}) -> is_number(Rate);
+is_steady(_) -> false.
+
+-doc "About how much longer a control makes each run.".
+-spec adds_ms(dyno_suite:options(), #{model := atom(), _ => _}) -> non_neg_integer().
+adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
+    #{patterns := Patterns, level := Level} = Options,
+    case wanted(Options, Load, Patterns =/= [] andalso Level =/= off) of
+        true -> 2 * half_ms(DurationMs) + WarmupMs + second_warmup_ms(WarmupMs);
+        false -> 0
+    end.
+
+-spec half_ms(pos_integer()) -> pos_integer().
+half_ms(DurationMs) ->
+    max(?LEAST_MS, min(?MOST_MS, DurationMs div ?SHARE)).
+
+-spec second_warmup_ms(non_neg_integer()) -> non_neg_integer().
+second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
+
+-doc """
+The length of the intervals in which a run's load is followed: as asked for, or the whole part of it
+that gives intervals enough for a comparison.
+""".
+-spec interval_ms(pos_integer(), pos_integer()) -> pos_integer().
+interval_ms(IntervalMs, DurationMs) ->
+    Parts = max(1, (?SLICES * IntervalMs + DurationMs - 1) div DurationMs),
+    max(min(IntervalMs, ?LEAST_SLICE_MS), IntervalMs div Parts).
+
+-doc """
+Loads the targets for one half; to be called by the process that may be interrupted. No agent may
+be attached.
+""".
+-spec half(first | second, dyno_load:options(), pid(), fun((atom()) -> ok)) ->
+    {ok, half()} | {stop, stop()}.
+half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Sink, Tell) ->
+    HalfMs = half_ms(DurationMs),
+    ok = Tell(control),
+    {ok, Pid} = dyno_load:start_link(Options#{
+        sink := Sink,
+        duration_ms := HalfMs,
+        interval_ms := max(1, HalfMs div ?SLICES),
+        warmup_ms :=
+            case Which of
+                first -> WarmupMs;
+                second -> second_warmup_ms(WarmupMs)
+            end
+    }),
+    Result = listen(Pid, []),
+    ok = dyno_load:stop(Pid),
+    ok = flush(Pid),
+    Result.
+
+-spec listen(pid(), [dyno_load:interval()]) -> {ok, half()} | {stop, stop()}.
+listen(Load, Intervals) ->
+    receive
+        {dyno_load, Load, warm} ->
+            ok = dyno_load:measure(Load),
+            listen(Load, Intervals);
+        {dyno_load, Load, {interval, Interval}} ->
+            listen(Load, [Interval | Intervals]);
+        {dyno_load, Load, finished} ->
+            ok = dyno_load:close(Load),
+            listen(Load, Intervals);
+        {dyno_load, Load, {ended, _, _, _}} ->
+            {ok, slices(lists:reverse(Intervals))};
+        {dyno_load, Load, {failed, Reason}} ->
+            {stop, {load, Reason}};
+        {dyno_load, Load, _Other} ->
+            listen(Load, Intervals);
+        {'EXIT', Load, Reason} when Reason =/= normal ->
+            {stop, {load_died, Reason}};
+        dyno_interrupt ->
+            {stop, interrupted}
+    end.
+
+-spec flush(pid()) -> ok.
+flush(Load) ->
+    receive
+        {dyno_load, Load, _} -> flush(Load);
+        {'EXIT', Load, _} -> flush(Load)
+    after 0 -> ok
+    end.
+
+-spec slices([dyno_load:interval()]) -> slices().
+slices(Intervals) ->
+    #{
+        p50s_ns => [P || #{p50_ns := P} <- Intervals, is_number(P)],
+        rates_per_s => [R || #{throughput_per_s := R} <- Intervals],
+        operations => operations(Intervals, 0, 0.0)
+    }.
+
+-spec operations([dyno_load:interval()], non_neg_integer(), float()) -> non_neg_integer().
+operations([], _Before, Sum) ->
+    round(Sum);
+operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum) ->
+    operations(Rest, TimeMs, Sum + PerS * (TimeMs - Before) / 1000).
+
+-doc """
+What measuring cost, as metrics of a run: the response time and the throughput without, and the
+ratios with their intervals. `Intervals` are those of the measured part.
+""".
+-spec metrics([half()], [dyno_load:interval()]) -> [#{atom() => term()}].
+metrics([], _Intervals) ->
+    [];
+metrics(Halves, Intervals) ->
+    Traced = slices(Intervals),
+    Operations = lists:sum([N || #{operations := N} <- Halves]),
+    [
+        metric(
+            ~"control.operations", ~"Operations without measuring", Operations, ~"count", 1
+        )
+    ] ++ compared(p50s_ns, Halves, Traced, {
+        {~"control.latency.p50", ~"Response time without measuring, p50", ~"ns"},
+        {~"instrument.response_ratio", ~"Response time, with measuring by without"}
+    }) ++
+        compared(rates_per_s, Halves, Traced, {
+            {~"control.throughput", ~"Throughput without measuring", ~"1/s"},
+            {~"instrument.throughput_ratio", ~"Throughput, with measuring by without"}
+        }).
+
+-spec compared(p50s_ns | rates_per_s, [half()], slices(), Names) -> [#{atom() => term()}] when
+    Names :: {{binary(), binary(), binary()}, {binary(), binary()}}.
+compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
+    Parts = [Values || #{Key := [_ | _] = Values} <- Halves],
+    case {Parts, map_get(Key, Traced)} of
+        {[_ | _], [_ | _] = With} ->
+            Without = math:exp(lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
+            [
+                metric(Name, Title, Without, Unit, length(lists:append(Parts))),
+                ratio(RatioName, RatioTitle, Parts, With)
+            ];
+        _ ->
+            []
+    end.
+
+%% A slice in which nothing ended has the least rate that is not zero.
+-spec log_mean([number(), ...]) -> float().
+log_mean(Values) ->
+    lists:sum([math:log(max(V, 0.1)) || V <- Values]) / length(Values).
+
+-spec ratio(binary(), binary(), [[number(), ...]], [number(), ...]) -> #{atom() => term()}.
+ratio(Name, Title, Parts, With) ->
+    Estimate = math:exp(log_mean(With) - lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
+    Metric = metric(Name, Title, Estimate, ~"ratio", length(With)),
+    %% Half of what it changed by from the first half to the second.
+    Drift =
+        case Parts of
+            [A, B] -> abs(log_mean(A) - log_mean(B)) / 2;
+            [_] -> 0.0
+        end,
+    Positive = [[max(V, 0.1) || V <- P] || P <- Parts],
+    case dyno_stats_welch:log_difference(Positive, [max(V, 0.1) || V <- With], ?LEVEL) of
+        {ok, {_, Half}} ->
+            Low = Estimate * math:exp(-Half - Drift),
+            High = Estimate * math:exp(Half + Drift),
+            (told(Low, High, Metric))#{low => Low, high => High};
+        {error, _} ->
+            Metric#{value := null}
+    end.
+
+-spec told(float(), float(), #{atom() => term()}) -> #{atom() => term()}.
+told(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
+told(_Low, _High, Metric) -> Metric.
+
+-spec metric(binary(), binary(), number(), binary(), non_neg_integer()) -> #{atom() => term()}.
+metric(Name, Title, Value, Unit, Count) ->
+    #{
+        name => Name, title => Title, value => Value, unit => Unit, count => Count,
+        group => ~"instrument"
+    }.
+
+-doc "What the cost makes less believable, from a run's metrics.".
+-spec warnings([#{atom() => term()}]) -> [{Code :: binary(), Text :: binary()}].
+warnings(Metrics) ->
+    [
+        {~"heavy_instrument",
+            dyno_recording_part:text(
+                "with measuring, responses take ~.1f times as long as without: counts and own "
+                "times "
+                "hold, but response times and throughput are those of a slower system; measure "
+                "fewer functions (--pattern) or less of them (--level count)",
+                [Ratio]
+            )}
+     || #{name := ~"instrument.response_ratio", value := Ratio, low := Low} <- Metrics,
+        is_number(Ratio),
+        Low > ?HEAVY
+    ].

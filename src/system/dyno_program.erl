@@ -1,0 +1,124 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_program).
+-moduledoc false.
+%% Runs a program to its end, for so long at most. What it prints is kept: all of it where it
+%% succeeds, the last lines where it fails. Where the caller is interrupted or killed, or the time
+%% is over, the program and all that it has started are killed: a port's program leads a process
+%% group of its own.
+
+-compile(warn_missing_spec_all).
+
+-export([run/3]).
+
+-define(LINES, 15).
+-define(WIDTH, 200).
+
+-doc "Runs a program in a folder.".
+-spec run(file:filename(), [string() | binary()], #{
+    folder := file:filename(), timeout_ms := pos_integer()
+}) ->
+    {ok, binary()}
+    | {error, interrupted | {{status, non_neg_integer()} | {timeout, pos_integer()}, [binary()]}}.
+run(Program, Arguments, Options) ->
+    Caller = self(),
+    Ref = make_ref(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        CallerMonitor = monitor(process, Caller),
+        Caller ! {Ref, runner(Program, Arguments, Options, CallerMonitor)}
+    end),
+    receive
+        {Ref, Result} ->
+            true = demonitor(Monitor, [flush]),
+            Result;
+        dyno_interrupt ->
+            Pid ! stop,
+            receive
+                {Ref, _} -> true = demonitor(Monitor, [flush]);
+                {'DOWN', Monitor, process, Pid, _} -> true
+            end,
+            {error, interrupted};
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            {error,
+                {{status, 127}, [unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 8]))]}
+            }
+    end.
+
+-spec runner(file:filename(), [string() | binary()], map(), reference()) ->
+    {ok, binary()} | {error, term()}.
+runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerMonitor) ->
+    Port = open_port({spawn_executable, "/bin/sh"}, [
+        %% What asks a question gets no answer.
+        {args, ["-c", "exec \"$0\" \"$@\" </dev/null", Program | Arguments]},
+        {cd, Folder},
+        {env, environment()},
+        binary,
+        exit_status,
+        stderr_to_stdout,
+        hide
+    ]),
+    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+    EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
+    gathered(#{port => Port, os_pid => OsPid, end_ms => EndMs, timeout_ms => TimeoutMs,
+        caller => CallerMonitor}, []).
+
+%% As if a user had typed it in a fresh terminal: what dyno's own emulator, a git hook or a build
+%% around this one has set would lead the program elsewhere, two builds into one folder.
+-spec environment() -> [{string(), string() | false}].
+environment() ->
+    Unset = [
+        "ROOTDIR", "BINDIR", "EMU", "PROGNAME", "REBAR_BASE_DIR", "MIX_BUILD_PATH",
+        "MIX_BUILD_ROOT",
+        "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"
+    ],
+    [{"GIT_OPTIONAL_LOCKS", "0"}, {"GIT_TERMINAL_PROMPT", "0"} | [{Name, false} || Name <- Unset]].
+
+-spec gathered(map(), [binary()]) -> {ok, binary()} | {error, term()}.
+gathered(#{port := Port, end_ms := EndMs, caller := Caller} = Running, Parts) ->
+    receive
+        {Port, {data, Part}} ->
+            gathered(Running, [Part | Parts]);
+        {Port, {exit_status, 0}} ->
+            {ok, iolist_to_binary(lists:reverse(Parts))};
+        {Port, {exit_status, Status}} ->
+            {error, {{status, Status}, last_lines(Parts)}};
+        stop ->
+            kill(Running),
+            {error, interrupted};
+        {'DOWN', Caller, process, _, _} ->
+            kill(Running),
+            {error, interrupted}
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
+        kill(Running),
+        {error, {{timeout, map_get(timeout_ms, Running)}, last_lines(Parts)}}
+    end.
+
+-spec kill(map()) -> ok.
+kill(#{port := Port, os_pid := OsPid}) ->
+    _ = os:cmd("kill -s KILL -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
+    receive
+        {Port, {exit_status, _}} -> ok
+    after 5000 -> ok
+    end.
+
+-spec last_lines([binary()]) -> [binary()].
+last_lines(Parts) ->
+    Text = iolist_to_binary(lists:reverse(Parts)),
+    Plain = re:replace(Text, "\e\\[[0-9;]*m", "", [global, {return, binary}]),
+    Lines = [
+        L
+     || L <- binary:split(Plain, [~"\n", ~"\r"], [global]), string:trim(utf8(L)) =/= <<>>
+    ],
+    [
+        string:slice(utf8(Line), 0, ?WIDTH)
+     || Line <- lists:nthtail(max(0, length(Lines) - ?LINES), Lines)
+    ].
+
+-spec utf8(binary()) -> binary().
+utf8(Line) ->
+    case unicode:characters_to_binary(Line) of
+        Good when is_binary(Good) -> Good;
+        %% Latin-1, or nothing that is text.
+        _ -> <<<<C/utf8>> || <<C>> <= Line>>
+    end.

@@ -1,0 +1,338 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_custom_metric).
+-moduledoc false.
+%% A suite's own metrics and the results of its agents, as parts of the recording. Pure.
+
+-export([metric/1, described/2, new/0, sample/4, moved/2]).
+-export([series/1, warnings/1, table/2, metrics/1]).
+-export([format_error/1]).
+-export_type([metric/0, t/0, reason/0]).
+
+-doc "A metric that is a function in the target.".
+-type metric() :: #{
+    name := binary(),
+    unit := binary(),
+    title := binary(),
+    call := {module(), atom(), [term()]}
+}.
+
+-type line() :: #{
+    unit := binary(),
+    title := binary(),
+    %% The last one first.
+    points := [{number(), number()}],
+    failures := non_neg_integer(),
+    why := binary() | undefined
+}.
+
+-doc "What was sampled: of each node, and name there.".
+-opaque t() :: #{{node(), binary()} => line()}.
+
+-type part() :: #{atom() => term()}.
+
+-type reason() ::
+    {bad_metric, term()}
+    | {bad_name, binary()}
+    | {reserved, binary()}
+    | {bad_unit, term()}.
+
+-define(MAX_NAMES, 1000).
+-define(MAX_ITEMS, 1000).
+-define(MAX_TEXT, 500).
+-define(MAX_DEPTH, 3).
+%% dyno's own names begin so.
+-define(RESERVED, [
+    ~"vm", ~"os", ~"load", ~"latency", ~"service", ~"errors", ~"throughput", ~"operations",
+    ~"processes", ~"instrument", ~"workers", ~"growth", ~"function", ~"process"
+]).
+
+-doc "Reads a metric of a suite: `{Name, Unit, {M, F, A}}` or a map.".
+-spec metric(term()) -> {ok, metric()} | {error, reason()}.
+metric({Name, Unit, {_, _, _} = Call}) ->
+    metric(#{name => Name, unit => Unit, call => Call});
+metric(#{name := _, call := {M, F, A} = Call} = Given) when is_atom(M), is_atom(F), is_list(A) ->
+    case described(Given, Given) of
+        {ok, Described} -> {ok, Described#{call => Call}};
+        {error, _} = Error -> Error
+    end;
+metric(Other) ->
+    {error, {bad_metric, Other}}.
+
+-doc "Checks a name, a unit and a title; `Given` is named where it is none of that.".
+-spec described(term(), term()) ->
+    {ok, #{name := binary(), unit := binary(), title := binary()}} | {error, reason()}.
+described(#{name := Name} = Map, Given) ->
+    maybe
+        {ok, Text} ?= text(Name, Given),
+        ok ?= free(Text),
+        {ok, Unit} ?= unit(maps:get(unit, Map, ~"1")),
+        {ok, Title} ?= text(maps:get(title, Map, Text), Given),
+        {ok, #{name => Text, unit => Unit, title => Title}}
+    end;
+described(_Other, Given) ->
+    {error, {bad_metric, Given}}.
+
+text(Atom, _Given) when is_atom(Atom), Atom =/= '' ->
+    {ok, atom_to_binary(Atom)};
+text(Chars, Given) when is_binary(Chars), Chars =/= <<>>; is_list(Chars), Chars =/= [] ->
+    try unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) -> {ok, Text};
+        _ -> {error, {bad_metric, Given}}
+    catch
+        error:badarg -> {error, {bad_metric, Given}}
+    end;
+text(_Other, Given) ->
+    {error, {bad_metric, Given}}.
+
+%% What a threshold can name, and is not dyno's already.
+free(Name) ->
+    Form = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
+    case re:run(Name, Form, [unicode, {capture, none}]) of
+        match ->
+            case lists:member(hd(binary:split(Name, ~".")), ?RESERVED) of
+                true -> {error, {reserved, Name}};
+                false -> ok
+            end;
+        nomatch ->
+            {error, {bad_name, Name}}
+    end.
+
+unit(Unit) when is_atom(Unit) -> unit(atom_to_binary(Unit), Unit);
+unit(Unit) when is_binary(Unit) -> unit(Unit, Unit);
+unit(Unit) when is_list(Unit) ->
+    try
+        unit(unicode:characters_to_binary(Unit), Unit)
+    catch
+        error:badarg -> {error, {bad_unit, Unit}}
+    end;
+unit(Unit) ->
+    {error, {bad_unit, Unit}}.
+
+unit(Text, Given) ->
+    case lists:member(Text, dyno_unit:units()) of
+        true -> {ok, Text};
+        false -> {error, {bad_unit, Given}}
+    end.
+
+%% Samples
+
+-spec new() -> t().
+new() -> #{}.
+
+-doc "Adds what one sample gave; `Known` says the units and titles of names.".
+-spec sample(node(), number(), {#{binary() => part()}, term()}, t()) ->
+    {ok, t()} | {error, reason()}.
+sample(Node, TimeMs, {Known, Values}, Lines) when is_map(Values) ->
+    sampled(maps:to_list(Values), Node, TimeMs, Known, Lines);
+sample(_Node, _TimeMs, {_Known, Values}, _Lines) ->
+    {error, {bad_metric, Values}}.
+
+sampled([], _Node, _TimeMs, _Known, Lines) ->
+    {ok, Lines};
+sampled([{Given, Value} | Rest], Node, TimeMs, Known, Lines) ->
+    maybe
+        {ok, Name} ?= text(Given, Given),
+        {ok, #{} = Line} ?= line(Name, Value, maps:find({Node, Name}, Lines), Known, Lines),
+        Next = Lines#{{Node, Name} => point(TimeMs, Value, Line)},
+        sampled(Rest, Node, TimeMs, Known, Next)
+    end.
+
+line(_Name, _Value, {ok, Line}, _Known, _Lines) ->
+    {ok, Line};
+line(Name, Value, error, Known, Lines) when map_size(Lines) < ?MAX_NAMES ->
+    Described =
+        case {Known, Value} of
+            {#{Name := Is}, _} -> {ok, Is};
+            {_, {_, Unit}} when Unit =/= failed -> described(#{name => Name, unit => Unit}, Name);
+            _ -> described(#{name => Name}, Name)
+        end,
+    case Described of
+        {ok, #{unit := Unit1, title := Title}} ->
+            {ok, #{unit => Unit1, title => Title, points => [], failures => 0, why => undefined}};
+        {error, _} = Error ->
+            Error
+    end;
+line(Name, _Value, error, _Known, _Lines) ->
+    {error, {bad_metric, Name}}.
+
+point(TimeMs, Value, #{points := Points} = Line) when is_number(Value) ->
+    Line#{points := [{TimeMs, Value} | Points]};
+point(_TimeMs, {failed, Why}, #{failures := N} = Line) when is_binary(Why) ->
+    Line#{failures := N + 1, why := Why};
+point(TimeMs, {Value, _Unit}, Line) when is_number(Value) ->
+    point(TimeMs, Value, Line);
+point(_TimeMs, Other, #{failures := N} = Line) ->
+    Line#{failures := N + 1, why := short(Other)}.
+
+-doc "The same with other times.".
+-spec moved(fun((node(), TimeMs :: number()) -> number()), t()) -> t().
+moved(Move, Lines) ->
+    maps:map(
+        fun({Node, _Name}, #{points := Points} = Line) ->
+            Line#{points := [{Move(Node, TimeMs), Value} || {TimeMs, Value} <- Points]}
+        end,
+        Lines
+    ).
+
+-doc "Each name as a series of its node.".
+-spec series(t()) -> [part()].
+series(Lines) ->
+    [
+        dyno_recording_part:series(
+            Name, Unit, ~"custom", Title, Node, [T || {T, _} <- Points], [V || {_, V} <- Points]
+        )
+     || {{Node, Name}, #{unit := Unit, title := Title, points := [_ | _] = Last}} <- lists:sort(
+            maps:to_list(Lines)
+        ),
+        Points <- [lists:reverse(Last)]
+    ].
+
+-doc "What could not be read.".
+-spec warnings(t()) -> [{binary(), binary()}].
+warnings(Lines) ->
+    [
+        {~"metric_failed",
+            dyno_recording_part:text(
+                "~ts of ~ts could not be read in ~b of ~b samples, the last time: ~ts",
+                [Name, Node, Failures, Failures + length(Points), Why]
+            )}
+     || {{Node, Name}, #{points := Points, failures := Failures, why := Why}} <- lists:sort(
+            maps:to_list(Lines)
+        ),
+        Failures > 0
+    ].
+
+%% Results
+
+-doc "The table `agents` of a node.".
+-spec table(node(), [{module(), Results :: term()}]) -> [part()].
+table(_Node, []) ->
+    [];
+table(Node, Results) ->
+    Column = fun dyno_recording_part:column/4,
+    [
+        dyno_recording_part:table(
+            ~"agents",
+            ~"Results of custom agents",
+            Node,
+            [
+                Column(~"agent", ~"Agent", string, undefined),
+                Column(~"item", ~"Item", string, undefined),
+                Column(~"value", ~"Value", number, undefined),
+                Column(~"unit", ~"Unit", string, undefined),
+                Column(~"text", ~"Text", string, undefined)
+            ],
+            [
+                [atom_to_binary(Agent), Item | Cells]
+             || {Agent, Term} <- Results,
+                {Item, Cells} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
+            ]
+        )
+    ].
+
+%% Maps and lists of pairs by their keys, lists by their places, down to numbers and texts.
+items(Name, Number, _Depth) when is_number(Number) ->
+    [{Name, [Number, undefined, undefined]}];
+items(Name, {Number, Unit} = Pair, Depth) when is_number(Number) ->
+    case unit(Unit) of
+        {ok, Text} -> [{Name, [Number, Text, undefined]}];
+        {error, _} -> other(Name, Pair, Depth)
+    end;
+items(Name, Map, Depth) when is_map(Map), map_size(Map) > 0, Depth < ?MAX_DEPTH ->
+    lists:append([items(under(Name, Key), Value, Depth + 1) || Key := Value <- Map]);
+items(Name, [_ | _] = List, Depth) when length(List) > 0, Depth < ?MAX_DEPTH ->
+    Words = is_words(List),
+    Pairs = lists:all(fun is_pair/1, List),
+    if
+        Words -> other(Name, List, Depth);
+        Pairs -> lists:append([items(under(Name, Key), Value, Depth + 1) || {Key, Value} <- List]);
+        true ->
+            lists:append([
+                items(under(Name, N), Value, Depth + 1)
+             || {N, Value} <- lists:enumerate(lists:sublist(List, ?MAX_ITEMS))
+            ])
+    end;
+items(Name, Other, Depth) ->
+    other(Name, Other, Depth).
+
+%% [10, 100] are two numbers, and "as fast as ever" is a text, though both are lists of integers: a
+%% text has more letters and spaces than anything else.
+is_words(List) ->
+    io_lib:printable_unicode_list(List) andalso
+        lists:all(fun(C) -> C >= $\s end, List) andalso
+        2 * length([C || C <- List, is_letter(C)]) >= length(List).
+
+is_letter($\s) -> true;
+is_letter(C) -> (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z) orelse C > 255.
+
+is_pair({Key, _}) -> is_atom(Key) orelse is_binary(Key) orelse io_lib:printable_unicode_list(Key);
+is_pair(_Other) -> false.
+
+other(Name, Other, _Depth) ->
+    [{Name, [undefined, undefined, short(Other)]}].
+
+under(~"", Key) -> short(Key);
+under(Name, Key) -> <<Name/binary, ".", (short(Key))/binary>>.
+
+short(Text) when is_binary(Text) ->
+    case unicode:characters_to_binary(Text) of
+        Text -> string:slice(Text, 0, ?MAX_TEXT);
+        _ -> shown(Text)
+    end;
+short([_ | _] = Chars) ->
+    case io_lib:printable_unicode_list(Chars) of
+        true -> string:slice(unicode:characters_to_binary(Chars), 0, ?MAX_TEXT);
+        false -> shown(Chars)
+    end;
+short(Atom) when is_atom(Atom) -> atom_to_binary(Atom);
+short(Other) -> shown(Other).
+
+shown(Term) ->
+    string:slice(dyno_recording_part:text("~0tP", [Term, 40]), 0, ?MAX_TEXT).
+
+-doc """
+The numbers among them, for thresholds: `AGENT.ITEM`. A metric belongs to the run, so of several
+nodes the first one counts.
+""".
+-spec metrics([part()]) -> [part()].
+metrics(Tables) ->
+    All = [
+        dyno_recording_part:metric(Name, Name, Value, named(Unit), 1, ~"custom")
+     || #{rows := Rows} <- Tables,
+        [Agent, Item, Value, Unit, _] <- Rows,
+        is_number(Value),
+        Name <- [metric_name(Agent, Item)]
+    ],
+    lists:uniq(fun(#{name := Name}) -> Name end, All).
+
+metric_name(Agent, ~"") -> plain(Agent);
+metric_name(Agent, Item) -> plain(<<Agent/binary, ".", Item/binary>>).
+
+plain(Name) ->
+    re:replace(Name, ~"[^\\p{L}\\p{N}_.-]", ~"_", [unicode, global, {return, binary}]).
+
+named(undefined) -> ~"1";
+named(Unit) -> Unit.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_metric, Given}) ->
+    io_lib:format(
+        "~0tP is not a metric; write {Name, Unit, {Module, Function, Arguments}}", [Given, 12]
+    );
+format_error({bad_name, Name}) ->
+    io_lib:format(
+        "\"~ts\" is no name of a metric: it is to begin with a letter and may have letters, "
+        "digits, dots, _ and -, such as orders.open",
+        [Name]
+    );
+format_error({reserved, Name}) ->
+    io_lib:format(
+        "the metric ~ts has a name of dyno's own; let it begin with another word", [Name]
+    );
+format_error({bad_unit, Unit}) ->
+    io_lib:format("there is no unit ~0tp; accepted are ~ts", [
+        Unit, lists:join(", ", dyno_unit:units())
+    ]).

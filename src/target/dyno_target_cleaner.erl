@@ -1,0 +1,134 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_cleaner).
+-moduledoc false.
+%% The process that comes first to a target and leaves last. It holds the name `dyno_agent`, so
+%% that two callers never attach at once, watches the caller from before the first module is sent,
+%% and removes the modules when the guard has ended. A process can't remove the code that it runs,
+%% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
+
+
+-export([start/3, modules/2, guard/2, rest/1, release/2]).
+-export_type([janitor/0]).
+
+-type janitor() :: #{pid := pid(), ref := reference()}.
+
+-define(NAME, dyno_agent).
+%% How long a guard may take to end its instruments before it is killed.
+-define(PATIENCE_MS, 30_000).
+
+%% Bindings: Name, Caller, Ref, PatienceMs.
+-define(SOURCE, """
+try register(Name, self()) of
+    true ->
+        CallerRef = monitor(process, Caller),
+        Remove = fun(Modules) ->
+            lists:foreach(
+                fun(Module) ->
+                    _ = code:purge(Module),
+                    _ = code:delete(Module),
+                    _ = code:purge(Module)
+                end,
+                Modules)
+        end,
+        Ended = fun
+            (none) -> ok;
+            ({Guard, GuardRef}) ->
+                receive
+                    {'DOWN', GuardRef, process, Guard, _} -> ok
+                after PatienceMs ->
+                    exit(Guard, kill),
+                    receive {'DOWN', GuardRef, process, Guard, _} -> ok end
+                end
+        end,
+        Loop = fun Loop(Guard, Modules, AtEnd) ->
+            receive
+                {Ref, modules, New} ->
+                    Caller ! {Ref, done},
+                    Loop(Guard, New, AtEnd);
+                {Ref, guard, Pid} ->
+                    Loop({Pid, monitor(process, Pid)}, Modules, remove);
+                {Ref, rest} ->
+                    Caller ! {Ref, done},
+                    Loop(Guard, Modules, rest);
+                {Ref, release} ->
+                    Ended(Guard),
+                    Remove(Modules),
+                    unregister(Name),
+                    Caller ! {Ref, done};
+                {'DOWN', CallerRef, process, Caller, _} ->
+                    Ended(Guard),
+                    Remove(Modules);
+                {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef} ->
+                    case AtEnd of
+                        remove -> Remove(Modules);
+                        rest -> Loop(none, Modules, rest)
+                    end
+            end
+        end,
+        Caller ! {Ref, registered},
+        Loop(none, [], remove)
+catch
+    error:badarg ->
+        Caller ! {Ref, taken}
+end.
+""").
+
+-doc "Takes the name in the target; `{error, taken}` where another agent has it.".
+-spec start(node(), pid(), timeout()) -> {ok, janitor()} | {error, taken | term()}.
+start(Node, Caller, TimeoutMs) ->
+    Ref = make_ref(),
+    {ok, Tokens, _} = erl_scan:string(?SOURCE),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    Bindings = #{'Name' => ?NAME, 'Caller' => Caller, 'Ref' => Ref, 'PatienceMs' => ?PATIENCE_MS},
+    Pid = spawn(Node, erl_eval, exprs, [Expressions, Bindings]),
+    Monitor = monitor(process, Pid),
+    Answer =
+        receive
+            {Ref, registered} -> {ok, #{pid => Pid, ref => Ref}};
+            {Ref, taken} -> {error, taken};
+            {'DOWN', Monitor, process, Pid, Reason} -> {error, Reason}
+        after TimeoutMs -> {error, timeout}
+        end,
+    demonitor(Monitor, [flush]),
+    Answer.
+
+-doc "Says which modules to remove at the end.".
+-spec modules(janitor(), [module()]) -> ok | {error, term()}.
+modules(Janitor, Modules) ->
+    ask(Janitor, fun(Ref) -> {Ref, modules, Modules} end).
+
+-doc "Says which process must have ended first.".
+-spec guard(janitor(), pid()) -> ok.
+guard(#{pid := Pid, ref := Ref}, Guard) ->
+    Pid ! {Ref, guard, Guard},
+    ok.
+
+-doc """
+Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything
+is to be removed, or the caller ends.
+""".
+-spec rest(janitor()) -> ok | {error, term()}.
+rest(Janitor) ->
+    ask(Janitor, fun(Ref) -> {Ref, rest} end).
+
+-doc "Has everything removed; returns when it is.".
+-spec release(janitor(), timeout()) -> ok | {error, term()}.
+release(Janitor, TimeoutMs) ->
+    ask(Janitor, fun(Ref) -> {Ref, release} end, TimeoutMs).
+
+ask(Janitor, Message) ->
+    ask(Janitor, Message, ?PATIENCE_MS).
+
+ask(#{pid := Pid, ref := Ref}, Message, TimeoutMs) ->
+    Monitor = monitor(process, Pid),
+    Pid ! Message(Ref),
+    Answer =
+        receive
+            {Ref, done} -> ok;
+            {'DOWN', Monitor, process, Pid, Reason} -> {error, Reason}
+        after TimeoutMs -> {error, timeout}
+        end,
+    demonitor(Monitor, [flush]),
+    Answer.

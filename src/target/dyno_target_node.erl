@@ -1,0 +1,164 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_node).
+-moduledoc """
+Connects this node to a target, as a hidden node, and says in one reason why it could not.
+
+A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
+measurement does not change the cluster.
+""".
+
+
+-export([connect/2, ensure_distribution/1, format_error/1]).
+-export_type([options/0, reason/0]).
+
+-type options() :: #{
+    %% The cookie to show the target; by default this node's own.
+    cookie => atom(),
+    %% This node's name where it has none yet.
+    name => atom(),
+    %% Whether this node, where it has no name yet, keeps out of the target's nodes/0; true.
+    hidden => boolean()
+}.
+
+-type reason() ::
+    {no_distribution, term()}
+    | {name_form, node(), shortnames | longnames}
+    | {node_down, node()}
+    | {host_down, node()}
+    | {refused, node()}.
+
+-doc """
+Connects to a node; starts this node's distribution first where there is none.
+""".
+-spec connect(node(), options()) -> ok | {error, reason()}.
+connect(Node, _Options) when Node =:= node() ->
+    ok;
+connect(Node, Options) ->
+    case ensure_distribution(Options#{target => Node}) of
+        ok ->
+            set_cookie(Node, Options),
+            case net_kernel:hidden_connect_node(Node) of
+                true -> ok;
+                _ -> {error, why_not(Node)}
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
+set_cookie(_Node, _Options) -> true.
+
+-doc """
+Makes this node a hidden one of the network, with long names where the target has one.
+""".
+-spec ensure_distribution(#{
+    target => node(), cookie => atom(), name => atom(), hidden => boolean()
+}) ->
+    ok | {error, reason()}.
+ensure_distribution(Options) ->
+    Wanted = name_domain(Options),
+    case {is_alive(), net_kernel:longnames()} of
+        {true, true} when Wanted =:= shortnames ->
+            {error, {name_form, map_get(target, Options), longnames}};
+        {true, false} when Wanted =:= longnames ->
+            {error, {name_form, map_get(target, Options), shortnames}};
+        {true, _} ->
+            ok;
+        {false, _} ->
+            start(Options, Wanted)
+    end.
+
+%% A long name's host has a dot in it.
+name_domain(#{target := Target}) ->
+    [_, Host] = string:split(atom_to_list(Target) ++ "@", "@"),
+    case lists:member($., Host) of
+        true -> longnames;
+        false -> shortnames
+    end;
+name_domain(_Options) ->
+    any.
+
+start(Options, Wanted) ->
+    Default = list_to_atom("dyno-" ++ os:getpid()),
+    Given = maps:get(name, Options, Default),
+    Domain =
+        case Wanted of
+            any -> name_domain(#{target => Given});
+            _ -> Wanted
+        end,
+    Name = with_host(Given, Options, Domain),
+    start_epmd(),
+    Hidden = maps:get(hidden, Options, true),
+    case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, {no_distribution, Reason}}
+    end.
+
+%% A machine without a domain name of its own can still speak to 127.0.0.1 and the like.
+with_host(Name, #{target := Target}, longnames) ->
+    case {string:find(atom_to_list(Name), "@"), string:split(atom_to_list(Target), "@")} of
+        {nomatch, [_, "127.0.0.1" = Host]} -> list_to_atom(atom_to_list(Name) ++ "@" ++ Host);
+        _ -> Name
+    end;
+with_host(Name, _Options, _Domain) ->
+    Name.
+
+%% net_kernel starts no port mapper, `erl -sname` does; a second one ends by itself.
+start_epmd() ->
+    Root = code:root_dir(),
+    Version = erlang:system_info(version),
+    Paths = [filename:join([Root, "erts-" ++ Version, "bin"]), filename:join(Root, "bin")],
+    Found = [os:find_executable("epmd", Path) || Path <- Paths],
+    case lists:filter(fun is_list/1, Found) of
+        [Epmd | _] -> run(Epmd, ["-daemon"]);
+        [] -> ok
+    end.
+
+run(Program, Arguments) ->
+    Port = open_port({spawn_executable, Program}, [{args, Arguments}, exit_status, hide]),
+    receive
+        {Port, {exit_status, _}} -> ok
+    after 5000 ->
+        true = port_close(Port),
+        ok
+    end.
+
+%% The port mapper tells a node that is not there from one that does not want us.
+why_not(Node) ->
+    [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
+    case erl_epmd:names(string:trim(Host, trailing, "@")) of
+        {ok, Names} ->
+            case lists:keymember(Name, 1, Names) of
+                true -> {refused, Node};
+                false -> {node_down, Node}
+            end;
+        {error, _} ->
+            {host_down, Node}
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_distribution, Reason}) ->
+    io_lib:format(
+        "this node could not start its distribution (~0tP); where another node has its name, "
+        "give it one with --name",
+        [Reason, 8]
+    );
+format_error({name_form, Node, shortnames}) ->
+    io_lib:format("~ts has a long name and this node a short one; start it with -name", [Node]);
+format_error({name_form, Node, longnames}) ->
+    io_lib:format("~ts has a short name and this node a long one; start it with -sname", [Node]);
+format_error({node_down, Node}) ->
+    io_lib:format(
+        "node ~ts is not running: its host answers, but has no node of that name", [Node]
+    );
+format_error({host_down, Node}) ->
+    io_lib:format("node ~ts is not running: no port mapper (epmd) answers at its host", [Node]);
+format_error({refused, Node}) ->
+    io_lib:format(
+        "node ~ts is running but refuses the connection: its cookie is another one; "
+        "give it with --cookie",
+        [Node]
+    ).

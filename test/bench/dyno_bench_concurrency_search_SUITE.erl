@@ -1,0 +1,133 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_concurrency_search_SUITE).
+-moduledoc "The search for the best concurrency, on machines that are functions with noise.".
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        finds_the_knee,
+        ends_at_max,
+        one_concurrency_only,
+        steps_like_erlperf,
+        the_best_not_the_last,
+        noise_is_no_gain,
+        measures_in_turn,
+        invariants
+    ].
+
+options() ->
+    #{min => 1, max => 64, step => 1, threshold => 3, samples => 8, level => 0.95}.
+
+%% Measures what the search wants to know until it ends.
+search(Throughput, Options) ->
+    search_on(dyno_bench_concurrency_search:new(Options), Throughput, 0).
+
+search_on(Climb, Throughput, Rounds) ->
+    case dyno_bench_concurrency_search:next(Climb) of
+        done ->
+            (dyno_bench_concurrency_search:outcome(Climb))#{rounds => Rounds};
+        {round, Concurrencies} ->
+            Round = #{C => Throughput(C) || C <- Concurrencies},
+            search_on(dyno_bench_concurrency_search:add(Round, Climb), Throughput, Rounds + 1)
+    end.
+
+%% As fast as there are processors; the noise, in shares, is the test's.
+saturating(Processors, Noise) ->
+    fun(C) -> 1.0e6 * min(C, Processors) * (1 + Noise * (rand:uniform() - 0.5)) end.
+
+finds_the_knee(_Config) ->
+    _ = rand:seed(exsss, 1),
+    [
+        begin
+            Outcome = search(saturating(Processors, 0.1), options()),
+            ?assertMatch(#{best := Processors, ended := saturated}, Outcome),
+            #{values := Values, steps := Steps} = Outcome,
+            %% Three without a gain, and no more.
+            ?assertEqual(lists:seq(1, Processors + 3), lists:sort(maps:keys(Values))),
+            ?assertEqual(Processors + 2, length(Steps)),
+            ?assertEqual(
+                lists:duplicate(Processors - 1, gain),
+                [V || #{verdict := V} <- lists:sublist(Steps, Processors - 1)]
+            )
+        end
+     || Processors <- [1, 2, 5, 8]
+    ].
+
+ends_at_max(_Config) ->
+    #{best := 4, ended := at_max} = search(saturating(100, 0.0), (options())#{max := 4}).
+
+one_concurrency_only(_Config) ->
+    Outcome = search(saturating(4, 0.1), (options())#{min := 3, max := 3}),
+    ?assertMatch(#{best := 3, ended := at_max, steps := [], rounds := 8}, Outcome),
+    ?assertEqual([3], maps:keys(map_get(values, Outcome))).
+
+steps_like_erlperf(_Config) ->
+    #{values := Values} = search(saturating(100, 0.0), (options())#{step := 10, max := 35}),
+    ?assertEqual([1, 10, 20, 30], lists:sort(maps:keys(Values))).
+
+%% erlperf gives the last where the maximum is reached first.
+the_best_not_the_last(_Config) ->
+    Falling = fun(C) -> 33.0 / C end,
+    Outcome = search(Falling, (options())#{max := 3, threshold := 5}),
+    ?assertMatch(#{best := 1, ended := at_max}, Outcome),
+    ?assertMatch([#{verdict := loss, against := 1}, #{verdict := loss}], map_get(steps, Outcome)).
+
+%% A flat curve with much noise: 8 rounds at 95 % err upwards in less than 2.5 % of the steps.
+noise_is_no_gain(_Config) ->
+    _ = rand:seed(exsss, 2),
+    Flat = fun(_) -> 1.0e6 * (1 + 0.4 * (rand:uniform() - 0.5)) end,
+    Steps = lists:append([
+        map_get(steps, search(Flat, (options())#{max := 4})) || _ <- lists:seq(1, 300)
+    ]),
+    False = length([gain || #{verdict := gain} <- Steps]),
+    ct:pal("~b of ~b", [False, length(Steps)]),
+    ?assert(length(Steps) > 800),
+    ?assert(False / length(Steps) < 0.025).
+
+measures_in_turn(_Config) ->
+    First = dyno_bench_concurrency_search:new(options()),
+    {round, [1, 2]} = dyno_bench_concurrency_search:next(First),
+    Second = dyno_bench_concurrency_search:add(#{1 => 1.0, 2 => 2.0}, First),
+    {round, [2, 1]} = dyno_bench_concurrency_search:next(Second).
+
+invariants(_Config) ->
+    dyno_property:holds(prop_invariants(), 200).
+
+prop_invariants() ->
+    ?FORALL(
+        {Min, More, Step, Threshold, Seed, Processors},
+        {
+            proper_types:range(1, 9),
+            proper_types:range(0, 30),
+            proper_types:range(1, 7),
+            proper_types:range(1, 4),
+            proper_types:integer(),
+            proper_types:range(1, 20)
+        },
+        begin
+            _ = rand:seed(exsss, Seed),
+            Max = Min + More,
+            Options = (options())#{min := Min, max := Max, step := Step, threshold := Threshold},
+            Outcome = search(saturating(Processors, 0.5), Options),
+            #{best := Best, steps := Steps, values := Values, ended := Ended} = Outcome,
+            Without = length(lists:takewhile(
+                fun(#{verdict := V}) -> V =/= gain end, lists:reverse(Steps)
+            )),
+            lists:member(Best, maps:keys(Values)) andalso
+                lists:all(fun(C) -> C >= Min andalso C =< Max end, maps:keys(Values)) andalso
+                lists:all(fun(L) -> length(L) >= 8 end, maps:values(Values)) andalso
+                (Ended =:= saturated) =:= (Without >= Threshold) andalso
+                Without =< Threshold andalso
+                [Best || #{verdict := gain} <- Steps] =:=
+                    [Best || #{verdict := gain, concurrency := C} <- Steps, C =< Best]
+        end
+    ).

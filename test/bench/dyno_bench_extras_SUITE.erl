@@ -1,0 +1,491 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_extras_SUITE).
+-moduledoc "Other metrics than the time, what codes make other processes do, and profiles.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        exact_metrics_decide,
+        metrics_of_rounds,
+        none_is_no_factor,
+        servers_are_found,
+        spawned_ones_are_found,
+        alone_nobody_works,
+        an_idle_server_does_not_count,
+        large_messages,
+        profile,
+        besides_samples,
+        samples_of_calls_by_metric,
+        one_at_a_time_in_a_node,
+        nothing_is_left,
+        traced_events,
+        refused,
+        the_gate,
+        another_machine,
+        formats
+    ].
+
+run(Codes, Options) ->
+    {ok, Document} = dyno_bench:run(Codes, maps:merge(#{budget_ms => 50}, Options)),
+    ?assertMatch({ok, _}, dyno_recording:validate(Document)),
+    Document.
+
+rows(Name, Document) ->
+    [Run | _] = dyno_recording:runs(Document),
+    case dyno_recording:table(Run, Name) of
+        {ok, Table} -> dyno_report_document:rows(Table);
+        _ -> []
+    end.
+
+%% However busy the machine is, and although the one of more words is the faster one.
+exact_metrics_decide(_Config) ->
+    Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
+    Words = run(Codes, #{metric => words}),
+    ?assertMatch(
+        [
+            #{~"code" := ~"lists:seq(9, 1, -1).", ~"verdict" := ~"least", ~"value" := 18.0},
+            #{~"verdict" := ~"more", ~"ratio" := 2.0, ~"ratio_low" := 2.0, ~"ratio_high" := 2.0}
+        ],
+        rows(~"codes", Words)
+    ),
+    ?assertMatch(#{~"parameters" := #{~"metric" := ~"words", ~"threshold" := 0.001}}, Words),
+    {ok, Text} = dyno_report_console:format(Words, #{}),
+    ?assertMatch({match, _}, re:run(Text, ~"allocates 2\\.00 times as many words as lists:seq")),
+    Reductions = run(["lists:seq(1, 9).", "lists:seq(1, 9)."], #{metric => reductions}),
+    ?assertMatch([_, #{~"verdict" := ~"same"}], rows(~"codes", Reductions)),
+    %% Three codes: more runs, so that each pair has its interval.
+    Three = run(["lists:seq(1, 9).", "lists:seq(1, 10).", "lists:seq(1, 11)."], #{metric => words}),
+    ?assertEqual([~"least", ~"more", ~"more"], [V || #{~"verdict" := V} <- rows(~"codes", Three)]).
+
+metrics_of_rounds(_Config) ->
+    [
+        begin
+            Document = run(["lists:seq(1, 9).", "lists:seq(1, 999)."], #{
+                metric => Metric, budget_ms => 5000
+            }),
+            ?assertMatch(
+                [#{~"verdict" := Best}, #{~"verdict" := Worse, ~"value" := _}],
+                rows(~"codes", Document)
+            ),
+            [Run] = dyno_recording:runs(Document),
+            ?assertMatch([_, _], dyno_recording:series(Run, ~"bench.value")),
+            {ok, Text} = dyno_report_console:format(Document, #{}),
+            ?assertMatch({match, _}, re:run(Text, Sentence), Text)
+        end
+     || {Metric, Best, Worse, Sentence} <- [
+            {wall, ~"fastest", ~"slower", "takes .* times as much wall-clock time as"},
+            {gc, ~"least", ~"more", "makes .* times as many collections as"}
+        ]
+    ],
+    case dyno_clock:missing() of
+        none ->
+            [_, #{~"verdict" := ~"slower"}] =
+                rows(
+                    ~"codes",
+                    run(["lists:seq(1, 9).", "lists:seq(1, 999)."], #{
+                        metric => cpu, budget_ms => 5000
+                    })
+                );
+        {missing, _} ->
+            Error = dyno_bench:run(["ok."], #{metric => cpu}),
+            {error, {no_metric, cpu, _}} = Error,
+            ?assertEqual(3, dyno_bench:exit_status(Error))
+    end,
+    [#{~"value" := Bytes} | _] = rows(~"codes", run(["lists:seq(1, 9)."], #{metric => memory})),
+    ?assert(Bytes > 1000).
+
+none_is_no_factor(_Config) ->
+    Document = run(["ok.", "lists:seq(1, 9)."], #{metric => words}),
+    ?assertMatch(
+        [#{~"value" := +0.0}, #{~"verdict" := ~"more", ~"ratio" := null}], rows(~"codes", Document)
+    ),
+    {ok, Text} = dyno_report_console:format(Document, #{}),
+    ?assertMatch({match, _}, re:run(Text, ~"allocates words, unlike ok")).
+
+%% A server in front of another one, which does the work.
+servers_are_found(_Config) ->
+    Back = server(dyno_costs_back, fun() -> lists:sum(lists:seq(1, 100)) end),
+    Front = server(dyno_costs_front, fun() -> call(Back) end),
+    Code = #{runner => fun call/1, init_runner => fun() -> Front end, label => "call"},
+    try
+        Document = run([Code], #{extras => [whole]}),
+        Rows = rows(~"whole", Document),
+        [#{~"reductions_per_call" := OfBack}] = named(~"dyno_costs_back", Rows),
+        [#{~"reductions_per_call" := OfFront}] = named(~"dyno_costs_front", Rows),
+        %% 100 elements summed up take some hundred reductions; passing on takes a few.
+        ?assert(OfBack > 100),
+        ?assert(OfFront > 1 andalso OfFront < OfBack, {OfFront, OfBack}),
+        %% The request, and at the one in front the other's answer.
+        ?assertMatch([#{~"messages_per_call" := 1.0}], named(~"dyno_costs_back", Rows)),
+        ?assertMatch([#{~"messages_per_call" := 2.0}], named(~"dyno_costs_front", Rows)),
+        [#{~"messages_per_call" := 4.0, ~"whole_reductions_per_call" := All}] =
+            rows(~"codes", Document),
+        ?assert(All > OfBack + OfFront),
+        {ok, Text} = dyno_report_console:format(Document, #{}),
+        ?assertMatch({match, _}, re:run(Text, ~"Other processes' work, for a call of call"))
+    after
+        [exit(P, kill) || P <- [Back, Front]]
+    end.
+
+named(Name, Rows) -> [Row || #{~"process" := P} = Row <- Rows, P =:= Name].
+
+server(Name, Work) ->
+    Pid = spawn(fun() -> serve(Work) end),
+    register(Name, Pid),
+    Pid.
+
+serve(Work) ->
+    receive
+        {From, Ref} ->
+            From ! {Ref, Work()},
+            serve(Work)
+    end.
+
+call(Pid) ->
+    Ref = make_ref(),
+    Pid ! {self(), Ref},
+    receive
+        {Ref, Result} -> Result
+    end.
+
+spawned_ones_are_found(_Config) ->
+    Code =
+        "{P, R} = spawn_monitor(lists, seq, [1, 1000]), "
+        "receive {'DOWN', R, process, P, _} -> ok end.",
+    Document = run([Code], #{extras => [whole]}),
+    [#{~"process" := ~"lists:seq/2", ~"kind" := ~"spawned", ~"count" := 1.0} = Row] =
+        rows(~"whole", Document),
+    #{~"reductions_per_call" := Reductions, ~"own_time_per_call" := Ns} = Row,
+    ?assert(Reductions > 200 andalso Reductions < 3000, Reductions),
+    ?assert(Ns > 0),
+    ?assertMatch([#{~"spawned_per_call" := 1.0}], rows(~"codes", Document)).
+
+alone_nobody_works(_Config) ->
+    Document = run(["lists:seq(1, 9)."], #{extras => [whole]}),
+    ?assertEqual([], rows(~"whole", Document)),
+    [#{~"whole_reductions_per_call" := All, ~"reductions_per_call" := Own}] =
+        rows(~"codes", Document),
+    ?assert(abs(All - Own) < 1, {All, Own}).
+
+%% Something that always works is not the code's doing.
+an_idle_server_does_not_count(_Config) ->
+    Ticker = spawn(fun Tick() ->
+        receive
+        after 1 -> _ = lists:seq(1, 100), Tick()
+        end
+    end),
+    register(dyno_costs_ticker, Ticker),
+    try
+        Rows = rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [whole]})),
+        ?assertEqual([], named(~"dyno_costs_ticker", Rows))
+    after
+        exit(Ticker, kill)
+    end.
+
+%% The trace would have copies of them: it is given up, and the rest of the figures are there.
+large_messages(_Config) ->
+    Sink = spawn(fun Drop() -> receive _ -> Drop() end end),
+    Code = #{
+        runner => "r({P, L}) -> P ! L.",
+        init_runner => fun() -> {Sink, lists:seq(1, 9_000_000)} end,
+        label => "large"
+    },
+    try
+        {ok, Document} = dyno_bench:run([Code], #{budget_ms => 1, extras => [whole]}),
+        ?assertMatch([#{~"code" := ~"large"}], rows(~"codes", Document)),
+        #{~"warnings" := Warnings} = Document,
+        Of = [T || #{~"code" := ~"whole", ~"text" := T} <- Warnings],
+        ?assertMatch([_], [T || T <- Of, string:find(T, "too large") =/= nomatch])
+    after
+        exit(Sink, kill)
+    end.
+
+profile(Config) ->
+    Code = "lists:sort(lists:map(fun(X) -> -X end, lists:seq(1, 50))).",
+    Document = run([Code], #{extras => [profile]}),
+    Rows = rows(~"profile", Document),
+    Calls = #{F => C || #{~"function" := F, ~"calls_per_call" := C} <- Rows},
+    ?assertMatch(
+        #{~"lists:sort/1" := 1.0, ~"lists:seq/2" := 1.0, ~"(the code itself)" := _}, Calls
+    ),
+    ?assertEqual(50.0, map_get(~"(a fun of the code)", Calls)),
+    ?assert(abs(lists:sum([S || #{~"share" := S} <- Rows]) - 1) < 1.0e-6),
+    ?assertEqual([], [F || #{~"function" := <<"dyno_", _/binary>> = F} <- Rows]),
+    [#{~"stack" := Stack} | _] = rows(~"stacks", Document),
+    ?assertMatch(<<"(the code itself)", _/binary>>, Stack),
+    {ok, Folded} = dyno_report:render(folded, Document, #{}),
+    [
+        ?assertMatch({match, _}, re:run(Line, ~"^\\S.*;\\(the code itself\\).* [0-9]+$"), Line)
+     || Line <- binary:split(iolist_to_binary(Folded), ~"\n", [global, trim])
+    ],
+    File = filename:join(proplists:get_value(priv_dir, Config), "p.folded"),
+    {0, _} = dyno_command:run(
+        ["bench", "lists:seq(1, 9).", "--profile", "--time", "50ms", "-o", File]
+    ),
+    {ok, <<"lists:seq(1, 9).;", _/binary>>} = file:read_file(File),
+    {2, Refused} = dyno_command:run(["bench", "ok.", "-o", File]),
+    ?assertMatch({_, _}, binary:match(Refused, ~"--profile")).
+
+%% The samples are as many as were asked for; what they do not tell comes after them.
+besides_samples(_Config) ->
+    Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
+    Modes = [
+        {{continuous, #{sample_ms => 5, samples => 4}}, #{}},
+        {{timed, #{iterations => 10, samples => 4}}, #{}},
+        {{continuous, #{sample_ms => 5, samples => 1}}, #{isolated => #{vms => 6}}}
+    ],
+    [
+        begin
+            {_, #{samples := Samples}} = Mode,
+            Document = run(Codes, Where#{
+                mode => Mode, metric => words, extras => [profile, whole]
+            }),
+            ?assertMatch(
+                [
+                    #{~"code" := ~"lists:seq(9, 1, -1).", ~"value" := 18.0, ~"verdict" := ~"least"},
+                    #{~"verdict" := ~"more", ~"ratio" := 2.0}
+                ],
+                rows(~"codes", Document)
+            ),
+            ?assertMatch(
+                [#{~"words_per_call" := 18.0, ~"messages_per_call" := +0.0}, _],
+                rows(~"codes", Document)
+            ),
+            ?assertMatch([_ | _], rows(~"profile", Document)),
+            [Run] = dyno_recording:runs(Document),
+            [
+                ?assertEqual(Samples, length(Times))
+             || #{~"values" := Times} <- dyno_recording:series(Run, ~"bench.time")
+            ]
+        end
+     || {Mode, Where} <- Modes
+    ],
+    %% The time decides where nothing else is asked for.
+    Timed = run(["lists:seq(1, 9).", "lists:seq(1, 900)."], #{
+        mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [profile]
+    }),
+    ?assertMatch([#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Timed)),
+    {0, _} = dyno_command:run([
+        "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--profile", "--metric", "reductions"
+    ]).
+
+samples_of_calls_by_metric(_Config) ->
+    Code = fun(Length) -> io_lib:format("lists:seq(1, ~b).", [Length]) end,
+    Document = run([lists:flatten(Code(N)) || N <- [9, 90_000]], #{
+        metric => wall, mode => {timed, #{iterations => 10, samples => 6}}
+    }),
+    ?assertMatch(
+        [#{~"verdict" := ~"fastest", ~"value" := V}, #{~"verdict" := ~"slower"}] when V > 0,
+        rows(~"codes", Document)
+    ).
+
+%% Who wants to profile waits for who does; an interrupt ends the waiting.
+one_at_a_time_in_a_node(_Config) ->
+    Self = self(),
+    Profiling = fun() ->
+        {Pid, _} = spawn_monitor(fun() ->
+            Self ! {profiled, dyno_bench:run(["lists:seq(1, 9)."], #{
+                budget_ms => 1, extras => [profile]
+            })}
+        end),
+        Pid
+    end,
+    Depth = backtrace_depth(),
+    dyno_bench_slots:alone(
+        fun() ->
+            First = Profiling(),
+            waits_for(dyno_bench_alone, 1),
+            dyno_bench:interrupt(First),
+            receive
+                {profiled, Result} -> ?assertEqual({error, interrupted}, Result)
+            end,
+            _ = Profiling(),
+            _ = Profiling(),
+            waits_for(dyno_bench_alone, 2),
+            ?assertEqual(Depth, backtrace_depth())
+        end,
+        fun() -> error(not_interrupted) end
+    ),
+    [
+        receive
+            {profiled, {ok, Document}} -> ?assertMatch([_ | _], rows(~"profile", Document))
+        end
+     || _ <- [1, 2]
+    ],
+    ?assertEqual(Depth, backtrace_depth()).
+
+%% The keeper of the name has its owner's monitor; so many others wait.
+waits_for(Name, Count) ->
+    {monitored_by, Pids} = process_info(whereis(Name), monitored_by),
+    case length(Pids) of
+        Count ->
+            ok;
+        _ ->
+            receive
+            after 10 -> waits_for(Name, Count)
+            end
+    end.
+
+backtrace_depth() ->
+    Depth = erlang:system_flag(backtrace_depth, 8),
+    _ = erlang:system_flag(backtrace_depth, Depth),
+    Depth.
+
+nothing_is_left(_Config) ->
+    Before = trace:session_info(all),
+    Depth = erlang:system_flag(backtrace_depth, 8),
+    _ = erlang:system_flag(backtrace_depth, Depth),
+    _ = run(["lists:seq(1, 9)."], #{extras => [whole, profile]}),
+    ?assertEqual(Before, trace:session_info(all)),
+    ?assertEqual(Depth, erlang:system_flag(backtrace_depth, Depth)),
+    {error, _} = dyno_bench:run(["error(boom)."], #{extras => [whole, profile]}),
+    ?assertEqual(Before, trace:session_info(all)).
+
+%% The counting alone, with a trace as it can come.
+traced_events(_Config) ->
+    [Worker, Server, Child] = [spawn(fun() -> ok end) || _ <- [1, 2, 3]],
+    Events = [
+        {trace_ts, Worker, send, hello, Server, 10},
+        {trace_ts, Worker, send, done, self(), 11},
+        {trace_ts, Server, in, {m, f, 1}, 20},
+        {trace_ts, Server, out, {m, f, 1}, 50},
+        %% Was running before it was traced.
+        {trace_ts, Worker, out, {m, f, 1}, 60},
+        {trace_ts, Child, spawned, Worker, {erlang, apply, [fun() -> ok end, []]}, 100},
+        {trace_ts, Child, exit, normal, 140},
+        {trace_ts, Child, out_exited, 0, 150},
+        {trace_ts, Server, send, x, {name, 'other@host'}, 160},
+        {trace_ts, Server, send, x, make_ref(), 170},
+        {something, other}
+    ],
+    State = lists:foldl(
+        fun dyno_bench_side_effects_tracer:event/2, dyno_bench_side_effects_tracer:new(self()), Events
+    ),
+    ?assertMatch(
+        #{
+            remote := 1,
+            ports := 0,
+            seen := #{
+                Worker := #{sent := 1, own_ns := 0},
+                Server := #{received := 1, sent := 2, own_ns := 30, slices := 1},
+                Child := #{own_ns := 40, ended := true, born := {?MODULE, _, 0}}
+            }
+        },
+        State
+    ).
+
+refused(_Config) ->
+    [
+        begin
+            {error, Reason} = Error = dyno_bench:run(["ok."], Options),
+            ?assertEqual(2, dyno_bench:exit_status(Error)),
+            ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), Pattern))
+        end
+     || {Pattern, Options} <- [
+            {"metric is size; time, wall, cpu", #{metric => size}},
+            {"extras is \\[all\\]", #{extras => [all]}},
+            {"messages or whole, because samples", #{metric => cpu, mode => {continuous, #{}}}},
+            {"the highest throughput", #{metric => words, mode => {squeeze, #{}}}},
+            {"the highest throughput", #{extras => [whole], mode => {squeeze, #{}}}},
+            {"because samples are of time", #{
+                metric => gc, isolated => #{}, mode => {timed, #{iterations => 1}}
+            }}
+        ]
+    ],
+    [
+        begin
+            {error, Sentence} = dyno_cli_bench_mode:parse(Values, 1),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence)
+        end
+     || {Pattern, Values} <- [
+            {"did you mean words", #{metric => ~"word"}},
+            {"take samples of calls", #{metric => ~"cpu", duration => ~"5"}},
+            {"leave it out, and give -c N", #{whole => true, squeeze => true}},
+            {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
+            {"or add -o FILE", #{profile => true, report => ~"full"}},
+            {"-t is for -q", #{patience => ~"3"}}
+        ]
+    ].
+
+%% Exit statuses follow the metric, on any machine.
+the_gate(Config) ->
+    Base = filename:join(proplists:get_value(priv_dir, Config), "base.json"),
+    Bench = fun(Code, More) ->
+        dyno_command:run(
+            ["bench", Code, "--label", "x", "--time", "20ms", "--metric", "words" | More]
+        )
+    end,
+    {0, _} = Bench("lists:seq(1, 1000).", ["-o", Base]),
+    {0, _} = Bench("lists:seq(1, 1000).", ["--baseline", Base, "--fail-if", "worse > 0.05%"]),
+    %% 1001 elements for 1000 are a tenth of a percent more.
+    {1, Text} = Bench("lists:seq(1, 1001).", ["--baseline", Base, "--fail-if", "worse > 0.05%"]),
+    ?assertMatch({match, _}, re:run(Text, ~"x: words was 2000 and is 2002")),
+    {1, Github} = Bench("lists:seq(1, 1001).", [
+        "--baseline", Base, "--fail-if", "words > 0.05%", "--format", "github"
+    ]),
+    ?assertMatch(
+        {match, _}, re:run(Github, ~"(?m)^::error title=.*words > 0\\.05%25::x: words was")
+    ),
+    {2, Wrong} = Bench("ok.", ["--baseline", Base, "--fail-if", "size > 1%"]),
+    ?assertMatch({match, _}, re:run(Wrong, ~"slower, faster, worse, reductions")).
+
+%% A baseline of another processor serves for what does not depend on it.
+another_machine(Config) ->
+    Base = filename:join(proplists:get_value(priv_dir, Config), "other.json"),
+    #{~"environment" := Environment} = Document = run(
+        [#{runner => "lists:seq(1, 9).", label => "x"}], #{}
+    ),
+    ok = dyno_recording_file:write(
+        Base, Document#{~"environment" := Environment#{~"cpu_model" := ~"Z80", ~"cores" := 1}}
+    ),
+    Bench = fun(Condition) ->
+        dyno_command:run([
+            "bench", "lists:seq(1, 9).", "--label", "x", "--time", "20ms", "--baseline", Base,
+            "--fail-if", Condition
+        ])
+    end,
+    {2, Refused} = Bench("slower > 5%"),
+    ?assertMatch({match, _}, re:run(Refused, ~"Z80")),
+    {0, _} = Bench("words > 0.1%").
+
+formats(_Config) ->
+    Verdicts = [
+        #{~"name" => ~"slower > 5%", ~"result" => ~"fail", ~"text" => ~"a: 100 %, twice,\nso: bad"},
+        #{~"name" => ~"words > 0%", ~"result" => ~"pass", ~"text" => ~"fine"},
+        #{~"name" => ~"gc > 0%", ~"result" => ~"unknown", ~"text" => ~"nothing to compare"}
+    ],
+    Document = (run(["lists:seq(1, 9)."], #{}))#{
+        ~"verdicts" => Verdicts, ~"name" => ~"a_bench.erl"
+    },
+    {ok, Github} = dyno_report:render(github, Document, #{}),
+    [First, Second | _] = Lines = binary:split(iolist_to_binary(Github), ~"\n", [global, trim]),
+    ?assertEqual(~"::error title=a_bench.erl%3A slower > 5%25::a: 100 %25, twice, so: bad", First),
+    ?assertMatch(<<"::error title=a_bench.erl%3A gc", _/binary>>, Second),
+    ?assertEqual(~"::notice title=a_bench.erl::2 did not hold", lists:last(Lines)),
+    {ok, Gitlab} = dyno_report:render(gitlab, Document, #{}),
+    ?assertMatch(
+        [
+            #{
+                ~"check_name" := ~"dyno: slower > 5%",
+                ~"severity" := ~"major",
+                ~"fingerprint" := <<_:32/binary>>,
+                ~"location" := #{~"path" := ~"a_bench.erl", ~"lines" := #{~"begin" := 1}}
+            },
+            #{~"severity" := ~"critical"}
+        ],
+        json:decode(iolist_to_binary(Gitlab))
+    ),
+    {error, _} = dyno_report:render(folded, Document, #{}),
+    %% A test that failed is an error in its own right.
+    {ok, Failed} = dyno_report:render(
+        gitlab, Document#{~"status" => ~"failed", ~"verdicts" => []}, #{}
+    ),
+    ?assertMatch([#{~"check_name" := ~"dyno: completed"}], json:decode(iolist_to_binary(Failed))).

@@ -1,0 +1,162 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_saturation_SUITE).
+-moduledoc "What gets slow first: systems of which that is known.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1]).
+-export([one_size/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() -> [nothing, a_queue, schedulers, a_function, open_load, medians, shown, one_size].
+
+%% Twice the workers, twice the throughput, the same response times.
+nothing(_Config) ->
+    ?assertEqual([], bends(fun(_Size) -> #{} end)).
+
+%% One process that all wait for: its queue grows first, then the schedulers are full as well.
+a_queue(_Config) ->
+    Bends = bends(fun(Size) ->
+        #{
+            throughput => 1000 * min(Size, 4),
+            p50 => 1_000_000 * max(1, Size / 4),
+            queue => max(0, Size - 4),
+            utilisation => min(1.0, Size / 16)
+        }
+    end),
+    ?assertMatch(
+        [
+            {~"symptom", ~"throughput", 8},
+            {~"symptom", ~"latency.p50", 8},
+            {~"process", ~"db message_queue_max", 8},
+            {~"resource", ~"vm.scheduler_utilisation.normal of shop", 16}
+        ],
+        Bends
+    ).
+
+schedulers(_Config) ->
+    Bends = bends(fun(Size) ->
+        #{
+            throughput => 1000 * min(Size, 8),
+            p50 => 1_000_000 * max(1, Size / 8),
+            utilisation => min(0.99, Size / 8),
+            run_queue => max(0, Size - 8)
+        }
+    end),
+    ?assertEqual(
+        [~"vm.scheduler_utilisation.normal of shop", ~"vm.run_queue.normal of shop"],
+        [Name || {~"resource", Name, _} <- Bends]
+    ).
+
+%% Only where it takes some of the time.
+a_function(_Config) ->
+    Slower = fun(Size) -> 100 * Size end,
+    ?assertMatch(
+        [{~"function", ~"shop:find/1", 2}],
+        bends(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3} end)
+    ),
+    ?assertMatch([], bends(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)).
+
+open_load(_Config) ->
+    ?assertMatch(
+        [{~"symptom", ~"throughput", 8}],
+        bends(fun(Size) -> #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)} end)
+    ).
+
+%% A repetition that went wrong decides nothing.
+medians(_Config) ->
+    Figures = fun
+        (4, 2) -> #{p50 => 9_000_000};
+        (_, _) -> #{}
+    end,
+    Document = document([run(S, R, Figures(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
+    ?assertMatch([#{rows := []}], dyno_test_saturation:tables(Document)).
+
+%% In sentences, in every report that shows the recording as text.
+shown(_Config) ->
+    Runs = [
+        run(S, 1, #{p50 => 1_000_000 * S, queue => 10 * S, throughput => 1000}) || S <- [1, 2, 4]
+    ],
+    Document0 = document(Runs),
+    Document = dyno_recording:add_tables(Document0, dyno_test_saturation:tables(Document0)),
+    {ok, Report} = dyno_report:render(console, Document, #{}),
+    Text = iolist_to_binary(Report),
+    lists:foreach(
+        fun(Said) -> ?assertMatch({_, _}, binary:match(Text, Said)) end,
+        [
+            ~"What gets slow first",
+            ~"responses take 2.0 times as long at 2 as at 1: 2 ms (p50)",
+            ~"throughput is 1000 /s at 2, 50 % of what would be in proportion",
+            ~"1. the message queue of db holds 40 messages at 4, 10 at 1"
+        ]
+    ).
+
+one_size(_Config) ->
+    ?assertEqual([], dyno_test_saturation:tables(document([run(1, 1, #{})]))).
+
+bends(Figures) ->
+    Document = document([run(S, 1, Figures(S)) || S <- [1, 2, 4, 8, 16]]),
+    [#{rows := Rows}] = dyno_test_saturation:tables(Document),
+    [{Kind, Name, Size} || [Kind, Name, Size | _] <- Rows].
+
+document(Runs) ->
+    Empty = dyno_recording:new(test, ~"bends", #{}, #{}),
+    lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, Empty, Runs).
+
+%% A run whose node has another name than that of any other.
+run(Size, Repetition, Given) ->
+    Figures = maps:merge(
+        #{
+            throughput => 1000 * Size, p50 => 1_000_000, queue => 1, utilisation => 0.1,
+            run_queue => 0, time_per_call => 100, share => 0.5
+        },
+        Given
+    ),
+    Value = fun(Key) -> map_get(Key, Figures) end,
+    Id = iolist_to_binary(io_lib:format("~b#~b", [Size, Repetition])),
+    Node = iolist_to_binary(io_lib:format("shop-~b-~b@host", [Size, Repetition])),
+    #{
+        id => Id,
+        size => Size,
+        repetition => Repetition,
+        status => complete,
+        nodes => [#{name => Node, schedulers_online => 4}],
+        metrics =>
+            [
+                metric(~"throughput", Value(throughput), ~"1/s"),
+                metric(~"latency.p50", Value(p50), ~"ns")
+            ] ++
+            [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Figures]],
+        series => [
+            series(~"vm.scheduler_utilisation.normal", Node, ~"ratio", Value(utilisation)),
+            series(~"vm.run_queue.normal", Node, ~"count", Value(run_queue))
+        ],
+        tables => [
+            table(~"processes", [{~"group", string}, {~"message_queue_max", number}], [
+                [~"db", Value(queue)]
+            ]),
+            table(
+                ~"functions",
+                [
+                    {~"function", string},
+                    {~"calls", number},
+                    {~"time_per_call", number},
+                    {~"share", number}
+                ],
+                [[~"shop:find/1", 1000, Value(time_per_call), Value(share)]]
+            )
+        ]
+    }.
+
+metric(Name, Value, Unit) ->
+    #{name => Name, value => Value, unit => Unit}.
+
+series(Name, Node, Unit, Value) ->
+    #{name => Name, node => Node, unit => Unit, times_ms => [0, 100], values => [Value, Value]}.
+
+table(Name, Columns, Rows) ->
+    #{name => Name, rows => Rows, columns => [#{name => N, type => T} || {N, T} <- Columns]}.
