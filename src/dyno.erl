@@ -18,8 +18,6 @@ is asked for, and that options are a map. dyno's modules must be on the code pat
 _build/29/default/lib/dyno/ebin`.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([test/1, test/2, bench/1, bench/2, bench/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 

@@ -16,8 +16,6 @@ No two codes are measured at the same time in any of them. What samples do not t
 `whole` and `profile`, is measured after them; a squeeze has only its throughput.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([check/2, alone/2, asks_besides/2, run/3, document/4, format_error/1]).
 -export_type([mode/0, checked/0, reason/0]).
 

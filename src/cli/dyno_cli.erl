@@ -9,8 +9,6 @@ A new command is one new module with the behaviour `m:dyno_cli_command` and one 
 `commands/0` below.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([main/1, run/1, operands/1]).
 
 -doc "The escript's entry, with its arguments; or what to run in its place. Never returns.".

@@ -16,8 +16,6 @@ The exit statuses are the same for all commands:
 | 130 | interrupted; what was measured until then is kept |
 """.
 
--compile(warn_missing_spec_all).
-
 -export([exit_statuses/0, refused/1, option/3, repeated/3]).
 
 -export_type([exit_status/0, example/0, group/0]).

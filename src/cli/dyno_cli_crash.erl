@@ -6,8 +6,6 @@
 Reports an error of dyno's own: one sentence for people, the details in a file.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([report/3, debugging/0]).
 
 -doc "Whether DYNO_DEBUG is set: details are then shown at once.".

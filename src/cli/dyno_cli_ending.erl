@@ -11,8 +11,6 @@
 %% The starters are those of src/plugin/ and the shell in front of the escript (src/cli/launcher.sh),
 %% which has the same numbers.
 
--compile(warn_missing_spec_all).
-
 %% For the starter
 -export([variable/0, status/1]).
 %% For dyno

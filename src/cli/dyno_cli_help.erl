@@ -6,8 +6,6 @@
 The help texts, made from the same data that the arguments are parsed with.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([overview/2, command/3]).
 
 %% The left column is at most this wide; a longer entry has its text on the next line.

@@ -12,8 +12,6 @@ a second one, or one where no command has called it, ends the VM at once with st
 
 -behaviour(gen_event).
 
--compile(warn_missing_spec_all).
-
 -export([install/0, subscribe/0]).
 -export([init/1, handle_event/2, handle_call/2]).
 

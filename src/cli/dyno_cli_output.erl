@@ -6,8 +6,6 @@
 Brings a recording to where the command line asked for it: standard output and files.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([arguments/0, arguments/2, asked/1, deliver/3]).
 
 -doc "`--format` and `-o` of a command that shows a recording.".

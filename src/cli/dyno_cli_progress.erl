@@ -6,8 +6,6 @@
 The progress line: redrawn in place on a terminal, a line a phase with `-v` elsewhere.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([new/1, show/2, clear/1, line/2]).
 
 -export_type([progress/0, mode/0, t/0]).

@@ -9,8 +9,6 @@ The plugins for rebar3 and Mix start it (`m:dyno_plugin_launch`). `test` without
 that are found, one after the other, and `test NAME` the one of that name; the same with `bench`.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([main/0, plan/3]).
 -export_type([settings/0, finder/0]).
 

@@ -6,8 +6,6 @@
 What dyno's standard output and standard error are, and the only place that writes to them.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0]).
 -export([print/1, complain/1, note/1, write_error/1]).
 

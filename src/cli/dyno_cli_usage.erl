@@ -7,8 +7,6 @@ Makes one sentence of what argparse could not parse: what, where, what is accept
 nearest name where one was probably mistyped.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([format_error/2, no_text/1, nearest/2]).
 
 %% Jaro similarity; below it two names are not a slip of the fingers apart.

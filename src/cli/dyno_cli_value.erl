@@ -6,8 +6,6 @@
 Turns the values of options from text into what they mean.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sizes/1, positive/2, duration_ms/2, choice/3, outputs/1, tagged/2, format_error/1]).
 
 -export_type([reason/0, output/0]).

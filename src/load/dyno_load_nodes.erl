@@ -8,8 +8,6 @@ here, started over ssh, or running already. Each gets the generator's code and t
 its clock compared with this node's.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([read/1, start/2, stop/1, clock/1, format_error/1]).
 -export_type([spec/0, started/0, reason/0]).
 

@@ -11,8 +11,6 @@ The options are those of `dyno bench`: `mix dyno.bench --help` lists them, with 
 """.
 -shortdoc(<<"Measures code with dyno">>).
 
--compile(warn_missing_spec_all).
-
 -export([run/1, '__info__'/1]).
 
 -doc "Called by Mix.".

@@ -11,8 +11,6 @@ The options are those of `dyno compare`: `mix dyno.compare --help` lists them, w
 """.
 -shortdoc(<<"Compares two recordings of dyno">>).
 
--compile(warn_missing_spec_all).
-
 -export([run/1, '__info__'/1]).
 
 -doc "Called by Mix.".

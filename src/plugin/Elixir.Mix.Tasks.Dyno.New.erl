@@ -11,8 +11,6 @@ The options are those of `dyno new`: `mix dyno.new --help` lists them, with exam
 """.
 -shortdoc(<<"Writes a suite or a benchmark to start from">>).
 
--compile(warn_missing_spec_all).
-
 -export([run/1, '__info__'/1]).
 
 -doc "Called by Mix.".

@@ -11,8 +11,6 @@ The options are those of `dyno report`: `mix dyno.report --help` lists them, wit
 """.
 -shortdoc(<<"Shows a recording of dyno">>).
 
--compile(warn_missing_spec_all).
-
 -export([run/1, '__info__'/1]).
 
 -doc "Called by Mix.".

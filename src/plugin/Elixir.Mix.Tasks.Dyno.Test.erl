@@ -13,8 +13,6 @@ The options are those of `dyno test`: `mix dyno.test --help` lists them, with ex
 """.
 -shortdoc(<<"Runs performance tests with dyno">>).
 
--compile(warn_missing_spec_all).
-
 -export([run/1, '__info__'/1]).
 
 -doc "Called by Mix.".

@@ -13,8 +13,6 @@ Mix finds a task by its module's name. These are written in Erlang, so that dyno
 be built. The project is compiled and configured first; doc/projects.md has the settings.
 """.
 
--compile(warn_missing_spec_all).
-
 %% Mix's own modules are there when it calls.
 -import(dyno_plugin_launch, [call/3]).
 

@@ -16,8 +16,6 @@ is passed on as well.
 
 -behaviour(gen_event).
 
--compile(warn_missing_spec_all).
-
 -export([pass_on/0, as_before/1]).
 -export([init/1, handle_event/2, handle_call/2]).
 -export_type([before/0]).

@@ -10,8 +10,6 @@ tool's modules and its plugins, and could not be stopped in good order. The new 
 the program `dyno`, the project's code paths, and the terminal: what it prints is not touched.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([run/1, arguments/1, paths/1, call/3]).
 -export_type([job/0]).
 

@@ -14,8 +14,6 @@ first, with its test profile, and its code and dependencies are on the code path
 has the settings. rebar3 is needed to build dyno, not to run it: only rebar3 calls this module.
 """.
 
--compile(warn_missing_spec_all).
-
 %% rebar3's own modules are there when it calls.
 -import(dyno_plugin_launch, [call/3]).
 

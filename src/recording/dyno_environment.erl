@@ -8,8 +8,6 @@ Describes the machine, the system and the runtime of a measurement, as recording
 What cannot be found out on a system is `null`; nothing here fails.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([collect/0, differences/2, now_utc/0]).
 
 -export_type([environment/0]).

@@ -18,8 +18,6 @@ is given comes from a file.
 Versions of the format: 1, the first.
 """.
 
--compile(warn_missing_spec_all).
-
 %% Building
 -export([new/4, document/1, put/3]).
 -export([add_run/2, replace_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).

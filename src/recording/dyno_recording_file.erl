@@ -9,8 +9,6 @@ Reads recordings from files and writes them, whole or not at all.
 the former or the new one.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([read/1, write/2, writable/1, format_error/1]).
 
 -export_type([reason/0]).

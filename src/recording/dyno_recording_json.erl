@@ -7,8 +7,6 @@
 %% order of the schema, and what is flat (a metric, a series, a row, a bucket) takes one line, so
 %% that a difference between two recordings is a difference of a few lines.
 
--compile(warn_missing_spec_all).
-
 -export([encode/1, decode/1]).
 
 -export_type([reason/0]).

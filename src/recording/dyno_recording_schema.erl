@@ -9,8 +9,6 @@
 %% is wrong, with the path to it. Limits between fields (a row as long as the columns, and the like)
 %% are checks named in the schema.
 
--compile(warn_missing_spec_all).
-
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 
 -export_type([json/0, object/0, type_name/0, path/0, reason/0]).

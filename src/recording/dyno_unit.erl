@@ -12,8 +12,6 @@ such a pair into a short text, `parse/1` turns a text into a value in the base u
 Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
 
--compile(warn_missing_spec_all).
-
 %% For people
 -export([format/2, format/3]).
 %% From people

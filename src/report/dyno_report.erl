@@ -9,8 +9,6 @@ This module is the behaviour of a format and the one list of formats. A new outp
 module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` below.
 """.
 
--compile(warn_missing_spec_all).
-
 %% The list of formats
 -export([formats/0, format_names/0, file_endings/0, format_of_name/1, format_of_file/1]).
 %% Showing and writing

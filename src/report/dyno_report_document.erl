@@ -6,8 +6,6 @@
 Reads from a recording what a report shows; what is absent and what is `null` are the same here.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([get/2, get/3, text/3, name/2, measured/2, judged/1, verdicts/1]).
 -export([metric/2, values/3, nodes/1, tables/2, table/3, rows/1]).
 

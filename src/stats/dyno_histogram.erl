@@ -33,8 +33,6 @@ processes do not slow each other down; the price is 37 kB of memory for each sch
 `snapshot/1` reads all 4,609 buckets: about 0.1 ms with two schedulers, more with more.
 """.
 
--compile(warn_missing_spec_all).
-
 %% Recording
 -export([new/0, record/2, snapshot/1]).
 %% Calculating with snapshots

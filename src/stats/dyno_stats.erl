@@ -25,8 +25,6 @@ undefined
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 %% Centre
 -export([median/1, mean/1, hodges_lehmann/1]).
 %% Spread

@@ -18,8 +18,6 @@ vanish. `binomial_cdf/3` is good to about 12 digits for 1,000 trials and to 9 fo
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 %% Special functions
 -export([log_gamma/1, log_beta/2, incomplete_beta/3]).
 %% Distributions

@@ -28,8 +28,6 @@ Two repetitions of each help: 3 sizes reach 98 %.
 Proportional to the square of the number of points; about 10 us for 5 of them.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([fit/1, describe/1]).
 -export([format_error/1]).
 

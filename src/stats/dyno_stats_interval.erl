@@ -23,8 +23,6 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 %% Intervals
 -export([median/2, quantile/3]).
 %% Planning

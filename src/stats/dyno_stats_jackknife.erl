@@ -22,8 +22,6 @@ changes says how sure it is (J. W. Tukey, 1958; Shao and Tu, "The jackknife and 
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 -export([interval/3, format_error/1]).
 
 -export_type([reason/0]).

@@ -21,8 +21,6 @@ code both gave more false differences without a narrower interval.
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 -export([compare/3, log_ratios/2]).
 -export([format_error/1]).
 

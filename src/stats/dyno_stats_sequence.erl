@@ -38,8 +38,6 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 `interval/1` takes some 10 us, and 40 us at 10,000.
 """.
 
--compile(warn_missing_spec_all).
-
 %% A sequence
 -export([new/1, add/2, count/1, median/1, interval/1]).
 %% Planning

@@ -30,8 +30,6 @@ higher
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 %% Verdicts
 -export([verdict/2, ratio/2]).
 %% Tests

@@ -21,8 +21,6 @@ to `dyno_stats_interval`.
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 -export([mean/2, ratio/3, log_difference/3, t_quantile/2]).
 -export([format_error/1]).
 

@@ -17,8 +17,6 @@ have no control run unless it is asked for; a search for a rate, and a suite of 
 gives its load by itself, never have one.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([wanted/3, adds_ms/2, interval_ms/2, half/4]).
 -export([metrics/2, warnings/1]).
 

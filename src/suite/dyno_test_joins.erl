@@ -10,8 +10,6 @@
 %% `{dyno_members, Pid, {failed, Text}}`. A node that leaves takes its figures with it; so where
 %% there are several, they are asked for now and then.
 
--compile(warn_missing_spec_all).
-
 %% The process
 -export([watch/3, stop/1]).
 %% What it means for a run

@@ -10,8 +10,6 @@ database that fills) would show as a difference between sizes. Each repetition r
 in an order of its own, drawn from a seed that the recording keeps.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([runs/1, seed/1, id/1, run_ms/2, sorted/1]).
 
 -export_type([run/0]).

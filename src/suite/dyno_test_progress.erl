@@ -10,8 +10,6 @@ or a load of a fixed number of operations, may be over earlier. Runs to come are
 the one that is under way.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([new/2]).
 
 -export_type([progress/0, event/0]).

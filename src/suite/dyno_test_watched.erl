@@ -20,8 +20,6 @@ may have held nothing, or twice as much. What cannot be told from that is not to
 why.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([figures/1, merge/2]).
 
 -export_type([figures/0, state/0]).

@@ -41,7 +41,6 @@ One `thread/0` takes 8 to 9 us with the NIF (2 cores, Linux 6.18, OTP 27 and 29)
 in the kernel for the waiting time, and 0.2 us without. Nothing is kept open between calls.
 """.
 
--compile(warn_missing_spec_all).
 -on_load(load/0).
 -nifs([thread_nif/0, loaded_nif/0]).
 

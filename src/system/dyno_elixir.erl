@@ -8,8 +8,6 @@ Elixir, where it is installed: brings it into this node, and compiles a file of 
 dyno itself needs no Elixir, neither to be built nor to run.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([start/0, folders/0, compile/1, format_error/1]).
 -export_type([reason/0]).
 

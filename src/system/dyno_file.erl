@@ -11,8 +11,6 @@ that dies or finds the disk full leaves the former one as it was. `writable/1` t
 measurement whether that will work.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([write/2, writable/1, format_error/1, shown/1]).
 
 -export_type([reason/0]).

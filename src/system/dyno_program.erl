@@ -8,8 +8,6 @@
 %% is over, the program and all that it has started are killed: a port's program leads a process
 %% group of its own.
 
--compile(warn_missing_spec_all).
-
 -export([run/3]).
 
 -define(LINES, 15).

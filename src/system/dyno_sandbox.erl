@@ -7,8 +7,6 @@
 %% time limit, because the code may never end; what the code makes (tables, links) is the holder's,
 %% so it is there until `stop/1`. After a call that took too long the holder is dead.
 
--compile(warn_missing_spec_all).
-
 -export([start_link/0, call/3, stop/1, once/2, attempt/1]).
 -export_type([failure/0]).
 

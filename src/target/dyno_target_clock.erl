@@ -14,8 +14,6 @@ shows beside the first: at the run's end, and now and then before, since a node 
 that is more than both may be off by, times in between are corrected in proportion.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([measure/1, shift_ms/3]).
 -export([drift/2, better/2, is_due/3, straight_ms/3]).
 

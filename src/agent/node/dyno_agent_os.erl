@@ -35,8 +35,6 @@ schedulers, and takes 0.4 to 0.7 ms, 0.1 ms of it in a normal scheduler (2 cores
 and 29).
 """.
 
--compile(warn_missing_spec_all).
-
 %% Reading
 -export([read/0, parse/2]).
 %% What was read

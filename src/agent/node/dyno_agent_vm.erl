@@ -32,8 +32,6 @@ every reading carries its time.
 the processes that asked for it and stops when the last of them has died or asked to stop.
 """.
 
--compile(warn_missing_spec_all).
-
 %% Reading
 -export([enable/0, read/0]).
 %% What was read

@@ -18,8 +18,6 @@ lists of the calls in this node.
 `dyno bench lookups.calls` then repeats them all in each iteration.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([read/1, write/2, record/2, format_error/1]).
 -export_type([call/0, options/0, reason/0]).
 

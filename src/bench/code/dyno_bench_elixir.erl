@@ -8,8 +8,6 @@
 %%
 %% Elixir is where the machine has it; dyno calls it by name only, and needs it for this alone.
 
--compile(warn_missing_spec_all).
-
 %% Elixir is not there when dyno is built.
 -ignore_xref([
     {'Elixir.Code', compile_quoted, 2},

@@ -7,8 +7,6 @@
 %% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
 %% meant.
 
--compile(warn_missing_spec_all).
-
 -export([read/2, place/3, format_error/1]).
 -export_type([part/0, reason/0]).
 

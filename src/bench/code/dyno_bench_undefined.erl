@@ -5,8 +5,6 @@
 -moduledoc false.
 %% Functions that are not there: whether that is what a code failed of, and what was meant instead.
 
--compile(warn_missing_spec_all).
-
 -export([find/1, failed/3, sentence/1, said/1]).
 
 %% How alike two names must be for one to be meant by the other.

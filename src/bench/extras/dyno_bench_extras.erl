@@ -6,8 +6,6 @@
 %% What is measured of the codes after the rounds, where it is asked for, and the verdicts where it
 %% is not a figure of the rounds that decides.
 
--compile(warn_missing_spec_all).
-
 -export([extras/2, measure/3, decided/2, values/2]).
 
 -type extra() :: {whole, Runs :: pos_integer()} | profile.

@@ -12,8 +12,6 @@
 %% Samples of the worker's stack, without a trace: they cost nothing that counts, but land where a
 %% process may be interrupted. They are what a flame graph is drawn of.
 
--compile(warn_missing_spec_all).
-
 -export([measure/1]).
 -export_type([profile/0]).
 

@@ -19,8 +19,6 @@
 %% Not seen: the work of ports, of native code that counts no reductions, and of other nodes;
 %% messages to ports and other nodes are counted.
 
--compile(warn_missing_spec_all).
-
 -export([measure/2]).
 -export_type([whole/0, part/0, subject/0]).
 

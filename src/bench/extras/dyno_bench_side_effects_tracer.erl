@@ -7,8 +7,6 @@
 %% from and to each process, the time for which each ran, and who was spawned as what. One process;
 %% it is killed where it cannot keep up, because the trace has copies of the messages.
 
--compile(warn_missing_spec_all).
-
 -export([start/1, stop/1, await/3]).
 -export([new/1, event/2]).
 -export_type([t/0, seen/0]).

@@ -29,8 +29,6 @@ which the newest 3600 are kept.
 
 -behaviour(gen_server).
 
--compile(warn_missing_spec_all).
-
 -export([start_link/1, stop/1, history/1, history/2, set_concurrency/3, format_error/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, sample/0, node_sample/0, reason/0]).

@@ -7,8 +7,6 @@
 %% reports at an interval what it has done and how the VM is. It runs in a process of the guest,
 %% which interrupts it in the end.
 
--compile(warn_missing_spec_all).
-
 -export([run/2, set_concurrency/2]).
 -export_type([order/0, report/0]).
 

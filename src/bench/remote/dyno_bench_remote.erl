@@ -18,8 +18,6 @@ Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a sch
 worker.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([run/4, attach/3, more_modules/2, described/3, format_error/1]).
 -export_type([options/0, description/0, reason/0]).
 

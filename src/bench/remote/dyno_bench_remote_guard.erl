@@ -14,8 +14,6 @@
 
 -behaviour(gen_server).
 
--compile(warn_missing_spec_all).
-
 -export([start/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 

@@ -6,8 +6,6 @@
 %% Makes a recording of what a cluster did: for each node the throughput and the VM's figures over
 %% the time, and the table `cluster`. Pure.
 
--compile(warn_missing_spec_all).
-
 -export([document/3]).
 
 -doc "The recording of samples, the oldest first; `Parameters` as in doc/recording.md.".

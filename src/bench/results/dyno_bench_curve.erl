@@ -6,8 +6,6 @@
 %% Makes a recording of a search for the best concurrency: the table `concurrencies`, the curve,
 %% with the best as a metric, and the samples as series. Pure.
 
--compile(warn_missing_spec_all).
-
 -export([document/3]).
 
 -define(LEVEL, 0.95).

@@ -6,8 +6,6 @@
 %% The tables of what is measured only where it is asked for: `whole`, the processes that the codes
 %% make work; `profile`, the functions that take the time, and `stacks`, the samples. Pure.
 
--compile(warn_missing_spec_all).
-
 -export([tables/1, columns/1, warnings/1]).
 
 -type labelled() :: {Label :: binary(), dyno_bench_engine:arm()}.

@@ -8,8 +8,6 @@
 %% last commit with what differs from it and what is new. Submodules are checked out in the same way
 %% from where the repository has them; one that it has not fetched stays empty, as it is there.
 
--compile(warn_missing_spec_all).
-
 -export([revision/3, git/3]).
 -export_type([repository/0, reason/0]).
 

@@ -8,8 +8,6 @@
 
 -include_lib("kernel/include/file.hrl").
 
--compile(warn_missing_spec_all).
-
 -export([builder/1, fetched/2, code_paths/2]).
 
 -doc "The program that builds a project, and its arguments.".

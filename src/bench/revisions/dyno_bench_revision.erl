@@ -13,8 +13,6 @@ whichever the project's files call for. Dependencies that the working tree has f
 copied, so that a build without a network can succeed.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([parse/1, open/2, close/1, format_error/1]).
 -export_type([revision/0, settings/0, built/0, reason/0]).
 

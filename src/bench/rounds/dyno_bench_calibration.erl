@@ -9,8 +9,6 @@
 %% inferred from that alone, or epochs would last a hundred times as long, and there would be few
 %% rounds.
 
--compile(warn_missing_spec_all).
-
 -export([iterations/1, net_ns/1]).
 
 -define(EPOCH_NS, 2_000_000).

@@ -20,8 +20,6 @@ The quantities that can decide a comparison.
 Those of exact runs do not depend on the machine: a difference of 0.1 % counts.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).
 -export([value/2, runs/2, pairs/2, at_least/1, least/1, missing/0]).
 -export_type([name/0]).

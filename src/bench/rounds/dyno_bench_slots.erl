@@ -10,8 +10,6 @@
 %% thousands gets no more atoms or code by them. And the one permission of a node to look at all of
 %% it, which is kept in the same way.
 
--compile(warn_missing_spec_all).
-
 -export([lease/0, lease_run/0, run_number/1, release/1, module/3, alone/2]).
 -export_type([lease/0, reason/0]).
 

@@ -6,8 +6,6 @@
 %% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search wants it: one job, whose
 %% workers are added and taken away while it runs.
 
--compile(warn_missing_spec_all).
-
 -export([run/3]).
 -export_type([settings/0, result/0]).
 

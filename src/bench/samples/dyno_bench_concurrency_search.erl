@@ -16,8 +16,6 @@ answer is clear: a gain, or none that is worth it. The chance of an error is sha
 looks (Bonferroni).
 """.
 
--compile(warn_missing_spec_all).
-
 -export([new/1, next/1, add/2, outcome/1]).
 -export_type([t/0, options/0, outcome/0, step/0]).
 

@@ -25,8 +25,6 @@ of their time. Reading the board disturbs nobody.
 
 -behaviour(gen_server).
 
--compile(warn_missing_spec_all).
-
 -export([start/1, start_link/1, stop/1, request_stop/1, monitor/1]).
 -export([concurrency/1, set_concurrency/2, pause/1, resume/1]).
 -export([sample/1, measure/2, rows/1, description/1, source/1, set_priority/2]).

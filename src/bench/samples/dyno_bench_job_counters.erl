@@ -13,8 +13,6 @@
 %% Linux/NUMA systems", 2005). A row is as long as a cache line, so that workers don't slow each
 %% other. A row stays when its worker ends, and its next worker goes on counting from there.
 
--compile(warn_missing_spec_all).
-
 -export([new/1, capacity/1]).
 %% The job's
 -export([open/1, close/1, is_open/1, use/2]).

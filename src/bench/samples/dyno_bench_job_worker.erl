@@ -7,8 +7,6 @@
 %% batch; a batch is as many iterations as take about a millisecond, so that counting costs a
 %% thousandth. Between two batches it looks whether the board is closed, and then waits.
 
--compile(warn_missing_spec_all).
-
 -export([start_link/3, go/2]).
 -export_type([code/0]).
 

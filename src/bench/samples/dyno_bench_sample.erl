@@ -7,8 +7,6 @@
 %% one of its batches to the end of another, so that the rate is that of whole iterations, however
 %% late the process is that asks. Where a worker ends no batch in the time, it is waited for.
 
--compile(warn_missing_spec_all).
-
 -export([measure/3, explained/2, end_of/1]).
 -export_type([watched/0, sample/0]).
 

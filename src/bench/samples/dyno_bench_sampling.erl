@@ -7,8 +7,6 @@
 %% job; all are paused but the one that is sampled, so that codes never disturb each other. The
 %% first samples may be thrown away, and sampling may go on until the last ones agree.
 
--compile(warn_missing_spec_all).
-
 -export([run/3]).
 -export_type([settings/0]).
 

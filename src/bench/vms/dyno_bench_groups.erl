@@ -5,8 +5,6 @@
 -moduledoc false.
 %% What groups of fresh VMs, one VM for each arm, say together: see dyno_bench_isolated. Pure.
 
--compile(warn_missing_spec_all).
-
 -export([result/4, pairs/4]).
 -export_type([group/0]).
 

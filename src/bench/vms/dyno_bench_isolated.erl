@@ -19,8 +19,6 @@ A code can run in several *variants*: other emulator flags, another Erlang, othe
 as two revisions of a project. Each code in each variant is an arm of the comparison.
 """.
 
--compile(warn_missing_spec_all).
-
 -export(
     [
         check/1,

@@ -5,8 +5,6 @@
 -moduledoc false.
 %% The modules of ours that another VM needs to measure, and where it finds them.
 
--compile(warn_missing_spec_all).
-
 -export([to_measure/0, folder/0, forget/0]).
 
 -define(WRITTEN, {?MODULE, folder}).

@@ -7,8 +7,6 @@
 %% no names, no cookie and no port mapper, and end when this VM ends, however that happens. Where
 %% this VM is a node, they are nodes, too, with its cookie: a code may need that.
 
--compile(warn_missing_spec_all).
-
 -export([start/1, call/5, stop/1, format_error/1]).
 -export_type([spec/0, vm/0, reason/0]).
 

@@ -8,8 +8,6 @@
 %% other VM takes turns between its stands, so there is one request at a time. The stand is found by
 %% its registered name, because the VM need not be a node, and then pids mean nothing outside it.
 
--compile(warn_missing_spec_all).
-
 -export([run/3, start/1, iterations/0, epoch/1, result/0, finish/1]).
 -export_type([order/0, ready/0, reason/0]).
 

@@ -13,8 +13,6 @@ several `--erl` or `--erl-flags`, with the first of them. Each was measured in m
 enough.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([arguments/0, arguments/2, parse/1, judge/4]).
 
 -export_type([plan/0]).

@@ -7,8 +7,6 @@
 for each of them and for all, on standard error and in a file where one is asked for.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([run/2, heading/0, lines/1]).
 -export_type([settings/0]).
 

@@ -7,8 +7,6 @@ The options of `dyno bench` that choose how it is measured, which are erlperf's:
 written, which of them go together, and the mode they mean.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([arguments/0, names/0, parse/2]).
 -export_type([parsed/0]).
 

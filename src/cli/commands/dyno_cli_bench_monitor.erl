@@ -6,8 +6,6 @@
 A line about this VM each second, on standard error, while something is measured: erlperf's `-v`.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([start_link/0, stop/1, heading/0, heading/1, line/2]).
 
 -define(INTERVAL_MS, 1000).

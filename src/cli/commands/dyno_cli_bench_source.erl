@@ -7,8 +7,6 @@ What `dyno bench -v` prints before it measures, as erlperf does: the loop that i
 code, as source, and the options.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([lines/2]).
 
 -doc "The text; a code that cannot be read is left out, because measuring it says why.".

@@ -7,8 +7,6 @@ The options of `dyno bench` that say where codes run: in VMs of their own, with 
 Erlang or another revision of the project.
 """.
 
--compile(warn_missing_spec_all).
-
 -import(dyno_cli_command, [option/3, repeated/3]).
 
 -export([arguments/0, names/0, parse/1, cluster/1]).

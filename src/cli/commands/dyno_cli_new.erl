@@ -10,8 +10,6 @@ Without a kind it lists what there is.
 
 -behaviour(dyno_cli_command).
 
--compile(warn_missing_spec_all).
-
 -export([spec/0, examples/0, run/1]).
 
 -type mistake() ::

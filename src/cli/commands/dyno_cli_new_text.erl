@@ -6,8 +6,6 @@
 The files that `dyno new` writes. Pure.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([kinds/0, text/3, module_name/2]).
 -export_type([language/0]).
 

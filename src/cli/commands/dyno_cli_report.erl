@@ -8,8 +8,6 @@
 
 -behaviour(dyno_cli_command).
 
--compile(warn_missing_spec_all).
-
 -export([spec/0, examples/0, run/1]).
 
 -doc "Its arguments.".

@@ -11,8 +11,6 @@ interrupt at any time.
 
 -behaviour(dyno_cli_command).
 
--compile(warn_missing_spec_all).
-
 -import(dyno_cli_command, [option/3, repeated/3]).
 
 -export([spec/0, groups/0, examples/0, run/1]).

@@ -9,8 +9,6 @@ Without `--fail-if` it must not be slower by 3 % and more: response times and th
 size, by the interval over the repetitions.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([arguments/0, parse/1, judge/2]).
 
 -export_type([plan/0]).

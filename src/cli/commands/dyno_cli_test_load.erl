@@ -6,8 +6,6 @@
 The options of `dyno test` that say what the load is, in the place of the suite's own.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([arguments/0, options/1, format_error/1]).
 -export_type([reason/0]).
 

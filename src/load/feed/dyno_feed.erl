@@ -31,8 +31,6 @@ of more than 32 MB, which stays on the disk, some microseconds. That time is par
 operation's: take what is expensive in `init_worker/2`.
 """.
 
--compile(warn_missing_spec_all).
-
 %% For suites
 -export([next/1]).
 %% For the generator

@@ -11,8 +11,6 @@ density's hat, of which the integral can be inverted, and is seldom rejected. No
 the count does not matter.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([new/2, sample/2]).
 -export_type([t/0]).
 

@@ -12,8 +12,6 @@ had the time, and did not begin more. Then, too, it is the bottleneck where it w
 late that it matters beside the response times, one in ten by a quarter of the median. Pure.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([of_part/1, is_kept/1, warnings/1]).
 
 -import(dyno_recording_part, [text/2]).

@@ -8,8 +8,6 @@ A first line that is no number is taken as the heading; empty lines and lines th
 do not count.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([read/1, format_error/1]).
 -export_type([reason/0]).
 

@@ -23,8 +23,6 @@ of the curve's rate, also of one that changes. Such times come in order only: `s
 ```
 """.
 
--compile(warn_missing_spec_all).
-
 %% Making
 -export([new/3]).
 %% Asking

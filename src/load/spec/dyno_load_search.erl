@@ -16,8 +16,6 @@ Rates are doubled from the first one until one fails (halved, where the first on
 gap is halved on a logarithmic scale until it is narrower than the precision.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([new/1, next/1, so_far/1, record/4]).
 -export_type([search/0, options/0, outcome/0, result/0]).
 

@@ -7,8 +7,6 @@ Reads what a suite says of its load: checks every key, fills in what is left out
 parts that the generator gives one after the other.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1]).
 -export([some_text/1, format_error/1]).
 -export_type([load/0, part/0, think/0, operations/0, override/0, reason/0]).

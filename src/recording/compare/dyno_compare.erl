@@ -15,8 +15,6 @@ unit of replication would be the run). So no difference of times counts that is 
 %. Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
 -export([table/1, warnings/3]).
 

@@ -6,8 +6,6 @@
 %% What of a recording can be compared with another's: a benchmark's codes, with a value for each
 %% round; a test's metrics and functions for each size, with a value for each repetition. Pure.
 
--compile(warn_missing_spec_all).
-
 -export([figures/1]).
 -export_type([figure/0]).
 

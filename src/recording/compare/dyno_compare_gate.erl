@@ -12,8 +12,6 @@ call: they hold where it is more by more than the share, and, for those that are
 the verdict says so. `worse` speaks of the metric that decided in the recording.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([parse/1, parse_all/1, of_metric/2, is_exact/1, failing/2, verdict/3, format_error/1]).
 
 -export_type([t/0, reason/0]).

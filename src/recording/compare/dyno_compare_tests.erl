@@ -14,8 +14,6 @@ slower or faster where the whole interval is beyond 3 %, the same where it is wi
 otherwise. Where a side has one run there is no interval, and not enough data for any verdict.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([changes/3, comparable/2, gate/2]).
 
 -define(LEVEL, 0.95).

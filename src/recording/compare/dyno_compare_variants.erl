@@ -10,8 +10,6 @@ They were measured in pairs, in groups of fresh VMs. So what decided has the int
 which is narrower than that of two recordings, and needs no second measurement.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([changes/2]).
 
 -type object() :: dyno_recording:object().

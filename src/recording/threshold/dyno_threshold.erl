@@ -29,8 +29,6 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 `NODE` is the node's name with or without the part from the `@`.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([parse/1, format/1, evaluate/2, format_error/1]).
 
 -export_type([t/0, target/0, reason/0, verdict/0]).

@@ -30,8 +30,6 @@ A series may go by a short form, with or without an aggregate:
 Aggregates leave out the warm-up (times below 0) and what could not be measured.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([find/3, growth/2]).
 -export([kind/1, figure_kind/2, figures/1, comparable/3, accepted/1]).
 

@@ -5,8 +5,6 @@
 -moduledoc false.
 %% The words for what is wrong in a threshold, and for what is accepted instead.
 
--compile(warn_missing_spec_all).
-
 -export([wording/1, units/1]).
 
 -doc "What is wrong, and what is accepted.".

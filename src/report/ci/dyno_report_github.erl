@@ -11,8 +11,6 @@ warning for each of the recording's; a notice that sums up.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/3, name/2]).

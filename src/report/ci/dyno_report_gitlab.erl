@@ -12,8 +12,6 @@ recognised.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/3, name/2]).

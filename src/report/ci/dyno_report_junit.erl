@@ -12,8 +12,6 @@ case. A recording that was not completed, and a verdict without a value, are err
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/2, get/3, name/2]).

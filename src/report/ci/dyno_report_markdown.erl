@@ -11,8 +11,6 @@ Names are escaped, so that they neither format nor mention anybody nor link.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2]).

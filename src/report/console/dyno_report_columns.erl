@@ -15,8 +15,6 @@ Rates are iterations per second, whatever the duration of a sample; of samples w
 iterations Avg, Median and P99 are durations. `Ki`, `Mi`, `Gi` are decimal, as there.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([kinds/0, format/3]).
 -export_type([kind/0]).
 

@@ -7,8 +7,6 @@ The console report's sections about a benchmark: the codes, the fastest first, a
 in words.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

@@ -6,8 +6,6 @@
 The console report's section about a comparison of two recordings: each figure before and now.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([section/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2]).

@@ -7,8 +7,6 @@ The console report's section about the targets' clocks: a line for each node who
 something, which is more than what it may be off by, and than a millisecond.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([section/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2]).

@@ -6,8 +6,6 @@
 The console report's section about a code that ran in several nodes at once: what each did, and all.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

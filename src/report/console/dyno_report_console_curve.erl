@@ -7,8 +7,6 @@ The console report's section about a search for the best concurrency: the curve 
 bars, and in words where it ends to rise.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

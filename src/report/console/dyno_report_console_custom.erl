@@ -7,8 +7,6 @@ The console report's sections about what a suite brings along: its own metrics, 
 agents at the greatest load, its invariants.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2, is_invariant/1, metrics/1, value/1]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

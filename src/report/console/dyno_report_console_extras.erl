@@ -7,8 +7,6 @@ The console report's sections about what a benchmark measured besides: the proce
 make work, and the functions that take the time.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2]).
 
 -import(dyno_report_document, [get/2, measured/2]).

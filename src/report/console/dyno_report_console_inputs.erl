@@ -7,8 +7,6 @@ The console report's sections about a benchmark with several inputs: the time of
 input, or whatever decided, and how both time and words grow.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/3]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

@@ -7,8 +7,6 @@ The console report's sections about the load where it has parts: kinds of operat
 the greatest size, the probes of a search, the load nodes.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/3]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, metric/2]).

@@ -7,8 +7,6 @@ The console report's sections about the runs: the load at each size, the virtual
 machine under it at each size, and functions, processes and errors where the load was greatest.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2, section/5, size_label/1, place/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, metric/2]).

@@ -7,8 +7,6 @@ The console report's sections about tables and ports, what bends first as the si
 sure the figures are: the repetitions of each size, and what measuring cost.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([sections/2]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2]).

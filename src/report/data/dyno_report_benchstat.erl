@@ -14,8 +14,6 @@ schedulers, as Go has it; spaces in names become `_`.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/2, get/3, metric/2, name/2]).

@@ -11,8 +11,6 @@ are as in the recording, unrounded, with their unit in a column of its own.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/2, get/3]).

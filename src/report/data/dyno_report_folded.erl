@@ -9,8 +9,6 @@ draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -import(dyno_report_document, [get/2, get/3]).

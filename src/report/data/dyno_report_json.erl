@@ -8,8 +8,6 @@ The recording itself, as JSON on one line: for programs, and to keep.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 -export([format/2, format_error/1]).
 
 -doc "The document as JSON, with a line end.".

@@ -18,8 +18,6 @@ holds it. The page's code puts text into the page as text, never as markup.
 
 -behaviour(dyno_report).
 
--compile(warn_missing_spec_all).
-
 %% The format
 -export([format/2, format_error/1]).
 %% Its parts

@@ -9,8 +9,6 @@
 %% through escape/1. Values are shown as recorded, with their unit; series and histograms, which
 %% need a chart to be seen whole, by their key figures.
 
--compile(warn_missing_spec_all).
-
 -export([page/2, summary/1, title/1, escape/1]).
 
 -type object() :: #{binary() => json:decode_value()}.

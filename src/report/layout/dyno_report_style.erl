@@ -9,8 +9,6 @@ Callers name what a text means; only the eight colours every terminal has are us
 the only bearer of a meaning.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([paint/3]).
 
 -export_type([colour/0, style/0]).

@@ -10,8 +10,6 @@ column gives way first (its cells are shortened in the middle) as long as its na
 then optional columns are left out, the last first, and then the flexible one gives way further.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([lines/3]).
 
 -export_type([column/0, cell/0, layout/0]).

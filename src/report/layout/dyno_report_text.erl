@@ -9,8 +9,6 @@ A recording holds names that a target chose: they may be wide, combined, or hold
 characters. `clean/1` makes every name one line that cannot steer a terminal.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([encode/1, clean/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
 
 -export_type([charset/0]).

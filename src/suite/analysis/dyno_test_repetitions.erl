@@ -9,8 +9,6 @@ A run is one value, however many operations it had: what differs from run to run
 node got, what else the machine did) does not show within one.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([tables/1]).
 
 -import(dyno_recording_part, [table/5, column/4]).

@@ -22,8 +22,6 @@ the same size, by how far beyond its limit a resource is. That one bends before 
 proof that it is the cause, but it is where to look first.
 """.
 
--compile(warn_missing_spec_all).
-
 -export([tables/1]).
 
 -import(dyno_recording_part, [table/5, column/4, text/2, rows/2]).

@@ -1,0 +1,50 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_error).
+-moduledoc false.
+%% What goes wrong passes from one folder to the next as `{Module, Reason}`: the module that says
+%% so knows what its reason means, and nobody above needs to. It exports `format_error/1`, which
+%% words the reason, and, where its reasons are not all of the same kind, `fault/1`, which says who
+%% can do something about them:
+%%
+%%   caller       what was asked for is wrong; exit status 2
+%%   code         the measured code or system failed; exit status 1
+%%   dyno         dyno or the target could not do it; exit status 3
+%%   interrupted  somebody stopped it; exit status 130
+
+-export([format/1, fault/1, exit_status/1]).
+-export_type([error/0, fault/0, exit_status/0]).
+
+-doc "A reason with the module that words it.".
+-type error() :: {module(), Reason :: term()}.
+
+-doc "Who can do something about it.".
+-type fault() :: caller | code | dyno | interrupted.
+
+-doc "0: done; the others are in the list above.".
+-type exit_status() :: 0 | 1 | 2 | 3 | 130.
+
+-doc "One sentence that says what is wrong and what to do.".
+-spec format(error()) -> unicode:chardata().
+format({Module, Reason}) ->
+    Module:format_error(Reason).
+
+-doc "Whose fault it is; the caller's where the module does not tell.".
+-spec fault(error()) -> fault().
+fault({Module, Reason}) ->
+    {module, Module} = code:ensure_loaded(Module),
+    case erlang:function_exported(Module, fault, 1) of
+        true -> Module:fault(Reason);
+        false -> caller
+    end.
+
+-doc "The exit status of a command that fails for this reason.".
+-spec exit_status(error()) -> exit_status().
+exit_status(Error) ->
+    case fault(Error) of
+        caller -> 2;
+        code -> 1;
+        dyno -> 3;
+        interrupted -> 130
+    end.
