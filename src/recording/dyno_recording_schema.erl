@@ -25,6 +25,7 @@
     | histogram
     | series
     | table
+    | sort
     | column
     | verdict
     | note
@@ -72,6 +73,7 @@
     histogram,
     series,
     table,
+    sort,
     column,
     verdict,
     note
@@ -260,9 +262,17 @@ fields(table) ->
         {required, ~"name", string},
         {default, ~"title", {nullable, string}, null},
         {default, ~"node", {nullable, string}, null},
+        {default, ~"labels", labels, #{}},
+        {default, ~"derived", boolean, false},
+        {default, ~"sort", {nullable, sort}, null},
         {required, ~"columns", {list, column}},
         {required, ~"rows", {list, row}},
         {default, ~"truncated", natural, 0}
+    ];
+fields(sort) ->
+    [
+        {required, ~"column", string},
+        {required, ~"order", {one_of, [~"ascending", ~"descending"]}}
     ];
 fields(column) ->
     [
@@ -270,7 +280,10 @@ fields(column) ->
         {required, ~"type", {one_of, [~"string", ~"integer", ~"number"]}},
         {default, ~"unit", {nullable, unit}, null},
         {default, ~"title", {nullable, string}, null},
-        {default, ~"help", {nullable, string}, null}
+        {default, ~"help", {nullable, string}, null},
+        {default, ~"role", {nullable, string}, null},
+        {default, ~"of", {nullable, string}, null},
+        {default, ~"better", {nullable, {one_of, [~"lower", ~"higher"]}}, null}
     ];
 fields(verdict) ->
     [

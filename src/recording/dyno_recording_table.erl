@@ -2,34 +2,160 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_recording_table).
--moduledoc "Tables as a recording has them: what is measured, before it is written.".
+-moduledoc """
+Makes a recording's table from what was measured and a description of its columns.
 
--export([new/4, new/5, column/4, growth_columns/0]).
--export_type([table/0, column/0, type/0, options/0]).
+```erlang
+Spec = #{
+    name => ~"queues",
+    title => ~"Message queues",
+    sort => {~"longest", descending},
+    columns => [
+        {~"process", ~"Process", string, fun(#{name := Name}) -> Name end},
+        {~"longest", ~"Longest", count, #{better => lower}, fun(#{longest := N}) -> N end}
+    ]
+},
+dyno_recording_table:make(Spec, Queues, #{node => Node}).
+```
+A description is plain data: whoever writes one need not call this module.
+""".
 
--type table() :: #{atom() => term()}.
--type column() :: #{atom() => term()}.
--type type() :: string | integer | number.
+-export([make/2, make/3, growth_columns/0]).
+%% On their way out: columns and rows that match by their position only.
+-export([new/4, new/5, column/4]).
+
+-export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
+
+-doc """
+What a table is.
+
+Its name is for programs, its title for people. `sort`: the column by which its rows are ordered.
+`labels`: what tells it from other tables of its name. `derived`: it was worked out from other parts
+of the recording.
+""".
+-type spec() :: #{
+    name := binary(),
+    title := binary(),
+    columns := [column()],
+    sort => {Column :: binary(), ascending | descending},
+    labels => #{atom() | binary() => binary() | number()},
+    derived => true
+}.
+
+-doc "What a column is called, what it holds, and how a cell of it follows from an item.".
+-type column() ::
+    {Name :: binary(), Title :: binary(), kind(), cell()}
+    | {Name :: binary(), Title :: binary(), kind(), properties(), cell()}.
+
+-type cell() :: fun((Item :: term()) -> binary() | number() | undefined).
+
+-doc "`count`, `bytes` and `ns` are integers, `ratio` is a number; with the unit of that name.".
+-type kind() ::
+    string | integer | number | count | bytes | ns | ratio | {integer | number, dyno_unit:unit()}.
+
+-doc """
+What else readers should know of a column.
+
+`role`: `key` if it tells the rows apart, `value` if it was measured, `low` or `high` if it is a
+bound of the value in the column `of`, `note` otherwise. Without it, the first column of a table of
+no keys is its key if it is of strings; numbers are values and all else are notes. `better`: which
+values are.
+""".
+-type properties() :: #{
+    help => binary(),
+    role => key | value | low | high | note,
+    'of' => binary(),
+    better => lower | higher
+}.
 
 -type options() :: #{
-    %% The node that it is of; without it, of none or of all.
-    node => node() | undefined,
+    %% The node it tells of; without it, none or all together.
+    node => node() | binary() | undefined,
     %% How many rows are kept, the first ones; of the others their number.
     most => non_neg_integer()
 }.
 
--doc "A table of all rows, of no node.".
+-doc "A table in the form that `m:dyno_recording` takes.".
+-type table() :: #{atom() => term()}.
+
+%% More rows than a person reads, fewer than make the page slow.
+-define(MAX_ROWS, 5000).
+
+-doc "The table of some items, of no node.".
+-spec make(spec(), [Item :: term()]) -> table().
+make(Spec, Items) ->
+    make(Spec, Items, #{}).
+
+-doc "The table of some items: a row for each, in their order or in that of the description.".
+-spec make(spec(), [Item :: term()], options()) -> table().
+make(#{name := Name, title := Title, columns := Given} = Spec, Items, Options) ->
+    Columns = with_roles([described(Column) || Column <- Given]),
+    Rows = sorted(Spec, Columns, [[Cell(Item) || {_, Cell} <- Columns] || Item <- Items]),
+    Most = maps:get(most, Options, ?MAX_ROWS),
+    #{
+        name => Name,
+        title => Title,
+        node => maps:get(node, Options, undefined),
+        labels => maps:get(labels, Spec, #{}),
+        derived => maps:get(derived, Spec, false),
+        sort => sort(Spec),
+        columns => [Column || {Column, _} <- Columns],
+        rows => lists:sublist(Rows, Most),
+        truncated => max(0, length(Rows) - Most)
+    }.
+
+described({Name, Title, Kind, Cell}) ->
+    described({Name, Title, Kind, #{}, Cell});
+described({Name, Title, Kind, Properties, Cell}) ->
+    {Type, Unit} = type(Kind),
+    {Properties#{name => Name, title => Title, type => Type, unit => Unit}, Cell}.
+
+type(count) -> {integer, ~"count"};
+type(bytes) -> {integer, ~"B"};
+type(ns) -> {integer, ~"ns"};
+type(ratio) -> {number, ~"ratio"};
+type({Type, Unit}) -> {Type, Unit};
+type(Type) -> {Type, undefined}.
+
+with_roles([{#{type := string} = First, Cell} | Rest] = Columns) when
+    not is_map_key(role, First)
+->
+    case [key || {#{role := key}, _} <- Rest] of
+        [] -> [{First#{role => key}, Cell} | [with_role(Column) || Column <- Rest]];
+        _ -> [with_role(Column) || Column <- Columns]
+    end;
+with_roles(Columns) ->
+    [with_role(Column) || Column <- Columns].
+
+with_role({#{role := _}, _} = Column) -> Column;
+with_role({#{type := string} = Column, Cell}) -> {Column#{role => note}, Cell};
+with_role({Column, Cell}) -> {Column#{role => value}, Cell}.
+
+sort(#{sort := {Column, Order}}) -> #{column => Column, order => Order};
+sort(#{}) -> undefined.
+
+%% Rows without a value come last in either order; equal ones keep their places.
+sorted(#{sort := {Name, Order}}, Columns, Rows) ->
+    [Index] = [I || {I, {#{name := Of}, _}} <- lists:enumerate(Columns), Of =:= Name],
+    {Without, With} = lists:partition(fun(Row) -> lists:nth(Index, Row) =:= undefined end, Rows),
+    lists:sort(
+        fun(A, B) -> in_order(Order, lists:nth(Index, A), lists:nth(Index, B)) end, With
+    ) ++ Without;
+sorted(#{}, _Columns, Rows) ->
+    Rows.
+
+in_order(ascending, A, B) -> A =< B;
+in_order(descending, A, B) -> A >= B.
+
+-doc "A table of all rows, of no node. Use `make/2`.".
 -spec new(binary(), binary(), [Column], [[term()]]) -> table() when
-    Column :: column() | {binary(), binary(), type(), binary() | undefined}.
+    Column :: #{atom() => term()} | {binary(), binary(), atom(), binary() | undefined}.
 new(Name, Title, Columns, Rows) ->
     new(Name, Title, Columns, Rows, #{}).
 
--doc """
-A table. Its name is for programs, its title for people; a row has a value for each column, of the
-column's type and unit, or `undefined`.
-""".
+-doc "A table. Use `make/3`.".
 -spec new(binary(), binary(), [Column], [[term()]], options()) -> table() when
-    Column :: column() | {binary(), binary(), type(), binary() | undefined}.
+    Column :: #{atom() => term()} | {binary(), binary(), atom(), binary() | undefined}.
 new(Name, Title, Columns, Rows, Options) ->
     Count = length(Rows),
     Most = maps:get(most, Options, Count),
@@ -45,13 +171,13 @@ new(Name, Title, Columns, Rows, Options) ->
 as_column({Name, Title, Type, Unit}) -> column(Name, Title, Type, Unit);
 as_column(Column) -> Column.
 
--doc "A column; `#{help => Text}` may be added to it.".
--spec column(binary(), binary(), type(), binary() | undefined) -> column().
+-doc "A column of `new/4`.".
+-spec column(binary(), binary(), atom(), binary() | undefined) -> #{atom() => term()}.
 column(Name, Title, Type, Unit) ->
     #{name => Name, title => Title, type => Type, unit => Unit}.
 
 -doc "What the tables `growth` of tests and of benchmarks have in common.".
--spec growth_columns() -> [column()].
+-spec growth_columns() -> [#{atom() => term()}].
 growth_columns() ->
     [
         column(Name, Title, Type, undefined)

@@ -262,6 +262,7 @@ names(_, _) -> false.
     series => [~"name", ~"unit", ~"times_ms", ~"values"],
     tables => [~"name", ~"columns", ~"rows"],
     columns => [~"name", ~"type"],
+    sort => [~"column", ~"order"],
     verdicts => [~"name", ~"metric", ~"operator", ~"limit", ~"unit", ~"result", ~"text"],
     warnings => [~"code", ~"text"],
     error => [~"code", ~"text"],

@@ -111,7 +111,7 @@ histogram() ->
             {~"unit", unit()},
             {~"title", nullable(text())},
             {~"group", nullable(text())},
-            {~"labels", object([{~"a", text()}, {~"b", value()}])},
+            {~"labels", labels()},
             {~"count", lists:sum([Count || {_, _, Count} <- Buckets])},
             {~"sum", nullable(value())},
             {~"min", nullable(value())},
@@ -151,6 +151,14 @@ table() ->
             {~"name", text()},
             {~"title", nullable(text())},
             {~"node", nullable(text())},
+            {~"labels", labels()},
+            {~"derived", boolean()},
+            {~"sort",
+                nullable(
+                    object([
+                        {~"column", text()}, {~"order", oneof([~"ascending", ~"descending"])}
+                    ])
+                )},
             {~"columns", [column(Type) || Type <- Types]},
             {~"rows", list([nullable(cell(Type)) || Type <- Types])},
             {~"truncated", non_neg_integer()}
@@ -163,12 +171,18 @@ column(Type) ->
         {~"type", Type},
         {~"unit", nullable(unit())},
         {~"title", nullable(text())},
-        {~"help", nullable(text())}
+        {~"help", nullable(text())},
+        {~"role", nullable(oneof([~"key", ~"value", ~"low", ~"high", ~"note", text()]))},
+        {~"of", nullable(text())},
+        {~"better", nullable(oneof([~"lower", ~"higher"]))}
     ]).
 
 cell(~"string") -> text();
 cell(~"integer") -> large();
 cell(~"number") -> value().
+
+labels() ->
+    object([{~"a", text()}, {~"b", value()}]).
 
 verdict() ->
     object([
