@@ -44,7 +44,7 @@ bench:
 
 # What was brought (.otp) and what was measured (dyno-results) stays.
 clean:
-	rm -rf _build dyno priv/report priv/nif-* ui/node_modules
+	rm -rf _build dyno priv/nif-* ui/node_modules
 
 help:
 	@echo 'make          the C part, the report page and the program ./dyno'

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// Bundles the page into priv/report/: report.js, report.css and hashes.json. The hashes go into
-// the page's content security policy; they are made here so that writing a report needs no crypto.
+// Bundles the page into a folder (scripts/page says which): report.js, report.css and hashes.json.
+// The hashes go into the page's content security policy; they are made here so that writing a report
+// needs no crypto.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ import { build } from 'esbuild';
 
 const limitBytes = 150_000;
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, '..', 'priv', 'report');
+const target = process.argv[2] ?? join(here, '..', 'priv', 'report');
 
 mkdirSync(target, { recursive: true });
 await build({
@@ -36,7 +37,7 @@ for (const kind of ['js', 'css']) {
 }
 writeFileSync(join(target, 'hashes.json'), `${JSON.stringify(hashes)}\n`);
 
-console.log(`priv/report: ${(bytes / 1000).toFixed(1)} kB of JavaScript and CSS`);
+console.log(`the report's page: ${(bytes / 1000).toFixed(1)} kB of JavaScript and CSS`);
 if (bytes > limitBytes) {
     console.error(`The page's code is larger than its limit of ${limitBytes / 1000} kB.`);
     process.exit(1);

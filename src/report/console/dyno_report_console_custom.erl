@@ -162,7 +162,7 @@ rows([_, _ | _] = Of) ->
         Passed when length(Passed) =:= length(Of) ->
             %% What must hold may be another at each size.
             Checks = lists:sum([get(~"checks", Row, 0) || Row <- Passed]),
-            [row(~"all", (lists:last(Passed))#{~"checks" := Checks})];
+            [row(~"all", (lists:last(Passed))#{~"checks" => Checks})];
         _ ->
             [row(Id, Row) || {Id, Row} <- Of]
     end;
