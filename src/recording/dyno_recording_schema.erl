@@ -216,8 +216,6 @@ fields(node) ->
         {default, ~"os_pid", {nullable, {either, string, natural}}, null},
         {optional, ~"clock_offset_ns", {nullable, number}},
         {optional, ~"clock_error_ns", {nullable, number}},
-        {optional, ~"clock_drift_ppm", {nullable, number}},
-        {optional, ~"clock_drift_error_ppm", {nullable, number}},
         {optional, ~"joined_ms", {nullable, number}},
         {optional, ~"left_ms", {nullable, number}}
     ];

@@ -9,7 +9,7 @@
 
 -export([load/2, forget/1, modules/1]).
 -export([none/0, start/3, joined/5, left/2, restart/1, take/4, finish/1, process/2]).
--export([aligned/3, straight/2]).
+-export([aligned/3]).
 -export([problem/1, extra/3]).
 -export([format_error/1]).
 -export_type([agent/0, t/0, reason/0]).
@@ -317,23 +317,6 @@ align(Pid, #{node := Node} = Guest, Clocks, ZeroNs) ->
         _ ->
             Guest
     end.
-
--doc """
-Corrects the times of all that was taken in, each by what its node's clock has drifted
-(`dyno_targets:straighten/2`).
-""".
--spec straight(fun((node(), number()) -> number()), t()) -> t().
-straight(Straighten, #{lines := Lines, histories := Histories} = All) ->
-    All#{
-        lines := dyno_custom_metric:moved(Straighten, Lines),
-        histories := maps:map(
-            fun(Node, Of) ->
-                Move = fun(TimeMs) -> Straighten(Node, TimeMs) end,
-                [dyno_invariant:moved(Move, History) || History <- Of]
-            end,
-            Histories
-        )
-    }.
 
 -doc "Takes in what a guest sent.".
 -spec take(pid(), number(), term(), t()) -> t().

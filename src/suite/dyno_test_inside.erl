@@ -105,7 +105,6 @@ sums(Key, Items) ->
 
 sum(message_queue_max, A, B) -> max(A, B);
 sum(lives, A, B) -> dyno_agent_lifetimes:merge(A, B);
-sum(watched, A, B) -> dyno_test_watched:merge(A, B);
 sum(_Key, A, B) when is_number(A), is_number(B) -> A + B;
 sum(_Key, A, _B) -> A.
 
@@ -231,9 +230,7 @@ processes_table(Node, #{groups := Groups}) ->
     Rows = [
         begin
             {Kind, Name} = group(Group),
-            {Reductions,
-                [Name, Kind, Discovered, Alive | ended(Figures) ++ looked_at(Figures)] ++
-                    each(dyno_test_watched:figures(map_get(watched, Figures)))}
+            {Reductions, [Name, Kind, Discovered, Alive | ended(Figures) ++ looked_at(Figures)]}
         end
      || #{
             group := Group,
@@ -260,7 +257,7 @@ processes_table(Node, #{groups := Groups}) ->
                     help => ?LIFETIME
                 },
                 (column(~"lifetimes", ~"Lifetimes", integer, ~"count"))#{
-                    help => ~"The processes that were watched until their end, a sample of all."
+                    help => ~"The processes of which the end was waited for: a sample of all."
                 },
                 (column(~"looked_at", ~"Looked at", integer, ~"count"))#{
                     help =>
@@ -273,7 +270,7 @@ processes_table(Node, #{groups := Groups}) ->
                 (column(~"garbage_collections", ~"Collections", integer, ~"count"))#{
                     help => ~"Garbage collections, at least: those that were seen at the looks."
                 }
-            ] ++ each_columns(),
+            ],
             [Row || {_, Row} <- lists:reverse(lists:keysort(1, Rows))]
         )
     ].
@@ -290,44 +287,6 @@ looked_at(#{
     looked_at := LookedAt
 }) ->
     [LookedAt, Memory, MemoryMax, Reductions, Queue, Collections].
-
-%% What is known of those that some were followed of, from their first call to their end.
-each_columns() ->
-    [
-        (column(~"memory_each", ~"Memory of each", integer, ~"B"))#{
-            help =>
-                ~"On average over the time that such processes live, of some that were followed."
-        },
-        column(~"memory_each_low", ~"Memory of each, low", integer, ~"B"),
-        column(~"memory_each_high", ~"Memory of each, high", integer, ~"B"),
-        (column(~"reductions_each", ~"Reductions of each", integer, ~"count"))#{
-            help => ~"On average, from the spawn to the end, of some that were followed."
-        },
-        (column(~"reductions_each_low", ~"Reductions of each, low", integer, ~"count"))#{
-            help => ~"Of the last turn before the end nothing is in it."
-        },
-        (column(~"reductions_each_high", ~"Reductions of each, high", integer, ~"count"))#{
-            help => ~"With what may not have been seen: 4,000 in the last turn, and more."
-        },
-        (column(~"watched", ~"Watched", integer, ~"count"))#{
-            help => ~"The processes that were followed to their end, and asked."
-        },
-        (column(~"each_state", ~"Of each", string, undefined))#{
-            help =>
-                ~"measured, or why not: too_few were watched, they lived too_short or too_long."
-        }
-    ].
-
-each(#{state := none}) ->
-    [undefined || _ <- each_columns()];
-each(#{watched := Watched, state := State, memory := Memory, reductions := Reductions}) ->
-    interval(Memory) ++ interval(Reductions) ++ [Watched, atom_to_binary(State)].
-
-interval(undefined) -> [undefined, undefined, undefined];
-interval({Value, Low, High}) -> [whole(Value), whole(Low), whole(High)].
-
-whole(undefined) -> undefined;
-whole(Value) -> round(Value).
 
 ended(#{discovered := Discovered, alive := Alive, lives := Lives}) ->
     [

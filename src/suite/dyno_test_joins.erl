@@ -192,16 +192,11 @@ begun(ZeroNs, Attached) ->
     ].
 
 -doc """
-Asks targets that may leave for their clocks, and for their figures. Where there is one, the run
-ends with it, and its figures are lost.
+Asks targets that may leave for their figures. Where there is one, the run ends with it, and its
+figures are lost.
 """.
 -spec peek(run()) -> run().
-peek(#{targets := Targets, measured := #{targets := All} = Measured} = State) ->
-    {Now, Then} = dyno_targets:drifting({Targets, All}),
-    figures(State#{targets := Now, measured := Measured#{targets := Then}}).
-
--spec figures(run()) -> run().
-figures(#{targets := [_, _ | _] = Targets, gone := Gone} = State) ->
+peek(#{targets := [_, _ | _] = Targets, gone := Gone} = State) ->
     #{peeked := Peeked, peeked_ms := At} = Gone,
     case erlang:monotonic_time(millisecond) of
         Now when Now - At >= ?PEEK_MS ->
@@ -210,7 +205,7 @@ figures(#{targets := [_, _ | _] = Targets, gone := Gone} = State) ->
         _ ->
             State
     end;
-figures(State) ->
+peek(State) ->
     State.
 
 -doc "A warning of the run.".

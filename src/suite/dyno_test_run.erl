@@ -542,23 +542,11 @@ read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} =
     Ended = dyno_target_custom:finish(Guests),
     Figures = dyno_targets:read(Targets) ++ dyno_test_joins:gone(State),
     Processed = dyno_target_custom:process(Ended, map_get(callbacks, State)),
-    #{targets := All} = Measured,
-    {Now, Then} = dyno_targets:drifted({Targets, All}),
     %% The last samples were sent before the figures were answered.
-    Last = last_samples(State#{
+    last_samples(State#{
         guests := Processed,
         measured := Measured#{figures := Figures, duration_ns := DurationNs}
-    }),
-    #{started_ms := StartedMs, measured := #{samples := Samples} = Read} = Last,
-    ZeroNs = StartedMs * 1_000_000,
-    Straighten = dyno_targets:straighten(ZeroNs, Then),
-    Last#{
-        targets := Now,
-        guests := dyno_target_custom:straight(Straighten, Processed),
-        measured := Read#{
-            targets := Then, samples := dyno_targets:straight(Samples, ZeroNs, Then)
-        }
-    }.
+    }).
 
 last_samples(State) ->
     receive

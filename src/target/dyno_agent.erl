@@ -108,9 +108,7 @@ modules() ->
         dyno_agent_kind,
         dyno_agent_lifetimes,
         dyno_agent_call_sums,
-        dyno_agent_vm,
-        dyno_agent_watch,
-        dyno_agent_watcher
+        dyno_agent_vm
     ].
 
 -doc """

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% A suite's own metrics and the results of its agents, as parts of the recording. Pure.
 
--export([metric/1, described/2, new/0, sample/4, moved/2]).
+-export([metric/1, described/2, new/0, sample/4]).
 -export([series/1, warnings/1, table/2, metrics/1]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
@@ -165,16 +165,6 @@ point(TimeMs, {Value, _Unit}, Line) when is_number(Value) ->
     point(TimeMs, Value, Line);
 point(_TimeMs, Other, #{failures := N} = Line) ->
     Line#{failures := N + 1, why := short(Other)}.
-
--doc "The same with other times.".
--spec moved(fun((node(), TimeMs :: number()) -> number()), t()) -> t().
-moved(Move, Lines) ->
-    maps:map(
-        fun({Node, _Name}, #{points := Points} = Line) ->
-            Line#{points := [{Move(Node, TimeMs), Value} || {TimeMs, Value} <- Points]}
-        end,
-        Lines
-    ).
 
 -doc "Each name as a series of its node.".
 -spec series(t()) -> [part()].

@@ -12,7 +12,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 """.
 
 -export([read/1, print/1, expression/1]).
--export([new/1, add/3, stop/2, moved/2, row/1, columns/0, verdict/2]).
+-export([new/1, add/3, stop/2, row/1, columns/0, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, given/0, history/0, reason/0]).
 
@@ -166,21 +166,6 @@ add(TimeMs, {failed, Why}, #{failures := N} = History) ->
 -spec stop(binary(), history()) -> history().
 stop(Why, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why}.
-
--doc "The same with other times; how long something lasted stays.".
--spec moved(fun((number()) -> number()), history()) -> history().
-moved(Move, History) ->
-    maps:map(
-        fun
-            (Key, TimeMs) when
-                is_number(TimeMs), Key =:= first_ms orelse Key =:= since_ms orelse Key =:= last_ms
-            ->
-                Move(TimeMs);
-            (_Key, Value) ->
-                Value
-        end,
-        History
-    ).
 
 ended(_TimeMs, #{since_ms := undefined} = History) ->
     History;

@@ -11,7 +11,7 @@
 -export([measures/1, discovers/1]).
 -export([of_guard/2, of_ref/2, of_sampler/2]).
 %% Their clocks
--export([aligned/2, drifted/1, drifting/1, straight/3, straighten/2]).
+-export([aligned/2]).
 -export([format_error/1]).
 -export_type([target/0, options/0, figures/0, reason/0]).
 
@@ -44,8 +44,6 @@
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
-    %% Where it was measured again.
-    drift => dyno_target_clock:drift(),
     %% What its times are to be moved by.
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
@@ -196,65 +194,6 @@ aligned(Targets, ZeroNs) ->
         end
      || #{sampler := Sampler, clock := Clock} = Target <- Targets
     ].
-
--doc """
-Measures the clocks again. Gives these targets with what they have drifted by, and beside them those
-that are not there any more, as they were.
-""".
--spec drifted({Now :: [target()], All :: [target()]}) -> {[target()], [target()]}.
-drifted(Targets) ->
-    drifted(Targets, fun(_Target) -> true end).
-
--doc "The same of those whose last measurement is too old, while they work.".
--spec drifting({Now :: [target()], All :: [target()]}) -> {[target()], [target()]}.
-drifting(Targets) ->
-    NowNs = erlang:monotonic_time(nanosecond),
-    drifted(Targets, fun(#{clock := Clock} = Target) ->
-        dyno_target_clock:is_due(NowNs, Clock, maps:get(drift, Target, none))
-    end).
-
-drifted({Now, All}, IsDue) ->
-    Measured = #{Node => drifted_one(Target) || #{node := Node} = Target <- Now, IsDue(Target)},
-    Newest = fun(Targets) -> [maps:get(Node, Measured, T) || #{node := Node} = T <- Targets] end,
-    {Newest(Now), Newest(All)}.
-
-drifted_one(#{sampler := Sampler, clock := Clock, facts := Facts} = Target) ->
-    try
-        Last = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
-        #{ppm := Ppm, error_ppm := Error} = Drift = dyno_target_clock:better(
-            maps:get(drift, Target, none), dyno_target_clock:drift(Clock, Last)
-        ),
-        Target#{
-            drift => Drift,
-            facts := Facts#{clock_drift_ppm => Ppm, clock_drift_error_ppm => Error}
-        }
-    catch
-        %% That it went down is the next message.
-        exit:_ -> Target
-    end.
-
--doc "Samples with their times corrected by what the clocks have drifted since `ZeroNs`.".
--spec straight([Sample], integer(), [Target]) -> [Sample] when
-    Target :: #{node := node(), drift => dyno_target_clock:drift(), atom() => term()},
-    Sample :: {node(), TimeMs :: integer(), Figures :: term(), CostUs :: term()}.
-straight(Samples, ZeroNs, Targets) ->
-    Straight = straighten(ZeroNs, Targets),
-    [
-        {Node, Straight(Node, TimeMs), Figures, CostUs}
-     || {Node, TimeMs, Figures, CostUs} <- Samples
-    ].
-
--doc "What corrects a time of a node by what its clock has drifted since `ZeroNs`.".
--spec straighten(integer(), [Target]) -> fun((node(), number()) -> number()) when
-    Target :: #{node := node(), drift => dyno_target_clock:drift(), atom() => term()}.
-straighten(ZeroNs, Targets) ->
-    Drifts = #{Node => Drift || #{node := Node, drift := Drift} <- Targets},
-    fun(Node, TimeMs) ->
-        case Drifts of
-            #{Node := Drift} -> dyno_target_clock:straight_ms(TimeMs, ZeroNs, Drift);
-            #{} -> TimeMs
-        end
-    end.
 
 -doc "What the call counters measure at a level.".
 -spec measures(dyno_suite:level()) -> [dyno_agent_calls:measure()].

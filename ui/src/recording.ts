@@ -73,8 +73,6 @@ export interface TargetNode {
     /** By how much its clock was ahead of dyno's, and ran faster; what that may be off by. */
     clock_offset_ns?: number | null;
     clock_error_ns?: number | null;
-    clock_drift_ppm?: number | null;
-    clock_drift_error_ppm?: number | null;
 }
 
 export interface Run {

@@ -6,7 +6,7 @@
 %% What is known of the processes of one kind, together: sums and maxima, that stay as small as they
 %% are however many processes come and go. Pure.
 
--export([new/0, count/3, looked_at/3, died/2, memory/2, lived/2, short_ns/1, size/1, figures/3]).
+-export([new/0, count/3, looked_at/3, died/2, memory/2, lived/2, size/1, figures/3]).
 -export_type([t/0, figures/0]).
 
 -opaque t() :: #{
@@ -78,10 +78,6 @@ memory(Bytes, #{memory_max_bytes := Max} = Group) ->
 -spec lived(non_neg_integer(), t()) -> t().
 lived(Ns, #{lives := Lives} = Group) ->
     Group#{lives := dyno_agent_lifetimes:add(Ns, Lives)}.
-
--doc "A tenth of those that were watched have lived for no longer.".
--spec short_ns(t()) -> pos_integer() | undefined.
-short_ns(#{lives := Lives}) -> dyno_agent_lifetimes:quantile_ns(0.1, Lives).
 
 -doc "How many were discovered.".
 -spec size(t()) -> non_neg_integer().

@@ -13,9 +13,8 @@ A group is a registered name, a process label, an initial call, or, where the pr
 gone, the call that revealed it. At each interval the memory, reductions, message queue and garbage
 collections of the processes that are alive are read; of those that died the last known figures are
 kept. Where there are so many that this takes more than a tenth of the time they are looked at less
-often. Of those that come and go between two looks their number is known, how long some of them
-have lived, and what a few, followed from the first call to the end, held and did. dyno's own
-processes are left out.
+often. Of those that come and go between two looks it is known how many there were and how long some
+of them have lived. dyno's own processes are left out.
 
 Where one call reveals many processes of one kind, and a harvester (`harvester/3`) knows by its own
 figures which processes have called it, that call becomes quiet: it switches the flag off without a
@@ -43,7 +42,7 @@ lifetimes go on being sampled and another kind is noticed.
 -type group() :: dyno_agent_kind:kind() | other.
 
 -type figures() :: #{
-    groups := [#{watched := dyno_agent_watch:figures(), atom() => term()}],
+    groups := [dyno_agent_group:figures()],
     discovered := non_neg_integer(),
     %% The limit was reached: later processes are not known.
     truncated := boolean()
@@ -73,7 +72,6 @@ lifetimes go on being sampled and another kind is noticed.
     harvested_ms := integer(),
     groups := #{id() => dyno_agent_group:t()},
     lifetimes := dyno_agent_lifetimes:sample(),
-    watch := dyno_agent_watch:t(),
     %% A look that is under way: where it stands, and the memory found so far by group.
     look := idle | {term() | '$start', #{id() => non_neg_integer()}},
     began := integer(),
@@ -188,7 +186,6 @@ init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
         harvested_ms => erlang:monotonic_time(millisecond),
         groups => #{},
         lifetimes => dyno_agent_lifetimes:new(),
-        watch => dyno_agent_watch:new(erlang:monotonic_time()),
         look => idle,
         began => erlang:monotonic_time(millisecond),
         timer => none,
@@ -216,7 +213,6 @@ handle_call(restart, _From, State) ->
          || Id := N <- lists:foldl(Count, #{}, Alive)
         },
         lifetimes := dyno_agent_lifetimes:forget(map_get(lifetimes, Absorbed)),
-        watch := dyno_agent_watch:forget(erlang:monotonic_time(), map_get(watch, Absorbed)),
         discovered := length(Alive),
         dead := [Pid || {Pid, _} <- Ended] ++ Dead
     }};
@@ -247,9 +243,6 @@ handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
     {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, Time, State)))};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
-handle_info({dyno_watched, Watcher, Pid, Awake, Result}, #{watch := Watch} = State) ->
-    Known = ets:lookup_element(map_get(table, State), Pid, 2, unknown),
-    {noreply, State#{watch := dyno_agent_watch:watched(Watcher, {Awake, Result}, Known, Watch)}};
 handle_info({loaded, Module}, State) ->
     {noreply, hearing(fun(H) -> dyno_agent_hearing:loaded(Module, H) end, State)};
 handle_info(listen, State) ->
@@ -329,13 +322,9 @@ discover(Pid, MFA, Time, #{hearing := Hearing, table := Table} = State) ->
             end
     end.
 
-%% Perhaps it is timed; perhaps somebody follows it as long as it lives.
-born(Pid, Id, Time, #{lifetimes := Lifetimes, watch := Watch, groups := Groups} = State) ->
-    Short = fun() -> dyno_agent_group:short_ns(maps:get(Id, Groups, dyno_agent_group:new())) end,
-    State#{
-        lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes),
-        watch := dyno_agent_watch:born({Pid, Id, Time}, Short, Watch)
-    }.
+%% Perhaps its end is waited for.
+born(Pid, Id, Time, #{lifetimes := Lifetimes} = State) ->
+    State#{lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes)}.
 
 %% Processes whose group is known without asking them; gives those that are new.
 enter(Rows, #{table := Table, discovered := Count, new := New, fresh := Fresh} = State) ->
@@ -569,8 +558,7 @@ end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
             Next
     end.
 
-report(#{groups := Groups, table := Table, names := Names, watch := Watch} = State) ->
-    Watched = dyno_agent_watch:figures(erlang:monotonic_time(), Watch),
+report(#{groups := Groups, table := Table, names := Names} = State) ->
     Alive = ets:foldl(
         fun
             ({_, Id, First, Last, _, _}, Acc) ->
@@ -584,9 +572,7 @@ report(#{groups := Groups, table := Table, names := Names, watch := Watch} = Sta
     ),
     #{
         groups => [
-            (dyno_agent_group:figures(group(Names, Id), maps:get(Id, Alive, {0, 0}), G))#{
-                watched => maps:get(Id, Watched, dyno_agent_watch:none())
-            }
+            dyno_agent_group:figures(group(Names, Id), maps:get(Id, Alive, {0, 0}), G)
          || Id := G <- Groups
         ],
         discovered => map_get(discovered, State),
@@ -594,6 +580,6 @@ report(#{groups := Groups, table := Table, names := Names, watch := Watch} = Sta
     }.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{hearing := Hearing, watch := Watch}) ->
+terminate(_Reason, #{hearing := Hearing}) ->
     _ = dyno_agent_hearing:close(Hearing),
-    dyno_agent_watch:stop(Watch).
+    ok.

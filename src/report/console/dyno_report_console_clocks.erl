@@ -3,13 +3,13 @@
 
 -module(dyno_report_console_clocks).
 -moduledoc """
-The console report's section about the targets' clocks: a line for each node whose clock says
-something, which is more than what it may be off by, and than a millisecond.
+The console report's section about the targets' clocks: a line for each node whose clock is
+ahead or behind by more than what that may be off by, and by a millisecond at least.
 """.
 
 -export([section/2]).
 
--import(dyno_report_document, [get/2, get/3, measured/2, name/2]).
+-import(dyno_report_document, [get/3, measured/2, name/2]).
 
 -type object() :: dyno_report_document:object().
 
@@ -19,33 +19,28 @@ something, which is more than what it may be off by, and than a millisecond.
 -doc "The section's lines; none where all clocks agree.".
 -spec section(dyno_report:document(), dyno_report:options()) -> [iodata()].
 section(Document, #{colour := Colour, width := Width, top := Top}) ->
-    Said = [
-        {name(~"name", Node), Parts}
+    Ahead = [
+        {name(~"name", Node), Text}
      || Run <- get(~"runs", Document, []),
         Node <- get(~"nodes", Run, []),
-        Parts <- [ahead(Node) ++ fast(Node, get(~"duration_ns", Run))],
-        Parts =/= []
+        Text <- ahead(Node)
     ],
     %% Of a node that was there in several runs the last one's.
-    Nodes = lists:uniq([Name || {Name, _} <- Said]),
-    Last = maps:from_list(Said),
-    case [<<Name/binary, ": ", (joined(map_get(Name, Last)))/binary>> || Name <- Nodes] of
+    Last = maps:from_list(Ahead),
+    Lines = [
+        ["  ", Line]
+     || Name <- lists:sublist(lists:uniq([Name || {Name, _} <- Ahead]), Top),
+        Line <- dyno_report_text:wrap(
+            <<Name/binary, ": ", (map_get(Name, Last))/binary>>, max(20, Width - 2)
+        )
+    ],
+    case Lines of
         [] ->
             [];
-        Texts ->
-            [
-                dyno_report_style:paint(Colour, title, ~"Clocks of the targets, against dyno's")
-                | [
-                    ["  ", Line]
-                 || Text <- lists:sublist(Texts, Top),
-                    Line <- dyno_report_text:wrap(Text, max(20, Width - 2))
-                ]
-            ]
+        _ ->
+            Title = ~"Clocks of the targets, against dyno's",
+            [dyno_report_style:paint(Colour, title, Title) | Lines]
     end.
-
--spec joined([binary()]) -> binary().
-joined(Parts) ->
-    iolist_to_binary(lists:join("; ", Parts)).
 
 -spec ahead(object()) -> [binary()].
 ahead(#{~"clock_offset_ns" := Ns, ~"clock_error_ns" := Error}) when
@@ -53,32 +48,12 @@ ahead(#{~"clock_offset_ns" := Ns, ~"clock_error_ns" := Error}) when
 ->
     [
         iolist_to_binary([
-            measured(abs(Ns), ~"ns"), direction(Ns, " ahead", " behind"),
-            " (+/- ", measured(Error, ~"ns"), ")"
+            measured(abs(Ns), ~"ns"), direction(Ns), " (+/- ", measured(Error, ~"ns"), ")"
         ])
     ];
 ahead(_Node) ->
     [].
 
--spec fast(object(), json:decode_value()) -> [binary()].
-fast(#{~"clock_drift_ppm" := Ppm, ~"clock_drift_error_ppm" := Error}, DurationNs) when
-    is_number(Ppm), is_number(Error), is_number(DurationNs), abs(Ppm) > Error,
-    abs(Ppm) * DurationNs >= ?LEAST_NS * 1.0e6
-->
-    [
-        iolist_to_binary([
-            direction(Ppm, "fast", "slow"), " by ", millionths(abs(Ppm)), " ppm (+/- ",
-            millionths(Error), " ppm): corrected by ",
-            measured(abs(Ppm) * DurationNs / 1.0e6, ~"ns")
-        ])
-    ];
-fast(_Node, _DurationNs) ->
-    [].
-
--spec direction(number(), string(), string()) -> string().
-direction(Value, More, _Less) when Value > 0 -> More;
-direction(_Value, _More, Less) -> Less.
-
--spec millionths(number()) -> binary().
-millionths(Ppm) when Ppm >= 100 -> integer_to_binary(round(Ppm));
-millionths(Ppm) -> float_to_binary(float(Ppm), [{decimals, 1}]).
+-spec direction(number()) -> string().
+direction(Ns) when Ns > 0 -> " ahead";
+direction(_Ns) -> " behind".

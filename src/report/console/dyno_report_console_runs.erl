@@ -331,35 +331,22 @@ ranking(~"processes", _Options) ->
             measured(get(~"discovered", Row), ~"count"),
             measured(get(~"alive", Row), ~"count"),
             where_known(get(~"lifetime_p50", Row), ~"ns"),
-            all_or_each(~"memory", ~"memory_each", ~"B", Row),
+            if_sampled(~"memory", ~"B", Row),
             measured(get(~"memory_max", Row), ~"B"),
-            all_or_each(~"reductions", ~"reductions_each", ~"count", Row),
+            if_sampled(~"reductions", ~"count", Row),
             measured(get(~"message_queue_max", Row), ~"count"),
             where_known(get(~"garbage_collections", Row), ~"count")
         ]
     end,
     {~"Processes by reductions", ~"reductions", Columns, Cells}.
 
-%% Where most came and went unseen between two looks, what one of them takes: a sum would be of few.
--spec all_or_each(binary(), binary(), binary(), object()) -> cell().
-all_or_each(Sum, Each, Unit, Row) ->
-    {Seen, All} = {get(~"looked_at", Row), get(~"discovered", Row)},
-    case is_number(Seen) andalso is_number(All) andalso 2 * Seen < All of
-        true -> each(get(Each, Row), get(<<Each/binary, "_high">>, Row), Unit, Row);
-        false -> measured(get(Sum, Row), Unit)
-    end.
-
--spec each(json:decode_value(), json:decode_value(), binary(), object()) -> cell().
-each(Value, _High, Unit, _Row) when is_number(Value) ->
-    <<(measured(Value, Unit))/binary, " each">>;
-each(_Value, High, Unit, _Row) when is_number(High) ->
-    {dim, <<"under ", (measured(High, Unit))/binary, " each">>};
-each(_Value, _High, _Unit, Row) ->
-    case get(~"each_state", Row) of
-        ~"too_few" -> {dim, ~"too few"};
-        ~"too_short" -> {dim, ~"not seen"};
-        ~"too_long" -> {dim, ~"not ended"};
-        _ -> ~"-"
+%% Where most processes came and went between two samples, a sum would be of few.
+-spec if_sampled(binary(), binary(), object()) -> cell().
+if_sampled(Name, Unit, Row) ->
+    {Sampled, All} = {get(~"looked_at", Row), get(~"discovered", Row)},
+    case is_number(Sampled) andalso is_number(All) andalso 2 * Sampled < All of
+        true -> {dim, ~"not sampled"};
+        false -> measured(get(Name, Row), Unit)
     end.
 
 %% Of processes that live on there is no lifetime, and in older recordings of none.

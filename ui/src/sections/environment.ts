@@ -5,7 +5,7 @@
 
 import { absent, h, type Child } from '../dom';
 import type { Recording, Run, TargetNode } from '../recording';
-import { digits, format } from '../units';
+import { format } from '../units';
 
 export function environment(recording: Recording): Child {
     const units: Record<string, string> = { memory_bytes: 'B' };
@@ -54,24 +54,15 @@ function target(node: TargetNode): string {
         .join(', ');
 }
 
-/** What is more than it may be off by. */
+/** How far its clock is ahead or behind, where that is more than it may be off by. */
 function clock(node: TargetNode): string[] {
-    const { clock_offset_ns: ahead, clock_error_ns: aheadError } = node;
-    const { clock_drift_ppm: fast, clock_drift_error_ppm: fastError } = node;
-    const said: string[] = [];
-    if (known(ahead, aheadError))
-        said.push(
-            `clock ${format(Math.abs(ahead!), 'ns')} ${ahead! > 0 ? 'ahead' : 'behind'} ` +
-                `(± ${format(aheadError!, 'ns')})`,
-        );
-    if (known(fast, fastError))
-        said.push(
-            `clock ${ppm(Math.abs(fast!))} ppm ${fast! > 0 ? 'fast' : 'slow'} (± ${ppm(fastError!)})`,
-        );
-    return said;
+    const { clock_offset_ns: ahead, clock_error_ns: error } = node;
+    if (!known(ahead, error)) return [];
+    return [
+        `clock ${format(Math.abs(ahead!), 'ns')} ${ahead! > 0 ? 'ahead' : 'behind'} ` +
+            `(± ${format(error!, 'ns')})`,
+    ];
 }
-
-const ppm = (value: number): string => digits(Number(value.toPrecision(3)));
 
 function known(value: number | null | undefined, error: number | null | undefined): boolean {
     return typeof value === 'number' && typeof error === 'number' && Math.abs(value) > error;

@@ -127,7 +127,6 @@ export const processes: Section = {
         if (!run) return [absent('No run was finished.')];
         const table = tableOf(run, 'processes', node);
         const series = run.series.filter((s) => s.group === 'processes' && ofNode(s, node));
-        const each = table && ofEach(table);
         return [
             table ? memoryChart(view, table) : null,
             table
@@ -139,60 +138,13 @@ export const processes: Section = {
                 : absent(
                       'No process was discovered: none called a measured function, or no pattern was given.',
                   ),
-            table && each && each.rows.length > 0
-                ? tableView(each, {
-                      heading: 'What one process takes, of kinds that come and go',
-                      show: eachCells(table, each),
-                      open: { group: inspector(view, 'group') },
-                      empty: '',
-                  })
-                : null,
             seriesGrid(series),
         ];
     },
 };
 
-/** What one process takes: a table of its own. */
-const one = [
-    'ended',
-    'lifetime_p50',
-    'lifetime_p90',
-    'memory_each',
-    'reductions_each',
-    'watched',
-    'each_state',
-];
-const bounds = [
-    'memory_each_low',
-    'memory_each_high',
-    'reductions_each_low',
-    'reductions_each_high',
-];
 /** Of the processes' table; the closer look at a group has them all. */
-const secondary = ['lifetimes', 'looked_at', ...one, ...bounds];
-
-/** Kinds of which some have ended. */
-function ofEach(table: Table): Table {
-    const known = ['lifetime_p50', 'each_state'].map((name) => column(table, name));
-    const rows = table.rows.filter((row) => known.some((i) => i >= 0 && row[i] !== null));
-    return { ...reordered({ ...table, rows }, ['group', ...one]), name: 'processes_each' };
-}
-
-/** What one process takes, with its interval. */
-function eachCells(table: Table, each: Table): Record<string, Show> {
-    const name = (t: Table, row: Cell[]) => row[column(t, 'group')];
-    const whole = new Map(table.rows.map((row) => [name(table, row), row]));
-    const cell = (of: string, unit: string): Show => (value, row) => {
-        const all = whole.get(name(each, row)) ?? [];
-        const [low, high] = [all[column(table, `${of}_low`)], all[column(table, `${of}_high`)]];
-        if (typeof low !== 'number' || typeof high !== 'number') return format(value, unit);
-        return `${format(value, unit)} (${format(low, unit)} to ${format(high, unit)})`;
-    };
-    return {
-        memory_each: cell('memory_each', 'B'),
-        reductions_each: cell('reductions_each', 'count'),
-    };
-}
+const secondary = ['ended', 'lifetime_p90', 'lifetimes', 'looked_at'];
 
 /** What follows from other columns, or says how good they are, would push them off the screen. */
 function without(table: Table, names: string[]): Table {
