@@ -10,7 +10,7 @@
 -export([load/2, forget/1, modules/1]).
 -export([none/0, start/3, joined/5, left/2, restart/1, take/4, finish/1, process/2]).
 -export([aligned/3]).
--export([problem/1, extra/3]).
+-export([problem/1, add/3]).
 -export([format_error/1]).
 -export_type([agent/0, t/0, reason/0]).
 
@@ -412,23 +412,22 @@ processed(Node, Module, Raw, #{results := Results} = All, Callbacks) ->
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
--doc "Adds everything to a run's extra parts.".
--spec extra(t(), #{run := binary(), size := non_neg_integer()}, dyno_test_extra:t()) ->
-    dyno_test_extra:t().
-extra(#{lines := Lines, histories := Histories, results := Results} = All, Place, Extra0) ->
+-doc "Adds everything to a run's result.".
+-spec add(t(), #{run := binary(), size := non_neg_integer()}, dyno_test_result:t()) ->
+    dyno_test_result:t().
+add(#{lines := Lines, histories := Histories, results := Results} = All, Place, Result0) ->
     #{warnings := Warnings, nodes := Nodes} = All,
     Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
     Tables = lists:append([
         dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- lists:reverse(Results), N =:= Node])
      || Node <- Nodes
     ]),
-    Extra1 = dyno_test_extra:tables(checked(Checked) ++ Tables, Extra0),
-    Extra2 = dyno_test_extra:series(dyno_custom_metric:series(Lines), Extra1),
-    Extra3 = dyno_test_extra:metrics(dyno_custom_metric:metrics(Tables), Extra2),
-    Extra4 = dyno_test_extra:verdicts(verdicts(Checked, Place), Extra3),
-    lists:foldl(
-        fun dyno_test_extra:warning/2, Extra4,
-        lists:reverse(Warnings) ++ dyno_custom_metric:warnings(Lines)
+    Result1 = dyno_test_result:tables(checked(Checked) ++ Tables, Result0),
+    Result2 = dyno_test_result:series(dyno_custom_metric:series(Lines), Result1),
+    Result3 = dyno_test_result:metrics(dyno_custom_metric:metrics(Tables), Result2),
+    Result4 = dyno_test_result:verdicts(verdicts(Checked, Place), Result3),
+    dyno_test_result:warnings(
+        lists:reverse(Warnings) ++ dyno_custom_metric:warnings(Lines), Result4
     ).
 
 checked(Checked) ->

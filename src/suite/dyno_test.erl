@@ -360,9 +360,8 @@ runs([Which | Rest], {Callbacks, State}, Context0, Document, Options, Progress) 
             {Outcome, with_run(Document, Run), Next}
     end.
 
-with_run(Document, Run) ->
-    {Verdicts, Plain} = dyno_test_extra:judged(Run),
-    dyno_recording:add_verdicts(dyno_recording:add_run(Document, Plain), Verdicts).
+with_run(Document, {Run, Verdicts}) ->
+    dyno_recording:add_verdicts(dyno_recording:add_run(Document, Run), Verdicts).
 
 watcher(Which, Done, Document, Options, Progress) ->
     Id = dyno_test_plan:id(Which),

@@ -12,12 +12,16 @@
 
 -type part() :: #{atom() => term()}.
 
+-type measured() :: #{
+    samples := [dyno_test_result:sample()], figures := [dyno_targets:figures()], atom() => term()
+}.
+
 -define(LIFETIME,
     <<"From a process's first call of a measured function until its end was noticed: at most so "
         "long.">>
 ).
 
--spec metrics(dyno_test_figures:measured()) -> [part()].
+-spec metrics(measured()) -> [part()].
 metrics(#{samples := Samples, figures := Figures}) ->
     Discovered = [N || #{processes := #{discovered := N}} <- Figures],
     Charges = [C || #{functions := #{self_charge_ns := C}} <- Figures, is_float(C)],
@@ -56,7 +60,7 @@ metrics(#{samples := Samples, figures := Figures}) ->
          || Costs =/= []
         ].
 
--spec tables(dyno_test_figures:measured()) -> [part()].
+-spec tables(measured()) -> [part()].
 tables(#{figures := Given}) ->
     Figures = [F#{functions := corrected(Raw)} || #{functions := Raw} = F <- Given],
     totals(Figures) ++ lists:append([
@@ -380,7 +384,7 @@ heaviest_first(Rows) ->
 
 %% Durations of single calls
 
--spec histograms(dyno_test_figures:measured()) -> [part()].
+-spec histograms(measured()) -> [part()].
 histograms(#{figures := Figures}) ->
     [
         #{

@@ -27,9 +27,10 @@
 -doc "What of a run's state is read and changed here.".
 -type run() :: #{
     targets := [dyno_targets:target()],
-    measured := #{targets := [dyno_targets:target()], atom() => term()},
+    %% With those that have left.
+    all := [dyno_targets:target()],
     gone := gone(),
-    extra := dyno_test_extra:t(),
+    result := dyno_test_result:t(),
     wanted := dyno_targets:options(),
     atom() => term()
 }.
@@ -122,7 +123,7 @@ gone(#{gone := #{left := Left}}) -> Left.
 -doc "Goes on without a target, which keeps the figures that it was last asked for.".
 -spec left(dyno_targets:target(), InRunMs :: integer() | undefined, run()) -> run().
 left(#{node := Node} = Target, InRunMs, State) ->
-    #{targets := Targets, gone := Gone, measured := #{targets := All} = Measured} = State,
+    #{targets := Targets, gone := Gone, all := All} = State,
     #{peeked := Peeked, left := Left} = Gone,
     ok = dyno_targets:detach([Target]),
     LeftMs =
@@ -138,7 +139,7 @@ left(#{node := Node} = Target, InRunMs, State) ->
             targets := [T || #{node := Of} = T <- Targets, Of =/= Node],
             guests := dyno_target_custom:left(Node, map_get(guests, State)),
             gone := Gone#{left := [F || Of := F <- Peeked, Of =:= Node] ++ Left},
-            measured := Measured#{targets := [marked(T, Node, LeftMs) || T <- All]}
+            all := [marked(T, Node, LeftMs) || T <- All]
         }
     ).
 
@@ -159,11 +160,12 @@ join({Node, Patterns}, ZeroNs, #{wanted := Wanted} = State) ->
     Own = #{Node => Patterns || Patterns =/= default},
     case dyno_targets:attach([Node], Wanted#{patterns_of => Own}) of
         {ok, Attached} ->
-            #{targets := Targets, measured := #{targets := All} = Measured} = State,
+            #{targets := Targets, all := All} = State,
             Joined = begun(ZeroNs, Attached),
             State#{
                 guests := guests(Joined, ZeroNs, State),
-                targets := Targets ++ Joined, measured := Measured#{targets := All ++ Joined}
+                targets := Targets ++ Joined,
+                all := All ++ Joined
             };
         {error, Reason} ->
             Why = dyno_targets:format_error(Reason),
@@ -174,7 +176,7 @@ join({Node, Patterns}, ZeroNs, #{wanted := Wanted} = State) ->
 %% The suite's own code comes to them as well.
 -spec guests([dyno_targets:target()], integer() | undefined, run()) -> dyno_target_custom:t().
 guests(Joined, ZeroNs, #{guests := Guests, context := Context, callbacks := Callbacks} = State) ->
-    #{measured := #{size := Size}} = State,
+    #{which := {Size, _}} = State,
     With = (maps:with([agents, options, module], Context))#{callbacks => Callbacks},
     dyno_target_custom:joined(Joined, Size, With, ZeroNs, Guests).
 
@@ -210,5 +212,5 @@ peek(State) ->
 
 -doc "A warning of the run.".
 -spec warned(binary(), binary(), run()) -> run().
-warned(Code, Text, #{extra := Extra} = State) ->
-    State#{extra := dyno_test_extra:warning({Code, Text}, Extra)}.
+warned(Code, Text, #{result := Result} = State) ->
+    State#{result := dyno_test_result:warning({Code, Text}, Result)}.

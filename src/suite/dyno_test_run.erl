@@ -26,7 +26,10 @@
     {phase, atom()}
     | {load, dyno_load_spec:load() | #{model := performerl}}
     | {interval, dyno_load:interval(), ElapsedMs :: integer()}
-    | {partial, Run :: #{atom() => term()}}.
+    | {partial, recorded()}.
+
+-doc "A run of the recording, and its verdicts.".
+-type recorded() :: {Run :: #{atom() => term()}, Verdicts :: [#{atom() => term()}]}.
 
 -type outcome() ::
     complete
@@ -43,7 +46,7 @@ Runs one size once. Gives what came of it, the recording's run where something w
 callbacks to go on with.
 """.
 -spec run(dyno_test_plan:run(), {dyno_test_callbacks:callbacks(), SuiteState :: _}, context()) ->
-    {outcome(), Run :: #{atom() => term()} | undefined, dyno_test_callbacks:callbacks()}.
+    {outcome(), recorded() | undefined, dyno_test_callbacks:callbacks()}.
 run({Size, _} = Which, {Callbacks0, SuiteState}, Context) ->
     tell({phase, set_up}, Context),
     case dyno_test_callbacks:init_run(Callbacks0, Size, SuiteState) of
@@ -123,33 +126,32 @@ attach(Nodes, #{patterns := Patterns} = Wanted, #{model := performerl} = Load) -
                     {error, Reason};
                 Fewer ->
                     Text = unicode:characters_to_binary(dyno_targets:format_error(Reason)),
-                    Warning = {~"unmatched", Text},
                     maybe
-                        {ok, Targets, Extra} ?= attach(Nodes, Wanted#{patterns := Fewer}, Load),
-                        {ok, Targets, dyno_test_extra:warning(Warning, Extra)}
+                        {ok, Targets, Warnings} ?= attach(Nodes, Wanted#{patterns := Fewer}, Load),
+                        {ok, Targets, [{~"unmatched", Text} | Warnings]}
                     end
             end;
         {ok, Targets} ->
-            {ok, Targets, dyno_test_extra:new()};
+            {ok, Targets, []};
         {error, _} = Error ->
             Error
     end;
 attach(Nodes, Wanted, _Load) ->
     case dyno_targets:attach(Nodes, Wanted) of
-        {ok, Targets} -> {ok, Targets, dyno_test_extra:new()};
+        {ok, Targets} -> {ok, Targets, []};
         {error, _} = Error -> Error
     end.
 
 with_agents(#{load := Load} = Job, Attach, #{options := Options} = Context) ->
     %% Before anything is loaded: patterns may be wrong, nodes not there.
     case Attach() of
-        {ok, Targets, Extra} ->
+        {ok, Targets, Warnings} ->
             case dyno_test_baseline_run:wanted(Options, Load, dyno_targets:traces(Targets)) of
                 true ->
                     ok = dyno_targets:detach(Targets),
                     with_control(Job, Attach, Context);
                 false ->
-                    {Outcome, State} = with_load(Job, {Targets, Extra}, [], Context),
+                    {Outcome, State} = with_load(Job, {Targets, Warnings}, [], Context),
                     ok = dyno_targets:detach(Targets),
                     ended(Outcome, State)
             end;
@@ -161,8 +163,8 @@ with_control(Job, Attach, Context) ->
     maybe
         {ok, First} ?= control(first, Job, Context),
         tell({phase, attach}, Context),
-        {ok, Targets, Extra} ?= Attach(),
-        {Outcome, State} = with_load(Job, {Targets, Extra}, [First], Context),
+        {ok, Targets, Warnings} ?= Attach(),
+        {Outcome, State} = with_load(Job, {Targets, Warnings}, [First], Context),
         ok = dyno_targets:detach(Targets),
         second_half(Outcome, State, Job, Context)
     else
@@ -196,11 +198,10 @@ stopped({load_died, Reason}) ->
     failed(~"load", io_lib:format("the load generator died: ~0tP", [Reason, 12])).
 
 %% The run is measured by now: a control that fails only costs its interval.
-second_half(complete, State, Job, Context) ->
-    #{measured := #{control := Halves} = Measured} = State,
+second_half(complete, #{result := Result} = State, Job, Context) ->
     case control(second, Job, Context) of
         {ok, Half} ->
-            ended(complete, State#{measured := Measured#{control := Halves ++ [Half]}});
+            ended(complete, State#{result := dyno_test_result:baseline(Half, Result)});
         {stop, interrupted} ->
             {_, Run, Info} = ended(complete, State),
             {interrupted, Run, Info};
@@ -221,9 +222,14 @@ load_options(#{load := Load, run_state := RunState}, #{options := Options, modul
         load => Load
     }.
 
-with_load(#{which := Which, load := Load} = Job, {Targets, Extra}, Halves, Context) ->
+with_load(#{which := Which, load := Load} = Job, {Targets, Warnings}, Halves, Context) ->
     {Size, Repetition} = Which,
-    #{options := Options} = Context,
+    Empty = dyno_test_result:new(#{
+        id => dyno_test_plan:id(Which),
+        size => Size,
+        repetition => Repetition,
+        started_at => dyno_environment:now_utc()
+    }),
     tell({phase, warm_up}, Context),
     State = #{
         context => Context,
@@ -232,33 +238,18 @@ with_load(#{which := Which, load := Load} = Job, {Targets, Extra}, Halves, Conte
         targets => Targets,
         guests => dyno_target_custom:none(),
         callbacks => map_get(callbacks, Job),
-        extra => Extra,
         run_info => none,
         wanted => map_get(wanted, Job),
         members => none,
         gone => dyno_test_joins:none_gone(),
         started_ms => erlang:monotonic_time(millisecond),
         saved_ms => erlang:monotonic_time(millisecond),
-        measured => #{
-            size => Size,
-            repetition => Repetition,
-            id => dyno_test_plan:id(Which),
-            status => partial,
-            started_at => dyno_environment:now_utc(),
-            duration_ns => 0,
-            load => Load,
-            interval_ms => map_get(interval_ms, Options),
-            targets => Targets,
-            intervals => [],
-            samples => [],
-            snapshot => undefined,
-            errors => [],
-            in_flight => 0,
-            not_ended => [],
-            figures => [],
-            control => Halves,
-            error => undefined
-        }
+        which => Which,
+        load => Load,
+        all => Targets,
+        result => lists:foldl(
+            fun dyno_test_result:baseline/2, dyno_test_result:warnings(Warnings, Empty), Halves
+        )
     },
     case start_guests(Size, Targets, Job, Context) of
         {ok, Guests} ->
@@ -305,23 +296,14 @@ flush(Pid) ->
     after 0 -> ok
     end.
 
-recorded(Outcome, #{measured := Measured} = State) ->
-    Status =
-        case Outcome of
-            complete -> #{status => complete};
-            interrupted -> #{status => interrupted};
-            {failed, Code, Text} -> #{status => failed, error => {Code, Text}};
-            {misuse, _} -> #{status => failed}
-        end,
-    run_of(maps:merge(Measured, Status), State).
+recorded({misuse, _}, State) -> run_of(failed, State);
+recorded(Outcome, State) -> run_of(Outcome, State).
 
-run_of(#{intervals := Intervals, samples := Samples} = Measured, State) ->
-    #{guests := Guests, extra := Extra} = State,
-    Run = dyno_test_figures:run(Measured#{
-        intervals := lists:reverse(Intervals), samples := lists:reverse(Samples)
-    }),
-    Place = #{run => map_get(id, Measured), size => map_get(size, Measured)},
-    dyno_test_extra:add(dyno_target_custom:extra(Guests, Place, Extra), Run).
+run_of(Status, #{result := Result, guests := Guests, which := Which, all := All}) ->
+    {Size, _} = Which,
+    Place = #{run => dyno_test_plan:id(Which), size => Size},
+    With = dyno_target_custom:add(Guests, Place, dyno_test_result:targets(All, Result)),
+    dyno_test_result:run(Status, With).
 
 watch(#{load_pid := Load, targets := Targets, members := Members} = State) ->
     receive
@@ -368,22 +350,20 @@ load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
             ok
     end,
     watch(State);
-load_event(started, #{context := Context, measured := Measured0, targets := Targets0} = State) ->
+load_event(started, #{context := Context, targets := Targets0} = State) ->
     tell({phase, measure}, Context),
     #{guests := Guests} = State,
     StartedMs = erlang:monotonic_time(millisecond),
     Targets = dyno_targets:aligned(Targets0, StartedMs * 1_000_000),
-    Measured = Measured0#{targets := Targets},
     watch(State#{
         phase := measure,
         targets := Targets,
         guests := dyno_target_custom:aligned(Targets, StartedMs * 1_000_000, Guests),
         started_ms := StartedMs,
-        measured := Measured#{samples := []}
+        all := Targets
     });
-load_event({interval, Interval}, #{measured := Measured} = State) ->
-    #{intervals := Intervals} = Measured,
-    Next = State#{measured := Measured#{intervals := [Interval | Intervals]}},
+load_event({interval, Interval}, #{result := Result} = State) ->
+    Next = State#{result := dyno_test_result:interval(Interval, Result)},
     tell({interval, Interval, elapsed_ms(State)}, map_get(context, State)),
     watch(save(dyno_test_joins:peek(Next)));
 load_event(tick, State) ->
@@ -391,10 +371,10 @@ load_event(tick, State) ->
     watch(save(dyno_test_joins:peek(State)));
 load_event({run_info, Info}, State) ->
     watch(State#{run_info := {info, Info}});
-load_event({load_metrics, Metrics}, #{extra := Extra} = State) ->
-    watch(State#{extra := dyno_test_extra:metrics(Metrics, Extra)});
-load_event({load_warning, Warning}, #{extra := Extra} = State) ->
-    watch(State#{extra := dyno_test_extra:warning(Warning, Extra)});
+load_event({load_metrics, Metrics}, #{result := Result} = State) ->
+    watch(State#{result := dyno_test_result:metrics(Metrics, Result)});
+load_event({load_warning, Warning}, #{result := Result} = State) ->
+    watch(State#{result := dyno_test_result:warning(Warning, Result)});
 load_event(finished, #{context := #{options := #{duration_ms := DurationMs}}} = State) ->
     load_event({finished, DurationMs}, State);
 load_event({finished, DurationMs}, #{context := Context} = State) ->
@@ -402,18 +382,16 @@ load_event({finished, DurationMs}, #{context := Context} = State) ->
     Read = read(DurationMs, State),
     ok = dyno_load:close(map_get(load_pid, State)),
     watch(Read#{phase := finish});
-load_event({not_ended, Reason}, #{measured := Measured} = State) ->
-    #{not_ended := NotEnded} = Measured,
+load_event({not_ended, Reason}, #{result := Result} = State) ->
     Text = unicode:characters_to_binary(dyno_load:format_error(Reason)),
-    watch(State#{measured := Measured#{not_ended := [Text | NotEnded]}});
-load_event({report, #{duration_ns := DurationNs} = Report}, #{measured := Measured} = State) ->
-    watch(State#{measured := Measured#{report => Report, duration_ns := DurationNs}});
-load_event({ended, Snapshot, Errors, InFlight}, #{measured := Measured} = State) ->
-    Final = State#{
-        measured := Measured#{snapshot := Snapshot, errors := Errors, in_flight := InFlight}
-    },
-    {sound(judge(Snapshot, Errors, Final), Final), Final};
-load_event({failed, Reason}, #{measured := #{load := #{model := performerl}}} = State) ->
+    watch(State#{result := dyno_test_result:not_ended(Text, Result)});
+load_event({report, Report}, #{result := Result} = State) ->
+    watch(State#{result := dyno_test_result:report(Report, Result)});
+load_event({ended, Snapshot, Errors, InFlight}, #{result := Result} = State) ->
+    Ended = #{snapshot => Snapshot, errors => Errors, in_flight => InFlight},
+    Final = State#{result := dyno_test_result:ended(Ended, Result)},
+    {judge(Final), Final};
+load_event({failed, Reason}, #{load := #{model := performerl}} = State) ->
     {performerl_failed(Reason), stop_reading(State)};
 load_event({failed, Reason}, State) ->
     Text = dyno_load:format_error(Reason),
@@ -438,62 +416,13 @@ load_failed({worker, Module, {bad_return, Function, Value}}, _Text) ->
 load_failed(_Reason, Text) ->
     failed(~"load", Text).
 
-%% An agent that ended, or gave no results, was not there for what the run is to show.
-sound(complete, #{guests := Guests}) ->
-    case dyno_target_custom:problem(Guests) of
-        none -> complete;
-        Text -> failed(~"custom_agent", Text)
-    end;
-sound(Outcome, _State) ->
-    Outcome.
-
-%% A run in which nothing succeeded has measured nothing.
-judge(undefined, _Errors, #{measured := #{figures := Figures}, context := Context}) ->
-    %% Nobody counts the operations of such a suite but the functions that were to be measured.
-    case [F || #{functions := #{functions := Functions}} <- Figures, F <- Functions] of
-        [] when Figures =/= [] ->
-            judge_uncounted(Context, Figures);
-        _ ->
-            complete
-    end;
-judge(#{successes := 0, failures := 0}, _Errors, State) ->
-    #{measured := #{in_flight := InFlight}, context := #{options := Options} = Context} = State,
-    #{duration_ms := DurationMs} = Options,
-    failed(
-        ~"no_operations",
-        io_lib:format(
-            "no operation ended within the run: ~ts had not returned after ~ts (calls under way: "
-            "~b); give it a longer duration_ms",
-            [operation(Context), dyno_unit:format(DurationMs, ~"ms"), InFlight]
-        )
-    );
-judge(#{successes := 0, failures := N}, [{Reason, _} | _], #{context := Context}) ->
-    Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
-    failed(~"no_operations", io_lib:format(Text, [N, operation(Context), Reason]));
-judge(_Snapshot, _Errors, _State) ->
-    complete.
-
-operation(#{module := Module}) ->
-    Arity =
-        case erlang:function_exported(Module, operation, 1) of
-            true -> 1;
-            false -> 2
-        end,
-    io_lib:format("~ts:operation/~b", [Module, Arity]).
-
-judge_uncounted(#{module := Module}, Figures) ->
-    case [N || #{functions := #{measured_functions := N}} <- Figures, N > 0] of
-        [] ->
-            complete;
-        Counts ->
-            failed(
-                ~"no_operations",
-                io_lib:format(
-                    "none of the ~b functions of ~ts:get_trace_patterns/0 was called between "
-                    "start_load and stop_load: the load missed the targets, or was over before",
-                    [lists:sum(Counts), Module]
-                )
-            )
+%% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
+%% results, was not there for what the run is to show.
+judge(#{guests := Guests, result := Result, context := #{module := Module}}) ->
+    case {dyno_test_result:problem(Module, Result), dyno_target_custom:problem(Guests)} of
+        {none, none} -> complete;
+        {none, Text} -> failed(~"custom_agent", Text);
+        {{Code, Text}, _} -> failed(Code, Text)
     end.
 
 lost(Target, noconnection, #{targets := [_, _ | _]} = State) ->
@@ -518,12 +447,15 @@ in_run_ms(_State) -> undefined.
 without(Node, #{targets := Targets} = State) ->
     stop_reading(State#{targets := [T || #{node := N} = T <- Targets, N =/= Node]}).
 
-sample(Sampler, {TimeMs, Figures, CostUs}, #{measured := Measured, targets := Targets} = State) ->
-    case {dyno_targets:of_sampler(Sampler, Targets), Measured} of
-        {{ok, #{node := Node, shift_ms := ShiftMs}}, #{samples := Samples}} ->
-            Sample = {Node, TimeMs + ShiftMs, Figures, CostUs},
-            State#{measured := Measured#{samples := [Sample | Samples]}};
-        {error, _} ->
+%% Those of the warm-up are none of the run's.
+sample(_Sampler, _Sample, #{phase := warm_up} = State) ->
+    State;
+sample(Sampler, {TimeMs, Values, CostUs}, #{result := Result, targets := Targets} = State) ->
+    case dyno_targets:of_sampler(Sampler, Targets) of
+        {ok, #{node := Node, shift_ms := ShiftMs}} ->
+            Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
+            State#{result := dyno_test_result:sample(Sample, Result)};
+        error ->
             State
     end.
 
@@ -537,15 +469,14 @@ elapsed_ms(#{started_ms := StartedMs}) ->
     erlang:monotonic_time(millisecond) - StartedMs.
 
 %% Reads what is inside; the load has just ended.
-read(DurationMs, #{targets := Targets, measured := Measured, guests := Guests} = State) ->
-    DurationNs = DurationMs * 1_000_000,
+read(DurationMs, #{targets := Targets, guests := Guests, result := Result} = State) ->
     Ended = dyno_target_custom:finish(Guests),
     Figures = dyno_targets:read(Targets) ++ dyno_test_joins:gone(State),
     Processed = dyno_target_custom:process(Ended, map_get(callbacks, State)),
     %% The last samples were sent before the figures were answered.
     last_samples(State#{
         guests := Processed,
-        measured := Measured#{figures := Figures, duration_ns := DurationNs}
+        result := dyno_test_result:read(Figures, DurationMs * 1_000_000, Result)
     }).
 
 last_samples(State) ->
@@ -558,26 +489,25 @@ last_samples(State) ->
 %% Something ended the run early: what can be had is taken.
 stop_reading(#{phase := measure, load_pid := Load} = State) ->
     Read = read(elapsed_ms(State), State),
+    #{result := Result} = Read,
     case dyno_load:figures(Load) of
         {ok, Snapshot, Errors} ->
-            #{measured := Measured} = Read,
-            Read#{measured := Measured#{snapshot := Snapshot, errors := Errors}};
+            Ended = #{snapshot => Snapshot, errors => Errors},
+            Read#{result := dyno_test_result:ended(Ended, Result)};
         {searched, Snapshot, Errors, Report} ->
-            #{measured := Measured} = Read,
-            Read#{
-                measured := Measured#{snapshot := Snapshot, errors := Errors, report => Report}
-            };
+            Ended = #{snapshot => Snapshot, errors => Errors, report => Report},
+            Read#{result := dyno_test_result:ended(Ended, Result)};
         error ->
             Read
     end;
 stop_reading(State) ->
     State.
 
-save(#{saved_ms := SavedMs, context := Context, measured := Measured} = State) ->
+save(#{saved_ms := SavedMs, context := Context, result := Result} = State) ->
     case erlang:monotonic_time(millisecond) of
         Now when Now - SavedMs >= ?SAVE_MS ->
-            Partial = Measured#{duration_ns := elapsed_ms(State) * 1_000_000},
-            tell({partial, run_of(Partial, State)}, Context),
+            Until = dyno_test_result:duration_ns(elapsed_ms(State) * 1_000_000, Result),
+            tell({partial, run_of(partial, State#{result := Until})}, Context),
             State#{saved_ms := Now};
         _ ->
             State

@@ -14,10 +14,27 @@
 %% Below so many operations a 99th percentile is one or two operations.
 -define(FEW_OPERATIONS, 1000).
 
+-export_type([measured/0]).
+
 -type part() :: #{atom() => term()}.
 
+-doc "What is known of a load, while it works and when it has ended.".
+-type measured() :: #{
+    status := atom(),
+    duration_ns := non_neg_integer(),
+    intervals := [dyno_load:interval()],
+    snapshot := dyno_load_recorder:snapshot() | undefined,
+    errors := [{binary(), pos_integer()}],
+    in_flight := non_neg_integer(),
+    %% What workers could not end.
+    not_ended := [binary()],
+    %% Where it came to its end.
+    report => dyno_load_result:report(),
+    atom() => term()
+}.
+
 -doc "The load's single numbers.".
--spec metrics(dyno_test_figures:measured()) -> [part()].
+-spec metrics(measured()) -> [part()].
 metrics(#{snapshot := undefined}) ->
     [];
 metrics(#{snapshot := Snapshot} = Measured) ->
@@ -198,7 +215,7 @@ metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
 -doc "Its distributions.".
--spec histograms(dyno_test_figures:measured()) -> [part()].
+-spec histograms(measured()) -> [part()].
 histograms(#{snapshot := undefined}) ->
     [];
 histograms(#{snapshot := Snapshot} = Measured) ->
@@ -244,7 +261,7 @@ histogram(Prefix, Name, Title, #{count := Count, sum := Sum, min := Min, max := 
     }.
 
 -doc "Its course.".
--spec series(dyno_test_figures:measured()) -> [part()].
+-spec series(measured()) -> [part()].
 series(#{intervals := Intervals}) ->
     Times = [T || #{time_ms := T} <- Intervals],
     [
@@ -263,12 +280,12 @@ series(#{intervals := Intervals}) ->
     ].
 
 -doc "Its errors, and the figures of each kind of operation, phase, probe and load node.".
--spec tables(dyno_test_figures:measured()) -> [part()].
+-spec tables(measured()) -> [part()].
 tables(Measured) ->
     dyno_load_tables:tables(Measured).
 
 -doc "What makes its numbers less believable.".
--spec warnings(dyno_test_figures:measured()) -> [{Code :: binary(), Text :: binary()}].
+-spec warnings(measured()) -> [{Code :: binary(), Text :: binary()}].
 warnings(Measured) ->
     lists:append([
         few_operations(Measured),

@@ -13,7 +13,7 @@
 -type part() :: #{atom() => term()}.
 
 -doc "The tables of a run.".
--spec tables(dyno_test_figures:measured()) -> [part()].
+-spec tables(dyno_load_figures:measured()) -> [part()].
 tables(#{errors := Errors} = Measured) ->
     errors(Errors) ++
         case Measured of
