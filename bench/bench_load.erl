@@ -10,7 +10,7 @@
 -define(TIMEOUT_MS, 5000).
 
 -doc "The generator's own figures after a load of so many milliseconds.".
--spec run(dyno_suite:load(), pos_integer()) -> dyno_load_recorder:snapshot().
+-spec run(dyno_load_spec:load(), pos_integer()) -> dyno_load_recorder:snapshot().
 run(Load, DurationMs) ->
     {ok, Pid} = dyno_load:start_link(#{
         sink => self(),
@@ -27,13 +27,13 @@ run(Load, DurationMs) ->
 ended(Pid) ->
     receive
         {dyno_load, Pid, warm} ->
-            ok = dyno_load:measure(Pid),
+            ok = dyno_load_source:measure(Pid),
             ended(Pid);
-        {dyno_load, Pid, finished} ->
-            ok = dyno_load:close(Pid),
+        {dyno_load, Pid, {finished, _}} ->
+            ok = dyno_load_source:close(Pid),
             ended(Pid);
-        {dyno_load, Pid, {ended, Snapshot, [], 0}} ->
-            Snapshot;
+        {dyno_load, Pid, {ended, #{total := Total, errors := [], under_way := 0}}} ->
+            Total;
         {dyno_load, Pid, {failed, Reason}} ->
             error({load_failed, Reason});
         {dyno_load, Pid, _} ->

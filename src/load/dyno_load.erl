@@ -3,24 +3,9 @@
 
 -module(dyno_load).
 -moduledoc """
-Loads a target: has the crews prepare their workers, starts them together, reads what they
-measured at an interval, and ends them. A crew is the workers of a node: this one, or the load
-nodes that a suite names.
-
-The caller receives `{dyno_load, Load, Event}` where the event is
-
-* `warm`: the warm-up is over and the workers stand still. The caller sets its instruments to zero
-  and answers with `measure/1`: what they count is then what the measured operations did;
-* `started`: the measured part begins now;
-* `{interval, interval()}`: one interval's figures;
-* `finished`: the measured part is over, and its last operations have ended, or take longer than a
-  second. The caller looks at the target, whose connections are still open, and answers with
-  `close/1`;
-* `{not_ended, reason()}`: a worker's `end_worker/1` failed;
-* `{report, dyno_load_result:report()}`: all there is to say of the load, and then
-* `{ended, dyno_load_recorder:snapshot(), Errors, InFlight}`: all workers have ended, or were killed
-  because they did not within the patience;
-* `{failed, reason()}`: the load could not be given.
+Dyno's own load generator: has the crews prepare their workers, starts them together, reads what
+they measured at an interval, and ends them. A crew is the workers of a node: this one, or the load
+nodes that a suite names. m:dyno_load_source says which events its caller receives.
 
 ## A load node that dies
 Before the measured part it fails the load. Then the load goes on with the nodes that are left: what
@@ -28,17 +13,18 @@ the lost one had measured until its last interval is kept, the report says when 
 when none is left the load has failed.
 """.
 
+-behaviour(dyno_load_source).
 -behaviour(gen_server).
 
--export([start_link/1, measure/1, figures/1, close/1, stop/1, format_error/1]).
+-export([start_link/1, format_error/1, fault/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([options/0, interval/0, crew/0, so_far/0, reason/0]).
+-export_type([options/0, crew/0, reason/0]).
 
 -type options() :: #{
     sink := pid(),
     module := module(),
     run_state := term(),
-    load := dyno_suite:load(),
+    load := dyno_load_spec:load(),
     duration_ms := pos_integer(),
     warmup_ms := non_neg_integer(),
     interval_ms := pos_integer(),
@@ -48,26 +34,15 @@ when none is left the load has failed.
     feeds => [dyno_feed:feed()],
     seed => integer(),
     %% Where the load is generated; without any, in this node.
-    load_nodes => [dyno_load_nodes:spec()]
+    load_nodes => [dyno_load_nodes:spec()],
+    _ => _
 }.
 
--type interval() :: #{
-    time_ms := non_neg_integer(),
-    throughput_per_s := float(),
-    errors_per_s := float(),
-    %% Of open loads.
-    offered_per_s := float() | null,
-    p50_ns := number() | null,
-    p99_ns := number() | null,
-    max_ns := number() | null
-}.
-
--type so_far() ::
-    {ok, dyno_load_recorder:snapshot(), [{binary(), pos_integer()}]}
-    | {searched, dyno_load_recorder:snapshot(), [{binary(), pos_integer()}],
-        dyno_load_result:report()}.
-
--type reason() :: dyno_load_problem:reason().
+-type reason() ::
+    {worker_died, module(), term()}
+    | {not_ready, module(), Ready :: non_neg_integer(), pos_integer(), TimeoutMs :: pos_integer()}
+    | {node_lost | no_node_left, node()}
+    | {crew_failed, node(), term()}.
 
 -type phase() ::
     preparing | warming | warm | working | probing | judging | draining | ending | failed.
@@ -82,7 +57,7 @@ when none is left the load has failed.
 
 %% Why snapshots were asked for.
 -type purpose() ::
-    {interval, Now :: integer()} | probe | final | {figures, gen_server:from()}.
+    {interval, Now :: integer()} | probe | final | {result, gen_server:from()}.
 
 -type state() :: #{
     options := options(),
@@ -106,7 +81,8 @@ when none is left the load has failed.
     at => integer(),
     search => dyno_load_search:search(),
     probes := [{number(), dyno_load_result:merged()}],
-    notes := [{feed_ended, atom()} | {not_grown, unicode:chardata()}]
+    notes := [{feed_ended, atom()} | {not_grown, unicode:chardata()}],
+    not_ended := [binary()]
 }.
 
 -define(AHEAD_NS, 5_000_000).
@@ -119,38 +95,6 @@ when none is left the load has failed.
 -spec start_link(options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
-
--doc "The figures so far, where the load works; of a search, those of the probes that are over.".
--spec figures(pid()) -> so_far() | error.
-figures(Pid) ->
-    try
-        gen_server:call(Pid, figures)
-    catch
-        exit:_ -> error
-    end.
-
--doc "Begins the measured part; the answer to `warm`.".
--spec measure(pid()) -> ok.
-measure(Pid) ->
-    gen_server:cast(Pid, measure).
-
--doc "Has the workers end; the answer to `finished`.".
--spec close(pid()) -> ok.
-close(Pid) ->
-    gen_server:cast(Pid, close).
-
--doc "Ends a load at once, and its workers. No more events come.".
--spec stop(pid()) -> ok.
-stop(Pid) ->
-    Monitor = monitor(process, Pid),
-    unlink(Pid),
-    exit(Pid, shutdown),
-    receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
-    after 5000 ->
-        exit(Pid, kill),
-        ok
-    end.
 
 -spec init(options()) -> {ok, state(), {continue, prepare}}.
 init(#{load := Load, duration_ms := DurationMs} = Options0) ->
@@ -170,7 +114,8 @@ init(#{load := Load, duration_ms := DurationMs} = Options0) ->
         waiting => #{},
         asked => #{},
         probes => [],
-        notes => []
+        notes => [],
+        not_ended => []
     },
     {ok, State, {continue, prepare}}.
 
@@ -185,7 +130,7 @@ handle_continue(prepare, #{options := #{timeout_ms := TimeoutMs} = Options} = St
                 {ok, Started} ->
                     crews([Node || #{node := Node} <- Started], State#{started_nodes := Started});
                 {error, Reason} ->
-                    fail({load_nodes, Reason}, State)
+                    fail({dyno_load_nodes, Reason}, State)
             end
     end.
 
@@ -218,19 +163,14 @@ crews([{Index, Node} | Nodes], Base, #{crews := Crews} = State) ->
             fail(Reason, State)
     end.
 
--spec handle_call(figures, gen_server:from(), state()) ->
-    {reply, error | so_far(), state()} | {noreply, state()}.
-handle_call(figures, From, #{phase := Phase} = State) when Phase =:= working; Phase =:= draining ->
-    {noreply, ask({figures, From}, State)};
-handle_call(figures, _From, #{probes := [_ | _], search := Search, begun := Begun} = State) ->
-    #{probes := Probes} = State,
-    SoFar = dyno_load_search:so_far(Search),
-    #{total := Total, errors := Errors} = Merged =
-        dyno_load_result:of_search(SoFar, Probes, merged(State)),
-    Report = report(Merged, dyno_load_recorder:time_ns() - Begun, State),
-    {reply, {searched, Total, Errors, Report}, State};
-handle_call(figures, _From, State) ->
-    {reply, error, State}.
+-spec handle_call(result, gen_server:from(), state()) ->
+    {reply, none | dyno_load_result:t(), state()} | {noreply, state()}.
+handle_call(result, From, #{phase := Phase} = State) when Phase =:= working; Phase =:= draining ->
+    {noreply, ask({result, From}, State)};
+handle_call(result, _From, #{probes := [_ | _], search := Search} = State) ->
+    {reply, result(dyno_load_search:so_far(Search), State), State};
+handle_call(result, _From, State) ->
+    {reply, none, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(close, #{phase := ending, crews := Crews, options := Options} = State) ->
@@ -250,7 +190,7 @@ handle_info(not_ready, #{phase := preparing, crews := Crews} = State) ->
     #{options := #{timeout_ms := TimeoutMs, load := Load}} = State,
     All = dyno_load_spec:workers(Load),
     Ready = lists:sum([dyno_load_pool:ready(Pid) || Pid <- maps:keys(Crews)]),
-    fail({not_ready, module(State), Ready, All, TimeoutMs}, State);
+    fail({?MODULE, {not_ready, module(State), Ready, All, TimeoutMs}}, State);
 handle_info(interval, #{phase := working} = State) ->
     %% What came after the end belongs to no interval.
     Now = min(dyno_load_recorder:time_ns(), map_get(finish, State)),
@@ -263,12 +203,13 @@ handle_info(finish, #{phase := working} = State) ->
     over(State);
 handle_info(patience, #{phase := ending, crews := Crews, options := Options} = State) ->
     #{timeout_ms := TimeoutMs} = Options,
-    case lists:sum([dyno_load_pool:ready(Pid) || Pid <- maps:keys(Crews)]) of
-        %% Operations that never end are counted elsewhere.
-        0 -> ok;
-        N -> notify({not_ended, {stays, module(State), N, TimeoutMs}}, State)
-    end,
-    {noreply, ask(final, State)};
+    Next =
+        case lists:sum([dyno_load_pool:ready(Pid) || Pid <- maps:keys(Crews)]) of
+            %% Operations that never end are counted elsewhere.
+            0 -> State;
+            N -> not_ended({end_worker_timeout, module(State), N, TimeoutMs}, State)
+        end,
+    {noreply, ask(final, Next)};
 handle_info({'DOWN', _, process, Pid, Reason}, #{crews := Crews} = State) when
     is_map_key(Pid, Crews)
 ->
@@ -284,16 +225,15 @@ crew_event(ready, Pid, #{phase := preparing} = State) ->
 crew_event({failed, _}, _Pid, #{phase := failed} = State) ->
     {noreply, State};
 crew_event({failed, {worker_died, Reason}}, _Pid, State) ->
-    fail({worker_died, module(State), Reason}, State);
+    fail({?MODULE, {worker_died, module(State), Reason}}, State);
 crew_event({failed, Reason}, _Pid, State) ->
-    fail({worker, module(State), Reason}, State);
+    fail({dyno_load_worker, Reason}, State);
 crew_event({not_ended, Reason}, _Pid, State) ->
-    notify({not_ended, {worker, module(State), Reason}}, State),
-    {noreply, State};
+    {noreply, not_ended(Reason, State)};
 crew_event({feed_ended, Name}, _Pid, State) ->
     {noreply, note({feed_ended, Name}, State)};
 crew_event({not_grown, Reason}, _Pid, State) ->
-    Text = format_error({worker, module(State), Reason}),
+    Text = dyno_load_worker:format_error(Reason),
     {noreply, note({not_grown, unicode:characters_to_binary(Text)}, State)};
 crew_event(done, Pid, State) ->
     quiet(without(Pid, State));
@@ -313,6 +253,10 @@ without(Pid, #{waiting := Waiting} = State) ->
 
 note(Note, #{notes := Notes} = State) ->
     State#{notes := lists:uniq([Note | Notes])}.
+
+not_ended(Reason, #{not_ended := NotEnded} = State) ->
+    Text = unicode:characters_to_binary(dyno_load_worker:format_error(Reason)),
+    State#{not_ended := [Text | NotEnded]}.
 
 module(#{options := #{module := Module}}) -> Module.
 
@@ -346,9 +290,9 @@ answered(Ref, Pid, #{asked := Asked} = State) ->
 
 together({interval, Now}, State) ->
     {noreply, interval(Now, State)};
-together({figures, From}, State) ->
-    #{total := Total, errors := Errors} = merged(State),
-    gen_server:reply(From, {ok, Total, Errors}),
+together({result, From}, State) ->
+    %% Of a part that has not ended nobody can say whether its load came about.
+    gen_server:reply(From, (result(none, State))#{parts := []}),
     {noreply, State};
 together(probe, State) ->
     probed(State);
@@ -363,13 +307,13 @@ lost(Pid, Reason, #{crews := Crews, phase := Phase} = State) ->
         failed ->
             {noreply, State};
         _ when Node =:= node() ->
-            fail({worker_died, module(State), Reason}, State);
+            fail({?MODULE, {worker_died, module(State), Reason}}, State);
         _ when Reason =/= noconnection, Reason =/= normal ->
-            fail({crew_failed, Node, Reason}, State);
+            fail({?MODULE, {crew_failed, Node, Reason}}, State);
         _ when Phase =:= preparing; Phase =:= warming; Phase =:= warm ->
-            fail({node_lost, Node}, State);
+            fail({?MODULE, {node_lost, Node}}, State);
         _ when map_size(Rest) =:= 0 ->
-            fail({no_node_left, Node}, State);
+            fail({?MODULE, {no_node_left, Node}}, State);
         _ ->
             #{lost := Lost, from := From} = State,
             AtMs = (dyno_load_recorder:time_ns() - From) div 1_000_000,
@@ -421,8 +365,7 @@ probe(#{search := Search, options := #{load := Load}, parts := [Part]} = State) 
             Next = begin_round([Probe], State#{phase := probing}),
             with_grace(Next);
         {done, _} ->
-            notify(finished, State),
-            State#{phase := ending, over => dyno_load_recorder:time_ns()}
+            finished(State#{over => dyno_load_recorder:time_ns()})
     end.
 
 probed(#{search := Search, probes := Probes, from := From, begun := Begun} = State) ->
@@ -510,8 +453,11 @@ quiet_enough(#{phase := warming} = State) ->
 quiet_enough(#{phase := probing} = State) ->
     {noreply, ask(probe, State#{phase := judging})};
 quiet_enough(#{phase := draining} = State) ->
-    notify(finished, State),
-    {noreply, State#{phase := ending}}.
+    {noreply, finished(State)}.
+
+finished(#{begun := Begun, over := Over} = State) ->
+    notify({finished, max(1, Over - Begun)}, State),
+    State#{phase := ending}.
 
 become_warm(State) ->
     notify(warm, State),
@@ -550,26 +496,31 @@ merged(#{crews := Crews, lost := Lost, round := Round}) ->
     ],
     dyno_load_result:merge(Round, Snapshots).
 
-finish(#{begun := Begun, over := Over} = State) ->
-    Merged =
+finish(State) ->
+    Found =
         case State of
-            #{search := Search, probes := Probes} ->
+            #{search := Search} ->
                 {done, Result} = dyno_load_search:next(Search),
-                dyno_load_result:of_search(Result, Probes, merged(State));
+                Result;
             #{} ->
-                merged(State)
+                none
         end,
-    #{total := Total, errors := Errors, under_way := UnderWay} = Merged,
-    notify({report, report(Merged, Over - Begun, State)}, State),
-    notify({ended, Total, Errors, UnderWay}, State),
+    notify({ended, result(Found, State)}, State),
     {stop, normal, State}.
 
-report(Merged, DurationNs, #{crews := Crews, lost := Lost, notes := Notes, options := Options}) ->
+result(Found, #{crews := Crews, lost := Lost, options := Options, begun := Begun} = State) ->
+    Merged =
+        case Found of
+            none -> merged(State);
+            _ -> dyno_load_result:of_search(Found, map_get(probes, State), merged(State))
+        end,
     Nodes = [{Crew, undefined} || Crew <- maps:values(Crews)] ++ Lost,
+    Over = maps:get(over, State, dyno_load_recorder:time_ns()),
     Merged#{
-        duration_ns => DurationNs,
+        duration_ns => max(1, Over - Begun),
         seed => map_get(seed, Options),
-        notes => Notes,
+        notes => map_get(notes, State),
+        not_ended => map_get(not_ended, State),
         nodes => [
             dyno_load_result:node_of(Crew, Last, AtMs)
          || {#{last := Last} = Crew, AtMs} <- Nodes
@@ -584,5 +535,26 @@ terminate(_Reason, #{crews := Crews, started_nodes := Started}) ->
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error(Reason) ->
-    dyno_load_problem:format_error(Reason).
+format_error({worker_died, Module, Reason}) ->
+    io_lib:format(
+        "a worker of ~ts died: ~0tP; something its callbacks are linked to ended",
+        [Module, Reason, 12]
+    );
+format_error({not_ready, Module, Ready, Count, TimeoutMs}) ->
+    io_lib:format(
+        "~ts:init_worker/2 had returned in ~b of ~b workers after ~b ms; "
+        "raise timeout_ms in suite/0 if it needs longer",
+        [Module, Ready, Count, TimeoutMs]
+    );
+format_error({node_lost, Node}) ->
+    io_lib:format("load node ~ts went down before the measured part", [Node]);
+format_error({no_node_left, Node}) ->
+    io_lib:format("load node ~ts went down, and no other is left to go on with", [Node]);
+format_error({crew_failed, Node, Reason}) ->
+    io_lib:format("the generator failed in load node ~ts: ~0tP", [Node, Reason, 12]).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({Kind, _, _}) when Kind =:= worker_died -> code;
+fault({not_ready, _, _, _, _}) -> code;
+fault(_Lost) -> dyno.

@@ -8,7 +8,7 @@ here, started over ssh, or running already. Each gets the generator's code and t
 its clock compared with this node's.
 """.
 
--export([read/1, start/2, stop/1, clock/1, format_error/1]).
+-export([read/1, start/2, stop/1, clock/1, format_error/1, fault/1]).
 -export_type([spec/0, started/0, reason/0]).
 
 -doc """
@@ -275,3 +275,8 @@ format_error({unreachable, _Node, Reason}) ->
     ["load node: ", dyno_target_node:format_error(Reason)];
 format_error({no_code, Node, Module, Reason}) ->
     io_lib:format("load node ~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({bad_load_nodes, _}) -> caller;
+fault(_Reason) -> dyno.

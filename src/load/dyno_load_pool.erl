@@ -101,7 +101,7 @@ begin_round(Crew, Round) ->
 
 -doc "Starts one in a node, this one or another; the files of feeds go with it to another machine.".
 -spec start_on(node(), options()) ->
-    {ok, pid()} | {error, {feeds, dyno_feed:reason()} | {node_lost, node()}}.
+    {ok, pid()} | {error, dyno_error:error()}.
 start_on(Node, Options) ->
     try
         case Node =:= node() of
@@ -110,9 +110,9 @@ start_on(Node, Options) ->
         end
     of
         {ok, Pid} -> {ok, Pid};
-        {error, {feeds, Reason}} -> {error, {feeds, Reason}}
+        {error, {dyno_feed, Reason}} -> {error, {dyno_feed, Reason}}
     catch
-        error:{erpc, _} -> {error, {node_lost, Node}}
+        error:{erpc, _} -> {error, {dyno_load, {node_lost, Node}}}
     end.
 
 %% Another machine has not this one's files.
@@ -161,7 +161,7 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
                 },
                 {continue, prepare}};
         {error, Reason} ->
-            {stop, {feeds, Reason}}
+            {stop, {dyno_feed, Reason}}
     end.
 
 -spec handle_continue(prepare, state()) -> {noreply, state()}.

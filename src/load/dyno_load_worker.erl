@@ -17,8 +17,8 @@
 %% when it was due. No process deals out the work, so none can become the bottleneck. Whoever takes
 %% the last free place tells its owner, who may start more workers.
 
--export([start_link/1]).
--export_type([job/0, work/0]).
+-export([start_link/1, format_error/1, fault/1]).
+-export_type([job/0, work/0, reason/0]).
 
 -type job() :: #{
     owner := pid(),
@@ -51,6 +51,11 @@
     left => {each, pos_integer()} | {all, atomics:atomics_ref()}
 }.
 
+-type reason() ::
+    {bad_return, module(), init_worker | operation | {operation, Kind :: atom()}, term()}
+    | {raised, mfa(), error | exit | throw, term(), erlang:stacktrace()}
+    | {end_worker_timeout, module(), Workers :: pos_integer(), TimeoutMs :: pos_integer()}.
+
 %% Timers have a millisecond's resolution: the last part of a wait is spent yielding.
 -define(EARLY_NS, 1_500_000).
 
@@ -62,17 +67,18 @@ Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed,
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
-prepare(#{owner := Owner, id := Id, feeds := Feeds} = Job) ->
+prepare(#{owner := Owner, module := Module, id := Id, feeds := Feeds} = Job) ->
     ok = dyno_feed:enter(Id, Feeds),
     try init_worker(Job) of
         {ok, State} ->
             Owner ! {dyno_worker, self(), ready},
             serve(Job, State);
         Other ->
-            Owner ! {dyno_worker, self(), {failed, {bad_return, init_worker, Other}}}
+            Owner ! {dyno_worker, self(), {failed, {bad_return, Module, init_worker, Other}}}
     catch
         Class:Reason:Stack ->
-            Owner ! {dyno_worker, self(), {failed, {raised, init_worker, Class, Reason, Stack}}}
+            Why = {raised, {Module, init_worker, 2}, Class, Reason, Stack},
+            Owner ! {dyno_worker, self(), {failed, Why}}
     end.
 
 init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Callbacks}) ->
@@ -251,7 +257,7 @@ one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
-            Owner ! {dyno_worker, self(), {failed, {bad_return, called(Kind), Other}}},
+            Owner ! {dyno_worker, self(), {failed, {bad_return, Module, called(Kind), Other}}},
             stop
     catch
         throw:{dyno_feed, ended, Feed} ->
@@ -301,7 +307,7 @@ end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) -
             catch
                 %% Its connection may be gone; the run is over all the same.
                 Class:Reason:Stack ->
-                    Why = {raised, end_worker, Class, Reason, Stack},
+                    Why = {raised, {Module, end_worker, 1}, Class, Reason, Stack},
                     Owner ! {dyno_worker, self(), {not_ended, Why}},
                     ok
             end;
@@ -321,3 +327,32 @@ wait_until(Due) ->
         _ ->
             ok
     end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({bad_return, Module, init_worker, Value}) ->
+    io_lib:format(
+        "~ts:init_worker/2 returned ~0tP; {ok, WorkerState} is expected", [Module, Value, 12]
+    );
+format_error({bad_return, Module, Operation, Value}) ->
+    Call =
+        case Operation of
+            operation -> "operation/1";
+            {operation, Kind} -> io_lib:format("operation/2 of ~ts", [Kind])
+        end,
+    io_lib:format(
+        "~ts:~ts returned ~0tP; {ok, WorkerState} or {error, Reason, WorkerState} is expected",
+        [Module, Call, Value, 12]
+    );
+format_error({raised, _, _, _, _} = Raised) ->
+    dyno_suite_caller:format_error(Raised);
+format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
+    io_lib:format(
+        "~ts:end_worker/1 had not returned in ~b workers after ~b ms; they were killed",
+        [Module, Workers, TimeoutMs]
+    ).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({bad_return, _, _, _}) -> caller;
+fault(_Reason) -> code.

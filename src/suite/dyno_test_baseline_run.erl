@@ -31,7 +31,7 @@ gives its load by itself, never have one.
 
 -type stop() ::
     interrupted
-    | {load, dyno_load:reason()}
+    | {load, dyno_error:error()}
     | {load_died, term()}.
 
 -define(SHARE, 5).
@@ -107,22 +107,21 @@ half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Sink,
             end
     }),
     Result = listen(Pid, []),
-    ok = dyno_load:stop(Pid),
-    ok = flush(Pid),
+    ok = dyno_load_source:stop(Pid),
     Result.
 
--spec listen(pid(), [dyno_load:interval()]) -> {ok, half()} | {stop, stop()}.
+-spec listen(pid(), [dyno_load_source:interval()]) -> {ok, half()} | {stop, stop()}.
 listen(Load, Intervals) ->
     receive
         {dyno_load, Load, warm} ->
-            ok = dyno_load:measure(Load),
+            ok = dyno_load_source:measure(Load),
             listen(Load, Intervals);
         {dyno_load, Load, {interval, Interval}} ->
             listen(Load, [Interval | Intervals]);
-        {dyno_load, Load, finished} ->
-            ok = dyno_load:close(Load),
+        {dyno_load, Load, {finished, _}} ->
+            ok = dyno_load_source:close(Load),
             listen(Load, Intervals);
-        {dyno_load, Load, {ended, _, _, _}} ->
+        {dyno_load, Load, {ended, _}} ->
             {ok, slices(lists:reverse(Intervals))};
         {dyno_load, Load, {failed, Reason}} ->
             {stop, {load, Reason}};
@@ -134,15 +133,7 @@ listen(Load, Intervals) ->
             {stop, interrupted}
     end.
 
--spec flush(pid()) -> ok.
-flush(Load) ->
-    receive
-        {dyno_load, Load, _} -> flush(Load);
-        {'EXIT', Load, _} -> flush(Load)
-    after 0 -> ok
-    end.
-
--spec slices([dyno_load:interval()]) -> slices().
+-spec slices([dyno_load_source:interval()]) -> slices().
 slices(Intervals) ->
     #{
         p50s_ns => [P || #{p50_ns := P} <- Intervals, is_number(P)],
@@ -150,7 +141,7 @@ slices(Intervals) ->
         operations => operations(Intervals, 0, 0.0)
     }.
 
--spec operations([dyno_load:interval()], non_neg_integer(), float()) -> non_neg_integer().
+-spec operations([dyno_load_source:interval()], non_neg_integer(), float()) -> non_neg_integer().
 operations([], _Before, Sum) ->
     round(Sum);
 operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum) ->
@@ -160,7 +151,7 @@ operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum)
 What measuring cost, as metrics of a run: the response time and the throughput without, and the
 ratios with their intervals. `Intervals` are those of the measured part.
 """.
--spec metrics([half()], [dyno_load:interval()]) -> [#{atom() => term()}].
+-spec metrics([half()], [dyno_load_source:interval()]) -> [#{atom() => term()}].
 metrics([], _Intervals) ->
     [];
 metrics(Halves, Intervals) ->

@@ -25,6 +25,8 @@
 -type reason() ::
     dyno_suite_caller:reason()
     | {bad_return, mfa(), term(), Expected :: string()}
+    %% What a worker's callback did.
+    | {load, dyno_error:error()}
     | {bad_suite, module(), dyno_suite:reason()}
     %% It returned what cannot be taken.
     | {bad_callback, mfa(), dyno_suite:reason()}.
@@ -222,6 +224,8 @@ bad_return(#{module := Module} = Callbacks, Function, Arity, Value, Expected) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]);
+format_error({load, Error}) ->
+    dyno_error:format(Error);
 format_error({bad_callback, {M, F, A}, Reason}) ->
     io_lib:format("what ~ts:~ts/~b returned: ~ts", [M, F, A, dyno_suite:format_error(Reason)]);
 format_error({bad_suite, Module, Reason}) ->

@@ -32,7 +32,7 @@ the one that is under way.
 -type event() ::
     {phase, atom()}
     | {load, dyno_load_spec:load() | #{model := performerl}}
-    | {interval, #{throughput_per_s := float() | undefined, _ => _}, ElapsedMs :: integer()}.
+    | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
 %% What is known of a run's length; the first two are kept as numbers.
 -define(EXACT, 1).
@@ -57,6 +57,7 @@ new(SuiteOptions, Options) ->
         (Event, Done, Run) ->
             {Phase, Throughput, InRunMs} =
                 case Event of
+                    {interval, unknown, Ms} -> {measure, undefined, WarmupMs + Ms};
                     {interval, #{throughput_per_s := PerS}, Ms} -> {measure, PerS, WarmupMs + Ms};
                     {phase, Named} -> {Named, undefined, 0}
                 end,

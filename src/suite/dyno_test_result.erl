@@ -8,7 +8,7 @@
 
 -export([new/1]).
 %% What the load tells
--export([interval/2, report/2, ended/2, not_ended/2]).
+-export([interval/2, load/2]).
 %% What the targets tell
 -export([sample/2, targets/2, read/3, baseline/2]).
 %% Parts of the recording that somebody else has made
@@ -33,13 +33,8 @@
     about := about(),
     duration_ns := non_neg_integer(),
     %% The load's, the last interval first.
-    intervals := [dyno_load:interval()],
-    snapshot := dyno_load_recorder:snapshot() | undefined,
-    errors := [{binary(), pos_integer()}],
-    in_flight := non_neg_integer(),
-    not_ended := [binary()],
-    %% Where the load came to its end.
-    report => dyno_load_result:report(),
+    intervals := [dyno_load_source:interval()],
+    load := dyno_load_result:t() | none,
     targets := [dyno_targets:target()],
     %% The last sample first.
     samples := [sample()],
@@ -69,10 +64,7 @@ new(About) ->
         about => About,
         duration_ns => 0,
         intervals => [],
-        snapshot => undefined,
-        errors => [],
-        in_flight => 0,
-        not_ended => [],
+        load => none,
         targets => [],
         samples => [],
         figures => [],
@@ -86,24 +78,18 @@ new(About) ->
 duration_ns(Ns, Result) -> Result#{duration_ns := Ns}.
 
 -doc "One interval of the load.".
--spec interval(dyno_load:interval(), t()) -> t().
+-spec interval(dyno_load_source:interval() | unknown, t()) -> t().
+interval(unknown, Result) ->
+    Result;
 interval(Interval, #{intervals := Intervals} = Result) ->
     Result#{intervals := [Interval | Intervals]}.
 
--doc "All there is to say of a load that came to its end.".
--spec report(dyno_load_result:report(), t()) -> t().
-report(#{duration_ns := Ns} = Report, Result) ->
-    Result#{report => Report, duration_ns := Ns}.
-
--doc "What the workers measured, in sum; of a load that tells nothing of its operations, nothing.".
--spec ended(#{snapshot := _, errors := _, in_flight => _, report => _}, t()) -> t().
-ended(Load, Result) ->
-    maps:merge(Result, maps:with([snapshot, errors, in_flight, report], Load)).
-
--doc "Why a worker could not end.".
--spec not_ended(binary(), t()) -> t().
-not_ended(Text, #{not_ended := Texts} = Result) ->
-    Result#{not_ended := [Text | Texts]}.
+-doc "What came of the load; none of one that tells nothing of its operations.".
+-spec load(dyno_load_result:t() | none, t()) -> t().
+load(none, Result) ->
+    Result;
+load(#{duration_ns := Ns} = Load, Result) ->
+    Result#{load := Load, duration_ns := Ns}.
 
 -doc "One sample of a target's virtual machine and system.".
 -spec sample(sample(), t()) -> t().
@@ -154,7 +140,7 @@ Why a run that came to its end has measured nothing: no operation succeeded, or,
 operations, none of the functions was called that were to be measured.
 """.
 -spec problem(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
-problem(Module, #{snapshot := undefined, figures := Figures}) ->
+problem(Module, #{load := none, figures := Figures}) ->
     Counts = [N || #{functions := #{functions := [], measured_functions := N}} <- Figures, N > 0],
     Called = [F || #{functions := #{functions := Functions}} <- Figures, F <- Functions],
     case {Called, Counts} of
@@ -166,14 +152,16 @@ problem(Module, #{snapshot := undefined, figures := Figures}) ->
         _ ->
             none
     end;
-problem(Module, #{snapshot := #{successes := 0, failures := 0}} = Result) ->
-    #{in_flight := InFlight, duration_ns := DurationNs} = Result,
+problem(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} = Result) ->
+    #{duration_ns := DurationNs} = Result,
+    #{under_way := UnderWay} = Load,
     Text =
         "no operation ended within the run: ~ts had not returned after ~ts (calls under way: "
         "~b); give it a longer duration_ms",
     Duration = dyno_unit:format(round(DurationNs / 1.0e6), ~"ms"),
-    {~"no_operations", text(Text, [operation(Module), Duration, InFlight])};
-problem(Module, #{snapshot := #{successes := 0, failures := N}, errors := [{Reason, _} | _]}) ->
+    {~"no_operations", text(Text, [operation(Module), Duration, UnderWay])};
+problem(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) ->
+    #{errors := [{Reason, _} | _]} = Load,
     Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
     {~"no_operations", text(Text, [N, operation(Module), Reason])};
 problem(_Module, _Result) ->
@@ -190,19 +178,17 @@ operation(Module) ->
 -doc "The run, as doc/recording.md has it, and its verdicts.".
 -spec run(status(), t()) -> {Run :: part(), Verdicts :: [part()]}.
 run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
-    #{intervals := Intervals, samples := Samples, baseline := Halves} = Result,
-    Measured = Result#{
-        intervals := lists:reverse(Intervals),
-        samples := lists:reverse(Samples),
-        status => name(Status)
-    },
-    Cost = dyno_test_baseline_run:metrics(Halves, map_get(intervals, Measured)),
+    #{load := LoadResult, samples := Samples, baseline := Halves} = Result,
+    Intervals = lists:reverse(map_get(intervals, Result)),
+    Measured = Result#{samples := lists:reverse(Samples)},
+    Load = dyno_load_result:to_recording(LoadResult, Intervals),
+    Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
     Own = #{
         metrics =>
-            dyno_load_figures:metrics(Measured) ++ dyno_test_inside:metrics(Measured) ++ Cost,
-        series => dyno_load_figures:series(Measured) ++ sampled_series(Measured),
-        tables => dyno_load_figures:tables(Measured) ++ dyno_test_inside:tables(Measured),
-        warnings => [
+            map_get(metrics, Load) ++ dyno_test_inside:metrics(Measured) ++ Cost,
+        series => map_get(series, Load) ++ sampled_series(Measured),
+        tables => map_get(tables, Load) ++ dyno_test_inside:tables(Measured),
+        warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
          || {Code, Text} <- own_warnings(Measured) ++ dyno_test_baseline_run:warnings(Cost)
         ]
@@ -215,7 +201,7 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
             duration_ns => map_get(duration_ns, Result),
             nodes => [Facts || #{facts := Facts} <- map_get(targets, Result)],
             histograms =>
-                dyno_load_figures:histograms(Measured) ++ dyno_test_inside:histograms(Measured)
+                map_get(histograms, Load) ++ dyno_test_inside:histograms(Measured)
         },
         Verdicts
     }.
@@ -248,8 +234,8 @@ node_series(Node, Metrics, Samples) ->
 
 %% What makes the numbers less believable
 
-own_warnings(#{samples := Samples, figures := Figures} = Measured) ->
-    dyno_load_figures:warnings(Measured) ++ stolen_time(Samples) ++
+own_warnings(#{samples := Samples, figures := Figures}) ->
+    stolen_time(Samples) ++
         lists:flatmap(fun instrument_warnings/1, Figures).
 
 stolen_time(Samples) ->

@@ -25,7 +25,7 @@
 -type event() ::
     {phase, atom()}
     | {load, dyno_load_spec:load() | #{model := performerl}}
-    | {interval, dyno_load:interval(), ElapsedMs :: integer()}
+    | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}
     | {partial, recorded()}.
 
 -doc "A run of the recording, and its verdicts.".
@@ -101,7 +101,7 @@ with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options
                     {Outcome, Run, dyno_test_callbacks:keep_info(Next, Info)};
                 {error, Reason} ->
                     #{module := Module} = Context,
-                    {{misuse, {bad_suite, Module, {load, Reason}}}, undefined, Next}
+                    {{misuse, {bad_suite, Module, Reason}}, undefined, Next}
             end;
         {{error, Reason}, Next} ->
             {callback_failed(Reason), undefined, Next}
@@ -111,10 +111,13 @@ with_targets({Size, _} = Which, Nodes, RunState, Callbacks, #{options := Options
 overridden(#{model := performerl} = Load, _Size, #{override := Override}) ->
     case map_size(Override) of
         0 -> {ok, Load};
-        _ -> {error, gives_itself}
+        _ -> {error, gives_load_itself}
     end;
 overridden(Load, Size, #{override := Override}) ->
-    dyno_load_spec:override(Load, Override, Size).
+    case dyno_load_spec:override(Load, Override, Size) of
+        {ok, Overridden} -> {ok, Overridden};
+        {error, Reason} -> {error, {load, Reason}}
+    end.
 
 %% Suites of PerformERL name what may be there, and PerformERL takes no notice of what is not: those
 %% patterns are left out, which is said, unless that leaves none.
@@ -193,7 +196,7 @@ control(Which, Job, Context) ->
 stopped(interrupted) ->
     interrupted;
 stopped({load, Reason}) ->
-    load_failed(Reason, dyno_load:format_error(Reason));
+    load_failed(Reason);
 stopped({load_died, Reason}) ->
     failed(~"load", io_lib:format("the load generator died: ~0tP", [Reason, 12])).
 
@@ -259,8 +262,8 @@ with_load(#{which := Which, load := Load} = Job, {Targets, Warnings}, Halves, Co
                 guests := Guests, load_pid := Pid, members := Members
             }),
             ok = dyno_test_joins:stop(Members),
-            ok = dyno_load:stop(Pid),
-            flush(Pid),
+            ok = dyno_load_source:stop(Pid),
+            flush(),
             {Outcome, Final};
         {error, {callback, Reason}} ->
             {callback_failed(Reason), State};
@@ -276,23 +279,19 @@ start_guests(Size, Targets, #{callbacks := Callbacks}, Context) ->
 members(Targets, #{run_state := RunState}, #{module := Module}) ->
     dyno_test_joins:watch(Module, RunState, [Node || #{node := Node} <- Targets]).
 
-start_load(#{load := #{model := performerl}} = Job, Options) ->
-    #{which := {Size, _}, run_state := #{nodes := Nodes}, callbacks := Callbacks} = Job,
-    dyno_performerl_load:start_link(
-        (maps:with([sink, module, duration_ms, interval_ms, timeout_ms], Options))#{
-            caller => dyno_test_callbacks:caller(Callbacks), nodes => Nodes, size => Size
-        }
-    );
-start_load(_Job, Options) ->
-    dyno_load:start_link(Options).
+start_load(#{which := {Size, _}, load := Load, callbacks := Callbacks}, Options) ->
+    dyno_load_source:start_link(
+        source(Load), Options#{caller => dyno_test_callbacks:caller(Callbacks), size => Size}
+    ).
 
-%% What the load still sent before it was stopped.
-flush(Pid) ->
+source(#{model := performerl}) -> dyno_performerl_load;
+source(_Load) -> dyno_load.
+
+%% What the instruments still sent before they were stopped.
+flush() ->
     receive
-        {dyno_load, Pid, _} -> flush(Pid);
-        {'EXIT', Pid, _} -> flush(Pid);
-        {dyno_sample, _, _, _, _} -> flush(Pid);
-        {dyno_guest, _, _, _} -> flush(Pid)
+        {dyno_sample, _, _, _, _} -> flush();
+        {dyno_guest, _, _, _} -> flush()
     after 0 -> ok
     end.
 
@@ -344,7 +343,7 @@ load_event(warm, #{targets := Targets, load_pid := Load} = State) ->
             %% Samples of the warm-up count from another start.
             flush_samples(),
             ok = dyno_target_custom:restart(map_get(guests, State)),
-            ok = dyno_load:measure(Load);
+            ok = dyno_load_source:measure(Load);
         gone ->
             %% That it went down is the next message.
             ok
@@ -366,55 +365,28 @@ load_event({interval, Interval}, #{result := Result} = State) ->
     Next = State#{result := dyno_test_result:interval(Interval, Result)},
     tell({interval, Interval, elapsed_ms(State)}, map_get(context, State)),
     watch(save(dyno_test_joins:peek(Next)));
-load_event(tick, State) ->
-    tell({interval, #{throughput_per_s => undefined}, elapsed_ms(State)}, map_get(context, State)),
-    watch(save(dyno_test_joins:peek(State)));
 load_event({run_info, Info}, State) ->
     watch(State#{run_info := {info, Info}});
-load_event({load_metrics, Metrics}, #{result := Result} = State) ->
+load_event({metrics, Metrics}, #{result := Result} = State) ->
     watch(State#{result := dyno_test_result:metrics(Metrics, Result)});
-load_event({load_warning, Warning}, #{result := Result} = State) ->
+load_event({warning, Warning}, #{result := Result} = State) ->
     watch(State#{result := dyno_test_result:warning(Warning, Result)});
-load_event(finished, #{context := #{options := #{duration_ms := DurationMs}}} = State) ->
-    load_event({finished, DurationMs}, State);
-load_event({finished, DurationMs}, #{context := Context} = State) ->
+load_event({finished, DurationNs}, #{context := Context} = State) ->
     tell({phase, finish}, Context),
-    Read = read(DurationMs, State),
-    ok = dyno_load:close(map_get(load_pid, State)),
+    Read = read(DurationNs, State),
+    ok = dyno_load_source:close(map_get(load_pid, State)),
     watch(Read#{phase := finish});
-load_event({not_ended, Reason}, #{result := Result} = State) ->
-    Text = unicode:characters_to_binary(dyno_load:format_error(Reason)),
-    watch(State#{result := dyno_test_result:not_ended(Text, Result)});
-load_event({report, Report}, #{result := Result} = State) ->
-    watch(State#{result := dyno_test_result:report(Report, Result)});
-load_event({ended, Snapshot, Errors, InFlight}, #{result := Result} = State) ->
-    Ended = #{snapshot => Snapshot, errors => Errors, in_flight => InFlight},
-    Final = State#{result := dyno_test_result:ended(Ended, Result)},
+load_event({ended, Ended}, #{result := Result} = State) ->
+    Final = State#{result := dyno_test_result:load(Ended, Result)},
     {judge(Final), Final};
-load_event({failed, Reason}, #{load := #{model := performerl}} = State) ->
-    {performerl_failed(Reason), stop_reading(State)};
-load_event({failed, Reason}, State) ->
-    Text = dyno_load:format_error(Reason),
-    {load_failed(Reason, Text), stop_reading(State)}.
+load_event({failed, Error}, State) ->
+    {load_failed(Error), stop_reading(State)}.
 
-performerl_failed({bad_return, _, _, _} = Reason) -> {misuse, Reason};
-performerl_failed(Reason) -> failed(~"callback", dyno_performerl_load:format_error(Reason)).
-
-load_failed({worker, Module, {bad_return, Function, Value}}, _Text) ->
-    {Arity, Expected} =
-        case Function of
-            init_worker -> {2, "{ok, WorkerState}"};
-            operation -> {1, "{ok, WorkerState} or {error, Reason, WorkerState}"};
-            {operation, _Kind} -> {2, "{ok, WorkerState} or {error, Reason, WorkerState}"}
-        end,
-    Name =
-        case Function of
-            {Called, _} -> Called;
-            Called -> Called
-        end,
-    {misuse, {bad_return, {Module, Name, Arity}, Value, Expected}};
-load_failed(_Reason, Text) ->
-    failed(~"load", Text).
+load_failed(Error) ->
+    case dyno_error:fault(Error) of
+        caller -> {misuse, {load, Error}};
+        _ -> failed(~"load", dyno_error:format(Error))
+    end.
 
 %% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
 %% results, was not there for what the run is to show.
@@ -469,14 +441,14 @@ elapsed_ms(#{started_ms := StartedMs}) ->
     erlang:monotonic_time(millisecond) - StartedMs.
 
 %% Reads what is inside; the load has just ended.
-read(DurationMs, #{targets := Targets, guests := Guests, result := Result} = State) ->
+read(DurationNs, #{targets := Targets, guests := Guests, result := Result} = State) ->
     Ended = dyno_target_custom:finish(Guests),
     Figures = dyno_targets:read(Targets) ++ dyno_test_joins:gone(State),
     Processed = dyno_target_custom:process(Ended, map_get(callbacks, State)),
     %% The last samples were sent before the figures were answered.
     last_samples(State#{
         guests := Processed,
-        result := dyno_test_result:read(Figures, DurationMs * 1_000_000, Result)
+        result := dyno_test_result:read(Figures, DurationNs, Result)
     }).
 
 last_samples(State) ->
@@ -488,18 +460,8 @@ last_samples(State) ->
 
 %% Something ended the run early: what can be had is taken.
 stop_reading(#{phase := measure, load_pid := Load} = State) ->
-    Read = read(elapsed_ms(State), State),
-    #{result := Result} = Read,
-    case dyno_load:figures(Load) of
-        {ok, Snapshot, Errors} ->
-            Ended = #{snapshot => Snapshot, errors => Errors},
-            Read#{result := dyno_test_result:ended(Ended, Result)};
-        {searched, Snapshot, Errors, Report} ->
-            Ended = #{snapshot => Snapshot, errors => Errors, report => Report},
-            Read#{result := dyno_test_result:ended(Ended, Result)};
-        error ->
-            Read
-    end;
+    #{result := Result} = Read = read(elapsed_ms(State) * 1_000_000, State),
+    Read#{result := dyno_test_result:load(dyno_load_source:result(Load), Result)};
 stop_reading(State) ->
     State.
 

@@ -101,7 +101,7 @@ run(Load, Options, RunState) ->
 run(Load, Options, RunState, DurationMs) ->
     Events = run(Load, Options#{duration_ms => DurationMs}, RunState),
     case lists:last(Events) of
-        {ended, #{started := Started}, _, _} when Started < ?SOME, DurationMs < 5000 ->
+        {ended, #{total := #{started := Started}}} when Started < ?SOME, DurationMs < 5000 ->
             run(Load, Options, RunState, DurationMs * 5);
         _ ->
             Events
@@ -110,23 +110,23 @@ run(Load, Options, RunState, DurationMs) ->
 events(Pid) ->
     receive
         {dyno_load, Pid, warm = Event} ->
-            ok = dyno_load:measure(Pid),
+            ok = dyno_load_source:measure(Pid),
             [Event | events(Pid)];
-        {dyno_load, Pid, finished = Event} ->
-            ok = dyno_load:close(Pid),
+        {dyno_load, Pid, {finished, _} = Event} ->
+            ok = dyno_load_source:close(Pid),
             [Event | events(Pid)];
-        {dyno_load, Pid, {ended, _, _, _} = Event} ->
+        {dyno_load, Pid, {ended, _} = Event} ->
             [Event];
         {dyno_load, Pid, {failed, Reason}} ->
-            ok = dyno_load:stop(Pid),
-            [{failed, unicode:characters_to_binary(dyno_load:format_error(Reason))}];
+            ok = dyno_load_source:stop(Pid),
+            [{failed, unicode:characters_to_binary(dyno_error:format(Reason))}];
         {dyno_load, Pid, Event} ->
             [Event | events(Pid)]
     end.
 
 ended(Events) ->
-    {ended, Snapshot, Errors, InFlight} = lists:last(Events),
-    {Snapshot, Errors, InFlight}.
+    {ended, #{total := Total, errors := Errors, under_way := UnderWay}} = lists:last(Events),
+    {Total, Errors, UnderWay}.
 
 closed(Workers) -> #{model => closed, workers => Workers}.
 
@@ -301,7 +301,7 @@ warm_up_is_not_counted(_Config) ->
     receive
     after 50 -> ?assertEqual(Before, counters:get(Calls, 1))
     end,
-    ok = dyno_load:measure(Pid),
+    ok = dyno_load_source:measure(Pid),
     {#{successes := Done, started := Done}, [], 0} = ended(events(Pid)),
     ?assertEqual(counters:get(Calls, 1), Before + Done).
 
@@ -436,23 +436,22 @@ a_worker_that_cannot_end(_Config) ->
     Events = run(closed(2), #{}, Make),
     {#{successes := Done}, [], 0} = ended(Events),
     ?assert(Done > 0),
-    [First, _] = [R || {not_ended, R} <- Events],
-    Text = unicode:characters_to_binary(dyno_load:format_error(First)),
+    {ended, #{not_ended := [Text, _]}} = lists:last(Events),
     contains(Text, [~"end_worker/1", ~"cannot_close"]).
 
 figures_on_the_way(_Config) ->
     Pid = start(closed(1), #{duration_ms => 60_000}, pausing(1)),
     %% Nothing to be had before the measured part.
     receive
-        {dyno_load, Pid, warm} -> ?assertEqual(error, dyno_load:figures(Pid))
+        {dyno_load, Pid, warm} -> ?assertEqual(none, dyno_load_source:result(Pid))
     end,
-    ok = dyno_load:measure(Pid),
+    ok = dyno_load_source:measure(Pid),
     dyno_suites:await(fun() ->
-        {ok, #{successes := Done}, []} = dyno_load:figures(Pid),
+        #{total := #{successes := Done}, errors := []} = dyno_load_source:result(Pid),
         Done > 0
     end),
-    ok = dyno_load:stop(Pid),
-    ?assertEqual(error, dyno_load:figures(Pid)).
+    ok = dyno_load_source:stop(Pid),
+    ?assertEqual(none, dyno_load_source:result(Pid)).
 
 stop_ends_the_workers(_Config) ->
     Self = self(),
@@ -464,7 +463,7 @@ stop_ends_the_workers(_Config) ->
     end,
     Pid = start(closed(3), #{duration_ms => 60_000}, same(Stuck)),
     receive
-        {dyno_load, Pid, warm} -> dyno_load:measure(Pid)
+        {dyno_load, Pid, warm} -> dyno_load_source:measure(Pid)
     end,
     Workers = [
         receive
@@ -472,7 +471,7 @@ stop_ends_the_workers(_Config) ->
         end
      || _ <- lists:seq(1, 3)
     ],
-    ok = dyno_load:stop(Pid),
+    ok = dyno_load_source:stop(Pid),
     [
         receive
             {'DOWN', Monitor, process, Worker, killed} -> ok

@@ -82,8 +82,7 @@ run(Load, Options, RunState) ->
     ),
     Events = dyno_load_SUITE:events(Pid),
     case lists:last(Events) of
-        {ended, _, _, _} ->
-            {report, Report} = lists:keyfind(report, 1, Events),
+        {ended, Report} ->
             Report#{events => Events};
         {failed, Text} ->
             {failed, Text}
@@ -409,18 +408,18 @@ figures_of_a_search_on_the_way(_Config) ->
     receive
         {dyno_load, Pid, warm} -> ok
     end,
-    ok = dyno_load:measure(Pid),
+    ok = dyno_load_source:measure(Pid),
     receive
         {dyno_load, Pid, {interval, _}} -> ok
     end,
-    {searched, #{successes := Done}, [], Report} = dyno_load:figures(Pid),
+    #{total := #{successes := Done}, errors := []} = Report = dyno_load_source:result(Pid),
     ?assert(Done > 0),
     #{search := #{stopped := interrupted, tried := [#{rate_per_s := 50} | _]}} = Report,
     ?assertMatch(
         [{~"search", <<"the search was interrupted: ", _/binary>>} | _],
         dyno_load_verdict:warnings(Report)
     ),
-    ok = dyno_load:stop(Pid).
+    ok = dyno_load_source:stop(Pid).
 
 %% Feeds
 

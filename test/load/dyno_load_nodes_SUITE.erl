@@ -80,8 +80,7 @@ report(Pid) ->
     process_flag(trap_exit, true),
     Events = dyno_load_SUITE:events(Pid),
     case lists:last(Events) of
-        {ended, _, _, _} ->
-            {report, Report} = lists:keyfind(report, 1, Events),
+        {ended, Report} ->
             Report;
         {failed, Text} ->
             {failed, Text}
@@ -232,7 +231,7 @@ a_node_that_dies(_Config) ->
 after_some(Pid) ->
     receive
         {dyno_load, Pid, warm} ->
-            ok = dyno_load:measure(Pid),
+            ok = dyno_load_source:measure(Pid),
             after_some(Pid);
         {dyno_load, Pid, {interval, #{throughput_per_s := T}}} when T > 0 ->
             receive

@@ -6,49 +6,23 @@
 %% The load's part of a run in the recording: of the whole load, of each kind of operation and of
 %% each phase. Pure.
 
--export([metrics/1, histograms/1, series/1, tables/1, warnings/1, outcome/2]).
+-export([metrics/1, histograms/1, series/1, outcome/2]).
 
--import(dyno_recording_part, [series/7, text/2]).
+-import(dyno_recording_part, [series/7]).
 
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
-%% Below so many operations a 99th percentile is one or two operations.
--define(FEW_OPERATIONS, 1000).
-
--export_type([measured/0]).
 
 -type part() :: #{atom() => term()}.
 
--doc "What is known of a load, while it works and when it has ended.".
--type measured() :: #{
-    status := atom(),
-    duration_ns := non_neg_integer(),
-    intervals := [dyno_load:interval()],
-    snapshot := dyno_load_recorder:snapshot() | undefined,
-    errors := [{binary(), pos_integer()}],
-    in_flight := non_neg_integer(),
-    %% What workers could not end.
-    not_ended := [binary()],
-    %% Where it came to its end.
-    report => dyno_load_result:report(),
-    atom() => term()
-}.
-
 -doc "The load's single numbers.".
--spec metrics(measured()) -> [part()].
-metrics(#{snapshot := undefined}) ->
-    [];
-metrics(#{snapshot := Snapshot} = Measured) ->
-    DurationNs = loaded_ns(Measured),
-    of_snapshot(~"", ~"", DurationNs, Snapshot) ++
-        case Measured of
-            #{report := Report} ->
-                open_metrics(Snapshot, Report) ++ others(DurationNs, Report);
-            #{} ->
-                []
-        end.
+-spec metrics(dyno_load_result:t()) -> [part()].
+metrics(#{total := Total} = Result) ->
+    DurationNs = loaded_ns(Result),
+    of_snapshot(~"", ~"", DurationNs, Total) ++ open_metrics(Total, Result) ++
+        others(DurationNs, Result).
 
 %% A search's figures are those of the probes at the rate that was found.
-loaded_ns(#{report := #{search := _, parts := Parts}}) ->
+loaded_ns(#{search := _, parts := Parts}) ->
     lists:sum([Length || #{duration_ns := Length} <- Parts]);
 loaded_ns(#{duration_ns := DurationNs}) ->
     DurationNs.
@@ -215,20 +189,12 @@ metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
 -doc "Its distributions.".
--spec histograms(measured()) -> [part()].
-histograms(#{snapshot := undefined}) ->
-    [];
-histograms(#{snapshot := Snapshot} = Measured) ->
-    of_all(~"", Snapshot) ++
+-spec histograms(dyno_load_result:t()) -> [part()].
+histograms(#{total := Total} = Result) ->
+    of_all(~"", Total) ++
         [
-            histogram(Prefix, Name, Title, map_get(Key, Of))
-         || #{report := Report} <- [Measured],
-            {Prefix, Of} <- [
-                {<<"operation.", (name(Kind))/binary, ".">>, S}
-             || {Kind, S} <- kinds(Report)
-            ],
-            {Key, Name, Title} <- [{response, ~"latency", ~"Response time"}],
-            has_values(map_get(Key, Of))
+            histogram(<<"operation.", (name(Kind))/binary, ".">>, ~"latency", ~"Response time", R)
+         || {Kind, #{response := R}} <- kinds(Result), has_values(R)
         ].
 
 of_all(Prefix, Snapshot) ->
@@ -261,8 +227,8 @@ histogram(Prefix, Name, Title, #{count := Count, sum := Sum, min := Min, max := 
     }.
 
 -doc "Its course.".
--spec series(measured()) -> [part()].
-series(#{intervals := Intervals}) ->
+-spec series([dyno_load_source:interval()]) -> [part()].
+series(Intervals) ->
     Times = [T || #{time_ms := T} <- Intervals],
     [
         series(Name, Unit, ~"load", Title, undefined, Times, [map_get(Key, I) || I <- Intervals])
@@ -278,47 +244,6 @@ series(#{intervals := Intervals}) ->
         Key =/= offered_per_s orelse
             lists:any(fun(#{offered_per_s := Rate}) -> Rate =/= null end, Intervals)
     ].
-
--doc "Its errors, and the figures of each kind of operation, phase, probe and load node.".
--spec tables(measured()) -> [part()].
-tables(Measured) ->
-    dyno_load_tables:tables(Measured).
-
--doc "What makes its numbers less believable.".
--spec warnings(measured()) -> [{Code :: binary(), Text :: binary()}].
-warnings(Measured) ->
-    lists:append([
-        few_operations(Measured),
-        [
-            Warning
-         || #{report := Report} <- [Measured], Warning <- dyno_load_verdict:warnings(Report)
-        ],
-        unfinished(Measured),
-        not_ended(Measured)
-    ]).
-
-few_operations(#{snapshot := #{successes := Ok}, status := complete}) when
-    Ok < ?FEW_OPERATIONS
-->
-    [{~"few_operations", text("~b operations: too few for the high percentiles", [Ok])}];
-few_operations(_Measured) ->
-    [].
-
-unfinished(#{in_flight := 0}) ->
-    [];
-unfinished(#{in_flight := N}) ->
-    [
-        {~"unfinished",
-            text("~b operations had not ended when the run did; they are not in it", [N])}
-    ].
-
-%% They are mostly the same: the first one stands for all.
-not_ended(#{not_ended := []}) ->
-    [];
-not_ended(#{not_ended := [Text]}) ->
-    [{~"end_worker", Text}];
-not_ended(#{not_ended := [Text | Others]}) ->
-    [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
 
 -doc "What a probe of a search shows of its objective.".
 -spec outcome([dyno_threshold:t()], dyno_load_result:part()) -> dyno_load_search:outcome().

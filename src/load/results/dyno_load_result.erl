@@ -6,8 +6,8 @@
 %% What several crews measured in the parts of a load, put together. Histograms are merged bucket by
 %% bucket, so nothing is lost. Pure.
 
--export([merge/2, offered/3, interval/5, of_search/3, node_of/3]).
--export_type([report/0, merged/0, part/0, load_node/0]).
+-export([merge/2, offered/3, interval/5, of_search/3, node_of/3, to_recording/2]).
+-export_type([t/0, merged/0, part/0, load_node/0]).
 
 -type part() :: #{
     name := binary(),
@@ -48,8 +48,8 @@
     lost_at_ms := integer() | undefined
 }.
 
--doc "All there is to say of a load that has ended.".
--type report() :: #{
+-doc "All there is to say of a load. One that was interrupted has no parts.".
+-type t() :: #{
     parts := [part()],
     kinds := #{atom() => dyno_load_recorder:snapshot()},
     total := dyno_load_recorder:snapshot(),
@@ -61,6 +61,8 @@
     seed := integer(),
     nodes := [load_node()],
     notes := [{feed_ended, atom()} | {not_grown, binary()}],
+    %% Why workers' end_worker/1 failed.
+    not_ended := [binary()],
     search => dyno_load_search:result()
 }.
 
@@ -232,4 +234,24 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
         failures => map_get(failures, Total),
         workers => Workers,
         lost_at_ms => LostAtMs
+    }.
+
+-doc "The load's parts of a run in a recording, from what it came to and its course.".
+-spec to_recording(t() | none, [dyno_load_source:interval()]) ->
+    #{metrics | histograms | series | tables | warnings := [#{atom() => term()}]}.
+to_recording(none, Intervals) ->
+    #{
+        metrics => [],
+        histograms => [],
+        series => dyno_load_figures:series(Intervals),
+        tables => [],
+        warnings => []
+    };
+to_recording(Result, Intervals) ->
+    #{
+        metrics => dyno_load_figures:metrics(Result),
+        histograms => dyno_load_figures:histograms(Result),
+        series => dyno_load_figures:series(Intervals),
+        tables => dyno_load_tables:tables(Result),
+        warnings => [#{code => C, text => T} || {C, T} <- dyno_load_verdict:warnings(Result)]
     }.

@@ -13,16 +13,10 @@
 -type part() :: #{atom() => term()}.
 
 -doc "The tables of a run.".
--spec tables(dyno_load_figures:measured()) -> [part()].
-tables(#{errors := Errors} = Measured) ->
-    errors(Errors) ++
-        case Measured of
-            #{report := Report, duration_ns := DurationNs} ->
-                operations(DurationNs, Report) ++ phases(Report) ++ probes(Report) ++
-                    load_nodes(Report);
-            #{} ->
-                []
-        end.
+-spec tables(dyno_load_result:t()) -> [part()].
+tables(#{errors := Errors, duration_ns := DurationNs} = Result) ->
+    errors(Errors) ++ operations(DurationNs, Result) ++ phases(Result) ++ probes(Result) ++
+        load_nodes(Result).
 
 errors([]) ->
     [];

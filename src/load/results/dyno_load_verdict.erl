@@ -26,6 +26,8 @@ late that it matters beside the response times, one in ten by a quarter of the m
 -define(VERY_LATE_SHARE, 0.25).
 %% Processes that wait for a scheduler, per scheduler: more, and the generator's node is full.
 -define(FULL, 4.0).
+%% Below so many operations a 99th percentile is one or two operations.
+-define(FEW, 1000).
 
 -doc "Whether a part's load was kept, and if not, why.".
 -spec of_part(dyno_load_result:part()) -> kept | saturated | generator.
@@ -66,15 +68,39 @@ is_late(_Quantile, _Share, _Part) ->
     false.
 
 -doc "What is to be said of a load, each with its code.".
--spec warnings(dyno_load_result:report()) -> [{Code :: binary(), Text :: binary()}].
+-spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts} = Report) ->
     Several = length(Parts) > 1,
-    lists:append([of_parts(Part, Several, Report) || Part <- Parts]) ++
+    few_operations(Report) ++
+        lists:append([of_parts(Part, Several, Report) || Part <- Parts]) ++
         full(Report) ++
         lists:append([of_node(Node) || Node <- map_get(nodes, Report)]) ++
-        lists:append([of_note(Note) || Note <- map_get(notes, Report)]).
+        lists:append([of_note(Note) || Note <- map_get(notes, Report)]) ++
+        unfinished(Report) ++
+        not_ended(Report).
 
--spec of_parts(dyno_load_result:part(), boolean(), dyno_load_result:report()) ->
+few_operations(#{search := #{stopped := interrupted}}) ->
+    [];
+few_operations(#{parts := [_ | _], total := #{successes := Ok}}) when Ok > 0, Ok < ?FEW ->
+    [{~"few_operations", text("~b operations: too few for the high percentiles", [Ok])}];
+few_operations(_Result) ->
+    [].
+
+unfinished(#{parts := [_ | _], under_way := N}) when N > 0 ->
+    Text = "~b operations had not ended when the run did; they are not in it",
+    [{~"unfinished", text(Text, [N])}];
+unfinished(_Result) ->
+    [].
+
+%% They are mostly the same: the first one stands for all.
+not_ended(#{not_ended := []}) ->
+    [];
+not_ended(#{not_ended := [Text]}) ->
+    [{~"end_worker", Text}];
+not_ended(#{not_ended := [Text | Others]}) ->
+    [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
+
+-spec of_parts(dyno_load_result:part(), boolean(), dyno_load_result:t()) ->
     [{binary(), binary()}].
 of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}) when
     Stopped =:= time; Stopped =:= interrupted
@@ -130,7 +156,7 @@ late(#{total := #{lateness := Late}} = Part, Where) ->
 
 %% Where all workers are in operations only the run queue tells whether they wait for the target
 %% or for a processor. A load in this node may be the very thing that is measured here.
--spec full(dyno_load_result:report()) -> [{binary(), binary()}].
+-spec full(dyno_load_result:t()) -> [{binary(), binary()}].
 full(#{waiting := Waiting, nodes := [#{node := Node} | _]}) when
     Waiting > ?FULL, Node =/= node()
 ->

@@ -8,7 +8,7 @@ parts that the generator gives one after the other.
 """.
 
 -export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1]).
--export([some_text/1, format_error/1]).
+-export([some_text/1, suggestion/2, format_error/1]).
 -export_type([load/0, part/0, think/0, operations/0, override/0, reason/0]).
 
 -doc "Operation kinds, and how often each is made in relation to the others.".
@@ -61,8 +61,6 @@ evenly distributed, or exponentially with a mean.
     | {in_phase, pos_integer(), reason()}
     | {search_objective, dyno_threshold:reason()}
     | {search_metric, binary()}
-    %% A suite of PerformERL, and the command line says something of the load.
-    | gives_itself
     | {arrivals_file, dyno_load_arrivals:reason()}.
 
 %% Where a suite says nothing: that many connections, and more while a target stands still.
@@ -577,5 +575,54 @@ own(_Load, _DurationNs) -> 1 bsl 62.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error(Reason) ->
-    dyno_load_problem:format_spec_error(Reason).
+format_error({bad_load, Load}) ->
+    io_lib:format(
+        "~0tP is not a load; accepted are closed, open, #{model => closed, workers => N}, "
+        "#{model => open, rate_per_s => R}, #{model => phases, phases => [Load, ...]} and "
+        "#{model => search, objective => \"latency.p99 < 50 ms\"}",
+        [Load, 12]
+    );
+format_error({bad_load_key, Model, Key, Value, Accepted}) ->
+    io_lib:format(
+        "~ts of the ~ts load is ~0tP; ~ts is accepted", [Key, Model, Value, 12, Accepted]
+    );
+format_error({unknown_load_key, Model, Key, Known}) ->
+    Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
+    io_lib:format("~0tp is not a key of ~ts load~ts; accepted are ~ts", [
+        Key, article(Model), suggestion(Key, Known), Names
+    ]);
+format_error({missing_load_key, Model, Key, Accepted}) ->
+    io_lib:format("~ts load must give ~ts: ~ts", [article(Model), Key, Accepted]);
+format_error({both_load_keys, Key, Other}) ->
+    io_lib:format(
+        "a load gives ~ts, or a recorded curve as ~ts, not both", [Key, Other]
+    );
+format_error({in_phase, Nth, Reason}) ->
+    io_lib:format("phase ~b: ~ts", [Nth, format_error(Reason)]);
+format_error({search_objective, Reason}) ->
+    ["the search's objective: ", dyno_threshold:format_error(Reason)];
+format_error({search_metric, Text}) ->
+    io_lib:format(
+        "the search's objective \"~ts\" is not about the load; accepted are latency.*, service.*, "
+        "throughput, errors.*, load.* and operation.KIND.*, as in \"latency.p99 < 50 ms\"",
+        [Text]
+    );
+format_error({arrivals_file, Reason}) ->
+    dyno_load_arrivals:format_error(Reason).
+
+-spec article(atom()) -> string().
+article(open) -> "an open";
+article(Model) -> "a " ++ atom_to_list(Model).
+
+-doc "What was probably meant by a key that is not known.".
+-spec suggestion(term(), [atom()]) -> unicode:chardata().
+suggestion(Key, Known) when is_atom(Key) ->
+    Text = atom_to_list(Key),
+    Names = [atom_to_list(K) || K <- Known],
+    case {[N || N <- Names, lists:prefix(Text, N)], dyno_agent_patterns:nearest(Text, Names)} of
+        {[Name], _} -> [" (did you mean ", Name, "?)"];
+        {_, {ok, Name}} -> [" (did you mean ", Name, "?)"];
+        {_, none} -> ""
+    end;
+suggestion(_Key, _Known) ->
+    "".

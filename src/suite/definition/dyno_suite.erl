@@ -180,6 +180,8 @@ doc/suites.md has all keys.
     | {bad_pattern, dyno_agent_patterns:reason()}
     | {bad_threshold, dyno_threshold:reason()}
     | {load, dyno_load_spec:reason()}
+    %% A suite of PerformERL, and the command line says something of the load.
+    | gives_load_itself
     | {feeds, dyno_feed:reason()}
     | {load_nodes, dyno_load_nodes:reason()}
     | {bad_invariant, dyno_invariant:reason()}
@@ -526,7 +528,7 @@ format_error({bad_option, Key, Value, Accepted}) ->
 format_error({unknown_option, Key, Known}) ->
     Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
     io_lib:format("~0tp is not a key of suite/0~ts; accepted are ~ts", [
-        Key, dyno_load_problem:suggestion(Key, Known), Names
+        Key, dyno_load_spec:suggestion(Key, Known), Names
     ]);
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);
@@ -536,6 +538,8 @@ format_error({bad_threshold, Reason}) ->
     dyno_threshold:format_error(Reason);
 format_error({load, Reason}) ->
     dyno_load_spec:format_error(Reason);
+format_error(gives_load_itself) ->
+    "a suite of PerformERL gives its load itself; leave --load, --rate and the like out";
 format_error({feeds, Reason}) ->
     dyno_feed:format_error(Reason);
 format_error({load_nodes, Reason}) ->

@@ -6,18 +6,16 @@
 The load of a suite written for PerformERL: calls `start_load/2`, waits until the load's duration is
 over, calls `stop_load/1`.
 
-It takes the place of `m:dyno_load` and answers to its calls. Its caller receives
-`{dyno_load, Load, Event}` where the event is `warm`, `started`, `tick` at an interval,
-`{run_info, Info}` for the tear-down, `{finished, DurationMs}`, `{load_metrics, Metrics}`,
-`{load_warning, Warning}`, `{ended, undefined, [], 0}` or `{failed, Reason}`.
+Nobody counts the operations of such a load, so its intervals are unknown and it has no result.
 
 The two callbacks run in the suite's process, in which `setup_run/1` ran: what one of them sends to
 itself or links to is there for the next.
 """.
 
+-behaviour(dyno_load_source).
 -behaviour(gen_server).
 
--export([start_link/1, format_error/1]).
+-export([start_link/1, format_error/1, fault/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, reason/0]).
 
@@ -25,12 +23,13 @@ itself or links to is there for the next.
     sink := pid(),
     module := module(),
     caller := dyno_suite_caller:caller(),
-    nodes := [node()],
+    run_state := #{nodes := [node()], _ => _},
     size := non_neg_integer(),
     duration_ms := pos_integer(),
     interval_ms := pos_integer(),
     %% How much longer than the load's duration start_load may take; how long stop_load may.
-    timeout_ms := pos_integer()
+    timeout_ms := pos_integer(),
+    _ => _
 }.
 
 -type reason() ::
@@ -77,22 +76,23 @@ handle_continue(warm, State) ->
         "nothing of its operations, as all suites in PerformERL's form",
         [module(State)]
     ),
-    notify({load_warning, {~"no_operations_told", Text}}, State),
+    notify({warning, {~"no_operations_told", Text}}, State),
     notify(warm, State),
     {noreply, State}.
 
--spec handle_call(term(), gen_server:from(), state()) -> {reply, error, state()}.
-handle_call(_Request, _From, State) ->
-    {reply, error, State}.
+-spec handle_call(result, gen_server:from(), state()) -> {reply, none, state()}.
+handle_call(result, _From, State) ->
+    {reply, none, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_cast(measure, #{phase := warm, options := Options} = State) ->
-    #{nodes := Nodes, size := Size, duration_ms := DurationMs, timeout_ms := TimeoutMs} = Options,
+    #{run_state := #{nodes := Nodes}, size := Size} = Options,
+    #{duration_ms := DurationMs, timeout_ms := TimeoutMs} = Options,
     notify(started, State),
     Next = tick(State#{from := now_ns()}),
     {noreply, ask(start_load, [Nodes, Size], DurationMs + TimeoutMs, Next#{phase := starting})};
 handle_cast(close, #{phase := read} = State) ->
-    notify({ended, undefined, [], 0}, State),
+    notify({ended, none}, State),
     {stop, normal, State};
 handle_cast(_Request, State) ->
     {noreply, State}.
@@ -102,7 +102,7 @@ handle_info({answer, Asker, Answer}, #{asker := {Asker, Monitor}, phase := Phase
     true = demonitor(Monitor, [flush]),
     answered(Phase, Answer, State#{asker := undefined});
 handle_info(tick, #{phase := Phase} = State) when Phase =:= starting; Phase =:= loading ->
-    notify(tick, State),
+    notify({interval, unknown}, State),
     {noreply, tick(State)};
 handle_info(over, #{phase := loading} = State) ->
     {noreply, stop_load(State)};
@@ -172,16 +172,17 @@ answered(stopping, {ok, {error, not_started}}, State) ->
         "never given",
         [module(State)]
     ),
-    notify({load_warning, {~"not_started", Text}}, State),
+    notify({warning, {~"not_started", Text}}, State),
     {noreply, finished(State)};
 answered(stopping, {ok, Other}, State) ->
     bad_return(stop_load, 1, Other, "{load_stopped, RunInfo} or {error, not_started}", State);
 answered(_Phase, {error, Reason}, State) ->
-    notify({failed, {callback, Reason}}, State),
+    notify({failed, {?MODULE, {callback, Reason}}}, State),
     {noreply, State#{phase := read}}.
 
 bad_return(Function, Arity, Value, Expected, State) ->
-    notify({failed, {bad_return, {module(State), Function, Arity}, Value, Expected}}, State),
+    Reason = {bad_return, {module(State), Function, Arity}, Value, Expected},
+    notify({failed, {?MODULE, Reason}}, State),
     {noreply, State#{phase := read}}.
 
 module(#{options := #{module := Module}}) -> Module.
@@ -201,7 +202,7 @@ wait(Info, #{from := From, options := #{duration_ms := DurationMs}} = State) ->
                 "stopped at once",
                 [module(State), ns(StartNs), ns(DurationMs * 1_000_000)]
             ),
-            notify({load_warning, {~"long_start", Text}}, State),
+            notify({warning, {~"long_start", Text}}, State),
             stop_load(Next)
     end.
 
@@ -216,17 +217,17 @@ early(Reason, #{phase := Phase, from := From} = State) when
         "the load's process, which ~ts:start_load/2 named, ended after ~ts of ~ts: ~0tP",
         [module(State), ns(now_ns() - From), ns(DurationMs * 1_000_000), Reason, 10]
     ),
-    notify({load_warning, {~"early_end", Text}}, State);
+    notify({warning, {~"early_end", Text}}, State);
 early(_Reason, _State) ->
     ok.
 
 finished(#{from := From, start_ns := StartNs, stop_from := StopFrom} = State) ->
     Now = now_ns(),
-    notify({load_metrics, [
+    notify({metrics, [
         metric(~"load.start_time", ~"Time that start_load took", StartNs),
         metric(~"load.stop_time", ~"Time that stop_load took", Now - StopFrom)
     ]}, State),
-    notify({finished, max(1, (Now - From) div 1_000_000)}, State),
+    notify({finished, max(1, Now - From)}, State),
     State#{phase := read}.
 
 metric(Name, Title, Ns) ->
@@ -250,3 +251,8 @@ format_error({callback, Reason}) ->
     dyno_suite_caller:format_error(Reason);
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({bad_return, _, _, _}) -> caller;
+fault({callback, _}) -> code.
