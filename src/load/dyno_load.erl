@@ -61,7 +61,7 @@ when none is left the load has failed.
 
 -type state() :: #{
     options := options(),
-    parts := [dyno_load_spec:part()],
+    parts := [dyno_load_part:t()],
     phase := phase(),
     crews := #{pid() => crew()},
     lost := [{crew(), AtMs :: integer()}],
@@ -75,7 +75,7 @@ when none is left the load has failed.
     finish => integer(),
     %% When the measured part was over, where that was not at its planned end.
     over => integer(),
-    round => [dyno_load_spec:part()],
+    round => [dyno_load_part:t()],
     last => dyno_load_recorder:snapshot(),
     %% Up to when the last interval went.
     at => integer(),
@@ -106,7 +106,7 @@ init(#{load := Load, duration_ms := DurationMs} = Options0) ->
     Defaults = (maps:with([seed, operations], Options))#{duration_ms => DurationMs},
     State = #{
         options => Options,
-        parts => dyno_load_spec:parts(Load, Defaults),
+        parts => dyno_load_part:parts(Load, Defaults),
         phase => preparing,
         crews => #{},
         lost => [],
@@ -340,7 +340,7 @@ begin_warming(#{options := #{warmup_ms := WarmupMs}, parts := [Part | _]} = Stat
     Warm =
         case Part of
             %% For as long as it takes, whatever the schedule's own length.
-            #{rate_per_s := Rate} -> dyno_load_spec:at_rate(Rate, WarmupMs, Part, Load);
+            #{rate_per_s := Rate} -> dyno_load_part:at_rate(Rate, WarmupMs, Part, Load);
             #{} -> (maps:remove(iterations, Part))#{duration_ns => WarmupMs * 1_000_000}
         end,
     {noreply, with_grace(begin_round([Warm], State#{phase := warming}))}.
@@ -361,7 +361,7 @@ probe(#{search := Search, options := #{load := Load}, parts := [Part]} = State) 
     case dyno_load_search:next(Search) of
         {probe, Rate} ->
             #{probe_ms := ProbeMs} = Load,
-            Probe = dyno_load_spec:at_rate(Rate, ProbeMs, Part, Load),
+            Probe = dyno_load_part:at_rate(Rate, ProbeMs, Part, Load),
             Next = begin_round([Probe], State#{phase := probing}),
             with_grace(Next);
         {done, _} ->

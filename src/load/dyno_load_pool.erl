@@ -35,7 +35,7 @@
 }.
 
 -doc "Parts with their times on this node's clock.".
--type round() :: [{dyno_load_spec:part(), Start :: integer(), Finish :: integer()}].
+-type round() :: [{dyno_load_part:t(), Start :: integer(), Finish :: integer()}].
 
 -type snapshot() :: #{
     %% Of each part, by kind of operation.

@@ -77,7 +77,7 @@ load_ms(Options, #{model := Model} = Load) when
     Model =:= phases; is_map_key(workers, Load)
 ->
     Defaults = maps:with([duration_ms, operations], Options),
-    Parts = dyno_load_spec:parts(Load, Defaults#{seed => 1}),
+    Parts = dyno_load_part:parts(Load, Defaults#{seed => 1}),
     LoadMs = lists:sum([Ns || #{duration_ns := Ns} <- Parts]) div 1_000_000,
     case [x || #{iterations := _} <- Parts] of
         [] -> {exactly, LoadMs};

@@ -67,7 +67,7 @@
 }.
 
 -doc "The figures of all crews in a round of parts.".
--spec merge([dyno_load_spec:part()], [dyno_load_pool:snapshot()]) -> merged().
+-spec merge([dyno_load_part:t()], [dyno_load_pool:snapshot()]) -> merged().
 merge(Round, Snapshots) ->
     Waiting = lists:max([0.0 | [W || #{waiting := W} <- Snapshots]]),
     {Parts, _} = lists:mapfoldl(

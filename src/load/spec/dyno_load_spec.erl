@@ -3,13 +3,12 @@
 
 -module(dyno_load_spec).
 -moduledoc """
-Reads what a suite says of its load: checks every key, fills in what is left out, and makes the
-parts that the generator gives one after the other.
+Reads what a suite says of its load: checks every key and fills in what is left out.
 """.
 
--export([read/2, override/3, parts/2, at_rate/4, operations/1, workers/1, describe/1]).
+-export([read/2, override/3, operations/1, workers/1, describe/1]).
 -export([some_text/1, suggestion/2, format_error/1]).
--export_type([load/0, part/0, think/0, operations/0, override/0, reason/0]).
+-export_type([load/0, think/0, operations/0, override/0, reason/0]).
 
 -doc "Operation kinds, and how often each is made in relation to the others.".
 -type operations() :: #{Kind :: atom() => Weight :: number()}.
@@ -32,24 +31,6 @@ evenly distributed, or exponentially with a mean.
     iterations => pos_integer(),
     think_time_ms => think(),
     arrivals => term()
-}.
-
--doc "One part: a single closed or open load of a length.".
--type part() :: #{
-    name := binary(),
-    model := closed | open,
-    workers := pos_integer(),
-    max_workers := pos_integer(),
-    duration_ns := pos_integer(),
-    operations := operations() | undefined,
-    seed := integer(),
-    %% Open loads.
-    schedule => dyno_load_schedule:schedule(),
-    %% Where it is always the same.
-    rate_per_s => number(),
-    %% Closed loads.
-    think => think(),
-    iterations => {all | each, pos_integer()}
 }.
 
 -type reason() ::
@@ -84,11 +65,7 @@ read(#{model := Model} = Load, _Size) when
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
 
--type field() ::
-    {atom(), mandatory | optional, fun((term()) -> {ok, term()} | {error, reason()} | error),
-        Accepted :: string()}.
-
--spec fields(closed | open | phases | search) -> [field()].
+%% {Key, whether it must be there, what reads it, what is accepted}
 fields(closed) ->
     [
         {workers, mandatory, fun workers_of/1, "a whole number from 1 up"},
@@ -131,7 +108,6 @@ fields(search) ->
         {operations, optional, fun operations_of/1, "a map from kinds to weights above 0"}
     ].
 
--spec common() -> [field()].
 common() ->
     [
         {operations, optional, fun operations_of/1, "a map from kinds to weights above 0"},
@@ -139,7 +115,6 @@ common() ->
         {name, optional, fun name/1, "text"}
     ].
 
--spec fields([field()], map(), load()) -> {ok, load()} | {error, reason()}.
 fields([], _Given, Load) ->
     whole(Load);
 fields([{Key, Presence, Read, Accepted} | Fields], #{model := Model} = Given, Load) ->
@@ -157,7 +132,6 @@ fields([{Key, Presence, Read, Accepted} | Fields], #{model := Model} = Given, Lo
     end.
 
 %% What several keys must be together.
--spec whole(load()) -> {ok, load()} | {error, reason()}.
 whole(#{model := open, rate_per_s := _, arrivals := Arrivals}) when is_tuple(Arrivals) ->
     {error, {both_load_keys, rate_per_s, arrivals}};
 whole(#{model := open} = Load) when not is_map_key(rate_per_s, Load) ->
@@ -183,7 +157,6 @@ whole(Load) ->
     {ok, Load}.
 
 %% Who says how many workers there are, and not how many more, means just these.
--spec pool(load()) -> {ok, load()} | {error, reason()}.
 pool(#{workers := Workers, max_workers := Most} = Load) when Most < Workers ->
     #{model := Model} = Load,
     {error, {bad_load_key, Model, max_workers, Most, "a whole number, at least workers"}};
@@ -194,13 +167,9 @@ pool(#{max_workers := Most} = Load) ->
 pool(Load) ->
     {ok, Load#{workers => ?OPEN_WORKERS, max_workers => ?OPEN_MAX_WORKERS}}.
 
--type read(Value) :: {ok, Value} | error.
-
--spec workers_of(term()) -> read(pos_integer()).
 workers_of(N) when is_integer(N), N > 0, N =< ?MOST_WORKERS -> {ok, N};
 workers_of(_) -> error.
 
--spec think(term()) -> read(think()).
 think(Ms) when is_number(Ms), Ms >= 0 -> {ok, Ms};
 think({uniform, Low, High}) when is_number(Low), is_number(High), 0 =< Low, Low =< High ->
     {ok, {uniform, Low, High}};
@@ -209,12 +178,10 @@ think({exponential, Mean}) when is_number(Mean), Mean > 0 ->
 think(_) ->
     error.
 
--spec iterations(term()) -> read(pos_integer() | {each, pos_integer()}).
 iterations(N) when is_integer(N), N > 0 -> {ok, N};
 iterations({each, N}) when is_integer(N), N > 0 -> {ok, {each, N}};
 iterations(_) -> error.
 
--spec rate(term()) -> read(term()).
 rate(Rate) when is_number(Rate), Rate > 0 ->
     {ok, Rate};
 rate({ramp, From, To} = Ramp) when
@@ -234,12 +201,10 @@ rate({spike, #{base := Base, peak := Peak, at_ms := At, for_ms := For} = Spike})
 rate(_) ->
     error.
 
--spec pacing(term()) -> read(even | poisson).
 pacing(even) -> {ok, even};
 pacing(poisson) -> {ok, poisson};
 pacing(_) -> error.
 
--spec arrivals(term()) -> read(term()) | {error, reason()}.
 arrivals({counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
     case listed(Source) of
         {ok, Counts} ->
@@ -263,7 +228,6 @@ arrivals({times_ms, Source}) ->
 arrivals(Other) ->
     pacing(Other).
 
--spec listed(term()) -> {ok, list()} | {error, reason()} | error.
 listed([First | _] = List) when is_number(First), length(List) > 0 ->
     %% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and
     %% no file is opened for a list that is no text.
@@ -276,20 +240,17 @@ listed(File) when is_binary(File) ->
 listed(_) ->
     error.
 
--spec from_file(file:name_all()) -> {ok, [number()]} | {error, reason()}.
 from_file(File) ->
     case dyno_load_arrivals:read(File) of
         {ok, Numbers} -> {ok, Numbers};
         {error, Reason} -> {error, {arrivals_file, Reason}}
     end.
 
--spec phases(term()) -> read([load()]) | {error, reason()}.
 phases([_ | _] = Phases) ->
     phases(Phases, 1, []);
 phases(_) ->
     error.
 
--spec phases(term(), pos_integer(), [load()]) -> read([load()]) | {error, reason()}.
 phases([], _Nth, Read) ->
     {ok, lists:reverse(Read)};
 phases([#{model := Model} = Phase | Phases], Nth, Read) when Model =:= closed; Model =:= open ->
@@ -302,7 +263,6 @@ phases([Other | _], Nth, _Read) ->
 phases(_Improper, _Nth, _Read) ->
     error.
 
--spec operations_of(term()) -> read(operations()).
 operations_of(Operations) when is_map(Operations), map_size(Operations) > 0 ->
     Good = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
     case lists:all(Good, maps:to_list(Operations)) of
@@ -316,11 +276,9 @@ operations_of(_) ->
 -spec operations(term()) -> {ok, operations()} | error.
 operations(Term) -> operations_of(Term).
 
--spec duration(term()) -> read(pos_integer()).
 duration(Ms) when is_integer(Ms), Ms >= 50 -> {ok, Ms};
 duration(_) -> error.
 
--spec name(term()) -> read(binary()).
 name(Atom) when is_atom(Atom) -> {ok, atom_to_binary(Atom)};
 name(Text) -> some_text(Text).
 
@@ -336,19 +294,15 @@ some_text(Text) when is_binary(Text); is_list(Text) ->
 some_text(_) ->
     error.
 
--spec positive_number(term()) -> read(number()).
 positive_number(N) when is_number(N), N > 0 -> {ok, N};
 positive_number(_) -> error.
 
--spec confidence(term()) -> read(number()).
 confidence(C) when is_number(C), C >= 0.6, C =< 0.999 -> {ok, C};
 confidence(_) -> error.
 
--spec precision(term()) -> read(number()).
 precision(P) when is_number(P), P >= 0.01, P =< 1 -> {ok, P};
 precision(_) -> error.
 
--spec objective(term()) -> read([dyno_threshold:t()]) | {error, reason()}.
 objective([Char | _] = Text) when is_integer(Char) ->
     objective([Text]);
 objective(Text) when is_binary(Text) ->
@@ -371,7 +325,6 @@ objective(_) ->
     error.
 
 %% A probe knows of the load only, and not of a size or a node.
--spec of_load(binary()) -> {ok, dyno_threshold:t()} | {error, term()}.
 of_load(Text) ->
     Known = [
         ~"latency.", ~"service.", ~"throughput", ~"errors.", ~"operations.", ~"load.", ~"operation."
@@ -413,7 +366,6 @@ override(Load, Override, Size) ->
     Merged = maps:merge(without_replaced(Given, texts(Based)), Given),
     read(Merged#{model => Model}, Size).
 
--spec implied(override(), atom()) -> closed | open | phases | search.
 implied(#{objective := _}, _) -> search;
 implied(#{rate_per_s := _}, _) -> open;
 implied(#{arrivals := Arrivals}, _) when is_tuple(Arrivals) -> open;
@@ -421,7 +373,6 @@ implied(#{think_time_ms := _}, _) -> closed;
 implied(#{iterations := _}, _) -> closed;
 implied(_, Now) -> Now.
 
--spec without_replaced(map(), map()) -> map().
 without_replaced(#{rate_per_s := _}, #{arrivals := Arrivals} = Load) when is_tuple(Arrivals) ->
     maps:remove(arrivals, Load);
 without_replaced(#{arrivals := Arrivals}, Load) when is_tuple(Arrivals) ->
@@ -432,7 +383,6 @@ without_replaced(_Given, Load) ->
     Load.
 
 %% As it was written, to be read again.
--spec texts(map()) -> map().
 texts(#{objective := Thresholds} = Load) ->
     Load#{objective := [dyno_threshold:format(T) || T <- Thresholds]};
 texts(Load) ->
@@ -457,7 +407,6 @@ describe(Load) ->
     ).
 
 %% As it was written, or read already.
--spec text(term()) -> binary().
 text(Text) when is_binary(Text); is_list(Text) -> dyno_recording_schema:text(Text);
 text(Threshold) -> dyno_threshold:format(Threshold).
 
@@ -467,111 +416,6 @@ workers(#{model := phases, phases := Phases}) ->
     lists:max([Workers || #{workers := Workers} <- Phases]);
 workers(#{workers := Workers}) ->
     Workers.
-
--doc "The parts of a load, in their order. Of a search, the part that a probe is made from.".
--spec parts(load(), #{
-    duration_ms := pos_integer(), seed := integer(), operations => operations() | undefined
-}) -> [part()].
-parts(#{model := phases, phases := Phases} = Load, Defaults) ->
-    #{duration_ms := DurationMs, seed := Seed} = Defaults,
-    Own = Defaults#{
-        operations => maps:get(operations, Load, maps:get(operations, Defaults, undefined))
-    },
-    Each = max(50, DurationMs div length(Phases)),
-    [
-        part(Phase, Own#{duration_ms := Each, seed := Seed + Nth - 1}, Nth)
-     || {Nth, Phase} <- lists:enumerate(Phases)
-    ];
-parts(Load, Defaults) ->
-    [part(Load, Defaults, 1)].
-
--spec part(load(), map(), pos_integer()) -> part().
-part(#{model := Model, workers := Workers} = Load, Defaults, Nth) ->
-    #{duration_ms := Default, seed := Seed} = Defaults,
-    DurationNs = duration_ns(Load, Default),
-    Part = #{
-        name => maps:get(name, Load, <<"phase ", (integer_to_binary(Nth))/binary>>),
-        model => Model,
-        workers => Workers,
-        max_workers => maps:get(max_workers, Load, Workers),
-        duration_ns => DurationNs,
-        operations => maps:get(operations, Load, maps:get(operations, Defaults, undefined)),
-        seed => Seed
-    },
-    case Load of
-        #{model := closed} ->
-            Thinking = Part#{think => maps:get(think_time_ms, Load, 0)},
-            case Load of
-                #{iterations := {each, N}} -> Thinking#{iterations => {each, N}};
-                #{iterations := N} -> Thinking#{iterations => {all, N}};
-                #{} -> Thinking
-            end;
-        #{model := search} ->
-            #{from_per_s := Rate, probe_ms := ProbeMs} = Load,
-            at_rate(Rate, ProbeMs, Part, Load);
-        #{model := open} ->
-            Schedule = schedule(Load, DurationNs, Seed),
-            %% A recorded curve ends where it ends.
-            Length =
-                case Load of
-                    #{arrivals := Arrivals} when is_tuple(Arrivals) ->
-                        max(50_000_000, dyno_load_schedule:length_ns(Schedule));
-                    #{} ->
-                        DurationNs
-                end,
-            Scheduled = Part#{schedule => Schedule, duration_ns := Length},
-            case Load of
-                #{rate_per_s := Rate} when is_number(Rate) -> Scheduled#{rate_per_s => Rate};
-                #{} -> Scheduled
-            end
-    end.
-
--doc "The part of a search as a probe at a rate.".
--spec at_rate(number(), pos_integer(), part() | map(), load()) -> part().
-at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
-    LengthNs = DurationMs * 1_000_000,
-    Schedule = schedule(
-        (maps:with([arrivals], Load))#{model => open, rate_per_s => Rate}, LengthNs, Seed
-    ),
-    Part#{
-        model := open, schedule => Schedule, rate_per_s => Rate, duration_ns := LengthNs,
-        name := <<"at ", (dyno_unit:format(Rate, ~"1/s"))/binary>>
-    }.
-
--spec duration_ns(load(), pos_integer()) -> pos_integer().
-duration_ns(#{duration_ms := Ms}, _Default) when is_integer(Ms) -> Ms * 1_000_000;
-duration_ns(_Load, Ms) when is_integer(Ms) -> Ms * 1_000_000.
-
--spec schedule(load(), pos_integer(), integer()) -> dyno_load_schedule:schedule().
-schedule(#{arrivals := {counts, IntervalMs, Counts}} = Load, DurationNs, _Seed) ->
-    dyno_load_schedule:new({counts, Counts, IntervalMs * 1_000_000}, own(Load, DurationNs), even);
-schedule(#{arrivals := {times_ms, Times}} = Load, DurationNs, _Seed) ->
-    %% From the first one on: a log has the times of a day.
-    Sorted = lists:sort(Times),
-    Due = [round((Time - hd(Sorted)) * 1_000_000) || Time <- Sorted],
-    dyno_load_schedule:new({times, Due}, own(Load, DurationNs), even);
-schedule(#{rate_per_s := Rate} = Load, DurationNs, Seed) ->
-    Pacing =
-        case Load of
-            #{arrivals := poisson} -> {poisson, Seed};
-            #{} -> even
-        end,
-    Curve =
-        case Rate of
-            {spike, #{base := Base, peak := Peak, at_ms := AtMs, for_ms := ForMs}} ->
-                At = min(DurationNs, AtMs * 1_000_000),
-                {spike, Base, Peak, At, max(1, min(DurationNs - At, ForMs * 1_000_000))};
-            _ when is_number(Rate) ->
-                {constant, Rate};
-            _ ->
-                Rate
-        end,
-    dyno_load_schedule:new(Curve, DurationNs, Pacing).
-
-%% The test's general duration does not cut a recorded curve; one of its own does.
--spec own(load(), pos_integer()) -> pos_integer().
-own(#{duration_ms := _}, DurationNs) when is_integer(DurationNs) -> DurationNs;
-own(_Load, _DurationNs) -> 1 bsl 62.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -610,7 +454,6 @@ format_error({search_metric, Text}) ->
 format_error({arrivals_file, Reason}) ->
     dyno_load_arrivals:format_error(Reason).
 
--spec article(atom()) -> string().
 article(open) -> "an open";
 article(Model) -> "a " ++ atom_to_list(Model).
 
