@@ -31,9 +31,10 @@ a percent of one scheduler, and in the own times of the functions and of who cal
 close a window changes the code of the functions, 100 us each.
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1]).
+-export([about/0, config/1, start_link/1, restart/1, read/1, tables/0, histograms/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
@@ -91,6 +92,14 @@ close a window changes the code of the functions, 100 us each.
 -define(BITS, 8).
 -define(LEAF_CALLS, 200).
 -define(BOTH_ENDS, [{'_', [], [{exception_trace}]}]).
+
+-doc "Switched on by naming functions, so there is no need to switch it off.".
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [durations], traces => true}.
+
+-spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{distribution := []}) -> off;
+config(#{distribution := Patterns}) -> #{patterns => Patterns}.
 
 -doc "Starts tracing. Fails with `{unmatched, Patterns}` or `{too_many_functions, N, Most}`.".
 -spec start_link(config()) -> gen_server:start_ret().
@@ -333,6 +342,81 @@ leaf_times(Pid) ->
 -doc false.
 -spec leaf() -> ok.
 leaf() -> ok.
+
+-doc "Where most of the time went first.".
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    Quantile = fun(Q) -> fun(Durations) -> quantile(Q, Durations) end end,
+    [
+        #{
+            name => ~"durations",
+            title => ~"Durations of single calls",
+            items => fun
+                ([]) -> none;
+                (All) -> lists:reverse(lists:sort(fun(A, B) -> sum_ns(A) =< sum_ns(B) end, All))
+            end,
+            columns => [
+                {~"function", ~"Function", string, fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end},
+                {~"sampled", ~"Sampled", count,
+                    #{help => ~"So many calls were looked at; not all of them."},
+                    fun(#{count := Count}) -> Count end},
+                {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun
+                    (#{count := Count, sum_ns := Sum}) -> Sum / max(1, Count)
+                end},
+                {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, Quantile(0.5)},
+                {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, Quantile(0.9)},
+                {~"p99", ~"p99", {number, ~"ns"}, #{better => lower}, Quantile(0.99)},
+                {~"max", ~"Max", {number, ~"ns"}, #{better => lower}, fun
+                    (#{count := 0}) -> undefined;
+                    (#{max_ns := Max}) -> Max
+                end},
+                {~"state", ~"State", string,
+                    #{help => ~"measured, or why it was given up: too_hot, never_returns, reloaded."},
+                    fun(#{state := State}) -> atom_to_binary(State) end}
+            ]
+        }
+    ].
+
+sum_ns(#{sum_ns := Ns}) -> Ns.
+
+%% The middle of the bucket that it falls into.
+quantile(_Q, #{count := 0}) -> undefined;
+quantile(Q, #{count := Count, buckets := Buckets}) -> at_rank(max(1, ceil(Q * Count)), Buckets).
+
+at_rank(Rank, [{Low, High, Count} | _]) when Rank =< Count -> (Low + High - 1) / 2;
+at_rank(Rank, [{_, _, Count} | Rest]) -> at_rank(Rank - Count, Rest).
+
+-spec histograms() -> [dyno_agent_instrument:histogram()].
+histograms() ->
+    [
+        #{
+            name => ~"function.duration",
+            title => ~"Durations of single calls",
+            unit => ~"ns",
+            group => ~"functions",
+            items => fun(All) ->
+                [
+                    #{
+                        labels => #{function => dyno_agent_kind:mfa(MFA)},
+                        count => Count,
+                        sum => Sum,
+                        min => Min,
+                        max => Max,
+                        buckets => Buckets
+                    }
+                 || #{
+                        mfa := MFA,
+                        count := Count,
+                        sum_ns := Sum,
+                        min_ns := Min,
+                        max_ns := Max,
+                        buckets := Buckets
+                    } <- All,
+                    Count > 0
+                ]
+            end
+        }
+    ].
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{session := Session}) ->

@@ -17,10 +17,11 @@ About 1 us a table and 1 us a port or socket and look. Ports that are busy are a
 sockets by `socket:info/1`.
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, read/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([about/0, config/1, start_link/1, restart/1, read/1, tables/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, figures/0, tables/0, ports/0]).
 
 -type source() :: ets | ports.
@@ -68,6 +69,13 @@ sockets by `socket:info/1`.
 %% More names than that are no names: what comes later is put together.
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [ets, ports]}.
+
+-spec config(dyno_agent_instrument:options()) -> config().
+config(#{names := Names, interval_ms := IntervalMs}) ->
+    #{interval_ms => IntervalMs, reads => Names}.
 
 -doc "Starts following.".
 -spec start_link(config()) -> gen_server:start_ret().
@@ -297,6 +305,49 @@ socket_of(Socket) ->
         error:_ -> []
     end.
 
--spec terminate(term(), state()) -> ok.
-terminate(_Reason, _State) ->
-    ok.
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    [
+        #{
+            name => ~"ets",
+            title => ~"ETS tables",
+            sort => {~"memory_max", descending},
+            items => fun(Result) -> some(maps:get(ets, Result, [])) end,
+            columns => [
+                {~"table", ~"Table", string, fun(#{name := Name}) ->
+                    <<_/binary>> = unicode:characters_to_binary(io_lib:format("~tw", [Name]))
+                end},
+                {~"tables", ~"Tables of the name", count, field(tables)},
+                {~"objects", ~"Objects", count, field(objects)},
+                {~"objects_max", ~"Objects, max", count, field(objects_max)},
+                {~"memory", ~"Memory", bytes, field(memory_bytes)},
+                {~"memory_max", ~"Memory, max", bytes, #{better => lower}, field(memory_max_bytes)},
+                {~"memory_growth", ~"Memory, since the start", bytes, #{better => lower}, fun
+                    (#{memory_bytes := Bytes, memory_first_bytes := First}) -> Bytes - First
+                end}
+            ]
+        },
+        #{
+            name => ~"ports",
+            title => ~"Ports and sockets",
+            items => fun(Result) -> some(busiest_first(maps:get(ports, Result, []))) end,
+            columns => [
+                {~"kind", ~"Kind", string, field(kind)},
+                {~"open", ~"Open", count, field(open)},
+                {~"open_max", ~"Open, max", count, field(open_max)},
+                {~"input", ~"Input", bytes, field(input_bytes)},
+                {~"output", ~"Output", bytes, field(output_bytes)},
+                {~"queue_max", ~"Waiting to be sent, max", bytes, #{better => lower},
+                    field(queue_max_bytes)}
+            ]
+        }
+    ].
+
+field(Key) -> fun(#{Key := Value}) -> Value end.
+
+some([]) -> none;
+some(Items) -> Items.
+
+busiest_first(Ports) ->
+    Bytes = fun(#{input_bytes := In, output_bytes := Out}) -> In + Out end,
+    lists:sort(fun(A, B) -> Bytes(A) >= Bytes(B) end, Ports).

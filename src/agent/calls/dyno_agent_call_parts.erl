@@ -1,0 +1,211 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_call_parts).
+-moduledoc false.
+%% What becomes of counted calls in the recording: the tables of functions and of who calls them, and
+%% what makes their numbers less believable. Pure, and needed on the caller's side only.
+
+-export([tables/0, metrics/0, warnings/2, corrected/1]).
+
+-type result() :: dyno_agent_calls:result().
+
+%% Counts that may be off by more than this share are said to be.
+-define(INEXACT, 0.002).
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    [
+        #{
+            name => ~"functions",
+            title => ~"Functions",
+            columns => fun function_columns/1,
+            items => fun functions/1,
+            total => fun total/1
+        },
+        #{
+            name => ~"callers",
+            title => ~"Who calls what",
+            items => fun callers/1,
+            columns => [
+                {~"function", ~"Function", string, #{role => key}, fun({MFA, _, _, _}) ->
+                    dyno_agent_kind:mfa(MFA)
+                end},
+                {~"processes", ~"Processes", string, #{role => key}, fun({_, Group, _, _}) ->
+                    element(1, dyno_agent_kind:print(Group))
+                end},
+                {~"calls", ~"Calls", count, fun({_, _, Calls, _}) -> Calls end},
+                {~"own_time", ~"Own time", ns, #{better => lower}, fun({_, _, _, Ns}) -> Ns end}
+            ]
+        }
+    ].
+
+%% Without measured functions only processes were asked for.
+functions(#{measured_functions := 0}) ->
+    none;
+functions(Result) ->
+    #{functions := Functions} = corrected(Result),
+    heaviest_first(Functions).
+
+callers(Result) ->
+    case corrected(Result) of
+        #{callers := []} -> none;
+        #{callers := Callers} -> Callers
+    end.
+
+total(Results) ->
+    case [F || #{functions := [_ | _]} = R <- Results, #{functions := F} <- [corrected(R)]] of
+        [_, _ | _] = Several -> heaviest_first(summed(lists:append(Several)));
+        _ -> none
+    end.
+
+summed(Functions) ->
+    Add = fun
+        (mfa, MFA, _) -> MFA;
+        (_, A, B) -> A + B
+    end,
+    maps:values(
+        lists:foldl(
+            fun(#{mfa := MFA} = F, Acc) ->
+                maps:update_with(MFA, fun(Sum) -> maps:merge_with(Add, Sum, F) end, F, Acc)
+            end,
+            #{},
+            Functions
+        )
+    ).
+
+heaviest_first(Functions) ->
+    TotalNs = lists:sum([maps:get(own_time_ns, F, 0) || F <- Functions]),
+    [
+        F#{total_ns => TotalNs}
+     || F <- lists:sort(fun(A, B) -> weight(A) >= weight(B) end, Functions)
+    ].
+
+weight(#{calls := Calls} = F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), Calls}.
+
+function_columns(Functions) ->
+    [
+        {~"function", ~"Function", string, fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end},
+        {~"calls", ~"Calls", count, fun(#{calls := Calls}) -> Calls end}
+    ] ++
+        [C || [#{own_time_ns := _} | _] <- [Functions], C <- time_columns()] ++
+        [C || [#{words := _} | _] <- [Functions], C <- word_columns()].
+
+time_columns() ->
+    [
+        {~"own_time", ~"Own time", ns,
+            #{
+                help =>
+                    ~"Without the measured functions it called, and without what measuring it cost.",
+                better => lower
+            },
+            fun(#{own_time_ns := Ns}) -> Ns end},
+        {~"own_time_uncertainty", <<"Own time, ±"/utf8>>, ns,
+            #{
+                help =>
+                    <<
+                        "The runtime cuts each process's time in a function to whole microseconds, "
+                        "and what measuring cost is known to some nanoseconds for each call of it, "
+                        "and for each measured call that it made."
+                    >>,
+                role => note
+            },
+            fun(#{uncertain_ns := Ns}) -> Ns end},
+        {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}, fun
+            (#{own_time_ns := Ns, calls := Calls}) -> Ns / max(1, Calls)
+        end},
+        {~"share", ~"Share", ratio, #{help => ~"Of the own time of all measured functions."}, fun
+            (#{own_time_ns := Ns, total_ns := TotalNs}) -> Ns / max(1, TotalNs)
+        end},
+        {~"raw_time", ~"Raw time", ns,
+            #{help => ~"As the runtime gave it: the own time, and what measuring added to it."}, fun
+                (#{raw_time_ns := Ns}) -> Ns;
+                (#{own_time_ns := Ns}) -> Ns
+            end}
+    ].
+
+word_columns() ->
+    [
+        {~"words", ~"Words", {integer, ~"words"}, #{better => lower}, fun(#{words := N}) -> N end},
+        {~"words_per_call", ~"Words per call", {number, ~"words/call"}, #{better => lower}, fun
+            (#{words := Words, calls := Calls}) -> Words / max(1, Calls)
+        end}
+    ].
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"instrument.charge",
+            title => ~"What measuring adds to the time of one call, and is taken out",
+            unit => ~"ns/call",
+            group => ~"instrument",
+            value => fun(Results) ->
+                case [Ns || #{self_charge_ns := Ns} <- Results, is_float(Ns)] of
+                    [] -> none;
+                    Charges -> {lists:max(Charges), length(Charges)}
+                end
+            end
+        }
+    ].
+
+-doc """
+Takes out of all times what measuring has added to them: for each call what an empty function is
+reported to take in this node, called by as many processes. The raw times stay (`raw_time_ns`), and
+what the overhead may be off by joins the uncertainty.
+""".
+-spec corrected(result()) -> result().
+corrected(#{charge_uncertain_ns := More} = Result) when is_float(More) ->
+    #{functions := Functions, callers := Callers} = Result,
+    Charges = #{MFA => Charge || #{mfa := MFA, charge_ns := Charge} <- Functions},
+    Own = fun(MFA, RawNs, Calls) -> max(0, RawNs - round(Calls * maps:get(MFA, Charges, 0))) end,
+    Result#{
+        functions := [
+            F#{
+                own_time_ns := Own(MFA, RawNs, Calls),
+                raw_time_ns => RawNs,
+                uncertain_ns := UncertainNs + round(Calls * More)
+            }
+         || #{mfa := MFA, own_time_ns := RawNs, uncertain_ns := UncertainNs, calls := Calls} = F <-
+                Functions
+        ],
+        callers := [
+            {MFA, Group, Calls, Own(MFA, RawNs, Calls)} || {MFA, Group, Calls, RawNs} <- Callers
+        ]
+    };
+corrected(Result) ->
+    Result.
+
+-spec warnings(node(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Node, #{lost := Lost, reloaded := Reloaded, functions := Functions, off_by := OffBy}) ->
+    Sum = fun(Key) -> lists:sum([maps:get(Key, F, 0) || F <- Functions]) end,
+    {UncertainNs, OwnNs} = {Sum(uncertain_ns), Sum(own_time_ns)},
+    [
+        {~"lost_figures",
+            "~ts of ~ts: replaced before its figures could be read; some calls are missing",
+            [Module, Node]}
+     || Module <- Lost
+    ] ++
+        [
+            {~"reloaded",
+                "~ts of ~ts was loaded again during the run; its calls within the milliseconds "
+                "around it may be missing or count twice; do not load it once more before the "
+                "processes that ran it have ended: to trace them then can crash the emulator "
+                "(doc/architecture.md, Traps of the runtime)",
+                [Module, Node]}
+         || Module <- Reloaded
+        ] ++
+        [
+            {~"cut_times",
+                "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's time "
+                "in a function to whole microseconds, and these processes are short-lived",
+                [Node, {UncertainNs, ~"ns"}, {OwnNs, ~"ns"}]}
+         || UncertainNs * 10 > OwnNs
+        ] ++
+        [
+            {~"inexact_counts",
+                "calls in ~ts may be off by ~ts: it starts so many processes that the figures "
+                "had to be taken in while they were counted",
+                [Node, {OffBy, ~"ratio"}]}
+         || OffBy > ?INEXACT
+        ].

@@ -1,0 +1,176 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_instrument).
+-moduledoc """
+The behaviour of an instrument: what measures one thing in a target.
+
+An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
+`c:restart/1` has it count from now on, and `c:read/1` asks what it has counted. On the caller's side
+`c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` say, as data, what
+becomes of that result in the recording. From there on console, page, CSV, thresholds and comparison
+show it like everything else.
+
+dyno's own are listed in `all/0`; a suite names more in its option `instruments` (doc/instruments.md
+has an example).
+
+```
+caller                                        target
+about/0, config/1  -- start_link(Config) -->  process, linked to dyno_agent_guard
+                   -- restart(Pid) -------->  counts from now on: the load is warm
+                   -- read(Pid) ----------->  result
+tables/0, ... <--------------- result ------
+```
+
+The module runs in the target: it may call kernel, stdlib and dyno's modules of `src/agent/` only.
+""".
+
+-export([all/0, about/1, names/1, missing/1]).
+-export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
+-export_type([histogram/0, warning/0]).
+
+-doc """
+* `names`: what `--without` calls it. One that measures several things has several names.
+* `needs`: instruments whose process it works with; its configuration has them by their module, where
+  they run.
+* `always`: it runs also where all of its names are switched off; it then measures nothing.
+* `traces`: it slows the functions that it measures, so that a run without instruments is worth while.
+""".
+-type about() :: #{
+    names := [atom(), ...],
+    needs => [module()],
+    always => boolean(),
+    traces => boolean()
+}.
+
+-doc "What a test wants to know of a target, as an instrument's configuration is made from it.".
+-type options() :: #{
+    patterns := [dyno_agent_patterns:pattern()],
+    level := level(),
+    %% Functions of which the durations of single calls are wanted.
+    distribution := [dyno_agent_patterns:pattern()],
+    interval_ms := pos_integer(),
+    %% The instrument's names that are not switched off.
+    names := [atom()],
+    %% The process that samples are sent to.
+    sink := pid(),
+    atom() => term()
+}.
+
+-doc """
+How deep to look into the targets: `off` (VM and system only), `count` (calls), `discovery`
+(processes only), `time` (calls, own time, processes), `memory` (calls, words, processes), `all`.
+""".
+-type level() :: off | count | discovery | time | memory | all.
+
+-doc "What `c:read/1` gives.".
+-type result() :: dynamic_result().
+-type dynamic_result() :: term().
+
+-type item() :: term().
+
+-doc "A column of a table; see dyno_recording_table.".
+-type column() :: tuple().
+
+-doc """
+A table of each node, of the rows that `items` finds in a result: `none` where there is no such
+table. `columns` may depend on the items. `total` gives the items of several nodes together.
+""".
+-type table() :: #{
+    name := binary(),
+    title := binary(),
+    columns := [column()] | fun(([item()]) -> [column()]),
+    items := fun((result()) -> [item()] | none),
+    total => fun(([result(), ...]) -> [item()] | none),
+    sort => {binary(), ascending | descending}
+}.
+
+-doc "A number of the run, from the results of all nodes; `none` where there is none.".
+-type metric() :: #{
+    name := binary(),
+    title := binary(),
+    unit := binary(),
+    group := binary(),
+    value := fun(([result(), ...]) -> {number(), Count :: non_neg_integer()} | none)
+}.
+
+-doc "A line over time of each node; milliseconds since the restart, by the target's clock.".
+-type series() :: #{
+    name := binary(),
+    title := binary(),
+    unit := binary(),
+    group := binary(),
+    points := fun((result()) -> [{TimeMs :: number(), number() | undefined}])
+}.
+
+-doc "Histograms of each node, with the buckets of dyno_histogram.".
+-type histogram() :: #{
+    name := binary(),
+    title := binary(),
+    unit := binary(),
+    group := binary(),
+    items := fun((result()) -> [#{labels := #{atom() => binary()}, atom() => term()}])
+}.
+
+-doc "What makes the numbers less believable; of the arguments `{Value, Unit}` is a quantity.".
+-type warning() :: {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}]}.
+
+-callback about() -> about().
+
+-doc "The configuration for `c:start_link/1`; `off` where the options ask for nothing of it.".
+-callback config(options()) -> map() | off.
+
+-doc """
+Starts its process, in the target. A process that traps exits is asked to end in its own order
+(`shutdown`) and has two seconds for it; any other is simply gone with the agent.
+""".
+-callback start_link(Config :: map()) -> gen_server:start_ret().
+
+-doc "Counts from now on.".
+-callback restart(pid()) -> ok.
+
+-doc "What was counted; the load is over.".
+-callback read(pid()) -> result().
+
+-doc "What was counted until now, while counting goes on; `c:read/1` where it is not exported.".
+-callback peek(pid()) -> result().
+
+-callback tables() -> [table()].
+-callback metrics() -> [metric()].
+-callback series() -> [series()].
+-callback histograms() -> [histogram()].
+-callback warnings(node(), result()) -> [warning()].
+
+-optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
+
+-doc """
+dyno's own instruments, in the order in which they are started and set to zero; they are read the
+other way round, so that what comes after the end of the load does not belong to the calls. The
+durations come before the calls: their breakpoints must be the older ones (dyno_agent_durations).
+""".
+-spec all() -> [module()].
+all() ->
+    [
+        dyno_agent_resources,
+        dyno_agent_durations,
+        dyno_agent_processes,
+        dyno_agent_sampler,
+        dyno_agent_calls
+    ].
+
+-doc "What an instrument says of itself, complete.".
+-spec about(module()) -> about().
+about(Module) ->
+    maps:merge(#{needs => [], always => false, traces => false}, Module:about()).
+
+-doc "All that can be switched off by itself.".
+-spec names([module()]) -> [atom()].
+names(Modules) ->
+    lists:append([Names || Module <- Modules, #{names := Names} <- [about(Module)]]).
+
+-doc "The callbacks that a module has to have and does not.".
+-spec missing(module()) -> [{atom(), arity()}].
+missing(Module) ->
+    Exports = Module:module_info(exports),
+    [about, config, start_link, restart, read],
+    [{about, 0}, {config, 1}, {start_link, 1}, {restart, 1}, {read, 1}] -- Exports.
