@@ -104,7 +104,7 @@ samples(Node, Count) ->
     ]).
 
 sample_us(Sampler) ->
-    ok = dyno_agent_sampler:last(Sampler),
+    ok = dyno_agent_sampler:read(Sampler),
     receive
         {dyno_sample, Sampler, _TimeMs, _Figures, CostUs} -> CostUs
     end.

@@ -300,10 +300,10 @@ restart(_Level, Targets) -> dyno_targets:restart(Targets).
 end_with(_Profiler, {Node, Profiler}, _Requests) ->
     erpc:call(Node, bench_profilers, stop, [Profiler]);
 end_with(Level, Targets, Requests) ->
-    [#{functions := Functions, processes := Processes}] = dyno_targets:read(Targets),
+    [#{results := Results}] = dyno_targets:read(Targets),
     ok = dyno_targets:detach(Targets),
-    _ = [check_calls(Functions, Requests) || dyno_targets:measures(Level) =/= []],
-    _ = [check_processes(Processes, Requests) || dyno_targets:discovers(Level)],
+    _ = [check_calls(Calls, Requests) || #{dyno_agent_calls := Calls} <- [Results], Level =/= discovery],
+    _ = [check_processes(Processes, Requests) || #{dyno_agent_processes := Processes} <- [Results]],
     ok.
 
 %% What is called once for each request.

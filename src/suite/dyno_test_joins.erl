@@ -19,9 +19,9 @@
 
 -doc "The figures of targets that may leave, with the time, and those of the ones that left.".
 -type gone() :: #{
-    peeked := #{node() => dyno_targets:figures()},
+    peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
-    left := [dyno_targets:figures()]
+    left := [dyno_targets:results()]
 }.
 
 -doc "What of a run's state is read and changed here.".
@@ -117,7 +117,7 @@ none_gone() ->
     #{peeked => #{}, peeked_ms => erlang:monotonic_time(millisecond), left => []}.
 
 -doc "The last figures of the targets that have left.".
--spec gone(run()) -> [dyno_targets:figures()].
+-spec gone(run()) -> [dyno_targets:results()].
 gone(#{gone := #{left := Left}}) -> Left.
 
 -doc "Goes on without a target, which keeps the figures that it was last asked for.".

@@ -15,16 +15,11 @@
 -export([metrics/2, series/2, tables/2, warning/2, warnings/2, verdicts/2]).
 -export([duration_ns/2, problem/2, run/2]).
 
--export_type([t/0, sample/0, status/0]).
+-export_type([t/0, status/0]).
 
--import(dyno_recording_part, [series/7, text/2]).
+-import(dyno_recording_part, [text/2]).
 
 -type part() :: #{atom() => term()}.
-
--doc "What an agent's sampler saw, and what it took to see it.".
--type sample() :: {
-    node(), TimeMs :: integer(), Values :: #{binary() => number()}, CostUs :: non_neg_integer()
-}.
 
 -doc "How the run stands or ended.".
 -type status() :: complete | interrupted | partial | failed | {failed, binary(), binary()}.
@@ -37,8 +32,8 @@
     load := dyno_load_result:t() | none,
     targets := [dyno_targets:target()],
     %% The last sample first.
-    samples := [sample()],
-    figures := [dyno_targets:figures()],
+    samples := [dyno_target_results:sample()],
+    figures := [dyno_targets:results()],
     %% Of the run without instruments: none, the half before, or both.
     baseline := [dyno_test_baseline_run:half()],
     parts := #{metrics | series | tables | warnings := [part()]},
@@ -51,11 +46,6 @@
     repetition := pos_integer(),
     started_at := binary()
 }.
-
-%% Counts that may be off by more than this share are said to be.
--define(INEXACT, 0.002).
-%% From here on the hypervisor takes too much of the processor time.
--define(STEAL, 0.02).
 
 -doc "Nothing is measured yet.".
 -spec new(about()) -> t().
@@ -92,7 +82,7 @@ load(#{duration_ns := Ns} = Load, Result) ->
     Result#{load := Load, duration_ns := Ns}.
 
 -doc "One sample of a target's virtual machine and system.".
--spec sample(sample(), t()) -> t().
+-spec sample(dyno_target_results:sample(), t()) -> t().
 sample(Sample, #{samples := Samples} = Result) ->
     Result#{samples := [Sample | Samples]}.
 
@@ -101,7 +91,7 @@ sample(Sample, #{samples := Samples} = Result) ->
 targets(Targets, Result) -> Result#{targets := Targets}.
 
 -doc "What the instruments had measured after so many nanoseconds.".
--spec read([dyno_targets:figures()], non_neg_integer(), t()) -> t().
+-spec read([dyno_targets:results()], non_neg_integer(), t()) -> t().
 read(Figures, DurationNs, Result) ->
     Result#{figures := Figures, duration_ns := DurationNs}.
 
@@ -141,8 +131,9 @@ operations, none of the functions was called that were to be measured.
 """.
 -spec problem(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
 problem(Module, #{load := none, figures := Figures}) ->
-    Counts = [N || #{functions := #{functions := [], measured_functions := N}} <- Figures, N > 0],
-    Called = [F || #{functions := #{functions := Functions}} <- Figures, F <- Functions],
+    Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Figures],
+    Counts = [N || #{functions := [], measured_functions := N} <- Counted, N > 0],
+    Called = [F || #{functions := Functions} <- Counted, F <- Functions],
     case {Called, Counts} of
         {[], [_ | _]} ->
             Text =
@@ -179,18 +170,18 @@ operation(Module) ->
 -spec run(status(), t()) -> {Run :: part(), Verdicts :: [part()]}.
 run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     #{load := LoadResult, samples := Samples, baseline := Halves} = Result,
+    #{targets := Targets, figures := Figures} = Result,
     Intervals = lists:reverse(map_get(intervals, Result)),
-    Measured = Result#{samples := lists:reverse(Samples)},
+    Inside = dyno_target_results:parts(Targets, lists:reverse(Samples), Figures),
     Load = dyno_load_result:to_recording(LoadResult, Intervals),
     Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
     Own = #{
-        metrics =>
-            map_get(metrics, Load) ++ dyno_test_inside:metrics(Measured) ++ Cost,
-        series => map_get(series, Load) ++ sampled_series(Measured),
-        tables => map_get(tables, Load) ++ dyno_test_inside:tables(Measured),
+        metrics => map_get(metrics, Load) ++ map_get(metrics, Inside) ++ Cost,
+        series => map_get(series, Load) ++ map_get(series, Inside),
+        tables => map_get(tables, Load) ++ map_get(tables, Inside),
         warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
-         || {Code, Text} <- own_warnings(Measured) ++ dyno_test_baseline_run:warnings(Cost)
+         || {Code, Text} <- map_get(warnings, Inside) ++ dyno_test_baseline_run:warnings(Cost)
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),
@@ -199,9 +190,8 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
             status => name(Status),
             error => error_of(Status),
             duration_ns => map_get(duration_ns, Result),
-            nodes => [Facts || #{facts := Facts} <- map_get(targets, Result)],
-            histograms =>
-                map_get(histograms, Load) ++ dyno_test_inside:histograms(Measured)
+            nodes => [Facts || #{facts := Facts} <- Targets],
+            histograms => map_get(histograms, Load) ++ map_get(histograms, Inside)
         },
         Verdicts
     }.
@@ -211,87 +201,3 @@ name(Status) -> Status.
 
 error_of({failed, Code, Text}) -> #{code => Code, text => Text};
 error_of(_Status) -> undefined.
-
-%% VM and system
-
-sampled_series(#{targets := Targets, samples := Samples}) ->
-    lists:append([
-        node_series(Node, Metrics, [{T, V} || {N, T, V, _} <- Samples, N =:= Node])
-     || #{node := Node, metrics := Metrics} <- Targets
-    ]).
-
-node_series(_Node, _Metrics, []) ->
-    [];
-node_series(Node, Metrics, Samples) ->
-    Times = [T || {T, _} <- Samples],
-    [
-        series(Name, Unit, Group, Title, Node, Times, [
-            maps:get(Name, Values, undefined)
-         || {_, Values} <- Samples
-        ])
-     || #{name := Name, unit := Unit, title := Title, group := Group} <- Metrics
-    ].
-
-%% What makes the numbers less believable
-
-own_warnings(#{samples := Samples, figures := Figures}) ->
-    stolen_time(Samples) ++
-        lists:flatmap(fun instrument_warnings/1, Figures).
-
-stolen_time(Samples) ->
-    case [S || {_, _, #{~"os.cpu.steal" := S}, _} <- Samples] of
-        [_ | _] = Steal ->
-            Mean = lists:sum(Steal) / length(Steal),
-            Text = "the hypervisor took ~ts of the processor time: compare with other runs with "
-                "care",
-            [{~"steal", text(Text, [dyno_unit:format(Mean, ~"ratio")])} || Mean > ?STEAL];
-        [] ->
-            []
-    end.
-
-instrument_warnings(#{node := Node, functions := Functions, processes := Processes}) ->
-    [
-        {~"lost_figures",
-            text("~ts of ~ts: replaced before its figures could be read; some calls are missing", [
-                M, Node
-            ])}
-     || #{lost := Lost} <- [Functions], M <- Lost
-    ] ++
-        [
-            {~"reloaded", text(
-                    "~ts of ~ts was loaded again during the run; its calls within the milliseconds "
-                    "around it may be missing or count twice; do not load it once more before the "
-                    "processes that ran it have ended: to trace them then can crash the emulator "
-                    "(doc/architecture.md, Traps of the runtime)",
-                    [M, Node]
-                )}
-         || #{reloaded := Reloaded} <- [Functions], M <- Reloaded
-        ] ++
-        [
-            {~"cut_times",
-                text(
-                    "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's "
-                    "time in a function to whole microseconds, and these processes are short-lived",
-                    [Node, dyno_unit:format(Uncertain, ~"ns"), dyno_unit:format(Own, ~"ns")]
-                )}
-         || #{functions := All} <- [Functions],
-            {Uncertain, Own} <- [{sum_of(uncertain_ns, All), sum_of(own_time_ns, All)}],
-            Uncertain * 10 > Own
-        ] ++
-        [
-            {~"inexact_counts",
-                text(
-                    "calls in ~ts may be off by ~ts: it starts so many processes that the figures "
-                    "had to be taken in while they were counted",
-                    [Node, dyno_unit:format(OffBy, ~"ratio")]
-                )}
-         || #{off_by := OffBy} <- [Functions], OffBy > ?INEXACT
-        ] ++
-        [
-            {~"processes_truncated",
-                text("more processes in ~ts than are followed: the later ones are missing", [Node])}
-         || #{truncated := true} <- [Processes]
-        ].
-
-sum_of(Key, Functions) ->
-    lists:sum([maps:get(Key, F, 0) || F <- Functions]).

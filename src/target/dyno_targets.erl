@@ -3,26 +3,28 @@
 
 -module(dyno_targets).
 -moduledoc false.
-%% The agents in a run's target nodes, started, restarted, read and removed together. The process
-%% that attaches is the one that the agents watch and that their samples go to.
+%% The target nodes of a run: attaches an agent to each, starts the instruments, and restarts, reads
+%% and ends them together. The agents end with the process that attaches them; the samples are sent
+%% to it.
 
 -export([attach/2, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
-%% What is measured at a level
--export([measures/1, discovers/1]).
 -export([of_guard/2, of_ref/2, of_sampler/2]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1]).
--export_type([target/0, options/0, figures/0, reason/0]).
+-export_type([target/0, options/0, results/0, reason/0]).
 
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     %% Of nodes that have their own.
     patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
-    level := dyno_suite:level(),
-    %% Of which the durations of calls are wanted.
+    level := dyno_agent_instrument:level(),
+    %% Functions of which the durations of single calls are wanted.
     distribution => [dyno_agent_patterns:pattern()],
-    without := [dyno_suite:instrument()],
+    %% Names of instruments that are switched off.
+    without := [atom()],
+    %% Instruments besides dyno's own.
+    instruments => [module()],
     interval_ms := pos_integer(),
     %% Modules of custom agents.
     guests => [module()],
@@ -36,11 +38,9 @@
     node := node(),
     agent := dyno_agent:agent(),
     monitor := reference(),
+    %% Those that run, in the order in which they were started.
+    instruments := [{module(), pid()}],
     sampler := pid(),
-    counters := pid() | undefined,
-    discovery := pid() | undefined,
-    resources := pid() | undefined,
-    durations := pid() | undefined,
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
@@ -49,12 +49,10 @@
     metrics := [dyno_agent_vm:metric()]
 }.
 
--type figures() :: #{
+-doc "What the instruments of a node have found; empty if the node went down.".
+-type results() :: #{
     node := node(),
-    functions := dyno_agent_calls:figures() | undefined,
-    processes := dyno_agent_processes:figures() | undefined,
-    resources := dyno_agent_resources:figures() | undefined,
-    durations := dyno_agent_durations:figures() | undefined
+    results := #{module() => dyno_agent_instrument:result()}
 }.
 
 -type reason() ::
@@ -101,38 +99,13 @@ attach_one(Node, #{patterns := Patterns} = Given) ->
 plain(Node, {failed, Node, {unmatched, Patterns}}) -> {unmatched, Node, Patterns};
 plain(_Node, Reason) -> Reason.
 
-equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs} = Options) ->
-    #{without := Without} = Options,
-    Has = fun(Instrument) -> not lists:member(Instrument, Without) end,
+equip(Agent, #{without := Without} = Options) ->
     Node = dyno_agent:node(Agent),
     Monitor = monitor(process, dyno_agent:guard(Agent)),
+    Given = maps:merge(#{distribution => []}, Options#{sink => self()}),
     maybe
-        {ok, Discovery} ?=
-            optional(
-                Patterns =/= [] andalso discovers(Level) andalso Has(processes),
-                Agent,
-                dyno_agent_processes,
-                #{patterns => Patterns, interval_ms => IntervalMs}
-            ),
-        %% Before the counters: see there.
-        {ok, Durations} ?= durations(maps:get(distribution, Options, []), Agent),
-        {ok, Counters} ?=
-            optional(
-                Patterns =/= [] andalso Level =/= off andalso Has(functions),
-                Agent,
-                dyno_agent_calls,
-                counters_config(Patterns, Level, Discovery)
-            ),
-        {ok, Resources} ?=
-            optional(Has(ets) orelse Has(ports), Agent, dyno_agent_resources, #{
-                interval_ms => IntervalMs, reads => [R || R <- [ets, ports], Has(R)]
-            }),
-        {ok, Sampler} ?=
-            dyno_agent:start(Agent, dyno_agent_sampler, #{
-                sink => self(),
-                interval_ms => IntervalMs,
-                reads => [R || R <- [vm, os], Has(R)]
-            }),
+        {ok, Started} ?= start(instruments(Options), Given, Without, Agent, []),
+        #{dyno_agent_sampler := Sampler} = maps:from_list(Started),
         Clock = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
         {ok, #{
             node => Node,
@@ -140,26 +113,35 @@ equip(Agent, #{patterns := Patterns, level := Level, interval_ms := IntervalMs} 
             shift_ms => 0,
             agent => Agent,
             monitor => Monitor,
+            instruments => Started,
             sampler => Sampler,
-            counters => Counters,
-            discovery => Discovery,
-            resources => Resources,
-            durations => Durations,
             facts => facts(Node, Clock),
             metrics => dyno_agent_sampler:describe(Sampler)
         }}
     end.
 
-durations(Patterns, Agent) ->
-    optional(Patterns =/= [], Agent, dyno_agent_durations, #{patterns => Patterns}).
+instruments(Options) ->
+    maps:get(instruments, Options, []) ++ dyno_agent_instrument:all().
 
-optional(false, _Agent, _Instrument, _Config) -> {ok, undefined};
-optional(true, Agent, Instrument, Config) -> dyno_agent:start(Agent, Instrument, Config).
+start([], _Options, _Without, _Agent, Started) ->
+    {ok, lists:reverse(Started)};
+start([Module | Rest], Options, Without, Agent, Started) ->
+    case config(Module, Options, Without, maps:from_list(Started)) of
+        off ->
+            start(Rest, Options, Without, Agent, Started);
+        Config ->
+            maybe
+                {ok, Pid} ?= dyno_agent:start(Agent, Module, Config),
+                start(Rest, Options, Without, Agent, [{Module, Pid} | Started])
+            end
+    end.
 
-counters_config(Patterns, Level, undefined) ->
-    #{patterns => Patterns, measures => measures(Level)};
-counters_config(Patterns, Level, Discovery) ->
-    (counters_config(Patterns, Level, undefined))#{discovery => Discovery}.
+config(Module, Options, Without, Started) ->
+    #{names := Names, needs := Needs, always := Always} = dyno_agent_instrument:about(Module),
+    case Names -- Without of
+        [] when not Always -> off;
+        On -> Module:config(maps:merge(Options#{names => On}, maps:with(Needs, Started)))
+    end.
 
 facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
     Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
@@ -195,96 +177,56 @@ aligned(Targets, ZeroNs) ->
      || #{sampler := Sampler, clock := Clock} = Target <- Targets
     ].
 
--doc "What the call counters measure at a level.".
--spec measures(dyno_suite:level()) -> [dyno_agent_calls:measure()].
-measures(off) -> [];
-measures(discovery) -> [];
-measures(count) -> [call_count];
-measures(time) -> [call_time];
-measures(memory) -> [call_memory];
-measures(all) -> [call_time, call_memory].
-
--doc "Whether processes are discovered at a level.".
--spec discovers(dyno_suite:level()) -> boolean().
-discovers(Level) -> not lists:member(Level, [off, count]).
-
 -doc "Whether anything in the targets is traced.".
 -spec traces([target()]) -> boolean().
 traces(Targets) ->
     lists:any(
-        fun(#{counters := Counters, discovery := Discovery, durations := Durations}) ->
-            is_pid(Counters) orelse is_pid(Discovery) orelse is_pid(Durations)
-        end,
-        Targets
+        fun({Module, _}) -> map_get(traces, dyno_agent_instrument:about(Module)) end,
+        lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
--doc "All figures count from now on; `gone` where a target went down.".
+-doc "All instruments count from now on; `gone` where a target went down.".
 -spec restart([target()]) -> ok | gone.
 restart(Targets) ->
     try
-        lists:foreach(fun restart_one/1, Targets)
+        lists:foreach(
+            fun({Module, Pid}) -> ok = Module:restart(Pid) end,
+            lists:append([Instruments || #{instruments := Instruments} <- Targets])
+        )
     catch
         exit:_ -> gone
     end.
 
-restart_one(#{sampler := Sampler, counters := Counters, discovery := Discovery} = Target) ->
-    #{resources := Resources, durations := Durations} = Target,
-    ok = dyno_agent_sampler:restart(Sampler),
-    _ = [dyno_agent_durations:restart(Durations) || is_pid(Durations)],
-    _ = [dyno_agent_resources:restart(Resources) || is_pid(Resources)],
-    _ = [dyno_agent_processes:restart(Discovery) || is_pid(Discovery)],
-    _ = [dyno_agent_calls:restart(Counters) || is_pid(Counters)],
-    ok.
-
--doc "The figures until now, of targets that may be gone soon; they go on counting.".
--spec peek([target()]) -> #{node() => figures()}.
+-doc "The results until now, of targets that may be gone soon; counting goes on.".
+-spec peek([target()]) -> #{node() => results()}.
 peek(Targets) ->
-    maps:from_list(lists:append([peek_one(Target) || Target <- Targets])).
+    #{Node => Results || Target <- Targets, #{node := Node} = Results <- ask(fun peek/2, Target)}.
 
-peek_one(#{node := Node} = Target) ->
-    #{counters := Counters, discovery := Discovery, resources := Resources} = Target,
-    #{durations := Durations} = Target,
+peek(Module, Pid) ->
+    case erlang:function_exported(Module, peek, 1) of
+        true -> Module:peek(Pid);
+        false -> Module:read(Pid)
+    end.
+
+-doc "Takes a last sample and reads all results; of a node that is gone, none.".
+-spec read([target()]) -> [results()].
+read(Targets) ->
+    lists:append([
+        case ask(fun(Module, Pid) -> Module:read(Pid) end, Target) of
+            [] -> [#{node => Node, results => #{}}];
+            Results -> Results
+        end
+     || #{node := Node} = Target <- Targets
+    ]).
+
+%% The last one that was started first: what comes after the end of the load does not belong to it.
+ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
-        [
-            {Node, #{
-                node => Node,
-                functions => optionally(fun dyno_agent_calls:peek/1, Counters),
-                processes => optionally(fun dyno_agent_processes:read/1, Discovery),
-                resources => optionally(fun dyno_agent_resources:read/1, Resources),
-                durations => optionally(fun dyno_agent_durations:read/1, Durations)
-            }}
-        ]
+        Results = [{Module, Ask(Module, Pid)} || {Module, Pid} <- lists:reverse(Instruments)],
+        [#{node => Node, results => maps:from_list(Results)}]
     catch
         exit:_ -> []
     end.
-
--doc "Takes a last sample and reads all figures; of a node that is gone, none.".
--spec read([target()]) -> [figures()].
-read(Targets) ->
-    [read_one(Target) || Target <- Targets].
-
-read_one(#{node := Node} = Target) ->
-    #{sampler := Sampler, counters := Counters, discovery := Discovery} = Target,
-    #{resources := Resources, durations := Durations} = Target,
-    try
-        %% The calls first: what comes after the end of the load does not belong to them.
-        Functions = optionally(fun dyno_agent_calls:read/1, Counters),
-        ok = dyno_agent_sampler:last(Sampler),
-        #{
-            node => Node,
-            functions => Functions,
-            processes => optionally(fun dyno_agent_processes:read/1, Discovery),
-            resources => optionally(fun dyno_agent_resources:read/1, Resources),
-            durations => optionally(fun dyno_agent_durations:read/1, Durations)
-        }
-    catch
-        exit:_ ->
-            None = maps:from_keys([functions, processes, resources, durations], undefined),
-            None#{node => Node}
-    end.
-
-optionally(_Read, undefined) -> undefined;
-optionally(Read, Instrument) -> Read(Instrument).
 
 -doc "Ends all agents; also of nodes that are gone.".
 -spec detach([target()]) -> ok.

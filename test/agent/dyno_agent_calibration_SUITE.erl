@@ -91,7 +91,7 @@ round({Node, Counters}, Turns, {Pids, Calls}) ->
     ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
     Figures = dyno_agent_calls:read(Counters),
-    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_test_inside:corrected(Figures),
+    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_agent_call_parts:corrected(Figures),
     ?assertEqual(length(Pids) * Calls, Counted),
     {True, Own / Counted}.
 
@@ -121,10 +121,10 @@ nothing_is_taken_that_was_not_added(_Config) ->
             ],
             callers := [{_, other, 4, 800}, {_, other, 4, 0}]
         },
-        dyno_test_inside:corrected(Figures)
+        dyno_agent_call_parts:corrected(Figures)
     ),
     Plain = Figures#{charge_uncertain_ns := undefined},
-    ?assertEqual(Plain, dyno_test_inside:corrected(Plain)).
+    ?assertEqual(Plain, dyno_agent_call_parts:corrected(Plain)).
 
 %% The charge grows with the processes that call, each by its share of the calls.
 between_the_measured_numbers(_Config) ->
@@ -225,7 +225,7 @@ beside_durations(Config) ->
             ok = erpc:call(Node, dyno_callers, works, [200]),
             %% The second time the other bank counts.
             #{functions := [#{calls := Calls, own_time_ns := Ns}]} =
-                dyno_test_inside:corrected(Read(Counters)),
+                dyno_agent_call_parts:corrected(Read(Counters)),
             ?assert(abs(Calls - 200) < 20, Calls),
             Ns / Calls
         end

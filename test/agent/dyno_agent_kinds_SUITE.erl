@@ -163,7 +163,7 @@ leaves_its_own_out(_Config) ->
         ok = dyno_agent_calls:restart(Counters),
         ok = dyno_agent_processes:restart(Discovery),
         ok = dyno_peers:eval(Node, "spawn(dyno_kinds, live, [infinity]), ok."),
-        ok = dyno_agent_sampler:last(Sampler),
+        ok = dyno_agent_sampler:read(Sampler),
         _ = dyno_agent_resources:read(Resources),
         #{callers := Callers, functions := Functions} = dyno_agent_calls:read(Counters),
         #{groups := Groups} = dyno_agent_processes:read(Discovery),

@@ -179,13 +179,24 @@ loads(_Config) ->
     ].
 
 levels(_Config) ->
-    Levels = [off, count, discovery, time, memory, all],
+    Config = fun(Module, Level) ->
+        Module:config(#{patterns => [{m, '_', '_'}], level => Level, interval_ms => 10})
+    end,
+    Levels = [count, discovery, time, memory, all],
     ?assertEqual(
-        [[], [call_count], [], [call_time], [call_memory], [call_time, call_memory]],
-        [dyno_targets:measures(L) || L <- Levels]
+        [[call_count], [], [call_time], [call_memory], [call_time, call_memory]],
+        [map_get(measures, Config(dyno_agent_calls, Level)) || Level <- Levels]
     ),
+    ?assertEqual(off, Config(dyno_agent_calls, off)),
     ?assertEqual(
-        [false, false, true, true, true, true], [dyno_targets:discovers(L) || L <- Levels]
+        [off, off, found, found, found, found],
+        [
+            case Config(dyno_agent_processes, Level) of
+                off -> off;
+                #{} -> found
+            end
+         || Level <- [off | Levels]
+        ]
     ).
 
 callbacks(_Config) ->

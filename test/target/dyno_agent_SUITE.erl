@@ -757,7 +757,7 @@ samples(Config) ->
     #{~"os.vm.rss" := Rss} = Figures,
     ?assert(Rss > 10_000_000),
     ok = dyno_agent_sampler:restart(Sampler),
-    ok = dyno_agent_sampler:last(Sampler),
+    ok = dyno_agent_sampler:read(Sampler),
     ok = dyno_agent:detach(Agent).
 
 gives_up_at_its_limits(Config) ->

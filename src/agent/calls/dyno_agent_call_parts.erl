@@ -8,7 +8,7 @@
 
 -export([tables/0, metrics/0, warnings/2, corrected/1]).
 
--type result() :: dyno_agent_calls:result().
+-type result() :: dyno_agent_calls:figures().
 
 %% Counts that may be off by more than this share are said to be.
 -define(INEXACT, 0.002).

@@ -18,8 +18,10 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 `call_time`, 37 ns for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
+-export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, peek/1, loads/1, quiet/2, callers/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
@@ -101,6 +103,34 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -define(LOOK_AT_ALL, 10).
 %% How many rows of who called what are sent: the heaviest.
 -define(CALLER_ROWS, 5000).
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [functions], needs => [dyno_agent_processes], traces => true}.
+
+-spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{patterns := []}) -> off;
+config(#{level := off}) -> off;
+config(#{patterns := Patterns, level := Level} = Options) ->
+    Config = #{patterns => Patterns, measures => measures(Level)},
+    case Options of
+        #{dyno_agent_processes := Discovery} -> Config#{discovery => Discovery};
+        #{} -> Config
+    end.
+
+measures(discovery) -> [];
+measures(count) -> [call_count];
+measures(time) -> [call_time];
+measures(memory) -> [call_memory];
+measures(all) -> [call_time, call_memory].
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() -> dyno_agent_call_parts:tables().
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() -> dyno_agent_call_parts:metrics().
+
+-spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
+warnings(Node, Result) -> dyno_agent_call_parts:warnings(Node, Result).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
 -spec start_link(config()) -> gen_server:start_ret().
@@ -195,7 +225,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
             ],
             {ok, arm(State)};
         Unmatched ->
-            {error, {unmatched, [{P, suggestion(P)} || P <- Unmatched]}}
+            {error, {unmatched, Unmatched}}
     end.
 
 names(undefined) -> none;
@@ -203,26 +233,6 @@ names(Discovery) -> dyno_agent_processes:names(Discovery).
 
 table(undefined) -> none;
 table(Discovery) -> dyno_agent_processes:table(Discovery).
-
-suggestion({M, F, A}) ->
-    Loaded = erlang:loaded(),
-    case lists:member(M, Loaded) of
-        true ->
-            Functions = erlang:get_module_info(M, functions),
-            Names = [lists:flatten(io_lib:format("~tw/~b", [N, Ar])) || {N, Ar} <- Functions],
-            Arity =
-                case A of
-                    '_' -> "";
-                    _ -> [$/ | integer_to_list(A)]
-                end,
-            dyno_agent_patterns:nearest(lists:flatten([atom_to_list(F) | Arity]), Names);
-        false ->
-            Names = [atom_to_list(L) || L <- Loaded],
-            dyno_agent_patterns:nearest(atom_to_list(M), Names)
-    end;
-suggestion({application, App}) ->
-    Names = [atom_to_list(A) || {A, _, _} <- application:loaded_applications()],
-    dyno_agent_patterns:nearest(atom_to_list(App), Names).
 
 arm(#{banks := Banks, patterns := Patterns} = State) ->
     Armed = lists:foldl(fun set/2, State, wanted(Patterns)),

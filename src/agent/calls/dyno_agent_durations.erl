@@ -143,7 +143,7 @@ init(#{patterns := Given}) ->
         [] ->
             {error, {too_many_functions, length(Functions), ?MAX_FUNCTIONS}};
         Unmatched ->
-            {error, {unmatched, [{Pattern, none} || Pattern <- Unmatched]}}
+            {error, {unmatched, Unmatched}}
     end.
 
 functions(Patterns) ->

@@ -64,8 +64,7 @@ How deep to look into the targets: `off` (VM and system only), `count` (calls), 
 -type level() :: off | count | discovery | time | memory | all.
 
 -doc "What `c:read/1` gives.".
--type result() :: dynamic_result().
--type dynamic_result() :: term().
+-type result() :: term().
 
 -type item() :: term().
 
@@ -172,5 +171,4 @@ names(Modules) ->
 -spec missing(module()) -> [{atom(), arity()}].
 missing(Module) ->
     Exports = Module:module_info(exports),
-    [about, config, start_link, restart, read],
     [{about, 0}, {config, 1}, {start_link, 1}, {restart, 1}, {read, 1}] -- Exports.

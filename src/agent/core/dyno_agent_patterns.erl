@@ -220,13 +220,27 @@ all_functions(Module) ->
     end.
 
 -doc """
-The patterns that mean nothing on this node: neither a loaded function nor a module that could be
-loaded.
+The patterns that mean nothing on this node, neither a loaded function nor a module that could be
+loaded, each with the name that is nearest to what was written.
 """.
--spec unmatched([pattern()]) -> [pattern()].
+-spec unmatched([pattern()]) -> [{pattern(), {ok, string()} | none}].
 unmatched(Patterns) ->
     Loaded = erlang:loaded(),
-    [P || P <- Patterns, not can_match(P, Loaded)].
+    [{P, suggestion(P, Loaded)} || P <- Patterns, not can_match(P, Loaded)].
+
+suggestion({application, App}, _Loaded) ->
+    nearest(atom_to_list(App), [atom_to_list(A) || {A, _, _} <- application:loaded_applications()]);
+suggestion({M, F, A}, Loaded) ->
+    case lists:member(M, Loaded) of
+        true ->
+            Names = [with_arity(Name, Arity) || {Name, Arity} <- all_functions(M)],
+            nearest(with_arity(F, A), Names);
+        false ->
+            nearest(atom_to_list(M), [atom_to_list(L) || L <- Loaded])
+    end.
+
+with_arity(Name, '_') -> atom_to_list(Name);
+with_arity(Name, Arity) -> lists:flatten(io_lib:format("~tw/~b", [Name, Arity])).
 
 can_match({application, App}, _Loaded) ->
     resolve_one({application, App}) =/= [{application, App}];

@@ -10,10 +10,12 @@ Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts fr
 `CostUs` is what taking it cost.
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([start_link/1, restart/1, last/1, describe/1, clock/1, started_ns/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([about/0, config/1, start_link/1, restart/1, read/1]).
+-export([describe/1, clock/1, started_ns/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0]).
 
 -type config() :: #{
@@ -33,6 +35,14 @@ Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts fr
     raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
 }.
 
+-doc "It tells the target's clock also where it has nothing to read.".
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [vm, os], always => true}.
+
+-spec config(dyno_agent_instrument:options()) -> config().
+config(#{sink := Sink, interval_ms := IntervalMs, names := Names}) ->
+    #{sink => Sink, interval_ms => IntervalMs, reads => Names}.
+
 -doc "Starts sampling; the first sample comes after one interval.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
@@ -43,10 +53,10 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart).
 
--doc "Takes a sample now, so that the last moments are covered.".
--spec last(pid()) -> ok.
-last(Pid) ->
-    gen_server:call(Pid, last).
+-doc "Takes a last sample, so that the last moments are covered; it is sent like the others.".
+-spec read(pid()) -> ok.
+read(Pid) ->
+    gen_server:call(Pid, read).
 
 -doc "This node's clocks in nanoseconds: the monotonic one and the time of day.".
 -spec clock(pid()) -> {integer(), integer()}.
@@ -75,21 +85,28 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
         interval_ms => IntervalMs,
         start => erlang:monotonic_time(),
         timer => make_ref(),
-        raw => read(Reads)
+        raw => read_all(Reads)
     },
     {ok, schedule(State)}.
 
-read(Reads) ->
-    maps:from_list([{Source, (module(Source)):read()} || Source <- Reads]).
+read_all(Reads) ->
+    #{Source => read_one(Source) || Source <- Reads}.
 
-module(vm) -> dyno_agent_vm;
-module(os) -> dyno_agent_os.
+%% The modules stand in calls, where what sends the agent finds them.
+read_one(vm) -> dyno_agent_vm:read();
+read_one(os) -> dyno_agent_os:read().
+
+describe_one(vm) -> dyno_agent_vm:describe();
+describe_one(os) -> dyno_agent_os:describe().
+
+difference(vm, Earlier, Later) -> dyno_agent_vm:difference(Earlier, Later);
+difference(os, Earlier, Later) -> dyno_agent_os:difference(Earlier, Later).
 
 schedule(#{interval_ms := IntervalMs, timer := Old} = State) ->
     _ = erlang:cancel_timer(Old),
     State#{timer := erlang:start_timer(IntervalMs, self(), sample)}.
 
--spec handle_call(restart | last | describe | clock | started_ns, gen_server:from(), state()) ->
+-spec handle_call(restart | read | describe | clock | started_ns, gen_server:from(), state()) ->
     {reply, ok | [dyno_agent_vm:metric()] | {integer(), integer()} | integer(), state()}.
 handle_call(clock, _From, State) ->
     {reply, {erlang:monotonic_time(nanosecond), erlang:system_time(nanosecond)}, State};
@@ -97,11 +114,11 @@ handle_call(started_ns, _From, #{start := Start} = State) ->
     {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
 handle_call(describe, _From, State) ->
     Sources = [Source || Source <- [vm, os], is_map_key(Source, map_get(raw, State))],
-    {reply, lists:append([(module(Source)):describe() || Source <- Sources]), State};
+    {reply, lists:flatmap(fun describe_one/1, Sources), State};
 handle_call(restart, _From, State) ->
-    Raw = read(maps:keys(map_get(raw, State))),
+    Raw = read_all(maps:keys(map_get(raw, State))),
     {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := Raw})};
-handle_call(last, _From, State) ->
+handle_call(read, _From, State) ->
     {reply, ok, sample(State)}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
@@ -116,10 +133,10 @@ handle_info(_Other, State) ->
 
 sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     Before = erlang:monotonic_time(),
-    Raw = read(maps:keys(Earlier)),
+    Raw = read_all(maps:keys(Earlier)),
     Figures = maps:fold(
         fun(Source, Read, Acc) ->
-            maps:merge(Acc, (module(Source)):difference(Read, map_get(Source, Raw)))
+            maps:merge(Acc, difference(Source, Read, map_get(Source, Raw)))
         end,
         #{},
         Earlier
@@ -131,7 +148,3 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     %% network.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Figures, CostUs}, [noconnect]),
     State#{raw := Raw}.
-
--spec terminate(term(), state()) -> ok.
-terminate(_Reason, _State) ->
-    ok.

@@ -23,8 +23,10 @@ asked for the processes four times a second. Each time the call is heard for 20 
 lifetimes go on being sampled and another kind is noticed.
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
+-export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, known/1, group/2]).
 -export([harvester/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -102,6 +104,14 @@ lifetimes go on being sampled and another kind is noticed.
 -define(REST, 9).
 %% The fresh ones are not left for longer than that.
 -define(MAX_FRESH, 5000).
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [processes], traces => true}.
+
+-spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{patterns := []}) -> off;
+config(#{level := Level}) when Level =:= off; Level =:= count -> off;
+config(Options) -> maps:with([patterns, interval_ms], Options).
+
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
@@ -583,3 +593,27 @@ report(#{groups := Groups, table := Table, names := Names} = State) ->
 terminate(_Reason, #{hearing := Hearing}) ->
     _ = dyno_agent_hearing:close(Hearing),
     ok.
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() -> [dyno_agent_group:table()].
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"processes.discovered",
+            title => ~"Processes that called a measured function",
+            unit => ~"count",
+            group => ~"processes",
+            value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
+        }
+    ].
+
+-spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
+warnings(Node, #{truncated := true}) ->
+    [
+        {~"processes_truncated",
+            "more processes in ~ts than are followed: the later ones are missing", [Node]}
+    ];
+warnings(_Node, _Result) ->
+    [].

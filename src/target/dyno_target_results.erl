@@ -1,0 +1,175 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_results).
+-moduledoc false.
+%% What the instruments found in the targets, as parts of the recording: each instrument says, as
+%% data, what its tables, metrics, series, histograms and warnings are (dyno_agent_instrument).
+%% Pure.
+
+-export([parts/3]).
+-export_type([parts/0, sample/0]).
+
+-type part() :: #{atom() => term()}.
+
+-type parts() :: #{
+    metrics := [part()],
+    histograms := [part()],
+    series := [part()],
+    tables := [part()],
+    warnings := [{Code :: binary(), Text :: binary()}]
+}.
+
+-doc "What the sampler of a node sent, at a time of the run.".
+-type sample() :: {node(), TimeMs :: integer(), dyno_agent_vm:values(), CostUs :: non_neg_integer()}.
+
+%% A hypervisor that takes more than this share of the processor time spoils a comparison.
+-define(MUCH_STEAL, 0.02).
+
+-doc "The parts of a run in these targets, also of those that left it.".
+-spec parts([Target], [sample()], [dyno_targets:results()]) -> parts() when
+    Target :: #{
+        node := node(),
+        instruments := [{module(), pid()}],
+        shift_ms := integer(),
+        metrics := [dyno_agent_vm:metric()],
+        atom() => term()
+    }.
+parts(Targets, Samples, Results) ->
+    Instruments = lists:uniq([
+        Module
+     || #{instruments := Of} <- Targets, {Module, _} <- lists:reverse(Of)
+    ]),
+    Shifts = #{Node => ShiftMs || #{node := Node, shift_ms := ShiftMs} <- Targets},
+    #{
+        metrics =>
+            lists:append([metric(Metric, all(M, Results)) || {M, Metric} <- data(metrics, Instruments)]) ++
+                sample_cost(Samples),
+        histograms => [
+            histogram(Histogram, Item, Node)
+         || {Node, M, Result} <- by_node(Instruments, Results),
+            {_, #{items := Items} = Histogram} <- data(histograms, [M]),
+            Item <- Items(Result)
+        ],
+        series => sampled(Targets, Samples) ++ [
+            series(Series, map_get(Node, Shifts), Points(Result), Node)
+         || {Node, M, Result} <- by_node(Instruments, Results),
+            {_, #{points := Points} = Series} <- data(series, [M])
+        ],
+        tables => totals(Instruments, Results) ++ [
+            Table
+         || {Node, M, Result} <- by_node(Instruments, Results),
+            {_, #{items := Items} = Description} <- data(tables, [M]),
+            Table <- table(Description, Items(Result), Node)
+        ],
+        warnings => steal(Samples) ++ [
+            {Code, text(Format, Arguments)}
+         || {Node, M, Result} <- by_node(Instruments, Results),
+            exports(M, warnings, 2),
+            {Code, Format, Arguments} <- M:warnings(Node, Result)
+        ]
+    }.
+
+data(What, Instruments) ->
+    [{M, Description} || M <- Instruments, exports(M, What, 0), Description <- M:What()].
+
+exports(Module, Function, Arity) ->
+    erlang:function_exported(Module, Function, Arity).
+
+all(Module, Results) ->
+    [Result || #{results := #{Module := Result}} <- Results].
+
+by_node(Instruments, Results) ->
+    [
+        {Node, M, map_get(M, Of)}
+     || #{node := Node, results := Of} <- Results, M <- Instruments, is_map_key(M, Of)
+    ].
+
+metric(_Metric, []) ->
+    [];
+metric(#{name := Name, title := Title, unit := Unit, group := Group, value := Value}, Results) ->
+    case Value(Results) of
+        none -> [];
+        {Number, Count} -> [dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group)]
+    end.
+
+histogram(Histogram, #{labels := Labels, buckets := Buckets} = Item, Node) ->
+    maps:merge(maps:without([items], Histogram), Item#{
+        labels := Labels#{node => atom_to_binary(Node)},
+        scheme => dyno_histogram:scheme(),
+        buckets := [tuple_to_list(Bucket) || Bucket <- Buckets]
+    }).
+
+series(#{name := Name, unit := Unit, group := Group, title := Title}, ShiftMs, Points, Node) ->
+    {Times, Values} = lists:unzip(Points),
+    dyno_recording_part:series(Name, Unit, Group, Title, Node, [T + ShiftMs || T <- Times], Values).
+
+%% Of several nodes together, as tables of no node.
+totals(Instruments, Results) ->
+    [
+        Table
+     || {M, #{total := Total} = Description} <- data(tables, Instruments),
+        [_ | _] = Of <- [all(M, Results)],
+        Table <- table(Description, Total(Of), undefined)
+    ].
+
+table(_Description, none, _Node) ->
+    [];
+table(#{columns := Columns} = Description, Items, Node) when is_function(Columns, 1) ->
+    table(Description#{columns := Columns(Items)}, Items, Node);
+table(Description, Items, Node) ->
+    [dyno_recording_table:make(Description, Items, #{node => Node})].
+
+text(Format, Arguments) ->
+    dyno_recording_part:text(Format, [
+        case Argument of
+            {Value, Unit} -> dyno_unit:format(Value, Unit);
+            _ -> Argument
+        end
+     || Argument <- Arguments
+    ]).
+
+%% VM and operating system: what is sent as it is sampled.
+
+sampled(Targets, Samples) ->
+    lists:append([
+        node_series(Node, Metrics, [{T, Values} || {N, T, Values, _} <- Samples, N =:= Node])
+     || #{node := Node, metrics := Metrics} <- Targets
+    ]).
+
+node_series(_Node, _Metrics, []) ->
+    [];
+node_series(Node, Metrics, Samples) ->
+    [
+        series(Metric, 0, [{T, maps:get(Name, Values, undefined)} || {T, Values} <- Samples], Node)
+     || #{name := Name} = Metric <- Metrics
+    ].
+
+sample_cost([]) ->
+    [];
+sample_cost(Samples) ->
+    MeanNs = mean([CostUs || {_, _, _, CostUs} <- Samples]) * 1000,
+    [
+        dyno_recording_part:metric(
+            ~"instrument.sample", ~"What one look at the VM and the system takes", MeanNs, ~"ns",
+            length(Samples), ~"instrument"
+        )
+    ].
+
+steal(Samples) ->
+    case [Steal || {_, _, #{~"os.cpu.steal" := Steal}, _} <- Samples] of
+        [] ->
+            [];
+        Shares ->
+            [
+                {~"steal",
+                    text(
+                        "the hypervisor took ~ts of the processor time: compare with other runs "
+                        "with care",
+                        [{mean(Shares), ~"ratio"}]
+                    )}
+             || mean(Shares) > ?MUCH_STEAL
+            ]
+    end.
+
+mean(Numbers) -> lists:sum(Numbers) / length(Numbers).
