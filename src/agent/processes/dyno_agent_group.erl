@@ -6,7 +6,8 @@
 %% What is known of the processes of one kind, together: sums and maxima, that stay as small as they
 %% are however many processes come and go. Pure.
 
--export([new/0, count/3, looked_at/3, died/2, memory/2, lived/2, size/1, figures/3, table/0]).
+-export([new/0, count/3, looked_at/3, died/2, memory/2, lived/2, size/1, figures/3]).
+-export([table/0, metric/0, warnings/2]).
 -export_type([t/0, figures/0]).
 
 -opaque t() :: #{
@@ -135,6 +136,23 @@ table() ->
                 seen(collections)}
         ]
     }.
+
+-doc "How many processes of all kinds there were.".
+-spec metric() -> dyno_agent_instrument:metric().
+metric() ->
+    #{
+        name => ~"processes.discovered",
+        title => ~"Processes that called a measured function",
+        unit => ~"count",
+        group => ~"processes",
+        value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
+    }.
+
+-spec warnings(node(), #{truncated := boolean(), atom() => term()}) ->
+    [dyno_agent_instrument:warning()].
+warnings(Node, #{truncated := Truncated}) ->
+    Text = "more processes in ~ts than are followed: the later ones are missing",
+    [{~"processes_truncated", Text, [Node]} || Truncated].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 

@@ -26,9 +26,8 @@ lifetimes go on being sampled and another kind is noticed.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0, warnings/2]).
--export([start_link/1, restart/1, read/1, table/1, names/1, group_of/2, known/1, group/2]).
--export([harvester/3]).
+-export([about/0, config/1, start_link/1, restart/1, read/1, tables/0, metrics/0, warnings/2]).
+-export([table/1, names/1, group_of/2, known/1, group/2, harvester/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, id/0, figures/0]).
 
@@ -87,8 +86,7 @@ lifetimes go on being sampled and another kind is noticed.
 -type id() :: pos_integer().
 
 -define(MAX_PROCESSES, 100_000_000).
-%% The runtime's figures take about 50 bytes for each function and process: 40,000 processes of
-%% Cowboy's, with 30 functions each, some 60 MB.
+%% The runtime's figures take 50 bytes for each function and process: here some 60 MB.
 %% Each harvest makes the counts a little inexact: not more than one in two seconds, unless it must
 %% be.
 -define(HARVEST_AFTER, 10_000).
@@ -244,9 +242,7 @@ set_base(Pid, Table) ->
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({harvester, Pid, KnowsCallers}, State) ->
     Counters = fun(H) -> dyno_agent_hearing:counters(Pid, KnowsCallers, H) end,
-    {noreply, hearing(Counters, State#{harvester := Pid})};
-handle_cast(_Request, State) ->
-    {noreply, State}.
+    {noreply, hearing(Counters, State#{harvester := Pid})}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
@@ -598,22 +594,7 @@ terminate(_Reason, #{hearing := Hearing}) ->
 tables() -> [dyno_agent_group:table()].
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() ->
-    [
-        #{
-            name => ~"processes.discovered",
-            title => ~"Processes that called a measured function",
-            unit => ~"count",
-            group => ~"processes",
-            value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
-        }
-    ].
+metrics() -> [dyno_agent_group:metric()].
 
 -spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
-warnings(Node, #{truncated := true}) ->
-    [
-        {~"processes_truncated",
-            "more processes in ~ts than are followed: the later ones are missing", [Node]}
-    ];
-warnings(_Node, _Result) ->
-    [].
+warnings(Node, Result) -> dyno_agent_group:warnings(Node, Result).
