@@ -333,36 +333,24 @@ isolated(Merged, _Options) ->
 
 %% This node's code path without OTP's, which another may have in another version, and without ours.
 inherited() ->
-    Root = code:root_dir(),
-    Own = dyno_bench_modules:folder(),
-    [
-        filename:absname(Path)
-     || Path <- code:get_path(),
-        is_list(Path),
-        Path =/= ".",
-        not lists:prefix(Root, Path),
-        filename:absname(Path) =/= Own,
-        filelib:is_dir(Path)
-    ].
+    dyno_code:own_paths() -- [dyno_bench_modules:folder()].
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
 in_process(Measure, Paths) ->
-    %% What the caller has already stays there afterwards.
-    Absolute = [filename:absname(P) || P <- Paths] -- code:get_path(),
-    ok = code:add_pathsa(Absolute),
-    Caller = self(),
-    {Pid, Ref} = spawn_monitor(fun() ->
-        proc_lib:set_label(?MODULE),
-        %% What runs the code is linked, and may be killed by it.
-        _ = process_flag(trap_exit, true),
-        watch(Caller),
-        Caller ! {?MODULE, self(), Measure()}
-    end),
-    Result = wait(Pid, Ref),
-    ok = dyno_bench_modules:forget(),
-    code:del_paths(Absolute),
-    Result.
+    dyno_code:with_paths(Paths, fun() ->
+        Caller = self(),
+        {Pid, Ref} = spawn_monitor(fun() ->
+            proc_lib:set_label(?MODULE),
+            %% What runs the code is linked, and may be killed by it.
+            _ = process_flag(trap_exit, true),
+            watch(Caller),
+            Caller ! {?MODULE, self(), Measure()}
+        end),
+        Result = wait(Pid, Ref),
+        ok = dyno_bench_modules:forget(),
+        Result
+    end).
 
 watch(Caller) ->
     Self = self(),

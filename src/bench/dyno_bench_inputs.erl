@@ -139,8 +139,7 @@ value({Module, How}, Name, Callable, Evaluate) ->
         {ok, Parsed} ?= dyno_bench_code:read(Callable),
         {ok, #{binary := Binary, constants := Constants}} ?=
             dyno_bench_code:compile(Module, Parsed, How),
-        _ = code:purge(Module),
-        {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
+        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
         {evaluated, {ok, Value}} ?=
             {evaluated, Evaluate(fun() -> Module:loop(1, Constants, undefined) end)},
         {ok, Value}
@@ -151,7 +150,7 @@ value({Module, How}, Name, Callable, Evaluate) ->
     end.
 
 input_failed(_Name, interrupted) -> interrupted;
-input_failed(Name, {endless, TimeoutMs}) -> {input_endless, Name, TimeoutMs};
+input_failed(Name, {timeout, TimeoutMs}) -> {input_endless, Name, TimeoutMs};
 input_failed(Name, {died, Reason}) -> {input_raised, Name, exit, Reason};
 input_failed(Name, {raised, Class, Reason, _} = Failure) ->
     case dyno_bench_undefined:find(Failure) of
@@ -199,10 +198,10 @@ serve(Measurement, Number, Options, Serve) ->
         {error, _} = Error -> Error
     end.
 
-%% The holder owns what set-up makes, for as long as the codes are measured.
+%% The sandbox owns what set-up makes, for as long as the codes are measured.
 evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) ->
-    Holder = dyno_sandbox:start_link(),
-    Evaluate = fun(Fun) -> dyno_sandbox:call(Holder, Fun, TimeoutMs) end,
+    Sandbox = dyno_sandbox:start(#{}),
+    Evaluate = fun(Fun) -> dyno_sandbox:call(Sandbox, Fun, TimeoutMs) end,
     try
         case Measurement of
             #{value := Value} ->
@@ -221,7 +220,7 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
                 set_up(Measurement, undefined, Evaluate, How)
         end
     after
-        dyno_sandbox:stop(Holder)
+        dyno_sandbox:stop(Sandbox)
     end.
 
 set_up(#{setup := Setup} = Measurement, Value, Evaluate, How) ->
@@ -245,7 +244,7 @@ attempt(Stage, #{id := Id}, Evaluate, Fun) ->
     case Evaluate(Fun) of
         {ok, Value} -> {ok, Value};
         {error, interrupted} -> {error, interrupted};
-        {error, {endless, TimeoutMs}} -> {error, {late, Stage, Id, TimeoutMs}};
+        {error, {timeout, TimeoutMs}} -> {error, {late, Stage, Id, TimeoutMs}};
         {error, {died, Reason}} -> {error, {raised, Stage, Id, exit, Reason, []}};
         {error, {raised, Class, Reason, Stack}} ->
             {error, {raised, Stage, Id, Class, Reason, Stack}}

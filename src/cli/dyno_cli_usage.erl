@@ -7,10 +7,7 @@ Makes one sentence of what argparse could not parse: what, where, what is accept
 nearest name where one was probably mistyped.
 """.
 
--export([format_error/2, no_text/1, nearest/2]).
-
-%% Jaro similarity; below it two names are not a slip of the fingers apart.
--define(SIMILAR, 0.75).
+-export([format_error/2, no_text/1]).
 
 -type error() :: {
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
@@ -49,25 +46,9 @@ no_text({_, Read, _}) when is_list(Read) ->
 no_text(_) ->
     "an argument is not UTF-8 text".
 
--doc """
-The name most like this one, where one is near enough.
-
-```erlang
-1> dyno_cli_usage:nearest("--sises", ["--sizes", "--level"]).
-{ok,"--sizes"}
-```
-""".
--spec nearest(string(), [string()]) -> {ok, string()} | none.
-nearest(Name, Names) ->
-    Ranked = [{string:jaro_similarity(Name, Other), Other} || Other <- Names],
-    case lists:reverse(lists:sort(Ranked)) of
-        [{Similarity, Other} | _] when Similarity >= ?SIMILAR -> {ok, Other};
-        _ -> none
-    end.
-
 -spec near(string(), [string()], unicode:chardata()) -> unicode:chardata().
 near(Name, Names, Otherwise) ->
-    case nearest(Name, Names) of
+    case dyno_similar:nearest(Name, Names) of
         {ok, Other} -> ["; did you mean ", Other, "?"];
         none -> Otherwise
     end.

@@ -134,7 +134,7 @@ format_error({duration, Option, Text}) ->
 format_error({choice, Option, Text, Words}) ->
     Names = [atom_to_list(Word) || Word <- Words],
     Near =
-        case dyno_cli_usage:nearest(unicode:characters_to_list(Text), Names) of
+        case dyno_similar:nearest(unicode:characters_to_list(Text), Names) of
             {ok, Name} -> ["; did you mean ", Name, "?"];
             none -> ""
         end,

@@ -29,11 +29,11 @@ node's name. A node's name: one that runs and has the same cookie.
 
 -type reason() ::
     {bad_load_nodes, term()}
-    | {not_started, Place :: unicode:chardata(), dyno_peer:reason()}
+    | {not_started, Place :: unicode:chardata(), dyno_error:error()}
     | {no_ssh, string()}
     | {not_short | not_long, string()}
     | {unreachable, node(), dyno_target_node:reason()}
-    | {no_code, node(), module(), term()}.
+    | {no_code, node(), dyno_code:reason()}.
 
 -define(TIMEOUT_MS, 10_000).
 -define(LOOKS, 20).
@@ -133,7 +133,7 @@ after_user(Host) ->
         [] -> Host
     end.
 
--spec own({ok, node()} | {error, dyno_peer:reason()}, unicode:chardata()) ->
+-spec own({ok, node()} | {error, dyno_error:error()}, unicode:chardata()) ->
     {ok, started()} | {error, reason()}.
 own({ok, Node}, _Place) -> {ok, #{node => Node, own => true}};
 own({error, Reason}, Place) -> {error, {not_started, Place, Reason}}.
@@ -158,72 +158,26 @@ code_to(Node, Suite) ->
         dyno_feed_zipf,
         dyno_histogram
     ],
-    try
-        ok = send(Node, Generator, []),
+    maybe
+        {ok, Missing} ?= dyno_code:missing(Node, Generator),
+        ok ?= dyno_code:send(Node, Missing),
         Own = own_modules(Suite),
-        There = [M || {M, Loadable} <- available(Node, Own), Loadable],
-        send(Node, [Suite | Own -- [Suite | There]], [])
-    catch
-        throw:{no_code, _, _, _} = Reason -> {error, Reason};
-        error:{erpc, Reason} -> {error, {no_code, Node, Suite, Reason}}
+        {ok, There} ?= dyno_code:available(Node, Own),
+        {ok, Lacking} ?= dyno_code:missing(Node, [Suite | Own -- [Suite | There]]),
+        ok ?= dyno_code:send(Node, Lacking)
+    else
+        {error, Reason} -> {error, {no_code, Node, Reason}}
     end.
-
--spec available(node(), [module()]) -> [{module(), boolean()}].
-available(Node, Modules) ->
-    Where = erpc:call(Node, lists, map, [fun code:which/1, Modules], ?TIMEOUT_MS),
-    [{M, W =/= non_existing} || {M, W} <- lists:zip(Modules, Where)].
 
 %% All on the code path but Erlang/OTP's and dyno's.
 -spec own_modules(module()) -> [module()].
 own_modules(Suite) ->
-    Root = code:root_dir(),
-    Dyno = filename:dirname(code:which(?MODULE)),
-    Folders = [
-        Path
-     || Path <- code:get_path(),
-        is_list(Path),
-        Path =/= ".",
-        Path =/= Dyno,
-        not lists:prefix(Root, Path)
-    ],
+    Folders = dyno_code:own_paths() -- [filename:dirname(code:which(?MODULE))],
     Beams = lists:flatmap(
         fun(Path) -> filelib:wildcard(filename:join(Path, "*.beam")) end, Folders
     ),
     Modules = [list_to_atom(filename:basename(Beam, ".beam")) || Beam <- Beams],
     lists:uniq([Suite | lists:sublist(Modules, ?MOST_MODULES)]).
-
--spec send(node(), [module()], [module()]) -> ok.
-send(_Node, [], _Sent) ->
-    ok;
-send(Node, [Module | Modules], Sent) ->
-    case code:get_object_code(Module) of
-        {Module, Binary, File} ->
-            case same_there(Node, Module, Binary) orelse load(Node, Module, File, Binary) of
-                true -> send(Node, Modules, [Module | Sent]);
-                {error, Reason} -> throw({no_code, Node, Module, Reason})
-            end;
-        error ->
-            %% Loaded without a file: it cannot be sent, and need not be there.
-            send(Node, Modules, Sent)
-    end.
-
--spec same_there(node(), module(), binary()) -> boolean().
-same_there(Node, Module, Binary) ->
-    {ok, {Module, Md5}} = beam_lib:md5(Binary),
-    try
-        erpc:call(Node, erlang, get_module_info, [Module, md5], ?TIMEOUT_MS) =:= Md5
-    catch
-        error:{exception, _, _} -> false;
-        error:badarg -> false
-    end.
-
--spec load(node(), module(), file:filename(), binary()) -> true | {error, term()}.
-load(Node, Module, File, Binary) ->
-    _ = erpc:call(Node, code, purge, [Module], ?TIMEOUT_MS),
-    case erpc:call(Node, code, load_binary, [Module, File, Binary], ?TIMEOUT_MS) of
-        {module, Module} -> true;
-        {error, Reason} -> {error, Reason}
-    end.
 
 -doc """
 How far a node's clock is ahead of this one's, and how far that may be wrong: half of the shortest
@@ -254,7 +208,7 @@ format_error({bad_load_nodes, Term}) ->
     );
 format_error({not_started, Place, Reason}) ->
     io_lib:format(
-        "no load node could be started ~ts: ~ts", [Place, dyno_peer:format_error(Reason)]
+        "no load node could be started ~ts: ~ts", [Place, dyno_error:format(Reason)]
     );
 format_error({no_ssh, Program}) ->
     io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
@@ -273,8 +227,8 @@ format_error({not_long, Host}) ->
     );
 format_error({unreachable, _Node, Reason}) ->
     ["load node: ", dyno_target_node:format_error(Reason)];
-format_error({no_code, Node, Module, Reason}) ->
-    io_lib:format("load node ~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]).
+format_error({no_code, _Node, Reason}) ->
+    ["load node: ", dyno_code:format_error(Reason)].
 
 -doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().

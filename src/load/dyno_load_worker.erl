@@ -344,8 +344,8 @@ format_error({bad_return, Module, Operation, Value}) ->
         "~ts:~ts returned ~0tP; {ok, WorkerState} or {error, Reason, WorkerState} is expected",
         [Module, Call, Value, 12]
     );
-format_error({raised, _, _, _, _} = Raised) ->
-    dyno_suite_caller:format_error(Raised);
+format_error({raised, MFA, Class, Reason, Stack}) ->
+    dyno_sandbox:format_error({MFA, {raised, Class, Reason, Stack}});
 format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
     io_lib:format(
         "~ts:end_worker/1 had not returned in ~b workers after ~b ms; they were killed",

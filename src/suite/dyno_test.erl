@@ -125,9 +125,7 @@ interrupt(Pid) ->
     ok.
 
 main(Source, Options) ->
-    Paths = [filename:absname(P) || P <- maps:get(code_paths, Options, [])],
-    ok = code:add_pathsa(Paths),
-    try
+    dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         case dyno_suite_source:load(Source) of
             {ok, #{module := Module, form := Form} = Loaded} ->
                 try
@@ -138,9 +136,7 @@ main(Source, Options) ->
             {error, Reason} ->
                 {error, {source, Reason}}
         end
-    after
-        code:del_paths(Paths)
-    end.
+    end).
 
 with_suite(Source, Module, Form, Options) ->
     Callbacks0 = dyno_test_callbacks:new(Module, Form, maps:get(timeout_ms, Options, ?SUITE_MS)),

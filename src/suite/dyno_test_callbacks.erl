@@ -7,7 +7,7 @@
 %% an optional one that is missing, and starts the process anew when a callback took it down.
 
 -export([new/3, suite/1, init_suite/1, init_run/3, load/4, end_run/2, end_suite/2, stop/1]).
--export([timeout_ms/2, caller/1, call/3, optional/4, optional_of/5, tear_down/3, bad_return/5]).
+-export([timeout_ms/2, sandbox/1, call/3, optional/4, optional_of/5, tear_down/3, bad_return/5]).
 -export([patterns_of/1, invariants/4]).
 -export([keep_run/2, kept_run/1, keep_info/2, format_error/1]).
 -export_type([callbacks/0, reason/0]).
@@ -16,14 +16,15 @@
     module := module(),
     %% Whose callbacks it has: dyno_suite's or performerl_load_generator's.
     form := dyno_suite_source:form(),
-    caller := dyno_suite_caller:caller(),
+    sandbox := dyno_sandbox:sandbox(),
     timeout_ms := pos_integer(),
     %% Of a suite of PerformERL's.
     run := dyno_performerl:run() | undefined
 }.
 
 -type reason() ::
-    dyno_suite_caller:reason()
+    {callback, dyno_sandbox:reason()}
+    | interrupted
     | {bad_return, mfa(), term(), Expected :: string()}
     %% What a worker's callback did.
     | {load, dyno_error:error()}
@@ -37,14 +38,14 @@ new(Module, Form, TimeoutMs) ->
     #{
         module => Module,
         form => Form,
-        caller => dyno_suite_caller:start(),
+        sandbox => dyno_sandbox:start(#{links => die, output => whereis(standard_error)}),
         timeout_ms => TimeoutMs,
         run => undefined
     }.
 
 -doc "The process that the callbacks run in.".
--spec caller(callbacks()) -> dyno_suite_caller:caller().
-caller(#{caller := Caller}) -> Caller.
+-spec sandbox(callbacks()) -> dyno_sandbox:sandbox().
+sandbox(#{sandbox := Sandbox}) -> Sandbox.
 
 -doc "Keeps what the tear-down of a suite of PerformERL's needs.".
 -spec keep_run(callbacks(), dyno_performerl:run() | undefined) -> callbacks().
@@ -169,14 +170,14 @@ end_suite(Callbacks, SuiteState) ->
 
 -doc "Comes whatever has happened to the process, and is not cut short by an interrupt.".
 -spec tear_down(callbacks(), atom(), term()) -> {{ok, term()} | {error, reason()}, callbacks()}.
-tear_down(#{caller := Caller} = Callbacks, Function, State) ->
-    Alive = Callbacks#{caller := dyno_suite_caller:revive(Caller)},
+tear_down(#{sandbox := Sandbox} = Callbacks, Function, State) ->
+    Alive = Callbacks#{sandbox := dyno_sandbox:revive(Sandbox)},
     optional(Alive, Function, [State], ok, make_ref()).
 
 -doc "Ends the process, and the nodes that it started.".
 -spec stop(callbacks()) -> ok.
-stop(#{caller := Caller}) ->
-    dyno_suite_caller:stop(Caller).
+stop(#{sandbox := Sandbox}) ->
+    dyno_sandbox:stop(Sandbox).
 
 -doc "Calls a callback, where there is one.".
 -spec optional(callbacks(), atom(), [term()], term()) ->
@@ -203,16 +204,21 @@ call(Callbacks, Function, Arguments) ->
     call(Callbacks, Function, Arguments, dyno_interrupt).
 
 call(Callbacks, Function, Arguments, Interrupt) ->
-    #{module := Module, caller := Caller, timeout_ms := TimeoutMs} = Callbacks,
-    case dyno_suite_caller:call(Caller, {Module, Function, Arguments}, TimeoutMs, Interrupt) of
+    #{module := Module, sandbox := Sandbox, timeout_ms := TimeoutMs} = Callbacks,
+    Call = fun() -> apply(Module, Function, Arguments) end,
+    case dyno_sandbox:call(Sandbox, Call, TimeoutMs, Interrupt) of
         {ok, Value} ->
             {{ok, Value}, Callbacks};
-        {error, {raised, _, _, _, _}} = Error ->
-            {Error, Callbacks};
-        {error, _} = Error ->
-            %% The process is dead, and the tear-down must still run.
-            {Error, Callbacks#{caller := dyno_suite_caller:start()}}
+        {error, interrupted} ->
+            {{error, interrupted}, revived(Callbacks)};
+        {error, Failure} ->
+            Reason = {callback, {{Module, Function, length(Arguments)}, Failure}},
+            {{error, Reason}, revived(Callbacks)}
     end.
+
+%% The tear-down must still run.
+revived(#{sandbox := Sandbox} = Callbacks) ->
+    Callbacks#{sandbox := dyno_sandbox:revive(Sandbox)}.
 
 -doc "What a callback returned, and what it should have.".
 -spec bad_return(callbacks(), atom(), arity(), term(), string()) ->
@@ -230,5 +236,7 @@ format_error({bad_callback, {M, F, A}, Reason}) ->
     io_lib:format("what ~ts:~ts/~b returned: ~ts", [M, F, A, dyno_suite:format_error(Reason)]);
 format_error({bad_suite, Module, Reason}) ->
     io_lib:format("suite ~ts: ~ts", [Module, dyno_suite:format_error(Reason)]);
-format_error(Reason) ->
-    dyno_suite_caller:format_error(Reason).
+format_error({callback, Reason}) ->
+    dyno_sandbox:format_error(Reason);
+format_error(interrupted) ->
+    "interrupted".

@@ -281,7 +281,7 @@ members(Targets, #{run_state := RunState}, #{module := Module}) ->
 
 start_load(#{which := {Size, _}, load := Load, callbacks := Callbacks}, Options) ->
     dyno_load_source:start_link(
-        source(Load), Options#{caller => dyno_test_callbacks:caller(Callbacks), size => Size}
+        source(Load), Options#{sandbox => dyno_test_callbacks:sandbox(Callbacks), size => Size}
     ).
 
 source(#{model := performerl}) -> dyno_performerl_load;

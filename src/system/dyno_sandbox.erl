@@ -3,53 +3,67 @@
 
 -module(dyno_sandbox).
 -moduledoc false.
-%% A process in which is done what a user's code does once: init, set-up, compiling. Each call has a
-%% time limit, because the code may never end; what the code makes (tables, links) is the holder's,
-%% so it is there until `stop/1`. After a call that took too long the holder is dead.
+%% A process for code that is not ours: a suite's callbacks, a benchmark's set-up, a compiler with
+%% somebody's macros. Each call has a time limit, because that code may never return; the whole
+%% process may have a limit of memory. What the code makes (tables, linked processes, nodes) belongs
+%% to the process: it lives until `stop/1`, or until the owner ends. A call that takes too long or
+%% is interrupted ends the process; `revive/1` gives a new one.
 
--export([start_link/0, call/3, stop/1, once/2, attempt/1]).
--export_type([failure/0]).
+-export([start/1, call/3, call/4, stop/1, revive/1, once/2, attempt/1, kill/1, format_error/1]).
+-export_type([sandbox/0, options/0, failure/0, reason/0]).
+
+-opaque sandbox() :: #{pid := pid(), monitor := reference(), options := options()}.
+
+-type options() :: #{
+    %% When a process that the code is linked to dies: does this one, too? `survive` by default.
+    links => survive | die,
+    %% Where what the code prints goes; by default where the owner's goes.
+    output => pid(),
+    max_bytes => pos_integer()
+}.
 
 -type failure() ::
     {raised, error | exit | throw, term(), erlang:stacktrace()}
     | {died, term()}
-    %% Milliseconds.
-    | {endless, pos_integer()}
+    | {timeout, TimeoutMs :: pos_integer()}
     | interrupted.
 
-%% 2 GB: what needs more would take the machine's memory before its time is over.
--define(MAX_WORDS, 268_435_456).
+-doc "A failure and the function that failed.".
+-type reason() :: {mfa(), failure()}.
 
--doc "Starts a holder, linked; the caller must trap exits.".
--spec start_link() -> pid().
-start_link() ->
-    start_link(fun() -> ok end).
+%% What needs more would take the machine's memory before its time is over.
+-define(ONCE_BYTES, 2_147_483_648).
+-define(STOP_MS, 5000).
 
--spec start_link(fun(() -> term())) -> pid().
-start_link(Limit) ->
+-doc "Starts the process, linked to the owner, which must trap exits.".
+-spec start(options()) -> sandbox().
+start(Options) ->
     Owner = self(),
-    spawn_link(fun() ->
-        proc_lib:set_label(?MODULE),
-        %% What init links to may end: that is not the code's failure.
-        _ = process_flag(trap_exit, true),
-        _ = Limit(),
-        serve(Owner)
-    end).
+    {Pid, Monitor} = spawn_opt(fun() -> init(Owner, Options) end, [link, monitor]),
+    #{pid => Pid, monitor => Monitor, options => Options}.
 
--spec serve(pid()) -> ok.
+init(Owner, Options) ->
+    proc_lib:set_label(?MODULE),
+    _ = process_flag(trap_exit, maps:get(links, Options, survive) =:= survive),
+    true = group_leader(maps:get(output, Options, group_leader()), self()),
+    _ = process_flag(max_heap_size, #{
+        size => maps:get(max_bytes, Options, 0) div erlang:system_info(wordsize),
+        kill => true,
+        error_logger => false
+    }),
+    serve(Owner).
+
+%% Other messages are the code's own: a later call may receive them.
 serve(Owner) ->
     receive
-        {Owner, Ref, Fun} ->
-            Owner ! {Ref, attempt(Fun)},
+        {?MODULE, From, Ref, Fun} ->
+            From ! {Ref, attempt(Fun)},
             serve(Owner);
-        {'EXIT', Owner, _} ->
-            ok;
-        %% What the code sends to itself stays, as it would in a process of its own.
-        {Owner, stop} ->
-            ok
+        {'EXIT', Owner, Reason} ->
+            exit(Reason)
     end.
 
--doc "Evaluates here.".
+-doc "Evaluates in this process.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, failure()}.
 attempt(Fun) ->
     try
@@ -58,50 +72,171 @@ attempt(Fun) ->
         Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
     end.
 
--doc "Has the holder evaluate; kills it where that takes longer, and where the user interrupts.".
--spec call(pid(), fun(() -> Value), pos_integer()) -> {ok, Value} | {error, failure()}.
-call(Holder, Fun, TimeoutMs) ->
-    Ref = monitor(process, Holder),
-    Holder ! {self(), Ref, Fun},
+-doc "As `call/4`, ended by the message `dyno_interrupt`.".
+-spec call(sandbox(), fun(() -> Value), pos_integer()) -> {ok, Value} | {error, failure()}.
+call(Sandbox, Fun, TimeoutMs) ->
+    call(Sandbox, Fun, TimeoutMs, dyno_interrupt).
+
+-doc """
+Evaluates in the sandbox. Any process may call. The sandbox is killed when that takes longer than
+allowed, and when this process receives the message `Interrupt`.
+""".
+-spec call(sandbox(), fun(() -> Value), pos_integer(), Interrupt :: term()) ->
+    {ok, Value} | {error, failure()}.
+call(#{pid := Pid} = Sandbox, Fun, TimeoutMs, Interrupt) ->
+    Ref = monitor(process, Pid),
+    Pid ! {?MODULE, self(), Ref, Fun},
     receive
         {Ref, Result} ->
             true = demonitor(Ref, [flush]),
             Result;
-        {'DOWN', Ref, process, Holder, Reason} ->
-            {error, {died, Reason}};
-        dyno_interrupt ->
-            stop(Holder),
-            true = demonitor(Ref, [flush]),
+        {'DOWN', Ref, process, Pid, Reason} ->
+            {error, {died, cause(Sandbox, Reason)}};
+        Interrupt ->
+            kill_called(Pid, Ref),
             {error, interrupted}
     after TimeoutMs ->
-        stop(Holder),
-        true = demonitor(Ref, [flush]),
-        {error, {endless, TimeoutMs}}
+        kill_called(Pid, Ref),
+        {error, {timeout, TimeoutMs}}
     end.
 
--doc "Ends a linked process, whatever it does, and takes its exit from the mailbox.".
--spec stop(pid()) -> ok.
-stop(Holder) ->
-    unlink(Holder),
-    Ref = monitor(process, Holder),
-    exit(Holder, kill),
+%% It died before it was called: the owner has been told why.
+cause(#{monitor := Monitor}, noproc) ->
     receive
-        {'DOWN', Ref, process, Holder, _} -> ok
+        {'DOWN', Monitor, process, _, Reason} -> Reason
+    after 0 -> noproc
+    end;
+cause(_Sandbox, Reason) ->
+    Reason.
+
+kill_called(Pid, Ref) ->
+    exit(Pid, kill),
+    receive
+        {'DOWN', Ref, process, Pid, _} -> ok
+    end.
+
+-doc "Ends the process, and what is linked to it.".
+-spec stop(sandbox()) -> ok.
+stop(#{pid := Pid, monitor := Monitor}) ->
+    unlink(Pid),
+    %% Not `normal`: linked nodes and servers must end, too.
+    exit(Pid, shutdown),
+    receive
+        {'DOWN', Monitor, process, Pid, _} -> ok
+    after ?STOP_MS -> exit(Pid, kill)
     end,
+    true = demonitor(Monitor, [flush]),
+    take_exit(Pid).
+
+-doc "The same, or a new one where the process has ended. The owner calls this.".
+-spec revive(sandbox()) -> sandbox().
+revive(#{pid := Pid, options := Options} = Sandbox) ->
+    case is_process_alive(Pid) of
+        true ->
+            Sandbox;
+        false ->
+            stop(Sandbox),
+            start(Options)
+    end.
+
+-doc "Kills a linked process, whatever it does, and takes its exit from the mailbox.".
+-spec kill(pid()) -> ok.
+kill(Pid) ->
+    unlink(Pid),
+    kill_called(Pid, monitor(process, Pid)),
+    take_exit(Pid).
+
+take_exit(Pid) ->
     receive
-        {'EXIT', Holder, _} -> ok
+        {'EXIT', Pid, _} -> ok
     after 0 -> ok
     end.
 
--doc "Evaluates in a process of its own that may take so long and 2 GB: `{died, killed}` is that.".
+-doc """
+Evaluates in a process of its own, which may take that long and 2 GB; what takes more memory ends as
+`{died, killed}`.
+""".
 -spec once(fun(() -> Value), pos_integer()) -> {ok, Value} | {error, failure()}.
 once(Fun, TimeoutMs) ->
     Trapping = process_flag(trap_exit, true),
-    Limit = #{size => ?MAX_WORDS, kill => true, error_logger => false},
-    Holder = start_link(fun() -> process_flag(max_heap_size, Limit) end),
+    Sandbox = start(#{max_bytes => ?ONCE_BYTES}),
     try
-        call(Holder, Fun, TimeoutMs)
+        call(Sandbox, Fun, TimeoutMs)
     after
-        stop(Holder),
+        stop(Sandbox),
         process_flag(trap_exit, Trapping)
+    end.
+
+-doc "One sentence for a failure of a function, with the place in its module where there is one.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({MFA, {raised, error, {badmatch, {error, Reason}}, Stack}}) ->
+    %% `{ok, Node} = dyno_peer:start(...)` is what a suite is told to write.
+    [name(MFA), " failed", place(MFA, Stack), ": ", explanation(Reason)];
+format_error({MFA, {raised, error, undef, [{Module, Function, Arguments, _} | _] = Stack}}) ->
+    Arity =
+        case is_list(Arguments) of
+            true -> length(Arguments);
+            false -> Arguments
+        end,
+    [
+        name(MFA), " called ", name({Module, Function, Arity}), place(MFA, Stack), ", which ",
+        missing(Module)
+    ];
+format_error({MFA, {raised, Class, Reason, Stack}}) ->
+    [name(MFA), io_lib:format(" raised ~ts:~0tP", [Class, Reason, 15]), place(MFA, Stack)];
+format_error({MFA, {timeout, TimeoutMs}}) ->
+    [
+        name(MFA),
+        io_lib:format(
+            " had not returned after ~b ms; raise timeout_ms in suite/0, or give --timeout, if it "
+            "needs longer",
+            [TimeoutMs]
+        )
+    ];
+format_error({MFA, {died, Reason}}) ->
+    io_lib:format("the process of ~ts ended: ~0tP; something it is linked to died", [
+        name(MFA), Reason, 15
+    ]);
+format_error({_MFA, interrupted}) ->
+    "interrupted".
+
+name({M, F, A}) ->
+    io_lib:format("~ts:~ts/~b", [M, F, A]).
+
+%% Code that explains itself is taken at its word.
+explanation([C | _] = Text) when is_integer(C) ->
+    Text;
+explanation(Text) when is_binary(Text) ->
+    Text;
+explanation({Module, Reason} = Error) when is_atom(Module) ->
+    try
+        Module:format_error(Reason)
+    catch
+        error:_ -> io_lib:format("~0tP", [Error, 15])
+    end;
+explanation(Reason) ->
+    io_lib:format("~0tP", [Reason, 15]).
+
+missing(Module) ->
+    case code:which(Module) of
+        non_existing ->
+            io_lib:format(
+                "is not there: no module ~ts is on the code path; give its folder with --pa",
+                [Module]
+            );
+        _ ->
+            "that module does not have"
+    end.
+
+place({Module, _, _}, Stack) ->
+    Lines = [
+        {File, Line}
+     || {M, _, _, Info} <- Stack,
+        M =:= Module,
+        {file, File} <- Info,
+        {line, Line} <- Info
+    ],
+    case Lines of
+        [{File, Line} | _] -> io_lib:format(" at ~ts:~b", [File, Line]);
+        [] -> ""
     end.

@@ -168,7 +168,9 @@ settle(Node, {Janitor, Known}, Options) ->
     },
     maybe
         Guests = maps:get(guests, Options, []),
-        {ok, Lacking} ?= missing(Node, maps:get(modules, Options, modules()) ++ Guests, []),
+        %% A module that is already there in this very version is left alone, also at the end: it is
+        %% the target's own (this node, or one that has dyno installed).
+        {ok, Lacking} ?= dyno_code:missing(Node, maps:get(modules, Options, modules()) ++ Guests),
         ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Guests)]),
         Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
         Names = lists:uniq(
@@ -176,7 +178,7 @@ settle(Node, {Janitor, Known}, Options) ->
         ),
         %% Named before they are sent, so that nothing is left if we die in between.
         ok ?= dyno_target_cleaner:modules(Janitor, Names),
-        ok ?= send(Node, Missing),
+        ok ?= dyno_code:send(Node, Missing),
         GuardModule = maps:get(guard, Options, dyno_agent_guard),
         {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
         ok = dyno_target_cleaner:guard(Janitor, Guard),
@@ -202,48 +204,11 @@ as_reason(_Node, {other_version, _, _} = Reason) -> Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
-%% What the target lacks, or has in another version: an older agent's, left by a node that was
-%% suspended for long. A module that is already there in this very version is left alone, also at
-%% the end: it is the target's own (this node, or one that has dyno installed).
-missing(Node, _Modules, []) when Node =:= node() ->
-    {ok, []};
-missing(_Node, [], Missing) ->
-    {ok, lists:reverse(Missing)};
-missing(Node, [Module | Rest], Missing) ->
-    %% Also finds it in an escript's archive.
-    {Module, Binary, File} = code:get_object_code(Module),
-    %% Not Module:module_info(md5): here it may be compiled for coverage.
-    {ok, {Module, Md5}} = beam_lib:md5(Binary),
-    case remote_md5(Node, Module) of
-        {ok, Md5} -> missing(Node, Rest, Missing);
-        {ok, _} -> missing(Node, Rest, [{Module, Binary, File} | Missing]);
-        {error, _} = Error -> Error
-    end.
-
 %% What the target has of that name in another version is its own, and stays.
-not_others(_Node, []) ->
-    ok;
-not_others(Node, [Module | Rest]) ->
-    case remote(Node, erlang, module_loaded, [Module]) of
-        {ok, false} -> not_others(Node, Rest);
-        {ok, true} -> {error, {other_version, Node, Module}};
-        {error, _} = Error -> Error
-    end.
-
-remote_md5(Node, Module) ->
-    case remote(Node, erlang, module_loaded, [Module]) of
-        {ok, true} -> remote(Node, erlang, get_module_info, [Module, md5]);
-        {ok, false} -> {ok, not_loaded};
-        {error, _} = Error -> Error
-    end.
-
-send(_Node, []) ->
-    ok;
-send(Node, [{Module, Binary, File} | Rest]) ->
-    _ = remote(Node, code, purge, [Module]),
-    case remote(Node, code, load_binary, [Module, File, Binary]) of
-        {ok, {module, Module}} -> send(Node, Rest);
-        {ok, {error, Reason}} -> {error, {failed, Node, {Reason, Module}}};
+not_others(Node, Modules) ->
+    case dyno_code:loaded(Node, Modules) of
+        {ok, []} -> ok;
+        {ok, [Module | _]} -> {error, {other_version, Node, Module}};
         {error, _} = Error -> Error
     end.
 

@@ -39,12 +39,17 @@ test, and it ends with it however the test ends, also when dyno itself is killed
     | {does_not_boot, string(), term(), [string()]}
     | {application, atom(), term()}.
 
--doc "Starts a node; `error({dyno_peer, Reason})` is never raised, the reason is returned.".
--spec start(options()) -> {ok, node()} | {error, reason()}.
+-doc "Starts a node. Of the reason for an error `format_error/1` makes a sentence.".
+-spec start(options()) -> {ok, node()} | {error, {dyno_peer, reason()}}.
 start(Options) ->
-    case dyno_target_node:ensure_distribution(#{}) of
-        ok -> boot(Options);
-        {error, Reason} -> {error, {no_distribution, Reason}}
+    Started =
+        case dyno_target_node:ensure_distribution(#{}) of
+            ok -> boot(Options);
+            {error, Unnamed} -> {error, {no_distribution, Unnamed}}
+        end,
+    case Started of
+        {ok, Node} -> {ok, Node};
+        {error, Reason} -> {error, {?MODULE, Reason}}
     end.
 
 boot(Options) ->
@@ -84,16 +89,7 @@ own_host() ->
 paths(#{exec := _} = Options) ->
     lists:append([["-pa", Path] || Path <- maps:get(code_paths, Options, [])]);
 paths(Options) ->
-    Root = code:root_dir(),
-    Ours = [
-        filename:absname(Path)
-     || Path <- code:get_path(),
-        is_list(Path),
-        Path =/= ".",
-        not lists:prefix(Root, Path),
-        filelib:is_dir(Path)
-    ],
-    lists:append([["-pa", Path] || Path <- Ours ++ maps:get(code_paths, Options, [])]).
+    lists:append([["-pa", Path] || Path <- dyno_code:own_paths() ++ maps:get(code_paths, Options, [])]).
 
 %% A project's plugin gives this node the project's configuration, which is meant for targets.
 configuration(#{exec := _}) ->

@@ -144,7 +144,7 @@ codes_that_never_end(_Config) ->
         ["receive never -> ok end."], #{timeout_ms => 200}
     ),
     ?assertEqual(1, dyno_bench:exit_status(Error)),
-    {error, {failed, _, init_runner, {endless, 200}}} = run(
+    {error, {failed, _, init_runner, {timeout, 200}}} = run(
         [#{runner => "ok.", init_runner => "receive never -> ok end."}], #{timeout_ms => 200}
     ).
 

@@ -20,7 +20,7 @@ real report and read by the real reader.
 -export([disk_full/1, device_full/1]).
 -export([ended_by_what_it_ran/1, ended_in_another_vm/1]).
 -export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
--export([terminal/1, no_colour/1, nearest/1]).
+-export([terminal/1, no_colour/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -29,8 +29,7 @@ all() ->
 
 groups() ->
     [
-        {arguments, [], [help, help_is_whole, bad_input, options, report_command, compare, baseline,
-            nearest]},
+        {arguments, [], [help, help_is_whole, bad_input, options, report_command, compare, baseline]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
         {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
@@ -278,11 +277,6 @@ report_command(Config) ->
     ok = file:write_file(Broken, ~"{\"format\": \"dyno-rec"),
     {2, ~"", Error} = dyno(Config, ["report", Broken]),
     ?assertMatch({_, _}, binary:match(Error, ~"broken.json")).
-
-nearest(_Config) ->
-    ?assertEqual({ok, "--sizes"}, dyno_cli_usage:nearest("--sises", ["--level", "--sizes"])),
-    ?assertEqual(none, dyno_cli_usage:nearest("--sizes", ["-v"])),
-    ?assertEqual(none, dyno_cli_usage:nearest("x", [])).
 
 %% Endings
 

@@ -336,7 +336,7 @@ gone(Node) ->
 peer_does_not_boot(_Config) ->
     [
         begin
-            {error, Reason} = dyno_peer:start(Options#{name => "broken"}),
+            {error, {dyno_peer, Reason}} = dyno_peer:start(Options#{name => "broken"}),
             says(dyno_peer:format_error(Reason), [~"broken", ~"did not boot" | Parts])
         end
      || {Options, Parts} <- [
@@ -355,7 +355,7 @@ flush() ->
 
 peer_application_does_not_start(_Config) ->
     Before = erlang:nodes(hidden),
-    {error, Reason} = dyno_peer:start(#{applications => [inets, no_such_application]}),
+    {error, {dyno_peer, Reason}} = dyno_peer:start(#{applications => [inets, no_such_application]}),
     says(dyno_peer:format_error(Reason), [~"no_such_application", ~"did not start"]),
     %% The node does not stay behind.
     dyno_suites:await(fun() -> erlang:nodes(hidden) -- Before =:= [] end).

@@ -217,7 +217,7 @@ part(Name, Other) ->
 
 of_elixir(Name, Text, {elixir_syntax, _, Line, Column, Message}) ->
     {syntax, Name, Text, Line, Column, Message};
-of_elixir(_Name, Text, {endless, TimeoutMs}) ->
+of_elixir(_Name, Text, {timeout, TimeoutMs}) ->
     {endless_compilation, Text, TimeoutMs};
 of_elixir(_Name, _Text, Reason) ->
     Reason.
@@ -334,7 +334,7 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
             {error, {costly_compilation, Label}};
         {error, interrupted} ->
             {error, interrupted};
-        {error, {endless, _}} ->
+        {error, {timeout, _}} ->
             {error, {endless_compilation, Label, TimeoutMs}};
         {error, {raised, Class, Reason, _Stack}} ->
             Text = io_lib:format("the compiler raised ~ts:~0tP", [Class, Reason, 8]),

@@ -42,7 +42,7 @@ start() ->
 
 -doc "Reads Elixir source; in as many milliseconds, because macros run.".
 -spec part(binary(), TimeoutMs :: pos_integer()) ->
-    {ok, part()} | {error, reason() | {endless, pos_integer()} | interrupted}.
+    {ok, part()} | {error, reason() | {timeout, pos_integer()} | interrupted}.
 part(Text, TimeoutMs) ->
     maybe
         ok ?= start(),
@@ -103,9 +103,7 @@ compiled(Text, Quoted, Name) ->
         catch
             _:Reason -> {raised, Reason}
         after
-            _ = code:purge(Name),
-            _ = code:delete(Name),
-            _ = code:purge(Name)
+            dyno_code:unload(Name)
         end
     end,
     {Result, Diagnostics} = apply('Elixir.Code', with_diagnostics, [Compile]),

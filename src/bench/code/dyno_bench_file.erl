@@ -99,7 +99,7 @@ read(Given, {For, TimeoutMs}) ->
         {ok, Module, Binary} ?= compiled(Path, [r27 || For =:= portable], TimeoutMs),
         ok ?= free(Path, Module),
         {ok, Line} ?= line(Path, Binary),
-        {module, Module} = code:load_binary(Module, Path, Binary),
+        ok = dyno_code:load(Module, Path, Binary),
         File = #{
             path => Path,
             name => unicode:characters_to_binary(filename:basename(Path)),
@@ -118,18 +118,16 @@ read(Given, {For, TimeoutMs}) ->
 
 %% A parse transform or a macro may never end.
 compiled(Path, More, TimeoutMs) ->
-    Options =
-        [
-            binary, return, debug_info, {i, filename:dirname(Path)}, nowarn_undefined_behaviour
-        ] ++ More,
+    Compile = fun() -> dyno_code:compile_file(Path, [nowarn_undefined_behaviour | More]) end,
     case file:read_file_info(Path) of
         {ok, _} ->
-            case dyno_sandbox:once(fun() -> compile:file(Path, Options) end, TimeoutMs) of
-                {ok, {ok, Module, Binary, _Warnings}} -> {ok, Module, Binary};
-                {ok, {error, Errors, _Warnings}} ->
-                    {error, {does_not_compile, Path, texts(Errors)}};
+            case dyno_sandbox:once(Compile, TimeoutMs) of
+                {ok, {ok, Module, Binary}} -> {ok, Module, Binary};
+                {ok, {error, {does_not_compile, Texts}}} ->
+                    {error, {does_not_compile, Path, Texts}};
+                {ok, {error, no_compiler}} -> {error, {does_not_compile, Path, []}};
                 {error, interrupted} -> {error, interrupted};
-                {error, {endless, _}} -> {error, {endless_compilation, Path, TimeoutMs}};
+                {error, {timeout, _}} -> {error, {endless_compilation, Path, TimeoutMs}};
                 {error, _} -> {error, {does_not_compile, Path, [needs_memory(Path)]}}
             end;
         {error, Posix} ->
@@ -138,16 +136,6 @@ compiled(Path, More, TimeoutMs) ->
 
 needs_memory(Path) ->
     unicode:characters_to_binary([Path, ": takes more than 2 GB to compile"]).
-
-texts(Errors) ->
-    [
-        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
-     || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
-    ].
-
-place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
-place(File, Line) when is_integer(Line) -> io_lib:format("~ts:~b: ", [File, Line]);
-place(File, _None) -> [File, ": "].
 
 %% To load it would replace what dyno or Erlang works with.
 free(Path, Module) ->
@@ -178,7 +166,7 @@ planned(#{module := Module} = File, TimeoutMs) ->
             {error, {benchmarks_raised, where(Stack, File), Class, Reason}};
         {error, {died, Reason}} ->
             {error, {benchmarks_raised, place(File), exit, Reason}};
-        {error, {endless, _}} ->
+        {error, {timeout, _}} ->
             {error, {benchmarks_endless, place(File), TimeoutMs}};
         {error, interrupted} ->
             {error, interrupted}
@@ -376,10 +364,7 @@ locate(File, Reason) ->
 -doc "Takes the file's module away.".
 -spec forget(#{module := module(), _ => _}) -> ok.
 forget(#{module := Module}) ->
-    _ = code:purge(Module),
-    _ = code:delete(Module),
-    _ = code:purge(Module),
-    ok.
+    dyno_code:unload(Module).
 
 -doc "One sentence for a reason; it begins with the file and, where there is one, the line.".
 -spec format_error(reason()) -> unicode:chardata().

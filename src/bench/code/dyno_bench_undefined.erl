@@ -7,9 +7,6 @@
 
 -export([find/1, failed/3, sentence/1, said/1]).
 
-%% How alike two names must be for one to be meant by the other.
--define(ALIKE, 0.8).
-
 -doc """
 The function that a code's own text names and that is not there. One that is missing deeper, in a
 function that the code calls, is that function's defect, not a mistake in the text.
@@ -75,7 +72,7 @@ function(M, F, A, Exported) ->
         [] ->
             %% The same number of arguments tells more than a letter.
             Alike = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
-            case nearest(atom_to_list(F), Alike) of
+            case dyno_similar:nearest(atom_to_list(F), Alike) of
                 {ok, Name} -> io_lib:format("; did you mean ~tw:~ts/~b?", [M, Name, A]);
                 none -> meant(atom_to_list(F), lists:usort([atom_to_list(N) || {N, _} <- Exported]))
             end;
@@ -86,15 +83,7 @@ function(M, F, A, Exported) ->
 
 -spec meant(string(), [string()]) -> unicode:chardata().
 meant(Text, Names) ->
-    case nearest(Text, Names) of
+    case dyno_similar:nearest(Text, Names) of
         {ok, Name} -> ["; did you mean ", Name, "?"];
         none -> ""
-    end.
-
--spec nearest(string(), [string()]) -> {ok, string()} | none.
-nearest(Text, Names) ->
-    Alike = [{string:jaro_similarity(Text, Name), Name} || Name <- Names],
-    case lists:sort(fun({A, _}, {B, _}) -> A >= B end, Alike) of
-        [{Similarity, Name} | _] when Similarity >= ?ALIKE -> {ok, Name};
-        _ -> none
     end.

@@ -104,11 +104,10 @@ names(Inputs) ->
 -spec more_modules(node(), [file_module()]) ->
     {ok, [{module(), binary(), file:filename()}]} | {error, reason() | dyno_target_node:reason()}.
 more_modules(Node, Files) ->
-    try [M || {M, _, _} <- Files, erpc:call(Node, code, which, [M], ?CALL_MS) =/= non_existing] of
-        [] -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
-        [Module | _] -> {error, {taken_module, Node, Module}}
-    catch
-        error:{erpc, _} -> {error, {node_down, Node}}
+    case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
+        {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
+        {ok, [Module | _]} -> {error, {taken_module, Node, Module}};
+        {error, _} -> {error, {node_down, Node}}
     end.
 
 -spec called(dyno_agent:agent(), {module(), atom(), [term()]}) -> {ok, term()} | {error, reason()}.

@@ -154,8 +154,7 @@ load([Code | Rest], Number, Loaded, How) ->
     maybe
         {ok, Parsed} ?= dyno_bench_code:read(Code),
         {ok, #{binary := Binary} = Compiled} ?= dyno_bench_code:compile(Module, Parsed, How),
-        _ = code:purge(Module),
-        {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
+        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
         load(Rest, Number + 1, [Compiled | Loaded], How)
     else
         {error, Reason} ->
@@ -167,10 +166,7 @@ of_code(_Number, interrupted) -> interrupted;
 of_code(Number, Reason) -> {code, Number, Reason}.
 
 unload(#{module := Module}) ->
-    _ = code:purge(Module),
-    _ = code:delete(Module),
-    _ = code:purge(Module),
-    ok.
+    dyno_code:unload(Module).
 
 -spec fail(reason()) -> no_return().
 fail(Reason) ->
@@ -186,26 +182,26 @@ measure(Loaded, Options, Serve) ->
 
 with_workers(Loaded, #{concurrency := Concurrency} = Options, Serve) ->
     {#{module := LoopModule} = Loop, LoopBinary} = loop(Options),
-    {module, _} = code:load_binary(LoopModule, atom_to_list(LoopModule), LoopBinary),
+    ok = dyno_code:load(LoopModule, atom_to_list(LoopModule), LoopBinary),
     Schedulers = erlang:system_info(schedulers_online),
     Workers = [
         dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
      || N <- lists:seq(1, Concurrency)
     ],
-    Holder = dyno_sandbox:start_link(),
+    Sandbox = dyno_sandbox:start(#{}),
     try
         Arms = maps:from_list(
             [{0, #{compiled => Loop, init => undefined}}] ++
                 [
-                    {Number, #{compiled => C, init => initialised(Holder, C, Options)}}
+                    {Number, #{compiled => C, init => initialised(Sandbox, C, Options)}}
                  || {Number, C} <- lists:enumerate(Loaded)
                 ]
         ),
         served(Workers, Arms, Options, Serve)
     after
-        lists:foreach(fun dyno_sandbox:stop/1, Workers),
-        lists:foreach(fun(Compiled) -> finish(Holder, Compiled, Options) end, Loaded),
-        dyno_sandbox:stop(Holder),
+        lists:foreach(fun dyno_sandbox:kill/1, Workers),
+        lists:foreach(fun(Compiled) -> finish(Sandbox, Compiled, Options) end, Loaded),
+        dyno_sandbox:stop(Sandbox),
         unload(Loop)
     end.
 
@@ -272,17 +268,16 @@ loop(Options) ->
     How = maps:with([compiler], Options),
     Module = dyno_bench_slots:module(arm, loop, Options),
     {ok, #{binary := Binary} = Loop} = dyno_bench_code:compile(Module, Parsed, How),
-    _ = code:purge(Module),
     {Loop, Binary}.
 
-%% The holder keeps the value as well, for `done`.
-initialised(Holder, #{module := Module, constants := Constants, label := Label}, Options) ->
+%% The sandbox keeps the value as well, for `done`.
+initialised(Sandbox, #{module := Module, constants := Constants, label := Label}, Options) ->
     Init = fun() ->
         Value = Module:init(Constants),
         _ = put({?MODULE, Module}, {initialised, Value}),
         Value
     end,
-    case dyno_sandbox:call(Holder, Init, map_get(timeout_ms, Options)) of
+    case dyno_sandbox:call(Sandbox, Init, map_get(timeout_ms, Options)) of
         {ok, Value} -> Value;
         {error, Failure} -> fail(failure(Label, init, Failure, Options))
     end.
@@ -324,25 +319,20 @@ failure(_Label, _Stage, interrupted, _Options) ->
 failure(Label, run, timeout, #{timeout_ms := TimeoutMs}) ->
     {endless, Label, TimeoutMs};
 failure(Label, Stage, timeout, #{timeout_ms := TimeoutMs}) ->
-    {failed, Label, Stage, {endless, TimeoutMs}};
+    {failed, Label, Stage, {timeout, TimeoutMs}};
 failure(Label, Stage, Failure, _Options) ->
     dyno_bench_undefined:failed(Label, Stage, Failure).
 
 %% The measuring is done; what its tear-down does is the code's affair.
-finish(Holder, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
+finish(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
     Done = fun() ->
         case get({?MODULE, Module}) of
             {initialised, Init} -> Module:done(Constants, Init);
             undefined -> ok
         end
     end,
-    case is_process_alive(Holder) of
-        true ->
-            _ = dyno_sandbox:call(Holder, Done, TimeoutMs),
-            ok;
-        false ->
-            ok
-    end.
+    _ = dyno_sandbox:call(Sandbox, Done, TimeoutMs),
+    ok.
 
 loop_ns(Workers, #{0 := Loop}, Options) ->
     N = 2_000_000,
@@ -542,7 +532,7 @@ format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | _]}})
     ]);
 format_error({failed, Label, Stage, {raised, Class, Reason, _Stack}}) ->
     io_lib:format("~ts: ~ts raised ~ts:~0tP", [Label, stage(Stage), Class, Reason, 12]);
-format_error({failed, Label, Stage, {endless, TimeoutMs}}) ->
+format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->
     io_lib:format("~ts: ~ts had not ended after ~b ms", [Label, stage(Stage), TimeoutMs]);
 format_error({unknown, Label, Function}) ->
     io_lib:format("~ts: ~ts", [Label, dyno_bench_undefined:sentence(Function)]);

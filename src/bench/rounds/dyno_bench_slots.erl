@@ -108,7 +108,7 @@ keep(Kind, Owner) ->
                 {'DOWN', Ref, process, Owner, _} -> ok;
                 {release, Owner} -> ok
             end,
-            lists:foreach(fun unload/1, modules(Kind, Name, Number));
+            dyno_code:unload(modules(Kind, Name, Number));
         none ->
             ok
     end.
@@ -148,11 +148,3 @@ modules(runs, _Name, Number) ->
         Prefix <- Prefixes,
         lists:prefix(Prefix, atom_to_list(Module))
     ].
-
-%% Whoever still runs it is a process that the code has started: it ends with its code.
--spec unload(module()) -> ok.
-unload(Name) ->
-    _ = code:purge(Name),
-    _ = code:delete(Name),
-    _ = code:purge(Name),
-    ok.

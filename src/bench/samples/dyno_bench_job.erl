@@ -156,7 +156,7 @@ started(How, Parsed, Board, #{timeout_ms := TimeoutMs} = Options) ->
     Arguments = Options#{parsed => Parsed, board => Board, owner => self()},
     case gen_server:How(?MODULE, Arguments, [{timeout, 2 * TimeoutMs}]) of
         {ok, Pid} -> {ok, Pid};
-        {error, timeout} -> {error, {failed, ~"the job", init, {endless, 2 * TimeoutMs}}};
+        {error, timeout} -> {error, {failed, ~"the job", init, {timeout, 2 * TimeoutMs}}};
         {error, {shutdown, Reason}} -> {error, Reason};
         {error, Reason} -> {error, {failed, ~"the job", init, {died, Reason}}}
     end.
@@ -292,8 +292,7 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
         {ok, Module} ?= dyno_bench_slots:lease(),
         {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
             dyno_bench_code:compile(Module, Parsed, maps:with([compiler, timeout_ms], Options)),
-        _ = code:purge(Module),
-        {module, Module} = code:load_binary(Module, atom_to_list(Module), Binary),
+        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
         {ok, Init} ?= initialised(Module, Constants, Label),
         Code = #{
             module => Module,

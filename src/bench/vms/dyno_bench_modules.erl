@@ -22,21 +22,7 @@
 -doc "All of ours that a measurement calls, directly or not.".
 -spec to_measure() -> [module(), ...].
 to_measure() ->
-    needed(?ROOTS, []).
-
--spec needed([module()], [module()]) -> [module()].
-needed([], Found) ->
-    lists:sort(Found);
-needed([Module | Rest], Found) ->
-    case lists:member(Module, Found) of
-        true ->
-            needed(Rest, Found);
-        false ->
-            {Module, Binary, _} = code:get_object_code(Module),
-            {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Binary, [imports]),
-            Ours = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
-            needed(lists:usort(Ours) ++ Rest, [Module | Found])
-    end.
+    dyno_code:closure(?ROOTS).
 
 -doc """
 A folder for the code path of a VM on this machine. Where dyno is an escript its modules are written
@@ -56,13 +42,7 @@ written(none) ->
     Name = io_lib:format("dyno-~ts-bench", [os:getpid()]),
     Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),
     ok = filelib:ensure_path(Folder),
-    lists:foreach(
-        fun(Module) ->
-            {Module, Binary, _} = code:get_object_code(Module),
-            ok = file:write_file(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary)
-        end,
-        to_measure()
-    ),
+    ok = dyno_code:write(Folder, dyno_code:objects(to_measure())),
     persistent_term:put(?WRITTEN, Folder),
     Folder;
 written(Folder) ->

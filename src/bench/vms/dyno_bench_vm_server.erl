@@ -41,7 +41,7 @@ start(#{modules := Modules} = Order) ->
         {module, compile} ->
             lists:foreach(
                 fun({Module, File, Binary}) ->
-                    {module, Module} = code:load_binary(Module, File, Binary)
+                    ok = dyno_code:load(Module, File, Binary)
                 end,
                 Modules
             ),

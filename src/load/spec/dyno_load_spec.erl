@@ -462,7 +462,7 @@ article(Model) -> "a " ++ atom_to_list(Model).
 suggestion(Key, Known) when is_atom(Key) ->
     Text = atom_to_list(Key),
     Names = [atom_to_list(K) || K <- Known],
-    case {[N || N <- Names, lists:prefix(Text, N)], dyno_agent_patterns:nearest(Text, Names)} of
+    case {[N || N <- Names, lists:prefix(Text, N)], dyno_similar:nearest(Text, Names)} of
         {[Name], _} -> [" (did you mean ", Name, "?)"];
         {_, {ok, Name}} -> [" (did you mean ", Name, "?)"];
         {_, none} -> ""

@@ -414,10 +414,9 @@ names(Run) ->
 
 -spec closest(binary(), [binary()]) -> unicode:chardata().
 closest(Name, Names) ->
-    Ranked = lists:sort([{-string:jaro_similarity(Name, N), N} || N <- lists:uniq(Names)]),
-    case lists:sublist(Ranked, ?CLOSEST) of
+    case lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST) of
         [] -> "";
-        Near -> ["; the closest are ", lists:join(", ", [N || {_, N} <- Near])]
+        Near -> ["; the closest are ", lists:join(", ", Near)]
     end.
 
 -spec reason(string(), dyno_recording:run()) -> unicode:chardata().

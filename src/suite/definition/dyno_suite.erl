@@ -250,9 +250,6 @@ worker begins anew with `init_worker/2`.
     end_suite/1
 ]).
 
-%% init_workers/2 and init_worker/2; not end_run/1 and init_run/1.
--define(LIKE, 0.93).
-
 -doc "The callbacks that a module lacks, and those that it may have.".
 -spec callbacks(module()) -> #{missing := [{atom(), arity()}], present := [{atom(), arity()}]}.
 callbacks(Module) ->
@@ -286,7 +283,7 @@ misspelt(Module) ->
 looks_like({Name, _}, {Name, _}) ->
     true;
 looks_like({Name, Arity}, {Callback, Arity}) ->
-    string:jaro_similarity(atom_to_list(Name), atom_to_list(Callback)) > ?LIKE;
+    dyno_similar:is_slip(atom_to_list(Name), atom_to_list(Callback));
 looks_like(_, _) ->
     false.
 

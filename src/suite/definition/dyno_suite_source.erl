@@ -114,26 +114,14 @@ elixir_name([C | _] = Name) when C >= $A, C =< $Z -> "Elixir." ++ Name;
 elixir_name(Name) -> Name.
 
 compile(Path) ->
-    case code:ensure_loaded(compile) of
-        {module, compile} ->
-            Options = [
-                binary,
-                return,
-                debug_info,
-                {i, filename:dirname(Path)},
-                %% A suite need not have dyno on the path of the compiler.
-                nowarn_undefined_behaviour
-            ],
-            case compile:file(Path, Options) of
-                {ok, Module, Binary, _Warnings} ->
-                    case name_is_free(Module) of
-                        ok -> install(Module, Binary, []);
-                        {error, _} = Error -> Error
-                    end;
-                {error, Errors, _Warnings} -> {error, {does_not_compile, Path, texts(Errors)}}
-            end;
-        {error, _} ->
-            {error, no_compiler}
+    %% A suite need not have dyno on the path of the compiler.
+    maybe
+        {ok, Module, Binary} ?= dyno_code:compile_file(Path, [nowarn_undefined_behaviour]),
+        ok ?= name_is_free(Module),
+        install(Module, [{Module, Binary}])
+    else
+        {error, {does_not_compile, Texts}} -> {error, {does_not_compile, Path, Texts}};
+        {error, _} = Error -> Error
     end.
 
 compile_elixir(Path) ->
@@ -141,9 +129,8 @@ compile_elixir(Path) ->
         ok ?= elixir(Path, dyno_elixir:start()),
         {ok, Compiled} ?= elixir(Path, dyno_elixir:compile(Path)),
         {ok, Suite} ?= suite_of(Path, [Module || {Module, _} <- Compiled]),
-        {value, {Suite, Binary}, Others} = lists:keytake(Suite, 1, Compiled),
-        {ok, Loaded} ?= install(Suite, Binary, Others),
-        {ok, Loaded#{others => [Module || {Module, _} <- Others]}}
+        {ok, Loaded} ?= install(Suite, Compiled),
+        {ok, Loaded#{others => [Module || {Module, _} <- Compiled, Module =/= Suite]}}
     end.
 
 elixir(Path, {error, Reason}) -> {error, {elixir, Path, Reason}};
@@ -158,43 +145,21 @@ suite_of(Path, Modules) ->
         {[], []} -> {error, {no_module, Path}}
     end.
 
-texts(Errors) ->
-    [
-        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
-     || {File, Details} <- Errors,
-        {Where, Formatter, Text} <- Details
-    ].
-
-place(File, none) -> [File, ": "];
-place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
-place(File, Line) -> io_lib:format("~ts:~p: ", [File, Line]).
-
 %% With what was compiled with it.
-install(Module, Binary, Others) ->
+install(Module, Compiled) ->
     ok = sweep(),
     Name = io_lib:format("dyno-~ts-~b", [os:getpid(), erlang:unique_integer([positive])]),
     Folder = filename:join(temporary(), lists:flatten(Name)),
     maybe
         ok ?= file:make_dir(Folder),
-        ok ?= write_beams(Folder, [{Module, Binary} | Others]),
-        File = beam_file(Folder, Module),
+        ok ?= dyno_code:write(Folder, [{M, Binary, M} || {M, Binary} <- Compiled]),
+        File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
         load_from(Module, File, #{module => Module, path => Folder, folder => Folder})
     else
         {error, Posix} ->
             _ = file:del_dir_r(Folder),
             {error, {no_folder, Posix}}
     end.
-
-write_beams(_Folder, []) ->
-    ok;
-write_beams(Folder, [{Module, Binary} | Rest]) ->
-    case file:write_file(beam_file(Folder, Module), Binary) of
-        ok -> write_beams(Folder, Rest);
-        {error, _} = Error -> Error
-    end.
-
-beam_file(Folder, Module) ->
-    filename:join(Folder, atom_to_list(Module) ++ ".beam").
 
 %% This very file, whatever of that name is loaded or comes first on the code path.
 load_from(Module, File, #{path := Folder} = Loaded) ->
@@ -261,13 +226,8 @@ forget(#{helpers := Helpers} = Loaded) ->
 forget(#{path := undefined}) ->
     ok;
 forget(#{module := Module} = Loaded) ->
-    lists:foreach(fun unload/1, [Module | maps:get(others, Loaded, [])]),
+    ok = dyno_code:unload([Module | maps:get(others, Loaded, [])]),
     remove_folders(Loaded).
-
-unload(Module) ->
-    _ = code:purge(Module),
-    _ = code:delete(Module),
-    code:purge(Module).
 
 remove_folders(#{path := Path, folder := Folder}) ->
     _ = code:del_path(Path),

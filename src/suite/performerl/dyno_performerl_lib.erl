@@ -23,7 +23,7 @@ install() ->
             there;
         {error, _} ->
             {ok, ?NAME, Binary} = compile:forms(forms(), []),
-            {module, ?NAME} = code:load_binary(?NAME, "performerl_lib.erl", Binary),
+            ok = dyno_code:load(?NAME, "performerl_lib.erl", Binary),
             installed
     end.
 
@@ -32,10 +32,7 @@ install() ->
 remove(there) ->
     ok;
 remove(installed) ->
-    _ = code:purge(?NAME),
-    _ = code:delete(?NAME),
-    _ = code:purge(?NAME),
-    ok.
+    dyno_code:unload(?NAME).
 
 %% Read from text: a call of each function here with the same arguments.
 forms() ->

@@ -22,7 +22,7 @@ itself or links to is there for the next.
 -type options() :: #{
     sink := pid(),
     module := module(),
-    caller := dyno_suite_caller:caller(),
+    sandbox := dyno_sandbox:sandbox(),
     run_state := #{nodes := [node()], _ => _},
     size := non_neg_integer(),
     duration_ms := pos_integer(),
@@ -33,7 +33,7 @@ itself or links to is there for the next.
 }.
 
 -type reason() ::
-    {callback, dyno_suite_caller:reason()}
+    {callback, dyno_sandbox:reason()}
     | {bad_return, mfa(), term(), Expected :: string()}.
 
 -type state() :: #{
@@ -143,13 +143,16 @@ tick(#{options := #{interval_ms := IntervalMs}} = State) ->
     State.
 
 %% In a process of its own, so that this one still hears what else happens.
-ask(Function, Arguments, TimeoutMs, #{options := #{module := Module, caller := Caller}} = State) ->
+ask(Function, Arguments, TimeoutMs, #{options := #{module := Module, sandbox := Sandbox}} = State) ->
     Self = self(),
     {Pid, Monitor} = spawn_opt(
         fun() ->
-            Borrowed = dyno_suite_caller:borrow(Caller),
-            Call = {Module, Function, Arguments},
-            Answer = dyno_suite_caller:call(Borrowed, Call, TimeoutMs, ?MODULE),
+            Call = fun() -> apply(Module, Function, Arguments) end,
+            Answer =
+                case dyno_sandbox:call(Sandbox, Call, TimeoutMs, ?MODULE) of
+                    {ok, Value} -> {ok, Value};
+                    {error, Failure} -> {error, {{Module, Function, length(Arguments)}, Failure}}
+                end,
             Self ! {answer, self(), Answer}
         end,
         [link, monitor]
@@ -241,14 +244,14 @@ text(Format, Arguments) ->
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({callback, {timeout, {M, start_load, 2}, TimeoutMs}}) ->
+format_error({callback, {{M, start_load, 2}, {timeout, TimeoutMs}}}) ->
     io_lib:format(
         "~ts:start_load/2 had not returned after ~b ms, long after the load's duration was over; "
         "it must return {load_started, RunInfo}, or give --timeout if it needs longer",
         [M, TimeoutMs]
     );
 format_error({callback, Reason}) ->
-    dyno_suite_caller:format_error(Reason);
+    dyno_sandbox:format_error(Reason);
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]).
 

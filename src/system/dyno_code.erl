@@ -1,0 +1,199 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_code).
+-moduledoc false.
+%% Modules: to load them and take them away again, in this node and in another, to find those that
+%% a module calls, and to have folders on the code path for a while.
+
+-export([load/3, unload/1, compile_file/2]).
+-export([own_paths/0, with_paths/2, write/2, objects/1, closure/1]).
+-export([loaded/2, available/2, missing/2, send/2, format_error/1]).
+-export_type([object/0, reason/0]).
+
+-doc "A module's compiled code with the path that the code server shall know it by.".
+-type object() :: {module(), binary(), file:filename_all()}.
+
+-type reason() :: {node_down, node()} | {failed, node(), term()}.
+
+-define(TIMEOUT_MS, 30_000).
+
+%% This node
+
+-doc "Loads compiled code in place of what has the module's name.".
+-spec load(module(), file:filename_all(), binary()) -> ok | {error, term()}.
+load(Module, File, Binary) ->
+    _ = code:purge(Module),
+    case code:load_binary(Module, File, Binary) of
+        {module, Module} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+-doc "Takes modules away; a process that still runs one of them is killed.".
+-spec unload(module() | [module()]) -> ok.
+unload(Modules) when is_list(Modules) ->
+    lists:foreach(fun unload/1, Modules);
+unload(Module) ->
+    _ = code:purge(Module),
+    _ = code:delete(Module),
+    _ = code:purge(Module),
+    ok.
+
+-doc "Compiles a file to a binary; an error is one line for each mistake, with its place.".
+-spec compile_file(file:filename(), [compile:option()]) ->
+    {ok, module(), binary()} | {error, no_compiler | {does_not_compile, [binary()]}}.
+compile_file(Path, Options) ->
+    case code:ensure_loaded(compile) of
+        {module, compile} ->
+            More = [binary, return, debug_info, {i, filename:dirname(Path)}],
+            case compile:file(Path, More ++ Options) of
+                {ok, Module, Binary, _Warnings} ->
+                    {ok, Module, Binary};
+                {error, Errors, _Warnings} ->
+                    Texts = [
+                        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
+                     || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
+                    ],
+                    {error, {does_not_compile, Texts}}
+            end;
+        {error, _} ->
+            {error, no_compiler}
+    end.
+
+place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]);
+place(File, Line) when is_integer(Line) -> io_lib:format("~ts:~b: ", [File, Line]);
+place(File, _None) -> [File, ": "].
+
+-doc "The folders of the code path that are neither Erlang/OTP's nor inside an archive.".
+-spec own_paths() -> [file:filename()].
+own_paths() ->
+    Root = code:root_dir(),
+    [
+        filename:absname(Path)
+     || Path <- code:get_path(),
+        is_list(Path),
+        Path =/= ".",
+        not lists:prefix(Root, Path),
+        filelib:is_dir(Path)
+    ].
+
+-doc "Evaluates with these folders first on the code path; what was on it before stays.".
+-spec with_paths([file:filename_all()], fun(() -> Result)) -> Result.
+with_paths(Paths, Fun) ->
+    Added = [unicode:characters_to_list(filename:absname(P)) || P <- Paths] -- code:get_path(),
+    ok = code:add_pathsa(Added),
+    try
+        Fun()
+    after
+        code:del_paths(Added)
+    end.
+
+-doc "Writes compiled modules to a folder, as a code path needs them.".
+-spec write(file:filename_all(), [object()]) -> ok | {error, file:posix()}.
+write(_Folder, []) ->
+    ok;
+write(Folder, [{Module, Binary, _File} | Rest]) ->
+    case file:write_file(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary) of
+        ok -> write(Folder, Rest);
+        {error, _} = Error -> Error
+    end.
+
+-doc """
+The compiled code of modules, also from inside an escript. A module that was loaded without a file
+has none, and is left out.
+""".
+-spec objects([module()]) -> [object()].
+objects(Modules) ->
+    [Object || Module <- Modules, {_, _, _} = Object <- [code:get_object_code(Module)]].
+
+-doc "These modules of dyno's and all of dyno's that they call, directly or not.".
+-spec closure([module()]) -> [module()].
+closure(Modules) ->
+    closure(Modules, []).
+
+closure([], Found) ->
+    lists:sort(Found);
+closure([Module | Rest], Found) ->
+    case lists:member(Module, Found) of
+        true ->
+            closure(Rest, Found);
+        false ->
+            [{Module, Binary, _}] = objects([Module]),
+            {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Binary, [imports]),
+            Ours = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
+            closure(lists:usort(Ours) ++ Rest, [Module | Found])
+    end.
+
+%% Another node
+
+-doc "Which of these modules are loaded in a node.".
+-spec loaded(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
+loaded(Node, Modules) ->
+    remotely(Node, fun() -> loaded_there(Node, Modules) end).
+
+loaded_there(Node, Modules) ->
+    Answers = call(Node, lists, map, [fun erlang:module_loaded/1, Modules]),
+    [Module || {Module, true} <- lists:zip(Modules, Answers)].
+
+-doc "Which of these modules a node has: loaded, or on its code path.".
+-spec available(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
+available(Node, Modules) ->
+    remotely(Node, fun() ->
+        Answers = call(Node, lists, map, [fun code:which/1, Modules]),
+        [Module || {Module, Where} <- lists:zip(Modules, Answers), Where =/= non_existing]
+    end).
+
+-doc "Which of these modules a node has not loaded, or has in another version than this one.".
+-spec missing(node(), [module()]) -> {ok, [object()]} | {error, reason()}.
+missing(Node, _Modules) when Node =:= node() ->
+    {ok, []};
+missing(Node, Modules) ->
+    Objects = objects(Modules),
+    remotely(Node, fun() ->
+        Loaded = loaded_there(Node, [Module || {Module, _, _} <- Objects]),
+        [
+            Object
+         || {Module, Binary, _} = Object <- Objects,
+            not (lists:member(Module, Loaded) andalso is_same(Node, Module, Binary))
+        ]
+    end).
+
+is_same(Node, Module, Binary) ->
+    %% Not Module:module_info(md5): here it may be compiled for coverage.
+    {ok, {Module, Md5}} = beam_lib:md5(Binary),
+    call(Node, erlang, get_module_info, [Module, md5]) =:= Md5.
+
+-doc "Loads modules in a node, in place of what has their names.".
+-spec send(node(), [object()]) -> ok | {error, reason()}.
+send(_Node, []) ->
+    ok;
+send(Node, [{Module, Binary, File} | Rest]) ->
+    Sent = remotely(Node, fun() ->
+        _ = call(Node, code, purge, [Module]),
+        call(Node, code, load_binary, [Module, File, Binary])
+    end),
+    case Sent of
+        {ok, {module, Module}} -> send(Node, Rest);
+        {ok, {error, Reason}} -> {error, {failed, Node, {Reason, Module}}};
+        {error, _} = Error -> Error
+    end.
+
+call(Node, Module, Function, Arguments) ->
+    erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
+
+remotely(Node, Fun) ->
+    try
+        {ok, Fun()}
+    catch
+        error:{erpc, noconnection} -> {error, {node_down, Node}};
+        Class:Reason -> {error, {failed, Node, {Class, Reason}}}
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({node_down, Node}) ->
+    io_lib:format("the connection to ~ts was lost while modules were sent there", [Node]);
+format_error({failed, Node, {Reason, Module}}) when is_atom(Module) ->
+    io_lib:format("~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]);
+format_error({failed, Node, Reason}) ->
+    io_lib:format("~ts did not take dyno's modules: ~0tP", [Node, Reason, 12]).

@@ -1,0 +1,51 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_similar).
+-moduledoc false.
+%% What somebody probably meant by a name that is not known. Names are compared by their Jaro
+%% similarity: 0 means nothing in common, 1 the same.
+
+-export([nearest/2, ranked/2, is_slip/2]).
+
+%% Below it, two names are not a slip of the fingers apart: "--sises" and "--sizes" are 0.90 alike,
+%% "cowbyo" and "cowboy" 0.94, "load" and "level" 0.63.
+-define(SUGGESTED, 0.75).
+%% A name that is nobody's mistake may be like another by chance: end_run/1 and init_run/1 are, and
+%% init_workers/2 is more like init_worker/2. Whoever warns about a name that works must be surer
+%% than whoever explains one that fails.
+-define(SLIP, 0.93).
+
+-doc """
+The name that is most like the one that somebody wrote, where one is near enough to suggest it.
+
+```erlang
+1> dyno_similar:nearest("--sises", ["--sizes", "--level"]).
+{ok,"--sizes"}
+```
+""".
+-spec nearest(unicode:chardata(), [Name]) -> {ok, Name} | none when Name :: unicode:chardata().
+nearest(Written, Names) ->
+    case ranked(Written, Names) of
+        [Name | _] ->
+            case similarity(Written, Name) >= ?SUGGESTED of
+                true -> {ok, Name};
+                false -> none
+            end;
+        [] ->
+            none
+    end.
+
+-doc "The names, each once, the one that is most like the written one first.".
+-spec ranked(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().
+ranked(Written, Names) ->
+    Scored = [{-similarity(Written, Name), Name} || Name <- Names],
+    [Name || {_, Name} <- lists:usort(Scored)].
+
+-doc "Whether a name that is in use is so like another that it was probably meant to be that one.".
+-spec is_slip(unicode:chardata(), unicode:chardata()) -> boolean().
+is_slip(Written, Name) ->
+    similarity(Written, Name) > ?SLIP.
+
+similarity(A, B) ->
+    string:jaro_similarity(A, B).

@@ -1,0 +1,29 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_similar_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([nearest/1, ranked/1, slips/1]).
+
+all() ->
+    [nearest, ranked, slips].
+
+nearest(_Config) ->
+    ?assertEqual({ok, "--sizes"}, dyno_similar:nearest("--sises", ["--level", "--sizes"])),
+    ?assertEqual({ok, ~"cowboy"}, dyno_similar:nearest("cowbyo", [~"ranch", ~"cowboy"])),
+    ?assertEqual(none, dyno_similar:nearest("--sizes", ["-v"])),
+    ?assertEqual(none, dyno_similar:nearest("load", ["level"])),
+    ?assertEqual(none, dyno_similar:nearest("x", [])).
+
+ranked(_Config) ->
+    ?assertEqual(["same", "some", "x"], dyno_similar:ranked("same", ["x", "some", "same", "x"])).
+
+%% What warns about a name that works is surer than what explains one that does not.
+slips(_Config) ->
+    ?assert(dyno_similar:is_slip("init_workers", "init_worker")),
+    ?assertNot(dyno_similar:is_slip("end_run", "init_run")),
+    ?assertNot(dyno_similar:is_slip("load_data", "load")),
+    ?assertMatch({ok, _}, dyno_similar:nearest("load_data", ["load"])).
