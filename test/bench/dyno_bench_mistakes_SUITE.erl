@@ -242,12 +242,12 @@ much_source(_Config) ->
     {error, Long} = dyno_bench:run([iolist_to_binary(Text)], #{}),
     ?assertMatch({match, _}, re:run(dyno_bench:format_error(Long), "10000002 bytes of source")),
     %% The compiler is given up, and with it what it had allocated.
-    {error, Endless} = Error = dyno_bench:run([slow()], #{timeout_ms => 100}),
+    {error, Endless} = Error = dyno_bench:run([endless()], #{timeout_ms => 100}),
     ?assertMatch({match, _}, re:run(dyno_bench:format_error(Endless), "not compiled after 100 ms")),
     ?assertEqual(2, dyno_bench:exit_status(Error)).
 
 %% Half a megabyte of calls takes seconds to compile.
-slow() ->
+endless() ->
     iolist_to_binary(
         [[["lists:seq(1, ", integer_to_binary(N), "), "] || N <- lists:seq(1, 20_000)], "ok."]
     ).
