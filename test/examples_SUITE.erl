@@ -143,7 +143,7 @@ commands_are_the_programs(_Config) ->
         lists:nth(2, binary:split(Cell, ~" ", [global]))
      || Cell <- first_cells("README.md", ~"| command |")
     ],
-    Modules = filelib:wildcard(filename:join([dyno_project:root(), "src", "cli", "*.erl"])),
+    Modules = filelib:wildcard(filename:join([dyno_project:root(), "src", "cli", "**", "*.erl"])),
     Commands = [
         list_to_binary(Name)
      || File <- Modules,
@@ -156,7 +156,7 @@ commands_are_the_programs(_Config) ->
 
 modules_are_in_the_map(_Config) ->
     Map = read("doc/architecture.md"),
-    Sources = filelib:wildcard(filename:join([dyno_project:root(), "src", "*", "*.erl"])),
+    Sources = filelib:wildcard(filename:join([dyno_project:root(), "src", "**", "*.erl"])),
     Modules = [list_to_binary(filename:basename(Source, ".erl")) || Source <- Sources],
     ?assertNotEqual([], Modules),
     ?assertEqual([], [M || M <- Modules, binary:match(Map, <<"`", M/binary, "`">>) =:= nomatch]).
