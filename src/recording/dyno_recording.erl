@@ -15,14 +15,14 @@ The building functions raise `{invalid_recording, Reason}` on data that no recor
 is an error in the caller, not in the measured system. `validate/1` returns errors, because what it
 is given comes from a file.
 
-Versions of the format: 1, the first.
+`m:dyno_recording_format` lists the versions of the format. Only the newest is read.
 """.
 
 %% Building
 -export([new/4, document/1, put/3]).
 -export([add_run/2, replace_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
 %% Reading
--export([runs/1, run/2, metric/2, histogram/2, series/2, tables/2, table/2]).
+-export([runs/1, run/2, metric/2, histogram/2, series/2, tables/2, table/2, rows/1, rows/2]).
 %% Checking
 -export([validate/1, format_error/1]).
 
@@ -40,16 +40,14 @@ Versions of the format: 1, the first.
 -doc """
 Why something is no recording.
 
-`not_json_term`: a term that has no JSON form, such as a pid, with its path. `newer_version`:
-written by a later dyno.
+`not_json_term`: a term that has no JSON form, such as a pid, with its path. `other_version`:
+written by an earlier or a later dyno.
 """.
 -type reason() ::
     not_a_recording
-    | {newer_version, Found :: pos_integer(), Newest :: pos_integer()}
+    | {other_version, Found :: pos_integer()}
     | {not_json_term, dyno_recording_schema:path(), term()}
     | dyno_recording_schema:reason().
-
--define(VERSION, 1).
 
 -doc """
 An empty recording with the status `partial`.
@@ -67,7 +65,7 @@ new(Command, Name, Parameters, Environment) ->
         end,
     checked(document, #{
         format => ~"dyno-recording",
-        version => ?VERSION,
+        version => dyno_recording_format:version(),
         status => partial,
         command => Command,
         name => Name,
@@ -94,7 +92,7 @@ document(Term) ->
 put(Document, Field, Value) ->
     Key = key(Field, []),
     %% Only the field: a whole recording is large, and what is in it has been checked.
-    Probe = #{~"runs" => [], ~"tables" => []},
+    Probe = #{~"runs" => [], ~"tables" => [], ~"verdicts" => []},
     New = document(Value),
     #{Key := Checked} = checked(document, (maps:merge(Document, Probe))#{Key => New}),
     Document#{Key => Checked}.
@@ -169,20 +167,36 @@ tables(Holder, Name) ->
 table(Holder, Name) ->
     first(tables(Holder, Name)).
 
+-doc "The rows of the tables with a name, of all nodes together where a table is of no node.".
+-spec rows(run() | document(), binary()) -> [object()].
+rows(Holder, Name) ->
+    Tables = tables(Holder, Name),
+    Chosen =
+        case [Table || #{~"node" := null} = Table <- Tables] of
+            [] -> Tables;
+            OfAll -> OfAll
+        end,
+    [Row || Table <- Chosen, Row <- rows(Table)].
+
+-doc "The rows of a table, as objects by the names of the columns.".
+-spec rows(Table :: object()) -> [object()].
+rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
+    Names = [Name || #{~"name" := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
 -doc """
 Checks a decoded JSON value: format, version and shape.
 
-Gives the recording in the newest version, with the defaults of absent optional fields.
+Gives the recording with the defaults of absent optional fields.
 """.
 -spec validate(term()) -> {ok, document()} | {error, reason()}.
-validate(#{~"format" := ~"dyno-recording", ~"version" := Version}) when
-    is_integer(Version), Version > ?VERSION
-->
-    {error, {newer_version, Version, ?VERSION}};
 validate(#{~"format" := ~"dyno-recording"} = Value) ->
-    case dyno_recording_schema:check(document, Value) of
-        {ok, Document} when is_map(Document) -> {ok, Document};
-        {error, _} = Error -> Error
+    Version = dyno_recording_format:version(),
+    case Value of
+        #{~"version" := Other} when is_integer(Other), Other > 0, Other =/= Version ->
+            {error, {other_version, Other}};
+        _ ->
+            dyno_recording_schema:check(document, Value)
     end;
 validate(_) ->
     {error, not_a_recording}.
@@ -191,10 +205,15 @@ validate(_) ->
 -spec format_error(reason()) -> binary().
 format_error(not_a_recording) ->
     ~"this is no recording of dyno: an object with \"format\": \"dyno-recording\" is expected";
-format_error({newer_version, Found, Newest}) ->
+format_error({other_version, Found}) ->
+    Version = dyno_recording_format:version(),
     iolist_to_binary([
-        "the recording has version ", integer_to_binary(Found), ", this dyno reads up to version ",
-        integer_to_binary(Newest), ": use the dyno that wrote it, or a later one"
+        "the recording has version ", integer_to_binary(Found), " of the format, this dyno reads ",
+        "version ", integer_to_binary(Version), ": ",
+        case Found < Version of
+            true -> "make it anew with this dyno";
+            false -> "use the dyno that wrote it, or a later one"
+        end
     ]);
 format_error({not_json_term, Path, Term}) ->
     Shown = io_lib:format("~0tP", [Term, 8]),
@@ -209,12 +228,12 @@ format_error({shape, Path, Expected, Found}) ->
 
 %% Internals
 
--spec append(document(), binary(), dyno_recording_schema:type_name(), [term()]) -> document().
+-spec append(document(), binary(), dyno_recording_format:object_name(), [term()]) -> document().
 append(Document, Key, Type, Items) ->
     #{Key := Before} = Document,
     Document#{Key := Before ++ [checked(Type, Item) || Item <- Items]}.
 
--spec checked(dyno_recording_schema:type_name(), term()) -> object().
+-spec checked(dyno_recording_format:object_name(), term()) -> object().
 checked(Type, Term) ->
     case dyno_recording_schema:check(Type, document(Term)) of
         {ok, Value} when is_map(Value) -> Value;

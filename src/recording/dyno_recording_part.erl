@@ -44,16 +44,7 @@ text(Format, Arguments) ->
     true = is_binary(Text),
     Text.
 
--doc "The rows of a run's table in the recording: of all nodes together, where it has that.".
--spec rows(binary(), dyno_recording:run()) -> [#{binary() => dyno_recording:json()}].
+-doc "Use `dyno_recording:rows/2`.".
+-spec rows(binary(), dyno_recording:run()) -> [dyno_recording:object()].
 rows(Name, Run) ->
-    Tables = dyno_recording:tables(Run, Name),
-    Chosen =
-        case [T || #{~"node" := null} = T <- Tables] of
-            [] -> Tables;
-            Total -> Total
-        end,
-    [
-        maps:from_list(lists:zip([N || #{~"name" := N} <- Columns], Row))
-     || #{~"columns" := Columns, ~"rows" := Rows} <- Chosen, Row <- Rows
-    ].
+    dyno_recording:rows(Run, Name).

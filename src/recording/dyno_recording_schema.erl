@@ -3,84 +3,25 @@
 
 -module(dyno_recording_schema).
 -moduledoc false.
-%% The shape of a recording as data, and the one function that walks a value along it.
-%% doc/recording.md says what the fields mean; this module says what they may hold. A walk fills in
-%% the defaults of optional fields, leaves unknown fields alone, and stops at the first value that
-%% is wrong, with the path to it. Limits between fields (a row as long as the columns, and the like)
-%% are checks named in the schema.
+%% Checks a value along the format (dyno_recording_format): one walk, which fills in the defaults of
+%% absent fields, leaves unknown fields alone, and stops at the first value that is wrong, with the
+%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are looked
+%% over as a whole first, and walked with a path only where one of them is wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 
--export_type([json/0, object/0, type_name/0, path/0, reason/0]).
+-export_type([json/0, object/0, path/0, reason/0]).
 
 -type json() :: null | boolean() | number() | binary() | [json()] | object().
 -type object() :: #{binary() => json()}.
-
--type type_name() ::
-    document
-    | environment
-    | run
-    | node
-    | metric
-    | histogram
-    | series
-    | table
-    | sort
-    | column
-    | verdict
-    | note
-    | parameters
-    | git.
 
 -doc "Field names and list indexes (from 0), from the outside in.".
 -type path() :: [binary() | non_neg_integer()].
 
 -type reason() :: {shape, path(), Expected :: binary(), Found :: json() | missing}.
 
--type type() ::
-    type_name()
-    | string
-    | boolean
-    | integer
-    | natural
-    | positive
-    | number
-    | any_object
-    | labels
-    | bucket
-    | row
-    | unit
-    | {list, type()}
-    | {nullable, type()}
-    | {one_of, [binary() | integer()]}
-    | {either, type(), type()}.
-
--type field() ::
-    {required, binary(), type()}
-    | {default, binary(), type(), json()}
-    | {optional, binary(), type()}.
-
--type check() :: unique_ids | same_length | ascending_buckets | rows_fit_columns.
-
--define(OBJECTS, [
-    document,
-    parameters,
-    environment,
-    git,
-    run,
-    node,
-    metric,
-    histogram,
-    series,
-    table,
-    sort,
-    column,
-    verdict,
-    note
-]).
-
 -doc "Checks a value against a type; the result has the defaults of absent optional fields.".
--spec check(type_name(), term()) -> {ok, json()} | {error, reason()}.
+-spec check(dyno_recording_format:object_name(), term()) -> {ok, json()} | {error, reason()}.
 check(Name, Value) ->
     try
         {ok, walk(Name, Value, [])}
@@ -128,213 +69,31 @@ text(Chars) ->
         _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
     end.
 
--doc "All field names, in the order in which a recording is written.".
+-doc "All field names, in the order in which a recording is written: what is long comes last.".
 -spec fields() -> [binary()].
 fields() ->
-    Early = [~"format", ~"version", ~"id", ~"size", ~"repetition"],
-    Late = [~"rows", ~"buckets", ~"runs", ~"tables", ~"verdicts", ~"warnings", ~"error"],
-    All = [element(2, Field) || Type <- ?OBJECTS, Field <- fields(Type)],
+    Early = [~"format", ~"version", ~"id", ~"labels", ~"size", ~"repetition"],
+    Late = [
+        ~"rows", ~"buckets", ~"frames", ~"samples", ~"runs", ~"tables", ~"verdicts", ~"warnings",
+        ~"error"
+    ],
+    All = [
+        Name
+     || Object <- dyno_recording_format:objects(),
+        {Name, _, _, _} <- dyno_recording_format:fields(Object)
+    ],
     lists:uniq(Early ++ [Name || Name <- All, not lists:member(Name, Late)] ++ Late).
-
-%% The schema
-
--spec fields(type_name()) -> [field()].
-fields(document) ->
-    [
-        {required, ~"format", {one_of, [~"dyno-recording"]}},
-        {required, ~"version", {one_of, [1]}},
-        {required, ~"status", {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]}},
-        {required, ~"command", string},
-        {required, ~"name", string},
-        {default, ~"parameters", parameters, #{}},
-        {default, ~"environment", environment, #{}},
-        {required, ~"started_at", string},
-        {default, ~"duration_ns", {nullable, natural}, null},
-        {required, ~"runs", {list, run}},
-        {default, ~"tables", {list, table}, []},
-        {default, ~"verdicts", {list, verdict}, []},
-        {default, ~"warnings", {list, note}, []},
-        {default, ~"error", {nullable, note}, null},
-        {optional, ~"recordings", any_object}
-    ];
-fields(parameters) ->
-    [
-        {optional, ~"suite", {nullable, string}},
-        {optional, ~"sizes", {nullable, {list, natural}}},
-        {optional, ~"size_label", {nullable, string}},
-        {optional, ~"duration_ms", {nullable, number}},
-        {optional, ~"warmup_ms", {nullable, number}},
-        {optional, ~"interval_ms", {nullable, number}},
-        {optional, ~"patterns", {nullable, {list, string}}},
-        {optional, ~"thresholds", {nullable, {list, string}}},
-        {optional, ~"load", {nullable, any_object}}
-    ];
-fields(environment) ->
-    [
-        {default, ~"dyno_version", {nullable, string}, null},
-        {default, ~"otp", {nullable, string}, null},
-        {default, ~"erts", {nullable, string}, null},
-        {default, ~"jit", {nullable, boolean}, null},
-        {default, ~"emulator_flags", {nullable, {list, string}}, null},
-        {default, ~"schedulers_online", {nullable, natural}, null},
-        {default, ~"schedulers", {nullable, natural}, null},
-        {default, ~"dirty_cpu_schedulers", {nullable, natural}, null},
-        {default, ~"dirty_io_schedulers", {nullable, natural}, null},
-        {default, ~"os", {nullable, string}, null},
-        {default, ~"kernel", {nullable, string}, null},
-        {default, ~"cpu_model", {nullable, string}, null},
-        {default, ~"cores", {nullable, natural}, null},
-        {default, ~"memory_bytes", {nullable, natural}, null},
-        {default, ~"hostname", {nullable, string}, null},
-        {default, ~"git", {nullable, git}, null},
-        {default, ~"time", {nullable, string}, null}
-    ];
-fields(git) ->
-    [{required, ~"revision", string}, {required, ~"dirty", boolean}];
-fields(run) ->
-    [
-        {required, ~"id", string},
-        {required, ~"size", natural},
-        {default, ~"repetition", positive, 1},
-        {required, ~"status", {one_of, [~"complete", ~"failed", ~"interrupted", ~"partial"]}},
-        {default, ~"started_at", {nullable, string}, null},
-        {default, ~"duration_ns", {nullable, natural}, null},
-        {default, ~"nodes", {list, node}, []},
-        {default, ~"metrics", {list, metric}, []},
-        {default, ~"histograms", {list, histogram}, []},
-        {default, ~"series", {list, series}, []},
-        {default, ~"tables", {list, table}, []},
-        {default, ~"warnings", {list, note}, []},
-        {default, ~"error", {nullable, note}, null}
-    ];
-fields(node) ->
-    [
-        {required, ~"name", string},
-        {default, ~"otp", {nullable, string}, null},
-        {default, ~"erts", {nullable, string}, null},
-        {default, ~"schedulers_online", {nullable, natural}, null},
-        {default, ~"os_pid", {nullable, {either, string, natural}}, null},
-        {optional, ~"clock_offset_ns", {nullable, number}},
-        {optional, ~"clock_error_ns", {nullable, number}},
-        {optional, ~"joined_ms", {nullable, number}},
-        {optional, ~"left_ms", {nullable, number}}
-    ];
-fields(metric) ->
-    [
-        {required, ~"name", string},
-        {required, ~"value", {nullable, number}},
-        {optional, ~"low", {nullable, number}},
-        {optional, ~"high", {nullable, number}},
-        {required, ~"unit", unit},
-        {default, ~"count", {nullable, natural}, null},
-        {default, ~"group", {nullable, string}, null},
-        {default, ~"title", {nullable, string}, null}
-    ];
-fields(histogram) ->
-    [
-        {required, ~"name", string},
-        {required, ~"unit", unit},
-        {default, ~"title", {nullable, string}, null},
-        {default, ~"group", {nullable, string}, null},
-        {default, ~"labels", labels, #{}},
-        {required, ~"count", natural},
-        {default, ~"sum", {nullable, number}, null},
-        {default, ~"min", {nullable, number}, null},
-        {default, ~"max", {nullable, number}, null},
-        {default, ~"scheme", {nullable, string}, null},
-        {required, ~"buckets", {list, bucket}}
-    ];
-fields(series) ->
-    [
-        {required, ~"name", string},
-        {required, ~"unit", unit},
-        {default, ~"title", {nullable, string}, null},
-        {default, ~"group", {nullable, string}, null},
-        {default, ~"node", {nullable, string}, null},
-        {default, ~"labels", labels, #{}},
-        {required, ~"times_ms", {list, number}},
-        {required, ~"values", {list, {nullable, number}}}
-    ];
-fields(table) ->
-    [
-        {required, ~"name", string},
-        {default, ~"title", {nullable, string}, null},
-        {default, ~"node", {nullable, string}, null},
-        {default, ~"labels", labels, #{}},
-        {default, ~"derived", boolean, false},
-        {default, ~"sort", {nullable, sort}, null},
-        {required, ~"columns", {list, column}},
-        {required, ~"rows", {list, row}},
-        {default, ~"truncated", natural, 0}
-    ];
-fields(sort) ->
-    [
-        {required, ~"column", string},
-        {required, ~"order", {one_of, [~"ascending", ~"descending"]}}
-    ];
-fields(column) ->
-    [
-        {required, ~"name", string},
-        {required, ~"type", {one_of, [~"string", ~"integer", ~"number"]}},
-        {default, ~"unit", {nullable, unit}, null},
-        {default, ~"title", {nullable, string}, null},
-        {default, ~"help", {nullable, string}, null},
-        {default, ~"role", {nullable, string}, null},
-        {default, ~"of", {nullable, string}, null},
-        {default, ~"better", {nullable, {one_of, [~"lower", ~"higher"]}}, null}
-    ];
-fields(verdict) ->
-    [
-        {required, ~"name", string},
-        {required, ~"metric", string},
-        {required, ~"operator",
-            {one_of, [~"<", ~"<=", ~">", ~">=", ~"==", ~"/=", ~"=:=", ~"=/="]}},
-        {required, ~"limit", {nullable, number}},
-        {required, ~"unit", unit},
-        {optional, ~"kind", {nullable, string}},
-        {optional, ~"node", {nullable, string}},
-        {default, ~"run", {nullable, string}, null},
-        {default, ~"value", {nullable, number}, null},
-        {required, ~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}},
-        {required, ~"text", string}
-    ];
-fields(note) ->
-    [{required, ~"code", string}, {required, ~"text", string}].
-
--spec checks(type_name()) -> [check()].
-checks(document) -> [unique_ids];
-checks(histogram) -> [ascending_buckets];
-checks(series) -> [same_length];
-checks(table) -> [rows_fit_columns];
-checks(_) -> [].
 
 %% The walk. Paths are reversed on the way down.
 
--spec walk(type(), term(), path()) -> json().
-walk(string, Value, Path) when is_binary(Value) ->
-    case unicode:characters_to_binary(Value) of
-        Value -> Value;
-        _ -> throw({shape, Path, ~"a string in UTF-8", Value})
+walk({list, Type}, Values, Path) when is_list(Values) ->
+    is_proper(Values) orelse expected({list, Type}, Values, Path),
+    case are_all(Type, Values) of
+        true -> Values;
+        false -> walk_list(Type, Values, 0, Path)
     end;
-walk(boolean, Value, _) when is_boolean(Value) -> Value;
-walk(integer, Value, _) when is_integer(Value) -> Value;
-walk(natural, Value, _) when is_integer(Value), Value >= 0 -> Value;
-walk(positive, Value, _) when is_integer(Value), Value > 0 -> Value;
-walk(number, Value, _) when is_number(Value) -> Value;
-walk(any_object, Value, Path) when is_map(Value) -> any_json(Value, Path);
-walk(labels, Value, Path) when is_map(Value) ->
-    maps:map(
-        fun(Key, Label) -> walk({either, string, number}, Label, [Key | Path]) end,
-        any_json(Value, Path)
-    );
-walk(bucket, [Low, High, Count] = Value, _) when
-    is_number(Low), is_number(High), is_integer(Count), Low < High, Count >= 0
-->
-    Value;
-walk(row, Value, _) when is_list(Value) -> Value;
-walk(unit, Value, Path) ->
-    walk({one_of, dyno_unit:units()}, Value, Path);
-walk({nullable, _}, null, _) -> null;
+walk({nullable, _}, null, _) ->
+    null;
 walk({nullable, Type}, Value, Path) ->
     try
         walk(Type, Value, Path)
@@ -342,68 +101,106 @@ walk({nullable, Type}, Value, Path) ->
         throw:{shape, Path, Expected, Value} when not is_map(Value) ->
             throw({shape, Path, <<Expected/binary, " or null">>, Value})
     end;
-walk({list, Type}, Values, Path) when is_list(Values) ->
-    is_proper(Values) orelse expected({list, Type}, Values, Path),
-    [walk(Type, Value, [Index | Path]) || {Index, Value} <- lists:enumerate(0, Values)];
-walk({one_of, Accepted} = Type, Value, Path) ->
-    case lists:any(fun(A) -> A =:= Value end, Accepted) of
-        true -> Value;
-        false -> expected(Type, Value, Path)
-    end;
 walk({either, One, Other}, Value, Path) ->
     try
         walk(One, Value, Path)
     catch
         throw:{shape, Path, _, _} -> walk(Other, Value, Path)
     end;
-walk(Type, Value, Path) when is_map(Value), is_atom(Type) ->
-    case lists:member(Type, ?OBJECTS) of
-        true -> object(Type, Value, Path);
-        false -> expected(Type, Value, Path)
-    end;
+walk(any_object, Value, Path) when is_map(Value) ->
+    walk(json, Value, Path);
+walk(labels, Value, Path) when is_map(Value) ->
+    maps:map(
+        fun(Key, Label) -> walk({either, string, number}, Label, [Key | Path]) end,
+        walk(json, Value, Path)
+    );
+walk(json, Value, Path) when is_map(Value) ->
+    maps:map(
+        fun
+            (Key, V) when is_binary(Key) -> walk(json, V, [Key | Path]);
+            (Key, _) -> throw({shape, Path, ~"an object with strings as keys", Key})
+        end,
+        Value
+    );
+walk(json, Value, Path) when is_list(Value) ->
+    walk({list, json}, Value, Path);
 walk(Type, Value, Path) ->
-    expected(Type, Value, Path).
-
--spec object(type_name(), map(), path()) -> object().
-object(Type, Value, Path) ->
-    Object = lists:foldl(fun(Field, Acc) -> field(Field, Acc, Path) end, Value, fields(Type)),
-    lists:foreach(fun(Check) -> require(Check, Object, Path) end, checks(Type)),
-    Object.
-
--spec field(field(), map(), path()) -> map().
-field({required, Name, Type}, Object, Path) ->
-    case Object of
-        #{Name := Value} -> Object#{Name := walk(Type, Value, [Name | Path])};
-        #{} -> expected(Type, missing, [Name | Path])
-    end;
-field({default, Name, Type, Default}, Object, Path) ->
-    Object#{Name => walk(Type, maps:get(Name, Object, Default), [Name | Path])};
-field({optional, Name, Type}, Object, Path) ->
-    case Object of
-        #{Name := Value} -> Object#{Name := walk(Type, Value, [Name | Path])};
-        #{} -> Object
+    case is_object(Type) of
+        true when is_map(Value) ->
+            object(Type, Value, Path);
+        true ->
+            expected(Type, Value, Path);
+        false ->
+            case is(Type, Value) of
+                true -> Value;
+                false -> unfit(Type, Value, Path)
+            end
     end.
 
--spec require(check(), object(), path()) -> ok.
-require(unique_ids, #{~"runs" := Runs}, Path) ->
-    _ = lists:foldl(
-        fun({Index, #{~"id" := Id}}, Seen) ->
-            lists:member(Id, Seen) andalso
-                throw({shape, [~"id", Index, ~"runs" | Path], ~"an id no other run has", Id}),
-            [Id | Seen]
-        end,
-        [],
-        lists:enumerate(0, Runs)
-    ),
-    ok;
-require(same_length, #{~"times_ms" := Times, ~"values" := Values}, Path) ->
-    case length(Times) =:= length(Values) of
-        true ->
-            ok;
-        false ->
-            Expected = counted("a list as long as times_ms (", length(Times), ")"),
-            throw({shape, [~"values" | Path], Expected, Values})
+walk_list(_Type, [], _, _) ->
+    [];
+walk_list(Type, [Value | Rest], Index, Path) ->
+    [walk(Type, Value, [Index | Path]) | walk_list(Type, Rest, Index + 1, Path)].
+
+is_object(Type) ->
+    is_atom(Type) andalso dyno_recording_format:fields(Type) =/= [].
+
+%% What needs no path and gets no defaults.
+is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
+is(boolean, Value) -> is_boolean(Value);
+is(integer, Value) -> is_integer(Value);
+is(natural, Value) -> is_integer(Value) andalso Value >= 0;
+is(positive, Value) -> is_integer(Value) andalso Value > 0;
+is(number, Value) -> is_number(Value);
+is(unit, Value) -> is(string, Value);
+is({open, _}, Value) -> is(string, Value);
+is({one_of, Accepted}, Value) -> lists:any(fun(A) -> A =:= Value end, Accepted);
+is({nullable, Type}, Value) -> Value =:= null orelse is(Type, Value);
+is(row, Value) -> is_list(Value);
+is(json, Value) -> is_number(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
+is(bucket, [Low, High, Count]) when is_number(Low), is_number(High), Low < High ->
+    is(natural, Count);
+is(_, _) -> false.
+
+are_all(Type, Values) ->
+    not is_object(Type) andalso lists:all(fun(Value) -> is(Type, Value) end, Values).
+
+is_utf8(Text) ->
+    unicode:characters_to_binary(Text) =:= Text.
+
+unfit(Type, Value, Path) when is_binary(Value) ->
+    case is_utf8(Value) of
+        true -> expected(Type, Value, Path);
+        false -> throw({shape, Path, ~"a string in UTF-8", Value})
     end;
+unfit(Type, Value, Path) ->
+    expected(Type, Value, Path).
+
+-spec object(dyno_recording_format:object_name(), map(), path()) -> object().
+object(Type, Value, Path) ->
+    Object = lists:foldl(
+        fun(Field, Acc) -> field(Field, Acc, Path) end, Value, dyno_recording_format:fields(Type)
+    ),
+    lists:foreach(
+        fun(Check) -> require(Check, Object, Path) end, dyno_recording_format:checks(Type)
+    ),
+    Object.
+
+field({Name, Type, Presence, _}, Object, Path) ->
+    case {Object, Presence} of
+        {#{Name := Value}, _} -> Object#{Name := walk(Type, Value, [Name | Path])};
+        {_, required} -> expected(Type, missing, [Name | Path]);
+        {_, optional} -> Object;
+        {_, {default, Default}} -> Object#{Name => walk(Type, Default, [Name | Path])}
+    end.
+
+-spec require(dyno_recording_format:check(), object(), path()) -> ok.
+require(unique_ids, #{~"runs" := Runs}, Path) ->
+    unique(~"id", Runs, [~"runs" | Path], ~"an id no other run has");
+require(unique_roles, #{~"nodes" := Nodes}, Path) ->
+    unique(~"role", Nodes, [~"nodes" | Path], ~"a role no other node of the run has");
+require(same_length, #{~"times_ms" := Times, ~"values" := Values}, Path) ->
+    as_long_as("a list as long as times_ms", Times, Values, [~"values" | Path]);
 require(ascending_buckets, #{~"buckets" := Buckets}, Path) ->
     _ = lists:foldl(
         fun({Index, [Low, High, _] = Bucket}, Before) ->
@@ -419,46 +216,69 @@ require(ascending_buckets, #{~"buckets" := Buckets}, Path) ->
     ),
     ok;
 require(rows_fit_columns, #{~"columns" := Columns, ~"rows" := Rows}, Path) ->
-    Types = [Type || #{~"type" := Type} <- Columns],
-    Width = length(Types),
+    Types = [{nullable, cell(Type)} || #{~"type" := Type} <- Columns],
+    case lists:all(fun(Row) -> fits(Types, Row) end, Rows) of
+        true -> ok;
+        false -> unfit_row(Types, Rows, 0, [~"rows" | Path])
+    end;
+require(samples_fit, #{~"values" := Values, ~"frames" := Frames} = Profile, Path) ->
+    #{~"samples" := Samples} = Profile,
+    Count = length(Frames),
     lists:foreach(
-        fun({Index, Row}) ->
-            At = [Index, ~"rows" | Path],
-            is_proper(Row) andalso length(Row) =:= Width orelse
-                throw(
-                    {shape, At, counted("a list of as many cells as columns (", Width, ")"), Row}
-                ),
-            lists:foreach(
-                fun({Column, Type, Cell}) -> walk(cell(Type), Cell, [Column | At]) end,
-                lists:zip3(lists:seq(0, Width - 1), Types, Row)
-            )
+        fun({Index, #{~"stack" := Stack, ~"values" := Of}}) ->
+            At = [Index, ~"samples" | Path],
+            as_long_as("a list as long as the profile's values", Values, Of, [~"values" | At]),
+            lists:all(fun(Frame) -> Frame < Count end, Stack) orelse
+                throw({shape, [~"stack" | At], counted("a list of numbers below that of the frames, ", Count, ","), Stack})
         end,
-        lists:enumerate(0, Rows)
+        lists:enumerate(0, Samples)
     ).
 
--spec cell(binary()) -> {nullable, string | integer | number}.
-cell(~"string") -> {nullable, string};
-cell(~"integer") -> {nullable, integer};
-cell(~"number") -> {nullable, number}.
-
--spec any_json(term(), path()) -> json().
-any_json(Value, Path) when is_map(Value) ->
-    maps:map(
+unique(Key, Items, Path, Expected) ->
+    _ = lists:foldl(
         fun
-            (Key, V) when is_binary(Key) -> any_json(V, [Key | Path]);
-            (Key, _) -> throw({shape, Path, ~"an object with strings as keys", Key})
+            ({_, #{Key := null}}, Seen) ->
+                Seen;
+            ({Index, #{Key := Value}}, Seen) ->
+                is_map_key(Value, Seen) andalso throw({shape, [Key, Index | Path], Expected, Value}),
+                Seen#{Value => true}
         end,
-        Value
-    );
-any_json(Value, Path) when is_list(Value) ->
-    is_proper(Value) orelse throw({shape, Path, ~"a JSON value", Value}),
-    [any_json(V, [Index | Path]) || {Index, V} <- lists:enumerate(0, Value)];
-any_json(Value, Path) when is_binary(Value) -> walk(string, Value, Path);
-any_json(Value, _) when is_number(Value); is_boolean(Value); Value =:= null -> Value;
-any_json(Value, Path) ->
-    throw({shape, Path, ~"a JSON value", Value}).
+        #{},
+        lists:enumerate(0, Items)
+    ),
+    ok.
 
--spec is_proper(term()) -> boolean().
+as_long_as(Expected, Model, Values, Path) ->
+    case length(Values) =:= length(Model) of
+        true -> ok;
+        false -> throw({shape, Path, counted([Expected, ", of "], length(Model), ","), Values})
+    end.
+
+%% Columns of a type that is not known hold what they hold.
+cell(~"string") -> string;
+cell(~"integer") -> integer;
+cell(~"number") -> number;
+cell(_) -> json.
+
+fits([Type | Types], [Cell | Row]) -> is(Type, Cell) andalso fits(Types, Row);
+fits([], []) -> true;
+fits(_, _) -> false.
+
+%% Finds the row and its cell. Cells of a type that is not known can be objects.
+unfit_row(_Types, [], _, _) ->
+    ok;
+unfit_row(Types, [Row | Rows], Index, Path) ->
+    is_proper(Row) andalso length(Row) =:= length(Types) orelse
+        throw(
+            {shape, [Index | Path], counted("a list of as many cells as columns, of ", length(Types), ","),
+                Row}
+        ),
+    lists:foreach(
+        fun({Column, {Type, Cell}}) -> walk(Type, Cell, [Column, Index | Path]) end,
+        lists:enumerate(0, lists:zip(Types, Row))
+    ),
+    unfit_row(Types, Rows, Index + 1, Path).
+
 is_proper(List) ->
     is_list(List) andalso
         try length(List) of
@@ -467,24 +287,25 @@ is_proper(List) ->
             error:badarg -> false
         end.
 
--spec expected(type(), term(), path()) -> no_return().
+-spec expected(dyno_recording_format:type(), term(), path()) -> no_return().
 expected(Type, Value, Path) ->
     throw({shape, Path, iolist_to_binary(wording(Type)), Value}).
 
--spec wording(type()) -> iodata().
 wording(string) -> "a string";
 wording(boolean) -> "true or false";
 wording(integer) -> "an integer";
 wording(natural) -> "an integer not below 0";
 wording(positive) -> "an integer above 0";
 wording(number) -> "a number";
+wording(json) -> "a JSON value";
 wording(any_object) -> "an object";
 wording(labels) -> "an object of strings and numbers";
 wording(bucket) -> "[low, high, count] with low < high";
 wording(row) -> "a list of cells";
-wording(unit) -> wording({one_of, dyno_unit:units()});
+wording(unit) -> "a unit";
 wording(note) -> "an object with code and text";
 wording(git) -> "an object with revision and dirty";
+wording({open, _}) -> "a string";
 wording({nullable, Type}) -> [wording(Type), " or null"];
 wording({list, bucket}) -> "a list of [low, high, count]";
 wording({list, natural}) -> "a list of integers not below 0";
@@ -499,17 +320,14 @@ wording({one_of, Accepted}) -> ["one of ", lists:join(", ", [json:encode(A) || A
 wording({either, One, Other}) -> [wording(One), " or ", wording(Other)];
 wording(Type) -> ["an object (", atom_to_binary(Type), ")"].
 
--spec counted(string(), non_neg_integer(), string()) -> binary().
 counted(Before, Count, After) ->
     iolist_to_binary([Before, integer_to_binary(Count), After]).
 
--spec short(string(), number()) -> binary().
 short(Text, Value) ->
     iolist_to_binary([Text, string:slice(json:encode(Value), 0, 30)]).
 
--spec quoted(binary()) -> binary().
 quoted(Value) ->
-    case unicode:characters_to_binary(Value) of
-        Value -> iolist_to_binary(["this is the string ", json:encode(Value)]);
-        _ -> ~"this is a string that is not UTF-8"
+    case is_utf8(Value) of
+        true -> iolist_to_binary(["this is the string ", json:encode(Value)]);
+        false -> ~"this is a string that is not UTF-8"
     end.

@@ -6,7 +6,7 @@
 Reads from a recording what a report shows; what is absent and what is `null` are the same here.
 """.
 
--export([get/2, get/3, text/3, name/2, measured/2, judged/1, verdicts/1]).
+-export([get/2, get/3, text/3, name/2, measured/2, judged/1, compared/1, verdicts/1]).
 -export([metric/2, values/3, nodes/1, tables/2, table/3, rows/1]).
 
 -export_type([object/0, row/0, judged/0]).
@@ -59,9 +59,15 @@ measured(_, _Unit) ->
 -spec judged(object()) -> binary().
 judged(Verdict) ->
     case text(~"text", Verdict, ~"") of
-        ~"" -> measured(get(~"value", Verdict), get(~"unit", Verdict, ~"1"));
+        ~"" -> compared(Verdict);
         Text -> Text
     end.
+
+-doc "What was compared with a verdict's limit, with its unit; of other verdicts nothing.".
+-spec compared(object()) -> binary().
+compared(Verdict) ->
+    Threshold = get(~"threshold", Verdict, #{}),
+    measured(get(~"value", Threshold), get(~"unit", Threshold, ~"1")).
 
 -doc """
 What a recording decides, for CI systems: first that it was completed, then each of its verdicts.

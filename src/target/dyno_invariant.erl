@@ -224,26 +224,16 @@ result(_History) -> pass.
     history(), #{run := binary(), size := non_neg_integer(), node := node() | undefined}
 ) -> #{atom() => term()}.
 verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = Place) ->
-    #{name := Name, operator := Operator, value := Value} = Invariant,
     #{
         kind => invariant,
-        name => Name,
-        metric => expression(Invariant),
-        operator => spelling(Operator),
-        limit => number(Value),
-        unit => ~"1",
+        name => map_get(name, Invariant),
+        subject => expression(Invariant),
         run => Run,
         node => map_get(node, Place),
-        value => Number,
         result => result(History),
-        text => wording(result(History), History, place(Place))
+        text => wording(result(History), History, place(Place)),
+        evidence => (maps:with([checks, violations, failures], History))#{value => Number}
     }.
-
-spelling('=<') -> ~"<=";
-spelling(Operator) -> atom_to_binary(Operator).
-
-number(Value) when is_number(Value) -> Value;
-number(_Value) -> undefined.
 
 place(#{size := Size, node := undefined}) -> io_lib:format(" at size ~b", [Size]);
 place(#{size := Size, node := Node}) -> io_lib:format(" at size ~b in ~ts", [Size, Node]).

@@ -21,7 +21,7 @@ document() ->
         short(run()),
         object([
             {~"format", ~"dyno-recording"},
-            {~"version", 1},
+            {~"version", 2},
             {~"status", oneof([~"partial", ~"complete", ~"failed", ~"interrupted"])},
             {~"command", ~"test"},
             {~"name", text()},
@@ -29,7 +29,7 @@ document() ->
             {~"environment", environment()},
             {~"started_at", ~"2026-11-21T08:00:00Z"},
             {~"duration_ns", nullable(non_neg_integer())},
-            {~"runs", numbered(Runs)},
+            {~"runs", told_apart(~"id", Runs)},
             {~"tables", short(table())},
             {~"verdicts", short(verdict())},
             {~"warnings", short(note())},
@@ -69,16 +69,19 @@ environment() ->
 run() ->
     object([
         {~"id", text()},
-        {~"size", non_neg_integer()},
+        {~"labels", labels()},
+        {~"size", nullable(non_neg_integer())},
         {~"repetition", pos_integer()},
         {~"status", oneof([~"complete", ~"failed", ~"interrupted", ~"partial"])},
         {~"started_at", nullable(text())},
         {~"duration_ns", nullable(large())},
-        {~"nodes", short(target())},
+        {~"nodes", ?LET(Nodes, short(target()), told_apart(~"role", Nodes))},
         {~"metrics", short(metric())},
         {~"histograms", short(histogram())},
         {~"series", short(series())},
         {~"tables", short(table())},
+        {~"events", events()},
+        {~"profiles", short(profile())},
         {~"warnings", short(note())},
         {~"error", nullable(note())}
     ]).
@@ -86,6 +89,7 @@ run() ->
 target() ->
     object([
         {~"name", text()},
+        {~"role", nullable(text())},
         {~"otp", nullable(text())},
         {~"erts", nullable(text())},
         {~"schedulers_online", nullable(pos_integer())},
@@ -146,7 +150,7 @@ series() ->
 table() ->
     ?LET(
         Types,
-        short(oneof([~"string", ~"integer", ~"number"])),
+        short(oneof([~"string", ~"integer", ~"number", ~"something else"])),
         object([
             {~"name", text()},
             {~"title", nullable(text())},
@@ -179,22 +183,68 @@ column(Type) ->
 
 cell(~"string") -> text();
 cell(~"integer") -> large();
-cell(~"number") -> value().
+cell(~"number") -> value();
+cell(_) -> oneof([text(), boolean(), value(), list(value()), object([{~"a", value()}])]).
+
+events() ->
+    object([{~"dropped", non_neg_integer()}, {~"items", short(event())}]).
+
+event() ->
+    object([
+        {~"time_ms", value()},
+        {~"node", nullable(text())},
+        {~"process", nullable(text())},
+        {~"kind", text()},
+        {~"labels", labels()},
+        {~"text", text()},
+        {~"data", oneof([null, value(), text(), list(boolean()), object([{~"list", list(text())}])])}
+    ]).
+
+profile() ->
+    ?LET(
+        {Values, [_ | _] = Frames},
+        {short(object([{~"name", text()}, {~"unit", unit()}])), [text() | list(text())]},
+        object([
+            {~"name", text()},
+            {~"title", nullable(text())},
+            {~"node", nullable(text())},
+            {~"labels", labels()},
+            {~"values", Values},
+            {~"frames", Frames},
+            {~"samples", short(sample(length(Values), length(Frames)))}
+        ])
+    ).
+
+sample(Values, Frames) ->
+    object([
+        {~"stack", list(range(0, Frames - 1))},
+        {~"values", vector(Values, nullable(value()))},
+        {~"labels", labels()}
+    ]).
 
 labels() ->
     object([{~"a", text()}, {~"b", value()}]).
 
 verdict() ->
     object([
+        {~"kind", oneof([~"threshold", ~"invariant", ~"change", text()])},
         {~"name", text()},
+        {~"subject", nullable(text())},
+        {~"run", nullable(text())},
+        {~"node", nullable(text())},
+        {~"result", oneof([~"pass", ~"fail", ~"unknown"])},
+        {~"text", text()},
+        {~"threshold", nullable(threshold())},
+        {~"evidence", nullable(object([{~"a", value()}, {~"b", list(text())}]))}
+    ]).
+
+threshold() ->
+    object([
         {~"metric", text()},
-        {~"operator", oneof([~"<", ~"<=", ~">", ~">=", ~"=="])},
+        {~"operator", oneof([~"<", ~"<=", ~">", ~">=", ~"==", text()])},
         {~"limit", value()},
         {~"unit", unit()},
-        {~"run", nullable(text())},
-        {~"value", nullable(value())},
-        {~"result", oneof([~"pass", ~"fail", ~"unknown"])},
-        {~"text", text()}
+        {~"value", nullable(value())}
     ]).
 
 note() ->
@@ -203,7 +253,7 @@ note() ->
 unit() ->
     oneof([
         ~"ns", ~"us", ~"ms", ~"s", ~"1/s", ~"B", ~"words", ~"count", ~"ratio", ~"1", ~"ns/call",
-        ~"words/call", ~"count/s", ~"B/s"
+        ~"words/call", ~"count/s", ~"B/s", text()
     ]).
 
 text() ->
@@ -229,10 +279,13 @@ nullable(Type) ->
 short(Type) ->
     ?LET(N, range(0, 3), vector(N, Type)).
 
-numbered(Runs) ->
+told_apart(Key, Items) ->
     [
-        Run#{~"id" := <<(integer_to_binary(Index))/binary, "#", Id/binary>>}
-     || {Index, #{~"id" := Id} = Run} <- lists:enumerate(Runs)
+        case Item of
+            #{Key := null} -> Item;
+            #{Key := Id} -> Item#{Key := <<(integer_to_binary(Index))/binary, "#", Id/binary>>}
+        end
+     || {Index, Item} <- lists:enumerate(Items)
     ].
 
 object(Fields) ->

@@ -152,7 +152,8 @@ at_100(Text) ->
 check(Expected) ->
     [
         begin
-            #{~"result" := Found, ~"value" := FoundValue} = Verdict = at_100(Text),
+            #{~"result" := Found, ~"threshold" := #{~"value" := FoundValue}} =
+                Verdict = at_100(Text),
             ?assertEqual({Text, Result, true, Verdict}, {Text, Found, FoundValue == Value, Verdict})
         end
      || {Text, Result, Value} <- Expected
@@ -175,13 +176,17 @@ metrics_in_human_units(_) ->
     [Small, Large] = verdicts("latency.p99 < 10 ms"),
     ?assertMatch(
         #{
+            ~"kind" := ~"threshold",
             ~"name" := ~"latency.p99 < 10 ms",
-            ~"metric" := ~"latency.p99",
-            ~"operator" := ~"<",
-            ~"limit" := 10_000_000,
-            ~"unit" := ~"ns",
+            ~"subject" := ~"latency.p99",
+            ~"threshold" := #{
+                ~"metric" := ~"latency.p99",
+                ~"operator" := ~"<",
+                ~"limit" := 10_000_000,
+                ~"unit" := ~"ns",
+                ~"value" := 5_000_000
+            },
             ~"run" := ~"10",
-            ~"value" := 5_000_000,
             ~"result" := ~"pass",
             ~"text" := ~"latency.p99 is 5 ms at size 10, limit < 10 ms"
         },
@@ -294,7 +299,8 @@ unknown_names_the_closest(_) ->
     ],
     [
         begin
-            #{~"result" := Result, ~"value" := null, ~"text" := Told} = at_100(Text),
+            #{~"result" := Result, ~"threshold" := #{~"value" := null}, ~"text" := Told} =
+                at_100(Text),
             ?assertEqual(~"unknown", Result),
             ?assertNotEqual({Told, nomatch}, {Told, string:find(Told, Name)})
         end
@@ -319,7 +325,7 @@ unknown_when_not_measured(_) ->
 
 %% The kind of a suite's own metric is only known from the recording.
 unknown_when_units_differ(_) ->
-    #{~"result" := ~"unknown", ~"value" := 3_000_000, ~"text" := Text} =
+    #{~"result" := ~"unknown", ~"threshold" := #{~"value" := 3_000_000}, ~"text" := Text} =
         at_100("my.gauge at 10 < 5 MB"),
     ?assertEqual(
         <<"my.gauge is 3 ms at size 10, which cannot be compared with 5 MB: "

@@ -210,8 +210,13 @@ clocks(_Config) ->
 %% Limits from above and from below: the value nearest to the limit is the worst.
 holding_thresholds(_Config) ->
     Verdict = fun(Name, Value, Run, Result) ->
-        #{~"name" => Name, ~"value" => Value, ~"limit" => 10, ~"unit" => ~"count", ~"run" => Run,
-            ~"result" => Result}
+        #{
+            ~"kind" => ~"threshold",
+            ~"name" => Name,
+            ~"run" => Run,
+            ~"result" => Result,
+            ~"threshold" => #{~"value" => Value, ~"limit" => 10, ~"unit" => ~"count"}
+        }
     end,
     Verdicts = [
         Verdict(~"a < 10", 3, ~"1", ~"pass"),

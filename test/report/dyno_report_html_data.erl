@@ -18,7 +18,7 @@
 document() ->
     #{
         ~"format" => ~"dyno-recording",
-        ~"version" => 1,
+        ~"version" => 2,
         ~"status" => ~"complete",
         ~"command" => ~"test",
         ~"name" => ~"Cowboy answering HTTP requests",
@@ -497,13 +497,14 @@ verdicts(Size) ->
 
 verdict(Size, Name, Metric, Limit, Unit, Value) ->
     #{
+        ~"kind" => ~"threshold",
         ~"name" => Name,
-        ~"metric" => Metric,
-        ~"operator" => ~"<",
-        ~"limit" => Limit,
-        ~"unit" => Unit,
+        ~"subject" => Metric,
+        ~"threshold" => #{
+            ~"metric" => Metric, ~"operator" => ~"<", ~"limit" => Limit, ~"unit" => Unit,
+            ~"value" => Value
+        },
         ~"run" => integer_to_binary(Size),
-        ~"value" => Value,
         ~"result" => result(Value, Limit),
         ~"text" => <<Name/binary, " at ", (integer_to_binary(Size))/binary>>
     }.

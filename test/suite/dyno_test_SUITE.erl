@@ -248,8 +248,9 @@ thresholds(Config) ->
         [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
     ),
     [#{~"value" := P50, ~"limit" := 1, ~"unit" := ~"ns"}] = [
-        V
-     || #{~"metric" := ~"latency.p50"} = V <- maps:get(~"verdicts", Document)
+        Threshold
+     || #{~"subject" := ~"latency.p50", ~"threshold" := Threshold} <-
+            maps:get(~"verdicts", Document)
     ],
     ?assert(P50 > 1).
 

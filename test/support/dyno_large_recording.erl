@@ -74,7 +74,7 @@ document(Options) ->
     _ = rand:seed(exsss, {1, 2, 3}),
     #{
         ~"format" => ~"dyno-recording",
-        ~"version" => 1,
+        ~"version" => 2,
         ~"status" => ~"complete",
         ~"command" => ~"test",
         ~"name" => ~"A large system",

@@ -185,7 +185,7 @@ histories_add_up(_Config) ->
             ~"violated" := 30, ~"longest" := 20, ~"value" := ~"11"},
         Row(Twice)
     ),
-    #{result := fail, value := 11, limit := 10, operator := ~"<=", text := Text} =
+    #{result := fail, evidence := #{value := 11, checks := 6, violations := 4}, text := Text} =
         dyno_invariant:verdict(Add(Twice), #{run => ~"5", size => 5, node => 'a@b'}),
     says(Text, [~"x was violated at size 5 in a@b", ~"11", ~"after 10 ms", ~"4 of 6", ~"30 ms"]),
     ?assertMatch(
@@ -228,7 +228,7 @@ invariant_is_violated(Config) ->
     [Run] = complete(Result),
     Text = atom_to_binary(Node),
     ?assertMatch([#{~"result" := ~"pass", ~"kind" := ~"invariant"}], verdicts(Result, ~"alive")),
-    [#{~"result" := ~"fail", ~"value" := 7, ~"limit" := 0, ~"text" := Why, ~"node" := Text}] =
+    [#{~"result" := ~"fail", ~"evidence" := #{~"value" := 7}, ~"text" := Why, ~"node" := Text}] =
         verdicts(Result, ~"flag"),
     ct:pal("~ts", [Why]),
     says(Why, [~"flag was violated at size 1", ~"7 where persistent_term:get(flag) == 0"]),

@@ -92,14 +92,12 @@ export interface Run {
 }
 
 export interface Verdict {
+    kind: string;
     name: string;
-    metric: string;
-    operator: string;
-    unit: string;
     run: string | null;
-    value: number | null;
     result: string;
     text: string;
+    threshold: { operator: string; unit: string; value: number | null } | null;
 }
 
 export interface Recording {
@@ -199,14 +197,18 @@ const run = (raw: Raw): Run => ({
 });
 
 const verdict = (raw: Raw): Verdict => ({
+    kind: text(raw.kind),
     name: text(raw.name),
-    metric: text(raw.metric),
-    operator: text(raw.operator),
-    unit: text(raw.unit, '1'),
     run: textOrNull(raw.run),
-    value: number(raw.value),
     result: text(raw.result, 'unknown'),
     text: text(raw.text),
+    threshold: raw.threshold ? threshold(object(raw.threshold)) : null,
+});
+
+const threshold = (raw: Raw) => ({
+    operator: text(raw.operator),
+    unit: text(raw.unit, '1'),
+    value: number(raw.value),
 });
 
 export function read(json: string): Recording {

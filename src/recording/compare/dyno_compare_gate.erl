@@ -150,15 +150,18 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
             {[], _} -> {undefined, pass, [passed(Subject, Changes)]}
         end,
     #{
+        kind => change,
         name => Name,
-        metric => atom_to_binary(Subject),
-        operator => ~">",
-        limit => Share,
-        unit => ~"ratio",
-        run => undefined,
-        value => Value,
+        subject => atom_to_binary(Subject),
         result => Result,
-        text => dyno_recording_schema:text(Text)
+        text => dyno_recording_schema:text(Text),
+        threshold => #{
+            metric => atom_to_binary(Subject),
+            operator => ~"<=",
+            limit => Share,
+            unit => ~"ratio",
+            value => Value
+        }
     }.
 
 -spec relevant(atom(), [dyno_compare:change()]) -> [dyno_compare:change()].

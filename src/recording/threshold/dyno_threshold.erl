@@ -327,15 +327,21 @@ verdict(Threshold, RunId, Place, Found) ->
     #{metric := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
     {Value, Result, Text} = decide(Threshold, Place, Found),
     #{~"name" := _} = Verdict = dyno_recording:document(#{
+        kind => threshold,
         name => format(Threshold),
-        metric => named(Target),
-        operator => Operator,
-        limit => Limit,
-        unit => Unit,
+        subject => named(Target),
         run => RunId,
-        value => Value,
+        node => maps:get(node, Threshold),
         result => Result,
-        text => {text, Text}
+        text => {text, Text},
+        threshold => #{
+            metric => named(Target),
+            operator => Operator,
+            limit => Limit,
+            unit => Unit,
+            value => Value
+        },
+        evidence => undefined
     }),
     Verdict.
 

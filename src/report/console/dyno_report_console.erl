@@ -279,7 +279,8 @@ of_thresholds(Verdicts) ->
 verdict_rows([_, _ | _] = Verdicts) ->
     Far = [
         {abs(Limit - Value), Verdict}
-     || #{~"result" := ~"pass", ~"limit" := Limit, ~"value" := Value} = Verdict <- Verdicts,
+     || #{~"result" := ~"pass", ~"threshold" := Threshold} = Verdict <- Verdicts,
+        #{~"limit" := Limit, ~"value" := Value} <- [Threshold],
         is_number(Limit),
         is_number(Value)
     ],
@@ -301,7 +302,7 @@ verdict_row(Verdict) ->
     [
         {Style, Word},
         dyno_report_document:name(~"name", Verdict),
-        measured(get(~"value", Verdict), text(~"unit", Verdict, ~"1")),
+        dyno_report_document:compared(Verdict),
         text(~"run", Verdict, ~"all")
     ].
 

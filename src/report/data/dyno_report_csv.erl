@@ -86,10 +86,14 @@ columns(Table) ->
 verdicts(Document) ->
     [
         [get(~"run", Verdict), null, null, null, ~"verdicts", Number, get(~"name", Verdict), Key] ++
-            [get(Key, Verdict), Unit]
+            [Value, Unit]
      || {Number, Verdict} <- lists:enumerate(get(~"verdicts", Document, [])),
-        {Key, Unit} <- [{~"value", get(~"unit", Verdict)}, {~"result", null}],
-        get(Key, Verdict) =/= null
+        Threshold <- [get(~"threshold", Verdict, #{})],
+        {Key, Value, Unit} <- [
+            {~"value", get(~"value", Threshold), get(~"unit", Threshold)},
+            {~"result", get(~"result", Verdict), null}
+        ],
+        Value =/= null
     ].
 
 -spec line([json:decode_value()]) -> iolist().

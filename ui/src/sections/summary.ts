@@ -203,8 +203,8 @@ function bySize(runs: Run[]): Run[][] {
 function worst(verdicts: Verdict[]): Verdict | undefined {
     const severity = ({ result }: Verdict) => (result === 'fail' ? 0 : result === 'pass' ? 2 : 1);
     // The value that is nearest to the limit, or farthest beyond it.
-    const sign = verdicts[0]?.operator.startsWith('>') ? 1 : -1;
-    const margin = ({ value }: Verdict) => (value === null ? 0 : sign * value);
+    const sign = verdicts[0]?.threshold?.operator.startsWith('>') ? 1 : -1;
+    const margin = ({ threshold }: Verdict) => sign * (threshold?.value ?? 0);
     return [...verdicts].sort((a, b) => severity(a) - severity(b) || margin(a) - margin(b))[0];
 }
 
@@ -213,14 +213,16 @@ function verdictCell(verdicts: Verdict[]): HTMLElement {
     if (!verdict) return h('td', { class: 'number' });
     const [mark, word] = marks[verdict.result] ?? marks.unknown!;
     const others = verdicts.length > 1 ? `The worst of ${verdicts.length}.` : '';
-    const title = [verdict.text, `Measured: ${raw(verdict.value, verdict.unit)}.`, others]
+    const { value, unit } = verdict.threshold ?? { value: null, unit: '1' };
+    const measured = verdict.threshold ? `Measured: ${raw(value, unit)}.` : '';
+    const title = [verdict.text, measured, others]
         .filter(Boolean)
         .join('\n');
     return h(
         'td',
         { class: `number verdict ${verdict.result}`, title },
         h('span', { class: 'mark', role: 'img', 'aria-label': word }, mark),
-        format(verdict.value, verdict.unit),
+        verdict.threshold ? format(value, unit) : word,
     );
 }
 
