@@ -3,23 +3,15 @@
 
 -module(dyno_load_pool).
 -moduledoc false.
-%% The workers of one node: this one, or a load node. A crew prepares its workers, lets them go
-%% through the rounds that its owner asks for, and tells what they measured. It ends with its owner.
-%%
-%% The owner receives `{dyno_crew, Crew, Event}` where the event is
-%%
-%% * `ready`: all workers are prepared;
-%% * `done`: all workers have gone through the round;
-%% * `{snapshot, Ref, snapshot()}`: the answer to `snapshot/2`;
-%% * `closed`: all workers have ended;
-%% * `{failed, Reason}`, `{not_ended, Reason}`, `{feed_ended, Name}`, `{not_grown, Reason}`: from a
-%%   worker.
+%% The workers of one node: this one, or a load node. A pool prepares its workers, lets them go
+%% through the rounds that its owner asks for, adds workers where an open load needs more, and tells
+%% what they measured. It ends with its owner, which receives `{dyno_load_pool, Pool, event()}`.
 
 -behaviour(gen_server).
 
--export([start_link/1, start/1, start_on/2, ready/1, begin_round/2, snapshot/2, close/1]).
+-export([start_link/1, start/1, start_on/2, begin_round/2, snapshot/2, close/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([options/0, round/0, snapshot/0]).
+-export_type([options/0, event/0, round/0, snapshot/0]).
 
 -type options() :: #{
     owner := pid(),
@@ -34,6 +26,22 @@
     nodes := pos_integer()
 }.
 
+-type event() ::
+    %% All workers are prepared; have gone through the round; have ended.
+    ready
+    | done
+    | closed
+    %% The answer to snapshot/2.
+    | {snapshot, Ref :: term(), snapshot()}
+    %% A worker failed, and with it the load.
+    | {failed, dyno_load_worker:reason() | {worker_died, term()}}
+    %% A worker's end_worker/1 failed.
+    | {not_ended, dyno_load_worker:reason()}
+    %% A feed has no more items.
+    | {feed_ended, atom()}
+    %% More workers were needed, and this is why one could not be prepared.
+    | {not_grown, dyno_load_worker:reason()}.
+
 -doc "Parts with their times on this node's clock.".
 -type round() :: [{dyno_load_part:t(), Start :: integer(), Finish :: integer()}].
 
@@ -42,12 +50,15 @@
     parts := [#{atom() => dyno_load_recorder:snapshot()}],
     errors := [{binary(), pos_integer()}],
     %% How many arrivals with random gaps there were in each part, where it is known.
-    drawn := [non_neg_integer() | undefined],
+    arrivals := [non_neg_integer() | undefined],
+    %% The most that there were.
     workers := pos_integer(),
-    %% Workers whose last operation has not ended.
+    %% Workers that are prepared; whose last operation has not ended; that are in end_worker/1.
+    ready := non_neg_integer(),
     under_way := non_neg_integer(),
+    ending := non_neg_integer(),
     %% Processes that waited for a scheduler, per scheduler, on average.
-    waiting := float()
+    run_queue := float()
 }.
 
 -type phase() :: preparing | idle | working | closing.
@@ -64,40 +75,33 @@
     under_way := #{pid() => []},
     next_id := pos_integer(),
     works := [dyno_load_worker:work()],
-    most := pos_integer(),
-    growing := boolean(),
-    looks := non_neg_integer(),
-    queued := non_neg_integer()
+    most_workers := pos_integer(),
+    %% Whether more workers may be started in this round.
+    growth := allowed | failed,
+    %% Samples of the run queues' length, and their sum.
+    samples := non_neg_integer(),
+    run_queue_sum := non_neg_integer()
 }.
 
--define(LOOK_MS, 50).
-%% So much more at a time where all are busy.
+-define(SAMPLE_MS, 50).
+%% So many more at a time where all are busy.
 -define(GROW_LEAST, 8).
 -define(GROW_SHARE, 4).
 
--doc "Starts a crew on this node, linked to the caller.".
+-doc "Starts a pool in this node, linked to the caller.".
 -spec start_link(options()) -> gen_server:start_ret().
 start_link(Options) ->
     gen_server:start_link(?MODULE, Options, []).
 
--doc "Starts a crew that is linked to nobody: for a call from another node.".
+-doc "Starts a pool that is linked to nobody: for a call from another node.".
 -spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
 
--doc "How many workers are prepared.".
--spec ready(pid()) -> non_neg_integer().
-ready(Crew) ->
-    try
-        gen_server:call(Crew, ready, 1000)
-    catch
-        exit:_ -> 0
-    end.
-
 -doc "Lets the workers go through a round.".
 -spec begin_round(pid(), round()) -> ok.
-begin_round(Crew, Round) ->
-    gen_server:cast(Crew, {round, Round}).
+begin_round(Pool, Round) ->
+    gen_server:cast(Pool, {round, Round}).
 
 -doc "Starts one in a node, this one or another; the files of feeds go with it to another machine.".
 -spec start_on(node(), options()) ->
@@ -124,26 +128,26 @@ with_data(Node, #{feeds := Feeds} = Options) ->
 
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
--doc "Asks for the figures of the round so far.".
--spec snapshot(pid(), reference()) -> ok.
-snapshot(Crew, Ref) ->
-    gen_server:cast(Crew, {snapshot, Ref}).
+-doc "Asks for what was measured in the round so far.".
+-spec snapshot(pid(), term()) -> ok.
+snapshot(Pool, Ref) ->
+    gen_server:cast(Pool, {snapshot, Ref}).
 
 -doc "Has the workers end.".
 -spec close(pid()) -> ok.
-close(Crew) ->
-    gen_server:cast(Crew, close).
+close(Pool) ->
+    gen_server:cast(Pool, close).
 
 -spec init(options()) -> {ok, state(), {continue, prepare}} | {stop, term()}.
 init(#{owner := Owner, feeds := Feeds} = Options) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     _ = monitor(process, Owner),
-    #{index := Index, nodes := Nodes} = Options,
+    #{index := Index} = Options,
     Place = maps:with([index, nodes, workers, seed], Options),
     case dyno_feed:open(Feeds, Place) of
         {ok, Context} ->
-            _ = erlang:send_after(?LOOK_MS, self(), look),
+            _ = erlang:send_after(?SAMPLE_MS, self(), sample),
             {ok,
                 #{
                     options => Options,
@@ -154,10 +158,10 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
                     under_way => #{},
                     next_id => Index + 1,
                     works => [],
-                    most => 1,
-                    growing => Nodes > 0,
-                    looks => 0,
-                    queued => 0
+                    most_workers => 1,
+                    growth => allowed,
+                    samples => 0,
+                    run_queue_sum => 0
                 },
                 {continue, prepare}};
         {error, Reason} ->
@@ -175,25 +179,21 @@ handle_continue(prepare, #{options := Options, context := Context} = State) ->
     },
     #{workers := All, index := Index, nodes := Nodes} = Options,
     Own = max(0, (All - Index + Nodes - 1) div Nodes),
-    Started = hire(Own, State#{job => Job, most := max(1, Own)}),
-    _ = [notify(ready, Started) || Own =:= 0],
-    {noreply, Started}.
+    Started = start_workers(Own, State#{job => Job, most_workers := max(1, Own)}),
+    {noreply, all_ready(Started)}.
 
-hire(0, State) ->
+start_workers(0, State) ->
     State;
-hire(Count, #{job := Job, next_id := Id, options := #{nodes := Nodes}} = State) ->
+start_workers(Count, #{job := Job, next_id := Id, options := #{nodes := Nodes}} = State) ->
     #{workers := Workers, pending := Pending} = State,
     Pid = dyno_load_worker:start_link(Job#{id => Id}),
-    hire(Count - 1, State#{
+    start_workers(Count - 1, State#{
         next_id := Id + Nodes, workers := Workers#{Pid => []}, pending := Pending#{Pid => []}
     }).
 
--spec handle_call(ready, gen_server:from(), state()) -> {reply, non_neg_integer(), state()}.
-handle_call(ready, _From, #{phase := closing, workers := Workers, under_way := UnderWay} = State) ->
-    %% Those that are in end_worker/1, not in an operation.
-    {reply, map_size(maps:without(maps:keys(UnderWay), Workers)), State};
-handle_call(ready, _From, #{workers := Workers, pending := Pending} = State) ->
-    {reply, map_size(Workers) - map_size(Pending), State}.
+-spec handle_call(term(), gen_server:from(), state()) -> {noreply, state()}.
+handle_call(_Request, _From, State) ->
+    {noreply, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_cast({round, Round}, #{workers := Workers} = State) ->
@@ -201,25 +201,29 @@ handle_cast({round, Round}, #{workers := Workers} = State) ->
     Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
     maps:foreach(fun(Pid, _) -> Pid ! {start, Works} end, Workers),
     Begun = State#{
-        phase := working, works := Works, under_way := Workers, looks := 0, queued := 0,
-        growing := true
+        phase := working,
+        works := Works,
+        under_way := Workers,
+        samples := 0,
+        run_queue_sum := 0,
+        growth := allowed
     },
-    {noreply, through(Begun)};
+    {noreply, all_through(Begun)};
 handle_cast({snapshot, Ref}, State) ->
     notify({snapshot, Ref, snapshot_of(State)}, State),
     {noreply, State};
 handle_cast(close, #{workers := Workers} = State) ->
     maps:foreach(fun(Pid, _) -> Pid ! close end, Workers),
-    {noreply, closed(State#{phase := closing})}.
+    {noreply, all_closed(State#{phase := closing})}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({dyno_worker, Pid, Event}, State) ->
     {noreply, worker(Event, Pid, State)};
-handle_info(look, #{looks := Looks, queued := Queued} = State) ->
-    _ = erlang:send_after(?LOOK_MS, self(), look),
+handle_info(sample, #{samples := Samples, run_queue_sum := Sum} = State) ->
+    _ = erlang:send_after(?SAMPLE_MS, self(), sample),
     %% Without the dirty ones.
     Now = erlang:statistics(total_run_queue_lengths),
-    {noreply, State#{looks := Looks + 1, queued := Queued + Now}};
+    {noreply, State#{samples := Samples + 1, run_queue_sum := Sum + Now}};
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
     #{under_way := UnderWay, pending := Pending, phase := Phase} = State,
     Next = State#{
@@ -227,10 +231,10 @@ handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_ke
     },
     case Reason of
         normal when Phase =:= closing ->
-            {noreply, closed(Next#{under_way := maps:remove(Pid, UnderWay)})};
+            {noreply, all_closed(Next#{under_way := maps:remove(Pid, UnderWay)})};
         normal ->
             %% Its preparation failed: it has said why.
-            {noreply, through(Next#{under_way := maps:remove(Pid, UnderWay)})};
+            {noreply, all_through(Next#{under_way := maps:remove(Pid, UnderWay)})};
         _ ->
             notify({failed, {worker_died, Reason}}, Next),
             {noreply, Next}
@@ -245,24 +249,20 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 worker(ready, Pid, #{phase := preparing, pending := Pending} = State) ->
-    case maps:remove(Pid, Pending) of
-        None when map_size(None) =:= 0 ->
-            notify(ready, State),
-            State#{pending := None, phase := idle};
-        Rest ->
-            State#{pending := Rest}
-    end;
+    all_ready(State#{pending := maps:remove(Pid, Pending)});
 worker(ready, Pid, #{phase := working, pending := Pending, under_way := UnderWay} = State) ->
     #{works := Works} = State,
-    _ = [atomics:add(Free, 1, 1) || #{free := Free} <- Works],
+    lists:foreach(fun(Free) -> atomics:add(Free, 1, 1) end, [F || #{free := F} <- Works]),
     Pid ! {start, Works},
     State#{pending := maps:remove(Pid, Pending), under_way := UnderWay#{Pid => []}};
+worker(ready, Pid, #{phase := closing, pending := Pending} = State) ->
+    Pid ! close,
+    State#{pending := maps:remove(Pid, Pending)};
 worker(ready, Pid, #{pending := Pending} = State) ->
     %% Too late for this round: it is there for the next one.
-    _ = [Pid ! close || map_get(phase, State) =:= closing],
     State#{pending := maps:remove(Pid, Pending)};
 worker(done, Pid, #{under_way := UnderWay} = State) ->
-    through(State#{under_way := maps:remove(Pid, UnderWay)});
+    all_through(State#{under_way := maps:remove(Pid, UnderWay)});
 worker(none_free, _Pid, State) ->
     grow(State);
 worker({failed, Reason}, Pid, #{phase := working, pending := Pending} = State) when
@@ -270,45 +270,49 @@ worker({failed, Reason}, Pid, #{phase := working, pending := Pending} = State) w
 ->
     %% The target takes no more connections: the load goes on with those that there are.
     notify({not_grown, Reason}, State),
-    State#{growing := false};
+    State#{growth := failed};
 worker(Event, _Pid, State) ->
     notify(Event, State),
     State.
 
-grow(#{phase := working, growing := true, pending := Pending} = State) when
+grow(#{phase := working, growth := allowed, pending := Pending} = State) when
     map_size(Pending) =:= 0
 ->
-    #{workers := Workers, works := Works, most := Most, options := #{nodes := Nodes}} = State,
-    Now = map_size(Workers),
-    Time = dyno_load_recorder:time_ns(),
-    Limit = lists:max([
-        0
-        | [
-            (Max + Nodes - 1) div Nodes
-         || #{free := _, workers := Max, finish := Finish} <- Works, Time < Finish
-        ]
-    ]),
-    case min(Limit - Now, max(?GROW_LEAST, Now div ?GROW_SHARE)) of
-        More when More > 0 -> hire(More, State#{most := max(Most, Now + More)});
+    #{workers := Workers, works := Works, most_workers := Most} = State,
+    #{options := #{nodes := Nodes}} = State,
+    Count = map_size(Workers),
+    Now = dyno_load_recorder:time_ns(),
+    Limits = [
+        (Max + Nodes - 1) div Nodes
+     || #{free := _, workers := Max, finish := Finish} <- Works, Now < Finish
+    ],
+    case min(lists:max([0 | Limits]) - Count, max(?GROW_LEAST, Count div ?GROW_SHARE)) of
+        More when More > 0 -> start_workers(More, State#{most_workers := max(Most, Count + More)});
         _ -> State
     end;
 grow(State) ->
     State.
 
-through(#{phase := working, under_way := UnderWay} = State) when map_size(UnderWay) =:= 0 ->
-    notify(done, State),
+all_ready(#{phase := preparing, pending := Pending} = State) when map_size(Pending) =:= 0 ->
+    notify(ready, State),
     State#{phase := idle};
-through(State) ->
+all_ready(State) ->
     State.
 
-closed(#{workers := Workers} = State) when map_size(Workers) =:= 0 ->
+all_through(#{phase := working, under_way := UnderWay} = State) when map_size(UnderWay) =:= 0 ->
+    notify(done, State),
+    State#{phase := idle};
+all_through(State) ->
+    State.
+
+all_closed(#{workers := Workers} = State) when map_size(Workers) =:= 0 ->
     notify(closed, State),
     State;
-closed(State) ->
+all_closed(State) ->
     State.
 
 notify(Event, #{options := #{owner := Owner}}) ->
-    Owner ! {dyno_crew, self(), Event},
+    Owner ! {dyno_load_pool, self(), Event},
     ok.
 
 %% What the workers need of a part.
@@ -320,7 +324,7 @@ work(Part, Start, Finish, #{options := Options, workers := There}) ->
         model => Model,
         workers => Max,
         kinds => Kinds,
-        meters => #{Kind => dyno_load_recorder:new(Model, Finish) || {_, Kind} <- Kinds},
+        recorders => #{Kind => dyno_load_recorder:new(Model, Finish) || {_, Kind} <- Kinds},
         seed => Seed,
         start => Start,
         finish => Finish
@@ -366,36 +370,43 @@ kinds(Operations) ->
     ),
     Kinds.
 
-snapshot_of(#{works := Works, most := Most, under_way := UnderWay} = State) ->
-    #{looks := Looks, queued := Queued} = State,
+snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State) ->
+    #{pending := Pending, samples := Samples, run_queue_sum := Sum} = State,
+    Recorders = [Recorder || #{recorders := Of} <- Works, Recorder <- maps:values(Of)],
     #{
         parts => [
-            maps:map(fun(_, Meter) -> dyno_load_recorder:snapshot(Meter) end, Meters)
-         || #{meters := Meters} <- Works
+            maps:map(fun(_, Recorder) -> dyno_load_recorder:snapshot(Recorder) end, Of)
+         || #{recorders := Of} <- Works
         ],
         errors => lists:foldl(
             fun dyno_load_recorder:merge_errors/2,
             [],
-            [
-                dyno_load_recorder:errors(Meter)
-             || #{meters := Meters} <- Works, Meter <- maps:values(Meters)
-            ]
+            [dyno_load_recorder:errors(Recorder) || Recorder <- Recorders]
         ),
-        drawn => [drawn(Work) || Work <- Works],
-        workers => Most,
+        arrivals => [arrivals(Work) || Work <- Works],
+        workers => map_get(most_workers, State),
+        ready => map_size(Workers) - map_size(Pending),
         under_way => map_size(UnderWay),
-        waiting => Queued / max(1, Looks) / erlang:system_info(schedulers_online)
+        ending => ending(State),
+        run_queue => Sum / max(1, Samples) / erlang:system_info(schedulers_online)
     }.
 
-drawn(#{times := Times}) -> dyno_load_arrival_times:total(Times);
-drawn(_Work) -> undefined.
+ending(#{phase := closing, workers := Workers, under_way := UnderWay}) ->
+    map_size(maps:without(maps:keys(UnderWay), Workers));
+ending(_State) ->
+    0.
+
+arrivals(#{times := Times}) -> dyno_load_arrival_times:total(Times);
+arrivals(_Work) -> undefined.
 
 free(#{works := Works}) ->
     lists:foreach(
-        fun(#{meters := Meters} = Work) ->
-            maps:foreach(fun(_, Meter) -> dyno_load_recorder:delete(Meter) end, Meters),
-            _ = [dyno_load_arrival_times:stop(Times) || #{times := Times} <- [Work]],
-            ok
+        fun(#{recorders := Recorders} = Work) ->
+            lists:foreach(fun dyno_load_recorder:delete/1, maps:values(Recorders)),
+            case Work of
+                #{times := Times} -> dyno_load_arrival_times:stop(Times);
+                #{} -> ok
+            end
         end,
         Works
     ).

@@ -6,25 +6,25 @@
 What all workers of a load write their times and errors to, without sending a message.
 
 A histogram of response times, one of service times (open loads: response counts from the intended
-start, service from the real one), one of how late the generator itself was, and the errors by
-reason.
+start, service from the real one), one of the schedule lag (how late the generator itself was), and
+the errors by reason.
 
 ## Cost
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/2, time_ns/0, success/4, failure/2, late/2, waited/1, started/1]).
+-export([new/2, time_ns/0, success/4, failure/2, schedule_lag/2, queued/1, started/1]).
 -export([withdrawn/1]).
 -export([snapshot/1, errors/1, delete/1]).
 -export([empty/0, merge/2, merge_errors/2]).
--export_type([meter/0, snapshot/0]).
+-export_type([t/0, snapshot/0]).
 
--opaque meter() :: #{
+-opaque t() :: #{
     %% What ends later has its time recorded, and is no throughput of the part that is measured.
     until := integer(),
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
-    lateness := dyno_histogram:t() | undefined,
+    schedule_lag := dyno_histogram:t() | undefined,
     counts := counters:counters_ref(),
     errors := ets:table()
 }.
@@ -32,7 +32,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 -type snapshot() :: #{
     response := dyno_histogram:snapshot(),
     service := dyno_histogram:snapshot() | undefined,
-    lateness := dyno_histogram:snapshot() | undefined,
+    schedule_lag := dyno_histogram:snapshot() | undefined,
     %% In the measured part.
     successes := non_neg_integer(),
     %% Of these, the ones that ended before the part was over.
@@ -40,30 +40,30 @@ One operation: two clock reads and two or three counters, well below a microseco
     failures := non_neg_integer(),
     started := non_neg_integer(),
     %% Arrivals that the generator itself began more than a millisecond late.
-    late := non_neg_integer(),
+    lagged := non_neg_integer(),
     %% Arrivals that were due while every worker was busy.
-    waited := non_neg_integer()
+    queued := non_neg_integer()
 }.
 
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
 -define(IN_TIME, 4).
--define(LATE, 5).
--define(WAITED, 6).
--define(LATE_NS, 1_000_000).
+-define(LAGGED, 5).
+-define(QUEUED, 6).
+-define(LAG_NS, 1_000_000).
 %% More kinds of errors than that are put together.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 
--doc "A meter with nothing in it, for a part of a load that ends at a time.".
--spec new(closed | open, Until :: integer()) -> meter().
+-doc "A recorder with nothing in it, for a part of a load that ends at a time.".
+-spec new(closed | open, Until :: integer()) -> t().
 new(Model, Until) ->
     #{
         until => Until,
         response => dyno_histogram:new(),
         service => only_open(Model),
-        lateness => only_open(Model),
+        schedule_lag => only_open(Model),
         counts => counters:new(6, [write_concurrency]),
         errors => ets:new(?MODULE, [public, {write_concurrency, true}])
     }.
@@ -77,21 +77,24 @@ time_ns() ->
     erlang:monotonic_time(nanosecond).
 
 -doc "An operation is about to start.".
--spec started(meter()) -> ok.
+-spec started(t()) -> ok.
 started(#{counts := Counts}) ->
     counters:add(Counts, ?STARTED, 1).
 
 -doc "It did not take place after all: there was no data left for it.".
--spec withdrawn(meter()) -> ok.
+-spec withdrawn(t()) -> ok.
 withdrawn(#{counts := Counts}) ->
     counters:sub(Counts, ?STARTED, 1).
 
 -doc "An operation ended well. `Intended` is when it should have started, `Start` when it did.".
--spec success(meter(), integer(), integer(), integer()) -> ok.
-success(#{until := Until, counts := Counts} = Meter, Intended, Start, End) ->
-    #{response := Response, service := Service} = Meter,
+-spec success(t(), integer(), integer(), integer()) -> ok.
+success(#{until := Until, counts := Counts} = Recorder, Intended, Start, End) ->
+    #{response := Response, service := Service} = Recorder,
     counters:add(Counts, ?SUCCESSES, 1),
-    _ = [counters:add(Counts, ?IN_TIME, 1) || End =< Until],
+    case End =< Until of
+        true -> counters:add(Counts, ?IN_TIME, 1);
+        false -> ok
+    end,
     ok = dyno_histogram:record(Response, max(0, End - Intended)),
     record(Service, End - Start).
 
@@ -99,7 +102,7 @@ record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 
 -doc "An operation ended badly. Its time is not recorded: a fast error must not flatter.".
--spec failure(meter(), term()) -> ok.
+-spec failure(t(), term()) -> ok.
 failure(#{counts := Counts, errors := Errors}, Reason) ->
     counters:add(Counts, ?FAILURES, 1),
     Text = unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10])),
@@ -113,69 +116,72 @@ failure(#{counts := Counts, errors := Errors}, Reason) ->
     ok.
 
 -doc "The generator woke a free worker so much later than it should have.".
--spec late(meter(), integer()) -> ok.
-late(#{lateness := Lateness, counts := Counts}, Ns) ->
-    _ = [counters:add(Counts, ?LATE, 1) || Ns > ?LATE_NS],
-    record(Lateness, Ns).
+-spec schedule_lag(t(), integer()) -> ok.
+schedule_lag(#{schedule_lag := Lag, counts := Counts}, Ns) ->
+    case Ns > ?LAG_NS of
+        true -> counters:add(Counts, ?LAGGED, 1);
+        false -> ok
+    end,
+    record(Lag, Ns).
 
 -doc "An arrival was due while all workers were busy.".
--spec waited(meter()) -> ok.
-waited(#{counts := Counts}) ->
-    counters:add(Counts, ?WAITED, 1).
+-spec queued(t()) -> ok.
+queued(#{counts := Counts}) ->
+    counters:add(Counts, ?QUEUED, 1).
 
 -doc "Everything so far, but the errors' reasons.".
--spec snapshot(meter()) -> snapshot().
-snapshot(#{response := Response, service := Service, lateness := Lateness, counts := Counts}) ->
+-spec snapshot(t()) -> snapshot().
+snapshot(#{response := Response, service := Service, schedule_lag := Lag, counts := Counts}) ->
     #{
         response => dyno_histogram:snapshot(Response),
         service => optional(Service),
-        lateness => optional(Lateness),
+        schedule_lag => optional(Lag),
         successes => counters:get(Counts, ?SUCCESSES),
         in_time => counters:get(Counts, ?IN_TIME),
         failures => counters:get(Counts, ?FAILURES),
         started => counters:get(Counts, ?STARTED),
-        late => counters:get(Counts, ?LATE),
-        waited => counters:get(Counts, ?WAITED)
+        lagged => counters:get(Counts, ?LAGGED),
+        queued => counters:get(Counts, ?QUEUED)
     }.
 
 optional(undefined) -> undefined;
 optional(Histogram) -> dyno_histogram:snapshot(Histogram).
 
 -doc "The errors by reason, the most frequent first.".
--spec errors(meter()) -> [{binary(), pos_integer()}].
+-spec errors(t()) -> [{binary(), pos_integer()}].
 errors(#{errors := Errors}) ->
     lists:reverse(lists:keysort(2, ets:tab2list(Errors))).
 
 -doc "Frees the table of errors.".
--spec delete(meter()) -> ok.
+-spec delete(t()) -> ok.
 delete(#{errors := Errors}) ->
     true = ets:delete(Errors),
     ok.
 
--doc "The snapshot of a meter with nothing in it.".
+-doc "The snapshot of a recorder with nothing in it.".
 -spec empty() -> snapshot().
 empty() ->
     #{
         response => dyno_histogram:empty(),
         service => undefined,
-        lateness => undefined,
+        schedule_lag => undefined,
         successes => 0,
         in_time => 0,
         failures => 0,
         started => 0,
-        late => 0,
-        waited => 0
+        lagged => 0,
+        queued => 0
     }.
 
--doc "Both together: what one meter would have. Nothing is lost.".
+-doc "Both together: what one recorder would have. Nothing is lost.".
 -spec merge(snapshot(), snapshot()) -> snapshot().
 merge(A, B) ->
-    maps:merge_with(fun together/3, A, B).
+    maps:merge_with(fun merge_values/3, A, B).
 
-together(_Key, undefined, Of) -> Of;
-together(_Key, Of, undefined) -> Of;
-together(_Key, A, B) when is_integer(A) -> A + B;
-together(_Key, A, B) -> dyno_histogram:merge(A, B).
+merge_values(_Key, undefined, Of) -> Of;
+merge_values(_Key, Of, undefined) -> Of;
+merge_values(_Key, A, B) when is_integer(A) -> A + B;
+merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
 -doc "The errors of both, the most frequent first.".
 -spec merge_errors([{binary(), pos_integer()}], [{binary(), pos_integer()}]) ->

@@ -12,8 +12,8 @@
 %%
 %% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
 %% schedule says when that arrival is due. If that lies ahead, it waits for it: then the operation
-%% starts when the worker wakes, and how late that was is the generator's fault and recorded as its
-%% lateness. If it lies behind, all workers were busy at that time: the response time counts from
+%% starts when the worker wakes, and how late that was is the generator's fault, recorded as the
+%% schedule lag. If it lies behind, all workers were busy at that time: the response time counts from
 %% when it was due. No process deals out the work, so none can become the bottleneck. Whoever takes
 %% the last free place tells its owner, who may start more workers.
 
@@ -34,7 +34,7 @@
     model := closed | open,
     %% A worker with a greater id has nothing to do in this part.
     workers := pos_integer(),
-    meters := #{atom() => dyno_load_recorder:meter()},
+    recorders := #{atom() => dyno_load_recorder:t()},
     %% Kinds with the sums of their weights, from 0 to 1; the last one has the rest.
     kinds := [{float(), atom()}],
     seed := integer(),
@@ -108,7 +108,7 @@ works([#{start := Start} = Work | Works], Job, State) ->
 
 -spec work(job(), work(), term()) -> term().
 work(Job, Work, stopped) ->
-    case renew(Job, any_meter(Work), Work) of
+    case renew(Job, any_recorder(Work), Work) of
         {ok, State} -> work(Job, Work, State);
         stop -> stopped
     end;
@@ -132,23 +132,23 @@ open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work
             case dyno_load_recorder:time_ns() of
                 _ when Due >= Finish -> State;
                 Now when Now >= Finish -> State;
-                Now when Now >= Due -> next(Job, Work, State, Random, waited, Due, Now);
+                Now when Now >= Due -> next(Job, Work, State, Random, queued, Due, Now);
                 _ ->
                     wait_until(Due),
                     Woken = dyno_load_recorder:time_ns(),
-                    next(Job, Work, State, Random, {late, Woken - Due}, Woken, Woken)
+                    next(Job, Work, State, Random, {lag, Woken - Due}, Woken, Woken)
             end
     end.
 
 next(Job, Work, State, Random, How, Intended, Begin) ->
     {Kind, Next} = kind(Work, Random),
-    #{meters := #{Kind := Meter}} = Work,
+    #{recorders := #{Kind := Recorder}} = Work,
     case How of
-        waited -> dyno_load_recorder:waited(Meter);
-        {late, Ns} -> dyno_load_recorder:late(Meter, Ns)
+        queued -> dyno_load_recorder:queued(Recorder);
+        {lag, Ns} -> dyno_load_recorder:schedule_lag(Recorder, Ns)
     end,
     taken(Job, Work),
-    Done = one(Job, Work, Kind, Meter, State, Intended, Begin),
+    Done = one(Job, Work, Kind, Recorder, State, Intended, Begin),
     free_again(Work),
     case Done of
         {ok, Later} -> open(Job, Work, Later, Next);
@@ -189,8 +189,8 @@ may_go_on(_Work) -> true.
 
 turn(Job, Work, State, Random, Left, Now) ->
     {Kind, Next} = kind(Work, Random),
-    #{meters := #{Kind := Meter}} = Work,
-    case one(Job, Work, Kind, Meter, State, Now, Now) of
+    #{recorders := #{Kind := Recorder}} = Work,
+    case one(Job, Work, Kind, Recorder, State, Now, Now) of
         {ok, Later} ->
             Rested = think(Work, Next),
             closed(Job, Work, Later, Rested, less(Left));
@@ -246,14 +246,14 @@ weighted([{Upto, Kind} | _], Uniform) when Uniform < Upto -> Kind;
 weighted([_ | Kinds], Uniform) -> weighted(Kinds, Uniform).
 
 %% The operation's time is from just before its call to just after.
-one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
-    ok = dyno_load_recorder:started(Meter),
+one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
+    ok = dyno_load_recorder:started(Recorder),
     try operation(Module, Kind, State) of
         {ok, Next} ->
-            ok = dyno_load_recorder:success(Meter, Intended, Begin, dyno_load_recorder:time_ns()),
+            ok = dyno_load_recorder:success(Recorder, Intended, Begin, dyno_load_recorder:time_ns()),
             {ok, Next};
         {error, Reason, Next} ->
-            ok = dyno_load_recorder:failure(Meter, Reason),
+            ok = dyno_load_recorder:failure(Recorder, Reason),
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
@@ -262,12 +262,12 @@ one(#{module := Module} = Job, Work, Kind, Meter, State, Intended, Begin) ->
     catch
         throw:{dyno_feed, ended, Feed} ->
             #{owner := Owner} = Job,
-            ok = dyno_load_recorder:withdrawn(Meter),
+            ok = dyno_load_recorder:withdrawn(Recorder),
             Owner ! {dyno_worker, self(), {feed_ended, Feed}},
             {ended, State};
         Class:Reason ->
-            ok = dyno_load_recorder:failure(Meter, {Class, Reason}),
-            renew(Job, Meter, Work)
+            ok = dyno_load_recorder:failure(Recorder, {Class, Reason}),
+            renew(Job, Recorder, Work)
     end.
 
 operation(Module, undefined, State) -> Module:operation(State);
@@ -276,23 +276,23 @@ operation(Module, Kind, State) -> Module:operation(Kind, State).
 called(undefined) -> operation;
 called(Kind) -> {operation, Kind}.
 
-any_meter(#{meters := Meters}) ->
-    [Meter | _] = maps:values(Meters),
-    Meter.
+any_recorder(#{recorders := Recorders}) ->
+    [Recorder | _] = maps:values(Recorders),
+    Recorder.
 
 %% After an exception the state may be half changed, a connection half read.
-renew(Job, Meter, #{finish := Finish} = Work) ->
+renew(Job, Recorder, #{finish := Finish} = Work) ->
     try
         {ok, _State} = init_worker(Job)
     catch
         Class:Reason ->
             Now = dyno_load_recorder:time_ns(),
-            ok = dyno_load_recorder:failure(Meter, {init_worker, Class, Reason}),
+            ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}),
             %% A target that is gone is not to be asked a million times a second.
             wait_until(Now + 100_000_000),
             case dyno_load_recorder:time_ns() >= Finish of
                 true -> stop;
-                false -> renew(Job, Meter, Work)
+                false -> renew(Job, Recorder, Work)
             end
     end.
 

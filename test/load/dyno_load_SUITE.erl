@@ -25,7 +25,7 @@ all() ->
         a_stalled_worker_stalls_no_arrivals,
         waits_count_in_open_loads,
         dropped_when_saturated,
-        lateness_is_recorded,
+        schedule_lag_is_recorded,
         closed_load_runs_all_workers_at_once,
         closed_load_waits_for_the_last_answer,
         warm_up_is_not_counted,
@@ -224,14 +224,14 @@ dropped_when_saturated(Config0) ->
     [Text] = [T || #{~"code" := ~"saturated", ~"text" := T} <- maps:get(~"warnings", Run)],
     ?assertNotEqual(nomatch, binary:match(Text, integer_to_binary(Dropped))).
 
-lateness_is_recorded(_Config) ->
-    {#{lateness := Lateness, service := Service}, [], 0} = ended(run(open(100, 5), #{}, quick())),
-    #{count := Count, min := Min} = Lateness,
+schedule_lag_is_recorded(_Config) ->
+    {#{schedule_lag := Lag, service := Service}, [], 0} = ended(run(open(100, 5), #{}, quick())),
+    #{count := Count, min := Min} = Lag,
     ?assert(Count > 0),
     ?assert(Min >= 0),
     ?assertMatch(#{count := N} when N >= Count, Service),
     %% A closed load has no time at which an operation should begin.
-    {#{lateness := undefined, service := undefined}, [], 0} = ended(run(closed(2), #{}, quick())).
+    {#{schedule_lag := undefined, service := undefined}, [], 0} = ended(run(closed(2), #{}, quick())).
 
 %% Closed loads
 

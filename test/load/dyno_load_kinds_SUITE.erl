@@ -160,13 +160,13 @@ phases_have_figures_of_their_own(_Config) ->
     },
     Report = run(Load, #{}, #{}),
     #{parts := [Few, Some, Many], total := Total, duration_ns := DurationNs} = Report,
-    ?assertMatch(#{name := ~"few", asked := 20, start_ns := 0}, Few),
-    ?assertMatch(#{name := ~"some", asked := undefined, start_ns := 400_000_000}, Some),
-    ?assertMatch(#{name := ~"many", asked := 80, start_ns := 700_000_000}, Many),
+    ?assertMatch(#{name := ~"few", arrivals := 20, start_ns := 0}, Few),
+    ?assertMatch(#{name := ~"some", arrivals := undefined, start_ns := 400_000_000}, Some),
+    ?assertMatch(#{name := ~"many", arrivals := 80, start_ns := 700_000_000}, Many),
     ?assertEqual(1_100_000_000, DurationNs),
     ?assertEqual(15, successes(Some)),
     lists:foreach(
-        fun(#{asked := Asked} = Part) -> ?assert(successes(Part) =< Asked) end, [Few, Many]
+        fun(#{arrivals := Asked} = Part) -> ?assert(successes(Part) =< Asked) end, [Few, Many]
     ),
     %% The whole is the sum of its parts, to the last bucket.
     ?assertEqual(successes(Few) + 15 + successes(Many), map_get(successes, Total)),
@@ -187,7 +187,7 @@ phases_follow_without_a_gap(_Config) ->
     Phase = #{model => open, rate_per_s => 40, duration_ms => 250, workers => 50},
     Report = run(#{model => phases, phases => [Phase, Phase]}, #{}, #{operation => Operation}),
     #{parts := [One, Two]} = Report,
-    ?assertEqual({10, 10}, {map_get(asked, One), map_get(asked, Two)}),
+    ?assertEqual({10, 10}, {map_get(arrivals, One), map_get(arrivals, Two)}),
     ?assert(successes(One) + successes(Two) >= 10),
     Times = lists:sort([T || {_, T} <- ets:tab2list(Starts)]),
     ?assert(length(Times) >= 10).
@@ -196,16 +196,16 @@ a_recorded_curve(_Config) ->
     Load = #{model => open, arrivals => {counts, 100, [5, 0, 20, 1]}},
     Report = run(Load, #{duration_ms => 50}, #{}),
     %% As long as the curve is, not as the test says.
-    ?assertMatch(#{duration_ns := 400_000_000, parts := [#{asked := 26}]}, Report),
+    ?assertMatch(#{duration_ns := 400_000_000, parts := [#{arrivals := 26}]}, Report),
     ?assert(successes(Report) >= 20),
     Times = #{model => open, arrivals => {times_ms, [5000, 5010, 5300]}},
-    ?assertMatch(#{parts := [#{asked := 3}]}, run(Times, #{}, #{})).
+    ?assertMatch(#{parts := [#{arrivals := 3}]}, run(Times, #{}, #{})).
 
 poisson_counts_what_is_due(_Config) ->
     Load = #{model => open, rate_per_s => 500, arrivals => poisson},
-    #{parts := [#{asked := One}]} = run(Load, #{seed => 5}, #{}),
-    #{parts := [#{asked := Again}]} = run(Load, #{seed => 5}, #{}),
-    #{parts := [#{asked := Other}]} = run(Load, #{seed => 6}, #{}),
+    #{parts := [#{arrivals := One}]} = run(Load, #{seed => 5}, #{}),
+    #{parts := [#{arrivals := Again}]} = run(Load, #{seed => 5}, #{}),
+    #{parts := [#{arrivals := Other}]} = run(Load, #{seed => 6}, #{}),
     ?assert(is_integer(One)),
     ?assertEqual(One, Again),
     %% 200 are expected: four standard deviations.
@@ -214,7 +214,7 @@ poisson_counts_what_is_due(_Config) ->
 
 a_ramp_is_kept(_Config) ->
     Report = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 1000}, #{}),
-    #{events := Events, parts := [#{asked := 500}]} = Report,
+    #{events := Events, parts := [#{arrivals := 500}]} = Report,
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assert(length(Offered) >= 1),
     %% Asked for is what the schedule says, whatever the machine is busy with.
@@ -300,7 +300,7 @@ a_stalled_target_stalls_no_arrivals(_Config) ->
         Stopper ! go,
         Load = #{model => open, rate_per_s => 400, workers => 10, max_workers => 2000},
         Report = run(Load, #{duration_ms => 1200}, #{operation => Operation}),
-        #{workers := Workers, parts := [#{asked := 480}], total := #{response := Response}} =
+        #{workers := Workers, parts := [#{arrivals := 480}], total := #{response := Response}} =
             Report,
         During =
             receive
@@ -341,10 +341,10 @@ cost_ns(Workers) ->
 a_pool_grows_no_further(_Config) ->
     Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 30},
     Report = run(Load, #{duration_ms => 600}, #{operation => fun(_) -> pause(100) end}),
-    #{workers := Workers, parts := [Part], total := #{waited := Waited}} = Report,
+    #{workers := Workers, parts := [Part], total := #{queued := Queued}} = Report,
     ?assertEqual(30, Workers),
     ?assert(successes(Report) =< 30 * 8),
-    ?assert(Waited > 0),
+    ?assert(Queued > 0),
     ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
 
 a_pool_that_cannot_grow(_Config) ->

@@ -114,7 +114,7 @@ arrivals_are_shared_exactly(_Config) ->
     [
         begin
             Load = #{model => open, rate_per_s => 400, arrivals => Gaps, workers => 20},
-            #{parts := [#{asked := Asked}], total := #{started := Started}, nodes := Nodes} =
+            #{parts := [#{arrivals := Asked}], total := #{started := Started}, nodes := Nodes} =
                 run(Load, [{peer, 2}], none),
             ?assert(Started =< Asked),
             ct:pal("~p: ~b of ~b, ~tp", [Gaps, Started, Asked, Nodes]),

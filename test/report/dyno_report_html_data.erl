@@ -169,7 +169,7 @@ metrics(Size) ->
         ] ++
         [
             metric(~"memory.total.max", ~"Most memory", memory(total, Size, ?SECONDS), ~"B", null),
-            metric(~"load.lateness.p99", ~"Lateness p99", P99 div 90, ~"ns", Operations),
+            metric(~"load.schedule_lag.p99", ~"Schedule lag p99", P99 div 90, ~"ns", Operations),
             metric(~"service.unknown", ~"Never measured", null, ~"ns", null),
             metric(~"furlongs", ~"Unknown unit", 12.5, ~"furlong", null),
             (metric(~"shop.depth", ~"Depth of the tree", Size * 2.5, ~"count", null))#{

@@ -3,11 +3,16 @@
 
 -module(dyno_load_result).
 -moduledoc false.
-%% What several crews measured in the parts of a load, put together. Histograms are merged bucket by
+%% What several pools measured in the parts of a load, put together. Histograms are merged bucket by
 %% bucket, so nothing is lost. Pure.
 
--export([merge/2, offered/3, interval/5, of_search/3, node_of/3, to_recording/2]).
--export_type([t/0, merged/0, part/0, load_node/0]).
+%% Making one
+-export([merge/2, of_search/3, node_of/3]).
+%% Its course
+-export([offered/3, interval/5]).
+%% What it says
+-export([named_kinds/1, dropped/1, to_recording/2]).
+-export_type([t/0, note/0, merged/0, part/0, load_node/0]).
 
 -type part() :: #{
     name := binary(),
@@ -15,16 +20,14 @@
     %% From the begin of the measured part.
     start_ns := non_neg_integer(),
     duration_ns := pos_integer(),
-    %% Arrivals that were due; of open loads.
-    asked := number() | undefined,
+    %% How many were due; of open loads.
+    arrivals := number() | undefined,
     rate_per_s := number() | undefined,
     schedule := dyno_load_schedule:schedule() | undefined,
-    %% That there were, and that there may be.
-    used := non_neg_integer(),
-    max_workers := pos_integer(),
+    %% The most that there were.
+    workers := non_neg_integer(),
     kinds := #{atom() => dyno_load_recorder:snapshot()},
-    total := dyno_load_recorder:snapshot(),
-    waiting := float()
+    total := dyno_load_recorder:snapshot()
 }.
 
 -type merged() :: #{
@@ -34,7 +37,7 @@
     errors := [{binary(), pos_integer()}],
     workers := non_neg_integer(),
     under_way := non_neg_integer(),
-    waiting := float(),
+    run_queue := float(),
     search => dyno_load_search:result()
 }.
 
@@ -48,6 +51,9 @@
     lost_at_ms := integer() | undefined
 }.
 
+-doc "What happened to a feed, or to a pool that should have grown.".
+-type note() :: {feed_ended, atom()} | {not_grown, binary()}.
+
 -doc "All there is to say of a load. One that was interrupted has no parts.".
 -type t() :: #{
     parts := [part()],
@@ -56,23 +62,22 @@
     errors := [{binary(), pos_integer()}],
     workers := non_neg_integer(),
     under_way := non_neg_integer(),
-    waiting := float(),
+    run_queue := float(),
     duration_ns := non_neg_integer(),
     seed := integer(),
     nodes := [load_node()],
-    notes := [{feed_ended, atom()} | {not_grown, binary()}],
+    notes := [note()],
     %% Why workers' end_worker/1 failed.
     not_ended := [binary()],
     search => dyno_load_search:result()
 }.
 
--doc "The figures of all crews in a round of parts.".
+-doc "The results of all pools in a round of parts.".
 -spec merge([dyno_load_part:t()], [dyno_load_pool:snapshot()]) -> merged().
 merge(Round, Snapshots) ->
-    Waiting = lists:max([0.0 | [W || #{waiting := W} <- Snapshots]]),
     {Parts, _} = lists:mapfoldl(
         fun({Nth, #{duration_ns := Length} = Part}, Start) ->
-            {part(Nth, Part, Start, Waiting, Snapshots), Start + Length}
+            {part(Nth, Part, Start, Snapshots), Start + Length}
         end,
         0,
         lists:enumerate(Round)
@@ -86,17 +91,15 @@ merge(Round, Snapshots) ->
         ),
         workers => lists:sum([Workers || #{workers := Workers} <- Snapshots]),
         under_way => lists:sum([UnderWay || #{under_way := UnderWay} <- Snapshots]),
-        waiting => Waiting
+        run_queue => lists:max([0.0 | [Q || #{run_queue := Q} <- Snapshots]])
     }.
 
-part(
-    Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Waiting, Snapshots
-) ->
-    %% A crew that was asked before its round began has none.
+part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
+    %% A pool that was asked before its round began has none.
     Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
     Drawn = [
         Count
-     || #{drawn := All} <- Snapshots,
+     || #{arrivals := All} <- Snapshots,
         length(All) >= Nth,
         Count <- [lists:nth(Nth, All)],
         is_integer(Count)
@@ -106,23 +109,21 @@ part(
         model => Model,
         start_ns => Start,
         duration_ns => Length,
-        asked => asked(Part, Drawn),
+        arrivals => due(Part, Drawn),
         rate_per_s => maps:get(rate_per_s, Part, undefined),
         schedule => maps:get(schedule, Part, undefined),
-        used => min(
+        workers => min(
             map_get(max_workers, Part), lists:sum([Workers || #{workers := Workers} <- Snapshots])
         ),
-        max_workers => map_get(max_workers, Part),
         kinds => Kinds,
-        total => total(maps:values(Kinds)),
-        waiting => Waiting
+        total => total(maps:values(Kinds))
     }.
 
 %% Every node draws all random times, so each one's count is that of all.
-asked(#{schedule := _}, [Count | _]) -> Count;
-asked(#{schedule := Schedule, duration_ns := Length}, []) ->
+due(#{schedule := _}, [Count | _]) -> Count;
+due(#{schedule := Schedule, duration_ns := Length}, []) ->
     dyno_load_schedule:count(Schedule, Length);
-asked(_Closed, _Drawn) -> undefined.
+due(_Closed, _Drawn) -> undefined.
 
 kinds(Maps) ->
     lists:foldl(
@@ -136,7 +137,7 @@ kinds(Maps) ->
 total(Snapshots) ->
     lists:foldl(fun dyno_load_recorder:merge/2, dyno_load_recorder:empty(), Snapshots).
 
--doc "The rate that was asked for between two times, arrivals a second; null of closed loads.".
+-doc "The rate of arrivals that were due between two times, arrivals a second; null of closed loads.".
 -spec offered([part()], integer(), integer()) -> float() | null.
 offered(Parts, FromNs, ToNs) when ToNs > FromNs ->
     Due = [
@@ -154,7 +155,7 @@ offered(_Parts, _FromNs, _ToNs) ->
 
 clip(Ns, Length) -> max(0, min(Ns, Length)).
 
--doc "One interval's figures: from the last ones to these, at a time since the begin.".
+-doc "What an interval's operations did: from the last snapshot to this one, at a time since the begin.".
 -spec interval(
     TimeNs :: integer(),
     LengthNs :: pos_integer(),
@@ -184,7 +185,7 @@ quantile(Snapshot, Q) ->
     end.
 
 -doc """
-A search's figures are those of the probes at the rate that was found; where none was, of the last
+A search's result is that of the probes at the rate that was found; where none was, of the last
 ones.
 """.
 -spec of_search(dyno_load_search:result(), [{number(), merged()}], merged()) -> merged().
@@ -201,7 +202,7 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
     Total = total(maps:values(Kinds)),
     Part = First#{
         duration_ns := lists:sum([D || #{duration_ns := D} <- Parts]),
-        asked := lists:sum([A || #{asked := A} <- Parts]),
+        arrivals := lists:sum([N || #{arrivals := N} <- Parts]),
         schedule := undefined,
         kinds := Kinds,
         total := Total
@@ -210,13 +211,18 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         fun dyno_load_recorder:merge_errors/2, [], [E || #{errors := E} <- Chosen]
     ),
     Merged#{
-        parts := [Part], kinds := Kinds, total := Total, errors := Errors, search => Result
+        parts := [Part],
+        kinds := Kinds,
+        total := Total,
+        errors := Errors,
+        workers := lists:max([Workers || #{workers := Workers} <- [Merged | Chosen]]),
+        search => Result
     };
 of_search(Result, [], Merged) ->
     Merged#{search => Result}.
 
 -doc "A load node, and what it did.".
--spec node_of(dyno_load:crew(), dyno_load_pool:snapshot() | undefined, integer() | undefined) ->
+-spec node_of(dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, integer() | undefined) ->
     load_node().
 node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, LostAtMs) ->
     {Total, Workers} =
@@ -236,6 +242,17 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
         lost_at_ms => LostAtMs
     }.
 
+-doc "The kinds of operation, by name; a suite with one kind has none of them apart.".
+-spec named_kinds(t() | part()) -> [{binary(), dyno_load_recorder:snapshot()}].
+named_kinds(#{kinds := Kinds}) ->
+    [{atom_to_binary(K), Snapshot} || K := Snapshot <- maps:iterator(Kinds, ordered), K =/= undefined].
+
+-doc "How many arrivals of a part never started.".
+-spec dropped(part()) -> non_neg_integer() | undefined.
+dropped(#{arrivals := undefined}) -> undefined;
+dropped(#{arrivals := Arrivals, total := #{started := Started}}) ->
+    max(0, round(Arrivals) - Started).
+
 -doc "The load's parts of a run in a recording, from what it came to and its course.".
 -spec to_recording(t() | none, [dyno_load_source:interval()]) ->
     #{metrics | histograms | series | tables | warnings := [#{atom() => term()}]}.
@@ -243,15 +260,15 @@ to_recording(none, Intervals) ->
     #{
         metrics => [],
         histograms => [],
-        series => dyno_load_figures:series(Intervals),
+        series => dyno_load_metrics:series(Intervals),
         tables => [],
         warnings => []
     };
 to_recording(Result, Intervals) ->
     #{
-        metrics => dyno_load_figures:metrics(Result),
-        histograms => dyno_load_figures:histograms(Result),
-        series => dyno_load_figures:series(Intervals),
+        metrics => dyno_load_metrics:metrics(Result),
+        histograms => dyno_load_metrics:histograms(Result),
+        series => dyno_load_metrics:series(Intervals),
         tables => dyno_load_tables:tables(Result),
         warnings => [#{code => C, text => T} || {C, T} <- dyno_load_verdict:warnings(Result)]
     }.

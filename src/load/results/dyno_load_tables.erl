@@ -8,193 +8,138 @@
 
 -export([tables/1]).
 
--import(dyno_recording_part, [table/5, column/4]).
-
--type part() :: #{atom() => term()}.
-
--doc "The tables of a run.".
--spec tables(dyno_load_result:t()) -> [part()].
-tables(#{errors := Errors, duration_ns := DurationNs} = Result) ->
-    errors(Errors) ++ operations(DurationNs, Result) ++ phases(Result) ++ probes(Result) ++
-        load_nodes(Result).
-
-errors([]) ->
-    [];
-errors(Errors) ->
-    [
-        table(
-            ~"errors",
-            ~"Errors",
-            undefined,
-            [
-                column(~"reason", ~"Reason", string, undefined),
-                column(~"count", ~"Count", integer, ~"count")
-            ],
-            [[Reason, Count] || {Reason, Count} <- Errors]
-        )
-    ].
-
-operations(DurationNs, #{kinds := Kinds}) ->
-    Rows = [
-        [atom_to_binary(Kind) | figures(DurationNs, Snapshot)]
-     || {Kind, Snapshot} <- lists:sort(maps:to_list(Kinds)), Kind =/= undefined
+-doc "The tables of a run; none is empty.".
+-spec tables(dyno_load_result:t()) -> [#{atom() => term()}].
+tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) ->
+    Operations = [
+        {Kind, DurationNs, Snapshot}
+     || {Kind, Snapshot} <- dyno_load_result:named_kinds(Result)
     ],
     [
-        table(
-            ~"operations",
-            ~"Operations",
-            undefined,
-            [column(~"operation", ~"Operation", string, undefined) | columns()],
-            Rows
-        )
-     || Rows =/= []
-    ].
-
-columns() ->
-    [
-        column(~"count", ~"Operations", integer, ~"count"),
-        column(~"throughput", ~"Throughput", number, ~"1/s"),
-        column(~"errors", ~"Errors", integer, ~"count"),
-        column(~"errors_rate", ~"Share of errors", number, ~"ratio"),
-        column(~"latency_p50", ~"Response time, p50", number, ~"ns"),
-        column(~"latency_p99", ~"Response time, p99", number, ~"ns"),
-        column(~"latency_max", ~"Response time, max", number, ~"ns"),
-        column(~"service_p50", ~"Service time, p50", number, ~"ns"),
-        column(~"service_p99", ~"Service time, p99", number, ~"ns")
-    ].
-
-figures(DurationNs, #{response := Response, successes := Ok, failures := Failed} = Snapshot) ->
-    #{service := Service, in_time := InTime} = Snapshot,
-    [
-        Ok,
-        InTime * 1.0e9 / max(1, DurationNs),
-        Failed,
-        Failed / max(1, Ok + Failed),
-        dyno_histogram:quantile(Response, 0.5),
-        dyno_histogram:quantile(Response, 0.99),
-        dyno_histogram:quantile(Response, 1.0)
-        %% Without an intended start both are the same.
-        | [dyno_histogram:quantile(either(Service, Response), Q) || Q <- [0.5, 0.99]]
-    ].
-
-either(undefined, Response) -> Response;
-either(Service, _Response) -> Service.
-
-phases(#{parts := [_, _ | _] = Parts}) ->
-    Rows = [
-        [
-            Name,
-            Model,
-            Start div 1_000_000,
-            Length div 1_000_000,
-            offered(Asked, Length),
-            dropped(Asked, Total),
-            word(dyno_load_verdict:of_part(Part))
-            | figures(Length, Total)
+        dyno_recording_table:make(Spec, Items)
+     || {Spec, [_ | _] = Items} <- [
+            {errors(), Errors},
+            {operations(), Operations},
+            {phases(), [Part || Part <- Parts, length(Parts) > 1]},
+            {probes(), maps:get(tried, maps:get(search, Result, #{}), [])},
+            {load_nodes(), apart(Result)}
         ]
-     || #{
-            name := Name,
-            model := Model,
-            start_ns := Start,
-            duration_ns := Length,
-            asked := Asked,
-            total := Total
-        } = Part <- Parts
-    ],
-    [
-        table(
-            ~"phases",
-            ~"Phases",
-            undefined,
-            [
-                column(~"phase", ~"Phase", string, undefined),
-                column(~"model", ~"Model", string, undefined),
-                column(~"start", ~"Start", integer, ~"ms"),
-                column(~"duration", ~"Duration", integer, ~"ms"),
-                column(~"offered", ~"Offered", number, ~"1/s"),
-                column(~"dropped", ~"Dropped", integer, ~"count"),
-                column(~"state", ~"State", string, undefined)
-                | columns()
-            ],
-            Rows
-        )
-    ];
-phases(_Report) ->
-    [].
-
-offered(undefined, _Length) -> undefined;
-offered(Asked, Length) -> Asked * 1.0e9 / Length.
-
-dropped(undefined, _Total) -> undefined;
-dropped(Asked, #{started := Started}) -> max(0, round(Asked) - Started).
-
-word(kept) -> ~"kept";
-word(saturated) -> ~"saturated";
-word(generator) -> ~"generator limited".
-
-probes(#{search := #{tried := Tried}}) ->
-    [
-        table(
-            ~"probes",
-            ~"Search for the highest rate",
-            undefined,
-            [
-                column(~"rate", ~"Rate", number, ~"1/s"),
-                column(~"held", ~"Probes that held", integer, ~"count"),
-                column(~"failed", ~"Probes that did not", integer, ~"count"),
-                column(~"decision", ~"Decision", string, undefined),
-                column(~"reason", ~"Reason", string, undefined)
-            ],
-            [
-                [Rate, Held, Failed, Decision, reason(Decision, Why)]
-             || #{
-                    rate_per_s := Rate,
-                    held := Held,
-                    failed := Failed,
-                    decision := Decision,
-                    why := Why
-                } <- Tried
-            ]
-        )
-    ];
-probes(_Report) ->
-    [].
-
-reason(failed, objective) -> ~"the objective did not hold";
-reason(failed, saturated) -> ~"the target was saturated";
-reason(failed, generator) -> ~"the generator was the bottleneck";
-reason(_Decision, _Why) -> undefined.
-
-load_nodes(#{nodes := [#{node := Node}]}) when Node =:= node() ->
-    [];
-load_nodes(#{nodes := Nodes}) ->
-    [
-        table(
-            ~"load_nodes",
-            ~"Load nodes",
-            undefined,
-            [
-                column(~"node", ~"Node", string, undefined),
-                column(~"workers", ~"Workers", integer, ~"count"),
-                column(~"operations", ~"Operations", integer, ~"count"),
-                column(~"errors", ~"Errors", integer, ~"count"),
-                (column(~"clock_offset", ~"Clock ahead by", integer, ~"ns"))#{
-                    help => ~"Of dyno's own monotonic clock; starts are corrected by it."
-                },
-                column(~"clock_uncertainty", <<"Clock, ±"/utf8>>, integer, ~"ns"),
-                column(~"lost_at", ~"Went down at", integer, ~"ms")
-            ],
-            [
-                [Node, Workers, Ok, Failed, Offset, Uncertain, LostAt]
-             || #{
-                    node := Node,
-                    workers := Workers,
-                    successes := Ok,
-                    failures := Failed,
-                    offset_ns := Offset,
-                    uncertain_ns := Uncertain,
-                    lost_at_ms := LostAt
-                } <- Nodes
-            ]
-        )
     ].
+
+apart(#{nodes := [#{node := Node}]}) when Node =:= node() -> [];
+apart(#{nodes := Nodes}) -> Nodes.
+
+errors() ->
+    #{
+        name => ~"errors",
+        title => ~"Errors",
+        columns => [
+            {~"reason", ~"Reason", string, fun({Reason, _}) -> Reason end},
+            {~"count", ~"Count", count, #{better => lower}, fun({_, Count}) -> Count end}
+        ]
+    }.
+
+operations() ->
+    #{
+        name => ~"operations",
+        title => ~"Operations",
+        columns => [
+            {~"operation", ~"Operation", string, fun({Kind, _, _}) -> Kind end}
+            | measured(fun({_, DurationNs, Snapshot}) -> {DurationNs, Snapshot} end)
+        ]
+    }.
+
+phases() ->
+    #{
+        name => ~"phases",
+        title => ~"Phases",
+        columns => [
+            {~"phase", ~"Phase", string, fun(#{name := Name}) -> Name end},
+            {~"model", ~"Model", string, fun(#{model := Model}) -> atom_to_binary(Model) end},
+            {~"start", ~"Start", {integer, ~"ms"}, fun(#{start_ns := Ns}) -> Ns div 1_000_000 end},
+            {~"duration", ~"Duration", {integer, ~"ms"}, fun(#{duration_ns := Ns}) ->
+                Ns div 1_000_000
+            end},
+            {~"offered", ~"Offered", {number, ~"1/s"}, fun offered/1},
+            {~"dropped", ~"Dropped", count, #{better => lower}, fun dyno_load_result:dropped/1},
+            {~"state", ~"State", string, fun(Part) -> state(dyno_load_verdict:of_part(Part)) end}
+            | measured(fun(#{duration_ns := Ns, total := Total}) -> {Ns, Total} end)
+        ]
+    }.
+
+offered(#{arrivals := undefined}) -> undefined;
+offered(#{arrivals := Arrivals, duration_ns := LengthNs}) -> Arrivals * 1.0e9 / LengthNs.
+
+state(kept) -> ~"kept";
+state(saturated) -> ~"saturated";
+state(generator) -> ~"generator limited".
+
+%% What was measured of some operations, in a time; `Of` gives both.
+measured(Of) ->
+    [
+        {Name, Title, Kind, #{better => Better}, fun(Item) ->
+            {DurationNs, Snapshot} = Of(Item),
+            Value(DurationNs, Snapshot)
+        end}
+     || {Name, Title, Kind, Better, Value} <- [
+            {~"count", ~"Operations", count, higher, fun(_, #{successes := Ok}) -> Ok end},
+            {~"throughput", ~"Throughput", {number, ~"1/s"}, higher, fun(Ns, #{in_time := N}) ->
+                N * 1.0e9 / max(1, Ns)
+            end},
+            {~"errors", ~"Errors", count, lower, fun(_, #{failures := Failed}) -> Failed end},
+            {~"errors_rate", ~"Share of errors", ratio, lower, fun error_rate/2},
+            time(~"latency_p50", ~"Response time, p50", response, 0.5),
+            time(~"latency_p99", ~"Response time, p99", response, 0.99),
+            time(~"latency_max", ~"Response time, max", response, 1.0),
+            time(~"service_p50", ~"Service time, p50", service, 0.5),
+            time(~"service_p99", ~"Service time, p99", service, 0.99)
+        ]
+    ].
+
+error_rate(_Ns, #{successes := Ok, failures := Failed}) -> Failed / max(1, Ok + Failed).
+
+time(Name, Title, Key, Quantile) ->
+    {Name, Title, {number, ~"ns"}, lower, fun(_, Snapshot) ->
+        dyno_histogram:quantile(histogram(Key, Snapshot), Quantile)
+    end}.
+
+%% Without an intended start both are the same.
+histogram(service, #{service := undefined, response := Response}) -> Response;
+histogram(Key, Snapshot) -> map_get(Key, Snapshot).
+
+probes() ->
+    #{
+        name => ~"probes",
+        title => ~"Search for the highest rate",
+        columns => [
+            {~"rate", ~"Rate", {number, ~"1/s"}, #{role => key}, fun(#{rate_per_s := Rate}) ->
+                Rate
+            end},
+            {~"held", ~"Probes that held", count, fun(#{held := Held}) -> Held end},
+            {~"failed", ~"Probes that did not", count, fun(#{failed := Failed}) -> Failed end},
+            {~"decision", ~"Decision", string, fun(#{decision := D}) -> atom_to_binary(D) end},
+            {~"reason", ~"Reason", string, fun reason/1}
+        ]
+    }.
+
+reason(#{decision := failed, why := objective}) -> ~"the objective did not hold";
+reason(#{decision := failed, why := saturated}) -> ~"the target was saturated";
+reason(#{decision := failed, why := generator}) -> ~"the generator was the bottleneck";
+reason(_Undecided) -> undefined.
+
+load_nodes() ->
+    #{
+        name => ~"load_nodes",
+        title => ~"Load nodes",
+        columns => [
+            {~"node", ~"Node", string, fun(#{node := Node}) -> atom_to_binary(Node) end},
+            {~"workers", ~"Workers", count, fun(#{workers := Workers}) -> Workers end},
+            {~"operations", ~"Operations", count, fun(#{successes := Ok}) -> Ok end},
+            {~"errors", ~"Errors", count, fun(#{failures := Failed}) -> Failed end},
+            {~"clock_offset", ~"Clock ahead by", ns,
+                #{help => ~"Of dyno's own monotonic clock; starts are corrected by it."},
+                fun(#{offset_ns := Offset}) -> Offset end},
+            {~"clock_uncertainty", <<"Clock, ±"/utf8>>, ns, fun(#{uncertain_ns := Ns}) -> Ns end},
+            {~"lost_at", ~"Went down at", {integer, ~"ms"}, fun(#{lost_at_ms := Ms}) -> Ms end}
+        ]
+    }.

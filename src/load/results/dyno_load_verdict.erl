@@ -18,12 +18,12 @@ late that it matters beside the response times, one in ten by a quarter of the m
 
 %% So much of what was due must begin.
 -define(KEPT, 0.99).
-%% A generator that is later than this share of the median spoils it.
--define(LATE_SHARE, 0.1).
--define(LATE_NS, 1_000_000).
+%% A generator that lags by more than this share of the median spoils it.
+-define(LAG_SHARE, 0.1).
+-define(LAG_NS, 1_000_000).
 %% Workers that are in operations for less of their time than that wait for the generator.
 -define(BUSY, 0.5).
--define(VERY_LATE_SHARE, 0.25).
+-define(HIGH_LAG_SHARE, 0.25).
 %% Processes that wait for a scheduler, per scheduler: more, and the generator's node is full.
 -define(FULL, 4.0).
 %% Below so many operations a 99th percentile is one or two operations.
@@ -39,7 +39,7 @@ of_part(Part) ->
                 false -> saturated
             end;
         true ->
-            case is_late(0.9, ?VERY_LATE_SHARE, Part) of
+            case is_lagging(0.9, ?HIGH_LAG_SHARE, Part) of
                 true -> generator;
                 false -> kept
             end
@@ -47,37 +47,35 @@ of_part(Part) ->
 
 -doc "Whether what was due began, be it late.".
 -spec is_kept(dyno_load_result:part()) -> boolean().
-is_kept(#{asked := undefined}) -> true;
-is_kept(#{asked := Asked, total := #{started := Started}}) -> Started >= ?KEPT * Asked - 1.
+is_kept(#{arrivals := undefined}) -> true;
+is_kept(#{arrivals := Arrivals, total := #{started := Started}}) -> Started >= ?KEPT * Arrivals - 1.
 
 %% The share of the workers' time that went into operations.
--spec busy(dyno_load_result:part()) -> float().
 busy(#{total := #{service := undefined}}) ->
     1.0;
-busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, used := Workers}) ->
+busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, workers := Workers}) ->
     SumNs / (Length * max(1, Workers)).
 
--spec is_late(float(), float(), dyno_load_result:part()) -> boolean().
-is_late(
-    Quantile, Share, #{total := #{lateness := #{count := Count} = Late, response := Response}}
+is_lagging(
+    Quantile, Share, #{total := #{schedule_lag := #{count := Count} = Lag, response := Response}}
 ) when Count > 0 ->
-    LateNs = dyno_histogram:quantile(Late, Quantile),
+    LagNs = dyno_histogram:quantile(Lag, Quantile),
     P50 = dyno_histogram:quantile(Response, 0.5),
-    is_number(P50) andalso LateNs > P50 * Share andalso LateNs > ?LATE_NS;
-is_late(_Quantile, _Share, _Part) ->
+    is_number(P50) andalso LagNs > P50 * Share andalso LagNs > ?LAG_NS;
+is_lagging(_Quantile, _Share, _Part) ->
     false.
 
 -doc "What is to be said of a load, each with its code.".
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
-warnings(#{parts := Parts} = Report) ->
+warnings(#{parts := Parts} = Result) ->
     Several = length(Parts) > 1,
-    few_operations(Report) ++
-        lists:append([of_parts(Part, Several, Report) || Part <- Parts]) ++
-        full(Report) ++
-        lists:append([of_node(Node) || Node <- map_get(nodes, Report)]) ++
-        lists:append([of_note(Note) || Note <- map_get(notes, Report)]) ++
-        unfinished(Report) ++
-        not_ended(Report).
+    few_operations(Result) ++
+        lists:append([of_parts(Part, Several, Result) || Part <- Parts]) ++
+        full(Result) ++
+        lists:append([of_node(Node) || Node <- map_get(nodes, Result)]) ++
+        lists:append([of_note(Note) || Note <- map_get(notes, Result)]) ++
+        unfinished(Result) ++
+        not_ended(Result).
 
 few_operations(#{search := #{stopped := interrupted}}) ->
     [];
@@ -100,8 +98,6 @@ not_ended(#{not_ended := [Text]}) ->
 not_ended(#{not_ended := [Text | Others]}) ->
     [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
 
--spec of_parts(dyno_load_result:part(), boolean(), dyno_load_result:t()) ->
-    [{binary(), binary()}].
 of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}) when
     Stopped =:= time; Stopped =:= interrupted
 ->
@@ -120,7 +116,7 @@ of_parts(_Part, _Several, #{search := _}) ->
     %% That a search ends at a limit is its point.
     [];
 of_parts(
-    #{name := Name, asked := Asked, total := #{started := Started}} = Part, Several, _Report
+    #{name := Name, arrivals := Arrivals, total := #{started := Started}} = Part, Several, _Result
 ) ->
     Where = [["in ", Name, ": "] || Several],
     case {is_kept(Part), of_part(Part)} of
@@ -128,46 +124,43 @@ of_parts(
             Text =
                 "~tssaturated: ~b of the offered operations never started, as all ~b workers were "
                 "busy; the response times say how long the load lasted, not how fast the target is",
-            #{used := Workers} = Part,
-            [{~"saturated", text(Text, [Where, round(Asked) - Started, Workers])}];
+            #{workers := Workers} = Part,
+            [{~"saturated", text(Text, [Where, round(Arrivals) - Started, Workers])}];
         {false, generator} ->
             Text =
                 "~tsthe generator is the bottleneck: ~b of the offered operations never started, "
                 "though its workers spent only ~ts of their time in operations; give it more "
                 "processors, or load nodes (--load-nodes)",
             Busy = dyno_unit:format(busy(Part), ~"ratio"),
-            [{~"generator_limited", text(Text, [Where, round(Asked) - Started, Busy])}];
+            [{~"generator_limited", text(Text, [Where, round(Arrivals) - Started, Busy])}];
         {true, _} ->
-            late(Part, Where)
+            lag(Part, Where)
     end.
 
--spec late(dyno_load_result:part(), unicode:chardata()) -> [{binary(), binary()}].
-late(#{total := #{lateness := Late}} = Part, Where) ->
-    case is_late(0.99, ?LATE_SHARE, Part) of
+lag(#{total := #{schedule_lag := Lag}} = Part, Where) ->
+    case is_lagging(0.99, ?LAG_SHARE, Part) of
         true ->
             Text =
                 "~tsthe generator started operations up to ~ts late (p99): "
                 "it had too little processor time to keep the pace",
-            LateNs = dyno_histogram:quantile(Late, 0.99),
-            [{~"late_generator", text(Text, [Where, dyno_unit:format(LateNs, ~"ns")])}];
+            LagNs = dyno_histogram:quantile(Lag, 0.99),
+            [{~"generator_lag", text(Text, [Where, dyno_unit:format(LagNs, ~"ns")])}];
         false ->
             []
     end.
 
 %% Where all workers are in operations only the run queue tells whether they wait for the target
 %% or for a processor. A load in this node may be the very thing that is measured here.
--spec full(dyno_load_result:t()) -> [{binary(), binary()}].
-full(#{waiting := Waiting, nodes := [#{node := Node} | _]}) when
-    Waiting > ?FULL, Node =/= node()
+full(#{run_queue := RunQueue, nodes := [#{node := Node} | _]}) when
+    RunQueue > ?FULL, Node =/= node()
 ->
     Text =
         "the generator's nodes were full: ~.1f processes waited for each scheduler on average, "
         "which is in the response times; use more load nodes",
-    [{~"generator_full", text(Text, [Waiting])}];
-full(_Report) ->
+    [{~"generator_full", text(Text, [RunQueue])}];
+full(_Result) ->
     [].
 
--spec of_node(dyno_load_result:load_node()) -> [{binary(), binary()}].
 of_node(#{lost_at_ms := undefined}) ->
     [];
 of_node(#{node := Node, lost_at_ms := AtMs}) ->
@@ -175,7 +168,6 @@ of_node(#{node := Node, lost_at_ms := AtMs}) ->
         "load node ~ts went down ~ts into the run; its share of the load is missing from then on",
     [{~"load_node_lost", text(Text, [Node, dyno_unit:format(AtMs * 1_000_000, ~"ns")])}].
 
--spec of_note({feed_ended, atom()} | {not_grown, binary()}) -> [{binary(), binary()}].
 of_note({feed_ended, Name}) ->
     [{~"feed_ended", text("feed ~ts had no more items; workers that asked for one ended", [Name])}];
 of_note({not_grown, Reason}) ->
