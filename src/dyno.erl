@@ -31,7 +31,7 @@ _build/29/default/lib/dyno/ebin`.
 
 -doc "Why there is no result; `format_error/1` says it in words.".
 -type reason() ::
-    {test, dyno_test:reason()}
+    dyno_error:error()
     | {bench, dyno_bench:reason()}
     | {recording, dyno_recording_file:reason()}
     | {report, dyno_report:reason()}.
@@ -66,7 +66,7 @@ with the status `failed`, and one that misses a threshold says so in its `verdic
     {ok, dyno_recording:document()} | {error, reason()}.
 test(Suite, Options) ->
     maybe
-        {ok, Recording} ?= tagged(test, dyno_test:run(Suite, Options)),
+        {ok, Recording} ?= dyno_test:run(Suite, Options),
         ok ?= report(Recording),
         {ok, Recording}
     end.
@@ -168,12 +168,8 @@ report(Recording, File) ->
 -doc "One sentence for a reason, with what to do next.".
 -spec format_error(reason()) -> binary().
 format_error({Of, Reason}) ->
-    Module = maps:get(Of, #{
-        test => dyno_test,
-        bench => dyno_bench,
-        recording => dyno_recording_file,
-        report => dyno_report
-    }),
+    Modules = #{bench => dyno_bench, recording => dyno_recording_file, report => dyno_report},
+    Module = maps:get(Of, Modules, Of),
     dyno_report_text:encode(Module:format_error(Reason)).
 
 -doc "dyno's version, as in its application file.".
@@ -211,7 +207,7 @@ look() ->
             Width
     end.
 
--spec tagged(test | bench | recording | report, {ok, Value} | {error, term()}) ->
+-spec tagged(bench | recording | report, {ok, Value} | {error, term()}) ->
     {ok, Value} | {error, reason()}.
 tagged(_Of, {ok, Value}) -> {ok, Value};
 tagged(Of, {error, Reason}) -> {error, {Of, Reason}}.

@@ -11,7 +11,7 @@
 -export([none/0, start/3, joined/5, left/2, restart/1, take/4, finish/1, process/2]).
 -export([aligned/3]).
 -export([problem/1, add/3]).
--export([format_error/1]).
+-export([format_error/1, fault/1]).
 -export_type([agent/0, t/0, reason/0]).
 
 -doc "A custom agent's module, loaded in this node.".
@@ -39,7 +39,7 @@
     agents := [agent()],
     options := dyno_suite:options(),
     module := module(),
-    callbacks := dyno_test_callbacks:callbacks()
+    callbacks := dyno_test_callbacks:t()
 }.
 
 -opaque t() :: #{
@@ -58,7 +58,7 @@
     {agent_source, dyno_suite_source:source(), dyno_suite_source:reason()}
     | {agent_form, dyno_suite_agent:reason()}
     | {metrics_of, module(), dyno_custom_metric:reason() | {returned, term()}}
-    | {callback, dyno_test_callbacks:reason()}
+    | {callback, dyno_error:error()}
     | {not_started, module(), node(), Text :: binary()}
     | {attach, dyno_agent:reason()}.
 
@@ -130,97 +130,96 @@ none() ->
 start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
     %% What was never checked has not held.
     case dyno_test_callbacks:invariants(Callbacks, node(), Size, Given) of
-        {{ok, []}, _} ->
+        {ok, []} ->
             {ok, none()};
-        {{ok, Invariants}, _} ->
+        {ok, Invariants} ->
             Why = ~"the run has no target node",
             Histories = [dyno_invariant:stop(Why, dyno_invariant:new(I)) || I <- Invariants],
             {ok, (none())#{histories := #{undefined => Histories}}};
-        {{error, Reason}, _} ->
-            {error, {callback, Reason}}
+        {error, Error} ->
+            {error, {callback, Error}}
     end;
-start(Targets, Size, #{agents := Agents, callbacks := Callbacks} = Context) ->
+start(Targets, Size, Context) ->
     Nodes = [Node || #{node := Node} <- Targets],
-    Begun = (none())#{nodes := Nodes},
-    {Result, _} = in_targets(Targets, Size, Agents, Context, Begun, Callbacks),
-    Result.
+    in_targets(Targets, Size, Context, (none())#{nodes := Nodes}).
 
-in_targets([], _Size, _Agents, _Context, Guests, Callbacks) ->
-    {{ok, Guests}, Callbacks};
-in_targets([Target | Rest], Size, Agents, Context, Guests, Callbacks) ->
+in_targets([], _Size, _Context, Guests) ->
+    {ok, Guests};
+in_targets([Target | Rest], Size, #{agents := Agents} = Context, Guests) ->
     Steps = [
-        fun(G, C) -> invariants(Target, Size, Context, G, C) end,
-        fun(G, C) -> metrics(Target, Context, G, C) end
-        | [fun(G, C) -> agent(Agent, Target, Size, Context, G, C) end || Agent <- Agents]
+        fun(G) -> invariants(Target, Size, Context, G) end,
+        fun(G) -> metrics(Target, Context, G) end
+        | [fun(G) -> agent(Agent, Target, Size, Context, G) end || Agent <- Agents]
     ],
-    case in_turn(Steps, Guests, Callbacks) of
-        {{ok, Next}, After} -> in_targets(Rest, Size, Agents, Context, Next, After);
-        Failed -> Failed
+    case in_turn(Steps, Guests) of
+        {ok, Next} -> in_targets(Rest, Size, Context, Next);
+        {error, _} = Error -> Error
     end.
 
-in_turn([], Guests, Callbacks) ->
-    {{ok, Guests}, Callbacks};
-in_turn([Step | Steps], Guests, Callbacks) ->
-    case Step(Guests, Callbacks) of
-        {{ok, Next}, After} -> in_turn(Steps, Next, After);
-        Failed -> Failed
+in_turn([], Guests) ->
+    {ok, Guests};
+in_turn([Step | Steps], Guests) ->
+    case Step(Guests) of
+        {ok, Next} -> in_turn(Steps, Next);
+        {error, _} = Error -> Error
     end.
 
-invariants(#{node := Node} = Target, Size, Context, Guests, Callbacks) ->
+invariants(#{node := Node} = Target, Size, #{callbacks := Callbacks} = Context, Guests) ->
     #{options := #{invariants := Given, invariant_interval_ms := IntervalMs}} = Context,
     case dyno_test_callbacks:invariants(Callbacks, Node, Size, Given) of
-        {{ok, []}, Next} ->
-            {{ok, Guests}, Next};
-        {{ok, Invariants}, Next} ->
+        {ok, []} ->
+            {ok, Guests};
+        {ok, Invariants} ->
             #{histories := Histories} = Guests,
             New = [dyno_invariant:new(Invariant) || Invariant <- Invariants],
             With = Guests#{histories := Histories#{Node => New}},
             Config = config(dyno_agent_checks, sampler, Invariants, IntervalMs, Context),
-            {open(Target, invariants, #{}, Config#{again => true}, With), Next};
-        {{error, Reason}, Next} ->
-            {{error, {callback, Reason}}, Next}
+            open(Target, invariants, #{}, Config#{again => true}, With);
+        {error, Error} ->
+            {error, {callback, Error}}
     end.
 
-metrics(_Target, #{options := #{metrics := []}}, Guests, Callbacks) ->
-    {{ok, Guests}, Callbacks};
-metrics(Target, #{options := Options} = Context, Guests, Callbacks) ->
+metrics(_Target, #{options := #{metrics := []}}, Guests) ->
+    {ok, Guests};
+metrics(Target, #{options := Options} = Context, Guests) ->
     #{metrics := Metrics, interval_ms := IntervalMs} = Options,
     Known = #{Name => Metric || #{name := Name} = Metric <- Metrics},
     Gauges = [maps:with([name, call], Metric) || Metric <- Metrics],
     Config = config(dyno_agent_gauges, sampler, Gauges, IntervalMs, Context),
-    {open(Target, metrics, Known, Config#{again => true}, Guests), Callbacks}.
+    open(Target, metrics, Known, Config#{again => true}, Guests).
 
-agent(#{module := Module, form := Form}, Target, Size, Context, Guests, Callbacks) ->
-    #{node := Node} = Target,
-    #{options := #{interval_ms := IntervalMs}, module := Suite} = Context,
+agent(#{module := Module, form := Form}, #{node := Node} = Target, Size, Context, Guests) ->
+    #{options := #{interval_ms := IntervalMs}, module := Suite, callbacks := Callbacks} = Context,
     {Function, Arguments} =
         case Form of
             sampler -> {config, [Node, Size]};
             performerl -> {get_config, [Node, Suite, Size]}
         end,
     maybe
-        {{ok, Given}, Next} ?=
+        {ok, Given} ?=
             dyno_test_callbacks:optional_of(Callbacks, Module, Function, Arguments, #{}),
-        {{ok, Known}, Last} ?= known(Module, Next),
+        {ok, Known} ?= known(Module, Callbacks),
         Config = config(Module, Form, Given, IntervalMs, Context),
-        {open(Target, {agent, Module, Form}, Known, Config, Guests), Last}
+        open(Target, {agent, Module, Form}, Known, Config, Guests)
     else
-        {{error, {metrics_of, _, _} = Reason}, After} -> {{error, Reason}, After};
-        {{error, Reason}, After} -> {{error, {callback, Reason}}, After}
+        {error, {Of, _} = Error} when Of =:= dyno_sandbox; Of =:= dyno_test_callbacks ->
+            {error, {callback, Error}};
+        {error, _} = Error ->
+            Error
     end.
 
 known(Module, Callbacks) ->
     case dyno_test_callbacks:optional_of(Callbacks, Module, metrics, [], []) of
-        {{ok, Metrics}, Next} when length(Metrics) >= 0 ->
+        {ok, Metrics} when length(Metrics) >= 0 ->
             Read = [dyno_custom_metric:described(Metric, Metric) || Metric <- Metrics],
             case [Reason || {error, Reason} <- Read] of
-                [] -> {{ok, #{Name => M || {ok, #{name := Name} = M} <- Read}}, Next};
-                [Reason | _] -> {{error, {metrics_of, Module, Reason}}, Next}
+                [] -> {ok, #{Name => M || {ok, #{name := Name} = M} <- Read}};
+                [Reason | _] -> {error, {metrics_of, Module, Reason}}
             end;
-        {{ok, Other}, Next} ->
-            {{error, {metrics_of, Module, {returned, Other}}}, Next};
-        Failed ->
-            Failed
+        {ok, Other} ->
+            {error, {metrics_of, Module, {returned, Other}}};
+        {error, _} = Error ->
+            Error
     end.
 
 config(Module, Form, Config, IntervalMs, #{options := #{timeout_ms := TimeoutMs}}) ->
@@ -272,20 +271,20 @@ monotonic clock, or has not yet. What does not start there costs a warning.
 -spec joined(
     [dyno_targets:target()], non_neg_integer(), context(), integer() | undefined, t()
 ) -> t().
-joined(Targets, Size, #{agents := Agents, callbacks := Callbacks} = Context, ZeroNs, All) ->
+joined(Targets, Size, Context, ZeroNs, All) ->
     #{guests := Before, nodes := Nodes} = All,
     More = [Node || #{node := Node} <- Targets],
     Begun = All#{nodes := lists:uniq(Nodes ++ More)},
-    case in_targets(Targets, Size, Agents, Context, Begun, Callbacks) of
-        {{ok, With}, _} when ZeroNs =:= undefined ->
+    case in_targets(Targets, Size, Context, Begun) of
+        {ok, With} when ZeroNs =:= undefined ->
             With;
-        {{ok, #{guests := Guests} = With}, _} ->
+        {ok, #{guests := Guests} = With} ->
             New = maps:without(maps:keys(Before), Guests),
             Newcomers = With#{guests := New},
             ok = restart(Newcomers),
             #{guests := Aligned} = aligned(Targets, ZeroNs, Newcomers),
             With#{guests := maps:merge(Guests, Aligned)};
-        {{error, Reason}, _} ->
+        {error, Reason} ->
             warning(~"node_joined", text("~ts", [format_error(Reason)]), All)
     end.
 
@@ -391,7 +390,7 @@ last_words(All) ->
     end.
 
 -doc "Has the modules of PerformERL's form process what their agents gave, here.".
--spec process(t(), dyno_test_callbacks:callbacks()) -> t().
+-spec process(t(), dyno_test_callbacks:t()) -> t().
 process(#{results := Results} = All, Callbacks) ->
     lists:foldl(
         fun({Node, Module, Raw}, Acc) -> processed(Node, Module, Raw, Acc, Callbacks) end,
@@ -402,10 +401,10 @@ process(#{results := Results} = All, Callbacks) ->
 processed(Node, Module, Raw, #{results := Results} = All, Callbacks) ->
     Arguments = [Node, Raw],
     case dyno_test_callbacks:optional_of(Callbacks, Module, process_results, Arguments, Raw) of
-        {{ok, Value}, _} ->
+        {ok, Value} ->
             All#{results := [{Node, Module, Value} | Results]};
-        {{error, Reason}, _} ->
-            problem(text("~ts", [dyno_test_callbacks:format_error(Reason)]), All)
+        {error, Error} ->
+            problem(text("~ts", [dyno_error:format(Error)]), All)
     end.
 
 -doc "What makes the run a failure of dyno's or of its agents.".
@@ -461,9 +460,16 @@ format_error({metrics_of, Module, {returned, Value}}) ->
     );
 format_error({metrics_of, Module, Reason}) ->
     io_lib:format("~ts:metrics/0: ~ts", [Module, dyno_custom_metric:format_error(Reason)]);
-format_error({callback, Reason}) ->
-    dyno_test_callbacks:format_error(Reason);
+format_error({callback, Error}) ->
+    dyno_error:format(Error);
 format_error({not_started, Module, Node, Text}) ->
     io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [Module, Node, Text]);
 format_error({attach, Reason}) ->
     dyno_agent:format_error(Reason).
+
+-doc "Who can do something about it: what is loaded before a test may be wrong; what runs, failed.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({callback, Error}) -> dyno_error:fault(Error);
+fault({agent_source, _, Reason}) -> dyno_suite_source:fault(Reason);
+fault({agent_form, _}) -> caller;
+fault(_) -> code.

@@ -3,8 +3,8 @@
 
 -module(dyno_test_baseline_run).
 -moduledoc """
-What measuring itself costs: each run is preceded and followed by half a control run, in which the
-same load works on the same targets and nothing is traced.
+What measuring itself costs: each run is preceded and followed by half a run without instruments, in
+which the same load works on the same targets and nothing is traced.
 
 What drifts goes as much into the first half as out of the second, and by how much the halves differ
 is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the
@@ -12,27 +12,23 @@ cost might be none as well as a doubling, or there is too little for an interval
 value.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
-Loads that change over time, that make a fixed number of operations, and that are not dyno's own,
-have no control run unless it is asked for; a search for a rate, and a suite of PerformERL, which
-gives its load by itself, never have one.
+Loads that change over time or make a fixed number of operations have no run without instruments
+unless the suite's option `control` asks for one. A search for a rate never has one, nor has a suite
+that gives its load itself.
 """.
 
--export([wanted/3, adds_ms/2, interval_ms/2, half/4]).
+-export([is_wanted/3, adds_ms/2, interval_ms/2, half/2]).
 -export([metrics/2, warnings/1]).
+-export([format_error/1, fault/1]).
 
--export_type([half/0, slices/0]).
+-export_type([half/0, reason/0]).
 
--doc "The median response times and the throughputs of the slices of a load; how many operations.".
--type slices() :: #{
+-doc "Median response times and throughputs of the slices of a load; how many operations.".
+-type half() :: #{
     p50s_ns := [number()], rates_per_s := [number()], operations := non_neg_integer()
 }.
 
--type half() :: slices().
-
--type stop() ::
-    interrupted
-    | {load, dyno_error:error()}
-    | {load_died, term()}.
+-type reason() :: interrupted | {load_died, term()}.
 
 -define(SHARE, 5).
 -define(LEAST_MS, 200).
@@ -48,25 +44,28 @@ gives its load by itself, never have one.
 %% An interval with 1 in it tells nothing where its ends are further apart than that.
 -define(TELLS, 2).
 
--doc "Whether a run has a control: what was asked for, else where calls are traced and it can.".
--spec wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
-wanted(_Options, #{model := Model}, _Traced) when Model =:= performerl; Model =:= search -> false;
-wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
-wanted(#{control := Control}, _Load, _Traced) -> Control.
+-doc """
+Whether a run is preceded and followed by one without instruments: as the suite says, by default
+where calls are traced and the load is steady.
+""".
+-spec is_wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
+is_wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
+is_wanted(#{control := Wanted}, Load, _Traced) -> Wanted andalso is_repeatable(Load).
+
+is_repeatable(#{model := Model}) -> lists:member(Model, [closed, open, phases]).
 
 %% One part of it is as good as another, and more of it does no harm. So many operations and no more
 %% are asked for where each changes the target.
--spec is_steady(#{model := atom(), _ => _}) -> boolean().
 is_steady(#{iterations := _}) -> false;
 is_steady(#{model := closed}) -> true;
 is_steady(#{model := open, rate_per_s := Rate}) -> is_number(Rate);
 is_steady(_) -> false.
 
--doc "About how much longer a control makes each run.".
+-doc "About how much longer both halves make each run.".
 -spec adds_ms(dyno_suite:options(), #{model := atom(), _ => _}) -> non_neg_integer().
 adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
     #{patterns := Patterns, level := Level} = Options,
-    case wanted(Options, Load, Patterns =/= [] andalso Level =/= off) of
+    case is_wanted(Options, Load, Patterns =/= [] andalso Level =/= off) of
         true -> 2 * half_ms(DurationMs) + WarmupMs + second_warmup_ms(WarmupMs);
         false -> 0
     end.
@@ -91,13 +90,10 @@ interval_ms(IntervalMs, DurationMs) ->
 Loads the targets for one half; to be called by the process that may be interrupted. No agent may
 be attached.
 """.
--spec half(first | second, dyno_load:options(), pid(), fun((atom()) -> ok)) ->
-    {ok, half()} | {stop, stop()}.
-half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Sink, Tell) ->
+-spec half(first | second, dyno_load:options()) -> {ok, half()} | {error, dyno_error:error()}.
+half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
     HalfMs = half_ms(DurationMs),
-    ok = Tell(control),
-    {ok, Pid} = dyno_load:start_link(Options#{
-        sink := Sink,
+    {ok, Load} = dyno_load_source:start_link(dyno_load, Options#{
         duration_ms := HalfMs,
         interval_ms := max(1, HalfMs div ?SLICES),
         warmup_ms :=
@@ -106,34 +102,32 @@ half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Sink,
                 second -> second_warmup_ms(WarmupMs)
             end
     }),
-    Result = listen(Pid, []),
-    ok = dyno_load_source:stop(Pid),
+    Result = loaded(Load, []),
+    ok = dyno_load_source:stop(Load),
     Result.
 
--spec listen(pid(), [dyno_load_source:interval()]) -> {ok, half()} | {stop, stop()}.
-listen(Load, Intervals) ->
+loaded(Load, Intervals) ->
     receive
         {dyno_load, Load, warm} ->
             ok = dyno_load_source:measure(Load),
-            listen(Load, Intervals);
+            loaded(Load, Intervals);
         {dyno_load, Load, {interval, Interval}} ->
-            listen(Load, [Interval | Intervals]);
+            loaded(Load, [Interval | Intervals]);
         {dyno_load, Load, {finished, _}} ->
             ok = dyno_load_source:close(Load),
-            listen(Load, Intervals);
+            loaded(Load, Intervals);
         {dyno_load, Load, {ended, _}} ->
             {ok, slices(lists:reverse(Intervals))};
-        {dyno_load, Load, {failed, Reason}} ->
-            {stop, {load, Reason}};
+        {dyno_load, Load, {failed, Error}} ->
+            {error, Error};
         {dyno_load, Load, _Other} ->
-            listen(Load, Intervals);
+            loaded(Load, Intervals);
         {'EXIT', Load, Reason} when Reason =/= normal ->
-            {stop, {load_died, Reason}};
+            {error, {?MODULE, {load_died, Reason}}};
         dyno_interrupt ->
-            {stop, interrupted}
+            {error, {?MODULE, interrupted}}
     end.
 
--spec slices([dyno_load_source:interval()]) -> slices().
 slices(Intervals) ->
     #{
         p50s_ns => [P || #{p50_ns := P} <- Intervals, is_number(P)],
@@ -170,7 +164,7 @@ metrics(Halves, Intervals) ->
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without"}
         }).
 
--spec compared(p50s_ns | rates_per_s, [half()], slices(), Names) -> [#{atom() => term()}] when
+-spec compared(p50s_ns | rates_per_s, [half()], half(), Names) -> [#{atom() => term()}] when
     Names :: {{binary(), binary(), binary()}, {binary(), binary()}}.
 compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
     Parts = [Values || #{Key := [_ | _] = Values} <- Halves],
@@ -237,3 +231,13 @@ warnings(Metrics) ->
         is_number(Ratio),
         Low > ?HEAVY
     ].
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({load_died, Reason}) -> io_lib:format("the load generator died: ~0tP", [Reason, 12]);
+format_error(interrupted) -> "interrupted".
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({load_died, _}) -> dyno;
+fault(interrupted) -> interrupted.

@@ -3,57 +3,51 @@
 
 -module(dyno_test_joins).
 -moduledoc false.
-%% Nodes that join and leave while a run goes on.
+%% The targets of a run, which may join and leave while it goes on.
 %%
-%% Where a suite has targets/1, it is called every second, in a process of its own, and the run is
-%% told of nodes that were not named before: `{dyno_members, Pid, {joined, [target()]}}`, or once
-%% `{dyno_members, Pid, {failed, Text}}`. A node that leaves takes its figures with it; so where
-%% there are several, they are asked for now and then.
+%% Where a suite has targets/1, a process calls it every second and tells the run of nodes that it
+%% has not named before. A node that leaves takes its readings with it; where there are several
+%% targets, all are therefore read now and then, and what was read last is kept of those that leave.
 
 %% The process
--export([watch/3, stop/1]).
-%% What it means for a run
--export([none_gone/0, gone/1, left/3, joined/3, peek/1, warned/3]).
+-export([start/3, stop/1]).
+%% The targets; pure
+-export([new/2, present/1, all/1, aligned/2, joined/3, left/3, without/2]).
+-export([is_due/2, read/3, readings_of_left/1]).
 
--export_type([gone/0, run/0]).
+-export_type([t/0]).
 
--doc "The figures of targets that may leave, with the time, and those of the ones that left.".
--type gone() :: #{
-    peeked := #{node() => dyno_targets:results()},
-    peeked_ms := integer(),
+-opaque t() :: #{
+    present := [dyno_targets:target()],
+    %% With those that have left, as the recording names them.
+    all := [dyno_targets:target()],
+    read := #{node() => dyno_targets:results()},
+    read_ms := integer(),
     left := [dyno_targets:results()]
 }.
 
--doc "What of a run's state is read and changed here.".
--type run() :: #{
-    targets := [dyno_targets:target()],
-    %% With those that have left.
-    all := [dyno_targets:target()],
-    gone := gone(),
-    result := dyno_test_result:t(),
-    wanted := dyno_targets:options(),
-    atom() => term()
-}.
-
 -define(EVERY_MS, 1000).
-%% How much of its figures a node may take with it.
--define(PEEK_MS, 2000).
+%% The most that a node may take with it.
+-define(READ_EVERY_MS, 2000).
 
--doc "Starts watching where the suite has targets/1; linked to the caller.".
--spec watch(module(), term(), [node()]) -> pid() | none.
-watch(Module, RunState, Known) ->
+-doc """
+Starts the process, linked to the caller, where the suite has targets/1. The caller receives
+`{dyno_joins, Pid, {joined, [Target]}}` and, once at the most, `{dyno_joins, Pid, {not_joined, Text}}`.
+""".
+-spec start(module(), term(), [node()]) -> pid() | none.
+start(Module, RunState, Known) ->
     case erlang:function_exported(Module, targets, 1) of
         true ->
             Owner = self(),
             spawn_link(fun() ->
                 proc_lib:set_label(?MODULE),
-                look({Module, RunState}, Owner, Known)
+                poll(Module, RunState, Owner, Known)
             end);
         false ->
             none
     end.
 
--doc "Ends it.".
+-doc "Ends it; nothing of it comes any more.".
 -spec stop(pid() | none) -> ok.
 stop(none) ->
     ok;
@@ -65,36 +59,33 @@ stop(Pid) ->
         {'DOWN', Ref, process, Pid, _} -> flush(Pid)
     end.
 
--spec flush(pid()) -> ok.
 flush(Pid) ->
     receive
-        {dyno_members, Pid, _} -> flush(Pid);
+        {dyno_joins, Pid, _} -> flush(Pid);
         {'EXIT', Pid, _} -> flush(Pid)
     after 0 -> ok
     end.
 
--spec look({module(), term()}, pid(), [node()]) -> ok.
-look({Module, RunState} = Suite, Owner, Known) ->
+poll(Module, RunState, Owner, Known) ->
     receive
     after ?EVERY_MS -> ok
     end,
-    case named(Module, RunState) of
+    case called(Module, RunState) of
         {ok, Targets} ->
             case [T || {Node, _} = T <- Targets, not lists:member(Node, Known)] of
                 [] ->
-                    look(Suite, Owner, Known);
+                    poll(Module, RunState, Owner, Known);
                 New ->
-                    Owner ! {dyno_members, self(), {joined, New}},
-                    look(Suite, Owner, Known ++ [Node || {Node, _} <- New])
+                    Owner ! {dyno_joins, self(), {joined, New}},
+                    poll(Module, RunState, Owner, Known ++ [Node || {Node, _} <- New])
             end;
         {error, Text} ->
             %% Once: it would say the same every second.
-            Owner ! {dyno_members, self(), {failed, Text}},
+            Owner ! {dyno_joins, self(), {not_joined, Text}},
             ok
     end.
 
--spec named(module(), term()) -> {ok, [dyno_suite:target()]} | {error, binary()}.
-named(Module, RunState) ->
+called(Module, RunState) ->
     try Module:targets(RunState) of
         Value ->
             case dyno_suite:targets(Value) of
@@ -107,110 +98,65 @@ named(Module, RunState) ->
             end
     catch
         Class:Reason ->
-            {error,
-                dyno_recording_part:text("~ts:targets/1 raised ~ts: ~0tP", [Module, Class, Reason, 12])}
+            Format = "~ts:targets/1 raised ~ts: ~0tP",
+            {error, dyno_recording_part:text(Format, [Module, Class, Reason, 12])}
     end.
 
--doc "Nothing has left yet.".
--spec none_gone() -> gone().
-none_gone() ->
-    #{peeked => #{}, peeked_ms => erlang:monotonic_time(millisecond), left => []}.
+-doc "The targets that a run begins with.".
+-spec new([dyno_targets:target()], NowMs :: integer()) -> t().
+new(Targets, NowMs) ->
+    #{present => Targets, all => Targets, read => #{}, read_ms => NowMs, left => []}.
 
--doc "The last figures of the targets that have left.".
--spec gone(run()) -> [dyno_targets:results()].
-gone(#{gone := #{left := Left}}) -> Left.
+-doc "The targets that are there.".
+-spec present(t()) -> [dyno_targets:target()].
+present(#{present := Present}) -> Present.
 
--doc "Goes on without a target, which keeps the figures that it was last asked for.".
--spec left(dyno_targets:target(), InRunMs :: integer() | undefined, run()) -> run().
-left(#{node := Node} = Target, InRunMs, State) ->
-    #{targets := Targets, gone := Gone, all := All} = State,
-    #{peeked := Peeked, left := Left} = Gone,
-    ok = dyno_targets:detach([Target]),
-    LeftMs =
-        case InRunMs of
-            undefined -> 0;
-            _ -> InRunMs
-        end,
-    Text = "node ~ts left after ~ts; its figures are those until then",
-    warned(
-        ~"node_left",
-        dyno_recording_part:text(Text, [Node, dyno_unit:format(LeftMs, ~"ms")]),
-        State#{
-            targets := [T || #{node := Of} = T <- Targets, Of =/= Node],
-            guests := dyno_target_custom:left(Node, map_get(guests, State)),
-            gone := Gone#{left := [F || Of := F <- Peeked, Of =:= Node] ++ Left},
-            all := [marked(T, Node, LeftMs) || T <- All]
-        }
-    ).
+-doc "All that were there at some time.".
+-spec all(t()) -> [dyno_targets:target()].
+all(#{all := All}) -> All.
 
--spec marked(dyno_targets:target(), node(), integer()) -> dyno_targets:target().
-marked(#{node := Node} = Target, Node, LeftMs) -> dyno_targets:fact(left_ms, LeftMs, Target);
-marked(Target, _Node, _LeftMs) -> Target.
+-doc "The same targets, with their times brought to those of this node.".
+-spec aligned([dyno_targets:target()], t()) -> t().
+aligned(Targets, #{all := All} = Joins) ->
+    ByNode = #{Node => Target || #{node := Node} = Target <- Targets},
+    Joins#{present := Targets, all := [maps:get(N, ByNode, T) || #{node := N} = T <- All]}.
 
--doc """
-Attaches to nodes that were named while the load works; they count from now on. The run began at
-`ZeroNs` on this node's monotonic clock, or has not yet.
-""".
--spec joined([dyno_suite:target()], ZeroNs :: integer() | undefined, run()) -> run().
-joined(New, ZeroNs, State) ->
-    lists:foldl(fun(Target, Acc) -> join(Target, ZeroNs, Acc) end, State, New).
+-doc "With targets that joined so many milliseconds after the run's start, or before it.".
+-spec joined([dyno_targets:target()], InRunMs :: integer() | undefined, t()) -> t().
+joined(Targets, InRunMs, #{present := Present, all := All} = Joins) ->
+    New = [with_fact(joined_ms, InRunMs, Target) || Target <- Targets],
+    Joins#{present := Present ++ New, all := All ++ New}.
 
--spec join(dyno_suite:target(), integer() | undefined, run()) -> run().
-join({Node, Patterns}, ZeroNs, #{wanted := Wanted} = State) ->
-    Own = #{Node => Patterns || Patterns =/= default},
-    case dyno_targets:attach([Node], Wanted#{patterns_of => Own}) of
-        {ok, Attached} ->
-            #{targets := Targets, all := All} = State,
-            Joined = begun(ZeroNs, Attached),
-            State#{
-                guests := guests(Joined, ZeroNs, State),
-                targets := Targets ++ Joined,
-                all := All ++ Joined
-            };
-        {error, Reason} ->
-            Why = dyno_targets:format_error(Reason),
-            Text = dyno_recording_part:text("a node that joined is not measured: ~ts", [Why]),
-            warned(~"node_joined", Text, State)
-    end.
+with_fact(_Key, undefined, Target) -> Target;
+with_fact(Key, InRunMs, Target) -> dyno_targets:fact(Key, InRunMs, Target).
 
-%% The suite's own code comes to them as well.
--spec guests([dyno_targets:target()], integer() | undefined, run()) -> dyno_target_custom:t().
-guests(Joined, ZeroNs, #{guests := Guests, context := Context, callbacks := Callbacks} = State) ->
-    #{which := {Size, _}} = State,
-    With = (maps:with([agents, options, module], Context))#{callbacks => Callbacks},
-    dyno_target_custom:joined(Joined, Size, With, ZeroNs, Guests).
+-doc "Without a target that left; what was read of it last is kept.".
+-spec left(node(), InRunMs :: integer(), t()) -> t().
+left(Node, InRunMs, #{all := All, read := Read, left := Left} = Joins) ->
+    Marked = [
+        case Target of
+            #{node := Node} -> dyno_targets:fact(left_ms, InRunMs, Target);
+            #{} -> Target
+        end
+     || Target <- All
+    ],
+    without(Node, Joins#{all := Marked, left := [F || Of := F <- Read, Of =:= Node] ++ Left}).
 
-%% Before the run has begun it begins with the others.
--spec begun(integer() | undefined, [dyno_targets:target()]) -> [dyno_targets:target()].
-begun(undefined, Attached) ->
-    Attached;
-begun(ZeroNs, Attached) ->
-    %% Where it is gone again, that is the next message.
-    _ = dyno_targets:restart(Attached),
-    InRunMs = (erlang:monotonic_time(nanosecond) - ZeroNs) div 1_000_000,
-    [
-        dyno_targets:fact(joined_ms, InRunMs, Target)
-     || Target <- dyno_targets:aligned(Attached, ZeroNs)
-    ].
+-doc "Without a target that is not there any more, for a run that ends.".
+-spec without(node(), t()) -> t().
+without(Node, #{present := Present} = Joins) ->
+    Joins#{present := [T || #{node := Of} = T <- Present, Of =/= Node]}.
 
--doc """
-Asks targets that may leave for their figures. Where there is one, the run ends with it, and its
-figures are lost.
-""".
--spec peek(run()) -> run().
-peek(#{targets := [_, _ | _] = Targets, gone := Gone} = State) ->
-    #{peeked := Peeked, peeked_ms := At} = Gone,
-    case erlang:monotonic_time(millisecond) of
-        Now when Now - At >= ?PEEK_MS ->
-            New = maps:merge(Peeked, dyno_targets:peek(Targets)),
-            State#{gone := Gone#{peeked := New, peeked_ms := erlang:monotonic_time(millisecond)}};
-        _ ->
-            State
-    end;
-peek(State) ->
-    State.
+-doc "Whether it is time to read the targets. A single one ends the run when it leaves.".
+-spec is_due(NowMs :: integer(), t()) -> boolean().
+is_due(NowMs, #{present := [_, _ | _], read_ms := ReadMs}) -> NowMs - ReadMs >= ?READ_EVERY_MS;
+is_due(_NowMs, _Joins) -> false.
 
--doc "A warning of the run.".
--spec warned(binary(), binary(), run()) -> run().
-warned(Code, Text, #{result := Result} = State) ->
-    State#{result := dyno_test_result:warning({Code, Text}, Result)}.
+-doc "Keeps what was read.".
+-spec read(#{node() => dyno_targets:results()}, NowMs :: integer(), t()) -> t().
+read(New, NowMs, #{read := Read} = Joins) ->
+    Joins#{read := maps:merge(Read, New), read_ms := NowMs}.
+
+-doc "What was read last of the targets that have left.".
+-spec readings_of_left(t()) -> [dyno_targets:results()].
+readings_of_left(#{left := Left}) -> Left.

@@ -10,7 +10,7 @@
 %% What the load tells
 -export([interval/2, load/2]).
 %% What the targets tell
--export([sample/2, targets/2, read/3, baseline/2]).
+-export([sample/2, targets/2, read/2, baseline/2]).
 %% Parts of the recording that somebody else has made
 -export([metrics/2, series/2, tables/2, warning/2, warnings/2, verdicts/2]).
 -export([duration_ns/2, problem/2, run/2]).
@@ -33,7 +33,7 @@
     targets := [dyno_targets:target()],
     %% The last sample first.
     samples := [dyno_target_results:sample()],
-    figures := [dyno_targets:results()],
+    readings := [dyno_targets:results()],
     %% Of the run without instruments: none, the half before, or both.
     baseline := [dyno_test_baseline_run:half()],
     parts := #{metrics | series | tables | warnings := [part()]},
@@ -57,7 +57,7 @@ new(About) ->
         load => none,
         targets => [],
         samples => [],
-        figures => [],
+        readings => [],
         baseline => [],
         parts => maps:from_keys([metrics, series, tables, warnings], []),
         verdicts => []
@@ -90,10 +90,9 @@ sample(Sample, #{samples := Samples} = Result) ->
 -spec targets([dyno_targets:target()], t()) -> t().
 targets(Targets, Result) -> Result#{targets := Targets}.
 
--doc "What the instruments had measured after so many nanoseconds.".
--spec read([dyno_targets:results()], non_neg_integer(), t()) -> t().
-read(Figures, DurationNs, Result) ->
-    Result#{figures := Figures, duration_ns := DurationNs}.
+-doc "What the instruments have measured.".
+-spec read([dyno_targets:results()], t()) -> t().
+read(Readings, Result) -> Result#{readings := Readings}.
 
 -doc "A half of the run without instruments.".
 -spec baseline(dyno_test_baseline_run:half(), t()) -> t().
@@ -130,8 +129,8 @@ Why a run that came to its end has measured nothing: no operation succeeded, or,
 operations, none of the functions was called that were to be measured.
 """.
 -spec problem(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
-problem(Module, #{load := none, figures := Figures}) ->
-    Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Figures],
+problem(Module, #{load := none, readings := Readings}) ->
+    Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Readings],
     Counts = [N || #{functions := [], measured_functions := N} <- Counted, N > 0],
     Called = [F || #{functions := Functions} <- Counted, F <- Functions],
     case {Called, Counts} of
@@ -170,18 +169,18 @@ operation(Module) ->
 -spec run(status(), t()) -> {Run :: part(), Verdicts :: [part()]}.
 run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     #{load := LoadResult, samples := Samples, baseline := Halves} = Result,
-    #{targets := Targets, figures := Figures} = Result,
+    #{targets := Targets, readings := Readings} = Result,
     Intervals = lists:reverse(map_get(intervals, Result)),
-    Inside = dyno_target_results:parts(Targets, lists:reverse(Samples), Figures),
+    Seen = dyno_target_results:parts(Targets, lists:reverse(Samples), Readings),
     Load = dyno_load_result:to_recording(LoadResult, Intervals),
     Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
     Own = #{
-        metrics => map_get(metrics, Load) ++ map_get(metrics, Inside) ++ Cost,
-        series => map_get(series, Load) ++ map_get(series, Inside),
-        tables => map_get(tables, Load) ++ map_get(tables, Inside),
+        metrics => map_get(metrics, Load) ++ map_get(metrics, Seen) ++ Cost,
+        series => map_get(series, Load) ++ map_get(series, Seen),
+        tables => map_get(tables, Load) ++ map_get(tables, Seen),
         warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
-         || {Code, Text} <- map_get(warnings, Inside) ++ dyno_test_baseline_run:warnings(Cost)
+         || {Code, Text} <- map_get(warnings, Seen) ++ dyno_test_baseline_run:warnings(Cost)
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),
@@ -191,7 +190,7 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
             error => error_of(Status),
             duration_ns => map_get(duration_ns, Result),
             nodes => [Facts || #{facts := Facts} <- Targets],
-            histograms => map_get(histograms, Load) ++ map_get(histograms, Inside)
+            histograms => map_get(histograms, Load) ++ map_get(histograms, Seen)
         },
         Verdicts
     }.

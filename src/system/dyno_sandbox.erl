@@ -9,7 +9,8 @@
 %% to the process: it lives until `stop/1`, or until the owner ends. A call that takes too long or
 %% is interrupted ends the process; `revive/1` gives a new one.
 
--export([start/1, call/3, call/4, stop/1, revive/1, once/2, attempt/1, kill/1, format_error/1]).
+-export([start/1, call/3, call/4, is_alive/1, stop/1, revive/1, once/2, attempt/1, kill/1]).
+-export([format_error/1, fault/1]).
 -export_type([sandbox/0, options/0, failure/0, reason/0]).
 
 -opaque sandbox() :: #{pid := pid(), monitor := reference(), options := options()}.
@@ -115,6 +116,11 @@ kill_called(Pid, Ref) ->
         {'DOWN', Ref, process, Pid, _} -> ok
     end.
 
+-doc "Whether the process is there to be called.".
+-spec is_alive(sandbox()) -> boolean().
+is_alive(#{pid := Pid}) ->
+    is_process_alive(Pid).
+
 -doc "Ends the process, and what is linked to it.".
 -spec stop(sandbox()) -> ok.
 stop(#{pid := Pid, monitor := Monitor}) ->
@@ -166,6 +172,11 @@ once(Fun, TimeoutMs) ->
         stop(Sandbox),
         process_flag(trap_exit, Trapping)
     end.
+
+-doc "Who can do something about it: whoever wrote the code.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({_MFA, interrupted}) -> interrupted;
+fault({_MFA, _Failure}) -> code.
 
 -doc "One sentence for a failure of a function, with the place in its module where there is one.".
 -spec format_error(reason()) -> unicode:chardata().

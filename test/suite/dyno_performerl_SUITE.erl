@@ -224,7 +224,7 @@ default_name_and_cookie(Config) ->
         {error, {connection, _} = Reason} =
             peer:call(Second, dyno_test, run, [Source, #{}], 60_000),
         peer:stop(Second),
-        says(dyno_test:format_error(Reason), [~"--name"])
+        says(dyno_error:format(Reason), [~"--name"])
     after
         peer:stop(Peer),
         peer:stop(TargetPeer),
@@ -349,9 +349,9 @@ no_pattern_matches(Config) ->
     Source = write(Config, nowhere, [
         {get_trace_patterns, "get_trace_patterns() -> [{target_wrok, '_', '_'}].\n"}
     ]),
-    {error, Reason} = Error = run(Config, Source, #{}),
-    says(dyno_test:format_error(Reason), [~"target_wrok", ~"did you mean target_work"]),
-    ?assertEqual(2, dyno_test:exit_status(Error)),
+    {error, Reason} = run(Config, Source, #{}),
+    says(dyno_error:format(Reason), [~"target_wrok", ~"did you mean target_work"]),
+    ?assertEqual(2, dyno_error:exit_status(Reason)),
     ?assertMatch(
         [test_setup, {setup_run, 3}, {teardown_run, undefined}, {test_teardown, _}],
         dyno_suites:marks(Config)
@@ -416,9 +416,9 @@ callback_raises(Config) ->
             Source = write(Config, Name, [{Callback, Text} | spared(Callback)]),
             Parts = [named(Callback, Arguments), ~"oops", ~".erl:"],
             case {What, run(Config, Source, #{})} of
-                {refused, {error, Reason} = Error} ->
-                    says(dyno_test:format_error(Reason), Parts),
-                    ?assertEqual(2, dyno_test:exit_status(Error));
+                {refused, {error, Reason}} ->
+                    says(dyno_error:format(Reason), Parts),
+                    ?assertEqual(2, dyno_error:exit_status(Reason));
                 {failed, {ok, Document}} ->
                     failed(Document, Parts)
             end,
@@ -433,11 +433,11 @@ callback_calls_what_is_not_there(Config) ->
         begin
             Text = io_lib:format("get_trace_patterns() -> ~s().~n", [Called]),
             Source = write(Config, calling, [{get_trace_patterns, Text}]),
-            {error, Reason} = Error = run(Config, Source, #{}),
-            says(dyno_test:format_error(Reason), [
+            {error, Reason} = run(Config, Source, #{}),
+            says(dyno_error:format(Reason), [
                 ~"get_trace_patterns/0 called ", list_to_binary([Called, "/0"]), Said
             ]),
-            ?assertEqual(2, dyno_test:exit_status(Error))
+            ?assertEqual(2, dyno_error:exit_status(Reason))
         end
      || {Called, Said} <- [
             {
@@ -455,11 +455,11 @@ callback_returns_something_else(Config) ->
             Name = list_to_atom(lists:concat([Callback, "_returns"])),
             Kept = filename:join(proplists:get_value(work, Config), "kept.json"),
             Source = write(Config, Name, [{Callback, Text}]),
-            {error, Reason} = Error = run(Config, Source, #{recording => Kept}),
-            says(dyno_test:format_error(Reason), [
+            {error, Reason} = run(Config, Source, #{recording => Kept}),
+            says(dyno_error:format(Reason), [
                 named(Callback, Arguments), ~"{something,other}", expected(Callback)
             ]),
-            ?assertEqual(2, dyno_test:exit_status(Error)),
+            ?assertEqual(2, dyno_error:exit_status(Reason)),
             ?assertEqual({Name, Marks}, {Name, dyno_suites:marks(Config)}),
             case What of
                 refused ->
@@ -527,11 +527,11 @@ callbacks_are_missing(Config) ->
         "-module(few).\n-behaviour(performerl_load_generator).\n-export([get_test_name/0]).\n"
         "get_test_name() -> \"few\".\n"
     ),
-    {error, Reason} = Error = run(Config, Path, #{}),
-    says(dyno_test:format_error(Reason), [
+    {error, Reason} = run(Config, Path, #{}),
+    says(dyno_error:format(Reason), [
         ~"few.erl", ~"start_load/2", ~"performerl_load_generator"
     ]),
-    ?assertEqual(2, dyno_test:exit_status(Error)).
+    ?assertEqual(2, dyno_error:exit_status(Reason)).
 
 interrupted_in_start_load(Config) ->
     Source = write(Config, stays, [

@@ -221,7 +221,7 @@ source_errors(Config) ->
         begin
             {error, Reason} = dyno_suite_source:load(Source),
             says(dyno_suite_source:format_error(Reason), Parts),
-            ?assertEqual(2, dyno_test:exit_status({error, {source, Reason}}))
+            ?assertEqual(2, dyno_error:exit_status({dyno_suite_source, Reason}))
         end
      || {Source, Parts} <- [
             {"no/such/file.erl", [~"no/such/file.erl", ~"there is no file"]},
@@ -380,12 +380,12 @@ run_refuses_bad_options(Config) ->
     Source = dyno_suites:write(Config, fine, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
     [
         begin
-            {error, Reason} = Error = dyno_test:run(Source, Options),
-            Text = unicode:characters_to_binary(dyno_test:format_error(Reason)),
+            {error, Reason} = dyno_test:run(Source, Options),
+            Text = unicode:characters_to_binary(dyno_error:format(Reason)),
             %% A threshold's mistake is shown below the sentence.
             [Sentence | _] = binary:split(Text, ~"\n"),
             says(Sentence, Parts),
-            ?assertEqual(2, dyno_test:exit_status(Error))
+            ?assertEqual(2, dyno_error:exit_status(Reason))
         end
      || {Options, Parts} <- [
             {#{sizes => []}, [~"sizes", ~"a list of positive integers"]},
@@ -403,4 +403,4 @@ run_refuses_bad_options(Config) ->
         Config, bad, #{sizes => [1], level => deep}, "operation(S) -> {ok, S}.\n"
     ),
     {error, Reason} = dyno_test:run(Bad, #{}),
-    says(dyno_test:format_error(Reason), [~"suite bad: level is deep"]).
+    says(dyno_error:format(Reason), [~"suite bad: level is deep"]).

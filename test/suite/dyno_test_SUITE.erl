@@ -491,7 +491,7 @@ options_override_the_suite(Config) ->
     ?assertMatch({_, _}, binary:match(text(Reason), ~"must give sizes")).
 
 text(Reason) ->
-    unicode:characters_to_binary(dyno_test:format_error(Reason)).
+    unicode:characters_to_binary(dyno_error:format(Reason)).
 
 %% A file, a compiled file, a module on a code path by name, and a loaded module.
 sources(Config) ->

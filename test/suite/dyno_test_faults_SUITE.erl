@@ -164,7 +164,7 @@ await_measuring(Config, Source, Options) ->
     end.
 
 text(Reason) ->
-    unicode:characters_to_binary(dyno_test:format_error(Reason)).
+    unicode:characters_to_binary(dyno_error:format(Reason)).
 
 %% One sentence that has all the parts.
 says(Text, Parts) ->
@@ -527,9 +527,9 @@ callback_raises(Config) ->
         Class <- [throw, exit, error]
     ].
 
-raised(_Config, {Callback, _Class}, refused, {error, Reason} = Error) ->
+raised(_Config, {Callback, _Class}, refused, {error, Reason}) ->
     says(text(Reason), [atom_to_binary(Callback), ~"oops"]),
-    ?assertEqual(2, dyno_test:exit_status(Error));
+    ?assertEqual(2, dyno_error:exit_status(Reason));
 raised(_Config, {operation, _Class}, failed, {ok, Document}) ->
     failed(Document, [~"operations failed", ~"operation/1", ~"oops"]);
 raised(_Config, {Callback, Class}, failed, {ok, Document}) ->
@@ -553,10 +553,10 @@ callback_returns_something_else(Config) ->
             case {Callback, Result} of
                 {suite, {error, Reason}} ->
                     says(text(Reason), [~"suite/0", ~"something_else", ~"a map"]),
-                    ?assertEqual(2, dyno_test:exit_status(Result));
+                    ?assertEqual(2, dyno_error:exit_status(element(2, Result)));
                 {_, {error, Reason}} ->
                     says(text(Reason), [~"something_else" | expected(Callback)]),
-                    ?assertEqual(2, dyno_test:exit_status(Result)),
+                    ?assertEqual(2, dyno_error:exit_status(element(2, Result))),
                     %% The recording that was begun says the same.
                     {ok, Document} = dyno_recording_file:read(File),
                     failed(Document, [~"something_else"]);
@@ -668,9 +668,9 @@ callback_is_misspelt(Config) ->
 
 suite_never_returns(Config) ->
     Source = with_callback(Config, no_suite, suite, "suite() -> timer:sleep(infinity).\n", #{}),
-    {error, Reason} = Error = dyno_test:run(Source, #{timeout_ms => 300}),
+    {error, Reason} = dyno_test:run(Source, #{timeout_ms => 300}),
     says(text(Reason), [~"no_suite:suite/0", ~"300 ms", ~"--timeout"]),
-    ?assertEqual(2, dyno_test:exit_status(Error)).
+    ?assertEqual(2, dyno_error:exit_status(Reason)).
 
 workers_never_end(Config) ->
     Text = "end_worker(_) -> timer:sleep(infinity).\n",
@@ -720,9 +720,9 @@ node_is_named_twice(Config) ->
     Node = node_of(Config),
     Text = io_lib:format("init_run(_, _) -> {ok, [~0tp, ~0tp], 0}.~n", [Node, Node]),
     Source = with_callback(Config, twice_there, init_run, Text, #{}),
-    {error, Reason} = Error = dyno_test:run(Source, #{}),
+    {error, Reason} = dyno_test:run(Source, #{}),
     says(text(Reason), [~"twice_there:init_run/2", ~"each node once"]),
-    ?assertEqual(2, dyno_test:exit_status(Error)),
+    ?assertEqual(2, dyno_error:exit_status(Reason)),
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 %% Named, with the nearest there is; and the recording that was begun says the same.
@@ -734,9 +734,9 @@ pattern_matches_nothing(Config) ->
             Source = dyno_suites:write(
                 Config, unmatched, short(#{patterns => [Pattern]}), ordinary(node_of(Config))
             ),
-            {error, Reason} = Error = dyno_test:run(Source, #{recording => File}),
+            {error, Reason} = dyno_test:run(Source, #{recording => File}),
             says(text(Reason), [Pattern, <<"did you mean ", Nearest/binary>>]),
-            ?assertEqual(2, dyno_test:exit_status(Error)),
+            ?assertEqual(2, dyno_error:exit_status(Reason)),
             {ok, Document} = dyno_recording_file:read(File),
             failed(Document, [Pattern]),
             ?assertMatch([_, _, {end_run, _}, {end_suite, _}], dyno_suites:marks(Config)),
@@ -777,9 +777,9 @@ escript_says_it(Config) ->
 
 measures_nothing(Config, File, Parts) ->
     Source = dyno_suites:write(Config, kept_nowhere, short(#{}), ordinary(node_of(Config))),
-    {error, Reason} = Error = dyno_test:run(Source, #{recording => File}),
+    {error, Reason} = dyno_test:run(Source, #{recording => File}),
     says(text(Reason), Parts),
-    ?assertEqual(3, dyno_test:exit_status(Error)),
+    ?assertEqual(3, dyno_error:exit_status(Reason)),
     ?assertEqual([], dyno_suites:marks(Config)).
 
 folder_not_writable(Config) ->

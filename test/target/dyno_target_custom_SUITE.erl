@@ -96,9 +96,9 @@ says(Chars, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
     ok.
 
-refused({error, Reason} = Error, Parts) ->
-    says(dyno_test:format_error(Reason), Parts),
-    ?assertEqual(2, dyno_test:exit_status(Error)).
+refused({error, Reason}, Parts) ->
+    says(dyno_error:format(Reason), Parts),
+    ?assertEqual(2, dyno_error:exit_status(Reason)).
 
 failed({ok, Document}, Parts) ->
     {ok, _} = dyno_recording:validate(Document),

@@ -400,9 +400,9 @@ finish({ok, Document}, #{baseline := Baseline, options := #{recording := Path}} 
             dyno_cli_terminal:complain(Text),
             2
     end;
-finish({error, Reason} = Error, _Plan) ->
-    dyno_cli_terminal:complain(dyno_test:format_error(Reason)),
-    dyno_test:exit_status(Error);
+finish({error, Error}, _Plan) ->
+    dyno_cli_terminal:complain(dyno_error:format(Error)),
+    dyno_error:exit_status(Error);
 finish({crashed, {Reason, [_ | _] = Stack}}, _Plan) ->
     dyno_cli_crash:report(exit, Reason, [Frame || Frame <- Stack, is_tuple(Frame)]);
 finish({crashed, Reason}, _Plan) ->

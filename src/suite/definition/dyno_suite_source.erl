@@ -9,7 +9,7 @@ A source file is compiled into a temporary folder that is put on the code path, 
 that the suite starts find the module as well. `forget/1` takes all of it back.
 """.
 
--export([load/1, load_module/1, forget/1, format_error/1]).
+-export([load/1, load_module/1, forget/1, format_error/1, fault/1]).
 -export_type([source/0, loaded/0, form/0, reason/0]).
 
 -doc "A file's path (`.erl`, `.beam`, `.ex`, `.exs`) or a module's name.".
@@ -28,8 +28,8 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     helpers => installed | there
 }.
 
--doc "Whose callbacks a suite has.".
--type form() :: dyno | performerl.
+-doc "The module that knows the callbacks of such a suite (see dyno_test_callbacks).".
+-type form() :: dyno_suite_callbacks | dyno_performerl.
 
 -type reason() ::
     {no_such_file, file:filename()}
@@ -39,7 +39,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {no_such_module, module()}
     | {bad_beam, file:filename(), term()}
     | {taken_name, module()}
-    | {missing_callbacks, source(), form(), [{atom(), arity()}]}
+    | {missing_callbacks, source(), Behaviour :: module(), [{atom(), arity()}]}
     | {no_folder, file:posix()}
     | {elixir, file:filename(), dyno_elixir:reason()}
     | {no_module, file:filename()}
@@ -53,13 +53,13 @@ load(Source) ->
         {ok, Loaded} ?= bring(Source),
         #{module := Module} = Loaded,
         case form(Module) of
-            {ok, performerl} ->
-                {ok, Loaded#{form => performerl, helpers => dyno_performerl_lib:install()}};
-            {ok, dyno} ->
-                {ok, Loaded#{form => dyno}};
-            {missing, Form, Missing} ->
+            {ok, dyno_performerl} ->
+                {ok, Loaded#{form => dyno_performerl, helpers => dyno_performerl_lib:install()}};
+            {ok, Form} ->
+                {ok, Loaded#{form => Form}};
+            {missing, Behaviour, Missing} ->
                 forget(Loaded),
-                {error, {missing_callbacks, Source, Form, Missing}}
+                {error, {missing_callbacks, Source, Behaviour, Missing}}
         end
     end.
 
@@ -68,13 +68,13 @@ form(Module) ->
     #{missing := Missing} = dyno_suite:callbacks(Module),
     case {Missing, dyno_performerl:is_suite(Module)} of
         {[], _} ->
-            {ok, dyno};
+            {ok, dyno_suite_callbacks};
         {_, false} ->
-            {missing, dyno, Missing};
+            {missing, dyno_suite, Missing};
         {_, true} ->
             case dyno_performerl:missing(Module) of
-                [] -> {ok, performerl};
-                Others -> {missing, performerl, Others}
+                [] -> {ok, dyno_performerl};
+                Others -> {missing, performerl_load_generator, Others}
             end
     end.
 
@@ -273,13 +273,8 @@ format_error({taken_name, Module}) ->
         "give it another name",
         [Module]
     );
-format_error({missing_callbacks, Source, Form, Missing}) ->
+format_error({missing_callbacks, Source, Behaviour, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
-    Behaviour =
-        case Form of
-            dyno -> dyno_suite;
-            performerl -> performerl_load_generator
-        end,
     io_lib:format(
         "~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]
     );
@@ -290,3 +285,9 @@ format_error({no_folder, Posix}) ->
     );
 format_error(no_compiler) ->
     "this Erlang has no compiler; give the suite as a .beam file".
+
+-doc "Who can do something about it. Where Elixir is missing, the file may be good.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({elixir, _, no_elixir}) -> dyno;
+fault({elixir, _, {old_elixir, _}}) -> dyno;
+fault(_) -> caller.

@@ -8,18 +8,21 @@ Runs suites written for PerformERL (Cazzola, Cesarini, Tansini 2022) as they are
 Such a suite has the ten callbacks of the behaviour `performerl_load_generator`: `get_test_name/0`,
 `get_test_sizes/0`, `get_load_duration/0`, `get_trace_patterns/0`, `test_setup/0`, `setup_run/1`,
 `start_load/2`, `stop_load/1`, `teardown_run/1`, `test_teardown/1`. This module knows what each
-returns and brings it to the form that `dyno_test` works with; `dyno_performerl_load` times
+returns and brings it to the form that `dyno_test` works with; `dyno_performerl_load` calls
 `start_load` and `stop_load`.
 """.
 
--export([callbacks/0, is_suite/1, missing/1, connection/1]).
--export([suite/1, init_suite/1, init_run/2, end_run/1, end_suite/2]).
--export_type([run/0]).
+-behaviour(dyno_test_callbacks).
 
--doc "What is known of a run for its tear-down.".
--type run() :: #{nodes := [node()], info => term()}.
+-export([is_suite/1, missing/1, connection/1]).
+-export([form/0, warnings/1, suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
+-export([format_error/1]).
 
--type callbacks() :: dyno_test_callbacks:callbacks().
+-import(dyno_test_callbacks, [call/3, tear_down/3, bad_return/5]).
+
+-type callbacks() :: dyno_test_callbacks:t().
+-type result(Value) :: dyno_test_callbacks:result(Value).
+-type run() :: #{nodes := [node()]}.
 
 -define(CALLBACKS, [
     {get_test_name, 0},
@@ -40,10 +43,6 @@ returns and brings it to the form that `dyno_test` works with; `dyno_performerl_
 -define(NODE, 'performerl@127.0.0.1').
 -define(COOKIE, performerl).
 -define(STOP_MS, 5000).
-
--doc "The callbacks of `performerl_load_generator`, all of them mandatory.".
--spec callbacks() -> [{atom(), arity()}].
-callbacks() -> ?CALLBACKS.
 
 -doc "Whether a module is meant to be such a suite: it declares the behaviour, or looks so.".
 -spec is_suite(module()) -> boolean().
@@ -99,11 +98,20 @@ programs_on_path() ->
             ok
     end.
 
-%% The callbacks, in the form of dyno_test_callbacks
+%% The callbacks
+
+-doc """
+PerformERL takes no notice of a pattern that matches nothing: such suites name what may be there.
+""".
+-spec form() -> dyno_test_callbacks:form().
+form() ->
+    #{set_up => "setup_run/1", invariants => get_invariants, unmatched => leave_out}.
+
+-spec warnings(module()) -> [].
+warnings(_Module) -> [].
 
 -doc "The test's description, from four callbacks.".
--spec suite(callbacks()) ->
-    {{ok, dyno_suite:config()} | {error, dyno_test_callbacks:reason()}, callbacks()}.
+-spec suite(callbacks()) -> result(dyno_suite:config()).
 suite(Callbacks) ->
     described(
         [
@@ -116,19 +124,17 @@ suite(Callbacks) ->
         Callbacks
     ).
 
-described([], Config, Callbacks) ->
-    {{ok, Config}, Callbacks};
+described([], Config, _Callbacks) ->
+    {ok, Config};
 described([{Function, Read, Expected} | Rest], Config, Callbacks) ->
-    case dyno_test_callbacks:call(Callbacks, Function, []) of
-        {{ok, Value}, Next} ->
+    case call(Callbacks, Function, []) of
+        {ok, Value} ->
             case Read(Value) of
-                {ok, Part} ->
-                    described(Rest, maps:merge(Config, Part), Next);
-                error ->
-                    dyno_test_callbacks:bad_return(Next, Function, 0, Value, Expected)
+                {ok, Part} -> described(Rest, maps:merge(Config, Part), Callbacks);
+                error -> bad_return(Callbacks, Function, 0, Value, Expected)
             end;
-        Failed ->
-            Failed
+        {error, _} = Error ->
+            Error
     end.
 
 name(Name) when is_list(Name), Name =/= []; is_binary(Name), Name =/= <<>> ->
@@ -174,63 +180,64 @@ patterns(_Other) ->
     error.
 
 -doc "`test_setup/0`.".
--spec init_suite(callbacks()) ->
-    {{ok, term()} | {error, dyno_test_callbacks:reason()}, callbacks()}.
+-spec init_suite(callbacks()) -> result(term()).
 init_suite(Callbacks) ->
     %% Such suites ran in rebar3, which has these for its own use: they just call httpc.
     _ = [application:ensure_all_started(Application) || Application <- [ssl, inets]],
-    case dyno_test_callbacks:call(Callbacks, test_setup, []) of
-        {{ok, {ok, Info}}, Next} -> {{ok, Info}, Next};
-        {{ok, Other}, Next} ->
-            dyno_test_callbacks:bad_return(Next, test_setup, 0, Other, "{ok, TestInfo}");
-        Failed -> Failed
+    case call(Callbacks, test_setup, []) of
+        {ok, {ok, Info}} -> {ok, Info};
+        {ok, Other} -> bad_return(Callbacks, test_setup, 0, Other, "{ok, TestInfo}");
+        {error, _} = Error -> Error
     end.
 
 -doc "`setup_run/1`, which starts the nodes.".
--spec init_run(callbacks(), non_neg_integer()) ->
-    {{ok, {[node()], run()}} | {error, dyno_test_callbacks:reason()}, callbacks()}.
-init_run(Callbacks0, Size) ->
-    Callbacks = dyno_test_callbacks:keep_run(Callbacks0, undefined),
+-spec init_run(callbacks(), non_neg_integer(), term()) -> result({[dyno_suite:target()], run()}).
+init_run(Callbacks, Size, _SuiteState) ->
     Expected = "{run_started, [Node]}",
-    case dyno_test_callbacks:call(Callbacks, setup_run, [Size]) of
-        {{ok, {run_started, [_ | _] = Given} = Value}, Next} ->
+    case call(Callbacks, setup_run, [Size]) of
+        {ok, {run_started, [_ | _] = Given} = Value} ->
             case lists:all(fun is_atom/1, Given) of
                 true ->
                     Nodes = lists:uniq(Given),
-                    Run = #{nodes => Nodes},
                     %% Not as a hidden node, as dyno would: start_load may look into nodes().
                     lists:foreach(fun net_kernel:connect_node/1, Nodes -- [node()]),
-                    {{ok, {Nodes, Run}}, dyno_test_callbacks:keep_run(Next, Run)};
+                    {ok, {[{Node, default} || Node <- Nodes], #{nodes => Nodes}}};
                 false ->
-                    dyno_test_callbacks:bad_return(Next, setup_run, 1, Value, Expected)
+                    bad_return(Callbacks, setup_run, 1, Value, Expected)
             end;
-        {{ok, Other}, Next} ->
-            dyno_test_callbacks:bad_return(Next, setup_run, 1, Other, Expected);
-        Failed ->
-            Failed
+        {ok, Other} ->
+            bad_return(Callbacks, setup_run, 1, Other, Expected);
+        {error, _} = Error ->
+            Error
     end.
+
+-doc "The suite gives its load itself: nothing can be said of it.".
+-spec load(callbacks(), non_neg_integer(), run(), {performerl, dyno_load_spec:override()}) ->
+    result({module(), dyno_suite:load()}).
+load(_Callbacks, _Size, _Run, {performerl, Override}) when map_size(Override) =:= 0 ->
+    {ok, {dyno_performerl_load, #{model => performerl}}};
+load(_Callbacks, _Size, _Run, _Wanted) ->
+    {error, {?MODULE, gives_load_itself}}.
 
 -doc """
 `teardown_run/1`, with what the load gave for it, or `undefined` where it gave nothing. Where that
 fails the nodes are stopped outright, as PerformERL does: they were started for this run.
 """.
--spec end_run(callbacks()) ->
-    {{ok, term()} | {error, dyno_test_callbacks:reason()}, callbacks()}.
-end_run(Callbacks) ->
-    Run = dyno_test_callbacks:kept_run(Callbacks),
-    Info =
-        case Run of
-            #{info := Given} -> Given;
-            _ -> undefined
+-spec end_run(callbacks(), run() | undefined, dyno_test_callbacks:info()) -> result(term()).
+end_run(Callbacks, Run, Info) ->
+    Given =
+        case Info of
+            {info, Value} -> Value;
+            none -> undefined
         end,
-    case dyno_test_callbacks:tear_down(Callbacks, teardown_run, Info) of
-        {{ok, run_ended}, _} = Ended ->
-            Ended;
-        {{ok, Other}, Next} ->
-            dyno_test_callbacks:bad_return(Next, teardown_run, 1, Other, "run_ended");
-        Failed ->
+    case tear_down(Callbacks, teardown_run, Given) of
+        {ok, run_ended} ->
+            {ok, run_ended};
+        {ok, Other} ->
+            bad_return(Callbacks, teardown_run, 1, Other, "run_ended");
+        {error, _} = Error ->
             _ = [stop_node(Node) || #{nodes := Nodes} <- [Run], Node <- Nodes, Node =/= node()],
-            Failed
+            Error
     end.
 
 stop_node(Node) ->
@@ -242,12 +249,15 @@ stop_node(Node) ->
     end.
 
 -doc "`test_teardown/1`.".
--spec end_suite(callbacks(), term()) ->
-    {{ok, term()} | {error, dyno_test_callbacks:reason()}, callbacks()}.
+-spec end_suite(callbacks(), term()) -> result(term()).
 end_suite(Callbacks, Info) ->
-    case dyno_test_callbacks:tear_down(Callbacks, test_teardown, Info) of
-        {{ok, ok}, _} = Ended -> Ended;
-        {{ok, Other}, Next} ->
-            dyno_test_callbacks:bad_return(Next, test_teardown, 1, Other, "ok");
-        Failed -> Failed
+    case tear_down(Callbacks, test_teardown, Info) of
+        {ok, ok} -> {ok, ok};
+        {ok, Other} -> bad_return(Callbacks, test_teardown, 1, Other, "ok");
+        {error, _} = Error -> Error
     end.
+
+-doc "One sentence for a reason.".
+-spec format_error(gives_load_itself) -> unicode:chardata().
+format_error(gives_load_itself) ->
+    "a suite of PerformERL gives its load itself; leave --load, --rate and the like out".

@@ -21,8 +21,8 @@ itself or links to is there for the next.
 
 -type options() :: #{
     sink := pid(),
+    callbacks := dyno_test_callbacks:t(),
     module := module(),
-    sandbox := dyno_sandbox:sandbox(),
     run_state := #{nodes := [node()], _ => _},
     size := non_neg_integer(),
     duration_ms := pos_integer(),
@@ -32,9 +32,7 @@ itself or links to is there for the next.
     _ => _
 }.
 
--type reason() ::
-    {callback, dyno_sandbox:reason()}
-    | {bad_return, mfa(), term(), Expected :: string()}.
+-type reason() :: {late_start, module(), TimeoutMs :: pos_integer()}.
 
 -type state() :: #{
     options := options(),
@@ -143,16 +141,13 @@ tick(#{options := #{interval_ms := IntervalMs}} = State) ->
     State.
 
 %% In a process of its own, so that this one still hears what else happens.
-ask(Function, Arguments, TimeoutMs, #{options := #{module := Module, sandbox := Sandbox}} = State) ->
+ask(Function, Arguments, TimeoutMs, #{options := #{callbacks := Callbacks}} = State) ->
     Self = self(),
     {Pid, Monitor} = spawn_opt(
         fun() ->
-            Call = fun() -> apply(Module, Function, Arguments) end,
-            Answer =
-                case dyno_sandbox:call(Sandbox, Call, TimeoutMs, ?MODULE) of
-                    {ok, Value} -> {ok, Value};
-                    {error, Failure} -> {error, {{Module, Function, length(Arguments)}, Failure}}
-                end,
+            Answer = dyno_test_callbacks:call(
+                Callbacks, Function, Arguments, TimeoutMs, ?MODULE
+            ),
             Self ! {answer, self(), Answer}
         end,
         [link, monitor]
@@ -179,13 +174,17 @@ answered(stopping, {ok, {error, not_started}}, State) ->
     {noreply, finished(State)};
 answered(stopping, {ok, Other}, State) ->
     bad_return(stop_load, 1, Other, "{load_stopped, RunInfo} or {error, not_started}", State);
-answered(_Phase, {error, Reason}, State) ->
-    notify({failed, {?MODULE, {callback, Reason}}}, State),
-    {noreply, State#{phase := read}}.
+answered(starting, {error, {dyno_sandbox, {{Module, _, _}, {timeout, TimeoutMs}}}}, State) ->
+    failed({?MODULE, {late_start, Module, TimeoutMs}}, State);
+answered(_Phase, {error, Error}, State) ->
+    failed(Error, State).
 
-bad_return(Function, Arity, Value, Expected, State) ->
-    Reason = {bad_return, {module(State), Function, Arity}, Value, Expected},
-    notify({failed, {?MODULE, Reason}}, State),
+bad_return(Function, Arity, Value, Expected, #{options := #{callbacks := Callbacks}} = State) ->
+    {error, Error} = dyno_test_callbacks:bad_return(Callbacks, Function, Arity, Value, Expected),
+    failed(Error, State).
+
+failed(Error, State) ->
+    notify({failed, Error}, State),
     {noreply, State#{phase := read}}.
 
 module(#{options := #{module := Module}}) -> Module.
@@ -212,9 +211,7 @@ wait(Info, #{from := From, options := #{duration_ms := DurationMs}} = State) ->
 stop_load(#{info := Info, options := #{timeout_ms := TimeoutMs}} = State) ->
     ask(stop_load, [Info], TimeoutMs, State#{phase := stopping, stop_from := now_ns()}).
 
-early(Reason, #{phase := Phase, from := From} = State) when
-    Phase =:= loading
-->
+early(Reason, #{phase := loading, from := From} = State) ->
     #{options := #{duration_ms := DurationMs}} = State,
     Text = text(
         "the load's process, which ~ts:start_load/2 named, ended after ~ts of ~ts: ~0tP",
@@ -240,22 +237,17 @@ ns(Ns) ->
     dyno_unit:format(Ns, ~"ns").
 
 text(Format, Arguments) ->
-    unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+    dyno_recording_part:text(Format, Arguments).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({callback, {{M, start_load, 2}, {timeout, TimeoutMs}}}) ->
+format_error({late_start, Module, TimeoutMs}) ->
     io_lib:format(
         "~ts:start_load/2 had not returned after ~b ms, long after the load's duration was over; "
         "it must return {load_started, RunInfo}, or give --timeout if it needs longer",
-        [M, TimeoutMs]
-    );
-format_error({callback, Reason}) ->
-    dyno_sandbox:format_error(Reason);
-format_error({bad_return, {M, F, A}, Value, Expected}) ->
-    io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]).
+        [Module, TimeoutMs]
+    ).
 
 -doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
-fault({bad_return, _, _, _}) -> caller;
-fault({callback, _}) -> code.
+fault({late_start, _, _}) -> code.

@@ -1,0 +1,95 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_suite_callbacks).
+-moduledoc false.
+%% The callbacks of the behaviour dyno_suite: what each must return, and what stands in for an
+%% optional one that is missing.
+
+-behaviour(dyno_test_callbacks).
+
+-export([form/0, warnings/1, connection/1, suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
+
+-import(dyno_test_callbacks, [call/3, optional/4, tear_down/3, bad_return/5]).
+
+-type callbacks() :: dyno_test_callbacks:t().
+
+-doc "What a test must know of such suites.".
+-spec form() -> dyno_test_callbacks:form().
+form() ->
+    #{set_up => "init_run/2", invariants => invariants, unmatched => refuse}.
+
+-doc "Functions that look like callbacks: nothing calls them, and nothing else would tell.".
+-spec warnings(module()) -> [{binary(), binary()}].
+warnings(Module) ->
+    Format = "~ts:~ts/~b is not called: the callback is ~ts/~b",
+    [
+        {~"misspelt_callback", dyno_recording_part:text(Format, [Module, F, A, G, B])}
+     || {{F, A}, {G, B}} <- dyno_suite:misspelt(Module)
+    ].
+
+-doc "A name for this node, by which targets are reached.".
+-spec connection(#{name => atom(), cookie => atom()}) -> ok | {error, dyno_target_node:reason()}.
+connection(Options) ->
+    dyno_target_node:ensure_distribution(Options).
+
+-spec suite(callbacks()) -> dyno_test_callbacks:result(dyno_suite:config()).
+suite(Callbacks) ->
+    case call(Callbacks, suite, []) of
+        {ok, Config} when is_map(Config) -> {ok, Config};
+        {ok, Other} -> bad_return(Callbacks, suite, 0, Other, "a map");
+        {error, _} = Error -> Error
+    end.
+
+-spec init_suite(callbacks()) -> dyno_test_callbacks:result(term()).
+init_suite(Callbacks) ->
+    case optional(Callbacks, init_suite, [], {ok, undefined}) of
+        {ok, {ok, State}} -> {ok, State};
+        {ok, Other} -> bad_return(Callbacks, init_suite, 0, Other, "{ok, SuiteState}");
+        {error, _} = Error -> Error
+    end.
+
+-spec init_run(callbacks(), pos_integer(), term()) ->
+    dyno_test_callbacks:result({[dyno_suite:target()], term()}).
+init_run(Callbacks, Size, SuiteState) ->
+    case optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}) of
+        {ok, {ok, Given, State} = Value} ->
+            case dyno_suite:targets(Given) of
+                {ok, Targets} -> {ok, {Targets, State}};
+                error -> bad_run(Callbacks, Value)
+            end;
+        {ok, Other} ->
+            bad_run(Callbacks, Other);
+        {error, _} = Error ->
+            Error
+    end.
+
+bad_run(Callbacks, Value) ->
+    Expected = "{ok, [Node], RunState}, with Node or {Node, Patterns}, each node once,",
+    bad_return(Callbacks, init_run, 2, Value, Expected).
+
+-doc "The callback's load or the option's, with what the command line says of it.".
+-spec load(callbacks(), pos_integer(), term(), {
+    dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
+}) -> dyno_test_callbacks:result({module(), dyno_suite:load()}).
+load(Callbacks, Size, RunState, {Default, Override}) ->
+    maybe
+        {ok, Given} ?= optional(Callbacks, load, [Size, RunState], Default),
+        {given, {ok, Load}} ?= {given, dyno_load_spec:read(Given, Size)},
+        {overridden, {ok, Final}} ?= {overridden, dyno_load_spec:override(Load, Override, Size)},
+        {ok, {dyno_load, Final}}
+    else
+        {error, _} = Error -> Error;
+        {given, {error, Reason}} -> dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
+        {overridden, {error, Reason}} -> {error, {dyno_load_spec, Reason}}
+    end.
+
+-doc "Called with `undefined` where the run's set-up failed.".
+-spec end_run(callbacks(), term(), dyno_test_callbacks:info()) ->
+    dyno_test_callbacks:result(term()).
+end_run(Callbacks, RunState, _Info) ->
+    tear_down(Callbacks, end_run, RunState).
+
+-spec end_suite(callbacks(), term()) -> dyno_test_callbacks:result(term()).
+end_suite(Callbacks, SuiteState) ->
+    tear_down(Callbacks, end_suite, SuiteState).

@@ -1,0 +1,127 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_recording).
+-moduledoc false.
+%% The recording of a test: what it begins with, the runs that join it, its analysis and verdicts
+%% at the end. It is saved at the beginning, after each run, and while a run goes on, so that a test
+%% that is killed leaves a readable one.
+
+-export([new/1, begin_file/2, with_run/2, save_so_far/2, finish/3]).
+-export([format_error/1, fault/1]).
+
+-type reason() :: {not_kept, dyno_recording_file:reason()}.
+
+-type test() :: #{
+    source := dyno_suite_source:source(),
+    module := module(),
+    form := module(),
+    suite := dyno_suite:options(),
+    options := dyno_test:options(),
+    _ => _
+}.
+
+-doc "A recording without runs.".
+-spec new(test()) -> dyno_recording:document().
+new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) ->
+    As = #{
+        patterns => fun dyno_agent_patterns:print/1,
+        distribution => fun dyno_agent_patterns:print/1,
+        thresholds => fun dyno_threshold:format/1,
+        invariants => fun dyno_invariant:print/1
+    },
+    Lists = #{Key => [Print(Item) || Item <- map_get(Key, SuiteOptions)] || Key := Print <- As},
+    Plain = maps:with(
+        [
+            sizes, size_label, duration_ms, warmup_ms, interval_ms, level, without, repeat, seed,
+            control
+        ],
+        SuiteOptions
+    ),
+    Parameters = maps:merge(Plain, Lists#{
+        suite => source_text(Source),
+        load => dyno_load_spec:describe(map_get(load, SuiteOptions)),
+        order => [dyno_test_plan:id(Run) || Run <- dyno_test_plan:runs(SuiteOptions)]
+    }),
+    Document = dyno_recording:new(
+        test, map_get(name, SuiteOptions), Parameters, dyno_environment:collect()
+    ),
+    dyno_recording:add_warnings(Document, Form:warnings(Module)).
+
+source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
+source_text(Source) -> unicode:characters_to_binary(Source).
+
+-doc "Writes the file, where there is to be one; a test that cannot be kept is not begun.".
+-spec begin_file(dyno_recording:document(), dyno_test:options()) ->
+    ok | {error, dyno_error:error()}.
+begin_file(Document, #{recording := Path}) ->
+    maybe
+        ok ?= written(dyno_recording_file:writable(Path)),
+        written(dyno_recording_file:write(Path, Document))
+    end;
+begin_file(_Document, _Options) ->
+    ok.
+
+written(ok) -> ok;
+written({error, Reason}) -> {error, {?MODULE, {not_kept, Reason}}}.
+
+-doc "A disk that is full now may have room at the end; the end says so if not.".
+-spec save_so_far(dyno_recording:document(), dyno_test:options()) -> ok.
+save_so_far(Document, Options) ->
+    _ = save(Document, Options),
+    ok.
+
+save(Document, #{recording := Path}) -> written(dyno_recording_file:write(Path, Document));
+save(_Document, _Options) -> ok.
+
+-doc "Adds a run and its verdicts.".
+-spec with_run(dyno_test_run:recorded(), dyno_recording:document()) -> dyno_recording:document().
+with_run({Run, Verdicts}, Document) ->
+    dyno_recording:add_verdicts(dyno_recording:add_run(Document, Run), Verdicts).
+
+-doc "The whole recording; an error where the suite is wrong.".
+-spec finish(dyno_test_run:outcome(), dyno_recording:document(), test()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+finish({misuse, Error}, Document, #{options := Options}) ->
+    ok = save_so_far(failed(~"suite", dyno_error:format(Error), Document), Options),
+    {error, Error};
+finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
+    Sorted = sorted(with_status(Outcome, Document), SuiteOptions),
+    Analysed = dyno_recording:add_tables(
+        Sorted,
+        dyno_test_saturation:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
+            dyno_test_growth:tables(Sorted)
+    ),
+    Verdicts = lists:append([
+        dyno_threshold:evaluate(T, Analysed)
+     || T <- map_get(thresholds, SuiteOptions)
+    ]),
+    Final = dyno_recording:add_verdicts(Analysed, Verdicts),
+    case save(Final, Options) of
+        ok ->
+            {ok, Final};
+        {error, Error} ->
+            %% What was measured is still shown; it is only not kept.
+            {ok, failed(~"recording", dyno_error:format(Error), Final)}
+    end.
+
+with_status({failed, Code, Text}, Document) -> failed(Code, Text, Document);
+with_status(Status, Document) -> dyno_recording:put(Document, status, Status).
+
+failed(Code, Text, Document) ->
+    Failed = dyno_recording:put(Document, status, failed),
+    dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
+
+%% Read by size; the parameters keep the order in which they ran.
+sorted(Document, #{repeat := 1}) -> Document;
+sorted(Document, _) ->
+    Runs = dyno_test_plan:sorted(dyno_recording:runs(Document)),
+    dyno_recording:put(Document, runs, Runs).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_kept, Reason}) -> dyno_recording_file:format_error(Reason).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({not_kept, _}) -> dyno.

@@ -1,0 +1,361 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_runner).
+-moduledoc false.
+%% One run of a test, in the test's process, which agents and load send their messages to:
+%%
+%%   set up -> load -> attach -> [half without instruments -> attach]
+%%          -> custom agents -> load and measure (dyno_test_run) -> detach
+%%          -> [half without instruments] -> tear down
+%%
+%% The tear-down comes whatever happens. dyno_test_run decides what is done while the load works;
+%% this module does it.
+
+-export([run/3]).
+-export_type([context/0, event/0]).
+
+-type context() :: #{
+    callbacks := dyno_test_callbacks:t(),
+    options := dyno_suite:options(),
+    module := module(),
+    %% What the command line says of the load.
+    override := dyno_load_spec:override(),
+    connection := #{cookie => atom(), name => atom(), stays => dyno_agent:stays()},
+    agents := [dyno_target_custom:agent()],
+    %% Told about a run as it grows, to be saved and shown.
+    watch := fun((event()) -> ok)
+}.
+
+-type event() ::
+    {phase, atom()}
+    | {load, dyno_suite:load()}
+    | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}
+    | {partial, dyno_test_run:recorded()}.
+
+%% What a run is to do, once it is set up.
+-type job() :: #{
+    context := context(),
+    which := dyno_test_plan:run(),
+    nodes := [node()],
+    run_state := term(),
+    load := {Source :: module(), dyno_suite:load()},
+    attach := dyno_targets:options()
+}.
+
+-type ended() :: {dyno_test_run:outcome(), dyno_test_run:t() | none}.
+
+-doc "Runs one size once: what came of it, and the recording's run where something was measured.".
+-spec run(dyno_test_plan:run(), SuiteState :: term(), context()) ->
+    {dyno_test_run:outcome(), dyno_test_run:recorded() | none}.
+run({Size, _} = Which, SuiteState, #{callbacks := Callbacks} = Context) ->
+    tell({phase, set_up}, Context),
+    case dyno_test_callbacks:init_run(Callbacks, Size, SuiteState) of
+        {ok, {Targets, RunState}} ->
+            {Outcome, Run} = set_up(Which, Targets, RunState, Context),
+            tear_down(Outcome, Run, RunState, Context);
+        {error, Error} ->
+            tear_down(dyno_test_run:failure(~"callback", Error), none, undefined, Context)
+    end.
+
+tear_down(Outcome, Run, RunState, #{callbacks := Callbacks} = Context) ->
+    tell({phase, tear_down}, Context),
+    Info =
+        case Run of
+            none -> none;
+            _ -> dyno_test_run:run_info(Run)
+        end,
+    Recorded =
+        case Run of
+            none -> none;
+            _ -> dyno_test_run:recorded(Outcome, Run)
+        end,
+    case dyno_test_callbacks:end_run(Callbacks, RunState, Info) of
+        {error, Error} when Outcome =:= complete ->
+            {dyno_test_run:failure(~"callback", Error), Recorded};
+        %% The first failure is the one to tell.
+        _ ->
+            {Outcome, Recorded}
+    end.
+
+-spec set_up(dyno_test_plan:run(), [dyno_suite:target()], term(), context()) -> ended().
+set_up({Size, _} = Which, Targets, RunState, Context) ->
+    #{callbacks := Callbacks, options := Options, override := Override} = Context,
+    #{connection := Connection, agents := Agents} = Context,
+    tell({phase, attach}, Context),
+    Wanted = maps:with([patterns, level, distribution, without, interval_ms], Options),
+    case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
+        {ok, {_, Load} = Sourced} ->
+            tell({load, Load}, Context),
+            attach_first(#{
+                context => Context,
+                which => Which,
+                nodes => [Node || {Node, _} <- Targets],
+                run_state => RunState,
+                load => Sourced,
+                attach => maps:merge(Wanted, Connection#{
+                    guests => dyno_target_custom:modules(Agents),
+                    patterns_of => own_patterns(Targets)
+                })
+            });
+        {error, Error} ->
+            {dyno_test_run:failure(~"callback", Error), none}
+    end.
+
+own_patterns(Targets) ->
+    #{Node => Patterns || {Node, Patterns} <- Targets, Patterns =/= default}.
+
+%% Before anything is loaded: patterns may be wrong, nodes not there.
+attach_first(#{context := #{options := Options}, load := {_, Load}} = Job) ->
+    case attach(Job) of
+        {ok, {Targets, Warnings}} ->
+            case dyno_test_baseline_run:is_wanted(Options, Load, dyno_targets:traces(Targets)) of
+                true ->
+                    ok = dyno_targets:detach(Targets),
+                    with_baseline(Job);
+                false ->
+                    with_targets(Targets, dyno_test_result:warnings(Warnings, result(Job)), Job)
+            end;
+        {error, Outcome} ->
+            {Outcome, none}
+    end.
+
+with_baseline(#{context := Context} = Job) ->
+    maybe
+        {ok, First} ?= baseline(first, Job),
+        tell({phase, attach}, Context),
+        {ok, {Targets, Warnings}} ?= attach(Job),
+        Result = dyno_test_result:warnings(Warnings, result(Job)),
+        {Outcome, Run} =
+            with_targets(Targets, dyno_test_result:baseline(First, Result), Job),
+        second_half(Outcome, Run, Job)
+    else
+        {error, Stopped} -> {Stopped, none}
+    end.
+
+%% The run is measured by now: a half that fails only costs the comparison its certainty.
+second_half(complete, Run, Job) ->
+    case baseline(second, Job) of
+        {ok, Half} -> {complete, dyno_test_run:baseline(Half, Run)};
+        {error, interrupted} -> {interrupted, Run};
+        {error, _} -> {complete, Run}
+    end;
+second_half(Outcome, Run, _Job) ->
+    {Outcome, Run}.
+
+baseline(Which, #{context := Context} = Job) ->
+    tell({phase, control}, Context),
+    case dyno_test_baseline_run:half(Which, load_options(Job)) of
+        {ok, Half} -> {ok, Half};
+        {error, Error} -> {error, dyno_test_run:failure(~"load", Error)}
+    end.
+
+-spec attach(job()) ->
+    {ok, {[dyno_targets:target()], [{binary(), binary()}]}} | {error, dyno_test_run:outcome()}.
+attach(#{nodes := Nodes, attach := Wanted, context := #{callbacks := Callbacks}} = Job) ->
+    #{unmatched := Unmatched} = dyno_test_callbacks:form(Callbacks),
+    case attach(Nodes, Wanted, Unmatched, []) of
+        {ok, _} = Attached -> Attached;
+        {error, Reason} -> {error, not_attached(Reason, Job)}
+    end.
+
+attach(Nodes, #{patterns := Patterns} = Wanted, Unmatched, Warnings) ->
+    case dyno_targets:attach(Nodes, Wanted) of
+        {ok, Targets} ->
+            {ok, {Targets, Warnings}};
+        {error, {unmatched, _, Absent} = Reason} when Unmatched =:= leave_out ->
+            Text = dyno_recording_part:text("~ts", [dyno_targets:format_error(Reason)]),
+            case Patterns -- [Pattern || {Pattern, _} <- Absent] of
+                [] -> {error, Reason};
+                Rest -> attach(Nodes, Wanted#{patterns := Rest}, Unmatched, [{~"unmatched", Text}])
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+not_attached({unmatched, _, _} = Reason, _Job) ->
+    {misuse, {dyno_targets, Reason}};
+not_attached(Reason, #{context := #{module := Module, callbacks := Callbacks}}) ->
+    #{set_up := SetUp} = dyno_test_callbacks:form(Callbacks),
+    Text = dyno_recording_part:text("a target of ~ts:~ts: ~ts", [
+        Module, SetUp, dyno_targets:format_error(Reason)
+    ]),
+    {failed, ~"target", Text}.
+
+load_options(#{load := {_, Load}, run_state := RunState, context := Context, which := {Size, _}}) ->
+    #{options := Options, module := Module, callbacks := Callbacks} = Context,
+    #{duration_ms := DurationMs, interval_ms := IntervalMs} = Options,
+    Keys = [duration_ms, warmup_ms, timeout_ms, operations, feeds, seed, load_nodes],
+    (maps:with(Keys, Options))#{
+        interval_ms => dyno_test_baseline_run:interval_ms(IntervalMs, DurationMs),
+        sink => self(),
+        module => Module,
+        callbacks => Callbacks,
+        run_state => RunState,
+        load => Load,
+        size => Size
+    }.
+
+result(#{which := {Size, Repetition} = Which}) ->
+    dyno_test_result:new(#{
+        id => dyno_test_plan:id(Which),
+        size => Size,
+        repetition => Repetition,
+        started_at => dyno_environment:now_utc()
+    }).
+
+%% The load
+
+-spec with_targets([dyno_targets:target()], dyno_test_result:t(), job()) -> ended().
+with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} = Job) ->
+    tell({phase, warm_up}, Context),
+    #{module := Module} = Context,
+    New = #{
+        module => Module,
+        run => dyno_test_plan:id(Which),
+        size => Size,
+        targets => Targets,
+        custom => dyno_target_custom:none(),
+        result => Result,
+        now_ms => now_ms()
+    },
+    {Outcome, Run} =
+        case dyno_target_custom:start(Targets, Size, custom(Job)) of
+            {ok, Custom} ->
+                with_load(dyno_test_run:new(New#{custom := Custom}), Targets, Job);
+            {error, Reason} ->
+                Error = {dyno_target_custom, Reason},
+                {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
+        end,
+    ok = dyno_targets:detach(dyno_test_run:targets(Run)),
+    {Outcome, Run}.
+
+custom(#{context := Context}) ->
+    maps:with([agents, options, module, callbacks], Context).
+
+with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
+    #{module := Module} = Context,
+    {ok, Load} = dyno_load_source:start_link(Source, load_options(Job)),
+    Joins = dyno_test_joins:start(Module, State, [Node || #{node := Node} <- Targets]),
+    Ended = loop(Run, #{job => Job, load => Load, joins => Joins}),
+    ok = dyno_test_joins:stop(Joins),
+    ok = dyno_load_source:stop(Load),
+    ok = flush(),
+    Ended.
+
+%% What the instruments still sent before they were stopped.
+flush() ->
+    receive
+        {dyno_sample, _, _, _, _} -> flush();
+        {dyno_guest, _, _, _} -> flush()
+    after 0 -> ok
+    end.
+
+loop(Run, #{load := Load, joins := Joins} = Shell) ->
+    Event =
+        receive
+            {dyno_load, Load, Of} -> {load, Of};
+            {'EXIT', Load, Reason} when Reason =/= normal -> {load_died, Reason};
+            {dyno_joins, Joins, Of} -> Of;
+            {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
+                {sample, Sampler, TimeMs, Values, CostUs};
+            {dyno_guest, Pid, TimeMs, Of} -> {custom, Pid, TimeMs, Of};
+            {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, Ref, Reason};
+            {'DOWN', Monitor, process, _, Reason} -> {down, Monitor, Reason};
+            dyno_interrupt -> interrupt
+        end,
+    case happened([Event], Run, Shell) of
+        {go_on, Next} -> loop(Next, Shell);
+        {stop, Outcome, Last} -> {Outcome, Last}
+    end.
+
+happened([], Run, _Shell) ->
+    {go_on, Run};
+happened([Event | Rest], Run, Shell) ->
+    {Next, Effects} = dyno_test_run:event(Event, now_ms(), Run),
+    case carry_out(Effects, Next, Shell) of
+        {go_on, Last} -> happened(Rest, Last, Shell);
+        Stop -> Stop
+    end.
+
+carry_out([], Run, _Shell) ->
+    {go_on, Run};
+carry_out([{stop, Outcome} | _], Run, _Shell) ->
+    {stop, Outcome, Run};
+carry_out([Effect | Rest], Run, Shell) ->
+    case happened(effect(Effect, Shell), Run, Shell) of
+        {go_on, Next} -> carry_out(Rest, Next, Shell);
+        Stop -> Stop
+    end.
+
+-spec effect(dyno_test_run:effect(), #{load := pid(), job := job(), _ => _}) ->
+    [dyno_test_run:event()].
+effect({tell, Event}, #{job := #{context := Context}}) ->
+    tell(Event, Context),
+    [];
+effect({save, Recorded}, #{job := #{context := Context}}) ->
+    tell({partial, Recorded}, Context),
+    [];
+effect({restart, Targets, Custom}, _Shell) ->
+    case dyno_targets:restart(Targets) of
+        ok ->
+            ok = dyno_target_custom:restart(Custom),
+            [{restarted, ok}];
+        gone ->
+            [{restarted, gone}]
+    end;
+effect({align, ZeroNs, Targets, Custom}, _Shell) ->
+    Aligned = dyno_targets:aligned(Targets, ZeroNs),
+    [{aligned, Aligned, dyno_target_custom:aligned(Aligned, ZeroNs, Custom)}];
+effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Wanted} = Job}) ->
+    Own = own_patterns([{Node, Patterns}]),
+    case dyno_targets:attach([Node], Wanted#{patterns_of => Own}) of
+        {ok, Attached} ->
+            #{which := {Size, _}} = Job,
+            Targets = begun(ZeroNs, Attached),
+            Joined = dyno_target_custom:joined(Targets, Size, custom(Job), ZeroNs, Custom),
+            [{attached, Targets, Joined}];
+        {error, Reason} ->
+            [{not_attached, dyno_targets:format_error(Reason)}]
+    end;
+effect({then, Event}, _Shell) ->
+    [Event];
+effect({detach, Target}, _Shell) ->
+    ok = dyno_targets:detach([Target]),
+    [];
+effect({peek, Targets}, _Shell) ->
+    [{peeked, dyno_targets:peek(Targets)}];
+effect({read, Targets, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->
+    Ended = dyno_target_custom:finish(Custom),
+    Readings = dyno_targets:read(Targets),
+    %% The last samples were sent before the instruments answered.
+    [{read, Readings, dyno_target_custom:process(Ended, Callbacks)} | samples()];
+effect(measure, #{load := Load}) ->
+    ok = dyno_load_source:measure(Load),
+    [];
+effect(close, #{load := Load}) ->
+    ok = dyno_load_source:close(Load),
+    [];
+effect(load_result, #{load := Load}) ->
+    [{load_result, dyno_load_source:result(Load)}].
+
+%% Before the run has begun it begins with the others. Where it is gone again, that is the next
+%% message.
+begun(undefined, Attached) ->
+    Attached;
+begun(ZeroNs, Attached) ->
+    _ = dyno_targets:restart(Attached),
+    dyno_targets:aligned(Attached, ZeroNs).
+
+samples() ->
+    receive
+        {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
+            [{sample, Sampler, TimeMs, Values, CostUs} | samples()]
+    after 0 -> []
+    end.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+tell(Event, #{watch := Watch}) ->
+    Watch(Event).

@@ -1,0 +1,339 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_run_SUITE).
+-moduledoc """
+What happens in a run, by simulated events: nothing here is attached to, loaded or waited for.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+all() ->
+    [{group, run}].
+
+groups() ->
+    [
+        {run, [parallel], [
+            from_the_warm_up_to_the_end,
+            is_interrupted_in_each_phase,
+            target_goes_down_in_each_phase,
+            one_of_several_targets_leaves,
+            agent_gives_up,
+            target_joins,
+            targets_cannot_be_named,
+            target_goes_while_the_instruments_restart,
+            load_fails,
+            load_dies,
+            saves_every_five_seconds,
+            reads_targets_that_may_leave,
+            samples_of_the_warm_up_are_dropped,
+            nothing_was_measured,
+            information_for_the_tear_down
+        ]}
+    ].
+
+%% A run with its targets, and events with the time. The effects that give events of their own are
+%% answered as the runner does when all goes well.
+
+run(Nodes) ->
+    dyno_test_run:new(#{
+        module => ?MODULE,
+        run => ~"4",
+        size => 4,
+        targets => [target(Node) || Node <- Nodes],
+        custom => dyno_target_custom:none(),
+        result => dyno_test_result:new(#{
+            id => ~"4", size => 4, repetition => 1, started_at => ~"2026-11-22T10:00:00Z"
+        }),
+        now_ms => 0
+    }).
+
+%% As much of a target as the core looks into.
+target(Node) ->
+    #{
+        node => Node,
+        monitor => {monitor, Node},
+        sampler => {sampler, Node},
+        instruments => [],
+        shift_ms => 3,
+        facts => #{name => Node},
+        metrics => [#{name => ~"vm.processes", unit => ~"count", title => ~"P", group => ~"vm"}]
+    }.
+
+operation(State) -> {ok, State}.
+
+%% All effects of some events, and the run then.
+events(Events, Run) ->
+    lists:foldl(
+        fun({AtMs, Event}, {Acc, Effects}) ->
+            {Next, More} = event(Event, AtMs, Acc),
+            {Next, Effects ++ More}
+        end,
+        {Run, []},
+        Events
+    ).
+
+event(Event, AtMs, Run) ->
+    {Next, Effects} = dyno_test_run:event(Event, AtMs, Run),
+    lists:foldl(
+        fun(Effect, {Acc, Done}) ->
+            case answer(Effect) of
+                none ->
+                    {Acc, Done ++ [Effect]};
+                Answer ->
+                    {Last, More} = event(Answer, AtMs, Acc),
+                    {Last, Done ++ [Effect | More]}
+            end
+        end,
+        {Next, []},
+        Effects
+    ).
+
+answer({restart, _, _}) -> {restarted, ok};
+answer({align, _, Targets, Custom}) -> {aligned, Targets, Custom};
+answer({attach, {Node, _}, _, Custom}) -> {attached, [target(Node)], Custom};
+answer({then, Event}) -> Event;
+answer({peek, Targets}) -> {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
+answer({read, Targets, Custom}) -> {read, [readings(N) || #{node := N} <- Targets], Custom};
+answer(load_result) -> {load_result, none};
+answer(_) -> none.
+
+readings(Node) ->
+    #{node => Node, results => #{}}.
+
+names(Effects) ->
+    [
+        case Effect of
+            {tell, {phase, Phase}} -> Phase;
+            {tell, {interval, _, _}} -> interval;
+            {stop, _} = Stop -> Stop;
+            {detach, #{node := Node}} -> {detach, Node};
+            _ when is_tuple(Effect) -> element(1, Effect);
+            _ -> Effect
+        end
+     || Effect <- Effects
+    ].
+
+warm() -> {100, {load, warm}}.
+started() -> {200, {load, started}}.
+finished() -> {1200, {load, {finished, 1_000_000_000}}}.
+ended() -> {1300, {load, {ended, none}}}.
+
+interval(AtMs) ->
+    {AtMs,
+        {load,
+            {interval, #{
+                time_ms => AtMs, throughput_per_s => 10.0, errors_per_s => 0.0,
+                offered_per_s => null, p50_ns => 1, p99_ns => 2, max_ns => 3
+            }}}}.
+
+recorded(Status, Run) ->
+    {Recorded, []} = dyno_test_run:recorded(Status, Run),
+    Recorded.
+
+warnings(Run) ->
+    [Code || #{code := Code} <- map_get(warnings, recorded(partial, Run))].
+
+%% Cases
+
+from_the_warm_up_to_the_end(_Config) ->
+    Sample = {700, {sample, {sampler, a@h}, 500, #{~"vm.processes" => 7}, 12}},
+    {Run, Effects} = events(
+        [warm(), started(), interval(400), Sample, finished(), ended()], run([a@h])
+    ),
+    ?assertEqual(
+        [restart, measure, measure, align, interval, finish, read, close, {stop, complete}],
+        names(Effects)
+    ),
+    #{status := complete, duration_ns := 1_000_000_000, size := 4, id := ~"4"} =
+        Recorded = recorded(complete, Run),
+    %% The sample's time is the target's, and is shifted to ours.
+    ?assertMatch(
+        [_], [S || #{name := ~"vm.processes", times_ms := [503], values := [7]} = S <-
+            map_get(series, Recorded)]
+    ),
+    ?assertMatch([#{name := a@h}], map_get(nodes, Recorded)).
+
+%% What is measured is read, once there is something: in the end the instruments were read already.
+is_interrupted_in_each_phase(_Config) ->
+    [
+        begin
+            {Run, _} = events(Before, run([a@h])),
+            {Stopped, Effects} = event(interrupt, 1250, Run),
+            ?assertEqual(Expected, names(Effects)),
+            ?assertMatch(
+                #{status := interrupted, duration_ns := DurationNs}, recorded(interrupted, Stopped)
+            )
+        end
+     || {Before, Expected, DurationNs} <- [
+            {[], [{stop, interrupted}], 0},
+            {[warm()], [{stop, interrupted}], 0},
+            {[warm(), started()], [read, load_result, {stop, interrupted}], 1_050_000_000},
+            {[warm(), started(), finished()], [{stop, interrupted}], 1_000_000_000}
+        ]
+    ].
+
+target_goes_down_in_each_phase(_Config) ->
+    [
+        begin
+            {Run, _} = events(Before, run([a@h])),
+            {Stopped, Effects} = event({down, {monitor, a@h}, noconnection}, 1250, Run),
+            Outcome = {failed, ~"target_down", ~"node a@h went down during the run"},
+            ?assertEqual(Reads ++ [{stop, Outcome}], names(Effects)),
+            %% It is not asked any more.
+            ?assertEqual([], lists:append([T || {read, T, _} <- Effects])),
+            ?assertMatch(
+                #{status := failed, error := #{code := ~"target_down"}, nodes := [#{name := a@h}]},
+                recorded(Outcome, Stopped)
+            )
+        end
+     || {Before, Reads} <- [
+            {[], []},
+            {[warm()], []},
+            {[warm(), started()], [read, load_result]},
+            {[warm(), started(), finished()], []}
+        ]
+    ].
+
+%% The run goes on without it, with what was read of it last.
+one_of_several_targets_leaves(_Config) ->
+    {Run, _} = events([warm(), started(), interval(2300)], run([a@h, b@h])),
+    {Left, Effects} = event({down, {monitor, b@h}, noconnection}, 2500, Run),
+    ?assertEqual([{detach, b@h}], names(Effects)),
+    ?assertEqual([~"node_left"], warnings(Left)),
+    {Ended, Last} = events([finished(), ended()], Left),
+    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Last]),
+    ?assertEqual({stop, complete}, lists:last(Last)),
+    Recorded = recorded(complete, Ended),
+    ?assertMatch([#{name := a@h}, #{name := b@h, left_ms := 2300}], map_get(nodes, Recorded)),
+    %% Then a@h is the only one: with it the run ends.
+    {_, Down} = event({down, {monitor, a@h}, noconnection}, 2600, Left),
+    ?assertMatch({stop, {failed, ~"target_down", _}}, lists:last(Down)).
+
+agent_gives_up(_Config) ->
+    {Run, _} = events([warm(), started()], run([a@h, b@h])),
+    {_, Effects} = event({down, {monitor, b@h}, killed}, 300, Run),
+    ?assertEqual(
+        [read, load_result, {stop, {failed, ~"agent", ~"the agent in b@h ended: killed"}}],
+        names(Effects)
+    ),
+    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Effects]),
+    %% Monitors of others are none of the run's business.
+    ?assertEqual({Run, []}, event({down, {monitor, c@h}, killed}, 300, Run)).
+
+target_joins(_Config) ->
+    Join = {joined, [{b@h, default}, {c@h, [{m, '_', '_'}]}]},
+    {Early, Effects} = event(Join, 50, run([a@h])),
+    ?assertMatch([{attach, {b@h, _}, undefined, _}, {then, _}, {attach, _, undefined, _}, _], Effects),
+    ?assertMatch(
+        [#{name := a@h} = A, #{name := b@h}, #{name := c@h}] when not is_map_key(joined_ms, A),
+        map_get(nodes, recorded(partial, Early))
+    ),
+    {Run, _} = events([warm(), started()], run([a@h])),
+    {Late, _} = event(Join, 900, Run),
+    ?assertMatch(
+        [#{name := a@h}, #{joined_ms := 700}, #{joined_ms := 700}],
+        map_get(nodes, recorded(partial, Late))
+    ),
+    %% It is read with the others, and one of several now.
+    {Left, _} = event({down, {monitor, a@h}, noconnection}, 1000, Late),
+    {_, Last} = events([finished(), ended()], Left),
+    ?assertEqual([[b@h, c@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Last]),
+    {Refused, []} = dyno_test_run:event({not_attached, "it is gone"}, 900, Run),
+    ?assertEqual([~"node_joined"], warnings(Refused)).
+
+targets_cannot_be_named(_Config) ->
+    {Run, []} = event({not_joined, ~"m:targets/1 raised error: oops"}, 900, run([a@h])),
+    ?assertEqual([~"targets"], warnings(Run)).
+
+%% That it went down is the next message; until then the load waits.
+target_goes_while_the_instruments_restart(_Config) ->
+    {Run, [{restart, _, _}]} = dyno_test_run:event({load, warm}, 100, run([a@h])),
+    ?assertMatch({_, []}, dyno_test_run:event({restarted, gone}, 100, Run)).
+
+load_fails(_Config) ->
+    Suite = {dyno_test_callbacks, {bad_return, {m, operation, 1}, oops, "{ok, WorkerState}"}},
+    Lost = {dyno_load, {no_node_left, a@h}},
+    [
+        begin
+            {Run, _} = events(Before, run([a@h])),
+            {Failed, Effects} = event({load, {failed, Error}}, 500, Run),
+            ?assertEqual(Reads, lists:droplast(names(Effects))),
+            {stop, Outcome} = lists:last(Effects),
+            case Error of
+                Suite -> ?assertEqual({misuse, Suite}, Outcome);
+                Lost -> ?assertMatch({failed, ~"load", <<"load node a@h", _/binary>>}, Outcome)
+            end,
+            ?assertMatch(#{status := failed}, recorded(Outcome, Failed))
+        end
+     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, load_result]}],
+        Error <- [Suite, Lost]
+    ].
+
+load_dies(_Config) ->
+    {Run, _} = events([warm(), started()], run([a@h])),
+    {_, Effects} = event({load_died, oops}, 500, Run),
+    ?assertEqual(
+        [read, load_result, {stop, {failed, ~"load", ~"the load generator died: oops"}}],
+        names(Effects)
+    ).
+
+saves_every_five_seconds(_Config) ->
+    Times = lists:seq(1000, 21_000, 1000),
+    {_, Effects} = events([warm(), started() | [interval(T) || T <- Times]], run([a@h])),
+    Saved = [Recorded || {save, {Recorded, []}} <- Effects],
+    ?assertEqual(
+        [{partial, T * 1_000_000} || T <- [4800, 9800, 14_800, 19_800]],
+        [{Status, Ns} || #{status := Status, duration_ns := Ns} <- Saved]
+    ).
+
+reads_targets_that_may_leave(_Config) ->
+    Times = [{T, {load, {interval, unknown}}} || T <- lists:seq(500, 4500, 500)],
+    Peeks = fun(Nodes) ->
+        {_, Effects} = events([warm(), started() | Times], run(Nodes)),
+        length([peek || {peek, _} <- Effects])
+    end,
+    ?assertEqual(2, Peeks([a@h, b@h])),
+    ?assertEqual(0, Peeks([a@h])),
+    ?assertEqual(0, Peeks([])).
+
+samples_of_the_warm_up_are_dropped(_Config) ->
+    Sample = fun(AtMs) -> {AtMs, {sample, {sampler, a@h}, AtMs, #{~"vm.processes" => 1}, 1}} end,
+    Other = {800, {sample, {sampler, z@h}, 800, #{~"vm.processes" => 1}, 1}},
+    {Run, _} = events([Sample(50), warm(), Sample(150), started(), Sample(700), Other], run([a@h])),
+    ?assertMatch(
+        [[703]], [Times || #{name := ~"vm.processes", times_ms := Times} <-
+            map_get(series, recorded(partial, Run))]
+    ).
+
+nothing_was_measured(_Config) ->
+    {Run, _} = events([warm(), started(), finished()], run([])),
+    None = dyno_load_recorder:empty(),
+    Load = fun(Total, Errors) ->
+        #{total => Total, errors => Errors, under_way => 2, duration_ns => 300_000_000}
+    end,
+    [
+        begin
+            {_, [{stop, {failed, ~"no_operations", Text}}]} =
+                dyno_test_run:event({load, {ended, Result}}, 1300, Run),
+            ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
+        end
+     || {Result, Part} <- [
+            {Load(None, []), ~"had not returned after 300 ms (calls under way: 2)"},
+            {Load(None#{failures := 5}, [{~"oops", 5}]),
+                ~"all 5 operations failed; what dyno_test_run_SUITE:operation/1 raised"}
+        ]
+    ].
+
+information_for_the_tear_down(_Config) ->
+    ?assertEqual(none, dyno_test_run:run_info(run([]))),
+    {Run, []} = event({load, {run_info, 7}}, 300, run([])),
+    ?assertEqual({info, 7}, dyno_test_run:run_info(Run)),
+    {Warned, []} = event({load, {warning, {~"early_end", ~"it ended"}}}, 300, Run),
+    ?assertEqual([~"early_end"], warnings(Warned)),
+    Metric = #{name => ~"load.start_time", title => ~"S", value => 1, unit => ~"ns", count => 1,
+        group => ~"load"},
+    {Measured, []} = event({load, {metrics, [Metric]}}, 300, Warned),
+    ?assert(lists:member(Metric, map_get(metrics, recorded(partial, Measured)))).
