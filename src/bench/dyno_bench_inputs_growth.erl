@@ -41,18 +41,13 @@ codes(Id, Document) ->
 
 %% A code that allocates nothing has no growth of it.
 fitted(Kind, Name, Unit, Points) ->
-    case dyno_stats_growth:fit([P || {_, Value} = P <- Points, is_number(Value)]) of
-        {ok, #{exponent := Exponent, low := Low, high := High, points := Count} = Fit} ->
-            Sorted = lists:keysort(1, Points),
-            {_, Smallest} = hd(Sorted),
-            {_, Largest} = lists:last(Sorted),
-            Text = dyno_stats_growth:describe(Fit),
-            [[Kind, Name, Unit, Exponent, Low, High, Count, Smallest, Largest, Text]];
-        {error, _} ->
-            []
-    end.
+    dyno_recording_growth:fit(Kind, Name, Unit, [P || {_, Value} = P <- Points, is_number(Value)]).
 
-table(Rows) ->
-    dyno_recording_table:new(
-        ~"growth", ~"Growth with the size of the input", dyno_recording_table:growth_columns(), Rows
-    ).
+table(Growths) ->
+    Spec = #{
+        name => ~"growth",
+        title => ~"Growth with the size of the input",
+        derived => true,
+        columns => dyno_recording_growth:columns()
+    },
+    dyno_recording_table:make(Spec, Growths).

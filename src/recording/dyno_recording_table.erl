@@ -20,7 +20,7 @@ dyno_recording_table:make(Spec, Queues, #{node => Node}).
 A description is plain data: whoever writes one need not call this module.
 """.
 
--export([make/2, make/3, growth_columns/0]).
+-export([make/2, make/3]).
 %% On their way out: columns and rows that match by their position only.
 -export([new/4, new/5, column/4]).
 
@@ -175,22 +175,3 @@ as_column(Column) -> Column.
 -spec column(binary(), binary(), atom(), binary() | undefined) -> #{atom() => term()}.
 column(Name, Title, Type, Unit) ->
     #{name => Name, title => Title, type => Type, unit => Unit}.
-
--doc "What the tables `growth` of tests and of benchmarks have in common.".
--spec growth_columns() -> [#{atom() => term()}].
-growth_columns() ->
-    [
-        column(Name, Title, Type, undefined)
-     || {Name, Title, Type} <- [
-            {~"kind", ~"Kind", string},
-            {~"name", ~"Name", string},
-            {~"unit", ~"Unit", string},
-            {~"exponent", ~"Exponent", number},
-            {~"low", ~"Low", number},
-            {~"high", ~"High", number},
-            {~"points", ~"Points", integer},
-            {~"smallest", ~"At the smallest size", number},
-            {~"largest", ~"At the largest size", number},
-            {~"text", ~"In words", string}
-        ]
-    ].

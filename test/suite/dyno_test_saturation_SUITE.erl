@@ -16,11 +16,11 @@ all() -> [nothing, a_queue, schedulers, a_function, open_load, medians, shown, o
 
 %% Twice the workers, twice the throughput, the same response times.
 nothing(_Config) ->
-    ?assertEqual([], bends(fun(_Size) -> #{} end)).
+    ?assertEqual([], saturations(fun(_Size) -> #{} end)).
 
 %% One process that all wait for: its queue grows first, then the schedulers are full as well.
 a_queue(_Config) ->
-    Bends = bends(fun(Size) ->
+    Saturations = saturations(fun(Size) ->
         #{
             throughput => 1000 * min(Size, 4),
             p50 => 1_000_000 * max(1, Size / 4),
@@ -35,11 +35,11 @@ a_queue(_Config) ->
             {~"process", ~"db message_queue_max", 8},
             {~"resource", ~"vm.scheduler_utilisation.normal of shop", 16}
         ],
-        Bends
+        Saturations
     ).
 
 schedulers(_Config) ->
-    Bends = bends(fun(Size) ->
+    Saturations = saturations(fun(Size) ->
         #{
             throughput => 1000 * min(Size, 8),
             p50 => 1_000_000 * max(1, Size / 8),
@@ -49,7 +49,7 @@ schedulers(_Config) ->
     end),
     ?assertEqual(
         [~"vm.scheduler_utilisation.normal of shop", ~"vm.run_queue.normal of shop"],
-        [Name || {~"resource", Name, _} <- Bends]
+        [Name || {~"resource", Name, _} <- Saturations]
     ).
 
 %% Only where it takes some of the time.
@@ -57,14 +57,14 @@ a_function(_Config) ->
     Slower = fun(Size) -> 100 * Size end,
     ?assertMatch(
         [{~"function", ~"shop:find/1", 2}],
-        bends(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3} end)
+        saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3} end)
     ),
-    ?assertMatch([], bends(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)).
+    ?assertMatch([], saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)).
 
 open_load(_Config) ->
     ?assertMatch(
         [{~"symptom", ~"throughput", 8}],
-        bends(fun(Size) -> #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)} end)
+        saturations(fun(Size) -> #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)} end)
     ).
 
 %% A repetition that went wrong decides nothing.
@@ -98,13 +98,13 @@ shown(_Config) ->
 one_size(_Config) ->
     ?assertEqual([], dyno_test_saturation:tables(document([run(1, 1, #{})]))).
 
-bends(Figures) ->
+saturations(Figures) ->
     Document = document([run(S, 1, Figures(S)) || S <- [1, 2, 4, 8, 16]]),
     [#{rows := Rows}] = dyno_test_saturation:tables(Document),
     [{Kind, Name, Size} || [Kind, Name, Size | _] <- Rows].
 
 document(Runs) ->
-    Empty = dyno_recording:new(test, ~"bends", #{}, #{}),
+    Empty = dyno_recording:new(test, ~"saturation", #{}, #{}),
     lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, Empty, Runs).
 
 %% A run whose node has another name than that of any other.

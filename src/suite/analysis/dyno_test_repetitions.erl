@@ -3,15 +3,13 @@
 
 -module(dyno_test_repetitions).
 -moduledoc """
-Sums up the repetitions of each size: what a figure is, and between what it lies. Pure.
+Sums up the repetitions of each size: the mean of a metric with its interval. Pure.
 
 A run is one value, however many operations it had: what differs from run to run (which memory the
 node got, what else the machine did) does not show within one.
 """.
 
 -export([tables/1]).
-
--import(dyno_recording_part, [table/5, column/4]).
 
 -define(LEVEL, 0.95).
 -define(METRICS, [
@@ -27,36 +25,30 @@ node got, what else the machine did) does not show within one.
 ]).
 
 -doc "The table `repetitions` of a document; none where no size was repeated.".
--spec tables(dyno_recording:document()) -> [#{atom() => term()}].
+-spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
-    Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
-    BySize = maps:groups_from_list(fun(#{~"size" := Size}) -> Size end, Runs),
-    case [Size || Size := [_, _ | _] <- BySize] of
+    case [Repeated || {_, [_, _ | _]} = Repeated <- dyno_test_sizes:runs(Document)] of
         [] ->
             [];
-        Repeated ->
-            Rows = lists:append([
-                row(Size, Name, map_get(Size, BySize))
-             || Size <- lists:sort(Repeated), Name <- ?METRICS
-            ]),
-            [of_rows(Rows)]
+        Sizes ->
+            [
+                dyno_recording_table:make(table(), [
+                    summary(Size, Name, Values)
+                 || {Size, Runs} <- Sizes,
+                    Name <- ?METRICS,
+                    [_ | _] = Values <- [lists:flatmap(fun(R) -> metric(Name, R) end, Runs)]
+                ])
+            ]
     end.
 
--spec row(pos_integer(), binary(), [dyno_recording:run()]) -> [[term()]].
-row(Size, Name, Runs) ->
-    Found = [
-        {Value, Unit}
-     || Run <- Runs,
-        {ok, #{~"value" := Value, ~"unit" := Unit}} <- [dyno_recording:metric(Run, Name)],
-        is_number(Value)
-    ],
-    case Found of
-        [{_, Unit} | _] ->
-            {Low, Middle, High} = interval([Value || {Value, _} <- Found]),
-            [[Size, Name, Unit, length(Found), Middle, Low, High]];
-        [] ->
-            []
-    end.
+metric(Name, Run) -> dyno_test_sizes:metric(Name, Run).
+
+summary(Size, Name, [{_, Unit} | _] = Values) ->
+    {Low, Middle, High} = interval([Value || {Value, _} <- Values]),
+    #{
+        size => Size, metric => Name, unit => Unit, repetitions => length(Values),
+        mean => Middle, low => Low, high => High
+    }.
 
 %% What can be 0, such as a rate of errors, has no logarithm: then its median and its range.
 -spec interval([number(), ...]) -> {number() | undefined, number(), number() | undefined}.
@@ -67,21 +59,20 @@ interval(Values) ->
         {error, not_positive} -> {lists:min(Values), dyno_stats:median(Values), lists:max(Values)}
     end.
 
--spec of_rows([[term()]]) -> #{atom() => term()}.
-of_rows(Rows) ->
+table() ->
     Help = ~"Of the repetitions: geometric mean with Student's 95 % interval of the logarithms.",
-    table(
-        ~"repetitions",
-        ~"Over the repetitions",
-        undefined,
-        [
-            column(~"size", ~"Size", integer, undefined),
-            column(~"metric", ~"Figure", string, undefined),
-            column(~"unit", ~"Unit", string, undefined),
-            column(~"repetitions", ~"Repetitions", integer, ~"count"),
-            (column(~"mean", ~"Mean", number, undefined))#{help => Help},
-            column(~"low", ~"Low", number, undefined),
-            column(~"high", ~"High", number, undefined)
-        ],
-        Rows
-    ).
+    Of = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
+    #{
+        name => ~"repetitions",
+        title => ~"Over the repetitions",
+        derived => true,
+        columns => [
+            {~"size", ~"Size", integer, #{role => key}, Of(size)},
+            {~"metric", ~"Metric", string, #{role => key}, Of(metric)},
+            {~"unit", ~"Unit", string, Of(unit)},
+            {~"repetitions", ~"Repetitions", count, #{role => note}, Of(repetitions)},
+            {~"mean", ~"Mean", number, #{help => Help}, Of(mean)},
+            {~"low", ~"Low", number, #{role => low, 'of' => ~"mean"}, Of(low)},
+            {~"high", ~"High", number, #{role => high, 'of' => ~"mean"}, Of(high)}
+        ]
+    }.

@@ -3,10 +3,10 @@
 
 -module(dyno_test_saturation).
 -moduledoc """
-What gets slow first, and why: at which size the response time or the throughput bends, and which
-resource does so first. Pure.
+What gets slow first, and why: from which size on the response time or the throughput suffers, and
+which resource is saturated first. Pure.
 
-| resource | bends where |
+| what | is saturated where |
 | --- | --- |
 | schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
 | run queue | on average as many processes wait as there are schedulers |
@@ -16,28 +16,31 @@ resource does so first. Pure.
 | response time | the median is 1.5 times that at the smallest size |
 | throughput | less than 80 % of what is in proportion; of an open load, than 95 % of the offered |
 
-With repetitions the medians of each size count. What is so at the smallest size already comes last:
-it does not bend with the size, but may well be what limits it. The order is that of the sizes; at
-the same size, by how far beyond its limit a resource is. That one bends before the other is no
-proof that it is the cause, but it is where to look first.
+With repetitions the medians of each size count. What is beyond its limit at the smallest size
+already comes last: it does not grow with the size, but may well be what limits the system. The
+order is that of the sizes; at the same size, by how far beyond its limit a resource is. That one
+resource is saturated before another is no proof that it is the cause, but it is where to look
+first.
 """.
 
 -export([tables/1]).
 
--import(dyno_recording_part, [table/5, column/4, text/2, rows/2]).
+-import(dyno_recording_part, [text/2, rows/2]).
+-import(dyno_test_sizes, [points/2, names/3, cells/4]).
 
--type point() :: {Size :: number(), Value :: number()}.
+%% A size, the value there, and how far that is beyond its limit: 1 is the limit.
+-type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
 
-%% How far beyond its limit the value at the bend is, and the row.
--type bend() :: #{
-    kind := binary(),
-    name := binary(),
-    unit := binary(),
+-type about() :: {Kind :: binary(), Name :: binary(), Unit :: binary()}.
+
+-type saturation() :: #{
+    about := about(),
     size := number(),
+    %% At the smallest size, and at that size.
     from := number(),
     value := number(),
-    beyond := float(),
-    %% It is so at the smallest size.
+    beyond := number(),
+    %% It is so at the smallest size already.
     is_first := boolean(),
     text := binary()
 }.
@@ -55,97 +58,120 @@ proof that it is the cause, but it is where to look first.
 -define(OF_OFFERED, 0.95).
 
 -doc "The table `bends` of a document; none where fewer than two sizes are complete.".
--spec tables(dyno_recording:document()) -> [#{atom() => term()}].
+-spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
-    Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
-    case lists:usort([Size || #{~"size" := Size} <- Runs, Size > 0]) of
+    case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
         [_, _ | _] = Sizes ->
-            BySize = [{Size, [R || #{~"size" := S} = R <- Runs, S =:= Size]} || Size <- Sizes],
-            Symptoms = order(symptoms(BySize)),
-            Resources = order(lists:append([
-                capacities(BySize), queues(BySize), functions(BySize), memories(BySize)
-            ])),
-            [of_bends(Symptoms ++ Resources)];
+            Symptoms = response_time(Sizes) ++ throughput(Sizes),
+            Resources =
+                capacities(Sizes) ++ run_queues(Sizes) ++ message_queues(Sizes) ++
+                    functions(Sizes) ++ memories(Sizes),
+            [dyno_recording_table:make(table(), order(Symptoms) ++ order(Resources))];
         _ ->
             []
     end.
 
--spec order([bend()]) -> [bend()].
-order(Bends) ->
+table() ->
+    Text = fun(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell} end,
+    #{
+        name => ~"bends",
+        title => ~"What gets slow first",
+        derived => true,
+        columns => [
+            Text(~"kind", ~"Kind", key, fun(#{about := {Kind, _, _}}) -> Kind end),
+            Text(~"name", ~"Name", key, fun(#{about := {_, Name, _}}) -> Name end),
+            {~"size", ~"From size", number, fun(#{size := Size}) -> Size end},
+            {~"from", ~"At the smallest size", number, fun(#{from := From}) -> From end},
+            {~"value", ~"At this size", number, fun(#{value := Value}) -> Value end},
+            Text(~"unit", ~"Unit", note, fun(#{about := {_, _, Unit}}) -> Unit end),
+            Text(~"text", ~"In words", note, fun(#{text := Words}) -> Words end)
+        ]
+    }.
+
+-spec order([saturation()]) -> [saturation()].
+order(Saturations) ->
     Key = fun
         (#{is_first := true, beyond := Beyond}) -> {infinity, -Beyond};
         (#{size := Size, beyond := Beyond}) -> {Size, -Beyond}
     end,
-    [B || {_, B} <- lists:keysort(1, [{Key(B), B} || B <- Bends])].
+    [S || {_, S} <- lists:keysort(1, [{Key(S), S} || S <- Saturations])].
 
--spec symptoms([{number(), [dyno_recording:run()]}]) -> [bend()].
-symptoms(BySize) ->
-    response_time(points(fun(Run) -> metric(~"latency.p50", Run) end, BySize)) ++
-        throughput(BySize).
+%% From the size on from which all values are beyond the limit.
+-spec saturated(about(), [measured()], Words) -> [saturation()] when
+    Words :: fun((Size :: number(), Value :: number(), Beyond :: number()) -> binary()).
+saturated(About, Measured, Words) ->
+    IsBeyond = fun({_, _, Beyond}) -> Beyond >= 1 end,
+    case lists:reverse(lists:takewhile(IsBeyond, lists:reverse(Measured))) of
+        [{Size, Value, Beyond} | _] = Last ->
+            [{_, From, _} | _] = Measured,
+            IsFirst = Last =:= Measured,
+            [
+                #{
+                    about => About,
+                    size => Size,
+                    from => From,
+                    value => Value,
+                    beyond => Beyond,
+                    is_first => IsFirst,
+                    text => noted(IsFirst, Words(Size, Value, Beyond))
+                }
+            ];
+        [] ->
+            []
+    end.
 
--spec response_time([point()]) -> [bend()].
-response_time([{First, Least} | _] = Points) when Least > 0 ->
-    Factor = fun(V) -> V / Least end,
-    bend(Points, ?TIME_FACTOR, Factor, #{kind => ~"symptom", name => ~"latency.p50", unit => ~"ns"},
-        fun(Size, V) ->
-            text("responses take ~.1f times as long at ~ts as at ~ts: ~ts (p50)", [
-                V / Least, number(Size), number(First), dyno_unit:format(V, ~"ns")
-            ])
-        end);
-response_time(_) ->
-    [].
+noted(true, Text) -> <<Text/binary, ", the smallest size, already">>;
+noted(false, Text) -> Text.
 
--spec throughput([{number(), [dyno_recording:run()]}]) -> [bend()].
-throughput(BySize) ->
-    Offered = points(fun(Run) -> metric(~"load.offered", Run) end, BySize),
-    Points = points(fun(Run) -> metric(~"throughput", Run) end, BySize),
-    About = #{kind => ~"symptom", name => ~"throughput", unit => ~"1/s"},
-    case {Points, Offered} of
-        {_, [_ | _]} ->
-            Asked = maps:from_list(Offered),
-            Lacking = [{S, {V, map_get(S, Asked)}} || {S, V} <- Points, is_map_key(S, Asked)],
-            lacks(Lacking, ?OF_OFFERED, About, "of what was offered");
-        {[{S0, V0} | _], []} when V0 > 0 ->
-            Lacking = [{S, {V, V0 * S / S0}} || {S, V} <- Points],
-            lacks(Lacking, ?IN_PROPORTION, About, "of what would be in proportion to the size");
+%% Symptoms
+
+response_time(Sizes) ->
+    case points(fun(Run) -> metric(~"latency.p50", Run) end, Sizes) of
+        [{First, Least} | _] = Points when Least > 0 ->
+            saturated(
+                {~"symptom", ~"latency.p50", ~"ns"},
+                [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
+                fun(Size, V, _) ->
+                    text("responses take ~.1f times as long at ~ts as at ~ts: ~ts (p50)", [
+                        V / Least, number(Size), number(First), dyno_unit:format(V, ~"ns")
+                    ])
+                end
+            );
         _ ->
             []
     end.
 
--spec lacks([{number(), {number(), number()}}], float(), map(), string()) -> [bend()].
-lacks(Lacking, Share, About, Words) ->
-    Values = #{S => V || {S, {V, _}} <- Lacking},
-    Missing = [{S, Expected / max(V, 1.0e-9)} || {S, {V, Expected}} <- Lacking],
-    Bends = bend(Missing, 1 / Share, fun(V) -> V end, About, fun(Size, Times) ->
-        text("throughput is ~ts at ~ts, ~ts ~ts", [
-            dyno_unit:format(map_get(Size, Values), ~"1/s"), number(Size),
-            dyno_unit:format(1 / Times, ~"ratio"), Words
-        ])
-    end),
-    [
-        B#{value := map_get(Size, Values), from := map_get(element(1, hd(Lacking)), Values)}
-     || #{size := Size} = B <- Bends
-    ].
+throughput(Sizes) ->
+    Offered = maps:from_list(points(fun(Run) -> metric(~"load.offered", Run) end, Sizes)),
+    case points(fun(Run) -> metric(~"throughput", Run) end, Sizes) of
+        Points when map_size(Offered) > 0 ->
+            Of = [{Size, V, map_get(Size, Offered)} || {Size, V} <- Points, is_map_key(Size, Offered)],
+            lacking(Of, ?OF_OFFERED, "of what was offered");
+        [{First, Least} | _] = Points when Least > 0 ->
+            Of = [{Size, V, Least * Size / First} || {Size, V} <- Points],
+            lacking(Of, ?IN_PROPORTION, "of what would be in proportion to the size");
+        _ ->
+            []
+    end.
+
+lacking(Of, Share, Words) ->
+    saturated(
+        {~"symptom", ~"throughput", ~"1/s"},
+        [{Size, V, Expected * Share / max(V, 1.0e-9)} || {Size, V, Expected} <- Of],
+        fun(Size, V, Beyond) ->
+            text("throughput is ~ts at ~ts, ~ts ~ts", [
+                dyno_unit:format(V, ~"1/s"), number(Size),
+                dyno_unit:format(Share / Beyond, ~"ratio"), Words
+            ])
+        end
+    ).
 
 %% Resources
 
-%% A suite that starts a fresh node for each run has other names in each: targets are told apart by
-%% their position, and named without what makes a name unique.
--spec capacities([{number(), [dyno_recording:run()]}]) -> [bend()].
-capacities(BySize) ->
-    lists:append([
-        bend(
-            points(fun(Run) -> means(Names, Nth, Run) end, BySize),
-            ?FULL,
-            fun(V) -> V end,
-            #{kind => ~"resource", name => named(Name, Node), unit => ~"ratio"},
-            fun(Size, V) ->
-                text("~ts of ~ts busy ~ts of the time at ~ts", [
-                    Words, Node, dyno_unit:format(V, ~"ratio"), number(Size)
-                ])
-            end
-        )
-     || {Nth, Node} <- nodes_of(BySize),
+capacities(Sizes) ->
+    [
+        Saturation
+     || {Nth, Node} <- nodes_of(Sizes),
         {Name, Names, Words} <- [
             {~"vm.scheduler_utilisation.normal", [~"vm.scheduler_utilisation.normal"],
                 "the schedulers"},
@@ -154,213 +180,165 @@ capacities(BySize) ->
             {~"vm.scheduler_utilisation.dirty_io", [~"vm.scheduler_utilisation.dirty_io"],
                 "the dirty IO schedulers"},
             {~"os.cpu", [~"os.cpu.user", ~"os.cpu.system"], "the processors of the machine"}
+        ],
+        Saturation <- saturated(
+            {~"resource", of_node(Name, Node), ~"ratio"},
+            [{Size, V, V / ?FULL} || {Size, V} <- means(Names, Nth, Sizes)],
+            fun(Size, V, _) ->
+                text("~ts of ~ts busy ~ts of the time at ~ts", [
+                    Words, Node, dyno_unit:format(V, ~"ratio"), number(Size)
+                ])
+            end
+        )
+    ].
+
+run_queues(Sizes) ->
+    Name = ~"vm.run_queue.normal",
+    Words = "~.1f processes wait in the run queue of ~ts, which has ~b schedulers, at ~ts",
+    [
+        Saturation
+     || {Nth, Node} <- nodes_of(Sizes),
+        Schedulers <- [schedulers(Nth, Sizes)],
+        Saturation <- saturated(
+            {~"resource", of_node(Name, Node), ~"count"},
+            [{Size, V, V / Schedulers} || {Size, V} <- means([Name], Nth, Sizes)],
+            fun(Size, V, _) -> text(Words, [V * 1.0, Node, Schedulers, number(Size)]) end
+        )
+    ].
+
+schedulers(Nth, Sizes) ->
+    lists:max([
+        1
+        | [
+            Count
+         || {_, Runs} <- Sizes,
+            #{~"nodes" := Nodes} <- Runs,
+            length(Nodes) >= Nth,
+            #{~"schedulers_online" := Count} <- [lists:nth(Nth, Nodes)],
+            is_integer(Count)
         ]
     ]).
 
--spec queues([{number(), [dyno_recording:run()]}]) -> [bend()].
-queues(BySize) ->
-    lists:append([run_queue(Nth, Node, BySize) || {Nth, Node} <- nodes_of(BySize)]) ++
-        lists:append([message_queue(G, BySize) || G <- names(~"processes", ~"group", BySize)]).
+message_queues(Sizes) ->
+    Column = ~"message_queue_max",
+    [
+        Saturation
+     || Group <- names(~"processes", ~"group", Sizes),
+        [{First, Least} | _] = Points <- [of_rows(~"processes", {~"group", Group}, Column, Sizes)],
+        Saturation <- saturated(
+            {~"process", <<Group/binary, " ", Column/binary>>, ~"count"},
+            [{Size, V, V / max(?LEAST_QUEUE, ?QUEUE_FACTOR * Least)} || {Size, V} <- Points],
+            fun(Size, V, _) ->
+                text("the message queue of ~ts holds ~ts messages at ~ts, ~ts at ~ts", [
+                    Group, number(V), number(Size), number(Least), number(First)
+                ])
+            end
+        )
+    ].
 
--spec run_queue(pos_integer(), binary(), [{number(), [dyno_recording:run()]}]) -> [bend()].
-run_queue(Nth, Node, BySize) ->
-    Schedulers = lists:max([
-        1
-        | [
-            N
-         || {_, Runs} <- BySize,
-            #{~"nodes" := Nodes} <- Runs,
-            length(Nodes) >= Nth,
-            #{~"schedulers_online" := N} <- [lists:nth(Nth, Nodes)],
-            is_integer(N)
-        ]
-    ]),
-    bend(
-        points(fun(Run) -> means([~"vm.run_queue.normal"], Nth, Run) end, BySize),
-        Schedulers,
-        fun(V) -> V end,
-        #{kind => ~"resource", name => named(~"vm.run_queue.normal", Node), unit => ~"count"},
-        fun(Size, V) ->
-            text("~.1f processes wait in the run queue of ~ts, which has ~b schedulers, at ~ts", [
-                V * 1.0, Node, Schedulers, number(Size)
-            ])
-        end
-    ).
+functions(Sizes) ->
+    [
+        Saturation
+     || Name <- names(~"functions", ~"function", Sizes),
+        Shares <- [maps:from_list(of_rows(~"functions", {~"function", Name}, ~"share", Sizes))],
+        #{size := Size} = Saturation <- function(Name, Shares, Sizes),
+        maps:get(Size, Shares, 0) >= ?REAL_SHARE
+    ].
 
--spec message_queue(binary(), [{number(), [dyno_recording:run()]}]) -> [bend()].
-message_queue(Group, BySize) ->
-    Points = points(
-        fun(Run) -> cells(~"processes", ~"group", Group, ~"message_queue_max", Run) end, BySize
-    ),
-    case Points of
-        [{First, Least} | _] ->
-            bend(
-                Points,
-                max(?LEAST_QUEUE, ?QUEUE_FACTOR * Least),
-                fun(V) -> V end,
-                #{
-                    kind => ~"process", name => <<Group/binary, " message_queue_max">>,
-                    unit => ~"count"
-                },
-                fun(Size, V) ->
-                    text("the message queue of ~ts holds ~ts messages at ~ts, ~ts at ~ts", [
-                        Group, number(V), number(Size), number(Least), number(First)
-                    ])
+function(Name, Shares, Sizes) ->
+    case points(fun(Run) -> times_per_call(Name, Run) end, Sizes) of
+        [{First, Least} | _] = Points when Least > 0 ->
+            saturated(
+                {~"function", Name, ~"ns/call"},
+                [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
+                fun(Size, V, _) ->
+                    text(
+                        "a call of ~ts takes ~ts at ~ts, ~.1f times that at ~ts, and ~ts of the "
+                        "time",
+                        [
+                            Name, dyno_unit:format(V, ~"ns"), number(Size), V / Least,
+                            number(First), dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
+                        ]
+                    )
                 end
             );
-        [] ->
-            []
-    end.
-
--spec functions([{number(), [dyno_recording:run()]}]) -> [bend()].
-functions(BySize) ->
-    lists:append([function(Name, BySize) || Name <- names(~"functions", ~"function", BySize)]).
-
--spec function(binary(), [{number(), [dyno_recording:run()]}]) -> [bend()].
-function(Name, BySize) ->
-    Points = points(
-        fun(Run) ->
-            [
-                T
-             || #{~"function" := F, ~"time_per_call" := T, ~"calls" := Calls} = Row <-
-                    rows(~"functions", Run),
-                F =:= Name,
-                Calls >= ?MIN_CALLS,
-                is_number(T),
-                is_sure(Row)
-            ]
-        end,
-        BySize
-    ),
-    Shares = maps:from_list(
-        points(fun(Run) -> cells(~"functions", ~"function", Name, ~"share", Run) end, BySize)
-    ),
-    case Points of
-        [{First, Least} | _] when Least > 0 ->
-            Bends = bend(
-                Points,
-                ?TIME_FACTOR,
-                fun(V) -> V / Least end,
-                #{kind => ~"function", name => Name, unit => ~"ns/call"},
-                fun(Size, V) ->
-                    text("a call of ~ts takes ~ts at ~ts, ~.1f times that at ~ts, and ~ts of the "
-                        "time", [
-                        Name, dyno_unit:format(V, ~"ns"), number(Size), V / Least, number(First),
-                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
-                    ])
-                end
-            ),
-            [B || #{size := S} = B <- Bends, maps:get(S, Shares, 0) >= ?REAL_SHARE];
         _ ->
             []
     end.
 
--spec is_sure(#{binary() => term()}) -> boolean().
+times_per_call(Name, Run) ->
+    [
+        Time
+     || #{~"function" := Of, ~"time_per_call" := Time, ~"calls" := Calls} = Row <-
+            rows(~"functions", Run),
+        Of =:= Name,
+        Calls >= ?MIN_CALLS,
+        is_number(Time),
+        is_sure(Row)
+    ].
+
 is_sure(#{~"own_time" := Own, ~"own_time_uncertainty" := Uncertain}) -> Uncertain * 5 < Own;
 is_sure(_Row) -> true.
 
 %% What a step of the size takes, by what the first step took.
--spec memories([{number(), [dyno_recording:run()]}]) -> [bend()].
-memories(BySize) ->
-    lists:append([
-        memory(
-            points(fun(Run) -> cells(Table, Key, Name, ~"memory_max", Run) end, BySize),
-            Kind,
-            Name
-        )
+memories(Sizes) ->
+    [
+        Saturation
      || {Table, Key, Kind} <- [
             {~"processes", ~"group", ~"process"}, {~"ets", ~"table", ~"ets"}
         ],
-        Name <- names(Table, Key, BySize)
-    ]).
-
--spec memory([point()], binary(), binary()) -> [bend()].
-memory([{S0, V0}, {S1, V1} | _] = Points, Kind, Name) when V1 > V0 ->
-    First = (V1 - V0) / (S1 - S0),
-    Steps = [
-        {S, max(0, V - Before) / (S - SBefore) / First}
-     || {{SBefore, Before}, {S, V}} <- lists:zip(lists:droplast(Points), tl(Points)),
-        V > ?REAL_BYTES
-    ],
-    Values = maps:from_list(Points),
-    Bends = bend(
-        Steps,
-        ?STEP_FACTOR,
-        fun(V) -> V end,
-        #{kind => Kind, name => <<Name/binary, " memory_max">>, unit => ~"B"},
-        fun(Size, Factor) ->
-            text("the memory of ~ts, ~ts at ~ts, grows ~.1f times as fast as at first", [
-                Name, dyno_unit:format(map_get(Size, Values), ~"B"), number(Size), Factor
-            ])
-        end
-    ),
-    [B#{value := map_get(S, Values), from := V0} || #{size := S} = B <- Bends];
-memory(_Points, _Kind, _Name) ->
-    [].
-
-%% The first point from which on the figure is beyond its limit.
--spec bend([point()], number(), fun((number()) -> number()), map(), Words) -> [bend()] when
-    Words :: fun((number(), number()) -> binary()).
-bend([], _Limit, _Figure, _About, _Words) ->
-    [];
-bend([{_, From} | _] = Points, Limit, Figure, About, Words) ->
-    Beyond = fun({_, V}) -> Figure(V) >= Limit end,
-    case lists:reverse(lists:takewhile(Beyond, lists:reverse(Points))) of
-        [{Size, V} | _] = Bent ->
-            IsFirst = length(Bent) =:= length(Points),
-            [
-                About#{
-                    size => Size,
-                    from => From,
-                    value => V,
-                    beyond => Figure(V) / Limit,
-                    is_first => IsFirst,
-                    text => noted(IsFirst, Words(Size, V))
-                }
-            ];
-        [] ->
-            []
-    end.
-
--spec noted(boolean(), binary()) -> binary().
-noted(true, Text) -> <<Text/binary, ", the smallest size, already">>;
-noted(false, Text) -> Text.
-
-%% Values of runs
-
--spec points(fun((dyno_recording:run()) -> [number()]), [{number(), [dyno_recording:run()]}]) ->
-    [point()].
-points(Value, BySize) ->
-    [
-        {Size, dyno_stats:median(Values)}
-     || {Size, Runs} <- BySize, [_ | _] = Values <- [lists:flatmap(Value, Runs)]
+        Name <- names(Table, Key, Sizes),
+        Saturation <- memory(Kind, Name, of_rows(Table, {Key, Name}, ~"memory_max", Sizes))
     ].
 
--spec metric(binary(), dyno_recording:run()) -> [number()].
-metric(Name, Run) ->
-    case dyno_recording:metric(Run, Name) of
-        {ok, #{~"value" := Value}} when is_number(Value) -> [Value];
-        _ -> []
-    end.
-
-%% The sum of the means of some series of a run's target.
--spec means([binary()], pos_integer(), dyno_recording:run()) -> [number()].
-means(Names, Nth, #{~"nodes" := Nodes} = Run) when length(Nodes) >= Nth ->
-    #{~"name" := Node} = lists:nth(Nth, Nodes),
-    Means = [
-        lists:sum(Numbers) / length(Numbers)
-     || Name <- Names,
-        #{~"node" := Of, ~"values" := Values} <- dyno_recording:series(Run, Name),
-        Of =:= Node,
-        [_ | _] = Numbers <- [[V || V <- Values, is_number(V)]]
+memory(Kind, Name, [{S0, V0}, {S1, V1} | _] = Points) when V1 > V0 ->
+    First = (V1 - V0) / (S1 - S0),
+    Steps = [
+        {Size, V, max(0, V - Before) / (Size - SizeBefore) / First / ?STEP_FACTOR}
+     || {{SizeBefore, Before}, {Size, V}} <- lists:zip(lists:droplast(Points), tl(Points)),
+        V > ?REAL_BYTES
     ],
-    [lists:sum(Means) || length(Means) =:= length(Names)];
-means(_Names, _Nth, _Run) ->
+    saturated(
+        {Kind, <<Name/binary, " memory_max">>, ~"B"},
+        [{S0, V0, 0} | Steps],
+        fun(Size, V, Beyond) ->
+            text("the memory of ~ts, ~ts at ~ts, grows ~.1f times as fast as at first", [
+                Name, dyno_unit:format(V, ~"B"), number(Size), Beyond * ?STEP_FACTOR
+            ])
+        end
+    );
+memory(_Kind, _Name, _Points) ->
     [].
 
--spec nodes_of([{number(), [dyno_recording:run()]}]) -> [{pos_integer(), binary()}].
-nodes_of(BySize) ->
-    Nodes = [Of || {_, Runs} <- BySize, #{~"nodes" := [_ | _] = Of} <- Runs],
+%% Values
+
+metric(Name, Run) ->
+    [Value || {Value, _Unit} <- dyno_test_sizes:metric(Name, Run)].
+
+of_rows(Table, Named, Column, Sizes) ->
+    points(fun(Run) -> cells(Table, Named, Column, Run) end, Sizes).
+
+%% The sum of the means of some series of a target, where a run has all of them.
+means(Names, Nth, Sizes) ->
+    points(fun(Run) -> mean(Names, Nth, Run) end, Sizes).
+
+mean(Names, Nth, #{~"nodes" := Nodes} = Run) when length(Nodes) >= Nth ->
+    #{~"name" := Node} = lists:nth(Nth, Nodes),
+    Means = [
+        V
+     || Name <- Names, {Of, V, _} <- dyno_test_sizes:series(mean, Name, Run), Of =:= Node
+    ],
+    case length(Means) =:= length(Names) of
+        true -> [lists:sum(Means)];
+        false -> []
+    end;
+mean(_Names, _Nth, _Run) ->
+    [].
+
+%% A suite that starts a fresh node for each run has other names in each: targets are told apart by
+%% their position, and named without what makes a name unique.
+nodes_of(Sizes) ->
+    Nodes = [Of || {_, Runs} <- Sizes, #{~"nodes" := Of} <- Runs],
     Longest = lists:foldl(
         fun(Of, Acc) when length(Of) > length(Acc) -> Of; (_, Acc) -> Acc end, [], Nodes
     ),
@@ -369,40 +347,6 @@ nodes_of(BySize) ->
      || {Nth, #{~"name" := Name}} <- lists:enumerate(Longest)
     ].
 
--spec names(binary(), binary(), [{number(), [dyno_recording:run()]}]) -> [binary()].
-names(Table, Key, BySize) ->
-    lists:uniq([Name || {_, Runs} <- BySize, Run <- Runs, #{Key := Name} <- rows(Table, Run)]).
+of_node(Name, Node) -> <<Name/binary, " of ", Node/binary>>.
 
--spec cells(binary(), binary(), binary(), binary(), dyno_recording:run()) -> [number()].
-cells(Table, Key, Name, Column, Run) ->
-    [
-        Value
-     || #{Key := Of, Column := Value} <- rows(Table, Run), Of =:= Name, is_number(Value)
-    ].
-
--spec named(binary(), binary()) -> binary().
-named(Name, Node) -> <<Name/binary, " of ", Node/binary>>.
-
--spec number(number()) -> binary().
-number(Value) -> text("~ts", [dyno_unit:format(Value, ~"count")]).
-
--spec of_bends([bend()]) -> #{atom() => term()}.
-of_bends(Bends) ->
-    table(
-        ~"bends",
-        ~"What gets slow first",
-        undefined,
-        [
-            column(~"kind", ~"Kind", string, undefined),
-            column(~"name", ~"Name", string, undefined),
-            column(~"size", ~"From size", number, undefined),
-            column(~"from", ~"At the smallest size", number, undefined),
-            column(~"value", ~"At this size", number, undefined),
-            column(~"unit", ~"Unit", string, undefined),
-            column(~"text", ~"In words", string, undefined)
-        ],
-        [
-            [map_get(Key, Bend) || Key <- [kind, name, size, from, value, unit, text]]
-         || Bend <- Bends
-        ]
-    ).
+number(Value) -> dyno_test_sizes:text(Value).
