@@ -116,16 +116,16 @@ epochs_with_breakpoint(Count, Calls) ->
     Times.
 
 -doc "Waits until the instrument's table has so many processes; gives how many it has.".
--spec wait_for(ets:table(), pos_integer()) -> pos_integer().
+-spec wait_for(dyno_agent_process_table:t(), pos_integer()) -> pos_integer().
 wait_for(Table, Count) ->
     process_flag(priority, high),
     wait_longer(Table, Count).
 
 wait_longer(Table, Count) ->
-    case ets:info(Table, size) of
-        Size when is_integer(Size), Size >= Count ->
+    case dyno_agent_process_table:size(Table) of
+        Size when Size >= Count ->
             Size;
-        Size when is_integer(Size) ->
+        _ ->
             receive
             after ?POLL_MS -> wait_longer(Table, Count)
             end

@@ -191,7 +191,7 @@ restart(Targets) ->
     try
         lists:foreach(
             fun({Module, Pid}) -> ok = Module:restart(Pid) end,
-            lists:append([Instruments || #{instruments := Instruments} <- Targets])
+            lists:append([lists:reverse(Of) || #{instruments := Of} <- Targets])
         )
     catch
         exit:_ -> gone

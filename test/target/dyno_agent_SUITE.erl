@@ -679,16 +679,16 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_peers:eval(Node, Script),
     MemoryBefore = used(Node),
     %% Once more: what is kept does not grow with the processes.
-    ok = dyno_agent_processes:restart(Discovery),
     ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_processes:restart(Discovery),
     ok = dyno_peers:eval(Node, Script),
+    Figures = dyno_agent_calls:read(Counters),
     #{groups := Groups, truncated := false} = dyno_agent_processes:read(Discovery),
     Ours = [
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
     ],
     ?assertEqual(100_000, lists:sum(Ours)),
-    Figures = dyno_agent_calls:read(Counters),
     Leaf = calls({dyno_work, leaf, 1}, Figures),
     %% At the swap of a harvest some calls are lost or counted twice; it says how many at most.
     #{off_by := OffBy} = Figures,

@@ -22,7 +22,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -behaviour(gen_server).
 
 -export([about/0, config/1, tables/0, metrics/0, warnings/2]).
--export([start_link/1, restart/1, read/1, peek/1, loads/1, quiet/2, callers/2]).
+-export([start_link/1, restart/1, read/1, peek/1, loads/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, figures/0, function_figures/0]).
 
@@ -69,16 +69,12 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     discovery := pid() | undefined,
-    %% Calls that the discovery is told the callers of, and the callers' group.
-    quiet := #{mfa() => dyno_agent_processes:id()},
-    %% What is in the discovery's table, while much of it is needed.
-    known := #{pid() => dyno_agent_processes:id()} | none,
-    %% The callers that were read and not told yet.
-    born := #{pid() => dyno_agent_processes:id()},
-    %% The discovery's, with the processes and their groups.
-    table := ets:table() | none,
-    %% The discovery's, with the names of the groups.
-    names := ets:table() | none,
+    %% Of the discovery, with the processes and their groups, and what is in it, while much of it is
+    %% needed.
+    table := dyno_agent_process_table:t() | none,
+    known := #{pid() => dyno_agent_process_table:id()} | none,
+    %% The callers of throttled functions that were read and not told yet.
+    discovered := #{pid() => dyno_agent_process_table:id()},
     %% Functions that were seen called, by module.
     active := #{module() => #{mfa() => []}},
     harvests := non_neg_integer(),
@@ -165,21 +161,6 @@ peek(Pid) ->
 loads(Pid) ->
     gen_server:call(Pid, loads, infinity).
 
--doc "For the discovery: which calls it is not told of, and the group of who makes them first.".
--spec quiet(pid(), #{mfa() => dyno_agent_processes:id()}) -> ok.
-quiet(Pid, Calls) ->
-    gen_server:cast(Pid, {quiet, Calls}).
-
--doc """
-Which processes have called a function since its figures were last set to zero.
-
-## Cost
-The runtime stops all schedulers for 0.1 us a process.
-""".
--spec callers(pid(), mfa()) -> [pid()].
-callers(Pid, MFA) ->
-    gen_server:call(Pid, {callers, MFA}, infinity).
-
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Given, measures := Measures} = Config) ->
     process_flag(trap_exit, true),
@@ -200,11 +181,9 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 patterns => Patterns,
                 measures => Measures,
                 discovery => Discovery,
-                quiet => #{},
+                table => table(Discovery, Measures),
                 known => none,
-                born => #{},
-                table => table(Discovery),
-                names => names(Discovery),
+                discovered => #{},
                 active => #{},
                 harvests => 0,
                 since => erlang:monotonic_time(),
@@ -218,21 +197,23 @@ init(#{patterns := Given, measures := Measures} = Config) ->
                 sampler => Sampler,
                 outgoing => #{}
             },
-            ByProcess = lists:member(call_time, Measures),
-            _ = [
-                dyno_agent_processes:harvester(Discovery, self(), ByProcess)
-             || is_pid(Discovery)
-            ],
             {ok, arm(State)};
         Unmatched ->
             {error, {unmatched, Unmatched}}
     end.
 
-names(undefined) -> none;
-names(Discovery) -> dyno_agent_processes:names(Discovery).
+table(undefined, _Measures) ->
+    none;
+table(Discovery, Measures) ->
+    Figures =
+        case lists:member(call_time, Measures) of
+            true -> by_process;
+            false -> sums
+        end,
+    dyno_agent_processes:subscribe(Discovery, Figures).
 
-table(undefined) -> none;
-table(Discovery) -> dyno_agent_processes:table(Discovery).
+throttled(#{table := none}) -> #{};
+throttled(#{table := Table}) -> dyno_agent_process_table:throttled(Table).
 
 arm(#{banks := Banks, patterns := Patterns} = State) ->
     Armed = lists:foldl(fun set/2, State, wanted(Patterns)),
@@ -257,24 +238,22 @@ set(Module, #{banks := Banks, modules := Modules, own := Own} = State) ->
     end.
 
 -spec handle_call(Request, gen_server:from(), state()) -> {reply, Reply, state()} when
-    Request :: restart | read | peek | loads | {callers, mfa()},
-    Reply :: ok | figures() | non_neg_integer() | [pid()].
+    Request :: restart | read | peek | loads,
+    Reply :: ok | figures() | non_neg_integer().
 handle_call(peek, _From, State) ->
     Settled = settle(harvest(State#{harvests := 0})),
-    {reply, report(Settled), tell_births(Settled)};
-handle_call({callers, MFA}, _From, #{banks := Banks} = State) ->
-    {reply, dyno_agent_call_sessions:callers(MFA, Banks), State};
+    {reply, report(Settled), tell_discovered(Settled)};
 handle_call(loads, _From, #{loads := Loads} = State) ->
     {reply, Loads, State};
-handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discovery} = State) ->
-    #{charge := Charge, sampler := Sampler} = State,
+handle_call(restart, _From, Before) ->
+    #{banks := Old, own := OldOwn, charge := Charge, sampler := Sampler} = State =
+        tell_discovered(callers(Before)),
     Outgoing = dyno_agent_call_sample:sample(Sampler),
     Others = own() ++ dyno_agent_overhead:processes(Charge),
     ok = dyno_agent_self_calls:watch([self() | Others], OldOwn),
     #{banks := Banks, own := Own} =
         restart_all(State#{banks := dyno_agent_call_sessions:leave_out(Others, Old)}),
     {_, Fresh} = dyno_agent_call_sessions:between_ns(Banks),
-    _ = [Discovery ! restarted || is_pid(Discovery)],
     {reply, ok, State#{
         banks := Fresh,
         own := Own,
@@ -287,20 +266,32 @@ handle_call(restart, _From, #{banks := Old, own := OldOwn, discovery := Discover
     }};
 handle_call(read, _From, #{modules := Modules} = State) ->
     pause_all(State),
-    Read = lists:foldl(fun read_paused/2, with_known(State), quiet_first(Modules, State)),
+    Read = lists:foldl(fun read_paused/2, with_known(State), throttled_first(Modules, State)),
     Settled = settle(
         Read#{known := none, charge := dyno_agent_overhead:settled(map_get(charge, Read))}
     ),
     Figures = report(Settled),
     %% What is counted is in the sums now: a second reading must not count it twice.
-    Restarted = restart_all(tell_births(Settled#{kept := without_own(Settled)})),
+    Restarted = restart_all(tell_discovered(Settled#{kept := without_own(Settled)})),
     pause_all(Restarted),
     {reply, Figures, Restarted}.
 
-%% So that the callers of quiet calls are known when they turn up in other modules.
-quiet_first(Modules, #{quiet := Quiet}) ->
-    First = lists:usort([M || {M, _, _} := _ <- Quiet, is_map_key(M, Modules)]),
+%% So that the callers of throttled functions are known when they turn up in other modules.
+throttled_first(Modules, State) ->
+    First = lists:usort([M || {M, _, _} := _ <- throttled(State), is_map_key(M, Modules)]),
     First ++ maps:keys(maps:without(First, Modules)).
+
+%% Of throttled functions, without a reading.
+callers(#{banks := Banks, table := Table} = State) ->
+    maps:fold(
+        fun(MFA, Id, #{discovered := Discovered} = Acc) ->
+            Callers = dyno_agent_call_sessions:callers(MFA, Banks),
+            New = [P || P <- Callers, dyno_agent_process_table:group_of(P, Table) =:= unknown],
+            Acc#{discovered := maps:merge(maps:from_keys(New, Id), Discovered)}
+        end,
+        State,
+        throttled(State)
+    ).
 
 settle(#{kept := Kept} = State) ->
     State#{kept := dyno_agent_call_sums:settle(group_of_all(State), Kept)}.
@@ -310,37 +301,37 @@ settle(#{kept := Kept} = State) ->
 with_known(#{table := none} = State) ->
     State;
 with_known(#{table := Table} = State) ->
-    State#{known := dyno_agent_processes:known(Table)}.
+    State#{known := dyno_agent_process_table:known(Table)}.
 
 %% The discovery's table has not got those that were just read.
 group_of_all(#{table := none}) ->
     none;
-group_of_all(#{known := Known, born := Born}) when is_map(Known) ->
+group_of_all(#{known := Known, discovered := Discovered}) when is_map(Known) ->
     fun(Pid) ->
         case Known of
             #{Pid := Id} -> {ok, Id};
-            #{} -> born_as(Pid, Born)
+            #{} -> discovered_as(Pid, Discovered)
         end
     end;
-group_of_all(#{table := Table, born := Born}) ->
+group_of_all(#{table := Table, discovered := Discovered}) ->
     fun(Pid) ->
-        case dyno_agent_processes:group_of(Table, Pid) of
+        case dyno_agent_process_table:group_of(Pid, Table) of
             {ok, _} = Known -> Known;
-            unknown -> born_as(Pid, Born)
+            unknown -> discovered_as(Pid, Discovered)
         end
     end.
 
-born_as(Pid, Born) ->
-    case Born of
+discovered_as(Pid, Discovered) ->
+    case Discovered of
         #{Pid := Id} -> {ok, Id};
         #{} -> unknown
     end.
 
-tell_births(#{born := Born} = State) when Born =:= #{} ->
+tell_discovered(#{discovered := Discovered} = State) when Discovered =:= #{} ->
     State;
-tell_births(#{born := Born, discovery := Discovery} = State) ->
-    Discovery ! {births, maps:to_list(Born)},
-    State#{born := #{}}.
+tell_discovered(#{discovered := Discovered, discovery := Discovery} = State) ->
+    ok = dyno_agent_processes:callers(Discovery, maps:to_list(Discovered)),
+    State#{discovered := #{}}.
 
 %% The guard, and what it has started by now, but for this process.
 own() ->
@@ -372,22 +363,20 @@ read_paused(Module, #{banks := Banks} = State) ->
     add(Session, 1.0, dyno_agent_call_sessions:functions(Module, Banks), Module, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({quiet, Calls}, State) ->
-    {noreply, State#{quiet := Calls}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace, _Pid, call, {erlang, prepare_loading, 2}, Module}, State) ->
-    {noreply, tell_births(before_load(Module, State))};
+    {noreply, tell_discovered(before_load(Module, State))};
 handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
     {_, Next} = keep(Module, State),
-    {noreply, tell_births(Next)};
+    {noreply, tell_discovered(Next)};
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, after_load(State)};
-handle_info({harvest, Discovery, Ref}, #{discovery := Discovery} = State) ->
-    Next = tell_births(settle(harvest(State))),
-    Discovery ! {harvested, Ref},
+handle_info({read_and_reset, Discovery, Ref}, #{discovery := Discovery} = State) ->
+    Next = tell_discovered(settle(harvest(State))),
+    ok = dyno_agent_processes:was_read(Discovery, Ref),
     {noreply, Next};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
@@ -438,17 +427,17 @@ load_has_ended() ->
     end.
 
 %% The births are told before the harvest's end is, with which the discovery forgets the dead.
-harvest(#{harvests := Number, modules := Modules, active := Active, charge := Charge} = State0) ->
+harvest(#{harvests := Number, modules := Modules, charge := Charge} = State0) ->
     State = settle(State0#{
         harvests := Number + 1, charge := dyno_agent_overhead:known(Charge)
     }),
     {Which, Of} =
         case Number rem ?LOOK_AT_ALL of
             0 -> {all, Modules};
-            _ -> {active, Active}
+            _ -> {active, with_throttled(State)}
         end,
     ByModule = [
-        {M, functions(Which, M, State)} || M <- quiet_first(Of, State)
+        {M, functions(Which, M, State)} || M <- throttled_first(Of, State)
     ],
     %% One after the other, and only then they are read: that takes long, and where a function counts
     %% in one session and who it calls in the other, their time is charged to both.
@@ -463,7 +452,20 @@ harvest(#{harvests := Number, modules := Modules, active := Active, charge := Ch
     replaced_meanwhile(Taken#{known := none}).
 
 functions(all, Module, #{banks := Banks}) -> dyno_agent_call_sessions:functions(Module, Banks);
-functions(active, Module, #{active := Active}) -> maps:keys(map_get(Module, Active)).
+functions(active, Module, State) -> maps:keys(map_get(Module, with_throttled(State))).
+
+%% The functions that were seen called; throttled ones have been, by others than their callers.
+with_throttled(#{active := Active, modules := Modules} = State) ->
+    maps:fold(
+        fun
+            ({M, _, _} = MFA, _, Acc) when is_map_key(M, Modules) ->
+                Acc#{M => (maps:get(M, Acc, #{}))#{MFA => []}};
+            (_, _, Acc) ->
+                Acc
+        end,
+        Active,
+        throttled(State)
+    ).
 
 %% Adds a module's figures to the sums while it goes on counting in the other session. Harvests come
 %% with thousands of processes, whose calls go on in the gap: that is made good for.
@@ -484,10 +486,11 @@ replaced_meanwhile(#{modules := Modules, lost := Lost} = State) ->
     Replaced = [M || {trace, _, call, _, M} <- Messages, is_map_key(M, Modules)],
     State#{lost := lists:usort(Replaced ++ Lost)}.
 
-%% One function after the other: the rows of all at once would be a large heap. Quiet calls come
-%% first, so that their callers are known when they turn up in other functions.
-add(Session, Missed, Functions, Module, #{quiet := Quiet, charge := Charge} = State) ->
-    {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Quiet) end, Functions),
+%% One function after the other: the rows of all at once would be a large heap. Throttled functions
+%% come first, so that their callers are known when they turn up in other functions.
+add(Session, Missed, Functions, Module, #{charge := Charge} = State) ->
+    Throttled = throttled(State),
+    {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Throttled) end, Functions),
     Instrument = #{
         self_charge_ns => dyno_agent_overhead:least_ns(Charge),
         charge_ns => dyno_agent_overhead:first_ns(Charge),
@@ -502,22 +505,22 @@ add_one(Session, Instrument, Module, MFA, #{banks := Banks, active := Active} = 
         #{calls := 0, time := []} ->
             State;
         Reading ->
-            #{kept := Kept} = Born = born(MFA, Reading, State),
+            #{kept := Kept} = Discovered = discovered(MFA, Reading, State),
             One = [{MFA, Reading}],
-            GroupOf = group_of_all(Born),
+            GroupOf = group_of_all(Discovered),
             Called = maps:get(Module, Active, #{}),
-            Born#{
+            Discovered#{
                 kept := dyno_agent_call_sums:add(One, Instrument#{group_of => GroupOf}, Kept),
                 active := Active#{Module => Called#{MFA => []}}
             }
     end.
 
-born(MFA, #{time := Time}, #{quiet := Quiet, born := Born} = State) ->
-    case Quiet of
+discovered(MFA, #{time := Time}, #{discovered := Discovered} = State) ->
+    case throttled(State) of
         #{MFA := Id} ->
             GroupOf = group_of_all(State),
             Unknown = [Pid || {Pid, Calls, _, _} <- Time, Calls > 0, GroupOf(Pid) =:= unknown],
-            State#{born := maps:merge(maps:from_keys(Unknown, Id), Born)};
+            State#{discovered := maps:merge(maps:from_keys(Unknown, Id), Discovered)};
         #{} ->
             State
     end.
@@ -537,7 +540,7 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
             false -> unwanted
         end,
     ok = dyno_agent_call_sessions:narrow(Module, Wanted, Banks),
-    _ = [Discovery ! {loaded, Module} || is_pid(Discovery)],
+    _ = [dyno_agent_processes:loaded(Discovery, Module) || is_pid(Discovery)],
     Next =
         case Wanted of
             wanted ->
@@ -556,16 +559,16 @@ finish(Module, Ends, #{patterns := Patterns, discovery := Discovery, banks := Ba
 without_own(#{kept := Kept, own := Own}) ->
     dyno_agent_call_sums:without(dyno_agent_self_calls:calls(Own), Kept).
 
-report(#{measures := Measures, names := Names, charge := Charge} = State) ->
+report(#{measures := Measures, table := Table, charge := Charge} = State) ->
     Kept = without_own(State),
     Functions = dyno_agent_call_sums:functions(Measures, Kept),
     Callers =
-        case Names of
+        case Table of
             none ->
                 [];
             _ ->
                 [
-                    {MFA, dyno_agent_processes:group(Names, Id), Calls, Ns}
+                    {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
                  || {MFA, Id, Calls, Ns} <- dyno_agent_call_sums:callers(?CALLER_ROWS, Kept)
                 ]
         end,

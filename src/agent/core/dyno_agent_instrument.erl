@@ -143,9 +143,9 @@ Starts its process, in the target. A process that traps exits is asked to end in
 -optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
 
 -doc """
-dyno's own instruments, in the order in which they are started and set to zero; they are read the
-other way round, so that what comes after the end of the load does not belong to the calls. The
-durations come before the calls: their breakpoints must be the older ones (dyno_agent_durations).
+dyno's own instruments, in the order in which they are started. They are set to zero and read the
+other way round, so that what comes after the end of the load does not belong to the calls, and what
+the calls know of processes before they are set to zero is of before. The durations come before the calls: their breakpoints must be the older ones (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->

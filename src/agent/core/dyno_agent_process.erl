@@ -6,7 +6,7 @@
 %% What a process of the target is asked: who it is, what it has done, what it holds. Most answers
 %% need the process itself, which may be waiting: each function says how often it asks.
 
--export([who/1, work/1, look_first/2, holds/3, collections_since/2]).
+-export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -17,14 +17,14 @@
 -doc "What `dyno_agent_kind` needs to know, its reductions and collections. Asks once.".
 -spec who(pid()) ->
     {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}
-    | undefined.
+    | gone.
 who(Pid) ->
     Items = [
         reductions, garbage_collection, registered_name, label, initial_call,
         {dictionary, '$initial_call'}
     ],
     case process_info(Pid, Items) of
-        undefined -> undefined;
+        undefined -> gone;
         [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
     end.
 
@@ -38,25 +38,33 @@ work(Pid) ->
     end.
 
 -doc """
-Adds one of a kind to how many there are of it, and how many of these live; to the dead, or to the
+Adds one of a group to how many there are of it, and how many of these live; to the ended, or to the
 living with its reductions. Asks once.
 """.
--spec look_first({pid(), Kind}, {#{Kind => {pos_integer(), non_neg_integer()}}, [pid()], Alive}) ->
-    {#{Kind => {pos_integer(), non_neg_integer()}}, [pid()], Alive}
-when
-    Kind :: pos_integer(),
-    Alive :: [{pid(), Kind, Reductions :: non_neg_integer()}].
-look_first({Pid, Id}, {Counts, Dead, Alive}) ->
-    {N, Seen} =
-        case Counts of
-            #{Id := Before} -> Before;
-            #{} -> {0, 0}
-        end,
+-spec sample_first({pid(), Id}, {Counts, Ended, Alive}) -> {Counts, Ended, Alive} when
+    Id :: pos_integer(),
+    Counts :: #{Id => {pos_integer(), non_neg_integer()}},
+    Ended :: [pid()],
+    Alive :: [{pid(), Id, Reductions :: non_neg_integer()}].
+sample_first({Pid, Id}, {Counts, Ended, Alive}) ->
+    {All, Living} = maps:get(Id, Counts, {0, 0}),
     case process_info(Pid, reductions) of
         undefined ->
-            {Counts#{Id => {N + 1, Seen}}, [Pid | Dead], Alive};
+            {Counts#{Id => {All + 1, Living}}, [Pid | Ended], Alive};
         {reductions, Reductions} ->
-            {Counts#{Id => {N + 1, Seen + 1}}, Dead, [{Pid, Id, Reductions} | Alive]}
+            {Counts#{Id => {All + 1, Living + 1}}, Ended, [{Pid, Id, Reductions} | Alive]}
+    end.
+
+-doc "The kind of a process that has a name or a label. Asks once.".
+-spec find_name({pid(), Id}) -> {true, {pid(), Id, dyno_agent_kind:kind()}} | false when
+    Id :: pos_integer().
+find_name({Pid, Id}) ->
+    maybe
+        [_, _] = Info ?= process_info(Pid, [registered_name, label]),
+        {ok, Kind} ?= dyno_agent_kind:named(Info),
+        {true, {Pid, Id, Kind}}
+    else
+        _ -> false
     end.
 
 -doc """

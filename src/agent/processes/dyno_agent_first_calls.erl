@@ -3,43 +3,48 @@
 
 -module(dyno_agent_first_calls).
 -moduledoc false.
-%% The trace session that tells of each process's first matching call. The calling process gets
-%% `{trace_ts, Pid, call, {M, F, Arity}, Time}`, Time native and monotonic.
+%% The trace session that discovers processes. The process that opens it gets
+%% `{trace_ts, Pid, call, {M, F, Arity}, Time}`, Time native and monotonic, of each process's first
+%% call of a function that the patterns mean.
 
--export([open/1, watch/2, set/3, close/1]).
+-export([open/1, add/2, subscribe/2, throttle/2, close/1]).
 -export_type([t/0]).
 
 -opaque t() :: {trace:session(), [dyno_agent_patterns:pattern()]}.
 
-%% The call switches the process's `call` flag off in this session: it is the last one that is told.
--define(HEARD, [{'_', [], [{trace, [call], []}]}]).
--define(QUIET, [{'_', [], [{message, false}, {trace, [call], []}]}]).
+%% A call switches the process's `call` flag off in this session, so that it is the last one traced;
+%% before that it sends a message, or does not.
+-define(SUBSCRIBED, [{'_', [], [{trace, [call], []}]}]).
+-define(THROTTLED, [{'_', [], [{message, false}, {trace, [call], []}]}]).
 
--doc "Watches the functions of all modules that are loaded.".
+-doc "Subscribes to the functions of all modules that are loaded.".
 -spec open([dyno_agent_patterns:pattern()]) -> t().
 open(Given) ->
-    Session = trace:session_create(dyno_discovery, self(), []),
+    Session = trace:session_create(dyno_first_calls, self(), []),
     _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
     Calls = {Session, dyno_agent_patterns:resolve(Given)},
-    lists:foreach(fun(Module) -> watch(Module, Calls) end, erlang:loaded()),
+    lists:foreach(fun(Module) -> add(Module, Calls) end, erlang:loaded()),
     Calls.
 
--doc "A module has come: its functions are watched, as far as they match.".
--spec watch(module(), t()) -> ok.
-watch(Module, {Session, Patterns}) ->
-    each(dyno_agent_patterns:specs(Module, Patterns), ?HEARD, Session).
+-doc "Subscribes to the functions of a module that was loaded, as far as the patterns mean them.".
+-spec add(module(), t()) -> ok.
+add(Module, {_, Patterns} = Calls) ->
+    subscribe(dyno_agent_patterns:specs(Module, Patterns), Calls).
 
--doc "Whether these first calls are told of. Each change is one of the code: some 150 us.".
--spec set(heard | quiet, [mfa()], t()) -> ok.
-set(heard, Calls, {Session, _}) -> each(Calls, ?HEARD, Session);
-set(quiet, Calls, {Session, _}) -> each(Calls, ?QUIET, Session).
+-doc "First calls of these functions send a message. Each change is one of the code: some 150 us.".
+-spec subscribe([{module(), atom(), arity() | '_'}], t()) -> ok.
+subscribe(Functions, {Session, _}) -> set(Functions, ?SUBSCRIBED, Session).
 
-each(Functions, Specification, Session) ->
+-doc "First calls of these functions send no message, and are the last traced ones all the same.".
+-spec throttle([mfa()], t()) -> ok.
+throttle(Functions, {Session, _}) -> set(Functions, ?THROTTLED, Session).
+
+set(Functions, Specification, Session) ->
     lists:foreach(
         fun(F) -> _ = trace:function(Session, F, Specification, [local]) end, Functions
     ).
 
--doc "Nothing is watched any more.".
+-doc "Discovers nothing any more.".
 -spec close(t()) -> ok.
 close({Session, _}) ->
     _ = trace:session_destroy(Session),

@@ -3,25 +3,25 @@
 
 -module(dyno_agent_lifetimes).
 -moduledoc false.
-%% How long processes live, by a sample of them: of each kind one that was just discovered is
-%% monitored now and then. So the cost has a limit however many come and go, and every other process
-%% costs one comparison. A life is taken to begin with the call that revealed the process and to end
-%% when its end is noticed: at most what is said. One that was gone before it could be monitored
-%% counts with what it took to notice that.
+%% How long processes live, by a sample of them: of each group one process that was just discovered
+%% is monitored now and then, so that the cost has a limit however many come and go, and every other
+%% process costs one comparison. A life is taken to begin with the call that discovered the process
+%% and to end when its end is noticed: it was at most so long. A process that had ended before it
+%% could be monitored counts with the time that it took to notice that.
 %%
 %% A distribution is kept in buckets of a quarter of a doubling: as many as there are orders of
-%% magnitude, not as there are processes.
+%% magnitude, not as there are processes. Pure.
 
 %% The sample
--export([new/0, refill/1, born/4, ended/4, forget/1]).
+-export([new/0, refill/1, choose/3, monitored/4, ended/4, forget/1]).
 %% A distribution
 -export([none/0, add/2, merge/2, count/1, quantile_ns/2]).
 -export_type([sample/0, lives/0]).
 
 -opaque sample() :: #{
-    watched := #{reference() => {Since :: integer(), SeenAfter :: integer()}},
-    %% By kind: not before that.
-    next := #{term() => integer()},
+    monitored := #{reference() => {Since :: integer(), SeenAfter :: integer()}},
+    %% By group: not before that.
+    next := #{dyno_agent_process_table:id() => integer()},
     %% So many more until the next refill.
     left := non_neg_integer()
 }.
@@ -29,62 +29,58 @@
 -doc "How many lives were in each bucket.".
 -type lives() :: #{integer() => pos_integer()}.
 
-%% Of a kind one in so many milliseconds.
+%% Of a group one in so many milliseconds.
 -define(EVERY_MS, 5).
-%% At a time, of all kinds, and as many between two refills.
+%% At a time, of all groups, and as many between two refills.
 -define(MOST, 2000).
 %% Buckets in a doubling.
 -define(PARTS, 4).
 
--doc "Nobody is watched yet.".
+-doc "No process is monitored yet.".
 -spec new() -> sample().
 new() ->
-    #{watched => #{}, next => #{}, left => ?MOST}.
+    #{monitored => #{}, next => #{}, left => ?MOST}.
 
--doc "Lets more be watched; for the calling process to do once in an interval.".
+-doc "Lets more processes be monitored; once in an interval.".
 -spec refill(sample()) -> sample().
-refill(#{watched := Watched} = Sample) ->
-    Sample#{left := max(0, ?MOST - map_size(Watched))}.
+refill(#{monitored := Monitored} = Sample) ->
+    Sample#{left := max(0, ?MOST - map_size(Monitored))}.
 
--doc """
-Perhaps watches a process, of which the first call was at `Time` (native, monotonic): the caller
-gets its `'DOWN'` message.
-""".
--spec born(pid(), term(), integer(), sample()) -> sample().
-born(_Pid, Kind, Time, #{next := Next} = Sample) when Time < map_get(Kind, Next) ->
-    Sample;
-born(_Pid, _Kind, _Time, #{left := 0} = Sample) ->
-    Sample;
-born(Pid, Kind, Time, #{watched := Watched, next := Next, left := Left} = Sample) ->
-    Ref = monitor(process, Pid),
-    SeenAfter = erlang:monotonic_time() - Time,
+-doc "Whether to monitor a process of a group, of which the first call was at `Time` (native).".
+-spec choose(dyno_agent_process_table:id(), Time :: integer(), sample()) ->
+    {yes, sample()} | no.
+choose(Id, Time, #{next := Next}) when Time < map_get(Id, Next) ->
+    no;
+choose(_Id, _Time, #{left := 0}) ->
+    no;
+choose(Id, Time, #{next := Next, left := Left} = Sample) ->
     Again = Time + erlang:convert_time_unit(?EVERY_MS, millisecond, native),
-    Sample#{
-        watched := Watched#{Ref => {Time, SeenAfter}},
-        next := Next#{Kind => Again},
-        left := Left - 1
-    }.
+    {yes, Sample#{next := Next#{Id => Again}, left := Left - 1}}.
+
+-doc "The process that was chosen is monitored, at a time (native).".
+-spec monitored(reference(), Since :: integer(), Now :: integer(), sample()) -> sample().
+monitored(Ref, Since, Now, #{monitored := Monitored} = Sample) ->
+    Sample#{monitored := Monitored#{Ref => {Since, Now - Since}}}.
 
 -doc "Takes in a `'DOWN'` message with its reason; for how long that process has lived.".
 -spec ended(reference(), term(), Now :: integer(), sample()) ->
     {ok, Ns :: non_neg_integer(), sample()} | unknown.
-ended(Ref, Reason, Now, #{watched := Watched} = Sample) ->
-    case maps:take(Ref, Watched) of
+ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
+    case maps:take(Ref, Monitored) of
         {{_, SeenAfter}, Rest} when Reason =:= noproc ->
-            {ok, ns(SeenAfter), Sample#{watched := Rest}};
+            {ok, ns(SeenAfter), Sample#{monitored := Rest}};
         {{Since, _}, Rest} ->
-            {ok, ns(Now - Since), Sample#{watched := Rest}};
+            {ok, ns(Now - Since), Sample#{monitored := Rest}};
         error ->
             unknown
     end.
 
 ns(Native) -> max(0, erlang:convert_time_unit(Native, native, nanosecond)).
 
--doc "Watches nobody any more.".
--spec forget(sample()) -> sample().
-forget(#{watched := Watched}) ->
-    _ = [demonitor(Ref, [flush]) || Ref := _ <- Watched],
-    new().
+-doc "Monitors no process any more: these monitors are to be taken away.".
+-spec forget(sample()) -> {[reference()], sample()}.
+forget(#{monitored := Monitored}) ->
+    {maps:keys(Monitored), new()}.
 
 -doc "No lives.".
 -spec none() -> lives().

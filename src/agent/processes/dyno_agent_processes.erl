@@ -3,37 +3,61 @@
 
 -module(dyno_agent_processes).
 -moduledoc """
-Finds the processes that call the measured functions, groups them and follows what they take.
+Discovers the processes that call the measured functions, groups them, and samples what they take.
 
-In a trace session of its own the first matching call of a process sends one message and switches
-the process's `call` flag off in that session: afterwards a call costs it
-no more than any breakpoint does, 2 to 6 ns, however many processes there are (doc/measurements.md).
+The first matching call of a process sends one message and switches tracing off for that process.
+From then on a call costs it no more than any breakpoint does, 2 to 6 ns, however many processes
+there are (doc/measurements.md).
 
-A group is a registered name, a process label, an initial call, or, where the process was already
-gone, the call that revealed it. At each interval the memory, reductions, message queue and garbage
-collections of the processes that are alive are read; of those that died the last known figures are
-kept. Where there are so many that this takes more than a tenth of the time they are looked at less
-often. Of those that come and go between two looks it is known how many there were and how long some
-of them have lived. dyno's own processes are left out.
+```
+ a process's     dyno_agent_first_calls:           this process          dyno_agent_process_table
+ first call ---> one message, flag off ----------> event ---> effects -> Pid, group, last sample
+      |          (subscribed)                        |  ^                  ^          |
+      |                                              v  |                  |          | group of Pid,
+      +--------> flag off, no message       dyno_agent_discovery: pure     |          | throttled
+                 (throttled)                 dyno_agent_throttle           |          v functions
+                       :                     dyno_agent_group            scan      dyno_agent_calls
+                       :                     dyno_agent_lifetimes      at each        |     ^
+                       :                        ^            |         interval       |     |
+                       :..... call figures .....|............|........................|.....|
+                         by process             |            +------ read and reset --+-----+
+                                                +------ callers of throttled functions
+```
 
-Where one call reveals many processes of one kind, and a harvester (`harvester/3`) knows by its own
-figures which processes have called it, that call becomes quiet: it switches the flag off without a
-message, which would cost a process some 10 us with the waking of who gets it, and the harvester is
-asked for the processes four times a second. Each time the call is heard for 20 ms, so that
-lifetimes go on being sampled and another kind is noticed.
+A group is a registered name, a process label, an initial call, or, where the process had already
+ended, the function that it was discovered by. At each interval the memory, reductions, message
+queue and garbage collections of the processes that are alive are sampled; of those that ended the
+last known values are kept. Where there are so many processes that a scan takes more than a tenth of
+the time they are sampled less often. Of processes that come and go between two scans it is known how
+many there were and how long some of them have lived. dyno's own processes are left out.
+
+A function that discovers more than 1,000 processes of one group in a second is throttled, because a
+message costs each of them some 10 us with the waking of this process. Its first calls are silent
+then, and the processes are found in the call figures, which the runtime keeps by process anyway,
+when these are read and reset: every two seconds, or whenever 10,000 processes were discovered.
+During each reading, and for 20 ms at least, the messages come again: so no process is missed between
+two figures, lifetimes go on being sampled, and another kind of process is noticed.
+
+## The seam to the calls
+The call figures grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes here
+with `subscribe/2` and is asked, with the message `{read_and_reset, Processes, Ref}`, to read and
+reset them. It looks processes up in the table that it gets (dyno_agent_process_table), says with
+`callers/2` which callers of throttled functions the table does not know, after each reading that
+resets, and with `was_read/2` that a reading was made. It tells of modules that come (`loaded/2`).
 """.
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1, tables/0, metrics/0, warnings/2]).
--export([table/1, names/1, group_of/2, known/1, group/2, harvester/3]).
+-export([about/0, config/1, tables/0, metrics/0, warnings/2]).
+-export([start_link/1, restart/1, read/1, table/1]).
+-export([subscribe/2, callers/2, was_read/2, loaded/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, group/0, id/0, figures/0]).
+-export_type([config/0, group/0, figures/0]).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
-    %% How often the processes are looked at.
+    %% How often the processes are sampled.
     interval_ms := pos_integer(),
     %% Discovery ends when so many are known; the figures then say so.
     max_processes => pos_integer()
@@ -50,58 +74,25 @@ lifetimes go on being sampled and another kind is noticed.
 }.
 
 -type state() :: #{
-    hearing := dyno_agent_hearing:t(),
+    discovery := dyno_agent_discovery:t(),
+    table := dyno_agent_process_table:t(),
+    first_calls := dyno_agent_first_calls:t() | closed,
+    %% Who reads the calls, and the reading that was asked for.
+    reader := pid() | none,
+    ref := reference() | none,
+    timers := #{atom() => reference()},
     interval_ms := pos_integer(),
-    max_processes := pos_integer(),
-    %% {Pid, Id} of a process that is not looked at: not yet, or it has died and its calls have not
-    %% been harvested; {Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections} of a living
-    %% one. A row holds no larger term: that would be copied into each.
-    table := ets:table(),
-    %% {Id, Group}
-    names := ets:table(),
-    ids := #{group() => id()},
-    discovered := non_neg_integer(),
-    %% Discovered since the last look, not asked who they are; and those that were, but so early
-    %% that they may have got a name since.
-    fresh := [{pid(), id()}],
-    unsettled := [pid()],
-    harvester := pid() | undefined,
-    %% Discovered since the last harvest began; the dead since then, and before.
-    new := non_neg_integer(),
-    dead := [pid()],
-    harvesting := idle | {reference(), [pid()]},
-    harvested_ms := integer(),
-    groups := #{id() => dyno_agent_group:t()},
-    lifetimes := dyno_agent_lifetimes:sample(),
-    %% A look that is under way: where it stands, and the memory found so far by group.
-    look := idle | {term() | '$start', #{id() => non_neg_integer()}},
-    began := integer(),
-    %% The next one, where it is not under way.
-    timer := reference() | none,
-    waiting := [gen_server:from()],
-    truncated := boolean()
+    scan := idle | dyno_agent_process_table:continuation(),
+    began_ms := integer(),
+    %% Who wants to know what the scan under way finds.
+    waiting := [gen_server:from()]
 }.
 
--doc "The number of a group.".
--type id() :: pos_integer().
-
--define(MAX_PROCESSES, 100_000_000).
-%% The runtime's figures take 50 bytes for each function and process: here some 60 MB.
-%% Each harvest makes the counts a little inexact: not more than one in two seconds, unless it must
-%% be.
--define(HARVEST_AFTER, 10_000).
--define(HARVEST_AT_ONCE_AFTER, 40_000).
--define(HARVEST_EVERY_MS, 2000).
-%% More names than that are no groups: what comes later is put together.
--define(MAX_GROUPS, 2000).
-%% So many processes are looked at before the mailbox has its turn, and so many messages are taken
-%% at once.
+%% So many messages are taken before the server has its turn again.
 -define(BATCH, 500).
-%% After a look at hundreds of thousands it rests for so many times as long: looking must not take
-%% more than a tenth of a processor.
+%% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
-%% The fresh ones are not left for longer than that.
--define(MAX_FRESH, 5000).
+
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [processes], traces => true}.
 
@@ -120,160 +111,101 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "Takes a last look and gives the figures.".
+-doc """
+Scans all processes and gives the figures. What throttled functions have discovered since the last
+reading of the calls is not in them: read the calls before.
+""".
 -spec read(pid()) -> figures().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "The table that `group_of/2` reads.".
--spec table(pid()) -> ets:table().
+-doc "The table of the processes; once all that was sent before was taken in.".
+-spec table(pid()) -> dyno_agent_process_table:t().
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc "The table that `group/2` reads.".
--spec names(pid()) -> ets:table().
-names(Pid) ->
-    gen_server:call(Pid, names, infinity).
-
--doc "The number of a process's group; unknown where it was not discovered, or not yet.".
--spec group_of(ets:table(), pid()) -> {ok, pos_integer()} | unknown.
-group_of(Table, Pid) ->
-    case ets:lookup_element(Table, Pid, 2, unknown) of
-        unknown -> unknown;
-        Id -> {ok, Id}
-    end.
-
--doc "All that `group_of/2` knows now. Cost: half a microsecond a process.".
--spec known(ets:table()) -> #{pid() => id()}.
-known(Table) ->
-    Row = {{'$1', '$2'}},
-    maps:from_list(
-        ets:select(Table, [
-            {{'$1', '$2'}, [], [Row]}, {{'$1', '$2', '_', '_', '_', '_'}, [], [Row]}
-        ])
-    ).
-
--doc "The group of a number that `group_of/2` has given.".
--spec group(ets:table(), pos_integer() | other) -> group().
-group(_Names, other) -> other;
-group(Names, Id) -> ets:lookup_element(Names, Id, 2).
-
 -doc """
-Names the process that is asked, with `{harvest, Discovery, Ref}`, to take in what the processes
-have called whenever thousands of new ones were found; it answers with `{harvested, Ref}`.
-
-One that knows the callers of functions is a `dyno_agent_calls`: it is told with
-`dyno_agent_calls:quiet/2` which calls are quiet, and asked with `dyno_agent_calls:callers/2`.
-Before it sets figures to zero it sends `{births, [{Pid, Group}]}`, and `restarted` after all were
-set to zero, which is to follow `restart/1`. While it does either, no call is quiet.
+Names the calling process as the one that reads the calls of these processes; `by_process` where its
+figures tell which process has called what.
 """.
--spec harvester(pid(), pid(), KnowsCallers :: boolean()) -> ok.
-harvester(Pid, Harvester, KnowsCallers) ->
-    gen_server:cast(Pid, {harvester, Harvester, KnowsCallers}).
+-spec subscribe(pid(), by_process | sums) -> dyno_agent_process_table:t().
+subscribe(Pid, Figures) ->
+    gen_server:call(Pid, {subscribe, Figures}, infinity).
+
+-doc "Tells which callers of throttled functions a reading has found, and their groups.".
+-spec callers(pid(), [{pid(), dyno_agent_process_table:id()}]) -> ok.
+callers(Pid, Rows) ->
+    gen_server:cast(Pid, {callers, Rows}).
+
+-doc "Tells that the reading was made that was asked for.".
+-spec was_read(pid(), reference()) -> ok.
+was_read(Pid, Ref) ->
+    gen_server:cast(Pid, {was_read, Ref}).
+
+-doc "Tells that a module was loaded.".
+-spec loaded(pid(), module()) -> ok.
+loaded(Pid, Module) ->
+    gen_server:cast(Pid, {loaded, Module}).
 
 -spec init(config()) -> {ok, state()}.
-init(#{patterns := Given, interval_ms := IntervalMs} = Config) ->
+init(#{patterns := Patterns, interval_ms := IntervalMs} = Config) ->
     process_flag(trap_exit, true),
     %% A storm of processes must not make the heap's collections long.
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     State = #{
-        hearing => dyno_agent_hearing:open(Given),
+        discovery => dyno_agent_discovery:new(maps:with([max_processes], Config)),
+        table => dyno_agent_process_table:new(),
+        first_calls => dyno_agent_first_calls:open(Patterns),
+        reader => none,
+        ref => none,
+        timers => #{},
         interval_ms => IntervalMs,
-        max_processes => maps:get(max_processes, Config, ?MAX_PROCESSES),
-        table => ets:new(?MODULE, [protected, {read_concurrency, true}]),
-        names => ets:new(?MODULE, [protected]),
-        ids => #{},
-        discovered => 0,
-        fresh => [],
-        unsettled => [],
-        harvester => undefined,
-        new => 0,
-        dead => [],
-        harvesting => idle,
-        harvested_ms => erlang:monotonic_time(millisecond),
-        groups => #{},
-        lifetimes => dyno_agent_lifetimes:new(),
-        look => idle,
-        began => erlang:monotonic_time(millisecond),
-        timer => none,
-        waiting => [],
-        truncated => false
+        scan => idle,
+        began_ms => 0,
+        waiting => []
     },
-    {ok, look_later(IntervalMs, State)}.
+    {ok, later(IntervalMs, scan, State)}.
 
--spec handle_call(restart | read | table | names, gen_server:from(), state()) ->
-    {reply, ok | ets:table(), state()} | {noreply, state()}.
+-spec handle_call(Request, gen_server:from(), state()) ->
+    {reply, ok | dyno_agent_process_table:t(), state()} | {noreply, state()}
+when
+    Request :: restart | read | table | {subscribe, by_process | sums}.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
-handle_call(names, _From, #{names := Names} = State) ->
-    {reply, Names, State};
-handle_call(restart, _From, State) ->
-    Zeroing = hearing(fun(H) -> dyno_agent_hearing:zeroing(restart, H) end, State),
-    #{table := Table, dead := Dead} = Absorbed = absorb(ask_for_births(Zeroing)),
-    Living = ets:select(Table, [{{'$1', '$2', '_', '_', '_', '_'}, [], [{{'$1', '$2'}}]}]),
-    {Alive, Ended} = lists:partition(fun({Pid, _}) -> set_base(Pid, Table) end, Living),
-    lists:foreach(fun(Row) -> ets:insert(Table, Row) end, Ended),
-    Count = fun({_, Id}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
-    {reply, ok, Absorbed#{
-        groups := #{
-            Id => dyno_agent_group:count(N, N, dyno_agent_group:new())
-         || Id := N <- lists:foldl(Count, #{}, Alive)
-        },
-        lifetimes := dyno_agent_lifetimes:forget(map_get(lifetimes, Absorbed)),
-        discovered := length(Alive),
-        dead := [Pid || {Pid, _} <- Ended] ++ Dead
-    }};
+handle_call({subscribe, Figures}, {Reader, _}, #{table := Table} = State) ->
+    {reply, Table, event({subscribed, Figures}, State#{reader := Reader})};
+handle_call(restart, _From, #{table := Table} = State) ->
+    Sampled = event(sample_first, State),
+    {Alive, Ended} = dyno_agent_process_table:restart(Table),
+    {reply, ok, event({restart, Alive, Ended}, Sampled)};
 handle_call(read, From, #{waiting := Waiting} = State) ->
-    %% What was sent before this call is already handled: the last look covers all of it.
-    {noreply, begin_look(State#{waiting := [From | Waiting]})}.
-
-%% Whether it lives. Nothing of one that has died since the last look belongs to what is counted
-%% from now on.
-set_base(Pid, Table) ->
-    case dyno_agent_process:work(Pid) of
-        {Reductions, Collections} ->
-            New = [{3, Reductions}, {4, Reductions}, {5, 0}, {6, Collections}],
-            ets:update_element(Table, Pid, New);
-        undefined ->
-            false
-    end.
+    {noreply, scan(State#{waiting := [From | Waiting]})}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({harvester, Pid, KnowsCallers}, State) ->
-    Counters = fun(H) -> dyno_agent_hearing:counters(Pid, KnowsCallers, H) end,
-    {noreply, hearing(Counters, State#{harvester := Pid})}.
+handle_cast({callers, Rows}, #{table := Table} = State) ->
+    IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
+    {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
+handle_cast({was_read, Ref}, #{ref := Ref} = State) ->
+    {noreply, event(was_read, State#{ref := none})};
+handle_cast({loaded, Module}, State) ->
+    {noreply, event({loaded, Module}, State)};
+handle_cast(_Request, State) ->
+    {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
-    {noreply, ask_to_harvest(more(?BATCH, discover(Pid, MFA, Time, State)))};
+    {noreply, more(?BATCH, first_call(Pid, MFA, Time, State))};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
-handle_info({loaded, Module}, State) ->
-    {noreply, hearing(fun(H) -> dyno_agent_hearing:loaded(Module, H) end, State)};
-handle_info(listen, State) ->
-    #{hearing := Hearing} = Listening = hearing(fun dyno_agent_hearing:listen/1, State),
-    IsDue = dyno_agent_hearing:is_due(Hearing),
-    Asked = hd([ask_for_births(Listening) || IsDue] ++ [Listening]),
-    {noreply, ask_to_harvest(hearing(fun(H) -> dyno_agent_hearing:listened(IsDue, H) end, Asked))};
-handle_info(quiet, State) ->
-    {noreply, hearing(fun dyno_agent_hearing:quiet/1, State)};
-handle_info(restarted, State) ->
-    {noreply, hearing(fun(H) -> dyno_agent_hearing:zeroed(restart, H) end, State)};
-handle_info({births, Rows}, State) ->
-    {noreply, ask_to_harvest(born_quietly(Rows, State))};
-handle_info(look, #{look := idle} = State) ->
-    {noreply, begin_look(State#{timer := none})};
-handle_info(look, State) ->
-    %% Somebody has asked meanwhile: the look for that serves.
-    {noreply, State#{timer := none}};
-handle_info({harvested, Ref}, #{harvesting := {Ref, Dead}, table := Table} = State) ->
-    %% All their calls are in the sums.
-    lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
-    Zeroed = hearing(fun(H) -> dyno_agent_hearing:zeroed(harvest, H) end, State),
-    {noreply, Zeroed#{harvesting := idle}};
-handle_info(go_on, State) ->
-    {noreply, go_on(State)};
+handle_info(scan, State) ->
+    {noreply, scan(State)};
+handle_info(scan_on, #{scan := idle} = State) ->
+    {noreply, State};
+handle_info(scan_on, #{scan := Continuation, table := Table} = State) ->
+    {noreply, scanned(dyno_agent_process_table:scan_on(Continuation, Table), State)};
+handle_info(Due, State) when Due =:= read_due; Due =:= close_window ->
+    {noreply, event({Due, erlang:monotonic_time(millisecond)}, State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
@@ -284,317 +216,125 @@ more(0, State) ->
     State;
 more(Left, State) ->
     receive
-        {trace_ts, Pid, call, MFA, Time} -> more(Left - 1, discover(Pid, MFA, Time, State));
+        {trace_ts, Pid, call, MFA, Time} -> more(Left - 1, first_call(Pid, MFA, Time, State));
         {'DOWN', Ref, process, Pid, Reason} -> more(Left - 1, ended(Ref, Pid, Reason, State))
     after 0 -> State
     end.
 
+first_call(Pid, MFA, Time, #{table := Table} = State) ->
+    case dyno_agent_process_table:is_known(Pid, Table) of
+        true -> State;
+        false -> event({first_call, Pid, MFA, Time}, State)
+    end.
+
 %% It may have got a name since it was discovered, and with that another group.
-ended(Ref, Pid, Reason, #{lifetimes := Lifetimes, table := Table} = State) ->
-    Now = erlang:monotonic_time(),
-    case dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes) of
-        {ok, Ns, Rest} ->
-            Next = State#{lifetimes := Rest},
-            case group_of(Table, Pid) of
-                {ok, Id} -> update_group(Id, fun(G) -> dyno_agent_group:lived(Ns, G) end, Next);
-                unknown -> Next
-            end;
-        unknown ->
-            State
-    end.
+ended(Ref, Pid, Reason, #{table := Table} = State) ->
+    Id =
+        case dyno_agent_process_table:group_of(Pid, Table) of
+            {ok, Known} -> Known;
+            unknown -> unknown
+        end,
+    event({ended, Ref, Reason, erlang:monotonic_time(), Id}, State).
 
-discover(_Pid, _MFA, _Time, #{discovered := Count, max_processes := Max} = State) when
-    Count >= Max
-->
-    stop_discovering(State);
-discover(Pid, MFA, Time, #{hearing := Hearing, table := Table} = State) ->
-    %% Asking a process who it is takes microseconds. Where many that were revealed by the same call
-    %% have turned out to be of one kind, the next ones are taken to be so as well; those that live
-    %% until the next look are asked then. The others cost no more than this.
-    case dyno_agent_hearing:kind(MFA, Hearing) of
-        {sure, Id} ->
-            case enter([{Pid, Id}], State) of
-                {[], Next} ->
-                    Next;
-                {_, Next} ->
-                    Heard = fun(H) -> dyno_agent_hearing:heard(MFA, Time, H) end,
-                    hearing(Heard, born(Pid, Id, Time, Next))
-            end;
+%% One that is under way begins anew.
+scan(#{table := Table, scan := Scan} = State) ->
+    case Scan of
+        idle -> ok;
+        _ -> dyno_agent_process_table:end_scan(Table)
+    end,
+    Begun = event(begin_scan, State#{began_ms := erlang:monotonic_time(millisecond)}),
+    scanned(dyno_agent_process_table:scan(Table), Begun).
+
+scanned({Samples, Continuation}, State) ->
+    %% The mailbox has its turn.
+    self() ! scan_on,
+    event({samples, Samples}, State#{scan := Continuation});
+scanned(done, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} = State) ->
+    ok = dyno_agent_process_table:end_scan(Table),
+    #{discovery := Discovery, waiting := Waiting} = Ended = event(end_scan, State#{scan := idle}),
+    case Waiting of
+        [] ->
+            ok;
         _ ->
-            case ets:member(Table, Pid) orelse ask(Pid, MFA, State) of
-                true -> State;
-                {none, Next} -> Next;
-                {Id, Next} -> born(Pid, Id, Time, Next)
-            end
-    end.
+            Alive = dyno_agent_process_table:alive(Table),
+            Figures = dyno_agent_discovery:figures(Alive, Discovery),
+            lists:foreach(fun(From) -> gen_server:reply(From, Figures) end, Waiting)
+    end,
+    TookMs = erlang:monotonic_time(millisecond) - BeganMs,
+    later(max(IntervalMs - TookMs, ?REST * TookMs), scan, Ended#{waiting := []}).
 
-%% Perhaps its end is waited for.
-born(Pid, Id, Time, #{lifetimes := Lifetimes} = State) ->
-    State#{lifetimes := dyno_agent_lifetimes:born(Pid, Id, Time, Lifetimes)}.
+event(Event, #{discovery := Discovery} = State) ->
+    {Next, Effects} = dyno_agent_discovery:event(Event, Discovery),
+    lists:foldl(fun effect/2, State#{discovery := Next}, Effects).
 
-%% Processes whose group is known without asking them; gives those that are new.
-enter(Rows, #{table := Table, discovered := Count, new := New, fresh := Fresh} = State) ->
-    Unknown = [Row || Row <- Rows, ets:insert_new(Table, Row)],
-    N = length(Unknown),
-    {Unknown, State#{discovered := Count + N, new := New + N, fresh := Unknown ++ Fresh}}.
-
-hearing(Update, #{hearing := Hearing} = State) ->
-    State#{hearing := Update(Hearing)}.
-
-%% Also what a harvest has told of that was before the answers.
-ask_for_births(#{hearing := Hearing} = State) ->
-    {Rows, Asked} = dyno_agent_hearing:births(Hearing),
-    told_of_births(born_quietly(Rows, State#{hearing := Asked})).
-
-told_of_births(State) ->
-    receive
-        {births, Rows} -> told_of_births(born_quietly(Rows, State))
-    after 0 -> State
-    end.
-
-born_quietly(Rows, State) ->
-    {Found, Entered} = enter(Rows, State),
-    case hearing(fun(H) -> dyno_agent_hearing:found(Found, H) end, Entered) of
-        #{discovered := Count, max_processes := Max} = Next when Count >= Max ->
-            stop_discovering(Next);
-        #{fresh := Fresh} = Next when length(Fresh) >= ?MAX_FRESH ->
-            absorb(Next);
-        Next ->
-            Next
-    end.
-
-ask_to_harvest(#{new := New, harvester := Pid, harvesting := idle} = State) when
-    New >= ?HARVEST_AFTER, is_pid(Pid)
-->
-    NowMs = erlang:monotonic_time(millisecond),
-    case State of
-        #{harvested_ms := Last} when
-            New < ?HARVEST_AT_ONCE_AFTER, NowMs - Last < ?HARVEST_EVERY_MS
-        ->
-            absorb_many(State);
-        #{} ->
-            Zeroing = hearing(fun(H) -> dyno_agent_hearing:zeroing(harvest, H) end, State),
-            #{dead := Dead} = Absorbed = absorb(Zeroing),
-            Ref = make_ref(),
-            Pid ! {harvest, self(), Ref},
-            Absorbed#{new := 0, dead := [], harvesting := {Ref, Dead}, harvested_ms := NowMs}
-    end;
-ask_to_harvest(#{new := New, harvester := undefined, dead := Dead, table := Table} = State) when
-    New >= ?HARVEST_AFTER
-->
-    %% Nobody will ask for their groups.
-    lists:foreach(fun(Pid) -> ets:delete(Table, Pid) end, Dead),
-    absorb(State#{new := 0, dead := []});
-ask_to_harvest(State) ->
-    absorb_many(State).
-
-absorb_many(#{fresh := Fresh, new := New} = State) when New rem ?MAX_FRESH < ?BATCH ->
-    case length(Fresh) >= ?MAX_FRESH of
-        true -> absorb(State);
-        false -> State
-    end;
-absorb_many(State) ->
+effect({insert, Rows}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:insert(Rows, Table),
+    State;
+effect({move, Pid, Id}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:move(Pid, Id, Table),
+    State;
+effect({delete, Pids}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:delete(Pids, Table),
+    State;
+effect({name, Id, Group}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:name(Id, Group, Table),
+    State;
+effect({set_throttled, Throttled}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:set_throttled(Throttled, Table),
+    State;
+effect({ask, Pid, MFA, Time}, State) ->
+    event({answer, Pid, MFA, Time, dyno_agent_process:who(Pid)}, State);
+effect({sample_first, Rows}, State) ->
+    {Counts, Ended, Alive} = lists:foldl(
+        fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
+    ),
+    event({sampled_first, Counts, Ended, Alive}, State);
+effect({find_names, Rows}, State) ->
+    event({named, lists:filtermap(fun dyno_agent_process:find_name/1, Rows)}, State);
+effect({monitor, Pid, Since}, State) ->
+    Ref = monitor(process, Pid),
+    event({monitored, Ref, Since, erlang:monotonic_time()}, State);
+effect({demonitor, Refs}, State) ->
+    lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
+    State;
+effect(read_and_reset, #{reader := Reader} = State) ->
+    Ref = make_ref(),
+    Reader ! {read_and_reset, self(), Ref},
+    State#{ref := Ref};
+effect({later, Ms, Message}, State) ->
+    later(Ms, Message, State);
+effect(close, #{first_calls := Calls} = State) ->
+    ok = dyno_agent_first_calls:close(Calls),
+    State#{first_calls := closed};
+effect(_OfFirstCalls, #{first_calls := closed} = State) ->
+    State;
+effect({subscribe, Functions}, #{first_calls := Calls} = State) ->
+    ok = dyno_agent_first_calls:subscribe(Functions, Calls),
+    State;
+effect({add, Module}, #{first_calls := Calls} = State) ->
+    ok = dyno_agent_first_calls:add(Module, Calls),
+    State;
+effect({throttle, Functions}, #{first_calls := Calls} = State) ->
+    ok = dyno_agent_first_calls:throttle(Functions, Calls),
     State.
 
-stop_discovering(State) ->
-    hearing(fun dyno_agent_hearing:close/1, State#{truncated := true}).
-
-%% Sees which of the fresh ones are still alive. Most are not: they are but counted.
-absorb(#{fresh := Fresh, unsettled := Unsettled, table := Table, dead := Dead} = State) ->
-    {Counts, Died, Alive} = lists:foldl(
-        fun dyno_agent_process:look_first/2, {#{}, Dead, []}, Fresh
-    ),
-    lists:foreach(
-        fun({Pid, Id, Reductions}) ->
-            %% Such ones are young: all their collections count.
-            ets:insert(Table, {Pid, Id, Reductions, Reductions, 0, 0})
-        end,
-        Alive
-    ),
-    Counted = maps:fold(
-        fun(Id, {N, Seen}, Acc) -> count(Id, N, Seen, Acc) end,
-        State#{fresh := [], unsettled := [], dead := Died},
-        Counts
-    ),
-    Settled = lists:foldl(fun settle/2, Counted, Unsettled),
-    lists:foldl(fun({Pid, _, _}, Acc) -> settle(Pid, Acc) end, Settled, Alive).
-
-update_group(Id, Update, #{groups := Groups} = State) ->
-    Group = maps:get(Id, Groups, dyno_agent_group:new()),
-    State#{groups := Groups#{Id => Update(Group)}}.
-
-count(Id, More, LookedAt, State) ->
-    update_group(Id, fun(G) -> dyno_agent_group:count(More, LookedAt, G) end, State).
-
-%% Who a process is that a call has revealed; gives its group, `none` where it is one of dyno's own.
-ask(Pid, MFA, #{hearing := Hearing, dead := Dead} = State) ->
-    case {dyno_agent_process:who(Pid), dyno_agent_hearing:kind(MFA, Hearing)} of
-        {undefined, Kind} ->
-            {Id, Known} =
-                case Kind of
-                    {_, Seen} -> {Seen, State};
-                    unknown -> id({first_call, MFA}, State)
-                end,
-            Late = dyno_agent_hearing:too_late(MFA, Id, Hearing),
-            {Id, counted({Pid, Id}, 0, Known#{dead := [Pid | Dead], hearing := Late})};
-        {{Info, Reductions, Collections}, _} ->
-            Group = dyno_agent_kind:of_process(Info, MFA),
-            case dyno_agent_kind:is_own(Group) of
-                true ->
-                    {none, State};
-                false ->
-                    {Id, #{unsettled := Unsettled} = Known} = id(Group, State),
-                    Row = {Pid, Id, Reductions, Reductions, 0, Collections},
-                    {Id,
-                        counted(Row, 1, Known#{
-                            unsettled := [Pid | Unsettled],
-                            hearing := dyno_agent_hearing:learn(MFA, Group, Id, Hearing)
-                        })}
-            end
-    end.
-
-counted(Row, LookedAt, #{table := Table, discovered := Count, new := New} = State) ->
-    true = ets:insert(Table, Row),
-    count(element(2, Row), 1, LookedAt, State#{discovered := Count + 1, new := New + 1}).
-
-%% Too many groups are none: what comes later is put together.
-id(Group, #{ids := Ids, names := Names} = State) ->
-    case Ids of
-        #{Group := Id} ->
-            {Id, State};
-        #{} when map_size(Ids) >= ?MAX_GROUPS, Group =/= other ->
-            id(other, State);
-        #{} ->
-            Id = map_size(Ids) + 1,
-            true = ets:insert(Names, {Id, Group}),
-            {Id, State#{ids := Ids#{Group => Id}}}
-    end.
-
-%% One that is under way begins anew. Rows come and go meanwhile.
-begin_look(#{lifetimes := Lifetimes} = State) ->
-    Refilled = State#{lifetimes := dyno_agent_lifetimes:refill(Lifetimes)},
-    #{table := Table, look := Look} = Absorbed = absorb(ask_for_births(Refilled)),
-    _ = [ets:safe_fixtable(Table, true) || Look =:= idle],
-    go_on(Absorbed#{look := {'$start', #{}}, began := erlang:monotonic_time(millisecond)}).
-
-look_later(AfterMs, State) ->
-    State#{timer := erlang:send_after(AfterMs, self(), look)}.
-
-go_on(#{look := idle} = State) ->
-    State;
-go_on(#{look := {Position, Memory}, table := Table} = State) ->
-    Next =
-        case Position of
-            '$start' -> ets:match_object(Table, {'_', '_', '_', '_', '_', '_'}, ?BATCH);
-            _ -> ets:match_object(Position)
-        end,
-    case Next of
-        '$end_of_table' ->
-            true = ets:safe_fixtable(Table, false),
-            end_look(State#{look := idle}, Memory);
-        {Processes, Continuation} ->
-            {Seen, Sums} = lists:foldl(fun look_at/2, {State, Memory}, Processes),
-            self() ! go_on,
-            Seen#{look := {Continuation, Sums}}
-    end.
-
-look_at({Pid, Id, First, Last, Bytes, Collections}, {#{table := Table} = State, Sums}) ->
-    case process_info(Pid, [reductions, message_queue_len]) of
-        undefined ->
-            true = ets:insert(Table, {Pid, Id}),
-            #{dead := Dead} = State,
-            Died = fun(G) -> dyno_agent_group:died(Last - First, G) end,
-            {update_group(Id, Died, State#{dead := [Pid | Dead]}), Sums};
-        [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
-            %% It has not run since: its memory is what it was. To ask for that would wake it.
-            {State, add_bytes(Id, Bytes, Sums)};
-        [{reductions, Reductions}, {message_queue_len, Queue}] ->
-            {Seen, {Now, Minor}} =
-                dyno_agent_process:holds(Pid, {Reductions, Queue}, {Bytes, Collections}),
-            _ = ets:update_element(Table, Pid, [{4, Seen}, {5, Now}, {6, Minor}]),
-            More = dyno_agent_process:collections_since(Collections, Minor),
-            Looked = fun(G) -> dyno_agent_group:looked_at(Queue, More, G) end,
-            {update_group(Id, Looked, State), add_bytes(Id, Now, Sums)}
-    end.
-
-add_bytes(Id, Bytes, Sums) ->
-    maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Sums).
-
-%% Moves a process that has a name or a label by now to its group. What it called until then and was
-%% harvested stays where it was.
-settle(Pid, #{table := Table, names := Names} = State) ->
-    [Row] = ets:lookup(Table, Pid),
-    Id = element(2, Row),
-    case {group(Names, Id), process_info(Pid, [registered_name, label])} of
-        {{Kind, _}, [_, _] = Info} when Kind =:= initial_call; Kind =:= first_call ->
-            case dyno_agent_kind:named(Info) of
-                {ok, Named} -> moved(dyno_agent_kind:is_own(Named), Pid, Id, Named, State);
-                none -> State
-            end;
-        _ ->
-            State
-    end.
-
-moved(true, Pid, From, _Named, #{table := Table, discovered := Count} = State) ->
-    %% One of dyno's, found before it had said so.
-    true = ets:delete(Table, Pid),
-    left(From, State#{discovered := Count - 1});
-moved(false, Pid, From, Named, #{table := Table} = State) ->
-    {To, Known} = id(Named, State),
-    true = ets:update_element(Table, Pid, {2, To}),
-    count(To, 1, 1, left(From, Known)).
-
-left(From, #{groups := Groups} = State) ->
-    case dyno_agent_group:size(map_get(From, Groups)) of
-        1 -> State#{groups := maps:remove(From, Groups)};
-        _ -> count(From, -1, -1, State)
-    end.
-
-end_look(#{groups := Groups, waiting := Waiting} = State, Memory) ->
-    Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
-    %% So that the groups' numbers add up to all that are known.
-    Next = absorb(State#{groups := maps:map(Update, Groups), waiting := []}),
-    Figures = [report(Next) || Waiting =/= []],
-    lists:foreach(fun(From) -> gen_server:reply(From, hd(Figures)) end, Waiting),
-    case Next of
-        #{timer := none, interval_ms := IntervalMs, began := Began} ->
-            TookMs = erlang:monotonic_time(millisecond) - Began,
-            look_later(max(IntervalMs - TookMs, ?REST * TookMs), Next);
-        #{} ->
-            Next
-    end.
-
-report(#{groups := Groups, table := Table, names := Names} = State) ->
-    Alive = ets:foldl(
-        fun
-            ({_, Id, First, Last, _, _}, Acc) ->
-                {N, R} = maps:get(Id, Acc, {0, 0}),
-                Acc#{Id => {N + 1, R + Last - First}};
-            (_, Acc) ->
-                Acc
-        end,
-        #{},
-        Table
-    ),
-    #{
-        groups => [
-            dyno_agent_group:figures(group(Names, Id), maps:get(Id, Alive, {0, 0}), G)
-         || Id := G <- Groups
-        ],
-        discovered => map_get(discovered, State),
-        truncated => map_get(truncated, State)
-    }.
+%% In place of an earlier one.
+later(Ms, Message, #{timers := Timers} = State) ->
+    case Timers of
+        #{Message := Timer} -> erlang:cancel_timer(Timer);
+        #{} -> ok
+    end,
+    State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{hearing := Hearing}) ->
-    _ = dyno_agent_hearing:close(Hearing),
-    ok.
+terminate(_Reason, #{first_calls := closed}) -> ok;
+terminate(_Reason, #{first_calls := Calls}) -> dyno_agent_first_calls:close(Calls).
 
 -spec tables() -> [dyno_agent_instrument:table()].
-tables() -> [dyno_agent_group:table()].
+tables() -> [dyno_agent_process_parts:table()].
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> [dyno_agent_group:metric()].
+metrics() -> [dyno_agent_process_parts:metric()].
 
 -spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
-warnings(Node, Result) -> dyno_agent_group:warnings(Node, Result).
+warnings(Node, Result) -> dyno_agent_process_parts:warnings(Node, Result).

@@ -134,7 +134,7 @@ Aggregates leave out the warm-up (times below 0) and what could not be measured.
     {process, ~"reductions", number},
     {process, ~"message_queue_max", number},
     {process, ~"garbage_collections", number},
-    {process, ~"looked_at", number},
+    {process, ~"sampled", number},
     {process, ~"ended", number},
     {process, ~"lifetime_p50", time},
     {process, ~"lifetime_p90", time},

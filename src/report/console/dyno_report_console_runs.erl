@@ -343,7 +343,7 @@ ranking(~"processes", _Options) ->
 %% Where most processes came and went between two samples, a sum would be of few.
 -spec if_sampled(binary(), binary(), object()) -> cell().
 if_sampled(Name, Unit, Row) ->
-    {Sampled, All} = {get(~"looked_at", Row), get(~"discovered", Row)},
+    {Sampled, All} = {get(~"sampled", Row), get(~"discovered", Row)},
     case is_number(Sampled) andalso is_number(All) andalso 2 * Sampled < All of
         true -> {dim, ~"not sampled"};
         false -> measured(get(Name, Row), Unit)

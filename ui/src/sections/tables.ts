@@ -144,7 +144,7 @@ export const processes: Section = {
 };
 
 /** Of the processes' table; the closer look at a group has them all. */
-const secondary = ['ended', 'lifetime_p90', 'lifetimes', 'looked_at'];
+const secondary = ['ended', 'lifetime_p90', 'lifetimes', 'sampled'];
 
 /** What follows from other columns, or says how good they are, would push them off the screen. */
 function without(table: Table, names: string[]): Table {

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_agent_kinds_SUITE).
+-module(dyno_agent_processes_SUITE).
 -moduledoc "What is known of processes of one kind, also where they come and go; who is left out.".
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,8 +15,9 @@ all() ->
     [
         a_distribution_of_lives,
         lives_are_merged,
-        watches_one_of_a_kind_now_and_then,
-        watches_no_more_than_it_may,
+        times_one_of_a_group_now_and_then,
+        times_no_more_than_it_may,
+        a_life_ends_when_it_is_noticed,
         how_long_short_lived_processes_live,
         counts_garbage_collections,
         leaves_its_own_out
@@ -47,58 +48,51 @@ lives_are_merged(_Config) ->
         dyno_agent_lifetimes:merge(Add([10, 20]), Add([10, 1_000_000]))
     ).
 
-watches_one_of_a_kind_now_and_then(_Config) ->
-    Now = erlang:monotonic_time(),
-    Dead = dead(),
-    Soon = Now + erlang:convert_time_unit(1, millisecond, native),
-    Later = Now + erlang:convert_time_unit(10, millisecond, native),
-    Born = [{1, Now}, {1, Soon}, {2, Soon}, {1, Later}],
-    Sample = lists:foldl(
-        fun({Kind, Time}, Acc) -> dyno_agent_lifetimes:born(Dead, Kind, Time, Acc) end,
-        dyno_agent_lifetimes:new(),
-        Born
+times_one_of_a_group_now_and_then(_Config) ->
+    Ms = erlang:convert_time_unit(1, millisecond, native),
+    Chosen = fun(Times) ->
+        {Found, _} = lists:foldl(
+            fun({Id, Time}, {Acc, Sample}) ->
+                case dyno_agent_lifetimes:choose(Id, Time, Sample) of
+                    {yes, Next} -> {[{Id, Time} | Acc], Next};
+                    no -> {Acc, Sample}
+                end
+            end,
+            {[], dyno_agent_lifetimes:new()},
+            Times
+        ),
+        lists:reverse(Found)
+    end,
+    ?assertEqual(
+        [{1, 0}, {2, Ms}, {1, 10 * Ms}], Chosen([{1, 0}, {1, Ms}, {2, Ms}, {1, 10 * Ms}])
     ),
-    Rest = downs(3, Sample),
-    receive
-        {'DOWN', _, _, _, _} = Fourth -> error(Fourth)
-    after 50 -> ok
-    end,
-    ?assertEqual(unknown, dyno_agent_lifetimes:ended(make_ref(), normal, Now, Rest)).
+    %% Of all groups together there is a limit.
+    ?assertEqual(2000, length(Chosen([{Id, 0} || Id <- lists:seq(1, 3000)]))).
 
-watches_no_more_than_it_may(_Config) ->
-    Now = erlang:monotonic_time(),
-    Living = spawn(fun() -> receive stop -> ok end end),
-    Born = fun(Kinds, Acc0) ->
-        lists:foldl(
-            fun(Kind, Acc) -> dyno_agent_lifetimes:born(Living, Kind, Now, Acc) end, Acc0, Kinds
-        )
-    end,
-    Full = Born(lists:seq(1, 3000), dyno_agent_lifetimes:new()),
-    {monitors, Monitors} = process_info(self(), monitors),
-    %% Those that live on are still watched: no place for more.
-    _ = Born(lists:seq(3001, 6000), dyno_agent_lifetimes:refill(Full)),
-    ?assertEqual({monitors, Monitors}, process_info(self(), monitors)),
-    ?assert(length(Monitors) < 3000),
-    _ = dyno_agent_lifetimes:forget(Full),
-    ?assertEqual({monitors, []}, process_info(self(), monitors)),
-    Living ! stop.
+%% Those that live on are still monitored: there is no place for more.
+times_no_more_than_it_may(_Config) ->
+    Full = lists:foldl(
+        fun(Id, Sample) ->
+            {yes, Next} = dyno_agent_lifetimes:choose(Id, 0, Sample),
+            dyno_agent_lifetimes:monitored(make_ref(), 0, 1, Next)
+        end,
+        dyno_agent_lifetimes:new(),
+        lists:seq(1, 2000)
+    ),
+    ?assertEqual(no, dyno_agent_lifetimes:choose(3000, 0, dyno_agent_lifetimes:refill(Full))),
+    {[Ref | _] = Refs, Empty} = dyno_agent_lifetimes:forget(Full),
+    ?assertEqual(2000, length(Refs)),
+    ?assertEqual(unknown, dyno_agent_lifetimes:ended(Ref, normal, 1, Empty)),
+    {ok, _, Less} = dyno_agent_lifetimes:ended(Ref, normal, 1, Full),
+    ?assertMatch({yes, _}, dyno_agent_lifetimes:choose(3000, 0, dyno_agent_lifetimes:refill(Less))).
 
-dead() ->
-    {Pid, Ref} = spawn_monitor(fun() -> ok end),
-    receive
-        {'DOWN', Ref, process, Pid, _} -> Pid
-    end.
-
-downs(0, Sample) ->
-    Sample;
-downs(Count, Sample) ->
-    receive
-        {'DOWN', Ref, process, _, noproc} ->
-            {ok, Ns, Rest} =
-                dyno_agent_lifetimes:ended(Ref, noproc, erlang:monotonic_time(), Sample),
-            ?assert(Ns >= 0),
-            downs(Count - 1, Rest)
-    end.
+%% One that had ended before it could be monitored lived for as long as it took to notice.
+a_life_ends_when_it_is_noticed(_Config) ->
+    Ms = erlang:convert_time_unit(1, millisecond, native),
+    Ref = make_ref(),
+    Sample = dyno_agent_lifetimes:monitored(Ref, 0, 2 * Ms, dyno_agent_lifetimes:new()),
+    ?assertMatch({ok, 9_000_000, _}, dyno_agent_lifetimes:ended(Ref, normal, 9 * Ms, Sample)),
+    ?assertMatch({ok, 2_000_000, _}, dyno_agent_lifetimes:ended(Ref, noproc, 9 * Ms, Sample)).
 
 %% In a node
 
@@ -110,18 +104,18 @@ how_long_short_lived_processes_live(_Config) ->
             "spawn(dyno_kinds, live, [infinity]), spawn(dyno_kinds, live, [infinity]), ok.",
         ok = dyno_peers:eval(Node, Script),
         #{groups := Groups} = wait_for(12, Discovery),
-        [#{discovered := 12, alive := 2, lives := Lives, looked_at := LookedAt}] = [
+        [#{discovered := 12, alive := 2, lives := Lives, sampled := Sampled}] = [
             G
          || #{group := {_, {dyno_kinds, live, 1}}} = G <- Groups
         ],
         %% Each of those that ended lived 30 ms at least, and all were born 5 ms apart or more.
         ?assertEqual(10, dyno_agent_lifetimes:count(Lives)),
         ?assert(dyno_agent_lifetimes:quantile_ns(0.01, Lives) >= 27_000_000),
-        ?assert(LookedAt >= 2),
+        ?assert(Sampled >= 2),
         %% What was before does not count.
         ok = dyno_agent_processes:restart(Discovery),
         ?assertMatch(
-            [#{discovered := 2, alive := 2, looked_at := 2, lives := None}] when
+            [#{discovered := 2, alive := 2, sampled := 2, lives := None}] when
                 map_size(None) =:= 0,
             map_get(groups, dyno_agent_processes:read(Discovery))
         )

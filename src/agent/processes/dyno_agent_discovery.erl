@@ -1,0 +1,412 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_discovery).
+-moduledoc false.
+%% The state of the discovery and what follows from each event: groups, counts, throttled functions,
+%% lifetimes, and when the call figures are to be read. Pure: dyno_agent_processes turns messages
+%% into events and carries out the effects, in their order, at once.
+%%
+%% The rows of the processes themselves are not in here but in dyno_agent_process_table. Whoever
+%% sends an event of a process has seen that the table does not have it: so each is counted once,
+%% whichever way it was discovered.
+
+-export([new/1, event/2, figures/2]).
+-export_type([t/0, event/0, effect/0, answer/0]).
+
+-type id() :: dyno_agent_process_table:id().
+
+-opaque t() :: #{
+    groups := #{id() => dyno_agent_group:t()},
+    ids := #{dyno_agent_processes:group() => id()},
+    discovered := non_neg_integer(),
+    max_processes := pos_integer(),
+    truncated := boolean(),
+    throttle := dyno_agent_throttle:t(),
+    lifetimes := dyno_agent_lifetimes:sample(),
+    %% Not sampled since they were discovered, and how many that are.
+    unsampled := {non_neg_integer(), [{pid(), id()}]},
+    %% Asked so early that they may have got a name since.
+    unnamed := [{pid(), id()}],
+    %% Memory by group in the scan under way.
+    memory := #{id() => non_neg_integer()},
+    %% Whether anybody reads the calls of these processes.
+    reader := none | subscribed,
+    %% Discovered since the last reading began.
+    unread := non_neg_integer(),
+    %% Have ended; the table forgets them when their calls were read.
+    ended := [pid()],
+    reading := idle | {under_way, [pid()]},
+    read_ms := integer(),
+    %% Whether throttled functions send messages for a moment.
+    window := open | closed
+}.
+
+-doc "What a process says when it is asked who it is; `gone` where it had ended.".
+-type answer() ::
+    gone
+    | {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}.
+
+-type event() ::
+    %% A function that the patterns mean was a process's first one, at a time (native).
+    {first_call, pid(), mfa(), integer()}
+    | {answer, pid(), mfa(), integer(), answer()}
+    %% The call figures had these processes of throttled functions.
+    | {callers, [{pid(), id()}]}
+    | {sampled_first, #{id() => {All :: pos_integer(), Alive :: non_neg_integer()}},
+        Ended :: [pid()], Alive :: [{pid(), id(), Reductions :: non_neg_integer()}]}
+    | {named, [{pid(), id(), dyno_agent_kind:kind()}]}
+    | {monitored, reference(), Since :: integer(), Now :: integer()}
+    | {ended, reference(), term(), Now :: integer(), id() | unknown}
+    | begin_scan
+    | {samples, [dyno_agent_process_table:sample()]}
+    | end_scan
+    %% Somebody reads the calls; `by_process` where the figures tell who has called what.
+    | {subscribed, by_process | sums}
+    | {read_due, NowMs :: integer()}
+    | was_read
+    | {close_window, NowMs :: integer()}
+    | {loaded, module()}
+    | sample_first
+    | {restart, Alive :: #{id() => pos_integer()}, Ended :: [pid()]}.
+
+-type effect() ::
+    %% In the table
+    {insert, dyno_agent_process_table:row() | [dyno_agent_process_table:row()]}
+    | {move, pid(), id()}
+    | {delete, [pid()]}
+    | {name, id(), dyno_agent_processes:group()}
+    | {set_throttled, #{mfa() => id()}}
+    %% What gives another event at once
+    | {ask, pid(), mfa(), integer()}
+    | {sample_first, [{pid(), id()}]}
+    | {find_names, [{pid(), id()}]}
+    | {monitor, pid(), Since :: integer()}
+    | {demonitor, [reference()]}
+    %% In the session of first calls
+    | {subscribe, [mfa()]}
+    | {add, module()}
+    | {throttle, [mfa()]}
+    | close
+    %% To whoever reads the calls: read and reset the figures, then say `was_read`
+    | read_and_reset
+    | {later, Ms :: pos_integer(), read_due | close_window}.
+
+-type result() :: {t(), [effect()]}.
+
+-define(MAX_PROCESSES, 100_000_000).
+%% More kinds than that are no groups: what comes later is put together.
+-define(MAX_GROUPS, 2000).
+%% The unsampled are not left for longer than that.
+-define(MAX_UNSAMPLED, 5000).
+%% The runtime's figures take about 50 bytes for each function and process: 40,000 processes of
+%% Cowboy's, with 30 functions each, some 60 MB. Each reading makes the counts a little inexact: not
+%% more than one in two seconds, unless it must be.
+-define(READ_AFTER, 10_000).
+-define(READ_AT_ONCE_AFTER, 40_000).
+-define(READ_EVERY_MS, 2000).
+%% The first reading after a function was throttled, and how long its messages come at a reading, at
+%% least.
+-define(FIRST_READ_MS, 250).
+-define(WINDOW_MS, 20).
+
+-doc "Nothing was discovered.".
+-spec new(#{max_processes => pos_integer(), atom() => term()}) -> t().
+new(Options) ->
+    #{
+        groups => #{},
+        ids => #{},
+        discovered => 0,
+        max_processes => maps:get(max_processes, Options, ?MAX_PROCESSES),
+        truncated => false,
+        throttle => dyno_agent_throttle:new(),
+        lifetimes => dyno_agent_lifetimes:new(),
+        unsampled => {0, []},
+        unnamed => [],
+        memory => #{},
+        reader => none,
+        unread => 0,
+        ended => [],
+        reading => idle,
+        read_ms => 0,
+        window => closed
+    }.
+
+-doc "What follows from an event.".
+-spec event(event(), t()) -> result().
+event({first_call, _, _, _}, #{discovered := N, max_processes := Max} = State) when N >= Max ->
+    truncate(State);
+event({first_call, Pid, MFA, Time}, #{throttle := Throttle} = State) ->
+    case dyno_agent_throttle:first_call(MFA, Time, Throttle) of
+        {ask, Next} ->
+            {State#{throttle := Next}, [{ask, Pid, MFA, Time}]};
+        {presume, Id, Next} ->
+            presumed(Pid, Id, Time, State#{throttle := Next});
+        {throttle, Id, Next} ->
+            then(presumed(Pid, Id, Time, State#{throttle := Next}), fun(S) -> throttle(MFA, S) end)
+    end;
+event({answer, Pid, MFA, Time, gone}, #{throttle := Throttle} = State) ->
+    {Id, {Known, Named}} =
+        case dyno_agent_throttle:group(MFA, Throttle) of
+            {ok, Seen} -> {Seen, {State, []}};
+            unknown -> id({first_call, MFA}, State)
+        end,
+    #{ended := Ended, throttle := Learning} = Known,
+    Learned = Known#{
+        ended := [Pid | Ended], throttle := dyno_agent_throttle:learn(MFA, gone, Id, Learning)
+    },
+    asked({Pid, Id}, 0, Time, {Learned, Named});
+event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
+    Kind = dyno_agent_kind:of_process(Info, MFA),
+    case dyno_agent_kind:is_own(Kind) of
+        true ->
+            {State, []};
+        false ->
+            {Id, {#{unnamed := Unnamed, throttle := Throttle} = Known, Named}} = id(Kind, State),
+            Learned = Known#{
+                unnamed := [{Pid, Id} | Unnamed],
+                throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)
+            },
+            asked({Pid, Id, Reductions, Reductions, 0, Collections}, 1, Time, {Learned, Named})
+    end;
+event({callers, _}, #{truncated := true} = State) ->
+    {State, []};
+event({callers, Rows}, #{throttle := Throttle} = State) ->
+    Counted = dyno_agent_throttle:count([Id || {_, Id} <- Rows], Throttle),
+    Found = lists:foldl(fun found/2, State#{throttle := Counted}, Rows),
+    then({Found, [{insert, Rows}]}, fun sample_many/1);
+event({sampled_first, Counts, Died, Alive}, #{ended := Ended} = State) ->
+    Counted = maps:fold(
+        fun(Id, {All, Sampled}, Acc) -> count(Id, All, Sampled, Acc) end,
+        State#{ended := Died ++ Ended},
+        Counts
+    ),
+    %% Such processes are young: all their collections count.
+    {Counted, [
+        {insert, [{Pid, Id, Reductions, Reductions, 0, 0} || {Pid, Id, Reductions} <- Alive]},
+        {find_names, may_have_names([{Pid, Id} || {Pid, Id, _} <- Alive], State)}
+    ]};
+event({named, Processes}, State) ->
+    lists:foldl(fun named/2, {State, []}, Processes);
+event({monitored, Ref, Since, Now}, #{lifetimes := Lifetimes} = State) ->
+    {State#{lifetimes := dyno_agent_lifetimes:monitored(Ref, Since, Now, Lifetimes)}, []};
+event({ended, Ref, Reason, Now, Id}, #{lifetimes := Lifetimes} = State) ->
+    case dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes) of
+        {ok, Ns, Rest} when is_integer(Id) ->
+            Lived = fun(Group) -> dyno_agent_group:lived(Ns, Group) end,
+            {update(Id, Lived, State#{lifetimes := Rest}), []};
+        {ok, _Ns, Rest} ->
+            {State#{lifetimes := Rest}, []};
+        unknown ->
+            {State, []}
+    end;
+event(begin_scan, #{lifetimes := Lifetimes} = State) ->
+    sample_first(State#{lifetimes := dyno_agent_lifetimes:refill(Lifetimes), memory := #{}});
+event({samples, Samples}, State) ->
+    {lists:foldl(fun sampled/2, State, Samples), []};
+event(end_scan, #{groups := Groups, memory := Memory} = State) ->
+    Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
+    %% So that the groups' numbers add up to all that are known.
+    sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
+event(sample_first, State) ->
+    sample_first(State);
+event({subscribed, Figures}, #{throttle := Throttle} = State) ->
+    Next =
+        case Figures of
+            by_process -> dyno_agent_throttle:allow(Throttle);
+            sums -> Throttle
+        end,
+    {State#{reader := subscribed, throttle := Next}, []};
+event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
+    {State, []};
+event({read_due, NowMs}, State) ->
+    read(NowMs, State);
+event(was_read, #{reading := {under_way, Ended}, window := Window} = State) ->
+    %% All their calls are in the sums.
+    {State#{reading := idle}, [
+        {delete, Ended} | [{later, ?WINDOW_MS, close_window} || Window =:= open]
+    ]};
+event(was_read, State) ->
+    {State, []};
+event({close_window, _NowMs}, #{reading := {under_way, _}} = State) ->
+    {State, []};
+event({close_window, NowMs}, #{throttle := Throttle} = State) ->
+    {AfterMs, Settled} = dyno_agent_throttle:settle(NowMs, Throttle),
+    Throttled = dyno_agent_throttle:throttled(Settled),
+    {State#{throttle := Settled, window := closed}, [
+        {set_throttled, Throttled},
+        {throttle, maps:keys(Throttled)}
+        | [{later, AfterMs, read_due} || Throttled =/= #{}]
+    ]};
+event({loaded, Module}, #{throttle := Throttle} = State) ->
+    Next = dyno_agent_throttle:forget(Module, Throttle),
+    {State#{throttle := Next}, [
+        {set_throttled, dyno_agent_throttle:throttled(Next)}, {add, Module}
+    ]};
+event({restart, Alive, Died}, #{groups := Groups, ended := Ended, lifetimes := Lifetimes} = State) ->
+    {Refs, Fresh} = dyno_agent_lifetimes:forget(Lifetimes),
+    Restart = fun(Id, Group) -> dyno_agent_group:restart(maps:get(Id, Alive, 0), Group) end,
+    {
+        State#{
+            groups := maps:map(Restart, Groups),
+            discovered := lists:sum(maps:values(Alive)),
+            ended := Died ++ Ended,
+            lifetimes := Fresh
+        },
+        [{demonitor, Refs}]
+    }.
+
+then({State, Effects}, Next) ->
+    {Result, More} = Next(State),
+    {Result, Effects ++ More}.
+
+%% To ask a process who it is takes microseconds. One whose group is presumed is not sampled until
+%% the next scan; most have ended by then.
+presumed(Pid, Id, Time, State) ->
+    Inserted = {found({Pid, Id}, State), [{insert, {Pid, Id}}]},
+    then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
+
+found(Row, #{discovered := N, unread := Unread, unsampled := {Count, Rows}} = State) ->
+    State#{discovered := N + 1, unread := Unread + 1, unsampled := {Count + 1, [Row | Rows]}}.
+
+asked(Row, Sampled, Time, {#{discovered := N, unread := Unread} = State, Effects}) ->
+    {Pid, Id} = {element(1, Row), element(2, Row)},
+    Counted = count(Id, 1, Sampled, State#{discovered := N + 1, unread := Unread + 1}),
+    Inserted = {Counted, [{insert, Row} | Effects]},
+    then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
+
+%% Perhaps its end is waited for.
+timed(Pid, Id, Time, {#{lifetimes := Lifetimes} = State, Effects}) ->
+    case dyno_agent_lifetimes:choose(Id, Time, Lifetimes) of
+        {yes, Next} -> {State#{lifetimes := Next}, Effects ++ [{monitor, Pid, Time}]};
+        no -> {State, Effects}
+    end.
+
+enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
+    sample_many(State);
+enough(_Time, #{reader := none, ended := Ended} = State) ->
+    %% Nobody will ask for their groups.
+    then({State#{unread := 0, ended := []}, [{delete, Ended}]}, fun sample_first/1);
+enough(Time, #{reading := idle, unread := Unread, read_ms := LastMs} = State) ->
+    NowMs = erlang:convert_time_unit(Time, native, millisecond),
+    case Unread >= ?READ_AT_ONCE_AFTER orelse NowMs - LastMs >= ?READ_EVERY_MS of
+        true -> read(NowMs, State);
+        false -> sample_many(State)
+    end;
+enough(_Time, State) ->
+    sample_many(State).
+
+%% While figures are reset, throttled functions send messages: a process that makes its first call
+%% just between two figures would be missing.
+read(NowMs, #{ended := Ended, throttle := Throttle} = State) ->
+    Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
+    Window =
+        case Throttled of
+            [] -> closed;
+            _ -> open
+        end,
+    {
+        State#{
+            reading := {under_way, Ended},
+            ended := [],
+            unread := 0,
+            read_ms := NowMs,
+            window := Window
+        },
+        [{subscribe, Throttled}, read_and_reset]
+    }.
+
+throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
+    Throttled = dyno_agent_throttle:throttled(Throttle),
+    {State, [
+        {set_throttled, Throttled},
+        {throttle, [MFA]}
+        | [{later, ?FIRST_READ_MS, read_due} || map_size(Throttled) =:= 1]
+    ]};
+throttle(_MFA, #{throttle := Throttle} = State) ->
+    %% It is when the window closes.
+    {State#{window := open}, [{set_throttled, dyno_agent_throttle:throttled(Throttle)}]}.
+
+truncate(#{truncated := true} = State) ->
+    {State, []};
+truncate(State) ->
+    {State#{truncated := true, throttle := dyno_agent_throttle:new()}, [
+        close, {set_throttled, #{}}
+    ]}.
+
+sample_many(#{unsampled := {Count, _}} = State) when Count >= ?MAX_UNSAMPLED ->
+    sample_first(State);
+sample_many(State) ->
+    {State, []}.
+
+sample_first(#{unsampled := {_, Rows}, unnamed := Unnamed} = State) ->
+    {State#{unsampled := {0, []}, unnamed := []}, [
+        {sample_first, Rows}, {find_names, may_have_names(Unnamed, State)}
+    ]}.
+
+%% A name or a label may have come since the process was discovered.
+may_have_names(Rows, #{groups := Groups}) ->
+    [
+        Row
+     || {_, Id} = Row <- Rows,
+        {Kind, _} <- [dyno_agent_group:kind(map_get(Id, Groups))],
+        Kind =:= initial_call orelse Kind =:= first_call
+    ].
+
+%% What it called until then and was read stays where it was.
+named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
+    case dyno_agent_kind:is_own(Kind) of
+        true ->
+            %% One of dyno's, discovered before it had said so.
+            {count(From, -1, -1, State#{discovered := N - 1}), [{delete, [Pid]} | Effects]};
+        false ->
+            {To, {Known, Named}} = id(Kind, State),
+            Moved = count(To, 1, 1, count(From, -1, -1, Known)),
+            {Moved, Named ++ [{move, Pid, To} | Effects]}
+    end.
+
+sampled({idle, Id, Bytes}, State) ->
+    add_bytes(Id, Bytes, State);
+sampled({ran, Id, Bytes, Queue, Collections}, State) ->
+    Ran = fun(Group) -> dyno_agent_group:ran(Queue, Collections, Group) end,
+    add_bytes(Id, Bytes, update(Id, Ran, State));
+sampled({ended, Id, Pid, Reductions}, #{ended := Ended} = State) ->
+    Update = fun(Group) -> dyno_agent_group:ended(Reductions, Group) end,
+    update(Id, Update, State#{ended := [Pid | Ended]}).
+
+add_bytes(Id, Bytes, #{memory := Memory} = State) ->
+    State#{memory := maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Memory)}.
+
+count(Id, More, Sampled, State) ->
+    update(Id, fun(Group) -> dyno_agent_group:count(More, Sampled, Group) end, State).
+
+update(Id, Update, #{groups := Groups} = State) ->
+    State#{groups := Groups#{Id := Update(map_get(Id, Groups))}}.
+
+%% Too many groups are none: what comes later is put together.
+id(Kind, #{ids := Ids, groups := Groups} = State) ->
+    case Ids of
+        #{Kind := Id} ->
+            {Id, {State, []}};
+        #{} when map_size(Ids) >= ?MAX_GROUPS, Kind =/= other ->
+            id(other, State);
+        #{} ->
+            Id = map_size(Ids) + 1,
+            New = State#{
+                ids := Ids#{Kind => Id}, groups := Groups#{Id => dyno_agent_group:new(Kind)}
+            },
+            {Id, {New, [{name, Id, Kind}]}}
+    end.
+
+-doc "What is known, with how many of each group are alive and what they have done.".
+-spec figures(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
+    dyno_agent_processes:figures().
+figures(Alive, #{groups := Groups, discovered := Discovered, truncated := Truncated}) ->
+    #{
+        groups => [
+            dyno_agent_group:figures(maps:get(Id, Alive, {0, 0}), Group)
+         || Id := Group <- Groups, dyno_agent_group:size(Group) > 0
+        ],
+        discovered => Discovered,
+        truncated => Truncated
+    }.

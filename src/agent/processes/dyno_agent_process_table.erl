@@ -1,0 +1,183 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_process_table).
+-moduledoc false.
+%% The processes that were discovered, each with the number of its group. One process writes the
+%% table (dyno_agent_processes), every instrument of the node may read it: the call figures are by
+%% process, and the table says which group that is.
+%%
+%% A row is `{Pid, Id}` while the process has not been sampled, and again when it has ended, until
+%% its calls were read; `{Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections}` of one that
+%% lives and was sampled: 11 words in all. No row holds a larger term, since that would be copied
+%% into each of them; the groups' names have a table of their own, which also says which functions
+%% are throttled (dyno_agent_throttle).
+
+%% To read
+-export([group_of/2, known/1, group/2, throttled/1, size/1]).
+%% To write
+-export([new/0, is_known/2, insert/2, move/3, delete/2, name/3, set_throttled/2]).
+%% To sample
+-export([restart/1, scan/1, scan_on/2, end_scan/1, alive/1]).
+-export_type([t/0, id/0, row/0, sample/0, continuation/0]).
+
+-opaque t() :: {Processes :: ets:table(), Groups :: ets:table()}.
+
+-doc "The number of a group.".
+-type id() :: pos_integer().
+
+-type row() ::
+    {pid(), id()}
+    | {pid(), id(), First :: non_neg_integer(), Last :: non_neg_integer(),
+        Bytes :: non_neg_integer(), Collections :: non_neg_integer()}.
+
+-doc """
+What a scan has found of a process that was alive at the last one: it has not run since, or has, or
+has ended.
+""".
+-type sample() ::
+    {idle, id(), Bytes :: pos_integer()}
+    | {ran, id(), Bytes :: non_neg_integer(), Queue :: non_neg_integer(),
+        Collections :: non_neg_integer()}
+    | {ended, id(), pid(), Reductions :: non_neg_integer()}.
+
+-opaque continuation() :: term().
+
+%% So many processes are sampled at once.
+-define(BATCH, 500).
+-define(SAMPLED, {'$1', '$2', '_', '_', '_', '_'}).
+
+-doc "No processes.".
+-spec new() -> t().
+new() ->
+    {ets:new(?MODULE, [protected, {read_concurrency, true}]), ets:new(?MODULE, [protected])}.
+
+-doc "The number of a process's group; unknown where it was not discovered, or not yet.".
+-spec group_of(pid(), t()) -> {ok, id()} | unknown.
+group_of(Pid, {Processes, _}) ->
+    case ets:lookup_element(Processes, Pid, 2, unknown) of
+        unknown -> unknown;
+        Id -> {ok, Id}
+    end.
+
+-doc "All that `group_of/2` knows now. Cost: half a microsecond a process.".
+-spec known(t()) -> #{pid() => id()}.
+known({Processes, _}) ->
+    Row = [{{'$1', '$2'}}],
+    maps:from_list(ets:select(Processes, [{{'$1', '$2'}, [], Row}, {?SAMPLED, [], Row}])).
+
+-doc "The group of a number.".
+-spec group(id() | other, t()) -> dyno_agent_processes:group().
+group(other, _Table) -> other;
+group(Id, {_, Groups}) -> ets:lookup_element(Groups, Id, 2).
+
+-doc "The functions of which the first calls send no message, and the group of who makes them.".
+-spec throttled(t()) -> #{mfa() => id()}.
+throttled({_, Groups}) -> ets:lookup_element(Groups, throttled, 2, #{}).
+
+-doc "How many processes are in it.".
+-spec size(t()) -> non_neg_integer().
+size({Processes, _}) -> ets:info(Processes, size).
+
+-spec is_known(pid(), t()) -> boolean().
+is_known(Pid, {Processes, _}) -> ets:member(Processes, Pid).
+
+-spec insert(row() | [row()], t()) -> ok.
+insert(Rows, {Processes, _}) ->
+    true = ets:insert(Processes, Rows),
+    ok.
+
+-doc "A process is of another group than was thought.".
+-spec move(pid(), id(), t()) -> ok.
+move(Pid, Id, {Processes, _}) ->
+    true = ets:update_element(Processes, Pid, {2, Id}),
+    ok.
+
+-spec delete([pid()], t()) -> ok.
+delete(Pids, {Processes, _}) ->
+    lists:foreach(fun(Pid) -> ets:delete(Processes, Pid) end, Pids).
+
+-spec name(id(), dyno_agent_processes:group(), t()) -> ok.
+name(Id, Group, {_, Groups}) ->
+    true = ets:insert(Groups, {Id, Group}),
+    ok.
+
+-spec set_throttled(#{mfa() => id()}, t()) -> ok.
+set_throttled(Throttled, {_, Groups}) ->
+    true = ets:insert(Groups, {throttled, Throttled}),
+    ok.
+
+-doc """
+Counts reductions and collections from now on; how many of each group live, and which processes have
+ended since the last scan.
+""".
+-spec restart(t()) -> {#{id() => pos_integer()}, Ended :: [pid()]}.
+restart({Processes, _}) ->
+    lists:foldl(
+        fun({Pid, Id}, {Alive, Ended}) ->
+            case dyno_agent_process:work(Pid) of
+                {Reductions, Collections} ->
+                    true = ets:insert(Processes, {Pid, Id, Reductions, Reductions, 0, Collections}),
+                    {maps:update_with(Id, fun(N) -> N + 1 end, 1, Alive), Ended};
+                undefined ->
+                    true = ets:insert(Processes, {Pid, Id}),
+                    {Alive, [Pid | Ended]}
+            end
+        end,
+        {#{}, []},
+        ets:select(Processes, [{?SAMPLED, [], [{{'$1', '$2'}}]}])
+    ).
+
+-doc """
+Samples the first processes; rows may come and go until `end_scan/1`. Cost: 1 us a process that has
+not run since the last scan, 5 us for another.
+""".
+-spec scan(t()) -> {[sample()], continuation()} | done.
+scan({Processes, _} = Table) ->
+    true = ets:safe_fixtable(Processes, true),
+    sample(ets:match_object(Processes, {'_', '_', '_', '_', '_', '_'}, ?BATCH), Table).
+
+-doc "Samples the next ones.".
+-spec scan_on(continuation(), t()) -> {[sample()], continuation()} | done.
+scan_on(Continuation, Table) ->
+    sample(ets:match_object(Continuation), Table).
+
+-spec end_scan(t()) -> ok.
+end_scan({Processes, _}) ->
+    true = ets:safe_fixtable(Processes, false),
+    ok.
+
+sample('$end_of_table', _Table) ->
+    done;
+sample({Rows, Continuation}, {Processes, _}) ->
+    {[sample_one(Row, Processes) || Row <- Rows], Continuation}.
+
+sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
+    case process_info(Pid, [reductions, message_queue_len]) of
+        undefined ->
+            true = ets:insert(Processes, {Pid, Id}),
+            {ended, Id, Pid, Last - First};
+        [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
+            %% It has not run since: its memory is what it was. To ask for that would wake it.
+            {idle, Id, Bytes};
+        [{reductions, Reductions}, {message_queue_len, Queue}] ->
+            {Seen, {Now, Minor}} =
+                dyno_agent_process:holds(Pid, {Reductions, Queue}, {Bytes, Collections}),
+            _ = ets:update_element(Processes, Pid, [{4, Seen}, {5, Now}, {6, Minor}]),
+            {ran, Id, Now, Queue, dyno_agent_process:collections_since(Collections, Minor)}
+    end.
+
+-doc "How many of each group lived at the last scan, and what they have done since the restart.".
+-spec alive(t()) -> #{id() => {Count :: pos_integer(), Reductions :: non_neg_integer()}}.
+alive({Processes, _}) ->
+    ets:foldl(
+        fun
+            ({_, Id, First, Last, _, _}, Acc) ->
+                {N, R} = maps:get(Id, Acc, {0, 0}),
+                Acc#{Id => {N + 1, R + Last - First}};
+            (_, Acc) ->
+                Acc
+        end,
+        #{},
+        Processes
+    ).

@@ -1,0 +1,156 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_throttle).
+-moduledoc false.
+%% What the first calls of processes have shown of each function: of which group the processes were
+%% that it discovered, and whether it discovers so many that a message for each costs too much. Pure.
+%%
+%% A function that has discovered processes of one group only is presumed to go on so: of the next
+%% processes one in twenty is asked who it is. A presumed function with more than 1,000 first calls
+%% in a second is throttled: its first calls send no message, and the call figures, which the
+%% runtime keeps by process anyway, tell from time to time who has made them. Meanwhile its messages
+%% are switched on for a moment, so that another kind of process is noticed. It stays throttled
+%% until its processes become rare or of several groups.
+
+-export([new/0, allow/1, first_call/3, learn/4, group/2]).
+-export([throttled/1, count/2, settle/2, forget/2]).
+-export_type([t/0]).
+
+-type id() :: dyno_agent_process_table:id().
+
+-opaque t() :: #{
+    %% The one group of the processes that a function has discovered, of how many, and whether one
+    %% has ever told it or all had ended before they could be asked.
+    groups := #{mfa() => {id(), pos_integer(), told | gone} | several},
+    %% First calls since a time (native), of functions that are not throttled.
+    rates := #{mfa() => {integer(), pos_integer()}},
+    %% From so many in a second on functions are throttled.
+    limit := pos_integer() | infinity,
+    throttled := #{mfa() => id()},
+    %% Processes that throttled functions have discovered since a time (milliseconds), by group.
+    counted := #{id() => pos_integer()},
+    since_ms := integer()
+}.
+
+-define(MAX_FUNCTIONS, 2000).
+-define(PRESUMED_AFTER, 20).
+-define(ASKED_OF, 20).
+-define(LIMIT, 1000).
+%% The call figures are read so often, and sooner where they would have so many processes by then:
+%% the runtime takes 50 bytes for each process and function.
+-define(LONGEST_MS, 2000).
+-define(SHORTEST_MS, 250).
+-define(MOST, 40_000).
+
+-doc "Nothing is known, and nothing is to be throttled.".
+-spec new() -> t().
+new() ->
+    #{
+        groups => #{}, rates => #{}, limit => infinity,
+        throttled => #{}, counted => #{}, since_ms => 0
+    }.
+
+-doc "From now on there is somebody who reads the call figures by process.".
+-spec allow(t()) -> t().
+allow(Throttle) -> Throttle#{limit := ?LIMIT}.
+
+-doc """
+A function has discovered a process, at a time (native): the process is to be asked who it is, or
+presumed to be of a group; `throttle` where this function is throttled from now on.
+""".
+-spec first_call(mfa(), integer(), t()) -> {ask, t()} | {presume | throttle, id(), t()}.
+first_call(MFA, Time, #{groups := Groups} = Throttle) ->
+    case Groups of
+        #{MFA := {Id, Count, How}} when Count >= ?PRESUMED_AFTER, Count rem ?ASKED_OF =/= 0 ->
+            rate(MFA, Id, Time, Throttle#{groups := Groups#{MFA := {Id, Count + 1, How}}});
+        #{} ->
+            {ask, Throttle}
+    end.
+
+rate(MFA, Id, _Time, #{throttled := Throttled} = Throttle) when is_map_key(MFA, Throttled) ->
+    {presume, Id, count([Id], Throttle)};
+rate(MFA, Id, Time, #{rates := Rates, limit := Limit} = Throttle) ->
+    Second = erlang:convert_time_unit(1, second, native),
+    case Rates of
+        #{MFA := {Since, Count}} when Time - Since < Second, Count >= Limit ->
+            {throttle, Id, throttle(MFA, Id, Time, Throttle)};
+        #{MFA := {Since, Count}} when Time - Since < Second ->
+            {presume, Id, Throttle#{rates := Rates#{MFA := {Since, Count + 1}}}};
+        #{} ->
+            {presume, Id, Throttle#{rates := Rates#{MFA => {Time, 1}}}}
+    end.
+
+throttle(MFA, Id, Time, #{throttled := Throttled, rates := Rates} = Throttle) ->
+    Next = Throttle#{throttled := Throttled#{MFA => Id}, rates := maps:remove(MFA, Rates)},
+    case map_size(Throttled) of
+        0 -> Next#{since_ms := erlang:convert_time_unit(Time, native, millisecond)};
+        _ -> Next
+    end.
+
+-doc "A process was asked: it is of that group, of a kind, or had ended and is counted as of it.".
+-spec learn(mfa(), dyno_agent_processes:group() | gone, id(), t()) -> t().
+learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
+    case learned(Kind, Id, maps:get(MFA, Groups, unknown)) of
+        New when is_map_key(MFA, Groups); map_size(Groups) < ?MAX_FUNCTIONS ->
+            Throttle#{groups := Groups#{MFA => New}};
+        _ ->
+            Throttle
+    end.
+
+learned(gone, Id, unknown) -> {Id, 1, gone};
+learned(gone, _, {Id, Count, How}) -> {Id, Count + 1, How};
+learned({Kind, _}, Id, Known) when Kind =:= initial_call; Kind =:= first_call ->
+    case Known of
+        unknown -> {Id, 1, told};
+        {Id, Count, _} -> {Id, Count + 1, told};
+        {_, _, gone} -> {Id, 1, told};
+        _ -> several
+    end;
+%% Names and labels are a process's own.
+learned(_Kind, _Id, _Known) -> several.
+
+-doc "The one group of the processes that a function has discovered.".
+-spec group(mfa(), t()) -> {ok, id()} | unknown.
+group(MFA, #{groups := Groups}) ->
+    case Groups of
+        #{MFA := {Id, _, _}} -> {ok, Id};
+        #{} -> unknown
+    end.
+
+-doc "The throttled functions, and the groups of the processes that they discover.".
+-spec throttled(t()) -> #{mfa() => id()}.
+throttled(#{throttled := Throttled}) -> Throttled.
+
+-doc "Processes of these groups were discovered by throttled functions.".
+-spec count([id()], t()) -> t().
+count(Ids, #{counted := Counted} = Throttle) ->
+    Count = fun(Id, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
+    Throttle#{counted := lists:foldl(Count, Counted, Ids)}.
+
+-doc """
+The call figures were read, at a time (milliseconds): functions whose processes have become rare or
+are of several groups are throttled no longer. In how many milliseconds to read again.
+""".
+-spec settle(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
+settle(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
+    TookMs = max(1, NowMs - Since),
+    Stays = fun(MFA, Id) ->
+        maps:get(Id, Counted, 0) * 1000 >= TookMs * ?LIMIT div 2 andalso
+            is_of(Id, map_get(MFA, Groups))
+    end,
+    All = lists:sum(maps:values(Counted)),
+    AfterMs = max(?SHORTEST_MS, min(?LONGEST_MS, ?MOST * TookMs div max(1, All))),
+    {AfterMs, Throttle#{
+        throttled := maps:filter(Stays, map_get(throttled, Throttle)),
+        counted := #{},
+        since_ms := NowMs
+    }}.
+
+is_of(Id, {Id, _, _}) -> true;
+is_of(_Id, _Known) -> false.
+
+-doc "A module was loaded anew: all its first calls send messages again.".
+-spec forget(module(), t()) -> t().
+forget(Module, #{throttled := Throttled} = Throttle) ->
+    Throttle#{throttled := maps:filter(fun({M, _, _}, _) -> M =/= Module end, Throttled)}.

@@ -1,0 +1,310 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_throttle_SUITE).
+-moduledoc "Processes of a kind that comes often are discovered without a message of each.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(MFA, {dyno_quick, begun, 1}).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, node}].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+groups() ->
+    [
+        {pure, [parallel], [
+            presumes_one_group,
+            presumes_where_all_had_ended,
+            presumes_nothing_of_several_groups,
+            asks_one_of_twenty,
+            throttles_a_thousand_in_a_second,
+            throttles_only_where_calls_are_read,
+            subscribes_again_where_processes_are_rare,
+            subscribes_again_where_groups_are_several,
+            reads_sooner_where_more_come,
+            subscribes_again_to_a_new_module
+        ]},
+        {node, [parallel], [
+            discovers_all_without_their_messages,
+            knows_throttled_processes_after_a_restart,
+            notices_another_kind
+        ]}
+    ].
+
+%% Pure
+
+presumes_one_group(_Config) ->
+    ?assertMatch({ask, _}, first_call(0, dyno_agent_throttle:new())),
+    ?assertMatch({ask, _}, first_call(0, learned(19))),
+    ?assertMatch({presume, 7, _}, first_call(0, learned(21))).
+
+presumes_where_all_had_ended(_Config) ->
+    Gone = times(21, fun(T) -> dyno_agent_throttle:learn(?MFA, gone, 3, T) end, new()),
+    ?assertMatch({presume, 3, _}, first_call(0, Gone)),
+    %% One that can still tell knows better.
+    Told = dyno_agent_throttle:learn(?MFA, {initial_call, {m, f, 0}}, 7, Gone),
+    ?assertMatch({ask, _}, first_call(0, Told)),
+    ?assertEqual({ok, 7}, dyno_agent_throttle:group(?MFA, Told)).
+
+presumes_nothing_of_several_groups(_Config) ->
+    lists:foreach(
+        fun({Kind, Id}) ->
+            Several = dyno_agent_throttle:learn(?MFA, Kind, Id, learned(100)),
+            ?assertMatch({ask, _}, first_call(0, Several)),
+            Gone = dyno_agent_throttle:learn(?MFA, gone, 7, Several),
+            ?assertMatch({ask, _}, first_call(0, Gone)),
+            ?assertEqual(unknown, dyno_agent_throttle:group(?MFA, Gone))
+        end,
+        [{{initial_call, {m, g, 0}}, 8}, {{label, worker}, 9}]
+    ).
+
+asks_one_of_twenty(_Config) ->
+    {Asked, _} = lists:foldl(
+        fun(N, {Acc, Throttle}) ->
+            case first_call(N, Throttle) of
+                {ask, T} -> {Acc + 1, dyno_agent_throttle:learn(?MFA, gone, 7, T)};
+                {presume, 7, T} -> {Acc, T}
+            end
+        end,
+        {0, learned(20)},
+        lists:seq(1, 200)
+    ),
+    ?assertEqual(10, Asked).
+
+throttles_a_thousand_in_a_second(_Config) ->
+    %% Those that are asked do not count.
+    ?assertMatch([Ms] when Ms > 500 andalso Ms < 600, throttled_at([N div 2 || N <- lists:seq(1, 3000)])),
+    ?assertEqual([], throttled_at(lists:seq(1, 5000))),
+    %% A burst after rare ones.
+    ?assertMatch([_], throttled_at([N * 10 || N <- lists:seq(1, 500)] ++ lists:duplicate(2000, 9000))).
+
+%% At which of these times, in milliseconds, a function is throttled.
+throttled_at(TimesMs) ->
+    {Found, _} = lists:foldl(
+        fun(Ms, {Acc, Throttle}) ->
+            case first_call(Ms, Throttle) of
+                {ask, T} -> {Acc, dyno_agent_throttle:learn(?MFA, gone, 7, T)};
+                {presume, 7, T} -> {Acc, T};
+                {throttle, 7, T} -> {[Ms | Acc], T}
+            end
+        end,
+        {[], dyno_agent_throttle:allow(learned(50))},
+        TimesMs
+    ),
+    lists:reverse(Found).
+
+throttles_only_where_calls_are_read(_Config) ->
+    Many = times(
+        3000,
+        fun(T) ->
+            case first_call(1, T) of
+                {ask, Next} -> dyno_agent_throttle:learn(?MFA, gone, 7, Next);
+                {presume, 7, Next} -> Next
+            end
+        end,
+        learned(21)
+    ),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Many)).
+
+subscribes_again_where_processes_are_rare(_Config) ->
+    Throttle = throttled(),
+    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Throttle)),
+    {_, Still} = dyno_agent_throttle:settle(2000, callers(1000, Throttle)),
+    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
+    %% Those before do not count again.
+    {_, Rare} = dyno_agent_throttle:settle(4000, callers(900, Still)),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
+
+subscribes_again_where_groups_are_several(_Config) ->
+    Several = dyno_agent_throttle:learn(?MFA, {label, other}, 8, throttled()),
+    {_, Settled} = dyno_agent_throttle:settle(2000, callers(9000, Several)),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Settled)).
+
+%% At least four times a second, and before there are 40,000.
+reads_sooner_where_more_come(_Config) ->
+    After = fun(Count) -> element(1, dyno_agent_throttle:settle(1000, callers(Count, throttled()))) end,
+    ?assertEqual([2000, 1000, 250], [After(N) || N <- [1000, 40_000, 1_000_000]]).
+
+subscribes_again_to_a_new_module(_Config) ->
+    ?assertEqual(
+        #{}, dyno_agent_throttle:throttled(dyno_agent_throttle:forget(dyno_quick, throttled()))
+    ),
+    ?assertEqual(
+        #{?MFA => 7}, dyno_agent_throttle:throttled(dyno_agent_throttle:forget(lists, throttled()))
+    ).
+
+new() -> dyno_agent_throttle:new().
+
+times(0, _Fun, Acc) -> Acc;
+times(N, Fun, Acc) -> times(N - 1, Fun, Fun(Acc)).
+
+learned(Times) ->
+    Learn = fun(T) -> dyno_agent_throttle:learn(?MFA, {initial_call, {m, f, 0}}, 7, T) end,
+    times(Times, Learn, new()).
+
+first_call(Ms, Throttle) ->
+    Time = erlang:convert_time_unit(Ms, millisecond, native),
+    dyno_agent_throttle:first_call(?MFA, Time, Throttle).
+
+throttled() -> throttled(dyno_agent_throttle:allow(learned(21))).
+
+throttled(Throttle) ->
+    case first_call(0, Throttle) of
+        {ask, Next} -> throttled(dyno_agent_throttle:learn(?MFA, gone, 7, Next));
+        {presume, 7, Next} -> throttled(Next);
+        {throttle, 7, Next} -> Next
+    end.
+
+callers(Count, Throttle) ->
+    dyno_agent_throttle:count(lists:duplicate(Count, 7), Throttle).
+
+%% In a node
+
+%% Each makes two calls and ends, some 10,000 a second. Subscribed, each is a message; half of them is
+%% allowed here: the messages come during a reading, which takes longer on a busy machine.
+discovers_all_without_their_messages(_Config) ->
+    with_instruments(fun(Node, Processes, Calls) ->
+        ok = until_throttled(Node, Processes),
+        restart(Processes, Calls),
+        ready = start_counting(Node),
+        ok = dyno_peers:eval(Node, twenties("live", 20_000, 1)),
+        Messages = counted(Node, Processes),
+        ct:pal("~b messages of 20,000 processes", [Messages]),
+        ?assert(Messages < 10_000, Messages),
+        #{callers := Callers, functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
+        #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
+        ?assertEqual(20_000, Discovered),
+        ?assertEqual(20_000, lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups])),
+        %% Also of those that sent no message it is known who called the second function.
+        [Count] = [N || #{mfa := {dyno_quick, ended, 0}, calls := N} <- Functions],
+        ?assert(abs(Count - 20_000) =< 20_000 * (OffBy + 0.002), {Count, OffBy}),
+        ?assertEqual([], [C || {{dyno_quick, _, _}, other, _, _} = C <- Callers])
+    end).
+
+%% They make their first call between two readings, and live on: at the restart they are there.
+knows_throttled_processes_after_a_restart(_Config) ->
+    with_instruments(fun(Node, Processes, Calls) ->
+        ok = until_throttled(Node, Processes),
+        Script = "[spawn(dyno_quick, stay, []) || _ <- lists:seq(1, 100)].",
+        Pids = dyno_peers:eval(Node, Script),
+        _ = [P ! {self(), here} || P <- Pids],
+        _ = [receive {P, here} -> ok end || P <- Pids],
+        restart(Processes, Calls),
+        #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
+        ?assertEqual({100, 100}, {lists:sum([N || #{alive := N} <- Groups]), Discovered}),
+        _ = [P ! stop || P <- Pids]
+    end).
+
+%% The function is the same, but these have a label. When the next reading shows it, the function is
+%% throttled no longer, and from then on each is known by its label.
+notices_another_kind(_Config) ->
+    with_instruments(fun(Node, Processes, _Calls) ->
+        ok = until_throttled(Node, Processes),
+        ok = until_subscribed(Node, Processes),
+        Before = labelled(Processes),
+        ok = dyno_peers:eval(Node, twenties("named", 100, 0)),
+        ?assertEqual(Before + 100, labelled(Processes))
+    end).
+
+until_throttled(Node, Processes) ->
+    ok = many(Node, 2000),
+    case throttled(Node, Processes) of
+        [?MFA] -> ok;
+        [] -> until_throttled(Node, Processes)
+    end.
+
+until_subscribed(Node, Processes) ->
+    ok = dyno_peers:eval(Node, twenties("named", 500, 0)),
+    case throttled(Node, Processes) of
+        [] -> ok;
+        [?MFA] -> until_subscribed(Node, Processes)
+    end.
+
+throttled(Node, Processes) ->
+    Table = dyno_agent_processes:table(Processes),
+    maps:keys(erpc:call(Node, dyno_agent_process_table, throttled, [Table])).
+
+labelled(Processes) ->
+    #{groups := Groups} = dyno_agent_processes:read(Processes),
+    lists:sum([N || #{group := {label, another}, discovered := N} <- Groups]).
+
+%% As dyno_targets does.
+restart(Processes, Calls) ->
+    ok = dyno_agent_calls:restart(Calls),
+    ok = dyno_agent_processes:restart(Processes).
+
+%% Counts the messages of first calls.
+start_counting(Node) ->
+    Script =
+        "Self = self(),"
+        "[Agent] = [P || P <- processes(), proc_lib:get_label(P) =:= dyno_agent_processes],"
+        "spawn(fun() -> register(counter, self()), 1 = erlang:trace(Agent, true, ['receive']),"
+        "  Self ! ready,"
+        "  Loop = fun Loop(N) -> receive"
+        "    {trace, _, 'receive', {trace_ts, _, call, _, _}} -> Loop(N + 1);"
+        "    {ask, From} -> From ! {counted, N}; _ -> Loop(N) end end, Loop(0) end),"
+        "receive ready -> ready end.",
+    dyno_peers:eval(Node, Script).
+
+counted(Node, Processes) ->
+    %% All that was sent before this is in the counter's queue.
+    _ = dyno_agent_processes:table(Processes),
+    {counter, Node} ! {ask, self()},
+    receive
+        {counted, N} -> N
+    end.
+
+many(Node, Count) ->
+    dyno_peers:eval(Node, twenties("live", Count, 0)).
+
+%% Twenty at a time, and a pause after each twenty.
+twenties(Function, Count, PauseMs) ->
+    lists:flatten(
+        io_lib:format(
+            "Wait = fun Wait(0) -> ok; Wait(N) -> receive {'DOWN', _, _, _, _} -> Wait(N - 1) end end,"
+            "[begin [spawn_monitor(dyno_quick, ~s, []) || _ <- lists:seq(1, 20)], Wait(20),"
+            " receive after ~b -> ok end end || _ <- lists:seq(1, ~b)], ok.",
+            [Function, PauseMs, Count div 20]
+        )
+    ).
+
+with_instruments(Test) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        dyno_quick = dyno_peers:load(
+            Node,
+            "-module(dyno_quick). -export([live/0, stay/0, named/0, begun/1, ended/0]). "
+            "begun(X) -> X. "
+            "ended() -> ok. "
+            "live() -> dyno_quick:begun(1), dyno_quick:ended(). "
+            "stay() -> dyno_quick:begun(1), "
+            "  receive {P, here} -> P ! {self(), here} end, receive stop -> ok end. "
+            "named() -> proc_lib:set_label(another), dyno_quick:begun(1), "
+            "  receive after 1 -> ok end."
+        ),
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        Patterns = [{dyno_quick, begun, 1}, {dyno_quick, ended, 0}],
+        {ok, Processes} = dyno_agent:start(Agent, dyno_agent_processes, #{
+            patterns => Patterns, interval_ms => 60_000
+        }),
+        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+            patterns => Patterns, measures => [call_time], discovery => Processes
+        }),
+        Test(Node, Processes, Calls),
+        ok = dyno_agent:detach(Agent)
+    after
+        dyno_peers:stop(Peer)
+    end.
