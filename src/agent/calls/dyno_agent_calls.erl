@@ -205,12 +205,10 @@ init(#{patterns := Given, measures := Measures} = Config) ->
 table(undefined, _Measures) ->
     none;
 table(Discovery, Measures) ->
-    Figures =
-        case lists:member(call_time, Measures) of
-            true -> by_process;
-            false -> sums
-        end,
-    dyno_agent_processes:subscribe(Discovery, Figures).
+    case lists:member(call_time, Measures) of
+        true -> dyno_agent_processes:subscribe(Discovery, by_process);
+        false -> dyno_agent_processes:subscribe(Discovery, sums)
+    end.
 
 throttled(#{table := none}) -> #{};
 throttled(#{table := Table}) -> dyno_agent_process_table:throttled(Table).
