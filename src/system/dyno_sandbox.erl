@@ -125,13 +125,16 @@ is_alive(#{pid := Pid}) ->
 -spec stop(sandbox()) -> ok.
 stop(#{pid := Pid, monitor := Monitor}) ->
     unlink(Pid),
+    true = demonitor(Monitor, [flush]),
+    %% Its first monitor may have told the owner long ago.
+    Ended = monitor(process, Pid),
     %% Not `normal`: linked nodes and servers must end, too.
     exit(Pid, shutdown),
     receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
+        {'DOWN', Ended, process, Pid, _} -> ok
     after ?STOP_MS -> exit(Pid, kill)
     end,
-    true = demonitor(Monitor, [flush]),
+    true = demonitor(Ended, [flush]),
     take_exit(Pid).
 
 -doc "The same, or a new one where the process has ended. The owner calls this.".

@@ -47,8 +47,7 @@ groups() ->
             node_does_not_boot,
             node_is_not_there,
             node_is_named_twice,
-            pattern_matches_nothing,
-            escript_says_it
+            pattern_matches_nothing
         ]},
         {disks, [], [
             folder_not_writable,
@@ -57,31 +56,14 @@ groups() ->
             disk_fills,
             disk_becomes_read_only
         ]},
-        {interrupts, [], [interrupt, interrupt_a_set_up, interrupt_twice, signals]}
+        {interrupts, [], [interrupt, interrupt_a_set_up, interrupt_twice]}
     ].
 
+%% Some seconds of a busy machine.
+slow() -> [hundred_thousand_short_lived_processes].
+
 init_per_suite(Config) ->
-    dyno_suites:with_target(escript(Config)).
-
-%% The one that users run.
-escript(Config) ->
-    Build = filename:join(proplists:get_value(priv_dir, Config), "build"),
-    Environment = [
-        {"REBAR_BASE_DIR", Build},
-        {"REBAR_PROFILE", false},
-        {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
-    ],
-    Rebar = os:find_executable("rebar3"),
-    Port = open_port({spawn_executable, Rebar}, [
-        {args, ["escriptize"]}, {cd, root()}, {env, Environment}, exit_status, binary,
-        stderr_to_stdout
-    ]),
-    {0, _} = collect(Port, []),
-    [{escript, filename:join(Build, "default/bin/dyno")} | Config].
-
-%% The folder of this file is test/suite.
-root() ->
-    filename:dirname(filename:dirname(filename:dirname(filename:absname(?FILE)))).
+    dyno_suites:with_target(Config).
 
 end_per_suite(Config) ->
     dyno_suites:without_target(Config).
@@ -177,38 +159,9 @@ failed(Document, Parts) ->
     {ok, _} = dyno_recording:validate(Document),
     says(dyno_suites:error_text(Document), Parts).
 
-escript_port(Config, Arguments) ->
-    open_port({spawn_executable, proplists:get_value(escript, Config)}, [
-        {args, Arguments},
-        {cd, proplists:get_value(work, Config)},
-        {env, [{"NO_COLOR", "1"}]},
-        exit_status,
-        binary,
-        stderr_to_stdout
-    ]).
-
-collect(Port, Bytes) ->
-    receive
-        {Port, {data, More}} -> collect(Port, [Bytes, More]);
-        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Bytes)}
-    end.
-
-signal(Name, Pid) ->
-    _ = os:cmd(io_lib:format("kill -~ts ~b", [Name, Pid])),
+kill(OsPid) ->
+    _ = os:cmd("kill -KILL " ++ OsPid),
     ok.
-
-os_pid(Port) ->
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    Pid.
-
-%% The emulator is the launcher's child.
-vm_of(Port) ->
-    Pid = os_pid(Port),
-    {ok, Text} = file:read_file(io_lib:format("/proc/~b/task/~b/children", [Pid, Pid])),
-    binary_to_integer(string:trim(Text)).
-
-cookie() ->
-    ["--cookie", atom_to_list(erlang:get_cookie())].
 
 %% Callers
 
@@ -228,17 +181,24 @@ caller_killed(Config) ->
         dyno_suites:marks(Config)
     ).
 
+%% With everything in it, so that nobody takes anything down.
 vm_killed(Config) ->
     Node = node_of(Config),
     Source = dyno_suites:write(Config, vm_killed, long(#{}), ordinary(Node)),
-    Port = escript_port(Config, ["test", Source, "-o", "kept.json" | cookie()]),
+    File = in_work(Config, "kept.json"),
+    {ok, Peer, _} = peer:start(#{
+        connection => standard_io, args => ["-pa" | [P || P <- code:get_path(), filelib:is_dir(P)]]
+    }),
+    OsPid = peer:call(Peer, os, getpid, []),
+    true = peer:call(Peer, os, putenv, ["TMPDIR", proplists:get_value(tmp, Config)]),
+    Options = #{recording => File, cookie => erlang:get_cookie()},
+    Running = spawn(fun() -> peer:call(Peer, dyno_test, run, [Source, Options], infinity) end),
     await_work(Node),
-    signal("KILL", vm_of(Port)),
-    {3, Out} = collect(Port, []),
-    ?assertNotEqual(nomatch, binary:match(Out, ~"was killed")),
-    clean(Config),
-    {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(in_work(Config, "kept.json")),
-    %% The next one finds the target free.
+    ok = kill(OsPid),
+    exit(Running, kill),
+    ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)),
+    {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File),
+    %% The next one finds the target free, and clears the temporary folder.
     {ok, #{~"status" := ~"complete"}} = dyno_test:run(Source, #{duration_ms => 200}).
 
 two_at_once(Config) ->
@@ -267,8 +227,7 @@ victim() ->
     Peer.
 
 kill_node(Node) ->
-    OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
-    signal("KILL", OsPid).
+    kill(erpc:call(Node, os, getpid, [])).
 
 target_killed(Config) ->
     {_, Node} = Peer = victim(),
@@ -280,14 +239,13 @@ target_killed(Config) ->
             | lists:droplast(ordinary(Node))
         ]
     ),
-    Port = escript_port(Config, ["test", Source, "-o", "kept.json" | cookie()]),
+    Running = start(Source, #{recording => in_work(Config, "kept.json")}),
     await_work(Node),
     dyno_suites:await_mark(Config, twenty),
     kill_node(Node),
-    {3, Out} = collect(Port, []),
-    ?assertNotEqual(nomatch, binary:match(Out, ~"went down during the run")),
+    {ok, Document} = result(Running),
     {ok, Document} = dyno_recording_file:read(in_work(Config, "kept.json")),
-    failed(Document, [atom_to_binary(Node), ~"went down"]),
+    failed(Document, [atom_to_binary(Node), ~"went down during the run"]),
     [#{~"status" := ~"failed", ~"size" := 1} = Run] = dyno_recording:runs(Document),
     ?assert(dyno_suites:value(Run, ~"operations.count") > 0),
     ?assertMatch({ok, #{~"count" := N}} when N > 0, dyno_recording:histogram(Run, ~"latency")),
@@ -446,7 +404,7 @@ crowded(Source, DurationMs) ->
 
 %% The floor is 27: a node of 25 is refused and left alone.
 target_too_old(Config) ->
-    Otp = filename:join([root(), "scripts", "otp"]),
+    Otp = filename:join([dyno_project:root(), "scripts", "otp"]),
     Answer = string:trim(os:cmd(Otp ++ " path 25 2>/dev/null")),
     case string:split(Answer, ":") of
         [[$/ | _] = Folder, _] -> refuses_old(Config, filename:join(Folder, "erl"));
@@ -524,8 +482,12 @@ callback_raises(Config) ->
             clean(Config)
         end
      || {Callback, Arguments, Expected, TearDown} <- callbacks(),
-        Class <- [throw, exit, error]
+        Class <- classes(Callback)
     ].
+
+%% In the suite's process, in a worker's, and in both at the end.
+classes(Callback) when Callback =:= init_run; Callback =:= operation -> [throw, exit, error];
+classes(_Callback) -> [error].
 
 raised(_Config, {Callback, _Class}, refused, {error, Reason}) ->
     says(text(Reason), [atom_to_binary(Callback), ~"oops"]),
@@ -748,31 +710,6 @@ pattern_matches_nothing(Config) ->
         ]
     ].
 
-%% Exit statuses, and one line on standard error.
-escript_says_it(Config) ->
-    [
-        begin
-            Source = with_callback(Config, Name, Callback, Text, #{}),
-            Port = escript_port(Config, ["test", Source, "-q", "-o", "x.json" | cookie()]),
-            {Code, Out} = collect(Port, []),
-            ?assertEqual({Name, Status, Out}, {Name, Code, Out}),
-            ?assertMatch([<<"dyno: ", _/binary>>, ~""], binary:split(Out, ~"\n", [global])),
-            says(string:trim(Out), Parts),
-            clean(Config)
-        end
-     || {Name, Callback, Text, Status, Parts} <- [
-            {
-                says_throws,
-                init_run,
-                "init_run(_, _) -> throw(oops).\n",
-                3,
-                [~"init_run/2", ~"oops"]
-            },
-            {says_returns, init_run, "init_run(_, _) -> oops.\n", 2, [~"init_run/2", ~"oops"]},
-            {says_suite, suite, "suite() -> error(oops).\n", 2, [~"suite/0", ~"oops"]}
-        ]
-    ].
-
 %% Disks
 
 measures_nothing(Config, File, Parts) ->
@@ -862,10 +799,7 @@ disk_becomes_read_only(Config) ->
 %% The first size ends by itself, the second never.
 first_of_two(Config, Name) ->
     Node = node_of(Config),
-    dyno_suites:write(Config, Name, short(#{sizes => [1, 2]}), [
-        ordinary(Node),
-        "init_worker(Id, Node) -> mark({worker, Id}), {ok, Node}.\n"
-    ]).
+    dyno_suites:write(Config, Name, short(#{sizes => [1, 2]}), ordinary(Node)).
 
 check_interrupted(Config, Document) ->
     Node = node_of(Config),
@@ -879,12 +813,9 @@ check_interrupted(Config, Document) ->
     ?assertEqual(
         [init_suite, {init_run, 1}, {end_run, Node}, {init_run, 2}, {end_run, Node}] ++
             [{end_suite, suite_state}],
-        [M || M <- dyno_suites:marks(Config), not worker(M)]
+        dyno_suites:marks(Config)
     ),
     Second.
-
-worker({worker, _}) -> true;
-worker(_) -> false.
 
 %% Waits for the second size's measured part.
 interrupt(Config) ->
@@ -930,27 +861,3 @@ interrupt_twice(Config) ->
     dyno_test:interrupt(Pid),
     {ok, #{~"status" := ~"interrupted"}} = result(Running),
     ?assertEqual([begun, end_run, end_suite], dyno_suites:marks(Config)).
-
-signals(Config) ->
-    [
-        begin
-            _ = file:delete(in_work(Config, "marks")),
-            Source = first_of_two(Config, list_to_atom("signal_" ++ Signal)),
-            Port = escript_port(
-                Config, ["test", Source, "--duration", "1500ms", "-o", "kept.json" | cookie()]
-            ),
-            dyno_suites:await_mark(Config, {worker, 2}),
-            signal(Signal, os_pid(Port)),
-            {130, _} = collect(Port, []),
-            {ok, Document} = dyno_recording_file:read(in_work(Config, "kept.json")),
-            _ = check_interrupted(Config, Document),
-            clean(Config)
-        end
-     || Signal <- ["TERM" | ["INT" || not ignored(2)]]
-    ].
-
-%% A signal that whoever started us ignores cannot be caught by a shell (POSIX, trap).
-ignored(Signal) ->
-    {ok, Status} = file:read_file("/proc/self/status"),
-    {match, [Mask]} = re:run(Status, "SigIgn:\\s*([0-9a-f]+)", [{capture, [1], binary}]),
-    binary_to_integer(Mask, 16) band (1 bsl (Signal - 1)) =/= 0.

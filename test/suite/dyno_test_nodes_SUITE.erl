@@ -109,17 +109,17 @@ rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
     Names = [N || #{~"name" := N} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
-%% It leaves after three seconds; the run goes on, and what was measured until then is kept.
+%% It leaves after two seconds; the run goes on, and what was measured until then is kept.
 a_node_leaves(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
-    {Run, _} = run(Config, leaving, #{duration_ms => 5000}, [
+    {Run, _} = run(Config, leaving, #{duration_ms => 3200}, [
         io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
         io_lib:format(
             "init_worker(_, _) -> {ok, erlang:monotonic_time(millisecond)}.~n"
             "operation(T0) ->~n"
             "    _ = erpc:call(~0tp, target_work, leaf, [1]),~n"
             "    case erlang:monotonic_time(millisecond) - T0 of~n"
-            "        Ms when Ms < 3000 -> _ = erpc:call(~0tp, target_work, warm, []);~n"
+            "        Ms when Ms < 2400 -> _ = erpc:call(~0tp, target_work, warm, []);~n"
             "        _ -> erpc:cast(~0tp, erlang, halt, [0])~n"
             "    end, {ok, T0}.~n",
             [First, Second, Second]
@@ -129,7 +129,7 @@ a_node_leaves(Config) ->
     ?assertMatch({_, _}, binary:match(Warning, atom_to_binary(Second))),
     [#{~"name" := _} = Stays, #{~"left_ms" := LeftMs}] = maps:get(~"nodes", Run),
     ?assertNot(is_map_key(~"left_ms", Stays)),
-    ?assert(LeftMs > 1000 andalso LeftMs =< 5000),
+    ?assert(LeftMs > 1000 andalso LeftMs =< 3200),
     [#{~"calls" := Calls}] = dyno_suites:table(Run, ~"functions", Second),
     ?assert(Calls > 0),
     Last = fun(Node) ->
@@ -141,17 +141,17 @@ a_node_leaves(Config) ->
         lists:last(Times)
     end,
     ?assert(Last(Second) =< LeftMs + 200),
-    ?assert(Last(First) > 4000).
+    ?assert(Last(First) > 2800).
 
 %% It is named by targets/1 a while after the start.
 a_node_joins(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
     Metrics = [{"custom.processes", count, {erlang, system_info, [process_count]}}],
-    {Run, _} = run(Config, joining, #{duration_ms => 3500, metrics => Metrics}, [
+    {Run, _} = run(Config, joining, #{duration_ms => 1700, metrics => Metrics}, [
         io_lib:format(
             "init_run(_, _) -> {ok, ~0tp, erlang:monotonic_time(millisecond)}.~n"
             "targets(T0) -> case erlang:monotonic_time(millisecond) - T0 of~n"
-            "    Ms when Ms < 900 -> ~0tp;~n"
+            "    Ms when Ms < 500 -> ~0tp;~n"
             "    _ -> [~0tp, {~0tp, [\"target_work:warm/0\"]}] end.~n",
             [[First], [First], First, Second]
         ),
@@ -159,7 +159,7 @@ a_node_joins(Config) ->
     ]),
     [_, #{~"name" := Joined, ~"joined_ms" := JoinedMs}] = maps:get(~"nodes", Run),
     ?assertEqual(atom_to_binary(Second), Joined),
-    ?assert(JoinedMs > 500 andalso JoinedMs < 3500),
+    ?assert(JoinedMs > 300 andalso JoinedMs < 1700),
     ?assertEqual([~"target_work:warm/0"], functions(Run, Second)),
     [Times] = [
         T
@@ -168,7 +168,7 @@ a_node_joins(Config) ->
     ],
     %% Its times count from the start of the run, too.
     ?assert(hd(Times) > JoinedMs - 50),
-    ?assert(lists:last(Times) < 6000),
+    ?assert(lists:last(Times) < 4000),
     %% Those of the suite's own metric, too: its first sample is taken at once.
     [Custom] = [
         T
@@ -178,24 +178,16 @@ a_node_joins(Config) ->
     ?assert(hd(Custom) >= JoinedMs - 50 andalso hd(Custom) =< hd(Times)),
     ?assert(lists:last(Custom) =< lists:last(Times) + 500).
 
-%% It does not spoil the run, and is said.
+%% It does not spoil the run, and is said; dyno_test_joins_SUITE has a targets/1 that is wrong.
 targets_gone_wrong(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
-    lists:foreach(
-        fun({Name, Callback, Code, Said}) ->
-            {Run, _} = run(Config, Name, #{duration_ms => 1800}, [
-                io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First]]), Callback,
-                both(First, Second)
-            ]),
-            [Text] = [T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run), C =:= Code],
-            ?assertMatch({_, _}, binary:match(Text, Said))
-        end,
-        [
-            {raising, "targets(_) -> error(oops).\n", ~"targets", ~"targets/1 raised error: oops"},
-            {nothing, "targets(_) -> ok.\n", ~"targets", ~"targets/1 returned ok; a list of nodes"},
-            {nowhere, "targets(_) -> ['nobody@nowhere'].\n", ~"node_joined", ~"is not measured"}
-        ]
-    ).
+    {Run, _} = run(Config, nowhere, #{duration_ms => 1300}, [
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First]]),
+        "targets(_) -> ['nobody@nowhere'].\n",
+        both(First, Second)
+    ]),
+    [Text] = [T || #{~"code" := ~"node_joined", ~"text" := T} <- maps:get(~"warnings", Run)],
+    ?assertMatch({_, _}, binary:match(Text, ~"is not measured")).
 
 clocks(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
