@@ -146,19 +146,19 @@ options_say_what_is_accepted(_Config) ->
     ].
 
 loads(_Config) ->
-    ?assertEqual({ok, #{model => closed, workers => 7}}, dyno_suite:load(closed, 7)),
+    ?assertEqual({ok, #{model => closed, workers => 7}}, dyno_load_spec:read(closed, 7)),
     ?assertMatch(
-        {ok, #{model := open, rate_per_s := 7, workers := N}} when N > 1, dyno_suite:load(open, 7)
+        {ok, #{model := open, rate_per_s := 7, workers := N}} when N > 1, dyno_load_spec:read(open, 7)
     ),
     Whole = #{model => open, rate_per_s => 0.5, workers => 3},
-    ?assertEqual({ok, Whole}, dyno_suite:load(Whole, 1)),
+    ?assertEqual({ok, Whole}, dyno_load_spec:read(Whole, 1)),
     ?assertMatch(
-        {ok, #{workers := N}} when N > 1, dyno_suite:load(#{model => open, rate_per_s => 9}, 1)
+        {ok, #{workers := N}} when N > 1, dyno_load_spec:read(#{model => open, rate_per_s => 9}, 1)
     ),
     [
         begin
-            {error, Reason} = dyno_suite:load(Bad, 1),
-            says(dyno_suite:format_error(Reason), Parts)
+            {error, Reason} = dyno_load_spec:read(Bad, 1),
+            says(dyno_load_spec:format_error(Reason), Parts)
         end
      || {Bad, Parts} <- [
             {#{}, [~"is not a load", ~"workers => N"]},

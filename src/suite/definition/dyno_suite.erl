@@ -61,9 +61,7 @@ end
 ```
 """.
 
--export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1]).
--export([load/2]).
--export([format_error/1]).
+-export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1, format_error/1]).
 %% For Elixir
 -export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, level/0, instrument/0, target/0, reason/0]).
@@ -177,15 +175,8 @@ doc/suites.md has all keys.
     {bad_option, Key :: atom(), Value :: term(), Accepted :: string()}
     | {unknown_option, atom(), [atom()]}
     | {missing_option, atom()}
-    | {bad_pattern, dyno_agent_patterns:reason()}
-    | {bad_threshold, dyno_threshold:reason()}
-    | {load, dyno_load_spec:reason()}
-    %% A suite of PerformERL, and the command line says something of the load.
-    | gives_load_itself
-    | {feeds, dyno_feed:reason()}
-    | {load_nodes, dyno_load_nodes:reason()}
-    | {bad_invariant, dyno_invariant:reason()}
-    | {bad_metric, dyno_custom_metric:reason()}
+    %% What another module reads, and does not take.
+    | {refused, dyno_error:error()}
     | not_a_map.
 
 -doc "The test's description. Called once, before everything else.".
@@ -305,7 +296,7 @@ options([{Key, Default, Read, Accepted} | Fields], Config, Options) ->
         {#{Key := Value}, _} ->
             case Read(Value) of
                 {ok, Good} -> options(Fields, Config, Options#{Key => Good});
-                {error, Reason} -> {error, Reason};
+                {error, _} = Error -> Error;
                 error -> {error, {bad_option, Key, Value, Accepted}}
             end;
         {_, mandatory} ->
@@ -314,76 +305,149 @@ options([{Key, Default, Read, Accepted} | Fields], Config, Options) ->
             options(Fields, Config, Options#{Key => Default})
     end.
 
-%% PerformERL allows a size of 0.
+%% Key, default, how a value is read, and what is accepted. PerformERL allows a size of 0.
 fields(#{load := performerl}) ->
-    Sizes = {sizes, mandatory, fun performerl_sizes/1, "a list of integers, 0 or more"},
+    Sizes = {sizes, mandatory, list(integer(0)), "a list of integers, 0 or more"},
     lists:keyreplace(sizes, 1, fields(#{}), Sizes);
 fields(_Config) ->
+    Text = fun dyno_load_spec:some_text/1,
+    Levels = [off, count, discovery, time, memory, all],
     [
-        {name, ~"test", fun dyno_load_spec:some_text/1, "text"},
-        {sizes, mandatory, fun sizes/1, "a list of positive integers"},
-        {size_label, ~"size", fun dyno_load_spec:some_text/1, "text"},
-        {duration_ms, 5000, fun positive/1, "a positive integer of milliseconds"},
-        {warmup_ms, 500, fun not_negative/1, "an integer of milliseconds, 0 or more"},
-        {interval_ms, 1000, fun interval/1, "an integer of milliseconds, 10 or more"},
+        {name, ~"test", Text, "text"},
+        {sizes, mandatory, list(integer(1)), "a list of positive integers"},
+        {size_label, ~"size", Text, "text"},
+        {duration_ms, 5000, integer(1), "a positive integer of milliseconds"},
+        {warmup_ms, 500, integer(0), "an integer of milliseconds, 0 or more"},
+        {interval_ms, 1000, integer(10), "an integer of milliseconds, 10 or more"},
         {patterns, [], fun patterns/1, "a list of patterns"},
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
-        {level, time, fun level/1, "off, count, discovery, time, memory or all"},
+        {level, time, one_of(Levels), "off, count, discovery, time, memory or all"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun instruments/1, "a list of functions, processes, vm, os, ets or ports"},
-        {repeat, 1, fun positive/1, "a positive integer"},
-        {seed, undefined, fun not_negative/1, "an integer, 0 or more"},
-        {control, auto, fun control/1, "true, false or auto"},
+        {repeat, 1, integer(1), "a positive integer"},
+        {seed, undefined, integer(0), "an integer, 0 or more"},
+        {control, auto, one_of([true, false, auto]), "true, false or auto"},
         {load, closed, fun model/1, "closed or open"},
-        {operations, undefined, fun operations/1, "a map from kinds (atoms) to weights above 0"},
-        {feeds, [], fun feeds/1, "a map"},
-        {load_nodes, [], fun load_nodes/1, "a number or a list"},
-        {timeout_ms, 60_000, fun positive/1, "a positive integer of milliseconds"},
-        {invariants, [], fun invariants/1, "a list of {Name, {M, F, A}, Operator, Value}"},
-        {invariant_interval_ms, 100, fun interval/1, "an integer of milliseconds, 10 or more"},
-        {metrics, [], fun metrics/1, "a list of {Name, Unit, {M, F, A}}"},
+        {operations, undefined, fun dyno_load_spec:operations/1,
+            "a map from kinds (atoms) to weights above 0"},
+        {feeds, [], by(dyno_feed, fun dyno_feed:read/1), "a map"},
+        {load_nodes, [], by(dyno_load_nodes, fun dyno_load_nodes:read/1), "a number or a list"},
+        {timeout_ms, 60_000, integer(1), "a positive integer of milliseconds"},
+        {invariants, [], items(no_character(by(dyno_invariant, fun dyno_invariant:read/1))),
+            "a list of {Name, {M, F, A}, Operator, Value}"},
+        {invariant_interval_ms, 100, integer(10), "an integer of milliseconds, 10 or more"},
+        {metrics, [], items(no_character(by(dyno_custom_metric, fun dyno_custom_metric:metric/1))),
+            "a list of {Name, Unit, {M, F, A}}"},
         {agents, [], fun agents/1, "a list of modules or of their files"}
     ].
 
-%% length/1 as a guard refuses improper lists.
-sizes(Sizes) when length(Sizes) > 0 ->
-    case lists:all(fun(S) -> is_integer(S) andalso S > 0 end, Sizes) of
-        true -> {ok, Sizes};
-        false -> error
+%% Readers: a value gives {ok, Good}, or error where it is none of the kind, or why it is not.
+
+integer(Least) ->
+    fun
+        (N) when is_integer(N), N >= Least -> {ok, N};
+        (_) -> error
+    end.
+
+one_of(Values) ->
+    fun(Value) ->
+        case lists:member(Value, Values) of
+            true -> {ok, Value};
+            false -> error
+        end
+    end.
+
+%% Another module reads it, and words what is wrong.
+by(Module, Read) ->
+    fun(Value) ->
+        case Read(Value) of
+            {ok, Good} -> {ok, Good};
+            {error, Reason} -> {error, {refused, {Module, Reason}}}
+        end
+    end.
+
+%% With one item at least.
+list(Read) ->
+    fun
+        ([_ | _] = List) -> (items(Read))(List);
+        (_) -> error
+    end.
+
+%% What is no item at all, such as a character of a text that should have been in a list, is the
+%% whole option's mistake. length/1 as a guard refuses improper lists.
+items(Read) ->
+    fun
+        (List) when length(List) >= 0 ->
+            Results = [Read(Item) || Item <- List],
+            case [Result || Result <- Results, not is_good(Result)] of
+                [] -> {ok, [Good || {ok, Good} <- Results]};
+                [First | _] -> First
+            end;
+        (_) ->
+            error
+    end.
+
+no_character(Read) ->
+    fun
+        (Character) when is_integer(Character) -> error;
+        (Item) -> Read(Item)
+    end.
+
+is_good({ok, _}) -> true;
+is_good(_) -> false.
+
+patterns(Patterns) ->
+    (items(fun pattern/1))(Patterns).
+
+pattern(Text) when is_list(Text); is_binary(Text) ->
+    parsed(Text, by(dyno_agent_patterns, fun dyno_agent_patterns:parse/1));
+pattern(Character) when is_integer(Character) ->
+    error;
+pattern(Pattern) ->
+    case dyno_agent_patterns:validate(Pattern) of
+        ok -> {ok, Pattern};
+        {error, Reason} -> {error, {refused, {dyno_agent_patterns, Reason}}}
+    end.
+
+thresholds(Thresholds) ->
+    Parse = by(dyno_threshold, fun dyno_threshold:parse/1),
+    (items(fun(Text) -> parsed(Text, Parse) end))(Thresholds).
+
+parsed(Chars, Parse) ->
+    case dyno_load_spec:some_text(Chars) of
+        {ok, Text} -> Parse(Text);
+        error -> error
+    end.
+
+instruments(Names) ->
+    case (items(one_of(instruments())))(Names) of
+        {ok, Good} -> {ok, lists:usort(Good)};
+        error -> error
+    end.
+
+agents(Agents) ->
+    (items(fun
+        (Module) when is_atom(Module) ->
+            {ok, Module};
+        (File) ->
+            case dyno_load_spec:some_text(File) of
+                {ok, _} -> {ok, File};
+                error -> error
+            end
+    end))(Agents).
+
+model(#{model := _} = Load) ->
+    case dyno_load_spec:read(Load, 1) of
+        {ok, _} -> {ok, Load};
+        {error, Reason} -> {error, {refused, {dyno_load_spec, Reason}}}
     end;
-sizes(_Other) ->
-    error.
+model(Model) ->
+    (one_of([closed, open, performerl]))(Model).
 
-performerl_sizes(Sizes) when length(Sizes) > 0 ->
-    case lists:all(fun(S) -> is_integer(S) andalso S >= 0 end, Sizes) of
-        true -> {ok, Sizes};
-        false -> error
-    end;
-performerl_sizes(_Other) ->
-    error.
-
-positive(N) when is_integer(N), N > 0 -> {ok, N};
-positive(_Other) -> error.
-
-not_negative(N) when is_integer(N), N >= 0 -> {ok, N};
-not_negative(_Other) -> error.
-
-interval(N) when is_integer(N), N >= 10 -> {ok, N};
-interval(_Other) -> error.
-
-level(Level) ->
-    member(Level, [off, count, discovery, time, memory, all]).
-
-control(Control) ->
-    member(Control, [true, false, auto]).
-
-instruments(Names) when length(Names) >= 0 ->
-    case lists:usort(Names) -- instruments() of
-        [] -> {ok, lists:usort(Names)};
-        _ -> error
-    end;
-instruments(_Other) ->
-    error.
+-doc "All that can be switched off by itself.".
+-spec instruments() -> [instrument()].
+instruments() ->
+    [functions, processes, vm, os, ets, ports].
 
 -type targets_given() ::
     [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]
@@ -394,129 +458,32 @@ instruments(_Other) ->
 
 -doc """
 Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the
-other.
+other. A node that is named twice would find dyno there already.
 """.
 -spec targets(term()) -> {ok, [target()]} | error.
 targets(Map) when is_map(Map) ->
     targets(maps:to_list(Map));
-targets(List) when length(List) >= 0 ->
-    Read = [target(Item) || Item <- List],
-    Targets = [T || {_, _} = T <- Read],
-    Nodes = [Node || {Node, _} <- Targets],
-    %% A node that is named twice would find dyno there already.
-    case lists:member(error, Read) orelse lists:uniq(Nodes) =/= Nodes of
-        true -> error;
-        false -> {ok, Targets}
-    end;
-targets(_Other) ->
-    error.
+targets(List) ->
+    case (items(fun target/1))(List) of
+        {ok, Targets} ->
+            Nodes = [Node || {Node, _} <- Targets],
+            case lists:uniq(Nodes) of
+                Nodes -> {ok, Targets};
+                _ -> error
+            end;
+        _ ->
+            error
+    end.
 
-target(Node) when is_atom(Node) ->
-    {Node, default};
 target({Node, Patterns}) when is_atom(Node) ->
     case patterns(Patterns) of
-        {ok, Read} -> {Node, Read};
+        {ok, Read} -> {ok, {Node, Read}};
         _ -> error
     end;
+target(Node) when is_atom(Node) ->
+    {ok, {Node, default}};
 target(_Other) ->
     error.
-
--doc "All that can be switched off by itself.".
--spec instruments() -> [instrument()].
-instruments() ->
-    [functions, processes, vm, os, ets, ports].
-
-model(#{model := _} = Load) ->
-    case dyno_load_spec:read(Load, 1) of
-        {ok, _} -> {ok, Load};
-        {error, Reason} -> {error, {load, Reason}}
-    end;
-model(Model) ->
-    member(Model, [closed, open, performerl]).
-
-operations(Operations) -> dyno_load_spec:operations(Operations).
-
-feeds(Feeds) -> tagged(feeds, dyno_feed:read(Feeds)).
-
-load_nodes(Specs) -> tagged(load_nodes, dyno_load_nodes:read(Specs)).
-
-tagged(_Tag, {ok, Value}) -> {ok, Value};
-tagged(Tag, {error, Reason}) -> {error, {Tag, Reason}}.
-
-member(Value, Values) ->
-    case lists:member(Value, Values) of
-        true -> {ok, Value};
-        false -> error
-    end.
-
-patterns(List) when length(List) >= 0 ->
-    each(List, fun pattern/1, bad_pattern);
-patterns(_Other) ->
-    error.
-
-pattern(Text) when is_list(Text); is_binary(Text) ->
-    parsed(Text, fun dyno_agent_patterns:parse/1);
-pattern(Character) when is_integer(Character) ->
-    error;
-pattern(Pattern) ->
-    case dyno_agent_patterns:validate(Pattern) of
-        ok -> {ok, Pattern};
-        {error, _} = Error -> Error
-    end.
-
-thresholds(List) when length(List) >= 0 ->
-    each(List, fun(Text) -> parsed(Text, fun dyno_threshold:parse/1) end, bad_threshold);
-thresholds(_Other) ->
-    error.
-
-invariants(List) when length(List) >= 0 ->
-    each(List, item(fun dyno_invariant:read/1), bad_invariant);
-invariants(_Other) ->
-    error.
-
-metrics(List) when length(List) >= 0 ->
-    each(List, item(fun dyno_custom_metric:metric/1), bad_metric);
-metrics(_Other) ->
-    error.
-
-%% A character is of a text that should have been in a list.
-item(Read) ->
-    fun
-        (Character) when is_integer(Character) -> error;
-        (Item) -> Read(Item)
-    end.
-
-agents(List) when length(List) >= 0 ->
-    Is = fun(Agent) -> is_atom(Agent) orelse dyno_load_spec:some_text(Agent) =/= error end,
-    case lists:all(Is, List) of
-        true -> {ok, List};
-        false -> error
-    end;
-agents(_Other) ->
-    error.
-
-parsed(Chars, Parse) ->
-    case dyno_load_spec:some_text(Chars) of
-        {ok, Text} -> Parse(Text);
-        error -> error
-    end.
-
-%% What is no item at all, such as a character of a text that should have been in a list, is the
-%% whole option's mistake.
-each(List, Read, Tag) ->
-    Results = [Read(Item) || Item <- List],
-    case [Result || Result <- Results, Result =:= error orelse element(1, Result) =:= error] of
-        [] -> {ok, [Good || {ok, Good} <- Results]};
-        [error | _] -> error;
-        [{error, Reason} | _] -> {error, {Tag, Reason}}
-    end.
-
--doc "Reads what `load/2` returned, or a model and a size.".
--spec load(term(), non_neg_integer()) -> {ok, load()} | {error, reason()}.
-load(performerl, _Size) ->
-    {ok, #{model => performerl}};
-load(Given, Size) ->
-    tagged(load, dyno_load_spec:read(Given, Size)).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -529,22 +496,8 @@ format_error({unknown_option, Key, Known}) ->
     ]);
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);
-format_error({bad_pattern, Reason}) ->
-    dyno_agent_patterns:format_error(Reason);
-format_error({bad_threshold, Reason}) ->
-    dyno_threshold:format_error(Reason);
-format_error({load, Reason}) ->
-    dyno_load_spec:format_error(Reason);
-format_error(gives_load_itself) ->
-    "a suite of PerformERL gives its load itself; leave --load, --rate and the like out";
-format_error({feeds, Reason}) ->
-    dyno_feed:format_error(Reason);
-format_error({load_nodes, Reason}) ->
-    dyno_load_nodes:format_error(Reason);
-format_error({bad_invariant, Reason}) ->
-    dyno_invariant:format_error(Reason);
-format_error({bad_metric, Reason}) ->
-    dyno_custom_metric:format_error(Reason);
+format_error({refused, Error}) ->
+    dyno_error:format(Error);
 format_error(not_a_map) ->
     "suite/0 must return a map".
 
