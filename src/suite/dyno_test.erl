@@ -3,8 +3,8 @@
 
 -module(dyno_test).
 -moduledoc """
-Runs a performance test: loads a system at growing sizes, measures it from outside and inside, and
-gives one recording with its verdicts.
+Runs a performance test: loads a system at growing sizes, measures its responses and what goes
+on in it, and gives one recording with its verdicts.
 
 ```erlang
 {ok, Recording} = dyno_test:run("cache.erl", #{sizes => [1, 10, 100]}).
@@ -59,7 +59,7 @@ that a test that is killed leaves a readable one.
 -define(SUITE_MS, 60_000).
 
 -doc """
-Runs a suite, given as a file or a module. Returns when everything is taken down again.
+Runs a suite, a file or a module. Returns when everything is taken down again.
 
 The status in the recording says how it went: `complete` (also where a threshold does not hold:
 see its verdicts), `failed`, or `interrupted`.
@@ -163,22 +163,20 @@ suite_options(Source, Module, Config, Options) ->
         sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, distribution,
         without, repeat, seed, control, timeout_ms, load_nodes
     ],
-    Wanted = maps:merge(
+    Overrides = maps:merge(
         maps:with(Keys, Options),
         #{
             Key => option_list(Key, Config) ++ More
          || Key := More <- maps:with([invariants, agents], Options)
         }
     ),
-    Own = {suite, dyno_suite:options(maps:merge(maps:with([sizes], Wanted), Config))},
+    WithSizes = maps:merge(maps:with([sizes], Overrides), Config),
+    Named = maps:merge(#{name => atom_to_binary(Module)}, maps:merge(Config, Overrides)),
     maybe
-        {suite, {ok, _}} ?= Own,
-        {options, {ok, Read}} ?= {options, dyno_suite:options(maps:merge(Config, Wanted))},
-        Named = maps:merge(Read, maps:from_list(
-            [{name, atom_to_binary(Module)} || not is_map_key(name, Config)]
-        )),
-        %% What is drawn is drawn once.
-        {ok, beside(Source, Named#{seed := dyno_test_plan:seed(Read)})}
+        {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
+        {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},
+        %% One seed for all that is drawn.
+        {ok, beside(Source, Read#{seed := dyno_test_plan:seed(Read)})}
     else
         {options, {error, Reason}} ->
             {error, {dyno_suite, Reason}};
@@ -276,7 +274,7 @@ context(Which, Document, Test) ->
         options => SuiteOptions,
         override => maps:get(load, Options, #{}),
         connection => (maps:with([cookie, name], Options))#{stays => Stays},
-        watch => fun
+        tell => fun
             ({partial, Recorded}) ->
                 dyno_test_recording:save_so_far(
                     dyno_test_recording:with_run(Recorded, Document), Options

@@ -50,12 +50,12 @@ where calls are traced and the load is steady.
 """.
 -spec is_wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
 is_wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
-is_wanted(#{control := Wanted}, Load, _Traced) -> Wanted andalso is_repeatable(Load).
+is_wanted(#{control := Control}, Load, _Traced) -> Control andalso is_repeatable(Load).
 
 is_repeatable(#{model := Model}) -> lists:member(Model, [closed, open, phases]).
 
-%% One part of it is as good as another, and more of it does no harm. So many operations and no more
-%% are asked for where each changes the target.
+%% One part of it is as good as another, and more of it does no harm. A suite that says how many
+%% operations are made may say so because each changes the target.
 is_steady(#{iterations := _}) -> false;
 is_steady(#{model := closed}) -> true;
 is_steady(#{model := open, rate_per_s := Rate}) -> is_number(Rate);
@@ -78,7 +78,7 @@ half_ms(DurationMs) ->
 second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
 
 -doc """
-The length of the intervals in which a run's load is followed: as asked for, or the whole part of it
+The length of the intervals in which a run's load is measured: the option's, or a whole part of it
 that gives intervals enough for a comparison.
 """.
 -spec interval_ms(pos_integer(), pos_integer()) -> pos_integer().
@@ -199,14 +199,14 @@ ratio(Name, Title, Parts, With) ->
         {ok, {_, Half}} ->
             Low = Estimate * math:exp(-Half - Drift),
             High = Estimate * math:exp(Half + Drift),
-            (told(Low, High, Metric))#{low => Low, high => High};
+            (certain(Low, High, Metric))#{low => Low, high => High};
         {error, _} ->
             Metric#{value := null}
     end.
 
--spec told(float(), float(), #{atom() => term()}) -> #{atom() => term()}.
-told(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
-told(_Low, _High, Metric) -> Metric.
+-spec certain(float(), float(), #{atom() => term()}) -> #{atom() => term()}.
+certain(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
+certain(_Low, _High, Metric) -> Metric.
 
 -spec metric(binary(), binary(), number(), binary(), non_neg_integer()) -> #{atom() => term()}.
 metric(Name, Title, Value, Unit, Count) ->

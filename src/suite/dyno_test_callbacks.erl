@@ -109,8 +109,8 @@ init_run(#{form := Form} = Callbacks, Size, SuiteState) ->
 -spec load(t(), non_neg_integer(), term(), {
     dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
 }) -> result({module(), dyno_suite:load()}).
-load(#{form := Form} = Callbacks, Size, RunState, Wanted) ->
-    Form:load(Callbacks, Size, RunState, Wanted).
+load(#{form := Form} = Callbacks, Size, RunState, Options) ->
+    Form:load(Callbacks, Size, RunState, Options).
 
 -spec end_run(t(), term(), info()) -> result(term()).
 end_run(#{form := Form} = Callbacks, RunState, Info) ->
@@ -126,8 +126,8 @@ end_suite(#{form := Form} = Callbacks, SuiteState) ->
 invariants(Callbacks, Node, Size, Options) ->
     #{invariants := Function} = form(Callbacks),
     case optional(Callbacks, Function, [Node, Size], []) of
-        {ok, Given} when length(Given) >= 0 ->
-            Read = [dyno_invariant:read(Invariant) || Invariant <- Given],
+        {ok, Returned} when length(Returned) >= 0 ->
+            Read = [dyno_invariant:read(Invariant) || Invariant <- Returned],
             case [Reason || {error, Reason} <- Read] of
                 [] ->
                     {ok, Options ++ [Invariant || {ok, Invariant} <- Read]};

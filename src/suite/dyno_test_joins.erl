@@ -35,13 +35,13 @@ Starts the process, linked to the caller, where the suite has targets/1. The cal
 `{dyno_joins, Pid, {joined, [Target]}}` and, once at the most, `{dyno_joins, Pid, {not_joined, Text}}`.
 """.
 -spec start(module(), term(), [node()]) -> pid() | none.
-start(Module, RunState, Known) ->
+start(Module, RunState, Nodes) ->
     case erlang:function_exported(Module, targets, 1) of
         true ->
             Owner = self(),
             spawn_link(fun() ->
                 proc_lib:set_label(?MODULE),
-                poll(Module, RunState, Owner, Known)
+                poll(Module, RunState, Owner, Nodes)
             end);
         false ->
             none
@@ -66,18 +66,18 @@ flush(Pid) ->
     after 0 -> ok
     end.
 
-poll(Module, RunState, Owner, Known) ->
+poll(Module, RunState, Owner, Nodes) ->
     receive
     after ?EVERY_MS -> ok
     end,
     case called(Module, RunState) of
         {ok, Targets} ->
-            case [T || {Node, _} = T <- Targets, not lists:member(Node, Known)] of
+            case [T || {Node, _} = T <- Targets, not lists:member(Node, Nodes)] of
                 [] ->
-                    poll(Module, RunState, Owner, Known);
+                    poll(Module, RunState, Owner, Nodes);
                 New ->
                     Owner ! {dyno_joins, self(), {joined, New}},
-                    poll(Module, RunState, Owner, Known ++ [Node || {Node, _} <- New])
+                    poll(Module, RunState, Owner, Nodes ++ [Node || {Node, _} <- New])
             end;
         {error, Text} ->
             %% Once: it would say the same every second.

@@ -16,11 +16,11 @@ in an order of its own, drawn from a seed that the recording keeps.
 
 -type run() :: {Size :: non_neg_integer(), Repetition :: pos_integer()}.
 
-%% What a run needs besides its load: nodes that boot, agents that come and go.
--define(AROUND_MS, 2000).
+%% What a run needs besides its load: nodes boot, agents are attached and removed.
+-define(BESIDES_MS, 2000).
 -define(SEEDS, 1_000_000_000).
 
--doc "The seed of the order: the one that was given, or a new one.".
+-doc "The seed of the order: the suite's, or a new one.".
 -spec seed(dyno_suite:options()) -> non_neg_integer().
 seed(#{seed := undefined}) -> rand:uniform(?SEEDS);
 seed(#{seed := Seed}) -> Seed.
@@ -62,12 +62,12 @@ id({Size, 1}) -> integer_to_binary(Size);
 id({Size, Repetition}) ->
     <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
 
--doc "About how long one run takes, its control included; some loads may end before.".
+-doc "About how long a run and that without instruments take; some loads may end before.".
 -spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, pos_integer()}.
 run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
     {Bound, LoadMs} = load_ms(Options, Load),
-    {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?AROUND_MS}.
+    {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?BESIDES_MS}.
 
 -spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, non_neg_integer()}.
@@ -84,7 +84,7 @@ load_ms(Options, #{model := Model} = Load) when
         _ -> {at_most, LoadMs}
     end;
 load_ms(#{duration_ms := DurationMs}, _Load) ->
-    %% Not known yet, or not dyno's own.
+    %% Not read yet, or not dyno's own.
     {exactly, DurationMs}.
 
 -doc "The runs as people read them: by size, then by repetition.".

@@ -5,7 +5,7 @@
 -moduledoc """
 How far a test is, and how long it will still take, by its plan.
 
-How long a run takes is known when its load is: a recorded curve has its own length, and a search,
+How long a run takes follows from its load: a recorded curve has its own length, and a search,
 or a load of a fixed number of operations, may be over earlier. Runs to come are taken to be like
 the one that is under way.
 """.
@@ -20,7 +20,7 @@ the one that is under way.
     runs_done := non_neg_integer(),
     runs_total := non_neg_integer(),
     elapsed_ms := non_neg_integer(),
-    %% Undefined where nothing is known yet.
+    %% Undefined before the first load.
     remaining_ms := non_neg_integer() | undefined,
     %% The test may be over earlier.
     at_most := boolean(),
@@ -31,10 +31,9 @@ the one that is under way.
 
 -type event() ::
     {phase, atom()}
-    | {load, dyno_load_spec:load() | #{model := performerl}}
+    | {load, dyno_suite:load()}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
-%% What is known of a run's length; the first two are kept as numbers.
 -define(EXACT, 1).
 -define(AT_MOST, 2).
 -define(UNKNOWN, 0).
@@ -48,18 +47,18 @@ new(SuiteOptions, Options) ->
     Report = maps:get(progress, Options, fun(_) -> ok end),
     Start = erlang:monotonic_time(millisecond),
     Total = length(Sizes) * Repeat,
-    %% The length of a run, what it is, and whether it is a search: of the last load that came.
-    Known = atomics:new(3, []),
-    first(SuiteOptions, Options, Known),
+    %% Of the last load: the length of its run, which bound that is, and whether it is a search.
+    Length = atomics:new(3, []),
+    first(SuiteOptions, Options, Length),
     fun
         ({load, Load}, _Done, _Run) ->
-            keep(dyno_test_plan:run_ms(SuiteOptions, Load), Load, Known);
+            keep(dyno_test_plan:run_ms(SuiteOptions, Load), Load, Length);
         (Event, Done, Run) ->
             {Phase, Throughput, InRunMs} =
                 case Event of
                     {interval, unknown, Ms} -> {measure, undefined, WarmupMs + Ms};
                     {interval, #{throughput_per_s := PerS}, Ms} -> {measure, PerS, WarmupMs + Ms};
-                    {phase, Named} -> {Named, undefined, 0}
+                    {phase, Next} -> {Next, undefined, 0}
                 end,
             Over =
                 case Phase =:= finish orelse Phase =:= tear_down of
@@ -67,52 +66,52 @@ new(SuiteOptions, Options) ->
                     false -> Done
                 end,
             Left = fun(RunMs) -> max(0, (Total - Over) * RunMs - InRunMs) end,
-            Report((remaining(Left, Known))#{
+            Report((remaining(Left, Length))#{
                 phase => Phase,
                 run => Run,
                 runs_done => Done,
                 runs_total => Total,
                 elapsed_ms => erlang:monotonic_time(millisecond) - Start,
                 throughput => Throughput,
-                text => in_words(Phase, atomics:get(Known, 3))
+                text => in_words(Phase, atomics:get(Length, 3))
             }),
             ok
     end.
 
 %% Before the first load has come: the suite's own, where it has one.
 -spec first(dyno_suite:options(), #{_ => _}, atomics:atomics_ref()) -> ok.
-first(#{load := Given} = SuiteOptions, Options, Known) ->
-    case {Given, Options} of
+first(#{load := Load} = SuiteOptions, Options, Length) ->
+    case {Load, Options} of
         {_, #{load := #{objective := _}}} -> ok;
         {#{model := search}, _} -> ok;
         _ ->
             Closed = #{model => closed},
-            keep(dyno_test_plan:run_ms(SuiteOptions, Closed), Closed, Known)
+            keep(dyno_test_plan:run_ms(SuiteOptions, Closed), Closed, Length)
     end.
 
 -spec keep({exactly | at_most, pos_integer()}, #{model := atom(), _ => _}, atomics:atomics_ref()) ->
     ok.
-keep({Bound, RunMs}, #{model := Model}, Known) ->
-    ok = atomics:put(Known, 1, RunMs),
-    ok = atomics:put(Known, 2, case Bound of exactly -> ?EXACT; at_most -> ?AT_MOST end),
-    atomics:put(Known, 3, case Model of search -> ?SEARCHES; _ -> 0 end).
+keep({Bound, RunMs}, #{model := Model}, Length) ->
+    ok = atomics:put(Length, 1, RunMs),
+    ok = atomics:put(Length, 2, case Bound of exactly -> ?EXACT; at_most -> ?AT_MOST end),
+    atomics:put(Length, 3, case Model of search -> ?SEARCHES; _ -> 0 end).
 
 -spec remaining(fun((integer()) -> non_neg_integer()), atomics:atomics_ref()) ->
     #{remaining_ms := non_neg_integer() | undefined, at_most := boolean()}.
-remaining(Left, Known) ->
-    case atomics:get(Known, 2) of
+remaining(Left, Length) ->
+    case atomics:get(Length, 2) of
         ?UNKNOWN -> #{remaining_ms => undefined, at_most => false};
-        Bound -> #{remaining_ms => Left(atomics:get(Known, 1)), at_most => Bound =:= ?AT_MOST}
+        Bound -> #{remaining_ms => Left(atomics:get(Length, 1)), at_most => Bound =:= ?AT_MOST}
     end.
 
 -spec in_words(atom(), 0 | ?SEARCHES) -> binary().
 in_words(init_suite, _) -> ~"setting up the suite";
 in_words(set_up, _) -> ~"setting up";
 in_words(attach, _) -> ~"attaching to the targets";
-in_words(control, _) -> ~"control run, nothing traced";
+in_words(baseline, _) -> ~"run without instruments";
 in_words(warm_up, _) -> ~"warming up";
 in_words(measure, ?SEARCHES) -> ~"searching for the highest rate";
 in_words(measure, _) -> ~"measuring";
-in_words(finish, _) -> ~"reading the figures";
+in_words(finish, _) -> ~"reading the instruments";
 in_words(tear_down, _) -> ~"taking down";
 in_words(end_suite, _) -> ~"taking down the suite".

@@ -13,7 +13,7 @@
 -export([sample/2, targets/2, read/2, baseline/2]).
 %% Parts of the recording that somebody else has made
 -export([metrics/2, series/2, tables/2, warning/2, warnings/2, verdicts/2]).
--export([duration_ns/2, problem/2, run/2]).
+-export([duration_ns/2, failure/2, run/2]).
 
 -export_type([t/0, status/0]).
 
@@ -128,21 +128,21 @@ add(Key, New, #{parts := Parts} = Result) ->
 Why a run that came to its end has measured nothing: no operation succeeded, or, where nobody counts
 operations, none of the functions was called that were to be measured.
 """.
--spec problem(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
-problem(Module, #{load := none, readings := Readings}) ->
+-spec failure(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
+failure(Module, #{load := none, readings := Readings}) ->
     Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Readings],
     Counts = [N || #{functions := [], measured_functions := N} <- Counted, N > 0],
     Called = [F || #{functions := Functions} <- Counted, F <- Functions],
     case {Called, Counts} of
         {[], [_ | _]} ->
             Text =
-                "none of the ~b functions of ~ts:get_trace_patterns/0 was called between "
-                "start_load and stop_load: the load missed the targets, or was over before",
+                "none of the ~b functions that ~ts has measured was called while its load was "
+                "given: the load missed the targets, or was over before",
             {~"no_operations", text(Text, [lists:sum(Counts), Module])};
         _ ->
             none
     end;
-problem(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} = Result) ->
+failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} = Result) ->
     #{duration_ns := DurationNs} = Result,
     #{under_way := UnderWay} = Load,
     Text =
@@ -150,11 +150,11 @@ problem(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} =
         "~b); give it a longer duration_ms",
     Duration = dyno_unit:format(round(DurationNs / 1.0e6), ~"ms"),
     {~"no_operations", text(Text, [operation(Module), Duration, UnderWay])};
-problem(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) ->
+failure(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) ->
     #{errors := [{Reason, _} | _]} = Load,
     Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
     {~"no_operations", text(Text, [N, operation(Module), Reason])};
-problem(_Module, _Result) ->
+failure(_Module, _Result) ->
     none.
 
 operation(Module) ->

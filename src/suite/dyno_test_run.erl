@@ -39,7 +39,7 @@
     %% The agent in a target gave up, or its guard's monitor says that it has ended.
     | {gave_up, reference(), Reason :: term()}
     | {down, reference(), Reason :: term()}
-    %% The suite named more targets, or could not.
+    %% The suite has named more targets, or could not.
     | {joined, [dyno_suite:target()]}
     | {not_joined, Text :: binary()}
     | {not_attached, Text :: unicode:chardata()}
@@ -191,7 +191,7 @@ load_event({warning, Warning}, _NowMs, Run) ->
 %% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
 %% results, was not there for what the run is to show.
 judge(#{module := Module, custom := Custom, result := Result}) ->
-    case {dyno_test_result:problem(Module, Result), dyno_target_custom:problem(Custom)} of
+    case {dyno_test_result:failure(Module, Result), dyno_target_custom:problem(Custom)} of
         {none, none} -> complete;
         {none, Text} -> {failed, ~"custom_agent", Text};
         {{Code, Text}, _} -> {failed, Code, Text}
@@ -206,7 +206,7 @@ down(#{node := Node} = Target, noconnection, NowMs, #{joins := Joins, custom := 
                     undefined -> 0;
                     Ms -> Ms
                 end,
-            Text = io_lib:format("node ~ts left after ~ts; its figures are those until then", [
+            Text = io_lib:format("node ~ts left after ~ts; its results are those until then", [
                 Node, dyno_unit:format(InRunMs, ~"ms")
             ]),
             Left = Run#{
@@ -287,7 +287,7 @@ failure(Code, Error) ->
 baseline(Half, Run) ->
     with_result(fun dyno_test_result:baseline/2, Half, Run).
 
--doc "What the load said that the suite's tear-down is to be given.".
+-doc "What the load has for the suite's tear-down.".
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.
 

@@ -23,8 +23,8 @@
     override := dyno_load_spec:override(),
     connection := #{cookie => atom(), name => atom(), stays => dyno_agent:stays()},
     agents := [dyno_target_custom:agent()],
-    %% Told about a run as it grows, to be saved and shown.
-    watch := fun((event()) -> ok)
+    %% Receives what happens in a run, to save and show it.
+    tell := fun((event()) -> ok)
 }.
 
 -type event() ::
@@ -83,7 +83,7 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
     #{callbacks := Callbacks, options := Options, override := Override} = Context,
     #{connection := Connection, agents := Agents} = Context,
     tell({phase, attach}, Context),
-    Wanted = maps:with([patterns, level, distribution, without, interval_ms], Options),
+    Instruments = maps:with([patterns, level, distribution, without, interval_ms], Options),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
         {ok, {_, Load} = Sourced} ->
             tell({load, Load}, Context),
@@ -93,7 +93,7 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
                 nodes => [Node || {Node, _} <- Targets],
                 run_state => RunState,
                 load => Sourced,
-                attach => maps:merge(Wanted, Connection#{
+                attach => maps:merge(Instruments, Connection#{
                     guests => dyno_target_custom:modules(Agents),
                     patterns_of => own_patterns(Targets)
                 })
@@ -144,7 +144,7 @@ second_half(Outcome, Run, _Job) ->
     {Outcome, Run}.
 
 baseline(Which, #{context := Context} = Job) ->
-    tell({phase, control}, Context),
+    tell({phase, baseline}, Context),
     case dyno_test_baseline_run:half(Which, load_options(Job)) of
         {ok, Half} -> {ok, Half};
         {error, Error} -> {error, dyno_test_run:failure(~"load", Error)}
@@ -152,22 +152,24 @@ baseline(Which, #{context := Context} = Job) ->
 
 -spec attach(job()) ->
     {ok, {[dyno_targets:target()], [{binary(), binary()}]}} | {error, dyno_test_run:outcome()}.
-attach(#{nodes := Nodes, attach := Wanted, context := #{callbacks := Callbacks}} = Job) ->
+attach(#{nodes := Nodes, attach := Options, context := #{callbacks := Callbacks}} = Job) ->
     #{unmatched := Unmatched} = dyno_test_callbacks:form(Callbacks),
-    case attach(Nodes, Wanted, Unmatched, []) of
+    case attach(Nodes, Options, Unmatched, []) of
         {ok, _} = Attached -> Attached;
         {error, Reason} -> {error, not_attached(Reason, Job)}
     end.
 
-attach(Nodes, #{patterns := Patterns} = Wanted, Unmatched, Warnings) ->
-    case dyno_targets:attach(Nodes, Wanted) of
+attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
+    case dyno_targets:attach(Nodes, Options) of
         {ok, Targets} ->
             {ok, {Targets, Warnings}};
         {error, {unmatched, _, Absent} = Reason} when Unmatched =:= leave_out ->
             Text = dyno_recording_part:text("~ts", [dyno_targets:format_error(Reason)]),
             case Patterns -- [Pattern || {Pattern, _} <- Absent] of
                 [] -> {error, Reason};
-                Rest -> attach(Nodes, Wanted#{patterns := Rest}, Unmatched, [{~"unmatched", Text}])
+                Rest ->
+                    Fewer = Options#{patterns := Rest},
+                    attach(Nodes, Fewer, Unmatched, [{~"unmatched", Text} | Warnings])
             end;
         {error, _} = Error ->
             Error
@@ -307,9 +309,9 @@ effect({restart, Targets, Custom}, _Shell) ->
 effect({align, ZeroNs, Targets, Custom}, _Shell) ->
     Aligned = dyno_targets:aligned(Targets, ZeroNs),
     [{aligned, Aligned, dyno_target_custom:aligned(Aligned, ZeroNs, Custom)}];
-effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Wanted} = Job}) ->
+effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Options} = Job}) ->
     Own = own_patterns([{Node, Patterns}]),
-    case dyno_targets:attach([Node], Wanted#{patterns_of => Own}) of
+    case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
         {ok, Attached} ->
             #{which := {Size, _}} = Job,
             Targets = begun(ZeroNs, Attached),
@@ -357,5 +359,5 @@ samples() ->
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
-tell(Event, #{watch := Watch}) ->
-    Watch(Event).
+tell(Event, #{tell := Tell}) ->
+    Tell(Event).

@@ -29,8 +29,8 @@ all() ->
         sources,
         a_node_of_the_suite_s_own,
         progress,
-        control,
-        control_by_itself,
+        without_instruments,
+        without_instruments_by_itself,
         without,
         repetitions,
         tables_and_ports,
@@ -52,7 +52,7 @@ end_per_testcase(_Case, Config) ->
         dyno_suites:clean(Config, proplists:get_value(before, Config))
     end).
 
-%% Short, without warm-up and control.
+%% Short, without warm-up, always with instruments.
 short(Options) ->
     maps:merge(
         #{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false},
@@ -563,11 +563,11 @@ progress(Config) ->
     ?assertEqual(hd(Remaining), lists:max(Remaining)).
 
 %% A function that is called a lot: measuring it costs much, which the run says with its interval.
-control(Config) ->
+without_instruments(Config) ->
     Node = proplists:get_value(node, Config),
     Document = complete(
         Config,
-        controlled,
+        compared,
         short(#{
             duration_ms => 1500, patterns => ["target_work"], level => all, control => auto
         }),
@@ -605,7 +605,7 @@ control(Config) ->
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"What measuring cost")).
 
 %% By default where something is traced, and not in a load that changes.
-control_by_itself(Config) ->
+without_instruments_by_itself(Config) ->
     Callbacks = [on_target(Config), dyno_suites:one_call(leaf, 1)],
     Source = dyno_suites:write(
         Config, auto, short(#{duration_ms => 200, control => auto}), Callbacks

@@ -14,7 +14,7 @@ all() ->
         remaining_time,
         a_search_may_end_at_any_time,
         progress_line,
-        which_loads_have_a_control,
+        which_loads_run_without_instruments,
         a_cost_is_told,
         noise_is_no_cost,
         too_few_operations
@@ -55,7 +55,7 @@ how_long_a_run_takes(_Config) ->
     ?assertEqual(
         {exactly, -2000}, Beside(#{model => phases, phases => [Phase, Phase]})
     ),
-    %% Half a control before and after, with their warm-ups.
+    %% Half a run without instruments before and after, with their warm-ups.
     {exactly, Whole} = dyno_test_plan:run_ms(options(#{}), load(closed)),
     ?assertEqual(2 * 2000 + 500 + 250, Whole - Ms).
 
@@ -125,11 +125,11 @@ progress_line(_Config) ->
     ),
     ?assertEqual(~"measuring", Line(#{remaining_ms => undefined, at_most => false})).
 
-%% Control
+%% Runs without instruments
 
-which_loads_have_a_control(_Config) ->
+which_loads_run_without_instruments(_Config) ->
     Wanted = fun(Control, Load) ->
-        dyno_test_baseline_run:wanted(options(#{control => Control}), load(Load), true)
+        dyno_test_baseline_run:is_wanted(options(#{control => Control}), load(Load), true)
     end,
     Fixed = #{model => closed, workers => 2, iterations => 100},
     ?assert(Wanted(auto, closed)),

@@ -58,7 +58,7 @@ holds as long as nothing is saturated on the way. Its interval is that of the ex
 ]).
 %% How far a law is carried on.
 -define(FARTHER, 10).
-%% An exponent of which no more is known says nothing so far away.
+%% An exponent that is less certain says nothing so far away.
 -define(WIDEST, 2).
 %% So many rows of a kind, the greatest first.
 -define(MOST_ROWS, 500).

@@ -3,7 +3,7 @@
 
 -module(dyno_suite).
 -moduledoc """
-The behaviour of a performance test: what to load, how, at which sizes, and what to look at.
+The behaviour of a performance test: what to load, how, at which sizes, and what to measure.
 
 Only `suite/0` and `operation/1` must be there. A whole suite:
 
@@ -78,15 +78,15 @@ end
     duration_ms => pos_integer(),
     %% Loaded but not measured, before it; 500.
     warmup_ms => non_neg_integer(),
-    %% How often the VM, the system and the processes are looked at; 1000.
+    %% How often the VM, the system and the processes are sampled; 1000.
     interval_ms => pos_integer(),
     %% Which functions of the targets to measure; see dyno_agent_patterns. [].
     patterns => [dyno_agent_patterns:pattern() | string() | binary()],
     %% What must hold; see dyno_threshold. [].
     thresholds => [string() | binary()],
-    %% What to measure inside; time.
+    %% What to measure in the targets; time.
     level => level(),
-    %% Functions of which the times of single calls are wanted, as a distribution; [].
+    %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
     %% Instruments that are switched off whatever the level; [].
     without => [instrument()],
@@ -121,7 +121,7 @@ end
 }.
 
 -doc """
-How deep to look into the targets: `off` (VM and system only), `count` (calls), `discovery`
+What to measure in the targets: `off` (VM and system only), `count` (calls), `discovery`
 (processes only), `time` (calls, own time, processes), `memory` (calls, words, processes), `all`.
 """.
 -type level() :: off | count | discovery | time | memory | all.
@@ -186,17 +186,17 @@ doc/suites.md has all keys.
 -callback init_suite() -> {ok, SuiteState :: term()}.
 
 -doc """
-Sets up one run; names the nodes to look into, or none. A node may have patterns of its own:
+Sets up one run; names the target nodes, or none. A node may have patterns of its own:
 `[{Node, Patterns}]`, or a map.
 """.
 -callback init_run(Size :: pos_integer(), SuiteState :: term()) ->
-    {ok, Targets :: targets_given(), RunState :: term()}.
+    {ok, Targets :: targets(), RunState :: term()}.
 
 -doc """
-All nodes to look into by now, called every second while the load works: nodes that join are
-attached to. Those that leave need not be told.
+All target nodes by now; called every second while the load works. New ones are attached to; nodes
+that leave are noticed without it.
 """.
--callback targets(RunState :: term()) -> targets_given().
+-callback targets(RunState :: term()) -> targets().
 
 -doc "The load of a run, where it is not one of Size workers or operations a second.".
 -callback load(Size :: pos_integer(), RunState :: term()) -> load().
@@ -258,7 +258,7 @@ callbacks(Module) ->
     }.
 
 -doc """
-Exported functions that look like an optional callback which the module does not have: of another
+Exported functions that resemble an optional callback which the module does not have: of another
 arity, or with a name that differs in a letter or two.
 """.
 -spec misspelt(module()) -> [{Is :: {atom(), arity()}, Callback :: {atom(), arity()}}].
@@ -268,14 +268,14 @@ misspelt(Module) ->
     [
         {Export, hd(Near)}
      || Export <- Exports -- ?MODULE:behaviour_info(callbacks),
-        [_ | _] = Near <- [[Callback || Callback <- Absent, looks_like(Export, Callback)]]
+        [_ | _] = Near <- [[Callback || Callback <- Absent, resembles(Export, Callback)]]
     ].
 
-looks_like({Name, _}, {Name, _}) ->
+resembles({Name, _}, {Name, _}) ->
     true;
-looks_like({Name, Arity}, {Callback, Arity}) ->
+resembles({Name, Arity}, {Callback, Arity}) ->
     dyno_similar:is_slip(atom_to_list(Name), atom_to_list(Callback));
-looks_like(_, _) ->
+resembles(_, _) ->
     false.
 
 -doc "Checks a config and fills in what it leaves out.".
@@ -449,16 +449,16 @@ model(Model) ->
 instruments() ->
     [functions, processes, vm, os, ets, ports].
 
--type targets_given() ::
+-type targets() ::
     [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]
     | #{node() => [dyno_agent_patterns:pattern() | string() | binary()]}.
 
--doc "A node to look into, and which of its functions; by default the test's.".
+-doc "A target node, and which of its functions to measure; by default the test's.".
 -type target() :: {node(), [dyno_agent_patterns:pattern()] | default}.
 
 -doc """
 Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the
-other. A node that is named twice would find dyno there already.
+other. No node may be named twice: dyno attaches to each once.
 """.
 -spec targets(term()) -> {ok, [target()]} | error.
 targets(Map) when is_map(Map) ->
@@ -489,10 +489,10 @@ target(_Other) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
-format_error({unknown_option, Key, Known}) ->
-    Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
+format_error({unknown_option, Key, Accepted}) ->
+    Names = lists:join(", ", [atom_to_list(K) || K <- Accepted]),
     io_lib:format("~0tp is not a key of suite/0~ts; accepted are ~ts", [
-        Key, dyno_load_spec:suggestion(Key, Known), Names
+        Key, dyno_load_spec:suggestion(Key, Accepted), Names
     ]);
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);

@@ -53,8 +53,8 @@ init_suite(Callbacks) ->
     dyno_test_callbacks:result({[dyno_suite:target()], term()}).
 init_run(Callbacks, Size, SuiteState) ->
     case optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}) of
-        {ok, {ok, Given, State} = Value} ->
-            case dyno_suite:targets(Given) of
+        {ok, {ok, Nodes, State} = Value} ->
+            case dyno_suite:targets(Nodes) of
                 {ok, Targets} -> {ok, {Targets, State}};
                 error -> bad_run(Callbacks, Value)
             end;
@@ -74,14 +74,16 @@ bad_run(Callbacks, Value) ->
 }) -> dyno_test_callbacks:result({module(), dyno_suite:load()}).
 load(Callbacks, Size, RunState, {Default, Override}) ->
     maybe
-        {ok, Given} ?= optional(Callbacks, load, [Size, RunState], Default),
-        {given, {ok, Load}} ?= {given, dyno_load_spec:read(Given, Size)},
-        {overridden, {ok, Final}} ?= {overridden, dyno_load_spec:override(Load, Override, Size)},
-        {ok, {dyno_load, Final}}
+        {ok, Returned} ?= optional(Callbacks, load, [Size, RunState], Default),
+        {suite, {ok, Load}} ?= {suite, dyno_load_spec:read(Returned, Size)},
+        {caller, {ok, Overridden}} ?= {caller, dyno_load_spec:override(Load, Override, Size)},
+        {ok, {dyno_load, Overridden}}
     else
         {error, _} = Error -> Error;
-        {given, {error, Reason}} -> dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
-        {overridden, {error, Reason}} -> {error, {dyno_load_spec, Reason}}
+        {suite, {error, Reason}} ->
+            dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
+        {caller, {error, Reason}} ->
+            {error, {dyno_load_spec, Reason}}
     end.
 
 -doc "Called with `undefined` where the run's set-up failed.".

@@ -136,7 +136,8 @@ compile_elixir(Path) ->
 elixir(Path, {error, Reason}) -> {error, {elixir, Path, Reason}};
 elixir(_Path, Good) -> Good.
 
-%% The module that has callbacks of a suite, or the only one, of which it is said what it lacks.
+%% The module that has callbacks of a suite; else the first one, so that the message says what it
+%% lacks.
 suite_of(Path, Modules) ->
     case {[M || M <- Modules, erlang:function_exported(M, suite, 0)], Modules} of
         {[Suite], _} -> {ok, Suite};

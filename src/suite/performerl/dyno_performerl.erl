@@ -44,7 +44,7 @@ returns and brings it to the form that `dyno_test` works with; `dyno_performerl_
 -define(COOKIE, performerl).
 -define(STOP_MS, 5000).
 
--doc "Whether a module is meant to be such a suite: it declares the behaviour, or looks so.".
+-doc "Whether a module is meant to be such a suite: it has the behaviour, or some callbacks.".
 -spec is_suite(module()) -> boolean().
 is_suite(Module) ->
     Behaviours = lists:append([
@@ -195,10 +195,10 @@ init_suite(Callbacks) ->
 init_run(Callbacks, Size, _SuiteState) ->
     Expected = "{run_started, [Node]}",
     case call(Callbacks, setup_run, [Size]) of
-        {ok, {run_started, [_ | _] = Given} = Value} ->
-            case lists:all(fun is_atom/1, Given) of
+        {ok, {run_started, [_ | _] = Names} = Value} ->
+            case lists:all(fun is_atom/1, Names) of
                 true ->
-                    Nodes = lists:uniq(Given),
+                    Nodes = lists:uniq(Names),
                     %% Not as a hidden node, as dyno would: start_load may look into nodes().
                     lists:foreach(fun net_kernel:connect_node/1, Nodes -- [node()]),
                     {ok, {[{Node, default} || Node <- Nodes], #{nodes => Nodes}}};
@@ -211,7 +211,7 @@ init_run(Callbacks, Size, _SuiteState) ->
             Error
     end.
 
--doc "The suite gives its load itself: nothing can be said of it.".
+-doc "The suite gives its load itself: the command line has no say in it.".
 -spec load(callbacks(), non_neg_integer(), run(), {performerl, dyno_load_spec:override()}) ->
     result({module(), dyno_suite:load()}).
 load(_Callbacks, _Size, _Run, {performerl, Override}) when map_size(Override) =:= 0 ->
@@ -225,12 +225,12 @@ fails the nodes are stopped outright, as PerformERL does: they were started for 
 """.
 -spec end_run(callbacks(), run() | undefined, dyno_test_callbacks:info()) -> result(term()).
 end_run(Callbacks, Run, Info) ->
-    Given =
+    RunInfo =
         case Info of
             {info, Value} -> Value;
             none -> undefined
         end,
-    case tear_down(Callbacks, teardown_run, Given) of
+    case tear_down(Callbacks, teardown_run, RunInfo) of
         {ok, run_ended} ->
             {ok, run_ended};
         {ok, Other} ->

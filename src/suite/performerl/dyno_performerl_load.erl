@@ -39,7 +39,7 @@ itself or links to is there for the next.
     phase := warm | starting | loading | stopping | read,
     %% The process that waits for a callback, and the load's own process where it names one.
     asker := {pid(), reference()} | undefined,
-    watched := {pid(), reference()} | undefined,
+    load_process := {pid(), reference()} | undefined,
     from := integer(),
     start_ns := non_neg_integer(),
     stop_from := integer(),
@@ -59,7 +59,7 @@ init(Options) ->
         options => Options,
         phase => warm,
         asker => undefined,
-        watched => undefined,
+        load_process => undefined,
         from => 0,
         start_ns => 0,
         stop_from => 0,
@@ -104,9 +104,9 @@ handle_info(tick, #{phase := Phase} = State) when Phase =:= starting; Phase =:= 
     {noreply, tick(State)};
 handle_info(over, #{phase := loading} = State) ->
     {noreply, stop_load(State)};
-handle_info({'DOWN', Ref, process, Pid, Reason}, #{watched := {Pid, Ref}} = State) ->
+handle_info({'DOWN', Ref, process, Pid, Reason}, #{load_process := {Pid, Ref}} = State) ->
     early(Reason, State),
-    {noreply, State#{watched := undefined}};
+    {noreply, State#{load_process := undefined}};
 handle_info({'DOWN', Ref, process, Pid, Reason}, #{asker := {Pid, Ref}} = State) ->
     {stop, Reason, State};
 handle_info({'EXIT', _Parent, Reason}, #{asker := Asker} = State) ->
@@ -157,8 +157,8 @@ ask(Function, Arguments, TimeoutMs, #{options := #{callbacks := Callbacks}} = St
 answered(starting, {ok, {load_started, Info}}, State) ->
     {noreply, wait(Info, State)};
 answered(starting, {ok, {already_started, Pid}}, State) when is_pid(Pid) ->
-    %% The load is that process: it is known when it ends.
-    {noreply, wait(Pid, State#{watched := {Pid, monitor(process, Pid)}})};
+    %% The load is that process, so its end can be noticed.
+    {noreply, wait(Pid, State#{load_process := {Pid, monitor(process, Pid)}})};
 answered(starting, {ok, Other}, State) ->
     bad_return(start_load, 2, Other, "{load_started, RunInfo} or {already_started, Pid}", State);
 answered(stopping, {ok, {load_stopped, Info}}, State) ->
@@ -166,8 +166,8 @@ answered(stopping, {ok, {load_stopped, Info}}, State) ->
     {noreply, finished(State)};
 answered(stopping, {ok, {error, not_started}}, State) ->
     Text = text(
-        "~ts:stop_load/1 returned {error, not_started}: the load had ended before it, or was "
-        "never given",
+        "~ts:stop_load/1 returned {error, not_started}: the load had ended before it, or had "
+        "never begun",
         [module(State)]
     ),
     notify({warning, {~"not_started", Text}}, State),
@@ -214,7 +214,7 @@ stop_load(#{info := Info, options := #{timeout_ms := TimeoutMs}} = State) ->
 early(Reason, #{phase := loading, from := From} = State) ->
     #{options := #{duration_ms := DurationMs}} = State,
     Text = text(
-        "the load's process, which ~ts:start_load/2 named, ended after ~ts of ~ts: ~0tP",
+        "the load's process, which ~ts:start_load/2 returned, ended after ~ts of ~ts: ~0tP",
         [module(State), ns(now_ns() - From), ns(DurationMs * 1_000_000), Reason, 10]
     ),
     notify({warning, {~"early_end", Text}}, State);
