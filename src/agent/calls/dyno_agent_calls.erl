@@ -372,9 +372,9 @@ handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
     {noreply, tell_discovered(Next)};
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, after_load(State)};
-handle_info({read_and_reset, Discovery, Ref}, #{discovery := Discovery} = State) ->
+handle_info({read_and_reset, Discovery}, #{discovery := Discovery} = State) ->
     Next = tell_discovered(settle(harvest(State))),
-    ok = dyno_agent_processes:was_read(Discovery, Ref),
+    ok = dyno_agent_processes:was_read(Discovery),
     {noreply, Next};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};

@@ -67,26 +67,17 @@
     | was_read
     | {close_window, NowMs :: integer()}
     | {loaded, module()}
-    | sample_first
     | {restart, Alive :: #{id() => pos_integer()}, Ended :: [pid()]}.
 
 -type effect() ::
-    %% In the table
-    {insert, dyno_agent_process_table:row() | [dyno_agent_process_table:row()]}
-    | {move, pid(), id()}
-    | {delete, [pid()]}
-    | {name, id(), dyno_agent_processes:group()}
-    | {set_throttled, #{mfa() => id()}}
+    {table, dyno_agent_process_table:change()}
     %% What gives another event at once
     | {ask, pid(), mfa(), integer()}
     | {sample_first, [{pid(), id()}]}
     | {find_names, [{pid(), id()}]}
     | {monitor, pid(), Since :: integer()}
     | {demonitor, [reference()]}
-    %% In the session of first calls
-    | {subscribe, [mfa()]}
-    | {add, module()}
-    | {throttle, [mfa()]}
+    | {first_calls, dyno_agent_first_calls:change()}
     | close
     %% To whoever reads the calls: read and reset the figures, then say `was_read`
     | read_and_reset
@@ -151,11 +142,8 @@ event({answer, Pid, MFA, Time, gone}, #{throttle := Throttle} = State) ->
             {ok, Seen} -> {Seen, {State, []}};
             unknown -> id({first_call, MFA}, State)
         end,
-    #{ended := Ended, throttle := Learning} = Known,
-    Learned = Known#{
-        ended := [Pid | Ended], throttle := dyno_agent_throttle:learn(MFA, gone, Id, Learning)
-    },
-    asked({Pid, Id}, 0, Time, {Learned, Named});
+    Learned = dyno_agent_throttle:learn(MFA, gone, Id, map_get(throttle, Known)),
+    then({Known#{throttle := Learned}, Named}, fun(S) -> presumed(Pid, Id, Time, S) end);
 event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
     Kind = dyno_agent_kind:of_process(Info, MFA),
     case dyno_agent_kind:is_own(Kind) of
@@ -167,14 +155,14 @@ event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
                 unnamed := [{Pid, Id} | Unnamed],
                 throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)
             },
-            asked({Pid, Id, Reductions, Reductions, 0, Collections}, 1, Time, {Learned, Named})
+            asked({Pid, Id, Reductions, Reductions, 0, Collections}, Time, {Learned, Named})
     end;
 event({callers, _}, #{truncated := true} = State) ->
     {State, []};
 event({callers, Rows}, #{throttle := Throttle} = State) ->
     Counted = dyno_agent_throttle:count([Id || {_, Id} <- Rows], Throttle),
     Found = lists:foldl(fun found/2, State#{throttle := Counted}, Rows),
-    then({Found, [{insert, Rows}]}, fun sample_many/1);
+    then({Found, [{table, {insert, Rows}}]}, fun sample_many/1);
 event({sampled_first, Counts, Died, Alive}, #{ended := Ended} = State) ->
     Counted = maps:fold(
         fun(Id, {All, Sampled}, Acc) -> count(Id, All, Sampled, Acc) end,
@@ -183,7 +171,7 @@ event({sampled_first, Counts, Died, Alive}, #{ended := Ended} = State) ->
     ),
     %% Such processes are young: all their collections count.
     {Counted, [
-        {insert, [{Pid, Id, Reductions, Reductions, 0, 0} || {Pid, Id, Reductions} <- Alive]},
+        {table, {insert, [{Pid, Id, R, R, 0, 0} || {Pid, Id, R} <- Alive]}},
         {find_names, may_have_names([{Pid, Id} || {Pid, Id, _} <- Alive], State)}
     ]};
 event({named, Processes}, State) ->
@@ -208,8 +196,6 @@ event(end_scan, #{groups := Groups, memory := Memory} = State) ->
     Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
     %% So that the groups' numbers add up to all that are known.
     sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
-event(sample_first, State) ->
-    sample_first(State);
 event({subscribed, Figures}, #{throttle := Throttle} = State) ->
     Next =
         case Figures of
@@ -224,7 +210,7 @@ event({read_due, NowMs}, State) ->
 event(was_read, #{reading := {under_way, Ended}, window := Window} = State) ->
     %% All their calls are in the sums.
     {State#{reading := idle}, [
-        {delete, Ended} | [{later, ?WINDOW_MS, close_window} || Window =:= open]
+        {table, {delete, Ended}} | [{later, ?WINDOW_MS, close_window} || Window =:= open]
     ]};
 event(was_read, State) ->
     {State, []};
@@ -234,14 +220,14 @@ event({close_window, NowMs}, #{throttle := Throttle} = State) ->
     {AfterMs, Settled} = dyno_agent_throttle:settle(NowMs, Throttle),
     Throttled = dyno_agent_throttle:throttled(Settled),
     {State#{throttle := Settled, window := closed}, [
-        {set_throttled, Throttled},
-        {throttle, maps:keys(Throttled)}
+        {table, {throttled, Throttled}},
+        {first_calls, {throttle, maps:keys(Throttled)}}
         | [{later, AfterMs, read_due} || Throttled =/= #{}]
     ]};
 event({loaded, Module}, #{throttle := Throttle} = State) ->
     Next = dyno_agent_throttle:forget(Module, Throttle),
     {State#{throttle := Next}, [
-        {set_throttled, dyno_agent_throttle:throttled(Next)}, {add, Module}
+        {table, {throttled, dyno_agent_throttle:throttled(Next)}}, {first_calls, {add, Module}}
     ]};
 event({restart, Alive, Died}, #{groups := Groups, ended := Ended, lifetimes := Lifetimes} = State) ->
     {Refs, Fresh} = dyno_agent_lifetimes:forget(Lifetimes),
@@ -263,16 +249,16 @@ then({State, Effects}, Next) ->
 %% To ask a process who it is takes microseconds. One whose group is presumed is not sampled until
 %% the next scan; most have ended by then.
 presumed(Pid, Id, Time, State) ->
-    Inserted = {found({Pid, Id}, State), [{insert, {Pid, Id}}]},
+    Inserted = {found({Pid, Id}, State), [{table, {insert, {Pid, Id}}}]},
     then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
 
 found(Row, #{discovered := N, unread := Unread, unsampled := {Count, Rows}} = State) ->
     State#{discovered := N + 1, unread := Unread + 1, unsampled := {Count + 1, [Row | Rows]}}.
 
-asked(Row, Sampled, Time, {#{discovered := N, unread := Unread} = State, Effects}) ->
+asked(Row, Time, {#{discovered := N, unread := Unread} = State, Effects}) ->
     {Pid, Id} = {element(1, Row), element(2, Row)},
-    Counted = count(Id, 1, Sampled, State#{discovered := N + 1, unread := Unread + 1}),
-    Inserted = {Counted, [{insert, Row} | Effects]},
+    Counted = count(Id, 1, 1, State#{discovered := N + 1, unread := Unread + 1}),
+    Inserted = {Counted, [{table, {insert, Row}} | Effects]},
     then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
 
 %% Perhaps its end is waited for.
@@ -286,7 +272,7 @@ enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
     sample_many(State);
 enough(_Time, #{reader := none, ended := Ended} = State) ->
     %% Nobody will ask for their groups.
-    then({State#{unread := 0, ended := []}, [{delete, Ended}]}, fun sample_first/1);
+    then({State#{unread := 0, ended := []}, [{table, {delete, Ended}}]}, fun sample_first/1);
 enough(Time, #{reading := idle, unread := Unread, read_ms := LastMs} = State) ->
     NowMs = erlang:convert_time_unit(Time, native, millisecond),
     case Unread >= ?READ_AT_ONCE_AFTER orelse NowMs - LastMs >= ?READ_EVERY_MS of
@@ -313,26 +299,24 @@ read(NowMs, #{ended := Ended, throttle := Throttle} = State) ->
             read_ms := NowMs,
             window := Window
         },
-        [{subscribe, Throttled}, read_and_reset]
+        [{first_calls, {subscribe, Throttled}}, read_and_reset]
     }.
 
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
     {State, [
-        {set_throttled, Throttled},
-        {throttle, [MFA]}
+        {table, {throttled, Throttled}},
+        {first_calls, {throttle, [MFA]}}
         | [{later, ?FIRST_READ_MS, read_due} || map_size(Throttled) =:= 1]
     ]};
 throttle(_MFA, #{throttle := Throttle} = State) ->
     %% It is when the window closes.
-    {State#{window := open}, [{set_throttled, dyno_agent_throttle:throttled(Throttle)}]}.
+    {State#{window := open}, [{table, {throttled, dyno_agent_throttle:throttled(Throttle)}}]}.
 
 truncate(#{truncated := true} = State) ->
     {State, []};
 truncate(State) ->
-    {State#{truncated := true, throttle := dyno_agent_throttle:new()}, [
-        close, {set_throttled, #{}}
-    ]}.
+    {State#{truncated := true, throttle := dyno_agent_throttle:new()}, [close, {table, {throttled, #{}}}]}.
 
 sample_many(#{unsampled := {Count, _}} = State) when Count >= ?MAX_UNSAMPLED ->
     sample_first(State);
@@ -358,11 +342,11 @@ named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
     case dyno_agent_kind:is_own(Kind) of
         true ->
             %% One of dyno's, discovered before it had said so.
-            {count(From, -1, -1, State#{discovered := N - 1}), [{delete, [Pid]} | Effects]};
+            {count(From, -1, -1, State#{discovered := N - 1}), [{table, {delete, [Pid]}} | Effects]};
         false ->
             {To, {Known, Named}} = id(Kind, State),
             Moved = count(To, 1, 1, count(From, -1, -1, Known)),
-            {Moved, Named ++ [{move, Pid, To} | Effects]}
+            {Moved, Named ++ [{table, {move, Pid, To}} | Effects]}
     end.
 
 sampled({idle, Id, Bytes}, State) ->
@@ -395,7 +379,7 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
             New = State#{
                 ids := Ids#{Kind => Id}, groups := Groups#{Id => dyno_agent_group:new(Kind)}
             },
-            {Id, {New, [{name, Id, Kind}]}}
+            {Id, {New, [{table, {name, Id, Kind}}]}}
     end.
 
 -doc "What is known, with how many of each group are alive and what they have done.".

@@ -7,10 +7,18 @@
 %% `{trace_ts, Pid, call, {M, F, Arity}, Time}`, Time native and monotonic, of each process's first
 %% call of a function that the patterns mean.
 
--export([open/1, add/2, subscribe/2, throttle/2, close/1]).
--export_type([t/0]).
+-export([open/1, change/2, close/1]).
+-export_type([t/0, change/0]).
 
 -opaque t() :: {trace:session(), [dyno_agent_patterns:pattern()]}.
+
+-doc """
+Each is a change of the code, some 150 us a function.
+* `add`: first calls of the functions of a module that was loaded send messages.
+* `subscribe`: those of these functions do so again.
+* `throttle`: they send none.
+""".
+-type change() :: {add, module()} | {subscribe, [mfa()]} | {throttle, [mfa()]}.
 
 %% A call switches the process's `call` flag off in this session, so that it is the last one traced;
 %% before that it sends a message, or does not.
@@ -23,21 +31,16 @@ open(Given) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
     _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
     Calls = {Session, dyno_agent_patterns:resolve(Given)},
-    lists:foreach(fun(Module) -> add(Module, Calls) end, erlang:loaded()),
+    lists:foreach(fun(Module) -> change({add, Module}, Calls) end, erlang:loaded()),
     Calls.
 
--doc "Subscribes to the functions of a module that was loaded, as far as the patterns mean them.".
--spec add(module(), t()) -> ok.
-add(Module, {_, Patterns} = Calls) ->
-    subscribe(dyno_agent_patterns:specs(Module, Patterns), Calls).
-
--doc "First calls of these functions send a message. Each change is one of the code: some 150 us.".
--spec subscribe([{module(), atom(), arity() | '_'}], t()) -> ok.
-subscribe(Functions, {Session, _}) -> set(Functions, ?SUBSCRIBED, Session).
-
--doc "First calls of these functions send no message, and are the last traced ones all the same.".
--spec throttle([mfa()], t()) -> ok.
-throttle(Functions, {Session, _}) -> set(Functions, ?THROTTLED, Session).
+-spec change(change(), t()) -> ok.
+change({add, Module}, {Session, Patterns}) ->
+    set(dyno_agent_patterns:specs(Module, Patterns), ?SUBSCRIBED, Session);
+change({subscribe, Functions}, {Session, _}) ->
+    set(Functions, ?SUBSCRIBED, Session);
+change({throttle, Functions}, {Session, _}) ->
+    set(Functions, ?THROTTLED, Session).
 
 set(Functions, Specification, Session) ->
     lists:foreach(

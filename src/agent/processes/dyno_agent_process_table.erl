@@ -16,10 +16,10 @@
 %% To read
 -export([group_of/2, known/1, group/2, throttled/1, size/1]).
 %% To write
--export([new/0, is_known/2, insert/2, move/3, delete/2, name/3, set_throttled/2]).
+-export([new/0, is_known/2, write/2]).
 %% To sample
 -export([restart/1, scan/1, scan_on/2, end_scan/1, alive/1]).
--export_type([t/0, id/0, row/0, sample/0, continuation/0]).
+-export_type([t/0, id/0, row/0, change/0, sample/0, continuation/0]).
 
 -opaque t() :: {Processes :: ets:table(), Groups :: ets:table()}.
 
@@ -30,6 +30,14 @@
     {pid(), id()}
     | {pid(), id(), First :: non_neg_integer(), Last :: non_neg_integer(),
         Bytes :: non_neg_integer(), Collections :: non_neg_integer()}.
+
+-type change() ::
+    {insert, row() | [row()]}
+    %% A process is of another group than was thought.
+    | {move, pid(), id()}
+    | {delete, [pid()]}
+    | {name, id(), dyno_agent_processes:group()}
+    | {throttled, #{mfa() => id()}}.
 
 -doc """
 What a scan has found of a process that was alive at the last one: it has not run since, or has, or
@@ -82,29 +90,20 @@ size({Processes, _}) -> ets:info(Processes, size).
 -spec is_known(pid(), t()) -> boolean().
 is_known(Pid, {Processes, _}) -> ets:member(Processes, Pid).
 
--spec insert(row() | [row()], t()) -> ok.
-insert(Rows, {Processes, _}) ->
+-spec write(change(), t()) -> ok.
+write({insert, Rows}, {Processes, _}) ->
     true = ets:insert(Processes, Rows),
-    ok.
-
--doc "A process is of another group than was thought.".
--spec move(pid(), id(), t()) -> ok.
-move(Pid, Id, {Processes, _}) ->
+    ok;
+write({move, Pid, Id}, {Processes, _}) ->
     true = ets:update_element(Processes, Pid, {2, Id}),
-    ok.
-
--spec delete([pid()], t()) -> ok.
-delete(Pids, {Processes, _}) ->
-    lists:foreach(fun(Pid) -> ets:delete(Processes, Pid) end, Pids).
-
--spec name(id(), dyno_agent_processes:group(), t()) -> ok.
-name(Id, Group, {_, Groups}) ->
+    ok;
+write({delete, Pids}, {Processes, _}) ->
+    lists:foreach(fun(Pid) -> ets:delete(Processes, Pid) end, Pids);
+write({name, Id, Group}, {_, Groups}) ->
     true = ets:insert(Groups, {Id, Group}),
-    ok.
-
--spec set_throttled(#{mfa() => id()}, t()) -> ok.
-set_throttled(Throttled, {_, Groups}) ->
-    true = ets:insert(Groups, {throttled, Throttled}),
+    ok;
+write({throttled, Functions}, {_, Groups}) ->
+    true = ets:insert(Groups, {throttled, Functions}),
     ok.
 
 -doc """

@@ -40,10 +40,10 @@ two figures, lifetimes go on being sampled, and another kind of process is notic
 
 ## The seam to the calls
 The call figures grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes here
-with `subscribe/2` and is asked, with the message `{read_and_reset, Processes, Ref}`, to read and
+with `subscribe/2` and is asked, with the message `{read_and_reset, Processes}`, to read and
 reset them. It looks processes up in the table that it gets (dyno_agent_process_table), says with
 `callers/2` which callers of throttled functions the table does not know, after each reading that
-resets, and with `was_read/2` that a reading was made. It tells of modules that come (`loaded/2`).
+resets, and with `was_read/1` that a reading was made. It tells of modules that come (`loaded/2`).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -51,7 +51,7 @@ resets, and with `was_read/2` that a reading was made. It tells of modules that 
 
 -export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, table/1]).
--export([subscribe/2, callers/2, was_read/2, loaded/2]).
+-export([subscribe/2, callers/2, was_read/1, loaded/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, figures/0]).
 
@@ -77,9 +77,8 @@ resets, and with `was_read/2` that a reading was made. It tells of modules that 
     discovery := dyno_agent_discovery:t(),
     table := dyno_agent_process_table:t(),
     first_calls := dyno_agent_first_calls:t() | closed,
-    %% Who reads the calls, and the reading that was asked for.
+    %% Who reads the calls.
     reader := pid() | none,
-    ref := reference() | none,
     timers := #{atom() => reference()},
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
@@ -138,9 +137,9 @@ callers(Pid, Rows) ->
     gen_server:cast(Pid, {callers, Rows}).
 
 -doc "Tells that the reading was made that was asked for.".
--spec was_read(pid(), reference()) -> ok.
-was_read(Pid, Ref) ->
-    gen_server:cast(Pid, {was_read, Ref}).
+-spec was_read(pid()) -> ok.
+was_read(Pid) ->
+    gen_server:cast(Pid, was_read).
 
 -doc "Tells that a module was loaded.".
 -spec loaded(pid(), module()) -> ok.
@@ -158,7 +157,6 @@ init(#{patterns := Patterns, interval_ms := IntervalMs} = Config) ->
         table => dyno_agent_process_table:new(),
         first_calls => dyno_agent_first_calls:open(Patterns),
         reader => none,
-        ref => none,
         timers => #{},
         interval_ms => IntervalMs,
         scan => idle,
@@ -176,7 +174,7 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call({subscribe, Figures}, {Reader, _}, #{table := Table} = State) ->
     {reply, Table, event({subscribed, Figures}, State#{reader := Reader})};
 handle_call(restart, _From, #{table := Table} = State) ->
-    Sampled = event(sample_first, State),
+    Sampled = event(begin_scan, State),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
     {reply, ok, event({restart, Alive, Ended}, Sampled)};
 handle_call(read, From, #{waiting := Waiting} = State) ->
@@ -186,10 +184,8 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 handle_cast({callers, Rows}, #{table := Table} = State) ->
     IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
     {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
-handle_cast({was_read, Ref}, #{ref := Ref} = State) ->
-    {noreply, event(was_read, State#{ref := none})};
-handle_cast({loaded, Module}, State) ->
-    {noreply, event({loaded, Module}, State)};
+handle_cast(Event, State) when Event =:= was_read; element(1, Event) =:= loaded ->
+    {noreply, event(Event, State)};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -198,7 +194,7 @@ handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
     {noreply, more(?BATCH, first_call(Pid, MFA, Time, State))};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
-handle_info(scan, State) ->
+handle_info(scan, #{scan := idle} = State) ->
     {noreply, scan(State)};
 handle_info(scan_on, #{scan := idle} = State) ->
     {noreply, State};
@@ -267,20 +263,8 @@ event(Event, #{discovery := Discovery} = State) ->
     {Next, Effects} = dyno_agent_discovery:event(Event, Discovery),
     lists:foldl(fun effect/2, State#{discovery := Next}, Effects).
 
-effect({insert, Rows}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:insert(Rows, Table),
-    State;
-effect({move, Pid, Id}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:move(Pid, Id, Table),
-    State;
-effect({delete, Pids}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:delete(Pids, Table),
-    State;
-effect({name, Id, Group}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:name(Id, Group, Table),
-    State;
-effect({set_throttled, Throttled}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:set_throttled(Throttled, Table),
+effect({table, Change}, #{table := Table} = State) ->
+    ok = dyno_agent_process_table:write(Change, Table),
     State;
 effect({ask, Pid, MFA, Time}, State) ->
     event({answer, Pid, MFA, Time, dyno_agent_process:who(Pid)}, State);
@@ -298,24 +282,17 @@ effect({demonitor, Refs}, State) ->
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
     State;
 effect(read_and_reset, #{reader := Reader} = State) ->
-    Ref = make_ref(),
-    Reader ! {read_and_reset, self(), Ref},
-    State#{ref := Ref};
+    Reader ! {read_and_reset, self()},
+    State;
 effect({later, Ms, Message}, State) ->
     later(Ms, Message, State);
+effect(_OfFirstCalls, #{first_calls := closed} = State) ->
+    State;
 effect(close, #{first_calls := Calls} = State) ->
     ok = dyno_agent_first_calls:close(Calls),
     State#{first_calls := closed};
-effect(_OfFirstCalls, #{first_calls := closed} = State) ->
-    State;
-effect({subscribe, Functions}, #{first_calls := Calls} = State) ->
-    ok = dyno_agent_first_calls:subscribe(Functions, Calls),
-    State;
-effect({add, Module}, #{first_calls := Calls} = State) ->
-    ok = dyno_agent_first_calls:add(Module, Calls),
-    State;
-effect({throttle, Functions}, #{first_calls := Calls} = State) ->
-    ok = dyno_agent_first_calls:throttle(Functions, Calls),
+effect({first_calls, Change}, #{first_calls := Calls} = State) ->
+    ok = dyno_agent_first_calls:change(Change, Calls),
     State.
 
 %% In place of an earlier one.

@@ -1,0 +1,361 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_discovery_SUITE).
+-moduledoc """
+The discovery of processes without processes: its core is given the events of a simulated node, and
+its effects are carried out there.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
+
+-compile([export_all, nowarn_export_all, {no_auto_import, [node/0, node/1]}]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, all}].
+
+groups() ->
+    [
+        {all, [parallel], [
+            counts_each_process_once,
+            throttles_a_storm,
+            forgets_who_has_ended,
+            reads_after_many,
+            never_reads_twice_at_once,
+            groups_by_a_name_that_comes_late,
+            leaves_its_own_out,
+            puts_too_many_kinds_together,
+            ends_at_the_limit,
+            counts_from_the_restart
+        ]}
+    ].
+
+%% Whatever comes and goes, in whatever order: each process counts once, in one group, and those that
+%% are alive are those that were discovered without those that have ended.
+counts_each_process_once(_Config) ->
+    Property = ?FORALL(
+        Commands,
+        proper_types:list(command()),
+        begin
+            #{processes := Processes, core := Core} = Node = settle(run(Commands, node())),
+            #{discovered := Discovered, groups := Groups} = figures(Node),
+            Ours = maps:filter(fun(_, #{kind := Kind}) -> Kind =/= own end, Processes),
+            Living = maps:filter(fun(_, #{alive := Alive}) -> Alive end, Ours),
+            ?WHENFAIL(
+                ct:pal("~b processes, ~b alive: ~p", [map_size(Ours), map_size(Living), Groups]),
+                Discovered =:= map_size(Ours) andalso
+                    sum(discovered, Groups) =:= Discovered andalso
+                    sum(alive, Groups) =:= map_size(Living) andalso
+                    %% What is kept is of those that live.
+                    map_size(map_get(table, Node)) =:= map_size(Living) andalso
+                    erts_debug:flat_size(Core) < 10_000
+            )
+        end
+    ),
+    dyno_property:holds(Property, 200).
+
+command() ->
+    Function = proper_types:elements([f, g, h]),
+    Kind = proper_types:elements([plain, other, named, late, own]),
+    proper_types:frequency([
+        {10, {start, Function, Kind, proper_types:range(1, 60)}},
+        %% 1,500 in 0.3 s.
+        {3, {start, Function, plain, 1500}},
+        {6, {finish, proper_types:range(1, 2000)}},
+        {4, deliver},
+        {4, {wait, proper_types:range(1, 900)}},
+        {3, read},
+        {2, scan}
+    ]).
+
+%% A kind that always comes by the same function sends few messages.
+throttles_a_storm(_Config) ->
+    Storm = lists:append(
+        lists:duplicate(20, [{start, f, plain, 1000}, deliver, {finish, 1000}, {wait, 50}, read])
+    ),
+    #{sent := Sent} = Node = settle(run(Storm, node())),
+    ?assertMatch(
+        #{discovered := 20_000, groups := [#{discovered := 20_000, alive := 0}]}, figures(Node)
+    ),
+    ?assert(Sent < 5000, Sent),
+    %% Without anybody who reads, each sends one.
+    #{sent := All} = run(Storm, node(nobody)),
+    ?assertEqual(20_000, All).
+
+%% Also where nobody reads the calls.
+forgets_who_has_ended(_Config) ->
+    Storm = lists:append(
+        lists:duplicate(100, [{start, f, plain, 500}, deliver, {finish, 500}, scan, read])
+    ),
+    lists:foreach(
+        fun(Reader) ->
+            #{table := Table, core := Core} = run(Storm, node(Reader)),
+            ?assert(map_size(Table) < 25_000, {Reader, map_size(Table)}),
+            ?assert(erts_debug:flat_size(Core) < 200_000, {Reader, erts_debug:flat_size(Core)})
+        end,
+        [nobody, sums, by_process]
+    ).
+
+reads_after_many(_Config) ->
+    Few = run([{start, f, named, 9000}, deliver], node(sums)),
+    ?assertMatch(#{reading := false}, Few),
+    ?assertMatch(#{reading := true}, run([{wait, 2000}, {start, f, named, 1100}, deliver], Few)).
+
+never_reads_twice_at_once(_Config) ->
+    Many = run([{start, f, plain, 100_000}, deliver, {wait, 5000}], node()),
+    ?assertMatch(#{reading := true, asked := 1}, Many).
+
+groups_by_a_name_that_comes_late(_Config) ->
+    Node = run([{start, f, late, 3}, deliver, scan], node()),
+    ?assertMatch(
+        #{discovered := 3, groups := [#{group := {label, late}, discovered := 3, alive := 3}]},
+        figures(Node)
+    ).
+
+leaves_its_own_out(_Config) ->
+    ?assertMatch(
+        #{discovered := 0, groups := []}, figures(run([{start, f, own, 3}, deliver, scan], node()))
+    ).
+
+puts_too_many_kinds_together(_Config) ->
+    Many = [{start, f, {label, N}, 1} || N <- lists:seq(1, 3000)] ++ [deliver, scan],
+    #{discovered := 3000, groups := Groups} = figures(run(Many, node())),
+    ?assertMatch([1000], [N || #{group := other, discovered := N} <- Groups]).
+
+ends_at_the_limit(_Config) ->
+    Node = run([{start, f, plain, 50}, deliver, scan], node(by_process, #{max_processes => 20})),
+    ?assertMatch(#{discovered := 20, truncated := true}, figures(Node)),
+    ?assertMatch(#{closed := true}, Node).
+
+counts_from_the_restart(_Config) ->
+    Node = run(
+        [{start, f, plain, 30}, {start, g, other, 10}, deliver, {finish, 25}, restart], node()
+    ),
+    #{discovered := 15, groups := Groups} = figures(Node),
+    ?assertEqual({15, 15, 15}, {sum(discovered, Groups), sum(sampled, Groups), sum(alive, Groups)}),
+    #{discovered := 17} = figures(run([{start, f, plain, 2}, deliver, scan], Node)).
+
+sum(Key, Groups) -> lists:sum([map_get(Key, Group) || Group <- Groups]).
+
+%% A node. Processes and functions are known by their names here.
+
+node() -> node(by_process).
+
+node(Reader) -> node(Reader, #{}).
+
+node(Reader, Options) ->
+    Node = #{
+        core => dyno_agent_discovery:new(Options),
+        processes => #{},
+        table => #{},
+        %% First calls that have sent a message, the functions that send none, and who has called.
+        messages => [],
+        silent => [],
+        callers => #{},
+        throttled => #{},
+        reading => false,
+        asked => 0,
+        sent => 0,
+        closed => false,
+        timers => #{},
+        now_us => 0
+    },
+    case Reader of
+        nobody -> Node;
+        _ -> event({subscribed, Reader}, Node)
+    end.
+
+run(Commands, Node) -> lists:foldl(fun command/2, Node, Commands).
+
+%% All that is under way comes to its end, and who has ended is forgotten.
+settle(Node) ->
+    Settled = run([deliver, {wait, 3000}, read, {wait, 3000}, read, scan], Node),
+    %% These were the last calls; what was sampled as ended now is forgotten after one more reading.
+    Due = event({read_due, now_ms(Settled)}, Settled),
+    run([read, scan], Due).
+
+command({start, _, _, 0}, Node) ->
+    Node;
+command({start, Function, Kind, Count}, #{processes := Processes, now_us := NowUs} = Node) ->
+    Pid = map_size(Processes) + 1,
+    Process = #{kind => Kind, alive => true, label => undefined},
+    Started = Node#{processes := Processes#{Pid => Process}, now_us := NowUs + 200},
+    command({start, Function, Kind, Count - 1}, call(Pid, Function, due(Started)));
+command({finish, Count}, #{processes := Processes} = Node) ->
+    %% dyno's own live on.
+    Living = lists:sort([Pid || Pid := #{alive := true, kind := K} <- Processes, K =/= own]),
+    Ended = #{
+        Pid => (map_get(Pid, Processes))#{alive := false}
+     || Pid <- lists:sublist(Living, Count)
+    },
+    Node#{processes := maps:merge(Processes, Ended)};
+command(deliver, #{messages := Messages} = Node) ->
+    lists:foldr(fun first_call/2, Node#{messages := []}, Messages);
+command({wait, Ms}, #{now_us := NowUs} = Node) ->
+    due(Node#{now_us := NowUs + Ms * 1000});
+command(read, Node) ->
+    %% What was sent before has come when the reading is made.
+    case command(deliver, Node) of
+        #{reading := true} = Delivered -> read(Delivered);
+        Delivered -> Delivered
+    end;
+command(scan, Node) ->
+    #{table := Table} = Begun = event(begin_scan, Node),
+    {Samples, Sampled} = lists:mapfoldl(
+        fun sample/2, Begun, [{Pid, Id} || Pid := {Id, sampled} <- Table]
+    ),
+    event(end_scan, event({samples, Samples}, Sampled));
+command(restart, Node) ->
+    #{table := Table} = Sampled = event(begin_scan, Node),
+    Rows = [{Pid, Id, is_alive(Pid, Node)} || Pid := {Id, sampled} <- Table],
+    Count = fun({_, Id, _}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
+    {Living, Ended} = lists:partition(fun({_, _, IsAlive}) -> IsAlive end, Rows),
+    Alive = lists:foldl(Count, #{}, Living),
+    Marked = maps:merge(Table, #{Pid => {Id, unsampled} || {Pid, Id, _} <- Ended}),
+    event({restart, Alive, [Pid || {Pid, _, _} <- Ended]}, Sampled#{table := Marked}).
+
+call(Pid, Function, #{silent := Silent, callers := Callers} = Node) ->
+    MFA = {target, Function, 0},
+    Called = Node#{callers := Callers#{MFA => [Pid | maps:get(MFA, Callers, [])]}},
+    #{messages := Messages, sent := Sent, now_us := NowUs} = Called,
+    Time = erlang:convert_time_unit(NowUs, microsecond, native),
+    case lists:member(MFA, Silent) of
+        true -> Called;
+        false -> Called#{messages := [{Pid, MFA, Time} | Messages], sent := Sent + 1}
+    end.
+
+first_call({Pid, MFA, Time}, #{table := Table, processes := Processes} = Node) ->
+    case is_map_key(Pid, Table) of
+        true -> Node;
+        false -> label_late(Pid, event({first_call, Pid, MFA, Time}, Node#{processes := Processes}))
+    end.
+
+%% It gets its label when it has been asked.
+label_late(Pid, #{processes := Processes} = Node) ->
+    case Processes of
+        #{Pid := #{kind := late} = Process} ->
+            Node#{processes := Processes#{Pid := Process#{label := late}}};
+        #{} ->
+            Node
+    end.
+
+%% As dyno_agent_calls does: the callers of throttled functions that the table does not know.
+read(#{throttled := Throttled, callers := Callers, table := Table} = Node) ->
+    New = #{
+        Pid => Id
+     || MFA := Id <- Throttled, Pid <- maps:get(MFA, Callers, []), not is_map_key(Pid, Table)
+    },
+    Told = event({callers, maps:to_list(New)}, Node#{callers := #{}, reading := false}),
+    event(was_read, Told).
+
+due(#{timers := Timers} = Node) ->
+    NowMs = now_ms(Node),
+    maps:fold(
+        fun
+            (What, AtMs, #{timers := Left} = Acc) when AtMs =< NowMs ->
+                event({What, NowMs}, Acc#{timers := maps:remove(What, Left)});
+            (_, _, Acc) ->
+                Acc
+        end,
+        Node,
+        Timers
+    ).
+
+now_ms(#{now_us := NowUs}) -> NowUs div 1000.
+
+is_alive(Pid, #{processes := Processes}) ->
+    #{Pid := #{alive := Alive}} = Processes,
+    Alive.
+
+sample({Pid, Id}, #{table := Table} = Node) ->
+    case is_alive(Pid, Node) of
+        true -> {{ran, Id, 100, 0, 1}, Node};
+        false -> {{ended, Id, Pid, 10}, Node#{table := Table#{Pid := {Id, unsampled}}}}
+    end.
+
+figures(#{core := Core, table := Table}) ->
+    Alive = maps:fold(
+        fun
+            (_Pid, {Id, sampled}, Acc) ->
+                maps:update_with(Id, fun({N, R}) -> {N + 1, R + 10} end, {1, 10}, Acc);
+            (_Pid, _, Acc) ->
+                Acc
+        end,
+        #{},
+        Table
+    ),
+    dyno_agent_discovery:figures(Alive, Core).
+
+event(Event, #{core := Core} = Node) ->
+    {Next, Effects} = dyno_agent_discovery:event(Event, Core),
+    lists:foldl(fun effect/2, Node#{core := Next}, Effects).
+
+effect({table, {insert, Rows}}, Node) when is_list(Rows) ->
+    lists:foldl(fun(Row, Acc) -> effect({table, {insert, Row}}, Acc) end, Node, Rows);
+effect({table, {insert, {Pid, Id}}}, #{table := Table} = Node) ->
+    Node#{table := Table#{Pid => {Id, unsampled}}};
+effect({table, {insert, {Pid, Id, _, _, _, _}}}, #{table := Table} = Node) ->
+    Node#{table := Table#{Pid => {Id, sampled}}};
+effect({table, {move, Pid, Id}}, #{table := Table} = Node) ->
+    #{Pid := {_, How}} = Table,
+    Node#{table := Table#{Pid := {Id, How}}};
+effect({table, {delete, Pids}}, #{table := Table} = Node) ->
+    Node#{table := maps:without(Pids, Table)};
+effect({table, {throttled, Throttled}}, Node) ->
+    Node#{throttled := Throttled};
+effect({ask, Pid, MFA, Time}, Node) ->
+    Answer =
+        case is_alive(Pid, Node) of
+            true -> {info(Pid, Node), 10, 0};
+            false -> gone
+        end,
+    event({answer, Pid, MFA, Time, Answer}, Node);
+effect({sample_first, Rows}, Node) ->
+    {Living, Ended} = lists:partition(fun({Pid, _}) -> is_alive(Pid, Node) end, Rows),
+    Count = fun(Id, List) -> length([x || {_, I} <- List, I =:= Id]) end,
+    Ids = lists:usort([Id || {_, Id} <- Rows]),
+    Counts = #{Id => {Count(Id, Rows), Count(Id, Living)} || Id <- Ids},
+    event(
+        {sampled_first, Counts, [Pid || {Pid, _} <- Ended], [{Pid, Id, 10} || {Pid, Id} <- Living]},
+        Node
+    );
+effect({find_names, Rows}, Node) ->
+    Named = [
+        {Pid, Id, Kind}
+     || {Pid, Id} <- Rows,
+        is_alive(Pid, Node),
+        {ok, Kind} <- [dyno_agent_kind:named(info(Pid, Node))]
+    ],
+    event({named, Named}, Node);
+effect({monitor, _Pid, _Since}, Node) ->
+    Node;
+effect({demonitor, _Refs}, Node) ->
+    Node;
+effect({table, {name, _Id, _Kind}}, Node) ->
+    Node;
+effect(read_and_reset, #{reading := false, asked := Asked} = Node) ->
+    Node#{reading := true, asked := Asked + 1};
+effect({later, Ms, What}, #{timers := Timers} = Node) ->
+    Node#{timers := Timers#{What => now_ms(Node) + Ms}};
+effect({first_calls, {subscribe, Functions}}, #{silent := Silent} = Node) ->
+    Node#{silent := Silent -- Functions};
+effect({first_calls, {throttle, Functions}}, #{silent := Silent} = Node) ->
+    Node#{silent := lists:usort(Functions ++ Silent)};
+effect(close, Node) ->
+    Node#{closed := true}.
+
+info(Pid, #{processes := Processes}) ->
+    #{Pid := #{kind := Kind, label := Label}} = Processes,
+    Own = fun(Name) -> [{registered_name, []}, {label, Name}] end,
+    case Kind of
+        plain -> Own(undefined) ++ [{initial_call, {target, init, 1}}];
+        other -> Own(undefined) ++ [{initial_call, {target, other, 1}}];
+        late -> Own(Label) ++ [{initial_call, {target, init, 1}}];
+        named -> Own(named);
+        own -> Own(dyno_agent_sampler);
+        {label, N} -> Own({list_to_atom("kind" ++ integer_to_list(N))})
+    end.
