@@ -265,11 +265,16 @@ names(_, _, _) -> false.
 is_free([~"data" | _], _) ->
     true;
 is_free([Column, _, ~"rows" | Table], Document) ->
-    #{~"columns" := Columns} = at(lists:reverse(Table), Document),
-    #{~"type" := Type} = lists:nth(Column + 1, Columns),
-    Type =:= ~"something else";
+    lists:nth(Column + 1, types(Table, Document)) =:= ~"something else";
+is_free([_, ~"rows" | Table], Document) ->
+    %% As a row, the list has one cell.
+    types(Table, Document) =:= [~"something else"];
 is_free(_, _) ->
     false.
+
+types(Table, Document) ->
+    #{~"columns" := Columns} = at(lists:reverse(Table), Document),
+    [Type || #{~"type" := Type} <- Columns].
 
 at(Path, Document) ->
     lists:foldl(
