@@ -378,9 +378,7 @@ wait(Pid, Ref) ->
 
 all_parameters(Outcomes, Options) ->
     Labels = [Label || #{result := #{arms := Arms}} <- Outcomes, #{label := Label} <- Arms],
-    maps:merge(
-        parameters(lists:uniq(Labels), Options), dyno_bench_inputs:parameters(Outcomes)
-    ).
+    parameters(lists:uniq(Labels), Options).
 
 parameters(Labels, #{isolated := Settings} = Options) ->
     Isolated = dyno_bench_isolated:parameters(Settings),

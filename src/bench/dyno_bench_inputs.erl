@@ -8,7 +8,7 @@
 %%
 %% An input is evaluated once, before the comparison, so that all codes get the very same value.
 
--export([plan/2, plan_any/2, measure/2, document/3, parameters/1]).
+-export([plan/2, plan_any/2, measure/2, document/3]).
 %% In a VM that has one of the codes: see dyno_bench_vm_server
 -export([serve/4]).
 -export([format_error/1]).
@@ -284,24 +284,6 @@ in_run(_Measurement, Reason) ->
 input_size(N) when is_integer(N), N > 0 -> N;
 input_size(_) -> undefined.
 
--doc "What the parameters of a recording say about its runs.".
--spec parameters([outcome()]) -> #{atom() => term()}.
-parameters([#{measurement := Only}]) when
-    not is_map_key(input, Only), not is_map_key(group, Only)
-->
-    #{};
-parameters(Outcomes) ->
-    #{
-        runs => [
-            #{
-                id => Id,
-                group => maps:get(group, M, undefined),
-                input => maps:get(input, M, undefined)
-            }
-         || #{measurement := #{id := Id} = M} <- Outcomes
-        ]
-    }.
-
 -doc "The recording of all.".
 -spec document({Name :: binary() | undefined, Parameters :: #{atom() => term()}}, [outcome(), ...],
     Environment :: term()) -> dyno_recording:document().
@@ -310,28 +292,31 @@ document({Name, Parameters}, Outcomes, Environment) ->
     Document = dyno_bench_result:document(
         Name,
         Parameters,
-        [{Id, Size, Result} || {#{measurement := #{id := Id}, result := Result}, Size} <- Sizes],
+        [{labels(M), Size, Result} || {#{measurement := M, result := Result}, Size} <- Sizes],
         Environment
     ),
     dyno_recording:add_tables(Document, dyno_bench_inputs_growth:tables(growing(Sizes), Document)).
 
+labels(Measurement) ->
+    #{
+        Label => map_get(Key, Measurement)
+     || {Key, Label} <- [{group, ~"case"}, {input, ~"input"}], is_map_key(Key, Measurement)
+    }.
+
 %% The size of a run is its input's, where all inputs of its group have one: by their names, or else
-%% by their values; otherwise its number.
+%% by their values.
 sizes(Outcomes) ->
     Groups = maps:groups_from_list(fun group/1, Outcomes),
-    [
-        {Outcome, size_in(map_get(group(Outcome), Groups), Outcome, Number)}
-     || {Number, Outcome} <- lists:enumerate(Outcomes)
-    ].
+    [{Outcome, size_in(map_get(group(Outcome), Groups), Outcome)} || Outcome <- Outcomes].
 
 group(#{measurement := Measurement}) -> maps:get(group, Measurement, ~"").
 
-size_in(Group, Outcome, Number) ->
+size_in(Group, Outcome) ->
     ByName = fun(#{measurement := M}) -> name_size(maps:get(input, M, ~"")) end,
     ByValue = fun(#{size := Size}) -> Size end,
     case [By || By <- [ByName, ByValue], lists:all(fun(O) -> By(O) =/= undefined end, Group)] of
         [By | _] -> By(Outcome);
-        [] -> Number
+        [] -> undefined
     end.
 
 name_size(Name) ->
@@ -346,7 +331,7 @@ growing(Sizes) ->
     lists:sort([
         {Group, [{map_get(id, map_get(measurement, O)), Size} || {O, Size} <- Members]}
      || Group := [{First, _}, _ | _] = Members <- Groups,
-        size_in([O || {O, _} <- Members], First, none) =/= none
+        size_in([O || {O, _} <- Members], First) =/= undefined
     ]).
 
 -doc "One sentence for a reason.".

@@ -97,10 +97,13 @@ put(Document, Field, Value) ->
     #{Key := Checked} = checked(document, (maps:merge(Document, Probe))#{Key => New}),
     Document#{Key => Checked}.
 
--doc "Appends a run.".
+-doc """
+Appends a run: with the id that its labels make, if it has none, and with the roles of its nodes in
+place of their names.
+""".
 -spec add_run(document(), term()) -> document().
 add_run(#{~"runs" := Runs} = Document, Run) ->
-    New = checked(run, Run),
+    New = new_run(Run),
     unique(New, Runs),
     Document#{~"runs" := Runs ++ [New]}.
 
@@ -108,7 +111,7 @@ add_run(#{~"runs" := Runs} = Document, Run) ->
 -spec replace_run(document(), term()) -> document().
 replace_run(#{~"runs" := [_ | _] = Runs} = Document, Run) ->
     Earlier = lists:droplast(Runs),
-    New = checked(run, Run),
+    New = new_run(Run),
     unique(New, Earlier),
     Document#{~"runs" := Earlier ++ [New]}.
 
@@ -117,10 +120,17 @@ replace_run(#{~"runs" := [_ | _] = Runs} = Document, Run) ->
 add_tables(Document, Tables) ->
     append(Document, ~"tables", table, Tables).
 
--doc "Appends verdicts.".
+-doc "Appends verdicts, with the roles of the runs' nodes in place of their names.".
 -spec add_verdicts(document(), [term()]) -> document().
-add_verdicts(Document, Verdicts) ->
-    append(Document, ~"verdicts", verdict, Verdicts).
+add_verdicts(#{~"runs" := Runs} = Document, Verdicts) ->
+    Roles = #{
+        Name => Role
+     || #{~"nodes" := Nodes} <- Runs, #{~"name" := Name, ~"role" := Role} <- Nodes
+    },
+    append(Document, ~"verdicts", verdict, [
+        dyno_recording_run:with_roles(Roles, document(Verdict))
+     || Verdict <- Verdicts
+    ]).
 
 -doc "Appends warnings: `{Code, Text}` or objects.".
 -spec add_warnings(document(), [{atom() | binary(), binary()} | term()]) -> document().
@@ -227,6 +237,9 @@ format_error({shape, Path, Expected, Found}) ->
     ]).
 
 %% Internals
+
+new_run(Run) ->
+    checked(run, dyno_recording_run:identified(document(Run))).
 
 -spec append(document(), binary(), dyno_recording_format:object_name(), [term()]) -> document().
 append(Document, Key, Type, Items) ->

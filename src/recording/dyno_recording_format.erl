@@ -197,7 +197,7 @@ fields(run) ->
 fields(node) ->
     [
         {~"name", string, required, ~"Of the node."},
-        {~"role", {nullable, string}, {default, null},
+        {~"role", string, required,
             <<
                 "The same in every run, and of one node in each: the name without what makes it "
                 "unique. Series, tables, events and verdicts name the node by it."

@@ -143,12 +143,12 @@ values(Name, Node, Run) ->
         get(~"node", S) =:= Node
     ]).
 
--doc "The names of a run's target nodes, in order; of its series where it lists none.".
+-doc "The roles of a run's target nodes, in order; those of its series where it lists none.".
 -spec nodes(object()) -> [binary() | null].
 nodes(Run) ->
-    case [get(~"name", Node) || Node <- get(~"nodes", Run, [])] of
+    case [get(~"role", Node) || Node <- get(~"nodes", Run, [])] of
         [] -> lists:uniq([get(~"node", Series) || Series <- get(~"series", Run, [])]);
-        Names -> Names
+        Roles -> Roles
     end.
 
 -doc "The tables of that name of a document or run.".

@@ -58,9 +58,8 @@ shuffled(Sizes, State0) ->
 
 -doc "A run's name in the recording.".
 -spec id(run()) -> binary().
-id({Size, 1}) -> integer_to_binary(Size);
 id({Size, Repetition}) ->
-    <<(integer_to_binary(Size))/binary, "#", (integer_to_binary(Repetition))/binary>>.
+    dyno_recording_run:id(#{~"size" => Size}, Repetition).
 
 -doc "About how long a run and that without instruments take; some loads may end before.".
 -spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->

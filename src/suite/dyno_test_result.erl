@@ -186,6 +186,7 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),
     {
         (maps:merge(About, Run))#{
+            labels => maps:with([size], About),
             status => name(Status),
             error => error_of(Status),
             duration_ns => map_get(duration_ns, Result),

@@ -54,8 +54,11 @@ a_run_for_each_input(_Config) ->
     ?assertEqual([{~"few", 3}, {~"many", 30}, {~"most", 60}], sizes(Document)),
     ?assertMatch({ok, Document}, dyno_recording:validate(Document)),
     ?assertEqual(~"complete", maps:get(~"status", Document)),
-    #{~"parameters" := #{~"runs" := Runs, ~"codes" := [_, _]}} = Document,
-    ?assertEqual([~"few", ~"many", ~"most"], [I || #{~"input" := I} <- Runs]),
+    #{~"parameters" := #{~"codes" := [_, _]}} = Document,
+    ?assertEqual(
+        [~"few", ~"many", ~"most"],
+        [I || #{~"labels" := #{~"input" := I}} <- dyno_recording:runs(Document)]
+    ),
     [
         begin
             {ok, Codes} = dyno_recording:table(Run, ~"codes"),
@@ -90,9 +93,9 @@ sizes_are_names_or_values(_Config) ->
     end,
     ?assertEqual({[10, 20], true}, Sizes([{10, "lists:seq(1, 3)."}, {"20", "7."}])),
     ?assertEqual({[7, 9], true}, Sizes([{a, "7."}, {10, "9."}])),
-    %% No sizes, so numbers, and no growth.
-    ?assertEqual({[1, 2], false}, Sizes([{a, "[1]."}, {b, "9."}])),
-    ?assertEqual({[1, 2], false}, Sizes([{a, "0."}, {b, "9."}])).
+    %% No sizes, so no growth.
+    ?assertEqual({[null, null], false}, Sizes([{a, "[1]."}, {b, "9."}])),
+    ?assertEqual({[null, null], false}, Sizes([{a, "0."}, {b, "9."}])).
 
 all_codes_get_the_same_value(_Config) ->
     Self = self(),

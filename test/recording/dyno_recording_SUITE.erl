@@ -289,7 +289,7 @@ at(Path, Document) ->
 -define(REQUIRED, #{
     document => [~"format", ~"version", ~"status", ~"command", ~"name", ~"started_at", ~"runs"],
     runs => [~"id", ~"status"],
-    nodes => [~"name"],
+    nodes => [~"name", ~"role"],
     metrics => [~"name", ~"value", ~"unit"],
     histograms => [~"name", ~"unit", ~"count", ~"buckets"],
     series => [~"name", ~"unit", ~"times_ms", ~"values"],

@@ -89,7 +89,7 @@ run() ->
 target() ->
     object([
         {~"name", text()},
-        {~"role", nullable(text())},
+        {~"role", text()},
         {~"otp", nullable(text())},
         {~"erts", nullable(text())},
         {~"schedulers_online", nullable(pos_integer())},

@@ -136,8 +136,8 @@ fresh_nodes(_Config) ->
         begin
             New = <<"target-", Id/binary, "@host">>,
             Run#{
-                ~"nodes" := [#{~"name" => New}],
-                ~"series" := [S#{~"node" := New} || S <- Series]
+                ~"nodes" := [#{~"name" => New, ~"role" => ~"target"}],
+                ~"series" := [S#{~"node" := ~"target"} || S <- Series]
             }
         end
      || #{~"id" := Id, ~"series" := Series} = Run <- maps:get(~"runs", Document)
@@ -180,7 +180,10 @@ places(_Config) ->
 clocks(_Config) ->
     #{~"runs" := [Run | _]} = Document = recording(),
     Node = fun(Name, Offset, Error) ->
-        #{~"name" => Name, ~"clock_offset_ns" => Offset, ~"clock_error_ns" => Error}
+        #{
+            ~"name" => Name, ~"role" => Name, ~"clock_offset_ns" => Offset,
+            ~"clock_error_ns" => Error
+        }
     end,
     With = fun(Nodes) ->
         Runs = [Run#{~"nodes" := Nodes, ~"duration_ns" := 60_000_000_000}],
@@ -203,7 +206,7 @@ clocks(_Config) ->
         With([
             Node(~"a@clocks", 900_000, 41_000),
             Node(~"b@clocks", 2_000_000, 3_000_000),
-            #{~"name" => ~"c@clocks"}
+            #{~"name" => ~"c@clocks", ~"role" => ~"c"}
         ])
     ).
 

@@ -105,6 +105,7 @@ run(Size) ->
         ~"nodes" => [
             #{
                 ~"name" => ?NODE,
+                ~"role" => ?NODE,
                 ~"otp" => ~"29.1",
                 ~"erts" => ~"17.1",
                 ~"schedulers_online" => 4,

@@ -13,7 +13,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -export([on_target/1, one_call/2, await/1]).
 -export([with_target/1, without_target/1, with_temporary/1, without_temporary/1]).
 -export([snapshot/1, clean/2, if_passed/2, one_of/2]).
--export([value/2, error_text/1, table/3]).
+-export([value/2, error_text/1, table/3, role/2]).
 
 -doc """
 A folder of its own for a case, also for temporary files; `clean/2` says whether those are gone.
@@ -208,6 +208,11 @@ table(Run, Name, Node) ->
         maps:from_list(lists:zip([N || #{~"name" := N} <- Columns], Row))
      || #{~"columns" := Columns, ~"rows" := Rows, ~"node" := Of} <-
             dyno_recording:tables(Run, Name),
-        Node =:= any orelse Of =:= atom_to_binary(Node),
+        Node =:= any orelse Of =:= role(Run, Node),
         Row <- Rows
     ].
+
+-doc "The role of a node in a run.".
+role(#{~"nodes" := Nodes}, Node) ->
+    [Role] = [R || #{~"name" := Name, ~"role" := R} <- Nodes, Name =:= atom_to_binary(Node)],
+    Role.

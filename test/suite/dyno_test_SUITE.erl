@@ -430,7 +430,7 @@ several_targets(Config) ->
     ?assert(Calls(Second, ~"target_work:warm/0") > 0),
     ?assertEqual(0, Calls(Node, ~"target_work:warm/0")),
     ?assertEqual(
-        lists:sort([atom_to_binary(Node), atom_to_binary(Second)]),
+        lists:sort([dyno_suites:role(Run, N) || N <- [Node, Second]]),
         lists:sort([N || #{~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total")])
     ),
     ok = dyno_suites:clean(Config, Before),

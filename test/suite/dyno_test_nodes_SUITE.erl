@@ -100,7 +100,7 @@ totals(Config) ->
         ],
         C
     end,
-    Each = [Calls(atom_to_binary(N)) || N <- [First, Second]],
+    Each = [Calls(dyno_suites:role(Run, N)) || N <- [First, Second]],
     ?assertEqual(lists:sum(Each), Calls(null)),
     ?assert(lists:min(Each) > 0),
     ?assertMatch([_], [T || #{~"node" := null} = T <- dyno_recording:tables(Run, ~"processes")]).
@@ -136,7 +136,7 @@ a_node_leaves(Config) ->
         [Times] = [
             T
          || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total"),
-            N =:= atom_to_binary(Node)
+            N =:= dyno_suites:role(Run, Node)
         ],
         lists:last(Times)
     end,
@@ -164,7 +164,7 @@ a_node_joins(Config) ->
     [Times] = [
         T
      || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total"),
-        N =:= Joined
+        N =:= dyno_suites:role(Run, Second)
     ],
     %% Its times count from the start of the run, too.
     ?assert(hd(Times) > JoinedMs - 50),
@@ -173,7 +173,7 @@ a_node_joins(Config) ->
     [Custom] = [
         T
      || #{~"times_ms" := T, ~"node" := N} <- dyno_recording:series(Run, ~"custom.processes"),
-        N =:= Joined
+        N =:= dyno_suites:role(Run, Second)
     ],
     ?assert(hd(Custom) >= JoinedMs - 50 andalso hd(Custom) =< hd(Times)),
     ?assert(lists:last(Custom) =< lists:last(Times) + 500).

@@ -98,7 +98,9 @@ run(Place, Size, #{functions := Functions, processes := Processes, samples := Sa
         ~"status" => ~"complete",
         ~"started_at" => null,
         ~"duration_ns" => 1_200_000_000_000,
-        ~"nodes" => [#{~"name" => ?NODE, ~"otp" => ~"29.1", ~"schedulers_online" => 64}],
+        ~"nodes" => [
+            #{~"name" => ?NODE, ~"role" => ?NODE, ~"otp" => ~"29.1", ~"schedulers_online" => 64}
+        ],
         ~"metrics" => [
             metric(~"throughput", ~"1/s", 40000.0 / Place),
             metric(~"operations.count", ~"count", 48_000_000 div Place),

@@ -226,7 +226,7 @@ invariant_is_violated(Config) ->
     ]),
     Result = dyno_test:run(Source, #{}),
     [Run] = complete(Result),
-    Text = atom_to_binary(Node),
+    Text = dyno_suites:role(Run, Node),
     ?assertMatch([#{~"result" := ~"pass", ~"kind" := ~"invariant"}], verdicts(Result, ~"alive")),
     [#{~"result" := ~"fail", ~"evidence" := #{~"value" := 7}, ~"text" := Why, ~"node" := Text}] =
         verdicts(Result, ~"flag"),
@@ -324,7 +324,7 @@ metrics_of_the_suite(Config) ->
     ?assertEqual([42], lists:usort(Values)),
     ?assert(length(Times) >= 2),
     ?assertEqual(Times, lists:sort(Times)),
-    Text = atom_to_binary(Node),
+    Text = dyno_suites:role(Run, Node),
     ?assertMatch(
         [#{~"title" := ~"Atoms", ~"node" := Text}], dyno_recording:series(Run, ~"atoms")
     ),
@@ -591,7 +591,7 @@ several_nodes(Config) ->
     [Run] = complete(Result),
     ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], verdicts(Result, ~"here")),
     ?assertEqual(
-        [{atom_to_binary(First), ~"pass"}, {atom_to_binary(Second), ~"fail"}],
+        [{dyno_suites:role(Run, First), ~"pass"}, {dyno_suites:role(Run, Second), ~"fail"}],
         [{N, R} || #{~"node" := N, ~"result" := R} <- verdicts(Result, ~"first")]
     ),
     Hash = erlang:phash2(First),
@@ -636,7 +636,7 @@ node_joins_and_leaves(Config) ->
     [Run] = complete(Result),
     says(warning(Run, ~"node_left"), [atom_to_binary(Second)]),
     ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], verdicts(Result, ~"here")),
-    Text = atom_to_binary(Second),
+    Text = dyno_suites:role(Run, Second),
     [#{~"times_ms" := [Began | _]}] = [
         S || #{~"node" := N} = S <- dyno_recording:series(Run, ~"agent.samples"), N =:= Text
     ],

@@ -66,6 +66,7 @@ export interface Table {
 
 export interface TargetNode {
     name: string;
+    role: string;
     otp?: string;
     erts?: string;
     schedulers_online?: number;
@@ -77,6 +78,7 @@ export interface TargetNode {
 
 export interface Run {
     id: string;
+    labels: Record<string, unknown>;
     size: number | null;
     repetition: number;
     status: string;
@@ -182,12 +184,13 @@ const table = (raw: Raw): Table => ({
 
 const run = (raw: Raw): Run => ({
     id: text(raw.id),
+    labels: object(raw.labels),
     size: number(raw.size),
     repetition: number(raw.repetition) ?? 1,
     status: text(raw.status, 'partial'),
     started_at: textOrNull(raw.started_at),
     duration_ns: number(raw.duration_ns),
-    nodes: list(raw.nodes, (n) => ({ ...n, name: text(n.name) }) as TargetNode),
+    nodes: list(raw.nodes, (n) => ({ ...n, name: text(n.name), role: text(n.role) }) as TargetNode),
     metrics: list(raw.metrics, metric),
     histograms: list(raw.histograms, histogram),
     series: list(raw.series, series),
@@ -294,9 +297,9 @@ export function findMetric(which: Run, name: string): Metric | undefined {
     return which.metrics.find((m) => m.name === name);
 }
 
-/** The nodes that figures of the run belong to: those declared, and those only figures name. */
+/** The roles of the nodes that parts of the run are of: those declared, and those only parts name. */
 export function nodesOf(which: Run): string[] {
-    const names = new Set(which.nodes.map((n) => n.name));
+    const names = new Set(which.nodes.map((n) => n.role));
     for (const item of [...which.series, ...which.tables]) {
         if (item.node) names.add(item.node);
     }

@@ -171,6 +171,8 @@ description(Node) ->
     dyno_recording:document().
 described(Document, #{node := Node, environment := Environment}, #{waiting := Waiting}) ->
     #{~"runs" := Runs, ~"environment" := Local} = Document,
+    #{~"name" := Name} = Node,
+    #{Name := Role} = dyno_recording_run:roles([Name]),
     %% Of another machine this one's processor says nothing.
     Foreign =
         case {Local, Environment} of
@@ -179,13 +181,13 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
                 #{Key => null || Key <- [~"os", ~"kernel", ~"cpu_model", ~"cores", ~"memory_bytes"]}
         end,
     Described = Document#{
-        ~"runs" := [Run#{~"nodes" => [Node]} || Run <- Runs],
+        ~"runs" := [Run#{~"nodes" => [Node#{~"role" => Role}]} || Run <- Runs],
         ~"environment" := maps:merge(maps:merge(Local, Foreign), Environment)
     },
     Warnings = [
         {~"clock",
             iolist_to_binary([
-                "in ", map_get(~"name", Node), " only the wall clock is read: time in which other "
+                "in ", Name, " only the wall clock is read: time in which other "
                 "programs had the processor counts as time of the code"
             ])}
      || not Waiting

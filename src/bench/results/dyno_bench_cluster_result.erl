@@ -17,8 +17,7 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
     Names = lists:uniq([Node || #{nodes := Nodes} <- Samples, #{node := Node} <- Nodes]),
     DurationNs = lists:max([0 | Times]) * 1_000_000,
     Run = #{
-        id => ~"1",
-        size => max(1, length(Names)),
+        size => length(Names),
         status => complete,
         duration_ns => DurationNs,
         nodes => [#{name => atom_to_binary(Name)} || Name <- Names],

@@ -36,8 +36,6 @@ warnings(Name, #{constant := Constant, warnings := Warnings}) ->
 run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) ->
     #{best := Best, values := Values} = Outcome,
     #{
-        id => ~"1",
-        size => 1,
         status => complete,
         duration_ns => DurationMs * 1_000_000,
         metrics => [

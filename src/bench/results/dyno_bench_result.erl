@@ -14,17 +14,20 @@
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
 
+-doc "What tells a run from the others: its case, its input.".
+-type run_labels() :: #{binary() => binary()}.
+
 -doc "The recording of one result.".
 -spec document(#{atom() => term()}, dyno_bench_engine:result(), Environment :: term()) ->
     dyno_recording:document().
 document(Parameters, Result, Environment) ->
-    document(undefined, Parameters, [{~"1", 1, Result}], Environment).
+    document(undefined, Parameters, [{#{}, undefined, Result}], Environment).
 
 -doc "The recording of one result or several; `Parameters` as in doc/recording.md.".
 -spec document(
     Name :: binary() | undefined,
     Parameters :: #{atom() => term()},
-    [{Id :: binary(), Size :: pos_integer(), dyno_bench_engine:result()}, ...],
+    [{run_labels(), Size :: pos_integer() | undefined, dyno_bench_engine:result()}, ...],
     Environment :: term()
 ) -> dyno_recording:document().
 document(Given, Parameters, [{_, _, #{arms := Arms}} | _] = Results, Environment) ->
@@ -44,9 +47,12 @@ document(Given, Parameters, [{_, _, #{arms := Arms}} | _] = Results, Environment
     Document3 = dyno_recording:add_warnings(Document2, all_warnings(Results)),
     dyno_recording:put(Document3, status, complete).
 
-%% What holds for all runs is said once, without a run's name.
+%% What holds for all runs is said once, without a run's id.
 all_warnings(Results) ->
-    Each = [{Id, warnings(labels(Arms), Arms, R)} || {Id, _, #{arms := Arms} = R} <- Results],
+    Each = [
+        {dyno_recording_run:id(Run, 1), warnings(labels(Arms), Arms, R)}
+     || {Run, _, #{arms := Arms} = R} <- Results
+    ],
     [{_, First} | _] = Each,
     Common = [W || W <- First, lists:all(fun({_, Ws}) -> lists:member(W, Ws) end, Each)],
     Own = [{Id, Warning} || {Id, Ws} <- Each, Warning <- Ws -- Common],
@@ -57,11 +63,11 @@ name(Arms) -> <<(integer_to_binary(length(Arms)))/binary, " codes">>.
 
 short(Label) -> string:slice(Label, 0, 60).
 
-run({Id, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) ->
+run({RunLabels, Size, #{arms := Arms, rounds := Rounds, loop_ns := LoopNs} = Result}) ->
     #{duration_ms := DurationMs} = Result,
     Labels = labels(Arms),
     #{
-        id => Id,
+        labels => RunLabels,
         size => Size,
         status => complete,
         duration_ns => DurationMs * 1_000_000,

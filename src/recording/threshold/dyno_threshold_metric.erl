@@ -350,7 +350,7 @@ aggregate(last, Values) -> lists:last(Values).
 -spec of_node([dyno_recording:object()], binary() | undefined, dyno_recording:run()) ->
     [dyno_recording:object()].
 of_node(Items, undefined, Run) ->
-    case [Name || #{~"name" := Name} <- maps:get(~"nodes", Run, [])] of
+    case [Role || #{~"role" := Role} <- maps:get(~"nodes", Run, [])] of
         [First | _] ->
             {Own, Others} = lists:partition(fun(Item) -> node_of(Item) =:= First end, Items),
             {Common, Rest} = lists:partition(fun(Item) -> node_of(Item) =:= null end, Others),
@@ -358,17 +358,18 @@ of_node(Items, undefined, Run) ->
         [] ->
             Items
     end;
-of_node(Items, Node, _) ->
-    [Item || Item <- Items, is_node(node_of(Item), Node)].
+of_node(Items, Node, Run) ->
+    Roles = [
+        Role
+     || #{~"role" := Role, ~"name" := Name} <- maps:get(~"nodes", Run, []),
+        Of <- [Role, Name, hd(binary:split(Name, ~"@"))],
+        Of =:= Node
+    ],
+    [Item || Item <- Items, lists:member(node_of(Item), [Node | Roles])].
 
 -spec node_of(dyno_recording:object()) -> dyno_recording:json().
 node_of(Item) ->
     maps:get(~"node", Item, null).
-
--spec is_node(dyno_recording:json(), binary()) -> boolean().
-is_node(null, _) -> false;
-is_node(Name, Name) -> true;
-is_node(Name, Node) -> hd(binary:split(Name, ~"@")) =:= Node.
 
 -spec cell(dyno_recording:object(), binary(), [dyno_recording:json()]) -> dyno_recording:json().
 cell(#{~"columns" := Columns}, Name, Row) ->

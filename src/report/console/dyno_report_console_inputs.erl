@@ -17,26 +17,24 @@ input, or whatever decided, and how both time and words grow.
 -doc "What decided, how the best is called, and its value in a row.".
 -type decisive() :: {Title :: binary(), Best :: binary(), fun((object()) -> binary())}.
 
--doc "A table for each group of runs with inputs, and the growth.".
+-doc "A table for each case with several inputs, and the growth.".
 -spec sections(dyno_report:document(), decisive(), options()) -> [[iodata()]].
 sections(Document, Decisive, Options) ->
-    Runs = get(~"runs", get(~"parameters", Document, #{}), []),
-    Groups = lists:uniq([get(~"group", Run, ~"") || Run <- Runs]),
+    Runs = get(~"runs", Document, []),
     [
-        matrix({Group, Decisive}, Of, Document, Options)
-     || Group <- Groups,
-        Of <- [[R || R <- Runs, get(~"group", R, ~"") =:= Group]]
+        matrix({Case, Decisive}, [Run || Run <- Runs, label(~"case", Run) =:= Case], Options)
+     || Case <- lists:uniq([label(~"case", Run) || Run <- Runs])
     ] ++ [growth(Document, Options)].
 
+label(Name, Run) ->
+    get(Name, get(~"labels", Run, #{}), ~"").
+
 %% A row a code, in the order in which the first input has them; a column an input.
--spec matrix({binary(), decisive()}, [object()], object(), options()) -> [iodata()].
-matrix(_Group, [_], _Document, _Options) ->
+-spec matrix({binary(), decisive()}, [object()], options()) -> [iodata()].
+matrix(_Case, [_], _Options) ->
     [];
-matrix({Group, {What, Best, Value}}, Runs, Document, Options) ->
-    Inputs = [
-        {dyno_report_document:name(~"input", Run), codes(get(~"id", Run), Document)}
-     || Run <- Runs
-    ],
+matrix({Case, {What, Best, Value}}, Runs, Options) ->
+    Inputs = [{dyno_report_text:clean(label(~"input", Run)), codes(Run)} || Run <- Runs],
     [{_, First} | _] = Inputs,
     Columns = [
         #{title => ~"code", align => left, fit => flexible}
@@ -51,19 +49,17 @@ matrix({Group, {What, Best, Value}}, Runs, Document, Options) ->
     ],
     Text = <<What/binary, " per call, and times the ", Best/binary, ", by input">>,
     Title =
-        case dyno_report_text:clean(Group) of
+        case dyno_report_text:clean(Case) of
             ~"" -> string:titlecase(Text);
             Name -> <<Name/binary, ": ", Text/binary>>
         end,
     dyno_report_console_runs:section(Title, Columns, Rows, length(Rows), Options).
 
--spec codes(json:decode_value(), object()) -> [object()].
-codes(Id, Document) ->
+-spec codes(object()) -> [object()].
+codes(Run) ->
     lists:append([
         dyno_report_document:rows(Table)
-     || #{~"id" := I} = Run <- get(~"runs", Document, []),
-        I =:= Id,
-        Table <- dyno_report_document:tables(~"codes", Run)
+     || Table <- dyno_report_document:tables(~"codes", Run)
     ]).
 
 -spec cell(json:decode_value(), [object()], fun((object()) -> binary())) ->

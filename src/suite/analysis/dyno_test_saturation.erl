@@ -323,7 +323,7 @@ means(Names, Nth, Sizes) ->
     points(fun(Run) -> mean(Names, Nth, Run) end, Sizes).
 
 mean(Names, Nth, #{~"nodes" := Nodes} = Run) when length(Nodes) >= Nth ->
-    #{~"name" := Node} = lists:nth(Nth, Nodes),
+    #{~"role" := Node} = lists:nth(Nth, Nodes),
     Means = [
         V
      || Name <- Names, {Of, V, _} <- dyno_test_sizes:series(mean, Name, Run), Of =:= Node
@@ -335,17 +335,13 @@ mean(Names, Nth, #{~"nodes" := Nodes} = Run) when length(Nodes) >= Nth ->
 mean(_Names, _Nth, _Run) ->
     [].
 
-%% A suite that starts a fresh node for each run has other names in each: targets are told apart by
-%% their position, and named without what makes a name unique.
+%% The nodes of the run that has most of them, by their position and role.
 nodes_of(Sizes) ->
     Nodes = [Of || {_, Runs} <- Sizes, #{~"nodes" := Of} <- Runs],
     Longest = lists:foldl(
         fun(Of, Acc) when length(Of) > length(Acc) -> Of; (_, Acc) -> Acc end, [], Nodes
     ),
-    [
-        {Nth, re:replace(Name, "(-[0-9]+)*@.*$", "", [unicode, {return, binary}])}
-     || {Nth, #{~"name" := Name}} <- lists:enumerate(Longest)
-    ].
+    [{Nth, Role} || {Nth, #{~"role" := Role}} <- lists:enumerate(Longest)].
 
 of_node(Name, Node) -> <<Name/binary, " of ", Node/binary>>.
 

@@ -15,16 +15,12 @@ interface Block {
     runs: { run: Run; input: string }[];
 }
 
-/** The runs by case; where a recording does not say, all are of one. */
+/** The runs by case; those without one are of one. */
 function blocks(recording: Recording): Block[] {
-    const described = Array.isArray(recording.parameters.runs)
-        ? (recording.parameters.runs as Record<string, unknown>[])
-        : [];
     const found = new Map<string | null, Block>();
     for (const run of recording.runs) {
-        const of = described.find((d) => d.id === run.id);
-        const name = typeof of?.group === 'string' ? of.group : null;
-        const input = typeof of?.input === 'string' ? of.input : run.id;
+        const name = typeof run.labels.case === 'string' ? run.labels.case : null;
+        const input = typeof run.labels.input === 'string' ? run.labels.input : run.id;
         const block = found.get(name) ?? { name, runs: [] };
         block.runs.push({ run, input });
         found.set(name, block);

@@ -1,0 +1,92 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_run).
+-moduledoc false.
+%% What is the same however often something is measured: the id of a run, which is made of its
+%% labels, and the roles of its nodes. Whoever measures names nodes by their names; recorded parts
+%% name them by their roles, because a node that was started for a run has a new name each time.
+
+-export([id/2, identified/1, roles/1, with_roles/2]).
+
+-type object() :: dyno_recording_schema:object().
+
+%% What comes first in an id; other labels follow by their names.
+-define(ORDER, [~"spec", ~"case", ~"variant", ~"input", ~"phase", ~"size"]).
+
+-doc "`10`, `sort/large`, `10#2`; that of a run without labels is `1`.".
+-spec id(Labels :: object(), Repetition :: pos_integer()) -> binary().
+id(Labels, Repetition) ->
+    Others = lists:sort(maps:keys(Labels) -- ?ORDER),
+    Texts = [label(map_get(Key, Labels)) || Key <- ?ORDER ++ Others, is_map_key(Key, Labels)],
+    Id =
+        case Texts of
+            [] -> ~"1";
+            _ -> iolist_to_binary(lists:join($/, Texts))
+        end,
+    case Repetition of
+        1 -> Id;
+        _ -> <<Id/binary, "#", (integer_to_binary(Repetition))/binary>>
+    end.
+
+label(Text) when is_binary(Text) -> Text;
+label(Number) -> json:encode(Number).
+
+-doc "A run with its id, and its parts with the roles of the nodes.".
+-spec identified(object()) -> object().
+identified(Run) ->
+    Nodes = maps:get(~"nodes", Run, []),
+    Roles = roles([Name || #{~"name" := Name} <- Nodes]),
+    Parts = #{
+        Key => [with_roles(Roles, Part) || Part <- Items]
+     || Key := Items <- maps:with([~"series", ~"tables", ~"profiles"], Run)
+    },
+    Events =
+        case Run of
+            #{~"events" := #{~"items" := Items} = Of} ->
+                #{~"events" => Of#{~"items" := [with_roles(Roles, Item) || Item <- Items]}};
+            #{} ->
+                #{}
+        end,
+    Id = id(maps:get(~"labels", Run, #{}), maps:get(~"repetition", Run, 1)),
+    Identified = maps:merge(#{~"id" => Id}, maps:merge(Run, maps:merge(Parts, Events))),
+    Identified#{~"nodes" => [of_role(Roles, Node) || Node <- Nodes]}.
+
+of_role(Roles, #{~"name" := Name} = Node) -> maps:merge(#{~"role" => map_get(Name, Roles)}, Node);
+of_role(_Roles, Node) -> Node.
+
+-doc "A part of a run with the role of its node in place of the node's name.".
+-spec with_roles(#{Name :: binary() => Role :: binary()}, object()) -> object().
+with_roles(Roles, #{~"node" := Name} = Part) when is_map_key(Name, Roles) ->
+    Part#{~"node" := map_get(Name, Roles)};
+with_roles(_Roles, Part) ->
+    Part.
+
+-doc """
+The roles of a run's nodes by their names: what stands before the `@`, without what `m:peer` adds to
+make a name unique. Where two would have the same, with the host; then with a number.
+""".
+-spec roles([Name :: binary()]) -> #{Name :: binary() => Role :: binary()}.
+roles(Names) ->
+    Common = [{Name, without_unique(Name)} || Name <- lists:uniq(Names)],
+    Short = [{Name, hd(binary:split(Whole, ~"@"))} || {Name, Whole} <- Common],
+    maps:from_list([
+        {Name,
+            case {shared(Role, Short), shared(Whole, Common)} of
+                {[_], _} -> Role;
+                {_, [_]} -> Whole;
+                {Same, Same} -> numbered(Role, Name, Same);
+                {_, Same} -> numbered(Whole, Name, Same)
+            end}
+     || {{Name, Role}, {Name, Whole}} <- lists:zip(Short, Common)
+    ]).
+
+without_unique(Name) ->
+    re:replace(Name, ~"^(.+)-[0-9]+-[0-9]+(@|$)", ~"\\1\\2", [unicode, {return, binary}]).
+
+shared(Role, Roles) ->
+    [Name || {Name, Of} <- Roles, Of =:= Role].
+
+numbered(Role, Name, Same) ->
+    [Number] = [N || {N, Of} <- lists:enumerate(Same), Of =:= Name],
+    <<Role/binary, "#", (integer_to_binary(Number))/binary>>.
