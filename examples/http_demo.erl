@@ -6,7 +6,7 @@
 Loads a real web server with 1 to 64 connections, and measures every function and process of it.
 
 The server is Cowboy, in a node of its own, over loopback. Where Cowboy is not to be had it is
-OTP's httpd, which is said on standard error; everything else is the same.
+OTP's httpd, and says so on standard error; everything else is the same.
 
     dyno test examples/http_demo.erl -o http.html
 """.
@@ -85,7 +85,7 @@ serve(httpd) ->
         {server_root, "/"},
         {document_root, "/"},
         %% Without it every answer waits 40 ms for the client's delayed acknowledgement: httpd sends
-        %% head and body one by one. dyno's first look at it showed just that.
+        %% head and body one by one. dyno's first recording of it showed just that.
         {socket_type, {ip_comm, [{nodelay, true}]}},
         {keep_alive, true},
         {max_keep_alive_request, 1_000_000_000},

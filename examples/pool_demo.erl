@@ -5,7 +5,7 @@
 -moduledoc """
 A pool of gen_servers behind one gen_server that lends them out: what gives in first?
 
-Four servers compress a page each time they are asked; 1 to 64 clients borrow one, use it, and give
+Four servers compress a page for each request; 1 to 64 clients borrow one, use it, and give
 it back. The report shows the queue of waiting clients where it is, and whether the lender takes
 longer the more clients there are.
 

@@ -103,12 +103,12 @@ end_suite(#{folder := Folder, paths := Paths}) ->
 
 %% The folder that holds `plugins`.
 server() ->
-    Given = os:getenv("DYNO_RABBITMQ", "/"),
-    Patterns = [Given, filename:join(Given, "usr/lib/rabbitmq/lib/rabbitmq_server-*")],
+    Root = os:getenv("DYNO_RABBITMQ", "/"),
+    Patterns = [Root, filename:join(Root, "usr/lib/rabbitmq/lib/rabbitmq_server-*")],
     case [S || P <- Patterns, S <- filelib:wildcard(P), filelib:is_dir(S ++ "/plugins")] of
         [] ->
             {error,
-                "there is no RabbitMQ in " ++ filename:join(Given, "usr/lib/rabbitmq") ++
+                "there is no RabbitMQ in " ++ filename:join(Root, "usr/lib/rabbitmq") ++
                     "; run make rabbitmq, which brings one, or "
                     "set DYNO_RABBITMQ to the folder that holds its plugins"};
         Servers ->

@@ -2,8 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 %% Loads a shop as its customers do: some browsing at first, then ever more of them, then a sale.
-%% Nine of ten operations look at an article, one orders it; customers come from a CSV file, articles
-%% are asked for as people ask for them, a few far more often than most.
+%% Nine of ten operations read an article, one orders it; customers come from a CSV file, articles
+%% from a distribution as people choose them, a few far more often than most.
 %%
 %%     dyno test examples/shop_demo.erl
 %%     dyno test examples/shop_demo.erl --load-nodes 1
@@ -20,14 +20,14 @@ suite() ->
         size_label => "shops' worth",
         duration_ms => 3000,
         patterns => ["shop_demo:handle_call/3"],
-        operations => #{look => 9, order => 1},
+        operations => #{read => 9, order => 1},
         feeds => #{
             customer => {csv, "customers.csv"},
             article => {zipf, 10_000, 1.1}
         },
         thresholds => [
             "errors.rate == 0 %",
-            "operation.look.latency.p99 < 100 ms",
+            "operation.read.latency.p99 < 100 ms",
             "operation.order.latency.p99 < 200 ms",
             "phase.sale.latency.p99 < 200 ms"
         ]
@@ -43,8 +43,8 @@ load(Size, _Node) ->
         ]
     }.
 
-operation(look, Node) ->
-    {ok, _} = gen_server:call({shop, Node}, {look, dyno_feed:next(article)}),
+operation(read, Node) ->
+    {ok, _} = gen_server:call({shop, Node}, {read, dyno_feed:next(article)}),
     {ok, Node};
 operation(order, Node) ->
     #{~"name" := Name, ~"city" := City} = dyno_feed:next(customer),
@@ -65,7 +65,7 @@ end_run(_Node) -> ok.
 
 init([]) -> {ok, #{orders => 0, articles => #{}}}.
 
-handle_call({look, Article}, _From, #{articles := Articles} = Shop) ->
+handle_call({read, Article}, _From, #{articles := Articles} = Shop) ->
     {reply, {ok, maps:get(Article, Articles, 0)}, Shop};
 handle_call({order, Article, _Customer}, _From, #{orders := Orders, articles := Articles} = Shop) ->
     Sold = maps:update_with(Article, fun(N) -> N + 1 end, 1, Articles),

@@ -4,7 +4,7 @@
 -module(two_nodes_demo).
 -moduledoc """
 A system of two nodes that talk to each other: a shop that reserves each order's articles in a
-warehouse. Both are looked into at once, each with patterns of its own, and the report shows
+warehouse. Both are measured at once, each with patterns of its own, and the report shows
 functions and processes of each.
 
 The size is the number of articles in an order. The shop asks for one article after the other, so

@@ -10,7 +10,7 @@ modules is whole, links lead somewhere.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
+-export([all/0, suite/0, slow/0]).
 -export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1, readme_suite_is_an_example/1]).
 -export([thresholds_are_read/1, patterns_are_read/1]).
 -export([options_are_all_there/1, commands_are_the_programs/1, modules_are_in_the_map/1]).
@@ -32,11 +32,15 @@ all() ->
         links_lead_somewhere
     ].
 
+%% A real broker takes half a minute.
+slow() -> [rabbitmq_runs].
+
 %% Whether thresholds hold is the machine's affair; that they can be evaluated is the example's.
 examples_run(_Config) ->
     Examples = filelib:wildcard(filename:join([dyno_project:root(), "examples", "*_demo.erl"])),
     ?assertMatch([_, _ | _], Examples),
-    lists:foreach(fun example_runs/1, Examples -- [example("rabbitmq_demo.erl")]).
+    ok = dyno_target_node:ensure_distribution(#{}),
+    dyno_parallel:each(fun example_runs/1, Examples -- [example("rabbitmq_demo.erl")], 3).
 
 example(Name) ->
     filename:join([dyno_project:root(), "examples", Name]).
