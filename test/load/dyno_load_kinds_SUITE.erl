@@ -17,30 +17,37 @@ This module is also the suite whose operations are made; the run state is a map 
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-all() ->
+all() -> [{group, waiting}, {group, working}].
+
+%% Those that mostly wait run side by side; those that keep a processor busy would be in their way.
+groups() ->
     [
-        think_time_is_waited,
-        think_times_are_distributed,
-        iterations_in_all,
-        iterations_of_each,
-        phases_have_figures_of_their_own,
-        phases_follow_without_a_gap,
-        a_recorded_curve,
-        poisson_counts_what_is_due,
-        a_ramp_is_kept,
-        kinds_by_weight,
-        kinds_are_the_same_with_a_seed,
-        a_kind_returns_nonsense,
-        a_stalled_target_stalls_no_arrivals,
-        an_arrival_costs_little,
-        a_pool_grows_no_further,
-        a_pool_that_cannot_grow,
-        search_finds_the_limit,
-        search_finds_nothing,
-        search_names_the_generator,
-        figures_of_a_search_on_the_way,
-        feeds_end_a_load,
-        feeds_are_shared
+        {waiting, [parallel], [
+            think_time_is_waited,
+            think_times_are_distributed,
+            phases_have_results_of_their_own,
+            phases_follow_without_a_gap,
+            a_recorded_curve,
+            poisson_counts_what_is_due,
+            a_ramp_is_kept,
+            a_kind_returns_nonsense,
+            a_stalled_target_stalls_no_arrivals,
+            a_pool_grows_no_further,
+            a_pool_that_cannot_grow,
+            search_finds_the_limit,
+            search_finds_nothing,
+            result_of_a_search_on_the_way,
+            feeds_are_shared
+        ]},
+        {working, [], [
+            iterations_in_all,
+            iterations_of_each,
+            kinds_by_weight,
+            kinds_are_the_same_with_a_seed,
+            an_arrival_costs_little,
+            search_names_the_generator,
+            feeds_end_a_load
+        ]}
     ].
 
 %% The suite's callbacks
@@ -72,9 +79,9 @@ run(Load, Options, RunState) ->
                 module => ?MODULE,
                 run_state => RunState,
                 load => Whole,
-                duration_ms => 400,
+                duration_ms => 200,
                 warmup_ms => 0,
-                interval_ms => 100,
+                interval_ms => 50,
                 timeout_ms => 5000
             },
             Options
@@ -82,8 +89,8 @@ run(Load, Options, RunState) ->
     ),
     Events = dyno_load_SUITE:events(Pid),
     case lists:last(Events) of
-        {ended, Report} ->
-            Report#{events => Events};
+        {ended, Result} ->
+            Result#{events => Events};
         {failed, Text} ->
             {failed, Text}
     end.
@@ -98,34 +105,34 @@ pause(Ms) ->
 %% Closed
 
 think_time_is_waited(_Config) ->
-    Report = run(
-        #{model => closed, workers => 4, think_time_ms => 100}, #{duration_ms => 1000}, #{}
+    Result = run(
+        #{model => closed, workers => 4, think_time_ms => 50}, #{duration_ms => 300}, #{}
     ),
-    Count = successes(Report),
-    ?assert(Count =< 4 * 10),
+    Count = successes(Result),
+    ?assert(Count =< 4 * 6),
     ?assert(Count >= 4).
 
 think_times_are_distributed(_Config) ->
     lists:foreach(
         fun(Think) ->
             Load = #{model => closed, workers => 10, think_time_ms => Think},
-            Count = successes(run(Load, #{duration_ms => 500}, #{})),
+            Count = successes(run(Load, #{duration_ms => 200}, #{})),
             %% Without a pause it would be hundreds of thousands.
             ?assert(Count >= 10),
-            ?assert(Count =< 1500, {Think, Count})
+            ?assert(Count =< 600, {Think, Count})
         end,
         [{uniform, 5, 15}, {exponential, 10}]
     ).
 
 iterations_in_all(_Config) ->
     Started = erlang:monotonic_time(millisecond),
-    Report = run(
+    Result = run(
         #{model => closed, workers => 7, iterations => 1000}, #{duration_ms => 50_000}, #{}
     ),
-    ?assertEqual(1000, successes(Report)),
+    ?assertEqual(1000, successes(Result)),
     %% It does not wait for the end of its duration.
     ?assert(erlang:monotonic_time(millisecond) - Started < 20_000),
-    #{duration_ns := DurationNs} = Report,
+    #{duration_ns := DurationNs} = Result,
     ?assert(DurationNs < 20_000_000_000).
 
 %% The warm-up is not limited, and not counted.
@@ -143,27 +150,27 @@ iterations_of_each(_Config) ->
 
 %% Phases
 
-phases_have_figures_of_their_own(_Config) ->
+phases_have_results_of_their_own(_Config) ->
     Load = #{
         model => phases,
         phases => [
-            #{name => "few", model => open, rate_per_s => 50, duration_ms => 400},
+            #{name => "few", model => open, rate_per_s => 100, duration_ms => 200},
             #{
                 name => "some",
                 model => closed,
                 workers => 3,
                 iterations => {each, 5},
-                duration_ms => 300
+                duration_ms => 100
             },
-            #{name => "many", model => open, rate_per_s => {steps, [100, 300]}, duration_ms => 400}
+            #{name => "many", model => open, rate_per_s => {steps, [200, 600]}, duration_ms => 200}
         ]
     },
-    Report = run(Load, #{}, #{}),
-    #{parts := [Few, Some, Many], total := Total, duration_ns := DurationNs} = Report,
+    Result = run(Load, #{}, #{}),
+    #{parts := [Few, Some, Many], total := Total, duration_ns := DurationNs} = Result,
     ?assertMatch(#{name := ~"few", arrivals := 20, start_ns := 0}, Few),
-    ?assertMatch(#{name := ~"some", arrivals := undefined, start_ns := 400_000_000}, Some),
-    ?assertMatch(#{name := ~"many", arrivals := 80, start_ns := 700_000_000}, Many),
-    ?assertEqual(1_100_000_000, DurationNs),
+    ?assertMatch(#{name := ~"some", arrivals := undefined, start_ns := 200_000_000}, Some),
+    ?assertMatch(#{name := ~"many", arrivals := 80, start_ns := 300_000_000}, Many),
+    ?assertEqual(500_000_000, DurationNs),
     ?assertEqual(15, successes(Some)),
     lists:foreach(
         fun(#{arrivals := Asked} = Part) -> ?assert(successes(Part) =< Asked) end, [Few, Many]
@@ -184,25 +191,25 @@ phases_follow_without_a_gap(_Config) ->
         true = ets:insert(Starts, {start, erlang:monotonic_time(millisecond)}),
         pause(50)
     end,
-    Phase = #{model => open, rate_per_s => 40, duration_ms => 250, workers => 50},
-    Report = run(#{model => phases, phases => [Phase, Phase]}, #{}, #{operation => Operation}),
-    #{parts := [One, Two]} = Report,
+    Phase = #{model => open, rate_per_s => 100, duration_ms => 100, workers => 50},
+    Result = run(#{model => phases, phases => [Phase, Phase]}, #{}, #{operation => Operation}),
+    #{parts := [One, Two]} = Result,
     ?assertEqual({10, 10}, {map_get(arrivals, One), map_get(arrivals, Two)}),
     ?assert(successes(One) + successes(Two) >= 10),
     Times = lists:sort([T || {_, T} <- ets:tab2list(Starts)]),
     ?assert(length(Times) >= 10).
 
 a_recorded_curve(_Config) ->
-    Load = #{model => open, arrivals => {counts, 100, [5, 0, 20, 1]}},
-    Report = run(Load, #{duration_ms => 50}, #{}),
+    Load = #{model => open, arrivals => {counts, 50, [5, 0, 20, 1]}},
+    Result = run(Load, #{duration_ms => 50}, #{}),
     %% As long as the curve is, not as the test says.
-    ?assertMatch(#{duration_ns := 400_000_000, parts := [#{arrivals := 26}]}, Report),
-    ?assert(successes(Report) >= 20),
-    Times = #{model => open, arrivals => {times_ms, [5000, 5010, 5300]}},
+    ?assertMatch(#{duration_ns := 200_000_000, parts := [#{arrivals := 26}]}, Result),
+    ?assert(successes(Result) >= 20),
+    Times = #{model => open, arrivals => {times_ms, [5000, 5010, 5100]}},
     ?assertMatch(#{parts := [#{arrivals := 3}]}, run(Times, #{}, #{})).
 
 poisson_counts_what_is_due(_Config) ->
-    Load = #{model => open, rate_per_s => 500, arrivals => poisson},
+    Load = #{model => open, rate_per_s => 1000, arrivals => poisson},
     #{parts := [#{arrivals := One}]} = run(Load, #{seed => 5}, #{}),
     #{parts := [#{arrivals := Again}]} = run(Load, #{seed => 5}, #{}),
     #{parts := [#{arrivals := Other}]} = run(Load, #{seed => 6}, #{}),
@@ -213,8 +220,8 @@ poisson_counts_what_is_due(_Config) ->
     ?assertNotEqual(One, Other).
 
 a_ramp_is_kept(_Config) ->
-    Report = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 1000}, #{}),
-    #{events := Events, parts := [#{arrivals := 500}]} = Report,
+    Result = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 400}, #{}),
+    #{events := Events, parts := [#{arrivals := 200}]} = Result,
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assert(length(Offered) >= 1),
     %% Asked for is what the schedule says, whatever the machine is busy with.
@@ -234,8 +241,8 @@ kinds_by_weight(_Config) ->
     Load = #{
         model => closed, workers => 3, iterations => 10_000, operations => #{read => 9, write => 1}
     },
-    Report = run(Load, #{duration_ms => 30_000}, #{kind => Kind}),
-    #{kinds := #{read := Reads, write := Writes}, errors := Errors} = Report,
+    Result = run(Load, #{duration_ms => 30_000}, #{kind => Kind}),
+    #{kinds := #{read := Reads, write := Writes}, errors := Errors} = Result,
     ?assertEqual(counters:get(Seen, 1), map_get(successes, Reads)),
     ?assertEqual(counters:get(Seen, 2), map_get(failures, Writes)),
     ?assertEqual(0, map_get(failures, Reads)),
@@ -274,7 +281,7 @@ a_kind_returns_nonsense(_Config) ->
 
 %% Pools
 
-%% The target stops for 500 ms, and every operation that is under way with it. What is due in that
+%% The target stops for 300 ms, and every operation that is under way with it. What is due in that
 %% time begins nevertheless, in workers that are started for it.
 a_stalled_target_stalls_no_arrivals(_Config) ->
     dyno_suites:one_of(3, fun() ->
@@ -289,27 +296,27 @@ a_stalled_target_stalls_no_arrivals(_Config) ->
             receive
                 go -> ok
             end,
-            pause(300),
+            pause(100),
             true = ets:insert(Gate, {closed}),
             Before = counters:get(Begun, 1),
-            pause(500),
+            pause(300),
             During = counters:get(Begun, 1) - Before,
             true = ets:delete(Gate, closed),
             Self ! {during, During}
         end),
         Stopper ! go,
         Load = #{model => open, rate_per_s => 400, workers => 10, max_workers => 2000},
-        Report = run(Load, #{duration_ms => 1200}, #{operation => Operation}),
-        #{workers := Workers, parts := [#{arrivals := 480}], total := #{response := Response}} =
-            Report,
+        Result = run(Load, #{duration_ms => 600}, #{operation => Operation}),
+        #{workers := Workers, parts := [#{arrivals := 240}], total := #{response := Response}} =
+            Result,
         During =
             receive
                 {during, N} -> N
             end,
-        ct:pal("~b began while nothing ended, of 200; ~b workers", [During, Workers]),
+        ct:pal("~b began while nothing ended, of 120; ~b workers", [During, Workers]),
         %% Ten could without more workers.
-        During > 100 andalso Workers > 100 andalso successes(Report) >= 470 andalso
-            dyno_histogram:quantile(Response, 1.0) > 300_000_000
+        During > 60 andalso Workers > 60 andalso successes(Result) >= 230 andalso
+            dyno_histogram:quantile(Response, 1.0) > 200_000_000
     end).
 
 through(Gate) ->
@@ -334,16 +341,16 @@ cost_ns(Workers) ->
     process_flag(trap_exit, true),
     {Before, _} = erlang:statistics(runtime),
     Load = #{model => open, rate_per_s => 10_000_000, workers => Workers},
-    #{total := #{started := Started}} = run(Load, #{duration_ms => 500}, #{}),
+    #{total := #{started := Started}} = run(Load, #{duration_ms => 200}, #{}),
     {After, _} = erlang:statistics(runtime),
     (After - Before) * 1.0e6 / Started.
 
 a_pool_grows_no_further(_Config) ->
     Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 30},
-    Report = run(Load, #{duration_ms => 600}, #{operation => fun(_) -> pause(100) end}),
-    #{workers := Workers, parts := [Part], total := #{queued := Queued}} = Report,
+    Result = run(Load, #{duration_ms => 300}, #{operation => fun(_) -> pause(50) end}),
+    #{workers := Workers, parts := [Part], total := #{queued := Queued}} = Result,
     ?assertEqual(30, Workers),
-    ?assert(successes(Report) =< 30 * 8),
+    ?assert(successes(Result) =< 30 * 8),
     ?assert(Queued > 0),
     ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
 
@@ -365,7 +372,7 @@ search(Objective, Options) ->
             model => search,
             objective => Objective,
             from_per_s => 50,
-            probe_ms => 200,
+            probe_ms => 100,
             precision => 0.5
         },
         Options
@@ -374,8 +381,8 @@ search(Objective, Options) ->
 %% Two workers with at least 10 ms each: no more than 200 a second, on any machine.
 search_finds_the_limit(_Config) ->
     Load = search("latency.p50 < 10 s", #{workers => 2, limit_ms => 20_000}),
-    Report = run(Load, #{}, #{operation => fun(_) -> pause(10) end}),
-    #{search := #{rate_per_s := Rate, stopped := Stopped, tried := Tried} = Result} = Report,
+    Result = run(Load, #{}, #{operation => fun(_) -> pause(10) end}),
+    #{search := #{rate_per_s := Rate, stopped := Stopped, tried := Tried} = Result} = Result,
     ct:pal("~tp", [Result]),
     ?assert(Rate =< 210),
     ?assert(lists:member(Stopped, [saturated, generator, time])),
@@ -387,8 +394,8 @@ search_finds_the_limit(_Config) ->
 
 search_finds_nothing(_Config) ->
     Load = search(["latency.p99 < 1 ns", "errors.rate == 0 %"], #{probe_ms => 50}),
-    Report = run(Load, #{}, #{}),
-    ?assertMatch(#{search := #{rate_per_s := 0, stopped := lowest}}, Report).
+    Result = run(Load, #{}, #{}),
+    ?assertMatch(#{search := #{rate_per_s := 0, stopped := lowest}}, Result).
 
 %% Workers that have nothing to do, and too much: it can only be the generator.
 search_names_the_generator(_Config) ->
@@ -400,7 +407,7 @@ search_names_the_generator(_Config) ->
     #{search := #{rate_per_s := 0, tried := [#{why := generator} | _]}} = run(Load, #{}, #{}).
 
 %% What an interrupted search leaves: the probes that are over.
-figures_of_a_search_on_the_way(_Config) ->
+result_of_a_search_on_the_way(_Config) ->
     {ok, Load} = dyno_load_spec:read(
         search("latency.p50 < 10 s", #{workers => 2, probe_ms => 50, limit_ms => 60_000}), 1
     ),
@@ -412,12 +419,12 @@ figures_of_a_search_on_the_way(_Config) ->
     receive
         {dyno_load, Pid, {interval, _}} -> ok
     end,
-    #{total := #{successes := Done}, errors := []} = Report = dyno_load_source:result(Pid),
+    #{total := #{successes := Done}, errors := []} = Result = dyno_load_source:result(Pid),
     ?assert(Done > 0),
-    #{search := #{stopped := interrupted, tried := [#{rate_per_s := 50} | _]}} = Report,
+    #{search := #{stopped := interrupted, tried := [#{rate_per_s := 50} | _]}} = Result,
     ?assertMatch(
         [{~"search", <<"the search was interrupted: ", _/binary>>} | _],
-        dyno_load_verdict:warnings(Report)
+        dyno_load_verdict:warnings(Result)
     ),
     ok = dyno_load_source:stop(Pid).
 
@@ -431,12 +438,12 @@ feeds_end_a_load(_Config) ->
     Taken = ets:new(taken, [public, duplicate_bag]),
     Operation = fun(_) -> true = ets:insert(Taken, {dyno_feed:next(job)}) end,
     Feeds = feeds(#{job => #{from => lists:seq(1, 500), order => sequence}}),
-    Report = run(
+    Result = run(
         #{model => closed, workers => 8}, #{duration_ms => 30_000, feeds => Feeds},
         #{operation => Operation}
     ),
-    ?assertEqual(500, successes(Report)),
-    ?assertEqual([{feed_ended, job}], map_get(notes, Report)),
+    ?assertEqual(500, successes(Result)),
+    ?assertEqual([{feed_ended, job}], map_get(notes, Result)),
     ?assertEqual(lists:seq(1, 500), lists:sort([J || {J} <- ets:tab2list(Taken)])).
 
 feeds_are_shared(_Config) ->

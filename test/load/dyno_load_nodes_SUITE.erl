@@ -14,30 +14,36 @@ already; what they measure is merged exactly, and one that dies does not end the
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-all() ->
+all() -> [{group, nodes}].
+
+groups() ->
     [
-        two_nodes_share_a_load,
-        arrivals_are_shared_exactly,
-        workers_and_iterations_are_shared,
-        clocks_are_compared,
-        with_a_long_name,
-        by_a_program_like_ssh,
-        a_program_that_fails,
-        a_node_that_runs,
-        a_node_that_dies,
-        the_last_node_dies,
-        nodes_that_are_not_there,
-        a_whole_test,
-        mistakes
+        {nodes, [parallel], [
+            two_nodes_share_a_load,
+            arrivals_are_shared_exactly,
+            workers_and_iterations_are_shared,
+            clocks_are_compared,
+            with_a_long_name,
+            by_a_program_like_ssh,
+            a_program_that_fails,
+            a_node_that_runs,
+            a_node_that_dies,
+            the_last_node_dies,
+            nodes_that_are_not_there,
+            a_whole_test,
+            mistakes
+        ]}
     ].
 
-init_per_testcase(Case, Config) ->
-    Prepared = dyno_suites:prepare(Case, Config),
-    ok = dyno_target_node:ensure_distribution(#{}),
-    Prepared.
+%% What they do has been tried by the others and by the tests of the command line.
+slow() -> [with_a_long_name, a_whole_test].
 
-end_per_testcase(_Case, _Config) ->
-    os:unsetenv("TMPDIR").
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    dyno_suites:prepare(?MODULE, dyno_suites:with_temporary(Config)).
+
+end_per_suite(Config) ->
+    dyno_suites:without_temporary(Config).
 
 %% The suite's callbacks, which run in the load nodes
 
@@ -63,9 +69,9 @@ start(Load, Nodes, RunState, Options) ->
                 run_state => RunState,
                 load => Whole,
                 load_nodes => Nodes,
-                duration_ms => 500,
-                warmup_ms => 100,
-                interval_ms => 100,
+                duration_ms => 200,
+                warmup_ms => 20,
+                interval_ms => 50,
                 timeout_ms => 20_000
             },
             Options
@@ -74,14 +80,14 @@ start(Load, Nodes, RunState, Options) ->
     Pid.
 
 run(Load, Nodes, RunState) ->
-    report(start(Load, Nodes, RunState)).
+    result(start(Load, Nodes, RunState)).
 
-report(Pid) ->
+result(Pid) ->
     process_flag(trap_exit, true),
     Events = dyno_load_SUITE:events(Pid),
     case lists:last(Events) of
-        {ended, Report} ->
-            Report;
+        {ended, Result} ->
+            Result;
         {failed, Text} ->
             {failed, Text}
     end.
@@ -94,9 +100,9 @@ gathered() ->
 
 two_nodes_share_a_load(_Config) ->
     Load = #{model => closed, workers => 6, iterations => {each, 50}},
-    Report = report(start(Load, [{peer, 2}], self(), #{warmup_ms => 0, duration_ms => 30_000})),
-    #{total := #{successes := 300, response := Response}, nodes := [A, B]} = Report,
-    %% Every operation that was made is in the merged figures, and nothing else.
+    Result = result(start(Load, [{peer, 2}], self(), #{warmup_ms => 0, duration_ms => 30_000})),
+    #{total := #{successes := 300, response := Response}, nodes := [A, B]} = Result,
+    %% Every operation that was made is in the merged result, and nothing else.
     Done = gathered(),
     ?assertEqual(300, length(Done)),
     ?assertEqual(300, map_get(count, Response)),
@@ -111,23 +117,18 @@ gone(Nodes) ->
 
 %% Each arrival of the one schedule begins in one of the nodes: with random gaps, too.
 arrivals_are_shared_exactly(_Config) ->
-    [
-        begin
-            Load = #{model => open, rate_per_s => 400, arrivals => Gaps, workers => 20},
-            #{parts := [#{arrivals := Asked}], total := #{started := Started}, nodes := Nodes} =
-                run(Load, [{peer, 2}], none),
-            ?assert(Started =< Asked),
-            ct:pal("~p: ~b of ~b, ~tp", [Gaps, Started, Asked, Nodes]),
-            %% Neither has more than half of them, a busy machine may have kept some from beginning.
-            [?assert(Ok =< Asked div 2 + 1) || #{successes := Ok} <- Nodes]
-        end
-     || Gaps <- [poisson]
-    ].
+    Load = #{model => open, rate_per_s => 400, arrivals => poisson, workers => 20},
+    #{parts := [#{arrivals := Arrivals}], total := #{started := Started}, nodes := Nodes} =
+        run(Load, [{peer, 2}], none),
+    ?assert(Started =< Arrivals),
+    ct:pal("~b of ~b, ~tp", [Started, Arrivals, Nodes]),
+    %% Neither has more than half of them, a busy machine may have kept some from beginning.
+    [?assert(Ok =< Arrivals div 2 + 1) || #{successes := Ok} <- Nodes].
 
 workers_and_iterations_are_shared(_Config) ->
     Load = #{model => closed, workers => 3, iterations => 101},
-    Report = report(start(Load, [{peer, 2}], none, #{duration_ms => 30_000})),
-    #{total := #{successes := 101}, nodes := Nodes} = Report,
+    Result = result(start(Load, [{peer, 2}], none, #{duration_ms => 30_000})),
+    #{total := #{successes := 101}, nodes := Nodes} = Result,
     ?assertEqual([50, 51], lists:sort([Ok || #{successes := Ok} <- Nodes])),
     ?assertEqual([1, 2], lists:sort([W || #{workers := W} <- Nodes])).
 
@@ -159,8 +160,8 @@ with_a_long_name(Config) ->
     ?assertMatch({_, _}, binary:match(Node, ~"@127.0.0.1")).
 
 %% No sshd here: a program that takes ssh's arguments and starts what they say on this machine.
-ssh(Config, Line) ->
-    Script = filename:join(proplists:get_value(work, Config), "fake_ssh"),
+ssh(Config, Name, Line) ->
+    Script = filename:join(proplists:get_value(work, Config), Name),
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     ok = file:write_file(Script, ["#!/bin/sh\n", io_lib:format(Line, [Erl])]),
     ok = file:change_mode(Script, 8#755),
@@ -170,6 +171,7 @@ by_a_program_like_ssh(Config) ->
     Log = filename:join(proplists:get_value(work, Config), "arguments"),
     Script = ssh(
         Config,
+        "fake_ssh",
         "echo \"$@\" > " ++ Log ++ "\nwhile [ \"$1\" != erl ]; do shift; done; shift\n"
             "exec ~ts \"$@\"\n"
     ),
@@ -177,7 +179,7 @@ by_a_program_like_ssh(Config) ->
     Load = #{model => closed, workers => 2, iterations => 100},
     Spec = {ssh, "someone@" ++ Host, #{program => Script}},
     #{total := #{successes := 100}, nodes := [#{node := Node}]} =
-        report(start(Load, [Spec], none, #{duration_ms => 30_000})),
+        result(start(Load, [Spec], none, #{duration_ms => 30_000})),
     ?assertMatch({match, _}, re:run(atom_to_list(Node), "^dyno_load.*@" ++ Host)),
     {ok, Arguments} = file:read_file(Log),
     ?assertMatch(
@@ -189,7 +191,7 @@ by_a_program_like_ssh(Config) ->
     gone([Node]).
 
 a_program_that_fails(Config) ->
-    Script = ssh(Config, "echo permission denied >&2; exit 255 # ~ts\n"),
+    Script = ssh(Config, "failing_ssh", "echo permission denied >&2; exit 255 # ~ts\n"),
     Load = #{model => closed, workers => 2},
     {failed, Text} = run(Load, [{ssh, "nowhere", #{program => Script}}], none),
     contains(Text, [~"no load node could be started", ~"nowhere", ~"did not boot"]),
@@ -206,28 +208,28 @@ a_node_that_runs(_Config) ->
     {ok, Node} = dyno_peer:start(#{}),
     Load = #{model => closed, workers => 2, iterations => 100},
     #{total := #{successes := 100}, nodes := [#{node := Node}]} =
-        report(start(Load, [Node], none, #{duration_ms => 30_000})),
+        result(start(Load, [Node], none, #{duration_ms => 30_000})),
     %% It stays.
     ?assertEqual(pong, net_adm:ping(Node)),
     ok = dyno_peer:stop(Node).
 
 a_node_that_dies(_Config) ->
     Load = #{model => closed, workers => 4, think_time_ms => 5},
-    Pid = start(Load, [{peer, 2}], self(), #{duration_ms => 2000}),
+    Pid = start(Load, [{peer, 2}], self(), #{duration_ms => 1000}),
     Victim = after_some(Pid),
     true = erpc:cast(Victim, erlang, halt, [0]) =:= ok,
-    Report = report(Pid),
-    #{nodes := Nodes, total := #{successes := All}, duration_ns := 2_000_000_000} = Report,
+    Result = result(Pid),
+    #{nodes := Nodes, total := #{successes := All}, duration_ns := 1_000_000_000} = Result,
     [#{node := Victim, lost_at_ms := AtMs, successes := Kept}] =
         [N || #{lost_at_ms := At} = N <- Nodes, At =/= undefined],
     [#{successes := Others}] = [N || #{lost_at_ms := undefined} = N <- Nodes],
     ?assert(AtMs >= 0),
     ?assert(Others > 0),
     ?assertEqual(All, Kept + Others),
-    [Text] = [T || {~"load_node_lost", T} <- dyno_load_verdict:warnings(Report)],
+    [Text] = [T || {~"load_node_lost", T} <- dyno_load_verdict:warnings(Result)],
     contains(Text, [atom_to_binary(Victim), ~"went down"]).
 
-%% Lets the load go on until a node has shown some figures.
+%% Lets the load go on until a node has shown what it did.
 after_some(Pid) ->
     receive
         {dyno_load, Pid, warm} ->
@@ -246,7 +248,7 @@ the_last_node_dies(_Config) ->
     Pid = start(Load, [{peer, 1}], self(), #{duration_ms => 5000}),
     Victim = after_some(Pid),
     ok = erpc:cast(Victim, erlang, halt, [0]),
-    {failed, Text} = report(Pid),
+    {failed, Text} = result(Pid),
     contains(Text, [atom_to_binary(Victim), ~"no other is left"]).
 
 nodes_that_are_not_there(_Config) ->
