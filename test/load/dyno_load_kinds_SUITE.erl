@@ -34,7 +34,6 @@ groups() ->
             a_stalled_target_stalls_no_arrivals,
             a_pool_grows_no_further,
             a_pool_that_cannot_grow,
-            search_finds_the_limit,
             search_finds_nothing,
             result_of_a_search_on_the_way,
             feeds_are_shared
@@ -45,6 +44,7 @@ groups() ->
             kinds_by_weight,
             kinds_are_the_same_with_a_seed,
             an_arrival_costs_little,
+            search_finds_the_limit,
             search_names_the_generator,
             feeds_end_a_load
         ]}
@@ -382,8 +382,8 @@ search(Objective, Options) ->
 search_finds_the_limit(_Config) ->
     Load = search("latency.p50 < 10 s", #{workers => 2, limit_ms => 20_000}),
     Result = run(Load, #{}, #{operation => fun(_) -> pause(10) end}),
-    #{search := #{rate_per_s := Rate, stopped := Stopped, tried := Tried} = Result} = Result,
-    ct:pal("~tp", [Result]),
+    #{search := #{rate_per_s := Rate, stopped := Stopped, tried := Tried} = Found} = Result,
+    ct:pal("~tp", [Found]),
     ?assert(Rate =< 210),
     ?assert(lists:member(Stopped, [saturated, generator, time])),
     %% No rate was decided by one probe.
@@ -417,11 +417,10 @@ result_of_a_search_on_the_way(_Config) ->
     end,
     ok = dyno_load_source:measure(Pid),
     receive
-        {dyno_load, Pid, {interval, _}} -> ok
+        {dyno_load, Pid, {interval, #{throughput_per_s := PerS}}} when PerS > 0 -> ok
     end,
-    #{total := #{successes := Done}, errors := []} = Result = dyno_load_source:result(Pid),
-    ?assert(Done > 0),
-    #{search := #{stopped := interrupted, tried := [#{rate_per_s := 50} | _]}} = Result,
+    #{total := #{response := _}, errors := []} = Result = dyno_load_source:result(Pid),
+    #{search := #{stopped := interrupted, tried := [_ | _]}} = Result,
     ?assertMatch(
         [{~"search", <<"the search was interrupted: ", _/binary>>} | _],
         dyno_load_verdict:warnings(Result)

@@ -58,187 +58,194 @@ read(open, Size) ->
 read(#{model := Model} = Load, _Size) when
     Model =:= closed; Model =:= open; Model =:= phases; Model =:= search
 ->
-    case maps:keys(Load) -- [model | [Key || {Key, _, _, _} <- fields(Model)]] of
-        [] -> fields(fields(Model), Load, Load);
-        [Key | _] -> {error, {unknown_load_key, Model, Key, [K || {K, _, _, _} <- fields(Model)]}}
+    Keys = keys(Model),
+    case maps:keys(Load) -- [model | Keys] of
+        [] -> read_keys(Keys, Load);
+        [Key | _] -> {error, {unknown_load_key, Model, Key, Keys}}
     end;
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
 
-%% {Key, whether it must be there, what reads it, what is accepted}
-fields(closed) ->
-    [
-        {workers, mandatory, fun workers_of/1, "a whole number from 1 up"},
-        {think_time_ms, optional, fun think/1,
-            "a number of milliseconds, {uniform, Low, High} or {exponential, Mean}"},
-        {iterations, optional, fun iterations/1,
-            "a whole number from 1 up, for all workers together, or {each, N}"}
-        | common()
-    ];
-fields(open) ->
-    [
-        {rate_per_s, optional, fun rate/1,
-            "a number above 0, {ramp, From, To}, {steps, [Rate, ...]} or "
-            "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}"},
-        {arrivals, optional, fun arrivals/1,
-            "even, poisson, {counts, IntervalMs, Counts} or {times_ms, Times}, where the last is "
-            "a list or a file's name"},
-        {workers, optional, fun workers_of/1, "a whole number from 1 up"},
-        {max_workers, optional, fun workers_of/1, "a whole number, at least workers"}
-        | common()
-    ];
-fields(phases) ->
-    [
-        {phases, mandatory, fun phases/1, "a list of closed and open loads"},
-        {operations, optional, fun operations_of/1, "a map from kinds to weights above 0"}
-    ];
-fields(search) ->
-    [
-        {objective, mandatory, fun objective/1,
-            "a text such as \"latency.p99 < 50 ms\", or a list"},
-        {from_per_s, optional, fun positive_number/1, "a number above 0"},
-        {to_per_s, optional, fun positive_number/1, "a number above 0"},
-        {probe_ms, optional, fun duration/1, "a whole number of milliseconds, 50 or more"},
-        {confidence, optional, fun confidence/1, "a number from 0.6 to 0.999"},
-        {precision, optional, fun precision/1, "a number from 0.01 to 1"},
-        {limit_ms, optional, fun duration/1, "a whole number of milliseconds, 50 or more"},
-        {arrivals, optional, fun pacing/1, "even or poisson"},
-        {workers, optional, fun workers_of/1, "a whole number from 1 up"},
-        {max_workers, optional, fun workers_of/1, "a whole number, at least workers"},
-        {operations, optional, fun operations_of/1, "a map from kinds to weights above 0"}
-    ].
+%% All that a load may have.
+keys(closed) ->
+    [workers, think_time_ms, iterations, operations, duration_ms, name];
+keys(open) ->
+    [rate_per_s, arrivals, workers, max_workers, operations, duration_ms, name];
+keys(phases) ->
+    [phases, operations];
+keys(search) ->
+    [objective, from_per_s, to_per_s, probe_ms, confidence, precision, limit_ms, arrivals] ++
+        [workers, max_workers, operations].
 
-common() ->
-    [
-        {operations, optional, fun operations_of/1, "a map from kinds to weights above 0"},
-        {duration_ms, optional, fun duration/1, "a whole number of milliseconds, 50 or more"},
-        {name, optional, fun name/1, "text"}
-    ].
-
-fields([], _Given, Load) ->
-    whole(Load);
-fields([{Key, Presence, Read, Accepted} | Fields], #{model := Model} = Given, Load) ->
-    case {Given, Presence} of
-        {#{Key := Value}, _} ->
-            case Read(Value) of
-                {ok, Good} -> fields(Fields, Given, Load#{Key := Good});
+read_keys([], #{model := open, rate_per_s := _, arrivals := Arrivals}) when is_tuple(Arrivals) ->
+    {error, {both_load_keys, rate_per_s, arrivals}};
+read_keys([], #{model := open, arrivals := Arrivals} = Load) when is_tuple(Arrivals) ->
+    with_pool(Load);
+read_keys([], #{model := open} = Load) when not is_map_key(rate_per_s, Load) ->
+    {error, {missing_load_key, open, rate_per_s, "a number above 0"}};
+read_keys([], #{model := open} = Load) ->
+    with_pool(Load);
+read_keys([], #{model := search} = Load) ->
+    Defaults = #{
+        from_per_s => 10,
+        to_per_s => 1_000_000,
+        probe_ms => 1000,
+        confidence => 0.9,
+        precision => 0.1,
+        limit_ms => 120_000
+    },
+    with_pool(maps:merge(Defaults, Load));
+read_keys([], Load) ->
+    {ok, Load};
+read_keys([Key | Keys], #{model := Model} = Load) ->
+    case Load of
+        #{Key := Term} ->
+            case value(Key, Model, Term) of
+                {ok, Value} -> read_keys(Keys, Load#{Key := Value});
+                true -> read_keys(Keys, Load);
                 {error, Reason} -> {error, Reason};
-                error -> {error, {bad_load_key, Model, Key, Value, Accepted}}
+                _ -> {error, {bad_load_key, Model, Key, Term, accepted(Key, Model)}}
             end;
-        {_, mandatory} ->
-            {error, {missing_load_key, Model, Key, Accepted}};
-        {_, optional} ->
-            fields(Fields, Given, Load)
+        #{} when Key =:= workers, Model =:= closed; Key =:= phases; Key =:= objective ->
+            {error, {missing_load_key, Model, Key, accepted(Key, Model)}};
+        #{} ->
+            read_keys(Keys, Load)
     end.
 
-%% What several keys must be together.
-whole(#{model := open, rate_per_s := _, arrivals := Arrivals}) when is_tuple(Arrivals) ->
-    {error, {both_load_keys, rate_per_s, arrivals}};
-whole(#{model := open} = Load) when not is_map_key(rate_per_s, Load) ->
-    case Load of
-        #{arrivals := Arrivals} when is_tuple(Arrivals) -> pool(Load);
-        #{} -> {error, {missing_load_key, open, rate_per_s, "a number above 0"}}
-    end;
-whole(#{model := search} = Load) ->
-    pool(maps:merge(
-        #{
-            from_per_s => 10,
-            to_per_s => 1_000_000,
-            probe_ms => 1000,
-            confidence => 0.9,
-            precision => 0.1,
-            limit_ms => 120_000
-        },
-        Load
-    ));
-whole(#{model := open} = Load) ->
-    pool(Load);
-whole(Load) ->
-    {ok, Load}.
-
 %% Who says how many workers there are, and not how many more, means just these.
-pool(#{workers := Workers, max_workers := Most} = Load) when Most < Workers ->
-    #{model := Model} = Load,
-    {error, {bad_load_key, Model, max_workers, Most, "a whole number, at least workers"}};
-pool(#{workers := _} = Load) ->
+with_pool(#{model := Model, workers := Workers, max_workers := Most}) when Most < Workers ->
+    {error, {bad_load_key, Model, max_workers, Most, accepted(max_workers, Model)}};
+with_pool(#{workers := _} = Load) ->
     {ok, Load};
-pool(#{max_workers := Most} = Load) ->
+with_pool(#{max_workers := Most} = Load) ->
     {ok, Load#{workers => min(?OPEN_WORKERS, Most)}};
-pool(Load) ->
+with_pool(Load) ->
     {ok, Load#{workers => ?OPEN_WORKERS, max_workers => ?OPEN_MAX_WORKERS}}.
 
-workers_of(N) when is_integer(N), N > 0, N =< ?MOST_WORKERS -> {ok, N};
-workers_of(_) -> error.
+accepted(workers, _) ->
+    "a whole number from 1 up";
+accepted(max_workers, _) ->
+    "a whole number, at least workers";
+accepted(think_time_ms, _) ->
+    "a number of milliseconds, {uniform, Low, High} or {exponential, Mean}";
+accepted(iterations, _) ->
+    "a whole number from 1 up, for all workers together, or {each, N}";
+accepted(operations, _) ->
+    "a map from kinds to weights above 0";
+accepted(name, _) ->
+    "text";
+accepted(rate_per_s, _) ->
+    "a number above 0, {ramp, From, To}, {steps, [Rate, ...]} or "
+    "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}";
+accepted(arrivals, open) ->
+    "even, poisson, {counts, IntervalMs, Counts} or {times_ms, Times}, where the last is "
+    "a list or a file's name";
+accepted(arrivals, search) ->
+    "even or poisson";
+accepted(phases, _) ->
+    "a list of closed and open loads";
+accepted(objective, _) ->
+    "a text such as \"latency.p99 < 50 ms\", or a list";
+accepted(confidence, _) ->
+    "a number from 0.6 to 0.999";
+accepted(precision, _) ->
+    "a number from 0.01 to 1";
+accepted(Rate, _) when Rate =:= from_per_s; Rate =:= to_per_s ->
+    "a number above 0";
+accepted(Ms, _) when Ms =:= duration_ms; Ms =:= probe_ms; Ms =:= limit_ms ->
+    "a whole number of milliseconds, 50 or more".
 
-think(Ms) when is_number(Ms), Ms >= 0 -> {ok, Ms};
-think({uniform, Low, High}) when is_number(Low), is_number(High), 0 =< Low, Low =< High ->
-    {ok, {uniform, Low, High}};
-think({exponential, Mean}) when is_number(Mean), Mean > 0 ->
-    {ok, {exponential, Mean}};
-think(_) ->
-    error.
-
-iterations(N) when is_integer(N), N > 0 -> {ok, N};
-iterations({each, N}) when is_integer(N), N > 0 -> {ok, {each, N}};
-iterations(_) -> error.
-
-rate(Rate) when is_number(Rate), Rate > 0 ->
-    {ok, Rate};
-rate({ramp, From, To} = Ramp) when
-    is_number(From), is_number(To), From >= 0, To >= 0, From + To > 0
-->
-    {ok, Ramp};
-rate({steps, [_ | _] = Rates} = Steps) ->
-    case lists:all(fun(R) -> is_number(R) andalso R >= 0 end, Rates) andalso lists:sum(Rates) > 0 of
-        true -> {ok, Steps};
-        false -> error
+%% True where a term may stay as it is, or what is made of it.
+value(Key, _Model, N) when Key =:= workers; Key =:= max_workers ->
+    is_integer(N) andalso N > 0 andalso N =< ?MOST_WORKERS;
+value(Key, _Model, Ms) when Key =:= duration_ms; Key =:= probe_ms; Key =:= limit_ms ->
+    is_integer(Ms) andalso Ms >= 50;
+value(Key, _Model, Rate) when Key =:= from_per_s; Key =:= to_per_s ->
+    is_number(Rate) andalso Rate > 0;
+value(confidence, _Model, C) ->
+    is_number(C) andalso C >= 0.6 andalso C =< 0.999;
+value(precision, _Model, P) ->
+    is_number(P) andalso P >= 0.01 andalso P =< 1;
+value(think_time_ms, _Model, Think) ->
+    is_think(Think);
+value(iterations, _Model, {each, N}) ->
+    is_integer(N) andalso N > 0;
+value(iterations, _Model, N) ->
+    is_integer(N) andalso N > 0;
+value(operations, _Model, Operations) ->
+    operations(Operations);
+value(name, _Model, Atom) when is_atom(Atom) ->
+    {ok, atom_to_binary(Atom)};
+value(name, _Model, Text) ->
+    some_text(Text);
+value(rate_per_s, _Model, Rate) ->
+    is_rate(Rate);
+value(arrivals, _Model, Pacing) when Pacing =:= even; Pacing =:= poisson ->
+    true;
+value(arrivals, open, {counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
+    maybe
+        {ok, [_ | _] = Counts} ?= numbers(Source),
+        true ?= lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, Counts),
+        {ok, {counts, IntervalMs, Counts}}
+    else
+        {ok, []} -> false;
+        Wrong -> Wrong
     end;
-rate({spike, #{base := Base, peak := Peak, at_ms := At, for_ms := For} = Spike}) when
-    is_number(Base), is_number(Peak), Base >= 0, Peak > 0, is_integer(At), is_integer(For),
-    At >= 0, For > 0, map_size(Spike) =:= 4
-->
-    {ok, {spike, Spike}};
-rate(_) ->
-    error.
-
-pacing(even) -> {ok, even};
-pacing(poisson) -> {ok, poisson};
-pacing(_) -> error.
-
-arrivals({counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
-    case listed(Source) of
-        {ok, Counts} ->
-            case lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, Counts) of
-                true when Counts =/= [] -> {ok, {counts, IntervalMs, Counts}};
-                _ -> error
-            end;
-        Other ->
-            Other
+value(arrivals, open, {times_ms, Source}) ->
+    maybe
+        {ok, [_ | _] = Times} ?= numbers(Source),
+        true ?= lists:all(fun is_number/1, Times),
+        {ok, {times_ms, Times}}
+    else
+        {ok, []} -> false;
+        Wrong -> Wrong
     end;
-arrivals({times_ms, Source}) ->
-    case listed(Source) of
-        {ok, Times} ->
-            case lists:all(fun(T) -> is_number(T) end, Times) of
-                true when Times =/= [] -> {ok, {times_ms, Times}};
-                _ -> error
-            end;
-        Other ->
-            Other
-    end;
-arrivals(Other) ->
-    pacing(Other).
+value(arrivals, _Model, _Other) ->
+    false;
+value(phases, _Model, [_ | _] = Phases) when length(Phases) > 0 ->
+    phases(lists:enumerate(Phases), []);
+value(phases, _Model, _Other) ->
+    false;
+value(objective, _Model, [Char | _] = Text) when is_integer(Char) ->
+    objectives([Text], []);
+value(objective, _Model, Text) when is_binary(Text) ->
+    objectives([Text], []);
+value(objective, _Model, [_ | _] = Texts) ->
+    objectives(Texts, []);
+value(objective, _Model, _Other) ->
+    false.
 
-listed([First | _] = List) when is_number(First), length(List) > 0 ->
+is_think({uniform, Low, High}) ->
+    is_number(Low) andalso is_number(High) andalso 0 =< Low andalso Low =< High;
+is_think({exponential, Mean}) ->
+    is_number(Mean) andalso Mean > 0;
+is_think(Ms) ->
+    is_number(Ms) andalso Ms >= 0.
+
+is_rate({ramp, From, To}) ->
+    lists:all(fun is_part_of_rate/1, [From, To]) andalso From + To > 0;
+is_rate({steps, [_ | _] = Rates}) when length(Rates) > 0 ->
+    lists:all(fun is_part_of_rate/1, Rates) andalso lists:sum(Rates) > 0;
+is_rate({spike, #{base := Base, peak := Peak, at_ms := At, for_ms := For} = Spike}) ->
+    map_size(Spike) =:= 4 andalso
+        lists:all(fun is_part_of_rate/1, [Base, Peak]) andalso Peak > 0 andalso
+        is_integer(At) andalso At >= 0 andalso is_integer(For) andalso For > 0;
+is_rate(Rate) ->
+    is_number(Rate) andalso Rate > 0.
+
+is_part_of_rate(Rate) -> is_number(Rate) andalso Rate >= 0.
+
+numbers([First | _] = List) when is_number(First), length(List) > 0 ->
     %% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and
     %% no file is opened for a list that is no text.
     case io_lib:printable_unicode_list(List) andalso filelib:is_regular(List) of
         true -> from_file(List);
         false -> {ok, List}
     end;
-listed(File) when is_binary(File) ->
+numbers(File) when is_binary(File) ->
     from_file(File);
-listed(_) ->
-    error.
+numbers(_Other) ->
+    false.
 
 from_file(File) ->
     case dyno_load_arrivals:read(File) of
@@ -246,41 +253,54 @@ from_file(File) ->
         {error, Reason} -> {error, {arrivals_file, Reason}}
     end.
 
-phases([_ | _] = Phases) ->
-    phases(Phases, 1, []);
-phases(_) ->
-    error.
-
-phases([], _Nth, Read) ->
+phases([], Read) ->
     {ok, lists:reverse(Read)};
-phases([#{model := Model} = Phase | Phases], Nth, Read) when Model =:= closed; Model =:= open ->
+phases([{Nth, #{model := Model} = Phase} | Phases], Read) when Model =:= closed; Model =:= open ->
     case read(Phase, 1) of
-        {ok, Load} -> phases(Phases, Nth + 1, [Load | Read]);
+        {ok, Load} -> phases(Phases, [Load | Read]);
         {error, Reason} -> {error, {in_phase, Nth, Reason}}
     end;
-phases([Other | _], Nth, _Read) ->
-    {error, {in_phase, Nth, {bad_load, Other}}};
-phases(_Improper, _Nth, _Read) ->
-    error.
+phases([{Nth, Other} | _], _Read) ->
+    {error, {in_phase, Nth, {bad_load, Other}}}.
 
-operations_of(Operations) when is_map(Operations), map_size(Operations) > 0 ->
-    Good = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
-    case lists:all(Good, maps:to_list(Operations)) of
-        true -> {ok, Operations};
-        false -> error
+objectives([], Read) ->
+    {ok, lists:reverse(Read)};
+objectives([Text | Texts], Read) ->
+    maybe
+        {ok, Binary} ?= some_text(Text),
+        {ok, Threshold} ?= objective(Binary),
+        objectives(Texts, [Threshold | Read])
     end;
-operations_of(_) ->
-    error.
+objectives(_Improper, _Read) ->
+    false.
+
+%% A probe knows of the load only, and not of a size or a node.
+objective(Text) ->
+    Metrics = [
+        ~"latency.", ~"service.", ~"throughput", ~"errors.", ~"operations.", ~"load.", ~"operation."
+    ],
+    case dyno_threshold:parse(Text) of
+        {ok, Threshold} ->
+            Metric = string:trim(Text, leading),
+            IsOfLoad = lists:any(fun(M) -> string:prefix(Metric, M) =/= nomatch end, Metrics),
+            case IsOfLoad andalso re:run(Text, ~"\\s(of|at)\\s") =:= nomatch of
+                true -> {ok, Threshold};
+                false -> {error, {search_metric, Text}}
+            end;
+        {error, Reason} ->
+            {error, {search_objective, Reason}}
+    end.
 
 -doc "Checks the operation kinds of a suite.".
 -spec operations(term()) -> {ok, operations()} | error.
-operations(Term) -> operations_of(Term).
-
-duration(Ms) when is_integer(Ms), Ms >= 50 -> {ok, Ms};
-duration(_) -> error.
-
-name(Atom) when is_atom(Atom) -> {ok, atom_to_binary(Atom)};
-name(Text) -> some_text(Text).
+operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
+    IsKind = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
+    case lists:all(IsKind, maps:to_list(Operations)) of
+        true -> {ok, Operations};
+        false -> error
+    end;
+operations(_Other) ->
+    error.
 
 -doc "A text that is not empty, whatever form it has.".
 -spec some_text(term()) -> {ok, binary()} | error.
@@ -294,54 +314,6 @@ some_text(Text) when is_binary(Text); is_list(Text) ->
 some_text(_) ->
     error.
 
-positive_number(N) when is_number(N), N > 0 -> {ok, N};
-positive_number(_) -> error.
-
-confidence(C) when is_number(C), C >= 0.6, C =< 0.999 -> {ok, C};
-confidence(_) -> error.
-
-precision(P) when is_number(P), P >= 0.01, P =< 1 -> {ok, P};
-precision(_) -> error.
-
-objective([Char | _] = Text) when is_integer(Char) ->
-    objective([Text]);
-objective(Text) when is_binary(Text) ->
-    objective([Text]);
-objective([_ | _] = Texts) ->
-    Read = [
-        case name(Text) of
-            {ok, Binary} when not is_atom(Text) -> of_load(Binary);
-            _ -> error
-        end
-     || Text <- Texts
-    ],
-    case [R || R <- Read, R =:= error orelse element(1, R) =:= error] of
-        [] -> {ok, [Threshold || {ok, Threshold} <- Read]};
-        [error | _] -> error;
-        [{error, {metric, Text}} | _] -> {error, {search_metric, Text}};
-        [{error, Reason} | _] -> {error, {search_objective, Reason}}
-    end;
-objective(_) ->
-    error.
-
-%% A probe knows of the load only, and not of a size or a node.
-of_load(Text) ->
-    Known = [
-        ~"latency.", ~"service.", ~"throughput", ~"errors.", ~"operations.", ~"load.", ~"operation."
-    ],
-    case dyno_threshold:parse(Text) of
-        {ok, Threshold} ->
-            Metric = hd(binary:split(string:trim(Text), [~" ", ~"<", ~">", ~"="])),
-            Of = [K || K <- Known, string:prefix(Metric, K) =/= nomatch],
-            Other = re:run(Text, ~"\\s(of|at)\\s") =/= nomatch,
-            case Of of
-                [_ | _] when not Other -> {ok, Threshold};
-                _ -> {error, {metric, Text}}
-            end;
-        {error, _} = Error ->
-            Error
-    end.
-
 -doc "Puts what the command line says in the place of what the suite says.".
 -spec override(load(), override(), pos_integer()) -> {ok, load()} | {error, reason()}.
 override(Load, Override, _Size) when map_size(Override) =:= 0 ->
@@ -349,12 +321,11 @@ override(Load, Override, _Size) when map_size(Override) =:= 0 ->
 override(Load, Override, Size) ->
     #{model := Now} = Load,
     Model = maps:get(model, Override, implied(Override, Now)),
-    Known = [Key || {Key, _, _, _} <- fields(Model)],
     %% Of the suite's load, what the other model knows as well stays.
     Kept =
         case Model of
             Now -> Load;
-            _ -> maps:without([name, duration_ms, workers, max_workers], maps:with(Known, Load))
+            _ -> maps:without([name, duration_ms, workers, max_workers], maps:with(keys(Model), Load))
         end,
     Based =
         case Model of
@@ -362,8 +333,8 @@ override(Load, Override, Size) ->
             open when not is_map_key(arrivals, Kept) -> maps:merge(#{rate_per_s => Size}, Kept);
             _ -> Kept
         end,
-    Given = maps:without([model], Override),
-    Merged = maps:merge(without_replaced(Given, texts(Based)), Given),
+    Own = maps:without([model], Override),
+    Merged = maps:merge(without_replaced(Own, texts(Based)), Own),
     read(Merged#{model => Model}, Size).
 
 implied(#{objective := _}, _) -> search;
@@ -379,7 +350,7 @@ without_replaced(#{arrivals := Arrivals}, Load) when is_tuple(Arrivals) ->
     maps:remove(rate_per_s, Load);
 without_replaced(#{workers := _}, Load) ->
     maps:remove(max_workers, Load);
-without_replaced(_Given, Load) ->
+without_replaced(_Override, Load) ->
     Load.
 
 %% As it was written, to be read again.
