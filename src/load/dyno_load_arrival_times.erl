@@ -10,22 +10,22 @@
 %% lasts, and a worker pays one look-up. Schedules that can tell any arrival's time need none of it.
 
 -export([start_link/2, due/2, total/1, stop/1]).
--export_type([times/0]).
+-export_type([t/0]).
 
--opaque times() ::
+-opaque t() ::
     {schedule, dyno_load_schedule:schedule()} | {chunks, ets:table(), pid()}.
 
 -define(CHUNK, 8192).
 %% Chunks drawn ahead, and kept behind: 2 million arrivals, 16 MB.
 -define(AHEAD, 8).
 -define(BEHIND, 256).
--define(LOOK_MS, 2).
+-define(POLL_MS, 2).
 
 -doc """
-Makes the times of a schedule known to workers. `Claimed` gives the number of the last arrival that
-was asked for.
+Makes the times of a schedule known to workers. `Claimed` tells the number of the last arrival that
+a worker took.
 """.
--spec start_link(dyno_load_schedule:schedule(), fun(() -> integer())) -> times().
+-spec start_link(dyno_load_schedule:schedule(), fun(() -> integer())) -> t().
 start_link(Schedule, Claimed) ->
     case dyno_load_schedule:is_random(Schedule) of
         false -> {schedule, Schedule};
@@ -42,7 +42,7 @@ drawn(Schedule, Claimed) ->
     {chunks, Table, Pid}.
 
 -doc "When an arrival is due, from the start on.".
--spec due(non_neg_integer(), times()) -> non_neg_integer() | never.
+-spec due(non_neg_integer(), t()) -> non_neg_integer() | never.
 due(K, {schedule, Schedule}) ->
     dyno_load_schedule:due(K, Schedule);
 due(K, {chunks, Table, _} = Times) ->
@@ -66,7 +66,7 @@ due(K, {chunks, Table, _} = Times) ->
     end.
 
 -doc "How many arrivals there are in all, where they are all drawn.".
--spec total(times()) -> non_neg_integer() | undefined.
+-spec total(t()) -> non_neg_integer() | undefined.
 total({schedule, _}) ->
     undefined;
 total({chunks, Table, _}) ->
@@ -76,7 +76,7 @@ total({chunks, Table, _}) ->
     end.
 
 -doc "Frees what was drawn.".
--spec stop(times()) -> ok.
+-spec stop(t()) -> ok.
 stop({schedule, _}) ->
     ok;
 stop({chunks, Table, Pid}) ->
@@ -92,25 +92,25 @@ draw(_Table, _Next, ended, _Claimed) ->
 draw(Table, Next, Stream, Claimed) ->
     Now = max(0, Claimed()) div ?CHUNK,
     case Now + ?AHEAD of
-        Wanted when Wanted > Next ->
-            Filled = fill(Table, Next, Wanted, Stream),
-            Past = lists:seq(Next - ?BEHIND, Wanted - ?BEHIND - 1),
+        Upto when Upto > Next ->
+            Filled = fill(Table, Next, Upto, Stream),
+            Past = lists:seq(Next - ?BEHIND, Upto - ?BEHIND - 1),
             true = lists:all(fun(Old) -> ets:delete(Table, Old) end, Past),
-            draw(Table, Wanted, Filled, Claimed);
+            draw(Table, Upto, Filled, Claimed);
         _ ->
             receive
-            after ?LOOK_MS -> draw(Table, Next, Stream, Claimed)
+            after ?POLL_MS -> draw(Table, Next, Stream, Claimed)
             end
     end.
 
 fill(_Table, Next, Next, Stream) ->
     Stream;
-fill(Table, Next, Wanted, Stream) ->
+fill(Table, Next, Upto, Stream) ->
     {Times, Rest} = dyno_load_schedule:take(?CHUNK, Stream),
     true = ets:insert(Table, {Next, <<<<Time:64>> || Time <- Times>>}),
     case length(Times) of
         ?CHUNK ->
-            fill(Table, Next + 1, Wanted, Rest);
+            fill(Table, Next + 1, Upto, Rest);
         Fewer ->
             true = ets:insert(Table, {total, Next * ?CHUNK + Fewer}),
             ended

@@ -36,7 +36,7 @@ node's name. A node's name: one that runs and has the same cookie.
     | {no_code, node(), dyno_code:reason()}.
 
 -define(TIMEOUT_MS, 10_000).
--define(LOOKS, 20).
+-define(ROUND_TRIPS, 20).
 %% More modules than that are no suite's own: something is wrong with the code path.
 -define(MOST_MODULES, 5000).
 
@@ -52,7 +52,6 @@ read(Specs) when is_list(Specs) ->
 read(Other) ->
     {error, {bad_load_nodes, Other}}.
 
--spec is_spec(term()) -> boolean().
 is_spec({peer, Count}) when is_integer(Count) -> Count > 0;
 is_spec({peer, Options}) when is_map(Options) -> maps:keys(Options) -- [arguments] =:= [];
 is_spec({ssh, Host}) ->
@@ -70,29 +69,25 @@ is_spec(_) ->
 start(Specs, Module) ->
     start(lists:flatmap(fun single/1, Specs), Module, []).
 
--spec single(spec()) -> [spec()].
 single({peer, Count}) when is_integer(Count) -> lists:duplicate(Count, {peer, #{}});
 single(Spec) -> [Spec].
 
--spec start([spec()], module(), [started()]) -> {ok, [started()]} | {error, reason()}.
 start([], _Module, Started) ->
     {ok, lists:reverse(Started)};
 start([Spec | Specs], Module, Started) ->
-    case one(Spec) of
-        {ok, #{node := Node} = New} ->
-            case code_to(Node, Module) of
-                ok ->
-                    start(Specs, Module, [New | Started]);
-                {error, _} = Error ->
-                    stop([New | Started]),
-                    Error
-            end;
+    maybe
+        {ok, #{node := Node} = New} ?= one(Spec),
+        {sent, _, ok} ?= {sent, New, send_code(Node, Module)},
+        start(Specs, Module, [New | Started])
+    else
         {error, _} = Error ->
             stop(Started),
+            Error;
+        {sent, Last, {error, _} = Error} ->
+            stop([Last | Started]),
             Error
     end.
 
--spec one(spec()) -> {ok, started()} | {error, reason()}.
 one({peer, Options}) ->
     %% One scheduler: a generator waits by yielding, and should not do so on every processor.
     Arguments = maps:get(arguments, Options, ["+S", "1"]),
@@ -102,19 +97,19 @@ one({ssh, Host}) ->
 one({ssh, Host0, Options}) ->
     Host = unicode:characters_to_list(Host0),
     Program = maps:get(program, Options, "ssh"),
-    Named = maps:get(host, Options, after_user(Host)),
-    case {os:find_executable(Program), net_kernel:longnames(), lists:member($., Named)} of
+    NodeHost = maps:get(host, Options, after_user(Host)),
+    case {os:find_executable(Program), net_kernel:longnames(), lists:member($., NodeHost)} of
         {false, _, _} ->
             {error, {no_ssh, Program}};
         {_, false, true} ->
-            {error, {not_short, Named}};
+            {error, {not_short, NodeHost}};
         {_, true, false} ->
-            {error, {not_long, Named}};
+            {error, {not_long, NodeHost}};
         {Path, _, _} ->
             Command = maps:get(command, Options, ["-o", "BatchMode=yes", Host, "erl"]),
             Started = dyno_peer:start(#{
                 name => "dyno_load",
-                host => Named,
+                host => NodeHost,
                 exec => {Path, Command},
                 arguments => maps:get(arguments, Options, [])
             }),
@@ -126,15 +121,12 @@ one(Node) ->
         {error, Reason} -> {error, {unreachable, Node, Reason}}
     end.
 
--spec after_user(string()) -> string().
 after_user(Host) ->
     case lists:dropwhile(fun(Char) -> Char =/= $@ end, Host) of
         [$@ | Name] -> Name;
         [] -> Host
     end.
 
--spec own({ok, node()} | {error, dyno_error:error()}, unicode:chardata()) ->
-    {ok, started()} | {error, reason()}.
 own({ok, Node}, _Place) -> {ok, #{node => Node, own => true}};
 own({error, Reason}, Place) -> {error, {not_started, Place, Reason}}.
 
@@ -145,8 +137,7 @@ stop(Started) ->
 
 %% The generator's modules in this very version; of the suite and what else is on the code path,
 %% what the node lacks.
--spec code_to(node(), module()) -> ok | {error, reason()}.
-code_to(Node, Suite) ->
+send_code(Node, Suite) ->
     Generator = [
         dyno_load_pool,
         dyno_load_worker,
@@ -170,7 +161,6 @@ code_to(Node, Suite) ->
     end.
 
 %% All on the code path but Erlang/OTP's and dyno's.
--spec own_modules(module()) -> [module()].
 own_modules(Suite) ->
     Folders = dyno_code:own_paths() -- [filename:dirname(code:which(?MODULE))],
     Beams = lists:flatmap(
@@ -187,12 +177,10 @@ of some round trips.
 clock(Node) when Node =:= node() ->
     {0, 0};
 clock(Node) ->
-    Looks = [look(Node) || _ <- lists:seq(1, ?LOOKS)],
-    {RoundTrip, Offset} = lists:min(Looks),
+    {RoundTrip, Offset} = lists:min([round_trip(Node) || _ <- lists:seq(1, ?ROUND_TRIPS)]),
     {Offset, (RoundTrip + 1) div 2}.
 
--spec look(node()) -> {RoundTripNs :: integer(), OffsetNs :: integer()}.
-look(Node) ->
+round_trip(Node) ->
     Before = erlang:monotonic_time(nanosecond),
     There = erpc:call(Node, erlang, monotonic_time, [nanosecond], ?TIMEOUT_MS),
     After = erlang:monotonic_time(nanosecond),

@@ -66,7 +66,7 @@
 -type state() :: #{
     options := options(),
     phase := phase(),
-    context => dyno_feed:context(),
+    context := dyno_feed:context(),
     job => map(),
     workers := #{pid() => []},
     %% Not ready yet.
@@ -195,7 +195,7 @@ start_workers(Count, #{job := Job, next_id := Id, options := #{nodes := Nodes}} 
 handle_call(_Request, _From, State) ->
     {noreply, State}.
 
--spec handle_cast(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({round, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
@@ -244,7 +244,8 @@ handle_info({'EXIT', _Other, normal}, State) ->
 handle_info({'EXIT', _Other, Reason}, State) ->
     {stop, Reason, State};
 handle_info({'DOWN', _, process, Owner, _}, #{options := #{owner := Owner}} = State) ->
-    {stop, normal, State};
+    %% Not `normal`: the readers of files, and who draws random times, must go, too.
+    {stop, shutdown, State};
 handle_info(_Other, State) ->
     {noreply, State}.
 

@@ -43,7 +43,7 @@
     %% Open: which number was taken last, and what becomes of it where several nodes share a load.
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
-    times => dyno_load_arrival_times:times(),
+    times => dyno_load_arrival_times:t(),
     %% How many workers are free, where more may be started.
     free => atomics:atomics_ref(),
     %% Closed.
@@ -106,7 +106,6 @@ works([#{start := Start} = Work | Works], Job, State) ->
     wait_until(Start),
     works(Works, Job, work(Job, Work, State)).
 
--spec work(job(), work(), term()) -> term().
 work(Job, Work, stopped) ->
     case renew(Job, any_recorder(Work), Work) of
         {ok, State} -> work(Job, Work, State);

@@ -220,12 +220,14 @@ poisson_counts_what_is_due(_Config) ->
     ?assertNotEqual(One, Other).
 
 a_ramp_is_kept(_Config) ->
-    Result = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 400}, #{}),
+    Result = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 400, interval_ms => 100}, #{}),
     #{events := Events, parts := [#{arrivals := 200}]} = Result,
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assert(length(Offered) >= 1),
-    %% Asked for is what the schedule says, whatever the machine is busy with.
-    ?assertEqual(Offered, lists:sort(Offered)),
+    %% Offered is what the schedule says, whatever the machine is busy with; a late interval is short,
+    %% and one arrival more or less shows.
+    Steps = lists:zip(lists:droplast(Offered), tl(Offered)),
+    ?assertEqual([], [{A, B} || {A, B} <- Steps, B < A - 100]),
     ?assert(lists:last(Offered) > 500).
 
 %% Kinds

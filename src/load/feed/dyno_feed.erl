@@ -34,7 +34,7 @@ operation's: take what is expensive in `init_worker/2`.
 %% For suites
 -export([next/1]).
 %% For the generator
--export([read/1, beside/2, portable/1, open/2, close/1, enter/2, format_error/1]).
+-export([read/1, beside/2, portable/1, open/2, enter/2, format_error/1]).
 -export_type([spec/0, source/0, feed/0, context/0, reason/0]).
 
 -doc """
@@ -126,7 +126,6 @@ next(Name) ->
     end.
 
 %% `Own` is a number of items taken, or a random state.
--spec take(atom(), opened(), context(), {pos_integer(), non_neg_integer(), rand:state()}) -> term().
 take(Name, #{store := {zipf, Zipf}} = Feed, Context, {Id, Taken, Random}) ->
     {Item, Next} = dyno_feed_zipf:sample(Zipf, Random),
     put({?MODULE, Name}, {Feed, Context, {Id, Taken, Next}}),
@@ -151,7 +150,6 @@ take(Name, #{share := Share} = Feed, Context, {Id, Taken, Random}) ->
     end.
 
 %% In a cycle each worker goes round its own items.
--spec split(pos_integer(), non_neg_integer(), pos_integer(), opened()) -> non_neg_integer().
 split(Id, Taken, Workers, #{order := cycle, size := Size}) when
     is_integer(Size), is_integer(Id), is_integer(Taken), is_integer(Workers), Id =< Size
 ->
@@ -160,7 +158,6 @@ split(Id, Taken, Workers, #{order := cycle, size := Size}) when
 split(Id, Taken, Workers, _Feed) when is_integer(Id), is_integer(Taken), is_integer(Workers) ->
     Taken * Workers + Id - 1.
 
--spec at(atom(), non_neg_integer(), opened()) -> term().
 at(Name, Nth, #{order := sequence, size := Size}) when Nth >= Size ->
     throw({?MODULE, ended, Name});
 at(_Name, Nth, #{size := Size} = Feed) when is_integer(Size) ->
@@ -168,7 +165,6 @@ at(_Name, Nth, #{size := Size} = Feed) when is_integer(Size) ->
 at(_Name, Nth, Feed) ->
     item(Nth, Feed).
 
--spec item(non_neg_integer(), opened()) -> term().
 item(Nth, #{store := Store}) ->
     case Store of
         {ets, Table} -> ets:lookup_element(Table, Nth, 2);
@@ -184,7 +180,6 @@ read(Feeds) when is_map(Feeds) ->
 read(Other) ->
     {error, {bad_feeds, Other}}.
 
--spec read([{term(), term()}], [feed()]) -> {ok, [feed()]} | {error, reason()}.
 read([], Feeds) ->
     {ok, lists:reverse(Feeds)};
 read([{Name, Spec} | Specs], Feeds) when is_atom(Name) ->
@@ -195,7 +190,6 @@ read([{Name, Spec} | Specs], Feeds) when is_atom(Name) ->
 read([{Name, _} | _], _Feeds) ->
     {error, {bad_feeds, Name}}.
 
--spec feed(atom(), term()) -> {ok, feed()} | error.
 feed(Name, #{from := Source} = Spec) ->
     Order = maps:get(order, Spec, order(Source)),
     Share = maps:get(share, Spec, shared),
@@ -215,12 +209,10 @@ feed(_Name, Spec) when is_map(Spec) ->
 feed(Name, Source) ->
     feed(Name, #{from => Source}).
 
--spec order(source()) -> cycle | random.
 order({uniform, _, _}) -> random;
 order({zipf, _, _}) -> random;
 order(_) -> cycle.
 
--spec is_source(term()) -> boolean().
 is_source(List) when is_list(List) ->
     try
         length(List) > 0
@@ -273,7 +265,8 @@ portable(Feeds) ->
     ].
 
 -doc """
-Makes feeds ready on this node; the tables and processes that this takes are the caller's.
+Makes feeds ready on this node; the tables and processes that this takes end with the caller, the
+processes unless it exits with `normal`.
 """.
 -spec open([feed()], #{
     index := non_neg_integer(),
@@ -284,27 +277,18 @@ Makes feeds ready on this node; the tables and processes that this takes are the
 open(Feeds, Place) ->
     open(Feeds, Place, []).
 
--spec open([feed()], map(), [{atom(), opened()}]) -> {ok, context()} | {error, reason()}.
-open([], #{index := Index, nodes := Nodes, workers := Workers, seed := Seed}, Opened) ->
-    {ok, #{feeds => Opened, index => Index, nodes => Nodes, workers => Workers, seed => Seed}};
-open([#{name := Name, source := Source, order := Order, share := Share} | Feeds], Place, Opened) ->
+open([], Place, Opened) ->
+    {ok, (maps:with([index, nodes, workers, seed], Place))#{feeds => Opened}};
+open([#{name := Name, source := Source} = Feed | Feeds], Place, Opened) ->
     case store(Source) of
         {ok, Size, Store} ->
-            Feed = #{
-                name => Name,
-                order => Order,
-                share => Share,
-                taken => atomics:new(1, []),
-                store => Store,
-                size => Size
-            },
-            open(Feeds, Place, [{Name, Feed} | Opened]);
+            Ready = #{taken => atomics:new(1, []), store => Store, size => Size},
+            Own = maps:merge(maps:with([name, order, share], Feed), Ready),
+            open(Feeds, Place, [{Name, Own} | Opened]);
         {error, Reason} ->
             {error, {feed_file, Name, Reason}}
     end.
 
--spec store(source()) ->
-    {ok, pos_integer() | infinity, store()} | {error, dyno_feed_file:reason()}.
 store(Items) when is_list(Items) ->
     in_table(Items);
 store({range, Low, High}) ->
@@ -323,23 +307,10 @@ store({Kind, File}) ->
     end.
 
 %% A worker copies the item that it takes, and not the list.
--spec in_table([term()]) -> {ok, pos_integer(), store()}.
 in_table([_ | _] = Items) ->
     Table = ets:new(?MODULE, [public, {read_concurrency, true}]),
     true = ets:insert(Table, lists:enumerate(0, Items)),
     {ok, length(Items), {ets, Table}}.
-
--doc "Frees what `open/2` made.".
--spec close(context()) -> ok.
-close(#{feeds := Feeds}) ->
-    lists:foreach(
-        fun
-            ({_, #{store := {ets, Table}}}) -> ets:delete(Table);
-            ({_, #{store := {file, File}}}) -> dyno_feed_file:close(File);
-            (_) -> ok
-        end,
-        Feeds
-    ).
 
 -doc "Makes the calling process a worker, with this node's feeds.".
 -spec enter(pos_integer(), context()) -> ok.

@@ -9,7 +9,7 @@
 %%
 %% A CSV cell in quotes may hold separators and doubled quotes, but no end of line.
 
--export([open/2, open/3, items/2, item/2, close/1, format_error/1]).
+-export([open/2, open/3, items/2, item/2, format_error/1]).
 -export_type([t/0, reason/0]).
 
 -opaque t() :: #{readers := tuple(), parse := parse()}.
@@ -148,9 +148,7 @@ reader(Device, Places, Skip, Block, Lines) ->
                     Read = block(Device, Places, Other),
                     From ! {Alias, element(Line rem ?BLOCK + 1, Read)},
                     reader(Device, Places, Skip, Other, Read)
-            end;
-        stop ->
-            file:close(Device)
+            end
     end.
 
 block(Device, Places, Block) ->
@@ -191,11 +189,6 @@ quoted(<<$", $,, Rest/binary>>, Cell, Cells) -> cells(Rest, [Cell | Cells]);
 quoted(<<$", _/binary>>, Cell, Cells) -> lists:reverse(Cells, [Cell]);
 quoted(<<Char, Rest/binary>>, Cell, Cells) -> quoted(Rest, <<Cell/binary, Char>>, Cells);
 quoted(<<>>, Cell, Cells) -> lists:reverse(Cells, [Cell]).
-
--doc "Ends the readers.".
--spec close(t()) -> ok.
-close(#{readers := Readers}) ->
-    lists:foreach(fun(Reader) -> Reader ! stop end, tuple_to_list(Readers)).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

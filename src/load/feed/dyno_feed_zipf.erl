@@ -44,11 +44,9 @@ sample({Count, Exponent, From, To, Near} = Zipf, Random) ->
     end.
 
 %% Of x^-Exponent, from 1 on.
--spec integral(float(), float()) -> float().
 integral(X, Exponent) when abs(1.0 - Exponent) < ?ONE -> math:log(X);
 integral(X, Exponent) -> (math:pow(X, 1.0 - Exponent) - 1.0) / (1.0 - Exponent).
 
--spec inverse(float(), float()) -> float().
 inverse(Area, Exponent) when abs(1.0 - Exponent) < ?ONE -> math:exp(Area);
 inverse(Area, Exponent) ->
     math:pow(max(0.0, 1.0 + Area * (1.0 - Exponent)), 1.0 / (1.0 - Exponent)).

@@ -27,7 +27,7 @@ read(File) ->
         {ok, Text} ->
             Lines = lists:enumerate(binary:split(Text, [~"\r\n", ~"\n"], [global])),
             Cells = [
-                {Nth, Cell}
+                {Nth, Cell, number(Cell)}
              || {Nth, Line} <- Lines,
                 [First | _] <- [binary:split(Line, [~",", ~";", ~"\t"])],
                 Cell <- [string:trim(First, both, " \"")],
@@ -39,37 +39,24 @@ read(File) ->
             {error, {unreadable, File, Reason}}
     end.
 
--spec numbers(file:name_all(), [{pos_integer(), binary()}]) ->
-    {ok, [number(), ...]} | {error, reason()}.
-numbers(File, Cells) ->
-    WithoutHeading =
-        case Cells of
-            [{_, First} | Rest] ->
-                case number(First) of
-                    error -> Rest;
-                    _ -> Cells
-                end;
-            [] ->
-                []
-        end,
-    Read = [{Nth, Cell, number(Cell)} || {Nth, Cell} <- WithoutHeading],
-    case {Read, [Bad || {_, _, error} = Bad <- Read]} of
-        {[], _} -> {error, {empty, File}};
-        {_, [{Nth, Cell, error} | _]} -> {error, {no_number, File, Nth, Cell}};
-        {_, []} when length(Read) > ?MOST -> {error, {too_many, File, ?MOST}};
-        {[_ | _], []} -> {ok, [Number || {_, _, Number} <- Read, is_number(Number)]}
+%% Only the first line may be a heading.
+numbers(File, [{_, _, error} | Cells]) -> checked(File, Cells);
+numbers(File, Cells) -> checked(File, Cells).
+
+checked(File, []) ->
+    {error, {empty, File}};
+checked(File, Cells) ->
+    case lists:keyfind(error, 3, Cells) of
+        {Nth, Cell, error} -> {error, {no_number, File, Nth, Cell}};
+        false when length(Cells) > ?MOST -> {error, {too_many, File, ?MOST}};
+        false -> {ok, [Number || {_, _, Number} <- Cells]}
     end.
 
--spec number(binary()) -> number() | error.
 number(Cell) ->
-    case string:to_float(Cell) of
-        {Float, <<>>} when is_float(Float) ->
-            Float;
-        _ ->
-            case string:to_integer(Cell) of
-                {Integer, <<>>} when is_integer(Integer) -> Integer;
-                _ -> error
-            end
+    case {string:to_float(Cell), string:to_integer(Cell)} of
+        {{Float, <<>>}, _} when is_float(Float) -> Float;
+        {_, {Integer, <<>>}} when is_integer(Integer) -> Integer;
+        _ -> error
     end.
 
 -doc "One sentence for a reason.".

@@ -26,7 +26,7 @@ of the curve's rate, also of one that changes. Such times come in order only: `s
 %% Making
 -export([new/3]).
 %% Asking
--export([due/2, count/2, rate/2, length_ns/1, is_random/1]).
+-export([due/2, count/2, length_ns/1, is_random/1]).
 %% In order
 -export([stream/1, take/2]).
 
@@ -47,22 +47,12 @@ arrivals in intervals of equal length; the times of the arrivals themselves, asc
 
 -type pacing() :: even | {poisson, Seed :: integer()}.
 
-%% A piece of the curve in which the rate runs in a straight line. `before` is how many arrivals
-%% are due before it, which need not be a whole number, `upto` how many at its end.
--type segment() :: {
-    StartNs :: non_neg_integer(),
-    LengthNs :: pos_integer(),
-    Before :: number(),
-    Upto :: number(),
-    FromPerS :: number(),
-    ToPerS :: number()
-}.
-
 -opaque schedule() :: #{
     length_ns := non_neg_integer(),
     pacing := pacing(),
     curve :=
         {constant, Numerator :: non_neg_integer(), Denominator :: pos_integer()}
+        %% Pieces in which the rate runs in a straight line.
         | {segments, tuple()}
         %% 64 bits each.
         | {times, binary()}
@@ -115,14 +105,12 @@ new({times, Times}, LengthNs, _Pacing) ->
         curve => {times, <<<<Time:64>> || Time <- Times>>}
     }.
 
--spec fraction(number()) -> {non_neg_integer(), pos_integer()}.
 fraction(Rate) when is_integer(Rate) ->
     {Rate, 1};
 fraction(Rate) ->
     %% 0.1 means a tenth, and not the double next to it.
     decimal(Rate, 1).
 
--spec decimal(float(), pos_integer()) -> {non_neg_integer(), pos_integer()}.
 decimal(Rate, Denominator) when Denominator =< ?S ->
     case round(Rate * Denominator) of
         Numerator when Numerator / Denominator == Rate -> {Numerator, Denominator};
@@ -137,24 +125,21 @@ decimal(Rate, _Denominator) ->
         _ -> {0, 1}
     end.
 
--spec reduced(pos_integer(), pos_integer()) -> {pos_integer(), pos_integer()}.
 reduced(A, B) when A band 1 =:= 0, B band 1 =:= 0 -> reduced(A bsr 1, B bsr 1);
 reduced(A, B) -> {A, B}.
 
--spec segmented([{integer(), number(), number()}], pos_integer(), pacing()) -> schedule().
 segmented(Pieces, LengthNs, Pacing) ->
     Segments = segments([P || {Length, _, _} = P <- Pieces, Length > 0], 0, 0),
     #{length_ns => LengthNs, pacing => Pacing, curve => {segments, list_to_tuple(Segments)}}.
 
--spec segments([{pos_integer(), number(), number()}], non_neg_integer(), number()) -> [segment()].
+%% {StartNs, LengthNs, Before, Upto, FromPerS, ToPerS}: `Before` is how many arrivals are due before
+%% it, which need not be a whole number, `Upto` how many at its end.
 segments([], _Start, _Before) ->
     [];
 segments([{Length, From, To} | Pieces], Start, Before) ->
     Upto = Before + (From + To) * Length / (2 * ?S),
     [{Start, Length, Before, Upto, From, To} | segments(Pieces, Start + Length, Upto)].
 
--spec counted([non_neg_integer()], pos_integer(), non_neg_integer(), non_neg_integer()) ->
-    [segment()].
 counted([], _Interval, _Start, _Before) ->
     [];
 counted([Count | Counts], Interval, Start, Before) ->
@@ -182,7 +167,6 @@ due(K, #{pacing := even, curve := {times, Times}, length_ns := LengthNs}) ->
 due(K, #{pacing := even} = Schedule) ->
     at(K, Schedule).
 
--spec at(number(), schedule()) -> non_neg_integer() | never.
 at(_N, #{curve := {constant, 0, _}}) ->
     never;
 at(N, #{curve := {constant, Numerator, Denominator}, length_ns := LengthNs}) when is_integer(N) ->
@@ -202,12 +186,10 @@ at(N, #{curve := {segments, Segments}, length_ns := LengthNs}) ->
             end
     end.
 
--spec within(non_neg_integer(), non_neg_integer()) -> non_neg_integer() | never.
 within(Due, LengthNs) when Due < LengthNs -> Due;
 within(_Due, _LengthNs) -> never.
 
 %% The first segment at whose end more than N arrivals were due.
--spec find(number(), tuple(), pos_integer(), pos_integer()) -> pos_integer().
 find(_N, _Segments, Low, Low) ->
     Low;
 find(N, Segments, Low, High) ->
@@ -217,7 +199,6 @@ find(N, Segments, Low, High) ->
         false -> find(N, Segments, Middle + 1, High)
     end.
 
--spec in_segment(number(), segment()) -> non_neg_integer().
 in_segment(N, {Start, Length, Before, Upto, Rate, Rate}) ->
     %% By the share of the segment, not by the rate: whole counts are then exact.
     Start + min(Length - 1, round((N - Before) * Length / (Upto - Before)));
@@ -244,14 +225,12 @@ count(Schedule, Ns) ->
     sum(Schedule, Ns).
 
 %% Rounding may put the sum one off: the arrivals themselves decide.
--spec exact(non_neg_integer(), schedule(), non_neg_integer()) -> non_neg_integer().
 exact(K, Schedule, Ns) ->
     case due(K, Schedule) of
         Due when is_integer(Due), Due < Ns -> exact(K + 1, Schedule, Ns);
         _ -> K
     end.
 
--spec sum(schedule(), non_neg_integer()) -> number().
 sum(#{curve := {constant, Numerator, Denominator}}, Ns) ->
     Ns * Numerator / (Denominator * ?S);
 sum(#{curve := {times, Times}}, Ns) ->
@@ -262,13 +241,10 @@ sum(#{curve := {segments, Segments}}, Ns) ->
      || {Start, _, _, _, _, _} = Segment <- tuple_to_list(Segments), Start < Ns
     ]).
 
--spec part_of(pos_integer(), segment()) -> number().
 part_of(Ns, {_, Length, Before, Upto, _, _}) when Ns >= Length -> Upto - Before;
 part_of(Ns, {_, Length, _, _, From, To}) ->
     (From + (To - From) * Ns / (2 * Length)) * Ns / ?S.
 
--spec before(non_neg_integer(), binary(), non_neg_integer(), non_neg_integer()) ->
-    non_neg_integer().
 before(_Ns, _Times, Low, Low) ->
     Low;
 before(Ns, Times, Low, High) ->
@@ -278,26 +254,6 @@ before(Ns, Times, Low, High) ->
             before(Ns, Times, Middle + 1, High);
         _ ->
             before(Ns, Times, Low, Middle)
-    end.
-
--doc "The rate at a time, arrivals a second. Of recorded times, the mean.".
--spec rate(schedule(), non_neg_integer()) -> number().
-rate(#{length_ns := LengthNs}, Ns) when Ns >= LengthNs ->
-    0;
-rate(#{curve := {constant, Numerator, Denominator}}, _Ns) ->
-    Numerator / Denominator;
-rate(#{curve := {times, Times}, length_ns := LengthNs}, _Ns) ->
-    (byte_size(Times) div 8) * ?S / max(1, LengthNs);
-rate(#{curve := {segments, Segments}}, Ns) ->
-    Rates = [
-        From + (To - From) * (Ns - Start) / Length
-     || {Start, Length, _, _, From, To} <- tuple_to_list(Segments),
-        Ns >= Start,
-        Ns < Start + Length
-    ],
-    case Rates of
-        [Rate | _] -> Rate;
-        [] -> 0
     end.
 
 -doc "The times in order, from the first one on.".
@@ -312,7 +268,6 @@ stream(Schedule) ->
 take(Count, Stream) ->
     take(Count, Stream, []).
 
--spec take(non_neg_integer(), stream(), [non_neg_integer()]) -> {[non_neg_integer()], stream()}.
 take(0, Stream, Taken) ->
     {lists:reverse(Taken), Stream};
 take(Count, {Schedule, Random, Sum} = Stream, Taken) ->

@@ -86,7 +86,6 @@ new(#{from_per_s := From, to_per_s := To, confidence := Confidence} = Options) -
         elapsed_ns => 0
     }.
 
--spec untried(number()) -> tried().
 untried(Rate) ->
     #{rate_per_s => Rate, held => 0, failed => 0, why => undefined, decision => undecided}.
 
@@ -108,7 +107,6 @@ next(#{rate := Rate}) ->
 so_far(Search) ->
     result(interrupted, Search).
 
--spec result(atom(), search()) -> result().
 result(Stopped, #{low := Low, high := High, tried := Tried, now := Now, lead := Lead}) ->
     Odds = math:pow(?HOLDS / (1 - ?HOLDS), Lead),
     #{
@@ -138,7 +136,6 @@ record(Rate, Outcome, TookNs, #{rate := Rate, elapsed_ns := Elapsed, lead := Lea
         end,
     decide(Next, Lead, Search#{elapsed_ns := Elapsed + TookNs}).
 
--spec decide(tried(), pos_integer(), search()) -> search().
 decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Held - Failed >= Lead ->
     decided(Now#{decision := held}, Search);
 decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Failed - Held >= Lead ->
@@ -148,7 +145,6 @@ decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Held + Failed
 decide(Now, _Lead, Search) ->
     Search#{now := Now}.
 
--spec decided(tried(), search()) -> search().
 decided(#{rate_per_s := Rate, decision := Decision} = Now, #{tried := Tried} = Search) ->
     Bounded =
         case Decision of
@@ -159,7 +155,6 @@ decided(#{rate_per_s := Rate, decision := Decision} = Now, #{tried := Tried} = S
     Bounded#{rate := Next, now := untried(Next), tried := [Now | Tried]}.
 
 %% The next rate; 0 where there is none.
--spec rate(search()) -> number().
 rate(#{low := Low, high := undefined, options := #{to_per_s := To}}) when Low >= To -> 0;
 rate(#{low := Low, high := undefined, options := #{to_per_s := To}}) -> min(To, 2 * Low);
 rate(#{low := undefined, high := #{rate_per_s := High}, options := #{from_per_s := From}}) ->
@@ -174,7 +169,6 @@ rate(#{low := Low, high := #{rate_per_s := High}, options := #{precision := Prec
     end.
 
 %% People read these rates: no more digits than matter.
--spec round_to_3(float(), number(), number()) -> number().
 round_to_3(Rate, Low, High) ->
     Scale = math:pow(10, floor(math:log10(Rate)) - 2),
     case round(Rate / Scale) * Scale of
@@ -182,6 +176,5 @@ round_to_3(Rate, Low, High) ->
         _ -> Rate
     end.
 
--spec plain(float()) -> number().
 plain(Rate) when Rate >= 100 -> round(Rate);
 plain(Rate) -> Rate.
