@@ -6,16 +6,35 @@
 Reads from a recording what a report shows; what is absent and what is `null` are the same here.
 """.
 
--export([get/2, get/3, text/3, name/2, measured/2, judged/1, compared/1, verdicts/1]).
--export([metric/2, values/3, nodes/1, tables/2, table/3, rows/1]).
+%% Fields
+-export([get/2, get/3, text/3, name/2, measured/2, factor/1]).
+%% Verdicts
+-export([threshold/1, judged/1, verdicts/1]).
+%% Runs
+-export([runs/1, size_label/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
+%% Tables
+-export([tables/2, columns/1, rows/1, unit/2]).
 
--export_type([object/0, row/0, judged/0]).
+-export_type([object/0, row/0, column/0, judged/0]).
 
 -doc "A JSON object of a recording.".
 -type object() :: #{binary() => json:decode_value()}.
 
 -doc "A table's row as an object: the value by the column's name.".
 -type row() :: object().
+
+-doc """
+A column of a table with its role. A reader of tables may rely on the role: where the recording says
+none, the first column of strings is the key, numbers are values or, by their names, their bounds.
+""".
+-type column() :: #{
+    name := binary(),
+    title := binary(),
+    unit := binary() | null,
+    role := binary(),
+    %% The value that a column of the role low or high is a bound of.
+    'of' := binary() | null
+}.
 
 -doc "What was demanded, how that ended, and why.".
 -type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
@@ -55,19 +74,32 @@ measured(Value, Unit) when is_number(Value) ->
 measured(_, _Unit) ->
     ~"-".
 
+-doc "How many times as much, with the digits that matter; nothing where it is not known.".
+-spec factor(json:decode_value()) -> binary().
+factor(Value) when is_number(Value), abs(Value) >= 100 -> decimals(Value, 0);
+factor(Value) when is_number(Value), abs(Value) >= 10 -> decimals(Value, 1);
+factor(Value) when is_number(Value), abs(Value) < 2 -> decimals(Value, 3);
+factor(Value) when is_number(Value) -> decimals(Value, 2);
+factor(_) -> ~"".
+
+-spec decimals(number(), 0..3) -> binary().
+decimals(Value, Decimals) when abs(Value) < 1.0e15 ->
+    float_to_binary(float(Value), [{decimals, Decimals}]);
+decimals(Value, _Decimals) ->
+    measured(Value, ~"1").
+
+-doc "The limit that a verdict is about and the value that was measured; empty where it has none.".
+-spec threshold(object()) -> object().
+threshold(Verdict) ->
+    get(~"threshold", Verdict, #{}).
+
 -doc "What a verdict says, or where it says nothing the value it rests on.".
 -spec judged(object()) -> binary().
 judged(Verdict) ->
     case text(~"text", Verdict, ~"") of
-        ~"" -> compared(Verdict);
+        ~"" -> measured(get(~"value", threshold(Verdict)), get(~"unit", threshold(Verdict), ~"1"));
         Text -> Text
     end.
-
--doc "What was compared with a verdict's limit, with its unit; of other verdicts nothing.".
--spec compared(object()) -> binary().
-compared(Verdict) ->
-    Threshold = get(~"threshold", Verdict, #{}),
-    measured(get(~"value", Threshold), get(~"unit", Threshold, ~"1")).
 
 -doc """
 What a recording decides, for CI systems: first that it was completed, then each of its verdicts.
@@ -120,11 +152,58 @@ outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
 
--doc "The value of a run's metric, or `null`.".
--spec metric(binary(), object()) -> number() | null.
+-doc "A document's runs.".
+-spec runs(object()) -> [object()].
+runs(Document) ->
+    get(~"runs", Document, []).
+
+-doc "What the sizes are called: `size`, or as the suite says.".
+-spec size_label(object()) -> binary().
+size_label(Document) ->
+    text(~"size_label", get(~"parameters", Document, #{}), ~"size").
+
+-doc "A run in a heading: `16 clients`, `size 16`, or its id where it has no size.".
+-spec place(object(), object()) -> binary().
+place(Run, Document) ->
+    Id = name(~"id", Run),
+    case get(~"size", Run) of
+        null -> Id;
+        _ -> iolist_to_binary(place_of(size_label(Document), Id))
+    end.
+
+-spec place_of(binary(), binary()) -> iodata().
+place_of(~"size", Id) -> [~"size ", Id];
+%% As suites of PerformERL call it.
+place_of(<<"number of ", What/binary>>, Id) -> place_of(What, Id);
+place_of(Label, ~"1") -> [~"1 ", singular(Label)];
+place_of(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
+place_of(Label, Id) -> [Id, ~" ", Label].
+
+%% Of a plural as English forms it; what is no plural stays.
+-spec singular(binary()) -> iodata().
+singular(Label) ->
+    Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
+    lists:foldl(
+        fun({Plural, Singular}, Text) ->
+            re:replace(Text, Plural, Singular, [unicode, {return, binary}])
+        end,
+        Label,
+        Rules
+    ).
+
+-doc "A run's metric, or `null`.".
+-spec metric(binary(), object()) -> object() | null.
 metric(Name, Run) ->
     case [Metric || #{~"name" := N} = Metric <- get(~"metrics", Run, []), N =:= Name] of
-        [#{~"value" := Value} | _] when is_number(Value) -> Value;
+        [Metric | _] -> Metric;
+        [] -> null
+    end.
+
+-doc "The value of a run's metric, or `null`.".
+-spec metric_value(binary(), object()) -> number() | null.
+metric_value(Name, Run) ->
+    case metric(Name, Run) of
+        #{~"value" := Value} when is_number(Value) -> Value;
         _ -> null
     end.
 
@@ -143,10 +222,10 @@ values(Name, Node, Run) ->
         get(~"node", S) =:= Node
     ]).
 
--doc "The roles of a run's target nodes, in order; those of its series where it lists none.".
+-doc "A run's nodes, in order, as its series name them; of its series where it lists none.".
 -spec nodes(object()) -> [binary() | null].
 nodes(Run) ->
-    case [get(~"role", Node) || Node <- get(~"nodes", Run, [])] of
+    case [get(~"role", Node, get(~"name", Node)) || Node <- get(~"nodes", Run, [])] of
         [] -> lists:uniq([get(~"node", Series) || Series <- get(~"series", Run, [])]);
         Roles -> Roles
     end.
@@ -156,13 +235,64 @@ nodes(Run) ->
 tables(Name, Object) ->
     [Table || #{~"name" := N} = Table <- get(~"tables", Object, []), N =:= Name].
 
--doc "The tables of that name and node.".
--spec table(binary(), binary() | null, object()) -> [object()].
-table(Name, Node, Object) ->
-    [Table || Table <- tables(Name, Object), get(~"node", Table) =:= Node].
+-doc "A table's columns, each with a role.".
+-spec columns(object()) -> [column()].
+columns(Table) ->
+    Given = get(~"columns", Table, []),
+    {Columns, _} = lists:mapfoldl(
+        fun(Column, #{keys := Keys} = Seen) ->
+            {Role, Of} = role(Column, Seen),
+            Name = name(~"name", Column),
+            Described = #{
+                name => Name,
+                title => text(~"title", Column, Name),
+                unit => get(~"unit", Column),
+                role => Role,
+                'of' => Of
+            },
+            {Described, Seen#{
+                keys := Keys + length([key || ~"key" <- [Role]]),
+                before := hd([Name || ~"value" <- [Role]] ++ [map_get(before, Seen)])
+            }}
+        end,
+        #{
+            names => [get(~"name", Column) || Column <- Given],
+            keys => length([key || #{~"role" := ~"key"} <- Given]),
+            before => null
+        },
+        Given
+    ),
+    Columns.
 
 -doc "A table's rows as objects.".
 -spec rows(object()) -> [row()].
 rows(Table) ->
     Names = [get(~"name", Column) || Column <- get(~"columns", Table, [])],
     [maps:from_list(lists:zip(Names, Row, trim)) || Row <- get(~"rows", Table, [])].
+
+-doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
+-spec unit(column(), row()) -> binary() | null.
+unit(#{unit := null}, Row) -> get(~"unit", Row);
+unit(#{unit := Unit}, _Row) -> Unit.
+
+-spec role(object(), #{atom() => term()}) -> {binary(), binary() | null}.
+role(#{~"role" := Role} = Column, _Seen) when is_binary(Role) ->
+    {Role, get(~"of", Column)};
+role(#{~"type" := ~"string"}, #{keys := 0}) ->
+    {~"key", null};
+role(#{~"type" := ~"string"}, _Seen) ->
+    {~"note", null};
+role(#{~"name" := Bound}, #{before := Of}) when Bound =:= ~"low"; Bound =:= ~"high" ->
+    {Bound, Of};
+role(Column, #{names := Names}) ->
+    %% `ratio_low` is a bound of `ratio`.
+    Pattern = ~"^(.+)_(low|high)$",
+    case re:run(name(~"name", Column), Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Of, Bound]} ->
+            case lists:member(Of, Names) of
+                true -> {Bound, Of};
+                false -> {~"value", null}
+            end;
+        nomatch ->
+            {~"value", null}
+    end.

@@ -130,7 +130,7 @@ servers_are_found(_Config) ->
             rows(~"codes", Document),
         ?assert(All > OfBack + OfFront),
         {ok, Text} = dyno_report_console:format(Document, #{}),
-        ?assertMatch({match, _}, re:run(Text, ~"Other processes' work, for a call of call"))
+        ?assertMatch({match, _}, re:run(Text, ~"Other processes' work for a call: call"))
     after
         [exit(P, kill) || P <- [Back, Front]]
     end.

@@ -129,14 +129,14 @@ write_is_whole(Config) ->
     ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"not a regular file")),
     ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
 
-%% A node of another name for each run is the same target, and one table.
+%% A node of another name for each run has the same role, and one table.
 fresh_nodes(_Config) ->
     Document = recording(),
     Fresh = [
         begin
-            New = <<"target-", Id/binary, "@host">>,
+            Name = <<"target-", Id/binary, "@host">>,
             Run#{
-                ~"nodes" := [#{~"name" => New, ~"role" => ~"target"}],
+                ~"nodes" := [#{~"name" => Name, ~"role" => ~"target"}],
                 ~"series" := [S#{~"node" := ~"target"} || S <- Series]
             }
         end
@@ -162,7 +162,11 @@ alike_warnings(_Config) ->
 places(_Config) ->
     [
         ?assertEqual(
-            Said, iolist_to_binary(dyno_report_console_runs:place(Label, Id)), {Label, Id}
+            Said,
+            dyno_report_document:place(
+                #{~"id" => Id, ~"size" => 1}, #{~"parameters" => #{~"size_label" => Label}}
+            ),
+            {Label, Id}
         )
      || {Label, Id, Said} <- [
             {~"size", ~"16", ~"size 16"},
@@ -175,19 +179,14 @@ places(_Config) ->
         ]
     ].
 
-%% A line for each clock that is ahead or behind by more than it may be off by and than a
-%% millisecond.
+%% A line for each clock that is off by more than it may be off by and than a millisecond.
 clocks(_Config) ->
     #{~"runs" := [Run | _]} = Document = recording(),
     Node = fun(Name, Offset, Error) ->
-        #{
-            ~"name" => Name, ~"role" => Name, ~"clock_offset_ns" => Offset,
-            ~"clock_error_ns" => Error
-        }
+        #{~"name" => Name, ~"clock_offset_ns" => Offset, ~"clock_error_ns" => Error}
     end,
     With = fun(Nodes) ->
-        Runs = [Run#{~"nodes" := Nodes, ~"duration_ns" := 60_000_000_000}],
-        Lines = lines(render(Document#{~"runs" := Runs}, #{})),
+        Lines = lines(render(Document#{~"runs" := [Run#{~"nodes" := Nodes}]}, #{})),
         [L || L <- Lines, binary:match(L, [~"Clocks of the", ~"@clocks"]) =/= nomatch]
     end,
     ?assertEqual(
@@ -196,17 +195,14 @@ clocks(_Config) ->
             ~"  a@clocks: 3.2 s ahead (+/- 41 us)",
             ~"  b@clocks: 2 ms behind (+/- 41 us)"
         ],
-        With([
-            Node(~"a@clocks", 3_200_000_000, 41_000),
-            Node(~"b@clocks", -2_000_000, 41_000)
-        ])
+        With([Node(~"a@clocks", 3_200_000_000, 41_000), Node(~"b@clocks", -2_000_000, 41_000)])
     ),
     ?assertEqual(
         [],
         With([
             Node(~"a@clocks", 900_000, 41_000),
             Node(~"b@clocks", 2_000_000, 3_000_000),
-            #{~"name" => ~"c@clocks", ~"role" => ~"c"}
+            #{~"name" => ~"c@clocks"}
         ])
     ).
 

@@ -3,8 +3,8 @@
 
 -module(dyno_report_markdown).
 -moduledoc """
-The recording as Markdown for a pull request: thresholds first, then the codes, the comparison or
-the key figures, and what makes the numbers less believable.
+The recording as Markdown for a pull request: what was demanded first, then the answer, then what makes
+the numbers less believable. All else that the console shows is folded away.
 
 Names are escaped, so that they neither format nor mention anybody nor link.
 """.
@@ -13,26 +13,21 @@ Names are escaped, so that they neither format nor mention anybody nor link.
 
 -export([format/2, format_error/1]).
 
--import(dyno_report_document, [get/2, get/3, measured/2, name/2]).
+-import(dyno_report_document, [get/2, name/2]).
 
 -type object() :: dyno_report_document:object().
 
 -doc "The text in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
-format(Document, _Options) ->
-    Blocks = [
-        heading(Document),
-        failure(Document),
-        thresholds(Document),
-        changes(Document),
-        codes(Document),
-        concurrencies(Document),
-        watched(Document),
-        figures(Document),
-        custom(Document),
-        agents(Document),
-        warnings(Document)
-    ],
+format(Document, Options) ->
+    Sections = dyno_report_content:sections(Document, maps:merge(#{top => 10}, Options)),
+    {Summary, Details} = lists:partition(fun({Weight, _}) -> Weight =:= summary end, Sections),
+    Blocks =
+        [heading(Document), failure(Document)] ++
+            sections(dyno_report_content_verdicts:sections(Document)) ++
+            sections([Section || {_, Section} <- Summary]) ++
+            sections(dyno_report_content_verdicts:warnings(Document)) ++
+            details(sections([Section || {_, Section} <- Details]), Summary),
     {ok, dyno_report_text:encode(lists:join("\n", [Block || Block <- Blocks, Block =/= []]))}.
 
 -doc "Never called: every document can be shown as Markdown.".
@@ -42,27 +37,11 @@ format_error(Reason) ->
 
 -spec heading(object()) -> unicode:chardata().
 heading(Document) ->
-    Environment = get(~"environment", Document, #{}),
-    Facts = [
-        Text
-     || Text <- [
-            prefixed("OTP ", ~"otp", Environment),
-            prefixed("", ~"cpu_model", Environment),
-            prefixed("", ~"started_at", Document)
-        ],
-        Text =/= ""
-    ],
+    Facts = dyno_report_content:environment(Document),
     [
         ["### ", escape(name(~"name", Document)), ": ", escape(name(~"status", Document)), "\n"],
-        [["\n", lists:join(", ", Facts), "\n"] || Facts =/= []]
+        [["\n", lists:join(", ", [escape(Fact) || Fact <- Facts]), "\n"] || Facts =/= []]
     ].
-
--spec prefixed(string(), binary(), object()) -> unicode:chardata().
-prefixed(Prefix, Key, Object) ->
-    case get(Key, Object) of
-        Text when is_binary(Text) -> [Prefix, escape(Text)];
-        _ -> ""
-    end.
 
 -spec failure(object()) -> unicode:chardata().
 failure(Document) ->
@@ -71,256 +50,41 @@ failure(Document) ->
         _ -> []
     end.
 
--spec thresholds(object()) -> unicode:chardata().
-thresholds(Document) ->
-    Verdicts = get(~"verdicts", Document, []),
-    Title =
-        case lists:any(fun dyno_report_console_custom:is_invariant/1, Verdicts) of
-            true -> "Thresholds and invariants";
-            false -> "Thresholds"
-        end,
-    table(
-        Title,
-        [{"result", left}, {"threshold", left}, {"measured", left}],
-        [
-            [
-                result(get(~"result", Verdict)),
-                name(~"name", Verdict),
-                dyno_report_document:judged(Verdict)
-            ]
-         || Verdict <- Verdicts
-        ]
-    ).
+%% Where there is no answer apart from them, nothing is folded away.
+-spec details([unicode:chardata()], [dyno_report_section:section()]) -> [unicode:chardata()].
+details([], _Summary) -> [];
+details(Details, []) -> Details;
+details(Details, _Summary) -> ["<details><summary>Details</summary>\n"] ++ Details ++ ["</details>\n"].
 
--spec result(json:decode_value()) -> binary().
-result(~"pass") -> ~"pass";
-result(~"fail") -> ~"FAIL";
-result(_) -> ~"unknown".
+-spec sections([dyno_report_section:section()]) -> [unicode:chardata()].
+sections(Sections) ->
+    lists:map(fun section/1, Sections).
 
--spec changes(object()) -> unicode:chardata().
-changes(Document) ->
-    Rows = rows(~"changes", [Document]),
-    table(
-        "Comparison",
-        [
-            {"item", left}, {"figure", left}, {"old", right}, {"new", right}, {"ratio", right},
-            {"interval", right}, {"verdict", left}
-        ],
-        [
-            [
-                name(~"item", Row),
-                name(~"figure", Row),
-                measured(get(~"old", Row), unit(Row)),
-                measured(get(~"new", Row), unit(Row)),
-                ratio(get(~"ratio", Row)),
-                interval(get(~"low", Row), get(~"high", Row)),
-                name(~"verdict", Row)
-            ]
-         || Row <- Rows
-        ]
-    ).
-
--spec unit(object()) -> binary().
-unit(Row) ->
-    case get(~"unit", Row) of
-        Unit when is_binary(Unit) -> Unit;
-        _ -> ~"1"
-    end.
-
--spec codes(object()) -> unicode:chardata().
-codes(Document) ->
-    Metric = get(~"metric", get(~"parameters", Document, #{}), ~"time"),
-    Runs = get(~"runs", Document, []),
-    %% Which input, or case, where there are several.
-    Several = [{"run", left} || [_, _ | _] <- [Runs]],
-    table(
-        "Codes",
-        Several ++ [
-            {"code", left}, {"time per call", right}, {times_what(Metric), right},
-            {"interval", right}, {"verdict", left}, {"reductions", right}, {"words", right}
-            | decisive(Metric)
-        ],
-        [
-            [name(~"id", Run) || _ <- Several] ++ [
-                name(~"code", Row),
-                measured(get(~"time_per_call", Row), ~"ns"),
-                ratio(get(~"ratio", Row)),
-                interval(get(~"ratio_low", Row), get(~"ratio_high", Row)),
-                name(~"verdict", Row),
-                measured(get(~"reductions_per_call", Row), ~"1"),
-                measured(get(~"words_per_call", Row), ~"1")
-                | [measured(get(~"value", Row), ~"1") || _ <- decisive(Metric)]
-            ]
-         || Run <- Runs, Row <- rows(~"codes", [Run])
-        ]
-    ).
-
-%% A squeeze's.
--spec concurrencies(object()) -> unicode:chardata().
-concurrencies(Document) ->
-    table(
-        "Concurrency",
-        [
-            {"workers", right}, {"throughput", right}, {"interval", right},
-            {"time per call", right}, {"verdict", left}
-        ],
-        [
-            [
-                measured(get(~"concurrency", Row), ~"count"),
-                measured(get(~"throughput", Row), ~"1/s"),
-                range(get(~"low", Row), get(~"high", Row)),
-                measured(get(~"time_per_call", Row), ~"ns"),
-                curve_verdict(Row)
-            ]
-         || Row <- rows(~"concurrencies", get(~"runs", Document, []))
-        ]
-    ).
-
--spec curve_verdict(object()) -> binary().
-curve_verdict(Row) ->
-    case {get(~"verdict", Row), get(~"against", Row)} of
-        {~"best", _} -> ~"best";
-        {~"same", Than} when is_integer(Than) ->
-            <<"no more than with ", (integer_to_binary(Than))/binary>>;
-        {Verdict, _} -> text(Verdict)
-    end.
-
-%% Of a code that ran in several nodes at once.
--spec watched(object()) -> unicode:chardata().
-watched(Document) ->
-    table(
-        "Nodes",
-        [
-            {"node", left}, {"workers", right}, {"throughput", right}, {"lowest to highest", right},
-            {"samples", right}
-        ],
-        [
-            [
-                name(~"node", Row),
-                measured(get(~"workers", Row), ~"count"),
-                measured(get(~"throughput", Row), ~"1/s"),
-                range(get(~"lowest", Row), get(~"highest", Row)),
-                measured(get(~"samples", Row), ~"count")
-            ]
-         || Row <- rows(~"cluster", get(~"runs", Document, []))
-        ]
-    ).
-
--spec range(json:decode_value(), json:decode_value()) -> binary().
-range(Low, High) when is_number(Low), is_number(High) ->
-    <<(measured(Low, ~"1/s"))/binary, " to ", (measured(High, ~"1/s"))/binary>>;
-range(_, _) ->
-    ~"-".
-
-%% In its column, where it has none of its own.
--spec decisive(binary()) -> [{string(), left | right}].
-decisive(Metric) when Metric =:= ~"time"; Metric =:= ~"reductions"; Metric =:= ~"words" -> [];
-decisive(Metric) -> [{binary_to_list(Metric), right}].
-
--spec times_what(binary()) -> string().
-times_what(~"time") -> "times the fastest";
-times_what(Metric) -> "times the least (" ++ binary_to_list(Metric) ++ ")".
-
--spec rows(binary(), [object()]) -> [object()].
-rows(Name, Holders) ->
+-spec section(dyno_report_section:section()) -> unicode:chardata().
+section(#{title := none, paragraphs := Paragraphs}) ->
+    lists:join("\n", [[escape(Text), "\n"] || Text <- Paragraphs]);
+section(#{title := Title, paragraphs := Paragraphs}) ->
+    ["**", escape(Title), "**\n\n", [["- ", escape(Text), "\n"] || Text <- Paragraphs]];
+section(#{title := Title, columns := Columns, rows := Rows, hidden := Hidden}) ->
+    Texts = [[text(Cell) || Cell <- Row] || Row <- Rows],
+    %% A column that says nothing in any row is left out.
+    Shown = [
+        lists:any(fun(Row) -> not lists:member(lists:nth(Index, Row), [~"", ~"-"]) end, Texts)
+     || Index <- lists:seq(1, length(Columns))
+    ],
+    Kept = fun(Cells) -> [Cell || {Cell, true} <- lists:zip(Cells, Shown)] end,
     [
-        Row
-     || Holder <- Holders,
-        Table <- dyno_report_document:tables(Name, Holder),
-        Row <- dyno_report_document:rows(Table)
+        ["**", escape(Title), "**\n\n"],
+        line([escape(map_get(title, Column)) || Column <- Kept(Columns)]),
+        line([rule(map_get(align, Column)) || Column <- Kept(Columns)]),
+        [line([escape(Text) || Text <- Kept(Row)]) || Row <- Texts],
+        [["\nand ", integer_to_binary(Hidden), " more in the recording\n"] || Hidden > 0]
     ].
 
-%% A test's; a benchmark has its codes instead.
--spec figures(object()) -> unicode:chardata().
-figures(#{~"command" := ~"bench"}) ->
-    [];
-figures(Document) ->
-    Shown = [~"throughput", ~"latency.p50", ~"latency.p99", ~"errors.rate", ~"memory.total.max"],
-    table(
-        "Key figures",
-        [{"run", left} | [{Name, right} || Name <- Shown]],
-        [
-            [name(~"id", Run) | [metric(Name, Run) || Name <- Shown]]
-         || Run <- get(~"runs", Document, [])
-        ]
-    ).
-
--spec custom(object()) -> unicode:chardata().
-custom(Document) ->
-    table(
-        "Metrics of the suite",
-        [{"metric", left}, {"node", left}, {"run", left}, {"mean", right}, {"highest", right}],
-        [
-            [
-                Name,
-                text(Node),
-                name(~"id", Run),
-                measured(lists:sum(Values) / length(Values), Unit),
-                measured(lists:max(Values), Unit)
-            ]
-         || {Name, Node, Run, Unit, Values} <-
-                dyno_report_console_custom:metrics(get(~"runs", Document, []))
-        ]
-    ).
-
--spec agents(object()) -> unicode:chardata().
-agents(Document) ->
-    table(
-        "Results of custom agents",
-        [{"run", left}, {"node", left}, {"agent", left}, {"item", left}, {"value", left}],
-        [
-            [
-                name(~"id", Run),
-                text(get(~"node", Table)),
-                name(~"agent", Row),
-                name(~"item", Row),
-                dyno_report_console_custom:value(Row)
-            ]
-         || Run <- get(~"runs", Document, []),
-            Table <- dyno_report_document:tables(~"agents", Run),
-            Row <- dyno_report_document:rows(Table)
-        ]
-    ).
-
--spec text(json:decode_value()) -> binary().
-text(Text) when is_binary(Text) -> Text;
-text(_) -> ~"".
-
--spec metric(binary(), object()) -> binary().
-metric(Name, Run) ->
-    case [Metric || #{~"name" := Of} = Metric <- get(~"metrics", Run, []), Of =:= Name] of
-        [Metric | _] -> measured(get(~"value", Metric), get(~"unit", Metric, ~"1"));
-        [] -> ~"-"
-    end.
-
--spec ratio(json:decode_value()) -> binary().
-ratio(Value) when is_number(Value) -> float_to_binary(float(Value), [{decimals, 3}]);
-ratio(_) -> ~"-".
-
--spec interval(json:decode_value(), json:decode_value()) -> binary().
-interval(Low, High) when is_number(Low), is_number(High) ->
-    <<(ratio(Low))/binary, " to ", (ratio(High))/binary>>;
-interval(_, _) ->
-    ~"-".
-
--spec warnings(object()) -> unicode:chardata().
-warnings(Document) ->
-    Holders = [Document | get(~"runs", Document, [])],
-    case lists:append([get(~"warnings", Of, []) || Of <- Holders]) of
-        [] -> [];
-        Notes -> ["Warnings\n\n", [["- ", escape(name(~"text", Note)), "\n"] || Note <- Notes]]
-    end.
-
--spec table(string(), [{unicode:chardata(), left | right}], [[binary()]]) -> unicode:chardata().
-table(_Title, _Columns, []) ->
-    [];
-table(Title, Columns, Rows) ->
-    [
-        ["**", Title, "**\n\n"],
-        line([Name || {Name, _} <- Columns]),
-        line([rule(Alignment) || {_, Alignment} <- Columns]),
-        [line([escape(Cell) || Cell <- Row]) || Row <- Rows]
-    ].
+-spec text(dyno_report_table:cell()) -> binary().
+text({bar, _}) -> ~"";
+text({_Style, Text}) -> Text;
+text(Text) -> Text.
 
 -spec line([unicode:chardata()]) -> unicode:chardata().
 line(Cells) ->

@@ -16,7 +16,7 @@ schedulers, as Go has it; spaces in names become `_`.
 
 -export([format/2, format_error/1]).
 
--import(dyno_report_document, [get/2, get/3, metric/2, name/2]).
+-import(dyno_report_document, [get/2, get/3, metric_value/2, name/2]).
 
 -type object() :: dyno_report_document:object().
 
@@ -75,10 +75,10 @@ lines(_Test, Document, Run, Suffix) ->
             {~"latency.p99", "p99-ns"},
             {~"throughput", "op/s"}
         ],
-        Value <- [metric(Metric, Run)],
+        Value <- [metric_value(Metric, Run)],
         is_number(Value)
     ],
-    case {Measures, metric(~"operations.count", Run)} of
+    case {Measures, metric_value(~"operations.count", Run)} of
         {[], _} -> [];
         {_, Count} when is_integer(Count), Count > 0 -> [line(Name, Count, Measures)];
         _ -> [line(Name, 1, Measures)]

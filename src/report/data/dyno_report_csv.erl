@@ -3,10 +3,11 @@
 
 -module(dyno_report_csv).
 -moduledoc """
-The figures of a recording as comma-separated values (RFC 4180), for spreadsheets and data frames.
+What was measured as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
-One line a figure: a metric is one line, a row of a table one line for each of its figures. Numbers
-are as in the recording, unrounded, with their unit in a column of its own.
+One line a value: a metric is one line, a row of a table one line for each of its values and notes, with
+its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column of
+their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
 """.
 
 -behaviour(dyno_report).
@@ -16,87 +17,125 @@ are as in the recording, unrounded, with their unit in a column of its own.
 -import(dyno_report_document, [get/2, get/3]).
 
 -type object() :: dyno_report_document:object().
+-type line() :: [json:decode_value()].
 
 -define(HEAD, [
-    ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"figure", ~"value", ~"unit"
+    ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"field", ~"value", ~"unit"
 ]).
 
--doc "The figures, with a line of headings first.".
+-doc "The values, with a line of headings first.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
-    Runs = [
-        [metrics(Run), custom(Run), tables(Of, Run)]
-     || Run <- get(~"runs", Document, []),
-        Of <- [[get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]]]
-    ],
-    Lines = lists:append(lists:append(Runs)) ++ tables([null, null, null], Document),
-    {ok, [line(Fields) || Fields <- [?HEAD | Lines ++ verdicts(Document)]]}.
+    Lines =
+        lists:append([
+            metrics(Run) ++ series(Run, Document) ++ tables(place(Run), Run) ++ events(Run) ++
+                profiles(Run)
+         || Run <- dyno_report_document:runs(Document)
+        ]) ++ tables([null, null, null], Document) ++ verdicts(Document),
+    {ok, [line(Fields) || Fields <- [?HEAD | Lines]]}.
 
 -doc "Never called: every document can be shown as CSV.".
 -spec format_error(term()) -> unicode:chardata().
 format_error(Reason) ->
     io_lib:format("the recording cannot be shown as CSV: ~tp", [Reason]).
 
--spec metrics(object()) -> [[json:decode_value()]].
+-spec place(object()) -> line().
+place(Run) ->
+    [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]].
+
+-spec metrics(object()) -> [line()].
 metrics(Run) ->
-    Place = [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]],
     [
-        Place ++
-            [null, ~"metrics", null, null] ++
-            [get(Key, Metric) || Key <- [~"name", ~"value", ~"unit"]]
-     || Metric <- get(~"metrics", Run, [])
+        place(Run) ++ [null, ~"metrics", null, Name, Field, Value, get(~"unit", Metric)]
+     || #{~"name" := Name} = Metric <- get(~"metrics", Run, []),
+        Field <- [~"value", ~"low", ~"high"],
+        Value <- [get(Field, Metric)],
+        Value =/= null orelse Field =:= ~"value"
     ].
 
-%% A suite's own metrics; the other series stay in the recording.
--spec custom(object()) -> [[json:decode_value()]].
-custom(Run) ->
-    Place = [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]],
+-spec series(object(), object()) -> [line()].
+series(Run, Document) ->
     [
-        Place ++ [Node, ~"custom", null, Name, Figure, Value, Unit]
-     || {Name, Node, _, Unit, Values} <- dyno_report_console_custom:metrics([Run]),
-        {Figure, Value} <- [
-            {~"mean", lists:sum(Values) / length(Values)},
-            {~"min", lists:min(Values)},
-            {~"max", lists:max(Values)},
+        place(Run) ++
+            [get(~"node", Series), ~"series", null, get(~"name", Series)] ++
+            [Field, Value, get(~"unit", Series)]
+     || Series <- dyno_report_content_parts:others(~"series", Run, Document),
+        [_ | _] = Values <- [[V || V <- get(~"values", Series, []), is_number(V)]],
+        {Field, Value} <- [
+            {~"mean", dyno_stats:mean(Values)},
+            {~"lowest", lists:min(Values)},
+            {~"highest", lists:max(Values)},
             {~"last", lists:last(Values)}
         ]
     ].
 
-%% The first column says what a row is about; the others are its figures.
--spec tables([json:decode_value()], object()) -> [[json:decode_value()]].
+-spec tables(line(), object()) -> [line()].
 tables(Place, Holder) ->
     [
         Place ++
-            [get(~"node", Table), get(~"name", Table), Number, Item] ++
-            [get(~"name", Column), Value, get(~"unit", Column)]
+            [get(~"node", Table), get(~"name", Table), Number, item(Keys, Row)] ++
+            [Name, Value, dyno_report_document:unit(Column, Row)]
      || Table <- get(~"tables", Holder, []),
-        {Number, [Item | Values]} <- lists:enumerate(get(~"rows", Table, [])),
-        {Column, Value} <- lists:zip(columns(Table), Values, trim),
+        {Keys, Others} <- [
+            lists:partition(
+                fun(#{role := Role}) -> Role =:= ~"key" end, dyno_report_document:columns(Table)
+            )
+        ],
+        {Number, Row} <- lists:enumerate(dyno_report_document:rows(Table)),
+        #{name := Name} = Column <- Others,
+        Value <- [get(Name, Row)],
         Value =/= null
     ].
 
--spec columns(object()) -> [object()].
-columns(Table) ->
-    case get(~"columns", Table, []) of
-        [] -> [];
-        [_ | Figures] -> Figures
-    end.
+-spec item([dyno_report_document:column()], object()) -> json:decode_value().
+item([], _Row) ->
+    null;
+item([#{name := Name}], Row) ->
+    get(Name, Row);
+item(Keys, Row) ->
+    iolist_to_binary(
+        lists:join(~", ", [dyno_report_document:text(Name, Row, ~"") || #{name := Name} <- Keys])
+    ).
 
--spec verdicts(object()) -> [[json:decode_value()]].
+-spec events(object()) -> [line()].
+events(Run) ->
+    [
+        place(Run) ++
+            [get(~"node", Event), ~"events", Number, get(~"kind", Event)] ++ [Field, Value, Unit]
+     || {Number, Event} <- lists:enumerate(get(~"items", get(~"events", Run, #{}), [])),
+        {Field, Unit} <- [{~"time", ~"ms"}, {~"process", null}, {~"text", null}],
+        Value <- [get(maps:get(Field, #{~"time" => ~"time_ms"}, Field), Event)],
+        Value =/= null
+    ].
+
+%% A line for each stack and value; `folded` has the same for what draws flame graphs.
+-spec profiles(object()) -> [line()].
+profiles(Run) ->
+    [
+        place(Run) ++ [get(~"node", Profile), get(~"name", Profile), Number, Stack, Name, Value, Unit]
+     || Profile <- get(~"profiles", Run, []),
+        {Number, {Stack, Sample}} <- lists:enumerate(dyno_report_folded:stacks(Profile)),
+        {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(
+            get(~"values", Profile, []), get(~"values", Sample, []), trim
+        ),
+        Value =/= null
+    ].
+
+-spec verdicts(object()) -> [line()].
 verdicts(Document) ->
     [
-        [get(~"run", Verdict), null, null, null, ~"verdicts", Number, get(~"name", Verdict), Key] ++
-            [Value, Unit]
+        [get(~"run", Verdict), null, null, get(~"node", Verdict), ~"verdicts", Number] ++
+            [get(~"name", Verdict), Field, Value, Unit]
      || {Number, Verdict} <- lists:enumerate(get(~"verdicts", Document, [])),
-        Threshold <- [get(~"threshold", Verdict, #{})],
-        {Key, Value, Unit} <- [
+        Threshold <- [dyno_report_document:threshold(Verdict)],
+        {Field, Value, Unit} <- [
             {~"value", get(~"value", Threshold), get(~"unit", Threshold)},
             {~"result", get(~"result", Verdict), null}
         ],
         Value =/= null
     ].
 
--spec line([json:decode_value()]) -> iolist().
+-spec line(line()) -> iolist().
 line(Fields) ->
     [lists:join($,, [field(Field) || Field <- Fields]), "\r\n"].
 
@@ -109,4 +148,4 @@ field(Text) when is_binary(Text) ->
         _ -> [$", binary:replace(Text, ~"\"", ~"\"\"", [global]), $"]
     end;
 field(Value) ->
-    json:encode(Value).
+    field(iolist_to_binary(json:encode(Value))).

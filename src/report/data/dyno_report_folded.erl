@@ -3,37 +3,61 @@
 
 -module(dyno_report_folded).
 -moduledoc """
-The sampled stacks of a benchmark in folded form, a line a stack: `code;function;function 12`. What
-draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
+The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`.
+What draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
 """.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2, format_error/1, stacks/1]).
 
--import(dyno_report_document, [get/2, get/3]).
+-import(dyno_report_document, [get/3, name/2]).
 
--doc "The lines, the most frequent stack of each code first.".
+-type object() :: dyno_report_document:object().
+
+-doc "The lines, with the first of the profiles' values.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
 format(Document, _Options) ->
-    Rows = [
-        Row
-     || Run <- get(~"runs", Document, []),
-        Table <- dyno_report_document:tables(~"stacks", Run),
-        Row <- dyno_report_document:rows(Table),
-        is_integer(get(~"samples", Row))
+    Lines = [
+        [title(Profile), ";", Stack, " ", number(Value), "\n"]
+     || Run <- dyno_report_document:runs(Document),
+        Profile <- get(~"profiles", Run, []),
+        {Stack, #{~"values" := [Value | _]}} <- stacks(Profile),
+        is_number(Value)
     ],
-    case Rows of
+    case Lines of
         [] -> {error, no_stacks};
-        _ -> {ok, dyno_report_text:encode([line(Row) || Row <- Rows])}
+        _ -> {ok, dyno_report_text:encode(Lines)}
     end.
 
-%% The last space and the semicolons have a meaning.
--spec line(dyno_report_document:object()) -> unicode:chardata().
-line(Row) ->
-    Code = binary:replace(dyno_report_document:name(~"code", Row), ~";", ~",", [global]),
-    Stack = dyno_report_document:name(~"stack", Row),
-    [Code, ";", Stack, " ", integer_to_binary(get(~"samples", Row)), "\n"].
+-doc "The samples of a profile, each with its stack: the functions, the outermost first.".
+-spec stacks(object()) -> [{binary(), Sample :: object()}].
+stacks(Profile) ->
+    Frames = list_to_tuple([word(Frame) || Frame <- get(~"frames", Profile, [])]),
+    [
+        {iolist_to_binary(lists:join(~";", [element(Index + 1, Frames) || Index <- Stack])), Sample}
+     || #{~"stack" := Stack} = Sample <- get(~"samples", Profile, [])
+    ].
+
+%% What tells the profile from others: the code, the process, the node.
+-spec title(object()) -> binary().
+title(Profile) ->
+    Labels = get(~"labels", Profile, #{}),
+    Texts = [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))],
+    Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
+    case Texts ++ Node of
+        [] -> word(name(~"name", Profile));
+        Parts -> word(iolist_to_binary(lists:join(~", ", Parts)))
+    end.
+
+%% The semicolons have a meaning.
+-spec word(binary()) -> binary().
+word(Text) ->
+    binary:replace(dyno_report_text:clean(Text), ~";", ~",", [global]).
+
+-spec number(number()) -> binary().
+number(Value) when is_integer(Value) -> integer_to_binary(Value);
+number(Value) -> float_to_binary(Value, [short]).
 
 -doc "What to do about it.".
 -spec format_error(no_stacks) -> unicode:chardata().

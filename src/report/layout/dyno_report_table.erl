@@ -5,9 +5,9 @@
 -moduledoc """
 Lays rows out as aligned columns that fit the width at hand.
 
-A column of numbers is as wide as its widest cell. Where the whole is too wide, the one flexible
-column gives way first (its cells are shortened in the middle) as long as its names can be read,
-then optional columns are left out, the last first, and then the flexible one gives way further.
+A column of numbers is as wide as its widest cell. Where the whole is too wide, flexible columns give
+way first, the widest first (their cells are shortened in the middle), as long as their names can be
+read; then optional columns are left out, the last first; and then flexible ones give way further.
 """.
 
 -export([lines/3]).
@@ -22,8 +22,8 @@ then optional columns are left out, the last first, and then the flexible one gi
     fit => fixed | flexible | optional
 }.
 
--doc "A cell's text, with its style where it is not plain.".
--type cell() :: binary() | {dyno_report_style:style(), binary()}.
+-doc "A cell's text, with its style where it is not plain, or a bar of a share of the longest.".
+-type cell() :: binary() | {dyno_report_style:style(), binary()} | {bar, Share :: number()}.
 
 -doc "The space there is.".
 -type layout() :: #{
@@ -34,29 +34,36 @@ then optional columns are left out, the last first, and then the flexible one gi
 }.
 
 %% A column with its title's and rows' cells, and the width it is given.
--type entry() :: {column(), [cell()], non_neg_integer()}.
+-type entry() :: {column(), [styled()], non_neg_integer()}.
+-type styled() :: {dyno_report_style:style(), binary()}.
 
 -define(GAP, 2).
 %% Below this many columns a shortened name says nothing any more.
 -define(NARROWEST, 16).
 %% From here on a name is worth more than another column.
 -define(READABLE, 28).
+%% The columns of the longest bar.
+-define(BAR, 20).
 
 -doc """
 The table's lines, the titles first; no line is longer than the layout's width. An optional column
-without any text is left out.
+that says nothing in any row is left out.
 """.
 -spec lines([column()], [[cell()]], layout()) -> [iodata()].
 lines(Columns, Rows, Layout) ->
     Titles = [{header, Title} || #{title := Title} <- Columns],
-    Cells = [Titles | Rows],
+    Cells = [Titles | [[styled(Cell, Layout) || Cell <- Row] || Row <- Rows]],
     Table = [
         Entry
      || {Column, [_ | Body]} = Entry <- lists:zip(Columns, transpose(Cells)),
-        not is(optional, Column) orelse lists:any(fun(Cell) -> Cell =/= ~"" end, Body)
+        not is(optional, Column) orelse lists:any(fun says_something/1, Body)
     ],
     Fitting = fit([{Column, List, widest(List)} || {Column, List} <- Table], Layout),
     [line(Row, Layout) || Row <- transpose([aligned(Column, Layout) || Column <- Fitting])].
+
+-spec says_something(styled()) -> boolean().
+says_something({_, Text}) ->
+    Text =/= ~"" andalso Text =/= ~"-".
 
 -spec fit([entry()], layout()) -> [entry()].
 fit(Table, #{width := Width, indent := Indent} = Layout) ->
@@ -69,25 +76,41 @@ fit(Table, #{width := Width, indent := Indent} = Layout) ->
 
 -spec give_way([entry()], pos_integer(), layout()) -> [entry()].
 give_way(Table, Excess, Layout) ->
-    Flexible = [Wide || {Column, _, Wide} <- Table, is(flexible, Column)],
     Optional = [Index || {Index, {Column, _, _}} <- lists:enumerate(Table), is(optional, Column)],
-    case {Flexible, Optional} of
-        {[Wide], _} when Wide - Excess >= ?READABLE; Optional =:= [], Wide - Excess >= ?NARROWEST ->
-            [narrowed(Entry, Excess) || Entry <- Table];
+    case {narrowed(Table, Excess, ?READABLE), Optional} of
+        {{Narrowed, 0}, _} ->
+            Narrowed;
         {_, [_ | _]} ->
             Last = lists:last(Optional),
             fit([Entry || {Index, Entry} <- lists:enumerate(Table), Index =/= Last], Layout);
-        {[Wide], []} ->
-            [narrowed(Entry, Wide - min(Wide, ?NARROWEST)) || Entry <- Table];
         {_, []} ->
-            Table
+            {Narrowed, _} = narrowed(Table, Excess, ?NARROWEST),
+            Narrowed
     end.
 
--spec narrowed(entry(), non_neg_integer()) -> entry().
-narrowed({Column, List, Wide} = Entry, Excess) ->
-    case is(flexible, Column) of
-        true -> {Column, List, Wide - Excess};
-        false -> Entry
+%% Takes the excess from the widest flexible columns; gives also what remains of it.
+-spec narrowed([entry()], non_neg_integer(), pos_integer()) -> {[entry()], non_neg_integer()}.
+narrowed(Table, 0, _Least) ->
+    {Table, 0};
+narrowed(Table, Excess, Least) ->
+    Flexible = [
+        {Wide, Index}
+     || {Index, {Column, _, Wide}} <- lists:enumerate(Table), is(flexible, Column), Wide > Least
+    ],
+    case lists:reverse(lists:sort(Flexible)) of
+        [] ->
+            {Table, Excess};
+        [{Wide, Widest} | Others] ->
+            Next = lists:max([Least | [W || {W, _} <- Others]]),
+            Less = max(1, min(Excess, Wide - Next)),
+            Narrower = [
+                case Index of
+                    Widest -> {Column, List, Wide - Less};
+                    _ -> Entry
+                end
+             || {Index, {Column, List, _} = Entry} <- lists:enumerate(Table)
+            ],
+            narrowed(Narrower, Excess - Less, Least)
     end.
 
 -spec is(flexible | optional, column()) -> boolean().
@@ -98,7 +121,7 @@ is(Fit, Column) ->
 aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
     [
         {Style, dyno_report_text:pad(Short, Alignment, Wide)}
-     || {Style, Text} <- lists:map(fun styled/1, List),
+     || {Style, Text} <- List,
         Short <- [dyno_report_text:shorten(Text, Wide, Charset)]
     ].
 
@@ -126,13 +149,28 @@ painted(Colour, Style, Padded) ->
             [Before, dyno_report_style:paint(Colour, Style, Trimmed), After]
     end.
 
--spec widest([cell()]) -> non_neg_integer().
+-spec widest([styled()]) -> non_neg_integer().
 widest(List) ->
-    lists:max([dyno_report_text:width(Text) || {_, Text} <- lists:map(fun styled/1, List)]).
+    lists:max([dyno_report_text:width(Text) || {_, Text} <- List]).
 
--spec styled(cell()) -> {dyno_report_style:style(), binary()}.
-styled({Style, Text}) -> {Style, Text};
-styled(Text) -> {plain, Text}.
+-spec styled(cell(), layout()) -> styled().
+styled({bar, Share}, #{charset := Charset}) -> {dim, bar(Share, Charset)};
+styled({Style, Text}, _Layout) -> {Style, Text};
+styled(Text, _Layout) -> {plain, Text}.
+
+%% In eighths of a column where the characters are to be had.
+-spec bar(number(), dyno_report_text:charset()) -> binary().
+bar(Share, unicode) when Share > 0 ->
+    Eighths = max(1, min(8 * ?BAR, round(Share * 8 * ?BAR))),
+    Full = binary:copy(~"█", Eighths div 8),
+    case Eighths rem 8 of
+        0 -> Full;
+        Rest -> <<Full/binary, (16#2590 - Rest)/utf8>>
+    end;
+bar(Share, ascii) when Share > 0 ->
+    binary:copy(~"#", min(?BAR, round(Share * ?BAR)));
+bar(_Share, _Charset) ->
+    ~"".
 
 -spec transpose([[Value]]) -> [[Value]].
 transpose([[] | _]) -> [];

@@ -1,0 +1,114 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content).
+-moduledoc """
+What a report of a recording shows, as sections in the order in which people read them: the console
+and Markdown write the same ones.
+
+Every table, metric, series, distribution, event, profile and verdict of any command has its place
+here, without code of its own; only what a test's load and a benchmark's codes say is clearer with
+some.
+""".
+
+-export([sections/2, environment/1]).
+
+-export_type([weight/0]).
+
+-import(dyno_report_document, [get/2, get/3, text/3]).
+
+-type object() :: dyno_report_document:object().
+-type section() :: dyno_report_section:section().
+
+-doc "Whether a section is part of the answer, or what whoever asks on wants to see.".
+-type weight() :: summary | details.
+
+-doc "All sections up to the verdicts.".
+-spec sections(dyno_report:document(), dyno_report:options()) -> [{weight(), section()}].
+sections(Document, Options) ->
+    Tables = fun(Part) -> dyno_report_content_tables:sections(Document, Part, Options) end,
+    [
+        {Weight, Section}
+     || {Weight, Sections} <- [
+            {summary, dyno_report_content_load:load(Document)},
+            {details, Tables(load)},
+            {details, dyno_report_content_load:machines(Document)},
+            {summary, dyno_report_content_bench:codes(Document)},
+            {summary, Tables(concurrency)},
+            {summary, dyno_report_content_bench:concurrency(Document)},
+            {details, Tables(other)},
+            {details, dyno_report_content_parts:sections(Document, Options)},
+            {details, dyno_report_content_load:costs(Document)},
+            {summary, Tables(changes)}
+        ],
+        Section <- Sections
+    ].
+
+-doc "Where and when it was measured, in a few words each.".
+-spec environment(dyno_report:document()) -> [binary()].
+environment(Document) ->
+    Environment = get(~"environment", Document, #{}),
+    Facts = [
+        release(Environment),
+        counted(get(~"schedulers_online", Environment), ~"scheduler"),
+        iolist_to_binary(
+            lists:join(" ", [Text || Key <- [~"os", ~"kernel"], Text <- [text(Key, Environment, ~"")]])
+        ),
+        processor(Environment),
+        prefixed(~"host ", text(~"hostname", Environment, ~"")),
+        date(text(~"started_at", Document, ~"")),
+        revision(get(~"git", Environment)),
+        prefixed(~"dyno ", text(~"dyno_version", Environment, ~""))
+    ],
+    [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
+
+-spec release(object()) -> binary().
+release(Environment) ->
+    Jit =
+        case get(~"jit", Environment) of
+            true -> ~" (JIT)";
+            false -> ~" (no JIT)";
+            _ -> ~""
+        end,
+    case text(~"otp", Environment, ~"") of
+        ~"" -> ~"";
+        Otp -> <<"OTP ", Otp/binary, Jit/binary>>
+    end.
+
+-spec processor(object()) -> binary().
+processor(Environment) ->
+    Cores = counted(get(~"cores", Environment), ~"core"),
+    case text(~"cpu_model", Environment, ~"") of
+        ~"" -> Cores;
+        Model when Cores =:= ~"" -> Model;
+        Model -> <<Model/binary, " (", Cores/binary, ")">>
+    end.
+
+%% 2026-01-02T03:04:05.678Z reads better as 2026-01-02 03:04:05 UTC.
+-spec date(binary()) -> binary().
+date(<<Day:10/binary, "T", Time:8/binary, Rest/binary>>) when Rest =/= ~"" ->
+    case binary:last(Rest) of
+        $Z -> <<Day/binary, " ", Time/binary, " UTC">>;
+        _ -> <<Day/binary, " ", Time/binary, Rest/binary>>
+    end;
+date(Other) ->
+    Other.
+
+-spec revision(json:decode_value()) -> binary().
+revision(Git) when is_map(Git) ->
+    Short = string:slice(text(~"revision", Git, ~""), 0, 10),
+    case get(~"dirty", Git) of
+        true -> <<"git ", Short/binary, " with changes">>;
+        _ -> <<"git ", Short/binary>>
+    end;
+revision(_) ->
+    ~"".
+
+-spec counted(json:decode_value(), binary()) -> binary().
+counted(1, Noun) -> <<"1 ", Noun/binary>>;
+counted(N, Noun) when is_integer(N) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>;
+counted(_, _Noun) -> ~"".
+
+-spec prefixed(binary(), binary()) -> binary().
+prefixed(_Prefix, ~"") -> ~"";
+prefixed(Prefix, Text) -> <<Prefix/binary, Text/binary>>.

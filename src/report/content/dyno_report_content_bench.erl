@@ -1,0 +1,280 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_bench).
+-moduledoc """
+Sections about a benchmark: the codes, the fastest first, and what that means in words; the codes by
+inputs; where the throughput of a search for the best concurrency stops to rise.
+""".
+
+-export([codes/1, concurrency/1]).
+
+-import(dyno_report_document, [factor/1, get/2, get/3, measured/2, name/2]).
+
+-type object() :: dyno_report_document:object().
+-type section() :: dyno_report_section:section().
+
+%% A gain of so much would have been missed.
+-define(CLEAR, 1.2).
+
+-doc "The codes, in the order of their times, and by inputs.".
+-spec codes(dyno_report:document()) -> [section()].
+codes(Document) ->
+    Metric = dyno_report_document:text(~"metric", get(~"parameters", Document, #{}), ~"time"),
+    Tables = [
+        {name(~"id", Run), dyno_report_document:rows(Table)}
+     || Run <- dyno_report_document:runs(Document),
+        Table <- dyno_report_document:tables(~"codes", Run)
+    ],
+    Codes = lists:append([
+        codes(title(Id, Tables), Metric, Rows) ++
+            dyno_report_section:text(none, words(Rows, Metric, Document))
+     || {Id, Rows} <- Tables
+    ]),
+    Codes ++ inputs(Metric, Document).
+
+-spec title(binary(), [{binary(), [object()]}]) -> binary().
+title(_Id, [_]) -> ~"Codes";
+title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
+
+%% Codes
+
+%% What decides stands next to the code, and only once.
+-spec codes(binary(), binary(), [object()]) -> [section()].
+codes(Title, Metric, Rows) ->
+    Shown = [Column || {Name, _, _, _} = Column <- columns(Metric), Name =/= Metric],
+    Columns = [
+        #{title => ~"code", align => left, fit => flexible}
+        | [titled(Of, Fit) || {_, Of, Fit, _} <- Shown]
+    ],
+    Cells = [[name(~"code", Row) | [Show(Row) || {_, _, _, Show} <- Shown]] || Row <- Rows],
+    dyno_report_section:table(Title, Columns, Cells).
+
+-spec titled(binary(), fixed | optional) -> dyno_report_table:column().
+titled(~"verdict" = Title, Fit) -> #{title => Title, align => left, fit => Fit};
+titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
+
+-spec columns(binary()) ->
+    [{binary() | none, binary(), fixed | optional, fun((object()) -> dyno_report_table:cell())}].
+columns(Metric) ->
+    Number = fun(Name) -> fun(Row) -> measured(get(Name, Row), ~"1") end end,
+    Decisive = {none, called(Metric), fixed, fun(Row) -> value(Metric, get(~"value", Row)) end},
+    Time = [
+        {none, ~"time", fixed, fun(Row) -> measured(get(~"time_per_call", Row), ~"ns") end},
+        {none, ~"95 % interval", optional, fun(Row) ->
+            interval(fun(Ns) -> measured(Ns, ~"ns") end, get(~"low", Row), get(~"high", Row))
+        end}
+    ],
+    Rate = {none, ~"per second", fixed, fun(Row) ->
+        measured(get(~"calls_per_second", Row), ~"1/s")
+    end},
+    Ratio = [
+        {none, ~"times", fixed, fun(Row) -> factor(get(~"ratio", Row)) end},
+        {none, ~"interval", fixed, fun(Row) ->
+            interval(fun dyno_report_document:factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row))
+        end},
+        {none, ~"verdict", fixed, fun(Row) -> dyno_report_section:word(get(~"verdict", Row)) end}
+    ],
+    Others = [
+        {Of, Title, optional, Number(Name)}
+     || {Of, Title, Name} <- [
+            {~"reductions", ~"reductions", ~"reductions_per_call"},
+            {~"words", ~"words", ~"words_per_call"},
+            {~"whole", ~"of all processes", ~"whole_reductions_per_call"},
+            {~"messages", ~"messages", ~"messages_per_call"},
+            {~"spawned", ~"spawned", ~"spawned_per_call"}
+        ]
+    ],
+    case Metric of
+        ~"time" -> Time ++ [Rate] ++ Ratio ++ Others;
+        _ -> [Decisive] ++ Ratio ++ Time ++ Others
+    end.
+
+-spec called(binary()) -> binary().
+called(~"wall") -> ~"wall-clock time";
+called(~"cpu") -> ~"CPU time";
+called(~"gc") -> ~"collections";
+called(~"whole") -> ~"all reductions";
+called(Metric) -> Metric.
+
+-spec value(binary(), json:decode_value()) -> binary().
+value(Metric, Value) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"time" ->
+    measured(Value, ~"ns");
+value(~"memory", Value) ->
+    measured(Value, ~"B");
+value(_, Value) ->
+    measured(Value, ~"1").
+
+-spec interval(fun((number()) -> binary()), json:decode_value(), json:decode_value()) -> binary().
+interval(Show, Low, High) when is_number(Low), is_number(High) ->
+    <<(Show(Low))/binary, " .. ", (Show(High))/binary>>;
+interval(_Show, _Low, _High) ->
+    ~"".
+
+%% In words, each against the fastest.
+
+-spec words([object()], binary(), object()) -> [binary()].
+words([Fastest | Others], Metric, Document) ->
+    Threshold = get(~"threshold", get(~"parameters", Document, #{})),
+    [sentence(Row, {name(~"code", Fastest), Metric}, Threshold) || Row <- Others];
+words([], _Metric, _Document) ->
+    [].
+
+-spec sentence(object(), {binary(), Metric :: binary()}, json:decode_value()) -> binary().
+sentence(Row, {Fastest, Metric}, Threshold) ->
+    Code = name(~"code", Row),
+    Interval = interval(
+        fun dyno_report_document:factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row)
+    ),
+    Shown = [[" (", Interval, ")"] || Interval =/= ~""],
+    Text =
+        case get(~"verdict", Row) of
+            Verdict when Verdict =:= ~"slower"; Verdict =:= ~"more" ->
+                [Code, " ", much(Metric, get(~"ratio", Row)), Fastest, Shown, "."];
+            ~"same" ->
+                ["No difference ", [["of ", called(Metric), " "] || Metric =/= ~"time"],
+                    "that matters (", measured(Threshold, ~"ratio"), ") between ", Code, " and ",
+                    Fastest, Shown, "."];
+            _ when Interval =:= ~"" ->
+                ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
+            _ ->
+                ["It is not decided yet whether ", Code, " and ", Fastest, " differ", Shown, "."]
+        end,
+    iolist_to_binary(Text).
+
+-spec much(binary(), json:decode_value()) -> iolist().
+much(Metric, Ratio) when is_number(Ratio) ->
+    {Verb, Quantity} = wording(Metric),
+    [Verb, " ", factor(Ratio), " times as ", Quantity, " as "];
+much(Metric, _FromNone) ->
+    {Verb, _} = wording(Metric),
+    [Verb, " ", called(Metric), ", unlike "].
+
+-spec wording(binary()) -> {string(), iodata()}.
+wording(~"time") -> {"takes", "long"};
+wording(~"words") -> {"allocates", "many words"};
+wording(~"gc") -> {"makes", "many collections"};
+wording(~"messages") -> {"sends", "many messages"};
+wording(~"whole") -> {"causes", "many reductions in all"};
+wording(Metric) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"memory" ->
+    {"takes", ["much ", called(Metric)]};
+wording(Metric) ->
+    {"takes", ["many ", called(Metric)]}.
+
+%% By inputs: a row a code, in the order in which the first input has them; a column an input.
+
+-spec inputs(binary(), object()) -> [section()].
+inputs(Metric, Document) ->
+    Runs = get(~"runs", get(~"parameters", Document, #{}), []),
+    lists:append([
+        matrix(Group, [Run || Run <- Runs, get(~"group", Run, ~"") =:= Group], Metric, Document)
+     || Group <- lists:uniq([get(~"group", Run, ~"") || Run <- Runs])
+    ]).
+
+-spec matrix(binary(), [object()], binary(), object()) -> [section()].
+matrix(_Group, [_], _Metric, _Document) ->
+    [];
+matrix(Group, Runs, Metric, Document) ->
+    Inputs = [{name(~"input", Run), of_run(get(~"id", Run), Document)} || Run <- Runs],
+    [{_, First} | _] = Inputs,
+    Columns = [
+        #{title => ~"code", align => left, fit => flexible}
+        | [#{title => Input, align => right} || {Input, _} <- Inputs]
+    ],
+    Rows = [
+        [name(~"code", Row) | [cell(get(~"code", Row), Codes, Metric) || {_, Codes} <- Inputs]]
+     || Row <- First
+    ],
+    Least =
+        case Metric of
+            ~"time" -> ~"fastest";
+            _ -> ~"least"
+        end,
+    What = <<(called(Metric))/binary, " per call, and times the ", Least/binary, ", by input">>,
+    Title =
+        case dyno_report_text:clean(Group) of
+            ~"" -> string:titlecase(What);
+            Name -> <<Name/binary, ": ", What/binary>>
+        end,
+    dyno_report_section:table(Title, Columns, Rows).
+
+-spec of_run(json:decode_value(), object()) -> [object()].
+of_run(Id, Document) ->
+    lists:append([
+        dyno_report_document:rows(Table)
+     || #{~"id" := I} = Run <- dyno_report_document:runs(Document),
+        I =:= Id,
+        Table <- dyno_report_document:tables(~"codes", Run)
+    ]).
+
+-spec cell(json:decode_value(), [object()], binary()) -> dyno_report_table:cell().
+cell(Code, Rows, Metric) ->
+    case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
+        [Row | _] when Metric =:= ~"time" -> judged(measured(get(~"time_per_call", Row), ~"ns"), Row);
+        [Row | _] -> judged(value(Metric, get(~"value", Row)), Row);
+        [] -> ~"-"
+    end.
+
+-spec judged(binary(), object()) -> dyno_report_table:cell().
+judged(Value, Row) ->
+    case {get(~"verdict", Row), get(~"ratio", Row)} of
+        {Worse, Ratio} when is_number(Ratio), (Worse =:= ~"slower" orelse Worse =:= ~"more") ->
+            Times = float_to_binary(float(Ratio), [{decimals, 2}]),
+            {bad, <<Value/binary, " (", Times/binary, ")">>};
+        {~"undecided", _} ->
+            {doubtful, <<Value/binary, " (not decided)">>};
+        {~"same", _} ->
+            <<Value/binary, " (same)">>;
+        {_, _} ->
+            Value
+    end.
+
+-doc "In words, where the throughput of a search for the best concurrency stops to rise.".
+-spec concurrency(dyno_report:document()) -> [section()].
+concurrency(Document) ->
+    Rows = dyno_report_content_tables:rows(~"concurrencies", Document),
+    Best = [Row || #{~"verdict" := ~"best"} = Row <- Rows],
+    dyno_report_section:text(none, [best(Row, Rows, Document) || Row <- Best]).
+
+-spec best(object(), [object()], object()) -> binary().
+best(Best, Rows, Document) ->
+    Workers = get(~"concurrency", Best),
+    More = [C || #{~"concurrency" := C} <- Rows, is_integer(C), C > Workers],
+    Settings = get(~"settings", get(~"parameters", Document, #{}), #{}),
+    Rate = measured(get(~"throughput", Best), ~"1/s"),
+    Text =
+        case {More, get(~"max", Settings)} of
+            {[], Max} when is_integer(Max), Max > Workers ->
+                ["The throughput is highest with ", workers(Workers), ": ", Rate, "."];
+            {[], _} ->
+                ["The throughput is highest with ", workers(Workers),
+                    ", the most that were tried: ", Rate,
+                    ". It may rise further; give a higher --max."];
+            _ ->
+                ["It saturates at ", workers(Workers), ": ", Rate, ". With ", listed(More),
+                    " it was not shown to be higher.", doubt(Rows, Workers)]
+        end,
+    iolist_to_binary(Text).
+
+-spec doubt([object()], json:decode_value()) -> binary().
+doubt(Rows, Workers) ->
+    Possible = [
+        High
+     || #{~"concurrency" := C, ~"ratio_high" := High} <- Rows, C > Workers, is_number(High)
+    ],
+    case lists:max([0 | Possible]) > ?CLEAR of
+        true ->
+            ~" The intervals are wide: longer samples (-d) or more of them (-s) would tell more.";
+        false ->
+            ~""
+    end.
+
+-spec workers(json:decode_value()) -> binary().
+workers(1) -> ~"1 worker";
+workers(N) -> <<(measured(N, ~"count"))/binary, " workers">>.
+
+-spec listed([integer()]) -> iolist().
+listed(Numbers) when length(Numbers) > 6 ->
+    [integer_to_binary(hd(Numbers)), " to ", integer_to_binary(lists:last(Numbers))];
+listed(Numbers) ->
+    lists:join(", ", [integer_to_binary(N) || N <- Numbers]).

@@ -1,0 +1,291 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_load).
+-moduledoc """
+Sections with a row for each run of a test: how it behaved under its load, what the virtual machine
+and the machine under it did, what measuring cost, and how far the targets' clocks are off.
+""".
+
+-export([load/1, machines/1, costs/1]).
+
+-import(dyno_report_document, [get/2, get/3, measured/2, metric/2, metric_value/2, name/2, values/3]).
+
+-type object() :: dyno_report_document:object().
+-type section() :: dyno_report_section:section().
+%% A column's title, whether it may be left out, and its cell for a run.
+-type column() ::
+    {binary(), fixed | optional | left, fun((object()) -> dyno_report_table:cell())}.
+
+%% Times of samples are whole milliseconds: less says nothing.
+-define(LEAST_NS, 1_000_000).
+
+-doc "The load at each size, and what searches for the highest rate found.".
+-spec load(dyno_report:document()) -> [section()].
+load(Document) ->
+    Runs = dyno_report_document:runs(Document),
+    table(~"Load", load_columns(), having(~"throughput", Runs), Document) ++
+        table(
+            ~"Load, given by the suite itself",
+            suite_load_columns(),
+            having(~"load.start_time", Runs),
+            Document
+        ) ++
+        table(
+            ~"Highest rate at which the objective holds",
+            search_columns(),
+            having(~"load.search.rate", Runs),
+            Document
+        ).
+
+-spec having(binary(), [object()]) -> [object()].
+having(Name, Runs) ->
+    case lists:any(fun(Run) -> metric(Name, Run) =/= null end, Runs) of
+        true -> Runs;
+        false -> []
+    end.
+
+-spec table(binary(), [column()], [object()], object()) -> [section()].
+table(Title, Columns, Runs, Document) ->
+    Titles = [
+        #{title => dyno_report_document:size_label(Document), align => right}
+        | [titled(ColumnTitle, Fit) || {ColumnTitle, Fit, _} <- Columns]
+    ],
+    %% Repetitions are told apart by the run's id; a size that ran once is its number.
+    Rows = [[name(~"id", Run) | [Show(Run) || {_, _, Show} <- Columns]] || Run <- Runs],
+    dyno_report_section:table(Title, Titles, Rows).
+
+-spec titled(binary(), fixed | optional | left) -> dyno_report_table:column().
+titled(Title, left) -> #{title => Title, align => left, fit => flexible};
+titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
+
+-spec of_metric(binary(), binary()) -> fun((object()) -> binary()).
+of_metric(Name, Unit) ->
+    fun(Run) -> measured(metric_value(Name, Run), Unit) end.
+
+-spec load_columns() -> [column()].
+load_columns() ->
+    [
+        {~"offered", optional, of_metric(~"load.offered", ~"1/s")},
+        {~"throughput", fixed, of_metric(~"throughput", ~"1/s")},
+        {~"p50", fixed, of_metric(~"latency.p50", ~"ns")},
+        {~"p90", optional, of_metric(~"latency.p90", ~"ns")},
+        {~"p99", fixed, of_metric(~"latency.p99", ~"ns")},
+        {~"p99.9", optional, of_metric(~"latency.p99.9", ~"ns")},
+        {~"max", optional, of_metric(~"latency.max", ~"ns")},
+        {~"service p99", optional, fun(Run) ->
+            %% A closed load has the same as response times.
+            case metric(~"load.offered", Run) of
+                null -> ~"";
+                _ -> measured(metric_value(~"service.p99", Run), ~"ns")
+            end
+        end},
+        {~"errors", fixed, fun errors/1},
+        {~"dropped", optional, fun(Run) -> alarming(metric_value(~"load.dropped", Run)) end},
+        {~"", left, fun status/1}
+    ].
+
+-spec errors(object()) -> dyno_report_table:cell().
+errors(Run) ->
+    case {alarming(metric_value(~"errors.count", Run)), metric_value(~"errors.rate", Run)} of
+        {{bad, Count}, Rate} when is_number(Rate) ->
+            {bad, <<Count/binary, " (", (measured(Rate, ~"ratio"))/binary, ")">>};
+        {Cell, _} ->
+            Cell
+    end.
+
+-spec alarming(number() | null) -> dyno_report_table:cell().
+alarming(Count) when is_number(Count), Count > 0 -> {bad, measured(Count, ~"count")};
+alarming(Count) -> measured(Count, ~"count").
+
+%% A complete run needs no word, where its load came about.
+-spec status(object()) -> dyno_report_table:cell().
+status(Run) ->
+    Parts = fun(Name) ->
+        Value = metric_value(Name, Run),
+        is_number(Value) andalso Value > 0
+    end,
+    case get(~"status", Run) of
+        ~"complete" ->
+            case {Parts(~"load.generator_limited"), Parts(~"load.saturated")} of
+                {true, _} -> {bad, ~"generator limited"};
+                {_, true} -> {bad, ~"saturated"};
+                _ -> ~""
+            end;
+        ~"failed" ->
+            {bad, ~"failed"};
+        Status when is_binary(Status) ->
+            {doubtful, dyno_report_text:clean(Status)};
+        _ ->
+            ~""
+    end.
+
+%% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
+-spec suite_load_columns() -> [column()].
+suite_load_columns() ->
+    [
+        {~"measured for", fixed, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
+        {~"start_load took", fixed, of_metric(~"load.start_time", ~"ns")},
+        {~"stop_load took", fixed, of_metric(~"load.stop_time", ~"ns")},
+        {~"", left, fun status/1}
+    ].
+
+-spec search_columns() -> [column()].
+search_columns() ->
+    [
+        {~"highest rate", fixed, of_metric(~"load.search.rate", ~"1/s")},
+        {~"below", fixed, of_metric(~"load.search.high", ~"1/s")},
+        {~"probes", fixed, fun(Run) ->
+            measured(
+                lists:sum([
+                    N
+                 || Row <- probes(Run), Key <- [~"held", ~"failed"], N <- [get(Key, Row, 0)]
+                ]),
+                ~"count"
+            )
+        end},
+        {~"why not more", left, fun why/1}
+    ].
+
+-spec probes(object()) -> [object()].
+probes(Run) ->
+    lists:append([
+        dyno_report_document:rows(Table)
+     || Table <- dyno_report_document:tables(~"probes", Run)
+    ]).
+
+-spec why(object()) -> binary().
+why(Run) ->
+    High = metric_value(~"load.search.high", Run),
+    Said = [
+        Warning
+     || Key <- [~"notes", ~"warnings"], #{~"code" := ~"search"} = Warning <- get(Key, Run, [])
+    ],
+    %% The lowest rate that did not hold says it.
+    Failed = [
+        Row
+     || #{~"rate" := Rate, ~"decision" := ~"failed"} = Row <- probes(Run), Rate =:= High
+    ],
+    case {Said, Failed} of
+        {[Warning | _], _} -> dyno_report_document:text(~"text", Warning, ~"");
+        {[], [Row | _]} -> dyno_report_document:text(~"reason", Row, ~"");
+        {[], []} -> ~"no higher rate was tried"
+    end.
+
+-doc "One section a target, so that the columns stay few.".
+-spec machines(dyno_report:document()) -> [section()].
+machines(Document) ->
+    Runs = dyno_report_document:runs(Document),
+    Nodes = lists:uniq(lists:append([dyno_report_document:nodes(Run) || Run <- Runs])),
+    lists:append([
+        table(
+            machine_title(Node, Nodes),
+            machine_columns(Node),
+            [Run || Run <- Runs, sampled(Node, Run)],
+            Document
+        )
+     || Node <- Nodes
+    ]).
+
+-spec machine_title(binary() | null, [binary() | null]) -> binary().
+machine_title(_Node, [_]) -> ~"Virtual machine and machine";
+machine_title(null, _Nodes) -> ~"Machine";
+machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>.
+
+-spec sampled(binary() | null, object()) -> boolean().
+sampled(Node, Run) ->
+    lists:any(
+        fun(Series) ->
+            get(~"node", Series) =:= Node andalso
+                lists:member(get(~"group", Series), [~"vm", ~"os"])
+        end,
+        get(~"series", Run, [])
+    ).
+
+-spec machine_columns(binary() | null) -> [column()].
+machine_columns(Node) ->
+    Of = fun(Summary, Name, Unit) ->
+        fun(Run) -> measured(Summary(values(Name, Node, Run)), Unit) end
+    end,
+    [
+        {~"utilisation", fixed, Of(fun mean/1, ~"vm.scheduler_utilisation.normal", ~"ratio")},
+        {~"run queue", fixed, Of(fun highest/1, ~"vm.run_queue.normal", ~"count")},
+        {~"memory", fixed, Of(fun highest/1, ~"vm.memory.total", ~"B")},
+        {~"RSS", optional, Of(fun highest/1, ~"os.vm.rss", ~"B")},
+        {~"processes", optional, Of(fun highest/1, ~"vm.processes", ~"count")},
+        {~"CPU of machine", optional, fun(Run) ->
+            Parts = [values(Name, Node, Run) || Name <- [~"os.cpu.user", ~"os.cpu.system"]],
+            [User, System] = Parts,
+            measured(mean(lists:zipwith(fun erlang:'+'/2, User, System, trim)), ~"ratio")
+        end},
+        {~"I/O wait", optional, Of(fun mean/1, ~"os.cpu.iowait", ~"ratio")},
+        {~"steal", optional, Of(fun mean/1, ~"os.cpu.steal", ~"ratio")}
+    ].
+
+-spec mean([number()]) -> float() | null.
+mean([]) -> null;
+mean(Values) -> dyno_stats:mean(Values).
+
+-spec highest([number()]) -> number() | null.
+highest([]) -> null;
+highest(Values) -> lists:max(Values).
+
+-doc "What measuring cost against runs without it, and the targets' clocks.".
+-spec costs(dyno_report:document()) -> [section()].
+costs(Document) ->
+    Runs = dyno_report_document:runs(Document),
+    table(
+        ~"What measuring cost, against runs without it",
+        cost_columns(),
+        [Run || Run <- Runs, metric(~"instrument.response_ratio", Run) =/= null],
+        Document
+    ) ++
+        clocks(Runs).
+
+-spec cost_columns() -> [column()].
+cost_columns() ->
+    Ratio = fun(Name) -> fun(Run) -> times(metric(Name, Run)) end end,
+    [
+        {~"response time", fixed, Ratio(~"instrument.response_ratio")},
+        {~"throughput", fixed, Ratio(~"instrument.throughput_ratio")},
+        {~"operations without", fixed, of_metric(~"control.operations", ~"count")},
+        {~"per call", optional, of_metric(~"instrument.charge", ~"ns")}
+    ].
+
+-spec times(object() | null) -> binary().
+times(#{~"value" := null, ~"low" := Low}) when is_number(Low) ->
+    ~"too noisy to tell";
+times(#{~"value" := null}) ->
+    ~"too few operations to tell";
+times(#{~"value" := Value, ~"low" := Low, ~"high" := High}) when is_number(Low), is_number(High) ->
+    iolist_to_binary(io_lib:format("x~.2f (x~.2f to x~.2f)", [float(V) || V <- [Value, Low, High]]));
+times(#{~"value" := Value}) ->
+    iolist_to_binary(io_lib:format("x~.2f", [float(Value)]));
+times(null) ->
+    ~"-".
+
+%% A line for each clock that is off by more than its error and than a millisecond; of a node that was
+%% there in several runs, the last one's.
+-spec clocks([object()]) -> [section()].
+clocks(Runs) ->
+    Off = [
+        {get(~"role", Node, name(~"name", Node)), Ns, Error}
+     || Run <- Runs,
+        #{~"clock_offset_ns" := Ns, ~"clock_error_ns" := Error} = Node <- get(~"nodes", Run, []),
+        is_number(Ns),
+        is_number(Error),
+        abs(Ns) > Error,
+        abs(Ns) >= ?LEAST_NS
+    ],
+    Last = maps:from_list([{Role, Of} || {Role, _, _} = Of <- Off]),
+    dyno_report_section:text(~"Clocks of the targets, against dyno's", [
+        iolist_to_binary([
+            dyno_report_text:clean(Role), ": ", measured(abs(Ns), ~"ns"), ahead(Ns), " (+/- ",
+            measured(Error, ~"ns"), ")"
+        ])
+     || {Role, Ns, Error} <- lists:sort(maps:values(Last))
+    ]).
+
+-spec ahead(number()) -> string().
+ahead(Ns) when Ns > 0 -> " ahead";
+ahead(_Ns) -> " behind".

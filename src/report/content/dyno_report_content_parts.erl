@@ -1,0 +1,261 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_parts).
+-moduledoc """
+Sections of the parts of runs other than tables: single metrics, series, distributions, events and
+profiles.
+
+What tests and benchmarks measure always has sections of its own (`dyno_report_content_load`,
+`dyno_report_content_bench`) and is left out here, by its group.
+""".
+
+-export([sections/2, others/3]).
+
+-import(dyno_report_document, [get/2, get/3, measured/2, name/2]).
+
+-type object() :: dyno_report_document:object().
+-type section() :: dyno_report_section:section().
+-type options() :: dyno_report:options().
+
+%% The groups of what has sections of its own, by the command that writes them.
+-define(SHOWN_ELSEWHERE, #{
+    ~"test" => [~"load", ~"processes", ~"instrument", ~"vm", ~"os"],
+    ~"bench" => [~"bench", ~"vm", ~"os"],
+    ~"compare" => []
+}).
+-define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
+
+-doc "The sections, of all runs.".
+-spec sections(dyno_report:document(), options()) -> [section()].
+sections(Document, Options) ->
+    Runs = dyno_report_document:runs(Document),
+    metrics(Document, Runs, Options) ++
+        series(Document, Runs, Options) ++
+        histograms(Document, Runs, Options) ++
+        lists:append([events(Run, Document, Options) || Run <- Runs]) ++
+        lists:append([profiles(Run, Document, Options) || Run <- Runs]).
+
+-doc "The metrics, series or histograms of a run that have no section elsewhere.".
+-spec others(binary(), object(), object()) -> [object()].
+others(Part, Run, Document) ->
+    Elsewhere = maps:get(get(~"command", Document), ?SHOWN_ELSEWHERE, []),
+    [
+        Of
+     || #{} = Of <- get(Part, Run, []), not lists:member(get(~"group", Of), Elsewhere)
+    ].
+
+-spec title(object()) -> binary().
+title(Part) ->
+    dyno_report_document:text(~"title", Part, name(~"name", Part)).
+
+%% A row for each metric, a column for each run.
+-spec metrics(object(), [object()], options()) -> [section()].
+metrics(Document, Runs, #{top := Top}) ->
+    ByRun = [{Run, others(~"metrics", Run, Document)} || Run <- Runs],
+    Having = [Of || {_, [_ | _]} = Of <- ByRun],
+    Names = lists:uniq([{name(~"name", M), title(M)} || {_, Metrics} <- Having, M <- Metrics]),
+    Columns = [
+        #{title => ~"metric", align => left, fit => flexible}
+        | [
+            #{title => name(~"id", Run), align => right, fit => optional}
+         || {Run, _} <- Having
+        ]
+    ],
+    Rows = [
+        [Title | [value(Name, Metrics) || {_, Metrics} <- Having]]
+     || {Name, Title} <- Names
+    ],
+    dyno_report_section:table(~"Metrics", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
+
+-spec value(binary(), [object()]) -> binary().
+value(Name, Metrics) ->
+    case [Metric || Metric <- Metrics, name(~"name", Metric) =:= Name] of
+        [#{~"value" := Value} = Metric | _] ->
+            Unit = get(~"unit", Metric, ~"1"),
+            <<(measured(Value, Unit))/binary, (between(Metric, Unit))/binary>>;
+        _ ->
+            ~"-"
+    end.
+
+-spec between(object(), binary()) -> binary().
+between(#{~"low" := Low, ~"high" := High}, Unit) when is_number(Low), is_number(High) ->
+    <<" (", (measured(Low, Unit))/binary, " .. ", (measured(High, Unit))/binary, ")">>;
+between(_Metric, _Unit) ->
+    ~"".
+
+%% A row for each series and run; what is of the same series stands together.
+-spec series(object(), [object()], options()) -> [section()].
+series(Document, Runs, #{top := Top}) ->
+    Found = [
+        {titled(Series), Run, Series, Values}
+     || Run <- Runs,
+        Series <- others(~"series", Run, Document),
+        [_ | _] = Values <- [[V || V <- get(~"values", Series, []), is_number(V)]]
+    ],
+    Columns = [
+        #{title => ~"series", align => left, fit => flexible},
+        #{title => run_title(Document), align => right},
+        #{title => ~"mean", align => right},
+        #{title => ~"lowest", align => right, fit => optional},
+        #{title => ~"highest", align => right},
+        #{title => ~"last", align => right, fit => optional}
+    ],
+    Rows = [
+        [Title, name(~"id", Run)] ++
+            [
+                measured(Value, get(~"unit", Series, ~"1"))
+             || Value <- [mean(Values), lists:min(Values), lists:max(Values), lists:last(Values)]
+            ]
+     || Name <- lists:uniq([Title || {Title, _, _, _} <- Found]),
+        {Title, Run, Series, Values} <- Found,
+        Title =:= Name
+    ],
+    dyno_report_section:table(~"Over time", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
+
+-spec titled(object()) -> binary().
+titled(Part) ->
+    Labels = [
+        [", ", dyno_report_document:text(Label, get(~"labels", Part), ~"")]
+     || Label <- lists:sort(maps:keys(get(~"labels", Part, #{})))
+    ],
+    Node = [[" of ", name(~"node", Part)] || get(~"node", Part) =/= null],
+    iolist_to_binary([title(Part), Labels, Node]).
+
+-spec mean([number(), ...]) -> float().
+mean(Values) ->
+    dyno_stats:mean(Values).
+
+-spec run_title(object()) -> binary().
+run_title(Document) ->
+    case [Run || #{~"size" := Size} = Run <- dyno_report_document:runs(Document), is_number(Size)] of
+        [] -> ~"run";
+        _ -> dyno_report_document:size_label(Document)
+    end.
+
+-spec histograms(object(), [object()], options()) -> [section()].
+histograms(Document, Runs, #{top := Top}) ->
+    Columns = [
+        #{title => ~"distribution", align => left, fit => flexible},
+        #{title => run_title(Document), align => right},
+        #{title => ~"count", align => right}
+        | [
+            #{title => Title, align => right, fit => optional}
+         || Title <- [Q || {Q, _} <- ?QUANTILES] ++ [~"highest"]
+        ]
+    ],
+    Rows = [
+        [titled(Histogram), name(~"id", Run), measured(get(~"count", Histogram), ~"count")] ++
+            [
+                measured(Value, get(~"unit", Histogram, ~"1"))
+             || Value <-
+                    [quantile(Q, get(~"buckets", Histogram, [])) || {_, Q} <- ?QUANTILES] ++
+                        [get(~"max", Histogram)]
+            ]
+     || Run <- Runs, Histogram <- others(~"histograms", Run, Document)
+    ],
+    dyno_report_section:table(
+        ~"Distributions", Columns, lists:sublist(Rows, 3 * Top), length(Rows)
+    ).
+
+%% The middle of the bucket that holds it.
+-spec quantile(float(), [list()]) -> number() | null.
+quantile(Q, Buckets) ->
+    reached(Buckets, Q * lists:sum([Count || [_, _, Count] <- Buckets])).
+
+-spec reached([list()], number()) -> number() | null.
+reached([[Low, High, Count] | _], Wanted) when Count >= Wanted -> (Low + High) / 2;
+reached([[_, _, Count] | Buckets], Wanted) -> reached(Buckets, Wanted - Count);
+reached([], _Wanted) -> null.
+
+%% Events
+
+-spec events(object(), object(), options()) -> [section()].
+events(Run, Document, #{top := Top}) ->
+    Events = get(~"events", Run, #{}),
+    Items = get(~"items", Events, []),
+    Columns = [
+        #{title => ~"after", align => right},
+        #{title => ~"node", align => left, fit => optional},
+        #{title => ~"process", align => left, fit => optional},
+        #{title => ~"event", align => left, fit => flexible},
+        #{title => ~"", align => left, fit => flexible}
+    ],
+    Rows = [
+        [
+            measured(get(~"time_ms", Event), ~"ms"),
+            name(~"node", Event),
+            name(~"process", Event),
+            name(~"kind", Event),
+            dyno_report_document:text(~"text", Event, ~"")
+        ]
+     || Event <- lists:sublist(Items, 2 * Top)
+    ],
+    dyno_report_section:table(
+        <<"Events", (at(Run, Document))/binary>>, Columns, Rows, length(Items)
+    ) ++
+        dyno_report_section:text(none, [
+            <<(measured(Dropped, ~"count"))/binary, " more events were not kept.">>
+         || Dropped <- [get(~"dropped", Events, 0)], Dropped > 0
+        ]).
+
+-spec at(object(), object()) -> binary().
+at(Run, Document) ->
+    case dyno_report_document:runs(Document) of
+        [_] -> ~"";
+        _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
+    end.
+
+%% Profiles: which functions took the first of the values, themselves and with what they called.
+
+-spec profiles(object(), object(), options()) -> [section()].
+profiles(Run, Document, #{top := Top}) ->
+    lists:append([
+        profile(Profile, at(Run, Document), Top)
+     || #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
+    ]).
+
+-spec profile(object(), binary(), pos_integer()) -> [section()].
+profile(#{~"values" := [Value | _], ~"samples" := Samples} = Profile, Place, Top) ->
+    Unit = get(~"unit", Value, ~"1"),
+    {Own, All, Whole} = lists:foldl(fun sample/2, {#{}, #{}, 0}, Samples),
+    Frames = lists:enumerate(0, get(~"frames", Profile, [])),
+    Rows = lists:reverse(
+        lists:keysort(2, [
+            {Frame, maps:get(Index, Own, 0), maps:get(Index, All, 0)}
+         || {Index, Frame} <- Frames
+        ])
+    ),
+    Columns = [
+        #{title => ~"function", align => left, fit => flexible},
+        #{title => name(~"name", Value), align => right},
+        #{title => ~"share", align => right},
+        #{title => ~"with callees", align => right},
+        #{title => ~"", align => left, fit => optional}
+    ],
+    Cells = [
+        [
+            dyno_report_text:clean(Frame),
+            measured(OfOwn, Unit),
+            share(OfOwn, Whole),
+            share(OfAll, Whole),
+            {bar, OfOwn / max(Whole, 1)}
+        ]
+     || {Frame, OfOwn, OfAll} <- lists:sublist(Rows, Top)
+    ],
+    Title = <<(titled(Profile))/binary, Place/binary>>,
+    dyno_report_section:table(Title, Columns, Cells, length(Rows)).
+
+-spec sample(object(), {map(), map(), number()}) -> {map(), map(), number()}.
+sample(#{~"stack" := [_ | _] = Stack, ~"values" := [Value | _]}, {Own, All, Whole}) when
+    is_number(Value)
+->
+    Add = fun(Frame, Sums) -> maps:update_with(Frame, fun(Sum) -> Sum + Value end, Value, Sums) end,
+    %% A function that calls itself counts once.
+    {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value};
+sample(_Sample, Sums) ->
+    Sums.
+
+-spec share(number(), number()) -> binary().
+share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
+share(_Part, _Whole) -> ~"-".

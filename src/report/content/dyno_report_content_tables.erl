@@ -1,0 +1,363 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_tables).
+-moduledoc """
+Any table of a recording as a section of a report: the recording says what it is called and what its
+columns hold.
+
+Keys come first, then values with the interval between their `low` and `high` behind them, then
+notes. Numbers without a unit have that of their row, where the table has a column `unit`.
+`m:dyno_report_content_views` names columns and titles of tables that are clearer so.
+""".
+
+-export([sections/3, rows/2]).
+
+-import(dyno_report_document, [get/2, get/3, name/2]).
+
+-type object() :: dyno_report_document:object().
+-type view() :: dyno_report_content_views:view().
+-type section() :: dyno_report_section:section().
+-type options() :: dyno_report:options().
+-type found() :: {Run :: object() | none, Table :: object()}.
+%% A column of a section, and what it shows of a row.
+-type shown() :: {dyno_report_table:column(), fun((object()) -> dyno_report_table:cell())}.
+
+%% Counts that should be none.
+-define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at"]).
+%% Columns of words that say how something ended.
+-define(JUDGING, [~"result", ~"verdict", ~"state"]).
+
+-doc "The tables of a part, in the order of the views.".
+-spec sections(dyno_report:document(), dyno_report_content_views:part(), options()) -> [section()].
+sections(Document, Part, Options) ->
+    Found =
+        [{none, Table} || Table <- get(~"tables", Document, [])] ++
+            [
+                {Run, Table}
+             || Run <- dyno_report_document:runs(Document), Table <- get(~"tables", Run, [])
+            ],
+    lists:append([
+        shown(View, [Of || {_, #{~"name" := N}} = Of <- Found, N =:= Name], Document, Options)
+     || {Name, View} <- views(Part, Found)
+    ]).
+
+-doc "The rows of all tables of that name, of a document and its runs.".
+-spec rows(binary(), dyno_report:document()) -> [object()].
+rows(Name, Document) ->
+    [
+        Row
+     || Holder <- [Document | dyno_report_document:runs(Document)],
+        Table <- dyno_report_document:tables(Name, Holder),
+        Row <- dyno_report_document:rows(Table)
+    ].
+
+%% What no view names stands with the others.
+-spec views(dyno_report_content_views:part(), [found()]) -> [{binary(), view()}].
+views(other, Found) ->
+    Parts = dyno_report_content_views:parts(),
+    Known = [Name || Part <- Parts, {Name, _} <- dyno_report_content_views:views(Part)],
+    Unknown = lists:uniq([Name || {_, #{~"name" := Name}} <- Found]) -- Known,
+    dyno_report_content_views:views(other) ++ [{Name, #{}} || Name <- Unknown];
+views(Part, _Found) ->
+    dyno_report_content_views:views(Part).
+
+%% Which tables
+
+-spec shown(view(), [found()], object(), options()) -> [section()].
+shown(_View, [], _Document, _Options) ->
+    [];
+shown(#{hidden := true}, _Found, _Document, _Options) ->
+    [];
+shown(#{text := Column} = View, Found, _Document, #{top := Top}) ->
+    Rows = lists:append([dyno_report_document:rows(Table) || {_, Table} <- Found]),
+    Texts = [name(Column, Row) || Row <- lists:sublist(Rows, Top)],
+    [{_, First} | _] = Found,
+    Title = maps:get(title, View, title(First)),
+    dyno_report_section:text(Title, numbered(Texts, Rows, maps:get(without, View, ~"nothing")));
+shown(View, Found, Document, Options) ->
+    {OfDocument, OfRuns} = lists:partition(fun({Run, _}) -> Run =:= none end, Found),
+    lists:append([section(View, [Of], ~"", Options) || Of <- OfDocument]) ++
+        of_runs(which(View, OfRuns), View, OfRuns, Document, Options).
+
+-spec which(view(), [found()]) -> largest | each | all.
+which(#{runs := Which}, _Found) ->
+    Which;
+which(_View, Found) ->
+    case [Run || {#{~"size" := Size} = Run, _} <- Found, is_number(Size)] of
+        [] -> each;
+        _ -> largest
+    end.
+
+-spec of_runs(largest | each | all, view(), [found()], object(), options()) -> [section()].
+of_runs(_Which, _View, [], _Document, _Options) ->
+    [];
+of_runs(all, View, Found, Document, Options) ->
+    section(View, Found, ~"", Options#{run_title => dyno_report_document:size_label(Document)});
+of_runs(largest, View, Found, Document, Options) ->
+    %% The last of its repetitions.
+    Having = [Of || {_, #{~"rows" := [_ | _]}} = Of <- Found],
+    Sizes = lists:keysort(1, [{get(~"size", Run, 0), get(~"id", Run)} || {Run, _} <- Having]),
+    case lists:reverse(Sizes) of
+        [] ->
+            [];
+        [{_, Id} | _] ->
+            Largest = [Of || {Run, _} = Of <- Having, get(~"id", Run) =:= Id],
+            of_runs(each, View, Largest, Document, Options)
+    end;
+of_runs(each, View, Found, Document, Options) ->
+    lists:append([
+        section(View, [Of], place(Run, Document), Options#{many => many(Run, Found)})
+     || {Run, _} = Of <- Found
+    ]).
+
+%% What of all runs is said by nothing else, where there is one run only.
+-spec place(object(), object()) -> binary().
+place(Run, Document) ->
+    case {get(~"size", Run), dyno_report_document:runs(Document)} of
+        {null, [_]} -> ~"";
+        _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
+    end.
+
+%% Only then the node tells tables apart.
+-spec many(object(), [found()]) -> one | several.
+many(Run, Found) ->
+    case [Table || {Of, Table} <- Found, get(~"id", Of) =:= get(~"id", Run)] of
+        [_] -> one;
+        _ -> several
+    end.
+
+%% One section
+
+-spec section(view(), [found(), ...], binary(), map()) -> [section()].
+section(#{each := Column} = View, [{_, Table} = Of], Place, Options) ->
+    case lists:uniq([name(Column, Row) || Row <- dyno_report_document:rows(Table)]) of
+        [~"-" | _] ->
+            section(maps:remove(each, View), [Of], Place, Options);
+        Values ->
+            Only = fun(Value) -> fun(Row) -> name(Column, Row) =:= Value end end,
+            lists:append([
+                section(
+                    (maps:remove(each, View))#{only => Only(Value)},
+                    [Of],
+                    <<": ", Value/binary, Place/binary>>,
+                    Options
+                )
+             || Value <- Values
+            ])
+    end;
+section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
+    Only = maps:get(only, View, fun(_Row) -> true end),
+    Rows = [
+        {Run, Row}
+     || {Run, T} <- Found, Row <- dyno_report_document:rows(T), Only(Row)
+    ],
+    First =
+        case View of
+            #{rows := all} -> Rows;
+            #{} -> lists:sublist(Rows, Top)
+        end,
+    Columns = columns(View, Table),
+    Cells = [[name(~"id", Run) || is_map_key(run_title, Options)] ++
+        [Show(Row) || {_, Show} <- Columns] || {Run, Row} <- First],
+    Titles = [#{title => T, align => right} || #{run_title := T} <- [Options]] ++
+        [Column || {Column, _} <- Columns],
+    Truncated = lists:sum([get(~"truncated", T, 0) || {_, T} <- Found]),
+    Title = [maps:get(title, View, title(Table)), labels(Table), node(Table, Options), Place],
+    dyno_report_section:table(
+        iolist_to_binary(Title), Titles, Cells, length(Rows) + Truncated
+    ).
+
+-spec title(object()) -> binary().
+title(Table) ->
+    dyno_report_document:text(~"title", Table, name(~"name", Table)).
+
+-spec labels(object()) -> iolist().
+labels(Table) ->
+    [
+        [", ", dyno_report_document:text(Name, get(~"labels", Table), ~"")]
+     || Name <- lists:sort(maps:keys(get(~"labels", Table, #{})))
+    ].
+
+-spec node(object(), map()) -> iolist().
+node(Table, #{many := several}) ->
+    [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];
+node(_Table, _Options) ->
+    [].
+
+%% What is noticed first, then its causes with their numbers.
+-spec numbered([binary()], [object()], binary()) -> [binary()].
+numbered(_Texts, [], Without) ->
+    [Without];
+numbered(Texts, Rows, _Without) ->
+    {Noticed, Causes} = lists:partition(
+        fun({_, Row}) -> get(~"kind", Row) =:= ~"symptom" end, lists:zip(Texts, Rows, trim)
+    ),
+    [Text || {Text, _} <- Noticed] ++
+        [
+            <<(integer_to_binary(Number))/binary, ". ", Text/binary>>
+         || {Number, {Text, _}} <- lists:enumerate(Causes)
+        ].
+
+%% Columns
+
+-spec columns(view(), object()) -> [shown()].
+columns(View, Table) ->
+    Columns = dyno_report_document:columns(Table),
+    Chosen =
+        case View of
+            #{columns := Names} -> chosen(Names, Columns);
+            #{} -> [{Column, small(Title), plain} || #{title := Title} = Column <- by_role(Columns)]
+        end,
+    Values = [Name || {#{name := Name, role := ~"value"}, _, _} <- Chosen],
+    %% The first two values stay whatever the width.
+    Fixed = lists:sublist(Values, 2),
+    %% What a view puts at the end may be left out, what nobody chose may be important.
+    Notes =
+        case View of
+            #{columns := _} -> optional;
+            #{} -> flexible
+        end,
+    lists:append([
+        column(Column, Title, Look, {Fixed, Notes, Columns, Table})
+     || {Column, Title, Look} <- Chosen
+    ]).
+
+-spec chosen([dyno_report_content_views:column()], [dyno_report_document:column()]) ->
+    [{dyno_report_document:column(), binary(), plain | bar}].
+chosen(Names, Columns) ->
+    [
+        {Column, Title, Look}
+     || {Name, Titled, Look} <- lists:map(fun wanted/1, Names),
+        #{name := Is, title := Own} = Column <- Columns,
+        Is =:= Name,
+        Title <- [
+            case Titled of
+                same -> small(Own);
+                _ -> Titled
+            end
+        ]
+    ].
+
+-spec wanted(dyno_report_content_views:column()) -> {binary(), binary() | same, plain | bar}.
+wanted({_, _, bar} = Column) -> Column;
+wanted({Name, Title}) -> {Name, Title, plain};
+wanted(Name) -> {Name, same, plain}.
+
+-spec by_role([dyno_report_document:column()]) -> [dyno_report_document:column()].
+by_role(Columns) ->
+    [
+        Column
+     || Role <- [~"key", ~"value", ~"note"],
+        #{role := Of, name := Name} = Column <- Columns,
+        Of =:= Role,
+        Name =/= ~"unit"
+    ].
+
+%% Titles of columns are small in a text; what is an abbreviation stays.
+-spec small(binary()) -> binary().
+small(<<First/utf8, Second/utf8, _/binary>> = Title) when
+    First >= $A, First =< $Z, Second >= $a, Second =< $z
+->
+    <<_, Rest/binary>> = Title,
+    <<(First + 32), Rest/binary>>;
+small(Title) ->
+    Title.
+
+-spec column(dyno_report_document:column(), binary(), plain | bar, tuple()) -> [shown()].
+column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table}) ->
+    Fit =
+        case lists:member(Name, Fixed) of
+            true -> fixed;
+            false -> optional
+        end,
+    [{#{title => Title, align => right, fit => Fit}, fun(Row) -> cell(Column, Row) end}] ++
+        interval(Column, Columns) ++
+        [
+            {#{title => ~"", align => left, fit => optional}, bar(Name, Table)}
+         || Look =:= bar
+        ];
+column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _}) ->
+    [{#{title => Title, align => left, fit => Notes}, fun(Row) -> cell(Column, Row) end}];
+column(Column, Title, _Look, _) ->
+    [{#{title => Title, align => left, fit => flexible}, fun(Row) -> cell(Column, Row) end}].
+
+-spec interval(dyno_report_document:column(), [dyno_report_document:column()]) -> [shown()].
+interval(#{name := Name} = Column, Columns) ->
+    Bound = fun(Role) -> [B || #{role := R, 'of' := O, name := B} <- Columns, R =:= Role, O =:= Name] end,
+    case {Bound(~"low"), Bound(~"high")} of
+        {[Low | _], [High | _]} ->
+            Show = fun(Row) ->
+                case {get(Low, Row), get(High, Row)} of
+                    {From, To} when is_number(From), is_number(To) ->
+                        iolist_to_binary([
+                            number(From, Column, Row), " .. ", number(To, Column, Row)
+                        ]);
+                    _ ->
+                        ~""
+                end
+            end,
+            [{#{title => ~"interval", align => right, fit => optional}, Show}];
+        _ ->
+            []
+    end.
+
+-spec bar(binary(), object()) -> fun((object()) -> dyno_report_table:cell()).
+bar(Name, Table) ->
+    Longest =
+        case [C || #{name := N} = C <- dyno_report_document:columns(Table), N =:= Name] of
+            %% Of the whole.
+            [#{unit := ~"ratio"}] -> 1;
+            _ -> lists:max([0 | [V || #{Name := V} <- dyno_report_document:rows(Table), is_number(V)]])
+        end,
+    fun(Row) ->
+        case get(Name, Row) of
+            Value when is_number(Value), Longest > 0 -> {bar, Value / Longest};
+            _ -> ~""
+        end
+    end.
+
+%% Cells
+
+-spec cell(dyno_report_document:column(), object()) -> dyno_report_table:cell().
+cell(#{name := Name, role := Role} = Column, Row) ->
+    case get(Name, Row) of
+        Text when is_binary(Text) ->
+            text(Name, Text);
+        Value when is_number(Value), Value > 0 ->
+            Shown = number(Value, Column, Row),
+            case lists:member(Name, ?ALARMING) of
+                true -> {bad, Shown};
+                false -> Shown
+            end;
+        Value when is_number(Value) ->
+            number(Value, Column, Row);
+        null when Role =:= ~"value" ->
+            ~"-";
+        null ->
+            ~"";
+        Other ->
+            dyno_report_text:clean(iolist_to_binary(json:encode(Other)))
+    end.
+
+-spec text(binary(), binary()) -> dyno_report_table:cell().
+text(Name, Text) ->
+    case lists:member(Name, ?JUDGING) of
+        true -> dyno_report_section:word(Text);
+        false -> dyno_report_text:clean(Text)
+    end.
+
+-spec number(number(), dyno_report_document:column(), object()) -> binary().
+number(Value, #{name := ~"ratio"}, _Row) ->
+    dyno_report_document:factor(Value);
+number(Value, #{name := ~"exponent"}, _Row) ->
+    float_to_binary(float(Value), [{decimals, 2}]);
+number(Value, Column, Row) ->
+    dyno_report_document:measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).
+
+%% A call's time is a time: the column says that it is of a call.
+-spec shown_unit(json:decode_value()) -> binary().
+shown_unit(~"ns/call") -> ~"ns";
+shown_unit(~"words/call") -> ~"1";
+shown_unit(Unit) when is_binary(Unit) -> Unit;
+shown_unit(_) -> ~"1".

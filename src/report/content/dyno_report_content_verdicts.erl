@@ -1,0 +1,202 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_verdicts).
+-moduledoc """
+What was demanded and how that ended: a table for each kind of verdict, the warnings, and the one
+sentence that sums up.
+""".
+
+-export([sections/1, warnings/1, conclusion/1]).
+
+-import(dyno_report_document, [get/2, get/3, measured/2, name/2, text/3, threshold/1]).
+
+-type object() :: dyno_report_document:object().
+-type section() :: dyno_report_section:section().
+
+-doc "A table for each kind.".
+-spec sections(dyno_report:document()) -> [section()].
+sections(Document) ->
+    Verdicts = get(~"verdicts", Document, []),
+    lists:append([
+        section(Kind, [Verdict || Verdict <- Verdicts, kind(Verdict) =:= Kind], Document)
+     || Kind <- lists:uniq([kind(Verdict) || Verdict <- Verdicts])
+    ]).
+
+-spec kind(object()) -> binary().
+kind(Verdict) ->
+    text(~"kind", Verdict, ~"threshold").
+
+-spec section(binary(), [object()], object()) -> [section()].
+section(Kind, Verdicts, Document) ->
+    Columns = [
+        #{title => ~"result", align => left},
+        #{title => Kind, align => left, fit => flexible},
+        #{title => ~"measured", align => right, fit => optional},
+        #{title => where(Document), align => right, fit => optional},
+        #{title => ~"", align => left, fit => flexible}
+    ],
+    Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
+    %% A threshold that could not be evaluated has no value to show; its text says why.
+    Reasons = [
+        <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
+     || #{~"result" := ~"unknown"} = V <- Verdicts, threshold(V) =/= #{}
+    ],
+    dyno_report_section:table(<<(string:titlecase(Kind))/binary, "s">>, Columns, Rows) ++
+        dyno_report_section:text(none, Reasons).
+
+-spec where(object()) -> binary().
+where(Document) ->
+    case [x || #{~"size" := Size} <- dyno_report_document:runs(Document), is_number(Size)] of
+        [] -> ~"run";
+        _ -> dyno_report_document:size_label(Document)
+    end.
+
+%% The verdicts of each demand, in the order in which the demands stand.
+-spec by_name([object()]) -> [[object(), ...]].
+by_name(Verdicts) ->
+    [
+        [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]
+     || Name <- lists:uniq([get(~"name", Verdict) || Verdict <- Verdicts])
+    ].
+
+%% What holds in every run is one row: of the run in which it is closest to its limit.
+-spec rows([object(), ...]) -> [[dyno_report_table:cell()]].
+rows([_, _ | _] = Verdicts) ->
+    case lists:all(fun(Verdict) -> get(~"result", Verdict) =:= ~"pass" end, Verdicts) of
+        true -> [closest(Verdicts, lists:keysort(1, lists:map(fun distance/1, Verdicts)))];
+        false -> [row(Verdict) || Verdict <- Verdicts]
+    end;
+rows(Verdicts) ->
+    [row(Verdict) || Verdict <- Verdicts].
+
+-spec closest([object()], [{number() | none, object()}]) -> [dyno_report_table:cell()].
+closest(Verdicts, [{Distance, Closest} | _]) ->
+    [Result, Name, Measured, Run, _Text] = row(Closest),
+    Count = integer_to_binary(length(Verdicts)),
+    case is_number(Distance) of
+        true -> [Result, Name, Measured, <<"worst of ", Count/binary, ", at ", Run/binary>>, ~""];
+        false -> [Result, Name, ~"", <<"all ", Count/binary>>, ~""]
+    end.
+
+%% Numbers come before atoms.
+-spec distance(object()) -> {number() | none, object()}.
+distance(Verdict) ->
+    case threshold(Verdict) of
+        #{~"limit" := Limit, ~"value" := Value} when is_number(Limit), is_number(Value) ->
+            {abs(Limit - Value), Verdict};
+        _ ->
+            {none, Verdict}
+    end.
+
+-spec row(object()) -> [dyno_report_table:cell(), ...].
+row(Verdict) ->
+    Threshold = threshold(Verdict),
+    Text =
+        case get(~"value", Threshold) of
+            null when Threshold =:= #{} -> text(~"text", Verdict, ~"");
+            _ -> ~""
+        end,
+    [
+        dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
+        name(~"name", Verdict),
+        measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")),
+        text(~"run", Verdict, ~"all"),
+        Text
+    ].
+
+-doc "What makes the numbers less believable; the same warning of many runs is one.".
+-spec warnings(dyno_report:document()) -> [section()].
+warnings(Document) ->
+    OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
+    OfRuns = alike([
+        {get(~"code", Warning), name(~"id", Run), Warning}
+     || Run <- dyno_report_document:runs(Document), Warning <- get(~"warnings", Run, [])
+    ]),
+    dyno_report_section:text(~"Warnings", [
+        <<Prefix/binary, (text(~"text", Warning, ~""))/binary>>
+     || {Prefix, Warning} <- OfDocument ++ OfRuns
+    ]).
+
+%% With the text of the last.
+-spec alike([{json:decode_value(), binary(), object()}]) -> [{binary(), object()}].
+alike(Warnings) ->
+    [
+        {<<"at ", (lists:last(Ids))/binary, (and_at(lists:droplast(Ids)))/binary, ": ">>, Last}
+     || Code <- lists:uniq([Code || {Code, _, _} <- Warnings]),
+        Same <- [[{Id, Warning} || {C, Id, Warning} <- Warnings, C =:= Code]],
+        Ids <- [lists:uniq([Id || {Id, _} <- Same])],
+        {_, Last} <- [lists:last(Same)]
+    ].
+
+-spec and_at([binary()]) -> binary().
+and_at([]) -> ~"";
+and_at(Ids) -> iolist_to_binary([" (and much the same at ", lists:join(", ", Ids), ")"]).
+
+-doc "How it ended: a word with its style, and a sentence.".
+-spec conclusion(dyno_report:document()) -> {dyno_report_style:style(), binary(), binary()}.
+conclusion(Document) ->
+    Verdicts = get(~"verdicts", Document, []),
+    Results = [worst(Of) || Of <- by_name(Verdicts)],
+    Failed = length([fail || ~"fail" <- Results]),
+    Unknown = length([Result || Result <- Results, Result =/= ~"fail", Result =/= ~"pass"]),
+    case get(~"status", Document) of
+        ~"failed" ->
+            Error = get(~"error", Document, #{}),
+            {bad, ~"COULD NOT FINISH", text(~"text", Error, ~"the recording does not say why")};
+        ~"interrupted" ->
+            {doubtful, ~"INTERRUPTED", iolist_to_binary([
+                "what was measured until then is kept",
+                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+            ])};
+        ~"partial" ->
+            {doubtful, ~"PARTIAL", ~"it is still being written, or dyno died before its end"};
+        _ ->
+            ending(length(Results), Failed, Unknown, noun(Verdicts))
+    end.
+
+-spec worst([object(), ...]) -> binary().
+worst(Verdicts) ->
+    Results = [text(~"result", Verdict, ~"unknown") || Verdict <- Verdicts],
+    case [Result || Result <- Results, Result =/= ~"pass"] of
+        [] -> ~"pass";
+        Others -> hd([~"fail" || lists:member(~"fail", Others)] ++ [~"unknown"])
+    end.
+
+-spec noun([object()]) -> binary().
+noun(Verdicts) ->
+    case lists:usort([kind(Verdict) || Verdict <- Verdicts]) of
+        [Kind] -> Kind;
+        _ -> ~"demand"
+    end.
+
+-spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer(), binary()) ->
+    {dyno_report_style:style(), binary(), binary()}.
+ending(0, _, _, _) ->
+    {good, ~"DONE", ~"no thresholds were set"};
+ending(1, 0, 0, Noun) ->
+    {good, ~"PASSED", <<"the ", Noun/binary, " holds">>};
+ending(All, 0, 0, Noun) ->
+    {good, ~"PASSED", <<"all ", (plural(All, Noun))/binary, " hold">>};
+ending(All, Failed, Unknown, Noun) ->
+    Of = [" of ", plural(All, Noun)],
+    Text =
+        case {Failed, Unknown} of
+            {0, _} ->
+                [
+                    integer_to_binary(Unknown), Of,
+                    " could not be evaluated, so the test does not pass"
+                ];
+            {_, 0} ->
+                [integer_to_binary(Failed), Of, " did not hold"];
+            _ ->
+                [
+                    integer_to_binary(Failed), Of, " did not hold, and ",
+                    integer_to_binary(Unknown), " could not be evaluated"
+                ]
+        end,
+    {bad, ~"FAILED", iolist_to_binary(Text)}.
+
+-spec plural(integer(), binary()) -> binary().
+plural(1, Noun) -> <<"1 ", Noun/binary>>;
+plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>.

@@ -1,0 +1,196 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_content_views).
+-moduledoc """
+Which columns of the tables that dyno knows are shown first, under which title, in which order.
+
+A table that is not listed here is shown by the roles of its columns, as `m:dyno_report_content_tables` says;
+so a view is only for a table that is clearly worse to read that way.
+""".
+
+-export([parts/0, views/1]).
+
+-export_type([part/0, view/0, column/0]).
+
+-doc "The part of a report that tables stand in.".
+-type part() :: load | concurrency | changes | other.
+
+-doc "How a table is shown; every field has a default.".
+-type view() :: #{
+    %% Default: the table's title.
+    title => binary(),
+    %% Of which runs: the one with the greatest size, each by itself, or all in one table. Default:
+    %% largest where the runs have sizes, else each.
+    runs => largest | each | all,
+    %% Default: all, by their roles.
+    columns => [column()],
+    %% The rows worth a line. Default: all.
+    only => fun((dyno_report_document:row()) -> boolean()),
+    %% How many. Default: as the user asked for.
+    rows => all,
+    %% The column with a section for each of its values.
+    each => binary(),
+    %% The column whose sentences are shown instead of columns, and what is said without a row.
+    text => binary(),
+    without => binary(),
+    %% The page has it.
+    hidden => true
+}.
+
+-doc "A column's name, with another title; `bar` draws its values beside it.".
+-type column() :: binary() | {binary(), Title :: binary()} | {binary(), Title :: binary(), bar}.
+
+%% Less memory than that is not worth a line.
+-define(REAL_BYTES, 1_000_000).
+
+-doc "The parts that tables stand in.".
+-spec parts() -> [part()].
+parts() -> [load, concurrency, changes, other].
+
+-doc "A part's tables by name, in the order in which they are shown.".
+-spec views(part()) -> [{binary(), view()}].
+views(load) ->
+    Results = [
+        {~"throughput", ~"throughput"}, {~"latency_p50", ~"p50"}, {~"latency_p99", ~"p99"},
+        {~"errors", ~"errors"}, {~"dropped", ~"dropped"}, {~"state", ~""},
+        {~"service_p50", ~"service p50"}, {~"service_p99", ~"service p99"}
+    ],
+    [
+        {~"operations", #{rows => all, columns => [~"operation" | Results]}},
+        {~"phases", #{
+            rows => all, columns => [~"phase", {~"start", ~"from"}, ~"offered" | Results]
+        }},
+        {~"load_nodes", #{rows => all}},
+        {~"errors", #{runs => all}},
+        {~"probes", #{hidden => true}}
+    ];
+views(concurrency) ->
+    [
+        {~"concurrencies", #{
+            title => ~"Concurrency",
+            rows => all,
+            columns => [
+                {~"concurrency", ~"workers"}, {~"throughput", ~"throughput", bar},
+                ~"time_per_call", ~"verdict", ~"against"
+            ]
+        }}
+    ];
+views(changes) ->
+    [
+        {~"changes", #{
+            title => ~"Comparison",
+            rows => all,
+            columns => [
+                {~"item", ~"of"}, {~"figure", ~"metric"}, {~"metric", ~"metric"}, ~"old", ~"new",
+                ~"ratio", ~"verdict"
+            ]
+        }}
+    ];
+views(other) ->
+    target() ++ bench() ++ analyses().
+
+-spec target() -> [{binary(), view()}].
+target() ->
+    [
+        {~"functions", #{
+            title => ~"Functions by own time",
+            columns => [
+                ~"function", ~"calls", ~"own_time", {~"time_per_call", ~"per call"},
+                {~"share", ~"share", bar}
+            ]
+        }},
+        {~"callers", #{hidden => true}},
+        {~"processes", #{
+            title => ~"Processes by reductions",
+            columns => [
+                ~"group", {~"discovered", ~"seen"}, ~"alive", ~"sampled", {~"memory", ~"memory"},
+                ~"reductions", {~"lifetime_p50", ~"lifetime"}, {~"memory_max", ~"most"},
+                {~"message_queue_max", ~"longest queue"},
+                {~"garbage_collections", ~"collections"}
+            ]
+        }},
+        {~"durations", #{title => ~"Durations of single calls"}},
+        {~"ets", #{
+            columns => [
+                ~"table", ~"tables", ~"objects", ~"memory", {~"memory_growth", ~"since the start"},
+                {~"objects_max", ~"objects, most"}
+            ],
+            only => fun(Row) ->
+                number(~"memory_max", Row) > ?REAL_BYTES orelse
+                    abs(number(~"memory_growth", Row)) > ?REAL_BYTES div 10
+            end
+        }},
+        {~"ports", #{
+            columns => [
+                {~"kind", ~"port"}, ~"open", {~"input", ~"input"}, ~"output",
+                {~"queue_max", ~"waiting, most"}, {~"open_max", ~"open, most"}
+            ],
+            only => fun(Row) -> number(~"input", Row) + number(~"output", Row) > 0 end
+        }}
+    ].
+
+-spec bench() -> [{binary(), view()}].
+bench() ->
+    [
+        {~"codes", #{hidden => true}},
+        {~"comparisons", #{hidden => true}},
+        {~"cluster", #{title => ~"Nodes", rows => all}},
+        {~"whole", #{
+            title => ~"Other processes' work for a call",
+            each => ~"code",
+            columns => [
+                ~"process", ~"kind", {~"count", ~"number"},
+                {~"reductions_per_call", ~"reductions"}, {~"messages_per_call", ~"messages"},
+                {~"own_time_per_call", ~"runs for, traced"}, {~"memory", ~"memory"}
+            ]
+        }},
+        {~"profile", #{
+            title => ~"Functions in a call",
+            each => ~"code",
+            columns => [
+                ~"function", {~"calls_per_call", ~"calls"},
+                {~"own_time_per_call", ~"own time, traced"}, {~"share", ~"share"},
+                {~"sampled", ~"of the samples"}
+            ]
+        }},
+        {~"stacks", #{hidden => true}}
+    ].
+
+-spec analyses() -> [{binary(), view()}].
+analyses() ->
+    [
+        {~"repetitions", #{
+            title => ~"Over the repetitions, with 95 % intervals",
+            rows => all,
+            columns => [~"size", ~"metric", ~"mean", {~"repetitions", ~"runs"}],
+            only => fun(#{~"metric" := Name}) ->
+                lists:member(Name, [~"throughput", ~"latency.p50", ~"latency.p99"])
+            end
+        }},
+        {~"saturation", #{
+            title => ~"What gets slow first",
+            text => ~"text",
+            without => ~"nothing saturates: response times and throughput follow the size"
+        }},
+        {~"growth", #{
+            title => ~"Growth with size",
+            columns => [
+                ~"name", {~"kind", ~"of"}, ~"exponent", {~"smallest", ~"at the smallest"},
+                {~"largest", ~"at the largest"}, ~"share", {~"extrapolated", ~"extrapolated"},
+                {~"extrapolated_size", ~"to"}, {~"text", ~"in words"}
+            ]
+        }},
+        {~"invariants", #{
+            title => ~"Invariants that did not hold",
+            runs => all,
+            only => fun(Row) -> dyno_report_document:get(~"result", Row) =/= ~"pass" end
+        }}
+    ].
+
+-spec number(binary(), dyno_report_document:row()) -> number().
+number(Name, Row) ->
+    case dyno_report_document:get(Name, Row) of
+        Number when is_number(Number) -> Number;
+        _ -> 0
+    end.

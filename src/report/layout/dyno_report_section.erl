@@ -1,0 +1,92 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_section).
+-moduledoc """
+A section of a report: a title with a table, or with paragraphs.
+
+What a report shows is worked out once, as sections (`m:dyno_report_content`); the console and
+Markdown differ only in how they write them.
+""".
+
+-export([table/3, table/4, text/2, word/1, lines/2]).
+
+-export_type([section/0, table/0, text/0]).
+
+-type section() :: table() | text().
+
+-doc "A table, with how many more rows the recording has.".
+-type table() :: #{
+    title := binary(),
+    columns := [dyno_report_table:column()],
+    rows := [[dyno_report_table:cell()], ...],
+    hidden := non_neg_integer()
+}.
+
+-doc "Paragraphs; the title of those that belong to the section before is `none`.".
+-type text() :: #{title := binary() | none, paragraphs := [binary(), ...]}.
+
+-doc "A section of a table with all its rows; none where it has no rows.".
+-spec table(binary(), [dyno_report_table:column()], [[dyno_report_table:cell()]]) -> [table()].
+table(Title, Columns, Rows) ->
+    table(Title, Columns, Rows, length(Rows)).
+
+-doc "As `table/3`, with the first rows of so many.".
+-spec table(
+    binary(), [dyno_report_table:column()], [[dyno_report_table:cell()]], non_neg_integer()
+) -> [table()].
+table(_Title, _Columns, [], _Total) ->
+    [];
+table(Title, Columns, Rows, Total) ->
+    [#{title => Title, columns => Columns, rows => Rows, hidden => Total - length(Rows)}].
+
+-doc "A section of paragraphs; none where there are none.".
+-spec text(binary() | none, [binary()]) -> [text()].
+text(_Title, []) -> [];
+text(Title, Paragraphs) -> [#{title => Title, paragraphs => Paragraphs}].
+
+-doc "A word that says how something ended, as people read it.".
+-spec word(json:decode_value()) -> dyno_report_table:cell().
+word(~"pass") -> {good, ~"PASS"};
+word(~"fail") -> {bad, ~"FAIL"};
+word(~"unknown") -> {doubtful, ~"UNKNOWN"};
+word(~"best") -> {good, ~"best"};
+word(~"undecided") -> {doubtful, ~"not decided"};
+word(Worse) when Worse =:= ~"slower"; Worse =:= ~"more" -> {bad, Worse};
+word(Usual) when Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept" -> ~"";
+word(Text) when is_binary(Text) -> dyno_report_text:clean(Text);
+word(_) -> ~"".
+
+-doc "The section's lines on a console.".
+-spec lines(section(), dyno_report:options()) -> [iodata()].
+lines(#{columns := Columns, rows := Rows, hidden := Hidden} = Section, Options) ->
+    Layout = (maps:with([width, colour, charset], Options))#{indent => 2},
+    heading(Section, Options) ++
+        dyno_report_table:lines(Columns, Rows, Layout) ++
+        more(Hidden, Options);
+lines(#{title := none, paragraphs := Paragraphs}, #{width := Width}) ->
+    lists:append([dyno_report_text:wrap(Text, Width) || Text <- Paragraphs]);
+lines(#{paragraphs := Paragraphs} = Section, Options) ->
+    heading(Section, Options) ++ lists:append([paragraph(Text, Options) || Text <- Paragraphs]).
+
+-spec heading(section(), dyno_report:options()) -> [iodata()].
+heading(#{title := Title}, #{width := Width, charset := Charset, colour := Colour}) ->
+    [dyno_report_style:paint(Colour, title, dyno_report_text:shorten(Title, Width, Charset))].
+
+-spec more(non_neg_integer(), dyno_report:options()) -> [iodata()].
+more(0, _Options) ->
+    [];
+more(Hidden, #{colour := Colour}) ->
+    Text = ["  and ", dyno_unit:format(Hidden, ~"count"), " more in the recording"],
+    [dyno_report_style:paint(Colour, dim, Text)].
+
+%% What goes on in the next line stands behind its number, where it has one.
+-spec paragraph(binary(), dyno_report:options()) -> [iodata()].
+paragraph(Text, #{width := Width}) ->
+    Behind =
+        case re:run(Text, ~"^[0-9]+\\. ", [{capture, none}]) of
+            match -> 5;
+            nomatch -> 2
+        end,
+    [First | Rest] = dyno_report_text:wrap(Text, max(20, Width - Behind)),
+    [["  ", First] | [[lists:duplicate(Behind, $\s), Line] || Line <- Rest]].
