@@ -165,17 +165,21 @@ wording(Metric) ->
 
 -spec inputs(binary(), object()) -> [section()].
 inputs(Metric, Document) ->
-    Runs = get(~"runs", get(~"parameters", Document, #{}), []),
+    Runs = dyno_report_document:runs(Document),
     lists:append([
-        matrix(Group, [Run || Run <- Runs, get(~"group", Run, ~"") =:= Group], Metric, Document)
-     || Group <- lists:uniq([get(~"group", Run, ~"") || Run <- Runs])
+        matrix(Case, [Run || Run <- Runs, label(~"case", Run) =:= Case], Metric)
+     || Case <- lists:uniq([label(~"case", Run) || Run <- Runs])
     ]).
 
--spec matrix(binary(), [object()], binary(), object()) -> [section()].
-matrix(_Group, [_], _Metric, _Document) ->
+-spec label(binary(), object()) -> binary().
+label(Name, Run) ->
+    dyno_report_document:text(Name, get(~"labels", Run, #{}), ~"").
+
+-spec matrix(binary(), [object()], binary()) -> [section()].
+matrix(_Case, [_], _Metric) ->
     [];
-matrix(Group, Runs, Metric, Document) ->
-    Inputs = [{name(~"input", Run), of_run(get(~"id", Run), Document)} || Run <- Runs],
+matrix(Case, Runs, Metric) ->
+    Inputs = [{label(~"input", Run), dyno_report_content_tables:rows(~"codes", Run)} || Run <- Runs],
     [{_, First} | _] = Inputs,
     Columns = [
         #{title => ~"code", align => left, fit => flexible}
@@ -192,20 +196,11 @@ matrix(Group, Runs, Metric, Document) ->
         end,
     What = <<(called(Metric))/binary, " per call, and times the ", Least/binary, ", by input">>,
     Title =
-        case dyno_report_text:clean(Group) of
+        case Case of
             ~"" -> string:titlecase(What);
             Name -> <<Name/binary, ": ", What/binary>>
         end,
     dyno_report_section:table(Title, Columns, Rows).
-
--spec of_run(json:decode_value(), object()) -> [object()].
-of_run(Id, Document) ->
-    lists:append([
-        dyno_report_document:rows(Table)
-     || #{~"id" := I} = Run <- dyno_report_document:runs(Document),
-        I =:= Id,
-        Table <- dyno_report_document:tables(~"codes", Run)
-    ]).
 
 -spec cell(json:decode_value(), [object()], binary()) -> dyno_report_table:cell().
 cell(Code, Rows, Metric) ->

@@ -57,7 +57,7 @@ first.
 -define(IN_PROPORTION, 0.8).
 -define(OF_OFFERED, 0.95).
 
--doc "The table `bends` of a document; none where fewer than two sizes are complete.".
+-doc "The table `saturation` of a document; none where fewer than two sizes are complete.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
     case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
@@ -74,7 +74,7 @@ tables(Document) ->
 table() ->
     Text = fun(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell} end,
     #{
-        name => ~"bends",
+        name => ~"saturation",
         title => ~"What gets slow first",
         derived => true,
         columns => [

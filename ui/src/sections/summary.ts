@@ -78,14 +78,14 @@ export function facts(recording: Recording): string {
         .join(' · ');
 }
 
-/** What bends first as the size grows, in the recording's own words. */
+/** What gets slow first as the size grows, in the recording's own words. */
 function slowFirst(recording: Recording): Child[] {
-    const texts = objects(recording.tables.find((t) => t.name === 'bends')).map((r) => r.text);
+    const texts = objects(recording.tables.find((t) => t.name === 'saturation')).map((r) => r.text);
     const said = texts.filter((t): t is string => typeof t === 'string').slice(0, 4);
     if (said.length === 0) return [];
     return [
         h('h3', {}, 'What gets slow first'),
-        h('ul', { class: 'sentences', id: 'bends' }, ...said.map((t) => h('li', {}, t))),
+        h('ul', { class: 'sentences', id: 'saturation' }, ...said.map((t) => h('li', {}, t))),
     ];
 }
 

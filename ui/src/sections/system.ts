@@ -14,7 +14,7 @@ import type { Section, View } from '../view';
 
 const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
 const knownTables = [
-    ...['functions', 'callers', 'processes', 'errors', 'growth', 'bends', 'repetitions'],
+    ...['functions', 'callers', 'processes', 'errors', 'growth', 'saturation', 'repetitions'],
     ...['invariants', 'agents', 'changes', 'ets', 'ports', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */

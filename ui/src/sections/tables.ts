@@ -74,7 +74,7 @@ export const growth: Section = {
     render: (view: View): Child[] => {
         const { recording } = view;
         const table = recording.tables.find((t) => t.name === 'growth');
-        const bends = recording.tables.find((t) => t.name === 'bends');
+        const saturation = recording.tables.find((t) => t.name === 'saturation');
         if (!table) {
             if (recording.command === 'bench') return [];
             return [
@@ -90,13 +90,13 @@ export const growth: Section = {
             'extrapolated',
             `Extrapolated to ${extrapolatedTo(table)}`,
         );
-        const slow = bends && reordered(bends, bendsColumns);
+        const slow = saturation && reordered(saturation, saturationColumns);
         const functionOf = inspector(view, 'function');
         const groupOf = inspector(view, 'group');
         return [
-            bends && slow && bends.rows.length > 0
+            saturation && slow && saturation.rows.length > 0
                 ? tableView(slow, {
-                      show: inUnits(bends, ['from', 'value'], slow),
+                      show: inUnits(saturation, ['from', 'value'], slow),
                       open: { name: (name) => functionOf(name) },
                       heading: 'What gets slow first',
                       empty: '',
@@ -157,7 +157,7 @@ function without(table: Table, names: string[]): Table {
 }
 
 const growthColumns = ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated', 'share', 'kind'];
-const bendsColumns = ['name', 'kind', 'size', 'from', 'value', 'text'];
+const saturationColumns = ['name', 'kind', 'size', 'from', 'value', 'text'];
 
 type Show = (value: number, row: Cell[]) => string;
 
