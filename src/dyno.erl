@@ -30,11 +30,7 @@ _build/29/default/lib/dyno/ebin`.
 -type codes() :: dyno_bench_code:code() | [dyno_bench_code:code()].
 
 -doc "Why there is no result; `format_error/1` says it in words.".
--type reason() ::
-    dyno_error:error()
-    | {bench, dyno_bench:reason()}
-    | {recording, dyno_recording_file:reason()}
-    | {report, dyno_report:reason()}.
+-type reason() :: dyno_error:error().
 
 -doc "As `test/2`, with the suite's own options.".
 -spec test(dyno_suite_source:source()) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -97,7 +93,7 @@ Nothing was measured: a code or an option is wrong, or a code failed.
 -spec bench(codes(), dyno_bench:options()) -> {ok, dyno_recording:document()} | {error, reason()}.
 bench(Codes, Options) ->
     maybe
-        {ok, Recording} ?= tagged(bench, dyno_bench:run(listed(Codes), Options)),
+        {ok, Recording} ?= dyno_bench:run(listed(Codes), Options),
         ok ?= report(Recording),
         {ok, Recording}
     end.
@@ -151,14 +147,14 @@ ok = dyno:report("before.json", "before.html").
 report(Recording, Format) when is_atom(Format) ->
     maybe
         {ok, Document} ?= document(Recording),
-        {ok, Text} ?= tagged(report, render(Format, Document, look())),
+        {ok, Text} ?= tagged(dyno_report, render(Format, Document, look())),
         io:put_chars(iolist_to_binary(Text))
     end;
 report(Recording, File) ->
     maybe
         {ok, Document} ?= document(Recording),
-        {ok, Format} ?= tagged(report, dyno_report:format_of_file(File)),
-        {ok, Report} ?= tagged(report, dyno_report:render(Format, Document, #{})),
+        {ok, Format} ?= tagged(dyno_report, dyno_report:format_of_file(File)),
+        {ok, Report} ?= tagged(dyno_report, dyno_report:render(Format, Document, #{})),
         case dyno_report:write(File, Report) of
             ok -> ok;
             {error, Reason} -> {error, {report, Reason}}
@@ -167,10 +163,8 @@ report(Recording, File) ->
 
 -doc "One sentence for a reason, with what to do next.".
 -spec format_error(reason()) -> binary().
-format_error({Of, Reason}) ->
-    Modules = #{bench => dyno_bench, recording => dyno_recording_file, report => dyno_report},
-    Module = maps:get(Of, Modules, Of),
-    dyno_report_text:encode(Module:format_error(Reason)).
+format_error(Error) ->
+    dyno_report_text:encode(dyno_error:format(Error)).
 
 -doc "dyno's version, as in its application file.".
 -spec version() -> binary().
@@ -179,7 +173,7 @@ version() ->
 
 -spec document(recording()) -> {ok, dyno_recording:document()} | {error, reason()}.
 document(Document) when is_map(Document) -> {ok, Document};
-document(File) -> tagged(recording, dyno_recording_file:read(File)).
+document(File) -> tagged(dyno_recording_file, dyno_recording_file:read(File)).
 
 -spec render(atom(), dyno_recording:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_report:reason()}.
@@ -207,7 +201,7 @@ look() ->
             Width
     end.
 
--spec tagged(bench | recording | report, {ok, Value} | {error, term()}) ->
+-spec tagged(module(), {ok, Value} | {error, term()}) ->
     {ok, Value} | {error, reason()}.
-tagged(_Of, {ok, Value}) -> {ok, Value};
-tagged(Of, {error, Reason}) -> {error, {Of, Reason}}.
+tagged(_Module, {ok, Value}) -> {ok, Value};
+tagged(Module, {error, Reason}) -> {error, {Module, Reason}}.

@@ -10,7 +10,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 ```
 """.
 
--export([run/2, run_file/2, interrupt/1, format_error/1, exit_status/1]).
+-export([run/2, run_file/2, interrupt/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -28,9 +28,9 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     code_paths => [file:filename()],
     %% What decides, where it is not the time: see dyno_bench_metric.
     metric => dyno_bench_metric:name(),
-    %% `whole`: also what the codes make other processes do; `profile`: which functions take the
-    %% time.
-    extras => [whole | profile],
+    %% `side_effects`: also what the codes make other processes do; `profile`: which functions take
+    %% the time.
+    extras => [side_effects | profile],
     %% The codes, functions of arity 1, are compared with each of these.
     inputs => [dyno_bench_inputs:input()],
     %% Measures in this node; see m:dyno_bench_remote.
@@ -45,17 +45,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 }.
 
 -type reason() ::
-    dyno_bench_inputs:reason()
-    | dyno_bench_isolated:reason()
-    | {revision, dyno_bench_revision:reason()}
-    | {remote, dyno_bench_remote:reason()}
-    | dyno_bench_file:reason()
-    | no_codes
-    | {too_many, pos_integer(), pos_integer()}
-    | {option, atom(), term(), binary()}
-    | {mode, dyno_bench_mode:reason()}
-    | dyno_bench_slots:reason()
-    | {crashed, term()}.
+    no_codes | {too_many, pos_integer(), pos_integer()} | {crashed, term()}.
 
 %% Each pair has its interval: with many codes none would ever be decided.
 -define(MAX_CODES, 20).
@@ -71,29 +61,27 @@ Measures codes on this node, in turn, never at the same time; see dyno_bench_cod
 is. Returns when all is decided or the time is over.
 """.
 -spec run([dyno_bench_code:code()], options()) ->
-    {ok, dyno_recording:document()} | {error, reason()}.
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run([], _Options) ->
-    {error, no_codes};
+    {error, {?MODULE, no_codes}};
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
-    {error, {too_many, length(Codes), ?MAX_CODES}};
+    {error, {?MODULE, {too_many, length(Codes), ?MAX_CODES}}};
 run(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
-    {error, {squeezed_variants, length(Revisions)}};
+    {error, {dyno_bench_isolated, {squeezed_variants, length(Revisions)}}};
 run(Codes, #{revisions := _} = Options) ->
     %% To build takes long: what is wrong with the codes is said before.
-    Wrong = [
-        {N, Why}
-     || {N, C} <- lists:enumerate(Codes),
-        {error, Why} <- [dyno_bench_code:read(C)],
-        not dyno_bench_elixir:is_of_build(Why)
+    Errors = [
+        dyno_bench_code:in_code(Number, Error)
+     || {Number, Code} <- lists:enumerate(Codes),
+        {error, Error} <- [dyno_bench_code:read(Code)],
+        not may_be_right(Error)
     ],
-    case Wrong of
+    case Errors of
         [] -> with_revisions(fun(With) -> run(Codes, With) end, Options);
-        %% With inputs a code may lack what they give.
-        [{_, {needs, _, _}} | _] -> with_revisions(fun(With) -> run(Codes, With) end, Options);
-        [{Number, Reason} | _] -> {error, {code, Number, Reason}}
+        [Error | _] -> {error, Error}
     end;
 run(_Codes, #{node := _, isolated := _}) ->
-    {error, {option, isolated, true, ~"no VM of its own in another node,"}};
+    dyno_option:error(isolated, true, ~"no VM of its own in another node,");
 run(Codes, #{node := Node} = Options) when Node =/= node() ->
     Inputs = maps:get(inputs, Options, []),
     Read = fun() -> portable({Codes, Inputs}) end,
@@ -106,39 +94,45 @@ run(Codes, #{node := Node} = Options) when Node =/= node() ->
 run(Codes, Options) ->
     run_with(Codes, maps:get(inputs, Options, []), Options).
 
+%% With inputs, which give what the code lacks, or with the modules of a revision.
+may_be_right({dyno_bench_code, {needs, _, _}}) -> true;
+may_be_right(Error) -> dyno_bench_elixir:may_lack_modules(Error).
+
 %% For another node, which may have no Elixir, and in which nothing of it shall stay.
 portable({Codes, Inputs}) ->
+    InCode = fun dyno_bench_code:in_code/2,
+    InInput = fun dyno_bench_inputs:in_input/2,
     maybe
-        {ok, Portable} ?= portable(code, lists:enumerate(Codes), []),
-        {ok, PortableInputs} ?= portable(input, Inputs, []),
+        {ok, Portable} ?= portable(InCode, lists:enumerate(Codes), []),
+        {ok, PortableInputs} ?= portable(InInput, Inputs, []),
         {ok, {[Code || {_, Code} <- Portable], PortableInputs}}
     end.
 
-portable(_Kind, [], Portable) ->
+portable(_In, [], Portable) ->
     {ok, lists:reverse(Portable)};
-portable(Kind, [{Name, Callable} | Rest], Portable) ->
+portable(In, [{Name, Callable} | Rest], Portable) ->
     case dyno_bench_code:portable(Callable) of
-        {ok, Same} -> portable(Kind, Rest, [{Name, Same} | Portable]);
-        {error, Reason} -> {error, {Kind, Name, Reason}}
+        {ok, Same} -> portable(In, Rest, [{Name, Same} | Portable]);
+        {error, Error} -> {error, In(Name, Error)}
     end;
-portable(Kind, [Other | Rest], Portable) ->
+portable(In, [Other | Rest], Portable) ->
     %% No input, as is said later.
-    portable(Kind, Rest, [Other | Portable]).
+    portable(In, Rest, [Other | Portable]).
 
-run_with(Codes, Given, Options) ->
-    case {Given, maps:get(mode, Options, compare)} of
+run_with(Codes, Inputs, Options) ->
+    case {Inputs, maps:get(mode, Options, compare)} of
         {[], Mode} ->
-            in_mode(Codes, Mode, Options);
-        {Inputs, compare} ->
+            run_mode(Codes, Mode, Options);
+        {_, compare} ->
             case dyno_bench_inputs:plan(Codes, Inputs) of
-                {ok, Plan} -> measured(undefined, Plan, Options);
+                {ok, Plan} -> run_plan(undefined, Plan, Options, fun(Error) -> Error end);
                 {error, _} = Error -> Error
             end;
         {_, Mode} ->
-            {error, {option, mode, Mode, ~"compare, because there are inputs,"}}
+            dyno_option:error(mode, Mode, ~"compare, because there are inputs,")
     end.
 
-%% Revisions are variants of code paths.
+%% Each revision is a variant with code paths of its own.
 with_revisions(Run, #{revisions := #{revisions := Revisions} = Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
     case dyno_bench_revision:open(Revisions, Settings) of
@@ -149,27 +143,23 @@ with_revisions(Run, #{revisions := #{revisions := Revisions} = Settings} = Optio
             after
                 dyno_bench_revision:close(Built)
             end;
-        {error, interrupted} = Error ->
-            Error;
-        {error, Reason} ->
-            {error, {revision, Reason}}
+        {error, _} = Error ->
+            Error
     end.
 
-in_mode(Codes, Given, Options) ->
+run_mode(Codes, Mode, Options) ->
     maybe
-        ok ?= dyno_bench_mode:alone(Given, Options),
+        ok ?= dyno_bench_mode:check_options(Mode, Options),
         {ok, Checked} ?= checked(length(Codes), Options),
-        {mode, {ok, Mode}} ?= {mode, dyno_bench_mode:check(Given, length(Codes))},
-        Call = fun(Own) -> {dyno_bench_mode, run, [Mode, Codes, Own]} end,
-        {ok, {#{arms := Arms} = Measured, Where}} ?= executed(Call, Checked, Options),
-        Labels = [Label || #{label := Label} <- Arms],
+        {ok, CheckedMode} ?= dyno_bench_mode:check(Mode, length(Codes)),
+        Call = fun(Own) -> {dyno_bench_mode, run, [CheckedMode, Codes, Own]} end,
+        {ok, {Outcome, Where}} ?= executed(Call, Checked, Options),
+        {ok, #{candidates := Candidates} = Result} ?= Outcome,
+        Labels = [Label || #{label := Label} <- Candidates],
         Document = dyno_bench_mode:document(
-            Mode, parameters(Labels, Checked), Measured, dyno_environment:collect()
+            CheckedMode, parameters(Labels, Checked), Result, dyno_environment:collect()
         ),
-        {ok, described(Document, Arms, Where)}
-    else
-        {mode, {error, Reason}} -> {error, {mode, Reason}};
-        {error, _} = Error -> Error
+        {ok, described(Document, Candidates, Where)}
     end.
 
 -doc """
@@ -177,11 +167,11 @@ Measures the cases of a benchmark file (dyno_bench_file). Where `concurrency` or
 given, it is that of all cases.
 """.
 -spec run_file(file:filename_all(), options()) ->
-    {ok, dyno_recording:document()} | {error, reason()}.
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run_file(_Path, #{inputs := [_ | _] = Inputs}) ->
-    {error, {option, inputs, Inputs, ~"none, because the file has its own,"}};
+    dyno_option:error(inputs, Inputs, ~"none, because the file has its own,");
 run_file(_Path, #{mode := Mode}) when Mode =/= compare ->
-    {error, {option, mode, Mode, ~"compare, because there is a file,"}};
+    dyno_option:error(mode, Mode, ~"compare, because there is a file,");
 run_file(Path, #{revisions := _} = Options) ->
     with_revisions(fun(With) -> run_file(Path, With) end, Options);
 run_file(Path, Options) ->
@@ -192,18 +182,16 @@ run_file(Path, Options) ->
             #{} -> own
         end,
     TimeoutMs = maps:get(timeout_ms, Options, ?TIMEOUT_MS),
-    Read = in_process(
-        fun() -> dyno_bench_file:read(Path, {For, TimeoutMs}) end, maps:get(code_paths, Options, [])
-    ),
-    case Read of
+    Read = fun() -> dyno_bench_file:read(Path, {For, TimeoutMs}) end,
+    case in_process(Read, maps:get(code_paths, Options, [])) of
         {ok, #{name := Name, plan := Plan} = File} ->
-            With = with_file(File, Options),
-            try measured(Name, [overridden(M, Options) || M <- Plan], With) of
-                {error, {Kind, _, _, _}} = Error when Kind =:= option -> Error;
-                {error, interrupted} = Error -> Error;
-                {error, {Kind, _}} = Error when Kind =:= crashed; Kind =:= remote -> Error;
-                {error, Reason} -> {error, dyno_bench_file:locate(File, Reason)};
-                {ok, _} = Ok -> Ok
+            Overridden = [
+                Measurement#{options := maps:without(maps:keys(Options), Own)}
+             || #{options := Own} = Measurement <- Plan
+            ],
+            Locate = fun(Error) -> dyno_bench_file:locate(File, Error) end,
+            try
+                run_plan(Name, Overridden, with_file(File, Options), Locate)
             after
                 ok = dyno_bench_file:forget(File)
             end;
@@ -219,64 +207,51 @@ with_file(#{modules := Modules}, #{node := _} = Options) ->
 with_file(_File, Options) ->
     Options.
 
-overridden(#{options := Own} = Measurement, Options) ->
-    Measurement#{options := maps:without(maps:keys(Options), Own)}.
-
-measured(Name, Plan, Options) ->
+run_plan(Name, Plan, Options, Locate) ->
     maybe
         {ok, Checked} ?= checked(lists:sum([length(C) || #{codes := C} <- Plan]), Options),
         Call = fun(Own) -> {dyno_bench_inputs, measure, [Plan, Own]} end,
-        {ok, {Outcomes, Where}} ?= executed(Call, Checked, Options#{input_count => length(Plan)}),
+        {ok, {Outcome, Where}} ?= executed(Call, Checked, Options#{input_count => length(Plan)}),
+        {measured, {ok, Outcomes}} ?= {measured, Outcome},
         Document = dyno_bench_inputs:document(
             {Name, all_parameters(Outcomes, Checked)}, Outcomes, dyno_environment:collect()
         ),
-        Arms = lists:append([Arms || #{result := #{arms := Arms}} <- Outcomes]),
-        {ok, described(Document, Arms, Where)}
+        {ok, described(Document, candidates(Outcomes), Where)}
+    else
+        {measured, {error, Error}} -> {error, Locate(Error)};
+        {error, _} = Error -> Error
     end.
 
-%% Here, or in another node, which has no compiler perhaps.
+%% Here, or in another node, which has no compiler perhaps; gives what the call returned.
 executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
     #{budget_ms := BudgetMs} = Checked,
     Remote = (maps:with([cookie], Options))#{
         limit_ms => max(?REMOTE_MS, 2 * BudgetMs), inputs => maps:get(input_count, Options, 0)
     },
     Files = maps:get(file_modules, Options, []),
-    Measure = fun() ->
-        %% Makes this node one of the network, which the other compiles at.
-        case dyno_target_node:connect(Node, maps:with([cookie], Remote)) of
-            ok ->
-                There = Call(Checked#{compiler => node()}),
-                dyno_bench_remote:run(Node, There, Files, Remote);
-            {error, Reason} ->
-                {error, {agent, Reason}}
-        end
-    end,
-    case in_process(Measure, maps:get(code_paths, Options, [])) of
-        {ok, {{ok, Result}, Description}} -> {ok, {Result, Description}};
-        {ok, {{error, _} = Error, _}} -> Error;
-        {error, {crashed, _}} = Error -> Error;
-        {error, Reason} -> {error, {remote, Reason}}
-    end;
+    %% This node is a node of the network, which the other compiles at, only when it is connected.
+    There = fun() -> Call(Checked#{compiler => node()}) end,
+    Measure = fun() -> dyno_bench_remote:run(Node, There, Files, Remote) end,
+    in_process(Measure, maps:get(code_paths, Options, []));
 executed(Call, Checked, Options) ->
-    case dyno_bench_slots:lease_run() of
-        {ok, Lease} ->
+    case dyno_bench_slots:acquire_run() of
+        {ok, Slot} ->
             {Module, Function, Arguments} =
-                Call(Checked#{run => dyno_bench_slots:run_number(Lease)}),
-            Measure = fun() -> apply(Module, Function, Arguments) end,
-            try in_process(Measure, maps:get(code_paths, Options, [])) of
-                {ok, Result} -> {ok, {Result, here}};
-                {error, _} = Error -> Error
+                Call(Checked#{run => dyno_bench_slots:run_number(Slot)}),
+            Measure = fun() -> {ok, {apply(Module, Function, Arguments), here}} end,
+            try
+                in_process(Measure, maps:get(code_paths, Options, []))
             after
-                dyno_bench_slots:release(Lease)
+                dyno_bench_slots:release(Slot)
             end;
         {error, _} = Error ->
             Error
     end.
 
-described(Document, _Arms, here) ->
+described(Document, _Candidates, here) ->
     Document;
-described(Document, Arms, Description) ->
-    Waiting = [x || #{waiting := undefined} <- Arms] =:= [],
+described(Document, Candidates, Description) ->
+    Waiting = [x || #{waiting := undefined} <- Candidates] =:= [],
     dyno_bench_remote:described(Document, Description, #{waiting => Waiting}).
 
 checked(Count, Options) ->
@@ -294,27 +269,23 @@ checked(Count, Options) ->
     Merged = maps:merge(
         Defaults, maps:without([code_paths, inputs, mode, node, cookie, file_modules], Options)
     ),
+    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
+    Metrics = dyno_bench_metric:names(),
     Checks = [
-        {concurrency, fun(N) -> is_integer(N) andalso N >= 1 andalso N =< 10_000 end,
+        {concurrency, fun(N) -> IsPositive(N) andalso N =< 10_000 end,
             ~"an integer from 1 to 10000"},
-        {budget_ms, fun(N) -> is_integer(N) andalso N >= 1 end, ~"a positive integer"},
+        {budget_ms, IsPositive, ~"a positive integer"},
         {threshold, fun(T) -> is_float(T) andalso T > 0 andalso T < 1 end,
             ~"a number between 0 and 1"},
-        {metric, fun(M) -> lists:member(M, dyno_bench_metric:names()) end,
-            iolist_to_binary(
-                lists:join(~", ", [atom_to_binary(M) || M <- dyno_bench_metric:names()])
-            )},
-        {extras, fun(E) -> is_list(E) andalso E -- [whole, profile] =:= [] end,
-            ~"a list of whole and profile"},
-        {timeout_ms, fun(N) -> is_integer(N) andalso N >= 1 end, ~"a positive integer"}
+        {metric, fun(Metric) -> lists:member(Metric, Metrics) end,
+            iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
+        {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
+            ~"a list of side_effects and profile"},
+        {timeout_ms, IsPositive, ~"a positive integer"}
     ],
-    Wrong = [
-        {K, map_get(K, Merged), Text}
-     || {K, Is, Text} <- Checks, is_map_key(K, Merged), not Is(map_get(K, Merged))
-    ],
-    case Wrong of
-        [] -> isolated(Merged#{level => ?LEVEL}, Options);
-        [{Key, Value, Accepted} | _] -> {error, {option, Key, Value, Accepted}}
+    case dyno_option:check(Checks, Merged) of
+        ok -> isolated(Merged#{level => ?LEVEL}, Options);
+        {error, _} = Error -> Error
     end.
 
 budget_ms(_Count, #{isolated := _}) -> ?ISOLATED_MS;
@@ -373,11 +344,14 @@ wait(Pid, Ref) ->
             true = demonitor(Ref, [flush]),
             Result;
         {'DOWN', Ref, process, Pid, Reason} ->
-            {error, {crashed, Reason}}
+            {error, {?MODULE, {crashed, Reason}}}
     end.
 
+candidates(Outcomes) ->
+    lists:append([Candidates || #{result := #{candidates := Candidates}} <- Outcomes]).
+
 all_parameters(Outcomes, Options) ->
-    Labels = [Label || #{result := #{arms := Arms}} <- Outcomes, #{label := Label} <- Arms],
+    Labels = [Label || #{label := Label} <- candidates(Outcomes)],
     parameters(lists:uniq(Labels), Options).
 
 parameters(Labels, #{isolated := Settings} = Options) ->
@@ -405,64 +379,10 @@ format_error(no_codes) ->
     "there is no code to measure";
 format_error({too_many, Count, Max}) ->
     io_lib:format("~b codes; at most ~b can be compared at once", [Count, Max]);
-format_error({too_many_runs, Most}) ->
-    io_lib:format("~b comparisons run in this node already; wait until one of them has ended", [
-        Most
-    ]);
-format_error({option, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
-format_error({mode, Reason}) ->
-    dyno_bench_mode:format_error(Reason);
-format_error({remote, Reason}) ->
-    dyno_bench_remote:format_error(Reason);
-format_error({revision, Reason}) ->
-    dyno_bench_revision:format_error(Reason);
 format_error({crashed, Reason}) ->
-    io_lib:format("the measuring process died: ~0tP", [Reason, 15]);
-format_error(Reason) when
-    element(1, Reason) =:= at;
-    element(1, Reason) =:= no_file;
-    element(1, Reason) =:= does_not_compile;
-    element(1, Reason) =:= taken_name;
-    element(1, Reason) =:= no_benchmarks;
-    element(1, Reason) =:= benchmarks_raised;
-    element(1, Reason) =:= benchmarks_endless;
-    element(1, Reason) =:= endless_compilation;
-    element(1, Reason) =:= bad_case
-->
-    dyno_bench_file:format_error(Reason);
-format_error(Reason) ->
-    dyno_bench_inputs:format_error(Reason).
+    io_lib:format("the measuring process died: ~0tP", [Reason, 15]).
 
--doc "Whose fault an error is: 1 the code's, 2 the caller's, 3 dyno's, 130 interrupted.".
--spec exit_status({error, reason()}) -> 1 | 2 | 3 | 130.
-exit_status({error, interrupted}) -> 130;
-exit_status({error, {at, _, Reason}}) -> exit_status({error, Reason});
-exit_status({error, {benchmarks_raised, _, _, _}}) -> 1;
-exit_status({error, {in_run, _, Reason}}) -> exit_status({error, Reason});
-exit_status({error, {benchmarks_endless, _, _}}) -> 1;
-exit_status({error, {input_raised, _, _, _}}) -> 1;
-exit_status({error, {input_endless, _, _}}) -> 1;
-exit_status({error, {late, _, _, _}}) -> 1;
-exit_status({error, {raised, _, _, _, _, _}}) -> 1;
-exit_status({error, {check, _}}) -> 1;
-exit_status({error, {failed, _, _, _}}) -> 1;
-exit_status({error, {endless, _, _}}) -> 1;
-exit_status({error, {code, _, no_elixir}}) -> 3;
-exit_status({error, {input, _, no_elixir}}) -> 3;
-exit_status({error, {code, _, {elixir_raised, _}}}) -> 3;
-exit_status({error, {no_metric, _, _}}) -> 3;
-exit_status({error, {overrun, _}}) -> 3;
-exit_status({error, {too_many_runs, _}}) -> 3;
-exit_status({error, {too_many_jobs, _}}) -> 3;
-exit_status({error, {crashed, _}}) -> 3;
-exit_status({error, {stand_died, _}}) -> 3;
-exit_status({error, {remote, {taken_module, _, _}}}) -> 2;
-exit_status({error, {remote, _}}) -> 3;
-exit_status({error, {revision, {git, _}}}) -> 3;
-exit_status({error, {revision, {no_folder, _, _}}}) -> 3;
-exit_status({error, {revision, {build, _, _, _, _}}}) -> 1;
-exit_status({error, {does_not_boot, #{flags := [_ | _]}, _}}) -> 2;
-exit_status({error, {does_not_boot, _, _}}) -> 3;
-exit_status({error, {vm_died, _}}) -> 1;
-exit_status({error, _}) -> 2.
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({crashed, _}) -> dyno;
+fault(_) -> caller.

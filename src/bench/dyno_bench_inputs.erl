@@ -11,7 +11,8 @@
 -export([plan/2, plan_any/2, measure/2, document/3]).
 %% In a VM that has one of the codes: see dyno_bench_vm_server
 -export([serve/4]).
--export([format_error/1]).
+-export([in_input/2, in_run/2]).
+-export([format_error/1, fault/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
 
 -doc "Its name, and what gives its value.".
@@ -24,7 +25,7 @@
     input => binary(),
     codes := [dyno_bench_code:code()],
     %% Gives what all codes take.
-    value => fun((where(), evaluate()) -> {ok, term()} | {error, reason()}),
+    value => fun((where(), evaluate()) -> {ok, term()} | {error, dyno_error:error()}),
     %% Runs before the codes, with the input's value, and gives what they take instead.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
@@ -50,19 +51,15 @@
 -type reason() ::
     {bad_input, term()}
     | {input_twice, binary()}
-    | {input, binary(), dyno_bench_code:reason()}
-    | {input_raised, binary(), error | exit | throw, term()}
-    | {input_endless, binary(), TimeoutMs :: pos_integer()}
+    | {input, binary(), dyno_error:error()}
     | {takes_no_input, Number :: pos_integer()}
     | {own_init, Number :: pos_integer()}
-    | {raised, setup | teardown, Run :: binary(), error | exit | throw, term(), erlang:stacktrace()}
-    | {late, setup | teardown, Run :: binary(), TimeoutMs :: pos_integer()}
-    | {in_case, binary(), reason()}
-    | {in_run, binary(), dyno_bench_engine:reason()}
-    | dyno_bench_engine:reason().
+    %% With an input or in a case.
+    | {in_run, binary(), dyno_error:error()}.
 
 -doc "The comparisons of codes with each of the inputs; one without any.".
--spec plan([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
+-spec plan([dyno_bench_code:code()], [input()]) ->
+    {ok, [measurement()]} | {error, dyno_error:error()}.
 plan(Codes, []) ->
     plan_any(Codes, []);
 plan(Codes, Inputs) ->
@@ -72,7 +69,8 @@ plan(Codes, Inputs) ->
     end.
 
 -doc "The same, for codes that need not take anything.".
--spec plan_any([dyno_bench_code:code()], [input()]) -> {ok, [measurement()]} | {error, reason()}.
+-spec plan_any([dyno_bench_code:code()], [input()]) ->
+    {ok, [measurement()]} | {error, dyno_error:error()}.
 plan_any(Codes, []) ->
     {ok, [#{id => ~"1", codes => Codes}]};
 plan_any(Codes, Inputs) ->
@@ -92,11 +90,11 @@ named([Input | Rest], Named) ->
     case name(Input) of
         {ok, Name, Callable} ->
             case lists:keymember(Name, 1, Named) of
-                true -> {error, {input_twice, Name}};
+                true -> {error, {?MODULE, {input_twice, Name}}};
                 false -> named(Rest, [{Name, Callable} | Named])
             end;
         error ->
-            {error, {bad_input, Input}}
+            {error, {?MODULE, {bad_input, Input}}}
     end.
 
 name({Name, Callable}) when is_integer(Name) -> {ok, integer_to_binary(Name), Callable};
@@ -113,54 +111,45 @@ name(_) -> error.
 take_input([], _Number) ->
     ok;
 take_input([#{init := _} | _], Number) ->
-    {error, {own_init, Number}};
+    {error, {?MODULE, {own_init, Number}}};
 take_input([Code | Rest], Number) ->
-    WithInput = given(Code, undefined),
+    WithInput = with_value(Code, undefined),
     case dyno_bench_code:read(WithInput) of
         {ok, Parsed} ->
             case dyno_bench_code:takes_argument(Parsed) of
                 true -> take_input(Rest, Number + 1);
-                false -> {error, {takes_no_input, Number}}
+                false -> {error, {?MODULE, {takes_no_input, Number}}}
             end;
-        {error, Reason} ->
-            {error, {code, Number, Reason}}
+        {error, Error} ->
+            {error, dyno_bench_code:in_code(Number, Error)}
     end.
 
 %% The value is what init gives; without an init_runner of its own, the code takes it as it is.
-given(Code, Value) when is_map(Code) ->
-    maps:merge(#{init_runner => fun(Given) -> Given end}, Code#{init => fun() -> Value end});
-given(Callable, Value) ->
-    given(#{runner => Callable}, Value).
+with_value(Code, Value) ->
+    Map = dyno_bench_code:as_map(Code),
+    maps:merge(#{init_runner => fun(Init) -> Init end}, Map#{init => fun() -> Value end}).
 
 value(_Where, _Name, Value, _Evaluate) when is_integer(Value) ->
     {ok, Value};
 value({Module, How}, Name, Callable, Evaluate) ->
-    maybe
-        {ok, Parsed} ?= dyno_bench_code:read(Callable),
-        {ok, #{binary := Binary, constants := Constants}} ?=
-            dyno_bench_code:compile(Module, Parsed, How),
-        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
-        {evaluated, {ok, Value}} ?=
-            {evaluated, Evaluate(fun() -> Module:loop(1, Constants, undefined) end)},
-        {ok, Value}
-    else
-        {evaluated, {error, Failure}} -> {error, input_failed(Name, Failure)};
-        {error, interrupted} -> {error, interrupted};
-        {error, Reason} -> {error, {input, Name, Reason}}
+    case dyno_bench_code:load(Module, Callable, How) of
+        {ok, #{constants := Constants}} ->
+            attempt({<<"the input ", Name/binary>>, none}, Evaluate, fun() ->
+                Module:loop(1, Constants, undefined)
+            end);
+        {error, Error} ->
+            {error, in_input(Name, Error)}
     end.
 
-input_failed(_Name, interrupted) -> interrupted;
-input_failed(Name, {timeout, TimeoutMs}) -> {input_endless, Name, TimeoutMs};
-input_failed(Name, {died, Reason}) -> {input_raised, Name, exit, Reason};
-input_failed(Name, {raised, Class, Reason, _} = Failure) ->
-    case dyno_bench_undefined:find(Failure) of
-        {ok, Function} -> {unknown, <<"the input ", Name/binary>>, Function};
-        none -> {input_raised, Name, Class, Reason}
+attempt({Label, Stage}, Evaluate, Fun) ->
+    case Evaluate(Fun) of
+        {ok, Value} -> {ok, Value};
+        {error, Failure} -> {error, dyno_bench_failure:error(Label, Stage, Failure)}
     end.
 
 -doc "Measures one after the other. The time is shared out equally.".
 -spec measure([measurement(), ...], dyno_bench_engine:options()) ->
-    {ok, [outcome()]} | {error, reason()}.
+    {ok, [outcome()]} | {error, dyno_error:error()}.
 measure(Measurements, #{budget_ms := BudgetMs} = Options) ->
     Each = Options#{budget_ms := max(1, BudgetMs div length(Measurements))},
     measure(lists:enumerate(Measurements), Each, []).
@@ -176,7 +165,7 @@ measure([{Number, Measurement} | Rest], Options, Outcomes) ->
 one(Measurement, Number, #{isolated := _} = Options) ->
     case dyno_bench_isolated:run(Measurement, Number, own(Measurement, Options)) of
         {ok, {Size, Result}} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
-        {error, Reason} -> {error, in_run(Measurement, Reason)}
+        {error, Error} -> {error, in_run(Measurement, Error)}
     end;
 one(Measurement, Number, Options) ->
     Run = fun(Codes, Own, _Size) -> dyno_bench_engine:run(Codes, Own) end,
@@ -187,11 +176,11 @@ Does what comes before and after the rounds of a measurement with one code, and 
 function with its stand and the size of its input.
 """.
 -spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
-    fun((dyno_bench_engine:stand(), Size :: pos_integer() | undefined) -> term())) ->
-    ok | {error, reason()}.
+    fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())) ->
+    ok | {error, dyno_error:error()}.
 serve(Measurement, Number, Options, Serve) ->
     Run = fun([Code], Own, Size) ->
-        dyno_bench_engine:serve(Code, Own, fun(Stand) -> Serve(Stand, Size) end)
+        dyno_bench_prepared:with([Code], Own, fun(Prepared) -> Serve(Prepared, Size) end)
     end,
     case evaluated(Measurement, Number, {Options, Run}) of
         {ok, _} -> ok;
@@ -213,7 +202,7 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
                     },
                     Evaluate
                 ) of
-                    {ok, Given} -> set_up(Measurement, Given, Evaluate, How);
+                    {ok, InputValue} -> set_up(Measurement, InputValue, Evaluate, How);
                     {error, _} = Error -> Error
                 end;
             #{} ->
@@ -223,12 +212,12 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
         dyno_sandbox:stop(Sandbox)
     end.
 
-set_up(#{setup := Setup} = Measurement, Value, Evaluate, How) ->
-    case attempt(setup, Measurement, Evaluate, fun() -> Setup(Value) end) of
+set_up(#{id := Id, setup := Setup} = Measurement, Value, Evaluate, How) ->
+    case attempt({Id, setup}, Evaluate, fun() -> Setup(Value) end) of
         {ok, Made} ->
-            Result = compare(Measurement, {given, Made}, Value, How),
+            Result = compare(Measurement, {argument, Made}, Value, How),
             Teardown = maps:get(teardown, Measurement, fun(_) -> ok end),
-            case {Result, attempt(teardown, Measurement, Evaluate, fun() -> Teardown(Made) end)} of
+            case {Result, attempt({Id, teardown}, Evaluate, fun() -> Teardown(Made) end)} of
                 {{ok, _}, {error, _} = Error} -> Error;
                 {_, _} -> Result
             end;
@@ -236,50 +225,47 @@ set_up(#{setup := Setup} = Measurement, Value, Evaluate, How) ->
             Error
     end;
 set_up(#{value := _} = Measurement, Value, _Evaluate, How) ->
-    compare(Measurement, {given, Value}, Value, How);
+    compare(Measurement, {argument, Value}, Value, How);
 set_up(Measurement, Value, _Evaluate, How) ->
     compare(Measurement, nothing, Value, How).
 
-attempt(Stage, #{id := Id}, Evaluate, Fun) ->
-    case Evaluate(Fun) of
-        {ok, Value} -> {ok, Value};
-        {error, interrupted} -> {error, interrupted};
-        {error, {timeout, TimeoutMs}} -> {error, {late, Stage, Id, TimeoutMs}};
-        {error, {died, Reason}} -> {error, {raised, Stage, Id, exit, Reason, []}};
-        {error, {raised, Class, Reason, Stack}} ->
-            {error, {raised, Stage, Id, Class, Reason, Stack}}
-    end.
-
-compare(#{codes := Codes} = Measurement, Given, Value, {Options, Run}) ->
+compare(#{codes := Codes} = Measurement, Argument, Value, {Options, Run}) ->
     All =
-        case Given of
-            {given, Made} -> [given(Code, Made) || Code <- Codes];
+        case Argument of
+            {argument, Made} -> [with_value(Code, Made) || Code <- Codes];
             nothing -> Codes
         end,
     Own = own(Measurement, Options),
     Checked =
-        case {Measurement, Given} of
-            {#{check := Check}, {given, Taken}} -> Own#{check => Check(Taken)};
+        case {Measurement, Argument} of
+            {#{check := Check}, {argument, Taken}} -> Own#{check => Check(Taken)};
             {#{check := Check}, nothing} -> Own#{check => Check(undefined)};
             {#{}, _} -> Own
         end,
     Size = input_size(Value),
     case Run(All, Checked, Size) of
         {ok, Result} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
-        {error, Reason} -> {error, in_run(Measurement, Reason)}
+        {error, Error} -> {error, in_run(Measurement, Error)}
     end.
 
 own(Measurement, Options) ->
     maps:merge(Options, maps:get(options, Measurement, #{})).
 
-in_run(_Measurement, interrupted) ->
-    interrupted;
-in_run(#{id := Id} = Measurement, Reason) when
+-doc "The error of what gives an input's value: it says which.".
+-spec in_input(Name :: term(), dyno_error:error()) -> dyno_error:error().
+in_input(_Name, {dyno_error, interrupted} = Error) -> Error;
+in_input(Name, Error) -> {?MODULE, {input, Name, Error}}.
+
+-doc "The error of one of several measurements: it says which.".
+-spec in_run(#{id := binary(), _ => _}, dyno_error:error()) -> dyno_error:error().
+in_run(_Measurement, {dyno_error, interrupted} = Error) ->
+    Error;
+in_run(#{id := Id} = Measurement, Error) when
     is_map_key(input, Measurement); is_map_key(group, Measurement)
 ->
-    {in_run, Id, Reason};
-in_run(_Measurement, Reason) ->
-    Reason.
+    {?MODULE, {in_run, Id, Error}};
+in_run(_Measurement, Error) ->
+    Error.
 
 input_size(N) when is_integer(N), N > 0 -> N;
 input_size(_) -> undefined.
@@ -288,14 +274,14 @@ input_size(_) -> undefined.
 -spec document({Name :: binary() | undefined, Parameters :: #{atom() => term()}}, [outcome(), ...],
     Environment :: term()) -> dyno_recording:document().
 document({Name, Parameters}, Outcomes, Environment) ->
-    Sizes = sizes(Outcomes),
-    Document = dyno_bench_result:document(
-        Name,
-        Parameters,
-        [{labels(M), Size, Result} || {#{measurement := M, result := Result}, Size} <- Sizes],
-        Environment
-    ),
-    dyno_recording:add_tables(Document, dyno_bench_inputs_growth:tables(growing(Sizes), Document)).
+    Sized = sizes(Outcomes),
+    Runs = [
+        #{labels => labels(Measurement), size => Size, result => Result}
+     || {#{measurement := Measurement, result := Result}, Size} <- Sized
+    ],
+    Document = dyno_bench_result:document(Name, Parameters, Runs, Environment),
+    Tables = dyno_bench_inputs_growth:tables(growing(Sized), Document),
+    dyno_recording:add_tables(Document, Tables).
 
 labels(Measurement) ->
     #{
@@ -326,12 +312,11 @@ name_size(Name) ->
     end.
 
 %% By group, the runs that have a real size.
-growing(Sizes) ->
-    Groups = maps:groups_from_list(fun({Outcome, _}) -> group(Outcome) end, Sizes),
+growing(Sized) ->
+    Groups = maps:groups_from_list(fun({Outcome, _}) -> group(Outcome) end, Sized),
     lists:sort([
         {Group, [{map_get(id, map_get(measurement, O)), Size} || {O, Size} <- Members]}
-     || Group := [{First, _}, _ | _] = Members <- Groups,
-        size_in([O || {O, _} <- Members], First) =/= undefined
+     || Group := [{_, First}, _ | _] = Members <- Groups, First =/= undefined
     ]).
 
 -doc "One sentence for a reason.".
@@ -340,14 +325,8 @@ format_error({bad_input, Input}) ->
     io_lib:format("the input ~0tP is not {Name, Code}", [Input, 12]);
 format_error({input_twice, Name}) ->
     io_lib:format("two inputs have the name ~ts; give each its own", [Name]);
-format_error({input, Name, Reason}) ->
-    io_lib:format("the input ~ts: ~ts", [Name, dyno_bench_code:format_error(Reason)]);
-format_error({input_raised, Name, Class, Reason}) ->
-    io_lib:format("the input ~ts raised ~ts:~0tP", [Name, Class, Reason, 12]);
-format_error({input_endless, Name, TimeoutMs}) ->
-    io_lib:format("the input ~ts had not ended after ~b ms", [Name, TimeoutMs]);
-format_error({late, Stage, Run, TimeoutMs}) ->
-    io_lib:format("~ts: ~ts had not ended after ~b ms", [Run, Stage, TimeoutMs]);
+format_error({input, Name, Error}) ->
+    io_lib:format("the input ~ts: ~ts", [Name, dyno_error:format(Error)]);
 format_error({takes_no_input, Number}) ->
     io_lib:format(
         "code ~b takes no argument, so the inputs make no difference; give a function of arity 1, "
@@ -358,14 +337,11 @@ format_error({own_init, Number}) ->
     io_lib:format("code ~b has an init, but the input is what init would give; leave one out", [
         Number
     ]);
-format_error({raised, Stage, Run, Class, Reason, _Stack}) ->
-    io_lib:format("~ts: ~ts raised ~ts:~0tP", [Run, Stage, Class, Reason, 12]);
-format_error({in_case, Case, Reason}) ->
-    [Case, ": ", format_error(Reason)];
-format_error({in_run, Id, Reason}) ->
-    ["with ", Id, ": ", format_error(Reason)];
-format_error(Reason) ->
-    case dyno_bench_isolated:explains(Reason) of
-        true -> dyno_bench_isolated:format_error(Reason);
-        false -> dyno_bench_engine:format_error(Reason)
-    end.
+format_error({in_run, Id, Error}) ->
+    ["with ", Id, ": ", dyno_error:format(Error)].
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({input, _, Error}) -> dyno_error:fault(Error);
+fault({in_run, _, Error}) -> dyno_error:fault(Error);
+fault(_) -> caller.

@@ -35,9 +35,7 @@ title(Group, Name) -> <<Group/binary, ": ", Name/binary>>.
 
 codes(Id, Document) ->
     {ok, Run} = dyno_recording:run(Document, Id),
-    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, ~"codes"),
-    Names = [Name || #{~"name" := Name} <- Columns],
-    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+    dyno_recording:rows(Run, ~"codes").
 
 %% A code that allocates nothing has no growth of it.
 fitted(Kind, Name, Unit, Points) ->

@@ -12,11 +12,11 @@ The ways to measure codes.
 | `{timed, Settings}` | samples of so many iterations |
 | `{squeeze, Settings}` | which concurrency gives the highest throughput; of one code |
 
-No two codes are measured at the same time in any of them. What samples do not tell, exact metrics,
-`whole` and `profile`, is measured after them; a squeeze has only its throughput.
+No two codes are measured at the same time in any of them. What samples do not tell, deterministic
+metrics, side effects and the profile, is measured after them; a squeeze has only its throughput.
 """.
 
--export([check/2, alone/2, asks_besides/2, run/3, document/4, format_error/1]).
+-export([check/2, check_options/2, needs_extras/2, run/3, document/4, format_error/1]).
 -export_type([mode/0, checked/0, reason/0]).
 
 -type mode() ::
@@ -57,12 +57,11 @@ No two codes are measured at the same time in any of them. What samples do not t
 -type checked() ::
     compare
     | {continuous, dyno_bench_sampling:settings()}
-    | {timed, dyno_bench_engine:extent()}
+    | {timed, dyno_bench_engine:fixed_rounds()}
     | {squeeze, dyno_bench_concurrency:settings()}.
 
 -type reason() ::
     {mode, term()}
-    | {setting, atom(), term(), Accepted :: binary()}
     | {unknown_setting, atom(), Accepted :: [atom()]}
     | {one_code, pos_integer()}
     | {min_above_max, pos_integer(), pos_integer()}
@@ -71,42 +70,43 @@ No two codes are measured at the same time in any of them. What samples do not t
 -define(MAX_CONCURRENCY, 10_000).
 
 -doc "Fills in what a mode leaves out; says what is wrong with it.".
--spec check(mode(), Codes :: pos_integer()) -> {ok, checked()} | {error, reason()}.
+-spec check(mode(), Codes :: pos_integer()) -> {ok, checked()} | {error, dyno_error:error()}.
 check(compare, _Codes) ->
     {ok, compare};
 check({squeeze, _}, Codes) when Codes > 1 ->
-    {error, {one_code, Codes}};
+    {error, {?MODULE, {one_code, Codes}}};
 check({Name, Given}, _Codes) when is_map(Given) ->
     case defaults(Name) of
         {ok, Defaults, Optional} ->
             case maps:keys(Given) -- (maps:keys(Defaults) ++ Optional) of
                 [] -> settings(Name, maps:merge(Defaults, Given));
-                [Key | _] -> {error, {unknown_setting, Key, maps:keys(Defaults) ++ Optional}}
+                [Key | _] ->
+                    {error, {?MODULE, {unknown_setting, Key, maps:keys(Defaults) ++ Optional}}}
             end;
         error ->
-            {error, {mode, {Name, Given}}}
+            {error, {?MODULE, {mode, {Name, Given}}}}
     end;
 check(Other, _Codes) ->
-    {error, {mode, Other}}.
+    {error, {?MODULE, {mode, Other}}}.
 
 -doc "Whether what is asked for besides goes with a mode.".
--spec alone(term(), #{metric => term(), extras => term(), _ => _}) ->
-    ok | {error, {option, atom(), term(), binary()}}.
-alone({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
-    {error, {option, metric, Metric, ~"time, because the mode looks for the highest throughput,"}};
-alone({squeeze, _}, #{extras := [_ | _] = Extras}) ->
+-spec check_options(term(), #{metric => term(), extras => term(), _ => _}) ->
+    ok | {error, dyno_error:error()}.
+check_options({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
+    Accepted = ~"time, because the mode looks for the highest throughput,",
+    dyno_option:error(metric, Metric, Accepted);
+check_options({squeeze, _}, #{extras := [_ | _] = Extras}) ->
     Accepted = ~"nothing, because the mode looks for the highest throughput,",
-    {error, {option, extras, Extras, Accepted}};
-alone({Name, _}, #{metric := Metric} = Options) when
+    dyno_option:error(extras, Extras, Accepted);
+check_options({Name, _}, #{metric := Metric} = Options) when
     Metric =:= wall orelse Metric =:= cpu orelse Metric =:= gc orelse Metric =:= memory,
     Name =:= continuous orelse is_map_key(isolated, Options)
 ->
     Accepted = ~"time, reductions, words, messages or whole, because samples are of time,",
-    {error, {option, metric, Metric, Accepted}};
-alone(_Mode, _Options) ->
+    dyno_option:error(metric, Metric, Accepted);
+check_options(_Mode, _Options) ->
     ok.
 
--spec defaults(term()) -> {ok, #{atom() => number()}, Optional :: [atom()]} | error.
 defaults(continuous) ->
     {ok, #{sample_ms => 1000, samples => 3, warmup => 0}, [cv]};
 defaults(timed) ->
@@ -125,122 +125,97 @@ defaults(squeeze) ->
 defaults(_) ->
     error.
 
--spec settings(continuous | timed | squeeze, #{atom() => term()}) ->
-    {ok, checked()} | {error, reason()}.
 settings(timed, Settings) when not is_map_key(iterations, Settings) ->
-    {error, {setting, iterations, none, ~"a positive integer"}};
+    dyno_option:error(iterations, none, ~"a positive integer");
 settings(Name, Settings) ->
-    case [wrong(Key, Value) || Key := Value <- Settings, not is_right(Key, Value)] of
-        [] -> together(Name, Settings);
-        [Reason | _] -> {error, Reason}
+    case dyno_option:check(checks(), Settings) of
+        ok -> consistent(Name, Settings);
+        {error, _} = Error -> Error
     end.
 
--spec is_right(atom(), term()) -> boolean().
-is_right(cv, Value) ->
-    is_number(Value) andalso Value > 0;
-is_right(warmup, Value) ->
-    is_integer(Value) andalso Value >= 0;
-is_right(Key, Value) when Key =:= min; Key =:= max; Key =:= step ->
-    is_integer(Value) andalso Value >= 1 andalso Value =< ?MAX_CONCURRENCY;
-is_right(_Key, Value) ->
-    is_integer(Value) andalso Value >= 1.
+checks() ->
+    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
+    IsConcurrency = fun(N) -> IsPositive(N) andalso N =< ?MAX_CONCURRENCY end,
+    [
+        {cv, fun(Cv) -> is_number(Cv) andalso Cv > 0 end, ~"a number above 0"},
+        {warmup, fun(N) -> is_integer(N) andalso N >= 0 end, ~"an integer from 0"}
+        | [{Key, IsConcurrency, ~"an integer from 1 to 10000"} || Key <- [min, max, step]]
+    ] ++
+        [
+            {Key, IsPositive, ~"a positive integer"}
+         || Key <- [iterations, samples, sample_ms, threshold]
+        ].
 
--spec wrong(atom(), term()) -> {setting, atom(), term(), binary()}.
-wrong(cv, Value) ->
-    {setting, cv, Value, ~"a number above 0"};
-wrong(warmup, Value) ->
-    {setting, warmup, Value, ~"an integer from 0"};
-wrong(Key, Value) when Key =:= min; Key =:= max; Key =:= step ->
-    {setting, Key, Value, ~"an integer from 1 to 10000"};
-wrong(Key, Value) ->
-    {setting, Key, Value, ~"a positive integer"}.
-
--spec together(continuous | timed | squeeze, #{atom() => term()}) ->
-    {ok, checked()} | {error, reason()}.
-together(squeeze, #{min := Min, max := Max}) when Min > Max -> {error, {min_above_max, Min, Max}};
-together(continuous, #{cv := _, samples := 1}) -> {error, cv_needs_samples};
-together(Name, Settings) -> {ok, {Name, Settings}}.
+consistent(squeeze, #{min := Min, max := Max}) when Min > Max ->
+    {error, {?MODULE, {min_above_max, Min, Max}}};
+consistent(continuous, #{cv := _, samples := 1}) ->
+    {error, {?MODULE, cv_needs_samples}};
+consistent(Name, Settings) ->
+    {ok, {Name, Settings}}.
 
 -doc """
 Whether a mode of samples is asked for what its samples do not tell. That is measured after them, in
 a comparison of its own, which does not last.
 """.
--spec asks_besides(checked(), #{metric => term(), extras => term(), _ => _}) -> boolean().
-asks_besides({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
-asks_besides({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
+-spec needs_extras(checked(), #{metric => term(), extras => term(), _ => _}) -> boolean().
+needs_extras({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
+needs_extras({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
     dyno_bench_metric:kind(Metric) =/= rounds;
-asks_besides(_Mode, _Options) -> false.
+needs_extras(_Mode, _Options) -> false.
 
--spec besides([dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
-    {ok, dyno_bench_engine:result()}
-    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
-besides(Codes, #{isolated := Settings} = Options) ->
+measure_extras(Codes, #{isolated := Settings} = Options) ->
     %% One VM for each does where nothing is decided.
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
         rounds -> only(compare, Codes, Options#{isolated := Settings#{vms => 1}});
         _ -> only(compare, Codes, Options)
     end;
-besides(Codes, Options) ->
+measure_extras(Codes, Options) ->
     only(compare, Codes, Options#{budget_ms := 1}).
 
-%% What decides, where it is not the time, is exact, and has its own intervals.
--spec joined(dyno_bench_engine:result(), dyno_bench_engine:result()) ->
-    dyno_bench_engine:result().
-joined(#{duration_ms := Ms} = Sampled, #{duration_ms := Besides} = Other) ->
-    decided(Sampled#{duration_ms := Ms + Besides}, Other).
-
--spec decided(dyno_bench_engine:result(), dyno_bench_engine:result()) ->
-    dyno_bench_engine:result().
-decided(#{arms := Sampled} = Result, #{arms := Besides} = Other) ->
-    Arms = [
-        maps:merge(Arm, maps:with([exact, whole, profile], More))
-     || {Arm, More} <- lists:zip(Sampled, Besides)
+%% What decides, where it is not the time, is deterministic, and has its own intervals.
+joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := MoreMs} = Other) ->
+    #{candidates := Measured, metric := Metric} = Other,
+    Keys = [deterministic, side_effects, profile] ++ [values || Metric =/= time],
+    Candidates = [
+        maps:merge(Candidate, maps:with(Keys, More))
+     || {Candidate, More} <- lists:zip(Sampled, Measured)
     ],
-    case Other of
-        #{metric := Metric, pairs := Pairs, decided := Decided} when Metric =/= time ->
-            Result#{
-                arms := [Arm#{values => Of} || {Arm, #{values := Of}} <- lists:zip(Arms, Besides)],
-                metric => Metric,
-                pairs := Pairs,
-                decided := Decided
-            };
-        #{} ->
-            Result#{arms := Arms}
+    Joined = Result#{duration_ms := Ms + MoreMs, candidates := Candidates},
+    case Metric of
+        time -> Joined;
+        _ -> maps:merge(Joined, maps:with([metric, pairs, decided], Other))
     end.
 
 -doc "Measures in a mode.".
 -spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
     {ok, dyno_bench_engine:result() | dyno_bench_concurrency:result()}
-    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
+    | {error, dyno_error:error()}.
 run(Mode, Codes, Options) ->
-    case asks_besides(Mode, Options) of
+    case needs_extras(Mode, Options) of
         true ->
             Plain = maps:without([metric, extras], Options),
             maybe
                 {ok, Sampled} ?= only(Mode, Codes, Plain),
-                {ok, Besides} ?= besides(Codes, Options),
-                {ok, joined(Sampled, Besides)}
+                {ok, Extras} ?= measure_extras(Codes, Options),
+                {ok, joined(Sampled, Extras)}
             end;
         false ->
             only(Mode, Codes, Options)
     end.
 
--spec only(checked(), [dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
-    {ok, dyno_bench_engine:result() | dyno_bench_concurrency:result()}
-    | {error, dyno_bench_engine:reason() | dyno_bench_isolated:reason()}.
 only(compare, Codes, #{isolated := _} = Options) ->
     case dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options) of
         {ok, {_Size, Result}} -> {ok, Result};
         {error, _} = Error -> Error
     end;
 only({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
-    dyno_bench_isolated:alone(Mode, Code, Options);
+    dyno_bench_isolated:run_one(Mode, Code, Options);
 only({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
     dyno_bench_isolated:samples(Mode, Codes, Count, Options);
 only(compare, Codes, Options) ->
     dyno_bench_engine:run(Codes, Options);
-only({timed, Extent}, Codes, Options) ->
-    dyno_bench_engine:run(Codes, Options#{extent => Extent});
+only({timed, Fixed}, Codes, Options) ->
+    dyno_bench_engine:run(Codes, Options#{fixed => Fixed});
 only({continuous, Settings}, Codes, Options) ->
     dyno_bench_sampling:run(Codes, Settings, Options);
 only({squeeze, Settings}, [Code], Options) ->
@@ -254,9 +229,11 @@ only({squeeze, Settings}, [Code], Options) ->
     Environment :: term()
 ) -> dyno_recording:document().
 document({squeeze, Settings}, Parameters, Result, Environment) ->
-    dyno_bench_curve:document(named({squeeze, Settings}, Parameters), Result, Environment);
+    dyno_bench_curve:document(with_mode({squeeze, Settings}, Parameters), Result, Environment);
 document(Mode, Parameters, Result, Environment) ->
-    Document = dyno_bench_result:document(named(Mode, Parameters), Result, Environment),
+    Document = dyno_bench_result:document(
+        undefined, with_mode(Mode, Parameters), [#{result => Result}], Environment
+    ),
     case Result of
         #{agreed := false} ->
             dyno_recording:add_warnings(Document, [
@@ -268,10 +245,9 @@ document(Mode, Parameters, Result, Environment) ->
             Document
     end.
 
--spec named(checked(), #{atom() => term()}) -> #{atom() => term()}.
-named(compare, Parameters) ->
+with_mode(compare, Parameters) ->
     Parameters#{mode => compare};
-named({Mode, Settings}, Parameters) ->
+with_mode({Mode, Settings}, Parameters) ->
     maps:merge(maps:remove(budget_ms, Parameters), #{mode => Mode, settings => Settings}).
 
 -doc "One sentence for a reason.".
@@ -281,8 +257,6 @@ format_error({mode, Mode}) ->
         "~0tP is no mode; compare, and continuous, timed and squeeze with a map of settings, are",
         [Mode, 10]
     );
-format_error({setting, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
 format_error({unknown_setting, Key, Accepted}) ->
     io_lib:format("there is no setting ~0tp in this mode; ~ts are", [
         Key, lists:join(", ", [atom_to_list(Name) || Name <- lists:sort(Accepted)])

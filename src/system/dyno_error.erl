@@ -13,7 +13,7 @@
 %%   dyno         dyno or the target could not do it; exit status 3
 %%   interrupted  somebody stopped it; exit status 130
 
--export([format/1, fault/1, exit_status/1]).
+-export([format/1, format_error/1, fault/1, exit_status/1]).
 -export_type([error/0, fault/0, exit_status/0]).
 
 -doc "A reason with the module that words it.".
@@ -30,8 +30,15 @@
 format({Module, Reason}) ->
     Module:format_error(Reason).
 
+-doc "Words the one reason that every module may have: `{dyno_error, interrupted}`.".
+-spec format_error(interrupted) -> unicode:chardata().
+format_error(interrupted) ->
+    "interrupted".
+
 -doc "Whose fault it is; the caller's where the module does not tell.".
--spec fault(error()) -> fault().
+-spec fault(error() | interrupted) -> fault().
+fault(interrupted) ->
+    interrupted;
 fault({Module, Reason}) ->
     {module, Module} = code:ensure_loaded(Module),
     case erlang:function_exported(Module, fault, 1) of

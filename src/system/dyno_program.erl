@@ -8,7 +8,7 @@
 %% is over, the program and all that it has started are killed: a port's program leads a process
 %% group of its own.
 
--export([run/3]).
+-export([run/3, last_words/1]).
 
 -define(LINES, 15).
 -define(WIDTH, 200).
@@ -120,3 +120,8 @@ utf8(Line) ->
         %% Latin-1, or nothing that is text.
         _ -> <<<<C/utf8>> || <<C>> <= Line>>
     end.
+
+-doc "The end of a sentence about a program that failed: its last lines.".
+-spec last_words([binary()]) -> unicode:chardata().
+last_words([]) -> "; it said nothing";
+last_words(Lines) -> ["; its last lines:" | [["\n  ", Line] || Line <- Lines]].

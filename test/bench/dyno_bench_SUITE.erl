@@ -131,20 +131,20 @@ codes_that_fail(_Config) ->
     ],
     lists:foreach(
         fun({Code, Expected}) ->
-            {error, Reason} = Error = run(["ok.", Code]),
-            Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            {error, Reason} = run(["ok.", Code]),
+            Text = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Text, Expected), {Code, Text}),
-            ?assertEqual(1, dyno_bench:exit_status(Error))
+            ?assertEqual(1, dyno_error:exit_status(Reason))
         end,
         Cases
     ).
 
 codes_that_never_end(_Config) ->
-    {error, {endless, _, 200}} = Error = run(
+    {error, {dyno_bench_failure, {failed, _, run, {timeout, 200}}} = Error} = run(
         ["receive never -> ok end."], #{timeout_ms => 200}
     ),
-    ?assertEqual(1, dyno_bench:exit_status(Error)),
-    {error, {failed, _, init_runner, {timeout, 200}}} = run(
+    ?assertEqual(1, dyno_error:exit_status(Error)),
+    {error, {dyno_bench_failure, {failed, _, init_runner, {timeout, 200}}}} = run(
         [#{runner => "ok.", init_runner => "receive never -> ok end."}], #{timeout_ms => 200}
     ).
 
@@ -159,9 +159,9 @@ wrong_options(_Config) ->
     ],
     lists:foreach(
         fun({Codes, Options}) ->
-            {error, Reason} = Error = run(Codes, Options),
-            ?assertEqual(2, dyno_bench:exit_status(Error)),
-            ?assert(string:length(dyno_bench:format_error(Reason)) > 10)
+            {error, Reason} = run(Codes, Options),
+            ?assertEqual(2, dyno_error:exit_status(Reason)),
+            ?assert(string:length(dyno_error:format(Reason)) > 10)
         end,
         Cases
     ).
@@ -177,9 +177,13 @@ leaves_nothing_behind(_Config) ->
         {erlang:system_info(atom_count), length(erlang:loaded()), length(processes())}
     end,
     Before = Count(),
+    Loaded = loops(),
     _ = [Run() || _ <- lists:seq(1, 20)],
     ok = settled(Before, Count, 100),
-    ?assertEqual([], [M || M <- erlang:loaded(), lists:prefix("dyno_bench_arm", atom_to_list(M))]).
+    ?assertEqual(Loaded, loops()).
+
+loops() ->
+    [M || M <- erlang:loaded(), lists:prefix("dyno_bench_loop", atom_to_list(M))].
 
 %% The processes end a moment later, others' come and go.
 settled(Before, Count, Tries) ->
@@ -211,9 +215,9 @@ runs_at_the_same_time(_Config) ->
 
 as_many_as_there_are_names(_Config) ->
     Waiting = [waiting("ok", #{}) || _ <- lists:seq(1, 16)],
-    {error, Reason} = Error = run(["ok"], #{budget_ms => 1}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), "16 comparisons run in this")),
-    ?assertEqual(3, dyno_bench:exit_status(Error)),
+    {error, Reason} = run(["ok"], #{budget_ms => 1}),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "16 comparisons run in this")),
+    ?assertEqual(3, dyno_error:exit_status(Reason)),
     [Pid ! go || {_, _, Pid} <- Waiting],
     [
         receive
@@ -261,7 +265,8 @@ ends_when_interrupted(_Config) ->
     end),
     dyno_bench:interrupt(Pid),
     receive
-        {'DOWN', Ref, process, Pid, {result, Result}} -> ?assertEqual({error, interrupted}, Result)
+        {'DOWN', Ref, process, Pid, {result, Result}} ->
+            ?assertEqual({error, {dyno_error, interrupted}}, Result)
     end.
 
 ends_with_its_caller(_Config) ->

@@ -65,7 +65,7 @@ mistakes(Config) ->
         begin
             ok = file:write_file(Bad, Content),
             {error, Reason} = dyno_bench_calls:read(Bad),
-            Sentence = unicode:characters_to_binary(dyno_bench_calls:format_error(Reason)),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Expected), Sentence)
         end
      || {Content, Expected} <- [
@@ -77,9 +77,10 @@ mistakes(Config) ->
             {term_to_binary(a), "a is in it"}
         ]
     ],
-    {error, {no_file, _, enoent}} = dyno_bench_calls:read(file(Config, "none")),
-    {error, {no_function, {nothing, f, 0}}} = dyno_bench_calls:record({nothing, f, 0}, #{}),
-    {error, {option, most, 0, _}} = dyno_bench_calls:record({lists, seq, 2}, #{most => 0}).
+    {error, {dyno_bench_calls, {no_file, _, enoent}}} = dyno_bench_calls:read(file(Config, "none")),
+    {error, {_, {no_function, {nothing, f, 0}}}} =
+        dyno_bench_calls:record({nothing, f, 0}, #{}),
+    {error, {dyno_option, {most, 0, _}}} = dyno_bench_calls:record({lists, seq, 2}, #{most => 0}).
 
 %% More than fit into the arguments of a function; in their order; no atoms for each.
 long_lists(_Config) ->

@@ -112,8 +112,8 @@ changes_the_concurrency(Config) ->
     _ = next(fun(#{nodes := Nodes}) ->
         [{N, C} || #{node := N, concurrency := C} <- Nodes] =:= [{A, 1}, {B, 3}]
     end),
-    {error, {no_node, 'x@y'}} = dyno_bench_cluster:set_concurrency(Cluster, 'x@y', 3),
-    {error, {in_node, A, _}} = dyno_bench_cluster:set_concurrency(Cluster, A, -1),
+    {error, {_, {no_node, 'x@y'}}} = dyno_bench_cluster:set_concurrency(Cluster, 'x@y', 3),
+    {error, {_, {in_node, A, _}}} = dyno_bench_cluster:set_concurrency(Cluster, A, -1),
     ok = dyno_bench_cluster:stop(Cluster).
 
 a_node_is_lost(Config) ->
@@ -133,12 +133,12 @@ all_nodes_are_lost(Config) ->
     {ok, Cluster} = start(#{}, Config),
     [dyno_peers:stop(Peer) || Peer <- proplists:get_value(peers, Config)],
     receive
-        {'EXIT', Cluster, {shutdown, {remote, {node_lost, _}}}} -> ok
+        {'EXIT', Cluster, {shutdown, {dyno_bench_remote, {node_lost, _}}}} -> ok
     end.
 
 a_code_fails(Config) ->
     _ = process_flag(trap_exit, true),
-    {error, {in_node, _, {failed, _, init, _}}} =
+    {error, {_, {in_node, _, {dyno_bench_failure, {failed, _, init, _}}}}} =
         start(#{code => #{runner => "ok.", init => "error(early)."}}, Config),
     as_before(Config),
     Late = "r(_, N) when N > 100000 -> error(late); r(_, N) -> N + 1.",
@@ -152,7 +152,7 @@ a_code_fails(Config) ->
             {error, Failed} ->
                 Failed
         end,
-    Sentence = dyno_bench_cluster:format_error(Reason),
+    Sentence = dyno_error:format(Reason),
     ?assertMatch({match, _}, re:run(Sentence, "the code raised error:late"), Reason),
     as_before(Config).
 
@@ -172,7 +172,7 @@ options(_Config) ->
             {error, Reason} = dyno_bench_cluster:start_link(
                 maps:merge(#{nodes => [node()]}, Options)
             ),
-            ?assert(string:length(dyno_bench_cluster:format_error(Reason)) > 20)
+            ?assert(string:length(dyno_error:format(Reason)) > 20)
         end
      || Options <- [
             #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1},

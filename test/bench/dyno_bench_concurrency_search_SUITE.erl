@@ -31,13 +31,13 @@ options() ->
 search(Throughput, Options) ->
     search_on(dyno_bench_concurrency_search:new(Options), Throughput, 0).
 
-search_on(Climb, Throughput, Rounds) ->
-    case dyno_bench_concurrency_search:next(Climb) of
+search_on(Search, Throughput, Rounds) ->
+    case dyno_bench_concurrency_search:next(Search) of
         done ->
-            (dyno_bench_concurrency_search:outcome(Climb))#{rounds => Rounds};
+            (dyno_bench_concurrency_search:outcome(Search))#{rounds => Rounds};
         {round, Concurrencies} ->
             Round = #{C => Throughput(C) || C <- Concurrencies},
-            search_on(dyno_bench_concurrency_search:add(Round, Climb), Throughput, Rounds + 1)
+            search_on(dyno_bench_concurrency_search:add(Round, Search), Throughput, Rounds + 1)
     end.
 
 %% As fast as there are processors; the noise, in shares, is the test's.

@@ -52,7 +52,7 @@ value(Text, Start) ->
         runner => {elixir, Text}, init_runner => fun() -> Start end
     }),
     {ok, #{module := Module, binary := Binary, constants := Constants}} =
-        dyno_bench_code:compile(dyno_bench_arm_1, Parsed),
+        dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
     {module, Module} = code:load_binary(Module, "x", Binary),
     try
         Module:loop(1, Constants, Start)
@@ -94,10 +94,10 @@ parts_and_inputs(_Config) ->
 mistakes(_Config) ->
     [
         begin
-            {error, Reason} = Error = dyno_bench:run([{elixir, Text}], #{}),
-            Sentence = unicode:characters_to_binary(dyno_bench:format_error(Reason)),
+            {error, Reason} = dyno_bench:run([{elixir, Text}], #{}),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
-            ?assertEqual(Status, dyno_bench:exit_status(Error)),
+            ?assertEqual(Status, dyno_error:exit_status(Reason)),
             ?assertNotMatch({match, _}, re:run(Sentence, "dyno_bench_elixir"), Sentence)
         end
      || {Status, Pattern, Text} <- [
@@ -143,9 +143,9 @@ modules_by_name(Config) ->
 in_fresh_vms(_Config) ->
     Codes = [{elixir, ~"Enum.to_list(:lists.seq(1, 9))"}, {elixir, ~"Enum.nosuch(1)"}],
     [#{~"words_per_call" := 18.0}] = rows([hd(Codes)], #{isolated => #{vms => 1}}),
-    {error, {code, 2, Reason}} = dyno_bench:run(Codes, #{isolated => #{vms => 1}}),
+    {error, {_, {code, 2, Reason}}} = dyno_bench:run(Codes, #{isolated => #{vms => 1}}),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench_code:format_error(Reason), "Enum.nosuch/1 is undef")
+        {match, _}, re:run(dyno_error:format(Reason), "Enum.nosuch/1 is undef")
     ).
 
 %% Elixir is read here: the node has nothing of it then, and nothing afterwards.
@@ -156,12 +156,12 @@ in_another_node(Config) ->
         [#{~"words_per_call" := 18.0}] = rows([{elixir, ~":lists.seq(1, 9)"}], #{
             node => Node, code_paths => [proplists:get_value(priv_dir, Config)]
         }),
-        {error, {unknown, _, ~"there is no module 'Elixir.Enum'"}} =
+        {error, {_, {undefined, _, ~"there is no module 'Elixir.Enum'"}}} =
             dyno_bench:run([{elixir, ~"Enum.sort([3, 1, 2])"}], #{node => Node}),
         [_] = rows([{elixir, ~"fn l -> :lists.sum(l) end"}], #{
             node => Node, inputs => [{"n", {elixir, ~"[1, 2]"}}]
         }),
-        {error, {code, 1, {syntax, _, _, 1, 1, _}}} =
+        {error, {_, {code, 1, {_, {syntax, _, _, 1, 1, _}}}}} =
             dyno_bench:run([{elixir, ~"x + 1"}], #{node => Node}),
         ?assertEqual(Before, erpc:call(Node, application, which_applications, [])),
         ?assertNot(erpc:call(Node, erlang, module_loaded, ['Elixir.Code']))
@@ -207,9 +207,9 @@ a_mix_project(_Config, Folder) ->
             [{elixir, ~"Mixed.list()"}, "'Elixir.Mixed':list()"], Options#{metric => words}
         ),
         ?assertEqual([40.0, 40.0, 80.0, 80.0], lists:sort([V || #{~"value" := V} <- Rows])),
-        {error, {code, 1, Reason}} = dyno_bench:run([{elixir, ~"Mixed.nosuch()"}], Options),
+        {error, {_, {code, 1, Reason}}} = dyno_bench:run([{elixir, ~"Mixed.nosuch()"}], Options),
         ?assertMatch(
-            {match, _}, re:run(dyno_bench_code:format_error(Reason), "nosuch/0 is undefined")
+            {match, _}, re:run(dyno_error:format(Reason), "nosuch/0 is undefined")
         )
     after
         file:set_cwd(Before)
@@ -227,6 +227,8 @@ at_the_command_line(_Config) ->
 
 %% An Erlang that has none beside it, and a PATH without it: the same function by hand.
 without_elixir(_Config) ->
-    Sentence = unicode:characters_to_binary(dyno_bench_code:format_error(no_elixir)),
+    Sentence = unicode:characters_to_binary(dyno_error:format({dyno_bench_elixir, no_elixir})),
     ?assertMatch({match, _}, re:run(Sentence, "^Elixir is not installed.*; install it")),
-    ?assertEqual(3, dyno_bench:exit_status({error, {code, 1, no_elixir}})).
+    ?assertEqual(3, dyno_error:exit_status(
+        dyno_bench_code:in_code(1, {dyno_bench_elixir, no_elixir})
+    )).

@@ -95,9 +95,8 @@ metrics_of_rounds(_Config) ->
                     })
                 );
         {missing, _} ->
-            Error = dyno_bench:run(["ok."], #{metric => cpu}),
-            {error, {no_metric, cpu, _}} = Error,
-            ?assertEqual(3, dyno_bench:exit_status(Error))
+            {error, {_, {no_metric, cpu, _}} = Error} = dyno_bench:run(["ok."], #{metric => cpu}),
+            ?assertEqual(3, dyno_error:exit_status(Error))
     end,
     [#{~"value" := Bytes} | _] = rows(~"codes", run(["lists:seq(1, 9)."], #{metric => memory})),
     ?assert(Bytes > 1000).
@@ -116,7 +115,7 @@ servers_are_found(_Config) ->
     Front = server(dyno_costs_front, fun() -> call(Back) end),
     Code = #{runner => fun call/1, init_runner => fun() -> Front end, label => "call"},
     try
-        Document = run([Code], #{extras => [whole]}),
+        Document = run([Code], #{extras => [side_effects]}),
         Rows = rows(~"whole", Document),
         [#{~"reductions_per_call" := OfBack}] = named(~"dyno_costs_back", Rows),
         [#{~"reductions_per_call" := OfFront}] = named(~"dyno_costs_front", Rows),
@@ -160,7 +159,7 @@ spawned_ones_are_found(_Config) ->
     Code =
         "{P, R} = spawn_monitor(lists, seq, [1, 1000]), "
         "receive {'DOWN', R, process, P, _} -> ok end.",
-    Document = run([Code], #{extras => [whole]}),
+    Document = run([Code], #{extras => [side_effects]}),
     [#{~"process" := ~"lists:seq/2", ~"kind" := ~"spawned", ~"count" := 1.0} = Row] =
         rows(~"whole", Document),
     #{~"reductions_per_call" := Reductions, ~"own_time_per_call" := Ns} = Row,
@@ -169,7 +168,7 @@ spawned_ones_are_found(_Config) ->
     ?assertMatch([#{~"spawned_per_call" := 1.0}], rows(~"codes", Document)).
 
 alone_nobody_works(_Config) ->
-    Document = run(["lists:seq(1, 9)."], #{extras => [whole]}),
+    Document = run(["lists:seq(1, 9)."], #{extras => [side_effects]}),
     ?assertEqual([], rows(~"whole", Document)),
     [#{~"whole_reductions_per_call" := All, ~"reductions_per_call" := Own}] =
         rows(~"codes", Document),
@@ -184,7 +183,7 @@ an_idle_server_does_not_count(_Config) ->
     end),
     register(dyno_costs_ticker, Ticker),
     try
-        Rows = rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [whole]})),
+        Rows = rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [side_effects]})),
         ?assertEqual([], named(~"dyno_costs_ticker", Rows))
     after
         exit(Ticker, kill)
@@ -199,7 +198,7 @@ large_messages(_Config) ->
         label => "large"
     },
     try
-        {ok, Document} = dyno_bench:run([Code], #{budget_ms => 1, extras => [whole]}),
+        {ok, Document} = dyno_bench:run([Code], #{budget_ms => 1, extras => [side_effects]}),
         ?assertMatch([#{~"code" := ~"large"}], rows(~"codes", Document)),
         #{~"warnings" := Warnings} = Document,
         Of = [T || #{~"code" := ~"whole", ~"text" := T} <- Warnings],
@@ -246,7 +245,7 @@ besides_samples(_Config) ->
         begin
             {_, #{samples := Samples}} = Mode,
             Document = run(Codes, Where#{
-                mode => Mode, metric => words, extras => [profile, whole]
+                mode => Mode, metric => words, extras => [profile, side_effects]
             }),
             ?assertMatch(
                 [
@@ -299,17 +298,17 @@ one_at_a_time_in_a_node(_Config) ->
         Pid
     end,
     Depth = backtrace_depth(),
-    dyno_bench_slots:alone(
+    dyno_bench_slots:exclusively(
         fun() ->
             First = Profiling(),
-            waits_for(dyno_bench_alone, 1),
+            waits_for(dyno_bench_exclusive, 1),
             dyno_bench:interrupt(First),
             receive
-                {profiled, Result} -> ?assertEqual({error, interrupted}, Result)
+                {profiled, Result} -> ?assertEqual({error, {dyno_error, interrupted}}, Result)
             end,
             _ = Profiling(),
             _ = Profiling(),
-            waits_for(dyno_bench_alone, 2),
+            waits_for(dyno_bench_exclusive, 2),
             ?assertEqual(Depth, backtrace_depth())
         end,
         fun() -> error(not_interrupted) end
@@ -322,7 +321,7 @@ one_at_a_time_in_a_node(_Config) ->
     ],
     ?assertEqual(Depth, backtrace_depth()).
 
-%% The keeper of the name has its owner's monitor; so many others wait.
+%% The allocator of the lock has its owner's monitor; so many others wait.
 waits_for(Name, Count) ->
     {monitored_by, Pids} = process_info(whereis(Name), monitored_by),
     case length(Pids) of
@@ -343,10 +342,10 @@ nothing_is_left(_Config) ->
     Before = trace:session_info(all),
     Depth = erlang:system_flag(backtrace_depth, 8),
     _ = erlang:system_flag(backtrace_depth, Depth),
-    _ = run(["lists:seq(1, 9)."], #{extras => [whole, profile]}),
+    _ = run(["lists:seq(1, 9)."], #{extras => [side_effects, profile]}),
     ?assertEqual(Before, trace:session_info(all)),
     ?assertEqual(Depth, erlang:system_flag(backtrace_depth, Depth)),
-    {error, _} = dyno_bench:run(["error(boom)."], #{extras => [whole, profile]}),
+    {error, _} = dyno_bench:run(["error(boom)."], #{extras => [side_effects, profile]}),
     ?assertEqual(Before, trace:session_info(all)).
 
 %% The counting alone, with a trace as it can come.
@@ -385,16 +384,16 @@ traced_events(_Config) ->
 refused(_Config) ->
     [
         begin
-            {error, Reason} = Error = dyno_bench:run(["ok."], Options),
-            ?assertEqual(2, dyno_bench:exit_status(Error)),
-            ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), Pattern))
+            {error, Reason} = dyno_bench:run(["ok."], Options),
+            ?assertEqual(2, dyno_error:exit_status(Reason)),
+            ?assertMatch({match, _}, re:run(dyno_error:format(Reason), Pattern))
         end
      || {Pattern, Options} <- [
             {"metric is size; time, wall, cpu", #{metric => size}},
             {"extras is \\[all\\]", #{extras => [all]}},
             {"messages or whole, because samples", #{metric => cpu, mode => {continuous, #{}}}},
             {"the highest throughput", #{metric => words, mode => {squeeze, #{}}}},
-            {"the highest throughput", #{extras => [whole], mode => {squeeze, #{}}}},
+            {"the highest throughput", #{extras => [side_effects], mode => {squeeze, #{}}}},
             {"because samples are of time", #{
                 metric => gc, isolated => #{}, mode => {timed, #{iterations => 1}}
             }}

@@ -34,7 +34,7 @@ the_example_runs(_Config) ->
     ),
     Runs = [{Id, Size} || #{~"id" := Id, ~"size" := Size} <- dyno_recording:runs(Document)],
     ?assertEqual(
-        [{~"sort/10", 10}, {~"sort/100", 100}, {~"sort/1000", 1000}, {~"find", 4}], Runs
+        [{~"sort/10", 10}, {~"sort/100", 100}, {~"sort/1000", 1000}, {~"find", null}], Runs
     ),
     [
         begin
@@ -114,18 +114,18 @@ wrong_results_are_not_measured(Config) ->
     Same =
         "[#{name => c, check => same, codes => [{a, fun() -> 1 end}, "
         "{b, fun() -> dyno_bench_file_SUITE:note(b), 2 end}]}]",
-    {{error, Reason} = Error, Log} = log(fun() -> run(Config, Same) end),
+    {{error, Reason}, Log} = log(fun() -> run(Config, Same) end),
     %% Called once, for the check.
     ?assertEqual([b], Log),
-    ?assertEqual(1, dyno_bench:exit_status(Error)),
+    ?assertEqual(1, dyno_error:exit_status(Reason)),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench:format_error(Reason), "a and b do not give the same: 1 and 2")
+        {match, _}, re:run(dyno_error:format(Reason), "a and b do not give the same: 1 and 2")
     ),
     {error, Wrong} = run(
         Config, "[#{name => c, check => fun(_, R) -> R > 1 end, codes => #{a => fun() -> 1 end}}]"
     ),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench:format_error(Wrong), "a does not pass the check: it gives 1")
+        {match, _}, re:run(dyno_error:format(Wrong), "a does not pass the check: it gives 1")
     ).
 
 options_win_over_cases(Config) ->
@@ -198,30 +198,30 @@ errors_name_file_and_line(Config) ->
     ],
     lists:foreach(
         fun({Benchmarks, Line, Status, Expected}) ->
-            {error, Reason} = Error = run(Config, Benchmarks),
-            Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            {error, Reason} = run(Config, Benchmarks),
+            Text = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch(
                 {match, _}, re:run(Text, "dyno_file_[0-9]+\\.erl(" ++ Line ++ ")[:0-9]*: "), Text
             ),
             ?assertMatch({match, _}, re:run(Text, Expected), Text),
-            ?assertEqual(Status, dyno_bench:exit_status(Error), Text)
+            ?assertEqual(Status, dyno_error:exit_status(Reason), Text)
         end,
         Cases
     ),
     %% Where there is no line.
     Missing = filename:join(proplists:get_value(priv_dir, Config), "none.erl"),
     {error, None} = dyno_bench:run_file(Missing, #{}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(None), "none.erl: no such file")),
+    ?assertMatch({match, _}, re:run(dyno_error:format(None), "none.erl: no such file")),
     Taken = filename:join(proplists:get_value(priv_dir, Config), "lists.erl"),
     ok = file:write_file(Taken, "-module(lists).\n-export([benchmarks/0]).\nbenchmarks() -> [].\n"),
     {error, Lists} = dyno_bench:run_file(Taken, #{}),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench:format_error(Lists), "there is a module lists already")
+        {match, _}, re:run(dyno_error:format(Lists), "there is a module lists already")
     ),
     Without = filename:join(proplists:get_value(priv_dir, Config), "dyno_file_without.erl"),
     ok = file:write_file(Without, "-module(dyno_file_without).\n"),
     {error, No} = dyno_bench:run_file(Without, #{}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(No), "does not export benchmarks/0")).
+    ?assertMatch({match, _}, re:run(dyno_error:format(No), "does not export benchmarks/0")).
 
 the_command_line_takes_a_file(Config) ->
     Path = file(Config, "[#{name => c, codes => #{a => \"self().\"}}]", ""),

@@ -74,7 +74,7 @@ a_run_for_each_input(_Config) ->
      || Run <- dyno_recording:runs(Document)
     ].
 
-%% Words are exact, so the exponents are, but for the smaller terms.
+%% Words are deterministic, so the exponents are, but for the smaller terms.
 words_grow_as_they_must(_Config) ->
     {ok, Document} = run([?SEQ, ?PAIRS], [{N, N} || N <- [20, 40, 80, 160]]),
     #{
@@ -93,7 +93,6 @@ sizes_are_names_or_values(_Config) ->
     end,
     ?assertEqual({[10, 20], true}, Sizes([{10, "lists:seq(1, 3)."}, {"20", "7."}])),
     ?assertEqual({[7, 9], true}, Sizes([{a, "7."}, {10, "9."}])),
-    %% No sizes, so no growth.
     ?assertEqual({[null, null], false}, Sizes([{a, "[1]."}, {b, "9."}])),
     ?assertEqual({[null, null], false}, Sizes([{a, "0."}, {b, "9."}])).
 
@@ -165,10 +164,10 @@ what_cannot_be(_Config) ->
     ],
     lists:foreach(
         fun({Codes, Inputs, Status, Expected}) ->
-            {error, Reason} = Error = run(Codes, Inputs),
-            Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            {error, Reason} = run(Codes, Inputs),
+            Text = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Text, Expected), Text),
-            ?assertEqual(Status, dyno_bench:exit_status(Error))
+            ?assertEqual(Status, dyno_error:exit_status(Reason))
         end,
         Cases
     ),

@@ -105,7 +105,7 @@ the_slower_one_is_slower(_Config) ->
     ?assertEqual(6, length(map_get(~"values", Times))),
     ?assertMatch({ok, _}, dyno_recording:validate(Document)).
 
-%% Exact figures and those of rounds; six VMs give an interval.
+%% Deterministic figures and those of rounds; six VMs give an interval.
 other_metrics_decide(_Config) ->
     Codes = ["lists:seq(1, 1000)", "lists:seq(1, 1001)"],
     {ok, Words} = dyno_bench:run(Codes, #{
@@ -227,19 +227,19 @@ a_file_whose_codes_differ(Config) ->
     ok = file:write_file(File, Text("2 - 1")),
     {ok, _} = dyno_bench:run_file(File, #{isolated => #{vms => 1}}),
     ok = file:write_file(File, Text("2")),
-    {error, Reason} = Error = dyno_bench:run_file(File, #{isolated => #{vms => 1}}),
+    {error, Reason} = dyno_bench:run_file(File, #{isolated => #{vms => 1}}),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench:format_error(Reason), "x and y do not give the same: 1 and 2")
+        {match, _}, re:run(dyno_error:format(Reason), "x and y do not give the same: 1 and 2")
     ),
-    ?assertEqual(1, dyno_bench:exit_status(Error)).
+    ?assertEqual(1, dyno_error:exit_status(Reason)).
 
 errors(_Config) ->
     lists:foreach(
         fun({Codes, Isolated, Status, Expected}) ->
-            {error, Reason} = Error = run(Codes, Isolated),
-            Sentence = unicode:characters_to_binary(dyno_bench:format_error(Reason)),
+            {error, Reason} = run(Codes, Isolated),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Expected), Sentence),
-            ?assertEqual(Status, dyno_bench:exit_status(Error), Sentence)
+            ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)
         end,
         [
             {["ok.", "ok(."], #{vms => 1}, 2, "^code 2: runner: line 1, column 4"},
@@ -254,9 +254,9 @@ errors(_Config) ->
     ),
     [
         begin
-            {error, Of} = Error = dyno_bench:run(["ok"], More#{mode => {squeeze, #{max => 2}}}),
-            ?assertMatch({match, _}, re:run(dyno_bench:format_error(Of), "not in 2 revisions")),
-            ?assertEqual(2, dyno_bench:exit_status(Error))
+            {error, Of} = dyno_bench:run(["ok"], More#{mode => {squeeze, #{max => 2}}}),
+            ?assertMatch({match, _}, re:run(dyno_error:format(Of), "not in 2 revisions")),
+            ?assertEqual(2, dyno_error:exit_status(Of))
         end
      || More <- [
             #{isolated => #{variants => [#{}, #{label => ~"b"}]}},
@@ -265,7 +265,7 @@ errors(_Config) ->
     ],
     {error, Reason} = dyno_bench:run(["ok."], #{isolated => #{}, node => 'a@b'}),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench:format_error(Reason), "no VM of its own in another node")
+        {match, _}, re:run(dyno_error:format(Reason), "no VM of its own in another node")
     ).
 
 ends_when_interrupted(Config) ->
@@ -275,7 +275,8 @@ ends_when_interrupted(Config) ->
     [Marked | _] = first(Folder),
     dyno_bench:interrupt(Pid),
     receive
-        {'DOWN', Ref, process, Pid, {result, Result}} -> ?assertEqual({error, interrupted}, Result)
+        {'DOWN', Ref, process, Pid, {result, Result}} ->
+            ?assertEqual({error, {dyno_error, interrupted}}, Result)
     end,
     gone([Marked | pids(Folder)]).
 

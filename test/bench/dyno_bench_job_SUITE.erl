@@ -48,9 +48,10 @@ measures_on_demand(_Config) ->
     end,
     {ok, _} = dyno_bench_job:measure(Job, 1),
     ok = dyno_bench_job:stop(Job),
-    {error, ended} = dyno_bench_job:measure(Job, 1),
+    {error, {_, ended}} = dyno_bench_job:measure(Job, 1),
     {ok, Failing} = start(#{code => "error(measured).", concurrency => 0}),
-    {error, {failed, _, run, {raised, error, measured, _}}} = dyno_bench_job:measure(Failing, 1),
+    {error, {_, {failed, _, run, {raised, error, measured, _}}}} =
+        dyno_bench_job:measure(Failing, 1),
     {ok, 0} = dyno_bench_job:concurrency(Failing),
     ok = dyno_bench_job:stop(Failing).
 
@@ -91,7 +92,7 @@ is_linked_or_told_to_end(_Config) ->
     receive
         {'DOWN', Monitor, process, Pid, {shutdown, _}} ->
             receive
-                {'EXIT', Pid, {shutdown, {failed, _, run, _}}} -> ok
+                {'EXIT', Pid, {shutdown, {_, {failed, _, run, _}}}} -> ok
             end
     end,
     process_flag(trap_exit, Trapping).
@@ -142,12 +143,12 @@ changes_live(_Config) ->
     Rest = dyno_bench_job:sample(Job),
     ok = dyno_bench_job:set_concurrency(Job, 2),
     dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > Rest end),
-    ?assertMatch({error, {option, concurrency, -1, _}}, dyno_bench_job:set_concurrency(Job, -1)),
-    ?assertMatch({error, {option, concurrency, 10_001, _}},
+    ?assertMatch({error, {_, {concurrency, -1, _}}}, dyno_bench_job:set_concurrency(Job, -1)),
+    ?assertMatch({error, {_, {concurrency, 10_001, _}}},
         dyno_bench_job:set_concurrency(Job, 10_001)),
     ok = dyno_bench_job:stop(Job),
-    ?assertEqual({error, ended}, dyno_bench_job:concurrency(Job)),
-    ?assertEqual({error, ended}, dyno_bench_job:set_concurrency(Job, 1)),
+    ?assertEqual({error, {dyno_bench_job, ended}}, dyno_bench_job:concurrency(Job)),
+    ?assertEqual({error, {dyno_bench_job, ended}}, dyno_bench_job:set_concurrency(Job, 1)),
     ok = dyno_bench_job:stop(Job).
 
 pauses(_Config) ->
@@ -208,9 +209,9 @@ fails(_Config) ->
                     {error, Why} ->
                         Why
                 end,
-            ?assertMatch({failed, _, Stage, _}, Reason),
+            ?assertMatch({_, {failed, _, Stage, _}}, Reason),
             Text = unicode:characters_to_list(
-                io_lib:format("~tp ~ts", [Reason, dyno_bench_job:format_error(Reason)])
+                io_lib:format("~tp ~ts", [Reason, dyno_error:format(Reason)])
             ),
             ?assertMatch({match, _}, re:run(Text, Expected), Text)
         end,
@@ -223,20 +224,20 @@ fails(_Config) ->
             {#{runner => "ok.", init_runner => "error(early)."}, init_runner, "early"}
         ]
     ),
-    ?assertMatch({error, {syntax, _, _, _, _, _}}, start(#{code => "foo(."})),
-    ?assertMatch({error, {endless, _, 100}},
+    ?assertMatch({error, {_, {syntax, _, _, _, _, _}}}, start(#{code => "foo(."})),
+    ?assertMatch({error, {_, {failed, _, init_runner, {timeout, 100}}}},
         start(#{code => #{runner => "ok.", init_runner => "receive never -> ok end."},
             timeout_ms => 100})),
     {ok, Endless} = start(#{code => "receive never -> ok end.", timeout_ms => 100}),
-    {error, {endless, _, 100} = Why} = dyno_bench_job:pause(Endless),
-    ?assert(string:length(dyno_bench_job:format_error(Why)) > 10).
+    {error, {_, {failed, _, run, {timeout, 100}}} = Why} = dyno_bench_job:pause(Endless),
+    ?assert(string:length(dyno_error:format(Why)) > 10).
 
 wrong_options(_Config) ->
     [
         begin
-            {error, {option, Key, _, _} = Reason} = start(Options#{code => "ok."}),
+            {error, {_, {Key, _, _}} = Reason} = start(Options#{code => "ok."}),
             ?assertEqual([Key], maps:keys(Options)),
-            ?assert(string:length(dyno_bench_job:format_error(Reason)) > 10)
+            ?assert(string:length(dyno_error:format(Reason)) > 10)
         end
      || Options <- [
             #{concurrency => -1},
@@ -270,19 +271,18 @@ leaves_nothing_behind(_Config) ->
         exit(Pid, kill),
         receive {'DOWN', Ref, process, _, _} -> ok end,
         {error, _} = start(#{code => #{runner => "ok.", init => "error(boom)."}}),
-        dyno_leftovers:until(fun() -> keepers() =:= [] end)
+        dyno_leftovers:until(fun() -> allocators() =:= [] end)
     end,
-    %% A name is taken again only when its last keeper has gone: all of the pool may be needed.
-    _ = [list_to_atom("dyno_bench_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
+    %% A name is taken again only when its last allocator has gone: all of the pool may be needed.
+    _ = [list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
     dyno_leftovers:nothing_after(Run, 30),
     ?assertEqual([], [M || M <- erlang:loaded(), is_job(M)]).
 
-keepers() ->
+allocators() ->
     [Name || Name <- registered(), is_job(Name)].
 
 is_job(Name) ->
-    lists:prefix("dyno_bench_job_", atom_to_list(Name)) andalso
-        Name =/= dyno_bench_job_worker andalso Name =/= ?MODULE.
+    lists:prefix("dyno_bench_loop_job_", atom_to_list(Name)).
 
 only_so_many(_Config) ->
     Jobs = [
@@ -292,31 +292,33 @@ only_so_many(_Config) ->
         end
      || _ <- lists:seq(1, 64)
     ],
-    {error, {too_many_jobs, 64} = Reason} = start(#{code => "ok.", state => paused}),
-    ?assert(string:length(dyno_bench_job:format_error(Reason)) > 10),
+    {error, {_, {too_many_jobs, 64}} = Reason} = start(#{code => "ok.", state => paused}),
+    ?assert(string:length(dyno_error:format(Reason)) > 10),
     lists:foreach(fun dyno_bench_job:stop/1, Jobs).
 
 %% One writes, one reads: so many iterations belong to so many reductions.
 the_board_is_consistent(_Config) ->
-    Board = dyno_bench_job_counters:new(3),
-    ?assertEqual(3, dyno_bench_job_counters:capacity(Board)),
-    ok = dyno_bench_job_counters:use(Board, 3),
+    Counters = dyno_bench_job_counters:new(3),
+    ?assertEqual(3, dyno_bench_job_counters:capacity(Counters)),
+    ok = dyno_bench_job_counters:use(Counters, 3),
     {Writer, Ref} = spawn_monitor(fun() ->
         [
-            dyno_bench_job_counters:add(Board, 2, #{iterations => 1, reductions => 7, collections => 3})
+            dyno_bench_job_counters:add(Counters, 2, #{
+                iterations => 1, reductions => 7, collections => 3
+            })
          || _ <- lists:seq(1, 300_000)
         ]
     end),
-    Seen = reads(Board, Writer, Ref, []),
-    ?assertEqual(300_000, dyno_bench_job_counters:total(Board)),
+    Seen = reads(Counters, Writer, Ref, []),
+    ?assertEqual(300_000, dyno_bench_job_counters:total(Counters)),
     ?assert(length(lists:uniq(Seen)) >= 1).
 
-reads(Board, Writer, Ref, Seen) ->
+reads(Counters, Writer, Ref, Seen) ->
     receive
         {'DOWN', Ref, process, Writer, _} -> Seen
     after 0 ->
         [#{iterations := 0}, #{iterations := N, reductions := R, collections := C}] =
-            dyno_bench_job_counters:rows(Board, 2),
+            dyno_bench_job_counters:rows(Counters, 2),
         ?assertEqual({7 * N, 3 * N}, {R, C}),
-        reads(Board, Writer, Ref, [N | Seen])
+        reads(Counters, Writer, Ref, [N | Seen])
     end.

@@ -155,10 +155,10 @@ in_files(Config) ->
     [
         begin
             Given = #{timeout_ms => 1000, code_paths => [Priv]},
-            {error, Reason} = Error = dyno_bench:run_file(file(Config, Text), Given),
-            Sentence = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            {error, Reason} = dyno_bench:run_file(file(Config, Text), Given),
+            Sentence = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
-            ?assertEqual(Status, dyno_bench:exit_status(Error), Sentence)
+            ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)
         end
      || {Status, Pattern, Text} <- [
             {2, "was not compiled after [0-9]+ ms",
@@ -173,7 +173,7 @@ in_files(Config) ->
             {1, "set: setup had not ended after [0-9]+ ms",
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
                 "setup => fun() -> receive a -> b end end}]."},
-            {1, "setup raised exit:killed",
+            {1, "its process died in setup: killed",
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
                 "setup => fun() -> exit(self(), kill), receive a -> b end end}]."},
             {1, "teardown had not ended",
@@ -219,10 +219,10 @@ endless_in_all_modes(_Config) ->
     [
         begin
             %% Long enough to be compiled on a busy machine.
-            {error, Reason} = Error = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
-            Sentence = dyno_bench:format_error(Reason),
+            {error, Reason} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
+            Sentence = dyno_error:format(Reason),
             ?assertMatch({match, _}, re:run(Sentence, "had not ended"), {Mode, Sentence}),
-            ?assertEqual(1, dyno_bench:exit_status(Error))
+            ?assertEqual(1, dyno_error:exit_status(Reason))
         end
      || Mode <- [
             compare,
@@ -234,17 +234,17 @@ endless_in_all_modes(_Config) ->
             Endless, #{runner => "ok.", init => Endless}, #{runner => "ok.", init_runner => Endless}
         ]
     ],
-    {error, {unknown, _, {lists, sorr, 1}}} =
+    {error, {_, {undefined, _, <<"there is no function lists:sorr/1", _/binary>>}}} =
         dyno_bench:run(["lists:sorr([])."], #{mode => {continuous, #{sample_ms => 10}}}).
 
 much_source(_Config) ->
     Text = [$[, lists:join($,, lists:duplicate(5_000_000, $1)), "]."],
     {error, Long} = dyno_bench:run([iolist_to_binary(Text)], #{}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Long), "10000002 bytes of source")),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Long), "10000002 bytes of source")),
     %% The compiler is given up, and with it what it had allocated.
-    {error, Endless} = Error = dyno_bench:run([endless()], #{timeout_ms => 100}),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Endless), "not compiled after 100 ms")),
-    ?assertEqual(2, dyno_bench:exit_status(Error)).
+    {error, Endless} = dyno_bench:run([endless()], #{timeout_ms => 100}),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Endless), "not compiled after 100 ms")),
+    ?assertEqual(2, dyno_error:exit_status(Endless)).
 
 %% Half a megabyte of calls takes seconds to compile.
 endless() ->

@@ -179,10 +179,10 @@ failures(_Config) ->
     ],
     [
         begin
-            {error, Reason} = Error = run([Code], Mode, #{timeout_ms => 300}),
-            Text = unicode:characters_to_list(dyno_bench:format_error(Reason)),
+            {error, Reason} = run([Code], Mode, #{timeout_ms => 300}),
+            Text = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Text, Expected), {Mode, Text}),
-            ?assertEqual(Status, dyno_bench:exit_status(Error))
+            ?assertEqual(Status, dyno_error:exit_status(Reason))
         end
      || Mode <- Modes,
         {Code, Expected, Status} <- [
@@ -198,9 +198,9 @@ failures(_Config) ->
 wrong_settings(_Config) ->
     [
         begin
-            {error, Reason} = Error = run(Codes, Mode),
-            ?assertEqual(2, dyno_bench:exit_status(Error)),
-            ?assert(string:length(dyno_bench:format_error(Reason)) > 10)
+            {error, Reason} = run(Codes, Mode),
+            ?assertEqual(2, dyno_error:exit_status(Reason)),
+            ?assert(string:length(dyno_error:format(Reason)) > 10)
         end
      || {Codes, Mode} <- [
             {["ok."], {continuous, #{sample_ms => 0}}},
@@ -226,7 +226,7 @@ ends_when_interrupted(_Config) ->
             dyno_bench:interrupt(Pid),
             receive
                 {'DOWN', Ref, process, Pid, {result, Result}} ->
-                    ?assertEqual({error, interrupted}, Result)
+                    ?assertEqual({error, {dyno_error, interrupted}}, Result)
             end
         end
      || Mode <- [{continuous, #{sample_ms => 60_000}}, {squeeze, #{sample_ms => 60_000}}]
@@ -237,10 +237,12 @@ leaves_nothing_behind(_Config) ->
         {ok, _} = run(["ok.", "X = 1, X + 1."], {continuous, #{sample_ms => 1}}),
         {error, _} = run(["ok.", "error(boom)."], {continuous, #{sample_ms => 1}}),
         dyno_leftovers:until(fun() ->
-            [M || M <- erlang:loaded(), lists:prefix("dyno_bench_job_", atom_to_list(M)),
-                M =/= dyno_bench_job_worker, M =/= dyno_bench_job_SUITE] =:= []
+            not lists:any(fun is_job/1, erlang:loaded())
         end)
     end,
-    %% A name is taken again only when its last keeper has gone: all of the pool may be needed.
-    _ = [list_to_atom("dyno_bench_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
+    %% A name is taken again only when its last allocator has gone: all of the pool may be needed.
+    _ = [list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
     dyno_leftovers:nothing_after(Run, 5).
+
+is_job(Module) ->
+    lists:prefix("dyno_bench_loop_job_", atom_to_list(Module)).

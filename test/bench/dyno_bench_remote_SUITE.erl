@@ -163,19 +163,17 @@ inputs_and_files(Config) ->
     ?assertEqual(non_existing, erpc:call(Node, code, which, [remote_bench])),
     %% The node's own module of that name is not replaced.
     remote_bench = dyno_peers:load(Node, "-module(remote_bench). -export([own/0]). own() -> yes."),
-    {
-        error, {remote, {taken_module, Node, remote_bench}}
-    } = Error = dyno_bench:run_file(File, Options),
-    ?assertEqual(2, dyno_bench:exit_status(Error)),
+    {error, {_, {taken_module, Node, remote_bench}} = Error} = dyno_bench:run_file(File, Options),
+    ?assertEqual(2, dyno_error:exit_status(Error)),
     ?assertEqual(yes, erpc:call(Node, remote_bench, own, [])).
 
 errors(Config) ->
     [
         begin
-            {error, Reason} = Error = run([Code], Config),
-            Sentence = unicode:characters_to_binary(dyno_bench:format_error(Reason)),
+            {error, Reason} = run([Code], Config),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Expected), Sentence),
-            ?assertEqual(Status, dyno_bench:exit_status(Error)),
+            ?assertEqual(Status, dyno_error:exit_status(Reason)),
             as_before(Config)
         end
      || {Code, Status, Expected} <- [
@@ -188,23 +186,23 @@ errors(Config) ->
 
 a_code_that_ends_the_node(Config) ->
     Node = proplists:get_value(node, Config),
-    {error, {remote, {node_lost, Node}} = Reason} = Error = run(["halt(0)."], Config),
-    ?assertEqual(3, dyno_bench:exit_status(Error)),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), "was lost")).
+    {error, {_, {node_lost, Node}} = Reason} = run(["halt(0)."], Config),
+    ?assertEqual(3, dyno_error:exit_status(Reason)),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "was lost")).
 
 no_such_node(_Config) ->
-    {error, {remote, _} = Reason} = Error = dyno_bench:run(["ok."], #{
+    {error, {dyno_bench_remote, _} = Reason} = dyno_bench:run(["ok."], #{
         node => list_to_atom("nobody@" ++ lists:last(string:split(atom_to_list(node()), "@")))
     }),
-    ?assertEqual(3, dyno_bench:exit_status(Error)),
-    ?assertMatch({match, _}, re:run(dyno_bench:format_error(Reason), "is not running")).
+    ?assertEqual(3, dyno_error:exit_status(Reason)),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "is not running")).
 
 another_is_there(Config) ->
     Node = proplists:get_value(node, Config),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
-    {error, {remote, Reason}} = run(["ok."], Config),
+    {error, Reason} = run(["ok."], Config),
     ?assertMatch(
-        {match, _}, re:run(dyno_bench_remote:format_error(Reason), "another dyno is attached")
+        {match, _}, re:run(dyno_error:format(Reason), "another dyno is attached")
     ),
     ok = dyno_agent:detach(Agent),
     as_before(Config).
@@ -225,7 +223,8 @@ interrupted(Config) ->
     {Pid, Ref} = measuring("timer:sleep(1).", #{budget_ms => 60_000}, Config),
     dyno_bench:interrupt(Pid),
     receive
-        {'DOWN', Ref, process, Pid, {result, Result}} -> ?assertEqual({error, interrupted}, Result)
+        {'DOWN', Ref, process, Pid, {result, Result}} ->
+            ?assertEqual({error, {dyno_error, interrupted}}, Result)
     end,
     as_before(Config).
 
@@ -265,7 +264,7 @@ dyno_is_killed(Config) ->
         exit_status, stderr_to_stdout, hide
     ]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    loaded(Node, dyno_bench_arm_1),
+    loaded(Node, dyno_bench_loop_1),
     [] = os:cmd("kill -KILL " ++ integer_to_list(Pid)),
     receive
         {Port, {exit_status, 137}} -> ok
@@ -284,15 +283,15 @@ loaded(Node, Module) ->
 
 the_time_is_over(Config) ->
     Node = proplists:get_value(node, Config),
-    {error, {gave_up, Node, {limit_ms, 100}} = Reason} =
-        dyno_bench_remote:run(Node, {?MODULE, wait, []}, own_module(), #{limit_ms => 100}),
-    ?assertMatch({match, _}, re:run(dyno_bench_remote:format_error(Reason), "ended after")),
+    {error, {_, {gave_up, Node, {limit_ms, 100}}} = Reason} =
+        dyno_bench_remote:run(Node, fun wait_call/0, own_module(), #{limit_ms => 100}),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "ended after")),
     as_before(Config).
 
 too_much_memory(Config) ->
     Node = proplists:get_value(node, Config),
-    {error, {gave_up, Node, {limit_bytes, 1000, _}}} =
-        dyno_bench_remote:run(Node, {?MODULE, wait, []}, own_module(), #{limit_bytes => 1000}),
+    {error, {_, {gave_up, Node, {limit_bytes, 1000, _}}}} =
+        dyno_bench_remote:run(Node, fun wait_call/0, own_module(), #{limit_bytes => 1000}),
     as_before(Config).
 
 wait() ->
@@ -303,3 +302,6 @@ wait() ->
 own_module() ->
     {?MODULE, Binary, File} = code:get_object_code(?MODULE),
     [{?MODULE, File, Binary}].
+
+wait_call() ->
+    {?MODULE, wait, []}.

@@ -167,10 +167,10 @@ a_submodule_without_its_commit(Config) ->
     _ = with_submodule(Config),
     Absent = "1234567890123456789012345678901234567890",
     {0, _} = sh("git update-index --cacheinfo 160000," ++ Absent ++ ",sub && git commit -qm five"),
-    {error, {no_commit, ~"sub", _} = Reason} = open([~"one..HEAD"]),
-    Sentence = unicode:characters_to_binary(dyno_bench_revision:format_error(Reason)),
+    {error, {_, {no_commit, ~"sub", _}} = Reason} = open([~"one..HEAD"]),
+    Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
     ?assertMatch({_, _}, binary:match(Sentence, list_to_binary(Absent))),
-    ?assertEqual(2, dyno_bench:exit_status({error, {revision, Reason}})),
+    ?assertEqual(2, dyno_error:exit_status(Reason)),
     nothing_left(Config).
 
 %% What a CI job runs: no baseline, and one figure that does not depend on the machine.
@@ -311,12 +311,12 @@ mistakes(Config) ->
     {0, _} = sh("git add -A && git commit -qm broken && git tag broken && git tag again"),
     Check = fun(Texts, Options, Status, Expected) ->
         {ok, Revisions} = dyno_bench_revision:parse(Texts),
-        {error, Reason} = Error = dyno_bench:run(["ok."], #{
+        {error, Reason} = dyno_bench:run(["ok."], #{
             revisions => Options#{revisions => Revisions}
         }),
-        Sentence = unicode:characters_to_binary(dyno_bench:format_error(Reason)),
+        Sentence = unicode:characters_to_binary(dyno_error:format(Reason)),
         ?assertMatch({match, _}, re:run(Sentence, Expected, [dotall]), Sentence),
-        ?assertEqual(Status, dyno_bench:exit_status(Error))
+        ?assertEqual(Status, dyno_error:exit_status(Reason))
     end,
     Check([~"one..nowhere"], #{}, 2, "git knows no revision nowhere here"),
     Check([~"broken..again"], #{}, 2, "broken and again are the same commit"),
@@ -353,7 +353,7 @@ ends_when_interrupted(Config) ->
     Caller ! dyno_interrupt,
     receive
         {'DOWN', Ref, process, Caller, Reason} ->
-            ?assertEqual({result, {error, interrupted}}, Reason)
+            ?assertEqual({result, {error, {dyno_error, interrupted}}}, Reason)
     end,
     stopped(File),
     nothing_left(Config).

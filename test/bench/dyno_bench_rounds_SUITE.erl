@@ -26,8 +26,8 @@ all() ->
         epochs_are_long_enough_and_not_much_longer
     ].
 
-new(Arms, Seed) ->
-    dyno_bench_rounds:new(#{arms => Arms, threshold => 0.03, level => 0.95, seed => Seed}).
+new(Candidates, Seed) ->
+    dyno_bench_rounds:new(Candidates, #{threshold => 0.03, level => 0.95, seed => Seed}).
 
 two_change_sides(_Config) ->
     {Orders, _} = orders(new(2, 1), 100),
@@ -54,10 +54,10 @@ each_has_each_place(_Config) ->
     [?assertEqual([1, 2, 3, 4, 5], lists:sort(Order)) || Order <- Orders],
     [
         begin
-            Share = length([x || Order <- Orders, lists:nth(Place, Order) =:= Arm]) / 2000,
+            Share = length([x || Order <- Orders, lists:nth(Place, Order) =:= Candidate]) / 2000,
             ?assert(abs(Share - 0.2) < 0.04)
         end
-     || Arm <- [1, 3, 5], Place <- [1, 3, 5]
+     || Candidate <- [1, 3, 5], Place <- [1, 3, 5]
     ].
 
 nothing_is_decided_too_early(_Config) ->
@@ -75,9 +75,9 @@ clock(Factors, Random0, Round) ->
     Drift = 1 + 0.2 * math:sin(Round / 17),
     {Hit, Random1} = tail(0.1, Random0),
     maps:fold(
-        fun(Arm, Factor, {Times, Random}) ->
+        fun(Candidate, Factor, {Times, Random}) ->
             {Own, Next} = tail(0.01, Random),
-            {Times#{Arm => 100 * Factor * Drift * Hit * Own}, Next}
+            {Times#{Candidate => 100 * Factor * Drift * Hit * Own}, Next}
         end,
         {#{}, Random1},
         Factors
@@ -144,12 +144,12 @@ a_fixed_number_of_rounds(_Config) ->
             fun(N, State) ->
                 dyno_bench_rounds:add(#{1 => 100.0 + N, 2 => (100.0 + N) * Ratio}, State)
             end,
-            dyno_bench_rounds:new(#{arms => 2, threshold => 0.03, level => 0.95}),
+            dyno_bench_rounds:new(2, #{threshold => 0.03, level => 0.95}),
             lists:seq(1, Rounds)
         )
     end,
-    ?assertEqual(6, dyno_bench_rounds:least(2, 0.95)),
-    ?assertEqual(9, dyno_bench_rounds:least(5, 0.95)),
+    ?assertEqual(6, dyno_bench_comparison:least_rounds(2, 0.95)),
+    ?assertEqual(9, dyno_bench_comparison:least_rounds(5, 0.95)),
     ?assertMatch(
         [#{verdict := undecided, low := undefined}], dyno_bench_rounds:fixed_pairs(Of(5, 2.0))
     ),
@@ -158,9 +158,10 @@ a_fixed_number_of_rounds(_Config) ->
     ?assertMatch([#{verdict := same}], dyno_bench_rounds:fixed_pairs(Of(6, 1.01))),
     Wide = #{a => 1, b => 2, ratio => 1.1, low => 0.9, high => 1.3, verdict => undecided},
     Narrow = Wide#{low := 1.02, high := 1.18},
-    ?assert(dyno_bench_rounds:more(Wide, 0.03) > dyno_bench_rounds:more(Narrow, 0.03)),
-    ?assertEqual(100.0, dyno_bench_rounds:more(Wide#{ratio := 1.03}, 0.03)),
-    ?assertEqual(unknown, dyno_bench_rounds:more(Wide#{low := undefined}, 0.03)).
+    More = fun(Pair) -> dyno_bench_comparison:more_rounds(Pair, 0.03) end,
+    ?assert(More(Wide) > More(Narrow)),
+    ?assertEqual(100.0, dyno_bench_comparison:more_rounds(Wide#{ratio := 1.03}, 0.03)),
+    ?assertEqual(undefined, dyno_bench_comparison:more_rounds(Wide#{low := undefined}, 0.03)).
 
 %% A call of 2400 ns. In a third of the epochs somebody else seems to have had all of the time, or
 %% has had ten times as much as the code.

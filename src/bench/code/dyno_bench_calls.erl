@@ -34,14 +34,13 @@ lists of the calls in this node.
     {no_file, file:filename_all(), file:posix()}
     | {too_large, file:filename_all(), non_neg_integer()}
     | {not_calls, file:filename_all(), unicode:chardata()}
-    | {no_function, mfa()}
-    | {option, atom(), term(), Accepted :: binary()}.
+    | {no_function, mfa()}.
 
 -define(MAX_BYTES, 67_108_864).
 -define(MAX_CALLS, 100_000).
 
 -doc "The calls of a file, in the order in which they are there.".
--spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, reason()}.
+-spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, dyno_error:error()}.
 read(Path) ->
     maybe
         ok ?= small(Path, filelib:file_size(Path)),
@@ -50,56 +49,49 @@ read(Path) ->
         calls(Path, lists:flatten(Terms))
     end.
 
--spec small(file:filename_all(), non_neg_integer()) -> ok | {error, reason()}.
-small(Path, Bytes) when Bytes > ?MAX_BYTES -> {error, {too_large, Path, Bytes}};
+small(Path, Bytes) when Bytes > ?MAX_BYTES -> {error, {?MODULE, {too_large, Path, Bytes}}};
 small(_Path, _Bytes) -> ok.
 
--spec content(file:filename_all()) -> {ok, binary()} | {error, reason()}.
 content(Path) ->
     case file:read_file(Path) of
         {ok, Content} -> {ok, Content};
-        {error, Posix} -> {error, {no_file, Path, Posix}}
+        {error, Posix} -> {error, {?MODULE, {no_file, Path, Posix}}}
     end.
 
 %% 131 begins the external term format, and no text.
--spec terms(file:filename_all(), binary()) -> {ok, [term()]} | {error, reason()}.
 terms(Path, <<131, _/binary>> = Content) ->
     try
         {ok, [binary_to_term(Content)]}
     catch
-        error:badarg -> {error, {not_calls, Path, "it begins as an external term, but is none"}}
+        error:badarg -> not_calls(Path, "it begins as an external term, but is none")
     end;
 terms(Path, _Content) ->
     case file:consult(Path) of
         {ok, Terms} -> {ok, Terms};
-        {error, Reason} -> {error, {not_calls, Path, file:format_error(Reason)}}
+        {error, Reason} -> not_calls(Path, file:format_error(Reason))
     end.
 
--spec calls(file:filename_all(), [term()]) -> {ok, [call(), ...]} | {error, reason()}.
 calls(Path, []) ->
-    {error, {not_calls, Path, "it is empty"}};
+    not_calls(Path, "it is empty");
 calls(Path, Terms) when length(Terms) > ?MAX_CALLS ->
-    {error,
-        {
-            not_calls,
-            Path,
-            io_lib:format("it has ~b terms; at most ~b are repeated", [length(Terms), ?MAX_CALLS])
-        }
-    };
+    Why = io_lib:format("it has ~b terms; at most ~b are repeated", [length(Terms), ?MAX_CALLS]),
+    not_calls(Path, Why);
 calls(Path, Terms) ->
     case [T || T <- Terms, not is_call(T)] of
         [] -> {ok, Terms};
-        [Term | _] -> {error, {not_calls, Path, io_lib:format("~0tP is in it", [Term, 8])}}
+        [Term | _] -> not_calls(Path, io_lib:format("~0tP is in it", [Term, 8]))
     end.
 
--spec is_call(term()) -> boolean().
+not_calls(Path, Why) ->
+    {error, {?MODULE, {not_calls, Path, Why}}}.
+
 is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
 is_call(_) -> false.
 
 -doc """
 Writes calls as text, which a person can read and change; what has no text (pids) as external term.
 """.
--spec write(file:filename_all(), [call(), ...]) -> ok | {error, reason()}.
+-spec write(file:filename_all(), [call(), ...]) -> ok | {error, dyno_error:error()}.
 write(Path, Calls) ->
     Text = unicode:characters_to_binary([io_lib:format("~0tp.~n", [Call]) || Call <- Calls]),
     Content =
@@ -109,10 +101,9 @@ write(Path, Calls) ->
         end,
     case file:write_file(Path, Content) of
         ok -> ok;
-        {error, Posix} -> {error, {no_file, Path, Posix}}
+        {error, Posix} -> {error, {?MODULE, {no_file, Path, Posix}}}
     end.
 
--spec is_readable(binary(), [call()]) -> boolean().
 is_readable(Text, Calls) ->
     try
         {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Text)),
@@ -121,7 +112,6 @@ is_readable(Text, Calls) ->
         error:_ -> false
     end.
 
--spec parsed([erl_scan:token()], [erl_scan:token()], [term()]) -> [term()].
 parsed([], [], Terms) ->
     lists:reverse(Terms);
 parsed([{dot, _} = Dot | Rest], Term, Terms) ->
@@ -138,37 +128,24 @@ In a trace session of its own, which ends with the time, with the calls that are
 this process. Until then each call sends a message, 0.5 us and more the larger the arguments are,
 which are copied: for a function that is called a million times a second give a small `most`.
 """.
--spec record({module(), atom(), arity()}, options()) -> {ok, [call()]} | {error, reason()}.
+-spec record({module(), atom(), arity()}, options()) ->
+    {ok, [call()]} | {error, dyno_error:error()}.
 record({M, F, A} = Function, Options) ->
     DurationMs = maps:get(duration_ms, Options, 1000),
     Most = maps:get(most, Options, 1000),
+    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
     Checks = [
-        {
-            duration_ms,
-            DurationMs,
-            is_integer(DurationMs) andalso DurationMs >= 1,
-            ~"a positive integer"
-        },
-        {
-            most,
-            Most,
-            is_integer(Most) andalso Most >= 1 andalso Most =< ?MAX_CALLS,
-            ~"an integer from 1 to 100000"
-        }
+        {duration_ms, IsPositive, ~"a positive integer"},
+        {most, fun(N) -> IsPositive(N) andalso N =< ?MAX_CALLS end, ~"an integer from 1 to 100000"}
     ],
-    case [{option, Key, Value, Text} || {Key, Value, false, Text} <- Checks] of
-        [] ->
-            _ = code:ensure_loaded(M),
-            case erlang:function_exported(M, F, A) of
-                true -> {ok, recorded(Function, DurationMs, Most)};
-                false -> {error, {no_function, Function}}
-            end;
-        [Reason | _] ->
-            {error, Reason}
+    _ = code:ensure_loaded(M),
+    case {dyno_option:check(Checks, Options), erlang:function_exported(M, F, A)} of
+        {ok, true} -> {ok, recorded(Function, DurationMs, Most)};
+        {ok, false} -> {error, {?MODULE, {no_function, Function}}};
+        {{error, _} = Error, _} -> Error
     end.
 
 %% In a process of its own: what comes too late is gone with it.
--spec recorded(mfa(), pos_integer(), pos_integer()) -> [call()].
 recorded(Function, DurationMs, Most) ->
     Caller = self(),
     Ref = make_ref(),
@@ -193,7 +170,6 @@ recorded(Function, DurationMs, Most) ->
             error(Reason)
     end.
 
--spec gathered(reference(), integer(), non_neg_integer(), [call()]) -> [call()].
 gathered(_CallerMonitor, _EndMs, 0, Calls) ->
     lists:reverse(Calls);
 gathered(CallerMonitor, EndMs, Left, Calls) ->
@@ -221,6 +197,4 @@ format_error({not_calls, Path, Why}) ->
         [Path, Why]
     );
 format_error({no_function, {M, F, A}}) ->
-    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]);
-format_error({option, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]).
+    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]).

@@ -24,8 +24,10 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, portable/1, label/1, takes_argument/1]).
--export([compile/2, compile/3, compile_for/3, source/1, format_error/1]).
+-export([read/1, portable/1, as_map/1, label/1, takes_argument/1]).
+-export([compile/2, compile/3, compile_for/3, source/1]).
+-export([load/3]).
+-export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
 -doc "What is measured.".
@@ -83,18 +85,17 @@ hold what can't be written in source: funs and the arguments of calls.
 }.
 
 -type reason() ::
-    dyno_bench_source:reason()
+    %% One of several codes, by its number.
+    {code, pos_integer(), dyno_error:error()}
+    | {arity, part_name(), arity(), Accepted :: binary()}
     | {needs, part_name(), part_name()}
     | {not_code, part_name(), term()}
     | {unknown_part, term()}
     | {no_runner, term()}
     | {compile, Text :: binary(), [binary()]}
-    | dyno_bench_elixir:reason()
     | {too_long, part_name(), Bytes :: pos_integer()}
     | {endless_compilation, Text :: binary(), TimeoutMs :: pos_integer()}
-    | {costly_compilation, Text :: binary()}
-    %% While it was compiled.
-    | interrupted.
+    | {costly_compilation, Text :: binary()}.
 
 -doc "Where code is compiled: a node without a compiler has another one do it.".
 -type compiler() :: here | node().
@@ -109,19 +110,19 @@ hold what can't be written in source: funs and the arguments of calls.
 -define(COMPILE_MS, 30_000).
 
 -doc "Reads a code; says what is wrong with it, and where.".
--spec read(code()) -> {ok, parsed()} | {error, reason()}.
+-spec read(code()) -> {ok, parsed()} | {error, dyno_error:error()}.
 read(#{runner := _} = Code) ->
     case maps:keys(Code) -- [label | ?PARTS] of
         [] -> read_parts(?PARTS, Code, #{label => label(Code), texts => texts(Code)});
-        [Unknown | _] -> {error, {unknown_part, Unknown}}
+        [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}}
     end;
 read(Code) when is_map(Code) ->
-    {error, {no_runner, Code}};
+    {error, {?MODULE, {no_runner, Code}}};
 read(Callable) ->
     read(#{runner => Callable}).
 
 -doc "The same code for a node that needs no Elixir: what is Elixir's source is read here.".
--spec portable(code()) -> {ok, code()} | {error, reason()}.
+-spec portable(code()) -> {ok, code()} | {error, dyno_error:error()}.
 portable(#{runner := _} = Code) ->
     portable_parts([Name || Name <- ?PARTS, is_map_key(Name, Code)], Code);
 portable({elixir, _} = Callable) ->
@@ -165,8 +166,14 @@ read_parts([Name | Rest], Code, Parsed) ->
             read_parts(Rest, Code, Parsed)
     end.
 
+-doc "A code in the form that has room for more parts.".
+-spec as_map(code()) -> #{runner := callable(), _ => _}.
+as_map(#{} = Code) -> Code;
+as_map(Callable) -> #{runner => Callable}.
+
 -doc "The name of a code in reports.".
--spec label(#{runner := callable(), label => string() | binary(), _ => _}) -> binary().
+-spec label(code()) -> binary().
+label(Code) when not is_map(Code) -> label(as_map(Code));
 label(#{label := Label}) -> text(Label);
 label(#{runner := {elixir, Text}}) -> text(string:trim(Text));
 label(#{runner := {elixir, Text, _}}) -> text(string:trim(Text));
@@ -190,21 +197,14 @@ text(Chars) ->
 part(Name, Text) when is_binary(Text) ->
     text_part(Name, Text);
 part(Name, {elixir, Text}) when is_binary(Text), byte_size(Text) =< ?MAX_BYTES ->
-    case dyno_bench_elixir:part(Text, ?COMPILE_MS) of
-        {ok, {forms, Arity, _}} when Arity > 2 -> {error, {arity, Name, Arity, ~"0, 1 or 2"}};
-        {ok, Part} -> {ok, Part};
-        {error, Reason} -> {error, of_elixir(Name, Text, Reason)}
-    end;
+    dyno_bench_elixir:part(Name, Text, ?COMPILE_MS);
 part(Name, {elixir, Text}) when is_binary(Text) ->
-    {error, {too_long, Name, byte_size(Text)}};
+    {error, {?MODULE, {too_long, Name, byte_size(Text)}}};
 part(_Name, {elixir, _Text, {forms, _, _} = Part}) ->
     {ok, Part};
-part(_Name, Fun) when is_function(Fun, 0); is_function(Fun, 1); is_function(Fun, 2) ->
+part(_Name, Fun) when is_function(Fun) ->
     {arity, Arity} = erlang:fun_info(Fun, arity),
     {ok, {function, Arity, Fun}};
-part(Name, Fun) when is_function(Fun) ->
-    {arity, Arity} = erlang:fun_info(Fun, arity),
-    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
 part(_Name, {M, F, A} = Call) when is_atom(M), is_atom(F), is_list(A) ->
     {ok, {calls, [Call]}};
 part(Name, [_ | _] = List) ->
@@ -213,14 +213,7 @@ part(Name, [_ | _] = List) ->
         false -> calls_part(Name, List)
     end;
 part(Name, Other) ->
-    {error, {not_code, Name, Other}}.
-
-of_elixir(Name, Text, {elixir_syntax, _, Line, Column, Message}) ->
-    {syntax, Name, Text, Line, Column, Message};
-of_elixir(_Name, Text, {timeout, TimeoutMs}) ->
-    {endless_compilation, Text, TimeoutMs};
-of_elixir(_Name, _Text, Reason) ->
-    Reason.
+    {error, {?MODULE, {not_code, Name, Other}}}.
 
 calls_part(Name, List) ->
     IsCall = fun
@@ -229,11 +222,11 @@ calls_part(Name, List) ->
     end,
     case lists:all(IsCall, List) of
         true -> {ok, {calls, List}};
-        false -> {error, {not_code, Name, List}}
+        false -> {error, {?MODULE, {not_code, Name, List}}}
     end.
 
 text_part(Name, Text) when byte_size(Text) > ?MAX_BYTES ->
-    {error, {too_long, Name, byte_size(Text)}};
+    {error, {?MODULE, {too_long, Name, byte_size(Text)}}};
 text_part(Name, Text) ->
     dyno_bench_source:read(Name, Text).
 
@@ -245,20 +238,21 @@ check(#{runner := Runner} = Parsed) ->
         {arity(maps:get(done, Parsed, none)) > 0, done, init}
     ],
     TooMany = [
-        {error, {arity, Name, arity(map_get(Name, Parsed)), Accepted}}
+        {arity, Name, arity(map_get(Name, Parsed)), Accepted}
      || {Name, Max, Accepted} <- [
-            {init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"}, {done, 1, ~"0 or 1"}
+            {runner, 2, ~"0, 1 or 2"}, {init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"},
+            {done, 1, ~"0 or 1"}
         ],
         is_map_key(Name, Parsed),
         arity(map_get(Name, Parsed)) > Max
     ],
     Needs = [
-        {error, {needs, Name, Needed}}
+        {needs, Name, Needed}
      || {true, Name, Needed} <- Checks, not is_map_key(Needed, Parsed)
     ],
     case TooMany ++ Needs of
         [] -> {ok, Parsed};
-        [Error | _] -> Error
+        [Reason | _] -> {error, {?MODULE, Reason}}
     end.
 
 -doc "Whether the runner takes what init_runner gives.".
@@ -279,7 +273,7 @@ Compiles the loop into a module of the given name:
 * `loop(N, Constants, Start) -> LastResult`: N iterations
 * `done(Constants, Init) -> term()`
 """.
--spec compile(module(), parsed()) -> {ok, compiled()} | {error, reason()}.
+-spec compile(module(), parsed()) -> {ok, compiled()} | {error, dyno_error:error()}.
 compile(Module, Parsed) ->
     compile(Module, Parsed, #{}).
 
@@ -287,7 +281,7 @@ compile(Module, Parsed) ->
 The same, in so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long;
 and by another node's compiler, for any release that dyno works with, where this node may have none.
 """.
--spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, reason()}.
+-spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
     try
@@ -295,14 +289,14 @@ compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node
     catch
         error:{erpc, Reason} ->
             Why = <<"the compiler's node: ", (atom_to_binary(Reason))/binary>>,
-            {error, {compile, Label, [Why]}}
+            {error, {?MODULE, {compile, Label, [Why]}}}
     end;
 compile(Module, Parsed, How) ->
     compiled(Module, Parsed, {[], maps:get(timeout_ms, How, ?COMPILE_MS)}).
 
 -doc false.
 -spec compile_for(module(), parsed(), TimeoutMs :: pos_integer()) ->
-    {ok, compiled()} | {error, reason()}.
+    {ok, compiled()} | {error, dyno_error:error()}.
 compile_for(Module, Parsed, TimeoutMs) ->
     compiled(Module, Parsed, {[r27], TimeoutMs}).
 
@@ -327,19 +321,34 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
             }};
         {ok, {{error, Errors, _Warnings}, _}} ->
             case dyno_bench_source:place(Errors, ?PARTS, Texts) of
-                {ok, Reason} -> {error, Reason};
-                none -> {error, {compile, Label, said(Errors)}}
+                {ok, Error} -> {error, Error};
+                none -> {error, {?MODULE, {compile, Label, said(Errors)}}}
             end;
         {error, {died, _}} ->
-            {error, {costly_compilation, Label}};
+            {error, {?MODULE, {costly_compilation, Label}}};
         {error, interrupted} ->
-            {error, interrupted};
+            {error, {dyno_error, interrupted}};
         {error, {timeout, _}} ->
-            {error, {endless_compilation, Label, TimeoutMs}};
+            {error, {?MODULE, {endless_compilation, Label, TimeoutMs}}};
         {error, {raised, Class, Reason, _Stack}} ->
             Text = io_lib:format("the compiler raised ~ts:~0tP", [Class, Reason, 8]),
-            {error, {compile, Label, [unicode:characters_to_binary(Text)]}}
+            {error, {?MODULE, {compile, Label, [unicode:characters_to_binary(Text)]}}}
     end.
+
+-doc "Reads, compiles and loads a code as a module of the given name.".
+-spec load(module(), code(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
+load(Module, Code, How) ->
+    maybe
+        {ok, Parsed} ?= read(Code),
+        {ok, #{binary := Binary} = Compiled} ?= compile(Module, Parsed, How),
+        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
+        {ok, Compiled}
+    end.
+
+-doc "The error of one of several codes: it says which.".
+-spec in_code(pos_integer(), dyno_error:error()) -> dyno_error:error().
+in_code(_Number, {dyno_error, interrupted} = Error) -> Error;
+in_code(Number, Error) -> {?MODULE, {code, Number, Error}}.
 
 -doc "The loop that is compiled, as source text.".
 -spec source(parsed()) -> unicode:chardata().
@@ -367,25 +376,22 @@ place(_Where) -> "".
 
 -doc "One sentence for a reason; an error that has a place in the text has it below.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error(Reason) when
-    element(1, Reason) =:= syntax;
-    element(1, Reason) =:= several_functions;
-    element(1, Reason) =:= arity;
-    element(1, Reason) =:= not_code
-->
-    dyno_bench_source:format_error(Reason);
+format_error({code, Number, Error}) ->
+    io_lib:format("code ~b: ~ts", [Number, dyno_error:format(Error)]);
+format_error({arity, Name, Arity, Accepted}) ->
+    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
+format_error({not_code, Name, Value}) ->
+    io_lib:format(
+        "~ts: ~0tP is no code; source text, {Module, Function, [Argument]}, a list of those, or a "
+        "fun is accepted",
+        [Name, Value, 10]
+    );
 format_error({needs, Name, Needed}) ->
     io_lib:format("~ts takes an argument, which ~ts must give; there is none", [Name, Needed]);
 format_error({unknown_part, Key}) ->
     io_lib:format("~0tp is no part of a code; runner, init, init_runner, done, label are", [Key]);
 format_error({no_runner, Code}) ->
     io_lib:format("~0tP has no runner", [Code, 10]);
-format_error(no_elixir) ->
-    dyno_bench_elixir:format_error(no_elixir);
-format_error({elixir_raised, _} = Reason) ->
-    dyno_bench_elixir:format_error(Reason);
-format_error(interrupted) ->
-    "interrupted";
 format_error({too_long, Name, Bytes}) ->
     io_lib:format(
         "~ts: ~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call "
@@ -405,3 +411,8 @@ format_error({compile, Label, Texts}) ->
 
 short(Text) ->
     string:slice(Text, 0, 60).
+
+-doc "Whose fault it is: that of what is wrong with the code, else the caller's.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({code, _, Error}) -> dyno_error:fault(Error);
+fault(_) -> caller.

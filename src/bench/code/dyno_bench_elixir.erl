@@ -16,16 +16,12 @@
     {'Elixir.Exception', message, 1}
 ]).
 
--export([start/0, part/2, is_of_build/1, format_error/1]).
+-export([start/0, part/3, may_lack_modules/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -type part() :: {forms, Arity :: arity(), erl_parse:abstract_clause()}.
 
--type reason() ::
-    no_elixir
-    | {elixir_syntax, Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
-        Message :: binary()}
-    | {elixir_raised, term()}.
+-type reason() :: no_elixir | {elixir_raised, term()} | {endless, Text :: binary(), pos_integer()}.
 
 %% Of the module that the compiler makes and that is never loaded for long. Elixir compiles a module
 %% once at a time, so each process that does has its own name, which it is registered by meanwhile.
@@ -33,50 +29,51 @@
 -define(MOST, 64).
 
 -doc "Brings Elixir's modules, from the code path or from where it is installed.".
--spec start() -> ok | {error, no_elixir}.
+-spec start() -> ok | {error, {?MODULE, no_elixir}}.
 start() ->
     case dyno_elixir:start() of
         ok -> ok;
-        {error, _} -> {error, no_elixir}
+        {error, _} -> {error, {?MODULE, no_elixir}}
     end.
 
 -doc "Reads Elixir source; in as many milliseconds, because macros run.".
--spec part(binary(), TimeoutMs :: pos_integer()) ->
-    {ok, part()} | {error, reason() | {timeout, pos_integer()} | interrupted}.
-part(Text, TimeoutMs) ->
+-spec part(Name :: atom(), binary(), TimeoutMs :: pos_integer()) ->
+    {ok, part()} | {error, dyno_error:error()}.
+part(Name, Text, TimeoutMs) ->
     maybe
         ok ?= start(),
-        {ok, Result} ?= dyno_sandbox:once(fun() -> compiled(Text) end, TimeoutMs),
-        Result
+        {sandbox, {ok, Compiled}} ?=
+            {sandbox, dyno_sandbox:once(fun() -> compiled(Text) end, TimeoutMs)},
+        {syntax, {ok, Part}} ?= {syntax, Compiled},
+        {ok, Part}
     else
-        {error, {raised, _, Reason, _}} -> {error, {elixir_raised, Reason}};
-        {error, {died, Reason}} -> {error, {elixir_raised, Reason}};
-        {error, _} = Error -> Error
+        {error, _} = Error -> Error;
+        {syntax, {error, {Place, Message}}} ->
+            {error, dyno_bench_source:syntax_error(Name, Text, Place, Message)};
+        {sandbox, {error, interrupted}} -> {error, {dyno_error, interrupted}};
+        {sandbox, {error, {timeout, _}}} -> {error, {?MODULE, {endless, Text, TimeoutMs}}};
+        {sandbox, {error, {raised, _, Reason, _}}} -> {error, {?MODULE, {elixir_raised, Reason}}};
+        {sandbox, {error, {died, Reason}}} -> {error, {?MODULE, {elixir_raised, Reason}}}
     end.
 
--spec compiled(binary()) -> {ok, part()} | {error, reason()}.
 compiled(Text) ->
     %% What the compiler prints is in the diagnostics as well.
     true = group_leader(quiet(), self()),
     Options = [{columns, true}, {file, ~"code"}],
     case apply('Elixir.Code', string_to_quoted, [Text, Options]) of
-        {ok, Quoted} -> checked(Text, Quoted);
-        {error, {Where, Before, Token}} -> {error, syntax(Text, Where, message(Before, Token))}
+        {ok, Quoted} -> checked(Quoted);
+        {error, {Where, Before, Token}} -> {error, syntax(Where, message(Before, Token))}
     end.
 
--spec message(binary() | {binary(), binary()}, binary()) -> unicode:chardata().
 message({Before, After}, Token) -> [Before, Token, After];
 message(Before, Token) -> [Before, Token].
 
--spec syntax(binary(), [{atom(), term()}], unicode:chardata()) ->
-    {elixir_syntax, binary(), pos_integer(), pos_integer(), binary()}.
-syntax(Text, Where, Message) ->
+syntax(Where, Message) ->
     Line = proplists:get_value(line, Where, 1),
     Column = proplists:get_value(column, Where, 1),
-    {elixir_syntax, Text, Line, Column, one_line(Message)}.
+    {{Line, Column}, one_line(Message)}.
 
 %% Elixir's messages have lists in them.
--spec one_line(unicode:chardata()) -> binary().
 one_line(Message) ->
     Words = re:replace(
         unicode:characters_to_binary(Message), "\\s+", " ", [global, unicode, {return, binary}]
@@ -87,14 +84,12 @@ one_line(Message) ->
     true = is_binary(Plain),
     Plain.
 
--spec checked(binary(), term()) -> {ok, part()} | {error, reason()}.
-checked(Text, {defmodule, Where, _}) ->
-    {error, syntax(Text, Where, "a module is no code; compile it, give -pa, and call it")};
-checked(Text, Quoted) ->
-    compiled(Text, Quoted, named(1)).
+checked({defmodule, Where, _}) ->
+    {error, syntax(Where, "a module is no code; compile it, give -pa, and call it")};
+checked(Quoted) ->
+    compiled(Quoted, free_name(1)).
 
--spec compiled(binary(), term(), module()) -> {ok, part()} | {error, reason()}.
-compiled(Text, Quoted, Name) ->
+compiled(Quoted, Name) ->
     Function = {def, [], [{runner, [], []}, [{do, Quoted}]]},
     Module = {defmodule, [], [Name, [{do, Function}]]},
     Compile = fun() ->
@@ -109,53 +104,47 @@ compiled(Text, Quoted, Name) ->
     {Result, Diagnostics} = apply('Elixir.Code', with_diagnostics, [Compile]),
     case {[D || D <- Diagnostics, is_error(D)], Result} of
         {[#{position := Position, message := Message} | _], _} ->
-            {error, syntax(Text, where(Position), Message)};
+            {error, syntax(where(Position), Message)};
         {[], [{Name, Binary}]} ->
             {ok, part(forms(Name, Binary))};
         {[], {raised, #{'__exception__' := true} = Exception}} ->
             Message = apply('Elixir.Exception', message, [Exception]),
-            {error, syntax(Text, [{line, max(1, maps:get(line, Exception, 1))}], Message)};
+            {error, syntax([{line, max(1, maps:get(line, Exception, 1))}], Message)};
         {[], _} ->
-            {error, syntax(Text, [], "modules cannot be defined in it; compile them, and give -pa")}
+            {error, syntax([], "modules cannot be defined in it; compile them, and give -pa")}
     end.
 
 %% A function that is not there is only a warning of Elixir's.
--spec is_error(map()) -> boolean().
 is_error(#{severity := error}) -> true;
 is_error(#{message := Message}) -> is_undefined(Message);
 is_error(_) -> false.
 
--spec is_undefined(unicode:chardata()) -> boolean().
 is_undefined(Message) -> string:find(Message, "is undefined") =/= nomatch.
 
--doc "Whether what is wrong may be right with the modules of a project that is not built yet.".
--spec is_of_build(term()) -> boolean().
-is_of_build({syntax, _Part, _Text, _Line, _Column, Message}) ->
+-doc "Whether code may be refused only because a project's modules are not built yet.".
+-spec may_lack_modules(dyno_error:error()) -> boolean().
+may_lack_modules({dyno_bench_source, {syntax, _Part, _Text, _Line, _Column, Message}}) ->
     is_undefined(Message) orelse string:find(Message, "is not loaded") =/= nomatch;
-is_of_build(_Reason) ->
+may_lack_modules(_Error) ->
     false.
 
--spec where({pos_integer(), pos_integer()} | integer()) -> [{atom(), pos_integer()}].
 where({Line, Column}) -> [{line, Line}, {column, Column}];
 where(Line) when is_integer(Line) -> [{line, max(1, Line)}].
 
--spec named(pos_integer()) -> module().
-named(N) when N =< ?MOST ->
+free_name(N) when N =< ?MOST ->
     Name = list_to_atom(?NAME ++ integer_to_list(N)),
     try register(Name, self()) of
         true -> Name
     catch
-        error:badarg -> named(N + 1)
+        error:badarg -> free_name(N + 1)
     end.
 
--spec forms(module(), binary()) -> [erl_parse:abstract_form()].
 forms(Name, Binary) ->
     {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
         beam_lib:chunks(Binary, [debug_info]),
     {ok, Forms} = Backend:debug_info(erlang_v1, Name, Data, []),
     Forms.
 
--spec part([erl_parse:abstract_form()]) -> part().
 part(Forms) ->
     [Clause] = [C || {function, _, runner, 0, [C]} <- Forms],
     case Clause of
@@ -169,18 +158,15 @@ part(Forms) ->
             {forms, 0, Clause}
     end.
 
--spec function(erl_anno:anno(), [erl_parse:abstract_clause(), ...]) -> part().
 function(_Anno, [{clause, _, Patterns, _, _} = Only]) ->
     {forms, length(Patterns), Only};
 function(Anno, [{clause, _, Patterns, _, _} | _] = Clauses) ->
     {forms, length(Patterns), dyno_bench_forms:joined(Anno, length(Patterns), Clauses)}.
 
 %% Swallows what is printed.
--spec quiet() -> pid().
 quiet() ->
     spawn_link(fun() -> swallow() end).
 
--spec swallow() -> no_return().
 swallow() ->
     receive
         {io_request, From, Ref, _} -> From ! {io_reply, Ref, ok};
@@ -194,5 +180,12 @@ format_error(no_elixir) ->
     "Elixir is not installed here, or not found; install it, or give its ebin folders with -pa";
 format_error({elixir_raised, Reason}) ->
     io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]);
-format_error({elixir_syntax, _Text, Line, Column, Message}) ->
-    io_lib:format("line ~b, column ~b: ~ts", [Line, Column, Message]).
+format_error({endless, Text, TimeoutMs}) ->
+    io_lib:format("\"~ts\" was not compiled after ~b ms; have init make its large values", [
+        string:slice(Text, 0, 60), TimeoutMs
+    ]).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({endless, _, _}) -> caller;
+fault(_NoElixir) -> dyno.

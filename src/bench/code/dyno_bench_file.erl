@@ -34,7 +34,7 @@ as long as the case, so that it can own tables and link to processes.
 Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 """.
 
--export([read/2, forget/1, locate/2, format_error/1]).
+-export([read/2, forget/1, locate/2, format_error/1, fault/1]).
 -export_type([benchmark/0, file/0, reason/0]).
 
 -doc "One case.".
@@ -73,12 +73,9 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
     | {does_not_compile, file:filename(), [binary()]}
     | {taken_name, file:filename(), module()}
     | {no_benchmarks, file:filename()}
-    | {benchmarks_raised, place(), error | exit | throw, term()}
-    | {benchmarks_endless, place(), TimeoutMs :: pos_integer()}
     | {endless_compilation, file:filename(), TimeoutMs :: pos_integer()}
-    | interrupted
     | {bad_case, place(), Case :: pos_integer() | binary(), unicode:chardata()}
-    | {at, place(), dyno_bench_inputs:reason()}.
+    | {at, place(), dyno_error:error()}.
 
 -type place() :: {file:filename(), pos_integer()}.
 
@@ -92,7 +89,7 @@ to say what the cases are, may take so long each. `portable`: such that every re
 works with can load it.
 """.
 -spec read(file:filename_all(), {own | portable, TimeoutMs :: pos_integer()}) ->
-    {ok, file()} | {error, reason()}.
+    {ok, file()} | {error, dyno_error:error()}.
 read(Given, {For, TimeoutMs}) ->
     Path = unicode:characters_to_list(Given),
     maybe
@@ -122,16 +119,21 @@ compiled(Path, More, TimeoutMs) ->
     case file:read_file_info(Path) of
         {ok, _} ->
             case dyno_sandbox:once(Compile, TimeoutMs) of
-                {ok, {ok, Module, Binary}} -> {ok, Module, Binary};
+                {ok, {ok, Module, Binary}} ->
+                    {ok, Module, Binary};
                 {ok, {error, {does_not_compile, Texts}}} ->
-                    {error, {does_not_compile, Path, Texts}};
-                {ok, {error, no_compiler}} -> {error, {does_not_compile, Path, []}};
-                {error, interrupted} -> {error, interrupted};
-                {error, {timeout, _}} -> {error, {endless_compilation, Path, TimeoutMs}};
-                {error, _} -> {error, {does_not_compile, Path, [needs_memory(Path)]}}
+                    {error, {?MODULE, {does_not_compile, Path, Texts}}};
+                {ok, {error, no_compiler}} ->
+                    {error, {?MODULE, {does_not_compile, Path, []}}};
+                {error, interrupted} ->
+                    {error, {dyno_error, interrupted}};
+                {error, {timeout, _}} ->
+                    {error, {?MODULE, {endless_compilation, Path, TimeoutMs}}};
+                {error, _} ->
+                    {error, {?MODULE, {does_not_compile, Path, [needs_memory(Path)]}}}
             end;
         {error, Posix} ->
-            {error, {no_file, Path, Posix}}
+            {error, {?MODULE, {no_file, Path, Posix}}}
     end.
 
 needs_memory(Path) ->
@@ -141,7 +143,7 @@ needs_memory(Path) ->
 free(Path, Module) ->
     case code:is_loaded(Module) =:= false andalso code:which(Module) of
         non_existing -> ok;
-        _ -> {error, {taken_name, Path, Module}}
+        _ -> {error, {?MODULE, {taken_name, Path, Module}}}
     end.
 
 line(Path, Binary) ->
@@ -152,7 +154,7 @@ line(Path, Binary) ->
             [Line | _] = [erl_anno:line(Anno) || {function, Anno, benchmarks, 0, _} <- Forms],
             {ok, Line};
         false ->
-            {error, {no_benchmarks, Path}}
+            {error, {?MODULE, {no_benchmarks, Path}}}
     end.
 
 planned(#{module := Module} = File, TimeoutMs) ->
@@ -162,14 +164,9 @@ planned(#{module := Module} = File, TimeoutMs) ->
         {ok, Other} ->
             Text = io_lib:format("benchmarks/0 gives ~0tP, not a list of cases", [Other, 8]),
             bad(File, 1, Text);
-        {error, {raised, Class, Reason, Stack}} ->
-            {error, {benchmarks_raised, where(Stack, File), Class, Reason}};
-        {error, {died, Reason}} ->
-            {error, {benchmarks_raised, place(File), exit, Reason}};
-        {error, {timeout, _}} ->
-            {error, {benchmarks_endless, place(File), TimeoutMs}};
-        {error, interrupted} ->
-            {error, interrupted}
+        {error, Failure} ->
+            Error = dyno_bench_failure:error(map_get(name, File), 'benchmarks/0', Failure),
+            {error, locate(File, Error)}
     end.
 
 cases([], _Number, File, Plan) ->
@@ -280,7 +277,9 @@ measurements(Group, #{codes := Given} = Case, File) ->
         end,
     case Plan of
         {ok, Measurements} -> {ok, [measurement(Group, M, Case) || M <- Measurements]};
-        {error, Reason} -> {error, {at, place(File), {in_case, Group, Reason}}}
+        {error, Error} ->
+            InCase = dyno_bench_inputs:in_run(#{id => Group, group => Group}, Error),
+            {error, locate(File, InCase)}
     end.
 
 labelled(Label, Code) when is_map(Code) ->
@@ -341,25 +340,20 @@ is_right(IsRight, Taken, Result) ->
     end.
 
 bad(File, Case, Text) ->
-    {error, {bad_case, place(File), Case, Text}}.
+    {error, {?MODULE, {bad_case, place(File), Case, Text}}}.
 
 place(#{path := Path, line := Line}) -> {Path, Line}.
 
-%% Where in the file it was; else where the cases are.
-where(Stack, #{module := Module} = File) ->
-    case [{Path, L} || {M, _, _, At} <- Stack, M =:= Module, {file, Path} <- At, {line, L} <- At] of
-        [Place | _] -> Place;
-        [] -> place(File)
+-doc "Says where in the file it failed: the line that raised, else where the cases are.".
+-spec locate(#{path := _, module := _, line := _, _ => _}, dyno_error:error()) ->
+    dyno_error:error().
+locate(_File, {dyno_error, interrupted} = Error) ->
+    Error;
+locate(#{module := Module} = File, Error) ->
+    case dyno_bench_failure:place(Module, Error) of
+        undefined -> {?MODULE, {at, place(File), Error}};
+        Place -> {?MODULE, {at, Place, Error}}
     end.
-
--doc "Says where in the file a measurement failed.".
--spec locate(file(), dyno_bench_inputs:reason()) -> reason().
-locate(File, {in_run, _, {failed, _, _, {raised, _, _, Stack}}} = Reason) ->
-    {at, where(Stack, File), Reason};
-locate(File, {raised, _, _, _, _, Stack} = Reason) ->
-    {at, where(Stack, File), Reason};
-locate(File, Reason) ->
-    {at, place(File), Reason}.
 
 -doc "Takes the file's module away.".
 -spec forget(#{module := module(), _ => _}) -> ok.
@@ -380,20 +374,19 @@ format_error({taken_name, Path, Module}) ->
     io_lib:format("~ts: there is a module ~ts already; give this one another name", [Path, Module]);
 format_error({no_benchmarks, Path}) ->
     io_lib:format("~ts: it does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
-format_error({benchmarks_raised, Place, Class, Reason}) ->
-    [at(Place), io_lib:format("benchmarks/0 raised ~ts:~0tP", [Class, Reason, 12])];
-format_error({benchmarks_endless, Place, TimeoutMs}) ->
-    [at(Place), io_lib:format("benchmarks/0 had not ended after ~b ms", [TimeoutMs])];
 format_error({endless_compilation, Path, TimeoutMs}) ->
     io_lib:format("~ts: was not compiled after ~b ms", [Path, TimeoutMs]);
-format_error(interrupted) ->
-    "interrupted";
 format_error({bad_case, Place, Number, Text}) when is_integer(Number) ->
     [at(Place), io_lib:format("case ~b: ~ts", [Number, Text])];
 format_error({bad_case, Place, Name, Text}) ->
     [at(Place), io_lib:format("~ts: ~ts", [Name, Text])];
-format_error({at, Place, Reason}) ->
-    [at(Place), dyno_bench_inputs:format_error(Reason)].
+format_error({at, Place, Error}) ->
+    [at(Place), dyno_error:format(Error)].
 
 at({Path, Line}) ->
     io_lib:format("~ts:~b: ", [Path, Line]).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({at, _, Error}) -> dyno_error:fault(Error);
+fault(_) -> caller.

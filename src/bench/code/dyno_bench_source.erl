@@ -7,31 +7,33 @@
 %% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
 %% meant.
 
--export([read/2, place/3, format_error/1]).
+-export([read/2, place/3, syntax_error/4, format_error/1]).
 -export_type([part/0, reason/0]).
 
 %% A variable that no source text can have.
 -define(SELF, 'dyno self').
 
--type part() :: {forms, Arity :: 0..2, erl_parse:abstract_clause()}.
+-type part() :: {forms, arity(), erl_parse:abstract_clause()}.
 
 -type reason() ::
     placed()
     | several()
-    | {arity, Part :: atom(), non_neg_integer(), Accepted :: binary()}
-    | {not_code, Part :: atom(), term()}.
+    | {not_code, Part :: atom(), binary()}.
 
--doc "Expressions, or one function of arity 0, 1 or 2.".
--spec read(Part :: atom(), binary()) -> {ok, part()} | {error, reason()}.
+-doc "Expressions, or one function.".
+-spec read(Part :: atom(), binary()) -> {ok, part()} | {error, {?MODULE, reason()}}.
 read(Name, Text) ->
     case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
         {ok, [], _} ->
-            {error, {not_code, Name, Text}};
+            {error, {?MODULE, {not_code, Name, Text}}};
         {ok, Tokens, End} ->
             {Ended, Added} = ended(Tokens, End),
-            parsed({Name, Text, Added}, Ended);
+            case parsed({Name, Text, Added}, Ended) of
+                {ok, Part} -> {ok, Part};
+                {error, Reason} -> {error, {?MODULE, Reason}}
+            end;
         {error, {Where, Module, Reason}, _} ->
-            {error, syntax({Name, Text, none}, {Where, Module, Reason})}
+            {error, {?MODULE, syntax({Name, Text, none}, {Where, Module, Reason})}}
     end.
 
 -type location() :: {pos_integer(), pos_integer()}.
@@ -40,27 +42,20 @@ read(Name, Text) ->
         Message :: binary()}.
 -type several() :: {several_functions, Part :: atom(), binary()}.
 
-%% Where a full stop was added.
--type source() :: {Part :: atom(), Text :: binary(), Added :: location() | none}.
-
--spec ended([erl_scan:token()], location()) -> {[erl_scan:token()], location() | none}.
 ended(Tokens, End) ->
     case lists:last(Tokens) of
         {dot, _} -> {Tokens, none};
         _ -> {Tokens ++ [{dot, End}], End}
     end.
 
--spec parsed(source(), [erl_scan:token()]) -> {ok, part()} | {error, reason()}.
 parsed({Name, Text, _} = Source, Tokens) ->
     case erl_parse:parse_exprs(Tokens) of
         {ok, Expressions} ->
             {ok, {forms, 0, {clause, 1, [], [], Expressions}}};
         {error, AsExpressions} ->
             case erl_parse:parse_form(Tokens) of
-                {ok, {function, _, _, Arity, _} = Function} when Arity =< 2 ->
+                {ok, {function, _, _, Arity, _} = Function} ->
                     {ok, {forms, Arity, function(Function)}};
-                {ok, {function, _, _, Arity, _}} ->
-                    {error, {arity, Name, Arity, ~"0, 1 or 2"}};
                 {ok, _} ->
                     {error, {not_code, Name, Text}};
                 {error, AsFunction} ->
@@ -70,7 +65,6 @@ parsed({Name, Text, _} = Source, Tokens) ->
 
 %% The code is inline in the loop, where its name is not known: a function that calls itself is a
 %% fun that does.
--spec function(erl_parse:abstract_form()) -> erl_parse:abstract_clause().
 function({function, Anno, Name, Arity, Clauses}) ->
     case {renamed(Clauses, {Name, Arity}), Clauses} of
         {Clauses, [Clause]} ->
@@ -83,7 +77,6 @@ function({function, Anno, Name, Arity, Clauses}) ->
             {clause, Anno, Variables, [], [Call]}
     end.
 
--spec renamed(term(), {atom(), arity()}) -> term().
 renamed({call, Anno, {atom, _, Name}, Arguments}, {Name, Arity} = Function) when
     length(Arguments) =:= Arity
 ->
@@ -99,7 +92,6 @@ renamed(Other, _Function) ->
 
 %% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
 %% form that was meant.
--spec later_error(source(), [erl_scan:token()], tuple(), tuple()) -> placed() | several().
 later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, _} = AsF) ->
     case [T || {dot, _} = T <- lists:droplast(Tokens)] of
         [_ | _] -> {several_functions, Name, Text};
@@ -107,7 +99,6 @@ later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, 
         [] -> syntax(Source, AsE)
     end.
 
--spec syntax(source(), {location() | pos_integer(), module(), term()}) -> placed().
 syntax({Name, Text, {Line, Column}}, {{Line, Column}, _Module, _Reason}) ->
     Why = ~"the code is not complete: something is missing at its end",
     {syntax, Name, Text, Line, Column, Why};
@@ -124,7 +115,7 @@ as in those of other languages.
     [{Part :: file:filename(), [{term(), module(), term()}]}],
     Names :: [atom()],
     Texts :: #{atom() => binary()}
-) -> {ok, placed()} | none.
+) -> {ok, {?MODULE, placed()}} | none.
 place(Errors, Names, Texts) ->
     Placed = [
         {Where, Module, Reason, Name}
@@ -139,13 +130,18 @@ place(Errors, Names, Texts) ->
             none;
         [{Where, Module, Reason, Name} | _] ->
             Source = {Name, map_get(Name, Texts), none},
-            {ok, syntax(Source, {Where, Module, without_guess(Reason)})}
+            {ok, {?MODULE, syntax(Source, {Where, Module, without_guess(Reason)})}}
     end.
 
 %% It would be one of the loop's own functions.
--spec without_guess(term()) -> term().
 without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
 without_guess(Reason) -> Reason.
+
+-doc "The error of source that another compiler refuses.".
+-spec syntax_error(Part :: atom(), Text :: binary(), location(), Message :: binary()) ->
+    {?MODULE, placed()}.
+syntax_error(Name, Text, {Line, Column}, Message) ->
+    {?MODULE, {syntax, Name, Text, Line, Column, Message}}.
 
 -doc "One sentence; an error that has a place has it below.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -161,21 +157,12 @@ format_error({several_functions, Name, Text}) ->
         "~ts: \"~ts\" has more than one full stop; one function, or expressions, are accepted",
         [Name, string:slice(Text, 0, 60)]
     );
-format_error({arity, Name, Arity, Accepted}) ->
-    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
-format_error({not_code, Name, Text}) when is_binary(Text) ->
+format_error({not_code, Name, Text}) ->
     io_lib:format("~ts: \"~ts\" is no code; expressions, or one function, are accepted", [
         Name, string:slice(Text, 0, 60)
-    ]);
-format_error({not_code, Name, Value}) ->
-    io_lib:format(
-        "~ts: ~0tP is no code; source text, {Module, Function, [Argument]}, a list of those, or a "
-        "fun is accepted",
-        [Name, Value, 10]
-    ).
+    ]).
 
 %% A long line is shown around the place.
--spec excerpt(string(), pos_integer()) -> {unicode:chardata(), non_neg_integer()}.
 excerpt(Line, Column) when Column =< 60 ->
     {string:slice(Line, 0, 76), Column - 1};
 excerpt(Line, Column) ->

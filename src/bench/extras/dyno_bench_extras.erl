@@ -8,68 +8,70 @@
 
 -export([extras/2, measure/3, decided/2, values/2]).
 
--type extra() :: {whole, Runs :: pos_integer()} | profile.
+-type extra() :: {side_effects, Runs :: pos_integer()} | profile.
 
 -doc "What is to be measured besides; some metrics need it.".
--spec extras(dyno_bench_engine:options(), Arms :: pos_integer()) -> [extra()].
-extras(#{extent := _}, _Arms) ->
+-spec extras(dyno_bench_engine:options(), Candidates :: pos_integer()) -> [extra()].
+extras(#{fixed := _}, _Candidates) ->
     [];
-extras(#{level := Level} = Options, Arms) ->
+extras(#{level := Level} = Options, Candidates) ->
     Given = maps:get(extras, Options, []),
-    Whole =
-        lists:member(whole, Given) orelse
-            dyno_bench_metric:kind(maps:get(metric, Options, time)) =:= whole,
-    [{whole, dyno_bench_metric:runs(Arms, Level)} || Whole] ++
+    SideEffects =
+        lists:member(side_effects, Given) orelse
+            dyno_bench_metric:kind(maps:get(metric, Options, time)) =:= side_effects,
+    [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects] ++
         [profile || lists:member(profile, Given)].
 
 -doc """
 Adds to a code's figures what was measured. One at a time in a node: they look at all processes,
 have breakpoints in all functions, and set how deep the node's stacks are shown.
 """.
--spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:arm()) ->
-    dyno_bench_engine:arm().
-measure([], _Subject, Arm) ->
-    Arm;
-measure(Extras, #{iterate := Iterate} = Subject, Arm) ->
-    dyno_bench_slots:alone(
-        fun() -> lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Arm, Extras) end,
+-spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
+    dyno_bench_engine:candidate().
+measure([], _Subject, Candidate) ->
+    Candidate;
+measure(Extras, #{iterate := Iterate} = Subject, Candidate) ->
+    dyno_bench_slots:exclusively(
+        fun() ->
+            lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Candidate, Extras)
+        end,
         %% An epoch throws where there is an interrupt.
         fun() -> Iterate(0) end
     ).
 
--spec extra(extra(), dyno_bench_side_effects:subject(), dyno_bench_engine:arm()) ->
-    dyno_bench_engine:arm().
-extra({whole, Runs}, Subject, Arm) ->
+extra({side_effects, Runs}, Subject, Candidate) ->
     case dyno_bench_side_effects:measure(Subject, Runs) of
-        {ok, Whole} -> Arm#{whole => Whole};
-        {error, overrun} -> Arm#{whole => overrun}
+        {ok, SideEffects} -> Candidate#{side_effects => SideEffects};
+        {error, overrun} -> Candidate#{side_effects => overrun}
     end;
-extra(profile, Subject, #{times_ns := Times, iterations := Iterations} = Arm) ->
+extra(profile, Subject, #{times_ns := Times, iterations := Iterations} = Candidate) ->
     Ns = max(1, round(dyno_stats:median(Times) * Iterations)),
-    Arm#{profile => dyno_bench_profile:measure({Subject, Ns})}.
+    Candidate#{profile => dyno_bench_profile:measure({Subject, Ns})}.
 
 -doc "The result with the verdicts by the metric.".
 -spec decided(dyno_bench_engine:result(), dyno_bench_engine:options()) ->
     dyno_bench_engine:result().
-decided(#{arms := Arms, metric := Metric} = Result, #{threshold := Threshold}) ->
+decided(#{candidates := Candidates, metric := Metric} = Result, Options) ->
     case dyno_bench_metric:kind(Metric) of
         rounds ->
             Result;
         _ ->
-            Values = [values(Metric, Arm) || Arm <- Arms],
-            Pairs = dyno_bench_metric:pairs(Values, Threshold),
+            Values = [values(Metric, Candidate) || Candidate <- Candidates],
+            Compared = [[dyno_bench_metric:at_least(V) || V <- Of] || Of <- Values],
+            Pairs = dyno_bench_comparison:pairs(Compared, Options),
             Result#{
-                arms := [Arm#{values => Of} || {Arm, Of} <- lists:zip(Arms, Values)],
+                candidates := [C#{values => Of} || {C, Of} <- lists:zip(Candidates, Values)],
                 pairs := Pairs,
-                decided := [] =:= [x || #{verdict := undecided} <- Pairs]
+                decided := dyno_bench_comparison:is_decided(Pairs)
             }
     end.
 
 -doc "The values of a metric that is not one of rounds, by run.".
--spec values(dyno_bench_metric:name(), dyno_bench_engine:arm()) -> [float(), ...].
-values(Metric, #{exact := #{runs := Runs}}) when Metric =:= words; Metric =:= reductions ->
+-spec values(dyno_bench_metric:name(), dyno_bench_engine:candidate()) -> [float(), ...].
+values(Metric, #{deterministic := #{runs := Runs}}) when Metric =:= words; Metric =:= reductions ->
     map_get(Metric, Runs);
-values(messages, #{whole := #{runs := #{messages := Of}}}) ->
+values(messages, #{side_effects := #{runs := #{messages := Of}}}) ->
     Of;
-values(whole, #{whole := #{runs := #{reductions := Of}}, exact := #{reductions := Own}}) ->
+values(whole, #{side_effects := #{runs := #{reductions := Of}}} = Candidate) ->
+    #{deterministic := #{reductions := Own}} = Candidate,
     [max(0.0, Own + Others) || Others <- Of].

@@ -5,9 +5,9 @@
 -moduledoc false.
 %% Which functions take the time in a code: two views, because each errs in its own way.
 %%
-%% `call_time` on all functions, in a session of its own, on the worker and what it spawns: exact
-%% calls, and own time that charges every call with the instrument's own work. That charge is
-%% calibrated and taken off; yet what is called often and does little still shows as too much.
+%% `call_time` on all functions, in a session of its own, on the worker and what it spawns: it counts
+%% calls exactly, and its own times hold the instrument's work for each call. That is calibrated and
+%% taken off; yet what is called often and does little still shows as too much.
 %%
 %% Samples of the worker's stack, without a trace: they cost nothing that counts, but land where a
 %% process may be interrupted. They are what a flame graph is drawn of.
@@ -60,7 +60,6 @@ measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
 
 %% With call_time
 
--spec traced(pid(), pos_integer(), fun((pos_integer()) -> term()), float()) -> [map()].
 traced(Worker, N, Iterate, Charge) ->
     Session = trace:session_create(?MODULE, self(), []),
     try
@@ -79,13 +78,10 @@ traced(Worker, N, Iterate, Charge) ->
     end.
 
 %% To read while it counts takes 200 times as long.
--spec paused(trace:session()) -> [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
 paused(Session) ->
     _ = trace:function(Session, {'_', '_', '_'}, pause, [call_time]),
     read(Session).
 
--spec without(Read, Read) -> Read when
-    Read :: [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
 without(Own, Read) ->
     Known = #{MFA => {Calls, Ns} || {MFA, Calls, Ns} <- Own},
     [
@@ -95,7 +91,6 @@ without(Own, Read) ->
         Calls > OwnCalls
     ].
 
--spec read(trace:session()) -> [{mfa(), Calls :: pos_integer(), Ns :: non_neg_integer()}].
 read(Session) ->
     [
         {{M, F, A}, Calls, Ns}
@@ -109,7 +104,6 @@ read(Session) ->
     ].
 
 %% Gone since the list was made, or without the information.
--spec functions(module()) -> [{atom(), arity()}].
 functions(M) ->
     try
         M:module_info(functions)
@@ -118,16 +112,14 @@ functions(M) ->
     end.
 
 %% What runs the code is no part of it.
--spec is_shown(module()) -> boolean().
 is_shown(M) ->
     case atom_to_list(M) of
-        "dyno_bench_arm_" ++ _ -> true;
+        "dyno_bench_loop_" ++ _ -> true;
         "dyno_bench_" ++ _ -> false;
         "dyno_clock" -> false;
         _ -> true
     end.
 
--spec figures([{mfa(), pos_integer(), non_neg_integer()}], pos_integer(), float()) -> [map()].
 figures(Read, N, Charge) ->
     Net = merged([{name(MFA), Calls, max(0.0, Ns - Calls * Charge)} || {MFA, Calls, Ns} <- Read]),
     Total = max(1.0, lists:sum([Ns || {_, {_, Ns}} <- Net])),
@@ -137,7 +129,6 @@ figures(Read, N, Charge) ->
      || {Name, {Calls, Ns}} <- Sorted
     ].
 
--spec merged([{binary(), pos_integer(), float()}]) -> [{binary(), {pos_integer(), float()}}].
 merged(Named) ->
     maps:to_list(
         lists:foldl(
@@ -152,21 +143,18 @@ merged(Named) ->
     ).
 
 %% The loop with the code inline, and the code's own funs.
--spec name(mfa()) -> binary().
 name({M, F, A}) ->
     case atom_to_list(M) of
-        "dyno_bench_arm_" ++ _ -> of_code(F);
+        "dyno_bench_loop_" ++ _ -> of_code(F);
         _ -> text("~tw:~tw/~b", [M, F, A])
     end.
 
--spec of_code(atom()) -> binary().
 of_code(F) ->
     case atom_to_list(F) of
         "-" ++ _ -> ~"(a fun of the code)";
         _ -> ~"(the code itself)"
     end.
 
--spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) ->
     Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
     true = is_binary(Text),
@@ -174,8 +162,6 @@ text(Format, Arguments) ->
 
 %% With samples
 
--spec sampled(pid(), pos_integer(), fun((pos_integer()) -> term())) ->
-    [{[binary(), ...], pos_integer()}].
 sampled(Worker, Epoch, Iterate) ->
     Usual = erlang:system_flag(backtrace_depth, ?DEPTH),
     {Sampler, Ref} = spawn_monitor(fun() -> sample(Worker, self(), #{}) end),
@@ -193,7 +179,6 @@ sampled(Worker, Epoch, Iterate) ->
         erlang:system_flag(backtrace_depth, Usual)
     end.
 
--spec repeat(fun((pos_integer()) -> term()), pos_integer(), integer()) -> ok.
 repeat(Iterate, Epoch, EndMs) ->
     _ = Iterate(Epoch),
     case erlang:monotonic_time(millisecond) < EndMs of
@@ -201,7 +186,6 @@ repeat(Iterate, Epoch, EndMs) ->
         false -> ok
     end.
 
--spec sample(pid(), pid(), #{[binary()] => pos_integer()}) -> ok.
 sample(Worker, Self, Stacks) ->
     receive
         {stop, Caller} ->
@@ -223,19 +207,17 @@ sample(Worker, Self, Stacks) ->
     end.
 
 %% From the code's own frame inwards; none where the worker does something else.
--spec frames([tuple()], [binary()]) -> {ok, [binary(), ...]} | none.
 frames([], _Inner) ->
     none;
 frames([{M, F, A, _} | Outer], Inner) ->
     case atom_to_list(M) of
-        "dyno_bench_arm_" ++ _ -> above(Outer, [of_code(F) | Inner]);
+        "dyno_bench_loop_" ++ _ -> above(Outer, [of_code(F) | Inner]);
         _ -> frames(Outer, [text("~tw:~tw/~b", [M, F, A]) | Inner])
     end.
 
 %% A fun of the code that a library calls has a frame of the code further out.
--spec above([tuple()], [binary(), ...]) -> {ok, [binary(), ...]}.
 above(Outer, Stack) ->
     case frames(Outer, Stack) of
-        {ok, Whole} -> {ok, Whole};
+        {ok, Complete} -> {ok, Complete};
         none -> {ok, Stack}
     end.

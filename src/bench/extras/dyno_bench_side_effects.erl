@@ -20,7 +20,7 @@
 %% messages to ports and other nodes are counted.
 
 -export([measure/2]).
--export_type([whole/0, part/0, subject/0]).
+-export_type([t/0, part/0, subject/0]).
 
 -type subject() :: #{
     worker := pid(),
@@ -48,7 +48,7 @@
     memory_growth := float() | undefined
 }.
 
--type whole() :: #{
+-type t() :: #{
     parts := [part()],
     %% Of all others, for a call: those of `parts` and of the processes that have ended.
     reductions := float(),
@@ -75,7 +75,7 @@
 -define(SETTLE_MS, 500).
 
 -doc "Measures; `overrun` where the messages are too large to be traced.".
--spec measure(subject(), Runs :: pos_integer()) -> {ok, whole()} | {error, overrun}.
+-spec measure(subject(), Runs :: pos_integer()) -> {ok, t()} | {error, overrun}.
 measure(#{worker := Worker} = Subject, Runs) ->
     Tracer = dyno_bench_side_effects_tracer:start(self()),
     Session = trace:session_create(?MODULE, element(1, Tracer), []),
@@ -96,8 +96,6 @@ measure(#{worker := Worker} = Subject, Runs) ->
 
 %% With a trace
 
--spec traced(trace:session(), {pid(), reference()}, subject()) ->
-    {ok, pos_integer(), map()} | {error, overrun}.
 traced(Session, Tracer, #{worker := Worker} = Subject) ->
     trace_too(Session, [Worker]),
     maybe
@@ -112,13 +110,10 @@ traced(Session, Tracer, #{worker := Worker} = Subject) ->
     end.
 
 %% Those that were spawned in this pass, or are known.
--spec takes_part(pid(), dyno_bench_side_effects_tracer:seen(), [pid()]) -> boolean().
 takes_part(_, #{born := _}, _) -> true;
 takes_part(_, #{received := N}, _) when N > 0 -> true;
 takes_part(Pid, _, Members) -> lists:member(Pid, Members).
 
--spec grown(non_neg_integer(), pos_integer(), map(), [pid()], tuple()) ->
-    {ok, [pid()]} | {error, overrun}.
 grown(Left, N, #{processes := Seen}, Members, {Session, Tracer, Subject} = Of) ->
     New = [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()],
     case New of
@@ -134,7 +129,6 @@ grown(Left, N, #{processes := Seen}, Members, {Session, Tracer, Subject} = Of) -
             end
     end.
 
--spec trace_too(trace:session(), [pid()]) -> ok.
 trace_too(Session, Pids) ->
     Flags = [send, procs, running, set_on_spawn, monotonic_timestamp],
     lists:foreach(
@@ -148,8 +142,6 @@ trace_too(Session, Pids) ->
         Pids
     ).
 
--spec pass(trace:session(), {pid(), reference()}, pos_integer(), subject()) ->
-    {ok, Ns :: pos_integer(), map()} | {error, overrun}.
 pass(Session, {Tracer, Monitor}, N, #{iterate := Iterate}) ->
     Start = erlang:monotonic_time(nanosecond),
     _ = Iterate(N),
@@ -161,7 +153,6 @@ pass(Session, {Tracer, Monitor}, N, #{iterate := Iterate}) ->
         {error, overrun} -> {error, overrun}
     end.
 
--spec wait(non_neg_integer()) -> ok.
 wait(Ms) ->
     receive
     after Ms -> ok
@@ -169,7 +160,6 @@ wait(Ms) ->
 
 %% Without
 
--spec counted(subject(), pos_integer(), {pos_integer(), map(), [pid()]}) -> whole().
 counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, Count, Traced) ->
     {TracedN, #{processes := Seen} = Counts, Members} = Traced,
     N = max(TracedN, Epoch),
@@ -213,25 +203,17 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
         notes => notes(Left, Counts)
     }.
 
--spec notes(non_neg_integer(), map()) -> [binary()].
 notes(Left, #{ports := Ports, remote := Remote}) ->
     [~"work was left in mailboxes: what it costs is not in the figures" || Left > 0] ++
         [~"it sends to ports, whose work is not seen" || Ports > 0] ++
         [~"it sends to other nodes, whose work is not seen" || Remote > 0].
 
--spec median([number(), ...]) -> float().
 median(Values) ->
     Median = dyno_stats:median(Values),
     true = is_number(Median),
     float(Median).
 
--type difference() :: #{
-    processes := snapshot_difference(), total := integer(), collections := integer()
-}.
--type snapshot_difference() :: #{pid() => integer()}.
-
 %% The order of the readings is the same before and after, so that what they cost cancels.
--spec difference(fun(() -> term()), [pid()]) -> {difference(), Ns :: integer()}.
 difference(Run, Members) ->
     Pids = pids(Members),
     {Total0, Collections0, Before} = read(Pids),
@@ -247,14 +229,12 @@ difference(Run, Members) ->
     },
     {Difference, Ns}.
 
--spec pids([pid()]) -> [pid()].
 pids(Members) ->
     case erlang:system_info(process_count) of
         N when N =< ?ALL -> processes();
         _ -> Members
     end.
 
--spec read([pid()]) -> {integer(), integer(), #{pid() => non_neg_integer()}}.
 read(Pids) ->
     {Total, _} = erlang:statistics(exact_reductions),
     {Collections, _, _} = erlang:statistics(garbage_collection),
@@ -262,7 +242,6 @@ read(Pids) ->
     {Total, Collections, Reductions}.
 
 %% Until nobody that takes part has anything to do.
--spec settle([pid()], integer()) -> ok.
 settle(Members, DeadlineMs) ->
     Busy = [P || P <- Members, is_busy(process_info(P, [message_queue_len, status]))],
     case Busy =/= [] andalso erlang:monotonic_time(millisecond) < DeadlineMs of
@@ -273,24 +252,19 @@ settle(Members, DeadlineMs) ->
             ok
     end.
 
--spec is_busy(undefined | [{atom(), term()}]) -> boolean().
 is_busy([{message_queue_len, 0}, {status, waiting}]) -> false;
 is_busy(undefined) -> false;
 is_busy(_) -> true.
 
--spec of_pid(pid(), difference()) -> integer().
 of_pid(Pid, #{processes := Of}) -> maps:get(Pid, Of, 0).
 
--spec collections(difference()) -> integer().
 collections(#{collections := N}) -> N.
 
 %% Of processes that are not there any more.
--spec ended(difference()) -> integer().
 ended(#{total := Total, processes := Of}) ->
     maps:fold(fun(_, Reductions, Rest) -> Rest - Reductions end, Total, Of).
 
 %% They got no message, and yet worked in every run: in proportion to the iterations.
--spec also([difference(), ...], difference(), pos_integer(), [pid()]) -> [pid()].
 also([First | _] = Runs, Idle, N, Others) ->
     [
         P
@@ -298,13 +272,11 @@ also([First | _] = Runs, Idle, N, Others) ->
         lists:all(fun(R) -> of_pid(P, R) - of_pid(P, Idle) >= N / 2 end, Runs)
     ].
 
--spec memory([pid()]) -> #{pid() => non_neg_integer()}.
 memory(Pids) ->
     #{P => Bytes || P <- Pids, {memory, Bytes} <- [process_info(P, memory)]}.
 
 %% Who they are
 
--spec server(pid(), dyno_bench_side_effects_tracer:seen() | none, float(), tuple()) -> part().
 server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
     {Own, Received} =
         case Seen of
@@ -333,7 +305,6 @@ server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
     }.
 
 %% A pool, and processes that a code spawns and leaves: one row. The most work first.
--spec alike([part()]) -> [part()].
 alike(Parts) ->
     Sums = [
         lists:foldl(fun together/2, First, Rest)
@@ -341,19 +312,16 @@ alike(Parts) ->
     ],
     lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Sums).
 
--spec together(part(), part()) -> part().
 together(Part, Sum) ->
     Added = maps:map(
         fun(Key, Value) -> plus(Value, map_get(Key, Part)) end, maps:without([who, kind], Sum)
     ),
     maps:merge(Sum, Added).
 
--spec plus(Value, Value) -> Value when Value :: number() | undefined.
 plus(A, B) when is_number(A), is_number(B) -> A + B;
 plus(A, undefined) -> A;
 plus(undefined, B) -> B.
 
--spec who(pid()) -> binary().
 who(Pid) ->
     Items = [registered_name, label, {dictionary, '$initial_call'}, initial_call],
     Name =
@@ -366,18 +334,15 @@ who(Pid) ->
         end,
     text(Name).
 
--spec call(mfa() | {module(), fun_of_code}) -> iolist().
 call({_, fun_of_code}) -> "a process of the code";
 call({M, F, A}) -> io_lib:format("~tw:~tw/~b", [M, F, A]).
 
--spec text(unicode:chardata()) -> binary().
 text(Chars) ->
     Text = unicode:characters_to_binary(Chars),
     true = is_binary(Text),
     Text.
 
 %% All that were spawned as the same are one row. What they cost is known of all together.
--spec spawned(#{pid() => dyno_bench_side_effects_tracer:seen()}, pos_integer(), float()) -> [part()].
 spawned(Spawned, N, Ended) ->
     Kinds = maps:groups_from_list(
         fun(#{born := Born}) -> Born end, [S || _ := #{ended := true} = S <- Spawned]

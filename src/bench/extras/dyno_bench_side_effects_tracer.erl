@@ -47,7 +47,6 @@ start(Driver) ->
         loop(new(Driver))
     end).
 
--spec loop(t()) -> ok.
 loop(State) ->
     receive
         {read, From, Ref} ->
@@ -113,13 +112,11 @@ event({trace_ts, Pid, exit, _, Ns}, State) ->
 event(_Other, State) ->
     State.
 
--spec ran(integer(), seen()) -> seen().
 ran(Ns, #{running := Since, own_ns := Own} = Seen) ->
     maps:remove(running, Seen#{own_ns := Own + max(0, Ns - Since)});
 ran(_Ns, Seen) ->
     Seen.
 
--spec sent(pid(), pid() | port | remote | unknown, t()) -> t().
 sent(From, To, State0) ->
     State = update(From, fun(#{sent := N} = Seen) -> Seen#{sent := N + 1} end, State0),
     case {To, State} of
@@ -130,7 +127,6 @@ sent(From, To, State0) ->
         {_, _} -> update(To, fun(#{received := N} = Seen) -> Seen#{received := N + 1} end, State)
     end.
 
--spec local(term()) -> pid() | port | remote | unknown.
 local(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;
 local(Pid) when is_pid(Pid) -> remote;
 local(Port) when is_port(Port) -> port;
@@ -140,18 +136,15 @@ local(Name) when is_atom(Name) -> named(whereis(Name));
 %% An alias: the answer to a call.
 local(_Reference) -> unknown.
 
--spec named(pid() | port() | undefined) -> pid() | port | unknown.
 named(undefined) -> unknown;
 named(Port) when is_port(Port) -> port;
 named(Pid) -> Pid.
 
--spec update(pid(), fun((seen()) -> seen()), t()) -> t().
 update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0, slices => 0},
     State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
 
 %% What a process is, rather than what starts it.
--spec born({module(), atom(), [term()]}) -> mfa() | {module(), fun_of_code}.
 born({proc_lib, init_p, [_Parent, _Ancestors, gen, init_it, [Behaviour | Rest]]}) ->
     case [M || M <- Rest, is_atom(M), M =/= self, M =/= Behaviour, M =/= nolink] of
         [Module | _] -> {Module, init, 1};
@@ -166,12 +159,11 @@ born({erlang, apply, [Fun, _]}) when is_function(Fun) ->
 born({M, F, A}) ->
     {M, F, length(A)}.
 
--spec of_fun(fun()) -> mfa() | {module(), fun_of_code}.
 of_fun(Fun) ->
     {module, M} = erlang:fun_info(Fun, module),
     {name, F} = erlang:fun_info(Fun, name),
     {arity, A} = erlang:fun_info(Fun, arity),
     case atom_to_list(M) of
-        "dyno_bench_arm" ++ _ -> {M, fun_of_code};
+        "dyno_bench_loop" ++ _ -> {M, fun_of_code};
         _ -> {M, F, A}
     end.

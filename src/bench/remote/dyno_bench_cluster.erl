@@ -29,7 +29,7 @@ which the newest 3600 are kept.
 
 -behaviour(gen_server).
 
--export([start_link/1, stop/1, history/1, history/2, set_concurrency/3, format_error/1]).
+-export([start_link/1, stop/1, history/1, history/2, set_concurrency/3, format_error/1, fault/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, sample/0, node_sample/0, reason/0]).
 
@@ -72,11 +72,9 @@ which the newest 3600 are kept.
 }.
 
 -type reason() ::
-    {remote, dyno_bench_remote:reason()}
-    | {in_node, node(), dyno_bench_job:reason() | term()}
+    {in_node, node(), dyno_error:error()}
     | {no_node, node()}
-    | {code, dyno_bench_code:reason()}
-    | {option, atom(), term(), Accepted :: binary()}.
+    | {died, term()}.
 
 -type member() :: #{
     agent := dyno_agent:agent(),
@@ -100,7 +98,7 @@ which the newest 3600 are kept.
 -define(MAX_NODES, 100).
 
 -doc "Starts to watch, linked; returns when all nodes work.".
--spec start_link(options()) -> {ok, pid()} | {error, reason()}.
+-spec start_link(options()) -> {ok, pid()} | {error, dyno_error:error()}.
 start_link(Options) ->
     Merged = maps:merge(
         #{
@@ -116,49 +114,36 @@ start_link(Options) ->
         {ok, Checked} ->
             case gen_server:start_link(?MODULE, Checked, []) of
                 {ok, Pid} -> {ok, Pid};
-                {error, {shutdown, Reason}} -> {error, Reason};
-                {error, Reason} -> {error, {in_node, node(), Reason}}
+                {error, {shutdown, Error}} -> {error, Error};
+                {error, Reason} -> {error, {?MODULE, {died, Reason}}}
             end;
         {error, _} = Error ->
             Error
     end.
 
--spec checked(options()) -> {ok, options()} | {error, reason()}.
-checked(
-    #{nodes := Nodes, concurrency := Concurrency, interval_ms := IntervalMs, kept := Kept} = Options
-) ->
-    IsNames = is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
-        lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes),
+checked(Options) ->
+    IsFrom = fun(Least) -> fun(N) -> is_integer(N) andalso N >= Least end end,
     Checks = [
-        {nodes, Nodes, IsNames, ~"a list of 1 to 100 nodes, each once,"},
-        {
-            concurrency,
-            Concurrency,
-            is_integer(Concurrency) andalso Concurrency >= 0,
-            ~"an integer from 0"
-        },
-        {
-            interval_ms,
-            IntervalMs,
-            is_integer(IntervalMs) andalso IntervalMs >= 10,
-            ~"an integer from 10"
-        },
-        {kept, Kept, is_integer(Kept) andalso Kept >= 1, ~"a positive integer"}
+        {nodes, fun are_nodes/1, ~"a list of 1 to 100 nodes, each once,"},
+        {concurrency, IsFrom(0), ~"an integer from 0"},
+        {interval_ms, IsFrom(10), ~"an integer from 10"},
+        {kept, IsFrom(1), ~"a positive integer"}
     ],
-    case [{option, Name, Value, Text} || {Name, Value, false, Text} <- Checks] of
-        [] -> readable(Options);
-        [Reason | _] -> {error, Reason}
+    case dyno_option:check(Checks, Options) of
+        ok -> readable(Options);
+        {error, _} = Error -> Error
     end.
 
+are_nodes(Nodes) ->
+    is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
+        lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes).
+
 %% What is wrong with the text is not one node's affair, and Elixir is where it is read.
--spec readable(options()) -> {ok, options()} | {error, reason()}.
 readable(#{code := Code} = Options) ->
     maybe
         {ok, Portable} ?= dyno_bench_code:portable(Code),
         {ok, _} ?= dyno_bench_code:read(Portable),
         {ok, Options#{code := Portable}}
-    else
-        {error, Reason} -> {error, {code, Reason}}
     end;
 readable(Options) ->
     {ok, Options}.
@@ -183,14 +168,14 @@ history(Cluster, {FromMs, ToMs}) ->
     [Sample || #{time_ms := Ms} = Sample <- history(Cluster), Ms >= FromMs, Ms =< ToMs].
 
 -doc "Gives the code so many workers in a node.".
--spec set_concurrency(pid(), node(), non_neg_integer()) -> ok | {error, reason()}.
+-spec set_concurrency(pid(), node(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Cluster, Node, Count) ->
     gen_server:call(Cluster, {set_concurrency, Node, Count}, ?CALL_MS).
 
 %% Its process
 
 -doc false.
--spec init(options()) -> {ok, state(), {continue, begun}} | {stop, {shutdown, reason()}}.
+-spec init(options()) -> {ok, state(), {continue, begun}} | {stop, {shutdown, dyno_error:error()}}.
 init(#{nodes := Nodes} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
@@ -206,13 +191,10 @@ init(#{nodes := Nodes} = Options) ->
             {stop, {shutdown, Reason}}
     end.
 
--spec failed(state(), reason()) -> {stop, {shutdown, reason()}}.
 failed(State, Reason) ->
     detached(State),
     {stop, {shutdown, Reason}}.
 
--spec attached([node()], options(), #{node() => member()}) ->
-    {ok, #{node() => member()}} | {error, reason()}.
 attached([], _Options, Members) ->
     {ok, Members};
 attached([Node | Rest], Options, Members) ->
@@ -228,11 +210,10 @@ attached([Node | Rest], Options, Members) ->
             attached(Rest, Options, Members#{Node => Member});
         {error, Reason} ->
             _ = [dyno_agent:detach(Agent) || #{agent := Agent} <- maps:values(Members)],
-            {error, {remote, Reason}}
+            {error, Reason}
     end.
 
 %% All are asked before the first is waited for, so that they begin at about the same time.
--spec started(state()) -> {ok, state()} | {error, reason()}.
 started(#{options := Options, members := Members} = State) ->
     Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
     Call = {dyno_bench_member, run, [Order, self()]},
@@ -243,10 +224,9 @@ started(#{options := Options, members := Members} = State) ->
         ],
         ready(maps:keys(Members), State)
     catch
-        exit:_ -> {error, {in_node, hd(maps:keys(Members)), ended}}
+        exit:_ -> {error, {?MODULE, {in_node, hd(maps:keys(Members)), {dyno_bench_job, ended}}}}
     end.
 
--spec ready([node()], state()) -> {ok, state()} | {error, reason()}.
 ready([], State) ->
     {ok, State};
 ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}} = State) ->
@@ -256,11 +236,12 @@ ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}
         {dyno_bench_member, Node, {started, Pid}} ->
             ready(Rest, State#{members := Members#{Node := Member#{pid := Pid}}});
         {dyno_bench_remote_guard, Ref, {error, Reason}} ->
-            {error, {in_node, Node, Reason}};
+            {error, {?MODULE, {in_node, Node, Reason}}};
         {'DOWN', Monitor, process, _, _} ->
-            {error, {remote, {node_lost, Node}}}
+            {error, {dyno_bench_remote, {node_lost, Node}}}
     after 2 * TimeoutMs + ?CALL_MS ->
-        {error, {in_node, Node, {endless, ~"the code", TimeoutMs}}}
+        Endless = dyno_bench_failure:error(~"the code", run, {timeout, TimeoutMs}),
+        {error, {?MODULE, {in_node, Node, Endless}}}
     end.
 
 -doc false.
@@ -270,7 +251,6 @@ handle_continue(begun, State) ->
     #{options := #{interval_ms := IntervalMs}} = State,
     {noreply, next_tick(State#{due_ms := erlang:monotonic_time(millisecond) + IntervalMs div 2})}.
 
--spec next_tick(state()) -> state().
 next_tick(#{due_ms := DueMs, options := #{interval_ms := IntervalMs}} = State) ->
     Next = DueMs + IntervalMs,
     _ = erlang:start_timer(Next, self(), tick, [{abs, true}]),
@@ -286,10 +266,10 @@ handle_call({set_concurrency, Node, Count}, _From, #{members := Members} = State
             #{Node := #{status := here, pid := Pid}} ->
                 case dyno_bench_member:set_concurrency(Pid, Count) of
                     ok -> ok;
-                    {error, Reason} -> {error, {in_node, Node, Reason}}
+                    {error, Error} -> {error, {?MODULE, {in_node, Node, Error}}}
                 end;
             #{} ->
-                {error, {no_node, Node}}
+                {error, {?MODULE, {no_node, Node}}}
         end,
     {reply, Answer, State}.
 
@@ -307,10 +287,10 @@ handle_info({dyno_bench_member, Node, {report, Report}}, #{members := Members} =
     {noreply, State#{members := Members#{Node := Member#{reports := [Report | Reports]}}}};
 handle_info({dyno_bench_remote_guard, Ref, {error, Reason}}, #{members := Members} = State) ->
     [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
-    {stop, {shutdown, {in_node, Node, Reason}}, State};
+    {stop, {shutdown, {?MODULE, {in_node, Node, Reason}}}, State};
 handle_info({dyno_agent, Ref, {gave_up, Reason}}, #{members := Members} = State) ->
     [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
-    {stop, {shutdown, {remote, {gave_up, Node, Reason}}}, State};
+    {stop, {shutdown, {dyno_bench_remote, {gave_up, Node, Reason}}}, State};
 handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
     Changed = #{
         Node =>
@@ -323,7 +303,7 @@ handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
     case [here || #{status := here} <- maps:values(Changed)] of
         [] ->
             [Node | _] = maps:keys(Members),
-            {stop, {shutdown, {remote, {node_lost, Node}}}, State#{members := Changed}};
+            {stop, {shutdown, {dyno_bench_remote, {node_lost, Node}}}, State#{members := Changed}};
         [_ | _] ->
             {noreply, State#{members := Changed}}
     end;
@@ -339,12 +319,10 @@ terminate(_Reason, State) ->
     detached(State).
 
 %% At the same time: each may take seconds.
--spec detached(state()) -> ok.
 detached(#{members := Members}) ->
     Here = [Agent || #{agent := Agent, status := here} <- maps:values(Members)],
     lists:foreach(fun(Agent) -> _ = dyno_agent:detach(Agent) end, Here).
 
--spec sampled(state()) -> state().
 sampled(#{members := Members, history := History, options := Options} = State) ->
     #{nodes := Nodes, kept := Kept, handler := Handler} = Options,
     Samples = [node_sample(Node, map_get(Node, Members)) || Node <- Nodes],
@@ -360,7 +338,6 @@ sampled(#{members := Members, history := History, options := Options} = State) -
     }.
 
 %% Several reports where this node was away.
--spec node_sample(node(), member()) -> node_sample().
 node_sample(Node, #{status := lost}) ->
     #{node => Node, status => lost, per_second => 0.0, concurrency => 0, values => #{}};
 node_sample(Node, #{reports := []}) ->
@@ -378,13 +355,15 @@ node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} 
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({remote, Reason}) ->
-    dyno_bench_remote:format_error(Reason);
-format_error({code, Reason}) ->
-    dyno_bench_code:format_error(Reason);
 format_error({no_node, Node}) ->
     io_lib:format("~ts is not one of the cluster's nodes, or was lost", [Node]);
-format_error({option, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
-format_error({in_node, Node, Reason}) ->
-    [atom_to_list(Node), ": ", dyno_bench_job:format_error(Reason)].
+format_error({in_node, Node, Error}) ->
+    [atom_to_list(Node), ": ", dyno_error:format(Error)];
+format_error({died, Reason}) ->
+    io_lib:format("the process that collects the nodes' samples died: ~0tP", [Reason, 12]).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({in_node, _, Error}) -> dyno_error:fault(Error);
+fault({no_node, _}) -> caller;
+fault({died, _}) -> dyno.

@@ -33,7 +33,7 @@
 Reports to `Sink`, as `{dyno_bench_member, node(), {started | report | ended, ...}}`, until the
 process is interrupted or the code fails.
 """.
--spec run(order(), pid()) -> ok | {error, dyno_bench_job:reason() | interrupted}.
+-spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
 run(#{interval_ms := IntervalMs} = Order, Sink) ->
     ok = dyno_agent_vm:enable(),
     case job(Order) of
@@ -53,7 +53,6 @@ run(#{interval_ms := IntervalMs} = Order, Sink) ->
             Error
     end.
 
--spec job(order()) -> {ok, dyno_bench_job:job() | none} | {error, dyno_bench_job:reason()}.
 %% It works from when it is monitored: why it ended must not be missed.
 job(#{code := _} = Order) ->
     dyno_bench_job:start(
@@ -62,26 +61,19 @@ job(#{code := _} = Order) ->
 job(_Order) ->
     {ok, none}.
 
--spec resumed(dyno_bench_job:job() | none, reference()) -> ok | {error, dyno_bench_job:reason()}.
 resumed(none, _Monitor) -> ok;
 resumed(Job, Monitor) -> dyno_bench_sample:explained(dyno_bench_job:resume(Job), {Job, Monitor}).
 
--spec monitored(dyno_bench_job:job() | none) -> reference().
 monitored(none) -> make_ref();
 monitored(Job) -> dyno_bench_job:monitor(Job).
 
--spec stopped(dyno_bench_job:job() | none) -> ok.
 stopped(none) -> ok;
 stopped(Job) -> dyno_bench_job:stop(Job).
 
--type reading() :: {TimeNs :: integer(), Iterations :: non_neg_integer(), dyno_agent_vm:raw()}.
-
--spec read(dyno_bench_job:job() | none) -> reading().
 read(none) -> {erlang:monotonic_time(nanosecond), 0, dyno_agent_vm:read()};
 read(Job) -> {erlang:monotonic_time(nanosecond), dyno_bench_job:sample(Job), dyno_agent_vm:read()}.
 
 %% Absolute times: reports do not drift.
--spec reporting(map(), reading(), integer()) -> ok | {error, term()}.
 reporting(
     #{job := Job, monitor := Monitor, sink := Sink, interval_ms := IntervalMs} = State,
     Before,
@@ -103,11 +95,9 @@ reporting(
         reporting(State, Now, NextMs)
     end.
 
--spec changed(dyno_bench_job:job() | none, non_neg_integer()) -> ok | {error, term()}.
-changed(none, _Count) -> {error, ended};
+changed(none, _Count) -> {error, {dyno_bench_job, ended}};
 changed(Job, Count) -> dyno_bench_job:set_concurrency(Job, Count).
 
--spec report(dyno_bench_job:job() | none, reading(), reading()) -> report().
 report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
     Concurrency =
         case Job =/= none andalso dyno_bench_job:concurrency(Job) of
@@ -123,7 +113,7 @@ report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
     }.
 
 -doc "Changes the number of workers of a member's job.".
--spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_bench_job:reason()}.
+-spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Pid, Count) ->
     Ref = make_ref(),
     Monitor = monitor(process, Pid),
@@ -133,5 +123,5 @@ set_concurrency(Pid, Count) ->
             true = demonitor(Monitor, [flush]),
             Answer;
         {'DOWN', Monitor, process, Pid, _} ->
-            {error, ended}
+            {error, {dyno_bench_job, ended}}
     end.

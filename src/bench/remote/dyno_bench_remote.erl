@@ -18,7 +18,7 @@ Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a sch
 worker.
 """.
 
--export([run/4, attach/3, more_modules/2, described/3, format_error/1]).
+-export([run/4, attach/3, more_modules/2, described/3, format_error/1, fault/1]).
 -export_type([options/0, description/0, reason/0]).
 
 -type options() :: #{
@@ -37,7 +37,7 @@ worker.
 -type description() :: #{node := map(), environment := map()}.
 
 -type reason() ::
-    {agent, dyno_agent:reason()}
+    {agent, dyno_error:error()}
     | {taken_module, node(), module()}
     | {gave_up, node(), term()}
     | {node_lost, node()}.
@@ -48,17 +48,18 @@ worker.
 
 -doc """
 Has a function called in a node, by a process there, and returns what it returns; the modules it
-needs are sent. The function must end when its process receives `dyno_interrupt`, as this one does.
+needs are sent. `Call` says which function, when the node is connected. That function must end when
+its process receives `dyno_interrupt`, as this one does.
 """.
--spec run(node(), {module(), atom(), [term()]}, [file_module()], options()) ->
-    {ok, {term(), description()}} | {error, reason()}.
+-spec run(node(), fun(() -> {module(), atom(), [term()]}), [file_module()], options()) ->
+    {ok, {term(), description()}} | {error, dyno_error:error()}.
 run(Node, Call, Files, Options) ->
     maybe
         {ok, Agent} ?= attach(Node, Files, Options),
         try
             _ = erpc:call(Node, dyno_clock, load_from, [dyno_clock:folders()], ?CALL_MS),
             Description = description(Node),
-            case called(Agent, Call) of
+            case called(Agent, Call()) of
                 {ok, Result} -> {ok, {Result, Description}};
                 {error, _} = Error -> Error
             end
@@ -68,7 +69,8 @@ run(Node, Call, Files, Options) ->
     end.
 
 -doc "Brings a guest to a node, with all that measures.".
--spec attach(node(), [file_module()], options()) -> {ok, dyno_agent:agent()} | {error, reason()}.
+-spec attach(node(), [file_module()], options()) ->
+    {ok, dyno_agent:agent()} | {error, dyno_error:error()}.
 attach(Node, Files, Options) ->
     AgentOptions = maps:merge(#{limit_ms => ?LIMIT_MS}, maps:remove(inputs, Options)),
     maybe
@@ -83,62 +85,58 @@ attach(Node, Files, Options) ->
             }),
         {ok, Agent}
     else
-        {error, {taken_module, _, _}} = Error -> Error;
-        {error, Reason} -> {error, {agent, Reason}}
+        {error, {?MODULE, _}} = Error -> Error;
+        {error, Reason} -> {error, {?MODULE, {agent, {dyno_agent, Reason}}}}
     end.
 
--spec connected(node(), options()) -> ok | {error, dyno_target_node:reason()}.
 connected(Node, Options) ->
     dyno_target_node:connect(Node, maps:with([cookie], Options)).
 
 %% What experiments load and unload themselves, as long as they are not killed.
--spec names(non_neg_integer()) -> [module()].
 names(Inputs) ->
-    [dyno_bench_arm_loop | [
+    [dyno_bench_loop_empty | [
         list_to_atom(Prefix ++ integer_to_list(N))
-     || {Prefix, Count} <- [{"dyno_bench_arm_", ?MAX_CODES}, {"dyno_bench_input_", Inputs}],
+     || {Prefix, Count} <- [{"dyno_bench_loop_", ?MAX_CODES}, {"dyno_bench_input_", Inputs}],
         N <- lists:seq(1, Count)
     ]].
 
 -doc "Modules that only this node has, as the agent takes them; none may be there already.".
 -spec more_modules(node(), [file_module()]) ->
-    {ok, [{module(), binary(), file:filename()}]} | {error, reason() | dyno_target_node:reason()}.
+    {ok, [{module(), binary(), file:filename()}]}
+    | {error, dyno_error:error() | dyno_target_node:reason()}.
 more_modules(Node, Files) ->
     case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
         {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
-        {ok, [Module | _]} -> {error, {taken_module, Node, Module}};
+        {ok, [Module | _]} -> {error, {?MODULE, {taken_module, Node, Module}}};
         {error, _} -> {error, {node_down, Node}}
     end.
 
--spec called(dyno_agent:agent(), {module(), atom(), [term()]}) -> {ok, term()} | {error, reason()}.
 called(Agent, Call) ->
-    Guest = dyno_agent:guard(Agent),
-    Monitor = monitor(process, Guest),
-    try gen_server:call(Guest, {run, Call}, ?CALL_MS) of
-        {ok, _Measurer} -> await(Agent, Guest, Monitor)
+    Guard = dyno_agent:guard(Agent),
+    Monitor = monitor(process, Guard),
+    try gen_server:call(Guard, {run, Call}, ?CALL_MS) of
+        {ok, _Measurer} -> await(Agent, Guard, Monitor)
     catch
-        exit:_ -> {error, {node_lost, dyno_agent:node(Agent)}}
+        exit:_ -> {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
     after
         true = demonitor(Monitor, [flush])
     end.
 
--spec await(dyno_agent:agent(), pid(), reference()) -> {ok, term()} | {error, reason()}.
-await(Agent, Guest, Monitor) ->
+await(Agent, Guard, Monitor) ->
     Ref = dyno_agent:ref(Agent),
     receive
         {dyno_bench_remote_guard, Ref, Result} ->
             {ok, Result};
         {dyno_agent, Ref, {gave_up, Reason}} ->
-            {error, {gave_up, dyno_agent:node(Agent), Reason}};
+            {error, {?MODULE, {gave_up, dyno_agent:node(Agent), Reason}}};
         dyno_interrupt ->
-            Guest ! dyno_interrupt,
-            await(Agent, Guest, Monitor);
-        {'DOWN', Monitor, process, Guest, _} ->
-            {error, {node_lost, dyno_agent:node(Agent)}}
+            Guard ! dyno_interrupt,
+            await(Agent, Guard, Monitor);
+        {'DOWN', Monitor, process, Guard, _} ->
+            {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
     end.
 
 %% With functions of OTP only, which every node has.
--spec description(node()) -> description().
 description(Node) ->
     Info = fun(Key) -> erpc:call(Node, erlang, system_info, [Key], ?CALL_MS) end,
     Release = list_to_binary(Info(otp_release)),
@@ -196,8 +194,8 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({agent, Reason}) ->
-    dyno_agent:format_error(Reason);
+format_error({agent, Error}) ->
+    dyno_error:format(Error);
 format_error({taken_module, Node, Module}) ->
     io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
 format_error({gave_up, Node, {limit_ms, Ms}}) ->
@@ -215,3 +213,8 @@ format_error({node_lost, Node}) ->
         "the connection to ~ts was lost while it measured; whatever was sent there ends by itself",
         [Node]
     ).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({taken_module, _, _}) -> caller;
+fault(_) -> dyno.

@@ -56,7 +56,7 @@ handle_call({run, {Module, Function, Arguments}}, _From, State) ->
     #{caller := Caller, ref := Ref, measurers := Measurers} = State,
     {Pid, Monitor} = spawn_monitor(fun() ->
         proc_lib:set_label(dyno_agent_measurer),
-        Caller ! {?MODULE, Ref, said(apply(Module, Function, Arguments))}
+        Caller ! {?MODULE, Ref, apply(Module, Function, Arguments)}
     end),
     {reply, {ok, Pid}, State#{measurers := Measurers#{Pid => Monitor}}};
 handle_call(stop, _From, State) ->
@@ -94,11 +94,6 @@ handle_info(check, #{limit_bytes := LimitBytes} = State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
--spec said(term()) -> term().
-said({error, Reason}) -> {error, dyno_bench_undefined:said(Reason)};
-said(Result) -> Result.
-
--spec give_up(term(), state()) -> {stop, normal, state()}.
 give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
     Caller ! {dyno_agent, Ref, {gave_up, Reason}},
     {stop, normal, wound_down(State)}.
@@ -109,7 +104,6 @@ terminate(_Reason, _State) ->
     ok.
 
 %% Nothing that runs our code may be left: the janitor removes it after us.
--spec wound_down(state()) -> state().
 wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
     Busy = ended(Measurers, ?POLITE_MS),
@@ -122,7 +116,6 @@ wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     State#{measurers := #{}}.
 
 %% Those that have not ended in the time.
--spec ended(#{pid() => reference()}, timeout()) -> #{pid() => reference()}.
 ended(Measurers, infinity) ->
     maps:foreach(
         fun(Pid, Monitor) ->
@@ -145,15 +138,13 @@ ended(Measurers, Ms) ->
         Measurers
     ).
 
--spec workers(pid()) -> [pid()].
 workers(Pid) ->
     case process_info(Pid, links) of
         {links, Links} -> [Linked || Linked <- Links, is_pid(Linked), Linked =/= self()];
         undefined -> []
     end.
 
-%% A job's module is removed by its keeper, a moment after the job's end.
--spec without_jobs([atom()], non_neg_integer()) -> ok.
+%% A job's module is unloaded by its slot's allocator, a moment after the job's end.
 without_jobs(_Before, 0) ->
     ok;
 without_jobs(Before, Tries) ->
@@ -166,11 +157,9 @@ without_jobs(Before, Tries) ->
             end
     end.
 
--spec jobs() -> [atom()].
 jobs() ->
-    [Name || Name <- registered(), lists:prefix("dyno_bench_job_", atom_to_list(Name))].
+    [Name || Name <- registered(), lists:prefix("dyno_bench_loop_job_", atom_to_list(Name))].
 
--spec bytes(state()) -> number().
 bytes(#{measurers := Measurers}) ->
     lists:sum([
         Bytes

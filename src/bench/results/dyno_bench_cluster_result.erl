@@ -3,8 +3,8 @@
 
 -module(dyno_bench_cluster_result).
 -moduledoc false.
-%% Makes a recording of what a cluster did: for each node the throughput and the VM's figures over
-%% the time, and the table `cluster`. Pure.
+%% Makes a recording of what a cluster did: for each node the throughput and the state of the VM
+%% over the time, and the table `cluster`. Pure.
 
 -export([document/3]).
 
@@ -13,129 +13,114 @@
     dyno_recording:document().
 document(#{codes := [Label]} = Parameters, Samples, Environment) ->
     #{interval_ms := IntervalMs} = Parameters,
-    Times = times_ms(Samples, IntervalMs),
-    Names = lists:uniq([Node || #{nodes := Nodes} <- Samples, #{node := Node} <- Nodes]),
-    DurationNs = lists:max([0 | Times]) * 1_000_000,
+    TimesMs = times_ms(Samples, IntervalMs),
+    Nodes = [
+        {Name, [S || #{nodes := Nodes} <- Samples, #{node := Node} = S <- Nodes, Node =:= Name]}
+     || Name <- lists:uniq([Node || #{nodes := Nodes} <- Samples, #{node := Node} <- Nodes])
+    ],
+    Totals = [PerSecond || #{per_second := PerSecond} <- Samples],
+    DurationNs = lists:max([0 | TimesMs]) * 1_000_000,
     Run = #{
-        size => length(Names),
+        size => length(Nodes),
         status => complete,
         duration_ns => DurationNs,
-        nodes => [#{name => atom_to_binary(Name)} || Name <- Names],
+        nodes => [#{name => atom_to_binary(Name)} || {Name, _} <- Nodes],
         metrics => [
-            #{
-                name => ~"throughput",
-                title => ~"Throughput of all nodes",
-                value => Median,
-                unit => ~"1/s",
-                count => length(Samples),
-                group => ~"bench"
-            }
-         || Median <- [dyno_stats:median([P || #{per_second := P} <- Samples])], is_number(Median)
+            dyno_recording_part:metric(
+                ~"throughput", ~"Throughput of all nodes", Median, ~"1/s", length(Samples), ~"bench"
+            )
+         || Median <- [dyno_stats:median(Totals)], is_number(Median)
         ],
-        series => lists:append([series(Name, Label, Samples, Times) || Name <- Names]),
-        tables => [table(Names, Samples)]
+        series => lists:append([series(Node, Label, TimesMs) || Node <- Nodes]),
+        tables => [table(Nodes, Totals)]
     },
-    Document0 = dyno_recording:new(bench, Label, Parameters, Environment),
-    Document1 = dyno_recording:add_run(Document0, Run),
-    Document2 = dyno_recording:put(Document1, duration_ns, DurationNs),
-    Document3 = dyno_recording:add_warnings(
-        Document2, lists:append([lost(N, Samples) || N <- Names])
-    ),
-    dyno_recording:put(Document3, status, complete).
+    dyno_bench_result:complete(
+        dyno_recording:new(bench, Label, Parameters, Environment),
+        [Run],
+        DurationNs,
+        lists:append([warnings(Node) || Node <- Nodes])
+    ).
 
 %% Since the start, an interval before the first.
--spec times_ms([dyno_bench_cluster:sample()], pos_integer()) -> [integer()].
 times_ms([], _IntervalMs) -> [];
 times_ms([#{time_ms := First} | _] = Samples, IntervalMs) ->
     [Ms - First + IntervalMs || #{time_ms := Ms} <- Samples].
 
--spec of_node(node(), [dyno_bench_cluster:sample()]) -> [dyno_bench_cluster:node_sample()].
-of_node(Name, Samples) ->
-    [S || #{nodes := Nodes} <- Samples, #{node := Node} = S <- Nodes, Node =:= Name].
-
--spec series(node(), binary(), [dyno_bench_cluster:sample()], [integer()]) -> [map()].
-series(Name, Label, Samples, Times) ->
-    Own = of_node(Name, Samples),
-    Of = fun(Metric, Labels, Values) ->
-        Metric#{node => atom_to_binary(Name), labels => Labels, times_ms => Times, values => Values}
-    end,
-    Throughput = #{
-        name => ~"bench.throughput",
-        title => <<"Throughput in ", (atom_to_binary(Name))/binary>>,
-        unit => ~"1/s",
-        group => ~"bench"
-    },
+series({Name, Samples}, Label, TimesMs) ->
+    Title = <<"Throughput in ", (atom_to_binary(Name))/binary>>,
+    %% Nothing is known of an interval in which a node reported nothing.
+    Rates = [
+        case Sample of
+            #{status := here, per_second := PerSecond} -> PerSecond;
+            _ -> undefined
+        end
+     || Sample <- Samples
+    ],
+    Throughput = dyno_recording_part:series(
+        ~"bench.throughput", ~"1/s", ~"bench", Title, Name, TimesMs, Rates
+    ),
     [
-        Of(Throughput, #{code => Label}, [rate(S) || S <- Own])
+        Throughput#{labels := #{code => Label}}
         | [
-            Of(Metric, #{}, [maps:get(Key, Values, undefined) || #{values := Values} <- Own])
+            Metric#{
+                node => Name,
+                times_ms => TimesMs,
+                values => [maps:get(Key, Values, undefined) || #{values := Values} <- Samples]
+            }
          || #{name := Key} = Metric <- dyno_agent_vm:describe()
         ]
     ].
 
-%% Nothing is known of an interval in which a node said nothing.
--spec rate(dyno_bench_cluster:node_sample()) -> float() | undefined.
-rate(#{status := here, per_second := PerSecond}) -> PerSecond;
-rate(_) -> undefined.
-
--spec table([node()], [dyno_bench_cluster:sample()]) -> map().
-table(Names, Samples) ->
-    Columns = [
-        {~"node", ~"Node", string, undefined},
-        {~"workers", ~"Workers", integer, ~"count"},
-        {~"throughput", ~"Throughput, median", number, ~"1/s"},
-        {~"lowest", ~"Lowest", number, ~"1/s"},
-        {~"highest", ~"Highest", number, ~"1/s"},
-        {~"samples", ~"Samples", integer, ~"count"}
+table(Nodes, Totals) ->
+    Items = [
+        #{
+            node => atom_to_binary(Name),
+            workers => lists:last([0 | [C || #{status := here, concurrency := C} <- Samples]]),
+            rates => [P || #{status := here, per_second := P} <- Samples]
+        }
+     || {Name, Samples} <- Nodes
     ],
-    Rows = [node_row(Name, of_node(Name, Samples)) || Name <- Names],
-    All = [P || #{per_second := P} <- Samples],
     Total = [
-        [~"total", lists:sum([W || [_, W | _] <- Rows]) | spread(All)]
-     || [_, _ | _] <- [Rows]
+        #{
+            node => ~"total",
+            workers => lists:sum([Workers || #{workers := Workers} <- Items]),
+            rates => Totals
+        }
+     || length(Items) > 1
     ],
-    dyno_recording_table:new(~"cluster", ~"Cluster", Columns, Rows ++ Total).
+    dyno_recording_table:make(spec(), Items ++ Total).
 
--spec node_row(node(), [dyno_bench_cluster:node_sample()]) -> [term()].
-node_row(Name, Samples) ->
-    Workers = [C || #{status := here, concurrency := C} <- Samples],
-    [
-        atom_to_binary(Name),
-        lists:last([0 | Workers])
-        | spread([P || #{status := here, per_second := P} <- Samples])
-    ].
+spec() ->
+    Rates = fun(Of) ->
+        fun
+            (#{rates := []}) -> undefined;
+            (#{rates := Rates}) -> Of(Rates)
+        end
+    end,
+    Rate = {number, ~"1/s"},
+    Higher = #{better => higher},
+    #{
+        name => ~"cluster",
+        title => ~"Cluster",
+        columns => [
+            {~"node", ~"Node", string, fun(#{node := Node}) -> Node end},
+            {~"workers", ~"Workers", count, fun(#{workers := Workers}) -> Workers end},
+            {~"throughput", ~"Throughput, median", Rate, Higher, Rates(fun dyno_stats:median/1)},
+            {~"lowest", ~"Lowest", Rate, Higher, Rates(fun lists:min/1)},
+            {~"highest", ~"Highest", Rate, Higher, Rates(fun lists:max/1)},
+            {~"samples", ~"Samples", count, #{role => note},
+                fun(#{rates := Of}) -> length(Of) end}
+        ]
+    }.
 
--spec spread([float()]) -> [term()].
-spread([]) -> [undefined, undefined, undefined, 0];
-spread(Values) -> [dyno_stats:median(Values), lists:min(Values), lists:max(Values), length(Values)].
-
--spec lost(node(), [dyno_bench_cluster:sample()]) -> [{binary(), binary()}].
-lost(Name, Samples) ->
-    Own = of_node(Name, Samples),
-    Text = fun(Format, Arguments) -> unicode:characters_to_binary(
-        io_lib:format(Format, Arguments)
-    ) end,
-    case {[x || #{status := lost} <- Own], [x || #{status := late} <- Own]} of
+warnings({Name, Samples}) ->
+    case {[x || #{status := lost} <- Samples], [x || #{status := late} <- Samples]} of
         {[_ | _] = Lost, _} ->
-            [
-                {
-                    ~"lost",
-                    Text(
-                        "the connection to ~ts was lost; the last ~b samples are without it",
-                        [Name, length(Lost)]
-                    )
-                }
-            ];
+            Text = "the connection to ~ts was lost; the last ~b samples are without it",
+            [{~"lost", dyno_recording_part:text(Text, [Name, length(Lost)])}];
         {[], [_ | _] = Late} ->
-            [
-                {
-                    ~"late",
-                    Text(
-                        "~ts reported nothing in ~b of ~b intervals",
-                        [Name, length(Late), length(Own)]
-                    )
-                }
-            ];
+            Text = "~ts reported nothing in ~b of ~b intervals",
+            [{~"late", dyno_recording_part:text(Text, [Name, length(Late), length(Samples)])}];
         {[], []} ->
             []
     end.

@@ -13,102 +13,100 @@
 -doc "The recording of a result.".
 -spec document(#{atom() => term()}, dyno_bench_concurrency:result(), Environment :: term()) ->
     dyno_recording:document().
-document(Parameters, #{arms := [Arm], duration_ms := DurationMs} = Result, Environment) ->
-    #{label := Label} = Arm,
+document(Parameters, #{candidates := [Candidate]} = Result, Environment) ->
+    #{label := Label} = Candidate,
+    #{duration_ms := DurationMs} = Result,
     Name = string:slice(Label, 0, 60),
-    Document0 = dyno_recording:new(bench, Name, Parameters, Environment),
-    Document1 = dyno_recording:add_run(Document0, run(Label, Result)),
-    Document2 = dyno_recording:put(Document1, duration_ns, DurationMs * 1_000_000),
-    Document3 = dyno_recording:add_warnings(Document2, warnings(Name, Arm)),
-    dyno_recording:put(Document3, status, complete).
+    dyno_bench_result:complete(
+        dyno_recording:new(bench, Name, Parameters, Environment),
+        [run(Label, Result)],
+        DurationMs * 1_000_000,
+        dyno_bench_result:described(Name, Candidate)
+    ).
 
--spec warnings(binary(), dyno_bench_job:description()) -> [{binary(), binary()}].
-warnings(Name, #{constant := Constant, warnings := Warnings}) ->
-    [
-        {~"constant",
-            <<Name/binary,
-                ": the compiler works the result out; an empty loop was measured. Take the "
-                "values from init_runner">>}
-     || Constant
-    ] ++ [{~"compiler", <<Name/binary, ": ", Warning/binary>>} || Warning <- Warnings].
-
--spec run(binary(), dyno_bench_concurrency:result()) -> #{atom() => term()}.
 run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) ->
-    #{best := Best, values := Values} = Outcome,
+    #{best := Best, values := Values, steps := Steps} = Outcome,
+    Throughput = dyno_stats:median(map_get(Best, Values)),
+    Title = ~"Throughput at the best concurrency",
     #{
         status => complete,
         duration_ns => DurationMs * 1_000_000,
         metrics => [
-            metric(~"bench.concurrency", ~"Best concurrency", Best, ~"count"),
-            metric(
-                ~"bench.throughput",
-                ~"Throughput at the best concurrency",
-                dyno_stats:median(map_get(Best, Values)),
-                ~"1/s"
-            )
+            dyno_recording_part:metric(
+                ~"bench.concurrency", ~"Best concurrency", Best, ~"count", 1, ~"bench"
+            ),
+            dyno_recording_part:metric(~"bench.throughput", Title, Throughput, ~"1/s", 1, ~"bench")
         ],
         series => [
-            #{
-                name => ~"bench.throughput",
-                title => <<"Throughput with ", (integer_to_binary(C))/binary>>,
-                unit => ~"1/s",
-                group => ~"bench",
-                node => undefined,
-                labels => #{concurrency => integer_to_binary(C)},
-                times_ms => map_get(C, EndsMs),
-                values => Samples
-            }
-         || {C, Samples} <- lists:sort(maps:to_list(Values))
+            (dyno_recording_part:series(
+                ~"bench.throughput",
+                ~"1/s",
+                ~"bench",
+                dyno_recording_part:text("Throughput with ~b", [Workers]),
+                undefined,
+                map_get(Workers, EndsMs),
+                Samples
+            ))#{labels := #{concurrency => integer_to_binary(Workers)}}
+         || {Workers, Samples} <- lists:sort(maps:to_list(Values))
         ],
-        tables => [table(Label, Outcome)]
+        tables => [
+            dyno_recording_table:make(spec(Label), [
+                item(Workers, Samples, Best, [S || #{concurrency := C} = S <- Steps, C =:= Workers])
+             || {Workers, Samples} <- lists:sort(maps:to_list(Values))
+            ])
+        ]
     }.
 
--spec metric(binary(), binary(), number(), binary()) -> #{atom() => term()}.
-metric(Name, Title, Value, Unit) ->
-    #{name => Name, title => Title, value => Value, unit => Unit, count => 1, group => ~"bench"}.
-
--spec table(binary(), dyno_bench_concurrency_search:outcome()) -> #{atom() => term()}.
-table(Label, #{values := Values} = Outcome) ->
-    dyno_recording_table:new(
-        ~"concurrencies",
-        <<"Throughput by concurrency: ", Label/binary>>,
-        [
-            {~"concurrency", ~"Workers", integer, ~"count"},
-            {~"throughput", ~"Throughput", number, ~"1/s"},
-            {~"low", ~"Low", number, ~"1/s"},
-            {~"high", ~"High", number, ~"1/s"},
-            {~"time_per_call", ~"Time per call", number, ~"ns/call"},
-            {~"against", ~"Compared with", integer, ~"count"},
-            {~"ratio", ~"Ratio of the throughputs", number, ~"1"},
-            {~"ratio_low", ~"Ratio, low", number, ~"1"},
-            {~"ratio_high", ~"Ratio, high", number, ~"1"},
-            {~"verdict", ~"Verdict", string, undefined},
-            {~"samples", ~"Samples", integer, ~"count"}
-        ],
-        [row(C, Samples, Outcome) || {C, Samples} <- lists:sort(maps:to_list(Values))]
-    ).
-
--spec row(pos_integer(), [float()], dyno_bench_concurrency_search:outcome()) -> [term()].
-row(Concurrency, Samples, #{best := Best, steps := Steps}) ->
-    Throughput = dyno_stats:median(Samples),
-    {Low, High} =
+%% The first concurrency was compared with none.
+item(Workers, Samples, Best, Steps) ->
+    Step = maps:merge(
+        #{against => undefined, ratio => undefined, low => undefined, high => undefined},
+        case Steps of
+            [#{verdict := Verdict} = Compared] -> Compared#{verdict := atom_to_binary(Verdict)};
+            [] -> #{verdict => undefined}
+        end
+    ),
+    Shown =
+        case Workers of
+            Best -> Step#{verdict := ~"best"};
+            _ -> Step
+        end,
+    Interval =
         case dyno_stats_interval:median(Samples, ?LEVEL) of
-            {ok, {L, H, _}} -> {L, H};
+            {ok, {Low, High, _}} -> {Low, High};
             {error, too_few} -> {undefined, undefined}
         end,
-    {Against, Ratio, RatioLow, RatioHigh, Verdict} =
-        case [S || #{concurrency := C} = S <- Steps, C =:= Concurrency] of
-            [] ->
-                {undefined, undefined, undefined, undefined, undefined};
-            [#{against := A, ratio := R, low := RL, high := RH, verdict := V}] ->
-                {A, R, RL, RH, atom_to_binary(V)}
-        end,
-    Shown =
-        case Concurrency of
-            Best -> ~"best";
-            _ -> Verdict
-        end,
-    [
-        Concurrency, Throughput, Low, High, Concurrency * 1.0e9 / Throughput, Against, Ratio,
-        RatioLow, RatioHigh, Shown, length(Samples)
-    ].
+    Shown#{
+        workers => Workers,
+        throughput => dyno_stats:median(Samples),
+        interval => Interval,
+        samples => length(Samples)
+    }.
+
+spec(Label) ->
+    Get = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
+    Interval = fun(N) -> fun(#{interval := Interval}) -> element(N, Interval) end end,
+    TimeNs = fun(#{workers := Workers, throughput := Throughput}) ->
+        Workers * 1.0e9 / Throughput
+    end,
+    Low = #{role => low, 'of' => ~"throughput"},
+    High = #{role => high, 'of' => ~"throughput"},
+    #{
+        name => ~"concurrencies",
+        title => <<"Throughput by concurrency: ", Label/binary>>,
+        columns => [
+            {~"concurrency", ~"Workers", count, #{role => key}, Get(workers)},
+            {~"throughput", ~"Throughput", {number, ~"1/s"}, #{better => higher}, Get(throughput)},
+            {~"low", ~"Low", {number, ~"1/s"}, Low, Interval(1)},
+            {~"high", ~"High", {number, ~"1/s"}, High, Interval(2)},
+            {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}, TimeNs},
+            {~"against", ~"Compared with", count, #{role => note}, Get(against)},
+            {~"ratio", ~"Ratio of the throughputs", {number, ~"1"}, Get(ratio)},
+            {~"ratio_low", ~"Ratio, low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"},
+                Get(low)},
+            {~"ratio_high", ~"Ratio, high", {number, ~"1"}, #{role => high, 'of' => ~"ratio"},
+                Get(high)},
+            {~"verdict", ~"Verdict", string, Get(verdict)},
+            {~"samples", ~"Samples", count, #{role => note}, Get(samples)}
+        ]
+    }.

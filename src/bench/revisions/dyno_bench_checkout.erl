@@ -8,18 +8,17 @@
 %% last commit with what differs from it and what is new. Submodules are checked out in the same way
 %% from where the repository has them; one that it has not fetched stays empty, as it is there.
 
--export([revision/3, git/3]).
+-export([revision/3, git/3, format_error/1, fault/1]).
 -export_type([repository/0, reason/0]).
 
 -type repository() :: #{git := file:filename(), top := file:filename(), _ => _}.
 
 -type reason() ::
-    interrupted
-    | {git, [binary()]}
+    {git, [binary()]}
     %% A commit that the repository says it needs of one of its submodules.
     | {no_commit, Submodule :: binary(), Commit :: binary()}.
 
--type result() :: ok | {error, reason()}.
+-type result() :: ok | {error, dyno_error:error()}.
 
 -define(GIT_MS, 300_000).
 
@@ -37,14 +36,11 @@ revision(Tree, {Kind, Commit} = Revision, #{git := Git, top := Top} = Repository
                 commit -> ok
             end,
         submodules(Tree, Revision, Repository)
-    else
-        {error, {Ended, Lines}} when is_tuple(Ended) -> {error, {git, Lines}};
-        {error, _} = Error -> Error
     end.
 
 -doc "Runs git in a folder.".
 -spec git(file:filename(), file:filename(), [string() | binary()]) ->
-    {ok, binary()} | {error, interrupted | {term(), [binary()]}}.
+    {ok, binary()} | {error, dyno_error:error()}.
 git(Git, Folder, Arguments) ->
     %% Where the folder is not a working tree but git's own, its settings may name one that is gone.
     Where =
@@ -52,15 +48,16 @@ git(Git, Folder, Arguments) ->
             [_, _, _] -> ["--git-dir", ".", "--work-tree", "."];
             _ -> []
         end,
-    dyno_program:run(Git, Where ++ Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}).
+    case dyno_program:run(Git, Where ++ Arguments, #{folder => Folder, timeout_ms => ?GIT_MS}) of
+        {ok, Output} -> {ok, Output};
+        {error, interrupted} -> {error, {dyno_error, interrupted}};
+        {error, {_Ended, Lines}} -> {error, {?MODULE, {git, Lines}}}
+    end.
 
--spec has_part(file:filename(), string()) -> boolean().
 has_part(Folder, Part) ->
     filelib:is_file(filename:join(Folder, Part)).
 
 %% What differs from the last commit, and what is new.
--spec overlaid(file:filename(), file:filename(), file:filename()) ->
-    ok | {error, interrupted | {term(), [binary()]}}.
 overlaid(Git, Top, Tree) ->
     maybe
         {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
@@ -68,11 +65,9 @@ overlaid(Git, Top, Tree) ->
         lists:foreach(fun(File) -> overlay(File, Top, Tree) end, parts(Changed) ++ parts(New))
     end.
 
--spec parts(binary()) -> [binary()].
 parts(Text) ->
     [Part || Part <- binary:split(Text, <<0>>, [global]), Part =/= <<>>].
 
--spec overlay(binary(), file:filename(), file:filename()) -> ok.
 overlay(File, Top, Tree) ->
     [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
     ok = filelib:ensure_dir(To),
@@ -89,8 +84,6 @@ overlay(File, Top, Tree) ->
 
 %% Submodules
 
--spec submodules(file:filename(), {working_tree | commit, binary()}, repository()) ->
-    result() | {error, {term(), [binary()]}}.
 submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
     case filelib:is_regular(filename:join(Tree, ".gitmodules")) of
         true ->
@@ -102,12 +95,10 @@ submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
             ok
     end.
 
--spec listing({working_tree | commit, binary()}) -> [string() | binary()].
 listing({working_tree, _}) -> ["ls-files", "--stage", "-z"];
 listing({commit, Commit}) -> ["ls-tree", "-r", "-z", Commit].
 
 %% Where a submodule is, and its commit.
--spec links(binary()) -> [{Path :: binary(), Commit :: binary()}].
 links(Text) ->
     [
         {Path, Commit}
@@ -119,9 +110,6 @@ links(Text) ->
         ]
     ].
 
--spec each(
-    [{binary(), binary()}], file:filename(), {working_tree | commit, binary()}, repository()
-) -> result().
 each([], _Tree, _Revision, _Repository) ->
     ok;
 each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
@@ -138,14 +126,12 @@ each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
             Error
     end.
 
--spec inside(file:filename(), binary()) -> file:filename().
 inside(Folder, Path) ->
     Joined = filename:join(Folder, unicode:characters_to_list(Path)),
     true = is_list(Joined),
     Joined.
 
 %% In its place, or, where the working tree has it no longer, where git keeps it.
--spec has(binary(), repository()) -> {ok, file:filename()} | none | {error, reason()}.
 has(Path, #{git := Git, top := Top}) ->
     InPlace = inside(Top, Path),
     case filelib:is_file(filename:join(InPlace, ".git")) of
@@ -159,16 +145,14 @@ has(Path, #{git := Git, top := Top}) ->
                         true -> {ok, Kept};
                         false -> none
                     end;
-                {error, interrupted} ->
-                    {error, interrupted};
+                {error, {dyno_error, interrupted}} = Error ->
+                    Error;
                 {error, _} ->
                     none
             end
     end.
 
 %% The working tree has what is checked out there, whatever the repository says.
--spec wanted(working_tree | commit, binary(), binary(), file:filename(), repository()) ->
-    {ok, binary()} | {error, reason()}.
 wanted(Kind, Path, Commit, Source, #{git := Git}) ->
     Name =
         case Kind of
@@ -177,6 +161,22 @@ wanted(Kind, Path, Commit, Source, #{git := Git}) ->
         end,
     case git(Git, Source, ["rev-parse", "--verify", "--quiet", "--end-of-options", Name]) of
         {ok, Output} -> {ok, string:trim(Output)};
-        {error, interrupted} -> {error, interrupted};
-        {error, _} -> {error, {no_commit, Path, Commit}}
+        {error, {dyno_error, interrupted}} = Error -> Error;
+        {error, _} -> {error, {?MODULE, {no_commit, Path, Commit}}}
     end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({git, Lines}) ->
+    ["git could not check the revision out", dyno_program:last_words(Lines)];
+format_error({no_commit, Submodule, Commit}) ->
+    io_lib:format(
+        "the submodule ~ts has no commit ~ts here; fetch it with git submodule update, or git -C "
+        "~ts fetch",
+        [Submodule, Commit, Submodule]
+    ).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({git, _}) -> dyno;
+fault({no_commit, _, _}) -> caller.

@@ -30,7 +30,6 @@ builder(Folder) ->
     end.
 
 %% Behaviours and parse transforms first would be nicer; a project that needs it says --build.
--spec erlc(file:filename(), [string()]) -> {ok, {string(), [string()]}}.
 erlc(Folder, Sources) ->
     ok = filelib:ensure_path(filename:join(Folder, "ebin")),
     {
@@ -68,7 +67,6 @@ fetched(From, To) ->
     ).
 
 %% rebar3 links the sources of the project's own applications.
--spec is_dependency(file:filename()) -> boolean().
 is_dependency(Path) ->
     filelib:is_dir(Path) andalso
         case file:read_link_info(filename:join(Path, "src")) of
@@ -76,14 +74,12 @@ is_dependency(Path) ->
             _ -> false
         end.
 
--spec is_link(file:filename()) -> boolean().
 is_link(Path) ->
     case file:read_link(Path) of
         {ok, _} -> true;
         {error, _} -> false
     end.
 
--spec copied(file:filename(), file:filename()) -> ok.
 copied(From, To) ->
     ok = filelib:ensure_dir(To),
     case os:find_executable("cp") of
@@ -123,18 +119,15 @@ code_paths(Folder, Since) ->
     ]).
 
 %% How many beam files of a profile are new.
--spec built(file:filename(), integer()) -> non_neg_integer().
 built(Profile, Since) ->
     Beams = filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])),
     length([B || B <- Beams, modified(B) >= Since]).
 
--spec modified(file:filename()) -> integer().
 modified(File) ->
     case file:read_file_info(File, [{time, posix}]) of
         {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
         _ -> 0
     end.
 
--spec beams(file:filename()) -> [file:filename()].
 beams(Folder) ->
     filelib:wildcard(filename:join(Folder, "*.beam")).

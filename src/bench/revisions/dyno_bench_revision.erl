@@ -13,7 +13,7 @@ whichever the project's files call for. Dependencies that the working tree has f
 copied, so that a build without a network can succeed.
 """.
 
--export([parse/1, open/2, close/1, format_error/1]).
+-export([parse/1, open/2, close/1, format_error/1, fault/1]).
 -export_type([revision/0, settings/0, built/0, reason/0]).
 
 -doc "A revision, in git's words, or the files as they are.".
@@ -42,10 +42,7 @@ copied, so that a build without a network can succeed.
     | {no_program, binary(), string()}
     | {build, Label :: binary(), Command :: binary(), Ended :: term(), Lines :: [binary()]}
     | {nothing_built, Label :: binary(), Command :: binary()}
-    | {no_folder, file:filename(), file:posix()}
-    | dyno_bench_checkout:reason().
-
--type command() :: {Shown :: binary(), file:filename(), [string() | binary()]}.
+    | {no_folder, file:filename(), file:posix()}.
 
 -define(BUILD_MS, 1_800_000).
 -define(WORKING_TREE, ~"working tree").
@@ -61,16 +58,15 @@ git, an end that is left out is `HEAD`.
 {ok,[{revision,<<"main">>},working_tree]}
 ```
 """.
--spec parse([binary()]) -> {ok, [revision(), ...]} | {error, reason()}.
+-spec parse([binary()]) -> {ok, [revision(), ...]} | {error, dyno_error:error()}.
 parse(Texts) ->
     Parsed = [ends(Text) || Text <- Texts],
     case {lists:member(error, Parsed), lists:append([Ends || Ends <- Parsed, is_list(Ends)])} of
         {false, [One]} -> {ok, [One, working_tree]};
         {false, [_, _ | _] = Several} -> {ok, Several};
-        _ -> {error, {revisions, iolist_to_binary(lists:join(" ", Texts))}}
+        _ -> {error, {?MODULE, {revisions, iolist_to_binary(lists:join(" ", Texts))}}}
     end.
 
--spec ends(binary()) -> [revision()] | error.
 ends(Text) ->
     Trimmed = string:trim(Text),
     case {Trimmed, binary:match(Trimmed, ~"..."), binary:split(Trimmed, ~"..")} of
@@ -82,12 +78,11 @@ ends(Text) ->
         {_, nomatch, [One]} -> [{revision, One}]
     end.
 
--spec or_head(binary()) -> binary().
 or_head(~"") -> ~"HEAD";
 or_head(Revision) -> Revision.
 
 -doc "Builds revisions of the project in the current folder; `build` is a command for the shell.".
--spec open([revision(), ...], settings()) -> {ok, built()} | {error, reason()}.
+-spec open([revision(), ...], settings()) -> {ok, built()} | {error, dyno_error:error()}.
 open(Revisions, Options) ->
     maybe
         {ok, Git} ?= git(),
@@ -109,7 +104,6 @@ open(Revisions, Options) ->
     end.
 
 %% Also where the caller is killed.
--spec cleaner(file:filename()) -> pid().
 cleaner(Folder) ->
     Caller = self(),
     spawn(fun() ->
@@ -129,27 +123,24 @@ close(#{folder := Folder, cleaner := Cleaner}) ->
 
 %% The repository
 
--spec git() -> {ok, file:filename()} | {error, reason()}.
 git() ->
     case os:find_executable("git") of
-        false -> {error, no_git};
+        false -> {error, {?MODULE, no_git}};
         Git -> {ok, Git}
     end.
 
--spec top(file:filename()) -> {ok, file:filename()} | {error, reason()}.
 top(Git) ->
     case dyno_bench_checkout:git(Git, ".", ["rev-parse", "--show-toplevel"]) of
         {ok, Output} ->
             {ok, unicode:characters_to_list(string:trim(Output))};
-        {error, interrupted} ->
-            {error, interrupted};
+        {error, {dyno_error, interrupted}} = Error ->
+            Error;
         {error, _} ->
             {ok, Here} = file:get_cwd(),
-            {error, {no_repository, Here}}
+            {error, {?MODULE, {no_repository, Here}}}
     end.
 
 %% The project may be a folder of the repository.
--spec below(file:filename()) -> file:filename_all().
 below(Top) ->
     {ok, Here} = file:get_cwd(),
     Parts = filename:split(Here),
@@ -159,8 +150,6 @@ below(Top) ->
         false -> "."
     end.
 
--spec known(file:filename(), [revision()], [{revision(), binary()}]) ->
-    {ok, [{revision(), binary()}]} | {error, reason()}.
 known(_Git, [], Known) ->
     {ok, lists:reverse(Known)};
 known(Git, [working_tree | Rest], Known) ->
@@ -171,11 +160,10 @@ known(Git, [{revision, Name} = Revision | Rest], Known) ->
     ],
     case dyno_bench_checkout:git(Git, ".", Arguments) of
         {ok, Output} -> known(Git, Rest, [{Revision, string:trim(Output)} | Known]);
-        {error, interrupted} -> {error, interrupted};
-        {error, _} -> {error, {unknown_revision, Name}}
+        {error, {dyno_error, interrupted}} = Error -> Error;
+        {error, _} -> {error, {?MODULE, {unknown_revision, Name}}}
     end.
 
--spec different([{revision(), binary()}]) -> ok | {error, reason()}.
 different(Known) ->
     Same = [
         {A, B}
@@ -185,23 +173,20 @@ different(Known) ->
     ],
     case Same of
         [] -> ok;
-        [{A, B} | _] -> {error, {same_revisions, A, B}}
+        [{A, B} | _] -> {error, {?MODULE, {same_revisions, A, B}}}
     end.
 
--spec temporary() -> {ok, file:filename()} | {error, reason()}.
 temporary() ->
     %% The shell that started dyno removes it where dyno itself was killed.
     Name = io_lib:format("dyno-~ts-rev-~b", [os:getpid(), erlang:unique_integer([positive])]),
     Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),
     case file:make_dir(Folder) of
         ok -> {ok, Folder};
-        {error, Posix} -> {error, {no_folder, Folder, Posix}}
+        {error, Posix} -> {error, {?MODULE, {no_folder, Folder, Posix}}}
     end.
 
 %% Building
 
--spec built([{pos_integer(), {revision(), binary()}}], map(), [dyno_bench_isolated:variant()]) ->
-    {ok, [dyno_bench_isolated:variant(), ...]} | {error, reason()}.
 built([], _Project, Variants) ->
     {ok, lists:reverse(Variants)};
 built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Variants) ->
@@ -219,19 +204,15 @@ built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Vari
         built(Rest, Project, [#{label => Label, code_paths => Paths} | Variants])
     end.
 
--spec label(revision()) -> binary().
 label(working_tree) -> ?WORKING_TREE;
 label({revision, Name}) -> Name.
 
--spec kind(revision()) -> working_tree | commit.
 kind(working_tree) -> working_tree;
 kind({revision, _}) -> commit.
 
--spec progress(map(), binary()) -> term().
 progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
 progress(_Project, _Label) -> ok.
 
--spec command(binary(), file:filename(), map()) -> {ok, command()} | {error, reason()}.
 command(_Label, _Folder, #{options := #{build := Text}}) ->
     Given = unicode:characters_to_binary(Text),
     {ok, {Given, "/bin/sh", ["-c", Given]}};
@@ -242,31 +223,28 @@ command(Label, Folder, _Project) ->
             Shown = iolist_to_binary(lists:join(" ", [Name | Arguments])),
             case {filelib:is_regular(Local) andalso Name =/= "make", os:find_executable(Name)} of
                 {true, _} -> {ok, {Shown, filename:absname(Local), Arguments}};
-                {false, false} -> {error, {no_program, Label, Name}};
+                {false, false} -> {error, {?MODULE, {no_program, Label, Name}}};
                 {false, Program} -> {ok, {Shown, Program, Arguments}}
             end;
         {error, no_build} ->
-            {error, {no_build, Folder}}
+            {error, {?MODULE, {no_build, Folder}}}
     end.
 
--spec build(binary(), file:filename(), command()) ->
-    {ok, [file:filename(), ...]} | {error, reason()}.
 build(Label, Folder, {Shown, Program, Arguments}) ->
     Since = erlang:system_time(second) - 1,
     case dyno_program:run(Program, Arguments, #{folder => Folder, timeout_ms => ?BUILD_MS}) of
         {ok, _} ->
             case dyno_bench_project:code_paths(Folder, Since) of
-                [] -> {error, {nothing_built, Label, Shown}};
+                [] -> {error, {?MODULE, {nothing_built, Label, Shown}}};
                 Paths -> {ok, Paths ++ of_elixir(Folder)}
             end;
         {error, interrupted} ->
-            {error, interrupted};
+            {error, {dyno_error, interrupted}};
         {error, {Ended, Lines}} ->
-            {error, {build, Label, Shown, Ended, Lines}}
+            {error, {?MODULE, {build, Label, Shown, Ended, Lines}}}
     end.
 
 %% What a Mix project calls, and an Erlang alone has not.
--spec of_elixir(file:filename()) -> [file:filename()].
 of_elixir(Folder) ->
     case filelib:is_regular(filename:join(Folder, "mix.exs")) of
         true -> dyno_elixir:folders();
@@ -302,7 +280,7 @@ format_error({no_program, Label, Name}) ->
 format_error({build, Label, Command, Ended, Lines}) ->
     [
         io_lib:format("~ts does not build: ~ts ~ts", [Label, Command, ended(Ended)]),
-        said(Lines)
+        dyno_program:last_words(Lines)
     ];
 format_error({nothing_built, Label, Command}) ->
     io_lib:format(
@@ -312,22 +290,13 @@ format_error({nothing_built, Label, Command}) ->
 format_error({no_folder, Folder, Posix}) ->
     io_lib:format("~ts can't be made: ~ts; set TMPDIR to a folder that can be written", [
         Folder, file:format_error(Posix)
-    ]);
-format_error({git, Lines}) ->
-    ["git could not check the revision out", said(Lines)];
-format_error({no_commit, Submodule, Commit}) ->
-    io_lib:format(
-        "the submodule ~ts has no commit ~ts here; fetch it with git submodule update, or git -C "
-        "~ts fetch",
-        [Submodule, Commit, Submodule]
-    );
-format_error(interrupted) ->
-    "interrupted".
+    ]).
 
--spec ended(term()) -> unicode:chardata().
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({build, _, _, _, _}) -> code;
+fault({no_folder, _, _}) -> dyno;
+fault(_) -> caller.
+
 ended({status, Status}) -> io_lib:format("ended with status ~b", [Status]);
 ended({timeout, Ms}) -> io_lib:format("had not ended after ~b s", [Ms div 1000]).
-
--spec said([binary()]) -> unicode:chardata().
-said([]) -> "; it said nothing";
-said(Lines) -> ["; its last lines:" | [["\n  ", Line] || Line <- Lines]].

@@ -9,7 +9,7 @@
 %% inferred from that alone, or epochs would last a hundred times as long, and there would be few
 %% rounds.
 
--export([iterations/1, net_ns/1]).
+-export([iterations/1, balance/1, net_ns/1]).
 
 -define(EPOCH_NS, 2_000_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
@@ -25,8 +25,16 @@
 iterations(Epochs) ->
     enough(Epochs, 1).
 
+-doc """
+As many iterations for each of several codes as the fastest needs; a slow code would take too long
+with them, and gets fewer: at that length it makes no difference.
+""".
+-spec balance(#{Code => pos_integer()}) -> #{Code => pos_integer()}.
+balance(Needed) ->
+    Most = lists:max(maps:values(Needed)),
+    #{Code => min(Most, 20 * N) || Code := N <- Needed}.
+
 %% Twice in a row: the first may have been disturbed.
--spec enough(fun((pos_integer()) -> [epoch(), ...]), pos_integer()) -> pos_integer().
 enough(Epochs, N) ->
     case least(Epochs(N)) of
         {Ns, _} when Ns >= ?EPOCH_NS ->
@@ -39,14 +47,9 @@ enough(Epochs, N) ->
     end.
 
 %% Of the worker that has had the least time.
--spec least([epoch(), ...]) -> {Ns :: pos_integer(), WallNs :: pos_integer()}.
 least(Epochs) ->
     lists:min([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]).
 
--spec grown(
-    fun((pos_integer()) -> [epoch(), ...]), pos_integer(), {pos_integer(), pos_integer()}
-) ->
-    pos_integer().
 grown(_Epochs, N, _Short) when N >= ?MAX_ITERATIONS ->
     N;
 grown(Epochs, N, {Ns, WallNs}) ->

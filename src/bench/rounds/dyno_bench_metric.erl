@@ -12,23 +12,23 @@ The quantities that can decide a comparison.
 | `cpu` | the thread's CPU time; needs the NIF of `m:dyno_clock` | every round |
 | `gc` | collections of the worker's garbage | every round |
 | `memory` | the worker's memory at the end of an epoch, in bytes: not for a call | every round |
-| `reductions` | reductions | exact runs |
-| `words` | words allocated | exact runs |
-| `messages` | messages, the worker's and those of the processes that it makes work | `whole` |
-| `whole` | reductions, the worker's and those of the processes that it makes work | `whole` |
+| `reductions` | reductions | deterministic runs |
+| `words` | words allocated | deterministic runs |
+| `messages` | messages, the worker's and those of the processes that it makes work | side effects |
+| `whole` | reductions, the worker's and those of the processes that it makes work | side effects |
 
-Those of exact runs do not depend on the machine: a difference of 0.1 % counts.
+Those of deterministic runs do not depend on the machine: a difference of 0.1 % counts.
 """.
 
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).
--export([value/2, runs/2, pairs/2, at_least/1, least/1, missing/0]).
+-export([value/2, runs/2, at_least/1, least/1, missing/0]).
 -export_type([name/0]).
 
 -type name() :: time | wall | cpu | gc | memory | reductions | words | messages | whole.
 
-%% A difference of times that does not matter; of exact figures.
+%% A difference of times that does not matter; of deterministic figures.
 -define(THRESHOLD, 0.03).
--define(EXACT, 0.001).
+-define(DETERMINISTIC, 0.001).
 %% Stands for none in a ratio.
 -define(NONE, 1.0e-9).
 
@@ -37,9 +37,9 @@ Those of exact runs do not depend on the machine: a difference of 0.1 % counts.
 names() -> [time, wall, cpu, gc, memory, reductions, words, messages, whole].
 
 -doc "Where its values come from.".
--spec kind(name()) -> rounds | exact | whole.
-kind(Name) when Name =:= reductions; Name =:= words -> exact;
-kind(Name) when Name =:= messages; Name =:= whole -> whole;
+-spec kind(name()) -> rounds | deterministic | side_effects.
+kind(Name) when Name =:= reductions; Name =:= words -> deterministic;
+kind(Name) when Name =:= messages; Name =:= whole -> side_effects;
 kind(_) -> rounds.
 
 -doc "Its unit.".
@@ -66,7 +66,7 @@ title(whole) -> ~"Reductions per call, of all processes".
 threshold(Name) ->
     case kind(Name) of
         rounds -> ?THRESHOLD;
-        _ -> ?EXACT
+        _ -> ?DETERMINISTIC
     end.
 
 -doc "Whether more of it is slower.".
@@ -74,56 +74,22 @@ threshold(Name) ->
 is_time(Name) -> Name =:= time orelse Name =:= wall orelse Name =:= cpu.
 
 -doc "Its value in the epochs of a round, one for each worker; the time is the caller's to say.".
--spec value(wall | cpu | gc | memory, [dyno_bench_worker:epoch(), ...]) -> float() | unknown.
+-spec value(wall | cpu | gc | memory, [dyno_bench_worker:epoch(), ...]) -> float() | undefined.
 value(cpu, [#{cpu_ns := undefined} | _]) ->
-    unknown;
+    undefined;
 value(Name, Epochs) ->
     Values = [of_epoch(Name, Epoch) || Epoch <- Epochs],
     max(?NONE, lists:sum(Values) / length(Values)).
 
--spec of_epoch(wall | cpu | gc | memory, dyno_bench_worker:epoch()) -> number().
 of_epoch(wall, #{wall_ns := Ns, iterations := N}) -> Ns / N;
 of_epoch(cpu, #{cpu_ns := Ns, iterations := N}) -> Ns / N;
 of_epoch(gc, #{garbage_collections := Count, iterations := N}) -> Count / N;
 of_epoch(memory, #{memory := Bytes}) -> Bytes.
 
--doc """
-How many exact runs of each of so many arms give an interval for every pair at the level: the
-extremes of n paired ratios hold the median with 1 - 2^(1-n).
-""".
--spec runs(Arms :: pos_integer(), Level :: float()) -> pos_integer().
-runs(Arms, Level) ->
-    case Arms * (Arms - 1) div 2 of
-        0 -> 3;
-        Pairs -> ceil(1 + math:log2(Pairs / (1 - Level)))
-    end.
-
--doc "The pairs, by the values of each arm's runs. Where all agree, the interval is a point.".
--spec pairs([[number(), ...]], Threshold :: float()) -> [dyno_bench_rounds:pair()].
-pairs(Arms, Threshold) ->
-    Numbered = lists:enumerate(Arms),
-    [pair(A, B, Threshold) || {N, _} = A <- Numbered, {M, _} = B <- Numbered, N < M].
-
--spec pair({pos_integer(), [number(), ...]}, {pos_integer(), [number(), ...]}, float()) ->
-    dyno_bench_rounds:pair().
-pair({A, As}, {B, Bs}, Threshold) ->
-    Ratios = lists:zipwith(fun(X, Y) -> max(?NONE, Y) / max(?NONE, X) end, As, Bs),
-    {Low, High} = {lists:min(Ratios), lists:max(Ratios)},
-    Verdict =
-        case dyno_stats_verdict:verdict({math:log(Low), math:log(High)}, math:log(1 + Threshold)) of
-            same -> same;
-            higher -> slower;
-            lower -> faster;
-            undecided -> undecided
-        end,
-    #{
-        a => A,
-        b => B,
-        ratio => dyno_stats:median(Ratios),
-        low => Low,
-        high => High,
-        verdict => Verdict
-    }.
+-doc "How many deterministic runs of each candidate give an interval for every pair at the level.".
+-spec runs(Candidates :: pos_integer(), Level :: float()) -> pos_integer().
+runs(1, _Level) -> 3;
+runs(Candidates, Level) -> dyno_bench_comparison:least_rounds(Candidates, Level).
 
 -doc "Why the CPU time is not known.".
 -spec missing() -> unicode:chardata().

@@ -3,71 +3,72 @@
 
 -module(dyno_bench_slots).
 -moduledoc false.
-%% Keeps names of modules for as long as somebody needs them, and takes the modules away when that
-%% has ended, in whichever way: the name of a job's module, or the number in the names of all that a
-%% run loads, so that runs in one node, at the same time, do not take each other's code away. There
-%% are only so many of both, which are also the keepers' registered names: a node that runs
-%% thousands gets no more atoms or code by them. And the one permission of a node to look at all of
-%% it, which is kept in the same way.
+%% Allocates what a node has only so many of, and takes it back when its owner releases it or ends,
+%% in whichever way: the name of a job's module, the number in the names of all modules that a run
+%% loads, and the exclusive lock of measurements that look at the whole node. Runs in one node at
+%% the same time thus do not unload each other's code, and a node that runs thousands gets no more
+%% atoms or modules by them.
+%%
+%% Each slot has an allocator process, which is registered by the slot's name, monitors the owner,
+%% and unloads the slot's modules in the end.
 
--export([lease/0, lease_run/0, run_number/1, release/1, module/3, alone/2]).
--export_type([lease/0, reason/0]).
+-export([acquire_job/0, acquire_run/0, run_number/1, release/1, module/3, exclusively/2]).
+-export([format_error/1, fault/1]).
+-export_type([slot/0, reason/0]).
 
--doc "The number of a run, and who keeps it.".
--opaque lease() :: {pid(), pos_integer()}.
+-doc "The slot of a run: its allocator and its number.".
+-opaque slot() :: {pid(), pos_integer()}.
 
 -type reason() :: {too_many_jobs | too_many_runs, pos_integer()}.
 
 -define(JOBS, 64).
 -define(RUNS, 16).
--define(ALONE, dyno_bench_alone).
+-define(LOCK, dyno_bench_exclusive).
 
--type kind() :: jobs | runs | alone.
-
--doc "A name for a module of the calling process.".
--spec lease() -> {ok, module()} | {error, reason()}.
-lease() ->
-    case kept(jobs) of
-        {ok, _Keeper, Name, _Number} -> {ok, Name};
-        none -> {error, {too_many_jobs, ?JOBS}}
+-doc "A name for a module of the calling process, until that process ends.".
+-spec acquire_job() -> {ok, module()} | {error, {?MODULE, reason()}}.
+acquire_job() ->
+    case acquire(jobs) of
+        {ok, _Allocator, Name, _Number} -> {ok, Name};
+        none -> {error, {?MODULE, {too_many_jobs, ?JOBS}}}
     end.
 
 -doc "A number for the modules of a run, until it is released or the calling process ends.".
--spec lease_run() -> {ok, lease()} | {error, reason()}.
-lease_run() ->
-    case kept(runs) of
-        {ok, Keeper, _Name, Number} -> {ok, {Keeper, Number}};
-        none -> {error, {too_many_runs, ?RUNS}}
+-spec acquire_run() -> {ok, slot()} | {error, {?MODULE, reason()}}.
+acquire_run() ->
+    case acquire(runs) of
+        {ok, Allocator, _Name, Number} -> {ok, {Allocator, Number}};
+        none -> {error, {?MODULE, {too_many_runs, ?RUNS}}}
     end.
 
 -doc "The number of a run.".
--spec run_number(lease()) -> pos_integer().
-run_number({_Keeper, Number}) -> Number.
+-spec run_number(slot()) -> pos_integer().
+run_number({_Allocator, Number}) -> Number.
 
--doc "Takes the modules of a run away; not for a process that runs them.".
--spec release(lease()) -> ok.
-release({Keeper, _Number}) ->
-    Ref = monitor(process, Keeper),
-    Keeper ! {release, self()},
+-doc "Unloads the modules of a run; not for a process that runs them.".
+-spec release(slot()) -> ok.
+release({Allocator, _Number}) ->
+    Ref = monitor(process, Allocator),
+    Allocator ! {release, self()},
     receive
-        {'DOWN', Ref, process, Keeper, _} -> ok
+        {'DOWN', Ref, process, Allocator, _} -> ok
     end.
 
 -doc """
-Calls a function when no other process of this node is in one that was called so. An interrupt is
-not kept waiting: then `Interrupted` is called, which throws.
+Calls a function while the calling process has the node's exclusive lock. An interrupt is not kept
+waiting for the lock: then `Interrupted` is called, which throws.
 """.
--spec alone(fun(() -> Value), Interrupted :: fun(() -> term())) -> Value.
-alone(Fun, Interrupted) ->
-    case kept(alone) of
-        {ok, Keeper, _Name, Number} ->
+-spec exclusively(fun(() -> Value), Interrupted :: fun(() -> term())) -> Value.
+exclusively(Fun, Interrupted) ->
+    case acquire(lock) of
+        {ok, Allocator, _Name, Number} ->
             try
                 Fun()
             after
-                release({Keeper, Number})
+                release({Allocator, Number})
             end;
         none ->
-            Ref = monitor(process, ?ALONE),
+            Ref = monitor(process, ?LOCK),
             receive
                 {'DOWN', Ref, process, _, _} ->
                     ok;
@@ -76,71 +77,62 @@ alone(Fun, Interrupted) ->
                     self() ! dyno_interrupt,
                     Interrupted()
             end,
-            alone(Fun, Interrupted)
+            exclusively(Fun, Interrupted)
     end.
 
 -doc "The name of a module of a run; in a VM that has only one run, without a number.".
--spec module(arm | input, pos_integer() | loop, #{run => pos_integer(), _ => _}) -> module().
+-spec module(loop | input, pos_integer() | empty, #{run => pos_integer(), _ => _}) -> module().
 module(Kind, Which, Options) ->
     Run = [[integer_to_list(Run), "_"] || #{run := Run} <- [Options]],
     list_to_atom(lists:flatten(io_lib:format("dyno_bench_~s_~s~w", [Kind, Run, Which]))).
 
--spec kept(kind()) -> {ok, pid(), atom(), pos_integer()} | none.
-kept(Kind) ->
+acquire(Kind) ->
     Owner = self(),
-    {Keeper, Ref} = spawn_monitor(fun() -> keep(Kind, Owner) end),
+    {Allocator, Ref} = spawn_monitor(fun() -> allocate(Kind, Owner) end),
     receive
-        {Keeper, leased, Name, Number} ->
+        {Allocator, acquired, Name, Number} ->
             true = demonitor(Ref, [flush]),
-            {ok, Keeper, Name, Number};
-        {'DOWN', Ref, process, Keeper, _} ->
+            {ok, Allocator, Name, Number};
+        {'DOWN', Ref, process, Allocator, _} ->
             none
     end.
 
--spec keep(kind(), pid()) -> ok.
-keep(Kind, Owner) ->
+allocate(Kind, Owner) ->
     proc_lib:set_label(?MODULE),
     Ref = monitor(process, Owner),
-    case register_free(Kind, 1) of
+    case register_free(names(Kind), 1) of
         {ok, Name, Number} ->
-            Owner ! {self(), leased, Name, Number},
+            Owner ! {self(), acquired, Name, Number},
             receive
                 {'DOWN', Ref, process, Owner, _} -> ok;
                 {release, Owner} -> ok
             end,
+            %% Whoever still runs them is a process that the code has started: it ends with them.
             dyno_code:unload(modules(Kind, Name, Number));
         none ->
             ok
     end.
 
--spec register_free(kind(), pos_integer()) -> {ok, atom(), pos_integer()} | none.
-register_free(jobs, N) when N > ?JOBS ->
+register_free({_Name, Most}, N) when N > Most ->
     none;
-register_free(runs, N) when N > ?RUNS ->
-    none;
-register_free(alone, N) when N > 1 ->
-    none;
-register_free(Kind, N) ->
-    Name = name(Kind, N),
-    try register(Name, self()) of
-        true -> {ok, Name, N}
+register_free({Name, _} = Names, N) ->
+    try register(Name(N), self()) of
+        true -> {ok, Name(N), N}
     catch
-        error:badarg -> register_free(Kind, N + 1)
+        error:badarg -> register_free(Names, N + 1)
     end.
 
--spec name(kind(), pos_integer()) -> atom().
-name(jobs, N) -> list_to_atom("dyno_bench_job_" ++ integer_to_list(N));
-name(runs, N) -> list_to_atom("dyno_bench_run_" ++ integer_to_list(N));
-name(alone, 1) -> ?ALONE.
+names(jobs) -> {fun(N) -> list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) end, ?JOBS};
+names(runs) -> {fun(N) -> list_to_atom("dyno_bench_run_" ++ integer_to_list(N)) end, ?RUNS};
+names(lock) -> {fun(1) -> ?LOCK end, 1}.
 
--spec modules(kind(), atom(), pos_integer()) -> [module()].
 modules(jobs, Name, _Number) ->
     [Name];
-modules(alone, _Name, _Number) ->
+modules(lock, _Name, _Number) ->
     [];
 modules(runs, _Name, Number) ->
     Prefixes = [
-        lists:flatten(io_lib:format("dyno_bench_~s_~b_", [Kind, Number])) || Kind <- [arm, input]
+        lists:flatten(io_lib:format("dyno_bench_~s_~b_", [Kind, Number])) || Kind <- [loop, input]
     ],
     [
         Module
@@ -148,3 +140,16 @@ modules(runs, _Name, Number) ->
         Prefix <- Prefixes,
         lists:prefix(Prefix, atom_to_list(Module))
     ].
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({too_many_jobs, Max}) ->
+    io_lib:format("~b jobs run already, which is the most; stop one of them", [Max]);
+format_error({too_many_runs, Max}) ->
+    io_lib:format("~b comparisons run in this node already; wait until one of them has ended", [
+        Max
+    ]).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno.
+fault(_) -> dyno.

@@ -27,7 +27,7 @@
 
 -type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
 
-%% 8 MB; see dyno_bench_exact.
+%% 8 MB; see dyno_bench_deterministic.
 -define(UNCOLLECTED_WORDS, 1_000_000).
 
 -doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
@@ -42,45 +42,43 @@ start_link(Scheduler) ->
     apply(erlang, spawn_opt, [Serve, [link, {scheduler, Scheduler}]]).
 
 -doc "Has a worker run a code's `init_runner`; `Number` names the code from then on.".
--spec prepare(pid(), {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
-    DeadlineMs :: integer()) -> ok | {error, failure() | timeout | interrupted}.
+-spec prepare(
+    pid(),
+    {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
+    DeadlineMs :: integer()
+) -> {ok, prepared} | {error, failure() | timeout | interrupted}.
 prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, DeadlineMs) ->
-    Ref = make_ref(),
-    Pid ! {self(), Ref, {prepare, Number, Module, Constants, Init}},
-    case collect([Pid], Ref, DeadlineMs, []) of
-        {ok, _} -> ok;
-        {error, _} = Error -> Error
-    end.
+    one(Pid, {prepare, Number, Module, Constants, Init}, DeadlineMs).
 
 failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
 failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
 failure(Reason) -> {died, Reason}.
 
-serve(Parent, Arms) ->
+serve(Parent, Candidates) ->
     receive
         {Parent, Ref, {prepare, Number, Module, Constants, Init}} ->
             try Module:init_runner(Constants, Init) of
                 Start ->
                     Parent ! {Ref, self(), {ok, prepared}},
-                    serve(Parent, Arms#{Number => {Module, Constants, Start}})
+                    serve(Parent, Candidates#{Number => {Module, Constants, Start}})
             catch
                 Class:Reason:Stack ->
                     Parent ! {Ref, self(), {error, {raised, Class, Reason, Stack}}},
-                    serve(Parent, Arms)
+                    serve(Parent, Candidates)
             end;
         {Parent, Ref, {run, Number, N}} ->
-            {Module, Constants, Start} = map_get(Number, Arms),
+            {Module, Constants, Start} = map_get(Number, Candidates),
             Parent ! {Ref, self(), run(Module, N, Constants, Start)},
-            serve(Parent, Arms);
+            serve(Parent, Candidates);
         {Parent, Ref, {result, Number}} ->
-            {Module, Constants, Start} = map_get(Number, Arms),
+            {Module, Constants, Start} = map_get(Number, Candidates),
             Call = fun() -> Module:loop(1, Constants, Start) end,
             Parent ! {Ref, self(), dyno_sandbox:attempt(Call)},
-            serve(Parent, Arms);
+            serve(Parent, Candidates);
         {Parent, Ref, {reductions, Number, N}} ->
-            {Module, Constants, Start} = map_get(Number, Arms),
+            {Module, Constants, Start} = map_get(Number, Candidates),
             Parent ! {Ref, self(), uncollected(fun() -> Module:loop(N, Constants, Start) end)},
-            serve(Parent, Arms)
+            serve(Parent, Candidates)
     end.
 
 %% With room for all that is allocated; the heap has its old size again afterwards.

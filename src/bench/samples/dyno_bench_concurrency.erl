@@ -3,8 +3,8 @@
 
 -module(dyno_bench_concurrency).
 -moduledoc false.
-%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search wants it: one job, whose
-%% workers are added and taken away while it runs.
+%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search says: one
+%% job, whose workers are added and taken away while it runs.
 
 -export([run/3]).
 -export_type([settings/0, result/0]).
@@ -20,7 +20,7 @@
 }.
 
 -type result() :: #{
-    arms := [dyno_bench_job:description()],
+    candidates := [dyno_bench_job:description()],
     outcome := dyno_bench_concurrency_search:outcome(),
     %% When each sample ended, since the start.
     ends_ms := #{pos_integer() => [non_neg_integer()]},
@@ -33,64 +33,43 @@
 
 -doc "Searches; see dyno_bench_concurrency_search.".
 -spec run(dyno_bench_code:code(), settings(), dyno_bench_engine:options()) ->
-    {ok, result()} | {error, dyno_bench_engine:reason()}.
-run(Code, #{min := Min, max := Max} = Settings, #{timeout_ms := TimeoutMs} = Options) ->
+    {ok, result()} | {error, dyno_error:error()}.
+run(Code, #{min := Min, max := Max} = Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
-    Started = dyno_bench_job:start((maps:with([compiler], Options))#{
-        code => Code,
-        concurrency => Min,
-        max_concurrency => Max,
-        state => paused,
-        timeout_ms => TimeoutMs
-    }),
-    case Started of
-        {ok, Job} ->
-            Watched = {Job, dyno_bench_job:monitor(Job)},
+    Own = Options#{concurrency := Min, max_concurrency => Max},
+    case dyno_bench_sample:start(Code, 1, Own) of
+        {ok, Monitored} ->
             try
-                searched(Watched, Settings, Options, StartMs)
+                searched(Monitored, Settings, Options, StartMs)
             after
-                ended(Watched)
+                dyno_bench_sample:stop(Monitored)
             end;
-        {error, {Tag, _, _, _}} = Error when Tag =:= failed ->
-            Error;
-        {error, {Tag, _, _}} = Error when Tag =:= endless; Tag =:= unknown ->
-            Error;
-        {error, {too_many_jobs, _}} = Error ->
-            Error;
-        {error, Reason} ->
-            {error, {code, 1, Reason}}
+        {error, _} = Error ->
+            Error
     end.
 
--spec ended(dyno_bench_sample:watched()) -> ok.
-ended({Job, Monitor}) ->
-    true = demonitor(Monitor, [flush]),
-    dyno_bench_job:stop(Job).
-
--spec searched(
-    dyno_bench_sample:watched(), settings(), dyno_bench_engine:options(), integer()
-) -> {ok, result()} | {error, dyno_bench_engine:reason()}.
-searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level}, StartMs) ->
+searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Level}, StartMs) ->
     #{min := Min, max := Max, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
     #{label := Label} = Description = dyno_bench_job:description(Job),
     Measure = fun(Concurrency) ->
         maybe
             ok ?= dyno_bench_sample:explained(
-                dyno_bench_job:set_concurrency(Job, Concurrency), Watched
+                dyno_bench_job:set_concurrency(Job, Concurrency), Monitored
             ),
-            dyno_bench_sample:measure(Watched, Ms, {Label, TimeoutMs})
+            dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})
         end
     end,
-    Climb = dyno_bench_concurrency_search:new(
+    Search = dyno_bench_concurrency_search:new(
         (maps:with([min, max, step, threshold], Settings))#{
             samples => max(?MIN_SAMPLES, Samples), level => Level
         }
     ),
     maybe
-        ok ?= dyno_bench_sample:explained(dyno_bench_job:resume(Job), Watched),
+        ok ?= dyno_bench_sample:resume(Monitored),
         {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
-        {ok, Done, Ends} ?= climbed(Climb, Measure, #{}),
+        {ok, Done, Ends} ?= search_rounds(Search, Measure, #{}),
         {ok, #{
-            arms => [Description],
+            candidates => [Description],
             outcome => dyno_bench_concurrency_search:outcome(Done),
             ends_ms => #{C => [EndMs - StartMs || EndMs <- lists:reverse(Of)] || C := Of <- Ends},
             max => Max,
@@ -98,29 +77,20 @@ searched({Job, _} = Watched, Settings, #{timeout_ms := TimeoutMs, level := Level
         }}
     end.
 
--type measure() :: fun((pos_integer()) -> {ok, dyno_bench_sample:sample()} | {error, term()}).
-
-%% Newest first.
--type ends() :: #{pos_integer() => [integer()]}.
-
--spec climbed(dyno_bench_concurrency_search:t(), measure(), ends()) ->
-    {ok, dyno_bench_concurrency_search:t(), ends()} | {error, term()}.
-climbed(Climb, Measure, Ends) ->
-    case dyno_bench_concurrency_search:next(Climb) of
+search_rounds(Search, Measure, Ends) ->
+    case dyno_bench_concurrency_search:next(Search) of
         done ->
-            {ok, Climb, Ends};
+            {ok, Search, Ends};
         {round, Concurrencies} ->
             maybe
                 {ok, Round} ?= round(Concurrencies, Measure, #{}),
                 Values = #{C => PerSecond || C := {PerSecond, _} <- Round},
                 Now = #{C => [Ms | maps:get(C, Ends, [])] || C := {_, Ms} <- Round},
-                climbed(dyno_bench_concurrency_search:add(Values, Climb), Measure, maps:merge(Ends, Now))
+                Next = dyno_bench_concurrency_search:add(Values, Search),
+                search_rounds(Next, Measure, maps:merge(Ends, Now))
             end
     end.
 
--type measured() :: #{pos_integer() => {PerSecond :: float(), EndMs :: integer()}}.
-
--spec round([pos_integer()], measure(), measured()) -> {ok, measured()} | {error, term()}.
 round([], _Measure, Round) ->
     {ok, Round};
 round([Concurrency | Rest], Measure, Round) ->

@@ -84,7 +84,6 @@ new(#{min := Min} = Options) ->
     }.
 
 %% 1, 10, 20, ... by 10: erlperf's way.
--spec following(concurrency(), options()) -> concurrency() | none.
 following(Concurrency, #{step := Step, max := Max}) ->
     case (Concurrency + Step) div Step * Step of
         Next when Next =< Max -> Next;
@@ -117,14 +116,12 @@ add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples
         false -> NewState
     end.
 
--spec look(pos_integer(), pos_integer()) -> early | last.
 look(Count, Samples) ->
     case lists:last(?LOOKS) * Samples of
         Count -> last;
         _ -> early
     end.
 
--spec looked(early | last, t()) -> t().
 looked(_Look, #{candidate := none} = State) ->
     State#{candidate := over};
 looked(
@@ -149,7 +146,6 @@ looked(
             State
     end.
 
--spec decided(step(), t()) -> t().
 decided(#{concurrency := Candidate} = Step, #{options := Options, steps := Steps} = State) ->
     #{without_gain := Without} = State,
     #{threshold := Threshold} = Options,
@@ -163,14 +159,12 @@ decided(#{concurrency := Candidate} = Step, #{options := Options, steps := Steps
             onwards(Candidate, NewState#{without_gain := Count})
     end.
 
--spec onwards(concurrency(), t()) -> t().
 onwards(Candidate, #{options := Options} = State) ->
     case following(Candidate, Options) of
         none -> State#{candidate := over};
         Next -> State#{candidate := Next}
     end.
 
--spec verdict(float(), float()) -> gain | same | loss.
 verdict(Low, _High) when Low > 1 -> gain;
 verdict(_Low, High) when High < 1 -> loss;
 verdict(_Low, _High) -> same.

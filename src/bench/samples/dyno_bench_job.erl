@@ -19,8 +19,8 @@ A job ends with the process that started it, with the first of its workers that 
 most 64 at a time.
 
 ## Cost
-The workers count on a board of atomics, each in words of its own, once a millisecond: a thousandth
-of their time. Reading the board disturbs nobody.
+The workers count in shared atomics, each in words of its own, once a millisecond: a thousandth of
+their time. Reading the counters disturbs nobody.
 """.
 
 -behaviour(gen_server).
@@ -34,6 +34,8 @@ of their time. Reading the board disturbs nobody.
 
 -type options() :: #{
     code := dyno_bench_code:code(),
+    %% Of several codes, in errors.
+    number => pos_integer(),
     %% Workers; 1.
     concurrency => non_neg_integer(),
     %% Whether the workers begin at once; running.
@@ -48,7 +50,7 @@ of their time. Reading the board disturbs nobody.
 
 -doc "A job.".
 -opaque job() :: #{
-    pid := pid(), board := dyno_bench_job_counters:t(), description := description()
+    pid := pid(), counters := dyno_bench_job_counters:t(), description := description()
 }.
 
 -doc "What is known of a code before it runs; see dyno_bench_code.".
@@ -59,14 +61,8 @@ of their time. Reading the board disturbs nobody.
     warnings := [binary()]
 }.
 
--type reason() ::
-    dyno_bench_engine:reason()
-    | dyno_bench_code:reason()
-    | {too_many_jobs, pos_integer()}
-    | {option, atom(), term(), Accepted :: binary()}
-    | {endless, Label :: binary(), TimeoutMs :: pos_integer()}
-    %% The job had ended before it was asked.
-    | ended.
+%% The job had ended before it was asked.
+-type reason() :: ended.
 
 -type state() :: #{
     code := dyno_bench_job_worker:code(),
@@ -74,7 +70,7 @@ of their time. Reading the board disturbs nobody.
     owner := reference(),
     ref := reference(),
     timeout_ms := pos_integer(),
-    %% By their rows on the board: the first is the last of the list.
+    %% By their rows on the counters: the first is the last of the list.
     workers := [pid()],
     parsed := dyno_bench_code:parsed(),
     %% A timed measurement, and who waits for it.
@@ -83,7 +79,7 @@ of their time. Reading the board disturbs nobody.
 
 -type arguments() :: #{
     parsed := dyno_bench_code:parsed(),
-    board := dyno_bench_job_counters:t(),
+    counters := dyno_bench_job_counters:t(),
     owner := pid(),
     code := dyno_bench_code:code(),
     concurrency := non_neg_integer(),
@@ -96,16 +92,15 @@ of their time. Reading the board disturbs nobody.
 -define(MAX, 10_000).
 
 -doc "Starts a job; returns when all its workers are ready.".
--spec start(options()) -> {ok, job()} | {error, reason()}.
+-spec start(options()) -> {ok, job()} | {error, dyno_error:error()}.
 start(Options) ->
     start_as(start, Options).
 
 -doc "The same, linked to the caller: it ends with a job that fails.".
--spec start_link(options()) -> {ok, job()} | {error, reason()}.
+-spec start_link(options()) -> {ok, job()} | {error, dyno_error:error()}.
 start_link(Options) ->
     start_as(start_link, Options).
 
--spec start_as(start | start_link, options()) -> {ok, job()} | {error, reason()}.
 start_as(How, #{code := Code} = Options) ->
     Max = maps:get(max_concurrency, Options, ?MAX),
     Merged = maps:merge(
@@ -113,53 +108,48 @@ start_as(How, #{code := Code} = Options) ->
     ),
     maybe
         ok ?= checked(Merged),
-        {ok, Parsed} ?= dyno_bench_code:read(Code),
-        Board = dyno_bench_job_counters:new(Max),
-        {ok, Pid} ?= started(How, Parsed, Board, Merged),
-        described(#{pid => Pid, board => Board})
+        {ok, Parsed} ?= in_code(dyno_bench_code:read(Code), Options),
+        Counters = dyno_bench_job_counters:new(Max),
+        {ok, Pid} ?= started(How, Parsed, Counters, Merged),
+        described(#{pid => Pid, counters => Counters})
     end.
 
--spec described(#{pid := pid(), board := dyno_bench_job_counters:t()}) ->
-    {ok, job()} | {error, reason()}.
 described(Job) ->
     case call(Job, description) of
         {ok, Description} -> {ok, Job#{description => Description}};
         {error, _} = Error -> Error
     end.
 
--spec checked(options()) -> ok | {error, reason()}.
-checked(
-    #{concurrency := Concurrency, max_concurrency := Max, timeout_ms := Timeout, state := State}
-) ->
+checked(#{max_concurrency := Max} = Options) ->
+    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
     Checks = [
-        {max_concurrency, Max, is_integer(Max) andalso Max >= 1, ~"a positive integer"},
-        {concurrency, Concurrency, is_count(Concurrency, Max), accepted(Max)},
-        {timeout_ms, Timeout, is_integer(Timeout) andalso Timeout >= 1, ~"a positive integer"},
-        {state, State, lists:member(State, [running, paused]), ~"running or paused"}
+        {max_concurrency, IsPositive, ~"a positive integer"},
+        {concurrency, fun(N) -> is_count(N, Max) end, accepted(Max)},
+        {timeout_ms, IsPositive, ~"a positive integer"},
+        {state, fun(State) -> lists:member(State, [running, paused]) end, ~"running or paused"}
     ],
-    case [{option, Name, Value, Text} || {Name, Value, false, Text} <- Checks] of
-        [] -> ok;
-        [Reason | _] -> {error, Reason}
-    end.
+    dyno_option:check(Checks, Options).
 
--spec is_count(term(), term()) -> boolean().
+in_code({error, Error}, #{number := Number}) -> {error, dyno_bench_code:in_code(Number, Error)};
+in_code(Result, _Options) -> Result.
+
 is_count(Count, Max) ->
     is_integer(Count) andalso is_integer(Max) andalso Count >= 0 andalso Count =< Max.
 
--spec accepted(term()) -> binary().
 accepted(Max) ->
     iolist_to_binary(io_lib:format("an integer from 0 to ~0p", [Max])).
 
--spec started(start | start_link, dyno_bench_code:parsed(), dyno_bench_job_counters:t(), options()) ->
-    {ok, pid()} | {error, reason()}.
-started(How, Parsed, Board, #{timeout_ms := TimeoutMs} = Options) ->
-    Arguments = Options#{parsed => Parsed, board => Board, owner => self()},
+started(How, Parsed, Counters, #{timeout_ms := TimeoutMs} = Options) ->
+    Arguments = Options#{parsed => Parsed, counters => Counters, owner => self()},
     case gen_server:How(?MODULE, Arguments, [{timeout, 2 * TimeoutMs}]) of
         {ok, Pid} -> {ok, Pid};
-        {error, timeout} -> {error, {failed, ~"the job", init, {timeout, 2 * TimeoutMs}}};
-        {error, {shutdown, Reason}} -> {error, Reason};
-        {error, Reason} -> {error, {failed, ~"the job", init, {died, Reason}}}
+        {error, {shutdown, Error}} -> {error, Error};
+        {error, timeout} -> {error, job_failed({timeout, 2 * TimeoutMs})};
+        {error, Reason} -> {error, job_failed({died, Reason})}
     end.
+
+job_failed(Failure) ->
+    dyno_bench_failure:error(~"the job", init, Failure).
 
 -doc "Ends a job; its `done` is run.".
 -spec stop(job()) -> ok.
@@ -183,7 +173,7 @@ monitor(#{pid := Pid}) ->
     erlang:monitor(process, Pid).
 
 -doc "How many workers a job has.".
--spec concurrency(job()) -> {ok, non_neg_integer()} | {error, reason()}.
+-spec concurrency(job()) -> {ok, non_neg_integer()} | {error, dyno_error:error()}.
 concurrency(Job) ->
     call(Job, concurrency).
 
@@ -191,28 +181,28 @@ concurrency(Job) ->
 Gives a job so many workers; returns when the new ones work. Those that are too many are killed, and
 what they did since their last batch is not counted.
 """.
--spec set_concurrency(job(), non_neg_integer()) -> ok | {error, reason()}.
-set_concurrency(#{board := Board} = Job, Count) ->
-    Max = dyno_bench_job_counters:capacity(Board),
+-spec set_concurrency(job(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
+set_concurrency(#{counters := Counters} = Job, Count) ->
+    Max = dyno_bench_job_counters:capacity(Counters),
     case is_count(Count, Max) of
         true -> call(Job, {set_concurrency, Count});
-        false -> {error, {option, concurrency, Count, accepted(Max)}}
+        false -> dyno_option:error(concurrency, Count, accepted(Max))
     end.
 
 -doc "Returns when every worker has ended its batch and waits.".
--spec pause(job()) -> ok | {error, reason()}.
+-spec pause(job()) -> ok | {error, dyno_error:error()}.
 pause(Job) ->
     call(Job, pause).
 
 -doc "Returns when every worker works again.".
--spec resume(job()) -> ok | {error, reason()}.
+-spec resume(job()) -> ok | {error, dyno_error:error()}.
 resume(Job) ->
     call(Job, resume).
 
 -doc "The iterations of a job so far, those of workers that it no longer has included.".
 -spec sample(job()) -> non_neg_integer().
-sample(#{board := Board}) ->
-    dyno_bench_job_counters:total(Board).
+sample(#{counters := Counters}) ->
+    dyno_bench_job_counters:total(Counters).
 
 -doc """
 How long so many iterations take, in nanoseconds, in a process of its own with an `init_runner` of
@@ -220,13 +210,14 @@ its own; the job's workers go on beside it, if there are any. One measurement at
 otherwise.
 """.
 -spec measure(job(), Iterations :: pos_integer()) ->
-    {ok, Nanoseconds :: non_neg_integer()} | {error, busy | reason()}.
+    {ok, Nanoseconds :: non_neg_integer()} | {error, busy | dyno_error:error()}.
 measure(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
     call(Job, {measure, Iterations}).
 
 -doc "The loop that a job or a code runs, as source text.".
--spec source(job() | dyno_bench_code:code()) -> {ok, unicode:chardata()} | {error, reason()}.
-source(#{pid := _, board := _} = Job) ->
+-spec source(job() | dyno_bench_code:code()) ->
+    {ok, unicode:chardata()} | {error, dyno_error:error()}.
+source(#{pid := _, counters := _} = Job) ->
     call(Job, source);
 source(Code) ->
     case dyno_bench_code:read(Code) of
@@ -238,16 +229,17 @@ source(Code) ->
 Sets the priority of the process that starts and stops a job's workers; gives the one before. `high`
 lets it have its turn where there are far more workers than schedulers.
 """.
--spec set_priority(job(), low | normal | high) -> {ok, low | normal | high} | {error, reason()}.
+-spec set_priority(job(), low | normal | high) ->
+    {ok, low | normal | high} | {error, dyno_error:error()}.
 set_priority(Job, Level) when Level =:= low; Level =:= normal; Level =:= high ->
     call(Job, {set_priority, Level}).
 
 -doc "What each worker had done at the end of its last batch, and when that was.".
--spec rows(job()) -> {ok, [dyno_bench_job_counters:row()]} | {error, reason()}.
-rows(#{board := Board} = Job) ->
+-spec rows(job()) -> {ok, [dyno_bench_job_counters:row()]} | {error, dyno_error:error()}.
+rows(#{counters := Counters} = Job) ->
     maybe
         {ok, Count} ?= concurrency(Job),
-        {ok, dyno_bench_job_counters:rows(Board, Count)}
+        {ok, dyno_bench_job_counters:rows(Counters, Count)}
     end.
 
 -doc "What is known of a job's code.".
@@ -256,42 +248,31 @@ description(#{description := Description}) ->
     Description.
 
 %% It waits no longer than the job does, which gives up at its time.
--spec call(#{pid := pid(), _ => _}, term()) -> term().
 call(#{pid := Pid}, Request) ->
     try
         gen_server:call(Pid, Request, infinity)
     catch
-        exit:{{shutdown, Reason}, _} when is_tuple(Reason) -> {error, Reason};
-        exit:_ -> {error, ended}
+        exit:{{shutdown, Error}, _} when is_tuple(Error) -> {error, Error};
+        exit:_ -> {error, {?MODULE, ended}}
     end.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(ended) ->
-    "the job has ended; start another one";
-format_error({too_many_jobs, Max}) ->
-    io_lib:format("~b jobs run already, which is the most; stop one of them", [Max]);
-format_error({option, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tp; ~ts is accepted", [Key, Value, Accepted]);
-format_error({Tag, _, _, _} = Reason) when Tag =:= failed ->
-    dyno_bench_engine:format_error(Reason);
-format_error({Tag, _, _} = Reason) when Tag =:= endless; Tag =:= unknown ->
-    dyno_bench_engine:format_error(Reason);
-format_error(Reason) ->
-    dyno_bench_code:format_error(Reason).
-
+    "the job has ended; start another one".
 %% The job's process: it runs init and done, so that tables that init makes are its own.
 
 -doc false.
 %% Not {stop, ...}, which would take a linked caller along.
--spec init(arguments()) -> {ok, state()} | {error, {shutdown, reason()}}.
-init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs} = Options) ->
+-spec init(arguments()) -> {ok, state()} | {error, {shutdown, dyno_error:error()}}.
+init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     maybe
-        {ok, Module} ?= dyno_bench_slots:lease(),
+        {ok, Module} ?= dyno_bench_slots:acquire_job(),
+        How = maps:with([compiler, timeout_ms], Options),
         {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
-            dyno_bench_code:compile(Module, Parsed, maps:with([compiler, timeout_ms], Options)),
+            in_code(dyno_bench_code:compile(Module, Parsed, How), Options),
         ok = dyno_code:load(Module, atom_to_list(Module), Binary),
         {ok, Init} ?= initialised(Module, Constants, Label),
         Code = #{
@@ -299,14 +280,14 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
             constants => Constants,
             init => Init,
             label => Label,
-            board => Board
+            counters => Counters
         },
         State = #{
             code => Code,
             description => maps:with([label, form, constant, warnings], Compiled),
             owner => erlang:monitor(process, Owner),
             ref => make_ref(),
-            timeout_ms => TimeoutMs,
+            timeout_ms => map_get(timeout_ms, Options),
             workers => [],
             parsed => Parsed,
             measuring => none
@@ -316,21 +297,18 @@ init(#{parsed := Parsed, board := Board, owner := Owner, timeout_ms := TimeoutMs
         {error, Reason} -> {error, {shutdown, Reason}}
     end.
 
--spec initialised(module(), #{atom() => term()}, binary()) -> {ok, term()} | {error, reason()}.
 initialised(Module, Constants, Label) ->
     try
         {ok, Module:init(Constants)}
     catch
         Class:Reason:Stack ->
-            {error, dyno_bench_undefined:failed(Label, init, {raised, Class, Reason, Stack})}
+            {error, dyno_bench_failure:error(Label, init, {raised, Class, Reason, Stack})}
     end.
 
--spec opened(state(), #{concurrency := _, state := running | paused, _ => _}) ->
-    {ok, state()} | {error, {shutdown, reason()}}.
-opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wanted}) ->
+opened(#{code := #{counters := Counters}} = State, #{concurrency := Count, state := Wanted}) ->
     case Wanted of
-        running -> dyno_bench_job_counters:open(Board);
-        paused -> dyno_bench_job_counters:close(Board)
+        running -> dyno_bench_job_counters:open(Counters);
+        paused -> dyno_bench_job_counters:close(Counters)
     end,
     case resized(Count, State) of
         {ok, NewState} ->
@@ -343,7 +321,7 @@ opened(#{code := #{board := Board}} = State, #{concurrency := Count, state := Wa
 -doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()} | {
-        stop, {shutdown, reason()}, {error, reason()}, state()
+        stop, {shutdown, dyno_error:error()}, {error, dyno_error:error()}, state()
     }.
 handle_call(concurrency, _From, #{workers := Workers} = State) ->
     {reply, {ok, length(Workers)}, State};
@@ -361,25 +339,23 @@ handle_call(description, _From, #{description := Description} = State) ->
     {reply, {ok, Description}, State};
 handle_call({set_concurrency, Count}, _From, State) ->
     answer(resized(Count, State), State);
-handle_call(pause, _From, #{code := #{board := Board}, workers := Workers} = State) ->
-    case dyno_bench_job_counters:is_open(Board) of
+handle_call(pause, _From, #{code := #{counters := Counters}, workers := Workers} = State) ->
+    case dyno_bench_job_counters:is_open(Counters) of
         true ->
-            dyno_bench_job_counters:close(Board),
+            dyno_bench_job_counters:close(Counters),
             answer(collected(Workers, paused, State), State);
         false ->
             {reply, ok, State}
     end;
-handle_call(resume, _From, #{code := #{board := Board}, workers := Workers} = State) ->
-    case dyno_bench_job_counters:is_open(Board) of
+handle_call(resume, _From, #{code := #{counters := Counters}, workers := Workers} = State) ->
+    case dyno_bench_job_counters:is_open(Counters) of
         true ->
             {reply, ok, State};
         false ->
-            dyno_bench_job_counters:open(Board),
+            dyno_bench_job_counters:open(Counters),
             answer(begun(Workers, State), State)
     end.
 
--spec answer({ok, state()} | {error, reason()}, state()) ->
-    {reply, ok, state()} | {stop, {shutdown, reason()}, {error, reason()}, state()}.
 answer({ok, State}, _Old) -> {reply, ok, State};
 answer({error, Reason}, Old) -> {stop, {shutdown, Reason}, {error, Reason}, Old}.
 
@@ -388,8 +364,6 @@ answer({error, Reason}, Old) -> {stop, {shutdown, Reason}, {error, Reason}, Old}
 handle_cast(stop, State) ->
     {stop, normal, State}.
 
--spec timed(dyno_bench_job_worker:code(), pos_integer()) ->
-    {ok, non_neg_integer()} | {error, reason()}.
 timed(#{module := Module, constants := Constants, init := Init, label := Label}, Iterations) ->
     try Module:init_runner(Constants, Init) of
         Start ->
@@ -399,11 +373,11 @@ timed(#{module := Module, constants := Constants, init := Init, label := Label},
                 {ok, erlang:monotonic_time(nanosecond) - BeginNs}
             catch
                 Class:Reason:Stack ->
-                    {error, dyno_bench_undefined:failed(Label, run, {raised, Class, Reason, Stack})}
+                    {error, dyno_bench_failure:error(Label, run, {raised, Class, Reason, Stack})}
             end
     catch
         Class:Reason:Stack ->
-            {error, dyno_bench_undefined:failed(Label, init_runner, {raised, Class, Reason, Stack})}
+            {error, dyno_bench_failure:error(Label, init_runner, {raised, Class, Reason, Stack})}
     end.
 
 -doc false.
@@ -440,13 +414,12 @@ terminate(_Reason, #{workers := Workers, code := Code, measuring := Measuring}) 
 
 %% Workers
 
--spec resized(non_neg_integer(), state()) -> {ok, state()} | {error, reason()}.
 resized(Count, #{workers := Workers} = State) when Count =< length(Workers) ->
     {Surplus, Rest} = lists:split(length(Workers) - Count, Workers),
     killed(Surplus),
     {ok, State#{workers := Rest}};
-resized(Count, #{workers := Workers, code := #{board := Board} = Code, ref := Ref} = State) ->
-    dyno_bench_job_counters:use(Board, Count),
+resized(Count, #{workers := Workers, code := #{counters := Counters} = Code, ref := Ref} = State) ->
+    dyno_bench_job_counters:use(Counters, Count),
     Added = [
         dyno_bench_job_worker:start_link(Code, Row, Ref)
      || Row <- lists:seq(length(Workers) + 1, Count)
@@ -454,7 +427,7 @@ resized(Count, #{workers := Workers, code := #{board := Board} = Code, ref := Re
     NewState = State#{workers := lists:reverse(Added, Workers)},
     maybe
         {ok, _} ?= collected(Added, ready, NewState),
-        true ?= dyno_bench_job_counters:is_open(Board),
+        true ?= dyno_bench_job_counters:is_open(Counters),
         begun(Added, NewState)
     else
         false ->
@@ -464,17 +437,13 @@ resized(Count, #{workers := Workers, code := #{board := Board} = Code, ref := Re
             Error
     end.
 
--spec begun([pid()], state()) -> {ok, state()} | {error, reason()}.
 begun(Workers, #{ref := Ref} = State) ->
     lists:foreach(fun(Pid) -> dyno_bench_job_worker:go(Pid, Ref) end, Workers),
     collected(Workers, started, State).
 
--spec collected([pid()], ready | started | paused, state()) -> {ok, state()} | {error, reason()}.
 collected(Workers, What, #{timeout_ms := TimeoutMs} = State) ->
     collected(Workers, What, erlang:monotonic_time(millisecond) + TimeoutMs, State).
 
--spec collected([pid()], ready | started | paused, integer(), state()) ->
-    {ok, state()} | {error, reason()}.
 collected([], _What, _EndMs, State) ->
     {ok, State};
 collected(
@@ -484,16 +453,19 @@ collected(
     receive
         {Ref, Pid, What} -> collected(Rest, What, EndMs, State);
         {'EXIT', Pid, Reason} -> {error, failure(Reason, State)}
-    after Left -> {error, {endless, map_get(label, Code), TimeoutMs}}
+    after Left ->
+        Failure = {timeout, TimeoutMs},
+        {error, dyno_bench_failure:error(map_get(label, Code), stage(What), Failure)}
     end.
 
--spec failure(term(), state()) -> reason().
-failure({shutdown, {failed, Label, Stage, Failure}}, _State) ->
-    dyno_bench_undefined:failed(Label, Stage, Failure);
-failure(Reason, #{code := #{label := Label}}) ->
-    {failed, Label, run, {died, Reason}}.
+stage(ready) -> init_runner;
+stage(_) -> run.
 
--spec killed([pid()]) -> ok.
+failure({shutdown, {failed, Label, Stage, Failure}}, _State) ->
+    dyno_bench_failure:error(Label, Stage, Failure);
+failure(Reason, #{code := #{label := Label}}) ->
+    dyno_bench_failure:error(Label, run, {died, Reason}).
+
 killed(Workers) ->
     Monitors = [{Pid, erlang:monitor(process, Pid)} || Pid <- Workers],
     lists:foreach(

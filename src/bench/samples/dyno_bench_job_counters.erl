@@ -17,7 +17,7 @@
 %% The job's
 -export([open/1, close/1, is_open/1, use/2]).
 %% A worker's
--export([stamp/2, add/3]).
+-export([set_time/2, add/3]).
 %% A reader's
 -export([total/1, rows/2]).
 -export_type([t/0, row/0, batch/0]).
@@ -48,86 +48,84 @@
 -define(GATE, 1).
 -define(USED, 2).
 
--doc "A board for at most so many workers, closed.".
+-doc "A counters for at most so many workers, closed.".
 -spec new(pos_integer()) -> t().
 new(Workers) ->
     atomics:new((Workers + 1) * ?ROW, [{signed, true}]).
 
 -doc "For how many workers it has rows.".
 -spec capacity(t()) -> pos_integer().
-capacity(Board) ->
-    map_get(size, atomics:info(Board)) div ?ROW - 1.
+capacity(Counters) ->
+    map_get(size, atomics:info(Counters)) div ?ROW - 1.
 
 -doc "Lets the workers work.".
 -spec open(t()) -> ok.
-open(Board) -> atomics:put(Board, ?GATE, 1).
+open(Counters) -> atomics:put(Counters, ?GATE, 1).
 
 -doc "Has the workers stop after their batch.".
 -spec close(t()) -> ok.
-close(Board) -> atomics:put(Board, ?GATE, 0).
+close(Counters) -> atomics:put(Counters, ?GATE, 0).
 
 -doc "Whether the workers are to work.".
 -spec is_open(t()) -> boolean().
-is_open(Board) -> atomics:get(Board, ?GATE) =:= 1.
+is_open(Counters) -> atomics:get(Counters, ?GATE) =:= 1.
 
 -doc "Says that the rows up to this one are in use, or were.".
 -spec use(t(), pos_integer()) -> ok.
-use(Board, Row) ->
-    atomics:put(Board, ?USED, max(Row, atomics:get(Board, ?USED))).
+use(Counters, Row) ->
+    atomics:put(Counters, ?USED, max(Row, atomics:get(Counters, ?USED))).
 
 -doc "Says that a worker begins now.".
--spec stamp(t(), pos_integer()) -> ok.
-stamp(Board, Row) ->
+-spec set_time(t(), pos_integer()) -> ok.
+set_time(Counters, Row) ->
     Base = Row * ?ROW,
     %% A worker that was killed while it wrote has left an odd version.
-    Version = atomics:get(Board, Base + ?VERSION) bor 1,
-    ok = atomics:put(Board, Base + ?VERSION, Version),
-    ok = atomics:put(Board, Base + ?TIME, erlang:monotonic_time(nanosecond)),
-    atomics:put(Board, Base + ?VERSION, Version + 1).
+    Version = atomics:get(Counters, Base + ?VERSION) bor 1,
+    ok = atomics:put(Counters, Base + ?VERSION, Version),
+    ok = atomics:put(Counters, Base + ?TIME, erlang:monotonic_time(nanosecond)),
+    atomics:put(Counters, Base + ?VERSION, Version + 1).
 
 -doc "Adds a batch that has just ended; returns the time.".
 -spec add(t(), pos_integer(), batch()) -> integer().
-add(Board, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
+add(Counters, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
     Base = Row * ?ROW,
     TimeNs = erlang:monotonic_time(nanosecond),
-    ok = atomics:add(Board, Base + ?VERSION, 1),
-    ok = atomics:add(Board, Base + ?ITERATIONS, N),
-    ok = atomics:put(Board, Base + ?TIME, TimeNs),
-    ok = atomics:add(Board, Base + ?REDUCTIONS, Reductions),
-    ok = atomics:add(Board, Base + ?COLLECTIONS, Collections),
-    ok = atomics:add(Board, Base + ?VERSION, 1),
+    ok = atomics:add(Counters, Base + ?VERSION, 1),
+    ok = atomics:add(Counters, Base + ?ITERATIONS, N),
+    ok = atomics:put(Counters, Base + ?TIME, TimeNs),
+    ok = atomics:add(Counters, Base + ?REDUCTIONS, Reductions),
+    ok = atomics:add(Counters, Base + ?COLLECTIONS, Collections),
+    ok = atomics:add(Counters, Base + ?VERSION, 1),
     TimeNs.
 
 -doc "The iterations of all workers there have been.".
 -spec total(t()) -> non_neg_integer().
-total(Board) ->
-    total(Board, atomics:get(Board, ?USED), 0).
+total(Counters) ->
+    total(Counters, atomics:get(Counters, ?USED), 0).
 
--spec total(t(), non_neg_integer(), non_neg_integer()) -> non_neg_integer().
 total(_Board, 0, Sum) ->
     Sum;
-total(Board, Row, Sum) ->
-    total(Board, Row - 1, Sum + atomics:get(Board, Row * ?ROW + ?ITERATIONS)).
+total(Counters, Row, Sum) ->
+    total(Counters, Row - 1, Sum + atomics:get(Counters, Row * ?ROW + ?ITERATIONS)).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].
-rows(Board, Count) ->
-    [row(Board, Row * ?ROW) || Row <- lists:seq(1, Count)].
+rows(Counters, Count) ->
+    [row(Counters, Row * ?ROW) || Row <- lists:seq(1, Count)].
 
--spec row(t(), pos_integer()) -> row().
-row(Board, Base) ->
-    Version = atomics:get(Board, Base + ?VERSION),
+row(Counters, Base) ->
+    Version = atomics:get(Counters, Base + ?VERSION),
     Row = #{
-        iterations => atomics:get(Board, Base + ?ITERATIONS),
-        time_ns => atomics:get(Board, Base + ?TIME),
-        reductions => atomics:get(Board, Base + ?REDUCTIONS),
-        collections => atomics:get(Board, Base + ?COLLECTIONS)
+        iterations => atomics:get(Counters, Base + ?ITERATIONS),
+        time_ns => atomics:get(Counters, Base + ?TIME),
+        reductions => atomics:get(Counters, Base + ?REDUCTIONS),
+        collections => atomics:get(Counters, Base + ?COLLECTIONS)
     },
-    case Version rem 2 =:= 0 andalso atomics:get(Board, Base + ?VERSION) =:= Version of
+    case Version rem 2 =:= 0 andalso atomics:get(Counters, Base + ?VERSION) =:= Version of
         true ->
             Row;
         false ->
             %% Its writer may have lost the processor.
             true = erlang:yield(),
-            row(Board, Base)
+            row(Counters, Base)
     end.

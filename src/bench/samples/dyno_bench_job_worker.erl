@@ -3,9 +3,9 @@
 
 -module(dyno_bench_job_worker).
 -moduledoc false.
-%% A process that repeats a job's code until it is told to stop. It counts on the board, once a
+%% A process that repeats a job's code until it is told to stop. It counts on the counters, once a
 %% batch; a batch is as many iterations as take about a millisecond, so that counting costs a
-%% thousandth. Between two batches it looks whether the board is closed, and then waits.
+%% thousandth. Between two batches it looks whether the counters is closed, and then waits.
 
 -export([start_link/3, go/2]).
 -export_type([code/0]).
@@ -15,27 +15,16 @@
     constants := #{atom() => term()},
     init := term(),
     label := binary(),
-    board := dyno_bench_job_counters:t()
-}.
-
--type state() :: #{
-    code := code(),
-    job := pid(),
-    ref := reference(),
-    row := pos_integer(),
-    start := term(),
-    %% Of this process so far.
-    reductions := non_neg_integer(),
-    collections := non_neg_integer()
+    counters := dyno_bench_job_counters:t()
 }.
 
 -define(BATCH_NS, 1_000_000).
 -define(MAX_BATCH, 1_000_000_000).
 
 -doc """
-Starts a worker for a row of the board, linked. It sends `{Ref, Pid, ready}` when its `init_runner`
-is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when it found the
-board closed. Where the code fails it ends with the reason `{shutdown, {failed, Label, Stage,
+Starts a worker for a row of the counters, linked. It sends `{Ref, Pid, ready}` when its
+`init_runner` is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when it found the
+counters closed. Where the code fails it ends with the reason `{shutdown, {failed, Label, Stage,
 Failure}}`.
 """.
 -spec start_link(code(), pos_integer(), reference()) -> pid().
@@ -52,7 +41,6 @@ go(Pid, Ref) ->
     Pid ! {Ref, go},
     ok.
 
--spec init(code(), pos_integer(), pid(), reference()) -> no_return().
 init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job, Ref) ->
     proc_lib:set_label(?MODULE),
     Start = attempt(fun() -> Module:init_runner(Constants, Init) end, Code, init_runner),
@@ -66,35 +54,33 @@ init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job,
         collections => 0
     },
     %% Whoever had the row before may have been killed in the middle of writing.
-    ok = dyno_bench_job_counters:stamp(map_get(board, Code), Row),
+    ok = dyno_bench_job_counters:set_time(map_get(counters, Code), Row),
     Job ! {Ref, self(), ready},
     wait(1, Start, State).
 
--spec wait(pos_integer(), term(), state()) -> no_return().
-wait(N, Last, #{code := #{board := Board}, row := Row, job := Job, ref := Ref} = State) ->
+wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := Ref} = State) ->
     receive
         {Ref, go} ->
             {Reductions, Collections} = used(),
-            ok = dyno_bench_job_counters:stamp(Board, Row),
+            ok = dyno_bench_job_counters:set_time(Counters, Row),
             Job ! {Ref, self(), started},
             Now = erlang:monotonic_time(nanosecond),
             work(N, Last, Now, State#{reductions := Reductions, collections := Collections})
     end.
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.
--spec work(pos_integer(), term(), integer(), state()) -> no_return().
 work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
-    #{module := Module, constants := Constants, board := Board} = Code,
+    #{module := Module, constants := Constants, counters := Counters} = Code,
     Next = attempt(fun() -> Module:resume(N, Constants, Start, Last) end, Code, run),
     {Reductions, Collections} = used(),
     #{reductions := OldReductions, collections := OldCollections} = State,
-    AfterNs = dyno_bench_job_counters:add(Board, Row, #{
+    AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
         iterations => N,
         reductions => Reductions - OldReductions,
         collections => Collections - OldCollections
     }),
     NewState = State#{reductions := Reductions, collections := Collections},
-    case dyno_bench_job_counters:is_open(Board) of
+    case dyno_bench_job_counters:is_open(Counters) of
         true ->
             work(batch(N, AfterNs - BeforeNs), Next, AfterNs, NewState);
         false ->
@@ -103,20 +89,17 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
             wait(N, Next, NewState)
     end.
 
--spec batch(pos_integer(), integer()) -> pos_integer().
 batch(N, Ns) when Ns < ?BATCH_NS div 2; Ns > 2 * ?BATCH_NS ->
     Wanted = N * ?BATCH_NS div max(1, Ns),
     min(?MAX_BATCH, max(1, min(Wanted, N * 10)));
 batch(N, _Ns) ->
     N.
 
--spec used() -> {non_neg_integer(), non_neg_integer()}.
 used() ->
     [{reductions, Reductions}, {garbage_collection, Info}] =
         process_info(self(), [reductions, garbage_collection]),
     {Reductions, proplists:get_value(minor_gcs, Info)}.
 
--spec attempt(fun(() -> Result), code(), init_runner | run) -> Result.
 attempt(Fun, #{label := Label}, Stage) ->
     try
         Fun()

@@ -7,11 +7,11 @@
 %% one of its batches to the end of another, so that the rate is that of whole iterations, however
 %% late the process is that asks. Where a worker ends no batch in the time, it is waited for.
 
--export([measure/3, explained/2, end_of/1]).
--export_type([watched/0, sample/0]).
+-export([start/3, stop/1, resume/1, pause/1, measure/3, explained/2, end_of/1]).
+-export_type([monitored/0, sample/0]).
 
 -doc "A job and the monitor that says when it ended.".
--type watched() :: {dyno_bench_job:job(), reference()}.
+-type monitored() :: {dyno_bench_job:job(), reference()}.
 
 -type sample() :: #{
     iterations := pos_integer(),
@@ -26,23 +26,58 @@
 %% How often it looks whether the last worker has ended its batch.
 -define(LOOK_MS, 2).
 
+-doc "Starts a paused job for one of several codes.".
+-spec start(dyno_bench_code:code(), Number :: pos_integer(), #{
+    concurrency := pos_integer(),
+    timeout_ms := pos_integer(),
+    number => pos_integer(),
+    compiler => dyno_bench_code:compiler(),
+    max_concurrency => pos_integer(),
+    _ => _
+}) -> {ok, monitored()} | {error, dyno_error:error()}.
+start(Code, Number, #{concurrency := Concurrency} = Options) ->
+    Own = maps:with([compiler, concurrency, max_concurrency, timeout_ms], Options),
+    Started = dyno_bench_job:start((maps:merge(#{max_concurrency => Concurrency}, Own))#{
+        code => Code, number => Number + maps:get(number, Options, 1) - 1, state => paused
+    }),
+    case Started of
+        {ok, Job} -> {ok, {Job, dyno_bench_job:monitor(Job)}};
+        {error, _} = Error -> Error
+    end.
+
+-doc "Ends a job.".
+-spec stop(monitored()) -> ok.
+stop({Job, Monitor}) ->
+    true = demonitor(Monitor, [flush]),
+    dyno_bench_job:stop(Job).
+
+-doc "Has the workers work; does nothing where they do already.".
+-spec resume(monitored()) -> ok | {error, dyno_error:error()}.
+resume({Job, _} = Monitored) ->
+    explained(dyno_bench_job:resume(Job), Monitored).
+
+-doc "Has the workers wait.".
+-spec pause(monitored()) -> ok | {error, dyno_error:error()}.
+pause({Job, _} = Monitored) ->
+    explained(dyno_bench_job:pause(Job), Monitored).
+
 -doc "Measures for so many milliseconds, or until each worker has ended a batch.".
--spec measure(watched(), Ms :: pos_integer(), {Label :: binary(), TimeoutMs :: pos_integer()}) ->
-    {ok, sample()} | {error, dyno_bench_job:reason() | interrupted}.
-measure({Job, _} = Watched, Ms, {Label, TimeoutMs}) ->
+-spec measure(monitored(), Ms :: pos_integer(), {Label :: binary(), TimeoutMs :: pos_integer()}) ->
+    {ok, sample()} | {error, dyno_error:error()}.
+measure({Job, _} = Monitored, Ms, {Label, TimeoutMs}) ->
     maybe
         {ok, Before} ?= dyno_bench_job:rows(Job),
-        ok ?= wait(Watched, Ms),
+        ok ?= wait(Monitored, Ms),
         EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
-        {ok, _} ?= finish(Watched, Before, EndMs, {Label, TimeoutMs})
+        {ok, _} ?= finish(Monitored, Before, EndMs, {Label, TimeoutMs})
     else
-        Error -> explained(Error, Watched)
+        Error -> explained(Error, Monitored)
     end.
 
 -doc "An answer of a job; of one that is gone, why it ended.".
--spec explained(Answer | {error, dyno_bench_job:reason()}, watched()) ->
-    Answer | {error, dyno_bench_job:reason() | interrupted}.
-explained({error, ended}, {_, Monitor}) ->
+-spec explained(Answer | {error, dyno_error:error()}, monitored()) ->
+    Answer | {error, dyno_error:error()}.
+explained({error, {dyno_bench_job, ended}}, {_, Monitor}) ->
     receive
         {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
     end;
@@ -50,21 +85,18 @@ explained(Answer, _Watched) ->
     Answer.
 
 -doc "Why a job ended, from the reason that its process ended with.".
--spec end_of(term()) -> dyno_bench_job:reason().
-end_of({shutdown, Reason}) when is_tuple(Reason) -> Reason;
-end_of(Reason) -> {failed, ~"the job", run, {died, Reason}}.
+-spec end_of(term()) -> dyno_error:error().
+end_of({shutdown, Error}) when is_tuple(Error) -> Error;
+end_of(Reason) -> dyno_bench_failure:error(~"the job", run, {died, Reason}).
 
--spec wait(watched(), non_neg_integer()) -> ok | {error, term()}.
 wait({_, Monitor}, Ms) ->
     receive
-        dyno_interrupt -> {error, interrupted};
+        dyno_interrupt -> {error, {dyno_error, interrupted}};
         {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
     after Ms -> ok
     end.
 
--spec finish(watched(), [dyno_bench_job_counters:row()], integer(), {binary(), pos_integer()}) ->
-    {ok, sample()} | {error, term()}.
-finish({Job, _} = Watched, Before, EndMs, Limit) ->
+finish({Job, _} = Monitored, Before, EndMs, Limit) ->
     maybe
         {ok, After} ?= dyno_bench_job:rows(Job),
         Parts = lists:zipwith(fun difference/2, Before, After),
@@ -72,35 +104,25 @@ finish({Job, _} = Watched, Before, EndMs, Limit) ->
             true ->
                 {ok, sample(Parts)};
             false ->
-                case later(Watched, EndMs, Limit) of
-                    ok -> finish(Watched, Before, EndMs, Limit);
+                case later(Monitored, EndMs, Limit) of
+                    ok -> finish(Monitored, Before, EndMs, Limit);
                     Error -> Error
                 end
         end
     end.
 
--spec later(watched(), integer(), {binary(), pos_integer()}) -> ok | {error, term()}.
-later(Watched, EndMs, {Label, TimeoutMs}) ->
+later(Monitored, EndMs, {Label, TimeoutMs}) ->
     case erlang:monotonic_time(millisecond) >= EndMs of
-        true -> {error, {endless, Label, TimeoutMs}};
-        false -> wait(Watched, ?LOOK_MS)
+        true -> {error, dyno_bench_failure:error(Label, run, {timeout, TimeoutMs})};
+        false -> wait(Monitored, ?LOOK_MS)
     end.
 
--type part() :: #{
-    iterations := non_neg_integer(),
-    ns := integer(),
-    reductions := non_neg_integer(),
-    collections := non_neg_integer()
-}.
-
--spec difference(dyno_bench_job_counters:row(), dyno_bench_job_counters:row()) -> part().
 difference(
     #{iterations := N0, time_ns := T0, reductions := R0, collections := C0},
     #{iterations := N1, time_ns := T1, reductions := R1, collections := C1}
 ) ->
     #{iterations => N1 - N0, ns => T1 - T0, reductions => R1 - R0, collections => C1 - C0}.
 
--spec sample([part()]) -> sample().
 sample(Parts) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Part) || Part <- Parts]) end,
     #{

@@ -18,165 +18,87 @@
     cv => float()
 }.
 
--type arm() :: #{
-    job := dyno_bench_sample:watched(),
-    description := dyno_bench_job:description()
-}.
-
--type round() :: #{pos_integer() => dyno_bench_sample:sample()}.
-
 %% A machine can be too noisy for any --cv.
 -define(MOST, 10).
 -define(LOOP_MS, 50).
 
 -doc "Samples codes; a sample of each is a round of the result.".
 -spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
-    {ok, dyno_bench_engine:result()} | {error, dyno_bench_engine:reason()}.
+    {ok, dyno_bench_engine:result()} | {error, dyno_error:error()}.
 run(Codes, Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     try
         LoopNs = loop_ns(Options),
-        Arms = started(Codes, Options),
+        Jobs = start(Codes, Options),
         try
-            Result = sampled(Arms, Settings, Options),
+            Result = sample(Jobs, Settings, Options),
             DurationMs = erlang:monotonic_time(millisecond) - StartMs,
             {ok, Result#{loop_ns => LoopNs, duration_ms => DurationMs}}
         after
-            maps:foreach(fun(_, Arm) -> stop(Arm) end, Arms)
+            lists:foreach(fun dyno_bench_sample:stop/1, Jobs)
         end
     catch
-        throw:{?MODULE, Reason} -> {error, Reason}
+        throw:{?MODULE, Error} -> {error, Error}
     end.
 
--spec ok({ok, Value} | {error, term()}) -> Value.
+ok(ok) -> ok;
 ok({ok, Value}) -> Value;
-ok({error, Reason}) -> throw({?MODULE, Reason}).
+ok({error, Error}) -> throw({?MODULE, Error}).
 
 %% The empty loop, an iteration of one worker.
--spec loop_ns(dyno_bench_engine:options()) -> float().
 loop_ns(Options) ->
-    Arm = ok(start("ok.", 1, Options#{concurrency := 1})),
+    Alone = Options#{concurrency := 1},
+    Job = ok(dyno_bench_sample:start("ok.", 1, Alone)),
     try
-        time_ns(measured(Arm, ?LOOP_MS, Options), 1)
+        time_ns(measure(Job, ?LOOP_MS, Alone), Alone)
     after
-        stop(Arm)
+        dyno_bench_sample:stop(Job)
     end.
 
--spec started([dyno_bench_code:code()], dyno_bench_engine:options()) ->
-    #{pos_integer() => arm()}.
-started(Codes, Options) ->
+start(Codes, Options) ->
     lists:foldl(
-        fun({Number, Code}, Arms) ->
-            case start(Code, Number, Options) of
-                {ok, Arm} ->
-                    Arms#{Number => Arm};
-                {error, Reason} ->
-                    maps:foreach(fun(_, Arm) -> stop(Arm) end, Arms),
-                    throw({?MODULE, Reason})
+        fun({Number, Code}, Jobs) ->
+            case dyno_bench_sample:start(Code, Number, Options) of
+                {ok, Job} ->
+                    Jobs ++ [Job];
+                {error, Error} ->
+                    lists:foreach(fun dyno_bench_sample:stop/1, Jobs),
+                    throw({?MODULE, Error})
             end
         end,
-        #{},
+        [],
         lists:enumerate(Codes)
     ).
 
--spec start(dyno_bench_code:code(), pos_integer(), dyno_bench_engine:options()) ->
-    {ok, arm()} | {error, term()}.
-start(Code, Number, #{concurrency := Concurrency, timeout_ms := TimeoutMs} = Options) ->
-    Started = dyno_bench_job:start((maps:with([compiler], Options))#{
-        code => Code,
-        concurrency => Concurrency,
-        max_concurrency => max(1, Concurrency),
-        state => paused,
-        timeout_ms => TimeoutMs
-    }),
-    case Started of
-        {ok, Job} ->
-            {ok, #{
-                job => {Job, dyno_bench_job:monitor(Job)},
-                description => dyno_bench_job:description(Job)
-            }};
-        {error, Reason} ->
-            {error, of_code(Number, Reason)}
-    end.
+measure({Job, _} = Monitored, Ms, #{timeout_ms := TimeoutMs}) ->
+    #{label := Label} = dyno_bench_job:description(Job),
+    ok(dyno_bench_sample:resume(Monitored)),
+    ok(dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})).
 
-%% What a job says of its only code, said of one of several.
--spec of_code(pos_integer(), dyno_bench_job:reason()) -> term().
-of_code(_Number, {failed, _, _, _} = Reason) -> Reason;
-of_code(_Number, {endless, _, _} = Reason) -> Reason;
-of_code(_Number, {unknown, _, _} = Reason) -> Reason;
-of_code(_Number, {too_many_jobs, _} = Reason) -> Reason;
-of_code(Number, Reason) -> {code, Number, Reason}.
-
--spec stop(arm()) -> ok.
-stop(#{job := {Job, Monitor}}) ->
-    true = demonitor(Monitor, [flush]),
-    dyno_bench_job:stop(Job).
-
--spec measured(arm(), pos_integer(), dyno_bench_engine:options()) -> dyno_bench_sample:sample().
-measured(#{job := {Job, _} = Watched, description := #{label := Label}}, Ms, Options) ->
-    #{timeout_ms := TimeoutMs} = Options,
-    %% Does nothing where it runs already.
-    done(dyno_bench_sample:explained(dyno_bench_job:resume(Job), Watched)),
-    ok(dyno_bench_sample:measure(Watched, Ms, {Label, TimeoutMs})).
-
--spec done(ok | {error, term()}) -> ok.
-done(ok) -> ok;
-done({error, Reason}) -> throw({?MODULE, Reason}).
-
--spec sampled(#{pos_integer() => arm()}, settings(), dyno_bench_engine:options()) -> map().
-sampled(Arms, #{warmup := Warmup, samples := Count} = Settings, Options) ->
-    Planner = planner(Arms, Options),
-    {_, Warm} = rounds(Warmup, Planner, Arms, Settings, Options),
-    {First, Next} = rounds(Count, Warm, Arms, Settings, Options),
-    {Rounds, Agreed} = agreed(First, Next, Arms, Settings, Options),
-    result(Rounds, Agreed, Arms, Options).
-
--spec planner(#{pos_integer() => arm()}, dyno_bench_engine:options()) -> dyno_bench_rounds:t().
-planner(Arms, Options) ->
-    dyno_bench_rounds:new((maps:with([threshold, level, seed], Options))#{arms => map_size(Arms)}).
-
--spec rounds(
-    non_neg_integer(), dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_engine:options()
-) -> {[round()], dyno_bench_rounds:t()}.
-rounds(Count, Planner, Arms, #{sample_ms := Ms}, Options) ->
-    lists:mapfoldl(
-        fun(_, Before) ->
-            {Order, After} = dyno_bench_rounds:order(Before),
-            {#{N => alone(map_get(N, Arms), map_size(Arms), Ms, Options) || N <- Order}, After}
-        end,
-        Planner,
-        lists:seq(1, Count)
-    ).
+sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, Options) ->
+    Measure = fun(Number) ->
+        Sample = measure_alone(lists:nth(Number, Jobs), Jobs, Ms, Options),
+        {time_ns(Sample, Options), Sample}
+    end,
+    New = dyno_bench_rounds:new(length(Jobs), Options),
+    _ = dyno_bench_rounds:measure(Measure, {rounds, Warmup}, New),
+    {First, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
+    {Rounds, Agreed} = agreed(?MOST * Count, First, {Measure, Next}, Settings),
+    result(Rounds, Agreed, Jobs, Options).
 
 %% One code alone runs on from sample to sample.
--spec alone(arm(), pos_integer(), pos_integer(), dyno_bench_engine:options()) ->
-    dyno_bench_sample:sample().
-alone(Arm, 1, Ms, Options) ->
-    measured(Arm, Ms, Options);
-alone(#{job := {Job, _} = Watched} = Arm, _Several, Ms, Options) ->
-    Sample = measured(Arm, Ms, Options),
-    done(dyno_bench_sample:explained(dyno_bench_job:pause(Job), Watched)),
+measure_alone(Job, [_Only], Ms, Options) ->
+    measure(Job, Ms, Options);
+measure_alone(Job, _Jobs, Ms, Options) ->
+    Sample = measure(Job, Ms, Options),
+    ok(dyno_bench_sample:pause(Job)),
     Sample.
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
--spec agreed(
-    [round()], dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_engine:options()
-) -> {[round()], boolean()}.
-agreed(Rounds, Planner, Arms, #{cv := _, samples := Count} = Settings, Options) ->
-    agreed(?MOST * Count, Rounds, Planner, Arms, Settings, Options);
-agreed(Rounds, _Planner, _Arms, _Settings, _Options) ->
-    {Rounds, true}.
-
--spec agreed(
-    non_neg_integer(), [round()], dyno_bench_rounds:t(), #{pos_integer() => arm()}, settings(),
-    dyno_bench_engine:options()
-) -> {[round()], boolean()}.
-agreed(Left, Rounds, Planner, Arms, #{cv := Cv} = Settings, Options) ->
+agreed(Left, Rounds, {Measure, State}, #{cv := Cv} = Settings) ->
     Highest = lists:max([
-        variation([map_get(per_second, map_get(N, Round)) || Round <- Rounds])
-     || N <- maps:keys(Arms)
+        variation([map_get(per_second, map_get(Number, Round)) || Round <- Rounds])
+     || Number := _ <- hd(Rounds)
     ]),
     case Highest < Cv of
         true ->
@@ -184,46 +106,41 @@ agreed(Left, Rounds, Planner, Arms, #{cv := Cv} = Settings, Options) ->
         false when Left =:= 0 ->
             {Rounds, false};
         false ->
-            {New, Next} = rounds(1, Planner, Arms, Settings, Options),
-            agreed(Left - 1, tl(Rounds) ++ New, Next, Arms, Settings, Options)
-    end.
+            Count = dyno_bench_rounds:rounds(State) + 1,
+            {New, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count}, State),
+            agreed(Left - 1, tl(Rounds) ++ New, {Measure, Next}, Settings)
+    end;
+agreed(_Left, Rounds, _Measure, _Settings) ->
+    {Rounds, true}.
 
 %% The coefficient of variation.
--spec variation([float(), ...]) -> float().
 variation(Values) ->
     Mean = dyno_stats:mean(Values),
     Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
     math:sqrt(Squares / (length(Values) - 1)) / Mean.
 
--spec result([round()], boolean(), #{pos_integer() => arm()}, dyno_bench_engine:options()) ->
-    map().
-result(Rounds, Agreed, Arms, #{concurrency := Concurrency} = Options) ->
-    Times = [#{N => time_ns(Sample, Concurrency) || N := Sample <- Round} || Round <- Rounds],
-    Compared = lists:foldl(fun dyno_bench_rounds:add/2, planner(Arms, Options), Times),
+result(Rounds, Agreed, Jobs, Options) ->
+    Samples = [[map_get(N, Round) || Round <- Rounds] || N <- lists:seq(1, length(Jobs))],
+    Times = [[time_ns(Sample, Options) || Sample <- Of] || Of <- Samples],
     %% Nobody looks before the last sample.
-    Pairs = dyno_bench_rounds:fixed_pairs(Compared),
+    Pairs = dyno_bench_comparison:pairs(Times, Options),
     #{
-        arms => [
-            figures(Arm, [map_get(N, Round) || Round <- Rounds], [map_get(N, T) || T <- Times])
-         || {N, Arm} <- lists:sort(maps:to_list(Arms))
-        ],
+        candidates => lists:zipwith3(fun candidate/3, Jobs, Samples, Times),
         pairs => Pairs,
         fixed => true,
         rounds => length(Rounds),
-        decided => lists:all(fun(#{verdict := V}) -> V =/= undecided end, Pairs),
+        decided => dyno_bench_comparison:is_decided(Pairs),
         agreed => Agreed
     }.
 
 %% A call's time, as one of the workers sees it.
--spec time_ns(dyno_bench_sample:sample(), pos_integer()) -> float().
-time_ns(#{per_second := PerSecond}, Concurrency) ->
+time_ns(#{per_second := PerSecond}, #{concurrency := Concurrency}) ->
     Concurrency * 1.0e9 / PerSecond.
 
--spec figures(arm(), [dyno_bench_sample:sample(), ...], [float(), ...]) -> map().
-figures(#{description := Description}, Samples, Times) ->
+candidate({Job, _}, Samples, Times) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Sample) || Sample <- Samples]) end,
     Total = Sum(iterations),
-    Description#{
+    (dyno_bench_job:description(Job))#{
         iterations => round(Total / length(Samples)),
         times_ns => Times,
         durations_ns => [Ns || #{duration_ns := Ns} <- Samples],

@@ -3,96 +3,244 @@
 
 -module(dyno_bench_groups).
 -moduledoc false.
-%% What groups of fresh VMs, one VM for each arm, say together: see dyno_bench_isolated. Pure.
+%% Compares candidates by groups of fresh VMs, a VM for each candidate: see dyno_bench_isolated.
+%% Each group is one round of the comparison; its value for a candidate is the median of the
+%% candidate's epochs, which take turns within the group.
 
--export([result/4, pairs/4]).
--export_type([group/0]).
+-export([measure/1, result/3]).
+-export_type([context/0, group/0]).
 
--type by_arm() :: #{pos_integer() => float()}.
+-type context() :: #{
+    measurement := dyno_bench_inputs:measurement(),
+    %% Of the measurement.
+    number := pos_integer(),
+    options := dyno_bench_engine:options(),
+    settings := dyno_bench_isolated:settings(),
+    candidates := [dyno_bench_isolated:candidate(), ...],
+    end_ms := integer()
+}.
+
+%% What the first group finds out for all: `none` before.
+-type calibration() :: #{
+    iterations := #{dyno_bench_comparison:candidate() => pos_integer()},
+    loop_ns := float() | undefined,
+    %% Of the input.
+    size := pos_integer() | undefined
+}.
 
 -type group() :: #{
-    times := by_arm(),
-    %% Of what decides.
-    values := by_arm(),
-    %% Of each arm.
-    figures := [dyno_bench_engine:arm(), ...],
+    %% In their order: the median time, that of what decides, and all else.
+    candidates := [#{time_ns := float(), value := float(), measured := map()}, ...],
     duration_ms := non_neg_integer()
 }.
 
--type options() :: #{
-    level := float(), threshold := float(), metric => dyno_bench_metric:name(), _ => _
-}.
+%% After how many groups it is looked at the verdicts.
+-define(LOOKS, [8, 16, 32]).
+%% Fewer give no interval.
+-define(LEAST, 6).
+-define(ROUNDS, 15).
+-define(LEAST_ROUNDS, 3).
+%% For the rounds of one group, where calls are long.
+-define(GROUP_MS, 1000).
+-define(MARGIN_MS, 30_000).
 
--doc "The result of so many arms, without the empty loop's time.".
--spec result(Arms :: pos_integer(), Looks :: pos_integer(), options(), [group(), ...]) ->
-    #{atom() => term()}.
-result(Arms, Looks, Options, Groups) ->
-    Metric = maps:get(metric, Options, time),
-    Values = fun(N) -> [map_get(N, Of) || #{values := Of} <- Groups] end,
-    Times = fun(N) -> [map_get(N, Of) || #{times := Of} <- Groups] end,
-    Pairs = pairs(Arms, Values, Looks, Options),
-    Figures = fun(N) ->
-        figures(Arms, Times(N), [lists:nth(N, F) || #{figures := F} <- Groups], Groups)
+-doc "Measures until all is decided or the time is over; throws as dyno_bench_vms does.".
+-spec measure(context()) -> {Size :: pos_integer() | undefined, dyno_bench_engine:result()}.
+measure(Context) ->
+    Looks = looks(Context),
+    measure(Context, Looks, length(Looks), none, []).
+
+looks(#{settings := #{vms := Vms}}) ->
+    [Vms];
+looks(#{candidates := Candidates, options := #{level := Level} = Options}) ->
+    case {kind(Options), Candidates} of
+        {rounds, [_]} -> [hd(?LOOKS)];
+        {rounds, _} -> ?LOOKS;
+        %% As many as the intervals of all pairs need: what is deterministic is the same in more.
+        {_, _} -> [max(?LEAST, dyno_bench_metric:runs(length(Candidates), Level))]
+    end.
+
+kind(Options) ->
+    dyno_bench_metric:kind(maps:get(metric, Options, time)).
+
+-spec measure(context(), [pos_integer()], pos_integer(), calibration() | none, [group()]) ->
+    {term(), dyno_bench_engine:result()}.
+measure(#{options := Options} = Context, [Next | Later] = Left, Looks, Calibration, Groups) ->
+    Count = length(Groups),
+    case {is_over(Count, Context), Count < Next} of
+        {false, true} ->
+            progress(Context, Count + 1, Next),
+            {Group, NewCalibration} = group(Context, Calibration),
+            measure(Context, Left, Looks, NewCalibration, [Group | Groups]);
+        {IsOver, _} ->
+            #{loop_ns := LoopNs, size := Size} = Calibration,
+            #{decided := IsDecided} = Result = result(Looks, Options, lists:reverse(Groups)),
+            case Later of
+                [_ | _] when not IsOver, not IsDecided ->
+                    measure(Context, Later, Looks, Calibration, Groups);
+                _ ->
+                    {Size, Result#{loop_ns => LoopNs}}
+            end
+    end.
+
+is_over(_Count, #{settings := #{vms := _}}) ->
+    false;
+is_over(Count, #{end_ms := EndMs}) ->
+    Count >= ?LEAST andalso erlang:monotonic_time(millisecond) >= EndMs.
+
+progress(#{settings := #{progress := Fun}}, Number, Count) -> Fun(Number, Count);
+progress(_Context, _Number, _Count) -> ok.
+
+group(#{candidates := Candidates, settings := Settings} = Context, Calibration) ->
+    #{options := Options} = Context,
+    StartMs = erlang:monotonic_time(millisecond),
+    dyno_bench_vms:with(Candidates, Settings, fun(Vms) ->
+        Ready = [prepare(Vm, C, Context) || {Vm, C} <- lists:zip(Vms, Candidates)],
+        agree(Calibration, Vms, Context),
+        Iterations = iterations(Calibration, Vms, Options),
+        Epochs = epochs(Vms, Iterations, Options),
+        Extras = extras(Calibration, Options),
+        Measured = [call(Vm, finish, [Extras], Options) || Vm <- Vms],
+        Group = #{
+            candidates => [
+                (values(Of, M, Options))#{measured => M}
+             || {Of, M} <- lists:zip(Epochs, Measured)
+            ],
+            duration_ms => erlang:monotonic_time(millisecond) - StartMs
+        },
+        [#{size := Size} | _] = Ready,
+        LoopNs = dyno_stats:median([Ns || #{loop_ns := Ns} <- Ready]),
+        {Group, #{iterations => Iterations, loop_ns => LoopNs, size => Size}}
+    end).
+
+prepare(Vm, #{code := Code, number := Number}, Context) ->
+    #{measurement := Measurement, number := Run, settings := Settings} = Context,
+    #{options := #{timeout_ms := TimeoutMs} = Options} = Context,
+    Order = #{
+        measurement => (maps:without([agree, input, group], Measurement))#{codes := [Code]},
+        number => Run,
+        modules => maps:get(modules, Settings, []),
+        options => (maps:remove(isolated, Options))#{number => Number}
+    },
+    dyno_bench_vms:call(Vm, start, [Order], 2 * TimeoutMs + ?MARGIN_MS).
+
+%% The server gives up before.
+call(Vm, Function, Arguments, #{timeout_ms := TimeoutMs}) ->
+    dyno_bench_vms:call(Vm, Function, Arguments, 3 * TimeoutMs + ?MARGIN_MS).
+
+%% All codes must give the same; asked once.
+agree(none, Vms, #{measurement := #{agree := Agree}} = Context) ->
+    #{candidates := Candidates, options := Options} = Context,
+    Results = [
+        {dyno_bench_code:label(Code), call(Vm, result, [], Options)}
+     || {Vm, #{code := Code}} <- lists:zip(Vms, Candidates)
+    ],
+    case Agree(Results) of
+        ok -> ok;
+        {error, Text} -> dyno_bench_vms:fail({dyno_bench_engine, {check, Text}})
+    end;
+agree(_Calibration, _Vms, _Context) ->
+    ok.
+
+iterations(none, Vms, Options) ->
+    dyno_bench_calibration:balance(#{
+        N => call(Vm, iterations, [], Options)
+     || {N, Vm} <- lists:enumerate(Vms)
+    });
+iterations(#{iterations := Iterations}, _Vms, _Options) ->
+    Iterations.
+
+%% The time and the value of each epoch, by candidate.
+epochs(Vms, Iterations, Options) ->
+    Epoch = fun(N) ->
+        call(lists:nth(N, Vms), epoch, [map_get(N, Iterations)], Options)
     end,
+    Numbers = lists:seq(1, length(Vms)),
+    %% The first of a fresh VM is not like the others.
+    StartMs = erlang:monotonic_time(millisecond),
+    _ = [Epoch(N) || N <- Numbers],
+    RoundMs = max(1, erlang:monotonic_time(millisecond) - StartMs),
+    Count =
+        case kind(Options) of
+            rounds -> max(?LEAST_ROUNDS, min(?ROUNDS, ?GROUP_MS div RoundMs));
+            _ -> ?LEAST_ROUNDS
+        end,
+    Measure = fun(N) ->
+        {_Ns, Value} = Measured = Epoch(N),
+        {Value, Measured}
+    end,
+    Rounds = dyno_bench_rounds:new(length(Vms), maps:remove(seed, Options)),
+    {Measured, _} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
+    [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
+
+%% Where they do not decide, those of the first VMs will do.
+extras(Calibration, Options) ->
+    First =
+        case Calibration of
+            none -> [deterministic | maps:get(extras, Options, [])];
+            _ -> []
+        end,
+    Deciding =
+        case maps:get(metric, Options, time) of
+            messages -> [side_effects];
+            whole -> [deterministic, side_effects];
+            Metric -> [deterministic || dyno_bench_metric:kind(Metric) =:= deterministic]
+        end,
+    lists:uniq(First ++ Deciding).
+
+values(Epochs, Measured, Options) ->
+    {Times, Values} = lists:unzip(Epochs),
+    Value =
+        case kind(Options) of
+            rounds ->
+                dyno_stats:median(Values);
+            _ ->
+                Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
+                dyno_bench_metric:at_least(dyno_stats:median(Runs))
+        end,
+    #{time_ns => dyno_stats:median(Times), value => Value}.
+
+-doc "What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.".
+-spec result(Looks :: pos_integer(), dyno_bench_engine:options(), [group(), ...]) ->
+    #{atom() => term()}.
+result(Looks, Options, [#{candidates := First} | _] = Groups) ->
+    Metric = maps:get(metric, Options, time),
+    ByCandidate = [
+        [lists:nth(N, Candidates) || #{candidates := Candidates} <- Groups]
+     || N <- lists:seq(1, length(First))
+    ],
+    Values = [[Value || #{value := Value} <- Of] || Of <- ByCandidate],
+    Pairs = dyno_bench_comparison:pairs(Values, Options#{looks => Looks}),
+    %% Its share of the time.
+    DurationsNs = [Ms * 1_000_000 div length(First) || #{duration_ms := Ms} <- Groups],
     #{
         metric => Metric,
-        arms => [
+        candidates => [
             case Metric of
-                time -> Figures(N);
-                _ -> (Figures(N))#{values => Values(N)}
+                time -> joined(Of, DurationsNs);
+                _ -> (joined(Of, DurationsNs))#{values => OwnValues}
             end
-         || N <- lists:seq(1, Arms)
+         || {Of, OwnValues} <- lists:zip(ByCandidate, Values)
         ],
         pairs => Pairs,
         rounds => length(Groups),
         vms => length(Groups),
-        decided => lists:all(fun(#{verdict := V}) -> V =/= undecided end, Pairs)
+        decided => dyno_bench_comparison:is_decided(Pairs)
     }.
 
--doc """
-What the groups say of each pair of arms: `Values` gives an arm's time in each group, `Looks` is how
-often it may be looked at before it ends.
-""".
--spec pairs(
-    Arms :: pos_integer(),
-    Values :: fun((pos_integer()) -> [float()]),
-    Looks :: pos_integer(),
-    options()
-) -> [dyno_bench_rounds:pair()].
-pairs(Count, Values, Looks, #{level := Level, threshold := Threshold}) ->
-    All = [{A, B} || A <- lists:seq(1, Count), B <- lists:seq(A + 1, Count)],
-    Each = 1 - (1 - Level) / (Looks * max(1, length(All))),
-    [
-        begin
-            Logs = lists:zipwith(
-                fun(TimeA, TimeB) -> math:log(TimeB / TimeA) end, Values(A), Values(B)
-            ),
-            Interval =
-                case dyno_stats_interval:median(Logs, Each) of
-                    {ok, {Low, High, _}} -> {ok, {Low, High}};
-                    {error, too_few} -> {error, too_few}
-                end,
-            dyno_bench_rounds:judged({A, B}, {dyno_stats:median(Logs), Interval}, Threshold)
+joined([#{measured := First} | _] = Each, DurationsNs) ->
+    Measured = [M || #{measured := M} <- Each],
+    Mean = fun(Key) ->
+        case [V || #{Key := V} <- Measured, is_number(V)] of
+            [] -> undefined;
+            Values -> dyno_stats:mean(Values)
         end
-     || {A, B} <- All
-    ].
-
--spec figures(pos_integer(), [float()], [map(), ...], [map()]) -> map().
-figures(Arms, Times, [First | _] = Each, Groups) ->
-    Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
+    end,
     First#{
-        exact => dyno_bench_exact:together([Exact || #{exact := Exact} <- Each]),
-        times_ns := Times,
-        %% Its share of the time.
-        durations_ns => [Ms * 1_000_000 div Arms || #{duration_ms := Ms} <- Groups],
+        deterministic => dyno_bench_deterministic:join([D || #{deterministic := D} <- Measured]),
+        times_ns := [Ns || #{time_ns := Ns} <- Each],
+        durations_ns => DurationsNs,
         reductions := Mean(reductions),
         garbage_collections := Mean(garbage_collections),
-        waiting := waiting(Each)
+        waiting := Mean(waiting)
     }.
-
--spec waiting([map()]) -> float() | undefined.
-waiting(Each) ->
-    case [W || #{waiting := W} <- Each, is_number(W)] of
-        [] -> undefined;
-        Known -> dyno_stats:mean(Known)
-    end.

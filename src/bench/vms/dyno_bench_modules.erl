@@ -37,7 +37,6 @@ folder() ->
         false -> written(persistent_term:get(?WRITTEN, none))
     end.
 
--spec written(file:filename_all() | none) -> file:filename_all().
 written(none) ->
     Name = io_lib:format("dyno-~ts-bench", [os:getpid()]),
     Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),

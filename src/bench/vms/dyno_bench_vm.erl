@@ -7,7 +7,7 @@
 %% no names, no cookie and no port mapper, and end when this VM ends, however that happens. Where
 %% this VM is a node, they are nodes, too, with its cookie: a code may need that.
 
--export([start/1, call/5, stop/1, format_error/1]).
+-export([start/1, call/5, stop/1, format_error/1, fault/1]).
 -export_type([spec/0, vm/0, reason/0]).
 
 -type spec() :: #{
@@ -25,14 +25,13 @@
     {no_erl, file:filename()}
     | {does_not_boot, spec(), Said :: binary()}
     | {otp_too_old, file:filename(), string()}
-    | {vm_died, term()}
-    | interrupted.
+    | {vm_died, term()}.
 
 -define(BOOT_MS, 60_000).
 -define(FLOOR, 27).
 
 -doc "Starts VMs, all at the same time. The caller must trap exits; they end with it.".
--spec start([spec(), ...]) -> {ok, [vm(), ...]} | {error, reason()}.
+-spec start([spec(), ...]) -> {ok, [vm(), ...]} | {error, dyno_error:error()}.
 start(Specs) ->
     maybe
         {ok, Programs} ?= programs(Specs, []),
@@ -42,23 +41,19 @@ start(Specs) ->
         checked(Booted, Specs)
     end.
 
--spec programs([spec()], [{spec(), file:filename() | undefined}]) ->
-    {ok, [{spec(), file:filename() | undefined}]} | {error, reason()}.
 programs([], Found) ->
     {ok, lists:reverse(Found)};
 programs([#{erl := Given} = Spec | Rest], Found) ->
     Places = [Given, filename:join(Given, "erl"), filename:join([Given, "bin", "erl"])],
     case [Place || Place <- Places, filelib:is_regular(Place)] of
         [Erl | _] -> programs(Rest, [{Spec, filename:absname(Erl)} | Found]);
-        [] -> {error, {no_erl, Given}}
+        [] -> {error, {?MODULE, {no_erl, Given}}}
     end;
 programs([Spec | Rest], Found) ->
     programs(Rest, [{Spec, undefined} | Found]).
 
 %% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
 %% the first line is shown; what codes print comes by way of the connection.
--spec launched([{spec(), file:filename() | undefined}], [vm()]) ->
-    {ok, [vm()]} | {error, reason()}.
 launched([], Vms) ->
     {ok, lists:reverse(Vms)};
 launched([{Spec, Erl} | Rest], Vms) ->
@@ -87,7 +82,6 @@ launched([{Spec, Erl} | Rest], Vms) ->
         exit:Reason -> does_not_boot(Vms, Spec, Errors, Reason)
     end.
 
--spec name() -> #{name => atom(), longnames => boolean()}.
 name() ->
     case is_alive() of
         true ->
@@ -99,12 +93,10 @@ name() ->
             #{}
     end.
 
--spec errors_file() -> file:filename_all().
 errors_file() ->
     Name = io_lib:format("dyno-~ts-vm-~b", [os:getpid(), erlang:unique_integer([positive])]),
     filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)).
 
--spec does_not_boot([vm()], spec(), file:filename_all(), term()) -> {error, reason()}.
 does_not_boot(Vms, Spec, Errors, Reason) ->
     Said =
         case file:read_file(Errors) of
@@ -113,10 +105,9 @@ does_not_boot(Vms, Spec, Errors, Reason) ->
         end,
     _ = file:delete(Errors),
     stop(Vms),
-    {error, {does_not_boot, Spec, Said}}.
+    {error, {?MODULE, {does_not_boot, Spec, Said}}}.
 
 %% The program erl of another installation must not find this one's files.
--spec environment(file:filename() | undefined) -> [{string(), string()}].
 environment(Erl) ->
     Priv = [{"DYNO_PRIV", Folder} || Folder <- [priv()], Folder =/= none],
     case Erl of
@@ -125,7 +116,6 @@ environment(Erl) ->
     end.
 
 %% Where the clock's library is: a folder, or beside the escript.
--spec priv() -> file:filename_all() | none.
 priv() ->
     Given = [F || F <- [os:getenv("DYNO_PRIV")], is_list(F), F =/= ""],
     Own = [F || F <- [code:priv_dir(dyno)], is_list(F)],
@@ -138,7 +128,6 @@ priv() ->
         [] -> none
     end.
 
--spec arguments(spec(), file:filename() | undefined) -> [string()].
 arguments(Spec, Erl) ->
     Cookie =
         case is_alive() of
@@ -157,7 +146,6 @@ arguments(Spec, Erl) ->
         Cookie ++ paths(Spec) ++ maps:get(flags, Spec, []).
 
 %% The emulator flags that this VM was given; another release may not know them.
--spec own_flags(file:filename() | undefined) -> [string()].
 own_flags(undefined) ->
     [_ | Arguments] = erlang:system_info(emu_args),
     Own = lists:takewhile(fun(A) -> A =/= "--" end, Arguments),
@@ -171,14 +159,12 @@ own_flags(undefined) ->
 own_flags(_Erl) ->
     [].
 
--spec paths(spec()) -> [string()].
 paths(Spec) ->
     Folders = [filename:absname(P) || P <- maps:get(code_paths, Spec, [])],
     ["-pa", dyno_bench_modules:folder()] ++ lists:append(
         [["-pa", F] || F <- lists:reverse(Folders)]
     ).
 
--spec booted([vm()], [{vm(), spec()}], integer()) -> {ok, [vm(), ...]} | {error, reason()}.
 booted(Vms, [], _EndMs) ->
     {ok, Vms};
 booted(Vms, [{#{peer := Peer, ref := Ref, errors := Errors}, Spec} | Rest], EndMs) ->
@@ -190,12 +176,11 @@ booted(Vms, [{#{peer := Peer, ref := Ref, errors := Errors}, Spec} | Rest], EndM
             does_not_boot(Vms, Spec, Errors, Reason);
         dyno_interrupt ->
             stop(Vms),
-            {error, interrupted}
+            {error, {dyno_error, interrupted}}
     after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
         does_not_boot(Vms, Spec, Errors, timeout)
     end.
 
--spec checked([vm()], [spec()]) -> {ok, [vm(), ...]} | {error, reason()}.
 checked(Vms, Specs) ->
     Releases = [
         {Erl, call(Vm, erlang, system_info, [otp_release], ?BOOT_MS)}
@@ -207,13 +192,12 @@ checked(Vms, Specs) ->
             {ok, Vms};
         [{Erl, {ok, Release}} | _] ->
             stop(Vms),
-            {error, {otp_too_old, Erl, Release}};
+            {error, {?MODULE, {otp_too_old, Erl, Release}}};
         [{_, {error, Reason}} | _] ->
             stop(Vms),
             {error, Reason}
     end.
 
--spec is_recent({ok, string()} | {error, reason()}) -> boolean().
 is_recent({ok, Release}) ->
     case string:to_integer(Release) of
         {Number, _} when is_integer(Number) -> Number >= ?FLOOR;
@@ -224,7 +208,7 @@ is_recent({error, _}) ->
 
 -doc "Calls a function in a VM.".
 -spec call(vm(), module(), atom(), [term()], TimeoutMs :: timeout()) ->
-    {ok, term()} | {error, reason()}.
+    {ok, term()} | {error, dyno_error:error()}.
 call(#{peer := Peer}, Module, Function, Arguments, TimeoutMs) ->
     Ref = make_ref(),
     Caller = self(),
@@ -238,19 +222,18 @@ call(#{peer := Peer}, Module, Function, Arguments, TimeoutMs) ->
         dyno_interrupt ->
             true = demonitor(Monitor, [flush]),
             exit(Pid, kill),
-            {error, interrupted};
+            {error, {dyno_error, interrupted}};
         {'DOWN', Monitor, process, Pid, Reason} ->
-            {error, {vm_died, Reason}}
+            {error, {?MODULE, {vm_died, Reason}}}
     end.
 
--spec called(pid(), module(), atom(), [term()], timeout()) -> {ok, term()} | {error, reason()}.
 called(Peer, Module, Function, Arguments, TimeoutMs) ->
     try
         {ok, peer:call(Peer, Module, Function, Arguments, TimeoutMs)}
     catch
-        exit:{Reason, {gen_server, call, _}} -> {error, {vm_died, Reason}};
+        exit:{Reason, {gen_server, call, _}} -> {error, {?MODULE, {vm_died, Reason}}};
         %% Also where it has ended.
-        _:Reason -> {error, {vm_died, Reason}}
+        _:Reason -> {error, {?MODULE, {vm_died, Reason}}}
     end.
 
 -doc "Ends VMs; returns when they are gone.".
@@ -292,6 +275,11 @@ format_error({does_not_boot, _Spec, Said}) ->
 format_error({otp_too_old, Erl, Release}) ->
     io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, ?FLOOR]);
 format_error({vm_died, Reason}) ->
-    io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]);
-format_error(interrupted) ->
-    "interrupted".
+    io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({vm_died, _}) -> code;
+fault({does_not_boot, #{flags := [_ | _]}, _}) -> caller;
+fault({does_not_boot, _, _}) -> dyno;
+fault(_) -> caller.

@@ -339,8 +339,8 @@ recorded([#{runner := Text} = Code | Rest], Codes) ->
                 {ok, Calls} ->
                     Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
                     recorded(Rest, [maps:merge(Label, Code#{runner := Calls}) | Codes]);
-                {error, Reason} ->
-                    {error, dyno_bench_calls:format_error(Reason)}
+                {error, Error} ->
+                    {error, dyno_error:format(Error)}
             end;
         false ->
             case is_binary(Text) andalso is_file_name(Text) of
@@ -465,13 +465,13 @@ execute(Measured, Options) ->
     case Result of
         {ok, Document} ->
             {ok, Document};
-        {error, Reason} = Error ->
-            dyno_cli_terminal:complain(dyno_bench:format_error(Reason)),
-            {error, dyno_bench:exit_status(Error)}
+        {error, Error} ->
+            dyno_cli_terminal:complain(dyno_error:format(Error)),
+            {error, dyno_error:exit_status(Error)}
     end.
 
 -spec measure(measured(), dyno_bench:options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_bench:reason()}.
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
 
@@ -525,7 +525,7 @@ progress_mode() ->
     end.
 
 -spec await(pid(), reference(), dyno_cli_progress:t()) ->
-    {{ok, dyno_recording:document()} | {error, dyno_bench:reason()}, dyno_cli_progress:t()}.
+    {{ok, dyno_recording:document()} | {error, dyno_error:error()}, dyno_cli_progress:t()}.
 await(Runner, Monitor, Progress) ->
     receive
         dyno_interrupt ->
@@ -537,5 +537,5 @@ await(Runner, Monitor, Progress) ->
             true = erlang:demonitor(Monitor, [flush]),
             {Result, Progress};
         {'DOWN', Monitor, process, Runner, Reason} ->
-            {{error, {crashed, Reason}}, Progress}
+            {{error, {dyno_bench, {crashed, Reason}}}, Progress}
     end.

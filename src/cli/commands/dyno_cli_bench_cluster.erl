@@ -133,14 +133,10 @@ ended(Ended, Samples, Parameters, Show) ->
             130
     end.
 
--spec complain(dyno_bench_cluster:reason()) -> dyno_cli_command:exit_status().
-complain(Reason) ->
-    dyno_cli_terminal:complain(dyno_bench_cluster:format_error(Reason)),
-    case Reason of
-        {remote, _} -> 3;
-        {in_node, _, Of} -> dyno_bench:exit_status({error, Of});
-        _ -> 2
-    end.
+-spec complain(dyno_error:error()) -> dyno_cli_command:exit_status().
+complain(Error) ->
+    dyno_cli_terminal:complain(dyno_error:format(Error)),
+    dyno_error:exit_status(Error).
 
 -doc "The names of the columns.".
 -spec heading() -> unicode:chardata().

@@ -119,7 +119,7 @@ parse(Given, Codes) ->
         Options = maps:merge(Common, mode(Name, Settings)),
         case dyno_bench_mode:check(maps:get(mode, Options, compare), Codes) of
             {ok, _} -> {ok, #{options => Options, report => Report}};
-            {error, Reason} -> {error, dyno_bench_mode:format_error(Reason)}
+            {error, Error} -> {error, dyno_error:format(Error)}
         end
     end.
 
@@ -277,7 +277,11 @@ common(Mode, Values) ->
         {ok, Concurrency} ?= concurrency(Values),
         {ok, Threshold} ?= threshold(Mode, Values),
         {ok, Metric} ?= metric(Values),
-        Extras = [Extra || Extra <- [whole, profile], is_map_key(Extra, Values)],
+        Extras = [
+            Extra
+         || {Option, Extra} <- [{whole, side_effects}, {profile, profile}],
+            is_map_key(Option, Values)
+        ],
         Besides = maps:from_list([{extras, Extras} || Extras =/= []]),
         {ok, maps:merge(maps:merge(Concurrency, Threshold), maps:merge(Metric, Besides))}
     end.

@@ -130,7 +130,7 @@ parse(Values) ->
         Isolated = Vms#{variants => Variants},
         case dyno_bench_isolated:check(Isolated) of
             ok -> together(maps:merge(Node, maps:merge(Revisions, isolated(Values, Isolated))));
-            {error, Reason} -> {error, dyno_bench_isolated:format_error(Reason)}
+            {error, Error} -> {error, dyno_error:format(Error)}
         end
     end.
 
@@ -241,8 +241,8 @@ revisions(#{rev := Texts} = Values) ->
         {ok, Revisions} ->
             Build = [{build, Command} || #{build := Command} <- [Values]],
             {ok, #{revisions => maps:from_list([{revisions, Revisions} | Build])}};
-        {error, Reason} ->
-            {error, dyno_bench_revision:format_error(Reason)}
+        {error, Error} ->
+            {error, dyno_error:format(Error)}
     end;
 revisions(#{build := _}) ->
     {error, "--build says how revisions are built, but there is no --rev; give both or none"};

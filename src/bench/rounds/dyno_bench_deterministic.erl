@@ -1,9 +1,9 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_bench_exact).
+-module(dyno_bench_deterministic).
 -moduledoc false.
-%% The figures of a code that do not depend on the machine's mood: the words that a call allocates
+%% What a call takes that does not depend on the machine's mood: the words that a call allocates
 %% and its reductions. They are taken apart from the timed rounds, in a few short runs.
 %%
 %% Words come from a trace session of its own with `call_memory` on the loop: the runtime counts
@@ -11,14 +11,14 @@
 %% are taken with a heap so large that nothing is collected, because a collection costs reductions,
 %% too, and when it comes depends on what was there before. The empty loop's are subtracted.
 %%
-%% Whether a figure is exact is seen, not assumed: runs must agree. Codes that draw random numbers
-%% do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
+%% Whether it is deterministic is seen, not assumed: runs must agree. Those of codes that draw random
+%% numbers do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
 
--export([measure/4, measure/5, together/1]).
--export_type([exact/0, loop/0]).
+-export([measure/4, measure/5, join/1]).
+-export_type([deterministic/0, loop/0]).
 
 -doc "What a call takes, and whether all runs agreed on it.".
--type exact() :: #{
+-type deterministic() :: #{
     words := float(),
     words_agree := boolean(),
     reductions := float(),
@@ -41,13 +41,13 @@
 Measures a code's loop in the process `Worker`, and the empty loop; `Iterations` of the code last
 for an epoch.
 """.
--spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop()) -> exact().
+-spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop()) -> deterministic().
 measure(Worker, Iterations, Code, Empty) ->
     measure(Worker, Iterations, Code, Empty, ?RUNS).
 
 -doc "The same in so many runs.".
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop(), Runs :: pos_integer()) ->
-    exact().
+    deterministic().
 measure(Worker, Iterations, Code, Empty, Runs) ->
     Session = trace:session_create(?MODULE, self(), []),
     try
@@ -78,11 +78,11 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
     end.
 
 -doc "The figures of the same code in several VMs, which must agree as well.".
--spec together([exact(), ...]) -> exact().
-together([Only]) ->
+-spec join([deterministic(), ...]) -> deterministic().
+join([Only]) ->
     Only;
-together(Each) ->
-    Of = fun(Key) -> [map_get(Key, Exact) || Exact <- Each] end,
+join(Each) ->
+    Of = fun(Key) -> [map_get(Key, Deterministic) || Deterministic <- Each] end,
     Agree = fun(Key, Flag) -> agree(Of(Key)) andalso lists:all(fun(Is) -> Is end, Of(Flag)) end,
     Runs = fun(Key) -> lists:append([map_get(Key, R) || R <- Of(runs)]) end,
     #{

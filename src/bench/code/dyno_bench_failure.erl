@@ -1,0 +1,130 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_failure).
+-moduledoc false.
+%% How a user's code failed: it raised, its process died, it did not end in its time, or it names a
+%% function that is not there. Whatever runs code of the user says so with these reasons.
+%%
+%% A function that is not there is put into words at once, because another VM, which may be the one
+%% that shows the sentence, has other modules.
+
+-export([error/3, place/2, format_error/1, fault/1]).
+-export_type([stage/0, failure/0, reason/0]).
+
+-doc "What failed: the code itself, what runs around it, or what only the label names.".
+-type stage() :: run | init | init_runner | setup | teardown | 'benchmarks/0' | none.
+
+-type failure() :: dyno_sandbox:failure().
+
+-type reason() ::
+    {failed, Label :: unicode:chardata(), stage(), failure()}
+    | {undefined, Label :: unicode:chardata(), Sentence :: binary()}.
+
+-doc "The error for a failure.".
+-spec error(Label :: unicode:chardata(), stage(), failure()) ->
+    {?MODULE, reason()} | {dyno_error, interrupted}.
+error(_Label, _Stage, interrupted) ->
+    {dyno_error, interrupted};
+error(Label, Stage, Failure) ->
+    case undefined_function(Failure) of
+        {ok, Function} ->
+            {?MODULE, {undefined, Label, unicode:characters_to_binary(sentence(Function))}};
+        none ->
+            {?MODULE, {failed, Label, Stage, Failure}}
+    end.
+
+%% Only a function that the code's own text names. One that is missing deeper, in a function that
+%% the code calls, is that function's defect, not a mistake in the text.
+undefined_function({raised, error, undef, [{M, F, A, _}, {Caller, _, _, _} | _]}) ->
+    case atom_to_list(Caller) of
+        "dyno_bench_" ++ _ -> {ok, {M, F, arity(A)}};
+        _ -> none
+    end;
+undefined_function(_) ->
+    none.
+
+arity(Arguments) when is_list(Arguments) -> length(Arguments);
+arity(Arity) -> Arity.
+
+sentence({M, F, A}) ->
+    case code:ensure_loaded(M) of
+        {module, M} ->
+            Exported = [E || {Name, _} = E <- M:module_info(exports), Name =/= module_info],
+            [
+                io_lib:format("there is no function ~tw:~tw/~b", [M, F, A]),
+                instead(M, F, A, Exported)
+            ];
+        {error, _} ->
+            Modules = [Name || {Name, _, _} <- code:all_available()],
+            [io_lib:format("there is no module ~tw", [M]), did_you_mean(atom_to_list(M), Modules)]
+    end.
+
+instead(M, F, A, Exported) ->
+    case lists:usort([Arity || {Name, Arity} <- Exported, Name =:= F]) of
+        [] ->
+            %% The same number of arguments tells more than a letter.
+            SameArity = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
+            case dyno_similar:nearest(atom_to_list(F), SameArity) of
+                {ok, Name} ->
+                    io_lib:format("; did you mean ~tw:~ts/~b?", [M, Name, A]);
+                none ->
+                    Names = lists:usort([atom_to_list(N) || {N, _} <- Exported]),
+                    did_you_mean(atom_to_list(F), Names)
+            end;
+        Arities ->
+            Functions = [io_lib:format("~tw:~tw/~b", [M, F, Arity]) || Arity <- Arities],
+            ["; there is ", lists:join(", ", Functions)]
+    end.
+
+did_you_mean(Text, Names) ->
+    case dyno_similar:nearest(Text, Names) of
+        {ok, Name} -> ["; did you mean ", Name, "?"];
+        none -> ""
+    end.
+
+-doc "Where a module's function raised, as the stack says.".
+-spec place(module(), dyno_error:error()) -> {file:filename(), pos_integer()} | undefined.
+place(Module, {?MODULE, {failed, _, _, {raised, _, _, Stack}}}) ->
+    Places = [
+        {Path, Line}
+     || {M, _, _, At} <- Stack, M =:= Module, {file, Path} <- At, {line, Line} <- At
+    ],
+    case Places of
+        [Place | _] -> Place;
+        [] -> undefined
+    end;
+place(Module, {dyno_bench_inputs, {in_run, _, Error}}) ->
+    place(Module, Error);
+place(_Module, _Error) ->
+    undefined.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({undefined, Label, Sentence}) ->
+    [Label, ": ", Sentence];
+format_error({failed, Label, none, {died, Reason}}) ->
+    io_lib:format("~ts: its process died: ~0tP", [Label, Reason, 12]);
+format_error({failed, Label, Stage, {died, Reason}}) ->
+    io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
+format_error({failed, Label, run, {timeout, TimeoutMs}}) ->
+    io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
+format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->
+    io_lib:format("~ts had not ended after ~b ms", [subject(Label, Stage), TimeoutMs]);
+format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | _]}}) ->
+    io_lib:format("~ts raised error:undef: there is no ~tw:~tw/~b", [
+        subject(Label, Stage), M, F, arity(A)
+    ]);
+format_error({failed, Label, Stage, {raised, Class, Reason, _Stack}}) ->
+    io_lib:format("~ts raised ~ts:~0tP", [subject(Label, Stage), Class, Reason, 12]).
+
+subject(Label, none) -> Label;
+subject(Label, Stage) -> [Label, ": ", stage(Stage)].
+
+stage(run) -> "the code";
+stage(Stage) -> atom_to_list(Stage).
+
+-doc "Whose fault it is.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({undefined, _, _}) -> caller;
+fault({failed, _, _, _}) -> code.

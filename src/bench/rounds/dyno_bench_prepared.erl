@@ -1,0 +1,188 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_prepared).
+-moduledoc false.
+%% Codes that are ready to run: their loops are loaded, `init` has run in a sandbox, and so has
+%% `init_runner` in each worker; there is a worker for each unit of concurrency. The empty loop is
+%% number 0, the codes follow from 1.
+%%
+%% What goes wrong is thrown, and is the error that `with/3` gives.
+
+-export([with/3, fail/1, options/1, workers/1, one_worker/1, numbers/1, description/2]).
+-export([epochs/3, result/2, loop/2]).
+-export_type([t/0]).
+
+-opaque t() :: #{
+    workers := [pid(), ...],
+    compiled := #{non_neg_integer() => dyno_bench_code:compiled()},
+    options := dyno_bench_engine:options()
+}.
+
+-doc "Makes codes ready, calls a function with them, and takes them away again.".
+-spec with([dyno_bench_code:code()], dyno_bench_engine:options(), fun((t()) -> Value)) ->
+    {ok, Value} | {error, dyno_error:error()}.
+with(Codes, Options, Use) ->
+    case load(Codes, maps:get(number, Options, 1), [], Options) of
+        {ok, Loaded} ->
+            Trapping = process_flag(trap_exit, true),
+            try
+                {ok, with_workers(Loaded, Options, Use)}
+            catch
+                throw:{?MODULE, Error} -> {error, Error}
+            after
+                process_flag(trap_exit, Trapping),
+                lists:foreach(fun unload/1, Loaded)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+-doc "Ends what `with/3` calls.".
+-spec fail(dyno_error:error()) -> no_return().
+fail(Error) ->
+    throw({?MODULE, Error}).
+
+%% A fixed set of names: see dyno_bench_slots.
+load([], _Number, Loaded, _Options) ->
+    {ok, lists:reverse(Loaded)};
+load([Code | Rest], Number, Loaded, Options) ->
+    Module = dyno_bench_slots:module(loop, Number, Options),
+    case dyno_bench_code:load(Module, Code, maps:with([compiler, timeout_ms], Options)) of
+        {ok, Compiled} ->
+            load(Rest, Number + 1, [Compiled | Loaded], Options);
+        {error, Error} ->
+            lists:foreach(fun unload/1, Loaded),
+            {error, dyno_bench_code:in_code(Number, Error)}
+    end.
+
+unload(#{module := Module}) ->
+    dyno_code:unload(Module).
+
+with_workers(Loaded, #{concurrency := Concurrency} = Options, Use) ->
+    LoopModule = dyno_bench_slots:module(loop, empty, Options),
+    {ok, Loop} = dyno_bench_code:load(LoopModule, "ok.", maps:with([compiler], Options)),
+    Schedulers = erlang:system_info(schedulers_online),
+    Workers = [
+        dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
+     || N <- lists:seq(1, Concurrency)
+    ],
+    Sandbox = dyno_sandbox:start(#{}),
+    Prepared = #{
+        workers => Workers,
+        compiled => maps:from_list([{0, Loop} | lists:enumerate(Loaded)]),
+        options => Options
+    },
+    try
+        Inits = [undefined | [init(Sandbox, Compiled, Options) || Compiled <- Loaded]],
+        _ = [init_runners(Number, Init, Prepared) || {Number, Init} <- lists:enumerate(0, Inits)],
+        check(Prepared),
+        Use(Prepared)
+    after
+        lists:foreach(fun dyno_sandbox:kill/1, Workers),
+        lists:foreach(fun(Compiled) -> done(Sandbox, Compiled, Options) end, Loaded),
+        dyno_sandbox:stop(Sandbox),
+        unload(Loop)
+    end.
+
+%% The sandbox keeps the value as well, for `done`.
+init(Sandbox, #{module := Module, constants := Constants, label := Label}, Options) ->
+    Init = fun() ->
+        Value = Module:init(Constants),
+        _ = put({?MODULE, Module}, {initialised, Value}),
+        Value
+    end,
+    #{timeout_ms := TimeoutMs} = Options,
+    ok(Label, init, dyno_sandbox:call(Sandbox, Init, TimeoutMs), Options).
+
+%% The measuring is done; what its tear-down does is the code's affair.
+done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
+    Done = fun() ->
+        case get({?MODULE, Module}) of
+            {initialised, Init} -> Module:done(Constants, Init);
+            undefined -> ok
+        end
+    end,
+    dyno_sandbox:call(Sandbox, Done, TimeoutMs).
+
+init_runners(Number, Init, #{workers := Workers, compiled := Compiled, options := Options}) ->
+    #{Number := #{label := Label} = Code} = Compiled,
+    lists:foreach(
+        fun(Worker) ->
+            Prepare = dyno_bench_worker:prepare(Worker, {Number, Code, Init}, deadline(Options)),
+            ok(Label, init_runner, Prepare, Options)
+        end,
+        Workers
+    ).
+
+check(#{options := #{check := Check}} = Prepared) ->
+    Results = [
+        {map_get(label, description(Number, Prepared)), result(Number, Prepared)}
+     || Number <- numbers(Prepared)
+    ],
+    case Check(Results) of
+        ok -> ok;
+        {error, Text} -> fail({dyno_bench_engine, {check, Text}})
+    end;
+check(_Prepared) ->
+    ok.
+
+deadline(#{timeout_ms := TimeoutMs}) ->
+    erlang:monotonic_time(millisecond) + TimeoutMs.
+
+ok(_Label, _Stage, {ok, Value}, _Options) ->
+    Value;
+ok(Label, Stage, {error, timeout}, #{timeout_ms := TimeoutMs}) ->
+    fail(dyno_bench_failure:error(Label, Stage, {timeout, TimeoutMs}));
+ok(Label, Stage, {error, Failure}, _Options) ->
+    fail(dyno_bench_failure:error(Label, Stage, Failure)).
+
+-doc "How they are measured.".
+-spec options(t()) -> dyno_bench_engine:options().
+options(#{options := Options}) -> Options.
+
+-doc "The processes that run them.".
+-spec workers(t()) -> [pid(), ...].
+workers(#{workers := Workers}) -> Workers.
+
+-doc "The same with the first worker alone.".
+-spec one_worker(t()) -> t().
+one_worker(#{workers := [Worker | _]} = Prepared) -> Prepared#{workers := [Worker]}.
+
+-doc "The numbers of the codes.".
+-spec numbers(t()) -> [pos_integer(), ...].
+numbers(#{compiled := Compiled}) -> lists:seq(1, map_size(Compiled) - 1).
+
+-doc "What is known of a code before it runs.".
+-spec description(pos_integer(), t()) -> dyno_bench_job:description().
+description(Number, #{compiled := Compiled}) ->
+    maps:with([label, form, constant, warnings], map_get(Number, Compiled)).
+
+-doc "Runs so many iterations of a code in each worker at the same time.".
+-spec epochs(non_neg_integer(), pos_integer(), t()) -> [dyno_bench_worker:epoch(), ...].
+epochs(Number, Iterations, #{workers := Workers, options := Options} = Prepared) ->
+    receive
+        dyno_interrupt -> fail({dyno_error, interrupted})
+    after 0 -> ok
+    end,
+    Epochs = dyno_bench_worker:epoch(Workers, {Number, Iterations}, deadline(Options)),
+    ok(label(Number, Prepared), run, Epochs, Options).
+
+-doc "What a call of a code returns.".
+-spec result(pos_integer(), t()) -> term().
+result(Number, #{workers := [Worker | _], options := Options} = Prepared) ->
+    Result = dyno_bench_worker:result(Worker, Number, deadline(Options)),
+    ok(label(Number, Prepared), run, Result, Options).
+
+-doc "A code's module, and what runs it in one worker and counts its reductions.".
+-spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().
+loop(Number, #{workers := [Worker | _], options := Options, compiled := Compiled} = Prepared) ->
+    #{Number := #{module := Module}} = Compiled,
+    {Module, fun(Iterations) ->
+        Run = {Number, Iterations},
+        Reductions = dyno_bench_worker:reductions(Worker, Run, deadline(Options)),
+        ok(label(Number, Prepared), run, Reductions, Options)
+    end}.
+
+label(Number, #{compiled := Compiled}) ->
+    map_get(label, map_get(Number, Compiled)).
