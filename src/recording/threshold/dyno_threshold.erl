@@ -6,23 +6,19 @@
 Reads thresholds such as `latency.p99 < 20 ms` and decides over a recording whether they hold.
 
 ```text
-METRIC [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
+NAME [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
+TABLE ROW FIELD [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
+TABLE ROW OPERATOR NUMBER [UNIT]
 ```
 
-`METRIC` is one of
-* a name: a metric of the run (`latency.p99`, `errors.rate`), a series with or without `.mean`,
-  `.min`, `.max` or `.last` (`vm.run_queue.normal.max`), or a short form of a series
-  (`memory.total`); see `m:dyno_threshold_metric`,
-* `function mod:fun/arity FIGURE`, a column of the run's `functions`: `time_per_call`, `calls`,
-  `share`, `own_time`, `words`, `words_per_call`,
-* `process NAME FIGURE`, a column of the run's `processes`: `memory`, `memory_max`, `alive`,
-  `discovered`, `reductions`, `message_queue_max`; a name with spaces goes in double quotes,
-* `ets NAME FIGURE`, a column of the run's `ets`: `memory`, `memory_max`, `memory_growth`,
-  `objects`, `objects_max`, `tables`,
-* `port KIND FIGURE`, a column of the run's `ports`: `open`, `open_max`, `input`, `output`,
-  `queue_max`,
-* `growth NAME`, the exponent with which a function's time per call, or a metric, grows with the
-  size.
+`NAME` is that of a metric of the run (`latency.p99`, `errors.rate`), or of a series with or without
+`.mean`, `.min`, `.max` or `.last` (`vm.run_queue.normal.max`), or less than a series' name
+(`memory.total`); see `m:dyno_threshold_metric`.
+
+`TABLE ROW FIELD` is a cell of any table of the run: `function cowboy_req:reply/4 time_per_call`,
+`process my_server memory`, `ets sessions objects_max`, `port tcp_inet open`. A row with spaces goes
+in double quotes. `TABLE ROW` is the value of a row in a table over all runs: `growth m:f/1` is the
+exponent with which a function's time per call grows with the size.
 
 `OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for
 every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.
@@ -31,11 +27,11 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 
 -export([parse/1, format/1, evaluate/2, format_error/1]).
 
--export_type([t/0, target/0, reason/0, verdict/0]).
+-export_type([t/0, reason/0, verdict/0]).
 
 -doc "A threshold that was understood.".
 -opaque t() :: #{
-    metric := target(),
+    target := dyno_threshold_metric:target(),
     node := binary() | undefined,
     size := non_neg_integer() | undefined,
     operator := binary(),
@@ -46,30 +42,18 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
     written := binary()
 }.
 
--doc "What is compared.".
--type target() ::
-    {metric, Name :: binary()}
-    | {function, Name :: binary(), Figure :: binary()}
-    | {process | ets | port, Name :: binary(), Figure :: binary()}
-    | {growth, Name :: binary()}.
-
 -doc "Why a text is no threshold: the text, the character (from 0) and what is wrong there.".
 -type reason() :: {Text :: binary(), Position :: non_neg_integer(), problem()}.
 
 -type problem() ::
     metric_expected
-    | {unknown_form, binary()}
-    | {name_expected, dyno_threshold_metric:form() | growth}
-    | function_expected
-    | {unknown_figure, dyno_threshold_metric:form(), binary()}
     | {word_expected, of_node | at_size}
-    | {not_for_growth, of_node | at_size | unit}
+    | {over_all_runs, Table :: binary()}
     | size_expected
     | operator_expected
     | number_expected
     | number_out_of_range
     | {unknown_unit, binary()}
-    | {wrong_kind, Metric :: binary(), dyno_unit:kind(), Given :: dyno_unit:kind()}
     | open_quote
     | not_utf8.
 
@@ -101,15 +85,15 @@ format(#{operator := Operator, written := Written} = Threshold) ->
     iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
 
 -doc """
-Decides over every run of a recording (or the runs of the threshold's size; or once, for growth).
+Decides over every run of a recording (or the runs of the threshold's size), or once over the tables
+of all runs.
 
 A value that is not in the recording, or of another kind than the limit, gives the result `unknown`
 and a text that says why.
 """.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
-evaluate(#{metric := {growth, Name}} = Threshold, Document) ->
-    Found = dyno_threshold_metric:growth(Name, Document),
-    [verdict(Threshold, null, ~"", Found)];
+evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
+    [verdict(Threshold, null, ~"", dyno_threshold_metric:find(Target, undefined, Document))];
 evaluate(#{size := Size} = Threshold, Document) ->
     Runs = dyno_recording:runs(Document),
     case [Run || #{~"size" := Of} = Run <- Runs, Size =:= undefined orelse Size =:= Of] of
@@ -117,7 +101,7 @@ evaluate(#{size := Size} = Threshold, Document) ->
             [verdict(Threshold, null, ~"", {error, no_run(Size, Runs)})];
         Chosen ->
             [
-                verdict(Threshold, Id, place(Run), figure(Threshold, Run))
+                verdict(Threshold, Id, place(Run), value(Threshold, Run))
              || #{~"id" := Id} = Run <- Chosen
             ]
     end.
@@ -125,7 +109,7 @@ evaluate(#{size := Size} = Threshold, Document) ->
 -doc "What is wrong, with the text and a caret under the place, and what is accepted there.".
 -spec format_error(reason()) -> binary().
 format_error({_, _, not_utf8}) ->
-    ~"the threshold is not UTF-8 text; write it as METRIC < NUMBER UNIT";
+    ~"the threshold is not UTF-8 text; write it as NAME < NUMBER UNIT";
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
     dyno_recording_schema:text([
@@ -176,13 +160,12 @@ is_operator(Char) ->
 
 -spec threshold([token()], binary()) -> t().
 threshold(Tokens, Text) ->
-    {Target, At, AfterTarget} = target(Tokens, Text),
+    {Target, AfterTarget} = target(Tokens, Text),
     {Node, Size, AfterWhere} = where(AfterTarget, Target, undefined, undefined, Text),
     {Operator, LimitAt} = operator(AfterWhere, Text),
-    {Limit, Unit, Written, UnitAt} = limit(Text, LimitAt),
-    compatible(Target, Limit, Unit, At, UnitAt),
+    {Limit, Unit, Written} = limit(Text, LimitAt),
     #{
-        metric => Target,
+        target => Target,
         node => Node,
         size => Size,
         operator => Operator,
@@ -191,66 +174,40 @@ threshold(Tokens, Text) ->
         written => Written
     }.
 
--spec target([token()], binary()) -> {target(), non_neg_integer(), [token()]}.
+-spec target([token()], binary()) -> {dyno_threshold_metric:target(), [token()]}.
 target([{word, Word, At} | Rest], Text) ->
-    case Word of
-        ~"function" ->
-            {Name, NameAt, More} = name(Rest, function, Text),
-            is_function_name(Name) orelse throw({NameAt, function_expected}),
-            {Figure, Last} = table_figure(More, function, Text),
-            {{function, Name, Figure}, At, Last};
-        _ when Word =:= ~"process"; Word =:= ~"ets"; Word =:= ~"port" ->
-            Form = form(Word),
-            {Name, _, More} = name(Rest, Form, Text),
-            {Figure, Last} = table_figure(More, Form, Text),
-            {{Form, unquoted(Name), Figure}, At, Last};
-        ~"growth" ->
-            {Name, _, More} = name(Rest, growth, Text),
-            {{growth, unquoted(Name)}, At, More};
-        _ ->
-            Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
-            re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
-                throw({At, metric_expected}),
-            {{metric, Word}, At, Rest}
+    Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
+    re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
+        throw({At, metric_expected}),
+    case {is_end(Rest), Rest} of
+        {true, _} -> {{metric, Word}, Rest};
+        {false, [{word, Row, _} | More]} -> cell(Word, unquoted(Row), More, is_end(More), Text)
     end;
 target([{operator, _, At} | _], _) ->
     throw({At, metric_expected});
 target([], Text) ->
     throw({end_of(Text), metric_expected}).
 
--spec form(binary()) -> process | ets | port.
-form(~"process") -> process;
-form(~"ets") -> ets;
-form(~"port") -> port.
+cell(Table, Row, [{word, Field, _} | Rest], false, _) -> {{cell, Table, Row, Field}, Rest};
+cell(Table, Row, [{operator, _, _} | _] = Rest, true, _) -> {{cell, Table, Row, undefined}, Rest};
+cell(Table, _, [{word, _, At} | _], true, _) -> throw({At, {over_all_runs, Table}});
+cell(_, _, [], true, Text) -> throw({end_of(Text), operator_expected}).
 
--spec name([token()], dyno_threshold_metric:form() | growth, binary()) ->
-    {binary(), non_neg_integer(), [token()]}.
-name([{word, Name, At} | Rest], _, _) -> {Name, At, Rest};
-name([{operator, _, At} | _], Form, _) -> throw({At, {name_expected, Form}});
-name([], Form, Text) -> throw({end_of(Text), {name_expected, Form}}).
+%% What is compared ends before a place or an operator.
+is_end([{word, Word, _} | _]) -> Word =:= ~"of" orelse Word =:= ~"at";
+is_end(_) -> true.
 
--spec table_figure([token()], dyno_threshold_metric:form(), binary()) -> {binary(), [token()]}.
-table_figure([{word, Figure, At} | Rest], Form, _) ->
-    case dyno_threshold_metric:figure_kind(Form, Figure) of
-        {ok, _} -> {Figure, Rest};
-        error -> throw({At, {unknown_figure, Form, Figure}})
-    end;
-table_figure([{operator, _, At} | _], Form, _) ->
-    throw({At, {unknown_figure, Form, ~""}});
-table_figure([], Form, Text) ->
-    throw({end_of(Text), {unknown_figure, Form, ~""}}).
-
--spec where([token()], target(), Node, Size, binary()) -> {Node, Size, [token()]} when
+-spec where([token()], dyno_threshold_metric:target(), Node, Size, binary()) ->
+    {Node, Size, [token()]}
+when
     Node :: binary() | undefined, Size :: non_neg_integer() | undefined.
-where([{word, ~"of", At} | Rest], Target, undefined, Size, Text) ->
-    element(1, Target) =:= growth andalso throw({At, {not_for_growth, of_node}}),
+where([{word, ~"of", _} | Rest], Target, undefined, Size, Text) ->
     case Rest of
         [{word, Node, _} | More] -> where(More, Target, unquoted(Node), Size, Text);
         [{operator, _, OperatorAt} | _] -> throw({OperatorAt, {word_expected, of_node}});
         [] -> throw({end_of(Text), {word_expected, of_node}})
     end;
-where([{word, ~"at", At} | Rest], Target, Node, undefined, Text) ->
-    element(1, Target) =:= growth andalso throw({At, {not_for_growth, at_size}}),
+where([{word, ~"at", _} | Rest], Target, Node, undefined, Text) ->
     case Rest of
         [{word, Word, SizeAt} | More] ->
             re:run(Word, "^[0-9]{1,18}$", [{capture, none}]) =:= match orelse
@@ -273,39 +230,16 @@ operator([{word, _, At} | _], _) ->
 operator([], Text) ->
     throw({end_of(Text), operator_expected}).
 
--spec limit(binary(), non_neg_integer()) ->
-    {number(), dyno_unit:unit(), binary(), non_neg_integer()}.
+-spec limit(binary(), non_neg_integer()) -> {number(), dyno_unit:unit(), binary()}.
 limit(Text, At) ->
     Rest = string:slice(Text, At),
     Start = At + string:length(Rest) - string:length(string:trim(Rest, leading)),
     case dyno_unit:parse(Rest) of
-        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_schema:text(string:trim(Rest)), Start};
+        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_schema:text(string:trim(Rest))};
         {error, {number_expected, _}} -> throw({Start, number_expected});
         {error, {number_out_of_range, _}} -> throw({Start, number_out_of_range});
         {error, {unknown_unit, Offset, Name}} -> throw({At + Offset, {unknown_unit, Name}})
     end.
-
-%% Where the name tells what is measured, a limit of another kind is found before the measurement.
--spec compatible(target(), number(), dyno_unit:unit(), non_neg_integer(), non_neg_integer()) -> ok.
-compatible(Target, Limit, Unit, _, UnitAt) ->
-    case dyno_threshold_metric:kind(Target) of
-        {ok, Kind} ->
-            {ok, Given} = dyno_unit:kind(Unit),
-            dyno_threshold_metric:comparable(Kind, Given, Limit) orelse
-                throw(
-                    case Target of
-                        {growth, _} -> {UnitAt, {not_for_growth, unit}};
-                        _ -> {UnitAt, {wrong_kind, named(Target), Kind, Given}}
-                    end
-                ),
-            ok;
-        unknown ->
-            ok
-    end.
-
--spec is_function_name(binary()) -> boolean().
-is_function_name(Name) ->
-    re:run(Name, ~"^('[^']*'|[^:']+):(.+)/[0-9]{1,3}$", [unicode, {capture, none}]) =:= match.
 
 -spec unquoted(binary()) -> binary().
 unquoted(Word) ->
@@ -317,14 +251,14 @@ end_of(Text) ->
 
 %% Deciding
 
--spec figure(t(), dyno_recording:run()) -> dyno_threshold_metric:found().
-figure(#{metric := Target, node := Node}, Run) ->
+-spec value(t(), dyno_recording:run()) -> dyno_threshold_metric:found().
+value(#{target := Target, node := Node}, Run) ->
     dyno_threshold_metric:find(Target, Node, Run).
 
 -spec verdict(t(), binary() | null, unicode:chardata(), dyno_threshold_metric:found()) ->
     verdict().
 verdict(Threshold, RunId, Place, Found) ->
-    #{metric := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
+    #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
     {Value, Result, Text} = decide(Threshold, Place, Found),
     #{~"name" := _} = Verdict = dyno_recording:document(#{
         kind => threshold,
@@ -351,9 +285,8 @@ decide(Threshold, Place, {error, Why}) ->
     {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};
 decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
-    {ok, Kind} = dyno_unit:kind(RawUnit),
+    {Kind, Value, Base} = in_base(Raw, RawUnit),
     {ok, Given} = dyno_unit:kind(Unit),
-    {ok, {Value, Base}} = dyno_unit:to_base(Raw, RawUnit),
     Subject = subject_without_size(Threshold),
     case dyno_threshold_metric:comparable(Kind, Given, Limit) of
         true ->
@@ -372,6 +305,16 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
                 ", which cannot be compared with ", Written, ": the limit needs ",
                 dyno_threshold_problem:units(Kind)
             ]}
+    end.
+
+%% Of a unit that is not known, the numbers count.
+in_base(Raw, Unit) ->
+    case dyno_unit:to_base(Raw, Unit) of
+        {ok, {Value, Base}} ->
+            {ok, Kind} = dyno_unit:kind(Unit),
+            {Kind, Value, Base};
+        error ->
+            {number, Raw, Unit}
     end.
 
 %% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
@@ -399,6 +342,8 @@ holds(~">=", Value, Limit) -> Value >= Limit;
 holds(~"==", Value, Limit) -> Value == Limit.
 
 -spec place(dyno_recording:run()) -> unicode:chardata().
+place(#{~"id" := Id, ~"size" := null}) ->
+    [" in run ", Id];
 place(#{~"id" := Id, ~"size" := Size}) ->
     case integer_to_binary(Size) of
         Id -> [" at size ", Id];
@@ -409,18 +354,16 @@ place(#{~"id" := Id, ~"size" := Size}) ->
 no_run(_, []) ->
     "the recording holds no run";
 no_run(Size, Runs) ->
-    Sizes = lists:uniq([integer_to_list(Of) || #{~"size" := Of} <- Runs]),
+    Sizes = lists:uniq([integer_to_list(Of) || #{~"size" := Of} <- Runs, is_integer(Of)]),
     [
         "there is no run of size ", integer_to_list(Size), ", the sizes are ",
         lists:join(", ", Sizes)
     ].
 
--spec named(target()) -> binary().
+-spec named(dyno_threshold_metric:target()) -> binary().
 named({metric, Name}) -> Name;
-named({function, Name, Figure}) -> <<"function ", Name/binary, " ", Figure/binary>>;
-named({growth, Name}) -> iolist_to_binary(["growth ", quoted(Name)]);
-named({Form, Name, Figure}) ->
-    iolist_to_binary([atom_to_binary(Form), " ", quoted(Name), " ", Figure]).
+named({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);
+named({cell, Table, Row, Field}) -> iolist_to_binary([Table, " ", quoted(Row), " ", Field]).
 
 -spec subject(t()) -> unicode:chardata().
 subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);
@@ -428,13 +371,13 @@ subject(#{size := Size} = Threshold) ->
     [subject_without_size(Threshold), " at ", integer_to_list(Size)].
 
 -spec subject_without_size(t()) -> unicode:chardata().
-subject_without_size(#{metric := Target, node := undefined}) -> named(Target);
-subject_without_size(#{metric := Target, node := Node}) -> [named(Target), " of ", quoted(Node)].
+subject_without_size(#{target := Target, node := undefined}) -> named(Target);
+subject_without_size(#{target := Target, node := Node}) -> [named(Target), " of ", quoted(Node)].
 
-%% Quotes where the name would not be one word.
+%% Quotes where the name would not be one word, or would end what is compared.
 -spec quoted(binary()) -> unicode:chardata().
 quoted(Name) ->
-    case re:run(Name, ~"^[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
+    case re:run(Name, ~"^(?!of$|at$)[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
         match -> Name;
         nomatch -> [$", Name, $"]
     end.

@@ -3,7 +3,7 @@
 
 -module(dyno_threshold_metric).
 -moduledoc """
-Finds what a threshold names in a recording, and tells from a name what it measures.
+Finds what a threshold names in a recording.
 
 A name is looked up in this order; the first that is there counts:
 1. a metric of the run with that name,
@@ -12,178 +12,39 @@ A name is looked up in this order; the first that is there counts:
    and rates,
 4. the run's metric with `.max` added.
 
-A series may go by a short form, with or without an aggregate:
-
-| short form | series |
-| --- | --- |
-| `memory.total`, `.processes`, `.system`, `.atom`, `.binary`, `.code`, `.ets` | `vm.memory.*` |
-| `run_queue`, `run_queue.dirty_cpu`, `run_queue.dirty_io` | `vm.run_queue.normal` and the others |
-| `scheduler_utilisation`, and the same | `vm.scheduler_utilisation.normal` and the others |
-| `reductions`, `garbage_collections`, `context_switches` | `vm.*` |
-| `processes`, `ports`, `atoms`, `ets_tables` | `vm.*` |
-| `io.input`, `io.output` | `vm.io.*` |
-| `cpu` | `os.vm.cpu`, the target's own share of one core |
-| `rss`, `threads` | `os.vm.*` |
-| `cpu.user`, `.system`, `.iowait`, `.steal`, `.idle` | `os.cpu.*` |
-| `swap.used`, `disk.await`, `network.received`, `network.sent`, `load1` | `os.*` |
+Series of the virtual machine and of the system may go by less than their name, with or without an
+aggregate: without `vm.`, `os.vm.` or `os.` at the beginning, and without `.normal` at the end. So
+`memory.total` is `vm.memory.total`, `cpu` is `os.vm.cpu`, `cpu.steal` is `os.cpu.steal`, and
+`run_queue` is `vm.run_queue.normal`.
 
 Aggregates leave out the warm-up (times below 0) and what could not be measured.
+
+Any table can be named, in the singular too. A row is found by the cells in the columns with the
+role `key`: by one of them, or by all of them with a space in between.
 """.
 
--export([find/3, growth/2]).
--export([kind/1, figure_kind/2, figures/1, comparable/3, accepted/1]).
+-export([find/3, comparable/3, accepted/1]).
 
--export_type([found/0, form/0]).
+-export_type([target/0, found/0]).
 
--doc "What has figures of its own, in a table of the run.".
--type form() :: function | process | ets | port.
+-doc """
+What is compared: a metric or series, or the cell of a table. Without a field it is the first value
+of a row of a table over all runs, such as the exponent in `growth`.
+""".
+-type target() ::
+    {metric, Name :: binary()}
+    | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
 -doc "A value with the unit it was recorded in, or why there is none.".
 -type found() :: {ok, number(), dyno_unit:unit()} | {error, unicode:chardata()}.
 
--type aggregate() :: mean | min | max | last.
+-type holder() :: dyno_recording:run() | dyno_recording:document().
 
 -define(AGGREGATES, [{~".mean", mean}, {~".min", min}, {~".max", max}, {~".last", last}]).
+%% What the beginning of a series' name may be left out of.
+-define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
+-define(NORMAL, ~".normal").
 -define(CLOSEST, 3).
-
-%% name or prefix of what a test records, and its kind; the longest that fits counts
--define(KINDS, [
-    {~"latency.", time},
-    {~"service.", time},
-    {~"throughput", rate},
-    {~"operations.count", number},
-    {~"errors.count", number},
-    {~"errors.rate", ratio},
-    {~"load.offered", rate},
-    {~"load.throughput", rate},
-    {~"load.errors", rate},
-    {~"load.achieved", rate},
-    {~"load.achieved_share", ratio},
-    {~"load.dropped", number},
-    {~"load.queued", number},
-    {~"load.lagged", number},
-    {~"load.saturated", number},
-    {~"load.generator_limited", number},
-    {~"load.nodes", number},
-    {~"load.nodes_lost", number},
-    {~"load.search.", rate},
-    {~"load.schedule_lag.", time},
-    {~"load.latency.", time},
-    {~"load.start_time", time},
-    {~"load.stop_time", time},
-    {~"workers.max", number},
-    {~"processes.discovered", number},
-    {~"vm.scheduler_utilisation.", ratio},
-    {~"vm.run_queue.", number},
-    {~"vm.memory.", size},
-    {~"vm.reductions", rate},
-    {~"vm.garbage_collections", rate},
-    {~"vm.context_switches", rate},
-    {~"vm.processes", number},
-    {~"vm.ports", number},
-    {~"vm.atoms", number},
-    {~"vm.ets_tables", number},
-    {~"vm.io.", byte_rate},
-    {~"os.cpu.", ratio},
-    {~"os.memory.", size},
-    {~"os.swap.", size},
-    {~"os.disk.await", time},
-    {~"os.network.", byte_rate},
-    {~"os.vm.rss", size},
-    {~"os.vm.threads", number},
-    {~"os.vm.cpu", ratio},
-    {~"os.load1", number}
-]).
-
-%% short form (whole, or up to a dot) and what stands for it
--define(SHORT, [
-    {~"memory.", ~"vm.memory."},
-    {~"run_queue.", ~"vm.run_queue."},
-    {~"run_queue", ~"vm.run_queue.normal"},
-    {~"scheduler_utilisation.", ~"vm.scheduler_utilisation."},
-    {~"scheduler_utilisation", ~"vm.scheduler_utilisation.normal"},
-    {~"reductions", ~"vm.reductions"},
-    {~"garbage_collections", ~"vm.garbage_collections"},
-    {~"context_switches", ~"vm.context_switches"},
-    {~"processes", ~"vm.processes"},
-    {~"ports", ~"vm.ports"},
-    {~"atoms", ~"vm.atoms"},
-    {~"ets_tables", ~"vm.ets_tables"},
-    {~"io.", ~"vm.io."},
-    {~"cpu", ~"os.vm.cpu"},
-    {~"cpu.", ~"os.cpu."},
-    {~"rss", ~"os.vm.rss"},
-    {~"threads", ~"os.vm.threads"},
-    {~"swap.", ~"os.swap."},
-    {~"disk.", ~"os.disk."},
-    {~"network.", ~"os.network."},
-    {~"load1", ~"os.load1"}
-]).
-
--define(FIGURES, [
-    {function, ~"time_per_call", time_per_call},
-    {function, ~"calls", number},
-    {function, ~"share", ratio},
-    {function, ~"own_time", time},
-    {function, ~"words", words},
-    {function, ~"words_per_call", words_per_call},
-    {process, ~"memory", size},
-    {process, ~"memory_max", size},
-    {process, ~"alive", number},
-    {process, ~"discovered", number},
-    {process, ~"reductions", number},
-    {process, ~"message_queue_max", number},
-    {process, ~"garbage_collections", number},
-    {process, ~"sampled", number},
-    {process, ~"ended", number},
-    {process, ~"lifetime_p50", time},
-    {process, ~"lifetime_p90", time},
-    {process, ~"lifetimes", number},
-    {ets, ~"memory", size},
-    {ets, ~"memory_max", size},
-    {ets, ~"memory_growth", size},
-    {ets, ~"objects", number},
-    {ets, ~"objects_max", number},
-    {ets, ~"tables", number},
-    {port, ~"open", number},
-    {port, ~"open_max", number},
-    {port, ~"input", size},
-    {port, ~"output", size},
-    {port, ~"queue_max", size}
-]).
-%% form, table, the column with the name, what one is, what many are
--define(FORMS, [
-    {function, ~"functions", ~"function", "function", "functions"},
-    {process, ~"processes", ~"group", "process group", "processes"},
-    {ets, ~"ets", ~"table", "ETS table", "ETS tables"},
-    {port, ~"ports", ~"kind", "kind of port", "ports"}
-]).
-
--doc "What a target measures, where its name tells.".
--spec kind(dyno_threshold:target()) -> {ok, dyno_unit:kind()} | unknown.
-kind({growth, _}) ->
-    {ok, number};
-kind({metric, Name}) ->
-    {Plain, _} = split(Name),
-    case lists:append([kinds(N) || N <- [Name | full(Plain)]]) of
-        [Kind | _] -> {ok, Kind};
-        [] -> unknown
-    end;
-kind({Form, _, Figure}) ->
-    {ok, _} = figure_kind(Form, Figure).
-
--doc "What a column of functions, processes, tables or ports measures.".
--spec figure_kind(form(), binary()) -> {ok, dyno_unit:kind()} | error.
-figure_kind(Form, Figure) ->
-    case [Kind || {F, Name, Kind} <- ?FIGURES, F =:= Form, Name =:= Figure] of
-        [Kind] -> {ok, Kind};
-        [] -> error
-    end.
-
--doc "The figures a threshold can name.".
--spec figures(form()) -> [binary()].
-figures(Form) ->
-    [Name || {F, Name, _} <- ?FIGURES, F =:= Form].
 
 -doc """
 Whether a value of a kind can be compared with a limit of another.
@@ -200,7 +61,6 @@ comparable(Kind, Given, _) -> lists:member(Given, also(Kind)).
 accepted(Kind) ->
     lists:append([dyno_unit:accepted(K) || K <- [Kind | also(Kind)]]).
 
--spec also(dyno_unit:kind()) -> [dyno_unit:kind()].
 also(ratio) -> [number];
 also(rate) -> [number];
 also(time_per_call) -> [time];
@@ -208,8 +68,8 @@ also(words) -> [number];
 also(words_per_call) -> [words, number];
 also(_) -> [].
 
--doc "The value of a metric, series, function or process group in a run.".
--spec find(dyno_threshold:target(), Node :: binary() | undefined, dyno_recording:run()) -> found().
+-doc "The value of what a threshold names, in a run or in the tables over all runs.".
+-spec find(target(), Node :: binary() | undefined, holder()) -> found().
 find({metric, Name}, Node, Run) ->
     {Plain, Aggregate} = split(Name),
     Lookups =
@@ -221,70 +81,38 @@ find({metric, Name}, Node, Run) ->
         none -> {error, [reason("there is no such metric", Run), closest(Name, names(Run))]};
         Found -> Found
     end;
-find({Form, Name, Figure}, Node, Run) ->
-    {Form, Table, Key, What, _} = lists:keyfind(Form, 1, ?FORMS),
-    Tables = of_node(dyno_recording:tables(Run, Table), Node, Run),
-    Rows = [{T, Row} || T <- Tables, Row <- maps:get(~"rows", T), same(cell(T, Key, Row), Name)],
-    case {Rows, Tables} of
-        {[{T, Row} | _], _} ->
-            number(cell(T, Figure, Row), unit(T, Form, Figure), [
-                Figure, " was not measured for it"
-            ]);
+find({cell, Table, Row, Field}, Node, Holder) ->
+    All = maps:get(~"tables", Holder, []),
+    Named = [T || #{~"name" := Name} = T <- All, is_table(Name, Table)],
+    Tables = of_node(Named, Node, Holder),
+    Rows = [{T, Cells} || #{~"rows" := Rows} = T <- Tables, Cells <- Rows, is_row(T, Cells, Row)],
+    case {Rows, Named} of
+        {[{T, Cells} | _], _} ->
+            cell(T, Cells, Field);
         {[], []} ->
-            {error, [reason("the run has no figures of its " ++ plural(Form), Run), at(Node)]};
+            Names = [Name || #{~"name" := Name} <- All],
+            {error, [reason(["there is no table ", Table], Holder), closest(Table, Names)]};
         {[], _} ->
-            Names = [cell(T, Key, Row) || T <- Tables, Row <- maps:get(~"rows", T)],
+            Keys = [
+                Key
+             || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
+            ],
             {error, [
-                reason("there is no such " ++ What, Run), at(Node),
-                closest(Name, [N || N <- Names, is_binary(N)])
+                reason(["there is no such row in the table ", Table], Holder), at(Node),
+                closest(Row, Keys)
             ]}
-    end.
-
--doc "The exponent with which a function or metric grows with the size.".
--spec growth(binary(), dyno_recording:document()) -> found().
-growth(Name, Document) ->
-    Tables = dyno_recording:tables(Document, ~"growth"),
-    Rows = [{T, Row} || T <- Tables, Row <- maps:get(~"rows", T)],
-    case [{T, Row} || {T, Row} <- Rows, same(cell(T, ~"name", Row), Name)] of
-        [{T, Row} | _] ->
-            number(cell(T, ~"exponent", Row), ~"1", "there are too few sizes to tell");
-        [] when Rows =:= [] ->
-            {error, "the recording has no figures of growth, which need several sizes"};
-        [] ->
-            Names = [N || {T, Row} <- Rows, N <- [cell(T, ~"name", Row)], is_binary(N)],
-            {error, ["growth was not computed for it", closest(Name, Names)]}
     end.
 
 %% Names
 
--spec kinds(binary()) -> [dyno_unit:kind()].
-kinds(Name) ->
-    case binary:split(Name, ~".", [global]) of
-        %% Of a kind of operation, or of a phase, there is what there is of all.
-        [Of, _Which | Rest] when Rest =/= [], Of =:= ~"operation" orelse Of =:= ~"phase" ->
-            kinds(iolist_to_binary(lists:join(~".", Rest)));
-        _ ->
-            [Kind || {Prefix, Kind} <- ?KINDS, fits(Prefix, Name)]
-    end.
-
-%% A name ending in a dot stands for all below it.
--spec fits(binary(), binary()) -> boolean().
-fits(Prefix, Name) ->
-    case binary:last(Prefix) of
-        $. -> string:prefix(Name, Prefix) =/= nomatch;
-        _ -> Prefix =:= Name
-    end.
-
-%% The names a series may be recorded under: as it stands, and what the short form stands for.
--spec full(binary()) -> [binary()].
+%% The names that a series may be recorded under.
 full(Name) ->
-    Long = [
-        <<Full/binary, (string:slice(Name, string:length(Short)))/binary>>
-     || {Short, Full} <- ?SHORT, fits(Short, Name)
-    ],
-    [Name | Long].
+    [Name] ++ [<<Prefix/binary, Name/binary>> || Prefix <- ?PREFIXES] ++
+        [
+            <<Prefix/binary, Name/binary, ?NORMAL/binary>>
+         || Prefix <- [~"" | ?PREFIXES]
+        ].
 
--spec split(binary()) -> {binary(), aggregate() | undefined}.
 split(Name) ->
     Parts = [
         {binary:part(Name, 0, byte_size(Name) - byte_size(Suffix)), Aggregate}
@@ -297,18 +125,12 @@ split(Name) ->
         [] -> {Name, undefined}
     end.
 
-%% Quotes of atoms do not tell functions apart: 'a b':f/1 is a b:f/1 in some tables.
--spec same(dyno_recording:json(), binary()) -> boolean().
-same(Cell, Name) when is_binary(Cell) -> bare(Cell) =:= bare(Name);
-same(_, _) -> false.
+%% `process` is the table `processes`.
+is_table(Name, Written) ->
+    lists:member(Name, [<<Written/binary, Plural/binary>> || Plural <- [~"", ~"s", ~"es"]]).
 
--spec bare(binary()) -> binary().
-bare(Name) ->
-    binary:replace(Name, [~"'", ~"\""], ~"", [global]).
+%% Metrics and series
 
-%% Values
-
--spec metric(binary(), binary() | undefined, dyno_recording:run()) -> found() | none.
 metric(Name, undefined, Run) ->
     case dyno_recording:metric(Run, Name) of
         {ok, #{~"value" := Value, ~"unit" := Unit}} -> number(Value, Unit, "it was not measured");
@@ -318,8 +140,6 @@ metric(_, _, _) ->
     %% Metrics belong to the run, not to a node.
     none.
 
--spec series(binary(), aggregate() | undefined, binary() | undefined, dyno_recording:run()) ->
-    found() | none.
 series(Name, Aggregate, Node, Run) ->
     case of_node(dyno_recording:series(Run, Name), Node, Run) of
         [] ->
@@ -331,7 +151,6 @@ series(Name, Aggregate, Node, Run) ->
             end
     end.
 
--spec of_unit(aggregate() | undefined, dyno_unit:unit()) -> aggregate().
 of_unit(undefined, Unit) ->
     case dyno_unit:kind(Unit) of
         {ok, Kind} when Kind =:= ratio; Kind =:= rate; Kind =:= byte_rate -> mean;
@@ -340,60 +159,80 @@ of_unit(undefined, Unit) ->
 of_unit(Aggregate, _) ->
     Aggregate.
 
--spec aggregate(aggregate(), [number(), ...]) -> number().
 aggregate(mean, Values) -> lists:sum(Values) / length(Values);
 aggregate(min, Values) -> lists:min(Values);
 aggregate(max, Values) -> lists:max(Values);
 aggregate(last, Values) -> lists:last(Values).
 
 %% Of the node that was asked for; else the first target's first, then those of no node.
--spec of_node([dyno_recording:object()], binary() | undefined, dyno_recording:run()) ->
-    [dyno_recording:object()].
-of_node(Items, undefined, Run) ->
-    case [Role || #{~"role" := Role} <- maps:get(~"nodes", Run, [])] of
+of_node(Items, undefined, Holder) ->
+    case [Role || #{~"role" := Role} <- maps:get(~"nodes", Holder, [])] of
         [First | _] ->
-            {Own, Others} = lists:partition(fun(Item) -> node_of(Item) =:= First end, Items),
-            {Common, Rest} = lists:partition(fun(Item) -> node_of(Item) =:= null end, Others),
+            {Own, Others} = lists:partition(fun(#{~"node" := Of}) -> Of =:= First end, Items),
+            {Common, Rest} = lists:partition(fun(#{~"node" := Of}) -> Of =:= null end, Others),
             Own ++ Common ++ Rest;
         [] ->
             Items
     end;
-of_node(Items, Node, Run) ->
+of_node(Items, Node, Holder) ->
     Roles = [
         Role
-     || #{~"role" := Role, ~"name" := Name} <- maps:get(~"nodes", Run, []),
-        Of <- [Role, Name, hd(binary:split(Name, ~"@"))],
-        Of =:= Node
+     || #{~"role" := Role, ~"name" := Name} <- maps:get(~"nodes", Holder, []),
+        lists:member(Node, [Role, Name, hd(binary:split(Name, ~"@"))])
     ],
-    [Item || Item <- Items, lists:member(node_of(Item), [Node | Roles])].
+    [Item || #{~"node" := Of} = Item <- Items, lists:member(Of, [Node | Roles])].
 
--spec node_of(dyno_recording:object()) -> dyno_recording:json().
-node_of(Item) ->
-    maps:get(~"node", Item, null).
+%% Tables
 
--spec cell(dyno_recording:object(), binary(), [dyno_recording:json()]) -> dyno_recording:json().
-cell(#{~"columns" := Columns}, Name, Row) ->
-    case [Cell || {#{~"name" := Of}, Cell} <- lists:zip(Columns, Row), Of =:= Name] of
-        [Cell | _] -> Cell;
-        [] -> null
+is_row(Table, Cells, Row) ->
+    Keys = keys(Table, Cells),
+    lists:any(fun(Key) -> same(Key, Row) end, [joined(Keys) | Keys]).
+
+%% Where no column says that it is a key, the first one is.
+keys(#{~"columns" := Columns}, Cells) ->
+    case [Cell || {#{~"role" := ~"key"}, Cell} <- lists:zip(Columns, Cells)] of
+        [] -> lists:sublist(Cells, 1);
+        Keys -> Keys
     end.
 
-%% The column's own unit; where it has none, that of the figure's kind.
--spec unit(dyno_recording:object(), form(), binary()) -> dyno_unit:unit().
-unit(#{~"columns" := Columns}, Form, Figure) ->
-    case [Unit || #{~"name" := Of, ~"unit" := Unit} <- Columns, Of =:= Figure, Unit =/= null] of
-        [Unit | _] ->
-            Unit;
+joined(Keys) ->
+    dyno_recording_schema:text(
+        lists:join(" ", [
+            case is_binary(Key) of
+                true -> Key;
+                false -> json:encode(Key)
+            end
+         || Key <- Keys
+        ])
+    ).
+
+%% Quotes of atoms do not tell functions apart: 'a b':f/1 is a b:f/1 in some tables.
+same(Key, Row) when is_binary(Key) -> bare(Key) =:= bare(Row);
+same(Key, Row) -> iolist_to_binary(json:encode(Key)) =:= Row.
+
+bare(Name) ->
+    binary:replace(Name, [~"'", ~"\""], ~"", [global]).
+
+cell(#{~"columns" := Columns}, Cells, Field) ->
+    Values = [
+        {Name, Unit, Cell}
+     || {#{~"name" := Name, ~"type" := Type, ~"unit" := Unit}, Cell} <- lists:zip(Columns, Cells),
+        Type =/= ~"string"
+    ],
+    case [Value || {Name, _, _} = Value <- Values, Field =:= undefined orelse Field =:= Name] of
+        [{Name, Unit, Cell} | _] ->
+            number(Cell, unit(Unit), [Name, " was not measured for it"]);
         [] ->
-            {ok, Kind} = figure_kind(Form, Figure),
-            dyno_unit:base(Kind)
+            Names = [Name || {Name, _, _} <- Values],
+            {error, [Field, " was not measured for it", closest(Field, Names)]}
     end.
 
--spec number(dyno_recording:json(), dyno_unit:unit(), unicode:chardata()) -> found().
+unit(null) -> ~"1";
+unit(Unit) -> Unit.
+
 number(Value, Unit, _) when is_number(Value) -> {ok, Value, Unit};
 number(_, _, Why) -> {error, Why}.
 
--spec first([fun(() -> found() | none)]) -> found() | none.
 first([Lookup | Rest]) ->
     case Lookup() of
         none -> first(Rest);
@@ -404,29 +243,25 @@ first([]) ->
 
 %% Texts
 
--spec names(dyno_recording:run()) -> [binary()].
 names(Run) ->
     Series = [Name || #{~"name" := Name} <- maps:get(~"series", Run, [])],
     Short = [
-        <<Form/binary, (string:slice(Name, string:length(Full)))/binary>>
-     || Name <- Series, {Form, Full} <- ?SHORT, fits(Full, Name)
+        string:slice(Name, string:length(Prefix))
+     || Name <- Series, Prefix <- ?PREFIXES, string:prefix(Name, Prefix) =/= nomatch
     ],
     [Name || #{~"name" := Name} <- maps:get(~"metrics", Run, [])] ++ Series ++ Short.
 
--spec closest(binary(), [binary()]) -> unicode:chardata().
 closest(Name, Names) ->
     case lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST) of
         [] -> "";
         Near -> ["; the closest are ", lists:join(", ", Near)]
     end.
 
--spec reason(string(), dyno_recording:run()) -> unicode:chardata().
-reason(Text, #{~"status" := ~"complete"}) -> Text;
-reason(Text, #{~"status" := Status}) -> [Text, " (the run is ", Status, ")"].
+%% A run that was not completed may lack what it would have had.
+reason(Text, #{~"id" := _, ~"status" := Status}) when Status =/= ~"complete" ->
+    [Text, " (the run is ", Status, ")"];
+reason(Text, _) ->
+    Text.
 
--spec at(binary() | undefined) -> unicode:chardata().
 at(undefined) -> "";
 at(Node) -> [" at node ", Node].
-
--spec plural(form()) -> string().
-plural(Form) -> element(5, lists:keyfind(Form, 1, ?FORMS)).
