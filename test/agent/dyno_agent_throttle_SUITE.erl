@@ -86,10 +86,12 @@ asks_one_of_twenty(_Config) ->
 
 throttles_a_thousand_in_a_second(_Config) ->
     %% Those that are asked do not count.
-    ?assertMatch([Ms] when Ms > 500 andalso Ms < 600, throttled_at([N div 2 || N <- lists:seq(1, 3000)])),
+    Two = [N div 2 || N <- lists:seq(1, 3000)],
+    ?assertMatch([Ms] when Ms > 500 andalso Ms < 600, throttled_at(Two)),
     ?assertEqual([], throttled_at(lists:seq(1, 5000))),
     %% A burst after rare ones.
-    ?assertMatch([_], throttled_at([N * 10 || N <- lists:seq(1, 500)] ++ lists:duplicate(2000, 9000))).
+    Rare = [N * 10 || N <- lists:seq(1, 500)],
+    ?assertMatch([9000], throttled_at(Rare ++ lists:duplicate(2000, 9000))).
 
 %% At which of these times, in milliseconds, a function is throttled.
 throttled_at(TimesMs) ->
@@ -135,8 +137,10 @@ subscribes_again_where_groups_are_several(_Config) ->
 
 %% At least four times a second, and before there are 40,000.
 reads_sooner_where_more_come(_Config) ->
-    After = fun(Count) -> element(1, dyno_agent_throttle:settle(1000, callers(Count, throttled()))) end,
-    ?assertEqual([2000, 1000, 250], [After(N) || N <- [1000, 40_000, 1_000_000]]).
+    After = fun(Count) -> dyno_agent_throttle:settle(1000, callers(Count, throttled())) end,
+    ?assertMatch(
+        [{2000, _}, {1000, _}, {250, _}], [After(N) || N <- [1000, 40_000, 1_000_000]]
+    ).
 
 subscribes_again_to_a_new_module(_Config) ->
     ?assertEqual(
@@ -173,18 +177,19 @@ callers(Count, Throttle) ->
 
 %% In a node
 
-%% Each makes two calls and ends, some 10,000 a second. Subscribed, each is a message; half of them is
-%% allowed here: the messages come during a reading, which takes longer on a busy machine.
+%% Each makes two calls and ends, some 10,000 a second. Subscribed, each is a message; half of them
+%% is allowed here: the messages come during a reading, which takes longer on a busy machine.
 discovers_all_without_their_messages(_Config) ->
     with_instruments(fun(Node, Processes, Calls) ->
         ok = until_throttled(Node, Processes),
         restart(Processes, Calls),
         ready = start_counting(Node),
-        ok = dyno_peers:eval(Node, twenties("live", 20_000, 1)),
+        ok = dyno_peers:eval(Node, twenties("live", "", 20_000, 1)),
         Messages = counted(Node, Processes),
         ct:pal("~b messages of 20,000 processes", [Messages]),
         ?assert(Messages < 10_000, Messages),
-        #{callers := Callers, functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
+        #{callers := Callers, functions := Functions, off_by := OffBy} =
+            dyno_agent_calls:read(Calls),
         #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
         ?assertEqual(20_000, Discovered),
         ?assertEqual(20_000, lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups])),
@@ -215,8 +220,9 @@ notices_another_kind(_Config) ->
         ok = until_throttled(Node, Processes),
         ok = until_subscribed(Node, Processes),
         Before = labelled(Processes),
-        ok = dyno_peers:eval(Node, twenties("named", 100, 0)),
-        ?assertEqual(Before + 100, labelled(Processes))
+        Script = "[spawn(dyno_quick, named, [infinity]) || _ <- lists:seq(1, 100)].",
+        _ = dyno_peers:eval(Node, Script),
+        ?assertEqual(Before + 100, labelled(Processes, Before + 100))
     end).
 
 until_throttled(Node, Processes) ->
@@ -227,7 +233,7 @@ until_throttled(Node, Processes) ->
     end.
 
 until_subscribed(Node, Processes) ->
-    ok = dyno_peers:eval(Node, twenties("named", 500, 0)),
+    ok = dyno_peers:eval(Node, twenties("named", "1", 500, 0)),
     case throttled(Node, Processes) of
         [] -> ok;
         [?MFA] -> until_subscribed(Node, Processes)
@@ -236,6 +242,13 @@ until_subscribed(Node, Processes) ->
 throttled(Node, Processes) ->
     Table = dyno_agent_processes:table(Processes),
     maps:keys(erpc:call(Node, dyno_agent_process_table, throttled, [Table])).
+
+%% First calls come as messages.
+labelled(Processes, Count) ->
+    case labelled(Processes) of
+        Fewer when Fewer < Count -> labelled(Processes, Count);
+        Labelled -> Labelled
+    end.
 
 labelled(Processes) ->
     #{groups := Groups} = dyno_agent_processes:read(Processes),
@@ -268,16 +281,17 @@ counted(Node, Processes) ->
     end.
 
 many(Node, Count) ->
-    dyno_peers:eval(Node, twenties("live", Count, 0)).
+    dyno_peers:eval(Node, twenties("live", "", Count, 0)).
 
 %% Twenty at a time, and a pause after each twenty.
-twenties(Function, Count, PauseMs) ->
+twenties(Function, Arguments, Count, PauseMs) ->
     lists:flatten(
         io_lib:format(
-            "Wait = fun Wait(0) -> ok; Wait(N) -> receive {'DOWN', _, _, _, _} -> Wait(N - 1) end end,"
-            "[begin [spawn_monitor(dyno_quick, ~s, []) || _ <- lists:seq(1, 20)], Wait(20),"
+            "Wait = fun Wait(0) -> ok; Wait(N) ->"
+            " receive {'DOWN', _, _, _, _} -> Wait(N - 1) end end,"
+            "[begin [spawn_monitor(dyno_quick, ~s, [~s]) || _ <- lists:seq(1, 20)], Wait(20),"
             " receive after ~b -> ok end end || _ <- lists:seq(1, ~b)], ok.",
-            [Function, PauseMs, Count div 20]
+            [Function, Arguments, PauseMs, Count div 20]
         )
     ).
 
@@ -286,14 +300,14 @@ with_instruments(Test) ->
     try
         dyno_quick = dyno_peers:load(
             Node,
-            "-module(dyno_quick). -export([live/0, stay/0, named/0, begun/1, ended/0]). "
+            "-module(dyno_quick). -export([live/0, stay/0, named/1, begun/1, ended/0]). "
             "begun(X) -> X. "
             "ended() -> ok. "
             "live() -> dyno_quick:begun(1), dyno_quick:ended(). "
             "stay() -> dyno_quick:begun(1), "
             "  receive {P, here} -> P ! {self(), here} end, receive stop -> ok end. "
-            "named() -> proc_lib:set_label(another), dyno_quick:begun(1), "
-            "  receive after 1 -> ok end."
+            "named(Ms) -> proc_lib:set_label(another), dyno_quick:begun(1), "
+            "  receive after Ms -> ok end."
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         Patterns = [{dyno_quick, begun, 1}, {dyno_quick, ended, 0}],

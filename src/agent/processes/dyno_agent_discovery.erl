@@ -229,15 +229,15 @@ event({loaded, Module}, #{throttle := Throttle} = State) ->
     {State#{throttle := Next}, [
         {table, {throttled, dyno_agent_throttle:throttled(Next)}}, {first_calls, {add, Module}}
     ]};
-event({restart, Alive, Died}, #{groups := Groups, ended := Ended, lifetimes := Lifetimes} = State) ->
-    {Refs, Fresh} = dyno_agent_lifetimes:forget(Lifetimes),
+event({restart, Alive, Died}, #{groups := Groups, ended := Ended} = State) ->
+    {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     Restart = fun(Id, Group) -> dyno_agent_group:restart(maps:get(Id, Alive, 0), Group) end,
     {
         State#{
             groups := maps:map(Restart, Groups),
             discovered := lists:sum(maps:values(Alive)),
             ended := Died ++ Ended,
-            lifetimes := Fresh
+            lifetimes := Lifetimes
         },
         [{demonitor, Refs}]
     }.
@@ -316,7 +316,8 @@ throttle(_MFA, #{throttle := Throttle} = State) ->
 truncate(#{truncated := true} = State) ->
     {State, []};
 truncate(State) ->
-    {State#{truncated := true, throttle := dyno_agent_throttle:new()}, [close, {table, {throttled, #{}}}]}.
+    Truncated = State#{truncated := true, throttle := dyno_agent_throttle:new()},
+    {Truncated, [close, {table, {throttled, #{}}}]}.
 
 sample_many(#{unsampled := {Count, _}} = State) when Count >= ?MAX_UNSAMPLED ->
     sample_first(State);
@@ -342,7 +343,8 @@ named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
     case dyno_agent_kind:is_own(Kind) of
         true ->
             %% One of dyno's, discovered before it had said so.
-            {count(From, -1, -1, State#{discovered := N - 1}), [{table, {delete, [Pid]}} | Effects]};
+            Left = count(From, -1, -1, State#{discovered := N - 1}),
+            {Left, [{table, {delete, [Pid]}} | Effects]};
         false ->
             {To, {Known, Named}} = id(Kind, State),
             Moved = count(To, 1, 1, count(From, -1, -1, Known)),

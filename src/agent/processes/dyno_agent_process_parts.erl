@@ -38,7 +38,7 @@ table() ->
                     #{lives := Lives}
                 ) -> dyno_agent_lifetimes:count(Lives) end},
             {~"sampled", ~"Sampled", count,
-                #{help => ~"Lived until a sample: of the others memory and reductions are not known."},
+                #{help => ~"Lived until a sample; of the others memory and the like is not known."},
                 field(sampled)},
             {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
             {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
@@ -92,7 +92,8 @@ summed(Groups) ->
     maps:values(
         lists:foldl(
             fun(#{group := Kind} = Group, Acc) ->
-                maps:update_with(Kind, fun(Sum) -> maps:merge_with(fun sum/3, Sum, Group) end, Group, Acc)
+                Add = fun(Sum) -> maps:merge_with(fun sum/3, Sum, Group) end,
+                maps:update_with(Kind, Add, Group, Acc)
             end,
             #{},
             Groups

@@ -7,10 +7,10 @@
 %% table (dyno_agent_processes), every instrument of the node may read it: the call figures are by
 %% process, and the table says which group that is.
 %%
-%% A row is `{Pid, Id}` while the process has not been sampled, and again when it has ended, until
-%% its calls were read; `{Pid, Id, ReductionsAtFirst, ReductionsNow, Bytes, Collections}` of one that
-%% lives and was sampled: 11 words in all. No row holds a larger term, since that would be copied
-%% into each of them; the groups' names have a table of their own, which also says which functions
+%% The row of a process that lives and was sampled is `{Pid, Id, FirstReductions, LastReductions,
+%% Bytes, Collections}`, 11 words in all; that of one that was not sampled yet, or has ended and its
+%% calls have not been read, is `{Pid, Id}`. No row holds a larger term, since that would be copied
+%% into each of them: the groups' names have a table of their own, which also says which functions
 %% are throttled (dyno_agent_throttle).
 
 %% To read

@@ -5,45 +5,47 @@
 -moduledoc """
 Discovers the processes that call the measured functions, groups them, and samples what they take.
 
-The first matching call of a process sends one message and switches tracing off for that process.
-From then on a call costs it no more than any breakpoint does, 2 to 6 ns, however many processes
-there are (doc/measurements.md).
+The first matching call of a process sends a message and switches tracing off for that process. From
+then on a call costs it no more than any breakpoint does, 2 to 6 ns, however many processes there
+are (doc/measurements.md).
 
 ```
- a process's     dyno_agent_first_calls:           this process          dyno_agent_process_table
- first call ---> one message, flag off ----------> event ---> effects -> Pid, group, last sample
-      |          (subscribed)                        |  ^                  ^          |
-      |                                              v  |                  |          | group of Pid,
-      +--------> flag off, no message       dyno_agent_discovery: pure     |          | throttled
-                 (throttled)                 dyno_agent_throttle           |          v functions
-                       :                     dyno_agent_group            scan      dyno_agent_calls
-                       :                     dyno_agent_lifetimes      at each        |     ^
-                       :                        ^            |         interval       |     |
-                       :..... call figures .....|............|........................|.....|
-                         by process             |            +------ read and reset --+-----+
-                                                +------ callers of throttled functions
+a process's first call of a measured function, and tracing is off for it
+   |                                     |
+   | a message                           | nothing, where the function is throttled
+   v                                     v
+this process                          call figures, which the runtime keeps by process
+   |  event    ^ effects                 |
+   v           |                         |  read and reset, when this process says so
+dyno_agent_discovery, pure  <------ dyno_agent_calls
+   |                  callers of throttled functions
+   | rows                                ^ the group of a process
+   v                                     |
+dyno_agent_process_table ----------------+
+   ^
+   | samples of those that are alive, at each interval
 ```
 
 A group is a registered name, a process label, an initial call, or, where the process had already
 ended, the function that it was discovered by. At each interval the memory, reductions, message
 queue and garbage collections of the processes that are alive are sampled; of those that ended the
-last known values are kept. Where there are so many processes that a scan takes more than a tenth of
-the time they are sampled less often. Of processes that come and go between two scans it is known how
-many there were and how long some of them have lived. dyno's own processes are left out.
+last known values are kept. Where there are so many that a scan takes more than a tenth of the time
+they are sampled less often. Of processes that come and go between two scans it is known how many
+there were and how long some of them have lived. dyno's own processes are left out.
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
-message costs each of them some 10 us with the waking of this process. Its first calls are silent
-then, and the processes are found in the call figures, which the runtime keeps by process anyway,
-when these are read and reset: every two seconds, or whenever 10,000 processes were discovered.
-During each reading, and for 20 ms at least, the messages come again: so no process is missed between
-two figures, lifetimes go on being sampled, and another kind of process is noticed.
+message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
+first calls are silent then, and the call figures show the processes when they are read and reset:
+every two seconds, or whenever 10,000 processes were discovered. During each reading, and for 20 ms
+at least, the messages come again, so that no process is missed between two figures, lifetimes go on
+being sampled, and another kind of process is noticed.
 
 ## The seam to the calls
 The call figures grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes here
-with `subscribe/2` and is asked, with the message `{read_and_reset, Processes}`, to read and
-reset them. It looks processes up in the table that it gets (dyno_agent_process_table), says with
-`callers/2` which callers of throttled functions the table does not know, after each reading that
-resets, and with `was_read/1` that a reading was made. It tells of modules that come (`loaded/2`).
+with `subscribe/2` and is asked by the message `{read_and_reset, Processes}` to read and reset them.
+It looks groups up in the table that it gets, says with `callers/2` after each reading which callers
+of throttled functions that table does not know, and with `was_read/1` that the reading was made. It
+also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 """.
 
 -behaviour(dyno_agent_instrument).

@@ -3,15 +3,15 @@
 
 -module(dyno_agent_throttle).
 -moduledoc false.
-%% What the first calls of processes have shown of each function: of which group the processes were
-%% that it discovered, and whether it discovers so many that a message for each costs too much. Pure.
+%% What is known of each function that discovers processes: of which group these were, and whether
+%% there are so many that a message for each costs too much. Pure.
 %%
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
-%% processes one in twenty is asked who it is. A presumed function with more than 1,000 first calls
-%% in a second is throttled: its first calls send no message, and the call figures, which the
-%% runtime keeps by process anyway, tell from time to time who has made them. Meanwhile its messages
-%% are switched on for a moment, so that another kind of process is noticed. It stays throttled
-%% until its processes become rare or of several groups.
+%% processes one in twenty is asked who it is. When a presumed function discovers more than 1,000
+%% processes in a second it is throttled: its first calls send no message any more, and the call
+%% figures, which the runtime keeps by process anyway, tell from time to time who has made them. At
+%% each such reading the messages are on for a moment, so that another kind of process is noticed.
+%% When its processes have become rare or are of several groups it is throttled no longer.
 
 -export([new/0, allow/1, first_call/3, learn/4, group/2]).
 -export([throttled/1, count/2, settle/2, forget/2]).
