@@ -34,8 +34,8 @@ groups() ->
         ]}
     ].
 
-%% Whatever comes and goes, in whatever order: each process counts once, in one group, and those that
-%% are alive are those that were discovered without those that have ended.
+%% Whatever comes and goes, in whatever order: each process counts once, in one group, and as many are
+%% alive as were discovered and have not ended.
 counts_each_process_once(_Config) ->
     Property = ?FORALL(
         Commands,
