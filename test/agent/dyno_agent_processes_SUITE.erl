@@ -9,19 +9,31 @@
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
-    [{timetrap, {minutes, 5}}].
+    [{timetrap, {minutes, 2}}].
 
 all() ->
+    [{group, all}].
+
+groups() ->
     [
-        a_distribution_of_lives,
-        lives_are_merged,
-        times_one_of_a_group_now_and_then,
-        times_no_more_than_it_may,
-        a_life_ends_when_it_is_noticed,
-        how_long_short_lived_processes_live,
-        counts_garbage_collections,
-        leaves_its_own_out
+        {all, [parallel], [
+            a_distribution_of_lives,
+            lives_are_merged,
+            times_one_of_a_group_now_and_then,
+            times_no_more_than_it_may,
+            a_life_ends_when_it_is_noticed,
+            how_long_short_lived_processes_live,
+            counts_garbage_collections,
+            leaves_its_own_out
+        ]}
     ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
 
 %% Pure
 

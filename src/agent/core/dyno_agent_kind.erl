@@ -17,7 +17,7 @@
 
 -doc """
 The kind of a process by what `process_info/2` tells of it: `registered_name`, `label`,
-`initial_call` and `{dictionary, '$initial_call'}`; `MFA` is the call that revealed it.
+`initial_call` and `{dictionary, '$initial_call'}`; `MFA` is the function that it was discovered by.
 """.
 -spec of_process([{term(), term()}], mfa()) -> kind().
 of_process(Info, MFA) ->
