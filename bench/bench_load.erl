@@ -9,7 +9,7 @@
 -define(WARMUP_MS, 200).
 -define(TIMEOUT_MS, 5000).
 
--doc "The generator's own figures after a load of so many milliseconds.".
+-doc "What the generator itself measured in a load of so many milliseconds.".
 -spec run(dyno_load_spec:load(), pos_integer()) -> dyno_load_recorder:snapshot().
 run(Load, DurationMs) ->
     {ok, Pid} = dyno_load:start_link(#{

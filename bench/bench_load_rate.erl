@@ -21,7 +21,7 @@
 describe() ->
     """
     The highest rate that dyno's open load keeps on one core of this machine (in a node with one
-    scheduler) with an operation that does nothing, and the given number of workers (16 by default).
+    scheduler) with an operation that does nothing, and 16 workers, or as many as the argument says.
     A rate is kept when 99 % of the
     arrivals were served within the run, and half of them within a millisecond of when they were
     due. The rate is doubled until it is not kept twice in a row, and then approached in steps of

@@ -12,7 +12,7 @@
 %%                            +--> probing <-> judging ----------+        a search
 %%
 %% `warm` ends when the caller says `measure`, `finished` when it says `close`. Every other phase
-%% ends when all pools have said that they are through, and at the latest when its timer fires.
+%% ends when all pools are through with it, and at the latest when its timer fires.
 %% `failed` may follow each of them, and is the last one then.
 %%
 %% Before the measured part a load node that is lost fails the load. Then the load goes on with the
@@ -66,7 +66,7 @@
     | ended
     | failed.
 
-%% Why snapshots of all pools were asked for.
+%% What a request for the snapshots of all pools is for.
 -type purpose() :: {interval, AtNs :: integer()} | probe | not_ready | final | {result, term()}.
 
 -opaque t() :: #{
@@ -79,7 +79,7 @@
     lost := [{id(), pool(), AtMs :: integer()}],
     %% Pools that are not through the phase.
     waiting := #{id() => []},
-    %% Snapshots that were asked for, and the pools that have not answered.
+    %% Requests for snapshots, and the pools that have not answered.
     requests := #{pos_integer() => {purpose(), #{id() => []}}},
     next_request := pos_integer(),
     %% The round that the workers go through, its begin and its end.
@@ -205,8 +205,8 @@ timeout(prepare, _Now, #{phase := preparing} = State) ->
     request(not_ready, State);
 timeout(interval, Now, #{phase := measuring, finish := Finish} = State) ->
     %% What comes after the end belongs to no interval.
-    {Asked, Effects} = request({interval, min(Now, Finish)}, State),
-    {Asked, Effects ++ next_interval(Now, Asked)};
+    {Next, Effects} = request({interval, min(Now, Finish)}, State),
+    {Next, Effects ++ next_interval(Now, Next)};
 timeout(finish, Now, #{phase := measuring, finish := Finish} = State) ->
     over(Finish, Now, State);
 timeout(grace, Now, #{phase := Phase} = State) when
@@ -325,10 +325,10 @@ grace_after_round(#{finish := Finish}) ->
     [{timer, grace, Finish + ?GRACE_NS}].
 
 over(Over, Now, State) ->
-    {Asked, Effects} = request(
+    {Next, Effects} = request(
         {interval, min(Now, Over)}, State#{phase := draining, over => Over}
     ),
-    {Asked, Effects ++ [{timer, grace, Now + ?GRACE_NS}]}.
+    {Next, Effects ++ [{timer, grace, Now + ?GRACE_NS}]}.
 
 finished(#{begun := Begun, over := Over} = State) ->
     {State#{phase := finished}, [{tell, {finished, max(1, Over - Begun)}}]}.
@@ -377,22 +377,22 @@ interval(At, #{interval_at := Last, from := From, interval_total := Before} = St
     Interval = dyno_load_result:interval(At - From, At - Last, Before, Total, Offered),
     {State#{interval_total := Total, interval_at := At}, [{tell, {interval, Interval}}]}.
 
-%% Snapshots are asked for, and used when every pool has answered
+%% A request for snapshots is used when every pool has answered
 
 request(Purpose, #{pools := Pools, requests := Requests, next_request := Ref} = State) ->
-    Asked = maps:map(fun(_, _) -> [] end, Pools),
+    Unanswered = maps:map(fun(_, _) -> [] end, Pools),
     {
-        State#{requests := Requests#{Ref => {Purpose, Asked}}, next_request := Ref + 1},
+        State#{requests := Requests#{Ref => {Purpose, Unanswered}}, next_request := Ref + 1},
         [{snapshot, Id, Ref} || Id <- maps:keys(Pools)]
     }.
 
 answered(Ref, Id, Now, #{requests := Requests} = State) ->
     case Requests of
-        #{Ref := {Purpose, #{Id := []} = Asked}} when map_size(Asked) =:= 1 ->
+        #{Ref := {Purpose, #{Id := []} = Unanswered}} when map_size(Unanswered) =:= 1 ->
             {Used, Effects} = use(Purpose, Now, State#{requests := maps:remove(Ref, Requests)}),
             and_then(fun(S) -> draining(Now, S) end, Used, Effects);
-        #{Ref := {Purpose, Asked}} ->
-            {State#{requests := Requests#{Ref := {Purpose, maps:remove(Id, Asked)}}}, []};
+        #{Ref := {Purpose, Unanswered}} ->
+            {State#{requests := Requests#{Ref := {Purpose, maps:remove(Id, Unanswered)}}}, []};
         #{} ->
             {State, []}
     end.

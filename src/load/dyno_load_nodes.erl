@@ -14,7 +14,7 @@ its clock compared with this node's.
 -doc """
 `{peer, N}`: N nodes on this machine, with a scheduler each; with a map, one with other `arguments`
 for erl. `{ssh, Host}`: one on another machine, by `ssh Host erl`; the map may name another
-`program`, the whole `command` that it is given, other `arguments` for erl, and the `host` in the
+`program`, all of the `command` that it runs with, other `arguments` for erl, and the `host` in the
 node's name. A node's name: one that runs and has the same cookie.
 """.
 -type spec() ::

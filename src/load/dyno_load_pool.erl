@@ -233,7 +233,7 @@ handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_ke
         normal when Phase =:= closing ->
             {noreply, all_closed(Next#{under_way := maps:remove(Pid, UnderWay)})};
         normal ->
-            %% Its preparation failed: it has said why.
+            %% Its preparation failed, and its owner knows why.
             {noreply, all_through(Next#{under_way := maps:remove(Pid, UnderWay)})};
         _ ->
             notify({failed, {worker_died, Reason}}, Next),

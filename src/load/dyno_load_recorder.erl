@@ -52,7 +52,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(LAGGED, 5).
 -define(QUEUED, 6).
 -define(LAG_NS, 1_000_000).
-%% More kinds of errors than that are put together.
+%% More kinds of errors than that are counted as one.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 
@@ -173,7 +173,7 @@ empty() ->
         queued => 0
     }.
 
--doc "Both together: what one recorder would have. Nothing is lost.".
+-doc "The sum of both: what one recorder would have. Nothing is lost.".
 -spec merge(snapshot(), snapshot()) -> snapshot().
 merge(A, B) ->
     maps:merge_with(fun merge_values/3, A, B).

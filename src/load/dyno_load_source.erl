@@ -44,7 +44,7 @@ its reasons, and may tell whose fault they are (see dyno_error).
 
 -optional_callbacks([fault/1]).
 
--doc "What every source is given; each may need more than that.".
+-doc "What every source starts with; each may need more than that.".
 -type options() :: #{
     %% The process that receives the events.
     sink := pid(),
@@ -68,7 +68,7 @@ its reasons, and may tell whose fault they are (see dyno_error).
     | {finished, DurationNs :: pos_integer()}
     | {ended, dyno_load_result:t() | none}
     | {failed, dyno_error:error()}
-    %% What the suite's tear-down is to be given.
+    %% What the suite's tear-down needs to know of the load.
     | {run_info, term()}
     | {warning, {Code :: binary(), Text :: binary()}}
     %% Numbers that only this source knows, as parts of a recording.

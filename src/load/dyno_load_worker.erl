@@ -11,11 +11,11 @@
 %% over.
 %%
 %% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
-%% schedule says when that arrival is due. If that lies ahead, it waits for it: then the operation
-%% starts when the worker wakes, and how late that was is the generator's fault, recorded as the
-%% schedule lag. If it lies behind, all workers were busy at that time: the response time counts from
-%% when it was due. No process deals out the work, so none can become the bottleneck. Whoever takes
-%% the last free place tells its owner, who may start more workers.
+%% schedule says when that arrival is due. If that lies ahead, the worker waits: the operation starts
+%% when the worker wakes, and how late that was is the generator's fault, recorded as its schedule
+%% lag. If it lies behind, all workers were busy at that time and the arrival was queued: its response
+%% time counts from when it was due. No process deals out the work, so none can become the
+%% bottleneck. Whoever takes the last free place tells its owner, who may start more workers.
 
 -export([start_link/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).
@@ -249,7 +249,8 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
     ok = dyno_load_recorder:started(Recorder),
     try operation(Module, Kind, State) of
         {ok, Next} ->
-            ok = dyno_load_recorder:success(Recorder, Intended, Begin, dyno_load_recorder:time_ns()),
+            End = dyno_load_recorder:time_ns(),
+            ok = dyno_load_recorder:success(Recorder, Intended, Begin, End),
             {ok, Next};
         {error, Reason, Next} ->
             ok = dyno_load_recorder:failure(Recorder, Reason),
@@ -287,7 +288,7 @@ renew(Job, Recorder, #{finish := Finish} = Work) ->
         Class:Reason ->
             Now = dyno_load_recorder:time_ns(),
             ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}),
-            %% A target that is gone is not to be asked a million times a second.
+            %% Nobody should connect to a target that is gone a million times a second.
             wait_until(Now + 100_000_000),
             case dyno_load_recorder:time_ns() >= Finish of
                 true -> stop;

@@ -221,7 +221,9 @@ dropped_when_saturated(_Config) ->
     #{metrics := Metrics, warnings := Warnings} = dyno_load_result:to_recording(Result, []),
     [Done, Dropped] = [
         V
-     || Name <- [~"operations.count", ~"load.dropped"], #{name := N, value := V} <- Metrics, N =:= Name
+     || Name <- [~"operations.count", ~"load.dropped"],
+        #{name := N, value := V} <- Metrics,
+        N =:= Name
     ],
     ?assert(Done =< 9),
     ?assertEqual(80, Done + Dropped),
@@ -235,7 +237,8 @@ schedule_lag_is_recorded(_Config) ->
     ?assert(Min >= 0),
     ?assertMatch(#{count := N} when N >= Count, Service),
     %% A closed load has no time at which an operation should begin.
-    {#{schedule_lag := undefined, service := undefined}, [], 0} = ended(run(closed(2), #{}, quick())).
+    {Closed, [], 0} = ended(run(closed(2), #{}, quick())),
+    ?assertMatch(#{schedule_lag := undefined, service := undefined}, Closed).
 
 %% Closed loads
 

@@ -54,7 +54,7 @@ after the round's end (before it, where that is negative), and to close, or neve
 play(Load, World) ->
     Core = dyno_load_core:new(options(Load, World)),
     Default = #{pools => [#{}], lose => none, interrupt => none, offsets_ns => [], extra => []},
-    #{pools := Pools} = Whole = maps:merge(Default, World),
+    #{pools := Pools} = Played = maps:merge(Default, World),
     Started = [
         {Id, #{
             node => node_of(Id, Pools),
@@ -68,12 +68,12 @@ play(Load, World) ->
         core => Core,
         now => 0,
         %% {At, Event}, and the timers by name.
-        queue => [{0, {started, Started}} | map_get(extra, Whole)],
+        queue => [{0, {started, Started}} | map_get(extra, Played)],
         timers => #{},
         pools => maps:from_list(lists:enumerate(Pools)),
-        lose => map_get(lose, Whole),
-        interrupt => map_get(interrupt, Whole),
-        rate_limit => maps:get(rate_limit, Whole, 500),
+        lose => map_get(lose, Played),
+        interrupt => map_get(interrupt, Played),
+        rate_limit => maps:get(rate_limit, Played, 500),
         round => [],
         rounds => [],
         phases => [preparing],
@@ -322,7 +322,7 @@ every_load_ends(_Config) ->
     ]),
     dyno_property:holds(
         ?FORALL(
-            {L, Pools, Lost, Asked},
+            {L, Pools, Lost, Interrupted},
             {
                 Load,
                 ?LET(
@@ -334,7 +334,7 @@ every_load_ends(_Config) ->
                 Interrupt
             },
             begin
-                World = #{pools => Pools, lose => Lost, interrupt => Asked},
+                World = #{pools => Pools, lose => Lost, interrupt => Interrupted},
                 Played = play(L, World),
                 ?WHENFAIL(ct:pal("~tp", [Played]), is_sound(Played))
             end
@@ -543,8 +543,8 @@ what_comes_too_late_changes_nothing(_Config) ->
      || At <- [230, 700],
         Event <- [
             {started, []}, close, {timeout, close}, {timeout, prepare}, {timeout, grace},
-            {pool, 1, closed}, {pool, 1, {snapshot, 99, nothing_asked_for}}, {down, 7, noconnection},
-            {pool, 7, done}
+            {pool, 1, closed}, {pool, 1, {snapshot, 99, none}}, {pool, 7, done},
+            {down, 7, noconnection}
         ]
     ],
     #{events := Events} = play(closed(), #{extra => Late}),

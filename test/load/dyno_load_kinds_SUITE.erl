@@ -4,7 +4,7 @@
 -module(dyno_load_kinds_SUITE).
 -moduledoc """
 The kinds of loads without a target: think times, iterations, phases, kinds of operations, feeds,
-searches, pools that grow. What is counted must be what was asked for; times only have to lie on the
+searches, pools that grow. What is counted must be what the load says; times only have to lie on the
 right side, so that a busy machine cannot fail a test.
 
 This module is also the suite whose operations are made; the run state is a map of funs.
@@ -71,14 +71,14 @@ operation(Kind, {_Id, #{kind := Operation}} = State) ->
 %% Running
 
 run(Load, Options, RunState) ->
-    {ok, Whole} = dyno_load_spec:read(Load, 1),
+    {ok, Read} = dyno_load_spec:read(Load, 1),
     {ok, Pid} = dyno_load:start_link(
         maps:merge(
             #{
                 sink => self(),
                 module => ?MODULE,
                 run_state => RunState,
-                load => Whole,
+                load => Read,
                 duration_ms => 200,
                 warmup_ms => 0,
                 interval_ms => 50,
@@ -173,7 +173,7 @@ phases_have_results_of_their_own(_Config) ->
     ?assertEqual(500_000_000, DurationNs),
     ?assertEqual(15, successes(Some)),
     lists:foreach(
-        fun(#{arrivals := Asked} = Part) -> ?assert(successes(Part) =< Asked) end, [Few, Many]
+        fun(#{arrivals := Due} = Part) -> ?assert(successes(Part) =< Due) end, [Few, Many]
     ),
     %% The whole is the sum of its parts, to the last bucket.
     ?assertEqual(successes(Few) + 15 + successes(Many), map_get(successes, Total)),
@@ -220,7 +220,8 @@ poisson_counts_what_is_due(_Config) ->
     ?assertNotEqual(One, Other).
 
 a_ramp_is_kept(_Config) ->
-    Result = run(#{model => open, rate_per_s => {ramp, 0, 1000}}, #{duration_ms => 400, interval_ms => 100}, #{}),
+    Load = #{model => open, rate_per_s => {ramp, 0, 1000}},
+    Result = run(Load, #{duration_ms => 400, interval_ms => 100}, #{}),
     #{events := Events, parts := [#{arrivals := 200}]} = Result,
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assert(length(Offered) >= 1),

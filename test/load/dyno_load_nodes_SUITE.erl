@@ -60,14 +60,14 @@ start(Load, Nodes, RunState) ->
     start(Load, Nodes, RunState, #{}).
 
 start(Load, Nodes, RunState, Options) ->
-    {ok, Whole} = dyno_load_spec:read(Load, 1),
+    {ok, Read} = dyno_load_spec:read(Load, 1),
     {ok, Pid} = dyno_load:start_link(
         maps:merge(
             #{
                 sink => self(),
                 module => ?MODULE,
                 run_state => RunState,
-                load => Whole,
+                load => Read,
                 load_nodes => Nodes,
                 duration_ms => 200,
                 warmup_ms => 20,

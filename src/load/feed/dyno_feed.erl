@@ -255,7 +255,7 @@ portable(Feeds) ->
             #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
                 case dyno_feed_file:items(Kind, File) of
                     {ok, Items} -> Feed#{source := Items};
-                    %% It is said where the feed is opened.
+                    %% Whoever opens the feed gives this error.
                     {error, _} -> Feed
                 end;
             #{} ->

@@ -38,19 +38,19 @@ open(Kind, File) ->
 open(Kind, File, MostBytes) ->
     case filelib:file_size(File) of
         Size when Size > MostBytes -> indexed(Kind, File);
-        _ -> whole(Kind, File)
+        _ -> read_all(Kind, File)
     end.
 
 -doc "The items of a small file.".
 -spec items(lines | csv, file:name_all()) -> {ok, [term()]} | {error, reason() | large}.
 items(Kind, File) ->
-    case filelib:file_size(File) =< ?IN_MEMORY_BYTES andalso whole(Kind, File) of
+    case filelib:file_size(File) =< ?IN_MEMORY_BYTES andalso read_all(Kind, File) of
         false -> {error, large};
         {ok, {items, Items}} -> {ok, Items};
         {error, _} = Error -> Error
     end.
 
-whole(Kind, File) ->
+read_all(Kind, File) ->
     case file:read_file(File) of
         {ok, Text} ->
             Lines = [

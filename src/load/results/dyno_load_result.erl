@@ -3,7 +3,7 @@
 
 -module(dyno_load_result).
 -moduledoc false.
-%% What several pools measured in the parts of a load, put together. Histograms are merged bucket by
+%% The result of a load: what all pools measured in its parts. Histograms are merged bucket by
 %% bucket, so nothing is lost. Pure.
 
 %% Making one
@@ -95,7 +95,7 @@ merge(Round, Snapshots) ->
     }.
 
 part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
-    %% A pool that was asked before its round began has none.
+    %% The snapshot of a pool whose round had not begun has none.
     Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
     Drawn = [
         Count
@@ -137,7 +137,7 @@ kinds(Maps) ->
 total(Snapshots) ->
     lists:foldl(fun dyno_load_recorder:merge/2, dyno_load_recorder:empty(), Snapshots).
 
--doc "The rate of arrivals that were due between two times, arrivals a second; null of closed loads.".
+-doc "How many arrivals a second were due between two times; null of closed loads.".
 -spec offered([part()], integer(), integer()) -> float() | null.
 offered(Parts, FromNs, ToNs) when ToNs > FromNs ->
     Due = [
@@ -155,7 +155,7 @@ offered(_Parts, _FromNs, _ToNs) ->
 
 clip(Ns, Length) -> max(0, min(Ns, Length)).
 
--doc "What an interval's operations did: from the last snapshot to this one, at a time since the begin.".
+-doc "What an interval's operations did: from the last snapshot to this one.".
 -spec interval(
     TimeNs :: integer(),
     LengthNs :: pos_integer(),
@@ -222,8 +222,9 @@ of_search(Result, [], Merged) ->
     Merged#{search => Result}.
 
 -doc "A load node, and what it did.".
--spec node_of(dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, integer() | undefined) ->
-    load_node().
+-spec node_of(
+    dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, LostAtMs :: integer() | undefined
+) -> load_node().
 node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, LostAtMs) ->
     {Total, Workers} =
         case Last of
@@ -245,7 +246,10 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
 -doc "The kinds of operation, by name; a suite with one kind has none of them apart.".
 -spec named_kinds(t() | part()) -> [{binary(), dyno_load_recorder:snapshot()}].
 named_kinds(#{kinds := Kinds}) ->
-    [{atom_to_binary(K), Snapshot} || K := Snapshot <- maps:iterator(Kinds, ordered), K =/= undefined].
+    [
+        {atom_to_binary(Kind), Snapshot}
+     || Kind := Snapshot <- maps:iterator(Kinds, ordered), Kind =/= undefined
+    ].
 
 -doc "How many arrivals of a part never started.".
 -spec dropped(part()) -> non_neg_integer() | undefined.

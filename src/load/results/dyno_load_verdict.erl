@@ -3,7 +3,7 @@
 
 -module(dyno_load_verdict).
 -moduledoc """
-Says whether a load came about as it was asked for, and where it did not, whose fault that was: the
+Says whether a load came about as its schedule says, and where it did not, whose fault that was: the
 target's, which was saturated, or the generator's, which then measured itself.
 
 An open load was kept where at least 99 % of the arrivals that were due began. Where it was not, the
@@ -65,7 +65,7 @@ is_lagging(
 is_lagging(_Quantile, _Share, _Part) ->
     false.
 
--doc "What is to be said of a load, each with its code.".
+-doc "What makes the results of a load less believable, each with its code.".
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts} = Result) ->
     Several = length(Parts) > 1,

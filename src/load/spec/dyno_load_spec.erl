@@ -325,7 +325,7 @@ override(Load, Override, Size) ->
     Kept =
         case Model of
             Now -> Load;
-            _ -> maps:without([name, duration_ms, workers, max_workers], maps:with(keys(Model), Load))
+            _ -> maps:with(keys(Model) -- [name, duration_ms, workers, max_workers], Load)
         end,
     Based =
         case Model of
