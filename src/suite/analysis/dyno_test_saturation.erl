@@ -171,7 +171,7 @@ lacking(Of, Share, Words) ->
 capacities(Sizes) ->
     [
         Saturation
-     || {Nth, Node} <- nodes_of(Sizes),
+     || Node <- roles(Sizes),
         {Name, Names, Words} <- [
             {~"vm.scheduler_utilisation.normal", [~"vm.scheduler_utilisation.normal"],
                 "the schedulers"},
@@ -183,7 +183,7 @@ capacities(Sizes) ->
         ],
         Saturation <- saturated(
             {~"resource", of_node(Name, Node), ~"ratio"},
-            [{Size, V, V / ?FULL} || {Size, V} <- means(Names, Nth, Sizes)],
+            [{Size, V, V / ?FULL} || {Size, V} <- means(Names, Node, Sizes)],
             fun(Size, V, _) ->
                 text("~ts of ~ts busy ~ts of the time at ~ts", [
                     Words, Node, dyno_unit:format(V, ~"ratio"), number(Size)
@@ -197,24 +197,24 @@ run_queues(Sizes) ->
     Words = "~.1f processes wait in the run queue of ~ts, which has ~b schedulers, at ~ts",
     [
         Saturation
-     || {Nth, Node} <- nodes_of(Sizes),
-        Schedulers <- [schedulers(Nth, Sizes)],
+     || Node <- roles(Sizes),
+        Schedulers <- [schedulers(Node, Sizes)],
         Saturation <- saturated(
             {~"resource", of_node(Name, Node), ~"count"},
-            [{Size, V, V / Schedulers} || {Size, V} <- means([Name], Nth, Sizes)],
+            [{Size, V, V / Schedulers} || {Size, V} <- means([Name], Node, Sizes)],
             fun(Size, V, _) -> text(Words, [V * 1.0, Node, Schedulers, number(Size)]) end
         )
     ].
 
-schedulers(Nth, Sizes) ->
+schedulers(Node, Sizes) ->
     lists:max([
         1
         | [
             Count
          || {_, Runs} <- Sizes,
             #{~"nodes" := Nodes} <- Runs,
-            length(Nodes) >= Nth,
-            #{~"schedulers_online" := Count} <- [lists:nth(Nth, Nodes)],
+            #{~"role" := Role, ~"schedulers_online" := Count} <- Nodes,
+            Role =:= Node,
             is_integer(Count)
         ]
     ]).
@@ -319,29 +319,25 @@ of_rows(Table, Named, Column, Sizes) ->
     points(fun(Run) -> cells(Table, Named, Column, Run) end, Sizes).
 
 %% The sum of the means of some series of a target, where a run has all of them.
-means(Names, Nth, Sizes) ->
-    points(fun(Run) -> mean(Names, Nth, Run) end, Sizes).
+means(Names, Node, Sizes) ->
+    points(
+        fun(Run) ->
+            Means = [
+                Mean
+             || Name <- Names,
+                {Of, Mean, _} <- dyno_test_sizes:series(mean, Name, Run),
+                Of =:= Node
+            ],
+            [lists:sum(Means) || length(Means) =:= length(Names)]
+        end,
+        Sizes
+    ).
 
-mean(Names, Nth, #{~"nodes" := Nodes} = Run) when length(Nodes) >= Nth ->
-    #{~"role" := Node} = lists:nth(Nth, Nodes),
-    Means = [
-        V
-     || Name <- Names, {Of, V, _} <- dyno_test_sizes:series(mean, Name, Run), Of =:= Node
-    ],
-    case length(Means) =:= length(Names) of
-        true -> [lists:sum(Means)];
-        false -> []
-    end;
-mean(_Names, _Nth, _Run) ->
-    [].
-
-%% The nodes of the run that has most of them, by their position and role.
-nodes_of(Sizes) ->
-    Nodes = [Of || {_, Runs} <- Sizes, #{~"nodes" := Of} <- Runs],
-    Longest = lists:foldl(
-        fun(Of, Acc) when length(Of) > length(Acc) -> Of; (_, Acc) -> Acc end, [], Nodes
-    ),
-    [{Nth, Role} || {Nth, #{~"role" := Role}} <- lists:enumerate(Longest)].
+%% Nodes have the same roles in all runs.
+roles(Sizes) ->
+    lists:uniq([
+        Role || {_, Runs} <- Sizes, #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes
+    ]).
 
 of_node(Name, Node) -> <<Name/binary, " of ", Node/binary>>.
 
