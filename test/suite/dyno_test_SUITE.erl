@@ -55,7 +55,7 @@ end_per_testcase(_Case, Config) ->
 %% Short, without warm-up, always with instruments.
 short(Options) ->
     maps:merge(
-        #{sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false},
+        #{sizes => [1], duration_ms => 300, warmup_ms => 0, interval_ms => 100, control => false},
         Options
     ).
 
@@ -261,7 +261,7 @@ growth(Config) ->
         growing,
         short(#{
             sizes => [8, 16, 32, 64],
-            duration_ms => 800,
+            duration_ms => 400,
             patterns => ["target_work:linear/1", "target_work:quadratic/1"]
         }),
         [
@@ -337,14 +337,14 @@ figures_are_right(Config) ->
     Document = complete(
         Config,
         exact,
-        short(#{duration_ms => 3000, patterns => ["target_work"], level => all}),
+        short(#{duration_ms => 1800, patterns => ["target_work"], level => all}),
         [
             on_target(Config),
             "init_worker(_, Node) -> {ok, {Node, 0}}.\n"
             "operation({Node, 0}) -> target(Node, pause, 500), {ok, {Node, 1}};\n"
             "operation({Node, N}) when N =< 100 -> target(Node, leaves, 20), {ok, {Node, N + 1}};\n"
             "operation({Node, 101}) -> target(Node, spin, 50000), {ok, {Node, 102}};\n"
-            "operation({Node, N}) -> target(Node, pause, 3000), {ok, {Node, N}}.\n"
+            "operation({Node, N}) -> target(Node, pause, 1800), {ok, {Node, N}}.\n"
             "target(Node, F, A) -> ok = erpc:call(Node, target_work, F, [A]).\n"
         ]
     ),
@@ -365,7 +365,7 @@ figures_are_right(Config) ->
     ?assert(OwnNs < RawNs),
     %% The operation that was under way at the end is counted by when it started, too.
     ?assertEqual(103, dyno_suites:value(Run, ~"operations.count")),
-    ?assert(dyno_suites:value(Run, ~"latency.max") > 2_900_000_000),
+    ?assert(dyno_suites:value(Run, ~"latency.max") > 1_700_000_000),
     Shares = lists:sum([S || #{~"share" := S} <- maps:values(Functions)]),
     ?assert(abs(Shares - 1.0) < 0.001).
 
@@ -496,7 +496,7 @@ text(Reason) ->
 %% A file, a compiled file, a module on a code path by name, and a loaded module.
 sources(Config) ->
     Folder = proplists:get_value(work, Config),
-    Source = dyno_suites:write(Config, sourced, short(#{}), "operation(S) -> {ok, S}.\n"),
+    Source = dyno_suites:write(Config, sourced, short(#{duration_ms => 100}), "operation(S) -> {ok, S}.\n"),
     Path = code:get_path(),
     {ok, First} = dyno_test:run(Source, #{}),
     ?assertMatch(#{~"status" := ~"complete", ~"name" := ~"sourced"}, First),
@@ -604,7 +604,7 @@ without_instruments(Config) ->
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"What measuring cost")).
 
-%% By default where something is traced, and not in a load that changes.
+%% By default where something is traced; dyno_test_plan_SUITE has which loads.
 without_instruments_by_itself(Config) ->
     Callbacks = [on_target(Config), dyno_suites:one_call(leaf, 1)],
     Source = dyno_suites:write(
@@ -615,8 +615,6 @@ without_instruments_by_itself(Config) ->
         dyno_recording:metric(only_run(Document), ~"instrument.response_ratio") =/= error
     end,
     ?assertNot(Has(#{})),
-    ?assert(Has(#{patterns => ["target_work:leaf/1"]})),
-    ?assertNot(Has(#{patterns => ["target_work:leaf/1"], control => false})),
     ?assert(Has(#{control => true})).
 
 without(Config) ->

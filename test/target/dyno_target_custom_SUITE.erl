@@ -618,7 +618,7 @@ node_joins_and_leaves(Config) ->
     Source = write(
         Config,
         comes_late,
-        #{duration_ms => 5000},
+        #{duration_ms => 2800},
         io_lib:format("targets(_) -> [~0tp, ~0tp].~n", [First, Second]) ++
             "invariants(Node, _) -> [{here, {erlang, node, []}, '==', Node}].\n"
     ),
