@@ -153,14 +153,14 @@ metrics(Halves, Intervals) ->
     Operations = lists:sum([N || #{operations := N} <- Halves]),
     [
         metric(
-            ~"control.operations", ~"Operations without measuring", Operations, ~"count", 1
+            ~"uninstrumented.operations", ~"Operations without measuring", Operations, ~"count", 1
         )
     ] ++ compared(p50s_ns, Halves, Traced, {
-        {~"control.latency.p50", ~"Response time without measuring, p50", ~"ns"},
+        {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"},
         {~"instrument.response_ratio", ~"Response time, with measuring by without"}
     }) ++
         compared(rates_per_s, Halves, Traced, {
-            {~"control.throughput", ~"Throughput without measuring", ~"1/s"},
+            {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"},
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without"}
         }).
 

@@ -180,7 +180,7 @@ metrics(Size) ->
             %% What measuring cost is told at one size, and not at the others.
             cost(~"instrument.response_ratio", Size),
             cost(~"instrument.throughput_ratio", Size),
-            (metric(~"control.operations", ~"Without", 1234, ~"count", null))#{
+            (metric(~"uninstrumented.operations", ~"Without", 1234, ~"count", null))#{
                 ~"group" := ~"instrument"
             }
         ].

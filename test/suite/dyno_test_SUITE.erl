@@ -589,7 +589,7 @@ without_instruments(Config) ->
         ~"instrument.throughput_ratio"
     ),
     ?assert(Throughput =:= null orelse (From =< Throughput andalso Throughput =< To)),
-    #{~"value" := Without} = Metric(~"control.latency.p50"),
+    #{~"value" := Without} = Metric(~"uninstrumented.latency.p50"),
     #{~"value" := With} = Metric(~"latency.p50"),
     ?assert(Without < With),
     ?assertMatch([_], [W || #{~"code" := ~"heavy_instrument"} = W <- maps:get(~"warnings", Run)]),

@@ -159,7 +159,7 @@ a_cost_is_told(_Config) ->
     #{
         ~"instrument.response_ratio" := #{value := Ratio, low := Low, high := High},
         ~"instrument.throughput_ratio" := #{value := Rates},
-        ~"control.operations" := #{value := 200}
+        ~"uninstrumented.operations" := #{value := 200}
     } = metrics([half([100, 101, 99, 100]), half([100, 99, 101, 100])], [150, 151, 149, 150]),
     ?assert(abs(Ratio - 1.5) < 0.01),
     ?assert(Low > 1.4 andalso High < 1.6),

@@ -344,7 +344,7 @@ function cost(recording: Recording): Child {
         const between = low === null || high === null ? '' : ` (${told(low)} to ${told(high)})`;
         return h('td', { class: 'number' }, `×${told(value)}${between}`);
     };
-    const operations = (run: Run) => findMetric(run, 'control.operations')?.value ?? null;
+    const operations = (run: Run) => findMetric(run, 'uninstrumented.operations')?.value ?? null;
     const heads = ['Response time', 'Throughput', 'Operations without measuring'];
     return fixedTable(
         'What measuring cost',

@@ -18,7 +18,7 @@ const knownTables = [
     ...['invariants', 'agents', 'changes', 'ets', 'ports', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */
-const knownMetrics = ['load', 'vm', 'os', 'processes', 'instrument', 'bench', 'control'];
+const knownMetrics = ['load', 'vm', 'os', 'processes', 'instrument', 'bench'];
 
 function group(
     id: string,
