@@ -32,7 +32,7 @@ node's name. A node's name: one that runs and has the same cookie.
     | {not_started, Place :: unicode:chardata(), dyno_error:error()}
     | {no_ssh, string()}
     | {not_short | not_long, string()}
-    | {unreachable, node(), dyno_target_node:reason()}
+    | {unreachable, node(), dyno_error:error()}
     | {no_code, node(), dyno_code:reason()}.
 
 -define(TIMEOUT_MS, 10_000).
@@ -214,7 +214,7 @@ format_error({not_long, Host}) ->
         [Host]
     );
 format_error({unreachable, _Node, Reason}) ->
-    ["load node: ", dyno_target_node:format_error(Reason)];
+    ["load node: ", dyno_error:format(Reason)];
 format_error({no_code, _Node, Reason}) ->
     ["load node: ", dyno_code:format_error(Reason)].
 

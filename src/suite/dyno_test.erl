@@ -25,13 +25,14 @@ that a test that is killed leaves a readable one.
     interval_ms => pos_integer(),
     patterns => [string() | binary()],
     thresholds => [string() | binary()],
-    level => dyno_suite:level(),
+    level => dyno_agent_instrument:level(),
     timeout_ms => pos_integer(),
-    %% These two come to the suite's own.
+    %% These three come to the suite's own.
     invariants => [dyno_invariant:given()],
     agents => [dyno_suite_source:source()],
+    instruments => [dyno_suite_source:source()],
     distribution => [string() | binary()],
-    without => [dyno_suite:instrument()],
+    without => [atom()],
     repeat => pos_integer(),
     seed => non_neg_integer(),
     control => boolean() | auto,
@@ -52,8 +53,7 @@ that a test that is killed leaves a readable one.
 
 -type reason() ::
     {crashed, term()}
-    | {suite, dyno_error:error()}
-    | {connection, dyno_target_node:reason()}.
+    | {suite, dyno_error:error()}.
 
 %% How long suite/0 may take, which is to say how long others may.
 -define(SUITE_MS, 60_000).
@@ -138,7 +138,7 @@ with_suite(Source, #{module := Module, form := Form}, Options) ->
             {ok, Config} ?= suite(Callbacks),
             {ok, SuiteOptions} ?= suite_options(Source, Module, Config, Options),
             #{timeout_ms := TimeoutMs} = SuiteOptions,
-            with_agents(#{
+            with_custom(#{
                 source => Source,
                 module => Module,
                 form => Form,
@@ -167,7 +167,7 @@ suite_options(Source, Module, Config, Options) ->
         maps:with(Keys, Options),
         #{
             Key => option_list(Key, Config) ++ More
-         || Key := More <- maps:with([invariants, agents], Options)
+         || Key := More <- maps:with([invariants, agents, instruments], Options)
         }
     ),
     WithSizes = maps:merge(maps:with([sizes], Overrides), Config),
@@ -196,37 +196,31 @@ beside(Source, SuiteOptions) when is_atom(Source) ->
 beside(Source, #{feeds := Feeds} = SuiteOptions) ->
     SuiteOptions#{feeds := dyno_feed:beside(Feeds, filename:dirname(Source))}.
 
-with_agents(#{source := Source, form := Form, suite := SuiteOptions, options := Options} = Test) ->
-    case dyno_target_custom:load(map_get(agents, SuiteOptions), Source) of
-        {ok, Agents} ->
+with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := Options} = Test) ->
+    case dyno_test_custom:load(SuiteOptions, Source) of
+        {ok, Custom} ->
             try
                 maybe
-                    ok ?= connection(Form, maps:with([name, cookie], Options)),
+                    ok ?= Form:connection(maps:with([name, cookie], Options)),
                     Document = dyno_test_recording:new(Test),
                     ok ?= dyno_test_recording:begin_file(Document, Options),
-                    attached(Test#{agents => Agents}, Document)
+                    attached(Test#{custom => Custom}, Document)
                 end
             after
-                dyno_target_custom:forget(Agents)
+                dyno_test_custom:forget(Custom)
             end;
-        {error, Reason} ->
-            {error, {dyno_target_custom, Reason}}
+        {error, _} = Error ->
+            Error
     end.
 
-connection(Form, Options) ->
-    case Form:connection(Options) of
-        ok -> ok;
-        {error, Reason} -> {error, {?MODULE, {connection, Reason}}}
-    end.
-
-%% To remove the agent from a node costs time there. A node that is used again keeps it until the
-%% test's end, at rest; one that ends with its run takes it along.
+%% To remove the agent from a node costs time there. A node that is used again keeps it, idle, until
+%% the test's end; one that ends with its run takes it along.
 attached(Test, Document) ->
-    Stays = dyno_agent:stays(),
+    Idle = dyno_agent:new_idle(),
     try
-        measured(Test#{stays => Stays}, Document)
+        measured(Test#{idle => Idle}, Document)
     after
-        dyno_agent:leave(Stays)
+        dyno_agent:release(Idle)
     end.
 
 measured(#{callbacks := Callbacks, suite := SuiteOptions, options := Options} = Test, Document) ->
@@ -267,13 +261,13 @@ runs([Which | Rest], SuiteState, Document, #{options := Options} = Test) ->
     end.
 
 context(Which, Document, Test) ->
-    #{suite := SuiteOptions, options := Options, stays := Stays, progress := Progress} = Test,
+    #{suite := SuiteOptions, options := Options, idle := Idle, progress := Progress} = Test,
     Done = length(dyno_recording:runs(Document)),
     Id = dyno_test_plan:id(Which),
-    (maps:with([callbacks, module, agents], Test))#{
+    (maps:with([callbacks, module, custom], Test))#{
         options => SuiteOptions,
         override => maps:get(load, Options, #{}),
-        connection => (maps:with([cookie, name], Options))#{stays => Stays},
+        connection => (maps:with([cookie, name], Options))#{idle => Idle},
         tell => fun
             ({partial, Recorded}) ->
                 dyno_test_recording:save_so_far(
@@ -288,8 +282,6 @@ context(Which, Document, Test) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({suite, Error}) ->
     dyno_error:format(Error);
-format_error({connection, Reason}) ->
-    dyno_target_node:format_error(Reason);
 format_error({crashed, Reason}) ->
     io_lib:format("dyno itself failed: ~0tP", [Reason, 20]).
 
@@ -301,7 +293,5 @@ fault({suite, Error}) ->
         interrupted -> interrupted;
         _ -> caller
     end;
-fault({connection, _}) ->
-    dyno;
 fault({crashed, _}) ->
     dyno.

@@ -52,7 +52,7 @@
 
 -doc "Gives this node the name and the cookie that a suite expects.".
 -callback connection(#{name => atom(), cookie => atom()}) ->
-    ok | {error, dyno_target_node:reason()}.
+    ok | {error, dyno_error:error()}.
 
 -doc "The test's description.".
 -callback suite(t()) -> result(dyno_suite:config()).

@@ -12,7 +12,7 @@
 %% What the targets tell
 -export([sample/2, targets/2, read/2, baseline/2]).
 %% Parts of the recording that somebody else has made
--export([metrics/2, series/2, tables/2, warning/2, warnings/2, verdicts/2]).
+-export([metrics/2, warning/2, warnings/2, parts/2]).
 -export([duration_ns/2, failure/2, run/2]).
 
 -export_type([t/0, status/0]).
@@ -102,12 +102,6 @@ baseline(Half, #{baseline := Halves} = Result) ->
 -spec metrics([part()], t()) -> t().
 metrics(Metrics, Result) -> add(metrics, Metrics, Result).
 
--spec series([part()], t()) -> t().
-series(Series, Result) -> add(series, Series, Result).
-
--spec tables([part()], t()) -> t().
-tables(Tables, Result) -> add(tables, Tables, Result).
-
 -spec warning({Code :: binary(), Text :: binary()}, t()) -> t().
 warning(Warning, Result) -> warnings([Warning], Result).
 
@@ -115,10 +109,14 @@ warning(Warning, Result) -> warnings([Warning], Result).
 warnings(Warnings, Result) ->
     add(warnings, [#{code => Code, text => Text} || {Code, Text} <- Warnings], Result).
 
--doc "Verdicts are the recording's: `run/2` gives them beside the run.".
--spec verdicts([part()], t()) -> t().
-verdicts(Verdicts, #{verdicts := Before} = Result) ->
-    Result#{verdicts := Before ++ Verdicts}.
+-doc "What custom probes gave. Verdicts are the recording's: `run/2` gives them beside the run.".
+-spec parts(dyno_target_custom:parts(), t()) -> t().
+parts(#{warnings := Warnings, verdicts := More} = Parts, #{verdicts := Before} = Result) ->
+    maps:fold(
+        fun add/3,
+        warnings(Warnings, Result#{verdicts := Before ++ More}),
+        maps:with([metrics, series, tables], Parts)
+    ).
 
 add(Key, New, #{parts := Parts} = Result) ->
     #{Key := Before} = Parts,

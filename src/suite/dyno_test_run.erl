@@ -301,4 +301,6 @@ recorded({misuse, _}, Run) ->
     recorded(failed, Run);
 recorded(Status, #{joins := Joins, custom := Custom, place := Place, result := Result}) ->
     Targets = dyno_test_result:targets(dyno_test_joins:all(Joins), Result),
-    dyno_test_result:run(Status, dyno_target_custom:add(Custom, Place, Targets)).
+    dyno_test_result:run(
+        Status, dyno_test_result:parts(dyno_target_custom:parts(Custom, Place), Targets)
+    ).

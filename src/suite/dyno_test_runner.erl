@@ -21,8 +21,8 @@
     module := module(),
     %% What the command line says of the load.
     override := dyno_load_spec:override(),
-    connection := #{cookie => atom(), name => atom(), stays => dyno_agent:stays()},
-    agents := [dyno_target_custom:agent()],
+    connection := #{cookie => atom(), name => atom(), idle => dyno_agent:idle()},
+    custom := dyno_test_custom:loaded(),
     %% Receives what happens in a run, to save and show it.
     tell := fun((event()) -> ok)
 }.
@@ -81,7 +81,7 @@ tear_down(Outcome, Run, RunState, #{callbacks := Callbacks} = Context) ->
 -spec set_up(dyno_test_plan:run(), [dyno_suite:target()], term(), context()) -> ended().
 set_up({Size, _} = Which, Targets, RunState, Context) ->
     #{callbacks := Callbacks, options := Options, override := Override} = Context,
-    #{connection := Connection, agents := Agents} = Context,
+    #{connection := Connection, custom := Custom} = Context,
     tell({phase, attach}, Context),
     Instruments = maps:with([patterns, level, distribution, without, interval_ms], Options),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
@@ -94,7 +94,8 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
                 run_state => RunState,
                 load => Sourced,
                 attach => maps:merge(Instruments, Connection#{
-                    guests => dyno_target_custom:modules(Agents),
+                    custom => dyno_test_custom:modules(Custom),
+                    instruments => dyno_test_custom:instruments(Custom),
                     patterns_of => own_patterns(Targets)
                 })
             });
@@ -163,10 +164,10 @@ attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
     case dyno_targets:attach(Nodes, Options) of
         {ok, Targets} ->
             {ok, {Targets, Warnings}};
-        {error, {unmatched, _, Absent} = Reason} when Unmatched =:= leave_out ->
-            Text = dyno_recording_part:text("~ts", [dyno_targets:format_error(Reason)]),
+        {error, {dyno_targets, {unmatched, _, Absent}} = Error} when Unmatched =:= leave_out ->
+            Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
             case Patterns -- [Pattern || {Pattern, _} <- Absent] of
-                [] -> {error, Reason};
+                [] -> {error, Error};
                 Rest ->
                     Fewer = Options#{patterns := Rest},
                     attach(Nodes, Fewer, Unmatched, [{~"unmatched", Text} | Warnings])
@@ -175,12 +176,12 @@ attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
             Error
     end.
 
-not_attached({unmatched, _, _} = Reason, _Job) ->
-    {misuse, {dyno_targets, Reason}};
-not_attached(Reason, #{context := #{module := Module, callbacks := Callbacks}}) ->
+not_attached({dyno_targets, _} = Error, _Job) ->
+    {misuse, Error};
+not_attached(Error, #{context := #{module := Module, callbacks := Callbacks}}) ->
     #{set_up := SetUp} = dyno_test_callbacks:form(Callbacks),
     Text = dyno_recording_part:text("a target of ~ts:~ts: ~ts", [
-        Module, SetUp, dyno_targets:format_error(Reason)
+        Module, SetUp, dyno_error:format(Error)
     ]),
     {failed, ~"target", Text}.
 
@@ -222,18 +223,17 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
         now_ms => now_ms()
     },
     {Outcome, Run} =
-        case dyno_target_custom:start(Targets, Size, custom(Job)) of
+        case dyno_test_custom:start(Targets, Size, custom(Job)) of
             {ok, Custom} ->
                 with_load(dyno_test_run:new(New#{custom := Custom}), Targets, Job);
-            {error, Reason} ->
-                Error = {dyno_target_custom, Reason},
+            {error, Error} ->
                 {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
         end,
     ok = dyno_targets:detach(dyno_test_run:targets(Run)),
     {Outcome, Run}.
 
 custom(#{context := Context}) ->
-    maps:with([agents, options, module, callbacks], Context).
+    maps:with([custom, options, module, callbacks], Context).
 
 with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
     #{module := Module} = Context,
@@ -249,7 +249,7 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
 flush() ->
     receive
         {dyno_sample, _, _, _, _} -> flush();
-        {dyno_guest, _, _, _} -> flush()
+        {dyno_probe, _, _, _} -> flush()
     after 0 -> ok
     end.
 
@@ -261,7 +261,7 @@ loop(Run, #{load := Load, joins := Joins} = Shell) ->
             {dyno_joins, Joins, Of} -> Of;
             {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
                 {sample, Sampler, TimeMs, Values, CostUs};
-            {dyno_guest, Pid, TimeMs, Of} -> {custom, Pid, TimeMs, Of};
+            {dyno_probe, Pid, TimeMs, Of} -> {custom, Pid, TimeMs, Of};
             {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, Ref, Reason};
             {'DOWN', Monitor, process, _, Reason} -> {down, Monitor, Reason};
             dyno_interrupt -> interrupt
@@ -315,10 +315,10 @@ effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Options}
         {ok, Attached} ->
             #{which := {Size, _}} = Job,
             Targets = begun(ZeroNs, Attached),
-            Joined = dyno_target_custom:joined(Targets, Size, custom(Job), ZeroNs, Custom),
+            Joined = dyno_test_custom:joined(Targets, Size, custom(Job), ZeroNs, Custom),
             [{attached, Targets, Joined}];
-        {error, Reason} ->
-            [{not_attached, dyno_targets:format_error(Reason)}]
+        {error, Error} ->
+            [{not_attached, dyno_error:format(Error)}]
     end;
 effect({then, Event}, _Shell) ->
     [Event];
@@ -331,7 +331,7 @@ effect({read, Targets, Custom}, #{job := #{context := #{callbacks := Callbacks}}
     Ended = dyno_target_custom:finish(Custom),
     Readings = dyno_targets:read(Targets),
     %% The last samples were sent before the instruments answered.
-    [{read, Readings, dyno_target_custom:process(Ended, Callbacks)} | samples()];
+    [{read, Readings, dyno_test_custom:process(Ended, Callbacks)} | samples()];
 effect(measure, #{load := Load}) ->
     ok = dyno_load_source:measure(Load),
     [];

@@ -8,7 +8,7 @@
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, write/2, objects/1, closure/1]).
--export([loaded/2, available/2, missing/2, send/2, format_error/1]).
+-export([loaded/2, available/2, missing/2, send/2, format_error/1, fault/1]).
 -export_type([object/0, reason/0]).
 
 -doc "A module's compiled code with the path that the code server shall know it by.".
@@ -197,3 +197,7 @@ format_error({failed, Node, {Reason, Module}}) when is_atom(Module) ->
     io_lib:format("~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]);
 format_error({failed, Node, Reason}) ->
     io_lib:format("~ts did not take dyno's modules: ~0tP", [Node, Reason, 12]).
+
+-doc "The other node's, or the way's to it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.

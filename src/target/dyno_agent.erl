@@ -6,41 +6,41 @@
 Puts dyno's agent into a node and takes it out again, leaving nothing behind.
 
 The agent's modules are sent over the distribution, so the target need not have dyno. One process
-there watches the one that called `attach/2`: when that ends, or its node, or the time or memory
+there monitors the one that called `attach/2`: when that ends, or its node, or the time or memory
 that was allowed is over, every instrument ends, its trace sessions are destroyed, and the modules
 are removed.
 
 ```
-attach -> janitor (holds the name dyno_agent, removes the modules)
-            guard (watches the caller, time and memory)
-              counters  discovery  sampler ...
+attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the modules)
+            guard (dyno_agent_guard: monitors the caller, limits time and memory)
+              calls  processes  sampler ...   (dyno_agent_instrument)
 ```
 
 The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself, and may
 monitor `guard/1`.
 """.
 
-
--export([attach/2, detach/1, stays/0, leave/1, start/3, guard/1, node/1, ref/1, modules/0]).
--export([format_error/1]).
--export_type([agent/0, stays/0, options/0, reason/0]).
+-export([attach/2, detach/1, start/3, guard/1, node/1, ref/1, modules/0]).
+-export([new_idle/0, release/1]).
+-export([format_error/1, fault/1]).
+-export_type([agent/0, idle/0, options/0, reason/0]).
 
 -doc "An attached agent.".
 -opaque agent() :: #{
     node := node(),
     guard := pid(),
     ref := reference(),
-    janitor := dyno_target_cleaner:janitor(),
-    %% What the janitor will remove.
+    cleaner := dyno_target_cleaner:cleaner(),
+    %% What the cleaner will remove.
     names := [module()],
-    stays := stays() | none
+    idle := idle() | none
 }.
 
 -doc """
-Agents that rest: detached, with nothing that runs but the janitor. The next `attach/2` to the node
-goes on with it; `leave/1` removes them.
+Agents that are detached but were left in their nodes, with nothing that runs but the cleaner. The
+next `attach/2` to such a node goes on with its agent; `release/1` removes them all.
 """.
--opaque stays() :: ets:table().
+-opaque idle() :: ets:table().
 
 -type options() :: #{
     %% The cookie to show the target; by default this node's own.
@@ -53,20 +53,20 @@ goes on with it; `leave/1` removes them.
     limit_bytes => pos_integer(),
     %% What is sent in place of `modules/0`, and modules that are nowhere but in this node.
     modules => [module()],
-    more_modules => [{module(), binary(), file:filename()}],
+    more_modules => [dyno_code:object()],
     %% Modules that may come to be there, which are removed at the end as well.
     names => [module()],
-    %% What watches the caller, time and memory in place of dyno_agent_guard, and answers as it
-    %% does.
+    %% What limits the agent in place of dyno_agent_guard, and answers as it does.
     guard => module(),
-    %% More modules to send, loaded here: what dyno_agent_custom is to run.
-    guests => [module()],
-    %% Has the agent rest when it is detached, and goes on with one that does.
-    stays => stays()
+    %% Modules that are not dyno's, loaded here, to be sent as well: instruments of a suite, and what
+    %% dyno_agent_custom is to run.
+    custom => [module()],
+    %% Has the agent stay idle when it is detached, and goes on with one that is idle.
+    idle => idle()
 }.
 
 -type reason() ::
-    dyno_target_node:reason()
+    {node_down, node()}
     | {otp_too_old, node(), string()}
     | {taken, node()}
     | {other_version, node(), module()}
@@ -83,34 +83,24 @@ goes on with it; `leave/1` removes them.
 -doc "The modules that a target is sent. They call kernel and stdlib and one another only.".
 -spec modules() -> [module()].
 modules() ->
-    [
-        dyno_agent_call_sessions,
-        dyno_agent_calibration,
-        dyno_agent_overhead,
-        dyno_agent_checks,
-        dyno_agent_calls,
-        dyno_agent_processes,
-        dyno_agent_gauges,
-        dyno_agent_durations,
-        dyno_agent_first_calls,
-        dyno_agent_group,
-        dyno_agent_guard,
-        dyno_agent_custom,
-        dyno_agent_os,
-        dyno_agent_call_sample,
-        dyno_agent_self_calls,
-        dyno_agent_patterns,
-        dyno_agent_process,
-        dyno_agent_resources,
-        dyno_agent_discovery,
-        dyno_agent_process_table,
-        dyno_agent_throttle,
-        dyno_agent_sampler,
-        dyno_agent_kind,
-        dyno_agent_lifetimes,
-        dyno_agent_call_sums,
-        dyno_agent_vm
-    ].
+    %% Reading what each module calls takes milliseconds, and a test attaches many times.
+    case persistent_term:get(?MODULE, undefined) of
+        undefined ->
+            Modules = dyno_code:closure([
+                dyno_agent_guard, dyno_agent_custom, dyno_agent_polls | dyno_agent_instrument:all()
+            ]),
+            ok = persistent_term:put(?MODULE, Modules),
+            Modules;
+        Modules ->
+            Modules
+    end.
+
+%% What it calls of dyno's outside of the agent it calls on this side.
+with_what_they_call([]) ->
+    [];
+with_what_they_call(Custom) ->
+    IsSent = fun(M) -> lists:member(M, Custom) orelse lists:prefix("dyno_agent_", atom_to_list(M)) end,
+    lists:filter(IsSent, dyno_code:closure(Custom)).
 
 -doc """
 Attaches to a node, this one or another.
@@ -121,13 +111,16 @@ About 10 ms and, in the target, a few processes and 200 kB of code. Nothing is t
 ## Errors
 The node is down or refuses the cookie, its OTP is older than 27, or another dyno is attached.
 """.
--spec attach(node(), options()) -> {ok, agent()} | {error, reason()}.
+-spec attach(node(), options()) -> {ok, agent()} | {error, dyno_error:error()}.
 attach(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         ok ?= check_release(Node),
-        {ok, Janitor, Names} ?= take(Node, Options),
-        settle(Node, {Janitor, Names}, Options)
+        {ok, Cleaner, Names} ?= take(Node, Options),
+        bring(Node, {Cleaner, Names}, Options)
+    else
+        {error, {Module, _}} = Error when Module =:= dyno_target_node; Module =:= ?MODULE -> Error;
+        {error, Reason} -> {error, {?MODULE, Reason}}
     end.
 
 check_release(Node) ->
@@ -141,25 +134,25 @@ check_release(Node) ->
             Error
     end.
 
-take(Node, #{stays := Stays} = Options) ->
-    case ets:take(Stays, Node) of
-        [{Node, Janitor, Names}] ->
+take(Node, #{idle := Idle} = Options) ->
+    case ets:take(Idle, Node) of
+        [{Node, Cleaner, Names}] ->
             %% The node may have been started anew.
-            case dyno_target_cleaner:modules(Janitor, Names) of
-                ok -> {ok, Janitor, Names};
+            case dyno_target_cleaner:modules(Cleaner, Names) of
+                ok -> {ok, Cleaner, Names};
                 {error, _} -> take(Node, Options)
             end;
         [] ->
-            take(Node, maps:remove(stays, Options))
+            take(Node, maps:remove(idle, Options))
     end;
 take(Node, _Options) ->
     case dyno_target_cleaner:start(Node, self(), ?TIMEOUT_MS) of
-        {ok, Janitor} -> {ok, Janitor, []};
+        {ok, Cleaner} -> {ok, Cleaner, []};
         {error, taken} -> {error, {taken, Node}};
         {error, Reason} -> {error, {failed, Node, Reason}}
     end.
 
-settle(Node, {Janitor, Known}, Options) ->
+bring(Node, {Cleaner, Known}, Options) ->
     Ref = make_ref(),
     GuardOptions = #{
         caller => self(),
@@ -168,40 +161,40 @@ settle(Node, {Janitor, Known}, Options) ->
         limit_bytes => maps:get(limit_bytes, Options, ?LIMIT_BYTES)
     },
     maybe
-        Guests = maps:get(guests, Options, []),
+        Custom = maps:get(custom, Options, []),
+        Modules = maps:get(modules, Options, modules()) ++ with_what_they_call(Custom),
         %% A module that is already there in this very version is left alone, also at the end: it is
         %% the target's own (this node, or one that has dyno installed).
-        {ok, Lacking} ?= dyno_code:missing(Node, maps:get(modules, Options, modules()) ++ Guests),
-        ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Guests)]),
+        {ok, Lacking} ?= dyno_code:missing(Node, lists:uniq(Modules)),
+        ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Custom)]),
         Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
         Names = lists:uniq(
             Known ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
         ),
         %% Named before they are sent, so that nothing is left if we die in between.
-        ok ?= dyno_target_cleaner:modules(Janitor, Names),
+        ok ?= dyno_target_cleaner:modules(Cleaner, Names),
         ok ?= dyno_code:send(Node, Missing),
         GuardModule = maps:get(guard, Options, dyno_agent_guard),
         {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
-        ok = dyno_target_cleaner:guard(Janitor, Guard),
+        ok = dyno_target_cleaner:guard(Cleaner, Guard),
         {ok, #{
             node => Node,
             guard => Guard,
             ref => Ref,
-            janitor => Janitor,
+            cleaner => Cleaner,
             names => Names,
-            stays => maps:get(stays, Options, none)
+            idle => maps:get(idle, Options, none)
         }}
     else
         {error, Reason} ->
-            _ = dyno_target_cleaner:release(Janitor, ?TIMEOUT_MS),
+            _ = dyno_target_cleaner:release(Cleaner, ?TIMEOUT_MS),
             {error, as_reason(Node, Reason)};
         {ok, {error, Reason}} ->
-            _ = dyno_target_cleaner:release(Janitor, ?TIMEOUT_MS),
+            _ = dyno_target_cleaner:release(Cleaner, ?TIMEOUT_MS),
             {error, {failed, Node, Reason}}
     end.
 
-as_reason(_Node, {failed, _, _} = Reason) -> Reason;
-as_reason(_Node, {other_version, _, _} = Reason) -> Reason;
+as_reason(_Node, {Kind, _, _} = Reason) when Kind =:= failed; Kind =:= other_version -> Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
@@ -222,80 +215,70 @@ remote(Node, Module, Function, Arguments) ->
     end.
 
 -doc """
-Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to rest,
-its processes and sessions.
+Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to stay
+idle, its processes and sessions.
 
 ## Cost
 To remove the modules the runtime asks each process, for each of them: seconds where there are
 100,000.
 """.
--spec detach(agent()) -> ok | {error, reason()}.
-detach(#{node := Node, guard := Guard, janitor := Janitor, names := Names, stays := Stays}) ->
-    case Stays =/= none andalso dyno_target_cleaner:rest(Janitor) =:= ok of
+-spec detach(agent()) -> ok | {error, dyno_error:error()}.
+detach(#{node := Node, guard := Guard, cleaner := Cleaner, names := Names, idle := Idle}) ->
+    case Idle =/= none andalso dyno_target_cleaner:idle(Cleaner) =:= ok of
         true ->
             ok = stop(Guard),
-            true = ets:insert(Stays, {Node, Janitor, Names}),
+            true = ets:insert(Idle, {Node, Cleaner, Names}),
             ok;
         false ->
             ok = stop(Guard),
-            remove(Node, Janitor)
+            remove(Node, Cleaner)
     end.
 
 stop(Guard) ->
     try
         gen_server:call(Guard, stop, ?TIMEOUT_MS)
     catch
-        %% It ended by itself; the janitor knows.
+        %% It ended by itself; the cleaner knows.
         exit:_ -> ok
     end.
 
--doc "Where agents can rest between two uses, for `attach/2`; of the calling process only.".
--spec stays() -> stays().
-stays() ->
+-doc "Where agents are kept between two uses, for `attach/2`; of the calling process only.".
+-spec new_idle() -> idle().
+new_idle() ->
     ets:new(?MODULE, [private]).
 
--doc "Removes the agents that rest, where the node is still there; returns when they are gone.".
--spec leave(stays()) -> ok.
-leave(Stays) ->
+-doc "Removes the idle agents, where the node is still there; returns when they are gone.".
+-spec release(idle()) -> ok.
+release(Idle) ->
     Here = [node() | nodes(connected)],
     lists:foreach(
-        fun({Node, Janitor, _Names}) -> remove(Node, Janitor) end,
-        [Stay || {Node, _, _} = Stay <- ets:tab2list(Stays), lists:member(Node, Here)]
+        fun({Node, Cleaner, _Names}) -> remove(Node, Cleaner) end,
+        [Agent || {Node, _, _} = Agent <- ets:tab2list(Idle), lists:member(Node, Here)]
     ),
-    true = ets:delete(Stays),
+    true = ets:delete(Idle),
     ok.
 
-remove(Node, Janitor) ->
-    case dyno_target_cleaner:release(Janitor, ?REMOVAL_MS) of
+remove(Node, Cleaner) ->
+    case dyno_target_cleaner:release(Cleaner, ?REMOVAL_MS) of
         ok -> ok;
         %% The guard's end was enough for it.
         {error, Ended} when Ended =:= noproc; Ended =:= normal -> ok;
-        {error, noconnection} -> {error, {node_down, Node}};
-        {error, Reason} -> {error, {failed, Node, Reason}}
+        {error, noconnection} -> {error, {?MODULE, {node_down, Node}}};
+        {error, Reason} -> {error, {?MODULE, {failed, Node, Reason}}}
     end.
 
 -doc """
-Starts an instrument in the target: `dyno_agent_calls`, `dyno_agent_processes`,
-`dyno_agent_durations`, `dyno_agent_resources`, `dyno_agent_sampler` or `dyno_agent_custom`, each
-with the configuration that its `config()` type says.
+Starts an instrument (`m:dyno_agent_instrument`) or a custom probe (`dyno_agent_custom`) in the
+target, with the configuration that its `config()` type says.
 """.
--spec start
-    (agent(), dyno_agent_calls, dyno_agent_calls:config()) -> {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_processes, dyno_agent_processes:config()) ->
-        {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_durations, dyno_agent_durations:config()) ->
-        {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_resources, dyno_agent_resources:config()) ->
-        {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_sampler, dyno_agent_sampler:config()) -> {ok, pid()} | {error, reason()};
-    (agent(), dyno_agent_custom, dyno_agent_custom:config()) -> {ok, pid()} | {error, reason()}.
+-spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(#{node := Node, guard := Guard}, Instrument, Config) ->
     try gen_server:call(Guard, {start, Instrument, Config}, ?TIMEOUT_MS) of
         {ok, Pid} -> {ok, Pid};
-        {error, Reason} -> {error, {failed, Node, Reason}}
+        {error, Reason} -> {error, {?MODULE, {failed, Node, Reason}}}
     catch
-        exit:{{nodedown, _}, _} -> {error, {node_down, Node}};
-        exit:{Reason, _} -> {error, {failed, Node, Reason}}
+        exit:{{nodedown, _}, _} -> {error, {?MODULE, {node_down, Node}}};
+        exit:{Reason, _} -> {error, {?MODULE, {failed, Node, Reason}}}
     end.
 
 -doc "The agent's process in the target, to monitor.".
@@ -312,6 +295,8 @@ ref(#{ref := Ref}) -> Ref.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
+format_error({node_down, Node}) ->
+    io_lib:format("node ~ts is not running any more, or the connection to it was lost", [Node]);
 format_error({otp_too_old, Node, Release}) ->
     io_lib:format(
         "node ~ts runs Erlang/OTP ~ts; dyno needs OTP ~b or later in the target, "
@@ -330,6 +315,9 @@ format_error({other_version, Node, Module}) ->
         [Node, Module]
     );
 format_error({failed, Node, Reason}) ->
-    io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]);
-format_error(Reason) ->
-    dyno_target_node:format_error(Reason).
+    io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]).
+
+-doc "A module's name is the caller's choice.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({other_version, _, _}) -> caller;
+fault(_Reason) -> dyno.

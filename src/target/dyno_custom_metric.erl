@@ -201,24 +201,23 @@ warnings(Lines) ->
 table(_Node, []) ->
     [];
 table(Node, Results) ->
-    Column = fun dyno_recording_part:column/4,
+    Cell = fun(N) -> fun(Item) -> element(N, Item) end end,
+    Columns = [
+        {~"agent", ~"Agent", string, #{role => key}, Cell(1)},
+        {~"item", ~"Item", string, #{role => key}, Cell(2)},
+        {~"value", ~"Value", number, Cell(3)},
+        {~"unit", ~"Unit", string, Cell(4)},
+        {~"text", ~"Text", string, Cell(5)}
+    ],
     [
-        dyno_recording_part:table(
-            ~"agents",
-            ~"Results of custom agents",
-            Node,
+        dyno_recording_table:make(
+            #{name => ~"agents", title => ~"Results of custom agents", columns => Columns},
             [
-                Column(~"agent", ~"Agent", string, undefined),
-                Column(~"item", ~"Item", string, undefined),
-                Column(~"value", ~"Value", number, undefined),
-                Column(~"unit", ~"Unit", string, undefined),
-                Column(~"text", ~"Text", string, undefined)
-            ],
-            [
-                [atom_to_binary(Agent), Item | Cells]
+                {atom_to_binary(Agent), Item, Number, Unit, Text}
              || {Agent, Term} <- Results,
-                {Item, Cells} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
-            ]
+                {Item, [Number, Unit, Text]} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
+            ],
+            #{node => Node}
         )
     ].
 

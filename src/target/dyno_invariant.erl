@@ -12,11 +12,11 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 """.
 
 -export([read/1, print/1, expression/1]).
--export([new/1, add/3, stop/2, row/1, columns/0, verdict/2]).
+-export([new/1, add/3, stop/2, table/2, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, given/0, history/0, reason/0]).
 
--type t() :: dyno_agent_checks:check().
+-type t() :: dyno_agent_polls:invariant().
 
 -doc "As a suite or the command line gives it.".
 -type given() ::
@@ -146,7 +146,7 @@ new(Invariant) ->
 Adds a check. A violation lasts until a later check holds, or until the last one: what happened
 between two checks nobody knows.
 """.
--spec add(number(), dyno_agent_checks:result(), history()) -> history().
+-spec add(number(), dyno_agent_polls:checked(), history()) -> history().
 add(TimeMs, holds, #{checks := N} = History) ->
     ended(TimeMs, History#{checks := N + 1, last_ms := TimeMs});
 add(TimeMs, {violated, Text, Number}, #{checks := N, violations := V} = History0) ->
@@ -177,42 +177,41 @@ ended(TimeMs, #{since_ms := Since, violated_ms := Violated, longest_ms := Longes
         longest_ms := max(Longest, Lasted)
     }.
 
--doc "The columns of the table `invariants`.".
--spec columns() -> [#{atom() => term()}].
-columns() ->
-    [
-        column(~"invariant", ~"Invariant", string, undefined),
-        column(~"expression", ~"What must hold", string, undefined),
-        column(~"result", ~"Result", string, undefined),
-        column(~"checks", ~"Checks", integer, ~"count"),
-        column(~"violations", ~"Violations", integer, ~"count"),
-        column(~"first", ~"First violated after", number, ~"ms"),
-        (column(~"violated", ~"Violated for", number, ~"ms"))#{
-            help => ~"From the check that found it violated to the next one that did not."
-        },
-        column(~"longest", ~"Longest violation", number, ~"ms"),
-        column(~"value", ~"Value when first violated", string, undefined),
-        column(~"failures", ~"Checks that failed", integer, ~"count"),
-        column(~"why", ~"Why they failed", string, undefined)
-    ].
+-doc "The table of a node's invariants.".
+-spec table(node() | undefined, [history()]) -> dyno_recording_table:table().
+table(Node, Histories) ->
+    Columns = [
+        {~"invariant", ~"Invariant", string, fun(#{invariant := #{name := Name}}) -> Name end},
+        {~"expression", ~"What must hold", string, fun(#{invariant := I}) -> expression(I) end},
+        {~"result", ~"Result", string, fun(History) -> atom_to_binary(result(History)) end},
+        {~"checks", ~"Checks", count, field(checks)},
+        {~"violations", ~"Violations", count, #{better => lower}, field(violations)},
+        {~"first", ~"First violated after", {number, ~"ms"}, #{role => note}, field(first_ms)},
+        {~"violated", ~"Violated for", {number, ~"ms"},
+            #{
+                help => ~"From the check that found it violated to the next one that did not.",
+                better => lower
+            },
+            lasted(violated_ms)},
+        {~"longest", ~"Longest violation", {number, ~"ms"}, #{better => lower}, lasted(longest_ms)},
+        {~"value", ~"Value when first violated", string, field(text)},
+        {~"failures", ~"Checks that failed", count, #{better => lower}, field(failures)},
+        {~"why", ~"Why they failed", string, field(why)}
+    ],
+    dyno_recording_table:make(
+        #{name => ~"invariants", title => ~"Invariants", columns => Columns},
+        [ended(LastMs, History) || #{last_ms := LastMs} = History <- Histories],
+        #{node => Node}
+    ).
 
-column(Name, Title, Type, Unit) ->
-    dyno_recording_part:column(Name, Title, Type, Unit).
+field(Key) -> fun(#{Key := Value}) -> Value end.
 
--doc "A row of it.".
--spec row(history()) -> [term()].
-row(#{invariant := #{name := Name} = Invariant, last_ms := LastMs} = History0) ->
-    History = ended(LastMs, History0),
-    #{checks := Checks, violations := Violations, failures := Failures} = History,
-    #{first_ms := First, violated_ms := Violated, longest_ms := Longest} = History,
-    #{text := Text, why := Why} = History,
-    Durations =
-        case Violations of
-            0 -> [undefined, undefined];
-            _ -> [Violated, Longest]
-        end,
-    [Name, expression(Invariant), atom_to_binary(result(History)), Checks, Violations, First] ++
-        Durations ++ [Text, Failures, Why].
+%% Of one that was never violated nothing lasted.
+lasted(Key) ->
+    fun
+        (#{violations := 0}) -> undefined;
+        (#{Key := Ms}) -> Ms
+    end.
 
 result(#{violations := N}) when N > 0 -> fail;
 result(#{checks := 0}) -> unknown;

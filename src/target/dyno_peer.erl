@@ -35,7 +35,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 }.
 
 -type reason() ::
-    {no_distribution, dyno_target_node:reason()}
+    {no_distribution, dyno_error:error()}
     | {does_not_boot, string(), term(), [string()]}
     | {application, atom(), term()}.
 
@@ -190,8 +190,8 @@ stop_peer(Peer, Node) ->
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({no_distribution, Reason}) ->
-    dyno_target_node:format_error(Reason);
+format_error({no_distribution, Error}) ->
+    dyno_error:format(Error);
 format_error({does_not_boot, Name, Reason, Arguments}) ->
     io_lib:format(
         "the node ~ts did not boot (~0tP); it was started with: erl ~ts",

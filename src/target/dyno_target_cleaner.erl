@@ -3,16 +3,15 @@
 
 -module(dyno_target_cleaner).
 -moduledoc false.
-%% The process that comes first to a target and leaves last. It holds the name `dyno_agent`, so
-%% that two callers never attach at once, watches the caller from before the first module is sent,
-%% and removes the modules when the guard has ended. A process can't remove the code that it runs,
-%% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
+%% The process that comes first to a target and leaves last. It holds the name `dyno_agent`, so that
+%% two callers never attach at once. It monitors the caller from before the first module is sent, and
+%% removes the modules when the guard has ended. A process can't remove the code that it runs, so
+%% this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
 
+-export([start/3, modules/2, guard/2, idle/1, release/2]).
+-export_type([cleaner/0]).
 
--export([start/3, modules/2, guard/2, rest/1, release/2]).
--export_type([janitor/0]).
-
--type janitor() :: #{pid := pid(), ref := reference()}.
+-type cleaner() :: #{pid := pid(), ref := reference()}.
 
 -define(NAME, dyno_agent).
 %% How long a guard may take to end its instruments before it is killed.
@@ -49,9 +48,9 @@ try register(Name, self()) of
                     Loop(Guard, New, AtEnd);
                 {Ref, guard, Pid} ->
                     Loop({Pid, monitor(process, Pid)}, Modules, remove);
-                {Ref, rest} ->
+                {Ref, idle} ->
                     Caller ! {Ref, done},
-                    Loop(Guard, Modules, rest);
+                    Loop(Guard, Modules, idle);
                 {Ref, release} ->
                     Ended(Guard),
                     Remove(Modules),
@@ -63,7 +62,7 @@ try register(Name, self()) of
                 {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef} ->
                     case AtEnd of
                         remove -> Remove(Modules);
-                        rest -> Loop(none, Modules, rest)
+                        idle -> Loop(none, Modules, idle)
                     end
             end
         end,
@@ -76,7 +75,7 @@ end.
 """).
 
 -doc "Takes the name in the target; `{error, taken}` where another agent has it.".
--spec start(node(), pid(), timeout()) -> {ok, janitor()} | {error, taken | term()}.
+-spec start(node(), pid(), timeout()) -> {ok, cleaner()} | {error, taken | term()}.
 start(Node, Caller, TimeoutMs) ->
     Ref = make_ref(),
     {ok, Tokens, _} = erl_scan:string(?SOURCE),
@@ -95,12 +94,12 @@ start(Node, Caller, TimeoutMs) ->
     Answer.
 
 -doc "Says which modules to remove at the end.".
--spec modules(janitor(), [module()]) -> ok | {error, term()}.
-modules(Janitor, Modules) ->
-    ask(Janitor, fun(Ref) -> {Ref, modules, Modules} end).
+-spec modules(cleaner(), [module()]) -> ok | {error, term()}.
+modules(Cleaner, Modules) ->
+    ask(Cleaner, fun(Ref) -> {Ref, modules, Modules} end).
 
 -doc "Says which process must have ended first.".
--spec guard(janitor(), pid()) -> ok.
+-spec guard(cleaner(), pid()) -> ok.
 guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},
     ok.
@@ -109,17 +108,17 @@ guard(#{pid := Pid, ref := Ref}, Guard) ->
 Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything
 is to be removed, or the caller ends.
 """.
--spec rest(janitor()) -> ok | {error, term()}.
-rest(Janitor) ->
-    ask(Janitor, fun(Ref) -> {Ref, rest} end).
+-spec idle(cleaner()) -> ok | {error, term()}.
+idle(Cleaner) ->
+    ask(Cleaner, fun(Ref) -> {Ref, idle} end).
 
 -doc "Has everything removed; returns when it is.".
--spec release(janitor(), timeout()) -> ok | {error, term()}.
-release(Janitor, TimeoutMs) ->
-    ask(Janitor, fun(Ref) -> {Ref, release} end, TimeoutMs).
+-spec release(cleaner(), timeout()) -> ok | {error, term()}.
+release(Cleaner, TimeoutMs) ->
+    ask(Cleaner, fun(Ref) -> {Ref, release} end, TimeoutMs).
 
-ask(Janitor, Message) ->
-    ask(Janitor, Message, ?PATIENCE_MS).
+ask(Cleaner, Message) ->
+    ask(Cleaner, Message, ?PATIENCE_MS).
 
 ask(#{pid := Pid, ref := Ref}, Message, TimeoutMs) ->
     Monitor = monitor(process, Pid),

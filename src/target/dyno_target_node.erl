@@ -9,8 +9,7 @@ A hidden node is not passed on to the target's other nodes and is not in its `no
 measurement does not change the cluster.
 """.
 
-
--export([connect/2, ensure_distribution/1, format_error/1]).
+-export([connect/2, ensure_distribution/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -32,7 +31,7 @@ measurement does not change the cluster.
 -doc """
 Connects to a node; starts this node's distribution first where there is none.
 """.
--spec connect(node(), options()) -> ok | {error, reason()}.
+-spec connect(node(), options()) -> ok | {error, dyno_error:error()}.
 connect(Node, _Options) when Node =:= node() ->
     ok;
 connect(Node, Options) ->
@@ -41,7 +40,7 @@ connect(Node, Options) ->
             set_cookie(Node, Options),
             case net_kernel:hidden_connect_node(Node) of
                 true -> ok;
-                _ -> {error, why_not(Node)}
+                _ -> {error, {?MODULE, why_not(Node)}}
             end;
         {error, _} = Error ->
             Error
@@ -56,14 +55,14 @@ Makes this node a hidden one of the network, with long names where the target ha
 -spec ensure_distribution(#{
     target => node(), cookie => atom(), name => atom(), hidden => boolean()
 }) ->
-    ok | {error, reason()}.
+    ok | {error, dyno_error:error()}.
 ensure_distribution(Options) ->
     Wanted = name_domain(Options),
     case {is_alive(), net_kernel:longnames()} of
         {true, true} when Wanted =:= shortnames ->
-            {error, {name_form, map_get(target, Options), longnames}};
+            {error, {?MODULE, {name_form, map_get(target, Options), longnames}}};
         {true, false} when Wanted =:= longnames ->
-            {error, {name_form, map_get(target, Options), shortnames}};
+            {error, {?MODULE, {name_form, map_get(target, Options), shortnames}}};
         {true, _} ->
             ok;
         {false, _} ->
@@ -93,7 +92,7 @@ start(Options, Wanted) ->
     Hidden = maps:get(hidden, Options, true),
     case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
         {ok, _} -> ok;
-        {error, Reason} -> {error, {no_distribution, Reason}}
+        {error, Reason} -> {error, {?MODULE, {no_distribution, Reason}}}
     end.
 
 %% A machine without a domain name of its own can still speak to 127.0.0.1 and the like.
@@ -162,3 +161,7 @@ format_error({refused, Node}) ->
         "give it with --cookie",
         [Node]
     ).
+
+-doc "A node that cannot be reached is the target's fault.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.

@@ -11,7 +11,7 @@
 -export([of_guard/2, of_ref/2, of_sampler/2]).
 %% Their clocks
 -export([aligned/2]).
--export([format_error/1]).
+-export([format_error/1, fault/1]).
 -export_type([target/0, options/0, results/0, reason/0]).
 
 -type options() :: #{
@@ -27,9 +27,9 @@
     instruments => [module()],
     interval_ms := pos_integer(),
     %% Modules of custom agents.
-    guests => [module()],
-    %% Where agents rest between two runs.
-    stays => dyno_agent:stays(),
+    custom => [module()],
+    %% Where agents are idle between two runs.
+    idle => dyno_agent:idle(),
     cookie => atom(),
     name => atom()
 }.
@@ -55,12 +55,10 @@
     results := #{module() => dyno_agent_instrument:result()}
 }.
 
--type reason() ::
-    dyno_agent:reason()
-    | {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
+-type reason() :: {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
 
 -doc "Attaches to all nodes, or to none.".
--spec attach([node()], options()) -> {ok, [target()]} | {error, reason()}.
+-spec attach([node()], options()) -> {ok, [target()]} | {error, dyno_error:error()}.
 attach(Nodes, Options) ->
     attach(Nodes, Options, []).
 
@@ -77,27 +75,30 @@ attach([Node | Rest], Options, Targets) ->
 
 attach_one(Node, #{patterns := Patterns} = Given) ->
     Own = maps:get(Node, maps:get(patterns_of, Given, #{}), Patterns),
-    Options = Given#{patterns := Own},
-    case dyno_agent:attach(Node, maps:with([cookie, name, guests, stays], Options)) of
+    Instruments = maps:get(instruments, Given, []),
+    Options = Given#{patterns := Own, custom => maps:get(custom, Given, []) ++ Instruments},
+    case dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)) of
         {ok, Agent} ->
             try equip(Agent, Options) of
                 {ok, Target} ->
                     {ok, Target};
                 {error, Reason} ->
                     _ = dyno_agent:detach(Agent),
-                    {error, plain(Node, Reason)}
+                    {error, plain(Reason)}
             catch
                 %% It went down in the middle.
                 Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
                     _ = dyno_agent:detach(Agent),
-                    {error, {node_down, Node}}
+                    {error, {dyno_agent, {node_down, Node}}}
             end;
         {error, _} = Error ->
             Error
     end.
 
-plain(Node, {failed, Node, {unmatched, Patterns}}) -> {unmatched, Node, Patterns};
-plain(_Node, Reason) -> Reason.
+plain({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
+    {?MODULE, {unmatched, Node, Patterns}};
+plain(Error) ->
+    Error.
 
 equip(Agent, #{without := Without} = Options) ->
     Node = dyno_agent:node(Agent),
@@ -272,6 +273,8 @@ format_error({unmatched, Node, Patterns}) ->
     io_lib:format(
         "no function of ~ts matches ~ts; a pattern names what is loaded or on its code path",
         [Node, lists:join(", ", Texts)]
-    );
-format_error(Reason) ->
-    dyno_agent:format_error(Reason).
+    ).
+
+-doc "The patterns are the caller's.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({unmatched, _, _}) -> caller.

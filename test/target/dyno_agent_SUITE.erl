@@ -13,35 +13,46 @@ suite() ->
 
 all() ->
     [
-        attach_and_detach,
+        {group, attaching},
+        {group, counting},
         attach_here,
-        rests_between_two_uses,
-        rests_no_longer_than_its_caller,
-        refuses_a_node_that_is_down,
-        refuses_a_wrong_cookie,
-        refuses_a_second_dyno,
-        replaces_an_older_agent,
         caller_ends,
         caller_node_ends,
         caller_ends_while_attaching,
         counts_calls_time_and_memory,
-        finds_what_a_pattern_means,
-        names_patterns_that_match_nothing,
-        measures_modules_loaded_later,
         keeps_figures_over_a_reload,
         charges_only_what_runs,
         lets_calls_return_before_it_goes,
-        counts_once_where_patterns_overlap,
         counts_no_calls_of_its_own,
-        discovers_each_process_once,
-        groups_processes,
-        asks_again_for_a_label,
         hundred_thousand_short_lived_processes,
-        looks_on_while_processes_die,
-        works_beside_other_tracers,
-        samples,
-        gives_up_at_its_limits,
-        reports_an_instrument_that_dies
+        looks_on_while_processes_die
+    ].
+
+%% Each case has a node of its own.
+groups() ->
+    [
+        {attaching, [parallel], [
+            attach_and_detach,
+            stays_idle_between_two_uses,
+            stays_idle_no_longer_than_its_caller,
+            refuses_a_node_that_is_down,
+            refuses_a_wrong_cookie,
+            refuses_a_second_dyno,
+            replaces_an_older_agent,
+            gives_up_at_its_limits,
+            reports_an_instrument_that_dies
+        ]},
+        {counting, [parallel], [
+            finds_what_a_pattern_means,
+            names_patterns_that_match_nothing,
+            measures_modules_loaded_later,
+            counts_once_where_patterns_overlap,
+            discovers_each_process_once,
+            groups_processes,
+            asks_again_for_a_label,
+            works_beside_other_tracers,
+            samples
+        ]}
     ].
 
 init_per_suite(Config) ->
@@ -130,56 +141,56 @@ attach_here(_Config) ->
     ?assertEqual([], dyno_leftovers:in(node())).
 
 %% Detached, it has neither processes nor sessions, but keeps its modules and its name until
-%% `leave/1`.
-rests_between_two_uses(Config) ->
+%% `release/1`.
+stays_idle_between_two_uses(Config) ->
     Node = node_of(Config),
-    Stays = dyno_agent:stays(),
+    Idle = dyno_agent:new_idle(),
     Attach = fun() ->
-        {ok, Agent} = dyno_agent:attach(Node, #{stays => Stays}),
+        {ok, Agent} = dyno_agent:attach(Node, #{idle => Idle}),
         Agent
     end,
-    Janitor = fun() -> erpc:call(Node, erlang, whereis, [dyno_agent]) end,
+    Cleaner = fun() -> erpc:call(Node, erlang, whereis, [dyno_agent]) end,
     First = Attach(),
-    Resting = Janitor(),
+    Waiting = Cleaner(),
     Counters = counters(First, [{dyno_work, leaf, 1}], [call_time]),
     Guard = dyno_agent:guard(First),
     ok = dyno_agent:detach(First),
     Alive = fun(Pid) -> erpc:call(Node, erlang, is_process_alive, [Pid]) end,
-    ?assertEqual([false, false, true], [Alive(P) || P <- [Guard, Counters, Resting]]),
+    ?assertEqual([false, false, true], [Alive(P) || P <- [Guard, Counters, Waiting]]),
     ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_work, leaf, 1}])),
     Second = Attach(),
-    ?assertEqual(Resting, Janitor()),
+    ?assertEqual(Waiting, Cleaner()),
     Again = counters(Second, [{dyno_work, leaf, 1}], [call_time]),
     ok = dyno_agent_calls:restart(Again),
     ok = erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Again))),
     ok = dyno_agent:detach(Second),
     %% Another caller is told that it is there.
-    ?assertEqual({error, {taken, Node}}, dyno_agent:attach(Node, #{})),
-    ok = dyno_agent:leave(Stays),
+    ?assertEqual({error, {dyno_agent, {taken, Node}}}, dyno_agent:attach(Node, #{})),
+    ok = dyno_agent:release(Idle),
     ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
 
-%% A guard that gives up, while the agent does not rest, takes everything along; so does the caller.
-rests_no_longer_than_its_caller(Config) ->
+%% A guard that gives up, while the agent is not idle, takes everything along; so does the caller.
+stays_idle_no_longer_than_its_caller(Config) ->
     Node = node_of(Config),
     Self = self(),
     {Caller, Monitor} = spawn_monitor(fun() ->
-        Stays = dyno_agent:stays(),
-        {ok, First} = dyno_agent:attach(Node, #{stays => Stays}),
+        Idle = dyno_agent:new_idle(),
+        {ok, First} = dyno_agent:attach(Node, #{idle => Idle}),
         exit(dyno_agent:guard(First), kill),
         ok = wait_until(fun() ->
             erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
         end),
         ok = dyno_agent:detach(First),
-        {ok, Second} = dyno_agent:attach(Node, #{stays => Stays}),
+        {ok, Second} = dyno_agent:attach(Node, #{idle => Idle}),
         ok = dyno_agent:detach(Second),
-        Self ! resting,
+        Self ! idle,
         receive
             never -> ok
         end
     end),
     receive
-        resting -> ok;
+        idle -> ok;
         {'DOWN', Monitor, process, Caller, Reason} -> ct:fail(Reason)
     end,
     ?assert(is_pid(erpc:call(Node, erlang, whereis, [dyno_agent]))),
@@ -192,8 +203,9 @@ rests_no_longer_than_its_caller(Config) ->
 refuses_a_node_that_is_down(_Config) ->
     [_, Host] = string:split(atom_to_list(node()), "@"),
     Node = list_to_atom("dyno-nobody@" ++ Host),
-    {error, {node_down, Node} = Reason} = dyno_agent:attach(Node, #{}),
-    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "is not running")).
+    {error, {dyno_target_node, {node_down, Node}} = Error} = dyno_agent:attach(Node, #{}),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Error), "is not running")),
+    ?assertEqual(dyno, dyno_error:fault(Error)).
 
 refuses_a_wrong_cookie(_Config) ->
     {ok, Peer, Node} = peer:start(#{
@@ -201,8 +213,8 @@ refuses_a_wrong_cookie(_Config) ->
         connection => standard_io,
         args => ["-setcookie", "another", "-kernel", "logger_level", "emergency"]
     }),
-    {error, {refused, Node} = Reason} = dyno_agent:attach(Node, #{}),
-    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "--cookie")),
+    {error, {dyno_target_node, {refused, Node}} = Error} = dyno_agent:attach(Node, #{}),
+    ?assertMatch({match, _}, re:run(dyno_error:format(Error), "--cookie")),
     {ok, Agent} = dyno_agent:attach(Node, #{cookie => another}),
     ok = dyno_agent:detach(Agent),
     peer:stop(Peer).
@@ -211,14 +223,14 @@ refuses_a_second_dyno(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Other = in_process(fun() -> dyno_agent:attach(Node, #{}) end),
-    ?assertEqual({error, {taken, Node}}, Other),
+    ?assertEqual({error, {dyno_agent, {taken, Node}}}, Other),
     %% The first one is none the worse.
     Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
     erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
     ok = dyno_agent:detach(Agent),
-    {error, {taken, _} = Reason} = Other,
-    ?assertMatch({match, _}, re:run(dyno_agent:format_error(Reason), "another dyno")).
+    {error, {_, {taken, _}} = Error} = Other,
+    ?assertMatch({match, _}, re:run(dyno_error:format(Error), "another dyno")).
 
 in_process(Fun) ->
     {Pid, Ref} = spawn_monitor(fun() -> exit({result, Fun()}) end),
@@ -345,15 +357,15 @@ names_patterns_that_match_nothing(Config) ->
         })
     end,
     ?assertMatch(
-        {error, {failed, _, {unmatched, [{{dyno_worc, '_', '_'}, {ok, "dyno_work"}}]}}},
+        {error, {dyno_agent, {failed, _, {unmatched, [{{dyno_worc, '_', '_'}, {ok, "dyno_work"}}]}}}},
         Start({dyno_worc, '_', '_'})
     ),
     ?assertMatch(
-        {error, {failed, _, {unmatched, [{{dyno_work, leav, 1}, {ok, "leaf/1"}}]}}},
+        {error, {dyno_agent, {failed, _, {unmatched, [{{dyno_work, leav, 1}, {ok, "leaf/1"}}]}}}},
         Start({dyno_work, leav, 1})
     ),
     ?assertMatch(
-        {error, {failed, _, {unmatched, [{{application, kernl}, {ok, "kernel"}}]}}},
+        {error, {dyno_agent, {failed, _, {unmatched, [{{application, kernl}, {ok, "kernel"}}]}}}},
         Start({application, kernl})
     ),
     ok = dyno_agent:detach(Agent).
@@ -576,15 +588,16 @@ looks_on_while_processes_die(Config) ->
     {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
         patterns => [{dyno_work, leaf, 1}], interval_ms => 60_000
     }),
-    Pids = [spawn(Node, dyno_work, serve, []) || _ <- lists:seq(1, 10_000)],
-    [Pid ! {call, self(), 1} || Pid <- Pids],
-    [receive done -> ok end || _ <- Pids],
+    Pids = dyno_peers:eval(
+        Node,
+        "Self = self(),"
+        "Pids = [spawn(dyno_work, serve, []) || _ <- lists:seq(1, 10_000)],"
+        "[Pid ! {call, Self, 1} || Pid <- Pids], [receive done -> ok end || _ <- Pids], Pids."
+    ),
     #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
+    Monitors = [monitor(process, Pid) || Pid <- Pids],
     [exit(Pid, kill) || Pid <- Pids],
-    [
-        receive {'DOWN', Monitor, process, _, _} -> ok end
-     || Monitor <- [monitor(process, Pid) || Pid <- Pids]
-    ],
+    [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
     #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
     ok = dyno_agent:detach(Agent).
 

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_guard).
 -moduledoc false.
-%% The one process in the target that all the others hang on. It starts the instruments, linked to
-%% it; it watches the caller, the time and the memory they take; when it ends, for whatever
-%% reason, they end, and with them their trace sessions. The janitor (dyno_target_cleaner), which
-%% runs none of our code, then removes the modules.
+%% The process in the target that starts all the others of the agent, linked to itself. It monitors
+%% the caller, and how long the agent has been there and how much memory it takes. When it ends, for
+%% whatever reason, all of them end before it, and with them their trace sessions. Only then the
+%% cleaner (dyno_target_cleaner), which runs none of our code, removes the modules.
 
 -behaviour(gen_server).
 
@@ -15,7 +15,7 @@
 -export_type([options/0]).
 
 -type options() :: #{
-    %% Told, and watched: without it there is nobody to measure for.
+    %% Is told when the agent gives up. Without it there is nobody to measure for.
     caller := pid(),
     %% Marks the messages to the caller.
     ref := reference(),
@@ -26,7 +26,8 @@
 }.
 
 -define(CHECK_MS, 1000).
--define(ORDERLY_MS, 2000).
+%% What an instrument may take to end in its own order.
+-define(SHUTDOWN_MS, 2000).
 
 -doc "Starts the guard, linked to nobody: the caller's process is on another node.".
 -spec start(options()) -> gen_server:start_ret().
@@ -77,39 +78,24 @@ give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
     _ = erlang:send(Caller, {dyno_agent, Ref, {gave_up, Reason}}, [noconnect]),
     {stop, normal, State}.
 
-%% The instruments must be gone when we are: the janitor removes their code after us.
+%% The instruments must be gone before this process is: the cleaner removes their code after it. One
+%% that traps exits ends in its own order: dyno_agent_custom takes processes with it that nobody else
+%% knows, dyno_agent_calls lets calls return first.
 -spec terminate(term(), options()) -> ok.
 terminate(_Reason, _State) ->
-    ok = end_in_order(),
-    Watched = [{Pid, monitor(process, Pid)} || Pid <- children()],
-    lists:foreach(fun({Pid, _}) -> exit(Pid, kill) end, Watched),
-    lists:foreach(
-        fun({Pid, Ref}) ->
-            receive
-                {'DOWN', Ref, process, Pid, _} -> ok
-            end
-        end,
-        Watched
-    ).
+    Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],
+    lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Monitored),
+    Timer = erlang:start_timer(?SHUTDOWN_MS, self(), shutdown),
+    lists:foreach(fun(Child) -> wait(Child, Timer) end, Monitored).
 
-%% A guest takes processes with it that nobody else knows (dyno_agent_custom), the counters let calls
-%% return first (dyno_agent_call_sessions).
-end_in_order() ->
-    Orderly = [
-        {Pid, monitor(process, Pid)}
-     || Pid <- children(),
-        lists:member(proc_lib:get_label(Pid), [dyno_agent_custom, dyno_agent_calls])
-    ],
-    lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Orderly),
-    lists:foreach(
-        fun({Pid, Ref}) ->
-            receive
-                {'DOWN', Ref, process, Pid, _} -> ok
-            after ?ORDERLY_MS -> ok
-            end
-        end,
-        Orderly
-    ).
+wait({Pid, Ref} = Child, Timer) ->
+    receive
+        {'DOWN', Ref, process, Pid, _} ->
+            ok;
+        {timeout, Timer, shutdown} ->
+            lists:foreach(fun(Left) -> exit(Left, kill) end, children()),
+            wait(Child, Timer)
+    end.
 
 children() ->
     {links, Links} = process_info(self(), links),

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_custom).
 -moduledoc """
-Runs code that is not dyno's in the target: the agents of a suite, its invariants, its own metrics.
+Runs code that is not dyno's in the target: a suite's custom agents, its invariants, its own metrics.
 
-Two processes: this one never runs that code, so it always answers; the guest runs it, and is ended
-where it takes too long or too much memory. The code has one of two forms:
+Two processes: this one, the host, never runs that code, so it always answers; the other one, the
+probe, runs it, and is killed if it takes too long or too much memory. The code has one of two forms:
 
 * `sampler`: `init(Config)` gives `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
   gives `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` come at the
@@ -14,7 +14,7 @@ where it takes too long or too much memory. The code has one of two forms:
 * `performerl`: `start(Config)` gives `{ok, Pid}`, `ignore` or `{error, Reason}`;
   `get_results_and_stop()` gives `{ok, Results}` (PerformERL's `performerl_custom_agent`).
 
-The sink receives `{dyno_guest, Guest, TimeMs, Event}`, where `TimeMs` counts from the last
+The sink receives `{dyno_probe, Host, TimeMs, Event}`, where `TimeMs` counts from the last
 `restart/1` and the event is `{sample, Values}`, `{error, Text}` (one sample could not be taken) or
 `{ended, Text}` (there will be no more).
 
@@ -46,8 +46,8 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 
 -type state() :: #{
     config := config(),
-    guest := {pid(), reference()} | undefined,
-    %% What `start` gave.
+    probe := {pid(), reference()} | undefined,
+    %% What `start/1` of PerformERL's form gave.
     agent := {pid(), reference()} | undefined,
     command := {command(), reference(), Timer :: reference()} | undefined,
     from := gen_server:from() | undefined,
@@ -92,7 +92,7 @@ init(Config) ->
     proc_lib:set_label(?MODULE),
     {ok, #{
         config => Config,
-        guest => undefined,
+        probe => undefined,
         agent => undefined,
         command => undefined,
         from => undefined,
@@ -103,7 +103,7 @@ init(Config) ->
 -spec handle_call(open | restart | started_ns | finish, gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()}.
 handle_call(open, From, #{phase := new} = State) ->
-    {noreply, command(open, (admit(State))#{from := From})};
+    {noreply, command(open, (start_probe(State))#{from := From})};
 handle_call(restart, _From, #{phase := Phase, config := #{form := sampler}} = State) when
     Phase =:= open; Phase =:= sampling
 ->
@@ -135,10 +135,10 @@ handle_info({Ref, Answer}, #{command := {Command, Ref, Timer}} = State) ->
     _ = erlang:cancel_timer(Timer),
     {noreply, answered(Command, Answer, State#{command := undefined})};
 handle_info({limit, Ref}, #{command := {Command, Ref, _}} = State) ->
-    #{guest := {Guest, _}, config := #{limit_ms := LimitMs}} = State,
-    Text = text("~ts had not returned after ~b ms", [where(Command, Guest, State), LimitMs]),
-    {noreply, failed(Command, Text, dismiss(State#{command := undefined}))};
-handle_info({'DOWN', Monitor, process, _, Reason}, #{guest := {_, Monitor}} = State) ->
+    #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = State,
+    Text = text("~ts had not returned after ~b ms", [where(Command, Probe, State), LimitMs]),
+    {noreply, failed(Command, Text, kill_both(State#{command := undefined}))};
+handle_info({'DOWN', Monitor, process, _, Reason}, #{probe := {_, Monitor}} = State) ->
     %% It took too much memory, or something killed it.
     Command =
         case State of
@@ -151,7 +151,7 @@ handle_info({'DOWN', Monitor, process, _, Reason}, #{guest := {_, Monitor}} = St
     Text = text("~ts was ended: ~0tP (it may take ~b MiB)", [
         function(Command, State), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
     ]),
-    {noreply, failed(Command, Text, State#{guest := undefined, command := undefined})};
+    {noreply, failed(Command, Text, State#{probe := undefined, command := undefined})};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = State) ->
     case State of
         #{phase := finishing} -> ok;
@@ -164,7 +164,7 @@ handle_info(_Other, State) ->
 %% Nothing of it may be left when the modules are removed.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, State) ->
-    _ = dismiss(State),
+    _ = kill_both(State),
     ok.
 
 schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
@@ -181,25 +181,25 @@ answered(open, opened, #{from := undefined} = State) ->
 answered(open, opened, State) ->
     reply(ok, State#{phase := open});
 answered(open, ignore, State) ->
-    reply(ignore, dismiss(State#{phase := ended}));
+    reply(ignore, kill_both(State#{phase := ended}));
 answered(sample, {sample, Values}, State) ->
     tell({sample, Values}, State),
     next(State);
 answered(finish, Answer, State) ->
-    reply(Answer, dismiss(State#{phase := ended}));
+    reply(Answer, kill_both(State#{phase := ended}));
 answered(Command, {error, Text}, State) ->
     failed(Command, Text, State).
 
 failed(open, Text, State) ->
-    reply({error, Text}, dismiss(State#{phase := ended}));
+    reply({error, Text}, kill_both(State#{phase := ended}));
 failed(finish, Text, State) ->
-    reply({error, Text}, dismiss(State#{phase := ended}));
-failed(sample, Text, #{guest := undefined, config := #{again := true}} = State) ->
+    reply({error, Text}, kill_both(State#{phase := ended}));
+failed(sample, Text, #{probe := undefined, config := #{again := true}} = State) ->
     tell({error, Text}, State),
-    next(command(open, admit(State)));
-failed(sample, Text, #{guest := undefined} = State) ->
+    next(command(open, start_probe(State)));
+failed(sample, Text, #{probe := undefined} = State) ->
     tell({ended, Text}, State),
-    Ended = dismiss(State),
+    Ended = kill_both(State),
     case Ended of
         #{phase := finishing} -> reply(none, Ended#{phase := ended});
         _ -> Ended#{phase := ended}
@@ -229,32 +229,32 @@ reply(_Answer, State) ->
 tell(Event, #{config := #{sink := Sink}, start := Start}) ->
     Now = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Now - Start, native, millisecond),
-    _ = erlang:send(Sink, {dyno_guest, self(), TimeMs, Event}, [noconnect]),
+    _ = erlang:send(Sink, {dyno_probe, self(), TimeMs, Event}, [noconnect]),
     ok.
 
-command(Command, #{guest := {Guest, _}, config := #{limit_ms := LimitMs}} = State) ->
+command(Command, #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = State) ->
     Ref = make_ref(),
-    Guest ! {?MODULE, Ref, Command},
+    Probe ! {?MODULE, Ref, Command},
     Timer = erlang:send_after(LimitMs, self(), {limit, Ref}),
     State#{command := {Command, Ref, Timer}}.
 
-%% The guest
+%% The probe
 
-admit(#{config := Config} = State) ->
+start_probe(#{config := Config} = State) ->
     Host = self(),
     Limit = #{size => ?MAX_WORDS, kill => true, error_logger => false},
-    Guest = spawn_opt(
+    Probe = spawn_opt(
         fun() ->
             process_flag(trap_exit, true),
-            proc_lib:set_label(dyno_agent_guest_code),
-            guest(Host, monitor(process, Host), Config, undefined)
+            proc_lib:set_label(dyno_agent_probe),
+            probe(Host, monitor(process, Host), Config, undefined)
         end,
         [monitor, {max_heap_size, Limit}]
     ),
-    State#{guest := Guest}.
+    State#{probe := Probe}.
 
 %% Ends both processes; what is linked to them goes, too.
-dismiss(#{guest := Guest, agent := Agent} = State) ->
+kill_both(#{probe := Probe, agent := Agent} = State) ->
     lists:foreach(
         fun({Pid, Monitor}) ->
             exit(Pid, kill),
@@ -262,12 +262,12 @@ dismiss(#{guest := Guest, agent := Agent} = State) ->
                 {'DOWN', Monitor, process, Pid, _} -> ok
             end
         end,
-        [Of || {_, _} = Of <- [Agent, Guest]]
+        [Of || {_, _} = Of <- [Agent, Probe]]
     ),
-    State#{guest := undefined, agent := undefined}.
+    State#{probe := undefined, agent := undefined}.
 
 %% Other messages are the code's.
-guest(Host, Monitor, Config, Before) ->
+probe(Host, Monitor, Config, Before) ->
     receive
         {?MODULE, Ref, Command} ->
             {Answer, After} =
@@ -278,7 +278,7 @@ guest(Host, Monitor, Config, Before) ->
                         {{error, raised(Command, Config, {Class, Reason, Stack})}, Before}
                 end,
             Host ! {Ref, Answer},
-            guest(Host, Monitor, Config, After);
+            probe(Host, Monitor, Config, After);
         {'DOWN', Monitor, process, Host, _} ->
             ok
     end.
@@ -351,8 +351,8 @@ returned(Module, Function, Value, Expected) ->
     Format = "~tw:~ts returned ~0tP; ~ts is expected",
     {{error, text(Format, [Module, Function, Value, 12, Expected])}, undefined}.
 
-where(Command, Guest, State) ->
-    case process_info(Guest, {dictionary, ?AT}) of
+where(Command, Probe, State) ->
+    case process_info(Probe, {dictionary, ?AT}) of
         {{dictionary, ?AT}, At} when is_binary(At) -> At;
         _ -> function(Command, State)
     end.

@@ -37,8 +37,7 @@ worker.
 -type description() :: #{node := map(), environment := map()}.
 
 -type reason() ::
-    {agent, dyno_error:error()}
-    | {taken_module, node(), module()}
+    {taken_module, node(), module()}
     | {gave_up, node(), term()}
     | {node_lost, node()}.
 
@@ -76,17 +75,12 @@ attach(Node, Files, Options) ->
     maybe
         ok ?= connected(Node, Options),
         {ok, More} ?= more_modules(Node, Files),
-        {ok, Agent} ?=
-            dyno_agent:attach(Node, AgentOptions#{
-                guard => dyno_bench_remote_guard,
-                modules => dyno_bench_modules:to_measure(),
-                more_modules => More,
-                names => names(maps:get(inputs, Options, 0))
-            }),
-        {ok, Agent}
-    else
-        {error, {?MODULE, _}} = Error -> Error;
-        {error, Reason} -> {error, {?MODULE, {agent, {dyno_agent, Reason}}}}
+        dyno_agent:attach(Node, AgentOptions#{
+            guard => dyno_bench_remote_guard,
+            modules => dyno_bench_modules:to_measure(),
+            more_modules => More,
+            names => names(maps:get(inputs, Options, 0))
+        })
     end.
 
 connected(Node, Options) ->
@@ -102,13 +96,12 @@ names(Inputs) ->
 
 -doc "Modules that only this node has, as the agent takes them; none may be there already.".
 -spec more_modules(node(), [file_module()]) ->
-    {ok, [{module(), binary(), file:filename()}]}
-    | {error, dyno_error:error() | dyno_target_node:reason()}.
+    {ok, [{module(), binary(), file:filename()}]} | {error, dyno_error:error()}.
 more_modules(Node, Files) ->
     case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
         {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
         {ok, [Module | _]} -> {error, {?MODULE, {taken_module, Node, Module}}};
-        {error, _} -> {error, {node_down, Node}}
+        {error, Reason} -> {error, {dyno_code, Reason}}
     end.
 
 called(Agent, Call) ->
@@ -194,8 +187,6 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({agent, Error}) ->
-    dyno_error:format(Error);
 format_error({taken_module, Node, Module}) ->
     io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
 format_error({gave_up, Node, {limit_ms, Ms}}) ->

@@ -118,6 +118,11 @@ spec() ->
                 "a custom agent to run in the targets, besides the suite's; may be given more than "
                 "once"
             ),
+            repeated(
+                instrument,
+                "--instrument FILE",
+                "an instrument to run in the targets besides dyno's; may be given more than once"
+            ),
             (option(
                 custom_agents, "-C, --custom_agents FILE,...", "the same, as PerformERL has it"
             ))#{short => $C},
@@ -156,7 +161,7 @@ groups() ->
             Name || #{name := Name} <- dyno_cli_test_load:arguments()
         ]},
         {"What is measured inside the targets", [
-            pattern, level, distribution, interval, without, control, no_control, agent,
+            pattern, level, distribution, interval, without, control, no_control, agent, instrument,
             custom_agents
         ]},
         {"What must hold: exit status 1 where it does not", [
@@ -273,7 +278,7 @@ convert(warmup, Text) -> keyed(warmup_ms, dyno_cli_value:duration_ms(~"--warmup"
 convert(interval, Text) -> keyed(interval_ms, dyno_cli_value:duration_ms(~"--interval", Text));
 convert(timeout, Text) -> keyed(timeout_ms, dyno_cli_value:duration_ms(~"--timeout", Text));
 convert(level, Text) -> keyed(level, dyno_cli_value:choice(~"--level", Text, ?LEVELS));
-convert(without, Text) -> keyed(without, instruments(string:lexemes(Text, ", "), []));
+convert(without, Text) -> {ok, without, [binary_to_atom(N) || N <- string:lexemes(Text, ", ")]};
 convert(repeat, Text) -> keyed(repeat, dyno_cli_value:positive(~"--repeat", Text));
 convert(seed, Text) -> keyed(seed, dyno_cli_value:positive(~"--seed", Text));
 convert(control, true) -> {ok, control, true};
@@ -282,19 +287,11 @@ convert(distribution, Texts) -> {ok, distribution, strings(Texts)};
 convert(pattern, Texts) -> {ok, patterns, strings(Texts)};
 convert(threshold, Texts) -> {ok, thresholds, strings(Texts)};
 convert(invariant, Texts) -> {ok, invariants, strings(Texts)};
+convert(instrument, Texts) -> {ok, instruments, strings(Texts)};
 convert(pa, Texts) -> {ok, code_paths, strings(Texts)};
 convert(name, Text) -> {ok, name, binary_to_atom(Text)};
 convert(cookie, Text) -> {ok, cookie, binary_to_atom(Text)};
 convert(_, _) -> ignored.
-
--spec instruments([binary()], [atom()]) -> {ok, [atom()]} | {error, dyno_cli_value:reason()}.
-instruments([], Instruments) ->
-    {ok, lists:reverse(Instruments)};
-instruments([Text | Texts], Instruments) ->
-    maybe
-        {ok, Instrument} ?= dyno_cli_value:choice(~"--without", Text, dyno_suite:instruments()),
-        instruments(Texts, [Instrument | Instruments])
-    end.
 
 %% Named by their files, or as modules of the code path.
 -spec agents(argparse:arg_map()) -> [string()].

@@ -61,10 +61,10 @@ end
 ```
 """.
 
--export([options/1, callbacks/1, misspelt/1, instruments/0, targets/1, format_error/1]).
+-export([options/1, callbacks/1, misspelt/1, targets/1, format_error/1]).
 %% For Elixir
 -export(['__info__'/1, 'MACRO-__using__'/2]).
--export_type([config/0, options/0, load/0, model/0, level/0, instrument/0, target/0, reason/0]).
+-export_type([config/0, options/0, load/0, model/0, target/0, reason/0]).
 
 -doc "What `suite/0` returns.".
 -type config() :: #{
@@ -85,11 +85,12 @@ end
     %% What must hold; see dyno_threshold. [].
     thresholds => [string() | binary()],
     %% What to measure in the targets; time.
-    level => level(),
+    level => dyno_agent_instrument:level(),
     %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
-    %% Instruments that are switched off whatever the level; [].
-    without => [instrument()],
+    %% Instruments that are switched off whatever the level, by name: functions, processes, vm, os,
+    %% ets, ports, durations, or one of the suite's own; [].
+    without => [atom()],
     %% How often each size is run; 1. From 2 on the order is random.
     repeat => pos_integer(),
     %% What all random choices begin with, the order's and the load's; one is drawn, and recorded.
@@ -117,20 +118,10 @@ end
         | #{atom() => term()}
     ],
     %% Modules, or their files, that run in the targets; see dyno_suite_agent. [].
-    agents => [module() | string() | binary()]
+    agents => [module() | string() | binary()],
+    %% Modules, or their files, of instruments besides dyno's; see dyno_agent_instrument. [].
+    instruments => [module() | string() | binary()]
 }.
-
--doc """
-What to measure in the targets: `off` (VM and system only), `count` (calls), `discovery`
-(processes only), `time` (calls, own time, processes), `memory` (calls, words, processes), `all`.
-""".
--type level() :: off | count | discovery | time | memory | all.
-
--doc """
-What can be switched off by itself: `functions` (calls, times, words), `processes` (discovery),
-`vm`, `os`, `ets` (tables) and `ports` (with sockets).
-""".
--type instrument() :: functions | processes | vm | os | ets | ports.
 
 %% performerl: the suite's own callbacks give the load (dyno_performerl).
 -type model() :: closed | open | performerl.
@@ -154,9 +145,9 @@ doc/suites.md has all keys.
     interval_ms := pos_integer(),
     patterns := [dyno_agent_patterns:pattern()],
     thresholds := [dyno_threshold:t()],
-    level := level(),
+    level := dyno_agent_instrument:level(),
     distribution := [dyno_agent_patterns:pattern()],
-    without := [instrument()],
+    without := [atom()],
     repeat := pos_integer(),
     seed := non_neg_integer() | undefined,
     control := boolean() | auto,
@@ -168,7 +159,8 @@ doc/suites.md has all keys.
     invariants := [dyno_invariant:t()],
     invariant_interval_ms := pos_integer(),
     metrics := [dyno_custom_metric:metric()],
-    agents := [dyno_suite_source:source()]
+    agents := [dyno_suite_source:source()],
+    instruments := [dyno_suite_source:source()]
 }.
 
 -type reason() ::
@@ -323,7 +315,7 @@ fields(_Config) ->
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
         {level, time, one_of(Levels), "off, count, discovery, time, memory or all"},
         {distribution, [], fun patterns/1, "a list of patterns"},
-        {without, [], fun instruments/1, "a list of functions, processes, vm, os, ets or ports"},
+        {without, [], fun names/1, "a list of names of instruments"},
         {repeat, 1, integer(1), "a positive integer"},
         {seed, undefined, integer(0), "an integer, 0 or more"},
         {control, auto, one_of([true, false, auto]), "true, false or auto"},
@@ -338,7 +330,8 @@ fields(_Config) ->
         {invariant_interval_ms, 100, integer(10), "an integer of milliseconds, 10 or more"},
         {metrics, [], items(no_character(by(dyno_custom_metric, fun dyno_custom_metric:metric/1))),
             "a list of {Name, Unit, {M, F, A}}"},
-        {agents, [], fun agents/1, "a list of modules or of their files"}
+        {agents, [], fun modules/1, "a list of modules or of their files"},
+        {instruments, [], fun modules/1, "a list of modules or of their files"}
     ].
 
 %% Readers: a value gives {ok, Good}, or error where it is none of the kind, or why it is not.
@@ -419,13 +412,18 @@ parsed(Chars, Parse) ->
         error -> error
     end.
 
-instruments(Names) ->
-    case (items(one_of(instruments())))(Names) of
+%% Whether there are such instruments turns out when the suite's own are loaded.
+names(Names) ->
+    Atom = fun
+        (Name) when is_atom(Name) -> {ok, Name};
+        (_) -> error
+    end,
+    case (items(Atom))(Names) of
         {ok, Good} -> {ok, lists:usort(Good)};
         error -> error
     end.
 
-agents(Agents) ->
+modules(Modules) ->
     (items(fun
         (Module) when is_atom(Module) ->
             {ok, Module};
@@ -434,7 +432,7 @@ agents(Agents) ->
                 {ok, _} -> {ok, File};
                 error -> error
             end
-    end))(Agents).
+    end))(Modules).
 
 model(#{model := _} = Load) ->
     case dyno_load_spec:read(Load, 1) of
@@ -443,11 +441,6 @@ model(#{model := _} = Load) ->
     end;
 model(Model) ->
     (one_of([closed, open, performerl]))(Model).
-
--doc "All that can be switched off by itself.".
--spec instruments() -> [instrument()].
-instruments() ->
-    [functions, processes, vm, os, ets, ports].
 
 -type targets() ::
     [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]

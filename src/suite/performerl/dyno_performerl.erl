@@ -63,7 +63,7 @@ Gives this node the name and the cookie that such suites expect, where it has no
 start nodes with `erlang:get_cookie()` or with the cookie `performerl`. It is a visible node, as
 PerformERL's is, because suites wait for their nodes to come up in `nodes()`.
 """.
--spec connection(#{name => atom(), cookie => atom()}) -> ok | {error, dyno_target_node:reason()}.
+-spec connection(#{name => atom(), cookie => atom()}) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
     Name = with_host(maps:get(name, Options, ?NODE)),
     WasAlive = is_alive(),
@@ -71,7 +71,7 @@ connection(Options) ->
     case dyno_target_node:ensure_distribution(#{target => Name, name => Name, hidden => false}) of
         ok when WasAlive -> set_cookie(Options);
         ok -> set_cookie(maps:merge(#{cookie => ?COOKIE}, Options));
-        {error, {name_form, _, _}} when WasAlive -> set_cookie(Options);
+        {error, {dyno_target_node, {name_form, _, _}}} when WasAlive -> set_cookie(Options);
         {error, _} = Error -> Error
     end.
 

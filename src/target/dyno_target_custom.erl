@@ -1,0 +1,356 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_custom).
+-moduledoc false.
+%% Custom probes in the targets of a run: code that is not dyno's, run by dyno_agent_custom. There are
+%% three kinds: invariants and metrics, which are polled functions of the target, and custom agents.
+%% This module starts them after the instruments and ends them before, takes in what they send, and
+%% gives it as parts of the recording.
+
+-export([invariants/2, metrics/2, agent/4]).
+-export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4, finish/1]).
+-export([results/1, with_results/2, problem/1, problem/2, warning/3, parts/2]).
+-export([format_error/1, fault/1]).
+-export_type([probe/0, t/0, parts/0, reason/0]).
+
+-doc "What is to run in one target.".
+-opaque probe() :: #{
+    kind := kind(),
+    config := map(),
+    %% Units and titles of the names that it samples.
+    described := #{binary() => #{atom() => term()}},
+    invariants := [dyno_invariant:t()]
+}.
+
+-type kind() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
+
+-type running() :: #{
+    node := node(),
+    kind := kind(),
+    described := #{binary() => #{atom() => term()}},
+    %% What to add to its times, so that they count from the run's start.
+    offset_ms := integer()
+}.
+
+-opaque t() :: #{
+    running := #{pid() => running()},
+    %% In the order of the targets.
+    nodes := [node() | undefined],
+    samples := dyno_custom_metric:t(),
+    histories := #{node() | undefined => [dyno_invariant:history()]},
+    %% The last one first.
+    results := [result()],
+    warnings := [{binary(), binary()}],
+    problem := binary() | none
+}.
+
+-type result() :: {node(), module(), term()}.
+
+-type part() :: #{atom() => term()}.
+
+-type parts() :: #{
+    metrics := [part()],
+    series := [part()],
+    tables := [part()],
+    verdicts := [part()],
+    warnings := [{binary(), binary()}]
+}.
+
+-type reason() ::
+    {not_started, module(), node(), Text :: binary()}
+    | {attach, dyno_error:error()}.
+
+-type options() :: #{interval_ms := pos_integer(), timeout_ms := pos_integer()}.
+
+%% The longest that one call of their code may take.
+-define(LIMIT_MS, 5000).
+
+%% What is to run
+
+-doc "A probe that checks invariants.".
+-spec invariants([dyno_invariant:t(), ...], options()) -> probe().
+invariants(Invariants, Options) ->
+    polls(invariants, Invariants, #{}, Invariants, Options).
+
+-doc "A probe that reads metrics that are functions.".
+-spec metrics([dyno_custom_metric:metric(), ...], options()) -> probe().
+metrics(Metrics, Options) ->
+    Described = #{Name => Metric || #{name := Name} = Metric <- Metrics},
+    polls(metrics, [maps:with([name, call], M) || M <- Metrics], Described, [], Options).
+
+polls(Kind, Polls, Described, Invariants, Options) ->
+    Config = (config(dyno_agent_polls, sampler, Polls, Options))#{again => true},
+    #{kind => Kind, config => Config, described => Described, invariants => Invariants}.
+
+-doc "A custom agent, which is given `Given`, and describes what it samples.".
+-spec agent({module(), dyno_agent_custom:form()}, Given :: term(), Described, options()) ->
+    probe()
+when
+    Described :: #{binary() => #{atom() => term()}}.
+agent({Module, Form}, Given, Described, Options) ->
+    #{
+        kind => {agent, Module, Form},
+        config => config(Module, Form, Given, Options),
+        described => Described,
+        invariants => []
+    }.
+
+config(Module, Form, Given, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
+    #{
+        module => Module,
+        form => Form,
+        config => Given,
+        interval_ms => IntervalMs,
+        limit_ms => min(?LIMIT_MS, TimeoutMs)
+    }.
+
+%% Running it
+
+-doc "No probe runs.".
+-spec none() -> t().
+none() ->
+    #{
+        running => #{},
+        nodes => [undefined],
+        samples => dyno_custom_metric:new(),
+        histories => #{},
+        results => [],
+        warnings => [],
+        problem => none
+    }.
+
+-doc "Invariants of a run without targets: what was never checked has not held.".
+-spec unchecked([dyno_invariant:t()]) -> t().
+unchecked([]) ->
+    none();
+unchecked(Invariants) ->
+    Why = ~"the run has no target node",
+    Histories = [dyno_invariant:stop(Why, dyno_invariant:new(I)) || I <- Invariants],
+    (none())#{histories := #{undefined => Histories}}.
+
+-doc "Starts the probes of each target; the calling process gets their samples.".
+-spec start([{dyno_targets:target(), [probe()]}], t()) -> {ok, t()} | {error, reason()}.
+start(Probes, #{nodes := Before} = All) ->
+    Nodes = [Node || {#{node := Node}, _} <- Probes],
+    start_each(
+        [{Target, Probe} || {Target, Of} <- Probes, Probe <- Of],
+        All#{nodes := lists:uniq((Before -- [undefined]) ++ Nodes)}
+    ).
+
+start_each([], All) ->
+    {ok, All};
+start_each([{Target, Probe} | Rest], All) ->
+    case start_one(Target, Probe, All) of
+        {ok, Next} -> start_each(Rest, Next);
+        {error, _} = Error -> Error
+    end.
+
+start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = Probe, All) ->
+    #{described := Described, invariants := Invariants} = Probe,
+    #{module := Module} = Config,
+    case dyno_agent:start(Agent, dyno_agent_custom, Config#{sink => self()}) of
+        {ok, Pid} ->
+            #{running := Running, histories := Histories} = All,
+            New = #{node => Node, kind => Kind, described => Described, offset_ms => 0},
+            History = #{Node => [dyno_invariant:new(I) || I <- Invariants] || Invariants =/= []},
+            case ask(fun() -> dyno_agent_custom:open(Pid) end) of
+                ok ->
+                    {ok, All#{
+                        running := Running#{Pid => New},
+                        histories := maps:merge(Histories, History)
+                    }};
+                ignore ->
+                    Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
+                        Module, Node, beginning(Kind)
+                    ]),
+                    {ok, warning(~"agent_ignored", Text, All)};
+                {error, Text} ->
+                    {error, {not_started, Module, Node, Text}}
+            end;
+        {error, Error} ->
+            {error, {attach, Error}}
+    end.
+
+beginning({agent, _, performerl}) -> "start/1";
+beginning(_) -> "init/1".
+
+ask(Call) ->
+    try
+        Call()
+    catch
+        exit:{{nodedown, _}, _} -> {error, ~"its node went down"};
+        exit:{noproc, _} -> {error, ~"the agent had ended"};
+        exit:{Reason, _} -> {error, text("~0tP", [Reason, 10])}
+    end.
+
+-doc """
+Starts probes in targets that came later; the measured part began at `ZeroNs` on this node's
+monotonic clock, or has not yet. What does not start there costs a warning.
+""".
+-spec joined([{dyno_targets:target(), [probe()]}], integer() | undefined, t()) -> t().
+joined(Probes, ZeroNs, #{running := Before} = All) ->
+    case start(Probes, All) of
+        {ok, With} when ZeroNs =:= undefined ->
+            With;
+        {ok, #{running := Running} = With} ->
+            Newcomers = With#{running := maps:without(maps:keys(Before), Running)},
+            ok = restart(Newcomers),
+            #{running := Aligned} = aligned([T || {T, _} <- Probes], ZeroNs, Newcomers),
+            With#{running := maps:merge(Running, Aligned)};
+        {error, Reason} ->
+            warning(~"node_joined", text("~ts", [format_error(Reason)]), All)
+    end.
+
+-doc "Goes on without a node; what was seen of it remains.".
+-spec left(node(), t()) -> t().
+left(Node, #{running := Running} = All) ->
+    All#{running := #{Pid => Probe || Pid := #{node := Of} = Probe <- Running, Of =/= Node}}.
+
+-doc "Time counts from now on, and samples begin.".
+-spec restart(t()) -> ok.
+restart(#{running := Running}) ->
+    lists:foreach(
+        fun(Pid) -> ask(fun() -> dyno_agent_custom:restart(Pid) end) end, maps:keys(Running)
+    ).
+
+-doc """
+Finds what brings their times to those that count from `ZeroNs` on this node's monotonic clock; to
+be called after a restart.
+""".
+-spec aligned([dyno_targets:target()], integer(), t()) -> t().
+aligned(Targets, ZeroNs, #{running := Running} = All) ->
+    Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
+    All#{running := maps:map(fun(Pid, Probe) -> align(Pid, Probe, Clocks, ZeroNs) end, Running)}.
+
+align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
+    case {Clocks, ask(fun() -> dyno_agent_custom:started_ns(Pid) end)} of
+        {#{Node := Clock}, StartNs} when is_integer(StartNs) ->
+            Probe#{offset_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)};
+        _ ->
+            Probe
+    end.
+
+-doc "Takes in what a probe sent (`{dyno_probe, Pid, TimeMs, Event}`).".
+-spec take(pid(), number(), term(), t()) -> t().
+take(Pid, TimeMs, Event, #{running := Running} = All) ->
+    case Running of
+        %% The first sample was taken a moment before the run began.
+        #{Pid := #{offset_ms := OffsetMs} = Probe} ->
+            taken(Probe, max(0, OffsetMs + TimeMs), Event, All);
+        #{} ->
+            All
+    end.
+
+taken(#{kind := invariants, node := Node}, TimeMs, Event, All) ->
+    #{histories := #{Node := Histories} = ByNode} = All,
+    Results =
+        case Event of
+            {sample, Polled} -> [Result || {_, Result} <- Polled];
+            {_, Why} -> [{failed, Why} || _ <- Histories]
+        end,
+    Next = lists:zipwith(
+        fun(Result, History) -> dyno_invariant:add(TimeMs, Result, History) end, Results, Histories
+    ),
+    All#{histories := ByNode#{Node := Next}};
+taken(#{kind := metrics} = Probe, TimeMs, {sample, Polled}, All) when is_list(Polled) ->
+    taken(Probe, TimeMs, {sample, maps:from_list(Polled)}, All);
+taken(#{kind := Kind, node := Node, described := Described}, TimeMs, {sample, Values}, All) ->
+    #{samples := Samples} = All,
+    case dyno_custom_metric:sample(Node, TimeMs, {Described, Values}, Samples) of
+        {ok, Next} ->
+            All#{samples := Next};
+        {error, Reason} ->
+            Why = dyno_custom_metric:format_error(Reason),
+            problem(text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All)
+    end;
+taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {ended, Why}, All) ->
+    Text = text("custom agent ~ts in ~ts ended before the run did: ~ts", [Module, Node, Why]),
+    problem(Text, All);
+taken(#{kind := Kind, node := Node}, _TimeMs, {_, Why}, All) ->
+    warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All).
+
+name({agent, Module, _}) -> ["custom agent ", atom_to_list(Module)];
+name(metrics) -> "the suite's metrics".
+
+-doc "Adds a warning; the same one again and again is one.".
+-spec warning(binary(), binary(), t()) -> t().
+warning(Code, Text, #{warnings := Warnings} = All) ->
+    case lists:member({Code, Text}, Warnings) of
+        true -> All;
+        false -> All#{warnings := [{Code, Text} | Warnings]}
+    end.
+
+-doc "Ends all probes, and takes in what they still send.".
+-spec finish(t()) -> t().
+finish(#{running := Running} = All) ->
+    take_last(maps:fold(fun finish/3, All, Running)).
+
+finish(Pid, #{kind := Kind, node := Node}, #{results := Results} = All) ->
+    case {ask(fun() -> dyno_agent_custom:finish(Pid) end), Kind} of
+        {{results, Value}, {agent, Module, _}} ->
+            All#{results := [{Node, Module, Value} | Results]};
+        {{error, Why}, {agent, Module, _}} ->
+            problem(text("custom agent ~ts in ~ts gave no results: ~ts", [Module, Node, Why]), All);
+        {_, _} ->
+            All
+    end.
+
+take_last(All) ->
+    receive
+        {dyno_probe, Pid, TimeMs, Event} -> take_last(take(Pid, TimeMs, Event, All))
+    after 0 -> All
+    end.
+
+%% What came of it
+
+-doc "The results that custom agents have given.".
+-spec results(t()) -> [result()].
+results(#{results := Results}) -> lists:reverse(Results).
+
+-doc "The same with other results.".
+-spec with_results([result()], t()) -> t().
+with_results(Results, All) -> All#{results := lists:reverse(Results)}.
+
+-doc "What makes the run a failure.".
+-spec problem(t()) -> binary() | none.
+problem(#{problem := Problem}) -> Problem.
+
+-doc "Says what makes the run a failure; the first one counts.".
+-spec problem(binary(), t()) -> t().
+problem(Text, #{problem := none} = All) -> All#{problem := Text};
+problem(_Text, All) -> All.
+
+-doc "All of it as parts of a run.".
+-spec parts(t(), #{run := binary(), size := non_neg_integer()}) -> parts().
+parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, Place) ->
+    Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
+    Tables = lists:append([
+        dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- results(All), N =:= Node])
+     || Node <- Nodes
+    ]),
+    #{
+        tables => [dyno_invariant:table(Node, Of) || {Node, Of} <- Checked] ++ Tables,
+        series => dyno_custom_metric:series(Samples),
+        metrics => dyno_custom_metric:metrics(Tables),
+        verdicts => [
+            dyno_invariant:verdict(History, Place#{node => Node})
+         || {Node, Of} <- Checked, History <- Of
+        ],
+        warnings =>
+            lists:reverse(map_get(warnings, All)) ++ dyno_custom_metric:warnings(Samples)
+    }.
+
+text(Format, Arguments) ->
+    dyno_recording_part:text(Format, Arguments).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_started, Module, Node, Text}) ->
+    io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [Module, Node, Text]);
+format_error({attach, Error}) ->
+    dyno_error:format(Error).
+
+-doc "What does not start is the suite's.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> code.
