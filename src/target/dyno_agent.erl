@@ -117,7 +117,8 @@ attach(Node, Options) ->
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         ok ?= check_release(Node),
         {ok, Cleaner, Names} ?= take(Node, Options),
-        bring(Node, {Cleaner, Names}, Options)
+        {ok, Agent} ?= bring(Node, {Cleaner, Names}, Options),
+        {ok, Agent}
     else
         {error, {Module, _}} = Error when Module =:= dyno_target_node; Module =:= ?MODULE -> Error;
         {error, Reason} -> {error, {?MODULE, Reason}}

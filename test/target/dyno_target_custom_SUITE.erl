@@ -169,8 +169,8 @@ histories_add_up(_Config) ->
         )
     end,
     Row = fun(Steps) ->
-        Names = [N || #{name := N} <- dyno_invariant:columns()],
-        maps:from_list(lists:zip(Names, dyno_invariant:row(Add(Steps))))
+        #{columns := Columns, rows := [Row]} = dyno_invariant:table(node(), [Add(Steps)]),
+        maps:from_list(lists:zip([N || #{name := N} <- Columns], Row))
     end,
     Bad = fun(N) -> {violated, integer_to_binary(N), N} end,
     ?assertMatch(
@@ -334,7 +334,7 @@ metrics_of_the_suite(Config) ->
     ?assertEqual([], dyno_recording:series(Run, ~"missing")),
     Texts = [T || #{~"code" := ~"metric_failed", ~"text" := T} <- maps:get(~"warnings", Run)],
     ?assertMatch([_, _], Texts),
-    says(hd(Texts), [~"missing of", ~"undef"]),
+    says(hd(Texts), [~"missing of", ~"no_such_module:f/0", ~"does not exist"]),
     says(lists:last(Texts), [~"texts of", ~"a number is expected"]).
 
 metrics_that_are_none(_Config) ->

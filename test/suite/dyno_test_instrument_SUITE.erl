@@ -1,0 +1,130 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_instrument_SUITE).
+-moduledoc """
+An instrument of one's own, the one of doc/instruments.md: with no other file touched it is in the
+recording, on console and page, in CSV, and in a threshold; and nothing of it stays in the target.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [is_everywhere, is_switched_off, is_given_by_the_suite, is_none].
+
+init_per_suite(Config) ->
+    dyno_suites:with_target(Config).
+
+end_per_suite(Config) ->
+    dyno_suites:without_target(Config).
+
+init_per_testcase(Case, Config) ->
+    Node = proplists:get_value(node, Config),
+    Before = dyno_suites:snapshot(Node),
+    %% A shop with seven orders in its queue.
+    Shop = dyno_peers:eval(
+        Node,
+        "Shop = spawn(fun() -> receive close -> ok end end), register(shop, Shop),"
+        "[shop ! order || _ <- lists:seq(1, 7)], Shop."
+    ),
+    [{shop, Shop}, {before, Before} | dyno_suites:prepare(Case, Config)].
+
+end_per_testcase(_Case, Config) ->
+    Shop = proplists:get_value(shop, Config),
+    Monitor = monitor(process, Shop),
+    Shop ! close,
+    receive
+        {'DOWN', Monitor, process, Shop, _} -> ok
+    end,
+    dyno_suites:if_passed(Config, fun() ->
+        dyno_suites:clean(Config, proplists:get_value(before, Config)),
+        Node = proplists:get_value(node, Config),
+        [
+            ?assertEqual(false, erpc:call(Node, erlang, module_loaded, [Module]))
+         || Module <- [queue_length, dyno_agent_readings]
+        ]
+    end).
+
+instrument() -> filename:join([dyno_project:root(), "examples", "queue_length.erl"]).
+
+run(Config, SuiteOptions, Options) ->
+    Node = proplists:get_value(node, Config),
+    Short = #{
+        sizes => [1], duration_ms => 300, warmup_ms => 0, interval_ms => 100, control => false
+    },
+    Source = dyno_suites:write(Config, waiting, maps:merge(Short, SuiteOptions), [
+        dyno_suites:on_target(Node), dyno_suites:one_call(pause, 2)
+    ]),
+    dyno_test:run(Source, Options).
+
+is_everywhere(Config) ->
+    Node = proplists:get_value(node, Config),
+    {ok, Document} = run(Config, #{}, #{
+        instruments => [instrument()],
+        thresholds => ["queue.longest >= 7", "queue.longest < 7"]
+    }),
+    {ok, _} = dyno_recording:validate(Document),
+    [Run] = dyno_recording:runs(Document),
+    %% The recording
+    [#{~"columns" := Columns, ~"rows" := Rows}] = dyno_recording:tables(Run, ~"queues"),
+    ?assertMatch([#{~"name" := ~"process"}, #{~"name" := ~"longest"}], Columns),
+    ?assertEqual([[~"shop", 7]], Rows),
+    [#{~"values" := Lengths, ~"times_ms" := Times}] = dyno_recording:series(Run, ~"queue.length"),
+    ?assertEqual([7], lists:usort(Lengths)),
+    ?assert(length(Times) > 10, Times),
+    ?assertMatch([#{~"value" := 7}], metrics(Run, ~"queue.longest")),
+    %% Thresholds
+    ?assertMatch(
+        [#{~"result" := ~"pass"}, #{~"result" := ~"fail"}], maps:get(~"verdicts", Document)
+    ),
+    %% Outputs
+    Shown = fun(Format) ->
+        {ok, Report} = dyno_report:render(Format, Document, #{}),
+        iolist_to_binary(Report)
+    end,
+    [
+        ?assertNotEqual(nomatch, binary:match(Shown(Format), Part), {Format, Part})
+     || {Format, Part} <- [
+            {csv, ~"queue.longest"},
+            {html, ~"Messages that wait for the shop"},
+            {html, ~"Longest queue"},
+            {console, ~"queue.longest"},
+            {md, ~"queue.longest"}
+        ]
+    ],
+    %% It is sent with what it calls of dyno's, to the target where that is.
+    ?assertEqual(Node, node(proplists:get_value(shop, Config))).
+
+metrics(Run, Name) ->
+    [Metric || #{~"name" := Of} = Metric <- maps:get(~"metrics", Run), Of =:= Name].
+
+is_switched_off(Config) ->
+    {ok, Document} = run(Config, #{}, #{
+        instruments => [instrument()], without => [queue_length]
+    }),
+    [Run] = dyno_recording:runs(Document),
+    ?assertEqual([], dyno_recording:tables(Run, ~"queues")),
+    ?assertEqual([], metrics(Run, ~"queue.longest")).
+
+is_given_by_the_suite(Config) ->
+    {ok, Document} = run(Config, #{instruments => [list_to_binary(instrument())]}, #{}),
+    [Run] = dyno_recording:runs(Document),
+    ?assertMatch([_], dyno_recording:tables(Run, ~"queues")).
+
+is_none(Config) ->
+    {error, Error} = run(Config, #{}, #{instruments => [lists]}),
+    ?assertEqual(2, dyno_error:exit_status(Error)),
+    Text = unicode:characters_to_binary(dyno_error:format(Error)),
+    ?assertMatch({_, _}, binary:match(Text, ~"lists is not an instrument: it lacks about/0")),
+    {error, Missing} = run(Config, #{}, #{instruments => ["nowhere.erl"]}),
+    ?assertMatch(
+        {_, _},
+        binary:match(
+            unicode:characters_to_binary(dyno_error:format(Missing)), ~"instrument nowhere.erl"
+        )
+    ).
