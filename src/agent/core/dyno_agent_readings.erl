@@ -38,6 +38,7 @@ interval is doubled until the next `restart/1`.
 start_link(IntervalMs, Read) ->
     gen_server:start_link(?MODULE, {IntervalMs, Read}, []).
 
+-doc "Forgets the readings; the first new one is taken at once.".
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 

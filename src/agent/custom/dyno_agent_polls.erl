@@ -31,6 +31,7 @@ a call that took too long.
 
 -define(MAX_TEXT, 200).
 
+-doc "Takes them; there is nothing to prepare.".
 -spec init([metric() | invariant()]) -> {ok, [metric() | invariant()]}.
 init(Polls) -> {ok, Polls}.
 
