@@ -75,23 +75,23 @@ plan_any(Codes, []) ->
     {ok, [#{id => ~"1", codes => Codes}]};
 plan_any(Codes, Inputs) ->
     maybe
-        {ok, Named} ?= named(Inputs, []),
+        {ok, WithNames} ?= with_names(Inputs, []),
         {ok, [
             #{id => Name, input => Name, codes => Codes, value => fun(Where, Evaluate) ->
                 value(Where, Name, Callable, Evaluate)
             end}
-         || {Name, Callable} <- Named
+         || {Name, Callable} <- WithNames
         ]}
     end.
 
-named([], Named) ->
-    {ok, lists:reverse(Named)};
-named([Input | Rest], Named) ->
+with_names([], WithNames) ->
+    {ok, lists:reverse(WithNames)};
+with_names([Input | Rest], WithNames) ->
     case name(Input) of
         {ok, Name, Callable} ->
-            case lists:keymember(Name, 1, Named) of
+            case lists:keymember(Name, 1, WithNames) of
                 true -> {error, {?MODULE, {input_twice, Name}}};
-                false -> named(Rest, [{Name, Callable} | Named])
+                false -> with_names(Rest, [{Name, Callable} | WithNames])
             end;
         error ->
             {error, {?MODULE, {bad_input, Input}}}
@@ -107,7 +107,7 @@ name({[_ | _] = Name, Callable}) ->
 name({<<_, _/binary>> = Name, Callable}) -> {ok, Name, Callable};
 name(_) -> error.
 
-%% A code that takes nothing would give the same figure for each input.
+%% A code that takes nothing would take the same time for each input.
 take_input([], _Number) ->
     ok;
 take_input([#{init := _} | _], Number) ->
@@ -173,7 +173,7 @@ one(Measurement, Number, Options) ->
 
 -doc """
 Does what comes before and after the rounds of a measurement with one code, and in between calls a
-function with its stand and the size of its input.
+function with the prepared code and the size of its input.
 """.
 -spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
     fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())) ->

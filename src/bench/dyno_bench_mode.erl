@@ -75,21 +75,21 @@ check(compare, _Codes) ->
     {ok, compare};
 check({squeeze, _}, Codes) when Codes > 1 ->
     {error, {?MODULE, {one_code, Codes}}};
-check({Name, Given}, _Codes) when is_map(Given) ->
+check({Name, Settings}, _Codes) when is_map(Settings) ->
     case defaults(Name) of
         {ok, Defaults, Optional} ->
-            case maps:keys(Given) -- (maps:keys(Defaults) ++ Optional) of
-                [] -> settings(Name, maps:merge(Defaults, Given));
+            case maps:keys(Settings) -- (maps:keys(Defaults) ++ Optional) of
+                [] -> settings(Name, maps:merge(Defaults, Settings));
                 [Key | _] ->
                     {error, {?MODULE, {unknown_setting, Key, maps:keys(Defaults) ++ Optional}}}
             end;
         error ->
-            {error, {?MODULE, {mode, {Name, Given}}}}
+            {error, {?MODULE, {mode, {Name, Settings}}}}
     end;
 check(Other, _Codes) ->
     {error, {?MODULE, {mode, Other}}}.
 
--doc "Whether what is asked for besides goes with a mode.".
+-doc "Whether other options go with a mode.".
 -spec check_options(term(), #{metric => term(), extras => term(), _ => _}) ->
     ok | {error, dyno_error:error()}.
 check_options({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
@@ -154,8 +154,8 @@ consistent(Name, Settings) ->
     {ok, {Name, Settings}}.
 
 -doc """
-Whether a mode of samples is asked for what its samples do not tell. That is measured after them, in
-a comparison of its own, which does not last.
+Whether options ask for what the samples of a mode do not tell. That is measured after them, in a
+short comparison of its own.
 """.
 -spec needs_extras(checked(), #{metric => term(), extras => term(), _ => _}) -> boolean().
 needs_extras({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;

@@ -55,15 +55,15 @@ output(Port, Parts) ->
 %% The shape of erlperf's documentation's examples, with shorter samples.
 erlperf_lines(Config) ->
     Short = ["-d", "5", "-r", "basic"],
-    [
-        begin
+    dyno_parallel:each(
+        fun({Codes, Arguments}) ->
             {Status, Out, Error} = dyno(Config, Arguments),
             ?assertEqual(0, Status, {Arguments, Error}),
             [Head | Rows] = binary:split(Out, ~"\n", [global, trim]),
             ?assertMatch({match, _}, re:run(Head, "^Code +\\|\\| +QPS +Time( +Rel)?$"), Out),
             ?assertEqual(Codes, length(Rows), Out)
-        end
-     || {Codes, Arguments} <- [
+        end,
+        [
             {1, ["rand:uniform()." | Short]},
             {1, ["rand:uniform().", "-c", "2" | Short]},
             {2, ["rand:uniform().", "crypto:strong_rand_bytes(2).", "--samples", "4", "--warmup",
@@ -81,8 +81,9 @@ erlperf_lines(Config) ->
             {1, ["rand:uniform().", "-l", "1", "-c", "2", "-w", "1", "-r", "basic"]},
             {1, ["string:length(\"żółw\")." | Short]},
             {1, ["rand:uniform().", "--cv", "10" | Short]}
-        ]
-    ].
+        ],
+        4
+    ).
 
 columns(Config) ->
     {0, Out, _} = dyno(

@@ -222,7 +222,8 @@ recordings(_Config) ->
     ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")),
     {ok, Markdown} = dyno_report:render(md, Document, #{}),
     ?assertMatch(
-        {match, _}, re:run(Markdown, "\n\\| a&#64;x \\| 1 \\| 11 /s \\| 10 /s to 12 /s \\| 2 \\|\n")
+        {match, _},
+        re:run(Markdown, "\n\\| a&#64;x \\| 1 \\| 11 /s \\| 10 /s \\| 12 /s \\| 2 \\|\n")
     ),
     {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
     ?assertMatch(

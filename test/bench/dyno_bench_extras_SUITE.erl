@@ -22,7 +22,8 @@ all() ->
         an_idle_server_does_not_count,
         large_messages,
         profile,
-        besides_samples,
+        after_samples,
+        after_samples_in_fresh_vms,
         samples_of_calls_by_metric,
         one_at_a_time_in_a_node,
         nothing_is_left,
@@ -32,6 +33,10 @@ all() ->
         another_machine,
         formats
     ].
+
+%% The messages are as large as what the tracer may hold.
+slow() ->
+    [after_samples_in_fresh_vms, large_messages].
 
 run(Codes, Options) ->
     {ok, Document} = dyno_bench:run(Codes, maps:merge(#{budget_ms => 50}, Options)),
@@ -234,38 +239,13 @@ profile(Config) ->
     ?assertMatch({_, _}, binary:match(Refused, ~"--profile")).
 
 %% The samples are as many as were asked for; what they do not tell comes after them.
-besides_samples(_Config) ->
-    Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
-    Modes = [
-        {{continuous, #{sample_ms => 5, samples => 4}}, #{}},
-        {{timed, #{iterations => 10, samples => 4}}, #{}},
-        {{continuous, #{sample_ms => 5, samples => 1}}, #{isolated => #{vms => 6}}}
-    ],
+after_samples(_Config) ->
     [
-        begin
-            {_, #{samples := Samples}} = Mode,
-            Document = run(Codes, Where#{
-                mode => Mode, metric => words, extras => [profile, side_effects]
-            }),
-            ?assertMatch(
-                [
-                    #{~"code" := ~"lists:seq(9, 1, -1).", ~"value" := 18.0, ~"verdict" := ~"least"},
-                    #{~"verdict" := ~"more", ~"ratio" := 2.0}
-                ],
-                rows(~"codes", Document)
-            ),
-            ?assertMatch(
-                [#{~"words_per_call" := 18.0, ~"messages_per_call" := +0.0}, _],
-                rows(~"codes", Document)
-            ),
-            ?assertMatch([_ | _], rows(~"profile", Document)),
-            [Run] = dyno_recording:runs(Document),
-            [
-                ?assertEqual(Samples, length(Times))
-             || #{~"values" := Times} <- dyno_recording:series(Run, ~"bench.time")
-            ]
-        end
-     || {Mode, Where} <- Modes
+        measured_after(Samples, Mode, #{})
+     || {_, #{samples := Samples}} = Mode <- [
+            {continuous, #{sample_ms => 5, samples => 4}},
+            {timed, #{iterations => 10, samples => 4}}
+        ]
     ],
     %% The time decides where nothing else is asked for.
     Timed = run(["lists:seq(1, 9).", "lists:seq(1, 900)."], #{
@@ -275,6 +255,34 @@ besides_samples(_Config) ->
     {0, _} = dyno_command:run([
         "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--profile", "--metric", "reductions"
     ]).
+
+after_samples_in_fresh_vms(_Config) ->
+    measured_after(1, {continuous, #{sample_ms => 5, samples => 1}}, #{isolated => #{vms => 6}}).
+
+measured_after(Samples, Mode, Where) ->
+    Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
+    Document = run(Codes, Where#{
+        mode => Mode, metric => words, extras => [profile, side_effects]
+    }),
+    ?assertMatch(
+        [
+            #{
+                ~"code" := ~"lists:seq(9, 1, -1).",
+                ~"value" := 18.0,
+                ~"verdict" := ~"least",
+                ~"words_per_call" := 18.0,
+                ~"messages_per_call" := +0.0
+            },
+            #{~"verdict" := ~"more", ~"ratio" := 2.0}
+        ],
+        rows(~"codes", Document)
+    ),
+    ?assertMatch([_ | _], rows(~"profile", Document)),
+    [Run] = dyno_recording:runs(Document),
+    [
+        ?assertEqual(Samples, length(Times))
+     || #{~"values" := Times} <- dyno_recording:series(Run, ~"bench.time")
+    ].
 
 samples_of_calls_by_metric(_Config) ->
     Code = fun(Length) -> io_lib:format("lists:seq(1, ~b).", [Length]) end,

@@ -17,6 +17,7 @@ all() ->
     [
         without_a_locale,
         at_the_command_line,
+        codes_and_inputs,
         the_place_of_a_syntax_error,
         in_files,
         from_the_shell,
@@ -71,9 +72,6 @@ without_a_locale(_Config) ->
     ?assertMatch({_, _}, binary:match(Text, [Source]), Text).
 
 at_the_command_line(_Config) ->
-    Late =
-        "r(C) -> counters:add(C, 1, 1), "
-        "case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
     dyno_parallel:each(
         fun({Expected, Pattern, Arguments}) ->
             {Status, Text} = dyno(Arguments),
@@ -83,26 +81,14 @@ at_the_command_line(_Config) ->
         end,
         [
             {2, "no function lists:sorr/1; did you mean lists:sort/1", ["lists:sorr([])."]},
-            {2, "no module listz; did you mean lists", ["listz:sort([])."]},
-            {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", ["lists:sort()."]},
             {2, "is no file .lookups.calls.; give one", ["lookups.calls"]},
             {
                 2,
                 "--fail-if compares with a recording or a revision",
                 ["ok", "--fail-if", "slower > 5%"]
             },
-            {2, "arity 3", ["r(A, B, C) -> A."]},
-            {2, "init_runner must give", ["r(X) -> X."]},
-            {2, "init must give", ["ok.", "--init_runner", "r(X) -> X."]},
             {1, "raised error:boom", ["error(boom)."]},
-            {1, "raised error:late", [Late, "--init_runner", "counters:new(1, [])."]},
-            {1, "its process died", ["exit(self(), kill), receive after 9000 -> ok end."]},
-            {1, "had not ended after [0-9]+ ms", ["receive never -> ok end.", "--timeout", "2s"]},
-            {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "2s"]},
-            {1, "init_runner had not ended",
-                ["ok.", "--init_runner", "receive a -> b end.", "--timeout", "2s"]},
-            {1, "input n had not ended",
-                ["r(X) -> X.", "--input", "n=receive a -> b end", "--timeout", "2s"]},
+            {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "1s"]},
             {1, "input n raised error:boom", ["r(X) -> X.", "--input", "n=error(boom)"]},
             {2, "--concurrency is \"0\"", ["ok.", "-c", "0"]},
             {2, "--concurrency is \"-1\"", ["ok.", "-c", "-1"]},
@@ -152,15 +138,15 @@ in_files(Config) ->
         "parse_transform(_, _) -> receive never -> [] end.\n"
     ),
     {ok, _} = compile:file(filename:join(Priv, "endless_transform.erl"), [{outdir, Priv}]),
-    [
-        begin
-            Given = #{timeout_ms => 1000, code_paths => [Priv]},
-            {error, Reason} = dyno_bench:run_file(file(Config, Text), Given),
+    true = code:add_patha(Priv),
+    dyno_parallel:each(
+        fun({Status, Pattern, Text}) ->
+            {error, Reason} = dyno_bench:run_file(file(Config, Text), #{timeout_ms => 1000}),
             Sentence = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
             ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)
-        end
-     || {Status, Pattern, Text} <- [
+        end,
+        [
             {2, "was not compiled after [0-9]+ ms",
                 "-compile({parse_transform, endless_transform}).\nbenchmarks() -> []."},
             {2, "erl:3:.*syntax error", "benchmarks( -> []."},
@@ -182,10 +168,38 @@ in_files(Config) ->
             {1, "with set: .*had not ended after [0-9]+ ms",
                 "benchmarks() ->\n"
                 "[#{name => set, codes => #{a => fun() -> receive a -> b end end}}]."}
-        ]
-    ],
-    code:purge(endless_transform),
-    code:delete(endless_transform).
+        ],
+        4
+    ),
+    true = code:del_path(Priv),
+    dyno_code:unload(endless_transform).
+
+codes_and_inputs(_Config) ->
+    Endless = "receive a -> b end.",
+    Late =
+        "r(C) -> counters:add(C, 1, 1), "
+        "case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
+    dyno_parallel:each(
+        fun({Expected, Pattern, Code, Options}) ->
+            {error, Error} = dyno_bench:run([Code], Options#{timeout_ms => 1000}),
+            Sentence = dyno_error:format(Error),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
+            ?assertEqual(Expected, dyno_error:exit_status(Error), Sentence)
+        end,
+        [
+            {2, "no module listz; did you mean lists", "listz:sort([]).", #{}},
+            {2, "lists:sort/0; there is lists:sort/1, lists:sort/2", "lists:sort().", #{}},
+            {2, "arity 3", "r(A, B, C) -> A.", #{}},
+            {2, "init_runner must give", "r(X) -> X.", #{}},
+            {2, "init must give", #{runner => "ok.", init_runner => "r(X) -> X."}, #{}},
+            {1, "raised error:late", #{runner => Late, init_runner => "counters:new(1, [])."}, #{}},
+            {1, "its process died", "exit(self(), kill), receive after 9000 -> ok end.", #{}},
+            {1, "had not ended after [0-9]+ ms", Endless, #{}},
+            {1, "init_runner had not ended", #{runner => "ok.", init_runner => Endless}, #{}},
+            {1, "input n had not ended", "r(X) -> X.", #{inputs => [{"n", Endless}]}}
+        ],
+        5
+    ).
 
 from_the_shell(_Config) ->
     [
@@ -216,24 +230,30 @@ from_the_shell(_Config) ->
 
 endless_in_all_modes(_Config) ->
     Endless = "receive never -> ok end.",
-    [
-        begin
+    dyno_parallel:each(
+        fun({Mode, Code}) ->
             %% Long enough to be compiled on a busy machine.
-            {error, Reason} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
-            Sentence = dyno_error:format(Reason),
+            {error, Error} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
+            Sentence = dyno_error:format(Error),
             ?assertMatch({match, _}, re:run(Sentence, "had not ended"), {Mode, Sentence}),
-            ?assertEqual(1, dyno_error:exit_status(Reason))
-        end
-     || Mode <- [
-            compare,
-            {timed, #{iterations => 1}},
-            {continuous, #{sample_ms => 10}},
-            {squeeze, #{sample_ms => 10}}
+            ?assertEqual(1, dyno_error:exit_status(Error))
+        end,
+        [
+            {Mode, Code}
+         || Mode <- [
+                compare,
+                {timed, #{iterations => 1}},
+                {continuous, #{sample_ms => 10}},
+                {squeeze, #{sample_ms => 10}}
+            ],
+            Code <- [
+                Endless,
+                #{runner => "ok.", init => Endless},
+                #{runner => "ok.", init_runner => Endless}
+            ]
         ],
-        Code <- [
-            Endless, #{runner => "ok.", init => Endless}, #{runner => "ok.", init_runner => Endless}
-        ]
-    ],
+        6
+    ),
     {error, {_, {undefined, _, <<"there is no function lists:sorr/1", _/binary>>}}} =
         dyno_bench:run(["lists:sorr([])."], #{mode => {continuous, #{sample_ms => 10}}}).
 

@@ -124,7 +124,7 @@ parsed([Token | Rest], Term, Terms) ->
 Records the calls of a function, by all processes of this node, in their order.
 
 ## Cost
-In a trace session of its own, which ends with the time, with the calls that are wanted, or with
+In a trace session of its own, which ends with the time, with the last of so many calls, or with
 this process. Until then each call sends a message, 0.5 us and more the larger the arguments are,
 which are copied: for a function that is called a million times a second give a small `most`.
 """.

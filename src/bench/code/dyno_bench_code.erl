@@ -316,13 +316,13 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
                 binary => Binary,
                 constants => dyno_bench_forms:constants(maps:with(?PARTS, Parsed)),
                 constant => IsConstant,
-                warnings => said(Warnings),
+                warnings => diagnostics(Warnings),
                 form => form(Runner)
             }};
         {ok, {{error, Errors, _Warnings}, _}} ->
             case dyno_bench_source:place(Errors, ?PARTS, Texts) of
                 {ok, Error} -> {error, Error};
-                none -> {error, {?MODULE, {compile, Label, said(Errors)}}}
+                none -> {error, {?MODULE, {compile, Label, diagnostics(Errors)}}}
             end;
         {error, {died, _}} ->
             {error, {?MODULE, {costly_compilation, Label}}};
@@ -361,7 +361,7 @@ form({forms, _, _}) -> inline;
 form({calls, _}) -> call;
 form({function, _, _}) -> apply.
 
-said(Found) ->
+diagnostics(Found) ->
     lists:uniq([
         unicode:characters_to_binary([part_of(File), place(Where), Formatter:format_error(Text)])
      || {File, Details} <- Found, {Where, Formatter, Text} <- Details

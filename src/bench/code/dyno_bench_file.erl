@@ -90,8 +90,8 @@ works with can load it.
 """.
 -spec read(file:filename_all(), {own | portable, TimeoutMs :: pos_integer()}) ->
     {ok, file()} | {error, dyno_error:error()}.
-read(Given, {For, TimeoutMs}) ->
-    Path = unicode:characters_to_list(Given),
+read(Name, {For, TimeoutMs}) ->
+    Path = unicode:characters_to_list(Name),
     maybe
         {ok, Module, Binary} ?= compiled(Path, [r27 || For =:= portable], TimeoutMs),
         ok ?= free(Path, Module),
@@ -267,9 +267,9 @@ text([_ | _] = Text) ->
     end;
 text(_) -> error.
 
-measurements(Group, #{codes := Given} = Case, File) ->
-    Codes = [labelled(Label, Code) || {Label, Code} <- pairs(Given)],
-    Inputs = [named(Input) || Input <- maps:get(inputs, Case, [])],
+measurements(Group, #{codes := Pairs} = Case, File) ->
+    Codes = [labelled(Label, Code) || {Label, Code} <- pairs(Pairs)],
+    Inputs = [with_name(Input) || Input <- maps:get(inputs, Case, [])],
     Plan =
         case is_map_key(setup, Case) of
             true -> dyno_bench_inputs:plan_any(Codes, Inputs);
@@ -288,8 +288,8 @@ labelled(Label, Code) when is_map(Code) ->
 labelled(Label, Callable) ->
     labelled(Label, #{runner => Callable}).
 
-named(N) when is_integer(N) -> {N, N};
-named(Input) -> Input.
+with_name(N) when is_integer(N) -> {N, N};
+with_name(Input) -> Input.
 
 measurement(Group, Measurement, Case) ->
     Id =

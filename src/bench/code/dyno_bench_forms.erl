@@ -159,18 +159,18 @@ loop({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
         )
     ];
 loop({calls, Calls}) ->
-    Named = [
+    WithVariables = [
         {M, F, [name("Argument", N, K) || {K, _} <- lists:enumerate(A)]}
      || {N, {M, F, A}} <- lists:enumerate(Calls)
     ],
-    Names = lists:append([Vs || {_, _, Vs} <- Named]),
+    Names = lists:append([Vs || {_, _, Vs} <- WithVariables]),
     Values = [
         list_element(element_of(constant(runner), N), K)
      || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)
     ],
     Body = [
         {call, ?A, {remote, ?A, {atom, ?A, M}, {atom, ?A, F}}, [var(V) || V <- Vs]}
-     || {M, F, Vs} <- Named
+     || {M, F, Vs} <- WithVariables
     ],
     loop_of(Names, Values, {block, ?A, Body}).
 
@@ -191,8 +191,8 @@ inlined(Arity, Clause, Make) ->
 %% loop/3 takes the constants apart once; the loop itself has them in its arguments. The variables
 %% that are not among the values are passed as they are: Start.
 loop_of(Variables, Values, Body) ->
-    {_, Given} = lists:split(length(Values), Variables),
-    Arguments = Values ++ [var(V) || V <- Given],
+    {_, Passed} = lists:split(length(Values), Variables),
+    Arguments = Values ++ [var(V) || V <- Passed],
     Inner = length(Variables) + 2,
     [
         {function, ?A, loop, 3, [

@@ -3,28 +3,28 @@
 
 -module(dyno_bench_extras).
 -moduledoc false.
-%% What is measured of the codes after the rounds, where it is asked for, and the verdicts where it
-%% is not a figure of the rounds that decides.
+%% What is measured of the codes after the rounds, if options ask for it, and the verdicts by a
+%% metric that does not come from the rounds.
 
 -export([extras/2, measure/3, decided/2, values/2]).
 
 -type extra() :: {side_effects, Runs :: pos_integer()} | profile.
 
--doc "What is to be measured besides; some metrics need it.".
+-doc "What else is to be measured; some metrics need it.".
 -spec extras(dyno_bench_engine:options(), Candidates :: pos_integer()) -> [extra()].
 extras(#{fixed := _}, _Candidates) ->
     [];
 extras(#{level := Level} = Options, Candidates) ->
-    Given = maps:get(extras, Options, []),
+    Requested = maps:get(extras, Options, []),
     SideEffects =
-        lists:member(side_effects, Given) orelse
+        lists:member(side_effects, Requested) orelse
             dyno_bench_metric:kind(maps:get(metric, Options, time)) =:= side_effects,
     [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects] ++
-        [profile || lists:member(profile, Given)].
+        [profile || lists:member(profile, Requested)].
 
 -doc """
-Adds to a code's figures what was measured. One at a time in a node: they look at all processes,
-have breakpoints in all functions, and set how deep the node's stacks are shown.
+Measures extras, and adds them to a candidate. Only one code of a node at a time: extras look at all
+processes, set breakpoints in all functions, and set how deep the node's stacks are shown.
 """.
 -spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
     dyno_bench_engine:candidate().

@@ -5,9 +5,9 @@
 -moduledoc false.
 %% Which functions take the time in a code: two views, because each errs in its own way.
 %%
-%% `call_time` on all functions, in a session of its own, on the worker and what it spawns: it counts
-%% calls exactly, and its own times hold the instrument's work for each call. That is calibrated and
-%% taken off; yet what is called often and does little still shows as too much.
+%% `call_time` on all functions, in a session of its own, on the worker and what it spawns: it
+%% counts calls exactly, and its own times hold the instrument's work for each call. That is
+%% calibrated and taken off; yet what is called often and does little still shows as too much.
 %%
 %% Samples of the worker's stack, without a trace: they cost nothing that counts, but land where a
 %% process may be interrupted. They are what a flame graph is drawn of.
@@ -46,7 +46,7 @@ measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
     Charge =
         case dyno_agent_calibration:charge([call_time]) of
             undefined -> 0.0;
-            Known -> dyno_agent_calibration:charge_ns(1, Known)
+            Calibration -> dyno_agent_calibration:charge_ns(1, Calibration)
         end,
     Functions = traced(Worker, N, Iterate, Charge),
     Stacks = sampled(Worker, Epoch, Iterate),
@@ -70,7 +70,7 @@ traced(Worker, N, Iterate, Charge) ->
         Own = paused(Session),
         _ = trace:function(Session, {'_', '_', '_'}, restart, [call_time]),
         _ = Iterate(N),
-        figures(without(Own, paused(Session)), N, Charge)
+        shares(without(Own, paused(Session)), N, Charge)
     after
         %% Modules of ours are unloaded soon: no breakpoint may be on its way out then.
         _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
@@ -83,11 +83,11 @@ paused(Session) ->
     read(Session).
 
 without(Own, Read) ->
-    Known = #{MFA => {Calls, Ns} || {MFA, Calls, Ns} <- Own},
+    OwnByFunction = #{MFA => {Calls, Ns} || {MFA, Calls, Ns} <- Own},
     [
         {MFA, Calls - OwnCalls, max(0, Ns - OwnNs)}
      || {MFA, Calls, Ns} <- Read,
-        {OwnCalls, OwnNs} <- [maps:get(MFA, Known, {0, 0})],
+        {OwnCalls, OwnNs} <- [maps:get(MFA, OwnByFunction, {0, 0})],
         Calls > OwnCalls
     ].
 
@@ -120,7 +120,7 @@ is_shown(M) ->
         _ -> true
     end.
 
-figures(Read, N, Charge) ->
+shares(Read, N, Charge) ->
     Net = merged([{name(MFA), Calls, max(0.0, Ns - Calls * Charge)} || {MFA, Calls, Ns} <- Read]),
     Total = max(1.0, lists:sum([Ns || {_, {_, Ns}} <- Net])),
     Sorted = lists:sort(fun({_, {_, A}}, {_, {_, B}}) -> A >= B end, Net),
@@ -129,7 +129,7 @@ figures(Read, N, Charge) ->
      || {Name, {Calls, Ns}} <- Sorted
     ].
 
-merged(Named) ->
+merged(ByName) ->
     maps:to_list(
         lists:foldl(
             fun({Name, Calls, Ns}, Sums) ->
@@ -138,7 +138,7 @@ merged(Named) ->
                 )
             end,
             #{},
-            Named
+            ByName
         )
     ).
 

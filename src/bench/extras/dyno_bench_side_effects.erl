@@ -32,7 +32,7 @@
     iterate := fun((pos_integer()) -> term())
 }.
 
--doc "A process, or all that were spawned as the same. Each figure is for a call.".
+-doc "A process, or all that were spawned as the same. Each number is for a call.".
 -type part() :: #{
     who := binary(),
     kind := server | spawned,
@@ -109,7 +109,7 @@ traced(Session, Tracer, #{worker := Worker} = Subject) ->
         {ok, N, Counts#{processes := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
     end.
 
-%% Those that were spawned in this pass, or are known.
+%% Those that were spawned in this pass, and the members.
 takes_part(_, #{born := _}, _) -> true;
 takes_part(_, #{received := N}, _) when N > 0 -> true;
 takes_part(Pid, _, Members) -> lists:member(Pid, Members).
@@ -204,7 +204,7 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
     }.
 
 notes(Left, #{ports := Ports, remote := Remote}) ->
-    [~"work was left in mailboxes: what it costs is not in the figures" || Left > 0] ++
+    [~"work was left in mailboxes: what it costs is not measured" || Left > 0] ++
         [~"it sends to ports, whose work is not seen" || Ports > 0] ++
         [~"it sends to other nodes, whose work is not seen" || Remote > 0].
 
@@ -307,12 +307,12 @@ server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
 %% A pool, and processes that a code spawns and leaves: one row. The most work first.
 alike(Parts) ->
     Sums = [
-        lists:foldl(fun together/2, First, Rest)
+        lists:foldl(fun add_part/2, First, Rest)
      || [First | Rest] <- maps:values(maps:groups_from_list(fun(#{who := Who}) -> Who end, Parts))
     ],
     lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Sums).
 
-together(Part, Sum) ->
+add_part(Part, Sum) ->
     Added = maps:map(
         fun(Key, Value) -> plus(Value, map_get(Key, Part)) end, maps:without([who, kind], Sum)
     ),
@@ -342,7 +342,7 @@ text(Chars) ->
     true = is_binary(Text),
     Text.
 
-%% All that were spawned as the same are one row. What they cost is known of all together.
+%% All that were spawned as the same are one row; their reductions are measured as a sum.
 spawned(Spawned, N, Ended) ->
     Kinds = maps:groups_from_list(
         fun(#{born := Born}) -> Born end, [S || _ := #{ended := true} = S <- Spawned]

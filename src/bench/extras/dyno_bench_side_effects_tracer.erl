@@ -58,7 +58,7 @@ loop(State) ->
             loop(event(Event, State))
     end.
 
--doc "What it has counted since it was last asked, all of the trace included.".
+-doc "What the tracer has counted since it was last read, all trace messages included.".
 -spec await(trace:session(), pid(), reference()) ->
     {ok, #{
         processes := #{pid() => seen()},
@@ -122,7 +122,7 @@ sent(From, To, State0) ->
     case {To, State} of
         {port, #{ports := N}} -> State#{ports := N + 1};
         {remote, #{remote := N}} -> State#{remote := N + 1};
-        {unknown, _} -> State;
+        {undefined, _} -> State;
         {From, _} -> State;
         {_, _} -> update(To, fun(#{received := N} = Seen) -> Seen#{received := N + 1} end, State)
     end.
@@ -132,13 +132,13 @@ local(Pid) when is_pid(Pid) -> remote;
 local(Port) when is_port(Port) -> port;
 local({Name, Node}) when is_atom(Name), Node =:= node() -> local(Name);
 local({_, _}) -> remote;
-local(Name) when is_atom(Name) -> named(whereis(Name));
+local(Name) when is_atom(Name) -> process(whereis(Name));
 %% An alias: the answer to a call.
-local(_Reference) -> unknown.
+local(_Reference) -> undefined.
 
-named(undefined) -> unknown;
-named(Port) when is_port(Port) -> port;
-named(Pid) -> Pid.
+process(undefined) -> undefined;
+process(Port) when is_port(Port) -> port;
+process(Pid) -> Pid.
 
 update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0, slices => 0},

@@ -3,7 +3,7 @@
 
 -module(dyno_bench_cluster).
 -moduledoc """
-Watches nodes, and runs a code in all of them at once: each interval what every node has done, how
+Monitors nodes, and runs a code in all of them at once: each interval what every node has done, how
 its VM is, and the sum. The nodes need no dyno; nothing is left there in the end
 (`m:dyno_bench_remote`).
 
@@ -18,12 +18,12 @@ its VM is, and the sum. The nodes need no dyno; nothing is left there in the end
 4> ok = dyno_bench_cluster:stop(Cluster).
 ```
 
-Without a code the nodes are only watched. A node that is lost is said to be, in each sample from
-then on; the others go on. A code that fails in one node ends the cluster, which then exits with the
+Without a code the nodes are only monitored. Each sample after the loss of a node says so; the
+others go on. A code that fails in one node ends the cluster, which then exits with the
 reason.
 
 ## Cost
-In each node one process that reads some 22 figures an interval; here a sample for each interval, of
+In each node one process that reads some 22 values an interval; here a sample for each interval, of
 which the newest 3600 are kept.
 """.
 
@@ -97,7 +97,7 @@ which the newest 3600 are kept.
 -define(CALL_MS, 60_000).
 -define(MAX_NODES, 100).
 
--doc "Starts to watch, linked; returns when all nodes work.".
+-doc "Starts, linked; returns when all nodes work.".
 -spec start_link(options()) -> {ok, pid()} | {error, dyno_error:error()}.
 start_link(Options) ->
     Merged = maps:merge(
@@ -213,7 +213,7 @@ attached([Node | Rest], Options, Members) ->
             {error, Reason}
     end.
 
-%% All are asked before the first is waited for, so that they begin at about the same time.
+%% All are told before the first answer is awaited, so that they begin at about the same time.
 started(#{options := Options, members := Members} = State) ->
     Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
     Call = {dyno_bench_member, run, [Order, self()]},

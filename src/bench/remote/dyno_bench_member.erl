@@ -3,15 +3,15 @@
 
 -module(dyno_bench_member).
 -moduledoc false.
-%% A node's part of a cluster that is loaded and watched (dyno_bench_cluster): runs a job there, and
-%% reports at an interval what it has done and how the VM is. It runs in a process of the guest,
-%% which interrupts it in the end.
+%% A node's part of a cluster that is loaded and monitored (dyno_bench_cluster): runs a job there,
+%% and reports at an interval what it has done and how the VM is. It runs in a process of the remote
+%% guard, which interrupts it in the end.
 
 -export([run/2, set_concurrency/2]).
 -export_type([order/0, report/0]).
 
 -type order() :: #{
-    %% Without one the node is only watched.
+    %% Without one the node is only monitored.
     code => dyno_bench_code:code(),
     concurrency => non_neg_integer(),
     interval_ms := pos_integer(),

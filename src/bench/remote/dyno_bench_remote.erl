@@ -67,7 +67,7 @@ run(Node, Call, Files, Options) ->
         end
     end.
 
--doc "Brings a guest to a node, with all that measures.".
+-doc "Starts a guard in a node, with all modules that measure.".
 -spec attach(node(), [file_module()], options()) ->
     {ok, dyno_agent:agent()} | {error, dyno_error:error()}.
 attach(Node, Files, Options) ->
@@ -110,7 +110,7 @@ called(Agent, Call) ->
     try gen_server:call(Guard, {run, Call}, ?CALL_MS) of
         {ok, _Measurer} -> await(Agent, Guard, Monitor)
     catch
-        exit:_ -> {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
+        exit:_ -> {error, {?MODULE, ended(Agent)}}
     after
         true = demonitor(Monitor, [flush])
     end.
@@ -126,7 +126,15 @@ await(Agent, Guard, Monitor) ->
             Guard ! dyno_interrupt,
             await(Agent, Guard, Monitor);
         {'DOWN', Monitor, process, Guard, _} ->
-            {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
+            {error, {?MODULE, ended(Agent)}}
+    end.
+
+%% The guard says why it ends, if it can.
+ended(Agent) ->
+    Ref = dyno_agent:ref(Agent),
+    receive
+        {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, dyno_agent:node(Agent), Reason}
+    after 0 -> {node_lost, dyno_agent:node(Agent)}
     end.
 
 %% With functions of OTP only, which every node has.

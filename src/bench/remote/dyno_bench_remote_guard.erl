@@ -6,10 +6,10 @@
 %% In a node that is not ours: measures there for a caller elsewhere. It takes the place of the
 %% agent's guard (dyno_agent_guard), because what measures must not just be killed: it has workers,
 %% jobs and a trace session, which it takes away itself when it is interrupted. Only what does not
-%% end by itself is killed. When the guest has ended, the janitor removes the modules.
+%% end by itself is killed. When the guard has ended, the cleaner removes the modules.
 %%
-%%   guest          watches the caller, the time, the memory
-%%     measurer     runs what the caller asked for, interrupted or killed when the guest ends
+%%   guard          monitors the caller, the time, the memory
+%%     measurer     runs what the caller asked for, interrupted or killed when the guard ends
 %%     members      report each second (dyno_bench_member)
 
 -behaviour(gen_server).
@@ -29,12 +29,12 @@
 }.
 
 -define(CHECK_MS, 1000).
-%% For what ends by itself, and for what does after its workers were killed. Less than the janitor's
-%% patience together.
+%% For what ends by itself, and for what does after its workers were killed. Less than the cleaner
+%% waits.
 -define(POLITE_MS, 5000).
 -define(FORCED_MS, 5000).
 
--doc "Starts a guest, linked to nobody: the caller's process is on another node.".
+-doc "Starts a guard, linked to nobody: the caller's process is on another node.".
 -spec start(dyno_agent_guard:options()) -> gen_server:start_ret().
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
@@ -43,7 +43,7 @@ start(Options) ->
 -spec init(dyno_agent_guard:options()) -> {ok, state()}.
 init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = process_flag(trap_exit, true),
-    proc_lib:set_label(dyno_agent_custom),
+    proc_lib:set_label(?MODULE),
     _ = monitor(process, Caller),
     _ = erlang:send_after(LimitMs, self(), limit_ms),
     _ = erlang:send_after(?CHECK_MS, self(), check),
@@ -103,7 +103,7 @@ give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
 terminate(_Reason, _State) ->
     ok.
 
-%% Nothing that runs our code may be left: the janitor removes it after us.
+%% Nothing that runs our code may be left: the cleaner removes it after us.
 wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
     Busy = ended(Measurers, ?POLITE_MS),

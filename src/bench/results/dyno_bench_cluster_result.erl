@@ -21,7 +21,6 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
     Totals = [PerSecond || #{per_second := PerSecond} <- Samples],
     DurationNs = lists:max([0 | TimesMs]) * 1_000_000,
     Run = #{
-        size => length(Nodes),
         status => complete,
         duration_ns => DurationNs,
         nodes => [#{name => atom_to_binary(Name)} || {Name, _} <- Nodes],
@@ -108,7 +107,7 @@ spec() ->
             {~"throughput", ~"Throughput, median", Rate, Higher, Rates(fun dyno_stats:median/1)},
             {~"lowest", ~"Lowest", Rate, Higher, Rates(fun lists:min/1)},
             {~"highest", ~"Highest", Rate, Higher, Rates(fun lists:max/1)},
-            {~"samples", ~"Samples", count, #{role => note},
+            {~"samples", ~"Samples", count,
                 fun(#{rates := Of}) -> length(Of) end}
         ]
     }.

@@ -3,7 +3,7 @@
 
 -module(dyno_bench_extras_result).
 -moduledoc false.
-%% What a recording has of what is measured only where it is asked for: the table `whole`, the
+%% What a recording has of the extras: the table `whole`, the
 %% processes that the codes make work; the table `profile`, the functions that take the time; and
 %% the sampled stacks as profiles. Pure.
 

@@ -18,7 +18,7 @@
 }.
 
 -define(LEVEL, 0.95).
-%% That of times, where none is given.
+%% That of times, by default.
 -define(THRESHOLD, 0.03).
 %% A machine that other programs have so much of the time is a busy one.
 -define(BUSY, 0.1).
@@ -57,7 +57,7 @@ short(Label) -> string:slice(Label, 0, 60).
 
 id(Run) -> dyno_recording_run:id(maps:get(labels, Run, #{}), 1).
 
-%% What holds for all runs is said once, without a run's name.
+%% What holds for all runs is said once, without a run's id.
 all_warnings([{_, First} | _] = Each) ->
     Common = [W || W <- First, lists:all(fun({_, Of}) -> lists:member(W, Of) end, Each)],
     Own = [{Id, Warning} || {Id, Of} <- Each, Warning <- Of -- Common],

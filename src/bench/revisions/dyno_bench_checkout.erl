@@ -116,8 +116,8 @@ each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
     case has(Path, Repository) of
         {ok, Source} ->
             maybe
-                {ok, Wanted} ?= wanted(Kind, Path, Commit, Source, Repository),
-                ok ?= revision(inside(Tree, Path), {Kind, Wanted}, Repository#{top := Source}),
+                {ok, Resolved} ?= commit_of(Kind, Path, Commit, Source, Repository),
+                ok ?= revision(inside(Tree, Path), {Kind, Resolved}, Repository#{top := Source}),
                 each(Rest, Tree, Revision, Repository)
             end;
         none ->
@@ -153,7 +153,7 @@ has(Path, #{git := Git, top := Top}) ->
     end.
 
 %% The working tree has what is checked out there, whatever the repository says.
-wanted(Kind, Path, Commit, Source, #{git := Git}) ->
+commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
     Name =
         case Kind of
             working_tree -> ~"HEAD";

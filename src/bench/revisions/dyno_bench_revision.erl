@@ -8,7 +8,7 @@ Builds revisions of the user's project, so that a code can be measured with each
 Each revision is checked out into a clone in a temporary folder, which shares the repository's
 objects and changes nothing in it; the working tree is copied there in the same way, with what is
 not committed and without what is ignored (`m:dyno_bench_checkout`). Then each is built: by the
-command that was given, or else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler,
+`build` command, or else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler,
 whichever the project's files call for. Dependencies that the working tree has fetched already are
 copied, so that a build without a network can succeed.
 """.
@@ -48,8 +48,8 @@ copied, so that a build without a network can succeed.
 -define(WORKING_TREE, ~"working tree").
 
 -doc """
-The revisions that are meant: `A..B`, or `A` alone, which is compared with the working tree. As with
-git, an end that is left out is `HEAD`.
+The revisions that a text means: `A..B`, or `A` alone, which is compared with the working tree. As
+with git, an end that is left out is `HEAD`.
 
 ```erlang
 1> dyno_bench_revision:parse([~"v1..v2"]).
@@ -87,14 +87,14 @@ open(Revisions, Options) ->
     maybe
         {ok, Git} ?= git(),
         {ok, Top} ?= top(Git),
-        {ok, Known} ?= known(Git, Revisions, []),
-        ok ?= different(Known),
+        {ok, Resolved} ?= resolve(Git, Revisions, []),
+        ok ?= different(Resolved),
         {ok, Folder} ?= temporary(),
         Cleaner = cleaner(Folder),
         Project = #{
             git => Git, top => Top, below => below(Top), folder => Folder, options => Options
         },
-        case built(lists:enumerate(Known), Project, []) of
+        case built(lists:enumerate(Resolved), Project, []) of
             {ok, Variants} ->
                 {ok, #{folder => Folder, cleaner => Cleaner, variants => Variants}};
             {error, _} = Error ->
@@ -150,25 +150,25 @@ below(Top) ->
         false -> "."
     end.
 
-known(_Git, [], Known) ->
-    {ok, lists:reverse(Known)};
-known(Git, [working_tree | Rest], Known) ->
-    known(Git, Rest, [{working_tree, ~"HEAD"} | Known]);
-known(Git, [{revision, Name} = Revision | Rest], Known) ->
+resolve(_Git, [], Resolved) ->
+    {ok, lists:reverse(Resolved)};
+resolve(Git, [working_tree | Rest], Resolved) ->
+    resolve(Git, Rest, [{working_tree, ~"HEAD"} | Resolved]);
+resolve(Git, [{revision, Name} = Revision | Rest], Resolved) ->
     Arguments = [
         "rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>
     ],
     case dyno_bench_checkout:git(Git, ".", Arguments) of
-        {ok, Output} -> known(Git, Rest, [{Revision, string:trim(Output)} | Known]);
+        {ok, Output} -> resolve(Git, Rest, [{Revision, string:trim(Output)} | Resolved]);
         {error, {dyno_error, interrupted}} = Error -> Error;
         {error, _} -> {error, {?MODULE, {unknown_revision, Name}}}
     end.
 
-different(Known) ->
+different(Resolved) ->
     Same = [
         {A, B}
-     || {N, {{revision, A}, Commit}} <- lists:enumerate(Known),
-        {M, {{revision, B}, Other}} <- lists:enumerate(Known),
+     || {N, {{revision, A}, Commit}} <- lists:enumerate(Resolved),
+        {M, {{revision, B}, Other}} <- lists:enumerate(Resolved),
         N < M, Commit =:= Other
     ],
     case Same of
@@ -214,8 +214,8 @@ progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
 progress(_Project, _Label) -> ok.
 
 command(_Label, _Folder, #{options := #{build := Text}}) ->
-    Given = unicode:characters_to_binary(Text),
-    {ok, {Given, "/bin/sh", ["-c", Given]}};
+    Shell = unicode:characters_to_binary(Text),
+    {ok, {Shell, "/bin/sh", ["-c", Shell]}};
 command(Label, Folder, _Project) ->
     case dyno_bench_project:builder(Folder) of
         {ok, {Name, Arguments}} ->

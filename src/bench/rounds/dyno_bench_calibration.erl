@@ -4,7 +4,7 @@
 -module(dyno_bench_calibration).
 -moduledoc false.
 %% How many iterations an epoch needs: it must be long against reading the clocks at its edges,
-%% which takes 20 us. What others took of the wall time is known to within a time slice of theirs
+%% which takes 20 us. What others took of the wall time is measured to within a time slice of theirs
 %% only, so a short epoch may seem to have had no time at all; how much more is needed is never
 %% inferred from that alone, or epochs would last a hundred times as long, and there would be few
 %% rounds.
@@ -54,8 +54,8 @@ grown(_Epochs, N, _Short) when N >= ?MAX_ITERATIONS ->
     N;
 grown(Epochs, N, {Ns, WallNs}) ->
     Believed = max(Ns, WallNs / ?DISTURBED),
-    Wanted = max(ceil(N * 1.2), ceil(N * ?EPOCH_NS * 1.2 / Believed)),
-    enough(Epochs, min(?MAX_ITERATIONS, max(N + 1, min(Wanted, N * 100)))).
+    Enough = max(ceil(N * 1.2), ceil(N * ?EPOCH_NS * 1.2 / Believed)),
+    enough(Epochs, min(?MAX_ITERATIONS, max(N + 1, min(Enough, N * 100)))).
 
 -doc "The time of an epoch, less what others took of it.".
 -spec net_ns(epoch()) -> pos_integer().

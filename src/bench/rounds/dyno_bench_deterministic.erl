@@ -11,8 +11,9 @@
 %% are taken with a heap so large that nothing is collected, because a collection costs reductions,
 %% too, and when it comes depends on what was there before. The empty loop's are subtracted.
 %%
-%% Whether it is deterministic is seen, not assumed: runs must agree. Those of codes that draw random
-%% numbers do not; those whose long calls the scheduler interrupts differ by less than ?TOLERANCE.
+%% Whether it is deterministic is seen, not assumed: runs must agree. Those of codes that draw
+%% random numbers do not; those whose long calls the scheduler interrupts differ by less than
+%% ?TOLERANCE.
 
 -export([measure/4, measure/5, join/1]).
 -export_type([deterministic/0, loop/0]).
@@ -77,7 +78,7 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
         trace:session_destroy(Session)
     end.
 
--doc "The figures of the same code in several VMs, which must agree as well.".
+-doc "The same of a code in several VMs, which must agree as well.".
 -spec join([deterministic(), ...]) -> deterministic().
 join([Only]) ->
     Only;

@@ -87,7 +87,7 @@
     vms => pos_integer(),
     %% Of samples: whether they came to agree as --cv asks.
     agreed => boolean(),
-    %% Whether the number of rounds was given.
+    %% Whether the number of rounds was fixed beforehand.
     fixed => boolean()
 }.
 

@@ -26,7 +26,7 @@ Those of deterministic runs do not depend on the machine: a difference of 0.1 % 
 
 -type name() :: time | wall | cpu | gc | memory | reductions | words | messages | whole.
 
-%% A difference of times that does not matter; of deterministic figures.
+%% A difference that does not matter: of times, and of deterministic metrics.
 -define(THRESHOLD, 0.03).
 -define(DETERMINISTIC, 0.001).
 %% Stands for none in a ratio.
@@ -61,7 +61,7 @@ title(words) -> ~"Words per call";
 title(messages) -> ~"Messages per call";
 title(whole) -> ~"Reductions per call, of all processes".
 
--doc "The share below which a difference does not matter, where none is given.".
+-doc "The share below which a difference does not matter, by default.".
 -spec threshold(name()) -> float().
 threshold(Name) ->
     case kind(Name) of

@@ -61,7 +61,7 @@ their time. Reading the counters disturbs nobody.
     warnings := [binary()]
 }.
 
-%% The job had ended before it was asked.
+%% The job had ended before the call.
 -type reason() :: ended.
 
 -type state() :: #{
@@ -292,7 +292,7 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
             parsed => Parsed,
             measuring => none
         },
-        opened(State, Options)
+        add_workers(State, Options)
     else
         {error, Reason} -> {error, {shutdown, Reason}}
     end.
@@ -305,8 +305,9 @@ initialised(Module, Constants, Label) ->
             {error, dyno_bench_failure:error(Label, init, {raised, Class, Reason, Stack})}
     end.
 
-opened(#{code := #{counters := Counters}} = State, #{concurrency := Count, state := Wanted}) ->
-    case Wanted of
+add_workers(#{code := #{counters := Counters}} = State, Options) ->
+    #{concurrency := Count, state := Initial} = Options,
+    case Initial of
         running -> dyno_bench_job_counters:open(Counters);
         paused -> dyno_bench_job_counters:close(Counters)
     end,

@@ -23,9 +23,9 @@
 
 -doc """
 Starts a worker for a row of the counters, linked. It sends `{Ref, Pid, ready}` when its
-`init_runner` is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when it found the
-counters closed. Where the code fails it ends with the reason `{shutdown, {failed, Label, Stage,
-Failure}}`.
+`init_runner` is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when
+it found the counters closed. Where the code fails it ends with the reason `{shutdown, {failed,
+Label, Stage, Failure}}`.
 """.
 -spec start_link(code(), pos_integer(), reference()) -> pid().
 start_link(Code, Row, Ref) ->
@@ -90,8 +90,8 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
     end.
 
 batch(N, Ns) when Ns < ?BATCH_NS div 2; Ns > 2 * ?BATCH_NS ->
-    Wanted = N * ?BATCH_NS div max(1, Ns),
-    min(?MAX_BATCH, max(1, min(Wanted, N * 10)));
+    Next = N * ?BATCH_NS div max(1, Ns),
+    min(?MAX_BATCH, max(1, min(Next, N * 10)));
 batch(N, _Ns) ->
     N.
 

@@ -23,7 +23,7 @@
 
 -type reason() ::
     {no_erl, file:filename()}
-    | {does_not_boot, spec(), Said :: binary()}
+    | {does_not_boot, spec(), Output :: binary()}
     | {otp_too_old, file:filename(), string()}
     | {vm_died, term()}.
 
@@ -43,11 +43,11 @@ start(Specs) ->
 
 programs([], Found) ->
     {ok, lists:reverse(Found)};
-programs([#{erl := Given} = Spec | Rest], Found) ->
-    Places = [Given, filename:join(Given, "erl"), filename:join([Given, "bin", "erl"])],
+programs([#{erl := Path} = Spec | Rest], Found) ->
+    Places = [Path, filename:join(Path, "erl"), filename:join([Path, "bin", "erl"])],
     case [Place || Place <- Places, filelib:is_regular(Place)] of
         [Erl | _] -> programs(Rest, [{Spec, filename:absname(Erl)} | Found]);
-        [] -> {error, {?MODULE, {no_erl, Given}}}
+        [] -> {error, {?MODULE, {no_erl, Path}}}
     end;
 programs([Spec | Rest], Found) ->
     programs(Rest, [{Spec, undefined} | Found]).
@@ -98,14 +98,14 @@ errors_file() ->
     filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)).
 
 does_not_boot(Vms, Spec, Errors, Reason) ->
-    Said =
+    Output =
         case file:read_file(Errors) of
             {ok, <<_, _/binary>> = Text} -> hd(binary:split(string:trim(Text), ~"\n"));
             _ -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10]))
         end,
     _ = file:delete(Errors),
     stop(Vms),
-    {error, {?MODULE, {does_not_boot, Spec, Said}}}.
+    {error, {?MODULE, {does_not_boot, Spec, Output}}}.
 
 %% The program erl of another installation must not find this one's files.
 environment(Erl) ->
@@ -117,13 +117,13 @@ environment(Erl) ->
 
 %% Where the clock's library is: a folder, or beside the escript.
 priv() ->
-    Given = [F || F <- [os:getenv("DYNO_PRIV")], is_list(F), F =/= ""],
+    FromEnvironment = [F || F <- [os:getenv("DYNO_PRIV")], is_list(F), F =/= ""],
     Own = [F || F <- [code:priv_dir(dyno)], is_list(F)],
     Beside = [
         filename:join(filename:dirname(filename:dirname(filename:dirname(F))), "priv")
      || F <- Own
     ],
-    case [F || F <- Given ++ Own ++ Beside, filelib:is_dir(F)] of
+    case [F || F <- FromEnvironment ++ Own ++ Beside, filelib:is_dir(F)] of
         [Folder | _] -> Folder;
         [] -> none
     end.
@@ -145,7 +145,7 @@ arguments(Spec, Erl) ->
     ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++ own_flags(Erl) ++
         Cookie ++ paths(Spec) ++ maps:get(flags, Spec, []).
 
-%% The emulator flags that this VM was given; another release may not know them.
+%% The emulator flags of this VM; another release may not know them.
 own_flags(undefined) ->
     [_ | Arguments] = erlang:system_info(emu_args),
     Own = lists:takewhile(fun(A) -> A =/= "--" end, Arguments),
@@ -266,12 +266,12 @@ format_error({no_erl, Path}) ->
     io_lib:format(
         "there is no erl at ~ts; give the program, or the folder it is installed in", [Path]
     );
-format_error({does_not_boot, #{flags := [_ | _] = Flags}, Said}) ->
-    io_lib:format("a VM with the flags ~ts does not start: ~ts", [lists:join(" ", Flags), Said]);
-format_error({does_not_boot, #{erl := Erl}, Said}) ->
-    io_lib:format("a VM of ~ts does not start: ~ts", [Erl, Said]);
-format_error({does_not_boot, _Spec, Said}) ->
-    ["a VM of its own does not start: ", Said];
+format_error({does_not_boot, #{flags := [_ | _] = Flags}, Output}) ->
+    io_lib:format("a VM with the flags ~ts does not start: ~ts", [lists:join(" ", Flags), Output]);
+format_error({does_not_boot, #{erl := Erl}, Output}) ->
+    io_lib:format("a VM of ~ts does not start: ~ts", [Erl, Output]);
+format_error({does_not_boot, _Spec, Output}) ->
+    ["a VM of its own does not start: ", Output];
 format_error({otp_too_old, Erl, Release}) ->
     io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, ?FLOOR]);
 format_error({vm_died, Reason}) ->
