@@ -162,7 +162,7 @@ clip(Ns, Length) -> max(0, min(Ns, Length)).
     Last :: dyno_load_recorder:snapshot(),
     Now :: dyno_load_recorder:snapshot(),
     Offered :: float() | null
-) -> dyno_load:interval().
+) -> dyno_load_source:interval().
 interval(TimeNs, LengthNs, Last, Now, Offered) ->
     Between = dyno_histogram:subtract(map_get(response, Now), map_get(response, Last)),
     PerSecond = fun(Key) ->
