@@ -225,8 +225,8 @@ a_ramp_is_kept(_Config) ->
     #{events := Events, parts := [#{arrivals := 200}]} = Result,
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assert(length(Offered) >= 1),
-    %% Offered is what the schedule says, whatever the machine is busy with; a late interval is short,
-    %% and one arrival more or less shows.
+    %% Offered is what the schedule says, whatever the machine is busy with; the interval after a
+    %% late one is short, and one arrival more or less shows.
     Steps = lists:zip(lists:droplast(Offered), tl(Offered)),
     ?assertEqual([], [{A, B} || {A, B} <- Steps, B < A - 100]),
     ?assert(lists:last(Offered) > 500).

@@ -331,7 +331,8 @@ an_interrupted_load(_Config) ->
 
 verdict(Load, Snapshot) ->
     #{parts := [Part]} = Result = result(round_of(Load), [pool([#{undefined => Snapshot}])]),
-    {dyno_load_verdict:of_part(Part), [Code || {Code, _} <- warnings_of(Result)] -- [~"few_operations"]}.
+    Codes = [Code || {Code, _} <- warnings_of(Result)],
+    {dyno_load_verdict:of_part(Part), Codes -- [~"few_operations"]}.
 
 verdicts(_Config) ->
     Times = fun(Count, Ms) -> lists:duplicate(Count, Ms) end,

@@ -16,7 +16,6 @@ all() ->
         options_have_defaults,
         options_are_checked,
         options_say_what_is_accepted,
-        loads,
         levels,
         callbacks,
         source_errors,
@@ -143,39 +142,6 @@ options_say_what_is_accepted(_Config) ->
             {timeout_ms, [0, infinity], [~"timeout_ms", ~"positive integer"]}
         ],
         Value <- Values
-    ].
-
-loads(_Config) ->
-    ?assertEqual({ok, #{model => closed, workers => 7}}, dyno_load_spec:read(closed, 7)),
-    ?assertMatch(
-        {ok, #{model := open, rate_per_s := 7, workers := N}} when N > 1, dyno_load_spec:read(open, 7)
-    ),
-    Whole = #{model => open, rate_per_s => 0.5, workers => 3},
-    ?assertEqual({ok, Whole}, dyno_load_spec:read(Whole, 1)),
-    ?assertMatch(
-        {ok, #{workers := N}} when N > 1, dyno_load_spec:read(#{model => open, rate_per_s => 9}, 1)
-    ),
-    [
-        begin
-            {error, Reason} = dyno_load_spec:read(Bad, 1),
-            says(dyno_load_spec:format_error(Reason), Parts)
-        end
-     || {Bad, Parts} <- [
-            {#{}, [~"is not a load", ~"workers => N"]},
-            {{closed, 5}, [~"is not a load", ~"rate_per_s => R"]},
-            {undefined, [~"is not a load"]},
-            {#{model => closed}, [~"a closed load must give workers", ~"from 1 up"]},
-            {#{model => closed, workers => 0}, [~"workers of the closed load is 0", ~"from 1 up"]},
-            {#{model => closed, workers => 1.5}, [~"workers", ~"1.5"]},
-            {#{model => closed, workers => 1, rate_per_s => 5}, [~"rate_per_s is not a key of"]},
-            {#{model => open, rate_per_s => 0}, [~"rate_per_s", ~"above 0", ~"ramp"]},
-            {#{model => open, rate_per_s => -1}, [~"rate_per_s"]},
-            {#{model => open, rate_per_s => 1, workers => 0}, [~"workers"]},
-            {
-                #{model => open, rate => 1},
-                [~"rate is not a key of an open load (did you mean rate_per_s?)"]
-            }
-        ]
     ].
 
 levels(_Config) ->
