@@ -3,13 +3,15 @@
 
 -module(dyno_recording_file).
 -moduledoc """
-Reads recordings from files and writes them, whole or not at all.
+Reads recordings from files and writes them.
 
-`write/2` and `writable/1` are those of `m:dyno_file`: at any time the file holds a whole recording,
-the former or the new one.
+A file is written whole or not at all, as `m:dyno_file` does it: at any time it holds a whole
+recording, the former or the new one. A file whose name ends in `.jsonl` is made of lines instead,
+and what is in it already is not written again: for what runs for hours. If its writer dies, it can
+be read up to the last whole line.
 """.
 
--export([read/1, write/2, writable/1, format_error/1]).
+-export([read/1, head/1, write/2, writable/1, format_error/1]).
 
 -export_type([reason/0]).
 
@@ -20,29 +22,154 @@ the former or the new one.
     | {content, file:filename_all(), dyno_recording:reason()}
     | dyno_file:reason().
 
+%% Longer than most last lines.
+-define(LAST_LINE, 4096).
+
 -doc "Reads and checks a recording.".
 -spec read(file:filename_all()) -> {ok, dyno_recording:document()} | {error, reason()}.
 read(Path) ->
     case file:read_file(Path) of
-        {ok, Text} ->
-            case dyno_recording_json:decode(Text) of
-                {ok, Value} -> content(Path, dyno_recording:validate(Value));
-                {error, Reason} -> {error, {json, Path, Reason}}
-            end;
-        {error, Reason} ->
-            {error, {read, Path, Reason}}
+        {ok, Text} -> decoded(Path, dyno_recording_lines:is_first(Text), Text);
+        {error, Reason} -> {error, {read, Path, Reason}}
+    end.
+
+decoded(Path, true, Text) ->
+    %% What follows the last line end is what a writer that died has left.
+    from_lines(Path, lists:droplast(binary:split(Text, ~"\n", [global])));
+decoded(Path, false, Text) ->
+    case dyno_recording_json:decode(Text) of
+        {ok, Value} -> content(Path, dyno_recording:validate(Value));
+        {error, Reason} -> {error, {json, Path, Reason}}
+    end.
+
+from_lines(Path, Texts) ->
+    case decoded_lines(Texts, 0, []) of
+        {ok, Lines} -> content(Path, dyno_recording:validate(dyno_recording_lines:read(Lines)));
+        {error, Reason} -> {error, {json, Path, Reason}}
+    end.
+
+decoded_lines([], _, Lines) ->
+    {ok, lists:reverse(Lines)};
+decoded_lines([Text | Texts], At, Lines) ->
+    case dyno_recording_json:decode(Text) of
+        {ok, Line} -> decoded_lines(Texts, At + byte_size(Text) + 1, [Line | Lines]);
+        {error, Reason} -> {error, setelement(2, Reason, At + element(2, Reason))}
     end.
 
 -doc """
-Writes a recording, replacing the file if there is one.
+Reads a recording without histograms, series, tables, events and profiles: what it is of, its
+metrics, verdicts and warnings. The lines of the others are passed over.
+""".
+-spec head(file:filename_all()) -> {ok, dyno_recording:document()} | {error, reason()}.
+head(Path) ->
+    Lines = with_file(Path, [read, raw, binary, {read_ahead, 1 bsl 16}], fun(File) ->
+        case file:read_line(File) of
+            {ok, First} ->
+                dyno_recording_lines:is_first(First) andalso head_lines(File, {ok, First}, []);
+            Other ->
+                Other
+        end
+    end),
+    case Lines of
+        [_ | _] -> from_lines(Path, Lines);
+        _ -> without_parts(read(Path))
+    end.
+
+head_lines(File, {ok, Line}, Lines) ->
+    Whole = binary:last(Line) =:= $\n,
+    case Whole andalso dyno_recording_lines:is_in_head(Line) of
+        true -> head_lines(File, file:read_line(File), [Line | Lines]);
+        false -> head_lines(File, file:read_line(File), Lines)
+    end;
+head_lines(_File, eof, Lines) ->
+    lists:reverse(Lines);
+head_lines(_File, {error, _} = Error, _Lines) ->
+    Error.
+
+without_parts({ok, #{~"runs" := Runs} = Document}) ->
+    Parts = [~"histograms", ~"series", ~"tables", ~"events", ~"profiles"],
+    dyno_recording:validate(
+        (maps:remove(~"tables", Document))#{~"runs" := [maps:without(Parts, Run) || Run <- Runs]}
+    );
+without_parts({error, _} = Error) ->
+    Error.
+
+with_file(Path, Modes, Fun) ->
+    case file:open(Path, Modes) of
+        {ok, File} ->
+            try
+                Fun(File)
+            after
+                file:close(File)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+-doc """
+Writes a recording, replacing the file if there is one; in a file of lines only what is new of the
+same recording, without runs that are under way.
 
 A document that `read/1` would refuse is not written.
 """.
 -spec write(file:filename_all(), dyno_recording:document()) -> ok | {error, reason()}.
 write(Path, Document) ->
-    case content(Path, dyno_recording:validate(Document)) of
-        {ok, Checked} -> dyno_file:write(Path, dyno_recording_json:encode(Checked));
-        {error, _} = Error -> Error
+    maybe
+        {ok, Checked} ?= content(Path, dyno_recording:validate(Document)),
+        case dyno_recording_lines:is_name(Path) of
+            true -> write_lines(Path, Checked);
+            false -> dyno_file:write(Path, dyno_recording_json:encode(Checked))
+        end
+    end.
+
+write_lines(Path, Document) ->
+    First = iolist_to_binary(dyno_recording_lines:first(Document)),
+    case written(Path, First) of
+        {ok, Written} -> append(Path, dyno_recording_lines:rest(Document, Written));
+        none -> dyno_file:write(Path, [First, dyno_recording_lines:rest(Document, #{})])
+    end.
+
+%% What the file has of this recording: none where it is of another one, or was not written to the
+%% end of a line that says so.
+written(Path, First) ->
+    Found = with_file(Path, [read, raw, binary], fun(File) ->
+        maybe
+            {ok, First} ?= file:pread(File, 0, byte_size(First)),
+            {ok, Last} ?= last_line(File, ?LAST_LINE),
+            dyno_recording_lines:written(Last)
+        end
+    end),
+    case Found of
+        {ok, Written} when is_map(Written) -> {ok, Written};
+        _ -> none
+    end.
+
+last_line(File, Length) ->
+    maybe
+        {ok, Size} ?= file:position(File, eof),
+        From = max(0, Size - Length),
+        {ok, Tail} ?= file:pread(File, From, Size - From),
+        case binary:matches(binary:part(Tail, 0, byte_size(Tail) - 1), ~"\n") of
+            [] when From > 0 ->
+                last_line(File, Length * 16);
+            [] ->
+                {ok, Tail};
+            Ends ->
+                {At, 1} = lists:last(Ends),
+                {ok, binary:part(Tail, At + 1, byte_size(Tail) - At - 1)}
+        end
+    end.
+
+append(Path, Bytes) ->
+    Appended = with_file(Path, [append, raw, binary], fun(File) ->
+        maybe
+            ok ?= file:write(File, Bytes),
+            file:sync(File)
+        end
+    end),
+    case Appended of
+        ok -> ok;
+        {error, Reason} -> {error, {write, Path, Reason}}
     end.
 
 -doc "Checks that `write/2` can write there, before a long measurement.".

@@ -21,7 +21,7 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 
 -doc "The name of a format.".
 -type format() ::
-    console | json | html | csv | md | junit | benchstat | github | gitlab | folded.
+    console | json | jsonl | html | csv | md | junit | benchstat | github | gitlab | folded.
 
 -doc "What the place where the report is shown can do; every key has a default.".
 -type options() :: #{
@@ -131,6 +131,7 @@ registry() ->
     [
         {console, dyno_report_console, [~".txt"]},
         {json, dyno_report_json, [~".json"]},
+        {jsonl, dyno_report_jsonl, [~".jsonl"]},
         {html, dyno_report_html, [~".html", ~".htm"]},
         {csv, dyno_report_csv, [~".csv"]},
         {md, dyno_report_markdown, [~".md", ~".markdown"]},

@@ -244,7 +244,11 @@ plan(#{suite := Suite} = Values) ->
         Options = maps:merge(maps:merge(Converted, Load), Agents),
         {ok, Format} ?= format(Values),
         {ok, Outputs} ?= dyno_cli_value:outputs(Files),
-        {value, {json, Recording}, Others} = lists:keytake(json, 1, Outputs),
+        [{_, Recording} = Recorded | _] = [
+            Output
+         || Kept <- [jsonl, json], {Of, _} = Output <- Outputs, Of =:= Kept
+        ],
+        Others = lists:delete(Recorded, Outputs),
         {ok, Baseline} ?= baseline(Values),
         {ok, #{
             baseline => Baseline,
@@ -327,13 +331,15 @@ progress_mode(Values) ->
 %% The recording is always kept: a measurement cannot be had twice.
 -spec with_recording([binary()], binary()) -> {[binary(), ...], binary() | none}.
 with_recording(Files, Suite) ->
-    case [File || File <- Files, dyno_report:format_of_file(File) =:= {ok, json}] of
+    case [File || File <- Files, {ok, Of} <- [dyno_report:format_of_file(File)], is_recording(Of)] of
         [_ | _] ->
             {Files, none};
         [] ->
             Default = default_recording(Suite),
             {Files ++ [Default], Default}
     end.
+
+is_recording(Format) -> Format =:= json orelse Format =:= jsonl.
 
 -spec default_recording(binary()) -> binary().
 default_recording(Suite) ->

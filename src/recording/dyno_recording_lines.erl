@@ -1,0 +1,143 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_lines).
+-moduledoc false.
+%% A recording as lines, each a JSON object, for what is written bit by bit. Pure.
+%%
+%%   {"head": the recording without what follows}      once, first
+%%   {"run": a run without what follows}               when the run has ended
+%%   {"part": "series", "run": "100", "item": ...}     a series, histogram, table, event or profile
+%%   {"part": "verdicts", "run": null, "item": ...}    a table over all runs, a verdict or a warning
+%%   {"end": what is written by now, and the status}   after each of these appendings
+%%
+%% A writer needs the first line and the last one to know what is still to be written. A reader who
+%% only wants the head need not decode the long lines, which all begin with "part" and the name of
+%% what they hold.
+
+-export([first/1, rest/2, written/1]).
+-export([is_name/1, is_first/1, read/1, is_in_head/1]).
+
+-type object() :: dyno_recording:object().
+
+-doc "What the file has: the runs by their ids, and how many of the other parts.".
+-type written() :: #{binary() => [binary()] | non_neg_integer()}.
+
+%% Of a run; of the recording.
+-define(PARTS, [~"histograms", ~"series", ~"tables", ~"profiles"]).
+-define(LISTS, [~"tables", ~"verdicts", ~"warnings"]).
+-define(AT_THE_END, [~"status", ~"duration_ns", ~"error"]).
+
+-doc "The first line.".
+-spec first(dyno_recording:document()) -> iodata().
+first(Document) ->
+    line(~"head", maps:without([~"runs" | ?LISTS] ++ ?AT_THE_END, Document)).
+
+-doc "The lines that follow where some parts are written already: those of the runs that ended.".
+-spec rest(dyno_recording:document(), written()) -> iodata().
+rest(#{~"runs" := Runs} = Document, Written) ->
+    Ended = [Run || #{~"status" := Status} = Run <- Runs, Status =/= ~"partial"],
+    Before = maps:get(~"runs", Written, []),
+    Counts = #{Key => length(Items) || Key := Items <- maps:with(?LISTS, Document)},
+    case maps:merge(maps:with(?AT_THE_END, Document), Counts#{~"runs" => ids(Ended)}) of
+        Written ->
+            [];
+        End ->
+            [
+                [run(Run) || #{~"id" := Id} = Run <- Ended, not lists:member(Id, Before)],
+                [
+                    parts(Key, null, lists:nthtail(maps:get(Key, Written, 0), Items))
+                 || Key := Items <- maps:with(?LISTS, Document)
+                ],
+                line(~"end", End)
+            ]
+    end.
+
+ids(Runs) -> [Id || #{~"id" := Id} <- Runs].
+
+run(#{~"id" := Id, ~"events" := #{~"items" := Events} = Of} = Run) ->
+    [
+        line(~"run", (maps:without(?PARTS, Run))#{~"events" := Of#{~"items" := []}}),
+        [parts(Key, Id, map_get(Key, Run)) || Key <- ?PARTS],
+        parts(~"events", Id, Events)
+    ].
+
+parts(Key, Run, Items) ->
+    [
+        ["{\"part\": \"", Key, "\", \"run\": ", json:encode(Run), ", \"item\": ",
+            json:encode(Item), "}\n"]
+     || Item <- Items
+    ].
+
+line(Key, Value) ->
+    ["{\"", Key, "\": ", json:encode(Value), "}\n"].
+
+-doc "What a last line says is written; none where it is none that was written to its end.".
+-spec written(binary()) -> {ok, written()} | none.
+written(<<"{\"end\": ", _/binary>> = Line) ->
+    case binary:last(Line) =:= $\n andalso dyno_recording_json:decode(Line) of
+        {ok, #{~"end" := Written}} -> {ok, Written};
+        _ -> none
+    end;
+written(_) ->
+    none.
+
+-doc "Whether a file of this name is to be made of lines.".
+-spec is_name(file:filename_all()) -> boolean().
+is_name(Path) ->
+    lists:member(filename:extension(Path), [".jsonl", ~".jsonl"]).
+
+-doc "Whether a text begins like a recording in lines.".
+-spec is_first(binary()) -> boolean().
+is_first(<<"{\"head\": ", _/binary>>) -> true;
+is_first(_) -> false.
+
+-doc "Whether the head of a recording needs this line.".
+-spec is_in_head(binary()) -> boolean().
+is_in_head(<<"{\"part\": \"verdicts\"", _/binary>>) -> true;
+is_in_head(<<"{\"part\": \"warnings\"", _/binary>>) -> true;
+is_in_head(<<"{\"part\"", _/binary>>) -> false;
+is_in_head(_) -> true.
+
+-doc "The recording of decoded lines; without a last one it is partial.".
+-spec read([object()]) -> object().
+read(Lines) ->
+    {Head, Runs, Lists} = lists:foldl(fun take/2, {#{}, #{}, #{}}, Lines),
+    End = maps:get(~"end", Lists, #{}),
+    Order = maps:get(~"runs", End, []),
+    %% Of a run that was being written when the writer died, what there is.
+    Ids = Order ++ (lists:sort(maps:keys(Runs)) -- Order),
+    maps:merge(
+        maps:merge(Head, #{Key => lists:reverse(maps:get(Key, Lists, [])) || Key <- ?LISTS}),
+        (maps:merge(#{~"status" => ~"partial"}, maps:with(?AT_THE_END, End)))#{
+            ~"runs" => [in_order(map_get(Id, Runs)) || Id <- Ids, is_map_key(Id, Runs)]
+        }
+    ).
+
+take(#{~"head" := Head}, {_, Runs, Lists}) ->
+    {Head, Runs, Lists};
+take(#{~"run" := #{~"id" := Id} = Run}, {Head, Runs, Lists}) ->
+    {Head, Runs#{Id => Run}, Lists};
+take(#{~"part" := Key, ~"run" := null, ~"item" := Item}, {Head, Runs, Lists}) ->
+    {Head, Runs, prepend(Key, Item, Lists)};
+take(#{~"part" := Key, ~"run" := Id, ~"item" := Item}, {Head, Runs, Lists}) when
+    is_map_key(Id, Runs)
+->
+    {Head, Runs#{Id := with_part(Key, Item, map_get(Id, Runs))}, Lists};
+take(#{~"end" := End}, {Head, Runs, Lists}) ->
+    {Head, Runs, Lists#{~"end" => End}};
+take(_, Read) ->
+    %% Of a later dyno.
+    Read.
+
+with_part(~"events", Item, #{~"events" := Events} = Run) ->
+    Run#{~"events" := prepend(~"items", Item, Events)};
+with_part(Key, Item, Run) ->
+    prepend(Key, Item, Run).
+
+prepend(Key, Item, Holder) ->
+    Holder#{Key => [Item | maps:get(Key, Holder, [])]}.
+
+in_order(#{~"events" := #{~"items" := Events} = Of} = Run) ->
+    Parts = #{Key => lists:reverse(Items) || Key := Items <- maps:with(?PARTS, Run)},
+    maps:merge(Run#{~"events" := Of#{~"items" := lists:reverse(Events)}}, Parts).
