@@ -148,7 +148,7 @@ spec() ->
         ] ++
             dyno_cli_output:arguments(
                 " (default: console)",
-                "may be given more than once. Without a .json the recording goes to "
+                "may be given more than once. Without a .json or .jsonl the recording goes to "
                 "dyno-SUITE-TIME.json here"
             ) ++ dyno_cli_test_load:arguments() ++ dyno_cli_test_baseline:arguments()
     }.
