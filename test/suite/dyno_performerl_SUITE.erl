@@ -537,7 +537,7 @@ callbacks_are_missing(Config) ->
     ?assertEqual(2, dyno_error:exit_status(Reason)).
 
 interrupted_in_start_load(Config) ->
-    Source = write(Config, stays, [
+    Source = write(Config, never_starts, [
         {start_load, "start_load(_, _) -> mark(begun), timer:sleep(infinity).\n"}
     ]),
     Self = self(),

@@ -99,7 +99,7 @@ without_temporary(Config) ->
     end,
     Config.
 
--doc "Puts the work in a node: functions of which everything is known beforehand.".
+-doc "Puts the work in a node: functions whose calls and times a test can predict.".
 target(Node) ->
     dyno_peers:load(Node, work()).
 

@@ -21,13 +21,13 @@ all() ->
         thresholds,
         growth,
         levels,
-        figures_are_right,
+        calls_and_times_are_right,
         intervals,
         several_targets,
         without_targets,
         options_override_the_suite,
         sources,
-        a_node_of_the_suite_s_own,
+        node_of_the_suite,
         progress,
         without_instruments,
         without_instruments_by_itself,
@@ -312,7 +312,7 @@ levels(Config) ->
             ),
             Found = dyno_suites:table(Run, ~"processes", Node),
             ?assertEqual({Level, Processes}, {Level, Found =/= []}),
-            %% The VM is looked at in any case.
+            %% The VM is sampled in any case.
             ?assertMatch([_ | _], dyno_recording:series(Run, ~"vm.memory.total")),
             [
                 ?assert(C > 0)
@@ -332,7 +332,7 @@ levels(Config) ->
 
 %% The calls come when the counters certainly count: not in the first half second, and none is under
 %% way at the end.
-figures_are_right(Config) ->
+calls_and_times_are_right(Config) ->
     Node = proplists:get_value(node, Config),
     Document = complete(
         Config,
@@ -518,7 +518,7 @@ unload(Module) ->
     ok.
 
 %% The suite's own module is in the node that it starts, and can be measured there.
-a_node_of_the_suite_s_own(Config) ->
+node_of_the_suite(Config) ->
     Document = complete(
         Config,
         own_node,

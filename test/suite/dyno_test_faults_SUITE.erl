@@ -393,7 +393,7 @@ crowded(Source, DurationMs) ->
         Processes, Discovered, Calls, 3 * Processes, Warnings
     ]),
     ?assertEqual(Processes, Discovered),
-    %% Figures that are taken in while they are counted are not exact, which is said.
+    %% Counts that are read while calls go on are not exact, and the run says so.
     OffBy = abs(Calls / (3 * Processes) - 1),
     ?assert(OffBy < 0.2),
     ?assert(OffBy < 0.01 orelse is_map_key(~"inexact_counts", Warnings)),
@@ -611,7 +611,7 @@ callback_process_dies(Config) ->
         ]
     ].
 
-%% Functions that look like callbacks, and are none.
+%% Functions with nearly the name of a callback.
 callback_is_misspelt(Config) ->
     Text = "init_workers(_, State) -> {ok, State}.\nend_run() -> ok.\nunload(_, _) -> ok.\n",
     Source = with_callback(Config, misspelt, end_run, Text, #{}),

@@ -127,8 +127,8 @@ a_node_leaves(Config) ->
     ]),
     [Warning] = [T || #{~"code" := ~"node_left", ~"text" := T} <- maps:get(~"warnings", Run)],
     ?assertMatch({_, _}, binary:match(Warning, atom_to_binary(Second))),
-    [#{~"name" := _} = Stays, #{~"left_ms" := LeftMs}] = maps:get(~"nodes", Run),
-    ?assertNot(is_map_key(~"left_ms", Stays)),
+    [#{~"name" := _} = Remaining, #{~"left_ms" := LeftMs}] = maps:get(~"nodes", Run),
+    ?assertNot(is_map_key(~"left_ms", Remaining)),
     ?assert(LeftMs > 1000 andalso LeftMs =< 3200),
     [#{~"calls" := Calls}] = dyno_suites:table(Run, ~"functions", Second),
     ?assert(Calls > 0),
@@ -205,7 +205,7 @@ clocks(Config) ->
     ],
     ?assertMatch([#{~"clock_offset_ns" := _}, #{~"clock_offset_ns" := _}], maps:get(~"nodes", Run)).
 
-%% A clock that is ahead by a known time is found to be, within the error that is given.
+%% How far a clock is ahead is measured within the error that the measurement states.
 clock_of_a_stranger(_Config) ->
     Ahead = 3_600_000_000_000,
     Behind = -5_000_000_000,

@@ -97,7 +97,7 @@ a_search_may_end_at_any_time(_Config) ->
     Search = #{model => search, objective => "latency.p99 < 1 s"},
     Options = options(#{load => Search}),
     Tell = progress(Options, #{}),
-    %% Its limit is known with the load.
+    %% The load has its limit.
     ?assertMatch(#{remaining_ms := undefined}, Tell({phase, init_suite}, 0)),
     nothing = Tell({load, load(Search)}, 0),
     ?assertMatch(
@@ -128,17 +128,17 @@ progress_line(_Config) ->
 %% Runs without instruments
 
 which_loads_run_without_instruments(_Config) ->
-    Wanted = fun(Control, Load) ->
+    IsWanted = fun(Control, Load) ->
         dyno_test_baseline_run:is_wanted(options(#{control => Control}), load(Load), true)
     end,
     Fixed = #{model => closed, workers => 2, iterations => 100},
-    ?assert(Wanted(auto, closed)),
-    ?assertNot(Wanted(auto, Fixed)),
-    ?assertNot(Wanted(auto, Fixed#{iterations := {each, 5}})),
-    ?assert(Wanted(true, Fixed)),
-    ?assert(Wanted(auto, #{model => open, rate_per_s => 5})),
-    ?assertNot(Wanted(auto, #{model => open, rate_per_s => {ramp, 5, 10}})),
-    ?assertNot(Wanted(true, #{model => search, objective => "latency.p99 < 1 s"})).
+    ?assert(IsWanted(auto, closed)),
+    ?assertNot(IsWanted(auto, Fixed)),
+    ?assertNot(IsWanted(auto, Fixed#{iterations := {each, 5}})),
+    ?assert(IsWanted(true, Fixed)),
+    ?assert(IsWanted(auto, #{model => open, rate_per_s => 5})),
+    ?assertNot(IsWanted(auto, #{model => open, rate_per_s => {ramp, 5, 10}})),
+    ?assertNot(IsWanted(true, #{model => search, objective => "latency.p99 < 1 s"})).
 
 half(P50s) ->
     #{p50s_ns => P50s, rates_per_s => [1.0e9 / P || P <- P50s], operations => 100}.

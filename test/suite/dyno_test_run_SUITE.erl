@@ -50,7 +50,7 @@ run(Nodes) ->
         now_ms => 0
     }).
 
-%% As much of a target as the core looks into.
+%% As much of a target as the core reads.
 target(Node) ->
     #{
         node => Node,
@@ -182,7 +182,7 @@ target_goes_down_in_each_phase(_Config) ->
             {Stopped, Effects} = event({down, {monitor, a@h}, noconnection}, 1250, Run),
             Outcome = {failed, ~"target_down", ~"node a@h went down during the run"},
             ?assertEqual(Reads ++ [{stop, Outcome}], names(Effects)),
-            %% It is not asked any more.
+            %% It is not read any more.
             ?assertEqual([], lists:append([T || {read, T, _} <- Effects])),
             ?assertMatch(
                 #{status := failed, error := #{code := ~"target_down"}, nodes := [#{name := a@h}]},

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_test_saturation_SUITE).
--moduledoc "What gets slow first: systems of which that is known.".
+-moduledoc "What gets slow first, in systems made so that one resource does.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -69,11 +69,11 @@ open_load(_Config) ->
 
 %% A repetition that went wrong decides nothing.
 medians(_Config) ->
-    Figures = fun
+    Values = fun
         (4, 2) -> #{p50 => 9_000_000};
         (_, _) -> #{}
     end,
-    Document = document([run(S, R, Figures(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
+    Document = document([run(S, R, Values(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
     ?assertMatch([#{rows := []}], dyno_test_saturation:tables(Document)).
 
 %% In sentences, in every report that shows the recording as text.
@@ -98,8 +98,8 @@ shown(_Config) ->
 one_size(_Config) ->
     ?assertEqual([], dyno_test_saturation:tables(document([run(1, 1, #{})]))).
 
-saturations(Figures) ->
-    Document = document([run(S, 1, Figures(S)) || S <- [1, 2, 4, 8, 16]]),
+saturations(Values) ->
+    Document = document([run(S, 1, Values(S)) || S <- [1, 2, 4, 8, 16]]),
     [#{rows := Rows}] = dyno_test_saturation:tables(Document),
     [{Kind, Name, Size} || [Kind, Name, Size | _] <- Rows].
 
@@ -109,14 +109,14 @@ document(Runs) ->
 
 %% A run whose node has another name than that of any other.
 run(Size, Repetition, Given) ->
-    Figures = maps:merge(
+    Values = maps:merge(
         #{
             throughput => 1000 * Size, p50 => 1_000_000, queue => 1, utilisation => 0.1,
             run_queue => 0, time_per_call => 100, share => 0.5
         },
         Given
     ),
-    Value = fun(Key) -> map_get(Key, Figures) end,
+    Value = fun(Key) -> map_get(Key, Values) end,
     Id = iolist_to_binary(io_lib:format("~b#~b", [Size, Repetition])),
     Node = iolist_to_binary(io_lib:format("shop-~b-~b@host", [Size, Repetition])),
     #{
@@ -130,7 +130,7 @@ run(Size, Repetition, Given) ->
                 metric(~"throughput", Value(throughput), ~"1/s"),
                 metric(~"latency.p50", Value(p50), ~"ns")
             ] ++
-            [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Figures]],
+            [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Values]],
         series => [
             series(~"vm.scheduler_utilisation.normal", Node, ~"ratio", Value(utilisation)),
             series(~"vm.run_queue.normal", Node, ~"count", Value(run_queue))
