@@ -60,15 +60,10 @@ run({Size, _} = Which, SuiteState, #{callbacks := Callbacks} = Context) ->
 
 tear_down(Outcome, Run, RunState, #{callbacks := Callbacks} = Context) ->
     tell({phase, tear_down}, Context),
-    Info =
+    {Info, Recorded} =
         case Run of
-            none -> none;
-            _ -> dyno_test_run:run_info(Run)
-        end,
-    Recorded =
-        case Run of
-            none -> none;
-            _ -> dyno_test_run:recorded(Outcome, Run)
+            none -> {none, none};
+            _ -> {dyno_test_run:run_info(Run), dyno_test_run:recorded(Outcome, Run)}
         end,
     case dyno_test_callbacks:end_run(Callbacks, RunState, Info) of
         {error, Error} when Outcome =:= complete ->

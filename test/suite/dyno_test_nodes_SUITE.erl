@@ -147,7 +147,7 @@ a_node_leaves(Config) ->
 a_node_joins(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
     Metrics = [{"custom.processes", count, {erlang, system_info, [process_count]}}],
-    {Run, _} = run(Config, joining, #{duration_ms => 1700, metrics => Metrics}, [
+    {Run, _} = run(Config, joining, #{duration_ms => 3000, metrics => Metrics}, [
         io_lib:format(
             "init_run(_, _) -> {ok, ~0tp, erlang:monotonic_time(millisecond)}.~n"
             "targets(T0) -> case erlang:monotonic_time(millisecond) - T0 of~n"
@@ -159,7 +159,7 @@ a_node_joins(Config) ->
     ]),
     [_, #{~"name" := Joined, ~"joined_ms" := JoinedMs}] = maps:get(~"nodes", Run),
     ?assertEqual(atom_to_binary(Second), Joined),
-    ?assert(JoinedMs > 300 andalso JoinedMs < 1700),
+    ?assert(JoinedMs > 300 andalso JoinedMs < 3000),
     ?assertEqual([~"target_work:warm/0"], functions(Run, Second)),
     [Times] = [
         T
@@ -168,7 +168,7 @@ a_node_joins(Config) ->
     ],
     %% Its times count from the start of the run, too.
     ?assert(hd(Times) > JoinedMs - 50),
-    ?assert(lists:last(Times) < 4000),
+    ?assert(lists:last(Times) < 5000),
     %% Those of the suite's own metric, too: its first sample is taken at once.
     [Custom] = [
         T

@@ -602,7 +602,7 @@ several_nodes(Config) ->
     ],
     ?assertMatch([_, _], dyno_recording:series(Run, ~"agent.hash")),
     {ok, Junit} = dyno_report:render(junit, Document, #{}),
-    Case = <<"here (run 1, ", (atom_to_binary(Second))/binary>>,
+    Case = <<"here (run 1, ", (dyno_suites:role(Run, Second))/binary>>,
     ?assertNotEqual(nomatch, binary:match(iolist_to_binary(Junit), Case)).
 
 %% A node that comes later is looked at as the others are, and one that goes costs nothing.
@@ -643,7 +643,7 @@ node_joins_and_leaves(Config) ->
     %% Its times are those of the run, not its own.
     [Joined] = [
         maps:get(~"joined_ms", N, 0)
-     || #{~"name" := N0} = N <- maps:get(~"nodes", Run), N0 =:= Text
+     || #{~"role" := Role} = N <- maps:get(~"nodes", Run), Role =:= Text
     ],
     ct:pal("joined after ~p ms, first sample at ~p ms", [Joined, Began]),
     ?assert(Began >= Joined),
