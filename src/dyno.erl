@@ -18,7 +18,7 @@ is asked for, and that options are a map. dyno's modules must be on the code pat
 _build/29/default/lib/dyno/ebin`.
 """.
 
--export([test/1, test/2, bench/1, bench/2, bench/3, report/1, report/2]).
+-export([test/1, test/2, bench/1, bench/2, bench/3, compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 
 -export_type([recording/0, codes/0, reason/0]).
@@ -128,6 +128,36 @@ listed(Codes) when is_list(Codes) ->
     end;
 listed(Code) -> [Code].
 
+-doc "As `compare/3`, where both were made under the same conditions.".
+-spec compare(Old :: recording(), New :: recording()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+compare(Old, New) ->
+    compare(Old, New, #{}).
+
+-doc """
+Compares two recordings, prints what became slower or faster, and returns the comparison.
+
+`m:dyno_compare` has the options.
+
+## Examples
+
+```erlang
+{ok, _} = dyno:compare("before.json", "after.json").
+{ok, _} = dyno:compare("laptop.json", "server.json", #{incomparable => warn}).
+```
+""".
+-spec compare(Old :: recording(), New :: recording(), dyno_compare:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+compare(Old, New, Options) ->
+    maybe
+        {ok, OldDocument} ?= document(Old),
+        {ok, NewDocument} ?= document(New),
+        {ok, Comparison} ?=
+            tagged(dyno_compare, dyno_compare:compare(OldDocument, NewDocument, Options)),
+        ok ?= report(Comparison),
+        {ok, Comparison}
+    end.
+
 -doc "Prints a recording as text.".
 -spec report(recording()) -> ok | {error, reason()}.
 report(Recording) ->
@@ -157,7 +187,7 @@ report(Recording, File) ->
         {ok, Report} ?= tagged(dyno_report, dyno_report:render(Format, Document, #{})),
         case dyno_report:write(File, Report) of
             ok -> ok;
-            {error, Reason} -> {error, {report, Reason}}
+            {error, Reason} -> {error, {dyno_report, Reason}}
         end
     end.
 
@@ -201,7 +231,5 @@ look() ->
             Width
     end.
 
--spec tagged(module(), {ok, Value} | {error, term()}) ->
-    {ok, Value} | {error, reason()}.
 tagged(_Module, {ok, Value}) -> {ok, Value};
 tagged(Module, {error, Reason}) -> {error, {Module, Reason}}.

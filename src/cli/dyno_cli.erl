@@ -3,16 +3,14 @@
 
 -module(dyno_cli).
 -moduledoc """
-The command line: finds the command, runs it, and ends the VM with its exit status.
-
-A new command is one new module with the behaviour `m:dyno_cli_command` and one line in
-`commands/0` below.
+The command line: finds the command (`m:dyno_commands`), runs it, and ends the VM with its exit
+status.
 """.
 
 -export([main/1, run/1, operands/1]).
 
 -doc "The escript's entry, with its arguments; or what to run in its place. Never returns.".
--spec main([string()] | fun(() -> dyno_cli_command:exit_status())) -> no_return().
+-spec main([string()] | fun(() -> dyno_error:exit_status())) -> no_return().
 main(Arguments) when is_list(Arguments) ->
     main(fun() -> run(Arguments) end);
 main(Run) ->
@@ -31,7 +29,7 @@ main(Run) ->
     erlang:halt(Mark(Status), [{flush, true}]).
 
 -doc "Runs the command these arguments name.".
--spec run([string()]) -> dyno_cli_command:exit_status().
+-spec run([string()]) -> dyno_error:exit_status().
 run(Arguments) ->
     case [Argument || Argument <- Arguments, not is_list(Argument)] of
         [] ->
@@ -41,7 +39,7 @@ run(Arguments) ->
             2
     end.
 
--spec named([string()]) -> dyno_cli_command:exit_status().
+-spec named([string()]) -> dyno_error:exit_status().
 named(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
@@ -75,37 +73,25 @@ operands(Arguments) ->
 is_operand(Spec) ->
     not is_map_key(short, Spec) andalso not is_map_key(long, Spec).
 
-%% The one list of commands, in the order of the help.
--spec commands() -> [{string(), module()}, ...].
-commands() ->
-    [
-        {"bench", dyno_cli_bench},
-        {"test", dyno_cli_test},
-        {"new", dyno_cli_new},
-        {"compare", dyno_cli_compare},
-        {"report", dyno_cli_report}
-    ].
-
--spec dispatch(string(), [string()], [string()]) -> dyno_cli_command:exit_status().
+-spec dispatch(string(), [string()], [string()]) -> dyno_error:exit_status().
 dispatch(Name, Rest, Arguments) ->
-    {Asked, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
-    case lists:keyfind(Name, 1, commands()) of
-        {Name, _} ->
-            case lists:member("--help", Asked) orelse lists:member("-h", Asked) of
-                true -> help([Name]);
-                false -> parse_and_run(Arguments)
-            end;
-        false ->
-            parse_and_run(Arguments)
+    {Options, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
+    WantsHelp = lists:member("--help", Options) orelse lists:member("-h", Options),
+    case dyno_commands:module(Name) of
+        {ok, _} when WantsHelp -> help([Name]);
+        _ -> parse_and_run(Arguments)
     end.
 
--spec parse_and_run([string()]) -> dyno_cli_command:exit_status().
+-spec parse_and_run([string()]) -> dyno_error:exit_status().
 parse_and_run(Arguments) ->
     Tree = tree(),
     case argparse:parse(Arguments, Tree, #{progname => dyno}) of
-        {ok, Values, [_, Name], _Command} ->
-            {Name, Module} = lists:keyfind(Name, 1, commands()),
-            Module:run(Values);
+        {ok, Given, [_, Name], _Command} ->
+            {ok, Module} = dyno_commands:module(Name),
+            case dyno_cli_option:read(dyno_cli_command:rows(Module:command()), Given) of
+                {ok, Values} -> Module:run(Values);
+                {error, _} = Error -> dyno_cli_command:refused(Error)
+            end;
         {error, Error} ->
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, Tree)),
             2
@@ -113,43 +99,33 @@ parse_and_run(Arguments) ->
 
 -spec tree() -> argparse:command().
 tree() ->
-    #{commands => #{Name => Module:spec() || {Name, Module} <- commands()}}.
+    #{
+        commands => #{
+            Name => #{help => Help, arguments => dyno_cli_command:arguments(Module:command())}
+         || {Name, Module, Help} <- dyno_commands:all()
+        }
+    }.
 
--spec help([string()]) -> dyno_cli_command:exit_status().
+-spec help([string()]) -> dyno_error:exit_status().
 help([]) ->
-    dyno_cli_terminal:print(overview(dyno_cli_terminal:look()));
+    dyno_cli_terminal:print(dyno_cli_help:overview(dyno_cli_terminal:look()));
 help([Name | _]) ->
-    case lists:keyfind(Name, 1, commands()) of
-        {Name, Module} ->
-            Look = dyno_cli_terminal:look(),
-            Shown = {Module:spec(), groups(Module), Module:examples()},
-            Help = dyno_cli_help:command(Name, Shown, Look),
-            dyno_cli_terminal:print(Help);
+    case lists:keyfind(Name, 1, dyno_commands:all()) of
+        {Name, _, _} = Command ->
+            dyno_cli_terminal:print(dyno_cli_help:command(Command, dyno_cli_terminal:look()));
         false ->
             Error = {["dyno"], undefined, Name, ~""},
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
             2
     end.
 
--spec groups(module()) -> [dyno_cli_command:group()].
-groups(Module) ->
-    %% A command has been loaded for its arguments.
-    case erlang:function_exported(Module, groups, 0) of
-        true -> Module:groups();
-        false -> []
-    end.
-
 %% Somebody who looks around: the help is what serves.
--spec no_command() -> dyno_cli_command:exit_status().
+-spec no_command() -> dyno_error:exit_status().
 no_command() ->
-    dyno_cli_terminal:write_error(overview(dyno_cli_terminal:file_look())),
+    dyno_cli_terminal:write_error(dyno_cli_help:overview(dyno_cli_terminal:file_look())),
     2.
 
--spec overview(dyno_report:options()) -> iolist().
-overview(Look) ->
-    dyno_cli_help:overview([{Name, Module:spec()} || {Name, Module} <- commands()], Look).
-
--spec version() -> dyno_cli_command:exit_status().
+-spec version() -> dyno_error:exit_status().
 version() ->
     dyno_cli_terminal:print([
         "dyno ",

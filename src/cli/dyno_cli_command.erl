@@ -3,7 +3,10 @@
 
 -module(dyno_cli_command).
 -moduledoc """
-What a command of dyno is: its arguments, its examples, and what it does.
+What a command of dyno is: data that says what it takes, and a function that does it.
+
+Help, the reading of the command line and its mistakes all come from that data. `m:dyno_commands`
+has the list of commands; most of what a command that measures needs is in `m:dyno_cli_job`.
 
 The exit statuses are the same for all commands:
 
@@ -16,76 +19,62 @@ The exit statuses are the same for all commands:
 | 130 | interrupted; what was measured until then is kept |
 """.
 
--export([exit_statuses/0, refused/1, option/3, repeated/3]).
+-export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).
+-export_type([t/0, values/0, example/0]).
 
--export_type([exit_status/0, example/0, group/0]).
-
--doc "How a command ended.".
--type exit_status() :: 0 | 1 | 2 | 3 | 130.
+-doc "What a command takes, and command lines for its help.".
+-type t() :: #{
+    operands := [argparse:argument()],
+    %% Under the headings of the help; those under "" come first.
+    options := [{Title :: string(), [dyno_cli_option:row()]}],
+    examples := [example()]
+}.
 
 -doc "A command line, and what it is good for.".
 -type example() :: {Line :: binary(), Meaning :: binary()}.
 
--doc "A heading of the help, and the names of the options below it.".
--type group() :: {Title :: string(), [atom()]}.
+-doc "What was given, by the keys of the options: only that, and already converted.".
+-type values() :: #{atom() => term()}.
 
--doc """
-The command's arguments. An argument's `help` is `{Usage, [Text]}`: `Usage` as it stands in the
-help's left column (`"--sizes N,N..."`), `Text` one or two sentences.
-""".
--callback spec() -> argparse:command().
+-doc "The command's data.".
+-callback command() -> t().
 
--doc "Command lines for the help.".
--callback examples() -> [example()].
+-doc "Does it.".
+-callback run(values()) -> dyno_error:exit_status().
 
--doc "Where there are many options: which belong together. The others come first.".
--callback groups() -> [group()].
+-doc "Says on standard error why the command does nothing, and gives the exit status.".
+-spec refused({error, dyno_error:error()}) -> dyno_error:exit_status().
+refused({error, Error}) ->
+    dyno_cli_terminal:complain(dyno_error:format(Error)),
+    dyno_error:exit_status(Error).
 
--optional_callbacks([groups/0]).
+-doc "The error of arguments that make no sense together, in a sentence.".
+-spec contradiction(unicode:chardata()) -> {error, dyno_error:error()}.
+contradiction(Sentence) ->
+    {error, {?MODULE, {contradiction, Sentence}}}.
 
--doc "Does it. What argparse found is given; values are still text.".
--callback run(argparse:arg_map()) -> exit_status().
+-doc "An argument without a name, which must be given.".
+-spec operand(Usage :: string(), Text :: string()) -> argparse:argument().
+operand(Usage, Text) ->
+    operand(Usage, Text, #{}).
 
--doc """
-Says on standard error what was refused, and gives the exit status: the caller's mistake, but for a
-disk that is full.
-""".
--spec refused({error, unicode:chardata()} | {error, module(), term()}) -> 2 | 3.
-refused({error, Sentence}) ->
-    dyno_cli_terminal:complain(Sentence),
-    2;
-refused({error, Module, Reason}) ->
-    dyno_cli_terminal:complain(Module:format_error(Reason)),
-    case Reason of
-        {output, {write, _Path, Full}} when Full =:= enospc; Full =:= edquot -> 3;
-        _ -> 2
-    end.
+-doc "The same, with more of what argparse has.".
+-spec operand(Usage :: string(), Text :: string(), map()) -> argparse:argument().
+operand(Usage, Text, More) ->
+    Name = list_to_atom(string:trim(string:lowercase(Usage), both, "[].")),
+    maps:merge(#{name => Name, type => binary, help => {Usage, [Text]}}, More).
 
--doc "An option with a value, for `c:spec/0`; `--NAME` at the command line.".
--spec option(Name :: atom(), Usage :: string(), Text :: string()) -> argparse:argument().
-option(Name, Usage, Text) ->
-    #{
-        name => Name,
-        long => "-" ++ atom_to_list(Name),
-        type => binary,
-        required => false,
-        help => {Usage, [Text]}
-    }.
+-doc "All arguments of a command, as argparse takes them.".
+-spec arguments(t()) -> [argparse:argument()].
+arguments(#{operands := Operands} = Command) ->
+    Operands ++ [dyno_cli_option:argument(Row) || Row <- rows(Command)].
 
--doc "One that may be given more than once.".
--spec repeated(Name :: atom(), Usage :: string(), Text :: string()) -> argparse:argument().
-repeated(Name, Usage, Text) ->
-    (option(Name, Usage, Text))#{action => append}.
+-doc "All options of a command.".
+-spec rows(t()) -> [dyno_cli_option:row()].
+rows(#{options := Groups}) ->
+    lists:append([Rows || {_, Rows} <- Groups]).
 
--doc "Each exit status and what it means, for the help.".
--spec exit_statuses() -> [{exit_status(), binary()}].
-exit_statuses() ->
-    [
-        {0, ~"done"},
-        {1,
-            <<"the measured system failed; a condition of --fail-if holds; a threshold or an "
-                "invariant does not hold or was not evaluated">>},
-        {2, ~"an argument, or a file it names, is not what dyno takes"},
-        {3, ~"dyno or the target could not do it"},
-        {130, ~"interrupted; what was measured until then is kept"}
-    ].
+-doc "The sentence.".
+-spec format_error({contradiction, unicode:chardata()}) -> unicode:chardata().
+format_error({contradiction, Sentence}) ->
+    Sentence.

@@ -6,7 +6,7 @@
 The help texts, made from the same data that the arguments are parsed with.
 """.
 
--export([overview/2, command/3]).
+-export([overview/1, command/2]).
 
 %% The left column is at most this wide; a longer entry has its text on the next line.
 -define(LEFT, 26).
@@ -14,9 +14,9 @@ The help texts, made from the same data that the arguments are parsed with.
 -define(WIDTH, 80).
 
 -doc "What `dyno --help` says.".
--spec overview([{string(), argparse:command()}], dyno_report:options()) -> iolist().
-overview(Commands, Look) ->
-    Entries = [{list_to_binary(Name), to_binary(maps:get(help, Spec))} || {Name, Spec} <- Commands],
+-spec overview(dyno_report:options()) -> iolist().
+overview(Look) ->
+    Entries = [{list_to_binary(Name), to_binary(Help)} || {Name, _, Help} <- dyno_commands:all()],
     Options = [
         {~"-h, --help", ~"this text; after a command, that command's"},
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP"}
@@ -40,23 +40,14 @@ overview(Commands, Look) ->
     ]).
 
 -doc "What `dyno COMMAND --help` says.".
--spec command(
-    string(),
-    {argparse:command(), [dyno_cli_command:group()], [dyno_cli_command:example()]},
-    dyno_report:options()
-) ->
-    iolist().
-command(Name, {#{help := Help} = Spec, Groups, Examples}, Look) ->
-    Arguments = maps:get(arguments, Spec, []),
-    {Options, Positional} = lists:partition(fun is_option/1, Arguments),
-    Usage = lists:join(" ", ["dyno", Name] ++ [usage(A) || A <- Positional] ++ ["[OPTIONS]"]),
+-spec command({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
+command({Name, Module, Help}, Look) ->
+    #{operands := Operands, options := Groups, examples := Examples} = Module:command(),
+    Usage = lists:join(" ", ["dyno", Name] ++ [usage(O) || O <- Operands] ++ ["[OPTIONS]"]),
     Common = {~"-h, --help", ~"this text"},
-    Named = lists:append([Names || {_, Names} <- Groups]),
-    First = [entry(O) || #{name := N} = O <- Options, not lists:member(N, Named)] ++ [Common],
-    Grouped = [
-        {Title, [entry(O) || #{name := N} = O <- Options, lists:member(N, Names)]}
-     || {Title, Names} <- Groups
-    ],
+    Titled = [{Title, [entry(dyno_cli_option:argument(R)) || R <- Rows]} || {Title, Rows} <- Groups],
+    First = lists:append([Entries || {"", Entries} <- Titled]) ++ [Common],
+    Grouped = [Group || {[_ | _], _} = Group <- Titled],
     Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),
     output([
         {line, ["dyno ", Name, ": ", Help]},
@@ -64,7 +55,7 @@ command(Name, {#{help := Help} = Spec, Groups, Examples}, Look) ->
         {line, [title("Usage", Look), ": ", Usage]},
         blank,
         {line, title("Arguments", Look)},
-        {lines, entries([entry(Argument) || Argument <- Positional], Look)},
+        {lines, entries([entry(Operand) || Operand <- Operands], Look)},
         blank,
         {line, title("Options", Look)},
         {lines, entries(First, Column, Look)},
@@ -82,8 +73,19 @@ command(Name, {#{help := Help} = Spec, Groups, Examples}, Look) ->
 
 -spec exit_statuses(dyno_report:options()) -> [iodata()].
 exit_statuses(Look) ->
-    Entries = [{integer_to_binary(S), Text} || {S, Text} <- dyno_cli_command:exit_statuses()],
+    Entries = [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()],
     [title("Exit status", Look) | entries(Entries, Look)].
+
+exit_statuses() ->
+    [
+        {0, ~"done"},
+        {1,
+            <<"the measured system failed; a condition of --fail-if holds; a threshold or an "
+                "invariant does not hold or was not evaluated">>},
+        {2, ~"an argument, or a file it names, is not what dyno takes"},
+        {3, ~"dyno or the target could not do it"},
+        {130, ~"interrupted; what was measured until then is kept"}
+    ].
 
 -spec environment(dyno_report:options()) -> [iodata()].
 environment(Look) ->
@@ -92,10 +94,6 @@ environment(Look) ->
         {~"DYNO_DEBUG", ~"set to 1: an error of dyno's own is shown in full, with log events"}
     ],
     [title("Environment", Look) | entries(Entries, Look)].
-
--spec is_option(argparse:argument()) -> boolean().
-is_option(Argument) ->
-    maps:is_key(long, Argument) orelse maps:is_key(short, Argument).
 
 -spec entry(argparse:argument()) -> {binary(), binary()}.
 entry(#{help := {Usage, [Text]}}) ->

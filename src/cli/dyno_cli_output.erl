@@ -3,67 +3,66 @@
 
 -module(dyno_cli_output).
 -moduledoc """
-Brings a recording to where the command line asked for it: standard output and files.
+Brings a recording to where the command line wants it: standard output and files.
 """.
 
--export([arguments/0, arguments/2, asked/1, deliver/3]).
+-export([options/2, format/2, deliver/2, deliver/3]).
+-export_type([output/0]).
 
--doc "`--format` and `-o` of a command that shows a recording.".
--spec arguments() -> [argparse:argument()].
-arguments() ->
-    arguments(" (default: console, with -o nothing)", "may be given more than once").
+-doc "A file to write, and its format.".
+-type output() :: {dyno_report:format(), file:filename_all()}.
 
--doc "The same, with what the help says of their absence.".
--spec arguments(Format :: string(), Output :: string()) -> [argparse:argument()].
-arguments(Format, Output) ->
+-doc "`--format` and `-o`, with what the help adds about their absence.".
+-spec options(Format :: string(), Output :: string()) -> [dyno_cli_option:row()].
+options(Format, Output) ->
     [
-        dyno_cli_command:option(
-            format,
-            "--format FORMAT",
-            "what standard output gets: " ++ dyno_report:format_names() ++ Format
-        ),
-        (dyno_cli_command:repeated(
-            output,
-            "-o, --output FILE",
+        {"--format FORMAT",
+            "what standard output gets: " ++ dyno_report:format_names() ++ Format,
+            {one_of, dyno_report:formats()}},
+        {"-o, --output FILE",
             "write FILE, in the format that its ending says: " ++ dyno_report:file_endings() ++
-                "; " ++ Output
-        ))#{short => $o}
+                "; may be given more than once" ++ Output,
+            {many, {custom, fun output/1, "a file's path"}}}
     ].
 
--doc "What these ask for.".
--spec asked(argparse:arg_map()) ->
-    {ok, dyno_report:format() | none, [dyno_cli_value:output()]}
-    | {error, module(), dyno_cli_value:reason()}.
-asked(Values) ->
-    Files = maps:get(output, Values, []),
+%% Whether it can be written is known before anything is measured.
+-spec output(binary()) -> {ok, output()} | {error, dyno_error:error()}.
+output(Path) ->
     maybe
-        {ok, Outputs} ?= dyno_cli_value:outputs(Files),
-        {ok, Format} ?= format(Values, Files),
-        {ok, Format, Outputs}
-    else
-        {error, Reason} -> {error, dyno_cli_value, Reason}
+        {ok, Format} ?= reason(dyno_report, dyno_report:format_of_file(Path)),
+        ok ?= reason(dyno_file, dyno_file:writable(Path)),
+        {ok, {Format, Path}}
     end.
 
--spec format(argparse:arg_map(), [binary()]) ->
-    {ok, dyno_report:format() | none} | {error, dyno_cli_value:reason()}.
-format(#{format := Text}, _Files) ->
-    dyno_cli_value:choice(~"--format", Text, dyno_report:formats());
-format(_Values, []) ->
-    {ok, console};
-format(_Values, _Files) ->
-    {ok, none}.
+reason(Module, {error, Reason}) -> {error, {Module, Reason}};
+reason(_Module, Good) -> Good.
+
+-doc "The format of standard output, which is `Default` where none is named.".
+-spec format(dyno_cli_command:values(), Default) -> dyno_report:format() | Default.
+format(#{format := Format}, _Default) -> Format;
+format(_Values, Default) -> Default.
+
+-doc "To the outputs of a command that shows what there is: on standard output, if to no file.".
+-spec deliver(dyno_report:document(), dyno_cli_command:values()) -> 0 | 3.
+deliver(Document, Values) ->
+    Outputs = maps:get(output, Values, []),
+    Default =
+        case Outputs of
+            [] -> console;
+            _ -> none
+        end,
+    deliver(Document, format(Values, Default), Outputs).
 
 -doc """
 Writes the files, then standard output. Every output is tried, whatever becomes of the others;
 each failure is one sentence, and the status then 3.
 """.
--spec deliver(dyno_report:document(), dyno_report:format() | none, [dyno_cli_value:output()]) ->
-    0 | 3.
+-spec deliver(dyno_report:document(), dyno_report:format() | none, [output()]) -> 0 | 3.
 deliver(Document, Format, Outputs) ->
     Files = [to_file(Document, Output) || Output <- Outputs],
     lists:max([to_stdout(Document, Format) | Files]).
 
--spec to_file(dyno_report:document(), dyno_cli_value:output()) -> 0 | 3.
+-spec to_file(dyno_report:document(), output()) -> 0 | 3.
 to_file(Document, {Format, Path}) ->
     maybe
         {ok, Report} ?= dyno_report:render(Format, Document, dyno_cli_terminal:file_look()),

@@ -57,7 +57,7 @@ watch_pipe(Port) ->
             gen_event:notify(erl_signal_server, sigterm)
     end.
 
--spec run([string()], settings()) -> dyno_cli_command:exit_status().
+-spec run([string()], settings()) -> dyno_error:exit_status().
 run(Arguments, Settings) ->
     Finder = #{wildcard => fun filelib:wildcard/1, read => fun text/1},
     case plan(Arguments, Settings, Finder) of
@@ -76,7 +76,7 @@ text(File) ->
     end.
 
 %% The worst status is the status of all; an interrupt is meant for all.
--spec run_each([[string()]], dyno_cli_command:exit_status()) -> dyno_cli_command:exit_status().
+-spec run_each([[string()]], dyno_error:exit_status()) -> dyno_error:exit_status().
 run_each([], Worst) ->
     Worst;
 run_each([Line | Lines], Worst) ->

@@ -11,7 +11,7 @@ that dies or finds the disk full leaves the former one as it was. `writable/1` t
 measurement whether that will work.
 """.
 
--export([write/2, writable/1, format_error/1, shown/1]).
+-export([write/2, writable/1, format_error/1, fault/1, shown/1]).
 
 -export_type([reason/0]).
 
@@ -84,6 +84,11 @@ format_error({write, Path, Reason}) ->
     ]);
 format_error({not_a_file, Path}) ->
     sentence([shown(Path), ": this is not a regular file; give the path of a file to write"]).
+
+-doc "Who can do something about it: where the disk is full, the path is right.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({write, _Path, Full}) when Full =:= enospc; Full =:= edquot -> dyno;
+fault(_Reason) -> caller.
 
 -doc "A path as text that can be shown, also where its bytes are no UTF-8.".
 -spec shown(file:filename_all()) -> unicode:chardata().

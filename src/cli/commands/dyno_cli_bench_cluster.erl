@@ -7,8 +7,8 @@
 for each of them and for all, on standard error and in a file where one is asked for.
 """.
 
--export([run/2, heading/0, lines/1]).
--export_type([settings/0]).
+-export([run/1, heading/0, lines/1, format_error/1, fault/1]).
+-export_type([settings/0, reason/0]).
 
 -type settings() :: #{
     nodes := [node(), ...],
@@ -20,55 +20,45 @@ for each of them and for all, on standard error and in a file where one is asked
     log => file:filename_all()
 }.
 
+-type reason() :: {log, file:filename_all(), file:posix()} | {died, term()}.
+
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
 -define(PAGE, 30).
 -define(NODE_WIDTH, 24).
 
--doc """
-Runs; the recording, or the exit status. An interrupt ends it early: what was measured is kept.
-`Show` is called with the recording.
-""".
--spec run(settings(), fun((dyno_recording:document()) -> dyno_cli_command:exit_status())) ->
-    dyno_cli_command:exit_status().
-run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings, Show) ->
-    case log(Settings) of
-        {ok, Log} ->
-            Self = self(),
-            Options = (maps:with([nodes, code, concurrency, cookie], Settings))#{
-                interval_ms => ?INTERVAL_MS,
-                limit_ms => DurationMs + 600_000,
-                kept => DurationMs div ?INTERVAL_MS + 2,
-                handler => fun(Sample) -> Self ! {?MODULE, Sample} end
-            },
-            _ = process_flag(trap_exit, true),
-            case dyno_bench_cluster:start_link(Options) of
-                {ok, Cluster} ->
-                    %% An interval's sample comes half an interval after its end.
-                    EndMs =
-                        erlang:monotonic_time(millisecond) + DurationMs + ?INTERVAL_MS * 3 div 4,
-                    {Ended, Samples} = watched(Cluster, Log, EndMs, []),
-                    ok = dyno_bench_cluster:stop(Cluster),
-                    _ = [file:close(Log) || Log =/= none],
-                    ended(Ended, Samples, parameters(Nodes, Code, Settings), Show);
-                {error, Reason} ->
-                    complain(Reason)
-            end;
-        {error, Sentence} ->
-            dyno_cli_terminal:complain(Sentence),
-            2
+-doc "Runs; an interrupt ends it early, and what was measured is kept.".
+-spec run(settings()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
+    Self = self(),
+    Options = (maps:with([nodes, code, concurrency, cookie], Settings))#{
+        interval_ms => ?INTERVAL_MS,
+        limit_ms => DurationMs + 600_000,
+        kept => DurationMs div ?INTERVAL_MS + 2,
+        handler => fun(Sample) -> Self ! {?MODULE, Sample} end
+    },
+    _ = process_flag(trap_exit, true),
+    maybe
+        {log, {ok, Log}} ?= {log, log(Settings)},
+        {ok, Cluster} ?= dyno_bench_cluster:start_link(Options),
+        %% An interval's sample comes half an interval after its end.
+        EndMs = erlang:monotonic_time(millisecond) + DurationMs + ?INTERVAL_MS * 3 div 4,
+        {Ended, Samples} = watched(Cluster, Log, EndMs, []),
+        ok = dyno_bench_cluster:stop(Cluster),
+        ok = close(Log),
+        ended(Ended, Samples, parameters(Nodes, Code, Settings))
+    else
+        {log, {error, Posix}} ->
+            {error, {?MODULE, {log, map_get(log, Settings), Posix}}};
+        {error, _} = Error ->
+            Error
     end.
 
--spec log(settings()) -> {ok, file:io_device() | none} | {error, unicode:chardata()}.
-log(#{log := File}) ->
-    case file:open(File, [append, raw]) of
-        {ok, Device} ->
-            {ok, Device};
-        {error, Posix} ->
-            {error, ["--log: ", File, " can't be written: ", file:format_error(Posix)]}
-    end;
-log(_Settings) ->
-    {ok, none}.
+log(#{log := File}) -> file:open(File, [append, raw]);
+log(_Settings) -> {ok, none}.
+
+close(none) -> ok;
+close(Log) -> file:close(Log).
 
 -spec parameters([node()], dyno_bench_code:code(), settings()) -> #{atom() => term()}.
 parameters(Nodes, Code, #{concurrency := Concurrency}) ->
@@ -112,31 +102,27 @@ shown(Lines, Log) ->
             ok
     end.
 
--spec ended(
-    complete | interrupted | {failed, term()}, [dyno_bench_cluster:sample()], map(),
-    fun((dyno_recording:document()) -> dyno_cli_command:exit_status())
-) -> dyno_cli_command:exit_status().
-ended({failed, {shutdown, Reason}}, _Samples, _Parameters, _Show) ->
-    complain(Reason);
-ended({failed, Reason}, _Samples, _Parameters, _Show) ->
-    dyno_cli_terminal:complain(io_lib:format("the watching process died: ~0tP", [Reason, 12])),
-    3;
-ended(Ended, Samples, Parameters, Show) ->
+ended({failed, {shutdown, {_Module, _Reason} = Error}}, _Samples, _Parameters) ->
+    {error, Error};
+ended({failed, Reason}, _Samples, _Parameters) ->
+    {error, {?MODULE, {died, Reason}}};
+ended(Status, Samples, Parameters) ->
     Document = dyno_bench_cluster_result:document(
         Parameters, lists:reverse(Samples), dyno_environment:collect()
     ),
-    case Ended of
-        complete ->
-            Show(Document);
-        interrupted ->
-            _ = Show(dyno_recording:put(Document, status, interrupted)),
-            130
-    end.
+    {ok, dyno_recording:put(Document, status, Status)}.
 
--spec complain(dyno_error:error()) -> dyno_cli_command:exit_status().
-complain(Error) ->
-    dyno_cli_terminal:complain(dyno_error:format(Error)),
-    dyno_error:exit_status(Error).
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({log, File, Posix}) ->
+    ["--log: ", File, " can't be written: ", file:format_error(Posix)];
+format_error({died, Reason}) ->
+    io_lib:format("the process that watches the nodes died: ~0tP", [Reason, 12]).
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({log, _, _}) -> caller;
+fault({died, _}) -> dyno.
 
 -doc "The names of the columns.".
 -spec heading() -> unicode:chardata().

@@ -10,7 +10,7 @@ Without a kind it lists what there is.
 
 -behaviour(dyno_cli_command).
 
--export([spec/0, examples/0, run/1]).
+-export([command/0, run/1, format_error/1, fault/1]).
 
 -type mistake() ::
     {unknown_kind, binary()}
@@ -21,67 +21,56 @@ Without a kind it lists what there is.
     | {no_elixir_form, binary()}
     | {not_written, file:filename(), file:posix()}.
 
--doc "Its arguments.".
--spec spec() -> argparse:command().
-spec() ->
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    Optional = #{nargs => 'maybe', required => false},
     #{
-        help => "write a suite or a benchmark to start from",
-        arguments => [
-            operand(kind, "[KIND]", "suite or benchmark; without it: says what there is"),
-            operand(
-                name,
-                "[NAME]",
-                "the file to write, with its folder but without its ending: perf/shop_perf"
+        operands => [
+            dyno_cli_command:operand(
+                "[KIND]", "suite or benchmark; without it: says what there is", Optional
             ),
-            #{
-                name => elixir,
-                long => "-elixir",
-                type => boolean,
-                action => {store, true},
-                required => false,
-                help =>
-                    {"--elixir", [
-                        "writes it in Elixir, NAME.exs; a suite only (default: Erlang, NAME.erl)"
-                    ]}
-            }
+            dyno_cli_command:operand(
+                "[NAME]",
+                "the file to write, with its folder but without its ending: perf/shop_perf",
+                Optional
+            )
+        ],
+        options => [
+            {"", [
+                {"--elixir",
+                    "writes it in Elixir, NAME.exs; a suite only (default: Erlang, NAME.erl)",
+                    {flag, elixir}, language}
+            ]}
+        ],
+        examples => [
+            {~"dyno new", ~"lists what can be written"},
+            {~"dyno new suite perf/shop_perf", ~"writes perf/shop_perf.erl"},
+            {~"dyno new suite shop_perf --elixir", ~"writes shop_perf.exs"},
+            {~"dyno new benchmark reverse_bench", ~"writes reverse_bench.erl, for dyno bench"}
         ]
     }.
 
--spec operand(atom(), string(), string()) -> argparse:argument().
-operand(Name, Usage, Text) ->
-    #{name => Name, type => binary, nargs => 'maybe', required => false, help => {Usage, [Text]}}.
-
--doc "Its uses.".
--spec examples() -> [dyno_cli_command:example()].
-examples() ->
-    [
-        {~"dyno new", ~"lists what can be written"},
-        {~"dyno new suite perf/shop_perf", ~"writes perf/shop_perf.erl"},
-        {~"dyno new suite shop_perf --elixir", ~"writes shop_perf.exs"},
-        {~"dyno new benchmark reverse_bench", ~"writes reverse_bench.erl, for dyno bench"}
-    ].
-
 -doc "Writes it, and says how to run it.".
--spec run(argparse:arg_map()) -> dyno_cli_command:exit_status().
-run(Values) ->
-    case Values of
-        #{kind := Kind, name := Name} when is_binary(Kind), is_binary(Name) ->
-            Elixir = maps:get(elixir, Values, false) =:= true,
-            written(write(Kind, unicode:characters_to_list(Name), language(Elixir)));
-        #{kind := Kind} when is_binary(Kind) ->
-            written(
-                case lists:keymember(Kind, 1, dyno_cli_new_text:kinds()) of
-                    true -> {error, {no_name, Kind}};
-                    false -> {error, {unknown_kind, Kind}}
-                end
-            );
-        #{} ->
-            dyno_cli_terminal:print(overview())
-    end.
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name) ->
+    case write(Kind, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
+        {ok, Command, File} ->
+            Line = [File, " is written; run it: dyno ", Command, " ", File, $\n],
+            dyno_cli_terminal:print(unicode:characters_to_binary(Line));
+        {error, Mistake} ->
+            refused(Mistake)
+    end;
+run(#{kind := Kind}) when is_binary(Kind) ->
+    case lists:keymember(Kind, 1, dyno_cli_new_text:kinds()) of
+        true -> refused({no_name, Kind});
+        false -> refused({unknown_kind, Kind})
+    end;
+run(_Values) ->
+    dyno_cli_terminal:print(overview()).
 
--spec language(boolean()) -> dyno_cli_new_text:language().
-language(true) -> elixir;
-language(false) -> erlang.
+refused(Mistake) ->
+    dyno_cli_command:refused({error, {?MODULE, Mistake}}).
 
 -spec overview() -> iolist().
 overview() ->
@@ -91,19 +80,6 @@ overview() ->
         [["dyno new ", string:pad(Kind, Width), " NAME   ", Text, $\n] || {Kind, Text, _} <- Kinds],
         "\nWith --elixir a suite is written in Elixir.\n"
     ].
-
--spec written({ok, binary(), file:filename()} | {error, mistake()}) ->
-    dyno_cli_command:exit_status().
-written({ok, Command, File}) ->
-    dyno_cli_terminal:print(
-        unicode:characters_to_binary([File, " is written; run it: dyno ", Command, " ", File, $\n])
-    );
-written({error, {not_written, _, _} = Mistake}) ->
-    dyno_cli_terminal:complain(format_error(Mistake)),
-    3;
-written({error, Mistake}) ->
-    dyno_cli_terminal:complain(format_error(Mistake)),
-    2.
 
 -spec write(binary(), string(), dyno_cli_new_text:language()) ->
     {ok, Command :: binary(), file:filename()} | {error, mistake()}.
@@ -154,6 +130,7 @@ create(File, Text) ->
             {error, {not_written, File, enotdir}}
     end.
 
+-doc "One sentence for a mistake.".
 -spec format_error(mistake()) -> unicode:chardata().
 format_error({unknown_kind, Kind}) ->
     Kinds = lists:join(" or ", [K || {K, _, _} <- dyno_cli_new_text:kinds()]),
@@ -176,3 +153,8 @@ format_error({no_elixir_form, Kind}) ->
     ["there is no ", Kind, " in Elixir to start from; leave out --elixir"];
 format_error({not_written, File, Posix}) ->
     [File, " could not be written: ", file:format_error(Posix)].
+
+-doc "Who can do something about it.".
+-spec fault(mistake()) -> dyno_error:fault().
+fault({not_written, _, _}) -> dyno;
+fault(_Mistake) -> caller.

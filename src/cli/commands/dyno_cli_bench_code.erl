@@ -1,0 +1,197 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_bench_code).
+-moduledoc """
+What `dyno bench` measures: codes, with what runs around them, or a file of benchmarks.
+""".
+
+-export([options/0, options_of_all/0, input/0, read/1, inputs/1, format_error/1]).
+-export_type([measured/0, reason/0]).
+
+-type measured() :: {codes, [dyno_bench_code:code()]} | {file, binary()}.
+
+-type reason() ::
+    {not_with_a_file, Option :: string()}
+    | {file_and_codes, File :: binary()}
+    | {no_file, binary()}
+    | {too_often, atom(), pos_integer(), Codes :: pos_integer()}
+    | {too_few_labels, pos_integer(), Codes :: pos_integer()}.
+
+%% Which part of a code an option gives: to the n-th code the n-th time, or to all.
+-define(PARTS, [init, init_runner, done, label]).
+-define(PARTS_OF_ALL, #{init => init_all, init_runner => init_runner_all, done => done_all}).
+
+-doc "The options for single codes, and for all codes that have none of their own.".
+-spec options() -> [dyno_cli_option:row()].
+options() ->
+    [
+        {"--init CODE",
+            "runs once before; its value goes to init_runner and done. Of these four options "
+            "the n-th one given is the n-th code's",
+            {many, text}},
+        {"--init_runner CODE", "runs once in each process; its value is the code's argument",
+            {many, text}},
+        {"--done CODE", "runs once after the last measurement", {many, text}},
+        {"--label NAME", "the name of the code in the report", {many, text}}
+    ].
+
+-doc "The same for all codes that have none of their own.".
+-spec options_of_all() -> [dyno_cli_option:row()].
+options_of_all() ->
+    [
+        {"--" ++ atom_to_list(OfAll) ++ " CODE",
+            "as --" ++ atom_to_list(Part) ++ ", for all codes that have none of their own"}
+     || {Part, OfAll} <- lists:sort(maps:to_list(?PARTS_OF_ALL))
+    ].
+
+-doc "The option for inputs.".
+-spec input() -> dyno_cli_option:row().
+input() ->
+    {"--input NAME=CODE",
+        "what functions of arity 1 are called with; more than once to compare by input",
+        {many, {custom, fun input/1, "NAME=CODE, such as n=100"}}}.
+
+input(Text) ->
+    case binary:split(Text, ~"=") of
+        [Name, Code] when Name =/= <<>>, Code =/= <<>> -> {ok, {string:trim(Name), Code}};
+        _ -> error
+    end.
+
+-doc "The inputs, as m:dyno_bench takes them.".
+-spec inputs(dyno_cli_command:values()) -> [dyno_bench_inputs:input()].
+inputs(Values) ->
+    Language = language(Values),
+    [{Name, callable(input, Code, Language)} || {Name, Code} <- maps:get(input, Values, [])].
+
+-doc "Makes codes of texts. No code ends like a file's name: it would be a call of erl/0.".
+-spec read(dyno_cli_command:values()) -> {ok, measured()} | {error, dyno_error:error()}.
+read(#{code := Texts} = Values) ->
+    Options = [input, elixir | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
+    case {[T || T <- Texts, filename:extension(T) =:= ~".erl"], Texts} of
+        {[], _} -> codes(Texts, Values);
+        {[File], [File]} ->
+            case [Name || Name <- Options, is_map_key(Name, Values)] of
+                [] -> {ok, {file, File}};
+                [Name | _] -> wrong({not_with_a_file, atom_to_list(Name)})
+            end;
+        {[File | _], _} -> wrong({file_and_codes, File})
+    end.
+
+wrong(Reason) ->
+    {error, {?MODULE, Reason}}.
+
+codes(Texts, Values) ->
+    Count = length(Texts),
+    Parts = [{Name, maps:get(Name, Values, [])} || Name <- ?PARTS],
+    {label, Labels} = lists:keyfind(label, 1, Parts),
+    case [{Name, length(Of)} || {Name, Of} <- Parts, length(Of) > Count] of
+        [{Name, N} | _] ->
+            wrong({too_often, Name, N, Count});
+        [] when Labels =/= [], length(Labels) < Count ->
+            wrong({too_few_labels, length(Labels), Count});
+        [] ->
+            recorded([code(Text, N, Parts, Values) || {N, Text} <- lists:enumerate(Texts)], [])
+    end.
+
+%% What is no code, but a file's name, is one of recorded calls.
+recorded([], Codes) ->
+    {ok, {codes, lists:reverse(Codes)}};
+recorded([#{runner := Text} = Code | Rest], Codes) when is_binary(Text) ->
+    case {not is_source(Text) andalso filelib:is_regular(Text), is_file_name(Text)} of
+        {true, _} ->
+            case dyno_bench_calls:read(Text) of
+                {ok, Calls} ->
+                    Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
+                    recorded(Rest, [maps:merge(Label, Code#{runner := Calls}) | Codes]);
+                {error, _} = Error ->
+                    Error
+            end;
+        {false, true} ->
+            wrong({no_file, Text});
+        {false, false} ->
+            recorded(Rest, [Code | Codes])
+    end;
+recorded([Code | Rest], Codes) ->
+    recorded(Rest, [Code | Codes]).
+
+%% Erlang has no code like it.
+is_file_name(Text) ->
+    Pattern = ~"^([\\w./~+-]*\\w\\.[a-z]\\w*|(/|\\./|\\.\\./|~/)[\\w./+-]+)$",
+    re:run(string:trim(Text), Pattern, [unicode, {capture, none}]) =:= match.
+
+is_source(Text) ->
+    case string:trim(Text) of
+        <<>> -> true;
+        Trimmed -> binary:last(Trimmed) =:= $.
+    end.
+
+code(Text, N, Parts, Values) ->
+    Language = language(Values),
+    OfAll = #{
+        Name => callable(Name, map_get(Key, Values), Language)
+     || Name := Key <- ?PARTS_OF_ALL, is_map_key(Key, Values)
+    },
+    Own = #{
+        Name => callable(Name, lists:nth(N, Texts), Language)
+     || {Name, Texts} <- Parts, length(Texts) >= N
+    },
+    maps:merge(OfAll, Own#{runner => callable(runner, Text, Language)}).
+
+language(#{elixir := true}) -> elixir;
+language(_) -> erlang.
+
+%% {Module, Function, Arguments} and a list of those are terms; everything else is source.
+callable(label, Text, _Language) ->
+    Text;
+callable(_Name, Text, elixir) ->
+    {elixir, Text};
+callable(input, Text, erlang) ->
+    %% A value: no input is called.
+    Text;
+callable(Name, Text, erlang) ->
+    Trimmed = string:trim(Text),
+    case Trimmed of
+        <<First, _/binary>> when First =:= ${; First =:= $[ -> calls(Name, Text, term(Trimmed));
+        _ -> Text
+    end.
+
+%% A tuple that is no call is one that was meant to be, where nothing but a call makes sense.
+calls(_Name, _Text, {ok, {M, F, A} = Call}) when is_atom(M), is_atom(F), is_list(A) ->
+    Call;
+calls(_Name, Text, {ok, [_ | _] = Terms}) ->
+    case lists:all(fun(Term) -> is_tuple(Term) andalso tuple_size(Term) =:= 3 end, Terms) of
+        true -> Terms;
+        false -> Text
+    end;
+calls(runner, _Text, {ok, Tuple}) when is_tuple(Tuple) ->
+    Tuple;
+calls(_Name, Text, _) ->
+    Text.
+
+%% With a full stop it is an expression.
+term(Text) ->
+    maybe
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text)),
+        false ?= lists:keymember(dot, 1, Tokens),
+        {ok, Term} ?= erl_parse:parse_term(Tokens ++ [{dot, 1}]),
+        {ok, Term}
+    else
+        _ -> none
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_with_a_file, Option}) ->
+    ["--", Option, " can't be given with a file, which has its own"];
+format_error({file_and_codes, File}) ->
+    ["a file of benchmarks is measured alone; give ", File, " without other codes"];
+format_error({no_file, Text}) ->
+    [
+        "there is no file \"", dyno_report_text:clean(Text), "\"; give one of recorded calls, or "
+        "Erlang source"
+    ];
+format_error({too_often, Part, N, Codes}) ->
+    io_lib:format("--~ts is given ~b times, but there are only ~b codes", [Part, N, Codes]);
+format_error({too_few_labels, N, Codes}) ->
+    io_lib:format("--label is given ~b times for ~b codes; name all of them, or none", [N, Codes]).

@@ -1,0 +1,202 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_baseline).
+-moduledoc """
+`--baseline` and `--fail-if`: is it no worse than an earlier recording?
+
+A test must not be slower by 3 % and more where no condition is given: response times and throughput
+of every size, by the interval over the repetitions.
+
+A benchmark for which a condition holds is measured once more, because two runs differ by chance; it
+fails only on the metrics on which the condition held both times. Without a baseline, `--fail-if`
+compares what one measurement has: the revisions of `--rev`, or several `--erl` or `--erl-flags`,
+with the first of them. Each was measured in many VMs: once is enough.
+""".
+
+-export([options/2, read/2, judge/3, format_error/1]).
+-export_type([kind/0, gate/0, reason/0]).
+
+-doc "What is compared; nothing where a command has no such options.".
+-type kind() :: test | bench | none.
+
+-doc "The earlier recording, or the first variant, and the conditions.".
+-opaque gate() ::
+    none
+    | #{
+        kind := kind(),
+        baseline := dyno_recording:document() | first_variant,
+        conditions := [dyno_compare_gate:t()],
+        options := dyno_compare:options()
+    }.
+
+-type reason() :: nothing_to_compare_with | no_common_label | no_common_size.
+
+-type measure() :: fun(() -> {ok, dyno_recording:document()} | {error, term()} | {crashed, term()}).
+
+-define(NO_WORSE, ~"slower > 3%").
+
+-doc "The options, with what the help says of them.".
+-spec options(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
+options(Baseline, FailIf) ->
+    [
+        {"--baseline FILE", Baseline},
+        {"--fail-if CONDITION", FailIf ++ "; may be given more than once",
+            {many, {custom, fun condition/1, "a condition"}}}
+    ].
+
+condition(Text) ->
+    worded(dyno_compare_gate, dyno_compare_gate:parse(Text)).
+
+worded(_Module, ok) -> ok;
+worded(_Module, {ok, Value}) -> {ok, Value};
+worded(Module, {error, Reason}) -> {error, {Module, Reason}}.
+
+-doc "Reads the baseline, before anything is measured.".
+-spec read(kind(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
+read(Kind, #{baseline := Path} = Values) ->
+    maybe
+        {ok, Baseline} ?= worded(dyno_recording_file, dyno_recording_file:read(Path)),
+        Gate = gate(Kind, Baseline, Values),
+        in_baseline(same_place(Gate))
+    end;
+read(bench, #{fail_if := _} = Values) ->
+    Several = [x || Key <- [erl, erl_flags], length(maps:get(Key, Values, [])) > 1],
+    case is_map_key(rev, Values) orelse Several =/= [] of
+        true -> {ok, gate(bench, first_variant, Values)};
+        false -> {error, {?MODULE, nothing_to_compare_with}}
+    end;
+read(_Kind, #{fail_if := _}) ->
+    {error, {?MODULE, nothing_to_compare_with}};
+read(_Kind, _Values) ->
+    {ok, none}.
+
+gate(test, Baseline, Values) ->
+    {ok, Default} = dyno_compare_gate:parse(?NO_WORSE),
+    Conditions = maps:get(fail_if, Values, [Default]),
+    #{kind => test, baseline => Baseline, conditions => Conditions, options => #{}};
+gate(bench, Baseline, Values) ->
+    Metric = atom_to_binary(maps:get(metric, Values, time)),
+    #{
+        kind => bench,
+        baseline => Baseline,
+        conditions => [
+            dyno_compare_gate:of_metric(Condition, Metric)
+         || Condition <- maps:get(fail_if, Values, [])
+        ],
+        options => maps:filter(fun(_, Value) -> is_float(Value) end, maps:with([threshold], Values))
+    }.
+
+in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline", Error}}};
+in_baseline(Good) -> Good.
+
+%% What the environment and the command rule out is known before the measurement. Conditions on
+%% exact figures alone hold on any machine.
+same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
+    #{~"parameters" := Parameters} = Baseline,
+    Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),
+    Now = dyno_recording:put(Now0, status, complete),
+    case dyno_compare:comparable(Baseline, Now) of
+        ok ->
+            {ok, Gate};
+        {error, {environments, _} = Reason} ->
+            case is_exact(Gate) andalso dyno_compare:comparable(Baseline, Now, exact) of
+                ok -> {ok, Gate#{options := Options#{figures => exact}}};
+                false -> {error, {dyno_compare, Reason}};
+                {error, Exact} -> {error, {dyno_compare, Exact}}
+            end;
+        {error, Reason} ->
+            {error, {dyno_compare, Reason}}
+    end.
+
+is_exact(#{kind := bench, conditions := [_ | _] = Conditions}) ->
+    lists:all(fun dyno_compare_gate:is_exact/1, Conditions);
+is_exact(_Gate) ->
+    false.
+
+-doc """
+The recording with the comparison and a verdict for each condition; `Measure` measures once more.
+""".
+-spec judge(gate(), dyno_recording:document(), measure()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()} | {crashed, term()}.
+judge(none, Document, _Measure) ->
+    {ok, Document};
+judge(_Gate, #{~"status" := Status} = Document, _Measure) when Status =/= ~"complete" ->
+    %% It has a worse word to say.
+    {ok, Document};
+judge(#{conditions := Conditions} = Gate, Document, Measure) ->
+    maybe
+        {ok, Changes} ?= in_baseline(changes(Gate, Document)),
+        Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
+        case {Gate, lists:append(Failing)} of
+            {#{kind := bench, baseline := #{}}, [_ | _]} -> confirm(Gate, Failing, Measure);
+            _ -> {ok, judged(Gate, Changes, Failing, Document)}
+        end
+    end.
+
+changes(#{kind := test, baseline := Baseline}, Document) ->
+    case dyno_compare_tests:comparable(Baseline, Document) of
+        ok -> common(no_common_size, dyno_compare_tests:changes(Baseline, Document, 0.0));
+        {error, Reason} -> {error, {dyno_compare, Reason}}
+    end;
+changes(#{baseline := first_variant, options := Options}, Document) ->
+    case dyno_compare_variants:changes(Document, Options) of
+        {ok, Changes} -> {ok, Changes};
+        {error, nothing_in_common} -> {error, {?MODULE, no_common_label}}
+    end;
+changes(#{baseline := Baseline, options := Options}, Document) ->
+    case dyno_compare:comparable(Baseline, Document, maps:get(figures, Options, all)) of
+        ok -> common(no_common_label, dyno_compare:changes({Baseline, Document}, Options));
+        {error, Reason} -> {error, {dyno_compare, Reason}}
+    end.
+
+common(Reason, []) -> {error, {?MODULE, Reason}};
+common(_Reason, Changes) -> {ok, Changes}.
+
+confirm(#{conditions := Conditions} = Gate, First, Measure) ->
+    dyno_cli_terminal:note(
+        "dyno: a condition of --fail-if holds; measuring once more to confirm it"
+    ),
+    maybe
+        {ok, Document} ?= Measure(),
+        {ok, Changes} ?= in_baseline(changes(Gate, Document)),
+        Failing = [
+            [Change || Change <- dyno_compare_gate:failing(C, Changes), is_among(Change, Earlier)]
+         || {C, Earlier} <- lists:zip(Conditions, First)
+        ],
+        Warning =
+            {~"confirmed",
+                <<"a condition held at the first measurement; what is shown is the second, and "
+                    "only what held in both fails">>},
+        {ok, judged(Gate, Changes, Failing, dyno_recording:add_warnings(Document, [Warning]))}
+    end.
+
+is_among(#{item := Item, figure := Figure}, Changes) ->
+    lists:any(fun(#{item := I, figure := F}) -> I =:= Item andalso F =:= Figure end, Changes).
+
+judged(#{conditions := Conditions} = Gate, Changes, Failing, Document) ->
+    Verdicts = [verdict(Gate, C, Changes, Of) || {C, Of} <- lists:zip(Conditions, Failing)],
+    Warnings =
+        case Gate of
+            #{kind := bench, baseline := #{} = Baseline} ->
+                dyno_compare:warnings(Baseline, Changes, []);
+            #{} ->
+                []
+        end,
+    Compared = dyno_recording:add_tables(Document, [dyno_compare:table(Changes)]),
+    dyno_recording:add_warnings(dyno_recording:add_verdicts(Compared, Verdicts), Warnings).
+
+verdict(#{kind := test}, Condition, Changes, _Failing) ->
+    dyno_compare_tests:gate(Condition, Changes);
+verdict(_Gate, Condition, Changes, Failing) ->
+    dyno_compare_gate:verdict(Condition, Changes, Failing).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error(nothing_to_compare_with) ->
+    "--fail-if compares with a recording, given by --baseline FILE, or, in dyno bench, with a "
+    "revision, given by --rev";
+format_error(no_common_label) ->
+    "no code is known to be the same one in both; give each a --label of its own";
+format_error(no_common_size) ->
+    "the recordings have no size in common; run the sizes of the earlier one (--sizes)".

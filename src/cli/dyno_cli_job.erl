@@ -1,0 +1,246 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_job).
+-moduledoc """
+What every command that makes a recording does around its measurement.
+
+The measurement runs in a process of its own, so that this one can draw the progress line and take
+interrupts: the first one asks the measurement to end in good order, which keeps what was measured;
+the second one ends dyno. Then the recording is compared with `--baseline`, goes to the files and to
+standard output, and its status and verdicts give the exit status.
+
+```erlang
+run(#{node := Node} = Values) ->
+    Job = #{keep => Node, measure => fun(Context) -> dyno_servers:run(Node, Context) end},
+    dyno_cli_job:run(Job, Values).
+```
+
+`options/0` has the options for it.
+""".
+
+-export([options/0, run/2]).
+-export_type([job/0, context/0]).
+
+-type job() :: #{
+    %% Ends in good order when its process receives `dyno_interrupt`.
+    measure := fun((context()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}),
+    %% The recording is kept also where no file is named for it, in one whose name begins so.
+    keep => binary(),
+    %% Who writes it: the measurement, as it grows, or this module at the end, which is the default.
+    writer => measurement,
+    %% How it is compared with a baseline.
+    gate => dyno_cli_baseline:kind(),
+    %% Prints the recording in the place of a format.
+    print => fun((dyno_recording:document()) -> 0 | 3)
+}.
+
+-doc "What a measurement may use: it tells where it stands, and may write its recording.".
+-type context() :: #{
+    progress := fun((dyno_cli_progress:progress()) -> ok),
+    recording := file:filename_all() | none
+}.
+
+-type plan() :: #{
+    job := job(),
+    format := dyno_report:format() | none,
+    outputs := [dyno_cli_output:output()],
+    recording := file:filename_all() | none,
+    %% Whether the file of the recording is news for the user.
+    named := by_user | by_dyno,
+    progress := dyno_cli_progress:mode()
+}.
+
+-doc "What is shown of it, and where it goes.".
+-spec options() -> [dyno_cli_option:row()].
+options() ->
+    dyno_cli_output:options(
+        " (default: console)", ". Without a .json or .jsonl the recording goes to dyno-NAME-TIME.json here"
+    ) ++
+        [
+            {"-q, --quiet", "no progress, and no report but what is asked for"},
+            {"-v, --verbose", "where there is no terminal: a line for each phase"}
+        ].
+
+-doc "Measures, compares, shows; the exit status.".
+-spec run(job(), dyno_cli_command:values()) -> dyno_error:exit_status().
+run(Job, Values) ->
+    Plan = plan(Job, Values),
+    maybe
+        {ok, Gate} ?= dyno_cli_baseline:read(maps:get(gate, Job, none), Values),
+        ok = dyno_cli_interrupt:subscribe(),
+        {ok, Document} ?= measured(Plan),
+        Again = fun() -> measured(Plan) end,
+        finish(dyno_cli_baseline:judge(Gate, Document, Again), Document, Plan)
+    else
+        Error -> refused(Error)
+    end.
+
+-spec plan(job(), dyno_cli_command:values()) -> plan().
+plan(Job, Values) ->
+    Outputs = maps:get(output, Values, []),
+    Print = {is_map_key(print, Job), maps:get(quiet, Values, false)},
+    Default =
+        case Print of
+            {false, false} -> console;
+            _ -> none
+        end,
+    Plan = #{
+        job => Job,
+        format => dyno_cli_output:format(Values, Default),
+        outputs => Outputs,
+        recording => none,
+        named => by_user,
+        progress => progress_mode(Values)
+    },
+    Recordings = [Output || Kind <- [jsonl, json], {Format, _} = Output <- Outputs, Format =:= Kind],
+    case {Job, Recordings} of
+        {#{keep := _}, [{_, Path} = Recording | _]} ->
+            Plan#{recording := Path, outputs := lists:delete(Recording, Outputs)};
+        {#{keep := Name}, []} ->
+            Plan#{recording := default_path(Name), named := by_dyno};
+        {#{}, _} ->
+            Plan
+    end.
+
+-spec progress_mode(dyno_cli_command:values()) -> dyno_cli_progress:mode().
+progress_mode(#{quiet := true}) ->
+    silent;
+progress_mode(Values) ->
+    case {dyno_cli_terminal:is_terminal(standard_error), Values} of
+        {true, _} -> redrawn;
+        {false, #{verbose := true}} -> lines;
+        {false, _} -> warnings
+    end.
+
+-spec default_path(binary()) -> binary().
+default_path(Name) ->
+    Base = re:replace(Name, "[^A-Za-z0-9_.-]", "_", [global]),
+    {{Year, Month, Day}, {Hour, Minute, Second}} = calendar:universal_time(),
+    Time = io_lib:format("~4..0b~2..0b~2..0bT~2..0b~2..0b~2..0b", [
+        Year, Month, Day, Hour, Minute, Second
+    ]),
+    iolist_to_binary(["dyno-", Base, "-", Time, ".json"]).
+
+%% The measurement
+
+measured(#{job := #{measure := Measure}, recording := Recording, progress := Mode}) ->
+    Self = self(),
+    Report = fun(Event) ->
+        Self ! {progress, Event},
+        ok
+    end,
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        %% What measured code prints must not get into a report on standard output.
+        case whereis(standard_error) of
+            undefined -> ok;
+            Device -> group_leader(Device, self())
+        end,
+        Self ! {finished, self(), Measure(#{progress => Report, recording => Recording})}
+    end),
+    {Result, Shown} = await(Pid, Monitor, dyno_cli_progress:new(Mode)),
+    _ = dyno_cli_progress:clear(Shown),
+    Result.
+
+await(Pid, Monitor, Progress) ->
+    receive
+        {progress, Event} ->
+            await(Pid, Monitor, dyno_cli_progress:show(Event, Progress));
+        dyno_interrupt ->
+            Pid ! dyno_interrupt,
+            Cleared = dyno_cli_progress:clear(Progress),
+            dyno_cli_terminal:note("dyno: stopping; interrupt again to stop at once"),
+            await(Pid, Monitor, Cleared);
+        {finished, Pid, Result} ->
+            true = demonitor(Monitor, [flush]),
+            {Result, Progress};
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            {{crashed, Reason}, Progress}
+    end.
+
+refused({error, _} = Error) ->
+    dyno_cli_command:refused(Error);
+refused({crashed, {Reason, [_ | _] = Stack}}) ->
+    dyno_cli_crash:report(exit, Reason, [Frame || Frame <- Stack, is_tuple(Frame)]);
+refused({crashed, Reason}) ->
+    dyno_cli_crash:report(exit, Reason, []).
+
+%% What becomes of it
+
+finish({ok, Judged}, Document, Plan) ->
+    Kept = keep(Judged, Document, Plan),
+    max_status(status(Judged), max(Kept, show(Judged, Plan)));
+finish(Error, Document, Plan) ->
+    _ = keep(Document, Document, Plan),
+    _ = show(Document, Plan),
+    refused(Error).
+
+%% What the measurement wrote itself is written again where the comparison was added.
+keep(_Judged, _Document, #{recording := none}) ->
+    0;
+keep(Document, Document, #{job := #{writer := measurement}}) ->
+    0;
+keep(Judged, _Document, #{recording := Path}) ->
+    case dyno_recording_file:write(Path, Judged) of
+        ok ->
+            0;
+        {error, Reason} ->
+            dyno_cli_terminal:complain(dyno_recording_file:format_error(Reason)),
+            3
+    end.
+
+show(Document, #{job := Job, format := Format, outputs := Outputs} = Plan) ->
+    Delivered = dyno_cli_output:deliver(Document, Format, Outputs),
+    Printed =
+        case Job of
+            #{print := Print} -> Print(Document);
+            #{} -> 0
+        end,
+    mention(Document, Plan),
+    case Plan of
+        #{named := by_dyno, progress := Mode, recording := Path} when
+            Mode =/= silent, Delivered =:= 0
+        ->
+            dyno_cli_terminal:note(["dyno: the recording is in ", Path]);
+        #{} ->
+            ok
+    end,
+    max(Delivered, Printed).
+
+%% Where the console report is not shown, standard error says what went wrong.
+mention(_Document, #{format := console}) ->
+    ok;
+mention(Document, #{progress := Mode}) ->
+    Warnings = [Text || Mode =/= silent, #{~"text" := Text} <- listed(~"warnings", Document)],
+    Errors = [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
+    Verdicts = [
+        [Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)
+    ],
+    lists:foreach(
+        fun dyno_cli_terminal:complain/1,
+        [["warning: ", Text] || Text <- Warnings] ++ Errors ++ Verdicts
+    ).
+
+%% A gate that could not be evaluated must not pass.
+status(#{~"status" := ~"interrupted"}) ->
+    130;
+status(#{~"status" := ~"complete"} = Document) ->
+    case not_passed(Document) of
+        [] -> 0;
+        _ -> 1
+    end;
+status(_) ->
+    3.
+
+%% An output that failed is dyno's failure, unless the measured system has a worse word to say.
+max_status(0, Delivered) -> Delivered;
+max_status(Status, _Delivered) -> Status.
+
+not_passed(Document) ->
+    [V || #{~"result" := Result} = V <- listed(~"verdicts", Document), Result =/= ~"pass"].
+
+listed(Key, Document) ->
+    case Document of
+        #{Key := List} when is_list(List) -> List;
+        #{} -> []
+    end.

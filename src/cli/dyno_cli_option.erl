@@ -1,0 +1,264 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_option).
+-moduledoc """
+An option of a command is a row: how it is written, what it is for, how its value is read, and the
+key that the value gets. Parsing, conversion, help and the sentences for mistakes come from the row.
+
+```erlang
+{"-c, --concurrency N", "how many processes run a code at once", {whole, 1, 10_000}},
+{"--duration TIME", "how long each size is measured", duration, duration_ms},
+{"-q, --quiet", "no progress, and no report but what is asked for"}
+```
+""".
+
+-export([argument/1, key/1, read/2, value/2, code_paths/1, format_error/1, fault/1]).
+-export_type([row/0, reader/0, reason/0]).
+
+-doc """
+A row without a placeholder in its usage is a flag. The key is the long name, with `_` for `-`,
+where no other is given.
+""".
+-type row() ::
+    {Usage :: string(), Help :: string()}
+    | {Usage :: string(), Help :: string(), reader()}
+    | {Usage :: string(), Help :: string(), reader(), Key :: atom()}.
+
+-doc "How a value is read.".
+-type reader() ::
+    text
+    | string
+    | atom
+    %% Milliseconds.
+    | duration
+    | duration_or_zero
+    | {whole, Least :: non_neg_integer(), Most :: pos_integer() | infinity}
+    %% Between 0 and 1.
+    | share
+    | folder
+    | {one_of, [atom()]}
+    | {custom, fun((binary()) -> {ok, term()} | error | {error, dyno_error:error()}),
+        Accepted :: string()}
+    %% The value of an option that takes none.
+    | {flag, term()}
+    %% Several, with commas between them.
+    | {list, reader()}
+    %% The option may be given more than once; the values of options with one key are one list.
+    | {many, reader()}.
+
+-type reason() ::
+    {value, Option :: string(), binary(), reader()}
+    | {in_option, Option :: string(), dyno_error:error()}.
+
+%% Milliseconds in each unit; `ms` before `m` and `s`, which end like it.
+-define(UNITS, [{"ms", 1}, {"s", 1000}, {"min", 60_000}, {"m", 60_000}, {"h", 3_600_000}]).
+
+-doc "The row as argparse takes it.".
+-spec argument(row()) -> argparse:argument().
+argument(Row) ->
+    {Short, Long, Placeholder} = parts(usage(Row)),
+    Action =
+        case {Placeholder, reader(Row)} of
+            {none, _} -> #{type => boolean, action => {store, true}};
+            {_, {many, _}} -> #{type => binary, action => append};
+            {_, _} -> #{type => binary}
+        end,
+    maps:merge(Action, Short#{
+        name => name(Row),
+        long => tl(Long),
+        required => false,
+        help => {usage(Row), [element(2, Row)]}
+    }).
+
+%% "-c, --concurrency N" -> {#{short => $c}, "--concurrency", "N"}.
+parts([$-, Short, $,, $\s | Usage]) ->
+    {_, Long, Placeholder} = parts(Usage),
+    {#{short => Short}, Long, Placeholder};
+parts(Usage) ->
+    case string:split(Usage, " ") of
+        [Long, Placeholder] -> {#{}, Long, Placeholder};
+        [Long] -> {#{}, Long, none}
+    end.
+
+usage(Row) ->
+    element(1, Row).
+
+option(Row) ->
+    {_, Long, _} = parts(usage(Row)),
+    Long.
+
+name(Row) ->
+    Plain = string:trim(option(Row), leading, "-"),
+    list_to_atom(lists:flatten(string:replace(Plain, "-", "_", all))).
+
+reader({Usage, _}) ->
+    case parts(Usage) of
+        {_, _, none} -> {flag, true};
+        _ -> text
+    end;
+reader({_, _, Reader}) -> Reader;
+reader({_, _, Reader, _}) -> Reader.
+
+-doc "The key of a row's value.".
+-spec key(row()) -> atom().
+key({_, _, _, Key}) -> Key;
+key(Row) -> name(Row).
+
+-doc "What argparse found, converted; operands stay as they are.".
+-spec read([row()], argparse:arg_map()) ->
+    {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
+read(Rows, Given) ->
+    Operands = maps:without([name(Row) || Row <- Rows], Given),
+    read_each([Row || Row <- Rows, is_map_key(name(Row), Given)], Given, Operands).
+
+read_each([], _Given, Values) ->
+    {ok, Values};
+read_each([Row | Rows], Given, Values) ->
+    Key = key(Row),
+    case given(reader(Row), map_get(name(Row), Given)) of
+        {ok, {several, More}} ->
+            read_each(Rows, Given, Values#{Key => maps:get(Key, Values, []) ++ More});
+        {ok, Value} ->
+            read_each(Rows, Given, Values#{Key => Value});
+        {not_taken, Text, Reader} ->
+            {error, {?MODULE, {value, option(Row), Text, Reader}}};
+        {error, Error} ->
+            {error, {?MODULE, {in_option, option(Row), Error}}}
+    end.
+
+given({flag, Value}, true) ->
+    {ok, Value};
+given({many, Reader}, Texts) ->
+    each(Reader, Texts, []);
+given({list, {one_of, _} = Reader}, Text) ->
+    each(Reader, string:lexemes(Text, ", "), []);
+given({list, Reader} = List, Text) ->
+    Parts = [string:trim(Part) || Part <- binary:split(Text, ~",", [global])],
+    case each(Reader, Parts, []) of
+        {not_taken, _Part, _} -> {not_taken, Text, List};
+        Result -> Result
+    end;
+given(Reader, Text) ->
+    case value(Reader, Text) of
+        error -> {not_taken, Text, Reader};
+        Result -> Result
+    end.
+
+each(_Reader, [], Values) ->
+    {ok, {several, lists:reverse(Values)}};
+each(Reader, [Text | Texts], Values) ->
+    case given(Reader, Text) of
+        {ok, Value} -> each(Reader, Texts, [Value | Values]);
+        NotTaken -> NotTaken
+    end.
+
+-doc """
+A value, from its text.
+
+```erlang
+1> dyno_cli_option:value(duration, ~"1.5s").
+{ok,1500}
+```
+""".
+-spec value(reader(), binary()) -> {ok, term()} | error | {error, dyno_error:error()}.
+value(text, Text) ->
+    {ok, Text};
+value(string, Text) ->
+    {ok, unicode:characters_to_list(Text)};
+value(atom, Text) ->
+    {ok, binary_to_atom(Text)};
+value(duration_or_zero, Text) when Text =:= ~"0"; Text =:= ~"0s"; Text =:= ~"0ms" ->
+    {ok, 0};
+value(duration_or_zero, Text) ->
+    value(duration, Text);
+value(duration, Text) ->
+    {Number, Rest} = number(Text),
+    Unit = string:trim(unicode:characters_to_list(Rest)),
+    case lists:keyfind(Unit, 1, ?UNITS) of
+        {_, Factor} when is_number(Number), round(Number * Factor) > 0 ->
+            {ok, round(Number * Factor)};
+        _ ->
+            error
+    end;
+value({whole, Least, Most}, Text) ->
+    case string:to_integer(string:trim(Text)) of
+        {N, <<>>} when is_integer(N), N >= Least, N =< Most -> {ok, N};
+        _ -> error
+    end;
+value(share, Text) ->
+    case dyno_unit:parse(Text) of
+        {ok, {Share, Unit}} when
+            Share > 0, Share < 1, (Unit =:= ~"ratio" orelse Unit =:= ~"1")
+        ->
+            {ok, float(Share)};
+        _ ->
+            error
+    end;
+value(folder, Text) ->
+    Folder = unicode:characters_to_list(Text),
+    case filelib:is_dir(Folder) of
+        true -> {ok, Folder};
+        false -> error
+    end;
+value({one_of, Words}, Text) ->
+    case [Word || Word <- Words, atom_to_binary(Word) =:= Text] of
+        [Word] -> {ok, Word};
+        [] -> error
+    end;
+value({custom, Read, _Accepted}, Text) ->
+    Read(Text).
+
+number(Text) ->
+    case string:to_float(Text) of
+        {error, _} -> string:to_integer(Text);
+        Float -> Float
+    end.
+
+-doc "`--pa` of the commands that run code.".
+-spec code_paths(Usage :: string()) -> row().
+code_paths(Usage) ->
+    Help = "a folder for the code path; may be given more than once",
+    {Usage, Help, {many, folder}, code_paths}.
+
+-doc "One sentence that says what is accepted.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({in_option, Option, Error}) ->
+    [Option, ": ", dyno_error:format(Error)];
+format_error({value, Option, Text, Reader}) ->
+    Given = [$", dyno_report_text:clean(Text), $"],
+    [Option, " takes ", accepted(Reader), ", not ", Given, nearest(Reader, Text)].
+
+accepted(Duration) when Duration =:= duration; Duration =:= duration_or_zero ->
+    "a duration above 0 with its unit (ms, s, min or h), such as 10s or 500ms";
+accepted({whole, Least, infinity}) ->
+    io_lib:format("a whole number from ~b up", [Least]);
+accepted({whole, Least, Most}) ->
+    io_lib:format("a whole number from ~b to ~b", [Least, Most]);
+accepted(share) ->
+    "a share above 0 % and below 100 %, such as 3%";
+accepted(folder) ->
+    "a folder that is there";
+accepted({one_of, Words}) ->
+    Names = [atom_to_list(Word) || Word <- Words],
+    [lists:join(", ", lists:droplast(Names)), " or ", lists:last(Names)];
+accepted({custom, _, Accepted}) ->
+    Accepted;
+accepted({list, {whole, Least, _}}) ->
+    io_lib:format("whole numbers from ~b up with commas between them, such as 1,10,100", [Least]);
+accepted({list, Reader}) ->
+    ["a list with commas, each ", accepted(Reader)].
+
+nearest({one_of, Words}, Text) ->
+    Names = [atom_to_list(Word) || Word <- Words],
+    case dyno_similar:nearest(unicode:characters_to_list(Text), Names) of
+        {ok, Name} -> ["; did you mean ", Name, "?"];
+        none -> ""
+    end;
+nearest(_Reader, _Text) ->
+    "".
+
+-doc "Who can do something about it.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({in_option, _, Error}) -> dyno_error:fault(Error);
+fault({value, _, _, _}) -> caller.

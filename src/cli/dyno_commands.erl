@@ -1,0 +1,30 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_commands).
+-moduledoc """
+The one list of dyno's commands. A line here, with a module of the behaviour `m:dyno_cli_command`,
+makes a command of the program (`dyno NAME`), of the plugin for rebar3 (`rebar3 dyno NAME`) and of
+Mix (`mix dyno.NAME`: rebar.config.script reads this list and writes the module that Mix looks for).
+""".
+
+-export([all/0, module/1]).
+
+-doc "Each command's name, module, and what it is for, in the order of the help.".
+-spec all() -> [{Name :: string(), module(), Help :: string()}, ...].
+all() ->
+    [
+        {"bench", dyno_cli_bench, "measure codes: which is faster, by how much, how sure is that"},
+        {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
+        {"new", dyno_cli_new, "write a suite or a benchmark to start from"},
+        {"compare", dyno_cli_compare, "compare two recordings: what became slower or faster"},
+        {"report", dyno_cli_report, "show a recording as text, HTML, CSV, Markdown and more"}
+    ].
+
+-doc "The module of a command.".
+-spec module(string()) -> {ok, module()} | error.
+module(Name) ->
+    case lists:keyfind(Name, 1, all()) of
+        {Name, Module, _} -> {ok, Module};
+        false -> error
+    end.

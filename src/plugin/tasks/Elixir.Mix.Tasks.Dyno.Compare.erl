@@ -1,0 +1,15 @@
+%% Written by rebar.config.script from dyno_commands:all/0; do not edit.
+
+-module('Elixir.Mix.Tasks.Dyno.Compare').
+-moduledoc "mix dyno.compare: compare two recordings: what became slower or faster. Its options are those of dyno compare; mix dyno.compare --help lists them, with examples.".
+-shortdoc(<<"dyno: compare two recordings: what became slower or faster">>).
+
+-export([run/1, '__info__'/1]).
+
+-doc "Called by Mix.".
+-spec run([binary()]) -> ok.
+run(Arguments) -> dyno_mix:run("compare", Arguments).
+
+-doc false.
+-spec '__info__'(atom()) -> term().
+'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
