@@ -38,12 +38,8 @@ init(State) ->
 -spec description() -> string().
 description() ->
     "dyno, a dynamometer for the BEAM.\n\n"
-    "  rebar3 dyno test [SUITE]            run a performance test, or all of the project's\n"
-    "  rebar3 dyno bench [CODE... | FILE]  measure codes, or run all of the project's benchmarks\n"
-    "  rebar3 dyno compare OLD NEW         what changed between two recordings\n"
-    "  rebar3 dyno report RECORDING        show a recording\n"
-    "  rebar3 dyno new suite NAME          write a suite to start from\n"
-    "  rebar3 dyno COMMAND --help          what a command takes, with examples\n\n"
+    ++ lists:append([line(Name, Help) || {Name, _, Help} <- dyno_commands:all()])
+    ++ line("COMMAND --help", "what a command takes, with examples") ++ "\n"
     "Suites are found as perf/*.erl and test/*_perf.erl, benchmarks as perf/*_bench.erl and\n"
     "test/*_bench.erl. In rebar.config, all optional:\n\n"
     "  {dyno, [\n"
@@ -53,6 +49,9 @@ description() ->
     "      {bench, [\"--time\", \"5s\"]},         options of each rebar3 dyno bench\n"
     "      {config, \"config/sys.config\"}      for dyno and for the nodes that suites start\n"
     "  ]}.".
+
+line(Command, Help) ->
+    lists:flatten(["  rebar3 dyno ", string:pad(Command, 16), Help, $\n]).
 
 %% dyno reads its arguments itself, so that they mean the same everywhere and their mistakes are
 %% explained in the same words. rebar3 would refuse every option that is not declared; therefore
