@@ -210,9 +210,10 @@ value({custom, Read, _Accepted}, Text) ->
     Read(Text).
 
 number(Text) ->
-    case string:to_float(Text) of
-        {error, _} -> string:to_integer(Text);
-        Float -> Float
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{error, _}, {error, _}} -> {none, Text};
+        {{error, _}, Integer} -> Integer;
+        {Float, _} -> Float
     end.
 
 -doc "`--pa` of the commands that run code.".

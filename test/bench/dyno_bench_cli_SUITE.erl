@@ -121,9 +121,14 @@ bad_lines(Config) ->
 
 %% The same without a process for each.
 values(_Config) ->
-    Parse = fun(Values, Codes) -> dyno_cli_bench_mode:parse(Values, Codes) end,
+    Parse = fun(Texts, Codes) ->
+        case dyno_command:values("bench", Texts) of
+            {ok, Values} -> dyno_cli_bench_mode:mode(Values, Codes);
+            {error, _} = Error -> Error
+        end
+    end,
     Mode = fun(Values) ->
-        {ok, #{options := Options}} = Parse(Values, 1),
+        {ok, Options} = Parse(Values, 1),
         maps:get(mode, Options, compare)
     end,
     ?assertEqual(compare, Mode(#{})),
@@ -138,11 +143,11 @@ values(_Config) ->
     ],
     ?assertEqual({squeeze, #{min => 2, max => 8, step => 2, threshold => 1}},
         Mode(#{squeeze => true, min => ~"2", max => ~"8", step => ~"2", threshold => ~"1"})),
-    {ok, #{options := #{threshold := 0.05}}} = Parse(#{threshold => ~"5%"}, 2),
+    {ok, #{threshold := 0.05}} = Parse(#{threshold => ~"5%"}, 2),
     [
         begin
-            {error, Sentence} = Parse(Values, 1),
-            Text = unicode:characters_to_binary(Sentence),
+            {error, Reason} = Parse(Values, 1),
+            Text = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertNotMatch({_, _}, binary:match(Text, ~"\n"), Text),
             ?assert(byte_size(Text) > 20)
         end

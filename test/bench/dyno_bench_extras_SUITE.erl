@@ -409,7 +409,12 @@ refused(_Config) ->
     ],
     [
         begin
-            {error, Sentence} = dyno_cli_bench_mode:parse(Values, 1),
+            {error, Error} =
+                case dyno_command:values("bench", Values) of
+                    {ok, Read} -> dyno_cli_bench_mode:mode(Read, 1);
+                    Refused -> Refused
+                end,
+            Sentence = dyno_error:format(Error),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence)
         end
      || {Pattern, Values} <- [

@@ -339,12 +339,17 @@ trial(Factor, [Look | Later], Groups) ->
 
 %% What the command line means.
 options(_Config) ->
-    Parse = fun(Values) -> dyno_cli_bench_where:parse(Values) end,
+    Parse = fun(Texts) ->
+        case dyno_command:values("bench", Texts) of
+            {ok, Values} -> dyno_cli_bench_where:place(Values);
+            {error, _} = Error -> Error
+        end
+    end,
     ?assertEqual({ok, #{}}, Parse(#{})),
     ?assertEqual({ok, #{isolated => #{variants => [#{}]}}}, Parse(#{isolated => true})),
     ?assertEqual({ok, #{isolated => #{vms => 12, variants => [#{}]}}}, Parse(#{vms => ~"12"})),
     {ok, #{isolated := #{variants := [One, Two]}}} =
-        Parse(#{'erl-flags' => [~"", ~"+S 1 -eval 'a b'"]}),
+        Parse(#{erl_flags => [~"", ~"+S 1 -eval 'a b'"]}),
     ?assertEqual(#{flags => [], label => ~"no flags"}, One),
     ?assertMatch(#{flags := ["+S", "1", "-eval", "a b"]}, Two),
     {ok, #{isolated := #{variants := [#{erl := "/a"}]}}} = Parse(#{erl => [~"/a"]}),
@@ -353,14 +358,14 @@ options(_Config) ->
     {ok, #{node := 'a@b', cookie := c}} = Parse(#{node => [~"a@b"], cookie => ~"c"}),
     [
         begin
-            {error, Sentence} = Parse(Values),
-            Text = unicode:characters_to_binary(Sentence),
+            {error, Reason} = Parse(Values),
+            Text = unicode:characters_to_binary(dyno_error:format(Reason)),
             ?assertMatch(nomatch, binary:match(Text, ~"\n")),
             ?assert(byte_size(Text) > 20)
         end
      || Values <- [
-            #{vms => ~"0"}, #{vms => ~"x"}, #{vms => ~"1001"}, #{'erl-flags' => [~"a 'b"]},
-            #{'erl-flags' => [~"", ~""]}, #{erl => [~"/a", ~"/a"]}, #{build => ~"make"},
+            #{vms => ~"0"}, #{vms => ~"x"}, #{vms => ~"1001"}, #{erl_flags => [~"a 'b"]},
+            #{erl_flags => [~"", ~""]}, #{erl => [~"/a", ~"/a"]}, #{build => ~"make"},
             #{rev => [~"a...b"]}, #{rev => [~""]}, #{rev => [~"-x"]}, #{cookie => ~"c"},
             #{node => [~"a"]}, #{node => [~"@b"]}, #{node => [~"a@b"], isolated => true}
         ]

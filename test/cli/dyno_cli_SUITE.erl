@@ -53,9 +53,12 @@ init_per_suite(Config) ->
     ok = filelib:ensure_dir(Escript),
     {ok, _} = file:copy(filename:join(Build, "default/bin/dyno"), Escript),
     ok = file:change_mode(Escript, 8#755),
-    [{escript, Escript}, {double, double(Folder)} | Config].
+    Built = [{escript, Escript}, {double, double(Folder)} | Config],
+    Options = #{folder => Folder, environment => environment(Built)},
+    [{server, dyno_command:start(Options)} | Built].
 
-end_per_suite(_Config) -> ok.
+end_per_suite(Config) ->
+    dyno_command:stop(proplists:get_value(server, Config)).
 
 init_per_testcase(Case, Config) ->
     Work = filename:join([proplists:get_value(priv_dir, Config), "work", atom_to_list(Case)]),
@@ -69,7 +72,7 @@ end_per_testcase(_Case, _Config) -> ok.
 help(Config) ->
     [
         begin
-            {0, Out, ~""} = dyno(Config, Arguments),
+            {0, Out, ~""} = served(Config, Arguments),
             ?assertMatch({_, _}, binary:match(Out, Part), {Arguments, Part}),
             Lines = binary:split(Out, ~"\n", [global]),
             ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 80])
@@ -88,47 +91,37 @@ help(Config) ->
         ]
     ].
 
-%% Every option is under one heading, and every example is a command line that dyno takes.
+%% Every row is an option that argparse takes, with a name and a key of its own, and every example
+%% is a command line that dyno takes.
 help_is_whole(_Config) ->
     [
         begin
-            #{arguments := Arguments} = Spec = Module:spec(),
-            Options = [Name || #{name := Name, long := _} <- Arguments],
-            Grouped = lists:append([Names || {_, Names} <- groups_of(Module)]),
-            ?assertEqual([], Grouped -- Options, Module),
-            ?assertEqual([], Grouped -- lists:uniq(Grouped), Module),
-            [
-                ?assertMatch({ok, _, _, _}, parsed(Line), {Line, Spec})
-             || {Line, _} <- Module:examples()
-            ]
+            #{examples := Examples} = Command = Module:command(),
+            Arguments = dyno_cli_command:arguments(Command),
+            Long = [Name || #{long := Name} <- Arguments],
+            ?assertEqual([], Long -- lists:uniq(Long), Module),
+            ?assert(is_list(argparse:validate(#{arguments => Arguments}))),
+            [?assertMatch({ok, _}, parsed(Line), Line) || {Line, _} <- Examples]
         end
-     || Module <- [
-            dyno_cli_test, dyno_cli_bench, dyno_cli_compare, dyno_cli_report, dyno_cli_new
-        ]
+     || {_, Module, _} <- dyno_commands:all()
     ].
 
-groups_of(Module) ->
-    case erlang:function_exported(Module, groups, 0) of
-        true -> Module:groups();
-        false -> []
-    end.
-
-%% Words as a shell finds them, with quotes of both kinds.
+%% Words as a shell finds them, with quotes of both kinds. Files need not be there.
 parsed(Line) ->
     Quoted = "'([^']*)'|\"([^\"]*)\"|(\\S+)",
     {match, Found} = re:run(Line, Quoted, [global, {capture, all_but_first, list}]),
-    ["dyno", Command | Words] = [lists:append(Parts) || Parts <- Found],
-    Modules = #{
-        "test" => dyno_cli_test, "bench" => dyno_cli_bench, "compare" => dyno_cli_compare,
-        "report" => dyno_cli_report, "new" => dyno_cli_new
-    },
-    argparse:parse(Words, (map_get(Command, Modules)):spec(), #{progname => dyno}).
+    ["dyno", Name | Words] = [lists:append(Parts) || Parts <- Found],
+    {ok, Module} = dyno_commands:module(Name),
+    Command = Module:command(),
+    Arguments = #{arguments => dyno_cli_command:arguments(Command)},
+    {ok, Given, _, _} = argparse:parse(Words, Arguments, #{progname => dyno}),
+    dyno_cli_option:read(dyno_cli_command:rows(Command), maps:without([output, pa], Given)).
 
 %% Each: exit status 2, nothing on standard output, one line that names what is wrong and accepted.
 bad_input(Config) ->
     [
         begin
-            {Status, Out, Error} = dyno(Config, Arguments),
+            {Status, Out, Error} = served(Config, Arguments),
             ?assertEqual({2, ~""}, {Status, Out}, Arguments),
             ?assertMatch(<<"dyno: ", _/binary>>, Error),
             ?assertEqual(1, length(binary:matches(Error, ~"\n")), Error),
@@ -164,16 +157,17 @@ bad_input(Config) ->
             {["report", "missing.json"], [~"missing.json"]}
         ]
     ],
-    {2, ~"", Overview} = dyno(Config, []),
+    {2, ~"", Overview} = served(Config, []),
     ?assertMatch({_, _}, binary:match(Overview, ~"Commands")).
 
 options(Config) ->
+    ok = file:make_dir(filename:join(proplists:get_value(work, Config), "x y")),
     Arguments =
         ["test", "options", "--sizes", "1, 20", "--duration", "1.5s", "--warmup", "200ms"] ++
             ["--interval=1s", "--pattern", "a:_/_", "--pattern", "b:c/1", "--level", "count"] ++
             ["--threshold", "latency.p99 < 20 ms", "--pa", "x y", "--name", "n", "--cookie", "c"] ++
             ["-o", "kept.json", "-o", "seen.txt", "--format", "json"],
-    {0, Out, _} = dyno(Config, Arguments),
+    {0, Out, _} = served(Config, Arguments),
     #{~"name" := Name} = json:decode(Out),
     {ok, Tokens, _} = erl_scan:string(binary_to_list(Name) ++ "."),
     {ok, Given} = erl_parse:parse_term(Tokens),
@@ -193,7 +187,7 @@ options(Config) ->
         },
         Given
     ),
-    {ok, [_, _]} = file:list_dir(proplists:get_value(work, Config)).
+    {ok, [_, _, _]} = file:list_dir(proplists:get_value(work, Config)).
 
 compare(Config) ->
     Old = fixture(),
@@ -208,31 +202,31 @@ compare(Config) ->
             ]
         }
     end),
-    {0, Text, ~""} = dyno(Config, ["compare", Old, New]),
+    {0, Text, ~""} = served(Config, ["compare", Old, New]),
     ?assertMatch({_, _}, binary:match(Text, ~"slower")),
-    {0, _, ~""} = dyno(Config, ["compare", Old, Old, "--fail-if", "slower > 5%"]),
-    {1, Failed, ~""} = dyno(Config, [
+    {0, _, ~""} = served(Config, ["compare", Old, Old, "--fail-if", "slower > 5%"]),
+    {1, Failed, ~""} = served(Config, [
         "compare", Old, New, "--fail-if", "slower > 5%", "-o", "c.xml", "--format", "md"
     ]),
     ?assertMatch({_, _}, binary:match(Failed, ~"| FAIL | slower &gt; 5% |")),
     {ok, Xml} = file:read_file(filename:join(proplists:get_value(work, Config), "c.xml")),
     ?assertMatch({_, _}, binary:match(Xml, ~"failures=\"1\"")),
-    {0, _, ~""} = dyno(Config, ["compare", Old, New, "--fail-if", "slower > 150%"]),
-    {2, ~"", Bad} = dyno(Config, ["compare", Old, New, "--fail-if", "slower < 5%"]),
+    {0, _, ~""} = served(Config, ["compare", Old, New, "--fail-if", "slower > 150%"]),
+    {2, ~"", Bad} = served(Config, ["compare", Old, New, "--fail-if", "slower < 5%"]),
     ?assertMatch({_, _}, binary:match(Bad, ~"column 8: > is expected")),
     Other = changed(Config, "other.json", fun(#{~"environment" := E} = Document) ->
         Document#{~"environment" := E#{~"otp" := ~"27.0"}}
     end),
-    {2, ~"", Refused} = dyno(Config, ["compare", Old, Other]),
+    {2, ~"", Refused} = served(Config, ["compare", Old, Other]),
     ?assertMatch({_, _}, binary:match(Refused, ~"otp was 29.1 and is 27.0")),
-    {0, Forced, ~""} = dyno(Config, ["compare", Old, Other, "--force"]),
+    {0, Forced, ~""} = served(Config, ["compare", Old, Other, "--force"]),
     ?assertMatch({_, _}, binary:match(Forced, ~"compared by force")),
-    {2, ~"", _} = dyno(Config, ["compare", Old, "not_there.json"]).
+    {2, ~"", _} = served(Config, ["compare", Old, "not_there.json"]).
 
 %% Forty times the work is slower on the busiest machine; three times as slow is not the same code.
 baseline(Config) ->
     Bench = fun(Code, More) ->
-        dyno(Config, ["bench", Code, "--label", "a", "--time", "300ms" | More])
+        served(Config, ["bench", Code, "--label", "a", "--time", "300ms" | More])
     end,
     {0, _, ~""} = Bench("lists:seq(1, 10).", ["-o", "base.json"]),
     Gate = [
@@ -266,16 +260,16 @@ changed(Config, From, Name, Fun) ->
 
 report_command(Config) ->
     Fixture = fixture(),
-    {0, Out, ~""} = dyno(Config, ["report", Fixture]),
+    {0, Out, ~""} = served(Config, ["report", Fixture]),
     ?assertMatch(<<"cowboy_http: complete", _/binary>>, Out),
-    {0, Json, ~""} = dyno(Config, ["report", Fixture, "--format", "json"]),
+    {0, Json, ~""} = served(Config, ["report", Fixture, "--format", "json"]),
     {ok, Bytes} = file:read_file(Fixture),
     ?assertEqual(json:decode(Bytes), json:decode(Json)),
-    {0, ~"", ~""} = dyno(Config, ["report", Fixture, "-o", "a.txt"]),
+    {0, ~"", ~""} = served(Config, ["report", Fixture, "-o", "a.txt"]),
     {ok, Out} = file:read_file(filename:join(proplists:get_value(work, Config), "a.txt")),
     Broken = filename:join(proplists:get_value(work, Config), "broken.json"),
     ok = file:write_file(Broken, ~"{\"format\": \"dyno-rec"),
-    {2, ~"", Error} = dyno(Config, ["report", Broken]),
+    {2, ~"", Error} = served(Config, ["report", Broken]),
     ?assertMatch({_, _}, binary:match(Error, ~"broken.json")).
 
 %% Endings
@@ -283,7 +277,7 @@ report_command(Config) ->
 statuses(Config) ->
     [
         begin
-            {Status, Out, _} = dyno(Config, ["test", Suite]),
+            {Status, Out, _} = served(Config, ["test", Suite]),
             ?assertEqual({Suite, Expected}, {Suite, Status}),
             Last = lists:last(binary:split(Out, ~"\n", [global, trim])),
             ?assertMatch({0, _}, binary:match(Last, Word), {Suite, Last})
@@ -295,18 +289,18 @@ statuses(Config) ->
             {"failed", 3, ~"COULD NOT FINISH: the target node went away"}
         ]
     ],
-    {3, ~"", ~"dyno: the target is down\n"} = dyno(Config, ["test", "down"]),
+    {3, ~"", ~"dyno: the target is down\n"} = served(Config, ["test", "down"]),
     %% Without the report, standard error says what did not hold.
-    {1, _, Error} = dyno(Config, ["test", "fail", "--format", "json"]),
+    {1, _, Error} = served(Config, ["test", "fail", "--format", "json"]),
     ?assertMatch({_, _}, binary:match(Error, ~"disk.await < 5 ms")).
 
 outputs(Config) ->
     Work = proplists:get_value(work, Config),
-    {0, _, Note} = dyno(Config, ["test", "pass"]),
+    {0, _, Note} = served(Config, ["test", "pass"]),
     [Default] = filelib:wildcard("dyno-pass-*T*.json", Work),
     ?assertEqual(<<"dyno: the recording is in ", (list_to_binary(Default))/binary, "\n">>, Note),
-    {0, Again, ~""} = dyno(Config, ["report", Default]),
-    {0, Out, ~""} = dyno(Config, ["test", "pass", "-o", "a.json", "-o", "a.txt", "-o", "b.txt"]),
+    {0, Again, ~""} = served(Config, ["report", Default]),
+    {0, Out, ~""} = served(Config, ["test", "pass", "-o", "a.json", "-o", "a.txt", "-o", "b.txt"]),
     ?assertEqual(Again, Out),
     ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "a.txt"))),
     ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "b.txt"))),
@@ -325,26 +319,26 @@ crash(Config) ->
     ?assertMatch({_, _}, binary:match(Shown, ~"dyno_test:run/2")).
 
 suite_output(Config) ->
-    {0, Out, Error} = dyno(Config, ["test", "print", "--format", "json"]),
+    {0, Out, Error} = served(Config, ["test", "print", "--format", "json"]),
     ?assertMatch(#{}, json:decode(Out)),
     ?assertMatch({0, _}, binary:match(Error, ~"the suite prints this")).
 
 quiet(Config) ->
-    {0, ~"", ~""} = dyno(Config, ["test", "progress", "-q"]),
-    {0, Json, ~""} = dyno(Config, ["test", "progress", "-q", "--format", "json"]),
+    {0, ~"", ~""} = served(Config, ["test", "progress", "-q"]),
+    {0, Json, ~""} = served(Config, ["test", "progress", "-q", "--format", "json"]),
     ?assertMatch(#{}, json:decode(Json)).
 
 progress_lines(Config) ->
-    {0, _, Few} = dyno(Config, ["test", "progress", "-o", "x.json"]),
+    {0, _, Few} = served(Config, ["test", "progress", "-o", "x.json"]),
     ?assertEqual(~"dyno: warning: the clock jumped\n", Few),
-    {0, _, All} = dyno(Config, ["test", "progress", "-v", "-o", "x.json"]),
+    {0, _, All} = served(Config, ["test", "progress", "-v", "-o", "x.json"]),
     ?assertEqual(1, length(binary:matches(All, ~"size 10: load"))),
     ?assertMatch({_, _}, binary:match(All, ~"9121 /s  15 s left")),
     ?assertEqual(nomatch, binary:match(All, [~"\r", ~"\e"])).
 
 %% Root may write anywhere but into a full device.
 unwritable(Config) ->
-    {Status, _, Error} = dyno(Config, ["test", "pass", "-o", "/proc/x.json"]),
+    {Status, _, Error} = served(Config, ["test", "pass", "-o", "/proc/x.json"]),
     ?assertEqual(2, Status),
     ?assertMatch({_, _}, binary:match(Error, ~"/proc/x.json: cannot be written")).
 
@@ -357,7 +351,7 @@ disk_full(Config) ->
                 ok = dyno_disk:fill(Disk),
                 [
                     begin
-                        {Status, Out, Error} = dyno(Config, Arguments ++ ["-o", "disk/x.json"]),
+                        {Status, Out, Error} = served(Config, Arguments ++ ["-o", "disk/x.json"]),
                         ?assertEqual({3, ~""}, {Status, Out}, Error),
                         ?assertMatch({_, _}, binary:match(Error, ~"disk/x.json: the disk is full"))
                     end
@@ -521,6 +515,12 @@ double(Folder) ->
 fixture() -> data("recording.json").
 
 data(Name) -> dyno_project:data(?MODULE, Name).
+
+%% The same code without an emulator for each line: where only what is read and said matters.
+served(Config, Arguments) ->
+    dyno_command:ask(
+        proplists:get_value(server, Config), proplists:get_value(work, Config), Arguments
+    ).
 
 %% The double is loaded before dyno looks for dyno_test.
 environment(Config) ->

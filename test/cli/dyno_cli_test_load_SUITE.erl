@@ -21,7 +21,11 @@ all() ->
         replaces_the_suites_load
     ].
 
-options(Values) -> dyno_cli_test_load:options(Values).
+options(Texts) ->
+    case dyno_command:values("test", Texts) of
+        {ok, Values} -> dyno_cli_test_load:load(Values);
+        {error, _} = Error -> Error
+    end.
 
 load(Values) ->
     {ok, #{load := Load}} = options(Values),
@@ -51,8 +55,8 @@ load_nodes(_Config) ->
         options(#{load_nodes => ~"2, ssh:me@far,load@near"})
     ).
 
-says({error, {load, Reason}}, Parts) ->
-    Text = unicode:characters_to_binary(dyno_cli_test_load:format_error(Reason)),
+says({error, Error}, Parts) ->
+    Text = unicode:characters_to_binary(dyno_error:format(Error)),
     [?assertNotEqual(nomatch, binary:match(Text, Part), Text) || Part <- Parts].
 
 mistakes(_Config) ->
@@ -77,7 +81,10 @@ mistakes(_Config) ->
     ],
     says(options(#{arrivals => ~"times:/none"}), [~"--arrivals", ~"/none", ~"cannot be read"]).
 
-contradictions(_Config) ->
+contradictions(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "times"),
+    ok = file:write_file(File, "1\n2\n"),
+    Times = unicode:characters_to_binary(["times:", File]),
     [
         says(options(Values), [~"contradict", First, Second])
      || {Values, First, Second} <- [
@@ -86,7 +93,7 @@ contradictions(_Config) ->
             {#{load => ~"open", think => ~"5ms"}, ~"--load open", ~"--think"},
             {#{rate => ~"5", search => [~"a"]}, ~"--search", ~"--rate"},
             {#{rate => ~"5", iterations => ~"5"}, ~"--rate", ~"--iterations"},
-            {#{rate => ~"5", arrivals => ~"times:x"}, ~"--rate", ~"--arrivals"}
+            {#{rate => ~"5", arrivals => Times}, ~"--rate", ~"--arrivals"}
         ]
     ].
 

@@ -61,7 +61,8 @@ commands(Config) ->
 
 examples_of_help(Config) ->
     ok = dyno_project:newest_release_only(),
-    Commands = [Command || {Command, _} <- dyno_cli_bench:examples(), is_here(Command)],
+    #{examples := Examples} = dyno_cli_bench:command(),
+    Commands = [Command || {Command, _} <- Examples, is_here(Command)],
     ?assert(length(Commands) >= 5, Commands),
     runs(Commands, Config).
 

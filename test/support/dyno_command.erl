@@ -4,7 +4,8 @@
 -module(dyno_command).
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
--export([run/1, run/2, output/1]).
+-export([run/1, run/2, output/1, values/2]).
+-export([start/1, ask/3, stop/1, serve/0]).
 
 -doc "The exit status, and what was printed on both outputs.".
 -spec run([string()]) -> {Status :: non_neg_integer(), Output :: binary()}.
@@ -44,4 +45,103 @@ output(Port, Output) ->
     receive
         {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
         {Port, {exit_status, Status}} -> {Status, Output}
+    end.
+
+-doc "What a command makes of the texts of its options, by their names.".
+-spec values(string(), #{atom() => binary() | [binary()] | true}) ->
+    {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
+values(Name, Texts) ->
+    {ok, Module} = dyno_commands:module(Name),
+    dyno_cli_option:read(dyno_cli_command:rows(Module:command()), Texts).
+
+-doc """
+Starts an Erlang in which `ask/3` runs one command line after the other, as `dyno_cli:main/1` would
+in an Erlang of its own. Its outputs are files in this folder. It lives until `stop/1`.
+""".
+-spec start(#{folder := file:filename(), environment := [{string(), string() | false}]}) -> pid().
+start(Options) ->
+    Caller = self(),
+    Ref = make_ref(),
+    Pid = spawn(fun() ->
+        Port = open(Options),
+        Caller ! Ref,
+        own(Port, Options)
+    end),
+    receive
+        Ref -> Pid
+    end.
+
+open(#{folder := Folder, environment := Environment}) ->
+    Paths = [filename:join(code:lib_dir(dyno), "ebin"), filename:dirname(code:which(?MODULE))],
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    open_port({spawn_executable, "/bin/sh"}, [
+        {args,
+            ["-c", "exec \"$0\" \"$@\" </dev/null >served.out 2>served.err", Erl] ++ flags() ++
+                ["-noshell", "-pa" | Paths] ++ ["-eval", "dyno_command:serve()."]},
+        {cd, Folder},
+        {env, Environment},
+        {packet, 4},
+        nouse_stdio,
+        binary
+    ]).
+
+own(Port, #{folder := Folder} = Options) ->
+    receive
+        {ask, Caller, Ref, Request} ->
+            Before = [size_of(Folder, Name) || Name <- ["served.out", "served.err"]],
+            true = port_command(Port, term_to_binary(Request)),
+            receive
+                {Port, {data, Status}} ->
+                    [Out, Error] = [
+                        since(Folder, Name, Size)
+                     || {Name, Size} <- lists:zip(["served.out", "served.err"], Before)
+                    ],
+                    Caller ! {Ref, {binary_to_term(Status), Out, Error}}
+            end,
+            own(Port, Options);
+        stop ->
+            port_close(Port)
+    end.
+
+size_of(Folder, Name) ->
+    filelib:file_size(filename:join(Folder, Name)).
+
+since(Folder, Name, Size) ->
+    {ok, <<_:Size/binary, New/binary>>} = file:read_file(filename:join(Folder, Name)),
+    New.
+
+-doc "Runs a command line in a folder: its exit status, standard output and standard error.".
+-spec ask(pid(), file:filename(), [string()]) -> {0..255, binary(), binary()}.
+ask(Server, Folder, Arguments) ->
+    Ref = monitor(process, Server),
+    Server ! {ask, self(), Ref, {Folder, Arguments}},
+    receive
+        {Ref, Result} ->
+            true = demonitor(Ref, [flush]),
+            Result;
+        {'DOWN', Ref, process, Server, Reason} ->
+            error({no_server, Reason})
+    end.
+
+-doc "Ends it.".
+-spec stop(pid()) -> ok.
+stop(Server) ->
+    Server ! stop,
+    ok.
+
+-doc false.
+serve() ->
+    ok = dyno_cli_terminal:prepare(),
+    ok = dyno_cli_interrupt:install(),
+    serve(open_port({fd, 3, 4}, [binary, {packet, 4}, eof])).
+
+serve(Port) ->
+    receive
+        {Port, {data, Request}} ->
+            {Folder, Arguments} = binary_to_term(Request),
+            ok = file:set_cwd(Folder),
+            true = port_command(Port, term_to_binary(dyno_cli:run(Arguments))),
+            serve(Port);
+        {Port, eof} ->
+            halt(0, [{flush, false}])
     end.
