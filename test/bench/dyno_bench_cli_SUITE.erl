@@ -113,7 +113,7 @@ bad_lines(Config) ->
             {["ok.", "-c", "0"], "--concurrency"},
             {["ok.", "ok.", "-q"], "one code"},
             {["ok.", "-q", "--min", "5", "--max", "2"], "above max"},
-            {["ok.", "-l", "10X"], "10X.*10M"},
+            {["ok.", "-l", "10X"], "10M.*10X"},
             {["ok.", "-r", "foo"], "basic, extended or full"},
             {["ok.", "-pa", "/nonexistent"], "no folder"}
         ]

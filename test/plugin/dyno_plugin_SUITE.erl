@@ -17,6 +17,7 @@ all() ->
         several_need_no_output,
         new_files_are_found,
         settings_of_mix,
+        tasks_of_mix,
         environments_are_texts,
         {group, rebar3},
         {group, mix}
@@ -189,7 +190,24 @@ rebar3_project(Config) ->
 
 rebar3_help(Config) ->
     {0, Output} = run(["help", "dyno"], Config),
-    contains(Output, [~"rebar3 dyno test [SUITE]", ~"rebar3 dyno bench", ~"perf/*.erl"]).
+    Commands = [
+        iolist_to_binary(["rebar3 dyno ", string:pad(Name, 16), Help])
+     || {Name, _, Help} <- dyno_commands:all()
+    ],
+    contains(Output, [~"perf/*.erl" | Commands]).
+
+%% Mix finds the command by the module that rebar.config.script has written.
+tasks_of_mix(_Config) ->
+    [
+        begin
+            Module = list_to_atom("Elixir.Mix.Tasks.Dyno." ++ string:titlecase(Name)),
+            ?assertEqual([iolist_to_binary(["dyno: ", Help])],
+                proplists:get_value(shortdoc, Module:module_info(attributes))),
+            ?assert(erlang:function_exported(Module, run, 1)),
+            ?assertEqual(Module, Module:'__info__'(module))
+        end
+     || {Name, _, Help} <- dyno_commands:all()
+    ].
 
 rebar3_new(Config) ->
     {0, Output} = run(["dyno", "new", "benchmark", "sort"], Config),
@@ -367,7 +385,7 @@ rest(Port, Output) ->
         {Port, {data, More}} ->
             rest(Port, <<Output/binary, More/binary>>);
         {Port, {exit_status, Status}} ->
-            ct:pal("~ts~nstatus ~b", [Output, Status]),
+            ct:log("~ts~nstatus ~b", [Output, Status]),
             {Status, Output}
     end.
 
