@@ -115,7 +115,7 @@ bad_lines(Config) ->
             {["ok.", "-q", "--min", "5", "--max", "2"], "above max"},
             {["ok.", "-l", "10X"], "10M.*10X"},
             {["ok.", "-r", "foo"], "basic, extended or full"},
-            {["ok.", "-pa", "/nonexistent"], "no folder"}
+            {["ok.", "-pa", "/nonexistent"], "folder that is there"}
         ]
     ].
 
