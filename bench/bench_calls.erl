@@ -14,7 +14,7 @@ What runs in the measured node of the programs about discovery: processes that c
 -define(SCHEDULER, 1).
 %% How many of the processes have an epoch, one after another.
 -define(SAMPLED, 256).
-%% How often the table of discovered processes is looked at.
+%% How often the table of discovered processes is read.
 -define(POLL_MS, 1).
 
 -doc """

@@ -11,9 +11,9 @@
 
 -define(PATTERN, {bench_leaf, leaf, 1}).
 -define(EPOCH_NS, 1_000_000).
-%% The instrument also looks at the processes' memory and reductions from time to time; that is
+%% The instrument also samples the processes' memory and reductions from time to time; that is
 %% no cost of a call, and would be an epoch's noise.
--define(NO_LOOK_MS, 3_600_000).
+-define(NO_SCAN_MS, 3_600_000).
 -define(GOAL_NS, 4).
 
 describe() ->
@@ -70,14 +70,14 @@ block(Function, {Node, Epochs, Calls}) ->
 traced(Processes, {Node, _, _} = Block) ->
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
-        patterns => [?PATTERN], interval_ms => ?NO_LOOK_MS
+        patterns => [?PATTERN], interval_ms => ?NO_SCAN_MS
     }),
     Table = erpc:call(Node, dyno_agent_processes, table, [Discovery]),
     ok = erpc:call(Node, bench_calls, call_all, [], infinity),
     Processes = erpc:call(Node, bench_calls, wait_for, [Table, Processes], infinity),
     Ns = block(epochs, Block),
     %% No process has been seen twice, and none but ours called.
-    Processes = erpc:call(Node, ets, info, [Table, size]),
+    Processes = erpc:call(Node, dyno_agent_process_table, size, [Table]),
     ok = dyno_agent:detach(Agent),
     Ns.
 

@@ -11,7 +11,7 @@
 %% sends an event of a process has seen that the table does not have it: so each is counted once,
 %% whichever way it was discovered.
 
--export([new/1, event/2, figures/2]).
+-export([new/0, event/2, figures/2]).
 -export_type([t/0, event/0, effect/0, answer/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -20,8 +20,6 @@
     groups := #{id() => dyno_agent_group:t()},
     ids := #{dyno_agent_processes:group() => id()},
     discovered := non_neg_integer(),
-    max_processes := pos_integer(),
-    truncated := boolean(),
     throttle := dyno_agent_throttle:t(),
     lifetimes := dyno_agent_lifetimes:sample(),
     %% Not sampled since they were discovered, and how many that are.
@@ -78,14 +76,12 @@
     | {monitor, pid(), Since :: integer()}
     | {demonitor, [reference()]}
     | {first_calls, dyno_agent_first_calls:change()}
-    | close
     %% To whoever reads the calls: read and reset the figures, then say `was_read`
     | read_and_reset
     | {later, Ms :: pos_integer(), read_due | close_window}.
 
 -type result() :: {t(), [effect()]}.
 
--define(MAX_PROCESSES, 100_000_000).
 %% More kinds than that are no groups: what comes later is put together.
 -define(MAX_GROUPS, 2000).
 %% The unsampled are not left for longer than that.
@@ -102,14 +98,12 @@
 -define(WINDOW_MS, 20).
 
 -doc "Nothing was discovered.".
--spec new(#{max_processes => pos_integer(), atom() => term()}) -> t().
-new(Options) ->
+-spec new() -> t().
+new() ->
     #{
         groups => #{},
         ids => #{},
         discovered => 0,
-        max_processes => maps:get(max_processes, Options, ?MAX_PROCESSES),
-        truncated => false,
         throttle => dyno_agent_throttle:new(),
         lifetimes => dyno_agent_lifetimes:new(),
         unsampled => {0, []},
@@ -125,8 +119,6 @@ new(Options) ->
 
 -doc "What follows from an event.".
 -spec event(event(), t()) -> result().
-event({first_call, _, _, _}, #{discovered := N, max_processes := Max} = State) when N >= Max ->
-    truncate(State);
 event({first_call, Pid, MFA, Time}, #{throttle := Throttle} = State) ->
     case dyno_agent_throttle:first_call(MFA, Time, Throttle) of
         {ask, Next} ->
@@ -157,8 +149,6 @@ event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
             },
             asked({Pid, Id, Reductions, Reductions, 0, Collections}, Time, {Learned, Named})
     end;
-event({callers, _}, #{truncated := true} = State) ->
-    {State, []};
 event({callers, Rows}, #{throttle := Throttle} = State) ->
     Counted = dyno_agent_throttle:count([Id || {_, Id} <- Rows], Throttle),
     Found = lists:foldl(fun found/2, State#{throttle := Counted}, Rows),
@@ -313,12 +303,6 @@ throttle(_MFA, #{throttle := Throttle} = State) ->
     %% It is when the window closes.
     {State#{window := open}, [{table, {throttled, dyno_agent_throttle:throttled(Throttle)}}]}.
 
-truncate(#{truncated := true} = State) ->
-    {State, []};
-truncate(State) ->
-    Truncated = State#{truncated := true, throttle := dyno_agent_throttle:new()},
-    {Truncated, [close, {table, {throttled, #{}}}]}.
-
 sample_many(#{unsampled := {Count, _}} = State) when Count >= ?MAX_UNSAMPLED ->
     sample_first(State);
 sample_many(State) ->
@@ -387,12 +371,11 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
 -doc "What is known, with how many of each group are alive and what they have done.".
 -spec figures(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
     dyno_agent_processes:figures().
-figures(Alive, #{groups := Groups, discovered := Discovered, truncated := Truncated}) ->
+figures(Alive, #{groups := Groups, discovered := Discovered}) ->
     #{
         groups => [
             dyno_agent_group:figures(maps:get(Id, Alive, {0, 0}), Group)
          || Id := Group <- Groups, dyno_agent_group:size(Group) > 0
         ],
-        discovered => Discovered,
-        truncated => Truncated
+        discovered => Discovered
     }.

@@ -6,7 +6,7 @@
 %% What becomes of the processes' results in a recording: a table of the groups, and how many there
 %% were of all. On the caller's side; pure.
 
--export([table/0, metric/0, warnings/2]).
+-export([table/0, metric/0]).
 
 -doc "The table of the groups that a node has; of several nodes, those of one kind together.".
 -spec table() -> dyno_agent_instrument:table().
@@ -61,12 +61,6 @@ metric() ->
         group => ~"processes",
         value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
     }.
-
--spec warnings(node(), #{truncated := boolean(), atom() => term()}) ->
-    [dyno_agent_instrument:warning()].
-warnings(Node, #{truncated := Truncated}) ->
-    Text = "more processes in ~ts than are counted: the later ones are missing",
-    [{~"processes_truncated", Text, [Node]} || Truncated].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 

@@ -51,7 +51,7 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0, warnings/2]).
+-export([about/0, config/1, tables/0, metrics/0]).
 -export([start_link/1, restart/1, read/1, table/1]).
 -export([subscribe/2, callers/2, was_read/1, loaded/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -60,9 +60,7 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     %% How often the processes are sampled.
-    interval_ms := pos_integer(),
-    %% Discovery ends when so many are known; the figures then say so.
-    max_processes => pos_integer()
+    interval_ms := pos_integer()
 }.
 
 -doc "A kind of processes; `other` are those of too many kinds.".
@@ -70,15 +68,13 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 
 -type figures() :: #{
     groups := [dyno_agent_group:figures()],
-    discovered := non_neg_integer(),
-    %% The limit was reached: later processes are not known.
-    truncated := boolean()
+    discovered := non_neg_integer()
 }.
 
 -type state() :: #{
     discovery := dyno_agent_discovery:t(),
     table := dyno_agent_process_table:t(),
-    first_calls := dyno_agent_first_calls:t() | closed,
+    first_calls := dyno_agent_first_calls:t(),
     %% Who reads the calls.
     reader := pid() | none,
     timers := #{atom() => reference()},
@@ -89,8 +85,6 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
     waiting := [gen_server:from()]
 }.
 
-%% So many messages are taken before the server has its turn again.
--define(BATCH, 500).
 %% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
 
@@ -149,13 +143,13 @@ loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).
 
 -spec init(config()) -> {ok, state()}.
-init(#{patterns := Patterns, interval_ms := IntervalMs} = Config) ->
+init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(trap_exit, true),
     %% A storm of processes must not make the heap's collections long.
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     State = #{
-        discovery => dyno_agent_discovery:new(maps:with([max_processes], Config)),
+        discovery => dyno_agent_discovery:new(),
         table => dyno_agent_process_table:new(),
         first_calls => dyno_agent_first_calls:open(Patterns),
         reader => none,
@@ -193,7 +187,7 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
-    {noreply, more(?BATCH, first_call(Pid, MFA, Time, State))};
+    {noreply, first_call(Pid, MFA, Time, State)};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
 handle_info(scan, #{scan := idle} = State) ->
@@ -208,16 +202,6 @@ handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
     {noreply, State}.
-
-%% Takes what else has come, without the server's turn for each.
-more(0, State) ->
-    State;
-more(Left, State) ->
-    receive
-        {trace_ts, Pid, call, MFA, Time} -> more(Left - 1, first_call(Pid, MFA, Time, State));
-        {'DOWN', Ref, process, Pid, Reason} -> more(Left - 1, ended(Ref, Pid, Reason, State))
-    after 0 -> State
-    end.
 
 first_call(Pid, MFA, Time, #{table := Table} = State) ->
     case dyno_agent_process_table:is_known(Pid, Table) of
@@ -288,11 +272,6 @@ effect(read_and_reset, #{reader := Reader} = State) ->
     State;
 effect({later, Ms, Message}, State) ->
     later(Ms, Message, State);
-effect(_OfFirstCalls, #{first_calls := closed} = State) ->
-    State;
-effect(close, #{first_calls := Calls} = State) ->
-    ok = dyno_agent_first_calls:close(Calls),
-    State#{first_calls := closed};
 effect({first_calls, Change}, #{first_calls := Calls} = State) ->
     ok = dyno_agent_first_calls:change(Change, Calls),
     State.
@@ -306,7 +285,6 @@ later(Ms, Message, #{timers := Timers} = State) ->
     State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{first_calls := closed}) -> ok;
 terminate(_Reason, #{first_calls := Calls}) -> dyno_agent_first_calls:close(Calls).
 
 -spec tables() -> [dyno_agent_instrument:table()].
@@ -314,6 +292,3 @@ tables() -> [dyno_agent_process_parts:table()].
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() -> [dyno_agent_process_parts:metric()].
-
--spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
-warnings(Node, Result) -> dyno_agent_process_parts:warnings(Node, Result).
