@@ -135,7 +135,7 @@ event({answer, Pid, MFA, Time, gone}, #{throttle := Throttle} = State) ->
             unknown -> id({first_call, MFA}, State)
         end,
     Learned = dyno_agent_throttle:learn(MFA, gone, Id, map_get(throttle, Known)),
-    then({Known#{throttle := Learned}, Named}, fun(S) -> presumed(Pid, Id, Time, S) end);
+    after_effects(Named, presumed(Pid, Id, Time, Known#{throttle := Learned}));
 event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
     Kind = dyno_agent_kind:of_process(Info, MFA),
     case dyno_agent_kind:is_own(Kind) of
@@ -147,7 +147,8 @@ event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
                 unnamed := [{Pid, Id} | Unnamed],
                 throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)
             },
-            asked({Pid, Id, Reductions, Reductions, 0, Collections}, Time, {Learned, Named})
+            Row = {Pid, Id, Reductions, Reductions, 0, Collections},
+            after_effects(Named, asked(Row, Time, Learned))
     end;
 event({callers, Rows}, #{throttle := Throttle} = State) ->
     Counted = dyno_agent_throttle:count([Id || {_, Id} <- Rows], Throttle),
@@ -233,30 +234,39 @@ event({restart, Alive, Died}, #{groups := Groups, ended := Ended} = State) ->
     }.
 
 then({State, Effects}, Next) ->
-    {Result, More} = Next(State),
-    {Result, Effects ++ More}.
+    after_effects(Effects, Next(State)).
+
+after_effects(Effects, {State, More}) ->
+    {State, Effects ++ More}.
 
 %% To ask a process who it is takes microseconds. One whose group is presumed is not sampled until
 %% the next scan; most have ended by then.
 presumed(Pid, Id, Time, State) ->
-    Inserted = {found({Pid, Id}, State), [{table, {insert, {Pid, Id}}}]},
-    then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
+    new({Pid, Id}, Time, found({Pid, Id}, State)).
 
 found(Row, #{discovered := N, unread := Unread, unsampled := {Count, Rows}} = State) ->
     State#{discovered := N + 1, unread := Unread + 1, unsampled := {Count + 1, [Row | Rows]}}.
 
-asked(Row, Time, {#{discovered := N, unread := Unread} = State, Effects}) ->
-    {Pid, Id} = {element(1, Row), element(2, Row)},
-    Counted = count(Id, 1, 1, State#{discovered := N + 1, unread := Unread + 1}),
-    Inserted = {Counted, [{table, {insert, Row}} | Effects]},
-    then(timed(Pid, Id, Time, Inserted), fun(S) -> enough(Time, S) end).
+asked(Row, Time, #{discovered := N, unread := Unread} = State) ->
+    new(Row, Time, count(element(2, Row), 1, 1, State#{discovered := N + 1, unread := Unread + 1})).
 
 %% Perhaps its end is waited for.
-timed(Pid, Id, Time, {#{lifetimes := Lifetimes} = State, Effects}) ->
-    case dyno_agent_lifetimes:choose(Id, Time, Lifetimes) of
-        {yes, Next} -> {State#{lifetimes := Next}, Effects ++ [{monitor, Pid, Time}]};
-        no -> {State, Effects}
+new(Row, Time, #{lifetimes := Lifetimes} = State) ->
+    Insert = {table, {insert, Row}},
+    case dyno_agent_lifetimes:choose(element(2, Row), Time, Lifetimes) of
+        no ->
+            enough(Time, [Insert], State);
+        {yes, Next} ->
+            enough(Time, [Insert, {monitor, element(1, Row), Time}], State#{lifetimes := Next})
     end.
+
+%% Enough unread processes ask for a reading, enough unsampled ones for a sample.
+enough(_Time, Effects, #{unread := Unread, unsampled := {Count, _}} = State) when
+    Unread < ?READ_AFTER, Count < ?MAX_UNSAMPLED
+->
+    {State, Effects};
+enough(Time, Effects, State) ->
+    then({State, Effects}, fun(S) -> enough(Time, S) end).
 
 enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
     sample_many(State);
