@@ -272,7 +272,7 @@ rows(Table) ->
 
 -doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
 -spec unit(column(), row()) -> binary() | null.
-unit(#{unit := null}, Row) -> get(~"unit", Row);
+unit(#{unit := null, role := Role}, Row) when Role =/= ~"note" -> get(~"unit", Row);
 unit(#{unit := Unit}, _Row) -> Unit.
 
 -spec role(object(), #{atom() => term()}) -> {binary(), binary() | null}.

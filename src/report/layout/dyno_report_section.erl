@@ -88,5 +88,7 @@ paragraph(Text, #{width := Width}) ->
             match -> 5;
             nomatch -> 2
         end,
-    [First | Rest] = dyno_report_text:wrap(Text, max(20, Width - Behind)),
-    [["  ", First] | [[lists:duplicate(Behind, $\s), Line] || Line <- Rest]].
+    case dyno_report_text:wrap(Text, max(20, Width - Behind)) of
+        [] -> [];
+        [First | Rest] -> [["  ", First] | [[lists:duplicate(Behind, $\s), Line] || Line <- Rest]]
+    end.

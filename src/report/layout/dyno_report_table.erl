@@ -173,5 +173,6 @@ bar(_Share, _Charset) ->
     ~"".
 
 -spec transpose([[Value]]) -> [[Value]].
+transpose([]) -> [];
 transpose([[] | _]) -> [];
 transpose(Rows) -> [[hd(Row) || Row <- Rows] | transpose([tl(Row) || Row <- Rows])].

@@ -1,0 +1,152 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_SUITE).
+-moduledoc """
+Every format shows every valid recording, and each part of a recording whose command no format has
+code for.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
+
+-export([all/0, suite/0, groups/0]).
+-export([console/1, markdown/1, csv/1, folded/1, junit/1, each_format_shows_each_recording/1]).
+-export([lines_fit_the_width/1]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [{group, together}].
+
+groups() ->
+    [
+        {together, [parallel], [
+            console, markdown, csv, folded, junit, each_format_shows_each_recording,
+            lines_fit_the_width
+        ]}
+    ].
+
+console(_Config) ->
+    Text = render(console, dyno_report_weather:document()),
+    [?assertNotEqual(nomatch, re:run(Text, Part), Part) || Part <- [
+        "^Lisbon: complete, 2 runs\n",
+        "\nClouds at monday\n +kind of cloud +height +interval +amount +mood\n"
+            "  cirrus +8000 m +7950 m \\.\\. 8050 m +25 % +aloof\n"
+            "  cumulus +900 m +850 m \\.\\. 950 m +4 +cheerful\n",
+        "\nMetrics\n +metric +monday +tuesday\n"
+            "  Strongest gust +12.5 m/s \\(12 m/s \\.\\. 13 m/s\\) ",
+        "\n  Air pressure of tower +monday +1011 hPa +1009 hPa +1013 hPa +1009 hPa\n",
+        "\n  Sizes of drops +monday +10 +1.5 mm +3 mm +3 mm +4 mm\n",
+        "\nEvents at monday\n.*\n +1.5 s +tower +<0.99.0> +lightning +a flash over the river\n",
+        "2 more events were not kept",
+        "\nWhere the heat goes, Rua Augusta at monday\n.*\n"
+            "  sun:shine/1 +60 J +60 % +100 %.*\n  roof:glow/2 +30 J +30 % +30 %",
+        "\nForecasts\n.*\n  FAIL +it stays dry +tuesday +it rained at noon\n",
+        "\nThresholds\n.*\n  PASS +wind.max < 20 +12.5 m/s +monday\n",
+        "\nFAILED: 1 of 2 demands did not hold\n$"
+    ]].
+
+markdown(_Config) ->
+    Text = render(md, dyno_report_weather:document()),
+    [?assertNotEqual(nomatch, re:run(Text, Part), Part) || Part <- [
+        "\n\\| cirrus \\| 8000 m \\| 7950 m .. 8050 m \\| 25 % \\| aloof \\|\n",
+        "\n\\| Strongest gust \\| 12.5 m/s \\(12 m/s .. 13 m/s\\) \\|",
+        "\n\\| 1.5 s \\| tower \\| .* \\| lightning \\| a flash over the river \\|\n",
+        "\n\\| sun:shine/1 \\| 60 J \\| 60 % \\| 100 % \\|\n",
+        "\n\\| FAIL \\| it stays dry \\| tuesday \\| it rained at noon \\|\n"
+    ]],
+    %% Without an answer of its own there is nothing to fold away.
+    ?assertEqual(nomatch, binary:match(Text, ~"<details>")).
+
+csv(_Config) ->
+    Text = render(csv, dyno_report_weather:document()),
+    [?assertNotEqual(nomatch, binary:match(Text, Line), Line) || Line <- [
+        ~"\r\nmonday,,1,,metrics,,wind.max,value,12.5,m/s\r\n",
+        ~"\r\nmonday,,1,,metrics,,wind.max,low,12.0,m/s\r\n",
+        ~"\r\nmonday,,1,tower,series,,pressure,lowest,1009,hPa\r\n",
+        ~"\r\nmonday,,1,tower,clouds,1,cirrus,height,8000,m\r\n",
+        ~"\r\nmonday,,1,tower,clouds,1,cirrus,amount,0.25,ratio\r\n",
+        ~"\r\nmonday,,1,tower,clouds,1,cirrus,mood,aloof,\r\n",
+        ~"\r\nmonday,,1,tower,events,1,lightning,time,1500,ms\r\n",
+        ~"\r\nmonday,,1,,heat,1,sun:shine/1;roof:glow/2,warmth,30,J\r\n",
+        ~"\r\ntuesday,,,,verdicts,1,it stays dry,result,fail,\r\n"
+    ]].
+
+folded(_Config) ->
+    [First | _] = Lines = binary:split(render(folded, dyno_report_weather:document()), ~"\n", [
+        global, trim
+    ]),
+    ?assertEqual(~"Rua Augusta;sun:shine/1;roof:glow/2 30", First),
+    ?assertEqual(6, length(Lines)).
+
+junit(_Config) ->
+    Text = render(junit, dyno_report_weather:document()),
+    ?assertNotEqual(nomatch, binary:match(Text, ~"<failure message=\"it rained at noon\">")).
+
+each_format_shows_each_recording(_Config) ->
+    dyno_property:holds(
+        ?FORALL(
+            {Document, Format},
+            {document(), proper_types:oneof(dyno_report:formats())},
+            is_form(Format, dyno_report:render(Format, Document, #{}))
+        ),
+        300
+    ).
+
+%% What may be shortened is; other text, such as numbers with long units, needs its room.
+lines_fit_the_width(_Config) ->
+    Cell = proper_types:oneof([~"", ~"-", ~"1.5 ms", ~"a name that is longer than its column", ~"日本語"]),
+    dyno_property:holds(
+        ?FORALL(
+            {Rows, Width},
+            {proper_types:non_empty(proper_types:list(proper_types:vector(5, Cell))),
+                proper_types:range(72, 120)},
+            begin
+                Fits = [flexible, flexible, optional, optional, flexible],
+                Columns = [#{title => ~"t", align => left, fit => Fit} || Fit <- Fits],
+                Layout = #{width => Width, indent => 2, colour => off, charset => unicode},
+                Lines = dyno_report_table:lines(Columns, Rows, Layout),
+                lists:all(fun(Line) -> dyno_report_text:width(Line) =< Width end, Lines)
+            end
+        ),
+        100
+    ).
+
+document() ->
+    ?LET(
+        {Document, Command},
+        {
+            dyno_recording_gen:document(),
+            proper_types:oneof([~"test", ~"bench", ~"compare", ~"weather"])
+        },
+        begin
+            {ok, Valid} = dyno_recording:validate(Document#{~"command" := Command}),
+            Valid
+        end
+    ).
+
+%% What a reader of the format asks for.
+is_form(folded, {error, {format, dyno_report_folded, no_stacks}}) ->
+    true;
+is_form(benchstat, {error, {format, dyno_report_benchstat, no_measurements}}) ->
+    true;
+is_form(Format, {ok, Report}) ->
+    Text = iolist_to_binary(Report),
+    Text =:= unicode:characters_to_binary(Text) andalso is_form_of(Format, Text).
+
+is_form_of(Json, Text) when Json =:= json; Json =:= gitlab ->
+    _ = json:decode(Text),
+    true;
+is_form_of(junit, Text) ->
+    {_, []} = xmerl_scan:string(binary_to_list(Text), [{quiet, true}]),
+    true;
+is_form_of(csv, Text) ->
+    binary:last(Text) =:= $\n;
+is_form_of(html, Text) ->
+    binary:longest_common_suffix([Text, ~"</html>\n"]) =:= 8;
+is_form_of(_, _) ->
+    true.
+
+render(Format, Document) ->
+    {ok, Report} = dyno_report:render(Format, Document, #{}),
+    iolist_to_binary(Report).
