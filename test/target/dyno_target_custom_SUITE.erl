@@ -418,6 +418,7 @@ sampling_agent(Config) ->
     true = erpc:call(Node, persistent_term, erase, [an_agent]),
     ?assertEqual(undefined, erpc:call(Node, erlang, whereis, [an_agent])).
 
+%% dyno_agent_custom_SUITE has what its code may do wrong; here is what that means for a run.
 sampling_agent_fails(Config) ->
     Source = write(Config, with_agent, #{timeout_ms => 400}),
     Run = fun(Text) -> dyno_test:run(Source, #{agents => [agent(Config, an_agent, Text)]}) end,
@@ -426,18 +427,11 @@ sampling_agent_fails(Config) ->
     failed(Run(["init(_) -> {error, closed}.\n", Sample]), [
         ~"an_agent did not start", ~"init/1 returned {error,closed}"
     ]),
-    failed(Run(["init(_) -> oops.\n", Sample]), [~"init/1 returned oops", ~"{ok, State}"]),
-    failed(Run(["init(_) -> exit(oops).\n", Sample]), [~"init/1 raised exit:oops"]),
-    failed(Run(["init(_) -> timer:sleep(infinity).\n", Sample]), [~"init/1", ~"400 ms"]),
     failed(Run([Init, Sample, "config(_, _) -> throw(oops).\n"]), [~"an_agent:config/2", ~"oops"]),
     failed(Run([Init, Sample, "metrics() -> [nothing].\n"]), [~"metrics/0", ~"nothing"]),
     failed(Run([Init, Sample, "results(_) -> error(oops).\n"]), [~"no results", ~"oops"]),
     failed(Run([Init, "sample(_) -> timer:sleep(infinity).\n"]), [~"sample/1", ~"400 ms"]),
     failed(Run([Init, "sample(S) -> {ok, #{\"vm.x\" => 1}, S}.\n"]), [~"vm.x", ~"another word"]),
-    %% More memory than it may take.
-    Greedy = agent(Config, an_agent, [Init, "sample(_) -> {ok, #{}, lists:seq(1, 40000000)}.\n"]),
-    Patient = write(Config, patient, #{timeout_ms => 60_000}),
-    failed(dyno_test:run(Patient, #{agents => [Greedy]}), [~"sample/1 was ended", ~"128 MiB"]),
     [Ignored] = complete(Run(["init(_) -> ignore.\n", Sample])),
     says(warning(Ignored, ~"agent_ignored"), [~"an_agent", ~"ignore"]),
     [Some] = complete(
@@ -505,9 +499,6 @@ performerl_agent_does_not_start(Config) ->
     failed(Run([{start, "start(_) -> {error, no_port}.\n"}]), [
         ~"an_agent did not start", ~"start/1 returned {error,no_port}"
     ]),
-    failed(Run([{start, "start(_) -> no_pid.\n"}]), [~"no_pid", ~"{ok, Pid}"]),
-    failed(Run([{start, "start(_) -> error(oops).\n"}]), [~"start/1 raised error:oops"]),
-    failed(Run([{start, "start(_) -> timer:sleep(infinity).\n"}]), [~"start/1", ~"400 ms"]),
     failed(
         Run([{get_config, "get_config(_, _, _) -> error(oops).\n"}]), [~"an_agent:get_config/3"]
     ).
@@ -522,13 +513,11 @@ performerl_agent_gives_no_results(Config) ->
     Get = fun(Text) ->
         Run([{get_results_and_stop, "get_results_and_stop() -> " ++ Text ++ ".\n"}])
     end,
-    failed(Get("stopped"), [~"get_results_and_stop/0 returned stopped", ~"{ok, Results}"]),
     {ok, Kept} = Result = Get("error(oops)"),
     failed(Result, [~"get_results_and_stop/0 raised error:oops"]),
     %% What was measured is kept.
     [Failed] = dyno_recording:runs(Kept),
     ?assert(dyno_suites:value(Failed, ~"operations.count") > 0),
-    failed(Get("timer:sleep(infinity)"), [~"get_results_and_stop/0", ~"400 ms"]),
     failed(Run([{process_results, "process_results(_, _) -> error(oops).\n"}]), [
         ~"an_agent:process_results/2", ~"oops"
     ]),

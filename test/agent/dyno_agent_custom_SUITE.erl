@@ -1,0 +1,165 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_custom_SUITE).
+-moduledoc """
+Custom code that does what it should not: what the host says of it, in this node.
+dyno_target_custom_SUITE has whole runs.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+all() ->
+    [{group, custom}].
+
+groups() ->
+    [
+        {custom, [parallel], [
+            sampler_does_not_begin,
+            sampler_does_not_sample,
+            sampler_takes_too_much_memory,
+            sampler_gives_no_results,
+            performerl_does_not_start,
+            performerl_gives_no_results,
+            performerl_ends_early
+        ]}
+    ].
+
+-define(INIT, "init(_) -> {ok, 0}. ").
+-define(SAMPLE, "sample(S) -> {ok, #{}, S}. ").
+-define(GET, "get_results_and_stop() -> {ok, 1}. ").
+-define(FOREVER, "receive after infinity -> ok end").
+
+%% Runs the code: `Do` gets the host.
+with(Form, Text, LimitMs, Do) ->
+    Module = list_to_atom("probe_" ++ integer_to_list(erlang:unique_integer([positive]))),
+    Head = io_lib:format("-module(~s). -compile(export_all). ", [Module]),
+    {ok, Tokens, _} = erl_scan:string(lists:flatten([Head, Text])),
+    {ok, Module, Binary} = compile:forms(forms(Tokens), [nowarn_export_all]),
+    {module, Module} = code:load_binary(Module, "probe", Binary),
+    {ok, Host} = dyno_agent_custom:start_link(#{
+        sink => self(),
+        module => Module,
+        form => Form,
+        config => #{test => self()},
+        interval_ms => 10,
+        limit_ms => LimitMs
+    }),
+    Result = Do(Host),
+    ok = gen_server:stop(Host),
+    _ = [code:F(Module) || F <- [purge, delete, purge]],
+    Result.
+
+forms([]) ->
+    [];
+forms(Tokens) ->
+    {Form, [Dot | Rest]} = lists:splitwith(fun(T) -> element(1, T) =/= dot end, Tokens),
+    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
+    [Parsed | forms(Rest)].
+
+says(Text, Parts) ->
+    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts].
+
+opened(Form, Text) ->
+    with(Form, Text, 50, fun dyno_agent_custom:open/1).
+
+%% What comes of a sample.
+sampled(Text, LimitMs) ->
+    with(sampler, Text, LimitMs, fun(Host) ->
+        ok = dyno_agent_custom:open(Host),
+        ok = dyno_agent_custom:restart(Host),
+        receive
+            {dyno_probe, Host, _, {Event, Of}} when Event =/= sample -> {Event, Of}
+        end
+    end).
+
+finished(Form, Text) ->
+    with(Form, Text, 50, fun(Host) ->
+        ok = dyno_agent_custom:open(Host),
+        dyno_agent_custom:finish(Host)
+    end).
+
+sampler_does_not_begin(_Config) ->
+    [
+        begin
+            {error, Text} = opened(sampler, ["init(_) -> ", Does, ". ", ?SAMPLE]),
+            says(Text, Parts)
+        end
+     || {Does, Parts} <- [
+            {"{error, closed}", [~"init/1 returned {error,closed}"]},
+            {"oops", [~"init/1 returned oops", ~"{ok, State}"]},
+            {"exit(oops)", [~"init/1 raised exit:oops"]},
+            {?FOREVER, [~"init/1", ~"50 ms"]}
+        ]
+    ],
+    ?assertEqual(ignore, opened(sampler, "init(_) -> ignore. " ++ ?SAMPLE)).
+
+%% One that fails is left out; after one that never returns there are no more.
+sampler_does_not_sample(_Config) ->
+    {error, Odd} = sampled(
+        ?INIT "sample(S) when S rem 2 =:= 0 -> {ok, #{even => S}, S + 1}; sample(S) -> {odd, S}. ",
+        5000
+    ),
+    says(Odd, [~"sample/1 returned {odd,1}"]),
+    {error, Raised} = sampled(?INIT "sample(_) -> error(oops). ", 5000),
+    says(Raised, [~"sample/1 raised error:oops"]),
+    {ended, Late} = sampled(?INIT "sample(_) -> " ?FOREVER ". ", 50),
+    says(Late, [~"sample/1", ~"50 ms"]).
+
+sampler_takes_too_much_memory(_Config) ->
+    {ended, Text} = sampled(
+        ?INIT "sample(_) -> {ok, #{}, lists:seq(1, 40000000)}. ", 60_000
+    ),
+    says(Text, [~"sample/1 was ended", ~"128 MiB"]).
+
+sampler_gives_no_results(_Config) ->
+    {error, Text} = finished(sampler, ?INIT ?SAMPLE "results(_) -> error(oops). "),
+    says(Text, [~"results/1 raised error:oops"]),
+    ?assertEqual({results, 0}, finished(sampler, ?INIT ?SAMPLE "results(S) -> S. ")),
+    ?assertEqual(none, finished(sampler, ?INIT ?SAMPLE)).
+
+performerl_does_not_start(_Config) ->
+    [
+        begin
+            {error, Text} = opened(performerl, ["start(_) -> ", Does, ". ", ?GET]),
+            says(Text, Parts)
+        end
+     || {Does, Parts} <- [
+            {"{error, no_port}", [~"start/1 returned {error,no_port}"]},
+            {"no_pid", [~"no_pid", ~"{ok, Pid}"]},
+            {"error(oops)", [~"start/1 raised error:oops"]},
+            {?FOREVER, [~"start/1", ~"50 ms"]}
+        ]
+    ],
+    ?assertEqual(ignore, opened(performerl, "start(_) -> ignore. " ++ ?GET)).
+
+performerl_gives_no_results(_Config) ->
+    Start = "start(_) -> {ok, spawn(fun() -> " ?FOREVER " end)}. ",
+    [
+        begin
+            {error, Text} = finished(performerl, [Start, "get_results_and_stop() -> ", Does, ". "]),
+            says(Text, Parts)
+        end
+     || {Does, Parts} <- [
+            {"stopped", [~"get_results_and_stop/0 returned stopped", ~"{ok, Results}"]},
+            {"error(oops)", [~"get_results_and_stop/0 raised error:oops"]},
+            {?FOREVER, [~"get_results_and_stop/0", ~"50 ms"]}
+        ]
+    ],
+    ?assertEqual({results, 1}, finished(performerl, Start ++ ?GET)).
+
+performerl_ends_early(_Config) ->
+    Text =
+        "start(#{test := Test}) -> Pid = spawn(fun() -> " ?FOREVER " end), Test ! {agent, Pid}, "
+        "{ok, Pid}. " ?GET,
+    with(performerl, Text, 5000, fun(Host) ->
+        ok = dyno_agent_custom:open(Host),
+        receive
+            {agent, Pid} -> exit(Pid, worn_out)
+        end,
+        receive
+            {dyno_probe, Host, _, {ended, Ended}} -> says(Ended, [~"worn_out"])
+        end
+    end).
