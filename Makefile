@@ -7,7 +7,7 @@
 OTP ?= any
 RESULTS ?= dyno-results
 
-.PHONY: all demo rabbitmq test check bench clean help
+.PHONY: all demo rabbitmq test check bench format clean help
 
 all:
 	@scripts/build $(OTP)
@@ -42,6 +42,11 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
+# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_format.
+format: all
+	@scripts/otp run $(OTP) escript scripts/recording_format.escript write \
+	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)
+
 # What was brought (.otp) and what was measured (dyno-results) stays.
 clean:
 	rm -rf _build dyno priv/nif-* ui/node_modules
@@ -53,6 +58,7 @@ help:
 	@echo 'make test     all tests, on OTP 27 and on OTP 29'
 	@echo 'make check    warnings, xref, dialyzer, tests and their coverage, on OTP 29'
 	@echo 'make bench    what dyno itself costs, measured on this machine'
+	@echo 'make format   write the description of recordings in doc/ anew'
 	@echo 'make clean    remove what was built'
 	@echo
 	@echo 'OTP=27 or OTP=29 chooses a release. It is brought into .otp where the machine lacks it.'

@@ -147,7 +147,7 @@ bad_input(Config) ->
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
             {
                 ["test", "x", "--format", "pdf"],
-                [~"console, json, html, csv, md, junit, benchstat, github, gitlab or folded"]
+                [~"console, json, jsonl, html, csv, md, junit, benchstat, github, gitlab or folded"]
             },
             {["test", "x", "-o", "a.pdf"], [~"a.pdf", ~".html"]},
             {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create it"]},

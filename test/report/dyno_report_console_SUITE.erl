@@ -112,9 +112,9 @@ registry(_Config) ->
     ?assertEqual({ok, console}, dyno_report:format_of_file("a.TXT")),
     ?assertEqual({ok, json}, dyno_report:format_of_file(~"b/a.json")),
     {error, Extension} = dyno_report:format_of_file("a.pdf"),
-    ?assertMatch({_, _}, binary:match(sentence(Extension), ~".txt, .json, .html")),
+    ?assertMatch({_, _}, binary:match(sentence(Extension), ~".txt, .json, .jsonl, .html")),
     {error, Name} = dyno_report:format_of_name(~"pdf"),
-    ?assertMatch({_, _}, binary:match(sentence(Name), ~"console, json, html")),
+    ?assertMatch({_, _}, binary:match(sentence(Name), ~"console, json, jsonl, html")),
     {ok, Json} = dyno_report:render(json, #{~"a" => 1}, #{}),
     ?assertEqual(~"{\"a\":1}\n", iolist_to_binary(Json)).
 

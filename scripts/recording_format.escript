@@ -1,0 +1,169 @@
+#!/usr/bin/env escript
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+%%
+%% Writes what dyno_recording_format says about recordings for people and for validators:
+%% doc/recording.schema.json, and in doc/recording.md what stands between the two comments.
+%%
+%%   escript scripts/recording_format.escript write|check EBIN
+%%
+%% `check` writes nothing, and ends with status 1 where a file is not what would be written. EBIN is
+%% the folder with dyno's compiled modules.
+
+-mode(compile).
+
+-define(SCHEMA, "doc/recording.schema.json").
+-define(DOCUMENT, "doc/recording.md").
+-define(BEGIN, ~"<!-- written by make format -->\n").
+-define(END, ~"<!-- until here -->\n").
+
+main([Mode, Ebin]) when Mode =:= "write"; Mode =:= "check" ->
+    true = code:add_patha(Ebin),
+    {ok, Before} = file:read_file(?DOCUMENT),
+    Files = [
+        {?SCHEMA, iolist_to_binary(dyno_recording_json:encode(json_schema()))},
+        {?DOCUMENT, with_tables(Before)}
+    ],
+    lists:foreach(fun({Path, Text}) -> file(Mode, Path, Text) end, Files);
+main(_) ->
+    io:put_chars(standard_error, "recording_format: write or check, and the folder of modules\n"),
+    halt(2).
+
+file("write", Path, Text) ->
+    ok = file:write_file(Path, Text);
+file("check", Path, Text) ->
+    case file:read_file(Path) of
+        {ok, Text} ->
+            ok;
+        _ ->
+            io:put_chars(standard_error, [Path, " is not what make format writes\n"]),
+            halt(1)
+    end.
+
+%% JSON Schema 2020-12
+
+json_schema() ->
+    #{
+        ~"$schema" => ~"https://json-schema.org/draft/2020-12/schema",
+        ~"title" => <<"A recording of dyno, version ", (version())/binary>>,
+        ~"description" =>
+            <<
+                "Written from src/recording/dyno_recording_format.erl. Fields that are not named "
+                "here are allowed, and left alone."
+            >>,
+        ~"$ref" => reference(document),
+        ~"$defs" => #{
+            atom_to_binary(Object) => object(Object)
+         || Object <- dyno_recording_format:objects()
+        }
+    }.
+
+version() -> integer_to_binary(dyno_recording_format:version()).
+
+object(Object) ->
+    Fields = dyno_recording_format:fields(Object),
+    #{
+        ~"type" => ~"object",
+        ~"description" => dyno_recording_format:meaning(Object),
+        ~"required" => [Name || {Name, _, required, _} <- Fields],
+        ~"properties" => #{
+            Name => maps:merge(
+                (schema(Type))#{~"description" => Meaning},
+                case Presence of
+                    {default, Default} -> #{~"default" => Default};
+                    _ -> #{}
+                end
+            )
+         || {Name, Type, Presence, Meaning} <- Fields
+        }
+    }.
+
+schema(string) -> #{~"type" => ~"string"};
+schema(boolean) -> #{~"type" => ~"boolean"};
+schema(integer) -> #{~"type" => ~"integer"};
+schema(natural) -> #{~"type" => ~"integer", ~"minimum" => 0};
+schema(positive) -> #{~"type" => ~"integer", ~"minimum" => 1};
+schema(number) -> #{~"type" => ~"number"};
+schema(json) -> #{};
+schema(any_object) -> #{~"type" => ~"object"};
+schema(unit) -> schema({open, dyno_unit:units()});
+schema(row) -> #{~"type" => ~"array"};
+schema(labels) ->
+    #{
+        ~"type" => ~"object",
+        ~"additionalProperties" => #{~"type" => [~"string", ~"number"]}
+    };
+schema(bucket) ->
+    #{
+        ~"type" => ~"array",
+        ~"prefixItems" => [schema(number), schema(number), schema(natural)],
+        ~"items" => false,
+        ~"minItems" => 3
+    };
+schema({list, Type}) -> #{~"type" => ~"array", ~"items" => schema(Type)};
+schema({one_of, Values}) -> #{~"enum" => Values};
+schema({open, Known}) -> #{~"type" => ~"string", ~"examples" => Known};
+schema({either, One, Other}) -> #{~"anyOf" => [schema(One), schema(Other)]};
+schema({nullable, Type}) ->
+    case schema(Type) of
+        #{~"type" := Name} = Schema -> Schema#{~"type" := [Name, ~"null"]};
+        #{~"enum" := Values} = Schema -> Schema#{~"enum" := Values ++ [null]};
+        Schema -> #{~"anyOf" => [Schema, #{~"type" => ~"null"}]}
+    end;
+schema(Object) -> #{~"$ref" => reference(Object)}.
+
+reference(Object) -> <<"#/$defs/", (atom_to_binary(Object))/binary>>.
+
+%% Tables for people
+
+with_tables(Document) ->
+    [Before, Rest] = binary:split(Document, ?BEGIN),
+    [_, After] = binary:split(Rest, ?END),
+    Objects = [table(Object) || Object <- dyno_recording_format:objects()],
+    iolist_to_binary([Before, ?BEGIN, Objects, "\n", ?END, After]).
+
+table(Object) ->
+    [
+        "\n### ", title(Object), "\n\n", dyno_recording_format:meaning(Object),
+        "\n\n| field | type | meaning |\n| --- | --- | --- |\n"
+        | [
+            ["| `", Name, "`", mark(Presence), " | ", type(Type), " | ", Meaning, " |\n"]
+         || {Name, Type, Presence, Meaning} <- dyno_recording_format:fields(Object)
+        ]
+    ].
+
+mark(required) -> " *";
+mark(_) -> "".
+
+title(Object) -> string:titlecase(words(Object)).
+
+words(Object) -> string:replace(atom_to_list(Object), "_", " ", all).
+
+type({list, Type}) -> ["list of ", many(Type)];
+type({nullable, Type}) -> [type(Type), " or null"];
+type({either, One, Other}) -> [type(One), " or ", type(Other)];
+type({one_of, [Only]}) -> code(Only);
+type({one_of, Values}) -> lists:join(", ", [code(Value) || Value <- Values]);
+type({open, Known}) -> ["string, such as ", lists:join(", ", [code(Value) || Value <- Known])];
+type(natural) -> "integer from 0";
+type(positive) -> "integer from 1";
+type(json) -> "anything";
+type(any_object) -> "object";
+type(labels) -> "object of strings and numbers";
+type(Type) ->
+    case dyno_recording_format:fields(Type) of
+        [] -> atom_to_list(Type);
+        _ -> ["[", words(Type), "](#", string:replace(atom_to_list(Type), "_", "-", all), ")"]
+    end.
+
+many({nullable, number}) -> "numbers and nulls";
+many(natural) -> "integers from 0";
+many(bucket) -> "`[low, high, count]`";
+many(row) -> "lists of cells";
+many(Type) ->
+    case dyno_recording_format:fields(Type) of
+        [] -> [type(Type), "s"];
+        _ -> type(Type)
+    end.
+
+code(Value) -> ["`", json:encode(Value), "`"].
