@@ -1,0 +1,107 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_format_SUITE).
+-moduledoc false.
+%% What doc/ says of recordings is what dyno_recording_format says, and a validator that is not ours
+%% agrees with dyno_recording_schema.
+
+-export([suite/0, all/0]).
+-export([documents_are_up_to_date/1, each_field_is_described/1, another_validator_agrees/1]).
+
+-include_lib("stdlib/include/assert.hrl").
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [documents_are_up_to_date, each_field_is_described, another_validator_agrees].
+
+documents_are_up_to_date(_) ->
+    Escript = filename:join([code:root_dir(), "bin", "escript"]),
+    Arguments = ["scripts/recording_format.escript", "check", filename:dirname(
+        code:which(dyno_recording_format)
+    )],
+    ?assertEqual({0, ~""}, run(Escript, Arguments)).
+
+each_field_is_described(_) ->
+    Objects = dyno_recording_format:objects(),
+    [
+        begin
+            ?assertEqual({Object, Name, $.}, {Object, Name, binary:last(Meaning)}),
+            %% A default is of the field's type.
+            case Presence of
+                {default, Default} ->
+                    {ok, _} = dyno_recording_schema:check(Object, valid(Object, Name, Default));
+                _ ->
+                    ok
+            end
+        end
+     || Object <- Objects, {Name, _, Presence, Meaning} <- dyno_recording_format:fields(Object)
+    ],
+    ?assertEqual(Objects, lists:uniq(Objects)),
+    [?assert(is_binary(dyno_recording_format:meaning(Object))) || Object <- Objects].
+
+%% An object with what must be there, and one field more.
+valid(Object, Name, Value) ->
+    Required = #{
+        Field => example(Field, Type)
+     || {Field, Type, required, _} <- dyno_recording_format:fields(Object)
+    },
+    Required#{Name => Value}.
+
+example(_, {one_of, [First | _]}) -> First;
+example(_, {list, _}) -> [];
+example(_, boolean) -> true;
+example(_, Type) when Type =:= natural; Type =:= number -> 1;
+example(_, {nullable, _}) -> null;
+example(Name, _) -> Name.
+
+%% Of recordings that the generator makes, of one that was measured, and of what is wrong.
+another_validator_agrees(Config) ->
+    case run(os:find_executable("python3"), ["-c", "import jsonschema"]) of
+        {0, _} -> agrees(Config);
+        _ -> {skip, "no Python with jsonschema"}
+    end.
+
+agrees(Config) ->
+    {ok, Measured} = dyno_bench:run(["lists:seq(1, 9)."], #{budget_ms => 200}),
+    {ok, Generated} = proper_gen:pick(proper_types:vector(100, dyno_recording_gen:document())),
+    Right = [Measured | Generated],
+    Wrong = [
+        maps:remove(~"name", Measured),
+        Measured#{~"version" := 1},
+        Measured#{~"status" := ~"done"},
+        Measured#{~"runs" := [#{~"id" => ~"1"}]},
+        Measured#{~"verdicts" := [#{~"kind" => ~"k"}]}
+    ],
+    [?assertMatch({ok, _}, dyno_recording:validate(Document)) || Document <- Right],
+    [?assertMatch({error, _}, dyno_recording:validate(Document)) || Document <- Wrong],
+    Path = filename:join(proplists:get_value(priv_dir, Config), "recordings.jsonl"),
+    ok = file:write_file(Path, [[json:encode(Document), $\n] || Document <- Right ++ Wrong]),
+    Program =
+        "import json, sys, jsonschema\n"
+        "schema = json.load(open(sys.argv[1], encoding='utf-8'))\n"
+        "jsonschema.Draft202012Validator.check_schema(schema)\n"
+        "validator = jsonschema.Draft202012Validator(schema)\n"
+        "for line in open(sys.argv[2], encoding='utf-8', newline='\\n'):\n"
+        "    print('right' if validator.is_valid(json.loads(line)) else 'wrong')\n",
+    {0, Said} = run(os:find_executable("python3"), [
+        "-c", Program, "doc/recording.schema.json", Path
+    ]),
+    ?assertEqual(
+        [~"right" || _ <- Right] ++ [~"wrong" || _ <- Wrong],
+        binary:split(Said, ~"\n", [global, trim_all])
+    ).
+
+run(false, _) ->
+    {127, ~""};
+run(Program, Arguments) ->
+    Port = open_port({spawn_executable, Program}, [
+        {args, Arguments}, {cd, dyno_project:root()}, binary, exit_status, stderr_to_stdout
+    ]),
+    output(Port, <<>>).
+
+output(Port, Output) ->
+    receive
+        {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
+        {Port, {exit_status, Status}} -> {Status, Output}
+    end.
