@@ -33,15 +33,15 @@ groups() ->
         ]}
     ].
 
-%% Whatever comes and goes, in whatever order: each process counts once, in one group, and as many are
-%% alive as were discovered and have not ended.
+%% Whatever comes and goes, in whatever order: each process counts once, in one group, and as many
+%% are alive as were discovered and have not ended.
 counts_each_process_once(_Config) ->
     Property = ?FORALL(
         Commands,
         proper_types:list(command()),
         begin
             #{processes := Processes, core := Core} = Node = settle(run(Commands, node())),
-            #{discovered := Discovered, groups := Groups} = figures(Node),
+            #{discovered := Discovered, groups := Groups} = results(Node),
             Ours = maps:filter(fun(_, #{kind := Kind}) -> Kind =/= own end, Processes),
             Living = maps:filter(fun(_, #{alive := Alive}) -> Alive end, Ours),
             ?WHENFAIL(
@@ -78,7 +78,7 @@ throttles_a_storm(_Config) ->
     ),
     #{sent := Sent} = Node = settle(run(Storm, node())),
     ?assertMatch(
-        #{discovered := 20_000, groups := [#{discovered := 20_000, alive := 0}]}, figures(Node)
+        #{discovered := 20_000, groups := [#{discovered := 20_000, alive := 0}]}, results(Node)
     ),
     ?assert(Sent < 5000, Sent),
     %% Without anybody who reads, each sends one.
@@ -112,26 +112,26 @@ groups_by_a_name_that_comes_late(_Config) ->
     Node = run([{start, f, late, 3}, deliver, scan], node()),
     ?assertMatch(
         #{discovered := 3, groups := [#{group := {label, late}, discovered := 3, alive := 3}]},
-        figures(Node)
+        results(Node)
     ).
 
 leaves_its_own_out(_Config) ->
     ?assertMatch(
-        #{discovered := 0, groups := []}, figures(run([{start, f, own, 3}, deliver, scan], node()))
+        #{discovered := 0, groups := []}, results(run([{start, f, own, 3}, deliver, scan], node()))
     ).
 
 puts_too_many_kinds_together(_Config) ->
     Many = [{start, f, {label, N}, 1} || N <- lists:seq(1, 3000)] ++ [deliver, scan],
-    #{discovered := 3000, groups := Groups} = figures(run(Many, node())),
+    #{discovered := 3000, groups := Groups} = results(run(Many, node())),
     ?assertMatch([1000], [N || #{group := other, discovered := N} <- Groups]).
 
 counts_from_the_restart(_Config) ->
     Node = run(
         [{start, f, plain, 30}, {start, g, other, 10}, deliver, {finish, 25}, restart], node()
     ),
-    #{discovered := 15, groups := Groups} = figures(Node),
+    #{discovered := 15, groups := Groups} = results(Node),
     ?assertEqual({15, 15, 15}, {sum(discovered, Groups), sum(sampled, Groups), sum(alive, Groups)}),
-    #{discovered := 17} = figures(run([{start, f, plain, 2}, deliver, scan], Node)).
+    #{discovered := 17} = results(run([{start, f, plain, 2}, deliver, scan], Node)).
 
 sum(Key, Groups) -> lists:sum([map_get(Key, Group) || Group <- Groups]).
 
@@ -268,7 +268,7 @@ sample({Pid, Id}, #{table := Table} = Node) ->
         false -> {{ended, Id, Pid, 10}, Node#{table := Table#{Pid := {Id, unsampled}}}}
     end.
 
-figures(#{core := Core, table := Table}) ->
+results(#{core := Core, table := Table}) ->
     Alive = maps:fold(
         fun
             (_Pid, {Id, sampled}, Acc) ->
@@ -279,7 +279,7 @@ figures(#{core := Core, table := Table}) ->
         #{},
         Table
     ),
-    dyno_agent_discovery:figures(Alive, Core).
+    dyno_agent_discovery:results(Alive, Core).
 
 event(Event, #{core := Core} = Node) ->
     {Next, Effects} = dyno_agent_discovery:event(Event, Core),

@@ -212,6 +212,6 @@ with_discovery(Patterns, Test) ->
 %% First calls come as messages.
 wait_for(Count, Discovery) ->
     case dyno_agent_processes:read(Discovery) of
-        #{discovered := Count} = Figures -> Figures;
+        #{discovered := Count} = Results -> Results;
         _ -> wait_for(Count, Discovery)
     end.

@@ -4,14 +4,14 @@
 -module(dyno_agent_discovery).
 -moduledoc false.
 %% The state of the discovery and what follows from each event: groups, counts, throttled functions,
-%% lifetimes, and when the call figures are to be read. Pure: dyno_agent_processes turns messages
+%% lifetimes, and when the call statistics are to be read. Pure: dyno_agent_processes turns messages
 %% into events and carries out the effects, in their order, at once.
 %%
 %% The rows of the processes themselves are not in here but in dyno_agent_process_table. Whoever
 %% sends an event of a process has seen that the table does not have it: so each is counted once,
 %% whichever way it was discovered.
 
--export([new/0, event/2, figures/2]).
+-export([new/0, event/2, results/2]).
 -export_type([t/0, event/0, effect/0, answer/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -49,7 +49,7 @@
     %% A function that the patterns mean was a process's first one, at a time (native).
     {first_call, pid(), mfa(), integer()}
     | {answer, pid(), mfa(), integer(), answer()}
-    %% The call figures had these processes of throttled functions.
+    %% The call statistics had these processes of throttled functions.
     | {callers, [{pid(), id()}]}
     | {sampled_first, #{id() => {All :: pos_integer(), Alive :: non_neg_integer()}},
         Ended :: [pid()], Alive :: [{pid(), id(), Reductions :: non_neg_integer()}]}
@@ -59,7 +59,7 @@
     | begin_scan
     | {samples, [dyno_agent_process_table:sample()]}
     | end_scan
-    %% Somebody reads the calls; `by_process` where the figures tell who has called what.
+    %% Somebody reads the calls; `by_process` where the statistics tell who has called what.
     | {subscribed, by_process | sums}
     | {read_due, NowMs :: integer()}
     | was_read
@@ -76,7 +76,7 @@
     | {monitor, pid(), Since :: integer()}
     | {demonitor, [reference()]}
     | {first_calls, dyno_agent_first_calls:change()}
-    %% To whoever reads the calls: read and reset the figures, then say `was_read`
+    %% To whoever reads the calls: read and reset the statistics, then say `was_read`
     | read_and_reset
     | {later, Ms :: pos_integer(), read_due | close_window}.
 
@@ -86,7 +86,7 @@
 -define(MAX_GROUPS, 2000).
 %% The unsampled are not left for longer than that.
 -define(MAX_UNSAMPLED, 5000).
-%% The runtime's figures take about 50 bytes for each function and process: 40,000 processes of
+%% The runtime's statistics take about 50 bytes for each function and process: 40,000 processes of
 %% Cowboy's, with 30 functions each, some 60 MB. Each reading makes the counts a little inexact: not
 %% more than one in two seconds, unless it must be.
 -define(READ_AFTER, 10_000).
@@ -187,9 +187,9 @@ event(end_scan, #{groups := Groups, memory := Memory} = State) ->
     Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
     %% So that the groups' numbers add up to all that are known.
     sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
-event({subscribed, Figures}, #{throttle := Throttle} = State) ->
+event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
     Next =
-        case Figures of
+        case Statistics of
             by_process -> dyno_agent_throttle:allow(Throttle);
             sums -> Throttle
         end,
@@ -282,8 +282,8 @@ enough(Time, #{reading := idle, unread := Unread, read_ms := LastMs} = State) ->
 enough(_Time, State) ->
     sample_many(State).
 
-%% While figures are reset, throttled functions send messages: a process that makes its first call
-%% just between two figures would be missing.
+%% While the statistics are reset throttled functions send messages, or a process that makes its
+%% first call just between two readings would be missing.
 read(NowMs, #{ended := Ended, throttle := Throttle} = State) ->
     Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
     Window =
@@ -379,12 +379,12 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
     end.
 
 -doc "What is known, with how many of each group are alive and what they have done.".
--spec figures(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
-    dyno_agent_processes:figures().
-figures(Alive, #{groups := Groups, discovered := Discovered}) ->
+-spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
+    dyno_agent_processes:results().
+results(Alive, #{groups := Groups, discovered := Discovered}) ->
     #{
         groups => [
-            dyno_agent_group:figures(maps:get(Id, Alive, {0, 0}), Group)
+            dyno_agent_group:results(maps:get(Id, Alive, {0, 0}), Group)
          || Id := Group <- Groups, dyno_agent_group:size(Group) > 0
         ],
         discovered => Discovered

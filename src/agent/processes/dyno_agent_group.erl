@@ -6,8 +6,8 @@
 %% What is known of the processes of one kind together: sums and maxima, which stay as small as they
 %% are however many processes come and go. Pure.
 
--export([new/1, restart/2, kind/1, count/3, ran/3, ended/2, memory/2, lived/2, size/1, figures/2]).
--export_type([t/0, figures/0]).
+-export([new/1, restart/2, kind/1, count/3, ran/3, ended/2, memory/2, lived/2, size/1, results/2]).
+-export_type([t/0, results/0]).
 
 -opaque t() :: #{
     group := dyno_agent_processes:group(),
@@ -21,7 +21,7 @@
     lives := dyno_agent_lifetimes:lives()
 }.
 
--type figures() :: #{
+-type results() :: #{
     group := dyno_agent_processes:group(),
     discovered := pos_integer(),
     %% At the end.
@@ -93,6 +93,6 @@ lived(Ns, #{lives := Lives} = Group) ->
 size(#{discovered := N}) -> N.
 
 -doc "What is reported, with what the processes that are alive have done.".
--spec figures({Alive :: non_neg_integer(), Reductions :: non_neg_integer()}, t()) -> figures().
-figures({Alive, Reductions}, #{ended_reductions := Before} = Group) ->
+-spec results({Alive :: non_neg_integer(), Reductions :: non_neg_integer()}, t()) -> results().
+results({Alive, Reductions}, #{ended_reductions := Before} = Group) ->
     (maps:remove(ended_reductions, Group))#{alive => Alive, reductions => Before + Reductions}.

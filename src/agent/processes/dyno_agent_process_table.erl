@@ -4,8 +4,8 @@
 -module(dyno_agent_process_table).
 -moduledoc false.
 %% The processes that were discovered, each with the number of its group. One process writes the
-%% table (dyno_agent_processes), every instrument of the node may read it: the call figures are by
-%% process, and the table says which group that is.
+%% table (dyno_agent_processes), every instrument of the node may read it: call statistics are by
+%% process, and the table says of which group that is.
 %%
 %% The row of a process that lives and was sampled is `{Pid, Id, FirstReductions, LastReductions,
 %% Bytes, Collections}`, 11 words in all; that of one that was not sampled yet, or has ended and its

@@ -10,20 +10,21 @@ then on a call costs it no more than any breakpoint does, 2 to 6 ns, however man
 are (doc/measurements.md).
 
 ```
-a process's first call of a measured function, and tracing is off for it
-   |                                     |
-   | a message                           | nothing, where the function is throttled
-   v                                     v
-this process                          call figures, which the runtime keeps by process
-   |  event    ^ effects                 |
-   v           |                         |  read and reset, when this process says so
-dyno_agent_discovery, pure  <------ dyno_agent_calls
-   |                  callers of throttled functions
-   | rows                                ^ the group of a process
-   v                                     |
-dyno_agent_process_table ----------------+
-   ^
-   | samples of those that are alive, at each interval
+          a process's first call of a measured function
+                 |                          |
+      a message, |                          | no message,
+    tracing off  |                          | tracing off: the function is throttled
+                 v                          v
+          dyno_agent_processes     call statistics of the runtime, by process
+            |  event   ^               |
+            v          | effects       v
+   dyno_agent_discovery, pure  <---  dyno_agent_calls: reads and resets them when it is asked to,
+            |                          ^   and tells who has called throttled functions
+            | rows                     | the group of each caller
+            v                          |
+          dyno_agent_process_table  ---+
+            ^
+            | samples of the processes that are alive, at each interval
 ```
 
 A group is a registered name, a process label, an initial call, or, where the process had already
@@ -35,17 +36,17 @@ there were and how long some of them have lived. dyno's own processes are left o
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
 message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
-first calls are silent then, and the call figures show the processes when they are read and reset:
-every two seconds, or whenever 10,000 processes were discovered. During each reading, and for 20 ms
-at least, the messages come again, so that no process is missed between two figures, lifetimes go on
-being sampled, and another kind of process is noticed.
+first calls are silent then, and the call statistics show the processes when they are read and
+reset: every two seconds, or whenever 10,000 processes were discovered. During each reading, and for
+20 ms at least, the messages come again, so that no process is missed between two readings,
+lifetimes go on being sampled, and another kind of process is noticed.
 
 ## The seam to the calls
-The call figures grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes here
-with `subscribe/2` and is asked by the message `{read_and_reset, Processes}` to read and reset them.
-It looks groups up in the table that it gets, says with `callers/2` after each reading which callers
-of throttled functions that table does not know, and with `was_read/1` that the reading was made. It
-also tells which modules were loaded (`loaded/2`). Nothing here calls it.
+The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
+here with `subscribe/2` and is asked by the message `{read_and_reset, Processes}` to read and reset
+them. It looks groups up in the table that it gets, says with `callers/2` after each reading which
+callers of throttled functions that table does not know, and with `was_read/1` that the reading was
+made. It also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -55,7 +56,7 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 -export([start_link/1, restart/1, read/1, table/1]).
 -export([subscribe/2, callers/2, was_read/1, loaded/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, group/0, figures/0]).
+-export_type([config/0, group/0, results/0]).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
@@ -66,8 +67,8 @@ also tells which modules were loaded (`loaded/2`). Nothing here calls it.
 -doc "A kind of processes; `other` are those of too many kinds.".
 -type group() :: dyno_agent_kind:kind() | other.
 
--type figures() :: #{
-    groups := [dyno_agent_group:figures()],
+-type results() :: #{
+    groups := [dyno_agent_group:results()],
     discovered := non_neg_integer()
 }.
 
@@ -107,10 +108,10 @@ restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
 -doc """
-Scans all processes and gives the figures. What throttled functions have discovered since the last
+Scans all processes and gives the results. What throttled functions have discovered since the last
 reading of the calls is not in them: read the calls before.
 """.
--spec read(pid()) -> figures().
+-spec read(pid()) -> results().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
@@ -121,11 +122,11 @@ table(Pid) ->
 
 -doc """
 Names the calling process as the one that reads the calls of these processes; `by_process` where its
-figures tell which process has called what.
+statistics tell which process has called what.
 """.
 -spec subscribe(pid(), by_process | sums) -> dyno_agent_process_table:t().
-subscribe(Pid, Figures) ->
-    gen_server:call(Pid, {subscribe, Figures}, infinity).
+subscribe(Pid, Statistics) ->
+    gen_server:call(Pid, {subscribe, Statistics}, infinity).
 
 -doc "Tells which callers of throttled functions a reading has found, and their groups.".
 -spec callers(pid(), [{pid(), dyno_agent_process_table:id()}]) -> ok.
@@ -167,8 +168,8 @@ when
     Request :: restart | read | table | {subscribe, by_process | sums}.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
-handle_call({subscribe, Figures}, {Reader, _}, #{table := Table} = State) ->
-    {reply, Table, event({subscribed, Figures}, State#{reader := Reader})};
+handle_call({subscribe, Statistics}, {Reader, _}, #{table := Table} = State) ->
+    {reply, Table, event({subscribed, Statistics}, State#{reader := Reader})};
 handle_call(restart, _From, #{table := Table} = State) ->
     Sampled = event(begin_scan, State),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
@@ -239,8 +240,8 @@ scanned(done, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} 
             ok;
         _ ->
             Alive = dyno_agent_process_table:alive(Table),
-            Figures = dyno_agent_discovery:figures(Alive, Discovery),
-            lists:foreach(fun(From) -> gen_server:reply(From, Figures) end, Waiting)
+            Results = dyno_agent_discovery:results(Alive, Discovery),
+            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
     later(max(IntervalMs - TookMs, ?REST * TookMs), scan, Ended#{waiting := []}).

@@ -9,8 +9,8 @@
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
 %% processes one in twenty is asked who it is. When a presumed function discovers more than 1,000
 %% processes in a second it is throttled: its first calls send no message any more, and the call
-%% figures, which the runtime keeps by process anyway, tell from time to time who has made them. At
-%% each such reading the messages are on for a moment, so that another kind of process is noticed.
+%% statistics, which the runtime keeps by process anyway, tell from time to time who has made them.
+%% At each such reading the messages are on for a moment: so another kind of process is noticed.
 %% When its processes have become rare or are of several groups it is throttled no longer.
 
 -export([new/0, allow/1, first_call/3, learn/4, group/2]).
@@ -37,7 +37,7 @@
 -define(PRESUMED_AFTER, 20).
 -define(ASKED_OF, 20).
 -define(LIMIT, 1000).
-%% The call figures are read so often, and sooner where they would have so many processes by then:
+%% The call statistics are read so often, and sooner where there would be so many processes in them:
 %% the runtime takes 50 bytes for each process and function.
 -define(LONGEST_MS, 2000).
 -define(SHORTEST_MS, 250).
@@ -51,7 +51,7 @@ new() ->
         throttled => #{}, counted => #{}, since_ms => 0
     }.
 
--doc "From now on there is somebody who reads the call figures by process.".
+-doc "From now on there is somebody who reads the call statistics by process.".
 -spec allow(t()) -> t().
 allow(Throttle) -> Throttle#{limit := ?LIMIT}.
 
@@ -129,8 +129,8 @@ count(Ids, #{counted := Counted} = Throttle) ->
     Throttle#{counted := lists:foldl(Count, Counted, Ids)}.
 
 -doc """
-The call figures were read, at a time (milliseconds): functions whose processes have become rare or
-are of several groups are throttled no longer. In how many milliseconds to read again.
+The call statistics were read, at a time (milliseconds): functions whose processes have become rare
+or are of several groups are throttled no longer. In how many milliseconds to read again.
 """.
 -spec settle(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
 settle(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
