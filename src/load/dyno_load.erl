@@ -153,8 +153,8 @@ happened(Event, #{core := Core, options := #{sink := Sink}} = Data) ->
 effect({tell, Event}, Sink) ->
     Sink ! {dyno_load, self(), Event},
     [];
-effect({round, Pool, Round}, _Sink) ->
-    ok = dyno_load_pool:begin_round(Pool, Round),
+effect({round, Pool, Number, Round}, _Sink) ->
+    ok = dyno_load_pool:begin_round(Pool, Number, Round),
     [];
 effect({snapshot, Pool, Ref}, _Sink) ->
     ok = dyno_load_pool:snapshot(Pool, Ref),

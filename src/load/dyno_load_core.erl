@@ -44,7 +44,7 @@
 -type effect() ::
     {tell, dyno_load_source:event()}
     | {reply, From :: term(), dyno_load_result:t() | none}
-    | {round, id(), dyno_load_pool:round()}
+    | {round, id(), Number :: pos_integer(), dyno_load_pool:round()}
     | {snapshot, id(), Ref :: term()}
     | {close, id()}
     %% A timer of the same name is replaced.
@@ -82,8 +82,9 @@
     %% Requests for snapshots, and the pools that have not answered.
     requests := #{pos_integer() => {purpose(), #{id() => []}}},
     next_request := pos_integer(),
-    %% The round that the workers go through, its begin and its end.
+    %% The round that the workers go through, its number, its begin and its end.
     round := [dyno_load_part:t()],
+    number := non_neg_integer(),
     from := integer(),
     finish := integer(),
     %% The measured part's begin, and its end once it is over.
@@ -120,6 +121,7 @@ new(#{load := Load} = Options) ->
         requests => #{},
         next_request => 1,
         round => [],
+        number => 0,
         from => 0,
         finish => 0,
         interval_at => 0,
@@ -179,7 +181,7 @@ event(_TooLate, _Now, State) ->
 
 pool_event(ready, Id, Now, #{phase := preparing} = State) ->
     through(Id, Now, State);
-pool_event(done, Id, Now, #{phase := Phase} = State) when
+pool_event({done, Number}, Id, Now, #{phase := Phase, number := Number} = State) when
     Phase =:= warming; Phase =:= measuring; Phase =:= draining; Phase =:= probing
 ->
     through(Id, Now, State);
@@ -294,7 +296,7 @@ begin_measuring(Now, #{parts := Parts} = State) ->
         Effects ++ [{timer, finish, Finish}, {tell, started} | next_interval(Now, Measuring)]
     }.
 
-begin_round(Parts, Now, #{pools := Pools} = State) ->
+begin_round(Parts, Now, #{pools := Pools, number := Before} = State) ->
     Uncertain = [U || #{place := remote, uncertain_ns := U} <- maps:values(Pools)],
     Ahead =
         case Uncertain of
@@ -313,11 +315,12 @@ begin_round(Parts, Now, #{pools := Pools} = State) ->
         from := From,
         finish := Finish,
         round := Parts,
+        number := Before + 1,
         interval_total := dyno_load_recorder:empty()
     },
     {wait_for_all(Begun), [
         %% On the clock of the pool's node.
-        {round, Id, [{P, S + Offset, F + Offset} || {P, S, F} <- Round]}
+        {round, Id, Before + 1, [{P, S + Offset, F + Offset} || {P, S, F} <- Round]}
      || {Id, #{offset_ns := Offset}} <- maps:to_list(Pools)
     ]}.
 

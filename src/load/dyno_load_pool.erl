@@ -9,7 +9,7 @@
 
 -behaviour(gen_server).
 
--export([start_link/1, start/1, start_on/2, begin_round/2, snapshot/2, close/1]).
+-export([start_link/1, start/1, start_on/2, begin_round/3, snapshot/2, close/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, event/0, round/0, snapshot/0]).
 
@@ -27,9 +27,9 @@
 }.
 
 -type event() ::
-    %% All workers are prepared; have gone through the round; have ended.
+    %% All workers are prepared; have gone through a round; have ended.
     ready
-    | done
+    | {done, Number :: pos_integer()}
     | closed
     %% The answer to snapshot/2.
     | {snapshot, Ref :: term(), snapshot()}
@@ -74,6 +74,8 @@
     %% Not through the round yet.
     under_way := #{pid() => []},
     next_id := pos_integer(),
+    %% The round's number, and what its workers do.
+    round := non_neg_integer(),
     works := [dyno_load_worker:work()],
     most_workers := pos_integer(),
     %% Whether more workers may be started in this round.
@@ -98,10 +100,10 @@ start_link(Options) ->
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
 
--doc "Lets the workers go through a round.".
--spec begin_round(pid(), round()) -> ok.
-begin_round(Pool, Round) ->
-    gen_server:cast(Pool, {round, Round}).
+-doc "Lets the workers go through a round, which has a number: an earlier one may not be over.".
+-spec begin_round(pid(), pos_integer(), round()) -> ok.
+begin_round(Pool, Number, Round) ->
+    gen_server:cast(Pool, {round, Number, Round}).
 
 -doc "Starts one in a node, this one or another; the files of feeds go with it to another machine.".
 -spec start_on(node(), options()) ->
@@ -157,6 +159,7 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
                     pending => #{},
                     under_way => #{},
                     next_id => Index + 1,
+                    round => 0,
                     works => [],
                     most_workers => 1,
                     growth => allowed,
@@ -196,12 +199,13 @@ handle_call(_Request, _From, State) ->
     {noreply, State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast({round, Round}, #{workers := Workers} = State) ->
+handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
-    maps:foreach(fun(Pid, _) -> Pid ! {start, Works} end, Workers),
+    maps:foreach(fun(Pid, _) -> Pid ! {start, Number, Works} end, Workers),
     Begun = State#{
         phase := working,
+        round := Number,
         works := Works,
         under_way := Workers,
         samples := 0,
@@ -252,9 +256,9 @@ handle_info(_Other, State) ->
 worker(ready, Pid, #{phase := preparing, pending := Pending} = State) ->
     all_ready(State#{pending := maps:remove(Pid, Pending)});
 worker(ready, Pid, #{phase := working, pending := Pending, under_way := UnderWay} = State) ->
-    #{works := Works} = State,
+    #{works := Works, round := Number} = State,
     lists:foreach(fun(Free) -> atomics:add(Free, 1, 1) end, [F || #{free := F} <- Works]),
-    Pid ! {start, Works},
+    Pid ! {start, Number, Works},
     State#{pending := maps:remove(Pid, Pending), under_way := UnderWay#{Pid => []}};
 worker(ready, Pid, #{phase := closing, pending := Pending} = State) ->
     Pid ! close,
@@ -262,8 +266,10 @@ worker(ready, Pid, #{phase := closing, pending := Pending} = State) ->
 worker(ready, Pid, #{pending := Pending} = State) ->
     %% Too late for this round: it is there for the next one.
     State#{pending := maps:remove(Pid, Pending)};
-worker(done, Pid, #{under_way := UnderWay} = State) ->
+worker({done, Number}, Pid, #{round := Number, under_way := UnderWay} = State) ->
     all_through(State#{under_way := maps:remove(Pid, UnderWay)});
+worker({done, _Earlier}, _Pid, State) ->
+    State;
 worker(none_free, _Pid, State) ->
     grow(State);
 worker({failed, Reason}, Pid, #{phase := working, pending := Pending} = State) when
@@ -301,7 +307,7 @@ all_ready(State) ->
     State.
 
 all_through(#{phase := working, under_way := UnderWay} = State) when map_size(UnderWay) =:= 0 ->
-    notify(done, State),
+    notify({done, map_get(round, State)}, State),
     State#{phase := idle};
 all_through(State) ->
     State.
@@ -400,6 +406,10 @@ ending(_State) ->
 arrivals(#{times := Times}) -> dyno_load_arrival_times:total(Times);
 arrivals(_Work) -> undefined.
 
+%% A worker that is still in an operation of the last round will write down how it ended; then what
+%% it writes to stays until the pool ends.
+free(#{under_way := UnderWay}) when map_size(UnderWay) > 0 ->
+    ok;
 free(#{works := Works}) ->
     lists:foreach(
         fun(#{recorders := Recorders} = Work) ->

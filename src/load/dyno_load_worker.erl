@@ -11,11 +11,11 @@
 %% over.
 %%
 %% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
-%% schedule says when that arrival is due. If that lies ahead, the worker waits: the operation starts
-%% when the worker wakes, and how late that was is the generator's fault, recorded as its schedule
-%% lag. If it lies behind, all workers were busy at that time and the arrival was queued: its response
-%% time counts from when it was due. No process deals out the work, so none can become the
-%% bottleneck. Whoever takes the last free place tells its owner, who may start more workers.
+%% schedule says when that arrival is due. If that lies ahead, the worker waits: the operation
+%% starts when the worker wakes, and how late that was is the generator's fault, recorded as its
+%% schedule lag. If it lies behind, all workers were busy at that time and the arrival was queued:
+%% its response time counts from when it was due. No process deals out the work, so none can become
+%% the bottleneck. Whoever takes the last free place tells its owner, who may start more workers.
 
 -export([start_link/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).
@@ -61,7 +61,8 @@
 
 -doc """
 Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, answers
-`{start, [work()]}` with `{dyno_worker, Pid, done}` at its end, and ends normally when told `close`.
+`{start, Round, [work()]}` with `{dyno_worker, Pid, {done, Round}}` when it is through, and ends
+normally when told `close`.
 """.
 -spec start_link(job()) -> pid().
 start_link(Job) ->
@@ -90,9 +91,9 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
 %% The connection stays open until the target was looked at for the last time.
 serve(#{owner := Owner} = Job, State) ->
     receive
-        {start, Works} ->
+        {start, Round, Works} ->
             Last = works(Works, Job, State),
-            Owner ! {dyno_worker, self(), done},
+            Owner ! {dyno_worker, self(), {done, Round}},
             serve(Job, Last);
         close ->
             end_worker(Job, State)

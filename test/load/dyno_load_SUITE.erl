@@ -30,6 +30,7 @@ groups() ->
             dropped_when_saturated,
             closed_load_runs_all_workers_at_once,
             closed_load_waits_for_the_last_answer,
+            an_operation_longer_than_the_warm_up,
             intervals_add_up,
             errors_by_reason,
             a_worker_that_dies,
@@ -330,6 +331,37 @@ intervals_add_up(_Config) ->
      || #{p50_ns := P50, p99_ns := P99, max_ns := Max} <- Intervals,
         is_number(P50)
     ].
+
+%% An operation that is still under way when the measured part begins, and fails in it, is none of
+%% its operations, and not its end.
+an_operation_longer_than_the_warm_up(_Config) ->
+    Self = self(),
+    Operation = fun
+        (0) ->
+            Self ! {slow, self()},
+            receive
+                go_on -> {error, took_long, 1}
+            end;
+        (N) ->
+            receive
+            after 5 -> {ok, N + 1}
+            end
+    end,
+    Pid = start(closed(1), #{warmup_ms => 20, duration_ms => 300}, same(Operation)),
+    Worker =
+        receive
+            {slow, W} -> W
+        end,
+    receive
+        {dyno_load, Pid, warm} -> ok = dyno_load_source:measure(Pid)
+    end,
+    receive
+        {dyno_load, Pid, {interval, _}} -> Worker ! go_on
+    end,
+    {ended, Result} = lists:last(events(Pid)),
+    ?assertMatch(
+        #{duration_ns := 300_000_000, errors := [], total := #{successes := N}} when N > 0, Result
+    ).
 
 %% Errors
 

@@ -162,12 +162,12 @@ effect({reply, From, Result}, #{replies := Replies} = World) ->
     World#{replies := [{From, Result} | Replies]};
 effect({timer, Timer, At}, #{timers := Timers} = World) ->
     World#{timers := Timers#{Timer => At}};
-effect({round, Id, Round}, #{rounds := Rounds, pools := Pools, now := Now} = World) ->
+effect({round, Id, Number, Round}, #{rounds := Rounds, pools := Pools, now := Now} = World) ->
     {_, _, Finish} = lists:last(Round),
     Done =
         case maps:get(after_round_ms, map_get(Id, Pools), 1) of
             never -> [];
-            Ms -> [{max(0, (Finish - Id * 1000 - Now) div ?MS + Ms), {pool, Id, done}}]
+            Ms -> [{max(0, (Finish - Id * 1000 - Now) div ?MS + Ms), {pool, Id, {done, Number}}}]
         end,
     later(Done, World#{round := [Part || {Part, _, _} <- Round], rounds := [{Id, Round} | Rounds]});
 effect({snapshot, Id, Ref}, #{pools := Pools} = World) ->
@@ -543,7 +543,9 @@ what_comes_too_late_changes_nothing(_Config) ->
      || At <- [230, 700],
         Event <- [
             {started, []}, close, {timeout, close}, {timeout, prepare}, {timeout, grace},
-            {pool, 1, closed}, {pool, 1, {snapshot, 99, none}}, {pool, 7, done},
+            {pool, 1, closed}, {pool, 1, {snapshot, 99, none}}, {pool, 7, {done, 1}},
+            %% An operation of the warm-up that took long.
+            {pool, 1, {done, 1}},
             {down, 7, noconnection}
         ]
     ],

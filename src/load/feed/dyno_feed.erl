@@ -139,23 +139,18 @@ take(Name, #{order := random, size := Size} = Feed, Context, {Id, Taken, Random}
 take(Name, #{share := shared, taken := Taken} = Feed, Context, _Own) ->
     #{index := Index, nodes := Nodes} = Context,
     at(Name, (atomics:add_get(Taken, 1, 1) - 1) * Nodes + Index, Feed);
-take(Name, #{share := Share} = Feed, Context, {Id, Taken, Random}) ->
+take(Name, #{share := Share} = Feed, #{workers := Workers} = Context, {Id, Taken, Random}) ->
     put({?MODULE, Name}, {Feed, Context, {Id, Taken + 1, Random}}),
     case Share of
-        each ->
-            at(Name, Taken, Feed);
-        split ->
-            #{workers := Workers} = Context,
-            at(Name, split(Id, Taken, Workers, Feed), Feed)
+        each -> at(Name, Taken, Feed);
+        split -> at(Name, split(Id, Taken, Workers, Feed), Feed)
     end.
 
 %% In a cycle each worker goes round its own items.
-split(Id, Taken, Workers, #{order := cycle, size := Size}) when
-    is_integer(Size), is_integer(Id), is_integer(Taken), is_integer(Workers), Id =< Size
-->
+split(Id, Taken, Workers, #{order := cycle, size := Size}) when is_integer(Size), Id =< Size ->
     Own = (Size - Id) div Workers + 1,
     (Taken rem Own) * Workers + Id - 1;
-split(Id, Taken, Workers, _Feed) when is_integer(Id), is_integer(Taken), is_integer(Workers) ->
+split(Id, Taken, Workers, _Feed) ->
     Taken * Workers + Id - 1.
 
 at(Name, Nth, #{order := sequence, size := Size}) when Nth >= Size ->

@@ -30,16 +30,8 @@
     total := dyno_load_recorder:snapshot()
 }.
 
--type merged() :: #{
-    parts := [part()],
-    kinds := #{atom() => dyno_load_recorder:snapshot()},
-    total := dyno_load_recorder:snapshot(),
-    errors := [{binary(), pos_integer()}],
-    workers := non_neg_integer(),
-    under_way := non_neg_integer(),
-    run_queue := float(),
-    search => dyno_load_search:result()
-}.
+-doc "A result without what only the generator knows: how long it was, its nodes, its notes.".
+-type merged() :: #{parts := [part()], total := dyno_load_recorder:snapshot(), atom() => term()}.
 
 -type load_node() :: #{
     node := node(),
