@@ -69,9 +69,10 @@
     %% The last one.
     | {stop, outcome()}.
 
--type outcome() ::
-    complete
-    | interrupted
+-type outcome() :: complete | failure().
+
+-type failure() ::
+    interrupted
     | {failed, Code :: binary(), Text :: binary()}
     %% The suite or the caller is wrong, not the target.
     | {misuse, dyno_error:error()}.
@@ -274,7 +275,7 @@ text(Chars) ->
     dyno_recording_part:text("~ts", [Chars]).
 
 -doc "What an error makes of a run: a suite that is wrong is no failure of the target's.".
--spec failure(Code :: binary(), dyno_error:error()) -> outcome().
+-spec failure(Code :: binary(), dyno_error:error()) -> failure().
 failure(Code, Error) ->
     case dyno_error:fault(Error) of
         caller -> {misuse, Error};
@@ -296,7 +297,7 @@ run_info(#{run_info := Info}) -> Info.
 targets(#{joins := Joins}) -> dyno_test_joins:all(Joins).
 
 -doc "The run as the recording has it.".
--spec recorded(partial | outcome(), t()) -> recorded().
+-spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);
 recorded(Status, #{joins := Joins, custom := Custom, place := Place, result := Result}) ->

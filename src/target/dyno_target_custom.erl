@@ -61,7 +61,7 @@
     {not_started, module(), node(), Text :: binary()}
     | {attach, dyno_error:error()}.
 
--type options() :: #{interval_ms := pos_integer(), timeout_ms := pos_integer()}.
+-type options() :: #{interval_ms := pos_integer(), timeout_ms := pos_integer(), _ => _}.
 
 %% The longest that one call of their code may take.
 -define(LIMIT_MS, 5000).
