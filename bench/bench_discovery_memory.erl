@@ -92,7 +92,7 @@ run(Node, Processes, #{interval_ms := IntervalMs} = Extent) ->
         patterns => [?PATTERN], interval_ms => IntervalMs
     }),
     {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
-        patterns => [?PATTERN], measures => [call_time], discovery => Discovery
+        patterns => [?PATTERN], measures => [call_time], processes => Discovery
     }),
     Empty = memory(Agent),
     ok = erpc:call(Node, bench_calls, call_all, [], infinity),

@@ -11,7 +11,7 @@ are reported within 10 % or 20 ns of it.
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
--export([between_the_measured_numbers/1, charges_follow_the_machine/1, goes_on_calling/1]).
+-export([between_the_measured_numbers/1, overheads_follow_the_machine/1, goes_on_calling/1]).
 -export([ends_with_who_started_it/1, beside_durations/1, no_durations_of_new_code/1]).
 
 %% On a busy machine most readings are too high: what others took. One must be right.
@@ -26,7 +26,7 @@ all() ->
         truth,
         nothing_is_taken_that_was_not_added,
         only_where_times_are_measured,
-        charges_follow_the_machine,
+        overheads_follow_the_machine,
         goes_on_calling,
         ends_with_who_started_it,
         beside_durations,
@@ -105,13 +105,13 @@ judged(True, Reported) ->
 nothing_is_taken_that_was_not_added(_Config) ->
     Figures = #{
         functions => [
-            F#{uncertain_ns => 10, calls => 10, charge_ns => 50.0}
+            F#{uncertain_ns => 10, calls => 10, overhead_ns => 50.0}
          || F <- [
                 #{mfa => {m, f, 0}, own_time_ns => 1500}, #{mfa => {m, g, 0}, own_time_ns => 300}
             ]
         ],
         callers => [{{m, f, 0}, other, 4, 1000}, {{m, g, 0}, other, 4, 10}],
-        charge_uncertain_ns => 5.0
+        overhead_uncertain_ns => 5.0
     },
     ?assertMatch(
         #{
@@ -123,45 +123,45 @@ nothing_is_taken_that_was_not_added(_Config) ->
         },
         dyno_agent_call_parts:corrected(Figures)
     ),
-    Plain = Figures#{charge_uncertain_ns := undefined},
+    Plain = Figures#{overhead_uncertain_ns := undefined},
     ?assertEqual(Plain, dyno_agent_call_parts:corrected(Plain)).
 
 %% The charge grows with the processes that call, each by its share of the calls.
 between_the_measured_numbers(_Config) ->
-    Charge = #{charges_ns => [{1, 50.0}, {64, 56.0}, {1024, 66.0}], uncertain_ns => 2.0},
-    Ns = fun(Processes) -> round(dyno_agent_calibration:charge_ns(Processes, Charge)) end,
+    Overhead = #{overheads_ns => [{1, 50.0}, {64, 56.0}, {1024, 66.0}], uncertain_ns => 2.0},
+    Ns = fun(Processes) -> round(dyno_agent_calibration:overhead_ns(Processes, Overhead)) end,
     ?assertEqual([50, 51, 53, 56, 66, 66], [Ns(P) || P <- [1, 2, 8, 64, 1024, 100_000]]).
 
 only_where_times_are_measured(_Config) ->
-    ?assertEqual(undefined, dyno_agent_calibration:charge([call_count])),
-    ?assertEqual(undefined, dyno_agent_calibration:charge([])),
-    #{charges_ns := [{1, Charge}, _, _], uncertain_ns := Uncertain} =
-        dyno_agent_calibration:charge([call_time]),
-    ?assert(Charge > 5 andalso Charge < 10_000),
+    ?assertEqual(undefined, dyno_agent_calibration:overhead([call_count])),
+    ?assertEqual(undefined, dyno_agent_calibration:overhead([])),
+    #{overheads_ns := [{1, Overhead}, _, _], uncertain_ns := Uncertain} =
+        dyno_agent_calibration:overhead([call_time]),
+    ?assert(Overhead > 5 andalso Overhead < 10_000),
     ?assert(Uncertain >= 2).
 
 %% All are taken by the factor that an empty function's charge has changed by since.
-charges_follow_the_machine(_Config) ->
-    Charge = dyno_agent_overhead:open([call_time]),
-    ?assertEqual(1.0, dyno_agent_overhead:factor(Charge)),
+overheads_follow_the_machine(_Config) ->
+    Overhead = dyno_agent_overhead:open([call_time]),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(Overhead)),
     MFA = {m, f, 0},
     Charged = fun(C) ->
-        Function = #{mfa => MFA, calls => 30, charged_ns => 600.0, uncertain_ns => 0},
-        [#{mfa := MFA, charge_ns := Ns} = Figures] =
+        Function = #{mfa => MFA, calls => 30, total_overhead_ns => 600.0, uncertain_ns => 0},
+        [#{mfa := MFA, overhead_ns := Ns} = Figures] =
             dyno_agent_overhead:functions([Function], #{}, C),
-        ?assertNot(is_map_key(charged_ns, Figures)),
+        ?assertNot(is_map_key(total_overhead_ns, Figures)),
         Ns
     end,
-    ?assertEqual(20.0, Charged(Charge)),
-    Restarted = dyno_agent_overhead:restart(Charge),
+    ?assertEqual(20.0, Charged(Overhead)),
+    Restarted = dyno_agent_overhead:restart(Overhead),
     Factor = dyno_agent_overhead:factor(Restarted),
     ct:pal("by ~p since", [Factor]),
     ?assert(Factor > 0.1 andalso Factor < 10),
     ?assert(abs(Charged(Restarted) - 20.0 * Factor) < 1.0e-6),
-    ?assert((dyno_agent_overhead:first_ns(Charge))(1) =:= dyno_agent_overhead:least_ns(Charge)),
+    ?assert((dyno_agent_overhead:first_ns(Overhead))(1) =:= dyno_agent_overhead:least_ns(Overhead)),
     ?assert(
         abs(
-            dyno_agent_overhead:least_ns(Restarted) - dyno_agent_overhead:least_ns(Charge) * Factor
+            dyno_agent_overhead:least_ns(Restarted) - dyno_agent_overhead:least_ns(Overhead) * Factor
         ) < 1.0e-6
     ),
     ok = dyno_agent_overhead:close(Restarted).
@@ -170,19 +170,19 @@ charges_follow_the_machine(_Config) ->
 goes_on_calling(_Config) ->
     {links, Before} = process_info(self(), links),
     Sessions = length(trace:session_info(all)),
-    Charge = dyno_agent_overhead:open([call_time]),
+    Overhead = dyno_agent_overhead:open([call_time]),
     {links, With} = process_info(self(), links),
     [Prober] = With -- Before,
-    ?assertEqual([Prober], dyno_agent_overhead:processes(Charge)),
+    ?assertEqual([Prober], dyno_agent_overhead:processes(Overhead)),
     {links, Links} = process_info(Prober, links),
     [Caller] = Links -- [self()],
-    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge))),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead))),
     dyno_suites:await(fun() ->
-        dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge)) =/= 1.0
+        dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead)) =/= 1.0
     end),
-    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:known(Charge)),
+    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead)),
     ?assert(Factor > 0.1 andalso Factor < 10, Factor),
-    ok = dyno_agent_overhead:close(Charge),
+    ok = dyno_agent_overhead:close(Overhead),
     dyno_suites:await(fun() -> not is_process_alive(Prober) end),
     ?assertNot(is_process_alive(Caller)),
     ?assertEqual(Sessions, length(trace:session_info(all))),

@@ -24,7 +24,7 @@ all() ->
         rarely_called_by_all,
         only_where_times_are_measured,
         counts_real_calls,
-        a_caller_is_not_charged_for_its_calls,
+        overhead_of_calls_is_not_the_caller_s,
         ends_when_it_has_enough,
         loads_are_noticed_after_it,
         ends_with_its_owner
@@ -142,7 +142,7 @@ counts_real_calls(_Config) ->
     ok = dyno_agent_call_sample:close(Sampler).
 
 %% 1,700 ns and ten measured calls, which cost some 35 ns each in the time of who makes them.
-a_caller_is_not_charged_for_its_calls(Config) ->
+overhead_of_calls_is_not_the_caller_s(Config) ->
     Node = proplists:get_value(node, Config),
     Work = {erpc:call(Node, bench_known, turns, [1700]), 10},
     [Pid] = Pids = erpc:call(Node, bench_known, start, [1]),
@@ -167,7 +167,7 @@ round(Node, Counters, Pid, Work) ->
     #{functions := Functions} = dyno_agent_call_parts:corrected(Figures),
     [#{own_time_ns := Own, raw_time_ns := Raw, calls := 50}] =
         [F || #{mfa := {_, known, _}} = F <- Functions],
-    [#{charge_ns := Leaf}] = [F || #{mfa := {_, made, _}} = F <- Functions],
+    [#{overhead_ns := Leaf}] = [F || #{mfa := {_, made, _}} = F <- Functions],
     {True, Own / 50, Raw / 50 - Leaf}.
 
 %% It never follows more than it needs, nor for longer.

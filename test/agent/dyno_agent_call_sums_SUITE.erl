@@ -17,25 +17,25 @@ all() ->
     [
         adds_calls_times_and_words,
         groups_by_process,
-        sets_aside_until_the_group_is_known,
+        is_unresolved_until_the_group_is_known,
         cut_times_are_right_in_the_mean,
         a_time_of_zero_is_between_its_bounds,
         short_times_that_are_alike_are_uncertain,
-        charges_by_how_many_call,
+        overhead_by_how_many_call,
         keeps_the_heaviest_callers
     ].
 
-%% A tally's figures of the one function.
-figures(Tally) ->
-    [Figures] = dyno_agent_call_sums:functions([call_time, call_memory], Tally),
+%% What the sums hold of the one function.
+figures(Sums) ->
+    [Figures] = dyno_agent_call_sums:functions([call_time, call_memory], Sums),
     Figures.
 
-add(Reading, Tally) ->
-    add(Reading, none, 50, Tally).
+add(Reading, Sums) ->
+    add(Reading, none, 50, Sums).
 
-add(Reading, GroupOf, Charge, Tally) ->
-    Instrument = #{group_of => GroupOf, self_charge_ns => Charge},
-    dyno_agent_call_sums:add([{?MFA, Reading}], Instrument, Tally).
+add(Reading, GroupOf, Overhead, Sums) ->
+    Given = #{group_of => GroupOf, least_ns => Overhead},
+    dyno_agent_call_sums:add([{?MFA, Reading}], Given, Sums).
 
 reading(Calls, Words, Time) ->
     #{calls => Calls, words => Words, time => Time}.
@@ -58,26 +58,26 @@ groups_by_process(_Config) ->
     [A, B, C] = pids(3),
     GroupOf = fun(P) -> {ok, maps:get(P, #{A => x, B => x, C => y})} end,
     Time = [{A, 1, 0, 1}, {B, 2, 0, 2}, {C, 3, 0, 3}],
-    Tally = add(reading(6, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
+    Sums = add(reading(6, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
     ?assertEqual(
         [{?MFA, x, 3, 4000}, {?MFA, y, 3, 3500}],
-        dyno_agent_call_sums:callers(10, Tally)
+        dyno_agent_call_sums:callers(10, Sums)
     ).
 
-sets_aside_until_the_group_is_known(_Config) ->
+is_unresolved_until_the_group_is_known(_Config) ->
     [A, B] = pids(2),
     Unknown = fun(_) -> unknown end,
     OnlyA = fun
         (P) when P =:= A -> {ok, x};
         (_) -> unknown
     end,
-    Tally0 = add(reading(2, 0, [{A, 1, 0, 5}, {B, 1, 0, 6}]), Unknown, 50, dyno_agent_call_sums:new()),
-    Tally1 = dyno_agent_call_sums:settle(OnlyA, Tally0),
-    ?assertEqual([{?MFA, other, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Tally1)),
-    Tally2 = dyno_agent_call_sums:settle(fun(_) -> {ok, y} end, Tally1),
-    ?assertEqual([{?MFA, y, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Tally2)),
+    Sums0 = add(reading(2, 0, [{A, 1, 0, 5}, {B, 1, 0, 6}]), Unknown, 50, dyno_agent_call_sums:new()),
+    Sums1 = dyno_agent_call_sums:resolve(OnlyA, Sums0),
+    ?assertEqual([{?MFA, other, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums1)),
+    Sums2 = dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Sums1),
+    ?assertEqual([{?MFA, y, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums2)),
     %% The function's own figures are the same all the time.
-    ?assertEqual(figures(Tally0), figures(Tally2)).
+    ?assertEqual(figures(Sums0), figures(Sums2)).
 
 %% 20,000 processes with times between 0.2 and 40 us, cut as the runtime cuts them.
 cut_times_are_right_in_the_mean(_Config) ->
@@ -90,21 +90,21 @@ cut_times_are_right_in_the_mean(_Config) ->
 
 a_time_of_zero_is_between_its_bounds(_Config) ->
     lists:foreach(
-        fun({Calls, Charge}) ->
+        fun({Calls, Overhead}) ->
             Time = [{self(), Calls, 0, 0}],
-            Tally = add(reading(Calls, 0, Time), none, Charge, dyno_agent_call_sums:new()),
-            #{own_time_ns := Own, uncertain_ns := Uncertain} = figures(Tally),
-            Least = min(1000, Calls * Charge),
-            ?assert(Own >= min(Least, 900), {Calls, Charge, Own}),
+            Sums = add(reading(Calls, 0, Time), none, Overhead, dyno_agent_call_sums:new()),
+            #{own_time_ns := Own, uncertain_ns := Uncertain} = figures(Sums),
+            Least = min(1000, Calls * Overhead),
+            ?assert(Own >= min(Least, 900), {Calls, Overhead, Own}),
             ?assert(Own =< 1000),
             ?assert(Own + Uncertain >= 999),
             ?assert(Own - Uncertain =< Least)
         end,
         [{1, 50}, {1, 80.5}, {5, 60}, {19, 50}, {100, 50}]
     ),
-    %% Where the charge is not known it is no less uncertain.
-    Tally = add(reading(1, 0, [{self(), 1, 0, 0}]), none, undefined, dyno_agent_call_sums:new()),
-    #{uncertain_ns := Uncertain} = figures(Tally),
+    %% Where the overhead is not known it is no less uncertain.
+    Sums = add(reading(1, 0, [{self(), 1, 0, 0}]), none, undefined, dyno_agent_call_sums:new()),
+    #{uncertain_ns := Uncertain} = figures(Sums),
     ?assert(Uncertain > 500).
 
 %% Cut, they are all off in the same way; what they may be off by is said. Different ones are not.
@@ -128,26 +128,26 @@ short_times_that_are_alike_are_uncertain(_Config) ->
     Long = add(reading(1, 0, [{self(), 1, 0, 10}]), dyno_agent_call_sums:new()),
     ?assertMatch(#{uncertain_ns := 0}, figures(Long)).
 
-charges_by_how_many_call(_Config) ->
-    Charged = fun(Each, Missed) ->
-        Instrument = #{
-            group_of => none, self_charge_ns => 50, charge_ns => fun(N) -> N end, missed => Missed
+overhead_by_how_many_call(_Config) ->
+    Overhead = fun(Each, GapFactor) ->
+        Given = #{
+            group_of => none, least_ns => 50, call_ns => fun(N) -> N end, gap_factor => GapFactor
         },
         Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
-        Tally = dyno_agent_call_sums:add([{?MFA, Reading}], Instrument, dyno_agent_call_sums:new()),
-        #{calls := Calls, charged_ns := Ns} = figures(Tally),
+        Sums = dyno_agent_call_sums:add([{?MFA, Reading}], Given, dyno_agent_call_sums:new()),
+        #{calls := Calls, total_overhead_ns := Ns} = figures(Sums),
         {Calls, Ns / Calls}
     end,
-    ?assertEqual({7, 1.0}, Charged([7], 1.0)),
-    ?assertEqual({15, 3.0}, Charged([5, 0, 5, 5], 1.0)),
-    ?assertEqual({30, 3.0}, Charged([5, 5, 5], 2.0)),
-    {1_001_000, Nearly} = Charged([1_000_000 | lists:duplicate(1000, 1)], 1.0),
+    ?assertEqual({7, 1.0}, Overhead([7], 1.0)),
+    ?assertEqual({15, 3.0}, Overhead([5, 0, 5, 5], 1.0)),
+    ?assertEqual({30, 3.0}, Overhead([5, 5, 5], 2.0)),
+    {1_001_000, Nearly} = Overhead([1_000_000 | lists:duplicate(1000, 1)], 1.0),
     ?assert(Nearly < 1.01).
 
 keeps_the_heaviest_callers(_Config) ->
     Pids = pids(100),
     GroupOf = fun(P) -> {ok, P} end,
     Time = [{P, 1, 0, N} || {N, P} <- lists:enumerate(Pids)],
-    Tally = add(reading(100, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
-    Rows = dyno_agent_call_sums:callers(3, Tally),
+    Sums = add(reading(100, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
+    Rows = dyno_agent_call_sums:callers(3, Sums),
     ?assertEqual([100_500, 99_500, 98_500], [Ns || {_, _, _, Ns} <- Rows]).

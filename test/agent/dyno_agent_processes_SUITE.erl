@@ -158,7 +158,7 @@ leaves_its_own_out(_Config) ->
     with_discovery(Patterns, fun(Node, Discovery) ->
         Agent = get(agent),
         {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
-            patterns => Patterns, measures => [call_time], discovery => Discovery
+            patterns => Patterns, measures => [call_time], processes => Discovery
         }),
         {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_sampler, #{
             sink => self(), interval_ms => 20

@@ -315,7 +315,7 @@ with_instruments(Test) ->
             patterns => Patterns, interval_ms => 60_000
         }),
         {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
-            patterns => Patterns, measures => [call_time], discovery => Processes
+            patterns => Patterns, measures => [call_time], processes => Processes
         }),
         Test(Node, Processes, Calls),
         ok = dyno_agent:detach(Agent)

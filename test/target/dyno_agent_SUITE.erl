@@ -609,7 +609,7 @@ groups_processes(Config) ->
         patterns => Patterns, interval_ms => 1000
     }),
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
-        patterns => Patterns, measures => [call_time], discovery => Discovery
+        patterns => Patterns, measures => [call_time], processes => Discovery
     }),
     Script =
         "Self = self(),"
@@ -682,7 +682,7 @@ hundred_thousand_short_lived_processes(Config) ->
         patterns => Patterns, interval_ms => 100
     }),
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
-        patterns => Patterns, measures => [call_time], discovery => Discovery
+        patterns => Patterns, measures => [call_time], processes => Discovery
     }),
     %% Never more than a hundred at a time.
     Script =

@@ -3,7 +3,7 @@
 
 -module(dyno_agent_calibration).
 -moduledoc false.
-%% Measures, in the target, what call_time charges to a function for its own work: a function that
+%% Measures, in the target, what call_time adds to a function's time: a function that
 %% does nothing is called many times under the same trace setting as the real ones.
 %%
 %% It depends on how many processes call: the runtime keeps figures for each of them, and those of
@@ -11,20 +11,21 @@
 %% the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
 %% taken out of a function's time is never more than what was added.
 
--export([charge/1, charge_ns/2]).
+-export([overhead/1, overhead_ns/2]).
 %% To go on measuring
 -export([open/1, rounds/2, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0, loop/1]).
--export_type([charge/0, caller/0]).
+-export_type([overhead/0, caller/0]).
 
 -doc "What one call of an empty function is reported to cost, and what more it may be.".
--type charge() :: #{
+-type overhead() :: #{
     %% By how many processes call, ascending.
-    charges_ns := [{Processes :: pos_integer(), Ns :: float()}],
+    overheads_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
-    %% What a call adds to the time of a measured function that makes it, by what it is charged.
-    around := float()
+    %% What a call adds to the time of a measured function that makes it, in parts of what measuring
+    %% adds to its own.
+    caller_side := float()
 }.
 
 -doc "A process that calls an empty function when it is asked to.".
@@ -41,25 +42,25 @@
 -define(CUT_NS, 500).
 %% Of 40 rounds the tenth, of few the first or second: what is quieter is luck.
 -define(QUIET, 0.25).
-%% Of the charge. In a loop of nothing else the processor does parts of several calls at once; in
+%% Of the overhead. In a loop of nothing else the processor does parts of several calls at once; in
 %% other code the same work was seen to take up to three tenths more or less (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
 -doc """
-Measures the charge where times are measured. Runs in trace sessions of its own, about 30 ms.
+Measures the overhead where times are measured. Runs in trace sessions of its own, about 30 ms.
 """.
--spec charge(measures()) -> charge() | undefined.
-charge(Measures) ->
+-spec overhead(measures()) -> overhead() | undefined.
+overhead(Measures) ->
     case open(Measures) of
         none ->
             undefined;
-        {Charge, Caller, _} ->
+        {Overhead, Caller, _} ->
             ok = close(Caller),
-            Charge
+            Overhead
     end.
 
--doc "The same; with a process that calls again, and what its calls were charged when alone.".
--spec open(measures()) -> {charge(), caller(), [float()]} | none.
+-doc "The same; with a process that calls again, and the overhead of its calls when it called alone.".
+-spec open(measures()) -> {overhead(), caller(), [float()]} | none.
 open(Measures) ->
     case lists:member(call_time, Measures) of
         true ->
@@ -69,21 +70,21 @@ open(Measures) ->
             Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
             More = quantile(0.5, Alone) - quantile(?QUIET, Alone),
             Quiet = quantile(?QUIET, Alone),
-            Charge = #{
-                charges_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
+            Overhead = #{
+                overheads_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
                 uncertain_ns => max(Quiet * ?UNCERTAIN, More),
-                around => around(?ALONE, Caller)
+                caller_side => caller_side(?ALONE, Caller)
             },
-            {Charge, Caller, Alone};
+            {Overhead, Caller, Alone};
         false ->
             none
     end.
 
 %% By how much longer a loop takes for each call that it makes, when what it calls is measured too, in
-%% parts of what the call itself is charged in the same round: the machine changes its speed.
-around(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
+%% parts of the overhead of the call itself in the same round: the machine changes its speed.
+caller_side(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
-    With = [{loop_ns(Calls, Caller), charged_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
+    With = [{loop_ns(Calls, Caller), per_call_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
     _ = trace:function(Session, ?LEAF, false, Measures),
     Without = quantile(?QUIET, [loop_ns(Calls, Caller) || _ <- lists:seq(1, ?LOOPS)]),
     _ = trace:function(Session, ?LOOP, false, Measures),
@@ -101,10 +102,10 @@ loop_ns(Calls, {Session, _Callers, Measures} = Caller) ->
 ascending(_Before, []) -> [];
 ascending(Before, [{P, Ns} | Rest]) -> [{P, max(Before, Ns)} | ascending(max(Before, Ns), Rest)].
 
--doc "The charge for a call of a function that so many processes call.".
--spec charge_ns(Processes :: number(), charge()) -> float().
-charge_ns(Processes, #{charges_ns := Charges}) ->
-    between(Processes, Charges).
+-doc "The overhead of a call of a function that so many processes call.".
+-spec overhead_ns(Processes :: number(), overhead()) -> float().
+overhead_ns(Processes, #{overheads_ns := Overheads}) ->
+    between(Processes, Overheads).
 
 between(Processes, [{P, Ns} | _]) when Processes =< P -> Ns;
 between(_Processes, [{_P, Ns}]) -> Ns;
@@ -137,7 +138,7 @@ start(Count, Calls, Measures) ->
     _ = trace:process(Session, new, false, [call, arity]),
     {Session, Callers, Measures}.
 
--doc "What a call of the empty function is charged now, in so many rounds, in nanoseconds.".
+-doc "The overhead of a call of the empty function now, in so many rounds, in nanoseconds.".
 -spec rounds(pos_integer(), caller()) -> [float()].
 rounds(Count, Callers) ->
     [round_ns(Callers) || _ <- lists:seq(1, Count)].
@@ -177,9 +178,9 @@ call({_Session, Callers, _Measures}) ->
 
 round_ns(Caller) ->
     ok = call(Caller),
-    charged_ns(Caller).
+    per_call_ns(Caller).
 
-charged_ns({Session, _Callers, Measures}) ->
+per_call_ns({Session, _Callers, Measures}) ->
     {call_time, Figures} = trace:info(Session, ?LEAF, call_time),
     _ = trace:function(Session, ?LEAF, restart, Measures),
     Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],

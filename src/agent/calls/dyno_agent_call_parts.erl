@@ -141,9 +141,9 @@ metrics() ->
             unit => ~"ns/call",
             group => ~"instrument",
             value => fun(Results) ->
-                case [Ns || #{self_charge_ns := Ns} <- Results, is_float(Ns)] of
+                case [Ns || #{least_overhead_ns := Ns} <- Results, is_float(Ns)] of
                     [] -> none;
-                    Charges -> {lists:max(Charges), length(Charges)}
+                    Overheads -> {lists:max(Overheads), length(Overheads)}
                 end
             end
         }
@@ -155,10 +155,10 @@ reported to take in this node, called by as many processes. The raw times stay (
 what the overhead may be off by joins the uncertainty.
 """.
 -spec corrected(result()) -> result().
-corrected(#{charge_uncertain_ns := More} = Result) when is_float(More) ->
+corrected(#{overhead_uncertain_ns := More} = Result) when is_float(More) ->
     #{functions := Functions, callers := Callers} = Result,
-    Charges = #{MFA => Charge || #{mfa := MFA, charge_ns := Charge} <- Functions},
-    Own = fun(MFA, RawNs, Calls) -> max(0, RawNs - round(Calls * maps:get(MFA, Charges, 0))) end,
+    Overheads = #{MFA => Overhead || #{mfa := MFA, overhead_ns := Overhead} <- Functions},
+    Own = fun(MFA, RawNs, Calls) -> max(0, RawNs - round(Calls * maps:get(MFA, Overheads, 0))) end,
     Result#{
         functions := [
             F#{

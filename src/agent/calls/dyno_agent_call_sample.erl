@@ -4,7 +4,7 @@
 -module(dyno_agent_call_sample).
 -moduledoc false.
 %% How many measured calls a function makes, by a sample from the warm-up: some of what measuring
-%% costs a call lies in the time of who made it (dyno_agent_calibration, `around`), and the runtime
+%% costs a call lies in the time of who made it (dyno_agent_calibration, `caller_side`), and the runtime
 %% does not say who that was.
 %%
 %% In a trace session of its own calls and returns are told of, until there are enough of them. Where a

@@ -3,35 +3,46 @@
 
 -module(dyno_agent_call_sessions).
 -moduledoc false.
-%% The breakpoints that count, in two trace sessions. A module counts in one of them at a time.
-%% Taking its figures is to let the other session go on counting and to read the one that rests
-%% then, however long that takes: while a session is read its figures stand still, and with one
-%% session those calls would be missing (16 % were, on Cowboy at 15,000 processes a second). What
-%% was read is cleared: even a breakpoint that is paused costs each call 10 ns, and to set it again
-%% takes no longer than to wake it. For the same reason processes are flagged in the second session
-%% when it is needed.
+%% The breakpoints that count calls, in two trace sessions that are a double buffer. A module counts in
+%% one of them while the other is idle. To read its figures and reset them is to switch:
 %%
-%% Never both at once: where two sessions count a function, the runtime notices its return in one of
-%% them only. In the other the process seems to stay in it for ever, and all that it does outside of
-%% counted functions is charged to it (OTP 27 to 29; doc/architecture.md).
+%%                                   switch        read          clear
+%%   first session    ===counting====|.............|  |..........|      (no breakpoints)
+%%   second session   (no breakpoints)  |===========counting=======================
+%%                                   <-->
+%%                                    gap
 %%
-%% The first session also sends its owner a message at each sign of a module being loaded:
-%% `{trace, _, call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading,
-%% 1}, _}` after.
+%% While a session is read its figures stand still. With one session the calls in that time would be
+%% missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one and
+%% starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`). What
+%% was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to set it
+%% again takes no longer than to wake it. For the same reason processes are flagged in the second
+%% session when it is first needed.
+%%
+%% A function never counts in both: there the runtime notices its return in one session only. In the
+%% other the process seems to stay in it for ever, and all that it does outside of counted functions
+%% is added to its time (OTP 27 to 29; doc/architecture.md).
+%%
+%% The first session also sends its owner a message at each sign of a module being loaded: `{trace, _,
+%% call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading, 1}, _}` after.
+%%
+%% Mere counts are not by process: with them goes a session that counts the calls of dyno's own
+%% processes (dyno_agent_self_calls), and does what these two do.
 
 -export([open/2, flag_processes/1, leave_out/2, close/1]).
--export([set/2, narrow/3, loaded/2, functions/2]).
--export([restart/2, pause/2, swap/2, between_ns/1, missed/2]).
--export([rested/2, counting/2, reading/3, callers/2, clear/2]).
--export_type([banks/0, measure/0]).
+-export([set/2, narrow/3, replaced/2, loaded/2, functions/2]).
+-export([restart/2, pause/2, switch/2, gap_ns/1, gap_factor/2, forget_gaps/1]).
+-export([counting/2, idle/2, reading/3, callers/2, clear/2, self_calls/1]).
+-export_type([t/0, measure/0]).
 
 -type measure() :: call_count | call_time | call_memory.
 
--opaque banks() :: #{
+-opaque t() :: #{
+    self_calls := dyno_agent_self_calls:own(),
     sessions := {trace:session(), trace:session()},
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
-    %% The sessions that processes are flagged in.
+    %% The number of sessions that processes are flagged in.
     flagged := 0 | 1 | 2,
     %% But these.
     left_out := [pid()],
@@ -39,13 +50,13 @@
     current := #{module() => 1 | 2},
     %% Since when a module counts; how much more it would have counted without the last gap.
     since := #{module() => integer()},
-    missed := #{module() => float()},
-    %% For how long each module was in between the two, native.
-    between := #{module() => non_neg_integer()}
+    gap_factors := #{module() => float()},
+    %% The gaps of each module together, native.
+    gaps := #{module() => non_neg_integer()}
 }.
 
 %% After a moment of counting the gap's share says nothing.
--define(MOST_MISSED, 1.2).
+-define(MOST_GAP_FACTOR, 1.2).
 %% Nearly all calls return in that time.
 -define(RETURN_MS, 100).
 %% The loader replaces a small module within 100 us of prepare_loading: the calls that lead to it
@@ -59,7 +70,7 @@
 ]).
 
 -doc "Both sessions, the caller's; every module that comes is counted from its first call.".
--spec open([dyno_agent_patterns:pattern()], [measure()]) -> banks().
+-spec open([dyno_agent_patterns:pattern()], [measure()]) -> t().
 open(Patterns, Measures) ->
     First = trace:session_create(dyno_counters_1, self(), []),
     Second = trace:session_create(dyno_counters_2, self(), []),
@@ -77,6 +88,7 @@ open(Patterns, Measures) ->
     AtReturn = [{'_', [], [{message, false}, {return_trace}]}],
     _ = trace:function(First, {erlang, finish_loading, 1}, AtReturn, []),
     #{
+        self_calls => dyno_agent_self_calls:open(Patterns, Measures),
         sessions => {First, Second},
         patterns => Patterns,
         measures => Measures,
@@ -84,32 +96,34 @@ open(Patterns, Measures) ->
         left_out => [],
         current => #{},
         since => #{},
-        missed => #{},
-        between => #{}
+        gap_factors => #{},
+        gaps => #{}
     }.
 
 -doc "Has all processes counted, those to come as well.".
--spec flag_processes(banks()) -> banks().
-flag_processes(#{sessions := {First, _}} = Banks) ->
+-spec flag_processes(t()) -> t().
+flag_processes(#{sessions := {First, _}} = Sessions) ->
     _ = trace:process(First, all, true, [call, arity]),
-    Banks#{flagged := 1}.
+    Sessions#{flagged := 1}.
 
-flag_second(#{flagged := 1, sessions := {_, Second}, left_out := Pids} = Banks) ->
+flag_second(#{flagged := 1, sessions := {_, Second}, left_out := Pids} = Sessions) ->
     _ = trace:process(Second, all, true, [call, arity]),
     ok = dyno_agent_self_calls:flag(Second, Pids, off),
-    Banks#{flagged := 2};
-flag_second(Banks) ->
-    Banks.
+    Sessions#{flagged := 2};
+flag_second(Sessions) ->
+    Sessions.
 
 -doc """
-Processes of which the times and words are not counted: dyno's own. Mere counts of calls are not by
-process, and have theirs in them: dyno_agent_self_calls.
+Names dyno's other processes: their times and words are not counted, and neither are those of the
+calling one. Mere counts have theirs in them, and `self_calls/1` tells how many they are.
 """.
--spec leave_out([pid()], banks()) -> banks().
-leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Banks) ->
-    _ = [dyno_agent_self_calls:flag(First, Pids, off) || Flagged > 0],
-    _ = [dyno_agent_self_calls:flag(Second, Pids, off) || Flagged > 1],
-    Banks#{left_out := Pids}.
+-spec leave_out([pid()], t()) -> t().
+leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Sessions) ->
+    #{self_calls := SelfCalls} = Sessions,
+    ok = dyno_agent_self_calls:watch([self() | Pids], SelfCalls),
+    Flagging = lists:sublist([First, Second], Flagged),
+    lists:foreach(fun(S) -> dyno_agent_self_calls:flag(S, Pids, off) end, Flagging),
+    Sessions#{left_out := Pids}.
 
 -doc """
 Destroys both sessions, and with them every breakpoint.
@@ -118,8 +132,9 @@ The breakpoints go first, and calls under way get a moment to return: what a pro
 session ends the runtime remembers for ever, and follows also when that code is gone
 (doc/architecture.md, "Traps of the runtime").
 """.
--spec close(banks()) -> ok.
-close(#{sessions := {First, Second}, measures := Measures}) ->
+-spec close(t()) -> ok.
+close(#{sessions := {First, Second}, measures := Measures, self_calls := SelfCalls}) ->
+    ok = dyno_agent_self_calls:close(SelfCalls),
     case [M || M <- Measures, M =/= call_count] of
         [] ->
             ok;
@@ -131,11 +146,17 @@ close(#{sessions := {First, Second}, measures := Measures}) ->
     lists:foreach(fun trace:session_destroy/1, [First, Second]).
 
 -doc "Sets the breakpoints that the patterns ask for in a module; how many.".
--spec set(module(), banks()) -> non_neg_integer().
-set(_Module, #{measures := []}) ->
-    0;
-set(Module, #{sessions := {First, _}} = Banks) ->
-    each(Module, First, true, Banks).
+-spec set(module(), t()) -> {non_neg_integer(), t()}.
+set(_Module, #{measures := []} = Sessions) ->
+    {0, Sessions};
+set(Module, #{sessions := {First, _}} = Sessions) ->
+    case each(Module, First, true, Sessions) of
+        0 -> {0, Sessions};
+        N -> {N, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)}
+    end.
+
+self_calls(Do, Module, #{self_calls := SelfCalls} = Sessions) ->
+    Sessions#{self_calls := Do(Module, SelfCalls)}.
 
 %% Does one thing to all functions of a module that are meant.
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
@@ -151,44 +172,52 @@ each_of([Function | Rest], Session, Action, Measures) ->
         each_of(Rest, Session, Action, Measures).
 
 -doc """
-Takes the breakpoints away that `on_load` has set beyond the patterns in a module that has come:
-all of them where the module is not wanted.
+A module has come, and `on_load` has set breakpoints in all of its functions. Takes those away that
+the patterns do not ask for, which are all if the module is unwanted, and sees to it that the others
+count in one session.
 """.
--spec narrow(module(), wanted | unwanted, banks()) -> ok.
-narrow(_Module, _Wanted, #{measures := []}) ->
-    ok;
-narrow(Module, unwanted, #{sessions := {First, _}, measures := Measures}) ->
+-spec narrow(module(), wanted | unwanted, t()) -> t().
+narrow(_Module, _Wanted, #{measures := []} = Sessions) ->
+    Sessions;
+narrow(Module, unwanted, #{sessions := {First, _}, measures := Measures} = Sessions) ->
     _ = trace:function(First, {Module, '_', '_'}, false, Measures),
-    ok;
-narrow(Module, wanted, #{sessions := {First, _}, measures := Measures, patterns := Patterns}) ->
+    Sessions;
+narrow(Module, wanted, Sessions) ->
+    #{sessions := {First, _}, measures := Measures, patterns := Patterns} = Sessions,
     case dyno_agent_patterns:functions(Module, Patterns) of
         all ->
             ok;
         Some ->
             Others = all_functions(Module) -- Some,
             lists:foreach(fun(F) -> trace:function(First, F, false, Measures) end, Others)
-    end.
+    end,
+    loaded(Module, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)).
+
+-doc "Takes in what dyno's own processes have called of a module whose code is to be replaced.".
+-spec replaced(module(), t()) -> t().
+replaced(Module, Sessions) ->
+    self_calls(fun dyno_agent_self_calls:keep/2, Module, Sessions).
 
 -doc "Sees to it that a module that may have been loaded anew counts in one session, and in which.".
--spec loaded(module(), banks()) -> banks().
-loaded(Module, #{sessions := {First, Second}, current := Current} = Banks) ->
-    case {maps:get(Module, Current, 1), has_breakpoints(Second, Module, Banks)} of
+-spec loaded(module(), t()) -> t().
+loaded(Module, #{sessions := {First, Second}, current := Current} = Sessions) ->
+    case {maps:get(Module, Current, 1), has_breakpoints(Second, Module, Sessions)} of
         {1, _} ->
-            Banks;
+            Sessions;
         {2, true} ->
             %% Set since the load, or there was none: new code counts in the first session as well.
-            _ = each(Module, First, false, Banks),
-            Banks;
+            _ = each(Module, First, false, Sessions),
+            Sessions;
         {2, false} ->
             %% The load may have ended just before the first session was cleared.
-            _ = [each(Module, First, true, Banks) || not has_breakpoints(First, Module, Banks)],
-            Banks#{current := Current#{Module => 1}}
+            _ = [each(Module, First, true, Sessions) || not has_breakpoints(First, Module, Sessions)],
+            Sessions#{current := Current#{Module => 1}}
     end.
 
 has_breakpoints(_Session, _Module, #{measures := []}) ->
     false;
-has_breakpoints(Session, Module, #{measures := [Measure | _]} = Banks) ->
-    case functions(Module, Banks) of
+has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
+    case functions(Module, Sessions) of
         [] ->
             false;
         [Function | _] ->
@@ -199,7 +228,7 @@ has_breakpoints(Session, Module, #{measures := [Measure | _]} = Banks) ->
     end.
 
 -doc "The functions of a module that the patterns mean.".
--spec functions(module(), banks()) -> [mfa()].
+-spec functions(module(), t()) -> [mfa()].
 functions(Module, #{patterns := Patterns}) ->
     case dyno_agent_patterns:functions(Module, Patterns) of
         all -> all_functions(Module);
@@ -215,32 +244,36 @@ all_functions(Module) ->
     end.
 
 -doc "Sets a module's figures to zero and lets it count.".
--spec restart(module(), banks()) -> banks().
-restart(Module, #{since := Since} = Banks) ->
-    _ = each(Module, counting(Module, Banks), restart, Banks),
-    Banks#{since := Since#{Module => erlang:monotonic_time()}}.
+-spec restart(module(), t()) -> t().
+restart(Module, #{since := Since} = Sessions) ->
+    _ = each(Module, counting(Module, Sessions), restart, Sessions),
+    Counting = Sessions#{since := Since#{Module => erlang:monotonic_time()}},
+    self_calls(fun dyno_agent_self_calls:restart/2, Module, Counting).
 
 -doc "Stops a module's counting.".
--spec pause(module(), banks()) -> ok.
-pause(Module, Banks) ->
-    _ = each(Module, counting(Module, Banks), pause, Banks),
-    ok.
+-spec pause(module(), t()) -> ok.
+pause(Module, #{self_calls := SelfCalls} = Sessions) ->
+    _ = stop(Module, Sessions),
+    dyno_agent_self_calls:pause(Module, SelfCalls).
+
+stop(Module, Sessions) ->
+    each(Module, counting(Module, Sessions), pause, Sessions).
 
 -doc """
-Lets a module go on counting from zero in the other session; `rested/2` is to be read then.
+Lets a module go on counting from zero in the other session; `idle/2` is to be read then.
 
 Stopping the one and starting the other are two changes of the code, some 100 us from one another,
-more on a busy machine. The calls in between are lost; `missed/2` tells what to make good for them.
+more on a busy machine. The calls in between are lost; `gap_factor/2` tells what makes good for them.
 """.
--spec swap(module(), banks()) -> banks().
-swap(Module, Banks0) ->
-    #{current := Current, between := Between} = Banks = flag_second(Banks0),
-    #{since := Since, missed := Missed} = Banks,
-    Next = Banks#{current := Current#{Module => 3 - maps:get(Module, Current, 1)}},
+-spec switch(module(), t()) -> t().
+switch(Module, Before) ->
+    #{current := Current, gaps := Gaps} = Sessions = flag_second(Before),
+    #{since := Since, gap_factors := Factors} = Sessions,
+    Next = Sessions#{current := Current#{Module => 3 - maps:get(Module, Current, 1)}},
     %% Each takes effect somewhere in its call: between the two lies both calls' time at most, and
     %% half of it as a rule.
     Start = erlang:monotonic_time(),
-    pause(Module, Banks),
+    _ = stop(Module, Sessions),
     _ = each(Module, counting(Module, Next), true, Next),
     End = erlang:monotonic_time(),
     Factor =
@@ -249,45 +282,47 @@ swap(Module, Banks0) ->
             #{} -> 1.0
         end,
     Next#{
-        between := Between#{Module => maps:get(Module, Between, 0) + End - Start},
+        gaps := Gaps#{Module => maps:get(Module, Gaps, 0) + End - Start},
         since := Since#{Module => End},
-        missed := Missed#{Module => min(?MOST_MISSED, Factor)}
+        gap_factors := Factors#{Module => min(?MOST_GAP_FACTOR, Factor)}
     }.
 
 -doc """
-By how much a module's figures of its last swap are to be multiplied, so that they are right in the
+By how much a module's figures of its last switch are to be multiplied, so that they are right in the
 mean in spite of the calls that were lost: the gap's share of the time.
 """.
--spec missed(module(), banks()) -> float().
-missed(Module, #{missed := Missed}) ->
-    maps:get(Module, Missed, 1.0).
+-spec gap_factor(module(), t()) -> float().
+gap_factor(Module, #{gap_factors := Factors}) ->
+    maps:get(Module, Factors, 1.0).
 
--doc "The longest that a module was between the sessions since the last call; begins anew.".
--spec between_ns(banks()) -> {non_neg_integer(), banks()}.
-between_ns(#{between := Between} = Banks) ->
-    Longest = lists:max([0 | maps:values(Between)]),
-    {erlang:convert_time_unit(Longest, native, nanosecond), Banks#{between := #{}}}.
+-doc "How long all gaps were together, of the module that had most of it.".
+-spec gap_ns(t()) -> non_neg_integer().
+gap_ns(#{gaps := Gaps}) ->
+    erlang:convert_time_unit(lists:max([0 | maps:values(Gaps)]), native, nanosecond).
+
+-spec forget_gaps(t()) -> t().
+forget_gaps(Sessions) -> Sessions#{gaps := #{}}.
 
 -doc "The session that a module counts in.".
--spec counting(module(), banks()) -> trace:session().
+-spec counting(module(), t()) -> trace:session().
 counting(Module, #{sessions := Sessions, current := Current}) ->
     element(maps:get(Module, Current, 1), Sessions).
 
--doc "The session that a module counted in before the last swap.".
--spec rested(module(), banks()) -> trace:session().
-rested(Module, #{sessions := Sessions, current := Current}) ->
+-doc "The session that a module counted in before the last switch.".
+-spec idle(module(), t()) -> trace:session().
+idle(Module, #{sessions := Sessions, current := Current}) ->
     element(3 - maps:get(Module, Current, 1), Sessions).
 
--doc "Takes the breakpoints of a module away that have been read: see `rested/2`.".
--spec clear(module(), banks()) -> ok.
+-doc "Takes the breakpoints of a module away that have been read: see `idle/2`.".
+-spec clear(module(), t()) -> ok.
 clear(_Module, #{measures := []}) ->
     ok;
-clear(Module, Banks) ->
-    _ = each(Module, rested(Module, Banks), false, Banks),
+clear(Module, Sessions) ->
+    _ = each(Module, idle(Module, Sessions), false, Sessions),
     ok.
 
 -doc "A function's figures in a session where it is paused; calls without those of its rows.".
--spec reading(trace:session(), mfa(), banks()) -> dyno_agent_call_sums:reading().
+-spec reading(trace:session(), mfa(), t()) -> dyno_agent_call_sums:reading().
 reading(Session, MFA, #{measures := Measures}) ->
     Time = info(Session, MFA, call_time, Measures),
     Memory = info(Session, MFA, call_memory, Measures),
@@ -302,9 +337,9 @@ sum(_Position, [], Sum) -> Sum;
 sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).
 
 -doc "Which processes have called a function in the session that its module counts in.".
--spec callers(mfa(), banks()) -> [pid()].
-callers({Module, _, _} = MFA, #{measures := Measures} = Banks) ->
-    Session = counting(Module, Banks),
+-spec callers(mfa(), t()) -> [pid()].
+callers({Module, _, _} = MFA, #{measures := Measures} = Sessions) ->
+    Session = counting(Module, Sessions),
     [Pid || {Pid, Calls, _, _} <- info(Session, MFA, call_time, Measures), Calls > 0].
 
 info(Session, MFA, Item, Measures) ->
@@ -318,3 +353,7 @@ info(Session, MFA, Item, Measures) ->
         false ->
             []
     end.
+
+-doc "How often dyno's own processes have called which functions, where mere counts have them in them.".
+-spec self_calls(t()) -> #{mfa() => pos_integer()}.
+self_calls(#{self_calls := SelfCalls}) -> dyno_agent_self_calls:calls(SelfCalls).

@@ -3,18 +3,18 @@
 
 -module(dyno_agent_call_sums).
 -moduledoc false.
-%% The sums of what the counters read, by function and by group of processes. Pure. It grows with
-%% the functions and the groups, never with the processes: those whose group is not known yet are
-%% set aside until the next time.
+%% Accumulates what was read of the call figures, by function and by group of processes. Pure. It
+%% grows with the functions and the groups, never with the processes: calls of a process whose group is
+%% not known yet are unresolved until the next reading.
 %%
 %% The runtime gives each process's time in a function in whole microseconds, cut off. Where short
 %% processes call a function once, all would be 0 and the sum as well. So a time of N > 0 us counts
 %% as N + 0.5, which is right in the mean. Of a time of 0 is known that it lies between what
-%% measuring charges to its calls and 1 us; it counts as the mean of the log-uniform distribution
+%% measuring adds to its calls and 1 us; it counts as the mean of the log-uniform distribution
 %% between them. What either may be off by is kept.
 
--export([new/0, add/3, without/2, settle/2, functions/2, callers/2]).
--export_type([tally/0, reading/0, group_of/0, instrument/0]).
+-export([new/0, add/3, without/2, resolve/2, functions/2, callers/2]).
+-export_type([t/0, reading/0, group_of/0, overhead/0]).
 
 -doc "What the runtime knows of one function.".
 -type reading() :: #{
@@ -26,15 +26,16 @@
 -doc "Finds a process's group; `none` where nobody asks for groups.".
 -type group_of() :: fun((pid()) -> {ok, term()} | unknown) | none.
 
--type instrument() :: #{
-    group_of := group_of(),
+-doc "What measuring adds to calls.".
+-type overhead() :: #{
+    group_of => group_of(),
     %% What one call of an empty function is reported to take.
-    self_charge_ns := number() | undefined,
+    least_ns := number() | undefined,
     %% The same of a function that so many processes call.
-    charge_ns => fun((Callers :: number()) -> number()),
+    call_ns => fun((Callers :: number()) -> number()),
     %% The sums are multiplied by it: there were calls that were not counted. Groups are left as
     %% they were: to a process that called once nothing can be added.
-    missed => float()
+    gap_factor => float()
 }.
 
 -type sums() :: #{
@@ -43,15 +44,15 @@
     own_time_ns := non_neg_integer(),
     %% What the own time may be off by.
     uncertain_ns := non_neg_integer(),
-    %% What measuring has charged, as `charge_ns` has it.
-    charged_ns := float(),
+    %% What measuring has added, as `call_ns` has it.
+    total_overhead_ns := float(),
     groups := #{term() => {Calls :: non_neg_integer(), Ns :: non_neg_integer()}},
-    aside := [entry()]
+    unresolved := [entry()]
 }.
 
 -type entry() :: {pid(), Calls :: pos_integer(), Ns :: non_neg_integer()}.
 
--opaque tally() :: #{mfa() => sums()}.
+-opaque t() :: #{mfa() => sums()}.
 
 %% What the runtime cuts times to.
 -define(CUT_NS, 1000).
@@ -69,43 +70,43 @@
     uncertain_ns := non_neg_integer()
 }.
 
--spec new() -> tally().
+-spec new() -> t().
 new() -> #{}.
 
 -doc "Adds readings of functions.".
--spec add([{mfa(), reading()}], instrument(), tally()) -> tally().
-add(Readings, Instrument, Tally) ->
-    lists:foldl(fun(R, Acc) -> add_one(R, Instrument, Acc) end, Tally, Readings).
+-spec add([{mfa(), reading()}], overhead(), t()) -> t().
+add(Readings, Overhead, All) ->
+    lists:foldl(fun(R, Acc) -> add_one(R, Overhead, Acc) end, All, Readings).
 
-add_one({MFA, #{calls := Counted, words := Words, time := Time}}, Instrument, Tally) ->
-    #{group_of := GroupOf, self_charge_ns := Charge} = Instrument,
-    #{calls := ByProcess} = Weight = weigh(Time, least(0, Charge), 0, 0, 0, 0, {0, 0, 0}),
+add_one({MFA, #{calls := Counted, words := Words, time := Time}}, Overhead, All) ->
+    #{group_of := GroupOf, least_ns := LeastNs} = Overhead,
+    #{calls := ByProcess} = Weight = weigh(Time, least(0, LeastNs), 0, 0, 0, 0, {0, 0, 0}),
     case max(Counted, ByProcess) of
         0 when Words =:= 0 ->
-            Tally;
+            All;
         Calls ->
-            #{groups := Groups0, aside := Aside0} = Sums = maps:get(MFA, Tally, zero()),
-            {Groups, Aside} = group_all(Time, GroupOf, least(0, Charge), none, Groups0, Aside0),
-            Added = added(Weight#{calls := Calls, words => Words}, Instrument, Sums),
-            Tally#{MFA => Added#{groups := Groups, aside := Aside}}
+            #{groups := Groups0, unresolved := Unresolved0} = Sums = maps:get(MFA, All, zero()),
+            {Groups, Unresolved} = group_all(Time, GroupOf, least(0, LeastNs), none, Groups0, Unresolved0),
+            Added = added(Weight#{calls := Calls, words => Words}, Overhead, Sums),
+            All#{MFA => Added#{groups := Groups, unresolved := Unresolved}}
     end.
 
-added(#{calls := Calls, words := Words, ns := Ns} = Weight, Instrument, Sums) ->
-    Missed = maps:get(missed, Instrument, 1.0),
-    Add = fun(Key, More) -> map_get(Key, Sums) + round(More * Missed) end,
+added(#{calls := Calls, words := Words, ns := Ns} = Weight, Overhead, Sums) ->
+    GapFactor = maps:get(gap_factor, Overhead, 1.0),
+    Add = fun(Key, More) -> map_get(Key, Sums) + round(More * GapFactor) end,
     Sums#{
         calls := Add(calls, Calls),
         words := Add(words, Words),
         own_time_ns := Add(own_time_ns, Ns),
         uncertain_ns := Add(uncertain_ns, map_get(uncertain_ns, Weight)),
-        charged_ns := map_get(charged_ns, Sums) + Missed * charged_ns(Weight, Instrument)
+        total_overhead_ns := map_get(total_overhead_ns, Sums) + GapFactor * total_overhead_ns(Weight, Overhead)
     }.
 
 %% By how many processes call: each counts as much as it calls (the inverse of Simpson's index). One
 %% that calls a million times and a thousand that call once are one.
-charged_ns(#{calls := Calls, squares := Squares}, #{charge_ns := ChargeNs}) when Squares > 0 ->
-    Calls * ChargeNs(Calls * Calls / Squares);
-charged_ns(_Weight, _Instrument) ->
+total_overhead_ns(#{calls := Calls, squares := Squares}, #{call_ns := CallNs}) when Squares > 0 ->
+    Calls * CallNs(Calls * Calls / Squares);
+total_overhead_ns(_Weight, _Overhead) ->
     0.0.
 
 %% A harvest has a row for each function that each of thousands of processes has called: nothing is
@@ -122,8 +123,8 @@ weigh([{_, 0, _, _} | Rest], Zero, Ns, Uncertain, Calls, Squares, Short) ->
     weigh(Rest, Zero, Ns, Uncertain, Calls, Squares, Short);
 weigh([{_, C, 0, 0} | Rest], {C, Mean, Off, _} = Zero, Ns, Uncertain, Calls, Squares, Short) ->
     weigh(Rest, Zero, Ns + Mean, Uncertain + Off, Calls + C, Squares + C * C, Short);
-weigh([{_, C, 0, 0} | _] = Rows, {_, _, _, Charge}, Ns, Uncertain, Calls, Squares, Short) ->
-    weigh(Rows, least(C, Charge), Ns, Uncertain, Calls, Squares, Short);
+weigh([{_, C, 0, 0} | _] = Rows, {_, _, _, LeastNs}, Ns, Uncertain, Calls, Squares, Short) ->
+    weigh(Rows, least(C, LeastNs), Ns, Uncertain, Calls, Squares, Short);
 weigh([{_, C, 0, Us} | Rest], Zero, Ns, Uncertain, Calls, Squares, {N, Sum, OfSquares}) when
     Us < ?SHORT_US
 ->
@@ -152,51 +153,51 @@ short_uncertain_ns({N, Sum, Squares}) ->
 
 %% `Run` are sums of the group that the last rows belonged to, which the next one mostly does as
 %% well.
-group_all(_Rows, none, _Zero, none, Groups, Aside) ->
-    {Groups, Aside};
-group_all([{_, 0, _, _} | Rest], GroupOf, Zero, Run, Groups, Aside) ->
-    group_all(Rest, GroupOf, Zero, Run, Groups, Aside);
-group_all([{Pid, C, 0, 0} | Rest], GroupOf, {C, Mean, _, _} = Zero, Run, Groups, Aside) ->
-    group_one(Pid, C, Mean, Rest, GroupOf, Zero, Run, Groups, Aside);
-group_all([{_, C, 0, 0} | _] = Rows, GroupOf, {_, _, _, Charge}, Run, Groups, Aside) ->
-    group_all(Rows, GroupOf, least(C, Charge), Run, Groups, Aside);
-group_all([{Pid, C, S, Us} | Rest], GroupOf, Zero, Run, Groups, Aside) ->
+group_all(_Rows, none, _Zero, none, Groups, Unresolved) ->
+    {Groups, Unresolved};
+group_all([{_, 0, _, _} | Rest], GroupOf, Zero, Run, Groups, Unresolved) ->
+    group_all(Rest, GroupOf, Zero, Run, Groups, Unresolved);
+group_all([{Pid, C, 0, 0} | Rest], GroupOf, {C, Mean, _, _} = Zero, Run, Groups, Unresolved) ->
+    group_one(Pid, C, Mean, Rest, GroupOf, Zero, Run, Groups, Unresolved);
+group_all([{_, C, 0, 0} | _] = Rows, GroupOf, {_, _, _, LeastNs}, Run, Groups, Unresolved) ->
+    group_all(Rows, GroupOf, least(C, LeastNs), Run, Groups, Unresolved);
+group_all([{Pid, C, S, Us} | Rest], GroupOf, Zero, Run, Groups, Unresolved) ->
     Took = S * 1_000_000_000 + middle_ns(Us),
-    group_one(Pid, C, Took, Rest, GroupOf, Zero, Run, Groups, Aside);
-group_all([], _GroupOf, _Zero, Run, Groups, Aside) ->
-    {put_down(Run, Groups), Aside}.
+    group_one(Pid, C, Took, Rest, GroupOf, Zero, Run, Groups, Unresolved);
+group_all([], _GroupOf, _Zero, Run, Groups, Unresolved) ->
+    {add_to_group(Run, Groups), Unresolved}.
 
-group_one(Pid, Calls, Ns, Rest, GroupOf, Zero, Run, Groups, Aside) ->
+group_one(Pid, Calls, Ns, Rest, GroupOf, Zero, Run, Groups, Unresolved) ->
     case GroupOf(Pid) of
         {ok, Group} ->
             case Run of
                 {Group, C, T} ->
-                    group_all(Rest, GroupOf, Zero, {Group, C + Calls, T + Ns}, Groups, Aside);
+                    group_all(Rest, GroupOf, Zero, {Group, C + Calls, T + Ns}, Groups, Unresolved);
                 _ ->
-                    Next = put_down(Run, Groups),
-                    group_all(Rest, GroupOf, Zero, {Group, Calls, Ns}, Next, Aside)
+                    Next = add_to_group(Run, Groups),
+                    group_all(Rest, GroupOf, Zero, {Group, Calls, Ns}, Next, Unresolved)
             end;
         unknown ->
-            group_all(Rest, GroupOf, Zero, Run, Groups, [{Pid, Calls, Ns} | Aside])
+            group_all(Rest, GroupOf, Zero, Run, Groups, [{Pid, Calls, Ns} | Unresolved])
     end.
 
-put_down(none, Groups) ->
+add_to_group(none, Groups) ->
     Groups;
-put_down({Group, Calls, Ns}, Groups) ->
+add_to_group({Group, Calls, Ns}, Groups) ->
     case Groups of
         #{Group := {C, T}} -> Groups#{Group := {C + Calls, T + Ns}};
         #{} -> Groups#{Group => {Calls, Ns}}
     end.
 
 %% A time of 0 of so many calls, and what it may be off by.
-least(Calls, Charge) ->
+least(Calls, LeastNs) ->
     Least =
-        case Charge of
+        case LeastNs of
             undefined -> ?LEAST_NS;
-            _ -> min(max(?LEAST_NS, Calls * Charge), ?CUT_NS * 0.9)
+            _ -> min(max(?LEAST_NS, Calls * LeastNs), ?CUT_NS * 0.9)
         end,
     Mean = (?CUT_NS - Least) / math:log(?CUT_NS / Least),
-    {Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least)), Charge}.
+    {Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least)), LeastNs}.
 
 zero() ->
     #{
@@ -204,14 +205,14 @@ zero() ->
         words => 0,
         own_time_ns => 0,
         uncertain_ns => 0,
-        charged_ns => 0.0,
+        total_overhead_ns => 0.0,
         groups => #{},
-        aside => []
+        unresolved => []
     }.
 
 -doc "Takes calls out that are not the target's; a function that nobody else called is not there.".
--spec without(#{mfa() => pos_integer()}, tally()) -> tally().
-without(Own, Tally) ->
+-spec without(#{mfa() => pos_integer()}, t()) -> t().
+without(Own, All) ->
     maps:filtermap(
         fun(MFA, #{calls := Calls} = Sums) ->
             case Own of
@@ -220,34 +221,34 @@ without(Own, Tally) ->
                 #{} -> true
             end
         end,
-        Tally
+        All
     ).
 
--doc "Puts what was set aside into its groups, as far as they are known by now.".
--spec settle(group_of(), tally()) -> tally().
-settle(GroupOf, Tally) ->
+-doc "Puts what was set unresolved into its groups, as far as they are known by now.".
+-spec resolve(group_of(), t()) -> t().
+resolve(GroupOf, All) ->
     maps:map(
         fun
-            (_MFA, #{aside := []} = Sums) ->
+            (_MFA, #{unresolved := []} = Sums) ->
                 Sums;
-            (_MFA, #{aside := Aside} = Sums) ->
+            (_MFA, #{unresolved := Unresolved} = Sums) ->
                 {Groups, Left} = lists:foldl(
-                    fun(E, Acc) -> group(E, GroupOf, Acc) end, {map_get(groups, Sums), []}, Aside
+                    fun(E, Acc) -> group(E, GroupOf, Acc) end, {map_get(groups, Sums), []}, Unresolved
                 ),
-                Sums#{groups := Groups, aside := Left}
+                Sums#{groups := Groups, unresolved := Left}
         end,
-        Tally
+        All
     ).
 
-group({Pid, Calls, Ns} = Entry, GroupOf, {Groups, Aside}) ->
+group({Pid, Calls, Ns} = Entry, GroupOf, {Groups, Unresolved}) ->
     case GroupOf(Pid) of
-        {ok, Group} -> {put_down({Group, Calls, Ns}, Groups), Aside};
-        unknown -> {Groups, [Entry | Aside]}
+        {ok, Group} -> {add_to_group({Group, Calls, Ns}, Groups), Unresolved};
+        unknown -> {Groups, [Entry | Unresolved]}
     end.
 
 -doc "The figures by function.".
--spec functions([atom()], tally()) -> [#{atom() => term()}].
-functions(Measures, Tally) ->
+-spec functions([atom()], t()) -> [#{atom() => term()}].
+functions(Measures, All) ->
     HasTime = lists:member(call_time, Measures),
     HasWords = lists:member(call_memory, Measures),
     [
@@ -256,7 +257,7 @@ functions(Measures, Tally) ->
             maps:from_list(
                 [{own_time_ns, Ns} || HasTime] ++
                     [{uncertain_ns, Uncertain} || HasTime] ++
-                    [{charged_ns, Charged} || HasTime] ++
+                    [{total_overhead_ns, Added} || HasTime] ++
                     [{words, Words} || HasWords]
             )
         )
@@ -265,17 +266,17 @@ functions(Measures, Tally) ->
             words := Words,
             own_time_ns := Ns,
             uncertain_ns := Uncertain,
-            charged_ns := Charged
-        } <- Tally
+            total_overhead_ns := Added
+        } <- All
     ].
 
 -doc "Who called what: the heaviest rows. What no group was found for is `other`.".
--spec callers(pos_integer(), tally()) ->
+-spec callers(pos_integer(), t()) ->
     [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}].
-callers(MaxRows, Tally) ->
+callers(MaxRows, All) ->
     Rows = [
         {MFA, Group, Calls, Ns}
-     || MFA := Sums <- settle(fun(_Pid) -> {ok, other} end, Tally),
+     || MFA := Sums <- resolve(fun(_Pid) -> {ok, other} end, All),
         Group := {Calls, Ns} <- map_get(groups, Sums)
     ],
     lists:sublist(lists:reverse(lists:keysort(4, Rows)), MaxRows).

@@ -21,7 +21,7 @@ A function is not traced any more, and the figures say why, where
 
 Start it before a `dyno_agent_calls`. Of two sessions' breakpoints the runtime has the one first that
 was set last. Where it finds a frame of this session on the stack, `call_time` puts none of its own
-there, does not notice the return, and charges the function for all that the process does afterwards
+there, does not notice the return, and adds to the function all that the process does afterwards
 outside of measured functions (doc/architecture.md, "Traps of the runtime"). So the functions have a
 breakpoint from the beginning, that only counts while no window is open.
 
@@ -77,7 +77,7 @@ close a window changes the code of the functions, 100 us each.
     left := non_neg_integer() | closed,
     %% By function: in the window that was opened last.
     seen := #{mfa() => pos_integer()},
-    charge_ns := non_neg_integer()
+    overhead_ns := non_neg_integer()
 }.
 
 -define(EVERY_MS, 200).
@@ -125,7 +125,7 @@ init(#{patterns := Given}) ->
     Functions = functions(dyno_agent_patterns:resolve(Given)),
     case dyno_agent_patterns:unmatched(Given) of
         [] when length(Functions) =< ?MAX_FUNCTIONS ->
-            Charge = charge_ns(),
+            Overhead = overhead_ns(),
             Session = trace:session_create(dyno_durations, self(), []),
             _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
             _ = [trace:function(Session, MFA, true, [call_count]) || MFA <- Functions],
@@ -138,7 +138,7 @@ init(#{patterns := Given}) ->
                 pending_count => 0,
                 left => closed,
                 seen => #{},
-                charge_ns => Charge
+                overhead_ns => Overhead
             }};
         [] ->
             {error, {too_many_functions, length(Functions), ?MAX_FUNCTIONS}};
@@ -274,13 +274,13 @@ returned(Pid, MFA, Time, #{pending := Pending, pending_count := Count} = State) 
             State
     end.
 
-add(MFA, Ns, #{functions := Functions, histograms := Histograms, charge_ns := Charge} = State) ->
+add(MFA, Ns, #{functions := Functions, histograms := Histograms, overhead_ns := Overhead} = State) ->
     case Functions of
         #{MFA := never_returns} ->
             State;
         #{} ->
             Before = maps:get(MFA, Histograms, empty()),
-            State#{histograms := Histograms#{MFA => record(max(0, Ns - Charge), Before)}}
+            State#{histograms := Histograms#{MFA => record(max(0, Ns - Overhead), Before)}}
     end.
 
 empty() ->
@@ -305,7 +305,7 @@ bits(0, Bits) -> Bits;
 bits(N, Bits) -> bits(N bsr 1, Bits + 1).
 
 %% What a call of an empty function is seen to take.
-charge_ns() ->
+overhead_ns() ->
     Session = trace:session_create(dyno_durations_calibration, self(), []),
     _ = trace:function(Session, {?MODULE, leaf, 0}, ?BOTH_ENDS, [local]),
     {Pid, Ref} = spawn_monitor(fun() ->

@@ -3,14 +3,14 @@
 
 -module(dyno_agent_overhead).
 -moduledoc false.
-%% What measuring has charged to the calls of each function. What a call is charged is measured when
-%% the counters start, by how many processes call (dyno_agent_calibration). Then the machine becomes
-%% faster or slower: its clock rate, its neighbours, its caches. So an empty function goes on being
-%% called, a thousand times twice a second and a few times at both ends of what is measured, and all
-%% charges are taken by the factor that its charge has changed by.
+%% What measuring adds to the times of functions. The overhead of a call is measured when counting
+%% begins, by how many processes call (dyno_agent_calibration). Then the machine becomes faster or
+%% slower: its clock rate, its neighbours, its caches. So an empty function goes on being called, a
+%% thousand times twice a second and a few times at both ends of what is measured, and all overheads
+%% are multiplied by the factor by which its own has changed.
 %%
-%% A process of its own does this: to read what was charged stops all schedulers for a moment, which
-%% takes milliseconds on a busy machine, and the counters must be ready when a module is replaced.
+%% A process of its own does this: to read the times stops all schedulers for a moment, which takes
+%% milliseconds on a busy machine, and the counting process must be ready when a module is replaced.
 
 -export([open/1, close/1, restart/1, settled/1, known/1, processes/1]).
 -export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/3]).
@@ -19,9 +19,9 @@
 -opaque t() ::
     none
     | #{
-        charge := dyno_agent_calibration:charge(),
+        overhead := dyno_agent_calibration:overhead(),
         prober := pid(),
-        %% What a call was charged when the charge was measured.
+        %% The overhead of a call when counting began.
         first_ns := float(),
         %% Since the restart, as far as is known here; the newest first.
         since_ns := [float()]
@@ -33,10 +33,10 @@
 %% Half an hour's.
 -define(MOST, 3600).
 %% How many calls a function makes is known from a sample.
--define(AROUND_UNCERTAIN, 0.3).
+-define(CALLER_SIDE_UNCERTAIN, 0.3).
 
 -doc """
-Measures the charge, where times are measured: 30 ms. What goes on measuring it is linked to the
+Measures the overhead, where times are measured: 30 ms. What goes on measuring it is linked to the
 calling process.
 """.
 -spec open([dyno_agent_call_sessions:measure()]) -> t().
@@ -44,8 +44,8 @@ open(Measures) ->
     case lists:member(call_time, Measures) of
         true ->
             Prober = spawn_link(fun() -> probe(Measures) end),
-            {Charge, First} = ask(Prober, first),
-            #{charge => Charge, prober => Prober, first_ns => First, since_ns => []};
+            {Overhead, First} = ask(Prober, first),
+            #{overhead => Overhead, prober => Prober, first_ns => First, since_ns => []};
         false ->
             none
     end.
@@ -58,20 +58,20 @@ close(#{prober := Prober}) ->
     unlink(Prober),
     ask(Prober, close).
 
--doc "Charges count from now on.".
+-doc "Overheads count from now on.".
 -spec restart(t()) -> t().
-restart(Charge) -> since(restart, Charge).
+restart(Overhead) -> since(restart, Overhead).
 
 -doc "Calls the empty function again a few times, and waits for it: half a millisecond.".
 -spec settled(t()) -> t().
-settled(Charge) -> since(settle, Charge).
+settled(Overhead) -> since(settle, Overhead).
 
 -doc "With what was measured until now.".
 -spec known(t()) -> t().
-known(Charge) -> since(known, Charge).
+known(Overhead) -> since(known, Overhead).
 
 since(_What, none) -> none;
-since(What, #{prober := Prober} = Charge) -> Charge#{since_ns := ask(Prober, What)}.
+since(What, #{prober := Prober} = Overhead) -> Overhead#{since_ns := ask(Prober, What)}.
 
 -doc "The processes that measure.".
 -spec processes(t()) -> [pid()].
@@ -92,9 +92,9 @@ ask(Prober, What) ->
 -spec probe([dyno_agent_call_sessions:measure()]) -> ok.
 probe(Measures) ->
     proc_lib:set_label(?MODULE),
-    {Charge, Caller, Rounds} = dyno_agent_calibration:open(Measures),
+    {Overhead, Caller, Rounds} = dyno_agent_calibration:open(Measures),
     _ = later(),
-    serve({Charge, median(Rounds)}, Caller, []).
+    serve({Overhead, median(Rounds)}, Caller, []).
 
 serve(First, Caller, Since) ->
     receive
@@ -123,7 +123,7 @@ answer(known, _Caller, Since) -> Since.
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
 
--doc "By what factor a call is charged more since the restart than when the charge was measured.".
+-doc "By what factor the overhead is larger since the restart than when counting began.".
 -spec factor(t()) -> float().
 factor(#{since_ns := [_ | _] = Since, first_ns := First}) -> median(Since) / First;
 factor(_) -> 1.0.
@@ -131,41 +131,41 @@ factor(_) -> 1.0.
 median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
 -doc """
-What a call was charged when the charge was measured, of a function that so many processes call: what
+The overhead of a call when counting began, of a function that so many processes call: what
 `dyno_agent_call_sums` sums up for `functions/3`.
 """.
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;
-first_ns(#{charge := Charge}) -> fun(N) -> dyno_agent_calibration:charge_ns(N, Charge) end.
+first_ns(#{overhead := Overhead}) -> fun(N) -> dyno_agent_calibration:overhead_ns(N, Overhead) end.
 
--doc "The least that a call is charged; `undefined` where no times are measured.".
+-doc "The least overhead of a call; `undefined` where no times are measured.".
 -spec least_ns(t()) -> float() | undefined.
 least_ns(none) -> undefined;
-least_ns(#{charge := Charge} = All) -> dyno_agent_calibration:charge_ns(1, Charge) * factor(All).
+least_ns(#{overhead := Overhead} = All) -> dyno_agent_calibration:overhead_ns(1, Overhead) * factor(All).
 
 -doc "What more it may be.".
 -spec uncertain_ns(t()) -> float() | undefined.
 uncertain_ns(none) -> undefined;
-uncertain_ns(#{charge := #{uncertain_ns := Ns}} = All) -> Ns * factor(All).
+uncertain_ns(#{overhead := #{uncertain_ns := Ns}} = All) -> Ns * factor(All).
 
 -doc """
-Functions' figures with what a call was charged, in the mean, for what was summed up, and for the
+Functions with the overhead of a call in the mean: what was summed up, and what lies in it of the
 measured calls that the function has made in it (dyno_agent_call_sample).
 """.
 -spec functions([#{mfa := mfa(), atom() => term()}], #{mfa() => number()}, t()) ->
     [#{mfa := mfa(), atom() => term()}].
 functions(Functions, _Made, none) ->
     Functions;
-functions(Functions, Made, #{charge := #{around := Around}} = All) ->
+functions(Functions, Made, #{overhead := #{caller_side := CallerSide}} = All) ->
     Factor = factor(All),
     [
         begin
             OwnNs = Factor * Ns / max(1, Calls),
-            AroundNs = OwnNs * Around * maps:get(MFA, Made, 0),
-            (maps:remove(charged_ns, F))#{
-                charge_ns => OwnNs + AroundNs,
-                uncertain_ns := Uncertain + round(Calls * AroundNs * ?AROUND_UNCERTAIN)
+            CallerSideNs = OwnNs * CallerSide * maps:get(MFA, Made, 0),
+            (maps:remove(total_overhead_ns, F))#{
+                overhead_ns => OwnNs + CallerSideNs,
+                uncertain_ns := Uncertain + round(Calls * CallerSideNs * ?CALLER_SIDE_UNCERTAIN)
             }
         end
-     || #{mfa := MFA, calls := Calls, charged_ns := Ns, uncertain_ns := Uncertain} = F <- Functions
+     || #{mfa := MFA, calls := Calls, total_overhead_ns := Ns, uncertain_ns := Uncertain} = F <- Functions
     ].
