@@ -44,9 +44,9 @@
 measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
     N = max(1, Epoch * ?TRACED_NS div max(?TRACED_NS div 20, Ns)),
     Charge =
-        case dyno_agent_calibration:charge([call_time]) of
+        case dyno_agent_calibration:overhead([call_time]) of
             undefined -> 0.0;
-            Calibration -> dyno_agent_calibration:charge_ns(1, Calibration)
+            Calibration -> dyno_agent_calibration:overhead_ns(1, Calibration)
         end,
     Functions = traced(Worker, N, Iterate, Charge),
     Stacks = sampled(Worker, Epoch, Iterate),
