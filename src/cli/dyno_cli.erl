@@ -39,7 +39,6 @@ run(Arguments) ->
             2
     end.
 
--spec named([string()]) -> dyno_error:exit_status().
 named(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
@@ -69,11 +68,9 @@ operands(Arguments) ->
             invalid
     end.
 
--spec is_operand(argparse:argument()) -> boolean().
 is_operand(Spec) ->
     not is_map_key(short, Spec) andalso not is_map_key(long, Spec).
 
--spec dispatch(string(), [string()], [string()]) -> dyno_error:exit_status().
 dispatch(Name, Rest, Arguments) ->
     {Options, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
     WantsHelp = lists:member("--help", Options) orelse lists:member("-h", Options),
@@ -82,7 +79,6 @@ dispatch(Name, Rest, Arguments) ->
         _ -> parse_and_run(Arguments)
     end.
 
--spec parse_and_run([string()]) -> dyno_error:exit_status().
 parse_and_run(Arguments) ->
     Tree = tree(),
     case argparse:parse(Arguments, Tree, #{progname => dyno}) of
@@ -97,7 +93,6 @@ parse_and_run(Arguments) ->
             2
     end.
 
--spec tree() -> argparse:command().
 tree() ->
     #{
         commands => #{
@@ -106,7 +101,6 @@ tree() ->
         }
     }.
 
--spec help([string()]) -> dyno_error:exit_status().
 help([]) ->
     dyno_cli_terminal:print(dyno_cli_help:overview(dyno_cli_terminal:look()));
 help([Name | _]) ->
@@ -120,12 +114,10 @@ help([Name | _]) ->
     end.
 
 %% Somebody who looks around: the help is what serves.
--spec no_command() -> dyno_error:exit_status().
 no_command() ->
     dyno_cli_terminal:write_error(dyno_cli_help:overview(dyno_cli_terminal:file_look())),
     2.
 
--spec version() -> dyno_error:exit_status().
 version() ->
     dyno_cli_terminal:print([
         "dyno ",

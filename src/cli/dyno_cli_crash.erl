@@ -23,7 +23,6 @@ report(Class, Reason, Stack) ->
     end,
     3.
 
--spec kept(unicode:chardata()) -> unicode:chardata().
 kept(Details) ->
     Folder = os:getenv("TMPDIR", "/tmp"),
     Path = filename:join(Folder, "dyno-crash-" ++ os:getpid() ++ ".txt"),
@@ -33,7 +32,6 @@ kept(Details) ->
         {error, _} -> "set DYNO_DEBUG=1 to see the details, and please report it with them"
     end.
 
--spec erl_error_text(error | exit | throw, term(), erlang:stacktrace()) -> unicode:chardata().
 erl_error_text(Class, Reason, Stack) ->
     Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", erlang:system_info(otp_release), $\n],
     [Where, erl_error:format_exception(Class, Reason, Stack)].

@@ -37,7 +37,6 @@ status(Status) ->
     io:format(standard_error, "dyno: its Erlang VM ~ts (status ~b)~n", [what(Status), Status]),
     3.
 
--spec what(non_neg_integer()) -> string().
 what(Status) when Status > 128 ->
     "was killed";
 what(_Status) ->
@@ -56,7 +55,6 @@ marker() ->
         _ -> fun marked/1
     end.
 
--spec marked(0..255) -> 0..255.
 marked(Status) when Status =< ?LARGEST -> ?MARK + Status;
 marked(Status) -> Status.
 

@@ -45,7 +45,10 @@ command({Name, Module, Help}, Look) ->
     #{operands := Operands, options := Groups, examples := Examples} = Module:command(),
     Usage = lists:join(" ", ["dyno", Name] ++ [usage(O) || O <- Operands] ++ ["[OPTIONS]"]),
     Common = {~"-h, --help", ~"this text"},
-    Titled = [{Title, [entry(dyno_cli_option:argument(R)) || R <- Rows]} || {Title, Rows} <- Groups],
+    Titled = [
+        {Title, [entry(dyno_cli_option:argument(Row)) || Row <- Rows]}
+     || {Title, Rows} <- Groups
+    ],
     First = lists:append([Entries || {"", Entries} <- Titled]) ++ [Common],
     Grouped = [Group || {[_ | _], _} = Group <- Titled],
     Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),
@@ -71,7 +74,6 @@ command({Name, Module, Help}, Look) ->
         {lines, exit_statuses(Look)}
     ]).
 
--spec exit_statuses(dyno_report:options()) -> [iodata()].
 exit_statuses(Look) ->
     Entries = [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()],
     [title("Exit status", Look) | entries(Entries, Look)].
@@ -87,7 +89,6 @@ exit_statuses() ->
         {130, ~"interrupted; what was measured until then is kept"}
     ].
 
--spec environment(dyno_report:options()) -> [iodata()].
 environment(Look) ->
     Entries = [
         {~"NO_COLOR", ~"set to anything: no colours"},
@@ -95,28 +96,22 @@ environment(Look) ->
     ],
     [title("Environment", Look) | entries(Entries, Look)].
 
--spec entry(argparse:argument()) -> {binary(), binary()}.
 entry(#{help := {Usage, [Text]}}) ->
     {to_binary(Usage), to_binary(Text)}.
 
--spec usage(argparse:argument()) -> binary().
 usage(Argument) ->
     {Usage, _} = entry(Argument),
     Usage.
 
--spec entries([{binary(), binary()}], dyno_report:options()) -> [iodata()].
 entries(Entries, Look) ->
     entries(Entries, column(Entries), Look).
 
--spec entries([{binary(), binary()}], pos_integer(), dyno_report:options()) -> [iodata()].
 entries(Entries, Column, #{width := Width}) ->
     lists:append([lines(Entry, Column, min(Width, ?WIDTH)) || Entry <- Entries]).
 
--spec column([{binary(), binary()}]) -> pos_integer().
 column(Entries) ->
     min(lists:max([byte_size(Left) || {Left, _} <- Entries]), ?LEFT) + 4.
 
--spec lines({binary(), binary()}, pos_integer(), pos_integer()) -> [iodata()].
 lines({Left, Text}, Column, Width) ->
     Indent = lists:duplicate(Column, $\s),
     [First | Rest] = Wrapped = dyno_report_text:wrap(Text, max(20, Width - Column)),
@@ -128,19 +123,15 @@ lines({Left, Text}, Column, Width) ->
             [["  ", Left] | [[Indent, Line] || Line <- Wrapped]]
     end.
 
--spec title(string(), dyno_report:options()) -> iodata().
 title(Text, #{colour := Colour}) ->
     dyno_report_style:paint(Colour, title, Text).
 
--spec output([{line, iodata()} | {lines, [iodata()]} | blank]) -> iolist().
 output(Blocks) ->
     [[Line, $\n] || Block <- Blocks, Line <- lines(Block)].
 
--spec lines({line, iodata()} | {lines, [iodata()]} | blank) -> [iodata()].
 lines(blank) -> [""];
 lines({line, Line}) -> [Line];
 lines({lines, Lines}) -> Lines.
 
--spec to_binary(unicode:chardata()) -> binary().
 to_binary(Text) ->
     dyno_report_text:encode(Text).

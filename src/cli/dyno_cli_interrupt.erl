@@ -50,7 +50,6 @@ handle_event(_Signal, State) ->
 handle_call({subscribe, Pid}, State) ->
     {ok, ok, State#{command := Pid}}.
 
--spec interrupted(integer(), state()) -> state().
 interrupted(_NowMs, #{command := undefined}) ->
     erlang:halt(130, [{flush, false}]);
 interrupted(NowMs, #{command := Pid, first_ms := undefined} = State) ->

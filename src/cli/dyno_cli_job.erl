@@ -55,7 +55,8 @@ run(#{node := Node} = Values) ->
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     dyno_cli_output:options(
-        " (default: console)", ". Without a .json or .jsonl the recording goes to dyno-NAME-TIME.json here"
+        " (default: console)",
+        ". Without a .json or .jsonl the recording goes to dyno-NAME-TIME.json here"
     ) ++
         [
             {"-q, --quiet", "no progress, and no report but what is asked for"},
@@ -93,7 +94,8 @@ plan(Job, Values) ->
         named => by_user,
         progress => progress_mode(Values)
     },
-    Recordings = [Output || Kind <- [jsonl, json], {Format, _} = Output <- Outputs, Format =:= Kind],
+    %% Lines are written as the measurement goes on.
+    Recordings = [{K, Path} || Kind <- [jsonl, json], {K, Path} <- Outputs, K =:= Kind],
     case {Job, Recordings} of
         {#{keep := _}, [{_, Path} = Recording | _]} ->
             Plan#{recording := Path, outputs := lists:delete(Recording, Outputs)};
@@ -103,7 +105,6 @@ plan(Job, Values) ->
             Plan
     end.
 
--spec progress_mode(dyno_cli_command:values()) -> dyno_cli_progress:mode().
 progress_mode(#{quiet := true}) ->
     silent;
 progress_mode(Values) ->
@@ -113,7 +114,6 @@ progress_mode(Values) ->
         {false, _} -> warnings
     end.
 
--spec default_path(binary()) -> binary().
 default_path(Name) ->
     Base = re:replace(Name, "[^A-Za-z0-9_.-]", "_", [global]),
     {{Year, Month, Day}, {Hour, Minute, Second}} = calendar:universal_time(),
@@ -207,19 +207,22 @@ show(Document, #{job := Job, format := Format, outputs := Outputs} = Plan) ->
     end,
     max(Delivered, Printed).
 
-%% Where the console report is not shown, standard error says what went wrong.
+%% Where the console report is not shown, standard error says what went wrong; of a benchmark, what
+%% a condition holds for, because its report does not.
+mention(Document, #{format := console, job := #{gate := bench}}) ->
+    complain(verdicts(Document));
 mention(_Document, #{format := console}) ->
     ok;
 mention(Document, #{progress := Mode}) ->
     Warnings = [Text || Mode =/= silent, #{~"text" := Text} <- listed(~"warnings", Document)],
     Errors = [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
-    Verdicts = [
-        [Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)
-    ],
-    lists:foreach(
-        fun dyno_cli_terminal:complain/1,
-        [["warning: ", Text] || Text <- Warnings] ++ Errors ++ Verdicts
-    ).
+    complain([["warning: ", Text] || Text <- Warnings] ++ Errors ++ verdicts(Document)).
+
+complain(Sentences) ->
+    lists:foreach(fun dyno_cli_terminal:complain/1, Sentences).
+
+verdicts(Document) ->
+    [[Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)].
 
 %% A gate that could not be evaluated must not pass.
 status(#{~"status" := ~"interrupted"}) ->

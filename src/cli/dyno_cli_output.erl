@@ -26,7 +26,6 @@ options(Format, Output) ->
     ].
 
 %% Whether it can be written is known before anything is measured.
--spec output(binary()) -> {ok, output()} | {error, dyno_error:error()}.
 output(Path) ->
     maybe
         {ok, Format} ?= reason(dyno_report, dyno_report:format_of_file(Path)),
@@ -62,7 +61,6 @@ deliver(Document, Format, Outputs) ->
     Files = [to_file(Document, Output) || Output <- Outputs],
     lists:max([to_stdout(Document, Format) | Files]).
 
--spec to_file(dyno_report:document(), output()) -> 0 | 3.
 to_file(Document, {Format, Path}) ->
     maybe
         {ok, Report} ?= dyno_report:render(Format, Document, dyno_cli_terminal:file_look()),
@@ -71,7 +69,6 @@ to_file(Document, {Format, Path}) ->
         Error -> status(Error)
     end.
 
--spec to_stdout(dyno_report:document(), dyno_report:format() | none) -> 0 | 3.
 to_stdout(_Document, none) ->
     0;
 to_stdout(Document, Format) ->
@@ -80,7 +77,6 @@ to_stdout(Document, Format) ->
         Error -> status(Error)
     end.
 
--spec status(ok | {error, dyno_report:reason()}) -> 0 | 3.
 status(ok) ->
     0;
 status({error, Reason}) ->

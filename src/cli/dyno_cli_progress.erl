@@ -77,7 +77,6 @@ show(#{phase := Phase} = Event, #{mode := redrawn, last := Last} = Progress) ->
         _ -> redraw(Event, Progress#{last := {Phase, Run, NowMs}})
     end.
 
--spec redraw(progress(), t()) -> t().
 redraw(Event, Progress) ->
     %% One column stays free: some terminals go to the next line behind the last one.
     Line = line(Event, dyno_cli_terminal:columns() - 1),
@@ -110,18 +109,15 @@ line(#{text := Text} = Event, Width) ->
         [] -> dyno_report_text:shorten(lists:last(Lines), Width, ascii)
     end.
 
--spec joined([binary()]) -> binary().
 joined(Parts) ->
     iolist_to_binary(lists:join("  ", [Part || Part <- Parts, Part =/= ~""])).
 
--spec counted(progress()) -> binary().
 counted(#{runs_done := Done, runs_total := Total}) when Total > 0 ->
     iolist_to_binary(io_lib:format("[~b/~b]", [min(Done + 1, Total), Total]));
 counted(_) ->
     ~"".
 
 %% A share of what may be over at any moment would say nothing.
--spec bar(progress()) -> binary().
 bar(#{at_most := true}) ->
     ~"";
 bar(#{elapsed_ms := Elapsed, remaining_ms := Remaining}) when
@@ -132,11 +128,9 @@ bar(#{elapsed_ms := Elapsed, remaining_ms := Remaining}) when
 bar(_) ->
     ~"".
 
--spec throughput(progress()) -> binary().
 throughput(#{throughput := Value}) when is_number(Value) -> dyno_unit:format(Value, ~"1/s");
 throughput(_) -> ~"".
 
--spec remaining(progress()) -> binary().
 remaining(#{remaining_ms := Ms, at_most := true}) when is_integer(Ms) ->
     <<"at most ", (clock((Ms + 999) div 1000))/binary, " left">>;
 remaining(#{remaining_ms := Ms}) when is_integer(Ms) ->
@@ -145,13 +139,11 @@ remaining(_) ->
     ~"".
 
 %% Whole seconds: a number that flickers is not read.
--spec clock(non_neg_integer()) -> binary().
 clock(S) when S < 60 -> <<(integer_to_binary(S))/binary, " s">>;
 clock(S) when S < 3600 -> iolist_to_binary(io_lib:format("~b:~2..0b min", [S div 60, S rem 60]));
 clock(S) -> iolist_to_binary(io_lib:format("~b:~2..0b h", [S div 3600, S rem 3600 div 60])).
 
 %% A dumb terminal cannot erase; blanks do there.
--spec erased() -> iolist().
 erased() ->
     case os:getenv("TERM", "dumb") of
         "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:columns() - 1, $\s), $\r];

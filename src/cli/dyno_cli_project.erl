@@ -42,12 +42,10 @@ main() ->
 
 %% The pipe to the build tool's emulator (`nouse_stdio`): closed when that one is gone. What comes
 %% through it is an interrupt, too: that one has the terminal, and sees Ctrl-C.
--spec watch_parent() -> ok.
 watch_parent() ->
     _ = spawn(fun() -> watch_pipe(open_port({fd, 3, 4}, [eof, binary])) end),
     ok.
 
--spec watch_pipe(port()) -> ok.
 watch_pipe(Port) ->
     receive
         {Port, {data, _}} ->
@@ -57,7 +55,6 @@ watch_pipe(Port) ->
             gen_event:notify(erl_signal_server, sigterm)
     end.
 
--spec run([string()], settings()) -> dyno_error:exit_status().
 run(Arguments, Settings) ->
     Finder = #{wildcard => fun filelib:wildcard/1, read => fun text/1},
     case plan(Arguments, Settings, Finder) of
@@ -68,7 +65,6 @@ run(Arguments, Settings) ->
             2
     end.
 
--spec text(file:filename()) -> binary().
 text(File) ->
     case file:read_file(File) of
         {ok, Text} -> Text;
@@ -76,7 +72,6 @@ text(File) ->
     end.
 
 %% The worst status is the status of all; an interrupt is meant for all.
--spec run_each([[string()]], dyno_error:exit_status()) -> dyno_error:exit_status().
 run_each([], Worst) ->
     Worst;
 run_each([Line | Lines], Worst) ->
@@ -98,7 +93,6 @@ plan([], _Settings, _Finder) ->
     {ok, [[]]}.
 
 %% A new file goes where the defaults look for it, and is in the project's language.
--spec where_it_is_found([string()], settings()) -> [string()].
 where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions}) when C =/= $- ->
     Placed =
         case {filename:dirname(Name), Kind, lists:suffix("_bench", Name)} of
@@ -111,8 +105,6 @@ where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions})
 where_it_is_found(Typed, _Settings) ->
     Typed.
 
--spec fill(string(), [string()], settings(), {[file:filename()], [string()]}) ->
-    {ok, [[string()], ...]} | {error, iodata()}.
 fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
     Defaults =
         case {Command, Settings} of
@@ -139,7 +131,6 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
     end.
 
 %% A suite by its name, wherever it is.
--spec named(string(), [string()], [file:filename()]) -> string().
 named(Argument, Operands, Files) ->
     IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
     case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of
@@ -148,8 +139,6 @@ named(Argument, Operands, Files) ->
     end.
 
 %% Each would overwrite the file of the one before.
--spec several(string(), [string()], [file:filename()]) ->
-    {ok, [[string()], ...]} | {error, iodata()}.
 several(Command, Arguments, Files) ->
     Outputs = [
         A
@@ -167,7 +156,6 @@ several(Command, Arguments, Files) ->
     end.
 
 %% Among the defaults a file counts where it says that it is one: a folder `perf` may hold more.
--spec found(suites | benchmarks, settings(), finder()) -> {[file:filename()], [string()]}.
 found(Kind, #{extensions := Extensions} = Settings, #{wildcard := Wildcard, read := Read}) ->
     case Settings of
         #{Kind := Wildcards} ->
@@ -178,10 +166,8 @@ found(Kind, #{extensions := Extensions} = Settings, #{wildcard := Wildcard, read
             {[F || F <- Files, binary:match(Read(F), marks(Kind)) =/= nomatch], Wildcards}
     end.
 
--spec bases(suites | benchmarks) -> [string(), ...].
 bases(suites) -> ["perf/*", "test/*_perf"];
 bases(benchmarks) -> ["perf/*_bench", "test/*_bench"].
 
--spec marks(suites | benchmarks) -> [binary(), ...].
 marks(suites) -> [~"dyno_suite", ~"performerl_load_generator"];
 marks(benchmarks) -> [~"dyno_bench_file"].

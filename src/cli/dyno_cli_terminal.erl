@@ -75,7 +75,6 @@ print(Text) ->
         gone -> lost(why_output_fails())
     end.
 
--spec lost(file:posix() | unknown) -> 0 | 3.
 lost(epipe) ->
     0;
 lost(unknown) ->
@@ -86,7 +85,6 @@ lost(Posix) ->
     3.
 
 %% The device's process has ended without a word; one more character tells why.
--spec why_output_fails() -> file:posix() | unknown.
 why_output_fails() ->
     Self = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
@@ -124,7 +122,6 @@ write_error(Characters) ->
     ok.
 
 %% The device's process ends with its reader; what is left to do must still be done.
--spec write(standard_io | standard_error, unicode:chardata()) -> ok | gone.
 write(Device, Characters) ->
     try
         io:put_chars(Device, Characters)
@@ -135,7 +132,6 @@ write(Device, Characters) ->
     end.
 
 %% A code under test may have ended it. The system's file is still there.
--spec without_device(pid() | undefined, unicode:chardata()) -> ok.
 without_device(undefined, Characters) ->
     try
         Port = open_port({fd, 2, 2}, [out, binary]),
@@ -149,7 +145,6 @@ without_device(Pid, Characters) ->
     io:put_chars(Pid, Characters).
 
 %% https://no-color.org: any value but the empty one.
--spec colour() -> on | off.
 colour() ->
     case {os:getenv("NO_COLOR", ""), os:getenv("TERM", "dumb")} of
         {"", Terminal} when Terminal =/= "dumb", Terminal =/= "" -> on;
@@ -157,7 +152,6 @@ colour() ->
     end.
 
 %% The first of these that is set decides (POSIX, 8.2 Internationalization Variables).
--spec charset() -> unicode | ascii.
 charset() ->
     Values = [os:getenv(Name, "") || Name <- ["LC_ALL", "LC_CTYPE", "LANG"]],
     case [Value || Value <- Values, Value =/= ""] of

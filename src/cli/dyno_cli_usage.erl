@@ -46,45 +46,35 @@ no_text({_, Read, _}) when is_list(Read) ->
 no_text(_) ->
     "an argument is not UTF-8 text".
 
--spec near(string(), [string()], unicode:chardata()) -> unicode:chardata().
 near(Name, Names, Otherwise) ->
     case dyno_similar:nearest(Name, Names) of
         {ok, Other} -> ["; did you mean ", Other, "?"];
         none -> Otherwise
     end.
 
--spec commands(argparse:command()) -> [string()].
 commands(#{commands := Commands}) ->
     lists:sort(maps:keys(Commands)) ++ ["help"].
 
--spec arguments(string(), argparse:command()) -> [argparse:argument()].
 arguments(Command, #{commands := Commands}) ->
     maps:get(arguments, maps:get(Command, Commands), []).
 
 %% A single letter is like everything or nothing: only long names are suggested.
--spec options(string(), argparse:command()) -> [string()].
 options(Command, Tree) ->
     ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++ ["--help"].
 
--spec is_option(argparse:argument()) -> boolean().
 is_option(Argument) ->
     maps:is_key(long, Argument) orelse maps:is_key(short, Argument).
 
--spec name(argparse:argument()) -> unicode:chardata().
 name(#{long := Long}) -> ["-", Long];
 name(#{short := Short}) -> [$-, Short];
 name(Argument) -> usage(Argument).
 
--spec usage(argparse:argument()) -> unicode:chardata().
 usage(#{help := {Usage, _}}) -> Usage.
 
--spec text(argparse:argument()) -> unicode:chardata().
 text(#{help := {_, [Text]}}) -> Text.
 
--spec quoted(string()) -> unicode:chardata().
 quoted(Text) ->
     [$", dyno_report_text:clean(unicode:characters_to_binary(Text)), $"].
 
--spec listed([string()]) -> unicode:chardata().
 listed(Names) ->
     lists:join(", ", Names).

@@ -60,14 +60,12 @@ settings(Given) ->
                 )}
     end.
 
--spec setting(atom(), [binary()]) -> [string()].
 setting(Key, Texts) ->
     true = lists:member(Key, [suites, benchmarks, test, bench]),
     [unicode:characters_to_list(<<_/binary>> = Text) || Text <- Texts].
 
 %% The project's configuration lives in Mix's emulator only; dyno's, and the targets that suites
 %% start, read it from a file.
--spec config_file() -> file:filename().
 config_file() ->
     File = unicode:characters_to_list([
         call('Elixir.Mix.Project', build_path, []), "/dyno.config"
@@ -96,7 +94,6 @@ environment(Applications) ->
         Kept =/= []
     ].
 
--spec is_text(term()) -> boolean().
 is_text([Head | Tail]) -> is_text(Head) andalso is_text(Tail);
 is_text(Tuple) when is_tuple(Tuple) -> is_text(tuple_to_list(Tuple));
 is_text(Map) when is_map(Map) -> is_text(maps:to_list(Map));

@@ -59,7 +59,6 @@ as_before(#{terminal := Terminal, handler := Handler}) ->
 %% The terminal
 
 %% Whether keys come to this program and its group: not where it runs in the background.
--spec is_foreground() -> boolean().
 is_foreground() ->
     Fields =
         case file:read_file("/proc/self/stat") of
@@ -78,7 +77,6 @@ is_foreground() ->
     end.
 
 %% This emulator's standard input, where that is one.
--spec terminal() -> string() | none.
 terminal() ->
     case file:read_link("/proc/self/fd/0") of
         {ok, "/dev/" ++ _ = Device} -> Device;
@@ -87,7 +85,6 @@ terminal() ->
         {error, _} -> "/dev/tty"
     end.
 
--spec change(string() | none) -> none | {string(), string()}.
 change(none) ->
     none;
 change(Device) ->
@@ -100,7 +97,6 @@ change(Device) ->
     end.
 
 %% What runs in the background may not change a terminal, unless it takes no notice of that signal.
--spec stty(string(), string()) -> {ok, string()} | error.
 stty(Device, Arguments) ->
     Line = "trap '' TTOU; stty " ++ Arguments ++ " <" ++ Device ++ " && echo ok",
     case string:split(os:cmd(Line ++ " 2>&1"), "ok\n", trailing) of

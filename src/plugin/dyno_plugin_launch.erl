@@ -61,7 +61,6 @@ run(Job) ->
         dyno_plugin_interrupt:as_before(Before)
     end.
 
--spec wait(port()) -> 0..255.
 wait(Port) ->
     receive
         {Port, {exit_status, Status}} ->
@@ -74,7 +73,6 @@ wait(Port) ->
     end.
 
 %% It may have ended just now.
--spec interrupt(port()) -> ok.
 interrupt(Port) ->
     try
         true = port_command(Port, ~"interrupt\n"),

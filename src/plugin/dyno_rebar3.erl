@@ -35,7 +35,6 @@ init(State) ->
     ]]),
     {ok, call(rebar_state, add_provider, [State, Provider])}.
 
--spec description() -> string().
 description() ->
     "dyno, a dynamometer for the BEAM.\n\n"
     ++ lists:append([line(Name, Help) || {Name, _, Help} <- dyno_commands:all()])
@@ -56,13 +55,11 @@ line(Command, Help) ->
 %% dyno reads its arguments itself, so that they mean the same everywhere and their mistakes are
 %% explained in the same words. rebar3 would refuse every option that is not declared; therefore
 %% what looks like one is declared as it was typed.
--spec options([string()]) -> [tuple()].
 options(Arguments) ->
     {_, Ours} = lists:splitwith(fun(Argument) -> Argument =/= "dyno" end, Arguments),
     Before = lists:takewhile(fun(Argument) -> Argument =/= "--" end, Ours),
     lists:uniq(lists:append([option(Argument) || Argument <- Before])).
 
--spec option(string()) -> [tuple()].
 option("--" ++ Long) ->
     Name = hd(string:split(Long, "=")),
     %% One with a value in it has a value.
@@ -88,14 +85,12 @@ do(State) ->
         false -> {error, {?MODULE, {settings, Settings}}}
     end.
 
--spec is_setting(term()) -> boolean().
 is_setting({config, File}) -> io_lib:char_list(File);
 is_setting({Key, Texts}) ->
     lists:member(Key, [suites, benchmarks, test, bench]) andalso is_list(Texts) andalso
         lists:all(fun io_lib:char_list/1, Texts);
 is_setting(_) -> false.
 
--spec launch(term(), #{atom() => term()}) -> {ok, term()} | no_return().
 launch(State, Settings) ->
     Status = dyno_plugin_launch:run(#{
         arguments => call(rebar_state, command_args, [State]),
@@ -112,7 +107,6 @@ launch(State, Settings) ->
     end.
 
 %% The project's helpers for tests, which rebar3 compiles beside its modules.
--spec extra_paths(term()) -> [file:filename()].
 extra_paths(State) ->
     [
         filename:join(call(rebar_app_info, out_dir, [App]), Folder)

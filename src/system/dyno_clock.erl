@@ -134,11 +134,9 @@ missing() ->
         false -> {missing, [~"Only the wall clock is used: ", cost(), ~"; ", reason(), ~"."]}
     end.
 
--spec cost() -> unicode:chardata().
 cost() ->
     ~"time in which other programs had the processor counts as time of the code".
 
--spec reason() -> unicode:chardata().
 reason() ->
     case library() of
         {ok, File} ->
@@ -150,16 +148,12 @@ reason() ->
             ]
     end.
 
--spec minus(Later, Earlier) -> non_neg_integer() | undefined when
-    Later :: non_neg_integer() | undefined,
-    Earlier :: non_neg_integer() | undefined.
 minus(Later, Earlier) when is_integer(Later), is_integer(Earlier) -> max(0, Later - Earlier);
 minus(_Later, _Earlier) -> undefined.
 
 %% Loading
 
 %% A missing NIF is no reason not to load the module, so this always succeeds.
--spec load() -> ok.
 load() ->
     loaded(library()).
 
@@ -177,18 +171,15 @@ load_from(Folders) ->
             available()
     end.
 
--spec loaded({ok, file:filename()} | none) -> ok.
 loaded({ok, File}) ->
     _ = erlang:load_nif(filename:rootname(File, ".so"), []),
     ok;
 loaded(none) ->
     ok.
 
--spec library() -> {ok, file:filename()} | none.
 library() ->
     library(folders()).
 
--spec library([file:filename()]) -> {ok, file:filename()} | none.
 library(Folders) ->
     Files = [filename:join(Folder, file_name()) || Folder <- Folders],
     case lists:search(fun filelib:is_regular/1, Files) of
@@ -196,7 +187,6 @@ library(Folders) ->
         false -> none
     end.
 
--spec file_name() -> file:filename().
 file_name() ->
     "nif-" ++ erlang:system_info(nif_version) ++ "/dyno_clock_nif.so".
 
@@ -210,7 +200,6 @@ folders() ->
     [filename:absname(Folder) || Folder <- Folders].
 
 %% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
--spec beside_escript() -> [file:filename()].
 beside_escript() ->
     [
         filename:join(filename:dirname(Escript), "priv")
@@ -220,14 +209,6 @@ beside_escript() ->
         filelib:is_regular(Escript)
     ].
 
--spec thread_nif() ->
-    #{
-        thread := integer() | undefined,
-        cpu_ns := non_neg_integer() | undefined,
-        wait_ns := non_neg_integer() | undefined,
-        voluntary_switches := non_neg_integer() | undefined,
-        involuntary_switches := non_neg_integer() | undefined
-    }.
 thread_nif() ->
     #{
         thread => undefined,
@@ -237,6 +218,5 @@ thread_nif() ->
         involuntary_switches => undefined
     }.
 
--spec loaded_nif() -> boolean().
 loaded_nif() ->
     erlang:nif_error(nif_not_loaded).

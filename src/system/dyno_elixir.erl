@@ -40,7 +40,6 @@ start() ->
 %% Elixir sets this option of standard input and output when it starts. Where these belong to
 %% another VM, as with `peer`, they have none, and it would not start: there somebody says that it
 %% is done.
--spec started(ok | {error, term()}) -> ok.
 started(ok) ->
     {ok, _} = application:ensure_all_started(elixir),
     ok;
@@ -54,7 +53,6 @@ started({error, _}) ->
         group_leader(Device, Controller)
     end.
 
--spec without_options(pid()) -> no_return().
 without_options(Device) ->
     receive
         {io_request, From, Ref, {setopts, _}} -> From ! {io_reply, Ref, ok};
@@ -79,7 +77,6 @@ folders() ->
             []
     end.
 
--spec on_the_path() -> ok | {error, reason()}.
 on_the_path() ->
     case code:ensure_loaded('Elixir.Code') of
         {module, _} -> ok;
@@ -87,7 +84,6 @@ on_the_path() ->
     end.
 
 %% Beside its program; else the program is asked, which may be a version manager's shim.
--spec find() -> ok | {error, reason()}.
 find() ->
     case os:find_executable("elixir") of
         false ->
@@ -101,21 +97,18 @@ find() ->
             end
     end.
 
--spec real(file:filename_all()) -> file:filename_all().
 real(Path) ->
     case file:read_link(Path) of
         {ok, Target} -> real(filename:absname(Target, filename:dirname(Path)));
         {error, _} -> Path
     end.
 
--spec ask_and_add(file:filename()) -> ok | {error, reason()}.
 ask_and_add(Program) ->
     case ask(Program) of
         {ok, Folder} -> add(filename:dirname(Folder));
         error -> {error, no_elixir}
     end.
 
--spec add(file:filename()) -> ok | {error, reason()}.
 add(Library) ->
     ok = code:add_pathsz([filename:join([Library, A, "ebin"]) || A <- ?APPLICATIONS]),
     case code:ensure_loaded('Elixir.Code') of
@@ -123,14 +116,12 @@ add(Library) ->
         {error, _} -> {error, no_elixir}
     end.
 
--spec ask(file:filename()) -> {ok, file:filename()} | error.
 ask(Program) ->
     Port = open_port({spawn_executable, Program}, [
         {args, ["-e", ?ASK]}, exit_status, binary, stderr_to_stdout
     ]),
     answer(Port, <<>>).
 
--spec answer(port(), binary()) -> {ok, file:filename()} | error.
 answer(Port, Text) ->
     receive
         {Port, {data, More}} -> answer(Port, <<Text/binary, More/binary>>);
@@ -142,7 +133,6 @@ answer(Port, Text) ->
     end.
 
 %% Before it there may be a warning, of the emulator's about its locale for one.
--spec last_line(binary()) -> binary().
 last_line(Text) ->
     lists:last(binary:split(string:trim(Text), ~"\n", [global])).
 
@@ -169,12 +159,10 @@ compile(Path) ->
     end.
 
 %% Modules that are there once Elixir is started.
--spec call(module(), atom(), [term()]) -> term().
 call(Module, Function, Arguments) ->
     apply(Module, Function, Arguments).
 
 %% Where there are diagnostics, the exception says only that there are.
--spec mistakes([map()], unicode:chardata(), file:filename()) -> [unicode:chardata(), ...].
 mistakes(Diagnostics, Message, Path) ->
     Errors = [
         [Path, ":", line(Position), ": ", first_line(Text)]
@@ -185,11 +173,9 @@ mistakes(Diagnostics, Message, Path) ->
         _ -> Errors
     end.
 
--spec line(non_neg_integer() | tuple()) -> string().
 line(Line) when is_integer(Line) -> integer_to_list(Line);
 line(Position) -> integer_to_list(element(1, Position)).
 
--spec first_line(binary()) -> binary().
 first_line(Text) ->
     hd(binary:split(string:trim(Text), ~"\n")).
 

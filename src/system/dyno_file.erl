@@ -101,7 +101,6 @@ shown(Path) ->
     Path.
 
 %% A rename would replace a link or a pipe by a file, and cannot replace a folder.
--spec regular(file:filename_all()) -> ok | {error, reason()}.
 regular(Path) ->
     case file:read_file_info(Path) of
         {ok, Info} when element(3, Info) =/= regular -> {error, {not_a_file, Path}};
@@ -109,7 +108,6 @@ regular(Path) ->
     end.
 
 %% `exclusive`: a file that is there already is not ours.
--spec write_whole(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg}.
 write_whole(Path, Bytes) ->
     case file:open(Path, [write, raw, binary, exclusive]) of
         {ok, File} ->
@@ -128,12 +126,10 @@ write_whole(Path, Bytes) ->
     end.
 
 %% Hidden, in the folder of the target (a rename does not cross file systems), and no other's.
--spec temporary(file:filename_all()) -> file:filename_all().
 temporary(Path) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     Name = ["." ++ os:getpid(), Unique, "dyno.tmp"],
     filename:join(filename:dirname(Path), lists:flatten(lists:join("-", Name))).
 
--spec sentence(unicode:chardata()) -> binary().
 sentence(Chars) ->
     unicode:characters_to_binary(Chars).

@@ -43,8 +43,6 @@ run(Program, Arguments, Options) ->
             }
     end.
 
--spec runner(file:filename(), [string() | binary()], map(), reference()) ->
-    {ok, binary()} | {error, term()}.
 runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerMonitor) ->
     Port = open_port({spawn_executable, "/bin/sh"}, [
         %% What asks a question gets no answer.
@@ -63,7 +61,6 @@ runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerM
 
 %% As if a user had typed it in a fresh terminal: what dyno's own emulator, a git hook or a build
 %% around this one has set would lead the program elsewhere, two builds into one folder.
--spec environment() -> [{string(), string() | false}].
 environment() ->
     Unset = [
         "ROOTDIR", "BINDIR", "EMU", "PROGNAME", "REBAR_BASE_DIR", "MIX_BUILD_PATH",
@@ -72,7 +69,6 @@ environment() ->
     ],
     [{"GIT_OPTIONAL_LOCKS", "0"}, {"GIT_TERMINAL_PROMPT", "0"} | [{Name, false} || Name <- Unset]].
 
--spec gathered(map(), [binary()]) -> {ok, binary()} | {error, term()}.
 gathered(#{port := Port, end_ms := EndMs, caller := Caller} = Running, Parts) ->
     receive
         {Port, {data, Part}} ->
@@ -92,7 +88,6 @@ gathered(#{port := Port, end_ms := EndMs, caller := Caller} = Running, Parts) ->
         {error, {{timeout, map_get(timeout_ms, Running)}, last_lines(Parts)}}
     end.
 
--spec kill(map()) -> ok.
 kill(#{port := Port, os_pid := OsPid}) ->
     _ = os:cmd("kill -s KILL -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
     receive
@@ -100,7 +95,6 @@ kill(#{port := Port, os_pid := OsPid}) ->
     after 5000 -> ok
     end.
 
--spec last_lines([binary()]) -> [binary()].
 last_lines(Parts) ->
     Text = iolist_to_binary(lists:reverse(Parts)),
     Plain = re:replace(Text, "\e\\[[0-9;]*m", "", [global, {return, binary}]),
@@ -113,7 +107,6 @@ last_lines(Parts) ->
      || Line <- lists:nthtail(max(0, length(Lines) - ?LINES), Lines)
     ].
 
--spec utf8(binary()) -> binary().
 utf8(Line) ->
     case unicode:characters_to_binary(Line) of
         Good when is_binary(Good) -> Good;

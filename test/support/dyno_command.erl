@@ -58,7 +58,12 @@ values(Name, Texts) ->
 Starts an Erlang in which `ask/3` runs one command line after the other, as `dyno_cli:main/1` would
 in an Erlang of its own. Its outputs are files in this folder. It lives until `stop/1`.
 """.
--spec start(#{folder := file:filename(), environment := [{string(), string() | false}]}) -> pid().
+-spec start(#{
+    folder := file:filename(),
+    environment := [{string(), string() | false}],
+    %% Where the module of a command is that is not in the list of commands.
+    paths => [file:filename()]
+}) -> pid().
 start(Options) ->
     Caller = self(),
     Ref = make_ref(),
@@ -71,8 +76,10 @@ start(Options) ->
         Ref -> Pid
     end.
 
-open(#{folder := Folder, environment := Environment}) ->
-    Paths = [filename:join(code:lib_dir(dyno), "ebin"), filename:dirname(code:which(?MODULE))],
+open(#{folder := Folder, environment := Environment} = Options) ->
+    Paths =
+        [filename:join(code:lib_dir(dyno), "ebin"), filename:dirname(code:which(?MODULE))] ++
+            maps:get(paths, Options, []),
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     open_port({spawn_executable, "/bin/sh"}, [
         {args,
@@ -111,7 +118,7 @@ since(Folder, Name, Size) ->
     New.
 
 -doc "Runs a command line in a folder: its exit status, standard output and standard error.".
--spec ask(pid(), file:filename(), [string()]) -> {0..255, binary(), binary()}.
+-spec ask(pid(), file:filename(), [string()] | {module(), [binary()]}) -> {0..255, binary(), binary()}.
 ask(Server, Folder, Arguments) ->
     Ref = monitor(process, Server),
     Server ! {ask, self(), Ref, {Folder, Arguments}},
@@ -140,8 +147,23 @@ serve(Port) ->
         {Port, {data, Request}} ->
             {Folder, Arguments} = binary_to_term(Request),
             ok = file:set_cwd(Folder),
-            true = port_command(Port, term_to_binary(dyno_cli:run(Arguments))),
+            true = port_command(Port, term_to_binary(status(Arguments))),
             serve(Port);
         {Port, eof} ->
             halt(0, [{flush, false}])
     end.
+
+%% A command that is not in the list of commands is given as its module.
+status({Module, Arguments}) ->
+    Command = Module:command(),
+    {ok, Given, _, _} = argparse:parse(
+        [unicode:characters_to_list(Argument) || Argument <- Arguments],
+        #{arguments => dyno_cli_command:arguments(Command)},
+        #{progname => dyno}
+    ),
+    case dyno_cli_option:read(dyno_cli_command:rows(Command), Given) of
+        {ok, Values} -> Module:run(Values);
+        {error, _} = Error -> dyno_cli_command:refused(Error)
+    end;
+status(Arguments) ->
+    dyno_cli:run(Arguments).

@@ -60,7 +60,6 @@ log(_Settings) -> {ok, none}.
 close(none) -> ok;
 close(Log) -> file:close(Log).
 
--spec parameters([node()], dyno_bench_code:code(), settings()) -> #{atom() => term()}.
 parameters(Nodes, Code, #{concurrency := Concurrency}) ->
     #{
         codes => [dyno_bench_code:label(as_map(Code))],
@@ -70,12 +69,9 @@ parameters(Nodes, Code, #{concurrency := Concurrency}) ->
         interval_ms => ?INTERVAL_MS
     }.
 
--spec as_map(dyno_bench_code:code()) -> map().
 as_map(#{} = Code) -> Code;
 as_map(Code) -> #{runner => Code}.
 
--spec watched(pid(), file:io_device() | none, integer(), [dyno_bench_cluster:sample()]) ->
-    {complete | interrupted | {failed, term()}, [dyno_bench_cluster:sample()]}.
 watched(Cluster, Log, EndMs, Samples) ->
     receive
         {?MODULE, Sample} ->
@@ -90,7 +86,6 @@ watched(Cluster, Log, EndMs, Samples) ->
         {complete, Samples}
     end.
 
--spec shown([unicode:chardata()], file:io_device() | none) -> ok.
 shown(Lines, Log) ->
     lists:foreach(fun dyno_cli_terminal:note/1, Lines),
     case Log of
@@ -127,7 +122,8 @@ fault({died, _}) -> dyno.
 -doc "The names of the columns.".
 -spec heading() -> unicode:chardata().
 heading() ->
-    dyno_cli_bench_monitor:heading(columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second")).
+    Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),
+    dyno_cli_bench_monitor:heading(Own).
 
 -doc "A sample: a line for each node, and where there are several, one for all.".
 -spec lines(dyno_bench_cluster:sample()) -> [unicode:chardata()].
@@ -140,7 +136,6 @@ lines(#{time_ms := Ms, nodes := Nodes, per_second := PerSecond}) ->
          || [_, _ | _] <- [Nodes]
         ].
 
--spec line(string(), dyno_bench_cluster:node_sample()) -> unicode:chardata().
 line(
     Time,
     #{
@@ -156,7 +151,6 @@ line(
 line(Time, #{node := Node, status := Status}) ->
     columns(Time, atom_to_list(Node), "-", atom_to_list(Status)).
 
--spec columns(string(), string(), string(), unicode:chardata()) -> unicode:chardata().
 columns(Time, Node, Workers, Rate) ->
     [
         string:pad(Time, 25),
@@ -166,6 +160,5 @@ columns(Time, Node, Workers, Rate) ->
         string:pad(Rate, 12, leading)
     ].
 
--spec rate(float()) -> unicode:chardata().
 rate(PerSecond) ->
     dyno_unit:format(PerSecond, ~"1/s").

@@ -11,8 +11,6 @@ written, which of them go together, and the mode they mean.
 
 -export([decisions/0, samples/0, mode/2]).
 
--type name() :: compare | continuous | timed | squeeze.
-
 %% Which options belong to which mode.
 -define(CONTINUOUS, [sample_ms, cv]).
 -define(SQUEEZE, [min, step, max]).
@@ -131,7 +129,6 @@ settings(Name, Values) ->
         _ -> #{mode => {Name, Settings}}
     end.
 
--spec name(dyno_cli_command:values()) -> {ok, name()} | {error, dyno_error:error()}.
 name(#{squeeze := true, iterations := _}) ->
     contradiction("-q and --loop do not go together; -q takes samples of a --duration");
 name(#{squeeze := true}) ->
@@ -147,15 +144,21 @@ name(Values) ->
 fits(squeeze, _Values, Codes) when Codes > 1 ->
     contradiction(io_lib:format("-q takes one code, not ~b; run it once for each", [Codes]));
 fits(squeeze, #{concurrency := _}, _Codes) ->
-    contradiction("-q finds the concurrency itself; give --min and --max in place of --concurrency");
+    contradiction(
+        "-q finds the concurrency itself; give --min and --max in place of --concurrency"
+    );
 fits(squeeze, #{cv := _}, _Codes) ->
     contradiction("-q decides by intervals, so --cv has no meaning; leave one of them out");
 fits(_Name, #{threshold := {patience, _}}, _Codes) ->
     contradiction("--threshold takes a share above 0 % and below 100 %, such as 3%");
 fits(squeeze, #{threshold := _}, _Codes) ->
-    contradiction("-q has no --threshold but erlperf's, a whole number from 1 up, which is also -t");
+    contradiction(
+        "-q has no --threshold but erlperf's, a whole number from 1 up, which is also -t"
+    );
 fits(timed, Values, _Codes) when is_map_key(sample_ms, Values); is_map_key(cv, Values) ->
-    contradiction("--loop takes samples of so many iterations; --duration and --cv do not go with it");
+    contradiction(
+        "--loop takes samples of so many iterations; --duration and --cv do not go with it"
+    );
 fits(_Name, #{patience := _} = Values, _Codes) when not is_map_key(squeeze, Values) ->
     contradiction("-t is for -q, which is not given; the share of a difference is --threshold 3%");
 fits(squeeze, #{metric := Metric}, _Codes) when Metric =/= time ->
@@ -181,7 +184,9 @@ fits(_Name, #{report := _} = Values, _Codes) when
         "leave it out, or add -o FILE"
     );
 fits(Name, #{budget_ms := _}, _Codes) when Name =/= compare ->
-    contradiction("--time is for a comparison that ends by itself; samples take as long as they say");
+    contradiction(
+        "--time is for a comparison that ends by itself; samples take as long as they say"
+    );
 fits(_Name, #{format := _, report := _}, _Codes) ->
     contradiction("--report and --format both say what is shown; give one of them");
 fits(Name, Values, _Codes) when Name =/= squeeze ->

@@ -46,7 +46,6 @@ stop(Pid) ->
     end.
 
 %% Absolute times: the lines do not drift.
--spec loop(non_neg_integer(), dyno_agent_vm:raw(), integer()) -> no_return().
 loop(Printed, Before, DueMs) ->
     receive
     after max(0, DueMs - erlang:monotonic_time(millisecond)) -> ok
@@ -84,7 +83,6 @@ line(Time, Values) ->
         ]
     ].
 
--spec cell(number() | none, share | count | bytes) -> unicode:chardata().
 cell(none, _) -> "-";
 cell(Value, share) -> io_lib:format("~.2f", [Value * 100.0]);
 cell(Value, count) -> io_lib:format("~b", [round(Value)]);

@@ -25,18 +25,15 @@ lines(Codes, Options) ->
          || shown(Options) =/= []
         ].
 
--spec label(dyno_bench_code:code()) -> binary().
 label(#{runner := _} = Code) -> dyno_bench_code:label(Code);
 label(Code) -> dyno_bench_code:label(#{runner => Code}).
 
--spec shown(dyno_bench:options()) -> [{atom(), term()}].
 shown(Options) ->
     lists:sort([
         Option
      || {_, Value} = Option <- maps:to_list(maps:without([inputs, cookie], Options)), Value =/= []
     ]).
 
--spec option({atom(), term()}) -> unicode:chardata().
 option({mode, {Mode, Settings}}) ->
     ["mode ", atom_to_list(Mode) | [[", ", option(Setting)] || Setting <- maps:to_list(Settings)]];
 option({Name, Value}) ->

@@ -35,7 +35,8 @@ command() ->
             ]}
         ],
         examples => [
-            {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording; later after.json"},
+            {~"dyno bench 'lists:seq(1, 9)' -o before.json",
+                ~"makes a recording; later after.json"},
             {~"dyno compare before.json after.json", ~"shows the differences"},
             {~"dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md",
                 ~"exits with 1 on a regression, and writes what a pull request shows"},

@@ -72,7 +72,6 @@ run(_Values) ->
 refused(Mistake) ->
     dyno_cli_command:refused({error, {?MODULE, Mistake}}).
 
--spec overview() -> iolist().
 overview() ->
     Kinds = dyno_cli_new_text:kinds(),
     Width = lists:max([byte_size(Kind) || {Kind, _, _} <- Kinds]),
@@ -81,8 +80,6 @@ overview() ->
         "\nWith --elixir a suite is written in Elixir.\n"
     ].
 
--spec write(binary(), string(), dyno_cli_new_text:language()) ->
-    {ok, Command :: binary(), file:filename()} | {error, mistake()}.
 write(Kind, Given, Language) ->
     Extension = maps:get(Language, #{erlang => ".erl", elixir => ".exs"}),
     Root =
@@ -107,7 +104,6 @@ write(Kind, Given, Language) ->
     end.
 
 %% A suite of that name would take the module's place, for the suite and for what it loads.
--spec name_is_free(string(), dyno_cli_new_text:language()) -> ok | {error, mistake()}.
 name_is_free(Name, Language) ->
     Module = list_to_atom(dyno_cli_new_text:module_name(Language, Name)),
     case code:which(Module) of
@@ -117,7 +113,6 @@ name_is_free(Name, Language) ->
     end.
 
 %% `exclusive`: what is there stays, also where two write at once.
--spec create(file:filename(), iodata()) -> ok | {error, mistake()}.
 create(File, Text) ->
     case filelib:ensure_dir(File) of
         ok ->

@@ -24,7 +24,6 @@ kinds() ->
 module_name(erlang, Name) -> Name;
 module_name(elixir, Name) -> "Elixir." ++ camel(Name).
 
--spec camel(string()) -> string().
 camel(Name) ->
     lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
 
@@ -35,12 +34,10 @@ text(~"suite", elixir, Name) -> {ok, filled(elixir_suite(), Name, camel(Name))};
 text(~"benchmark", erlang, Name) -> {ok, filled(erlang_benchmark(), Name, Name)};
 text(~"benchmark", elixir, _Name) -> none.
 
--spec filled(binary(), string(), string()) -> binary().
 filled(Text, Name, Module) ->
     Named = binary:replace(Text, ~"@NAME@", list_to_binary(Name), [global]),
     <<(binary:replace(Named, ~"@MODULE@", list_to_binary(Module), [global]))/binary, $\n>>.
 
--spec erlang_suite() -> binary().
 erlang_suite() ->
     ~"""
     %% A performance test. Run it, and open the report in a browser:
@@ -100,7 +97,6 @@ erlang_suite() ->
         filename:join(os:getenv("TMPDIR", "/tmp"), atom_to_list(Node) ++ ".log").
     """.
 
--spec elixir_suite() -> binary().
 elixir_suite() ->
     ~"""
     # A performance test. Run it, and open the report in a browser:
@@ -160,7 +156,6 @@ elixir_suite() ->
     end
     """.
 
--spec erlang_benchmark() -> binary().
 erlang_benchmark() ->
     ~"""
     %% Comparisons that are kept. Run them:

@@ -21,7 +21,8 @@ command() ->
         ],
         options => [{"", dyno_cli_output:options(" (default: console, with -o nothing)", "")}],
         examples => [
-            {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording, as dyno test does"},
+            {~"dyno bench 'lists:seq(1, 9)' -o before.json",
+                ~"makes a recording, as dyno test does"},
             {~"dyno report before.json", ~"shows it as text"},
             {~"dyno report before.json -o before.html", ~"makes a report to open in a browser"},
             {~"dyno report before.json --format csv", ~"prints its figures for a spreadsheet"}

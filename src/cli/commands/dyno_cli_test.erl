@@ -94,7 +94,8 @@ measurements() ->
         {"--instrument FILE",
             "an instrument to run in the targets besides dyno's; may be given more than once",
             {many, string}, instruments},
-        {"-C, --custom_agents FILE,...", "custom agents, as PerformERL has it", {list, string}, agents}
+        {"-C, --custom_agents FILE,...", "custom agents, as PerformERL has it",
+            {list, string}, agents}
     ].
 
 requirements() ->
