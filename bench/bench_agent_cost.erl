@@ -18,7 +18,7 @@ describe() ->
     """
     What dyno's agent costs a node: how long attaching and detaching take (nothing traced), what one
     sample of the VM and the operating system costs, how much code is sent, and how much memory
-    code, processes and tables take with counters, discovery and sampler at work. The figure is the
+    code, processes and tables take with counters, discovery and sampler at work. The result is the
     time of attaching and detaching together.
     """.
 
@@ -26,7 +26,7 @@ argument(none) -> {ok, none};
 argument(_) -> {error, "there is no argument; there is --quick"}.
 
 measure(none, Effort) ->
-    #{rounds := Rounds, samples := Samples} = extent(Effort),
+    #{rounds := Rounds, samples := Samples} = settings(Effort),
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
     %% The pattern must name something that is loaded.
     {module, _} = erpc:call(Node, code, ensure_loaded, [bench_leaf]),
@@ -47,8 +47,8 @@ measure(none, Effort) ->
     {Value, Interval} = bench_program:median([A + D || {A, D} <- Later], 0.95),
     #{name => "agent_cost", value => Value, unit => "ms", interval => Interval}.
 
-extent(full) -> #{rounds => 30, samples => 200};
-extent(quick) -> #{rounds => 6, samples => 20}.
+settings(full) -> #{rounds => 30, samples => 200};
+settings(quick) -> #{rounds => 6, samples => 20}.
 
 attach_and_detach(Node) ->
     Start = erlang:monotonic_time(),

@@ -17,7 +17,7 @@
 describe() ->
     """
     How many times as many iterations a second of a code that does nothing dyno bench's continuous
-    mode counts as that of erlperf, at one worker and at two; the figure is the less of the two. By
+    mode counts as that of erlperf, at one worker and at two; the result is the less of the two. By
     turns, in one VM. Then the time that both report for a call of erlang:phash2/1, some 20
     nanoseconds, by that in a loop of 1,000 calls written by hand. The argument, or else the variable
     ERLPERF, names a built erlperf: its escript, or the folder of its beam files.
@@ -58,14 +58,14 @@ escript(Path) ->
 
 measure(Where, Effort) ->
     ok = load(Where),
-    {Rounds, Ms} = extent(Effort),
+    {Rounds, Ms} = settings(Effort),
     Ratios = [empty(Workers, Rounds, Ms) || Workers <- [1, 2]],
     short(Rounds, Ms),
     {Value, Interval} = lists:min(Ratios),
     #{name => "beside_erlperf", value => Value, unit => "times", interval => Interval, least => 4}.
 
-extent(full) -> {15, 200};
-extent(quick) -> {1, 20}.
+settings(full) -> {15, 200};
+settings(quick) -> {1, 20}.
 
 load({folder, Folder}) ->
     true = code:add_pathz(Folder),

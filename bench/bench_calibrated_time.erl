@@ -35,7 +35,7 @@ describe() ->
     the machine does is in them, so rounds are short: an agent's error is the median of 40 rounds'
     differences. Each cell is read by 15 agents, each with a calibration of its own, one cell after
     the other and then all again, for the machine has good and bad minutes. An error is given by what
-    is allowed: 10 % or 20 ns, whichever is more; the figure is the greatest of the cells' medians.
+    is allowed: 10 % or 20 ns, whichever is more; the result is the greatest of the cells' medians.
 
     Each process calls for at least 30 us in a round. The runtime cuts a process's time in a function
     to whole microseconds: of a function that a process calls for two of them and then ends, times

@@ -44,13 +44,13 @@ describe() ->
     nodes have just been called by others: that alone, without dyno, makes the next few hundred
     requests over one connection take up to twice as long, while a second scheduler is awake. It
     sends one request after another on each connection and keeps the connections. Where a run is of
-    few requests it is repeated, dyno attached anew each time. The figure is the median of the
+    few requests it is repeated, dyno attached anew each time. The result is the median of the
     pairs' ratios of median response times.
 
-    Where there is no Cowboy, OTP's httpd serves, and the figure's name says so.
+    Where there is no Cowboy, OTP's httpd serves, and the name of the result says so.
 
     Arguments: `all` (the default) runs 10, 100, 1,000 and 10,000 requests with 1 connection and
-    with 16; the figure is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
+    with 16; the result is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
     (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, count,
     discovery, time (the default), memory or all; one of OTP's profilers, eprof or fprof, with all
     processes; or call_time, what the runtime itself takes: its breakpoints in the same functions,
@@ -125,7 +125,7 @@ one({Tool, Connections, Requests}, Effort) ->
     bench_program:say("ratios    ~ts", [
         lists:join(" ", [bench_program:number(R) || R <- lists:sort([B / A || {A, B} <- Medians])])
     ]),
-    figure({Tool, Connections, Requests}, Without, With).
+    result({Tool, Connections, Requests}, Without, With).
 
 %% fprof is slow, and what it keeps grows with the requests.
 most(full, fprof) -> 1000;
@@ -158,7 +158,7 @@ shape(Connections, Requests, Most) ->
 asked(#{connections := Connections, turns := Turns, each := Each}) ->
     Connections * Turns * Each.
 
-figure({Tool, Connections, Requests}, Without, With) ->
+result({Tool, Connections, Requests}, Without, With) ->
     {Ratio, Interval} =
         case dyno_stats_ratio:compare(Without, With, 0.95) of
             {ok, #{ratio := R, low := Low, high := High, level := Level}} ->

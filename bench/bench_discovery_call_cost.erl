@@ -22,7 +22,7 @@ describe() ->
     untraced call. In a node with the given number of processes (64 by default) all of them call a
     function that does nothing; some of them are timed, each for an epoch of a millisecond or more.
     Each round has a block of epochs without dyno and one with its agent and discovery, freshly
-    attached, all processes discovered; every second round the other way round. The figure is the
+    attached, all processes discovered; every second round the other way round. The result is the
     median over the rounds of the difference of the two blocks' medians. For comparison a third
     block has a breakpoint on the function but no traced process: what the runtime itself takes.
     """.
@@ -36,7 +36,7 @@ argument(Text) ->
     end.
 
 measure(Processes, Effort) ->
-    #{rounds := Rounds, epochs := Epochs} = extent(Effort),
+    #{rounds := Rounds, epochs := Epochs} = settings(Effort),
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
     ok = erpc:call(Node, bench_calls, start, [Processes]),
     ok = erpc:call(Node, bench_calls, call_all, []),
@@ -52,8 +52,8 @@ measure(Processes, Effort) ->
     ]),
     report(Times, Processes).
 
-extent(full) -> #{rounds => 20, epochs => 100};
-extent(quick) -> #{rounds => 6, epochs => 10}.
+settings(full) -> #{rounds => 20, epochs => 100};
+settings(quick) -> #{rounds => 6, epochs => 10}.
 
 round_of(Round, Processes, Block) when Round rem 2 =:= 1 ->
     Untraced = block(epochs, Block),

@@ -18,7 +18,7 @@
 %% The fewest that give an interval.
 -define(REPETITIONS, 6).
 
--type extent() :: #{interval_ms := pos_integer(), samples := pos_integer()}.
+-type settings() :: #{interval_ms := pos_integer(), samples := pos_integer()}.
 
 describe() ->
     """
@@ -26,7 +26,7 @@ describe() ->
     processes (100,000 by default) live in a node of their own, each has called the measured
     function, and the agent measures at the level `time`. Its processes and tables are added up
     (after a collection of garbage) before any process is known, when all are, and after a minute
-    of samples, one a second. The figure is words a process when all are known, the median of six
+    of samples, one a second. The result is words a process when all are known, the median of six
     times; growth is said for a minute of samples. What the runtime keeps by itself for traced processes is in the growth of
     the whole node, which is said as well.
     """.
@@ -45,7 +45,7 @@ measure(Given, Effort) ->
             full -> Given;
             quick -> min(Given, 2000)
         end,
-    #{interval_ms := IntervalMs, samples := Samples} = Extent = extent(Effort),
+    #{interval_ms := IntervalMs, samples := Samples} = Extent = settings(Effort),
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
     ok = erpc:call(Node, bench_calls, start, [Processes], infinity),
     %% Code is loaded, and heaps have their size.
@@ -112,9 +112,9 @@ run(Node, Processes, #{interval_ms := IntervalMs} = Extent) ->
         scans_ms => [FirstMs | ScansMs]
     }.
 
--spec extent(bench_program:effort()) -> extent().
-extent(full) -> #{interval_ms => 1000, samples => 60};
-extent(quick) -> #{interval_ms => 50, samples => 10}.
+-spec settings(bench_program:effort()) -> settings().
+settings(full) -> #{interval_ms => 1000, samples => 60};
+settings(quick) -> #{interval_ms => 50, samples => 10}.
 
 %% A reading samples every process; all of them are there. How long it took.
 all_known(Discovery, Processes) ->

@@ -20,7 +20,7 @@ describe() ->
     How long dyno takes to discover processes that live long (4,000 of them by default), each of
     which calls the traced function every 10 ms. The time goes from before the agent is sent to the
     node until all processes are in the instrument's table, so sending the agent and the 10 ms in
-    which each process makes its next call are in it. The figure is the median of the repetitions,
+    which each process makes its next call are in it. The result is the median of the repetitions,
     between which the agent is taken out.
     """.
 

@@ -21,7 +21,7 @@ argument(none) -> {ok, none};
 argument(_) -> {error, "there is no argument; there is --quick"}.
 
 measure(none, Effort) ->
-    {Rounds, BudgetMs} = extent(Effort),
+    {Rounds, BudgetMs} = settings(Effort),
     Pairs = [{iterations(BudgetMs), counted(BudgetMs)} || _ <- lists:seq(1, Rounds)],
     {Value, Interval} = bench_program:median([I || {I, _} <- Pairs], 0.95),
     {Ratio, _} = bench_program:median([I / C || {I, C} <- Pairs], 0.95),
@@ -31,8 +31,8 @@ measure(none, Effort) ->
     bench_program:say("ratio     ~.2f times as many (goal: 4)", [float(Ratio)]),
     #{name => "empty_benchmark", value => Value, unit => "1/s", interval => Interval}.
 
-extent(full) -> {15, 300};
-extent(quick) -> {1, 50}.
+settings(full) -> {15, 300};
+settings(quick) -> {1, 50}.
 
 iterations(BudgetMs) ->
     Run = bench_comparison:run(["ok."], #{budget_ms => BudgetMs}),

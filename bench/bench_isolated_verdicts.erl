@@ -16,7 +16,7 @@
 describe() ->
     """
     How often dyno bench -i calls a code slower or faster than itself, where any difference counts:
-    each trial has 8 groups of two fresh VMs, or as many groups as the argument says. The figure is the
+    each trial has 8 groups of two fresh VMs, or as many groups as the argument says. The result is the
     share of such trials; up to 5 % of them may.
     """.
 

@@ -20,7 +20,7 @@ argument(none) -> {ok, none};
 argument(_) -> {error, "there is no argument; there is --quick"}.
 
 measure(none, Effort) ->
-    {Runs, DurationMs} = extent(Effort),
+    {Runs, DurationMs} = settings(Effort),
     Ns = [operation_ns(DurationMs) || _ <- lists:seq(1, Runs)],
     {Value, Interval} = bench_program:median(Ns, 0.95),
     bench_program:say("runs      ~b of ~b ms, fastest ~ts ns", [
@@ -28,8 +28,8 @@ measure(none, Effort) ->
     ]),
     #{name => "load_overhead", value => Value, unit => "ns", interval => Interval}.
 
-extent(full) -> {15, 500};
-extent(quick) -> {6, 100}.
+settings(full) -> {15, 500};
+settings(quick) -> {6, 100}.
 
 operation_ns(DurationMs) ->
     #{successes := Count} = bench_load:run(#{model => closed, workers => 1}, DurationMs),

@@ -37,7 +37,7 @@ argument(Text) ->
     end.
 
 measure(Workers, Effort) ->
-    {Searches, DurationMs} = extent(Effort),
+    {Searches, DurationMs} = settings(Effort),
     {ok, Peer, _} = peer:start_link(#{
         connection => standard_io,
         args => ["+S", "1:1" | lists:append([["-pa", Path] || Path <- own_paths()])]
@@ -67,8 +67,8 @@ own_paths() ->
         filelib:is_dir(Path)
     ].
 
-extent(full) -> {6, 500};
-extent(quick) -> {1, 100}.
+settings(full) -> {6, 500};
+settings(quick) -> {1, 100}.
 
 highest(Rate, Keeps) ->
     case Keeps(Rate) of

@@ -3,7 +3,7 @@
 
 -module(bench_program).
 -moduledoc """
-Runs one of the programs in this folder: says what it does, measures, and prints its figure as the
+Runs one of the programs in this folder: says what it does, measures, and prints its result as the
 last line, `name value unit`.
 
 A program is a module with three callbacks and an escript of the same name that starts it:
@@ -11,10 +11,10 @@ A program is a module with three callbacks and an escript of the same name that 
     escript bench/NAME.escript [ARGUMENT] [--quick]
 
 It measures dyno as it was compiled, in `_build` or in the folder that `DYNO_EBIN` names. `--quick`
-takes seconds and shows that the program works; its figure means little.
+takes seconds and shows that the program works; its result means little.
 
 ## Exit status
-0 where a figure was measured, whether it reaches its goal or not, and where the program was skipped; 2 for wrong arguments; 3 where it
+0 where a result was measured, whether it reaches its goal or not, and where the program was skipped; 2 for wrong arguments; 3 where it
 could not be measured.
 """.
 
@@ -23,12 +23,12 @@ could not be measured.
 %% For the programs
 -export([median/2, say/2, interval_text/2, goal/3, number/1, loads/0]).
 
--export_type([effort/0, figure/0]).
+-export_type([effort/0, result/0]).
 
--doc "As long as a figure needs, or as short as the program can be.".
+-doc "As long as a result needs, or as short as the program can be.".
 -type effort() :: full | quick.
 
--type figure() :: #{
+-type result() :: #{
     name := string(),
     value := number(),
     unit := string(),
@@ -50,12 +50,12 @@ need not be.
     {ok, Argument :: term()} | {error, unicode:chardata()} | {skip, unicode:chardata()}.
 
 -doc "Measures.".
--callback measure(Argument :: term(), effort()) -> figure().
+-callback measure(Argument :: term(), effort()) -> result().
 
 -doc "Runs a program with the arguments of its command line, and ends the emulator.".
 -spec main(file:filename(), [string()]) -> no_return().
 main(Folder, Arguments) ->
-    [Name | Given] = Arguments,
+    [Name | Words] = Arguments,
     Program = list_to_atom("bench_" ++ Name),
     ok = io:setopts([{encoding, unicode}]),
     Compiled = filename:join(filename:basedir(user_cache, "dyno"), "bench-" ++ os:getpid()),
@@ -63,7 +63,7 @@ main(Folder, Arguments) ->
         maybe
             ok ?= find_dyno(Folder),
             ok ?= compile_all(Folder, Compiled),
-            {ok, Argument, Effort} ?= arguments(Program, Given),
+            {ok, Argument, Effort} ?= arguments(Program, Words),
             run(Program, Argument, Effort)
         else
             {skip, Text} ->
@@ -76,8 +76,8 @@ main(Folder, Arguments) ->
     _ = file:del_dir_r(Compiled),
     halt(Status).
 
-arguments(Program, Given) ->
-    {Flags, Rest} = lists:partition(fun(G) -> lists:prefix("--", G) end, Given),
+arguments(Program, Words) ->
+    {Flags, Rest} = lists:partition(fun(G) -> lists:prefix("--", G) end, Words),
     Effort =
         case Flags of
             [] -> full;
@@ -86,7 +86,7 @@ arguments(Program, Given) ->
     case {[F || F <- Flags, F =/= "--quick"], Rest} of
         {[], []} -> with_effort(Program:argument(none), Effort);
         {[], [One]} -> with_effort(Program:argument(One), Effort);
-        {[], _} -> {error, "more than one argument was given; give one, or none"};
+        {[], _} -> {error, "there is more than one argument; give one, or none"};
         {[Flag | _], _} -> {error, ["there is no option ", Flag, "; there is --quick"]}
     end.
 
@@ -98,9 +98,9 @@ run(Program, Argument, Effort) ->
     say("machine   ~ts", [machine()]),
     say("load      ~ts before", [loads()]),
     try Program:measure(Argument, Effort) of
-        Figure ->
+        Result ->
             say("load      ~ts after", [loads()]),
-            show(Figure),
+            show(Result),
             0
     catch
         Class:Reason:Stack ->
@@ -110,15 +110,15 @@ run(Program, Argument, Effort) ->
             3
     end.
 
-show(#{name := Name, value := Value, unit := Unit, interval := Interval} = Figure) ->
-    say("figure    ~ts ~ts, ~ts", [number(Value), Unit, interval_text(Interval, Unit)]),
+show(#{name := Name, value := Value, unit := Unit, interval := Interval} = Result) ->
+    say("result    ~ts ~ts, ~ts", [number(Value), Unit, interval_text(Interval, Unit)]),
     lists:foreach(
         fun({Bound, Goal}) ->
             say("goal      ~ts ~ts ~ts: ~ts", [
                 bound(Bound), number(Goal), Unit, goal(Value, Interval, {Bound, Goal})
             ])
         end,
-        [{Bound, Goal} || Bound := Goal <- maps:with([goal, least], Figure)]
+        [{Bound, Goal} || Bound := Goal <- maps:with([goal, least], Result)]
     ),
     say("~ts ~ts ~ts", [Name, number(Value), Unit]).
 
@@ -126,7 +126,7 @@ bound(goal) -> "at most";
 bound(least) -> "at least".
 
 -doc """
-Whether a figure reaches its goal. A value within it is not enough: the interval must be, too; and
+Whether a result reaches its goal. A value within it is not enough: the interval must be, too; and
 where only a part of that is, it is not decided.
 """.
 -spec goal(number(), {number(), number(), float()} | none, {goal | least, number()}) -> string().

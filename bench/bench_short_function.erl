@@ -19,7 +19,7 @@ describe() ->
     """
     How much the time that dyno bench reports for a call of erlang:phash2/1, some 20 nanoseconds,
     differs from that in a loop of 1,000 calls which was written by hand and compiled. Both are
-    measured in the same rounds; the figure is the median over the rounds of their ratio, less 1 and
+    measured in the same rounds; the result is the median over the rounds of their ratio, less 1 and
     without its sign.
     """.
 

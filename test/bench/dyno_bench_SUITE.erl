@@ -71,7 +71,7 @@ not_different(0, _) ->
     ok;
 not_different(_, 0) ->
     ct:fail("identical codes are found to be different");
-not_different(Wanted, TooMany) ->
+not_different(Left, TooMany) ->
     {ok, Document} = run(["lists:seq(1, 50).", "lists:seq(1, 50)."]),
     [#{~"verdict" := Verdict}] = rows(~"comparisons", Document),
     ?assertMatch(
@@ -80,8 +80,8 @@ not_different(Wanted, TooMany) ->
     ),
     ct:pal("~ts", [Verdict]),
     case lists:member(Verdict, [~"slower", ~"faster"]) of
-        true -> not_different(Wanted, TooMany - 1);
-        false -> not_different(Wanted - 1, TooMany)
+        true -> not_different(Left, TooMany - 1);
+        false -> not_different(Left - 1, TooMany)
     end.
 
 one_code_alone(_Config) ->
@@ -141,11 +141,11 @@ codes_that_fail(_Config) ->
 
 codes_that_never_end(_Config) ->
     {error, {dyno_bench_failure, {failed, _, run, {timeout, 200}}} = Error} = run(
-        ["receive never -> ok end."], #{timeout_ms => 200}
+        ["receive never -> ok end."], #{timeout_ms => 500}
     ),
     ?assertEqual(1, dyno_error:exit_status(Error)),
     {error, {dyno_bench_failure, {failed, _, init_runner, {timeout, 200}}}} = run(
-        [#{runner => "ok.", init_runner => "receive never -> ok end."}], #{timeout_ms => 200}
+        [#{runner => "ok.", init_runner => "receive never -> ok end."}], #{timeout_ms => 500}
     ).
 
 wrong_options(_Config) ->
@@ -230,10 +230,10 @@ as_many_as_there_are_names(_Config) ->
 %% A run whose worker has its code, and waits for a message.
 waiting(Code, Options) ->
     Self = self(),
-    InitRunner = fun(Given) ->
+    InitRunner = fun(Init) ->
         Self ! {waiting, self()},
         receive
-            go -> Given
+            go -> Init
         end
     end,
     Whole = #{runner => Code, init_runner => InitRunner},

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_cluster_SUITE).
--moduledoc "A code in several real nodes at once, watched; nodes are lost, codes fail.".
+-moduledoc "A code in several real nodes at once, monitored; nodes are lost, codes fail.".
 
 -include_lib("stdlib/include/assert.hrl").
 

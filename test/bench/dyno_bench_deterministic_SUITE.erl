@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_deterministic_SUITE).
--moduledoc "The words and reductions of a call, where both are known beforehand.".
+-moduledoc "The words and reductions of a call, of codes for which both follow from the source.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -17,7 +17,7 @@ all() ->
         words_of_each_form,
         the_same_each_time,
         garbage_does_not_matter,
-        says_what_is_not_exact,
+        says_what_varies,
         slow_codes_are_called_a_few_times,
         a_code_that_fails_late,
         leaves_no_session
@@ -92,7 +92,7 @@ garbage_does_not_matter(_Config) ->
     ?assert(Of1000 > 100),
     ?assertEqual(Of2000 - Of1000, Of3000 - Of2000).
 
-says_what_is_not_exact(_Config) ->
+says_what_varies(_Config) ->
     [Row] = maps:values(rows(["lists:seq(1, rand:uniform(1000))."])),
     ?assertMatch(#{~"inexact" := ~"reductions, words"}, Row),
     #{~"words_per_call" := Words} = Row,

@@ -194,7 +194,7 @@ an_idle_server_does_not_count(_Config) ->
         exit(Ticker, kill)
     end.
 
-%% The trace would have copies of them: it is given up, and the rest of the figures are there.
+%% The trace would have copies of them: tracing ends, and all else is measured.
 large_messages(_Config) ->
     Sink = spawn(fun Drop() -> receive _ -> Drop() end end),
     Code = #{
@@ -238,7 +238,7 @@ profile(Config) ->
     {2, Refused} = dyno_command:run(["bench", "ok.", "-o", File]),
     ?assertMatch({_, _}, binary:match(Refused, ~"--profile")).
 
-%% The samples are as many as were asked for; what they do not tell comes after them.
+%% There are as many samples as the mode says; what they do not tell comes after them.
 after_samples(_Config) ->
     [
         measured_after(Samples, Mode, #{})
@@ -247,7 +247,7 @@ after_samples(_Config) ->
             {timed, #{iterations => 10, samples => 4}}
         ]
     ],
-    %% The time decides where nothing else is asked for.
+    %% The time decides if there is no other metric.
     Timed = run(["lists:seq(1, 9).", "lists:seq(1, 900)."], #{
         mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [profile]
     }),

@@ -134,7 +134,7 @@ other_metrics_decide(_Config) ->
         dyno_recording:table(OfWall, ~"comparisons")
     ).
 
-%% What only some metrics need is measured in each VM, what is asked for besides in one.
+%% What only some metrics need is measured in each VM, all other extras in one.
 extras_come_from_the_first_vms(_Config) ->
     Code = "gen_server:call(kernel_sup, which_children)",
     {ok, Document} = dyno_bench:run([Code], #{

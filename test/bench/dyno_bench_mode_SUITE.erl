@@ -138,7 +138,7 @@ timed(_Config) ->
     Calls = counters:new(1, []),
     Code = #{runner => fun(C) -> counters:add(C, 1, 1) end, init_runner => fun() -> Calls end},
     {ok, Document} = run([Code], {timed, #{iterations => 100, samples => 5, warmup => 2}}),
-    %% No calibration: only what was asked for was run.
+    %% No calibration: only those iterations were run.
     ?assertEqual(700, counters:get(Calls, 1)),
     ?assertMatch([#{~"iterations" := 100}], rows(~"codes", Document)),
     [Times] = series(~"bench.time", Document),

@@ -191,7 +191,7 @@ a_code_that_ends_the_node(Config) ->
     ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "was lost")).
 
 no_such_node(_Config) ->
-    {error, {dyno_bench_remote, _} = Reason} = dyno_bench:run(["ok."], #{
+    {error, {dyno_target_node, _} = Reason} = dyno_bench:run(["ok."], #{
         node => list_to_atom("nobody@" ++ lists:last(string:split(atom_to_list(node()), "@")))
     }),
     ?assertEqual(3, dyno_error:exit_status(Reason)),

@@ -175,7 +175,7 @@ a_submodule_without_its_commit(Config) ->
     ?assertEqual(2, dyno_error:exit_status(Reason)),
     nothing_left(Config).
 
-%% What a CI job runs: no baseline, and one figure that does not depend on the machine.
+%% What a CI job runs: no baseline, and one metric that does not depend on the machine.
 gate(Code, Condition) ->
     dyno_command:run([
         "bench", Code, "--rev", "one..two", "--metric", "words", "--vms", "6",

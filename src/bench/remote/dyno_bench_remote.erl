@@ -86,7 +86,7 @@ attach(Node, Files, Options) ->
 connected(Node, Options) ->
     dyno_target_node:connect(Node, maps:with([cookie], Options)).
 
-%% What experiments load and unload themselves, as long as they are not killed.
+%% What a run loads and unloads itself, as long as it is not killed.
 names(Inputs) ->
     [dyno_bench_loop_empty | [
         list_to_atom(Prefix ++ integer_to_list(N))

@@ -100,7 +100,7 @@ group(#{candidates := Candidates, settings := Settings} = Context, Calibration) 
         Iterations = iterations(Calibration, Vms, Options),
         Epochs = epochs(Vms, Iterations, Options),
         Extras = extras(Calibration, Options),
-        Measured = [call(Vm, finish, [Extras], Options) || Vm <- Vms],
+        Measured = [request(Vm, {finish, Extras}, Options) || Vm <- Vms],
         Group = #{
             candidates => [
                 (values(Of, M, Options))#{measured => M}
@@ -122,17 +122,19 @@ prepare(Vm, #{code := Code, number := Number}, Context) ->
         modules => maps:get(modules, Settings, []),
         options => (maps:remove(isolated, Options))#{number => Number}
     },
-    dyno_bench_vms:call(Vm, start, [Order], 2 * TimeoutMs + ?MARGIN_MS).
+    Start = {dyno_bench_vm_server, start, [Order]},
+    dyno_bench_vms:call(Vm, Start, 2 * TimeoutMs + ?MARGIN_MS).
 
 %% The server gives up before.
-call(Vm, Function, Arguments, #{timeout_ms := TimeoutMs}) ->
-    dyno_bench_vms:call(Vm, Function, Arguments, 3 * TimeoutMs + ?MARGIN_MS).
+request(Vm, Request, #{timeout_ms := TimeoutMs}) ->
+    Call = {dyno_bench_vm_server, request, [Request]},
+    dyno_bench_vms:call(Vm, Call, 3 * TimeoutMs + ?MARGIN_MS).
 
 %% All codes must give the same; asked once.
 agree(none, Vms, #{measurement := #{agree := Agree}} = Context) ->
     #{candidates := Candidates, options := Options} = Context,
     Results = [
-        {dyno_bench_code:label(Code), call(Vm, result, [], Options)}
+        {dyno_bench_code:label(Code), request(Vm, result, Options)}
      || {Vm, #{code := Code}} <- lists:zip(Vms, Candidates)
     ],
     case Agree(Results) of
@@ -144,7 +146,7 @@ agree(_Calibration, _Vms, _Context) ->
 
 iterations(none, Vms, Options) ->
     dyno_bench_calibration:balance(#{
-        N => call(Vm, iterations, [], Options)
+        N => request(Vm, iterations, Options)
      || {N, Vm} <- lists:enumerate(Vms)
     });
 iterations(#{iterations := Iterations}, _Vms, _Options) ->
@@ -153,7 +155,7 @@ iterations(#{iterations := Iterations}, _Vms, _Options) ->
 %% The time and the value of each epoch, by candidate.
 epochs(Vms, Iterations, Options) ->
     Epoch = fun(N) ->
-        call(lists:nth(N, Vms), epoch, [map_get(N, Iterations)], Options)
+        request(lists:nth(N, Vms), {epoch, map_get(N, Iterations)}, Options)
     end,
     Numbers = lists:seq(1, length(Vms)),
     %% The first of a fresh VM is not like the others.

@@ -165,7 +165,7 @@ progress(_Settings, _Number, _Count) -> ok.
 in_vm(#{code := Code, number := Number} = Candidate, Mode, #{isolated := Settings} = Options) ->
     Own = (maps:remove(isolated, Options))#{number => Number},
     dyno_bench_vms:with([Candidate], Settings, fun([Vm]) ->
-        dyno_bench_vms:call(Vm, run, [Mode, Code, Own], infinity)
+        dyno_bench_vms:call(Vm, {dyno_bench_mode, run, [Mode, [Code], Own]}, infinity)
     end).
 
 joined([First | _] = Samples) ->

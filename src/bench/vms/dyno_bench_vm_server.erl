@@ -8,9 +8,9 @@
 %% VM takes turns between its servers, so there is one request at a time. The server is found by its
 %% registered name, because the VM need not be a node, and then pids mean nothing outside it.
 
--export([run/3, start/1, iterations/0, epoch/1, result/0, finish/1]).
+-export([start/1, request/1]).
 -export([format_error/1, fault/1]).
--export_type([order/0, ready/0, reason/0]).
+-export_type([order/0, ready/0, request/0, reason/0]).
 
 -type order() :: #{
     %% Its only code is what is measured.
@@ -21,74 +21,49 @@
     options := dyno_bench_engine:options()
 }.
 
--doc "The size of the input, where it has one, and what an iteration of the empty loop takes.".
+-doc "The size of the input, if it has one, and what an iteration of the empty loop takes.".
 -type ready() :: #{size := pos_integer() | undefined, loop_ns := float() | undefined}.
 
--type reason() :: {server_died, term()} | no_compiler.
+-doc """
+How many iterations an epoch needs; to run an epoch, which gives the time of an iteration and the
+metric that decides; what a call of the code returns; and what was measured in all epochs, with
+these extras, after which the server ends.
+""".
+-type request() ::
+    iterations
+    | {epoch, Iterations :: pos_integer()}
+    | result
+    | {finish, [deterministic | side_effects | profile]}.
 
--doc "Measures a code in one of erlperf's modes.".
--spec run(dyno_bench_mode:checked(), dyno_bench_code:code(), dyno_bench_engine:options()) ->
-    {ok, map()} | {error, dyno_error:error()}.
-run(Mode, Code, Options) ->
-    dyno_bench_mode:run(Mode, [Code], Options).
+-type reason() :: {server_died, term()} | no_compiler.
 
 -doc "Makes a code ready.".
 -spec start(order()) -> {ok, ready()} | {error, dyno_error:error()}.
 start(#{modules := Modules} = Order) ->
     case code:ensure_loaded(compile) of
         {module, compile} ->
-            lists:foreach(
-                fun({Module, File, Binary}) ->
-                    ok = dyno_code:load(Module, File, Binary)
-                end,
-                Modules
-            ),
-            Self = self(),
+            _ = [ok = dyno_code:load(Module, File, Binary) || {Module, File, Binary} <- Modules],
+            Caller = self(),
             Ref = make_ref(),
-            {Pid, Monitor} = spawn_monitor(fun() -> init(Order, Self, Ref) end),
-            answer(Ref, Monitor, Pid);
+            {_, Monitor} = spawn_monitor(fun() -> init(Order, Caller, Ref) end),
+            answer(Ref, Monitor);
         {error, _} ->
             {error, {?MODULE, no_compiler}}
     end.
 
--doc "How many iterations an epoch needs.".
--spec iterations() -> {ok, pos_integer()} | {error, dyno_error:error()}.
-iterations() ->
-    call(iterations).
-
--doc "Runs so many iterations; the time of one, and the metric that decides.".
--spec epoch(pos_integer()) ->
-    {ok, {TimeNs :: float(), Value :: float()}} | {error, dyno_error:error()}.
-epoch(N) ->
-    call({epoch, N}).
-
--doc "What a call of the code returns.".
--spec result() -> {ok, term()} | {error, dyno_error:error()}.
-result() ->
-    call(result).
-
--doc "What was measured in all epochs, with these extras. The server ends.".
--spec finish([deterministic | side_effects | profile]) ->
-    {ok, dyno_bench_engine:candidate()} | {error, dyno_error:error()}.
-finish(Extras) ->
-    call({finish, Extras}).
-
-call(Request) ->
-    Ref = make_ref(),
+-doc "Has the server do something.".
+-spec request(request()) -> {ok, term()} | {error, dyno_error:error()}.
+request(Request) ->
     Monitor = monitor(process, ?MODULE),
-    case whereis(?MODULE) of
-        undefined ->
-            {error, {?MODULE, {server_died, noproc}}};
-        Pid ->
-            Pid ! {Ref, self(), Request},
-            answer(Ref, Monitor, Pid)
-    end.
+    %% Also where it has ended: then the monitor says so.
+    _ = erlang:send({?MODULE, node()}, {Monitor, self(), Request}),
+    answer(Monitor, Monitor).
 
-answer(Ref, Monitor, _Pid) ->
+answer(Ref, Monitor) ->
     receive
         {Ref, Answer} ->
             true = demonitor(Monitor, [flush]),
-            Answer;
+            {ok, Answer};
         {'DOWN', Monitor, process, _, {failed, Error}} ->
             {error, Error};
         {'DOWN', Monitor, process, _, Reason} ->
@@ -99,8 +74,7 @@ init(#{measurement := Measurement, number := Number, options := Options}, Caller
     true = register(?MODULE, self()),
     proc_lib:set_label(?MODULE),
     Serve = fun(Prepared, Size) ->
-        Ready = #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)},
-        Caller ! {Ref, {ok, Ready}},
+        Caller ! {Ref, #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)}},
         serve(Prepared, 0, [])
     end,
     case dyno_bench_inputs:serve(Measurement, Number, Options, Serve) of
@@ -108,20 +82,20 @@ init(#{measurement := Measurement, number := Number, options := Options}, Caller
         {error, Error} -> exit({failed, Error})
     end.
 
-serve(Prepared, N, Epochs) ->
+serve(Prepared, Iterations, Epochs) ->
     receive
         {Ref, From, iterations} ->
-            From ! {Ref, {ok, dyno_bench_engine:iterations(Prepared)}},
-            serve(Prepared, N, Epochs);
-        {Ref, From, {epoch, Iterations}} ->
-            {TimeNs, Value, New} = dyno_bench_engine:epochs(Iterations, Prepared),
-            From ! {Ref, {ok, {TimeNs, Value}}},
-            serve(Prepared, Iterations, New ++ Epochs);
+            From ! {Ref, dyno_bench_engine:iterations(Prepared)},
+            serve(Prepared, Iterations, Epochs);
+        {Ref, From, {epoch, N}} ->
+            {TimeNs, Value, New} = dyno_bench_engine:epochs(N, Prepared),
+            From ! {Ref, {TimeNs, Value}},
+            serve(Prepared, N, New ++ Epochs);
         {Ref, From, result} ->
-            From ! {Ref, {ok, dyno_bench_prepared:result(1, Prepared)}},
-            serve(Prepared, N, Epochs);
+            From ! {Ref, dyno_bench_prepared:result(1, Prepared)},
+            serve(Prepared, Iterations, Epochs);
         {Ref, From, {finish, Extras}} ->
-            From ! {Ref, {ok, dyno_bench_engine:candidate({N, Epochs}, Extras, Prepared)}},
+            From ! {Ref, dyno_bench_engine:candidate({Iterations, Epochs}, Extras, Prepared)},
             ok
     end.
 

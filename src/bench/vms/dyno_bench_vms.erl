@@ -3,10 +3,9 @@
 
 -module(dyno_bench_vms).
 -moduledoc false.
-%% A fresh VM for each candidate, for as long as a function runs, and calls of the servers in them
-%% (dyno_bench_vm_server). What goes wrong is thrown, and is the error that `attempt/1` gives.
+%% A fresh VM for each candidate, for as long as a function runs, and calls in them. What goes wrong is thrown, and is the error that `attempt/1` gives.
 
--export([attempt/1, fail/1, with/3, call/4]).
+-export([attempt/1, fail/1, with/3, call/3]).
 
 -doc "Calls a function that uses VMs, whose exits come as messages.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, dyno_error:error()}.
@@ -44,14 +43,14 @@ spec(#{variant := Variant}, Settings) ->
     Own = maps:get(code_paths, Variant, []),
     (maps:with([erl, flags], Variant))#{code_paths => Own ++ Common}.
 
--doc "Has the server in a VM do something.".
--spec call(dyno_bench_vm:vm(), atom(), [term()], timeout()) -> term().
-call(Vm, Function, Arguments, TimeoutMs) ->
+-doc "Calls a function in a VM that gives `{ok, Value}` or an error.".
+-spec call(dyno_bench_vm:vm(), {module(), atom(), [term()]}, timeout()) -> term().
+call(Vm, {Module, Function, Arguments}, TimeoutMs) ->
     receive
         dyno_interrupt -> fail({dyno_error, interrupted})
     after 0 -> ok
     end,
-    ok(ok(dyno_bench_vm:call(Vm, dyno_bench_vm_server, Function, Arguments, TimeoutMs))).
+    ok(ok(dyno_bench_vm:call(Vm, Module, Function, Arguments, TimeoutMs))).
 
 ok({ok, Value}) -> Value;
 ok({error, Error}) -> fail(Error).
