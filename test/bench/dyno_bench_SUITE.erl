@@ -140,11 +140,11 @@ codes_that_fail(_Config) ->
     ).
 
 codes_that_never_end(_Config) ->
-    {error, {dyno_bench_failure, {failed, _, run, {timeout, 200}}} = Error} = run(
+    {error, {dyno_bench_failure, {failed, _, run, {timeout, 500}}} = Error} = run(
         ["receive never -> ok end."], #{timeout_ms => 500}
     ),
     ?assertEqual(1, dyno_error:exit_status(Error)),
-    {error, {dyno_bench_failure, {failed, _, init_runner, {timeout, 200}}}} = run(
+    {error, {dyno_bench_failure, {failed, _, init_runner, {timeout, 500}}}} = run(
         [#{runner => "ok.", init_runner => "receive never -> ok end."}], #{timeout_ms => 500}
     ).
 
