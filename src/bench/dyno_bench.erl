@@ -269,21 +269,7 @@ checked(Count, Options) ->
     Merged = maps:merge(
         Defaults, maps:without([code_paths, inputs, mode, node, cookie, file_modules], Options)
     ),
-    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
-    Metrics = dyno_bench_metric:names(),
-    Checks = [
-        {concurrency, fun(N) -> IsPositive(N) andalso N =< 10_000 end,
-            ~"an integer from 1 to 10000"},
-        {budget_ms, IsPositive, ~"a positive integer"},
-        {threshold, fun(T) -> is_float(T) andalso T > 0 andalso T < 1 end,
-            ~"a number between 0 and 1"},
-        {metric, fun(Metric) -> lists:member(Metric, Metrics) end,
-            iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
-        {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
-            ~"a list of side_effects and profile"},
-        {timeout_ms, IsPositive, ~"a positive integer"}
-    ],
-    case dyno_option:check(Checks, Merged) of
+    case dyno_option:check(dyno_bench_engine:checks(), Merged) of
         ok -> isolated(Merged#{level => ?LEVEL}, Options);
         {error, _} = Error -> Error
     end.

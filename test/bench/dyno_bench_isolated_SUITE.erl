@@ -32,7 +32,7 @@ all() ->
     ].
 
 slow() ->
-    [other_metrics_decide].
+    [words_decide, other_metrics_decide].
 
 init_per_testcase(Case, Config) when Case =:= inputs; Case =:= a_file_whose_codes_differ ->
     dyno_peers:needs_own_funs(Config);

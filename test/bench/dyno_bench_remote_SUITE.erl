@@ -31,6 +31,10 @@ all() ->
         too_much_memory
     ].
 
+%% It takes the five seconds in which a code may end by itself.
+slow() ->
+    [the_caller_is_killed_while_a_code_hangs].
+
 init_per_testcase(Case, Config) when
     Case =:= a_node_without_a_compiler; Case =:= inputs_and_files
 ->

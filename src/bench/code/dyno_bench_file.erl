@@ -79,7 +79,8 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 
 -type place() :: {file:filename(), pos_integer()}.
 
--define(KEYS, [name, codes, inputs, setup, teardown, check, concurrency, threshold]).
+-define(OPTIONS, [concurrency, threshold]).
+-define(KEYS, [name, codes, inputs, setup, teardown, check | ?OPTIONS]).
 %% As many as can be compared.
 -define(MAX_CODES, 20).
 
@@ -191,7 +192,7 @@ one(#{name := Name, codes := _} = Case, Number, File) ->
                 Problem <- Check(map_get(Key, Case), Case)
             ],
             Unknown = [io_lib:format("there is no key ~0tp", [K]) || K <- maps:keys(Case) -- ?KEYS],
-            case Unknown ++ Problems of
+            case Unknown ++ Problems ++ option_problems(maps:with(?OPTIONS, Case)) of
                 [] -> measurements(Group, Case, File);
                 [Problem | _] -> bad(File, Group, Problem)
             end;
@@ -214,20 +215,14 @@ checks() ->
         end},
         {check, fun(C, _) ->
             ["check is neither same nor a function of arity 2" || C =/= same, not is_function(C, 2)]
-        end},
-        {concurrency, fun(N, _) ->
-            [
-                "concurrency is no integer from 1 to 10000"
-             || not (is_integer(N) andalso N >= 1 andalso N =< 10_000)
-            ]
-        end},
-        {threshold, fun(T, _) ->
-            [
-                "threshold is no number between 0 and 1"
-             || not (is_float(T) andalso T > 0 andalso T < 1)
-            ]
         end}
     ].
+
+option_problems(Options) ->
+    case dyno_option:check(dyno_bench_engine:checks(), Options) of
+        ok -> [];
+        {error, Error} -> [dyno_error:format(Error)]
+    end.
 
 is_filled([_ | _]) -> true;
 is_filled(_) -> false.
@@ -303,7 +298,7 @@ measurement(Group, Measurement, Case) ->
     },
     Agree = #{agree => fun all_same/1 || #{check := same} <- [Case]},
     maps:merge(Measurement#{
-        id => Id, group => Group, options => maps:with([concurrency, threshold], Case)
+        id => Id, group => Group, options => maps:with(?OPTIONS, Case)
     }, maps:merge(Hooks, Agree)).
 
 hook(setup, Setup) when is_function(Setup, 0) -> fun(_None) -> Setup() end;

@@ -10,7 +10,7 @@
 %% No two codes run at the same time. The estimate is the wall time less the time for which the
 %% thread waited for a processor: what other programs took is not the code's.
 
--export([run/2, format_error/1, fault/1]).
+-export([run/2, checks/0, format_error/1, fault/1]).
 %% One code, which a dyno_bench_vm_server measures for another VM
 -export([iterations/1, epochs/2, loop_ns/1, candidate/3]).
 -export_type([options/0, fixed_rounds/0, check/0, result/0, candidate/0, reason/0]).
@@ -103,6 +103,24 @@
 -define(LOOP_EPOCHS, 5).
 %% Where they decide nothing, and only say the times.
 -define(DECIDING_NOTHING, 12).
+
+-doc "What is accepted for each option that users give.".
+-spec checks() -> [dyno_option:check()].
+checks() ->
+    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
+    Metrics = dyno_bench_metric:names(),
+    [
+        {concurrency, fun(N) -> IsPositive(N) andalso N =< 10_000 end,
+            ~"an integer from 1 to 10000"},
+        {budget_ms, IsPositive, ~"a positive integer"},
+        {threshold, fun(T) -> is_float(T) andalso T > 0 andalso T < 1 end,
+            ~"a number between 0 and 1"},
+        {metric, fun(Metric) -> lists:member(Metric, Metrics) end,
+            iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
+        {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
+            ~"a list of side_effects and profile"},
+        {timeout_ms, IsPositive, ~"a positive integer"}
+    ].
 
 -doc "Measures codes; all are loaded and taken away again.".
 -spec run([dyno_bench_code:code(), ...], options()) ->

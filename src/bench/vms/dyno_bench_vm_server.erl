@@ -73,6 +73,8 @@ answer(Ref, Monitor) ->
 init(#{measurement := Measurement, number := Number, options := Options}, Caller, Ref) ->
     true = register(?MODULE, self()),
     proc_lib:set_label(?MODULE),
+    %% The sandbox of the set-up is linked, and killed where that does not end.
+    process_flag(trap_exit, true),
     Serve = fun(Prepared, Size) ->
         Caller ! {Ref, #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)}},
         serve(Prepared, 0, [])
