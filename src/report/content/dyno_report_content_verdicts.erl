@@ -37,10 +37,13 @@ section(Kind, Verdicts, Document) ->
         #{title => ~"", align => left, fit => flexible}
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
-    %% A threshold that could not be evaluated has no value to show; its text says why.
+    %% A threshold that could not be evaluated has no value to show, and a change is of something that
+    %% the table does not name: their texts say what.
     Reasons = [
         <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
-     || #{~"result" := ~"unknown"} = V <- Verdicts, threshold(V) =/= #{}
+     || #{~"result" := Result} = V <- Verdicts,
+        threshold(V) =/= #{},
+        Result =:= ~"unknown" orelse (Result =:= ~"fail" andalso Kind =:= ~"change")
     ],
     dyno_report_section:table(<<(string:titlecase(Kind))/binary, "s">>, Columns, Rows) ++
         dyno_report_section:text(none, Reasons).
