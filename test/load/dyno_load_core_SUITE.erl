@@ -34,6 +34,7 @@ groups() ->
             the_local_pool_is_lost,
             a_load_node_is_lost,
             a_load_node_is_lost_in_a_search,
+            nobody_waits_for_a_lost_load_node,
             the_last_load_node_is_lost,
             a_pool_fails,
             an_interrupt,
@@ -475,16 +476,37 @@ a_load_node_is_lost(_Config) ->
      || Phase <- ?SINCE
     ].
 
-%% What it did in earlier probes is none of the later ones'.
+%% What it did in earlier probes is none of the later ones', in which two thirds of the load begin:
+%% no rate is kept from then on.
 a_load_node_is_lost_in_a_search(_Config) ->
     [
         begin
+            Load = search(#{from_per_s => 400, probe_ms => 1000}),
             #{search := #{rate_per_s := Rate}, nodes := Nodes} =
-                result(lose(Phase, search(), 3, noconnection)),
-            ?assert(Rate =< 500),
+                result(lose(Phase, Load, 3, noconnection)),
+            ?assertEqual(Phase =:= finished orelse Phase =:= closing, Rate > 0, {Phase, Rate}),
             ?assertEqual(1, length([N || #{lost_at_ms := At} = N <- Nodes, At =/= undefined]))
         end
      || Phase <- [probing, judging, finished, closing]
+    ].
+
+%% It was the last one that was not through: the next phase begins at once, and not when the timer
+%% fires.
+nobody_waits_for_a_lost_load_node(_Config) ->
+    [
+        begin
+            #{phases := Phases, ended_ms := EndedMs} = play(closed(), #{
+                options => #{warmup_ms => 0},
+                pools => [Hanging, #{}],
+                lose => {Phase, {down, 1, noconnection}}
+            }),
+            ?assertEqual(ended, lists:last(Phases)),
+            ?assert(EndedMs < 1500, {Phase, EndedMs})
+        end
+     || {Phase, Hanging} <- [
+            {draining, #{after_round_ms => never}},
+            {closing, #{close_ms => never}}
+        ]
     ].
 
 the_last_load_node_is_lost(_Config) ->

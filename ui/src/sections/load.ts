@@ -121,7 +121,7 @@ export const loadTables = ['operations', 'phases', 'probes', 'load_nodes'];
 /** What a histogram is compared with: those of kinds of operations with each other, and so on. */
 function family({ name, group, unit }: Histogram): string {
     const parts = name.split('.');
-    const of = parts.length > 2 ? `${parts[0]} ${parts.at(-1)}` : name === 'load.lateness' ? name : '';
+    const of = parts.length > 2 ? `${parts[0]} ${parts.at(-1)}` : name === 'load.schedule_lag' ? name : '';
     return `${group} ${unit} ${of}`;
 }
 
