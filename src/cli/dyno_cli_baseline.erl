@@ -101,7 +101,7 @@ same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
             {ok, Gate};
         {error, {environments, _} = Reason} ->
             case is_exact(Gate) andalso dyno_compare:comparable(Baseline, Now, exact) of
-                ok -> {ok, Gate#{options := Options#{figures => exact}}};
+                ok -> {ok, Gate#{options := Options#{metrics => exact}}};
                 false -> {error, {dyno_compare, Reason}};
                 {error, Exact} -> {error, {dyno_compare, Exact}}
             end;
@@ -134,9 +134,10 @@ judge(#{conditions := Conditions} = Gate, Document, Measure) ->
         end
     end.
 
-changes(#{kind := test, baseline := Baseline}, Document) ->
+changes(#{kind := test, baseline := Baseline, conditions := Conditions}, Document) ->
+    Names = dyno_compare_gate:names(Conditions),
     case dyno_compare_tests:comparable(Baseline, Document) of
-        ok -> common(no_common_size, dyno_compare_tests:changes(Baseline, Document, 0.0));
+        ok -> common(no_common_size, dyno_compare_tests:changes(Baseline, Document, 0.0, Names));
         {error, Reason} -> {error, {dyno_compare, Reason}}
     end;
 changes(#{baseline := first_variant, options := Options}, Document) ->
@@ -144,8 +145,9 @@ changes(#{baseline := first_variant, options := Options}, Document) ->
         {ok, Changes} -> {ok, Changes};
         {error, nothing_in_common} -> {error, {?MODULE, no_common_label}}
     end;
-changes(#{baseline := Baseline, options := Options}, Document) ->
-    case dyno_compare:comparable(Baseline, Document, maps:get(figures, Options, all)) of
+changes(#{baseline := Baseline, conditions := Conditions, options := Given}, Document) ->
+    Options = Given#{names => dyno_compare_gate:names(Conditions)},
+    case dyno_compare:comparable(Baseline, Document, maps:get(metrics, Options, all)) of
         ok -> common(no_common_label, dyno_compare:changes({Baseline, Document}, Options));
         {error, Reason} -> {error, {dyno_compare, Reason}}
     end.
@@ -171,8 +173,8 @@ confirm(#{conditions := Conditions} = Gate, First, Measure) ->
         {ok, judged(Gate, Changes, Failing, dyno_recording:add_warnings(Document, [Warning]))}
     end.
 
-is_among(#{item := Item, figure := Figure}, Changes) ->
-    lists:any(fun(#{item := I, figure := F}) -> I =:= Item andalso F =:= Figure end, Changes).
+is_among(#{item := Item, metric := Metric}, Changes) ->
+    lists:any(fun(#{item := I, metric := M}) -> I =:= Item andalso M =:= Metric end, Changes).
 
 judged(#{conditions := Conditions} = Gate, Changes, Failing, Document) ->
     Verdicts = [verdict(Gate, C, Changes, Of) || {C, Of} <- lists:zip(Conditions, Failing)],

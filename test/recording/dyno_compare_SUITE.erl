@@ -10,7 +10,8 @@
 -export([same_twice/1, slowdown/1, floor/1, swapped/1, too_few_rounds/1, false_verdicts/1]).
 -export([exact_reductions/1, of_test/1, zeros/1, matched_by_label/1]).
 -export([environments/1, commands/1, incomplete/1, nothing_in_common/1, valid_document/1]).
--export([conditions/1, bad_conditions/1, gate/1, gate_without_figures/1]).
+-export([conditions/1, bad_conditions/1, gate/1, gate_without_metrics/1]).
+-export([any_metric/1, any_command/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -34,7 +35,9 @@ all() ->
         conditions,
         bad_conditions,
         gate,
-        gate_without_figures
+        any_metric,
+        any_command,
+        gate_without_metrics
     ].
 
 %% Verdicts
@@ -102,7 +105,7 @@ exact_reductions(_Config) ->
     Verdict = fun(Old, New) ->
         [V] = [
             V
-         || #{figure := ~"reductions", verdict := V} <-
+         || #{metric := ~"reductions", verdict := V} <-
                 changes(bench([{~"a", [100], Old}]), bench([{~"a", [100], New}]))
         ],
         V
@@ -117,8 +120,8 @@ of_test(_Config) ->
     Old = recording(),
     New = scaled(~"throughput", 0.8, scaled(~"latency.p99", 1.5, Old)),
     Changes = changes(Old, New),
-    Find = fun(Item, Figure) ->
-        [Change] = [C || #{item := I, figure := F} = C <- Changes, I =:= Item, F =:= Figure],
+    Find = fun(Item, Metric) ->
+        [Change] = [C || #{item := I, metric := F} = C <- Changes, I =:= Item, F =:= Metric],
         Change
     end,
     ?assertMatch(#{verdict := slower, ratio := 0.8}, Find(~"size 100", ~"throughput")),
@@ -137,7 +140,7 @@ zeros(_Config) ->
     ?assertEqual(0.0, Zero),
     WithErrors = put_metric(~"errors.rate", 0.1, Old),
     Rate = fun(Changes) ->
-        [C || #{item := ~"size 1", figure := ~"errors.rate"} = C <- Changes]
+        [C || #{item := ~"size 1", metric := ~"errors.rate"} = C <- Changes]
     end,
     [Errors] = Rate(changes(Old, WithErrors)),
     ?assertMatch(#{verdict := more, ratio := undefined}, Errors),
@@ -204,7 +207,10 @@ valid_document(_Config) ->
 conditions(_Config) ->
     [
         ?assertMatch({{ok, _}, Text}, {dyno_compare_gate:parse(Text), Text})
-     || Text <- ["slower > 5%", "  slower>5 %", ~"faster > 0.5%", "reductions   >  0.1%  "]
+     || Text <- [
+            "slower > 5%", "  slower>5 %", ~"faster > 0.5%", "reductions   >  0.1%  ",
+            "latency.p99.9 > 5%"
+        ]
     ].
 
 bad_conditions(_Config) ->
@@ -248,7 +254,99 @@ gate(_Config) ->
     ?assertEqual({fail, [~"b"]}, Result("reductions > 0.1%")),
     ?assertEqual({pass, []}, Result("reductions > 0.3%")).
 
-gate_without_figures(_Config) ->
+%% Metrics and columns are compared where a condition names them; which way is worse follows from
+%% their units and from what a column says.
+any_metric(_Config) ->
+    Old = measured(test, 100, 1000, 50),
+    New = measured(test, 150, 800, 40),
+    Named = fun(Names) ->
+        [
+            {Item, Metric, Verdict}
+         || #{item := Item, metric := Metric, verdict := Verdict} <-
+                changes(Old, New, #{names => Names})
+        ]
+    end,
+    ?assertEqual([], Named([])),
+    ?assertEqual([{~"size 10", ~"custom.wait", slower}], Named([~"custom.wait"])),
+    ?assertEqual(
+        [
+            {~"size 10: a x", ~"queues.longest", more},
+            {~"size 10: a x", ~"queues.served", less},
+            {~"size 10: b y", ~"queues.longest", same},
+            {~"size 10: b y", ~"queues.served", same}
+        ],
+        Named([~"queues.longest", ~"queues.served", ~"queues.note"])
+    ),
+    Result = fun(Text) ->
+        {ok, Condition} = dyno_compare_gate:parse(Text),
+        Changes = changes(Old, New, #{names => dyno_compare_gate:names([Condition])}),
+        Failing = dyno_compare_gate:failing(Condition, Changes),
+        #{result := R} = dyno_compare_gate:verdict(Condition, Changes, Failing),
+        R
+    end,
+    ?assertEqual(fail, Result("custom.wait > 10%")),
+    ?assertEqual(pass, Result("custom.wait > 60%")),
+    ?assertEqual(fail, Result("custom.rate > 10%")),
+    ?assertEqual(fail, Result("queues.longest > 10%")),
+    ?assertEqual(fail, Result("queues.served > 10%")),
+    ?assertEqual(pass, Result("queues.served > 30%")),
+    ?assertEqual(unknown, Result("queues.length > 10%")).
+
+%% Of a command that nobody knows all is compared; the runs are told apart by their labels.
+any_command(_Config) ->
+    Changes = changes(measured(watch, 100, 1000, 50), measured(watch, 150, 1000, 50)),
+    ?assertEqual(
+        [
+            {~"10", ~"custom.rate", same},
+            {~"10", ~"custom.wait", slower},
+            {~"10: a x", ~"queues.longest", more},
+            {~"10: a x", ~"queues.served", same},
+            {~"10: b y", ~"queues.longest", same},
+            {~"10: b y", ~"queues.served", same}
+        ],
+        lists:sort([{Item, M, V} || #{item := Item, metric := M, verdict := V} <- Changes])
+    ),
+    {ok, Compared} = dyno_compare:compare(
+        measured(watch, 1, 1, 1), measured(watch, 2, 1, 1), #{}
+    ),
+    ?assertEqual(
+        {error, {commands, ~"compare", ~"compare"}}, dyno_compare:compare(Compared, Compared, #{})
+    ).
+
+measured(Command, Wait, Served, Rate) ->
+    Queues = dyno_recording_table:make(
+        #{
+            name => ~"queues",
+            title => ~"Queues",
+            columns => [
+                {~"zone", ~"Zone", string, #{role => key}, fun({Zone, _, _, _}) -> Zone end},
+                {~"queue", ~"Queue", string, #{role => key}, fun({_, Queue, _, _}) -> Queue end},
+                {~"longest", ~"Longest", count, #{better => lower}, fun({_, _, N, _}) -> N end},
+                {~"served", ~"Served", count, #{better => higher}, fun({_, _, _, N}) -> N end},
+                {~"note", ~"Note", count, fun({_, _, N, _}) -> N end}
+            ]
+        },
+        [{~"a", ~"x", Wait, Served}, {~"b", ~"y", 7, 7}]
+    ),
+    Labels =
+        case Command of
+            test -> #{size => 10};
+            _ -> #{input => ~"10"}
+        end,
+    Run = #{
+        labels => Labels,
+        size => 10,
+        status => complete,
+        metrics => [
+            #{name => ~"custom.wait", value => Wait, unit => ms},
+            #{name => ~"custom.rate", value => Rate, unit => ~"1/s"}
+        ],
+        tables => [Queues]
+    },
+    Document = dyno_recording:add_run(dyno_recording:new(Command, ~"queues", #{}, #{}), Run),
+    dyno_recording:put(Document, status, complete).
+
+gate_without_metrics(_Config) ->
     {ok, Condition} = dyno_compare_gate:parse("reductions > 1%"),
     ?assertMatch(
         #{result := unknown},
@@ -262,7 +360,7 @@ changes(Old, New) -> changes(Old, New, #{}).
 changes(Old, New, Options) -> dyno_compare:changes({Old, New}, Options).
 
 time(Item, Changes) ->
-    [Change] = [C || #{item := I, figure := ~"time"} = C <- Changes, I =:= Item],
+    [Change] = [C || #{item := I, metric := ~"time"} = C <- Changes, I =:= Item],
     Change.
 
 %% 15 values; the median is the centre.

@@ -61,7 +61,7 @@ one_side_alone(_Config) ->
 throughput_counts_the_other_way(_Config) ->
     Old = document([#{~"throughput" => V} || V <- [1000, 1010, 990]]),
     New = document([#{~"throughput" => V} || V <- [800, 805, 795]]),
-    [#{verdict := Verdict, figure := ~"throughput"}] = dyno_compare_tests:changes(Old, New, 0.0),
+    [#{verdict := Verdict, metric := ~"throughput"}] = dyno_compare_tests:changes(Old, New, 0.0),
     ?assertEqual(slower, Verdict).
 
 other_conditions(_Config) ->

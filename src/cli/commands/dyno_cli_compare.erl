@@ -48,7 +48,10 @@ command() ->
 -doc "Compares, shows, and fails where a condition holds.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{old := OldPath, new := NewPath} = Values) ->
-    Options = maps:with([threshold, incomparable], Values),
+    Conditions = maps:get(fail_if, Values, []),
+    Options = (maps:with([threshold, incomparable], Values))#{
+        names => dyno_compare_gate:names(Conditions)
+    },
     maybe
         {ok, Old} ?= recording(OldPath),
         {ok, New} ?= recording(NewPath),
@@ -59,7 +62,7 @@ run(#{old := OldPath, new := NewPath} = Values) ->
         ),
         Verdicts = [
             dyno_compare_gate:verdict(C, Changes, dyno_compare_gate:failing(C, Changes))
-         || Condition <- maps:get(fail_if, Values, []),
+         || Condition <- Conditions,
             C <- [dyno_compare_gate:of_metric(Condition, Metric)]
         ],
         Document = dyno_recording:add_verdicts(Compared, Verdicts),

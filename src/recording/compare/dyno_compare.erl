@@ -16,7 +16,7 @@ unit of replication would be the run). So no difference of times counts that is 
 """.
 
 -export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
--export([table/1, warnings/3]).
+-export([pairs/3, table/1, warnings/3]).
 
 -export_type([change/0, options/0, reason/0, difference/0]).
 
@@ -26,7 +26,9 @@ unit of replication would be the run). So no difference of times counts that is 
     %% What to do where the recordings were made under other conditions; refuse.
     incomparable => refuse | warn,
     %% Only those that do not depend on the machine, which may then be another one; all.
-    figures => all | exact
+    metrics => all | exact,
+    %% Of metrics and of columns that are compared besides; none.
+    names => dyno_compare_metrics:names()
 }.
 
 -type difference() :: {Field :: binary(), dyno_recording:json(), dyno_recording:json()}.
@@ -38,15 +40,16 @@ unit of replication would be the run). So no difference of times counts that is 
     | nothing_in_common.
 
 -doc """
-* `kind`: what the figure tells of: `time` counts for `slower` and `faster`.
+* `kind`: what the metric tells of: `time` counts for `slower` and `faster`.
 * `ratio`: new by old; `undefined` where the old value is 0.
 * `low`, `high`: its interval, where there are rounds or repetitions enough.
 * `verdict`: of the new against the old.
 """.
 -type change() :: #{
     item := binary(),
-    figure := binary(),
+    metric := binary(),
     unit := binary(),
+    better := lower | higher,
     kind := time | other_time | exact | amount,
     old := number(),
     new := number(),
@@ -115,20 +118,20 @@ parameters(Old, New, Options) ->
 comparable(Old, New) ->
     comparable(Old, New, all).
 
--doc "The same, of all figures or of those that do not depend on the machine.".
+-doc "The same, of all metrics or of those that do not depend on the machine.".
 -spec comparable(Old, New, all | exact) -> ok | {error, reason()} when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
-comparable(#{~"command" := Old}, #{~"command" := New}, _Figures) when
-    Old =/= New; Old =/= ~"bench", Old =/= ~"test"
+comparable(#{~"command" := Old}, #{~"command" := New}, _Metrics) when
+    Old =/= New; Old =:= ~"compare"
 ->
     {error, {commands, Old, New}};
-comparable(#{~"status" := Status}, _, _Figures) when Status =/= ~"complete" ->
+comparable(#{~"status" := Status}, _, _Metrics) when Status =/= ~"complete" ->
     {error, {not_complete, old, Status}};
-comparable(_, #{~"status" := Status}, _Figures) when Status =/= ~"complete" ->
+comparable(_, #{~"status" := Status}, _Metrics) when Status =/= ~"complete" ->
     {error, {not_complete, new, Status}};
-comparable(Old, New, Figures) ->
+comparable(Old, New, Metrics) ->
     Decisive =
-        case Figures of
+        case Metrics of
             all -> ?DECISIVE;
             exact -> ?DECISIVE_OF_EXACT
         end,
@@ -144,25 +147,37 @@ load(#{~"parameters" := Old}, #{~"parameters" := New}) ->
     Decisive = [~"concurrency", ~"load"],
     dyno_environment:differences(maps:with(Decisive, Old), maps:with(Decisive, New)).
 
--doc "All figures that both have: of a benchmark by the code's label, of a test by the size.".
+-doc "All that both have: of a benchmark by the code's label, of a test by the size.".
 -spec changes({Old, New}, options()) -> [change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes({Old, New}, Options) ->
-    News = dyno_compare_figures:figures(New),
-    Names = [{Item, Figure} || #{item := Item, figure := Figure} <- News],
-    Found = maps:from_list(lists:zip(Names, News)),
     [
-        change(Of, map_get({Item, Figure}, Found), maps:get(threshold, Options, ?THRESHOLD))
-     || #{item := Item, figure := Figure} = Of <- dyno_compare_figures:figures(Old),
-        is_map_key({Item, Figure}, Found),
-        maps:get(figures, Options, all) =:= all orelse is_exact(Of, map_get({Item, Figure}, Found))
+        change(A, B, maps:get(threshold, Options, ?THRESHOLD))
+     || {A, B} <- pairs(Old, New, maps:get(names, Options, [])),
+        maps:get(metrics, Options, all) =:= all orelse is_exact(A, B)
     ].
 
--spec is_exact(dyno_compare_figures:figure(), dyno_compare_figures:figure()) -> boolean().
+-doc "What both have, of the old one and of the new one; also what these names are of.".
+-spec pairs(Old, New, dyno_compare_metrics:names()) ->
+    [{dyno_compare_metrics:metric(), dyno_compare_metrics:metric()}]
+when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+pairs(Old, New, Names) ->
+    News = #{
+        {Item, Name} => Of
+     || #{item := Item, metric := Name} = Of <- dyno_compare_metrics:metrics(New, Names)
+    },
+    [
+        {Of, map_get({Item, Name}, News)}
+     || #{item := Item, metric := Name} = Of <- dyno_compare_metrics:metrics(Old, Names),
+        is_map_key({Item, Name}, News)
+    ].
+
+-spec is_exact(dyno_compare_metrics:metric(), dyno_compare_metrics:metric()) -> boolean().
 is_exact(#{kind := Old}, #{kind := New}) -> Old =:= exact andalso New =:= exact.
 
--spec change(dyno_compare_figures:figure(), dyno_compare_figures:figure(), float()) -> change().
-change(#{values := Olds, kind := Kind, better := Better} = Figure, #{values := News}, Threshold) ->
+-spec change(dyno_compare_metrics:metric(), dyno_compare_metrics:metric(), float()) -> change().
+change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := News}, Threshold) ->
     Old = dyno_stats:median(Olds),
     New = dyno_stats:median(News),
     Interval = interval(Kind, Olds, News),
@@ -171,7 +186,7 @@ change(#{values := Olds, kind := Kind, better := Better} = Figure, #{values := N
             none -> {undefined, undefined};
             Known -> Known
         end,
-    (maps:with([item, figure, unit, kind], Figure))#{
+    (maps:with([item, metric, unit, kind, better], Metric))#{
         old => Old,
         new => New,
         ratio => ratio(Old, New),
@@ -199,7 +214,7 @@ interval(_, Olds, News) ->
             none
     end.
 
-%% Exact figures; an interval; or one measurement each, where the estimate is all there is. Rounds
+%% Exact metrics; an interval; or one measurement each, where the estimate is all there is. Rounds
 %% too few for an interval decide nothing.
 -spec verdict(
     atom(), lower | higher, {float(), float()}, {integer(), integer()}, Interval, float()
@@ -244,25 +259,27 @@ words(_, _, higher) -> more;
 words(_, _, lower) -> less.
 
 -doc "The changes as a recording's table `changes`.".
--spec table([change()]) -> #{atom() => term()}.
+-spec table([change()]) -> dyno_recording_table:table().
 table(Changes) ->
-    Keys = [item, figure, old, new, unit, ratio, low, high, verdict],
-    Columns = [
-        {~"item", ~"Of", string},
-        {~"figure", ~"Figure", string},
-        {~"old", ~"Old", number},
-        {~"new", ~"New", number},
-        {~"unit", ~"Unit", string},
-        {~"ratio", ~"Ratio", number},
-        {~"low", ~"Low", number},
-        {~"high", ~"High", number},
-        {~"verdict", ~"Verdict", string}
-    ],
-    dyno_recording_table:new(
-        ~"changes",
-        ~"Comparison",
-        [{Name, Title, Type, undefined} || {Name, Title, Type} <- Columns],
-        [[map_get(Key, Change) || Key <- Keys] || Change <- Changes]
+    Of = fun(Key) -> fun(Change) -> map_get(Key, Change) end end,
+    dyno_recording_table:make(
+        #{
+            name => ~"changes",
+            title => ~"Comparison",
+            derived => true,
+            columns => [
+                {~"item", ~"Of", string, #{role => key}, Of(item)},
+                {~"metric", ~"Metric", string, #{role => key}, Of(metric)},
+                {~"old", ~"Old", number, Of(old)},
+                {~"new", ~"New", number, Of(new)},
+                {~"unit", ~"Unit", string, Of(unit)},
+                {~"ratio", ~"Ratio", number, Of(ratio)},
+                {~"low", ~"Low", number, #{role => low, 'of' => ~"ratio"}, Of(low)},
+                {~"high", ~"High", number, #{role => high, 'of' => ~"ratio"}, Of(high)},
+                {~"verdict", ~"Verdict", string, Of(verdict)}
+            ]
+        },
+        Changes
     ).
 
 -doc "What makes a comparison less believable.".
@@ -286,7 +303,7 @@ warnings(_Old, Changes, Differences) ->
         [
             {~"single",
                 text([
-                    "figures without an interval rest on too few runs for one: a verdict on one ",
+                    "metrics without an interval rest on too few runs for one: a verdict on one ",
                     "run each is by its value alone"
                 ])}
          || Single
@@ -295,7 +312,7 @@ warnings(_Old, Changes, Differences) ->
 -doc "One sentence that says what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
-    ["recordings of dyno ", Same, " cannot be compared; give two of dyno bench or of dyno test"];
+    ["recordings of dyno ", Same, " cannot be compared; give two measurements, such as of dyno bench or of dyno test"];
 format_error({commands, Old, New}) ->
     [
         "the old recording is of dyno ", Old, ", the new one of dyno ", New,
@@ -311,7 +328,7 @@ format_error({environments, Differences}) ->
         "; measure both in the same place"
     ];
 format_error(nothing_in_common) ->
-    "the recordings have no code, size or figure in common; give the codes the same --label".
+    "the recordings have no code, size or metric in common; give the codes the same --label".
 
 -spec differences([difference()]) -> unicode:chardata().
 differences(Differences) ->

@@ -7,21 +7,35 @@ Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 
 
 `slower` and `faster` speak of times (and of throughput): they hold where the estimate is beyond the
 share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
-`reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that figure for each
+`reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that metric for each
 call: they hold where it is more by more than the share, and, for those that are not exact, where
-the verdict says so. `worse` speaks of the metric that decided in the recording.
+the verdict says so. `worse` speaks of the metric that decided in the recording. A name with a dot is
+that of any metric of a run (`latency.p99.9`), or of a table's column that says which values are
+better (`processes.memory_max`): it holds where one of them is worse.
 """.
 
--export([parse/1, parse_all/1, of_metric/2, is_exact/1, failing/2, verdict/3, format_error/1]).
+-export([parse/1, parse_all/1, of_metric/2, is_exact/1, names/1]).
+-export([failing/2, verdict/3, format_error/1]).
 
 -export_type([t/0, reason/0]).
 
 -doc "A condition.".
 -opaque t() :: #{subject := subject(), share := float(), text := binary()}.
 
-%% Of times; of the recording's deciding metric; or a figure's name.
+%% Of times; of the recording's deciding metric; one of a benchmark's; or the name of any.
 -type subject() ::
-    slower | faster | worse | reductions | words | messages | whole | gc | memory | cpu | wall.
+    slower
+    | faster
+    | worse
+    | reductions
+    | words
+    | messages
+    | whole
+    | gc
+    | memory
+    | cpu
+    | wall
+    | binary().
 
 -doc "What is wrong, and where: characters from 0.".
 -type reason() :: {
@@ -44,16 +58,15 @@ parse(Chars) ->
 
 -spec subject(binary(), non_neg_integer()) -> {ok, t()} | {error, reason()}.
 subject(Text, At) ->
-    Pattern = ["^(", lists:join("|", [atom_to_list(S) || S <- ?SUBJECTS]), ")(?![\\w.])"],
-    case re:run(string:slice(Text, At), Pattern, [unicode, {capture, [1], binary}]) of
-        {match, [Word]} ->
-            [Subject] = [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word],
-            operator(Text, past_spaces(Text, At + string:length(Word)), Subject);
-        nomatch ->
-            {error, {Text, At, subject_expected}}
+    {match, [Word]} = re:run(string:slice(Text, At), "^[\\w.]*", [unicode, {capture, [0], binary}]),
+    After = past_spaces(Text, At + string:length(Word)),
+    case {[S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word], binary:match(Word, ~".")} of
+        {[Subject], _} -> operator(Text, After, Subject);
+        {[], {_, _}} -> operator(Text, After, Word);
+        {[], nomatch} -> {error, {Text, At, subject_expected}}
     end.
 
--spec operator(binary(), non_neg_integer(), atom()) -> {ok, t()} | {error, reason()}.
+-spec operator(binary(), non_neg_integer(), subject()) -> {ok, t()} | {error, reason()}.
 operator(Text, At, Subject) ->
     case string:slice(Text, At, 2) of
         ~">=" -> {error, {Text, At, operator_expected}};
@@ -61,7 +74,7 @@ operator(Text, At, Subject) ->
         _ -> {error, {Text, At, operator_expected}}
     end.
 
--spec share(binary(), non_neg_integer(), atom()) -> {ok, t()} | {error, reason()}.
+-spec share(binary(), non_neg_integer(), subject()) -> {ok, t()} | {error, reason()}.
 share(Text, At, Subject) ->
     Pattern = ~"^([0-9]{1,6}(?:\\.[0-9]{1,6})?)\\s*%\\s*$",
     case re:run(string:slice(Text, At), Pattern, [{capture, [1], binary}]) of
@@ -75,7 +88,7 @@ share(Text, At, Subject) ->
             {ok, #{
                 subject => Subject,
                 share => Percent / 100,
-                text => iolist_to_binary([atom_to_binary(Subject), " > ", Number, "%"])
+                text => iolist_to_binary([name(Subject), " > ", Number, "%"])
             }};
         nomatch ->
             {error, {Text, At, share_expected}}
@@ -117,13 +130,25 @@ holds(#{subject := Subject, share := Share}, #{
     %% Twice as slow is by 100 %, for times and for throughput, in either direction.
     Verdict =:= Subject andalso max(Old, New) > min(Old, New) * (1 + Share);
 holds(#{subject := Subject, share := Share}, Change) ->
-    #{figure := Figure, old := Old, new := New} = Change,
-    Figure =:= atom_to_binary(Subject) andalso New > Old * (1 + Share) andalso is_more(Change).
+    #{metric := Metric, old := Old, new := New} = Change,
+    {Good, Bad} =
+        case Change of
+            #{better := higher} -> {New, Old};
+            #{} -> {Old, New}
+        end,
+    Metric =:= name(Subject) andalso Bad > Good * (1 + Share) andalso is_judged(Change).
 
-%% Exact figures have no chance to take into account.
--spec is_more(dyno_compare:change()) -> boolean().
-is_more(#{kind := exact}) -> true;
-is_more(#{verdict := Verdict}) -> Verdict =:= more orelse Verdict =:= slower.
+%% Exact metrics have no chance to take into account.
+-spec is_judged(dyno_compare:change()) -> boolean().
+is_judged(#{kind := exact}) -> true;
+is_judged(#{verdict := Verdict}) -> Verdict =/= same andalso Verdict =/= undecided.
+
+name(Subject) when is_atom(Subject) -> atom_to_binary(Subject);
+name(Subject) -> Subject.
+
+-doc "The names in conditions that speak of what is not compared without being asked for.".
+-spec names([t()]) -> dyno_compare_metrics:names().
+names(Conditions) -> [Subject || #{subject := Subject} <- Conditions, is_binary(Subject)].
 
 -doc "`worse` as a condition on the metric that decided in a recording.".
 -spec of_metric(t(), Metric :: binary()) -> t().
@@ -135,7 +160,7 @@ of_metric(#{subject := worse} = Condition, Metric) ->
     end;
 of_metric(Condition, _Metric) -> Condition.
 
--doc "Whether a condition speaks of figures that do not depend on the machine.".
+-doc "Whether a condition speaks of metrics that do not depend on the machine.".
 -spec is_exact(t()) -> boolean().
 is_exact(#{subject := Subject}) -> Subject =:= reductions orelse Subject =:= words.
 
@@ -152,11 +177,11 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
     #{
         kind => change,
         name => Name,
-        subject => atom_to_binary(Subject),
+        subject => name(Subject),
         result => Result,
         text => dyno_recording_schema:text(Text),
         threshold => #{
-            metric => atom_to_binary(Subject),
+            metric => name(Subject),
             operator => ~"<=",
             limit => Share,
             unit => ~"ratio",
@@ -164,17 +189,17 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
         }
     }.
 
--spec relevant(atom(), [dyno_compare:change()]) -> [dyno_compare:change()].
+-spec relevant(subject(), [dyno_compare:change()]) -> [dyno_compare:change()].
 relevant(Subject, Changes) when Subject =:= slower; Subject =:= faster ->
     [C || #{kind := time} = C <- Changes];
 relevant(Subject, Changes) ->
-    [C || #{figure := Figure} = C <- Changes, Figure =:= atom_to_binary(Subject)].
+    [C || #{metric := Metric} = C <- Changes, Metric =:= name(Subject)].
 
--spec passed(atom(), [dyno_compare:change()]) -> unicode:chardata().
+-spec passed(subject(), [dyno_compare:change()]) -> unicode:chardata().
 passed(Subject, Changes) ->
     case length([x || #{verdict := undecided} <- relevant(Subject, Changes)]) of
-        0 -> "no figure is beyond it";
-        N -> ["no figure is beyond it; ", integer_to_binary(N), " are not decided"]
+        0 -> "nothing is beyond it";
+        N -> ["nothing is beyond it; ", integer_to_binary(N), " are not decided"]
     end.
 
 -spec by(dyno_compare:change()) -> number().
@@ -182,9 +207,9 @@ by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old,
 by(#{old := Old, new := New}) -> abs(New - Old).
 
 -spec sentence(dyno_compare:change()) -> unicode:chardata().
-sentence(#{item := Item, figure := Figure, unit := Unit, old := Old, new := New} = Change) ->
+sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New} = Change) ->
     [
-        Item, ": ", Figure, " was ", dyno_unit:format(Old, Unit), " and is ",
+        Item, ": ", Metric, " was ", dyno_unit:format(Old, Unit), " and is ",
         dyno_unit:format(New, Unit), ", a difference of ", dyno_unit:format(by(Change), ~"ratio")
     ].
 
@@ -206,7 +231,8 @@ format_error({Text, Position, Problem}) ->
 wording(subject_expected) ->
     [
         lists:join(", ", [atom_to_list(S) || S <- lists:droplast(?SUBJECTS)]),
-        " or ", atom_to_list(lists:last(?SUBJECTS)), " is expected, such as slower > 5%"
+        " or ", atom_to_list(lists:last(?SUBJECTS)),
+        ", or the name of a metric with a dot is expected, such as slower > 5%"
     ];
 wording(operator_expected) -> "> is expected, such as slower > 5%";
 wording(share_expected) -> "a share in percent is expected, such as 5%".

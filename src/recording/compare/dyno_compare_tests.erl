@@ -7,18 +7,18 @@ Is a test no worse than an earlier one? Pure.
 
 The unit of replication is the run: the repetitions of a size on one side against those on the
 other. The ratio of their geometric means has Welch's interval (dyno_stats_welch), which two
-repetitions a side give, five make narrow. A test has many figures, and one of twenty intervals at
+repetitions a side give, five make narrow. A test has many metrics, and one of twenty intervals at
 95 % misses: those of response times and throughput, on which conditions decide, hold all together
 at 95 % (Bonferroni), those of the functions each by itself. The verdict is that of `dyno_compare`:
 slower or faster where the whole interval is beyond 3 %, the same where it is within, undecided
 otherwise. Where a side has one run there is no interval, and not enough data for any verdict.
 """.
 
--export([changes/3, comparable/2, gate/2]).
+-export([changes/3, changes/4, comparable/2, gate/2]).
 
 -define(LEVEL, 0.95).
 -define(THRESHOLD, 0.03).
-%% What changes what a test's figures mean, besides the environment and the load.
+%% What changes what a test's metrics mean, besides the environment and the load.
 -define(DECISIVE, [
     ~"level", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms", ~"interval_ms", ~"without"
 ]).
@@ -44,19 +44,19 @@ comparable(#{~"parameters" := OldParameters} = Old, #{~"parameters" := NewParame
         end
     end.
 
--doc "All figures that both have, by size; `Threshold` is the share that does not matter.".
+-doc "All that both have, by size; `Threshold` is the share that does not matter.".
 -spec changes(Old, New, Threshold :: float()) -> [dyno_compare:change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes(Old, New, Threshold) ->
-    News = #{
-        {Item, F} => Of
-     || #{item := Item, figure := F} = Of <- dyno_compare_figures:figures(New)
-    },
-    Pairs = [
-        {Of, map_get({Item, Figure}, News)}
-     || #{item := Item, figure := Figure} = Of <- dyno_compare_figures:figures(Old),
-        is_map_key({Item, Figure}, News)
-    ],
+    changes(Old, New, Threshold, []).
+
+-doc "The same, also of what these names are of.".
+-spec changes(Old, New, Threshold :: float(), dyno_compare_metrics:names()) ->
+    [dyno_compare:change()]
+when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+changes(Old, New, Threshold, Names) ->
+    Pairs = dyno_compare:pairs(Old, New, Names),
     Deciding = length([x || {#{kind := time}, _} <- Pairs]),
     [
         change(A, B, max(?THRESHOLD, Threshold), level(Kind, Deciding))
@@ -67,13 +67,13 @@ changes(Old, New, Threshold) ->
 level(time, Count) -> 1 - (1 - ?LEVEL) / Count;
 level(_Kind, _Count) -> ?LEVEL.
 
--spec change(dyno_compare_figures:figure(), dyno_compare_figures:figure(), float(), float()) ->
+-spec change(dyno_compare_metrics:metric(), dyno_compare_metrics:metric(), float(), float()) ->
     dyno_compare:change().
-change(#{values := Olds} = Figure, #{values := News}, Threshold, Level) ->
-    #{kind := Kind, better := Better} = Figure,
+change(#{values := Olds} = Metric, #{values := News}, Threshold, Level) ->
+    #{kind := Kind, better := Better} = Metric,
     Old = dyno_stats:median(Olds),
     New = dyno_stats:median(News),
-    Change = (maps:with([item, figure, unit, kind], Figure))#{old => Old, new => New},
+    Change = (maps:with([item, metric, unit, kind, better], Metric))#{old => Old, new => New},
     case dyno_stats_welch:ratio(Olds, News, Level) of
         {ok, #{ratio := Ratio, low := Low, high := High}} ->
             Verdict = dyno_stats_verdict:ratio({Low, High}, Threshold),

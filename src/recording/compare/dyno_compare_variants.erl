@@ -83,9 +83,9 @@ base(Code, Label) ->
 
 -type pair() :: #{atom() => term()}.
 
-%% By item and figure, as the changes have them.
+%% By item and metric, as the changes have them.
 -spec pairs({binary(), binary()}, dyno_recording:document()) ->
-    #{{Item :: binary(), Figure :: binary()} => pair()}.
+    #{{Item :: binary(), Metric :: binary()} => pair()}.
 pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([
@@ -106,7 +106,7 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
         {ok, Base} =:= base(Old, First)
     ]).
 
-%% As dyno_compare_figures names them.
+%% As dyno_compare_metrics names them.
 -spec item(binary(), object(), pos_integer()) -> binary().
 item(Code, _Run, 1) -> Code;
 item(Code, #{~"id" := Id}, _) -> <<Code/binary, " (", Id/binary, ")">>.
@@ -138,9 +138,9 @@ word(Verdict) ->
     Word.
 
 -spec decided(dyno_compare:change(), #{{binary(), binary()} => pair()}) -> dyno_compare:change().
-decided(#{item := Item, figure := Figure} = Change, Pairs) ->
+decided(#{item := Item, metric := Metric} = Change, Pairs) ->
     case Pairs of
-        #{{Item, Figure} := #{values := Values} = Pair} ->
+        #{{Item, Metric} := #{values := Values} = Pair} ->
             by_value(Values, maps:merge(Change, maps:remove(values, Pair)));
         #{} ->
             Change
@@ -148,8 +148,8 @@ decided(#{item := Item, figure := Figure} = Change, Pairs) ->
 
 %% What all processes do is never quite the same: there the verdict counts.
 -spec by_value([float()], dyno_compare:change()) -> dyno_compare:change().
-by_value([Old, New], #{figure := Figure} = Change) when
-    Figure =:= ~"messages"; Figure =:= ~"whole"
+by_value([Old, New], #{metric := Metric} = Change) when
+    Metric =:= ~"messages"; Metric =:= ~"whole"
 ->
     Change#{kind := amount, old := Old, new := New};
 by_value([Old, New], Change) ->

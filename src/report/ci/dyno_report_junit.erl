@@ -84,7 +84,7 @@ ratio_of(Parameters) ->
 changes(Document) ->
     [
         decided(
-            [name(~"item", Row), ": ", name(~"figure", Row)], Row,
+            [name(~"item", Row), ": ", name(~"metric", Row)], Row,
             [
                 dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")),
                 " before, ",

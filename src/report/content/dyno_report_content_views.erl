@@ -82,8 +82,7 @@ views(changes) ->
             title => ~"Comparison",
             rows => all,
             columns => [
-                {~"item", ~"of"}, {~"figure", ~"metric"}, {~"metric", ~"metric"}, ~"old", ~"new",
-                ~"ratio", ~"verdict"
+                {~"item", ~"of"}, {~"metric", ~"metric"}, ~"old", ~"new", ~"ratio", ~"verdict"
             ]
         }}
     ];

@@ -71,8 +71,8 @@ export const changes: Section = {
         const table = tableNamed(recording, 'changes');
         if (!table) return [];
         const rows = objects(table);
-        const ofFunctions = rows.filter((r) => r.figure === 'time per call');
-        const others = rows.filter((r) => r.figure !== 'time per call');
+        const ofFunctions = rows.filter((r) => r.metric === 'time per call');
+        const others = rows.filter((r) => r.metric !== 'time per call');
         const limit = Math.max(0.03, threshold(recording));
         return [
             ...plot('Figures', others, limit, recording.command === 'bench' || others.length <= 40),
@@ -111,7 +111,7 @@ function plot(label: string, rows: Row[], limit: number, all: boolean): Child[] 
         names: ['Of', 'Old', 'New', 'Ratio', 'Interval', 'Verdict'],
         band: [1 / (1 + limit), 1 + limit],
         rows: part.map((r) => ({
-            label: r.figure === 'time per call' ? String(r.item) : `${r.item}: ${r.figure}`,
+            label: r.metric === 'time per call' ? String(r.item) : `${r.item}: ${r.metric}`,
             value: num(r.ratio),
             low: num(r.low),
             high: num(r.high),

@@ -1,0 +1,242 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_metrics).
+-moduledoc false.
+%% What of a recording can be compared with another's. Of a benchmark: its codes, with a value for
+%% each round. Of a test: the metrics that tell how good it is, and its functions, for each size,
+%% with a value for each repetition. Of both what else is asked for by name, and of any other command
+%% all of that: the metrics of its runs, and each cell of a table in a column that says which values
+%% are better. Pure.
+
+-export([metrics/2]).
+-export_type([metric/0, names/0]).
+
+-type metric() :: #{
+    item := binary(),
+    metric := binary(),
+    unit := binary(),
+    %% other_time: times that tell where, such as those of functions, but decide no gate.
+    kind := time | other_time | exact | amount,
+    %% Which is better.
+    better := lower | higher,
+    values := [number(), ...]
+}.
+
+-doc "Of metrics, or of columns: `latency.p95`, `processes.memory_max`.".
+-type names() :: [binary()].
+
+-define(OF_CODES, [
+    {~"reductions", ~"reductions_per_call"},
+    {~"words", ~"words_per_call"},
+    {~"messages", ~"messages_per_call"},
+    {~"whole", ~"whole_reductions_per_call"}
+]).
+
+%% Those on which conditions on all times decide come first.
+-define(OF_TESTS, [
+    {~"throughput", time, higher},
+    {~"latency.mean", time, lower},
+    {~"latency.p50", time, lower},
+    {~"latency.p90", time, lower},
+    {~"latency.p99", time, lower},
+    {~"latency.p99.9", other_time, lower},
+    {~"latency.max", other_time, lower},
+    {~"errors.rate", amount, lower},
+    {~"memory.total.max", amount, lower},
+    {~"memory.processes.max", amount, lower},
+    {~"memory.binary.max", amount, lower},
+    {~"os.vm.rss.max", amount, lower}
+]).
+
+-doc "What can be compared, in the order in which it is shown; also what these names are of.".
+-spec metrics(dyno_recording:document(), names()) -> [metric()].
+metrics(#{~"command" := ~"bench"} = Document, Names) ->
+    Runs = dyno_recording:runs(Document),
+    lists:append([codes(Run, length(Runs)) || Run <- Runs]) ++ named(Names, Document);
+metrics(#{~"command" := ~"test"} = Document, Names) ->
+    lists:append([
+        [
+            Metric#{kind := Kind, better := Better}
+         || {Name, Kind, Better} <- ?OF_TESTS,
+            Metric <- of_runs(Name, Place, Runs)
+        ] ++ functions(Place, Runs)
+     || {Place, Runs} <- places(Document)
+    ]) ++ named(Names -- [Name || {Name, _, _} <- ?OF_TESTS], Document);
+metrics(Document, _Names) ->
+    lists:append([all(Place, Runs) || {Place, Runs} <- places(Document)]).
+
+named(Names, Document) ->
+    [
+        Metric
+     || Names =/= [],
+        {Place, Runs} <- places(Document),
+        #{metric := Name} = Metric <- all(Place, Runs),
+        lists:member(Name, Names)
+    ].
+
+%% The repetitions of what has the same labels.
+places(Document) ->
+    Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
+    Places = [{place(Run), Run} || Run <- Runs],
+    [
+        {Place, [Run || {Of, Run} <- Places, Of =:= Place]}
+     || Place <- lists:uniq([Place || {Place, _} <- Places])
+    ].
+
+place(#{~"labels" := Labels, ~"size" := Size}) when
+    is_integer(Size), Labels =:= #{} orelse is_map_key(~"size", Labels)
+->
+    <<"size ", (integer_to_binary(Size))/binary>>;
+place(#{~"labels" := Labels}) ->
+    dyno_recording_run:id(Labels, 1).
+
+%% Codes. The same code in several runs (of several inputs) is told apart by the run.
+
+codes(#{~"id" := Id} = Run, Runs) ->
+    Item = fun
+        (Code) when Runs =:= 1 -> Code;
+        (Code) -> <<Code/binary, " (", Id/binary, ")">>
+    end,
+    Rows = dyno_recording:rows(Run, ~"codes"),
+    lists:append([
+        [
+            metric(Item(Code), Name, Unit, Kind, Of)
+         || {Name, Unit, Kind, Of} <-
+                [{~"time", ~"ns", time, Times}] ++
+                    exact([Row || #{~"code" := C} = Row <- Rows, C =:= Code]) ++
+                    decisive(Code, Run)
+        ]
+     || #{~"labels" := #{~"code" := Code}, ~"values" := Values} <-
+            dyno_recording:series(Run, ~"bench.time"),
+        [_ | _] = Times <- [[Value || Value <- Values, is_number(Value)]]
+    ]).
+
+%% What differed from run to run is not exact.
+exact(Rows) ->
+    [
+        {Name, ~"1", exact_kind(Name, maps:get(~"inexact", Row, null)), [Value]}
+     || Row <- Rows,
+        {Name, Column} <- ?OF_CODES,
+        #{Column := Value} <- [Row],
+        is_number(Value)
+    ].
+
+exact_kind(_Name, null) ->
+    exact;
+exact_kind(Name, Inexact) ->
+    case binary:match(Inexact, Name) of
+        nomatch -> exact;
+        _ -> amount
+    end.
+
+%% What decided, where that was not the time, and it is not among them.
+decisive(Code, Run) ->
+    [
+        {Metric, Of, Kind, Known}
+     || #{~"labels" := Labels, ~"unit" := Unit, ~"values" := Values} <-
+            dyno_recording:series(Run, ~"bench.value"),
+        #{~"code" := C, ~"metric" := Metric} <- [Labels],
+        C =:= Code,
+        not lists:keymember(Metric, 1, ?OF_CODES),
+        [_ | _] = Known <- [[Value || Value <- Values, is_number(Value)]],
+        {Of, Kind} <- [
+            case Unit of
+                ~"ns/call" -> {~"ns", time};
+                _ -> {Unit, amount}
+            end
+        ]
+    ].
+
+%% A function's time for each call, over all nodes that it ran on.
+functions(Place, Runs) ->
+    Times = [
+        {Name, Time}
+     || Run <- Runs,
+        #{~"function" := Name, ~"time_per_call" := Time} <- dyno_recording:rows(Run, ~"functions"),
+        is_number(Time),
+        Time > 0
+    ],
+    [
+        metric(<<Place/binary, ": ", Name/binary>>, ~"time per call", ~"ns", other_time, [
+            T
+         || {Of, T} <- Times, Of =:= Name
+        ])
+     || Name <- lists:uniq([Name || {Name, _} <- Times])
+    ].
+
+%% All metrics and tables
+
+all(Place, Runs) ->
+    Names = lists:uniq([Name || #{~"metrics" := Of} <- Runs, #{~"name" := Name} <- Of]),
+    lists:append([of_runs(Name, Place, Runs) || Name <- Names]) ++ cells(Place, Runs).
+
+of_runs(Name, Place, Runs) ->
+    Found = [
+        {Value, Unit}
+     || Run <- Runs,
+        {ok, #{~"value" := Value, ~"unit" := Unit}} <- [dyno_recording:metric(Run, Name)],
+        is_number(Value)
+    ],
+    [
+        (metric(Place, Name, Unit, kind(Unit), [Value || {Value, _} <- Found]))#{
+            better := usually_better(Unit)
+        }
+     || [{_, Unit} | _] <- [Found]
+    ].
+
+%% Nodes are no repetitions: a cell is that of all nodes together, or of one.
+cells(Place, Runs) ->
+    Cells = [
+        {{item(Place, Node, Tables, Keys), <<Name/binary, ".", Column/binary>>}, {Unit, Better, Cell}}
+     || #{~"tables" := Tables} <- Runs,
+        #{~"name" := Name, ~"node" := Node, ~"derived" := false} = Table <- Tables,
+        Node =:= null orelse not has_total(Name, Tables),
+        #{~"columns" := Columns, ~"rows" := Rows} <- [Table],
+        Row <- Rows,
+        Pairs <- [lists:zip(Columns, Row)],
+        Keys <- [[Key || {#{~"role" := ~"key"}, Key} <- Pairs, is_binary(Key)]],
+        Keys =/= [],
+        {#{~"name" := Column, ~"unit" := Unit, ~"better" := Better}, Cell} <- Pairs,
+        Better =/= null,
+        is_number(Cell)
+    ],
+    [
+        (metric(Item, Name, unit(Unit), kind(Unit), [Cell || {Of, {_, _, Cell}} <- Cells, Of =:= Id]))#{
+            better := better(Better)
+        }
+     || {Id = {Item, Name}, {Unit, Better, _}} <- lists:ukeysort(1, Cells)
+    ].
+
+item(Place, Node, Tables, Keys) ->
+    Several = lists:usort([Of || #{~"node" := Of} <- Tables, Of =/= null]),
+    OfNode = [Node || Node =/= null, tl(Several) =/= []],
+    iolist_to_binary(lists:join(": ", [Place] ++ OfNode ++ [lists:join(" ", Keys)])).
+
+has_total(Name, Tables) ->
+    lists:any(fun(#{~"name" := Of, ~"node" := Node}) -> Of =:= Name andalso Node =:= null end, Tables).
+
+unit(null) -> ~"1";
+unit(Unit) -> Unit.
+
+better(~"higher") -> higher;
+better(_) -> lower.
+
+usually_better(Unit) ->
+    case dyno_unit:kind(Unit) of
+        {ok, Kind} when Kind =:= rate; Kind =:= byte_rate -> higher;
+        _ -> lower
+    end.
+
+kind(null) ->
+    amount;
+kind(Unit) ->
+    case dyno_unit:kind(Unit) of
+        {ok, Kind} when Kind =:= time; Kind =:= time_per_call -> other_time;
+        _ -> amount
+    end.
+
+metric(Item, Name, Unit, Kind, Values) ->
+    #{
+        item => Item, metric => Name, unit => Unit, kind => Kind, better => lower, values => Values
+    }.
