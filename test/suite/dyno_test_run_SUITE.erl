@@ -7,6 +7,7 @@ What happens in a run, by simulated events: nothing here is attached to, loaded 
 """.
 
 -include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all]).
 
@@ -30,7 +31,8 @@ groups() ->
             reads_targets_that_may_leave,
             samples_of_the_warm_up_are_dropped,
             nothing_was_measured,
-            information_for_the_tear_down
+            information_for_the_tear_down,
+            whatever_happens
         ]}
     ].
 
@@ -337,3 +339,72 @@ information_for_the_tear_down(_Config) ->
         group => ~"load"},
     {Measured, []} = event({load, {metrics, [Metric]}}, 300, Warned),
     ?assert(lists:member(Metric, map_get(metrics, recorded(partial, Measured)))).
+
+%% Whatever happens, in whatever order: a run ends at most once, and with its last effect; the
+%% instruments are read once at most, and before an end within the measured part; the load is only
+%% told to measure when the instruments have been restarted; and what is recorded is a recording.
+whatever_happens(_Config) ->
+    dyno_property:holds(
+        ?FORALL(
+            {Nodes, Events},
+            {proper_types:oneof([[], [a@h], [a@h, b@h]]), proper_types:list(any_event())},
+            begin
+                {Run, Effects} = until_stop(lists:enumerate(0, 300, Events), run(Nodes), []),
+                ?WHENFAIL(ct:pal("~tp", [Effects]), is_sound(Effects, Run))
+            end
+        ),
+        1000
+    ).
+
+any_event() ->
+    proper_types:frequency([
+        {3, {load, warm}},
+        {5, {load, started}},
+        {5, element(2, interval(1000))},
+        {1, {load, {interval, unknown}}},
+        {1, {load, {finished, 1_000_000_000}}},
+        {1, {load, {ended, none}}},
+        {1, {load, {failed, {dyno_load, {no_node_left, a@h}}}}},
+        {1, {load, {warning, {~"early_end", ~"it ended"}}}},
+        {1, {load_died, oops}},
+        {3, {sample, {sampler, a@h}, 500, #{~"vm.processes" => 7}, 12}},
+        {1, {down, {monitor, a@h}, noconnection}},
+        {1, {down, {monitor, b@h}, killed}},
+        {2, {joined, []}},
+        {1, {not_joined, ~"m:targets/1 raised error: oops"}},
+        {1, interrupt}
+    ]).
+
+until_stop([], Run, Effects) ->
+    {Run, Effects};
+until_stop([{AtMs, Event} | Rest], Run, Effects) ->
+    {Next, More} = event(with_a_node(AtMs, Event), AtMs, Run),
+    case [stop || {stop, _} <- More] of
+        [] -> until_stop(Rest, Next, Effects ++ More);
+        _ -> {Next, Effects ++ More}
+    end.
+
+%% Each node is told of once.
+with_a_node(AtMs, {joined, []}) ->
+    {joined, [{list_to_atom(lists:concat(["n", AtMs, "@h"])), default}]};
+with_a_node(_AtMs, Event) ->
+    Event.
+
+is_sound(Effects, Run) ->
+    Names = names(Effects),
+    Stops = [Outcome || {stop, Outcome} <- Names],
+    Status =
+        case Stops of
+            [] -> partial;
+            [Outcome] -> Outcome
+        end,
+    Empty = dyno_recording:new(test, ~"whatever", #{}, #{}),
+    Recorded = dyno_recording:add_run(Empty, recorded(Status, Run)),
+    Count = fun(Is) -> length(lists:filter(Is, Effects)) end,
+    Reads = Count(fun(Effect) -> is_tuple(Effect) andalso element(1, Effect) =:= read end),
+    Restarts = Count(fun(Effect) -> is_tuple(Effect) andalso element(1, Effect) =:= restart end),
+    length(Stops) =< 1 andalso
+        (Stops =:= [] orelse {stop, hd(Stops)} =:= lists:last(Names)) andalso
+        Reads =< 1 + Count(fun(Effect) -> Effect =:= close end) andalso
+        Restarts =:= Count(fun(Effect) -> Effect =:= measure end) andalso
+        element(1, dyno_recording:validate(Recorded)) =:= ok.

@@ -50,7 +50,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
 -spec load(source()) -> {ok, loaded()} | {error, reason()}.
 load(Source) ->
     maybe
-        {ok, Loaded} ?= bring(Source),
+        {ok, Loaded} ?= load_module(Source),
         #{module := Module} = Loaded,
         case form(Module) of
             {ok, dyno_performerl} ->
@@ -80,32 +80,29 @@ form(Module) ->
 
 -doc "Loads a module that a suite works with; `forget/1` takes it back.".
 -spec load_module(source()) -> {ok, loaded()} | {error, reason()}.
-load_module(Source) ->
-    bring(Source).
-
-bring(Module) when is_atom(Module) ->
+load_module(Module) when is_atom(Module) ->
     case code:ensure_loaded(Module) of
         {module, Module} -> {ok, #{module => Module, path => undefined, folder => undefined}};
         {error, _} -> {error, {no_such_module, Module}}
     end;
-bring(Path0) ->
+load_module(Path0) ->
     Path = unicode:characters_to_list(Path0),
     case {filename:extension(Path), file:read_file_info(Path)} of
         {".erl", {ok, _}} -> compile(Path);
-        {".beam", {ok, _}} -> bring_beam(Path);
+        {".beam", {ok, _}} -> load_beam(Path);
         {".ex", {ok, _}} -> compile_elixir(Path);
         {".exs", {ok, _}} -> compile_elixir(Path);
-        {"", {error, enoent}} -> bring_named(Path);
+        {"", {error, enoent}} -> load_named(Path);
         {_, {error, enoent}} -> {error, {no_such_file, Path}};
         {_, {error, Posix}} -> {error, {unreadable, Path, Posix}};
         {_, {ok, _}} -> {error, {not_a_suite_file, Path}}
     end.
 
 %% A module's name, as typed.
-bring_named(Name) ->
+load_named(Name) ->
     case lists:member($/, Name) of
         true -> {error, {no_such_file, Name}};
-        false -> bring(list_to_atom(elixir_name(Name)))
+        false -> load_module(list_to_atom(elixir_name(Name)))
     end.
 
 %% Shop.Perf is what people write for it.
@@ -208,7 +205,7 @@ temporary() ->
         Folder -> Folder
     end.
 
-bring_beam(Path) ->
+load_beam(Path) ->
     case beam_lib:info(Path) of
         {error, beam_lib, Reason} ->
             {error, {bad_beam, Path, Reason}};
