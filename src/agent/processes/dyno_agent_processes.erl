@@ -280,8 +280,11 @@ effect({first_calls, Change}, #{first_calls := Calls} = State) ->
 %% In place of an earlier one.
 later(Ms, Message, #{timers := Timers} = State) ->
     case Timers of
-        #{Message := Timer} -> erlang:cancel_timer(Timer);
-        #{} -> ok
+        #{Message := Timer} ->
+            _ = erlang:cancel_timer(Timer),
+            ok;
+        #{} ->
+            ok
     end,
     State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
