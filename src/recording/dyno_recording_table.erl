@@ -21,8 +21,6 @@ A description is plain data: whoever writes one need not call this module.
 """.
 
 -export([make/2, make/3]).
-%% On their way out: columns and rows that match by their position only.
--export([new/4, new/5, column/4]).
 
 -export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
 
@@ -146,32 +144,3 @@ sorted(#{}, _Columns, Rows) ->
 
 in_order(ascending, A, B) -> A =< B;
 in_order(descending, A, B) -> A >= B.
-
--doc "A table of all rows, of no node. Use `make/2`.".
--spec new(binary(), binary(), [Column], [[term()]]) -> table() when
-    Column :: #{atom() => term()} | {binary(), binary(), atom(), binary() | undefined}.
-new(Name, Title, Columns, Rows) ->
-    new(Name, Title, Columns, Rows, #{}).
-
--doc "A table. Use `make/3`.".
--spec new(binary(), binary(), [Column], [[term()]], options()) -> table() when
-    Column :: #{atom() => term()} | {binary(), binary(), atom(), binary() | undefined}.
-new(Name, Title, Columns, Rows, Options) ->
-    Count = length(Rows),
-    Most = maps:get(most, Options, Count),
-    #{
-        name => Name,
-        title => Title,
-        node => maps:get(node, Options, undefined),
-        columns => [as_column(C) || C <- Columns],
-        rows => lists:sublist(Rows, Most),
-        truncated => max(0, Count - Most)
-    }.
-
-as_column({Name, Title, Type, Unit}) -> column(Name, Title, Type, Unit);
-as_column(Column) -> Column.
-
--doc "A column of `new/4`.".
--spec column(binary(), binary(), atom(), binary() | undefined) -> #{atom() => term()}.
-column(Name, Title, Type, Unit) ->
-    #{name => Name, title => Title, type => Type, unit => Unit}.

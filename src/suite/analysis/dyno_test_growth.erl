@@ -73,7 +73,7 @@ tables(Document) ->
                 Function => Share
              || Run <- AtLargest,
                 #{~"function" := Function, ~"share" := Share} <-
-                    dyno_recording_part:rows(~"functions", Run)
+                    dyno_recording:rows(Run, ~"functions")
             },
             {Clear, Others} = lists:partition(
                 fun matters/1,
@@ -188,7 +188,7 @@ of_table({Table, Key, Kind, Columns}, Sizes) ->
 sums(Table, Key, Columns, Run) ->
     maps:map(fun(_, Values) -> lists:sum(Values) end, collected([
         {{Name, Column}, Value}
-     || #{Key := Name} = Row <- dyno_recording_part:rows(Table, Run),
+     || #{Key := Name} = Row <- dyno_recording:rows(Run, Table),
         {Column, _Unit} <- Columns,
         {ok, Value} <- [maps:find(Column, Row)],
         is_number(Value)
@@ -213,7 +213,7 @@ times_per_call(Shares, Sizes) ->
             ~"time_per_call" := Time,
             ~"own_time" := Own,
             ~"own_time_uncertainty" := Uncertain
-        } <- dyno_recording_part:rows(~"functions", Run),
+        } <- dyno_recording:rows(Run, ~"functions"),
         Calls >= ?MIN_CALLS,
         Uncertain < Own * ?MAX_UNCERTAINTY
     ]),
@@ -256,7 +256,7 @@ calls(Run) ->
     Calls = collected([
         {Function, Count}
      || #{~"function" := Function, ~"calls" := Count} <-
-            dyno_recording_part:rows(~"functions", Run),
+            dyno_recording:rows(Run, ~"functions"),
         is_number(Count)
     ]),
     Whole =

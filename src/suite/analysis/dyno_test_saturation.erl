@@ -25,7 +25,7 @@ first.
 
 -export([tables/1]).
 
--import(dyno_recording_part, [text/2, rows/2]).
+-import(dyno_recording_part, [text/2]).
 -import(dyno_test_sizes, [points/2, names/3, cells/4]).
 
 %% A size, the value there, and how far that is beyond its limit: 1 is the limit.
@@ -270,7 +270,7 @@ times_per_call(Name, Run) ->
     [
         Time
      || #{~"function" := Of, ~"time_per_call" := Time, ~"calls" := Calls} = Row <-
-            rows(~"functions", Run),
+            dyno_recording:rows(Run, ~"functions"),
         Of =:= Name,
         Calls >= ?MIN_CALLS,
         is_number(Time),

@@ -63,7 +63,7 @@ summary(mean, Numbers) -> lists:sum(Numbers) / length(Numbers).
 names(Table, Key, Sizes) ->
     lists:uniq([
         Name
-     || {_, Runs} <- Sizes, Run <- Runs, #{Key := Name} <- dyno_recording_part:rows(Table, Run)
+     || {_, Runs} <- Sizes, Run <- Runs, #{Key := Name} <- dyno_recording:rows(Run, Table)
     ]).
 
 -doc "The numbers in a column of a table's rows of that name.".
@@ -72,7 +72,7 @@ names(Table, Key, Sizes) ->
 cells(Table, {Key, Name}, Column, Run) ->
     [
         Value
-     || #{Key := Of, Column := Value} <- dyno_recording_part:rows(Table, Run),
+     || #{Key := Of, Column := Value} <- dyno_recording:rows(Run, Table),
         Of =:= Name,
         is_number(Value)
     ].
