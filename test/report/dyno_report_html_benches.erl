@@ -4,7 +4,8 @@
 -module(dyno_report_html_benches).
 -moduledoc false.
 
-%% Recordings of real benchmarks, short ones: what they find is left open, the page must show it.
+%% Recordings of real benchmarks, short ones: what they find is left open, the page must show it; and
+%% one of a command that the page does not know.
 
 -export([documents/0]).
 
@@ -39,6 +40,7 @@ documents() ->
         ~"pair" => Pair,
         ~"inputs" => Inputs,
         ~"squeeze" => Squeeze,
+        ~"weather" => dyno_report_weather:document(),
         ~"compared" => Compared,
         ~"tests" => Tests
     }.

@@ -52,7 +52,7 @@ run(Day) ->
         series => [
             #{
                 name => ~"pressure", title => ~"Air pressure", group => sky, unit => ~"hPa",
-                node => ~"tower", times_ms => [0, 1000, 2000], values => [1013, null, 1009]
+                node => ~"tower", times_ms => [0, 1000, 2000, 3000], values => [1013, null, 1011, 1009]
             }
         ],
         tables => [clouds()],

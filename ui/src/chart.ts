@@ -320,8 +320,8 @@ function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot
         case 'points':
             return { ...lined, points: { show: true, size: 7, fill: stroke, stroke } };
         default:
-            // A line needs two values: fewer are shown as points.
-            return { ...lined, points: { show: line.values.length < 3, size: 6 } };
+            // A line needs two values side by side: where there are few, each is a point, too.
+            return { ...lined, points: { show: line.values.length <= 12, size: 6 } };
     }
 }
 

@@ -34,7 +34,7 @@ export function append(parent: Element, children: Child[]): void {
     }
 }
 
-/** A sentence in place of a figure or table that is not there. */
+/** A sentence in place of a chart or table that is not there. */
 export function absent(sentence: string): HTMLElement {
     return h('p', { class: 'absent' }, sentence);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// A flame graph of sampled stacks: the callers above, what they call below, as wide as its share of
-// the samples. A click on a frame makes it the whole width; one on a frame above it leads back.
+// A flame graph of stacks: the callers above, what they call below, as wide as its share of the whole. A click on a frame makes it the whole width; one on a frame above it leads back.
 
 import { h } from './dom';
 import { lineVariable } from './palette';
-import { share } from './units';
+import type { Profile } from './recording';
+import { format, share } from './units';
 
 export interface Frame {
     name: string;
-    samples: number;
+    value: number;
     below: Map<string, Frame>;
 }
 
@@ -19,18 +19,20 @@ const leastShare = 0.002;
 const most = 4000;
 const colours = 6;
 
-const frame = (name: string): Frame => ({ name, samples: 0, below: new Map() });
+const frame = (name: string): Frame => ({ name, value: 0, below: new Map() });
 
-/** One tree of stacks in the folded form, `caller;callee`, with the number of their samples. */
-export function fold(stacks: { stack: string; samples: number }[]): Frame {
+/** One tree of a profile's stacks, with what was spent of the first of its values. */
+export function fold({ frames, samples }: Profile): Frame {
     const root = frame('all');
-    for (const { stack, samples } of stacks) {
-        root.samples += samples;
+    for (const { stack, values } of samples) {
+        const value = values[0] ?? 0;
+        root.value += value;
         let at = root;
-        for (const name of stack.split(';')) {
+        for (const index of stack) {
+            const name = frames[index] ?? '?';
             const next = at.below.get(name) ?? frame(name);
             at.below.set(name, next);
-            next.samples += samples;
+            next.value += value;
             at = next;
         }
     }
@@ -44,14 +46,14 @@ function colour(name: string): string {
     return `color-mix(in srgb, ${lineVariable(sum % colours)} 42%, var(--surface))`;
 }
 
-export function flame(root: Frame, label: string): HTMLElement {
+export function flame(root: Frame, label: string, unit: string): HTMLElement {
     const host = h('div', { class: 'flame', role: 'group', 'aria-label': label });
     const draw = (path: Frame[]) => {
         const zoomed = path.at(-1)!;
         const rows: HTMLElement[] = [];
         let left = most;
         const put = (of: Frame, depth: number, start: number, width: number, lead: Frame[]) => {
-            const text = `${of.name}: ${of.samples} of ${root.samples} samples, ${share(of.samples / root.samples)}`;
+            const text = `${of.name}: ${format(of.value, unit)} of ${format(root.value, unit)}, ${share(of.value / root.value)}`;
             const element = h('button', { type: 'button', title: text, 'aria-label': text }, of.name);
             element.style.left = `${start * 100}%`;
             element.style.width = `${width * 100}%`;
@@ -66,8 +68,8 @@ export function flame(root: Frame, label: string): HTMLElement {
         path.forEach((of, depth) => put(of, depth, 0, 1, path.slice(0, depth + 1)));
         const under = (of: Frame, depth: number, start: number, lead: Frame[]) => {
             let at = start;
-            for (const child of [...of.below.values()].sort((a, b) => b.samples - a.samples)) {
-                const width = child.samples / zoomed.samples;
+            for (const child of [...of.below.values()].sort((a, b) => b.value - a.value)) {
+                const width = child.value / zoomed.value;
                 if (width < leastShare || left <= 0) continue;
                 const path = [...lead, child];
                 put(child, depth, at, width, path);

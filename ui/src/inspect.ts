@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// A closer look at one function or one group of processes: its figures at every size, who calls the
+// A closer look at one function or one group of processes: its values at every size, who calls the
 // function, what the group calls. Each name in it leads on, and back.
 
 import { figure, forgetDetached } from './chart';
@@ -156,7 +156,7 @@ function chart(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
     return drawn && h('div', { class: 'grid wide' }, figure(drawn));
 }
 
-/** The subject's figures, a row a run. */
+/** The subject's values, a row a run. */
 function overRuns(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
     const { table, by } = places[kind];
     const sample = [...rows.keys()].map((run) => tableOf(run, table, at(view, run)))[0];

@@ -8,17 +8,27 @@ import { append, h } from './dom';
 import { nodesOf, runPlace, runTitle, sizeLabel, type Recording, type Run } from './recording';
 import { comparison, rounds, squeeze } from './sections/bench';
 import { changes, conditions, sideBySide } from './sections/compare';
+import { events } from './sections/events';
 import { inputs } from './sections/inputs';
 import { load, overSizes } from './sections/load';
 import { profile } from './sections/profile';
 import { facts, summary } from './sections/summary';
-import { custom, os, other, otherOfBenchmarks, vm } from './sections/system';
+import {
+    custom,
+    everything,
+    os,
+    other,
+    otherOfBenchmarks,
+    otherOfComparisons,
+    vm,
+} from './sections/system';
 import { functions, growth, processes } from './sections/tables';
 import { themeButton } from './theme';
 import type { Section, View } from './view';
 
 const ofTests: Section[] = [
-    ...[summary, overSizes, load, functions, growth, processes, custom, vm, os, changes, other],
+    ...[summary, overSizes, load, functions, growth, processes, profile, custom, events, vm, os],
+    ...[changes, other],
 ];
 const ofBenchmarks: Section[] = [
     summary,
@@ -29,14 +39,17 @@ const ofBenchmarks: Section[] = [
     profile,
     growth,
     changes,
+    events,
     otherOfBenchmarks,
 ];
-const ofComparisons: Section[] = [summary, changes, sideBySide, conditions, other];
+const ofComparisons: Section[] = [summary, changes, sideBySide, conditions, otherOfComparisons];
+const ofOthers: Section[] = [summary, everything, events, profile];
 
-function sectionsOf({ command }: Recording): Section[] {
-    if (command === 'bench') return ofBenchmarks;
-    return command === 'compare' ? ofComparisons : ofTests;
-}
+const byCommand: Record<string, Section[]> = {
+    test: ofTests,
+    bench: ofBenchmarks,
+    compare: ofComparisons,
+};
 
 /** More runs than this are chosen from a list instead of side by side. */
 const buttonsUpTo = 6;
@@ -44,7 +57,7 @@ const buttonsUpTo = 6;
 export function page(recording: Recording): HTMLElement[] {
     const view: View = { recording, run: null, node: null };
     choose(view, lastRun(recording));
-    const places = sectionsOf(recording).map((section) => place(section, view));
+    const places = (byCommand[recording.command] ?? ofOthers).map((section) => place(section, view));
     const nodeChoice = h('span');
     const redraw = () => {
         for (const p of places) if (p.section.scope === 'run') p.draw();

@@ -163,7 +163,7 @@ export function forest({ label, names, rows, band }: Forest): HTMLElement {
 export interface StripRow {
     label: Child;
     values: number[];
-    median: number;
+    median: number | null;
     low: number | null;
     high: number | null;
     cells: string[];
@@ -197,7 +197,7 @@ export function strips(
                 ...(row.low !== null && row.high !== null
                     ? [mark('interval', axis, row.low, row.high)]
                     : []),
-                mark('median', axis, row.median),
+                ...(row.median === null ? [] : [mark('median', axis, row.median)]),
             );
             return h(
                 'tr',

@@ -48,6 +48,9 @@ export interface Column {
     type: string;
     unit: string | null;
     help: string;
+    /** key, value, low, high or note; of low and high also the value that they bound. */
+    role?: string;
+    of?: string | null;
 }
 
 /** A table's row, its cells by the names of their columns. */
@@ -59,9 +62,29 @@ export interface Table {
     name: string;
     title: string;
     node: string | null;
+    sort: { column: string; descending: boolean } | null;
     columns: Column[];
     rows: Cell[][];
     truncated: number;
+}
+
+/** Something that happened; its time is in milliseconds, as that of series. */
+export interface Event {
+    time_ms: number;
+    node: string | null;
+    process: string | null;
+    kind: string;
+    text: string;
+}
+
+/** Stacks, as numbers of frames, the outermost first, with what was spent in each. */
+export interface Profile {
+    name: string;
+    title: string;
+    node: string | null;
+    values: { name: string; unit: string }[];
+    frames: string[];
+    samples: { stack: number[]; values: (number | null)[] }[];
 }
 
 export interface TargetNode {
@@ -89,6 +112,8 @@ export interface Run {
     histograms: Histogram[];
     series: Series[];
     tables: Table[];
+    events: { dropped: number; items: Event[] };
+    profiles: Profile[];
     warnings: Text[];
     error: Text | null;
 }
@@ -171,15 +196,44 @@ const column = (raw: Raw): Column => ({
     type: text(raw.type, 'string'),
     unit: textOrNull(raw.unit),
     help: text(raw.help),
+    role: text(raw.role),
+    of: textOrNull(raw.of),
 });
 
-const table = (raw: Raw): Table => ({
-    name: text(raw.name, 'unnamed'),
-    title: text(raw.title, text(raw.name, 'unnamed')),
+/** A title with what tells it from others of its name. */
+const labelled = (raw: Raw): string =>
+    [text(raw.title, text(raw.name, 'unnamed')), ...Object.values(object(raw.labels))].join(', ');
+
+const table = (raw: Raw): Table => {
+    const sort = object(raw.sort);
+    return {
+        name: text(raw.name, 'unnamed'),
+        title: labelled(raw),
+        node: textOrNull(raw.node),
+        sort: raw.sort
+            ? { column: text(sort.column), descending: sort.order === 'descending' }
+            : null,
+        columns: list(raw.columns, column),
+        rows: array(raw.rows),
+        truncated: number(raw.truncated) ?? 0,
+    };
+};
+
+const event = (raw: Raw): Event => ({
+    time_ms: number(raw.time_ms) ?? 0,
     node: textOrNull(raw.node),
-    columns: list(raw.columns, column),
-    rows: array(raw.rows),
-    truncated: number(raw.truncated) ?? 0,
+    process: textOrNull(raw.process),
+    kind: text(raw.kind),
+    text: text(raw.text),
+});
+
+const profile = (raw: Raw): Profile => ({
+    name: text(raw.name),
+    title: labelled(raw),
+    node: textOrNull(raw.node),
+    values: list(raw.values, (v) => ({ name: text(v.name), unit: text(v.unit, '1') })),
+    frames: array(raw.frames),
+    samples: list(raw.samples, (s) => ({ stack: array(s.stack), values: array(s.values) })),
 });
 
 const run = (raw: Raw): Run => ({
@@ -195,6 +249,11 @@ const run = (raw: Raw): Run => ({
     histograms: list(raw.histograms, histogram),
     series: list(raw.series, series),
     tables: list(raw.tables, table),
+    events: {
+        dropped: number(object(raw.events).dropped) ?? 0,
+        items: list(object(raw.events).items, event),
+    },
+    profiles: list(raw.profiles, profile),
     warnings: list(raw.warnings, coded),
     error: codedOrNull(raw.error),
 });
@@ -243,25 +302,24 @@ function recording(raw: Raw): Recording {
 
 /** How a run is called on the page: its size, and which repetition where there are several. */
 export function runTitle(recording: Recording, which: Run): string {
-    // A benchmark's runs are named for their input; their size may only be a place in a list.
-    if (recording.command === 'bench') return which.id;
-    const size =
-        which.size === null ? which.id : String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
+    if (which.size === null) return which.id;
+    const size = String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
     const repeated = recording.runs.filter((r) => r.size === which.size).length > 1;
     return repeated ? `${size} (${which.repetition})` : size;
 }
 
-/** What the sizes count, as the suite calls it. */
+/** What the sizes count, as the suite calls it; runs may have none. */
 export function sizeLabel(recording: Recording): string {
-    return text(recording.parameters.size_label) || (recording.command === 'bench' ? 'Run' : 'Size');
+    const isSized = recording.runs.some((r) => r.size !== null);
+    return text(recording.parameters.size_label) || (isSized ? 'Size' : 'Run');
 }
 
-/** A run within a sentence: `16 clients`, `1 client`, `size 16`. */
+/** A run within a sentence: `16 clients`, `1 client`, `size 16`, `run small`. */
 export function runPlace(recording: Recording, which: Run): string {
     const title = runTitle(recording, which);
     const label = text(recording.parameters.size_label).trim();
-    if (label === '' || label.toLowerCase() === 'size' || which.size === null)
-        return `${sizeLabel(recording).toLowerCase()} ${title}`;
+    if (which.size === null) return `run ${title}`;
+    if (label === '' || label.toLowerCase() === 'size') return `size ${title}`;
     const [count, repetition] = title.split(' (');
     // Of 16 there is no `number of clients`.
     const plural = label.replace(/^number of /i, '');
@@ -300,7 +358,7 @@ export function findMetric(which: Run, name: string): Metric | undefined {
 /** The roles of the nodes that parts of the run are of: those declared, and those only parts name. */
 export function nodesOf(which: Run): string[] {
     const names = new Set(which.nodes.map((n) => n.role));
-    for (const item of [...which.series, ...which.tables]) {
+    for (const item of [...which.series, ...which.tables, ...which.profiles]) {
         if (item.node) names.add(item.node);
     }
     return [...names];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// Figures over the sizes: one value for each size, the median where a size ran several times.
+// Metrics over the sizes: one value for each size, the median where a size ran several times.
 
 import type { Chart } from './chart';
 import { sizeLabel, type Recording, type Run } from './recording';

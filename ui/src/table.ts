@@ -138,7 +138,14 @@ function viewOf(table: Table, options: TableOptions): View {
     const known = views.get(key);
     if (known) return known;
     const by = table.columns.some((c) => c.name === options.sortBy) ? options.sortBy! : null;
-    const view = { sort: by, descending: true, search: '', filters: {}, all: false };
+    const { column, descending } = table.sort ?? { column: null, descending: true };
+    const view = {
+        sort: by ?? column,
+        descending: by !== null || descending,
+        search: '',
+        filters: {},
+        all: false,
+    };
     views.set(key, view);
     return view;
 }

@@ -96,6 +96,7 @@ function per(value: number, top: string, bottom: string): string {
     if (bottom === 'call')
         return top in toNanoseconds ? duration(value * toNanoseconds[top]!) : count(value);
     if (top === 'B') return scaled(value, bytes, `/${bottom}`);
+    if (!['1', 'count'].includes(top)) return `${count(value)}${gap}${top}/${bottom}`;
     const factor = prefixes.find(([f]) => Math.abs(value) >= f * 0.9995) ?? prefixes[4]!;
     return `${threeDigits(value / factor[0])}${gap}${factor[1]}/${bottom}`;
 }

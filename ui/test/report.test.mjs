@@ -136,7 +136,7 @@ see('draws every chart, those of unknown instruments too', async () => {
     assert.deepEqual(await charts(), { all: 32, drawn: 32 });
     assert.equal(await page.locator('#other figure').count(), 3);
     assert.match(await page.locator('#other').innerText(), /GPU kernels[\s\S]*softmax/);
-    assert.match(await page.locator('#figures').textContent(), /12\.5.furlong/);
+    assert.match(await page.locator('#metrics').textContent(), /12\.5.furlong/);
 });
 
 see('shows hostile and foreign names as text', async () => {
@@ -351,7 +351,7 @@ test('shows codes by inputs, and how they grow', async () => {
     assert.ok((await matrix.innerText()).includes(growth[0].text));
     assert.equal(await page.locator('#inputs figure canvas, #inputs figure .plot').count() > 0, true);
     await page.getByRole('radio', { name: '100', exact: true }).check();
-    assert.match(await page.locator('#comparison h2').innerText(), /run 100$/);
+    assert.match(await page.locator('#comparison h2').innerText(), /size 100$/);
 });
 
 test('shows throughput against concurrency, with the best marked', async () => {
@@ -462,7 +462,7 @@ test('shows two benchmarks beside each other', async () => {
     const recording = await openMade('compared');
     const changes = rowsOf(recording.tables.find((t) => t.name === 'changes'));
     assert.equal(await page.locator('#changes .forest tbody tr').count(), changes.length);
-    assert.match(await page.locator('#outcome').innerText(), new RegExp(`Of ${changes.length} fig`));
+    assert.match(await page.locator('#outcome').innerText(), new RegExp(`Of ${changes.length} met`));
     const labels = await page.locator('#both .strips tbody th').allInnerTexts();
     assert.equal(labels.filter((l) => / – old$/.test(l)).length, 2);
     assert.equal(labels.filter((l) => / – new$/.test(l)).length, 2);
@@ -470,7 +470,7 @@ test('shows two benchmarks beside each other', async () => {
 
 test('shows two tests in the same charts, and what differed around them', async () => {
     await openMade('tests');
-    assert.match(await page.locator('#outcome').innerText(), /Some figures are worse/);
+    assert.match(await page.locator('#outcome').innerText(), /Some metrics are worse/);
     const slower = page.locator('#changes .forest tr.bad').filter({ hasText: 'size 1000: latency.p50' });
     assert.match(await slower.innerText(), /2\.00\s+slower/);
     const { all, drawn } = await charts();
@@ -492,18 +492,18 @@ see('prints all charts, in light colours', async () => {
 
 test('draws sampled stacks as a flame graph to zoom into', async () => {
     const recording = await openMade('profiled');
-    const table = recording.runs[0].tables.find((t) => t.name === 'stacks');
     // On a machine that is too busy there may be no sample.
-    const stacks = table ? rowsOf(table) : [];
-    const all = stacks.reduce((sum, { samples }) => sum + samples, 0);
+    const [profile] = recording.runs[0].profiles;
+    const samples = profile?.samples ?? [];
+    const all = samples.reduce((sum, { values }) => sum + values[0], 0);
     const frames = page.locator('#profile .flame button');
     if (all === 0) return assert.equal(await frames.count(), 0);
-    const first = stacks[0].stack.split(';')[0];
-    const mine = stacks
-        .filter(({ stack }) => stack.split(';')[0] === first)
-        .reduce((sum, { samples }) => sum + samples, 0);
+    const first = profile.frames[samples[0].stack[0]];
+    const mine = samples
+        .filter(({ stack }) => profile.frames[stack[0]] === first)
+        .reduce((sum, { values }) => sum + values[0], 0);
     const frame = frames.filter({ hasText: first }).first();
-    assert.ok((await frame.getAttribute('title')).startsWith(`${first}: ${mine} of ${all} samples`));
+    assert.ok((await frame.getAttribute('title')).startsWith(`${first}: ${mine} of ${all}, `));
     const wide = await frames.first().evaluate((e) => e.getBoundingClientRect().width);
     await frame.click();
     const zoomed = await frames.nth(1).evaluate((e) => [e.textContent, e.getBoundingClientRect().width]);
@@ -511,4 +511,26 @@ test('draws sampled stacks as a flame graph to zoom into', async () => {
     assert.ok(Math.abs(zoomed[1] - wide) < 1);
     await frames.first().press('Enter');
     assert.equal(await frames.first().textContent(), 'all');
+});
+
+test('shows all parts of a recording whose command it does not know', async () => {
+    await openMade('weather');
+    const said = (id) => page.locator(id).innerText();
+    assert.match(await said('#summary'), /Failed\.[\s\S]*it stays dry: it rained at noon/);
+    assert.match(await said('#metrics'), /Strongest gust\s+wind\.max\s+12\.5.m\/s \(12.m\/s to 13.m\/s\)/);
+    assert.match(await said('#other'), /Air pressure[\s\S]*Sizes of drops/);
+    // Keys first, then values with their bounds, then notes; the highest first; in the unit of the row.
+    const clouds = page.locator('[data-table="clouds"]');
+    assert.deepEqual(
+        await clouds.locator('thead th').allInnerTexts().then((all) => all.map((t) => t.split('\n')[0])),
+        ['Kind of cloud', 'Height', 'Lowest', 'Highest', 'Amount', 'Mood'],
+    );
+    assert.match(await clouds.locator('tbody tr').first().innerText(), /cirrus\s+8000.m[\s\S]*25.%\s+aloof/);
+    assert.match(await said('#events'), /lightning\s+1\s[\s\S]*1\.5.s[\s\S]*a flash over the river/);
+    assert.match(await said('#events'), /2 more events were not kept/);
+    assert.equal(await page.locator('#events .dot').count(), 1);
+    const glow = page.locator('#profile .flame button', { hasText: 'roof:glow/2' });
+    assert.equal(await glow.getAttribute('title'), 'roof:glow/2: 30 J of 100 J, 30 %');
+    const { all, drawn } = await charts();
+    assert.deepEqual([drawn, all >= 2], [all, true]);
 });

@@ -28,19 +28,13 @@ tables(Codes) ->
      || {Label, #{profile := #{functions := Of} = Profile}} <- Codes,
         #{function := Name} = Function <- lists:sublist(Of, ?MAX_FUNCTIONS)
     ],
-    Stacks = [
-        #{code => Label, stack => iolist_to_binary(lists:join(~";", Stack)), samples => Count}
-     || {Label, #{profile := #{stacks := Of}}} <- Codes,
-        {Stack, Count} <- lists:sublist(Of, ?MAX_STACKS)
-    ],
     [
         dyno_recording_table:make(side_effects(), Parts, #{most => ?MAX_PARTS})
      || [x || {_, #{side_effects := #{}}} <- Codes] =/= []
     ] ++
         [
-            dyno_recording_table:make(Spec, Items)
-         || [x || {_, #{profile := _}} <- Codes] =/= [],
-            {Spec, Items} <- [{functions(), Functions}, {stacks(), Stacks}]
+            dyno_recording_table:make(functions(), Functions)
+         || [x || {_, #{profile := _}} <- Codes] =/= []
         ].
 
 side_effects() ->
@@ -82,17 +76,6 @@ functions() ->
     }.
 
 %% As `profiles`, for the page, which draws flame graphs of this table.
-stacks() ->
-    #{
-        name => ~"stacks",
-        title => ~"Sampled stacks",
-        columns => [
-            {~"code", ~"Code", string, #{role => key}, field(code)},
-            {~"stack", ~"Stack", string, #{role => key}, field(stack)},
-            {~"samples", ~"Samples", count, field(samples)}
-        ]
-    }.
-
 field(Key) -> fun(Item) -> map_get(Key, Item) end.
 
 lower() -> #{better => lower}.

@@ -152,8 +152,7 @@ bench() ->
                 {~"own_time_per_call", ~"own time, traced"}, {~"share", ~"share"},
                 {~"sampled", ~"of the samples"}
             ]
-        }},
-        {~"stacks", #{hidden => true}}
+        }}
     ].
 
 -spec analyses() -> [{binary(), view()}].

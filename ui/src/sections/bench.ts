@@ -139,7 +139,7 @@ export const comparison: Section = {
                   )
                 : null,
             disturbance(run, rows),
-            tableView(table, { heading: 'All figures of the codes', empty: 'No code was measured.' }),
+            tableView(table, { heading: 'All results of the codes', empty: 'No code was measured.' }),
             pairs && pairs.rows.length > 1
                 ? tableView(pairs, { heading: 'All pairs', empty: '' })
                 : null,
@@ -168,7 +168,7 @@ function disturbance(run: Run, rows: Row[]): Child {
         { class: `banner ${tone}`, id: 'disturbance' },
         h('strong', {}, `The machine ${words}.`),
         ` Other programs had the processor for ${share(all ?? most)} of the time while the codes ran. `,
-        'That time is taken out of the figures; what it did to the caches is not.',
+        'That time is taken out of the times; what it did to the caches is not.',
     );
 }
 

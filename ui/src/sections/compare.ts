@@ -39,7 +39,7 @@ const tones: Record<string, ForestRow['tone']> = {
     less: 'good',
 };
 
-/** How many figures became what, for the top of the page. */
+/** How many metrics became what, for the top of the page. */
 export function outcome(recording: Recording): Child {
     const rows = objects(tableNamed(recording, 'changes'));
     if (rows.length === 0) return null;
@@ -51,15 +51,15 @@ export function outcome(recording: Recording): Child {
     const better = rows.some((r) => tones[String(r.verdict)] === 'good');
     const kind = worse ? 'attention' : better ? 'pass' : '';
     const said = worse
-        ? 'Some figures are worse.'
+        ? 'Some metrics are worse.'
         : better
-          ? 'Some figures are better, none is worse.'
+          ? 'Some metrics are better, none is worse.'
           : 'No change was shown.';
     return h(
         'div',
         { class: `banner ${kind}`, id: 'outcome' },
         h('strong', {}, said),
-        ` Of ${rows.length} figures: ${counts.join(', ')}.`,
+        ` Of ${rows.length} metrics: ${counts.join(', ')}.`,
     );
 }
 
@@ -75,7 +75,7 @@ export const changes: Section = {
         const others = rows.filter((r) => r.metric !== 'time per call');
         const limit = Math.max(0.03, threshold(recording));
         return [
-            ...plot('Figures', others, limit, recording.command === 'bench' || others.length <= 40),
+            ...plot('Metrics', others, limit, recording.command === 'bench' || others.length <= 40),
             ...plot('Functions that changed most', ofFunctions, limit, false),
             rows.length > 0
                 ? h(
@@ -85,9 +85,9 @@ export const changes: Section = {
                   )
                 : null,
             tableView(table, {
-                heading: 'All figures',
+                heading: 'All metrics',
                 show: valuesInUnits(table.rows, table.columns.findIndex((c) => c.name === 'unit')),
-                empty: 'The recordings have no figure in common.',
+                empty: 'The recordings have no metric in common.',
             }),
         ];
     },
@@ -235,7 +235,7 @@ function overSizes(
     return chart && { ...chart, help: unit === 'ns' ? 'Log scale.' : '' };
 }
 
-/** The most of a series, where the figure is one. */
+/** The most of a series, where the metric is one. */
 function mostOf(run: Run, name: string): number | null {
     const values = run.series.find((s) => s.name === name)?.values ?? [];
     return values.reduce((most, v) => (v !== null && (most === null || v > most) ? v : most), null);

@@ -31,7 +31,7 @@ export const overSizes: Section = {
         if (sizes.length < 2) {
             return [
                 absent(
-                    'There is one size only; give the suite more sizes to see how the figures grow.',
+                    'There is one size only; give the suite more sizes to see how it grows.',
                 ),
             ];
         }
@@ -126,7 +126,7 @@ function family({ name, group, unit }: Histogram): string {
 }
 
 /** Histograms of one family share a chart, so that they can be compared. */
-export function distributions(run: Run): Child[] {
+export function distributions(run: Pick<Run, 'histograms'>): Child[] {
     const groups = new Map<string, Histogram[]>();
     for (const histogram of run.histograms) {
         const key = family(histogram);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// Which functions take the time of a benchmarked code: its sampled stacks, and its calls.
+// Where time or memory goes: a flame graph of each profile, and the functions by their calls.
 
 import { flame, fold } from '../flame';
 import { h, type Child } from '../dom';
-import { objects, tableNamed } from '../recording';
-import { tableView } from '../table';
+import { ofNode, tableNamed } from '../recording';
+import { anyTable } from '../shape';
+import { format } from '../units';
 import type { Section, View } from '../view';
 
 export const profile: Section = {
     id: 'profile',
     title: 'Profile',
     scope: 'run',
-    render: ({ run }: View): Child[] => {
+    render: ({ run, node }: View): Child[] => {
         if (!run) return [];
-        const stacks = objects(tableNamed(run, 'stacks'));
-        const codes = [...new Set(stacks.map((r) => String(r.code ?? '')))];
-        const flames = codes.flatMap((code) => {
-            const mine = stacks
-                .filter((r) => String(r.code ?? '') === code && typeof r.samples === 'number')
-                .map((r) => ({ stack: String(r.stack ?? ''), samples: Number(r.samples) }));
-            const root = fold(mine);
-            if (root.samples === 0) return [];
-            const label = `Sampled stacks${code && ` of ${code}`}`;
-            return [h('h3', {}, `${label}, ${root.samples} samples`), flame(root, label)];
-        });
+        const flames = run.profiles
+            .filter((p) => ofNode(p, node))
+            .flatMap((p) => {
+                const root = fold(p);
+                const { name, unit } = p.values[0] ?? { name: '', unit: '1' };
+                if (root.value <= 0) return [];
+                const what = ['1', 'count'].includes(unit) ? ` ${name}` : '';
+                const whole = `${p.title}: ${format(root.value, unit)}${what}`;
+                return [h('h3', {}, whole), flame(root, p.title, unit)];
+            });
         const table = tableNamed(run, 'profile');
         return [
             ...flames,
@@ -33,12 +33,10 @@ export const profile: Section = {
                 ? h(
                       'p',
                       { class: 'note' },
-                      'As wide as its share of the samples; what a function calls stands below it. Click a frame to see it at full width, and one above it to go back.',
+                      'As wide as its share; what a function calls stands below it. Click a frame to see it at full width, and one above it to go back.',
                   )
                 : null,
-            table
-                ? tableView(table, { sortBy: 'share', empty: 'No function was seen.' })
-                : null,
+            table ? anyTable(table, { empty: 'No function was seen.' }) : null,
         ];
     },
 };

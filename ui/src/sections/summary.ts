@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// The answer first: did it pass, what are the figures for each size, what to beware of, and where
+// The answer first: did it pass, what are the metrics at each size, what to beware of, and where
 // it was measured.
 
 import { absent, h, type Child } from '../dom';
@@ -23,8 +23,8 @@ import { breakable } from '../tablecells';
 import { date, format, raw } from '../units';
 import type { Section, View } from '../view';
 
-/** The figures of the first table, in its order; all others are in the second. */
-const keyFigures = [
+/** The metrics of the first table, in its order; all others are in the second. */
+const keyMetrics = [
     'throughput',
     'latency.p50',
     'latency.p90',
@@ -53,7 +53,7 @@ export const summary: Section = {
         ...slowFirst(recording),
         ...thresholds(recording),
         ...messages(recording),
-        ...(recording.compared ? [] : [...figures(recording), cost(recording)]),
+        ...(recording.compared ? [] : [...metrics(recording), cost(recording)]),
         environment(recording),
     ],
 };
@@ -107,7 +107,7 @@ function unfinished(recording: Recording): Child {
 }
 
 function banner({ command, verdicts, parameters }: Recording): Child {
-    if (verdicts.length === 0 && ['bench', 'compare'].includes(command)) return null;
+    if (verdicts.length === 0 && command !== 'test') return null;
     if (verdicts.length === 0) {
         const asked = Array.isArray(parameters.thresholds) && parameters.thresholds.length > 0;
         return h(
@@ -148,11 +148,12 @@ function thresholds(recording: Recording): Child[] {
     const { verdicts } = recording;
     if (verdicts.length === 0) return [];
     const names = [...new Set(verdicts.map((v) => v.name))];
+    const kinds = [...new Set(verdicts.map((v) => v.kind))];
     const runs = recording.runs.filter((r) => verdicts.some((v) => v.run === r.id));
     const overall = verdicts.some((v) => !runs.some((r) => r.id === v.run));
     const places = bySize(runs);
     const head = [
-        h('th', { scope: 'col' }, 'Threshold'),
+        h('th', { scope: 'col' }, kinds.length === 1 ? titleOfKind(kinds[0]!) : 'Demand'),
         ...places.map((of) =>
             h(
                 'th',
@@ -176,7 +177,7 @@ function thresholds(recording: Recording): Child[] {
     });
     return [
         fixedTable(
-            'Thresholds',
+            kinds.length === 1 ? `${titleOfKind(kinds[0]!)}s` : 'Demands',
             [
                 runs.length > 0 ? `by ${sizeLabel(recording).toLowerCase()}` : '',
                 places.length < runs.length ? 'the worst of the repetitions' : '',
@@ -186,7 +187,21 @@ function thresholds(recording: Recording): Child[] {
             head,
             rows,
         ),
+        reasons(verdicts),
     ];
+}
+
+const titleOfKind = (kind: string) => kind.charAt(0).toUpperCase() + kind.slice(1);
+
+/** What is not a limit of a number says in words why it does not hold. */
+function reasons(verdicts: Verdict[]): Child {
+    const said = verdicts.filter((v) => v.result !== 'pass' && !v.threshold && v.text !== '');
+    if (said.length === 0) return null;
+    return h(
+        'ul',
+        { class: 'sentences' },
+        ...said.map((v) => h('li', {}, h('strong', {}, v.name), `: ${v.text}`)),
+    );
 }
 
 /** The repetitions of a size together. */
@@ -266,11 +281,11 @@ function message(kind: 'error' | 'warning', where: string, { code, text }: Text)
     );
 }
 
-function figures(recording: Recording): Child[] {
+function metrics(recording: Recording): Child[] {
     const { runs } = recording;
     if (runs.length === 0)
-        return [h('h3', {}, 'Figures'), absent('No run was finished, so there are no figures.')];
-    const known = keyFigures.filter((name) => runs.some((r) => findMetric(r, name)));
+        return [h('h3', {}, 'Metrics'), absent('No run was finished, so there are no metrics.')];
+    const known = keyMetrics.filter((name) => runs.some((r) => findMetric(r, name)));
     const names = [...new Set(runs.flatMap((r) => r.metrics.map((m) => m.name)))];
     const titleOf = (name: string) =>
         runs.map((r) => findMetric(r, name)).find((m) => m)?.title ?? name;
@@ -278,7 +293,10 @@ function figures(recording: Recording): Child[] {
     const value = (name: string) => (run: (typeof runs)[number]) => {
         const m = findMetric(run, name);
         if (!m) return h('td', { class: 'number null', title: 'not measured' }, '–');
-        return h('td', { class: 'number', title: raw(m.value, m.unit) }, format(m.value, m.unit));
+        const bounds = [m.low, m.high].map((bound) => format(bound, m.unit)).join(' to ');
+        const interval = m.low === null || m.high === null ? '' : ` (${bounds})`;
+        const title = raw(m.value, m.unit);
+        return h('td', { class: 'number', title }, format(m.value, m.unit) + interval);
     };
     const byRun = runs.map((run) =>
         h(
@@ -301,7 +319,7 @@ function figures(recording: Recording): Child[] {
         ),
     ];
     const allHeads = [
-        h('th', { scope: 'col' }, 'Figure'),
+        h('th', { scope: 'col' }, 'Metric'),
         h('th', { scope: 'col' }, 'Name in thresholds'),
         ...runs.map((r) => h('th', { scope: 'col', class: 'number' }, runTitle(recording, r))),
     ];
@@ -315,13 +333,13 @@ function figures(recording: Recording): Child[] {
         ),
     );
     return [
-        known.length > 0 ? fixedTable('Key figures', '', heads, byRun) : null,
+        known.length > 0 ? fixedTable('Key metrics', '', heads, byRun) : null,
         names.length === 0
-            ? absent('The runs have no single figures.')
+            ? null
             : h(
                   'details',
-                  { id: 'figures' },
-                  h('summary', {}, `All ${names.length} figures`),
+                  { id: 'metrics', open: known.length === 0 && recording.command !== 'bench' },
+                  h('summary', {}, names.length === 1 ? '1 metric' : `All ${names.length} metrics`),
                   fixedTable('', '', allHeads, all),
               ),
     ];
@@ -366,7 +384,7 @@ function cost(recording: Recording): Child {
     );
 }
 
-/** Percentiles are known by their short name; in a row of figures the rest of the title repeats. */
+/** Percentiles are known by their short name; in a row of metrics the rest of the title repeats. */
 function shortTitle(title: string, name: string): string {
     const percentile = /^latency\.(p[\d.]+)$/.exec(name);
     if (percentile) return percentile[1]!;
@@ -398,7 +416,7 @@ function fixedTable(
             : null,
         h(
             'div',
-            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'Figures' },
+            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'Metrics' },
             h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
         ),
     );

@@ -5,10 +5,11 @@
 
 import { absent, h, type Child } from '../dom';
 import { findMetric, ofNode, type Metric, type Recording, type Run } from '../recording';
-import { loadTables } from './load';
+import { distributions, loadTables } from './load';
 import { figure } from '../chart';
 import { seriesGrid } from '../series';
 import { sizeChart, sizesOf } from '../sizes';
+import { anyTable } from '../shape';
 import { tableView } from '../table';
 import type { Section, View } from '../view';
 
@@ -63,7 +64,7 @@ export const os = group(
     'The operating system was not sampled in this run; dyno reads it from /proc, which only Linux has.',
 );
 
-/** What the suite itself asks for: conditions that must hold all the time, and its own figures. */
+/** What the suite itself asks for: conditions that must hold all the time, and its own metrics. */
 export const custom: Section = {
     id: 'custom',
     title: 'Invariants and custom metrics',
@@ -108,44 +109,55 @@ function metricCharts(recording: Recording, wanted: (metric: Metric) => boolean)
     return charts.length > 0 ? h('div', { class: 'grid' }, ...charts) : null;
 }
 
-export const other = rest('Other instruments', 'Other', () => true);
-/** What of a benchmark has a section of its own. */
-const benchTables = ['codes', 'comparisons', 'concurrencies', 'profile', 'stacks'];
-const benchSeries = ['bench.time', 'bench.waiting', 'bench.throughput', 'bench.sample'];
+const isIn = (groups: string[], tables: string[]) => ({ groups, tables });
+/** What of a test has a section of its own. */
+export const other = rest('Other instruments', isIn(knownGroups, knownTables));
+/** What of a benchmark has; the series are drawn as rounds. */
 export const otherOfBenchmarks = rest(
-    'Other figures',
-    'Other',
-    (name) => !benchTables.includes(name) && !benchSeries.includes(name),
+    'More results',
+    isIn(
+        ['bench', 'vm', 'os'],
+        ['codes', 'comparisons', 'concurrencies', 'profile', 'growth', 'changes'],
+    ),
 );
+export const otherOfComparisons = rest('More results', isIn([], ['changes']));
+/** Of a command that this page does not know all is there. */
+export const everything = rest('Results', isIn([], []));
 
-/** Whatever an instrument recorded that this page has never heard of, with its units. */
-function rest(title: string, short: string, wanted: (name: string) => boolean): Section {
+interface Elsewhere {
+    groups: string[];
+    tables: string[];
+}
+
+/** Whatever was recorded that has no section of its own, with its units. */
+function rest(title: string, elsewhere: Elsewhere): Section {
     return {
         id: 'other',
         title,
-        short,
+        short: title === 'Results' ? title : 'Other',
         scope: 'run',
-        render: (view: View): Child[] => unknown(view, wanted),
+        render: (view: View): Child[] => unknown(view, elsewhere),
     };
 }
 
-function unknown({ recording, run, node }: View, wanted: (name: string) => boolean): Child[] {
-        const series = (run?.series ?? []).filter(
-            (s) => !knownGroups.includes(s.group) && wanted(s.name) && ofNode(s, node),
-        );
-        const groups = [...new Set(series.map((s) => s.group))];
-        const tables = [...(run?.tables ?? []), ...recording.tables].filter(
-            (t) => !knownTables.includes(t.name) && wanted(t.name) && ofNode(t, node),
-        );
-        return [
-            metricCharts(
-                recording,
-                (m) => !knownMetrics.includes(m.group) && m.group !== 'custom',
-            ),
-            ...groups.flatMap((name) => [
-                h('h3', {}, name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, ' ')),
-                seriesGrid(series.filter((s) => s.group === name)),
-            ]),
-            ...tables.map((t) => tableView(t, { empty: 'The table has no rows.' })),
-        ];
+function unknown({ recording, run, node }: View, elsewhere: Elsewhere): Child[] {
+    const isOther = ({ group }: { group: string }) => !elsewhere.groups.includes(group);
+    const series = (run?.series ?? []).filter((s) => isOther(s) && ofNode(s, node));
+    const groups = [...new Set(series.map((s) => s.group))];
+    const tables = [...(run?.tables ?? []), ...recording.tables].filter(
+        (t) => !elsewhere.tables.includes(t.name) && ofNode(t, node),
+    );
+    const histograms = (run?.histograms ?? []).filter(isOther);
+    return [
+        metricCharts(
+            recording,
+            (m) => isOther(m) && !knownMetrics.includes(m.group) && m.group !== 'custom',
+        ),
+        ...groups.flatMap((name) => [
+            h('h3', {}, name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, ' ')),
+            seriesGrid(series.filter((s) => s.group === name)),
+        ]),
+        ...(histograms.length > 0 ? distributions({ histograms }) : []),
+        ...tables.map((t) => anyTable(t, { empty: 'The table has no rows.' })),
+    ];
 }

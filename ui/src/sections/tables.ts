@@ -21,6 +21,7 @@ import {
 } from '../recording';
 import { seriesGrid } from '../series';
 import { sizeChart, sizesOf } from '../sizes';
+import { inUnits, reordered } from '../shape';
 import { tableView } from '../table';
 import { lineVariable } from '../palette';
 import { format, share, tick } from '../units';
@@ -105,14 +106,14 @@ export const growth: Section = {
             h(
                 'p',
                 { class: 'lead' },
-                'How a figure grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square. Low and High are its confidence interval.',
+                'How a metric grows with the size: an exponent of 0 stays the same, 1 grows in proportion, 2 with the square. Low and High are its confidence interval.',
             ),
             // In the recording's order: what surely grows and matters comes first.
             tableView(shown, {
                 show: growthCells(table, shown),
                 open: { name: (name) => functionOf(name) ?? groupOf(name) },
                 heading: 'Exponents',
-                empty: 'No figure had enough values to estimate its growth.',
+                empty: 'No metric had enough values to estimate its growth.',
             }),
         ];
     },
@@ -182,14 +183,6 @@ function growthCells(table: Table, shown: Table): Record<string, Show> {
     };
 }
 
-/** Columns whose values are each in the unit that the row says. */
-function inUnits(table: Table, names: string[], shown = table): Record<string, Show> {
-    const unit = column(table, 'unit');
-    const of = new Map(shown.rows.map((row, i) => [row, String(table.rows[i]?.[unit] ?? '1')]));
-    const show = (value: number, row: Cell[]) => format(value, of.get(row) ?? '1');
-    return Object.fromEntries(names.map((name) => [name, show]));
-}
-
 /** The size that all were carried on to; of several, no one is named. */
 function extrapolatedTo(table: Table): string {
     const at = column(table, 'extrapolated_size');
@@ -201,16 +194,6 @@ function extrapolatedTo(table: Table): string {
 function named(table: Table, name: string, title: string): Table {
     const columns = table.columns.map((c) => (c.name === name ? { ...c, title } : c));
     return { ...table, columns };
-}
-
-/** These columns of a table, in this order; those it has. */
-function reordered(table: Table, names: string[]): Table {
-    const kept = names.map((name) => column(table, name)).filter((i) => i >= 0);
-    return {
-        ...table,
-        columns: kept.map((i) => table.columns[i]!),
-        rows: table.rows.map((row) => kept.map((i) => row[i] ?? null)),
-    };
 }
 
 /** Time per call of the functions that take the most, over the sizes. */
