@@ -525,8 +525,8 @@ test('shows all parts of a recording whose command it does not know', async () =
         await clouds.locator('thead th').allInnerTexts().then((all) => all.map((t) => t.split('\n')[0])),
         ['Kind of cloud', 'Height', 'Lowest', 'Highest', 'Amount', 'Mood'],
     );
-    assert.match(await clouds.locator('tbody tr').first().innerText(), /cirrus\s+8000.m[\s\S]*25.%\s+aloof/);
-    assert.match(await said('#events'), /lightning\s+1\s[\s\S]*1\.5.s[\s\S]*a flash over the river/);
+    assert.match(await clouds.locator('tbody tr').first().innerText(), /cirrus\s+8,000.m[\s\S]*25\.0.%\s+aloof/);
+    assert.match(await said('#events'), /lightning\s+1\s[\s\S]*1\.50.s[\s\S]*a flash over the river/);
     assert.match(await said('#events'), /2 more events were not kept/);
     assert.equal(await page.locator('#events .dot').count(), 1);
     const glow = page.locator('#profile .flame button', { hasText: 'roof:glow/2' });
