@@ -13,7 +13,7 @@ doc/recording.md being there.
 
 The building functions raise `{invalid_recording, Reason}` on data that no recording may hold: that
 is an error in the caller, not in the measured system. `validate/1` returns errors, because what it
-is given comes from a file.
+gets comes from a file.
 
 `m:dyno_recording_format` lists the versions of the format. Only the newest is read.
 """.
@@ -155,22 +155,22 @@ run(#{~"runs" := Runs}, Id) ->
 -doc "The metric with a name: value, unit and the rest.".
 -spec metric(run(), binary()) -> {ok, object()} | error.
 metric(Run, Name) ->
-    first(named(Run, ~"metrics", Name)).
+    first(parts(Run, ~"metrics", Name)).
 
 -doc "The histogram with a name.".
 -spec histogram(run(), binary()) -> {ok, object()} | error.
 histogram(Run, Name) ->
-    first(named(Run, ~"histograms", Name)).
+    first(parts(Run, ~"histograms", Name)).
 
 -doc "All series with a name, one a node.".
 -spec series(run(), binary()) -> [object()].
 series(Run, Name) ->
-    named(Run, ~"series", Name).
+    parts(Run, ~"series", Name).
 
 -doc "All tables with a name, of a run (one a node) or of the document.".
 -spec tables(run() | document(), binary()) -> [object()].
 tables(Holder, Name) ->
-    named(Holder, ~"tables", Name).
+    parts(Holder, ~"tables", Name).
 
 -doc "The first table with a name, of a run or of the document.".
 -spec table(run() | document(), binary()) -> {ok, object()} | error.
@@ -309,8 +309,8 @@ key(Key, Path) -> invalid({not_json_term, lists:reverse(Path), Key}).
 invalid(Reason) ->
     error({invalid_recording, Reason}).
 
--spec named(object(), binary(), binary()) -> [object()].
-named(Holder, Kind, Name) ->
+-spec parts(object(), binary(), binary()) -> [object()].
+parts(Holder, Kind, Name) ->
     [Item || #{~"name" := Of} = Item <- maps:get(Kind, Holder, []), Of =:= Name].
 
 -spec first([Item]) -> {ok, Item} | error.

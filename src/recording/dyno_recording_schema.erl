@@ -5,8 +5,8 @@
 -moduledoc false.
 %% Checks a value along the format (dyno_recording_format): one walk, which fills in the defaults of
 %% absent fields, leaves unknown fields alone, and stops at the first value that is wrong, with the
-%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are looked
-%% over as a whole first, and walked with a path only where one of them is wrong.
+%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are checked
+%% as a whole first, and walked with a path only where one of them is wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 

@@ -86,8 +86,8 @@ make(Spec, Items) ->
 
 -doc "The table of some items: a row for each, in their order or in that of the description.".
 -spec make(spec(), [Item :: term()], options()) -> table().
-make(#{name := Name, title := Title, columns := Given} = Spec, Items, Options) ->
-    Columns = with_roles([described(Column) || Column <- Given]),
+make(#{name := Name, title := Title, columns := Described} = Spec, Items, Options) ->
+    Columns = with_roles([column(Column) || Column <- Described]),
     Rows = sorted(Spec, Columns, [[Cell(Item) || {_, Cell} <- Columns] || Item <- Items]),
     Most = maps:get(most, Options, ?MAX_ROWS),
     #{
@@ -102,9 +102,9 @@ make(#{name := Name, title := Title, columns := Given} = Spec, Items, Options) -
         truncated => max(0, length(Rows) - Most)
     }.
 
-described({Name, Title, Kind, Cell}) ->
-    described({Name, Title, Kind, #{}, Cell});
-described({Name, Title, Kind, Properties, Cell}) ->
+column({Name, Title, Kind, Cell}) ->
+    column({Name, Title, Kind, #{}, Cell});
+column({Name, Title, Kind, Properties, Cell}) ->
     {Type, Unit} = type(Kind),
     {Properties#{name => Name, title => Title, type => Type, unit => Unit}, Cell}.
 

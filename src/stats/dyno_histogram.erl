@@ -27,7 +27,7 @@ A `t:snapshot/0` is a plain map, which may be sent, stored, merged and subtracte
 
 `record/2` finds the bucket by shifts and comparisons, reads one atomic and adds to two counters;
 nothing is allocated. It took 85 to 100 ns on an AMD EPYC under OTP 27 and 29 (the case `cost` of
-dyno_histogram_SUITE logs the figure of the machine at hand). A value in the bucket of `min` or
+dyno_histogram_SUITE logs the speed of the machine at hand). A value in the bucket of `min` or
 `max` costs two more reads, about 60 ns. Each scheduler adds in cache lines of its own, so that
 processes do not slow each other down; the price is 37 kB of memory for each scheduler.
 `snapshot/1` reads all 4,609 buckets: about 0.1 ms with two schedulers, more with more.

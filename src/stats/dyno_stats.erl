@@ -68,7 +68,7 @@ with itself too (Hodges and Lehmann, "Estimates of location based on rank tests"
 
 ## Cost
 
-The n(n+1)/2 pairs are never written down. The wanted rank is selected in the implicit, sorted
+The n(n+1)/2 pairs are never written down. The rank is selected in the implicit, sorted
 matrix of pairs (the idea of Monahan, "Algorithm 616", 1984), here by bisection over the 64 bits
 of the floating-point numbers: at most 64 passes over the sorted values for each of the two
 middle ranks. 1,000 values take about 5 ms.

@@ -3,7 +3,7 @@
 
 -module(dyno_stats_growth).
 -moduledoc """
-Find out how a figure grows with the size: the exponent b of value = c * size^b.
+Find out how a value grows with the size: the exponent b of value = c * size^b.
 
 On logarithmic axes such a law is a line, and its slope the exponent. The slope is Theil and Sen's:
 the median of the slopes of all pairs of points of different sizes (Theil, 1950; Sen, "Estimates

@@ -32,7 +32,7 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 %% A level that is reached but for the rounding of floating-point numbers is reached.
 -define(ROUNDING, 1.0e-12).
 
--doc "The wanted probability that the interval holds the true value: above 0, below 1.".
+-doc "The probability that the interval holds the true value: above 0, below 1.".
 -type level() :: float().
 
 -doc "The two values, and the probability with which they were to have the true value between.".

@@ -77,7 +77,7 @@ other_conditions(_Config) ->
     ?assertEqual(ok, dyno_compare_tests:comparable(Older, Other)).
 
 %% The same system twice, five repetitions each, as they differ on a busy machine, with five
-%% figures: less than one test in twenty fails for no reason.
+%% metrics: less than one test in twenty fails for no reason.
 false_alarms(_Config) ->
     _ = rand:seed(exsss, 5),
     Names = [<<"latency.", Q/binary>> || Q <- [~"mean", ~"p50", ~"p90", ~"p99"]] ++ [~"throughput"],

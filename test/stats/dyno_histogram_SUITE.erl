@@ -275,7 +275,7 @@ watch(Histogram, Writers, Before, Total0) ->
         end
     end.
 
-%% No assertion on the time: the machine may be busy. The figure in the documentation is from here.
+%% No assertion on the time: the machine may be busy. The number in the documentation is from here.
 cost(_) ->
     Histogram = dyno_histogram:new(),
     Values = values(5, 100_000),

@@ -146,7 +146,7 @@ is_judged(#{verdict := Verdict}) -> Verdict =/= same andalso Verdict =/= undecid
 name(Subject) when is_atom(Subject) -> atom_to_binary(Subject);
 name(Subject) -> Subject.
 
--doc "The names in conditions that speak of what is not compared without being asked for.".
+-doc "The names in conditions that speak of what is only compared if a condition names it.".
 -spec names([t()]) -> dyno_compare_metrics:names().
 names(Conditions) -> [Subject || #{subject := Subject} <- Conditions, is_binary(Subject)].
 

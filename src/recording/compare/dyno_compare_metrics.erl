@@ -5,7 +5,7 @@
 -moduledoc false.
 %% What of a recording can be compared with another's. Of a benchmark: its codes, with a value for
 %% each round. Of a test: the metrics that tell how good it is, and its functions, for each size,
-%% with a value for each repetition. Of both what else is asked for by name, and of any other command
+%% with a value for each repetition. Of both what else a condition names, and of any other command
 %% all of that: the metrics of its runs, and each cell of a table in a column that says which values
 %% are better. Pure.
 
@@ -53,7 +53,7 @@
 -spec metrics(dyno_recording:document(), names()) -> [metric()].
 metrics(#{~"command" := ~"bench"} = Document, Names) ->
     Runs = dyno_recording:runs(Document),
-    lists:append([codes(Run, length(Runs)) || Run <- Runs]) ++ named(Names, Document);
+    lists:append([codes(Run, length(Runs)) || Run <- Runs]) ++ by_name(Names, Document);
 metrics(#{~"command" := ~"test"} = Document, Names) ->
     lists:append([
         [
@@ -62,11 +62,11 @@ metrics(#{~"command" := ~"test"} = Document, Names) ->
             Metric <- of_runs(Name, Place, Runs)
         ] ++ functions(Place, Runs)
      || {Place, Runs} <- places(Document)
-    ]) ++ named(Names -- [Name || {Name, _, _} <- ?OF_TESTS], Document);
+    ]) ++ by_name(Names -- [Name || {Name, _, _} <- ?OF_TESTS], Document);
 metrics(Document, _Names) ->
     lists:append([all(Place, Runs) || {Place, Runs} <- places(Document)]).
 
-named(Names, Document) ->
+by_name(Names, Document) ->
     [
         Metric
      || Names =/= [],
@@ -133,13 +133,13 @@ exact_kind(Name, Inexact) ->
 %% What decided, where that was not the time, and it is not among them.
 decisive(Code, Run) ->
     [
-        {Metric, Of, Kind, Known}
+        {Metric, Of, Kind, Numbers}
      || #{~"labels" := Labels, ~"unit" := Unit, ~"values" := Values} <-
             dyno_recording:series(Run, ~"bench.value"),
         #{~"code" := C, ~"metric" := Metric} <- [Labels],
         C =:= Code,
         not lists:keymember(Metric, 1, ?OF_CODES),
-        [_ | _] = Known <- [[Value || Value <- Values, is_number(Value)]],
+        [_ | _] = Numbers <- [[Value || Value <- Values, is_number(Value)]],
         {Of, Kind} <- [
             case Unit of
                 ~"ns/call" -> {~"ns", time};

@@ -45,11 +45,11 @@ labels(_Document) ->
 changed(Old, {First, Other, Count}, Document, Options) ->
     Changes = dyno_compare:changes({Old, only(Other, Document)}, Options),
     Pairs = pairs({First, Other}, Document),
-    [named(decided(Change, Pairs), Other, Count) || Change <- Changes].
+    [with_variant(decided(Change, Pairs), Other, Count) || Change <- Changes].
 
--spec named(dyno_compare:change(), binary(), pos_integer()) -> dyno_compare:change().
-named(Change, _Other, 1) -> Change;
-named(#{item := Item} = Change, Other, _) ->
+-spec with_variant(dyno_compare:change(), binary(), pos_integer()) -> dyno_compare:change().
+with_variant(Change, _Other, 1) -> Change;
+with_variant(#{item := Item} = Change, Other, _) ->
     Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 
 %% The recording with the codes of one variant, without its label.
@@ -92,9 +92,9 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
         {
             {item(Base, Run, length(Runs)), Metric},
             #{
-                ratio => known(Ratio),
-                low => known(Low),
-                high => known(High),
+                ratio => number(Ratio),
+                low => number(Low),
+                high => number(High),
                 verdict => word(Verdict),
                 values => values(Base, {First, Other}, Run)
             }
@@ -122,9 +122,9 @@ values(Base, {First, Other}, Run) ->
         {ok, Base} =:= base(Code, Label)
     ].
 
--spec known(dyno_recording:json()) -> float() | undefined.
-known(Value) when is_number(Value) -> float(Value);
-known(_) -> undefined.
+-spec number(dyno_recording:json()) -> float() | undefined.
+number(Value) when is_number(Value) -> float(Value);
+number(_) -> undefined.
 
 %% None where there were too few samples for one.
 -spec word(binary() | null) -> slower | faster | more | less | same | undecided.

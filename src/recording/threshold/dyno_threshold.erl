@@ -263,13 +263,13 @@ verdict(Threshold, RunId, Place, Found) ->
     #{~"name" := _} = Verdict = dyno_recording:document(#{
         kind => threshold,
         name => format(Threshold),
-        subject => named(Target),
+        subject => target_text(Target),
         run => RunId,
         node => maps:get(node, Threshold),
         result => Result,
         text => {text, Text},
         threshold => #{
-            metric => named(Target),
+            metric => target_text(Target),
             operator => Operator,
             limit => Limit,
             unit => Unit,
@@ -286,9 +286,9 @@ decide(Threshold, Place, {error, Why}) ->
 decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
     {Kind, Value, Base} = in_base(Raw, RawUnit),
-    {ok, Given} = dyno_unit:kind(Unit),
+    {ok, LimitKind} = dyno_unit:kind(Unit),
     Subject = subject_without_size(Threshold),
-    case dyno_threshold_metric:comparable(Kind, Given, Limit) of
+    case dyno_threshold_metric:comparable(Kind, LimitKind, Limit) of
         true ->
             Result =
                 case holds(Operator, Value, Limit) of
@@ -360,10 +360,10 @@ no_run(Size, Runs) ->
         lists:join(", ", Sizes)
     ].
 
--spec named(dyno_threshold_metric:target()) -> binary().
-named({metric, Name}) -> Name;
-named({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);
-named({cell, Table, Row, Field}) -> iolist_to_binary([Table, " ", quoted(Row), " ", Field]).
+-spec target_text(dyno_threshold_metric:target()) -> binary().
+target_text({metric, Name}) -> Name;
+target_text({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);
+target_text({cell, Table, Row, Field}) -> iolist_to_binary([Table, " ", quoted(Row), " ", Field]).
 
 -spec subject(t()) -> unicode:chardata().
 subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);
@@ -371,8 +371,8 @@ subject(#{size := Size} = Threshold) ->
     [subject_without_size(Threshold), " at ", integer_to_list(Size)].
 
 -spec subject_without_size(t()) -> unicode:chardata().
-subject_without_size(#{target := Target, node := undefined}) -> named(Target);
-subject_without_size(#{target := Target, node := Node}) -> [named(Target), " of ", quoted(Node)].
+subject_without_size(#{target := Target, node := undefined}) -> target_text(Target);
+subject_without_size(#{target := Target, node := Node}) -> [target_text(Target), " of ", quoted(Node)].
 
 %% Quotes where the name would not be one word, or would end what is compared.
 -spec quoted(binary()) -> unicode:chardata().

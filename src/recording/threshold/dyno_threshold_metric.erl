@@ -51,10 +51,10 @@ Whether a value of a kind can be compared with a limit of another.
 
 A number without a unit serves for ratios and rates; a time for a time per call; 0 for everything.
 """.
--spec comparable(dyno_unit:kind(), Given :: dyno_unit:kind(), Limit :: number()) -> boolean().
+-spec comparable(dyno_unit:kind(), LimitKind :: dyno_unit:kind(), Limit :: number()) -> boolean().
 comparable(Kind, Kind, _) -> true;
 comparable(_, number, Limit) when Limit == 0 -> true;
-comparable(Kind, Given, _) -> lists:member(Given, also(Kind)).
+comparable(Kind, LimitKind, _) -> lists:member(LimitKind, also(Kind)).
 
 -doc "The units a limit for a kind may have; `none` for a number without a unit.".
 -spec accepted(dyno_unit:kind()) -> [binary() | none].
@@ -164,7 +164,7 @@ aggregate(min, Values) -> lists:min(Values);
 aggregate(max, Values) -> lists:max(Values);
 aggregate(last, Values) -> lists:last(Values).
 
-%% Of the node that was asked for; else the first target's first, then those of no node.
+%% Of the node that the threshold names; else the first target's first, then those of no node.
 of_node(Items, undefined, Holder) ->
     case [Role || #{~"role" := Role} <- maps:get(~"nodes", Holder, [])] of
         [First | _] ->
