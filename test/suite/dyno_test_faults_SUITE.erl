@@ -454,13 +454,12 @@ callbacks() ->
         {end_suite, "_", failed, [end_run]}
     ].
 
-%% An ordinary suite but for one callback.
+%% An ordinary suite but for one callback; a target would only take time.
 with_callback(Config, Name, Callback, Text, Options) ->
-    Node = node_of(Config),
     Others = [
         {init_suite, "init_suite() -> {ok, none}.\n"},
-        {init_run, io_lib:format("init_run(_, _) -> {ok, [~0tp], ~0tp}.~n", [Node, Node])},
-        {operation, dyno_suites:one_call(pause, 1)},
+        {init_run, "init_run(_, _) -> {ok, [], none}.\n"},
+        {operation, "operation(S) -> receive after 1 -> {ok, S} end.\n"},
         {end_run, "end_run(_) -> mark(end_run).\n"},
         {end_suite, "end_suite(_) -> mark(end_suite).\n"}
     ],
@@ -566,9 +565,9 @@ worker_never_ready(Config) ->
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 operation_never_returns(Config) ->
-    Text = "init_worker(Id, Node) -> {ok, {Id, Node}}.\n"
-        "operation({1, _}) -> receive after infinity -> ok end;\n"
-        "operation({_, Node} = S) -> erpc:call(Node, target_work, pause, [1]), {ok, S}.\n",
+    Text = "init_worker(Id, _) -> {ok, Id}.\n"
+        "operation(1) -> receive after infinity -> ok end;\n"
+        "operation(Id) -> receive after 1 -> {ok, Id} end.\n",
     Options = #{timeout_ms => 400, sizes => [2]},
     Source = with_callback(Config, one_stays, operation, Text, Options),
     {ok, Document} = dyno_test:run(Source, #{}),
