@@ -40,6 +40,7 @@ groups() ->
         {node, [parallel], [
             discovers_all_without_their_messages,
             knows_throttled_processes_after_a_restart,
+            counts_what_was_not_called_before,
             notices_another_kind
         ]}
     ].
@@ -211,6 +212,24 @@ knows_throttled_processes_after_a_restart(_Config) ->
         #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
         ?assertEqual({100, 100}, {lists:sum([N || #{alive := N} <- Groups]), Discovered}),
         _ = [P ! stop || P <- Pids]
+    end).
+
+%% A reading resets a whole module, also those of its functions that no reading has seen called yet.
+counts_what_was_not_called_before(_Config) ->
+    with_instruments(fun(Node, Processes, Calls) ->
+        restart(Processes, Calls),
+        Reset = fun() ->
+            Calls ! {read_and_reset, Processes},
+            dyno_agent_calls:loads(Calls)
+        end,
+        _ = dyno_peers:eval(Node, "[dyno_quick:begun(1) || _ <- lists:seq(1, 100)]."),
+        _ = Reset(),
+        _ = dyno_peers:eval(Node, "[dyno_quick:ended() || _ <- lists:seq(1, 100)]."),
+        _ = Reset(),
+        #{functions := Functions} = dyno_agent_calls:read(Calls),
+        %% What the gap of a reading may have lost is made good for: by a fifth at most.
+        [Count] = [N || #{mfa := {dyno_quick, ended, 0}, calls := N} <- Functions],
+        ?assert(Count >= 100 andalso Count =< 120, Count)
     end).
 
 %% The function is the same, but these have a label. When the next reading shows it, the function is

@@ -26,8 +26,9 @@
     loading := #{module() => pos_integer()},
     %% How many have ended.
     loads := non_neg_integer(),
-    %% Functions that were seen called, by module.
-    active := #{module() => #{mfa() => []}},
+    %% Modules of which functions were seen called. A reading resets a whole module: so it reads all
+    %% of its functions, or what was called for the first time would be lost.
+    active := #{module() => []},
     readings := non_neg_integer(),
     sums := dyno_agent_call_sums:t(),
     %% The callers of throttled functions that nobody was told of yet.
@@ -57,12 +58,12 @@ were before. `callers`: of a throttled function, without a reading.
 
 -doc """
 `read_replaced`: answered with `was_read`. `narrow`: a module has come. `read_and_reset`: the modules
-in this order, of each all functions or some. Each function that was read is for `add/4`.
+in this order, of each all functions. Each function that was read is for `add/4`.
 """.
 -type effect() ::
     {read_replaced, module(), prepared | announced, dyno_agent_call_sums:t()}
     | {narrow, module(), wanted | unwanted}
-    | {read_and_reset, [{module(), all | [mfa()]}]}
+    | {read_and_reset, [module()]}
     | {read, [module()]}.
 
 -type context() :: #{
@@ -126,10 +127,10 @@ event({read_and_reset, Which, Context}, #{readings := Number} = Before) ->
     Counts = resolve(Context, Before#{readings := Number + 1}),
     Of =
         case Which =:= all orelse Number rem ?READ_ALL =:= 0 of
-            true -> maps:map(fun(_, _) -> all end, map_get(modules, Counts));
-            false -> maps:map(fun(_, Called) -> maps:keys(Called) end, called(Context, Counts))
+            true -> map_get(modules, Counts);
+            false -> called(Context, Counts)
         end,
-    {Counts, [{read_and_reset, [{M, map_get(M, Of)} || M <- throttled_first(Of, Context)]}]};
+    {Counts, [{read_and_reset, throttled_first(Of, Context)}]};
 event({read, Context}, #{modules := Modules} = Counts) ->
     {Counts, [{read, throttled_first(Modules, Context)}]};
 event({callers, MFA, Pids, #{throttled := Throttled} = Context}, Counts) ->
@@ -182,18 +183,10 @@ ended(Module, Ends, {#{patterns := Patterns, loading := Loading} = Counts, Effec
             {Waiting, [{narrow, Module, unwanted} | Effects]}
     end.
 
-%% The functions that were seen called; throttled ones have been, by others than their callers.
+%% Throttled functions have been called, whether a reading has seen it yet or not.
 called(#{throttled := Throttled}, #{active := Active, modules := Modules}) ->
-    maps:fold(
-        fun
-            ({M, _, _} = MFA, _, Acc) when is_map_key(M, Modules) ->
-                Acc#{M => (maps:get(M, Acc, #{}))#{MFA => []}};
-            (_, _, Acc) ->
-                Acc
-        end,
-        Active,
-        Throttled
-    ).
+    Called = #{M => [] || {M, _, _} := _ <- Throttled, is_map_key(M, Modules)},
+    maps:merge(Active, Called).
 
 %% So that the callers of throttled functions are known when they turn up in other modules.
 throttled_first(Modules, #{throttled := Throttled}) ->
@@ -214,10 +207,9 @@ add({Module, _, _} = MFA, #{time := Time} = Reading, {Context, Overhead}, Before
                 Before
         end,
     With = Overhead#{group_of => group_of(Context, Counts)},
-    Called = maps:get(Module, Active, #{}),
     Counts#{
         sums := dyno_agent_call_sums:add([{MFA, Reading}], With, Sums),
-        active := Active#{Module => Called#{MFA => []}}
+        active := Active#{Module => []}
     }.
 
 discover(Pids, Group, Context, #{discovered := Discovered} = Counts) ->

@@ -293,7 +293,7 @@ effect({read_replaced, Module, Sign, Before}, #{sessions := Sessions0} = State) 
         Module, dyno_agent_call_sessions:loaded(Module, Sessions0)
     ),
     Sessions2 = dyno_agent_call_sessions:switch(Module, Sessions1),
-    Read = read_idle({Module, all}, fun(_, _) -> 1.0 end, lookup(State), State#{
+    Read = read_idle(Module, fun(_, _) -> 1.0 end, lookup(State), State#{
         sessions := Sessions2
     }),
     Sessions = dyno_agent_call_sessions:loaded(Module, Sessions2),
@@ -310,12 +310,12 @@ effect({read_and_reset, Modules}, #{sessions := Before} = State) ->
     %% One after the other, and only then they are read: that takes long, and where a function counts
     %% in one session and who it calls in the other, their time is in both.
     Sessions = lists:foldl(
-        fun({Module, _}, Acc) -> dyno_agent_call_sessions:switch(Module, Acc) end, Before, Modules
+        fun(Module, Acc) -> dyno_agent_call_sessions:switch(Module, Acc) end, Before, Modules
     ),
     Factor = fun dyno_agent_call_sessions:gap_factor/2,
     Context = known(lookup(State), State),
     lists:foldl(
-        fun(Of, Acc) -> read_idle(Of, Factor, Context, Acc) end,
+        fun(Module, Acc) -> read_idle(Module, Factor, Context, Acc) end,
         State#{sessions := Sessions},
         Modules
     );
@@ -341,10 +341,8 @@ load_has_ended() ->
 
 %% Takes the breakpoints away of what was read. Readings come with thousands of processes, whose calls
 %% go on in the gap of the switch: that is made good for.
-read_idle({Module, all}, Factor, Context, #{sessions := Sessions} = State) ->
+read_idle(Module, Factor, Context, #{sessions := Sessions} = State) ->
     Functions = dyno_agent_call_sessions:functions(Module, Sessions),
-    read_idle({Module, Functions}, Factor, Context, State);
-read_idle({Module, Functions}, Factor, Context, #{sessions := Sessions} = State) ->
     Session = dyno_agent_call_sessions:idle(Module, Sessions),
     Read = add(Functions, Session, Factor(Module, Sessions), Context, State),
     ok = dyno_agent_call_sessions:clear(Module, Sessions),
