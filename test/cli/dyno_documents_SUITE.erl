@@ -10,12 +10,27 @@ with the same columns, and sentences that the program says.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([transcripts/1, commands/1, examples_of_help/1, changes_are_seen/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() -> [transcripts, commands, examples_of_help, changes_are_seen].
+
+%% Two emulators run all command lines.
+init_per_suite(Config) ->
+    Folders = [filename:join(proplists:get_value(priv_dir, Config), N) || N <- ["one", "two"]],
+    Servers = [
+        begin
+            ok = filelib:ensure_path(Folder),
+            dyno_command:start(#{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]})
+        end
+     || Folder <- Folders
+    ],
+    [{servers, Servers} | Config].
+
+end_per_suite(Config) ->
+    lists:foreach(fun dyno_command:stop/1, proplists:get_value(servers, Config)).
 
 %% These need a project, a node, another Erlang, files that are not there, or the user's patience.
 -define(ELSEWHERE, [
@@ -26,7 +41,7 @@ all() -> [transcripts, commands, examples_of_help, changes_are_seen].
     ~"95 % interval", ~"reductions", ~"words", ~"runs for, traced", ~"memory", ~"messages"
 ]).
 
-transcripts(_Config) ->
+transcripts(Config) ->
     ok = dyno_project:newest_release_only(),
     Shown = [
         {File, Command, Output}
@@ -39,7 +54,7 @@ transcripts(_Config) ->
     [_ | _] = [x || {"README.md", _, _} <- Shown],
     [
         begin
-            {Status, Real} = run(Command, []),
+            {Status, Real} = run(Command, {"300ms", hd(servers(Config)), []}),
             ?assertEqual(0, Status, Real),
             ?assertEqual([], missing(Output, Real), {File, Command, Real}),
             ?assertEqual([], [S || S <- sentences(Output), not is_known(S)], {File, Command})
@@ -79,30 +94,41 @@ changes_are_seen(_Config) ->
 
 runs(Commands, Config) ->
     Elixir = dyno_bench_elixir:start() =:= ok,
+    Here = [C || C <- Commands, Elixir orelse string:find(C, "--elixir") =:= nomatch],
+    Halves = lists:enumerate(0, Here),
     dyno_parallel:each(
-        fun(Command) ->
-            {Status, Text} = run(Command, Config),
-            ?assertEqual(0, Status, {Command, Text})
+        fun({Half, Server}) ->
+            [
+                begin
+                    {Status, Text} = run(Command, {"50ms", Server, Config}),
+                    ?assertEqual(0, Status, {Command, Text})
+                end
+             || {N, Command} <- Halves, N rem 2 =:= Half
+            ]
         end,
-        [C || C <- Commands, Elixir orelse string:find(C, "--elixir") =:= nomatch],
+        lists:enumerate(0, servers(Config)),
         2
     ).
+
+servers(Config) ->
+    proplists:get_value(servers, Config).
 
 is_here(Command) ->
     lists:all(fun(Part) -> string:find(Command, Part) =:= nomatch end, ?ELSEWHERE).
 
 %% In the project's folder, and without leaving a file there; not longer than need be.
-run(Command, Config) ->
+run(Command, {Time, Server, Config}) ->
     [_Dyno | Words] = words(unicode:characters_to_list(Command)),
     Given = [in(Word, Config) || Word <- Words],
     Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
     Shorter =
         case {[W || W <- Given, lists:member(W, Samples)], lists:member("-q", Given)} of
             {[], true} -> ["-d", "20"];
-            {[], false} -> ["--time", "300ms"];
+            {[], false} -> ["--time", Time];
             _ -> []
         end,
-    dyno_command:run(Given ++ Shorter).
+    {Status, Out, Error} = dyno_command:ask(Server, dyno_project:root(), Given ++ Shorter),
+    {Status, <<Out/binary, Error/binary>>}.
 
 in(Word, Config) ->
     case {filename:extension(Word), Config} of

@@ -10,6 +10,19 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
+%% What the build tools do with an ending, an interrupt and a new file: not on each commit.
+slow() ->
+    [
+        rebar3_fails,
+        rebar3_bench,
+        rebar3_interrupted,
+        rebar3_ends,
+        mix_new,
+        mix_bench,
+        mix_fails,
+        mix_interrupted
+    ].
+
 all() ->
     [
         arguments_are_kept,
