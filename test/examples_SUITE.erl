@@ -121,11 +121,11 @@ patterns_are_read(_Config) ->
     ].
 
 options_are_all_there(_Config) ->
+    {ok, Options} = dyno_suite:options(#{sizes => [1]}),
     Documented = lists:sort([
         binary_to_existing_atom(Key)
      || Key <- first_cells("doc/suites.md", ~"| key |")
     ]),
-    {ok, Options} = dyno_suite:options(#{sizes => [1]}),
     ?assertEqual(lists:sort(maps:keys(Options)), Documented),
     Callbacks = [
         Name
