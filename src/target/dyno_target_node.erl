@@ -9,7 +9,7 @@ A hidden node is not passed on to the target's other nodes and is not in its `no
 measurement does not change the cluster.
 """.
 
--export([connect/2, ensure_distribution/1, format_error/1, fault/1]).
+-export([connect/2, ensure_distribution/1, facts/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -136,6 +136,18 @@ why_not(Node) ->
         {error, _} ->
             {host_down, Node}
     end.
+
+-doc "What a recording says of a node; asked with functions of OTP, which every node has.".
+-spec facts(node()) -> #{atom() => node() | binary() | pos_integer()}.
+facts(Node) ->
+    Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
+    #{
+        name => Node,
+        otp => list_to_binary(Info(otp_release)),
+        erts => list_to_binary(Info(version)),
+        schedulers_online => Info(schedulers_online),
+        os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
+    }.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

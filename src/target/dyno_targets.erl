@@ -145,13 +145,7 @@ config(Module, Options, Without, Started) ->
     end.
 
 facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
-    Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
-    #{
-        name => Node,
-        otp => list_to_binary(Info(otp_release)),
-        erts => list_to_binary(Info(version)),
-        schedulers_online => Info(schedulers_online),
-        os_pid => list_to_binary(erpc:call(Node, os, getpid, [])),
+    (dyno_target_node:facts(Node))#{
         clock_offset_ns => OffsetNs,
         clock_error_ns => ErrorNs
     }.

@@ -137,32 +137,22 @@ ended(Agent) ->
     after 0 -> {node_lost, dyno_agent:node(Agent)}
     end.
 
-%% With functions of OTP only, which every node has.
 description(Node) ->
     Info = fun(Key) -> erpc:call(Node, erlang, system_info, [Key], ?CALL_MS) end,
-    Release = list_to_binary(Info(otp_release)),
-    Erts = list_to_binary(Info(version)),
     {ok, Host} = erpc:call(Node, inet, gethostname, [], ?CALL_MS),
-    Environment = #{
-        ~"otp" => Release,
-        ~"erts" => Erts,
-        ~"jit" => Info(emu_flavor) =:= jit,
-        ~"schedulers" => Info(schedulers),
-        ~"schedulers_online" => Info(schedulers_online),
-        ~"dirty_cpu_schedulers" => Info(dirty_cpu_schedulers),
-        ~"dirty_io_schedulers" => Info(dirty_io_schedulers),
-        ~"hostname" => unicode:characters_to_binary(Host),
-        ~"emulator_flags" => null
-    },
+    Facts = dyno_recording:document(dyno_target_node:facts(Node)),
+    Schedulers = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
+    Environment = #{atom_to_binary(Key) => Info(Key) || Key <- Schedulers},
     #{
-        node => #{
-            ~"name" => atom_to_binary(Node),
-            ~"otp" => Release,
-            ~"erts" => Erts,
-            ~"schedulers_online" => Info(schedulers_online),
-            ~"os_pid" => unicode:characters_to_binary(erpc:call(Node, os, getpid, [], ?CALL_MS))
-        },
-        environment => Environment
+        node => Facts,
+        environment => maps:merge(
+            maps:with([~"otp", ~"erts", ~"schedulers_online"], Facts),
+            Environment#{
+                ~"jit" => Info(emu_flavor) =:= jit,
+                ~"hostname" => unicode:characters_to_binary(Host),
+                ~"emulator_flags" => null
+            }
+        )
     }.
 
 -doc "The recording of a measurement, with the node that it took place in.".
