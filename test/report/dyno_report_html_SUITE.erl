@@ -8,7 +8,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([suite/0, all/0]).
+-export([suite/0, all/0, slow/0]).
 -export([
     one_file_with_everything/1,
     policy_forbids_the_network/1,
@@ -18,7 +18,8 @@
     is_small/1,
     without_scripts_it_is_the_console/1,
     a_missing_part_is_named/1,
-    browser/1
+    opens_in_a_browser/1,
+    is_used_in_a_browser/1
 ]).
 
 suite() -> [{timetrap, {minutes, 10}}].
@@ -33,8 +34,11 @@ all() ->
         is_small,
         without_scripts_it_is_the_console,
         a_missing_part_is_named,
-        browser
+        opens_in_a_browser,
+        is_used_in_a_browser
     ].
+
+slow() -> [is_used_in_a_browser].
 
 one_file_with_everything(_Config) ->
     Page = page(),
@@ -108,39 +112,44 @@ a_missing_part_is_named(_Config) ->
     ?assertNotEqual(nomatch, string:find(Text, "/ü/report.js")),
     ?assertNotEqual(nomatch, string:find(Text, "install dyno again")).
 
-browser(Config) ->
-    ok = dyno_project:newest_release_only(),
+%% A few of the tests of ui/test, on pages that cost nothing to make.
+opens_in_a_browser(Config) ->
+    Pages = #{~"weather" => dyno_report_weather:document()},
+    Names = ["says the verdict first", "does not know", "without scripts"],
+    in_browser(Config, Pages, [["--test-name-pattern=", Name] || Name <- Names]).
+
+is_used_in_a_browser(Config) ->
+    Pages = (dyno_report_html_benches:documents())#{
+        ~"several" => dyno_report_html_data:several(),
+        ~"large" => dyno_large_recording:document()
+    },
+    in_browser(Config, Pages, []).
+
+%% One browser opens all pages.
+in_browser(Config, Pages, Options) ->
     Node = node_program(),
     Root = dyno_project:root(),
-    Ui = filename:join(Root, "ui"),
-    Write = fun(Name, Document) ->
-        File = filename:join(proplists:get_value(priv_dir, Config), Name),
-        ok = file:write_file(File, page(Document)),
-        File
-    end,
-    Report = Write("report.html", dyno_report_html_data:document()),
-    Several = Write("several.html", dyno_report_html_data:several()),
-    LargeFile = Write("large.html", dyno_large_recording:document()),
-    ?assert(filelib:file_size(LargeFile) < 20_000_000),
-    Benches = #{
-        Name => unicode:characters_to_binary(
-            Write(unicode:characters_to_list(Name) ++ ".html", Document)
-        )
-     || Name := Document <- dyno_report_html_benches:documents()
+    Files = #{
+        Name => written(Name, Document, Config)
+     || Name := Document <- Pages#{~"report" => dyno_report_html_data:document()}
     },
+    [?assert(filelib:file_size(Large) < 10_000_000) || #{~"large" := Large} <- [Files]],
     {0, _} = run(filename:join([Root, "scripts", "page"]), ["packages"], Root, []),
     {0, Printed} = run(filename:join([Root, "scripts", "browser"]), [], Root, []),
     Browser = string:trim(lists:last(string:split(string:trim(Printed), "\n", all))),
     Environment = [
-        {"DYNO_REPORT", Report},
-        {"DYNO_REPORT_SEVERAL", Several},
-        {"DYNO_REPORT_LARGE", LargeFile},
-        {"DYNO_REPORT_BENCHES", unicode:characters_to_list(json:encode(Benches))},
-        {"DYNO_BROWSER", Browser}
+        {"DYNO_PAGES", unicode:characters_to_list(json:encode(Files))}, {"DYNO_BROWSER", Browser}
     ],
-    {Status, Output} = run(Node, ["--test", "test/report.test.mjs"], Ui, Environment),
+    Arguments = ["--test"] ++ [lists:flatten(Option) || Option <- Options] ++
+        ["test/report.test.mjs"],
+    {Status, Output} = run(Node, Arguments, filename:join(Root, "ui"), Environment),
     ct:log("~ts", [Output]),
     ?assertEqual(0, Status, Output).
+
+written(Name, Document, Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), <<Name/binary, ".html">>),
+    ok = file:write_file(File, page(Document)),
+    unicode:characters_to_binary(File).
 
 %% Pages
 

@@ -16,6 +16,10 @@
 -define(WARMUP_SECONDS, 5).
 
 document() ->
+    {ok, Document} = dyno_recording:validate(written()),
+    Document.
+
+written() ->
     #{
         ~"format" => ~"dyno-recording",
         ~"version" => 2,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// Opens reports in a real browser and uses them. DYNO_REPORT and DYNO_REPORT_SEVERAL name the pages,
-// made from the recordings of test/report/dyno_report_html_data.erl; DYNO_BROWSER the browser (scripts/browser prints one).
-// test/report/dyno_report_html_SUITE.erl sets them.
+// Opens reports in a real browser and uses them. DYNO_PAGES has the pages' files by name, as JSON, made
+// from the recordings of test/report/dyno_report_html_data and others; DYNO_BROWSER is the browser
+// (scripts/browser prints one). test/report/dyno_report_html_SUITE sets both.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { launch, opening } from './opening.mjs';
 
-const named = (name) => pathToFileURL(process.env[name] ?? '').href;
-const report = named('DYNO_REPORT');
-const several = named('DYNO_REPORT_SEVERAL');
-const large = named('DYNO_REPORT_LARGE');
-const made = JSON.parse(process.env.DYNO_REPORT_BENCHES ?? "{}");
+const pages = JSON.parse(process.env.DYNO_PAGES ?? '{}');
+const named = (name) => pathToFileURL(pages[name] ?? '').href;
+const report = named('report');
+const several = named('several');
+const large = named('large');
 const openWithinMs = 2000;
 
 let browser;
@@ -296,7 +296,7 @@ test('shows repetitions and nodes, and the worst of several verdicts', async () 
 
 /** Opens the page of another recording, and gives what it holds. */
 async function openMade(name, options = {}) {
-    await open(options, pathToFileURL(made[name]).href);
+    await open(options, named(name));
     return page.evaluate(() => JSON.parse(document.getElementById('recording').textContent));
 }
 

@@ -34,7 +34,12 @@ sections(Document, Options) ->
         series(Document, Runs, Options) ++
         histograms(Document, Runs, Options) ++
         lists:append([events(Run, Document, Options) || Run <- Runs]) ++
-        lists:append([profiles(Run, Document, Options) || Run <- Runs]).
+        lists:append([
+            profiles(Run, Document, Options)
+         || Run <- Runs,
+            %% A benchmark's table says the same, and more.
+            dyno_report_document:tables(~"profile", Run) =:= []
+        ]).
 
 -doc "The metrics, series or histograms of a run that have no section elsewhere.".
 -spec others(binary(), object(), object()) -> [object()].
