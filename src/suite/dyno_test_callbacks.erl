@@ -135,7 +135,8 @@ invariants(Callbacks, Node, Size, Options) ->
                     wrong(Callbacks, Function, {dyno_invariant, Reason})
             end;
         {ok, Other} ->
-            bad_return(Callbacks, Function, 2, Other, "a list of {Name, {M, F, A}, Operator, Value}");
+            Expected = "a list of {Name, {M, F, A}, Operator, Value}",
+            bad_return(Callbacks, Function, 2, Other, Expected);
         {error, _} = Error ->
             Error
     end.
@@ -155,7 +156,8 @@ call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, In
     case dyno_sandbox:call(Sandbox, Call, TimeoutMs, Interrupt) of
         {ok, Value} -> {ok, Value};
         {error, interrupted} -> {error, {?MODULE, interrupted}};
-        {error, Failure} -> {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
+        {error, Failure} ->
+            {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
     end.
 
 -doc "Calls a callback where there is one.".

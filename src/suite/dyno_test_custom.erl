@@ -3,9 +3,9 @@
 
 -module(dyno_test_custom).
 -moduledoc false.
-%% What a suite runs in its targets besides dyno's instruments: instruments of its own, custom agents,
-%% metrics and invariants. Loads the modules, and makes the probes of each target from the suite's
-%% options and callbacks; dyno_target_custom runs them.
+%% What a suite runs in its targets besides dyno's instruments: instruments of its own, custom
+%% agents, metrics and invariants. Loads the modules, and makes the probes of each target from the
+%% suite's options and callbacks; dyno_target_custom runs them.
 
 -export([load/2, forget/1, modules/1, instruments/1, start/3, joined/5, process/2]).
 -export([format_error/1, fault/1]).
@@ -189,8 +189,11 @@ described(Module, Callbacks) ->
 process(Custom, Callbacks) ->
     {Processed, Last} = lists:mapfoldl(
         fun({Node, Module, Raw}, Acc) ->
-            Arguments = [Node, Raw],
-            case dyno_test_callbacks:optional_of(Callbacks, Module, process_results, Arguments, Raw) of
+            Called =
+                dyno_test_callbacks:optional_of(
+                    Callbacks, Module, process_results, [Node, Raw], Raw
+                ),
+            case Called of
                 {ok, Value} ->
                     {[{Node, Module, Value}], Acc};
                 {error, Error} ->

@@ -32,7 +32,8 @@
 
 -doc """
 Starts the process, linked to the caller, where the suite has targets/1. The caller receives
-`{dyno_joins, Pid, {joined, [Target]}}` and, once at the most, `{dyno_joins, Pid, {not_joined, Text}}`.
+`{dyno_joins, Pid, {joined, [Target]}}` and, once at the most,
+`{dyno_joins, Pid, {not_joined, Text}}`.
 """.
 -spec start(module(), term(), [node()]) -> pid() | none.
 start(Module, RunState, Nodes) ->

@@ -496,7 +496,8 @@ text(Reason) ->
 %% A file, a compiled file, a module on a code path by name, and a loaded module.
 sources(Config) ->
     Folder = proplists:get_value(work, Config),
-    Source = dyno_suites:write(Config, sourced, short(#{duration_ms => 100}), "operation(S) -> {ok, S}.\n"),
+    Options = short(#{duration_ms => 100}),
+    Source = dyno_suites:write(Config, sourced, Options, "operation(S) -> {ok, S}.\n"),
     Path = code:get_path(),
     {ok, First} = dyno_test:run(Source, #{}),
     ?assertMatch(#{~"status" := ~"complete", ~"name" := ~"sourced"}, First),
@@ -669,7 +670,10 @@ repetitions(Config) ->
     ?assert(Low =< Mean andalso Mean =< High),
     Options = #{sizes => [1, 2], repeat => 3, seed => Seed},
     ?assertEqual(Order, [dyno_test_plan:id(R) || R <- dyno_test_plan:runs(Options)]),
-    Orders = [dyno_test_plan:runs(Options#{sizes := [1, 2, 3], seed := S}) || S <- lists:seq(1, 20)],
+    Orders = [
+        dyno_test_plan:runs(Options#{sizes := [1, 2, 3], seed := S})
+     || S <- lists:seq(1, 20)
+    ],
     ?assert(length(lists:usort(Orders)) > 10),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Over the repetitions")).
@@ -737,7 +741,8 @@ tables_and_ports(Config) ->
     ?assertMatch(
         {_, _},
         binary:match(
-            maps:get(~"text", lists:last(maps:get(~"verdicts", Document))), ~"no such row in the table ets"
+            maps:get(~"text", lists:last(maps:get(~"verdicts", Document))),
+            ~"no such row in the table ets"
         )
     ).
 

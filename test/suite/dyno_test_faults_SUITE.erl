@@ -59,8 +59,8 @@ groups() ->
         {interrupts, [], [interrupt, interrupt_a_set_up, interrupt_twice]}
     ].
 
-%% Five nodes that die, and some seconds of a busy machine; dyno_test_run_SUITE has a target that goes
-%% down in each phase.
+%% Five nodes that die, and some seconds of a busy machine; dyno_test_run_SUITE has a target that
+%% goes down in each phase.
 slow() -> [target_killed_at_other_moments, hundred_thousand_short_lived_processes].
 
 init_per_suite(Config) ->

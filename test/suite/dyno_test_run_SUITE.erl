@@ -228,7 +228,9 @@ agent_gives_up(_Config) ->
 target_joins(_Config) ->
     Join = {joined, [{b@h, default}, {c@h, [{m, '_', '_'}]}]},
     {Early, Effects} = event(Join, 50, run([a@h])),
-    ?assertMatch([{attach, {b@h, _}, undefined, _}, {then, _}, {attach, _, undefined, _}, _], Effects),
+    ?assertMatch(
+        [{attach, {b@h, _}, undefined, _}, {then, _}, {attach, _, undefined, _}, _], Effects
+    ),
     ?assertMatch(
         [#{name := a@h} = A, #{name := b@h}, #{name := c@h}] when not is_map_key(joined_ms, A),
         map_get(nodes, recorded(partial, Early))

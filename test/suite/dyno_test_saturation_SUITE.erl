@@ -64,7 +64,9 @@ a_function(_Config) ->
 open_load(_Config) ->
     ?assertMatch(
         [{~"symptom", ~"throughput", 8}],
-        saturations(fun(Size) -> #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)} end)
+        saturations(fun(Size) ->
+            #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)}
+        end)
     ).
 
 %% A repetition that went wrong decides nothing.

@@ -9,7 +9,8 @@ the run's metrics, each with its exponent and interval (dyno_stats_growth). What
 matters comes first.
 
 What grows is also said for ten times the largest size: an extrapolation of the measured law, which
-holds as long as nothing is saturated on the way. Its interval is that of the exponent, not of the law.
+holds as long as nothing is saturated on the way. Its interval is that of the exponent, not of the
+law.
 """.
 
 -export([tables/1]).
@@ -77,7 +78,8 @@ tables(Document) ->
             },
             {Clear, Others} = lists:partition(
                 fun matters/1,
-                metrics(Sizes) ++ times_per_call(Shares, Sizes) ++ calls_per_operation(Shares, Sizes)
+                metrics(Sizes) ++ times_per_call(Shares, Sizes) ++
+                    calls_per_operation(Shares, Sizes)
             ),
             Steepest = fun(#{exponent := A}, #{exponent := B}) -> A > B end,
             Sorted = lists:sort(Steepest, Clear) ++ Others ++ lists:append([
@@ -175,7 +177,9 @@ grown(Name, Values, Sizes) ->
 of_table({Table, Key, Kind, Columns}, Sizes) ->
     Points = collected([
         {{Name, Column}, {Size, Value}}
-     || {Size, Runs} <- Sizes, Run <- Runs, {Name, Column} := Value <- sums(Table, Key, Columns, Run)
+     || {Size, Runs} <- Sizes,
+        Run <- Runs,
+        {Name, Column} := Value <- sums(Table, Key, Columns, Run)
     ]),
     Units = maps:from_list(Columns),
     Growths = [

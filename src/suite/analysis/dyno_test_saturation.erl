@@ -145,7 +145,10 @@ throughput(Sizes) ->
     Offered = maps:from_list(points(fun(Run) -> metric(~"load.offered", Run) end, Sizes)),
     case points(fun(Run) -> metric(~"throughput", Run) end, Sizes) of
         Points when map_size(Offered) > 0 ->
-            Of = [{Size, V, map_get(Size, Offered)} || {Size, V} <- Points, is_map_key(Size, Offered)],
+            Of = [
+                {Size, V, map_get(Size, Offered)}
+             || {Size, V} <- Points, is_map_key(Size, Offered)
+            ],
             lacking(Of, ?OF_OFFERED, "of what was offered");
         [{First, Least} | _] = Points when Least > 0 ->
             Of = [{Size, V, Least * Size / First} || {Size, V} <- Points],

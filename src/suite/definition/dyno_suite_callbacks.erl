@@ -8,7 +8,8 @@
 
 -behaviour(dyno_test_callbacks).
 
--export([form/0, warnings/1, connection/1, suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
+-export([form/0, warnings/1, connection/1]).
+-export([suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
 
 -import(dyno_test_callbacks, [call/3, optional/4, tear_down/3, bad_return/5]).
 
