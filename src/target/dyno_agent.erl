@@ -58,8 +58,8 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
     names => [module()],
     %% What limits the agent in place of dyno_agent_guard, and answers as it does.
     guard => module(),
-    %% Modules that are not dyno's, loaded here, to be sent as well: instruments of a suite, and what
-    %% dyno_agent_custom is to run.
+    %% Modules that are not dyno's, loaded here, to be sent as well: instruments of a suite, and
+    %% what dyno_agent_custom is to run.
     custom => [module()],
     %% Has the agent stay idle when it is detached, and goes on with one that is idle.
     idle => idle()
@@ -99,8 +99,11 @@ modules() ->
 with_what_they_call([]) ->
     [];
 with_what_they_call(Custom) ->
-    IsSent = fun(M) -> lists:member(M, Custom) orelse lists:prefix("dyno_agent_", atom_to_list(M)) end,
-    lists:filter(IsSent, dyno_code:closure(Custom)).
+    [
+        Module
+     || Module <- dyno_code:closure(Custom),
+        lists:member(Module, Custom) orelse lists:prefix("dyno_agent_", atom_to_list(Module))
+    ].
 
 -doc """
 Attaches to a node, this one or another.

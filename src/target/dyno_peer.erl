@@ -89,7 +89,8 @@ own_host() ->
 paths(#{exec := _} = Options) ->
     lists:append([["-pa", Path] || Path <- maps:get(code_paths, Options, [])]);
 paths(Options) ->
-    lists:append([["-pa", Path] || Path <- dyno_code:own_paths() ++ maps:get(code_paths, Options, [])]).
+    More = maps:get(code_paths, Options, []),
+    lists:append([["-pa", Path] || Path <- dyno_code:own_paths() ++ More]).
 
 %% A project's plugin gives this node the project's configuration, which is meant for targets.
 configuration(#{exec := _}) ->

@@ -4,9 +4,9 @@
 -module(dyno_target_cleaner).
 -moduledoc false.
 %% The process that comes first to a target and leaves last. It holds the name `dyno_agent`, so that
-%% two callers never attach at once. It monitors the caller from before the first module is sent, and
-%% removes the modules when the guard has ended. A process can't remove the code that it runs, so
-%% this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
+%% two callers never attach at once. It monitors the caller from before the first module is sent,
+%% and removes the modules when the guard has ended. A process can't remove the code that it runs,
+%% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
 
 -export([start/3, modules/2, guard/2, idle/1, release/2]).
 -export_type([cleaner/0]).

@@ -3,10 +3,10 @@
 
 -module(dyno_target_custom).
 -moduledoc false.
-%% Custom probes in the targets of a run: code that is not dyno's, run by dyno_agent_custom. There are
-%% three kinds: invariants and metrics, which are polled functions of the target, and custom agents.
-%% This module starts them after the instruments and ends them before, takes in what they send, and
-%% gives it as parts of the recording.
+%% Custom probes in the targets of a run: code that is not dyno's, run by dyno_agent_custom. There
+%% are three kinds: invariants and metrics, which are polled functions of the target, and custom
+%% agents. This module starts them after the instruments and ends them before, takes in what they
+%% send, and gives it as parts of the recording.
 
 -export([invariants/2, metrics/2, agent/4]).
 -export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4, finish/1]).

@@ -21,7 +21,8 @@
 }.
 
 -doc "What the sampler of a node sent, at a time of the run.".
--type sample() :: {node(), TimeMs :: integer(), dyno_agent_vm:values(), CostUs :: non_neg_integer()}.
+-type sample() ::
+    {node(), TimeMs :: integer(), dyno_agent_vm:values(), CostUs :: non_neg_integer()}.
 
 %% A hypervisor that takes more than this share of the processor time spoils a comparison.
 -define(MUCH_STEAL, 0.02).
@@ -43,8 +44,10 @@ parts(Targets, Samples, Results) ->
     Shifts = #{Node => ShiftMs || #{node := Node, shift_ms := ShiftMs} <- Targets},
     #{
         metrics =>
-            lists:append([metric(Metric, all(M, Results)) || {M, Metric} <- data(metrics, Instruments)]) ++
-                sample_cost(Samples),
+            [
+                Part
+             || {M, Metric} <- data(metrics, Instruments), Part <- metric(Metric, all(M, Results))
+            ] ++ sample_cost(Samples),
         histograms => [
             histogram(Histogram, Item, Node)
          || {Node, M, Result} <- by_node(Instruments, Results),

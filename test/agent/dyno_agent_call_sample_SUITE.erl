@@ -182,10 +182,11 @@ ends_when_it_has_enough(_Config) ->
         Forever()
     end),
     dyno_suites:await(fun() -> not is_traced(Pid) end),
+    %% It takes the processes' flags away first, then the breakpoints, and only then it answers.
+    #{{dyno_callers, leaf, 1} := {Calls, 0}} = dyno_agent_call_sample:sample(Sampler),
     ?assertEqual([], trace:session_info({dyno_callers, leaf, 1})),
     unlink(Pid),
     exit(Pid, kill),
-    #{{dyno_callers, leaf, 1} := {Calls, 0}} = dyno_agent_call_sample:sample(Sampler),
     ?assert(Calls > 5000 andalso Calls =< 10_000, Calls),
     ok = dyno_agent_call_sample:close(Sampler),
     ?assertEqual(Sessions, length(trace:session_info(all))).
@@ -218,12 +219,11 @@ loads_are_noticed_after_it(Config) ->
     ok = dyno_agent_calls:restart(Counters),
     _ = erpc:call(Node, code, purge, [dyno_callers]),
     {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
-    %% Calls right after it are counted by half.
-    timer:sleep(300),
+    %% Calls in the very milliseconds of the load may count wrongly: not tried here.
+    dyno_suites:await(fun() -> dyno_agent_calls:loads(Counters) =:= 1 end),
     ok = erpc:call(Node, dyno_callers, loops, [5]),
     ?assertMatch(
         #{functions := [#{calls := 5}], reloaded := [dyno_callers]},
         dyno_agent_calls:read(Counters)
     ),
-    ?assertEqual(1, dyno_agent_calls:loads(Counters)),
     ok = dyno_agent:detach(Agent).

@@ -43,7 +43,8 @@
 %% Of 40 rounds the tenth, of few the first or second: what is quieter is luck.
 -define(QUIET, 0.25).
 %% Of the overhead. In a loop of nothing else the processor does parts of several calls at once; in
-%% other code the same work was seen to take up to three tenths more or less (bench/calibrated_time).
+%% other code the same work was seen to take up to three tenths more or less
+%% (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
 -doc """
@@ -59,7 +60,7 @@ overhead(Measures) ->
             Overhead
     end.
 
--doc "The same; with a process that calls again, and the overhead of its calls when it called alone.".
+-doc "The same; with a process that calls again, and the overhead when it called alone.".
 -spec open(measures()) -> {overhead(), caller(), [float()]} | none.
 open(Measures) ->
     case lists:member(call_time, Measures) of
@@ -80,8 +81,8 @@ open(Measures) ->
             none
     end.
 
-%% By how much longer a loop takes for each call that it makes, when what it calls is measured too, in
-%% parts of the overhead of the call itself in the same round: the machine changes its speed.
+%% By how much longer a loop takes for each call that it makes, when what it calls is measured too,
+%% in parts of the overhead of the call itself in the same round: the machine changes its speed.
 caller_side(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
     With = [{loop_ns(Calls, Caller), per_call_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],

@@ -41,8 +41,8 @@
 
 -doc """
 `loading`: somebody is about to replace a module (`prepared`), or perhaps is (`announced`).
-`was_read`: whether the loading had ended before the module was read, and after; with the sums as they
-were before. `callers`: of a throttled function, without a reading.
+`was_read`: whether the loading had ended before the module was read, and after; with the sums as
+they were before. `callers`: of a throttled function, without a reading.
 """.
 -type event() ::
     {measured, module()}
@@ -149,9 +149,9 @@ began_loading(Module, prepared, #{loading := Loading} = Counts) ->
     Counts#{loading := Loading#{Module => ?ENDS_TO_WAIT_FOR}}.
 
 %% New code counts in the first session. So where the load ended before the switch, the one that is
-%% read holds all its calls so far, and the other goes on from there. Where it ended between, what was
-%% read may be of either code: it is not added. Where none was good since the last load, calls of the
-%% old code may be missing.
+%% read holds all its calls so far, and the other goes on from there. Where it ended between, what
+%% was read may be of either code: it is not added. Where none was good since the last load, calls
+%% of the old code may be missing.
 verdict(Module, {false, false}, _Good, _Before, #{modules := Modules} = Counts) ->
     {in_time, Counts#{modules := Modules#{Module := good}}};
 verdict(_Module, {true, _}, good, _Before, Counts) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_call_parts).
 -moduledoc false.
-%% What becomes of counted calls in the recording: the tables of functions and of who calls them, and
-%% what makes their numbers less believable. Pure, and needed on the caller's side only.
+%% What becomes of counted calls in the recording: the tables of functions and of who calls them,
+%% and what makes their numbers less believable. Pure, and needed on the caller's side only.
 
 -export([tables/0, metrics/0, warnings/2, corrected/1]).
 

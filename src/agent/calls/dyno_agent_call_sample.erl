@@ -4,17 +4,17 @@
 -module(dyno_agent_call_sample).
 -moduledoc false.
 %% How many measured calls a function makes, by a sample from the warm-up: some of what measuring
-%% costs a call lies in the time of who made it (dyno_agent_calibration, `caller_side`), and the runtime
-%% does not say who that was.
+%% costs a call lies in the time of who made it (dyno_agent_calibration, `caller_side`), and the
+%% runtime does not say who that was.
 %%
-%% In a trace session of its own calls and returns are told of, until there are enough of them. Where a
-%% call returns to is no less than which function goes on there; where that is not measured, it goes
-%% on in the time of the last measured function that has not returned.
+%% In a trace session of its own calls and returns are told of, until there are enough of them.
+%% Where a call returns to is no less than which function goes on there; where that is not measured,
+%% it goes on in the time of the last measured function that has not returned.
 %%
-%% The breakpoints must be set before those of `call_time`: of two sessions the one that was set first
-%% comes last, and a frame of this session that is found on the stack keeps `call_time` from putting
-%% its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once, and not
-%% while figures are measured.
+%% The breakpoints must be set before those of `call_time`: of two sessions the one that was set
+%% first comes last, and a frame of this session that is found on the stack keeps `call_time` from
+%% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
+%% and not while figures are measured.
 
 -export([open/3, sample/1, close/1]).
 -export([per_call/2]).
@@ -43,8 +43,8 @@
 -define(LEAST, 10).
 
 -doc """
-Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes but
-some.
+Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes
+but some.
 """.
 -spec open([{module(), atom(), arity() | '_'}], [dyno_agent_call_sessions:measure()], [pid()]) ->
     sampler().
@@ -188,9 +188,9 @@ count(MFA, Called, Made, Counts) ->
 counted(#{counts := Counts}) -> Counts.
 
 -doc """
-How many measured calls each function makes in a call of it, in the mean, by a sample and by how often
-the functions were called. A function that was hardly called in the sample, and made calls there, is
-taken to have made as many of all.
+How many measured calls each function makes in a call of it, in the mean, by a sample and by how
+often the functions were called. A function that was hardly called in the sample, and made calls
+there, is taken to have made as many of all.
 """.
 -spec per_call([#{mfa := mfa(), calls := non_neg_integer(), atom() => term()}], sample()) ->
     #{mfa() => float()}.

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_call_sessions).
 -moduledoc false.
-%% The breakpoints that count calls, in two trace sessions that are a double buffer. A module counts in
-%% one of them while the other is idle. To read its figures and reset them is to switch:
+%% The breakpoints that count calls, in two trace sessions that are a double buffer. A module counts
+%% in one of them while the other is idle. To read its figures and reset them is to switch:
 %%
 %%                                   switch        read          clear
 %%   first session    ===counting====|.............|  |..........|      (no breakpoints)
@@ -15,16 +15,17 @@
 %% While a session is read its figures stand still. With one session the calls in that time would be
 %% missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one and
 %% starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`). What
-%% was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to set it
-%% again takes no longer than to wake it. For the same reason processes are flagged in the second
+%% was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to set
+%% it again takes no longer than to wake it. For the same reason processes are flagged in the second
 %% session when it is first needed.
 %%
 %% A function never counts in both: there the runtime notices its return in one session only. In the
 %% other the process seems to stay in it for ever, and all that it does outside of counted functions
 %% is added to its time (OTP 27 to 29; doc/architecture.md).
 %%
-%% The first session also sends its owner a message at each sign of a module being loaded: `{trace, _,
-%% call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading, 1}, _}` after.
+%% The first session also sends its owner a message at each sign of a module being loaded: `{trace,
+%% _, call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading, 1}, _}`
+%% after.
 %%
 %% Mere counts are not by process: with them goes a session that counts the calls of dyno's own
 %% processes (dyno_agent_self_calls), and does what these two do.
@@ -263,7 +264,8 @@ stop(Module, Sessions) ->
 Lets a module go on counting from zero in the other session; `idle/2` is to be read then.
 
 Stopping the one and starting the other are two changes of the code, some 100 us from one another,
-more on a busy machine. The calls in between are lost; `gap_factor/2` tells what makes good for them.
+more on a busy machine. The calls in between are lost; `gap_factor/2` tells what makes good for
+them.
 """.
 -spec switch(module(), t()) -> t().
 switch(Module, Before) ->
@@ -288,8 +290,8 @@ switch(Module, Before) ->
     }.
 
 -doc """
-By how much a module's figures of its last switch are to be multiplied, so that they are right in the
-mean in spite of the calls that were lost: the gap's share of the time.
+By how much a module's figures of its last switch are to be multiplied, so that they are right in
+the mean in spite of the calls that were lost: the gap's share of the time.
 """.
 -spec gap_factor(module(), t()) -> float().
 gap_factor(Module, #{gap_factors := Factors}) ->
@@ -354,6 +356,6 @@ info(Session, MFA, Item, Measures) ->
             []
     end.
 
--doc "How often dyno's own processes have called which functions, where mere counts have them in them.".
+-doc "Calls by dyno's own processes that are among the counted ones.".
 -spec self_calls(t()) -> #{mfa() => pos_integer()}.
 self_calls(#{self_calls := SelfCalls}) -> dyno_agent_self_calls:calls(SelfCalls).

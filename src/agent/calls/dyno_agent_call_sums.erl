@@ -4,8 +4,8 @@
 -module(dyno_agent_call_sums).
 -moduledoc false.
 %% Accumulates what was read of the call figures, by function and by group of processes. Pure. It
-%% grows with the functions and the groups, never with the processes: calls of a process whose group is
-%% not known yet are unresolved until the next reading.
+%% grows with the functions and the groups, never with the processes: calls of a process whose group
+%% is not known yet are unresolved until the next reading.
 %%
 %% The runtime gives each process's time in a function in whole microseconds, cut off. Where short
 %% processes call a function once, all would be 0 and the sum as well. So a time of N > 0 us counts
@@ -86,7 +86,8 @@ add_one({MFA, #{calls := Counted, words := Words, time := Time}}, Overhead, All)
             All;
         Calls ->
             #{groups := Groups0, unresolved := Unresolved0} = Sums = maps:get(MFA, All, zero()),
-            {Groups, Unresolved} = group_all(Time, GroupOf, least(0, LeastNs), none, Groups0, Unresolved0),
+            Zero = least(0, LeastNs),
+            {Groups, Unresolved} = group_all(Time, GroupOf, Zero, none, Groups0, Unresolved0),
             Added = added(Weight#{calls := Calls, words => Words}, Overhead, Sums),
             All#{MFA => Added#{groups := Groups, unresolved := Unresolved}}
     end.
@@ -99,7 +100,8 @@ added(#{calls := Calls, words := Words, ns := Ns} = Weight, Overhead, Sums) ->
         words := Add(words, Words),
         own_time_ns := Add(own_time_ns, Ns),
         uncertain_ns := Add(uncertain_ns, map_get(uncertain_ns, Weight)),
-        total_overhead_ns := map_get(total_overhead_ns, Sums) + GapFactor * total_overhead_ns(Weight, Overhead)
+        total_overhead_ns :=
+            map_get(total_overhead_ns, Sums) + GapFactor * total_overhead_ns(Weight, Overhead)
     }.
 
 %% By how many processes call: each counts as much as it calls (the inverse of Simpson's index). One

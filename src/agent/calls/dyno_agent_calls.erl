@@ -233,7 +233,8 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
     Sample = dyno_agent_call_sample:sample(Sampler),
     Others = others() ++ dyno_agent_overhead:processes(Overhead),
     Without = dyno_agent_call_sessions:leave_out(Others, Before),
-    #{sessions := Sessions} = Next = event(restarted, restart_sessions(State#{sessions := Without})),
+    #{sessions := Sessions} =
+        Next = event(restarted, restart_sessions(State#{sessions := Without})),
     Next#{
         sessions := dyno_agent_call_sessions:forget_gaps(Sessions),
         overhead := dyno_agent_overhead:restart(Overhead),
@@ -307,8 +308,8 @@ effect({narrow, Module, Wanted}, #{sessions := Sessions, processes := Processes}
     end,
     State#{sessions := Narrowed};
 effect({read_and_reset, Modules}, #{sessions := Before} = State) ->
-    %% One after the other, and only then they are read: that takes long, and where a function counts
-    %% in one session and who it calls in the other, their time is in both.
+    %% One after the other, and only then they are read: that takes long, and where a function
+    %% counts in one session and who it calls in the other, their time is in both.
     Sessions = lists:foldl(
         fun(Module, Acc) -> dyno_agent_call_sessions:switch(Module, Acc) end, Before, Modules
     ),

@@ -19,16 +19,16 @@ A function is not traced any more, and the figures say why, where
   seen,
 * its module is loaded again (`reloaded`).
 
-Start it before a `dyno_agent_calls`. Of two sessions' breakpoints the runtime has the one first that
-was set last. Where it finds a frame of this session on the stack, `call_time` puts none of its own
-there, does not notice the return, and adds to the function all that the process does afterwards
+Start it before a `dyno_agent_calls`. Of two sessions' breakpoints the runtime has the one first
+that was set last. Where it finds a frame of this session on the stack, `call_time` puts none of its
+own there, does not notice the return, and adds to the function all that the process does afterwards
 outside of measured functions (doc/architecture.md, "Traps of the runtime"). So the functions have a
 breakpoint from the beginning, that only counts while no window is open.
 
 ## Cost
-13 ns for each call of the functions. At most 2,500 calls a second are traced, at 1 to 2 us each: half
-a percent of one scheduler, and in the own times of the functions and of who calls them. To open and to
-close a window changes the code of the functions, 100 us each.
+13 ns for each call of the functions. At most 2,500 calls a second are traced, at 1 to 2 us each:
+half a percent of one scheduler, and in the own times of the functions and of who calls them. To
+open and to close a window changes the code of the functions, 100 us each.
 """.
 
 -behaviour(dyno_agent_instrument).

@@ -79,8 +79,8 @@ give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
     {stop, normal, State}.
 
 %% The instruments must be gone before this process is: the cleaner removes their code after it. One
-%% that traps exits ends in its own order: dyno_agent_custom takes processes with it that nobody else
-%% knows, dyno_agent_calls lets calls return first.
+%% that traps exits ends in its own order: dyno_agent_custom takes processes with it that nobody
+%% else knows, dyno_agent_calls lets calls return first.
 -spec terminate(term(), options()) -> ok.
 terminate(_Reason, _State) ->
     Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],

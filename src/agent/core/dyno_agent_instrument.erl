@@ -6,10 +6,10 @@
 The behaviour of an instrument: what measures one thing in a target.
 
 An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
-`c:restart/1` has it count from now on, and `c:read/1` asks what it has counted. On the caller's side
-`c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` say, as data, what
-becomes of that result in the recording. From there on console, page, CSV, thresholds and comparison
-show it like everything else.
+`c:restart/1` has it count from now on, and `c:read/1` asks what it has counted. On the caller's
+side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` say, as data,
+what becomes of that result in the recording. From there on console, page, CSV, thresholds and
+comparison show it like everything else.
 
 dyno's own are listed in `all/0`; a suite names more in its option `instruments` (doc/instruments.md
 has an example).
@@ -31,10 +31,11 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 
 -doc """
 * `names`: what `--without` calls it. One that measures several things has several names.
-* `needs`: instruments whose process it works with; its configuration has them by their module, where
-  they run.
+* `needs`: instruments whose process it works with; its configuration has them by their module,
+  where they run.
 * `always`: it runs also where all of its names are switched off; it then measures nothing.
-* `traces`: it slows the functions that it measures, so that a run without instruments is worth while.
+* `traces`: it slows the functions that it measures, so that a run without instruments is worth
+  while.
 """.
 -type about() :: #{
     names := [atom(), ...],
@@ -145,7 +146,8 @@ Starts its process, in the target. A process that traps exits is asked to end in
 -doc """
 dyno's own instruments, in the order in which they are started. They are set to zero and read the
 other way round, so that what comes after the end of the load does not belong to the calls, and what
-the calls know of processes before they are set to zero is of before. The durations come before the calls: their breakpoints must be the older ones (dyno_agent_durations).
+the calls know of processes before they are set to zero is of before. The durations come before the
+calls: their breakpoints must be the older ones (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->

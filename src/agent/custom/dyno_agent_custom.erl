@@ -3,10 +3,12 @@
 
 -module(dyno_agent_custom).
 -moduledoc """
-Runs code that is not dyno's in the target: a suite's custom agents, its invariants, its own metrics.
+Runs code that is not dyno's in the target: a suite's custom agents, its invariants, its own
+metrics.
 
 Two processes: this one, the host, never runs that code, so it always answers; the other one, the
-probe, runs it, and is killed if it takes too long or too much memory. The code has one of two forms:
+probe, runs it, and is killed if it takes too long or too much memory. The code has one of two
+forms:
 
 * `sampler`: `init(Config)` gives `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
   gives `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` come at the

@@ -6,8 +6,8 @@
 Calls functions of the target at an interval: for a suite's own metrics, which are numbers, and for
 its invariants, which compare what a function gives with a value.
 
-A sampler for `m:dyno_agent_custom`. It keeps nothing between two samples, so it can begin anew after
-a call that took too long.
+A sampler for `m:dyno_agent_custom`. It keeps nothing between two samples, so it can begin anew
+after a call that took too long.
 """.
 
 -export([init/1, sample/1]).
