@@ -86,6 +86,7 @@ made. It also tells which modules were loaded (`loaded/2`). Nothing here calls i
     waiting := [gen_server:from()]
 }.
 
+-define(READER_ENDS_MS, 1000).
 %% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
 
@@ -289,7 +290,20 @@ later(Ms, Message, #{timers := Timers} = State) ->
     State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{first_calls := Calls}) -> dyno_agent_first_calls:close(Calls).
+terminate(Reason, #{first_calls := Calls, reader := Reader}) ->
+    ok = dyno_agent_first_calls:close(Calls),
+    case {Reason, Reader} of
+        {shutdown, Pid} when is_pid(Pid) -> wait_for(Pid);
+        _ -> ok
+    end.
+
+%% It reads the table until it ends, which it was asked to at the same time.
+wait_for(Reader) ->
+    Ref = monitor(process, Reader),
+    receive
+        {'DOWN', Ref, process, Reader, _} -> ok
+    after ?READER_ENDS_MS -> ok
+    end.
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() -> [dyno_agent_process_parts:table()].
