@@ -5,8 +5,8 @@
 -moduledoc false.
 %% Checks a value along the format (dyno_recording_format): one walk, which fills in the defaults of
 %% absent fields, leaves unknown fields alone, and stops at the first value that is wrong, with the
-%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are checked
-%% as a whole first, and walked with a path only where one of them is wrong.
+%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are
+%% checked as a whole first, and walked with a path only where one of them is wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 
@@ -229,19 +229,19 @@ require(samples_fit, #{~"values" := Values, ~"frames" := Frames} = Profile, Path
             At = [Index, ~"samples" | Path],
             as_long_as("a list as long as the profile's values", Values, Of, [~"values" | At]),
             lists:all(fun(Frame) -> Frame < Count end, Stack) orelse
-                throw({shape, [~"stack" | At], counted("a list of numbers below that of the frames, ", Count, ","), Stack})
+                throw(
+                    {shape, [~"stack" | At],
+                        counted("a list of numbers below that of the frames, ", Count, ","), Stack}
+                )
         end,
         lists:enumerate(0, Samples)
     ).
 
 unique(Key, Items, Path, Expected) ->
     _ = lists:foldl(
-        fun
-            ({_, #{Key := null}}, Seen) ->
-                Seen;
-            ({Index, #{Key := Value}}, Seen) ->
-                is_map_key(Value, Seen) andalso throw({shape, [Key, Index | Path], Expected, Value}),
-                Seen#{Value => true}
+        fun({Index, #{Key := Value}}, Seen) ->
+            is_map_key(Value, Seen) andalso throw({shape, [Key, Index | Path], Expected, Value}),
+            Seen#{Value => true}
         end,
         #{},
         lists:enumerate(0, Items)
@@ -270,8 +270,8 @@ unfit_row(_Types, [], _, _) ->
 unfit_row(Types, [Row | Rows], Index, Path) ->
     is_proper(Row) andalso length(Row) =:= length(Types) orelse
         throw(
-            {shape, [Index | Path], counted("a list of as many cells as columns, of ", length(Types), ","),
-                Row}
+            {shape, [Index | Path],
+                counted("a list of as many cells as columns, of ", length(Types), ","), Row}
         ),
     lists:foreach(
         fun({Column, {Type, Cell}}) -> walk(Type, Cell, [Column, Index | Path]) end,

@@ -185,14 +185,20 @@ refuses_what_is_no_recording(_) ->
         {error, {other_version, 1}}, dyno_recording:validate(Document#{~"version" := 1})
     ),
     ?assertEqual(
-        ~"the recording has version 1 of the format, this dyno reads version 2: make it anew with this dyno",
+        <<
+            "the recording has version 1 of the format, this dyno reads version 2: make it anew "
+            "with this dyno"
+        >>,
         dyno_recording:format_error({other_version, 1})
     ),
     ?assertEqual(
         {error, {other_version, 3}}, dyno_recording:validate(Document#{~"version" := 3})
     ),
     ?assertEqual(
-        ~"the recording has version 3 of the format, this dyno reads version 2: use the dyno that wrote it, or a later one",
+        <<
+            "the recording has version 3 of the format, this dyno reads version 2: use the dyno "
+            "that wrote it, or a later one"
+        >>,
         dyno_recording:format_error({other_version, 3})
     ),
     [

@@ -197,7 +197,7 @@ event() ->
         {~"kind", text()},
         {~"labels", labels()},
         {~"text", text()},
-        {~"data", oneof([null, value(), text(), list(boolean()), object([{~"list", list(text())}])])}
+        {~"data", oneof([null, value(), text(), list(boolean()), object([{~"a", list(text())}])])}
     ]).
 
 profile() ->

@@ -369,7 +369,7 @@ any_table(_) ->
         end
      || {Text, Words} <- [
             {"queues order longest at 10 < 5", "no such row in the table queues; the closest are "},
-            {"queues orders long at 10 < 5", "long was not measured for it; the closest are longest"},
+            {"queues orders long at 10 < 5", "long was not measured for it; the closest are long"},
             {"ques orders longest at 10 < 5", "no table ques; the closest are queues"},
             {"queues orders longest of x at 10 < 5", "in the table queues at node x"}
         ]

@@ -312,7 +312,10 @@ warnings(_Old, Changes, Differences) ->
 -doc "One sentence that says what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
-    ["recordings of dyno ", Same, " cannot be compared; give two measurements, such as of dyno bench or of dyno test"];
+    [
+        "recordings of dyno ", Same, " cannot be compared; give two of a measurement, such as ",
+        "dyno bench or dyno test"
+    ];
 format_error({commands, Old, New}) ->
     [
         "the old recording is of dyno ", Old, ", the new one of dyno ", New,

@@ -9,8 +9,8 @@ Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 
 share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
 `reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that metric for each
 call: they hold where it is more by more than the share, and, for those that are not exact, where
-the verdict says so. `worse` speaks of the metric that decided in the recording. A name with a dot is
-that of any metric of a run (`latency.p99.9`), or of a table's column that says which values are
+the verdict says so. `worse` speaks of the metric that decided in the recording. A name with a dot
+is that of any metric of a run (`latency.p99.9`), or of a table's column that says which values are
 better (`processes.memory_max`): it holds where one of them is worse.
 """.
 

@@ -188,25 +188,36 @@ of_runs(Name, Place, Runs) ->
 %% Nodes are no repetitions: a cell is that of all nodes together, or of one.
 cells(Place, Runs) ->
     Cells = [
-        {{item(Place, Node, Tables, Keys), <<Name/binary, ".", Column/binary>>}, {Unit, Better, Cell}}
+        {{item(Place, Node, Tables, Keys), <<Name/binary, ".", Column/binary>>}, Of}
      || #{~"tables" := Tables} <- Runs,
         #{~"name" := Name, ~"node" := Node, ~"derived" := false} = Table <- Tables,
         Node =:= null orelse not has_total(Name, Tables),
-        #{~"columns" := Columns, ~"rows" := Rows} <- [Table],
-        Row <- Rows,
-        Pairs <- [lists:zip(Columns, Row)],
-        Keys <- [[Key || {#{~"role" := ~"key"}, Key} <- Pairs, is_binary(Key)]],
-        Keys =/= [],
-        {#{~"name" := Column, ~"unit" := Unit, ~"better" := Better}, Cell} <- Pairs,
-        Better =/= null,
-        is_number(Cell)
+        {Keys, Column, Of} <- table_cells(Table)
     ],
+    Repetitions = maps:groups_from_list(
+        fun({Id, _}) -> Id end, fun({_, {_, _, Cell}}) -> Cell end, Cells
+    ),
     [
-        (metric(Item, Name, unit(Unit), kind(Unit), [Cell || {Of, {_, _, Cell}} <- Cells, Of =:= Id]))#{
+        (metric(Item, Name, unit(Unit), kind(Unit), map_get(Id, Repetitions)))#{
             better := better(Better)
         }
-     || {Id = {Item, Name}, {Unit, Better, _}} <- lists:ukeysort(1, Cells)
+     || {Id = {Item, Name}, {Unit, Better, _}} <- lists:uniq(fun({Id, _}) -> Id end, Cells)
     ].
+
+%% Of columns that say which values are better, in rows that can be told apart.
+table_cells(#{~"columns" := Columns, ~"rows" := Rows}) ->
+    [
+        {Keys, Name, {Unit, Better, Cell}}
+     || Row <- Rows,
+        Pairs <- [lists:zip(Columns, Row)],
+        [_ | _] = Keys <- [[text(Key) || {#{~"role" := ~"key"}, Key} <- Pairs]],
+        {#{~"name" := Name, ~"unit" := Unit, ~"better" := Better}, Cell} <- Pairs,
+        Better =/= null,
+        is_number(Cell)
+    ].
+
+text(Text) when is_binary(Text) -> Text;
+text(Key) -> json:encode(Key).
 
 item(Place, Node, Tables, Keys) ->
     Several = lists:usort([Of || #{~"node" := Of} <- Tables, Of =/= null]),
@@ -214,7 +225,7 @@ item(Place, Node, Tables, Keys) ->
     iolist_to_binary(lists:join(": ", [Place] ++ OfNode ++ [lists:join(" ", Keys)])).
 
 has_total(Name, Tables) ->
-    lists:any(fun(#{~"name" := Of, ~"node" := Node}) -> Of =:= Name andalso Node =:= null end, Tables).
+    [] =/= [Name || #{~"name" := Of, ~"node" := null} <- Tables, Of =:= Name].
 
 unit(null) -> ~"1";
 unit(Unit) -> Unit.

@@ -372,7 +372,8 @@ subject(#{size := Size} = Threshold) ->
 
 -spec subject_without_size(t()) -> unicode:chardata().
 subject_without_size(#{target := Target, node := undefined}) -> target_text(Target);
-subject_without_size(#{target := Target, node := Node}) -> [target_text(Target), " of ", quoted(Node)].
+subject_without_size(#{target := Target, node := Node}) ->
+    [target_text(Target), " of ", quoted(Node)].
 
 %% Quotes where the name would not be one word, or would end what is compared.
 -spec quoted(binary()) -> unicode:chardata().

@@ -18,8 +18,8 @@ wording({word_expected, at_size}) ->
     "a size is expected after \"at\"";
 wording({over_all_runs, Table}) ->
     [
-        "a row of ", Table, " without a field is over all runs and nodes: a field is expected here, "
-        "or an operator, one of < <= > >= =="
+        "a row of ", Table, " without a field is over all runs and nodes: a field is expected ",
+        "here, or an operator, one of < <= > >= =="
     ];
 wording(size_expected) ->
     "a size is expected, a whole number such as 100";
