@@ -84,7 +84,7 @@ at_the_command_line(_Config) ->
             {2, "is no file .lookups.calls.; give one", ["lookups.calls"]},
             {
                 2,
-                "--fail-if compares with a recording or a revision",
+                "--fail-if compares with a recording, .* with a revision",
                 ["ok", "--fail-if", "slower > 5%"]
             },
             {1, "raised error:boom", ["error(boom)."]},
