@@ -47,7 +47,7 @@ fault({Module, Reason}) ->
     end.
 
 -doc "The exit status of a command that fails for this reason.".
--spec exit_status(error()) -> exit_status().
+-spec exit_status(error()) -> 1 | 2 | 3 | 130.
 exit_status(Error) ->
     case fault(Error) of
         caller -> 2;

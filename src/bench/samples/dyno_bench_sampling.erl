@@ -72,7 +72,7 @@ start(Codes, Options) ->
 
 measure({Job, _} = Monitored, Ms, #{timeout_ms := TimeoutMs}) ->
     #{label := Label} = dyno_bench_job:description(Job),
-    ok(dyno_bench_sample:resume(Monitored)),
+    ok = ok(dyno_bench_sample:resume(Monitored)),
     ok(dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})).
 
 sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, Options) ->
@@ -91,7 +91,7 @@ measure_alone(Job, [_Only], Ms, Options) ->
     measure(Job, Ms, Options);
 measure_alone(Job, _Jobs, Ms, Options) ->
     Sample = measure(Job, Ms, Options),
-    ok(dyno_bench_sample:pause(Job)),
+    ok = ok(dyno_bench_sample:pause(Job)),
     Sample.
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
