@@ -7,11 +7,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([tests_and_prints/1, reports/1, errors/1, version/1]).
+-export([tests_and_prints/1, reports/1, compares/1, has_each_command/1, errors/1, version/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [tests_and_prints, reports, errors, version].
+all() -> [tests_and_prints, reports, compares, has_each_command, errors, version].
 
 tests_and_prints(Config) ->
     Kept = in(Config, "kept.json"),
@@ -35,6 +35,25 @@ reports(Config) ->
     {ok, ~""} = captured(Config, fun() -> dyno:report(Recording, in(Config, "small.json")) end),
     {ok, Text} = captured(Config, fun() -> dyno:report(in(Config, "small.json")) end),
     ?assertMatch(<<"small: ", _/binary>>, Text).
+
+compares(Config) ->
+    Bench = fun() -> dyno:bench("lists:seq(1, 9).", #{budget_ms => 50}) end,
+    {{ok, Old}, _} = captured(Config, Bench),
+    {{ok, Compared}, Printed} = captured(Config, fun() -> dyno:compare(Old, Old) end),
+    ?assertMatch(#{~"command" := ~"compare"}, Compared),
+    ?assertMatch({_, _}, binary:match(Printed, ~"lists:seq(1, 9).")),
+    #{~"environment" := Environment} = Old,
+    Other = Old#{~"environment" := Environment#{~"otp" := ~"27.0"}},
+    {error, Reason} = dyno:compare(Old, Other),
+    ?assertMatch({_, _}, binary:match(dyno:format_error(Reason), ~"and is 27.0")),
+    {{ok, _}, _} =
+        captured(Config, fun() -> dyno:compare(Old, Other, #{incomparable => warn}) end).
+
+%% What makes or shows a recording at the command line does so in the shell; `new` writes a file.
+has_each_command(_Config) ->
+    Functions = [Name || {Name, _} <- dyno:module_info(exports)],
+    Commands = [list_to_atom(Name) || {Name, _, _} <- dyno_commands:all()],
+    ?assertEqual([new], Commands -- Functions).
 
 errors(Config) ->
     Sentences = [

@@ -33,13 +33,13 @@ main(Run) ->
 run(Arguments) ->
     case [Argument || Argument <- Arguments, not is_list(Argument)] of
         [] ->
-            named(Arguments);
+            run_text(Arguments);
         [NoText | _] ->
             dyno_cli_terminal:complain(dyno_cli_usage:no_text(NoText)),
             2
     end.
 
-named(Arguments) ->
+run_text(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
         [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);

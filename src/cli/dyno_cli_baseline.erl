@@ -91,7 +91,7 @@ in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline
 in_baseline(Good) -> Good.
 
 %% What the environment and the command rule out is known before the measurement. Conditions on
-%% exact figures alone hold on any machine.
+%% deterministic metrics alone hold on any machine.
 same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
     #{~"parameters" := Parameters} = Baseline,
     Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),

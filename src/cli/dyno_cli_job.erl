@@ -46,8 +46,8 @@ run(#{node := Node} = Values) ->
     format := dyno_report:format() | none,
     outputs := [dyno_cli_output:output()],
     recording := file:filename_all() | none,
-    %% Whether the file of the recording is news for the user.
-    named := by_user | by_dyno,
+    %% Whether the name of that file is news for the user.
+    path_from := user | dyno,
     progress := dyno_cli_progress:mode()
 }.
 
@@ -91,7 +91,7 @@ plan(Job, Values) ->
         format => dyno_cli_output:format(Values, Default),
         outputs => Outputs,
         recording => none,
-        named => by_user,
+        path_from => user,
         progress => progress_mode(Values)
     },
     %% Lines are written as the measurement goes on.
@@ -100,7 +100,7 @@ plan(Job, Values) ->
         {#{keep := _}, [{_, Path} = Recording | _]} ->
             Plan#{recording := Path, outputs := lists:delete(Recording, Outputs)};
         {#{keep := Name}, []} ->
-            Plan#{recording := default_path(Name), named := by_dyno};
+            Plan#{recording := default_path(Name), path_from := dyno};
         {#{}, _} ->
             Plan
     end.
@@ -198,7 +198,7 @@ show(Document, #{job := Job, format := Format, outputs := Outputs} = Plan) ->
         end,
     mention(Document, Plan),
     case Plan of
-        #{named := by_dyno, progress := Mode, recording := Path} when
+        #{path_from := dyno, progress := Mode, recording := Path} when
             Mode =/= silent, Delivered =:= 0
         ->
             dyno_cli_terminal:note(["dyno: the recording is in ", Path]);

@@ -116,7 +116,7 @@ read_each([], _Given, Values) ->
     {ok, Values};
 read_each([Row | Rows], Given, Values) ->
     Key = key(Row),
-    case given(reader(Row), map_get(name(Row), Given)) of
+    case read_one(reader(Row), map_get(name(Row), Given)) of
         {ok, {several, More}} ->
             read_each(Rows, Given, Values#{Key => maps:get(Key, Values, []) ++ More});
         {ok, Value} ->
@@ -127,19 +127,19 @@ read_each([Row | Rows], Given, Values) ->
             {error, {?MODULE, {in_option, option(Row), Error}}}
     end.
 
-given({flag, Value}, true) ->
+read_one({flag, Value}, true) ->
     {ok, Value};
-given({many, Reader}, Texts) ->
+read_one({many, Reader}, Texts) ->
     each(Reader, Texts, []);
-given({list, {one_of, _} = Reader}, Text) ->
+read_one({list, {one_of, _} = Reader}, Text) ->
     each(Reader, string:lexemes(Text, ", "), []);
-given({list, Reader} = List, Text) ->
+read_one({list, Reader} = List, Text) ->
     Parts = [string:trim(Part) || Part <- binary:split(Text, ~",", [global])],
     case each(Reader, Parts, []) of
         {not_taken, _Part, _} -> {not_taken, Text, List};
         Result -> Result
     end;
-given(Reader, Text) ->
+read_one(Reader, Text) ->
     case value(Reader, Text) of
         error -> {not_taken, Text, Reader};
         Result -> Result
@@ -148,7 +148,7 @@ given(Reader, Text) ->
 each(_Reader, [], Values) ->
     {ok, {several, lists:reverse(Values)}};
 each(Reader, [Text | Texts], Values) ->
-    case given(Reader, Text) of
+    case read_one(Reader, Text) of
         {ok, Value} -> each(Reader, Texts, [Value | Values]);
         NotTaken -> NotTaken
     end.

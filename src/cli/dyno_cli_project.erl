@@ -115,7 +115,7 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
     Arguments = Defaults ++ Typed,
     case {dyno_cli:operands([Command | Arguments]), Files} of
         {{ok, Operands}, _} ->
-            {ok, [[Command | [named(Argument, Operands, Files) || Argument <- Arguments]]]};
+            {ok, [[Command | [suite_file(Argument, Operands, Files) || Argument <- Arguments]]]};
         {invalid, _} ->
             {ok, [[Command | Arguments]]};
         {missing, []} ->
@@ -131,7 +131,7 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
     end.
 
 %% A suite by its name, wherever it is.
-named(Argument, Operands, Files) ->
+suite_file(Argument, Operands, Files) ->
     IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
     case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of
         [File | _] -> File;

@@ -29,7 +29,9 @@ all() ->
 
 groups() ->
     [
-        {arguments, [], [help, help_is_whole, bad_input, options, report_command, compare, baseline]},
+        {arguments, [], [
+            help, help_is_whole, bad_input, options, report_command, compare, baseline
+        ]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
         {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},

@@ -199,14 +199,14 @@ words_mistakes(_Config) ->
     [
         begin
             {error, Error} = dyno_cli_option:read([{"-x, --x VALUE", "", Reader}], #{x => Text}),
-            ?assertEqual(
-                <<"--x takes ", Says/binary>>, unicode:characters_to_binary(dyno_error:format(Error))
-            ),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Error)),
+            ?assertEqual(<<"--x takes ", Says/binary>>, Sentence),
             ?assertEqual(caller, dyno_error:fault(Error))
         end
      || {Reader, Text, Says} <- [
             {duration, ~"10",
-                ~"a duration above 0 with its unit (ms, s, min or h), such as 10s or 500ms, not \"10\""},
+                <<"a duration above 0 with its unit (ms, s, min or h), such as 10s or 500ms, not "
+                    "\"10\"">>},
             {{whole, 1, infinity}, ~"0", ~"a whole number from 1 up, not \"0\""},
             {{whole, 1, 9}, ~"x", ~"a whole number from 1 to 9, not \"x\""},
             {share, ~"100%", ~"a share above 0 % and below 100 %, such as 3%, not \"100%\""},

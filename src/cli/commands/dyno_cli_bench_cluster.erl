@@ -4,7 +4,7 @@
 -module(dyno_cli_bench_cluster).
 -moduledoc """
 `dyno bench CODE --node A --node B`: runs a code in several nodes at once, with a line each second
-for each of them and for all, on standard error and in a file where one is asked for.
+for each of them and for all, on standard error and in a file where `--log` names one.
 """.
 
 -export([run/1, heading/0, lines/1, format_error/1, fault/1]).
@@ -43,7 +43,7 @@ run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
         {ok, Cluster} ?= dyno_bench_cluster:start_link(Options),
         %% An interval's sample comes half an interval after its end.
         EndMs = erlang:monotonic_time(millisecond) + DurationMs + ?INTERVAL_MS * 3 div 4,
-        {Ended, Samples} = watched(Cluster, Log, EndMs, []),
+        {Ended, Samples} = collect(Cluster, Log, EndMs, []),
         ok = dyno_bench_cluster:stop(Cluster),
         ok = close(Log),
         ended(Ended, Samples, parameters(Nodes, Code, Settings))
@@ -72,12 +72,12 @@ parameters(Nodes, Code, #{concurrency := Concurrency}) ->
 as_map(#{} = Code) -> Code;
 as_map(Code) -> #{runner => Code}.
 
-watched(Cluster, Log, EndMs, Samples) ->
+collect(Cluster, Log, EndMs, Samples) ->
     receive
         {?MODULE, Sample} ->
             Heading = [heading() || length(Samples) rem ?PAGE =:= 0],
             shown(Heading ++ lines(Sample), Log),
-            watched(Cluster, Log, EndMs, [Sample | Samples]);
+            collect(Cluster, Log, EndMs, [Sample | Samples]);
         dyno_interrupt ->
             {interrupted, Samples};
         {'EXIT', Cluster, Reason} ->

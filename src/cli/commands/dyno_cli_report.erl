@@ -25,7 +25,7 @@ command() ->
                 ~"makes a recording, as dyno test does"},
             {~"dyno report before.json", ~"shows it as text"},
             {~"dyno report before.json -o before.html", ~"makes a report to open in a browser"},
-            {~"dyno report before.json --format csv", ~"prints its figures for a spreadsheet"}
+            {~"dyno report before.json --format csv", ~"prints its metrics for a spreadsheet"}
         ]
     }.
 
