@@ -6,7 +6,8 @@
 Shows a recording in one of the formats dyno knows, and writes it to a file.
 
 This module is the behaviour of a format and the one list of formats. A new output is one new
-module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` below.
+module with `c:format/2`, and `c:format_error/1` where that can fail, and one line in `registry/0`
+below.
 """.
 
 %% The list of formats
@@ -47,6 +48,7 @@ module with `c:format/2` and `c:format_error/1`, and one line in `registry/0` be
 
 -doc "One sentence for a reason that `c:format/2` gave.".
 -callback format_error(Reason :: term()) -> unicode:chardata().
+-optional_callbacks([format_error/1]).
 
 -doc "The formats' names.".
 -spec formats() -> [format(), ...].
@@ -63,7 +65,6 @@ format_names() ->
 file_endings() ->
     alternatives([binary_to_list(Ending) || {_, _, [Ending | _]} <- registry()]).
 
--spec alternatives([string(), ...]) -> string().
 alternatives(Words) ->
     lists:flatten([lists:join(", ", lists:droplast(Words)), " or ", lists:last(Words)]).
 
@@ -126,7 +127,6 @@ format_error(Reason) ->
     dyno_file:format_error(Reason).
 
 %% The one place where formats are registered: name, module, endings of file names.
--spec registry() -> [{format(), module(), [binary()]}, ...].
 registry() ->
     [
         {console, dyno_report_console, [~".txt"]},
@@ -144,6 +144,5 @@ registry() ->
         {folded, dyno_report_folded, [~".folded"]}
     ].
 
--spec to_binary(file:filename_all()) -> binary().
 to_binary(Path) ->
     dyno_report_text:encode(Path).

@@ -82,7 +82,6 @@ factor(Value) when is_number(Value), abs(Value) < 2 -> decimals(Value, 3);
 factor(Value) when is_number(Value) -> decimals(Value, 2);
 factor(_) -> ~"".
 
--spec decimals(number(), 0..3) -> binary().
 decimals(Value, Decimals) when abs(Value) < 1.0e15 ->
     float_to_binary(float(Value), [{decimals, Decimals}]);
 decimals(Value, _Decimals) ->
@@ -127,14 +126,12 @@ verdicts(Document) ->
         ]
     ].
 
--spec completed(object()) -> judged().
 completed(Document) ->
     case get(~"status", Document) of
         ~"complete" -> {"completed", pass, ""};
         _ -> {"completed", error, incomplete(Document)}
     end.
 
--spec incomplete(object()) -> unicode:chardata().
 incomplete(Document) ->
     Status = name(~"status", Document),
     case get(~"error", Document) of
@@ -142,12 +139,10 @@ incomplete(Document) ->
         _ -> ["the recording is ", Status, ", not complete"]
     end.
 
--spec run(json:decode_value(), json:decode_value()) -> unicode:chardata().
 run(Id, Node) when is_binary(Id), is_binary(Node) -> [" (run ", Id, ", ", Node, ")"];
 run(Id, _) when is_binary(Id) -> [" (run ", Id, ")"];
 run(_, _) -> "".
 
--spec outcome(json:decode_value()) -> pass | fail | error.
 outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
@@ -171,7 +166,6 @@ place(Run, Document) ->
         _ -> iolist_to_binary(place_of(size_label(Document), Id))
     end.
 
--spec place_of(binary(), binary()) -> iodata().
 place_of(~"size", Id) -> [~"size ", Id];
 %% As suites of PerformERL call it.
 place_of(<<"number of ", What/binary>>, Id) -> place_of(What, Id);
@@ -180,7 +174,6 @@ place_of(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
 place_of(Label, Id) -> [Id, ~" ", Label].
 
 %% Of a plural as English forms it; what is no plural stays.
--spec singular(binary()) -> iodata().
 singular(Label) ->
     Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
     lists:foldl(
@@ -275,7 +268,6 @@ rows(Table) ->
 unit(#{unit := null, role := Role}, Row) when Role =/= ~"note" -> get(~"unit", Row);
 unit(#{unit := Unit}, _Row) -> Unit.
 
--spec role(object(), #{atom() => term()}) -> {binary(), binary() | null}.
 role(#{~"role" := Role} = Column, _Seen) when is_binary(Role) ->
     {Role, get(~"of", Column)};
 role(#{~"type" := ~"string"}, #{keys := 0}) ->

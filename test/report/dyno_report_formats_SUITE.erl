@@ -222,7 +222,8 @@ bench([A, B], Verdict) ->
         id => ~"1", size => 1, status => complete,
         series => [
             #{
-                name => ~"bench.time", group => bench, unit => ~"ns/call", labels => #{code => Label},
+                name => ~"bench.time", group => bench, unit => ~"ns/call",
+                labels => #{code => Label},
                 times_ms => lists:seq(1, 7), values => [Time + N || N <- lists:seq(0, 6)]
             }
          || {Label, Time} <- [{A, 100.0}, {B, 200.0}]

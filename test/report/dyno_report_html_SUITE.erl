@@ -104,7 +104,8 @@ without_scripts_it_is_the_console(_Config) ->
     [_, Rest] = binary:split(page(Document), ~"<noscript><pre>\n"),
     [Shown, _] = binary:split(Rest, ~"</pre></noscript>"),
     Entities = #{~"&lt;" => ~"<", ~"&gt;" => ~">", ~"&amp;" => ~"&"},
-    Plain = binary:replace(Shown, maps:keys(Entities), fun(E) -> map_get(E, Entities) end, [global]),
+    Meant = fun(Entity) -> map_get(Entity, Entities) end,
+    Plain = binary:replace(Shown, maps:keys(Entities), Meant, [global]),
     ?assertEqual(iolist_to_binary(Text), Plain).
 
 a_missing_part_is_named(_Config) ->

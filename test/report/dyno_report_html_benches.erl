@@ -4,8 +4,8 @@
 -module(dyno_report_html_benches).
 -moduledoc false.
 
-%% Recordings of real benchmarks, short ones: what they find is left open, the page must show it; and
-%% one of a command that the page does not know.
+%% Recordings of real benchmarks, short ones: what they find is left open, the page must show it;
+%% and one of a command that the page does not know.
 
 -export([documents/0]).
 

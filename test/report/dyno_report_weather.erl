@@ -3,8 +3,8 @@
 
 -module(dyno_report_weather).
 -moduledoc """
-A recording of a command that no report has code for: each kind of part once, all with names of their
-own.
+A recording of a command that no report has code for: each kind of part once, all with names of
+their own.
 """.
 
 -export([document/0]).
@@ -45,14 +45,15 @@ run(Day) ->
         ],
         histograms => [
             #{
-                name => ~"drops", title => ~"Sizes of drops", group => sky, unit => ~"mm", count => 10,
-                min => 1, max => 4, buckets => [[1, 2, 7], [2, 4, 3]]
+                name => ~"drops", title => ~"Sizes of drops", group => sky, unit => ~"mm",
+                count => 10, min => 1, max => 4, buckets => [[1, 2, 7], [2, 4, 3]]
             }
         ],
         series => [
             #{
                 name => ~"pressure", title => ~"Air pressure", group => sky, unit => ~"hPa",
-                node => ~"tower", times_ms => [0, 1000, 2000, 3000], values => [1013, null, 1011, 1009]
+                node => ~"tower", times_ms => [0, 1000, 2000, 3000],
+                values => [1013, null, 1011, 1009]
             }
         ],
         tables => [clouds()],
@@ -67,7 +68,8 @@ run(Day) ->
         },
         profiles => [
             #{
-                name => ~"heat", title => ~"Where the heat goes", labels => #{street => ~"Rua Augusta"},
+                name => ~"heat", title => ~"Where the heat goes",
+                labels => #{street => ~"Rua Augusta"},
                 values => [#{name => ~"warmth", unit => ~"J"}],
                 frames => [~"sun:shine/1", ~"roof:glow/2", ~"air:rise/0"],
                 samples => [
@@ -85,12 +87,14 @@ clouds() ->
             title => ~"Clouds",
             sort => {~"height", descending},
             columns => [
-                {~"height", ~"Height", {integer, ~"m"}, #{better => higher}, fun({_, H, _, _}) -> H end},
+                {~"height", ~"Height", {integer, ~"m"}, #{better => higher},
+                    fun({_, H, _, _}) -> H end},
                 {~"lowest", ~"Lowest", {integer, ~"m"}, #{role => low, 'of' => ~"height"},
                     fun({_, H, _, _}) -> H - 50 end},
                 {~"highest", ~"Highest", {integer, ~"m"}, #{role => high, 'of' => ~"height"},
                     fun({_, H, _, _}) -> H + 50 end},
-                {~"name", ~"Kind of cloud", string, #{role => key}, fun({Name, _, _, _}) -> Name end},
+                {~"name", ~"Kind of cloud", string, #{role => key},
+                    fun({Name, _, _, _}) -> Name end},
                 {~"mood", ~"Mood", string, #{role => note}, fun({_, _, Mood, _}) -> Mood end},
                 {~"amount", ~"Amount", number, fun({_, _, _, {Amount, _}}) -> Amount end},
                 {~"unit", ~"Unit", string, #{role => note}, fun({_, _, _, {_, Unit}}) -> Unit end}

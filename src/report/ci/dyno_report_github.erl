@@ -11,11 +11,9 @@ warning for each of the recording's; a notice that sums up.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/3, name/2]).
-
--type object() :: dyno_report_document:object().
 
 %% GitHub shows ten of each kind for a step.
 -define(MOST, 10).
@@ -36,11 +34,9 @@ format(Document, _Options) ->
             [command("notice", {Name, summary(Document, Judged)})],
     {ok, dyno_report_text:encode(Lines)}.
 
--spec failed([dyno_report_document:judged()]) -> [dyno_report_document:judged()].
 failed(Judged) ->
     [Of || {_, Result, _} = Of <- Judged, Result =/= pass].
 
--spec summary(object(), [dyno_report_document:judged()]) -> unicode:chardata().
 summary(Document, Judged) ->
     case {length(failed(Judged)), length(Judged) - 1} of
         {0, 0} -> [name(~"status", Document), "; nothing was demanded"];
@@ -48,7 +44,6 @@ summary(Document, Judged) ->
         {Failed, _} -> [integer_to_list(Failed), " did not hold"]
     end.
 
--spec command(string(), {unicode:chardata(), unicode:chardata()}) -> unicode:chardata().
 command(Kind, {Title, Text}) ->
     [
         "::", Kind, " title=", escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]), "::",
@@ -56,15 +51,9 @@ command(Kind, {Title, Text}) ->
     ].
 
 %% As @actions/core does.
--spec escaped(unicode:chardata(), [{binary(), binary()}]) -> binary().
 escaped(Text, More) ->
     lists:foldl(
         fun({From, To}, Of) -> binary:replace(Of, From, To, [global]) end,
         dyno_report_text:encode(Text),
         [{~"%", ~"%25"}, {~"\r", ~"%0D"}, {~"\n", ~"%0A"} | More]
     ).
-
--doc "Never called: every document has annotations.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown as annotations: ~tp", [Reason]).

@@ -12,7 +12,7 @@ recognised.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/3, name/2]).
 
@@ -26,7 +26,6 @@ format(Document, _Options) ->
     ],
     {ok, [json:encode(Failed), $\n]}.
 
--spec issue({binary(), binary()}, unicode:chardata(), fail | error, unicode:chardata()) -> map().
 issue({Name, Path}, Title, Result, Text) ->
     Check = dyno_report_text:encode(Title),
     #{
@@ -42,7 +41,6 @@ issue({Name, Path}, Title, Result, Text) ->
     }.
 
 %% A place is asked for; of expressions on the command line there is none.
--spec path(dyno_report:document()) -> binary().
 path(Document) ->
     Parameters = get(~"parameters", Document, #{}),
     case [P || Of <- [Parameters, Document], P <- paths(Of)] of
@@ -50,7 +48,6 @@ path(Document) ->
         [] -> ~"dyno"
     end.
 
--spec paths(dyno_report_document:object()) -> [binary()].
 paths(Of) ->
     [
         Text
@@ -59,8 +56,3 @@ paths(Of) ->
         is_binary(Text),
         filename:extension(Text) =:= ~".erl"
     ].
-
--doc "Never called: every document can be shown so.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown for GitLab: ~tp", [Reason]).

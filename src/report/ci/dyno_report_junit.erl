@@ -12,13 +12,9 @@ case. A recording that was not completed, and a verdict without a value, are err
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/2, get/3, name/2]).
-
--type object() :: dyno_report_document:object().
--type outcome() :: pass | fail | error | skipped.
--type testcase() :: {Name :: unicode:chardata(), outcome(), Text :: unicode:chardata()}.
 
 -doc "The XML document in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
@@ -43,16 +39,9 @@ format(Document, _Options) ->
             "  </testsuite>\n</testsuites>\n"
         ])}.
 
--doc "Never called: every document can be shown as JUnit XML.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown as JUnit XML: ~tp", [Reason]).
-
--spec counted(outcome(), [testcase()]) -> string().
 counted(Outcome, Cases) ->
     integer_to_list(length([Name || {Name, Of, _} <- Cases, Of =:= Outcome])).
 
--spec seconds(object()) -> string().
 seconds(Document) ->
     case get(~"duration_ns", Document) of
         Ns when is_number(Ns) -> float_to_list(Ns / 1.0e9, [{decimals, 3}]);
@@ -61,7 +50,6 @@ seconds(Document) ->
 
 %% The cases
 
--spec pairs(object()) -> [testcase()].
 pairs(Document) ->
     [
         decided(
@@ -73,14 +61,12 @@ pairs(Document) ->
         Row <- dyno_report_document:rows(Table)
     ].
 
--spec ratio_of(object()) -> unicode:chardata().
 ratio_of(Parameters) ->
     case get(~"metric", Parameters, ~"time") of
         ~"time" -> "the ratio of the times is ";
         Metric -> ["the ratio (", Metric, ") is "]
     end.
 
--spec changes(object()) -> [testcase()].
 changes(Document) ->
     [
         decided(
@@ -97,7 +83,6 @@ changes(Document) ->
         Row <- dyno_report_document:rows(Table)
     ].
 
--spec decided(unicode:chardata(), object(), unicode:chardata()) -> testcase().
 decided(Name, Row, Text) ->
     Verdict = name(~"verdict", Row),
     case Verdict of
@@ -105,14 +90,12 @@ decided(Name, Row, Text) ->
         _ -> {Name, pass, [Verdict, ": ", Text]}
     end.
 
--spec number(binary(), object()) -> unicode:chardata().
 number(Key, Row) ->
     case get(Key, Row) of
         Value when is_number(Value) -> float_to_binary(float(Value), [{decimals, 3}]);
         _ -> "not known"
     end.
 
--spec interval(object()) -> unicode:chardata().
 interval(#{~"low" := Low, ~"high" := High} = Row) when is_number(Low), is_number(High) ->
     [" (", number(~"low", Row), " .. ", number(~"high", Row), ")"];
 interval(_) ->
@@ -120,7 +103,6 @@ interval(_) ->
 
 %% XML
 
--spec testcase(unicode:chardata(), testcase()) -> unicode:chardata().
 testcase(Class, {Name, Outcome, Text}) ->
     Head = ["    <testcase", attributes([{"classname", Class}, {"name", Name}, {"time", "0"}])],
     Message = attributes([{"message", Text}]),
@@ -132,16 +114,13 @@ testcase(Class, {Name, Outcome, Text}) ->
         skipped -> [Head, "><skipped", Message, "/></testcase>\n"]
     end.
 
--spec attributes([{string(), unicode:chardata()}]) -> unicode:chardata().
 attributes(Pairs) ->
     [[" ", Name, "=\"", escape(Value), "\""] || {Name, Value} <- Pairs].
 
--spec escape(unicode:chardata()) -> unicode:chardata().
 escape(Text) ->
     [escaped(Char) || Char <- unicode:characters_to_list(dyno_report_text:encode(Text))].
 
 %% Control characters have no form in XML 1.0, not even a written one.
--spec escaped(char()) -> unicode:chardata() | char().
 escaped($&) -> "&amp;";
 escaped($<) -> "&lt;";
 escaped($>) -> "&gt;";

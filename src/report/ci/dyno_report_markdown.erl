@@ -3,19 +3,17 @@
 
 -module(dyno_report_markdown).
 -moduledoc """
-The recording as Markdown for a pull request: what was demanded first, then the answer, then what makes
-the numbers less believable. All else that the console shows is folded away.
+The recording as Markdown for a pull request: what was demanded first, then the answer, then what
+makes the numbers less believable. All else that the console shows is folded away.
 
 Names are escaped, so that they neither format nor mention anybody nor link.
 """.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/2, name/2]).
-
--type object() :: dyno_report_document:object().
 
 -doc "The text in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
@@ -30,12 +28,6 @@ format(Document, Options) ->
             details(sections([Section || {_, Section} <- Details]), Summary),
     {ok, dyno_report_text:encode(lists:join("\n", [Block || Block <- Blocks, Block =/= []]))}.
 
--doc "Never called: every document can be shown as Markdown.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown as Markdown: ~tp", [Reason]).
-
--spec heading(object()) -> unicode:chardata().
 heading(Document) ->
     Facts = dyno_report_content:environment(Document),
     [
@@ -43,7 +35,6 @@ heading(Document) ->
         [["\n", lists:join(", ", [escape(Fact) || Fact <- Facts]), "\n"] || Facts =/= []]
     ].
 
--spec failure(object()) -> unicode:chardata().
 failure(Document) ->
     case get(~"error", Document) of
         #{~"text" := Text} when is_binary(Text) -> ["**", escape(Text), "**\n"];
@@ -51,16 +42,14 @@ failure(Document) ->
     end.
 
 %% Where there is no answer apart from them, nothing is folded away.
--spec details([unicode:chardata()], [dyno_report_section:section()]) -> [unicode:chardata()].
 details([], _Summary) -> [];
 details(Details, []) -> Details;
-details(Details, _Summary) -> ["<details><summary>Details</summary>\n"] ++ Details ++ ["</details>\n"].
+details(Details, _Summary) ->
+    ["<details><summary>Details</summary>\n"] ++ Details ++ ["</details>\n"].
 
--spec sections([dyno_report_section:section()]) -> [unicode:chardata()].
 sections(Sections) ->
     lists:map(fun section/1, Sections).
 
--spec section(dyno_report_section:section()) -> unicode:chardata().
 section(#{title := none, paragraphs := Paragraphs}) ->
     lists:join("\n", [[escape(Text), "\n"] || Text <- Paragraphs]);
 section(#{title := Title, paragraphs := Paragraphs}) ->
@@ -81,27 +70,22 @@ section(#{title := Title, columns := Columns, rows := Rows, hidden := Hidden}) -
         [["\nand ", integer_to_binary(Hidden), " more in the recording\n"] || Hidden > 0]
     ].
 
--spec text(dyno_report_table:cell()) -> binary().
 text({bar, _}) -> ~"";
 text({_Style, Text}) -> Text;
 text(Text) -> Text.
 
--spec line([unicode:chardata()]) -> unicode:chardata().
 line(Cells) ->
     ["| ", lists:join(" | ", Cells), " |\n"].
 
--spec rule(left | right) -> string().
 rule(left) -> ":--";
 rule(right) -> "--:".
 
 %% `@` and `#` as entities: behind a backslash they would still mention a person or an issue.
--spec escape(binary()) -> unicode:chardata().
 escape(Text) ->
     Characters = [escaped(C) || C <- unicode:characters_to_list(dyno_report_text:clean(Text))],
     %% What looks like an address would become a link.
     string:replace(unicode:characters_to_binary(Characters), "://", "&#58;//", all).
 
--spec escaped(char()) -> unicode:chardata() | char().
 escaped($<) -> "&lt;";
 escaped($>) -> "&gt;";
 escaped($&) -> "&amp;";

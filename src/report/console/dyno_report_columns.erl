@@ -22,18 +22,6 @@ iterations Avg, Median and P99 are durations. `Ki`, `Mi`, `Gi` are decimal, as t
 
 -type kind() :: basic | extended | full.
 
--type object() :: dyno_report_document:object().
-
-%% A code as it was measured.
--type measured() :: #{
-    code := binary(),
-    concurrency := pos_integer(),
-    %% Nanoseconds a call.
-    times := [float(), ...],
-    %% Of a sample, where that was given.
-    iterations := pos_integer() | null
-}.
-
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, indent => 0}).
 
 -doc "The kinds of table.".
@@ -55,7 +43,8 @@ format(Kind, Document, Options) ->
     {ok, dyno_report_text:encode([[Line, $\n] || Line <- Lines])}.
 
 %% Squeeze has a table of its own; the best row is what counts.
--spec of_run(object(), object()) -> [measured()].
+%% Codes as they were measured: nanoseconds a call, and the iterations of a sample where they were
+%% given.
 of_run(Run, Document) ->
     Parameters = get(~"parameters", Document, #{}),
     case dyno_report_document:tables(~"concurrencies", Run) of
@@ -88,20 +77,17 @@ of_run(Run, Document) ->
             ]
     end.
 
--spec code_of(object()) -> binary().
 code_of(Parameters) ->
     case get(~"codes", Parameters, []) of
         [Code | _] when is_binary(Code) -> dyno_report_text:clean(Code);
         _ -> ~"-"
     end.
 
--spec columns(kind(), [measured()]) -> [dyno_report_table:column()].
 columns(basic, Measured) ->
     titles([~"QPS", ~"Time"], Measured);
 columns(_Kind, Measured) ->
     titles([~"Samples", ~"Avg", ~"StdDev", ~"Median", ~"P99", ~"Iteration"], Measured).
 
--spec titles([binary()], [measured()]) -> [dyno_report_table:column()].
 titles(Titles, Measured) ->
     [
         #{title => ~"Code", align => left, fit => flexible}
@@ -109,29 +95,25 @@ titles(Titles, Measured) ->
     ].
 
 %% One alone is not compared.
--spec relative([measured()]) -> [binary()].
 relative([_, _ | _]) -> [~"Rel"];
 relative(_) -> [].
 
--spec cells(kind(), measured(), [measured()]) -> [binary()].
 cells(Kind, #{code := Code, concurrency := Concurrency} = Measured, [Fastest | _] = All) ->
     Rel = [percent(time(Fastest) / time(Measured), 0) || _ <- relative(All)],
-    [Code, integer_to_binary(Concurrency) | figures(Kind, Measured)] ++ Rel.
+    [Code, integer_to_binary(Concurrency) | results(Kind, Measured)] ++ Rel.
 
--spec figures(kind(), measured()) -> [binary()].
-figures(basic, Measured) ->
+results(basic, Measured) ->
     [count(per_second(Measured)), duration(time(Measured))];
-figures(_Kind, #{times := Times, iterations := Iterations} = Measured) when
+results(_Kind, #{times := Times, iterations := Iterations} = Measured) when
     is_integer(Iterations)
 ->
     Samples = [Time * Iterations || Time <- Times],
     [integer_to_binary(length(Times)) | spread(Samples, fun duration/1)] ++
         [duration(time(Measured))];
-figures(_Kind, #{times := Times, concurrency := Concurrency} = Measured) ->
+results(_Kind, #{times := Times, concurrency := Concurrency} = Measured) ->
     Samples = [Concurrency * 1.0e9 / Time || Time <- Times],
     [integer_to_binary(length(Times)) | spread(Samples, fun count/1)] ++ [duration(time(Measured))].
 
--spec spread([float(), ...], fun((float()) -> binary())) -> [binary()].
 spread(Samples, Show) ->
     Mean = dyno_stats:mean(Samples),
     [
@@ -141,7 +123,6 @@ spread(Samples, Show) ->
         Show(dyno_stats:quantile(Samples, 0.99))
     ].
 
--spec deviation([float(), ...], float()) -> binary().
 deviation([_], _Mean) ->
     ~"-";
 deviation(Samples, Mean) ->
@@ -149,35 +130,28 @@ deviation(Samples, Mean) ->
     percent(math:sqrt(Squares / (length(Samples) - 1)) / Mean, 2).
 
 %% From the mean of the rates: longer calls are not fewer of the samples.
--spec time(measured()) -> float().
 time(#{times := Times, iterations := Iterations}) when is_integer(Iterations) ->
     lists:sum(Times) / length(Times);
 time(#{times := Times}) ->
     length(Times) / lists:sum([1 / Time || Time <- Times]).
 
--spec per_second(measured()) -> float().
 per_second(#{concurrency := Concurrency} = Measured) ->
     Concurrency * 1.0e9 / time(Measured).
 
--spec percent(float(), 0 | 2) -> binary().
 percent(Share, Decimals) ->
     <<(float_to_binary(Share * 100, [{decimals, Decimals}]))/binary, "%">>.
 
 %% All digits up to 100,000 of a unit, then the next.
--spec count(float()) -> binary().
 count(Value) when Value < 10 -> float_to_binary(Value, [{decimals, 2}]);
 count(Value) -> scaled(Value, [~"", ~" Ki", ~" Mi", ~" Gi", ~" Ti"], 1000).
 
--spec duration(float()) -> binary().
 duration(Ns) when Ns < 10 -> <<(float_to_binary(Ns, [{decimals, 1}]))/binary, " ns">>;
 duration(Ns) -> scaled(Ns, [~" ns", ~" us", ~" ms", ~" s"], 1000).
 
--spec scaled(float(), [binary(), ...], pos_integer()) -> binary().
 scaled(Value, [Unit], _Factor) -> <<(integer_to_binary(round(Value)))/binary, Unit/binary>>;
 scaled(Value, [Unit | _], _Factor) when Value =< 100_000 -> scaled(Value, [Unit], 1);
 scaled(Value, [_ | Units], Factor) -> scaled(Value / Factor, Units, Factor).
 
--spec machine(kind(), object()) -> [iodata()].
 machine(full, Environment) ->
     Text = fun(Key) -> dyno_report_document:text(Key, Environment, ~"") end,
     [

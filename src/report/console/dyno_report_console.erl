@@ -12,12 +12,9 @@ without rows is not shown.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/2, text/3]).
-
--type object() :: dyno_report_document:object().
--type options() :: dyno_report:options().
 
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10}).
 
@@ -36,20 +33,12 @@ format(Document, Given) ->
     Text = lists:join($\n, [[[Line, $\n] || Line <- Lines] || [_ | _] = Lines <- Blocks]),
     {ok, encoded(dyno_report_text:encode(Text), Options)}.
 
--doc "Never called: every valid document can be shown on the console.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown as text: ~tp", [Reason]).
-
--spec encoded(binary(), options()) -> binary().
 encoded(Text, #{charset := unicode}) -> Text;
 encoded(Text, #{charset := ascii}) -> <<<<(ascii(Char))>> || <<Char/utf8>> <= Text>>.
 
--spec ascii(char()) -> byte().
 ascii(Char) when Char < 128 -> Char;
 ascii(_) -> $?.
 
--spec heading(object(), options()) -> [iodata()].
 heading(Document, #{colour := Colour, width := Width}) ->
     Title = [
         dyno_report_style:paint(Colour, title, text(~"name", Document, ~"(no name)")),
@@ -62,24 +51,20 @@ heading(Document, #{colour := Colour, width := Width}) ->
     Lines = dyno_report_text:wrap_parts(Facts, ~",", Width),
     [Title | [dyno_report_style:paint(Colour, dim, Line) || Line <- Lines]].
 
--spec status(object(), dyno_report_style:colour()) -> iodata().
 status(Document, Colour) ->
     Status = text(~"status", Document, ~"unknown"),
     Style = maps:get(Status, #{~"failed" => bad, ~"complete" => plain}, doubtful),
     dyno_report_style:paint(Colour, Style, Status).
 
 %% A comparison ran nothing.
--spec runs(non_neg_integer()) -> iodata().
 runs(0) -> "";
 runs(1) -> ", 1 run";
 runs(Count) -> [", ", integer_to_binary(Count), " runs"].
 
--spec duration(json:decode_value()) -> iolist().
 duration(Ns) when is_number(Ns) -> [" in ", dyno_unit:format(Ns, ~"ns")];
 duration(_) -> "".
 
 %% The last thing read: one line that says how it ended. A benchmark's answer is that of its codes.
--spec conclusion(object(), options()) -> [iodata()].
 conclusion(#{~"command" := Command}, _Options) when Command =:= ~"bench"; Command =:= ~"compare" ->
     [];
 conclusion(Document, #{colour := Colour, width := Width}) ->

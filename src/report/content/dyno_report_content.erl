@@ -17,7 +17,6 @@ some.
 
 -import(dyno_report_document, [get/2, get/3, text/3]).
 
--type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
 
 -doc "Whether a section is part of the answer, or what whoever asks on wants to see.".
@@ -52,7 +51,7 @@ environment(Document) ->
         release(Environment),
         counted(get(~"schedulers_online", Environment), ~"scheduler"),
         iolist_to_binary(
-            lists:join(" ", [Text || Key <- [~"os", ~"kernel"], Text <- [text(Key, Environment, ~"")]])
+            lists:join(" ", [text(Key, Environment, ~"") || Key <- [~"os", ~"kernel"]])
         ),
         processor(Environment),
         prefixed(~"host ", text(~"hostname", Environment, ~"")),
@@ -62,7 +61,6 @@ environment(Document) ->
     ],
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
 
--spec release(object()) -> binary().
 release(Environment) ->
     Jit =
         case get(~"jit", Environment) of
@@ -75,7 +73,6 @@ release(Environment) ->
         Otp -> <<"OTP ", Otp/binary, Jit/binary>>
     end.
 
--spec processor(object()) -> binary().
 processor(Environment) ->
     Cores = counted(get(~"cores", Environment), ~"core"),
     case text(~"cpu_model", Environment, ~"") of
@@ -85,7 +82,6 @@ processor(Environment) ->
     end.
 
 %% 2026-01-02T03:04:05.678Z reads better as 2026-01-02 03:04:05 UTC.
--spec date(binary()) -> binary().
 date(<<Day:10/binary, "T", Time:8/binary, Rest/binary>>) when Rest =/= ~"" ->
     case binary:last(Rest) of
         $Z -> <<Day/binary, " ", Time/binary, " UTC">>;
@@ -94,7 +90,6 @@ date(<<Day:10/binary, "T", Time:8/binary, Rest/binary>>) when Rest =/= ~"" ->
 date(Other) ->
     Other.
 
--spec revision(json:decode_value()) -> binary().
 revision(Git) when is_map(Git) ->
     Short = string:slice(text(~"revision", Git, ~""), 0, 10),
     case get(~"dirty", Git) of
@@ -104,11 +99,9 @@ revision(Git) when is_map(Git) ->
 revision(_) ->
     ~"".
 
--spec counted(json:decode_value(), binary()) -> binary().
 counted(1, Noun) -> <<"1 ", Noun/binary>>;
 counted(N, Noun) when is_integer(N) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>;
 counted(_, _Noun) -> ~"".
 
--spec prefixed(binary(), binary()) -> binary().
 prefixed(_Prefix, ~"") -> ~"";
 prefixed(Prefix, Text) -> <<Prefix/binary, Text/binary>>.

@@ -33,7 +33,6 @@ codes(Document) ->
     ]),
     Codes ++ inputs(Metric, Document).
 
--spec title(binary(), [{binary(), [object()]}]) -> binary().
 title(_Id, [_]) -> ~"Codes";
 title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 
@@ -50,12 +49,9 @@ codes(Title, Metric, Rows) ->
     Cells = [[name(~"code", Row) | [Show(Row) || {_, _, _, Show} <- Shown]] || Row <- Rows],
     dyno_report_section:table(Title, Columns, Cells).
 
--spec titled(binary(), fixed | optional) -> dyno_report_table:column().
 titled(~"verdict" = Title, Fit) -> #{title => Title, align => left, fit => Fit};
 titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
 
--spec columns(binary()) ->
-    [{binary() | none, binary(), fixed | optional, fun((object()) -> dyno_report_table:cell())}].
 columns(Metric) ->
     Number = fun(Name) -> fun(Row) -> measured(get(Name, Row), ~"1") end end,
     Decisive = {none, called(Metric), fixed, fun(Row) -> value(Metric, get(~"value", Row)) end},
@@ -71,7 +67,7 @@ columns(Metric) ->
     Ratio = [
         {none, ~"times", fixed, fun(Row) -> factor(get(~"ratio", Row)) end},
         {none, ~"interval", fixed, fun(Row) ->
-            interval(fun dyno_report_document:factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row))
+            between_factors(Row)
         end},
         {none, ~"verdict", fixed, fun(Row) -> dyno_report_section:word(get(~"verdict", Row)) end}
     ],
@@ -90,14 +86,12 @@ columns(Metric) ->
         _ -> [Decisive] ++ Ratio ++ Time ++ Others
     end.
 
--spec called(binary()) -> binary().
 called(~"wall") -> ~"wall-clock time";
 called(~"cpu") -> ~"CPU time";
 called(~"gc") -> ~"collections";
 called(~"whole") -> ~"all reductions";
 called(Metric) -> Metric.
 
--spec value(binary(), json:decode_value()) -> binary().
 value(Metric, Value) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"time" ->
     measured(Value, ~"ns");
 value(~"memory", Value) ->
@@ -105,7 +99,11 @@ value(~"memory", Value) ->
 value(_, Value) ->
     measured(Value, ~"1").
 
--spec interval(fun((number()) -> binary()), json:decode_value(), json:decode_value()) -> binary().
+between_factors(Row) ->
+    interval(
+        fun dyno_report_document:factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row)
+    ).
+
 interval(Show, Low, High) when is_number(Low), is_number(High) ->
     <<(Show(Low))/binary, " .. ", (Show(High))/binary>>;
 interval(_Show, _Low, _High) ->
@@ -113,19 +111,15 @@ interval(_Show, _Low, _High) ->
 
 %% In words, each against the fastest.
 
--spec words([object()], binary(), object()) -> [binary()].
 words([Fastest | Others], Metric, Document) ->
     Threshold = get(~"threshold", get(~"parameters", Document, #{})),
     [sentence(Row, {name(~"code", Fastest), Metric}, Threshold) || Row <- Others];
 words([], _Metric, _Document) ->
     [].
 
--spec sentence(object(), {binary(), Metric :: binary()}, json:decode_value()) -> binary().
 sentence(Row, {Fastest, Metric}, Threshold) ->
     Code = name(~"code", Row),
-    Interval = interval(
-        fun dyno_report_document:factor/1, get(~"ratio_low", Row), get(~"ratio_high", Row)
-    ),
+    Interval = between_factors(Row),
     Shown = [[" (", Interval, ")"] || Interval =/= ~""],
     Text =
         case get(~"verdict", Row) of
@@ -142,7 +136,6 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
         end,
     iolist_to_binary(Text).
 
--spec much(binary(), json:decode_value()) -> iolist().
 much(Metric, Ratio) when is_number(Ratio) ->
     {Verb, Quantity} = wording(Metric),
     [Verb, " ", factor(Ratio), " times as ", Quantity, " as "];
@@ -150,7 +143,6 @@ much(Metric, _FromNone) ->
     {Verb, _} = wording(Metric),
     [Verb, " ", called(Metric), ", unlike "].
 
--spec wording(binary()) -> {string(), iodata()}.
 wording(~"time") -> {"takes", "long"};
 wording(~"words") -> {"allocates", "many words"};
 wording(~"gc") -> {"makes", "many collections"};
@@ -163,7 +155,6 @@ wording(Metric) ->
 
 %% By inputs: a row a code, in the order in which the first input has them; a column an input.
 
--spec inputs(binary(), object()) -> [section()].
 inputs(Metric, Document) ->
     Runs = dyno_report_document:runs(Document),
     lists:append([
@@ -171,15 +162,16 @@ inputs(Metric, Document) ->
      || Case <- lists:uniq([label(~"case", Run) || Run <- Runs])
     ]).
 
--spec label(binary(), object()) -> binary().
 label(Name, Run) ->
     dyno_report_document:text(Name, get(~"labels", Run, #{}), ~"").
 
--spec matrix(binary(), [object()], binary()) -> [section()].
 matrix(_Case, [_], _Metric) ->
     [];
 matrix(Case, Runs, Metric) ->
-    Inputs = [{label(~"input", Run), dyno_report_content_tables:rows(~"codes", Run)} || Run <- Runs],
+    Inputs = [
+        {label(~"input", Run), dyno_report_content_tables:rows(~"codes", Run)}
+     || Run <- Runs
+    ],
     [{_, First} | _] = Inputs,
     Columns = [
         #{title => ~"code", align => left, fit => flexible}
@@ -202,15 +194,14 @@ matrix(Case, Runs, Metric) ->
         end,
     dyno_report_section:table(Title, Columns, Rows).
 
--spec cell(json:decode_value(), [object()], binary()) -> dyno_report_table:cell().
 cell(Code, Rows, Metric) ->
     case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
-        [Row | _] when Metric =:= ~"time" -> judged(measured(get(~"time_per_call", Row), ~"ns"), Row);
+        [Row | _] when Metric =:= ~"time" ->
+            judged(measured(get(~"time_per_call", Row), ~"ns"), Row);
         [Row | _] -> judged(value(Metric, get(~"value", Row)), Row);
         [] -> ~"-"
     end.
 
--spec judged(binary(), object()) -> dyno_report_table:cell().
 judged(Value, Row) ->
     case {get(~"verdict", Row), get(~"ratio", Row)} of
         {Worse, Ratio} when is_number(Ratio), (Worse =:= ~"slower" orelse Worse =:= ~"more") ->
@@ -231,7 +222,6 @@ concurrency(Document) ->
     Best = [Row || #{~"verdict" := ~"best"} = Row <- Rows],
     dyno_report_section:text(none, [best(Row, Rows, Document) || Row <- Best]).
 
--spec best(object(), [object()], object()) -> binary().
 best(Best, Rows, Document) ->
     Workers = get(~"concurrency", Best),
     More = [C || #{~"concurrency" := C} <- Rows, is_integer(C), C > Workers],
@@ -251,7 +241,6 @@ best(Best, Rows, Document) ->
         end,
     iolist_to_binary(Text).
 
--spec doubt([object()], json:decode_value()) -> binary().
 doubt(Rows, Workers) ->
     Possible = [
         High
@@ -264,11 +253,9 @@ doubt(Rows, Workers) ->
             ~""
     end.
 
--spec workers(json:decode_value()) -> binary().
 workers(1) -> ~"1 worker";
 workers(N) -> <<(measured(N, ~"count"))/binary, " workers">>.
 
--spec listed([integer()]) -> iolist().
 listed(Numbers) when length(Numbers) > 6 ->
     [integer_to_binary(hd(Numbers)), " to ", integer_to_binary(lists:last(Numbers))];
 listed(Numbers) ->

@@ -9,13 +9,11 @@ and the machine under it did, what measuring cost, and how far the targets' cloc
 
 -export([load/1, machines/1, costs/1]).
 
--import(dyno_report_document, [get/2, get/3, measured/2, metric/2, metric_value/2, name/2, values/3]).
+-import(dyno_report_document, [
+    get/2, get/3, measured/2, metric/2, metric_value/2, name/2, values/3
+]).
 
--type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
-%% A column's title, whether it may be left out, and its cell for a run.
--type column() ::
-    {binary(), fixed | optional | left, fun((object()) -> dyno_report_table:cell())}.
 
 %% Times of samples are whole milliseconds: less says nothing.
 -define(LEAST_NS, 1_000_000).
@@ -38,14 +36,13 @@ load(Document) ->
             Document
         ).
 
--spec having(binary(), [object()]) -> [object()].
 having(Name, Runs) ->
     case lists:any(fun(Run) -> metric(Name, Run) =/= null end, Runs) of
         true -> Runs;
         false -> []
     end.
 
--spec table(binary(), [column()], [object()], object()) -> [section()].
+%% A column is its title, whether it may be left out, and its cell for a run.
 table(Title, Columns, Runs, Document) ->
     Titles = [
         #{title => dyno_report_document:size_label(Document), align => right}
@@ -55,15 +52,12 @@ table(Title, Columns, Runs, Document) ->
     Rows = [[name(~"id", Run) | [Show(Run) || {_, _, Show} <- Columns]] || Run <- Runs],
     dyno_report_section:table(Title, Titles, Rows).
 
--spec titled(binary(), fixed | optional | left) -> dyno_report_table:column().
 titled(Title, left) -> #{title => Title, align => left, fit => flexible};
 titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
 
--spec of_metric(binary(), binary()) -> fun((object()) -> binary()).
 of_metric(Name, Unit) ->
     fun(Run) -> measured(metric_value(Name, Run), Unit) end.
 
--spec load_columns() -> [column()].
 load_columns() ->
     [
         {~"offered", optional, of_metric(~"load.offered", ~"1/s")},
@@ -85,7 +79,6 @@ load_columns() ->
         {~"", left, fun status/1}
     ].
 
--spec errors(object()) -> dyno_report_table:cell().
 errors(Run) ->
     case {alarming(metric_value(~"errors.count", Run)), metric_value(~"errors.rate", Run)} of
         {{bad, Count}, Rate} when is_number(Rate) ->
@@ -94,12 +87,10 @@ errors(Run) ->
             Cell
     end.
 
--spec alarming(number() | null) -> dyno_report_table:cell().
 alarming(Count) when is_number(Count), Count > 0 -> {bad, measured(Count, ~"count")};
 alarming(Count) -> measured(Count, ~"count").
 
 %% A complete run needs no word, where its load came about.
--spec status(object()) -> dyno_report_table:cell().
 status(Run) ->
     Parts = fun(Name) ->
         Value = metric_value(Name, Run),
@@ -121,7 +112,6 @@ status(Run) ->
     end.
 
 %% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
--spec suite_load_columns() -> [column()].
 suite_load_columns() ->
     [
         {~"measured for", fixed, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
@@ -130,7 +120,6 @@ suite_load_columns() ->
         {~"", left, fun status/1}
     ].
 
--spec search_columns() -> [column()].
 search_columns() ->
     [
         {~"highest rate", fixed, of_metric(~"load.search.rate", ~"1/s")},
@@ -147,14 +136,12 @@ search_columns() ->
         {~"why not more", left, fun why/1}
     ].
 
--spec probes(object()) -> [object()].
 probes(Run) ->
     lists:append([
         dyno_report_document:rows(Table)
      || Table <- dyno_report_document:tables(~"probes", Run)
     ]).
 
--spec why(object()) -> binary().
 why(Run) ->
     High = metric_value(~"load.search.high", Run),
     Said = [
@@ -187,12 +174,10 @@ machines(Document) ->
      || Node <- Nodes
     ]).
 
--spec machine_title(binary() | null, [binary() | null]) -> binary().
 machine_title(_Node, [_]) -> ~"Virtual machine and machine";
 machine_title(null, _Nodes) -> ~"Machine";
 machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>.
 
--spec sampled(binary() | null, object()) -> boolean().
 sampled(Node, Run) ->
     lists:any(
         fun(Series) ->
@@ -202,7 +187,6 @@ sampled(Node, Run) ->
         get(~"series", Run, [])
     ).
 
--spec machine_columns(binary() | null) -> [column()].
 machine_columns(Node) ->
     Of = fun(Summary, Name, Unit) ->
         fun(Run) -> measured(Summary(values(Name, Node, Run)), Unit) end
@@ -222,11 +206,9 @@ machine_columns(Node) ->
         {~"steal", optional, Of(fun mean/1, ~"os.cpu.steal", ~"ratio")}
     ].
 
--spec mean([number()]) -> float() | null.
 mean([]) -> null;
 mean(Values) -> dyno_stats:mean(Values).
 
--spec highest([number()]) -> number() | null.
 highest([]) -> null;
 highest(Values) -> lists:max(Values).
 
@@ -242,7 +224,6 @@ costs(Document) ->
     ) ++
         clocks(Runs).
 
--spec cost_columns() -> [column()].
 cost_columns() ->
     Ratio = fun(Name) -> fun(Run) -> times(metric(Name, Run)) end end,
     [
@@ -252,21 +233,20 @@ cost_columns() ->
         {~"per call", optional, of_metric(~"instrument.charge", ~"ns")}
     ].
 
--spec times(object() | null) -> binary().
 times(#{~"value" := null, ~"low" := Low}) when is_number(Low) ->
     ~"too noisy to tell";
 times(#{~"value" := null}) ->
     ~"too few operations to tell";
 times(#{~"value" := Value, ~"low" := Low, ~"high" := High}) when is_number(Low), is_number(High) ->
-    iolist_to_binary(io_lib:format("x~.2f (x~.2f to x~.2f)", [float(V) || V <- [Value, Low, High]]));
+    Factors = [float(Factor) || Factor <- [Value, Low, High]],
+    iolist_to_binary(io_lib:format("x~.2f (x~.2f to x~.2f)", Factors));
 times(#{~"value" := Value}) ->
     iolist_to_binary(io_lib:format("x~.2f", [float(Value)]));
 times(null) ->
     ~"-".
 
-%% A line for each clock that is off by more than its error and than a millisecond; of a node that was
-%% there in several runs, the last one's.
--spec clocks([object()]) -> [section()].
+%% A line for each clock that is off by more than its error and than a millisecond; of a node that
+%% was there in several runs, the last one's.
 clocks(Runs) ->
     Off = [
         {get(~"role", Node, name(~"name", Node)), Ns, Error}
@@ -286,6 +266,5 @@ clocks(Runs) ->
      || {Role, Ns, Error} <- lists:sort(maps:values(Last))
     ]).
 
--spec ahead(number()) -> string().
 ahead(Ns) when Ns > 0 -> " ahead";
 ahead(_Ns) -> " behind".

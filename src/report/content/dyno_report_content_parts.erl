@@ -50,12 +50,10 @@ others(Part, Run, Document) ->
      || #{} = Of <- get(Part, Run, []), not lists:member(get(~"group", Of), Elsewhere)
     ].
 
--spec title(object()) -> binary().
 title(Part) ->
     dyno_report_document:text(~"title", Part, name(~"name", Part)).
 
 %% A row for each metric, a column for each run.
--spec metrics(object(), [object()], options()) -> [section()].
 metrics(Document, Runs, #{top := Top}) ->
     ByRun = [{Run, others(~"metrics", Run, Document)} || Run <- Runs],
     Having = [Of || {_, [_ | _]} = Of <- ByRun],
@@ -73,7 +71,6 @@ metrics(Document, Runs, #{top := Top}) ->
     ],
     dyno_report_section:table(~"Metrics", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
 
--spec value(binary(), [object()]) -> binary().
 value(Name, Metrics) ->
     case [Metric || Metric <- Metrics, name(~"name", Metric) =:= Name] of
         [#{~"value" := Value} = Metric | _] ->
@@ -83,14 +80,12 @@ value(Name, Metrics) ->
             ~"-"
     end.
 
--spec between(object(), binary()) -> binary().
 between(#{~"low" := Low, ~"high" := High}, Unit) when is_number(Low), is_number(High) ->
     <<" (", (measured(Low, Unit))/binary, " .. ", (measured(High, Unit))/binary, ")">>;
 between(_Metric, _Unit) ->
     ~"".
 
 %% A row for each series and run; what is of the same series stands together.
--spec series(object(), [object()], options()) -> [section()].
 series(Document, Runs, #{top := Top}) ->
     Found = [
         {titled(Series), Run, Series, Values}
@@ -118,7 +113,6 @@ series(Document, Runs, #{top := Top}) ->
     ],
     dyno_report_section:table(~"Over time", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
 
--spec titled(object()) -> binary().
 titled(Part) ->
     Labels = [
         [", ", dyno_report_document:text(Label, get(~"labels", Part), ~"")]
@@ -127,18 +121,15 @@ titled(Part) ->
     Node = [[" of ", name(~"node", Part)] || get(~"node", Part) =/= null],
     iolist_to_binary([title(Part), Labels, Node]).
 
--spec mean([number(), ...]) -> float().
 mean(Values) ->
     dyno_stats:mean(Values).
 
--spec run_title(object()) -> binary().
 run_title(Document) ->
-    case [Run || #{~"size" := Size} = Run <- dyno_report_document:runs(Document), is_number(Size)] of
+    case [Size || #{~"size" := Size} <- dyno_report_document:runs(Document), is_number(Size)] of
         [] -> ~"run";
         _ -> dyno_report_document:size_label(Document)
     end.
 
--spec histograms(object(), [object()], options()) -> [section()].
 histograms(Document, Runs, #{top := Top}) ->
     Columns = [
         #{title => ~"distribution", align => left, fit => flexible},
@@ -164,18 +155,15 @@ histograms(Document, Runs, #{top := Top}) ->
     ).
 
 %% The middle of the bucket that holds it.
--spec quantile(float(), [list()]) -> number() | null.
 quantile(Q, Buckets) ->
     reached(Buckets, Q * lists:sum([Count || [_, _, Count] <- Buckets])).
 
--spec reached([list()], number()) -> number() | null.
 reached([[Low, High, Count] | _], Wanted) when Count >= Wanted -> (Low + High) / 2;
 reached([[_, _, Count] | Buckets], Wanted) -> reached(Buckets, Wanted - Count);
 reached([], _Wanted) -> null.
 
 %% Events
 
--spec events(object(), object(), options()) -> [section()].
 events(Run, Document, #{top := Top}) ->
     Events = get(~"events", Run, #{}),
     Items = get(~"items", Events, []),
@@ -204,7 +192,6 @@ events(Run, Document, #{top := Top}) ->
          || Dropped <- [get(~"dropped", Events, 0)], Dropped > 0
         ]).
 
--spec at(object(), object()) -> binary().
 at(Run, Document) ->
     case dyno_report_document:runs(Document) of
         [_] -> ~"";
@@ -213,14 +200,12 @@ at(Run, Document) ->
 
 %% Profiles: which functions took the first of the values, themselves and with what they called.
 
--spec profiles(object(), object(), options()) -> [section()].
 profiles(Run, Document, #{top := Top}) ->
     lists:append([
         profile(Profile, at(Run, Document), Top)
      || #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
     ]).
 
--spec profile(object(), binary(), pos_integer()) -> [section()].
 profile(#{~"values" := [Value | _], ~"samples" := Samples} = Profile, Place, Top) ->
     Unit = get(~"unit", Value, ~"1"),
     {Own, All, Whole} = lists:foldl(fun sample/2, {#{}, #{}, 0}, Samples),
@@ -251,7 +236,6 @@ profile(#{~"values" := [Value | _], ~"samples" := Samples} = Profile, Place, Top
     Title = <<(titled(Profile))/binary, Place/binary>>,
     dyno_report_section:table(Title, Columns, Cells, length(Rows)).
 
--spec sample(object(), {map(), map(), number()}) -> {map(), map(), number()}.
 sample(#{~"stack" := [_ | _] = Stack, ~"values" := [Value | _]}, {Own, All, Whole}) when
     is_number(Value)
 ->
@@ -261,6 +245,5 @@ sample(#{~"stack" := [_ | _] = Stack, ~"values" := [Value | _]}, {Own, All, Whol
 sample(_Sample, Sums) ->
     Sums.
 
--spec share(number(), number()) -> binary().
 share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
 share(_Part, _Whole) -> ~"-".

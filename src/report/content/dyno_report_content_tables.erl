@@ -16,12 +16,8 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 -import(dyno_report_document, [get/2, get/3, name/2]).
 
 -type object() :: dyno_report_document:object().
--type view() :: dyno_report_content_views:view().
 -type section() :: dyno_report_section:section().
 -type options() :: dyno_report:options().
--type found() :: {Run :: object() | none, Table :: object()}.
-%% A column of a section, and what it shows of a row.
--type shown() :: {dyno_report_table:column(), fun((object()) -> dyno_report_table:cell())}.
 
 %% Counts that should be none.
 -define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at"]).
@@ -53,7 +49,6 @@ rows(Name, Document) ->
     ].
 
 %% What no view names stands with the others.
--spec views(dyno_report_content_views:part(), [found()]) -> [{binary(), view()}].
 views(other, Found) ->
     Parts = dyno_report_content_views:parts(),
     Known = [Name || Part <- Parts, {Name, _} <- dyno_report_content_views:views(Part)],
@@ -64,7 +59,6 @@ views(Part, _Found) ->
 
 %% Which tables
 
--spec shown(view(), [found()], object(), options()) -> [section()].
 shown(_View, [], _Document, _Options) ->
     [];
 shown(#{hidden := true}, _Found, _Document, _Options) ->
@@ -80,7 +74,6 @@ shown(View, Found, Document, Options) ->
     lists:append([section(View, [Of], ~"", Options) || Of <- OfDocument]) ++
         of_runs(which(View, OfRuns), View, OfRuns, Document, Options).
 
--spec which(view(), [found()]) -> largest | each | all.
 which(#{runs := Which}, _Found) ->
     Which;
 which(_View, Found) ->
@@ -89,7 +82,6 @@ which(_View, Found) ->
         _ -> largest
     end.
 
--spec of_runs(largest | each | all, view(), [found()], object(), options()) -> [section()].
 of_runs(_Which, _View, [], _Document, _Options) ->
     [];
 of_runs(all, View, Found, Document, Options) ->
@@ -112,7 +104,6 @@ of_runs(each, View, Found, Document, Options) ->
     ]).
 
 %% What of all runs is said by nothing else, where there is one run only.
--spec place(object(), object()) -> binary().
 place(Run, Document) ->
     case {get(~"size", Run), dyno_report_document:runs(Document)} of
         {null, [_]} -> ~"";
@@ -120,7 +111,6 @@ place(Run, Document) ->
     end.
 
 %% Only then the node tells tables apart.
--spec many(object(), [found()]) -> one | several.
 many(Run, Found) ->
     case [Table || {Of, Table} <- Found, get(~"id", Of) =:= get(~"id", Run)] of
         [_] -> one;
@@ -129,7 +119,6 @@ many(Run, Found) ->
 
 %% One section
 
--spec section(view(), [found(), ...], binary(), map()) -> [section()].
 section(#{each := Column} = View, [{_, Table} = Of], Place, Options) ->
     case lists:uniq([name(Column, Row) || Row <- dyno_report_document:rows(Table)]) of
         [~"-" | _] ->
@@ -168,25 +157,21 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
         iolist_to_binary(Title), Titles, Cells, length(Rows) + Truncated
     ).
 
--spec title(object()) -> binary().
 title(Table) ->
     dyno_report_document:text(~"title", Table, name(~"name", Table)).
 
--spec labels(object()) -> iolist().
 labels(Table) ->
     [
         [", ", dyno_report_document:text(Name, get(~"labels", Table), ~"")]
      || Name <- lists:sort(maps:keys(get(~"labels", Table, #{})))
     ].
 
--spec node(object(), map()) -> iolist().
 node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];
 node(_Table, _Options) ->
     [].
 
 %% What is noticed first, then its causes with their numbers.
--spec numbered([binary()], [object()], binary()) -> [binary()].
 numbered(_Texts, [], Without) ->
     [Without];
 numbered(Texts, Rows, _Without) ->
@@ -201,7 +186,7 @@ numbered(Texts, Rows, _Without) ->
 
 %% Columns
 
--spec columns(view(), object()) -> [shown()].
+%% Each is a column of the section, and what it shows of a row.
 columns(View, Table) ->
     Columns = dyno_report_document:columns(Table),
     Chosen =
@@ -223,8 +208,6 @@ columns(View, Table) ->
      || {Column, Title, Look} <- Chosen
     ]).
 
--spec chosen([dyno_report_content_views:column()], [dyno_report_document:column()]) ->
-    [{dyno_report_document:column(), binary(), plain | bar}].
 chosen(Names, Columns) ->
     [
         {Column, Title, Look}
@@ -239,12 +222,10 @@ chosen(Names, Columns) ->
         ]
     ].
 
--spec wanted(dyno_report_content_views:column()) -> {binary(), binary() | same, plain | bar}.
 wanted({_, _, bar} = Column) -> Column;
 wanted({Name, Title}) -> {Name, Title, plain};
 wanted(Name) -> {Name, same, plain}.
 
--spec by_role([dyno_report_document:column()]) -> [dyno_report_document:column()].
 by_role(Columns) ->
     [
         Column
@@ -255,7 +236,6 @@ by_role(Columns) ->
     ].
 
 %% Titles of columns are small in a text; what is an abbreviation stays.
--spec small(binary()) -> binary().
 small(<<First/utf8, Second/utf8, _/binary>> = Title) when
     First >= $A, First =< $Z, Second >= $a, Second =< $z
 ->
@@ -264,7 +244,6 @@ small(<<First/utf8, Second/utf8, _/binary>> = Title) when
 small(Title) ->
     Title.
 
--spec column(dyno_report_document:column(), binary(), plain | bar, tuple()) -> [shown()].
 column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table}) ->
     Fit =
         case lists:member(Name, Fixed) of
@@ -282,9 +261,10 @@ column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _}) ->
 column(Column, Title, _Look, _) ->
     [{#{title => Title, align => left, fit => flexible}, fun(Row) -> cell(Column, Row) end}].
 
--spec interval(dyno_report_document:column(), [dyno_report_document:column()]) -> [shown()].
 interval(#{name := Name} = Column, Columns) ->
-    Bound = fun(Role) -> [B || #{role := R, 'of' := O, name := B} <- Columns, R =:= Role, O =:= Name] end,
+    Bound = fun(Role) ->
+        [Bound || #{role := R, 'of' := Of, name := Bound} <- Columns, R =:= Role, Of =:= Name]
+    end,
     case {Bound(~"low"), Bound(~"high")} of
         {[Low | _], [High | _]} ->
             Show = fun(Row) ->
@@ -302,13 +282,14 @@ interval(#{name := Name} = Column, Columns) ->
             []
     end.
 
--spec bar(binary(), object()) -> fun((object()) -> dyno_report_table:cell()).
 bar(Name, Table) ->
     Longest =
         case [C || #{name := N} = C <- dyno_report_document:columns(Table), N =:= Name] of
             %% Of the whole.
             [#{unit := ~"ratio"}] -> 1;
-            _ -> lists:max([0 | [V || #{Name := V} <- dyno_report_document:rows(Table), is_number(V)]])
+            _ ->
+                Rows = dyno_report_document:rows(Table),
+                lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
         end,
     fun(Row) ->
         case get(Name, Row) of
@@ -319,7 +300,6 @@ bar(Name, Table) ->
 
 %% Cells
 
--spec cell(dyno_report_document:column(), object()) -> dyno_report_table:cell().
 cell(#{name := Name, role := Role} = Column, Row) ->
     case get(Name, Row) of
         Text when is_binary(Text) ->
@@ -340,14 +320,12 @@ cell(#{name := Name, role := Role} = Column, Row) ->
             dyno_report_text:clean(iolist_to_binary(json:encode(Other)))
     end.
 
--spec text(binary(), binary()) -> dyno_report_table:cell().
 text(Name, Text) ->
     case lists:member(Name, ?JUDGING) of
         true -> dyno_report_section:word(Text);
         false -> dyno_report_text:clean(Text)
     end.
 
--spec number(number(), dyno_report_document:column(), object()) -> binary().
 number(Value, #{name := ~"ratio"}, _Row) ->
     dyno_report_document:factor(Value);
 number(Value, #{name := ~"exponent"}, _Row) ->
@@ -356,7 +334,6 @@ number(Value, Column, Row) ->
     dyno_report_document:measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).
 
 %% A call's time is a time: the column says that it is of a call.
--spec shown_unit(json:decode_value()) -> binary().
 shown_unit(~"ns/call") -> ~"ns";
 shown_unit(~"words/call") -> ~"1";
 shown_unit(Unit) when is_binary(Unit) -> Unit;

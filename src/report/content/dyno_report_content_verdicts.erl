@@ -11,7 +11,6 @@ sentence that sums up.
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2, text/3, threshold/1]).
 
--type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
 
 -doc "A table for each kind.".
@@ -23,11 +22,9 @@ sections(Document) ->
      || Kind <- lists:uniq([kind(Verdict) || Verdict <- Verdicts])
     ]).
 
--spec kind(object()) -> binary().
 kind(Verdict) ->
     text(~"kind", Verdict, ~"threshold").
 
--spec section(binary(), [object()], object()) -> [section()].
 section(Kind, Verdicts, Document) ->
     Columns = [
         #{title => ~"result", align => left},
@@ -48,7 +45,6 @@ section(Kind, Verdicts, Document) ->
     dyno_report_section:table(<<(string:titlecase(Kind))/binary, "s">>, Columns, Rows) ++
         dyno_report_section:text(none, Reasons).
 
--spec where(object()) -> binary().
 where(Document) ->
     case [x || #{~"size" := Size} <- dyno_report_document:runs(Document), is_number(Size)] of
         [] -> ~"run";
@@ -56,7 +52,6 @@ where(Document) ->
     end.
 
 %% The verdicts of each demand, in the order in which the demands stand.
--spec by_name([object()]) -> [[object(), ...]].
 by_name(Verdicts) ->
     [
         [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]
@@ -64,7 +59,6 @@ by_name(Verdicts) ->
     ].
 
 %% What holds in every run is one row: of the run in which it is closest to its limit.
--spec rows([object(), ...]) -> [[dyno_report_table:cell()]].
 rows([_, _ | _] = Verdicts) ->
     case lists:all(fun(Verdict) -> get(~"result", Verdict) =:= ~"pass" end, Verdicts) of
         true -> [closest(Verdicts, lists:keysort(1, lists:map(fun distance/1, Verdicts)))];
@@ -73,7 +67,6 @@ rows([_, _ | _] = Verdicts) ->
 rows(Verdicts) ->
     [row(Verdict) || Verdict <- Verdicts].
 
--spec closest([object()], [{number() | none, object()}]) -> [dyno_report_table:cell()].
 closest(Verdicts, [{Distance, Closest} | _]) ->
     [Result, Name, Measured, Run, _Text] = row(Closest),
     Count = integer_to_binary(length(Verdicts)),
@@ -83,7 +76,6 @@ closest(Verdicts, [{Distance, Closest} | _]) ->
     end.
 
 %% Numbers come before atoms.
--spec distance(object()) -> {number() | none, object()}.
 distance(Verdict) ->
     case threshold(Verdict) of
         #{~"limit" := Limit, ~"value" := Value} when is_number(Limit), is_number(Value) ->
@@ -92,7 +84,6 @@ distance(Verdict) ->
             {none, Verdict}
     end.
 
--spec row(object()) -> [dyno_report_table:cell(), ...].
 row(Verdict) ->
     Threshold = threshold(Verdict),
     Text =
@@ -122,7 +113,6 @@ warnings(Document) ->
     ]).
 
 %% With the text of the last.
--spec alike([{json:decode_value(), binary(), object()}]) -> [{binary(), object()}].
 alike(Warnings) ->
     [
         {<<"at ", (lists:last(Ids))/binary, (and_at(lists:droplast(Ids)))/binary, ": ">>, Last}
@@ -132,7 +122,6 @@ alike(Warnings) ->
         {_, Last} <- [lists:last(Same)]
     ].
 
--spec and_at([binary()]) -> binary().
 and_at([]) -> ~"";
 and_at(Ids) -> iolist_to_binary([" (and much the same at ", lists:join(", ", Ids), ")"]).
 
@@ -158,7 +147,6 @@ conclusion(Document) ->
             ending(length(Results), Failed, Unknown, noun(Verdicts))
     end.
 
--spec worst([object(), ...]) -> binary().
 worst(Verdicts) ->
     Results = [text(~"result", Verdict, ~"unknown") || Verdict <- Verdicts],
     case [Result || Result <- Results, Result =/= ~"pass"] of
@@ -166,15 +154,12 @@ worst(Verdicts) ->
         Others -> hd([~"fail" || lists:member(~"fail", Others)] ++ [~"unknown"])
     end.
 
--spec noun([object()]) -> binary().
 noun(Verdicts) ->
     case lists:usort([kind(Verdict) || Verdict <- Verdicts]) of
         [Kind] -> Kind;
         _ -> ~"demand"
     end.
 
--spec ending(non_neg_integer(), non_neg_integer(), non_neg_integer(), binary()) ->
-    {dyno_report_style:style(), binary(), binary()}.
 ending(0, _, _, _) ->
     {good, ~"DONE", ~"no thresholds were set"};
 ending(1, 0, 0, Noun) ->
@@ -200,6 +185,5 @@ ending(All, Failed, Unknown, Noun) ->
         end,
     {bad, ~"FAILED", iolist_to_binary(Text)}.
 
--spec plural(integer(), binary()) -> binary().
 plural(1, Noun) -> <<"1 ", Noun/binary>>;
 plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>.

@@ -5,8 +5,9 @@
 -moduledoc """
 Which columns of the tables that dyno knows are shown first, under which title, in which order.
 
-A table that is not listed here is shown by the roles of its columns, as `m:dyno_report_content_tables` says;
-so a view is only for a table that is clearly worse to read that way.
+A table that is not listed here is shown by the roles of its columns, as
+`m:dyno_report_content_tables` says; so a view is only for a table that is clearly worse to read that
+way.
 """.
 
 -export([parts/0, views/1]).
@@ -89,7 +90,6 @@ views(changes) ->
 views(other) ->
     target() ++ bench() ++ analyses().
 
--spec target() -> [{binary(), view()}].
 target() ->
     [
         {~"functions", #{
@@ -129,7 +129,6 @@ target() ->
         }}
     ].
 
--spec bench() -> [{binary(), view()}].
 bench() ->
     [
         {~"codes", #{hidden => true}},
@@ -155,7 +154,6 @@ bench() ->
         }}
     ].
 
--spec analyses() -> [{binary(), view()}].
 analyses() ->
     [
         {~"repetitions", #{
@@ -186,7 +184,6 @@ analyses() ->
         }}
     ].
 
--spec number(binary(), dyno_report_document:row()) -> number().
 number(Name, Row) ->
     case dyno_report_document:get(Name, Row) of
         Number when is_number(Number) -> Number;

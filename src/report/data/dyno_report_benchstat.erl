@@ -18,8 +18,6 @@ schedulers, as Go has it; spaces in names become `_`.
 
 -import(dyno_report_document, [get/2, get/3, metric_value/2, name/2]).
 
--type object() :: dyno_report_document:object().
-
 -doc "The lines; an error where the document is a comparison, which has no measurements.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, no_measurements}.
@@ -43,7 +41,6 @@ format_error(no_measurements) ->
 
 %% benchstat compares what has the same keys; the OTP release is not one of them, so that two
 %% releases can be compared.
--spec keys(object(), object()) -> unicode:chardata().
 keys(Document, Environment) ->
     [
         [Key, ": ", Value, "\n"]
@@ -57,11 +54,9 @@ keys(Document, Environment) ->
         not (Key =:= "pkg" andalso get(~"command", Document) =:= ~"bench")
     ].
 
--spec suffix(json:decode_value()) -> unicode:chardata().
 suffix(Schedulers) when is_integer(Schedulers) -> ["-", integer_to_list(Schedulers)];
 suffix(_) -> "".
 
--spec lines(json:decode_value(), object(), object(), unicode:chardata()) -> [unicode:chardata()].
 lines(~"bench", Document, Run, Suffix) ->
     codes(Document, Run, Suffix) ++ throughputs(Document, Run, Suffix);
 lines(_Test, Document, Run, Suffix) ->
@@ -84,7 +79,6 @@ lines(_Test, Document, Run, Suffix) ->
         _ -> [line(Name, 1, Measures)]
     end.
 
--spec codes(object(), object(), unicode:chardata()) -> [unicode:chardata()].
 codes(Document, Run, Suffix) ->
     Input = [["/input=", name(~"id", Run)] || [_, _ | _] <- [get(~"runs", Document, [])]],
     Rows = [
@@ -102,7 +96,6 @@ codes(Document, Run, Suffix) ->
     ].
 
 %% What a squeeze and nodes that are watched have instead of times; Go's workers are its `-cpu`.
--spec throughputs(object(), object(), unicode:chardata()) -> [unicode:chardata()].
 throughputs(Document, Run, Suffix) ->
     [
         line([name(~"name", Document), Of, Suffix], 1, [{Value, "op/s"}])
@@ -112,19 +105,16 @@ throughputs(Document, Run, Suffix) ->
         is_number(Value)
     ].
 
--spec of_series(object(), json:decode_value()) -> unicode:chardata().
 of_series(#{~"concurrency" := Workers}, _Node) -> ["/workers=", Workers];
 of_series(_Labels, Node) when is_binary(Node) -> ["/node=", Node];
 of_series(_Labels, _Node) -> "".
 
--spec iterations(object()) -> pos_integer().
 iterations(Row) ->
     case get(~"iterations", Row) of
         N when is_integer(N), N > 0 -> N;
         _ -> 1
     end.
 
--spec exact(object()) -> [{number(), string()}].
 exact(Row) ->
     [
         {Value, Unit}
@@ -135,7 +125,6 @@ exact(Row) ->
         is_number(Value)
     ].
 
--spec line(unicode:chardata(), pos_integer(), [{number(), string()}]) -> unicode:chardata().
 line(Name, Count, Measures) ->
     [
         "Benchmark", benchmark(dyno_report_text:clean(dyno_report_text:encode(Name))), "\t",
@@ -144,7 +133,6 @@ line(Name, Count, Measures) ->
     ].
 
 %% A small letter behind "Benchmark" would make it another word, and the line no result.
--spec benchmark(binary()) -> unicode:chardata().
 benchmark(Name) ->
     Word = re:replace(string:trim(Name), "\\s+", "_", [global, unicode, {return, binary}]),
     case re:run(Word, "^\\p{Ll}", [unicode, {capture, none}]) of
@@ -152,6 +140,5 @@ benchmark(Name) ->
         nomatch -> Word
     end.
 
--spec number(number()) -> binary().
 number(Value) when is_integer(Value) -> integer_to_binary(Value);
 number(Value) -> float_to_binary(Value, [{decimals, 4}, compact]).

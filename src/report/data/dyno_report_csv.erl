@@ -5,19 +5,16 @@
 -moduledoc """
 What was measured as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
-One line a value: a metric is one line, a row of a table one line for each of its values and notes, with
-its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column of
+One line a value: a metric is one line, a row of a table one line for each of its values and notes,
+with its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column of
 their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
 """.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -import(dyno_report_document, [get/2, get/3]).
-
--type object() :: dyno_report_document:object().
--type line() :: [json:decode_value()].
 
 -define(HEAD, [
     ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"field", ~"value", ~"unit"
@@ -34,16 +31,9 @@ format(Document, _Options) ->
         ]) ++ tables([null, null, null], Document) ++ verdicts(Document),
     {ok, [line(Fields) || Fields <- [?HEAD | Lines]]}.
 
--doc "Never called: every document can be shown as CSV.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) ->
-    io_lib:format("the recording cannot be shown as CSV: ~tp", [Reason]).
-
--spec place(object()) -> line().
 place(Run) ->
     [get(Key, Run) || Key <- [~"id", ~"size", ~"repetition"]].
 
--spec metrics(object()) -> [line()].
 metrics(Run) ->
     [
         place(Run) ++ [null, ~"metrics", null, Name, Field, Value, get(~"unit", Metric)]
@@ -53,7 +43,6 @@ metrics(Run) ->
         Value =/= null orelse Field =:= ~"value"
     ].
 
--spec series(object(), object()) -> [line()].
 series(Run, Document) ->
     [
         place(Run) ++
@@ -69,7 +58,6 @@ series(Run, Document) ->
         ]
     ].
 
--spec tables(line(), object()) -> [line()].
 tables(Place, Holder) ->
     [
         Place ++
@@ -87,7 +75,6 @@ tables(Place, Holder) ->
         Value =/= null
     ].
 
--spec item([dyno_report_document:column()], object()) -> json:decode_value().
 item([], _Row) ->
     null;
 item([#{name := Name}], Row) ->
@@ -97,7 +84,6 @@ item(Keys, Row) ->
         lists:join(~", ", [dyno_report_document:text(Name, Row, ~"") || #{name := Name} <- Keys])
     ).
 
--spec events(object()) -> [line()].
 events(Run) ->
     [
         place(Run) ++
@@ -109,10 +95,10 @@ events(Run) ->
     ].
 
 %% A line for each stack and value; `folded` has the same for what draws flame graphs.
--spec profiles(object()) -> [line()].
 profiles(Run) ->
     [
-        place(Run) ++ [get(~"node", Profile), get(~"name", Profile), Number, Stack, Name, Value, Unit]
+        place(Run) ++
+            [get(~"node", Profile), get(~"name", Profile), Number, Stack, Name, Value, Unit]
      || Profile <- get(~"profiles", Run, []),
         {Number, {Stack, Sample}} <- lists:enumerate(dyno_report_folded:stacks(Profile)),
         {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(
@@ -121,7 +107,6 @@ profiles(Run) ->
         Value =/= null
     ].
 
--spec verdicts(object()) -> [line()].
 verdicts(Document) ->
     [
         [get(~"run", Verdict), null, null, get(~"node", Verdict), ~"verdicts", Number] ++
@@ -135,11 +120,9 @@ verdicts(Document) ->
         Value =/= null
     ].
 
--spec line(line()) -> iolist().
 line(Fields) ->
     [lists:join($,, [field(Field) || Field <- Fields]), "\r\n"].
 
--spec field(json:decode_value()) -> iodata().
 field(null) ->
     ~"";
 field(Text) when is_binary(Text) ->

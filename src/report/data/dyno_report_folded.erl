@@ -40,7 +40,6 @@ stacks(Profile) ->
     ].
 
 %% What tells the profile from others: the code, the process, the node.
--spec title(object()) -> binary().
 title(Profile) ->
     Labels = get(~"labels", Profile, #{}),
     Texts = [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))],
@@ -51,11 +50,9 @@ title(Profile) ->
     end.
 
 %% The semicolons have a meaning.
--spec word(binary()) -> binary().
 word(Text) ->
     binary:replace(dyno_report_text:clean(Text), ~";", ~",", [global]).
 
--spec number(number()) -> binary().
 number(Value) when is_integer(Value) -> integer_to_binary(Value);
 number(Value) -> float_to_binary(Value, [short]).
 

@@ -23,14 +23,6 @@ holds it. The page's code puts text into the page as text, never as markup.
 -doc "Why the page cannot be made: a part of it is not there.".
 -type reason() :: {missing, file:filename_all()}.
 
--type assets() :: #{
-    js := binary(),
-    css := binary(),
-    %% For the content security policy: `sha256-...` of exactly these bytes.
-    js_hash := binary(),
-    css_hash := binary()
-}.
-
 -doc "The page for a recording. The options are those of the other formats; the page needs none.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, reason()}.
 format(Document, _Options) ->
@@ -49,7 +41,6 @@ format_error({missing, File}) ->
 
 %% The code server knows an application by its folder's name; where that differs, the place of
 %% this module's own code tells.
--spec priv_folder() -> file:filename_all().
 priv_folder() ->
     case code:priv_dir(dyno) of
         {error, bad_name} ->
@@ -59,7 +50,6 @@ priv_folder() ->
             Folder
     end.
 
--spec assets(file:filename_all()) -> {ok, assets()} | {error, reason()}.
 assets(Folder) ->
     maybe
         {ok, Js} ?= asset(Folder, "report.js"),
@@ -70,7 +60,6 @@ assets(Folder) ->
     end.
 
 %% The loader reads files inside archives too, which `file` does not.
--spec asset(file:filename_all(), string()) -> {ok, binary()} | {error, reason()}.
 asset(Folder, Name) ->
     File = filename:join(Folder, Name),
     case erl_prim_loader:get_file(File) of
@@ -80,7 +69,6 @@ asset(Folder, Name) ->
 
 %% The page
 
--spec page(dyno_report:document(), binary(), assets()) -> iolist().
 page(Document, Text, #{js := Js, css := Css} = Assets) ->
     [
         ~"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
@@ -96,11 +84,9 @@ page(Document, Text, #{js := Js, css := Css} = Assets) ->
         ~"</body>\n</html>\n"
     ].
 
--spec title(dyno_report:document()) -> binary().
 title(Document) ->
     escape([dyno_report_document:name(~"name", Document), " – dyno"]).
 
--spec policy(assets()) -> iolist().
 policy(#{js_hash := JsHash, css_hash := CssHash}) ->
     [
         ~"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '",
@@ -110,15 +96,16 @@ policy(#{js_hash := JsHash, css_hash := CssHash}) ->
         ~"'"
     ].
 
--spec data(dyno_report:document()) -> binary().
 data(Document) ->
     Json = iolist_to_binary(json:encode(Document)),
     binary:replace(Json, ~"<", ~"\\u003c", [global]).
 
 %% Text that means itself inside an element.
--spec escape(unicode:chardata()) -> binary().
 escape(Text) ->
     Entities = #{~"&" => ~"&amp;", ~"<" => ~"&lt;", ~">" => ~"&gt;"},
     binary:replace(
-        dyno_report_text:encode(Text), maps:keys(Entities), fun(C) -> map_get(C, Entities) end, [global]
+        dyno_report_text:encode(Text),
+        maps:keys(Entities),
+        fun(Character) -> map_get(Character, Entities) end,
+        [global]
     ).

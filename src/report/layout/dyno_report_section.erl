@@ -69,11 +69,9 @@ lines(#{title := none, paragraphs := Paragraphs}, #{width := Width}) ->
 lines(#{paragraphs := Paragraphs} = Section, Options) ->
     heading(Section, Options) ++ lists:append([paragraph(Text, Options) || Text <- Paragraphs]).
 
--spec heading(section(), dyno_report:options()) -> [iodata()].
 heading(#{title := Title}, #{width := Width, charset := Charset, colour := Colour}) ->
     [dyno_report_style:paint(Colour, title, dyno_report_text:shorten(Title, Width, Charset))].
 
--spec more(non_neg_integer(), dyno_report:options()) -> [iodata()].
 more(0, _Options) ->
     [];
 more(Hidden, #{colour := Colour}) ->
@@ -81,7 +79,6 @@ more(Hidden, #{colour := Colour}) ->
     [dyno_report_style:paint(Colour, dim, Text)].
 
 %% What goes on in the next line stands behind its number, where it has one.
--spec paragraph(binary(), dyno_report:options()) -> [iodata()].
 paragraph(Text, #{width := Width}) ->
     Behind =
         case re:run(Text, ~"^[0-9]+\\. ", [{capture, none}]) of

@@ -25,7 +25,6 @@ paint(off, _Style, Text) -> Text;
 paint(on, plain, Text) -> Text;
 paint(on, Style, Text) -> ["\e[", code(Style), $m, Text, "\e[0m"].
 
--spec code(style()) -> string().
 code(title) -> "1";
 code(header) -> "4";
 code(dim) -> "2";

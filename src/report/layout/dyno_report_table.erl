@@ -5,8 +5,8 @@
 -moduledoc """
 Lays rows out as aligned columns that fit the width at hand.
 
-A column of numbers is as wide as its widest cell. Where the whole is too wide, flexible columns give
-way first, the widest first (their cells are shortened in the middle), as long as their names can be
+A column of numbers is as wide as its widest cell. Where the whole is too wide, flexible columns
+give way first, the widest first (their cells are shortened in the middle), as long as their names can be
 read; then optional columns are left out, the last first; and then flexible ones give way further.
 """.
 
@@ -33,10 +33,6 @@ read; then optional columns are left out, the last first; and then flexible ones
     charset := dyno_report_text:charset()
 }.
 
-%% A column with its title's and rows' cells, and the width it is given.
--type entry() :: {column(), [styled()], non_neg_integer()}.
--type styled() :: {dyno_report_style:style(), binary()}.
-
 -define(GAP, 2).
 %% Below this many columns a shortened name says nothing any more.
 -define(NARROWEST, 16).
@@ -61,11 +57,10 @@ lines(Columns, Rows, Layout) ->
     Fitting = fit([{Column, List, widest(List)} || {Column, List} <- Table], Layout),
     [line(Row, Layout) || Row <- transpose([aligned(Column, Layout) || Column <- Fitting])].
 
--spec says_something(styled()) -> boolean().
 says_something({_, Text}) ->
     Text =/= ~"" andalso Text =/= ~"-".
 
--spec fit([entry()], layout()) -> [entry()].
+%% A table here is a list of entries: a column, its cells with their styles, and its width.
 fit(Table, #{width := Width, indent := Indent} = Layout) ->
     Space = Width - Indent - ?GAP * (length(Table) - 1),
     Excess = lists:sum([Wide || {_, _, Wide} <- Table]) - Space,
@@ -74,7 +69,6 @@ fit(Table, #{width := Width, indent := Indent} = Layout) ->
         false -> give_way(Table, Excess, Layout)
     end.
 
--spec give_way([entry()], pos_integer(), layout()) -> [entry()].
 give_way(Table, Excess, Layout) ->
     Optional = [Index || {Index, {Column, _, _}} <- lists:enumerate(Table), is(optional, Column)],
     case {narrowed(Table, Excess, ?READABLE), Optional} of
@@ -89,7 +83,6 @@ give_way(Table, Excess, Layout) ->
     end.
 
 %% Takes the excess from the widest flexible columns; gives also what remains of it.
--spec narrowed([entry()], non_neg_integer(), pos_integer()) -> {[entry()], non_neg_integer()}.
 narrowed(Table, 0, _Least) ->
     {Table, 0};
 narrowed(Table, Excess, Least) ->
@@ -113,11 +106,9 @@ narrowed(Table, Excess, Least) ->
             narrowed(Narrower, Excess - Less, Least)
     end.
 
--spec is(flexible | optional, column()) -> boolean().
 is(Fit, Column) ->
     maps:get(fit, Column, fixed) =:= Fit.
 
--spec aligned(entry(), layout()) -> [{dyno_report_style:style(), unicode:chardata()}].
 aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
     [
         {Style, dyno_report_text:pad(Short, Alignment, Wide)}
@@ -126,7 +117,6 @@ aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
     ].
 
 %% Nothing is painted or padded behind the last visible cell.
--spec line([{dyno_report_style:style(), unicode:chardata()}], layout()) -> iolist().
 line(Cells, #{indent := Indent, colour := Colour}) ->
     Gap = lists:duplicate(?GAP, $\s),
     Painted = [painted(Colour, Style, Text) || {Style, Text} <- Cells],
@@ -136,8 +126,6 @@ line(Cells, #{indent := Indent, colour := Colour}) ->
     ].
 
 %% Only the text is painted, not its padding: an underlined title ends with its last letter.
--spec painted(dyno_report_style:colour(), dyno_report_style:style(), unicode:chardata()) ->
-    iodata().
 painted(Colour, Style, Padded) ->
     Text = dyno_report_text:encode(Padded),
     Trimmed = string:trim(Text, both, " "),
@@ -149,17 +137,14 @@ painted(Colour, Style, Padded) ->
             [Before, dyno_report_style:paint(Colour, Style, Trimmed), After]
     end.
 
--spec widest([styled()]) -> non_neg_integer().
 widest(List) ->
     lists:max([dyno_report_text:width(Text) || {_, Text} <- List]).
 
--spec styled(cell(), layout()) -> styled().
 styled({bar, Share}, #{charset := Charset}) -> {dim, bar(Share, Charset)};
 styled({Style, Text}, _Layout) -> {Style, Text};
 styled(Text, _Layout) -> {plain, Text}.
 
 %% In eighths of a column where the characters are to be had.
--spec bar(number(), dyno_report_text:charset()) -> binary().
 bar(Share, unicode) when Share > 0 ->
     Eighths = max(1, min(8 * ?BAR, round(Share * 8 * ?BAR))),
     Full = binary:copy(~"█", Eighths div 8),
@@ -172,7 +157,6 @@ bar(Share, ascii) when Share > 0 ->
 bar(_Share, _Charset) ->
     ~"".
 
--spec transpose([[Value]]) -> [[Value]].
 transpose([]) -> [];
 transpose([[] | _]) -> [];
 transpose(Rows) -> [[hd(Row) || Row <- Rows] | transpose([tl(Row) || Row <- Rows])].

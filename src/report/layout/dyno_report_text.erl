@@ -86,11 +86,9 @@ wrap_parts([First, Second | Parts], Separator, Width) ->
             [Line | wrap_parts([Second | Parts], Separator, Width)]
     end.
 
--spec width_of([string:grapheme_cluster()], non_neg_integer()) -> non_neg_integer().
 width_of([], Width) -> Width;
 width_of([Grapheme | Rest], Width) -> width_of(Rest, Width + grapheme_width(Grapheme)).
 
--spec take([string:grapheme_cluster()], integer()) -> [string:grapheme_cluster()].
 take([Grapheme | Graphemes], Width) ->
     case grapheme_width(Grapheme) of
         Wide when Wide =< Width -> [Grapheme | take(Graphemes, Width - Wide)];
@@ -99,12 +97,10 @@ take([Grapheme | Graphemes], Width) ->
 take([], _Width) ->
     [].
 
--spec ellipsis(charset(), pos_integer()) -> binary().
 ellipsis(_Charset, Width) when Width < 5 -> ~"";
 ellipsis(unicode, _Width) -> ~"…";
 ellipsis(ascii, _Width) -> ~"...".
 
--spec characters(binary()) -> [char()].
 characters(Text) ->
     case unicode:characters_to_list(Text) of
         Characters when is_list(Characters) -> Characters;
@@ -113,18 +109,15 @@ characters(Text) ->
     end.
 
 %% C0, DEL and C1 control characters, and those that end the line or change its direction.
--spec visible(char()) -> char().
 visible(Char) when Char =:= $\n; Char =:= $\t -> $\s;
 visible(Char) when Char < 16#20; Char >= 16#7F, Char < 16#A0 -> $?;
 visible(Char) when Char >= 16#2028, Char =< 16#202E; Char >= 16#2066, Char =< 16#2069 -> $?;
 visible(Char) -> Char.
 
--spec grapheme_width(string:grapheme_cluster()) -> 1 | 2.
 grapheme_width([First | _]) -> char_width(First);
 grapheme_width(Char) -> char_width(Char).
 
 %% Unicode Standard Annex 11, the ranges of wide and full-width characters.
--spec char_width(char()) -> 1 | 2.
 char_width(Char) when Char < 16#1100 -> 1;
 char_width(Char) when Char =< 16#115F -> 2;
 char_width(Char) when Char >= 16#2E80, Char =< 16#A4CF, Char =/= 16#303F -> 2;
