@@ -252,17 +252,18 @@ gather(Port, Output, Deadline) when byte_size(Output) =< ?MAX_OUTPUT_BYTES ->
 gather(Port, _, _) ->
     stop(Port).
 
-%% Closing a port does not end a command that neither reads nor writes.
+%% Closing a port does not end a command that neither reads nor writes. It has ended when its status
+%% comes.
 -spec stop(port()) -> error.
 stop(Port) ->
     Kill = os:find_executable("kill"),
     case erlang:port_info(Port, os_pid) of
         {os_pid, Pid} when Kill =/= false ->
-            Killer = open_port({spawn_executable, Kill}, [
-                {args, ["-KILL", integer_to_list(Pid)]}, exit_status, stderr_to_stdout, hide
+            _ = open_port({spawn_executable, Kill}, [
+                {args, ["-KILL", integer_to_list(Pid)]}, stderr_to_stdout, hide
             ]),
             receive
-                {Killer, {exit_status, _}} -> ok
+                {Port, {exit_status, _}} -> ok
             after ?COMMAND_LIMIT_MS -> ok
             end;
         _ ->
