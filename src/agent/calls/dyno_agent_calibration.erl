@@ -6,9 +6,9 @@
 %% Measures, in the target, what call_time adds to a function's time: a function that
 %% does nothing is called many times under the same trace setting as the real ones.
 %%
-%% It depends on how many processes call: the runtime keeps figures for each of them, and those of
-%% many do not fit the cache. So it is measured with 1, 64 and 1,024, and between them it grows with
-%% the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
+%% It depends on how many processes call: the runtime keeps statistics for each of them, and those
+%% of many do not fit the cache. So it is measured with 1, 64 and 1,024, and between them it grows
+%% with the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
 %% taken out of a function's time is never more than what was added.
 
 -export([overhead/1, overhead_ns/2]).
@@ -182,10 +182,10 @@ round_ns(Caller) ->
     per_call_ns(Caller).
 
 per_call_ns({Session, _Callers, Measures}) ->
-    {call_time, Figures} = trace:info(Session, ?LEAF, call_time),
+    {call_time, Statistics} = trace:info(Session, ?LEAF, call_time),
     _ = trace:function(Session, ?LEAF, restart, Measures),
-    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Figures],
-    lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Figures])).
+    Ns = [S * 1_000_000_000 + Us * 1000 + ?CUT_NS || {_, _, S, Us} <- Statistics],
+    lists:sum(Ns) / max(1, lists:sum([Calls || {_, Calls, _, _} <- Statistics])).
 
 repeat(0) ->
     ok;

@@ -11,7 +11,7 @@
 %%   module is about to be replaced     read it, reset it, and tell how that went
 %%   that is how it went                -
 %%   a loading has ended                keep the breakpoints that the patterns ask for
-%%   figures grow with the processes    read and reset modules
+%%   statistics grow with processes     read and reset modules
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).

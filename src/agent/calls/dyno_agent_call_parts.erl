@@ -8,7 +8,7 @@
 
 -export([tables/0, metrics/0, warnings/2, corrected/1]).
 
--type result() :: dyno_agent_calls:figures().
+-type result() :: dyno_agent_calls:result().
 
 %% Counts that may be off by more than this share are said to be.
 -define(INEXACT, 0.002).
@@ -182,7 +182,7 @@ warnings(Node, #{lost := Lost, reloaded := Reloaded, functions := Functions, off
     {UncertainNs, OwnNs} = {Sum(uncertain_ns), Sum(own_time_ns)},
     [
         {~"lost_figures",
-            "~ts of ~ts: replaced before its figures could be read; some calls are missing",
+            "~ts of ~ts: replaced before its statistics could be read; some calls are missing",
             [Module, Node]}
      || Module <- Lost
     ] ++
@@ -204,7 +204,7 @@ warnings(Node, #{lost := Lost, reloaded := Reloaded, functions := Functions, off
         ] ++
         [
             {~"inexact_counts",
-                "calls in ~ts may be off by ~ts: it starts so many processes that the figures "
+                "calls in ~ts may be off by ~ts: it starts so many processes that the statistics "
                 "had to be taken in while they were counted",
                 [Node, {OffBy, ~"ratio"}]}
          || OffBy > ?INEXACT

@@ -14,7 +14,7 @@
 %% The breakpoints must be set before those of `call_time`: of two sessions the one that was set
 %% first comes last, and a frame of this session that is found on the stack keeps `call_time` from
 %% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
-%% and not while figures are measured.
+%% and not while statistics are measured.
 
 -export([open/3, sample/1, close/1]).
 -export([per_call/2]).

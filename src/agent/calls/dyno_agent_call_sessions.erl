@@ -4,7 +4,7 @@
 -module(dyno_agent_call_sessions).
 -moduledoc false.
 %% The breakpoints that count calls, in two trace sessions that are a double buffer. A module counts
-%% in one of them while the other is idle. To read its figures and reset them is to switch:
+%% in one of them while the other is idle. To read its statistics and reset them is to switch:
 %%
 %%                                   switch        read          clear
 %%   first session    ===counting====|.............|  |..........|      (no breakpoints)
@@ -12,12 +12,12 @@
 %%                                   <-->
 %%                                    gap
 %%
-%% While a session is read its figures stand still. With one session the calls in that time would be
-%% missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one and
-%% starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`). What
-%% was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to set
-%% it again takes no longer than to wake it. For the same reason processes are flagged in the second
-%% session when it is first needed.
+%% While a session is read its statistics stand still. With one session the calls in that time would
+%% be missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one
+%% and starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`).
+%% What was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to
+%% set it again takes no longer than to wake it. For the same reason processes are flagged in the
+%% second session when it is first needed.
 %%
 %% A function never counts in both: there the runtime notices its return in one session only. In the
 %% other the process seems to stay in it for ever, and all that it does outside of counted functions
@@ -244,7 +244,7 @@ all_functions(Module) ->
         error:badarg -> []
     end.
 
--doc "Sets a module's figures to zero and lets it count.".
+-doc "Sets a module's statistics to zero and lets it count.".
 -spec restart(module(), t()) -> t().
 restart(Module, #{since := Since} = Sessions) ->
     _ = each(Module, counting(Module, Sessions), restart, Sessions),
@@ -290,7 +290,7 @@ switch(Module, Before) ->
     }.
 
 -doc """
-By how much a module's figures of its last switch are to be multiplied, so that they are right in
+By how much a module's statistics of its last switch are to be multiplied, so that they are right in
 the mean in spite of the calls that were lost: the gap's share of the time.
 """.
 -spec gap_factor(module(), t()) -> float().
@@ -323,7 +323,7 @@ clear(Module, Sessions) ->
     _ = each(Module, idle(Module, Sessions), false, Sessions),
     ok.
 
--doc "A function's figures in a session where it is paused; calls without those of its rows.".
+-doc "A function's statistics in a session where it is paused; calls without those of its rows.".
 -spec reading(trace:session(), mfa(), t()) -> dyno_agent_call_sums:reading().
 reading(Session, MFA, #{measures := Measures}) ->
     Time = info(Session, MFA, call_time, Measures),

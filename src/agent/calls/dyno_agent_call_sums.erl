@@ -3,7 +3,7 @@
 
 -module(dyno_agent_call_sums).
 -moduledoc false.
-%% Accumulates what was read of the call figures, by function and by group of processes. Pure. It
+%% Accumulates what was read of the call statistics, by function and by group of processes. Pure. It
 %% grows with the functions and the groups, never with the processes: calls of a process whose group
 %% is not known yet are unresolved until the next reading.
 %%
@@ -111,7 +111,7 @@ total_overhead_ns(#{calls := Calls, squares := Squares}, #{call_ns := CallNs}) w
 total_overhead_ns(_Weight, _Overhead) ->
     0.0.
 
-%% A harvest has a row for each function that each of thousands of processes has called: nothing is
+%% A reading has a row for each function that each of thousands of processes has called: nothing is
 %% made for a row here.
 -spec weigh(Rows, Zero, Ns, Uncertain, Calls, Squares, Short) -> weight() when
     Rows :: [{pid(), non_neg_integer(), non_neg_integer(), non_neg_integer()}],
@@ -248,7 +248,7 @@ group({Pid, Calls, Ns} = Entry, GroupOf, {Groups, Unresolved}) ->
         unknown -> {Groups, [Entry | Unresolved]}
     end.
 
--doc "The figures by function.".
+-doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].
 functions(Measures, All) ->
     HasTime = lists:member(call_time, Measures),

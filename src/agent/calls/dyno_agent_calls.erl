@@ -6,12 +6,12 @@
 Counts calls, own time and allocated words of functions, in trace sessions of its own.
 
 Modules that are loaded later are measured from their first call. Before a module is loaded again
-its figures are read and kept, because the runtime throws them away with the old code. Calls within
+its statistics are read and kept, because the runtime throws them away with the old code. Calls within
 the few milliseconds around a reload may be missing or count twice.
 
 The runtime keeps times for each function and process, also of processes that have died: on a node
-that starts thousands of processes a second that would grow without end. The figures are therefore
-read and reset whenever so many new processes were discovered, and only sums are kept.
+that starts thousands of processes a second that would grow without end. The statistics are
+therefore read and reset whenever so many new processes were discovered, and only sums are kept.
 
 ```
 signs of loading, restart, read
@@ -35,7 +35,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, peek/1, loads/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, measure/0, figures/0, function_figures/0]).
+-export_type([config/0, measure/0, result/0, function_result/0]).
 
 -type measure() :: dyno_agent_call_sessions:measure().
 
@@ -46,8 +46,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     processes => pid()
 }.
 
--doc "A function's figures since the last `restart/1`. Words are of 8 bytes.".
--type function_figures() :: #{
+-doc "A function's statistics since the last `restart/1`. Words are of 8 bytes.".
+-type function_result() :: #{
     mfa := mfa(),
     calls := non_neg_integer(),
     own_time_ns => non_neg_integer(),
@@ -58,15 +58,15 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     words => non_neg_integer()
 }.
 
--type figures() :: #{
-    functions := [function_figures()],
+-type result() :: #{
+    functions := [function_result()],
     callers := [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}],
     measured_functions := non_neg_integer(),
     %% Modules that were loaded again while they were measured.
     reloaded := [module()],
-    %% Of these, the ones that were replaced before their figures could be read.
+    %% Of these, the ones that were replaced before their statistics could be read.
     lost := [module()],
-    %% Harvests make the counts inexact by about this share at most.
+    %% Reading while it is counted makes the counts inexact by about this share at most.
     off_by := float(),
     %% What measuring adds to the time of each call, at least, and what more it may be.
     least_overhead_ns := float() | undefined,
@@ -111,7 +111,7 @@ tables() -> dyno_agent_call_parts:tables().
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() -> dyno_agent_call_parts:metrics().
 
--spec warnings(node(), figures()) -> [dyno_agent_instrument:warning()].
+-spec warnings(node(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Node, Result) -> dyno_agent_call_parts:warnings(Node, Result).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
@@ -119,25 +119,25 @@ warnings(Node, Result) -> dyno_agent_call_parts:warnings(Node, Result).
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Sets all figures to zero.".
+-doc "Sets all statistics to zero.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
 -doc """
-Stops counting and gives the figures; with a `processes`, also by group of processes.
+Stops counting and gives the statistics; with a `processes`, also by group of processes.
 
 ## Cost
 Half a microsecond a function, and 0.2 microseconds for each process that called it.
 """.
--spec read(pid()) -> figures().
+-spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
 -doc """
-Gives the figures until now, and goes on counting: all modules are read and reset.
+Gives the statistics until now, and goes on counting: all modules are read and reset.
 """.
--spec peek(pid()) -> figures().
+-spec peek(pid()) -> result().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).
 
@@ -209,7 +209,7 @@ others() ->
 
 -spec handle_call(Request, gen_server:from(), state()) -> {reply, Reply, state()} when
     Request :: restart | read | peek | loads,
-    Reply :: ok | figures() | non_neg_integer().
+    Reply :: ok | result() | non_neg_integer().
 handle_call(loads, _From, #{counts := Counts} = State) ->
     {reply, dyno_agent_call_counts:loads(Counts), State};
 handle_call(restart, _From, State) ->
@@ -221,7 +221,7 @@ handle_call(read, _From, State) ->
     ok = pause(State),
     #{overhead := Overhead} = Read = event({read, lookup(State)}, State),
     Resolved = event(
-        {resolve, lookup(Read)}, Read#{overhead := dyno_agent_overhead:settled(Overhead)}
+        {resolve, lookup(Read)}, Read#{overhead := dyno_agent_overhead:at_end(Overhead)}
     ),
     Result = result(Resolved),
     %% What is counted is in the sums now: a second reading must not count it twice.
@@ -278,7 +278,7 @@ read_and_reset(Which, #{overhead := Overhead} = Before) ->
     Read = event({read_and_reset, Which, lookup(State)}, State),
     event({resolve, lookup(Read)}, event({replaced, announced_meanwhile()}, Read)).
 
-%% The figures of a module that was replaced between its switch and its reading went with its old
+%% The statistics of a module that was replaced between its switch and its reading went with its old
 %% code. What is said of its loading comes after the reading that asks this.
 announced_meanwhile() ->
     {messages, Messages} = process_info(self(), messages),
@@ -340,8 +340,8 @@ load_has_ended() ->
     after 0 -> false
     end.
 
-%% Takes the breakpoints away of what was read. Readings come with thousands of processes, whose calls
-%% go on in the gap of the switch: that is made good for.
+%% Takes the breakpoints away of what was read. Readings come with thousands of processes, whose
+%% calls go on in the gap of the switch: that is made good for.
 read_idle(Module, Factor, Context, #{sessions := Sessions} = State) ->
     Functions = dyno_agent_call_sessions:functions(Module, Sessions),
     Session = dyno_agent_call_sessions:idle(Module, Sessions),

@@ -11,7 +11,7 @@ five times a second until so many calls have come, and then not until the next. 
 way when a window closes are waited for. Of the times, what tracing itself takes of a call of an
 empty function is taken out.
 
-A function is not traced any more, and the figures say why, where
+A function is not traced any more, and the statistics say why, where
 * it is called so often that its calls pile up before the window can be closed (`too_hot`),
 * it calls itself again and again before it returns, if ever (`never_returns`): to see the end of a
   call the runtime keeps a frame of the stack for it, also where the function calls itself at its
@@ -38,12 +38,12 @@ open and to close a window changes the code of the functions, 100 us each.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
--export_type([config/0, figures/0]).
+-export_type([config/0, result/0]).
 
 -type config() :: #{patterns := [dyno_agent_patterns:pattern()]}.
 
 -doc "Buckets: from, to (exclusive), how many. Times in nanoseconds.".
--type figures() :: [
+-type result() :: [
     #{
         mfa := mfa(),
         count := non_neg_integer(),
@@ -111,8 +111,8 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "The figures until now.".
--spec read(pid()) -> figures().
+-doc "The statistics until now.".
+-spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
@@ -157,15 +157,15 @@ functions(Patterns) ->
         not lists:prefix("dyno_agent", atom_to_list(Module))
     ]).
 
--spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | figures(), state()}.
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, State#{histograms := #{}}};
 handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
-    Figures = [
+    Statistics = [
         figures_of(MFA, Is, maps:get(MFA, Histograms, empty()))
      || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
     ],
-    {reply, Figures, State}.
+    {reply, Statistics, State}.
 
 figures_of(MFA, Is, #{count := Count, sum := Sum, min := Min, max := Max, buckets := Buckets}) ->
     #{

@@ -12,7 +12,7 @@
 %% A process of its own does this: to read the times stops all schedulers for a moment, which takes
 %% milliseconds on a busy machine, and the counting process must be ready when a module is replaced.
 
--export([open/1, close/1, restart/1, settled/1, known/1, processes/1]).
+-export([open/1, close/1, restart/1, at_end/1, known/1, processes/1]).
 -export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/3]).
 -export_type([t/0]).
 
@@ -63,8 +63,8 @@ close(#{prober := Prober}) ->
 restart(Overhead) -> since(restart, Overhead).
 
 -doc "Calls the empty function again a few times, and waits for it: half a millisecond.".
--spec settled(t()) -> t().
-settled(Overhead) -> since(settle, Overhead).
+-spec at_end(t()) -> t().
+at_end(Overhead) -> since(at_end, Overhead).
 
 -doc "With what was measured until now.".
 -spec known(t()) -> t().
@@ -117,7 +117,7 @@ serve(First, Caller, Since) ->
 later() -> erlang:send_after(?EVERY_MS, self(), probe).
 
 answer(restart, Caller, _Since) -> more(?ROUNDS, Caller, []);
-answer(settle, Caller, Since) -> more(?ROUNDS, Caller, Since);
+answer(at_end, Caller, Since) -> more(?ROUNDS, Caller, Since);
 answer(known, _Caller, Since) -> Since.
 
 more(Rounds, Caller, Since) ->

@@ -22,7 +22,7 @@ sockets by `socket:info/1`.
 
 -export([about/0, config/1, start_link/1, restart/1, read/1, tables/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, figures/0, tables/0, ports/0]).
+-export_type([config/0, result/0, tables/0, ports/0]).
 
 -type source() :: ets | ports.
 
@@ -52,7 +52,7 @@ sockets by `socket:info/1`.
     queue_max_bytes := non_neg_integer()
 }.
 
--type figures() :: #{ets => [tables()], ports => [ports()]}.
+-type result() :: #{ets => [tables()], ports => [ports()]}.
 
 -type state() :: #{
     interval_ms := pos_integer(),
@@ -87,8 +87,8 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "Takes a last look and gives the figures.".
--spec read(pid()) -> figures().
+-doc "Takes a last look and gives the statistics.".
+-spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
@@ -110,7 +110,7 @@ begin_anew(#{reads := Reads} = State) ->
     Carried = #{Id => {In, Out} || {Id, _, In, Out, _} <- open_ports(Reads)},
     look(State#{ets := #{}, ports := #{}, carried := Carried}).
 
--spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | figures(), state()}.
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, begin_anew(State)};
 handle_call(read, _From, State) ->

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_sampler).
 -moduledoc """
-Reads the VM and the operating system at an interval and sends the figures to the caller.
+Reads the VM and the operating system at an interval and sends the statistics to the caller.
 
-Sends `{dyno_sample, Sampler, TimeMs, Figures, CostUs}` where `TimeMs` counts from the last
-`restart/1` by the target's own clock, `Figures` is what happened since the sample before, and
+Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts from the last
+`restart/1` by the target's own clock, `Statistics` is what happened since the sample before, and
 `CostUs` is what taking it cost.
 """.
 
@@ -134,7 +134,7 @@ handle_info(_Other, State) ->
 sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     Before = erlang:monotonic_time(),
     Raw = read_all(maps:keys(Earlier)),
-    Figures = maps:fold(
+    Statistics = maps:fold(
         fun(Source, Read, Acc) ->
             maps:merge(Acc, difference(Source, Read, map_get(Source, Raw)))
         end,
@@ -146,5 +146,5 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
     %% Never opens a connection: a caller that has died would be looked for, by name, in the
     %% network.
-    _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Figures, CostUs}, [noconnect]),
+    _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Statistics, CostUs}, [noconnect]),
     State#{raw := Raw}.
