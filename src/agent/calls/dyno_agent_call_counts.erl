@@ -57,8 +57,8 @@ they were before. `callers`: of a throttled function, without a reading.
     | restarted.
 
 -doc """
-`read_replaced`: answered with `was_read`. `narrow`: a module has come. `read_and_reset`: the modules
-in this order, of each all functions. Each function that was read is for `add/4`.
+`read_replaced`: answered with `was_read`. `narrow`: a module has come. `read_and_reset`: the
+modules in this order, of each all functions. Each function that was read is for `add/4`.
 """.
 -type effect() ::
     {read_replaced, module(), prepared | announced, dyno_agent_call_sums:t()}
@@ -194,8 +194,8 @@ throttled_first(Modules, #{throttled := Throttled}) ->
     First ++ maps:keys(maps:without(First, Modules)).
 
 -doc "Adds what was read of a function; of a module's functions the throttled ones come first.".
--spec add(mfa(), dyno_agent_call_sums:reading(), {context(), dyno_agent_call_sums:overhead()}, t()) ->
-    t().
+-spec add(mfa(), dyno_agent_call_sums:reading(), {context(), Overhead}, t()) -> t() when
+    Overhead :: dyno_agent_call_sums:overhead().
 add(_MFA, #{calls := 0, time := []}, _With, Counts) ->
     Counts;
 add({Module, _, _} = MFA, #{time := Time} = Reading, {Context, Overhead}, Before) ->

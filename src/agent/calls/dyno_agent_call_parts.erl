@@ -96,7 +96,8 @@ time_columns() ->
         {~"own_time", ~"Own time", ns,
             #{
                 help =>
-                    ~"Without the measured functions it called, and without what measuring it cost.",
+                    <<"Without the measured functions it called, and without what measuring it "
+                        "cost.">>,
                 better => lower
             },
             fun(#{own_time_ns := Ns}) -> Ns end},

@@ -195,7 +195,8 @@ there, is taken to have made as many of all.
 -spec per_call([#{mfa := mfa(), calls := non_neg_integer(), atom() => term()}], sample()) ->
     #{mfa() => float()}.
 per_call(Functions, Sample) ->
-    Sampled = lists:sum([C || #{mfa := MFA} <- Functions, {C, _} <- [maps:get(MFA, Sample, {0, 0})]]),
+    Counts = [maps:get(MFA, Sample, {0, 0}) || #{mfa := MFA} <- Functions],
+    Sampled = lists:sum([C || {C, _} <- Counts]),
     All = lists:sum([C || #{calls := C} <- Functions]),
     #{
         MFA =>

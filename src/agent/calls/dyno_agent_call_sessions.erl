@@ -211,7 +211,11 @@ loaded(Module, #{sessions := {First, Second}, current := Current} = Sessions) ->
             Sessions;
         {2, false} ->
             %% The load may have ended just before the first session was cleared.
-            _ = [each(Module, First, true, Sessions) || not has_breakpoints(First, Module, Sessions)],
+            _ =
+                case has_breakpoints(First, Module, Sessions) of
+                    true -> 0;
+                    false -> each(Module, First, true, Sessions)
+                end,
             Sessions#{current := Current#{Module => 1}}
     end.
 

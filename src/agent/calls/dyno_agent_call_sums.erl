@@ -235,7 +235,9 @@ resolve(GroupOf, All) ->
                 Sums;
             (_MFA, #{unresolved := Unresolved} = Sums) ->
                 {Groups, Left} = lists:foldl(
-                    fun(E, Acc) -> group(E, GroupOf, Acc) end, {map_get(groups, Sums), []}, Unresolved
+                    fun(Entry, Acc) -> group(Entry, GroupOf, Acc) end,
+                    {map_get(groups, Sums), []},
+                    Unresolved
                 ),
                 Sums#{groups := Groups, unresolved := Left}
         end,

@@ -6,8 +6,8 @@
 Counts calls, own time and allocated words of functions, in trace sessions of its own.
 
 Modules that are loaded later are measured from their first call. Before a module is loaded again
-its statistics are read and kept, because the runtime throws them away with the old code. Calls within
-the few milliseconds around a reload may be missing or count twice.
+its statistics are read and kept, because the runtime throws them away with the old code. Calls
+within the few milliseconds around a reload may be missing or count twice.
 
 The runtime keeps times for each function and process, also of processes that have died: on a node
 that starts thousands of processes a second that would grow without end. The statistics are

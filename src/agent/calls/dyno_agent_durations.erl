@@ -274,7 +274,8 @@ returned(Pid, MFA, Time, #{pending := Pending, pending_count := Count} = State) 
             State
     end.
 
-add(MFA, Ns, #{functions := Functions, histograms := Histograms, overhead_ns := Overhead} = State) ->
+add(MFA, Ns, #{functions := Functions, histograms := Histograms} = State) ->
+    #{overhead_ns := Overhead} = State,
     case Functions of
         #{MFA := never_returns} ->
             State;
@@ -356,7 +357,9 @@ tables() ->
                 (All) -> lists:reverse(lists:sort(fun(A, B) -> sum_ns(A) =< sum_ns(B) end, All))
             end,
             columns => [
-                {~"function", ~"Function", string, fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end},
+                {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
+                    dyno_agent_kind:mfa(MFA)
+                end},
                 {~"sampled", ~"Sampled", count,
                     #{help => ~"So many calls were looked at; not all of them."},
                     fun(#{count := Count}) -> Count end},
@@ -371,7 +374,10 @@ tables() ->
                     (#{max_ns := Max}) -> Max
                 end},
                 {~"state", ~"State", string,
-                    #{help => ~"measured, or why it was given up: too_hot, never_returns, reloaded."},
+                    #{
+                        help =>
+                            ~"measured, or why it was given up: too_hot, never_returns, reloaded."
+                    },
                     fun(#{state := State}) -> atom_to_binary(State) end}
             ]
         }

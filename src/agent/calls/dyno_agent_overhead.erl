@@ -168,5 +168,10 @@ functions(Functions, Made, #{overhead := #{caller_side := CallerSide}} = All) ->
                 uncertain_ns := Uncertain + round(Calls * CallerSideNs * ?CALLER_SIDE_UNCERTAIN)
             }
         end
-     || #{mfa := MFA, calls := Calls, total_overhead_ns := Ns, uncertain_ns := Uncertain} = F <- Functions
+     || #{
+            mfa := MFA,
+            calls := Calls,
+            total_overhead_ns := Ns,
+            uncertain_ns := Uncertain
+        } = F <- Functions
     ].
