@@ -53,7 +53,13 @@ word(~"unknown") -> {doubtful, ~"UNKNOWN"};
 word(~"best") -> {good, ~"best"};
 word(~"undecided") -> {doubtful, ~"not decided"};
 word(Worse) when Worse =:= ~"slower"; Worse =:= ~"more" -> {bad, Worse};
-word(Usual) when Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept" -> ~"";
+word(Usual) when
+    Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept"; Usual =:= ~"measured"
+->
+    ~"";
+word(~"too_hot") -> ~"given up: called too often";
+word(~"never_returns") -> ~"given up: does not return";
+word(~"reloaded") -> ~"given up: its module was loaded again";
 word(Text) when is_binary(Text) -> dyno_report_text:clean(Text);
 word(_) -> ~"".
 
