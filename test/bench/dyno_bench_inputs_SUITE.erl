@@ -143,7 +143,7 @@ the_command_line_takes_inputs(Config) ->
         dyno_command:run(["bench", "r(X) -> {X, X}.", "--time", "50ms", "-o", File] ++
             lists:append([["--input", Input] || Input <- Inputs]))
     end,
-    ?assertMatch({2, <<"dyno: --input is \"n\"; NAME=CODE", _/binary>>}, Run(["n"])),
+    ?assertMatch({2, <<"dyno: --input takes NAME=CODE", _/binary>>}, Run(["n"])),
     ?assertMatch({2, <<"dyno: the input n: runner: line 1", _/binary>>}, Run(["n=foo("])),
     ?assertMatch({1, <<"dyno: the input n raised error:boom", _/binary>>}, Run(["n=error(boom)"])),
     {0, _} = Run(["n=1 + 9", "m=lists:max([20])."]),
