@@ -136,7 +136,6 @@ describe() ->
     Sources = [Disk | [maps:get(Source, Raw) || Source <- [cpu, counters, gauges]]],
     [Metric || #{name := Name} = Metric <- metrics(), lists:any(has(Name), Sources)].
 
--spec metrics() -> [metric()].
 metrics() ->
     [
         #{name => Name, unit => Unit, title => Title, group => ~"os"}
@@ -164,19 +163,16 @@ metrics() ->
         ]
     ].
 
--spec has(binary()) -> fun((#{binary() => term()}) -> boolean()).
 has(Name) ->
     fun(Source) -> is_map_key(Name, Source) end.
 
 %% Files
 
--spec read_files([binary()]) -> texts().
 read_files(Paths) ->
     #{Path => Text || Path <- Paths, {ok, Text} <- [file:read_file(Path, [raw])]}.
 
 %% Without a cgroup namespace a container may see its group's path in the host, but the files of the
 %% group at the root: so both are tried, the first that answers counts.
--spec cgroup_files(texts()) -> [binary()].
 cgroup_files(Texts) ->
     [
         <<Folder/binary, $/, File/binary>>
@@ -184,7 +180,6 @@ cgroup_files(Texts) ->
         File <- [~"memory.max", ~"memory.current", ~"memory.stat", ~"cpu.stat"]
     ].
 
--spec cgroup_folders(texts()) -> [binary()].
 cgroup_folders(#{?CGROUP := Text}) ->
     case [Path || <<"0::", Path/binary>> <- lines(Text)] of
         [~"/" | _] -> [?CGROUPS];
@@ -194,7 +189,6 @@ cgroup_folders(#{?CGROUP := Text}) ->
 cgroup_folders(_Texts) ->
     [].
 
--spec cgroup_text(binary(), texts()) -> binary().
 cgroup_text(File, Texts) ->
     Found = [
         Text
@@ -208,14 +202,12 @@ cgroup_text(File, Texts) ->
 
 %% Parsers: each gives what its text holds, and nothing of what it lacks
 
--spec cpu(texts()) -> #{binary() => non_neg_integer()}.
 cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
     cpu_fields(integers(fields(hd(binary:split(Rest, ~"\n")))));
 cpu(_Texts) ->
     #{}.
 
 %% Guests' time is part of user and nice already.
--spec cpu_fields([non_neg_integer()]) -> #{binary() => non_neg_integer()}.
 cpu_fields([User, Nice, System, Idle | Newer]) ->
     Base = #{~"os.cpu.user" => User + Nice, ~"os.cpu.idle" => Idle},
     case Newer of
@@ -233,11 +225,9 @@ cpu_fields([User, Nice, System, Idle | Newer]) ->
 cpu_fields(_Fields) ->
     #{}.
 
--spec switches(texts()) -> [{binary(), number()}].
 switches(#{?STAT := Text}) -> [{~"os.context_switches", N} || N <- value(~"ctxt", Text)];
 switches(_Texts) -> [].
 
--spec memory(texts(), [{binary(), number()}]) -> [{binary(), number()}].
 memory(#{?MEMORY := Text}, Limit) ->
     [
         {~"os.memory.available", min(Bytes, Left)}
@@ -255,7 +245,6 @@ memory(_Texts, _Limit) ->
     [].
 
 %% MemAvailable is there from Linux 3.14 on; before, free and cached is the customary estimate.
--spec available(binary()) -> [non_neg_integer()].
 available(Text) ->
     case value(~"MemAvailable", Text) of
         [KiB] ->
@@ -269,12 +258,10 @@ available(Text) ->
             ]
     end.
 
--spec left([{binary(), number()}], non_neg_integer()) -> [number()].
 left([{_, Limit}, {_, Used}], _Available) -> [max(0, Limit - Used)];
 left([], Available) -> [Available].
 
 %% The kernel drops inactive file pages before it says no, so they don't count as used.
--spec cgroup_limit(texts()) -> [{binary(), number()}].
 cgroup_limit(Texts) ->
     Inactive =
         case value(~"inactive_file", cgroup_text(~"memory.stat", Texts)) of
@@ -287,14 +274,12 @@ cgroup_limit(Texts) ->
         Used <- number(cgroup_text(~"memory.current", Texts))
     ]).
 
--spec throttled(texts()) -> [{binary(), number()}].
 throttled(Texts) ->
     [
         {~"os.cgroup.throttled", Us / 1_000_000}
      || Us <- value(~"throttled_usec", cgroup_text(~"cpu.stat", Texts))
     ].
 
--spec process_gauges(texts()) -> [{binary(), number()}].
 process_gauges(#{?PROCESS_STATUS := Text}) ->
     %% In kB whatever the size of a page is, which stat and statm do not say.
     [{~"os.vm.rss", 1024 * KiB} || KiB <- value(~"VmRSS", Text)] ++
@@ -303,7 +288,6 @@ process_gauges(_Texts) ->
     [].
 
 %% The second field is the program's name, which may hold blanks and parentheses.
--spec process_cpu(texts()) -> [{binary(), number()}].
 process_cpu(#{?PROCESS_STAT := Text}) ->
     case fields(lists:last(binary:split(Text, ~")", [global]))) of
         [_State, _, _, _, _, _, _, _, _, _, _, User, System | _] ->
@@ -314,7 +298,6 @@ process_cpu(#{?PROCESS_STAT := Text}) ->
 process_cpu(_Texts) ->
     [].
 
--spec load(texts()) -> [{binary(), number()}].
 load(#{?LOAD := Text}) ->
     case string:to_float(Text) of
         {Load, _} when is_float(Load) -> [{~"os.load1", Load}];
@@ -325,7 +308,6 @@ load(_Texts) ->
 
 %% Network
 
--spec network(texts()) -> [{binary(), number()}].
 network(#{?NETWORK := Text}) ->
     All = lists:append([interface(Line) || Line <- lines(Text)]),
     {Loopback, Outer} = lists:partition(fun({Name, _, _}) -> Name =:= ~"lo" end, All),
@@ -343,7 +325,6 @@ network(_Texts) ->
     [].
 
 %% Old kernels leave no blank behind the colon.
--spec interface(binary()) -> [{binary(), non_neg_integer(), non_neg_integer()}].
 interface(Line) ->
     case binary:split(Line, ~":") of
         [Name, Rest] ->
@@ -355,7 +336,6 @@ interface(Line) ->
             []
     end.
 
--spec carried_twice(binary()) -> boolean().
 carried_twice(Name) ->
     binary:match(Name, ~".") =/= nomatch orelse
         starts_with(Name, [
@@ -377,7 +357,6 @@ carried_twice(Name) ->
 
 %% Disks
 
--spec disks(texts()) -> {ok, {non_neg_integer(), non_neg_integer()}} | none.
 disks(#{?DISKS := Text}) ->
     All = lists:append([disk(fields(Line)) || Line <- lines(Text)]),
     Names = #{Name => [] || {Name, _, _} <- All},
@@ -388,15 +367,11 @@ disks(#{?DISKS := Text}) ->
 disks(_Texts) ->
     none.
 
--spec add(Disk, Sums) -> Sums when
-    Disk :: {binary(), non_neg_integer(), non_neg_integer()},
-    Sums :: {non_neg_integer(), non_neg_integer()}.
 add({_Name, Count, Ms}, {Counts, AllMs}) ->
     {Counts + Count, AllMs + Ms}.
 
 %% Reads, writes, and from Linux 4.18 on discards: completed, merged, sectors, milliseconds each.
 %% Partitions had only four figures, and no times, before Linux 2.6.25.
--spec disk([binary()]) -> [{binary(), non_neg_integer(), non_neg_integer()}].
 disk([_Major, _Minor, Name | Figures]) ->
     case integers(Figures) of
         [Reads, _, _, ReadMs, Writes, _, _, WriteMs, _, _, _, Discards, _, _, DiscardMs | _] ->
@@ -409,14 +384,12 @@ disk([_Major, _Minor, Name | Figures]) ->
 disk(_Fields) ->
     [].
 
--spec is_disk(binary(), #{binary() => []}) -> boolean().
 is_disk(Name, Names) ->
     not starts_with(Name, [~"loop", ~"ram", ~"zram", ~"dm-", ~"md", ~"sr", ~"fd"]) andalso
         not is_map_key(partitioned(Name), Names).
 
 %% The disk of which this would be a partition: sda of sda1; nvme0n1 of nvme0n1p2, while nvme0n12 is
 %% a disk of its own.
--spec partitioned(binary()) -> binary().
 partitioned(Name) ->
     Stem = string:trim(Name, trailing, "0123456789"),
     Size = byte_size(Stem) - 2,
@@ -428,7 +401,6 @@ partitioned(Name) ->
 
 %% Differences
 
--spec rates(#{binary() => number()}, #{binary() => number()}, integer()) -> values().
 rates(_Earlier, _Later, DurationNs) when DurationNs =< 0 ->
     #{};
 rates(Earlier, Later, DurationNs) ->
@@ -438,7 +410,6 @@ rates(Earlier, Later, DurationNs) ->
     }.
 
 %% The kernel admits that iowait can run backwards; such a step counts as none.
--spec shares(#{binary() => integer()}, #{binary() => integer()}) -> values().
 shares(Earlier, Later) ->
     Ticks = #{
         Name => max(0, Ticks1 - Ticks0)
@@ -447,7 +418,6 @@ shares(Earlier, Later) ->
     Total = lists:sum(maps:values(Ticks)),
     #{Name => Part / Total || Name := Part <- Ticks, Total > 0}.
 
--spec await(raw(), raw()) -> values().
 await(#{disk := {Count0, Ms0}}, #{disk := {Count1, Ms1}}) when Count1 > Count0, Ms1 >= Ms0 ->
     #{~"os.disk.await" => (Ms1 - Ms0) / (Count1 - Count0)};
 await(_Earlier, _Later) ->
@@ -455,33 +425,26 @@ await(_Earlier, _Later) ->
 
 %% Texts
 
--spec lines(binary()) -> [binary()].
 lines(Text) ->
     binary:split(Text, ~"\n", [global, trim_all]).
 
--spec fields(binary()) -> [binary()].
 fields(Line) ->
     binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
 
--spec blank_free(binary()) -> binary().
 blank_free(Name) ->
     binary:replace(Name, ~" ", <<>>, [global]).
 
--spec starts_with(binary(), [binary()]) -> boolean().
 starts_with(Name, Prefixes) ->
     lists:any(fun(Prefix) -> string:prefix(Name, Prefix) =/= nomatch end, Prefixes).
 
 %% The leading fields that are numbers.
--spec integers([binary()]) -> [non_neg_integer()].
 integers(Fields) ->
     lists:append([number(Field) || Field <- lists:takewhile(fun is_number_text/1, Fields)]).
 
--spec is_number_text(binary()) -> boolean().
 is_number_text(Field) ->
     number(Field) =/= [].
 
 %% The number of the line that starts with this word, if there is one.
--spec value(binary(), binary()) -> [non_neg_integer()].
 value(Key, Text) ->
     Size = byte_size(Key),
     case Text of
@@ -498,12 +461,10 @@ value(Key, Text) ->
     end.
 
 %% The number a text begins with, behind blanks. The kernel's names for "none" are no numbers.
--spec number(binary()) -> [non_neg_integer()].
 number(<<Blank, Rest/binary>>) when Blank =:= $\s; Blank =:= $\t -> number(Rest);
 number(<<Digit, _/binary>> = Text) when Digit >= $0, Digit =< $9 -> [digits(Text, 0)];
 number(_Text) -> [].
 
--spec digits(binary(), non_neg_integer()) -> non_neg_integer().
 digits(<<Digit, Rest/binary>>, Number) when Digit >= $0, Digit =< $9 ->
     digits(Rest, Number * 10 + Digit - $0);
 digits(_Rest, Number) ->
