@@ -30,6 +30,7 @@ none, the first column of strings is the key, numbers are values or, by their na
 -type column() :: #{
     name := binary(),
     title := binary(),
+    type := binary() | null,
     unit := binary() | null,
     role := binary(),
     %% The value that a column of the role low or high is a bound of.
@@ -239,6 +240,7 @@ columns(Table) ->
             Described = #{
                 name => Name,
                 title => text(~"title", Column, Name),
+                type => get(~"type", Column),
                 unit => get(~"unit", Column),
                 role => Role,
                 'of' => Of

@@ -258,6 +258,8 @@ column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Colum
         ];
 column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _}) ->
     [{#{title => Title, align => left, fit => Notes}, fun(Row) -> cell(Column, Row) end}];
+column(#{type := Type} = Column, Title, _Look, _) when Type =:= ~"integer"; Type =:= ~"number" ->
+    [{#{title => Title, align => right}, fun(Row) -> cell(Column, Row) end}];
 column(Column, Title, _Look, _) ->
     [{#{title => Title, align => left, fit => flexible}, fun(Row) -> cell(Column, Row) end}].
 
