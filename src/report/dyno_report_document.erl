@@ -11,7 +11,7 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 %% Verdicts
 -export([threshold/1, judged/1, verdicts/1]).
 %% Runs
--export([runs/1, size_label/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
+-export([runs/1, size_label/1, run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
 -export([tables/2, columns/1, rows/1, unit/2]).
 
@@ -158,6 +158,14 @@ runs(Document) ->
 size_label(Document) ->
     text(~"size_label", get(~"parameters", Document, #{}), ~"size").
 
+-doc "The title of a column that says of which run a row is.".
+-spec run_title(object()) -> binary().
+run_title(Document) ->
+    case [Size || #{~"size" := Size} <- runs(Document), is_number(Size)] of
+        [] -> ~"run";
+        _ -> size_label(Document)
+    end.
+
 -doc "A run in a heading: `16 clients`, `size 16`, or its id where it has no size.".
 -spec place(object(), object()) -> binary().
 place(Run, Document) ->
@@ -267,7 +275,7 @@ rows(Table) ->
 
 -doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
 -spec unit(column(), row()) -> binary() | null.
-unit(#{unit := null, role := Role}, Row) when Role =/= ~"note" -> get(~"unit", Row);
+unit(#{unit := null, role := Role}, Row) when Role =/= ~"key", Role =/= ~"note" -> get(~"unit", Row);
 unit(#{unit := Unit}, _Row) -> Unit.
 
 role(#{~"role" := Role} = Column, _Seen) when is_binary(Role) ->

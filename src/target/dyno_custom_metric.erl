@@ -196,7 +196,7 @@ warnings(Lines) ->
 
 %% Results
 
--doc "The table `agents` of a node.".
+-doc "The table `custom_agents` of a node.".
 -spec table(node(), [{module(), Results :: term()}]) -> [part()].
 table(_Node, []) ->
     [];
@@ -211,7 +211,7 @@ table(Node, Results) ->
     ],
     [
         dyno_recording_table:make(
-            #{name => ~"agents", title => ~"Results of custom agents", columns => Columns},
+            #{name => ~"custom_agents", title => ~"Results of custom agents", columns => Columns},
             [
                 {atom_to_binary(Agent), Item, Number, Unit, Text}
              || {Agent, Term} <- Results,

@@ -41,6 +41,8 @@ parts(Targets, Samples, Results) ->
         Module
      || #{instruments := Of} <- Targets, {Module, _} <- lists:reverse(Of)
     ]),
+    Roles = dyno_recording_run:roles([atom_to_binary(Node) || #{node := Node} <- Targets]),
+    Role = fun(Node) -> map_get(atom_to_binary(Node), Roles) end,
     Shifts = #{Node => ShiftMs || #{node := Node, shift_ms := ShiftMs} <- Targets},
     #{
         metrics =>
@@ -49,7 +51,7 @@ parts(Targets, Samples, Results) ->
              || {M, Metric} <- data(metrics, Instruments), Part <- metric(Metric, all(M, Results))
             ] ++ sample_cost(Samples),
         histograms => [
-            histogram(Histogram, Item, Node)
+            histogram(Histogram, Item, Role(Node))
          || {Node, M, Result} <- by_node(Instruments, Results),
             {_, #{items := Items} = Histogram} <- data(histograms, [M]),
             Item <- Items(Result)
@@ -69,7 +71,7 @@ parts(Targets, Samples, Results) ->
             {Code, text(Format, Arguments)}
          || {Node, M, Result} <- by_node(Instruments, Results),
             exports(M, warnings, 2),
-            {Code, Format, Arguments} <- M:warnings(Node, Result)
+            {Code, Format, Arguments} <- M:warnings(Role(Node), Result)
         ]
     }.
 
@@ -96,9 +98,9 @@ metric(#{name := Name, title := Title, unit := Unit, group := Group, value := Va
         {Number, Count} -> [dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group)]
     end.
 
-histogram(Histogram, #{labels := Labels, buckets := Buckets} = Item, Node) ->
+histogram(Histogram, #{labels := Labels, buckets := Buckets} = Item, Role) ->
     maps:merge(maps:without([items], Histogram), Item#{
-        labels := Labels#{node => atom_to_binary(Node)},
+        labels := Labels#{node => Role},
         scheme => dyno_histogram:scheme(),
         buckets := [tuple_to_list(Bucket) || Bucket <- Buckets]
     }).
@@ -154,7 +156,7 @@ sample_cost(Samples) ->
     MeanNs = mean([CostUs || {_, _, _, CostUs} <- Samples]) * 1000,
     [
         dyno_recording_part:metric(
-            ~"instrument.sample", ~"What one look at the VM and the system takes", MeanNs, ~"ns",
+            ~"instrument.sample", ~"What one sample of the VM and the system takes", MeanNs, ~"ns",
             length(Samples), ~"instrument"
         )
     ].

@@ -121,7 +121,7 @@ servers_are_found(_Config) ->
     Code = #{runner => fun call/1, init_runner => fun() -> Front end, label => "call"},
     try
         Document = run([Code], #{extras => [side_effects]}),
-        Rows = rows(~"whole", Document),
+        Rows = rows(~"side_effects", Document),
         [#{~"reductions_per_call" := OfBack}] = named(~"dyno_costs_back", Rows),
         [#{~"reductions_per_call" := OfFront}] = named(~"dyno_costs_front", Rows),
         %% 100 elements summed up take some hundred reductions; passing on takes a few.
@@ -166,7 +166,7 @@ spawned_ones_are_found(_Config) ->
         "receive {'DOWN', R, process, P, _} -> ok end.",
     Document = run([Code], #{extras => [side_effects]}),
     [#{~"process" := ~"lists:seq/2", ~"kind" := ~"spawned", ~"count" := 1.0} = Row] =
-        rows(~"whole", Document),
+        rows(~"side_effects", Document),
     #{~"reductions_per_call" := Reductions, ~"own_time_per_call" := Ns} = Row,
     ?assert(Reductions > 200 andalso Reductions < 3000, Reductions),
     ?assert(Ns > 0),
@@ -174,7 +174,7 @@ spawned_ones_are_found(_Config) ->
 
 alone_nobody_works(_Config) ->
     Document = run(["lists:seq(1, 9)."], #{extras => [side_effects]}),
-    ?assertEqual([], rows(~"whole", Document)),
+    ?assertEqual([], rows(~"side_effects", Document)),
     [#{~"whole_reductions_per_call" := All, ~"reductions_per_call" := Own}] =
         rows(~"codes", Document),
     ?assert(abs(All - Own) < 1, {All, Own}).
@@ -188,7 +188,7 @@ an_idle_server_does_not_count(_Config) ->
     end),
     register(dyno_costs_ticker, Ticker),
     try
-        Rows = rows(~"whole", run(["lists:seq(1, 9)."], #{extras => [side_effects]})),
+        Rows = rows(~"side_effects", run(["lists:seq(1, 9)."], #{extras => [side_effects]})),
         ?assertEqual([], named(~"dyno_costs_ticker", Rows))
     after
         exit(Ticker, kill)
@@ -206,7 +206,7 @@ large_messages(_Config) ->
         {ok, Document} = dyno_bench:run([Code], #{budget_ms => 1, extras => [side_effects]}),
         ?assertMatch([#{~"code" := ~"large"}], rows(~"codes", Document)),
         #{~"warnings" := Warnings} = Document,
-        Of = [T || #{~"code" := ~"whole", ~"text" := T} <- Warnings],
+        Of = [T || #{~"code" := ~"side_effects", ~"text" := T} <- Warnings],
         ?assertMatch([_], [T || T <- Of, string:find(T, "too large") =/= nomatch])
     after
         exit(Sink, kill)

@@ -143,7 +143,7 @@ extras_come_from_the_first_vms(_Config) ->
     ?assertMatch({ok, _}, dyno_recording:validate(Document)),
     [Run] = dyno_recording:runs(Document),
     [#{~"values" := [2.0, 2.0]}] = dyno_recording:series(Run, ~"bench.value"),
-    {ok, Whole} = dyno_recording:table(Run, ~"whole"),
+    {ok, Whole} = dyno_recording:table(Run, ~"side_effects"),
     ?assertMatch(
         [_ | _], [x || #{~"process" := ~"kernel_sup"} <- dyno_report_document:rows(Whole)]
     ),

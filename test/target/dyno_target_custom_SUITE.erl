@@ -401,7 +401,7 @@ sampling_agent(Config) ->
     [Run] = complete(Result),
     [#{~"values" := Values, ~"title" := ~"Samples"}] = dyno_recording:series(Run, ~"agent.samples"),
     ?assertEqual(lists:seq(0, length(Values) - 1), Values),
-    Rows = dyno_suites:table(Run, ~"agents", Node),
+    Rows = dyno_suites:table(Run, ~"custom_agents", Node),
     ?assertMatch(
         [
             #{~"agent" := ~"an_agent", ~"value" := 1}
@@ -471,7 +471,7 @@ performerl_agents(Config) ->
     Source = write(Config, with_agents, #{sizes => [1, 4], duration_ms => 200}),
     Result = dyno_test:run(Source, #{agents => Paths}),
     [_, Run] = complete(Result),
-    Rows = dyno_suites:table(Run, ~"agents", Node),
+    Rows = dyno_suites:table(Run, ~"custom_agents", Node),
     Text = atom_to_binary(Node),
     [
         begin
@@ -495,7 +495,7 @@ performerl_agent_does_not_start(Config) ->
     end,
     [Ignored] = complete(Run([{start, "start(_) -> ignore.\n"}])),
     says(warning(Ignored, ~"agent_ignored"), [~"an_agent", ~"start/1 returned ignore"]),
-    ?assertEqual([], dyno_recording:tables(Ignored, ~"agents")),
+    ?assertEqual([], dyno_recording:tables(Ignored, ~"custom_agents")),
     failed(Run([{start, "start(_) -> {error, no_port}.\n"}]), [
         ~"an_agent did not start", ~"start/1 returned {error,no_port}"
     ]),
@@ -586,7 +586,7 @@ several_nodes(Config) ->
     Hash = erlang:phash2(First),
     ?assertEqual(Hash, dyno_suites:value(Run, ~"an_agent.hash")),
     [
-        ?assertMatch([#{~"value" := Value}], dyno_suites:table(Run, ~"agents", Node))
+        ?assertMatch([#{~"value" := Value}], dyno_suites:table(Run, ~"custom_agents", Node))
      || Node <- [First, Second], Value <- [erlang:phash2(Node)]
     ],
     ?assertMatch([_, _], dyno_recording:series(Run, ~"agent.hash")),
@@ -636,8 +636,8 @@ node_joins_and_leaves(Config) ->
     ],
     ct:pal("joined after ~p ms, first sample at ~p ms", [Joined, Began]),
     ?assert(Began >= Joined),
-    ?assertMatch([_], dyno_suites:table(Run, ~"agents", First)),
-    ?assertEqual([], dyno_suites:table(Run, ~"agents", Second)).
+    ?assertMatch([_], dyno_suites:table(Run, ~"custom_agents", First)),
+    ?assertEqual([], dyno_suites:table(Run, ~"custom_agents", Second)).
 
 %% Also processes that trap exits and are linked to nobody.
 nothing_stays_when_dyno_dies(Config) ->

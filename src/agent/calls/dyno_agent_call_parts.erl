@@ -177,14 +177,14 @@ corrected(#{overhead_uncertain_ns := More} = Result) when is_float(More) ->
 corrected(Result) ->
     Result.
 
--spec warnings(node(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Node, #{lost := Lost, reloaded := Reloaded, functions := Functions, off_by := OffBy}) ->
+-spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Role, #{lost := Lost, reloaded := Reloaded, functions := Functions, off_by := OffBy}) ->
     Sum = fun(Key) -> lists:sum([maps:get(Key, F, 0) || F <- Functions]) end,
     {UncertainNs, OwnNs} = {Sum(uncertain_ns), Sum(own_time_ns)},
     [
-        {~"lost_figures",
-            "~ts of ~ts: replaced before its statistics could be read; some calls are missing",
-            [Module, Node]}
+        {~"lost_counts",
+            "~ts of ~ts was loaded anew before its counters could be read; some of its calls are missing",
+            [Module, Role]}
      || Module <- Lost
     ] ++
         [
@@ -193,20 +193,20 @@ warnings(Node, #{lost := Lost, reloaded := Reloaded, functions := Functions, off
                 "around it may be missing or count twice; do not load it once more before the "
                 "processes that ran it have ended: to trace them then can crash the emulator "
                 "(doc/architecture.md, Traps of the runtime)",
-                [Module, Node]}
+                [Module, Role]}
          || Module <- Reloaded
         ] ++
         [
             {~"cut_times",
                 "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's time "
                 "in a function to whole microseconds, and these processes are short-lived",
-                [Node, {UncertainNs, ~"ns"}, {OwnNs, ~"ns"}]}
+                [Role, {UncertainNs, ~"ns"}, {OwnNs, ~"ns"}]}
          || UncertainNs * 10 > OwnNs
         ] ++
         [
             {~"inexact_counts",
-                "calls in ~ts may be off by ~ts: it starts so many processes that the statistics "
-                "had to be taken in while they were counted",
-                [Node, {OffBy, ~"ratio"}]}
+                "calls in ~ts may be off by ~ts: so many processes start there that their counters "
+                "had to be read while the load went on",
+                [Role, {OffBy, ~"ratio"}]}
          || OffBy > ?INEXACT
         ].

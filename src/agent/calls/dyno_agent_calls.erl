@@ -111,8 +111,8 @@ tables() -> dyno_agent_call_parts:tables().
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() -> dyno_agent_call_parts:metrics().
 
--spec warnings(node(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Node, Result) -> dyno_agent_call_parts:warnings(Node, Result).
+-spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Role, Result) -> dyno_agent_call_parts:warnings(Role, Result).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
 -spec start_link(config()) -> gen_server:start_ret().

@@ -139,7 +139,8 @@ Starts its process, in the target. A process that traps exits is asked to end in
 -callback metrics() -> [metric()].
 -callback series() -> [series()].
 -callback histograms() -> [histogram()].
--callback warnings(node(), result()) -> [warning()].
+-doc "Of a target, which sentences name by its role.".
+-callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
 

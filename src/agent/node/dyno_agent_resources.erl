@@ -7,7 +7,7 @@ Follows the ETS tables, ports and sockets of a node: by the name of the table, b
 
 What is there is looked at when counting begins, at every interval, and at the end. Between two
 looks goes 50 times as long as a look has taken, so that a node with 100,000 tables is not slowed
-down by more than 2 % of one scheduler; the first and the last look are taken in any case.
+down by more than 2 % of one scheduler; the first and the last sample are taken in any case.
 
 Bytes are those that went through what was there at a look: a connection that is opened and closed
 between two looks is not seen.

@@ -3,7 +3,7 @@
 
 -module(dyno_bench_extras_result).
 -moduledoc false.
-%% What a recording has of the extras: the table `whole`, the
+%% What a recording has of the extras: the table `side_effects`, the
 %% processes that the codes make work; the table `profile`, the functions that take the time; and
 %% the sampled stacks as profiles. Pure.
 
@@ -39,7 +39,7 @@ tables(Codes) ->
 
 side_effects() ->
     #{
-        name => ~"whole",
+        name => ~"side_effects",
         title => ~"Other processes that the codes make work",
         columns => [
             {~"code", ~"Code", string, #{role => key}, field(code)},
@@ -137,7 +137,7 @@ columns(_Candidate) ->
 warnings(Codes) ->
     Overrun = ~"its messages are too large to be traced; use smaller ones",
     [
-        {~"whole", <<Label/binary, ": ", Note/binary>>}
+        {~"side_effects", <<Label/binary, ": ", Note/binary>>}
      || {Label, #{side_effects := SideEffects}} <- Codes,
         Note <-
             case SideEffects of

@@ -22,7 +22,7 @@ and the machine under it did, what measuring cost, and how far the targets' cloc
 -spec load(dyno_report:document()) -> [section()].
 load(Document) ->
     Runs = dyno_report_document:runs(Document),
-    table(~"Load", load_columns(), having(~"throughput", Runs), Document) ++
+    table(~"Load", load_columns(), having(~"errors.count", Runs), Document) ++
         table(
             ~"Load, given by the suite itself",
             suite_load_columns(),
@@ -44,13 +44,23 @@ having(Name, Runs) ->
 
 %% A column is its title, whether it may be left out, and its cell for a run.
 table(Title, Columns, Runs, Document) ->
-    Titles = [
-        #{title => dyno_report_document:size_label(Document), align => right}
-        | [titled(ColumnTitle, Fit) || {ColumnTitle, Fit, _} <- Columns]
-    ],
     %% Repetitions are told apart by the run's id; a size that ran once is its number.
-    Rows = [[name(~"id", Run) | [Show(Run) || {_, _, Show} <- Columns]] || Run <- Runs],
+    Of = [
+        #{title => dyno_report_document:run_title(Document), align => right}
+     || several(Document)
+    ],
+    Titles = Of ++ [titled(ColumnTitle, Fit) || {ColumnTitle, Fit, _} <- Columns],
+    Rows = [
+        [name(~"id", Run) || _ <- Of] ++ [Show(Run) || {_, _, Show} <- Columns]
+     || Run <- Runs
+    ],
     dyno_report_section:table(Title, Titles, Rows).
+
+several(Document) ->
+    case dyno_report_document:runs(Document) of
+        [#{~"size" := Size}] -> is_number(Size);
+        Runs -> length(Runs) > 1
+    end.
 
 titled(Title, left) -> #{title => Title, align => left, fit => flexible};
 titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.

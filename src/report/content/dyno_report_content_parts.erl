@@ -95,7 +95,7 @@ series(Document, Runs, #{top := Top}) ->
     ],
     Columns = [
         #{title => ~"series", align => left, fit => flexible},
-        #{title => run_title(Document), align => right},
+        #{title => dyno_report_document:run_title(Document), align => right},
         #{title => ~"mean", align => right},
         #{title => ~"lowest", align => right, fit => optional},
         #{title => ~"highest", align => right},
@@ -124,16 +124,10 @@ titled(Part) ->
 mean(Values) ->
     dyno_stats:mean(Values).
 
-run_title(Document) ->
-    case [Size || #{~"size" := Size} <- dyno_report_document:runs(Document), is_number(Size)] of
-        [] -> ~"run";
-        _ -> dyno_report_document:size_label(Document)
-    end.
-
 histograms(Document, Runs, #{top := Top}) ->
     Columns = [
         #{title => ~"distribution", align => left, fit => flexible},
-        #{title => run_title(Document), align => right},
+        #{title => dyno_report_document:run_title(Document), align => right},
         #{title => ~"count", align => right}
         | [
             #{title => Title, align => right, fit => optional}

@@ -85,7 +85,7 @@ which(_View, Found) ->
 of_runs(_Which, _View, [], _Document, _Options) ->
     [];
 of_runs(all, View, Found, Document, Options) ->
-    section(View, Found, ~"", Options#{run_title => dyno_report_document:size_label(Document)});
+    section(View, Found, ~"", Options#{run_title => dyno_report_document:run_title(Document)});
 of_runs(largest, View, Found, Document, Options) ->
     %% The last of its repetitions.
     Having = [Of || {_, #{~"rows" := [_ | _]}} = Of <- Found],

@@ -30,7 +30,7 @@ section(Kind, Verdicts, Document) ->
         #{title => ~"result", align => left},
         #{title => Kind, align => left, fit => flexible},
         #{title => ~"measured", align => right, fit => optional},
-        #{title => where(Document), align => right, fit => optional},
+        #{title => dyno_report_document:run_title(Document), align => right, fit => optional},
         #{title => ~"", align => left, fit => flexible}
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
@@ -44,12 +44,6 @@ section(Kind, Verdicts, Document) ->
     ],
     dyno_report_section:table(<<(string:titlecase(Kind))/binary, "s">>, Columns, Rows) ++
         dyno_report_section:text(none, Reasons).
-
-where(Document) ->
-    case [x || #{~"size" := Size} <- dyno_report_document:runs(Document), is_number(Size)] of
-        [] -> ~"run";
-        _ -> dyno_report_document:size_label(Document)
-    end.
 
 %% The verdicts of each demand, in the order in which the demands stand.
 by_name(Verdicts) ->

@@ -72,8 +72,8 @@ views(concurrency) ->
             title => ~"Concurrency",
             rows => all,
             columns => [
-                {~"concurrency", ~"workers"}, {~"throughput", ~"throughput", bar},
-                ~"time_per_call", ~"verdict", ~"against"
+                {~"concurrency", ~"workers"}, ~"throughput", ~"time_per_call",
+                {~"verdict", ~"verdict"}, {~"against", ~"compared with"}
             ]
         }}
     ];
@@ -103,10 +103,10 @@ target() ->
         {~"processes", #{
             title => ~"Processes by reductions",
             columns => [
-                ~"group", {~"discovered", ~"seen"}, ~"alive", ~"sampled", {~"memory", ~"memory"},
-                ~"reductions", {~"lifetime_p50", ~"lifetime"}, {~"memory_max", ~"most"},
+                ~"group", {~"discovered", ~"seen"}, ~"alive", {~"lifetime_p50", ~"lifetime"},
+                ~"memory", {~"memory_max", ~"most"}, ~"reductions",
                 {~"message_queue_max", ~"longest queue"},
-                {~"garbage_collections", ~"collections"}
+                {~"garbage_collections", ~"collections"}, ~"sampled"
             ]
         }},
         {~"durations", #{title => ~"Durations of single calls"}},
@@ -122,8 +122,8 @@ target() ->
         }},
         {~"ports", #{
             columns => [
-                {~"kind", ~"port"}, ~"open", {~"input", ~"input"}, ~"output",
-                {~"queue_max", ~"waiting, most"}, {~"open_max", ~"open, most"}
+                {~"kind", ~"port"}, ~"open", {~"open_max", ~"most"}, ~"input", ~"output",
+                {~"queue_max", ~"waiting, most"}
             ],
             only => fun(Row) -> number(~"input", Row) + number(~"output", Row) > 0 end
         }}
@@ -134,7 +134,7 @@ bench() ->
         {~"codes", #{hidden => true}},
         {~"comparisons", #{hidden => true}},
         {~"cluster", #{title => ~"Nodes", rows => all}},
-        {~"whole", #{
+        {~"side_effects", #{
             title => ~"Other processes' work for a call",
             each => ~"code",
             columns => [

@@ -16,7 +16,7 @@ import type { Section, View } from '../view';
 const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
 const knownTables = [
     ...['functions', 'callers', 'processes', 'errors', 'growth', 'saturation', 'repetitions'],
-    ...['invariants', 'agents', 'changes', 'ets', 'ports', ...loadTables],
+    ...['invariants', 'custom_agents', 'changes', 'ets', 'ports', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */
 const knownMetrics = ['load', 'vm', 'os', 'processes', 'instrument', 'bench'];
@@ -80,8 +80,8 @@ export const custom: Section = {
             ),
             metricCharts(recording, (m) => m.group === 'custom'),
             seriesGrid(series),
-            ...tables('agents').map((t) =>
-                tableView(t, { heading: 'Results of agents', empty: 'The agents gave none.' }),
+            ...tables('custom_agents').map((t) =>
+                tableView(t, { heading: 'Results of custom agents', empty: 'The custom agents gave none.' }),
             ),
         ];
     },
