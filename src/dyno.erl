@@ -119,7 +119,6 @@ bench(Code, Options, Squeeze) when is_map(Options), is_map(Squeeze) ->
     bench([Code], Options#{mode => {squeeze, Squeeze}}).
 
 %% A list of characters is one code.
--spec listed(codes()) -> [dyno_bench_code:code()].
 listed([]) -> [];
 listed(Codes) when is_list(Codes) ->
     case io_lib:char_list(Codes) of
@@ -201,12 +200,9 @@ format_error(Error) ->
 version() ->
     dyno_version:version().
 
--spec document(recording()) -> {ok, dyno_recording:document()} | {error, reason()}.
 document(Document) when is_map(Document) -> {ok, Document};
 document(File) -> tagged(dyno_recording_file, dyno_recording_file:read(File)).
 
--spec render(atom(), dyno_recording:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_report:reason()}.
 render(Name, Document, Options) ->
     maybe
         {ok, Format} ?= dyno_report:format_of_name(atom_to_binary(Name)),
@@ -214,7 +210,6 @@ render(Name, Document, Options) ->
     end.
 
 %% The caller's shell, which may be a remote one.
--spec look() -> dyno_report:options().
 look() ->
     Width =
         case io:columns() of

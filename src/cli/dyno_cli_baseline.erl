@@ -48,7 +48,6 @@ options(Baseline, FailIf) ->
 condition(Text) ->
     worded(dyno_compare_gate, dyno_compare_gate:parse(Text)).
 
-worded(_Module, ok) -> ok;
 worded(_Module, {ok, Value}) -> {ok, Value};
 worded(Module, {error, Reason}) -> {error, {Module, Reason}}.
 

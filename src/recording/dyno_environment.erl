@@ -67,7 +67,6 @@ differences(One, Other) ->
 %% The runtime
 
 %% The release's file has the whole version, 29.1.1, where system_info has only 29.
--spec otp() -> binary().
 otp() ->
     Release = erlang:system_info(otp_release),
     case first_line(filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"])) of
@@ -76,7 +75,6 @@ otp() ->
     end.
 
 %% The emulator's own arguments come first, up to "--", with a minus for the user's plus.
--spec emulator_flags() -> [binary()] | null.
 emulator_flags() ->
     try erlang:system_info(emu_args) of
         [_ | Arguments] ->
@@ -87,13 +85,11 @@ emulator_flags() ->
         error:badarg -> null
     end.
 
--spec flag(string()) -> binary().
 flag("-" ++ Flag) -> text("+" ++ Flag);
 flag(Value) -> text(Value).
 
 %% The system
 
--spec system() -> {binary(), binary() | null}.
 system() ->
     Version =
         case os:version() of
@@ -116,14 +112,12 @@ system() ->
             {atom_to_binary(Name), Version}
     end.
 
--spec cpu_model() -> binary() | null.
 cpu_model() ->
     case {os:type(), field("/proc/cpuinfo", ~"(?m)^(?:model name|cpu model|cpu)\\s*:\\s*(.+)$")} of
         {{unix, darwin}, _} -> output("sysctl", ["-n", "machdep.cpu.brand_string"]);
         {_, Model} -> Model
     end.
 
--spec memory_bytes() -> non_neg_integer() | null.
 memory_bytes() ->
     Text =
         case os:type() of
@@ -136,27 +130,23 @@ memory_bytes() ->
         _ -> whole(Text) * 1024
     end.
 
--spec whole(binary()) -> non_neg_integer().
 whole(Text) ->
     case string:to_integer(Text) of
         {Value, _} when is_integer(Value), Value >= 0 -> Value;
         _ -> 0
     end.
 
--spec cores() -> pos_integer() | null.
 cores() ->
     case erlang:system_info(logical_processors_online) of
         unknown -> null;
         Cores -> Cores
     end.
 
--spec hostname() -> binary().
 hostname() ->
     {ok, Name} = inet:gethostname(),
     text(Name).
 
 %% The revision of the current folder, and whether tracked files were changed since.
--spec git() -> dyno_recording:object() | null.
 git() ->
     Arguments = ["describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
     case output("git", Arguments) of
@@ -173,11 +163,9 @@ git() ->
 
 %% Files and commands
 
--spec first_line(file:filename_all()) -> binary() | null.
 first_line(Path) ->
     field(Path, ~"^\\s*(\\S[^\\n]*)").
 
--spec field(file:filename_all(), binary()) -> binary() | null.
 field(Path, Pattern) ->
     case file:read_file(Path, [raw]) of
         {ok, Content} ->
@@ -189,7 +177,6 @@ field(Path, Pattern) ->
             null
     end.
 
--spec text(string() | binary()) -> binary().
 text(Chars) ->
     case unicode:characters_to_binary(Chars) of
         Text when is_binary(Text) -> Text;
@@ -198,7 +185,6 @@ text(Chars) ->
 
 %% What a command prints, where it is to be had, succeeds and does so in time. A process of its own
 %% runs it: the caller's messages and links stay out of it, and the port goes with the process.
--spec output(string(), [string()]) -> binary() | null.
 output(Name, Arguments) ->
     case os:find_executable(Name) of
         false ->
@@ -219,7 +205,6 @@ output(Name, Arguments) ->
             end
     end.
 
--spec run(file:filename_all(), [string()]) -> {ok, binary()} | error.
 run(Path, Arguments) ->
     process_flag(trap_exit, true),
     Deadline = erlang:monotonic_time(millisecond) + ?COMMAND_LIMIT_MS,
@@ -239,7 +224,6 @@ run(Path, Arguments) ->
         error:_ -> error
     end.
 
--spec gather(port(), binary(), integer()) -> {ok, binary()} | error.
 gather(Port, Output, Deadline) when byte_size(Output) =< ?MAX_OUTPUT_BYTES ->
     receive
         {Port, {data, Data}} -> gather(Port, <<Output/binary, Data/binary>>, Deadline);
@@ -254,7 +238,6 @@ gather(Port, _, _) ->
 
 %% Closing a port does not end a command that neither reads nor writes. It has ended when its status
 %% comes.
--spec stop(port()) -> error.
 stop(Port) ->
     Kill = os:find_executable("kill"),
     case erlang:port_info(Port, os_pid) of

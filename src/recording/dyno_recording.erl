@@ -20,7 +20,7 @@ gets comes from a file.
 
 %% Building
 -export([new/4, document/1, put/3]).
--export([add_run/2, replace_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
+-export([add_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
 %% Reading
 -export([runs/1, run/2, metric/2, histogram/2, series/2, tables/2, table/2, rows/1, rows/2]).
 %% Checking
@@ -106,14 +106,6 @@ add_run(#{~"runs" := Runs} = Document, Run) ->
     New = new_run(Run),
     unique(New, Runs),
     Document#{~"runs" := Runs ++ [New]}.
-
--doc "Puts a run in the place of the last one, the one under way.".
--spec replace_run(document(), term()) -> document().
-replace_run(#{~"runs" := [_ | _] = Runs} = Document, Run) ->
-    Earlier = lists:droplast(Runs),
-    New = new_run(Run),
-    unique(New, Earlier),
-    Document#{~"runs" := Earlier ++ [New]}.
 
 -doc "Appends tables over all runs.".
 -spec add_tables(document(), [term()]) -> document().
@@ -241,26 +233,22 @@ format_error({shape, Path, Expected, Found}) ->
 new_run(Run) ->
     checked(run, dyno_recording_run:identified(document(Run))).
 
--spec append(document(), binary(), dyno_recording_format:object_name(), [term()]) -> document().
 append(Document, Key, Type, Items) ->
     #{Key := Before} = Document,
     Document#{Key := Before ++ [checked(Type, Item) || Item <- Items]}.
 
--spec checked(dyno_recording_format:object_name(), term()) -> object().
 checked(Type, Term) ->
     case dyno_recording_schema:check(Type, document(Term)) of
         {ok, Value} when is_map(Value) -> Value;
         {error, Reason} -> invalid(Reason)
     end.
 
--spec unique(run(), [run()]) -> ok.
 unique(#{~"id" := Id}, Runs) ->
     case lists:any(fun(#{~"id" := Other}) -> Other =:= Id end, Runs) of
         true -> invalid({shape, [~"runs", length(Runs), ~"id"], ~"an id no other run has", Id});
         false -> ok
     end.
 
--spec convert(term(), dyno_recording_schema:path()) -> json().
 convert(undefined, _) ->
     null;
 convert(Term, _) when is_boolean(Term); Term =:= null; is_number(Term) -> Term;
@@ -283,7 +271,6 @@ convert(Term, Path) when is_list(Term) ->
 convert(Term, Path) ->
     invalid({not_json_term, lists:reverse(Path), Term}).
 
--spec elements(term(), term(), non_neg_integer(), dyno_recording_schema:path()) -> [json()].
 elements([Term | Rest], Whole, Index, Path) ->
     [convert(Term, [Index | Path]) | elements(Rest, Whole, Index + 1, Path)];
 elements([], _, _, _) ->
@@ -291,7 +278,6 @@ elements([], _, _, _) ->
 elements(_, Whole, _, Path) ->
     invalid({not_json_term, lists:reverse(Path), Whole}).
 
--spec text(term(), term(), dyno_recording_schema:path()) -> binary().
 text(Chars, Term, Path) ->
     try unicode:characters_to_binary(Chars) of
         Text when is_binary(Text) -> Text;
@@ -300,19 +286,15 @@ text(Chars, Term, Path) ->
         error:badarg -> invalid({not_json_term, lists:reverse(Path), Term})
     end.
 
--spec key(term(), dyno_recording_schema:path()) -> binary().
 key(Key, _) when is_atom(Key) -> atom_to_binary(Key);
 key(Key, Path) when is_binary(Key) -> text(Key, Key, Path);
 key(Key, Path) -> invalid({not_json_term, lists:reverse(Path), Key}).
 
--spec invalid(reason()) -> no_return().
 invalid(Reason) ->
     error({invalid_recording, Reason}).
 
--spec parts(object(), binary(), binary()) -> [object()].
 parts(Holder, Kind, Name) ->
     [Item || #{~"name" := Of} = Item <- maps:get(Kind, Holder, []), Of =:= Name].
 
--spec first([Item]) -> {ok, Item} | error.
 first([Item | _]) -> {ok, Item};
 first([]) -> error.

@@ -211,15 +211,11 @@ format_error(Reason) ->
 
 %% Internals
 
--spec content(file:filename_all(), {ok, Document} | {error, dyno_recording:reason()}) ->
-    {ok, Document} | {error, reason()}.
 content(_, {ok, Document}) -> {ok, Document};
 content(Path, {error, Reason}) -> {error, {content, Path, Reason}}.
 
--spec shown(file:filename_all()) -> unicode:chardata().
 shown(Path) ->
     dyno_file:shown(Path).
 
--spec sentence(unicode:chardata()) -> binary().
 sentence(Chars) ->
     dyno_recording_schema:text(Chars).

@@ -35,7 +35,6 @@ decode(Text) ->
 
 %% json:decode/1 gives positions after the value from the end of the value on; here they are always
 %% from the start of the text.
--spec decode_utf8(binary()) -> {ok, dyno_recording_schema:json()} | {error, reason()}.
 decode_utf8(Text) ->
     try json:decode(Text, ok, #{}) of
         {Value, ok, Rest} ->
@@ -52,17 +51,14 @@ decode_utf8(Text) ->
             unexpected(Text, position(Stack))
     end.
 
--spec unexpected(binary(), non_neg_integer()) -> {error, reason()}.
 unexpected(Text, Position) ->
     <<_:Position/binary, Rest/binary>> = Text,
     {error, {unexpected, Position, string:slice(whole(Rest), 0, 10)}}.
 
 %% A position can be inside of a character.
--spec whole(binary()) -> binary().
 whole(<<2#10:2, _:6, Rest/binary>>) -> whole(Rest);
 whole(Rest) -> Rest.
 
--spec position([tuple()]) -> non_neg_integer().
 position([{_, _, _, Info} | Rest]) ->
     case proplists:get_value(error_info, Info) of
         #{cause := #{position := Position}} -> Position;
@@ -71,7 +67,6 @@ position([{_, _, _, Info} | Rest]) ->
 position(_) ->
     0.
 
--spec layout(dyno_recording_schema:json(), non_neg_integer(), #{binary() => integer()}) -> iodata().
 layout(Value, Depth, Order) when is_map(Value) ->
     Pairs = sorted(Value, Order),
     case lists:all(fun({_, V}) -> is_flat(V) end, Pairs) of
@@ -89,7 +84,6 @@ layout(Value, Depth, Order) when is_list(Value) ->
 layout(Value, _, _) ->
     json:encode(Value).
 
--spec block(char(), char(), [iodata()], non_neg_integer()) -> iolist().
 block(Open, Close, [], _) ->
     [Open, Close];
 block(Open, Close, Lines, Depth) ->
@@ -97,7 +91,6 @@ block(Open, Close, Lines, Depth) ->
     Outer = [$\n, lists:duplicate(Depth * ?INDENT, $\s)],
     [Open, Inner, lists:join([$,, Inner], Lines), Outer, Close].
 
--spec line(dyno_recording_schema:json(), #{binary() => integer()}) -> iodata().
 line(Value, Order) when is_map(Value) ->
     Fields = [[json:encode(Key), ": ", line(V, Order)] || {Key, V} <- sorted(Value, Order)],
     [${, lists:join(", ", Fields), $}];
@@ -107,17 +100,13 @@ line(Value, _) ->
     json:encode(Value).
 
 %% Flat: fits on the line of what holds it.
--spec is_flat(dyno_recording_schema:json()) -> boolean().
 is_flat(Value) when is_map(Value) -> lists:all(fun is_scalar/1, maps:values(Value));
 is_flat(Value) when is_list(Value) -> lists:all(fun is_scalar/1, Value);
 is_flat(_) -> true.
 
--spec is_scalar(dyno_recording_schema:json()) -> boolean().
 is_scalar(Value) ->
     not is_map(Value) andalso not is_list(Value).
 
--spec sorted(dyno_recording_schema:object(), #{binary() => integer()}) ->
-    [{binary(), dyno_recording_schema:json()}].
 sorted(Object, Order) ->
     Last = map_size(Order) + 1,
     Keyed = [{maps:get(Key, Order, Last), Key, Value} || {Key, Value} <- maps:to_list(Object)],

@@ -42,9 +42,6 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
     | {number_out_of_range, Offset :: non_neg_integer()}
     | {unknown_unit, Offset :: non_neg_integer(), Unit :: binary()}.
 
--type fraction() :: {pos_integer(), pos_integer()}.
--type prefix() :: {From :: number(), fraction(), Suffix :: iodata()}.
-
 %% Beyond this exponent the limit is a typing error, and a power of ten would only cost memory.
 -define(MAX_EXPONENT, 30).
 -define(MAX_DIGITS, 40).
@@ -168,7 +165,6 @@ accepted(Kind) ->
     ].
 
 %% The units people write, with their kind and factor to the base unit.
--spec written() -> [{binary(), kind(), fraction()}].
 written() ->
     Times = [
         {~"ns", 1},
@@ -214,7 +210,6 @@ written() ->
     ]).
 
 %% From which value on, in the base unit, a factor and suffix are used; ascending.
--spec prefixes(kind()) -> [prefix(), ...].
 prefixes(time) ->
     times("");
 prefixes(time_per_call) ->
@@ -234,27 +229,23 @@ prefixes(words) ->
 prefixes(words_per_call) ->
     counted("words/call", " words/call").
 
--spec whole_digits(kind()) -> pos_integer().
 whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:= words_per_call ->
     4;
 whole_digits(_) ->
     1.
 
 %% What is counted stays whole up to 10,000: 6172, not 6.17 k.
--spec counted(string(), string()) -> [prefix()].
 counted("", _) ->
     [{0, {1, 1}, ""} | prefixed("")];
 counted(Plain, Prefixed) ->
     [{0, {1, 1}, [" ", Plain]} | prefixed(Prefixed)].
 
--spec prefixed(string()) -> [prefix()].
 prefixed(Suffix) ->
     [
         {max(10_000, Factor), {1, Factor}, [" ", P, Suffix]}
      || {Factor, P} <- tl(thousands())
     ].
 
--spec times(string()) -> [prefix()].
 times(Per) ->
     [
         {From, {1, Factor}, [" ", Name, Per]}
@@ -268,7 +259,6 @@ times(Per) ->
         ]
     ].
 
--spec thousands() -> [{pos_integer(), string()}].
 thousands() ->
     [
         {1, ""},
@@ -278,7 +268,6 @@ thousands() ->
         {1_000_000_000_000, "T"}
     ].
 
--spec prefix(number(), [prefix(), ...]) -> {fraction(), iodata()}.
 prefix(Size, [{_, Factor, Suffix} | Rest]) ->
     lists:foldl(
         fun
@@ -289,12 +278,10 @@ prefix(Size, [{_, Factor, Suffix} | Rest]) ->
         Rest
     ).
 
--spec rounded(number(), pos_integer()) -> number().
 rounded(Value, _) when Value == 0 -> 0;
 rounded(Value, Digits) ->
     binary_to_float(float_to_binary(float(Value), [{scientific, Digits - 1}])).
 
--spec digits(number(), pos_integer()) -> binary().
 digits(Value, _) when Value == 0 ->
     ~"0";
 digits(Value, Digits) ->
@@ -309,7 +296,6 @@ digits(Value, Digits) ->
     end.
 
 %% 1.50 is 1.5, and 1.00 is 1.
--spec without_zeros(binary()) -> binary().
 without_zeros(Text) ->
     Shorter = binary:part(Text, 0, byte_size(Text) - 1),
     case binary:last(Text) of
@@ -318,17 +304,13 @@ without_zeros(Text) ->
         _ -> Text
     end.
 
--spec scale(number(), fraction()) -> number().
 scale(Value, {Up, 1}) -> Value * Up;
 scale(Value, {Up, Down}) -> Value * Up / Down.
 
--spec part(binary(), {integer(), integer()}) -> binary().
 part(_, {-1, 0}) -> <<>>;
 part(Text, {At, Length}) -> binary:part(Text, At, Length).
 
 %% The written number as an exact fraction.
--spec decimal(binary(), binary(), binary(), binary()) ->
-    {ok, {integer(), pos_integer()}} | error.
 decimal(Sign, Whole, Fraction, Exponent) ->
     Power =
         case Exponent of
@@ -349,10 +331,8 @@ decimal(Sign, Whole, Fraction, Exponent) ->
             end
     end.
 
--spec power_of_ten(non_neg_integer()) -> pos_integer().
 power_of_ten(0) -> 1;
 power_of_ten(N) -> 10 * power_of_ten(N - 1).
 
--spec fraction(integer(), pos_integer()) -> number().
 fraction(Above, Below) when Above rem Below =:= 0 -> Above div Below;
 fraction(Above, Below) -> Above / Below.

@@ -241,33 +241,26 @@ scheme() ->
 %% has no instruction for the number of bits, so the shift is found by halves, a comparison each:
 %% a step by K is due while at least 8 + K bits are left.
 
--spec index_32(value()) -> index().
 index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
 index_32(Value) -> index_16(Value, 0).
 
--spec index_16(value(), index()) -> index().
 index_16(Value, Base) when Value >= 1 bsl 23 -> index_8(Value bsr 16, Base + (16 bsl ?BITS));
 index_16(Value, Base) -> index_8(Value, Base).
 
--spec index_8(value(), index()) -> index().
 index_8(Value, Base) when Value >= 1 bsl 15 -> index_4(Value bsr 8, Base + (8 bsl ?BITS));
 index_8(Value, Base) -> index_4(Value, Base).
 
--spec index_4(value(), index()) -> index().
 index_4(Value, Base) when Value >= 1 bsl 11 -> index_2(Value bsr 4, Base + (4 bsl ?BITS));
 index_4(Value, Base) -> index_2(Value, Base).
 
--spec index_2(value(), index()) -> index().
 index_2(Value, Base) when Value >= 1 bsl 9 -> index_1(Value bsr 2, Base + (2 bsl ?BITS));
 index_2(Value, Base) -> index_1(Value, Base).
 
--spec index_1(value(), index()) -> index().
 index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
 index_1(Value, Base) -> Value + Base.
 
 %% A word written late by another process is only too narrow, since min only falls and max only
 %% rises: it costs a visit here, which corrects it.
--spec widen(atomics:atomics_ref(), value(), non_neg_integer()) -> ok.
 widen(Extremes, Value, Inner) ->
     Min = lower(Extremes, Value, atomics:get(Extremes, ?MIN)),
     Max = raise(Extremes, Value, atomics:get(Extremes, ?MAX)),
@@ -276,13 +269,11 @@ widen(Extremes, Value, Inner) ->
         Wider -> atomics:put(Extremes, ?INNER, Wider)
     end.
 
--spec inner(index(), index()) -> non_neg_integer().
 inner(MinIndex, MaxIndex) ->
     (MinIndex bsl ?INDEX_BITS) bor MaxIndex.
 
 %% Another process may have moved the extreme in between: try again while it is still ours to move.
 
--spec lower(atomics:atomics_ref(), value(), value()) -> value().
 lower(Extremes, Value, Min) when Value < Min ->
     case atomics:compare_exchange(Extremes, ?MIN, Min, Value) of
         ok -> Value;
@@ -291,7 +282,6 @@ lower(Extremes, Value, Min) when Value < Min ->
 lower(_, _, Min) ->
     Min.
 
--spec raise(atomics:atomics_ref(), value(), value()) -> value().
 raise(Extremes, Value, Max) when Value > Max ->
     case atomics:compare_exchange(Extremes, ?MAX, Max, Value) of
         ok -> Value;
@@ -300,7 +290,6 @@ raise(Extremes, Value, Max) when Value > Max ->
 raise(_, _, Max) ->
     Max.
 
--spec read_buckets(counters:counters_ref(), integer(), buckets()) -> buckets().
 read_buckets(_, -1, Buckets) ->
     Buckets;
 read_buckets(Counts, Index, Buckets) ->
@@ -309,26 +298,21 @@ read_buckets(Counts, Index, Buckets) ->
         Count -> read_buckets(Counts, Index - 1, [{Index, Count} | Buckets])
     end.
 
--spec total(buckets()) -> non_neg_integer().
 total(Buckets) ->
     total(Buckets, 0).
 
--spec total(buckets(), non_neg_integer()) -> non_neg_integer().
 total([{_, Count} | Buckets], Total) when is_integer(Count) -> total(Buckets, Total + Count);
 total([], Total) -> Total.
 
--spec add_buckets(buckets(), buckets()) -> buckets().
 add_buckets([{I, A} | As], [{I, B} | Bs]) -> [{I, A + B} | add_buckets(As, Bs)];
 add_buckets([{I, _} = A | As], [{J, _} | _] = Bs) when I < J -> [A | add_buckets(As, Bs)];
 add_buckets([_ | _] = As, [B | Bs]) -> [B | add_buckets(As, Bs)];
 add_buckets([], Bs) -> Bs;
 add_buckets(As, []) -> As.
 
--spec subtract_buckets(buckets(), buckets()) -> buckets() | not_contained.
 subtract_buckets(As, Bs) ->
     subtract_buckets(As, Bs, []).
 
--spec subtract_buckets(buckets(), buckets(), buckets()) -> buckets() | not_contained.
 subtract_buckets(As, [], Done) -> lists:reverse(Done, As);
 subtract_buckets([{I, N} | As], [{I, N} | Bs], Done) -> subtract_buckets(As, Bs, Done);
 subtract_buckets([{I, A} | As], [{I, B} | Bs], Done) when A > B ->
@@ -337,23 +321,19 @@ subtract_buckets([{I, _} = A | As], [{J, _} | _] = Bs, Done) when I < J ->
     subtract_buckets(As, Bs, [A | Done]);
 subtract_buckets(_, _, _) -> not_contained.
 
--spec interval_min(index(), snapshot(), snapshot()) -> value().
 interval_min(_, #{min := Later}, #{min := Earlier}) when Later < Earlier -> Later;
 interval_min(Lowest, #{min := Later}, _) when is_integer(Later) ->
     max(Later, element(1, bounds(Lowest))).
 
--spec interval_max(index(), snapshot(), snapshot()) -> value().
 interval_max(_, #{max := Later}, #{max := Earlier}) when is_integer(Later), Later > Earlier ->
     Later;
 interval_max(Highest, #{max := Later}, _) when is_integer(Later) ->
     min(Later, element(2, bounds(Highest)) - 1).
 
--spec at_rank(pos_integer(), buckets()) -> index().
 at_rank(Rank, [{Index, Count} | _]) when Rank =< Count -> Index;
 at_rank(Rank, [{_, Count} | Buckets]) -> at_rank(Rank - Count, Buckets).
 
 %% The overflow has no middle worth the name: it lies above what is recorded, and so becomes max.
--spec middle(index()) -> value().
 middle(Index) ->
     {Low, High} = bounds(Index),
     (Low + High - 1) bsr 1.

@@ -52,7 +52,6 @@ log_gamma(X, Product) ->
     ]),
     (X - 0.5) * math:log(X) - X + 0.5 * math:log(2 * math:pi()) + Series / X - math:log(Product).
 
--spec polynomial(float(), [float()]) -> float().
 polynomial(X, Coefficients) ->
     lists:foldr(fun(Coefficient, Sum) -> Coefficient + X * Sum end, 0.0, Coefficients).
 
@@ -75,13 +74,11 @@ incomplete_beta(X, A, B) when X >= 0, X =< 1, A > 0, B > 0 ->
         true -> 1 - beta_fraction(1 - X, B, A)
     end.
 
--spec beta_fraction(number(), number(), number()) -> float().
 beta_fraction(X, A, B) ->
     Log = A * math:log(X) + B * math:log(1 - X) - log_beta(A, B) - math:log(A),
     D = 1 / not_zero(1 - (A + B) * X / (A + 1)),
     math:exp(Log) * lentz(1, X, A, B, 1.0, D, D).
 
--spec lentz(pos_integer(), number(), number(), number(), float(), float(), float()) -> float().
 lentz(M, X, A, B, C0, D0, Value0) ->
     Even = M * (B - M) * X / ((A + 2 * M - 1) * (A + 2 * M)),
     D1 = 1 / not_zero(1 + Even * D0),
@@ -95,7 +92,6 @@ lentz(M, X, A, B, C0, D0, Value0) ->
         false -> lentz(M + 1, X, A, B, C2, D2, Value)
     end.
 
--spec not_zero(float()) -> float().
 not_zero(X) when abs(X) < ?TINY -> ?TINY;
 not_zero(X) -> X.
 
@@ -110,8 +106,6 @@ binomial_cdf(K, N, 0.5) when N =< ?SUMMED -> fair_sum(K, N, 0, 1, 0) / (1 bsl N)
 binomial_cdf(K, N, P) when P >= 0, P =< 1 -> incomplete_beta(1 - P, N - K, K + 1).
 
 %% The sum of the binomial coefficients N over I, up to K.
--spec fair_sum(non_neg_integer(), pos_integer(), non_neg_integer(), pos_integer(), integer()) ->
-    pos_integer().
 fair_sum(K, _, K, Coefficient, Sum) ->
     Sum + Coefficient;
 fair_sum(K, N, I, Coefficient, Sum) ->
@@ -144,12 +138,10 @@ count_cdf(K, Groups) ->
         true -> approximate_cdf(K, Points, Pairs, Groups)
     end.
 
--spec pairs(pos_integer()) -> non_neg_integer().
 pairs(Size) ->
     Size * (Size - 1) div 2.
 
 %% The distribution is symmetric: the shorter tail is counted.
--spec counted_cdf(integer(), pos_integer(), non_neg_integer(), [pos_integer()]) -> float().
 counted_cdf(K, Points, Pairs, Groups) when 2 * K >= Pairs ->
     1 - counted_cdf(Pairs - K - 1, Points, Pairs, Groups);
 counted_cdf(K, _, _, _) when K < 0 ->
@@ -165,36 +157,29 @@ counted_cdf(K, Points, _, Groups) ->
 
 %% Power series in q as lists of their first coefficients: times, and divided by, 1 - q^M.
 
--spec times(pos_integer(), [integer()]) -> [integer()].
 times(M, Series) ->
     times(Series, lists:duplicate(min(M, length(Series)), 0) ++ Series, []).
 
--spec times([integer()], [integer()], [integer()]) -> [integer()].
 times([A | As], [B | Bs], Done) -> times(As, Bs, [A - B | Done]);
 times([], _, Done) -> lists:reverse(Done).
 
--spec divided_by(pos_integer(), [integer()]) -> [integer()].
 divided_by(M, Series) ->
     divided_by(Series, lists:duplicate(M, 0), [], []).
 
 %% In blocks of M coefficients: each is its own plus that of M places before, already divided.
--spec divided_by([integer()], [integer()], [integer()], [integer()]) -> [integer()].
 divided_by([], _, Block, Done) -> lists:reverse(Done, lists:reverse(Block));
 divided_by(As, [], Block, Done) -> divided_by(As, lists:reverse(Block), [], Block ++ Done);
 divided_by([A | As], [B | Bs], Block, Done) -> divided_by(As, Bs, [A + B | Block], Done).
 
--spec factorial(non_neg_integer()) -> pos_integer().
 factorial(0) -> 1;
 factorial(N) -> N * factorial(N - 1).
 
--spec approximate_cdf(integer(), pos_integer(), non_neg_integer(), [pos_integer()]) -> float().
 approximate_cdf(K, Points, Pairs, Groups) ->
     Ties = lists:sum([kendall_term(Size) || Size <- Groups]),
     %% Of the number of descending pairs; Kendall's S counts each twice.
     Deviation = math:sqrt((kendall_term(Points) - Ties) / 72),
     normal_cdf((K + 0.5 - Pairs / 2) / Deviation).
 
--spec kendall_term(pos_integer()) -> non_neg_integer().
 kendall_term(Size) ->
     Size * (Size - 1) * (2 * Size + 5).
 

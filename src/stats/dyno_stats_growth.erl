@@ -29,7 +29,6 @@ Proportional to the square of the number of points; about 10 us for 5 of them.
 """.
 
 -export([fit/1, describe/1]).
--export([format_error/1]).
 
 -define(LEVEL, 0.95).
 %% Ten times the size, and less than a quarter more: nobody would call that growth.
@@ -110,28 +109,16 @@ describe(#{exponent := Exponent} = Growth) ->
         end,
     iolist_to_binary(Text).
 
--doc "One sentence for people.".
--spec format_error(reason()) -> unicode:chardata().
-format_error({too_few_sizes, Sizes, LeftOut}) ->
-    io_lib:format(
-        "growth needs values above zero at two different sizes or more, and there are ~b "
-        "(~b points with zero or less left out); measure at more sizes.",
-        [Sizes, LeftOut]
-    ).
-
 %% How many points each different size has: different in their logarithms, which the slopes rest on.
--spec groups([point()]) -> [pos_integer()].
 groups(Points) ->
     Counts = maps:groups_from_list(fun({Size, _}) -> math:log(Size) end, Points),
     [length(Group) || Group <- maps:values(Counts)].
 
 %% Of all pairs of points with different sizes, ascending.
--spec slopes([point()]) -> [float()].
 slopes(Points) ->
     Logs = lists:sort([{math:log(Size), math:log(Value)} || {Size, Value} <- Points]),
     lists:sort(slopes(Logs, [])).
 
--spec slopes([{float(), float()}], [float()]) -> [float()].
 slopes([], Slopes) ->
     Slopes;
 slopes([{X, Y} | Later], Slopes) ->
@@ -139,8 +126,6 @@ slopes([{X, Y} | Later], Slopes) ->
 
 %% The number of slopes below the true one has the distribution of Kendall's statistic. So the k-th
 %% slope and the k-th from the end miss it with twice the probability of at most k - 1 below.
--spec interval([float()], [pos_integer()]) ->
-    {float(), float(), float()} | {undefined, undefined, undefined}.
 interval(_, Groups) when length(Groups) < ?SIZES_FOR_INTERVAL ->
     {undefined, undefined, undefined};
 interval(Slopes, Groups) ->
@@ -150,7 +135,6 @@ interval(Slopes, Groups) ->
     Rank = max(1, dyno_stats_distribution:largest_rank(Holds, 1, Count div 2)),
     {lists:nth(Rank, Slopes), lists:nth(Count + 1 - Rank, Slopes), 1 - 2 * Below(Rank)}.
 
--spec kind(growth()) -> flat | higher | lower | open.
 kind(#{exponent := Exponent, low := undefined}) ->
     if
         abs(Exponent) =< ?PRACTICALLY_FLAT -> flat;
@@ -166,17 +150,14 @@ kind(#{low := Low, high := High}) ->
         Clear -> Clear
     end.
 
--spec range(growth()) -> iolist().
 range(#{low := undefined}) ->
     [];
 range(#{low := Low, high := High, level := Level}) ->
     [" (", decimal(Low), " to ", decimal(High), at_level(Level), ")"].
 
--spec at_level(float()) -> [string()].
 at_level(Level) when Level >= ?LEVEL -> [];
 at_level(Level) -> [" at ", integer_to_list(round(100 * Level)), " %"].
 
 %% One decimal, and no minus before a zero.
--spec decimal(float()) -> binary().
 decimal(Number) ->
     float_to_binary(round(10 * Number) / 10, [{decimals, 1}]).

@@ -21,8 +21,7 @@ code both gave more false differences without a narrower interval.
 ```
 """.
 
--export([compare/3, log_ratios/2]).
--export([format_error/1]).
+-export([compare/3]).
 
 -doc """
 * `ratio`: the estimate of B / A: above 1 where B's values are greater.
@@ -39,7 +38,7 @@ code both gave more false differences without a narrower interval.
 }.
 
 -doc """
-* `too_few`: fewer rounds than the level needs (`dyno_stats_interval:min_count/1`).
+* `too_few`: fewer rounds than the level needs.
 * `{unpaired, As, Bs}`: the two sides have different numbers of values.
 * `{not_positive, Round}`: a value of this round, from 1, is zero or negative.
 """.
@@ -68,39 +67,14 @@ compare(As, Bs, Level) ->
         }}
     end.
 
--doc "The logarithm of b/a for each round: what a confidence sequence is fed with.".
--spec log_ratios(As :: [number()], Bs :: [number()]) ->
-    {ok, [float()]} | {error, {unpaired, integer(), integer()} | {not_positive, pos_integer()}}.
 log_ratios(As, Bs) when length(As) =/= length(Bs) ->
     {error, {unpaired, length(As), length(Bs)}};
 log_ratios(As, Bs) ->
     log_ratios(As, Bs, 1, []).
 
--spec log_ratios([number()], [number()], pos_integer(), [float()]) ->
-    {ok, [float()]} | {error, {not_positive, pos_integer()}}.
 log_ratios([A | As], [B | Bs], Round, Logs) when A > 0, B > 0 ->
     log_ratios(As, Bs, Round + 1, [math:log(B / A) | Logs]);
 log_ratios([], [], _, Logs) ->
     {ok, lists:reverse(Logs)};
 log_ratios(_, _, Round, _) ->
     {error, {not_positive, Round}}.
-
--doc "One sentence for people.".
--spec format_error(reason()) -> unicode:chardata().
-format_error(too_few) ->
-    io_lib:format(
-        "there are too few rounds for an interval at this level; measure more of them "
-        "(~b at 95 %).",
-        [dyno_stats_interval:min_count(0.95)]
-    );
-format_error({unpaired, As, Bs}) ->
-    io_lib:format(
-        "the two sides have ~b and ~b values; give one value of each side for every round.",
-        [As, Bs]
-    );
-format_error({not_positive, Round}) ->
-    io_lib:format(
-        "a value of round ~b is zero or negative and has no ratio; leave the round out, or "
-        "measure longer rounds.",
-        [Round]
-    ).

@@ -38,11 +38,7 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 `interval/1` takes some 10 us, and 40 us at 10,000.
 """.
 
-%% A sequence
--export([new/1, add/2, count/1, median/1, interval/1]).
-%% Planning
--export([rank/2, min_count/1]).
--export([format_error/1]).
+-export([new/1, add/2, median/1, interval/1, rank/2]).
 
 -define(LEVEL, 0.95).
 -define(PRIOR, 4).
@@ -80,11 +76,6 @@ new(Options) ->
 add(Value, #{count := Count, sorted := Sorted} = Sequence) ->
     Sequence#{count := Count + 1, sorted := insert(Value, Sorted)}.
 
--doc "How many values there are.".
--spec count(t()) -> non_neg_integer().
-count(#{count := Count}) ->
-    Count.
-
 -doc "The median of the values: the estimate to go with the interval.".
 -spec median(t()) -> float() | undefined.
 median(#{sorted := Sorted}) ->
@@ -116,25 +107,6 @@ rank(Count, Options) ->
     Holds = fun(Rank) -> log_evidence(Count, Rank - 1, A) >= Needed end,
     dyno_stats_distribution:largest_rank(Holds, 1, (Count + 1) div 2).
 
--doc "After how many values there first is an interval: 11 with the default options.".
--spec min_count(options()) -> pos_integer().
-min_count(Options) ->
-    first_count(1, Options).
-
--doc "One sentence for people.".
--spec format_error(reason()) -> unicode:chardata().
-format_error(too_few) ->
-    "there are too few values for an interval that may be looked at at any time; measure more of "
-    "them.".
-
--spec first_count(pos_integer(), options()) -> pos_integer().
-first_count(Count, Options) ->
-    case rank(Count, Options) of
-        0 -> first_count(Count + 1, Options);
-        _ -> Count
-    end.
-
--spec checked(options()) -> {dyno_stats_interval:level(), number()}.
 checked(Options) ->
     case maps:merge(#{level => ?LEVEL, a => ?PRIOR}, Options) of
         #{level := Level, a := A} = All when Level > 0, Level < 1, A > 0, map_size(All) =:= 2 ->
@@ -143,11 +115,9 @@ checked(Options) ->
             error(badarg, [Options])
     end.
 
--spec log_evidence(non_neg_integer(), non_neg_integer(), number()) -> float().
 log_evidence(Count, Below, A) ->
     Count * math:log(2) + dyno_stats_distribution:log_beta(Below + A, Count - Below + A) -
         dyno_stats_distribution:log_beta(A, A).
 
--spec insert(number(), [number()]) -> [number()].
 insert(Value, [Head | Tail]) when Head < Value -> [Head | insert(Value, Tail)];
 insert(Value, Sorted) -> [Value | Sorted].

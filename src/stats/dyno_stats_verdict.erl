@@ -30,10 +30,7 @@ higher
 ```
 """.
 
-%% Verdicts
 -export([verdict/2, ratio/2]).
-%% Tests
--export([tost/2]).
 
 -doc """
 * `lower`, `higher`: differs by more than the threshold.
@@ -61,15 +58,3 @@ below 1/1.03 is lower, so that swapping the two sides swaps the verdict.
 -spec ratio({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().
 ratio({Low, High}, Threshold) when Low > 0, Threshold >= 0 ->
     verdict({math:log(Low), math:log(High)}, math:log(1 + Threshold)).
-
--doc """
-How well the differences show that their true median is within the threshold: the p-value of two
-one-sided sign tests, the greater of the two. At most alpha: the same, at alpha. 1.0 for no values.
-""".
--spec tost(Differences :: [number()], Threshold :: number()) -> float().
-tost(Differences, Threshold) when Threshold >= 0 ->
-    Count = length(Differences),
-    %% Under "the median is at most -Threshold", at least half of the values are expected there.
-    TooLow = length([D || D <- Differences, D =< -Threshold]),
-    TooHigh = length([D || D <- Differences, D >= Threshold]),
-    dyno_stats_distribution:binomial_cdf(max(TooLow, TooHigh), Count, 0.5).

@@ -22,7 +22,6 @@ to `dyno_stats_interval`.
 """.
 
 -export([mean/2, ratio/3, log_difference/3, t_quantile/2]).
--export([format_error/1]).
 
 -export_type([reason/0]).
 
@@ -85,7 +84,6 @@ log_difference(Parts, Bs, Level) ->
         {ok, {B - A, Half}}
     end.
 
--spec sides([[number()]]) -> {ok, [{float(), float(), pos_integer()}]} | {error, reason()}.
 sides([]) ->
     {ok, []};
 sides([Values | Rest]) ->
@@ -96,7 +94,6 @@ sides([Values | Rest]) ->
     end.
 
 %% The mean of the logarithms, its squared standard error, and how many.
--spec side([number()]) -> {ok, {float(), float(), pos_integer()}} | {error, reason()}.
 side(Values) when length(Values) < 2 ->
     {error, too_few};
 side(Values) ->
@@ -128,13 +125,6 @@ t_quantile(P, Freedom, Low, High, Left) ->
     end.
 
 %% Abramowitz and Stegun, 26.7.1.
--spec t_cdf(float(), number()) -> float().
 t_cdf(T, Freedom) ->
     1 - dyno_stats_distribution:incomplete_beta(Freedom / (Freedom + T * T), Freedom / 2, 0.5) / 2.
 
--doc "One sentence for people.".
--spec format_error(reason()) -> unicode:chardata().
-format_error(too_few) ->
-    "there are fewer than two values on a side; repeat the measurement (--repeat 3)";
-format_error(not_positive) ->
-    "a value is zero or negative, and has no ratio".

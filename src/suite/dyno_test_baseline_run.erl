@@ -70,11 +70,9 @@ adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
         false -> 0
     end.
 
--spec half_ms(pos_integer()) -> pos_integer().
 half_ms(DurationMs) ->
     max(?LEAST_MS, min(?MOST_MS, DurationMs div ?SHARE)).
 
--spec second_warmup_ms(non_neg_integer()) -> non_neg_integer().
 second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
 
 -doc """
@@ -135,7 +133,6 @@ slices(Intervals) ->
         operations => operations(Intervals, 0, 0.0)
     }.
 
--spec operations([dyno_load_source:interval()], non_neg_integer(), float()) -> non_neg_integer().
 operations([], _Before, Sum) ->
     round(Sum);
 operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum) ->
@@ -164,8 +161,6 @@ metrics(Halves, Intervals) ->
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without"}
         }).
 
--spec compared(p50s_ns | rates_per_s, [half()], half(), Names) -> [#{atom() => term()}] when
-    Names :: {{binary(), binary(), binary()}, {binary(), binary()}}.
 compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
     Parts = [Values || #{Key := [_ | _] = Values} <- Halves],
     case {Parts, map_get(Key, Traced)} of
@@ -180,11 +175,9 @@ compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
     end.
 
 %% A slice in which nothing ended has the least rate that is not zero.
--spec log_mean([number(), ...]) -> float().
 log_mean(Values) ->
     lists:sum([math:log(max(V, 0.1)) || V <- Values]) / length(Values).
 
--spec ratio(binary(), binary(), [[number(), ...]], [number(), ...]) -> #{atom() => term()}.
 ratio(Name, Title, Parts, With) ->
     Estimate = math:exp(log_mean(With) - lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
     Metric = metric(Name, Title, Estimate, ~"ratio", length(With)),
@@ -204,11 +197,9 @@ ratio(Name, Title, Parts, With) ->
             Metric#{value := null}
     end.
 
--spec certain(float(), float(), #{atom() => term()}) -> #{atom() => term()}.
 certain(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
 certain(_Low, _High, Metric) -> Metric.
 
--spec metric(binary(), binary(), number(), binary(), non_neg_integer()) -> #{atom() => term()}.
 metric(Name, Title, Value, Unit, Count) ->
     #{
         name => Name, title => Title, value => Value, unit => Unit, count => Count,

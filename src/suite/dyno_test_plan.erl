@@ -37,14 +37,12 @@ runs(#{sizes := Sizes, repeat := Repeat} = Options) ->
     ),
     numbered(lists:append(Blocks), #{}).
 
--spec numbered([non_neg_integer()], #{non_neg_integer() => pos_integer()}) -> [run()].
 numbered([], _Seen) ->
     [];
 numbered([Size | Rest], Seen) ->
     Repetition = maps:get(Size, Seen, 0) + 1,
     [{Size, Repetition} | numbered(Rest, Seen#{Size => Repetition})].
 
--spec shuffled([non_neg_integer()], rand:state()) -> {[non_neg_integer()], rand:state()}.
 shuffled(Sizes, State0) ->
     {Keyed, State} = lists:mapfoldl(
         fun(Size, Acc0) ->
@@ -68,8 +66,6 @@ run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
     {Bound, LoadMs} = load_ms(Options, Load),
     {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?BESIDES_MS}.
 
--spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
-    {exactly | at_most, non_neg_integer()}.
 load_ms(_Options, #{model := search, limit_ms := LimitMs}) ->
     {at_most, LimitMs};
 load_ms(Options, #{model := Model} = Load) when

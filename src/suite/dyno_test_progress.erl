@@ -79,7 +79,6 @@ new(SuiteOptions, Options) ->
     end.
 
 %% Before the first load has come: the suite's own, where it has one.
--spec first(dyno_suite:options(), #{_ => _}, atomics:atomics_ref()) -> ok.
 first(#{load := Load} = SuiteOptions, Options, Length) ->
     case {Load, Options} of
         {_, #{load := #{objective := _}}} -> ok;
@@ -89,22 +88,17 @@ first(#{load := Load} = SuiteOptions, Options, Length) ->
             keep(dyno_test_plan:run_ms(SuiteOptions, Closed), Closed, Length)
     end.
 
--spec keep({exactly | at_most, pos_integer()}, #{model := atom(), _ => _}, atomics:atomics_ref()) ->
-    ok.
 keep({Bound, RunMs}, #{model := Model}, Length) ->
     ok = atomics:put(Length, 1, RunMs),
     ok = atomics:put(Length, 2, case Bound of exactly -> ?EXACT; at_most -> ?AT_MOST end),
     atomics:put(Length, 3, case Model of search -> ?SEARCHES; _ -> 0 end).
 
--spec remaining(fun((integer()) -> non_neg_integer()), atomics:atomics_ref()) ->
-    #{remaining_ms := non_neg_integer() | undefined, at_most := boolean()}.
 remaining(Left, Length) ->
     case atomics:get(Length, 2) of
         ?UNKNOWN -> #{remaining_ms => undefined, at_most => false};
         Bound -> #{remaining_ms => Left(atomics:get(Length, 1)), at_most => Bound =:= ?AT_MOST}
     end.
 
--spec in_words(atom(), 0 | ?SEARCHES) -> binary().
 in_words(init_suite, _) -> ~"setting up the suite";
 in_words(set_up, _) -> ~"setting up";
 in_words(attach, _) -> ~"attaching to the targets";

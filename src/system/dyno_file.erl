@@ -58,32 +58,30 @@ writable(Path) ->
     end.
 
 -doc "One sentence that says what is wrong and what to do next.".
--spec format_error(reason()) -> binary().
+-spec format_error(reason()) -> unicode:chardata().
 format_error({write, Path, enospc}) ->
-    sentence([shown(Path), ": the disk is full; make room, or give another path"]);
+    [shown(Path), ": the disk is full; make room, or give another path"];
 format_error({write, Path, edquot}) ->
-    sentence([shown(Path), ": the disk quota is used up; make room, or give another path"]);
+    [shown(Path), ": the disk quota is used up; make room, or give another path"];
 format_error({write, Path, enoent}) ->
-    sentence([
+    [
         shown(Path), ": cannot be written: there is no folder ", shown(filename:dirname(Path)),
         "; create it, or give another path"
-    ]);
+    ];
 format_error({write, Path, enotdir}) ->
-    sentence([
+    [
         shown(Path), ": cannot be written: ", shown(filename:dirname(Path)),
         " is not a folder; give a path in a folder"
-    ]);
+    ];
 format_error({write, Path, Reason}) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
-    sentence([
+    [
         shown(Path), ": cannot be written: ", file:format_error(Reason),
         "; give a path in a folder you may write to"
-    ]);
+    ];
 format_error({write, Path, Reason}) ->
-    sentence([
-        shown(Path), ": cannot be written: ", file:format_error(Reason), "; give another path"
-    ]);
+    [shown(Path), ": cannot be written: ", file:format_error(Reason), "; give another path"];
 format_error({not_a_file, Path}) ->
-    sentence([shown(Path), ": this is not a regular file; give the path of a file to write"]).
+    [shown(Path), ": this is not a regular file; give the path of a file to write"].
 
 -doc "Who can do something about it: where the disk is full, the path is right.".
 -spec fault(reason()) -> dyno_error:fault().
@@ -130,6 +128,3 @@ temporary(Path) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     Name = ["." ++ os:getpid(), Unique, "dyno.tmp"],
     filename:join(filename:dirname(Path), lists:flatten(lists:join("-", Name))).
-
-sentence(Chars) ->
-    unicode:characters_to_binary(Chars).

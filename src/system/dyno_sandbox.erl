@@ -7,13 +7,13 @@
 %% somebody's macros. Each call has a time limit, because that code may never return; the whole
 %% process may have a limit of memory. What the code makes (tables, linked processes, nodes) belongs
 %% to the process: it lives until `stop/1`, or until the owner ends. A call that takes too long or
-%% is interrupted ends the process; `revive/1` gives a new one.
+%% is interrupted ends the process.
 
--export([start/1, call/3, call/4, is_alive/1, stop/1, revive/1, once/2, attempt/1, kill/1]).
+-export([start/1, call/3, call/4, is_alive/1, stop/1, once/2, attempt/1, kill/1]).
 -export([format_error/1, fault/1]).
 -export_type([sandbox/0, options/0, failure/0, reason/0]).
 
--opaque sandbox() :: #{pid := pid(), monitor := reference(), options := options()}.
+-opaque sandbox() :: #{pid := pid(), monitor := reference()}.
 
 -type options() :: #{
     %% When a process that the code is linked to dies: does this one, too? `survive` by default.
@@ -41,7 +41,7 @@
 start(Options) ->
     Owner = self(),
     {Pid, Monitor} = spawn_opt(fun() -> init(Owner, Options) end, [link, monitor]),
-    #{pid => Pid, monitor => Monitor, options => Options}.
+    #{pid => Pid, monitor => Monitor}.
 
 init(Owner, Options) ->
     proc_lib:set_label(?MODULE),
@@ -136,17 +136,6 @@ stop(#{pid := Pid, monitor := Monitor}) ->
     end,
     true = demonitor(Ended, [flush]),
     take_exit(Pid).
-
--doc "The same, or a new one where the process has ended. The owner calls this.".
--spec revive(sandbox()) -> sandbox().
-revive(#{pid := Pid, options := Options} = Sandbox) ->
-    case is_process_alive(Pid) of
-        true ->
-            Sandbox;
-        false ->
-            stop(Sandbox),
-            start(Options)
-    end.
 
 -doc "Kills a linked process, whatever it does, and takes its exit from the mailbox.".
 -spec kill(pid()) -> ok.

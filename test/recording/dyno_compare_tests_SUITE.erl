@@ -61,7 +61,8 @@ one_side_alone(_Config) ->
 throughput_counts_the_other_way(_Config) ->
     Old = document([#{~"throughput" => V} || V <- [1000, 1010, 990]]),
     New = document([#{~"throughput" => V} || V <- [800, 805, 795]]),
-    [#{verdict := Verdict, metric := ~"throughput"}] = dyno_compare_tests:changes(Old, New, 0.0),
+    [#{verdict := Verdict, metric := ~"throughput"}] =
+        dyno_compare_tests:changes(Old, New, 0.0, []),
     ?assertEqual(slower, Verdict).
 
 other_conditions(_Config) ->
@@ -92,7 +93,7 @@ false_alarms(_Config) ->
         x
      || _ <- lists:seq(1, 400),
         #{result := fail} <- [
-            dyno_compare_tests:gate(Condition, dyno_compare_tests:changes(Draw(), Draw(), 0.0))
+            dyno_compare_tests:gate(Condition, dyno_compare_tests:changes(Draw(), Draw(), 0.0, []))
         ]
     ],
     ?assert(length(Failed) < 20).
@@ -144,7 +145,7 @@ command_line(Config) ->
 %% Milliseconds of each repetition, before and now.
 judged(Olds, News) ->
     Of = fun(Values) -> document([#{~"latency.p50" => V * 1.0e6} || V <- Values]) end,
-    Changes = [#{verdict := Verdict}] = dyno_compare_tests:changes(Of(Olds), Of(News), 0.0),
+    Changes = [#{verdict := Verdict}] = dyno_compare_tests:changes(Of(Olds), Of(News), 0.0, []),
     {ok, Condition} = dyno_compare_gate:parse("slower > 3%"),
     {Verdict, dyno_compare_tests:gate(Condition, Changes)}.
 

@@ -7,7 +7,7 @@
 -export([suite/0, all/0]).
 -export([
     builds/1,
-    replaces_the_current_run/1,
+    refuses_a_run_twice/1,
     converts_terms/1,
     refuses_terms/1,
     refuses_wrong_parts/1,
@@ -28,7 +28,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [
         builds,
-        replaces_the_current_run,
+        refuses_a_run_twice,
         converts_terms,
         refuses_terms,
         refuses_wrong_parts,
@@ -76,17 +76,11 @@ builds(_) ->
     {ok, #{}} = dyno_recording:table(Whole, ~"growth"),
     #{~"warnings" := [#{~"code" := ~"noisy"}], ~"duration_ns" := 5_000} = Whole.
 
-replaces_the_current_run(_) ->
-    New = dyno_recording:new(test, ~"echo", #{}, #{}),
-    First = dyno_recording:add_run(New, run(~"1")),
-    Second = dyno_recording:add_run(First, (run(~"2"))#{status => partial}),
-    Replaced = dyno_recording:replace_run(Second, (run(~"2"))#{status => complete}),
-    ?assertMatch(
-        [#{~"id" := ~"1"}, #{~"id" := ~"2", ~"status" := ~"complete"}],
-        dyno_recording:runs(Replaced)
-    ),
-    ?assertError({invalid_recording, _}, dyno_recording:add_run(Replaced, run(~"1"))),
-    ?assertError({invalid_recording, _}, dyno_recording:replace_run(Replaced, run(~"1"))).
+refuses_a_run_twice(_) ->
+    First = dyno_recording:add_run(dyno_recording:new(test, ~"echo", #{}, #{}), run(~"1")),
+    Second = dyno_recording:add_run(First, run(~"2")),
+    ?assertMatch([#{~"id" := ~"1"}, #{~"id" := ~"2"}], dyno_recording:runs(Second)),
+    ?assertError({invalid_recording, _}, dyno_recording:add_run(Second, run(~"1"))).
 
 run(Id) ->
     #{id => Id, size => 1, status => complete}.

@@ -132,10 +132,7 @@ two_sizes(_) ->
 
 too_few_sizes(_) ->
     [
-        begin
-            ?assertEqual({error, Reason}, dyno_stats_growth:fit(Points)),
-            ?assertMatch([_ | _], lists:flatten(dyno_stats_growth:format_error(Reason)))
-        end
+        ?assertEqual({error, Reason}, dyno_stats_growth:fit(Points))
      || {Points, Reason} <- [
             {[], {too_few_sizes, 0, 0}},
             {[{5, 1}, {5, 2}], {too_few_sizes, 1, 0}},

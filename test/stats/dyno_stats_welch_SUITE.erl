@@ -40,11 +40,7 @@ exact_values(_Config) ->
 refused(_Config) ->
     ?assertEqual({error, too_few}, dyno_stats_welch:mean([1], 0.95)),
     ?assertEqual({error, too_few}, dyno_stats_welch:ratio([1], [1, 2], 0.95)),
-    ?assertEqual({error, not_positive}, dyno_stats_welch:ratio([1, 2], [0, 2], 0.95)),
-    [
-        ?assertMatch([_ | _], lists:flatten(dyno_stats_welch:format_error(R)))
-     || R <- [too_few, not_positive]
-    ].
+    ?assertEqual({error, not_positive}, dyno_stats_welch:ratio([1, 2], [0, 2], 0.95)).
 
 %% Two sides of 3 and 5 values, whose noise differs: 95 of 100 intervals hold the true ratio.
 coverage(_Config) ->

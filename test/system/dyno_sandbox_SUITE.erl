@@ -42,7 +42,6 @@ init_per_testcase(_Case, Config) ->
 keeps_what_the_code_makes(_Config) ->
     Sandbox = dyno_sandbox:start(#{}),
     {ok, Table} = dyno_sandbox:call(Sandbox, fun() -> ets:new(made, []) end, 1000),
-    ?assertEqual(Sandbox, dyno_sandbox:revive(Sandbox)),
     %% What the code sends to itself, a later call may receive.
     {ok, _} = dyno_sandbox:call(Sandbox, fun() -> self() ! sent end, 1000),
     ?assertEqual({ok, sent}, dyno_sandbox:call(Sandbox, fun() -> receive M -> M end end, 1000)),
@@ -65,9 +64,7 @@ ends_what_takes_too_long(_Config) ->
     ?assertEqual({error, {timeout, 20}}, dyno_sandbox:call(Sandbox, fun sleep/0, 20)),
     ?assertNot(is_process_alive(Pid)),
     ?assertEqual({error, {died, killed}}, dyno_sandbox:call(Sandbox, fun() -> 1 end, 1000)),
-    Next = dyno_sandbox:revive(Sandbox),
-    ?assertEqual({ok, 1}, dyno_sandbox:call(Next, fun() -> 1 end, 1000)),
-    ok = dyno_sandbox:stop(Next),
+    ok = dyno_sandbox:stop(Sandbox),
     nothing_received().
 
 ends_when_interrupted(_Config) ->

@@ -247,7 +247,7 @@ named_kinds(#{kinds := Kinds}) ->
 -spec dropped(part()) -> non_neg_integer() | undefined.
 dropped(#{arrivals := undefined}) -> undefined;
 dropped(#{arrivals := Arrivals, total := #{started := Started}}) ->
-    max(0, round(Arrivals) - Started).
+    max(0, round(Arrivals - Started)).
 
 -doc "The load's parts of a run in a recording, from what it came to and its course.".
 -spec to_recording(t() | none, [dyno_load_source:interval()]) ->

@@ -88,22 +88,17 @@ compare(Old, New, Options) ->
         {ok, Document3#{~"recordings" => #{~"old" => Old, ~"new" => New}}}
     end.
 
--spec permitted(ok | {error, reason()}, options()) -> {ok, [difference()]} | {error, reason()}.
 permitted(ok, _) -> {ok, []};
 permitted({error, {environments, Differences}}, #{incomparable := warn}) -> {ok, Differences};
 permitted({error, _} = Error, _) -> Error.
 
--spec common([change()]) -> {ok, [change(), ...]} | {error, nothing_in_common}.
 common([]) -> {error, nothing_in_common};
 common(Changes) -> {ok, Changes}.
 
--spec name(dyno_recording:document(), dyno_recording:document()) -> dyno_recording:json().
 name(#{~"name" := Name}, #{~"name" := Name}) -> Name;
 name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) ->
     <<Old/binary, " and ", New/binary>>.
 
--spec parameters(dyno_recording:document(), dyno_recording:document(), options()) ->
-    #{atom() => term()}.
 parameters(Old, New, Options) ->
     #{
         threshold => maps:get(threshold, Options, ?THRESHOLD),
@@ -142,7 +137,6 @@ comparable(Old, New, Metrics) ->
     end.
 
 %% What was done with the machine: so many processes, so long an arrival of work.
--spec load(dyno_recording:document(), dyno_recording:document()) -> [difference()].
 load(#{~"parameters" := Old}, #{~"parameters" := New}) ->
     Decisive = [~"concurrency", ~"load"],
     dyno_environment:differences(maps:with(Decisive, Old), maps:with(Decisive, New)).
@@ -173,10 +167,8 @@ pairs(Old, New, Names) ->
         is_map_key({Item, Name}, News)
     ].
 
--spec is_exact(dyno_compare_metrics:metric(), dyno_compare_metrics:metric()) -> boolean().
 is_exact(#{kind := Old}, #{kind := New}) -> Old =:= exact andalso New =:= exact.
 
--spec change(dyno_compare_metrics:metric(), dyno_compare_metrics:metric(), float()) -> change().
 change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := News}, Threshold) ->
     Old = dyno_stats:median(Olds),
     New = dyno_stats:median(News),
@@ -197,12 +189,10 @@ change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := N
         )
     }.
 
--spec ratio(float(), float()) -> float() | undefined.
 ratio(Old, New) when Old > 0 -> New / Old;
 ratio(Old, New) when Old == New -> 1.0;
 ratio(_, _) -> undefined.
 
--spec interval(atom(), [number()], [number()]) -> {float(), float()} | none.
 interval(exact, _, _) ->
     none;
 interval(_, Olds, News) ->
@@ -216,12 +206,6 @@ interval(_, Olds, News) ->
 
 %% Exact metrics; an interval; or one measurement each, where the estimate is all there is. Rounds
 %% too few for an interval decide nothing.
--spec verdict(
-    atom(), lower | higher, {float(), float()}, {integer(), integer()}, Interval, float()
-) ->
-    slower | faster | more | less | same | undecided
-when
-    Interval :: {float(), float()} | none.
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
@@ -234,21 +218,16 @@ verdict(Kind, Better, Values, {1, 1}, none, Threshold) ->
 verdict(_, _, _, _, none, _) ->
     undecided.
 
--spec zero(float(), float()) -> more | less | undecided.
 zero(Old, New) when New > Old -> more;
 zero(Old, New) when New < Old -> less;
 zero(_, _) -> undecided.
 
--spec point({float(), float()}) -> {float(), float()}.
 point({Old, New}) when Old > 0, New > 0 -> {New / Old, New / Old};
 %% From something to nothing: less than any threshold.
 point({_, _}) -> {1.0e-9, 1.0e-9}.
 
--spec judged({float(), float()}, float()) -> dyno_stats_verdict:verdict().
 judged(Interval, Threshold) -> dyno_stats_verdict:ratio(Interval, Threshold).
 
--spec words(atom(), lower | higher, dyno_stats_verdict:verdict()) ->
-    slower | faster | more | less | same | undecided.
 words(_, _, same) -> same;
 words(_, _, undecided) -> undecided;
 words(Kind, lower, higher) when Kind =:= time; Kind =:= other_time -> slower;
@@ -333,17 +312,14 @@ format_error({environments, Differences}) ->
 format_error(nothing_in_common) ->
     "the recordings have no code, size or metric in common; give the codes the same --label".
 
--spec differences([difference()]) -> unicode:chardata().
 differences(Differences) ->
     lists:join(", ", [
         [Field, " was ", shown(Old), " and is ", shown(New)]
      || {Field, Old, New} <- Differences
     ]).
 
--spec shown(dyno_recording:json()) -> unicode:chardata().
 shown(Text) when is_binary(Text) -> Text;
 shown(null) -> "not known";
 shown(Value) -> json:encode(Value).
 
--spec text(unicode:chardata()) -> binary().
 text(Chars) -> dyno_recording_schema:text(Chars).

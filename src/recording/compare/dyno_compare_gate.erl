@@ -14,7 +14,7 @@ is that of any metric of a run (`latency.p99.9`), or of a table's column that sa
 better (`processes.memory_max`): it holds where one of them is worse.
 """.
 
--export([parse/1, parse_all/1, of_metric/2, is_exact/1, names/1]).
+-export([parse/1, of_metric/2, is_exact/1, names/1]).
 -export([failing/2, verdict/3, format_error/1]).
 
 -export_type([t/0, reason/0]).
@@ -56,7 +56,6 @@ parse(Chars) ->
         _ -> {error, {~"", 0, not_utf8}}
     end.
 
--spec subject(binary(), non_neg_integer()) -> {ok, t()} | {error, reason()}.
 subject(Text, At) ->
     {match, [Word]} = re:run(string:slice(Text, At), "^[\\w.]*", [unicode, {capture, [0], binary}]),
     After = past_spaces(Text, At + string:length(Word)),
@@ -66,7 +65,6 @@ subject(Text, At) ->
         {[], nomatch} -> {error, {Text, At, subject_expected}}
     end.
 
--spec operator(binary(), non_neg_integer(), subject()) -> {ok, t()} | {error, reason()}.
 operator(Text, At, Subject) ->
     case string:slice(Text, At, 2) of
         ~">=" -> {error, {Text, At, operator_expected}};
@@ -74,7 +72,6 @@ operator(Text, At, Subject) ->
         _ -> {error, {Text, At, operator_expected}}
     end.
 
--spec share(binary(), non_neg_integer(), subject()) -> {ok, t()} | {error, reason()}.
 share(Text, At, Subject) ->
     Pattern = ~"^([0-9]{1,6}(?:\\.[0-9]{1,6})?)\\s*%\\s*$",
     case re:run(string:slice(Text, At), Pattern, [{capture, [1], binary}]) of
@@ -94,22 +91,10 @@ share(Text, At, Subject) ->
             {error, {Text, At, share_expected}}
     end.
 
--spec past_spaces(binary(), non_neg_integer()) -> non_neg_integer().
 past_spaces(Text, At) ->
     case string:slice(Text, At, 1) of
         ~" " -> past_spaces(Text, At + 1);
         _ -> At
-    end.
-
--doc "Reads several; the first that is wrong is the reason.".
--spec parse_all([unicode:chardata()]) -> {ok, [t()]} | {error, reason()}.
-parse_all([]) ->
-    {ok, []};
-parse_all([Text | Texts]) ->
-    maybe
-        {ok, Condition} ?= parse(Text),
-        {ok, Conditions} ?= parse_all(Texts),
-        {ok, [Condition | Conditions]}
     end.
 
 -doc "The changes on which the condition holds, the greatest first.".
@@ -123,7 +108,6 @@ failing(Condition, Changes) ->
         [Change || Change <- Changes, holds(Condition, Change)]
     ).
 
--spec holds(t(), dyno_compare:change()) -> boolean().
 holds(#{subject := Subject, share := Share}, #{
     kind := time, verdict := Verdict, old := Old, new := New
 }) when Subject =:= slower; Subject =:= faster ->
@@ -139,7 +123,6 @@ holds(#{subject := Subject, share := Share}, Change) ->
     Metric =:= name(Subject) andalso Bad > Good * (1 + Share) andalso is_judged(Change).
 
 %% Exact metrics have no chance to take into account.
--spec is_judged(dyno_compare:change()) -> boolean().
 is_judged(#{kind := exact}) -> true;
 is_judged(#{verdict := Verdict}) -> Verdict =/= same andalso Verdict =/= undecided.
 
@@ -189,31 +172,26 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
         }
     }.
 
--spec relevant(subject(), [dyno_compare:change()]) -> [dyno_compare:change()].
 relevant(Subject, Changes) when Subject =:= slower; Subject =:= faster ->
     [C || #{kind := time} = C <- Changes];
 relevant(Subject, Changes) ->
     [C || #{metric := Metric} = C <- Changes, Metric =:= name(Subject)].
 
--spec passed(subject(), [dyno_compare:change()]) -> unicode:chardata().
 passed(Subject, Changes) ->
     case length([x || #{verdict := undecided} <- relevant(Subject, Changes)]) of
         0 -> "nothing is beyond it";
         N -> ["nothing is beyond it; ", integer_to_binary(N), " are not decided"]
     end.
 
--spec by(dyno_compare:change()) -> number().
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
 
--spec sentence(dyno_compare:change()) -> unicode:chardata().
 sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New} = Change) ->
     [
         Item, ": ", Metric, " was ", dyno_unit:format(Old, Unit), " and is ",
         dyno_unit:format(New, Unit), ", a difference of ", dyno_unit:format(by(Change), ~"ratio")
     ].
 
--spec others([dyno_compare:change()]) -> unicode:chardata().
 others([]) -> "";
 others(More) -> ["; and ", integer_to_binary(length(More)), " more"].
 
@@ -227,7 +205,6 @@ format_error({Text, Position, Problem}) ->
         "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
     ]).
 
--spec wording(subject_expected | operator_expected | share_expected) -> unicode:chardata().
 wording(subject_expected) ->
     [
         lists:join(", ", [atom_to_list(S) || S <- lists:droplast(?SUBJECTS)]),

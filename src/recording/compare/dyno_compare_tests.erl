@@ -14,7 +14,7 @@ slower or faster where the whole interval is beyond 3 %, the same where it is wi
 otherwise. Where a side has one run there is no interval, and not enough data for any verdict.
 """.
 
--export([changes/3, changes/4, comparable/2, gate/2]).
+-export([changes/4, comparable/2, gate/2]).
 
 -define(LEVEL, 0.95).
 -define(THRESHOLD, 0.03).
@@ -44,13 +44,10 @@ comparable(#{~"parameters" := OldParameters} = Old, #{~"parameters" := NewParame
         end
     end.
 
--doc "All that both have, by size; `Threshold` is the share that does not matter.".
--spec changes(Old, New, Threshold :: float()) -> [dyno_compare:change()] when
-    Old :: dyno_recording:document(), New :: dyno_recording:document().
-changes(Old, New, Threshold) ->
-    changes(Old, New, Threshold, []).
-
--doc "The same, also of what these names are of.".
+-doc """
+All that both have, by size, and also what these names are of; `Threshold` is the share that does
+not matter.
+""".
 -spec changes(Old, New, Threshold :: float(), dyno_compare_metrics:names()) ->
     [dyno_compare:change()]
 when
@@ -63,12 +60,9 @@ changes(Old, New, Threshold, Names) ->
      || {#{kind := Kind} = A, B} <- Pairs
     ].
 
--spec level(atom(), non_neg_integer()) -> float().
 level(time, Count) -> 1 - (1 - ?LEVEL) / Count;
 level(_Kind, _Count) -> ?LEVEL.
 
--spec change(dyno_compare_metrics:metric(), dyno_compare_metrics:metric(), float(), float()) ->
-    dyno_compare:change().
 change(#{values := Olds} = Metric, #{values := News}, Threshold, Level) ->
     #{kind := Kind, better := Better} = Metric,
     Old = dyno_stats:median(Olds),
@@ -91,15 +85,11 @@ change(#{values := Olds} = Metric, #{values := News}, Threshold, Level) ->
             }
     end.
 
--spec ratio(number(), number()) -> float() | undefined.
 ratio(Old, New) when Old > 0 -> New / Old;
 ratio(_, _) -> undefined.
 
--spec is_time(atom()) -> boolean().
 is_time(Kind) -> Kind =:= time orelse Kind =:= other_time.
 
--spec in_words(dyno_stats_verdict:verdict(), boolean(), lower | higher) ->
-    slower | faster | more | less | same | undecided.
 in_words(same, _, _) -> same;
 in_words(undecided, _, _) -> undecided;
 in_words(higher, true, lower) -> slower;

@@ -12,8 +12,6 @@ which is narrower than that of two recordings, and needs no second measurement.
 
 -export([changes/2]).
 
--type object() :: dyno_recording:object().
-
 -doc "The changes from the first variant to each other one, by the code's label.".
 -spec changes(dyno_recording:document(), dyno_compare:options()) ->
     {ok, [dyno_compare:change(), ...]} | {error, nothing_in_common}.
@@ -33,31 +31,24 @@ changes(Document, Options) ->
             {error, nothing_in_common}
     end.
 
--spec labels(dyno_recording:document()) -> [binary()].
 labels(#{~"parameters" := #{~"isolated" := #{~"variants" := Variants}}}) ->
     [Label || #{~"label" := Label} <- Variants, is_binary(Label), Label =/= ~""];
 labels(_Document) ->
     [].
 
--spec changed(
-    dyno_recording:document(), tuple(), dyno_recording:document(), dyno_compare:options()
-) -> [dyno_compare:change()].
 changed(Old, {First, Other, Count}, Document, Options) ->
     Changes = dyno_compare:changes({Old, only(Other, Document)}, Options),
     Pairs = pairs({First, Other}, Document),
     [with_variant(decided(Change, Pairs), Other, Count) || Change <- Changes].
 
--spec with_variant(dyno_compare:change(), binary(), pos_integer()) -> dyno_compare:change().
 with_variant(Change, _Other, 1) -> Change;
 with_variant(#{item := Item} = Change, Other, _) ->
     Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 
 %% The recording with the codes of one variant, without its label.
--spec only(binary(), dyno_recording:document()) -> dyno_recording:document().
 only(Label, #{~"runs" := Runs} = Document) ->
     Document#{~"runs" := [of_run(Label, Run) || Run <- Runs]}.
 
--spec of_run(binary(), object()) -> object().
 of_run(Label, #{~"series" := Series, ~"tables" := Tables} = Run) ->
     Run#{
         ~"series" := [
@@ -68,11 +59,9 @@ of_run(Label, #{~"series" := Series, ~"tables" := Tables} = Run) ->
     }.
 
 %% The code's label is the first column.
--spec of_table(binary(), object()) -> object().
 of_table(Label, #{~"rows" := Rows} = Table) ->
     Table#{~"rows" := [[Code | Row] || [Of | Row] <- Rows, {ok, Code} <- [base(Of, Label)]]}.
 
--spec base(binary(), binary()) -> {ok, binary()} | none.
 base(Code, Label) ->
     Suffix = <<" [", Label/binary, "]">>,
     Length = byte_size(Code) - byte_size(Suffix),
@@ -81,11 +70,7 @@ base(Code, Label) ->
         _ -> none
     end.
 
--type pair() :: #{atom() => term()}.
-
 %% By item and metric, as the changes have them.
--spec pairs({binary(), binary()}, dyno_recording:document()) ->
-    #{{Item :: binary(), Metric :: binary()} => pair()}.
 pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([
@@ -107,12 +92,10 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     ]).
 
 %% As dyno_compare_metrics names them.
--spec item(binary(), object(), pos_integer()) -> binary().
 item(Code, _Run, 1) -> Code;
 item(Code, #{~"id" := Id}, _) -> <<Code/binary, " (", Id/binary, ")">>.
 
 %% The medians of what decided, where that is not the time.
--spec values(binary(), {binary(), binary()}, object()) -> [float()].
 values(Base, {First, Other}, Run) ->
     [
         dyno_stats:median([V || V <- Values, is_number(V)])
@@ -122,12 +105,10 @@ values(Base, {First, Other}, Run) ->
         {ok, Base} =:= base(Code, Label)
     ].
 
--spec number(dyno_recording:json()) -> float() | undefined.
 number(Value) when is_number(Value) -> float(Value);
 number(_) -> undefined.
 
 %% None where there were too few samples for one.
--spec word(binary() | null) -> slower | faster | more | less | same | undecided.
 word(null) ->
     undecided;
 word(Verdict) ->
@@ -137,7 +118,6 @@ word(Verdict) ->
     ],
     Word.
 
--spec decided(dyno_compare:change(), #{{binary(), binary()} => pair()}) -> dyno_compare:change().
 decided(#{item := Item, metric := Metric} = Change, Pairs) ->
     case Pairs of
         #{{Item, Metric} := #{values := Values} = Pair} ->
@@ -147,7 +127,6 @@ decided(#{item := Item, metric := Metric} = Change, Pairs) ->
     end.
 
 %% What all processes do is never quite the same: there the verdict counts.
--spec by_value([float()], dyno_compare:change()) -> dyno_compare:change().
 by_value([Old, New], #{metric := Metric} = Change) when
     Metric =:= ~"messages"; Metric =:= ~"whole"
 ->

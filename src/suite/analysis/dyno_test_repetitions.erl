@@ -51,7 +51,6 @@ summary(Size, Name, [{_, Unit} | _] = Values) ->
     }.
 
 %% What can be 0, such as a rate of errors, has no logarithm: then its median and its range.
--spec interval([number(), ...]) -> {number() | undefined, number(), number() | undefined}.
 interval(Values) ->
     case dyno_stats_welch:mean(Values, ?LEVEL) of
         {ok, #{mean := Mean, low := Low, high := High}} -> {Low, Mean, High};
