@@ -29,12 +29,12 @@
 -define(AT_THE_END, [~"status", ~"duration_ns", ~"error"]).
 
 -doc "The first line.".
--spec first(dyno_recording:document()) -> iodata().
+-spec first(dyno_recording:document()) -> iolist().
 first(Document) ->
     line(~"head", maps:without([~"runs" | ?LISTS] ++ ?AT_THE_END, Document)).
 
 -doc "The lines that follow where some parts are written already: those of the runs that ended.".
--spec rest(dyno_recording:document(), written()) -> iodata().
+-spec rest(dyno_recording:document(), written()) -> iolist().
 rest(#{~"runs" := Runs} = Document, Written) ->
     Ended = [Run || #{~"status" := Status} = Run <- Runs, Status =/= ~"partial"],
     Before = maps:get(~"runs", Written, []),

@@ -168,6 +168,7 @@ are_all(Type, Values) ->
 is_utf8(Text) ->
     unicode:characters_to_binary(Text) =:= Text.
 
+-spec unfit(term(), term(), path()) -> no_return().
 unfit(Type, Value, Path) when is_binary(Value) ->
     case is_utf8(Value) of
         true -> expected(Type, Value, Path);

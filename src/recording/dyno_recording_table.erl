@@ -20,7 +20,7 @@ dyno_recording_table:make(Spec, Queues, #{node => Node}).
 A description is plain data: whoever writes one need not call this module.
 """.
 
--export([make/2, make/3]).
+-export([make/2, make/3, numbers/1]).
 
 -export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
 
@@ -57,10 +57,11 @@ What else readers should know of a column.
 `role`: `key` if it tells the rows apart, `value` if it was measured, `low` or `high` if it is a
 bound of the value in the column `of`, `note` otherwise. Without it, the first column of a table of
 no keys is its key if it is of strings; numbers are values and all else are notes. `better`: which
-values are.
+values are. `optional`: it is left out where no item has a value for it.
 """.
 -type properties() :: #{
     help => binary(),
+    optional => true,
     role => key | value | low | high | note,
     'of' => binary(),
     better => lower | higher
@@ -87,7 +88,10 @@ make(Spec, Items) ->
 -doc "The table of some items: a row for each, in their order or in that of the description.".
 -spec make(spec(), [Item :: term()], options()) -> table().
 make(#{name := Name, title := Title, columns := Described} = Spec, Items, Options) ->
-    Columns = with_roles([column(Column) || Column <- Described]),
+    Columns = [
+        Column
+     || Column <- with_roles([column(Column) || Column <- Described]), is_wanted(Column, Items)
+    ],
     Rows = sorted(Spec, Columns, [[Cell(Item) || {_, Cell} <- Columns] || Item <- Items]),
     Most = maps:get(most, Options, ?MAX_ROWS),
     #{
@@ -97,10 +101,20 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         labels => maps:get(labels, Spec, #{}),
         derived => maps:get(derived, Spec, false),
         sort => sort(Spec),
-        columns => [Column || {Column, _} <- Columns],
+        columns => [maps:remove(optional, Column) || {Column, _} <- Columns],
         rows => lists:sublist(Rows, Most),
         truncated => max(0, length(Rows) - Most)
     }.
+
+-doc "Which of a description's columns are of numbers, and in which unit.".
+-spec numbers(#{columns := [column()], _ => _}) -> [{Name :: binary(), dyno_unit:unit() | undefined}].
+numbers(#{columns := Described}) ->
+    [
+        {Name, Unit}
+     || Column <- Described,
+        {#{name := Name, type := Type, unit := Unit}, _} <- [column(Column)],
+        Type =/= string
+    ].
 
 column({Name, Title, Kind, Cell}) ->
     column({Name, Title, Kind, #{}, Cell});
@@ -128,6 +142,11 @@ with_roles(Columns) ->
 with_role({#{role := _}, _} = Column) -> Column;
 with_role({#{type := string} = Column, Cell}) -> {Column#{role => note}, Cell};
 with_role({Column, Cell}) -> {Column#{role => value}, Cell}.
+
+is_wanted({#{optional := true}, Cell}, Items) ->
+    lists:any(fun(Item) -> Cell(Item) =/= undefined end, Items);
+is_wanted(_Column, _Items) ->
+    true.
 
 sort(#{sort := {Column, Order}}) -> #{column => Column, order => Order};
 sort(#{}) -> undefined.

@@ -120,8 +120,6 @@ totals(Instruments, Results) ->
 
 table(_Description, none, _Node) ->
     [];
-table(#{columns := Columns} = Description, Items, Node) when is_function(Columns, 1) ->
-    table(Description#{columns := Columns(Items)}, Items, Node);
 table(Description, Items, Node) ->
     [dyno_recording_table:make(Description, Items, #{node => Node})].
 

@@ -19,7 +19,7 @@ tables() ->
         #{
             name => ~"functions",
             title => ~"Functions",
-            columns => fun function_columns/1,
+            columns => function_columns(),
             items => fun functions/1,
             total => fun total/1
         },
@@ -83,13 +83,20 @@ heaviest_first(Functions) ->
 
 weight(#{calls := Calls} = F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), Calls}.
 
-function_columns(Functions) ->
+function_columns() ->
+    Name = fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end,
     [
-        {~"function", ~"Function", string, fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end},
+        {~"function", ~"Function", string, Name},
         {~"calls", ~"Calls", count, fun(#{calls := Calls}) -> Calls end}
-    ] ++
-        [C || [#{own_time_ns := _} | _] <- [Functions], C <- time_columns()] ++
-        [C || [#{words := _} | _] <- [Functions], C <- word_columns()].
+    ] ++ [measured(own_time_ns, C) || C <- time_columns()] ++
+        [measured(words, C) || C <- word_columns()].
+
+%% A column is there only where the level asks for what it is made of.
+measured(Key, {Name, Title, Kind, Properties, Cell}) ->
+    {Name, Title, Kind, Properties#{optional => true}, fun
+        (Function) when is_map_key(Key, Function) -> Cell(Function);
+        (_) -> undefined
+    end}.
 
 time_columns() ->
     [

@@ -74,12 +74,12 @@ How deep to look into the targets: `off` (VM and system only), `count` (calls), 
 
 -doc """
 A table of each node, of the rows that `items` finds in a result: `none` where there is no such
-table. `columns` may depend on the items. `total` gives the items of several nodes together.
+table. `total` gives the items of several nodes together.
 """.
 -type table() :: #{
     name := binary(),
     title := binary(),
-    columns := [column()] | fun(([item()]) -> [column()]),
+    columns := [column()],
     items := fun((result()) -> [item()] | none),
     total => fun(([result(), ...]) -> [item()] | none),
     sort => {binary(), ascending | descending}
