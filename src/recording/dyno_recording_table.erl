@@ -20,7 +20,7 @@ dyno_recording_table:make(Spec, Queues, #{node => Node}).
 A description is plain data: whoever writes one need not call this module.
 """.
 
--export([make/2, make/3, numbers/1]).
+-export([make/2, make/3, columns/1]).
 
 -export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
 
@@ -106,15 +106,10 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         truncated => max(0, length(Rows) - Most)
     }.
 
--doc "Which of a description's columns are of numbers, and in which unit.".
--spec numbers(#{columns := [column()], _ => _}) -> [{Name :: binary(), dyno_unit:unit() | undefined}].
-numbers(#{columns := Described}) ->
-    [
-        {Name, Unit}
-     || Column <- Described,
-        {#{name := Name, type := Type, unit := Unit}, _} <- [column(Column)],
-        Type =/= string
-    ].
+-doc "The columns that a table of a description may have, with their types, units and roles.".
+-spec columns(#{columns := [column()], _ => _}) -> [#{atom() => term()}].
+columns(#{columns := Described}) ->
+    [Column || {Column, _} <- with_roles([column(Column) || Column <- Described])].
 
 column({Name, Title, Kind, Cell}) ->
     column({Name, Title, Kind, #{}, Cell});

@@ -202,6 +202,7 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
             try
                 maybe
                     ok ?= Form:connection(maps:with([name, cookie], Options)),
+                    ok ?= check_thresholds(Test, Custom),
                     Document = dyno_test_recording:new(Test),
                     ok ?= dyno_test_recording:begin_file(Document, Options),
                     attached(Test#{custom => Custom}, Document)
@@ -211,6 +212,14 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
             end;
         {error, _} = Error ->
             Error
+    end.
+
+check_thresholds(#{module := Module, suite := SuiteOptions, options := Options}, Custom) ->
+    #{thresholds := Thresholds} = SuiteOptions,
+    case {dyno_test_known:check(Thresholds, SuiteOptions, Custom), Options} of
+        {{error, Error}, #{thresholds := _}} -> {error, Error};
+        {{error, Error}, #{}} -> {error, {dyno_test_callbacks, {suite, Module, Error}}};
+        {ok, _} -> ok
     end.
 
 %% To remove the agent from a node costs time there. A node that is used again keeps it, idle, until

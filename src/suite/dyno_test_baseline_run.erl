@@ -18,7 +18,7 @@ that gives its load itself.
 """.
 
 -export([is_wanted/3, adds_ms/2, interval_ms/2, half/2]).
--export([metrics/2, warnings/1]).
+-export([metrics/2, known/0, warnings/1]).
 -export([format_error/1, fault/1]).
 
 -export_type([half/0, reason/0]).
@@ -148,27 +148,38 @@ metrics([], _Intervals) ->
 metrics(Halves, Intervals) ->
     Traced = slices(Intervals),
     Operations = lists:sum([N || #{operations := N} <- Halves]),
-    [
-        metric(
-            ~"uninstrumented.operations", ~"Operations without measuring", Operations, ~"count", 1
-        )
-    ] ++ compared(p50s_ns, Halves, Traced, {
-        {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"},
-        {~"instrument.response_ratio", ~"Response time, with measuring by without"}
-    }) ++
-        compared(rates_per_s, Halves, Traced, {
-            {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"},
-            {~"instrument.throughput_ratio", ~"Throughput, with measuring by without"}
-        }).
+    {Name, Title, Unit} = operations(),
+    [metric(Name, Title, Operations, Unit, 1)] ++
+        lists:append([compared(What, Halves, Traced) || What <- comparisons()]).
 
-compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
+operations() ->
+    {~"uninstrumented.operations", ~"Operations without measuring", ~"count"}.
+
+%% What is compared, and the metrics that come of it: the value without, and the ratio.
+comparisons() ->
+    [
+        {p50s_ns,
+            {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"},
+            {~"instrument.response_ratio", ~"Response time, with measuring by without", ~"ratio"}},
+        {rates_per_s,
+            {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"},
+            {~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"}}
+    ].
+
+-doc "All metrics that it may give.".
+-spec known() -> dyno_threshold:known().
+known() ->
+    Compared = lists:append([[Without, Ratio] || {_, Without, Ratio} <- comparisons()]),
+    #{metrics => [#{name => Name, unit => Unit} || {Name, _, Unit} <- [operations() | Compared]]}.
+
+compared({Key, {Name, Title, Unit}, Ratio}, Halves, Traced) ->
     Parts = [Values || #{Key := [_ | _] = Values} <- Halves],
     case {Parts, map_get(Key, Traced)} of
         {[_ | _], [_ | _] = With} ->
             Without = math:exp(lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
             [
                 metric(Name, Title, Without, Unit, length(lists:append(Parts))),
-                ratio(RatioName, RatioTitle, Parts, With)
+                ratio(Ratio, Parts, With)
             ];
         _ ->
             []
@@ -178,9 +189,9 @@ compared(Key, Halves, Traced, {{Name, Title, Unit}, {RatioName, RatioTitle}}) ->
 log_mean(Values) ->
     lists:sum([math:log(max(V, 0.1)) || V <- Values]) / length(Values).
 
-ratio(Name, Title, Parts, With) ->
+ratio({Name, Title, Unit}, Parts, With) ->
     Estimate = math:exp(log_mean(With) - lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
-    Metric = metric(Name, Title, Estimate, ~"ratio", length(With)),
+    Metric = metric(Name, Title, Estimate, Unit, length(With)),
     %% Half of what it changed by from the first half to the second.
     Drift =
         case Parts of

@@ -6,7 +6,7 @@
 %% A suite's own metrics and the results of its agents, as parts of the recording. Pure.
 
 -export([metric/1, described/2, new/0, sample/4]).
--export([series/1, warnings/1, table/2, metrics/1]).
+-export([series/1, warnings/1, table/2, metrics/1, known/2]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
 
@@ -91,13 +91,15 @@ free(Name) ->
     Form = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     case re:run(Name, Form, [unicode, {capture, none}]) of
         match ->
-            case lists:member(hd(binary:split(Name, ~".")), ?RESERVED) of
+            case lists:member(first_word(Name), ?RESERVED) of
                 true -> {error, {reserved, Name}};
                 false -> ok
             end;
         nomatch ->
             {error, {bad_name, Name}}
     end.
+
+first_word(Name) -> hd(binary:split(Name, ~".")).
 
 unit(Unit) when is_atom(Unit) -> unit(atom_to_binary(Unit), Unit);
 unit(Unit) when is_binary(Unit) -> unit(Unit, Unit);
@@ -201,17 +203,9 @@ warnings(Lines) ->
 table(_Node, []) ->
     [];
 table(Node, Results) ->
-    Cell = fun(N) -> fun(Item) -> element(N, Item) end end,
-    Columns = [
-        {~"agent", ~"Agent", string, #{role => key}, Cell(1)},
-        {~"item", ~"Item", string, #{role => key}, Cell(2)},
-        {~"value", ~"Value", number, Cell(3)},
-        {~"unit", ~"Unit", string, Cell(4)},
-        {~"text", ~"Text", string, Cell(5)}
-    ],
     [
         dyno_recording_table:make(
-            #{name => ~"custom_agents", title => ~"Results of custom agents", columns => Columns},
+            spec(),
             [
                 {atom_to_binary(Agent), Item, Number, Unit, Text}
              || {Agent, Term} <- Results,
@@ -220,6 +214,28 @@ table(Node, Results) ->
             #{node => Node}
         )
     ].
+
+spec() ->
+    Cell = fun(N) -> fun(Item) -> element(N, Item) end end,
+    Columns = [
+        {~"agent", ~"Agent", string, #{role => key}, Cell(1)},
+        {~"item", ~"Item", string, #{role => key}, Cell(2)},
+        {~"value", ~"Value", number, Cell(3)},
+        {~"unit", ~"Unit", string, Cell(4)},
+        {~"text", ~"Text", string, Cell(5)}
+    ],
+    #{name => ~"custom_agents", title => ~"Results of custom agents", columns => Columns}.
+
+-doc """
+All that a suite's metrics and agents may give. What agents sample has names that only they know,
+which do not begin like dyno's own; what they result in begins with their module's name.
+""".
+-spec known([metric()], Agents :: [module()]) -> dyno_threshold:known().
+known(Metrics, []) ->
+    #{series => Metrics};
+known(Metrics, Agents) ->
+    Theirs = [first_word(plain(atom_to_binary(Agent))) || Agent <- Agents],
+    #{series => Metrics, tables => [spec()], reserved => ?RESERVED -- Theirs}.
 
 %% Maps and lists of pairs by their keys, lists by their places, down to numbers and texts.
 items(Name, Number, _Depth) when is_number(Number) ->

@@ -12,7 +12,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 """.
 
 -export([read/1, print/1, expression/1]).
--export([new/1, add/3, stop/2, table/2, verdict/2]).
+-export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, given/0, history/0, reason/0]).
 
@@ -180,6 +180,15 @@ ended(TimeMs, #{since_ms := Since, violated_ms := Violated, longest_ms := Longes
 -doc "The table of a node's invariants.".
 -spec table(node() | undefined, [history()]) -> dyno_recording_table:table().
 table(Node, Histories) ->
+    dyno_recording_table:make(
+        spec(),
+        [ended(LastMs, History) || #{last_ms := LastMs} = History <- Histories],
+        #{node => Node}
+    ).
+
+-doc "What that table is.".
+-spec spec() -> dyno_recording_table:spec().
+spec() ->
     Columns = [
         {~"invariant", ~"Invariant", string, fun(#{invariant := #{name := Name}}) -> Name end},
         {~"expression", ~"What must hold", string, fun(#{invariant := I}) -> expression(I) end},
@@ -198,11 +207,7 @@ table(Node, Histories) ->
         {~"failures", ~"Checks that failed", count, #{better => lower}, field(failures)},
         {~"why", ~"Why they failed", string, field(why)}
     ],
-    dyno_recording_table:make(
-        #{name => ~"invariants", title => ~"Invariants", columns => Columns},
-        [ended(LastMs, History) || #{last_ms := LastMs} = History <- Histories],
-        #{node => Node}
-    ).
+    #{name => ~"invariants", title => ~"Invariants", columns => Columns}.
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 

@@ -7,7 +7,7 @@
 %% data, what its tables, metrics, series, histograms and warnings are (dyno_agent_instrument).
 %% Pure.
 
--export([parts/3]).
+-export([parts/3, known/1]).
 -export_type([parts/0, sample/0]).
 
 -type part() :: #{atom() => term()}.
@@ -75,10 +75,21 @@ parts(Targets, Samples, Results) ->
         ]
     }.
 
+-doc "All that these instruments may give.".
+-spec known([module()]) -> dyno_threshold:known().
+known(Instruments) ->
+    Described = fun(What) -> [Description || {_, Description} <- data(What, Instruments)] end,
+    #{
+        metrics => [sample_cost() | Described(metrics)],
+        series => dyno_agent_vm:describe() ++ dyno_agent_os:all() ++ Described(series),
+        tables => Described(tables)
+    }.
+
 data(What, Instruments) ->
     [{M, Description} || M <- Instruments, exports(M, What, 0), Description <- M:What()].
 
 exports(Module, Function, Arity) ->
+    {module, Module} = code:ensure_loaded(Module),
     erlang:function_exported(Module, Function, Arity).
 
 all(Module, Results) ->
@@ -152,12 +163,16 @@ sample_cost([]) ->
     [];
 sample_cost(Samples) ->
     MeanNs = mean([CostUs || {_, _, _, CostUs} <- Samples]) * 1000,
-    [
-        dyno_recording_part:metric(
-            ~"instrument.sample", ~"What one sample of the VM and the system takes", MeanNs, ~"ns",
-            length(Samples), ~"instrument"
-        )
-    ].
+    #{name := Name, title := Title, unit := Unit, group := Group} = sample_cost(),
+    [dyno_recording_part:metric(Name, Title, MeanNs, Unit, length(Samples), Group)].
+
+sample_cost() ->
+    #{
+        name => ~"instrument.sample",
+        title => ~"What one sample of the VM and the system takes",
+        unit => ~"ns",
+        group => ~"instrument"
+    }.
 
 steal(Samples) ->
     case [Steal || {_, _, #{~"os.cpu.steal" := Steal}, _} <- Samples] of

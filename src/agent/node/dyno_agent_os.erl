@@ -38,7 +38,7 @@ and 29).
 %% Reading
 -export([read/0, parse/2]).
 %% What was read
--export([difference/2, describe/0]).
+-export([difference/2, describe/0, all/0]).
 
 -export_type([raw/0, texts/0, values/0, metric/0]).
 
@@ -134,9 +134,11 @@ describe() ->
     Raw = read(),
     Disk = #{~"os.disk.await" => 0 || is_map_key(disk, Raw)},
     Sources = [Disk | [maps:get(Source, Raw) || Source <- [cpu, counters, gauges]]],
-    [Metric || #{name := Name} = Metric <- metrics(), lists:any(has(Name), Sources)].
+    [Metric || #{name := Name} = Metric <- all(), lists:any(has(Name), Sources)].
 
-metrics() ->
+-doc "All values that a system may have.".
+-spec all() -> [metric(), ...].
+all() ->
     [
         #{name => Name, unit => Unit, title => Title, group => ~"os"}
      || {Name, Unit, Title} <- [

@@ -7,24 +7,58 @@
 %% operation, and of each phase. Pure.
 
 -export([metrics/1, histograms/1, series/1, outcome/2]).
+-export([known/0, known_of_probe/0]).
 
 -type part() :: #{atom() => term()}.
+
+%% What is called by a name: its title, its unit, and how its value and the number of samples of it
+%% follow from what was measured.
+-type description() ::
+    {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
+        {Value :: number(), Samples :: non_neg_integer()} | none)}.
 
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
 
 -doc "The load's single numbers.".
 -spec metrics(dyno_load_result:t()) -> [part()].
-metrics(#{total := Total, parts := Parts, workers := Workers} = Result) ->
+metrics(#{total := Total, parts := Parts} = Result) ->
     DurationNs = loaded_ns(Result),
     lists:append([
         of_operations(~"", ~"", DurationNs, Total),
         of_open_loads(Total, Parts),
-        [metric(~"workers.max", ~"Workers, at most", Workers, ~"count", 1)],
-        of_load_nodes(Result),
-        of_search(Result),
+        described(of_all(), Result),
         of_kinds(DurationNs, Result),
         lists:append([of_phase(Part) || Part <- Parts, length(Parts) > 1])
     ]).
+
+-doc "All metrics and series that a load may have; `*` stands for a name that a suite gives.".
+-spec known() -> dyno_threshold:known().
+known() ->
+    Whole = operations() ++ open_loads() ++ of_all(),
+    Groups = [
+        {<<(prefix(Group, ~"*"))/binary, Name/binary>>, Title, Unit, Value}
+     || Group <- [~"operation", ~"phase"], {Name, Title, Unit, Value} <- operations()
+    ],
+    #{
+        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Whole ++ Groups],
+        series => [#{name => Name, unit => Unit} || {_, Name, Unit, _} <- courses()]
+    }.
+
+-doc "Those of them that a probe of a search has.".
+-spec known_of_probe() -> dyno_threshold:known().
+known_of_probe() ->
+    Kinds = [
+        {<<(prefix(~"operation", ~"*"))/binary, Name/binary>>, Title, Unit, Value}
+     || {Name, Title, Unit, Value} <- operations()
+    ],
+    Descriptions = operations() ++ open_loads() ++ Kinds,
+    #{metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Descriptions]}.
+
+described(Descriptions, Measured) ->
+    [
+        metric(Name, Title, Value, Unit, Samples)
+     || {Name, Title, Unit, Of} <- Descriptions, {Value, Samples} <- [Of(Measured)]
+    ].
 
 %% A search's metrics are those of the probes at the rate that was found.
 loaded_ns(#{search := _, parts := Parts}) ->
@@ -34,31 +68,43 @@ loaded_ns(#{duration_ns := DurationNs}) ->
 
 %% The prefix of the names, and the end of the titles, say which operations they are.
 of_operations(Prefix, Suffix, DurationNs, Snapshot) ->
-    #{response := Response, successes := Ok, in_time := InTime, failures := Failed} = Snapshot,
-    All = Ok + Failed,
-    [
-        metric(<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Value, Unit, Count)
-     || {Name, Title, Value, Unit, Count} <- [
-            {~"throughput", ~"Throughput", InTime * 1.0e9 / max(DurationNs, 1), ~"1/s", InTime},
-            {~"operations.count", ~"Operations", Ok, ~"count", Ok},
-            {~"errors.count", ~"Errors", Failed, ~"count", All},
-            {~"errors.rate", ~"Share of errors", Failed / max(1, All), ~"ratio", All}
-            | times(~"latency", ~"Response time", Response) ++
-                times(~"service", ~"Service time", map_get(service, Snapshot))
-        ]
-    ].
+    described(
+        [
+            {<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Unit, Value}
+         || {Name, Title, Unit, Value} <- operations()
+        ],
+        {DurationNs, Snapshot}
+    ).
 
-times(_Name, _Title, undefined) ->
-    [];
-times(_Name, _Title, #{count := 0}) ->
-    [];
-times(Name, Title, #{count := Count, max := Max} = Histogram) ->
-    Values =
-        [{Key, dyno_histogram:quantile(Histogram, Q)} || {Key, Q} <- ?QUANTILES] ++
-            [{~"max", Max}, {~"mean", dyno_histogram:mean(Histogram)}],
+%% Of the operations in a time.
+-spec operations() -> [description()].
+operations() ->
     [
-        {<<Name/binary, $., Key/binary>>, <<Title/binary, ", ", Key/binary>>, Ns, ~"ns", Count}
-     || {Key, Ns} <- Values
+        {~"throughput", ~"Throughput", ~"1/s", fun({Ns, #{in_time := N}}) ->
+            {N * 1.0e9 / max(Ns, 1), N}
+        end},
+        {~"operations.count", ~"Operations", ~"count", fun({_, #{successes := Ok}}) -> {Ok, Ok} end},
+        {~"errors.count", ~"Errors", ~"count", fun({_, #{successes := Ok, failures := Failed}}) ->
+            {Failed, Ok + Failed}
+        end},
+        {~"errors.rate", ~"Share of errors", ~"ratio", fun
+            ({_, #{successes := Ok, failures := Failed}}) ->
+                {Failed / max(1, Ok + Failed), Ok + Failed}
+        end}
+    ] ++ times(~"latency", ~"Response time", response) ++
+        times(~"service", ~"Service time", service).
+
+times(Name, Title, Key) ->
+    [
+        {<<Name/binary, $., Of/binary>>, <<Title/binary, ", ", Of/binary>>, ~"ns", fun
+            ({_, #{Key := #{count := Count} = Histogram}}) when Count > 0 ->
+                {Value(Histogram), Count};
+            (_) ->
+                none
+        end}
+     || {Of, Value} <-
+            [{Of, fun(H) -> dyno_histogram:quantile(H, Q) end} || {Of, Q} <- ?QUANTILES] ++
+                [{~"max", fun(#{max := Max}) -> Max end}, {~"mean", fun dyno_histogram:mean/1}]
     ].
 
 of_kinds(DurationNs, Result) ->
@@ -79,66 +125,96 @@ plain(Name) ->
 of_open_loads(Total, Parts) ->
     case [Part || #{arrivals := Arrivals} = Part <- Parts, Arrivals =/= undefined] of
         [] -> [];
-        Open -> open_metrics(Total, Open)
+        Open -> described(open_loads(), arrived(Total, Open))
     end.
 
-open_metrics(#{queued := Queued, lagged := Lagged, schedule_lag := Lag}, Parts) ->
+arrived(Total, Parts) ->
     %% Of the time in which arrivals came.
     Seconds = lists:sum([LengthNs || #{duration_ns := LengthNs} <- Parts]) / 1.0e9,
     Arrivals = lists:sum([N || #{arrivals := N} <- Parts]),
-    Started = lists:sum([N || #{total := #{started := N}} <- Parts]),
     Offered =
         case Parts of
             [#{rate_per_s := Rate}] when is_number(Rate) -> Rate;
             _ -> Arrivals / Seconds
         end,
-    Count = fun(Is) -> length(lists:filter(Is, Parts)) end,
+    (maps:with([queued, lagged, schedule_lag], Total))#{
+        parts => Parts,
+        seconds => Seconds,
+        arrivals => Arrivals,
+        offered => Offered,
+        started => lists:sum([N || #{total := #{started := N}} <- Parts])
+    }.
+
+%% Of the parts in which arrivals came.
+-spec open_loads() -> [description()].
+open_loads() ->
+    Phases = fun(Is) -> fun(#{parts := Parts}) -> {length(lists:filter(Is, Parts)), 1} end end,
+    IsSaturated = fun(Part) -> not dyno_load_verdict:is_kept(Part) end,
+    IsLimited = fun(Part) -> dyno_load_verdict:of_part(Part) =:= generator end,
+    Started = fun(Key) -> fun(#{Key := Count, started := N}) -> {Count, N} end end,
     [
-        metric(<<"load.", Name/binary>>, Title, Value, Unit, Samples)
-     || {Name, Title, Value, Unit, Samples} <- [
-            {~"offered", ~"Offered load", Offered, ~"1/s", 1},
-            {~"achieved", ~"Achieved load", Started / Seconds, ~"1/s", Started},
-            {~"achieved_share", ~"Achieved share of the offered load",
-                min(1.0, Started / max(1, Arrivals)), ~"ratio", Started},
-            {~"dropped", ~"Arrivals that never started",
-                lists:sum([dyno_load_result:dropped(Part) || Part <- Parts]), ~"count", 1},
-            {~"queued", ~"Arrivals that were due while all workers were busy", Queued, ~"count",
-                Started},
-            {~"lagged", ~"Arrivals that the generator began over 1 ms late", Lagged, ~"count",
-                Started},
-            {~"saturated", ~"Phases in which the load was saturated",
-                Count(fun(Part) -> not dyno_load_verdict:is_kept(Part) end), ~"count", 1},
-            {~"generator_limited", ~"Phases in which the generator was the bottleneck",
-                Count(fun(Part) -> dyno_load_verdict:of_part(Part) =:= generator end), ~"count", 1}
-            | [
-                {~"schedule_lag.p99", ~"Schedule lag of the generator, p99",
-                    dyno_histogram:quantile(Lag, 0.99), ~"ns", N}
-             || #{count := N} <- [Lag], N > 0
-            ]
-        ]
+        {~"load.offered", ~"Offered load", ~"1/s", fun(#{offered := Rate}) -> {Rate, 1} end},
+        {~"load.achieved", ~"Achieved load", ~"1/s", fun(#{started := N, seconds := Seconds}) ->
+            {N / Seconds, N}
+        end},
+        {~"load.achieved_share", ~"Achieved share of the offered load", ~"ratio", fun
+            (#{started := N, arrivals := Arrivals}) -> {min(1.0, N / max(1, Arrivals)), N}
+        end},
+        {~"load.dropped", ~"Arrivals that never started", ~"count", fun(#{parts := Parts}) ->
+            {lists:sum([dyno_load_result:dropped(Part) || Part <- Parts]), 1}
+        end},
+        {~"load.queued", ~"Arrivals that were due while all workers were busy", ~"count",
+            Started(queued)},
+        {~"load.lagged", ~"Arrivals that the generator began over 1 ms late", ~"count",
+            Started(lagged)},
+        {~"load.saturated", ~"Phases in which the load was saturated", ~"count",
+            Phases(IsSaturated)},
+        {~"load.generator_limited", ~"Phases in which the generator was the bottleneck", ~"count",
+            Phases(IsLimited)},
+        {~"load.schedule_lag.p99", ~"Schedule lag of the generator, p99", ~"ns", fun
+            (#{schedule_lag := #{count := N} = Lag}) when N > 0 ->
+                {dyno_histogram:quantile(Lag, 0.99), N};
+            (_) ->
+                none
+        end}
     ].
 
-of_load_nodes(#{nodes := [#{node := Node}]}) when Node =:= node() ->
-    [];
-of_load_nodes(#{nodes := Nodes}) ->
-    Lost = [Node || #{lost_at_ms := AtMs} = Node <- Nodes, AtMs =/= undefined],
+%% Of the whole load.
+-spec of_all() -> [description()].
+of_all() ->
     [
-        metric(~"load.nodes", ~"Load nodes", length(Nodes), ~"count", 1),
-        metric(~"load.nodes_lost", ~"Load nodes that went down", length(Lost), ~"count", 1)
+        {~"workers.max", ~"Workers, at most", ~"count", fun(#{workers := N}) -> {N, 1} end},
+        {~"load.nodes", ~"Load nodes", ~"count", fun(Result) ->
+            apart(fun(Nodes) -> length(Nodes) end, Result)
+        end},
+        {~"load.nodes_lost", ~"Load nodes that went down", ~"count", fun(Result) ->
+            apart(
+                fun(Nodes) ->
+                    length([AtMs || #{lost_at_ms := AtMs} <- Nodes, AtMs =/= undefined])
+                end,
+                Result
+            )
+        end},
+        {~"load.search.rate", ~"Highest rate at which the objective holds", ~"1/s", fun(Result) ->
+            searched(rate_per_s, Result)
+        end},
+        {~"load.search.high", ~"Lowest rate at which it does not", ~"1/s", fun(Result) ->
+            searched(high_per_s, Result)
+        end}
     ].
 
-of_search(#{search := #{rate_per_s := Rate, high_per_s := High, tried := Tried}}) ->
-    Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
-    [
-        metric(Name, Title, Value, ~"1/s", Probes)
-     || {Name, Title, Value} <- [
-            {~"load.search.rate", ~"Highest rate at which the objective holds", Rate},
-            {~"load.search.high", ~"Lowest rate at which it does not", High}
-        ],
-        is_number(Value)
-    ];
-of_search(_Result) ->
-    [].
+apart(_Count, #{nodes := [#{node := Node}]}) when Node =:= node() -> none;
+apart(Count, #{nodes := Nodes}) -> {Count(Nodes), 1}.
+
+searched(Key, #{search := #{tried := Tried} = Search}) ->
+    case Search of
+        #{Key := Rate} when is_number(Rate) ->
+            {Rate, lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried])};
+        #{} ->
+            none
+    end;
+searched(_Key, _Result) ->
+    none.
 
 metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
@@ -181,17 +257,20 @@ series(Intervals) ->
     Times = [T || #{time_ms := T} <- Intervals],
     [
         dyno_recording_part:series(Name, Unit, ~"load", Title, undefined, Times, Values)
-     || {Key, Name, Unit, Title} <- [
-            {offered_per_s, ~"load.offered", ~"1/s", ~"Offered load"},
-            {throughput_per_s, ~"load.throughput", ~"1/s", ~"Throughput"},
-            {errors_per_s, ~"load.errors", ~"count/s", ~"Errors"},
-            {p50_ns, ~"load.latency.p50", ~"ns", ~"Response time, p50"},
-            {p99_ns, ~"load.latency.p99", ~"ns", ~"Response time, p99"},
-            {max_ns, ~"load.latency.max", ~"ns", ~"Response time, max"}
-        ],
+     || {Key, Name, Unit, Title} <- courses(),
         Values <- [[map_get(Key, Interval) || Interval <- Intervals]],
         Values =/= [],
         Key =/= offered_per_s orelse lists:any(fun is_number/1, Values)
+    ].
+
+courses() ->
+    [
+        {offered_per_s, ~"load.offered", ~"1/s", ~"Offered load"},
+        {throughput_per_s, ~"load.throughput", ~"1/s", ~"Throughput"},
+        {errors_per_s, ~"load.errors", ~"count/s", ~"Errors"},
+        {p50_ns, ~"load.latency.p50", ~"ns", ~"Response time, p50"},
+        {p99_ns, ~"load.latency.p99", ~"ns", ~"Response time, p99"},
+        {max_ns, ~"load.latency.max", ~"ns", ~"Response time, max"}
     ].
 
 -doc "What a probe of a search shows of its objective.".

@@ -11,7 +11,7 @@
 %% Its course
 -export([offered/3, interval/5]).
 %% What it says
--export([named_kinds/1, dropped/1, to_recording/2]).
+-export([named_kinds/1, dropped/1, to_recording/2, known/0]).
 -export_type([t/0, note/0, merged/0, part/0, load_node/0]).
 
 -type part() :: #{
@@ -268,3 +268,8 @@ to_recording(Result, Intervals) ->
         tables => dyno_load_tables:tables(Result),
         warnings => [#{code => C, text => T} || {C, T} <- dyno_load_verdict:warnings(Result)]
     }.
+
+-doc "All that `to_recording/2` may give.".
+-spec known() -> dyno_threshold:known().
+known() ->
+    (dyno_load_metrics:known())#{tables => dyno_load_tables:specs()}.

@@ -6,7 +6,7 @@
 %% The load's tables in the recording: errors, kinds of operations, phases, probes, load nodes.
 %% Pure.
 
--export([tables/1]).
+-export([tables/1, specs/0]).
 
 -doc "The tables of a run; none is empty.".
 -spec tables(dyno_load_result:t()) -> [#{atom() => term()}].
@@ -25,6 +25,10 @@ tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) 
             {load_nodes(), apart(Result)}
         ]
     ].
+
+-doc "All tables that a load may have.".
+-spec specs() -> [dyno_recording_table:spec()].
+specs() -> [errors(), operations(), phases(), probes(), load_nodes()].
 
 apart(#{nodes := [#{node := Node}]}) when Node =:= node() -> [];
 apart(#{nodes := Nodes}) -> Nodes.

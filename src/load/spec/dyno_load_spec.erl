@@ -276,19 +276,16 @@ objectives(_Improper, _Read) ->
 
 %% A probe knows of the load only, and not of a size or a node.
 objective(Text) ->
-    Metrics = [
-        ~"latency.", ~"service.", ~"throughput", ~"errors.", ~"operations.", ~"load.", ~"operation."
-    ],
-    case dyno_threshold:parse(Text) of
-        {ok, Threshold} ->
-            Metric = string:trim(Text, leading),
-            IsOfLoad = lists:any(fun(M) -> string:prefix(Metric, M) =/= nomatch end, Metrics),
-            case IsOfLoad andalso re:run(Text, ~"\\s(of|at)\\s") =:= nomatch of
-                true -> {ok, Threshold};
-                false -> {error, {search_metric, Text}}
-            end;
-        {error, Reason} ->
-            {error, {search_objective, Reason}}
+    maybe
+        {ok, Threshold} ?= dyno_threshold:parse(Text),
+        ok ?= dyno_threshold:check(Threshold, dyno_load_metrics:known_of_probe()),
+        nomatch ?= re:run(Text, ~"\\s(of|at)\\s", [{capture, none}]),
+        {ok, Threshold}
+    else
+        match -> {error, {search_metric, Text}};
+        {error, {_, _, {unknown_metric, _, _}}} -> {error, {search_metric, Text}};
+        {error, {_, _, {unknown_table, _, _}}} -> {error, {search_metric, Text}};
+        {error, Reason} -> {error, {search_objective, Reason}}
     end.
 
 -doc "Checks the operation kinds of a suite.".

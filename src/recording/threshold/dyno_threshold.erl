@@ -25,9 +25,9 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 `NODE` is the node's name with or without the part from the `@`.
 """.
 
--export([parse/1, format/1, evaluate/2, format_error/1]).
+-export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
 
--export_type([t/0, reason/0, verdict/0]).
+-export_type([t/0, known/0, reason/0, verdict/0]).
 
 -doc "A threshold that was understood.".
 -opaque t() :: #{
@@ -42,6 +42,9 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
     written := binary()
 }.
 
+-doc "What a measurement may have; see `check/2`.".
+-type known() :: dyno_threshold_check:known().
+
 -doc "Why a text is no threshold: the text, the character (from 0) and what is wrong there.".
 -type reason() :: {Text :: binary(), Position :: non_neg_integer(), problem()}.
 
@@ -55,6 +58,7 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
     | number_out_of_range
     | {unknown_unit, binary()}
     | open_quote
+    | dyno_threshold_check:problem()
     | not_utf8.
 
 -doc "An element of a recording's `verdicts`.".
@@ -77,6 +81,27 @@ parse(Chars) ->
             end;
         _ ->
             {error, {~"", 0, not_utf8}}
+    end.
+
+-doc """
+Checks before a measurement whether what it may have can decide a threshold: that there is such a
+metric, table or field, and that its unit is of the limit's kind.
+""".
+-spec check(t(), known()) -> ok | {error, reason()}.
+check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
+    case dyno_threshold_check:problem(Target, {Limit, Unit}, Known) of
+        none -> ok;
+        Problem -> {error, {format(Threshold), place_of(Problem, Threshold), Problem}}
+    end.
+
+%% In the text that format/1 gives.
+place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
+    case {element(1, Problem), Target} of
+        {wrong_kind, _} -> string:length([subject(Threshold), " ", Operator, " "]);
+        {field_expected, _} -> string:length([target_text(Target), " "]);
+        {_, {cell, Table, Row, Field}} when is_binary(Field), element(1, Problem) =/= unknown_table ->
+            string:length([Table, " ", quoted(Row), " "]);
+        _ -> 0
     end.
 
 -doc "The threshold as text; `parse/1` reads it back.".
@@ -307,14 +332,10 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
             ]}
     end.
 
-%% Of a unit that is not known, the numbers count.
 in_base(Raw, Unit) ->
     case dyno_unit:to_base(Raw, Unit) of
-        {ok, {Value, Base}} ->
-            {ok, Kind} = dyno_unit:kind(Unit),
-            {Kind, Value, Base};
-        error ->
-            {number, Raw, Unit}
+        {ok, {Value, Base}} -> {dyno_threshold_metric:kind(Unit), Value, Base};
+        error -> {dyno_threshold_metric:kind(Unit), Raw, Unit}
     end.
 
 %% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.

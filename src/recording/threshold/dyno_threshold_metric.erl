@@ -23,9 +23,10 @@ Any table can be named, in the singular too. A row is found by the cells in the 
 role `key`: by one of them, or by all of them with a space in between.
 """.
 
--export([find/3, comparable/3, accepted/1]).
+-export([find/3, comparable/3, accepted/1, kind/1]).
+-export([lookups/1, names/2, is_table/2]).
 
--export_type([target/0, found/0]).
+-export_type([target/0, found/0, lookup/0]).
 
 -doc """
 What is compared: a metric or series, or the cell of a table. Without a field it is the first value
@@ -37,6 +38,11 @@ of a row of a table over all runs, such as the exponent in `growth`.
 
 -doc "A value with the unit it was recorded in, or why there is none.".
 -type found() :: {ok, number(), dyno_unit:unit()} | {error, unicode:chardata()}.
+
+-doc "Where a value may be.".
+-type lookup() ::
+    {metric, Name :: binary()}
+    | {series, Name :: binary(), mean | min | max | last | undefined}.
 
 -type holder() :: dyno_recording:run() | dyno_recording:document().
 
@@ -71,15 +77,12 @@ also(_) -> [].
 -doc "The value of what a threshold names, in a run or in the tables over all runs.".
 -spec find(target(), Node :: binary() | undefined, holder()) -> found().
 find({metric, Name}, Node, Run) ->
-    {Plain, Aggregate} = split(Name),
-    Lookups =
-        [fun() -> metric(Name, Node, Run) end] ++
-            [fun() -> series(N, Aggregate, Node, Run) end || N <- full(Plain), N =/= Name] ++
-            [fun() -> series(N, undefined, Node, Run) end || N <- full(Name)] ++
-            [fun() -> metric(<<Name/binary, ".max">>, Node, Run) end],
-    case first(Lookups) of
-        none -> {error, [reason("there is no such metric", Run), closest(Name, names(Run))]};
-        Found -> Found
+    case first(lookups(Name), Node, Run) of
+        none ->
+            Names = names(named(~"metrics", Run), named(~"series", Run)),
+            {error, [reason("there is no such metric", Run), closest(Name, Names)]};
+        Found ->
+            Found
     end;
 find({cell, Table, Row, Field}, Node, Holder) ->
     All = maps:get(~"tables", Holder, []),
@@ -90,7 +93,7 @@ find({cell, Table, Row, Field}, Node, Holder) ->
         {[{T, Cells} | _], _} ->
             cell(T, Cells, Field);
         {[], []} ->
-            Names = [Name || #{~"name" := Name} <- All],
+            Names = named(~"tables", Holder),
             {error, [reason(["there is no table ", Table], Holder), closest(Table, Names)]};
         {[], _} ->
             Keys = [
@@ -104,6 +107,15 @@ find({cell, Table, Row, Field}, Node, Holder) ->
     end.
 
 %% Names
+
+-doc "Where the value of a name may be, in order.".
+-spec lookups(binary()) -> [lookup(), ...].
+lookups(Name) ->
+    {Plain, Aggregate} = split(Name),
+    [{metric, Name}] ++
+        [{series, N, Aggregate} || N <- full(Plain), N =/= Name] ++
+        [{series, N, undefined} || N <- full(Name)] ++
+        [{metric, <<Name/binary, ".max">>}].
 
 %% The names that a series may be recorded under.
 full(Name) ->
@@ -125,7 +137,8 @@ split(Name) ->
         [] -> {Name, undefined}
     end.
 
-%% `process` is the table `processes`.
+-doc "Whether a table of a name is meant: `process` is the table `processes`.".
+-spec is_table(binary(), Written :: binary()) -> boolean().
 is_table(Name, Written) ->
     lists:member(Name, [<<Written/binary, Plural/binary>> || Plural <- [~"", ~"s", ~"es"]]).
 
@@ -216,8 +229,8 @@ bare(Name) ->
 cell(#{~"columns" := Columns}, Cells, Field) ->
     Values = [
         {Name, Unit, Cell}
-     || {#{~"name" := Name, ~"type" := Type, ~"unit" := Unit}, Cell} <- lists:zip(Columns, Cells),
-        Type =/= ~"string"
+     || {#{~"name" := Name, ~"unit" := Unit} = Column, Cell} <- lists:zip(Columns, Cells),
+        is_value(Field, Column)
     ],
     case [Value || {Name, _, _} = Value <- Values, Field =:= undefined orelse Field =:= Name] of
         [{Name, Unit, Cell} | _] ->
@@ -227,29 +240,52 @@ cell(#{~"columns" := Columns}, Cells, Field) ->
             {error, [Field, " was not measured for it", closest(Field, Names)]}
     end.
 
+is_value(_, #{~"type" := ~"string"}) -> false;
+is_value(undefined, #{~"role" := ~"key"}) -> false;
+is_value(_, _) -> true.
+
 unit(null) -> ~"1";
 unit(Unit) -> Unit.
 
 number(Value, Unit, _) when is_number(Value) -> {ok, Value, Unit};
 number(_, _, Why) -> {error, Why}.
 
-first([Lookup | Rest]) ->
-    case Lookup() of
-        none -> first(Rest);
-        Found -> Found
+-doc "What a unit measures; of one that is not known, the numbers count.".
+-spec kind(dyno_unit:unit() | undefined) -> dyno_unit:kind().
+kind(undefined) ->
+    number;
+kind(Unit) ->
+    case dyno_unit:kind(Unit) of
+        {ok, Kind} -> Kind;
+        error -> number
+    end.
+
+first([Lookup | Rest], Node, Run) ->
+    Found =
+        case Lookup of
+            {metric, Name} -> metric(Name, Node, Run);
+            {series, Name, Aggregate} -> series(Name, Aggregate, Node, Run)
+        end,
+    case Found of
+        none -> first(Rest, Node, Run);
+        _ -> Found
     end;
-first([]) ->
+first([], _Node, _Run) ->
     none.
 
 %% Texts
 
-names(Run) ->
-    Series = [Name || #{~"name" := Name} <- maps:get(~"series", Run, [])],
+named(Key, Holder) ->
+    [Name || #{~"name" := Name} <- maps:get(Key, Holder, [])].
+
+-doc "What there is to name, of these metrics and series.".
+-spec names([binary()], [binary()]) -> [binary()].
+names(Metrics, Series) ->
     Short = [
         string:slice(Name, string:length(Prefix))
      || Name <- Series, Prefix <- ?PREFIXES, string:prefix(Name, Prefix) =/= nomatch
     ],
-    [Name || #{~"name" := Name} <- maps:get(~"metrics", Run, [])] ++ Series ++ Short.
+    Metrics ++ Series ++ Short.
 
 closest(Name, Names) ->
     case lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST) of

@@ -32,7 +32,35 @@ wording(number_out_of_range) ->
 wording({unknown_unit, Unit}) ->
     ["there is no unit ", Unit, "; accepted are ", listed(dyno_unit:accepted())];
 wording(open_quote) ->
-    "the quote that opens here is not closed".
+    "the quote that opens here is not closed";
+wording({unknown_metric, Name, Closest}) ->
+    ["there is no metric ", Name, closest(Closest)];
+wording({unknown_table, Name, Closest}) ->
+    ["there is no table ", Name, closest(Closest)];
+wording({unknown_field, Table, Field, Fields}) ->
+    ["the table ", Table, " has no field ", Field, "; it has ", listed(Fields)];
+wording({field_expected, Table, Fields}) ->
+    ["a field of the table ", Table, " is expected, one of ", listed(Fields)];
+wording({field_of_summary, Table}) ->
+    [
+        "the table ", Table, " is over all runs, and its rows have one value each: an operator is ",
+        "expected here, one of < <= > >= =="
+    ];
+wording({wrong_kind, Kind, LimitKind}) ->
+    ["this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ", units(Kind)].
+
+closest([]) -> "";
+closest(Names) -> ["; the closest are ", listed(Names)].
+
+kind(time) -> "a time";
+kind(size) -> "a size in bytes";
+kind(words) -> "a size in words";
+kind(number) -> "a plain number";
+kind(ratio) -> "a ratio";
+kind(rate) -> "a rate";
+kind(byte_rate) -> "a rate in bytes";
+kind(time_per_call) -> "a time per call";
+kind(words_per_call) -> "a size per call".
 
 -doc "The units accepted for a kind, in words.".
 -spec units(dyno_unit:kind()) -> unicode:chardata().

@@ -13,7 +13,7 @@ holds as long as nothing is saturated on the way. Its interval is that of the ex
 law.
 """.
 
--export([tables/1]).
+-export([tables/1, spec/0]).
 
 -import(dyno_recording_growth, [fit/4]).
 
@@ -87,14 +87,16 @@ tables(Document) ->
             ]),
             [
                 dyno_recording_table:make(
-                    table(), [extrapolated(Growth, Largest) || Growth <- Sorted]
+                    spec(), [extrapolated(Growth, Largest) || Growth <- Sorted]
                 )
             ];
         _ ->
             []
     end.
 
-table() ->
+-doc "What that table is.".
+-spec spec() -> dyno_recording_table:spec().
+spec() ->
     Text = ~"Extrapolated, not measured",
     #{
         name => ~"growth",

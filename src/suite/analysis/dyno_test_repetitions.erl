@@ -9,7 +9,7 @@ A run is one value, however many operations it had: what differs from run to run
 node got, what else the machine did) does not show within one.
 """.
 
--export([tables/1]).
+-export([tables/1, spec/0]).
 
 -define(LEVEL, 0.95).
 -define(METRICS, [
@@ -32,7 +32,7 @@ tables(Document) ->
             [];
         Sizes ->
             [
-                dyno_recording_table:make(table(), [
+                dyno_recording_table:make(spec(), [
                     summary(Size, Name, Values)
                  || {Size, Runs} <- Sizes,
                     Name <- ?METRICS,
@@ -58,7 +58,9 @@ interval(Values) ->
         {error, not_positive} -> {lists:min(Values), dyno_stats:median(Values), lists:max(Values)}
     end.
 
-table() ->
+-doc "What that table is.".
+-spec spec() -> dyno_recording_table:spec().
+spec() ->
     Help = ~"Of the repetitions: geometric mean with Student's 95 % interval of the logarithms.",
     Of = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
     #{

@@ -23,7 +23,7 @@ resource is saturated before another is no proof that it is the cause, but it is
 first.
 """.
 
--export([tables/1]).
+-export([tables/1, spec/0]).
 
 -import(dyno_recording_part, [text/2]).
 -import(dyno_test_sizes, [points/2, names/3, cells/4]).
@@ -66,12 +66,14 @@ tables(Document) ->
             Resources =
                 capacities(Sizes) ++ run_queues(Sizes) ++ message_queues(Sizes) ++
                     functions(Sizes) ++ memories(Sizes),
-            [dyno_recording_table:make(table(), order(Symptoms) ++ order(Resources))];
+            [dyno_recording_table:make(spec(), order(Symptoms) ++ order(Resources))];
         _ ->
             []
     end.
 
-table() ->
+-doc "What that table is.".
+-spec spec() -> dyno_recording_table:spec().
+spec() ->
     Text = fun(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell} end,
     #{
         name => ~"saturation",

@@ -15,7 +15,7 @@ itself or links to is there for the next.
 -behaviour(dyno_load_source).
 -behaviour(gen_server).
 
--export([start_link/1, format_error/1, fault/1]).
+-export([start_link/1, known/0, format_error/1, fault/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, reason/0]).
 
@@ -224,14 +224,24 @@ early(_Reason, _State) ->
 finished(#{from := From, start_ns := StartNs, stop_from := StopFrom} = State) ->
     Now = now_ns(),
     notify({metrics, [
-        metric(~"load.start_time", ~"Time that start_load took", StartNs),
-        metric(~"load.stop_time", ~"Time that stop_load took", Now - StopFrom)
+        Metric#{value => Ns, count => 1}
+     || {Metric, Ns} <- lists:zip(metrics(), [StartNs, Now - StopFrom])
     ]}, State),
     notify({finished, max(1, Now - From)}, State),
     State#{phase := read}.
 
-metric(Name, Title, Ns) ->
-    #{name => Name, title => Title, value => Ns, unit => ~"ns", count => 1, group => ~"load"}.
+metrics() ->
+    [
+        #{name => Name, title => Title, unit => ~"ns", group => ~"load"}
+     || {Name, Title} <- [
+            {~"load.start_time", ~"Time that start_load took"},
+            {~"load.stop_time", ~"Time that stop_load took"}
+        ]
+    ].
+
+-doc "What it tells besides its course.".
+-spec known() -> dyno_threshold:known().
+known() -> #{metrics => metrics()}.
 
 ns(Ns) ->
     dyno_unit:format(Ns, ~"ns").

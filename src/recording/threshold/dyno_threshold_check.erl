@@ -1,0 +1,133 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_threshold_check).
+-moduledoc false.
+%% Whether a threshold can be decided at all by what a measurement will have: its names and units
+%% are known before it begins. Only what is certain counts as a problem. Pure.
+
+-export([problem/3]).
+-export_type([known/0, described/0, table/0, problem/0]).
+
+-doc """
+What a measurement may have: metrics and series with their units, tables of a run, and tables over
+all runs (`summaries`), as those who make them describe them. In a name `*` stands for whatever is
+filled in later.
+
+`reserved`: the first words of the metrics and series that only those listed have; `all` where there
+are no others.
+""".
+-type known() :: #{
+    metrics => [described()],
+    series => [described()],
+    tables => [table()],
+    summaries => [table()],
+    reserved => all | [binary()]
+}.
+
+-type described() :: #{name := binary(), unit := binary(), _ => _}.
+
+-type table() :: #{name := binary(), columns := [dyno_recording_table:column()], _ => _}.
+
+-doc "What is wrong.".
+-type problem() ::
+    {unknown_metric, Name :: binary(), Closest :: [binary()]}
+    | {unknown_table, Name :: binary(), Closest :: [binary()]}
+    | {unknown_field, Table :: binary(), Field :: binary(), Fields :: [binary()]}
+    | {field_expected, Table :: binary(), Fields :: [binary()]}
+    | {field_of_summary, Table :: binary()}
+    | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
+
+-define(CLOSEST, 3).
+
+-doc "What is wrong with a target and the limit that it has, if that is certain.".
+-spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
+    none | problem().
+problem({metric, Name}, Limit, Known) ->
+    case {is_reserved(Name, Known), units(dyno_threshold_metric:lookups(Name), Known)} of
+        {false, _} ->
+            none;
+        {true, []} ->
+            Names = dyno_threshold_metric:names(names(metrics, Known), names(series, Known)),
+            {unknown_metric, Name, closest(Name, Names)};
+        {true, Units} ->
+            kind(Units, Limit)
+    end;
+problem({cell, Table, _Row, Field}, Limit, Known) ->
+    Tables = tables(tables, Table, Known),
+    Summaries = tables(summaries, Table, Known),
+    case {Field, Tables, Summaries} of
+        {_, [], []} ->
+            Names = names(tables, Known) ++ names(summaries, Known),
+            {unknown_table, Table, closest(Table, Names)};
+        {undefined, _, []} ->
+            {field_expected, Table, fields(Tables)};
+        {undefined, _, _} ->
+            %% The value that such a row has.
+            Values = [[Unit || #{role := Role, unit := Unit} <- Of, Role =/= key] || Of <- Summaries],
+            kind([Unit || [Unit | _] <- Values], Limit);
+        {_, [], _} ->
+            {field_of_summary, Table};
+        {_, _, _} ->
+            case [Unit || Of <- Tables, #{name := Name, unit := Unit} <- Of, Name =:= Field] of
+                [] -> {unknown_field, Table, Field, fields(Tables)};
+                Units -> kind(Units, Limit)
+            end
+    end.
+
+is_reserved(Name, Known) ->
+    case maps:get(reserved, Known, all) of
+        all -> true;
+        Words -> lists:member(hd(binary:split(Name, ~".")), Words)
+    end.
+
+%% Of the first lookup that will find something.
+units([], _Known) ->
+    [];
+units([Lookup | Rest], Known) ->
+    {Kind, Name} =
+        case Lookup of
+            {metric, Of} -> {metrics, Of};
+            {series, Of, _Aggregate} -> {series, Of}
+        end,
+    Described = maps:get(Kind, Known, []),
+    case [Unit || #{name := Pattern, unit := Unit} <- Described, is_name(Name, Pattern)] of
+        [] -> units(Rest, Known);
+        Units -> Units
+    end.
+
+is_name(Name, Pattern) ->
+    case binary:split(Pattern, ~"*") of
+        [Pattern] ->
+            Name =:= Pattern;
+        [First, Last] ->
+            byte_size(Name) > byte_size(First) + byte_size(Last) andalso
+                binary:longest_common_prefix([Name, First]) =:= byte_size(First) andalso
+                binary:longest_common_suffix([Name, Last]) =:= byte_size(Last)
+    end.
+
+tables(Key, Written, Known) ->
+    [
+        [Column || #{type := Type} = Column <- dyno_recording_table:columns(Table), Type =/= string]
+     || #{name := Name} = Table <- maps:get(Key, Known, []),
+        dyno_threshold_metric:is_table(Name, Written)
+    ].
+
+fields(Tables) ->
+    lists:uniq([Name || Of <- Tables, #{name := Name, role := Role} <- Of, Role =/= key]).
+
+names(Key, Known) ->
+    [Name || #{name := Name} <- maps:get(Key, Known, [])].
+
+closest(Name, Names) ->
+    lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST).
+
+%% Where there are several of a name, one that suits is enough.
+kind(Units, {Limit, LimitUnit}) ->
+    {ok, LimitKind} = dyno_unit:kind(LimitUnit),
+    Kinds = [dyno_threshold_metric:kind(Unit) || Unit <- Units],
+    IsComparable = fun(Kind) -> dyno_threshold_metric:comparable(Kind, LimitKind, Limit) end,
+    case lists:any(IsComparable, Kinds) of
+        true -> none;
+        false -> {wrong_kind, hd(Kinds), LimitKind}
+    end.

@@ -1,0 +1,40 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_test_known).
+-moduledoc false.
+%% What a test will measure, collected from those who measure: a threshold that is about something
+%% else, or has a limit of another kind, is refused before the test runs, and not after it. Pure.
+
+-export([check/3, known/2]).
+
+-doc "Checks the thresholds of a test; the first that cannot be decided is the reason.".
+-spec check([dyno_threshold:t()], dyno_suite:options(), dyno_test_custom:loaded()) ->
+    ok | {error, dyno_error:error()}.
+check(Thresholds, SuiteOptions, Custom) ->
+    Known = known(SuiteOptions, Custom),
+    case [Reason || T <- Thresholds, {error, Reason} <- [dyno_threshold:check(T, Known)]] of
+        [] -> ok;
+        [Reason | _] -> {error, {dyno_threshold, Reason}}
+    end.
+
+-doc "All that a test may measure.".
+-spec known(dyno_suite:options(), dyno_test_custom:loaded()) -> dyno_threshold:known().
+known(#{metrics := Metrics}, Custom) ->
+    Instruments = dyno_test_custom:instruments(Custom) ++ dyno_agent_instrument:all(),
+    Parts = [
+        dyno_load_result:known(),
+        dyno_performerl_load:known(),
+        dyno_test_baseline_run:known(),
+        dyno_target_results:known(Instruments),
+        dyno_custom_metric:known(Metrics, dyno_test_custom:modules(Custom)),
+        #{
+            tables => [dyno_invariant:spec()],
+            summaries => [
+                dyno_test_growth:spec(), dyno_test_repetitions:spec(), dyno_test_saturation:spec()
+            ]
+        }
+    ],
+    lists:foldl(
+        fun(Part, All) -> maps:merge_with(fun(_, A, B) -> A ++ B end, All, Part) end, #{}, Parts
+    ).
