@@ -130,6 +130,7 @@ write(Config, Name, Others) ->
 complete(Document) ->
     {ok, _} = dyno_recording:validate(Document),
     ?assertMatch(#{~"status" := ~"complete"}, Document),
+    _ = dyno_suites:all_is_known(Document),
     dyno_recording:runs(Document).
 
 warning(Run, Code) ->

@@ -14,6 +14,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -export([with_target/1, without_target/1, with_temporary/1, without_temporary/1]).
 -export([snapshot/1, clean/2, if_passed/2, one_of/2]).
 -export([value/2, error_text/1, table/3, role/2]).
+-export([with_known/2, all_is_known/1]).
 
 -doc """
 A folder of its own for a case, also for temporary files; `clean/2` says whether those are gone.
@@ -50,6 +51,42 @@ compile(Config, Path) ->
     Folder = proplists:get_value(work, Config),
     {ok, _} = compile:file(Path, [debug_info, {outdir, Folder}, nowarn_undefined_behaviour]),
     filename:rootname(Path) ++ ".beam".
+
+-doc "Calls a function with what a test of these options may measure, for dyno_threshold:check/2.".
+with_known(Options, Fun) ->
+    {ok, Read} = dyno_suite:options(Options#{name => "known", sizes => [1]}),
+    {ok, Custom} = dyno_test_custom:load(Read, ?MODULE),
+    try
+        Fun(dyno_test_known:known(Read, Custom))
+    after
+        dyno_test_custom:forget(Custom)
+    end.
+
+-doc "Checks that thresholds may name all that a recording has, but what is a suite's own.".
+all_is_known(#{~"runs" := Runs, ~"tables" := Summaries}) ->
+    Known = with_known(#{}, fun(Of) -> Of end),
+    Names = [
+        Name
+     || #{~"metrics" := Metrics, ~"series" := Series} <- Runs,
+        #{~"name" := Name, ~"group" := Group} <- Metrics ++ Series,
+        Group =/= ~"custom"
+    ],
+    Cells = [
+        [Table, " row ", Field]
+     || #{~"tables" := Tables} <- Runs,
+        #{~"name" := Table, ~"columns" := Columns} <- Tables,
+        Table =/= ~"agents",
+        #{~"name" := Field, ~"type" := Type} <- Columns,
+        Type =/= ~"string"
+    ],
+    All = Names ++ Cells ++ [[Table, " row"] || #{~"name" := Table} <- Summaries],
+    [
+        begin
+            {ok, Threshold} = dyno_threshold:parse([Text, " > 0"]),
+            ?assertEqual(ok, dyno_threshold:check(Threshold, Known))
+        end
+     || Text <- lists:uniq(All)
+    ].
 
 marks_file(Config) ->
     filename:join(proplists:get_value(work, Config), "marks").

@@ -71,6 +71,7 @@ ends(Config, Name, Options, Callbacks) ->
     {ok, Document} = dyno_test:run(Source, #{recording => File}),
     {ok, Read} = dyno_recording_file:read(File),
     ?assertEqual(dyno_recording:validate(Document), {ok, Read}),
+    _ = dyno_suites:all_is_known(Read),
     Read.
 
 on_target(Config) ->
