@@ -75,7 +75,7 @@ all_is_known(#{~"runs" := Runs, ~"tables" := Summaries}) ->
         [Table, " row ", Field]
      || #{~"tables" := Tables} <- Runs,
         #{~"name" := Table, ~"columns" := Columns} <- Tables,
-        Table =/= ~"agents",
+        Table =/= ~"custom_agents",
         #{~"name" := Field, ~"type" := Type} <- Columns,
         Type =/= ~"string"
     ],
