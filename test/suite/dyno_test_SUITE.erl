@@ -800,7 +800,7 @@ durations(Config) ->
     ),
     ?assertEqual(2, length(Rows)),
     {ok, Text} = dyno_report:render(console, Document, #{}),
-    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"never_returns")).
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"given up: does not return")).
 
 events() ->
     receive

@@ -344,7 +344,7 @@ target_reloads_a_module(Config) ->
     Node = node_of(Config),
     {target_work, Binary} = dyno_suites:compiled(),
     ok = file:write_file(in_work(Config, "target_work.beam"), Binary),
-    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 500}), [
+    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 1500}), [
         dyno_suites:on_target(Node),
         "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
         "operation({Node, N}) when N rem 20 =:= 0, N =< 60 ->\n"
@@ -367,7 +367,8 @@ target_reloads_a_module(Config) ->
     Codes = [C || #{~"code" := C} <- maps:get(~"warnings", Run)],
     ct:pal("~b operations, ~b reloads, ~b calls, ~tp", [Operations, Reloads, Calls, Codes]),
     ?assert(lists:member(~"reloaded", Codes)),
-    %% Calls within a few milliseconds of a reload may be missing or count twice.
+    %% Calls within a few milliseconds of a reload may be missing or count twice; on a busy machine these
+    %% are more milliseconds.
     ?assert(abs(Calls / (5 * Operations) - 1) < 0.1),
     _ = erpc:call(Node, code, purge, [target_work]).
 
