@@ -70,9 +70,11 @@ adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
         false -> 0
     end.
 
+-spec half_ms(pos_integer()) -> pos_integer().
 half_ms(DurationMs) ->
     max(?LEAST_MS, min(?MOST_MS, DurationMs div ?SHARE)).
 
+-spec second_warmup_ms(non_neg_integer()) -> non_neg_integer().
 second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
 
 -doc """
