@@ -347,7 +347,8 @@ an_operation_longer_than_the_warm_up(_Config) ->
             after 5 -> {ok, N + 1}
             end
     end,
-    Pid = start(closed(1), #{warmup_ms => 20, duration_ms => 300}, same(Operation)),
+    %% Long enough for the worker to begin, also on a busy machine.
+    Pid = start(closed(1), #{warmup_ms => 500, duration_ms => 300}, same(Operation)),
     Worker =
         receive
             {slow, W} -> W
