@@ -14,6 +14,7 @@ import { load, overSizes } from './sections/load';
 import { profile } from './sections/profile';
 import { facts, summary } from './sections/summary';
 import {
+    cluster,
     custom,
     everything,
     os,
@@ -36,6 +37,7 @@ const ofBenchmarks: Section[] = [
     comparison,
     rounds,
     squeeze,
+    cluster,
     profile,
     growth,
     changes,

@@ -300,9 +300,12 @@ function recording(raw: Raw): Recording {
     };
 }
 
+/** Whether its size tells a run from others; several cases may have an input of the same size. */
+const isBySize = (run: Run): boolean => run.size !== null && !('case' in run.labels);
+
 /** How a run is called on the page: its size, and which repetition where there are several. */
 export function runTitle(recording: Recording, which: Run): string {
-    if (which.size === null) return which.id;
+    if (!isBySize(which)) return which.id;
     const size = String(which.size).replace(/\B(?=(\d{3})+$)/g, ',');
     const repeated = recording.runs.filter((r) => r.size === which.size).length > 1;
     return repeated ? `${size} (${which.repetition})` : size;
@@ -310,15 +313,14 @@ export function runTitle(recording: Recording, which: Run): string {
 
 /** What the sizes count, as the suite calls it; runs may have none. */
 export function sizeLabel(recording: Recording): string {
-    const isSized = recording.runs.some((r) => r.size !== null);
-    return text(recording.parameters.size_label) || (isSized ? 'Size' : 'Run');
+    return text(recording.parameters.size_label) || (recording.runs.some(isBySize) ? 'Size' : 'Run');
 }
 
 /** A run within a sentence: `16 clients`, `1 client`, `size 16`, `run small`. */
 export function runPlace(recording: Recording, which: Run): string {
     const title = runTitle(recording, which);
     const label = text(recording.parameters.size_label).trim();
-    if (which.size === null) return `run ${title}`;
+    if (!isBySize(which)) return `run ${title}`;
     if (label === '' || label.toLowerCase() === 'size') return `size ${title}`;
     const [count, repetition] = title.split(' (');
     // Of 16 there is no `number of clients`.

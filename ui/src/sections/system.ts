@@ -87,6 +87,21 @@ export const custom: Section = {
     },
 };
 
+/** Nodes that were loaded at the same time: each with what it did, over the time. */
+export const cluster: Section = {
+    id: 'cluster',
+    title: 'Nodes',
+    scope: 'run',
+    render: ({ run, node }: View): Child[] => {
+        const tables = (run?.tables ?? []).filter((t) => t.name === 'cluster');
+        if (!run || tables.length === 0) return [];
+        return [
+            ...tables.map((t) => tableView(t, { empty: 'No node was loaded.' })),
+            seriesGrid(run.series.filter((s) => ofNode(s, node))),
+        ];
+    },
+};
+
 /** Metrics over the sizes, whatever they are: those of one unit and one first name together. */
 function metricCharts(recording: Recording, wanted: (metric: Metric) => boolean): Child {
     if (sizesOf(recording).length < 2) return null;
@@ -117,7 +132,7 @@ export const otherOfBenchmarks = rest(
     'More results',
     isIn(
         ['bench', 'vm', 'os'],
-        ['codes', 'comparisons', 'concurrencies', 'profile', 'growth', 'changes'],
+        ['codes', 'comparisons', 'concurrencies', 'cluster', 'profile', 'growth', 'changes'],
     ),
 );
 export const otherOfComparisons = rest('More results', isIn([], ['changes']));
