@@ -144,7 +144,7 @@ word_columns() ->
 metrics() ->
     [
         #{
-            name => ~"instrument.charge",
+            name => ~"instrument.overhead",
             title => ~"What measuring adds to the time of one call, and is taken out",
             unit => ~"ns/call",
             group => ~"instrument",

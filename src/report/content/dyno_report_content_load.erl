@@ -240,7 +240,7 @@ cost_columns() ->
         {~"response time", fixed, Ratio(~"instrument.response_ratio")},
         {~"throughput", fixed, Ratio(~"instrument.throughput_ratio")},
         {~"operations without", fixed, of_metric(~"uninstrumented.operations", ~"count")},
-        {~"per call", optional, of_metric(~"instrument.charge", ~"ns")}
+        {~"per call", optional, of_metric(~"instrument.overhead", ~"ns")}
     ].
 
 times(#{~"value" := null, ~"low" := Low}) when is_number(Low) ->
