@@ -40,7 +40,7 @@ console(_Config) ->
         "\nEvents at monday\n.*\n +1.5 s +tower +<0.99.0> +lightning +a flash over the river\n",
         "2 more events were not kept",
         "\nWhere the heat goes, Rua Augusta at monday\n.*\n"
-            "  sun:shine/1 +60 J +60 % +100 %.*\n  roof:glow/2 +30 J +30 % +30 %",
+            "  sun:shine/1 +60 J +60 % +100 % +5 mg.*\n  roof:glow/2 +30 J +30 % +30 % +7 mg",
         "\nForecasts\n.*\n  FAIL +it stays dry +tuesday +it rained at noon\n",
         "\nThresholds\n.*\n  PASS +wind.max < 20 +12.5 m/s +monday\n",
         "\nFAILED: 1 of 2 demands did not hold\n$"
@@ -52,7 +52,7 @@ markdown(_Config) ->
         "\n\\| cirrus \\| 8000 m \\| 7950 m .. 8050 m \\| 25 % \\| aloof \\|\n",
         "\n\\| Strongest gust \\| 12.5 m/s \\(12 m/s .. 13 m/s\\) \\|",
         "\n\\| 1.5 s \\| tower \\| .* \\| lightning \\| a flash over the river \\|\n",
-        "\n\\| sun:shine/1 \\| 60 J \\| 60 % \\| 100 % \\|\n",
+        "\n\\| sun:shine/1 \\| 60 J \\| 60 % \\| 100 % \\| 5 mg \\|\n",
         "\n\\| FAIL \\| it stays dry \\| tuesday \\| it rained at noon \\|\n"
     ]],
     %% Without an answer of its own there is nothing to fold away.

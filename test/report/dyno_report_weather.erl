@@ -70,11 +70,11 @@ run(Day) ->
             #{
                 name => ~"heat", title => ~"Where the heat goes",
                 labels => #{street => ~"Rua Augusta"},
-                values => [#{name => ~"warmth", unit => ~"J"}],
+                values => [#{name => ~"warmth", unit => ~"J"}, #{name => ~"dust", unit => ~"mg"}],
                 frames => [~"sun:shine/1", ~"roof:glow/2", ~"air:rise/0"],
                 samples => [
-                    #{stack => [0, 1], values => [30]}, #{stack => [0, 2], values => [10]},
-                    #{stack => [0], values => [60]}
+                    #{stack => [0, 1], values => [30, 7]}, #{stack => [0, 2], values => [10, 0]},
+                    #{stack => [0], values => [60, 5]}
                 ]
             }
         ]

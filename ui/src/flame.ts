@@ -22,10 +22,10 @@ const colours = 6;
 const frame = (name: string): Frame => ({ name, value: 0, below: new Map() });
 
 /** One tree of a profile's stacks, with what was spent of the first of its values. */
-export function fold({ frames, samples }: Profile): Frame {
+export function fold({ frames, samples }: Profile, which: number): Frame {
     const root = frame('all');
     for (const { stack, values } of samples) {
-        const value = values[0] ?? 0;
+        const value = values[which] ?? 0;
         root.value += value;
         let at = root;
         for (const index of stack) {

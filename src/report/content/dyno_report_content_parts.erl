@@ -192,7 +192,8 @@ at(Run, Document) ->
         _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
     end.
 
-%% Profiles: which functions took the first of the values, themselves and with what they called.
+%% Profiles: which functions took the first of the values, themselves and with what they called; and
+%% what they took themselves of the others.
 
 profiles(Run, Document, #{top := Top}) ->
     lists:append([
@@ -200,44 +201,66 @@ profiles(Run, Document, #{top := Top}) ->
      || #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
     ]).
 
-profile(#{~"values" := [Value | _], ~"samples" := Samples} = Profile, Place, Top) ->
-    Unit = get(~"unit", Value, ~"1"),
-    {Own, All, Whole} = lists:foldl(fun sample/2, {#{}, #{}, 0}, Samples),
-    Frames = lists:enumerate(0, get(~"frames", Profile, [])),
+profile(#{~"values" := [First | Others], ~"samples" := Samples} = Profile, Place, Top) ->
+    {Own, All, Whole} = sums(1, Samples),
+    Also = [
+        {get(~"unit", Value, ~"1"), element(1, sums(Index, Samples))}
+     || {Index, Value} <- lists:enumerate(2, Others)
+    ],
+    Unit = get(~"unit", First, ~"1"),
     Rows = lists:reverse(
-        lists:keysort(2, [
-            {Frame, maps:get(Index, Own, 0), maps:get(Index, All, 0)}
-         || {Index, Frame} <- Frames
+        lists:keysort(3, [
+            {Index, Frame, maps:get(Index, Own, 0), maps:get(Index, All, 0)}
+         || {Index, Frame} <- lists:enumerate(0, get(~"frames", Profile, []))
         ])
     ),
-    Columns = [
-        #{title => ~"function", align => left, fit => flexible},
-        #{title => name(~"name", Value), align => right},
-        #{title => ~"share", align => right},
-        #{title => ~"with callees", align => right},
-        #{title => ~"", align => left, fit => optional}
-    ],
+    Columns =
+        [
+            #{title => ~"function", align => left, fit => flexible},
+            #{title => name(~"name", First), align => right},
+            #{title => ~"share", align => right},
+            #{title => ~"with callees", align => right}
+        ] ++
+            [#{title => name(~"name", V), align => right, fit => optional} || V <- Others] ++
+            [#{title => ~"", align => left, fit => optional}],
     Cells = [
         [
             dyno_report_text:clean(Frame),
             measured(OfOwn, Unit),
             share(OfOwn, Whole),
-            share(OfAll, Whole),
-            {bar, OfOwn / max(Whole, 1)}
-        ]
-     || {Frame, OfOwn, OfAll} <- lists:sublist(Rows, Top)
+            share(OfAll, Whole)
+        ] ++
+            [measured(maps:get(Index, Of, 0), U) || {U, Of} <- Also] ++
+            [{bar, OfOwn / max(Whole, 1)}]
+     || {Index, Frame, OfOwn, OfAll} <- lists:sublist(Rows, Top)
     ],
     Title = <<(titled(Profile))/binary, Place/binary>>,
     dyno_report_section:table(Title, Columns, Cells, length(Rows)).
 
-sample(#{~"stack" := [_ | _] = Stack, ~"values" := [Value | _]}, {Own, All, Whole}) when
-    is_number(Value)
-->
-    Add = fun(Frame, Sums) -> maps:update_with(Frame, fun(Sum) -> Sum + Value end, Value, Sums) end,
-    %% A function that calls itself counts once.
-    {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value};
-sample(_Sample, Sums) ->
-    Sums.
+%% Of the value with this number: of each function itself, with what it called, and of all.
+sums(Index, Samples) ->
+    lists:foldl(
+        fun
+            (#{~"stack" := [_ | _] = Stack, ~"values" := Values}, {Own, All, Whole}) ->
+                Value = nth(Index, Values),
+                Add = fun(Frame, Sums) ->
+                    maps:update_with(Frame, fun(Sum) -> Sum + Value end, Value, Sums)
+                end,
+                %% A function that calls itself counts once.
+                {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)),
+                    Whole + Value};
+            (_Sample, Sums) ->
+                Sums
+        end,
+        {#{}, #{}, 0},
+        Samples
+    ).
+
+nth(Index, Values) ->
+    case lists:nthtail(min(Index - 1, length(Values)), Values) of
+        [Value | _] when is_number(Value) -> Value;
+        _ -> 0
+    end.
 
 share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
 share(_Part, _Whole) -> ~"-".

@@ -18,14 +18,15 @@ export const profile: Section = {
         if (!run) return [];
         const flames = run.profiles
             .filter((p) => ofNode(p, node))
-            .flatMap((p) => {
-                const root = fold(p);
-                const { name, unit } = p.values[0] ?? { name: '', unit: '1' };
-                if (root.value <= 0) return [];
-                const what = ['1', 'count'].includes(unit) ? ` ${name}` : '';
-                const whole = `${p.title}: ${format(root.value, unit)}${what}`;
-                return [h('h3', {}, whole), flame(root, p.title, unit)];
-            });
+            .flatMap((p) =>
+                p.values.flatMap(({ name, unit }, which) => {
+                    const root = fold(p, which);
+                    if (root.value <= 0) return [];
+                    const named = ['1', 'count'].includes(unit) || p.values.length > 1;
+                    const what = `${p.title}: ${format(root.value, unit)}${named ? ` ${name}` : ''}`;
+                    return [h('h3', {}, what), flame(root, what, unit)];
+                }),
+            );
         const table = tableNamed(run, 'profile');
         return [
             ...flames,
