@@ -11,6 +11,8 @@
     roles_follow_from_types/1,
     sorts/1,
     keeps_the_first_rows/1,
+    leaves_out_optional_columns/1,
+    tells_its_columns/1,
     is_a_table_of_a_recording/1
 ]).
 
@@ -28,6 +30,8 @@ groups() ->
             roles_follow_from_types,
             sorts,
             keeps_the_first_rows,
+            leaves_out_optional_columns,
+            tells_its_columns,
             is_a_table_of_a_recording
         ]}
     ].
@@ -46,6 +50,29 @@ spec() ->
             end}
         ]
     }.
+
+optional() ->
+    #{columns := [Process, {Name, Title, Kind, Properties, Cell}]} = Spec = spec(),
+    Spec#{columns := [Process, {Name, Title, Kind, Properties#{optional => true}, Cell}]}.
+
+%% Where no item has a value; that it is optional is nothing for a reader.
+leaves_out_optional_columns(_) ->
+    #{columns := [_, Longest], rows := Rows} = dyno_recording_table:make(optional(), queues()),
+    ?assertNot(is_map_key(optional, Longest)),
+    ?assertEqual([~"b", undefined], lists:nth(2, Rows)),
+    ?assertMatch(
+        #{columns := [#{name := ~"process", role := key}], rows := [[~"b"]]},
+        dyno_recording_table:make(optional(), [{~"b", undefined}])
+    ).
+
+tells_its_columns(_) ->
+    ?assertMatch(
+        [
+            #{name := ~"process", type := string, role := key},
+            #{name := ~"longest", type := integer, unit := ~"count", role := value}
+        ],
+        dyno_recording_table:columns(optional())
+    ).
 
 a_row_for_each_item(_) ->
     ?assertMatch(

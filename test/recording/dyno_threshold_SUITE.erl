@@ -16,6 +16,7 @@
     functions/1,
     processes/1,
     growth/1,
+    summary_with_a_number_as_key/1,
     unknown_names_the_closest/1,
     unknown_when_not_measured/1,
     unknown_when_units_differ/1,
@@ -46,6 +47,7 @@ all() ->
         functions,
         processes,
         growth,
+        summary_with_a_number_as_key,
         unknown_names_the_closest,
         unknown_when_not_measured,
         unknown_when_units_differ,
@@ -301,6 +303,25 @@ growth(_) ->
         {"growth m:quadratc/1 < 1.2", ~"unknown", null}
     ]),
     ?assertMatch(#{~"run" := null}, at_100("growth latency.p99 <= 1.1")).
+
+%% A column that tells rows apart is not what they are compared by, though it be a number.
+summary_with_a_number_as_key(_) ->
+    Document = dyno_recording:add_tables(recording(), [
+        #{
+            name => repetitions,
+            columns => [
+                #{name => size, type => integer, role => key},
+                #{name => metric, type => string, role => key},
+                #{name => mean, type => number}
+            ],
+            rows => [[10, ~"throughput", 5.0]]
+        }
+    ]),
+    {ok, Threshold} = dyno_threshold:parse("repetitions \"10 throughput\" < 6"),
+    ?assertMatch(
+        [#{~"result" := ~"pass", ~"threshold" := #{~"value" := 5.0}}],
+        dyno_threshold:evaluate(Threshold, Document)
+    ).
 
 unknown_names_the_closest(_) ->
     Expected = [
