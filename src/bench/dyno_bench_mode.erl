@@ -16,7 +16,7 @@ No two codes are measured at the same time in any of them. What samples do not t
 metrics, side effects and the profile, is measured after them; a squeeze has only its throughput.
 """.
 
--export([check/2, check_options/2, needs_extras/2, run/3, document/4, format_error/1]).
+-export([check/2, check_options/2, run/3, document/4, format_error/1]).
 -export_type([mode/0, checked/0, reason/0]).
 
 -type mode() ::
@@ -153,11 +153,8 @@ consistent(continuous, #{cv := _, samples := 1}) ->
 consistent(Name, Settings) ->
     {ok, {Name, Settings}}.
 
--doc """
-Whether options ask for what the samples of a mode do not tell. That is measured after them, in a
-short comparison of its own.
-""".
--spec needs_extras(checked(), #{metric => term(), extras => term(), _ => _}) -> boolean().
+%% Whether options ask for what the samples of a mode do not tell. That is measured after them, in a
+%% short comparison of its own.
 needs_extras({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
 needs_extras({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
     dyno_bench_metric:kind(Metric) =/= rounds;

@@ -13,7 +13,7 @@ key that the value gets. Parsing, conversion, help and the sentences for mistake
 ```
 """.
 
--export([argument/1, key/1, read/2, value/2, code_paths/1, format_error/1, fault/1]).
+-export([argument/1, read/2, value/2, code_paths/1, format_error/1, fault/1]).
 -export_type([row/0, reader/0, reason/0]).
 
 -doc """
@@ -100,8 +100,7 @@ reader({Usage, _}) ->
 reader({_, _, Reader}) -> Reader;
 reader({_, _, Reader, _}) -> Reader.
 
--doc "The key of a row's value.".
--spec key(row()) -> atom().
+%% The key of a row's value.
 key({_, _, _, Key}) -> Key;
 key(Row) -> name(Row).
 

@@ -8,7 +8,7 @@ Describes the machine, the system and the runtime of a measurement, as recording
 What cannot be found out on a system is `null`; nothing here fails.
 """.
 
--export([collect/0, differences/2, now_utc/0]).
+-export([collect/0, differences/2, emulator_flags/0, now_utc/0]).
 
 -export_type([environment/0]).
 
@@ -17,7 +17,6 @@ What cannot be found out on a system is `null`; nothing here fails.
 
 %% git waits for nothing, but a file system may; a measurement must start all the same.
 -define(COMMAND_LIMIT_MS, 2_000).
--define(MAX_OUTPUT_BYTES, 4_096).
 
 -doc "The environment of this node.".
 -spec collect() -> environment().
@@ -74,16 +73,12 @@ otp() ->
         Version -> Version
     end.
 
-%% The emulator's own arguments come first, up to "--", with a minus for the user's plus.
+-doc "The flags that this emulator was started with, with their values.".
+-spec emulator_flags() -> [binary()].
 emulator_flags() ->
-    try erlang:system_info(emu_args) of
-        [_ | Arguments] ->
-            [flag(Flag) || Flag <- lists:takewhile(fun(A) -> A =/= "--" end, Arguments)];
-        _ ->
-            null
-    catch
-        error:badarg -> null
-    end.
+    %% They come first, up to "--", with a minus for the user's plus.
+    [_ | Arguments] = erlang:system_info(emu_args),
+    [flag(Flag) || Flag <- lists:takewhile(fun(A) -> A =/= "--" end, Arguments)].
 
 flag("-" ++ Flag) -> text("+" ++ Flag);
 flag(Value) -> text(Value).
@@ -178,78 +173,23 @@ field(Path, Pattern) ->
     end.
 
 text(Chars) ->
-    case unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> Text;
-        _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
-    end.
+    dyno_recording_schema:text(Chars).
 
-%% What a command prints, where it is to be had, succeeds and does so in time. A process of its own
-%% runs it: the caller's messages and links stay out of it, and the port goes with the process.
+%% What a command prints, where it is to be had, succeeds and does so in time.
 output(Name, Arguments) ->
     case os:find_executable(Name) of
         false ->
             null;
         Path ->
-            Self = self(),
-            Tag = make_ref(),
-            {_, Monitor} = spawn_monitor(fun() -> Self ! {Tag, run(Path, Arguments)} end),
-            receive
-                {Tag, Result} ->
-                    true = demonitor(Monitor, [flush]),
-                    case Result of
-                        {ok, Output} -> text(string:trim(Output));
-                        error -> null
-                    end;
-                {'DOWN', Monitor, process, _, _} ->
+            Options = #{folder => ".", timeout_ms => ?COMMAND_LIMIT_MS},
+            case dyno_program:run(Path, Arguments, Options) of
+                {ok, Output} ->
+                    text(string:trim(Output));
+                {error, interrupted} ->
+                    %% That is for whoever measures.
+                    self() ! dyno_interrupt,
+                    null;
+                {error, _} ->
                     null
             end
     end.
-
-run(Path, Arguments) ->
-    process_flag(trap_exit, true),
-    Deadline = erlang:monotonic_time(millisecond) + ?COMMAND_LIMIT_MS,
-    %% Standard error is taken in and not shown: "not a git repository" is no news to the user.
-    try
-        open_port({spawn_executable, Path}, [
-            {args, Arguments},
-            {env, [{"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}]},
-            binary,
-            exit_status,
-            stderr_to_stdout,
-            hide
-        ])
-    of
-        Port -> gather(Port, <<>>, Deadline)
-    catch
-        error:_ -> error
-    end.
-
-gather(Port, Output, Deadline) when byte_size(Output) =< ?MAX_OUTPUT_BYTES ->
-    receive
-        {Port, {data, Data}} -> gather(Port, <<Output/binary, Data/binary>>, Deadline);
-        {Port, {exit_status, 0}} -> {ok, Output};
-        {Port, {exit_status, _}} -> error;
-        {'EXIT', Port, _} -> error
-    after max(0, Deadline - erlang:monotonic_time(millisecond)) ->
-        stop(Port)
-    end;
-gather(Port, _, _) ->
-    stop(Port).
-
-%% Closing a port does not end a command that neither reads nor writes. It has ended when its status
-%% comes.
-stop(Port) ->
-    Kill = os:find_executable("kill"),
-    case erlang:port_info(Port, os_pid) of
-        {os_pid, Pid} when Kill =/= false ->
-            _ = open_port({spawn_executable, Kill}, [
-                {args, ["-KILL", integer_to_list(Pid)]}, stderr_to_stdout, hide
-            ]),
-            receive
-                {Port, {exit_status, _}} -> ok
-            after ?COMMAND_LIMIT_MS -> ok
-            end;
-        _ ->
-            ok
-    end,
-    error.

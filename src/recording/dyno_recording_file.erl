@@ -178,34 +178,34 @@ writable(Path) ->
     dyno_file:writable(Path).
 
 -doc "One sentence that says what is wrong and what to do next.".
--spec format_error(reason()) -> binary().
+-spec format_error(reason()) -> unicode:chardata().
 format_error({read, Path, enoent}) ->
-    sentence([shown(Path), ": no such file; give the path of a recording that dyno has written"]);
+    [dyno_file:shown(Path), ": no such file; give the path of a recording that dyno has written"];
 format_error({read, Path, eisdir}) ->
-    sentence([shown(Path), ": this is a folder; give the path of a recording"]);
+    [dyno_file:shown(Path), ": this is a folder; give the path of a recording"];
 format_error({read, Path, eacces}) ->
-    sentence([shown(Path), ": not permitted to read it; change its permissions"]);
+    [dyno_file:shown(Path), ": not permitted to read it; change its permissions"];
 format_error({read, Path, Reason}) ->
-    sentence([shown(Path), ": cannot be read: ", file:format_error(Reason)]);
+    [dyno_file:shown(Path), ": cannot be read: ", file:format_error(Reason)];
 format_error({json, Path, {not_utf8, Position}}) ->
-    sentence([
-        shown(Path), ": not UTF-8 at byte ", integer_to_binary(Position),
+    [
+        dyno_file:shown(Path), ": not UTF-8 at byte ", integer_to_binary(Position),
         "; a recording is JSON in UTF-8"
-    ]);
+    ];
 format_error({json, Path, {unexpected_end, 0}}) ->
-    sentence([shown(Path), ": the file is empty; a recording is JSON"]);
+    [dyno_file:shown(Path), ": the file is empty; a recording is JSON"];
 format_error({json, Path, {unexpected_end, Position}}) ->
-    sentence([
-        shown(Path), ": not JSON: the text ends too early, at byte ", integer_to_binary(Position),
-        "; was the file cut off?"
-    ]);
+    [
+        dyno_file:shown(Path), ": not JSON: the text ends too early, at byte ",
+        integer_to_binary(Position), "; was the file cut off?"
+    ];
 format_error({json, Path, {unexpected, Position, Found}}) ->
-    sentence([
-        shown(Path), ": not JSON at byte ", integer_to_binary(Position), ", at ",
+    [
+        dyno_file:shown(Path), ": not JSON at byte ", integer_to_binary(Position), ", at ",
         json:encode(Found), "; give the path of a recording"
-    ]);
+    ];
 format_error({content, Path, Reason}) ->
-    sentence([shown(Path), ": ", dyno_recording:format_error(Reason)]);
+    [dyno_file:shown(Path), ": ", dyno_recording:format_error(Reason)];
 format_error(Reason) ->
     sentence(dyno_file:format_error(Reason)).
 
@@ -213,9 +213,3 @@ format_error(Reason) ->
 
 content(_, {ok, Document}) -> {ok, Document};
 content(Path, {error, Reason}) -> {error, {content, Path, Reason}}.
-
-shown(Path) ->
-    dyno_file:shown(Path).
-
-sentence(Chars) ->
-    dyno_recording_schema:text(Chars).

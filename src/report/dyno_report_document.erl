@@ -9,7 +9,7 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 %% Fields
 -export([get/2, get/3, text/3, name/2, measured/2, factor/1]).
 %% Verdicts
--export([threshold/1, judged/1, verdicts/1]).
+-export([threshold/1, verdicts/1]).
 %% Runs
 -export([runs/1, size_label/1, run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
@@ -93,8 +93,7 @@ decimals(Value, _Decimals) ->
 threshold(Verdict) ->
     get(~"threshold", Verdict, #{}).
 
--doc "What a verdict says, or where it says nothing the value it rests on.".
--spec judged(object()) -> binary().
+%% What a verdict says, or where it says nothing the value it rests on.
 judged(Verdict) ->
     case text(~"text", Verdict, ~"") of
         ~"" -> measured(get(~"value", threshold(Verdict)), get(~"unit", threshold(Verdict), ~"1"));

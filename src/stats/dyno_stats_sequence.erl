@@ -25,9 +25,9 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 ## Examples
 
 ```erlang
-1> dyno_stats_sequence:rank(100, #{}).
+1> dyno_stats_sequence:rank(100, 0.95).
 35
-2> S = lists:foldl(fun dyno_stats_sequence:add/2, dyno_stats_sequence:new(#{}), lists:seq(1, 100)).
+2> S = lists:foldl(fun dyno_stats_sequence:add/2, dyno_stats_sequence:new(0.95), lists:seq(1, 100)).
 3> dyno_stats_sequence:interval(S).
 {ok,{35,66}}
 ```
@@ -40,22 +40,15 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 
 -export([new/1, add/2, median/1, interval/1, rank/2]).
 
--define(LEVEL, 0.95).
+%% How much the prior expects small differences: best at about 20 to 200 rounds. Large values are
+%% best when the answer takes many rounds, small ones when few suffice.
 -define(PRIOR, 4).
 %% An evidence that is reached but for the rounding of logarithms is reached.
 -define(ROUNDING, 1.0e-9).
 
--doc """
-* `level`: the probability that all intervals hold the true median; above 0, below 1; 0.95.
-* `a`: how much the prior expects small differences. Large values are best when the answer takes
-  many rounds, small ones when few suffice; above 0; 4, which is best at about 20 to 200 rounds.
-""".
--type options() :: #{level => dyno_stats_interval:level(), a => number()}.
-
 -doc "The values so far.".
 -opaque t() :: #{
     level := dyno_stats_interval:level(),
-    a := number(),
     count := non_neg_integer(),
     sorted := [number()]
 }.
@@ -63,13 +56,12 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 -doc "Not even the widest interval is sure enough yet.".
 -type reason() :: too_few.
 
--export_type([t/0, options/0, reason/0]).
+-export_type([t/0, reason/0]).
 
--doc "A sequence without values. An option out of its range is an error of the caller (`badarg`).".
--spec new(options()) -> t().
-new(Options) ->
-    {Level, A} = checked(Options),
-    #{level => Level, a => A, count => 0, sorted => []}.
+-doc "No values yet; `Level` is the probability that all intervals hold the true median.".
+-spec new(dyno_stats_interval:level()) -> t().
+new(Level) when Level > 0, Level < 1 ->
+    #{level => Level, count => 0, sorted => []}.
 
 -doc "The sequence with one more value.".
 -spec add(Value :: number(), t()) -> t().
@@ -86,8 +78,8 @@ The present interval for the true median. It may be asked for after every value.
 one sequence usually shrink, and each of them alone is valid.
 """.
 -spec interval(t()) -> {ok, {Low :: number(), High :: number()}} | {error, reason()}.
-interval(#{level := Level, a := A, count := Count, sorted := Sorted}) ->
-    case rank(Count, #{level => Level, a => A}) of
+interval(#{level := Level, count := Count, sorted := Sorted}) ->
+    case rank(Count, Level) of
         0 ->
             {error, too_few};
         Rank ->
@@ -99,25 +91,17 @@ interval(#{level := Level, a := A, count := Count, sorted := Sorted}) ->
 The rank `k` after `Count` values: the interval reaches from the `k`-th value to the `k`-th from the
 end. 0 while there are too few values.
 """.
--spec rank(Count :: non_neg_integer(), options()) -> non_neg_integer().
-rank(Count, Options) ->
-    {Level, A} = checked(Options),
+-spec rank(Count :: non_neg_integer(), dyno_stats_interval:level()) -> non_neg_integer().
+rank(Count, Level) ->
     Needed = -math:log(1 - Level) - ?ROUNDING,
     %% E falls in S up to n/2, and is below 1 there.
-    Holds = fun(Rank) -> log_evidence(Count, Rank - 1, A) >= Needed end,
+    Holds = fun(Rank) -> log_evidence(Count, Rank - 1) >= Needed end,
     dyno_stats_distribution:largest_rank(Holds, 1, (Count + 1) div 2).
 
-checked(Options) ->
-    case maps:merge(#{level => ?LEVEL, a => ?PRIOR}, Options) of
-        #{level := Level, a := A} = All when Level > 0, Level < 1, A > 0, map_size(All) =:= 2 ->
-            {Level, A};
-        _ ->
-            error(badarg, [Options])
-    end.
-
-log_evidence(Count, Below, A) ->
-    Count * math:log(2) + dyno_stats_distribution:log_beta(Below + A, Count - Below + A) -
-        dyno_stats_distribution:log_beta(A, A).
+log_evidence(Count, Below) ->
+    Count * math:log(2) +
+        dyno_stats_distribution:log_beta(Below + ?PRIOR, Count - Below + ?PRIOR) -
+        dyno_stats_distribution:log_beta(?PRIOR, ?PRIOR).
 
 insert(Value, [Head | Tail]) when Head < Value -> [Head | insert(Value, Tail)];
 insert(Value, Sorted) -> [Value | Sorted].

@@ -13,7 +13,7 @@
 -export([form/1]).
 %% For the forms, and for others that call functions of the suite or of its modules
 -export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
--export([format_error/1, fault/1]).
+-export([format_error/1]).
 
 -export_type([t/0, form/0, reason/0, result/1, info/0]).
 
@@ -42,8 +42,7 @@
     {bad_return, mfa(), term(), Expected :: string()}
     %% What a callback returned cannot be taken.
     | {returned, mfa(), dyno_error:error()}
-    | {suite, module(), dyno_error:error()}
-    | interrupted.
+    | {suite, module(), dyno_error:error()}.
 
 -callback form() -> form().
 
@@ -155,7 +154,7 @@ call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, In
     Call = fun() -> apply(Module, Function, Arguments) end,
     case dyno_sandbox:call(Sandbox, Call, TimeoutMs, Interrupt) of
         {ok, Value} -> {ok, Value};
-        {error, interrupted} -> {error, {?MODULE, interrupted}};
+        {error, interrupted} -> {error, {dyno_error, interrupted}};
         {error, Failure} ->
             {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
     end.
@@ -212,11 +211,4 @@ format_error({bad_return, {M, F, A}, Value, Expected}) ->
 format_error({returned, {M, F, A}, Error}) ->
     io_lib:format("what ~ts:~ts/~b returned: ~ts", [M, F, A, dyno_error:format(Error)]);
 format_error({suite, Module, Error}) ->
-    io_lib:format("suite ~ts: ~ts", [Module, dyno_error:format(Error)]);
-format_error(interrupted) ->
-    "interrupted".
-
--doc "Who can do something about it.".
--spec fault(reason()) -> dyno_error:fault().
-fault(interrupted) -> interrupted;
-fault(_) -> caller.
+    io_lib:format("suite ~ts: ~ts", [Module, dyno_error:format(Error)]).

@@ -211,14 +211,9 @@ process(Custom, Callbacks) ->
 format_error({source, Kind, Source, Reason}) ->
     io_lib:format("~ts ~ts: ~ts", [name(Kind), Source, dyno_suite_source:format_error(Reason)]);
 format_error({no_instrument, Name, Names}) ->
-    Texts = [atom_to_list(N) || N <- Names],
-    Meant =
-        case dyno_similar:nearest(atom_to_list(Name), Texts) of
-            {ok, Nearest} -> [" (did you mean ", Nearest, "?)"];
-            none -> ""
-        end,
     io_lib:format("there is no instrument ~ts to be switched off~ts; there are ~ts", [
-        Name, Meant, lists:join(", ", Texts)
+        Name, dyno_load_spec:suggestion(Name, Names),
+        lists:join(", ", [atom_to_list(N) || N <- Names])
     ]);
 format_error({not_an_instrument, Module, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),

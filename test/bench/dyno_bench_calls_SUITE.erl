@@ -92,7 +92,7 @@ long_lists(_Config) ->
     {ok, Parsed} = dyno_bench_code:read(Calls),
     {
         ok, #{binary := Binary, constants := Constants}
-    } = dyno_bench_code:compile(recorded_calls, Parsed),
+    } = dyno_bench_code:compile(recorded_calls, Parsed, #{}),
     {ok, _} = dyno_bench:run([lists:sublist(Calls, 30)], #{budget_ms => 20}),
     Atoms = erlang:system_info(atom_count),
     {module, _} = code:load_binary(recorded_calls, "recorded_calls", Binary),

@@ -43,7 +43,7 @@ calls(Code, N) ->
 loop(Code, N) ->
     {ok, Parsed} = dyno_bench_code:read(Code),
     {ok, #{module := Module, binary := Binary, constants := Constants}} =
-        dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+        dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     {module, Module} = code:load_binary(Module, "test", Binary),
     Init = Module:init(Constants),
     Start = Module:init_runner(Constants, Init),
@@ -91,7 +91,7 @@ passes_values_on(_Config) ->
 %% The compiler may not leave out work whose result nobody uses.
 keeps_every_result(_Config) ->
     {ok, Parsed} = dyno_bench_code:read("length(lists:seq(1, 3))."),
-    {ok, #{constant := false}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+    {ok, #{constant := false}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     %% A hundred thousand iterations of a sum of 1000 take longer than as many of nothing.
     Time = fun(Code) -> element(1, timer:tc(fun() -> loop(Code, 100_000) end)) end,
     ?assert(Time("lists:sum(lists:seq(1, 1000)).") > 10 * Time("ok.")).
@@ -99,7 +99,7 @@ keeps_every_result(_Config) ->
 finds_constant_results(_Config) ->
     Constant = fun(Code) ->
         {ok, Parsed} = dyno_bench_code:read(Code),
-        {ok, #{constant := Is}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+        {ok, #{constant := Is}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
         Is
     end,
     [?assert(Constant(C), C) || C <- ["ok.", "length([1, 2, 3]).", "{a, 1 + 1}.", "[].", "<<1>>."]],
@@ -107,14 +107,14 @@ finds_constant_results(_Config) ->
 
 tells_what_the_compiler_warns_of(_Config) ->
     {ok, Parsed} = dyno_bench_code:read("self(), ok."),
-    {ok, #{warnings := [Warning]}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+    {ok, #{warnings := [Warning]}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     ?assertMatch({match, _}, re:run(Warning, "no effect")).
 
 takes_any_unicode(_Config) ->
     ?assertEqual(4, loop("string:length(\"żółw\").", 1)),
     ?assertEqual(2, loop(~"string:length(\"日本\").", 1)),
     {ok, Parsed} = dyno_bench_code:read("string:length(\"żółw\")."),
-    {ok, #{label := Label}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+    {ok, #{label := Label}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     ?assertEqual(~"string:length(\"żółw\").", Label).
 
 %% The loop has variables of its own, none of which a code can see or take.
@@ -124,7 +124,7 @@ takes_names_of_its_own(_Config) ->
 
 compile_only(Code) ->
     {ok, Parsed} = dyno_bench_code:read(Code),
-    dyno_bench_code:compile(dyno_bench_loop_1, Parsed).
+    dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}).
 
 says_what_is_wrong(_Config) ->
     Cases = [
@@ -215,5 +215,5 @@ places_of_what_the_compiler_finds(_Config) ->
 writes_no_files(_Config) ->
     Before = file:list_dir("."),
     {ok, Parsed} = dyno_bench_code:read("1 + 1."),
-    {ok, #{constant := true}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+    {ok, #{constant := true}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     ?assertEqual(Before, file:list_dir(".")).

@@ -52,7 +52,7 @@ value(Text, Start) ->
         runner => {elixir, Text}, init_runner => fun() -> Start end
     }),
     {ok, #{module := Module, binary := Binary, constants := Constants}} =
-        dyno_bench_code:compile(dyno_bench_loop_1, Parsed),
+        dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     {module, Module} = code:load_binary(Module, "x", Binary),
     try
         Module:loop(1, Constants, Start)

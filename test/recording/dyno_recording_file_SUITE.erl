@@ -145,7 +145,7 @@ explains_what_is_no_recording(Config) ->
     Expected = "runs: a list of objects (run) is expected, this is the string \"none\"",
     ?assertEqual(
         unicode:characters_to_binary([Path, ": ", Expected]),
-        dyno_recording_file:format_error(Error)
+        unicode:characters_to_binary(dyno_recording_file:format_error(Error))
     ).
 
 %% Only the final newline may be missing.

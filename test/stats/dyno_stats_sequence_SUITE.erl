@@ -18,7 +18,7 @@
     interval_is_the_ranked_values/1,
     order_does_not_matter/1,
     too_few/1,
-    options/1,
+    levels/1,
     peeking_is_allowed/1,
     peeking_with_ties_is_allowed/1,
     finds_a_shift/1
@@ -36,7 +36,7 @@ all() ->
         interval_is_the_ranked_values,
         order_does_not_matter,
         too_few,
-        options,
+        levels,
         peeking_is_allowed,
         peeking_with_ties_is_allowed,
         finds_a_shift
@@ -45,22 +45,21 @@ all() ->
 %% Computed by an independent program, in Python, for alpha 0.05 and a = 4.
 rank_table(_) ->
     [
-        ?assertEqual({N, K}, {N, dyno_stats_sequence:rank(N, #{})})
+        ?assertEqual({N, K}, {N, dyno_stats_sequence:rank(N, 0.95)})
      || {N, K} <- [{20, 4}, {52, 16}, {100, 35}, {200, 79}, {400, 169}]
     ].
 
 %% In integers: 2^n * B(S + a, n - S + a) >= B(a, a) / alpha, with B(x, y) = (x-1)!(y-1)!/(x+y-1)!.
 rank_is_naive(_) ->
     check(
-        ?FORALL({N, A, Percent}, {integer(0, 150), integer(1, 10), integer(60, 99)}, begin
-            Ranks = [K || K <- lists:seq(1, (N + 1) div 2), rejects(N, K - 1, A, 100 - Percent)],
-            Options = #{a => A, level => Percent / 100},
-            dyno_stats_sequence:rank(N, Options) =:= lists:max([0 | Ranks])
+        ?FORALL({N, Percent}, {integer(0, 150), integer(60, 99)}, begin
+            Ranks = [K || K <- lists:seq(1, (N + 1) div 2), rejects(N, K - 1, 4, 100 - Percent)],
+            dyno_stats_sequence:rank(N, Percent / 100) =:= lists:max([0 | Ranks])
         end)
     ).
 
 rank_only_grows(_) ->
-    Ranks = [dyno_stats_sequence:rank(N, #{}) || N <- lists:seq(0, 2000)],
+    Ranks = [dyno_stats_sequence:rank(N, 0.95) || N <- lists:seq(0, 2000)],
     ?assertEqual(Ranks, lists:sort(Ranks)),
     %% Wider than the interval for a number of values fixed beforehand, always.
     [
@@ -85,10 +84,10 @@ interval_is_the_ranked_values(_) ->
     check(
         ?FORALL(Values, list(integer(-100, 100)), begin
             N = length(Values),
-            Sequence = fed(Values, #{level => 0.8, a => 1}),
+            Sequence = fed(Values, 0.8),
             Sorted = lists:sort(Values),
             Want =
-                case dyno_stats_sequence:rank(N, #{level => 0.8, a => 1}) of
+                case dyno_stats_sequence:rank(N, 0.8) of
                     0 -> {error, too_few};
                     K -> {ok, {lists:nth(K, Sorted), lists:nth(N + 1 - K, Sorted)}}
                 end,
@@ -100,27 +99,21 @@ interval_is_the_ranked_values(_) ->
 order_does_not_matter(_) ->
     check(
         ?FORALL(Values, list(float(-1.0, 1.0)), begin
-            dyno_stats_sequence:interval(fed(Values, #{})) =:=
-                dyno_stats_sequence:interval(fed(lists:reverse(Values), #{}))
+            dyno_stats_sequence:interval(fed(Values, 0.95)) =:=
+                dyno_stats_sequence:interval(fed(lists:reverse(Values), 0.95))
         end)
     ).
 
 too_few(_) ->
     First = 11,
-    ?assertEqual({error, too_few}, dyno_stats_sequence:interval(dyno_stats_sequence:new(#{}))),
-    Before = fed(lists:seq(2, First), #{}),
+    ?assertEqual({error, too_few}, dyno_stats_sequence:interval(dyno_stats_sequence:new(0.95))),
+    Before = fed(lists:seq(2, First), 0.95),
     ?assertEqual({error, too_few}, dyno_stats_sequence:interval(Before)),
     After = dyno_stats_sequence:add(1, Before),
     ?assertEqual({ok, {1, First}}, dyno_stats_sequence:interval(After)).
 
-options(_) ->
-    [
-        ?assertError(badarg, dyno_stats_sequence:new(Bad))
-     || Bad <- [#{level => 1}, #{level => 0.0}, #{a => 0}, #{alpha => 0.05}]
-    ],
-    ?assertEqual(
-        dyno_stats_sequence:new(#{}), dyno_stats_sequence:new(#{level => 0.95, a => 4})
-    ).
+levels(_) ->
+    [?assertError(function_clause, dyno_stats_sequence:new(Bad)) || Bad <- [1, 0.0, 1.5]].
 
 %% No difference, heavy tails, and a look after every value up to 200. The sequence is wrong in at
 %% most 5 % of the runs; the interval for a fixed number is not made for this, and far worse.
@@ -146,7 +139,7 @@ finds_a_shift(_) ->
         {X + 0.5, State}
     end,
     {Stops, _} = lists:mapfoldl(
-        fun(_, State) -> stop(dyno_stats_sequence:new(#{}), Draw, 1, State) end,
+        fun(_, State) -> stop(dyno_stats_sequence:new(0.95), Draw, 1, State) end,
         rand:seed_s(exsss, 13),
         lists:seq(1, 60)
     ),
@@ -169,7 +162,7 @@ stop(Sequence0, Draw, Count, State0) ->
 alarms(Seed, Runs, Length, Draw) ->
     {Results, _} = lists:mapfoldl(
         fun(_, State) ->
-            run(Length, Draw, State, dyno_stats_sequence:new(#{}), [], {false, false})
+            run(Length, Draw, State, dyno_stats_sequence:new(0.95), [], {false, false})
         end,
         rand:seed_s(exsss, Seed),
         lists:seq(1, Runs)
@@ -197,8 +190,8 @@ heavy_tailed(State0) ->
     {U, State} = rand:uniform_real_s(State0),
     {math:tan(math:pi() * (U - 0.5)), State}.
 
-fed(Values, Options) ->
-    lists:foldl(fun dyno_stats_sequence:add/2, dyno_stats_sequence:new(Options), Values).
+fed(Values, Level) ->
+    lists:foldl(fun dyno_stats_sequence:add/2, dyno_stats_sequence:new(Level), Values).
 
 rejects(N, S, A, AlphaPercent) ->
     Left = (1 bsl N) * factorial(S + A - 1) * factorial(N - S + A - 1) * factorial(2 * A - 1),

@@ -25,7 +25,7 @@ result out beforehand, `constant` says so.
 """.
 
 -export([read/1, portable/1, as_map/1, label/1, takes_argument/1]).
--export([compile/2, compile/3, compile_for/3, source/1]).
+-export([compile/3, compile_for/3, source/1]).
 -export([load/3]).
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
@@ -68,7 +68,7 @@ result out beforehand, `constant` says so.
 }.
 
 -doc """
-The loop as a module: `init/0`, `init_runner/1`, `loop/3`, `done/1`; see `compile/2`. `constants`
+The loop as a module: `init/0`, `init_runner/1`, `loop/3`, `done/1`; see `compile/3`. `constants`
 hold what can't be written in source: funs and the arguments of calls.
 """.
 -type compiled() :: #{
@@ -189,10 +189,7 @@ term_text(Term) ->
     text(io_lib:format("~0tp", [Term])).
 
 text(Chars) ->
-    case unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> Text;
-        _ -> iolist_to_binary(io_lib:format("~0p", [Chars]))
-    end.
+    dyno_recording_schema:text(Chars).
 
 part(Name, Text) when is_binary(Text) ->
     text_part(Name, Text);
@@ -272,14 +269,9 @@ Compiles the loop into a module of the given name:
 * `init_runner(Constants, Init) -> Start`
 * `loop(N, Constants, Start) -> LastResult`: N iterations
 * `done(Constants, Init) -> term()`
-""".
--spec compile(module(), parsed()) -> {ok, compiled()} | {error, dyno_error:error()}.
-compile(Module, Parsed) ->
-    compile(Module, Parsed, #{}).
 
--doc """
-The same, in so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long;
-and by another node's compiler, for any release that dyno works with, where this node may have none.
+It may take so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long.
+Another node's compiler does it for any release that dyno works with, where this node may have none.
 """.
 -spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
@@ -303,7 +295,7 @@ compile_for(Module, Parsed, TimeoutMs) ->
 compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
     Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
     Options =
-        [binary, return, no_spawn_compiler_process, nowarn_unused_vars, inline_size_option()] ++
+        [binary, return, no_spawn_compiler_process, nowarn_unused_vars, {inline_size, 10_000}] ++
             More,
     Compile = fun() ->
         {compile:forms(Forms, Options), dyno_bench_forms:is_constant(Module, Runner)}
@@ -354,8 +346,6 @@ in_code(Number, Error) -> {?MODULE, {code, Number, Error}}.
 -spec source(parsed()) -> unicode:chardata().
 source(Parsed) ->
     dyno_bench_forms:source(dyno_bench_code, maps:with(?PARTS, Parsed)).
-
-inline_size_option() -> {inline_size, 10_000}.
 
 form({forms, _, _}) -> inline;
 form({calls, _}) -> call;

@@ -146,7 +146,7 @@ merged(ByName) ->
 name({M, F, A}) ->
     case atom_to_list(M) of
         "dyno_bench_loop_" ++ _ -> of_code(F);
-        _ -> text("~tw:~tw/~b", [M, F, A])
+        _ -> dyno_recording_part:text("~tw:~tw/~b", [M, F, A])
     end.
 
 of_code(F) ->
@@ -154,11 +154,6 @@ of_code(F) ->
         "-" ++ _ -> ~"(a fun of the code)";
         _ -> ~"(the code itself)"
     end.
-
-text(Format, Arguments) ->
-    Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
-    true = is_binary(Text),
-    Text.
 
 %% With samples
 
@@ -212,7 +207,7 @@ frames([], _Inner) ->
 frames([{M, F, A, _} | Outer], Inner) ->
     case atom_to_list(M) of
         "dyno_bench_loop_" ++ _ -> above(Outer, [of_code(F) | Inner]);
-        _ -> frames(Outer, [text("~tw:~tw/~b", [M, F, A]) | Inner])
+        _ -> frames(Outer, [dyno_recording_part:text("~tw:~tw/~b", [M, F, A]) | Inner])
     end.
 
 %% A fun of the code that a library calls has a frame of the code further out.

@@ -18,7 +18,7 @@ Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a sch
 worker.
 """.
 
--export([run/4, attach/3, more_modules/2, described/3, format_error/1, fault/1]).
+-export([run/4, attach/3, described/3, format_error/1, fault/1]).
 -export_type([options/0, description/0, reason/0]).
 
 -type options() :: #{
@@ -94,9 +94,7 @@ names(Inputs) ->
         N <- lists:seq(1, Count)
     ]].
 
--doc "Modules that only this node has, as the agent takes them; none may be there already.".
--spec more_modules(node(), [file_module()]) ->
-    {ok, [{module(), binary(), file:filename()}]} | {error, dyno_error:error()}.
+%% Modules that only this node has, as the agent takes them; none may be there already.
 more_modules(Node, Files) ->
     case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
         {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};

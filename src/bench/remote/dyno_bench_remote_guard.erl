@@ -15,7 +15,7 @@
 -behaviour(gen_server).
 
 -export([start/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -type state() :: #{
     caller := pid(),
@@ -97,11 +97,6 @@ handle_info(_Other, State) ->
 give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
     Caller ! {dyno_agent, Ref, {gave_up, Reason}},
     {stop, normal, wound_down(State)}.
-
--doc false.
--spec terminate(term(), state()) -> ok.
-terminate(_Reason, _State) ->
-    ok.
 
 %% Nothing that runs our code may be left: the cleaner removes it after us.
 wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->

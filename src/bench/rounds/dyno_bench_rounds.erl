@@ -62,7 +62,7 @@ new(Candidates, Options) ->
         rounds => 0,
         previous => [],
         values => maps:from_keys(lists:seq(1, Candidates), []),
-        sequences => #{Pair => dyno_stats_sequence:new(#{level => Level}) || Pair <- Pairs}
+        sequences => #{Pair => dyno_stats_sequence:new(Level) || Pair <- Pairs}
     }.
 
 -doc "The order of the next round.".

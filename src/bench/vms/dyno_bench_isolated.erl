@@ -19,7 +19,7 @@ A code can run in several *variants*: other emulator flags, another Erlang, othe
 as two revisions of a project. Each code in each variant is a candidate of the comparison.
 """.
 
--export([check/1, cross/2, candidates/2, run/3, samples/4, run_one/3, parameters/1]).
+-export([check/1, cross/2, run/3, samples/4, run_one/3, parameters/1]).
 -export([format_error/1]).
 -export_type([settings/0, variant/0, candidate/0, reason/0]).
 
@@ -79,8 +79,7 @@ joined(label, A, B) -> unicode:characters_to_binary([A, ", ", B]);
 joined(erl, _A, B) -> B;
 joined(_Lists, A, B) -> A ++ B.
 
--doc "Each code in each variant.".
--spec candidates([dyno_bench_code:code()], settings()) -> [candidate()].
+%% Each code in each variant.
 candidates(Codes, Settings) ->
     Variants = maps:get(variants, Settings, [#{}]),
     [

@@ -109,23 +109,12 @@ does_not_boot(Vms, Spec, Errors, Reason) ->
 
 %% The program erl of another installation must not find this one's files.
 environment(Erl) ->
-    Priv = [{"DYNO_PRIV", Folder} || Folder <- [priv()], Folder =/= none],
+    %% Where the clock's library is.
+    Folders = [Folder || Folder <- dyno_clock:folders(), filelib:is_dir(Folder)],
+    Priv = [{"DYNO_PRIV", Folder} || Folder <- lists:sublist(Folders, 1)],
     case Erl of
         undefined -> Priv;
         _ -> [{"ROOTDIR", ""}, {"BINDIR", ""}, {"EMU", ""}, {"PROGNAME", ""} | Priv]
-    end.
-
-%% Where the clock's library is: a folder, or beside the escript.
-priv() ->
-    FromEnvironment = [F || F <- [os:getenv("DYNO_PRIV")], is_list(F), F =/= ""],
-    Own = [F || F <- [code:priv_dir(dyno)], is_list(F)],
-    Beside = [
-        filename:join(filename:dirname(filename:dirname(filename:dirname(F))), "priv")
-     || F <- Own
-    ],
-    case [F || F <- FromEnvironment ++ Own ++ Beside, filelib:is_dir(F)] of
-        [Folder | _] -> Folder;
-        [] -> none
     end.
 
 arguments(Spec, Erl) ->
@@ -147,15 +136,7 @@ arguments(Spec, Erl) ->
 
 %% The emulator flags of this VM; another release may not know them.
 own_flags(undefined) ->
-    [_ | Arguments] = erlang:system_info(emu_args),
-    Own = lists:takewhile(fun(A) -> A =/= "--" end, Arguments),
-    lists:map(
-        fun
-            ("-" ++ Flag) -> "+" ++ Flag;
-            (Value) -> Value
-        end,
-        Own
-    );
+    [unicode:characters_to_list(Flag) || Flag <- dyno_environment:emulator_flags()];
 own_flags(_Erl) ->
     [].
 

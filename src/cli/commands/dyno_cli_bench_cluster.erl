@@ -7,7 +7,7 @@
 for each of them and for all, on standard error and in a file where `--log` names one.
 """.
 
--export([run/1, heading/0, lines/1, format_error/1, fault/1]).
+-export([run/1, format_error/1, fault/1]).
 -export_type([settings/0, reason/0]).
 
 -type settings() :: #{
@@ -119,14 +119,12 @@ format_error({died, Reason}) ->
 fault({log, _, _}) -> caller;
 fault({died, _}) -> dyno.
 
--doc "The names of the columns.".
--spec heading() -> unicode:chardata().
+%% The names of the columns.
 heading() ->
     Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),
     dyno_cli_bench_monitor:heading(Own).
 
--doc "A sample: a line for each node, and where there are several, one for all.".
--spec lines(dyno_bench_cluster:sample()) -> [unicode:chardata()].
+%% A sample: a line for each node, and where there are several, one for all.
 lines(#{time_ms := Ms, nodes := Nodes, per_second := PerSecond}) ->
     Time = calendar:system_time_to_rfc3339(Ms div 1000),
     Workers = lists:sum([C || #{concurrency := C} <- Nodes]),

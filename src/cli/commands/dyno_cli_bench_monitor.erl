@@ -6,7 +6,7 @@
 A line about this VM each second, on standard error, while something is measured: erlperf's `-v`.
 """.
 
--export([start_link/0, stop/1, heading/0, heading/1, line/2]).
+-export([start_link/0, stop/1, heading/1, line/2]).
 
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
@@ -59,8 +59,7 @@ loop(Printed, Before, DueMs) ->
     dyno_cli_terminal:note(line(Time, dyno_agent_vm:difference(Before, Now))),
     loop(Printed + 1, Now, DueMs + ?INTERVAL_MS).
 
--doc "The names of the columns.".
--spec heading() -> unicode:chardata().
+%% The names of the columns.
 heading() ->
     heading(string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)).
 

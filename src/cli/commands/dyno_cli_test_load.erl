@@ -157,17 +157,11 @@ think(Text) ->
     end.
 
 numbers(Text, Separator) ->
-    Numbers = [number(string:trim(Part)) || Part <- binary:split(Text, Separator, [global])],
+    Parts = binary:split(Text, Separator, [global]),
+    Numbers = [dyno_load_arrivals:number(string:trim(Part)) || Part <- Parts],
     case lists:member(error, Numbers) of
         true -> error;
         false -> Numbers
-    end.
-
-number(Text) ->
-    case {string:to_float(Text), string:to_integer(Text)} of
-        {{Float, <<>>}, _} when is_float(Float) -> Float;
-        {_, {Integer, <<>>}} when is_integer(Integer) -> Integer;
-        _ -> error
     end.
 
 load_node(<<"ssh:", Host/binary>>) when Host =/= <<>> ->

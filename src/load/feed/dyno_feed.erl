@@ -225,14 +225,19 @@ is_source(Fun) ->
 -doc "Files that are not in the current folder are looked for in this one.".
 -spec beside([feed()], file:name_all()) -> [feed()].
 beside(Feeds, Folder) ->
+    of_files(Feeds, fun(Kind, File) ->
+        Near = filename:join(Folder, File),
+        case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
+            true -> {Kind, filename:absname(Near)};
+            false -> {Kind, filename:absname(File)}
+        end
+    end).
+
+of_files(Feeds, Source) ->
     [
         case Feed of
             #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
-                Near = filename:join(Folder, File),
-                case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
-                    true -> Feed#{source := {Kind, filename:absname(Near)}};
-                    false -> Feed#{source := {Kind, filename:absname(File)}}
-                end;
+                Feed#{source := Source(Kind, File)};
             #{} ->
                 Feed
         end
@@ -245,19 +250,13 @@ their items; a large one must lie there under the same name.
 """.
 -spec portable([feed()]) -> [feed()].
 portable(Feeds) ->
-    [
-        case Feed of
-            #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
-                case dyno_feed_file:items(Kind, File) of
-                    {ok, Items} -> Feed#{source := Items};
-                    %% Whoever opens the feed gives this error.
-                    {error, _} -> Feed
-                end;
-            #{} ->
-                Feed
+    of_files(Feeds, fun(Kind, File) ->
+        case dyno_feed_file:items(Kind, File) of
+            {ok, Items} -> Items;
+            %% Whoever opens the feed gives this error.
+            {error, _} -> {Kind, File}
         end
-     || Feed <- Feeds
-    ].
+    end).
 
 -doc """
 Makes feeds ready on this node; the tables and processes that this takes end with the caller, the

@@ -184,21 +184,13 @@ value(arrivals, _Model, Pacing) when Pacing =:= even; Pacing =:= poisson ->
     true;
 value(arrivals, open, {counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
     maybe
-        {ok, [_ | _] = Counts} ?= numbers(Source),
-        true ?= lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, Counts),
+        {ok, Counts} ?= numbers(Source, fun(N) -> is_integer(N) andalso N >= 0 end),
         {ok, {counts, IntervalMs, Counts}}
-    else
-        {ok, []} -> false;
-        Wrong -> Wrong
     end;
 value(arrivals, open, {times_ms, Source}) ->
     maybe
-        {ok, [_ | _] = Times} ?= numbers(Source),
-        true ?= lists:all(fun is_number/1, Times),
+        {ok, Times} ?= numbers(Source, fun is_number/1),
         {ok, {times_ms, Times}}
-    else
-        {ok, []} -> false;
-        Wrong -> Wrong
     end;
 value(arrivals, _Model, _Other) ->
     false;
@@ -234,6 +226,13 @@ is_rate(Rate) ->
     is_number(Rate) andalso Rate > 0.
 
 is_part_of_rate(Rate) -> is_number(Rate) andalso Rate >= 0.
+
+numbers(Source, Is) ->
+    maybe
+        {ok, Numbers} ?= numbers(Source),
+        true ?= lists:all(Is, Numbers),
+        {ok, Numbers}
+    end.
 
 numbers([First | _] = List) when is_number(First), length(List) > 0 ->
     %% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and

@@ -105,7 +105,10 @@ series(Document, Runs, #{top := Top}) ->
         [Title, name(~"id", Run)] ++
             [
                 measured(Value, get(~"unit", Series, ~"1"))
-             || Value <- [mean(Values), lists:min(Values), lists:max(Values), lists:last(Values)]
+             || Value <- [
+                    dyno_stats:mean(Values), lists:min(Values), lists:max(Values),
+                    lists:last(Values)
+                ]
             ]
      || Name <- lists:uniq([Title || {Title, _, _, _} <- Found]),
         {Title, Run, Series, Values} <- Found,
@@ -120,9 +123,6 @@ titled(Part) ->
     ],
     Node = [[" of ", name(~"node", Part)] || get(~"node", Part) =/= null],
     iolist_to_binary([title(Part), Labels, Node]).
-
-mean(Values) ->
-    dyno_stats:mean(Values).
 
 histograms(Document, Runs, #{top := Top}) ->
     Columns = [

@@ -137,36 +137,26 @@ described([{Function, Read, Expected} | Rest], Config, Callbacks) ->
             Error
     end.
 
-name(Name) when is_list(Name), Name =/= []; is_binary(Name), Name =/= <<>> ->
-    case text(Name) of
-        Text when is_binary(Text) -> {ok, #{name => Text}};
+name(Name) when is_atom(Name) ->
+    {ok, #{name => atom_to_binary(Name)}};
+name(Name) ->
+    case dyno_load_spec:some_text(Name) of
+        {ok, Text} -> {ok, #{name => Text}};
         error -> error
-    end;
-name(Name) when is_atom(Name) -> {ok, #{name => atom_to_binary(Name)}};
-name(_Other) -> error.
+    end.
 
 sizes({Label, Sizes}) when length(Sizes) > 0 ->
     case {label(Label), lists:all(fun(S) -> is_integer(S) andalso S >= 0 end, Sizes)} of
-        {Text, true} when is_binary(Text) -> {ok, #{size_label => Text, sizes => Sizes}};
+        {{ok, Text}, true} -> {ok, #{size_label => Text, sizes => Sizes}};
         _ -> error
     end;
 sizes(_Other) ->
     error.
 
 label(Label) when is_atom(Label) ->
-    binary:replace(atom_to_binary(Label), ~"_", ~" ", [global]);
-label(Label) when is_list(Label), Label =/= []; is_binary(Label), Label =/= <<>> ->
-    text(Label);
-label(_Other) ->
-    error.
-
-text(Chars) ->
-    try unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> Text;
-        _ -> error
-    catch
-        error:badarg -> error
-    end.
+    {ok, binary:replace(atom_to_binary(Label), ~"_", ~" ", [global])};
+label(Label) ->
+    dyno_load_spec:some_text(Label).
 
 duration(Ms) when is_integer(Ms), Ms > 0 -> {ok, #{duration_ms => Ms}};
 duration(_Other) -> error.
