@@ -179,10 +179,8 @@ judged(#{conditions := Conditions} = Gate, Changes, Failing, Document) ->
     Verdicts = [verdict(Gate, C, Changes, Of) || {C, Of} <- lists:zip(Conditions, Failing)],
     Warnings =
         case Gate of
-            #{kind := bench, baseline := #{} = Baseline} ->
-                dyno_compare:warnings(Baseline, Changes, []);
-            #{} ->
-                []
+            #{kind := bench, baseline := #{}} -> dyno_compare:warnings(Changes, []);
+            #{} -> []
         end,
     Compared = dyno_recording:add_tables(Document, [dyno_compare:table(Changes)]),
     dyno_recording:add_warnings(dyno_recording:add_verdicts(Compared, Verdicts), Warnings).

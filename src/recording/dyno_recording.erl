@@ -290,7 +290,7 @@ key(Key, _) when is_atom(Key) -> atom_to_binary(Key);
 key(Key, Path) when is_binary(Key) -> text(Key, Key, Path);
 key(Key, Path) -> invalid({not_json_term, lists:reverse(Path), Key}).
 
--spec invalid(term()) -> no_return().
+-spec invalid(reason()) -> no_return().
 invalid(Reason) ->
     error({invalid_recording, Reason}).
 

@@ -338,7 +338,5 @@ middle(Index) ->
     {Low, High} = bounds(Index),
     (Low + High - 1) bsr 1.
 
--spec to_recording({non_neg_integer(), pos_integer()}, index(), pos_integer(), value()) ->
-    {non_neg_integer(), pos_integer(), pos_integer()}.
 to_recording({Low, _}, ?OVERFLOW, Count, Max) -> {Low, Max + 1, Count};
 to_recording({Low, High}, _, Count, _) -> {Low, High, Count}.

@@ -42,7 +42,6 @@ Stegun, 6.1.41) from 12 upwards, and below by the recurrence gamma(x + 1) = x * 
 log_gamma(X) when X > 0 ->
     log_gamma(float(X), 1.0).
 
--spec log_gamma(float(), float()) -> float().
 log_gamma(X, Product) when X < 12 ->
     log_gamma(X + 1, Product * X);
 log_gamma(X, Product) ->

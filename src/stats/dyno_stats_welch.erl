@@ -113,7 +113,6 @@ side(Values) ->
 t_quantile(P, Freedom) when P >= 0.5, P < 1, Freedom > 0 ->
     t_quantile(P, Freedom, 0.0, ?FARTHEST, ?HALVINGS).
 
--spec t_quantile(float(), number(), float(), float(), non_neg_integer()) -> float().
 t_quantile(_P, _Freedom, Low, High, 0) ->
     (Low + High) / 2;
 t_quantile(P, Freedom, Low, High, Left) ->

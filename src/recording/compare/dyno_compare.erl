@@ -16,7 +16,7 @@ unit of replication would be the run). So no difference of times counts that is 
 """.
 
 -export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
--export([pairs/3, table/1, warnings/3]).
+-export([pairs/3, table/1, warnings/2]).
 
 -export_type([change/0, options/0, reason/0, difference/0]).
 
@@ -82,7 +82,7 @@ compare(Old, New, Options) ->
             compare, name(Old, New), parameters(Old, New, Options), map_get(~"environment", New)
         ),
         Document1 = dyno_recording:add_tables(Document0, [table(Changes)]),
-        Document2 = dyno_recording:add_warnings(Document1, warnings(Old, Changes, Warnings)),
+        Document2 = dyno_recording:add_warnings(Document1, warnings(Changes, Warnings)),
         Document3 = dyno_recording:put(Document2, status, complete),
         %% Both as they are: the page draws them in the same charts.
         {ok, Document3#{~"recordings" => #{~"old" => Old, ~"new" => New}}}
@@ -209,12 +209,12 @@ interval(_, Olds, News) ->
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
-    words(exact, Better, judged(point(Values), ?EXACT));
+    words(exact, Better, dyno_stats_verdict:ratio(point(Values), ?EXACT));
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, High}, Threshold) ->
-    words(Kind, Better, judged({Low, High}, max(Threshold, ?FLOOR)));
+    words(Kind, Better, dyno_stats_verdict:ratio({Low, High}, max(Threshold, ?FLOOR)));
 verdict(Kind, Better, Values, {1, 1}, none, Threshold) ->
-    words(Kind, Better, judged(point(Values), max(Threshold, ?FLOOR)));
+    words(Kind, Better, dyno_stats_verdict:ratio(point(Values), max(Threshold, ?FLOOR)));
 verdict(_, _, _, _, none, _) ->
     undecided.
 
@@ -225,8 +225,6 @@ zero(_, _) -> undecided.
 point({Old, New}) when Old > 0, New > 0 -> {New / Old, New / Old};
 %% From something to nothing: less than any threshold.
 point({_, _}) -> {1.0e-9, 1.0e-9}.
-
-judged(Interval, Threshold) -> dyno_stats_verdict:ratio(Interval, Threshold).
 
 words(_, _, same) -> same;
 words(_, _, undecided) -> undecided;
@@ -262,8 +260,8 @@ table(Changes) ->
     ).
 
 -doc "What makes a comparison less believable.".
--spec warnings(dyno_recording:document(), [change()], [difference()]) -> [{binary(), binary()}].
-warnings(_Old, Changes, Differences) ->
+-spec warnings([change()], [difference()]) -> [{binary(), binary()}].
+warnings(Changes, Differences) ->
     Single = lists:any(
         fun(#{kind := Kind, low := Low}) -> Kind =/= exact andalso Low =:= undefined end, Changes
     ),

@@ -39,7 +39,6 @@ title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 %% Codes
 
 %% What decides stands next to the code, and only once.
--spec codes(binary(), binary(), [object()]) -> [section()].
 codes(Title, Metric, Rows) ->
     Shown = [Column || {Name, _, _, _} = Column <- columns(Metric), Name =/= Metric],
     Columns = [
