@@ -63,6 +63,8 @@ looks(#{candidates := Candidates, options := #{level := Level} = Options}) ->
 kind(Options) ->
     dyno_bench_metric:kind(maps:get(metric, Options, time)).
 
+-spec measure(context(), [pos_integer()], pos_integer(), calibration() | none, [group()]) ->
+    {term(), dyno_bench_engine:result()}.
 measure(#{options := Options} = Context, [Next | Later] = Left, Looks, Calibration, Groups) ->
     Count = length(Groups),
     case {is_over(Count, Context), Count < Next} of

@@ -11,7 +11,6 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 
 -import(dyno_report_document, [factor/1, get/2, get/3, measured/2, name/2]).
 
--type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
 
 %% A gain of so much would have been missed.
