@@ -207,7 +207,7 @@ format_error({json, Path, {unexpected, Position, Found}}) ->
 format_error({content, Path, Reason}) ->
     [dyno_file:shown(Path), ": ", dyno_recording:format_error(Reason)];
 format_error(Reason) ->
-    sentence(dyno_file:format_error(Reason)).
+    dyno_file:format_error(Reason).
 
 %% Internals
 
