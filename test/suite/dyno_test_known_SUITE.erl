@@ -75,7 +75,7 @@ other_kinds(_Config) ->
             {"run_queue < 5 ms", 12, "a plain number is measured; the limit needs no unit, or"},
             {"io.input > 5 MB", 11, "a rate in bytes is measured"},
             {"load.start_time < 5 MB", 18, Time},
-            {"instrument.charge < 5 MB", 20, "a time per call is measured; the limit needs one of"},
+            {"instrument.overhead < 5 MB", 22, "a time per call is measured; the limit needs one of"},
             {"function m:f/1 calls < 5 ms", 23, "this is a time, but a plain number is measured"},
             {"function m:f/1 words < 5 ms", 23, "a size in words is measured"},
             {"process \"a b\" memory of n < 5 %", 28, "a size in bytes is measured"},
