@@ -42,8 +42,12 @@ section(Kind, Verdicts, Document) ->
         threshold(V) =/= #{},
         Result =:= ~"unknown" orelse (Result =:= ~"fail" andalso Kind =:= ~"change")
     ],
-    dyno_report_section:table(<<(string:titlecase(Kind))/binary, "s">>, Columns, Rows) ++
+    dyno_report_section:table(title(Kind), Columns, Rows) ++
         dyno_report_section:text(none, Reasons).
+
+%% A change passes where it did not happen.
+title(~"change") -> ~"Changes that must not be";
+title(Kind) -> <<(string:titlecase(Kind))/binary, "s">>.
 
 %% The verdicts of each demand, in the order in which the demands stand.
 by_name(Verdicts) ->
