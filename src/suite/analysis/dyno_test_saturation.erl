@@ -190,7 +190,7 @@ capacities(Sizes) ->
             {~"resource", of_node(Name, Node), ~"ratio"},
             [{Size, V, V / ?FULL} || {Size, V} <- means(Names, Node, Sizes)],
             fun(Size, V, _) ->
-                text("~ts of ~ts busy ~ts of the time at ~ts", [
+                text("~ts of ~ts are busy ~ts of the time at ~ts", [
                     Words, Node, dyno_unit:format(V, ~"ratio"), number(Size)
                 ])
             end
