@@ -84,7 +84,7 @@ modules_that_come(_Config) ->
     {Other, []} = event({loading, other, prepared}, new()),
     {Both, [_]} = event({loading, work, prepared}, Other),
     {One, Effects} = event(load_ended, Both),
-    ?assertEqual([{narrow, other, unwanted}, {narrow, work, wanted}], lists:sort(Effects)),
+    ?assertEqual([{narrow, other, unmeasured}, {narrow, work, measured}], lists:sort(Effects)),
     {Two, [_, _]} = event(load_ended, One),
     {Three, [_, _]} = event(load_ended, Two),
     {Four, []} = event(load_ended, Three),
@@ -135,8 +135,8 @@ callers_of_throttled_functions(_Config) ->
 
 is_never_dyno(_Config) ->
     All = [{'_', f, '_'}],
-    ?assert(dyno_agent_call_counts:is_wanted(lists, All)),
+    ?assert(dyno_agent_call_counts:is_measured(lists, All)),
     [
-        ?assertNot(dyno_agent_call_counts:is_wanted(Module, All))
+        ?assertNot(dyno_agent_call_counts:is_measured(Module, All))
      || Module <- [dyno_agent_calls, trace, erts_internal, erl_tracer]
     ].

@@ -15,7 +15,7 @@
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).
--export([is_wanted/2, modules/1, loads/1, take_discovered/1, result/3, without/2]).
+-export([is_measured/2, modules/1, loads/1, take_discovered/1, result/3, without/2]).
 -export_type([t/0, event/0, effect/0, context/0]).
 
 -opaque t() :: #{
@@ -62,7 +62,7 @@ modules in this order, of each all functions. Each function that was read is for
 """.
 -type effect() ::
     {read_replaced, module(), prepared | announced, dyno_agent_call_sums:t()}
-    | {narrow, module(), wanted | unwanted}
+    | {narrow, module(), measured | unmeasured}
     | {read_and_reset, [module()]}
     | {read, [module()]}.
 
@@ -77,7 +77,7 @@ modules in this order, of each all functions. Each function that was read is for
 -define(ENDS_TO_WAIT_FOR, 3).
 %% Modules that were not called before are read only in every so many readings.
 -define(READ_ALL, 10).
-%% How many rows of who called what are given: the heaviest.
+%% How many rows of who called what a result has: the heaviest.
 -define(CALLER_ROWS, 5000).
 
 -spec new([dyno_agent_patterns:pattern()]) -> t().
@@ -96,8 +96,8 @@ new(Patterns) ->
     }.
 
 -doc "Whether a module is to be measured: never dyno's own, and neither the tracing itself.".
--spec is_wanted(module(), [dyno_agent_patterns:pattern()]) -> boolean().
-is_wanted(Module, Patterns) ->
+-spec is_measured(module(), [dyno_agent_patterns:pattern()]) -> boolean().
+is_measured(Module, Patterns) ->
     not lists:prefix("dyno_agent", atom_to_list(Module)) andalso
         not lists:member(Module, [trace, erts_internal, erl_tracer]) andalso
         dyno_agent_patterns:matches_module(Module, Patterns).
@@ -175,12 +175,12 @@ ended(Module, Ends, {#{patterns := Patterns, loading := Loading} = Counts, Effec
             1 -> Counts;
             _ -> Counts#{loading := Loading#{Module => Ends - 1}}
         end,
-    case is_wanted(Module, Patterns) of
+    case is_measured(Module, Patterns) of
         true ->
             {Next, []} = event({measured, Module}, Waiting),
-            {Next, [{narrow, Module, wanted} | Effects]};
+            {Next, [{narrow, Module, measured} | Effects]};
         false ->
-            {Waiting, [{narrow, Module, unwanted} | Effects]}
+            {Waiting, [{narrow, Module, unmeasured} | Effects]}
     end.
 
 %% Throttled functions have been called, whether a reading has seen it yet or not.
@@ -224,7 +224,7 @@ group_of(#{group_of := GroupOf}, #{discovered := Discovered}) ->
     fun(Pid) ->
         case {GroupOf(Pid), Discovered} of
             {unknown, #{Pid := Group}} -> {ok, Group};
-            {Known, _} -> Known
+            {Found, _} -> Found
         end
     end.
 

@@ -47,7 +47,7 @@
     flagged := 0 | 1 | 2,
     %% But these.
     left_out := [pid()],
-    %% Which session a module counts in; the first where it is not said.
+    %% Which session a module counts in; the first where it is not in here.
     current := #{module() => 1 | 2},
     %% Since when a module counts; how much more it would have counted without the last gap.
     since := #{module() => integer()},
@@ -121,7 +121,7 @@ calling one. Mere counts have theirs in them, and `self_calls/1` tells how many 
 -spec leave_out([pid()], t()) -> t().
 leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Sessions) ->
     #{self_calls := SelfCalls} = Sessions,
-    ok = dyno_agent_self_calls:watch([self() | Pids], SelfCalls),
+    ok = dyno_agent_self_calls:count(SelfCalls, [self() | Pids]),
     Flagging = lists:sublist([First, Second], Flagged),
     lists:foreach(fun(S) -> dyno_agent_self_calls:flag(S, Pids, off) end, Flagging),
     Sessions#{left_out := Pids}.
@@ -161,37 +161,24 @@ self_calls(Do, Module, #{self_calls := SelfCalls} = Sessions) ->
 
 %% Does one thing to all functions of a module that are meant.
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all -> trace:function(Session, {Module, '_', '_'}, Action, Measures);
-        Some -> each_of(Some, Session, Action, Measures)
-    end.
-
-each_of([], _Session, _Action, _Measures) ->
-    0;
-each_of([Function | Rest], Session, Action, Measures) ->
-    trace:function(Session, Function, Action, Measures) +
-        each_of(Rest, Session, Action, Measures).
+    Specs = dyno_agent_patterns:specs(Module, Patterns),
+    lists:sum([trace:function(Session, F, Action, Measures) || F <- Specs]).
 
 -doc """
 A module has come, and `on_load` has set breakpoints in all of its functions. Takes those away that
-the patterns do not ask for, which are all if the module is unwanted, and sees to it that the others
-count in one session.
+the patterns do not ask for, which are all if the module is not measured, and sees to it that the
+others count in one session.
 """.
--spec narrow(module(), wanted | unwanted, t()) -> t().
-narrow(_Module, _Wanted, #{measures := []} = Sessions) ->
+-spec narrow(module(), measured | unmeasured, t()) -> t().
+narrow(_Module, _Is, #{measures := []} = Sessions) ->
     Sessions;
-narrow(Module, unwanted, #{sessions := {First, _}, measures := Measures} = Sessions) ->
+narrow(Module, unmeasured, #{sessions := {First, _}, measures := Measures} = Sessions) ->
     _ = trace:function(First, {Module, '_', '_'}, false, Measures),
     Sessions;
-narrow(Module, wanted, Sessions) ->
-    #{sessions := {First, _}, measures := Measures, patterns := Patterns} = Sessions,
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all ->
-            ok;
-        Some ->
-            Others = all_functions(Module) -- Some,
-            lists:foreach(fun(F) -> trace:function(First, F, false, Measures) end, Others)
-    end,
+narrow(Module, measured, #{sessions := {First, _}, measures := Measures} = Sessions) ->
+    All = dyno_agent_patterns:functions(Module, [{Module, '_', '_'}]),
+    Others = All -- functions(Module, Sessions),
+    lists:foreach(fun(F) -> trace:function(First, F, false, Measures) end, Others),
     loaded(Module, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)).
 
 -doc "Takes in what dyno's own processes have called of a module whose code is to be replaced.".
@@ -234,19 +221,7 @@ has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
 
 -doc "The functions of a module that the patterns mean.".
 -spec functions(module(), t()) -> [mfa()].
-functions(Module, #{patterns := Patterns}) ->
-    case dyno_agent_patterns:functions(Module, Patterns) of
-        all -> all_functions(Module);
-        Some -> Some
-    end.
-
-%% A module can be deleted while it is measured.
-all_functions(Module) ->
-    try
-        [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)]
-    catch
-        error:badarg -> []
-    end.
+functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Module, Patterns).
 
 -doc "Sets a module's statistics to zero and lets it count.".
 -spec restart(module(), t()) -> t().
@@ -334,7 +309,7 @@ reading(Session, MFA, #{measures := Measures}) ->
     Memory = info(Session, MFA, call_memory, Measures),
     Count =
         case info(Session, MFA, call_count, Measures) of
-            Known when is_integer(Known) -> Known;
+            Calls when is_integer(Calls) -> Calls;
             [] -> 0
         end,
     #{calls => max(Count, sum(2, Memory, 0)), words => sum(3, Memory, 0), time => Time}.

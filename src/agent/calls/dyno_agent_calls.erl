@@ -160,7 +160,7 @@ init(#{patterns := Given, measures := Measures} = Config) ->
 begun(Patterns, Measures, Config) ->
     Processes = maps:get(processes, Config, none),
     Overhead = dyno_agent_overhead:open(Measures),
-    Modules = [M || M <- erlang:loaded(), dyno_agent_call_counts:is_wanted(M, Patterns)],
+    Modules = [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)],
     %% Its breakpoints come before those that count.
     Sampler = dyno_agent_call_sample:open(
         [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)], Measures, others()
@@ -300,8 +300,8 @@ effect({read_replaced, Module, Sign, Before}, #{sessions := Sessions0} = State) 
     Sessions = dyno_agent_call_sessions:loaded(Module, Sessions2),
     Ended = {EndedBefore, load_has_ended()},
     event({was_read, Module, Sign, Ended, Before}, Read#{sessions := Sessions});
-effect({narrow, Module, Wanted}, #{sessions := Sessions, processes := Processes} = State) ->
-    Narrowed = dyno_agent_call_sessions:narrow(Module, Wanted, Sessions),
+effect({narrow, Module, Is}, #{sessions := Sessions, processes := Processes} = State) ->
+    Narrowed = dyno_agent_call_sessions:narrow(Module, Is, Sessions),
     case Processes of
         none -> ok;
         _ -> dyno_agent_processes:loaded(Processes, Module)

@@ -3,27 +3,25 @@
 
 -module(dyno_agent_durations).
 -moduledoc """
-How long single calls of a function take, as a histogram, where that is asked for.
+How long single calls of a function take, as a histogram.
 
 In a trace session of its own the calls of the functions and their ends are sent here, with their
-times. That costs a call some microseconds, and a copy of what it returns; so it is done in windows:
-five times a second until so many calls have come, and then not until the next. Calls that are under
-way when a window closes are waited for. Of the times, what tracing itself takes of a call of an
-empty function is taken out.
+times. That costs a call some microseconds, and a copy of what it returns. So tracing is on in
+windows only: one opens five times a second and closes after 500 calls, of which those under way are
+waited for. What tracing adds to a call of an empty function is subtracted from the times.
 
-A function is not traced any more, and the statistics say why, where
-* it is called so often that its calls pile up before the window can be closed (`too_hot`),
-* it calls itself again and again before it returns, if ever (`never_returns`): to see the end of a
-  call the runtime keeps a frame of the stack for it, also where the function calls itself at its
-  end and would need none. It is given up after a hundred, or as many more as come until that is
-  seen,
+A function is no longer traced, and its `state` says why, when
+* it is called so often that its calls pile up before the window can be closed (`called_too_often`),
+* it calls itself a hundred times before it returns, if ever (`never_returns`): to see the end of a
+  call the runtime keeps a stack frame for it, even when the function calls itself as its last act
+  and would need none,
 * its module is loaded again (`reloaded`).
 
-Start it before a `dyno_agent_calls`. Of two sessions' breakpoints the runtime has the one first
-that was set last. Where it finds a frame of this session on the stack, `call_time` puts none of its
-own there, does not notice the return, and adds to the function all that the process does afterwards
-outside of measured functions (doc/architecture.md, "Traps of the runtime"). So the functions have a
-breakpoint from the beginning, that only counts while no window is open.
+Start it before `dyno_agent_calls`. The runtime runs the breakpoint that was set last first. Where
+`call_time` finds a frame of this session on the stack, it puts none of its own there, does not
+notice the return, and adds to the function all that the process does afterwards outside of measured
+functions (doc/architecture.md, "Traps of the runtime"). So the functions have a breakpoint from the
+beginning, which only counts while no window is open.
 
 ## Cost
 13 ns for each call of the functions. At most 2,500 calls a second are traced, at 1 to 2 us each:
@@ -55,14 +53,14 @@ open and to close a window changes the code of the functions, 100 us each.
     }
 ].
 
--doc "Or why it was given up.".
--type state_of() :: measured | too_hot | never_returns | reloaded.
+-doc "Or why it is no longer measured.".
+-type state_of() :: measured | called_too_often | never_returns | reloaded.
 
 -type histogram() :: #{
     count := non_neg_integer(),
-    sum := non_neg_integer(),
-    min := non_neg_integer() | infinity,
-    max := non_neg_integer(),
+    sum_ns := non_neg_integer(),
+    min_ns := non_neg_integer() | infinity,
+    max_ns := non_neg_integer(),
     buckets := #{non_neg_integer() => pos_integer()}
 }.
 
@@ -75,15 +73,15 @@ open and to close a window changes the code of the functions, 100 us each.
     pending_count := non_neg_integer(),
     %% Calls that may still come in the window that is open.
     left := non_neg_integer() | closed,
-    %% By function: in the window that was opened last.
+    %% Calls of each function in the window that was opened last.
     seen := #{mfa() => pos_integer()},
     overhead_ns := non_neg_integer()
 }.
 
 -define(EVERY_MS, 200).
 -define(BUDGET, 500).
-%% So many times the budget in one window pile up only where closing comes too late.
--define(TOO_HOT, 20).
+%% Of the budget, in one window: so many calls come only where closing it takes too long.
+-define(TOO_OFTEN, 20).
 -define(DEEPEST, 100).
 -define(MAX_PENDING, 20_000).
 %% To open a window changes the code of each.
@@ -117,13 +115,13 @@ read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, term()}.
-init(#{patterns := Given}) ->
+init(#{patterns := Patterns}) ->
     process_flag(message_queue_data, off_heap),
-    %% What piles up must be ended at once.
+    %% A window that is full must be closed at once.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
-    Functions = functions(dyno_agent_patterns:resolve(Given)),
-    case dyno_agent_patterns:unmatched(Given) of
+    Functions = functions(dyno_agent_patterns:resolve(Patterns)),
+    case dyno_agent_patterns:unmatched(Patterns) of
         [] when length(Functions) =< ?MAX_FUNCTIONS ->
             Overhead = overhead_ns(),
             Session = trace:session_create(dyno_durations, self(), []),
@@ -147,35 +145,28 @@ init(#{patterns := Given}) ->
     end.
 
 functions(Patterns) ->
-    lists:append([
-        case dyno_agent_patterns:functions(Module, Patterns) of
-            all -> [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)];
-            Some -> Some
-        end
+    [
+        MFA
      || Module <- erlang:loaded(),
         dyno_agent_patterns:matches_module(Module, Patterns),
-        not lists:prefix("dyno_agent", atom_to_list(Module))
-    ]).
+        not lists:prefix("dyno_agent", atom_to_list(Module)),
+        MFA <- dyno_agent_patterns:functions(Module, Patterns)
+    ].
 
 -spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, State#{histograms := #{}}};
 handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
     Statistics = [
-        figures_of(MFA, Is, maps:get(MFA, Histograms, empty()))
+        (result(maps:get(MFA, Histograms, empty())))#{mfa => MFA, state => Is}
      || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
     ],
     {reply, Statistics, State}.
 
-figures_of(MFA, Is, #{count := Count, sum := Sum, min := Min, max := Max, buckets := Buckets}) ->
-    #{
-        mfa => MFA,
-        state => Is,
-        count => Count,
-        sum_ns => Sum,
-        min_ns => min(Min, Max),
-        max_ns => Max,
-        buckets => [{Low, Low + width(Low), N} || {Low, N} <- lists:sort(maps:to_list(Buckets))]
+result(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
+    Sorted = lists:sort(maps:to_list(Buckets)),
+    Histogram#{
+        min_ns := min(Min, Max), buckets := [{Low, Low + width(Low), N} || {Low, N} <- Sorted]
     }.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
@@ -196,7 +187,7 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 open(#{session := Session, functions := Functions} = State) ->
-    opened(State#{functions := maps:map(fun(F, Is) -> known(Session, F, Is) end, Functions)}).
+    opened(State#{functions := maps:map(fun(F, Is) -> checked(Session, F, Is) end, Functions)}).
 
 %% A window in which the budget was not used up stays open.
 opened(#{left := Left} = State) when is_integer(Left) ->
@@ -207,16 +198,16 @@ opened(#{session := Session, functions := Functions, pending_count := Count} = S
     _ = [trace:function(Session, MFA, ?BOTH_ENDS, [local]) || MFA := measured <- Functions],
     State#{left := ?BUDGET, seen := #{}};
 opened(State) ->
-    %% What is pending was lost, with the processes that died on the way.
+    %% The pending calls will never return: their processes have ended.
     State#{pending := #{}, pending_count := 0}.
 
 %% In code that has come since, other sessions' breakpoints are first.
-known(Session, MFA, measured) ->
+checked(Session, MFA, measured) ->
     case trace:info(Session, MFA, call_count) of
         {call_count, Count} when is_integer(Count) -> measured;
         _ -> reloaded
     end;
-known(_Session, _MFA, Is) ->
+checked(_Session, _MFA, Is) ->
     Is.
 
 called(Pid, MFA, Time, #{pending := Pending, pending_count := Count, seen := Seen0} = State0) ->
@@ -228,7 +219,7 @@ called(Pid, MFA, Time, #{pending := Pending, pending_count := Count, seen := See
         seen := Seen
     }),
     case Seen of
-        #{MFA := N} when N > ?BUDGET * ?TOO_HOT -> stop(MFA, too_hot, State);
+        #{MFA := N} when N > ?BUDGET * ?TOO_OFTEN -> stop(MFA, called_too_often, State);
         #{MFA := N} when N > ?DEEPEST -> stop_if_deep(MFA, Stack, State);
         #{} -> State
     end.
@@ -239,13 +230,13 @@ stop_if_deep(MFA, Stack, State) ->
         _ -> State
     end.
 
-%% Of a function that calls itself until it is given up, the depth is all that was measured.
+%% The times of a function that calls itself endlessly say only how deep it has come.
 stop(MFA, Why, #{session := Session, functions := Functions, histograms := Histograms} = State) ->
     _ = trace:function(Session, MFA, false, [local]),
     Kept =
         case Why of
             never_returns -> maps:remove(MFA, Histograms);
-            too_hot -> Histograms
+            called_too_often -> Histograms
         end,
     State#{functions := Functions#{MFA := Why}, histograms := Kept}.
 
@@ -257,7 +248,7 @@ close_when_full(#{left := 1, session := Session, functions := Functions} = State
 close_when_full(#{left := Left} = State) ->
     State#{left := Left - 1}.
 
-%% What was called after it and has not returned was not seen to end.
+%% What the function called and what has not returned was left by an exception.
 returned(Pid, MFA, Time, #{pending := Pending, pending_count := Count} = State) ->
     Stack = maps:get(Pid, Pending, []),
     case lists:dropwhile(fun({Of, _}) -> Of =/= MFA end, Stack) of
@@ -285,17 +276,17 @@ add(MFA, Ns, #{functions := Functions, histograms := Histograms} = State) ->
     end.
 
 empty() ->
-    #{count => 0, sum => 0, min => infinity, max => 0, buckets => #{}}.
+    #{count => 0, sum_ns => 0, min_ns => infinity, max_ns => 0, buckets => #{}}.
 
-record(Ns, #{count := Count, sum := Sum, min := Min, max := Max, buckets := Buckets}) ->
+record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, buckets := Buckets}) ->
     Width = width(Ns),
     Low = Ns div Width * Width,
     #{
         count => Count + 1,
-        sum => Sum + Ns,
+        sum_ns => Sum + Ns,
         %% An atom is more than any number.
-        min => min(Ns, Min),
-        max => max(Ns, Max),
+        min_ns => min(Ns, Min),
+        max_ns => max(Ns, Max),
         buckets => maps:update_with(Low, fun(N) -> N + 1 end, 1, Buckets)
     }.
 
@@ -305,7 +296,7 @@ width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).
 bits(0, Bits) -> Bits;
 bits(N, Bits) -> bits(N bsr 1, Bits + 1).
 
-%% What a call of an empty function is seen to take.
+%% How long a traced call of an empty function takes.
 overhead_ns() ->
     Session = trace:session_create(dyno_durations_calibration, self(), []),
     _ = trace:function(Session, {?MODULE, leaf, 0}, ?BOTH_ENDS, [local]),
@@ -361,7 +352,7 @@ tables() ->
                     dyno_agent_kind:mfa(MFA)
                 end},
                 {~"sampled", ~"Sampled", count,
-                    #{help => ~"So many calls were looked at; not all of them."},
+                    #{help => ~"How many calls were traced; not all of them."},
                     fun(#{count := Count}) -> Count end},
                 {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun
                     (#{count := Count, sum_ns := Sum}) -> Sum / max(1, Count)
@@ -376,7 +367,8 @@ tables() ->
                 {~"state", ~"State", string,
                     #{
                         help =>
-                            ~"measured, or why it was given up: too_hot, never_returns, reloaded."
+                            <<"measured, or why it no longer is: called_too_often, never_returns, "
+                                "reloaded.">>
                     },
                     fun(#{state := State}) -> atom_to_binary(State) end}
             ]
@@ -400,29 +392,14 @@ histograms() ->
             title => ~"Durations of single calls",
             unit => ~"ns",
             group => ~"functions",
-            items => fun(All) ->
-                [
-                    #{
-                        labels => #{function => dyno_agent_kind:mfa(MFA)},
-                        count => Count,
-                        sum => Sum,
-                        min => Min,
-                        max => Max,
-                        buckets => Buckets
-                    }
-                 || #{
-                        mfa := MFA,
-                        count := Count,
-                        sum_ns := Sum,
-                        min_ns := Min,
-                        max_ns := Max,
-                        buckets := Buckets
-                    } <- All,
-                    Count > 0
-                ]
-            end
+            items => fun(All) -> [histogram(F) || #{count := Count} = F <- All, Count > 0] end
         }
     ].
+
+histogram(#{mfa := MFA, sum_ns := Sum, min_ns := Min, max_ns := Max} = Function) ->
+    (maps:with([count, buckets], Function))#{
+        labels => #{function => dyno_agent_kind:mfa(MFA)}, sum => Sum, min => Min, max => Max
+    }.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{session := Session}) ->

@@ -12,7 +12,7 @@
 %%
 %% The session's tracer is a process that does nothing: one that traced could not be counted itself.
 
--export([open/2, set/2, watch/2, restart/2, pause/2, keep/2, calls/1, close/1]).
+-export([open/2, set/2, count/2, restart/2, pause/2, keep/2, calls/1, close/1]).
 -export([flag/3]).
 -export_type([own/0]).
 
@@ -25,7 +25,7 @@
         base := #{module() => []},
         %% What was set, made ready: what is called between a module's two pauses is counted in one
         %% session only.
-        set := #{module() => {[mfa() | {module(), '_', '_'}], [mfa()]}},
+        set := #{module() => {Specs :: [{module(), atom(), arity() | '_'}], [mfa()]}},
         %% Of code that has been replaced.
         kept := #{mfa() => pos_integer()}
     }.
@@ -50,7 +50,6 @@ open(Patterns, Measures) ->
             none
     end.
 
--spec idle() -> ok.
 idle() ->
     proc_lib:set_label(?MODULE),
     receive
@@ -68,27 +67,22 @@ base() ->
 set(Module, #{base := Base, patterns := Patterns, set := Set} = Own) when
     is_map_key(Module, Base)
 ->
-    Functions = [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)],
-    {Wanted, Each} =
-        case dyno_agent_patterns:functions(Module, Patterns) of
-            all -> {[{Module, '_', '_'}], Functions};
-            Some -> {Some, Some}
-        end,
-    ok = each(Wanted, true, Own),
-    Own#{set := Set#{Module => {Wanted, Each}}};
+    Specs = dyno_agent_patterns:specs(Module, Patterns),
+    Functions = dyno_agent_patterns:functions(Module, Patterns),
+    Next = Own#{set := Set#{Module => {Specs, Functions}}},
+    ok = act(Module, true, Next),
+    Next;
 set(_Module, Own) ->
     Own.
 
-each([], _Action, _Own) ->
-    ok;
-each([Function | Rest], Action, #{session := Session} = Own) ->
-    _ = trace:function(Session, Function, Action, ?MEASURE),
-    each(Rest, Action, Own).
+act(Module, Action, #{session := Session, set := Set}) ->
+    #{Module := {Specs, _}} = Set,
+    lists:foreach(fun(F) -> trace:function(Session, F, Action, ?MEASURE) end, Specs).
 
--doc "The processes that are dyno's.".
--spec watch([pid()], own()) -> ok.
-watch(_Pids, none) -> ok;
-watch(Pids, #{session := Session}) -> flag(Session, Pids, on).
+-doc "Counts the calls of these processes, which are dyno's.".
+-spec count(own(), [pid()]) -> ok.
+count(none, _Pids) -> ok;
+count(#{session := Session}, Pids) -> flag(Session, Pids, on).
 
 -doc "Has the calls of processes traced in a session, or not; one that has ended is left alone.".
 -spec flag(trace:session(), [pid()], on | off) -> ok.
@@ -119,10 +113,6 @@ pause(Module, #{set := Set} = Own) when is_map_key(Module, Set) ->
     act(Module, pause, Own);
 pause(_Module, _Own) ->
     ok.
-
-act(Module, Action, #{set := Set} = Own) ->
-    #{Module := {Wanted, _}} = Set,
-    each(Wanted, Action, Own).
 
 -doc "Takes in what was counted of a module whose code is to be replaced.".
 -spec keep(module(), own()) -> own().

@@ -11,7 +11,6 @@ in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application
 `"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"`.
 """.
 
-
 -export([parse/1, print/1, validate/1, format_error/1]).
 -export([resolve/1, matches_module/2, matches/2, functions/2, specs/2, unmatched/1, nearest/2]).
 -export_type([pattern/0, reason/0]).
@@ -133,9 +132,9 @@ format_error({bad_pattern, Pattern}) ->
     ).
 
 -doc """
-Replaces applications by their modules, on this node; removes what is said twice.
+Replaces applications by their modules, on this node; removes duplicates.
 
-An application that is not known here stays as it is: `unmatched/1` names it.
+An application that this node does not have remains: `unmatched/1` names it.
 """.
 -spec resolve([pattern()]) -> [pattern()].
 resolve(Patterns) ->
@@ -183,38 +182,42 @@ matches_name(Pattern, Name) ->
     Text = atom_to_list(Pattern),
     lists:suffix("*", Text) andalso lists:prefix(lists:droplast(Text), atom_to_list(Name)).
 
--doc """
-The functions of a loaded module that the patterns mean, or `all` where they mean all of them.
-""".
--spec functions(module(), [pattern()]) -> all | [mfa()].
+-doc "The functions of a loaded module that the patterns mean.".
+-spec functions(module(), [pattern()]) -> [mfa()].
 functions(Module, Patterns) ->
-    IsWhole = fun
-        ({M, '_', '_'}) -> matches_name(M, Module);
-        (_) -> false
-    end,
-    case lists:any(IsWhole, Patterns) of
+    case means_all(Module, Patterns) of
         true ->
-            all;
+            all_functions(Module);
         false ->
             [
-                {Module, F, A}
-             || {F, A} <- all_functions(Module),
-                matches({Module, F, A}, Patterns)
+                MFA
+             || matches_module(Module, Patterns),
+                MFA <- all_functions(Module),
+                matches(MFA, Patterns)
             ]
     end.
 
--doc "The same functions, of any loaded module, as `trace:function/4` takes them.".
+means_all(Module, Patterns) ->
+    lists:any(
+        fun
+            ({M, '_', '_'}) -> matches_name(M, Module);
+            (_) -> false
+        end,
+        Patterns
+    ).
+
+-doc "The same functions as `trace:function/4` takes them: `{Module, '_', '_'}` means all.".
 -spec specs(module(), [pattern()]) -> [{module(), atom(), arity() | '_'}].
 specs(Module, Patterns) ->
-    case matches_module(Module, Patterns) andalso functions(Module, Patterns) of
-        false -> [];
-        all -> [{Module, '_', '_'}];
-        Some -> Some
+    case means_all(Module, Patterns) of
+        true -> [{Module, '_', '_'}];
+        false -> functions(Module, Patterns)
     end.
 
+%% A module can be deleted at any time.
 all_functions(Module) ->
     try
-        erlang:get_module_info(Module, functions)
+        [{Module, F, A} || {F, A} <- erlang:get_module_info(Module, functions)]
     catch
         error:badarg -> []
     end.
@@ -233,7 +236,7 @@ suggestion({application, App}, _Loaded) ->
 suggestion({M, F, A}, Loaded) ->
     case lists:member(M, Loaded) of
         true ->
-            Names = [with_arity(Name, Arity) || {Name, Arity} <- all_functions(M)],
+            Names = [with_arity(Name, Arity) || {_, Name, Arity} <- all_functions(M)],
             nearest(with_arity(F, A), Names);
         false ->
             nearest(atom_to_list(M), [atom_to_list(L) || L <- Loaded])
@@ -247,7 +250,7 @@ can_match({application, App}, _Loaded) ->
 can_match({M, F, A}, Loaded) ->
     case [L || L <- Loaded, matches_name(M, L)] of
         [] ->
-            %% Not loaded yet, but to be had: it is caught when it is loaded.
+            %% Not loaded yet, but on the code path: it is measured once it is loaded.
             code:which(M) =/= non_existing;
         _ when F =:= '_', A =:= '_' ->
             true;

@@ -3,18 +3,18 @@
 
 -module(dyno_agent_resources).
 -moduledoc """
-Follows the ETS tables, ports and sockets of a node: by the name of the table, by the kind of port.
+Follows the ETS tables, ports and sockets of a node: tables by their name, ports by their kind.
 
-What is there is looked at when counting begins, at every interval, and at the end. Between two
-looks goes 50 times as long as a look has taken, so that a node with 100,000 tables is not slowed
-down by more than 2 % of one scheduler; the first and the last sample are taken in any case.
+They are scanned when counting begins, at every interval, and at the end. The pause between two scans
+is at least 50 times as long as a scan takes, so that a node with 100,000 tables is not slowed down
+by more than 2 % of one scheduler; the first and the last scan are made in any case.
 
-Bytes are those that went through what was there at a look: a connection that is opened and closed
-between two looks is not seen.
+Bytes are those of ports and sockets that were open at a scan: a connection that is opened and closed
+between two scans is not seen.
 
 ## Cost
-About 1 us a table and 1 us a port or socket and look. Ports that are busy are asked by a signal,
-sockets by `socket:info/1`.
+A scan takes about 1 us for each table, port and socket. A port that is busy is asked by a signal, a
+socket by `socket:info/1`.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -60,13 +60,13 @@ sockets by `socket:info/1`.
     timer := reference(),
     ets := #{atom() => tables()},
     ports := #{binary() => ports()},
-    %% What each port had carried at the last look.
+    %% The bytes that each port had carried at the last scan.
     carried := #{term() => {non_neg_integer(), non_neg_integer()}}
 }.
 
-%% The share of a scheduler that looking may take.
+%% By how much the pause is longer than the scan.
 -define(PAUSE_FACTOR, 50).
-%% More names than that are no names: what comes later is put together.
+%% So many names are kept; the tables of later ones are put together.
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
 
@@ -87,34 +87,26 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "Takes a last look and gives the statistics.".
+-doc "Scans once more and gives the statistics.".
 -spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()}.
-init(#{interval_ms := IntervalMs, reads := Reads}) ->
+init(Config) ->
     proc_lib:set_label(?MODULE),
-    State = #{
-        interval_ms => IntervalMs,
-        reads => Reads,
-        timer => make_ref(),
-        ets => #{},
-        ports => #{},
-        carried => #{}
-    },
-    {ok, begin_anew(State)}.
+    {ok, restarted(Config#{timer => make_ref()})}.
 
-begin_anew(#{reads := Reads} = State) ->
-    %% What was carried before does not count.
+%% Bytes that were carried before do not count.
+restarted(#{reads := Reads} = State) ->
     Carried = #{Id => {In, Out} || {Id, _, In, Out, _} <- open_ports(Reads)},
-    look(State#{ets := #{}, ports := #{}, carried := Carried}).
+    scan(State#{ets => #{}, ports => #{}, carried => Carried}).
 
 -spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
-    {reply, ok, begin_anew(State)};
+    {reply, ok, restarted(State)};
 handle_call(read, _From, State) ->
-    #{reads := Reads, ets := Tables, ports := Ports} = Last = look(State),
+    #{reads := Reads, ets := Tables, ports := Ports} = Last = scan(State),
     All = #{ets => maps:values(Tables), ports => maps:values(Ports)},
     {reply, maps:with(Reads, All), Last}.
 
@@ -123,129 +115,90 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()}.
-handle_info({timeout, Timer, look}, #{timer := Timer} = State) ->
-    {noreply, look(State)};
+handle_info({timeout, Timer, scan}, #{timer := Timer} = State) ->
+    {noreply, scan(State)};
 handle_info(_Other, State) ->
     {noreply, State}.
 
-look(#{reads := Reads, interval_ms := IntervalMs, timer := Timer} = State) ->
+scan(#{reads := Reads, interval_ms := IntervalMs, timer := Timer} = State) ->
     _ = erlang:cancel_timer(Timer),
     Start = erlang:monotonic_time(millisecond),
-    Looked = look_at_ports(Reads, look_at_tables(Reads, State)),
+    Scanned = scan_ports(open_ports(Reads), scan_tables(all_tables(Reads), State)),
     TookMs = erlang:monotonic_time(millisecond) - Start,
     NextMs = max(IntervalMs, ?PAUSE_FACTOR * TookMs),
-    Looked#{timer := erlang:start_timer(NextMs, self(), look)}.
+    Scanned#{timer := erlang:start_timer(NextMs, self(), scan)}.
+
+%% A name that had tables or ports before and has none any more goes on with zeros.
+update(Update, Zero, Found, Before) ->
+    All = maps:merge(maps:map(fun(_, _) -> Zero end, Before), Found),
+    maps:map(fun(Name, Sums) -> Update(Name, Sums, maps:get(Name, Before, #{})) end, All).
 
 %% Tables
 
-look_at_tables(Reads, #{ets := Before} = State) ->
+all_tables(Reads) ->
     case lists:member(ets, Reads) of
-        true ->
-            Found = lists:foldl(fun add_table/2, #{}, ets:all()),
-            State#{ets := merged(fun table/3, Found, Before)};
-        false ->
-            State
+        true -> ets:all();
+        false -> []
     end.
 
+scan_tables(Tables, #{ets := Before} = State) ->
+    Found = lists:foldl(fun add_table/2, #{}, Tables),
+    State#{ets := update(fun table/3, {0, 0, 0}, Found, Before)}.
+
+%% A table may be deleted at any time.
 add_table(Table, Found) ->
-    %% It may be gone by now.
     case {ets:info(Table, name), ets:info(Table, size), ets:info(Table, memory)} of
         {Name, Objects, Words} when is_integer(Objects), is_integer(Words) ->
-            case is_ours(Name) of
+            case lists:prefix("dyno_agent_", atom_to_list(Name)) of
                 true -> Found;
-                false -> add_to(known(Name, Found), {1, Objects, Words}, Found)
+                false -> add_to(limited(Name, Found), Objects, Words, Found)
             end;
         _ ->
             Found
     end.
 
-is_ours(Name) ->
-    lists:prefix("dyno_agent_", atom_to_list(Name)).
+limited(Name, Found) when is_map_key(Name, Found); map_size(Found) < ?MAX_NAMES -> Name;
+limited(_Name, _Found) -> ?OTHERS.
 
-known(Name, Found) when is_map_key(Name, Found) -> Name;
-known(_Name, Found) when map_size(Found) >= ?MAX_NAMES -> ?OTHERS;
-known(Name, _Found) -> Name.
+add_to(Name, Objects, Words, Found) ->
+    Add = fun({T, O, W}) -> {T + 1, O + Objects, W + Words} end,
+    maps:update_with(Name, Add, {1, Objects, Words}, Found).
 
-add_to(Name, {Count, Objects, Words}, Found) ->
-    Add = fun({C, O, W}) -> {C + Count, O + Objects, W + Words} end,
-    maps:update_with(Name, Add, {Count, Objects, Words}, Found).
-
-table(Name, {Count, Objects, Words}, Before) ->
+table(Name, {Tables, Objects, Words}, Before) ->
     Bytes = Words * erlang:system_info(wordsize),
-    First = #{
-        name => Name, objects_max => 0, memory_max_bytes => 0, memory_first_bytes => Bytes
-    },
-    Known = #{objects_max := ObjectsMax, memory_max_bytes := BytesMax} =
-        case Before of
-            none -> First;
-            _ -> Before
-        end,
-    Known#{
-        tables => Count,
+    #{
+        name => Name,
+        tables => Tables,
         objects => Objects,
-        objects_max := max(Objects, ObjectsMax),
+        objects_max => max(Objects, maps:get(objects_max, Before, 0)),
         memory_bytes => Bytes,
-        memory_max_bytes := max(Bytes, BytesMax)
+        memory_first_bytes => maps:get(memory_first_bytes, Before, Bytes),
+        memory_max_bytes => max(Bytes, maps:get(memory_max_bytes, Before, 0))
     }.
-
-%% What was there before and is not any more has none now.
-merged(Make, Found, Before) ->
-    Gone = maps:map(fun(_Name, _) -> zero end, maps:without(maps:keys(Found), Before)),
-    maps:map(
-        fun
-            (Name, zero) -> Make(Name, zero_of(map_get(Name, Before)), map_get(Name, Before));
-            (Name, Value) -> Make(Name, Value, maps:get(Name, Before, none))
-        end,
-        maps:merge(Found, Gone)
-    ).
-
-zero_of(#{tables := _}) -> {0, 0, 0};
-zero_of(#{open := _}) -> {0, 0, 0, 0}.
 
 %% Ports and sockets
 
-look_at_ports(Reads, #{ports := Before, carried := Carried0} = State) ->
-    case lists:member(ports, Reads) of
-        true ->
-            Open = open_ports(Reads),
-            Found = lists:foldl(
-                fun({Id, Kind, In, Out, Queue}, Acc) ->
-                    {In0, Out0} = maps:get(Id, Carried0, {0, 0}),
-                    One = {1, max(0, In - In0), max(0, Out - Out0), Queue},
-                    Add = fun({N, I, O, Q}) ->
-                        {N + 1, I + element(2, One), O + element(3, One), Q + Queue}
-                    end,
-                    maps:update_with(Kind, Add, One, Acc)
-                end,
-                #{},
-                Open
-            ),
-            State#{
-                ports := merged(fun port/3, Found, Before),
-                carried := #{Id => {In, Out} || {Id, _, In, Out, _} <- Open}
-            };
-        false ->
-            State
-    end.
+scan_ports(Open, #{ports := Before, carried := Carried} = State) ->
+    Found = lists:foldl(fun(Port, Acc) -> add_port(Port, Carried, Acc) end, #{}, Open),
+    State#{
+        ports := update(fun port/3, {0, 0, 0, 0}, Found, Before),
+        carried := #{Id => {In, Out} || {Id, _, In, Out, _} <- Open}
+    }.
+
+add_port({Id, Kind, In, Out, Queue}, Carried, Found) ->
+    {In0, Out0} = maps:get(Id, Carried, {0, 0}),
+    {N, I, O, Q} = maps:get(Kind, Found, {0, 0, 0, 0}),
+    Found#{Kind => {N + 1, I + max(0, In - In0), O + max(0, Out - Out0), Q + Queue}}.
 
 port(Kind, {Open, In, Out, Queue}, Before) ->
-    Known = #{open_max := OpenMax, queue_max_bytes := QueueMax} =
-        case Before of
-            none ->
-                #{
-                    kind => Kind, open_max => 0, queue_max_bytes => 0, input_bytes => 0,
-                    output_bytes => 0
-                };
-            _ ->
-                Before
-        end,
-    #{input_bytes := In0, output_bytes := Out0} = Known,
-    Known#{
+    Get = fun(Key) -> maps:get(Key, Before, 0) end,
+    #{
+        kind => Kind,
         open => Open,
-        open_max := max(Open, OpenMax),
-        input_bytes := In0 + In,
-        output_bytes := Out0 + Out,
-        queue_max_bytes := max(Queue, QueueMax)
+        open_max => max(Open, Get(open_max)),
+        input_bytes => In + Get(input_bytes),
+        output_bytes => Out + Get(output_bytes),
+        queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
 %% {Id, Kind, BytesIn, BytesOut, BytesQueued}
@@ -258,10 +211,9 @@ open_ports(Reads) ->
             []
     end.
 
-%% It may be closed by now.
+%% A port may be closed at any time.
 port_of(Port, Distribution) ->
-    Items = [name, input, output, queue_size],
-    case [erlang:port_info(Port, Item) || Item <- Items] of
+    case [erlang:port_info(Port, Item) || Item <- [name, input, output, queue_size]] of
         [{name, Name}, {input, In}, {output, Out}, {queue_size, Queue}] ->
             Kind =
                 case lists:member(Port, Distribution) of
@@ -274,7 +226,7 @@ port_of(Port, Distribution) ->
             []
     end.
 
-%% What an inet port has received the runtime does not count as input: the driver knows.
+%% The runtime does not count as input what an inet port has received; its driver does.
 octets(Name, Port, Otherwise) when Name =:= "tcp_inet"; Name =:= "udp_inet"; Name =:= "sctp_inet" ->
     case inet:getstat(Port, [recv_oct, send_oct]) of
         {ok, Stats} -> {proplists:get_value(recv_oct, Stats), proplists:get_value(send_oct, Stats)};
@@ -288,7 +240,7 @@ kind(Name) ->
     [Program | _] = string:split(Name, " "),
     unicode:characters_to_binary(filename:basename(Program)).
 
-%% Of the module socket; those of gen_tcp are ports as a rule.
+%% Those of the module socket; a socket of gen_tcp is a port as a rule.
 sockets() ->
     case erlang:module_loaded(socket_registry) of
         true -> lists:append([socket_of(S) || S <- socket:which_sockets()]);

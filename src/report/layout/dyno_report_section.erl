@@ -57,7 +57,7 @@ word(Usual) when
     Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept"; Usual =:= ~"measured"
 ->
     ~"";
-word(~"too_hot") -> ~"given up: called too often";
+word(~"called_too_often") -> ~"given up: called too often";
 word(~"never_returns") -> ~"given up: does not return";
 word(~"reloaded") -> ~"given up: its module was loaded again";
 word(Text) when is_binary(Text) -> dyno_report_text:clean(Text);
