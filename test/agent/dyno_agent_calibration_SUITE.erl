@@ -90,8 +90,7 @@ attempts(Measured, Turns, Callers, Left, Done) ->
 round({Node, Counters}, Turns, {Pids, Calls}) ->
     ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
-    Figures = dyno_agent_calls:read(Counters),
-    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_agent_call_parts:corrected(Figures),
+    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_agent_calls:read(Counters),
     ?assertEqual(length(Pids) * Calls, Counted),
     {True, Own / Counted}.
 
@@ -101,18 +100,19 @@ judged(True, Reported) ->
         false -> {reported, Reported, true, True}
     end.
 
-%% For each call at most the charge is taken, nothing falls below zero, the raw time is kept.
+%% For each call at most the overhead is taken, nothing falls below zero, the raw time is kept.
 nothing_is_taken_that_was_not_added(_Config) ->
-    Figures = #{
+    Result = #{
         functions => [
-            F#{uncertain_ns => 10, calls => 10, overhead_ns => 50.0}
+            F#{uncertain_ns => 10, calls => 10, total_overhead_ns => 500.0}
          || F <- [
                 #{mfa => {m, f, 0}, own_time_ns => 1500}, #{mfa => {m, g, 0}, own_time_ns => 300}
             ]
         ],
-        callers => [{{m, f, 0}, other, 4, 1000}, {{m, g, 0}, other, 4, 10}],
-        overhead_uncertain_ns => 5.0
+        callers => [{{m, f, 0}, other, 4, 1000}, {{m, g, 0}, other, 4, 10}]
     },
+    Calibrated = #{overheads_ns => [{1, 50.0}], uncertain_ns => 5.0, caller_side => 0.0},
+    Overhead = #{overhead => Calibrated, prober => self(), first_ns => 50.0, since_ns => []},
     ?assertMatch(
         #{
             functions := [
@@ -121,12 +121,11 @@ nothing_is_taken_that_was_not_added(_Config) ->
             ],
             callers := [{_, other, 4, 800}, {_, other, 4, 0}]
         },
-        dyno_agent_call_parts:corrected(Figures)
+        dyno_agent_overhead:corrected(Result, #{}, Overhead)
     ),
-    Plain = Figures#{overhead_uncertain_ns := undefined},
-    ?assertEqual(Plain, dyno_agent_call_parts:corrected(Plain)).
+    ?assertEqual(Result, dyno_agent_overhead:corrected(Result, #{}, none)).
 
-%% The charge grows with the processes that call, each by its share of the calls.
+%% The overhead grows with the processes that call, each by its share of the calls.
 between_the_measured_numbers(_Config) ->
     Overhead = #{overheads_ns => [{1, 50.0}, {64, 56.0}, {1024, 66.0}], uncertain_ns => 2.0},
     Ns = fun(Processes) -> round(dyno_agent_calibration:overhead_ns(Processes, Overhead)) end,
@@ -140,24 +139,30 @@ only_where_times_are_measured(_Config) ->
     ?assert(Overhead > 5 andalso Overhead < 10_000),
     ?assert(Uncertain >= 2).
 
-%% All are taken by the factor that an empty function's charge has changed by since.
+%% All are multiplied by the factor by which the overhead of an empty function has changed since.
 overheads_follow_the_machine(_Config) ->
     Overhead = dyno_agent_overhead:open([call_time]),
     ?assertEqual(1.0, dyno_agent_overhead:factor(Overhead)),
     MFA = {m, f, 0},
-    Charged = fun(C) ->
-        Function = #{mfa => MFA, calls => 30, total_overhead_ns => 600.0, uncertain_ns => 0},
-        [#{mfa := MFA, overhead_ns := Ns} = Figures] =
-            dyno_agent_overhead:functions([Function], #{}, C),
-        ?assertNot(is_map_key(total_overhead_ns, Figures)),
+    OfACall = fun(At) ->
+        Function = #{
+            mfa => MFA,
+            calls => 30,
+            own_time_ns => 9000,
+            total_overhead_ns => 600.0,
+            uncertain_ns => 0
+        },
+        #{functions := [#{mfa := MFA, overhead_ns := Ns} = Corrected]} =
+            dyno_agent_overhead:corrected(#{functions => [Function], callers => []}, #{}, At),
+        ?assertNot(is_map_key(total_overhead_ns, Corrected)),
         Ns
     end,
-    ?assertEqual(20.0, Charged(Overhead)),
+    ?assertEqual(20.0, OfACall(Overhead)),
     Restarted = dyno_agent_overhead:restart(Overhead),
     Factor = dyno_agent_overhead:factor(Restarted),
     ct:pal("by ~p since", [Factor]),
     ?assert(Factor > 0.1 andalso Factor < 10),
-    ?assert(abs(Charged(Restarted) - 20.0 * Factor) < 1.0e-6),
+    ?assert(abs(OfACall(Restarted) - 20.0 * Factor) < 1.0e-6),
     ?assert((dyno_agent_overhead:first_ns(Overhead))(1) =:= dyno_agent_overhead:least_ns(Overhead)),
     ?assert(
         abs(
@@ -176,11 +181,11 @@ goes_on_calling(_Config) ->
     ?assertEqual([Prober], dyno_agent_overhead:processes(Overhead)),
     {links, Links} = process_info(Prober, links),
     [Caller] = Links -- [self()],
-    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead))),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead))),
     dyno_suites:await(fun() ->
-        dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead)) =/= 1.0
+        dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead)) =/= 1.0
     end),
-    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:known(Overhead)),
+    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead)),
     ?assert(Factor > 0.1 andalso Factor < 10, Factor),
     ok = dyno_agent_overhead:close(Overhead),
     dyno_suites:await(fun() -> not is_process_alive(Prober) end),
@@ -223,9 +228,8 @@ beside_durations(Config) ->
         begin
             ok = dyno_agent_calls:restart(Counters),
             ok = erpc:call(Node, dyno_callers, works, [200]),
-            %% The second time the other bank counts.
-            #{functions := [#{calls := Calls, own_time_ns := Ns}]} =
-                dyno_agent_call_parts:corrected(Read(Counters)),
+            %% The second time the other session counts.
+            #{functions := [#{calls := Calls, own_time_ns := Ns}]} = Read(Counters),
             ?assert(abs(Calls - 200) < 20, Calls),
             Ns / Calls
         end

@@ -3,14 +3,14 @@
 
 -module(dyno_agent_call_parts).
 -moduledoc false.
-%% What becomes of counted calls in the recording: the tables of functions and of who calls them,
-%% and what makes their numbers less believable. Pure, and needed on the caller's side only.
+%% Counted calls in the recording: the tables of functions and of their callers, and warnings where
+%% the numbers are uncertain. Pure, and needed on the caller's side only.
 
--export([tables/0, metrics/0, warnings/2, corrected/1]).
+-export([tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_calls:result().
 
-%% Counts that may be off by more than this share are said to be.
+%% Counts that may be off by more than this share cause a warning.
 -define(INEXACT, 0.002).
 
 -spec tables() -> [dyno_agent_instrument:table()].
@@ -40,21 +40,15 @@ tables() ->
         }
     ].
 
-%% Without measured functions only processes were asked for.
-functions(#{measured_functions := 0}) ->
-    none;
-functions(Result) ->
-    #{functions := Functions} = corrected(Result),
-    heaviest_first(Functions).
+%% No function is measured where the level says processes only.
+functions(#{measured_functions := 0}) -> none;
+functions(#{functions := Functions}) -> heaviest_first(Functions).
 
-callers(Result) ->
-    case corrected(Result) of
-        #{callers := []} -> none;
-        #{callers := Callers} -> Callers
-    end.
+callers(#{callers := []}) -> none;
+callers(#{callers := Callers}) -> Callers.
 
 total(Results) ->
-    case [F || #{functions := [_ | _]} = R <- Results, #{functions := F} <- [corrected(R)]] of
+    case [Functions || #{functions := [_ | _] = Functions} <- Results] of
         [_, _ | _] = Several -> heaviest_first(summed(lists:append(Several)));
         _ -> none
     end.
@@ -113,8 +107,8 @@ time_columns() ->
                 help =>
                     <<
                         "The runtime cuts each process's time in a function to whole microseconds, "
-                        "and what measuring cost is known to some nanoseconds for each call of it, "
-                        "and for each measured call that it made."
+                        "and what measuring cost is uncertain by some nanoseconds for each call of "
+                        "it, and for each measured call that it made."
                     >>,
                 role => note
             },
@@ -126,10 +120,8 @@ time_columns() ->
             (#{own_time_ns := Ns, total_ns := TotalNs}) -> Ns / max(1, TotalNs)
         end},
         {~"raw_time", ~"Raw time", ns,
-            #{help => ~"As the runtime gave it: the own time, and what measuring added to it."}, fun
-                (#{raw_time_ns := Ns}) -> Ns;
-                (#{own_time_ns := Ns}) -> Ns
-            end}
+            #{help => ~"As the runtime has it: the own time, and what measuring added to it."},
+            fun(#{raw_time_ns := Ns}) -> Ns end}
     ].
 
 word_columns() ->
@@ -156,33 +148,6 @@ metrics() ->
             end
         }
     ].
-
--doc """
-Takes out of all times what measuring has added to them: for each call what an empty function is
-reported to take in this node, called by as many processes. The raw times stay (`raw_time_ns`), and
-what the overhead may be off by joins the uncertainty.
-""".
--spec corrected(result()) -> result().
-corrected(#{overhead_uncertain_ns := More} = Result) when is_float(More) ->
-    #{functions := Functions, callers := Callers} = Result,
-    Overheads = #{MFA => Overhead || #{mfa := MFA, overhead_ns := Overhead} <- Functions},
-    Own = fun(MFA, RawNs, Calls) -> max(0, RawNs - round(Calls * maps:get(MFA, Overheads, 0))) end,
-    Result#{
-        functions := [
-            F#{
-                own_time_ns := Own(MFA, RawNs, Calls),
-                raw_time_ns => RawNs,
-                uncertain_ns := UncertainNs + round(Calls * More)
-            }
-         || #{mfa := MFA, own_time_ns := RawNs, uncertain_ns := UncertainNs, calls := Calls} = F <-
-                Functions
-        ],
-        callers := [
-            {MFA, Group, Calls, Own(MFA, RawNs, Calls)} || {MFA, Group, Calls, RawNs} <- Callers
-        ]
-    };
-corrected(Result) ->
-    Result.
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{lost := Lost, reloaded := Reloaded, functions := Functions, off_by := OffBy}) ->

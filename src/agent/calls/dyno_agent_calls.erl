@@ -9,9 +9,9 @@ Modules that are loaded later are measured from their first call. Before a modul
 its statistics are read and kept, because the runtime throws them away with the old code. Calls
 within the few milliseconds around a reload may be missing or count twice.
 
-The runtime keeps times for each function and process, also of processes that have died: on a node
-that starts thousands of processes a second that would grow without end. The statistics are
-therefore read and reset whenever so many new processes were discovered, and only sums are kept.
+The runtime keeps times for each function and process, also of processes that have ended: on a node
+that starts thousands of processes a second they would grow without end. The statistics are therefore
+read and reset whenever so many new processes were discovered, and only sums are kept.
 
 ```
 signs of loading, restart, read
@@ -50,6 +50,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -type function_result() :: #{
     mfa := mfa(),
     calls := non_neg_integer(),
+    %% As the runtime has it, and without what measuring has added to it.
+    raw_time_ns => non_neg_integer(),
     own_time_ns => non_neg_integer(),
     %% What the own time may be off by: the runtime cuts each process's time to microseconds.
     uncertain_ns => non_neg_integer(),
@@ -68,9 +70,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     lost := [module()],
     %% Reading while it is counted makes the counts inexact by about this share at most.
     off_by := float(),
-    %% What measuring adds to the time of each call, at least, and what more it may be.
-    least_overhead_ns := float() | undefined,
-    overhead_uncertain_ns := float() | undefined
+    %% What measuring adds to the time of each call, at least.
+    least_overhead_ns := float() | undefined
 }.
 
 -type state() :: #{
@@ -147,13 +148,13 @@ loads(Pid) ->
     gen_server:call(Pid, loads, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, term()}.
-init(#{patterns := Given, measures := Measures} = Config) ->
+init(#{patterns := Patterns, measures := Measures} = Config) ->
     process_flag(trap_exit, true),
     %% Idle but for the moments before a module is replaced, and then it must come first.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
-    case dyno_agent_patterns:unmatched(Given) of
-        [] -> {ok, begun(dyno_agent_patterns:resolve(Given), Measures, Config)};
+    case dyno_agent_patterns:unmatched(Patterns) of
+        [] -> {ok, begun(dyno_agent_patterns:resolve(Patterns), Measures, Config)};
         Unmatched -> {error, {unmatched, Unmatched}}
     end.
 
@@ -264,7 +265,7 @@ handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, event(load_ended, State)};
 handle_info({read_and_reset, Processes}, #{processes := Processes} = State) ->
-    %% Those that were discovered are told first: with the reading's end the dead are forgotten.
+    %% Discovered processes go first: with the end of the reading those that have ended are deleted.
     Next = tell_discovered(read_and_reset(some, State)),
     ok = dyno_agent_processes:was_read(Processes),
     {noreply, Next};
@@ -274,12 +275,12 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 read_and_reset(Which, #{overhead := Overhead} = Before) ->
-    State = Before#{overhead := dyno_agent_overhead:known(Overhead)},
+    State = Before#{overhead := dyno_agent_overhead:update(Overhead)},
     Read = event({read_and_reset, Which, lookup(State)}, State),
     event({resolve, lookup(Read)}, event({replaced, announced_meanwhile()}, Read)).
 
-%% The statistics of a module that was replaced between its switch and its reading went with its old
-%% code. What is said of its loading comes after the reading that asks this.
+%% The statistics of a module that was replaced between its switch and its reading are gone with its
+%% old code. The messages about its loading are still in the mailbox then.
 announced_meanwhile() ->
     {messages, Messages} = process_info(self(), messages),
     [Module || {trace, _, call, _, Module} <- Messages].
@@ -314,14 +315,14 @@ effect({read_and_reset, Modules}, #{sessions := Before} = State) ->
         fun(Module, Acc) -> dyno_agent_call_sessions:switch(Module, Acc) end, Before, Modules
     ),
     Factor = fun dyno_agent_call_sessions:gap_factor/2,
-    Context = known(lookup(State), State),
+    Context = with_known_groups(lookup(State), State),
     lists:foldl(
         fun(Module, Acc) -> read_idle(Module, Factor, Context, Acc) end,
         State#{sessions := Sessions},
         Modules
     );
 effect({read, Modules}, #{sessions := Sessions} = State) ->
-    Context = known(lookup(State), State),
+    Context = with_known_groups(lookup(State), State),
     lists:foldl(
         fun(Module, Acc) ->
             Functions = dyno_agent_call_sessions:functions(Module, Sessions),
@@ -350,7 +351,7 @@ read_idle(Module, Factor, Context, #{sessions := Sessions} = State) ->
     Read.
 
 %% One function after the other: the rows of all at once would be a large heap. Throttled functions
-%% come first, so that their callers are known when they turn up in other functions.
+%% come first: then the groups of their callers are known when these turn up in other functions.
 add(Functions, Session, GapFactor, #{throttled := Throttled} = Context, State) ->
     #{overhead := Overhead, sessions := Sessions, counts := Counts} = State,
     {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Throttled) end, Functions),
@@ -380,15 +381,15 @@ lookup(#{table := Table}) ->
         throttled => dyno_agent_process_table:throttled(Table)
     }.
 
-%% Thousands of processes have called dozens of functions each: to look each of these rows up in a
-%% table that another process writes to takes several times as long.
-known(Context, #{table := none}) ->
+%% Thousands of processes have called dozens of functions each: to find the group of each of these
+%% rows in a table that another process writes to takes several times as long.
+with_known_groups(Context, #{table := none}) ->
     Context;
-known(Context, #{table := Table}) ->
-    Known = dyno_agent_process_table:known(Table),
+with_known_groups(Context, #{table := Table}) ->
+    Groups = dyno_agent_process_table:groups(Table),
     Context#{
         group_of := fun(Pid) ->
-            case Known of
+            case Groups of
                 #{Pid := Group} -> {ok, Group};
                 #{} -> unknown
             end
@@ -429,23 +430,21 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
             none -> none;
             _ -> groups
         end,
-    #{functions := Functions, callers := Callers} = Result =
+    #{functions := Functions} = Result =
         dyno_agent_call_counts:result(Measures, Groups, Counts),
-    Result#{
-        functions := dyno_agent_overhead:functions(
-            Functions, dyno_agent_call_sample:per_call(Functions, Sample), Overhead
-        ),
+    Made = dyno_agent_call_sample:per_call(Functions, Sample),
+    Corrected = dyno_agent_overhead:corrected(Result, Made, Overhead),
+    Corrected#{
         callers := [
             {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
-         || {MFA, Id, Calls, Ns} <- Callers
+         || {MFA, Id, Calls, Ns} <- map_get(callers, Corrected)
         ],
         measured_functions => lists:sum([
             length(dyno_agent_call_sessions:functions(Module, Sessions))
          || Module <- dyno_agent_call_counts:modules(Counts)
         ]),
         off_by => off_by(State),
-        least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
-        overhead_uncertain_ns => dyno_agent_overhead:uncertain_ns(Overhead)
+        least_overhead_ns => dyno_agent_overhead:least_ns(Overhead)
     }.
 
 off_by(#{sessions := Sessions, since := Since}) ->

@@ -12,8 +12,8 @@
 %% A process of its own does this: to read the times stops all schedulers for a moment, which takes
 %% milliseconds on a busy machine, and the counting process must be ready when a module is replaced.
 
--export([open/1, close/1, restart/1, at_end/1, known/1, processes/1]).
--export([first_ns/1, least_ns/1, uncertain_ns/1, factor/1, functions/3]).
+-export([open/1, close/1, restart/1, at_end/1, update/1, processes/1]).
+-export([first_ns/1, least_ns/1, factor/1, corrected/3]).
 -export_type([t/0]).
 
 -opaque t() ::
@@ -23,7 +23,7 @@
         prober := pid(),
         %% The overhead of a call when counting began.
         first_ns := float(),
-        %% Since the restart, as far as is known here; the newest first.
+        %% Overheads that were measured since the restart, the newest first.
         since_ns := [float()]
     }.
 
@@ -32,7 +32,7 @@
 -define(ROUNDS, 5).
 %% Half an hour's.
 -define(MOST, 3600).
-%% How many calls a function makes is known from a sample.
+%% Of what its callees add to a function's time: how many it has called is estimated by a sample.
 -define(CALLER_SIDE_UNCERTAIN, 0.3).
 
 -doc """
@@ -67,8 +67,8 @@ restart(Overhead) -> since(restart, Overhead).
 at_end(Overhead) -> since(at_end, Overhead).
 
 -doc "With what was measured until now.".
--spec known(t()) -> t().
-known(Overhead) -> since(known, Overhead).
+-spec update(t()) -> t().
+update(Overhead) -> since(update, Overhead).
 
 since(_What, none) -> none;
 since(What, #{prober := Prober} = Overhead) -> Overhead#{since_ns := ask(Prober, What)}.
@@ -118,7 +118,7 @@ later() -> erlang:send_after(?EVERY_MS, self(), probe).
 
 answer(restart, Caller, _Since) -> more(?ROUNDS, Caller, []);
 answer(at_end, Caller, Since) -> more(?ROUNDS, Caller, Since);
-answer(known, _Caller, Since) -> Since.
+answer(update, _Caller, Since) -> Since.
 
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
@@ -132,7 +132,7 @@ median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
 -doc """
 The overhead of a call when counting began, of a function that so many processes call: what
-`dyno_agent_call_sums` sums up for `functions/3`.
+`dyno_agent_call_sums` sums up for `corrected/3`.
 """.
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;
@@ -144,34 +144,41 @@ least_ns(none) -> undefined;
 least_ns(#{overhead := Overhead} = All) ->
     dyno_agent_calibration:overhead_ns(1, Overhead) * factor(All).
 
--doc "What more it may be.".
--spec uncertain_ns(t()) -> float() | undefined.
-uncertain_ns(none) -> undefined;
-uncertain_ns(#{overhead := #{uncertain_ns := Ns}} = All) -> Ns * factor(All).
-
 -doc """
-Functions with the overhead of a call in the mean: what was summed up, and what lies in it of the
-measured calls that the function has made in it (dyno_agent_call_sample).
+Takes out of all times what measuring has added to them: for each call what was summed up, and what
+lies in the function's time of the measured calls that it has made (dyno_agent_call_sample). The raw
+times are kept (`raw_time_ns`), and what the overhead may be off by is added to the uncertainty.
 """.
--spec functions([#{mfa := mfa(), atom() => term()}], #{mfa() => number()}, t()) ->
-    [#{mfa := mfa(), atom() => term()}].
-functions(Functions, _Made, none) ->
-    Functions;
-functions(Functions, Made, #{overhead := #{caller_side := CallerSide}} = All) ->
-    Factor = factor(All),
-    [
-        begin
-            OwnNs = Factor * Ns / max(1, Calls),
-            CallerSideNs = OwnNs * CallerSide * maps:get(MFA, Made, 0),
-            (maps:remove(total_overhead_ns, F))#{
-                overhead_ns => OwnNs + CallerSideNs,
-                uncertain_ns := Uncertain + round(Calls * CallerSideNs * ?CALLER_SIDE_UNCERTAIN)
-            }
-        end
-     || #{
-            mfa := MFA,
-            calls := Calls,
-            total_overhead_ns := Ns,
-            uncertain_ns := Uncertain
-        } = F <- Functions
-    ].
+-spec corrected(Result, Made :: #{mfa() => number()}, t()) -> Result when
+    Result :: #{
+        functions := [#{mfa := mfa(), atom() => term()}],
+        callers := [{mfa(), Group :: term(), Calls :: integer(), Ns :: integer()}],
+        atom() => term()
+    }.
+corrected(Result, _Made, none) ->
+    Result;
+corrected(#{functions := Raw, callers := Callers} = Result, Made, Overhead) ->
+    Functions = [corrected_function(Function, Made, Overhead) || Function <- Raw],
+    PerCall = #{MFA => Ns || #{mfa := MFA, overhead_ns := Ns} <- Functions},
+    Result#{
+        functions := Functions,
+        callers := [
+            {MFA, Group, Calls, own_ns(RawNs, Calls, maps:get(MFA, PerCall, 0))}
+         || {MFA, Group, Calls, RawNs} <- Callers
+        ]
+    }.
+
+corrected_function(#{mfa := MFA, calls := Calls, own_time_ns := RawNs} = Function, Made, All) ->
+    #{total_overhead_ns := TotalNs, uncertain_ns := UncertainNs} = Function,
+    #{overhead := #{caller_side := CallerSide, uncertain_ns := MoreNs}} = All,
+    CalleeNs = factor(All) * TotalNs / max(1, Calls),
+    CallerNs = CalleeNs * CallerSide * maps:get(MFA, Made, 0),
+    OffNs = factor(All) * MoreNs + CallerNs * ?CALLER_SIDE_UNCERTAIN,
+    (maps:remove(total_overhead_ns, Function))#{
+        overhead_ns => CalleeNs + CallerNs,
+        own_time_ns := own_ns(RawNs, Calls, CalleeNs + CallerNs),
+        raw_time_ns => RawNs,
+        uncertain_ns := UncertainNs + round(Calls * OffNs)
+    }.
+
+own_ns(RawNs, Calls, OverheadNs) -> max(0, RawNs - round(Calls * OverheadNs)).

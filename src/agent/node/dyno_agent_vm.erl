@@ -29,7 +29,7 @@ itself, a reading waits for it; the interval then becomes longer, and the rates 
 every reading carries its time.
 
 `enable/0` makes each scheduler read the clock when it starts and stops to work. The runtime counts
-the processes that asked for it and stops when the last of them has died or asked to stop.
+the processes that have enabled it and stops when the last of them has ended or disabled it.
 """.
 
 %% Reading
@@ -55,13 +55,8 @@ Values by name, in the units of `describe/0`. A value that is not to be had is l
 -doc "What outputs must know of a value: the fields of a series of doc/recording.md.".
 -type metric() :: #{name := binary(), unit := binary(), title := binary(), group := binary()}.
 
--type kind() :: normal | dirty_cpu | dirty_io.
-
 %% Active and total time, in a unit of its own, of the schedulers of a kind that are online.
--type times() :: #{kind() => {non_neg_integer(), non_neg_integer()}}.
-
-%% The numbers of the first and of the last scheduler of a kind.
--type limits() :: #{kind() => {pos_integer(), non_neg_integer()}}.
+-type times() :: #{normal | dirty_cpu | dirty_io => {non_neg_integer(), non_neg_integer()}}.
 
 -doc """
 Has the runtime measure how busy the schedulers are, for as long as the calling process lives.
@@ -138,12 +133,10 @@ describe() ->
 
 %% Reading
 
--spec io_bytes() -> {non_neg_integer(), non_neg_integer()}.
 io_bytes() ->
     {{input, Input}, {output, Output}} = erlang:statistics(io),
     {Input, Output}.
 
--spec gauges() -> #{binary() => non_neg_integer()}.
 gauges() ->
     {Normal, DirtyCpu, DirtyIo} = run_queues(erlang:statistics(run_queue_lengths_all), 0),
     Memory = erlang:memory(),
@@ -161,12 +154,9 @@ gauges() ->
     ).
 
 %% The queues of the normal schedulers come first; the two dirty ones are the last.
--spec run_queues([non_neg_integer()], non_neg_integer()) -> {Length, Length, Length} when
-    Length :: non_neg_integer().
 run_queues([DirtyCpu, DirtyIo], Normal) -> {Normal, DirtyCpu, DirtyIo};
 run_queues([Length | Lengths], Normal) -> run_queues(Lengths, Normal + Length).
 
--spec memory_name(atom()) -> [binary()].
 memory_name(total) -> [~"vm.memory.total"];
 memory_name(processes) -> [~"vm.memory.processes"];
 memory_name(system) -> [~"vm.memory.system"];
@@ -176,7 +166,6 @@ memory_name(code) -> [~"vm.memory.code"];
 memory_name(ets) -> [~"vm.memory.ets"];
 memory_name(_) -> [].
 
--spec scheduler_times() -> times().
 scheduler_times() ->
     case erlang:statistics(scheduler_wall_time_all) of
         undefined ->
@@ -188,7 +177,6 @@ scheduler_times() ->
 
 %% Schedulers are numbered: the normal ones, then the dirty CPU ones, then the dirty IO ones. Those
 %% that are not online can do no work and are left out, or a full node would show as half full.
--spec scheduler_limits() -> limits().
 scheduler_limits() ->
     Normal = erlang:system_info(schedulers),
     Dirty = Normal + erlang:system_info(dirty_cpu_schedulers),
@@ -198,8 +186,6 @@ scheduler_limits() ->
         dirty_io => {Dirty + 1, Dirty + erlang:system_info(dirty_io_schedulers)}
     }.
 
--spec add_time({pos_integer(), Time, Time}, limits(), times()) -> times() when
-    Time :: non_neg_integer().
 add_time({Id, Active, Total}, Limits, Sums) ->
     case kind(Id, Limits) of
         offline ->
@@ -209,7 +195,6 @@ add_time({Id, Active, Total}, Limits, Sums) ->
             Sums#{Kind => {Active0 + Active, Total0 + Total}}
     end.
 
--spec kind(pos_integer(), limits()) -> kind() | offline.
 kind(Id, #{normal := {First, Last}}) when Id >= First, Id =< Last -> normal;
 kind(Id, #{dirty_cpu := {First, Last}}) when Id >= First, Id =< Last -> dirty_cpu;
 kind(Id, #{dirty_io := {First, Last}}) when Id >= First, Id =< Last -> dirty_io;
@@ -217,8 +202,6 @@ kind(_Id, _Limits) -> offline.
 
 %% Differences
 
--spec rates(Counters, Counters, DurationNs :: integer()) -> values() when
-    Counters :: #{binary() => non_neg_integer()}.
 rates(_Earlier, _Later, DurationNs) when DurationNs =< 0 ->
     #{};
 rates(Earlier, Later, DurationNs) ->
@@ -227,7 +210,6 @@ rates(Earlier, Later, DurationNs) ->
      || Name := Value1 <- Later, {ok, Value0} <- [maps:find(Name, Earlier)], Value1 >= Value0
     }.
 
--spec utilisation(times(), times()) -> values().
 utilisation(Earlier, Later) ->
     #{
         utilisation_name(Kind) => min(1.0, (Active1 - Active0) / (Total1 - Total0))
@@ -238,7 +220,6 @@ utilisation(Earlier, Later) ->
         Active1 >= Active0
     }.
 
--spec utilisation_name(kind()) -> binary().
 utilisation_name(normal) -> ~"vm.scheduler_utilisation.normal";
 utilisation_name(dirty_cpu) -> ~"vm.scheduler_utilisation.dirty_cpu";
 utilisation_name(dirty_io) -> ~"vm.scheduler_utilisation.dirty_io".

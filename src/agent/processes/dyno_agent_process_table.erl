@@ -14,7 +14,7 @@
 %% are throttled (dyno_agent_throttle).
 
 %% To read
--export([group_of/2, known/1, group/2, throttled/1, size/1]).
+-export([group_of/2, groups/1, group/2, throttled/1, size/1]).
 %% To write
 -export([new/0, is_known/2, write/2]).
 %% To sample
@@ -68,9 +68,9 @@ group_of(Pid, {Processes, _}) ->
         Id -> {ok, Id}
     end.
 
--doc "All that `group_of/2` knows now. Cost: half a microsecond a process.".
--spec known(t()) -> #{pid() => id()}.
-known({Processes, _}) ->
+-doc "The groups of all processes. Cost: half a microsecond a process.".
+-spec groups(t()) -> #{pid() => id()}.
+groups({Processes, _}) ->
     Row = [{{'$1', '$2'}}],
     maps:from_list(ets:select(Processes, [{{'$1', '$2'}, [], Row}, {?SAMPLED, [], Row}])).
 

@@ -18,7 +18,7 @@ are (doc/measurements.md).
           dyno_agent_processes     call statistics of the runtime, by process
             |  event   ^               |
             v          | effects       v
-   dyno_agent_discovery, pure  <---  dyno_agent_calls: reads and resets them when it is asked to,
+   dyno_agent_discovery, pure  <---  dyno_agent_calls: reads and resets them on request,
             |                          ^   and tells who has called throttled functions
             | rows                     | the group of each caller
             v                          |
@@ -30,9 +30,9 @@ are (doc/measurements.md).
 A group is a registered name, a process label, an initial call, or, where the process had already
 ended, the function that it was discovered by. At each interval the memory, reductions, message
 queue and garbage collections of the processes that are alive are sampled; of those that ended the
-last known values are kept. Where there are so many that a scan takes more than a tenth of the time
-they are sampled less often. Of processes that come and go between two scans it is known how many
-there were and how long some of them have lived. dyno's own processes are left out.
+last values are kept. Where there are so many that a scan takes more than a tenth of the time they
+are sampled less often. Processes that come and go between two scans are counted, and for some of
+them it is measured how long they have lived. dyno's own processes are left out.
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
 message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
@@ -43,10 +43,10 @@ lifetimes go on being sampled, and another kind of process is noticed.
 
 ## The seam to the calls
 The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
-here with `subscribe/2` and is asked by the message `{read_and_reset, Processes}` to read and reset
-them. It looks groups up in the table that it gets, says with `callers/2` after each reading which
-callers of throttled functions that table does not know, and with `was_read/1` that the reading was
-made. It also tells which modules were loaded (`loaded/2`). Nothing here calls it.
+here with `subscribe/2` and gets the message `{read_and_reset, Processes}` when to read and reset
+them. It finds the groups in the table that `subscribe/2` returns. After each reading it reports with
+`callers/2` which callers of throttled functions are not in that table, and with `was_read/1` that
+the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -82,7 +82,7 @@ made. It also tells which modules were loaded (`loaded/2`). Nothing here calls i
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     began_ms := integer(),
-    %% Who wants to know what the scan under way finds.
+    %% The callers of read/1, who get the results when the scan under way ends.
     waiting := [gen_server:from()]
 }.
 
@@ -103,7 +103,7 @@ config(Options) -> maps:with([patterns, interval_ms], Options).
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts from now on. Of the processes that are known, those that are alive stay.".
+-doc "Counts from now on, beginning with the discovered processes that are alive.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
@@ -116,7 +116,7 @@ reading of the calls is not in them: read the calls before.
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "The table of the processes; once all that was sent before was taken in.".
+-doc "The table of the processes, when all that was sent before is in it.".
 -spec table(pid()) -> dyno_agent_process_table:t().
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
@@ -129,17 +129,17 @@ statistics tell which process has called what.
 subscribe(Pid, Statistics) ->
     gen_server:call(Pid, {subscribe, Statistics}, infinity).
 
--doc "Tells which callers of throttled functions a reading has found, and their groups.".
+-doc "Reports the callers of throttled functions that a reading has found, and their groups.".
 -spec callers(pid(), [{pid(), dyno_agent_process_table:id()}]) -> ok.
 callers(Pid, Rows) ->
     gen_server:cast(Pid, {callers, Rows}).
 
--doc "Tells that the reading was made that was asked for.".
+-doc "Reports that the statistics were read and reset.".
 -spec was_read(pid()) -> ok.
 was_read(Pid) ->
     gen_server:cast(Pid, was_read).
 
--doc "Tells that a module was loaded.".
+-doc "Reports that a module was loaded.".
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).
@@ -215,7 +215,7 @@ first_call(Pid, MFA, Time, #{table := Table} = State) ->
 ended(Ref, Pid, Reason, #{table := Table} = State) ->
     Id =
         case dyno_agent_process_table:group_of(Pid, Table) of
-            {ok, Known} -> Known;
+            {ok, Group} -> Group;
             unknown -> unknown
         end,
     event({ended, Ref, Reason, erlang:monotonic_time(), Id}, State).
@@ -297,7 +297,7 @@ terminate(Reason, #{first_calls := Calls, reader := Reader}) ->
         _ -> ok
     end.
 
-%% It reads the table until it ends, which it was asked to at the same time.
+%% It reads the table until it ends; both are shut down at the same time.
 wait_for(Reader) ->
     Ref = monitor(process, Reader),
     receive
@@ -305,8 +305,99 @@ wait_for(Reader) ->
     after ?READER_ENDS_MS -> ok
     end.
 
--spec tables() -> [dyno_agent_instrument:table()].
-tables() -> [dyno_agent_process_parts:table()].
+%% In the recording, on the caller's side
 
+-doc "The groups of each node; of several nodes, those of one kind together.".
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    Lifetime = #{
+        help =>
+            <<"From a process's first call of a measured function until its end was noticed: at "
+                "most so long.">>
+    },
+    [
+        #{
+            name => ~"processes",
+            title => ~"Processes",
+            items => fun(#{groups := Groups}) -> busiest_first(Groups) end,
+            total => fun total/1,
+            columns => [
+                {~"group", ~"Group", string, #{role => key}, fun(#{group := Kind}) ->
+                    element(1, dyno_agent_kind:print(Kind))
+                end},
+                {~"kind", ~"Grouped by", string, #{role => key}, fun(#{group := Kind}) ->
+                    element(2, dyno_agent_kind:print(Kind))
+                end},
+                {~"discovered", ~"Discovered", count, field(discovered)},
+                {~"alive", ~"Alive", count, #{help => ~"At the end of the run."}, field(alive)},
+                {~"ended", ~"Ended", count, fun(#{discovered := N, alive := Alive}) -> N - Alive end},
+                {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
+                {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
+                {~"lifetimes", ~"Lifetimes", count,
+                    #{help => ~"The processes of which the end was waited for: a sample of all."}, fun(
+                        #{lives := Lives}
+                    ) -> dyno_agent_lifetimes:count(Lives) end},
+                {~"sampled", ~"Sampled", count,
+                    #{help => ~"Lived until a sample; of the others memory and the like is not known."},
+                    field(sampled)},
+                {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
+                {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
+                {~"reductions", ~"Reductions", count, #{better => lower}, seen(reductions)},
+                {~"message_queue_max", ~"Longest queue", count, #{better => lower},
+                    seen(message_queue_max)},
+                {~"garbage_collections", ~"Collections", count,
+                    #{help => ~"Garbage collections, at least: those that the samples show."},
+                    seen(collections)}
+            ]
+        }
+    ].
+
+-doc "How many processes of all kinds there were.".
 -spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> [dyno_agent_process_parts:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"processes.discovered",
+            title => ~"Processes that called a measured function",
+            unit => ~"count",
+            group => ~"processes",
+            value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
+        }
+    ].
+
+field(Key) -> fun(#{Key := Value}) -> Value end.
+
+%% Every process has memory: a group without any lived too shortly to be sampled.
+seen(Key) ->
+    fun
+        (#{memory_max_bytes := 0}) -> undefined;
+        (#{Key := Value}) -> Value
+    end.
+
+lifetime(Q) -> fun(#{lives := Lives}) -> dyno_agent_lifetimes:quantile_ns(Q, Lives) end.
+
+busiest_first(Groups) ->
+    lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Groups).
+
+total(Results) ->
+    case [Groups || #{groups := [_ | _] = Groups} <- Results] of
+        [_, _ | _] = Several -> busiest_first(summed(lists:append(Several)));
+        _ -> none
+    end.
+
+summed(Groups) ->
+    maps:values(
+        lists:foldl(
+            fun(#{group := Kind} = Group, Acc) ->
+                Add = fun(Sum) -> maps:merge_with(fun sum/3, Sum, Group) end,
+                maps:update_with(Kind, Add, Group, Acc)
+            end,
+            #{},
+            Groups
+        )
+    ).
+
+sum(group, Kind, _) -> Kind;
+sum(message_queue_max, A, B) -> max(A, B);
+sum(lives, A, B) -> dyno_agent_lifetimes:merge(A, B);
+sum(_Key, A, B) -> A + B.
