@@ -28,7 +28,7 @@ that a test that is killed leaves a readable one.
     level => dyno_agent_instrument:level(),
     timeout_ms => pos_integer(),
     %% These three come to the suite's own.
-    invariants => [dyno_invariant:given()],
+    invariants => [dyno_invariant:source()],
     agents => [dyno_suite_source:source()],
     instruments => [dyno_suite_source:source()],
     distribution => [string() | binary()],

@@ -173,7 +173,7 @@ agents([{Module, Form} = Agent | Rest], Node, Size, Context, Probes) ->
 described(Module, Callbacks) ->
     case dyno_test_callbacks:optional_of(Callbacks, Module, metrics, [], []) of
         {ok, Metrics} when length(Metrics) >= 0 ->
-            Read = [dyno_custom_metric:described(Metric, Metric) || Metric <- Metrics],
+            Read = [dyno_custom_metric:description(Metric, Metric) || Metric <- Metrics],
             case [Reason || {error, Reason} <- Read] of
                 [] -> {ok, #{Name => M || {ok, #{name := Name} = M} <- Read}};
                 [Reason | _] -> {error, {?MODULE, {metrics_of, Module, Reason}}}

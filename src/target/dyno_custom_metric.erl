@@ -3,9 +3,9 @@
 
 -module(dyno_custom_metric).
 -moduledoc false.
-%% A suite's own metrics and the results of its agents, as parts of the recording. Pure.
+%% A suite's own metrics and the results of its custom agents, as parts of the recording. Pure.
 
--export([metric/1, described/2, new/0, sample/4]).
+-export([metric/1, description/2, text/2, new/0, sample/4]).
 -export([series/1, warnings/1, table/2, metrics/1, known/2]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
@@ -52,42 +52,42 @@
 -spec metric(term()) -> {ok, metric()} | {error, reason()}.
 metric({Name, Unit, {_, _, _} = Call}) ->
     metric(#{name => Name, unit => Unit, call => Call});
-metric(#{name := _, call := {M, F, A} = Call} = Given) when is_atom(M), is_atom(F), is_list(A) ->
-    case described(Given, Given) of
-        {ok, Described} -> {ok, Described#{call => Call}};
+metric(#{name := _, call := {M, F, A} = Call} = Metric) when is_atom(M), is_atom(F), is_list(A) ->
+    case description(Metric, Metric) of
+        {ok, Description} -> {ok, Description#{call => Call}};
         {error, _} = Error -> Error
     end;
 metric(Other) ->
     {error, {bad_metric, Other}}.
 
--doc "Checks a name, a unit and a title; `Given` is named where it is none of that.".
--spec described(term(), term()) ->
+-doc "Checks a name, a unit and a title; an error names `Source`, where they come from.".
+-spec description(term(), Source :: term()) ->
     {ok, #{name := binary(), unit := binary(), title := binary()}} | {error, reason()}.
-described(#{name := Name} = Map, Given) ->
+description(#{name := Name} = Map, Source) ->
     maybe
-        {ok, Text} ?= text(Name, Given),
-        ok ?= free(Text),
+        {ok, Text} ?= text(Name, {bad_metric, Source}),
+        ok ?= check_name(Text),
         {ok, Unit} ?= unit(maps:get(unit, Map, ~"1")),
-        {ok, Title} ?= text(maps:get(title, Map, Text), Given),
+        {ok, Title} ?= text(maps:get(title, Map, Text), {bad_metric, Source}),
         {ok, #{name => Text, unit => Unit, title => Title}}
     end;
-described(_Other, Given) ->
-    {error, {bad_metric, Given}}.
+description(_Other, Source) ->
+    {error, {bad_metric, Source}}.
 
-text(Atom, _Given) when is_atom(Atom), Atom =/= '' ->
-    {ok, atom_to_binary(Atom)};
-text(Chars, Given) when is_binary(Chars), Chars =/= <<>>; is_list(Chars), Chars =/= [] ->
+-doc "An atom, a string or a binary as text that is not empty.".
+-spec text(term(), Reason) -> {ok, binary()} | {error, Reason}.
+text(Atom, Reason) when is_atom(Atom) ->
+    text(atom_to_binary(Atom), Reason);
+text(Chars, Reason) ->
     try unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> {ok, Text};
-        _ -> {error, {bad_metric, Given}}
+        <<_, _/binary>> = Text -> {ok, Text};
+        _ -> {error, Reason}
     catch
-        error:badarg -> {error, {bad_metric, Given}}
-    end;
-text(_Other, Given) ->
-    {error, {bad_metric, Given}}.
+        error:badarg -> {error, Reason}
+    end.
 
-%% What a threshold can name, and is not dyno's already.
-free(Name) ->
+%% Thresholds refer to it, and it must not be dyno's.
+check_name(Name) ->
     Form = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     case re:run(Name, Form, [unicode, {capture, none}]) of
         match ->
@@ -101,21 +101,13 @@ free(Name) ->
 
 first_word(Name) -> hd(binary:split(Name, ~".")).
 
-unit(Unit) when is_atom(Unit) -> unit(atom_to_binary(Unit), Unit);
-unit(Unit) when is_binary(Unit) -> unit(Unit, Unit);
-unit(Unit) when is_list(Unit) ->
-    try
-        unit(unicode:characters_to_binary(Unit), Unit)
-    catch
-        error:badarg -> {error, {bad_unit, Unit}}
-    end;
 unit(Unit) ->
-    {error, {bad_unit, Unit}}.
-
-unit(Text, Given) ->
-    case lists:member(Text, dyno_unit:units()) of
-        true -> {ok, Text};
-        false -> {error, {bad_unit, Given}}
+    maybe
+        {ok, Text} ?= text(Unit, {bad_unit, Unit}),
+        true ?= lists:member(Text, dyno_unit:units()),
+        {ok, Text}
+    else
+        _ -> {error, {bad_unit, Unit}}
     end.
 
 %% Samples
@@ -123,40 +115,37 @@ unit(Text, Given) ->
 -spec new() -> t().
 new() -> #{}.
 
--doc "Adds what one sample gave; `Known` says the units and titles of names.".
+-doc "Adds the values of one sample; `Described` has the units and titles of names.".
 -spec sample(node(), number(), {#{binary() => part()}, term()}, t()) ->
     {ok, t()} | {error, reason()}.
-sample(Node, TimeMs, {Known, Values}, Lines) when is_map(Values) ->
-    sampled(maps:to_list(Values), Node, TimeMs, Known, Lines);
-sample(_Node, _TimeMs, {_Known, Values}, _Lines) ->
+sample(Node, TimeMs, {Described, Values}, Lines) when is_map(Values) ->
+    sampled(maps:to_list(Values), Node, TimeMs, Described, Lines);
+sample(_Node, _TimeMs, {_Described, Values}, _Lines) ->
     {error, {bad_metric, Values}}.
 
-sampled([], _Node, _TimeMs, _Known, Lines) ->
+sampled([], _Node, _TimeMs, _Described, Lines) ->
     {ok, Lines};
-sampled([{Given, Value} | Rest], Node, TimeMs, Known, Lines) ->
+sampled([{Key, Value} | Rest], Node, TimeMs, Described, Lines) ->
     maybe
-        {ok, Name} ?= text(Given, Given),
-        {ok, #{} = Line} ?= line(Name, Value, maps:find({Node, Name}, Lines), Known, Lines),
+        {ok, Name} ?= text(Key, {bad_metric, Key}),
+        {ok, Line} ?= line({Node, Name}, Value, Described, Lines),
         Next = Lines#{{Node, Name} => point(TimeMs, Value, Line)},
-        sampled(Rest, Node, TimeMs, Known, Next)
+        sampled(Rest, Node, TimeMs, Described, Next)
     end.
 
-line(_Name, _Value, {ok, Line}, _Known, _Lines) ->
-    {ok, Line};
-line(Name, Value, error, Known, Lines) when map_size(Lines) < ?MAX_NAMES ->
-    Described =
-        case {Known, Value} of
-            {#{Name := Is}, _} -> {ok, Is};
-            {_, {_, Unit}} when Unit =/= failed -> described(#{name => Name, unit => Unit}, Name);
-            _ -> described(#{name => Name}, Name)
-        end,
-    case Described of
-        {ok, #{unit := Unit1, title := Title}} ->
-            {ok, #{unit => Unit1, title => Title, points => [], failures => 0, why => undefined}};
-        {error, _} = Error ->
-            Error
+line(Key, _Value, _Described, Lines) when is_map_key(Key, Lines) ->
+    {ok, map_get(Key, Lines)};
+line({_Node, Name}, Value, Described, Lines) when map_size(Lines) < ?MAX_NAMES ->
+    maybe
+        {ok, #{unit := Unit, title := Title}} ?=
+            case {Described, Value} of
+                {#{Name := Description}, _} -> {ok, Description};
+                {_, {_, U}} when U =/= failed -> description(#{name => Name, unit => U}, Name);
+                _ -> description(#{name => Name}, Name)
+            end,
+        {ok, #{unit => Unit, title => Title, points => [], failures => 0, why => undefined}}
     end;
-line(Name, _Value, error, _Known, _Lines) ->
+line({_Node, Name}, _Value, _Described, _Lines) ->
     {error, {bad_metric, Name}}.
 
 point(TimeMs, Value, #{points := Points} = Line) when is_number(Value) ->
@@ -240,27 +229,25 @@ known(Metrics, Agents) ->
 %% Maps and lists of pairs by their keys, lists by their places, down to numbers and texts.
 items(Name, Number, _Depth) when is_number(Number) ->
     [{Name, [Number, undefined, undefined]}];
-items(Name, {Number, Unit} = Pair, Depth) when is_number(Number) ->
+items(Name, {Number, Unit} = Pair, _Depth) when is_number(Number) ->
     case unit(Unit) of
         {ok, Text} -> [{Name, [Number, Text, undefined]}];
-        {error, _} -> other(Name, Pair, Depth)
+        {error, _} -> other(Name, Pair)
     end;
 items(Name, Map, Depth) when is_map(Map), map_size(Map) > 0, Depth < ?MAX_DEPTH ->
-    lists:append([items(under(Name, Key), Value, Depth + 1) || Key := Value <- Map]);
-items(Name, [_ | _] = List, Depth) when length(List) > 0, Depth < ?MAX_DEPTH ->
-    Words = is_words(List),
-    Pairs = lists:all(fun is_pair/1, List),
-    if
-        Words -> other(Name, List, Depth);
-        Pairs -> lists:append([items(under(Name, Key), Value, Depth + 1) || {Key, Value} <- List]);
-        true ->
-            lists:append([
-                items(under(Name, N), Value, Depth + 1)
-             || {N, Value} <- lists:enumerate(lists:sublist(List, ?MAX_ITEMS))
-            ])
+    pairs(Name, maps:to_list(Map), Depth);
+%% An improper list has no length, so the guard fails.
+items(Name, List, Depth) when length(List) > 0, Depth < ?MAX_DEPTH ->
+    case {is_words(List), lists:all(fun is_pair/1, List)} of
+        {true, _} -> other(Name, List);
+        {false, true} -> pairs(Name, List, Depth);
+        {false, false} -> pairs(Name, lists:enumerate(lists:sublist(List, ?MAX_ITEMS)), Depth)
     end;
-items(Name, Other, Depth) ->
-    other(Name, Other, Depth).
+items(Name, Other, _Depth) ->
+    other(Name, Other).
+
+pairs(Name, Pairs, Depth) ->
+    lists:append([items(under(Name, Key), Value, Depth + 1) || {Key, Value} <- Pairs]).
 
 %% [10, 100] are two numbers, and "as fast as ever" is a text, though both are lists of integers: a
 %% text has more letters and spaces than anything else.
@@ -275,27 +262,24 @@ is_letter(C) -> (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z) orels
 is_pair({Key, _}) -> is_atom(Key) orelse is_binary(Key) orelse io_lib:printable_unicode_list(Key);
 is_pair(_Other) -> false.
 
-other(Name, Other, _Depth) ->
+other(Name, Other) ->
     [{Name, [undefined, undefined, short(Other)]}].
 
 under(~"", Key) -> short(Key);
 under(Name, Key) -> <<Name/binary, ".", (short(Key))/binary>>.
 
-short(Text) when is_binary(Text) ->
-    case unicode:characters_to_binary(Text) of
-        Text -> string:slice(Text, 0, ?MAX_TEXT);
-        _ -> shown(Text)
-    end;
-short([_ | _] = Chars) ->
-    case io_lib:printable_unicode_list(Chars) of
-        true -> string:slice(unicode:characters_to_binary(Chars), 0, ?MAX_TEXT);
-        false -> shown(Chars)
-    end;
-short(Atom) when is_atom(Atom) -> atom_to_binary(Atom);
-short(Other) -> shown(Other).
-
-shown(Term) ->
-    string:slice(dyno_recording_part:text("~0tP", [Term, 40]), 0, ?MAX_TEXT).
+short(Term) ->
+    Text =
+        case is_atom(Term) orelse is_binary(Term) orelse io_lib:printable_unicode_list(Term) of
+            true -> text(Term, unreadable);
+            false -> {error, unreadable}
+        end,
+    Whole =
+        case Text of
+            {ok, Chars} -> Chars;
+            {error, unreadable} -> dyno_recording_part:text("~0tP", [Term, 40])
+        end,
+    string:slice(Whole, 0, ?MAX_TEXT).
 
 -doc """
 The numbers among them, for thresholds: `AGENT.ITEM`. A metric belongs to the run, so of several
@@ -304,7 +288,7 @@ nodes the first one counts.
 -spec metrics([part()]) -> [part()].
 metrics(Tables) ->
     All = [
-        dyno_recording_part:metric(Name, Name, Value, named(Unit), 1, ~"custom")
+        dyno_recording_part:metric(Name, Name, Value, unit_of(Unit), 1, ~"custom")
      || #{rows := Rows} <- Tables,
         [Agent, Item, Value, Unit, _] <- Rows,
         is_number(Value),
@@ -318,14 +302,14 @@ metric_name(Agent, Item) -> plain(<<Agent/binary, ".", Item/binary>>).
 plain(Name) ->
     re:replace(Name, ~"[^\\p{L}\\p{N}_.-]", ~"_", [unicode, global, {return, binary}]).
 
-named(undefined) -> ~"1";
-named(Unit) -> Unit.
+unit_of(undefined) -> ~"1";
+unit_of(Unit) -> Unit.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({bad_metric, Given}) ->
+format_error({bad_metric, Term}) ->
     io_lib:format(
-        "~0tP is not a metric; write {Name, Unit, {Module, Function, Arguments}}", [Given, 12]
+        "~0tP is not a metric; write {Name, Unit, {Module, Function, Arguments}}", [Term, 12]
     );
 format_error({bad_name, Name}) ->
     io_lib:format(

@@ -14,19 +14,18 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 -export([read/1, print/1, expression/1]).
 -export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
 -export([format_error/1]).
--export_type([t/0, given/0, history/0, reason/0]).
+-export_type([t/0, source/0, history/0, reason/0]).
 
 -type t() :: dyno_agent_polls:invariant().
 
--doc "As a suite or the command line gives it.".
--type given() ::
-    {Name :: atom() | string() | binary(), mfargs(), Operator :: atom(), Value :: term()}
+-doc "As a suite or the command line has it.".
+-type source() ::
+    {Name :: atom() | string() | binary(), {module(), atom(), [term()]}, Operator :: atom(),
+        Value :: term()}
     | string()
     | binary().
 
--type mfargs() :: {module(), atom(), [term()]}.
-
--doc "What became of it in one node, so far.".
+-doc "The checks of an invariant in one node.".
 -opaque history() :: #{
     invariant := t(),
     checks := non_neg_integer(),
@@ -36,7 +35,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
     first_ms := number() | undefined,
     text := binary() | undefined,
     number := number() | undefined,
-    %% Since when it does not hold, and how long it did not before.
+    %% Of the violation that has not ended, of all that have, and of the longest one.
     since_ms := number() | undefined,
     violated_ms := number(),
     longest_ms := number(),
@@ -49,58 +48,44 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 -define(OPERATORS, ['==', '/=', '=:=', '=/=', '<', '=<', '>', '>=']).
 
 -doc "Reads an invariant, as a tuple or as text.".
--spec read(given() | term()) -> {ok, t()} | {error, reason()}.
-read({Name, {M, F, A}, Operator, Value} = Given) when is_atom(M), is_atom(F), is_list(A) ->
-    case {name(Name), lists:member(Operator, ?OPERATORS)} of
-        {Text, true} when is_binary(Text) ->
-            {ok, #{name => Text, call => {M, F, A}, operator => Operator, value => Value}};
-        _ ->
-            {error, {bad_invariant, Given}}
+-spec read(source() | term()) -> {ok, t()} | {error, reason()}.
+read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), is_list(A) ->
+    maybe
+        {ok, Text} ?= dyno_custom_metric:text(Name, bad_name),
+        true ?= lists:member(Operator, ?OPERATORS),
+        {ok, #{name => Text, call => {M, F, A}, operator => Operator, value => Value}}
+    else
+        _ -> {error, {bad_invariant, Source}}
     end;
-read(Given) when is_list(Given), Given =/= []; is_binary(Given) ->
-    case text(Given) of
-        {ok, Text} -> parse(Text, Given);
-        error -> {error, {bad_invariant, Given}}
+read(Source) when is_list(Source); is_binary(Source) ->
+    maybe
+        {ok, Text} ?= dyno_custom_metric:text(Source, bad_text),
+        {ok, Invariant} ?= parse(Text),
+        {ok, Invariant}
+    else
+        _ -> {error, {bad_invariant, Source}}
     end;
-read(Given) ->
-    {error, {bad_invariant, Given}}.
+read(Source) ->
+    {error, {bad_invariant, Source}}.
 
-name(Name) when is_atom(Name), Name =/= '' -> atom_to_binary(Name);
-name(Name) when is_list(Name), Name =/= []; is_binary(Name), Name =/= <<>> ->
-    case text(Name) of
-        {ok, Text} -> Text;
-        error -> error
-    end;
-name(_Other) -> error.
-
-text(Chars) ->
-    try unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> {ok, Text};
-        _ -> error
-    catch
-        error:badarg -> error
-    end.
-
-%% A name ends with a colon and a space; a module's colon has no space behind it.
-parse(Text, Given) ->
+%% A name ends with a colon and a space; a module's colon has no space after it.
+parse(Text) ->
     {Name, Code} =
         case binary:split(Text, ~": ") of
             [Before, After] -> {string:trim(Before), After};
             [All] -> {string:trim(All), All}
         end,
     maybe
-        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(spelt(Code)) ++ "."),
+        {ok, Tokens, _} ?= erl_scan:string(in_erlang(Code) ++ "."),
         {ok, [{op, _, Operator, Call, Expected}]} ?= erl_parse:parse_exprs(Tokens),
         {call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments} ?= Call,
-        {ok, Values} ?= terms([Expected | Arguments]),
-        read({Name, {M, F, tl(Values)}, Operator, hd(Values)})
-    else
-        _ -> {error, {bad_invariant, Given}}
+        {ok, [Value | Values]} ?= terms([Expected | Arguments]),
+        read({Name, {M, F, Values}, Operator, Value})
     end.
 
-%% As most languages have it.
-spelt(Code) ->
-    re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [{return, binary}]).
+%% Most languages write <= where Erlang writes =<.
+in_erlang(Code) ->
+    re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [unicode, {return, list}]).
 
 terms(Expressions) ->
     try
@@ -114,17 +99,11 @@ terms(Expressions) ->
 print(#{name := Name} = Invariant) ->
     <<Name/binary, ": ", (expression(Invariant))/binary>>.
 
--doc "What is compared, as text.".
--spec expression(t()) -> binary().
 expression(#{call := {M, F, A}, operator := Operator, value := Value}) ->
     Arguments = lists:join(", ", [io_lib:format("~0tp", [Argument]) || Argument <- A]),
-    Text = io_lib:format("~tw:~tw(~ts) ~ts ~0tP", [M, F, Arguments, Operator, Value, 20]),
-    binary(Text).
+    text("~tw:~tw(~ts) ~ts ~0tP", [M, F, Arguments, Operator, Value, 20]).
 
-binary(Chars) ->
-    <<_/binary>> = unicode:characters_to_binary(Chars).
-
--doc "Nothing known of it yet.".
+-doc "An invariant that was not checked yet.".
 -spec new(t()) -> history().
 new(Invariant) ->
     #{
@@ -142,10 +121,7 @@ new(Invariant) ->
         why => undefined
     }.
 
--doc """
-Adds a check. A violation lasts until a later check holds, or until the last one: what happened
-between two checks nobody knows.
-""".
+-doc "Adds a check. A violation lasts until a later check holds, or until the last one.".
 -spec add(number(), dyno_agent_polls:checked(), history()) -> history().
 add(TimeMs, holds, #{checks := N} = History) ->
     ended(TimeMs, History#{checks := N + 1, last_ms := TimeMs});
@@ -162,7 +138,7 @@ add(TimeMs, {violated, Text, Number}, #{checks := N, violations := V} = History0
 add(TimeMs, {failed, Why}, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why, last_ms := TimeMs}.
 
--doc "Its node is gone, or was never there.".
+-doc "Its node is gone, or there was none.".
 -spec stop(binary(), history()) -> history().
 stop(Why, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why}.
@@ -211,7 +187,6 @@ spec() ->
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 
-%% Of one that was never violated nothing lasted.
 lasted(Key) ->
     fun
         (#{violations := 0}) -> undefined;
@@ -223,7 +198,7 @@ result(#{checks := 0}) -> unknown;
 result(#{failures := N}) when N > 0 -> unknown;
 result(_History) -> pass.
 
--doc "Its verdict; of a run, by its id and size, in a node.".
+-doc "The verdict of a run, by its id and size, in a node.".
 -spec verdict(
     history(), #{run := binary(), size := non_neg_integer(), node := node() | undefined}
 ) -> #{atom() => term()}.
@@ -235,32 +210,31 @@ verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = P
         run => Run,
         node => map_get(node, Place),
         result => result(History),
-        text => wording(result(History), History, place(Place)),
+        text => sentence(result(History), History, place(Place)),
         evidence => (maps:with([checks, violations, failures], History))#{value => Number}
     }.
 
 place(#{size := Size, node := undefined}) -> io_lib:format(" at size ~b", [Size]);
 place(#{size := Size, node := Node}) -> io_lib:format(" at size ~b in ~ts", [Size, Node]).
 
-wording(pass, #{checks := Checks, invariant := #{name := Name}}, Place) ->
-    words("~ts held~ts in all ~b checks", [Name, Place, Checks]);
-wording(fail, History0, Place) ->
-    #{last_ms := LastMs, checks := Checks, violations := Violations} = History0,
-    #{invariant := #{name := Name} = Invariant, text := Text, first_ms := First} = History0,
-    #{violated_ms := Violated} = ended(LastMs, History0),
+sentence(pass, #{checks := Checks, invariant := #{name := Name}}, Place) ->
+    text("~ts held~ts in all ~b checks", [Name, Place, Checks]);
+sentence(fail, #{last_ms := LastMs} = History, Place) ->
+    #{invariant := #{name := Name} = Invariant, text := Text, first_ms := First} = History,
+    #{checks := Checks, violations := Violations} = History,
     For =
-        case Violated == 0 of
-            true -> "";
-            false -> [", for ", ms(Violated), " in all"]
+        case ended(LastMs, History) of
+            #{violated_ms := Ms} when Ms == 0 -> "";
+            #{violated_ms := Ms} -> [", for ", ms(Ms), " in all"]
         end,
-    words("~ts was violated~ts: ~ts where ~ts must hold; first after ~ts, in ~b of ~b checks~ts", [
+    text("~ts was violated~ts: ~ts where ~ts must hold; first after ~ts, in ~b of ~b checks~ts", [
         Name, Place, Text, expression(Invariant), ms(First), Violations, Checks, For
     ]);
-wording(unknown, #{invariant := #{name := Name}, checks := 0, why := Why}, Place) ->
-    words("~ts was never checked~ts: ~ts", [Name, Place, because(Why)]);
-wording(unknown, #{checks := Checks, failures := Failures, why := Why} = History, Place) ->
+sentence(unknown, #{invariant := #{name := Name}, checks := 0, why := Why}, Place) ->
+    text("~ts was never checked~ts: ~ts", [Name, Place, because(Why)]);
+sentence(unknown, #{checks := Checks, failures := Failures, why := Why} = History, Place) ->
     #{invariant := #{name := Name}} = History,
-    words("~ts held~ts in ~b checks, but ~b more failed: ~ts", [
+    text("~ts held~ts in ~b checks, but ~b more failed: ~ts", [
         Name, Place, Checks, Failures, because(Why)
     ]).
 
@@ -269,20 +243,20 @@ because(Why) -> Why.
 
 ms(Ms) -> dyno_unit:format(Ms, ~"ms").
 
-words(Format, Arguments) ->
+text(Format, Arguments) ->
     dyno_recording_part:text(Format, Arguments).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
-format_error({bad_invariant, Given}) ->
-    Shown =
-        case is_binary(Given) orelse io_lib:printable_unicode_list(Given) of
-            true -> io_lib:format("\"~ts\"", [Given]);
-            false -> io_lib:format("~0tP", [Given, 15])
+format_error({bad_invariant, Source}) ->
+    Text =
+        case is_binary(Source) orelse io_lib:printable_unicode_list(Source) of
+            true -> io_lib:format("\"~ts\"", [Source]);
+            false -> io_lib:format("~0tP", [Source, 15])
         end,
     io_lib:format(
         "~ts is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value} or, "
         "as text, \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with one of the operators "
         "~ts",
-        [Shown, lists:join(" ", [atom_to_list(O) || O <- ?OPERATORS])]
+        [Text, lists:join(" ", [atom_to_list(O) || O <- ?OPERATORS])]
     ).

@@ -5,8 +5,8 @@
 -moduledoc false.
 %% Custom probes in the targets of a run: code that is not dyno's, run by dyno_agent_custom. There
 %% are three kinds: invariants and metrics, which are polled functions of the target, and custom
-%% agents. This module starts them after the instruments and ends them before, takes in what they
-%% send, and gives it as parts of the recording.
+%% agents. This module starts them after the instruments and ends them before, collects what they
+%% send, and makes parts of the recording of it.
 
 -export([invariants/2, metrics/2, agent/4]).
 -export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4, finish/1]).
@@ -18,17 +18,19 @@
 -opaque probe() :: #{
     kind := kind(),
     config := map(),
-    %% Units and titles of the names that it samples.
-    described := #{binary() => #{atom() => term()}},
+    described := described(),
     invariants := [dyno_invariant:t()]
 }.
+
+-doc "Units and titles of the names that a probe samples.".
+-type described() :: #{Name :: binary() => #{atom() => term()}}.
 
 -type kind() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
 
 -type running() :: #{
     node := node(),
     kind := kind(),
-    described := #{binary() => #{atom() => term()}},
+    described := described(),
     %% What to add to its times, so that they count from the run's start.
     offset_ms := integer()
 }.
@@ -83,24 +85,21 @@ polls(Kind, Polls, Described, Invariants, Options) ->
     Config = (config(dyno_agent_polls, sampler, Polls, Options))#{again => true},
     #{kind => Kind, config => Config, described => Described, invariants => Invariants}.
 
--doc "A custom agent, which is given `Given`, and describes what it samples.".
--spec agent({module(), dyno_agent_custom:form()}, Given :: term(), Described, options()) ->
-    probe()
-when
-    Described :: #{binary() => #{atom() => term()}}.
-agent({Module, Form}, Given, Described, Options) ->
+-doc "A custom agent, with its argument and a description of what it samples.".
+-spec agent({module(), dyno_agent_custom:form()}, term(), described(), options()) -> probe().
+agent({Module, Form}, Argument, Described, Options) ->
     #{
         kind => {agent, Module, Form},
-        config => config(Module, Form, Given, Options),
+        config => config(Module, Form, Argument, Options),
         described => Described,
         invariants => []
     }.
 
-config(Module, Form, Given, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
+config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
     #{
         module => Module,
         form => Form,
-        config => Given,
+        config => Argument,
         interval_ms => IntervalMs,
         limit_ms => min(?LIMIT_MS, TimeoutMs)
     }.
@@ -141,9 +140,9 @@ start(Probes, #{nodes := Before} = All) ->
 start_each([], All) ->
     {ok, All};
 start_each([{Target, Probe} | Rest], All) ->
-    case start_one(Target, Probe, All) of
-        {ok, Next} -> start_each(Rest, Next);
-        {error, _} = Error -> Error
+    maybe
+        {ok, Next} ?= start_one(Target, Probe, All),
+        start_each(Rest, Next)
     end.
 
 start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = Probe, All) ->
@@ -162,7 +161,7 @@ start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = P
                     }};
                 ignore ->
                     Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
-                        Module, Node, beginning(Kind)
+                        Module, Node, first_function(Kind)
                     ]),
                     {ok, warning(~"agent_ignored", Text, All)};
                 {error, Text} ->
@@ -172,8 +171,8 @@ start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = P
             {error, {attach, Error}}
     end.
 
-beginning({agent, _, performerl}) -> "start/1";
-beginning(_) -> "init/1".
+first_function({agent, _, performerl}) -> "start/1";
+first_function(_) -> "init/1".
 
 ask(Call) ->
     try
@@ -214,10 +213,7 @@ restart(#{running := Running}) ->
         fun(Pid) -> ask(fun() -> dyno_agent_custom:restart(Pid) end) end, maps:keys(Running)
     ).
 
--doc """
-Finds what brings their times to those that count from `ZeroNs` on this node's monotonic clock; to
-be called after a restart.
-""".
+-doc "After a restart: computes by how much their times differ from those that count from `ZeroNs`.".
 -spec aligned([dyno_targets:target()], integer(), t()) -> t().
 aligned(Targets, ZeroNs, #{running := Running} = All) ->
     Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
@@ -231,7 +227,7 @@ align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
             Probe
     end.
 
--doc "Takes in what a probe sent (`{dyno_probe, Pid, TimeMs, Event}`).".
+-doc "Adds what a probe has sent (`{dyno_probe, Pid, TimeMs, Event}`).".
 -spec take(pid(), number(), term(), t()) -> t().
 take(Pid, TimeMs, Event, #{running := Running} = All) ->
     case Running of
@@ -281,7 +277,7 @@ warning(Code, Text, #{warnings := Warnings} = All) ->
         false -> All#{warnings := [{Code, Text} | Warnings]}
     end.
 
--doc "Ends all probes, and takes in what they still send.".
+-doc "Ends all probes, and adds what they have sent by then.".
 -spec finish(t()) -> t().
 finish(#{running := Running} = All) ->
     take_last(maps:fold(fun finish/3, All, Running)).
@@ -302,9 +298,9 @@ take_last(All) ->
     after 0 -> All
     end.
 
-%% What came of it
+%% Results
 
--doc "The results that custom agents have given.".
+-doc "The results of the custom agents.".
 -spec results(t()) -> [result()].
 results(#{results := Results}) -> lists:reverse(Results).
 
@@ -312,11 +308,11 @@ results(#{results := Results}) -> lists:reverse(Results).
 -spec with_results([result()], t()) -> t().
 with_results(Results, All) -> All#{results := lists:reverse(Results)}.
 
--doc "What makes the run a failure.".
+-doc "The text of what makes the run a failure.".
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
--doc "Says what makes the run a failure; the first one counts.".
+-doc "Makes the run a failure; the first text counts.".
 -spec problem(binary(), t()) -> t().
 problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
@@ -351,6 +347,6 @@ format_error({not_started, Module, Node, Text}) ->
 format_error({attach, Error}) ->
     dyno_error:format(Error).
 
--doc "What does not start is the suite's.".
+-doc "A probe that does not start is the suite's fault.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> code.

@@ -16,8 +16,8 @@ are missing, and nothing else; on a system without `/proc` there are none.
 
 * `os.cpu.*`: shares of the time of all cores, adding up to 1. `user` holds niced work, `system`
   holds interrupts, and `steal` is time in which the hypervisor ran somebody else.
-* `os.memory.available`: what programs can still get without swapping. In a container with a memory
-  limit it is at most what is left below the limit.
+* `os.memory.available`: what programs can still get before the machine swaps. In a container with a
+  memory limit it is at most what is left below the limit.
 * `os.memory.page_cache`: cached file contents, with those of tmpfs.
 * `os.disk.await`: the mean time a completed request spent in the queue and in the device. Disks are
   counted once: partitions, and what is built upon disks (device mapper, RAID, loop), are left out.
@@ -48,7 +48,7 @@ and 29).
     %% Clock ticks by kind.
     cpu := #{binary() => non_neg_integer()},
     %% Completed requests, and the milliseconds they took.
-    disk => {non_neg_integer(), non_neg_integer()},
+    disk := {non_neg_integer(), non_neg_integer()} | none,
     counters := #{binary() => number()},
     gauges := #{binary() => number()}
 }.
@@ -82,37 +82,23 @@ Values by name, in the units of `describe/0`. A value that is not to be had is l
 read() ->
     TimeNs = erlang:monotonic_time(nanosecond),
     Texts = read_files([
-        ?STAT,
-        ?MEMORY,
-        ?DISKS,
-        ?NETWORK,
-        ?PROCESS_STAT,
-        ?PROCESS_STATUS,
-        ?LOAD,
-        ?CGROUP
+        ?STAT, ?MEMORY, ?DISKS, ?NETWORK, ?PROCESS_STAT, ?PROCESS_STATUS, ?LOAD, ?CGROUP
     ]),
     parse(maps:merge(Texts, read_files(cgroup_files(Texts))), TimeNs).
 
--doc """
-What `read/0` makes of the files' contents: for machines of which only the files are known.
-
-`TimeNs` is when they were read, on a monotonic clock.
-""".
+-doc "What `read/0` makes of files that were read at a time of the monotonic clock.".
 -spec parse(texts(), TimeNs :: integer()) -> raw().
 parse(Texts, TimeNs) ->
     Limit = cgroup_limit(Texts),
     Gauges = [memory(Texts, Limit), process_gauges(Texts), load(Texts), Limit],
     Counters = [network(Texts), process_cpu(Texts), switches(Texts), throttled(Texts)],
-    Raw = #{
+    #{
         time_ns => TimeNs,
         cpu => cpu(Texts),
+        disk => disks(Texts),
         counters => maps:from_list(lists:append(Counters)),
         gauges => maps:from_list(lists:append(Gauges))
-    },
-    case disks(Texts) of
-        {ok, Disk} -> Raw#{disk => Disk};
-        none -> Raw
-    end.
+    }.
 
 -doc """
 The values of the interval between two readings of the same machine.
@@ -131,10 +117,11 @@ difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
 -doc "The values that this machine has, in the order in which to show them.".
 -spec describe() -> [metric()].
 describe() ->
-    Raw = read(),
-    Disk = #{~"os.disk.await" => 0 || is_map_key(disk, Raw)},
-    Sources = [Disk | [maps:get(Source, Raw) || Source <- [cpu, counters, gauges]]],
-    [Metric || #{name := Name} = Metric <- all(), lists:any(has(Name), Sources)].
+    #{cpu := Cpu, disk := Disk, counters := Counters, gauges := Gauges} = read(),
+    Names = [
+        [~"os.disk.await" || Disk =/= none] | [maps:keys(Of) || Of <- [Cpu, Counters, Gauges]]
+    ],
+    [M || #{name := Name} = M <- all(), lists:member(Name, lists:append(Names))].
 
 -doc "All values that a system may have.".
 -spec all() -> [metric(), ...].
@@ -165,9 +152,6 @@ all() ->
         ]
     ].
 
-has(Name) ->
-    fun(Source) -> is_map_key(Name, Source) end.
-
 %% Files
 
 read_files(Paths) ->
@@ -192,39 +176,29 @@ cgroup_folders(_Texts) ->
     [].
 
 cgroup_text(File, Texts) ->
-    Found = [
-        Text
-     || Folder <- cgroup_folders(Texts),
-        {ok, Text} <- [maps:find(<<Folder/binary, $/, File/binary>>, Texts)]
-    ],
-    case Found of
+    Paths = [<<Folder/binary, $/, File/binary>> || Folder <- cgroup_folders(Texts)],
+    case [map_get(Path, Texts) || Path <- Paths, is_map_key(Path, Texts)] of
         [Text | _] -> Text;
         [] -> <<>>
     end.
 
 %% Parsers: each gives what its text holds, and nothing of what it lacks
 
+%% The time of virtual machines is part of user and nice already.
 cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
-    cpu_fields(integers(fields(hd(binary:split(Rest, ~"\n")))));
-cpu(_Texts) ->
-    #{}.
-
-%% Guests' time is part of user and nice already.
-cpu_fields([User, Nice, System, Idle | Newer]) ->
-    Base = #{~"os.cpu.user" => User + Nice, ~"os.cpu.idle" => Idle},
-    case Newer of
-        [Wait, Irq, SoftIrq, Steal | _] ->
-            Base#{
+    case integers(fields(hd(binary:split(Rest, ~"\n")))) of
+        [User, Nice, System, Idle, Wait, Irq, SoftIrq, Steal | _] ->
+            #{
+                ~"os.cpu.user" => User + Nice,
                 ~"os.cpu.system" => System + Irq + SoftIrq,
                 ~"os.cpu.iowait" => Wait,
-                ~"os.cpu.steal" => Steal
+                ~"os.cpu.steal" => Steal,
+                ~"os.cpu.idle" => Idle
             };
-        [Wait, Irq, SoftIrq] ->
-            Base#{~"os.cpu.system" => System + Irq + SoftIrq, ~"os.cpu.iowait" => Wait};
         _ ->
-            Base#{~"os.cpu.system" => System}
+            #{}
     end;
-cpu_fields(_Fields) ->
+cpu(_Texts) ->
     #{}.
 
 switches(#{?STAT := Text}) -> [{~"os.context_switches", N} || N <- value(~"ctxt", Text)];
@@ -232,8 +206,8 @@ switches(_Texts) -> [].
 
 memory(#{?MEMORY := Text}, Limit) ->
     [
-        {~"os.memory.available", min(Bytes, Left)}
-     || Bytes <- available(Text), Left <- left(Limit, Bytes)
+        {~"os.memory.available", min(1024 * KiB, left(Limit))}
+     || KiB <- value(~"MemAvailable", Text)
     ] ++
         [
             {~"os.memory.page_cache", 1024 * (Cached + Buffers)}
@@ -246,30 +220,13 @@ memory(#{?MEMORY := Text}, Limit) ->
 memory(_Texts, _Limit) ->
     [].
 
-%% MemAvailable is there from Linux 3.14 on; before, free and cached is the customary estimate.
-available(Text) ->
-    case value(~"MemAvailable", Text) of
-        [KiB] ->
-            [1024 * KiB];
-        [] ->
-            [
-                1024 * (Free + Buffers + Cached)
-             || Free <- value(~"MemFree", Text),
-                Buffers <- value(~"Buffers", Text),
-                Cached <- value(~"Cached", Text)
-            ]
-    end.
+%% An atom is more than any number.
+left([{_, Limit}, {_, Used}]) -> max(0, Limit - Used);
+left([]) -> unlimited.
 
-left([{_, Limit}, {_, Used}], _Available) -> [max(0, Limit - Used)];
-left([], Available) -> [Available].
-
-%% The kernel drops inactive file pages before it says no, so they don't count as used.
+%% The kernel drops inactive file pages before an allocation fails, so they don't count as used.
 cgroup_limit(Texts) ->
-    Inactive =
-        case value(~"inactive_file", cgroup_text(~"memory.stat", Texts)) of
-            [Bytes] -> Bytes;
-            [] -> 0
-        end,
+    Inactive = lists:sum(value(~"inactive_file", cgroup_text(~"memory.stat", Texts))),
     lists:append([
         [{~"os.cgroup.memory.limit", Limit}, {~"os.cgroup.memory.used", max(0, Used - Inactive)}]
      || Limit <- number(cgroup_text(~"memory.max", Texts)),
@@ -326,12 +283,11 @@ network(#{?NETWORK := Text}) ->
 network(_Texts) ->
     [].
 
-%% Old kernels leave no blank behind the colon.
 interface(Line) ->
     case binary:split(Line, ~":") of
         [Name, Rest] ->
             case integers(fields(Rest)) of
-                [Received, _, _, _, _, _, _, _, Sent | _] -> [{blank_free(Name), Received, Sent}];
+                [Received, _, _, _, _, _, _, _, Sent | _] -> [{string:trim(Name), Received, Sent}];
                 _ -> []
             end;
         _ ->
@@ -362,20 +318,19 @@ carried_twice(Name) ->
 disks(#{?DISKS := Text}) ->
     All = lists:append([disk(fields(Line)) || Line <- lines(Text)]),
     Names = #{Name => [] || {Name, _, _} <- All},
-    case [Disk || {Name, _, _} = Disk <- All, is_disk(Name, Names)] of
-        [] -> none;
-        Disks -> {ok, lists:foldl(fun add/2, {0, 0}, Disks)}
+    case [{Count, Ms} || {Name, Count, Ms} <- All, is_disk(Name, Names)] of
+        [] ->
+            none;
+        Disks ->
+            {Counts, Times} = lists:unzip(Disks),
+            {lists:sum(Counts), lists:sum(Times)}
     end;
 disks(_Texts) ->
     none.
 
-add({_Name, Count, Ms}, {Counts, AllMs}) ->
-    {Counts + Count, AllMs + Ms}.
-
 %% Reads, writes, and from Linux 4.18 on discards: completed, merged, sectors, milliseconds each.
-%% Partitions had only four figures, and no times, before Linux 2.6.25.
-disk([_Major, _Minor, Name | Figures]) ->
-    case integers(Figures) of
+disk([_Major, _Minor, Name | Fields]) ->
+    case integers(Fields) of
         [Reads, _, _, ReadMs, Writes, _, _, WriteMs, _, _, _, Discards, _, _, DiscardMs | _] ->
             [{Name, Reads + Writes + Discards, ReadMs + WriteMs + DiscardMs}];
         [Reads, _, _, ReadMs, Writes, _, _, WriteMs | _] ->
@@ -433,36 +388,21 @@ lines(Text) ->
 fields(Line) ->
     binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
 
-blank_free(Name) ->
-    binary:replace(Name, ~" ", <<>>, [global]).
-
 starts_with(Name, Prefixes) ->
     lists:any(fun(Prefix) -> string:prefix(Name, Prefix) =/= nomatch end, Prefixes).
 
 %% The leading fields that are numbers.
 integers(Fields) ->
-    lists:append([number(Field) || Field <- lists:takewhile(fun is_number_text/1, Fields)]).
-
-is_number_text(Field) ->
-    number(Field) =/= [].
+    lists:append(lists:takewhile(fun(Number) -> Number =/= [] end, lists:map(fun number/1, Fields))).
 
 %% The number of the line that starts with this word, if there is one.
 value(Key, Text) ->
-    Size = byte_size(Key),
-    case Text of
-        <<Key:Size/binary, Next, Rest/binary>> when Next =:= $:; Next =:= $\s ->
-            number(Rest);
-        _ ->
-            Found = [
-                binary:part(Text, Start + Length, byte_size(Text) - Start - Length)
-             || {Start, Length} <- [
-                    binary:match(Text, [<<"\n", Key/binary, ":">>, <<"\n", Key/binary, " ">>])
-                ]
-            ],
-            lists:append([number(Rest) || Rest <- Found])
+    case binary:split(<<"\n", Text/binary>>, [<<"\n", Key/binary, E>> || E <- ":\s"]) of
+        [_Before, Rest] -> number(Rest);
+        [_] -> []
     end.
 
-%% The number a text begins with, behind blanks. The kernel's names for "none" are no numbers.
+%% The number that a text begins with, after blanks; "max" and the like are none.
 number(<<Blank, Rest/binary>>) when Blank =:= $\s; Blank =:= $\t -> number(Rest);
 number(<<Digit, _/binary>> = Text) when Digit >= $0, Digit =< $9 -> [digits(Text, 0)];
 number(_Text) -> [].

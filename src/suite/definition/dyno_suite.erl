@@ -109,7 +109,7 @@ end
     %% The longest that a callback may take, the load's own aside; 60000.
     timeout_ms => pos_integer(),
     %% What must hold in the targets at every moment; see dyno_invariant. [].
-    invariants => [dyno_invariant:given()],
+    invariants => [dyno_invariant:source()],
     %% How often invariants are checked; 100.
     invariant_interval_ms => pos_integer(),
     %% Functions in the targets that give a number, as {Name, Unit, {M, F, A}}. [].
@@ -194,7 +194,7 @@ that leave are noticed without it.
 -callback load(Size :: pos_integer(), RunState :: term()) -> load().
 
 -doc "What must hold in a target at a size, besides the option `invariants`.".
--callback invariants(node(), Size :: pos_integer()) -> [dyno_invariant:given()].
+-callback invariants(node(), Size :: pos_integer()) -> [dyno_invariant:source()].
 
 -doc "Prepares one worker, in its own process: opens its connection.".
 -callback init_worker(Id :: pos_integer(), RunState :: term()) -> {ok, WorkerState :: term()}.
