@@ -81,6 +81,8 @@ parse(Text) ->
         {call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments} ?= Call,
         {ok, [Value | Values]} ?= terms([Expected | Arguments]),
         read({Name, {M, F, Values}, Operator, Value})
+    else
+        _ -> error
     end.
 
 %% Most languages write <= where Erlang writes =<.

@@ -213,7 +213,7 @@ restart(#{running := Running}) ->
         fun(Pid) -> ask(fun() -> dyno_agent_custom:restart(Pid) end) end, maps:keys(Running)
     ).
 
--doc "After a restart: computes by how much their times differ from those that count from `ZeroNs`.".
+-doc "After a restart: what is to be added to their times so that these count from `ZeroNs`.".
 -spec aligned([dyno_targets:target()], integer(), t()) -> t().
 aligned(Targets, ZeroNs, #{running := Running} = All) ->
     Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},

@@ -212,8 +212,8 @@ ends_with_who_started_it(_Config) ->
             length(trace:session_info(all)) =:= Sessions
     end).
 
-%% What a process does after a call of which the return is traced is not charged to the function: here
-%% a millisecond for each call.
+%% What a process does after a call of which the return is traced is not counted as the function's
+%% time: here a millisecond for each call.
 beside_durations(Config) ->
     Node = proplists:get_value(node, Config),
     {ok, Agent} = dyno_agent:attach(Node, #{}),

@@ -43,7 +43,7 @@ calls(Counts) ->
     #{functions := Functions} = result(Counts),
     lists:sort([{MFA, Calls} || #{mfa := MFA, calls := Calls} <- Functions]).
 
-%% The old code's figures were read before the loading ended.
+%% The old code's statistics were read before the loading ended.
 a_module_that_is_replaced(_Config) ->
     {Loading, [{read_replaced, work, prepared, Before}]} = event({loading, work, prepared}, new()),
     Read = add(?F, 3, Loading),
@@ -58,7 +58,7 @@ a_module_that_is_replaced(_Config) ->
     {Restarted, []} = event(restarted, Late),
     ?assertMatch(#{reloaded := [], lost := [], functions := []}, result(Restarted)).
 
-%% What was read may be of either code, or the old one's figures are gone.
+%% What was read may be of either code, or those of the old one are gone.
 a_module_that_is_replaced_too_late(_Config) ->
     {Loading, [{read_replaced, work, prepared, Before}]} = event({loading, work, prepared}, new()),
     Read = add(?F, 3, Loading),

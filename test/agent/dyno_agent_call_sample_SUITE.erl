@@ -63,7 +63,7 @@ credits_who_goes_on(_Config) ->
         #{g => {1, 3}, f => {3, 0}},
         counted([{call, g, undefined}] ++ F ++ F ++ F ++ [{return_to, undefined}])
     ),
-    %% A function that was called before anybody looked.
+    %% A function that was called before sampling began.
     ?assertEqual(#{g => {0, 1}, f => {1, 0}}, counted(F)).
 
 %% g calls a, which ends with a call of b, which ends with one of c.

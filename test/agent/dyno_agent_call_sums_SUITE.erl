@@ -26,9 +26,9 @@ all() ->
     ].
 
 %% What the sums hold of the one function.
-figures(Sums) ->
-    [Figures] = dyno_agent_call_sums:functions([call_time, call_memory], Sums),
-    Figures.
+sums_of_one(Sums) ->
+    [Function] = dyno_agent_call_sums:functions([call_time, call_memory], Sums),
+    Function.
 
 add(Reading, Sums) ->
     add(Reading, none, 50, Sums).
@@ -45,7 +45,7 @@ adds_calls_times_and_words(_Config) ->
     Two = add(reading(2, 5, [{self(), 2, 0, 10}]), One),
     ?assertMatch(
         #{mfa := ?MFA, calls := 5, words := 25, own_time_ns := 1_000_018_000, uncertain_ns := 0},
-        figures(Two)
+        sums_of_one(Two)
     ),
     %% Nothing is no function.
     Nothing = add(reading(0, 0, []), dyno_agent_call_sums:new()),
@@ -76,15 +76,15 @@ is_unresolved_until_the_group_is_known(_Config) ->
     ?assertEqual([{?MFA, other, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums1)),
     Sums2 = dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Sums1),
     ?assertEqual([{?MFA, y, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums2)),
-    %% The function's own figures are the same all the time.
-    ?assertEqual(figures(Sums0), figures(Sums2)).
+    %% The function's own sums are the same all the time.
+    ?assertEqual(sums_of_one(Sums0), sums_of_one(Sums2)).
 
 %% 20,000 processes with times between 0.2 and 40 us, cut as the runtime cuts them.
 cut_times_are_right_in_the_mean(_Config) ->
     _ = rand:seed(exsss, {1, 2, 3}),
     True = [200 + rand:uniform(39_800) || _ <- lists:seq(1, 20_000)],
     Time = [{self(), 1, 0, Ns div 1000} || Ns <- True],
-    #{own_time_ns := Own} = figures(add(reading(20_000, 0, Time), dyno_agent_call_sums:new())),
+    #{own_time_ns := Own} = sums_of_one(add(reading(20_000, 0, Time), dyno_agent_call_sums:new())),
     Ratio = Own / lists:sum(True),
     ?assert(abs(Ratio - 1) < 0.01, Ratio).
 
@@ -93,7 +93,7 @@ a_time_of_zero_is_between_its_bounds(_Config) ->
         fun({Calls, Overhead}) ->
             Time = [{self(), Calls, 0, 0}],
             Sums = add(reading(Calls, 0, Time), none, Overhead, dyno_agent_call_sums:new()),
-            #{own_time_ns := Own, uncertain_ns := Uncertain} = figures(Sums),
+            #{own_time_ns := Own, uncertain_ns := Uncertain} = sums_of_one(Sums),
             Least = min(1000, Calls * Overhead),
             ?assert(Own >= min(Least, 900), {Calls, Overhead, Own}),
             ?assert(Own =< 1000),
@@ -104,7 +104,7 @@ a_time_of_zero_is_between_its_bounds(_Config) ->
     ),
     %% Where the overhead is not known it is no less uncertain.
     Sums = add(reading(1, 0, [{self(), 1, 0, 0}]), none, undefined, dyno_agent_call_sums:new()),
-    #{uncertain_ns := Uncertain} = figures(Sums),
+    #{uncertain_ns := Uncertain} = sums_of_one(Sums),
     ?assert(Uncertain > 500).
 
 %% Cut, they are all off in the same way; what they may be off by is said. Different ones are not.
@@ -115,7 +115,7 @@ short_times_that_are_alike_are_uncertain(_Config) ->
             True = [max(1001, round(rand:normal(Mean, Sigma * Sigma))) || _ <- lists:seq(1, 5000)],
             Time = [{self(), 1, 0, Ns div 1000} || Ns <- True],
             #{own_time_ns := Own, uncertain_ns := Uncertain} =
-                figures(add(reading(5000, 0, Time), dyno_agent_call_sums:new())),
+                sums_of_one(add(reading(5000, 0, Time), dyno_agent_call_sums:new())),
             Each = {Mean, Sigma, (Own - lists:sum(True)) / 5000, Uncertain / 5000},
             ct:pal("mean, sigma, off, uncertain: ~p", [Each]),
             ?assert(abs(Own - lists:sum(True)) =< Uncertain + 5000 * 10, Each),
@@ -126,7 +126,7 @@ short_times_that_are_alike_are_uncertain(_Config) ->
     ),
     %% Half a microsecond of a long time is little.
     Long = add(reading(1, 0, [{self(), 1, 0, 10}]), dyno_agent_call_sums:new()),
-    ?assertMatch(#{uncertain_ns := 0}, figures(Long)).
+    ?assertMatch(#{uncertain_ns := 0}, sums_of_one(Long)).
 
 overhead_by_how_many_call(_Config) ->
     Overhead = fun(Each, GapFactor) ->
@@ -135,7 +135,7 @@ overhead_by_how_many_call(_Config) ->
         },
         Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
         Sums = dyno_agent_call_sums:add([{?MFA, Reading}], Given, dyno_agent_call_sums:new()),
-        #{calls := Calls, total_overhead_ns := Ns} = figures(Sums),
+        #{calls := Calls, total_overhead_ns := Ns} = sums_of_one(Sums),
         {Calls, Ns / Calls}
     end,
     ?assertEqual({7, 1.0}, Overhead([7], 1.0)),

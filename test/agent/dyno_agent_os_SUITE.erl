@@ -92,8 +92,8 @@ every_value_can_be_had(_Config) ->
     Values = between(Texts, Later, 1_000_000_000),
     ?assertEqual(lists:sort(names()), lists:sort(maps:keys(Values))).
 
-%% Linux before 4.18: 11 fields of a disk; older ones: no MemAvailable, no blank behind the colon of an
-%% interface. What is missing has no value, and the rest has.
+%% Linux before 4.18 has 11 fields of a disk, and older ones no MemAvailable and no blank behind the
+%% colon of an interface: what is missing has no value, all else has.
 an_old_kernel(_Config) ->
     Texts = fun(N) ->
         #{

@@ -20,8 +20,8 @@ all() ->
         caller_node_ends,
         caller_ends_while_attaching,
         counts_calls_time_and_memory,
-        keeps_figures_over_a_reload,
-        charges_only_what_runs,
+        keeps_counts_over_a_reload,
+        counts_only_the_time_of_what_runs,
         lets_calls_return_before_it_goes,
         counts_no_calls_of_its_own,
         hundred_thousand_short_lived_processes,
@@ -323,17 +323,18 @@ counts_calls_time_and_memory(Config) ->
     erpc:call(Node, dyno_work, call, [1000]),
     {SpunUs, ok} = erpc:call(Node, timer, tc, [dyno_work, spin, [20000]]),
     erpc:call(Node, dyno_work, list, [1000]),
-    #{functions := Functions} = Figures = dyno_agent_calls:read(Counters),
-    ?assertEqual(1000, calls({dyno_work, leaf, 1}, Figures)),
-    ?assertEqual(1001, calls({dyno_work, call, 1}, Figures)),
-    ?assertEqual(1, calls({dyno_work, list, 1}, Figures)),
-    [#{own_time_ns := SpinNs}] = [
+    #{functions := Functions} = Result = dyno_agent_calls:read(Counters),
+    ?assertEqual(1000, calls({dyno_work, leaf, 1}, Result)),
+    ?assertEqual(1001, calls({dyno_work, call, 1}, Result)),
+    ?assertEqual(1, calls({dyno_work, list, 1}, Result)),
+    [#{raw_time_ns := SpinNs, own_time_ns := OwnNs}] = [
         F
      || #{mfa := {_, spin_until, 1}} = F <- Functions
     ],
     %% 20 ms of spinning, and what the machine took meanwhile.
     ?assert(SpinNs > 10_000_000),
     ?assert(SpinNs < 1100 * SpunUs),
+    ?assert(OwnNs < SpinNs),
     [#{words := Words}] = [F || #{mfa := {_, list, 1}} = F <- Functions],
     ?assert(Words >= 2000),
     ok = dyno_agent:detach(Agent).
@@ -343,10 +344,10 @@ finds_what_a_pattern_means(Config) ->
     Node = node_of(Config),
     Counters = counters(Agent, [{'dyno_wor*', 'le*', '_'}], [call_count]),
     erpc:call(Node, dyno_work, call, [5]),
-    Figures = dyno_agent_calls:read(Counters),
-    ?assertMatch(#{measured_functions := 1}, Figures),
-    ?assertEqual(5, calls({dyno_work, leaf, 1}, Figures)),
-    ?assertEqual(0, calls({dyno_work, call, 1}, Figures)),
+    Result = dyno_agent_calls:read(Counters),
+    ?assertMatch(#{measured_functions := 1}, Result),
+    ?assertEqual(5, calls({dyno_work, leaf, 1}, Result)),
+    ?assertEqual(0, calls({dyno_work, call, 1}, Result)),
     ok = dyno_agent:detach(Agent).
 
 names_patterns_that_match_nothing(Config) ->
@@ -381,10 +382,10 @@ measures_modules_loaded_later(Config) ->
     other = dyno_peers:load(Node, "-module(other). -export([f/0]). f() -> ok."),
     _ = [erpc:call(Node, dyno_later, F, []) || F <- [f, f, f, g, g]],
     erpc:call(Node, other, f, []),
-    Figures = dyno_agent_calls:read(Counters),
-    ?assertEqual(3, calls({dyno_later, f, 0}, Figures)),
-    ?assertEqual(0, calls({dyno_later, g, 0}, Figures)),
-    ?assertEqual(0, calls({other, f, 0}, Figures)),
+    Result = dyno_agent_calls:read(Counters),
+    ?assertEqual(3, calls({dyno_later, f, 0}, Result)),
+    ?assertEqual(0, calls({dyno_later, g, 0}, Result)),
+    ?assertEqual(0, calls({other, f, 0}, Result)),
     %% What was not asked for has no breakpoint.
     ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_later, g, 0}])),
     ?assertEqual([], erpc:call(Node, trace, session_info, [{other, f, 0}])),
@@ -393,7 +394,7 @@ measures_modules_loaded_later(Config) ->
 
 %% On a busy machine a load can be over before it was noticed: then it must be said. That every try
 %% of twenty is too late, where the loader has much to read, would be a defect.
-keeps_figures_over_a_reload(Config) ->
+keeps_counts_over_a_reload(Config) ->
     Node = node_of(Config),
     Folder = proplists:get_value(priv_dir, Config),
     true = erpc:call(Node, code, add_patha, [Folder]),
@@ -429,9 +430,9 @@ reload_while_counting(Node, Folder, Config) ->
     {error, badfile} = erpc:call(Node, code, load_binary, [dyno_work, "x", <<"nonsense">>]),
     _ = dyno_agent_calls:loads(Counters),
     erpc:call(Node, dyno_work, call, [3]),
-    Figures = dyno_agent_calls:read(Counters),
+    Result = dyno_agent_calls:read(Counters),
     ok = dyno_agent:detach(Agent),
-    case {calls({dyno_work, leaf, 1}, Figures), Figures} of
+    case {calls({dyno_work, leaf, 1}, Result), Result} of
         {160, #{reloaded := [dyno_work]}} -> kept;
         {Calls, #{lost := [dyno_work]}} when Calls < 160 -> lost
     end.
@@ -455,9 +456,9 @@ lets_calls_return_before_it_goes(_Config) ->
         dyno_peers:stop({Peer, Node})
     end.
 
-%% Were a module counted in two sessions at once, even for a moment, a process that called it then
-%% would be charged for all that it does elsewhere.
-charges_only_what_runs(Config) ->
+%% If a module counted in two sessions at once, even for a moment, all that a process that called it
+%% then does elsewhere would be in its time.
+counts_only_the_time_of_what_runs(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Folder = proplists:get_value(priv_dir, Config),
@@ -476,7 +477,7 @@ charges_only_what_runs(Config) ->
             done -> ok
         end
     end,
-    %% The first call loads a module. Each sign of loading swaps the sessions.
+    %% The first call loads a module. Each sign of loading switches the sessions.
     lists:foreach(
         fun(N) ->
             Ask({call, self()}),
@@ -491,7 +492,7 @@ charges_only_what_runs(Config) ->
     ok = dyno_agent:detach(Agent),
     ?assertEqual([9, 9], [C || #{mfa := {M, _, _}, calls := C} <- Functions, M =/= other]),
     %% Of 180 ms that it spun elsewhere.
-    [?assert(Ns < 10_000_000, F) || #{own_time_ns := Ns} = F <- Functions],
+    [?assert(Ns < 10_000_000, F) || #{raw_time_ns := Ns} = F <- Functions],
     exit(P, kill),
     _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
 
@@ -507,8 +508,8 @@ counts_once_where_patterns_overlap(Config) ->
     Patterns = [{dyno_work, '_', '_'}, {dyno_work, leaf, 1}, {dyno_work, leaf, '_'}],
     Counters = counters(Agent, Patterns, [call_time, call_count]),
     erpc:call(Node, dyno_work, call, [10]),
-    Figures = dyno_agent_calls:read(Counters),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, Figures)),
+    Result = dyno_agent_calls:read(Counters),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, Result)),
     ok = dyno_agent:detach(Agent).
 
 %% A sampler that is told to hurry, and what reads tables and ports, call these modules all the
@@ -695,16 +696,16 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_agent_calls:restart(Counters),
     ok = dyno_agent_processes:restart(Discovery),
     ok = dyno_peers:eval(Node, Script),
-    Figures = dyno_agent_calls:read(Counters),
+    Result = dyno_agent_calls:read(Counters),
     #{groups := Groups} = dyno_agent_processes:read(Discovery),
     Ours = [
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
     ],
     ?assertEqual(100_000, lists:sum(Ours)),
-    Leaf = calls({dyno_work, leaf, 1}, Figures),
-    %% At the swap of a harvest some calls are lost or counted twice; it says how many at most.
-    #{off_by := OffBy} = Figures,
+    Leaf = calls({dyno_work, leaf, 1}, Result),
+    %% When sessions are switched some calls are lost or counted twice; `off_by` limits how many.
+    #{off_by := OffBy} = Result,
     ?assert(abs(Leaf - 300_000) =< 300_000 * (OffBy + 0.002), {Leaf, OffBy}),
     %% On a busy machine a swap takes long; that all is lost would be a defect.
     ?assert(OffBy < 0.5),
@@ -757,17 +758,17 @@ samples(Config) ->
     }),
     Take = fun() ->
         receive
-            {dyno_sample, Sampler, TimeMs, Figures, CostUs} -> {TimeMs, Figures, CostUs}
+            {dyno_sample, Sampler, TimeMs, Statistics, CostUs} -> {TimeMs, Statistics, CostUs}
         end
     end,
-    {_, Figures, CostUs} = Take(),
+    {_, Statistics, CostUs} = Take(),
     {T2, _, _} = Take(),
     ?assert(T2 >= 100),
     ?assert(CostUs > 0),
-    #{~"vm.processes" := Processes, ~"vm.memory.total" := Memory} = Figures,
+    #{~"vm.processes" := Processes, ~"vm.memory.total" := Memory} = Statistics,
     ?assert(Processes > 30),
     ?assert(Memory > 10_000_000),
-    #{~"os.vm.rss" := Rss} = Figures,
+    #{~"os.vm.rss" := Rss} = Statistics,
     ?assert(Rss > 10_000_000),
     ok = dyno_agent_sampler:restart(Sampler),
     ok = dyno_agent_sampler:read(Sampler),
@@ -794,5 +795,5 @@ reports_an_instrument_that_dies(Config) ->
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     exit(Counters, kill),
     receive
-        {dyno_agent, Ref, {gave_up, {instrument_died, Counters, killed}}} -> ok
+        {dyno_agent, Ref, {gave_up, {instrument_ended, Counters, killed}}} -> ok
     end.

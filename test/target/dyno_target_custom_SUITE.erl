@@ -594,7 +594,7 @@ several_nodes(Config) ->
     Case = <<"here (run 1, ", (dyno_suites:role(Run, Second))/binary>>,
     ?assertNotEqual(nomatch, binary:match(iolist_to_binary(Junit), Case)).
 
-%% A node that comes later is looked at as the others are, and one that goes costs nothing.
+%% A node that joins later is measured as the others are, and one that leaves costs nothing.
 node_joins_and_leaves(Config) ->
     First = node_of(Config),
     {_, Second} = Peer = dyno_peers:start(),

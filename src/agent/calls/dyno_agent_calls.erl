@@ -10,8 +10,8 @@ its statistics are read and kept, because the runtime throws them away with the 
 within the few milliseconds around a reload may be missing or count twice.
 
 The runtime keeps times for each function and process, also of processes that have ended: on a node
-that starts thousands of processes a second they would grow without end. The statistics are therefore
-read and reset whenever so many new processes were discovered, and only sums are kept.
+that starts thousands of processes a second they would grow without end. So the statistics are read
+and reset whenever so many new processes were discovered, and only sums are kept.
 
 ```
 signs of loading, restart, read

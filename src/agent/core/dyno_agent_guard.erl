@@ -60,7 +60,7 @@ handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
 handle_info({'EXIT', _Pid, normal}, State) ->
     {noreply, State};
 handle_info({'EXIT', Pid, Reason}, State) ->
-    give_up({instrument_died, Pid, Reason}, State);
+    give_up({instrument_ended, Pid, Reason}, State);
 handle_info(limit_ms, #{limit_ms := LimitMs} = State) ->
     give_up({limit_ms, LimitMs}, State);
 handle_info(check, #{limit_bytes := LimitBytes} = State) ->

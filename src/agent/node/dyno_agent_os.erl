@@ -393,7 +393,7 @@ starts_with(Name, Prefixes) ->
 
 %% The leading fields that are numbers.
 integers(Fields) ->
-    lists:append(lists:takewhile(fun(Number) -> Number =/= [] end, lists:map(fun number/1, Fields))).
+    lists:append(lists:takewhile(fun(N) -> N =/= [] end, [number(Field) || Field <- Fields])).
 
 %% The number of the line that starts with this word, if there is one.
 value(Key, Text) ->

@@ -5,12 +5,12 @@
 -moduledoc """
 Follows the ETS tables, ports and sockets of a node: tables by their name, ports by their kind.
 
-They are scanned when counting begins, at every interval, and at the end. The pause between two scans
-is at least 50 times as long as a scan takes, so that a node with 100,000 tables is not slowed down
+They are scanned when counting begins, at every interval, and at the end. Between two scans is a
+pause of at least 50 times what a scan takes, so that a node with 100,000 tables is not slowed down
 by more than 2 % of one scheduler; the first and the last scan are made in any case.
 
-Bytes are those of ports and sockets that were open at a scan: a connection that is opened and closed
-between two scans is not seen.
+Bytes are those of ports and sockets that were open at a scan: a connection that is opened and
+closed between two scans is not seen.
 
 ## Cost
 A scan takes about 1 us for each table, port and socket. A port that is busy is asked by a signal, a

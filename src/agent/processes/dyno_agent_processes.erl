@@ -44,9 +44,9 @@ lifetimes go on being sampled, and another kind of process is noticed.
 ## The seam to the calls
 The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
 here with `subscribe/2` and gets the message `{read_and_reset, Processes}` when to read and reset
-them. It finds the groups in the table that `subscribe/2` returns. After each reading it reports with
-`callers/2` which callers of throttled functions are not in that table, and with `was_read/1` that
-the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here calls it.
+them. It finds the groups in the table that `subscribe/2` returns. After each reading it reports
+with `callers/2` which callers of throttled functions are not in that table, and with `was_read/1`
+that the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -330,15 +330,16 @@ tables() ->
                 end},
                 {~"discovered", ~"Discovered", count, field(discovered)},
                 {~"alive", ~"Alive", count, #{help => ~"At the end of the run."}, field(alive)},
-                {~"ended", ~"Ended", count, fun(#{discovered := N, alive := Alive}) -> N - Alive end},
+                {~"ended", ~"Ended", count, fun(#{discovered := All, alive := Alive}) ->
+                    All - Alive
+                end},
                 {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
                 {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
                 {~"lifetimes", ~"Lifetimes", count,
-                    #{help => ~"The processes of which the end was waited for: a sample of all."}, fun(
-                        #{lives := Lives}
-                    ) -> dyno_agent_lifetimes:count(Lives) end},
+                    #{help => ~"Processes that were monitored until they ended: a sample of all."},
+                    fun(#{lives := Lives}) -> dyno_agent_lifetimes:count(Lives) end},
                 {~"sampled", ~"Sampled", count,
-                    #{help => ~"Lived until a sample; of the others memory and the like is not known."},
+                    #{help => ~"Alive at a sample; memory and the like are those of these processes."},
                     field(sampled)},
                 {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
                 {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
