@@ -125,20 +125,20 @@ throttles_only_where_calls_are_read(_Config) ->
 subscribes_again_where_processes_are_rare(_Config) ->
     Throttle = throttled(),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Throttle)),
-    {_, Still} = dyno_agent_throttle:settle(2000, callers(1000, Throttle)),
+    {_, Still} = dyno_agent_throttle:release_rare(2000, callers(1000, Throttle)),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
     %% Those before do not count again.
-    {_, Rare} = dyno_agent_throttle:settle(4000, callers(900, Still)),
+    {_, Rare} = dyno_agent_throttle:release_rare(4000, callers(900, Still)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_where_groups_are_several(_Config) ->
     Several = dyno_agent_throttle:learn(?MFA, {label, other}, 8, throttled()),
-    {_, Settled} = dyno_agent_throttle:settle(2000, callers(9000, Several)),
+    {_, Settled} = dyno_agent_throttle:release_rare(2000, callers(9000, Several)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Settled)).
 
 %% At least four times a second, and before there are 40,000.
 reads_sooner_where_more_come(_Config) ->
-    After = fun(Count) -> dyno_agent_throttle:settle(1000, callers(Count, throttled())) end,
+    After = fun(Count) -> dyno_agent_throttle:release_rare(1000, callers(Count, throttled())) end,
     ?assertMatch(
         [{2000, _}, {1000, _}, {250, _}], [After(N) || N <- [1000, 40_000, 1_000_000]]
     ).

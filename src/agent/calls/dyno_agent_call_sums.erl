@@ -4,14 +4,14 @@
 -module(dyno_agent_call_sums).
 -moduledoc false.
 %% Accumulates what was read of the call statistics, by function and by group of processes. Pure. It
-%% grows with the functions and the groups, never with the processes: calls of a process whose group
-%% is not known yet are unresolved until the next reading.
+%% grows with the functions and the groups, never with the processes: calls of a process that was
+%% not discovered yet are unresolved until the next reading.
 %%
-%% The runtime gives each process's time in a function in whole microseconds, cut off. Where short
+%% The runtime cuts each process's time in a function to whole microseconds. Where short-lived
 %% processes call a function once, all would be 0 and the sum as well. So a time of N > 0 us counts
-%% as N + 0.5, which is right in the mean. Of a time of 0 is known that it lies between what
-%% measuring adds to its calls and 1 us; it counts as the mean of the log-uniform distribution
-%% between them. What either may be off by is kept.
+%% as N + 0.5, which is right in the mean. A time of 0 lies between what measuring adds to its calls
+%% and 1 us; it counts as the mean of the log-uniform distribution between them. What either may be
+%% off by is kept.
 
 -export([new/0, add/3, without/2, resolve/2, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).
@@ -23,7 +23,7 @@
     time := [{pid(), Calls :: non_neg_integer(), Seconds :: integer(), Us :: integer()}]
 }.
 
--doc "Finds a process's group; `none` where nobody asks for groups.".
+-doc "Finds a process's group; `none` where groups are not needed.".
 -type group_of() :: fun((pid()) -> {ok, term()} | unknown) | none.
 
 -doc "What measuring adds to calls.".
@@ -226,7 +226,7 @@ without(Own, All) ->
         All
     ).
 
--doc "Puts what was set unresolved into its groups, as far as they are known by now.".
+-doc "Adds unresolved calls to their groups, where these have been found since.".
 -spec resolve(group_of(), t()) -> t().
 resolve(GroupOf, All) ->
     maps:map(
@@ -274,7 +274,7 @@ functions(Measures, All) ->
         } <- All
     ].
 
--doc "Who called what: the heaviest rows. What no group was found for is `other`.".
+-doc "Who called what: the heaviest rows. Calls without a group are those of `other`.".
 -spec callers(pos_integer(), t()) ->
     [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}].
 callers(MaxRows, All) ->

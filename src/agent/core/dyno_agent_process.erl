@@ -3,8 +3,9 @@
 
 -module(dyno_agent_process).
 -moduledoc false.
-%% What a process of the target is asked: who it is, what it has done, what it holds. Most answers
-%% need the process itself, which may be waiting: each function says how often it asks.
+%% What the runtime knows of a process of the target: its kind, its work, its memory. For most of it
+%% `process_info/2` sends the process a signal, which wakes it: each function says how many it
+%% sends.
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 -export_type([holds/0]).
@@ -14,7 +15,7 @@
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
 
--doc "What `dyno_agent_kind` needs to know, its reductions and collections. Asks once.".
+-doc "What `dyno_agent_kind` needs, its reductions and collections. One signal.".
 -spec who(pid()) ->
     {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}
     | gone.
@@ -28,7 +29,7 @@ who(Pid) ->
         [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
     end.
 
--doc "Its reductions and collections so far. Asks once.".
+-doc "Its reductions and collections so far. One signal.".
 -spec work(pid()) ->
     {Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
 work(Pid) ->
@@ -38,8 +39,8 @@ work(Pid) ->
     end.
 
 -doc """
-Adds one of a group to how many there are of it, and how many of these live; to the ended, or to the
-living with its reductions. Asks once.
+Adds a process to how many there are of its group, and how many of these are alive; and to those
+that have ended, or to those that are alive with its reductions. One signal.
 """.
 -spec sample_first({pid(), Id}, {Counts, Ended, Alive}) -> {Counts, Ended, Alive} when
     Id :: pos_integer(),
@@ -47,15 +48,15 @@ living with its reductions. Asks once.
     Ended :: [pid()],
     Alive :: [{pid(), Id, Reductions :: non_neg_integer()}].
 sample_first({Pid, Id}, {Counts, Ended, Alive}) ->
-    {All, Living} = maps:get(Id, Counts, {0, 0}),
+    {All, Sampled} = maps:get(Id, Counts, {0, 0}),
     case process_info(Pid, reductions) of
         undefined ->
-            {Counts#{Id => {All + 1, Living}}, [Pid | Ended], Alive};
+            {Counts#{Id => {All + 1, Sampled}}, [Pid | Ended], Alive};
         {reductions, Reductions} ->
-            {Counts#{Id => {All + 1, Living + 1}}, Ended, [{Pid, Id, Reductions} | Alive]}
+            {Counts#{Id => {All + 1, Sampled + 1}}, Ended, [{Pid, Id, Reductions} | Alive]}
     end.
 
--doc "The kind of a process that has a name or a label. Asks once.".
+-doc "The kind of a process that has a name or a label. One signal.".
 -spec find_name({pid(), Id}) -> {true, {pid(), Id, dyno_agent_kind:kind()}} | false when
     Id :: pos_integer().
 find_name({Pid, Id}) ->
@@ -68,8 +69,8 @@ find_name({Pid, Id}) ->
     end.
 
 -doc """
-Its memory and collections; `Before` where it has ended. Asks twice: the second time for its
-reductions, which are those before the question where it has done more than answer it since.
+Its memory and collections; `Before` where it has ended. Two signals: the second one for its
+reductions, which are those before the first signal where it has done more than answer that since.
 """.
 -spec holds(pid(), {Reductions :: non_neg_integer(), Queue :: non_neg_integer()}, holds()) ->
     {Reductions :: non_neg_integer(), holds()}.
@@ -85,10 +86,10 @@ holds(Pid, {Reductions, Queue}, Before) ->
             [{_, Words}, Heap] -> {Words * erlang:system_info(wordsize), minor(Heap)};
             undefined -> Before
         end,
-    {after_question(Pid, Reductions), Now}.
+    {after_answer(Pid, Reductions), Now}.
 
-%% To answer took it a reduction. If it has done more, its memory may be another by now.
-after_question(Pid, Before) ->
+%% To answer takes a reduction. If it has done more, its memory may be another by now.
+after_answer(Pid, Before) ->
     case process_info(Pid, reductions) of
         {reductions, Now} when Now =< Before + 1 -> Now;
         _ -> Before
@@ -101,8 +102,6 @@ minor({garbage_collection, Items}) ->
 
 -doc "How many collections there were at least, from one number of minor ones to a later one.".
 -spec collections_since(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
-collections_since(Before, Now) when is_integer(Before), is_integer(Now), Now >= Before ->
-    Now - Before;
+collections_since(Before, Now) when Now >= Before -> Now - Before;
 %% A major one has set it to zero.
-collections_since(_Before, Now) when is_integer(Now) ->
-    Now + 1.
+collections_since(_Before, Now) -> Now + 1.

@@ -7,9 +7,9 @@
 %% lifetimes, and when the call statistics are to be read. Pure: dyno_agent_processes turns messages
 %% into events and carries out the effects, in their order, at once.
 %%
-%% The rows of the processes themselves are not in here but in dyno_agent_process_table. Whoever
-%% sends an event of a process has seen that the table does not have it: so each is counted once,
-%% whichever way it was discovered.
+%% The rows of the processes themselves are in dyno_agent_process_table. An event about a process is
+%% sent only when that table does not have it yet: so each process is counted once, whichever way it
+%% was discovered.
 
 -export([new/0, event/2, results/2]).
 -export_type([t/0, event/0, effect/0, answer/0]).
@@ -24,7 +24,7 @@
     lifetimes := dyno_agent_lifetimes:sample(),
     %% Not sampled since they were discovered, and how many that are.
     unsampled := {non_neg_integer(), [{pid(), id()}]},
-    %% Asked so early that they may have got a name since.
+    %% Discovered so early in their lives that they may have got a name since.
     unnamed := [{pid(), id()}],
     %% Memory by group in the scan under way.
     memory := #{id() => non_neg_integer()},
@@ -40,7 +40,7 @@
     window := open | closed
 }.
 
--doc "What a process says when it is asked who it is; `gone` where it had ended.".
+-doc "What the runtime knows of a process; `gone` where it had ended.".
 -type answer() ::
     gone
     | {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}.
@@ -82,7 +82,7 @@
 
 -type result() :: {t(), [effect()]}.
 
-%% More kinds than that are no groups: what comes later is put together.
+%% Processes of more kinds than that are one group.
 -define(MAX_GROUPS, 2000).
 %% The unsampled are not left for longer than that.
 -define(MAX_UNSAMPLED, 5000).
@@ -129,35 +129,35 @@ event({first_call, Pid, MFA, Time}, #{throttle := Throttle} = State) ->
             then(presumed(Pid, Id, Time, State#{throttle := Next}), fun(S) -> throttle(MFA, S) end)
     end;
 event({answer, Pid, MFA, Time, gone}, #{throttle := Throttle} = State) ->
-    {Id, {Known, Named}} =
+    {Id, {Next, Effects}} =
         case dyno_agent_throttle:group(MFA, Throttle) of
-            {ok, Seen} -> {Seen, {State, []}};
+            {ok, Group} -> {Group, {State, []}};
             unknown -> id({first_call, MFA}, State)
         end,
-    Learned = dyno_agent_throttle:learn(MFA, gone, Id, map_get(throttle, Known)),
-    after_effects(Named, presumed(Pid, Id, Time, Known#{throttle := Learned}));
+    Learned = dyno_agent_throttle:learn(MFA, gone, Id, Throttle),
+    after_effects(Effects, presumed(Pid, Id, Time, Next#{throttle := Learned}));
 event({answer, Pid, MFA, Time, {Info, Reductions, Collections}}, State) ->
     Kind = dyno_agent_kind:of_process(Info, MFA),
     case dyno_agent_kind:is_own(Kind) of
         true ->
             {State, []};
         false ->
-            {Id, {#{unnamed := Unnamed, throttle := Throttle} = Known, Named}} = id(Kind, State),
-            Learned = Known#{
+            {Id, {#{unnamed := Unnamed, throttle := Throttle} = Next, Effects}} = id(Kind, State),
+            Learned = Next#{
                 unnamed := [{Pid, Id} | Unnamed],
                 throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)
             },
             Row = {Pid, Id, Reductions, Reductions, 0, Collections},
-            after_effects(Named, asked(Row, Time, Learned))
+            after_effects(Effects, identified(Row, Time, Learned))
     end;
 event({callers, Rows}, #{throttle := Throttle} = State) ->
     Counted = dyno_agent_throttle:count([Id || {_, Id} <- Rows], Throttle),
     Found = lists:foldl(fun found/2, State#{throttle := Counted}, Rows),
     then({Found, [{table, {insert, Rows}}]}, fun sample_many/1);
-event({sampled_first, Counts, Died, Alive}, #{ended := Ended} = State) ->
+event({sampled_first, Counts, JustEnded, Alive}, #{ended := Ended} = State) ->
     Counted = maps:fold(
         fun(Id, {All, Sampled}, Acc) -> count(Id, All, Sampled, Acc) end,
-        State#{ended := Died ++ Ended},
+        State#{ended := JustEnded ++ Ended},
         Counts
     ),
     %% Such processes are young: all their collections count.
@@ -185,7 +185,7 @@ event({samples, Samples}, State) ->
     {lists:foldl(fun sampled/2, State, Samples), []};
 event(end_scan, #{groups := Groups, memory := Memory} = State) ->
     Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
-    %% So that the groups' numbers add up to all that are known.
+    %% So that the groups' numbers add up to the number of all that were discovered.
     sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
 event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
     Next =
@@ -208,9 +208,9 @@ event(was_read, State) ->
 event({close_window, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State, []};
 event({close_window, NowMs}, #{throttle := Throttle} = State) ->
-    {AfterMs, Settled} = dyno_agent_throttle:settle(NowMs, Throttle),
-    Throttled = dyno_agent_throttle:throttled(Settled),
-    {State#{throttle := Settled, window := closed}, [
+    {AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Throttle),
+    Throttled = dyno_agent_throttle:throttled(Next),
+    {State#{throttle := Next, window := closed}, [
         {table, {throttled, Throttled}},
         {first_calls, {throttle, maps:keys(Throttled)}}
         | [{later, AfterMs, read_due} || Throttled =/= #{}]
@@ -220,14 +220,14 @@ event({loaded, Module}, #{throttle := Throttle} = State) ->
     {State#{throttle := Next}, [
         {table, {throttled, dyno_agent_throttle:throttled(Next)}}, {first_calls, {add, Module}}
     ]};
-event({restart, Alive, Died}, #{groups := Groups, ended := Ended} = State) ->
+event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) ->
     {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     Restart = fun(Id, Group) -> dyno_agent_group:restart(maps:get(Id, Alive, 0), Group) end,
     {
         State#{
             groups := maps:map(Restart, Groups),
             discovered := lists:sum(maps:values(Alive)),
-            ended := Died ++ Ended,
+            ended := JustEnded ++ Ended,
             lifetimes := Lifetimes
         },
         [{demonitor, Refs}]
@@ -239,18 +239,18 @@ then({State, Effects}, Next) ->
 after_effects(Effects, {State, More}) ->
     {State, Effects ++ More}.
 
-%% To ask a process who it is takes microseconds. One whose group is presumed is not sampled until
-%% the next scan; most have ended by then.
+%% To identify a process takes microseconds. One whose group is presumed is not sampled until the
+%% next scan; most have ended by then.
 presumed(Pid, Id, Time, State) ->
     new({Pid, Id}, Time, found({Pid, Id}, State)).
 
 found(Row, #{discovered := N, unread := Unread, unsampled := {Count, Rows}} = State) ->
     State#{discovered := N + 1, unread := Unread + 1, unsampled := {Count + 1, [Row | Rows]}}.
 
-asked(Row, Time, #{discovered := N, unread := Unread} = State) ->
+identified(Row, Time, #{discovered := N, unread := Unread} = State) ->
     new(Row, Time, count(element(2, Row), 1, 1, State#{discovered := N + 1, unread := Unread + 1})).
 
-%% Perhaps its end is waited for.
+%% It may be chosen for the sample of lifetimes.
 new(Row, Time, #{lifetimes := Lifetimes} = State) ->
     Insert = {table, {insert, Row}},
     case dyno_agent_lifetimes:choose(element(2, Row), Time, Lifetimes) of
@@ -271,7 +271,7 @@ enough(Time, Effects, State) ->
 enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
     sample_many(State);
 enough(_Time, #{reader := none, ended := Ended} = State) ->
-    %% Nobody will ask for their groups.
+    %% Nobody needs their groups.
     then({State#{unread := 0, ended := []}, [{table, {delete, Ended}}]}, fun sample_first/1);
 enough(Time, #{reading := idle, unread := Unread, read_ms := LastMs} = State) ->
     NowMs = erlang:convert_time_unit(Time, native, millisecond),
@@ -332,7 +332,7 @@ may_have_names(Rows, #{groups := Groups}) ->
         Kind =:= initial_call orelse Kind =:= first_call
     ].
 
-%% What it called until then and was read stays where it was.
+%% The calls of it that were read until then remain in the former group.
 named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
     case dyno_agent_kind:is_own(Kind) of
         true ->
@@ -340,8 +340,8 @@ named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
             Left = count(From, -1, -1, State#{discovered := N - 1}),
             {Left, [{table, {delete, [Pid]}} | Effects]};
         false ->
-            {To, {Known, Named}} = id(Kind, State),
-            Moved = count(To, 1, 1, count(From, -1, -1, Known)),
+            {To, {Next, Named}} = id(Kind, State),
+            Moved = count(To, 1, 1, count(From, -1, -1, Next)),
             {Moved, Named ++ [{table, {move, Pid, To}} | Effects]}
     end.
 
@@ -363,7 +363,6 @@ count(Id, More, Sampled, State) ->
 update(Id, Update, #{groups := Groups} = State) ->
     State#{groups := Groups#{Id := Update(map_get(Id, Groups))}}.
 
-%% Too many groups are none: what comes later is put together.
 id(Kind, #{ids := Ids, groups := Groups} = State) ->
     case Ids of
         #{Kind := Id} ->
@@ -378,7 +377,7 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
             {Id, {New, [{table, {name, Id, Kind}}]}}
     end.
 
--doc "What is known, with how many of each group are alive and what they have done.".
+-doc "The results, with how many of each group are alive and their reductions.".
 -spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
     dyno_agent_processes:results().
 results(Alive, #{groups := Groups, discovered := Discovered}) ->

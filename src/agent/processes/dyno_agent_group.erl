@@ -3,8 +3,8 @@
 
 -module(dyno_agent_group).
 -moduledoc false.
-%% What is known of the processes of one kind together: sums and maxima, which stay as small as they
-%% are however many processes come and go. Pure.
+%% The processes of one kind together: sums and maxima, which stay small however many processes come
+%% and go. Pure.
 
 -export([new/1, restart/2, kind/1, count/3, ran/3, ended/2, memory/2, lived/2, size/1, results/2]).
 -export_type([t/0, results/0]).
@@ -26,8 +26,8 @@
     discovered := pos_integer(),
     %% At the end.
     alive := non_neg_integer(),
-    %% How many lived until they were sampled: of the others memory, reductions, queue and
-    %% collections are not known.
+    %% How many lived until they were sampled: memory, reductions, queue and collections are of
+    %% these only.
     sampled := non_neg_integer(),
     memory_bytes := non_neg_integer(),
     %% The largest sum over the group's processes in one scan.

@@ -62,7 +62,7 @@ choose(Id, Time, #{next := Next, left := Left} = Sample) ->
 monitored(Ref, Since, Now, #{monitored := Monitored} = Sample) ->
     Sample#{monitored := Monitored#{Ref => {Since, Now - Since}}}.
 
--doc "Takes in a `'DOWN'` message with its reason; for how long that process has lived.".
+-doc "Adds a `'DOWN'` message with its reason; returns for how long that process has lived.".
 -spec ended(reference(), term(), Now :: integer(), sample()) ->
     {ok, Ns :: non_neg_integer(), sample()} | unknown.
 ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
@@ -101,7 +101,7 @@ merge(A, B) ->
 -doc "How many there are.".
 -spec count(lives()) -> non_neg_integer().
 count(Lives) ->
-    round(lists:sum(maps:values(Lives))).
+    lists:sum(maps:values(Lives)).
 
 -doc "So much of them lasted no longer: the middle of a bucket, at most 9 % off.".
 -spec quantile_ns(float(), lives()) -> pos_integer() | undefined.

@@ -46,7 +46,8 @@ The call statistics grow with the processes, so whoever keeps them (dyno_agent_c
 here with `subscribe/2` and gets the message `{read_and_reset, Processes}` when to read and reset
 them. It finds the groups in the table that `subscribe/2` returns. After each reading it reports
 with `callers/2` which callers of throttled functions are not in that table, and with `was_read/1`
-that the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here calls it.
+that the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here
+calls it.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -339,7 +340,7 @@ tables() ->
                     #{help => ~"Processes that were monitored until they ended: a sample of all."},
                     fun(#{lives := Lives}) -> dyno_agent_lifetimes:count(Lives) end},
                 {~"sampled", ~"Sampled", count,
-                    #{help => ~"Alive at a sample; memory and the like are those of these processes."},
+                    #{help => ~"Alive at a sample; memory and the like are of these only."},
                     field(sampled)},
                 {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
                 {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},

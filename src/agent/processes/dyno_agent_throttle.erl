@@ -3,26 +3,26 @@
 
 -module(dyno_agent_throttle).
 -moduledoc false.
-%% What is known of each function that discovers processes: of which group these were, and whether
-%% there are so many that a message for each costs too much. Pure.
+%% The functions that discover processes: of which group these are, and whether there are so many
+%% that a message for each costs too much. Pure.
 %%
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
-%% processes one in twenty is asked who it is. When a presumed function discovers more than 1,000
-%% processes in a second it is throttled: its first calls send no message any more, and the call
-%% statistics, which the runtime keeps by process anyway, tell from time to time who has made them.
-%% At each such reading the messages are on for a moment: so another kind of process is noticed.
-%% When its processes have become rare or are of several groups it is throttled no longer.
+%% processes one in twenty is identified. When such a function discovers more than 1,000 processes
+%% in a second it is throttled: its first calls send no message any more, and the call statistics,
+%% which the runtime keeps by process anyway, show from time to time who has made them. At each such
+%% reading the messages are on for a moment, so that another kind of process is noticed. When its
+%% processes have become rare or are of several groups it is no longer throttled.
 
 -export([new/0, allow/1, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, settle/2, forget/2]).
+-export([throttled/1, count/2, release_rare/2, forget/2]).
 -export_type([t/0]).
 
 -type id() :: dyno_agent_process_table:id().
 
 -opaque t() :: #{
     %% The one group of the processes that a function has discovered, of how many, and whether one
-    %% has ever told it or all had ended before they could be asked.
-    groups := #{mfa() => {id(), pos_integer(), told | gone} | several},
+    %% was ever identified or all had ended before they could be.
+    groups := #{mfa() => {id(), pos_integer(), identified | gone} | several},
     %% First calls since a time (native), of functions that are not throttled.
     rates := #{mfa() => {integer(), pos_integer()}},
     %% From so many in a second on functions are throttled.
@@ -35,7 +35,7 @@
 
 -define(MAX_FUNCTIONS, 2000).
 -define(PRESUMED_AFTER, 20).
--define(ASKED_OF, 20).
+-define(IDENTIFY_EVERY, 20).
 -define(LIMIT, 1000).
 %% The call statistics are read so often, and sooner where there would be so many processes in them:
 %% the runtime takes 50 bytes for each process and function.
@@ -43,7 +43,7 @@
 -define(SHORTEST_MS, 250).
 -define(MOST, 40_000).
 
--doc "Nothing is known, and nothing is to be throttled.".
+-doc "No functions; none is throttled until `allow/1`.".
 -spec new() -> t().
 new() ->
     #{
@@ -51,18 +51,18 @@ new() ->
         throttled => #{}, counted => #{}, since_ms => 0
     }.
 
--doc "From now on there is somebody who reads the call statistics by process.".
+-doc "Lets functions be throttled: the call statistics by process are read from now on.".
 -spec allow(t()) -> t().
 allow(Throttle) -> Throttle#{limit := ?LIMIT}.
 
 -doc """
-A function has discovered a process, at a time (native): the process is to be asked who it is, or
-presumed to be of a group; `throttle` where this function is throttled from now on.
+A function has discovered a process, at a time (native): the process is to be identified (`ask`) or
+presumed to be of a group; `throttle` means that the function is throttled from now on.
 """.
 -spec first_call(mfa(), integer(), t()) -> {ask, t()} | {presume | throttle, id(), t()}.
 first_call(MFA, Time, #{groups := Groups} = Throttle) ->
     case Groups of
-        #{MFA := {Id, Count, How}} when Count >= ?PRESUMED_AFTER, Count rem ?ASKED_OF =/= 0 ->
+        #{MFA := {Id, Count, How}} when Count >= ?PRESUMED_AFTER, Count rem ?IDENTIFY_EVERY =/= 0 ->
             rate(MFA, Id, Time, Throttle#{groups := Groups#{MFA := {Id, Count + 1, How}}});
         #{} ->
             {ask, Throttle}
@@ -88,7 +88,7 @@ throttle(MFA, Id, Time, #{throttled := Throttled, rates := Rates} = Throttle) ->
         _ -> Next
     end.
 
--doc "A process was asked: it is of that group, of a kind, or had ended and is counted as of it.".
+-doc "A process of a kind was identified, as of a group; or had ended, and counts as of it.".
 -spec learn(mfa(), dyno_agent_processes:group() | gone, id(), t()) -> t().
 learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
     case learned(Kind, Id, maps:get(MFA, Groups, unknown)) of
@@ -100,15 +100,15 @@ learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
 
 learned(gone, Id, unknown) -> {Id, 1, gone};
 learned(gone, _, {Id, Count, How}) -> {Id, Count + 1, How};
-learned({Kind, _}, Id, Known) when Kind =:= initial_call; Kind =:= first_call ->
-    case Known of
-        unknown -> {Id, 1, told};
-        {Id, Count, _} -> {Id, Count + 1, told};
-        {_, _, gone} -> {Id, 1, told};
+learned({Kind, _}, Id, Before) when Kind =:= initial_call; Kind =:= first_call ->
+    case Before of
+        unknown -> {Id, 1, identified};
+        {Id, Count, _} -> {Id, Count + 1, identified};
+        {_, _, gone} -> {Id, 1, identified};
         _ -> several
     end;
-%% Names and labels are a process's own.
-learned(_Kind, _Id, _Known) -> several.
+%% A name or a label says nothing about the next process.
+learned(_Kind, _Id, _Before) -> several.
 
 -doc "The one group of the processes that a function has discovered.".
 -spec group(mfa(), t()) -> {ok, id()} | unknown.
@@ -130,25 +130,25 @@ count(Ids, #{counted := Counted} = Throttle) ->
 
 -doc """
 The call statistics were read, at a time (milliseconds): functions whose processes have become rare
-or are of several groups are throttled no longer. In how many milliseconds to read again.
+or are of several groups are no longer throttled. Returns in how many milliseconds to read again.
 """.
--spec settle(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
-settle(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
+-spec release_rare(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
+release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
     TookMs = max(1, NowMs - Since),
-    Stays = fun(MFA, Id) ->
+    IsFrequent = fun(MFA, Id) ->
         maps:get(Id, Counted, 0) * 1000 >= TookMs * ?LIMIT div 2 andalso
             is_of(Id, map_get(MFA, Groups))
     end,
     All = lists:sum(maps:values(Counted)),
     AfterMs = max(?SHORTEST_MS, min(?LONGEST_MS, ?MOST * TookMs div max(1, All))),
     {AfterMs, Throttle#{
-        throttled := maps:filter(Stays, map_get(throttled, Throttle)),
+        throttled := maps:filter(IsFrequent, map_get(throttled, Throttle)),
         counted := #{},
         since_ms := NowMs
     }}.
 
 is_of(Id, {Id, _, _}) -> true;
-is_of(_Id, _Known) -> false.
+is_of(_Id, _Group) -> false.
 
 -doc "A module was loaded anew: all its first calls send messages again.".
 -spec forget(module(), t()) -> t().
