@@ -57,16 +57,16 @@ Makes this node a hidden one of the network, with long names where the target ha
 }) ->
     ok | {error, dyno_error:error()}.
 ensure_distribution(Options) ->
-    Wanted = name_domain(Options),
+    Domain = name_domain(Options),
     case {is_alive(), net_kernel:longnames()} of
-        {true, true} when Wanted =:= shortnames ->
+        {true, true} when Domain =:= shortnames ->
             {error, {?MODULE, {name_form, map_get(target, Options), longnames}}};
-        {true, false} when Wanted =:= longnames ->
+        {true, false} when Domain =:= longnames ->
             {error, {?MODULE, {name_form, map_get(target, Options), shortnames}}};
         {true, _} ->
             ok;
         {false, _} ->
-            start(Options, Wanted)
+            start(Options, Domain)
     end.
 
 %% A long name's host has a dot in it.
@@ -79,15 +79,11 @@ name_domain(#{target := Target}) ->
 name_domain(_Options) ->
     any.
 
-start(Options, Wanted) ->
+start(Options, any) ->
+    start(Options, name_domain(#{target => maps:get(name, Options, '')}));
+start(Options, Domain) ->
     Default = list_to_atom("dyno-" ++ os:getpid()),
-    Given = maps:get(name, Options, Default),
-    Domain =
-        case Wanted of
-            any -> name_domain(#{target => Given});
-            _ -> Wanted
-        end,
-    Name = with_host(Given, Options, Domain),
+    Name = with_host(maps:get(name, Options, Default), Options, Domain),
     start_epmd(),
     Hidden = maps:get(hidden, Options, true),
     case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
@@ -124,7 +120,7 @@ run(Program, Arguments) ->
         ok
     end.
 
-%% The port mapper tells a node that is not there from one that does not want us.
+%% The port mapper tells a node that is not running from one that refuses the connection.
 why_not(Node) ->
     [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
     case erl_epmd:names(string:trim(Host, trailing, "@")) of
@@ -137,7 +133,7 @@ why_not(Node) ->
             {host_down, Node}
     end.
 
--doc "What a recording says of a node; asked with functions of OTP, which every node has.".
+-doc "A node's part in a recording, by functions of OTP, which every node has.".
 -spec facts(node()) -> #{atom() => node() | binary() | pos_integer()}.
 facts(Node) ->
     Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,

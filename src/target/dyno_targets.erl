@@ -19,7 +19,7 @@
     %% Of nodes that have their own.
     patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
     level := dyno_agent_instrument:level(),
-    %% Functions of which the durations of single calls are wanted.
+    %% Functions whose single calls are timed.
     distribution => [dyno_agent_patterns:pattern()],
     %% Names of instruments that are switched off.
     without := [atom()],
@@ -44,12 +44,12 @@
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
-    %% What its times are to be moved by.
+    %% What is to be added to its times.
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
 }.
 
--doc "What the instruments of a node have found; empty if the node went down.".
+-doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
     node := node(),
     results := #{module() => dyno_agent_instrument:result()}
@@ -73,10 +73,10 @@ attach([Node | Rest], Options, Targets) ->
             Error
     end.
 
-attach_one(Node, #{patterns := Patterns} = Given) ->
-    Own = maps:get(Node, maps:get(patterns_of, Given, #{}), Patterns),
-    Instruments = maps:get(instruments, Given, []),
-    Options = Given#{patterns := Own, custom => maps:get(custom, Given, []) ++ Instruments},
+attach_one(Node, #{patterns := ForAll} = ForEach) ->
+    Patterns = maps:get(Node, maps:get(patterns_of, ForEach, #{}), ForAll),
+    Custom = maps:get(custom, ForEach, []) ++ maps:get(instruments, ForEach, []),
+    Options = ForEach#{patterns := Patterns, custom => Custom},
     case dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)) of
         {ok, Agent} ->
             try equip(Agent, Options) of
@@ -84,7 +84,7 @@ attach_one(Node, #{patterns := Patterns} = Given) ->
                     {ok, Target};
                 {error, Reason} ->
                     _ = dyno_agent:detach(Agent),
-                    {error, plain(Reason)}
+                    {error, own_reason(Reason)}
             catch
                 %% It went down in the middle.
                 Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
@@ -95,17 +95,18 @@ attach_one(Node, #{patterns := Patterns} = Given) ->
             Error
     end.
 
-plain({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
+own_reason({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
     {?MODULE, {unmatched, Node, Patterns}};
-plain(Error) ->
+own_reason(Error) ->
     Error.
 
 equip(Agent, #{without := Without} = Options) ->
     Node = dyno_agent:node(Agent),
     Monitor = monitor(process, dyno_agent:guard(Agent)),
-    Given = maps:merge(#{distribution => []}, Options#{sink => self()}),
+    ForConfig = maps:merge(#{distribution => []}, Options#{sink => self()}),
+    Modules = maps:get(instruments, Options, []) ++ dyno_agent_instrument:all(),
     maybe
-        {ok, Started} ?= start(instruments(Options), Given, Without, Agent, []),
+        {ok, Started} ?= start(Modules, ForConfig, Without, Agent, []),
         #{dyno_agent_sampler := Sampler} = maps:from_list(Started),
         Clock = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
         {ok, #{
@@ -120,9 +121,6 @@ equip(Agent, #{without := Without} = Options) ->
             metrics => dyno_agent_sampler:describe(Sampler)
         }}
     end.
-
-instruments(Options) ->
-    maps:get(instruments, Options, []) ++ dyno_agent_instrument:all().
 
 start([], _Options, _Without, _Agent, Started) ->
     {ok, lists:reverse(Started)};
@@ -156,8 +154,8 @@ fact(Key, Value, #{facts := Facts} = Target) ->
     Target#{facts := Facts#{Key => Value}}.
 
 -doc """
-The targets with what brings their times to those that count from `ZeroNs` on this node's monotonic
-clock; to be called after a restart.
+Sets, after a restart, what is to be added to the times of the targets so that they count from
+`ZeroNs` on this node's monotonic clock.
 """.
 -spec aligned([target()], integer()) -> [target()].
 aligned(Targets, ZeroNs) ->
@@ -166,7 +164,7 @@ aligned(Targets, ZeroNs) ->
             StartNs = dyno_agent_sampler:started_ns(Sampler),
             Target#{shift_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)}
         catch
-            %% That it went down is the next message.
+            %% It went down; a message says so.
             exit:_ -> Target
         end
      || #{sampler := Sampler, clock := Clock} = Target <- Targets

@@ -7,28 +7,28 @@
 %% does nothing is called many times under the same trace setting as the real ones.
 %%
 %% It depends on how many processes call: the runtime keeps statistics for each of them, and those
-%% of many do not fit the cache. So it is measured with 1, 64 and 1,024, and between them it grows
-%% with the logarithm. What it is in a busy system is more; so the quieter rounds count, and what is
-%% taken out of a function's time is never more than what was added.
+%% of many do not fit the cache. So it is measured with 1, 64 and 1,024 processes, and between these
+%% it grows with the logarithm. Other work on the machine makes it larger; so the quickest rounds
+%% count, and never more is subtracted from a function's time than was added.
 
 -export([overhead/1, overhead_ns/2]).
-%% To go on measuring
+%% To measure again later
 -export([open/1, rounds/2, close/1]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0, loop/1]).
 -export_type([overhead/0, caller/0]).
 
--doc "What one call of an empty function is reported to cost, and what more it may be.".
+-doc "The time that the runtime reports for a call of an empty function, and its uncertainty.".
 -type overhead() :: #{
     %% By how many processes call, ascending.
     overheads_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
-    %% What a call adds to the time of a measured function that makes it, in parts of what measuring
+    %% What a call adds to the time of its caller, if that is measured, as a share of what measuring
     %% adds to its own.
     caller_side := float()
 }.
 
--doc "A process that calls an empty function when it is asked to.".
+-doc "Processes that call an empty function on request.".
 -opaque caller() :: {trace:session(), [{pid(), reference()}], measures()}.
 
 -type measures() :: [call_time | call_count | call_memory].
@@ -40,8 +40,8 @@
 -define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
 -define(CUT_NS, 500).
-%% Of 40 rounds the tenth, of few the first or second: what is quieter is luck.
--define(QUIET, 0.25).
+%% The quantile of the rounds that counts: of 40 the tenth, of few the first or second.
+-define(QUICK, 0.25).
 %% Of the overhead. In a loop of nothing else the processor does parts of several calls at once; in
 %% other code the same work was seen to take up to three tenths more or less
 %% (bench/calibrated_time).
@@ -60,7 +60,7 @@ overhead(Measures) ->
             Overhead
     end.
 
--doc "The same; with a process that calls again, and the overhead when it called alone.".
+-doc "The same; with a process that goes on calling, and the rounds in which only that one called.".
 -spec open(measures()) -> {overhead(), caller(), [float()]} | none.
 open(Measures) ->
     case lists:member(call_time, Measures) of
@@ -69,11 +69,11 @@ open(Measures) ->
             Caller = start(1, Calls, Measures),
             Alone = rounds(Rounds, Caller),
             Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
-            More = quantile(0.5, Alone) - quantile(?QUIET, Alone),
-            Quiet = quantile(?QUIET, Alone),
+            More = quantile(0.5, Alone) - quantile(?QUICK, Alone),
+            Quick = quantile(?QUICK, Alone),
             Overhead = #{
-                overheads_ns => ascending(0.0, [{P, quantile(?QUIET, Ns)} || {P, Ns} <- Measured]),
-                uncertain_ns => max(Quiet * ?UNCERTAIN, More),
+                overheads_ns => ascending(0.0, [{P, quantile(?QUICK, Ns)} || {P, Ns} <- Measured]),
+                uncertain_ns => max(Quick * ?UNCERTAIN, More),
                 caller_side => caller_side(?ALONE, Caller)
             },
             {Overhead, Caller, Alone};
@@ -87,7 +87,7 @@ caller_side(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
     With = [{loop_ns(Calls, Caller), per_call_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
     _ = trace:function(Session, ?LEAF, false, Measures),
-    Without = quantile(?QUIET, [loop_ns(Calls, Caller) || _ <- lists:seq(1, ?LOOPS)]),
+    Without = quantile(?QUICK, [loop_ns(Calls, Caller) || _ <- lists:seq(1, ?LOOPS)]),
     _ = trace:function(Session, ?LOOP, false, Measures),
     _ = trace:function(Session, ?LEAF, true, Measures),
     max(0.0, quantile(0.5, [(Loop - Without) / Inside || {Loop, Inside} <- With])).
@@ -144,7 +144,7 @@ start(Count, Calls, Measures) ->
 rounds(Count, Callers) ->
     [round_ns(Callers) || _ <- lists:seq(1, Count)].
 
--doc "Ends it, and its session.".
+-doc "Ends the processes and their session.".
 -spec close(caller()) -> ok.
 close({Session, Callers, _Measures}) ->
     true = trace:session_destroy(Session),

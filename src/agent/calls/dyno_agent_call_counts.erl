@@ -3,13 +3,13 @@
 
 -module(dyno_agent_call_counts).
 -moduledoc false.
-%% What is counted, and what is to be read when: the core of dyno_agent_calls, which does what this
+%% What was counted, and what to read when: the core of dyno_agent_calls, which carries out what this
 %% module decides. Pure.
 %%
 %%   event                              effects
 %%   module is measured now             -
-%%   module is about to be replaced     read it, reset it, and tell how that went
-%%   that is how it went                -
+%%   module is about to be replaced     read it, reset it, and send `was_read`
+%%   was read before, or too late       -
 %%   a loading has ended                keep the breakpoints that the patterns ask for
 %%   statistics grow with processes     read and reset modules
 %%   a function was read                -
@@ -31,7 +31,7 @@
     active := #{module() => []},
     readings := non_neg_integer(),
     sums := dyno_agent_call_sums:t(),
-    %% The callers of throttled functions that nobody was told of yet.
+    %% The callers of throttled functions that dyno_agent_processes does not have yet.
     discovered := #{pid() => group()},
     reloaded := [module()],
     lost := [module()]
@@ -67,7 +67,7 @@ modules in this order, of each all functions. Each function that was read is for
     | {read, [module()]}.
 
 -type context() :: #{
-    %% The groups of the processes that were discovered by messages; `none` where nobody asks.
+    %% The groups of the processes that were discovered by messages; `none` where not needed.
     group_of := dyno_agent_call_sums:group_of(),
     %% Functions of which the callers are not discovered by messages, and the callers' group.
     throttled := #{mfa() => group()}
@@ -108,7 +108,7 @@ modules(#{modules := Modules}) -> maps:keys(Modules).
 -spec loads(t()) -> non_neg_integer().
 loads(#{loads := Loads}) -> Loads.
 
--doc "What has happened, and what is to be done in this order.".
+-doc "The next state, and what to do in this order.".
 -spec event(event(), t()) -> {t(), [effect()]}.
 event({measured, Module}, #{modules := Modules} = Counts) ->
     {Counts#{modules := Modules#{Module => none}}, []};
@@ -188,7 +188,7 @@ called(#{throttled := Throttled}, #{active := Active, modules := Modules}) ->
     Called = #{M => [] || {M, _, _} := _ <- Throttled, is_map_key(M, Modules)},
     maps:merge(Active, Called).
 
-%% So that the callers of throttled functions are known when they turn up in other modules.
+%% So that the callers of throttled functions have a group when they turn up in other modules.
 throttled_first(Modules, #{throttled := Throttled}) ->
     First = lists:usort([M || {M, _, _} := _ <- Throttled, is_map_key(M, Modules)]),
     First ++ maps:keys(maps:without(First, Modules)).
@@ -241,7 +241,7 @@ take_discovered(#{discovered := Discovered} = Counts) ->
 without(SelfCalls, #{sums := Sums} = Counts) ->
     Counts#{sums := dyno_agent_call_sums:without(SelfCalls, Sums)}.
 
--doc "What was counted; groups by their numbers, where they are asked for.".
+-doc "What was counted; groups by their numbers, where they are needed.".
 -spec result([atom()], groups | none, t()) -> #{atom() => term()}.
 result(Measures, Groups, #{sums := Sums, reloaded := Reloaded, lost := Lost}) ->
     #{

@@ -7,9 +7,9 @@
 %% costs a call lies in the time of who made it (dyno_agent_calibration, `caller_side`), and the
 %% runtime does not say who that was.
 %%
-%% In a trace session of its own calls and returns are told of, until there are enough of them.
-%% Where a call returns to is no less than which function goes on there; where that is not measured,
-%% it goes on in the time of the last measured function that has not returned.
+%% A trace session of its own sends messages of calls and returns, until there are enough of them.
+%% A return names the function that goes on; if that is not measured, its time belongs to the last
+%% measured function that has not returned.
 %%
 %% The breakpoints must be set before those of `call_time`: of two sessions the one that was set
 %% first comes last, and a frame of this session that is found on the stack keeps `call_time` from
@@ -28,18 +28,18 @@
 -doc "Of a function: calls of it, and calls that it made, in the sample.".
 -type sample() :: #{mfa() => {Calls :: non_neg_integer(), Made :: non_neg_integer()}}.
 
--doc "Which measured functions each process is in, as far as was seen.".
+-doc "Which measured functions each process is in, as far as the messages show.".
 -opaque stacks() :: #{
     of_process := #{pid() => [{mfa(), Caller :: mfa() | undefined}]}, counts := sample()
 }.
 
 -define(FLAGS, [call, arity, return_to]).
 -define(ENOUGH, 20_000).
-%% Nobody asks for the sample of an instrument that is never restarted.
+%% An instrument that is never restarted never needs its sample.
 -define(MOST_MS, 10_000).
 %% To flag more stops the node for too long; then only processes that come are seen.
 -define(MOST_PROCESSES, 5000).
-%% Of fewer calls of a function its ratio says little.
+%% With fewer calls of a function the ratio says little.
 -define(LEAST, 10).
 
 -doc """
@@ -60,7 +60,7 @@ open(Functions, Measures, Without) ->
             none
     end.
 
--doc "Ends taking it, and gives it: what there is.".
+-doc "Ends sampling, and returns the sample.".
 -spec sample(sampler()) -> sample().
 sample(none) -> #{};
 sample(Sampler) -> ask(Sampler, sample).
@@ -76,7 +76,7 @@ ask(Sampler, What) ->
             exit({?MODULE, Reason})
     end.
 
--doc "Ends it, and its session: when the counters' sessions have ended.".
+-doc "Ends its process and its session; after the sessions of the counters.".
 -spec close(sampler()) -> ok.
 close(none) ->
     ok;
@@ -119,13 +119,13 @@ take(Left, Stacks) ->
             take(Left - 1, returned(Pid, To, Stacks));
         enough ->
             Stacks;
-        {sample, _, _} = Asked ->
-            self() ! Asked,
+        {sample, _, _} = Request ->
+            self() ! Request,
             Stacks
     end.
 
-%% The empty session stays: to destroy one takes global breakpoints from others in OTP 27, the
-%% counters' among them (doc/architecture.md, "Traps of the runtime").
+%% The empty session is destroyed last: in OTP 27 that removes global breakpoints of other sessions,
+%% those of the counters among them (doc/architecture.md, "Traps of the runtime").
 -spec give(sample(), trace:session() | none) -> no_return().
 give(Sample, Session) ->
     receive
@@ -140,13 +140,13 @@ give(Sample, Session) ->
             give(Sample, Session)
     end.
 
--doc "Nothing was seen.".
+-doc "No calls.".
 -spec new() -> stacks().
 new() -> #{of_process => #{}, counts => #{}}.
 
 -doc """
-A process has called a function. A chain of tail calls has one caller and returns once: of such the
-last function is the one that is gone on with.
+A process has called a function. A chain of tail calls has one caller and returns once, from its
+last function.
 """.
 -spec called(pid(), mfa(), mfa() | undefined, stacks()) -> stacks().
 called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
@@ -164,7 +164,7 @@ returned(Pid, To, #{of_process := All, counts := Counts} = Stacks) ->
     Left = left(To, maps:get(Pid, All, [])),
     Next = Stacks#{of_process := All#{Pid => Left}},
     case Left of
-        [{Goes, _} | _] -> Next#{counts := count(Goes, 0, 1, Counts)};
+        [{Function, _} | _] -> Next#{counts := count(Function, 0, 1, Counts)};
         [] when is_tuple(To) -> Next#{counts := count(To, 0, 1, Counts)};
         [] -> Next
     end.

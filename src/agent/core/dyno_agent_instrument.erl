@@ -6,10 +6,10 @@
 The behaviour of an instrument: what measures one thing in a target.
 
 An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
-`c:restart/1` has it count from now on, and `c:read/1` asks what it has counted. On the caller's
-side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` say, as data,
-what becomes of that result in the recording. From there on console, page, CSV, thresholds and
-comparison show it like everything else.
+`c:restart/1` has it count from now on, and `c:read/1` returns what it has counted. On the caller's
+side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` describe, as
+data, how that result is recorded. From there on console, page, CSV, thresholds and comparison show
+it like everything else.
 
 dyno's own are listed in `all/0`; a suite names more in its option `instruments` (doc/instruments.md
 has an example).
@@ -44,11 +44,11 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
     traces => boolean()
 }.
 
--doc "What a test wants to know of a target, as an instrument's configuration is made from it.".
+-doc "The options of a test, from which an instrument makes its configuration.".
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     level := level(),
-    %% Functions of which the durations of single calls are wanted.
+    %% Functions whose single calls are timed.
     distribution := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),
     %% The instrument's names that are not switched off.
@@ -121,8 +121,8 @@ table. `total` gives the items of several nodes together.
 -callback config(options()) -> map() | off.
 
 -doc """
-Starts its process, in the target. A process that traps exits is asked to end in its own order
-(`shutdown`) and has two seconds for it; any other is simply gone with the agent.
+Starts its process, in the target. A process that traps exits gets the exit signal `shutdown` and
+has two seconds to end; any other ends with the agent at once.
 """.
 -callback start_link(Config :: map()) -> gen_server:start_ret().
 
@@ -145,10 +145,10 @@ Starts its process, in the target. A process that traps exits is asked to end in
 -optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
 
 -doc """
-dyno's own instruments, in the order in which they are started. They are set to zero and read the
-other way round, so that what comes after the end of the load does not belong to the calls, and what
-the calls know of processes before they are set to zero is of before. The durations come before the
-calls: their breakpoints must be the older ones (dyno_agent_durations).
+dyno's own instruments, in the order in which they are started. They are restarted and read in the
+reverse order: so the calls are read first, before anything else runs after the end of the load, and
+restarted before the processes, which they report to. The durations come before the calls: their
+breakpoints must be the older ones (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->

@@ -40,7 +40,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
     interval_ms := pos_integer(),
     %% The longest that one call of the code may take.
     limit_ms := pos_integer(),
-    %% Whether it begins anew after a call that took too long; it keeps no state then.
+    %% Whether it is started again after a call that took too long; it keeps no state then.
     again => boolean()
 }.
 
@@ -60,7 +60,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 -define(MAX_WORDS, 16_777_216).
 -define(MAX_SAMPLE_BYTES, 1_048_576).
 -define(MAX_RESULT_BYTES, 16_777_216).
-%% Where a sampler says what it is at, for the message when it stays there.
+%% Where a sampler stores what it calls, for the message when that does not return.
 -define(AT, dyno_at).
 
 -doc "Starts the host; nothing of the code runs yet.".
@@ -141,24 +141,20 @@ handle_info({limit, Ref}, #{command := {Command, Ref, _}} = State) ->
     Text = text("~ts had not returned after ~b ms", [where(Command, Probe, State), LimitMs]),
     {noreply, failed(Command, Text, kill_both(State#{command := undefined}))};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{probe := {_, Monitor}} = State) ->
-    %% It took too much memory, or something killed it.
+    %% It took too much memory, or something killed it. The timer of its command means nothing now.
     Command =
         case State of
-            #{command := {Of, _, Timer}} ->
-                _ = erlang:cancel_timer(Timer),
-                Of;
-            _ ->
-                sample
+            #{command := {UnderWay, _, _}} -> UnderWay;
+            _ -> sample
         end,
     Text = text("~ts was ended: ~0tP (it may take ~b MiB)", [
         function(Command, State), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
     ]),
     {noreply, failed(Command, Text, State#{probe := undefined, command := undefined})};
+handle_info({'DOWN', Monitor, process, _, _}, #{agent := {_, Monitor}, phase := finishing} = State) ->
+    {noreply, State#{agent := undefined}};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = State) ->
-    case State of
-        #{phase := finishing} -> ok;
-        _ -> tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State)
-    end,
+    tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State),
     {noreply, State#{agent := undefined}};
 handle_info(_Other, State) ->
     {noreply, State}.
@@ -177,11 +173,11 @@ schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
 
 answered(open, {opened, Pid}, State) when is_pid(Pid) ->
     reply(ok, State#{phase := open, agent := {Pid, monitor(process, Pid)}});
-answered(open, opened, #{from := undefined} = State) ->
-    %% Begun anew.
-    State;
-answered(open, opened, State) ->
+answered(open, opened, #{phase := new} = State) ->
     reply(ok, State#{phase := open});
+%% It was started again, and nobody waits for that.
+answered(open, opened, State) ->
+    next(State);
 answered(open, ignore, State) ->
     reply(ignore, kill_both(State#{phase := ended}));
 answered(sample, {sample, Values}, State) ->
@@ -192,29 +188,24 @@ answered(finish, Answer, State) ->
 answered(Command, {error, Text}, State) ->
     failed(Command, Text, State).
 
-failed(open, Text, State) ->
+failed(Command, Text, State) when Command =:= open; Command =:= finish ->
     reply({error, Text}, kill_both(State#{phase := ended}));
-failed(finish, Text, State) ->
-    reply({error, Text}, kill_both(State#{phase := ended}));
-failed(sample, Text, #{probe := undefined, config := #{again := true}} = State) ->
+failed(sample, Text, #{probe := undefined, phase := Phase, config := #{again := true}} = State) when
+    Phase =/= finishing
+->
     tell({error, Text}, State),
-    next(command(open, start_probe(State)));
+    command(open, start_probe(State));
 failed(sample, Text, #{probe := undefined} = State) ->
     tell({ended, Text}, State),
-    Ended = kill_both(State),
-    case Ended of
-        #{phase := finishing} -> reply(none, Ended#{phase := ended});
-        _ -> Ended#{phase := ended}
-    end;
+    reply(none, kill_both(State#{phase := ended}));
 failed(sample, Text, State) ->
     tell({error, Text}, State),
     next(State).
 
-%% A sample that was under way when the end was asked for is the last one.
 next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
-next(#{phase := finishing} = State) -> reply(none, State#{phase := ended});
 next(State) -> State.
 
+%% A sample that is under way is the last one.
 finishing(#{command := undefined, config := #{form := sampler}} = State) ->
     command(sample, State);
 finishing(#{command := undefined} = State) ->
@@ -222,11 +213,11 @@ finishing(#{command := undefined} = State) ->
 finishing(State) ->
     State.
 
-reply(Answer, #{from := From} = State) when From =/= undefined ->
+reply(_Answer, #{from := undefined} = State) ->
+    State;
+reply(Answer, #{from := From} = State) ->
     gen_server:reply(From, Answer),
-    State#{from := undefined};
-reply(_Answer, State) ->
-    State.
+    State#{from := undefined}.
 
 tell(Event, #{config := #{sink := Sink}, start := Start}) ->
     Now = erlang:monotonic_time(),
@@ -302,13 +293,7 @@ run(open, #{form := performerl, module := Module, config := Config}, _Before) ->
 run(sample, #{module := Module}, Before) ->
     case Module:sample(Before) of
         {ok, Values, After} ->
-            case erlang:external_size(Values) of
-                Bytes when Bytes > ?MAX_SAMPLE_BYTES ->
-                    Format = "~tw:sample/1 gave ~b bytes, more than is taken",
-                    {{error, text(Format, [Module, Bytes])}, After};
-                _ ->
-                    {{sample, Values}, After}
-            end;
+            {limited(sample, Values, ?MAX_SAMPLE_BYTES, text("~tw:sample/1", [Module])), After};
         Other ->
             {Error, _} = returned(Module, "sample/1", Other, "{ok, #{Name => Number}, State}"),
             {Error, Before}
@@ -316,23 +301,29 @@ run(sample, #{module := Module}, Before) ->
 run(finish, #{form := sampler, module := Module}, Before) ->
     Results =
         case erlang:function_exported(Module, results, 1) of
-            true -> checked(Module, Module:results(Before));
+            true -> results(Module, Module:results(Before));
             false -> none
         end,
-    _ = [Module:terminate(Before) || erlang:function_exported(Module, terminate, 1)],
+    case erlang:function_exported(Module, terminate, 1) of
+        true -> Module:terminate(Before);
+        false -> ok
+    end,
     {Results, undefined};
 run(finish, #{form := performerl, module := Module}, _Before) ->
     case Module:get_results_and_stop() of
-        {ok, Results} -> {checked(Module, Results), undefined};
+        {ok, Results} -> {results(Module, Results), undefined};
         Other -> returned(Module, "get_results_and_stop/0", Other, "{ok, Results}")
     end.
 
-checked(Module, Results) ->
-    case erlang:external_size(Results) of
-        Bytes when Bytes > ?MAX_RESULT_BYTES ->
-            {error, text("the results of ~tw take ~b bytes, more than is taken", [Module, Bytes])};
+results(Module, Results) ->
+    limited(results, Results, ?MAX_RESULT_BYTES, text("the results of ~tw", [Module])).
+
+limited(Kind, Term, MaxBytes, What) ->
+    case erlang:external_size(Term) of
+        Bytes when Bytes > MaxBytes ->
+            {error, text("~ts: ~b bytes are more than the ~b allowed", [What, Bytes, MaxBytes])};
         _ ->
-            {results, Results}
+            {Kind, Term}
     end.
 
 %% Texts
@@ -371,6 +362,4 @@ function(Command, #{config := #{module := Module, form := Form}}) ->
     text("~tw:~ts", [Module, Name]).
 
 text(Format, Arguments) ->
-    Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
-    true = is_binary(Text),
-    Text.
+    <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -35,7 +35,7 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
     raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
 }.
 
--doc "It tells the target's clock also where it has nothing to read.".
+-doc "It runs also where it has nothing to read, because it has the target's clock.".
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [vm, os], always => true}.
 
@@ -144,7 +144,6 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
-    %% Never opens a connection: a caller that has died would be looked for, by name, in the
-    %% network.
+    %% Never opens a connection: the network would be searched for a caller whose node is gone.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Statistics, CostUs}, [noconnect]),
     State#{raw := Raw}.
