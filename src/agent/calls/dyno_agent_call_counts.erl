@@ -3,8 +3,8 @@
 
 -module(dyno_agent_call_counts).
 -moduledoc false.
-%% What was counted, and what to read when: the core of dyno_agent_calls, which carries out what this
-%% module decides. Pure.
+%% What was counted, and what to read when: the core of dyno_agent_calls, which carries out what
+%% this module decides. Pure.
 %%
 %%   event                              effects
 %%   module is measured now             -

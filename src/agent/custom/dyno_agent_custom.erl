@@ -151,10 +151,11 @@ handle_info({'DOWN', Monitor, process, _, Reason}, #{probe := {_, Monitor}} = St
         function(Command, State), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
     ]),
     {noreply, failed(Command, Text, State#{probe := undefined, command := undefined})};
-handle_info({'DOWN', Monitor, process, _, _}, #{agent := {_, Monitor}, phase := finishing} = State) ->
-    {noreply, State#{agent := undefined}};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = State) ->
-    tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State),
+    case State of
+        #{phase := finishing} -> ok;
+        _ -> tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State)
+    end,
     {noreply, State#{agent := undefined}};
 handle_info(_Other, State) ->
     {noreply, State}.
