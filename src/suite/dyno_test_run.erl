@@ -110,7 +110,7 @@ event({load, Event}, NowMs, Run) ->
 event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run) when
     Phase =/= warm_up
 ->
-    case dyno_targets:of_sampler(Sampler, present(Run)) of
+    case dyno_targets:find(sampler, Sampler, present(Run)) of
         {ok, #{node := Node, shift_ms := ShiftMs}} ->
             Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
             {with_result(fun dyno_test_result:sample/2, Sample, Run), []};
@@ -149,14 +149,14 @@ event({read, Readings, Custom}, NowMs, #{joins := Joins} = Run) ->
 event({load_result, Result}, _NowMs, Run) ->
     {with_result(fun dyno_test_result:load/2, Result, Run), []};
 event({gave_up, Ref, Reason}, _NowMs, Run) ->
-    case dyno_targets:of_ref(Ref, present(Run)) of
+    case dyno_targets:find(ref, Ref, present(Run)) of
         {ok, #{node := Node}} ->
             fail(~"agent", "the agent in ~ts gave up: ~0tP", [Node, Reason, 12], Run);
         error ->
             {Run, []}
     end;
 event({down, Monitor, Reason}, NowMs, Run) ->
-    case dyno_targets:of_guard(Monitor, present(Run)) of
+    case dyno_targets:find(monitor, Monitor, present(Run)) of
         {ok, Target} -> down(Target, Reason, NowMs, Run);
         error -> {Run, []}
     end;

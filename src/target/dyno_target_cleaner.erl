@@ -43,7 +43,7 @@ try register(Name, self()) of
         end,
         Loop = fun Loop(Guard, Modules, AtEnd) ->
             receive
-                {Ref, modules, New} ->
+                {Ref, {modules, New}} ->
                     Caller ! {Ref, done},
                     Loop(Guard, New, AtEnd);
                 {Ref, guard, Pid} ->
@@ -93,36 +93,33 @@ start(Node, Caller, TimeoutMs) ->
     demonitor(Monitor, [flush]),
     Answer.
 
--doc "Says which modules to remove at the end.".
+-doc "Sets which modules are removed at the end.".
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
 modules(Cleaner, Modules) ->
-    ask(Cleaner, fun(Ref) -> {Ref, modules, Modules} end).
+    ask(Cleaner, {modules, Modules}, ?PATIENCE_MS).
 
--doc "Says which process must have ended first.".
+-doc "Sets which process must have ended before that.".
 -spec guard(cleaner(), pid()) -> ok.
 guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},
     ok.
 
 -doc """
-Leaves the modules, and stays itself, when the guard ends: until another guard comes, or everything
-is to be removed, or the caller ends.
+Keeps the modules and itself when the guard ends: until another guard comes, or `release/2`, or the
+caller's end.
 """.
 -spec idle(cleaner()) -> ok | {error, term()}.
 idle(Cleaner) ->
-    ask(Cleaner, fun(Ref) -> {Ref, idle} end).
+    ask(Cleaner, idle, ?PATIENCE_MS).
 
 -doc "Has everything removed; returns when it is.".
 -spec release(cleaner(), timeout()) -> ok | {error, term()}.
 release(Cleaner, TimeoutMs) ->
-    ask(Cleaner, fun(Ref) -> {Ref, release} end, TimeoutMs).
+    ask(Cleaner, release, TimeoutMs).
 
-ask(Cleaner, Message) ->
-    ask(Cleaner, Message, ?PATIENCE_MS).
-
-ask(#{pid := Pid, ref := Ref}, Message, TimeoutMs) ->
+ask(#{pid := Pid, ref := Ref}, Request, TimeoutMs) ->
     Monitor = monitor(process, Pid),
-    Pid ! Message(Ref),
+    Pid ! {Ref, Request},
     Answer =
         receive
             {Ref, done} -> ok;

@@ -7,8 +7,7 @@
 %% and ends them together. The agents end with the process that attaches them; the samples are sent
 %% to it.
 
--export([attach/2, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
--export([of_guard/2, of_ref/2, of_sampler/2]).
+-export([attach/2, find/3, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
@@ -37,7 +36,9 @@
 -type target() :: #{
     node := node(),
     agent := dyno_agent:agent(),
+    %% The monitor of its guard, and what marks its messages.
     monitor := reference(),
+    ref := reference(),
     %% Those that run, in the order in which they were started.
     instruments := [{module(), pid()}],
     sampler := pid(),
@@ -115,6 +116,7 @@ equip(Agent, #{without := Without} = Options) ->
             shift_ms => 0,
             agent => Agent,
             monitor => Monitor,
+            ref => dyno_agent:ref(Agent),
             instruments => Started,
             sampler => Sampler,
             facts => facts(Node, Clock),
@@ -232,23 +234,13 @@ detach(Targets) ->
         Targets
     ).
 
--doc "The target whose agent has this monitor.".
--spec of_guard(reference(), [target()]) -> {ok, target()} | error.
-of_guard(Monitor, Targets) ->
-    first([T || #{monitor := M} = T <- Targets, M =:= Monitor]).
-
--doc "The target whose agent marks its messages with this.".
--spec of_ref(reference(), [target()]) -> {ok, target()} | error.
-of_ref(Ref, Targets) ->
-    first([T || #{agent := Agent} = T <- Targets, dyno_agent:ref(Agent) =:= Ref]).
-
--doc "The target with this sampler.".
--spec of_sampler(pid(), [target()]) -> {ok, target()} | error.
-of_sampler(Pid, Targets) ->
-    first([T || #{sampler := Sampler} = T <- Targets, Sampler =:= Pid]).
-
-first([Target | _]) -> {ok, Target};
-first([]) -> error.
+-doc "The target with this monitor, reference of messages, or sampler.".
+-spec find(monitor | ref | sampler, reference() | pid(), [target()]) -> {ok, target()} | error.
+find(Key, Value, Targets) ->
+    case [Target || #{Key := Is} = Target <- Targets, Is =:= Value] of
+        [Target | _] -> {ok, Target};
+        [] -> error
+    end.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

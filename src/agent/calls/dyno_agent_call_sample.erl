@@ -63,18 +63,7 @@ open(Functions, Measures, Without) ->
 -doc "Ends sampling, and returns the sample.".
 -spec sample(sampler()) -> sample().
 sample(none) -> #{};
-sample(Sampler) -> ask(Sampler, sample).
-
-ask(Sampler, What) ->
-    Ref = monitor(process, Sampler),
-    Sampler ! {What, self(), Ref},
-    receive
-        {Ref, Answer} ->
-            true = demonitor(Ref, [flush]),
-            Answer;
-        {'DOWN', Ref, process, Sampler, Reason} ->
-            exit({?MODULE, Reason})
-    end.
+sample(Sampler) -> dyno_agent_process:ask(Sampler, sample).
 
 -doc "Ends its process and its session; after the sessions of the counters.".
 -spec close(sampler()) -> ok.
@@ -82,8 +71,8 @@ close(none) ->
     ok;
 close(Sampler) ->
     unlink(Sampler),
-    _ = ask(Sampler, sample),
-    ok = ask(Sampler, close),
+    _ = dyno_agent_process:ask(Sampler, sample),
+    ok = dyno_agent_process:ask(Sampler, close),
     exit(Sampler, kill),
     ok.
 

@@ -44,7 +44,7 @@ open(Measures) ->
     case lists:member(call_time, Measures) of
         true ->
             Prober = spawn_link(fun() -> probe(Measures) end),
-            {Overhead, First} = ask(Prober, first),
+            {Overhead, First} = dyno_agent_process:ask(Prober, first),
             #{overhead => Overhead, prober => Prober, first_ns => First, since_ns => []};
         false ->
             none
@@ -56,7 +56,7 @@ close(none) ->
     ok;
 close(#{prober := Prober}) ->
     unlink(Prober),
-    ask(Prober, close).
+    dyno_agent_process:ask(Prober, close).
 
 -doc "Overheads count from now on.".
 -spec restart(t()) -> t().
@@ -70,24 +70,15 @@ at_end(Overhead) -> since(at_end, Overhead).
 -spec update(t()) -> t().
 update(Overhead) -> since(update, Overhead).
 
-since(_What, none) -> none;
-since(What, #{prober := Prober} = Overhead) -> Overhead#{since_ns := ask(Prober, What)}.
+since(_What, none) ->
+    none;
+since(What, #{prober := Prober} = Overhead) ->
+    Overhead#{since_ns := dyno_agent_process:ask(Prober, What)}.
 
 -doc "The processes that measure.".
 -spec processes(t()) -> [pid()].
 processes(none) -> [];
 processes(#{prober := Prober}) -> [Prober].
-
-ask(Prober, What) ->
-    Ref = monitor(process, Prober),
-    Prober ! {What, self(), Ref},
-    receive
-        {Ref, Answer} ->
-            true = demonitor(Ref, [flush]),
-            Answer;
-        {'DOWN', Ref, process, Prober, Reason} ->
-            exit({?MODULE, Reason})
-    end.
 
 -spec probe([dyno_agent_call_sessions:measure()]) -> ok.
 probe(Measures) ->

@@ -8,6 +8,8 @@
 %% sends.
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
+%% dyno's own
+-export([ask/2]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -105,3 +107,16 @@ minor({garbage_collection, Items}) ->
 collections_since(Before, Now) when Now >= Before -> Now - Before;
 %% A major one has set it to zero.
 collections_since(_Before, Now) -> Now + 1.
+
+-doc "Sends `{What, self(), Ref}` to a process, and waits for its answer, `{Ref, Answer}`.".
+-spec ask(pid(), term()) -> term().
+ask(Pid, What) ->
+    Ref = monitor(process, Pid),
+    Pid ! {What, self(), Ref},
+    receive
+        {Ref, Answer} ->
+            true = demonitor(Ref, [flush]),
+            Answer;
+        {'DOWN', Ref, process, Pid, Reason} ->
+            exit({dyno_agent, Reason})
+    end.

@@ -109,7 +109,7 @@ that ran backwards (a disk or interface was taken out) has no value.
 -spec difference(Earlier :: raw(), Later :: raw()) -> values().
 difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
     lists:foldl(fun maps:merge/2, maps:get(gauges, Later), [
-        rates(maps:get(counters, Earlier), maps:get(counters, Later), End - Start),
+        dyno_agent_vm:rates(maps:get(counters, Earlier), maps:get(counters, Later), End - Start),
         shares(maps:get(cpu, Earlier), maps:get(cpu, Later)),
         await(Earlier, Later)
     ]).
@@ -357,14 +357,6 @@ partitioned(Name) ->
     end.
 
 %% Differences
-
-rates(_Earlier, _Later, DurationNs) when DurationNs =< 0 ->
-    #{};
-rates(Earlier, Later, DurationNs) ->
-    #{
-        Name => (Value1 - Value0) * 1_000_000_000 / DurationNs
-     || Name := Value1 <- Later, {ok, Value0} <- [maps:find(Name, Earlier)], Value1 >= Value0
-    }.
 
 %% The kernel admits that iowait can run backwards; such a step counts as none.
 shares(Earlier, Later) ->

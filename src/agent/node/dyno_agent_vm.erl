@@ -35,7 +35,7 @@ the processes that have enabled it and stops when the last of them has ended or 
 %% Reading
 -export([enable/0, read/0]).
 %% What was read
--export([difference/2, describe/0]).
+-export([difference/2, rates/3, describe/0]).
 
 -export_type([raw/0, values/0, metric/0]).
 
@@ -57,6 +57,8 @@ Values by name, in the units of `describe/0`. A value that is not to be had is l
 
 %% Active and total time, in a unit of its own, of the schedulers of a kind that are online.
 -type times() :: #{normal | dirty_cpu | dirty_io => {non_neg_integer(), non_neg_integer()}}.
+
+-define(MEMORY, [total, processes, system, atom, binary, code, ets]).
 
 -doc """
 Has the runtime measure how busy the schedulers are, for as long as the calling process lives.
@@ -139,7 +141,6 @@ io_bytes() ->
 
 gauges() ->
     {Normal, DirtyCpu, DirtyIo} = run_queues(erlang:statistics(run_queue_lengths_all), 0),
-    Memory = erlang:memory(),
     maps:merge(
         #{
             ~"vm.run_queue.normal" => Normal,
@@ -150,21 +151,15 @@ gauges() ->
             ~"vm.atoms" => erlang:system_info(atom_count),
             ~"vm.ets_tables" => erlang:system_info(ets_count)
         },
-        #{Name => Bytes || {Kind, Bytes} <- Memory, Name <- memory_name(Kind)}
+        #{
+            <<"vm.memory.", (atom_to_binary(Kind))/binary>> => Bytes
+         || {Kind, Bytes} <- erlang:memory(), lists:member(Kind, ?MEMORY)
+        }
     ).
 
 %% The queues of the normal schedulers come first; the two dirty ones are the last.
 run_queues([DirtyCpu, DirtyIo], Normal) -> {Normal, DirtyCpu, DirtyIo};
 run_queues([Length | Lengths], Normal) -> run_queues(Lengths, Normal + Length).
-
-memory_name(total) -> [~"vm.memory.total"];
-memory_name(processes) -> [~"vm.memory.processes"];
-memory_name(system) -> [~"vm.memory.system"];
-memory_name(atom) -> [~"vm.memory.atom"];
-memory_name(binary) -> [~"vm.memory.binary"];
-memory_name(code) -> [~"vm.memory.code"];
-memory_name(ets) -> [~"vm.memory.ets"];
-memory_name(_) -> [].
 
 scheduler_times() ->
     case erlang:statistics(scheduler_wall_time_all) of
@@ -187,21 +182,19 @@ scheduler_limits() ->
     }.
 
 add_time({Id, Active, Total}, Limits, Sums) ->
-    case kind(Id, Limits) of
-        offline ->
+    case [Kind || Kind := {First, Last} <- Limits, Id >= First, Id =< Last] of
+        [] ->
             Sums;
-        Kind ->
+        [Kind] ->
             {Active0, Total0} = maps:get(Kind, Sums, {0, 0}),
             Sums#{Kind => {Active0 + Active, Total0 + Total}}
     end.
 
-kind(Id, #{normal := {First, Last}}) when Id >= First, Id =< Last -> normal;
-kind(Id, #{dirty_cpu := {First, Last}}) when Id >= First, Id =< Last -> dirty_cpu;
-kind(Id, #{dirty_io := {First, Last}}) when Id >= First, Id =< Last -> dirty_io;
-kind(_Id, _Limits) -> offline.
-
 %% Differences
 
+-doc "By how much counters have grown, per second; one that ran backwards has no value.".
+-spec rates(Counters, Counters, DurationNs :: integer()) -> values() when
+    Counters :: #{binary() => number()}.
 rates(_Earlier, _Later, DurationNs) when DurationNs =< 0 ->
     #{};
 rates(Earlier, Later, DurationNs) ->
@@ -212,14 +205,11 @@ rates(Earlier, Later, DurationNs) ->
 
 utilisation(Earlier, Later) ->
     #{
-        utilisation_name(Kind) => min(1.0, (Active1 - Active0) / (Total1 - Total0))
+        <<"vm.scheduler_utilisation.", (atom_to_binary(Kind))/binary>> =>
+            min(1.0, (Active1 - Active0) / (Total1 - Total0))
      || Kind := {Active1, Total1} <- Later,
         {ok, {Active0, Total0}} <- [maps:find(Kind, Earlier)],
         %% Schedulers that went off or on line in between make the sums run backwards.
         Total1 > Total0,
         Active1 >= Active0
     }.
-
-utilisation_name(normal) -> ~"vm.scheduler_utilisation.normal";
-utilisation_name(dirty_cpu) -> ~"vm.scheduler_utilisation.dirty_cpu";
-utilisation_name(dirty_io) -> ~"vm.scheduler_utilisation.dirty_io".
