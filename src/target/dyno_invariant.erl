@@ -11,7 +11,7 @@ The function is called in the target at an interval. One violation fails the tes
 was never checked has not held. Operators are Erlang's eight comparisons.
 """.
 
--export([read/1, print/1, expression/1]).
+-export([read/1, print/1]).
 -export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, source/0, history/0, reason/0]).
