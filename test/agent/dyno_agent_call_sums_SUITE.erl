@@ -34,8 +34,8 @@ add(Reading, Sums) ->
     add(Reading, none, 50, Sums).
 
 add(Reading, GroupOf, Overhead, Sums) ->
-    Given = #{group_of => GroupOf, least_ns => Overhead},
-    dyno_agent_call_sums:add([{?MFA, Reading}], Given, Sums).
+    With = #{group_of => GroupOf, least_ns => Overhead},
+    dyno_agent_call_sums:add([{?MFA, Reading}], With, Sums).
 
 reading(Calls, Words, Time) ->
     #{calls => Calls, words => Words, time => Time}.
@@ -130,11 +130,11 @@ short_times_that_are_alike_are_uncertain(_Config) ->
 
 overhead_by_how_many_call(_Config) ->
     Overhead = fun(Each, GapFactor) ->
-        Given = #{
+        With = #{
             group_of => none, least_ns => 50, call_ns => fun(N) -> N end, gap_factor => GapFactor
         },
         Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
-        Sums = dyno_agent_call_sums:add([{?MFA, Reading}], Given, dyno_agent_call_sums:new()),
+        Sums = dyno_agent_call_sums:add([{?MFA, Reading}], With, dyno_agent_call_sums:new()),
         #{calls := Calls, total_overhead_ns := Ns} = sums_of_one(Sums),
         {Calls, Ns / Calls}
     end,

@@ -40,7 +40,7 @@ counts_each_process_once(_Config) ->
         Commands,
         proper_types:list(command()),
         begin
-            #{processes := Processes, core := Core} = Node = settle(run(Commands, node())),
+            #{processes := Processes, core := Core} = Node = until_idle(run(Commands, node())),
             #{discovered := Discovered, groups := Groups} = results(Node),
             Ours = maps:filter(fun(_, #{kind := Kind}) -> Kind =/= own end, Processes),
             Living = maps:filter(fun(_, #{alive := Alive}) -> Alive end, Ours),
@@ -76,7 +76,7 @@ throttles_a_storm(_Config) ->
     Storm = lists:append(
         lists:duplicate(20, [{start, f, plain, 1000}, deliver, {finish, 1000}, {wait, 50}, read])
     ),
-    #{sent := Sent} = Node = settle(run(Storm, node())),
+    #{sent := Sent} = Node = until_idle(run(Storm, node())),
     ?assertMatch(
         #{discovered := 20_000, groups := [#{discovered := 20_000, alive := 0}]}, results(Node)
     ),
@@ -163,7 +163,7 @@ node(Reader) ->
 run(Commands, Node) -> lists:foldl(fun command/2, Node, Commands).
 
 %% All that is under way comes to its end, and who has ended is forgotten.
-settle(Node) ->
+until_idle(Node) ->
     Settled = run([deliver, {wait, 3000}, read, {wait, 3000}, read, scan], Node),
     %% These were the last calls; what was sampled as ended now is forgotten after one more reading.
     Due = event({read_due, now_ms(Settled)}, Settled),

@@ -707,7 +707,7 @@ hundred_thousand_short_lived_processes(Config) ->
     %% When sessions are switched some calls are lost or counted twice; `off_by` limits how many.
     #{off_by := OffBy} = Result,
     ?assert(abs(Leaf - 300_000) =< 300_000 * (OffBy + 0.002), {Leaf, OffBy}),
-    %% On a busy machine a swap takes long; that all is lost would be a defect.
+    %% On a busy machine a switch takes long; that all is lost would be a defect.
     ?assert(OffBy < 0.5),
     %% By process it would be some 30 MB.
     Grown = used(Node) - MemoryBefore,

@@ -117,9 +117,9 @@ verdicts({ok, #{~"verdicts" := Verdicts}}, Name) ->
 %% Invariants
 
 invariants_are_read(_Config) ->
-    Read = fun(Given) ->
+    Read = fun(Source) ->
         {ok, #{name := Name, call := Call, operator := Operator, value := Value}} =
-            dyno_invariant:read(Given),
+            dyno_invariant:read(Source),
         {Name, Call, Operator, Value}
     end,
     ?assertEqual({~"a", {m, f, [1]}, '=<', 2}, Read({a, {m, f, [1]}, '=<', 2})),
@@ -137,10 +137,10 @@ invariants_are_read(_Config) ->
     ],
     [
         begin
-            {error, Reason} = dyno_invariant:read(Given),
+            {error, Reason} = dyno_invariant:read(Source),
             says(dyno_invariant:format_error(Reason), [~"is not an invariant", ~"NAME: module"])
         end
-     || Given <- [
+     || Source <- [
             "", "memory", "m:f(", "m:f()", "m:f() + 1", "f() < 1", "m:f(X) < 1", "m:f() < g()",
             "a: m:f() < 1, m:f() < 2", <<255>>, [-1], {a, {m, f, []}, '<<', 1},
             {a, {m, f, []}, '<'}, {1, {m, f, []}, '<', 1}, {a, {m, f, 0}, '<', 1}, nothing

@@ -27,10 +27,10 @@ Each is a change of the code, some 150 us a function.
 
 -doc "Subscribes to the functions of all modules that are loaded.".
 -spec open([dyno_agent_patterns:pattern()]) -> t().
-open(Given) ->
+open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
     _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
-    Calls = {Session, dyno_agent_patterns:resolve(Given)},
+    Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
     lists:foreach(fun(Module) -> change({add, Module}, Calls) end, erlang:loaded()),
     Calls.
 
