@@ -42,7 +42,7 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
-# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_format.
+# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_schema.
 format: all
 	@scripts/otp run $(OTP) escript scripts/recording_format.escript write \
 	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)

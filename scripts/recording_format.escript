@@ -2,7 +2,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 %%
-%% Writes what dyno_recording_format says about recordings for people and for validators:
+%% Writes what dyno_recording_schema says about recordings for people and for validators:
 %% doc/recording.schema.json, and in doc/recording.md what stands between the two comments.
 %%
 %%   escript scripts/recording_format.escript write|check EBIN
@@ -48,23 +48,23 @@ json_schema() ->
         ~"title" => <<"A recording of dyno, version ", (version())/binary>>,
         ~"description" =>
             <<
-                "Written from src/recording/dyno_recording_format.erl. Fields that are not named "
+                "Written from src/recording/dyno_recording_schema.erl. Fields that are not named "
                 "here are allowed, and left alone."
             >>,
         ~"$ref" => reference(document),
         ~"$defs" => #{
             atom_to_binary(Object) => object(Object)
-         || Object <- dyno_recording_format:objects()
+         || Object <- dyno_recording_schema:objects()
         }
     }.
 
-version() -> integer_to_binary(dyno_recording_format:version()).
+version() -> integer_to_binary(dyno_recording_schema:version()).
 
 object(Object) ->
-    Fields = dyno_recording_format:fields(Object),
+    Fields = dyno_recording_schema:fields(Object),
     #{
         ~"type" => ~"object",
-        ~"description" => dyno_recording_format:meaning(Object),
+        ~"description" => dyno_recording_schema:meaning(Object),
         ~"required" => [Name || {Name, _, required, _} <- Fields],
         ~"properties" => #{
             Name => maps:merge(
@@ -119,16 +119,16 @@ reference(Object) -> <<"#/$defs/", (atom_to_binary(Object))/binary>>.
 with_tables(Document) ->
     [Before, Rest] = binary:split(Document, ?BEGIN),
     [_, After] = binary:split(Rest, ?END),
-    Objects = [table(Object) || Object <- dyno_recording_format:objects()],
+    Objects = [table(Object) || Object <- dyno_recording_schema:objects()],
     iolist_to_binary([Before, ?BEGIN, Objects, "\n", ?END, After]).
 
 table(Object) ->
     [
-        "\n### ", title(Object), "\n\n", dyno_recording_format:meaning(Object),
+        "\n### ", title(Object), "\n\n", dyno_recording_schema:meaning(Object),
         "\n\n| field | type | meaning |\n| --- | --- | --- |\n"
         | [
             ["| `", Name, "`", mark(Presence), " | ", type(Type), " | ", Meaning, " |\n"]
-         || {Name, Type, Presence, Meaning} <- dyno_recording_format:fields(Object)
+         || {Name, Type, Presence, Meaning} <- dyno_recording_schema:fields(Object)
         ]
     ].
 
@@ -151,7 +151,7 @@ type(json) -> "anything";
 type(any_object) -> "object";
 type(labels) -> "object of strings and numbers";
 type(Type) ->
-    case dyno_recording_format:fields(Type) of
+    case dyno_recording_schema:fields(Type) of
         [] -> atom_to_list(Type);
         _ -> ["[", words(Type), "](#", string:replace(atom_to_list(Type), "_", "-", all), ")"]
     end.
@@ -161,7 +161,7 @@ many(natural) -> "integers from 0";
 many(bucket) -> "`[low, high, count]`";
 many(row) -> "lists of cells";
 many(Type) ->
-    case dyno_recording_format:fields(Type) of
+    case dyno_recording_schema:fields(Type) of
         [] -> [type(Type), "s"];
         _ -> type(Type)
     end.

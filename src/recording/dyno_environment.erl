@@ -173,7 +173,7 @@ field(Path, Pattern) ->
     end.
 
 text(Chars) ->
-    dyno_recording_schema:text(Chars).
+    dyno_recording_check:text(Chars).
 
 %% What a command prints, where it is to be had, succeeds and does so in time.
 output(Name, Arguments) ->

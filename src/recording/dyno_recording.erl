@@ -15,7 +15,7 @@ The building functions raise `{invalid_recording, Reason}` on data that no recor
 is an error in the caller, not in the measured system. `validate/1` returns errors, because what it
 gets comes from a file.
 
-`m:dyno_recording_format` lists the versions of the format. Only the newest is read.
+`m:dyno_recording_schema` lists the versions of the format. Only the newest is read.
 """.
 
 %% Building
@@ -28,8 +28,8 @@ gets comes from a file.
 
 -export_type([document/0, run/0, json/0, object/0, reason/0]).
 
--type json() :: dyno_recording_schema:json().
--type object() :: dyno_recording_schema:object().
+-type json() :: dyno_recording_check:json().
+-type object() :: dyno_recording_check:object().
 
 -doc "A whole recording.".
 -type document() :: object().
@@ -46,8 +46,8 @@ written by an earlier or a later dyno.
 -type reason() ::
     not_a_recording
     | {other_version, Found :: pos_integer()}
-    | {not_json_term, dyno_recording_schema:path(), term()}
-    | dyno_recording_schema:reason().
+    | {not_json_term, dyno_recording_check:path(), term()}
+    | dyno_recording_check:reason().
 
 -doc """
 An empty recording with the status `partial`.
@@ -65,7 +65,7 @@ new(Command, Name, Parameters, Environment) ->
         end,
     checked(document, #{
         format => ~"dyno-recording",
-        version => dyno_recording_format:version(),
+        version => dyno_recording_schema:version(),
         status => partial,
         command => Command,
         name => Name,
@@ -193,12 +193,12 @@ Gives the recording with the defaults of absent optional fields.
 """.
 -spec validate(term()) -> {ok, document()} | {error, reason()}.
 validate(#{~"format" := ~"dyno-recording"} = Value) ->
-    Version = dyno_recording_format:version(),
+    Version = dyno_recording_schema:version(),
     case Value of
         #{~"version" := Other} when is_integer(Other), Other > 0, Other =/= Version ->
             {error, {other_version, Other}};
         _ ->
-            dyno_recording_schema:check(document, Value)
+            dyno_recording_check:check(document, Value)
     end;
 validate(_) ->
     {error, not_a_recording}.
@@ -208,7 +208,7 @@ validate(_) ->
 format_error(not_a_recording) ->
     ~"this is no recording of dyno: an object with \"format\": \"dyno-recording\" is expected";
 format_error({other_version, Found}) ->
-    Version = dyno_recording_format:version(),
+    Version = dyno_recording_schema:version(),
     iolist_to_binary([
         "the recording has version ", integer_to_binary(Found), " of the format, this dyno reads ",
         "version ", integer_to_binary(Version), ": ",
@@ -219,13 +219,13 @@ format_error({other_version, Found}) ->
     ]);
 format_error({not_json_term, Path, Term}) ->
     Shown = io_lib:format("~0tP", [Term, 8]),
-    dyno_recording_schema:text([
-        dyno_recording_schema:path(Path), ": a term with a JSON form is expected, this is ", Shown
+    dyno_recording_check:text([
+        dyno_recording_check:path(Path), ": a term with a JSON form is expected, this is ", Shown
     ]);
 format_error({shape, Path, Expected, Found}) ->
     iolist_to_binary([
-        dyno_recording_schema:path(Path), ": ", Expected, " is expected, ",
-        dyno_recording_schema:describe(Found)
+        dyno_recording_check:path(Path), ": ", Expected, " is expected, ",
+        dyno_recording_check:describe(Found)
     ]).
 
 %% Internals
@@ -238,7 +238,7 @@ append(Document, Key, Type, Items) ->
     Document#{Key := Before ++ [checked(Type, Item) || Item <- Items]}.
 
 checked(Type, Term) ->
-    case dyno_recording_schema:check(Type, document(Term)) of
+    case dyno_recording_check:check(Type, document(Term)) of
         {ok, Value} when is_map(Value) -> Value;
         {error, Reason} -> invalid(Reason)
     end.

@@ -20,13 +20,13 @@
 -define(INDENT, 1).
 
 -doc "The text of a JSON value.".
--spec encode(dyno_recording_schema:json()) -> iolist().
+-spec encode(dyno_recording_check:json()) -> iolist().
 encode(Value) ->
-    Order = [{Field, Index} || {Index, Field} <- lists:enumerate(dyno_recording_schema:fields())],
+    Order = [{Field, Index} || {Index, Field} <- lists:enumerate(dyno_recording_check:fields())],
     [layout(Value, 0, maps:from_list(Order)), $\n].
 
 -doc "The JSON value of a text.".
--spec decode(binary()) -> {ok, dyno_recording_schema:json()} | {error, reason()}.
+-spec decode(binary()) -> {ok, dyno_recording_check:json()} | {error, reason()}.
 decode(Text) ->
     case unicode:characters_to_binary(Text) of
         Text -> decode_utf8(Text);

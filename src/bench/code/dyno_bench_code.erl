@@ -189,7 +189,7 @@ term_text(Term) ->
     text(io_lib:format("~0tp", [Term])).
 
 text(Chars) ->
-    dyno_recording_schema:text(Chars).
+    dyno_recording_check:text(Chars).
 
 part(Name, Text) when is_binary(Text) ->
     text_part(Name, Text);

@@ -374,7 +374,7 @@ describe(Load) ->
     ).
 
 %% As it was written, or read already.
-text(Text) when is_binary(Text); is_list(Text) -> dyno_recording_schema:text(Text);
+text(Text) when is_binary(Text); is_list(Text) -> dyno_recording_check:text(Text);
 text(Threshold) -> dyno_threshold:format(Threshold).
 
 -doc "The most workers that a load has ready from the beginning.".

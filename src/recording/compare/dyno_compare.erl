@@ -320,4 +320,4 @@ shown(Text) when is_binary(Text) -> Text;
 shown(null) -> "not known";
 shown(Value) -> json:encode(Value).
 
-text(Chars) -> dyno_recording_schema:text(Chars).
+text(Chars) -> dyno_recording_check:text(Chars).

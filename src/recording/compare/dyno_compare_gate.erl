@@ -162,7 +162,7 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
         name => Name,
         subject => name(Subject),
         result => Result,
-        text => dyno_recording_schema:text(Text),
+        text => dyno_recording_check:text(Text),
         threshold => #{
             metric => name(Subject),
             operator => ~"<=",
@@ -200,7 +200,7 @@ others(More) -> ["; and ", integer_to_binary(length(More)), " more"].
 format_error({_, _, not_utf8}) ->
     ~"--fail-if is not UTF-8 text; write it as slower > 5%";
 format_error({Text, Position, Problem}) ->
-    dyno_recording_schema:text([
+    dyno_recording_check:text([
         "--fail-if \"", Text, "\", column ", integer_to_list(Position + 1), ": ", wording(Problem),
         "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
     ]).

@@ -112,7 +112,7 @@ gate(Condition, Changes) ->
         Judged when Result =:= pass ->
             Verdict#{
                 result := unknown,
-                text := dyno_recording_schema:text([
+                text := dyno_recording_check:text([
                     "not enough data: a verdict needs two runs of a size or more on both sides; "
                     "measure both with ", ?REPEAT
                 ])

@@ -137,7 +137,7 @@ format_error({_, _, not_utf8}) ->
     ~"the threshold is not UTF-8 text; write it as NAME < NUMBER UNIT";
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
-    dyno_recording_schema:text([
+    dyno_recording_check:text([
         "threshold \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
         dyno_threshold_problem:wording(Problem), "\n  ", Text, "\n  ", Caret
     ]).
@@ -260,7 +260,7 @@ limit(Text, At) ->
     Rest = string:slice(Text, At),
     Start = At + string:length(Rest) - string:length(string:trim(Rest, leading)),
     case dyno_unit:parse(Rest) of
-        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_schema:text(string:trim(Rest))};
+        {ok, {Value, Unit}} -> {Value, Unit, dyno_recording_check:text(string:trim(Rest))};
         {error, {number_expected, _}} -> throw({Start, number_expected});
         {error, {number_out_of_range, _}} -> throw({Start, number_out_of_range});
         {error, {unknown_unit, Offset, Name}} -> throw({At + Offset, {unknown_unit, Name}})

@@ -209,7 +209,7 @@ keys(#{~"columns" := Columns}, Cells) ->
     end.
 
 joined(Keys) ->
-    dyno_recording_schema:text(
+    dyno_recording_check:text(
         lists:join(" ", [
             case is_binary(Key) of
                 true -> Key;

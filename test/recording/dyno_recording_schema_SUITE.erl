@@ -1,10 +1,10 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_recording_format_SUITE).
+-module(dyno_recording_schema_SUITE).
 -moduledoc false.
-%% What doc/ says of recordings is what dyno_recording_format says, and a validator that is not ours
-%% agrees with dyno_recording_schema.
+%% What doc/ says of recordings is what dyno_recording_schema says, and a validator that is not ours
+%% agrees with dyno_recording_check.
 
 -export([suite/0, all/0]).
 -export([documents_are_up_to_date/1, each_field_is_described/1, another_validator_agrees/1]).
@@ -18,33 +18,33 @@ all() -> [documents_are_up_to_date, each_field_is_described, another_validator_a
 documents_are_up_to_date(_) ->
     Escript = filename:join([code:root_dir(), "bin", "escript"]),
     Arguments = ["scripts/recording_format.escript", "check", filename:dirname(
-        code:which(dyno_recording_format)
+        code:which(dyno_recording_schema)
     )],
     ?assertEqual({0, ~""}, run(Escript, Arguments)).
 
 each_field_is_described(_) ->
-    Objects = dyno_recording_format:objects(),
+    Objects = dyno_recording_schema:objects(),
     [
         begin
             ?assertEqual({Object, Name, $.}, {Object, Name, binary:last(Meaning)}),
             %% A default is of the field's type.
             case Presence of
                 {default, Default} ->
-                    {ok, _} = dyno_recording_schema:check(Object, valid(Object, Name, Default));
+                    {ok, _} = dyno_recording_check:check(Object, valid(Object, Name, Default));
                 _ ->
                     ok
             end
         end
-     || Object <- Objects, {Name, _, Presence, Meaning} <- dyno_recording_format:fields(Object)
+     || Object <- Objects, {Name, _, Presence, Meaning} <- dyno_recording_schema:fields(Object)
     ],
     ?assertEqual(Objects, lists:uniq(Objects)),
-    [?assert(is_binary(dyno_recording_format:meaning(Object))) || Object <- Objects].
+    [?assert(is_binary(dyno_recording_schema:meaning(Object))) || Object <- Objects].
 
 %% An object with what must be there, and one field more.
 valid(Object, Name, Value) ->
     Required = #{
         Field => example(Field, Type)
-     || {Field, Type, required, _} <- dyno_recording_format:fields(Object)
+     || {Field, Type, required, _} <- dyno_recording_schema:fields(Object)
     },
     Required#{Name => Value}.
 
