@@ -166,7 +166,7 @@ run(Commands, Node) -> lists:foldl(fun command/2, Node, Commands).
 until_idle(Node) ->
     Settled = run([deliver, {wait, 3000}, read, {wait, 3000}, read, scan], Node),
     %% These were the last calls; what was sampled as ended now is forgotten after one more reading.
-    Due = event({read_due, now_ms(Settled)}, Settled),
+    Due = event({read_due, now_ms(Settled) + 3000}, Settled),
     run([read, scan], Due).
 
 command({start, _, _, 0}, Node) ->

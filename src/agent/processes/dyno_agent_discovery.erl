@@ -36,8 +36,12 @@
     ended := [pid()],
     reading := idle | {under_way, [pid()]},
     read_ms := integer(),
-    %% Whether throttled functions send messages for a moment.
-    window := open | closed
+    %% When they are to be read again because of throttled functions, and whether a `read_due` is to
+    %% come that looks whether it is time.
+    read_at_ms := integer() | at_once,
+    due := pending | none,
+    %% Whether throttled functions send messages for a moment: during a reading, or between two.
+    window := open | for_lifetimes | closed
 }.
 
 -doc "What the runtime knows of a process; `gone` where it had ended.".
@@ -92,9 +96,9 @@
 -define(READ_AFTER, 10_000).
 -define(READ_AT_ONCE_AFTER, 40_000).
 -define(READ_EVERY_MS, 2000).
-%% The first reading after a function was throttled, and how long its messages come at a reading, at
-%% least.
--define(FIRST_READ_MS, 250).
+%% So often the messages of throttled functions come for a moment, and so long at least: at each
+%% reading, the first of which comes as soon, and between readings for the sample of lifetimes.
+-define(SAMPLE_LIFETIMES_MS, 250).
 -define(WINDOW_MS, 20).
 
 -doc "Nothing was discovered.".
@@ -114,6 +118,8 @@ new() ->
         ended => [],
         reading => idle,
         read_ms => 0,
+        read_at_ms => at_once,
+        due => none,
         window => closed
     }.
 
@@ -195,9 +201,13 @@ event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
         end,
     {State#{reader := subscribed, throttle := Next}, []};
 event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
-    {State, []};
+    {State#{due := none}, []};
+event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
+    is_integer(AtMs), NowMs < AtMs
+->
+    sample_lifetimes(State#{due := none});
 event({read_due, NowMs}, State) ->
-    read(NowMs, State);
+    read(NowMs, State#{due := none});
 event(was_read, #{reading := {under_way, Ended}, window := Window} = State) ->
     %% All their calls are in the sums.
     {State#{reading := idle}, [
@@ -207,14 +217,13 @@ event(was_read, State) ->
     {State, []};
 event({close_window, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State, []};
+event({close_window, _NowMs}, #{window := closed} = State) ->
+    {State, []};
+event({close_window, NowMs}, #{window := for_lifetimes} = State) ->
+    close_window(NowMs, State);
 event({close_window, NowMs}, #{throttle := Throttle} = State) ->
     {AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Throttle),
-    Throttled = dyno_agent_throttle:throttled(Next),
-    {State#{throttle := Next, window := closed}, [
-        {table, {throttled, Throttled}},
-        {first_calls, {throttle, maps:keys(Throttled)}}
-        | [{later, AfterMs, read_due} || Throttled =/= #{}]
-    ]};
+    close_window(NowMs, State#{throttle := Next, read_at_ms := NowMs + AfterMs});
 event({loaded, Module}, #{throttle := Throttle} = State) ->
     Next = dyno_agent_throttle:forget(Module, Throttle),
     {State#{throttle := Next}, [
@@ -304,14 +313,45 @@ read(NowMs, #{ended := Ended, throttle := Throttle} = State) ->
 
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
-    {State, [
-        {table, {throttled, Throttled}},
-        {first_calls, {throttle, [MFA]}}
-        | [{later, ?FIRST_READ_MS, read_due} || map_size(Throttled) =:= 1]
-    ]};
-throttle(_MFA, #{throttle := Throttle} = State) ->
+    then(
+        {State, [{table, {throttled, Throttled}}, {first_calls, {throttle, [MFA]}}]},
+        fun(S) -> due_in(?SAMPLE_LIFETIMES_MS, S) end
+    );
+throttle(_MFA, #{throttle := Throttle, window := Window} = State) ->
     %% It is when the window closes.
-    {State#{window := open}, [{table, {throttled, dyno_agent_throttle:throttled(Throttle)}}]}.
+    Next =
+        case Window of
+            closed -> open;
+            _ -> Window
+        end,
+    {State#{window := Next}, [{table, {throttled, dyno_agent_throttle:throttled(Throttle)}}]}.
+
+%% Between two readings messages come for a moment, so that lifetimes are sampled also in a run that
+%% is shorter than the time from one reading to the next.
+sample_lifetimes(#{throttle := Throttle} = State) ->
+    case maps:keys(dyno_agent_throttle:throttled(Throttle)) of
+        [] ->
+            {State, []};
+        Throttled ->
+            {State#{window := for_lifetimes}, [
+                {first_calls, {subscribe, Throttled}}, {later, ?WINDOW_MS, close_window}
+            ]}
+    end.
+
+close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs} = State) ->
+    Throttled = dyno_agent_throttle:throttled(Throttle),
+    Effects = [{table, {throttled, Throttled}}, {first_calls, {throttle, maps:keys(Throttled)}}],
+    Closed = State#{window := closed},
+    case Throttled =:= #{} of
+        true ->
+            {Closed, Effects};
+        false ->
+            DueMs = max(1, min(?SAMPLE_LIFETIMES_MS, AtMs - NowMs)),
+            then({Closed, Effects}, fun(S) -> due_in(DueMs, S) end)
+    end.
+
+due_in(Ms, #{due := none} = State) -> {State#{due := pending}, [{later, Ms, read_due}]};
+due_in(_Ms, #{due := pending} = State) -> {State, []}.
 
 sample_many(#{unsampled := {Count, _}} = State) when Count >= ?MAX_UNSAMPLED ->
     sample_first(State);
