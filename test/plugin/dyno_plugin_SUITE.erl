@@ -23,6 +23,10 @@ slow() ->
         mix_interrupted
     ].
 
+%% For the hook dyno_test_choice.
+newest_release_only() ->
+    [rebar3_new, rebar3_help, several_need_no_output, new_files_are_found, settings_of_mix].
+
 all() ->
     [
         arguments_are_kept,
