@@ -104,9 +104,11 @@ minor({garbage_collection, Items}) ->
 
 -doc "How many collections there were at least, from one number of minor ones to a later one.".
 -spec collections_since(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
-collections_since(Before, Now) when Now >= Before -> Now - Before;
+collections_since(Before, Now) when is_integer(Before), is_integer(Now), Now >= Before ->
+    Now - Before;
 %% A major one has set it to zero.
-collections_since(_Before, Now) -> Now + 1.
+collections_since(_Before, Now) when is_integer(Now) ->
+    Now + 1.
 
 -doc "Sends `{What, self(), Ref}` to a process, and waits for its answer, `{Ref, Answer}`.".
 -spec ask(pid(), term()) -> term().
