@@ -321,10 +321,15 @@ target_traces_itself(Config) ->
     ct:pal("~b operations", [Operations]),
     Leaf = Operations * 5,
     Leaves = Operations * 6,
-    %% Each operation is a process of its own: so many that the calls are read while they go on, which is
-    %% exact to a few calls for each reading.
+    %% Each operation is a process of its own: so many that the calls are read while they go on. That is
+    %% exact to a few calls for each reading; where a busy machine makes it worse, the run says so.
+    Tolerance =
+        case lists:member(~"inexact_counts", [C || #{~"code" := C} <- maps:get(~"warnings", Run)]) of
+            true -> 0.25;
+            false -> 0.01
+        end,
     [
-        ?assert(abs(Calls - Made) =< 0.01 * Made, {Calls, Made})
+        ?assert(abs(Calls - Made) =< Tolerance * Made, {Calls, Made})
      || {Function, Made} <- [{~"target_work:leaf/1", Leaf}, {~"target_work:leaves/1", Leaves}],
         #{~"calls" := Calls} <- called(Run, Function)
     ],
