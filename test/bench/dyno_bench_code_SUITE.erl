@@ -93,7 +93,9 @@ keeps_every_result(_Config) ->
     {ok, Parsed} = dyno_bench_code:read("length(lists:seq(1, 3))."),
     {ok, #{constant := false}} = dyno_bench_code:compile(dyno_bench_loop_1, Parsed, #{}),
     %% A hundred thousand iterations of a sum of 1000 take longer than as many of nothing.
-    Time = fun(Code) -> element(1, timer:tc(fun() -> loop(Code, 100_000) end)) end,
+    %% The shortest of some, for another process may have had the processor.
+    Once = fun(Code) -> element(1, timer:tc(fun() -> loop(Code, 100_000) end)) end,
+    Time = fun(Code) -> lists:min([Once(Code) || _ <- lists:seq(1, 5)]) end,
     ?assert(Time("lists:sum(lists:seq(1, 1000)).") > 10 * Time("ok.")).
 
 finds_constant_results(_Config) ->
