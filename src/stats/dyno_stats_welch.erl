@@ -21,9 +21,13 @@ to `dyno_stats_interval`.
 ```
 """.
 
--export([mean/2, ratio/3, log_difference/3, t_quantile/2]).
+-export([mean/2, ratio/3, ratio_of_rates/3, t_quantile/2]).
 
--export_type([reason/0]).
+-export_type([slice/0, ratio/0, reason/0]).
+
+-type slice() :: {Count :: number(), Time :: number()}.
+
+-type ratio() :: #{ratio := float(), low := float(), high := float()}.
 
 -doc """
 * `too_few`: an interval needs two values a side at least.
@@ -47,66 +51,68 @@ mean(Values, Level) ->
         }}
     end.
 
--doc "The ratio B / A of independent values and its interval.".
+-doc "The ratio B / A of the geometric means of independent values, and its interval.".
 -spec ratio(As :: [number()], Bs :: [number()], Level :: float()) ->
-    {ok, #{ratio := float(), low := float(), high := float()}} | {error, reason()}.
+    {ok, ratio()} | {error, reason()}.
 ratio(As, Bs, Level) ->
     maybe
-        {ok, {Difference, Half}} ?= log_difference([As], Bs, Level),
-        {ok, #{
-            ratio => math:exp(Difference),
-            low => math:exp(Difference - Half),
-            high => math:exp(Difference + Half)
-        }}
+        {ok, A} ?= side(As),
+        {ok, B} ?= side(Bs),
+        {ok, ratio_of(A, B, Level)}
     end.
 
 -doc """
-The logarithm of B / A and half its interval's width, where A was measured in several parts: A is
-the mean of the parts' means, so that parts of different lengths count the same.
+The ratio B / A of two rates and its interval, from slices of the time in which each was measured:
+what happened in a slice, and how long it was. A rate is all that happened by all of the time; a
+slice may have had nothing.
 """.
--spec log_difference(Parts :: [[number()], ...], Bs :: [number()], Level :: float()) ->
-    {ok, {float(), float()}} | {error, reason()}.
-log_difference(Parts, Bs, Level) ->
+-spec ratio_of_rates(As :: [slice()], Bs :: [slice()], Level :: float()) ->
+    {ok, ratio()} | {error, reason()}.
+ratio_of_rates(As, Bs, Level) ->
     maybe
-        {ok, {B, SquaredB, CountB}} ?= side(Bs),
-        {ok, Sides} ?= sides(Parts),
-        N = length(Sides),
-        A = lists:sum([Mean || {Mean, _, _} <- Sides]) / N,
-        Errors =
-            [{SquaredB, CountB - 1} | [{S / (N * N), Count - 1} || {_, S, Count} <- Sides]],
-        Squared = lists:sum([S || {S, _} <- Errors]),
-        Weights = lists:sum([S * S / Freedom || {S, Freedom} <- Errors]),
-        Half =
-            case Weights > 0 of
-                true -> t_quantile((1 + Level) / 2, Squared * Squared / Weights);
-                false -> 0.0
-            end * math:sqrt(Squared),
-        {ok, {B - A, Half}}
+        {ok, A} ?= rate(As),
+        {ok, B} ?= rate(Bs),
+        {ok, ratio_of(A, B, Level)}
     end.
 
-sides([]) ->
-    {ok, []};
-sides([Values | Rest]) ->
-    maybe
-        {ok, Side} ?= side(Values),
-        {ok, Sides} ?= sides(Rest),
-        {ok, [Side | Sides]}
-    end.
+ratio_of({A, SquaredA, CountA}, {B, SquaredB, CountB}, Level) ->
+    Squared = SquaredA + SquaredB,
+    Weights = SquaredA * SquaredA / (CountA - 1) + SquaredB * SquaredB / (CountB - 1),
+    Half =
+        case Weights > 0 of
+            true -> t_quantile((1 + Level) / 2, Squared * Squared / Weights);
+            false -> 0.0
+        end * math:sqrt(Squared),
+    #{ratio => math:exp(B - A), low => math:exp(B - A - Half), high => math:exp(B - A + Half)}.
 
 %% The mean of the logarithms, its squared standard error, and how many.
 side(Values) when length(Values) < 2 ->
     {error, too_few};
 side(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
+        true -> {ok, mean_of([math:log(V) || V <- Values])};
+        false -> {error, not_positive}
+    end.
+
+%% The same of a rate: its relative error is that of its logarithm.
+rate(Slices) when length(Slices) < 2 ->
+    {error, too_few};
+rate(Slices) ->
+    Sum = lists:sum([N || {N, _} <- Slices]),
+    Rate = Sum / lists:sum([Time || {_, Time} <- Slices]),
+    case Sum > 0 of
         true ->
-            Logs = [math:log(V) || V <- Values],
-            Count = length(Logs),
-            Mean = lists:sum(Logs) / Count,
-            Squares = lists:sum([(L - Mean) * (L - Mean) || L <- Logs]),
-            {ok, {Mean, Squares / (Count - 1) / Count, Count}};
+            {_, Squared, Count} = mean_of([N - Rate * Time || {N, Time} <- Slices]),
+            {ok, {math:log(Rate), Squared * Count * Count / (Sum * Sum), Count}};
         false ->
             {error, not_positive}
     end.
+
+mean_of(Values) ->
+    Count = length(Values),
+    Mean = lists:sum(Values) / Count,
+    Squares = lists:sum([(V - Mean) * (V - Mean) || V <- Values]),
+    {Mean, Squares / (Count - 1) / Count, Count}.
 
 -doc "Student's t that a variable of so many degrees of freedom exceeds with probability 1 - P.".
 -spec t_quantile(P :: float(), Freedom :: number()) -> float().

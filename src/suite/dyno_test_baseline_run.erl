@@ -7,9 +7,10 @@ What measuring itself costs: each run is preceded and followed by half a run wit
 which the same load works on the same targets and nothing is traced.
 
 What drifts goes as much into the first half as out of the second, and by how much the halves differ
-is added to the interval: a drift cannot pass for a cost. Where the interval is so wide that the
-cost might be none as well as a doubling, or there is too little for an interval, the ratio has no
-value.
+is added to the interval: a drift cannot pass for a cost. Throughputs are all operations by all of
+the time; a slice in which nothing ended counts as one. Where the interval is wider than a doubling,
+or there is too little for an interval, the ratio has no value. Where a half is missing, because the
+run was interrupted or the load failed, there is none.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
 Loads that change over time or make a fixed number of operations have no run without instruments
@@ -23,10 +24,8 @@ that gives its load itself.
 
 -export_type([half/0, reason/0]).
 
--doc "Median response times and throughputs of the slices of a load; how many operations.".
--type half() :: #{
-    p50s_ns := [number()], rates_per_s := [number()], operations := non_neg_integer()
-}.
+-doc "What the operations of its slices did.".
+-type half() :: [dyno_load_source:interval()].
 
 -type reason() :: interrupted | {load_died, term()}.
 
@@ -35,13 +34,13 @@ that gives its load itself.
 -define(MOST_MS, 5000).
 %% The second half finds everything warm but its workers.
 -define(SECOND_WARMUP_MS, 250).
-%% So many slices give an interval.
--define(SLICES, 8).
+%% So many slices give an interval in which one that was disturbed does not count.
+-define(SLICES, 16).
 -define(LEAST_SLICE_MS, 20).
 -define(LEVEL, 0.95).
 %% From here on response times and throughput tell more of dyno than of the target.
 -define(HEAVY, 1.5).
-%% An interval with 1 in it tells nothing where its ends are further apart than that.
+%% An interval tells nothing where its ends are further apart than that.
 -define(TELLS, 2).
 
 -doc """
@@ -117,7 +116,7 @@ loaded(Load, Intervals) ->
             ok = dyno_load_source:close(Load),
             loaded(Load, Intervals);
         {dyno_load, Load, {ended, _}} ->
-            {ok, slices(lists:reverse(Intervals))};
+            {ok, lists:reverse(Intervals)};
         {dyno_load, Load, {failed, Error}} ->
             {error, Error};
         {dyno_load, Load, _Other} ->
@@ -128,31 +127,31 @@ loaded(Load, Intervals) ->
             {error, {?MODULE, interrupted}}
     end.
 
-slices(Intervals) ->
-    #{
-        p50s_ns => [P || #{p50_ns := P} <- Intervals, is_number(P)],
-        rates_per_s => [R || #{throughput_per_s := R} <- Intervals],
-        operations => operations(Intervals, 0, 0.0)
-    }.
-
-operations([], _Before, Sum) ->
-    round(Sum);
-operations([#{time_ms := TimeMs, throughput_per_s := PerS} | Rest], Before, Sum) ->
-    operations(Rest, TimeMs, Sum + PerS * (TimeMs - Before) / 1000).
+values(p50s_ns, Intervals) ->
+    [P || #{p50_ns := P} <- Intervals, is_number(P)];
+values(slices, Intervals) ->
+    {Slices, _} = lists:mapfoldl(
+        fun(#{time_ms := TimeMs, throughput_per_s := PerS}, BeforeMs) ->
+            Seconds = (TimeMs - BeforeMs) / 1000,
+            {{PerS * Seconds, Seconds}, TimeMs}
+        end,
+        0,
+        Intervals
+    ),
+    Slices.
 
 -doc """
 What measuring cost, as metrics of a run: the response time and the throughput without, and the
-ratios with their intervals. `Intervals` are those of the measured part.
+ratios with their intervals; none without both halves. `Intervals` are those of the measured part.
 """.
 -spec metrics([half()], [dyno_load_source:interval()]) -> [#{atom() => term()}].
-metrics([], _Intervals) ->
-    [];
-metrics(Halves, Intervals) ->
-    Traced = slices(Intervals),
-    Operations = lists:sum([N || #{operations := N} <- Halves]),
+metrics([_, _] = Halves, Intervals) ->
+    {Operations, _} = sums(lists:append([values(slices, Half) || Half <- Halves])),
     {Name, Title, Unit} = operations(),
-    [metric(Name, Title, Operations, Unit, 1)] ++
-        lists:append([compared(What, Halves, Traced) || What <- comparisons()]).
+    [metric(Name, Title, round(Operations), Unit, 1)] ++
+        lists:append([compared(What, Halves, Intervals) || What <- comparisons()]);
+metrics(_Missing, _Intervals) ->
+    [].
 
 operations() ->
     {~"uninstrumented.operations", ~"Operations without measuring", ~"count"}.
@@ -163,7 +162,7 @@ comparisons() ->
         {p50s_ns,
             {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"},
             {~"instrument.response_ratio", ~"Response time, with measuring by without", ~"ratio"}},
-        {rates_per_s,
+        {slices,
             {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"},
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"}}
     ].
@@ -174,44 +173,61 @@ known() ->
     Compared = lists:append([[Without, Ratio] || {_, Without, Ratio} <- comparisons()]),
     #{metrics => [#{name => Name, unit => Unit} || {Name, _, Unit} <- [operations() | Compared]]}.
 
-compared({Key, {Name, Title, Unit}, Ratio}, Halves, Traced) ->
-    Parts = [Values || #{Key := [_ | _] = Values} <- Halves],
-    case {Parts, map_get(Key, Traced)} of
-        {[_ | _], [_ | _] = With} ->
-            Without = math:exp(lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
+compared({Key, {Name, Title, Unit}, Ratio}, Halves, Intervals) ->
+    case {[values(Key, Half) || Half <- Halves], values(Key, Intervals)} of
+        {[[_ | _], [_ | _]] = Parts, [_ | _] = With} ->
+            Without = lists:append(Parts),
             [
-                metric(Name, Title, Without, Unit, length(lists:append(Parts))),
-                ratio(Ratio, Parts, With)
+                metric(Name, Title, middle(Key, Without), Unit, length(Without)),
+                ratio(Key, Ratio, Parts, With)
             ];
         _ ->
             []
     end.
 
-%% A slice in which nothing ended has the least rate that is not zero.
-log_mean(Values) ->
-    lists:sum([math:log(max(V, 0.1)) || V <- Values]) / length(Values).
+middle(p50s_ns, P50s) ->
+    dyno_stats:median(P50s);
+middle(slices, Slices) ->
+    {Operations, Seconds} = sums(Slices),
+    Operations / Seconds.
 
-ratio({Name, Title, Unit}, Parts, With) ->
-    Estimate = math:exp(log_mean(With) - lists:sum([log_mean(P) || P <- Parts]) / length(Parts)),
-    Metric = metric(Name, Title, Estimate, Unit, length(With)),
-    %% Half of what it changed by from the first half to the second.
-    Drift =
-        case Parts of
-            [A, B] -> abs(log_mean(A) - log_mean(B)) / 2;
-            [_] -> 0.0
-        end,
-    Positive = [[max(V, 0.1) || V <- P] || P <- Parts],
-    case dyno_stats_welch:log_difference(Positive, [max(V, 0.1) || V <- With], ?LEVEL) of
-        {ok, {_, Half}} ->
-            Low = Estimate * math:exp(-Half - Drift),
-            High = Estimate * math:exp(Half + Drift),
-            (certain(Low, High, Metric))#{low => Low, high => High};
+sums(Slices) ->
+    {Counts, Seconds} = lists:unzip(Slices),
+    {lists:sum(Counts), lists:sum(Seconds)}.
+
+ratio(Key, {Name, Title, Unit}, Parts, With) ->
+    Metric = metric(Name, Title, null, Unit, length(With)),
+    case interval(Key, Parts, With) of
+        {ok, #{ratio := Ratio, low := Low, high := High}} when High =< ?TELLS * Low ->
+            Metric#{value := Ratio, low => Low, high => High};
+        {ok, #{low := Low, high := High}} ->
+            Metric#{low => Low, high => High};
         {error, _} ->
-            Metric#{value := null}
+            Metric
     end.
 
-certain(Low, High, Metric) when Low =< 1, High >= 1, High > ?TELLS * Low -> Metric#{value := null};
-certain(_Low, _High, Metric) -> Metric.
+interval(slices, [First, Second] = Parts, With) ->
+    maybe
+        {ok, #{low := Low, high := High} = Ratio} ?=
+            dyno_stats_welch:ratio_of_rates(lists:append(Parts), With, ?LEVEL),
+        {ok, #{ratio := Halves}} ?= dyno_stats_welch:ratio_of_rates(First, Second, ?LEVEL),
+        %% Half of what it changed by from the first half to the second.
+        Drift = math:sqrt(max(Halves, 1 / Halves)),
+        {ok, Ratio#{low := Low / Drift, high := High * Drift}}
+    end;
+interval(p50s_ns, Parts, With) ->
+    %% Both medians have to lie in their intervals. One that has both halves spans a drift.
+    Level = math:sqrt(?LEVEL),
+    Without = lists:append(Parts),
+    maybe
+        {ok, {FromWithout, ToWithout, _}} ?= dyno_stats_interval:median(Without, Level),
+        {ok, {FromWith, ToWith, _}} ?= dyno_stats_interval:median(With, Level),
+        {ok, #{
+            ratio => dyno_stats:median(With) / dyno_stats:median(Without),
+            low => FromWith / ToWithout,
+            high => ToWith / FromWithout
+        }}
+    end.
 
 metric(Name, Title, Value, Unit, Count) ->
     #{
@@ -225,16 +241,18 @@ warnings(Metrics) ->
     [
         {~"heavy_instrument",
             dyno_recording_part:text(
-                "with measuring, responses take ~.1f times as long as without: counts and own "
-                "times "
-                "hold, but response times and throughput are those of a slower system; measure "
+                "with measuring, responses take ~ts~.1f times as long as without: counts and own "
+                "times hold, but response times and throughput are those of a slower system; measure "
                 "fewer functions (--pattern) or less of them (--level count)",
-                [Ratio]
+                factor(Ratio, Low)
             )}
      || #{name := ~"instrument.response_ratio", value := Ratio, low := Low} <- Metrics,
-        is_number(Ratio),
         Low > ?HEAVY
     ].
+
+%% However uncertain by how much: that it costs is sure.
+factor(null, Low) -> ["at least ", Low];
+factor(Ratio, _Low) -> ["", Ratio].
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

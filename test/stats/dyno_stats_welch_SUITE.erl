@@ -7,11 +7,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, parts/1]).
+-export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, rates/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [quantiles, known_mean, exact_values, refused, coverage, parts].
+all() -> [quantiles, known_mean, exact_values, refused, coverage, rates].
 
 %% As tables have them.
 quantiles(_Config) ->
@@ -60,9 +60,35 @@ coverage(_Config) ->
     ?assert(length(Held) > 1840),
     ?assert(length(Held) < 1980).
 
-%% Parts count the same, however long they are.
-parts(_Config) ->
-    {ok, {Difference, _}} = dyno_stats_welch:log_difference(
-        [[1, 1, 1, 1.0], [4.0, 4]], [2, 2, 2.0], 0.95
+%% All operations by all of the time, also where a slice has none or lasts longer.
+rates(_Config) ->
+    {ok, #{ratio := Ratio, low := Low, high := High}} = dyno_stats_welch:ratio_of_rates(
+        [{10, 1}, {0, 1}, {20, 1}, {10, 1}], [{0, 2}, {10, 1}, {5, 1}, {5, 0.5}, {2.5, 0}], 0.95
     ),
-    ?assert(abs(Difference) < 1.0e-9).
+    ?assert(abs(Ratio - 0.5) < 1.0e-9),
+    ?assert(Low < Ratio andalso Ratio < High),
+    ?assertEqual(
+        {error, not_positive},
+        dyno_stats_welch:ratio_of_rates([{0, 1}, {0, 1}], [{1, 1}, {2, 1}], 0.95)
+    ),
+    ?assertEqual(
+        {error, too_few}, dyno_stats_welch:ratio_of_rates([{1, 1}, {2, 1}], [{1, 1}], 0.95)
+    ),
+    %% 95 of 100 intervals hold the true ratio.
+    _ = rand:seed(exsss, 12),
+    Draw = fun(Rate, N) ->
+        [
+            {Time * Rate * (0.5 + rand:uniform()), Time}
+         || _ <- lists:seq(1, N), Time <- [0.5 + rand:uniform()]
+        ]
+    end,
+    Held = [
+        x
+     || _ <- lists:seq(1, 2000),
+        {ok, #{low := L, high := H}} <- [
+            dyno_stats_welch:ratio_of_rates(Draw(100, 20), Draw(80, 10), 0.95)
+        ],
+        L =< 0.8,
+        H >= 0.8
+    ],
+    ?assert(length(Held) > 1840 andalso length(Held) < 1980, length(Held)).

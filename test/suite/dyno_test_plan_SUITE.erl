@@ -17,6 +17,9 @@ all() ->
         which_loads_run_without_instruments,
         a_cost_is_told,
         noise_is_no_cost,
+        slow_operations,
+        a_stall,
+        a_half_is_missing,
         too_few_operations
     ].
 
@@ -140,45 +143,95 @@ which_loads_run_without_instruments(_Config) ->
     ?assertNot(IsWanted(auto, #{model => open, rate_per_s => {ramp, 5, 10}})),
     ?assertNot(IsWanted(true, #{model => search, objective => "latency.p99 < 1 s"})).
 
+%% Intervals of 100 ms with these response times, of one worker.
 half(P50s) ->
-    #{p50s_ns => P50s, rates_per_s => [1.0e9 / P || P <- P50s], operations => 100}.
-
-measured(P50s) ->
     [
         #{time_ms => Nth * 100, throughput_per_s => 1.0e9 / P, p50_ns => P}
      || {Nth, P} <- lists:enumerate(P50s)
     ].
 
-metrics(Halves, P50s) ->
+metrics(Halves, Intervals) ->
     #{
         Name => Metric
-     || #{name := Name} = Metric <- dyno_test_baseline_run:metrics(Halves, measured(P50s))
+     || #{name := Name} = Metric <- dyno_test_baseline_run:metrics(Halves, Intervals)
     }.
 
 a_cost_is_told(_Config) ->
+    Half = half([1.0e6 * P || P <- [100, 101, 99, 100]]),
     #{
         ~"instrument.response_ratio" := #{value := Ratio, low := Low, high := High},
         ~"instrument.throughput_ratio" := #{value := Rates},
-        ~"uninstrumented.operations" := #{value := 200}
-    } = metrics([half([100, 101, 99, 100]), half([100, 99, 101, 100])], [150, 151, 149, 150]),
+        ~"uninstrumented.operations" := #{value := 8}
+    } = metrics([Half, Half], half([1.0e6 * P || P <- [150, 151, 149, 150, 150, 151, 149]])),
     ?assert(abs(Ratio - 1.5) < 0.01),
     ?assert(Low > 1.4 andalso High < 1.6),
     ?assert(abs(Rates - 1 / 1.5) < 0.01),
-    %% However wide: that it costs is sure.
-    #{~"instrument.response_ratio" := Wide} = metrics(
-        [half([100, 120, 80, 100])], [400, 1200, 700, 2000]
+    %% However wide the interval: that it costs is sure.
+    #{~"instrument.response_ratio" := Wide} = Metrics = metrics(
+        [half([100, 120, 80, 100]), half([90, 100, 110, 100])],
+        half([400, 1200, 700, 2000, 450, 1100, 600])
     ),
-    ?assertMatch(
-        #{value := V, low := L, high := H} when is_float(V) andalso L > 1 andalso H > 2 * L, Wide
-    ).
+    ?assertMatch(#{value := null, low := L, high := H} when L > 2 andalso H > 2 * L, Wide),
+    [{~"heavy_instrument", Text}] = dyno_test_baseline_run:warnings(maps:values(Metrics)),
+    ?assertMatch({_, _}, binary:match(Text, ~"take at least 3.")).
 
 noise_is_no_cost(_Config) ->
     Halves = [half([100, 900, 80, 2000]), half([3000, 150, 70, 100])],
-    #{~"instrument.response_ratio" := Ratio} = Metrics = metrics(Halves, [150, 900, 100, 4000]),
+    #{~"instrument.response_ratio" := Ratio} =
+        Metrics = metrics(Halves, half([150, 900, 100, 4000, 100, 3000, 120])),
     ?assertMatch(#{value := null, low := L, high := H} when L < 1 andalso H > 1, Ratio),
     ?assertEqual([], dyno_test_baseline_run:warnings(maps:values(Metrics))).
 
+%% Operations of 100 ms: of the slices of 80 ms every fifth one has none.
+slow_operations(_Config) ->
+    Slices = fun(Count) ->
+        [
+            case Nth rem 5 of
+                0 -> #{time_ms => Nth * 80, throughput_per_s => 0.0, p50_ns => null};
+                _ -> #{time_ms => Nth * 80, throughput_per_s => 12.5, p50_ns => 1.0e8}
+            end
+         || Nth <- lists:seq(1, Count)
+        ]
+    end,
+    #{
+        ~"instrument.response_ratio" := #{value := Response},
+        ~"instrument.throughput_ratio" := #{value := Ratio, low := Low, high := High},
+        ~"uninstrumented.operations" := #{value := 16},
+        ~"uninstrumented.throughput" := #{value := Rate}
+    } = metrics([Slices(10), Slices(10)], Slices(50)),
+    ?assert(abs(Rate - 10) < 0.01, Rate),
+    ?assert(abs(Ratio - 1) < 0.01, Ratio),
+    ?assert(Low > 0.6 andalso High < 1.6, {Low, High}),
+    ?assertEqual(1.0, Response).
+
+%% A stall in one slice of a half: it costs a tenth of that half's throughput, and no response time.
+a_stall(_Config) ->
+    Half = half(lists:duplicate(10, 1.0e6)),
+    Stalled = lists:map(
+        fun
+            (#{time_ms := 500} = Slice) -> Slice#{throughput_per_s := 0.0, p50_ns := 9.0e7};
+            (Slice) -> Slice
+        end,
+        Half
+    ),
+    #{
+        ~"instrument.response_ratio" := #{value := Response, high := Highest},
+        ~"instrument.throughput_ratio" := #{value := Ratio, low := Low, high := High}
+    } = metrics([Half, Stalled], half(lists:duplicate(50, 1.0e6))),
+    ?assertEqual(1.0, Response),
+    ?assertEqual(1.0, Highest),
+    ?assert(abs(Ratio - 1 / 0.95) < 0.01, Ratio),
+    ?assert(Low =< 1 andalso High < 1.3, {Low, High}).
+
+%% After an interrupt there is no second half to say what drifted.
+a_half_is_missing(_Config) ->
+    Half = half(lists:duplicate(10, 1.0e6)),
+    ?assertEqual([], dyno_test_baseline_run:metrics([Half], Half)),
+    ?assertEqual([], dyno_test_baseline_run:metrics([], Half)).
+
 too_few_operations(_Config) ->
-    #{~"instrument.response_ratio" := Ratio} = metrics([half([100])], [150, 160]),
+    #{~"instrument.response_ratio" := Ratio} = metrics(
+        [half([100]), half([100])], half([150, 160])
+    ),
     ?assertMatch(#{value := null}, Ratio),
     ?assertNot(is_map_key(low, Ratio)).

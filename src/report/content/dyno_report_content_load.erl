@@ -226,20 +226,27 @@ highest(Values) -> lists:max(Values).
 -spec costs(dyno_report:document()) -> [section()].
 costs(Document) ->
     Runs = dyno_report_document:runs(Document),
+    Compared = [Run || Run <- Runs, metric(~"instrument.response_ratio", Run) =/= null],
     table(
-        ~"What measuring cost, against runs without it",
-        cost_columns(),
-        [Run || Run <- Runs, metric(~"instrument.response_ratio", Run) =/= null],
-        Document
+        ~"What measuring cost, against runs without it", cost_columns(), Compared, Document
     ) ++
+        dyno_report_section:text(none, [
+            ~"A longer --duration tells more."
+         || lists:any(fun is_open/1, [metric(Name, Run) || Run <- Compared, Name <- ratios()])
+        ]) ++
         clocks(Runs).
 
+ratios() -> [~"instrument.response_ratio", ~"instrument.throughput_ratio"].
+
+is_open(#{~"value" := Value}) -> Value =:= null;
+is_open(null) -> false.
+
 cost_columns() ->
-    Ratio = fun(Name) -> fun(Run) -> times(metric(Name, Run)) end end,
     [
-        {~"response time", fixed, Ratio(~"instrument.response_ratio")},
-        {~"throughput", fixed, Ratio(~"instrument.throughput_ratio")},
-        {~"operations without", fixed, of_metric(~"uninstrumented.operations", ~"count")},
+        {Title, fixed, fun(Run) -> times(metric(Name, Run)) end}
+     || {Title, Name} <- lists:zip([~"response time", ~"throughput"], ratios())
+    ] ++ [
+        {~"operations without it", fixed, of_metric(~"uninstrumented.operations", ~"count")},
         {~"per call", optional, of_metric(~"instrument.overhead", ~"ns")}
     ].
 
