@@ -26,6 +26,7 @@ that a test that is killed leaves a readable one.
     patterns => [string() | binary()],
     thresholds => [string() | binary()],
     level => dyno_agent_instrument:level(),
+    budget => float(),
     timeout_ms => pos_integer(),
     %% These three come to the suite's own.
     invariants => [dyno_invariant:source()],
@@ -160,8 +161,8 @@ suite(Callbacks) ->
 %% The suite's own first, so that the message names the right place.
 suite_options(Source, Module, Config, Options) ->
     Keys = [
-        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, distribution,
-        without, repeat, seed, control, timeout_ms, load_nodes
+        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
+        distribution, without, repeat, seed, control, timeout_ms, load_nodes
     ],
     Overrides = maps:merge(
         maps:with(Keys, Options),
@@ -171,7 +172,8 @@ suite_options(Source, Module, Config, Options) ->
         }
     ),
     WithSizes = maps:merge(maps:with([sizes], Overrides), Config),
-    Named = maps:merge(#{name => atom_to_binary(Module)}, maps:merge(Config, Overrides)),
+    Kept = maps:without(one_level(Overrides), Config),
+    Named = maps:merge(#{name => atom_to_binary(Module)}, maps:merge(Kept, Overrides)),
     maybe
         {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},
@@ -183,6 +185,11 @@ suite_options(Source, Module, Config, Options) ->
         {suite, {error, Reason}} ->
             {error, {dyno_test_callbacks, {suite, Module, {dyno_suite, Reason}}}}
     end.
+
+%% Who asks for a level does not mean the suite's budget, nor the other way round.
+one_level(#{level := Level}) when Level =/= budget -> [budget];
+one_level(#{budget := _}) -> [level];
+one_level(#{}) -> [].
 
 option_list(Key, Config) ->
     case Config of

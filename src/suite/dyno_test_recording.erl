@@ -35,7 +35,7 @@ new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) 
         [
             sizes, size_label, duration_ms, warmup_ms, interval_ms, level, without, repeat, seed,
             control
-        ],
+        ] ++ [budget || map_get(level, SuiteOptions) =:= budget],
         SuiteOptions
     ),
     Parameters = maps:merge(Plain, Lists#{

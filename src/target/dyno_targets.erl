@@ -18,6 +18,8 @@
     %% Of nodes that have their own.
     patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
     level := dyno_agent_instrument:level(),
+    %% What the level budget may take of the target's processor time.
+    budget => float(),
     %% Functions whose single calls are timed.
     distribution => [dyno_agent_patterns:pattern()],
     %% Names of instruments that are switched off.

@@ -150,6 +150,8 @@ bad_input(Config) ->
             {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
             {["test", "x", "--interval", ""], [~"--interval"]},
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
+            {["test", "x", "--budget", "5"],
+                [~"--budget takes a share above 0 % and below 100 %, such as 3%, not \"5\""]},
             {
                 ["test", "x", "--format", "pdf"],
                 [~"console, json, jsonl, html, csv, md, junit, benchstat, github, gitlab or folded"]

@@ -16,6 +16,7 @@ all() ->
         options_have_defaults,
         options_are_checked,
         options_say_what_is_accepted,
+        levels_by_default,
         levels,
         callbacks,
         source_errors,
@@ -73,7 +74,8 @@ options_have_defaults(_Config) ->
             interval_ms := 1000,
             patterns := [],
             thresholds := [],
-            level := time,
+            level := budget,
+            budget := 0.05,
             load := closed,
             timeout_ms := 60_000
         },
@@ -137,11 +139,42 @@ options_say_what_is_accepted(_Config) ->
             {patterns, [["lists:sort/x"], [{lists, sort}], [17]], [~"pattern"]},
             {patterns, ["lists:sort/1"], [~"patterns", ~"a list of patterns"]},
             {thresholds, ["latency.p99 < 20 ms", none, [x], [[{}]]], [~"thresholds", ~"a list of"]},
-            {level, [deep, "all", 3], [~"level", ~"off, count, discovery, time, memory or all"]},
+            {level, [deep, "all", 3], [~"level", ~"budget, off, count, discovery, time, memory or all"]},
+            {budget, [0, 0.0, 1, 1.0, 5, -0.1, "5%"],
+                [~"budget is", ~"a share above 0 and below 1, such as 0.05, is accepted"]},
             {load, [half_open, #{}], [~"load", ~"closed or open"]},
             {timeout_ms, [0, infinity], [~"timeout_ms", ~"positive integer"]}
         ],
         Value <- Values
+    ].
+
+%% By default the times of functions are told within a budget, unless each is named.
+levels_by_default(_Config) ->
+    Level = fun(Config) ->
+        case dyno_suite:options(Config#{sizes => [1]}) of
+            {ok, #{level := Of, budget := Budget}} -> {Of, Budget};
+            {error, Reason} -> unicode:characters_to_binary(dyno_suite:format_error(Reason))
+        end
+    end,
+    One = "lists:sort/1",
+    Refused =
+        ~"a budget is of the level budget, and the level is time; leave out one of the two",
+    [
+        ?assertEqual({Config, Expected}, {Config, Level(Config)})
+     || {Config, Expected} <- [
+            {#{}, {budget, 0.05}},
+            {#{patterns => ["lists"]}, {budget, 0.05}},
+            {#{patterns => [One, "lists:sort"]}, {budget, 0.05}},
+            {#{patterns => [One, "app:kernel"]}, {budget, 0.05}},
+            {#{patterns => [One]}, {time, 0.05}},
+            {#{patterns => [One, {maps, get, 2}]}, {time, 0.05}},
+            {#{patterns => [One], level => budget}, {budget, 0.05}},
+            {#{patterns => [One], budget => 0.01}, {budget, 0.01}},
+            {#{level => budget, budget => 0.01}, {budget, 0.01}},
+            {#{level => time}, {time, 0.05}},
+            {#{load => performerl, level => time}, {time, 0.05}},
+            {#{level => time, budget => 0.01}, Refused}
+        ]
     ].
 
 levels(_Config) ->

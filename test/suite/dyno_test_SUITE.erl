@@ -26,6 +26,7 @@ all() ->
         several_targets,
         without_targets,
         options_override_the_suite,
+        level_or_budget,
         sources,
         node_of_the_suite,
         progress,
@@ -490,6 +491,36 @@ options_override_the_suite(Config) ->
     ),
     {error, Reason} = dyno_test:run(Sizeless, #{}),
     ?assertMatch({_, _}, binary:match(text(Reason), ~"must give sizes")).
+
+%% Who asks for a level does not mean the suite's budget, nor the other way round.
+level_or_budget(Config) ->
+    Recorded = fun({Suite, Options}) ->
+        Source = dyno_suites:write(
+            Config, budgeted, maps:merge(#{sizes => [1], warmup_ms => 0, duration_ms => 50}, Suite),
+            "operation(S) -> {ok, S}.\n"
+        ),
+        case dyno_test:run(Source, Options) of
+            {ok, #{~"parameters" := #{~"level" := Level} = Parameters}} ->
+                {Level, maps:get(~"budget", Parameters, none)};
+            {error, Reason} ->
+                text(Reason)
+        end
+    end,
+    Timed = #{level => time},
+    Small = #{budget => 0.02},
+    [
+        ?assertEqual({Given, Expected}, {Given, Recorded(Given)})
+     || {Given, Expected} <- [
+            {{#{}, #{}}, {~"budget", 0.05}},
+            {{#{}, Small}, {~"budget", 0.02}},
+            {{Small, #{}}, {~"budget", 0.02}},
+            {{Small, #{level => budget}}, {~"budget", 0.02}},
+            {{Small, Timed}, {~"time", none}},
+            {{Timed, Small}, {~"budget", 0.02}}
+        ]
+    ],
+    Both = Recorded({#{}, maps:merge(Timed, Small)}),
+    ?assertMatch({0, _}, binary:match(Both, ~"a budget is of the level budget")).
 
 text(Reason) ->
     unicode:characters_to_binary(dyno_error:format(Reason)).

@@ -102,6 +102,7 @@ config(#{patterns := Patterns, level := Level} = Options) ->
 
 measures(discovery) -> [];
 measures(count) -> [call_count];
+measures(budget) -> [call_time];
 measures(time) -> [call_time];
 measures(memory) -> [call_memory];
 measures(all) -> [call_time, call_memory].

@@ -48,6 +48,8 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     level := level(),
+    %% Of the level budget: the share of the target's processor time that measuring may take.
+    budget => float(),
     %% Functions whose single calls are timed.
     distribution := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),
@@ -59,10 +61,11 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 }.
 
 -doc """
-How deep to look into the targets: `off` (VM and system only), `count` (calls), `discovery`
-(processes only), `time` (calls, own time, processes), `memory` (calls, words, processes), `all`.
+How deep to look into the targets: `budget` (calls, own time, processes, at a limited cost), `off`
+(VM and system only), `count` (calls), `discovery` (processes only), `time` (each call timed, and
+processes), `memory` (calls, words, processes), `all`.
 """.
--type level() :: off | count | discovery | time | memory | all.
+-type level() :: budget | off | count | discovery | time | memory | all.
 
 -doc "What `c:read/1` gives.".
 -type result() :: term().

@@ -10,7 +10,7 @@
 
 -export([command/0, run/1]).
 
--define(LEVELS, [off, count, discovery, time, memory, all]).
+-define(LEVELS, [budget, off, count, discovery, time, memory, all]).
 -define(REPORTS, [output, format, quiet, verbose, baseline, fail_if]).
 
 -doc "What it takes.".
@@ -68,9 +68,14 @@ measurements() ->
             "suite's); may be given more than once",
             {many, string}, patterns},
         {"--level LEVEL",
-            "what of them: off, count (calls), discovery (who calls them), time (calls, own "
-            "time), memory (calls, words) or all (default: the suite's, or time)",
+            "what of them: budget (calls, own time, at a limited cost), off, count (calls), "
+            "discovery (who calls them), time (each call timed), memory (calls, words) or all "
+            "(default: the suite's, or budget; time where each pattern names one function)",
             {one_of, ?LEVELS}},
+        {"--budget SHARE",
+            "the share of the target's processor time that measuring functions may take at the "
+            "level budget (default: the suite's, or 5%)",
+            share},
         {"--distribution PATTERN",
             "functions of which single calls are timed, a sample of them (default: the "
             "suite's, or none); may be given more than once",

@@ -20,7 +20,8 @@ otherwise. Where a side has one run there is no interval, and not enough data fo
 -define(THRESHOLD, 0.03).
 %% What changes what a test's metrics mean, besides the environment and the load.
 -define(DECISIVE, [
-    ~"level", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms", ~"interval_ms", ~"without"
+    ~"level", ~"budget", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms",
+    ~"interval_ms", ~"without"
 ]).
 -define(REPEAT, "--repeat 5").
 

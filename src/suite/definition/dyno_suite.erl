@@ -84,8 +84,10 @@ end
     patterns => [dyno_agent_patterns:pattern() | string() | binary()],
     %% What must hold; see dyno_threshold. [].
     thresholds => [string() | binary()],
-    %% What to measure in the targets; time.
+    %% What to measure in the targets; budget, or time where each pattern names one function.
     level => dyno_agent_instrument:level(),
+    %% Of the level budget: the share of a target's processor time that measuring may take; 0.05.
+    budget => float(),
     %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
     %% Instruments that are switched off whatever the level, by name: functions, processes, vm, os,
@@ -146,6 +148,7 @@ doc/suites.md has all keys.
     patterns := [dyno_agent_patterns:pattern()],
     thresholds := [dyno_threshold:t()],
     level := dyno_agent_instrument:level(),
+    budget := float(),
     distribution := [dyno_agent_patterns:pattern()],
     without := [atom()],
     repeat := pos_integer(),
@@ -167,6 +170,7 @@ doc/suites.md has all keys.
     {bad_option, Key :: atom(), Value :: term(), Accepted :: string()}
     | {unknown_option, atom(), [atom()]}
     | {missing_option, atom()}
+    | {budget_without_level, dyno_agent_instrument:level()}
     %% What another module reads, and does not take.
     | {refused, dyno_error:error()}
     | not_a_map.
@@ -275,7 +279,7 @@ resembles(_, _) ->
 options(Config) when is_map(Config) ->
     Fields = fields(Config),
     case maps:keys(Config) -- [Key || {Key, _, _, _} <- Fields] of
-        [] -> options(Fields, Config, #{});
+        [] -> with_level(options(Fields, Config, #{}), Config);
         [Unknown | _] -> {error, {unknown_option, Unknown, [K || {K, _, _, _} <- Fields]}}
     end;
 options(_Other) ->
@@ -297,13 +301,32 @@ options([{Key, Default, Read, Accepted} | Fields], Config, Options) ->
             options(Fields, Config, Options#{Key => Default})
     end.
 
+with_level({ok, #{level := Level}}, #{budget := _}) when
+    Level =/= budget, Level =/= by_patterns
+->
+    {error, {budget_without_level, Level}};
+with_level({ok, #{level := by_patterns} = Options}, Config) ->
+    {ok, Options#{level := level(Options, Config)}};
+with_level(Result, _Config) ->
+    Result.
+
+%% Who names functions one by one has few of them, and wants all of their calls timed.
+level(_Options, #{budget := _}) ->
+    budget;
+level(#{patterns := Patterns}, _Config) ->
+    OneByOne = fun({_, F, A}) -> F =/= '_' andalso A =/= '_'; (_) -> false end,
+    case Patterns =/= [] andalso lists:all(OneByOne, Patterns) of
+        true -> time;
+        false -> budget
+    end.
+
 %% Key, default, how a value is read, and what is accepted. PerformERL allows a size of 0.
 fields(#{load := performerl}) ->
     Sizes = {sizes, mandatory, list(integer(0)), "a list of integers, 0 or more"},
     lists:keyreplace(sizes, 1, fields(#{}), Sizes);
 fields(_Config) ->
     Text = fun dyno_load_spec:some_text/1,
-    Levels = [off, count, discovery, time, memory, all],
+    Levels = [budget, off, count, discovery, time, memory, all],
     [
         {name, ~"test", Text, "text"},
         {sizes, mandatory, list(integer(1)), "a list of positive integers"},
@@ -313,7 +336,9 @@ fields(_Config) ->
         {interval_ms, 1000, integer(10), "an integer of milliseconds, 10 or more"},
         {patterns, [], fun patterns/1, "a list of patterns"},
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
-        {level, time, one_of(Levels), "off, count, discovery, time, memory or all"},
+        {level, by_patterns, one_of(Levels),
+            "budget, off, count, discovery, time, memory or all"},
+        {budget, 0.05, fun share/1, "a share above 0 and below 1, such as 0.05,"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun names/1, "a list of names of instruments"},
         {repeat, 1, integer(1), "a positive integer"},
@@ -341,6 +366,9 @@ integer(Least) ->
         (N) when is_integer(N), N >= Least -> {ok, N};
         (_) -> error
     end.
+
+share(Share) when is_float(Share), Share > 0, Share < 1 -> {ok, Share};
+share(_) -> error.
 
 one_of(Values) ->
     fun(Value) ->
@@ -489,6 +517,10 @@ format_error({unknown_option, Key, Accepted}) ->
     ]);
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);
+format_error({budget_without_level, Level}) ->
+    io_lib:format("a budget is of the level budget, and the level is ~ts; leave out one of the two", [
+        Level
+    ]);
 format_error({refused, Error}) ->
     dyno_error:format(Error);
 format_error(not_a_map) ->

@@ -120,7 +120,7 @@ suite(Callbacks) ->
             {get_load_duration, fun duration/1, "a positive integer of milliseconds"},
             {get_trace_patterns, fun patterns/1, "a list of {Module, Function, Arity}"}
         ],
-        #{warmup_ms => 0, load => performerl, timeout_ms => ?TIMEOUT_MS},
+        #{warmup_ms => 0, load => performerl, level => time, timeout_ms => ?TIMEOUT_MS},
         Callbacks
     ).
 
