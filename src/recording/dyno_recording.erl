@@ -22,7 +22,7 @@ gets comes from a file.
 -export([new/4, document/1, put/3]).
 -export([add_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
 %% Reading
--export([runs/1, run/2, metric/2, histogram/2, series/2, tables/2, table/2, rows/1, rows/2]).
+-export([runs/1, run/2, metric/2, histogram/2, quantile/2, series/2, tables/2, table/2, rows/1, rows/2]).
 %% Checking
 -export([validate/1, format_error/1]).
 
@@ -153,6 +153,26 @@ metric(Run, Name) ->
 -spec histogram(run(), binary()) -> {ok, object()} | error.
 histogram(Run, Name) ->
     first(parts(Run, ~"histograms", Name)).
+
+-doc """
+The value below which a share (0 to 1) of a histogram's values lies: the middle of its bucket, and
+never outside the values; `undefined` where there are none.
+""".
+-spec quantile(object(), Share :: number()) -> number() | undefined.
+quantile(Histogram, Share) ->
+    Buckets = maps:get(~"buckets", Histogram, []),
+    Count = lists:sum([N || [_, _, N] <- Buckets]),
+    %% 0.07 * 100 is 7.000000000000001 in binary: that is rank 7, not 8.
+    within(Histogram, at_rank(max(1, ceil(Share * Count * (1 - 1.0e-14))), Buckets)).
+
+at_rank(Rank, [[_, _, Count] | Buckets]) when Rank > Count -> at_rank(Rank - Count, Buckets);
+at_rank(_, [[Low, High, _] | _]) -> (Low + High) / 2;
+at_rank(_, []) -> undefined.
+
+within(_, undefined) -> undefined;
+within(#{~"min" := Min}, Value) when is_number(Min), Value < Min -> Min;
+within(#{~"max" := Max}, Value) when is_number(Max), Value > Max -> Max;
+within(_, Value) -> Value.
 
 -doc "All series with a name, one a node.".
 -spec series(run(), binary()) -> [object()].

@@ -15,7 +15,7 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 %% For people
 -export([format/2, format/3]).
 %% From people
--export([parse/1, accepted/0, accepted/1]).
+-export([parse/1, accepted/0]).
 %% Arithmetic
 -export([to_base/2, kind/1, base/1, units/0]).
 
@@ -152,17 +152,6 @@ parse(Chars) ->
 -spec accepted() -> [binary()].
 accepted() ->
     [Name || {Name, _, _} <- written(), Name =/= <<>>].
-
--doc "The units `parse/1` accepts for a kind; `none` stands for a number without a unit.".
--spec accepted(kind()) -> [binary() | none].
-accepted(Kind) ->
-    [
-        case Name of
-            <<>> -> none;
-            _ -> Name
-        end
-     || {Name, Of, _} <- written(), Of =:= Kind
-    ].
 
 %% The units people write, with their kind and factor to the base unit.
 written() ->

@@ -8,6 +8,7 @@
 -export([
     every_operator/1,
     metrics_in_human_units/1,
+    percentiles/1,
     never_rounded_to_the_limit/1,
     series_and_aggregates/1,
     short_forms/1,
@@ -39,6 +40,7 @@ all() ->
     [
         every_operator,
         metrics_in_human_units,
+        percentiles,
         never_rounded_to_the_limit,
         series_and_aggregates,
         short_forms,
@@ -97,6 +99,12 @@ run(Id, Size, P99) ->
             #{name => ~"custom.max", value => 7, unit => count},
             #{name => ~"my.furlongs", value => 3.5, unit => furlongs}
         ],
+        %% 1 to 1,000 ms, a bucket a millisecond.
+        histograms => [
+            histogram(~"latency", #{}, 1, 1_000_000),
+            histogram(~"labelled", #{node => ~"server@host"}, 1, 1_000_000),
+            (histogram(~"empty", #{}, 1, 1))#{count := 0, buckets := []}
+        ],
         series => [
             series(~"vm.memory.total", ~"B", ~"store@host", [9_000_000, 9_500_000, 9_100_000]),
             series(~"vm.memory.total", ~"B", ~"server@host", [40_000_000, 60_000_000, 50_000_000]),
@@ -134,6 +142,17 @@ run(Id, Size, P99) ->
                 rows => [[~"eu", ~"orders", 7, 0.75], [~"us", 12, 3, 0.25]]
             }
         ]
+    }.
+
+histogram(Name, Labels, Each, Width) ->
+    #{
+        name => Name,
+        unit => ns,
+        labels => Labels,
+        count => 1_000 * Each,
+        min => Width + 3,
+        max => 1_000 * Width,
+        buckets => [[N * Width, (N + 1) * Width, Each] || N <- lists:seq(1, 1_000)]
     }.
 
 %% The first point is warm-up, and larger than all.
@@ -222,6 +241,21 @@ metrics_in_human_units(_) ->
         {"throughput at 10 > 12345", ~"pass", 12_345.6},
         %% recorded in ms, compared in ns
         {"my.gauge at 10 < 3.1 ms", ~"pass", 3_000_000}
+    ]).
+
+%% Of what is recorded by its metric that; any other is the middle of its bucket, within the values.
+percentiles(_) ->
+    check([
+        {"latency.p95 at 10 < 1 s", ~"pass", 950_500_000},
+        {"latency.p95 at 10 < 950 ms", ~"fail", 950_500_000},
+        {"latency.p50.05 at 10 < 1 s", ~"pass", 501_500_000},
+        {"latency.p0 at 10 < 1 s", ~"pass", 1_500_000},
+        {"latency.p99.999 at 10 <= 1 s", ~"pass", 1_000_000_000},
+        {"latency.p99 at 10 < 6 ms", ~"pass", 5_000_000},
+        {"empty.p95 at 10 < 1 s", ~"unknown", null},
+        {"labelled.p95 at 10 < 1 s", ~"unknown", null},
+        {"latency.p100 at 10 < 1 s", ~"unknown", null},
+        {"latency.p95 of server at 10 < 1 s", ~"unknown", null}
     ]).
 
 never_rounded_to_the_limit(_) ->
@@ -363,7 +397,7 @@ unknown_when_units_differ(_) ->
         at_100("my.gauge at 10 < 5 MB"),
     ?assertEqual(
         <<"my.gauge is 3 ms at size 10, which cannot be compared with 5 MB: "
-            "the limit needs one of ns, us, \x{b5}s, \x{3bc}s, ms, s, m, min, h"/utf8>>,
+            "the limit needs ns, us, ms, s, min or h">>,
         Text
     ).
 
@@ -407,7 +441,10 @@ points_at_what_is_wrong(_) ->
         {"latency.p99 != 20 ms", 12, "an operator is expected"},
         {"latency.p99 <", 13, "a number is expected"},
         {"latency.p99 < fast", 14, "a number is expected"},
-        {"latency.p99 < 20 MBB", 17, "there is no unit MBB; accepted are ns, us"},
+        {"latency.p99 < 20 MBB", 17, "there is no unit MBB; did you mean MB?"},
+        {"latency.p99 < 20 parsecs", 17, "there is no unit parsecs; units are such as ms, MB"},
+        {"latency.p(95) < 20 ms", 0, "a percentile is written without brackets: latency.p95"},
+        {"p(99.9) < 20 ms", 0, "a percentile is written without brackets: latency.p99.9"},
         {"latency.p99 < 1e99 ms", 14, "the number is too large"},
         {"latency.p99 at < 5 ms", 15, "a size is expected after \"at\""},
         {"latency.p99 at ten < 5 ms", 15, "a size is expected, a whole number"},

@@ -58,7 +58,7 @@ accepted(Texts, Known) ->
     [?assertEqual({Text, ok}, {Text, check(Text, Known)}) || Text <- Texts].
 
 other_kinds(_Config) ->
-    Time = "but a time is measured; the limit needs one of ns, us, ",
+    Time = "but a time is measured; the limit needs ns, us, ",
     refused(
         [
             {"latency.p99 < 5 MB", 14, ["this is a size in bytes, ", Time]},
@@ -66,16 +66,16 @@ other_kinds(_Config) ->
             {"latency < 5 MB", 10, Time},
             {"operation.read.latency.p99 < 5 MB", 29, Time},
             {"phase.up.service.max of n at 3 < 5 %", 33, Time},
-            {"errors.rate < 5 ms", 14, "a ratio is measured; the limit needs no unit, or one of %"},
+            {"errors.rate < 5 ms", 14, "a ratio is measured; the limit needs %, or no unit"},
             {"throughput > 5 %", 13, "a rate is measured"},
-            {"memory.total < 3", 15, "a size in bytes is measured; the limit needs one of B, kB"},
+            {"memory.total < 3", 15, "a size in bytes is measured; the limit needs B, kB"},
             {"vm.memory.total.mean < 5 ms", 23, "a size in bytes is measured"},
             {"cpu < 5 MB", 6, "a ratio is measured"},
             {"disk.await < 5 MB", 13, Time},
             {"run_queue < 5 ms", 12, "a plain number is measured; the limit needs no unit, or"},
             {"io.input > 5 MB", 11, "a rate in bytes is measured"},
             {"load.start_time < 5 MB", 18, Time},
-            {"instrument.overhead < 5 MB", 22, "a time per call is measured; the limit needs one of"},
+            {"instrument.overhead < 5 MB", 22, "a time per call is measured; the limit needs ns, us"},
             {"function m:f/1 calls < 5 ms", 23, "this is a time, but a plain number is measured"},
             {"function m:f/1 words < 5 ms", 23, "a size in words is measured"},
             {"process \"a b\" memory of n < 5 %", 28, "a size in bytes is measured"},
@@ -90,7 +90,11 @@ what_nobody_measures(_Config) ->
     refused(
         [
             {"latncy.p99 < 5 ms", 0, "there is no metric latncy.p99; the closest are latency.p99"},
-            {"latency.p98 < 5 ms", 0, "there is no metric latency.p98; the closest are latency.p9"},
+            {"latency.p980 < 5 ms", 0, "there is no metric latency.p980; the closest are latency.p9"},
+            {"throughput.p95 > 5", 0, "there is no metric throughput.p95; the closest are throughput"},
+            {"phase.up.latency.p95 < 5 ms", 0, "there is no metric phase.up.latency.p95"},
+            {"latency.p95 < 5 MB", 14, "this is a size in bytes, but a time is measured"},
+            {"memory.totl < 5", 0, "there is no metric memory.totl; the closest are memory.total"},
             {"vm.memory.totl < 5 MB", 0, "the closest are vm.memory.total"},
             {"memory.totl < 5 MB", 0, "memory.total"},
             {"functio m:f/1 calls < 5", 0, "there is no table functio; the closest are functions"},
@@ -109,6 +113,7 @@ what_can_be_decided(_Config) ->
     accepted(
         [
             "latency.p99 < 20 ms", "latency < 20 ms", "latency.p99 > 0", "errors.rate < 0.001",
+            "latency.p95 < 20 ms", "service.p99.95 < 20 ms", "operation.a.b.latency.p75 < 1 s",
             "throughput > 10 k/s", "operation.a.b.throughput > 5", "phase.up.errors.count == 0",
             "vm.memory.total.mean < 5 MB", "memory.total of store at 3 < 5 MB", "cpu.max < 90 %",
             "run_queue.dirty_io < 3", "os.cgroup.throttled < 1 %", "load.throughput.min > 3",
@@ -125,7 +130,7 @@ agents_may_sample_anything(_Config) ->
     Known = dyno_custom_metric:known([], [latency]),
     All = (known())#{reserved => map_get(reserved, Known)},
     accepted(["mailbox.longest < 5", "memory.total < 3", "latency.samples > 5"], All),
-    refused([{"service.p98 < 5 ms", 0, "no metric"}, {"vm.memory.total < 3", 18, "a size"}], All).
+    refused([{"service.pp < 5 ms", 0, "no metric"}, {"vm.memory.total < 3", 18, "a size"}], All).
 
 own_metrics(_Config) ->
     Metric = {"orders.open", count, {orders, open, []}},
@@ -176,7 +181,8 @@ objectives_of_a_search(_Config) ->
             {"operation.read.errors.rate < 1 %", ok},
             {"load.achieved_share > 99 %", ok},
             {"latency.p99 < 5 MB", search_objective},
-            {"latency.p98 < 5 ms", search_metric},
+            {"latency.p95 < 5 ms", ok},
+            {"latency.p980 < 5 ms", search_metric},
             {"load.search.rate > 5", search_metric},
             {"vm.memory.total < 5 MB", search_metric},
             {"process p memory < 5 MB", search_metric},
@@ -210,7 +216,7 @@ nothing_is_run(Config) ->
      || {Source, Options, Begin} <- [
             {Write(sized, ["throughput > 1", "memory.total < 3"]), #{},
                 ~"suite sized: threshold \"memory.total < 3\", column 16: this is a plain number"},
-            {Write(fine, ["throughput > 1"]), #{thresholds => ["latency.p98 < 5 ms"]},
-                ~"threshold \"latency.p98 < 5 ms\", column 1: there is no metric latency.p98"}
+            {Write(fine, ["throughput > 1"]), #{thresholds => ["latency.q98 < 5 ms"]},
+                ~"threshold \"latency.q98 < 5 ms\", column 1: there is no metric latency.q98"}
         ]
     ].

@@ -17,6 +17,7 @@
     {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
         {Value :: number(), Samples :: non_neg_integer()} | none)}.
 
+-define(LAG, ~"load.schedule_lag").
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
 
 -doc "The load's single numbers.".
@@ -41,6 +42,7 @@ known() ->
     ],
     #{
         metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Whole ++ Groups],
+        histograms => known_histograms(),
         series => [#{name => Name, unit => Unit} || {_, Name, Unit, _} <- courses()]
     }.
 
@@ -52,7 +54,16 @@ known_of_probe() ->
      || {Name, Title, Unit, Value} <- operations()
     ],
     Descriptions = operations() ++ open_loads() ++ Kinds,
-    #{metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Descriptions]}.
+    #{
+        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Descriptions],
+        histograms => known_histograms()
+    }.
+
+known_histograms() ->
+    [
+        #{name => Name, unit => ~"ns"}
+     || Name <- [~"latency", ~"service", ?LAG, <<(prefix(~"operation", ~"*"))/binary, "latency">>]
+    ].
 
 described(Descriptions, Measured) ->
     [
@@ -220,14 +231,14 @@ metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
 -doc "Its distributions.".
--spec histograms(dyno_load_result:t()) -> [part()].
+-spec histograms(dyno_load_result:t() | dyno_load_result:part()) -> [part()].
 histograms(#{total := #{response := Response, service := Service, schedule_lag := Lag}} = Result) ->
     [
         histogram(Name, Title, Histogram)
      || {Name, Title, #{count := Count} = Histogram} <- [
             {~"latency", ~"Response time", Response},
             {~"service", ~"Service time", Service},
-            {~"load.schedule_lag", ~"Schedule lag of the generator", Lag}
+            {?LAG, ~"Schedule lag of the generator", Lag}
             | [
                 {<<(prefix(~"operation", Kind))/binary, "latency">>, ~"Response time", OfKind}
              || {Kind, #{response := OfKind}} <- dyno_load_result:named_kinds(Result)
@@ -279,9 +290,11 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Metrics =
         of_operations(~"", ~"", LengthNs, Total) ++ of_open_loads(Total, [Part]) ++
             of_kinds(LengthNs, Part),
-    Document = dyno_recording:document(#{
-        runs => [#{id => ~"probe", size => 0, status => complete, metrics => Metrics}], tables => []
-    }),
+    Probe = #{
+        id => ~"probe", size => 0, status => complete, metrics => Metrics,
+        histograms => histograms(Part)
+    },
+    Document = dyno_recording:document(#{runs => [Probe], tables => []}),
     Verdicts = lists:append([dyno_threshold:evaluate(T, Document) || T <- Objective]),
     Holds = lists:all(fun passes/1, Verdicts),
     case {dyno_load_verdict:is_kept(Part) andalso Holds, dyno_load_verdict:of_part(Part)} of

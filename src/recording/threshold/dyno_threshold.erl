@@ -57,6 +57,7 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
     | number_expected
     | number_out_of_range
     | {unknown_unit, binary()}
+    | {percentile_in_brackets, Written :: binary()}
     | open_quote
     | dyno_threshold_check:problem()
     | not_utf8.
@@ -203,7 +204,7 @@ threshold(Tokens, Text) ->
 target([{word, Word, At} | Rest], Text) ->
     Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
-        throw({At, metric_expected}),
+        throw({At, no_metric(Word)}),
     case {is_end(Rest), Rest} of
         {true, _} -> {{metric, Word}, Rest};
         {false, [{word, Row, _} | More]} -> cell(Word, unquoted(Row), More, is_end(More), Text)
@@ -212,6 +213,15 @@ target([{operator, _, At} | _], _) ->
     throw({At, metric_expected});
 target([], Text) ->
     throw({end_of(Text), metric_expected}).
+
+%% As k6 writes percentiles: p(95), latency.p(95).
+no_metric(Word) ->
+    Pattern = ~"^(?:(.+)\\.)?p\\(([0-9.]+)\\)$",
+    case re:run(Word, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [~"", Percent]} -> {percentile_in_brackets, <<"latency.p", Percent/binary>>};
+        {match, [Of, Percent]} -> {percentile_in_brackets, <<Of/binary, ".p", Percent/binary>>};
+        nomatch -> metric_expected
+    end.
 
 cell(Table, Row, [{word, Field, _} | Rest], false, _) -> {{cell, Table, Row, Field}, Rest};
 cell(Table, Row, [{operator, _, _} | _] = Rest, true, _) -> {{cell, Table, Row, undefined}, Rest};

@@ -10,8 +10,8 @@
 -export_type([known/0, described/0, table/0, problem/0]).
 
 -doc """
-What a measurement may have: metrics and series with their units, tables of a run, and tables over
-all runs (`summaries`), as those who make them describe them. In a name `*` stands for whatever is
+What a measurement may have: metrics, histograms and series with their units, tables of a run, and
+tables over all runs (`summaries`), as those who make them describe them. In a name `*` stands for whatever is
 filled in later.
 
 `reserved`: the first words of the metrics and series that only those listed have; `all` where there
@@ -19,6 +19,7 @@ are no others.
 """.
 -type known() :: #{
     metrics => [described()],
+    histograms => [described()],
     series => [described()],
     tables => [table()],
     summaries => [table()],
@@ -88,6 +89,7 @@ units([Lookup | Rest], Known) ->
     {Kind, Name} =
         case Lookup of
             {metric, Of} -> {metrics, Of};
+            {percentile, Of, _Share} -> {histograms, Of};
             {series, Of, _Aggregate} -> {series, Of}
         end,
     Described = maps:get(Kind, Known, []),

@@ -7,10 +7,11 @@ Finds what a threshold names in a recording.
 
 A name is looked up in this order; the first that is there counts:
 1. a metric of the run with that name,
-2. a series with the aggregate at its end: `vm.run_queue.normal.max`, `load.throughput.min`,
-3. a series without one; then the maximum counts for sizes, times and counts, the mean for ratios
+2. any percentile of a histogram of the run: `latency.p95`, `operation.read.latency.p99.5`,
+3. a series with the aggregate at its end: `vm.run_queue.normal.max`, `load.throughput.min`,
+4. a series without one; then the maximum counts for sizes, times and counts, the mean for ratios
    and rates,
-4. the run's metric with `.max` added.
+5. the run's metric with `.max` added.
 
 Series of the virtual machine and of the system may go by less than their name, with or without an
 aggregate: without `vm.`, `os.vm.` or `os.` at the beginning, and without `.normal` at the end. So
@@ -23,7 +24,7 @@ Any table can be named, in the singular too. A row is found by the cells in the 
 role `key`: by one of them, or by all of them with a space in between.
 """.
 
--export([find/3, comparable/3, accepted/1, kind/1]).
+-export([find/3, comparable/3, kind/1]).
 -export([lookups/1, names/2, is_table/2]).
 
 -export_type([target/0, found/0, lookup/0]).
@@ -42,6 +43,7 @@ of a row of a table over all runs, such as the exponent in `growth`.
 -doc "Where a value may be.".
 -type lookup() ::
     {metric, Name :: binary()}
+    | {percentile, Histogram :: binary(), Share :: float()}
     | {series, Name :: binary(), mean | min | max | last | undefined}.
 
 -type holder() :: dyno_recording:run() | dyno_recording:document().
@@ -61,11 +63,6 @@ A number without a unit serves for ratios and rates; a time for a time per call;
 comparable(Kind, Kind, _) -> true;
 comparable(_, number, Limit) when Limit == 0 -> true;
 comparable(Kind, LimitKind, _) -> lists:member(LimitKind, also(Kind)).
-
--doc "The units a limit for a kind may have; `none` for a number without a unit.".
--spec accepted(dyno_unit:kind()) -> [binary() | none].
-accepted(Kind) ->
-    lists:append([dyno_unit:accepted(K) || K <- [Kind | also(Kind)]]).
 
 also(ratio) -> [number];
 also(rate) -> [number];
@@ -113,9 +110,19 @@ find({cell, Table, Row, Field}, Node, Holder) ->
 lookups(Name) ->
     {Plain, Aggregate} = split(Name),
     [{metric, Name}] ++
+        percentile(Name) ++
         [{series, N, Aggregate} || N <- full(Plain), N =/= Name] ++
         [{series, N, undefined} || N <- full(Name)] ++
         [{metric, <<Name/binary, ".max">>}].
+
+percentile(Name) ->
+    Pattern = ~"^(.+)\\.p([0-9]{1,2})(\\.[0-9]{1,6})?$",
+    case re:run(Name, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Of, Whole]} -> [{percentile, Of, binary_to_integer(Whole) / 100}];
+        {match, [Of, Whole, Rest]} ->
+            [{percentile, Of, binary_to_float(<<Whole/binary, Rest/binary>>) / 100}];
+        nomatch -> []
+    end.
 
 %% The names that a series may be recorded under.
 full(Name) ->
@@ -152,6 +159,19 @@ metric(Name, undefined, Run) ->
 metric(_, _, _) ->
     %% Metrics belong to the run, not to a node.
     none.
+
+%% Those with labels are of something in a node; a row of a table is their name.
+percentile(Name, Share, undefined, Run) ->
+    case [H || #{~"name" := Of, ~"labels" := L} = H <- histograms(Run), Of =:= Name, L =:= #{}] of
+        [#{~"unit" := Unit} = Histogram | _] ->
+            number(dyno_recording:quantile(Histogram, Share), Unit, "it was not measured");
+        [] ->
+            none
+    end;
+percentile(_, _, _, _) ->
+    none.
+
+histograms(Run) -> maps:get(~"histograms", Run, []).
 
 series(Name, Aggregate, Node, Run) ->
     case of_node(dyno_recording:series(Run, Name), Node, Run) of
@@ -264,6 +284,7 @@ first([Lookup | Rest], Node, Run) ->
     Found =
         case Lookup of
             {metric, Name} -> metric(Name, Node, Run);
+            {percentile, Name, Share} -> percentile(Name, Share, Node, Run);
             {series, Name, Aggregate} -> series(Name, Aggregate, Node, Run)
         end,
     case Found of

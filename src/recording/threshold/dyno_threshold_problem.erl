@@ -30,7 +30,14 @@ wording(number_expected) ->
 wording(number_out_of_range) ->
     "the number is too large or too long; choose a larger unit";
 wording({unknown_unit, Unit}) ->
-    ["there is no unit ", Unit, "; accepted are ", listed(dyno_unit:accepted())];
+    Meant =
+        case dyno_similar:nearest(Unit, dyno_unit:accepted()) of
+            {ok, Near} -> ["did you mean ", Near, "?"];
+            none -> "units are such as ms, MB, k/s or %"
+        end,
+    ["there is no unit ", Unit, "; ", Meant];
+wording({percentile_in_brackets, Written}) ->
+    ["a percentile is written without brackets: ", Written];
 wording(open_quote) ->
     "the quote that opens here is not closed";
 wording({unknown_metric, Name, Closest}) ->
@@ -62,14 +69,17 @@ kind(byte_rate) -> "a rate in bytes";
 kind(time_per_call) -> "a time per call";
 kind(words_per_call) -> "a size per call".
 
--doc "The units accepted for a kind, in words.".
+-doc "The usual units of a kind, in words; dyno_unit knows more.".
 -spec units(dyno_unit:kind()) -> unicode:chardata().
-units(Kind) ->
-    Names = dyno_threshold_metric:accepted(Kind),
-    case [Name || Name <- Names, Name =/= none] of
-        Names -> ["one of ", listed(Names)];
-        Others -> ["no unit, or one of ", listed(Others)]
-    end.
+units(time) -> "ns, us, ms, s, min or h";
+units(size) -> "B, kB, MB, GB, KiB, MiB or GiB";
+units(words) -> "words, or no unit";
+units(number) -> "no unit, or k or M";
+units(ratio) -> "%, or no unit";
+units(rate) -> "/s, k/s or M/s";
+units(byte_rate) -> "B/s, kB/s, MB/s or GB/s";
+units(time_per_call) -> "ns, us, ms or s";
+units(words_per_call) -> "words, or no unit".
 
 -spec listed([binary()]) -> unicode:chardata().
 listed(Names) ->

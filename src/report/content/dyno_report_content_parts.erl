@@ -139,7 +139,7 @@ histograms(Document, Runs, #{top := Top}) ->
             [
                 measured(Value, get(~"unit", Histogram, ~"1"))
              || Value <-
-                    [quantile(Q, get(~"buckets", Histogram, [])) || {_, Q} <- ?QUANTILES] ++
+                    [dyno_recording:quantile(Histogram, Q) || {_, Q} <- ?QUANTILES] ++
                         [get(~"max", Histogram)]
             ]
      || Run <- Runs, Histogram <- others(~"histograms", Run, Document)
@@ -147,14 +147,6 @@ histograms(Document, Runs, #{top := Top}) ->
     dyno_report_section:table(
         ~"Distributions", Columns, lists:sublist(Rows, 3 * Top), length(Rows)
     ).
-
-%% The middle of the bucket that holds it.
-quantile(Q, Buckets) ->
-    reached(Buckets, Q * lists:sum([Count || [_, _, Count] <- Buckets])).
-
-reached([[Low, High, Count] | _], Wanted) when Count >= Wanted -> (Low + High) / 2;
-reached([[_, _, Count] | Buckets], Wanted) -> reached(Buckets, Wanted - Count);
-reached([], _Wanted) -> null.
 
 %% Events
 
