@@ -7,7 +7,7 @@
 %% labels, and the roles of its nodes. Whoever measures names nodes by their names; recorded parts
 %% name them by their roles, because a node that was started for a run has a new name each time.
 
--export([id/2, identified/1, roles/1, with_roles/2]).
+-export([id/2, place/2, identified/1, roles/1, with_roles/2]).
 
 -type object() :: dyno_recording_check:object().
 
@@ -31,6 +31,29 @@ id(Labels, Repetition) ->
 
 label(Text) when is_binary(Text) -> Text;
 label(Number) -> json:encode(Number).
+
+-doc "A run of a size in a sentence: `16 clients`, `size 16`; of an id, or of a size as text.".
+-spec place(Label :: binary(), Id :: binary()) -> binary().
+place(Label, Id) ->
+    iolist_to_binary(place_of(Label, Id)).
+
+place_of(~"size", Id) -> [~"size ", Id];
+%% As suites of PerformERL call it.
+place_of(<<"number of ", What/binary>>, Id) -> place_of(What, Id);
+place_of(Label, ~"1") -> [~"1 ", singular(Label)];
+place_of(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
+place_of(Label, Id) -> [Id, ~" ", Label].
+
+%% Of a plural as English forms it; what is no plural stays.
+singular(Label) ->
+    Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
+    lists:foldl(
+        fun({Plural, Singular}, Text) ->
+            re:replace(Text, Plural, Singular, [unicode, {return, binary}])
+        end,
+        Label,
+        Rules
+    ).
 
 -doc "A run with its id, and its parts with the roles of the nodes.".
 -spec identified(object()) -> object().

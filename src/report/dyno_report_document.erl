@@ -171,26 +171,8 @@ place(Run, Document) ->
     Id = name(~"id", Run),
     case get(~"size", Run) of
         null -> Id;
-        _ -> iolist_to_binary(place_of(size_label(Document), Id))
+        _ -> dyno_recording_run:place(size_label(Document), Id)
     end.
-
-place_of(~"size", Id) -> [~"size ", Id];
-%% As suites of PerformERL call it.
-place_of(<<"number of ", What/binary>>, Id) -> place_of(What, Id);
-place_of(Label, ~"1") -> [~"1 ", singular(Label)];
-place_of(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
-place_of(Label, Id) -> [Id, ~" ", Label].
-
-%% Of a plural as English forms it; what is no plural stays.
-singular(Label) ->
-    Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
-    lists:foldl(
-        fun({Plural, Singular}, Text) ->
-            re:replace(Text, Plural, Singular, [unicode, {return, binary}])
-        end,
-        Label,
-        Rules
-    ).
 
 -doc "A run's metric, or `null`.".
 -spec metric(binary(), object()) -> object() | null.

@@ -8,11 +8,23 @@
 
 -export([all/0, suite/0]).
 -export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1]).
--export([one_size/1]).
+-export([the_load_does_not_grow/1, sentences/1, one_size/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [nothing, a_queue, schedulers, a_function, open_load, medians, shown, one_size].
+all() ->
+    [
+        nothing,
+        a_queue,
+        schedulers,
+        a_function,
+        open_load,
+        the_load_does_not_grow,
+        medians,
+        sentences,
+        shown,
+        one_size
+    ].
 
 %% Twice the workers, twice the throughput, the same response times.
 nothing(_Config) ->
@@ -69,6 +81,18 @@ open_load(_Config) ->
         end)
     ).
 
+%% A size that counts keys says nothing of how much throughput there should be.
+the_load_does_not_grow(_Config) ->
+    ?assertEqual([], saturations(fun(Size) -> #{workers => 4, throughput => 40_000 + Size} end)),
+    %% By the workers, not by the size: 4, 8, 16, 32 and 64 of them.
+    ?assertEqual(
+        [], saturations(fun(Size) -> #{workers => 4 * Size, throughput => 900 * Size} end)
+    ),
+    ?assertMatch(
+        [{~"symptom", ~"throughput", 8}],
+        saturations(fun(Size) -> #{workers => 4 * Size, throughput => 1000 * min(4, Size)} end)
+    ).
+
 %% A repetition that went wrong decides nothing.
 medians(_Config) ->
     Values = fun
@@ -91,10 +115,47 @@ shown(_Config) ->
         fun(Said) -> ?assertMatch({_, _}, binary:match(Text, Said)) end,
         [
             ~"What gets slow first",
-            ~"responses take 2.0 times as long at 2 as at 1: 2 ms (p50)",
-            ~"throughput is 1000 /s at 2, 50 % of what would be in proportion",
-            ~"1. the message queue of db holds 40 messages at 4, 10 at 1"
+            ~"At size 2 responses take 2.0 times as long as at 1: 2 ms (p50).",
+            ~"With 2 workers throughput is 1000 /s, no more than that with 1.",
+            ~"1. The message queue of db holds 40 messages at size 4, 10 at 1."
         ]
+    ).
+
+sentences(_Config) ->
+    Said = fun(Label, Values) ->
+        Document = dyno_recording:new(test, ~"saturation", #{size_label => Label}, #{}),
+        Runs = [run(S, 1, Values(S)) || S <- [1, 4]],
+        [#{rows := Rows}] = dyno_test_saturation:tables(
+            lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, Document, Runs)
+        ),
+        [lists:last(Row) || Row <- Rows]
+    end,
+    ?assertEqual(
+        [
+            ~"With 4 connections throughput is 12.6 k/s, half of 4 times that with 1.",
+            ~"The schedulers of shop are already 97.5 % busy with 1 connection."
+        ],
+        Said(~"connections", fun(Size) ->
+            #{throughput => map_get(Size, #{1 => 6300, 4 => 12_600}), utilisation => 0.975}
+        end)
+    ),
+    ?assertEqual(
+        [
+            ~"With 16 workers (4 keys) throughput is 2000 /s, less than that with 4.",
+            ~"With 4 keys 66.4 processes wait for the 4 schedulers of shop on average."
+        ],
+        Said(~"keys", fun(Size) ->
+            #{
+                workers => 4 * Size, throughput => 3000 div Size + 1250,
+                run_queue => map_get(Size, #{1 => 0, 4 => 66.4})
+            }
+        end)
+    ),
+    ?assertEqual(
+        [~"At 4 requests/s throughput is 3 /s, 75 % of the 4 /s that were offered."],
+        Said(~"requests/s", fun(Size) ->
+            #{offered => Size, throughput => min(Size, 3)}
+        end)
     ).
 
 one_size(_Config) ->
@@ -130,6 +191,7 @@ run(Size, Repetition, Given) ->
         metrics =>
             [
                 metric(~"throughput", Value(throughput), ~"1/s"),
+                metric(~"workers.max", maps:get(workers, Values, Size), ~"count"),
                 metric(~"latency.p50", Value(p50), ~"ns")
             ] ++
             [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Values]],

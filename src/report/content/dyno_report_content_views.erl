@@ -167,7 +167,7 @@ analyses() ->
         {~"saturation", #{
             title => ~"What gets slow first",
             text => ~"text",
-            without => ~"nothing saturates: response times and throughput follow the size"
+            without => ~"Nothing: responses take hardly longer, and nothing is at its limit."
         }},
         {~"growth", #{
             title => ~"Growth with size",

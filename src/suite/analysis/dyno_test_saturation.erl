@@ -14,9 +14,10 @@ which resource is saturated first. Pure.
 | function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
-| throughput | less than 80 % of what is in proportion; of an open load, than 95 % of the offered |
+| throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
 
-With repetitions the medians of each size count. What is beyond its limit at the smallest size
+Where the workers of a closed load do not become more with the size, nothing is said of the
+throughput. With repetitions the medians of each size count. What is beyond its limit at the smallest size
 already comes last: it does not grow with the size, but may well be what limits the system. The
 order is that of the sizes; at the same size, by how far beyond its limit a resource is. That one
 resource is saturated before another is no proof that it is the cause, but it is where to look
@@ -62,10 +63,12 @@ first.
 tables(Document) ->
     case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
         [_, _ | _] = Sizes ->
-            Symptoms = response_time(Sizes) ++ throughput(Sizes),
+            Label = label(Document),
+            Symptoms = response_time(Label, Sizes) ++ throughput(Label, Sizes),
             Resources =
-                capacities(Sizes) ++ run_queues(Sizes) ++ message_queues(Sizes) ++
-                    functions(Sizes) ++ memories(Sizes),
+                capacities(Label, Sizes) ++ run_queues(Label, Sizes) ++
+                    message_queues(Label, Sizes) ++ functions(Label, Sizes) ++
+                    memories(Label, Sizes),
             [dyno_recording_table:make(spec(), order(Symptoms) ++ order(Resources))];
         _ ->
             []
@@ -106,7 +109,6 @@ saturated(About, Measured, Words) ->
     case lists:reverse(lists:takewhile(IsBeyond, lists:reverse(Measured))) of
         [{Size, Value, Beyond} | _] = Last ->
             [{_, From, _} | _] = Measured,
-            IsFirst = Last =:= Measured,
             [
                 #{
                     about => About,
@@ -114,28 +116,26 @@ saturated(About, Measured, Words) ->
                     from => From,
                     value => Value,
                     beyond => Beyond,
-                    is_first => IsFirst,
-                    text => noted(IsFirst, Words(Size, Value, Beyond))
+                    is_first => Last =:= Measured,
+                    text => Words(Size, Value, Beyond)
                 }
             ];
         [] ->
             []
     end.
 
-noted(true, Text) -> <<Text/binary, ", the smallest size, already">>;
-noted(false, Text) -> Text.
-
 %% Symptoms
 
-response_time(Sizes) ->
+response_time(Label, Sizes) ->
     case points(fun(Run) -> metric(~"latency.p50", Run) end, Sizes) of
         [{First, Least} | _] = Points when Least > 0 ->
             saturated(
                 {~"symptom", ~"latency.p50", ~"ns"},
                 [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
                 fun(Size, V, _) ->
-                    text("responses take ~.1f times as long at ~ts as at ~ts: ~ts (p50)", [
-                        V / Least, number(Size), number(First), dyno_unit:format(V, ~"ns")
+                    sentence("~ts responses take ~.1f times as long as ~ts ~ts: ~ts (p50)", [
+                        with(Size, Label), V / Least, preposition(Label), number(First),
+                        dyno_unit:format(V, ~"ns")
                     ])
                 end
             );
@@ -143,63 +143,98 @@ response_time(Sizes) ->
             []
     end.
 
-throughput(Sizes) ->
-    Offered = maps:from_list(points(fun(Run) -> metric(~"load.offered", Run) end, Sizes)),
-    case points(fun(Run) -> metric(~"throughput", Run) end, Sizes) of
-        Points when map_size(Offered) > 0 ->
-            Of = [
-                {Size, V, map_get(Size, Offered)}
-             || {Size, V} <- Points, is_map_key(Size, Offered)
-            ],
-            lacking(Of, ?OF_OFFERED, "of what was offered");
-        [{First, Least} | _] = Points when Least > 0 ->
-            Of = [{Size, V, Least * Size / First} || {Size, V} <- Points],
-            lacking(Of, ?IN_PROPORTION, "of what would be in proportion to the size");
-        _ ->
-            []
+%% By what is offered; of a closed load, by the workers.
+throughput(Label, Sizes) ->
+    Of = fun(Name) -> maps:from_list(points(fun(Run) -> metric(Name, Run) end, Sizes)) end,
+    Throughputs = points(fun(Run) -> metric(~"throughput", Run) end, Sizes),
+    case {Of(~"load.offered"), Of(~"workers.max")} of
+        {Offered, _} when map_size(Offered) > 0 -> offered(Throughputs, Offered, Label);
+        {_, Workers} -> in_proportion(Throughputs, Workers, Label)
     end.
 
-lacking(Of, Share, Words) ->
+offered(Throughputs, Offered, Label) ->
     saturated(
         {~"symptom", ~"throughput", ~"1/s"},
-        [{Size, V, Expected * Share / max(V, 1.0e-9)} || {Size, V, Expected} <- Of],
-        fun(Size, V, Beyond) ->
-            text("throughput is ~ts at ~ts, ~ts ~ts", [
-                dyno_unit:format(V, ~"1/s"), number(Size),
-                dyno_unit:format(Share / Beyond, ~"ratio"), Words
+        [
+            {Size, V, map_get(Size, Offered) * ?OF_OFFERED / max(V, 1.0e-9)}
+         || {Size, V} <- Throughputs, is_map_key(Size, Offered)
+        ],
+        fun(Size, V, _) ->
+            Rate = map_get(Size, Offered),
+            sentence("~ts throughput is ~ts, ~ts of the ~ts that were offered", [
+                with(Size, Label), rate(V), dyno_unit:format(V / Rate, ~"ratio"), rate(Rate)
             ])
         end
     ).
 
+in_proportion([{First, Least} | _] = Throughputs, Workers, Label) when
+    Least > 0, is_map_key(First, Workers)
+->
+    Before = map_get(First, Workers),
+    saturated(
+        {~"symptom", ~"throughput", ~"1/s"},
+        [
+            {Size, V, expected(Least, map_get(Size, Workers) / Before) / max(V, 1.0e-9)}
+         || {Size, V} <- Throughputs, is_map_key(Size, Workers)
+        ],
+        fun(Size, V, _) ->
+            #{Size := Now} = Workers,
+            {With, Counted} = with_workers(Now, Size, Label),
+            sentence("~ts throughput is ~ts, ~ts ~ts ~ts", [
+                With, rate(V), by(V / Least, Now / Before), preposition(Counted), number(Before)
+            ])
+        end
+    );
+in_proportion(_Throughputs, _Workers, _Label) ->
+    [].
+
+%% The least that may be expected, where there are so many times the workers.
+expected(Least, Factor) when Factor > 1 -> Least * Factor * ?IN_PROPORTION;
+expected(_Least, _Factor) -> 0.
+
+by(Ratio, _Workers) when Ratio < 0.95 ->
+    "less than that";
+by(Ratio, _Workers) when Ratio < 1.05 ->
+    "no more than that";
+by(Ratio, Workers) ->
+    Share =
+        case Ratio / Workers of
+            Half when Half > 0.48, Half < 0.52 -> ~"half";
+            Other -> dyno_unit:format(Other, ~"ratio")
+        end,
+    [Share, " of ", number(Workers), " times that"].
+
+rate(Value) -> dyno_unit:format(Value, ~"1/s").
+
 %% Resources
 
-capacities(Sizes) ->
+capacities(Label, Sizes) ->
     [
         Saturation
      || Node <- roles(Sizes),
         {Name, Names, Words} <- [
             {~"vm.scheduler_utilisation.normal", [~"vm.scheduler_utilisation.normal"],
-                "the schedulers"},
+                "the schedulers of ~ts are ~ts~ts busy ~ts"},
             {~"vm.scheduler_utilisation.dirty_cpu", [~"vm.scheduler_utilisation.dirty_cpu"],
-                "the dirty CPU schedulers"},
+                "the dirty CPU schedulers of ~ts are ~ts~ts busy ~ts"},
             {~"vm.scheduler_utilisation.dirty_io", [~"vm.scheduler_utilisation.dirty_io"],
-                "the dirty IO schedulers"},
-            {~"os.cpu", [~"os.cpu.user", ~"os.cpu.system"], "the processors of the machine"}
+                "the dirty IO schedulers of ~ts are ~ts~ts busy ~ts"},
+            {~"os.cpu", [~"os.cpu.user", ~"os.cpu.system"],
+                "the machine that runs ~ts is ~ts~ts busy ~ts"}
         ],
         Saturation <- saturated(
             {~"resource", of_node(Name, Node), ~"ratio"},
             [{Size, V, V / ?FULL} || {Size, V} <- means(Names, Node, Sizes)],
             fun(Size, V, _) ->
-                text("~ts of ~ts are busy ~ts of the time at ~ts", [
-                    Words, Node, dyno_unit:format(V, ~"ratio"), number(Size)
+                sentence(Words, [
+                    Node, already(Size, Sizes), dyno_unit:format(V, ~"ratio"), with(Size, Label)
                 ])
             end
         )
     ].
 
-run_queues(Sizes) ->
+run_queues(Label, Sizes) ->
     Name = ~"vm.run_queue.normal",
-    Words = "~.1f processes wait in the run queue of ~ts, which has ~b schedulers, at ~ts",
     [
         Saturation
      || Node <- roles(Sizes),
@@ -207,7 +242,12 @@ run_queues(Sizes) ->
         Saturation <- saturated(
             {~"resource", of_node(Name, Node), ~"count"},
             [{Size, V, V / Schedulers} || {Size, V} <- means([Name], Node, Sizes)],
-            fun(Size, V, _) -> text(Words, [V * 1.0, Node, Schedulers, number(Size)]) end
+            fun(Size, V, _) ->
+                sentence("~ts ~ts~.1f processes wait for the ~ts of ~ts on average", [
+                    with(Size, Label), already(Size, Sizes), V * 1.0,
+                    dyno_recording_run:place(~"schedulers", integer_to_binary(Schedulers)), Node
+                ])
+            end
         )
     ].
 
@@ -224,7 +264,7 @@ schedulers(Node, Sizes) ->
         ]
     ]).
 
-message_queues(Sizes) ->
+message_queues(Label, Sizes) ->
     Column = ~"message_queue_max",
     [
         Saturation
@@ -234,35 +274,36 @@ message_queues(Sizes) ->
             {~"process", <<Group/binary, " ", Column/binary>>, ~"count"},
             [{Size, V, V / max(?LEAST_QUEUE, ?QUEUE_FACTOR * Least)} || {Size, V} <- Points],
             fun(Size, V, _) ->
-                text("the message queue of ~ts holds ~ts messages at ~ts, ~ts at ~ts", [
-                    Group, number(V), number(Size), number(Least), number(First)
+                sentence("the message queue of ~ts holds ~ts messages ~ts, ~ts ~ts ~ts", [
+                    Group, number(V), with(Size, Label), number(Least), preposition(Label),
+                    number(First)
                 ])
             end
         )
     ].
 
-functions(Sizes) ->
+functions(Label, Sizes) ->
     [
         Saturation
      || Name <- names(~"functions", ~"function", Sizes),
         Shares <- [maps:from_list(of_rows(~"functions", {~"function", Name}, ~"share", Sizes))],
-        #{size := Size} = Saturation <- function(Name, Shares, Sizes),
+        #{size := Size} = Saturation <- function(Name, Shares, Label, Sizes),
         maps:get(Size, Shares, 0) >= ?REAL_SHARE
     ].
 
-function(Name, Shares, Sizes) ->
+function(Name, Shares, Label, Sizes) ->
     case points(fun(Run) -> times_per_call(Name, Run) end, Sizes) of
         [{First, Least} | _] = Points when Least > 0 ->
             saturated(
                 {~"function", Name, ~"ns/call"},
                 [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
                 fun(Size, V, _) ->
-                    text(
-                        "a call of ~ts takes ~ts at ~ts, ~.1f times that at ~ts, and ~ts of the "
-                        "time",
+                    sentence(
+                        "a call of ~ts takes ~ts ~ts, ~.1f times that ~ts ~ts, and ~ts of the time",
                         [
-                            Name, dyno_unit:format(V, ~"ns"), number(Size), V / Least,
-                            number(First), dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
+                            Name, dyno_unit:format(V, ~"ns"), with(Size, Label), V / Least,
+                            preposition(Label), number(First),
+                            dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
                         ]
                     )
                 end
@@ -286,17 +327,19 @@ is_sure(#{~"own_time" := Own, ~"own_time_uncertainty" := Uncertain}) -> Uncertai
 is_sure(_Row) -> true.
 
 %% What a step of the size takes, by what the first step took.
-memories(Sizes) ->
+memories(Label, Sizes) ->
     [
         Saturation
      || {Table, Key, Kind} <- [
             {~"processes", ~"group", ~"process"}, {~"ets", ~"table", ~"ets"}
         ],
         Name <- names(Table, Key, Sizes),
-        Saturation <- memory(Kind, Name, of_rows(Table, {Key, Name}, ~"memory_max", Sizes))
+        Saturation <- memory(
+            Kind, Name, Label, of_rows(Table, {Key, Name}, ~"memory_max", Sizes)
+        )
     ].
 
-memory(Kind, Name, [{S0, V0}, {S1, V1} | _] = Points) when V1 > V0 ->
+memory(Kind, Name, Label, [{S0, V0}, {S1, V1} | _] = Points) when V1 > V0 ->
     First = (V1 - V0) / (S1 - S0),
     Steps = [
         {Size, V, max(0, V - Before) / (Size - SizeBefore) / First / ?STEP_FACTOR}
@@ -307,13 +350,47 @@ memory(Kind, Name, [{S0, V0}, {S1, V1} | _] = Points) when V1 > V0 ->
         {Kind, <<Name/binary, " memory_max">>, ~"B"},
         [{S0, V0, 0} | Steps],
         fun(Size, V, Beyond) ->
-            text("the memory of ~ts, ~ts at ~ts, grows ~.1f times as fast as at first", [
-                Name, dyno_unit:format(V, ~"B"), number(Size), Beyond * ?STEP_FACTOR
+            sentence("the memory of ~ts, ~ts ~ts, grows ~.1f times as fast as at first", [
+                Name, dyno_unit:format(V, ~"B"), with(Size, Label), Beyond * ?STEP_FACTOR
             ])
         end
     );
-memory(_Kind, _Name, _Points) ->
+memory(_Kind, _Name, _Label, _Points) ->
     [].
+
+%% Words
+
+label(Document) ->
+    case Document of
+        #{~"parameters" := #{~"size_label" := Label}} when is_binary(Label) -> Label;
+        #{} -> ~"size"
+    end.
+
+%% With 4 connections; at 4 requests/s; at size 4.
+with(Size, Label) ->
+    [preposition(Label), " ", dyno_recording_run:place(Label, number(Size))].
+
+preposition(Label) ->
+    case Label =:= ~"size" orelse binary:match(Label, ~"/") =/= nomatch of
+        true -> "at";
+        false -> "with"
+    end.
+
+%% As a rule the workers are what the size counts.
+with_workers(Workers, Size, Label) when Workers == Size, Label =/= ~"size" ->
+    {with(Size, Label), Label};
+with_workers(Workers, Size, _Label) when Workers == Size ->
+    {with(Workers, ~"workers"), ~"workers"};
+with_workers(Workers, Size, Label) ->
+    Place = dyno_recording_run:place(Label, number(Size)),
+    {[with(Workers, ~"workers"), " (", Place, ")"], ~"workers"}.
+
+already(Size, [{Size, _} | _]) -> "already ";
+already(_Size, _Sizes) -> "".
+
+sentence(Format, Arguments) ->
+    <<First/utf8, Rest/binary>> = text(Format, Arguments),
+    <<(string:titlecase(<<First/utf8>>))/binary, Rest/binary, ".">>.
 
 %% Values
 

@@ -81,8 +81,10 @@ export function facts(recording: Recording): string {
 /** What gets slow first as the size grows, in the recording's own words. */
 function slowFirst(recording: Recording): Child[] {
     const texts = objects(recording.tables.find((t) => t.name === 'saturation')).map((r) => r.text);
-    const said = texts.filter((t): t is string => typeof t === 'string').slice(0, 4);
-    if (said.length === 0) return [];
+    const all = texts.filter((t): t is string => typeof t === 'string');
+    if (all.length === 0) return [];
+    const more = all.length - 4;
+    const said = all.slice(0, 4).concat(more > 0 ? [`${more} more under “Growth”.`] : []);
     return [
         h('h3', {}, 'What gets slow first'),
         h('ul', { class: 'sentences', id: 'saturation' }, ...said.map((t) => h('li', {}, t))),
