@@ -22,12 +22,23 @@
     text := binary()
 }.
 
+-doc "A size, the value there, and its interval where it has one, above 0; all points or none.".
+-type point() ::
+    {Size :: number(), number()} | {Size :: number(), number(), {Low :: number(), High :: number()}}.
+
 -doc "The growth of some points; none where they have no law: zeros, or a single size.".
--spec fit(binary(), binary(), binary(), [{Size :: number(), Value :: number()}]) -> [growth()].
+-spec fit(binary(), binary(), binary(), [point()]) -> [growth()].
 fit(Kind, Name, Unit, Points) ->
-    case dyno_stats_growth:fit(Points) of
-        {ok, #{exponent := Exponent, low := Low, high := High, points := Count} = Fit} ->
-            Sizes = [Size || {Size, _} <- Points],
+    Sizes = [element(1, Point) || Point <- Points],
+    At = fun(Size) ->
+        [dyno_stats:median(Of) || Of <- by_bound([P || P <- Points, element(1, P) =:= Size])]
+    end,
+    case dyno_stats_growth:fit([{element(1, P), element(2, P)} || P <- Points]) of
+        {ok, Plain} ->
+            [First | _] = Firsts = At(lists:min(Sizes)),
+            [Last | _] = Lasts = At(lists:max(Sizes)),
+            Fit = widened(Plain, Firsts, Lasts),
+            #{exponent := Exponent, low := Low, high := High, points := Count} = Fit,
             [
                 #{
                     kind => Kind,
@@ -37,8 +48,8 @@ fit(Kind, Name, Unit, Points) ->
                     low => Low,
                     high => High,
                     points => Count,
-                    smallest => median_at(lists:min(Sizes), Points),
-                    largest => median_at(lists:max(Sizes), Points),
+                    smallest => First,
+                    largest => Last,
                     text => dyno_stats_growth:describe(Fit)
                 }
             ];
@@ -46,8 +57,19 @@ fit(Kind, Name, Unit, Points) ->
             []
     end.
 
-median_at(Size, Points) ->
-    dyno_stats:median([Value || {At, Value} <- Points, At =:= Size]).
+%% Values, and where each has an interval, its ends.
+by_bound([{_, _, _} | _] = Points) ->
+    [[V || {_, V, _} <- Points], [L || {_, _, {L, _}} <- Points], [H || {_, _, {_, H}} <- Points]];
+by_bound(Points) ->
+    [[V || {_, V} <- Points]].
+
+%% The values may lie anywhere in their intervals: so may the slope between the first and the last.
+widened(#{low := Low, high := High} = Fit, [_, L1, H1], [_, L2, H2]) when is_float(Low) ->
+    #{smallest := Smallest, largest := Largest} = Fit,
+    Slope = fun(From, To) -> math:log(To / From) / math:log(Largest / Smallest) end,
+    Fit#{low := min(Low, Slope(H1, L2)), high := max(High, Slope(L1, H2))};
+widened(Fit, _Firsts, _Lasts) ->
+    Fit.
 
 -doc "The columns of a table of growths.".
 -spec columns() -> [dyno_recording_table:column()].

@@ -8,10 +8,15 @@
 
 -export([all/0, suite/0]).
 -export([what_matters_comes_first/1, two_sizes/1, one_size/1, called_more_often/1]).
+-export([uncertain_times/1, estimated_calls/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [what_matters_comes_first, two_sizes, one_size, called_more_often].
+all() ->
+    [
+        what_matters_comes_first, two_sizes, one_size, called_more_often, uncertain_times,
+        estimated_calls
+    ].
 
 %% `big` grows in proportion and takes the time; `steep` grows faster but takes next to nothing;
 %% `flat` takes most and does not grow.
@@ -44,7 +49,7 @@ called_more_often(_Config) ->
         },
         Late = #{~"m:late/0" => 10 * Size || Size >= 4},
         [
-            [F, N, 100.0 * N, 0, 100.0, maps:get(F, Shares)]
+            timed(F, N, 100.0 * N, maps:get(F, Shares))
          || F := N <- maps:merge(Calls, Late)
         ]
     end,
@@ -62,6 +67,49 @@ called_more_often(_Config) ->
     [_, _, _, Exponent, _, _, 6, 1.0, 32.0 | _] = Often,
     ?assert(abs(Exponent - 1.0) < 0.01).
 
+%% `linear` grows with the size, and so does what is known of it: an exponent holds what the times
+%% may be off by, and none is made of times that are mostly guessed, or of what measuring took.
+uncertain_times(_Config) ->
+    Exponent = fun(Off, Grows) ->
+        Rows = fun(Size) ->
+            [timed(~"m:linear/0", {100, 100, 100}, 1.0e3 * math:pow(Size, Grows), Off, 1.0)]
+        end,
+        [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+        [
+            {round(100 * E) / 100, round(100 * L) / 100, round(100 * H) / 100}
+         || [~"function", _, ~"ns/call", E, L, H | _] <- map_get(rows, Table)
+        ]
+    end,
+    ?assertEqual([{1.0, 1.0, 1.0}], Exponent(0, 1)),
+    ?assertEqual([{1.0, 0.82, 1.18}], Exponent(0.3, 1)),
+    %% A fifth more at the largest size than at the smallest may be chance.
+    ?assertEqual([{0.05, 0.05, 0.05}], Exponent(0, 0.05)),
+    ?assertEqual([{0.05, -0.13, 0.23}], Exponent(0.3, 0.05)),
+    ?assertEqual([], Exponent(0.6, 1)),
+    ?assertEqual([], Exponent(1.0, 1)).
+
+%% Calls that are estimated have an interval; those that are not counted are unknown, and not none.
+estimated_calls(_Config) ->
+    Grows = fun(Calls) ->
+        Rows = fun(Size) ->
+            case Calls(Size) of
+                null -> [[~"m:f/0", null, null, null, 1.0e6, null, null, null, 1.0]];
+                Of -> [timed(~"m:f/0", Of, 1.0e6, 0, 1.0)]
+            end
+        end,
+        [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+        [round(10 * E) / 10 || [_, ~"m:f/0 calls/op", _, E | _] <- map_get(rows, Table)]
+    end,
+    ?assertEqual([1.0], Grows(fun(Size) -> {100 * Size, 100 * Size, 100 * Size} end)),
+    ?assertEqual([1.0], Grows(fun(Size) -> {100 * Size, 80 * Size, 120 * Size} end)),
+    ?assertEqual([], Grows(fun(Size) -> {100 + Size, 80, 140} end)),
+    Seldom = fun
+        (1) -> null;
+        (Size) -> {100 * Size, 100 * Size, 100 * Size}
+    end,
+    ?assertEqual([1.0], Grows(Seldom)),
+    ?assertEqual([], Grows(fun(_) -> null end)).
+
 document(Sizes) ->
     document(Sizes, fun rows/1).
 
@@ -73,10 +121,18 @@ document(Sizes, Rows) ->
 
 rows(Size) ->
     [
-        [~"m:flat/0", 100, 1.0e6, 0, 1.0e4, 0.749],
-        [~"m:big/0", 100, 1.0e3 * Size, 0, 10.0 * Size, 0.25],
-        [~"m:steep/0", 100, 1.0e1 * Size * Size, 0, 0.1 * Size * Size, 0.001]
+        timed(~"m:flat/0", 100, 1.0e6, 0.749),
+        timed(~"m:big/0", 100, 1.0e3 * Size, 0.25),
+        timed(~"m:steep/0", 100, 1.0e1 * Size * Size, 0.001)
     ].
+
+timed(Function, Calls, Own, Share) ->
+    timed(Function, {Calls, Calls, Calls}, Own, 0, Share).
+
+%% `Off` is the share that its time may be off by.
+timed(Function, {Calls, Least, Most}, Own, Off, Share) ->
+    Each = Own / Calls,
+    [Function, Calls, Least, Most, Own, Each, Each * (1 - Off), Each * (1 + Off), Share].
 
 run(Size, Rows) ->
     Columns = [
@@ -84,9 +140,12 @@ run(Size, Rows) ->
      || {Name, Type} <- [
             {~"function", string},
             {~"calls", integer},
+            {~"calls_low", integer},
+            {~"calls_high", integer},
             {~"own_time", number},
-            {~"own_time_uncertainty", number},
             {~"time_per_call", number},
+            {~"time_per_call_low", number},
+            {~"time_per_call_high", number},
             {~"share", number}
         ]
     ],

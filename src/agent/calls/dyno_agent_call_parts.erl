@@ -12,6 +12,10 @@
 
 %% Counts that may be off by more than this share cause a warning.
 -define(INEXACT, 0.002).
+%% So do times of functions that are off by more than this share of all.
+-define(UNCERTAIN, 0.1).
+%% Less is not told apart from the budget.
+-define(OVER_BUDGET, 1.5).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -54,81 +58,179 @@ total(Results) ->
     end.
 
 summed(Functions) ->
-    Add = fun
-        (mfa, MFA, _) -> MFA;
-        (_, A, B) -> A + B
-    end,
     maps:values(
         lists:foldl(
             fun(#{mfa := MFA} = F, Acc) ->
-                maps:update_with(MFA, fun(Sum) -> maps:merge_with(Add, Sum, F) end, F, Acc)
+                maps:update_with(MFA, fun(Sum) -> maps:merge_with(fun add/3, Sum, F) end, F, Acc)
             end,
             #{},
-            Functions
+            [between(F) || F <- Functions]
         )
     ).
+
+between(#{counted := exact, calls := Calls} = F) -> F#{calls_low => Calls, calls_high => Calls};
+between(F) -> F.
+
+add(mfa, MFA, _) -> MFA;
+add(counted, A, A) -> A;
+add(counted, A, B) when A =:= no; B =:= no -> no;
+add(counted, _, _) -> estimated;
+add(time_from, A, A) -> A;
+add(time_from, _, _) -> both;
+add(_, A, B) -> A + B.
 
 heaviest_first(Functions) ->
     TotalNs = lists:sum([maps:get(own_time_ns, F, 0) || F <- Functions]),
     [
-        F#{total_ns => TotalNs}
+        bounded(F#{total_ns => TotalNs})
      || F <- lists:sort(fun(A, B) -> weight(A) >= weight(B) end, Functions)
     ].
 
-weight(#{calls := Calls} = F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), Calls}.
+weight(F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), maps:get(calls, F, 0)}.
+
+%% What the own time lies between. Of what is mostly the instrument's anything may be the function's.
+bounded(#{own_time_low_ns := _} = F) ->
+    F;
+bounded(#{own_time_ns := Ns, raw_time_ns := RawNs, uncertain_ns := OffNs} = F) ->
+    case is_told(F) of
+        true -> F#{own_time_low_ns => max(0, Ns - OffNs), own_time_high_ns => Ns + OffNs};
+        false -> F#{own_time_low_ns => 0, own_time_high_ns => max(RawNs, Ns + OffNs)}
+    end;
+bounded(F) ->
+    F.
+
+is_told(#{own_time_ns := Ns, raw_time_ns := RawNs}) -> RawNs - Ns =< Ns;
+is_told(_) -> true.
 
 function_columns() ->
     Name = fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end,
     [
         {~"function", ~"Function", string, Name},
-        {~"calls", ~"Calls", count, fun(#{calls := Calls}) -> Calls end}
-    ] ++ [measured(own_time_ns, C) || C <- time_columns()] ++
-        [measured(words, C) || C <- word_columns()].
+        {~"calls", ~"Calls", count, fun calls/1}
+    ] ++ [optional(C) || C <- call_columns() ++ time_columns() ++ word_columns()].
 
 %% A column is there only where the level asks for what it is made of.
-measured(Key, {Name, Title, Kind, Properties, Cell}) ->
-    {Name, Title, Kind, Properties#{optional => true}, fun
-        (Function) when is_map_key(Key, Function) -> Cell(Function);
-        (_) -> undefined
-    end}.
+optional({Name, Title, Kind, Properties, Cell}) ->
+    {Name, Title, Kind, Properties#{optional => true}, Cell}.
+
+%% Estimated from a part of the calls, or not counted at all, where counting would cost too much.
+calls(#{counted := no}) -> undefined;
+calls(#{calls := Calls}) -> Calls.
+
+estimate(Bound, #{counted := estimated} = F) -> maps:get(Bound, F, undefined);
+estimate(_Bound, _F) -> undefined.
+
+call_columns() ->
+    [
+        bound(~"calls", ~"Calls", count, low, fun(F) -> estimate(calls_low, F) end),
+        bound(~"calls", ~"Calls", count, high, fun(F) -> estimate(calls_high, F) end),
+        {~"counted", ~"Counted", string,
+            #{
+                help =>
+                    <<"estimated: from the calls in short windows, because to count all of them "
+                        "would cost more than the budget.">>
+            },
+            fun
+                (#{counted := no}) -> ~"not counted";
+                (#{counted := Counted}) -> atom_to_binary(Counted);
+                (_) -> undefined
+            end}
+    ].
+
+bound(Of, Title, Kind, Role, Cell) ->
+    Words = #{low => ~"from", high => ~"to"},
+    {<<Of/binary, "_", (atom_to_binary(Role))/binary>>,
+        <<Title/binary, ", ", (map_get(Role, Words))/binary>>, Kind, #{role => Role, 'of' => Of},
+        Cell}.
 
 time_columns() ->
-    [
-        {~"own_time", ~"Own time", ns,
-            #{
+    lists:append([
+        of_time(
+            {~"own_time", ~"Own time", ns, #{
                 help =>
                     <<"Without the measured functions it called, and without what measuring it "
-                        "cost.">>,
+                        "cost. What it called of functions that are not measured is in it.">>,
                 better => lower
-            },
-            fun(#{own_time_ns := Ns}) -> Ns end},
-        {~"own_time_uncertainty", <<"Own time, ±"/utf8>>, ns,
-            #{
-                help =>
-                    <<
-                        "The runtime cuts each process's time in a function to whole microseconds, "
-                        "and what measuring cost is uncertain by some nanoseconds for each call of "
-                        "it, and for each measured call that it made."
-                    >>,
-                role => note
-            },
-            fun(#{uncertain_ns := Ns}) -> Ns end},
-        {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}, fun
-            (#{own_time_ns := Ns, calls := Calls}) -> Ns / max(1, Calls)
-        end},
-        {~"share", ~"Share", ratio, #{help => ~"Of the own time of all measured functions."}, fun
-            (#{own_time_ns := Ns, total_ns := TotalNs}) -> Ns / max(1, TotalNs)
-        end},
-        {~"raw_time", ~"Raw time", ns,
-            #{help => ~"As the runtime has it: the own time, and what measuring added to it."},
-            fun(#{raw_time_ns := Ns}) -> Ns end}
+            }},
+            fun(Ns, _) -> Ns end
+        ),
+        of_time(
+            {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}},
+            fun per_call/2
+        ),
+        of_time(
+            {~"share", ~"Share", ratio, #{help => ~"Of the own time of all measured functions."}},
+            fun share/2
+        ),
+        [
+            {~"raw_time", ~"Raw time", ns,
+                #{help => ~"As the runtime has it: the own time, and what measuring added to it."},
+                fun(F) -> maps:get(raw_time_ns, F, undefined) end},
+            {~"time_from", ~"Time from", string,
+                #{
+                    help =>
+                        <<"samples: the stacks of running processes at random instants. timed "
+                            "calls: the calls in short windows, for processes that run in short "
+                            "bursts. both: of some processes the one, of others the other.">>
+                },
+                fun(F) -> time_from(F) end},
+            {~"note", ~"Note", string,
+                #{
+                    help =>
+                        <<"Below what can be told: measuring added more to the function's time than "
+                            "is left of it.">>
+                },
+                fun(F) -> note(is_told(F)) end}
+        ]
+    ]).
+
+%% A value made of the own time, and what it lies between.
+of_time({Name, Title, Kind, Properties}, Made) ->
+    Cell = fun(Bound) ->
+        fun(F) ->
+            case F of
+                #{Bound := Ns} -> Made(Ns, F#{bound => Bound});
+                _ -> undefined
+            end
+        end
+    end,
+    [
+        {Name, Title, Kind, Properties, Cell(own_time_ns)},
+        bound(Name, Title, Kind, low, Cell(own_time_low_ns)),
+        bound(Name, Title, Kind, high, Cell(own_time_high_ns))
     ].
+
+%% The least time belongs to the most calls.
+per_call(Ns, #{bound := Bound} = F) ->
+    Of = #{own_time_low_ns => calls_high, own_time_high_ns => calls_low},
+    case {calls(F), maps:get(maps:get(Bound, Of, calls), F, calls(F))} of
+        {undefined, _} -> undefined;
+        {_, Calls} when Calls > 0 -> Ns / Calls;
+        {_, _} -> undefined
+    end.
+
+share(Ns, #{own_time_ns := OwnNs, total_ns := TotalNs}) ->
+    case TotalNs - OwnNs + Ns of
+        0 -> 0.0;
+        AllNs -> Ns / AllNs
+    end.
+
+time_from(#{time_from := stacks}) -> ~"samples";
+time_from(#{time_from := windows}) -> ~"timed calls";
+time_from(#{time_from := From}) -> atom_to_binary(From);
+time_from(_) -> undefined.
+
+note(true) -> undefined;
+note(false) -> ~"below what can be told".
 
 word_columns() ->
     [
-        {~"words", ~"Words", {integer, ~"words"}, #{better => lower}, fun(#{words := N}) -> N end},
+        {~"words", ~"Words", {integer, ~"words"}, #{better => lower}, fun(F) ->
+            maps:get(words, F, undefined)
+        end},
         {~"words_per_call", ~"Words per call", {number, ~"words/call"}, #{better => lower}, fun
-            (#{words := Words, calls := Calls}) -> Words / max(1, Calls)
+            (#{words := Words, calls := Calls}) -> Words / max(1, Calls);
+            (_) -> undefined
         end}
     ].
 
@@ -146,13 +248,26 @@ metrics() ->
                     Overheads -> {lists:max(Overheads), length(Overheads)}
                 end
             end
+        },
+        #{
+            name => ~"instrument.spent",
+            title => ~"Share of the processor time that measuring functions took",
+            unit => ~"ratio",
+            group => ~"instrument",
+            value => fun(Results) ->
+                case [Spent || #{budget := #{spent := Spent}} <- Results] of
+                    [] -> none;
+                    Shares -> {lists:max(Shares), length(Shares)}
+                end
+            end
         }
     ].
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, #{lost := Lost, reloaded := Reloaded, functions := Functions, off_by := OffBy}) ->
-    Sum = fun(Key) -> lists:sum([maps:get(Key, F, 0) || F <- Functions]) end,
-    {UncertainNs, OwnNs} = {Sum(uncertain_ns), Sum(own_time_ns)},
+warnings(Role, #{functions := Functions} = Result) ->
+    counts(Role, Result) ++ times(Role, Functions) ++ spent(Role, Result).
+
+counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
     [
         {~"lost_counts",
             "~ts of ~ts was loaded anew before its counters could be read; some of its calls are missing",
@@ -169,16 +284,52 @@ warnings(Role, #{lost := Lost, reloaded := Reloaded, functions := Functions, off
          || Module <- Reloaded
         ] ++
         [
-            {~"cut_times",
-                "own times of ~ts may be off by ~ts of ~ts: the runtime cuts each process's time "
-                "in a function to whole microseconds, and these processes are short-lived",
-                [Role, {UncertainNs, ~"ns"}, {OwnNs, ~"ns"}]}
-         || UncertainNs * 10 > OwnNs
-        ] ++
-        [
             {~"inexact_counts",
                 "calls in ~ts may be off by ~ts: so many processes start there that their counters "
                 "had to be read while the load went on",
                 [Role, {OffBy, ~"ratio"}]}
          || OffBy > ?INEXACT
         ].
+
+%% Where each call is timed.
+times(Role, Functions) ->
+    Timed = [F || #{raw_time_ns := _} = F <- Functions],
+    {Told, Below} = lists:partition(fun is_told/1, Timed),
+    Sum = fun(Key, Of) -> lists:sum([map_get(Key, F) || F <- Of]) end,
+    {OffNs, OwnNs} = {Sum(uncertain_ns, Told), Sum(own_time_ns, Told)},
+    [
+        {~"instrument_times",
+            "the own time of ~ts in ~ts is below what can be told: measuring each call added more "
+            "to it than is left; --level budget tells shares of the time by samples instead",
+            [named(heaviest_first(Below)), Role]}
+     || Sum(raw_time_ns, Below) > ?UNCERTAIN * Sum(raw_time_ns, Timed)
+    ] ++
+        [
+            {~"cut_times",
+                "~ts of ~ts may be off by ~ts of ~ts: each process's time in a function is cut to "
+                "whole microseconds, and what measuring adds to a call is known to some "
+                "nanoseconds; --level budget tells shares of the time by samples instead",
+                [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}]}
+         || OffNs > ?UNCERTAIN * OwnNs
+        ].
+
+others([]) -> "own times";
+others(_Below) -> "other own times".
+
+named([#{mfa := MFA} | Others]) ->
+    Name = dyno_agent_kind:mfa(MFA),
+    case length(Others) of
+        0 -> Name;
+        1 -> [Name, " and of another function"];
+        N -> [Name, " and of ", integer_to_list(N), " other functions"]
+    end.
+
+spent(Role, #{budget := #{share := Share, spent := Spent}}) when Spent > ?OVER_BUDGET * Share ->
+    [
+        {~"over_budget",
+            "measuring functions took ~ts of the processor time of ~ts, and ~ts was the budget; "
+            "measure fewer functions (--pattern)",
+            [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
+    ];
+spent(_Role, _Result) ->
+    [].

@@ -153,9 +153,12 @@ functions(Place, Runs) ->
     Times = [
         {Name, Time}
      || Run <- Runs,
-        #{~"function" := Name, ~"time_per_call" := Time} <- dyno_recording:rows(Run, ~"functions"),
+        #{~"function" := Name, ~"time_per_call" := Time} = Row <-
+            dyno_recording:rows(Run, ~"functions"),
         is_number(Time),
-        Time > 0
+        Time > 0,
+        %% Else it is below what can be told.
+        maps:get(~"time_per_call_low", Row, Time) > 0
     ],
     [
         metric(<<Place/binary, ": ", Name/binary>>, ~"time per call", ~"ns", other_time, [

@@ -23,8 +23,8 @@ law.
 -define(REAL_SHARE, 0.01).
 %% But what is called ever more often will: it is listed from here on.
 -define(SMALL_SHARE, 0.001).
-%% An exponent from guesses would be a guess.
--define(MAX_UNCERTAINTY, 0.2).
+%% An exponent from guesses would be a guess: what a time may be off by, as a share of it.
+-define(MAX_UNCERTAINTY, 0.5).
 -define(METRICS, [
     ~"throughput",
     ~"latency.p50",
@@ -210,23 +210,26 @@ greatest_first(Weighted) ->
 
 times_per_call(Shares, Sizes) ->
     Points = collected([
-        {Function, {Size, Time, Own}}
+        {Function, {Own, {Size, Time, {Low, High}}}}
      || {Size, Runs} <- Sizes,
         Run <- Runs,
         #{
             ~"function" := Function,
             ~"calls" := Calls,
-            ~"time_per_call" := Time,
             ~"own_time" := Own,
-            ~"own_time_uncertainty" := Uncertain
+            ~"time_per_call" := Time,
+            ~"time_per_call_low" := Low,
+            ~"time_per_call_high" := High
         } <- dyno_recording:rows(Run, ~"functions"),
-        Calls >= ?MIN_CALLS,
-        Uncertain < Own * ?MAX_UNCERTAINTY
+        is_number(Calls), Calls >= ?MIN_CALLS,
+        is_number(Low), Low > 0,
+        is_number(High), High - Low < 2 * ?MAX_UNCERTAINTY * Time
     ]),
     greatest_first([
-        {lists:sum([Own || {_, _, Own} <- Of]), Growth#{share => maps:get(Function, Shares, 0.0)}}
+        {lists:sum(Owns), Growth#{share => maps:get(Function, Shares, 0.0)}}
      || Function := Of <- Points,
-        Growth <- fit(~"function", Function, ~"ns/call", [{Size, Time} || {Size, Time, _} <- Of])
+        {Owns, Times} <- [lists:unzip(Of)],
+        Growth <- fit(~"function", Function, ~"ns/call", Times)
     ]).
 
 %% A function may take no longer with the size, and yet be called more often for the same operation:
@@ -247,27 +250,33 @@ calls_per_operation(Shares, Sizes) ->
         Share <- [maps:get(Function, Shares, 0.0)],
         is_number(Share), Share >= ?SMALL_SHARE,
         #{low := Low} = Growth <- fit(~"function", <<Function/binary, " calls/op">>, ~"count", [
-            {Size, max(Count, 0.5) / Operations}
+            {Size, Each(Count), {Each(Least), Each(Most)}}
          || {Size, Operations, {Whole, Calls}} <- Counted,
-            Count <- [maps:get(Function, Calls, 0)],
+            {Count, Least, Most} <- [maps:get(Function, Calls, {0, 0, 0})],
+            Each <- [fun(N) -> max(N, 0.5) / Operations end],
             Whole =:= whole orelse Count > 0
         ]),
         is_number(Low), Low > 0
     ]).
 
-%% The calls by function, and whether these are all of them.
+%% The calls by function with what they lie between, and whether these are all of them; unknown
+%% where one of the nodes did not count them.
 calls(Run) ->
     Tables = dyno_recording:tables(Run, ~"functions"),
     Cut = [T || T <- Tables, maps:get(~"truncated", T, 0) > 0],
     Calls = collected([
-        {Function, Count}
-     || #{~"function" := Function, ~"calls" := Count} <-
-            dyno_recording:rows(Run, ~"functions"),
-        is_number(Count)
+        {Function, {Count, maps:get(~"calls_low", Row, null), maps:get(~"calls_high", Row, null)}}
+     || #{~"function" := Function, ~"calls" := Count} = Row <-
+            dyno_recording:rows(Run, ~"functions")
     ]),
     Whole =
         case {Tables, Cut} of
             {[_ | _], []} -> whole;
             _ -> cut
         end,
-    {Whole, maps:map(fun(_, Counts) -> lists:sum(Counts) end, Calls)}.
+    {Whole, maps:map(fun(_, Counts) -> sum(Counts, {0, 0, 0}) end, Calls)}.
+
+sum([], Sum) -> Sum;
+sum([{null, _, _} | _], _Sum) -> unknown;
+sum([{N, null, _} | Rest], Sum) -> sum([{N, N, N} | Rest], Sum);
+sum([{N, L, H} | Rest], {Ns, Ls, Hs}) -> sum(Rest, {Ns + N, Ls + L, Hs + H}).

@@ -323,8 +323,13 @@ times_per_call(Name, Run) ->
         is_sure(Row)
     ].
 
-is_sure(#{~"own_time" := Own, ~"own_time_uncertainty" := Uncertain}) -> Uncertain * 5 < Own;
-is_sure(_Row) -> true.
+%% Twice as uncertain, and times of which one is ?TIME_FACTOR times the other may be the same.
+is_sure(#{~"time_per_call" := Time, ~"time_per_call_low" := Low, ~"time_per_call_high" := High}) when
+    is_number(Low), is_number(High)
+->
+    High - Low < 0.4 * Time;
+is_sure(_Row) ->
+    true.
 
 %% What a step of the size takes, by what the first step took.
 memories(Label, Sizes) ->

@@ -1,0 +1,240 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_call_parts_SUITE).
+-moduledoc "What the tables of functions say of times and calls that are not certain, and the warnings.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([within_a_budget/1, not_counted/1, called_and_never_counted/1, all_nodes_together/1]).
+-export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
+-export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() ->
+    [
+        within_a_budget, not_counted, called_and_never_counted, all_nodes_together,
+        each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
+        warns_of_a_budget
+    ].
+
+%% Samples and short windows: times with intervals, and calls that may be estimated.
+within_a_budget(_Config) ->
+    [Slow, Often] = rows([
+        sampled({m, often, 1}, {1000, 900, 1200}, #{
+            calls => 2000, calls_low => 1000, calls_high => 4000, counted => estimated,
+            time_from => windows
+        }),
+        sampled({m, slow, 1}, {3000, 2000, 4000}, #{
+            calls => 10, counted => exact, time_from => stacks
+        })
+    ]),
+    ?assertMatch(
+        #{
+            ~"function" := ~"m:slow/1",
+            ~"calls" := 10,
+            ~"calls_low" := undefined,
+            ~"counted" := ~"exact",
+            ~"own_time" := 3000,
+            ~"own_time_low" := 2000,
+            ~"own_time_high" := 4000,
+            ~"time_per_call" := 300.0,
+            ~"time_per_call_low" := 200.0,
+            ~"time_per_call_high" := 400.0,
+            ~"share" := 0.75,
+            ~"time_from" := ~"samples"
+        },
+        Slow
+    ),
+    %% Of the share, the time of all others stays.
+    ?assertEqual({2000 / 3000, 4000 / 5000}, bounds(~"share", Slow)),
+    ?assertMatch(
+        #{
+            ~"calls" := 2000,
+            ~"counted" := ~"estimated",
+            ~"time_per_call" := 0.5,
+            ~"time_from" := ~"timed calls"
+        },
+        Often
+    ),
+    ?assertEqual({1000, 4000}, bounds(~"calls", Often)),
+    %% The least time with the most calls.
+    ?assertEqual({900 / 4000, 1200 / 1000}, bounds(~"time_per_call", Often)),
+    ?assertNot(is_map_key(~"note", Slow)),
+    ?assertNot(is_map_key(~"raw_time", Slow)).
+
+bounds(Name, Row) ->
+    {map_get(<<Name/binary, "_low">>, Row), map_get(<<Name/binary, "_high">>, Row)}.
+
+not_counted(_Config) ->
+    [Row] = rows([sampled({m, hot, 1}, {1000, 900, 1200}, #{counted => no, time_from => stacks})]),
+    ?assertMatch(
+        #{
+            ~"calls" := undefined,
+            ~"counted" := ~"not counted",
+            ~"own_time" := 1000,
+            ~"time_per_call" := undefined
+        },
+        maps:merge(#{~"time_per_call" => undefined}, Row)
+    ).
+
+%% A loop that was entered before the measurement began: it runs, and nobody calls it.
+called_and_never_counted(_Config) ->
+    [_, Loop] = rows([
+        sampled({m, loop, 1}, {1000, 900, 1200}, #{calls => 0, counted => exact}),
+        sampled({m, one, 1}, {2000, 900, 1200}, #{calls => 1, counted => exact})
+    ]),
+    ?assertMatch(#{~"calls" := 0, ~"own_time" := 1000, ~"time_per_call" := undefined}, Loop).
+
+%% Counted exactly in one node, and estimated or not at all in the other.
+all_nodes_together(_Config) ->
+    Total = fun(A, B) ->
+        #{total := Sum} = Table = functions_table(),
+        [Row] = made(Table, Sum([result([A]), result([B])])),
+        Row
+    end,
+    F = fun(More) -> sampled({m, f, 1}, {1000, 900, 1200}, More) end,
+    Exact = F(#{calls => 10, counted => exact, time_from => stacks}),
+    Estimated = F(#{
+        calls => 20, calls_low => 15, calls_high => 30, counted => estimated, time_from => windows
+    }),
+    ?assertMatch(
+        #{
+            ~"calls" := 30,
+            ~"counted" := ~"estimated",
+            ~"own_time" := 2000,
+            ~"own_time_low" := 1800,
+            ~"own_time_high" := 2400,
+            ~"time_from" := ~"both"
+        },
+        Total(Exact, Estimated)
+    ),
+    ?assertEqual({25, 40}, bounds(~"calls", Total(Exact, Estimated))),
+    ?assertMatch(#{~"calls" := 20, ~"counted" := ~"exact"}, Total(Exact, Exact)),
+    ?assertMatch(
+        #{~"calls" := undefined, ~"counted" := ~"not counted"},
+        Total(Exact, F(#{counted => no, time_from => stacks}))
+    ).
+
+each_call_timed(_Config) ->
+    [Row] = rows([timed({m, f, 1}, 100, {5000, 1000, 50})]),
+    ?assertMatch(
+        #{~"own_time" := 4000, ~"raw_time" := 5000, ~"time_per_call" := 40.0, ~"share" := 1.0},
+        Row
+    ),
+    ?assertEqual({3950, 4050}, bounds(~"own_time", Row)),
+    ?assertEqual({39.5, 40.5}, bounds(~"time_per_call", Row)),
+    [?assertNot(is_map_key(Name, Row)) || Name <- [~"counted", ~"time_from", ~"note"]].
+
+%% More of its time is the instrument's than its own: that may be anything from none to all of it.
+mostly_instrument(_Config) ->
+    [Long, Tiny] = rows([
+        timed({m, tiny, 1}, 100, {5000, 4000, 50}), timed({m, long, 1}, 100, {5000, 2000, 50})
+    ]),
+    ?assertMatch(#{~"note" := undefined}, Long),
+    ?assertMatch(#{~"own_time" := 1000, ~"note" := ~"below what can be told"}, Tiny),
+    ?assertEqual({0, 5000}, bounds(~"own_time", Tiny)),
+    ?assertEqual({0.0, 50.0}, bounds(~"time_per_call", Tiny)).
+
+counts_only(_Config) ->
+    ?assertEqual(
+        [#{~"function" => ~"m:f/1", ~"calls" => 7}], rows([#{mfa => {m, f, 1}, calls => 7}])
+    ).
+
+warns_of_what_cannot_be_told(_Config) ->
+    Told = timed({m, long, 1}, 100, {100_000, 20_000, 50}),
+    Tiny = timed({m, tiny, 1}, 100, {20_000, 18_000, 50}),
+    ?assertEqual([], warnings(#{functions => [Told]})),
+    %% Of a time that matters to nobody the row says enough.
+    Less = timed({m, less, 1}, 100, {5000, 4000, 50}),
+    ?assertEqual([], warnings(#{functions => [Told, Less]})),
+    [{~"instrument_times", One}] = warnings(#{functions => [Told, Tiny]}),
+    ?assertEqual(
+        ~"the own time of m:tiny/1 in shop is below what can be told: measuring each call added more to it than is left; --level budget tells shares of the time by samples instead",
+        One
+    ),
+    [{_, Two}] = warnings(#{functions => [Told, Less, Tiny]}),
+    ?assertMatch({_, _}, binary:match(Two, ~"of m:tiny/1 and of another function in shop")),
+    %% What is left may be off as well.
+    [{~"cut_times", Cut}] = warnings(#{functions => [timed({m, f, 1}, 10, {5000, 1000, 1000})]}),
+    ?assertMatch({0, _}, binary:match(Cut, ~"own times of shop may be off by 1 us of 4 us: each")),
+    [_, {~"cut_times", Other}] = warnings(#{
+        functions => [Tiny, timed({m, f, 1}, 10, {5000, 1000, 1000})]
+    }),
+    ?assertMatch({0, _}, binary:match(Other, ~"other own times of shop may be off by 1 us of")).
+
+warns_of_a_budget(_Config) ->
+    Budget = fun(Spent) ->
+        warnings(#{
+            functions => [],
+            budget => #{share => 0.05, spent => Spent, windows => 3, windows_ns => 1, left_out => []}
+        })
+    end,
+    ?assertEqual([], Budget(0.07)),
+    ?assertEqual(
+        [
+            {~"over_budget",
+                ~"measuring functions took 9 % of the processor time of shop, and 5 % was the budget; measure fewer functions (--pattern)"}
+        ],
+        Budget(0.09)
+    ),
+    [Spent] = [V || #{name := ~"instrument.spent", value := V} <- dyno_agent_call_parts:metrics()],
+    Of = fun(S) -> #{budget => #{spent => S}} end,
+    ?assertEqual({0.04, 2}, Spent([Of(0.02), Of(0.04)])),
+    ?assertEqual(none, Spent([result([])])).
+
+%% Made-up results
+
+sampled(MFA, {Ns, LowNs, HighNs}, More) ->
+    More#{mfa => MFA, own_time_ns => Ns, own_time_low_ns => LowNs, own_time_high_ns => HighNs}.
+
+timed(MFA, Calls, {RawNs, InstrumentNs, OffNs}) ->
+    #{
+        mfa => MFA,
+        calls => Calls,
+        raw_time_ns => RawNs,
+        own_time_ns => RawNs - InstrumentNs,
+        uncertain_ns => OffNs,
+        overhead_ns => InstrumentNs / Calls
+    }.
+
+result(Functions) ->
+    #{
+        functions => Functions,
+        callers => [],
+        measured_functions => length(Functions),
+        reloaded => [],
+        lost => [],
+        off_by => 0.0,
+        least_overhead_ns => 50.0
+    }.
+
+functions_table() ->
+    [Table] = [T || #{name := ~"functions"} = T <- dyno_agent_call_parts:tables()],
+    Table.
+
+rows(Functions) ->
+    #{items := Items} = Table = functions_table(),
+    made(Table, Items(result(Functions))).
+
+made(Table, Items) ->
+    #{columns := Columns, rows := Rows} = dyno_recording_table:make(Table, Items),
+    Names = [Name || #{name := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+warnings(More) ->
+    [
+        {Code,
+            dyno_recording_part:text(Format, [
+                case Argument of
+                    {Value, Unit} -> dyno_unit:format(Value, Unit);
+                    _ -> Argument
+                end
+             || Argument <- Arguments
+            ])}
+     || {Code, Format, Arguments} <- dyno_agent_call_parts:warnings(
+            ~"shop", maps:merge(result([]), More)
+        )
+    ].
