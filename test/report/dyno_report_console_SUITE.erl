@@ -10,6 +10,7 @@
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
 -export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1, places/1]).
+-export([uncertain_functions/1, cost_of_a_budget/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -29,7 +30,9 @@ all() ->
         alike_warnings,
         holding_thresholds,
         clocks,
-        places
+        places,
+        uncertain_functions,
+        cost_of_a_budget
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
@@ -254,3 +257,73 @@ recording() ->
 
 data(Name) ->
     dyno_project:data(?MODULE, Name).
+
+%% Times of functions with what they may be off by; calls that are estimated, or not counted.
+uncertain_functions(_Config) ->
+    Columns = [
+        #{name => ~"function", title => ~"Function", type => string, role => key},
+        value(~"calls", ~"Calls", integer, ~"count"),
+        #{name => ~"counted", title => ~"Counted", type => string, role => note}
+        | lists:append([
+            [
+                value(Name, Title, number, Unit),
+                bound(Name, low, Unit),
+                bound(Name, high, Unit)
+            ]
+         || {Name, Title, Unit} <- [
+                {~"own_time", ~"Own time", ~"ns"}, {~"share", ~"Share", ~"ratio"}
+            ]
+        ])
+    ],
+    Rows = [
+        [~"m:f/1", 65_900, ~"exact", 1.84e9, 1.7e9, 1.99e9, 0.5, 0.46, 0.54],
+        [~"m:g/1", 24_100, ~"estimated", 1.0e9, 0.8e9, 1.3e9, 0.3, 0.2, 0.4],
+        [~"m:h/1", null, ~"not counted", 0.5e9, 0.5e9, 0.5e9, 0.2, 0.2, 0.2],
+        [~"m:i/1", 1, ~"exact", 3.0e6, 0, 11.0e6, 0.001, 0, 0.003]
+    ],
+    ?assertEqual(
+        [
+            ~"function        calls  own time              share",
+            ~"m:f/1          65.9 k    1.84 s   +/- 8 %     50 %",
+            ~"m:g/1         ~24.1 k       1 s  +/- 25 %     30 %",
+            ~"m:h/1     not counted    500 ms               20 %",
+            ~"m:i/1               1   < 11 ms            < 0.3 %"
+        ],
+        [
+            re:replace(Line, "^  | *#*$", "", [global, {return, binary}])
+         || Line <- section(~"Functions", of_run(#{
+                tables => [#{name => ~"functions", columns => Columns, rows => Rows}]
+            }))
+        ]
+    ).
+
+value(Name, Title, Type, Unit) ->
+    #{name => Name, title => Title, type => Type, unit => Unit, role => value}.
+
+bound(Of, Role, Unit) ->
+    #{
+        name => <<Of/binary, "_", (atom_to_binary(Role))/binary>>, title => Of, type => number,
+        unit => Unit, role => Role, 'of' => Of
+    }.
+
+%% Without a run that is not measured there is still what the budget was spent on.
+cost_of_a_budget(_Config) ->
+    Metric = fun(Name, Value, Unit) -> #{name => Name, value => Value, unit => Unit} end,
+    Spent = [
+        Metric(~"instrument.spent", 0.031, ~"ratio"), Metric(~"instrument.overhead", 50, ~"ns/call")
+    ],
+    ?assertEqual(
+        [~"  size  processor time", ~"     4           3.1 %"],
+        section(~"What measuring cost", of_run(#{metrics => Spent}))
+    ).
+
+of_run(Parts) ->
+    Empty = dyno_recording:new(test, ~"made", #{}, #{}),
+    dyno_recording:add_run(Empty, Parts#{id => ~"4", size => 4, status => complete}).
+
+section(Title, Document) ->
+    Lines = lines(render(Document, #{charset => ascii})),
+    [_ | Rest] = lists:dropwhile(
+        fun(Line) -> string:prefix(Line, Title) =:= nomatch end, Lines
+    ),
+    lists:takewhile(fun(Line) -> Line =/= ~"" end, Rest).

@@ -302,7 +302,10 @@ levels(Config) ->
         [C || #{~"columns" := Cs} <- dyno_recording:tables(Run, Name), #{~"name" := C} <- Cs]
     end,
     Calls = [~"calls"],
-    Time = [~"own_time", ~"own_time_uncertainty", ~"time_per_call", ~"share", ~"raw_time"],
+    Time = [
+        <<Name/binary, Bound/binary>>
+     || Name <- [~"own_time", ~"time_per_call", ~"share"], Bound <- [~"", ~"_low", ~"_high"]
+    ] ++ [~"raw_time"],
     Words = [~"words", ~"words_per_call"],
     lists:foreach(
         fun({Level, Functions, Processes}) ->
@@ -310,7 +313,7 @@ levels(Config) ->
             ?assertMatch(#{~"status" := ~"complete"}, Document, Level),
             Run = only_run(Document),
             ?assertEqual(
-                {Level, Functions}, {Level, Columns(~"functions", Run) -- [~"function"]}
+                {Level, Functions}, {Level, Columns(~"functions", Run) -- [~"function", ~"note"]}
             ),
             Found = dyno_suites:table(Run, ~"processes", Node),
             ?assertEqual({Level, Processes}, {Level, Found =/= []}),

@@ -21,6 +21,7 @@ import {
 } from './recording';
 import { sizeChart, sizesOf } from './sizes';
 import { tableView } from './table';
+import { withBounds } from './uncertain';
 import type { View } from './view';
 
 type Kind = 'function' | 'group';
@@ -151,8 +152,10 @@ function chart(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
         kind === 'function'
             ? (['time_per_call', 'ns/call', 'Time per call over sizes'] as const)
             : (['memory_max', 'B', 'Most memory over sizes'] as const);
-    const value = (run: Run) => rows.get(run)?.[column] as number | null | undefined;
-    const drawn = sizeChart(view.recording, title, unit, [{ label: title, value }]);
+    const of = (name: string) => (run: Run) => rows.get(run)?.[name] as number | null | undefined;
+    const drawn = sizeChart(view.recording, title, unit, [
+        { label: title, value: of(column), low: of(`${column}_low`), high: of(`${column}_high`) },
+    ]);
     return drawn && h('div', { class: 'grid wide' }, figure(drawn));
 }
 
@@ -169,19 +172,17 @@ function overRuns(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
         unit: null,
         help: '',
     };
-    return tableView(
-        {
-            ...sample,
-            name: `inspect-${kind}`,
-            columns: [first, ...columns],
-            rows: [...rows].map(([run, row]) => [
-                runTitle(view.recording, run),
-                ...columns.map((c) => row[c.name] ?? null),
-            ]),
-            truncated: 0,
-        },
-        { heading: 'At every size', empty: '' },
-    );
+    const told = withBounds({
+        ...sample,
+        name: `inspect-${kind}`,
+        columns: [first, ...columns],
+        rows: [...rows].map(([run, row]) => [
+            runTitle(view.recording, run),
+            ...columns.map((c) => row[c.name] ?? null),
+        ]),
+        truncated: 0,
+    });
+    return tableView(told.table, { show: told.show, heading: 'At every size', empty: '' });
 }
 
 /** Who calls the function, or what the group calls, in the chosen run. */

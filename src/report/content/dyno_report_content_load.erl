@@ -226,10 +226,16 @@ highest(Values) -> lists:max(Values).
 -spec costs(dyno_report:document()) -> [section()].
 costs(Document) ->
     Runs = dyno_report_document:runs(Document),
-    Compared = [Run || Run <- Runs, metric(~"instrument.response_ratio", Run) =/= null],
-    table(
-        ~"What measuring cost, against runs without it", cost_columns(), Compared, Document
-    ) ++
+    Having = fun(Names) ->
+        [R || R <- Runs, lists:any(fun(Name) -> metric(Name, R) =/= null end, Names)]
+    end,
+    Compared = Having(ratios()),
+    Title =
+        case Compared of
+            [] -> ~"What measuring cost";
+            _ -> ~"What measuring cost, against runs without it"
+        end,
+    table(Title, cost_columns(), Having([~"instrument.spent" | ratios()]), Document) ++
         dyno_report_section:text(none, [
             ~"A longer --duration tells more."
          || lists:any(fun is_open/1, [metric(Name, Run) || Run <- Compared, Name <- ratios()])
@@ -243,11 +249,18 @@ is_open(null) -> false.
 
 cost_columns() ->
     [
-        {Title, fixed, fun(Run) -> times(metric(Name, Run)) end}
+        {Title, optional, fun(Run) -> times(metric(Name, Run)) end}
      || {Title, Name} <- lists:zip([~"response time", ~"throughput"], ratios())
     ] ++ [
-        {~"operations without it", fixed, of_metric(~"uninstrumented.operations", ~"count")},
-        {~"per call", optional, of_metric(~"instrument.overhead", ~"ns")}
+        {~"processor time", optional, of_metric(~"instrument.spent", ~"ratio")},
+        {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
+        {~"per call", optional, fun(Run) ->
+            %% Within a budget only some calls are timed.
+            case metric(~"instrument.spent", Run) of
+                null -> measured(metric_value(~"instrument.overhead", Run), ~"ns");
+                _ -> ~""
+            end
+        end}
     ].
 
 times(#{~"value" := null, ~"low" := Low}) when is_number(Low) ->

@@ -204,7 +204,7 @@ columns(View, Table) ->
             #{} -> flexible
         end,
     lists:append([
-        column(Column, Title, Look, {Fixed, Notes, Columns, Table})
+        column(Column, Title, Look, {Fixed, Notes, Columns, Table, View})
      || {Column, Title, Look} <- Chosen
     ]).
 
@@ -244,45 +244,80 @@ small(<<First/utf8, Second/utf8, _/binary>> = Title) when
 small(Title) ->
     Title.
 
-column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table}) ->
+column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table, View}) ->
     Fit =
         case lists:member(Name, Fixed) of
             true -> fixed;
             false -> optional
         end,
-    [{#{title => Title, align => right, fit => Fit}, fun(Row) -> cell(Column, Row) end}] ++
-        interval(Column, Columns) ++
+    Bounds = bounds(Column, Columns),
+    [{#{title => Title, align => right, fit => Fit}, shown(Column, Bounds, View)}] ++
+        interval(Column, Bounds, View) ++
         [
             {#{title => ~"", align => left, fit => optional}, bar(Name, Table)}
          || Look =:= bar
         ];
-column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _}) ->
+column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _, _}) ->
     [{#{title => Title, align => left, fit => Notes}, fun(Row) -> cell(Column, Row) end}];
 column(#{type := Type} = Column, Title, _Look, _) when Type =:= ~"integer"; Type =:= ~"number" ->
     [{#{title => Title, align => right}, fun(Row) -> cell(Column, Row) end}];
 column(Column, Title, _Look, _) ->
     [{#{title => Title, align => left, fit => flexible}, fun(Row) -> cell(Column, Row) end}].
 
-interval(#{name := Name} = Column, Columns) ->
+bounds(#{name := Name}, Columns) ->
     Bound = fun(Role) ->
         [Bound || #{role := R, 'of' := Of, name := Bound} <- Columns, R =:= Role, Of =:= Name]
     end,
     case {Bound(~"low"), Bound(~"high")} of
         {[Low | _], [High | _]} ->
-            Show = fun(Row) ->
+            fun(Row) ->
                 case {get(Low, Row), get(High, Row)} of
-                    {From, To} when is_number(From), is_number(To) ->
-                        iolist_to_binary([
-                            number(From, Column, Row), " .. ", number(To, Column, Row)
-                        ]);
-                    _ ->
-                        ~""
+                    {From, To} when is_number(From), is_number(To) -> {From, To};
+                    _ -> none
                 end
-            end,
-            [{#{title => ~"interval", align => right, fit => optional}, Show}];
+            end;
         _ ->
-            []
+            none
     end.
+
+%% A value that may as well be nothing is only known to be less than the other end.
+shown(Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
+    fun(Row) ->
+        case Bounds(Row) of
+            {From, To} when From == 0, To > 0 ->
+                <<"< ", (number(To, Column, Row))/binary>>;
+            _ ->
+                cell(Column, Row)
+        end
+    end;
+shown(Column, _Bounds, _View) ->
+    fun(Row) -> cell(Column, Row) end.
+
+interval(_Column, none, _View) ->
+    [];
+interval(#{name := Name}, Bounds, #{off_by := Name}) ->
+    Off = fun(Row) ->
+        case {get(Name, Row), Bounds(Row)} of
+            {Value, {From, To}} when is_number(Value), From > 0, To > From ->
+                Share = (To - From) / 2 / Value,
+                <<"+/- ", (integer_to_binary(ceil(100 * Share)))/binary, " %">>;
+            _ ->
+                ~""
+        end
+    end,
+    [{#{title => ~"", align => right, fit => optional}, Off}];
+interval(_Column, _Bounds, #{off_by := _}) ->
+    [];
+interval(Column, Bounds, _View) ->
+    Show = fun(Row) ->
+        case Bounds(Row) of
+            {From, To} ->
+                iolist_to_binary([number(From, Column, Row), " .. ", number(To, Column, Row)]);
+            none ->
+                ~""
+        end
+    end,
+    [{#{title => ~"interval", align => right, fit => optional}, Show}].
 
 bar(Name, Table) ->
     Longest =
@@ -302,6 +337,13 @@ bar(Name, Table) ->
 
 %% Cells
 
+%% A table that does not count everything says in its column `counted` what it did.
+cell(#{name := ~"calls"}, #{~"counted" := ~"not counted"}) ->
+    ~"not counted";
+cell(#{name := ~"calls"} = Column, #{~"counted" := ~"estimated", ~"calls" := Calls} = Row) when
+    is_number(Calls)
+->
+    <<"~", (number(Calls, Column, Row))/binary>>;
 cell(#{name := Name, role := Role} = Column, Row) ->
     case get(Name, Row) of
         Text when is_binary(Text) ->

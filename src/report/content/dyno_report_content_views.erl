@@ -32,6 +32,9 @@ way.
     rows => all,
     %% The column with a section for each of its values.
     each => binary(),
+    %% The column whose interval is shown, as what it may be off by; that of no other. Default: all
+    %% intervals, with both ends.
+    off_by => binary(),
     %% The column whose sentences are shown instead of columns, and what is said without a row.
     text => binary(),
     without => binary(),
@@ -96,8 +99,9 @@ target() ->
             title => ~"Functions by own time",
             columns => [
                 ~"function", ~"calls", ~"own_time", {~"time_per_call", ~"per call"},
-                {~"share", ~"share", bar}
-            ]
+                {~"share", ~"share", bar}, {~"note", ~""}
+            ],
+            off_by => ~"own_time"
         }},
         {~"callers", #{hidden => true}},
         {~"processes", #{

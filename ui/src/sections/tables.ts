@@ -16,6 +16,7 @@ import {
     sizeLabel,
     tableOf,
     type Cell,
+    type Row,
     type Run,
     type Table,
 } from '../recording';
@@ -24,6 +25,7 @@ import { sizeChart, sizesOf } from '../sizes';
 import { inUnits, reordered } from '../shape';
 import { tableView } from '../table';
 import { lineVariable } from '../palette';
+import { withBounds } from '../uncertain';
 import { format, share, tick } from '../units';
 import type { Section, View } from '../view';
 
@@ -46,9 +48,11 @@ export const functions: Section = {
             ];
         }
         const callers = tableOf(run, 'callers', view.node);
+        const told = withBounds(table);
         return [
             ...overSizes(view, table),
-            tableView(table, {
+            tableView(told.table, {
+                show: told.show,
                 sortBy: 'own_time',
                 open: { function: inspector(view, 'function') },
                 empty: 'None of the measured functions was called in this run.',
@@ -201,7 +205,14 @@ function growthChart(view: View, top: string[]): Child {
     const { recording } = view;
     if (sizesOf(recording).length < 2) return null;
     const found = perCall(view, top);
-    const lines = top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) }));
+    const of = (label: string, name: string) => (run: Run) =>
+        found.get(run)?.get(label)?.[name] as number | null | undefined;
+    const lines = top.map((label) => ({
+        label,
+        value: of(label, 'time_per_call'),
+        low: of(label, 'time_per_call_low'),
+        high: of(label, 'time_per_call_high'),
+    }));
     const chart = sizeChart(
         recording,
         'Time per call over sizes, of the functions that take the most',
@@ -217,20 +228,16 @@ function column(table: Table, name: string): number {
 }
 
 /** One pass over each run's table, however many functions it has. */
-function perCall(view: View, wanted: string[]): Map<Run, Map<string, number>> {
-    const result = new Map<Run, Map<string, number>>();
+function perCall(view: View, wanted: string[]): Map<Run, Map<string, Row>> {
+    const result = new Map<Run, Map<string, Row>>();
     for (const run of view.recording.runs) {
         const node = view.run ? counterpart(view.node, view.run, run) : view.node;
         const table = tableOf(run, 'functions', node);
         if (!table) continue;
-        const [name, value] = [column(table, 'function'), column(table, 'time_per_call')];
-        const values = new Map<string, number>();
-        for (const row of table.rows) {
-            const label = String(row[name]);
-            if (wanted.includes(label) && typeof row[value] === 'number')
-                values.set(label, row[value]);
-        }
-        result.set(run, values);
+        const name = column(table, 'function');
+        const rows = table.rows.filter((row) => wanted.includes(String(row[name])));
+        const values = objects({ ...table, rows }).map((row) => [String(row.function), row] as const);
+        result.set(run, new Map(values));
     }
     return result;
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The dyno authors
+//
+// The functions' table as people read it: what a time may be off by stands behind it, a value that may
+// as well be nothing is less than the other end of its interval, and calls say whether they are counted.
+
+import { objects, type Cell, type Table } from './recording';
+import { reordered } from './shape';
+import { format } from './units';
+
+type Show = (value: number, row: Cell[]) => string;
+
+/** Without the columns of bounds, whose values are in the cells now. */
+export function withBounds(table: Table): { table: Table; show: Record<string, Show> } {
+    const { columns } = table;
+    const rows = objects(table);
+    const bound = (of: string, role: string) =>
+        columns.find((c) => c.role === role && c.of === of)?.name ?? '';
+    const kept = columns.filter((c) => !['low', 'high'].includes(c.role ?? ''));
+    const shown = reordered(
+        table,
+        kept.filter((c) => c.name !== 'counted').map((c) => c.name),
+    );
+    const calls = shown.columns.findIndex((c) => c.name === 'calls');
+    shown.rows.forEach((row, i) => {
+        if (rows[i]!.counted === 'not counted') row[calls] = 'not counted';
+    });
+    const whole = new Map(shown.rows.map((row, i) => [row, rows[i]!]));
+    const cell = (name: string, unit: string | null): Show => {
+        const [low, high] = [bound(name, 'low'), bound(name, 'high')];
+        return (value, row) => {
+            const of = whole.get(row) ?? {};
+            const [from, to] = [of[low], of[high]];
+            const told = format(value, unit);
+            if (name === 'calls') return of.counted === 'estimated' ? `~${told}` : told;
+            if (typeof from !== 'number' || typeof to !== 'number') return told;
+            if (from === 0 && to > 0) return `< ${format(to, unit)}`;
+            const off = Math.ceil((100 * (to - from)) / 2 / value);
+            return name === 'own_time' && to > from ? `${told} ± ${off} %` : told;
+        };
+    };
+    // A share has a bar.
+    const told = kept.filter((c) => bound(c.name, 'low') !== '' && c.name !== 'share');
+    const show = Object.fromEntries(told.map((c) => [c.name, cell(c.name, c.unit)]));
+    return { table: shown, show };
+}
