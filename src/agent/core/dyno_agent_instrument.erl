@@ -160,6 +160,7 @@ all() ->
         dyno_agent_durations,
         dyno_agent_processes,
         dyno_agent_sampler,
+        dyno_agent_stacks,
         dyno_agent_calls
     ].
 

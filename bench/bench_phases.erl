@@ -1,0 +1,122 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_phases).
+-moduledoc """
+A program in five phases, of which the shares of the time are known: what runs in the measured node
+of `known_shares`. Each turn reads the clock between the phases.
+""".
+
+%% Called in the measured node
+-export([start/0, shares/1, turns/1, stop/1, phase/1]).
+%% What is measured
+-export([turn/0, loop/1, digest/2, tiny/2, sort/1, build/1]).
+
+-export_type([phase/0]).
+
+-type phase() :: loop | digest | tiny | sort | build.
+
+-define(TURNS, 3_000_000).
+
+-doc "Starts a process that makes turns, one after the other.".
+-spec start() -> pid().
+start() ->
+    spawn(fun() -> turns(#{}, 0) end).
+
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    exit(Pid, kill),
+    ok.
+
+-doc "The shares of the phases since the last call, by the clock.".
+-spec shares(pid()) -> #{phase() => float()}.
+shares(Pid) ->
+    {Times, _} = ask(Pid),
+    Sum = lists:sum(maps:values(Times)),
+    #{Phase => Time / max(1, Sum) || Phase := Time <- Times}.
+
+-doc "How long a turn has taken since the last call, in milliseconds, in the mean.".
+-spec turns(pid()) -> {float(), pos_integer()}.
+turns(Pid) ->
+    {Times, Turns} = ask(Pid),
+    Native = erlang:convert_time_unit(1, millisecond, native),
+    {lists:sum(maps:values(Times)) / Native / max(1, Turns), Turns}.
+
+ask(Pid) ->
+    Ref = make_ref(),
+    Pid ! {ask, self(), Ref},
+    receive
+        {Ref, Answer} -> Answer
+    end.
+
+turns(Times, Turns) ->
+    receive
+        {ask, From, Ref} ->
+            From ! {Ref, {Times, Turns}},
+            turns(#{}, 0)
+    after 0 -> turns(maps:merge_with(fun(_, A, B) -> A + B end, Times, turn()), Turns + 1)
+    end.
+
+-doc "One turn: what each phase has taken, natively.".
+-spec turn() -> #{phase() => integer()}.
+turn() ->
+    Data = binary:copy(~"x", 2000),
+    List = [erlang:phash2(N) || N <- lists:seq(1, 3000)],
+    #{
+        loop => took(fun() -> loop(?TURNS) end),
+        digest => took(fun() -> digest(150, Data) end),
+        tiny => took(fun() -> tiny(20_000, 0) end),
+        sort => took(fun() -> sort(List) end),
+        build => took(fun() -> build(20_000) end)
+    }.
+
+took(Phase) ->
+    Start = erlang:monotonic_time(),
+    _ = Phase(),
+    erlang:monotonic_time() - Start.
+
+-doc "The phase that a stack is in.".
+-spec phase([term()]) -> phase() | none.
+phase(Stack) ->
+    case [F || {?MODULE, F, A} <- Stack, is_phase(F, A)] of
+        [Phase | _] -> Phase;
+        [] -> none
+    end.
+
+is_phase(loop, 1) -> true;
+is_phase(digest, 2) -> true;
+is_phase(tiny, 2) -> true;
+is_phase(sort, 1) -> true;
+is_phase(build, 1) -> true;
+is_phase(_, _) -> false.
+
+-spec loop(non_neg_integer()) -> ok.
+loop(0) -> ok;
+loop(N) -> loop(N - 1).
+
+-spec digest(non_neg_integer(), binary()) -> ok.
+digest(0, _Data) ->
+    ok;
+digest(N, Data) ->
+    _ = crypto:hash(sha256, Data),
+    digest(N - 1, Data).
+
+-spec tiny(non_neg_integer(), integer()) -> integer().
+tiny(0, Sum) -> Sum;
+tiny(N, Sum) -> tiny(N - 1, one(two(Sum))).
+
+-compile({no_inline, [one/1, two/1]}).
+one(N) -> three(N) + 1.
+two(N) -> three(N) - 1.
+-compile({no_inline, [three/1]}).
+three(N) -> N bxor 1.
+
+-spec sort([integer()]) -> [integer()].
+sort([]) ->
+    [];
+sort([Pivot | Rest]) ->
+    sort([X || X <- Rest, X < Pivot]) ++ [Pivot | sort([X || X <- Rest, X >= Pivot])].
+
+-spec build(non_neg_integer()) -> [integer()].
+build(0) -> [];
+build(N) -> [erlang:phash2({N, N * N}) | build(N - 1)].

@@ -1,0 +1,182 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_stack_census).
+-moduledoc false.
+%% Which processes of the node run or are ready to, at an instant.
+%%
+%% To ask one costs 0.1 us. To list all costs 0.6 ms and more, for the runtime goes through its whole
+%% table, also where few places in it are taken. So the list is made anew only every few hundred
+%% milliseconds, and between two lists the processes that were started since are found by their
+%% numbers: a process that is started now has the next one. (After a million processes numbers are
+%% used again, in the order in which they became free; then some of the youngest are missed until
+%% the next list.)
+%%
+%% Where there are many processes a part of them is asked at each instant, by turns, and each found
+%% counts for as many as were not asked. Those that were found to run before are asked each time.
+
+-export([new/0, instant/1, list_cost/1, some/2]).
+-export_type([t/0, found/0]).
+
+-opaque t() :: #{
+    %% All at the time of the last list, how many, and those whose turn is still to come.
+    all := [pid()],
+    count := non_neg_integer(),
+    left := [pid()],
+    %% Found to run where not all are asked; how often they did not since.
+    active := #{pid() => non_neg_integer()},
+    %% The number that the next process had when the list was made, and has now.
+    listed := non_neg_integer(),
+    now := non_neg_integer(),
+    %% When the list is to be made anew, and what making it has cost at the last instant (native).
+    next_list := integer(),
+    cost := non_neg_integer()
+}.
+
+-doc "A process, and for how many it counts.".
+-type found() :: {pid(), Weight :: number()}.
+
+%% So many of the list are asked at an instant; all, where there are no more.
+-define(PART, 1000).
+-define(MOST_ACTIVE, 500).
+-define(FORGET_AFTER, 100).
+%% Of those that were started since: the youngest, and some of the others.
+-define(YOUNGEST, 128).
+-define(YOUNG, 64).
+-define(NUMBER_BITS, 28).
+%% To make lists takes a two-hundredth of the time.
+-define(LIST_EVERY, 200).
+
+-doc "Before the first instant.".
+-spec new() -> t().
+new() ->
+    #{
+        all => [],
+        count => 0,
+        left => [],
+        active => #{},
+        listed => 0,
+        now => 0,
+        next_list => erlang:monotonic_time(),
+        cost => 0
+    }.
+
+-doc """
+The processes that run or are ready to, but for the calling one, and how many were started since the
+last instant.
+""".
+-spec instant(t()) -> {[found()], Started :: non_neg_integer(), t()}.
+instant(#{now := Before} = Census) ->
+    #{now := Now} = Listed = listed(Census),
+    {Known, Next} = known(Listed),
+    %% The process that told the number was started as well.
+    Started =
+        case Before of
+            0 -> 0;
+            _ -> max(0, Now - Before - 1)
+        end,
+    {young(Next) ++ Known, Started, Next}.
+
+listed(#{next_list := NextList} = Census) ->
+    %% No code of ours, which is removed soon after the end; it has ended before the next instant.
+    Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
+    Now = number(Newest),
+    Start = erlang:monotonic_time(),
+    case Start < NextList of
+        true ->
+            Census#{now := Now, cost := 0};
+        false ->
+            All = processes() -- [self(), Newest],
+            End = erlang:monotonic_time(),
+            Census#{
+                all := All,
+                count := length(All),
+                left := All,
+                listed := Now,
+                now := Now,
+                next_list := End + ?LIST_EVERY * (End - Start),
+                cost := End - Start
+            }
+    end.
+
+%% As it is printed: `<0.Number.Serial>`, the serial counting on where the number has no more bits.
+number(Pid) ->
+    "<0." ++ Text = pid_to_list(Pid),
+    {Number, "." ++ Rest} = string:to_integer(Text),
+    {Serial, ">"} = string:to_integer(Rest),
+    Serial bsl ?NUMBER_BITS bor Number.
+
+pid(Number) ->
+    Low = integer_to_list(Number band (1 bsl ?NUMBER_BITS - 1)),
+    list_to_pid("<0." ++ Low ++ [$. | integer_to_list(Number bsr ?NUMBER_BITS)] ++ ">").
+
+known(#{all := All, count := Count} = Census) when Count =< ?PART ->
+    {[{Pid, 1} || Pid <- All, is_ready(Pid)], Census#{active := #{}}};
+known(#{all := All, count := Count, left := Left, active := Active} = Census) ->
+    {Asked, Passive, Rest} = part(Left, All, ?PART, 0, [], Active),
+    Weight = max(1, Count - map_size(Active)) / max(1, Passive),
+    Again = maps:filtermap(fun still_active/2, Active),
+    Still = [{Pid, 1} || Pid := 0 <- Again],
+    More = lists:sublist(Asked, max(0, ?MOST_ACTIVE - map_size(Again))),
+    Next = maps:merge(Again, maps:from_keys(More, 1)),
+    {Still ++ [{Pid, Weight} || Pid <- Asked], Census#{left := Rest, active := Next}}.
+
+still_active(Pid, Since) ->
+    case is_ready(Pid) of
+        true -> {true, 0};
+        false when Since < ?FORGET_AFTER -> {true, Since + 1};
+        false -> false
+    end.
+
+part(Left, _All, 0, Passive, Found, _Active) ->
+    {Found, Passive, Left};
+part([], All, Most, Passive, Found, Active) ->
+    part(All, All, Most, Passive, Found, Active);
+part([Pid | Left], All, Most, Passive, Found, Active) when is_map_key(Pid, Active) ->
+    part(Left, All, Most - 1, Passive, Found, Active);
+part([Pid | Left], All, Most, Passive, Found, Active) ->
+    case is_ready(Pid) of
+        true -> part(Left, All, Most - 1, Passive + 1, [Pid | Found], Active);
+        false -> part(Left, All, Most - 1, Passive + 1, Found, Active)
+    end.
+
+%% Numbers that are used again may be lower.
+young(#{listed := Listed, now := Now}) ->
+    From =
+        case Now > Listed of
+            true -> Listed + 1;
+            false -> max(0, Now - ?YOUNGEST)
+        end,
+    Oldest = max(From, Now - ?YOUNGEST),
+    Older = Oldest - From,
+    ready(lists:seq(Oldest, Now - 1), 1) ++
+        case Older =< ?YOUNG of
+            true -> ready(lists:seq(From, Oldest - 1), 1);
+            false ->
+                Some = [From + rand:uniform(Older) - 1 || _ <- lists:seq(1, ?YOUNG)],
+                ready(Some, Older / ?YOUNG)
+        end.
+
+ready(Numbers, Weight) ->
+    [{Pid, Weight} || Number <- Numbers, Pid <- [pid(Number)], is_ready(Pid)].
+
+is_ready(Pid) ->
+    case process_info(Pid, status) of
+        {status, running} -> true;
+        {status, runnable} -> true;
+        {status, garbage_collecting} -> true;
+        _ -> false
+    end.
+
+-doc "What of the last instant was spent on a list of all processes (native).".
+-spec list_cost(t()) -> non_neg_integer().
+list_cost(#{cost := Cost}) -> Cost.
+
+-doc "Some of all processes, and for how many each of them counts.".
+-spec some(pos_integer(), t()) -> [found()].
+some(Most, #{all := All, count := Count}) when Count =< Most ->
+    [{Pid, 1} || Pid <- All];
+some(Most, #{all := All, count := Count}) ->
+    Start = rand:uniform(Count),
+    Some = lists:sublist(lists:nthtail(Start - 1, All) ++ All, Most),
+    [{Pid, Count / Most} || Pid <- Some].

@@ -1,0 +1,67 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_stack_tree).
+-moduledoc false.
+%% Weighted paths that share their beginnings: the samples of call stacks. Pure. It has a bounded
+%% number of nodes; the weight of a path that finds no place is in `other/1`.
+
+-export([new/1, add/3, paths/1, other/1]).
+-export_type([t/0, frame/0]).
+
+-type frame() :: term().
+-type id() :: non_neg_integer().
+
+-opaque t() :: #{
+    ids := #{{Parent :: id(), frame()} => id()},
+    weights := #{id() => number()},
+    most := pos_integer(),
+    other := number()
+}.
+
+-define(ROOT, 0).
+
+-doc "An empty tree, which will have so many nodes at most.".
+-spec new(pos_integer()) -> t().
+new(Most) ->
+    #{ids => #{}, weights => #{}, most => Most, other => 0}.
+
+-doc "Adds a weight to a path, whose outermost frame comes first.".
+-spec add([frame(), ...], number(), t()) -> t().
+add(Path, Weight, #{ids := Ids, most := Most} = Tree) ->
+    case find(Path, ?ROOT, Ids, Most) of
+        {ok, Id, Next} ->
+            #{weights := Weights} = Tree,
+            Tree#{ids := Next, weights := Weights#{Id => maps:get(Id, Weights, 0) + Weight}};
+        full ->
+            Tree#{other := map_get(other, Tree) + Weight}
+    end.
+
+find([], Id, Ids, _Most) ->
+    {ok, Id, Ids};
+find([Frame | Inner], Parent, Ids, Most) ->
+    Key = {Parent, Frame},
+    case Ids of
+        #{Key := Id} -> find(Inner, Id, Ids, Most);
+        #{} when map_size(Ids) < Most ->
+            New = map_size(Ids) + 1,
+            find(Inner, New, Ids#{Key => New}, Most);
+        #{} ->
+            full
+    end.
+
+-doc "All paths that weights were added to.".
+-spec paths(t()) -> [{[frame(), ...], number()}].
+paths(#{ids := Ids, weights := Weights}) ->
+    Nodes = #{Id => Key || Key := Id <- Ids},
+    [{path(Id, Nodes, []), Weight} || Id := Weight <- Weights].
+
+path(?ROOT, _Nodes, Path) ->
+    Path;
+path(Id, Nodes, Path) ->
+    #{Id := {Parent, Frame}} = Nodes,
+    path(Parent, Nodes, [Frame | Path]).
+
+-doc "The weight of what found no place.".
+-spec other(t()) -> number().
+other(#{other := Other}) -> Other.

@@ -1,0 +1,470 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_stacks).
+-moduledoc """
+Takes the stacks of the processes that run, at random instants: which functions take the time.
+
+At instants some 3 ms apart each process that runs or is ready to is asked for its stack. No
+breakpoint is set and no process is flagged, so that calls take as long as without. What this costs
+is measured on the way, and the instants come less often where it is more than 2 % of one
+scheduler. At some instants processes that wait are asked as well, for the calls they wait in.
+
+```
+dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
+                                                   |
+       dyno_agent_process_table: which group?      v
+       dyno_agent_kind, where it is not known --> dyno_agent_stack_tree, bounded
+```
+
+## What a sample tells
+The runtime has a running process answer at the end of its time slice. So a process that computes for
+long is seen where it computes. One that runs for some microseconds and waits again is always seen in
+the `receive` that follows, wherever it was at the instant: that it ran is known, but not where. Such
+a sample is a `burst`. It is told by its innermost frame, function and line, being one in which
+processes wait. In a group of processes that compute there are hardly any (`groups` in `t:times/0`).
+""".
+
+-behaviour(dyno_agent_instrument).
+-behaviour(gen_server).
+
+-export([about/0, config/1, metrics/0]).
+-export([start_link/1, restart/1, read/1, times/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export_type([config/0, times/0, group/0, result/0, stack/0]).
+
+-type config() :: #{
+    %% Knows the groups of the processes that it has discovered.
+    processes => pid()
+}.
+
+-doc """
+The running time of functions, in samples: a sample of weight 1 at one instant stands for the time
+`duration_ns / instants`. Processes that are ready but do not run count as well; the share of a
+function in the time of the processor is its samples by all running samples, times `cpu_ns`.
+""".
+-type times() :: #{
+    instants := non_neg_integer(),
+    duration_ns := non_neg_integer(),
+    %% What the normal schedulers worked, without this instrument.
+    cpu_ns := non_neg_integer(),
+    groups := #{group() => group_times()}
+}.
+
+-type group_times() :: #{
+    %% All samples, and those of them that do not tell where.
+    running := number(),
+    burst := number(),
+    %% Of the others: by innermost function.
+    functions := #{mfa() => number()}
+}.
+
+-doc "As the discovery names them (`m:dyno_agent_processes`), also where it does not run.".
+-type group() :: dyno_agent_processes:group().
+
+-doc """
+The functions from the outermost to the innermost, without repetitions; `deep` for what is further
+out than the runtime shows. `burst`: the process ran shortly before it waited in the last one; `unseen`: it
+ended before it could answer.
+""".
+-type stack() :: [mfa() | deep | burst | unseen].
+
+-type result() :: #{
+    instants := non_neg_integer(),
+    duration_ns := non_neg_integer(),
+    cpu_ns := non_neg_integer(),
+    cost_ns := non_neg_integer(),
+    groups := #{group() => group_times()},
+    stacks := [{group(), stack(), number()}],
+    %% Samples that found no place.
+    other := number(),
+    %% Stacks of those that wait, and at how many instants they were asked.
+    waiting := [{group(), stack(), number()}],
+    waiting_instants := non_neg_integer(),
+    %% Processes that were started, this instrument's left out.
+    started := non_neg_integer()
+}.
+
+-type line() :: non_neg_integer().
+-type leaf() :: {mfa(), line()}.
+
+-type state() :: #{
+    table := dyno_agent_process_table:t() | none,
+    census := dyno_agent_stack_census:t(),
+    %% Of processes; `own` of dyno's.
+    kinds := #{pid() => group() | own},
+    %% In which processes wait.
+    waits := #{leaf() => true},
+    running := dyno_agent_stack_tree:t(),
+    waiting := dyno_agent_stack_tree:t(),
+    waiting_instants := non_neg_integer(),
+    instants := non_neg_integer(),
+    started := non_neg_integer(),
+    %% Native: what it has cost, of an instant in the mean, and of a question.
+    cost := non_neg_integer(),
+    each := float(),
+    question := non_neg_integer(),
+    since := integer(),
+    work := integer(),
+    timer := reference()
+}.
+
+%% The mean time between two instants, at least, and the share of one scheduler that they may take.
+-define(LEAST_MS, 3).
+-define(SHARE, 0.015).
+%% So many are asked for their stacks at an instant.
+-define(ASKED, 32).
+%% At one instant in so many, and so many of those that wait.
+-define(WAITING_EVERY, 20).
+-define(WAITING, 32).
+-define(NODES, 20_000).
+-define(WAITING_NODES, 5000).
+-define(MOST_KINDS, 10_000).
+-define(MOST_WAITS, 2000).
+%% The cost of an instant is the mean of about so many; of one that took so many times as long, the
+%% rest is left out.
+-define(MEAN_OF, 50).
+-define(INTERRUPTED, 2).
+-define(FIRST_NS, 30_000).
+%% What the runtime takes to wake a process by a timer.
+-define(WAKING_NS, 4000).
+
+-define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [stacks], needs => [dyno_agent_processes]}.
+
+-spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{level := off}) -> off;
+config(#{dyno_agent_processes := Processes}) -> #{processes => Processes};
+config(_Options) -> #{}.
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"instrument.stacks",
+            title => ~"What sampling stacks took of the time of one scheduler",
+            unit => ~"ratio",
+            group => ~"instrument",
+            value => fun(Results) ->
+                Shares = [
+                    Cost / max(1, Duration)
+                 || #{cost_ns := Cost, duration_ns := Duration} <- Results
+                ],
+                {lists:max(Shares), lists:sum([N || #{instants := N} <- Results])}
+            end
+        }
+    ].
+
+-doc "Starts sampling.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
+-doc "Counts from now on.".
+-spec restart(pid()) -> ok.
+restart(Pid) ->
+    gen_server:call(Pid, restart, infinity).
+
+-doc "What was sampled since the last restart; sampling goes on.".
+-spec read(pid()) -> result().
+read(Pid) ->
+    gen_server:call(Pid, read, infinity).
+
+-doc "The times of the functions, without the stacks.".
+-spec times(pid()) -> times().
+times(Pid) ->
+    gen_server:call(Pid, times, infinity).
+
+-spec init(config()) -> {ok, state()}.
+init(Config) ->
+    %% A process that computes must not put off an instant.
+    process_flag(priority, high),
+    proc_lib:set_label(?MODULE),
+    _ = erlang:system_flag(scheduler_wall_time, true),
+    ok = dyno_agent_stack_depth:raise(),
+    Table =
+        case Config of
+            #{processes := Processes} -> dyno_agent_processes:table(Processes);
+            #{} -> none
+        end,
+    State = #{
+        table => Table,
+        census => dyno_agent_stack_census:new(),
+        waits => #{},
+        each => float(erlang:convert_time_unit(?FIRST_NS, nanosecond, native)),
+        question => question(),
+        timer => make_ref()
+    },
+    {ok, scheduled(restarted(State))}.
+
+restarted(State) ->
+    State#{
+        kinds => #{},
+        running => dyno_agent_stack_tree:new(?NODES),
+        waiting => dyno_agent_stack_tree:new(?WAITING_NODES),
+        waiting_instants => 0,
+        instants => 0,
+        started => 0,
+        cost => 0,
+        since => erlang:monotonic_time(),
+        work => work()
+    }.
+
+%% What the normal schedulers have worked, natively; the dirty ones come after them.
+work() ->
+    case erlang:statistics(scheduler_wall_time) of
+        undefined ->
+            0;
+        Schedulers ->
+            Normal = erlang:system_info(schedulers),
+            lists:sum([Active || {Id, Active, _} <- Schedulers, Id =< Normal])
+    end.
+
+%% The quickest answer of a process that does not run.
+question() ->
+    {parent, Parent} = process_info(self(), parent),
+    lists:min([asked_in(Parent) || _ <- lists:seq(1, 20)]).
+
+asked_in(Pid) ->
+    Start = erlang:monotonic_time(),
+    _ = process_info(Pid, current_stacktrace),
+    erlang:monotonic_time() - Start.
+
+-spec handle_call(restart | read | times, gen_server:from(), state()) ->
+    {reply, ok | result() | times(), state()}.
+handle_call(restart, _From, State) ->
+    {reply, ok, restarted(State)};
+handle_call(times, _From, State) ->
+    {reply, times(stacks(State), State), State};
+handle_call(read, _From, State) ->
+    Stacks = stacks(State),
+    #{
+        running := Running,
+        waiting := Waiting,
+        waiting_instants := WaitingInstants,
+        started := Started,
+        cost := Cost
+    } = State,
+    Times = times(Stacks, State),
+    {reply,
+        Times#{
+            cost_ns => nanoseconds(Cost),
+            stacks => [{Group, path(Path, Leaf), Weight} || {Group, Path, Leaf, Weight} <- Stacks],
+            other => dyno_agent_stack_tree:other(Running),
+            waiting => [
+                {Group, path(Path, {ran, Leaf}), Weight}
+             || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Waiting),
+                {_, Leaf} <- [lists:last(Path)]
+            ],
+            waiting_instants => WaitingInstants,
+            started => Started
+        },
+        State}.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info({timeout, Timer, instant}, #{timer := Timer} = State) ->
+    {noreply, scheduled(instant(State))};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+%% At random, so that nothing that happens at an interval is always met, or never.
+scheduled(#{each := Each} = State) ->
+    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / ?SHARE / 1.0e6)),
+    State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
+
+%% An instant. What is waited for an answer is no cost, so the time is taken around it.
+
+instant(#{census := Census, instants := N, question := Question} = State) ->
+    Begin = erlang:monotonic_time(),
+    {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
+    Running = chosen(Ready, State),
+    Waiting = waiting(N, Next),
+    Asking = erlang:monotonic_time(),
+    Answers = [{Pid, Weight, ask(Pid, State)} || {Pid, Weight} <- Running],
+    Waits = [
+        {Pid, Weight, ask(Pid, State)}
+     || {Pid, Weight} <- Waiting, process_info(Pid, status) =:= {status, waiting}
+    ],
+    Answered = erlang:monotonic_time(),
+    Seen = lists:foldl(
+        fun waits/2, lists:foldl(fun ran/2, State#{census := Next}, Answers), Waits
+    ),
+    End = erlang:monotonic_time(),
+    Listing = dyno_agent_stack_census:list_cost(Next),
+    Took =
+        Asking - Begin - Listing + End - Answered +
+            (length(Running) + length(Waiting)) * Question +
+            erlang:convert_time_unit(?WAKING_NS, nanosecond, native),
+    %% What takes much longer than usual was interrupted by the operating system.
+    #{cost := Before, each := Each} = State,
+    Cost = min(Took, ?INTERRUPTED * round(Each)),
+    #{started := StartedBefore, waiting_instants := W} = Seen,
+    Seen#{
+        instants := N + 1,
+        started := StartedBefore + Started,
+        waiting_instants :=
+            case Waiting of
+                [] -> W;
+                _ -> W + 1
+            end,
+        cost := Before + Cost + Listing,
+        each := Each + (Cost - Each) / ?MEAN_OF
+    }.
+
+chosen(Ready, #{kinds := Kinds}) ->
+    Others = [Found || {Pid, _} = Found <- Ready, maps:get(Pid, Kinds, unknown) =/= own],
+    case length(Others) of
+        Count when Count =< ?ASKED ->
+            Others;
+        Count ->
+            Shuffled = lists:sort([{rand:uniform(), Found} || Found <- Others]),
+            [
+                {Pid, Weight * Count / ?ASKED}
+             || {_, {Pid, Weight}} <- lists:sublist(Shuffled, ?ASKED)
+            ]
+    end.
+
+waiting(N, Census) when N rem ?WAITING_EVERY =:= 0 ->
+    dyno_agent_stack_census:some(?WAITING, Census);
+waiting(_N, _Census) ->
+    [].
+
+%% The stack, then whether it waits where that ends, and what kind of process it is.
+ask(Pid, #{kinds := Kinds}) when is_map_key(Pid, Kinds) ->
+    answered(Pid, process_info(Pid, [current_stacktrace]));
+ask(Pid, _State) ->
+    answered(Pid, process_info(Pid, [current_stacktrace | ?WHO])).
+
+answered(_Pid, undefined) ->
+    gone;
+answered(Pid, [{current_stacktrace, Frames} | Who]) ->
+    case process_info(Pid, status) of
+        {status, waiting} ->
+            case process_info(Pid, current_stacktrace) of
+                {current_stacktrace, [Same | _]} when Same =:= hd(Frames) -> {waits, Frames, Who};
+                _ -> {ran, Frames, Who}
+            end;
+        _ ->
+            {ran, Frames, Who}
+    end.
+
+ran({Pid, Weight, gone}, State) ->
+    {Group, Next} = group(Pid, [], [], State),
+    add(running, Group, [unseen], Weight, Next);
+ran({Pid, Weight, {_, [], Who}}, State) ->
+    {Group, Next} = group(Pid, Who, [], State),
+    add(running, Group, [unseen], Weight, Next);
+ran({Pid, Weight, {How, Frames, Who}}, State) ->
+    {Group, Next} = group(Pid, Who, Frames, State),
+    add(running, Group, frames(Frames, ran), Weight, learned(How, Frames, Next)).
+
+waits({Pid, Weight, {waits, Frames, Who}}, State) ->
+    {Group, Next} = group(Pid, Who, Frames, State),
+    add(waiting, Group, frames(Frames, ran), Weight, learned(waits, Frames, Next));
+waits(_RanMeanwhile, State) ->
+    State.
+
+add(_Tree, own, _Path, _Weight, State) ->
+    State;
+add(Tree, Group, Path, Weight, State) ->
+    State#{Tree := dyno_agent_stack_tree:add([Group | Path], Weight, map_get(Tree, State))}.
+
+learned(waits, [Frame | _], #{waits := Waits} = State) when map_size(Waits) < ?MOST_WAITS ->
+    State#{waits := Waits#{leaf(Frame) => true}};
+learned(_How, _Frames, State) ->
+    State.
+
+%% The outermost first; the innermost one with its line.
+frames([{M, F, A, _} = Inner | Outer] = Frames, How) ->
+    Path = outer(Outer, {M, F, A}, [{How, leaf(Inner)}]),
+    case length(Frames) >= dyno_agent_stack_depth:raised() of
+        true -> [deep | Path];
+        false -> Path
+    end.
+
+%% A function that calls itself is one frame.
+outer([], _Inner, Path) -> Path;
+outer([{M, F, A, _} | Outer], {M, F, A} = Inner, Path) -> outer(Outer, Inner, Path);
+outer([{M, F, A, _} | Outer], _Inner, Path) -> outer(Outer, {M, F, A}, [{M, F, A} | Path]).
+
+leaf({M, F, A, Location}) ->
+    {{M, F, A}, proplists:get_value(line, Location, 0)}.
+
+%% Groups
+
+group(Pid, Who, Frames, #{kinds := Kinds} = State) ->
+    case Kinds of
+        #{Pid := Group} ->
+            {Group, State};
+        #{} ->
+            Group = new_group(Pid, Who, Frames, State),
+            Kept =
+                case map_size(Kinds) < ?MOST_KINDS of
+                    true -> Kinds;
+                    false -> #{}
+                end,
+            {Group, State#{kinds := Kept#{Pid => Group}}}
+    end.
+
+new_group(Pid, Who, Frames, #{table := Table}) ->
+    case Table =/= none andalso dyno_agent_process_table:group_of(Pid, Table) of
+        {ok, Id} -> dyno_agent_process_table:group(Id, Table);
+        _ when Who =:= [] -> other;
+        _ -> kind(Who, Frames)
+    end.
+
+%% A process that runs a fun is of the outermost function that its stack shows.
+kind(Who, Frames) ->
+    First =
+        case lists:reverse(Frames) of
+            [{M, F, A, _} | _] -> {M, F, A};
+            [] -> {erlang, apply, 2}
+        end,
+    Kind = dyno_agent_kind:of_process(Who, First),
+    case dyno_agent_kind:is_own(Kind) of
+        true -> own;
+        false -> Kind
+    end.
+
+%% Results
+
+%% Only now all frames are known in which processes wait.
+stacks(#{running := Running, waits := Waits}) ->
+    [
+        {Group, Path, how(lists:last(Path), Waits), Weight}
+     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Running)
+    ].
+
+how(unseen, _Waits) -> unseen;
+how({ran, Leaf}, Waits) when is_map_key(Leaf, Waits) -> {burst, Leaf};
+how(Ran, _Waits) -> Ran.
+
+path(Path, unseen) -> Path;
+path(Path, {ran, {MFA, _}}) -> lists:droplast(Path) ++ [MFA];
+path(Path, {burst, {MFA, _}}) -> lists:droplast(Path) ++ [MFA, burst].
+
+times(Stacks, #{instants := Instants, since := Since, work := Work, cost := Cost}) ->
+    #{
+        instants => Instants,
+        duration_ns => nanoseconds(erlang:monotonic_time() - Since),
+        cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
+        groups => lists:foldl(fun count/2, #{}, Stacks)
+    }.
+
+count({Group, _Path, How, Weight}, Groups) ->
+    New = #{running => 0, burst => 0, functions => #{}},
+    #{running := Running} = Of = maps:get(Group, Groups, New),
+    Groups#{Group => counted(How, Weight, Of#{running := Running + Weight})}.
+
+counted({ran, {MFA, _}}, Weight, #{functions := Functions} = Of) ->
+    Of#{functions := Functions#{MFA => maps:get(MFA, Functions, 0) + Weight}};
+counted(_Burst, Weight, #{burst := Burst} = Of) ->
+    Of#{burst := Burst + Weight}.
+
+nanoseconds(Native) -> erlang:convert_time_unit(Native, native, nanosecond).

@@ -1,0 +1,294 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_stacks_SUITE).
+-moduledoc "Stacks of what runs: where the time goes, what is not told, and that nothing is left.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, in_a_node}].
+
+groups() ->
+    [
+        {pure, [parallel], [paths_are_summed, the_tree_is_bounded]},
+        {in_a_node, [], [
+            finds_where_it_computes,
+            finds_processes_that_live_for_milliseconds,
+            bursts_are_no_time_of_what_waits,
+            leaves_its_own_out,
+            many_idle_processes_cost_no_more,
+            finds_what_runs_among_many,
+            the_depth_is_set_back,
+            the_depth_is_set_back_when_killed,
+            the_depth_of_others_stays
+        ]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    bench_phases = dyno_peers:load_bench(node(), bench_phases),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+%% Pure
+
+paths_are_summed(_Config) ->
+    Tree = lists:foldl(
+        fun({Path, Weight}, Acc) -> dyno_agent_stack_tree:add(Path, Weight, Acc) end,
+        dyno_agent_stack_tree:new(10),
+        [{[a, b], 1}, {[a], 2}, {[b], 1.5}, {[a, b], 3}, {[a, b, b], 1}]
+    ),
+    ?assertEqual(
+        [{[a], 2}, {[a, b], 4}, {[a, b, b], 1}, {[b], 1.5}],
+        lists:sort(dyno_agent_stack_tree:paths(Tree))
+    ),
+    ?assertEqual(0, dyno_agent_stack_tree:other(Tree)).
+
+the_tree_is_bounded(_Config) ->
+    Full = lists:foldl(
+        fun(N, Acc) -> dyno_agent_stack_tree:add([a, N], 2, Acc) end,
+        dyno_agent_stack_tree:new(100),
+        lists:seq(1, 1000)
+    ),
+    ?assertEqual(99, length(dyno_agent_stack_tree:paths(Full))),
+    ?assertEqual(2 * 901, dyno_agent_stack_tree:other(Full)),
+    %% What has its place goes on to count.
+    More = dyno_agent_stack_tree:add([a, 7], 5, Full),
+    ?assert(lists:member({[a, 7], 7}, dyno_agent_stack_tree:paths(More))).
+
+%% In a node
+
+finds_where_it_computes(_Config) ->
+    lists:foreach(fun finds_where_it_computes_with/1, ["1", "2"]).
+
+finds_where_it_computes_with(Schedulers) ->
+    in_node(["+S", Schedulers], fun(Node, Sampler) ->
+        bench_phases = dyno_peers:load_bench(Node, bench_phases),
+        {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
+        Pid = erpc:call(Node, bench_phases, start, []),
+        _ = erpc:call(Node, bench_phases, shares, [Pid]),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{stacks := Stacks, groups := Groups} = Times = sampled(Sampler, 700, 20_000),
+        Truth = erpc:call(Node, bench_phases, shares, [Pid]),
+        ct:log("~tp~n~tp", [Truth, maps:without([waiting], Times)]),
+        Samples = [{bench_phases:phase(Stack), Weight} || {_, Stack, Weight} <- Stacks],
+        All = lists:sum([Weight || {Phase, Weight} <- Samples, Phase =/= none]),
+        lists:foreach(
+            fun({Phase, Share}) ->
+                Sampled = lists:sum([Weight || {Of, Weight} <- Samples, Of =:= Phase]) / All,
+                ?assert(abs(Sampled - Share) < 0.08, {Phase, Share, Sampled})
+            end,
+            maps:to_list(Truth)
+        ),
+        %% It computes all the time: hardly a sample does not tell where.
+        #{{first_call, {bench_phases, turns, 2}} := #{running := Running, burst := Burst}} = Groups,
+        ?assert(Burst =< 0.05 * Running),
+        %% One of two schedulers, or the only one.
+        #{cpu_ns := CpuNs, duration_ns := DurationNs, instants := Instants} = Times,
+        ?assert(CpuNs > 0.5 * DurationNs),
+        ?assert(CpuNs < 1.5 * DurationNs),
+        ?assert(Running > 0.8 * Instants)
+    end).
+
+finds_processes_that_live_for_milliseconds(_Config) ->
+    in_node([], fun(Node, Sampler) ->
+        brief = dyno_peers:load(Node, """
+        -module(brief).
+        -export([start/0, next/0, work/1]).
+        start() -> spawn(fun next/0).
+        next() ->
+            {_, Ref} = spawn_monitor(brief, work, [2_000_000]),
+            receive {'DOWN', Ref, _, _, _} -> next() end.
+        work(0) -> ok;
+        work(N) -> work(N - 1).
+
+        """),
+        _ = erpc:call(Node, brief, start, []),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{groups := Groups, started := Started} = sampled(Sampler, 300, 10_000),
+        #{{initial_call, {brief, work, 1}} := #{running := Running, functions := Functions}} = Groups,
+        #{{brief, work, 1} := Work} = Functions,
+        ?assert(Work > 0.9 * Running),
+        All = lists:sum([N || #{running := N} <- maps:values(Groups)]),
+        ?assert(Running > 0.9 * All),
+        ?assert(Started > 50)
+    end).
+
+bursts_are_no_time_of_what_waits(_Config) ->
+    in_node([], fun(Node, Sampler) ->
+        bursts = dyno_peers:load(Node, """
+        -module(bursts).
+        -export([start/0, server/0, client/1, ask/1, work/1]).
+        start() ->
+            Server = spawn(bursts, server, []),
+            [spawn(bursts, client, [Server]) || _ <- [1, 2, 3, 4]].
+        server() ->
+            receive
+                {From, Ref} ->
+                    work(2000),
+                    From ! Ref
+            end,
+            server().
+        client(Server) ->
+            ask(Server),
+            client(Server).
+        ask(Server) ->
+            Ref = make_ref(),
+            Server ! {self(), Ref},
+            receive
+                Ref -> ok
+            end.
+        work(0) -> ok;
+        work(N) -> work(N - 1).
+
+        """),
+        _ = erpc:call(Node, bursts, start, []),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{groups := Groups, stacks := Stacks} = sampled(Sampler, 300, 10_000),
+        ct:log("~tp", [Groups]),
+        #{{initial_call, {bursts, client, 1}} := #{running := Running, burst := Burst}} = Groups,
+        ?assert(Burst > 0.9 * Running),
+        Functions = maps:fold(
+            fun(_, #{functions := Of}, Sum) ->
+                maps:merge_with(fun(_, A, B) -> A + B end, Of, Sum)
+            end,
+            #{},
+            Groups
+        ),
+        All = lists:sum([N || #{running := N} <- maps:values(Groups)]),
+        %% It only waits.
+        ?assert(maps:get({bursts, ask, 1}, Functions, 0) < 0.05 * All),
+        ?assertMatch(
+            [_ | _],
+            [Stack || {_, Stack, _} <- Stacks, lists:suffix([{bursts, ask, 1}, burst], Stack)]
+        )
+    end).
+
+leaves_its_own_out(_Config) ->
+    in_node([], fun(_Node, Sampler) ->
+        #{groups := Groups, waiting := Waiting, stacks := Stacks} = sampled(Sampler, 100, 10_000),
+        Own = [
+            Kind
+         || Kind <- maps:keys(Groups) ++ [Kind || {Kind, _, _} <- Waiting],
+            Kind =/= other,
+            dyno_agent_kind:is_own(Kind)
+        ],
+        ?assertEqual([], Own),
+        ?assertEqual(
+            [], [S || {_, S, _} <- Stacks, {M, _, _} <- S, lists:prefix("dyno", atom_to_list(M))]
+        ),
+        %% Those of the node wait somewhere.
+        ?assertMatch([_ | _], [W || {{registered, code_server}, [_ | _], W} <- Waiting])
+    end).
+
+many_idle_processes_cost_no_more(_Config) ->
+    in_node([], fun(Node, Sampler) ->
+        _ = idle(Node, 100_000),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{cost_ns := CostNs, duration_ns := DurationNs, started := Started} =
+            sampled(Sampler, 100, 20_000),
+        ct:log("~b ns of ~b", [CostNs, DurationNs]),
+        ?assert(CostNs < 0.03 * DurationNs),
+        ?assert(Started < 100)
+    end).
+
+finds_what_runs_among_many(_Config) ->
+    in_node([], fun(Node, Sampler) ->
+        _ = idle(Node, 20_000),
+        bench_phases = dyno_peers:load_bench(Node, bench_phases),
+        _ = erpc:call(Node, erlang, spawn, [bench_phases, loop, [1_000_000_000_000]]),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{groups := Groups, instants := Instants} = sampled(Sampler, 300, 20_000),
+        ct:log("~b instants: ~tp", [Instants, Groups]),
+        #{{initial_call, {bench_phases, loop, 1}} := #{running := Running}} = Groups,
+        %% As if all were asked each time.
+        ?assert(abs(Running - Instants) < 0.2 * Instants)
+    end).
+
+idle(Node, Count) ->
+    dyno_peers:eval(
+        Node,
+        lists:concat(["[spawn(timer, sleep, [infinity]) || _ <- lists:seq(1, ", Count, ")]."])
+    ).
+
+the_depth_is_set_back(_Config) ->
+    {Peer, Node} = Started = dyno_peers:start(),
+    try
+        Usual = depth(Node),
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
+        ?assertEqual(dyno_agent_stack_depth:raised(), depth(Node)),
+        ok = dyno_agent:detach(Agent),
+        ?assertEqual(Usual, depth(Node)),
+        ?assertEqual(false, erpc:call(Node, code, is_loaded, [dyno_agent_stack_depth]))
+    after
+        dyno_peers:stop(Started)
+    end,
+    ?assertNot(is_process_alive(Peer)).
+
+the_depth_is_set_back_when_killed(_Config) ->
+    {_, Node} = Started = dyno_peers:start(),
+    try
+        Usual = depth(Node),
+        lists:foreach(
+            fun(Which) ->
+                {ok, Agent} = dyno_agent:attach(Node, #{}),
+                {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
+                ?assertEqual(dyno_agent_stack_depth:raised(), depth(Node)),
+                case Which of
+                    sampler -> exit(Sampler, kill);
+                    guard -> exit(dyno_agent:guard(Agent), kill)
+                end,
+                ok = dyno_agent:detach(Agent),
+                ?assertEqual(Usual, depth(Node))
+            end,
+            [sampler, guard] ++ lists:duplicate(10, guard)
+        )
+    after
+        dyno_peers:stop(Started)
+    end.
+
+the_depth_of_others_stays(_Config) ->
+    {_, Node} = Started = dyno_peers:start(),
+    try
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
+        _ = erpc:call(Node, erlang, system_flag, [backtrace_depth, 30]),
+        ok = dyno_agent:detach(Agent),
+        ?assertEqual(30, depth(Node))
+    after
+        dyno_peers:stop(Started)
+    end.
+
+%% It is only told when it is set.
+depth(Node) ->
+    Depth = erpc:call(Node, erlang, system_flag, [backtrace_depth, 1]),
+    1 = erpc:call(Node, erlang, system_flag, [backtrace_depth, Depth]),
+    Depth.
+
+in_node(Arguments, Do) ->
+    {_, Node} = Started = dyno_peers:start(Arguments),
+    try
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
+        Do(Node, Sampler),
+        ok = dyno_agent:detach(Agent)
+    after
+        dyno_peers:stop(Started)
+    end.
+
+%% What was sampled at so many instants: on a busy machine they come less often.
+sampled(Sampler, Instants, LongestMs) ->
+    timer:sleep(200),
+    case dyno_agent_stacks:read(Sampler) of
+        #{instants := N} = Result when N >= Instants; LongestMs =< 0 -> Result;
+        _ -> sampled(Sampler, Instants, LongestMs - 200)
+    end.
