@@ -194,10 +194,10 @@ many_idle_processes_cost_no_more(_Config) ->
         _ = idle(Node, 100_000),
         ok = dyno_agent_stacks:restart(Sampler),
         #{cost_ns := CostNs, duration_ns := DurationNs, started := Started} =
-            sampled(Sampler, 100, 20_000),
+            sampled(Sampler, 500, 30_000),
         ct:log("~b ns of ~b", [CostNs, DurationNs]),
         ?assert(CostNs < 0.03 * DurationNs),
-        ?assert(Started < 100)
+        ?assert(Started < 200)
     end).
 
 finds_what_runs_among_many(_Config) ->
