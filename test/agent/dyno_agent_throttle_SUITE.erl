@@ -14,7 +14,7 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [{group, pure}, {group, node}].
+    [{group, pure}, {group, node}, says_how_inexact_it_is_on_a_busy_machine].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -39,6 +39,7 @@ groups() ->
         ]},
         {node, [parallel], [
             discovers_all_without_their_messages,
+            counts_exactly_where_they_are_few,
             knows_throttled_processes_after_a_restart,
             counts_what_was_not_called_before,
             notices_another_kind
@@ -199,6 +200,66 @@ discovers_all_without_their_messages(_Config) ->
         ?assert(abs(Count - 20_000) =< 20_000 * (OffBy + 0.002), {Count, OffBy}),
         ?assertEqual([], [C || {{dyno_quick, _, _}, other, _, _} = C <- Callers])
     end).
+
+%% Below 10,000 new processes nothing is reset: no call is lost, though their messages are few.
+counts_exactly_where_they_are_few(_Config) ->
+    with_instruments(fun(Node, Processes, Calls) ->
+        ok = until_throttled(Node, Processes),
+        restart(Processes, Calls),
+        ready = start_counting(Node),
+        ok = dyno_peers:eval(Node, twenties("live", "", 9000, 1)),
+        Messages = counted(Node, Processes),
+        #{functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
+        ?assertEqual([9000, 9000], [N || #{calls := N} <- Functions]),
+        ?assertEqual(0.0, OffBy),
+        ?assertMatch(#{discovered := 9000}, dyno_agent_processes:read(Processes)),
+        ?assert(Messages < 9000, Messages)
+    end).
+
+%% The calls are read and reset four times a second, which is as often as it gets, while other programs
+%% take the processors and calls come in bursts.
+says_how_inexact_it_is_on_a_busy_machine(_Config) ->
+    Loops = [busy_loop() || _ <- lists:seq(1, 2)],
+    try
+        with_instruments(fun(Node, Processes, Calls) ->
+            lists:foreach(
+                fun(PauseMs) -> inexact(PauseMs, Node, Processes, Calls) end,
+                [0, 1, 0, 1, 0]
+            )
+        end)
+    after
+        lists:foreach(fun stop_loop/1, Loops)
+    end.
+
+inexact(PauseMs, Node, Processes, Calls) ->
+    restart(Processes, Calls),
+    Resets = spawn_link(fun() -> reset_every(250, Calls, Processes) end),
+    ok = dyno_peers:eval(Node, twenties("live", "", 40_000, PauseMs)),
+    unlink(Resets),
+    exit(Resets, kill),
+    #{functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
+    Counts = [N || #{calls := N} <- Functions],
+    ct:pal("~p of 40,000, off by ~p", [Counts, OffBy]),
+    [?assert(abs(N - 40_000) =< 40_000 * OffBy, {N, OffBy}) || N <- Counts],
+    %% Where the target takes all it gets, so does what is lost.
+    ?assert(OffBy < 0.1 orelse PauseMs =:= 0, OffBy).
+
+reset_every(Ms, Calls, Processes) ->
+    timer:sleep(Ms),
+    Calls ! {read_and_reset, Processes},
+    _ = dyno_agent_calls:loads(Calls),
+    reset_every(Ms, Calls, Processes).
+
+busy_loop() ->
+    Loop = "while kill -0 $PPID; do :; done",
+    open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", Loop]}, exit_status]).
+
+stop_loop(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    _ = os:cmd("kill " ++ integer_to_list(Pid)),
+    receive
+        {Port, {exit_status, _}} -> ok
+    end.
 
 %% They make their first call between two readings, and live on: at the restart they are there.
 knows_throttled_processes_after_a_restart(_Config) ->

@@ -321,19 +321,8 @@ target_traces_itself(Config) ->
     ct:pal("~b operations", [Operations]),
     Leaf = Operations * 5,
     Leaves = Operations * 6,
-    %% Each operation is a process of its own: so many that the calls are read while they go on. That is
-    %% exact to a few calls for each reading; where a busy machine makes it worse, the run says so.
-    Tolerance =
-        case lists:member(~"inexact_counts", [C || #{~"code" := C} <- maps:get(~"warnings", Run)]) of
-            true -> 0.25;
-            false -> 0.01
-        end,
-    [
-        ?assert(abs(Calls - Made) =< Tolerance * Made, {Calls, Made})
-     || {Function, Made} <- [{~"target_work:leaf/1", Leaf}, {~"target_work:leaves/1", Leaves}],
-        #{~"calls" := Calls} <- called(Run, Function)
-    ],
-    ?assertMatch([_], called(Run, ~"target_work:leaf/1")),
+    ?assertMatch([#{~"calls" := Leaf}], called(Run, ~"target_work:leaf/1")),
+    ?assertMatch([#{~"calls" := Leaves}], called(Run, ~"target_work:leaves/1")),
     %% Messages of a process that has ended may be on their way.
     dyno_suites:await(fun() ->
         dyno_peers:eval(Node, "counters:get(persistent_term:get(seen), 1).") >= Leaf
@@ -355,7 +344,7 @@ target_reloads_a_module(Config) ->
     Node = node_of(Config),
     {target_work, Binary} = dyno_suites:compiled(),
     ok = file:write_file(in_work(Config, "target_work.beam"), Binary),
-    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 1500}), [
+    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 500}), [
         dyno_suites:on_target(Node),
         "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
         "operation({Node, N}) when N rem 20 =:= 0, N =< 60 ->\n"
@@ -375,13 +364,21 @@ target_reloads_a_module(Config) ->
     ?assert(Reloads >= 1),
     Operations = dyno_suites:value(Run, ~"operations.count"),
     [#{~"calls" := Calls}] = called(Run, ~"target_work:leaf/1"),
-    Codes = [C || #{~"code" := C} <- maps:get(~"warnings", Run)],
-    ct:pal("~b operations, ~b reloads, ~b calls, ~tp", [Operations, Reloads, Calls, Codes]),
-    ?assert(lists:member(~"reloaded", Codes)),
-    %% Calls within a few milliseconds of a reload may be missing or count twice; on a busy machine these
-    %% are more milliseconds.
-    ?assert(abs(Calls / (5 * Operations) - 1) < 0.1),
+    Warnings = #{C => T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run)},
+    ct:pal("~b operations, ~b reloads, ~b calls, ~tp", [Operations, Reloads, Calls, Warnings]),
+    ?assert(is_map_key(~"reloaded", Warnings)),
+    %% Calls within a few milliseconds of a reload may be missing. If these are more, because the
+    %% machine is busy, the run says how many.
+    ?assert(abs(Calls / (5 * Operations) - 1) =< told(Warnings), {Calls, Operations}),
     _ = erpc:call(Node, code, purge, [target_work]).
+
+%% By what share the run says that counts are off.
+told(#{~"inexact_counts" := Text}) ->
+    {match, [Percent]} = re:run(Text, "may be off by ([0-9.]+) %", [{capture, [1], list}]),
+    {Number, _} = string:to_float(Percent ++ ".0"),
+    Number / 100;
+told(#{}) ->
+    0.01.
 
 hundred_thousand_short_lived_processes(Config) ->
     Node = node_of(Config),
@@ -408,8 +405,7 @@ crowded(Source, DurationMs) ->
     ?assertEqual(Processes, Discovered),
     %% Counts that are read while calls go on are not exact, and the run says so.
     OffBy = abs(Calls / (3 * Processes) - 1),
-    ?assert(OffBy < 0.2),
-    ?assert(OffBy < 0.01 orelse is_map_key(~"inexact_counts", Warnings)),
+    ?assert(OffBy =< told(Warnings), {OffBy, Warnings}),
     case Processes >= 100_000 of
         true -> ok;
         false when DurationMs < 30_000 -> crowded(Source, DurationMs * 3)

@@ -57,11 +57,13 @@ they were before. `callers`: of a throttled function, without a reading.
     | restarted.
 
 -doc """
-`read_replaced`: answered with `was_read`. `narrow`: a module has come. `read_and_reset`: the
+`read_replaced`: answered with `was_read`. `missed`: a module was replaced, and with it went what it
+has counted since it was read. `narrow`: a module has come. `read_and_reset`: the
 modules in this order, of each all functions. Each function that was read is for `add/4`.
 """.
 -type effect() ::
     {read_replaced, module(), prepared | announced, dyno_agent_call_sums:t()}
+    | {missed, module()}
     | {narrow, module(), measured | unmeasured}
     | {read_and_reset, [module()]}
     | {read, [module()]}.
@@ -170,6 +172,7 @@ replaced(Module, prepared, Verdict, #{reloaded := Reloaded, lost := Lost} = Coun
     }.
 
 ended(Module, Ends, {#{patterns := Patterns, loading := Loading} = Counts, Effects}) ->
+    Missed = [{missed, Module} || Ends =:= ?ENDS_TO_WAIT_FOR],
     Waiting =
         case Ends of
             1 -> Counts;
@@ -178,7 +181,7 @@ ended(Module, Ends, {#{patterns := Patterns, loading := Loading} = Counts, Effec
     case is_measured(Module, Patterns) of
         true ->
             {Next, []} = event({measured, Module}, Waiting),
-            {Next, [{narrow, Module, measured} | Effects]};
+            {Next, Missed ++ [{narrow, Module, measured} | Effects]};
         false ->
             {Waiting, [{narrow, Module, unmeasured} | Effects]}
     end.

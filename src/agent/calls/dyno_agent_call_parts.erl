@@ -285,8 +285,8 @@ counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
         ] ++
         [
             {~"inexact_counts",
-                "calls in ~ts may be off by ~ts: so many processes start there that their counters "
-                "had to be read while the load went on",
+                "calls in ~ts may be off by ~ts: so many processes start there, or modules were "
+                "loaded again, that counters had to be read while the load went on",
                 [Role, {OffBy, ~"ratio"}]}
          || OffBy > ?INEXACT
         ].

@@ -15,6 +15,8 @@
 %% While a session is read its statistics stand still. With one session the calls in that time would
 %% be missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one
 %% and starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`).
+%% How much that is, is measured in reductions of the target's processes: the clock goes on while the
+%% machine runs something else, or this process waits and the target works on.
 %% What was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to
 %% set it again takes no longer than to wake it. For the same reason processes are flagged in the
 %% second session when it is first needed.
@@ -32,7 +34,7 @@
 
 -export([open/2, flag_processes/1, leave_out/2, close/1]).
 -export([set/2, narrow/3, replaced/2, loaded/2, functions/2]).
--export([restart/2, pause/2, switch/2, gap_ns/1, gap_factor/2, forget_gaps/1]).
+-export([restart/2, pause/2, switch/2, work/0, gap/1, gap_factor/2, missed/3, forget_gaps/1]).
 -export([counting/2, idle/2, reading/3, callers/2, clear/2, self_calls/1]).
 -export_type([t/0, measure/0]).
 
@@ -49,15 +51,17 @@
     left_out := [pid()],
     %% Which session a module counts in; the first where it is not in here.
     current := #{module() => 1 | 2},
-    %% Since when a module counts; how much more it would have counted without the last gap.
+    %% Since when a module counts (`work/0`); how much more it would have counted without the last gap.
     since := #{module() => integer()},
     gap_factors := #{module() => float()},
-    %% The gaps of each module together, native.
+    %% What was done in the gaps of each module together, at most.
     gaps := #{module() => non_neg_integer()}
 }.
 
 %% After a moment of counting the gap's share says nothing.
--define(MOST_GAP_FACTOR, 1.2).
+-define(MOST_GAP_FACTOR, 2).
+%% The runtime adds a process's reductions when it is scheduled out: after so many at most.
+-define(SLICE, 4000).
 %% Nearly all calls return in that time.
 -define(RETURN_MS, 100).
 %% The loader replaces a small module within 100 us of prepare_loading: the calls that lead to it
@@ -227,17 +231,14 @@ functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Modu
 -spec restart(module(), t()) -> t().
 restart(Module, #{since := Since} = Sessions) ->
     _ = each(Module, counting(Module, Sessions), restart, Sessions),
-    Counting = Sessions#{since := Since#{Module => erlang:monotonic_time()}},
+    Counting = Sessions#{since := Since#{Module => work()}},
     self_calls(fun dyno_agent_self_calls:restart/2, Module, Counting).
 
 -doc "Stops a module's counting.".
 -spec pause(module(), t()) -> ok.
 pause(Module, #{self_calls := SelfCalls} = Sessions) ->
-    _ = stop(Module, Sessions),
+    _ = each(Module, counting(Module, Sessions), pause, Sessions),
     dyno_agent_self_calls:pause(Module, SelfCalls).
-
-stop(Module, Sessions) ->
-    each(Module, counting(Module, Sessions), pause, Sessions).
 
 -doc """
 Lets a module go on counting from zero in the other session; `idle/2` is to be read then.
@@ -248,38 +249,70 @@ them.
 """.
 -spec switch(module(), t()) -> t().
 switch(Module, Before) ->
-    #{current := Current, gaps := Gaps} = Sessions = flag_second(Before),
-    #{since := Since, gap_factors := Factors} = Sessions,
+    #{current := Current, since := Since, gap_factors := Factors} =
+        Sessions = flag_second(Before),
     Next = Sessions#{current := Current#{Module => 3 - maps:get(Module, Current, 1)}},
-    %% Each takes effect somewhere in its call: between the two lies both calls' time at most, and
-    %% half of it as a rule.
-    Start = erlang:monotonic_time(),
-    _ = stop(Module, Sessions),
-    _ = each(Module, counting(Module, Next), true, Next),
-    End = erlang:monotonic_time(),
+    #{patterns := Patterns} = Sessions,
+    Start = work(),
+    Gaps = [
+        switch(F, counting(Module, Sessions), counting(Module, Next), Sessions)
+     || F <- dyno_agent_patterns:specs(Module, Patterns)
+    ],
+    %% Each change takes effect somewhere in its call: between the two lies both calls' time at most,
+    %% and half of it as a rule.
+    Mean = lists:sum(Gaps) / max(1, length(Gaps)) / 2,
     Factor =
         case Since of
-            #{Module := Begin} when Start > Begin -> 1 + (End - Start) / 2 / (Start - Begin);
+            #{Module := Begin} when Start > Begin -> 1 + Mean / (Start - Begin);
             #{} -> 1.0
         end,
-    Next#{
-        gaps := Gaps#{Module => maps:get(Module, Gaps, 0) + End - Start},
-        since := Since#{Module => End},
+    Slices = ?SLICE * erlang:system_info(schedulers_online),
+    add_gap(Module, lists:max([0 | Gaps]) + Slices, Next#{
+        since := Since#{Module => work()},
         gap_factors := Factors#{Module => min(?MOST_GAP_FACTOR, Factor)}
-    }.
+    }).
+
+switch(Functions, From, To, #{measures := Measures}) ->
+    Start = work(),
+    _ = trace:function(From, Functions, pause, Measures),
+    _ = trace:function(To, Functions, true, Measures),
+    max(0, work() - Start).
+
+add_gap(Module, Work, #{gaps := Gaps} = Sessions) ->
+    Sessions#{gaps := Gaps#{Module => maps:get(Module, Gaps, 0) + Work}}.
+
+-doc "What the target's processes have done, in reductions: all but this one.".
+-spec work() -> integer().
+work() ->
+    {All, _} = erlang:statistics(reductions),
+    {reductions, Own} = process_info(self(), reductions),
+    All - Own.
 
 -doc """
 By how much a module's statistics of its last switch are to be multiplied, so that they are right in
-the mean in spite of the calls that were lost: the gap's share of the time.
+the mean in spite of the calls that were lost: the gap's share of the work.
 """.
 -spec gap_factor(module(), t()) -> float().
 gap_factor(Module, #{gap_factors := Factors}) ->
     maps:get(Module, Factors, 1.0).
 
--doc "How long all gaps were together, of the module that had most of it.".
--spec gap_ns(t()) -> non_neg_integer().
-gap_ns(#{gaps := Gaps}) ->
-    erlang:convert_time_unit(lists:max([0 | maps:values(Gaps)]), native, nanosecond).
+-doc """
+A module was replaced: what it has counted since its last switch or restart is lost, as `Before` has
+it.
+""".
+-spec missed(module(), Before :: t(), t()) -> t().
+missed(Module, #{since := Before}, #{since := Since} = Sessions) ->
+    case Before of
+        #{Module := Begin} ->
+            Now = work(),
+            add_gap(Module, max(0, Now - Begin), Sessions#{since := Since#{Module => Now}});
+        #{} ->
+            Sessions
+    end.
+
+-doc "What was done in all gaps together (`work/0`), of the module that had most of it.".
+-spec gap(t()) -> non_neg_integer().
+gap(#{gaps := Gaps}) -> lists:max([0 | maps:values(Gaps)]).
 
 -spec forget_gaps(t()) -> t().
 forget_gaps(Sessions) -> Sessions#{gaps := #{}}.

@@ -178,7 +178,7 @@ begun(Patterns, Measures, Config) ->
         measures => Measures,
         processes => Processes,
         table => subscribed(Processes, Measures),
-        since => erlang:monotonic_time(),
+        since => dyno_agent_call_sessions:work(),
         overhead => Overhead,
         sampler => Sampler,
         sample => #{}
@@ -241,7 +241,7 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
         sessions := dyno_agent_call_sessions:forget_gaps(Sessions),
         overhead := dyno_agent_overhead:restart(Overhead),
         sample := Sample,
-        since := erlang:monotonic_time()
+        since := dyno_agent_call_sessions:work()
     }.
 
 restart_sessions(#{sessions := Sessions, counts := Counts} = State) ->
@@ -265,6 +265,10 @@ handle_info({trace, _Pid, call, {code, _, _}, Module}, State) ->
     {noreply, tell_discovered(event({loading, Module, announced}, State))};
 handle_info({trace, _Pid, return_from, {erlang, finish_loading, 1}, _Result}, State) ->
     {noreply, event(load_ended, State)};
+handle_info({find_callers, Processes}, #{processes := Processes} = State) ->
+    Next = tell_discovered(callers(State)),
+    ok = dyno_agent_processes:was_read(Processes),
+    {noreply, Next};
 handle_info({read_and_reset, Processes}, #{processes := Processes} = State) ->
     %% Discovered processes go first: with the end of the reading those that have ended are deleted.
     Next = tell_discovered(read_and_reset(some, State)),
@@ -299,9 +303,16 @@ effect({read_replaced, Module, Sign, Before}, #{sessions := Sessions0} = State) 
     Read = read_idle(Module, fun(_, _) -> 1.0 end, lookup(State), State#{
         sessions := Sessions2
     }),
-    Sessions = dyno_agent_call_sessions:loaded(Module, Sessions2),
+    Sessions3 = dyno_agent_call_sessions:loaded(Module, Sessions2),
     Ended = {EndedBefore, load_has_ended()},
+    Sessions =
+        case Ended of
+            {false, false} -> Sessions3;
+            _ -> dyno_agent_call_sessions:missed(Module, Sessions0, Sessions3)
+        end,
     event({was_read, Module, Sign, Ended, Before}, Read#{sessions := Sessions});
+effect({missed, Module}, #{sessions := Sessions} = State) ->
+    State#{sessions := dyno_agent_call_sessions:missed(Module, Sessions, Sessions)};
 effect({narrow, Module, Is}, #{sessions := Sessions, processes := Processes} = State) ->
     Narrowed = dyno_agent_call_sessions:narrow(Module, Is, Sessions),
     case Processes of
@@ -449,8 +460,8 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
     }.
 
 off_by(#{sessions := Sessions, since := Since}) ->
-    Ns = erlang:convert_time_unit(erlang:monotonic_time() - Since, native, nanosecond),
-    dyno_agent_call_sessions:gap_ns(Sessions) / max(1, Ns).
+    Work = dyno_agent_call_sessions:work() - Since,
+    min(1.0, dyno_agent_call_sessions:gap(Sessions) / max(1, Work)).
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, sessions := Sessions, sampler := Sampler}) ->

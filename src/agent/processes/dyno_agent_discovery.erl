@@ -30,13 +30,14 @@
     memory := #{id() => non_neg_integer()},
     %% Whether anybody reads the calls of these processes.
     reader := none | subscribed,
-    %% Discovered since the last reading began.
+    %% Discovered since the statistics were last reset.
     unread := non_neg_integer(),
     %% Have ended; the table forgets them when their calls were read.
     ended := [pid()],
     reading := idle | {under_way, [pid()]},
-    read_ms := integer(),
-    %% When they are to be read again because of throttled functions, and whether a `read_due` is to
+    %% When they were last read and reset.
+    read_ms := integer() | never,
+    %% When they are to be asked again because of throttled functions, and whether a `read_due` is to
     %% come that looks whether it is time.
     read_at_ms := integer() | at_once,
     due := pending | none,
@@ -80,7 +81,9 @@
     | {monitor, pid(), Since :: integer()}
     | {demonitor, [reference()]}
     | {first_calls, dyno_agent_first_calls:change()}
-    %% To whoever reads the calls: read and reset the statistics, then say `was_read`
+    %% To whoever reads the calls: find the callers of throttled functions, or read and reset the
+    %% statistics; then say `was_read`
+    | find_callers
     | read_and_reset
     | {later, Ms :: pos_integer(), read_due | close_window}.
 
@@ -117,7 +120,7 @@ new() ->
         unread => 0,
         ended => [],
         reading => idle,
-        read_ms => 0,
+        read_ms => never,
         read_at_ms => at_once,
         due => none,
         window => closed
@@ -206,8 +209,12 @@ event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
     is_integer(AtMs), NowMs < AtMs
 ->
     sample_lifetimes(State#{due := none});
-event({read_due, NowMs}, State) ->
-    read(NowMs, State#{due := none});
+event({read_due, NowMs}, #{unread := Unread, throttle := Throttle} = State) ->
+    Expected = Unread + dyno_agent_throttle:expected(NowMs, Throttle),
+    case is_to_be_reset(Expected, NowMs, State) of
+        true -> read(NowMs, State#{due := none});
+        false -> with_messages(find_callers, State#{due := none, reading := {under_way, []}})
+    end;
 event(was_read, #{reading := {under_way, Ended}, window := Window} = State) ->
     %% All their calls are in the sums.
     {State#{reading := idle}, [
@@ -236,6 +243,8 @@ event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) 
         State#{
             groups := maps:map(Restart, Groups),
             discovered := lists:sum(maps:values(Alive)),
+            %% Who reads the calls was restarted before.
+            unread := 0,
             ended := JustEnded ++ Ended,
             lifetimes := Lifetimes
         },
@@ -282,34 +291,37 @@ enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
 enough(_Time, #{reader := none, ended := Ended} = State) ->
     %% Nobody needs their groups.
     then({State#{unread := 0, ended := []}, [{table, {delete, Ended}}]}, fun sample_first/1);
-enough(Time, #{reading := idle, unread := Unread, read_ms := LastMs} = State) ->
+enough(Time, #{reading := idle, unread := Unread} = State) ->
     NowMs = erlang:convert_time_unit(Time, native, millisecond),
-    case Unread >= ?READ_AT_ONCE_AFTER orelse NowMs - LastMs >= ?READ_EVERY_MS of
+    case is_to_be_reset(Unread, NowMs, State) of
         true -> read(NowMs, State);
         false -> sample_many(State)
     end;
 enough(_Time, State) ->
     sample_many(State).
 
-%% While the statistics are reset throttled functions send messages, or a process that makes its
-%% first call just between two readings would be missing.
-read(NowMs, #{ended := Ended, throttle := Throttle} = State) ->
+%% To find the callers of throttled functions loses no call: only where there are too many rows for
+%% that are they read and reset.
+is_to_be_reset(Unread, _NowMs, _State) when Unread < ?READ_AFTER -> false;
+is_to_be_reset(Unread, _NowMs, _State) when Unread >= ?READ_AT_ONCE_AFTER -> true;
+is_to_be_reset(_Unread, _NowMs, #{read_ms := never}) -> true;
+is_to_be_reset(_Unread, NowMs, #{read_ms := LastMs}) -> NowMs - LastMs >= ?READ_EVERY_MS.
+
+read(NowMs, #{ended := Ended} = State) ->
+    with_messages(read_and_reset, State#{
+        reading := {under_way, Ended}, ended := [], unread := 0, read_ms := NowMs
+    }).
+
+%% Meanwhile throttled functions send messages, or a process that makes its first call just between two
+%% readings would be missing.
+with_messages(Request, #{throttle := Throttle} = State) ->
     Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
     Window =
         case Throttled of
             [] -> closed;
             _ -> open
         end,
-    {
-        State#{
-            reading := {under_way, Ended},
-            ended := [],
-            unread := 0,
-            read_ms := NowMs,
-            window := Window
-        },
-        [{first_calls, {subscribe, Throttled}}, read_and_reset]
-    }.
+    {State#{window := Window}, [{first_calls, {subscribe, Throttled}}, Request]}.
 
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),

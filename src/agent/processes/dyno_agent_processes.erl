@@ -36,18 +36,18 @@ them it is measured how long they have lived. dyno's own processes are left out.
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
 message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
-first calls are silent then, and the call statistics show the processes when they are read and
-reset: every two seconds, or whenever 10,000 processes were discovered. During each reading, and for
-20 ms at least, the messages come again, so that no process is missed between two readings,
-lifetimes go on being sampled, and another kind of process is noticed.
+first calls are silent then, and the call statistics show the processes: every two seconds they are
+asked, and where 10,000 processes were discovered they are read and reset. Meanwhile, and for 20 ms at
+least, the messages come again, so that no process is missed between two readings, lifetimes go on
+being sampled, and another kind of process is noticed.
 
 ## The seam to the calls
 The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
 here with `subscribe/2` and gets the message `{read_and_reset, Processes}` when to read and reset
-them. It finds the groups in the table that `subscribe/2` returns. After each reading it reports
-with `callers/2` which callers of throttled functions are not in that table, and with `was_read/1`
-that the reading was made. It also reports which modules were loaded (`loaded/2`). Nothing here
-calls it.
+them, and `{find_callers, Processes}` when only to look who has called throttled functions. It finds
+the groups in the table that `subscribe/2` returns. After each it reports with `callers/2` which
+callers of throttled functions are not in that table, and with `was_read/1` that this was done. It
+also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -135,7 +135,7 @@ subscribe(Pid, Statistics) ->
 callers(Pid, Rows) ->
     gen_server:cast(Pid, {callers, Rows}).
 
--doc "Reports that the statistics were read and reset.".
+-doc "Reports that what was asked for was done.".
 -spec was_read(pid()) -> ok.
 was_read(Pid) ->
     gen_server:cast(Pid, was_read).
@@ -270,8 +270,10 @@ effect({monitor, Pid, Since}, State) ->
 effect({demonitor, Refs}, State) ->
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
     State;
-effect(read_and_reset, #{reader := Reader} = State) ->
-    Reader ! {read_and_reset, self()},
+effect(Request, #{reader := Reader} = State) when
+    Request =:= find_callers; Request =:= read_and_reset
+->
+    Reader ! {Request, self()},
     State;
 effect({later, Ms, Message}, State) ->
     later(Ms, Message, State);

@@ -9,12 +9,12 @@
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
 %% processes one in twenty is identified. When such a function discovers more than 1,000 processes
 %% in a second it is throttled: its first calls send no message any more, and the call statistics,
-%% which the runtime keeps by process anyway, show from time to time who has made them. At each such
-%% reading the messages are on for a moment, so that another kind of process is noticed. When its
+%% which the runtime keeps by process anyway, show from time to time who has made them. Each time the
+%% messages are on for a moment, so that another kind of process is noticed. When its
 %% processes have become rare or are of several groups it is no longer throttled.
 
 -export([new/0, allow/1, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, release_rare/2, forget/2]).
+-export([throttled/1, count/2, expected/2, release_rare/2, forget/2]).
 -export_type([t/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -30,15 +30,17 @@
     throttled := #{mfa() => id()},
     %% Processes that throttled functions have discovered since a time (milliseconds), by group.
     counted := #{id() => pos_integer()},
-    since_ms := integer()
+    since_ms := integer(),
+    %% How many these were before that time.
+    per_second := number()
 }.
 
 -define(MAX_FUNCTIONS, 2000).
 -define(PRESUMED_AFTER, 20).
 -define(IDENTIFY_EVERY, 20).
 -define(LIMIT, 1000).
-%% The call statistics are read so often, and sooner where there would be so many processes in them:
-%% the runtime takes 50 bytes for each process and function.
+%% The call statistics are asked so often, and sooner where so many processes would be new in them: the
+%% runtime takes 50 bytes for each process and function.
 -define(LONGEST_MS, 2000).
 -define(SHORTEST_MS, 250).
 -define(MOST, 40_000).
@@ -48,7 +50,7 @@
 new() ->
     #{
         groups => #{}, rates => #{}, limit => infinity,
-        throttled => #{}, counted => #{}, since_ms => 0
+        throttled => #{}, counted => #{}, since_ms => 0, per_second => 0
     }.
 
 -doc "Lets functions be throttled: the call statistics by process are read from now on.".
@@ -128,9 +130,14 @@ count(Ids, #{counted := Counted} = Throttle) ->
     Count = fun(Id, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
     Throttle#{counted := lists:foldl(Count, Counted, Ids)}.
 
+-doc "About how many processes throttled functions have discovered since they were last counted.".
+-spec expected(integer(), t()) -> non_neg_integer().
+expected(NowMs, #{per_second := PerSecond, since_ms := Since}) ->
+    round(PerSecond * max(0, NowMs - Since) / 1000).
+
 -doc """
-The call statistics were read, at a time (milliseconds): functions whose processes have become rare
-or are of several groups are no longer throttled. Returns in how many milliseconds to read again.
+The call statistics were asked, at a time (milliseconds): functions whose processes have become rare
+or are of several groups are no longer throttled. Returns in how many milliseconds to ask again.
 """.
 -spec release_rare(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
 release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
@@ -144,7 +151,8 @@ release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} =
     {AfterMs, Throttle#{
         throttled := maps:filter(IsFrequent, map_get(throttled, Throttle)),
         counted := #{},
-        since_ms := NowMs
+        since_ms := NowMs,
+        per_second := All * 1000 / TookMs
     }}.
 
 is_of(Id, {Id, _, _}) -> true;
