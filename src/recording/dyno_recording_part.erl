@@ -3,9 +3,10 @@
 
 -module(dyno_recording_part).
 -moduledoc false.
-%% Pieces that a run is made of: metrics, series, text. Tables are made by dyno_recording_table.
+%% Pieces that a run is made of: metrics, series, profiles, text. Tables are made by
+%% dyno_recording_table.
 
--export([metric/6, series/7, text/2]).
+-export([metric/6, series/7, profile/2, text/2]).
 
 -type part() :: #{atom() => term()}.
 
@@ -25,6 +26,23 @@ series(Name, Unit, Group, Title, Node, Times, Values) ->
         labels => #{},
         times_ms => Times,
         values => Values
+    }.
+
+-doc "A profile of these stacks; each function is written once.".
+-spec profile(part(), [{[binary()], [number()], #{atom() => binary()}}]) -> part().
+profile(Description, Stacks) ->
+    Frames = lists:uniq(lists:append([Stack || {Stack, _, _} <- Stacks])),
+    Numbers = #{Frame => Number || {Number, Frame} <- lists:enumerate(0, Frames)},
+    Description#{
+        frames => Frames,
+        samples => [
+            #{
+                stack => [map_get(Frame, Numbers) || Frame <- Stack],
+                values => Values,
+                labels => Labels
+            }
+         || {Stack, Values, Labels} <- Stacks
+        ]
     }.
 
 -spec text(io:format(), [term()]) -> binary().

@@ -189,7 +189,8 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
             error => error_of(Status),
             duration_ns => map_get(duration_ns, Result),
             nodes => [Facts || #{facts := Facts} <- Targets],
-            histograms => map_get(histograms, Load) ++ map_get(histograms, Seen)
+            histograms => map_get(histograms, Load) ++ map_get(histograms, Seen),
+            profiles => map_get(profiles, Seen)
         },
         Verdicts
     }.

@@ -4,8 +4,8 @@
 -module(dyno_target_results).
 -moduledoc false.
 %% What the instruments found in the targets, as parts of the recording: each instrument says, as
-%% data, what its tables, metrics, series, histograms and warnings are (dyno_agent_instrument).
-%% Pure.
+%% data, what its tables, metrics, series, histograms, profiles and warnings are
+%% (dyno_agent_instrument). Pure.
 
 -export([parts/3, known/1]).
 -export_type([parts/0, sample/0]).
@@ -17,6 +17,7 @@
     histograms := [part()],
     series := [part()],
     tables := [part()],
+    profiles := [part()],
     warnings := [{Code :: binary(), Text :: binary()}]
 }.
 
@@ -66,6 +67,12 @@ parts(Targets, Samples, Results) ->
          || {Node, M, Result} <- by_node(Instruments, Results),
             {_, #{items := Items} = Description} <- data(tables, [M]),
             Table <- table(Description, Items(Result), Node)
+        ],
+        profiles => [
+            Profile
+         || {Node, M, Result} <- by_node(Instruments, Results),
+            {_, #{stacks := Stacks} = Description} <- data(profiles, [M]),
+            Profile <- profile(Description, Stacks(Result), Node)
         ],
         warnings => steal(Samples) ++ [
             {Code, text(Format, Arguments)}
@@ -133,6 +140,12 @@ table(_Description, none, _Node) ->
     [];
 table(Description, Items, Node) ->
     [dyno_recording_table:make(Description, Items, #{node => Node})].
+
+profile(_Description, [], _Node) ->
+    [];
+profile(Description, Stacks, Node) ->
+    About = maps:without([stacks], Description),
+    [dyno_recording_part:profile(About#{node => Node}, Stacks)].
 
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, [

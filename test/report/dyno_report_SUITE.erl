@@ -77,7 +77,15 @@ folded(_Config) ->
         global, trim
     ]),
     ?assertEqual(~"Rua Augusta;sun:shine/1;roof:glow/2 30", First),
-    ?assertEqual(6, length(Lines)).
+    ?assertEqual(6, length(Lines)),
+    %% What the labels of a sample say comes before its functions.
+    Labelled = #{
+        ~"frames" => [~"a:b/1"],
+        ~"samples" => [
+            #{~"stack" => [0], ~"values" => [1], ~"labels" => #{~"processes" => ~"shop;1"}}
+        ]
+    },
+    ?assertMatch([{~"shop,1;a:b/1", _}], dyno_report_folded:stacks(Labelled)).
 
 junit(_Config) ->
     Text = render(junit, dyno_report_weather:document()),

@@ -15,7 +15,7 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [is_everywhere, is_switched_off, is_given_by_the_suite, is_none].
+    [is_everywhere, is_switched_off, is_given_by_the_suite, is_none, stacks_are_recorded].
 
 init_per_suite(Config) ->
     dyno_suites:with_target(Config).
@@ -128,3 +128,53 @@ is_none(Config) ->
             unicode:characters_to_binary(dyno_error:format(Missing)), ~"instrument nowhere.erl"
         )
     ).
+
+%% dyno's own sampler of stacks: the profile and the calls in which processes wait.
+stacks_are_recorded(Config) ->
+    Node = proplists:get_value(node, Config),
+    _ = dyno_peers:load(Node, """
+    -module(busy).
+    -export([turn/1]).
+    turn(N) -> turn(N + 1).
+
+    """),
+    Busy = erpc:call(Node, erlang, spawn, [busy, turn, [1]]),
+    Waits = erpc:call(Node, erlang, spawn, [gen_server, call, [
+        proplists:get_value(shop, Config), order, infinity
+    ]]),
+    try
+        {ok, Document} = run(Config, #{duration_ms => 2000}, #{}),
+        {ok, _} = dyno_recording:validate(Document),
+        [#{~"profiles" := [Profile]} = Run] = dyno_recording:runs(Document),
+        #{~"name" := ~"stacks", ~"frames" := Frames, ~"samples" := Samples} = Profile,
+        #{~"values" := [#{~"name" := ~"time", ~"unit" := ~"ns"}]} = Profile,
+        All = lists:sum([Ns || #{~"values" := [Ns]} <- Samples]),
+        [Turns] = [
+            Ns
+         || #{~"stack" := Stack, ~"values" := [Ns], ~"labels" := Labels} <- Samples,
+            lists:last([lists:nth(N + 1, Frames) || N <- Stack]) =:= ~"busy:turn/1",
+            Labels =:= #{~"processes" => ~"busy:turn/1"}
+        ],
+        ?assert(Turns > 0.5 * All, {Turns, All}),
+        %% Of two seconds of one scheduler.
+        ?assert(Turns > 1.0e9, Turns),
+        ?assert(Turns < 3.0e9, Turns),
+        ?assertMatch([#{~"value" := Share}] when Share < 0.1, metrics(Run, ~"instrument.stacks")),
+        [#{~"rows" := Waiting}] = dyno_recording:tables(Run, ~"waiting"),
+        ?assertMatch(
+            [[~"gen:do_call/4", null, ~"gen_server:call/3", Mean]] when Mean > 0.5,
+            [Row || [~"gen:do_call/4" | _] = Row <- Waiting]
+        ),
+        %% What people read
+        Shown = fun(Format) ->
+            {ok, Report} = dyno_report:render(Format, Document, #{}),
+            iolist_to_binary(Report)
+        end,
+        ?assertMatch({match, _}, re:run(Shown(console), ~"Processor time[^\n]*\n.*\n +busy:turn/1 ")),
+        ?assertMatch({match, _}, re:run(Shown(folded), ~"busy:turn/1;busy:turn/1 [0-9]+\n")),
+        {ok, Without} = run(Config, #{}, #{without => [stacks]}),
+        [#{~"profiles" := []} = Other] = dyno_recording:runs(Without),
+        ?assertEqual([], dyno_recording:tables(Other, ~"waiting"))
+    after
+        [exit(Pid, kill) || Pid <- [Busy, Waits]]
+    end.

@@ -84,7 +84,7 @@ export interface Profile {
     node: string | null;
     values: { name: string; unit: string }[];
     frames: string[];
-    samples: { stack: number[]; values: (number | null)[] }[];
+    samples: { stack: number[]; values: (number | null)[]; labels: string[] }[];
 }
 
 export interface TargetNode {
@@ -233,7 +233,11 @@ const profile = (raw: Raw): Profile => ({
     node: textOrNull(raw.node),
     values: list(raw.values, (v) => ({ name: text(v.name), unit: text(v.unit, '1') })),
     frames: array(raw.frames),
-    samples: list(raw.samples, (s) => ({ stack: array(s.stack), values: array(s.values) })),
+    samples: list(raw.samples, (s) => ({
+        stack: array(s.stack),
+        values: array(s.values),
+        labels: Object.values(object(s.labels)).map(String),
+    })),
 });
 
 const run = (raw: Raw): Run => ({

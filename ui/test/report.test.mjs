@@ -511,6 +511,25 @@ test('draws sampled stacks as a flame graph to zoom into', async () => {
     assert.ok(Math.abs(zoomed[1] - wide) < 1);
     await frames.first().press('Enter');
     assert.equal(await frames.first().textContent(), 'all');
+    // By keys: to the frame below, to where it is the whole, and back.
+    await frames.first().press('ArrowDown');
+    const focused = () => page.evaluate(() => [document.activeElement.textContent, document.activeElement.title]);
+    const [name, said] = await focused();
+    assert.notEqual(name, 'all');
+    assert.equal(await page.locator('#profile .frame').first().innerText(), said);
+    await page.keyboard.press('ArrowUp');
+    assert.equal((await focused())[0], 'all');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    assert.equal((await focused())[0], name);
+    await page.keyboard.press('Escape');
+    assert.equal((await focused())[0], 'all');
+    // A search tells in how much of all a function is.
+    await page.locator('#profile input').first().fill(first);
+    assert.match(await page.locator('#profile output').first().innerText(), /^in \d[\d.]*.% of all$/);
+    assert.ok((await page.locator('#profile .flame button.found').count()) >= 1);
+    await page.locator('#profile input').first().fill('no such function');
+    assert.match(await page.locator('#profile output').first().innerText(), /^in 0.% of all$/);
 });
 
 test('shows all parts of a recording whose command it does not know', async () => {

@@ -7,7 +7,7 @@ The behaviour of an instrument: what measures one thing in a target.
 
 An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
 `c:restart/1` has it count from now on, and `c:read/1` returns what it has counted. On the caller's
-side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0` and `c:warnings/2` describe, as
+side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe, as
 data, how that result is recorded. From there on console, page, CSV, thresholds and comparison show
 it like everything else.
 
@@ -27,7 +27,7 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 
 -export([all/0, about/1, names/1, missing/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
--export_type([histogram/0, warning/0]).
+-export_type([histogram/0, profile/0, warning/0]).
 
 -doc """
 * `names`: what `--without` calls it. One that measures several things has several names.
@@ -115,6 +115,17 @@ table. `total` gives the items of several nodes together.
     items := fun((result()) -> [#{labels := #{atom() => binary()}, atom() => term()}])
 }.
 
+-doc """
+Call stacks of each node, the outermost function first, each once with the same labels; and what was
+spent in each, in the order of `values`.
+""".
+-type profile() :: #{
+    name := binary(),
+    title := binary(),
+    values := [#{name := binary(), unit := binary()}, ...],
+    stacks := fun((result()) -> [{[binary(), ...], [number(), ...], #{atom() => binary()}}])
+}.
+
 -doc "What makes the numbers less believable; of the arguments `{Value, Unit}` is a quantity.".
 -type warning() :: {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}]}.
 
@@ -142,10 +153,11 @@ has two seconds to end; any other ends with the agent at once.
 -callback metrics() -> [metric()].
 -callback series() -> [series()].
 -callback histograms() -> [histogram()].
+-callback profiles() -> [profile()].
 -doc "Of a target, which sentences name by its role.".
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
--optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
+-optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, warnings/2]).
 
 -doc """
 dyno's own instruments, in the order in which they are started. They are restarted and read in the

@@ -47,6 +47,8 @@ its modules' prefix, and its first one that name.
 -spec is_own(kind()) -> boolean().
 is_own({Kind, Name}) when (Kind =:= label orelse Kind =:= registered), is_atom(Name) ->
     lists:prefix("dyno_agent", atom_to_list(Name));
+is_own({_InitialOrFirstCall, {M, _, _}}) ->
+    lists:prefix("dyno_agent", atom_to_list(M));
 is_own(_Kind) ->
     false.
 

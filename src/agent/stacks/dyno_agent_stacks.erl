@@ -28,7 +28,7 @@ processes wait. In a group of processes that compute there are hardly any (`grou
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, metrics/0]).
+-export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, times/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, times/0, group/0, result/0, stack/0]).
@@ -139,23 +139,17 @@ config(#{level := off}) -> off;
 config(#{dyno_agent_processes := Processes}) -> #{processes => Processes};
 config(_Options) -> #{}.
 
+-spec profiles() -> [dyno_agent_instrument:profile()].
+profiles() -> dyno_agent_stack_parts:profiles().
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() -> dyno_agent_stack_parts:tables().
+
 -spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() ->
-    [
-        #{
-            name => ~"instrument.stacks",
-            title => ~"What sampling stacks took of the time of one scheduler",
-            unit => ~"ratio",
-            group => ~"instrument",
-            value => fun(Results) ->
-                Shares = [
-                    Cost / max(1, Duration)
-                 || #{cost_ns := Cost, duration_ns := Duration} <- Results
-                ],
-                {lists:max(Shares), lists:sum([N || #{instants := N} <- Results])}
-            end
-        }
-    ].
+metrics() -> dyno_agent_stack_parts:metrics().
+
+-spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Role, Result) -> dyno_agent_stack_parts:warnings(Role, Result).
 
 -doc "Starts sampling.".
 -spec start_link(config()) -> gen_server:start_ret().

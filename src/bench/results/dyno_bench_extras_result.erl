@@ -90,21 +90,16 @@ share_of_samples(Function, #{samples := All, stacks := Stacks}) ->
 -spec profiles([labelled()]) -> [#{atom() => term()}].
 profiles(Codes) ->
     [
-        #{
-            name => ~"stacks",
-            title => ~"Sampled stacks",
-            labels => #{code => Label},
-            values => [#{name => ~"samples", unit => ~"count"}],
-            frames => Frames,
-            samples => [
-                #{stack => [map_get(Frame, Numbers) || Frame <- Stack], values => [Count]}
-             || {Stack, Count} <- Stacks
-            ]
-        }
-     || {Label, #{profile := #{stacks := Of}}} <- Codes,
-        Stacks <- [lists:sublist(Of, ?MAX_STACKS)],
-        Frames <- [lists:uniq(lists:append([Stack || {Stack, _} <- Stacks]))],
-        Numbers <- [maps:from_list([{Frame, N} || {N, Frame} <- lists:enumerate(0, Frames)])]
+        dyno_recording_part:profile(
+            #{
+                name => ~"stacks",
+                title => ~"Sampled stacks",
+                labels => #{code => Label},
+                values => [#{name => ~"samples", unit => ~"count"}]
+            },
+            [{Stack, [Count], #{}} || {Stack, Count} <- lists:sublist(Stacks, ?MAX_STACKS)]
+        )
+     || {Label, #{profile := #{stacks := Stacks}}} <- Codes
     ].
 
 -doc "Further columns of a code's row: name, title, cell.".

@@ -24,6 +24,7 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
     ~"bench" => [~"bench", ~"vm", ~"os"],
     ~"compare" => []
 }).
+-define(TOP_OF_LARGEST, 5).
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
 
 -doc "The sections, of all runs.".
@@ -34,12 +35,12 @@ sections(Document, Options) ->
         series(Document, Runs, Options) ++
         histograms(Document, Runs, Options) ++
         lists:append([events(Run, Document, Options) || Run <- Runs]) ++
-        lists:append([
-            profiles(Run, Document, Options)
-         || Run <- Runs,
+        profiles(
             %% A benchmark's table says the same, and more.
-            dyno_report_document:tables(~"profile", Run) =:= []
-        ]).
+            [Run || Run <- Runs, dyno_report_document:tables(~"profile", Run) =:= []],
+            Document,
+            Options
+        ).
 
 -doc "The metrics, series or histograms of a run that have no section elsewhere.".
 -spec others(binary(), object(), object()) -> [object()].
@@ -187,10 +188,17 @@ at(Run, Document) ->
 %% Profiles: which functions took the first of the values, themselves and with what they called; and
 %% what they took themselves of the others.
 
-profiles(Run, Document, #{top := Top}) ->
+profiles(Runs, Document, #{top := Top}) ->
+    Having = [Run || Run <- Runs, get(~"profiles", Run, []) =/= []],
+    {Shown, Most} =
+        case lists:keysort(1, [{N, Run} || #{~"size" := N} = Run <- Having, is_number(N)]) of
+            [] -> {Having, Top};
+            %% The page has the flame graphs of all sizes.
+            BySize -> {[element(2, lists:last(BySize))], min(Top, ?TOP_OF_LARGEST)}
+        end,
     lists:append([
-        profile(Profile, at(Run, Document), Top)
-     || #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
+        profile(Profile, at(Run, Document), Most)
+     || Run <- Shown, #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
     ]).
 
 profile(#{~"values" := [First | Others], ~"samples" := Samples} = Profile, Place, Top) ->
@@ -202,8 +210,9 @@ profile(#{~"values" := [First | Others], ~"samples" := Samples} = Profile, Place
     Unit = get(~"unit", First, ~"1"),
     Rows = lists:reverse(
         lists:keysort(3, [
-            {Index, Frame, maps:get(Index, Own, 0), maps:get(Index, All, 0)}
-         || {Index, Frame} <- lists:enumerate(0, get(~"frames", Profile, []))
+            {Index, Frame, map_get(Index, Own), maps:get(Index, All, 0)}
+         || {Index, Frame} <- lists:enumerate(0, get(~"frames", Profile, [])),
+            is_map_key(Index, Own)
         ])
     ),
     Columns =

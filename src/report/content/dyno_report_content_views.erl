@@ -114,6 +114,15 @@ target() ->
             ]
         }},
         {~"durations", #{title => ~"Durations of single calls"}},
+        {~"waiting", #{
+            title => ~"Calls in which processes wait",
+            columns => [
+                {~"call", ~"call"}, {~"caller", ~"of"}, ~"processes",
+                {~"waiting", ~"waiting, mean"}
+            ],
+            %% Those that wait in their own loop are idle.
+            only => fun(Row) -> is_binary(maps:get(~"caller", Row, null)) end
+        }},
         {~"ets", #{
             columns => [
                 ~"table", ~"tables", ~"objects", ~"memory", {~"memory_growth", ~"since the start"},

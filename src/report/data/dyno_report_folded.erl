@@ -19,7 +19,7 @@ What draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
 format(Document, _Options) ->
     Lines = [
-        [title(Profile), ";", Stack, " ", number(Value), "\n"]
+        [size(Run, Document), title(Profile), ";", Stack, " ", number(Value), "\n"]
      || Run <- dyno_report_document:runs(Document),
         Profile <- get(~"profiles", Run, []),
         {Stack, #{~"values" := [Value | _]}} <- stacks(Profile),
@@ -30,21 +30,42 @@ format(Document, _Options) ->
         _ -> {ok, dyno_report_text:encode(Lines)}
     end.
 
--doc "The samples of a profile, each with its stack: the functions, the outermost first.".
+-doc """
+The samples of a profile, each with its stack: what its labels say, such as the processes, then the
+functions, the outermost first.
+""".
 -spec stacks(object()) -> [{binary(), Sample :: object()}].
 stacks(Profile) ->
     Frames = list_to_tuple([word(Frame) || Frame <- get(~"frames", Profile, [])]),
     [
-        {iolist_to_binary(lists:join(~";", [element(Index + 1, Frames) || Index <- Stack])), Sample}
+        {
+            iolist_to_binary(
+                lists:join(
+                    ~";",
+                    [word(Text) || Text <- labels(Sample)] ++
+                        [element(Index + 1, Frames) || Index <- Stack]
+                )
+            ),
+            Sample
+        }
      || #{~"stack" := Stack} = Sample <- get(~"samples", Profile, [])
     ].
 
+labels(Of) ->
+    Labels = get(~"labels", Of, #{}),
+    [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
+
+%% Of several runs each has its own graph.
+size(Run, Document) ->
+    case dyno_report_document:runs(Document) of
+        [_] -> "";
+        _ -> [word(dyno_report_document:place(Run, Document)), ";"]
+    end.
+
 %% What tells the profile from others: the code, the process, the node.
 title(Profile) ->
-    Labels = get(~"labels", Profile, #{}),
-    Texts = [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))],
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
-    case Texts ++ Node of
+    case labels(Profile) ++ Node of
         [] -> word(name(~"name", Profile));
         Parts -> word(iolist_to_binary(lists:join(~", ", Parts)))
     end.
@@ -59,4 +80,4 @@ number(Value) -> float_to_binary(Value, [short]).
 -doc "What to do about it.".
 -spec format_error(no_stacks) -> unicode:chardata().
 format_error(no_stacks) ->
-    "there are no stacks in the recording; measure with dyno bench --profile".
+    "there are no stacks in the recording; dyno test samples them, and dyno bench --profile".

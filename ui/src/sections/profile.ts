@@ -34,7 +34,7 @@ export const profile: Section = {
                 ? h(
                       'p',
                       { class: 'note' },
-                      'As wide as its share; what a function calls stands below it. Click a frame to see it at full width, and one above it to go back.',
+                      'As wide as its share; what a function calls stands below it. Click a frame to see it at full width, and one above it to go back; arrow keys go from frame to frame, Escape shows all.',
                   )
                 : null,
             table ? anyTable(table, { empty: 'No function was seen.' }) : null,
