@@ -76,7 +76,7 @@ folded(_Config) ->
     [First | _] = Lines = binary:split(render(folded, dyno_report_weather:document()), ~"\n", [
         global, trim
     ]),
-    ?assertEqual(~"Rua Augusta;sun:shine/1;roof:glow/2 30", First),
+    ?assertEqual(~"monday;Rua Augusta;sun:shine/1;roof:glow/2 30", First),
     ?assertEqual(6, length(Lines)),
     %% What the labels of a sample say comes before its functions.
     Labelled = #{
