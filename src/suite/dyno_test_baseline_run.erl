@@ -238,17 +238,24 @@ metric(Name, Title, Value, Unit, Count) ->
 -doc "What the cost makes less believable, from a run's metrics.".
 -spec warnings([#{atom() => term()}]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Metrics) ->
+    Text = "with measuring, responses take ~ts~.1f times as long as without: response times, "
+        "throughput and the times of functions are those of a slower system; ~ts",
     [
         {~"heavy_instrument",
-            dyno_recording_part:text(
-                "with measuring, responses take ~ts~.1f times as long as without: counts and own "
-                "times hold, but response times and throughput are those of a slower system; measure "
-                "fewer functions (--pattern) or less of them (--level count)",
-                factor(Ratio, Low)
-            )}
+            dyno_recording_part:text(Text, factor(Ratio, Low) ++ [cheaper(Metrics)])}
      || #{name := ~"instrument.response_ratio", value := Ratio, low := Low} <- Metrics,
         Low > ?HEAVY
     ].
+
+%% Only the level budget has spent some.
+cheaper(Metrics) ->
+    case [x || #{name := ~"instrument.spent"} <- Metrics] of
+        [_ | _] ->
+            "a smaller --budget or fewer functions (--pattern) cost less";
+        [] ->
+            "--level budget keeps within a share of the target's time, --level count only counts "
+            "calls, and --pattern names fewer functions"
+    end.
 
 %% However uncertain by how much: that it costs is sure.
 factor(null, Low) -> ["at least ", Low];

@@ -172,13 +172,14 @@ run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     Seen = dyno_target_results:parts(Targets, lists:reverse(Samples), Readings),
     Load = dyno_load_result:to_recording(LoadResult, Intervals),
     Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
+    Instruments = map_get(metrics, Seen) ++ Cost,
     Own = #{
-        metrics => map_get(metrics, Load) ++ map_get(metrics, Seen) ++ Cost,
+        metrics => map_get(metrics, Load) ++ Instruments,
         series => map_get(series, Load) ++ map_get(series, Seen),
         tables => map_get(tables, Load) ++ map_get(tables, Seen),
         warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
-         || {Code, Text} <- map_get(warnings, Seen) ++ dyno_test_baseline_run:warnings(Cost)
+         || {Code, Text} <- map_get(warnings, Seen) ++ dyno_test_baseline_run:warnings(Instruments)
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),

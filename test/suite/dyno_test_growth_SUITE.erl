@@ -93,7 +93,7 @@ estimated_calls(_Config) ->
     Grows = fun(Calls) ->
         Rows = fun(Size) ->
             case Calls(Size) of
-                null -> [[~"m:f/0", null, null, null, 1.0e6, null, null, null, 1.0]];
+                null -> [[~"m:f/0", null, null, null, 1.0e6, 0, 1.0e6, null, null, null, 1.0]];
                 Of -> [timed(~"m:f/0", Of, 1.0e6, 0, 1.0)]
             end
         end,
@@ -108,6 +108,15 @@ estimated_calls(_Config) ->
         (Size) -> {100 * Size, 100 * Size, 100 * Size}
     end,
     ?assertEqual([1.0], Grows(Seldom)),
+    %% Then there is their time for an operation, of 10.
+    Rows = fun(Size) ->
+        Own = 100 * Size * Size,
+        [[~"m:hot/0", null, null, null, Own, Own * 0.9, Own * 1.2, null, null, null, 1.0]]
+    end,
+    [#{rows := Hot}] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+    [[_, _, ~"ns", 2.0, Low, High, 6, 10.0, 10240.0 | _]] =
+        [Row || [_, ~"m:hot/0 time/op" | _] = Row <- Hot],
+    ?assert(Low < 1.95 andalso High > 2.05),
     ?assertEqual([], Grows(fun(_) -> null end)).
 
 document(Sizes) ->
@@ -132,7 +141,8 @@ timed(Function, Calls, Own, Share) ->
 %% `Off` is the share that its time may be off by.
 timed(Function, {Calls, Least, Most}, Own, Off, Share) ->
     Each = Own / Calls,
-    [Function, Calls, Least, Most, Own, Each, Each * (1 - Off), Each * (1 + Off), Share].
+    Bounds = fun(Value) -> [Value, Value * (1 - Off), Value * (1 + Off)] end,
+    [Function, Calls, Least, Most] ++ Bounds(Own) ++ Bounds(Each) ++ [Share].
 
 run(Size, Rows) ->
     Columns = [
@@ -143,6 +153,8 @@ run(Size, Rows) ->
             {~"calls_low", integer},
             {~"calls_high", integer},
             {~"own_time", number},
+            {~"own_time_low", number},
+            {~"own_time_high", number},
             {~"time_per_call", number},
             {~"time_per_call_low", number},
             {~"time_per_call_high", number},
@@ -157,5 +169,15 @@ run(Size, Rows) ->
             #{name => ~"throughput", value => 1000, unit => ~"1/s"},
             #{name => ~"operations.count", value => 10, unit => ~"count"}
         ],
-        tables => [#{name => ~"functions", columns => Columns, rows => Rows}]
+        tables => [
+            #{
+                name => ~"functions",
+                columns => [#{name => ~"counted", title => ~"Counted", type => string} | Columns],
+                rows => [[counted(Row) | Row] || Row <- Rows]
+            }
+        ]
     }.
+
+counted([_, null | _]) -> ~"not counted";
+counted([_, _, N, N | _]) -> ~"exact";
+counted(_) -> ~"estimated".

@@ -173,7 +173,14 @@ a_cost_is_told(_Config) ->
     ),
     ?assertMatch(#{value := null, low := L, high := H} when L > 2 andalso H > 2 * L, Wide),
     [{~"heavy_instrument", Text}] = dyno_test_baseline_run:warnings(maps:values(Metrics)),
-    ?assertMatch({_, _}, binary:match(Text, ~"take at least 3.")).
+    ?assertMatch({_, _}, binary:match(Text, ~"take at least 3.")),
+    %% Nothing holds then; the default level costs less, and where it is that already, less of it.
+    ?assertEqual(nomatch, binary:match(Text, ~"hold")),
+    ?assertMatch({_, _}, binary:match(Text, ~"; --level budget keeps within")),
+    [{_, Budget}] = dyno_test_baseline_run:warnings([
+        #{name => ~"instrument.spent", value => 0.05} | maps:values(Metrics)
+    ]),
+    ?assertMatch({_, _}, binary:match(Budget, ~"; a smaller --budget or fewer functions")).
 
 noise_is_no_cost(_Config) ->
     Halves = [half([100, 900, 80, 2000]), half([3000, 150, 70, 100])],

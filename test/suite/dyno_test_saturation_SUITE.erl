@@ -71,7 +71,22 @@ a_function(_Config) ->
         [{~"function", ~"shop:find/1", 2}],
         saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3} end)
     ),
-    ?assertMatch([], saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)).
+    ?assertMatch([], saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)),
+    %% Nor where the times may as well be the same.
+    Off = fun(By) ->
+        saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3, off => By} end)
+    end,
+    ?assertMatch([_], Off(0.15)),
+    ?assertEqual([], Off(0.25)),
+    %% Whose calls are too many to count, by the time that it takes of an operation.
+    NotCounted = fun(Size) -> #{time_per_call => Slower(Size), share => 0.3, calls => null} end,
+    ?assertMatch([{~"function", ~"shop:find/1", 2}], saturations(NotCounted)),
+    Document = document([run(S, 1, NotCounted(S)) || S <- [1, 2, 4]]),
+    [#{rows := [Row]}] = dyno_test_saturation:tables(Document),
+    ?assertEqual(
+        ~"Of an operation shop:find/1 takes 200 ns at size 2, 2.0 times that at 1, and 30 % of the time.",
+        lists:last(Row)
+    ).
 
 open_load(_Config) ->
     ?assertMatch(
@@ -175,7 +190,7 @@ run(Size, Repetition, Given) ->
     Values = maps:merge(
         #{
             throughput => 1000 * Size, p50 => 1_000_000, queue => 1, utilisation => 0.1,
-            run_queue => 0, time_per_call => 100, share => 0.5
+            run_queue => 0, time_per_call => 100, off => 0, share => 0.5
         },
         Given
     ),
@@ -191,6 +206,7 @@ run(Size, Repetition, Given) ->
         metrics =>
             [
                 metric(~"throughput", Value(throughput), ~"1/s"),
+                metric(~"operations.count", 1000, ~"count"),
                 metric(~"workers.max", maps:get(workers, Values, Size), ~"count"),
                 metric(~"latency.p50", Value(p50), ~"ns")
             ] ++
@@ -208,13 +224,32 @@ run(Size, Repetition, Given) ->
                 [
                     {~"function", string},
                     {~"calls", number},
+                    {~"own_time", number},
+                    {~"own_time_low", number},
+                    {~"own_time_high", number},
                     {~"time_per_call", number},
+                    {~"time_per_call_low", number},
+                    {~"time_per_call_high", number},
                     {~"share", number}
                 ],
-                [[~"shop:find/1", 1000, Value(time_per_call), Value(share)]]
+                [function(maps:get(calls, Values, 1000), Value(time_per_call), Value(off)) ++
+                    [Value(share)]]
             )
         ]
     }.
+
+%% Its time may be off by that share; where calls are not counted, a call's time is not known.
+function(Calls, PerCall, Off) ->
+    Bounds = fun
+        (null) -> [null, null, null];
+        (Value) -> [Value, Value * (1 - Off), Value * (1 + Off)]
+    end,
+    Time =
+        case Calls of
+            null -> null;
+            _ -> PerCall
+        end,
+    [~"shop:find/1", Calls] ++ Bounds(1000 * PerCall) ++ Bounds(Time).
 
 metric(Name, Value, Unit) ->
     #{name => Name, value => Value, unit => Unit}.

@@ -4,7 +4,7 @@
 -module(dyno_test_growth).
 -moduledoc """
 Says how what a test measures grows with the size: the functions' time per call, how often they are
-called for an operation (`calls/op`, where that grows), what processes, tables and ports take, and
+called for an operation (`calls/op`, or where calls are not counted their `time/op`, where that grows), what processes, tables and ports take, and
 the run's metrics, each with its exponent and interval (dyno_stats_growth). What surely grows and
 matters comes first.
 
@@ -79,7 +79,7 @@ tables(Document) ->
             {Clear, Others} = lists:partition(
                 fun matters/1,
                 metrics(Sizes) ++ times_per_call(Shares, Sizes) ++
-                    calls_per_operation(Shares, Sizes)
+                    per_operation(calls, Shares, Sizes) ++ per_operation(time, Shares, Sizes)
             ),
             Steepest = fun(#{exponent := A}, #{exponent := B}) -> A > B end,
             Sorted = lists:sort(Steepest, Clear) ++ Others ++ lists:append([
@@ -234,30 +234,51 @@ times_per_call(Shares, Sizes) ->
 
 %% A function may take no longer with the size, and yet be called more often for the same operation:
 %% only what surely is. Each run gives one point for all nodes; no call counts as half a call, so
-%% that a function that begins to be called has an exponent, and rather too small a one.
-calls_per_operation(Shares, Sizes) ->
-    Counted = [
-        {Size, Operations, calls(Run)}
+%% that a function that begins to be called has an exponent, and rather too small a one. Of functions
+%% whose calls are not counted it is their time for an operation.
+per_operation(What, Shares, Sizes) ->
+    {Of, Suffix, Unit} =
+        case What of
+            calls -> {fun calls/1, ~" calls/op", ~"count"};
+            time -> {fun times/1, ~" time/op", ~"ns"}
+        end,
+    Measured = [
+        {Size, Operations, Of(Run)}
      || {Size, Runs} <- Sizes,
         Run <- Runs,
         {Operations, _Unit} <- dyno_test_sizes:metric(~"operations.count", Run),
         Operations > 0
     ],
-    Functions = lists:usort(lists:append([maps:keys(Calls) || {_, _, {_, Calls}} <- Counted])),
+    Functions = lists:usort(lists:append([maps:keys(Values) || {_, _, {_, Values}} <- Measured])),
     greatest_first([
         {Share, Growth#{share => Share}}
      || Function <- Functions,
         Share <- [maps:get(Function, Shares, 0.0)],
         is_number(Share), Share >= ?SMALL_SHARE,
-        #{low := Low} = Growth <- fit(~"function", <<Function/binary, " calls/op">>, ~"count", [
-            {Size, Each(Count), {Each(Least), Each(Most)}}
-         || {Size, Operations, {Whole, Calls}} <- Counted,
-            {Count, Least, Most} <- [maps:get(Function, Calls, {0, 0, 0})],
+        #{low := Low} = Growth <- fit(~"function", <<Function/binary, Suffix/binary>>, Unit, [
+            {Size, Each(Value), {Each(Least), Each(Most)}}
+         || {Size, Operations, {Whole, Values}} <- Measured,
+            {Value, Least, Most} <- [maps:get(Function, Values, {0, 0, 0})],
             Each <- [fun(N) -> max(N, 0.5) / Operations end],
-            Whole =:= whole orelse Count > 0
+            Whole =:= whole orelse Value > 0
         ]),
         is_number(Low), Low > 0
     ]).
+
+%% The times of functions whose calls are not counted, as far as they are told.
+times(Run) ->
+    Rows = [
+        {Function, {Own, Low, High}}
+     || #{
+            ~"function" := Function,
+            ~"counted" := ~"not counted",
+            ~"own_time" := Own,
+            ~"own_time_low" := Low,
+            ~"own_time_high" := High
+        } <- dyno_recording:rows(Run, ~"functions"),
+        is_number(Low), Low > 0, High - Low < 2 * ?MAX_UNCERTAINTY * Own
+    ],
+    {cut, maps:map(fun(_, Times) -> sum(Times, {0, 0, 0}) end, collected(Rows))}.
 
 %% The calls by function with what they lie between, and whether these are all of them; unknown
 %% where one of the nodes did not count them.

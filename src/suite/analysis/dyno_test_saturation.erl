@@ -11,7 +11,7 @@ which resource is saturated first. Pure.
 | schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
 | run queue | on average as many processes wait as there are schedulers |
 | message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
-| function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
+| function | a call (of calls that are not counted: an operation) takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
 | throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
@@ -292,14 +292,15 @@ functions(Label, Sizes) ->
     ].
 
 function(Name, Shares, Label, Sizes) ->
-    case points(fun(Run) -> times_per_call(Name, Run) end, Sizes) of
+    {Times, Unit, Words} = times(Name, Sizes),
+    case points(Times, Sizes) of
         [{First, Least} | _] = Points when Least > 0 ->
             saturated(
-                {~"function", Name, ~"ns/call"},
+                {~"function", Name, Unit},
                 [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
                 fun(Size, V, _) ->
                     sentence(
-                        "a call of ~ts takes ~ts ~ts, ~.1f times that ~ts ~ts, and ~ts of the time",
+                        Words ++ " ~ts takes ~ts ~ts, ~.1f times that ~ts ~ts, and ~ts of the time",
                         [
                             Name, dyno_unit:format(V, ~"ns"), with(Size, Label), V / Least,
                             preposition(Label), number(First),
@@ -312,24 +313,45 @@ function(Name, Shares, Label, Sizes) ->
             []
     end.
 
-times_per_call(Name, Run) ->
+%% The time of a call or, where calls are not counted at all sizes, that for an operation.
+times(Name, Sizes) ->
+    Rows = fun(Run) ->
+        [Row || #{~"function" := Of} = Row <- dyno_recording:rows(Run, ~"functions"), Of =:= Name]
+    end,
+    case [x || {_, Runs} <- Sizes, Run <- Runs, #{~"calls" := null} <- Rows(Run)] of
+        [] ->
+            {fun(Run) -> times_per_call(Rows(Run)) end, ~"ns/call", "a call of"};
+        _ ->
+            {fun(Run) -> times_per_operation(Rows(Run), Run) end, ~"ns", "of an operation"}
+    end.
+
+times_per_call(Rows) ->
     [
         Time
-     || #{~"function" := Of, ~"time_per_call" := Time, ~"calls" := Calls} = Row <-
-            dyno_recording:rows(Run, ~"functions"),
-        Of =:= Name,
+     || #{~"time_per_call" := Time, ~"calls" := Calls} = Row <- Rows,
         Calls >= ?MIN_CALLS,
         is_number(Time),
-        is_sure(Row)
+        is_sure(~"time_per_call", Row)
+    ].
+
+times_per_operation(Rows, Run) ->
+    [
+        Time / Operations
+     || #{~"own_time" := Time} = Row <- Rows,
+        is_number(Time),
+        is_sure(~"own_time", Row),
+        Operations <- metric(~"operations.count", Run),
+        Operations > 0
     ].
 
 %% Twice as uncertain, and times of which one is ?TIME_FACTOR times the other may be the same.
-is_sure(#{~"time_per_call" := Time, ~"time_per_call_low" := Low, ~"time_per_call_high" := High}) when
-    is_number(Low), is_number(High)
-->
-    High - Low < 0.4 * Time;
-is_sure(_Row) ->
-    true.
+is_sure(Name, Row) ->
+    case {maps:get(<<Name/binary, "_low">>, Row, null), maps:get(<<Name/binary, "_high">>, Row, null)} of
+        {Low, High} when is_number(Low), is_number(High) ->
+            High - Low < 0.4 * map_get(Name, Row);
+        _ ->
+            true
+    end.
 
 %% What a step of the size takes, by what the first step took.
 memories(Label, Sizes) ->
