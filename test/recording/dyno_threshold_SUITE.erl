@@ -20,6 +20,7 @@
     summary_with_a_number_as_key/1,
     unknown_names_the_closest/1,
     unknown_when_not_measured/1,
+    values_with_intervals/1,
     unknown_when_units_differ/1,
     units_nobody_knows/1,
     any_table/1,
@@ -52,6 +53,7 @@ all() ->
         summary_with_a_number_as_key,
         unknown_names_the_closest,
         unknown_when_not_measured,
+        values_with_intervals,
         unknown_when_units_differ,
         units_nobody_knows,
         any_table,
@@ -140,6 +142,22 @@ run(Id, Size, P99) ->
                     #{name => share, type => number, unit => ratio}
                 ],
                 rows => [[~"eu", ~"orders", 7, 0.75], [~"us", 12, 3, 0.25]]
+            },
+            #{
+                name => sampled,
+                columns => [
+                    #{name => function, type => string, role => key},
+                    #{name => calls, type => integer, unit => count, role => value},
+                    #{name => counted, type => string, role => note},
+                    #{name => share, type => number, unit => ratio, role => value},
+                    #{name => share_low, type => number, unit => ratio, role => low, 'of' => share},
+                    #{name => share_high, type => number, unit => ratio, role => high, 'of' => share}
+                ],
+                rows => [
+                    [~"m:sure/0", 5, ~"exact", 0.1, 0.08, 0.13],
+                    [~"m:guessed/0", null, ~"not counted", 0.1, 0, 0.3],
+                    [~"m:plain/0", 5, ~"exact", 0.1, null, null]
+                ]
             }
         ]
     }.
@@ -392,6 +410,34 @@ unknown_when_not_measured(_) ->
     ].
 
 %% The kind of a suite's own metric is only known from the recording.
+%% A limit within what the value may be: decided by the value where that is told well enough.
+values_with_intervals(_) ->
+    Text = fun(Threshold) ->
+        #{~"result" := Result, ~"text" := Text} = at_100(Threshold ++ " at 10 < 12 %"),
+        {Result, Text}
+    end,
+    check([
+        {"sampled m:sure/0 share at 10 < 5 %", ~"fail", 0.1},
+        {"sampled m:sure/0 share at 10 < 9 %", ~"fail", 0.1},
+        {"sampled m:sure/0 share at 10 < 12 %", ~"pass", 0.1},
+        {"sampled m:plain/0 share at 10 < 12 %", ~"pass", 0.1},
+        {"sampled m:guessed/0 share at 10 < 12 %", ~"unknown", 0.1},
+        {"sampled m:guessed/0 share at 10 < 5 %", ~"unknown", 0.1},
+        {"sampled m:guessed/0 share at 10 < 40 %", ~"pass", 0.1},
+        {"sampled m:guessed/0 calls at 10 < 5", ~"unknown", null}
+    ]),
+    ?assertEqual(
+        {~"pass", ~"sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is possible"},
+        Text("sampled m:sure/0 share")
+    ),
+    ?assertEqual(
+        {~"unknown",
+            ~"sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % to 30 % is possible: measure longer (--duration), at the level budget"},
+        Text("sampled m:guessed/0 share")
+    ),
+    #{~"text" := NotCounted} = at_100("sampled m:guessed/0 calls at 10 < 5"),
+    ?assertMatch({_, _}, binary:match(NotCounted, ~": its calls were not counted, which would")).
+
 unknown_when_units_differ(_) ->
     #{~"result" := ~"unknown", ~"threshold" := #{~"value" := 3_000_000}, ~"text" := Text} =
         at_100("my.gauge at 10 < 5 MB"),

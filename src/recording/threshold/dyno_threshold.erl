@@ -318,6 +318,13 @@ verdict(Threshold, RunId, Place, Found) ->
     {number() | null, pass | fail | unknown, unicode:chardata()}.
 decide(Threshold, Place, {error, Why}) ->
     {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};
+decide(Threshold, Place, {ok, Raw, Unit, {Low, High}}) ->
+    case decide(Threshold, Place, {ok, Raw, Unit}) of
+        {Value, Result, Text} when Result =/= unknown ->
+            doubted(Value, Result, Text, interval(Threshold, Low, High, Unit));
+        Unknown ->
+            Unknown
+    end;
 decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
     {Kind, Value, Base} = in_base(Raw, RawUnit),
@@ -341,6 +348,28 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
                 dyno_threshold_problem:units(Kind)
             ]}
     end.
+
+%% A limit in the interval of a value: nobody knows on which side of it the value is, and where the
+%% interval is wide not even roughly.
+interval(#{limit := Limit}, RawLow, RawHigh, Unit) ->
+    {_, Low, Base} = in_base(RawLow, Unit),
+    {_, High, Base} = in_base(RawHigh, Unit),
+    Between = [dyno_unit:format(Low, Base), " to ", dyno_unit:format(High, Base)],
+    if
+        Limit < Low; Limit > High -> decided;
+        High > 2 * Low -> {wide, Between};
+        true -> {close, Between}
+    end.
+
+doubted(Value, Result, Text, decided) ->
+    {Value, Result, Text};
+doubted(Value, Result, Text, {close, Between}) ->
+    {Value, Result, [Text, "; ", Between, " is possible"]};
+doubted(Value, _Result, Text, {wide, Between}) ->
+    {Value, unknown, [
+        Text, ", but anything from ", Between,
+        " is possible: measure longer (--duration), at the level budget"
+    ]}.
 
 in_base(Raw, Unit) ->
     case dyno_unit:to_base(Raw, Unit) of

@@ -37,8 +37,11 @@ of a row of a table over all runs, such as the exponent in `growth`.
     {metric, Name :: binary()}
     | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
--doc "A value with the unit it was recorded in, or why there is none.".
--type found() :: {ok, number(), dyno_unit:unit()} | {error, unicode:chardata()}.
+-doc "A value with the unit it was recorded in, and its interval if it has one, or why there is none.".
+-type found() ::
+    {ok, number(), dyno_unit:unit()}
+    | {ok, number(), dyno_unit:unit(), {Low :: number(), High :: number()}}
+    | {error, unicode:chardata()}.
 
 -doc "Where a value may be.".
 -type lookup() ::
@@ -254,11 +257,38 @@ cell(#{~"columns" := Columns}, Cells, Field) ->
     ],
     case [Value || {Name, _, _} = Value <- Values, Field =:= undefined orelse Field =:= Name] of
         [{Name, Unit, Cell} | _] ->
-            number(Cell, unit(Unit), [Name, " was not measured for it"]);
+            bounded(number(Cell, unit(Unit), why_not(Name, Columns, Cells)), Name, Columns, Cells);
         [] ->
             Names = [Name || {Name, _, _} <- Values],
             {error, [Field, " was not measured for it", closest(Field, Names)]}
     end.
+
+why_not(Name, Columns, Cells) ->
+    case [Cell || {#{~"name" := ~"counted"}, Cell} <- lists:zip(Columns, Cells)] of
+        [~"not counted"] ->
+            "its calls were not counted, which would have cost more than the budget (--budget)";
+        _ ->
+            [Name, " was not measured for it"]
+    end.
+
+%% With the interval that its row has for it. That of an exponent is about its law, and not about
+%% what was measured.
+bounded({ok, Value, ~"1"}, _Name, _Columns, _Cells) ->
+    {ok, Value, ~"1"};
+bounded({ok, Value, Unit}, Name, Columns, Cells) ->
+    Bound = fun(Role) ->
+        [
+            Cell
+         || {#{~"role" := R, ~"of" := Of}, Cell} <- lists:zip(Columns, Cells),
+            R =:= Role, Of =:= Name, is_number(Cell)
+        ]
+    end,
+    case {Bound(~"low"), Bound(~"high")} of
+        {[Low], [High]} -> {ok, Value, Unit, {Low, High}};
+        _ -> {ok, Value, Unit}
+    end;
+bounded({error, _} = Error, _Name, _Columns, _Cells) ->
+    Error.
 
 is_value(_, #{~"type" := ~"string"}) -> false;
 is_value(undefined, #{~"role" := ~"key"}) -> false;
