@@ -180,6 +180,13 @@ warns_of_a_budget(_Config) ->
         ],
         Budget(0.09)
     ),
+    Told = fun(Bounds) ->
+        Functions = [sampled({m, f, 1}, Bounds, #{calls => 1, counted => exact})],
+        Of = #{share => 0.05, spent => 0.03, windows => 3, windows_ns => 1, left_out => []},
+        [Code || {Code, _} <- warnings(#{functions => Functions, budget => Of})]
+    end,
+    ?assertEqual([], Told({1000, 500, 2000})),
+    ?assertEqual([~"hardly_told"], Told({1000, 0, 3000})),
     [Spent] = [V || #{name := ~"instrument.spent", value := V} <- dyno_agent_call_parts:metrics()],
     Of = fun(S) -> #{budget => #{spent => S}} end,
     ?assertEqual({0.04, 2}, Spent([Of(0.02), Of(0.04)])),

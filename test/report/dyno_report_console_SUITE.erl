@@ -279,15 +279,17 @@ uncertain_functions(_Config) ->
         [~"m:f/1", 65_900, ~"exact", 1.84e9, 1.7e9, 1.99e9, 0.5, 0.46, 0.54],
         [~"m:g/1", 24_100, ~"estimated", 1.0e9, 0.8e9, 1.3e9, 0.3, 0.2, 0.4],
         [~"m:h/1", null, ~"not counted", 0.5e9, 0.5e9, 0.5e9, 0.2, 0.2, 0.2],
-        [~"m:i/1", 1, ~"exact", 3.0e6, 0, 11.0e6, 0.001, 0, 0.003]
+        [~"m:i/1", 1, ~"exact", 3.0e6, 0, 11.0e6, 0.001, 0, 0.003],
+        [~"m:j/1", 1, ~"exact", 0, 0, 11.0e6, 0, 0, 0.003]
     ],
     ?assertEqual(
         [
-            ~"function        calls  own time              share",
-            ~"m:f/1          65.9 k    1.84 s   +/- 8 %     50 %",
-            ~"m:g/1         ~24.1 k       1 s  +/- 25 %     30 %",
-            ~"m:h/1     not counted    500 ms               20 %",
-            ~"m:i/1               1   < 11 ms            < 0.3 %"
+            ~"function        calls  own time               share",
+            ~"m:f/1          65.9 k    1.84 s    +/- 8 %     50 %",
+            ~"m:g/1         ~24.1 k       1 s   +/- 25 %     30 %",
+            ~"m:h/1     not counted    500 ms                20 %",
+            ~"m:i/1               1      3 ms  +/- 184 %    0.1 %",
+            ~"m:j/1               1   < 11 ms             < 0.3 %"
         ],
         [
             re:replace(Line, "^  | *#*$", "", [global, {return, binary}])

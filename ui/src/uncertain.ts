@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// The functions' table as people read it: what a time may be off by stands behind it, a value that may
-// as well be nothing is less than the other end of its interval, and calls say whether they are counted.
+// The functions' table as people read it: what a time may be off by stands behind it, what was not met
+// at all, or cannot be told, is less than the end of its interval, and calls say whether they are counted.
 
 import { objects, type Cell, type Table } from './recording';
 import { reordered } from './shape';
@@ -34,7 +34,7 @@ export function withBounds(table: Table): { table: Table; show: Record<string, S
             const told = format(value, unit);
             if (name === 'calls') return of.counted === 'estimated' ? `~${told}` : told;
             if (typeof from !== 'number' || typeof to !== 'number') return told;
-            if (from === 0 && to > 0) return `< ${format(to, unit)}`;
+            if (to > 0 && (value === 0 || of.note)) return `< ${format(to, unit)}`;
             const off = Math.ceil((100 * (to - from)) / 2 / value);
             return name === 'own_time' && to > from ? `${told} ± ${off} %` : told;
         };

@@ -265,7 +265,8 @@ metrics() ->
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{functions := Functions} = Result) ->
-    counts(Role, Result) ++ times(Role, Functions) ++ spent(Role, Result).
+    counts(Role, Result) ++ times(Role, Functions) ++ spent(Role, Result) ++
+        hardly_told(Role, Result).
 
 counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
     [
@@ -332,4 +333,23 @@ spent(Role, #{budget := #{share := Share, spent := Spent}}) when Spent > ?OVER_B
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
     ];
 spent(_Role, _Result) ->
+    [].
+
+%% Half of the time and more is in functions whose own may as well be none, or twice as much.
+hardly_told(Role, #{functions := Functions, budget := #{windows := Windows}}) ->
+    Ns = fun(Of) -> lists:sum([maps:get(own_time_ns, F, 0) || F <- Of]) end,
+    Hardly = [
+        F
+     || #{own_time_ns := Own, own_time_low_ns := Low, own_time_high_ns := High} = F <- Functions,
+        High - Low > 2 * Own
+    ],
+    [
+        {~"hardly_told",
+            "the times of functions in ~ts are hardly told: calls were timed in ~b short windows "
+            "only, or few processes were met while they ran; measure longer (--duration) or give "
+            "it more (--budget)",
+            [Role, Windows]}
+     || 2 * Ns(Hardly) > Ns(Functions)
+    ];
+hardly_told(_Role, _Result) ->
     [].

@@ -280,11 +280,11 @@ bounds(#{name := Name}, Columns) ->
             none
     end.
 
-%% A value that may as well be nothing is only known to be less than the other end.
-shown(Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
+%% Of what was not met at all, or cannot be told, the other end of the interval is known.
+shown(#{name := Name} = Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
     fun(Row) ->
-        case Bounds(Row) of
-            {From, To} when From == 0, To > 0 ->
+        case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
+            {Value, Note, {_, To}} when To > 0, Value == 0 orelse is_binary(Note) ->
                 <<"< ", (number(To, Column, Row))/binary>>;
             _ ->
                 cell(Column, Row)
@@ -297,8 +297,8 @@ interval(_Column, none, _View) ->
     [];
 interval(#{name := Name}, Bounds, #{off_by := Name}) ->
     Off = fun(Row) ->
-        case {get(Name, Row), Bounds(Row)} of
-            {Value, {From, To}} when is_number(Value), From > 0, To > From ->
+        case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
+            {Value, null, {From, To}} when Value > 0, To > From ->
                 Share = (To - From) / 2 / Value,
                 <<"+/- ", (integer_to_binary(ceil(100 * Share)))/binary, " %">>;
             _ ->
