@@ -7,7 +7,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([within_a_budget/1, not_counted/1, called_and_never_counted/1, all_nodes_together/1]).
+-export([callers_of_what_is_counted/1, within_a_budget/1, not_counted/1, called_and_never_counted/1, all_nodes_together/1]).
 -export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
 -export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1]).
 
@@ -15,7 +15,7 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 all() ->
     [
-        within_a_budget, not_counted, called_and_never_counted, all_nodes_together,
+        within_a_budget, callers_of_what_is_counted, not_counted, called_and_never_counted, all_nodes_together,
         each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
         warns_of_a_budget
     ].
@@ -78,6 +78,30 @@ not_counted(_Config) ->
             ~"time_per_call" := undefined
         },
         maps:merge(#{~"time_per_call" => undefined}, Row)
+    ).
+
+%% Who called is known from the windows, how often from the counts.
+callers_of_what_is_counted(_Config) ->
+    F = fun(Name, More) -> sampled({m, Name, 0}, {10, 5, 20}, More) end,
+    Result = (result([
+        F(f, #{calls => 50, counted => exact}),
+        F(g, #{calls => 7, counted => estimated}),
+        F(h, #{counted => no})
+    ]))#{
+        budget => #{},
+        callers => [
+            {{m, f, 0}, {label, a}, 30, 8},
+            {{m, f, 0}, {label, b}, 10, 2},
+            {{m, g, 0}, other, 7, 10},
+            {{m, h, 0}, other, 3, 10}
+        ]
+    },
+    [#{items := Items} = Table] = [
+        T
+     || #{name := ~"callers"} = T <- dyno_agent_call_parts:tables()
+    ],
+    ?assertEqual(
+        [38, 13, 7, undefined], [Calls || #{~"calls" := Calls} <- made(Table, Items(Result))]
     ).
 
 %% A loop that was entered before the measurement began: it runs, and nobody calls it.

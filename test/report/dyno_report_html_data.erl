@@ -370,16 +370,31 @@ functions(Size) ->
     table(~"functions", ~"Functions", ?NODE, [
         column(~"function", ~"Function", ~"string", null, ~"The function measured."),
         column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often it was called."),
+        column(~"counted", ~"Counted", ~"string", null, ~"How."),
         column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it alone."),
+        bound(~"low", ~"own_time", ~"ns"),
+        bound(~"high", ~"own_time", ~"ns"),
         column(~"time_per_call", ~"Per call", ~"number", ~"ns/call", ~"Own time of one call."),
         column(~"share", ~"Share", ~"number", ~"ratio", ~"Of all own time."),
         column(~"words_per_call", ~"Words per call", ~"number", ~"words/call", ~"Allocated.")
     ], [function(Name, Count, Each, Total) || {Name, Count, Each} <- Timed], 17).
 
+bound(Role, Of, Unit) ->
+    (column(<<Of/binary, "_", Role/binary>>, Role, ~"integer", Unit, ~"A bound."))#{
+        ~"role" => Role, ~"of" => Of
+    }.
+
 function(Name, Count, null, _Total) ->
-    [Name, Count, null, null, null, null];
+    [Name, Count, ~"exact", null, null, null, null, null, null];
+function(~"cow_http:parse_headers/1" = Name, Count, Each, Total) ->
+    [Name, Count, ~"estimated" | times(Count * Each, Each, Total)];
+function(~"cowboy_http:loop/1" = Name, Count, Each, Total) ->
+    [Name, null, ~"not counted" | times(Count * Each, Each, Total)];
 function(Name, Count, Each, Total) ->
-    [Name, Count, round(Count * Each), float(Each), Count * Each / Total, Each / 11].
+    [Name, Count, ~"exact" | times(Count * Each, Each, Total)].
+
+times(Own, Each, Total) ->
+    [round(Own), round(Own * 0.9), round(Own * 1.2), float(Each), Own / Total, Each / 11].
 
 callers(Size) ->
     table(~"callers", ~"Callers", ?NODE, [

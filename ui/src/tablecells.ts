@@ -59,7 +59,8 @@ function bodyCell(
     }
     if (typeof value !== 'number') {
         const opened = open?.[column.name]?.(String(value));
-        const kind = String(value).length > longText ? 'words' : undefined;
+        const long = String(value).length > longText ? 'words' : undefined;
+        const kind = isNumber(column) ? 'number' : long;
         return h(
             'td',
             { class: kind },

@@ -149,6 +149,19 @@ see('shows hostile and foreign names as text', async () => {
     assert.deepEqual(await names('functions').allInnerTexts(), ["'größe_模块':'zählen_🐎'/2"]);
 });
 
+see('says what times may be off by, and how calls are counted', async () => {
+    const row = async (name) => {
+        await page.getByLabel('Search in Functions').fill(name);
+        return page.locator('[data-table="functions"] tbody td').allInnerTexts();
+    };
+    const [counted, time] = await row('cowboy_http:parse_header');
+    assert.match(counted, /^[\d.,]+( k| M)?$/);
+    assert.match(time, /^[\d.]+ \w+ ± 15 %$/);
+    assert.match((await row('cow_http:parse_headers'))[0], /^~[\d.,]+/);
+    assert.equal((await row('cowboy_http:loop'))[0], 'not counted');
+    assert.equal(await heading('functions', 'own_time_low').count(), 0);
+});
+
 see('sorts tables, unknown values last', async () => {
     await page
         .locator('[data-table="functions"]')

@@ -49,7 +49,27 @@ functions(#{measured_functions := 0}) -> none;
 functions(#{functions := Functions}) -> heaviest_first(Functions).
 
 callers(#{callers := []}) -> none;
+callers(#{callers := Callers, functions := Functions, budget := _}) -> shared(Callers, Functions);
 callers(#{callers := Callers}) -> Callers.
+
+%% Whose calls are counted, is counted for all processes together: they have parts of that as in the
+%% windows.
+shared(Callers, Functions) ->
+    Counted = #{MFA => calls(F) || #{mfa := MFA, counted := exact} = F <- Functions},
+    NotCounted = #{MFA => [] || #{mfa := MFA, counted := no} <- Functions},
+    Seen = maps:groups_from_list(
+        fun({MFA, _, _, _}) -> MFA end, fun({_, _, Calls, _}) -> Calls end, Callers
+    ),
+    [
+        {MFA, Group,
+            case {Counted, lists:sum(map_get(MFA, Seen))} of
+                _ when is_map_key(MFA, NotCounted) -> undefined;
+                {#{MFA := All}, Sum} when Sum > 0 -> round(All * Calls / Sum);
+                _ -> Calls
+            end,
+            Ns}
+     || {MFA, Group, Calls, Ns} <- Callers
+    ].
 
 total(Results) ->
     case [Functions || #{functions := [_ | _] = Functions} <- Results] of
