@@ -51,7 +51,7 @@
     | {timer, timer(), AtNs :: integer()}
     | stop.
 
--type timer() :: prepare | interval | finish | grace | close.
+-type timer() :: prepare | interval | ending | finish | grace | close.
 
 -type phase() ::
     preparing
@@ -87,8 +87,9 @@
     number := non_neg_integer(),
     from := integer(),
     finish := integer(),
-    %% The measured part's begin, and its end once it is over.
+    %% The measured part's begin; its end, once the caller was told, and once it is over.
     begun => integer(),
+    ends => integer(),
     over => integer(),
     %% The end of the last interval, and what was measured until then.
     interval_at := integer(),
@@ -104,6 +105,9 @@
 -define(AHEAD_REMOTE_NS, 100_000_000).
 %% How long the last operations of a round may take before the next phase begins.
 -define(GRACE_NS, 1_000_000_000).
+%% So long before the end the caller is told, in loads that are long enough.
+-define(ENDING_NS, 50_000_000).
+-define(ENDING_SHARE, 10).
 
 -doc "A load whose pools are being started.".
 -spec new(dyno_load:options()) -> t().
@@ -209,6 +213,8 @@ timeout(interval, Now, #{phase := measuring, finish := Finish} = State) ->
     %% What comes after the end belongs to no interval.
     {Next, Effects} = request({interval, min(Now, Finish)}, State),
     {Next, Effects ++ next_interval(Now, Next)};
+timeout(ending, _Now, #{phase := measuring, finish := Finish} = State) ->
+    ending(Finish, State);
 timeout(finish, Now, #{phase := measuring, finish := Finish} = State) ->
     over(Finish, Now, State);
 timeout(grace, Now, #{phase := Phase} = State) when
@@ -291,10 +297,9 @@ begin_measuring(Now, #{options := #{load := #{model := search} = Load}} = State)
 begin_measuring(Now, #{parts := Parts} = State) ->
     {#{from := From, finish := Finish} = Begun, Effects} = begin_round(Parts, Now, State),
     Measuring = Begun#{phase := measuring, begun => From, interval_at := From},
-    {
-        Measuring,
-        Effects ++ [{timer, finish, Finish}, {tell, started} | next_interval(Now, Measuring)]
-    }.
+    Ending = Finish - min(?ENDING_NS, (Finish - From) div ?ENDING_SHARE),
+    Timers = [{timer, ending, Ending}, {timer, finish, Finish}],
+    {Measuring, Effects ++ Timers ++ [{tell, started} | next_interval(Now, Measuring)]}.
 
 begin_round(Parts, Now, #{pools := Pools, number := Before} = State) ->
     Uncertain = [U || #{place := remote, uncertain_ns := U} <- maps:values(Pools)],
@@ -327,11 +332,13 @@ begin_round(Parts, Now, #{pools := Pools, number := Before} = State) ->
 grace_after_round(#{finish := Finish}) ->
     [{timer, grace, Finish + ?GRACE_NS}].
 
+ending(_At, #{ends := _} = State) -> {State, []};
+ending(At, State) -> {State#{ends => At}, [{tell, {ending, At}}]}.
+
 over(Over, Now, State) ->
-    {Next, Effects} = request(
-        {interval, min(Now, Over)}, State#{phase := draining, over => Over}
-    ),
-    {Next, Effects ++ [{timer, grace, Now + ?GRACE_NS}]}.
+    {Told, Tell} = ending(Over, State#{phase := draining, over => Over}),
+    {Next, Effects} = request({interval, min(Now, Over)}, Told),
+    {Next, Tell ++ Effects ++ [{timer, grace, Now + ?GRACE_NS}]}.
 
 finished(#{begun := Begun, over := Over} = State) ->
     {State#{phase := finished}, [{tell, {finished, max(1, Over - Begun)}}]}.

@@ -48,7 +48,7 @@
 -type snapshot() :: #{
     %% Of each part, by kind of operation.
     parts := [#{atom() => dyno_load_recorder:snapshot()}],
-    errors := [{binary(), pos_integer()}],
+    errors := [dyno_load_recorder:failed()],
     %% How many arrivals with random gaps there were in each part, where it is known.
     arrivals := [non_neg_integer() | undefined],
     %% The most that there were.

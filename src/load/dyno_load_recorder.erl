@@ -7,17 +7,17 @@ What all workers of a load write their times and errors to, without sending a me
 
 A histogram of response times, one of service times (open loads: response counts from the intended
 start, service from the real one), one of the schedule lag (how late the generator itself was), and
-the errors by reason.
+the errors by reason, with one stack trace each.
 
 ## Cost
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/2, time_ns/0, success/4, failure/2, schedule_lag/2, queued/1, started/1]).
+-export([new/2, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
 -export([withdrawn/1]).
 -export([snapshot/1, errors/1, delete/1]).
 -export([empty/0, merge/2, merge_errors/2]).
--export_type([t/0, snapshot/0]).
+-export_type([t/0, snapshot/0, failed/0]).
 
 -opaque t() :: #{
     %% What ends later has its time recorded, and is no throughput of the part that is measured.
@@ -45,6 +45,9 @@ One operation: two clock reads and two or three counters, well below a microseco
     queued := non_neg_integer()
 }.
 
+-doc "A reason, how many operations failed for it, and where one was raised, a call a line.".
+-type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
+
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
@@ -55,6 +58,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 %% More kinds of errors than that are counted as one.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
+-define(MOST_FRAMES, 8).
 
 -doc "A recorder with nothing in it, for a part of a load that ends at a time.".
 -spec new(closed | open, Until :: integer()) -> t().
@@ -101,9 +105,12 @@ success(#{until := Until, counts := Counts} = Recorder, Intended, Start, End) ->
 record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 
--doc "An operation ended badly. Its time is not recorded: a fast error must not flatter.".
--spec failure(t(), term()) -> ok.
-failure(#{counts := Counts, errors := Errors}, Reason) ->
+-doc """
+An operation ended badly. Its time is not recorded: a fast error must not flatter. What was returned
+has no stack.
+""".
+-spec failure(t(), term(), erlang:stacktrace()) -> ok.
+failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
     counters:add(Counts, ?FAILURES, 1),
     Text = unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10])),
     Known = ets:member(Errors, Text) orelse ets:info(Errors, size) < ?MAX_REASONS,
@@ -112,8 +119,33 @@ failure(#{counts := Counts, errors := Errors}, Reason) ->
             true -> Text;
             false -> ?OTHER
         end,
-    _ = ets:update_counter(Errors, Key, 1, {Key, 0}),
+    %% Only the first of a reason pays for its stack.
+    _ =
+        case ets:member(Errors, Key) of
+            true -> ets:update_counter(Errors, Key, 1);
+            false -> ets:update_counter(Errors, Key, 1, {Key, 0, printed(Stack)})
+        end,
     ok.
+
+%% Without what is below the operation, which is dyno's.
+printed(Stack) ->
+    Own = lists:takewhile(fun({Module, _, _, _}) -> Module =/= dyno_load_worker end, Stack),
+    case lists:sublist(Own, ?MOST_FRAMES) of
+        [] -> undefined;
+        Frames -> unicode:characters_to_binary(lists:join($\n, lists:map(fun frame/1, Frames)))
+    end.
+
+frame({Module, Function, Arguments, Info}) when is_list(Arguments) ->
+    frame({Module, Function, length(Arguments), Info});
+frame({Module, Function, Arity, Info}) ->
+    Place =
+        case {proplists:get_value(file, Info), proplists:get_value(line, Info)} of
+            {File, Line} when is_list(File), is_integer(Line) ->
+                io_lib:format(" (~ts:~b)", [filename:basename(File), Line]);
+            _ ->
+                ""
+        end,
+    [io_lib:format("~tw:~tw/~b", [Module, Function, Arity]), Place].
 
 -doc "The generator woke a free worker so much later than it should have.".
 -spec schedule_lag(t(), integer()) -> ok.
@@ -148,7 +180,7 @@ optional(undefined) -> undefined;
 optional(Histogram) -> dyno_histogram:snapshot(Histogram).
 
 -doc "The errors by reason, the most frequent first.".
--spec errors(t()) -> [{binary(), pos_integer()}].
+-spec errors(t()) -> [failed()].
 errors(#{errors := Errors}) ->
     lists:reverse(lists:keysort(2, ets:tab2list(Errors))).
 
@@ -184,10 +216,17 @@ merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
 -doc "The errors of both, the most frequent first.".
--spec merge_errors([{binary(), pos_integer()}], [{binary(), pos_integer()}]) ->
-    [{binary(), pos_integer()}].
+-spec merge_errors([failed()], [failed()]) -> [failed()].
 merge_errors(A, B) ->
-    Sums = maps:merge_with(
-        fun(_Reason, M, N) -> M + N end, maps:from_list(A), maps:from_list(B)
+    Sums = lists:foldl(
+        fun({Reason, Count, Stack}, Acc) ->
+            {Before, First} = maps:get(Reason, Acc, {0, undefined}),
+            Acc#{Reason => {Before + Count, first(First, Stack)}}
+        end,
+        #{},
+        A ++ B
     ),
-    lists:reverse(lists:keysort(2, maps:to_list(Sums))).
+    lists:reverse(lists:keysort(2, [{Reason, N, Stack} || Reason := {N, Stack} <- Sums])).
+
+first(undefined, Stack) -> Stack;
+first(Stack, _) -> Stack.

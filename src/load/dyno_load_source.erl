@@ -17,6 +17,8 @@ A source is a process, linked to its caller, that gives one load. Its sink recei
     |
    {interval, _}   again and again, while it lasts
     |
+   {ending, At}    it ends in a moment, or has just ended
+    |
    finished        it is over; its connections are still open. The sink reads its instruments and
     |              calls close/1
    ended           everything is closed
@@ -65,6 +67,8 @@ its reasons, and may tell whose fault they are (see dyno_error).
     | started
     %% What the operations of an interval did; unknown where nobody counts them.
     | {interval, interval() | unknown}
+    %% By this node's monotonic clock. A source that does not know it says only that it is finished.
+    | {ending, AtNs :: integer()}
     | {finished, DurationNs :: pos_integer()}
     | {ended, dyno_load_result:t() | none}
     | {failed, dyno_error:error()}

@@ -254,7 +254,7 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
             ok = dyno_load_recorder:success(Recorder, Intended, Begin, End),
             {ok, Next};
         {error, Reason, Next} ->
-            ok = dyno_load_recorder:failure(Recorder, Reason),
+            ok = dyno_load_recorder:failure(Recorder, Reason, []),
             {ok, Next};
         Other ->
             #{owner := Owner} = Job,
@@ -266,8 +266,8 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
             ok = dyno_load_recorder:withdrawn(Recorder),
             Owner ! {dyno_worker, self(), {feed_ended, Feed}},
             {ended, State};
-        Class:Reason ->
-            ok = dyno_load_recorder:failure(Recorder, {Class, Reason}),
+        Class:Reason:Stack ->
+            ok = dyno_load_recorder:failure(Recorder, {Class, Reason}, Stack),
             renew(Job, Recorder, Work)
     end.
 
@@ -286,9 +286,9 @@ renew(Job, Recorder, #{finish := Finish} = Work) ->
     try
         {ok, _State} = init_worker(Job)
     catch
-        Class:Reason ->
+        Class:Reason:Stack ->
             Now = dyno_load_recorder:time_ns(),
-            ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}),
+            ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}, Stack),
             %% Nobody should connect to a target that is gone a million times a second.
             wait_until(Now + 100_000_000),
             case dyno_load_recorder:time_ns() >= Finish of

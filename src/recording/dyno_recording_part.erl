@@ -6,7 +6,7 @@
 %% Pieces that a run is made of: metrics, series, profiles, text. Tables are made by
 %% dyno_recording_table.
 
--export([metric/6, series/7, profile/2, text/2]).
+-export([metric/6, series/7, profile/2, until/3, text/2]).
 
 -type part() :: #{atom() => term()}.
 
@@ -44,6 +44,20 @@ profile(Description, Stacks) ->
          || {Stack, Values, Labels} <- Stacks
         ]
     }.
+
+-doc """
+The points whose time, an element of each, is not after the end of a load. Where all are, the first
+one: it shows more of a load that was shorter than an interval than none does.
+""".
+-spec until(EndsMs :: number() | undefined, pos_integer(), [Point]) -> [Point] when
+    Point :: tuple().
+until(undefined, _Element, Points) ->
+    Points;
+until(EndsMs, Element, Points) ->
+    case [Point || Point <- Points, element(Element, Point) =< EndsMs] of
+        [] -> lists:sublist(Points, 1);
+        Within -> Within
+    end.
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) ->

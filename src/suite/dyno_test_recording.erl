@@ -92,11 +92,11 @@ finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
         dyno_test_saturation:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
             dyno_test_growth:tables(Sorted)
     ),
-    Verdicts = lists:append([
-        dyno_threshold:evaluate(T, Analysed)
-     || T <- map_get(thresholds, SuiteOptions)
-    ]),
-    Final = dyno_recording:add_verdicts(Analysed, Verdicts),
+    #{thresholds := Thresholds} = SuiteOptions,
+    Verdicts = lists:append([dyno_threshold:evaluate(T, Analysed) || T <- Thresholds]),
+    Final = dyno_recording:add_verdicts(
+        Analysed, Verdicts ++ dyno_test_failing:verdicts(Thresholds, Analysed)
+    ),
     case save(Final, Options) of
         ok ->
             {ok, Final};

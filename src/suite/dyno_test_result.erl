@@ -13,7 +13,7 @@
 -export([sample/2, targets/2, read/2, baseline/2]).
 %% Parts of the recording that somebody else has made
 -export([metrics/2, warning/2, warnings/2, parts/2]).
--export([duration_ns/2, failure/2, run/2]).
+-export([duration_ns/2, failure/2, run/3]).
 
 -export_type([t/0, status/0]).
 
@@ -109,7 +109,7 @@ warning(Warning, Result) -> warnings([Warning], Result).
 warnings(Warnings, Result) ->
     add(warnings, [#{code => Code, text => Text} || {Code, Text} <- Warnings], Result).
 
--doc "What custom probes gave. Verdicts are the recording's: `run/2` gives them beside the run.".
+-doc "What custom probes gave. Verdicts are the recording's: `run/3` gives them beside the run.".
 -spec parts(dyno_target_custom:parts(), t()) -> t().
 parts(#{warnings := Warnings, verdicts := More} = Parts, #{verdicts := Before} = Result) ->
     maps:fold(
@@ -149,7 +149,7 @@ failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} =
     Duration = dyno_unit:format(round(DurationNs / 1.0e6), ~"ms"),
     {~"no_operations", text(Text, [operation(Module), Duration, UnderWay])};
 failure(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) ->
-    #{errors := [{Reason, _} | _]} = Load,
+    #{errors := [{Reason, _, _} | _]} = Load,
     Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
     {~"no_operations", text(Text, [N, operation(Module), Reason])};
 failure(_Module, _Result) ->
@@ -163,13 +163,16 @@ operation(Module) ->
         end,
     text("~ts:operation/~b", [Module, Arity]).
 
--doc "The run, as doc/recording.md has it, and its verdicts.".
--spec run(status(), t()) -> {Run :: part(), Verdicts :: [part()]}.
-run(Status, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
+-doc """
+The run, as doc/recording.md has it, and its verdicts. The load ends or has ended at a time, where
+it is known: what was sampled later is left out.
+""".
+-spec run(status(), EndsMs :: integer() | undefined, t()) -> {Run :: part(), Verdicts :: [part()]}.
+run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     #{load := LoadResult, samples := Samples, baseline := Halves} = Result,
     #{targets := Targets, readings := Readings} = Result,
     Intervals = lists:reverse(map_get(intervals, Result)),
-    Seen = dyno_target_results:parts(Targets, lists:reverse(Samples), Readings),
+    Seen = dyno_target_results:parts(Targets, lists:reverse(Samples), Readings, EndsMs),
     Load = dyno_load_result:to_recording(LoadResult, Intervals),
     Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
     Instruments = map_get(metrics, Seen) ++ Cost,

@@ -10,6 +10,7 @@
 %%   load: warm      -> restart the instruments       -> restarted -> measure
 %%   load: started   -> align the clocks              -> aligned
 %%   load: interval  -> read, and save, now and then  -> peeked
+%%   load: ending    -> have the instruments look a last time
 %%   load: finished  -> read the instruments          -> read, close
 %%   load: ended     -> stop
 %%
@@ -28,6 +29,8 @@
     result := dyno_test_result:t(),
     run_info := none | {info, term()},
     started_ms := integer() | undefined,
+    %% When the load ends, or has ended: samples of a time after it show what comes then.
+    ends_ms := integer() | undefined,
     saved_ms := integer()
 }.
 
@@ -60,6 +63,7 @@
     | {attach, dyno_suite:target(), ZeroNs :: integer() | undefined, dyno_target_custom:t()}
     | {then, event()}
     | {detach, dyno_targets:target()}
+    | {last_look, [dyno_targets:target()], dyno_target_custom:t()}
     | {peek, [dyno_targets:target()]}
     | {read, [dyno_targets:target()], dyno_target_custom:t()}
     %% To the load.
@@ -100,6 +104,7 @@ new(#{run := Id, size := Size, targets := Targets, now_ms := NowMs} = About) ->
         joins => dyno_test_joins:new(Targets, NowMs),
         run_info => none,
         started_ms => undefined,
+        ends_ms => undefined,
         saved_ms => NowMs
     }.
 
@@ -174,8 +179,17 @@ load_event({interval, Interval}, NowMs, Run) ->
     Next = with_result(fun dyno_test_result:interval/2, Interval, Run),
     {Saved, Save} = save(NowMs, Next),
     {Saved, [{tell, {interval, Interval, in_run_ms(NowMs, Run)}}] ++ peek(NowMs, Run) ++ Save};
-load_event({finished, DurationNs}, _NowMs, Run) ->
-    Finished = with_result(fun dyno_test_result:duration_ns/2, DurationNs, Run),
+load_event({ending, AtNs}, _NowMs, #{custom := Custom} = Run) ->
+    Ending = Run#{ends_ms := in_run_ms(AtNs div 1_000_000, Run)},
+    {Ending, [{last_look, present(Run), Custom}]};
+load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
+    Finished = with_result(fun dyno_test_result:duration_ns/2, DurationNs, Run#{
+        ends_ms :=
+            case EndsMs of
+                undefined -> DurationNs div 1_000_000;
+                _ -> EndsMs
+            end
+    }),
     {Finished#{phase := finish}, [{tell, {phase, finish}}, read(Run), close]};
 load_event({ended, Result}, _NowMs, Run) ->
     Ended = with_result(fun dyno_test_result:load/2, Result, Run),
@@ -300,8 +314,8 @@ targets(#{joins := Joins}) -> dyno_test_joins:all(Joins).
 -spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);
-recorded(Status, #{joins := Joins, custom := Custom, place := Place, result := Result}) ->
+recorded(Status, #{joins := Joins, custom := Custom, place := Place, result := Result} = Run) ->
+    #{ends_ms := EndsMs} = Run,
     Targets = dyno_test_result:targets(dyno_test_joins:all(Joins), Result),
-    dyno_test_result:run(
-        Status, dyno_test_result:parts(dyno_target_custom:parts(Custom, Place), Targets)
-    ).
+    Parts = dyno_target_custom:parts(Custom, Place#{ends_ms => EndsMs}),
+    dyno_test_result:run(Status, EndsMs, dyno_test_result:parts(Parts, Targets)).

@@ -320,6 +320,10 @@ effect({then, Event}, _Shell) ->
 effect({detach, Target}, _Shell) ->
     ok = dyno_targets:detach([Target]),
     [];
+effect({last_look, Targets, Custom}, _Shell) ->
+    ok = dyno_targets:last_look(Targets),
+    ok = dyno_target_custom:last_look(Custom),
+    [];
 effect({peek, Targets}, _Shell) ->
     [{peeked, dyno_targets:peek(Targets)}];
 effect({read, Targets, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->

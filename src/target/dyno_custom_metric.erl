@@ -6,7 +6,7 @@
 %% A suite's own metrics and the results of its custom agents, as parts of the recording. Pure.
 
 -export([metric/1, description/2, text/2, new/0, sample/4]).
--export([series/1, warnings/1, table/2, metrics/1, known/2]).
+-export([series/2, warnings/1, table/2, metrics/1, known/2]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
 
@@ -157,9 +157,9 @@ point(TimeMs, {Value, _Unit}, Line) when is_number(Value) ->
 point(_TimeMs, Other, #{failures := N} = Line) ->
     Line#{failures := N + 1, why := short(Other)}.
 
--doc "Each name as a series of its node.".
--spec series(t()) -> [part()].
-series(Lines) ->
+-doc "Each name as a series of its node, until the load ends.".
+-spec series(EndsMs :: integer() | undefined, t()) -> [part()].
+series(EndsMs, Lines) ->
     [
         dyno_recording_part:series(
             Name, Unit, ~"custom", Title, Node, [T || {T, _} <- Points], [V || {_, V} <- Points]
@@ -167,7 +167,7 @@ series(Lines) ->
      || {{Node, Name}, #{unit := Unit, title := Title, points := [_ | _] = Last}} <- lists:sort(
             maps:to_list(Lines)
         ),
-        Points <- [lists:reverse(Last)]
+        Points <- [dyno_recording_part:until(EndsMs, 1, lists:reverse(Last))]
     ].
 
 -doc "What could not be read.".

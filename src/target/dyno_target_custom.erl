@@ -9,7 +9,8 @@
 %% send, and makes parts of the recording of it.
 
 -export([invariants/2, metrics/2, agent/4]).
--export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4, finish/1]).
+-export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4]).
+-export([last_look/1, finish/1]).
 -export([results/1, with_results/2, problem/1, problem/2, warning/3, parts/2]).
 -export([format_error/1, fault/1]).
 -export_type([probe/0, t/0, parts/0, reason/0]).
@@ -277,6 +278,14 @@ warning(Code, Text, #{warnings := Warnings} = All) ->
         false -> All#{warnings := [{Code, Text} | Warnings]}
     end.
 
+-doc "Has all take their last sample: the load ends in a moment. Invariants hold until the end.".
+-spec last_look(t()) -> ok.
+last_look(#{running := Running}) ->
+    lists:foreach(
+        fun dyno_agent_custom:last_look/1,
+        [Pid || Pid := #{kind := Kind} <- Running, Kind =/= invariants]
+    ).
+
 -doc "Ends all probes, and adds what they have sent by then.".
 -spec finish(t()) -> t().
 finish(#{running := Running} = All) ->
@@ -317,9 +326,12 @@ problem(#{problem := Problem}) -> Problem.
 problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
 
--doc "All of it as parts of a run.".
--spec parts(t(), #{run := binary(), size := non_neg_integer()}) -> parts().
-parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, Place) ->
+-doc "All of it as parts of a run whose load ends at a time.".
+-spec parts(t(), #{
+    run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
+}) -> parts().
+parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) ->
+    {EndsMs, Place} = maps:take(ends_ms, In),
     Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
     Tables = lists:append([
         dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- results(All), N =:= Node])
@@ -327,7 +339,7 @@ parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, Place
     ]),
     #{
         tables => [dyno_invariant:table(Node, Of) || {Node, Of} <- Checked] ++ Tables,
-        series => dyno_custom_metric:series(Samples),
+        series => dyno_custom_metric:series(EndsMs, Samples),
         metrics => dyno_custom_metric:metrics(Tables),
         verdicts => [
             dyno_invariant:verdict(History, Place#{node => Node})

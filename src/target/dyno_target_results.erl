@@ -7,7 +7,7 @@
 %% data, what its tables, metrics, series, histograms, profiles and warnings are
 %% (dyno_agent_instrument). Pure.
 
--export([parts/3, known/1]).
+-export([parts/4, known/1]).
 -export_type([parts/0, sample/0]).
 
 -type part() :: #{atom() => term()}.
@@ -28,8 +28,12 @@
 %% A hypervisor that takes more than this share of the processor time spoils a comparison.
 -define(MUCH_STEAL, 0.02).
 
--doc "The parts of a run in these targets, also of those that left it.".
--spec parts([Target], [sample()], [dyno_targets:results()]) -> parts() when
+-doc """
+The parts of a run in these targets, also of those that left it. What was sampled after the load
+had ended is no part of it.
+""".
+-spec parts([Target], [sample()], [dyno_targets:results()], EndsMs) -> parts() when
+    EndsMs :: integer() | undefined,
     Target :: #{
         node := node(),
         instruments := [{module(), pid()}],
@@ -37,13 +41,17 @@
         metrics := [dyno_agent_vm:metric()],
         atom() => term()
     }.
-parts(Targets, Samples, Results) ->
+parts(Targets, All, Results, EndsMs) ->
     Instruments = lists:uniq([
         Module
      || #{instruments := Of} <- Targets, {Module, _} <- lists:reverse(Of)
     ]),
     Roles = dyno_recording_run:roles([atom_to_binary(Node) || #{node := Node} <- Targets]),
     Role = fun(Node) -> map_get(atom_to_binary(Node), Roles) end,
+    Samples = lists:append([
+        dyno_recording_part:until(EndsMs, 2, [Sample || {Of, _, _, _} = Sample <- All, Of =:= Node])
+     || #{node := Node} <- Targets
+    ]),
     Shifts = #{Node => ShiftMs || #{node := Node, shift_ms := ShiftMs} <- Targets},
     #{
         metrics =>
@@ -58,9 +66,10 @@ parts(Targets, Samples, Results) ->
             Item <- Items(Result)
         ],
         series => sampled(Targets, Samples) ++ [
-            series(Series, map_get(Node, Shifts), Points(Result), Node)
+            series(Series, dyno_recording_part:until(EndsMs, 1, Shifted), Node)
          || {Node, M, Result} <- by_node(Instruments, Results),
-            {_, #{points := Points} = Series} <- data(series, [M])
+            {_, #{points := Points} = Series} <- data(series, [M]),
+            Shifted <- [[{T + map_get(Node, Shifts), V} || {T, V} <- Points(Result)]]
         ],
         tables => totals(Instruments, Results) ++ [
             Table
@@ -123,9 +132,9 @@ histogram(Histogram, #{labels := Labels, buckets := Buckets} = Item, Role) ->
         buckets := [tuple_to_list(Bucket) || Bucket <- Buckets]
     }).
 
-series(#{name := Name, unit := Unit, group := Group, title := Title}, ShiftMs, Points, Node) ->
+series(#{name := Name, unit := Unit, group := Group, title := Title}, Points, Node) ->
     {Times, Values} = lists:unzip(Points),
-    dyno_recording_part:series(Name, Unit, Group, Title, Node, [T + ShiftMs || T <- Times], Values).
+    dyno_recording_part:series(Name, Unit, Group, Title, Node, Times, Values).
 
 %% Of several nodes together, as tables of no node.
 totals(Instruments, Results) ->
@@ -168,7 +177,7 @@ node_series(_Node, _Metrics, []) ->
     [];
 node_series(Node, Metrics, Samples) ->
     [
-        series(Metric, 0, [{T, maps:get(Name, Values, undefined)} || {T, Values} <- Samples], Node)
+        series(Metric, [{T, maps:get(Name, Values, undefined)} || {T, Values} <- Samples], Node)
      || #{name := Name} = Metric <- Metrics
     ].
 

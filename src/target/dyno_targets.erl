@@ -7,7 +7,7 @@
 %% and ends them together. The agents end with the process that attaches them; the samples are sent
 %% to it.
 
--export([attach/2, find/3, traces/1, restart/1, peek/1, read/1, detach/1, fact/3]).
+-export([attach/2, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1, fact/3]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
@@ -205,7 +205,20 @@ peek(Module, Pid) ->
         false -> Module:read(Pid)
     end.
 
--doc "Takes a last sample and reads all results; of a node that is gone, none.".
+-doc "The load ends in a moment: instruments that sample do so now, and not after it.".
+-spec last_look([target()]) -> ok.
+last_look(Targets) ->
+    lists:foreach(
+        fun({Module, Pid}) ->
+            case erlang:function_exported(Module, last_look, 1) of
+                true -> Module:last_look(Pid);
+                false -> ok
+            end
+        end,
+        lists:append([Instruments || #{instruments := Instruments} <- Targets])
+    ).
+
+-doc "Reads all results; of a node that is gone, none.".
 -spec read([target()]) -> [results()].
 read(Targets) ->
     lists:append([

@@ -380,9 +380,10 @@ errors_by_reason(_Config) ->
     end,
     {#{successes := Done, failures := Failed, response := #{count := Timed}}, Errors, 0} =
         ended(run(closed(1), #{}, same(Slow))),
-    ?assertEqual(Failed, lists:sum([N || {_, N} <- Errors])),
+    ?assertEqual(Failed, lists:sum([N || {_, N, undefined} <- Errors])),
     %% The most frequent first.
-    ?assertEqual([N || {_, N} <- Errors], lists:reverse(lists:sort([N || {_, N} <- Errors]))),
+    Counts = [N || {_, N, undefined} <- Errors],
+    ?assertEqual(Counts, lists:reverse(lists:sort(Counts))),
     ?assert(lists:keymember(~"{busy,503}", 1, Errors)),
     ?assert(lists:keymember(~"timeout", 1, Errors)),
     ?assertEqual(Done, Timed).
@@ -395,7 +396,7 @@ too_many_reasons(_Config) ->
     ?assert(Failed > 200),
     %% Workers that come at the same time may each add one.
     ?assert(length(Errors) =< 110),
-    ?assertEqual(Failed, lists:sum([N || {_, N} <- Errors])),
+    ?assertEqual(Failed, lists:sum([N || {_, N, undefined} <- Errors])),
     ?assert(lists:keymember(~"(other reasons)", 1, Errors)).
 
 an_exception_renews_the_worker(_Config) ->
@@ -408,8 +409,12 @@ an_exception_renews_the_worker(_Config) ->
         counters:add(Made, 1, 1),
         {ok, {Operation, 0}}
     end,
-    {#{successes := Done, failures := Failed}, [{~"{error,broken}", Failed}], 0} =
+    {#{successes := Done, failures := Failed}, [{~"{error,broken}", Failed, Stack}], 0} =
         ended(run(closed(1), #{}, Make)),
+    %% Where it was raised, without what is below the operation.
+    [First | _] = Frames = string:split(Stack, "\n", all),
+    ?assertMatch({match, _}, re:run(First, ~"an_exception_renews_the_worker.*SUITE.erl:[0-9]+")),
+    ?assertEqual([], [F || F <- Frames, string:prefix(F, "dyno_load_worker") =/= nomatch]),
     ?assert(Failed > 0),
     ?assertEqual(Failed + 1, counters:get(Made, 1)),
     ?assert(Done >= 3 * Failed).

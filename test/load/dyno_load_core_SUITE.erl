@@ -26,6 +26,7 @@ groups() ->
             a_search_in_its_order,
             every_load_ends,
             intervals_follow_each_other,
+            the_end_is_told_before,
             a_load_ends_early_with_nothing_left,
             an_open_load_does_not_end_early,
             operations_that_hang,
@@ -270,7 +271,9 @@ phases_in_their_order(_Config) ->
         begin
             #{phases := Gone, events := Events} = play(Load, #{}),
             ?assertEqual(Phases, Gone),
-            ?assertEqual([warm, started, interval, finished, ended], lists:uniq(names(Events)))
+            ?assertEqual(
+                [warm, started, interval, ending, finished, ended], lists:uniq(names(Events))
+            )
         end
      || Load <- [closed(), open(100), #{model => phases, phases => [closed(), open(5)]}]
     ],
@@ -352,7 +355,10 @@ is_sound(#{phases := Phases, events := Events, replies := Replies}) ->
     Names = names(Events),
     lists:member(Last, [ended, failed]) andalso
         lists:last(Names) =:= Last andalso
-        follows(lists:uniq(lists:droplast(Names)), [warm, started, interval, finished]) andalso
+        follows(
+            lists:uniq(lists:droplast(Names)) -- [ending], [warm, started, interval, finished]
+        ) andalso
+        length([told || ending <- Names]) =< 1 andalso
         lists:all(fun({_, Reply}) -> Reply =:= none orelse is_map(Reply) end, Replies) andalso
         all_steps_allowed(Phases).
 
@@ -389,6 +395,17 @@ intervals_follow_each_other(_Config) ->
     ?assert(lists:all(fun(#{offered_per_s := R}) -> abs(R - 100) < 0.01 end, Intervals)),
     ?assertMatch(#{duration_ns := 1_000_000_000, parts := [#{arrivals := 100}]}, result(Played)),
     [{finished, 1_000_000_000}] = [Event || {_, {finished, _} = Event} <- Told].
+
+%% The caller is told a moment before, so that it can look once more; of what ends early, at once.
+the_end_is_told_before(_Config) ->
+    Told = fun(Load, World) ->
+        #{told := Told} = play(Load, World),
+        [{AtNs, Begun}] = [{At, Ends} || {At, {ending, Ends}} <- Told],
+        {(Begun - AtNs) div ?MS, [N || {At, {N, _}} <- Told, N =:= finished, At < AtNs]}
+    end,
+    ?assertEqual({50, []}, Told(open(100), #{})),
+    ?assertEqual({20, []}, Told(closed(), #{options => #{duration_ms => 200}})),
+    ?assertEqual({0, []}, Told(closed(), #{pools => [#{after_round_ms => -700}]})).
 
 a_load_ends_early_with_nothing_left(_Config) ->
     Early = [#{after_round_ms => -700}],

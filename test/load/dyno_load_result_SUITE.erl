@@ -24,6 +24,7 @@ groups() ->
         {all, [parallel], [
             pools_are_merged_without_a_loss,
             intervals_sum_up,
+            failing_operations,
             a_closed_load,
             an_open_load,
             kinds_and_phases,
@@ -54,7 +55,7 @@ snapshot(Model, TimesMs, Options) ->
     [
         begin
             ok = dyno_load_recorder:started(Recorder),
-            ok = dyno_load_recorder:failure(Recorder, refused)
+            ok = dyno_load_recorder:failure(Recorder, refused, [])
         end
      || _ <- lists:seq(1, maps:get(failures, Options, 0))
     ],
@@ -166,7 +167,7 @@ intervals_sum_up(_Config) ->
 a_closed_load(_Config) ->
     Snapshot = snapshot(closed, [10, 20, 30, 40], #{failures => 1}),
     Result = result(round_of(closed(), 2000), [pool([#{undefined => Snapshot}])], #{
-        errors => [{~"refused", 1}]
+        errors => [{~"refused", 1, undefined}]
     }),
     Metrics = metrics(Result),
     ?assertMatch(
@@ -185,7 +186,35 @@ a_closed_load(_Config) ->
     ?assertEqual([], [N || N <- maps:keys(Metrics), string:prefix(N, "service") =/= nomatch]),
     ?assertEqual([~"latency"], names(histograms, Result)),
     ?assertEqual([~"errors"], names(tables, Result)),
-    ?assertEqual([#{~"reason" => ~"refused", ~"count" => 1}], table(~"errors", Result)).
+    ?assertMatch([#{~"reason" := ~"refused", ~"count" := 1}], table(~"errors", Result)).
+
+%% More than 1 in 100 makes what was measured less believable; each reason says where it came from.
+failing_operations(_Config) ->
+    Warned = fun(Failures, Errors) ->
+        Snapshot = snapshot(closed, lists:duplicate(100, 10), #{failures => Failures}),
+        Result = result(round_of(closed(), 2000), [pool([#{undefined => Snapshot}])], #{
+            errors => Errors
+        }),
+        [Text || {~"failing", Text} <- dyno_load_verdict:warnings(Result)]
+    end,
+    ?assertEqual([], Warned(1, [{~"refused", 1, undefined}])),
+    ?assertEqual(
+        [
+            <<"50 % of the operations failed (100 of 200), most often for {error,oops} (90) in "
+                "errs:get/1 (errs.erl:12), called from errs:operation/1 (errs.erl:8); busy (10)">>
+        ],
+        Warned(100, [
+            {~"{error,oops}", 90, ~"errs:get/1 (errs.erl:12)\nerrs:operation/1 (errs.erl:8)"},
+            {~"busy", 10, undefined}
+        ])
+    ),
+    %% One stack of each reason, whoever had it.
+    ?assertEqual(
+        [{~"a", 5, ~"m:f/1"}, {~"b", 1, undefined}],
+        dyno_load_recorder:merge_errors(
+            [{~"a", 2, undefined}, {~"b", 1, undefined}], [{~"a", 3, ~"m:f/1"}]
+        )
+    ).
 
 an_open_load(_Config) ->
     Options = #{lags_ms => [0.1, 2], queued => 3},
@@ -397,7 +426,7 @@ warnings(_Config) ->
 %% What comes of it is what a recording takes.
 a_run_of_a_recording(_Config) ->
     Pool = pool([#{read => snapshot(open, [1, 2], #{lags_ms => [1]})}]),
-    Parts = recorded(result(round_of(open(3)), [Pool], #{errors => [{~"no", 1}]})),
+    Parts = recorded(result(round_of(open(3)), [Pool], #{errors => [{~"no", 1, undefined}]})),
     Document = dyno_recording:new(~"test", ~"t", #{}, #{}),
     Run = maps:merge(
         #{

@@ -386,7 +386,8 @@ intervals(Config) ->
         Run, ~"load.throughput"
     ),
     ?assert(length(Times) >= 5),
-    ?assert(length(Times) =< 11),
+    %% Half as long as asked for, to tell what measuring costs.
+    ?assert(length(Times) =< 21),
     ?assertEqual(lists:usort(Times), Times),
     %% Each interval's rate by its length: all operations, but for those of a last short interval.
     Lengths = [B - A || {A, B} <- lists:zip([0 | lists:droplast(Times)], Times)],
@@ -754,7 +755,8 @@ tables_and_ports(Config) ->
     [Shelf] = [R || #{~"table" := ~"shelf"} = R <- dyno_suites:table(Run, ~"ets", any)],
     #{~"tables" := 2, ~"objects" := Objects, ~"memory" := Memory, ~"memory_growth" := Grown} =
         Shelf,
-    ?assertEqual(2 * Operations, Objects),
+    %% The last look was a moment before the end.
+    ?assert(Objects =< 2 * Operations andalso Objects > 1.2 * Operations, {Objects, Operations}),
     ?assert(Grown > 0 andalso Grown < Memory),
     [Cat] = [R || #{~"kind" := ~"cat"} = R <- dyno_suites:table(Run, ~"ports", any)],
     #{~"open" := 1, ~"open_max" := 1, ~"output" := Output, ~"input" := Input} = Cat,

@@ -30,6 +30,7 @@ groups() ->
             saves_every_five_seconds,
             reads_targets_that_may_leave,
             samples_of_the_warm_up_are_dropped,
+            samples_after_the_load_are_dropped,
             nothing_was_measured,
             information_for_the_tear_down,
             whatever_happens
@@ -312,6 +313,34 @@ samples_of_the_warm_up_are_dropped(_Config) ->
             map_get(series, recorded(partial, Run))]
     ).
 
+%% The run queue of a load that has ended is empty: 66 and 66 are not 44 on average.
+samples_after_the_load_are_dropped(_Config) ->
+    Sample = fun(AtMs, N) ->
+        {AtMs, {sample, {sampler, a@h}, AtMs - 203, #{~"vm.processes" => N}, 1}}
+    end,
+    Ending = {1150, {load, {ending, 1_200_000_000}}},
+    Values = fun(Events) ->
+        {Run, Effects} = events([warm(), started() | Events], run([a@h])),
+        Recorded = recorded(complete, Run),
+        {
+            [V || #{name := ~"vm.processes", values := V} <- map_get(series, Recorded)],
+            [Name || last_look = Name <- names(Effects)]
+        }
+    end,
+    ?assertEqual(
+        {[[66, 67]], [last_look]},
+        Values([Sample(700, 66), Ending, Sample(1200, 67), Sample(1201, 0), finished()])
+    ),
+    %% Of a source that does not tell before.
+    ?assertEqual({[[66]], []}, Values([Sample(700, 66), finished(), Sample(1210, 0)])),
+    %% Of a load that ended before there was any sample the first one is better than none.
+    Early = {230, {load, {ending, 220_000_000}}},
+    ?assertEqual(
+        {[[5]], [last_look]}, Values([Early, Sample(240, 5), Sample(250, 0), finished()])
+    ),
+    %% What is interrupted shows all.
+    ?assertEqual({[[66, 67]], []}, Values([Sample(700, 66), {800, interrupt}, Sample(900, 67)])).
+
 nothing_was_measured(_Config) ->
     {Run, _} = events([warm(), started(), finished()], run([])),
     None = dyno_load_recorder:empty(),
@@ -326,7 +355,7 @@ nothing_was_measured(_Config) ->
         end
      || {Result, Part} <- [
             {Load(None, []), ~"had not returned after 300 ms (calls under way: 2)"},
-            {Load(None#{failures := 5}, [{~"oops", 5}]),
+            {Load(None#{failures := 5}, [{~"oops", 5, undefined}]),
                 ~"all 5 operations failed; what dyno_test_run_SUITE:operation/1 raised"}
         ]
     ].
@@ -364,6 +393,7 @@ any_event() ->
         {5, {load, started}},
         {5, element(2, interval(1000))},
         {1, {load, {interval, unknown}}},
+        {1, {load, {ending, 1_100_000_000}}},
         {1, {load, {finished, 1_000_000_000}}},
         {1, {load, {ended, none}}},
         {1, {load, {failed, {dyno_load, {no_node_left, a@h}}}}},

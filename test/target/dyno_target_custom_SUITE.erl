@@ -408,8 +408,9 @@ sampling_agent(Config) ->
         ],
         [R || #{~"item" := ~"size"} = R <- Rows]
     ),
-    Samples = length(Values),
-    ?assertMatch([#{~"value" := Samples}], [R || #{~"item" := ~"samples"} = R <- Rows]),
+    %% The last one may have come late, after the load.
+    [#{~"value" := Samples}] = [R || #{~"item" := ~"samples"} = R <- Rows],
+    ?assert(Samples - length(Values) =< 1, {Samples, length(Values)}),
     [
         ?assertMatch([#{~"result" := ~"pass"}], verdicts(Result, T), T)
      || T <- [~"agent.size == 1", ~"an_agent.samples > 1", ~"an_agent.share == 50 %"]

@@ -143,6 +143,12 @@ has two seconds to end; any other ends with the agent at once.
 -doc "Counts from now on.".
 -callback restart(pid()) -> ok.
 
+-doc """
+The load ends in a moment: the process samples now, and what it sees later says nothing of the load.
+Not called where a load ends earlier than it was to.
+""".
+-callback last_look(pid()) -> ok.
+
 -doc "What was counted; the load is over.".
 -callback read(pid()) -> result().
 
@@ -157,7 +163,9 @@ has two seconds to end; any other ends with the agent at once.
 -doc "Of a target, which sentences name by its role.".
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
--optional_callbacks([peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, warnings/2]).
+-optional_callbacks([
+    last_look/1, peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, warnings/2
+]).
 
 -doc """
 dyno's own instruments, in the order in which they are started. They are restarted and read in the

@@ -26,7 +26,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 
 -behaviour(gen_server).
 
--export([start_link/1, open/1, restart/1, started_ns/1, finish/1]).
+-export([start_link/1, open/1, restart/1, started_ns/1, last_look/1, finish/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, form/0]).
 
@@ -53,7 +53,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
     agent := {pid(), reference()} | undefined,
     command := {command(), reference(), Timer :: reference()} | undefined,
     from := gen_server:from() | undefined,
-    phase := new | open | sampling | finishing | ended,
+    phase := new | open | sampling | looked | finishing | ended,
     start := integer()
 }.
 
@@ -83,7 +83,12 @@ restart(Pid) ->
 started_ns(Pid) ->
     gen_server:call(Pid, started_ns, infinity).
 
--doc "Takes a last sample, asks for the results and ends the code.".
+-doc "Takes its last sample: the load ends in a moment.".
+-spec last_look(pid()) -> ok.
+last_look(Pid) ->
+    gen_server:cast(Pid, last_look).
+
+-doc "Takes a last sample, if it was not asked to before; asks for the results and ends the code.".
 -spec finish(pid()) -> none | {results, term()} | {error, Text :: binary()}.
 finish(Pid) ->
     gen_server:call(Pid, finish, infinity).
@@ -118,10 +123,16 @@ handle_call(started_ns, _From, #{start := Start} = State) ->
     {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
 handle_call(finish, _From, #{phase := Phase} = State) when Phase =:= new; Phase =:= ended ->
     {reply, none, State};
+handle_call(finish, From, #{phase := looked} = State) ->
+    {noreply, next(State#{phase := finishing, from := From})};
 handle_call(finish, From, State) ->
     {noreply, finishing(State#{phase := finishing, from := From})}.
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
+-spec handle_cast(last_look, state()) -> {noreply, state()}.
+handle_cast(last_look, #{phase := sampling, command := undefined} = State) ->
+    {noreply, command(sample, State#{phase := looked})};
+handle_cast(last_look, #{phase := sampling} = State) ->
+    {noreply, State#{phase := looked}};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -166,11 +177,12 @@ terminate(_Reason, State) ->
     _ = kill_both(State),
     ok.
 
+%% At a random moment of the next interval (see dyno_agent_instants).
 schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
     Interval = erlang:convert_time_unit(IntervalMs, millisecond, native),
     Turns = (erlang:monotonic_time() - Start) div Interval + 1,
     At = erlang:convert_time_unit(Start + Turns * Interval, native, millisecond),
-    erlang:send_after(At + 1, self(), sample, [{abs, true}]).
+    erlang:send_after(At + rand:uniform(IntervalMs), self(), sample, [{abs, true}]).
 
 answered(open, {opened, Pid}, State) when is_pid(Pid) ->
     reply(ok, State#{phase := open, agent := {Pid, monitor(process, Pid)}});

@@ -5,9 +5,10 @@
 -moduledoc """
 Follows the ETS tables, ports and sockets of a node: tables by their name, ports by their kind.
 
-They are scanned when counting begins, at every interval, and at the end. Between two scans is a
-pause of at least 50 times what a scan takes, so that a node with 100,000 tables is not slowed down
-by more than 2 % of one scheduler; the first and the last scan are made in any case.
+They are scanned when counting begins, at every interval, which has a random part, and at the end.
+Between two scans is a pause of at least 50 times what a scan takes, so that a node with 100,000
+tables is not slowed down by more than 2 % of one scheduler; the first and the last scan are made in
+any case. After the last look, which comes just before the load ends, only bytes are counted.
 
 Bytes are those of ports and sockets that were open at a scan: a connection that is opened and
 closed between two scans is not seen.
@@ -20,7 +21,7 @@ socket by `socket:info/1`.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1, tables/0]).
+-export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1, tables/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0, tables/0, ports/0]).
 
@@ -57,9 +58,12 @@ socket by `socket:info/1`.
 -type state() :: #{
     interval_ms := pos_integer(),
     reads := [source()],
-    timer := reference(),
+    %% None from the last look on.
+    timer := reference() | none,
     ets := #{atom() => tables()},
     ports := #{binary() => ports()},
+    %% How long the last scan took.
+    took_ms => non_neg_integer(),
     %% The bytes that each port had carried at the last scan.
     carried := #{term() => {non_neg_integer(), non_neg_integer()}}
 }.
@@ -87,6 +91,11 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
+-doc "The load ends in a moment: scans now.".
+-spec last_look(pid()) -> ok.
+last_look(Pid) ->
+    gen_server:cast(Pid, last_look).
+
 -doc "Scans once more and gives the statistics.".
 -spec read(pid()) -> result().
 read(Pid) ->
@@ -95,38 +104,52 @@ read(Pid) ->
 -spec init(config()) -> {ok, state()}.
 init(Config) ->
     proc_lib:set_label(?MODULE),
-    {ok, restarted(Config#{timer => make_ref()})}.
+    {ok, restarted(Config#{timer => none})}.
 
 %% Bytes that were carried before do not count.
 restarted(#{reads := Reads} = State) ->
     Carried = #{Id => {In, Out} || {Id, _, In, Out, _} <- open_ports(Reads)},
-    scan(State#{ets => #{}, ports => #{}, carried => Carried}).
+    schedule(scan(State#{ets => #{}, ports => #{}, carried => Carried})).
 
 -spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(read, _From, State) ->
-    #{reads := Reads, ets := Tables, ports := Ports} = Last = scan(State),
+    #{reads := Reads, ets := Tables, ports := Ports} = Last = last(State),
     All = #{ets => maps:values(Tables), ports => maps:values(Ports)},
     {reply, maps:with(Reads, All), Last}.
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
+-spec handle_cast(last_look, state()) -> {noreply, state()}.
+handle_cast(last_look, State) ->
+    {noreply, unscheduled(scan(State))};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()}.
 handle_info({timeout, Timer, scan}, #{timer := Timer} = State) ->
-    {noreply, scan(State)};
+    {noreply, schedule(scan(State))};
 handle_info(_Other, State) ->
     {noreply, State}.
 
-scan(#{reads := Reads, interval_ms := IntervalMs, timer := Timer} = State) ->
-    _ = erlang:cancel_timer(Timer),
+scan(#{reads := Reads} = State) ->
     Start = erlang:monotonic_time(millisecond),
     Scanned = scan_ports(open_ports(Reads), scan_tables(all_tables(Reads), State)),
-    TookMs = erlang:monotonic_time(millisecond) - Start,
-    NextMs = max(IntervalMs, ?PAUSE_FACTOR * TookMs),
-    Scanned#{timer := erlang:start_timer(NextMs, self(), scan)}.
+    Scanned#{took_ms => erlang:monotonic_time(millisecond) - Start}.
+
+schedule(#{interval_ms := IntervalMs, took_ms := TookMs} = State) ->
+    Ms = max(dyno_agent_instants:next_ms(IntervalMs), ?PAUSE_FACTOR * TookMs),
+    (unscheduled(State))#{timer := erlang:start_timer(Ms, self(), scan)}.
+
+unscheduled(#{timer := Timer} = State) -> State#{timer := dyno_agent_instants:cancel(Timer)}.
+
+%% What is open and held after the load has ended says nothing of it; what was carried until then is
+%% known only now.
+last(#{timer := none, ports := Looked, reads := Reads} = State) ->
+    #{ports := Ports} = Last = scan_ports(open_ports(Reads), State),
+    Kept = maps:map(fun(_, Of) -> maps:without([input_bytes, output_bytes], Of) end, Looked),
+    Last#{ports := maps:map(fun(Kind, Of) -> maps:merge(Of, maps:get(Kind, Kept, #{})) end, Ports)};
+last(State) ->
+    schedule(scan(State)).
 
 %% A name that had tables or ports before and has none any more goes on with zeros.
 update(Update, Zero, Found, Before) ->

@@ -3,7 +3,9 @@
 
 -module(dyno_agent_sampler).
 -moduledoc """
-Reads the VM and the operating system at an interval and sends the statistics to the caller.
+Reads the VM and the operating system at an interval and sends the statistics to the caller. The
+interval has a random part (dyno_agent_instants): what the target does at an interval of its own
+is met in all of its states.
 
 Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts from the last
 `restart/1` by the target's own clock, `Statistics` is what happened since the sample before, and
@@ -13,7 +15,7 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1]).
+-export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1]).
 -export([describe/1, clock/1, started_ns/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0]).
@@ -31,7 +33,8 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
     sink := pid(),
     interval_ms := pos_integer(),
     start := integer(),
-    timer := reference(),
+    %% None from the last look on.
+    timer := reference() | none,
     raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
 }.
 
@@ -53,7 +56,15 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart).
 
--doc "Takes a last sample, so that the last moments are covered; it is sent like the others.".
+-doc "Takes the last sample: the load ends in a moment.".
+-spec last_look(pid()) -> ok.
+last_look(Pid) ->
+    gen_server:cast(Pid, last_look).
+
+-doc """
+Takes a last sample, so that the last moments are covered, where nobody asked for a last look; it is
+sent like the others.
+""".
 -spec read(pid()) -> ok.
 read(Pid) ->
     gen_server:call(Pid, read).
@@ -84,7 +95,7 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
         sink => Sink,
         interval_ms => IntervalMs,
         start => erlang:monotonic_time(),
-        timer => make_ref(),
+        timer => none,
         raw => read_all(Reads)
     },
     {ok, schedule(State)}.
@@ -102,9 +113,11 @@ describe_one(os) -> dyno_agent_os:describe().
 difference(vm, Earlier, Later) -> dyno_agent_vm:difference(Earlier, Later);
 difference(os, Earlier, Later) -> dyno_agent_os:difference(Earlier, Later).
 
-schedule(#{interval_ms := IntervalMs, timer := Old} = State) ->
-    _ = erlang:cancel_timer(Old),
-    State#{timer := erlang:start_timer(IntervalMs, self(), sample)}.
+schedule(#{interval_ms := IntervalMs} = State) ->
+    Ms = dyno_agent_instants:next_ms(IntervalMs),
+    (unscheduled(State))#{timer := erlang:start_timer(Ms, self(), sample)}.
+
+unscheduled(#{timer := Timer} = State) -> State#{timer := dyno_agent_instants:cancel(Timer)}.
 
 -spec handle_call(restart | read | describe | clock | started_ns, gen_server:from(), state()) ->
     {reply, ok | [dyno_agent_vm:metric()] | {integer(), integer()} | integer(), state()}.
@@ -118,10 +131,14 @@ handle_call(describe, _From, State) ->
 handle_call(restart, _From, State) ->
     Raw = read_all(maps:keys(map_get(raw, State))),
     {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := Raw})};
+handle_call(read, _From, #{timer := none} = State) ->
+    {reply, ok, State};
 handle_call(read, _From, State) ->
     {reply, ok, sample(State)}.
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
+-spec handle_cast(last_look, state()) -> {noreply, state()}.
+handle_cast(last_look, State) ->
+    {noreply, unscheduled(sample(State))};
 handle_cast(_Request, State) ->
     {noreply, State}.
 

@@ -246,7 +246,8 @@ scanned(done, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} 
             lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
-    later(max(IntervalMs - TookMs, ?REST * TookMs), scan, Ended#{waiting := []}).
+    NextMs = dyno_agent_instants:next_ms(IntervalMs) - TookMs,
+    later(max(NextMs, ?REST * TookMs), scan, Ended#{waiting := []}).
 
 event(Event, #{discovery := Discovery} = State) ->
     {Next, Effects} = dyno_agent_discovery:event(Event, Discovery),

@@ -51,7 +51,7 @@
     parts := [part()],
     kinds := #{atom() => dyno_load_recorder:snapshot()},
     total := dyno_load_recorder:snapshot(),
-    errors := [{binary(), pos_integer()}],
+    errors := [dyno_load_recorder:failed()],
     workers := non_neg_integer(),
     under_way := non_neg_integer(),
     run_queue := float(),

@@ -38,8 +38,10 @@ errors() ->
         name => ~"errors",
         title => ~"Errors",
         columns => [
-            {~"reason", ~"Reason", string, fun({Reason, _}) -> Reason end},
-            {~"count", ~"Count", count, #{better => lower}, fun({_, Count}) -> Count end}
+            {~"reason", ~"Reason", string, fun({Reason, _, _}) -> Reason end},
+            {~"count", ~"Count", count, #{better => lower}, fun({_, Count, _}) -> Count end},
+            {~"stack", ~"Where one of them was raised", string, #{role => note},
+                fun({_, _, Stack}) -> Stack end}
         ]
     }.
 

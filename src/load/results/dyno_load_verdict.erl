@@ -28,6 +28,9 @@ late that it matters beside the response times, one in ten by a quarter of the m
 -define(FULL, 4.0).
 %% Below so many operations a 99th percentile is one or two operations.
 -define(FEW, 1000).
+%% More failures than that are worth a warning, with so many reasons.
+-define(FAILING, 0.01).
+-define(REASONS, 3).
 
 -doc "Whether a part's load was kept, and if not, why.".
 -spec of_part(dyno_load_result:part()) -> kept | saturated | generator.
@@ -69,13 +72,31 @@ is_lagging(_Quantile, _Share, _Part) ->
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts} = Result) ->
     Several = length(Parts) > 1,
-    few_operations(Result) ++
+    failing(Result) ++
+        few_operations(Result) ++
         lists:append([of_parts(Part, Several, Result) || Part <- Parts]) ++
         full(Result) ++
         lists:append([of_node(Node) || Node <- map_get(nodes, Result)]) ++
         lists:append([of_note(Note) || Note <- map_get(notes, Result)]) ++
         unfinished(Result) ++
         not_ended(Result).
+
+%% Of the times of those that failed nothing is in the results.
+failing(#{total := #{successes := Ok, failures := Failed}, errors := [_ | _] = Errors}) when
+    Failed > ?FAILING * (Ok + Failed)
+->
+    Text = "~ts of the operations failed (~b of ~b), most often for ~ts",
+    Share = dyno_unit:format(Failed / (Ok + Failed), ~"ratio"),
+    Reasons = lists:join("; ", [reason(Error) || Error <- lists:sublist(Errors, ?REASONS)]),
+    [{~"failing", text(Text, [Share, Failed, Ok + Failed, Reasons])}];
+failing(_Result) ->
+    [].
+
+reason({Reason, Count, Stack}) ->
+    [Reason, " (", dyno_unit:format(Count, ~"count"), ")", raised(Stack)].
+
+raised(undefined) -> "";
+raised(Stack) -> [" in ", lists:join(", called from ", string:split(Stack, "\n", all))].
 
 few_operations(#{search := #{stopped := interrupted}}) ->
     [];

@@ -36,6 +36,10 @@ format(Document, _Options) ->
             ["<testsuites", attributes([{"name", "dyno"} | Counts]), ">\n"],
             ["  <testsuite", attributes([{"name", Suite} | Counts ++ Started]), ">\n"],
             [testcase(Class, Case) || Case <- Cases],
+            [
+                ["    <system-out>", lists:map(fun escape/1, Failures), "</system-out>\n"]
+             || [_ | _] = Failures <- [failures(Document)]
+            ],
             "  </testsuite>\n</testsuites>\n"
         ])}.
 
@@ -47,6 +51,15 @@ seconds(Document) ->
         Ns when is_number(Ns) -> float_to_list(Ns / 1.0e9, [{decimals, 3}]);
         _ -> "0"
     end.
+
+%% Why operations of the load failed, with a stack trace of each reason.
+failures(Document) ->
+    [
+        [name(~"reason", Row), " (", name(~"count", Row), " times): ", name(~"stack", Row), ". "]
+     || Run <- get(~"runs", Document, []),
+        Table <- dyno_report_document:tables(~"errors", Run),
+        Row <- dyno_report_document:rows(Table)
+    ].
 
 %% The cases
 

@@ -31,6 +31,7 @@ sections(Document, Options) ->
      || {Weight, Sections} <- [
             {summary, dyno_report_content_load:load(Document)},
             {details, Tables(load)},
+            {details, dyno_report_content_load:failures(Document)},
             {details, dyno_report_content_load:machines(Document)},
             {summary, dyno_report_content_bench:codes(Document)},
             {summary, Tables(concurrency)},

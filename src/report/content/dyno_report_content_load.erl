@@ -7,7 +7,7 @@ Sections with a row for each run of a test: how it behaved under its load, what 
 and the machine under it did, what measuring cost, and how far the targets' clocks are off.
 """.
 
--export([load/1, machines/1, costs/1]).
+-export([load/1, failures/1, machines/1, costs/1]).
 
 -import(dyno_report_document, [
     get/2, get/3, measured/2, metric/2, metric_value/2, name/2, values/3
@@ -17,6 +17,7 @@ and the machine under it did, what measuring cost, and how far the targets' cloc
 
 %% Times of samples are whole milliseconds: less says nothing.
 -define(LEAST_NS, 1_000_000).
+-define(MOST_REASONS, 3).
 
 -doc "The load at each size, and what searches for the highest rate found.".
 -spec load(dyno_report:document()) -> [section()].
@@ -168,6 +169,26 @@ why(Run) ->
         {[], [Row | _]} -> dyno_report_document:text(~"reason", Row, ~"");
         {[], []} -> ~"no higher rate was tried"
     end.
+
+-doc "Where operations failed: a stack trace of each of the most frequent reasons.".
+-spec failures(dyno_report:document()) -> [section()].
+failures(Document) ->
+    Rows = [
+        Row
+     || Run <- dyno_report_document:runs(Document),
+        Table <- dyno_report_document:tables(~"errors", Run),
+        #{~"stack" := Stack} = Row <- dyno_report_document:rows(Table),
+        is_binary(Stack)
+    ],
+    Reasons = lists:uniq(fun(#{~"reason" := Reason}) -> Reason end, Rows),
+    dyno_report_section:text(~"Where operations failed", [
+        dyno_report_text:clean(
+            iolist_to_binary([
+                Reason, " in ", lists:join(", called from ", string:split(Stack, "\n", all))
+            ])
+        )
+     || #{~"reason" := Reason, ~"stack" := Stack} <- lists:sublist(Reasons, ?MOST_REASONS)
+    ]).
 
 -doc "One section a target, so that the columns stay few.".
 -spec machines(dyno_report:document()) -> [section()].

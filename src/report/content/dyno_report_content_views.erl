@@ -66,7 +66,7 @@ views(load) ->
             rows => all, columns => [~"phase", {~"start", ~"from"}, ~"offered" | Results]
         }},
         {~"load_nodes", #{rows => all}},
-        {~"errors", #{runs => all}},
+        {~"errors", #{runs => all, columns => [~"reason", ~"count"]}},
         {~"probes", #{hidden => true}}
     ];
 views(concurrency) ->
