@@ -22,6 +22,9 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     threshold => float(),
     %% The longest that a part of a code, or one epoch, may take; 30000.
     timeout_ms => pos_integer(),
+    %% The least size of the heap of what runs the code, in words, or the runtime's default, instead
+    %% of one that is drawn for each round of a comparison.
+    heap => default | pos_integer(),
     %% How it is measured; compare.
     mode => dyno_bench_mode:mode(),
     %% More folders of beam files.
@@ -342,7 +345,9 @@ all_parameters(Outcomes, Options) ->
 
 parameters(Labels, #{isolated := Settings} = Options) ->
     Isolated = dyno_bench_isolated:parameters(Settings),
-    (parameters(Labels, maps:remove(isolated, Options)))#{isolated => Isolated};
+    %% Of no round, so none is drawn.
+    Own = maps:merge(#{heap => runtime}, maps:remove(isolated, Options)),
+    (parameters(Labels, Own))#{isolated => Isolated};
 parameters(Labels, Options) ->
     #{
         codes => Labels,
@@ -350,7 +355,8 @@ parameters(Labels, Options) ->
         budget_ms => map_get(budget_ms, Options),
         threshold => map_get(threshold, Options),
         level => map_get(level, Options),
-        metric => maps:get(metric, Options, time)
+        metric => maps:get(metric, Options, time),
+        heap => dyno_bench_heap:of_options(Options)
     }.
 
 -doc "Ends the comparison that a process runs.".

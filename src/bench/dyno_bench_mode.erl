@@ -244,8 +244,10 @@ document(Mode, Parameters, Result, Environment) ->
 
 with_mode(compare, Parameters) ->
     Parameters#{mode => compare};
-with_mode({Mode, Settings}, Parameters) ->
-    maps:merge(maps:remove(budget_ms, Parameters), #{mode => Mode, settings => Settings}).
+with_mode({Mode, Settings}, #{heap := Heap} = Parameters) ->
+    maps:merge(maps:remove(budget_ms, Parameters), #{
+        mode => Mode, settings => Settings, heap => dyno_bench_heap:of_samples(Heap)
+    }).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

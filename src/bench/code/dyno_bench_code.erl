@@ -68,7 +68,7 @@ result out beforehand, `constant` says so.
 }.
 
 -doc """
-The loop as a module: `init/0`, `init_runner/1`, `loop/3`, `done/1`; see `compile/3`. `constants`
+The loop as a module: `init/1`, `init_runner/2`, `loop/4`, `done/2`; see `compile/3`. `constants`
 hold what can't be written in source: funs and the arguments of calls.
 """.
 -type compiled() :: #{
@@ -76,6 +76,8 @@ hold what can't be written in source: funs and the arguments of calls.
     module := module(),
     binary := binary(),
     constants := #{atom() => term()},
+    %% How often the loop is there: see dyno_bench_forms.
+    places := pos_integer(),
     %% The compiler could work the result out: an empty loop is measured.
     constant := boolean(),
     %% What the compiler has to say, in words.
@@ -267,7 +269,9 @@ Compiles the loop into a module of the given name:
 
 * `init(Constants) -> Init`
 * `init_runner(Constants, Init) -> Start`
-* `loop(N, Constants, Start) -> LastResult`: N iterations
+* `loop(N, Constants, Start, Place) -> LastResult`: N iterations, by the copy of the loop in this
+  place; `loop/3` takes the first. `places` says how many there are
+* `resume(N, Constants, Start, Last, Place) -> LastResult`: goes on from an earlier result
 * `done(Constants, Init) -> term()`
 
 It may take so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long.
@@ -293,7 +297,9 @@ compile_for(Module, Parsed, TimeoutMs) ->
     compiled(Module, Parsed, {[r27], TimeoutMs}).
 
 compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
-    Forms = dyno_bench_forms:module(Module, maps:with(?PARTS, Parsed)),
+    Parts = maps:with(?PARTS, Parsed),
+    Gaps = dyno_bench_forms:gaps(Parts),
+    Forms = dyno_bench_forms:module(Module, Parts, Gaps),
     Options =
         [binary, return, no_spawn_compiler_process, nowarn_unused_vars, {inline_size, 10_000}] ++
             More,
@@ -306,7 +312,8 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
                 label => Label,
                 module => Module,
                 binary => Binary,
-                constants => dyno_bench_forms:constants(maps:with(?PARTS, Parsed)),
+                constants => dyno_bench_forms:constants(Parts),
+                places => length(Gaps),
                 constant => IsConstant,
                 warnings => diagnostics(Warnings),
                 form => form(Runner)

@@ -75,6 +75,7 @@ run(#{result := #{candidates := Candidates, duration_ms := DurationMs} = Result}
         series => series(Labelled, maps:get(metric, Result, time)),
         tables =>
             [codes(Labelled, Result), comparisons(Labels, Result)] ++
+                dyno_bench_heap_result:tables(Labels, Result) ++
                 dyno_bench_extras_result:tables(Labelled),
         profiles => dyno_bench_extras_result:profiles(Labelled)
     }.
@@ -339,6 +340,7 @@ warnings(#{candidates := Candidates} = Result) ->
         busy(Candidates),
         clock(Candidates),
         undecided(Result, length(Candidates)),
+        dyno_bench_heap_result:warnings([short(Label) || {Label, _} <- Labelled], Result),
         dyno_bench_extras_result:warnings(Labelled)
     ]).
 

@@ -31,6 +31,8 @@
     extras => [side_effects | profile],
     %% So many iterations and rounds, instead of as many as are needed.
     fixed => fixed_rounds(),
+    %% The least size of the workers' heap, instead of one that is drawn each round.
+    heap => dyno_bench_worker:heap(),
     %% Each code in VMs of its own; others see to that.
     isolated => dyno_bench_isolated:settings(),
     %% In the names of its modules.
@@ -80,6 +82,10 @@
     rounds := non_neg_integer(),
     decided := boolean(),
     metric => dyno_bench_metric:name(),
+    %% How the size of the heap was chosen.
+    heap => dyno_bench_heap:heap(),
+    %% With the least heap and with a large one.
+    heaps => dyno_bench_heap:ends(),
     %% Of the empty loop, an iteration; it is in every time.
     loop_ns := float() | undefined,
     duration_ms => non_neg_integer(),
@@ -98,6 +104,7 @@
     %% Its messages are too large to be traced.
     | {overrun, Label :: binary()}.
 
+-define(MOST_HEAP, 100_000_000).
 %% Of the empty loop.
 -define(LOOP_ITERATIONS, 2_000_000).
 -define(LOOP_EPOCHS, 5).
@@ -119,6 +126,8 @@ checks() ->
             iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
         {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
             ~"a list of side_effects and profile"},
+        {heap, fun(Heap) -> Heap =:= default orelse (IsPositive(Heap) andalso Heap =< ?MOST_HEAP) end,
+            ~"default, or a number of words from 1 to 100000000"},
         {timeout_ms, IsPositive, ~"a positive integer"}
     ].
 
@@ -147,7 +156,8 @@ compare(Prepared) ->
         extras(Extras, Number, Candidate, Prepared)
      || {Number, Candidate} <- lists:enumerate(Counted)
     ],
-    dyno_bench_extras:decided(Result#{candidates := Complete, loop_ns => LoopNs}, Options).
+    Final = Result#{candidates := Complete, loop_ns => LoopNs},
+    dyno_bench_extras:decided(heaps(Final, Prepared), Options).
 
 -doc "How many iterations an epoch of the only code needs.".
 -spec iterations(dyno_bench_prepared:t()) -> pos_integer().
@@ -201,20 +211,39 @@ calibrate(Prepared) ->
         #{fixed := #{iterations := Iterations}} ->
             maps:from_keys(Numbers, Iterations);
         #{} ->
+            Epochs = calibrating(dyno_bench_prepared:options(Prepared), Prepared),
             dyno_bench_calibration:balance(#{
-                Number => dyno_bench_calibration:iterations(
-                    fun(N) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
-                )
+                Number => dyno_bench_calibration:iterations(fun(N) -> Epochs(Number, N) end)
              || Number <- Numbers
             })
+    end.
+
+calibrating(Options, Prepared) ->
+    case dyno_bench_heap:of_options(Options) of
+        drawn ->
+            Heap = dyno_bench_heap:typical(Options),
+            fun(Number, N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end;
+        _ ->
+            fun(Number, N) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
     end.
 
 rounds(Iterations, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
     Numbers = dyno_bench_prepared:numbers(Prepared),
     Metric = maps:get(metric, Options, time),
-    Measure = fun(Number) ->
-        Epochs = dyno_bench_prepared:epochs(Number, map_get(Number, Iterations), Prepared),
+    Heap = dyno_bench_heap:of_options(Options),
+    Run =
+        case Heap of
+            drawn ->
+                Words = dyno_bench_heap:sequence(Options),
+                fun(Number, N, Round) ->
+                    dyno_bench_prepared:epochs(Number, N, Words(Round), Prepared)
+                end;
+            _ ->
+                fun(Number, N, _Round) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
+        end,
+    Measure = fun(Number, Round) ->
+        Epochs = Run(Number, map_get(Number, Iterations), Round),
         {value(Number, Epochs, Prepared), Epochs}
     end,
     {Rounds, Last} = dyno_bench_rounds:measure(
@@ -227,6 +256,7 @@ rounds(Iterations, Prepared) ->
         end,
     #{
         metric => Metric,
+        heap => Heap,
         candidates => [
             (measured(N, map_get(N, Iterations), [map_get(N, R) || R <- Rounds], Prepared))#{
                 values => dyno_bench_rounds:values(N, Last)
@@ -240,7 +270,7 @@ rounds(Iterations, Prepared) ->
     }.
 
 ending(Measure, Numbers, #{fixed := #{samples := Samples, warmup := Warmup}}) ->
-    _ = [Measure(Number) || _ <- lists:seq(1, Warmup), Number <- Numbers],
+    _ = [Measure(Number, Round) || Round <- lists:seq(1, Warmup), Number <- Numbers],
     {rounds, Samples};
 ending(_Measure, _Numbers, #{budget_ms := BudgetMs} = Options) ->
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
@@ -283,6 +313,35 @@ waiting(Epochs) ->
         [] -> undefined;
         Waits -> lists:sum([W || {W, _} <- Waits]) / max(1, lists:sum([W || {_, W} <- Waits]))
     end.
+
+%% After the rounds. Collections are counted for all processes of the node, because the runtime does
+%% not tell those of one.
+heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepared) ->
+    Options = dyno_bench_prepared:options(Prepared),
+    Iterations = [N || #{iterations := N} <- Candidates],
+    RoundNs = lists:sum([
+        dyno_stats:median(TimesNs) * N
+     || #{times_ns := TimesNs, iterations := N} <- Candidates
+    ]),
+    Epoch = fun(Number, Heap) ->
+        N = lists:nth(Number, Iterations),
+        {Before, _, _} = statistics(garbage_collection),
+        Epochs = dyno_bench_prepared:epochs(Number, N, Heap, Prepared),
+        {After, _, _} = statistics(garbage_collection),
+        %% One collection of each worker is that before its epoch.
+        Own = max(0, After - Before - length(Epochs)),
+        #{time_ns => time_ns(Epochs), collections => Own / N / length(Epochs)}
+    end,
+    Allocates = [x || #{deterministic := #{words := Words}} <- Candidates, Words > 0] =/= [],
+    case
+        Allocates andalso
+            dyno_bench_heap:measure(length(Candidates), RoundNs, Epoch, Options)
+    of
+        #{} = Ends -> Result#{heaps => Ends};
+        _ -> Result
+    end;
+heaps(Result, _Prepared) ->
+    Result.
 
 %% After the rounds, in one worker: neither disturbs the other.
 deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepared) ->

@@ -10,7 +10,7 @@
 %% What goes wrong is thrown, and is the error that `with/3` gives.
 
 -export([with/3, fail/1, options/1, workers/1, one_worker/1, numbers/1, description/2]).
--export([epochs/3, result/2, loop/2]).
+-export([epochs/3, epochs/4, result/2, loop/2]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -158,14 +158,30 @@ numbers(#{compiled := Compiled}) -> lists:seq(1, map_size(Compiled) - 1).
 description(Number, #{compiled := Compiled}) ->
     maps:with([label, form, constant, warnings], map_get(Number, Compiled)).
 
--doc "Runs so many iterations of a code in each worker at the same time.".
+-doc """
+Runs so many iterations of a code in each worker at the same time, with the heap that is given for
+all, or else the runtime's own.
+""".
 -spec epochs(non_neg_integer(), pos_integer(), t()) -> [dyno_bench_worker:epoch(), ...].
-epochs(Number, Iterations, #{workers := Workers, options := Options} = Prepared) ->
+epochs(Number, Iterations, #{options := Options} = Prepared) ->
+    epochs(Number, Iterations, maps:get(heap, Options, default), Prepared).
+
+-doc "The same with this heap. The place of the loop is drawn anew each time.".
+-spec epochs(non_neg_integer(), pos_integer(), dyno_bench_worker:heap(), t()) ->
+    [dyno_bench_worker:epoch(), ...].
+epochs(Number, Iterations, Heap, #{workers := Workers, options := Options} = Prepared) ->
     receive
         dyno_interrupt -> fail({dyno_error, interrupted})
     after 0 -> ok
     end,
-    Epochs = dyno_bench_worker:epoch(Workers, {Number, Iterations}, deadline(Options)),
+    #{compiled := #{Number := #{places := Places}}} = Prepared,
+    Run = #{
+        number => Number,
+        iterations => Iterations,
+        heap => Heap,
+        place => rand:uniform(Places)
+    },
+    Epochs = dyno_bench_worker:epoch(Workers, Run, deadline(Options)),
     ok(label(Number, Prepared), run, Epochs, Options).
 
 -doc "What a call of a code returns.".

@@ -93,11 +93,14 @@ add(Round, #{rounds := Rounds, values := Values, sequences := Sequences} = State
     }.
 
 -doc """
-Measures round after round. `Measure` measures one candidate, and gives its value and whatever else
-is to be kept of it; the rounds, as they were measured, hold the latter.
+Measures round after round. `Measure` measures one candidate in the round with this number, and
+gives its value and whatever else is to be kept of it; the rounds, as they were measured, hold the
+latter.
 """.
 -spec measure(
-    fun((dyno_bench_comparison:candidate()) -> {Value :: float(), Kept}), ending(), t()
+    fun((dyno_bench_comparison:candidate(), Round :: pos_integer()) -> {Value :: float(), Kept}),
+    ending(),
+    t()
 ) -> {[#{dyno_bench_comparison:candidate() => Kept}], t()}.
 measure(Measure, Ending, State) ->
     measure(Measure, Ending, [], State).
@@ -107,8 +110,8 @@ measure(Measure, Ending, Measured, State) ->
         true ->
             {lists:reverse(Measured), State};
         false ->
-            {Order, Next} = order(State),
-            Round = #{N => Measure(N) || N <- Order},
+            {Order, #{rounds := Before} = Next} = order(State),
+            Round = #{N => Measure(N, Before + 1) || N <- Order},
             Kept = #{N => Of || N := {_, Of} <- Round},
             NewState = add(#{N => Value || N := {Value, _} <- Round}, Next),
             measure(Measure, Ending, [Kept | Measured], NewState)

@@ -9,7 +9,18 @@
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
 -export([start_link/1, prepare/3, epoch/3, result/3, reductions/3]).
--export_type([epoch/0, failure/0]).
+-export_type([epoch/0, run/0, heap/0, failure/0]).
+
+-doc "The least size of the heap in words; by default the runtime's own.".
+-type heap() :: default | pos_integer().
+
+-doc "An epoch of a code, with the copy of its loop in one of its places.".
+-type run() :: #{
+    number := non_neg_integer(),
+    iterations := pos_integer(),
+    heap := heap(),
+    place := pos_integer()
+}.
 
 -doc "What N iterations took.".
 -type epoch() :: #{
@@ -66,9 +77,8 @@ serve(Parent, Candidates) ->
                     Parent ! {Ref, self(), {error, {raised, Class, Reason, Stack}}},
                     serve(Parent, Candidates)
             end;
-        {Parent, Ref, {run, Number, N}} ->
-            {Module, Constants, Start} = map_get(Number, Candidates),
-            Parent ! {Ref, self(), run(Module, N, Constants, Start)},
+        {Parent, Ref, {run, #{number := Number} = Run}} ->
+            Parent ! {Ref, self(), run(Run, map_get(Number, Candidates))},
             serve(Parent, Candidates);
         {Parent, Ref, {result, Number}} ->
             {Module, Constants, Start} = map_get(Number, Candidates),
@@ -95,12 +105,13 @@ uncollected(Fun) ->
         {error, _} = Error -> Error
     end.
 
-run(Module, N, Constants, Start) ->
+run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start}) ->
+    _ = process_flag(min_heap_size, words(Heap)),
     true = garbage_collect(),
     {garbage_collection, Collections0} = process_info(self(), garbage_collection),
     {reductions, Reductions0} = process_info(self(), reductions),
     Edge0 = dyno_clock:thread(),
-    try Module:loop(N, Constants, Start) of
+    try Module:loop(N, Constants, Start, Place) of
         _Last ->
             %% First of all: to read the thread's clocks takes 9 us, which are not the code's.
             EndNs = erlang:monotonic_time(nanosecond),
@@ -124,14 +135,20 @@ run(Module, N, Constants, Start) ->
         Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
     end.
 
+words(default) ->
+    {min_heap_size, Words} = erlang:system_info(min_heap_size),
+    Words;
+words(Words) ->
+    Words.
+
 minor(Info) -> proplists:get_value(minor_gcs, Info).
 
--doc "Runs N iterations of a code in each worker at the same time.".
--spec epoch([pid()], {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()) ->
+-doc "Runs an epoch of a code in each worker at the same time.".
+-spec epoch([pid()], run(), DeadlineMs :: integer()) ->
     {ok, [epoch()]} | {error, failure() | timeout | interrupted}.
-epoch(Workers, {Number, N}, DeadlineMs) ->
+epoch(Workers, Run, DeadlineMs) ->
     Ref = make_ref(),
-    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Number, N}} end, Workers),
+    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Run}} end, Workers),
     collect(Workers, Ref, DeadlineMs, []).
 
 -doc "What one call of a code returns.".

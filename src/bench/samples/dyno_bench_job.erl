@@ -278,6 +278,7 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
         Code = #{
             module => Module,
             constants => Constants,
+            places => map_get(places, Compiled),
             init => Init,
             label => Label,
             counters => Counters

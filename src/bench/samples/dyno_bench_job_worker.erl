@@ -13,6 +13,7 @@
 -type code() :: #{
     module := module(),
     constants := #{atom() => term()},
+    places := pos_integer(),
     init := term(),
     label := binary(),
     counters := dyno_bench_job_counters:t()
@@ -50,6 +51,7 @@ init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job,
         ref => Ref,
         row => Row,
         start => Start,
+        place => 1,
         reductions => 0,
         collections => 0
     },
@@ -69,9 +71,9 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
     end.
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.
-work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
-    #{module := Module, constants := Constants, counters := Counters} = Code,
-    Next = attempt(fun() -> Module:resume(N, Constants, Start, Last) end, Code, run),
+work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start, place := Place} = State) ->
+    #{module := Module, constants := Constants, counters := Counters, places := Places} = Code,
+    Next = attempt(fun() -> Module:resume(N, Constants, Start, Last, Place) end, Code, run),
     {Reductions, Collections} = used(),
     #{reductions := OldReductions, collections := OldCollections} = State,
     AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
@@ -79,7 +81,10 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start} = State) ->
         reductions => Reductions - OldReductions,
         collections => Collections - OldCollections
     }),
-    NewState = State#{reductions := Reductions, collections := Collections},
+    %% Each batch has the loop in another place.
+    NewState = State#{
+        place := Place rem Places + 1, reductions := Reductions, collections := Collections
+    },
     case dyno_bench_job_counters:is_open(Counters) of
         true ->
             work(batch(N, AfterNs - BeforeNs), Next, AfterNs, NewState);

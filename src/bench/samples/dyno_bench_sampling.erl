@@ -76,7 +76,7 @@ measure({Job, _} = Monitored, Ms, #{timeout_ms := TimeoutMs}) ->
     ok(dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})).
 
 sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, Options) ->
-    Measure = fun(Number) ->
+    Measure = fun(Number, _Round) ->
         Sample = measure_alone(lists:nth(Number, Jobs), Jobs, Ms, Options),
         {time_ns(Sample, Options), Sample}
     end,
@@ -127,6 +127,7 @@ result(Rounds, Agreed, Jobs, Options) ->
     #{
         candidates => lists:zipwith3(fun candidate/3, Jobs, Samples, Times),
         pairs => Pairs,
+        heap => maps:get(heap, Options, runtime),
         fixed => true,
         rounds => length(Rounds),
         decided => dyno_bench_comparison:is_decided(Pairs),

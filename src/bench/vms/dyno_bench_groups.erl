@@ -167,7 +167,7 @@ epochs(Vms, Iterations, Options) ->
             rounds -> max(?LEAST_ROUNDS, min(?ROUNDS, ?GROUP_MS div RoundMs));
             _ -> ?LEAST_ROUNDS
         end,
-    Measure = fun(N) ->
+    Measure = fun(N, _Round) ->
         {_Ns, Value} = Measured = Epoch(N),
         {Value, Measured}
     end,
@@ -217,6 +217,7 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     DurationsNs = [Ms * 1_000_000 div length(First) || #{duration_ms := Ms} <- Groups],
     #{
         metric => Metric,
+        heap => maps:get(heap, Options, runtime),
         candidates => [
             case Metric of
                 time -> joined(Of, DurationsNs);

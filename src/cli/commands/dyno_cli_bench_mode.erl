@@ -33,6 +33,10 @@ decisions() ->
             "what decides: time, wall, cpu, gc, memory, reductions, words, messages or whole "
             "(default: time)",
             {one_of, dyno_bench_metric:names()}},
+        {"--heap default|WORDS",
+            "the least heap of what runs a code (default: drawn each round of a comparison, else "
+            "the runtime's own)",
+            {custom, fun heap/1, "default, or a number of words, such as 10000"}},
         {"--whole", "also what the codes make other processes do: servers, spawned ones",
             {flag, side_effects}},
         {"--profile", "also which functions take the time, and the stacks (-o FILE.folded)",
@@ -68,6 +72,9 @@ samples() ->
             "with -q: ends after so many numbers of processes without a gain (default: 3)",
             Positive}
     ].
+
+heap(~"default") -> {ok, default};
+heap(Text) -> dyno_cli_option:value({whole, 1, 100_000_000}, Text).
 
 %% A share; with -q erlperf's --threshold is the patience.
 threshold(Text) ->
@@ -113,7 +120,7 @@ patience(Values) ->
     Values.
 
 common(Values) ->
-    Common = maps:with([concurrency, threshold, metric], Values),
+    Common = maps:with([concurrency, heap, threshold, metric], Values),
     case maps:values(maps:with([whole, profile], Values)) of
         [] -> Common;
         Extras -> Common#{extras => Extras}

@@ -146,6 +146,16 @@ bench() ->
     [
         {~"codes", #{hidden => true}},
         {~"comparisons", #{hidden => true}},
+        {~"heaps", #{
+            title => ~"The heap: in a fresh process, and with room",
+            rows => all,
+            columns => [
+                ~"code", {~"without_collections", ~"uncollected"},
+                {~"collection_time", ~"a collection"}, {~"default_time", ~"fresh"},
+                {~"default_collections", ~"collections"}, {~"room_time", ~"with room"},
+                {~"room_collections", ~"collections"}
+            ]
+        }},
         {~"cluster", #{title => ~"Nodes", rows => all}},
         {~"side_effects", #{
             title => ~"Other processes' work for a call",

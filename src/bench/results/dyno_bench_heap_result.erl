@@ -1,0 +1,96 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_heap_result).
+-moduledoc false.
+%% What a recording says of the heap: the table `heaps`, with the time of a call taken apart, and
+%% warnings where a verdict depends on the heap or where a mode leaves it to chance. Pure.
+
+-export([tables/2, warnings/2]).
+
+%% What a minor collection takes at least, about: enough to tell whether collections matter where
+%% that was not measured.
+-define(COLLECTION_NS, 250).
+%% A difference that matters.
+-define(THRESHOLD, 0.03).
+
+-doc "The table, where collections take a part of the time that matters.".
+-spec tables([binary()], dyno_bench_engine:result()) -> [dyno_recording_table:table()].
+tables(Labels, #{heaps := #{default := Default, room := Room}}) ->
+    Items = [
+        (dyno_bench_heap:costs({D, R}))#{code => Label, default => D, room => R}
+     || {Label, D, R} <- lists:zip3(Labels, Default, Room)
+    ],
+    case lists:any(fun matters/1, Items) of
+        true -> [dyno_recording_table:make(heaps(), Items)];
+        false -> []
+    end;
+tables(_Labels, _Result) ->
+    [].
+
+matters(#{default := #{time_ns := Ns}, without_ns := WithoutNs}) ->
+    Ns > (1 + ?THRESHOLD) * WithoutNs.
+
+heaps() ->
+    Field = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
+    In = fun(Heap, Key) -> fun(#{Heap := Of}) -> map_get(Key, Of) end end,
+    Lower = #{better => lower},
+    #{
+        name => ~"heaps",
+        title => ~"The heap: a fresh process, and one with room",
+        columns => [
+            {~"code", ~"Code", string, #{role => key}, Field(code)},
+            {~"without_collections", ~"Time per call without collections", {number, ~"ns/call"},
+                Lower, Field(without_ns)},
+            {~"collection_time", ~"Time of a collection", {number, ~"ns"}, Lower,
+                Field(collection_ns)},
+            {~"default_time", ~"Time per call with the default heap", {number, ~"ns/call"}, Lower,
+                In(default, time_ns)},
+            {~"default_collections", ~"Collections per call with the default heap",
+                {number, ~"1"}, Lower, In(default, collections)},
+            {~"room_time", ~"Time per call with a large heap", {number, ~"ns/call"}, Lower,
+                In(room, time_ns)},
+            {~"room_collections", ~"Collections per call with a large heap", {number, ~"1"},
+                Lower, In(room, collections)}
+        ]
+    }.
+
+-doc "The verdicts that depend on the heap; times that do, where a mode leaves it to the runtime.".
+-spec warnings([binary()], dyno_bench_engine:result()) -> [{binary(), binary()}].
+warnings(Labels, #{heaps := #{words := Words} = Ends}) ->
+    [
+        {~"heap",
+            text("the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
+                "(~b words), ~ts times in a fresh process", [
+                lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
+            ])}
+     || {#{a := A, b := B, ratio := Fresh}, #{ratio := Room}} <-
+            dyno_bench_heap:depends(Ends, ?THRESHOLD)
+    ];
+warnings(Labels, #{heap := runtime, candidates := Candidates} = Result) ->
+    Collected = [
+        {Label, Count}
+     || {Label, #{garbage_collections := Count, times_ns := TimesNs}} <-
+            lists:zip(Labels, Candidates),
+        Count * ?COLLECTION_NS > ?THRESHOLD * dyno_stats:median(TimesNs)
+    ],
+    case {Collected, dyno_bench_metric:is_time(maps:get(metric, Result, time))} of
+        {[_ | _], true} ->
+            Counts = [text("~ts ~ts", [Label, dyno_unit:format(Count, ~"1")]) || {Label, Count} <- Collected],
+            [
+                {~"heap",
+                    text("collections are in the times (~ts a call), as many as the heap that the "
+                        "process came to have makes them; without -d, -s, -l, -r and -i it is drawn "
+                        "anew each round, with --heap WORDS it is fixed", [
+                        lists:join(", ", Counts)
+                    ])}
+            ];
+        _ ->
+            []
+    end;
+warnings(_Labels, _Result) ->
+    [].
+
+factor(Ratio) -> io_lib:format("~.2f", [Ratio]).
+
+text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).

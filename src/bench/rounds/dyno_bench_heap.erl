@@ -1,0 +1,160 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_heap).
+-moduledoc false.
+%% The size of the heap that codes are measured with.
+%%
+%% A process that starts with the runtime's smallest heap settles, by chance, at a size where a code
+%% is collected four times a call or once in four calls: `lists:sum(lists:seq(1, N))` then takes
+%% longer with N = 150 than with N = 250. So each round of a comparison draws a size, the same for
+%% all codes in it, and the verdict is about all of them (Curtsinger and Berger, "Stabilizer",
+%% ASPLOS 2013). After the rounds the codes are measured with the least heap, as in a fresh process,
+%% and with the largest, which tells what a collection costs and whether the verdict depends on the
+%% heap.
+
+-export([of_options/1, of_samples/1, sequence/1, typical/1, measure/4, costs/1, depends/2]).
+-export_type([heap/0, times/0, ends/0]).
+
+-doc "Drawn each round; fixed by the user; or as the runtime has it, in a mode that draws none.".
+-type heap() :: drawn | dyno_bench_worker:heap() | runtime.
+
+-doc "With one size of the heap: the time of a call, and its collections, those of all kinds.".
+-type times() :: #{time_ns := float(), collections := float()}.
+
+-doc "With the runtime's least heap and with the largest that is drawn, by candidate.".
+-type ends() :: #{
+    words := pos_integer(),
+    default := [times(), ...],
+    room := [times(), ...],
+    %% What each would have decided.
+    pairs := #{default := [dyno_bench_comparison:pair()], room := [dyno_bench_comparison:pair()]}
+}.
+
+%% Words; the first is the runtime's default.
+-define(LEAST, 233).
+-define(MOST, 50_000).
+%% Of all workers together, where they are very many.
+-define(MOST_TOGETHER, 20_000_000).
+%% Each size is the last one, moved on by this share of the range, from its end to its beginning:
+%% so any few rounds in a row cover the range evenly.
+-define(GOLDEN, 0.6180339887498949).
+
+%% Rounds with each of the two, and the share of the time that they may take.
+-define(ROUNDS, 9).
+-define(SHARE, 0.15).
+%% Collections that are too few for their cost to be told.
+-define(FEW, 0.0005).
+
+-doc "How the heap is chosen; of what is measured in one process, only times are drawn.".
+-spec of_options(dyno_bench_engine:options()) -> heap().
+of_options(#{heap := Heap}) ->
+    Heap;
+of_options(#{fixed := _}) ->
+    runtime;
+of_options(Options) ->
+    case dyno_bench_metric:is_time(maps:get(metric, Options, time)) of
+        true -> drawn;
+        false -> runtime
+    end.
+
+-doc "The same of samples, for which none is drawn.".
+-spec of_samples(heap()) -> heap().
+of_samples(drawn) -> runtime;
+of_samples(Heap) -> Heap.
+
+most(#{concurrency := Concurrency}) ->
+    max(2 * ?LEAST, min(?MOST, ?MOST_TOGETHER div Concurrency)).
+
+-doc "The size in each round, in words; begins anywhere.".
+-spec sequence(dyno_bench_engine:options()) -> fun((Round :: pos_integer()) -> pos_integer()).
+sequence(Options) ->
+    Ratio = most(Options) / ?LEAST,
+    Start =
+        case Options of
+            #{seed := Seed} -> element(1, rand:uniform_s(rand:seed_s(exsss, Seed)));
+            #{} -> rand:uniform()
+        end,
+    fun(Round) ->
+        Position = Start + Round * ?GOLDEN,
+        round(?LEAST * math:pow(Ratio, Position - trunc(Position)))
+    end.
+
+-doc "The size in the middle.".
+-spec typical(dyno_bench_engine:options()) -> pos_integer().
+typical(Options) ->
+    round(math:sqrt(?LEAST * most(Options))).
+
+-doc """
+Measures the candidates with both ends of the range; none where their epochs are too long for that.
+`Epochs` runs one of a candidate.
+""".
+-spec measure(
+    Candidates :: pos_integer(),
+    RoundNs :: number(),
+    fun((dyno_bench_comparison:candidate(), dyno_bench_worker:heap()) -> times()),
+    dyno_bench_engine:options()
+) -> ends() | none.
+measure(Candidates, RoundNs, Epochs, #{budget_ms := BudgetMs} = Options) ->
+    case min(?ROUNDS, trunc(?SHARE * BudgetMs * 1.0e6 / (2 * RoundNs))) of
+        0 ->
+            none;
+        Count ->
+            Words = most(Options),
+            {Default, DefaultPairs} = rounds(Candidates, Count, default, Epochs, Options),
+            {Room, RoomPairs} = rounds(Candidates, Count, Words, Epochs, Options),
+            #{
+                words => Words,
+                default => Default,
+                room => Room,
+                pairs => #{default => DefaultPairs, room => RoomPairs}
+            }
+    end.
+
+%% Both ends share the level.
+rounds(Candidates, Count, Heap, Epochs, Options) ->
+    New = dyno_bench_rounds:new(Candidates, Options#{looks => 2}),
+    Measure = fun(Candidate, _Round) ->
+        #{time_ns := TimeNs} = Times = Epochs(Candidate, Heap),
+        {TimeNs, Times}
+    end,
+    {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
+    {[together(N, Rounds) || N <- lists:seq(1, Candidates)], dyno_bench_rounds:fixed_pairs(Last)}.
+
+%% Other processes' collections are counted with the worker's: the least is nearest.
+together(Candidate, Rounds) ->
+    Of = [map_get(Candidate, Round) || Round <- Rounds],
+    #{
+        time_ns => dyno_stats:median([Ns || #{time_ns := Ns} <- Of]),
+        collections => float(lists:min([Count || #{collections := Count} <- Of]))
+    }.
+
+-doc """
+What a call of a candidate takes without collections, and what a collection takes, where it has
+enough of them to tell.
+""".
+-spec costs({Default :: times(), Room :: times()}) ->
+    #{without_ns := float(), collection_ns := float() | undefined}.
+costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections := RoomCount}}) when
+    Count - RoomCount > ?FEW, Ns > RoomNs
+->
+    CollectionNs = (Ns - RoomNs) / (Count - RoomCount),
+    #{
+        without_ns => max(0.0, RoomNs - RoomCount * CollectionNs), collection_ns => CollectionNs
+    };
+costs({_, #{time_ns := RoomNs}}) ->
+    #{without_ns => RoomNs, collection_ns => undefined}.
+
+-doc "The pairs whose verdicts differ between the two ends: that in a fresh process, that with room.".
+-spec depends(ends(), Threshold :: float()) ->
+    [{dyno_bench_comparison:pair(), dyno_bench_comparison:pair()}].
+depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->
+    [
+        Both
+     || {#{verdict := V}, #{verdict := W}} = Both <- lists:zip(Default, Room),
+        V =/= undecided, W =/= undecided, V =/= W, is_apart(Both, math:log(1 + Threshold))
+    ].
+
+%% Also where they are not called different by a hair.
+is_apart({#{ratio := A}, #{ratio := B}}, Delta) ->
+    abs(math:log(A / B)) > Delta.
