@@ -67,7 +67,7 @@
     profile => dyno_bench_profile:profile(),
     %% By round or run, of what decides where that is not the time.
     values => [float()],
-    %% With those of the loop and the collections.
+    %% With those of the collections.
     reductions := float(),
     garbage_collections := float(),
     %% The share of the wall time for which other programs had the processor.

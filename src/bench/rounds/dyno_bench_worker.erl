@@ -16,20 +16,21 @@
 
 -doc "An epoch of a code, with the copy of its loop in one of its places.".
 -type run() :: #{
-    number := non_neg_integer(),
-    iterations := pos_integer(),
+    number => non_neg_integer(),
+    iterations := non_neg_integer(),
     heap := heap(),
     place := pos_integer()
 }.
 
 -doc "What N iterations took.".
 -type epoch() :: #{
-    iterations := pos_integer(),
+    iterations := non_neg_integer(),
     wall_ns := non_neg_integer(),
     %% For which the thread could have run, but another program did; undefined where not known.
     wait_ns := non_neg_integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
     involuntary_switches := non_neg_integer() | undefined,
+    %% Without the loop's.
     reductions := non_neg_integer(),
     garbage_collections := non_neg_integer(),
     %% Of the process at the end, in bytes.
@@ -71,7 +72,7 @@ serve(Parent, Candidates) ->
             try Module:init_runner(Constants, Init) of
                 Start ->
                     Parent ! {Ref, self(), {ok, prepared}},
-                    serve(Parent, Candidates#{Number => {Module, Constants, Start}})
+                    serve(Parent, Candidates#{Number => counted({Module, Constants, Start, 0})})
             catch
                 Class:Reason:Stack ->
                     Parent ! {Ref, self(), {error, {raised, Class, Reason, Stack}}},
@@ -81,12 +82,12 @@ serve(Parent, Candidates) ->
             Parent ! {Ref, self(), run(Run, map_get(Number, Candidates))},
             serve(Parent, Candidates);
         {Parent, Ref, {result, Number}} ->
-            {Module, Constants, Start} = map_get(Number, Candidates),
+            {Module, Constants, Start, _} = map_get(Number, Candidates),
             Call = fun() -> Module:loop(1, Constants, Start) end,
             Parent ! {Ref, self(), dyno_sandbox:attempt(Call)},
             serve(Parent, Candidates);
         {Parent, Ref, {reductions, Number, N}} ->
-            {Module, Constants, Start} = map_get(Number, Candidates),
+            {Module, Constants, Start, _} = map_get(Number, Candidates),
             Parent ! {Ref, self(), uncollected(fun() -> Module:loop(N, Constants, Start) end)},
             serve(Parent, Candidates)
     end.
@@ -105,7 +106,13 @@ uncollected(Fun) ->
         {error, _} = Error -> Error
     end.
 
-run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start}) ->
+%% With the reductions of what is done around an epoch: those of one without iterations.
+counted({Module, Constants, Start, 0} = Candidate) ->
+    Nothing = #{iterations => 0, heap => default, place => 1},
+    {ok, #{reductions := Overhead}} = run(Nothing, Candidate),
+    {Module, Constants, Start, Overhead}.
+
+run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start, Overhead}) ->
     _ = process_flag(min_heap_size, words(Heap)),
     true = garbage_collect(),
     {garbage_collection, Collections0} = process_info(self(), garbage_collection),
@@ -127,8 +134,8 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start}
                 wait_ns => Wait,
                 cpu_ns => Cpu,
                 involuntary_switches => Switches,
-                reductions => Reductions1 - Reductions0,
-                garbage_collections => minor(Collections1) - minor(Collections0),
+                reductions => max(0, Reductions1 - Reductions0 - Overhead - N),
+                garbage_collections => grown(minor(Collections0), minor(Collections1)),
                 memory => Memory
             }}
     catch
@@ -142,6 +149,10 @@ words(Words) ->
     Words.
 
 minor(Info) -> proplists:get_value(minor_gcs, Info).
+
+%% They are counted from the last full collection on.
+grown(Old, New) when New >= Old -> New - Old;
+grown(_Old, New) -> New.
 
 -doc "Runs an epoch of a code in each worker at the same time.".
 -spec epoch([pid()], run(), DeadlineMs :: integer()) ->

@@ -27,7 +27,7 @@ their time. Reading the counters disturbs nobody.
 
 -export([start/1, start_link/1, stop/1, request_stop/1, monitor/1]).
 -export([concurrency/1, set_concurrency/2, pause/1, resume/1]).
--export([sample/1, measure/2, rows/1, description/1, source/1, set_priority/2]).
+-export([sample/1, measure/2, reductions/2, rows/1, description/1, source/1, set_priority/2]).
 -export([format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([job/0, options/0, description/0, reason/0]).
@@ -42,6 +42,8 @@ their time. Reading the counters disturbs nobody.
     state => running | paused,
     %% The most workers it can have; 10000.
     max_concurrency => pos_integer(),
+    %% The least size of the workers' heap in words; the runtime's default.
+    heap => dyno_bench_worker:heap(),
     %% The longest that init, init_runner, and a batch may take that is waited for; 30000.
     timeout_ms => pos_integer(),
     %% The node whose compiler is used, where this one has none; here.
@@ -85,11 +87,14 @@ their time. Reading the counters disturbs nobody.
     concurrency := non_neg_integer(),
     state := running | paused,
     max_concurrency := pos_integer(),
+    heap := dyno_bench_worker:heap(),
     timeout_ms := pos_integer(),
     compiler => dyno_bench_code:compiler()
 }.
 
 -define(MAX, 10_000).
+%% 8 MB; see dyno_bench_deterministic.
+-define(UNCOLLECTED_WORDS, 1_000_000).
 
 -doc "Starts a job; returns when all its workers are ready.".
 -spec start(options()) -> {ok, job()} | {error, dyno_error:error()}.
@@ -104,7 +109,14 @@ start_link(Options) ->
 start_as(How, #{code := Code} = Options) ->
     Max = maps:get(max_concurrency, Options, ?MAX),
     Merged = maps:merge(
-        #{concurrency => 1, state => running, timeout_ms => 30_000, max_concurrency => Max}, Options
+        #{
+            concurrency => 1,
+            heap => default,
+            state => running,
+            timeout_ms => 30_000,
+            max_concurrency => Max
+        },
+        Options
     ),
     maybe
         ok ?= checked(Merged),
@@ -214,6 +226,15 @@ otherwise.
 measure(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
     call(Job, {measure, Iterations}).
 
+-doc """
+The reductions of a call, in so many iterations during which nothing is collected; otherwise as
+`measure/2`.
+""".
+-spec reductions(job(), Iterations :: pos_integer()) ->
+    {ok, float()} | {error, busy | dyno_error:error()}.
+reductions(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
+    call(Job, {reductions, Iterations}).
+
 -doc "The loop that a job or a code runs, as source text.".
 -spec source(job() | dyno_bench_code:code()) ->
     {ok, unicode:chardata()} | {error, dyno_error:error()}.
@@ -279,6 +300,7 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
             module => Module,
             constants => Constants,
             places => map_get(places, Compiled),
+            heap => map_get(heap, Options),
             init => Init,
             label => Label,
             counters => Counters
@@ -331,11 +353,14 @@ handle_call(source, _From, #{parsed := Parsed} = State) ->
     {reply, {ok, dyno_bench_code:source(Parsed)}, State};
 handle_call({set_priority, Level}, _From, State) ->
     {reply, {ok, process_flag(priority, Level)}, State};
-handle_call({measure, Iterations}, From, #{measuring := none, code := Code} = State) ->
+handle_call({What, Iterations}, From, #{measuring := none, code := Code} = State) when
+    What =:= measure; What =:= reductions
+->
     Job = self(),
-    Pid = spawn_link(fun() -> Job ! {measured, self(), timed(Code, Iterations)} end),
+    Measure = fun() -> Job ! {measured, self(), alone(What, Code, Iterations)} end,
+    Pid = spawn_opt(Measure, [link | [{min_heap_size, ?UNCOLLECTED_WORDS} || What =:= reductions]]),
     {noreply, State#{measuring := {Pid, From}}};
-handle_call({measure, _Iterations}, _From, State) ->
+handle_call({What, _Iterations}, _From, State) when What =:= measure; What =:= reductions ->
     {reply, {error, busy}, State};
 handle_call(description, _From, #{description := Description} = State) ->
     {reply, {ok, Description}, State};
@@ -366,13 +391,12 @@ answer({error, Reason}, Old) -> {stop, {shutdown, Reason}, {error, Reason}, Old}
 handle_cast(stop, State) ->
     {stop, normal, State}.
 
-timed(#{module := Module, constants := Constants, init := Init, label := Label}, Iterations) ->
+alone(What, #{module := Module, constants := Constants, init := Init, label := Label}, N) ->
     try Module:init_runner(Constants, Init) of
         Start ->
+            Iterate = fun(Count) -> Module:loop(Count, Constants, Start) end,
             try
-                BeginNs = erlang:monotonic_time(nanosecond),
-                _ = Module:loop(Iterations, Constants, Start),
-                {ok, erlang:monotonic_time(nanosecond) - BeginNs}
+                {ok, taken(What, N, Iterate)}
             catch
                 Class:Reason:Stack ->
                     {error, dyno_bench_failure:error(Label, run, {raised, Class, Reason, Stack})}
@@ -381,6 +405,21 @@ timed(#{module := Module, constants := Constants, init := Init, label := Label},
         Class:Reason:Stack ->
             {error, dyno_bench_failure:error(Label, init_runner, {raised, Class, Reason, Stack})}
     end.
+
+taken(measure, N, Iterate) ->
+    BeginNs = erlang:monotonic_time(nanosecond),
+    _ = Iterate(N),
+    erlang:monotonic_time(nanosecond) - BeginNs;
+taken(reductions, N, Iterate) ->
+    Around = counted(0, Iterate),
+    %% The loop takes one an iteration.
+    (counted(N, Iterate) - Around - N) / N.
+
+counted(N, Iterate) ->
+    {reductions, Before} = process_info(self(), reductions),
+    _ = Iterate(N),
+    {reductions, After} = process_info(self(), reductions),
+    After - Before.
 
 -doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.

@@ -10,11 +10,15 @@
 -export([start_link/3, go/2]).
 -export_type([code/0]).
 
+%% The reductions of a batch are those of the calls alone: neither the loop's, one an iteration, nor
+%% those of counting.
+
 -type code() :: #{
     module := module(),
     constants := #{atom() => term()},
     places := pos_integer(),
     init := term(),
+    heap := dyno_bench_worker:heap(),
     label := binary(),
     counters := dyno_bench_job_counters:t()
 }.
@@ -29,12 +33,15 @@ it found the counters closed. Where the code fails it ends with the reason `{shu
 Label, Stage, Failure}}`.
 """.
 -spec start_link(code(), pos_integer(), reference()) -> pid().
-start_link(Code, Row, Ref) ->
+start_link(#{heap := Heap} = Code, Row, Ref) ->
     Job = self(),
     Scheduler = (Row - 1) rem erlang:system_info(schedulers_online) + 1,
     Init = fun() -> init(Code, Row, Job, Ref) end,
     %% `scheduler` is an option that the documentation, and so dialyzer, does not know.
-    apply(erlang, spawn_opt, [Init, [link, {scheduler, Scheduler}]]).
+    apply(erlang, spawn_opt, [Init, [link, {scheduler, Scheduler} | heap(Heap)]]).
+
+heap(default) -> [];
+heap(Words) -> [{min_heap_size, Words}].
 
 -doc "Has a worker that waits work.".
 -spec go(pid(), reference()) -> ok.
@@ -52,39 +59,39 @@ init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job,
         row => Row,
         start => Start,
         place => 1,
-        reductions => 0,
+        overhead => 0,
         collections => 0
     },
     %% Whoever had the row before may have been killed in the middle of writing.
     ok = dyno_bench_job_counters:set_time(map_get(counters, Code), Row),
+    %% No iteration.
+    {_, Overhead} = counted(0, Start, 1, State),
     Job ! {Ref, self(), ready},
-    wait(1, Start, State).
+    wait(1, Start, State#{overhead := Overhead}).
 
 wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := Ref} = State) ->
     receive
         {Ref, go} ->
-            {Reductions, Collections} = used(),
+            %% What it was given room for before is no part of what it does from now on.
+            true = garbage_collect(),
             ok = dyno_bench_job_counters:set_time(Counters, Row),
             Job ! {Ref, self(), started},
             Now = erlang:monotonic_time(nanosecond),
-            work(N, Last, Now, State#{reductions := Reductions, collections := Collections})
+            work(N, Last, Now, State#{collections := collections()})
     end.
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.
-work(N, Last, BeforeNs, #{code := Code, row := Row, start := Start, place := Place} = State) ->
-    #{module := Module, constants := Constants, counters := Counters, places := Places} = Code,
-    Next = attempt(fun() -> Module:resume(N, Constants, Start, Last, Place) end, Code, run),
-    {Reductions, Collections} = used(),
-    #{reductions := OldReductions, collections := OldCollections} = State,
+%% Each batch has the loop in another place.
+work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place, overhead := Overhead} = State) ->
+    #{counters := Counters, places := Places} = Code,
+    {Next, Reductions} = counted(N, Last, Place, State),
+    Collections = collections(),
     AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
         iterations => N,
-        reductions => Reductions - OldReductions,
-        collections => Collections - OldCollections
+        reductions => max(0, Reductions - Overhead - N),
+        collections => grown(map_get(collections, State), Collections)
     }),
-    %% Each batch has the loop in another place.
-    NewState = State#{
-        place := Place rem Places + 1, reductions := Reductions, collections := Collections
-    },
+    NewState = State#{place := Place rem Places + 1, collections := Collections},
     case dyno_bench_job_counters:is_open(Counters) of
         true ->
             work(batch(N, AfterNs - BeforeNs), Next, AfterNs, NewState);
@@ -100,10 +107,21 @@ batch(N, Ns) when Ns < ?BATCH_NS div 2; Ns > 2 * ?BATCH_NS ->
 batch(N, _Ns) ->
     N.
 
-used() ->
-    [{reductions, Reductions}, {garbage_collection, Info}] =
-        process_info(self(), [reductions, garbage_collection]),
-    {Reductions, proplists:get_value(minor_gcs, Info)}.
+counted(N, Last, Place, #{code := Code, start := Start}) ->
+    #{module := Module, constants := Constants} = Code,
+    Resume = fun() -> Module:resume(N, Constants, Start, Last, Place) end,
+    {reductions, Before} = process_info(self(), reductions),
+    Next = attempt(Resume, Code, run),
+    {reductions, After} = process_info(self(), reductions),
+    {Next, After - Before}.
+
+collections() ->
+    {garbage_collection, Info} = process_info(self(), garbage_collection),
+    proplists:get_value(minor_gcs, Info).
+
+%% They are counted from the last full collection on.
+grown(Old, New) when New >= Old -> New - Old;
+grown(_Old, New) -> New.
 
 attempt(Fun, #{label := Label}, Stage) ->
     try

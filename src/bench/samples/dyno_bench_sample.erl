@@ -33,10 +33,11 @@
     number => pos_integer(),
     compiler => dyno_bench_code:compiler(),
     max_concurrency => pos_integer(),
+    heap => dyno_bench_worker:heap(),
     _ => _
 }) -> {ok, monitored()} | {error, dyno_error:error()}.
 start(Code, Number, #{concurrency := Concurrency} = Options) ->
-    Own = maps:with([compiler, concurrency, max_concurrency, timeout_ms], Options),
+    Own = maps:with([compiler, concurrency, heap, max_concurrency, timeout_ms], Options),
     Started = dyno_bench_job:start((maps:merge(#{max_concurrency => Concurrency}, Own))#{
         code => Code, number => Number + maps:get(number, Options, 1) - 1, state => paused
     }),

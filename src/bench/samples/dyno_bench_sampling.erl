@@ -21,6 +21,9 @@
 %% A machine can be too noisy for any --cv.
 -define(MOST, 10).
 -define(LOOP_MS, 50).
+%% Calls whose reductions are counted alone, at most, and how long they may take.
+-define(COUNTED, 100).
+-define(COUNTED_NS, 20_000_000).
 
 -doc "Samples codes; a sample of each is a round of the result.".
 -spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
@@ -138,15 +141,28 @@ result(Rounds, Agreed, Jobs, Options) ->
 time_ns(#{per_second := PerSecond}, #{concurrency := Concurrency}) ->
     Concurrency * 1.0e9 / PerSecond.
 
-candidate({Job, _}, Samples, Times) ->
+candidate({Job, _} = Monitored, Samples, Times) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Sample) || Sample <- Samples]) end,
     Total = Sum(iterations),
+    ok = ok(dyno_bench_sample:pause(Monitored)),
     (dyno_bench_job:description(Job))#{
         iterations => round(Total / length(Samples)),
         times_ns => Times,
         durations_ns => [Ns || #{duration_ns := Ns} <- Samples],
-        reductions => Sum(reductions) / Total,
+        reductions => reductions(Job, dyno_stats:median(Times), Sum(reductions) / Total),
         garbage_collections => Sum(collections) / Total,
         %% The workers do not read the clocks that would tell.
         waiting => undefined
     }.
+
+%% Those of the samples have collections' in them.
+reductions(Job, TimeNs, Sampled) ->
+    case min(?COUNTED, trunc(?COUNTED_NS / TimeNs)) of
+        0 ->
+            Sampled;
+        Count ->
+            case dyno_bench_job:reductions(Job, Count) of
+                {ok, Reductions} -> Reductions;
+                {error, _} -> Sampled
+            end
+    end.

@@ -129,7 +129,7 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
     Candidates = candidates(Codes, Isolated),
     StartMs = erlang:monotonic_time(millisecond),
     One = {Mode, (maps:remove(cv, Settings))#{samples := 1}},
-    Measure = fun(Number) ->
+    Measure = fun(Number, _Round) ->
         Result = in_vm(lists:nth(Number, Candidates), One, Options),
         #{candidates := [#{times_ns := [TimeNs]}]} = Result,
         {TimeNs, Result}
@@ -149,6 +149,7 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
              || N <- lists:seq(1, length(Candidates))
             ],
             pairs => Pairs,
+            heap => maps:get(heap, Options, runtime),
             rounds => Count,
             fixed => true,
             vms => Count,
