@@ -302,7 +302,8 @@ measured(Number, Iterations, Rounds, Prepared) ->
     (dyno_bench_prepared:description(Number, Prepared))#{
         iterations => Iterations,
         times_ns => [time_ns(Round) || Round <- Rounds],
-        reductions => Per(reductions),
+        %% The first call may load modules.
+        reductions => dyno_stats:median([R / N || #{reductions := R, iterations := N} <- Epochs]),
         garbage_collections => Per(garbage_collections),
         waiting => waiting(Epochs),
         waits => [waiting(Round) || Round <- Rounds]
