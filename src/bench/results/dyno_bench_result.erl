@@ -188,10 +188,11 @@ codes(Labelled, Result) ->
      || {_, Number, Label, Candidate} <- Ranked
     ],
     dyno_recording_table:make(
-        #{name => ~"codes", title => ~"Codes", columns => columns(Metric, First)}, Rows
+        #{name => ~"codes", title => ~"Codes", columns => columns(Metric, First, Result)}, Rows
     ).
 
-columns(Metric, First) ->
+columns(Metric, First, Result) ->
+    Concurrency = maps:get(concurrency, Result, 1),
     Of = fun(Fun) -> fun(#{candidate := Candidate}) -> Fun(Candidate) end end,
     In = fun(Key) -> fun(#{pair := Pair}) -> map_get(Key, Pair) end end,
     Get = fun(Key) -> Of(fun(Candidate) -> map_get(Key, Candidate) end) end,
@@ -203,8 +204,8 @@ columns(Metric, First) ->
         {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, Lower, Of(fun time/1)},
         {~"low", ~"Low", {number, ~"ns/call"}, Low, Of(fun(C) -> element(1, interval(C)) end)},
         {~"high", ~"High", {number, ~"ns/call"}, High, Of(fun(C) -> element(2, interval(C)) end)},
-        {~"calls_per_second", ~"Calls per second", {number, ~"1/s"}, #{better => higher},
-            Of(fun(C) -> 1.0e9 / time(C) end)},
+        {~"calls_per_second", per_second(Concurrency), {number, ~"1/s"}, #{better => higher},
+            Of(fun(C) -> Concurrency * 1.0e9 / time(C) end)},
         {~"ratio", ~"Times the fastest", {number, ~"1"}, Lower, In(ratio)},
         {~"ratio_low", ~"Ratio, low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"}, In(low)},
         {~"ratio_high", ~"Ratio, high", {number, ~"1"}, #{role => high, 'of' => ~"ratio"},
@@ -230,6 +231,10 @@ columns(Metric, First) ->
             {Name, Title, {number, ~"1"}, Lower, Of(Cell)}
          || {Name, Title, Cell} <- dyno_bench_extras_result:columns(First)
         ].
+
+%% The time is what one process sees.
+per_second(1) -> ~"Calls per second";
+per_second(Concurrency) -> text("Calls per second, all ~b processes", [Concurrency]).
 
 decisive(time, Candidate) -> time(Candidate);
 decisive(_Metric, #{values := Values}) -> dyno_stats:median(Values).

@@ -81,6 +81,8 @@
     pairs := [dyno_bench_comparison:pair()],
     rounds := non_neg_integer(),
     decided := boolean(),
+    %% How many processes run a code at once.
+    concurrency => pos_integer(),
     metric => dyno_bench_metric:name(),
     %% How the size of the heap was chosen.
     heap => dyno_bench_heap:heap(),
@@ -257,6 +259,7 @@ rounds(Iterations, Prepared) ->
     #{
         metric => Metric,
         heap => Heap,
+        concurrency => map_get(concurrency, Options),
         candidates => [
             (measured(N, map_get(N, Iterations), [map_get(N, R) || R <- Rounds], Prepared))#{
                 values => dyno_bench_rounds:values(N, Last)

@@ -131,6 +131,7 @@ result(Rounds, Agreed, Jobs, Options) ->
         candidates => lists:zipwith3(fun candidate/3, Jobs, Samples, Times),
         pairs => Pairs,
         heap => maps:get(heap, Options, runtime),
+        concurrency => map_get(concurrency, Options),
         fixed => true,
         rounds => length(Rounds),
         decided => dyno_bench_comparison:is_decided(Pairs),

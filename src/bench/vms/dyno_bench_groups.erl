@@ -218,6 +218,7 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     #{
         metric => Metric,
         heap => maps:get(heap, Options, runtime),
+        concurrency => map_get(concurrency, Options),
         candidates => [
             case Metric of
                 time -> joined(Of, DurationsNs);

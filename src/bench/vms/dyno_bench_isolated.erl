@@ -150,6 +150,7 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
             ],
             pairs => Pairs,
             heap => maps:get(heap, Options, runtime),
+            concurrency => map_get(concurrency, Options),
             rounds => Count,
             fixed => true,
             vms => Count,

@@ -21,16 +21,27 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 codes(Document) ->
     Metric = dyno_report_document:text(~"metric", get(~"parameters", Document, #{}), ~"time"),
     Tables = [
-        {name(~"id", Run), dyno_report_document:rows(Table)}
+        {name(~"id", Run), per_second(Table), dyno_report_document:rows(Table)}
      || Run <- dyno_report_document:runs(Document),
         Table <- dyno_report_document:tables(~"codes", Run)
     ],
     Codes = lists:append([
-        codes(title(Id, Tables), Metric, Rows) ++
+        codes(title(Id, Tables), {Metric, PerSecond}, Rows) ++
             dyno_report_section:text(none, words(Rows, Metric, Document))
-     || {Id, Rows} <- Tables
+     || {Id, PerSecond, Rows} <- Tables
     ]),
     Codes ++ inputs(Metric, Document).
+
+%% Of several processes it is said whose.
+per_second(Table) ->
+    Titles = [
+        Title
+     || #{~"name" := ~"calls_per_second", ~"title" := Title} <- get(~"columns", Table, [])
+    ],
+    case Titles of
+        [<<"Calls per second, all ", _/binary>>] -> ~"per second, all";
+        _ -> ~"per second"
+    end.
 
 title(_Id, [_]) -> ~"Codes";
 title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
@@ -38,8 +49,8 @@ title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 %% Codes
 
 %% What decides stands next to the code, and only once.
-codes(Title, Metric, Rows) ->
-    Shown = [Column || {Name, _, _, _} = Column <- columns(Metric), Name =/= Metric],
+codes(Title, {Metric, PerSecond}, Rows) ->
+    Shown = [Column || {Name, _, _, _} = Column <- columns(Metric, PerSecond), Name =/= Metric],
     Columns = [
         #{title => ~"code", align => left, fit => flexible}
         | [titled(Of, Fit) || {_, Of, Fit, _} <- Shown]
@@ -50,7 +61,7 @@ codes(Title, Metric, Rows) ->
 titled(~"verdict" = Title, Fit) -> #{title => Title, align => left, fit => Fit};
 titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
 
-columns(Metric) ->
+columns(Metric, PerSecond) ->
     Number = fun(Name) -> fun(Row) -> measured(get(Name, Row), ~"1") end end,
     Decisive = {none, called(Metric), fixed, fun(Row) -> value(Metric, get(~"value", Row)) end},
     Time = [
@@ -59,7 +70,7 @@ columns(Metric) ->
             interval(fun(Ns) -> measured(Ns, ~"ns") end, get(~"low", Row), get(~"high", Row))
         end}
     ],
-    Rate = {none, ~"per second", fixed, fun(Row) ->
+    Rate = {none, PerSecond, fixed, fun(Row) ->
         measured(get(~"calls_per_second", Row), ~"1/s")
     end},
     Ratio = [
