@@ -28,6 +28,9 @@ measured in the form that others read. What they measured is not judged here. No
     calibrated_time/1,
     beside_erlperf/1,
     isolated_verdicts/1,
+    heap_lottery/1,
+    identical_codes/1,
+    modes_agree/1,
     every_program_is_tested/1,
     wrong_arguments/1,
     dyno_is_not_compiled/1
@@ -57,6 +60,9 @@ all() ->
         calibrated_time,
         beside_erlperf,
         isolated_verdicts,
+        heap_lottery,
+        identical_codes,
+        modes_agree,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -134,6 +140,20 @@ calibrated_time(_Config) ->
 isolated_verdicts(_Config) ->
     measures(["isolated_verdicts", "6"], "isolated_verdicts_6", "%").
 
+heap_lottery(_Config) ->
+    measures(["heap_lottery"], "heap_lottery", "%"),
+    measures(["heap_lottery", "default"], "heap_lottery", "%").
+
+identical_codes(_Config) ->
+    [
+        measures(["identical_codes", Way], "identical_codes_" ++ Way, "%")
+     || Way <- ["compare", "continuous", "timed", "isolated"]
+    ],
+    measures(["identical_codes", "loop:2"], "identical_codes_compare", "%").
+
+modes_agree(_Config) ->
+    measures(["modes_agree"], "modes_agree", "%").
+
 %% Without an erlperf it says so; with one that the variable names it measures.
 beside_erlperf(_Config) ->
     case os:getenv("ERLPERF", "") of
@@ -167,6 +187,10 @@ wrong_arguments(_Config) ->
             {["false_verdicts", "many"], "number of busy loops, not many"},
             {["load_rate", "1", "2"], "more than one argument"},
             {["cowboy_slowdown", "tea:1"], "CONNECTIONSxREQUESTS"},
+            {["heap_lottery", "small"], "default or a number of words, not small"},
+            {["identical_codes", "loop:none"], "a number of trials, not none"},
+            {["identical_codes", "always"], "compare, continuous, timed, isolated or loop:N"},
+            {["modes_agree", "0"], "a number of words, not 0"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
         ]
     ).

@@ -14,7 +14,7 @@ A node of this machine loads the NIF of `m:dyno_clock` from where dyno has it. O
 machine has the wall clock alone, and the recording says so.
 
 ## Cost
-Some 35 modules, 450 kB, while it lasts; and what is measured, which takes a scheduler for each
+Some 70 modules, below 1 MB, while it lasts; and what is measured, which takes a scheduler for each
 worker.
 """.
 
