@@ -17,7 +17,7 @@ Erlang or another revision of the project, or in other nodes.
     {rev, "--rev"}, {build, "--build"}, {squeeze, "--squeeze"}, {iterations, "--loop"},
     {sample_ms, "--duration"}, {samples, "--samples"}, {warmup, "--warmup"}, {cv, "--cv"},
     {report, "--report"}, {input, "--input"}, {baseline, "--baseline"}, {fail_if, "--fail-if"},
-    {show_loops, "--verbose"}
+    {heap, "--heap"}, {show_loops, "--verbose"}
 ]).
 
 -doc "The options.".
