@@ -218,7 +218,7 @@ compiled(Code) ->
 the_loop_has_many_places(_Config) ->
     Code = #{runner => "r(Start, Last) -> Start + Last.", init_runner => "5."},
     #{module := Module, constants := Constants, places := Places} = compiled(Code),
-    ?assertEqual(16, Places),
+    ?assertEqual(8, Places),
     [
         begin
             ?assertEqual(25, Module:loop(4, Constants, 5, Place)),

@@ -28,7 +28,7 @@
 
 %% Places of the loop, and the words that all of them may take as source: long code takes the
 %% compiler long, and where it lies matters less.
--define(MOST_PLACES, 16).
+-define(MOST_PLACES, 8).
 -define(MOST_WORDS, 20_000).
 %% Calls that fill the gap before a place.
 -define(MOST_FILLING, 12).
