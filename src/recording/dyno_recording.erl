@@ -22,7 +22,8 @@ gets comes from a file.
 -export([new/4, document/1, put/3]).
 -export([add_run/2, add_tables/2, add_verdicts/2, add_warnings/2]).
 %% Reading
--export([runs/1, run/2, metric/2, histogram/2, quantile/2, series/2, tables/2, table/2, rows/1, rows/2]).
+-export([runs/1, run/2, metric/2, histogram/2, quantile/2, series/2]).
+-export([tables/2, table/2, rows/1, rows/2]).
 %% Checking
 -export([validate/1, format_error/1]).
 

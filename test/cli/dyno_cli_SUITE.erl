@@ -197,8 +197,8 @@ options(Config) ->
     {ok, [_, _, _]} = file:list_dir(proplists:get_value(work, Config)).
 
 compare(Config) ->
-    Old = fixture(),
-    New = changed(Config, "new.json", fun(#{~"runs" := Runs} = Document) ->
+    Old = changed(Config, "old.json", fun dyno_repetitions:thrice/1),
+    New = changed(Config, Old, "new.json", fun(#{~"runs" := Runs} = Document) ->
         Slower = fun
             (#{~"name" := ~"latency.p50", ~"value" := Value} = M) -> M#{~"value" := Value * 2};
             (M) -> M
@@ -221,6 +221,12 @@ compare(Config) ->
     {0, _, ~""} = served(Config, ["compare", Old, New, "--fail-if", "slower > 150%"]),
     {2, ~"", Bad} = served(Config, ["compare", Old, New, "--fail-if", "slower < 5%"]),
     ?assertMatch({_, _}, binary:match(Bad, ~"column 8: > is expected")),
+    {2, ~"", Unknown} = served(Config, ["compare", Old, New, "--fail-if", "latncy.p50 > 5%"]),
+    ?assertMatch({_, _}, binary:match(Unknown, ~"the closest are latency.p50")),
+    %% One run of a size gives no verdict, and so opens no gate.
+    {1, Once, ~""} = served(Config, ["compare", fixture(), fixture(), "--fail-if", "slower > 5%"]),
+    ?assertMatch({_, _}, binary:match(Once, ~"UNKNOWN  slower > 5%")),
+    ?assertEqual(nomatch, binary:match(Once, ~"not decided")),
     Other = changed(Config, "other.json", fun(#{~"environment" := E} = Document) ->
         Document#{~"environment" := E#{~"otp" := ~"27.0"}}
     end),

@@ -14,7 +14,8 @@
 
 -doc """
 By name: two codes compared, over inputs, a search for the best concurrency, one profiled; that
-comparison compared with another of the same, and two tests compared.
+comparison compared with another of the same, and tests compared: with a slower one, with one run of
+each size, and too noisy for a verdict.
 """.
 -spec documents() -> #{binary() => dyno_report:document()}.
 documents() ->
@@ -27,11 +28,11 @@ documents() ->
     }),
     {ok, Again} = dyno_bench:run(["lists:seq(1, 10).", "lists:seq(1, 500)."], #{budget_ms => 300}),
     {ok, Compared} = dyno_compare:compare(Pair, Again, #{incomparable => warn}),
-    {ok, Tests} = dyno_compare:compare(
-        dyno_report_html_data:document(), slower(dyno_report_html_data:document()), #{
-            incomparable => warn
-        }
-    ),
+    Test = dyno_report_html_data:document(),
+    Thrice = dyno_repetitions:thrice(Test),
+    {ok, Tests} = dyno_compare:compare(Thrice, slower(Thrice), #{incomparable => warn}),
+    {ok, Once} = dyno_compare:compare(Test, Test, #{}),
+    {ok, Noisy} = dyno_compare:compare(Thrice, noisy(Thrice), #{}),
     {ok, Profiled} = dyno_bench:run(["lists:sort(lists:seq(500, 1, -1))."], #{
         budget_ms => 100, extras => [profile]
     }),
@@ -42,20 +43,45 @@ documents() ->
         ~"squeeze" => Squeeze,
         ~"weather" => dyno_report_weather:document(),
         ~"compared" => Compared,
-        ~"tests" => Tests
+        ~"tests" => Tests,
+        ~"once" => Once,
+        ~"noisy" => Noisy
     }.
 
 %% The same test where all response times are doubled, on another release.
 slower(#{~"runs" := Runs, ~"environment" := Environment} = Document) ->
     Document#{
         ~"environment" := Environment#{~"otp" := ~"27.3"},
+        ~"runs" := [times(2, Run) || Run <- Runs]
+    }.
+
+%% Twice as slow in the mean, and as well by chance; a function that was not there before.
+noisy(#{~"runs" := Runs} = Document) ->
+    Document#{
         ~"runs" := [
-            Run#{~"metrics" := [twice(Metric) || Metric <- Metrics]}
-         || #{~"metrics" := Metrics} = Run <- Runs
+            times(math:pow(8, N - 1.5), with_sort(Run))
+         || #{~"repetition" := N} = Run <- Runs
         ]
     }.
 
-twice(#{~"name" := <<"latency.", _/binary>>, ~"value" := Value} = Metric) ->
-    Metric#{~"value" := 2 * Value};
-twice(Metric) ->
+with_sort(#{~"tables" := Tables} = Run) ->
+    Run#{~"tables" := [with_row(Table) || Table <- Tables]}.
+
+with_row(#{~"name" := ~"functions", ~"columns" := Columns, ~"rows" := Rows} = Table) ->
+    Cell = fun
+        (#{~"name" := ~"function"}) -> ~"lists:sort/1";
+        (#{~"name" := ~"share"}) -> 0.72;
+        (#{~"type" := ~"string"}) -> null;
+        (_) -> 1
+    end,
+    Table#{~"rows" := [lists:map(Cell, Columns) | Rows]};
+with_row(Table) ->
+    Table.
+
+times(Factor, #{~"metrics" := Metrics} = Run) ->
+    Run#{~"metrics" := [scaled(Factor, Metric) || Metric <- Metrics]}.
+
+scaled(Factor, #{~"name" := <<"latency.", _/binary>>, ~"value" := Value} = Metric) ->
+    Metric#{~"value" := Factor * Value};
+scaled(_Factor, Metric) ->
     Metric.

@@ -124,8 +124,15 @@ export interface Forest {
 
 /** Ratios with their intervals on one log axis; 1 is no difference. */
 export function forest({ label, names, rows, band }: Forest): HTMLElement {
-    const values = rows.flatMap((r) => [r.value, r.low, r.high]);
-    const known = values.filter((v): v is number => v !== null && v > 0);
+    const positive = (v: number | null): v is number => v !== null && v > 0;
+    const points = rows.map((r) => r.value).filter(positive);
+    // An interval of a thousandfold must not hide all others.
+    const least = points.reduce((a, b) => Math.min(a, b), 1) / 4;
+    const most = points.reduce((a, b) => Math.max(a, b), 1) * 4;
+    const known = rows
+        .flatMap((r) => [r.value, r.low, r.high])
+        .filter(positive)
+        .map((v) => Math.min(most, Math.max(least, v)));
     const axis = axisFor([...known, band[0] / 1.01, band[1] * 1.01], true);
     const [first = '', ...others] = names;
     return frame(

@@ -361,6 +361,22 @@ export function findMetric(which: Run, name: string): Metric | undefined {
     return which.metrics.find((m) => m.name === name);
 }
 
+/** The most of a series in the measured part, of the node that has it first. */
+export function mostOf(which: Run, name: string): Metric | undefined {
+    const series = which.series.find((s) => s.name === name);
+    const values = series?.values.filter((v, i): v is number => v !== null && series.times_ms[i]! >= 0);
+    if (!series || !values || values.length === 0) return undefined;
+    return {
+        name: `${name}.max`,
+        value: values.reduce((a, b) => Math.max(a, b)),
+        unit: series.unit,
+        title: series.title,
+        low: null,
+        high: null,
+        group: series.group,
+    };
+}
+
 /** The roles of the nodes that parts of the run are of: those declared, and those only parts name. */
 export function nodesOf(which: Run): string[] {
     const names = new Set(which.nodes.map((n) => n.role));

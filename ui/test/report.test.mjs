@@ -485,12 +485,29 @@ test('shows two tests in the same charts, and what differed around them', async 
     await openMade('tests');
     assert.match(await page.locator('#outcome').innerText(), /Some metrics are worse/);
     const slower = page.locator('#changes .forest tr.bad').filter({ hasText: 'size 1000: latency.p50' });
-    assert.match(await slower.innerText(), /2\.00\s+slower/);
+    assert.match(await slower.innerText(), /2\.00\s+1\.990 to 2\.01\s+slower/);
     const { all, drawn } = await charts();
     assert.deepEqual([all > 6, drawn], [true, all]);
     await page.locator('#both select').selectOption('100');
     assert.equal((await charts()).drawn, all);
     assert.match(await page.locator('#conditions').innerText(), /OTP\s+29\.1\s+27\.3/);
+});
+
+test('says that one run of a size gives no verdict', async () => {
+    await openMade('once');
+    const said = await page.locator('#outcome').innerText();
+    assert.match(said, /No verdict: there is one run of a size/);
+    assert.match(said, /Of \d+ metrics: \d+ one run\./);
+    assert.equal(await page.locator('#changes .forest tr.bad').count(), 0);
+});
+
+test('says what is not decided, and puts what is new first', async () => {
+    await openMade('noisy');
+    const said = await page.locator('#outcome').innerText();
+    assert.match(said, /Not decided\. \d+ metrics differ by more than 3 %, and as well by chance/);
+    assert.match(said, /New: size \d+: lists:sort\/1/);
+    const first = page.locator('#changes .forest').first().locator('tbody tr').first();
+    assert.match(await first.innerText(), /lists:sort\/1: share of time[\s\S]*72\.0 %[\s\S]*new/);
 });
 
 see('prints all charts, in light colours', async () => {

@@ -17,8 +17,8 @@
 command() ->
     [_Baseline, FailIf] = dyno_cli_baseline:options(
         "",
-        "exit with 1 where it holds: slower > 5%, faster > 5%, words > 0.1%, or worse > 5% of what "
-        "decided (--metric)"
+        "exit with 1 where it holds, or nobody can tell: slower > 5%, faster > 5%, memory > 5%, "
+        "words > 0.1%, or worse > 5% of what decided (--metric)"
     ),
     #{
         operands => [
@@ -55,6 +55,7 @@ run(#{old := OldPath, new := NewPath} = Values) ->
     maybe
         {ok, Old} ?= recording(OldPath),
         {ok, New} ?= recording(NewPath),
+        ok ?= dyno_cli_baseline:checked(Conditions, [Old, New]),
         {ok, Compared} ?= compared(Old, New, Options),
         Changes = dyno_compare:changes({Old, New}, Options),
         Metric = dyno_report_document:text(

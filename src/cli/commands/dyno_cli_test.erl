@@ -116,7 +116,8 @@ requirements() ->
         | dyno_cli_baseline:options(
             "an earlier recording (.json), made at the same place: it must not be slower now; both "
             "tests need --repeat",
-            "with --baseline, what must not be: slower > 5% or faster > 5% (default: slower > 3%)"
+            "with --baseline, what must not be: slower > 5%, memory > 5%, latency.p99.9 > 20% "
+            "(default: slower > 10%)"
         )
     ].
 

@@ -5,20 +5,26 @@
 -moduledoc """
 Compares two recordings of the same command: what became slower, faster, more or less. Pure.
 
-The samples of two recordings are independent: a ratio of their medians has the interval that
-follows from an interval of each median by order statistics, each at the square root of the level,
-so that together they hold at least the level. It is wide, and assumes nothing of the noise.
+Of a test each run is one value: `m:dyno_compare_repetitions` judges the repetitions. Of a benchmark
+each round is one, and the two recordings' rounds are independent: a ratio of their medians has the
+interval that follows from an interval of each median by order statistics, each at the square root
+of the level, so that together they hold at least the level. It is wide, and assumes nothing of the
+noise.
 
 Two runs of the VM differ also where the code does not, by up to some percent, and the rounds of
 one run do not show it (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the
 unit of replication would be the run). So no difference of times counts that is not wholly above 3
 %. Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
+
+What is in one of the two only comes first (`m:dyno_compare_presence`).
 """.
 
--export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
--export([pairs/3, table/1, warnings/2]).
+-import(dyno_compare_repetitions, [in_words/3]).
 
--export_type([change/0, options/0, reason/0, difference/0]).
+-export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
+-export([table/1, warnings/2]).
+
+-export_type([change/0, verdict/0, options/0, reason/0, difference/0]).
 
 -type options() :: #{
     %% Differences up to this share do not matter: 0.03, which is also the least for times.
@@ -40,7 +46,10 @@ unit of replication would be the run). So no difference of times counts that is 
     | nothing_in_common.
 
 -doc """
-* `kind`: what the metric tells of: `time` counts for `slower` and `faster`.
+* `kind`: what the metric tells of: `time` counts for `slower` and `faster`; `presence` that it is
+  in one recording only.
+* `of_each`: what was compared, rounds or runs.
+* `old`, `new`: `undefined` where it is not there, or may have been left out.
 * `ratio`: new by old; `undefined` where the old value is 0.
 * `low`, `high`: its interval, where there are rounds or repetitions enough.
 * `verdict`: of the new against the old.
@@ -50,14 +59,18 @@ unit of replication would be the run). So no difference of times counts that is 
     metric := binary(),
     unit := binary(),
     better := lower | higher,
-    kind := time | other_time | exact | amount,
-    old := number(),
-    new := number(),
+    kind := time | other_time | exact | amount | presence,
+    of_each := round | run,
+    old := number() | undefined,
+    new := number() | undefined,
     ratio := float() | undefined,
     low := float() | undefined,
     high := float() | undefined,
-    verdict := slower | faster | more | less | same | undecided
+    verdict := verdict()
 }.
+
+-doc "One run a side gives no verdict; what is new or gone needs none.".
+-type verdict() :: slower | faster | more | less | same | undecided | one_run | new | gone.
 
 -define(THRESHOLD, 0.03).
 %% What two runs of the VM differ by: benchmarking, E4.
@@ -69,6 +82,11 @@ unit of replication would be the run). So no difference of times counts that is 
 %% Fields of the environment that change what a time means.
 -define(DECISIVE, [
     ~"cpu_model", ~"cores", ~"otp", ~"jit", ~"schedulers_online", ~"os"
+]).
+%% What changes what a test's metrics mean.
+-define(DECISIVE_OF_TESTS, [
+    ~"level", ~"budget", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms",
+    ~"interval_ms", ~"without"
 ]).
 
 -doc "The comparison as a recording of the command `compare`.".
@@ -136,26 +154,40 @@ comparable(Old, New, Metrics) ->
         Differences -> {error, {environments, Differences}}
     end.
 
-%% What was done with the machine: so many processes, so long an arrival of work.
-load(#{~"parameters" := Old}, #{~"parameters" := New}) ->
+%% What was done with the machine: so many processes, so long an arrival of work. Of a test also how
+%% it was measured; what an older dyno did not record of that is not known to differ.
+load(#{~"parameters" := Old} = Document, #{~"parameters" := New}) ->
     Decisive = [~"concurrency", ~"load"],
-    dyno_environment:differences(maps:with(Decisive, Old), maps:with(Decisive, New)).
+    Known = [
+        Key
+     || #{~"command" := ~"test"} <- [Document],
+        Key <- ?DECISIVE_OF_TESTS,
+        is_map_key(Key, Old),
+        is_map_key(Key, New)
+    ],
+    dyno_environment:differences(
+        maps:with(Decisive ++ Known, Old), maps:with(Decisive ++ Known, New)
+    ).
 
--doc "All that both have: of a benchmark by the code's label, of a test by the size.".
+-doc """
+All that both have, of a benchmark by the code's label, of a test by the size; before it what only
+one of them has. Nothing where they have nothing in common.
+""".
 -spec changes({Old, New}, options()) -> [change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes({Old, New}, Options) ->
-    [
-        change(A, B, maps:get(threshold, Options, ?THRESHOLD))
-     || {A, B} <- pairs(Old, New, maps:get(names, Options, [])),
-        maps:get(metrics, Options, all) =:= all orelse is_exact(A, B)
-    ].
+    Threshold = maps:get(threshold, Options, ?THRESHOLD),
+    Pairs = [
+        Pair
+     || Pair <- pairs(Old, New, maps:get(names, Options, [])),
+        maps:get(metrics, Options, all) =:= all orelse is_exact(Pair)
+    ],
+    {OfRounds, OfRuns} = lists:partition(fun({#{of_each := Of}, _}) -> Of =:= round end, Pairs),
+    Changes =
+        [change(A, B, Threshold) || {A, B} <- OfRounds] ++
+            dyno_compare_repetitions:changes(OfRuns, max(Threshold, ?FLOOR)),
+    [Presence || Changes =/= [], Presence <- dyno_compare_presence:changes(Old, New)] ++ Changes.
 
--doc "What both have, of the old one and of the new one; also what these names are of.".
--spec pairs(Old, New, dyno_compare_metrics:names()) ->
-    [{dyno_compare_metrics:metric(), dyno_compare_metrics:metric()}]
-when
-    Old :: dyno_recording:document(), New :: dyno_recording:document().
 pairs(Old, New, Names) ->
     News = #{
         {Item, Name} => Of
@@ -167,7 +199,7 @@ pairs(Old, New, Names) ->
         is_map_key({Item, Name}, News)
     ].
 
-is_exact(#{kind := Old}, #{kind := New}) -> Old =:= exact andalso New =:= exact.
+is_exact({#{kind := Old}, #{kind := New}}) -> Old =:= exact andalso New =:= exact.
 
 change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := News}, Threshold) ->
     Old = dyno_stats:median(Olds),
@@ -178,7 +210,7 @@ change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := N
             none -> {undefined, undefined};
             Known -> Known
         end,
-    (maps:with([item, metric, unit, kind, better], Metric))#{
+    (maps:remove(values, Metric))#{
         old => Old,
         new => New,
         ratio => ratio(Old, New),
@@ -204,17 +236,17 @@ interval(_, Olds, News) ->
             none
     end.
 
-%% Exact metrics; an interval; or one measurement each, where the estimate is all there is. Rounds
-%% too few for an interval decide nothing.
+%% Exact metrics; an interval; or one value each, as of words that differ from call to call, where
+%% that is all there is. Rounds too few for an interval decide nothing.
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
-    words(exact, Better, dyno_stats_verdict:ratio(point(Values), ?EXACT));
+    in_words(dyno_stats_verdict:ratio(point(Values), ?EXACT), exact, Better);
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, High}, Threshold) ->
-    words(Kind, Better, dyno_stats_verdict:ratio({Low, High}, max(Threshold, ?FLOOR)));
+    in_words(dyno_stats_verdict:ratio({Low, High}, max(Threshold, ?FLOOR)), Kind, Better);
 verdict(Kind, Better, Values, {1, 1}, none, Threshold) ->
-    words(Kind, Better, dyno_stats_verdict:ratio(point(Values), max(Threshold, ?FLOOR)));
+    in_words(dyno_stats_verdict:ratio(point(Values), max(Threshold, ?FLOOR)), Kind, Better);
 verdict(_, _, _, _, none, _) ->
     undecided.
 
@@ -225,15 +257,6 @@ zero(_, _) -> undecided.
 point({Old, New}) when Old > 0, New > 0 -> {New / Old, New / Old};
 %% From something to nothing: less than any threshold.
 point({_, _}) -> {1.0e-9, 1.0e-9}.
-
-words(_, _, same) -> same;
-words(_, _, undecided) -> undecided;
-words(Kind, lower, higher) when Kind =:= time; Kind =:= other_time -> slower;
-words(Kind, lower, lower) when Kind =:= time; Kind =:= other_time -> faster;
-words(time, higher, higher) -> faster;
-words(time, higher, lower) -> slower;
-words(_, _, higher) -> more;
-words(_, _, lower) -> less.
 
 -doc "The changes as a recording's table `changes`.".
 -spec table([change()]) -> dyno_recording_table:table().
@@ -262,9 +285,13 @@ table(Changes) ->
 -doc "What makes a comparison less believable.".
 -spec warnings([change()], [difference()]) -> [{binary(), binary()}].
 warnings(Changes, Differences) ->
-    Single = lists:any(
-        fun(#{kind := Kind, low := Low}) -> Kind =/= exact andalso Low =:= undefined end, Changes
-    ),
+    Rounds = [C || #{of_each := round, kind := Kind} = C <- Changes, Kind =/= presence],
+    ByValue = [
+        x
+     || #{kind := amount, low := undefined, verdict := V} <- Rounds,
+        V =/= undecided,
+        V =/= same
+    ],
     [
         {~"environments", text(["compared by force: ", differences(Differences)])}
      || Differences =/= []
@@ -276,14 +303,23 @@ warnings(Changes, Differences) ->
                     "percent, which the rounds of one run do not show; so only what is wholly ",
                     "above 3 % counts, and a ratio of 1.05 may not repeat"
                 ])}
+         || [] =/= [x || #{kind := time} <- Rounds]
         ] ++
         [
             {~"single",
                 text([
-                    "metrics without an interval rest on too few runs for one: a verdict on one ",
-                    "run each is by its value alone"
+                    "what has no interval rests on one value in each recording: its verdict is by ",
+                    "that value alone"
                 ])}
-         || Single
+         || ByValue =/= []
+        ] ++
+        [
+            {~"one_run",
+                text([
+                    "one run of a size says nothing about chance: where a recording has no more, ",
+                    "the values stand side by side without a verdict; measure both with --repeat 5"
+                ])}
+         || [] =/= [x || #{verdict := one_run} <- Changes]
         ].
 
 -doc "One sentence that says what to do next.".

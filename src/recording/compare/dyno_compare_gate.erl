@@ -9,12 +9,17 @@ Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 
 share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
 `reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that metric for each
 call: they hold where it is more by more than the share, and, for those that are not exact, where
-the verdict says so. `worse` speaks of the metric that decided in the recording. A name with a dot
-is that of any metric of a run (`latency.p99.9`), or of a table's column that says which values are
-better (`processes.memory_max`): it holds where one of them is worse.
+the verdict says so; `memory` of a test is the most that its nodes had. `worse` speaks of the metric
+that decided in the recording. A name with a dot is whatever a threshold may name of a run
+(`latency.p99.9`, `run_queue.max`), or a table's column that says which values are better
+(`processes.memory_max`): it holds where one of them is worse.
+
+A gate that could not be evaluated does not open: where the condition does not hold, but the
+estimate of something is beyond the share and is not decided, or nothing is known of its chance, the
+verdict is `unknown`.
 """.
 
--export([parse/1, of_metric/2, is_exact/1, names/1]).
+-export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).
 -export([failing/2, verdict/3, format_error/1]).
 
 -export_type([t/0, reason/0]).
@@ -41,7 +46,12 @@ better (`processes.memory_max`): it holds where one of them is worse.
 -type reason() :: {
     Text :: binary(),
     Position :: non_neg_integer(),
-    subject_expected | operator_expected | share_expected | not_utf8
+    subject_expected
+    | operator_expected
+    | share_expected
+    | not_utf8
+    | {percentile_in_brackets, Written :: binary()}
+    | {unknown_name, binary(), Closest :: [binary()]}
 }.
 
 -define(SUBJECTS, [
@@ -57,12 +67,21 @@ parse(Chars) ->
     end.
 
 subject(Text, At) ->
-    {match, [Word]} = re:run(string:slice(Text, At), "^[\\w.]*", [unicode, {capture, [0], binary}]),
-    After = past_spaces(Text, At + string:length(Word)),
-    case {[S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word], binary:match(Word, ~".")} of
-        {[Subject], _} -> operator(Text, After, Subject);
-        {[], {_, _}} -> operator(Text, After, Word);
-        {[], nomatch} -> {error, {Text, At, subject_expected}}
+    Pattern = "^([\\w.]*)(?:\\(([0-9.]+)\\))?",
+    {match, [All, Word | InBrackets]} = re:run(
+        string:slice(Text, At), Pattern, [unicode, {capture, all, binary}]
+    ),
+    After = past_spaces(Text, At + string:length(All)),
+    Subjects = [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word],
+    case {Subjects, binary:match(Word, ~"."), InBrackets} of
+        {[], {_, _}, [Percent]} ->
+            {error, {Text, At, {percentile_in_brackets, <<Word/binary, Percent/binary>>}}};
+        {[Subject], _, []} ->
+            operator(Text, After, Subject);
+        {[], {_, _}, []} ->
+            operator(Text, After, Word);
+        _ ->
+            {error, {Text, At, subject_expected}}
     end.
 
 operator(Text, At, Subject) ->
@@ -97,34 +116,56 @@ past_spaces(Text, At) ->
         _ -> At
     end.
 
+-doc "Whether one of these recordings has what the condition names.".
+-spec check(t(), [dyno_recording:document(), ...]) -> ok | {error, reason()}.
+check(#{subject := Name, text := Text}, [Document | _] = Documents) when is_binary(Name) ->
+    Known = [N || Of <- Documents, #{metric := N} <- dyno_compare_metrics:metrics(Of, [Name])],
+    case lists:member(Name, Known) of
+        true ->
+            ok;
+        false ->
+            Closest = dyno_compare_metrics:nearest(Name, Document),
+            {error, {Text, 0, {unknown_name, Name, Closest}}}
+    end;
+check(_Condition, _Documents) ->
+    ok.
+
 -doc "The changes on which the condition holds, the greatest first.".
 -spec failing(t(), [dyno_compare:change()]) -> [dyno_compare:change()].
-failing(Condition, Changes) ->
+failing(#{subject := Subject} = Condition, Changes) ->
+    greatest_first([
+        Change
+     || Change <- relevant(Subject, Changes), is_beyond(Condition, Change), is_judged(Change)
+    ]).
+
+greatest_first(Changes) ->
     Distance = fun(#{ratio := undefined}) -> infinity;
         (#{ratio := Ratio}) -> abs(math:log(max(Ratio, 1.0e-300)))
     end,
-    lists:sort(
-        fun(A, B) -> Distance(A) >= Distance(B) end,
-        [Change || Change <- Changes, holds(Condition, Change)]
-    ).
+    lists:sort(fun(A, B) -> Distance(A) >= Distance(B) end, Changes).
 
-holds(#{subject := Subject, share := Share}, #{
-    kind := time, verdict := Verdict, old := Old, new := New
-}) when Subject =:= slower; Subject =:= faster ->
-    %% Twice as slow is by 100 %, for times and for throughput, in either direction.
-    Verdict =:= Subject andalso max(Old, New) > min(Old, New) * (1 + Share);
-holds(#{subject := Subject, share := Share}, Change) ->
-    #{metric := Metric, old := Old, new := New} = Change,
-    {Good, Bad} =
-        case Change of
-            #{better := higher} -> {New, Old};
-            #{} -> {Old, New}
-        end,
-    Metric =:= name(Subject) andalso Bad > Good * (1 + Share) andalso is_judged(Change).
+%% In the direction that the condition is about. Twice as slow is by 100 %, for times and for
+%% throughput, in either direction.
+is_beyond(#{subject := Subject, share := Share}, #{better := Better} = Change) ->
+    #{old := Old, new := New} = Change,
+    case (Subject =:= faster) =:= (Better =:= higher) of
+        true -> New > Old * (1 + Share);
+        false -> Old > New * (1 + Share)
+    end.
 
 %% Exact metrics have no chance to take into account.
 is_judged(#{kind := exact}) -> true;
-is_judged(#{verdict := Verdict}) -> Verdict =/= same andalso Verdict =/= undecided.
+is_judged(#{verdict := Verdict}) -> not lists:member(Verdict, [same, undecided, one_run]).
+
+%% What keeps a gate shut on which nothing fails.
+is_open(_Condition, #{verdict := one_run}) ->
+    true;
+is_open(_Condition, #{verdict := undecided, low := undefined, of_each := round}) ->
+    true;
+is_open(Condition, #{verdict := undecided} = Change) ->
+    is_beyond(Condition, Change);
+is_open(_Condition, _Change) ->
+    false.
 
 name(Subject) when is_atom(Subject) -> atom_to_binary(Subject);
 name(Subject) -> Subject.
@@ -150,12 +191,15 @@ is_exact(#{subject := Subject}) -> Subject =:= reductions orelse Subject =:= wor
 -doc "The condition as a verdict of a recording; `Failing` is what it fails on.".
 -spec verdict(t(), [dyno_compare:change()], Failing :: [dyno_compare:change()]) ->
     #{atom() => term()}.
-verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) ->
+verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes, Failing) ->
+    Relevant = relevant(Subject, Changes),
+    Open = greatest_first([Change || Change <- Relevant, is_open(Condition, Change)]),
     {Value, Result, Text} =
-        case {Failing, relevant(Subject, Changes)} of
-            {[Worst | More], _} -> {by(Worst), fail, [sentence(Worst), others(More)]};
-            {[], []} -> {undefined, unknown, ["there is nothing to compare in the recordings"]};
-            {[], _} -> {undefined, pass, [passed(Subject, Changes)]}
+        case {Failing, Open, Relevant} of
+            {[Worst | More], _, _} -> {by(Worst), fail, [sentence(Worst), others(More)]};
+            {[], [Worst | More], _} -> {undefined, unknown, [doubt(Worst), others(More)]};
+            {[], [], []} -> {undefined, unknown, ["there is nothing to compare in the recordings"]};
+            {[], [], _} -> {undefined, pass, [passed(Relevant)]}
         end,
     #{
         kind => change,
@@ -175,16 +219,47 @@ verdict(#{subject := Subject, share := Share, text := Name}, Changes, Failing) -
 relevant(Subject, Changes) when Subject =:= slower; Subject =:= faster ->
     [C || #{kind := time} = C <- Changes];
 relevant(Subject, Changes) ->
-    [C || #{metric := Metric} = C <- Changes, Metric =:= name(Subject)].
+    [
+        C
+     || #{metric := Metric, kind := Kind} = C <- Changes,
+        Kind =/= presence,
+        Metric =:= name(Subject) orelse
+            (Subject =:= memory andalso Metric =:= dyno_compare_metrics:memory())
+    ].
 
-passed(Subject, Changes) ->
-    case length([x || #{verdict := undecided} <- relevant(Subject, Changes)]) of
+passed(Relevant) ->
+    case length([x || #{verdict := undecided} <- Relevant]) of
         0 -> "nothing is beyond it";
+        1 -> "nothing is beyond it; 1 is not decided";
         N -> ["nothing is beyond it; ", integer_to_binary(N), " are not decided"]
     end.
 
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
+
+%% Why nobody can tell, and what to do.
+doubt(#{item := Item, metric := Metric, verdict := one_run}) ->
+    [
+        "not enough data for ", Metric, " of ", Item, ": a verdict needs two runs of a size or "
+        "more in both recordings; measure both with --repeat 5"
+    ];
+doubt(#{low := undefined, of_each := round} = Change) ->
+    [sentence(Change), ", in too few rounds for a verdict; measure longer (--time)"];
+doubt(#{low := undefined} = Change) ->
+    [sentence(Change), ", which is not decided; measure both with more repetitions (--repeat)"];
+doubt(#{low := Low, ratio := Ratio, of_each := Of} = Change) ->
+    More =
+        case Of of
+            round -> "measure longer (--time)";
+            run -> "measure both with more repetitions (--repeat)"
+        end,
+    [
+        sentence(Change), ", which is not decided: chance alone makes up to ",
+        share(Ratio / Low), " here; ", More, ", or allow more"
+    ].
+
+share(Factor) when Factor >= 3 -> [dyno_unit:format(Factor, ~"1"), " times"];
+share(Factor) -> dyno_unit:format(Factor - 1, ~"ratio").
 
 sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New} = Change) ->
     [
@@ -210,6 +285,13 @@ wording(subject_expected) ->
         lists:join(", ", [atom_to_list(S) || S <- lists:droplast(?SUBJECTS)]),
         " or ", atom_to_list(lists:last(?SUBJECTS)),
         ", or the name of a metric with a dot is expected, such as slower > 5%"
+    ];
+wording({percentile_in_brackets, Written}) ->
+    ["a percentile is written without brackets: ", Written];
+wording({unknown_name, Name, Closest}) ->
+    [
+        "there is no ", Name, " in the recording",
+        [["; the closest are ", lists:join(", ", Closest)] || Closest =/= []]
     ];
 wording(operator_expected) -> "> is expected, such as slower > 5%";
 wording(share_expected) -> "a share in percent is expected, such as 5%".

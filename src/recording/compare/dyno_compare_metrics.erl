@@ -4,12 +4,12 @@
 -module(dyno_compare_metrics).
 -moduledoc false.
 %% What of a recording can be compared with another's. Of a benchmark: its codes, with a value for
-%% each round. Of a test: the metrics that tell how good it is, and its functions, for each size,
-%% with a value for each repetition. Of both what else a condition names, and of any other command
-%% all of that: the metrics of its runs, and each cell of a table in a column that says which values
-%% are better. Pure.
+%% each round. Of a test: the metrics that tell how good it is, the memory of its nodes, and its
+%% functions, for each size, with a value for each repetition. Of both what else a condition names:
+%% whatever a threshold may name, and each cell of a table in a column that says which values are
+%% better. Of any other command the metrics of its runs and these cells. Pure.
 
--export([metrics/2]).
+-export([metrics/2, functions/1, memory/0, nearest/2]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -18,6 +18,8 @@
     unit := binary(),
     %% other_time: times that tell where, such as those of functions, but decide no gate.
     kind := time | other_time | exact | amount,
+    %% What a value is of: a round of one measurement, or a whole run.
+    of_each := round | run,
     %% Which is better.
     better := lower | higher,
     values := [number(), ...]
@@ -25,6 +27,8 @@
 
 -doc "Of metrics, or of columns: `latency.p95`, `processes.memory_max`.".
 -type names() :: [binary()].
+
+-define(CLOSEST, 3).
 
 -define(OF_CODES, [
     {~"reductions", ~"reductions_per_call"},
@@ -42,11 +46,13 @@
     {~"latency.p99", time, lower},
     {~"latency.p99.9", other_time, lower},
     {~"latency.max", other_time, lower},
-    {~"errors.rate", amount, lower},
-    {~"memory.total.max", amount, lower},
-    {~"memory.processes.max", amount, lower},
-    {~"memory.binary.max", amount, lower},
-    {~"os.vm.rss.max", amount, lower}
+    {~"errors.rate", amount, lower}
+]).
+
+-define(MEMORY, ~"vm.memory.total.max").
+%% As thresholds name them.
+-define(OF_NODES, [
+    ?MEMORY, ~"vm.memory.processes.max", ~"vm.memory.binary.max", ~"os.vm.rss.max"
 ]).
 
 -doc "What can be compared, in the order in which it is shown; also what these names are of.".
@@ -59,21 +65,35 @@ metrics(#{~"command" := ~"test"} = Document, Names) ->
         [
             Metric#{kind := Kind, better := Better}
          || {Name, Kind, Better} <- ?OF_TESTS,
-            Metric <- of_runs(Name, Place, Runs)
-        ] ++ functions(Place, Runs)
+            Metric <- named(Name, Place, Runs)
+        ] ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
+            functions(Place, Runs)
      || {Place, Runs} <- places(Document)
-    ]) ++ by_name(Names -- [Name || {Name, _, _} <- ?OF_TESTS], Document);
+    ]) ++ by_name((Names -- [Name || {Name, _, _} <- ?OF_TESTS]) -- ?OF_NODES, Document);
 metrics(Document, _Names) ->
     lists:append([all(Place, Runs) || {Place, Runs} <- places(Document)]).
 
+by_name([], _Document) ->
+    [];
 by_name(Names, Document) ->
-    [
-        Metric
-     || Names =/= [],
-        {Place, Runs} <- places(Document),
-        #{metric := Name} = Metric <- all(Place, Runs),
-        lists:member(Name, Names)
-    ].
+    lists:append([
+        lists:append([named(Name, Place, Runs) || Name <- Names]) ++
+            [Cell || #{metric := Name} = Cell <- cells(Place, Runs), lists:member(Name, Names)]
+     || {Place, Runs} <- places(Document)
+    ]).
+
+-doc "What `memory` means in a condition on tests.".
+-spec memory() -> binary().
+memory() -> ?MEMORY.
+
+-doc "What a name was probably meant to be, of all that is in a recording.".
+-spec nearest(binary(), dyno_recording:document()) -> [binary()].
+nearest(Name, Document) ->
+    Runs = dyno_recording:runs(Document),
+    Of = fun(Key) -> [N || Run <- Runs, #{~"name" := N} <- maps:get(Key, Run, [])] end,
+    Cells = [N || {Place, Of1} <- places(Document), #{metric := N} <- cells(Place, Of1)],
+    Names = dyno_threshold_metric:names(Of(~"metrics"), Of(~"series")) ++ Cells,
+    lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST).
 
 %% The repetitions of what has the same labels.
 places(Document) ->
@@ -101,7 +121,7 @@ codes(#{~"id" := Id} = Run, Runs) ->
     Rows = dyno_recording:rows(Run, ~"codes"),
     lists:append([
         [
-            metric(Item(Code), Name, Unit, Kind, Of)
+            (metric(Item(Code), Name, Unit, Kind, Of))#{of_each := round}
          || {Name, Unit, Kind, Of} <-
                 [{~"time", ~"ns", time, Times}] ++
                     exact([Row || #{~"code" := C} = Row <- Rows, C =:= Code]) ++
@@ -160,29 +180,87 @@ functions(Place, Runs) ->
         %% Else it is below what can be told.
         maps:get(~"time_per_call_low", Row, Time) > 0
     ],
+    OfEach = maps:groups_from_list(
+        fun({Name, _}) -> Name end, fun({_, Time}) -> Time end, Times
+    ),
     [
-        metric(<<Place/binary, ": ", Name/binary>>, ~"time per call", ~"ns", other_time, [
-            T
-         || {Of, T} <- Times, Of =:= Name
-        ])
-     || Name <- lists:uniq([Name || {Name, _} <- Times])
+        metric(<<Place/binary, ": ", Name/binary>>, ~"time per call", ~"ns", other_time, Of)
+     || Name <- lists:uniq([Name || {Name, _} <- Times]), #{Name := Of} <- [OfEach]
     ].
+
+-doc """
+The functions of a test by place, each with its share of the time, or where nobody timed it its
+calls; `whole` where no row was cut from their table.
+""".
+-spec functions(dyno_recording:document()) ->
+    #{Place :: binary() => #{whole := boolean(), functions := #{binary() => metric()}}}.
+functions(#{~"command" := ~"test"} = Document) ->
+    #{
+        Place => #{
+            whole => [] =:= [
+                T
+             || Run <- Runs,
+                #{~"truncated" := Cut} = T <- dyno_recording:tables(Run, ~"functions"),
+                Cut > 0
+            ],
+            functions => presences(Place, [dyno_recording:rows(Run, ~"functions") || Run <- Runs])
+        }
+     || {Place, Runs} <- places(Document)
+    };
+functions(_Document) ->
+    #{}.
+
+presences(Place, RowsOfRuns) ->
+    {Column, Title, Unit} =
+        case [x || Rows <- RowsOfRuns, #{~"share" := Share} <- Rows, is_number(Share)] of
+            [] -> {~"calls", ~"calls", ~"count"};
+            _ -> {~"share", ~"share of time", ~"ratio"}
+        end,
+    Values = [
+        #{Name => number(Value) || #{~"function" := Name, Column := Value} <- Rows}
+     || Rows <- RowsOfRuns
+    ],
+    #{
+        Name => metric(<<Place/binary, ": ", Name/binary>>, Title, Unit, amount, [
+            maps:get(Name, Of, 0)
+         || Of <- Values
+        ])
+     || Name <- lists:uniq(lists:append([maps:keys(Of) || Of <- Values]))
+    }.
+
+%% A function that was not timed is there all the same.
+number(Value) when is_number(Value) -> Value;
+number(null) -> 0.
 
 %% All metrics and tables
 
 all(Place, Runs) ->
     Names = lists:uniq([Name || #{~"metrics" := Of} <- Runs, #{~"name" := Name} <- Of]),
-    lists:append([of_runs(Name, Place, Runs) || Name <- Names]) ++ cells(Place, Runs).
+    lists:append([named(Name, Place, Runs) || Name <- Names]) ++ cells(Place, Runs).
 
-of_runs(Name, Place, Runs) ->
+%% What a threshold of that name is about, of each node that has it or of the runs.
+named(Name, Place, Runs) ->
+    Roles = lists:uniq([Role || #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes]),
+    OfNodes = [
+        Metric
+     || Role <- Roles,
+        Item <- [<<Place/binary, ": ", Role/binary>>],
+        Metric <- of_runs(Name, Item, Role, Runs)
+    ],
+    case OfNodes of
+        [] -> of_runs(Name, Place, undefined, Runs);
+        [Metric] -> [Metric#{item := Place}];
+        _ -> OfNodes
+    end.
+
+of_runs(Name, Item, Node, Runs) ->
     Found = [
         {Value, Unit}
      || Run <- Runs,
-        {ok, #{~"value" := Value, ~"unit" := Unit}} <- [dyno_recording:metric(Run, Name)],
-        is_number(Value)
+        {ok, Value, Unit} <- [dyno_threshold_metric:value(Name, Node, Run)]
     ],
     [
-        (metric(Place, Name, Unit, kind(Unit), [Value || {Value, _} <- Found]))#{
+        (metric(Item, Name, Unit, kind(Unit), [Value || {Value, _} <- Found]))#{
             better := usually_better(Unit)
         }
      || [{_, Unit} | _] <- [Found]
@@ -252,5 +330,11 @@ kind(Unit) ->
 
 metric(Item, Name, Unit, Kind, Values) ->
     #{
-        item => Item, metric => Name, unit => Unit, kind => Kind, better => lower, values => Values
+        item => Item,
+        metric => Name,
+        unit => Unit,
+        kind => Kind,
+        of_each => run,
+        better => lower,
+        values => Values
     }.

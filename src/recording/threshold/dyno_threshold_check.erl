@@ -11,8 +11,8 @@
 
 -doc """
 What a measurement may have: metrics, histograms and series with their units, tables of a run, and
-tables over all runs (`summaries`), as those who make them describe them. In a name `*` stands for whatever is
-filled in later.
+tables over all runs (`summaries`), as those who make them describe them. In a name `*` stands for
+whatever is filled in later.
 
 `reserved`: the first words of the metrics and series that only those listed have; `all` where there
 are no others.

@@ -24,7 +24,7 @@ Any table can be named, in the singular too. A row is found by the cells in the 
 role `key`: by one of them, or by all of them with a space in between.
 """.
 
--export([find/3, comparable/3, kind/1]).
+-export([find/3, value/3, comparable/3, kind/1]).
 -export([lookups/1, names/2, is_table/2]).
 
 -export_type([target/0, found/0, lookup/0]).
@@ -77,7 +77,7 @@ also(_) -> [].
 -doc "The value of what a threshold names, in a run or in the tables over all runs.".
 -spec find(target(), Node :: binary() | undefined, holder()) -> found().
 find({metric, Name}, Node, Run) ->
-    case first(lookups(Name), Node, Run) of
+    case value(Name, Node, Run) of
         none ->
             Names = names(named(~"metrics", Run), named(~"series", Run)),
             {error, [reason("there is no such metric", Run), closest(Name, Names)]};
@@ -105,6 +105,12 @@ find({cell, Table, Row, Field}, Node, Holder) ->
                 closest(Row, Keys)
             ]}
     end.
+
+-doc "The value of a metric, percentile or series; none where there is nothing of that name.".
+-spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->
+    found() | none.
+value(Name, Node, Run) ->
+    first(lookups(Name), Node, Run).
 
 %% Names
 

@@ -257,8 +257,13 @@ column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Colum
             {#{title => ~"", align => left, fit => optional}, bar(Name, Table)}
          || Look =:= bar
         ];
-column(#{role := ~"note"} = Column, Title, _Look, {_, Notes, _, _, _}) ->
-    [{#{title => Title, align => left, fit => Notes}, fun(Row) -> cell(Column, Row) end}];
+column(#{role := ~"note", name := Name} = Column, Title, _Look, {_, Notes, _, _, _}) ->
+    Fit =
+        case lists:member(Name, ?JUDGING) of
+            true -> fixed;
+            false -> Notes
+        end,
+    [{#{title => Title, align => left, fit => Fit}, fun(Row) -> cell(Column, Row) end}];
 column(#{type := Type} = Column, Title, _Look, _) when Type =:= ~"integer"; Type =:= ~"number" ->
     [{#{title => Title, align => right}, fun(Row) -> cell(Column, Row) end}];
 column(Column, Title, _Look, _) ->

@@ -52,6 +52,7 @@ word(~"fail") -> {bad, ~"FAIL"};
 word(~"unknown") -> {doubtful, ~"UNKNOWN"};
 word(~"best") -> {good, ~"best"};
 word(~"undecided") -> {doubtful, ~"not decided"};
+word(~"one_run") -> ~"one run";
 word(Worse) when Worse =:= ~"slower"; Worse =:= ~"more" -> {bad, Worse};
 word(Usual) when
     Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept"; Usual =:= ~"measured"

@@ -9,6 +9,7 @@ import { figure, type Chart } from '../chart';
 import { absent, h, type Child } from '../dom';
 import {
     findMetric,
+    mostOf,
     objects,
     runTitle,
     sizeLabel,
@@ -39,29 +40,58 @@ const tones: Record<string, ForestRow['tone']> = {
     less: 'good',
 };
 
+const verdicts = ['slower', 'more', 'faster', 'less', 'same', 'undecided', 'one_run'];
+const called: Record<string, string> = { undecided: 'not decided', one_run: 'one run' };
+const wordOf = (row: Row) => called[String(row.verdict)] ?? String(row.verdict ?? '');
+
+/** What is in one of the two recordings only. */
+const isPresence = (row: Row) => row.verdict === 'new' || row.verdict === 'gone';
+
+const limitOf = (recording: Recording) => Math.max(0.03, threshold(recording));
+
 /** How many metrics became what, for the top of the page. */
 export function outcome(recording: Recording): Child {
-    const rows = objects(tableNamed(recording, 'changes'));
-    if (rows.length === 0) return null;
-    const counts = ['slower', 'more', 'faster', 'less', 'same', 'undecided'].flatMap((verdict) => {
-        const count = rows.filter((r) => r.verdict === verdict).length;
-        return count > 0 ? [`${count} ${verdict === 'undecided' ? 'not decided' : verdict}`] : [];
+    const all = objects(tableNamed(recording, 'changes'));
+    if (all.length === 0) return null;
+    const rows = all.filter((r) => !isPresence(r));
+    const of = (verdict: string) => rows.filter((r) => r.verdict === verdict).length;
+    const counts = verdicts.flatMap((verdict) =>
+        of(verdict) > 0 ? [`${of(verdict)} ${called[verdict] ?? verdict}`] : [],
+    );
+    const presence = ['new', 'gone'].flatMap((verdict) => {
+        const items = all.filter((r) => r.verdict === verdict).map((r) => String(r.item));
+        const more = items.length > 3 ? ` and ${items.length - 3} more` : '';
+        return items.length > 0 ? [` ${verdict}: ${items.slice(0, 3).join(', ')}${more}.`] : [];
     });
-    const worse = rows.some((r) => tones[String(r.verdict)] === 'bad');
-    const better = rows.some((r) => tones[String(r.verdict)] === 'good');
-    const kind = worse ? 'attention' : better ? 'pass' : '';
-    const said = worse
-        ? 'Some metrics are worse.'
-        : better
-          ? 'Some metrics are better, none is worse.'
-          : 'No change was shown.';
+    const limit = limitOf(recording);
+    const open = rows.filter((r) => r.verdict === 'undecided' && isBeyond(r, limit)).length;
+    const [kind, said] = conclusion(rows, open, of);
+    const differ = open === 1 ? '1 metric differs' : `${open} metrics differ`;
     return h(
         'div',
         { class: `banner ${kind}`, id: 'outcome' },
         h('strong', {}, said),
+        open > 0 ? ` ${differ} by more than ${share(limit)}, and as well by chance.` : null,
         ` Of ${rows.length} metrics: ${counts.join(', ')}.`,
+        ...presence.map((text) => text.replace(/^ ./, (first) => first.toUpperCase())),
     );
 }
+
+function conclusion(rows: Row[], open: number, of: (verdict: string) => number): [string, string] {
+    const toned = (tone: string) => rows.some((r) => tones[String(r.verdict)] === tone);
+    if (toned('bad')) return ['attention', 'Some metrics are worse.'];
+    if (of('one_run') > 0)
+        return ['', 'No verdict: there is one run of a size, which says nothing about chance.'];
+    if (toned('good'))
+        return ['pass', `Some metrics are better, none is ${open > 0 ? 'surely ' : ''}worse.`];
+    if (open > 0) return ['attention', 'Not decided.'];
+    return ['', 'No difference that matters was found.'];
+}
+
+const isBeyond = (row: Row, limit: number) => {
+    const value = num(row.ratio);
+    return value === null || Math.abs(Math.log(value || 1e-9)) > Math.log(1 + limit);
+};
 
 export const changes: Section = {
     id: 'changes',
@@ -70,11 +100,13 @@ export const changes: Section = {
     render: ({ recording }: View): Child[] => {
         const table = tableNamed(recording, 'changes');
         if (!table) return [];
-        const rows = objects(table);
+        const all = objects(table);
+        const rows = all.filter((r) => !isPresence(r));
         const ofFunctions = rows.filter((r) => r.metric === 'time per call');
         const others = rows.filter((r) => r.metric !== 'time per call');
-        const limit = Math.max(0.03, threshold(recording));
+        const limit = limitOf(recording);
         return [
+            ...plot('New or gone', all.filter(isPresence), limit, true),
             ...plot('Metrics', others, limit, recording.command === 'bench' || others.length <= 40),
             ...plot('Functions that changed most', ofFunctions, limit, false),
             rows.length > 0
@@ -121,7 +153,7 @@ function plot(label: string, rows: Row[], limit: number, all: boolean): Child[] 
                 ratio(num(r.ratio)),
                 num(r.low) === null ? '' : `${ratio(num(r.low))} to ${ratio(num(r.high))}`,
             ],
-            words: r.verdict === 'undecided' ? 'not decided' : String(r.verdict ?? ''),
+            words: wordOf(r),
             tone: tones[String(r.verdict)] ?? 'open',
         })),
     });
@@ -222,7 +254,7 @@ function overSizes(
     const both = { ...after, runs: [...before.runs, ...after.runs] };
     const lines = names.flatMap((name, colour) => {
         const value = (mine: boolean) => (run: Run) =>
-            old.has(run) === mine ? (findMetric(run, name)?.value ?? mostOf(run, name)) : null;
+            old.has(run) === mine ? ((findMetric(run, name) ?? mostOf(run, name))?.value ?? null) : null;
         const short = name.replace(/^.*\.(p[\d.]+)$/, '$1');
         const called = names.length > 1 && short !== name ? `${short}, ` : '';
         return [
@@ -233,12 +265,6 @@ function overSizes(
     const chart = sizeChart(both, title, unit, lines, unit === 'ns' ? 'log' : 'linear');
     // Two runs a size here are not repetitions.
     return chart && { ...chart, help: unit === 'ns' ? 'Log scale.' : '' };
-}
-
-/** The most of a series, where the metric is one. */
-function mostOf(run: Run, name: string): number | null {
-    const values = run.series.find((s) => s.name === name)?.values ?? [];
-    return values.reduce((most, v) => (v !== null && (most === null || v > most) ? v : most), null);
 }
 
 /** What of the series is drawn over time, in this order. */

@@ -10,6 +10,7 @@ import { outcome } from './compare';
 import { environment } from './environment';
 import {
     findMetric,
+    mostOf,
     objects,
     runPlace,
     runTitle,
@@ -32,13 +33,13 @@ const keyMetrics = [
     'latency.p99.9',
     'latency.max',
     'errors.rate',
-    'memory.total.max',
+    'vm.memory.total.max',
 ];
 
 const marks: Record<string, [mark: string, word: string]> = {
     pass: ['✓', 'passed'],
     fail: ['✗', 'failed'],
-    unknown: ['?', 'not measured'],
+    unknown: ['?', 'not known'],
 };
 
 export const summary: Section = {
@@ -135,7 +136,7 @@ function banner({ command, verdicts, parameters }: Recording): Child {
             'div',
             { class: 'banner attention', id: 'verdict' },
             h('strong', {}, '? Undecided.'),
-            ` ${all - count('pass')} of ${all} ${checks} could not be measured; no other failed.`,
+            ` ${all - count('pass')} of ${all} ${checks} could not be evaluated; no other failed.`,
         );
     }
     return h(
@@ -195,9 +196,13 @@ function thresholds(recording: Recording): Child[] {
 
 const titleOfKind = (kind: string) => kind.charAt(0).toUpperCase() + kind.slice(1);
 
-/** What is not a limit of a number says in words why it does not hold. */
+/** What is not a limit of one number, or could not be evaluated, says in words why. */
 function reasons(verdicts: Verdict[]): Child {
-    const said = verdicts.filter((v) => v.result !== 'pass' && !v.threshold && v.text !== '');
+    const said = verdicts.filter(
+        ({ result, threshold, kind, text }) =>
+            text !== '' &&
+            (result === 'unknown' || (result === 'fail' && (!threshold || kind === 'change'))),
+    );
     if (said.length === 0) return null;
     return h(
         'ul',
@@ -287,13 +292,15 @@ function metrics(recording: Recording): Child[] {
     const { runs } = recording;
     if (runs.length === 0)
         return [h('h3', {}, 'Metrics'), absent('No run was finished, so there are no metrics.')];
-    const known = keyMetrics.filter((name) => runs.some((r) => findMetric(r, name)));
+    const found = (run: Run, name: string) =>
+        findMetric(run, name) ?? mostOf(run, name.replace(/\.max$/, ''));
+    const known = keyMetrics.filter((name) => runs.some((r) => found(r, name)));
     const names = [...new Set(runs.flatMap((r) => r.metrics.map((m) => m.name)))];
     const titleOf = (name: string) =>
         runs.map((r) => findMetric(r, name)).find((m) => m)?.title ?? name;
     const unfinishedRuns = runs.some((r) => r.status !== 'complete');
     const value = (name: string) => (run: (typeof runs)[number]) => {
-        const m = findMetric(run, name);
+        const m = found(run, name);
         if (!m) return h('td', { class: 'number null', title: 'not measured' }, '–');
         const bounds = [m.low, m.high].map((bound) => format(bound, m.unit)).join(' to ');
         const interval = m.low === null || m.high === null ? '' : ` (${bounds})`;
@@ -393,7 +400,7 @@ function shortTitle(title: string, name: string): string {
     const known: Record<string, string> = {
         'latency.max': 'Max',
         'errors.rate': 'Errors',
-        'memory.total.max': 'Memory',
+        'vm.memory.total.max': 'Memory',
         throughput: 'Throughput',
     };
     return known[name] ?? title;

@@ -1,0 +1,67 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_presence).
+-moduledoc """
+What is in one of two recordings only: a function that is called now and was not, a size, a code.
+Often it is the reason of all other changes, and it has no ratio. Pure.
+""".
+
+-export([changes/2]).
+
+%% Of functions that took less of the time nobody asks whether they are new.
+-define(LEAST_SHARE, 0.01).
+
+-doc "New and gone functions by their share of the time, the largest first, then all else.".
+-spec changes(Old, New) -> [dyno_compare:change()] when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+changes(Old, New) ->
+    Sides = [dyno_compare_metrics:functions(Of) || Of <- [Old, New]],
+    Functions = functions(Sides, gone) ++ functions(lists:reverse(Sides), new),
+    Share = fun(#{old := A, new := B}) -> lists:max([N || N <- [A, B], is_number(N)]) end,
+    [C || {_, C} <- lists:reverse(lists:keysort(1, [{Share(C), C} || C <- Functions]))] ++
+        items(Old, New, gone) ++ items(New, Old, new).
+
+%% Those of the first side that the second one has not, in places that both have.
+functions([Having, Lacking], Verdict) ->
+    [
+        change(Metric, dyno_stats:median(Values), other_value(Is), Verdict)
+     || Place := #{functions := Of} <- maps:iterator(Having, ordered),
+        #{Place := #{functions := Others, whole := Is}} <- [Lacking],
+        Name := #{unit := Unit, values := Values} = Metric <- maps:iterator(Of, ordered),
+        not is_map_key(Name, Others),
+        dyno_stats:median(Values) >= least(Unit)
+    ].
+
+least(~"ratio") -> ?LEAST_SHARE;
+least(_Calls) -> 1.
+
+%% A table that was cut may have had it.
+other_value(true) -> 0;
+other_value(false) -> undefined.
+
+items(Having, Lacking, Verdict) ->
+    There = #{Item => [] || #{item := Item} <- dyno_compare_metrics:metrics(Lacking, [])},
+    First = lists:uniq(fun(#{item := Item}) -> Item end, dyno_compare_metrics:metrics(Having, [])),
+    [
+        change(Metric, dyno_stats:median(Values), undefined, Verdict)
+     || #{item := Item, metric := Name, values := Values} = Metric <- First,
+        Name =/= ~"time per call",
+        not is_map_key(Item, There)
+    ].
+
+change(Metric, Value, Other, Verdict) ->
+    {Old, New} =
+        case Verdict of
+            new -> {Other, Value};
+            gone -> {Value, Other}
+        end,
+    (maps:remove(values, Metric))#{
+        kind := presence,
+        old => Old,
+        new => New,
+        ratio => undefined,
+        low => undefined,
+        high => undefined,
+        verdict => Verdict
+    }.

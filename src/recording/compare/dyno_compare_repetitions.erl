@@ -1,0 +1,98 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_repetitions).
+-moduledoc """
+Judges what was measured once in each run: the repetitions of a size on one side against those on
+the other. Pure.
+
+The unit of replication is the run, however many operations it had. The ratio of the geometric means
+has Welch's interval (dyno_stats_welch), which two repetitions a side give, five make narrow. A test
+has many metrics, and one of twenty intervals at 95 % misses: those on which one condition decides
+(response times and throughput of all sizes, or the memory of all sizes and nodes) hold all together
+at 95 % (Bonferroni), those of the functions each by itself. Where a side has one run there is no
+interval and no verdict.
+""".
+
+-export([changes/2, in_words/3]).
+
+-type metric() :: dyno_compare_metrics:metric().
+
+-define(LEVEL, 0.95).
+
+-doc "The change of each pair; a ratio within `Threshold` of 1 does not matter.".
+-spec changes([{Old :: metric(), New :: metric()}], Threshold :: float()) ->
+    [dyno_compare:change()].
+changes(Pairs, Threshold) ->
+    Families = [family(Old) || {Old, _} <- Pairs],
+    Groups = maps:groups_from_list(fun(Family) -> Family end, Families),
+    Levels = #{Family => 1 - (1 - ?LEVEL) / length(Of) || Family := Of <- Groups},
+    [
+        change(Pair, Threshold, map_get(Family, Levels))
+     || {Family, Pair} <- lists:zip(Families, Pairs)
+    ].
+
+%% On which one condition decides.
+family(#{kind := time}) -> time;
+family(#{kind := other_time, item := Item, metric := ~"time per call"}) -> Item;
+family(#{metric := Metric}) -> Metric.
+
+change({#{values := Olds} = Metric, #{values := News}}, Threshold, Level) ->
+    #{kind := Kind, better := Better} = Metric,
+    {Old, New} = {middle(Olds), middle(News)},
+    Change = (maps:remove(values, Metric))#{
+        old => Old, new => New, low => undefined, high => undefined
+    },
+    case dyno_stats_welch:ratio(Olds, News, Level) of
+        {ok, #{ratio := Ratio, low := Low, high := High}} ->
+            Verdict = dyno_stats_verdict:ratio({Low, High}, Threshold),
+            Change#{
+                ratio => Ratio, low := Low, high := High, verdict => in_words(Verdict, Kind, Better)
+            };
+        {error, too_few} ->
+            Change#{ratio => ratio(Old, New), verdict => one_run};
+        {error, not_positive} ->
+            Verdict = in_order(Olds, News, Level),
+            Change#{ratio => ratio(Old, New), verdict => in_words(Verdict, Kind, Better)}
+    end.
+
+%% Of what has no logarithm, the median.
+middle(Values) ->
+    case lists:all(fun(V) -> V > 0 end, Values) of
+        true -> math:exp(dyno_stats:mean([math:log(V) || V <- Values]));
+        false -> dyno_stats:median(Values)
+    end.
+
+ratio(Old, New) when Old > 0 -> New / Old;
+ratio(Old, New) when Old == New -> 1.0;
+ratio(_, _) -> undefined.
+
+%% What can be 0, such as a rate of errors, has no logarithm. That all values of a side are above
+%% all of the other comes by chance in 2 of as many cases as there are ways to deal them out.
+in_order(Olds, News, Level) ->
+    Least = lists:min(News) - lists:max(Olds),
+    Most = lists:max(News) - lists:min(Olds),
+    IsRare = 2 / ways(length(Olds), length(News)) =< 1 - Level,
+    if
+        Least == 0, Most == 0 -> same;
+        Least > 0, IsRare -> higher;
+        Most < 0, IsRare -> lower;
+        true -> undecided
+    end.
+
+ways(Some, Others) ->
+    lists:foldl(fun(N, Ways) -> Ways * (Others + N) / N end, 1.0, lists:seq(1, Some)).
+
+-doc "A verdict as people say it of such a metric.".
+-spec in_words(dyno_stats_verdict:verdict(), Kind, Better :: lower | higher) ->
+    dyno_compare:verdict()
+when
+    Kind :: time | other_time | exact | amount.
+in_words(same, _, _) -> same;
+in_words(undecided, _, _) -> undecided;
+in_words(higher, Kind, lower) when Kind =:= time; Kind =:= other_time -> slower;
+in_words(lower, Kind, lower) when Kind =:= time; Kind =:= other_time -> faster;
+in_words(higher, time, higher) -> faster;
+in_words(lower, time, higher) -> slower;
+in_words(higher, _, _) -> more;
+in_words(lower, _, _) -> less.

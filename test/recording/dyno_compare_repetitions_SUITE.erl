@@ -1,0 +1,368 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_compare_repetitions_SUITE).
+-moduledoc "No worse than an earlier test: slower, the same, undecided, and not enough data.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([slower/1, the_same/1, faster/1, undecided/1, not_enough_data/1, one_side_alone/1]).
+-export([throughput_counts_the_other_way/1, zeros/1, families/1, memory/1, new_and_gone/1]).
+-export([other_conditions/1, false_alarms/1, command_line/1, same_by_all/1, known_names/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        slower,
+        the_same,
+        faster,
+        undecided,
+        not_enough_data,
+        one_side_alone,
+        throughput_counts_the_other_way,
+        zeros,
+        families,
+        memory,
+        new_and_gone,
+        known_names,
+        same_by_all,
+        other_conditions,
+        false_alarms,
+        command_line
+    ].
+
+slower(_Config) ->
+    {Verdict, Gate} = judged([10.0, 10.1, 9.9, 10.0, 10.1], [12.0, 12.2, 11.9, 12.0, 12.1]),
+    ?assertEqual(slower, Verdict),
+    ?assertMatch(#{result := fail}, Gate),
+    #{text := Text} = Gate,
+    ?assertMatch({_, _}, binary:match(Text, ~"size 4: latency.p50 was 10 ms and is 12 ms")).
+
+the_same(_Config) ->
+    ?assertMatch(
+        {same, #{result := pass}},
+        judged([10.0, 10.05, 9.95, 10.0, 10.02], [10.03, 10.0, 9.97, 10.0, 10.04])
+    ).
+
+faster(_Config) ->
+    ?assertMatch({faster, #{result := pass}}, judged([10.0, 10.1, 9.9], [7.0, 7.1, 6.9])).
+
+%% Worse by more than the condition allows, and as well by chance: the gate does not open. Where it
+%% is less than that it does.
+undecided(_Config) ->
+    {Verdict, #{result := Result, text := Text}} = judged([10.0, 13.0, 9.0], [11.0, 15.0, 9.5]),
+    ?assertEqual({undecided, unknown}, {Verdict, Result}),
+    ?assertMatch({_, _}, binary:match(Text, ~"a difference of 10.2 %, which is not decided: ")),
+    ?assertMatch({match, _}, re:run(Text, "chance alone makes up to [0-9.]+ % here")),
+    {undecided, #{result := pass, text := Passed}} = judged([10.0, 13.0, 9.0], [10.2, 13.1, 9.0]),
+    ?assertMatch({_, _}, binary:match(Passed, ~"1 is not decided")),
+    ?assertMatch({undecided, #{result := pass}}, judged([11.0, 15.0, 9.5], [10.0, 13.0, 9.0])).
+
+%% However much it differs, or little.
+not_enough_data(_Config) ->
+    {Verdict, #{result := Result, text := Text}} = judged([10.0], [100.0]),
+    ?assertEqual({one_run, unknown}, {Verdict, Result}),
+    ?assertMatch({_, _}, binary:match(Text, ~"not enough data")),
+    ?assertMatch({_, _}, binary:match(Text, ~"--repeat 5")),
+    ?assertMatch({one_run, #{result := unknown}}, judged([10.0], [10.0])).
+
+one_side_alone(_Config) ->
+    ?assertMatch({one_run, #{result := unknown}}, judged([10.0, 10.1, 9.9], [10.0])).
+
+throughput_counts_the_other_way(_Config) ->
+    Old = document([#{~"throughput" => V} || V <- [1000, 1010, 990]]),
+    New = document([#{~"throughput" => V} || V <- [800, 805, 795]]),
+    [#{verdict := Verdict, metric := ~"throughput"}] = changes(Old, New, []),
+    ?assertEqual(slower, Verdict).
+
+%% What can be 0 is judged by order, where chance would seldom bring it about.
+zeros(_Config) ->
+    Rates = fun(Values) -> document([#{~"errors.rate" => V} || V <- Values]) end,
+    Judged = fun(Olds, News) ->
+        [#{verdict := Verdict}] = Changes = changes(Rates(Olds), Rates(News), []),
+        #{result := Result} = gate("errors.rate > 5%", Changes),
+        {Verdict, Result}
+    end,
+    ?assertEqual({more, fail}, Judged([0, 0, 0, 0], [0.1, 0.2, 0.1, 0.3])),
+    ?assertEqual({less, pass}, Judged([0.1, 0.2, 0.1, 0.3], [0, 0, 0, 0])),
+    %% Three above three come by chance in one of ten.
+    ?assertEqual({undecided, unknown}, Judged([0, 0, 0], [0.1, 0.2, 0.1])),
+    ?assertEqual({undecided, pass}, Judged([0, 0, 0.1, 0], [0, 0, 0, 0.2])),
+    ?assertEqual({same, pass}, Judged([0, 0], [0, 0])).
+
+%% Ten times as many metrics that one condition decides on make each interval wider, so that all
+%% hold together; those of other conditions do not.
+families(_Config) ->
+    Values = [[10.0, 10.3, 9.7], [10.1, 10.2, 9.9]],
+    Width = fun(Names) ->
+        [Old, New] = [document([#{N => V || N <- Names} || V <- Of]) || Of <- Values],
+        [Of | _] = [C || #{metric := ~"latency.p50"} = C <- changes(Old, New, [])],
+        #{low := Low, high := High} = Of,
+        High / Low
+    end,
+    Alone = Width([~"latency.p50"]),
+    ?assertEqual(Alone, Width([~"latency.p50", ~"latency.p99.9", ~"errors.rate"])),
+    ?assert(Width([~"latency.p50", ~"latency.p90", ~"throughput"]) > Alone * 1.02).
+
+%% Of each node that was measured, in the measured part.
+memory(_Config) ->
+    Old = with_memory([[30, 31, 30], [30, 30, 31], [31, 30, 30]], #{}),
+    New = with_memory([[60, 61, 60], [60, 60, 61], [61, 60, 60]], #{}),
+    [#{item := ~"size 4: a", old := Bytes} = A, #{item := ~"size 4: b"} = B] = [
+        C
+     || #{metric := ~"vm.memory.total.max"} = C <- changes(Old, New, [])
+    ],
+    ?assertMatch({#{verdict := more, unit := ~"B"}, #{verdict := same}}, {A, B}),
+    ?assertEqual(31, round(Bytes)),
+    ?assertMatch(#{result := fail}, gate("memory > 5%", changes(Old, New, []))),
+    ?assertMatch(#{result := pass}, gate("memory > 5%", changes(New, Old, []))),
+    Named = changes(Old, New, [~"memory.total"]),
+    ?assertMatch(#{result := fail}, gate("memory.total > 5%", Named)).
+
+%% A function that takes a large part of the time now and was never called before; so little a part
+%% that nobody minds; calls, where nobody timed them; a table that was cut.
+new_and_gone(_Config) ->
+    Functions = fun(Rows, Cut) ->
+        document([#{~"latency.p50" => 10.0 + N} || N <- [1, 2]], #{
+            tables => [functions(Rows, Cut)]
+        })
+    end,
+    Old = Functions([[~"m:f/1", 10, 1.0]], 0),
+    New = Functions([[~"m:f/1", 10, 0.1], [~"lists:sort/1", 9, 0.72], [~"m:g/0", 1, 0.009]], 0),
+    Presence = fun(A, B) -> [C || #{kind := presence} = C <- changes(A, B, [])] end,
+    Item = ~"size 4: lists:sort/1",
+    ?assertMatch(
+        [#{item := Item, verdict := new, old := 0, new := 0.72, metric := ~"share of time"}],
+        Presence(Old, New)
+    ),
+    ?assertMatch([#{item := Item, verdict := gone, old := 0.72, new := 0}], Presence(New, Old)),
+    ?assertMatch(#{kind := presence}, hd(changes(Old, New, []))),
+    Cut = Functions([[~"m:f/1", 10, 1.0]], 3),
+    ?assertMatch([#{old := undefined}], Presence(Cut, New)),
+    Counted = Functions([[~"m:f/1", 10, null], [~"m:h/0", 4, null]], 0),
+    Fewer = Functions([[~"m:f/1", 9, null]], 0),
+    ?assertMatch([#{old := 4.0, new := 0, metric := ~"calls"}], Presence(Counted, Fewer)),
+    %% One that was not timed is not gone.
+    Untimed = Functions([[~"m:f/1", 10, 1.0], [~"lists:sort/1", 9, null]], 0),
+    ?assertEqual([], Presence(Untimed, New)),
+    %% It is said whatever a gate decides, and decides none.
+    ?assertMatch(#{result := pass}, gate("slower > 5%", changes(Old, New, []))),
+    [
+        begin
+            {ok, Compared} = dyno_compare:compare(Old, New, #{}),
+            {ok, Report} = dyno_report:render(Format, Compared, #{}),
+            ?assertMatch({_, _}, binary:match(iolist_to_binary(Report), ~"lists:sort/1"), Format)
+        end
+     || Format <- [console, md, junit, csv]
+    ].
+
+%% Conditions on what neither recording has are refused before anything is measured.
+known_names(_Config) ->
+    Metric = #{name => ~"latency.p99", value => 5, unit => ns},
+    Old = with_memory([[30, 31, 30]], #{metrics => [Metric]}),
+    Checked = fun(Text) ->
+        {ok, Condition} = dyno_compare_gate:parse(Text),
+        case dyno_compare_gate:check(Condition, [Old]) of
+            ok -> ok;
+            {error, Reason} -> dyno_compare_gate:format_error(Reason)
+        end
+    end,
+    [
+        ?assertEqual(ok, Checked(Text))
+     || Text <- ["latency.p99 > 5%", "memory.total > 5%", "vm.memory.total.last > 5%", "memory > 1%"]
+    ],
+    Words = Checked("latncy.p99 > 5%"),
+    ?assertMatch({match, _}, re:run(Words, "there is no latncy.p99 in .* closest are latency.p99")),
+    {error, {_, 0, Hint}} = dyno_compare_gate:parse("latency.p(95) > 5%"),
+    ?assertEqual({percentile_in_brackets, ~"latency.p95"}, Hint).
+
+%% The same two recordings are judged alike by dyno compare and by --baseline, and said alike by
+%% console, Markdown, JUnit and GitHub.
+same_by_all(_Config) ->
+    Slow = [33000.0, 33500.0, 32600.0],
+    Of = fun(Values) -> document([#{~"throughput" => V} || V <- Values]) end,
+    Fell = Of([V * 0.3 || V <- Slow]),
+    Noisy = Of([20000.0, 36000.0, 32000.0]),
+    [
+        begin
+            Changes = changes(Of(Slow), New, []),
+            #{result := Result, text := Text} = Verdict = gate("slower > 5%", Changes),
+            ?assertEqual(Expected, Result),
+            {ok, Compared} = dyno_compare:compare(Of(Slow), New, #{}),
+            Document = dyno_recording:add_verdicts(Compared, [Verdict]),
+            [
+                begin
+                    {ok, Report} = dyno_report:render(Format, Document, #{}),
+                    Shown = iolist_to_binary(Report),
+                    [
+                        ?assertMatch({_, _}, binary:match(Shown, Word), {Format, Shown, Text})
+                     || Word <- Words
+                    ]
+                end
+             || {Format, Words} <- Formats
+            ]
+        end
+     || {New, Expected, Formats} <- [
+            {Fell, fail, [
+                {console, [~"slower", ~"FAIL"]}, {md, [~"slower", ~"FAIL"]},
+                {junit, [~"slower: ", ~"<failure"]}, {github, [~"::error"]}
+            ]},
+            {Noisy, unknown, [
+                {console, [~"not decided", ~"UNKNOWN"]}, {md, [~"not decided", ~"UNKNOWN"]},
+                {junit, [~"<skipped", ~"<error"]}, {github, [~"::error"]}
+            ]},
+            {Of([20000.0]), unknown, [
+                {console, [~"one run", ~"UNKNOWN", ~"--repeat 5"]}, {md, [~"one run", ~"UNKNOWN"]},
+                {junit, [~"<skipped", ~"<error"]}, {github, [~"::error"]}
+            ]}
+        ]
+    ].
+
+other_conditions(_Config) ->
+    Old = document([#{~"latency.p50" => 1}]),
+    #{~"parameters" := Parameters} = Old,
+    ?assertEqual(ok, dyno_compare:comparable(Old, Old)),
+    Other = Old#{~"parameters" := Parameters#{~"level" => ~"all"}},
+    {error, Reason} = dyno_compare:comparable(Old, Other),
+    Text = unicode:characters_to_binary(dyno_compare:format_error(Reason)),
+    ?assertMatch({_, _}, binary:match(Text, ~"level was time and is all")),
+    %% A recording of an older dyno does not know its level.
+    Older = Old#{~"parameters" := maps:remove(~"level", Parameters)},
+    ?assertEqual(ok, dyno_compare:comparable(Older, Other)).
+
+%% The same system twice, five repetitions each, as they differ on a busy machine, with five
+%% metrics: less than one test in twenty fails for no reason.
+false_alarms(_Config) ->
+    _ = rand:seed(exsss, 5),
+    Names = [<<"latency.", Q/binary>> || Q <- [~"mean", ~"p50", ~"p90", ~"p99"]] ++ [~"throughput"],
+    Draw = fun() ->
+        document([
+            #{Name => 10 * math:exp(0.08 * rand:normal()) || Name <- Names}
+         || _ <- lists:seq(1, 5)
+        ])
+    end,
+    Failed = [
+        x
+     || _ <- lists:seq(1, 400),
+        #{result := fail} <- [gate("slower > 3%", changes(Draw(), Draw(), []))]
+    ],
+    ?assert(length(Failed) < 20).
+
+%% By the program: 0 where it is no worse, 1 where it is, or nobody can tell, 2 for a baseline that
+%% does not fit.
+command_line(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    Suite = filename:join(Folder, "pausing.erl"),
+    ok = file:write_file(Suite, [
+        "-module(pausing).\n-behaviour(dyno_suite).\n-export([suite/0, operation/1]).\n"
+        "suite() -> #{sizes => [1], duration_ms => 300, warmup_ms => 0}.\n"
+        "operation(S) -> receive after ms() -> {ok, S} end.\n"
+        "ms() -> list_to_integer(os:getenv(\"PAUSING_MS\", \"20\")).\n"
+    ]),
+    Earlier = filename:join(Folder, "earlier.json"),
+    Run = fun(Ms, Arguments) ->
+        true = os:putenv("PAUSING_MS", integer_to_list(Ms)),
+        Written = filename:join(Folder, "now.json"),
+        {Status, Output} = dyno_command:run(["test", Suite, "-q", "-o", Written | Arguments]),
+        ct:log("~ts", [Output]),
+        {Status, Written}
+    end,
+    {0, First} = Run(20, ["--repeat", "4"]),
+    {ok, _} = file:copy(First, Earlier),
+    {1, Written} = Run(60, ["--repeat", "4", "--baseline", Earlier]),
+    {ok, Document} = dyno_recording_file:read(Written),
+    ?assertMatch([_], dyno_recording:tables(Document, ~"changes")),
+    ?assertMatch(
+        [#{~"result" := ~"fail", ~"name" := ~"slower > 10%"}], maps:get(~"verdicts", Document)
+    ),
+    [
+        begin
+            {ok, Report} = dyno_report:render(Format, Document, #{}),
+            ?assertMatch({_, _}, binary:match(iolist_to_binary(Report), ~"slower"), Format)
+        end
+     || Format <- [console, md, junit]
+    ],
+    ?assertMatch({0, _}, Run(2, ["--repeat", "4", "--baseline", Earlier])),
+    {1, Once} = Run(20, ["--baseline", Earlier]),
+    {ok, Single} = dyno_recording_file:read(Once),
+    ?assertMatch([#{~"result" := ~"unknown"}], maps:get(~"verdicts", Single)),
+    ?assertMatch({2, _}, Run(20, ["--baseline", Earlier, "--level", "all"])),
+    ?assertMatch({2, _}, Run(20, ["--baseline", filename:join(Folder, "none.json")])),
+    ?assertMatch({2, _}, Run(20, ["--fail-if", "slower > 5%"])),
+    ?assertMatch({2, _}, Run(20, ["--baseline", Earlier, "--fail-if", "sluggish"])),
+    true = os:unsetenv("PAUSING_MS").
+
+%% Milliseconds of each repetition, before and now.
+judged(Olds, News) ->
+    Of = fun(Values) -> document([#{~"latency.p50" => V * 1.0e6} || V <- Values]) end,
+    Changes = [#{verdict := Verdict}] = changes(Of(Olds), Of(News), []),
+    {Verdict, gate("slower > 3%", Changes)}.
+
+gate(Text, Changes) ->
+    {ok, Condition} = dyno_compare_gate:parse(Text),
+    Failing = dyno_compare_gate:failing(Condition, Changes),
+    dyno_compare_gate:verdict(Condition, Changes, Failing).
+
+changes(Old, New, Names) -> dyno_compare:changes({Old, New}, #{names => Names}).
+
+%% A node `a` with these values in each repetition, and a node `b` that stays as it is.
+with_memory(Repetitions, More) ->
+    Series = fun(Node, Values) ->
+        #{
+            name => ~"vm.memory.total",
+            unit => ~"B",
+            node => Node,
+            times_ms => [-1000 | [1000 * N || N <- lists:seq(1, length(Values))]],
+            %% The warm-up does not count.
+            values => [999 | Values]
+        }
+    end,
+    document(
+        [
+            #{series => [Series(~"a", Values), Series(~"b", [50, 51, 50])]}
+         || Values <- Repetitions
+        ],
+        More#{nodes => [#{name => ~"a"}, #{name => ~"b"}]}
+    ).
+
+functions(Rows, Cut) ->
+    #{
+        name => functions,
+        truncated => Cut,
+        columns => [
+            #{name => function, type => string, role => key},
+            #{name => calls, type => integer, unit => count},
+            #{name => share, type => number, unit => ratio}
+        ],
+        rows => Rows
+    }.
+
+document(Repetitions) -> document(Repetitions, #{}).
+
+document(Repetitions, Parts) ->
+    Empty = dyno_recording:new(test, ~"test", #{level => ~"time"}, #{}),
+    Complete = dyno_recording:put(Empty, status, complete),
+    lists:foldl(
+        fun({N, Metrics}, Acc) ->
+            Run = #{
+                id => integer_to_binary(N),
+                size => 4,
+                repetition => N,
+                status => complete,
+                metrics => [
+                    #{name => Name, value => Value, unit => unit(Name)}
+                 || Name := Value <- Metrics, is_binary(Name)
+                ]
+            },
+            Own = #{series => Of || series := Of <- Metrics},
+            dyno_recording:add_run(Acc, maps:merge(maps:merge(Run, Own), Parts))
+        end,
+        Complete,
+        lists:enumerate(Repetitions)
+    ).
+
+unit(~"throughput") -> ~"1/s";
+unit(~"errors.rate") -> ~"ratio";
+unit(_) -> ~"ns".
