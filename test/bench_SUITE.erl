@@ -31,6 +31,7 @@ measured in the form that others read. What they measured is not judged here. No
     heap_lottery/1,
     identical_codes/1,
     modes_agree/1,
+    gates/1,
     every_program_is_tested/1,
     wrong_arguments/1,
     dyno_is_not_compiled/1
@@ -63,6 +64,7 @@ all() ->
         heap_lottery,
         identical_codes,
         modes_agree,
+        gates,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -154,6 +156,11 @@ identical_codes(_Config) ->
 modes_agree(_Config) ->
     measures(["modes_agree"], "modes_agree", "%").
 
+gates(_Config) ->
+    Output = measures(["gates", "2"], "gates_2", "%"),
+    %% What is slower has the reason at its head.
+    ?assertMatch({match, _}, re:run(Output, ~", 1 of 1 name lists:sort/1 first", [multiline])).
+
 %% Without an erlperf it says so; with one that the variable names it measures.
 beside_erlperf(_Config) ->
     case os:getenv("ERLPERF", "") of
@@ -191,6 +198,7 @@ wrong_arguments(_Config) ->
             {["identical_codes", "loop:none"], "a number of trials, not none"},
             {["identical_codes", "always"], "compare, continuous, timed, isolated or loop:N"},
             {["modes_agree", "0"], "a number of words, not 0"},
+            {["gates", "1"], "number of repetitions, 2 or more, not 1"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
         ]
     ).
