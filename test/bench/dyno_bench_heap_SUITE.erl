@@ -95,6 +95,16 @@ a_verdict_that_depends_on_the_heap(_Config) ->
             "(50000 words), 0.90 times in a fresh process">>,
         Text
     ),
+    %% With many codes the first ones are said.
+    Many = lists:duplicate(10, pair(0.9, faster)),
+    #{pairs := Pairs} = Of = Ends(pair(0.9, faster), pair(1.5, slower)),
+    Ten = Of#{pairs := Pairs#{default := Many, room := lists:duplicate(10, pair(1.5, slower))}},
+    Texts = [
+        T
+     || {~"heap", T} <- dyno_bench_heap_result:warnings([~"short", ~"long"], #{heaps => Ten})
+    ],
+    ?assertEqual(4, length(Texts)),
+    ?assertMatch({match, _}, re:run(lists:last(Texts), "^so do 7 other verdicts")),
     ?assertEqual([], Said(pair(1.4, slower), pair(1.5, slower))),
     ?assertEqual([], Said(pair(1.02, same), pair(1.04, slower))),
     ?assertEqual([], Said(pair(0.9, undecided), pair(1.5, slower))).

@@ -11,6 +11,7 @@
 %% What a minor collection takes at least, about: enough to tell whether collections matter where
 %% that was not measured.
 -define(COLLECTION_NS, 250).
+-define(MOST_SENTENCES, 3).
 %% A difference that matters.
 -define(THRESHOLD, 0.03).
 
@@ -58,6 +59,7 @@ heaps() ->
 -doc "The verdicts that depend on the heap; times that do, where a mode leaves it to the runtime.".
 -spec warnings([binary()], dyno_bench_engine:result()) -> [{binary(), binary()}].
 warnings(Labels, #{heaps := #{words := Words} = Ends}) ->
+    Depending = dyno_bench_heap:depends(Ends, ?THRESHOLD),
     [
         {~"heap",
             text("the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
@@ -65,8 +67,15 @@ warnings(Labels, #{heaps := #{words := Words} = Ends}) ->
                 lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
             ])}
      || {#{a := A, b := B, ratio := Fresh}, #{ratio := Room}} <-
-            dyno_bench_heap:depends(Ends, ?THRESHOLD)
-    ];
+            lists:sublist(Depending, ?MOST_SENTENCES)
+    ] ++
+        [
+            {~"heap",
+                text("so do ~b other verdicts; the table of the heap has the times", [
+                    length(Depending) - ?MOST_SENTENCES
+                ])}
+         || length(Depending) > ?MOST_SENTENCES
+        ];
 warnings(Labels, #{heap := runtime, candidates := Candidates} = Result) ->
     Collected = [
         {Label, Count}

@@ -40,7 +40,8 @@
 %% so any few rounds in a row cover the range evenly.
 -define(GOLDEN, 0.6180339887498949).
 
-%% Rounds with each of the two, and the share of the time that they may take.
+%% Rounds with each of the two, or as many as the pairs' intervals need, and the share of the time
+%% that they may take.
 -define(ROUNDS, 9).
 -define(SHARE, 0.15).
 %% Collections that are too few for their cost to be told.
@@ -95,8 +96,9 @@ Measures the candidates with both ends of the range; none where their epochs are
     fun((dyno_bench_comparison:candidate(), dyno_bench_worker:heap()) -> times()),
     dyno_bench_engine:options()
 ) -> ends() | none.
-measure(Candidates, RoundNs, Epochs, #{budget_ms := BudgetMs} = Options) ->
-    case min(?ROUNDS, trunc(?SHARE * BudgetMs * 1.0e6 / (2 * RoundNs))) of
+measure(Candidates, RoundNs, Epochs, #{budget_ms := BudgetMs, level := Level} = Options) ->
+    Needed = dyno_bench_comparison:least_rounds(Candidates, 1 - (1 - Level) / 2),
+    case min(max(?ROUNDS, Needed), trunc(?SHARE * BudgetMs * 1.0e6 / (2 * RoundNs))) of
         0 ->
             none;
         Count ->
