@@ -13,10 +13,10 @@
 
 describe() ->
     """
-    What dyno bench says that lists:sum(lists:seq(1, N)) takes for six N, which is work in proportion
-    to N. In a fresh process 150 takes longer than 250, because of the heap that it settles at. The
-    result is the farthest that the time of an element is from the median of all six. With an argument
-    (default, or a number of words) the heap is fixed, as --heap does.
+    What dyno bench says that lists:sum(lists:seq(1, N)) takes for six N, which is work in
+    proportion to N. In a fresh process 150 takes longer than 250, because of the heap that it
+    settles at. The result is the farthest that the time of an element is from the median of all
+    six. With an argument (default, or a number of words) the heap is fixed, as --heap does.
     """.
 
 argument(none) -> {ok, drawn};

@@ -61,10 +61,10 @@
 
 describe() ->
     """
-    How often dyno bench calls a short code slower or faster than the same code: 43 everyday ones, two
-    of them a module's countdown loop, each against itself in a block, in turn. The argument is the way
-    to measure: compare, continuous (-d), timed (-l) or isolated (-i); without one, compare. loop:N
-    compares the countdown alone, N times.
+    How often dyno bench calls a short code slower or faster than the same code: 43 everyday ones,
+    two of them a module's countdown loop, each against itself in a block, in turn. The argument is
+    the way to measure: compare, continuous (-d), timed (-l) or isolated (-i); without one, compare.
+    loop:N compares the countdown alone, N times.
     """.
 
 argument(none) -> {ok, {compare, all}};
@@ -76,7 +76,10 @@ argument("loop:" ++ Count) ->
 argument(Way) ->
     case lists:member(Way, ["compare", "continuous", "timed", "isolated"]) of
         true -> {ok, {list_to_atom(Way), all}};
-        false -> {error, ["the argument is compare, continuous, timed, isolated or loop:N, not ", Way]}
+        false ->
+            {error, [
+                "the argument is compare, continuous, timed, isolated or loop:N, not ", Way
+            ]}
     end.
 
 measure({Way, What}, Effort) ->

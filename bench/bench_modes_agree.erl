@@ -13,10 +13,11 @@
 
 describe() ->
     """
-    How many times as long lists:seq(1, 100) takes as lists:seq(1, 60) by a comparison, by samples of a
-    time (-d) and by samples of so many iterations (-l), by turns. With the same heap (--heap, 10,000
-    words or as many as the argument says) all should give the same; the result is how far the greatest
-    and the least of these ratios are apart. Shown besides: what each gives when the heap is left to it.
+    How many times as long lists:seq(1, 100) takes as lists:seq(1, 60) by a comparison, by samples
+    of a time (-d) and by samples of so many iterations (-l), by turns. With the same heap (--heap,
+    10,000 words or as many as the argument says) all should give the same; the result is how far
+    the greatest and the least of these ratios are apart. Shown besides: what each gives when the
+    heap is left to it.
     """.
 
 argument(none) ->

@@ -128,7 +128,7 @@ checks() ->
             iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
         {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
             ~"a list of side_effects and profile"},
-        {heap, fun(Heap) -> Heap =:= default orelse (IsPositive(Heap) andalso Heap =< ?MOST_HEAP) end,
+        {heap, fun(H) -> H =:= default orelse (IsPositive(H) andalso H =< ?MOST_HEAP) end,
             ~"default, or a number of words from 1 to 100000000"},
         {timeout_ms, IsPositive, ~"a positive integer"}
     ].

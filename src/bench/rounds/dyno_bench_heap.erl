@@ -147,7 +147,7 @@ costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections 
 costs({_, #{time_ns := RoomNs}}) ->
     #{without_ns => RoomNs, collection_ns => undefined}.
 
--doc "The pairs whose verdicts differ between the two ends: that in a fresh process, that with room.".
+-doc "The pairs whose verdict in a fresh process is another one than with room: both of each.".
 -spec depends(ends(), Threshold :: float()) ->
     [{dyno_bench_comparison:pair(), dyno_bench_comparison:pair()}].
 depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->

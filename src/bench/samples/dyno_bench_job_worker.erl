@@ -5,13 +5,12 @@
 -moduledoc false.
 %% A process that repeats a job's code until it is told to stop. It counts on the counters, once a
 %% batch; a batch is as many iterations as take about a millisecond, so that counting costs a
-%% thousandth. Between two batches it looks whether the counters is closed, and then waits.
+%% thousandth. Between two batches it looks whether the counters is closed, and then waits. The
+%% reductions of a batch are those of the calls: neither the loop's, one an iteration, nor those of
+%% counting.
 
 -export([start_link/3, go/2]).
 -export_type([code/0]).
-
-%% The reductions of a batch are those of the calls alone: neither the loop's, one an iteration, nor
-%% those of counting.
 
 -type code() :: #{
     module := module(),
@@ -82,8 +81,9 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.
 %% Each batch has the loop in another place.
-work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place, overhead := Overhead} = State) ->
+work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place} = State) ->
     #{counters := Counters, places := Places} = Code,
+    #{overhead := Overhead} = State,
     {Next, Reductions} = counted(N, Last, Place, State),
     Collections = collections(),
     AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
