@@ -78,7 +78,11 @@ not_counted(_Config) ->
             ~"time_per_call" := undefined
         },
         maps:merge(#{~"time_per_call" => undefined}, Row)
-    ).
+    ),
+    %% Nor is there a time for a call that may not have been.
+    Guessed = #{calls => 5, calls_low => 0, calls_high => 9, counted => estimated},
+    [Perhaps] = rows([sampled({m, perhaps, 1}, {1000, 900, 1200}, Guessed)]),
+    ?assertNot(is_map_key(~"time_per_call", Perhaps)).
 
 %% Who called is known from the windows, how often from the counts.
 callers_of_what_is_counted(_Config) ->

@@ -78,6 +78,7 @@ a_function(_Config) ->
     end,
     ?assertMatch([_], Off(0.15)),
     ?assertEqual([], Off(0.25)),
+    ?assertEqual([], Off(unknown)),
     %% Whose calls are too many to count, by the time that it takes of an operation.
     NotCounted = fun(Size) -> #{time_per_call => Slower(Size), share => 0.3, calls => null} end,
     ?assertMatch([{~"function", ~"shop:find/1", 2}], saturations(NotCounted)),
@@ -242,6 +243,7 @@ run(Size, Repetition, Given) ->
 function(Calls, PerCall, Off) ->
     Bounds = fun
         (null) -> [null, null, null];
+        (Value) when Off =:= unknown -> [Value, null, null];
         (Value) -> [Value, Value * (1 - Off), Value * (1 + Off)]
     end,
     Time =

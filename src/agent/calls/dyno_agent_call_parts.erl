@@ -220,7 +220,9 @@ of_time({Name, Title, Kind, Properties}, Made) ->
         bound(Name, Title, Kind, high, Cell(own_time_high_ns))
     ].
 
-%% The least time belongs to the most calls.
+%% The least time belongs to the most calls. Where there may have been none, nothing is known.
+per_call(_Ns, #{counted := estimated, calls_low := 0}) ->
+    undefined;
 per_call(Ns, #{bound := Bound} = F) ->
     Of = #{own_time_low_ns => calls_high, own_time_high_ns => calls_low},
     case {calls(F), maps:get(maps:get(Bound, Of, calls), F, calls(F))} of

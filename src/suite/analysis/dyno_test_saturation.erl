@@ -346,11 +346,13 @@ times_per_operation(Rows, Run) ->
 
 %% Twice as uncertain, and times of which one is ?TIME_FACTOR times the other may be the same.
 is_sure(Name, Row) ->
-    case {maps:get(<<Name/binary, "_low">>, Row, null), maps:get(<<Name/binary, "_high">>, Row, null)} of
-        {Low, High} when is_number(Low), is_number(High) ->
+    case {maps:find(<<Name/binary, "_low">>, Row), maps:find(<<Name/binary, "_high">>, Row)} of
+        {{ok, Low}, {ok, High}} when is_number(Low), is_number(High) ->
             High - Low < 0.4 * map_get(Name, Row);
+        {error, error} ->
+            true;
         _ ->
-            true
+            false
     end.
 
 %% What a step of the size takes, by what the first step took.
