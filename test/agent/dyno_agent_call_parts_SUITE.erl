@@ -2,12 +2,13 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_call_parts_SUITE).
--moduledoc "What the tables of functions say of times and calls that are not certain, and the warnings.".
+-moduledoc "What the tables of functions say of times and calls that are uncertain; the warnings.".
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([callers_of_what_is_counted/1, within_a_budget/1, not_counted/1, called_and_never_counted/1, all_nodes_together/1]).
+-export([within_a_budget/1, callers_of_what_is_counted/1, not_counted/1]).
+-export([called_and_never_counted/1, all_nodes_together/1]).
 -export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
 -export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1]).
 
@@ -15,7 +16,8 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 all() ->
     [
-        within_a_budget, callers_of_what_is_counted, not_counted, called_and_never_counted, all_nodes_together,
+        within_a_budget, callers_of_what_is_counted, not_counted, called_and_never_counted,
+        all_nodes_together,
         each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
         warns_of_a_budget
     ].
@@ -180,7 +182,8 @@ warns_of_what_cannot_be_told(_Config) ->
     ?assertEqual([], warnings(#{functions => [Told, Less]})),
     [{~"instrument_times", One}] = warnings(#{functions => [Told, Tiny]}),
     ?assertEqual(
-        ~"the own time of m:tiny/1 in shop is below what can be told: measuring each call added more to it than is left; --level budget tells shares of the time by samples instead",
+        <<"the own time of m:tiny/1 in shop is below what can be told: measuring each call added "
+            "more to it than is left; --level budget tells shares of the time by samples instead">>,
         One
     ),
     [{_, Two}] = warnings(#{functions => [Told, Less, Tiny]}),
@@ -197,21 +200,21 @@ warns_of_a_budget(_Config) ->
     Budget = fun(Spent) ->
         warnings(#{
             functions => [],
-            budget => #{share => 0.05, spent => Spent, windows => 3, windows_ns => 1, left_out => []}
+            budget => budget(Spent)
         })
     end,
     ?assertEqual([], Budget(0.07)),
     ?assertEqual(
         [
             {~"over_budget",
-                ~"measuring functions took 9 % of the processor time of shop, and 5 % was the budget; measure fewer functions (--pattern)"}
+                <<"measuring functions took 9 % of the processor time of shop, and 5 % was the "
+                    "budget; measure fewer functions (--pattern)">>}
         ],
         Budget(0.09)
     ),
     Told = fun(Bounds) ->
         Functions = [sampled({m, f, 1}, Bounds, #{calls => 1, counted => exact})],
-        Of = #{share => 0.05, spent => 0.03, windows => 3, windows_ns => 1, left_out => []},
-        [Code || {Code, _} <- warnings(#{functions => Functions, budget => Of})]
+        [Code || {Code, _} <- warnings(#{functions => Functions, budget => budget(0.03)})]
     end,
     ?assertEqual([], Told({1000, 500, 2000})),
     ?assertEqual([~"hardly_told"], Told({1000, 0, 3000})),
@@ -221,6 +224,9 @@ warns_of_a_budget(_Config) ->
     ?assertEqual(none, Spent([result([])])).
 
 %% Made-up results
+
+budget(Spent) ->
+    #{share => 0.05, spent => Spent, windows => 3, windows_ns => 1, left_out => []}.
 
 sampled(MFA, {Ns, LowNs, HighNs}, More) ->
     More#{mfa => MFA, own_time_ns => Ns, own_time_low_ns => LowNs, own_time_high_ns => HighNs}.

@@ -150,8 +150,8 @@ run(Id, Size, P99) ->
                     #{name => calls, type => integer, unit => count, role => value},
                     #{name => counted, type => string, role => note},
                     #{name => share, type => number, unit => ratio, role => value},
-                    #{name => share_low, type => number, unit => ratio, role => low, 'of' => share},
-                    #{name => share_high, type => number, unit => ratio, role => high, 'of' => share}
+                    #{name => low, type => number, unit => ratio, role => low, 'of' => share},
+                    #{name => high, type => number, unit => ratio, role => high, 'of' => share}
                 ],
                 rows => [
                     [~"m:sure/0", 5, ~"exact", 0.1, 0.08, 0.13],
@@ -427,12 +427,15 @@ values_with_intervals(_) ->
         {"sampled m:guessed/0 calls at 10 < 5", ~"unknown", null}
     ]),
     ?assertEqual(
-        {~"pass", ~"sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is possible"},
+        {~"pass",
+            <<"sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is "
+                "possible">>},
         Text("sampled m:sure/0 share")
     ),
     ?assertEqual(
         {~"unknown",
-            ~"sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % to 30 % is possible: measure longer (--duration), at the level budget"},
+            <<"sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % "
+                "to 30 % is possible: measure longer (--duration), at the level budget">>},
         Text("sampled m:guessed/0 share")
     ),
     #{~"text" := NotCounted} = at_100("sampled m:guessed/0 calls at 10 < 5"),

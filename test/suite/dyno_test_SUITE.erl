@@ -21,6 +21,7 @@ all() ->
         thresholds,
         growth,
         levels,
+        within_a_budget,
         calls_and_times_are_right,
         intervals,
         several_targets,
@@ -89,7 +90,7 @@ closed_load(Config) ->
     Document = complete(
         Config,
         closed_load,
-        short(#{name => "closed", sizes => [1, 3], patterns => ["target_work"]}),
+        short(#{name => "closed", sizes => [1, 3], patterns => ["target_work"], level => time}),
         [on_target(Config), dyno_suites:one_call(leaves, 5)]
     ),
     ?assertMatch(#{~"name" := ~"closed", ~"command" := ~"test"}, Document),
@@ -335,6 +336,35 @@ levels(Config) ->
         ]
     ).
 
+%% What a test does by default: `spin` takes nearly all of the time, `leaf` next to nothing, and
+%% both say what their times may be off by.
+within_a_budget(Config) ->
+    Node = proplists:get_value(node, Config),
+    Document = complete(
+        Config,
+        budgeted,
+        short(#{patterns => ["target_work"], duration_ms => 2000, warmup_ms => 500}),
+        [
+            on_target(Config),
+            "operation(Node) -> ok = erpc:call(Node, target_work, spin, [5000]),\n"
+            "    ok = erpc:call(Node, target_work, leaves, [3]), {ok, Node}.\n"
+        ]
+    ),
+    ?assertMatch(#{~"level" := ~"budget", ~"budget" := 0.05}, map_get(~"parameters", Document)),
+    Run = only_run(Document),
+    Spent = dyno_suites:value(Run, ~"instrument.spent"),
+    ?assert(Spent > 0),
+    [#{~"function" := Name} = Spin | Others] = dyno_suites:table(Run, ~"functions", Node),
+    ct:pal("spent ~p~n~tp~n~tp", [Spent, Spin, Others]),
+    ?assertMatch(<<"target_work:spin", _/binary>>, Name),
+    #{~"own_time" := Ns, ~"own_time_low" := LowNs, ~"own_time_high" := HighNs} = Spin,
+    ?assert(LowNs > 0 andalso LowNs =< Ns andalso Ns =< HighNs),
+    ?assertMatch(#{~"share" := Share} when Share > 0.9, Spin),
+    ?assertMatch(#{~"time_from" := _, ~"counted" := _}, Spin),
+    ?assertMatch([_ | _], dyno_suites:table(Run, ~"processes", Node)),
+    {ok, Text} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({match, _}, re:run(Text, "target_work:spin.*\\+/- [0-9]+ %")).
+
 %% The calls come when the counters certainly count: not in the first half second, and none is under
 %% way at the end.
 calls_and_times_are_right(Config) ->
@@ -409,7 +439,7 @@ several_targets(Config) ->
     Document = complete(
         Config,
         several,
-        short(#{patterns => ["target_work"]}),
+        short(#{patterns => ["target_work"], level => time}),
         [
             io_lib:format("init_run(_, _) -> {ok, ~0tp, [leaf, warm]}.~n", [[Node, Second]]),
             io_lib:format(

@@ -204,7 +204,8 @@ vm_killed(Config) ->
 
 two_at_once(Config) ->
     Node = node_of(Config),
-    First = dyno_suites:write(Config, the_first, short(#{duration_ms => 1500}), ordinary(Node)),
+    Longer = short(#{duration_ms => 1500, level => time}),
+    First = dyno_suites:write(Config, the_first, Longer, ordinary(Node)),
     Second = dyno_suites:write(Config, the_second, short(#{}), ordinary(Node)),
     {_, Running} = await_measuring(Config, First, #{}),
     {ok, Refused} = dyno_test:run(Second, #{}),
@@ -344,7 +345,7 @@ target_reloads_a_module(Config) ->
     Node = node_of(Config),
     {target_work, Binary} = dyno_suites:compiled(),
     ok = file:write_file(in_work(Config, "target_work.beam"), Binary),
-    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 500}), [
+    Source = dyno_suites:write(Config, reloading, short(#{duration_ms => 500, level => time}), [
         dyno_suites:on_target(Node),
         "init_worker(_, Node) -> {ok, {Node, 1}}.\n"
         "operation({Node, N}) when N rem 20 =:= 0, N =< 60 ->\n"

@@ -40,7 +40,7 @@ short(Options) ->
     maps:merge(
         #{
             sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false,
-            patterns => ["target_work"]
+            patterns => ["target_work"], level => time
         },
         Options
     ).

@@ -85,7 +85,8 @@ a_function(_Config) ->
     Document = document([run(S, 1, NotCounted(S)) || S <- [1, 2, 4]]),
     [#{rows := [Row]}] = dyno_test_saturation:tables(Document),
     ?assertEqual(
-        ~"Of an operation shop:find/1 takes 200 ns at size 2, 2.0 times that at 1, and 30 % of the time.",
+        <<"Of an operation shop:find/1 takes 200 ns at size 2, 2.0 times that at 1, and 30 % of "
+            "the time.">>,
         lists:last(Row)
     ).
 

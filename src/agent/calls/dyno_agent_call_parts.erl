@@ -108,7 +108,8 @@ heaviest_first(Functions) ->
 
 weight(F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), maps:get(calls, F, 0)}.
 
-%% What the own time lies between. Of what is mostly the instrument's anything may be the function's.
+%% What the own time lies between. Of what is mostly the instrument's anything may be the
+%% function's.
 bounded(#{own_time_low_ns := _} = F) ->
     F;
 bounded(#{own_time_ns := Ns, raw_time_ns := RawNs, uncertain_ns := OffNs} = F) ->
@@ -197,8 +198,8 @@ time_columns() ->
             {~"note", ~"Note", string,
                 #{
                     help =>
-                        <<"Below what can be told: measuring added more to the function's time than "
-                            "is left of it.">>
+                        <<"Below what can be told: measuring added more to the function's time "
+                            "than is left of it.">>
                 },
                 fun(F) -> note(is_told(F)) end}
         ]

@@ -4,9 +4,10 @@
 -module(dyno_test_growth).
 -moduledoc """
 Says how what a test measures grows with the size: the functions' time per call, how often they are
-called for an operation (`calls/op`, or where calls are not counted their `time/op`, where that grows), what processes, tables and ports take, and
-the run's metrics, each with its exponent and interval (dyno_stats_growth). What surely grows and
-matters comes first.
+called for an operation (`calls/op`, where that grows; of calls that are not counted `time/op`),
+what processes, tables and ports take, and the run's metrics, each with its exponent and interval
+(dyno_stats_growth). What surely grows and matters comes first. Times and calls that are uncertain
+widen the interval, and those that are mostly guessed have no exponent.
 
 What grows is also said for ten times the largest size: an extrapolation of the measured law, which
 holds as long as nothing is saturated on the way. Its interval is that of the exponent, not of the
@@ -234,8 +235,8 @@ times_per_call(Shares, Sizes) ->
 
 %% A function may take no longer with the size, and yet be called more often for the same operation:
 %% only what surely is. Each run gives one point for all nodes; no call counts as half a call, so
-%% that a function that begins to be called has an exponent, and rather too small a one. Of functions
-%% whose calls are not counted it is their time for an operation.
+%% that a function that begins to be called has an exponent, and rather too small a one. Of
+%% functions whose calls are not counted it is their time for an operation.
 per_operation(What, Shares, Sizes) ->
     {Of, Suffix, Unit} =
         case What of

@@ -11,12 +11,13 @@ which resource is saturated first. Pure.
 | schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
 | run queue | on average as many processes wait as there are schedulers |
 | message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
-| function | a call (of calls that are not counted: an operation) takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
+| function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
 | throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
 
-Where the workers of a closed load do not become more with the size, nothing is said of the
+Of a function whose calls are not counted it is the time in an operation, and times that are not
+known well enough count for nothing. Where the workers of a closed load do not become more with the size, nothing is said of the
 throughput. With repetitions the medians of each size count. What is beyond its limit at the smallest size
 already comes last: it does not grow with the size, but may well be what limits the system. The
 order is that of the sizes; at the same size, by how far beyond its limit a resource is. That one

@@ -518,9 +518,9 @@ format_error({unknown_option, Key, Accepted}) ->
 format_error({missing_option, Key}) ->
     io_lib:format("suite/0 must give ~ts", [Key]);
 format_error({budget_without_level, Level}) ->
-    io_lib:format("a budget is of the level budget, and the level is ~ts; leave out one of the two", [
-        Level
-    ]);
+    io_lib:format(
+        "a budget is of the level budget, and the level is ~ts; leave out one of the two", [Level]
+    );
 format_error({refused, Error}) ->
     dyno_error:format(Error);
 format_error(not_a_map) ->
