@@ -77,6 +77,8 @@ suite() ->
         warmup_ms => 2000,
         %% 1,000 durable queues are declared in it.
         timeout_ms => 120_000,
+        %% Which functions are called more often: exact counts of all calls.
+        level => time,
         patterns => ["app:rabbit", "app:rabbit_common", "app:ra", "app:khepri", "app:osiris"],
         thresholds => ["latency.p99 < 500 ms", "errors.rate == 0 %"]
     }.

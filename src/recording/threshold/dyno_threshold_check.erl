@@ -115,8 +115,12 @@ tables(Key, Written, Known) ->
         dyno_threshold_metric:is_table(Name, Written)
     ].
 
+%% The ends of an interval go without saying.
 fields(Tables) ->
-    lists:uniq([Name || Of <- Tables, #{name := Name, role := Role} <- Of, Role =/= key]).
+    lists:uniq([
+        Name
+     || Of <- Tables, #{name := Name, role := Role} <- Of, not lists:member(Role, [key, low, high])
+    ]).
 
 names(Key, Known) ->
     [Name || #{name := Name} <- maps:get(Key, Known, [])].
