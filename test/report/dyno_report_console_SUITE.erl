@@ -312,10 +312,15 @@ bound(Of, Role, Unit) ->
 cost_of_a_budget(_Config) ->
     Metric = fun(Name, Value, Unit) -> #{name => Name, value => Value, unit => Unit} end,
     Spent = [
-        Metric(~"instrument.spent", 0.031, ~"ratio"), Metric(~"instrument.overhead", 50, ~"ns/call")
+        Metric(~"instrument.spent", 0.031, ~"ratio"),
+        Metric(~"instrument.stacks", 0.012, ~"ratio"),
+        Metric(~"instrument.overhead", 50, ~"ns/call")
     ],
     ?assertEqual(
-        [~"  size  processor time", ~"     4           3.1 %"],
+        [
+            ~"  size  to time calls  to sample stacks",
+            ~"     4          3.1 %             1.2 %"
+        ],
         section(~"What measuring cost", of_run(#{metrics => Spent}))
     ).
 

@@ -183,6 +183,9 @@ metrics(Size) ->
             %% What measuring cost is told at one size, and not at the others.
             cost(~"instrument.response_ratio", Size),
             cost(~"instrument.throughput_ratio", Size),
+            (metric(~"instrument.spent", ~"Spent", 0.031, ~"ratio", null))#{
+                ~"group" := ~"instrument"
+            },
             (metric(~"uninstrumented.operations", ~"Without", 1234, ~"count", null))#{
                 ~"group" := ~"instrument"
             }

@@ -357,7 +357,14 @@ function metrics(recording: Recording): Child[] {
 /** What measuring itself cost: ratios with their intervals, or that nothing can be told. */
 function cost(recording: Recording): Child {
     const [response, throughput] = ['instrument.response_ratio', 'instrument.throughput_ratio'];
-    const runs = recording.runs.filter((run) => findMetric(run, response!));
+    const spent = [
+        ['To time calls', 'instrument.spent'],
+        ['To sample stacks', 'instrument.stacks'],
+    ].filter(([, name]) => recording.runs.some((run) => findMetric(run, name!)));
+    const compared = recording.runs.some((run) => findMetric(run, response!));
+    const runs = recording.runs.filter((run) =>
+        [response, ...spent.map(([, name]) => name)].some((name) => findMetric(run, name!)),
+    );
     if (runs.length === 0) return null;
     const ratioOf = (run: Run, name: string) => {
         const metric = findMetric(run, name);
@@ -371,11 +378,16 @@ function cost(recording: Recording): Child {
         const between = low === null || high === null ? '' : ` (${told(low)} to ${told(high)})`;
         return h('td', { class: 'number' }, `×${told(value)}${between}`);
     };
-    const operations = (run: Run) => findMetric(run, 'uninstrumented.operations')?.value ?? null;
-    const heads = ['Response time', 'Throughput', 'Operations without measuring'];
+    const plain = (run: Run, name: string, unit: string) =>
+        h('td', { class: 'number' }, format(findMetric(run, name)?.value ?? null, unit));
+    const heads = [
+        ...(compared ? ['Response time', 'Throughput'] : []),
+        ...spent.map(([title]) => title!),
+        ...(compared ? ['Operations without measuring'] : []),
+    ];
     return fixedTable(
         'What measuring cost',
-        'against runs without it',
+        compared ? 'against runs without it' : '',
         [
             h('th', { scope: 'col' }, sizeLabel(recording)),
             ...heads.map((head) => h('th', { scope: 'col', class: 'number' }, head)),
@@ -385,9 +397,9 @@ function cost(recording: Recording): Child {
                 'tr',
                 {},
                 h('th', { scope: 'row' }, runTitle(recording, run)),
-                ratioOf(run, response!),
-                ratioOf(run, throughput!),
-                h('td', { class: 'number' }, format(operations(run), 'count')),
+                ...(compared ? [ratioOf(run, response!), ratioOf(run, throughput!)] : []),
+                ...spent.map(([, name]) => plain(run, name!, 'ratio')),
+                compared ? plain(run, 'uninstrumented.operations', 'count') : null,
             ),
         ),
     );
