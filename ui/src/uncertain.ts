@@ -40,7 +40,9 @@ export function withBounds(table: Table): { table: Table; show: Record<string, S
         };
     };
     // A share has a bar.
-    const told = kept.filter((c) => bound(c.name, 'low') !== '' && c.name !== 'share');
+    const told = kept.filter(
+        (c) => c.name === 'calls' || (bound(c.name, 'low') !== '' && c.name !== 'share'),
+    );
     const show = Object.fromEntries(told.map((c) => [c.name, cell(c.name, c.unit)]));
     return { table: shown, show };
 }
