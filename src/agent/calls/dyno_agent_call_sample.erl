@@ -16,7 +16,7 @@
 %% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
 %% and not while statistics are measured.
 
--export([open/3, sample/1, close/1]).
+-export([open/4, sample/1, close/1]).
 -export([per_call/2]).
 %% The pure part
 -export([new/0, called/4, returned/3, counted/1]).
@@ -27,6 +27,8 @@
 
 -doc "Of a function: calls of it, and calls that it made, in the sample.".
 -type sample() :: #{mfa() => {Calls :: non_neg_integer(), Made :: non_neg_integer()}}.
+
+-type spec() :: {module(), atom(), arity() | '_'}.
 
 -doc "Which measured functions each process is in, as far as the messages show.".
 -opaque stacks() :: #{
@@ -44,15 +46,14 @@
 
 -doc """
 Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes
-but some.
+but some; not of `But`.
 """.
--spec open([{module(), atom(), arity() | '_'}], [dyno_agent_call_sessions:measure()], [pid()]) ->
-    sampler().
-open(Functions, Measures, Without) ->
+-spec open([spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()]) -> sampler().
+open(Functions, But, Measures, Without) ->
     case lists:member(call_time, Measures) of
         true ->
             Owner = self(),
-            Sampler = spawn_link(fun() -> begin_sample(Owner, Functions, Without) end),
+            Sampler = spawn_link(fun() -> begin_sample(Owner, {Functions, But}, Without) end),
             receive
                 {Sampler, sampling} -> Sampler
             end;
@@ -76,13 +77,14 @@ close(Sampler) ->
     exit(Sampler, kill),
     ok.
 
--spec begin_sample(pid(), [{module(), atom(), arity() | '_'}], [pid()]) -> no_return().
-begin_sample(Owner, Functions, Without) ->
+-spec begin_sample(pid(), {[spec()], [mfa()]}, [pid()]) -> no_return().
+begin_sample(Owner, {Functions, But}, Without) ->
     proc_lib:set_label(?MODULE),
     process_flag(priority, high),
     Session = trace:session_create(dyno_outgoing, self(), []),
     Set = fun(How) -> [trace:function(Session, F, How, [local]) || F <- Functions] end,
     _ = Set([{'_', [], [{message, {caller}}]}]),
+    _ = [trace:function(Session, F, false, [local]) || F <- But],
     Which =
         case erlang:system_info(process_count) > ?MOST_PROCESSES of
             true -> new;

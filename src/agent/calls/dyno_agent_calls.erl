@@ -46,10 +46,20 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     processes => pid()
 }.
 
--doc "A function's statistics since the last `restart/1`. Words are of 8 bytes.".
+-doc """
+A function's statistics since the last `restart/1`. Words are of 8 bytes. Times at the level
+`budget` have no `raw_time_ns`, and calls only where something is known of them.
+""".
 -type function_result() :: #{
     mfa := mfa(),
-    calls := non_neg_integer(),
+    calls => non_neg_integer(),
+    %% At the level `budget`, with 95 % intervals of what is not exact.
+    counted => exact | estimated | no,
+    calls_low => non_neg_integer(),
+    calls_high => non_neg_integer(),
+    own_time_low_ns => non_neg_integer(),
+    own_time_high_ns => non_neg_integer(),
+    time_from => stacks | windows | both,
     %% As the runtime has it, and without what measuring has added to it.
     raw_time_ns => non_neg_integer(),
     own_time_ns => non_neg_integer(),
@@ -71,7 +81,16 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     %% Reading while it is counted makes the counts inexact by about this share at most.
     off_by := float(),
     %% What measuring adds to the time of each call, at least.
-    least_overhead_ns := float() | undefined
+    least_overhead_ns := float() | undefined,
+    budget => #{
+        share := float(),
+        %% What windows and breakpoints took of the time that the schedulers worked.
+        spent := float(),
+        windows := non_neg_integer(),
+        windows_ns := non_neg_integer(),
+        %% Called so often, and so short, that their time is in that of their callers.
+        left_out := [mfa()]
+    }
 }.
 
 -type state() :: #{
@@ -88,11 +107,26 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 }.
 
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [functions], needs => [dyno_agent_processes], traces => true}.
+about() -> #{names => [functions], needs => [dyno_agent_processes, dyno_agent_stacks], traces => true}.
 
--spec config(dyno_agent_instrument:options()) -> config() | off.
+%% The share of the target's processor time.
+-define(BUDGET, 0.05).
+
+-spec config(dyno_agent_instrument:options()) -> config() | dyno_agent_budget:config() | off.
 config(#{patterns := []}) -> off;
 config(#{level := off}) -> off;
+config(#{level := budget, patterns := Patterns} = Options) ->
+    Given = #{patterns => Patterns, budget => maps:get(budget, Options, ?BUDGET)},
+    lists:foldl(
+        fun({Instrument, Key}, Config) ->
+            case Options of
+                #{Instrument := Pid} -> Config#{Key => Pid};
+                #{} -> Config
+            end
+        end,
+        Given,
+        [{dyno_agent_processes, processes}, {dyno_agent_stacks, stacks}]
+    );
 config(#{patterns := Patterns, level := Level} = Options) ->
     Config = #{patterns => Patterns, measures => measures(Level)},
     case Options of
@@ -102,7 +136,6 @@ config(#{patterns := Patterns, level := Level} = Options) ->
 
 measures(discovery) -> [];
 measures(count) -> [call_count];
-measures(budget) -> [call_time];
 measures(time) -> [call_time];
 measures(memory) -> [call_memory];
 measures(all) -> [call_time, call_memory].
@@ -117,7 +150,9 @@ metrics() -> dyno_agent_call_parts:metrics().
 warnings(Role, Result) -> dyno_agent_call_parts:warnings(Role, Result).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
--spec start_link(config()) -> gen_server:start_ret().
+-spec start_link(config() | dyno_agent_budget:config()) -> gen_server:start_ret().
+start_link(#{budget := _} = Config) ->
+    dyno_agent_budget:start_link(Config);
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
@@ -165,7 +200,7 @@ begun(Patterns, Measures, Config) ->
     Modules = [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)],
     %% Its breakpoints come before those that count.
     Sampler = dyno_agent_call_sample:open(
-        [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)], Measures, others()
+        [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)], [], Measures, others()
     ),
     {Sessions, Counts} = lists:foldl(
         fun measure/2,

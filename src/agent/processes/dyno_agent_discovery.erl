@@ -28,7 +28,7 @@
     unnamed := [{pid(), id()}],
     %% Memory by group in the scan under way.
     memory := #{id() => non_neg_integer()},
-    %% Whether anybody reads the calls of these processes.
+    %% Whether anybody keeps, and reads, the calls of these processes.
     reader := none | subscribed,
     %% Discovered since the statistics were last reset.
     unread := non_neg_integer(),
@@ -42,7 +42,9 @@
     read_at_ms := integer() | at_once,
     due := pending | none,
     %% Whether throttled functions send messages for a moment: during a reading, or between two.
-    window := open | for_lifetimes | closed
+    window := open | for_lifetimes | closed,
+    %% Since when, where nobody reads.
+    opened_ms := integer()
 }.
 
 -doc "What the runtime knows of a process; `gone` where it had ended.".
@@ -64,12 +66,18 @@
     | begin_scan
     | {samples, [dyno_agent_process_table:sample()]}
     | end_scan
-    %% Somebody reads the calls; `by_process` where the statistics tell who has called what.
-    | {subscribed, by_process | sums}
+    %% Somebody reads the calls; `by_process` where the statistics tell who has called what. For
+    %% `windows` only of some moments: then how many processes throttled functions discover is
+    %% estimated.
+    | {subscribed, by_process | sums | windows}
+    %% From so many in a second on that a function discovers it is throttled.
+    | {limit, PerSecond :: pos_integer()}
     | {read_due, NowMs :: integer()}
     | was_read
     | {close_window, NowMs :: integer()}
     | {loaded, module()}
+    %% These are called too often to discover by.
+    | {leave_out, [mfa()]}
     | {restart, Alive :: #{id() => pos_integer()}, Ended :: [pid()]}.
 
 -type effect() ::
@@ -103,6 +111,8 @@
 %% reading, the first of which comes as soon, and between readings for the sample of lifetimes.
 -define(SAMPLE_LIFETIMES_MS, 250).
 -define(WINDOW_MS, 20).
+%% Where they come only to estimate how many processes there are.
+-define(ESTIMATE_MS, 500).
 
 -doc "Nothing was discovered.".
 -spec new() -> t().
@@ -123,7 +133,8 @@ new() ->
         read_ms => never,
         read_at_ms => at_once,
         due => none,
-        window => closed
+        window => closed,
+        opened_ms => 0
     }.
 
 -doc "What follows from an event.".
@@ -196,6 +207,10 @@ event(end_scan, #{groups := Groups, memory := Memory} = State) ->
     Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
     %% So that the groups' numbers add up to the number of all that were discovered.
     sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
+event({limit, PerSecond}, #{throttle := Throttle} = State) ->
+    {State#{throttle := dyno_agent_throttle:allow(PerSecond, Throttle)}, []};
+event({subscribed, windows}, #{throttle := Throttle} = State) ->
+    {State#{throttle := dyno_agent_throttle:allow(Throttle)}, []};
 event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
     Next =
         case Statistics of
@@ -205,6 +220,8 @@ event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
     {State#{reader := subscribed, throttle := Next}, []};
 event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State#{due := none}, []};
+event({read_due, NowMs}, #{reader := none} = State) ->
+    sample_lifetimes(State#{due := none, opened_ms := NowMs});
 event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
     is_integer(AtMs), NowMs < AtMs
 ->
@@ -226,6 +243,8 @@ event({close_window, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State, []};
 event({close_window, _NowMs}, #{window := closed} = State) ->
     {State, []};
+event({close_window, NowMs}, #{reader := none} = State) ->
+    close_window(NowMs, estimated(NowMs, State));
 event({close_window, NowMs}, #{window := for_lifetimes} = State) ->
     close_window(NowMs, State);
 event({close_window, NowMs}, #{throttle := Throttle} = State) ->
@@ -235,6 +254,12 @@ event({loaded, Module}, #{throttle := Throttle} = State) ->
     Next = dyno_agent_throttle:forget(Module, Throttle),
     {State#{throttle := Next}, [
         {table, {throttled, dyno_agent_throttle:throttled(Next)}}, {first_calls, {add, Module}}
+    ]};
+event({leave_out, Functions}, #{throttle := Throttle} = State) ->
+    Next = dyno_agent_throttle:leave_out(Functions, Throttle),
+    {State#{throttle := Next}, [
+        {table, {throttled, dyno_agent_throttle:throttled(Next)}},
+        {first_calls, {leave_out, Functions}}
     ]};
 event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) ->
     {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
@@ -340,13 +365,18 @@ throttle(_MFA, #{throttle := Throttle, window := Window} = State) ->
 
 %% Between two readings messages come for a moment, so that lifetimes are sampled also in a run that
 %% is shorter than the time from one reading to the next.
-sample_lifetimes(#{throttle := Throttle} = State) ->
+sample_lifetimes(#{throttle := Throttle, reader := Reader} = State) ->
+    Ms =
+        case Reader of
+            none -> dyno_agent_throttle:window_ms(Throttle);
+            subscribed -> ?WINDOW_MS
+        end,
     case maps:keys(dyno_agent_throttle:throttled(Throttle)) of
         [] ->
             {State, []};
         Throttled ->
             {State#{window := for_lifetimes}, [
-                {first_calls, {subscribe, Throttled}}, {later, ?WINDOW_MS, close_window}
+                {first_calls, {subscribe, Throttled}}, {later, Ms, close_window}
             ]}
     end.
 
@@ -358,9 +388,25 @@ close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs} = State) ->
         true ->
             {Closed, Effects};
         false ->
-            DueMs = max(1, min(?SAMPLE_LIFETIMES_MS, AtMs - NowMs)),
+            DueMs =
+                case State of
+                    #{reader := none} -> ?ESTIMATE_MS;
+                    _ -> max(1, min(?SAMPLE_LIFETIMES_MS, AtMs - NowMs))
+                end,
             then({Closed, Effects}, fun(S) -> due_in(DueMs, S) end)
     end.
+
+%% As many as in the window, in all the time since the last one.
+estimated(NowMs, #{throttle := Throttle, opened_ms := OpenedMs} = State) ->
+    {Silent, Counted} = dyno_agent_throttle:estimate(OpenedMs, NowMs, Throttle),
+    {_AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Counted),
+    maps:fold(
+        fun(Id, More, #{discovered := N} = Acc) ->
+            count(Id, More, 0, Acc#{discovered := N + More})
+        end,
+        State#{throttle := Next},
+        Silent
+    ).
 
 due_in(Ms, #{due := none} = State) -> {State#{due := pending}, [{later, Ms, read_due}]};
 due_in(_Ms, #{due := pending} = State) -> {State, []}.

@@ -17,8 +17,10 @@ Each is a change of the code, some 150 us a function.
 * `add`: first calls of the functions of a module that was loaded send messages.
 * `subscribe`: those of these functions do so again.
 * `throttle`: they send none.
+* `leave_out`: their calls do nothing at all.
 """.
--type change() :: {add, module()} | {subscribe, [mfa()]} | {throttle, [mfa()]}.
+-type change() ::
+    {add, module()} | {subscribe, [mfa()]} | {throttle, [mfa()]} | {leave_out, [mfa()]}.
 
 %% A call switches the process's `call` flag off in this session, so that it is the last one traced;
 %% before that it sends a message, or does not.
@@ -40,7 +42,9 @@ change({add, Module}, {Session, Patterns}) ->
 change({subscribe, Functions}, {Session, _}) ->
     set(Functions, ?SUBSCRIBED, Session);
 change({throttle, Functions}, {Session, _}) ->
-    set(Functions, ?THROTTLED, Session).
+    set(Functions, ?THROTTLED, Session);
+change({leave_out, Functions}, {Session, _}) ->
+    set(Functions, false, Session).
 
 set(Functions, Specification, Session) ->
     lists:foreach(

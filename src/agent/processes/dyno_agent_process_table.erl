@@ -14,7 +14,7 @@
 %% are throttled (dyno_agent_throttle).
 
 %% To read
--export([group_of/2, groups/1, group/2, throttled/1, size/1]).
+-export([group_of/2, groups/1, group/2, kinds/1, throttled/1, size/1]).
 %% To write
 -export([new/0, is_known/2, write/2]).
 %% To sample
@@ -78,6 +78,10 @@ groups({Processes, _}) ->
 -spec group(id() | other, t()) -> dyno_agent_processes:group().
 group(other, _Table) -> other;
 group(Id, {_, Groups}) -> ets:lookup_element(Groups, Id, 2).
+
+-doc "All groups.".
+-spec kinds(t()) -> [dyno_agent_processes:group()].
+kinds({_, Groups}) -> ets:select(Groups, [{{'$1', '$2'}, [{is_integer, '$1'}], ['$2']}]).
 
 -doc "The functions of which the first calls send no message, and the group of who makes them.".
 -spec throttled(t()) -> #{mfa() => id()}.

@@ -55,7 +55,7 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 
 -export([about/0, config/1, tables/0, metrics/0]).
 -export([start_link/1, restart/1, read/1, table/1]).
--export([subscribe/2, callers/2, was_read/1, loaded/2]).
+-export([subscribe/2, callers/2, was_read/1, loaded/2, leave_out/2, limit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, results/0]).
 
@@ -124,9 +124,10 @@ table(Pid) ->
 
 -doc """
 Names the calling process as the one that reads the calls of these processes; `by_process` where its
-statistics tell which process has called what.
+statistics tell which process has called what, `windows` where it keeps none and nothing is to be
+asked of it.
 """.
--spec subscribe(pid(), by_process | sums) -> dyno_agent_process_table:t().
+-spec subscribe(pid(), by_process | sums | windows) -> dyno_agent_process_table:t().
 subscribe(Pid, Statistics) ->
     gen_server:call(Pid, {subscribe, Statistics}, infinity).
 
@@ -144,6 +145,16 @@ was_read(Pid) ->
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).
+
+-doc "Has processes not discovered by these functions any more.".
+-spec leave_out(pid(), [mfa()]) -> ok.
+leave_out(Pid, Functions) ->
+    gen_server:cast(Pid, {leave_out, Functions}).
+
+-doc "From so many processes in a second on that a function discovers it is throttled.".
+-spec limit(pid(), pos_integer()) -> ok.
+limit(Pid, PerSecond) ->
+    gen_server:cast(Pid, {limit, PerSecond}).
 
 -spec init(config()) -> {ok, state()}.
 init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
@@ -167,7 +178,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
 -spec handle_call(Request, gen_server:from(), state()) ->
     {reply, ok | dyno_agent_process_table:t(), state()} | {noreply, state()}
 when
-    Request :: restart | read | table | {subscribe, by_process | sums}.
+    Request :: restart | read | table | {subscribe, by_process | sums | windows}.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
 handle_call({subscribe, Statistics}, {Reader, _}, #{table := Table} = State) ->
@@ -183,7 +194,12 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 handle_cast({callers, Rows}, #{table := Table} = State) ->
     IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
     {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
-handle_cast(Event, State) when Event =:= was_read; element(1, Event) =:= loaded ->
+handle_cast(Event, State) when
+    Event =:= was_read;
+    element(1, Event) =:= loaded;
+    element(1, Event) =:= leave_out;
+    element(1, Event) =:= limit
+->
     {noreply, event(Event, State)};
 handle_cast(_Request, State) ->
     {noreply, State}.

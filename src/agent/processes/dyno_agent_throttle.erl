@@ -13,8 +13,9 @@
 %% messages are on for a moment, so that another kind of process is noticed. When its
 %% processes have become rare or are of several groups it is no longer throttled.
 
--export([new/0, allow/1, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, expected/2, release_rare/2, forget/2]).
+-export([new/0, allow/1, allow/2, first_call/3, learn/4, group/2]).
+-export([throttled/1, count/2, expected/2, estimate/3, window_ms/1, release_rare/2]).
+-export([forget/2, leave_out/2]).
 -export_type([t/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -44,6 +45,10 @@
 -define(LONGEST_MS, 2000).
 -define(SHORTEST_MS, 250).
 -define(MOST, 40_000).
+%% For an estimate messages come until so many processes are to be expected.
+-define(SEEN, 20).
+-define(WINDOW_MS, 20).
+-define(SHORT_WINDOW_MS, 5).
 
 -doc "No functions; none is throttled until `allow/1`.".
 -spec new() -> t().
@@ -55,7 +60,11 @@ new() ->
 
 -doc "Lets functions be throttled: the call statistics by process are read from now on.".
 -spec allow(t()) -> t().
-allow(Throttle) -> Throttle#{limit := ?LIMIT}.
+allow(Throttle) -> allow(?LIMIT, Throttle).
+
+-doc "The same, where so many in a second are too many.".
+-spec allow(pos_integer(), t()) -> t().
+allow(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
 
 -doc """
 A function has discovered a process, at a time (native): the process is to be identified (`ask`) or
@@ -136,14 +145,31 @@ expected(NowMs, #{per_second := PerSecond, since_ms := Since}) ->
     round(PerSecond * max(0, NowMs - Since) / 1000).
 
 -doc """
+Messages came since a time only (milliseconds): how many processes of each group were probably
+discovered without one before it, since the last count.
+""".
+-spec estimate(integer(), integer(), t()) -> {#{id() => non_neg_integer()}, t()}.
+estimate(OpenedMs, NowMs, #{since_ms := Since, counted := Counted} = Throttle) ->
+    SilentMs = max(0, OpenedMs - Since),
+    Silent = #{Id => N * SilentMs div max(1, NowMs - OpenedMs) || Id := N <- Counted},
+    All = maps:merge_with(fun(_, A, B) -> A + B end, Counted, Silent),
+    {Silent, Throttle#{counted := All}}.
+
+-doc "For how long messages are to come to see some more processes.".
+-spec window_ms(t()) -> pos_integer().
+window_ms(#{per_second := PerSecond}) ->
+    round(max(?SHORT_WINDOW_MS, min(?WINDOW_MS, 1000 * ?SEEN / max(1, PerSecond)))).
+
+-doc """
 The call statistics were asked, at a time (milliseconds): functions whose processes have become rare
 or are of several groups are no longer throttled. Returns in how many milliseconds to ask again.
 """.
 -spec release_rare(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
 release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
+    #{limit := Limit} = Throttle,
     TookMs = max(1, NowMs - Since),
     IsFrequent = fun(MFA, Id) ->
-        maps:get(Id, Counted, 0) * 1000 >= TookMs * ?LIMIT div 2 andalso
+        maps:get(Id, Counted, 0) * 1000 >= TookMs * Limit div 2 andalso
             is_of(Id, map_get(MFA, Groups))
     end,
     All = lists:sum(maps:values(Counted)),
@@ -162,3 +188,8 @@ is_of(_Id, _Group) -> false.
 -spec forget(module(), t()) -> t().
 forget(Module, #{throttled := Throttled} = Throttle) ->
     Throttle#{throttled := maps:filter(fun({M, _, _}, _) -> M =/= Module end, Throttled)}.
+
+-doc "These functions discover no process any more.".
+-spec leave_out([mfa()], t()) -> t().
+leave_out(Functions, #{throttled := Throttled} = Throttle) ->
+    Throttle#{throttled := maps:without(Functions, Throttled)}.

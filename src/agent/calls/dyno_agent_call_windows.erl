@@ -1,0 +1,148 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_call_windows).
+-moduledoc false.
+%% Short times in which calls are timed: windows. Between two of them no breakpoint is set and no
+%% process is flagged, so that nothing costs anything.
+%%
+%%   breakpoints   ____________/=============================\________________
+%%   processes     ___________________/=== flagged ===\_______________________
+%%                   set modules      |    window     | pause, read, clear
+%%
+%% A breakpoint costs the calls of a process that is not flagged 6 ns: so breakpoints are set before
+%% and read after. Each change of the code takes a fraction of a millisecond of the processor, and on
+%% a busy node some milliseconds of waiting for the other schedulers, whether it is about one function
+%% or about a module: so modules are set as a whole, and all is paused and cleared at once.
+%%
+%% Who is called between two windows is not noticed. So a process that left a timed function in
+%% between by an exception, or has not left it yet, may be given all the time since the last window:
+%% more than a window lasts, by which it is told.
+
+-export([open/0, take/4, close/1]).
+-export_type([t/0, plan/0, window/0]).
+
+-opaque t() :: trace:session().
+
+-doc """
+Which modules to time, each as `trace:function/4` takes it; which functions of them not; for how
+long.
+""".
+-type plan() :: #{
+    specs := [{module(), atom(), arity() | '_'}],
+    without := [mfa()],
+    ms := pos_integer()
+}.
+
+-doc "What was timed in a window, and what it took.".
+-type window() :: #{
+    ns := pos_integer(),
+    readings := [{mfa(), dyno_agent_call_sums:reading()}],
+    %% To flag the processes and back: the whole node stands still.
+    flagging_ns := non_neg_integer(),
+    %% How often the code was changed.
+    changes := non_neg_integer()
+}.
+
+%% Nearly all calls return in that time.
+-define(RETURN_MS, 100).
+%% Of what the runtime measures in a window.
+-define(SLACK_US, 1000).
+
+-spec open() -> t().
+open() -> trace:session_create(dyno_call_windows, self(), []).
+
+-doc """
+Times calls for a moment, of all processes but some. `Functions` names those of a module that are
+meant. Ends early, or does not begin (`none`), where `Wanted` finds something more important to do.
+""".
+-spec take(plan(), Functions, Without, t()) -> window() | none when
+    Functions :: fun((module()) -> [mfa()]), Without :: #{pid() => term()}.
+take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) ->
+    Set = [{F, true} || F <- Specs] ++ [{F, false} || F <- Left],
+    Window =
+        case set(Set, Session) of
+            done -> timed(Ms, Session);
+            interrupted -> none
+        end,
+    _ = trace:function(Session, {'_', '_', '_'}, pause, [call_time]),
+    Result =
+        case Window of
+            none ->
+                none;
+            #{ns := Ns} ->
+                Modules = lists:usort([M || {M, _, _} <- Specs]),
+                Window#{
+                    changes => length(Set) + 2,
+                    readings => [
+                        {MFA, Reading}
+                     || M <- Modules,
+                        MFA <- Functions(M),
+                        #{} = Reading <- [reading(MFA, Ns div 1000 + ?SLACK_US, Without, Session)]
+                    ]
+                }
+        end,
+    _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
+    Result.
+
+%% On a busy node this takes long: whoever waits comes first.
+set([], _Session) ->
+    done;
+set([{Function, How} | Rest], Session) ->
+    case is_wanted(0) of
+        true ->
+            interrupted;
+        false ->
+            _ = trace:function(Session, Function, How, [call_time]),
+            set(Rest, Session)
+    end.
+
+timed(Ms, Session) ->
+    T0 = erlang:monotonic_time(nanosecond),
+    _ = trace:process(Session, all, true, [call]),
+    T1 = erlang:monotonic_time(nanosecond),
+    _ = is_wanted(Ms),
+    T2 = erlang:monotonic_time(nanosecond),
+    _ = trace:process(Session, all, false, [call]),
+    T3 = erlang:monotonic_time(nanosecond),
+    %% Each takes effect somewhere in its call.
+    #{ns => max(1, (T2 + T3 - T0 - T1) div 2), flagging_ns => T1 - T0 + T3 - T2}.
+
+%% Whether a request, or the end, comes within this time; it is left for later.
+is_wanted(Ms) ->
+    receive
+        {'$gen_call', _, _} = Request ->
+            self() ! Request,
+            true;
+        {'EXIT', _, _} = End ->
+            self() ! End,
+            true
+    after Ms -> false
+    end.
+
+reading(MFA, MostUs, Without, Session) ->
+    case trace:info(Session, MFA, call_time) of
+        {call_time, [_ | _] = Rows} ->
+            Time = [
+                Row
+             || {Pid, Calls, S, Us} = Row <- Rows,
+                Calls > 0,
+                S * 1_000_000 + Us =< MostUs,
+                not is_map_key(Pid, Without)
+            ],
+            case Time of
+                [] -> none;
+                _ -> #{calls => 0, words => 0, time => Time}
+            end;
+        _ ->
+            none
+    end.
+
+-doc "Ends the session; calls under way get a moment to return (dyno_agent_call_sessions:close/1).".
+-spec close(t()) -> ok.
+close(Session) ->
+    _ = trace:process(Session, all, false, [call]),
+    _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
+    timer:sleep(?RETURN_MS),
+    _ = trace:session_destroy(Session),
+    ok.
