@@ -23,6 +23,8 @@ groups() ->
         {all, [parallel], [
             counts_each_process_once,
             throttles_a_storm,
+            estimates_where_nobody_reads,
+            leaves_functions_out,
             forgets_who_has_ended,
             reads_after_many,
             asks_without_a_reset_for_few,
@@ -86,6 +88,37 @@ throttles_a_storm(_Config) ->
     #{sent := All} = run(Storm, node(nobody)),
     ?assertEqual(20_000, All).
 
+%% 2,500 a second for six seconds: in a short window twice a second they send messages, and as many
+%% are taken to have come at any other time.
+estimates_where_nobody_reads(_Config) ->
+    Node = event({limit, 200}, node(windows)),
+    Moments = lists:append(
+        lists:duplicate(300, [{start, f, plain, 50}, deliver, {finish, 50}, {wait, 10}])
+    ),
+    #{sent := Sent} = Stormed = run(Moments, Node),
+    ?assert(Sent < 2000, Sent),
+    #{discovered := Discovered, groups := [#{discovered := OfGroup}]} = results(Stormed),
+    ?assertEqual(Discovered, OfGroup),
+    ?assert(abs(Discovered - 15_000) < 1500, Discovered),
+    %% Rare ones are counted each.
+    #{sent := Then} = Quiet = run([{wait, 1000}, {wait, 1000}], Stormed),
+    #{discovered := Before} = results(Quiet),
+    #{sent := Now} = Rare = run(
+        lists:append(lists:duplicate(50, [{start, f, plain, 1}, deliver, {wait, 20}])), Quiet
+    ),
+    ?assertEqual(50, Now - Then),
+    ?assertMatch(#{discovered := D} when D =:= Before + 50, results(Rare)).
+
+leaves_functions_out(_Config) ->
+    Storm = [{start, f, plain, 3000}, deliver, {finish, 3000}],
+    #{throttled := Throttled} = Node = run(Storm, node(windows)),
+    ?assertEqual([{target, f, 0}], maps:keys(Throttled)),
+    Left = event({leave_out, [{target, f, 0}]}, Node),
+    ?assertMatch(#{throttled := None} when map_size(None) =:= 0, Left),
+    %% It is not set again when messages are to come.
+    #{sent := Sent} = Before = run([{wait, 3000}, {wait, 3000}], Left),
+    ?assertMatch(#{sent := Sent}, run([{start, f, plain, 100}, deliver], Before)).
+
 %% Also where nobody reads the calls.
 forgets_who_has_ended(_Config) ->
     Storm = lists:append(
@@ -97,7 +130,7 @@ forgets_who_has_ended(_Config) ->
             ?assert(map_size(Table) < 25_000, {Reader, map_size(Table)}),
             ?assert(erts_debug:flat_size(Core) < 200_000, {Reader, erts_debug:flat_size(Core)})
         end,
-        [nobody, sums, by_process]
+        [nobody, sums, by_process, windows]
     ).
 
 reads_after_many(_Config) ->
@@ -354,6 +387,8 @@ effect({later, Ms, What}, #{timers := Timers} = Node) ->
     Node#{timers := Timers#{What => now_ms(Node) + Ms}};
 effect({first_calls, {subscribe, Functions}}, #{silent := Silent} = Node) ->
     Node#{silent := Silent -- Functions};
+effect({first_calls, {leave_out, Functions}}, Node) ->
+    effect({first_calls, {throttle, Functions}}, Node);
 effect({first_calls, {throttle, Functions}}, #{silent := Silent} = Node) ->
     Node#{silent := lists:usort(Functions ++ Silent)}.
 

@@ -35,6 +35,8 @@ groups() ->
             subscribes_again_where_processes_are_rare,
             subscribes_again_where_groups_are_several,
             reads_sooner_where_more_come,
+            estimates_what_sent_no_message,
+            throttles_earlier_where_messages_cost_too_much,
             subscribes_again_to_a_new_module
         ]},
         {node, [parallel], [
@@ -143,6 +145,25 @@ reads_sooner_where_more_come(_Config) ->
     ?assertMatch(
         [{2000, _}, {1000, _}, {250, _}], [After(N) || N <- [1000, 40_000, 1_000_000]]
     ).
+
+%% 20 in 20 ms, after 480 ms without a message.
+estimates_what_sent_no_message(_Config) ->
+    {Silent, Counted} = dyno_agent_throttle:estimate(480, 500, callers(20, throttled())),
+    ?assertEqual(#{7 => 480}, Silent),
+    %% All of them decide whether it stays throttled, and how long messages come the next time.
+    {_, Released} = dyno_agent_throttle:release_rare(500, Counted),
+    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Released)),
+    ?assertEqual(20, dyno_agent_throttle:window_ms(Released)),
+    {_, Many} = dyno_agent_throttle:estimate(980, 1000, callers(400, Released)),
+    {_, Often} = dyno_agent_throttle:release_rare(1000, Many),
+    ?assertEqual(5, dyno_agent_throttle:window_ms(Often)).
+
+throttles_earlier_where_messages_cost_too_much(_Config) ->
+    Throttle = throttled(dyno_agent_throttle:allow(10, learned(21))),
+    {_, Still} = dyno_agent_throttle:release_rare(2000, callers(11, Throttle)),
+    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
+    {_, Rare} = dyno_agent_throttle:release_rare(4000, callers(9, Still)),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_to_a_new_module(_Config) ->
     ?assertEqual(

@@ -67,7 +67,7 @@
 -define(LOOK_MS, 500).
 %% Calls and returns in a sample are enough, and so many samples.
 -define(ENOUGH, 2000).
--define(MOST_SAMPLERS, 4).
+-define(MOST_SAMPLERS, 6).
 %% Of so many processes it is looked at which functions they have called.
 -define(PROCESSES, 300).
 -define(CALLER_ROWS, 5000).
@@ -224,12 +224,10 @@ own() ->
 %% A window
 
 window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Before} = State) ->
-    {Modules, Without, Ms} = dyno_agent_call_plan:next(measured(Patterns), Plan),
-    Asked = #{
-        specs => [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
-        without => Without,
-        ms => Ms
-    },
+    #{modules := Modules, functions := Singly} =
+        Next = dyno_agent_call_plan:next(measured(Patterns), Plan),
+    Whole = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
+    Asked = (maps:with([without, ms], Next))#{specs => Whole ++ Singly},
     Functions = fun(M) -> dyno_agent_patterns:functions(M, Patterns) end,
     Overhead = dyno_agent_overhead:update(Before),
     Own = maps:from_keys(own() ++ dyno_agent_overhead:processes(Overhead), []),
@@ -313,8 +311,17 @@ learned(Window, #{plan := Plan, overhead := Overhead, worked := {Since, Worked}}
         },
         Plan
     ),
-    #{cost_ns := CostNs} = State,
-    looked(State#{plan := Next, cost_ns := CostNs + dyno_agent_call_plan:cost_ns(Next)}).
+    #{cost_ns := CostNs, sample := Sample} = State,
+    looked(State#{
+        plan := Next,
+        cost_ns := CostNs + dyno_agent_call_plan:cost_ns(Next),
+        %% Calls of what is left out from now on are in it: it is taken anew.
+        sample :=
+            case {dyno_agent_call_plan:left_out(Plan), dyno_agent_call_plan:left_out(Next)} of
+                {Same, Same} -> Sample;
+                _ -> #{}
+            end
+    }).
 
 %% How often is called what is counted; which breakpoints may stay.
 looked(#{plan := Plan, counter := Counter, config := Config, counted := Before} = State) ->

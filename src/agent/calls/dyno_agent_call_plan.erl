@@ -73,6 +73,8 @@ processes are named.
 -define(LONGEST_MS, 100).
 %% All modules again, in every so many windows.
 -define(ALL_EVERY, 8).
+%% So many changes more are taken for not stopping at what is hot.
+-define(MORE_CHANGES, 10).
 %% To change the code takes so much of the processor each time.
 -define(CHANGE_NS, 150_000).
 %% What a breakpoint costs each call: of the discovery, and of counting. In a loop of nothing else it
@@ -113,16 +115,41 @@ new(Budget) ->
     }.
 
 -doc """
-Which of these modules the next window times, which functions not, and how long it is.
+What of these modules the next window times: whole modules, and of others single functions; which
+functions not; and how long it is.
 """.
--spec next([module()], t()) -> {[module()], Without :: [mfa()], Ms :: pos_integer()}.
-next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms := Ms}) ->
-    Chosen =
-        case Windows rem ?ALL_EVERY =:= 0 orelse map_size(Active) =:= 0 of
-            true -> Modules;
-            false -> [M || M <- Modules, is_map_key(M, Active)]
+-spec next([module()], t()) -> #{
+    modules := [module()], functions := [mfa()], without := [mfa()], ms := pos_integer()
+}.
+next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms := Ms} = Plan) ->
+    IsAll = Windows rem ?ALL_EVERY =:= 0 orelse map_size(Active) =:= 0,
+    Chosen = [M || M <- Modules, IsAll orelse is_map_key(M, Active)],
+    %% What is left out costs its calls also while the others are set, and the change of one takes
+    %% as long as that of a module.
+    Singly =
+        case IsAll of
+            true -> #{};
+            false -> few(LeftOut, Plan)
         end,
-    {Chosen, [F || {M, _, _} = F := _ <- LeftOut, lists:member(M, Chosen)], Ms}.
+    Whole = [M || M <- Chosen, not is_map_key(M, Singly)],
+    #{
+        modules => Whole,
+        functions => lists:append([map_get(M, Singly) || M <- Chosen, is_map_key(M, Singly)]),
+        without => [F || {M, _, _} = F := _ <- LeftOut, lists:member(M, Whole)],
+        ms => Ms
+    }.
+
+%% The other functions that were seen called, of modules of which some are left out.
+few(LeftOut, #{functions := Functions}) ->
+    Called = maps:groups_from_list(
+        fun({M, _, _}) -> M end, maps:keys(maps:without(maps:keys(LeftOut), Functions))
+    ),
+    #{
+        M => Of
+     || M := Left <- maps:groups_from_list(fun({M, _, _}) -> M end, maps:keys(LeftOut)),
+        Of <- [maps:get(M, Called, [])],
+        length(Of) =< length(Left) + ?MORE_CHANGES
+    }.
 
 -doc "Learns from a window.".
 -spec took(took(), t()) -> t().

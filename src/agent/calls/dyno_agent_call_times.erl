@@ -59,7 +59,7 @@
 %% With fewer samples nothing is said of a group.
 -define(LEAST_SAMPLES, 20).
 %% A group computes if not more than so much of its samples show it where it waits.
--define(MOST_BURST, 0.25).
+-define(MOST_BURST, 0.1).
 %% The normal distribution's 97.5 %.
 -define(WIDTH, 1.96).
 %% Calls of a group that computes may be so many times as many, or as few: what measuring adds to
