@@ -93,10 +93,10 @@ throttles_a_storm(_Config) ->
 estimates_where_nobody_reads(_Config) ->
     Node = event({limit, 200}, node(windows)),
     Moments = lists:append(
-        lists:duplicate(300, [{start, f, plain, 50}, deliver, {finish, 50}, {wait, 10}])
+        lists:duplicate(3000, [{start, f, plain, 5}, deliver, {finish, 5}, {wait, 1}])
     ),
-    #{sent := Sent} = Stormed = run(Moments, Node),
-    ?assert(Sent < 2000, Sent),
+    #{sent := Sent} = Stormed = run(Moments ++ [scan], Node),
+    ?assert(Sent < 3000, Sent),
     #{discovered := Discovered, groups := [#{discovered := OfGroup}]} = results(Stormed),
     ?assertEqual(Discovered, OfGroup),
     ?assert(abs(Discovered - 15_000) < 1500, Discovered),
@@ -104,7 +104,7 @@ estimates_where_nobody_reads(_Config) ->
     #{sent := Then} = Quiet = run([{wait, 1000}, {wait, 1000}], Stormed),
     #{discovered := Before} = results(Quiet),
     #{sent := Now} = Rare = run(
-        lists:append(lists:duplicate(50, [{start, f, plain, 1}, deliver, {wait, 20}])), Quiet
+        lists:append(lists:duplicate(50, [{start, f, plain, 1}, deliver, {wait, 20}])) ++ [scan], Quiet
     ),
     ?assertEqual(50, Now - Then),
     ?assertMatch(#{discovered := D} when D =:= Before + 50, results(Rare)).

@@ -24,6 +24,8 @@ this process --event--> dyno_agent_call_counts, pure: modules, sums (dyno_agent_
   +- dyno_agent_processes: says when to read and reset, and which groups processes are of
 ```
 
+At the level `budget` another process does all this in its own way (dyno_agent_budget).
+
 ## Cost
 In the target, for each call of a measured function: 13 ns for `call_count`, 74 ns for
 `call_time`, 37 ns for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
@@ -107,7 +109,12 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
 }.
 
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [functions], needs => [dyno_agent_processes, dyno_agent_stacks], traces => true}.
+about() ->
+    #{
+        names => [functions],
+        needs => [dyno_agent_processes, dyno_agent_stacks],
+        traces => true
+    }.
 
 %% The share of the target's processor time.
 -define(BUDGET, 0.05).
