@@ -39,8 +39,8 @@ describe() ->
     By what factor the median response time of Cowboy grows while dyno measures the calls, own time
     and callers of all functions of cowboy, ranch and cowlib within its budget, discovers the
     processes that call them (one for each connection and one for each request), and samples stacks,
-    the VM and the system: what `dyno test examples/http_demo.erl` does. For each pair two fresh nodes serve,
-    one with dyno and one without, and the client asks them in turn, at most 250 requests at a time,
+    the VM and the system: what `dyno test examples/http_demo.erl` does. For each pair two fresh
+    nodes serve, one with dyno and one without, and the client asks them in turn, at most 250 requests at a time,
     without and with, with and without, so that whatever else the machine does falls on both. Both
     nodes have just been called by others: that alone, without dyno, makes the next few hundred
     requests over one connection take up to twice as long, while a second scheduler is awake. It
@@ -139,7 +139,7 @@ processor(Pairs, Tool) ->
         {[], []} ->
             ok;
         {Without, With} ->
-            bench_program:say("processor without ~ts us a request, with ~w ~ts us: ~ts times (~ts)", [
+            bench_program:say("processor ~ts us a request, with ~w ~ts us: ~ts times (~ts)", [
                 bench_program:number(dyno_stats:median(Without)),
                 Tool,
                 bench_program:number(dyno_stats:median(With)),

@@ -65,8 +65,8 @@ tiny(N) -> N bxor 0.
 
 """).
 
-%% Each request takes 70 us and 30 us, by the clock. Tiny functions are all that is done in it; their time
-%% is in their callers'.
+%% Each request takes 70 us and 30 us, by the clock. Tiny functions are all that is done in it; their
+%% time is in their callers'.
 shares_of_a_server_that_bursts(_Config) ->
     in_node([bursts], fun(Node, Calls, Restart) ->
         bursts = dyno_peers:load(Node, ?BURSTS),
@@ -143,8 +143,8 @@ late(N) ->
         "f() -> lists:sum(lists:seq(", N, ", 1000)).\n\n"
     ]).
 
-%% Between two windows a function is known to two sessions, which count and discover, and for a while
-%% to the one of dyno_agent_call_sample; a process not to the one of the windows.
+%% Between two windows a function is known to two sessions, which count and discover, and for a
+%% while to the one of dyno_agent_call_sample; a process not to the one of the windows.
 nothing_is_left_between_windows(_Config) ->
     in_node([late], fun(Node, Calls, _Restart) ->
         late = dyno_peers:load(Node, late(1)),

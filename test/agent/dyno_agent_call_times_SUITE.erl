@@ -53,7 +53,9 @@ functions(Input) ->
     #{MFA => F || #{mfa := MFA} = F <- Functions}.
 
 windows_stand_for_all_the_time(_Config) ->
-    Input = windows([{{m, f, 1}, ?SERVER, 100, 7 * 1_000_000}, {{m, g, 1}, ?SERVER, 50, 1000}], input()),
+    Input = windows(
+        [{{m, f, 1}, ?SERVER, 100, 7 * 1_000_000}, {{m, g, 1}, ?SERVER, 50, 1000}], input()
+    ),
     {Functions, Callers} = dyno_agent_call_times:combine(Input),
     ?assertMatch(
         [
@@ -70,7 +72,9 @@ windows_stand_for_all_the_time(_Config) ->
 
 %% In the windows less is done than between them: 100 calls of 2,000, not of 1,000.
 by_counts_where_there_are_some(_Config) ->
-    Input = windows([{{m, f, 1}, ?SERVER, 100, 1_000_000}, {{m, g, 1}, ?SERVER, 30, 500_000}], input()),
+    Input = windows(
+        [{{m, f, 1}, ?SERVER, 100, 1_000_000}, {{m, g, 1}, ?SERVER, 30, 500_000}], input()
+    ),
     ?assertMatch(
         #{
             {m, f, 1} := #{calls := 2000, counted := exact, own_time_ns := 20_000_000},
@@ -110,7 +114,10 @@ windows_of_groups_that_burst(_Config) ->
     Input = stacks(
         2 * ?SECOND,
         [{?SERVER, [{gen_server, loop, 7}, burst], 300}, {?SERVER, [{m, f, 1}], 20}],
-        windows([{{m, f, 1}, ?SERVER, 100, 70_000_000}, {{m, g, 1}, ?SERVER, 100, 30_000_000}], input())
+        windows(
+            [{{m, f, 1}, ?SERVER, 100, 70_000_000}, {{m, g, 1}, ?SERVER, 100, 30_000_000}],
+            input()
+        )
     ),
     ?assertMatch(
         #{

@@ -59,8 +59,8 @@
     timer := reference()
 }.
 
-%% What the normal schedulers have worked, and what the processor has worked for the node: less where
-%% the machine does other things meanwhile; both in nanoseconds.
+%% What the normal schedulers have worked, and what the processor has worked for the node: less
+%% where the machine does other things meanwhile; both in nanoseconds.
 -type work() :: {Schedulers :: integer(), Processor :: integer()}.
 
 -define(FIRST_AFTER_MS, 100).
@@ -268,7 +268,9 @@ added(#{readings := Readings, ns := Ns}, #{overhead := Overhead, sums := Sums} =
 
 total(#{time := Rows}) ->
     lists:foldl(
-        fun({_, C, S, Us}, {Calls, Ns}) -> {Calls + C, Ns + S * 1_000_000_000 + Us * 1000 + 500} end,
+        fun({_, C, S, Us}, {Calls, Ns}) ->
+            {Calls + C, Ns + S * 1_000_000_000 + Us * 1000 + 500}
+        end,
         {0, 0},
         Rows
     ).

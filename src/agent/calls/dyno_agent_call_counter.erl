@@ -3,8 +3,9 @@
 
 -module(dyno_agent_call_counter).
 -moduledoc false.
-%% Counts the calls of functions that are called seldom, all the time and each one, in a trace session
-%% of its own. Which functions are called too often is told by `without/2` (dyno_agent_call_plan).
+%% Counts the calls of functions that are called seldom, all the time and each one, in a trace
+%% session of its own. Which functions are called too often is told by `without/2`
+%% (dyno_agent_call_plan).
 %%
 %% Mere counts are not by process. So Erlang's base, which dyno's own processes call as well, is not
 %% counted. What a module has counted is gone when it is loaded again; then nothing is said of it

@@ -14,7 +14,8 @@
 %%   are called least have them, as many as fit.
 
 -export([new/1, next/2, took/2, looked/2, wait_ms/2]).
--export([first_calls/1, known/1, active/1, cost_ns/1, least_busy_ns/0, left_out/1, uncounted/1, undiscovered/1, breakpoints_share/1]).
+-export([left_out/1, uncounted/1, undiscovered/1, first_calls/1, known/1, active/1]).
+-export([cost_ns/1, least_busy_ns/0, breakpoints_share/1]).
 -export_type([t/0, took/0, look/0]).
 
 -opaque t() :: #{
@@ -41,9 +42,8 @@
 -type seen() :: {Calls :: non_neg_integer(), WindowsNs :: pos_integer(), OwnNs :: number()}.
 
 -doc """
-What a window has shown. `rates`: how often functions that are counted were called since the last
-one, a nanosecond: in a window a loop makes less turns. `processes`: for some processes, the
-functions that each has called. `discoverers`: functions by which groups of processes are named. `call_ns`: what measuring adds to a call, and to its caller.
+What a window has shown. `processes`: for some processes, the functions that each has called.
+`call_ns`: what measuring adds to a call, and to its caller.
 """.
 -type took() :: #{
     ns := pos_integer(),
@@ -77,8 +77,8 @@ processes are named.
 -define(MORE_CHANGES, 10).
 %% To change the code takes so much of the processor each time.
 -define(CHANGE_NS, 150_000).
-%% What a breakpoint costs each call: of the discovery, and of counting. In a loop of nothing else it
-%% is 6 ns; where it is met a few times in a request, its data and code are not at hand (Cowboy).
+%% What a breakpoint costs each call: of the discovery, and of counting. In a loop of nothing else
+%% it is 6 ns; where it is met a few times in a request, its data and code are not at hand (Cowboy).
 -define(DISCOVERY_NS, 40).
 -define(COUNT_NS, 40).
 %% A process that is discovered sends a message, which wakes another one.
@@ -158,7 +158,7 @@ took(#{calls := Calls, processes := Processes} = Took, Plan) ->
     Seen = seen(Took, Plan#{
         processes := Processes,
         active := maps:merge(Active, #{M => [] || {M, _, _} := _ <- Calls}),
-        windows := Windows + (case map_size(Calls) of 0 -> 0; _ -> 1 end)
+        windows := Windows + min(1, map_size(Calls))
     }),
     pace(Took, hot(Took, Seen)).
 

@@ -102,7 +102,9 @@ computing(#{stacks := none}) ->
     #{};
 computing(#{stacks := #{cpu_ns := CpuNs, stacks := Stacks}, measured := IsMeasured}) ->
     Groups = lists:foldl(
-        fun({Kind, Path, Weight}, Acc) -> add_stack(Kind, innermost(Path, IsMeasured), Weight, Acc) end,
+        fun({Kind, Path, Weight}, Acc) ->
+            add_stack(Kind, innermost(Path, IsMeasured), Weight, Acc)
+        end,
         #{},
         Stacks
     ),

@@ -11,9 +11,9 @@
 %%                   set modules      |    window     | pause, read, clear
 %%
 %% A breakpoint costs the calls of a process that is not flagged 6 ns: so breakpoints are set before
-%% and read after. Each change of the code takes a fraction of a millisecond of the processor, and on
-%% a busy node some milliseconds of waiting for the other schedulers, whether it is about one function
-%% or about a module: so modules are set as a whole, and all is paused and cleared at once.
+%% and read after. Each change of the code takes a fraction of a millisecond of the processor, and
+%% on a busy node some milliseconds of waiting for the other schedulers, whether it is about one
+%% function or about a module: so modules are set as a whole, and all is paused and cleared at once.
 %%
 %% Who is called between two windows is not noticed. So a process that left a timed function in
 %% between by an exception, or has not left it yet, may be given all the time since the last window:
