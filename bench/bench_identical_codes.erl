@@ -63,8 +63,8 @@ describe() ->
     """
     How often dyno bench calls a short code slower or faster than the same code: 43 everyday ones,
     two of them a module's countdown loop, each against itself in a block, in turn. The argument is
-    the way to measure: compare, continuous (-d), timed (-l) or isolated (-i); without one, compare.
-    loop:N compares the countdown alone, N times.
+    the way to measure: compare, concurrent (-c 2), continuous (-d), timed (-l) or isolated (-i);
+    without one, compare. loop:N compares the countdown alone, N times.
     """.
 
 argument(none) -> {ok, {compare, all}};
@@ -74,11 +74,12 @@ argument("loop:" ++ Count) ->
         _ -> {error, ["loop: takes a number of trials, not ", Count]}
     end;
 argument(Way) ->
-    case lists:member(Way, ["compare", "continuous", "timed", "isolated"]) of
+    case lists:member(Way, ["compare", "concurrent", "continuous", "timed", "isolated"]) of
         true -> {ok, {list_to_atom(Way), all}};
         false ->
             {error, [
-                "the argument is compare, continuous, timed, isolated or loop:N, not ", Way
+                "the argument is compare, concurrent, continuous, timed, isolated or loop:N, not ",
+                Way
             ]}
     end.
 
@@ -119,6 +120,8 @@ options(compare, full) ->
     #{budget_ms => 1000};
 options(compare, quick) ->
     #{budget_ms => 100};
+options(concurrent, Effort) ->
+    (options(compare, Effort))#{concurrency => 2};
 options(continuous, Effort) ->
     #{mode => {continuous, #{sample_ms => sample_ms(Effort), samples => 10}}};
 options(timed, Effort) ->

@@ -149,7 +149,7 @@ heap_lottery(_Config) ->
 identical_codes(_Config) ->
     [
         measures(["identical_codes", Way], "identical_codes_" ++ Way, "%")
-     || Way <- ["compare", "continuous", "timed", "isolated"]
+     || Way <- ["compare", "concurrent", "continuous", "timed", "isolated"]
     ],
     measures(["identical_codes", "loop:2"], "identical_codes_compare", "%").
 
@@ -196,7 +196,7 @@ wrong_arguments(_Config) ->
             {["cowboy_slowdown", "tea:1"], "CONNECTIONSxREQUESTS"},
             {["heap_lottery", "small"], "default or a number of words, not small"},
             {["identical_codes", "loop:none"], "a number of trials, not none"},
-            {["identical_codes", "always"], "compare, continuous, timed, isolated or loop:N"},
+            {["identical_codes", "always"], "compare, concurrent, continuous, timed, isolated or loop:N"},
             {["modes_agree", "0"], "a number of words, not 0"},
             {["gates", "1"], "number of repetitions, 2 or more, not 1"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
