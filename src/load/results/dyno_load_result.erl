@@ -61,8 +61,13 @@
     notes := [note()],
     %% Why workers' end_worker/1 failed.
     not_ended := [binary()],
-    search => dyno_load_search:result()
+    search => dyno_load_search:result(),
+    %% How busy the machine was in probes that were too slow to make it so.
+    busy_below => float() | undefined
 }.
+
+%% A rate that is lower by that takes little of what the machine can do.
+-define(MUCH_SLOWER, 16).
 
 -doc "The results of all pools in a round of parts.".
 -spec merge([dyno_load_part:t()], [dyno_load_pool:snapshot()]) -> merged().
@@ -83,7 +88,8 @@ merge(Round, Snapshots) ->
         ),
         workers => lists:sum([Workers || #{workers := Workers} <- Snapshots]),
         under_way => lists:sum([UnderWay || #{under_way := UnderWay} <- Snapshots]),
-        run_queue => lists:max([0.0 | [Q || #{run_queue := Q} <- Snapshots]])
+        run_queue => lists:max([0.0 | [Q || #{run_queue := Q} <- Snapshots]]),
+        busy => lists:max([0.0 | [Busy || #{busy := Busy} <- Snapshots]])
     }.
 
 part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
@@ -208,7 +214,11 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         total := Total,
         errors := Errors,
         workers := lists:max([Workers || #{workers := Workers} <- [Merged | Chosen]]),
-        search => Result
+        search => Result,
+        busy_below => dyno_stats:median([
+            Busy
+         || {At, #{busy := Busy}} <- Probes, At * ?MUCH_SLOWER =< Found
+        ])
     };
 of_search(Result, [], Merged) ->
     Merged#{search => Result}.

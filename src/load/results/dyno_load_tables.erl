@@ -128,10 +128,10 @@ probes() ->
         ]
     }.
 
-reason(#{decision := failed, why := objective}) -> ~"the objective did not hold";
-reason(#{decision := failed, why := saturated}) -> ~"the target was saturated";
-reason(#{decision := failed, why := generator}) -> ~"the generator was the bottleneck";
-reason(_Undecided) -> undefined.
+reason(#{why := objective}) -> ~"the objective did not hold";
+reason(#{why := saturated}) -> ~"the target was saturated";
+reason(#{why := generator}) -> ~"the generator was the bottleneck";
+reason(_Held) -> undefined.
 
 load_nodes() ->
     #{

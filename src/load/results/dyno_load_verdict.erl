@@ -24,6 +24,8 @@ late that it matters beside the response times, one in ten by a quarter of the m
 %% Workers that are in operations for less of their time than that wait for the generator.
 -define(BUSY, 0.5).
 -define(HIGH_LAG_SHARE, 0.25).
+%% More probes than that, of all, do not fail for nothing.
+-define(DISTURBED, 0.1).
 %% Processes that wait for a scheduler, per scheduler: more, and the generator's node is full.
 -define(FULL, 4.0).
 %% Below so many operations a 99th percentile is one or two operations.
@@ -72,7 +74,8 @@ is_lagging(_Quantile, _Share, _Part) ->
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts} = Result) ->
     Several = length(Parts) > 1,
-    failing(Result) ++
+    disturbed(Result) ++
+        failing(Result) ++
         few_operations(Result) ++
         lists:append([of_parts(Part, Several, Result) || Part <- Parts]) ++
         full(Result) ++
@@ -80,6 +83,21 @@ warnings(#{parts := Parts} = Result) ->
         lists:append([of_note(Note) || Note <- map_get(notes, Result)]) ++
         unfinished(Result) ++
         not_ended(Result).
+
+%% A search allows for that, by making more probes; but what it finds is what a busy machine can do.
+disturbed(#{search := #{tried := Tried, disturbed := Disturbed}, busy_below := Busy}) ->
+    Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
+    Slow = "~b of ~b probes did not hold at rates that do: something stood still now and then",
+    Full =
+        "the machine of the load was ~ts busy at a sixteenth of that rate and less: other programs "
+        "take its processors, and without them the rate may be higher",
+    [{~"search_disturbed", text(Slow, [Disturbed, Probes])} || Disturbed > ?DISTURBED * Probes] ++
+        [
+            {~"search_busy", text(Full, [dyno_unit:format(Busy, ~"ratio")])}
+         || is_number(Busy), Busy > ?BUSY
+        ];
+disturbed(_Result) ->
+    [].
 
 %% Of the times of those that failed nothing is in the results.
 failing(#{total := #{successes := Ok, failures := Failed}, errors := [_ | _] = Errors}) when
@@ -119,9 +137,10 @@ not_ended(#{not_ended := [Text]}) ->
 not_ended(#{not_ended := [Text | Others]}) ->
     [{~"end_worker", text("~ts (and ~b more workers)", [Text, length(Others)])}].
 
-of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}) when
+of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate} = Search}) when
     Stopped =:= time; Stopped =:= interrupted
 ->
+    #{low_per_s := Low, high_per_s := High} = Search,
     Why =
         case Stopped of
             time -> "ran out of time (limit_ms)";
@@ -130,7 +149,15 @@ of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate}}
     Known =
         case Rate of
             0 -> "no rate was decided to hold by then";
-            _ -> ["the highest rate that holds may be above ", dyno_unit:format(Rate, ~"1/s")]
+            _ ->
+                [
+                    "the highest rate that holds is not known better than from ",
+                    dyno_unit:format(Low, ~"1/s"),
+                    case High of
+                        undefined -> " up";
+                        _ -> [" to ", dyno_unit:format(High, ~"1/s")]
+                    end
+                ]
         end,
     [{~"search", text("the search ~ts: ~ts", [Why, Known])}];
 of_parts(_Part, _Several, #{search := _}) ->

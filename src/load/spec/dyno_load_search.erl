@@ -3,17 +3,20 @@
 
 -module(dyno_load_search).
 -moduledoc """
-Finds the highest rate at which an objective holds, by short probes: which rate is tried next, when
-a rate is decided, and when the search is over. Pure.
+Finds the highest rate at which an objective holds, by short probes: which rate is tried next, and
+when the search is over. Pure.
 
-A single probe decides nothing. Probes are repeated at a rate until those that held lead those
-that did not, or the other way round, by so many that the wrong decision is less likely than
-1 - confidence: Wald's sequential test between a rate that holds in 4 of 5 probes and one that
-fails in 4 of 5 (a lead of 2 is a confidence of 0.94, one of 3 of 0.98). A rate that stays undecided
-lies at the edge and counts as failed.
+No probe decides anything for good: one that held may have been lucky, one that did not may have met
+a moment in which the machine stood still. What is known is how likely each rate is to be the
+highest one that holds, over a grid of rates whose steps are half of the precision. Each probe
+changes that by Bayes' rule: a rate that holds is expected to hold in 7 of 10 probes, one that does
+not in 1 of 20 (a stall fails a probe more easily than luck helps one). The next probe is made where
+both outcomes are as likely, so that probes are repeated near the edge, and a wrong one is mended by
+the next ones there (M. Horstein, "Sequential transmission using noiseless feedback", 1963).
 
-Rates are doubled from the first one until one fails (halved, where the first one does), then the
-gap is halved on a logarithmic scale until it is narrower than the precision.
+No rate is tried that is more than twice the highest one that held: from the first rate on they are
+doubled until one fails. The search ends where the interval that has the limit, at the confidence
+asked for, is no wider than the precision.
 """.
 
 -export([new/1, next/1, so_far/1, record/4]).
@@ -40,141 +43,191 @@ gap is halved on a logarithmic scale until it is narrower than the precision.
 }.
 
 -doc """
-`rate_per_s` is the highest rate that was decided to hold, 0 where none was, and the limit lies
-between it and `high_per_s`. `stopped` says why it was no higher: the objective did not hold, the
-target was saturated, the generator was at its own limit, the highest rate allowed holds, not even
-the lowest one does, the time was over, or it was interrupted.
+`rate_per_s` is the highest rate that was tried, held, and is as likely to be below the limit as
+above it, or likelier; 0 where there is none. The limit lies between `low_per_s` and `high_per_s` at
+the confidence. `disturbed` says how many probes did not hold at rates that surely do. `stopped`
+says why it was no higher: the objective did not hold, the target was saturated, the generator was
+at its own limit, the highest rate allowed holds, not even the lowest one does, the time was over,
+or it was interrupted.
 """.
 -type result() :: #{
     rate_per_s := number(),
+    low_per_s := number(),
     high_per_s := number() | undefined,
     stopped := objective | saturated | generator | highest | lowest | time | interrupted,
     confidence := float(),
+    disturbed := non_neg_integer(),
     tried := [tried()]
 }.
 
 -opaque search() :: #{
     options := options(),
-    lead := pos_integer(),
-    rate := number(),
-    now := tried(),
-    low := number() | undefined,
-    high := tried() | undefined,
-    tried := [tried()],
+    %% Ascending; of number N the limit may be the highest that holds. Number 0 is that none does.
+    rates := tuple(),
+    likely := [float()],
+    %% The number of the first rate, and of the highest that ever held.
+    first := pos_integer(),
+    highest := non_neg_integer(),
+    tried := #{pos_integer() => tried()},
     elapsed_ns := non_neg_integer()
 }.
 
-%% Between these two rates of success the test decides.
--define(HOLDS, 0.8).
+%% How often a probe does not hold at a rate that does, and holds at one that does not.
+-define(FALSE_FAILURE, 0.3).
+-define(FALSE_SUCCESS, 0.05).
+%% So many steps of the grid around the limit are neither the one nor the other.
+-define(SOFT, 0.5).
 %% So far below the first rate the search gives up.
 -define(HALVINGS, 64).
 
 -doc "A search that has not begun.".
 -spec new(options()) -> search().
-new(#{from_per_s := From, to_per_s := To, confidence := Confidence} = Options) ->
-    Rate = min(From, To),
+new(#{from_per_s := From, to_per_s := To, precision := Precision} = Options) ->
+    First = min(From, To),
+    Step = math:sqrt(1 + Precision),
+    Below = ceil(math:log(?HALVINGS) / math:log(Step)),
+    Above = floor(math:log(To / First) / math:log(Step) - 1.0e-9),
+    Steps = [plain(First * math:pow(Step, N)) || N <- lists:seq(-Below, -1)],
+    Up = [plain(First * math:pow(Step, N)) || N <- lists:seq(1, Above)],
+    Rates = lists:usort(Steps ++ [First] ++ Up ++ [To]),
     #{
         options => Options,
-        lead => max(
-            2, ceil(math:log(Confidence / (1 - Confidence)) / math:log(?HOLDS / (1 - ?HOLDS)))
-        ),
-        rate => Rate,
-        now => untried(Rate),
-        low => undefined,
-        high => undefined,
-        tried => [],
+        rates => list_to_tuple(Rates),
+        likely => normal([1.0 || _ <- [none | Rates]]),
+        first => length([R || R <- Rates, R =< First]),
+        highest => 0,
+        tried => #{},
         elapsed_ns => 0
     }.
 
-untried(Rate) ->
-    #{rate_per_s => Rate, held => 0, failed => 0, why => undefined, decision => undecided}.
+%% People read these rates: no more digits than matter.
+plain(Rate) ->
+    Scale = math:pow(10, floor(math:log10(Rate)) - 2),
+    case round(Rate / Scale) * Scale of
+        Rounded when Rounded >= 100 -> round(Rounded);
+        Rounded -> round(Rounded * 1.0e6) / 1.0e6
+    end.
+
+normal(Weights) ->
+    Sum = lists:sum(Weights),
+    [Weight / Sum || Weight <- Weights].
 
 -doc "The rate of the next probe, or what was found.".
 -spec next(search()) -> {probe, number()} | {done, result()}.
 next(#{elapsed_ns := Elapsed, options := #{limit_ns := Limit}} = Search) when Elapsed >= Limit ->
     {done, result(time, Search)};
-next(#{rate := 0, low := undefined} = Search) ->
-    {done, result(lowest, Search)};
-next(#{rate := 0, high := undefined} = Search) ->
-    {done, result(highest, Search)};
-next(#{rate := 0, high := #{why := Why}} = Search) ->
-    {done, result(Why, Search)};
-next(#{rate := Rate}) ->
-    {probe, Rate}.
+next(#{rates := Rates, tried := Tried} = Search) ->
+    Last = tuple_size(Rates),
+    case bounds(Search) of
+        {Last, _} when map_size(Tried) > 0 ->
+            {done, result(highest, Search)};
+        {0, High} when High =< 1 ->
+            {done, result(lowest, Search)};
+        {Low, High} when High - Low =< 1 ->
+            {done, result(why(Search), Search)};
+        _ ->
+            {probe, element(most_telling(Search), Rates)}
+    end.
+
+%% The lowest and the highest that the limit may be.
+bounds(#{likely := Likely, options := #{confidence := Confidence}}) ->
+    Tail = (1 - Confidence) / 2,
+    {quantile(Tail, Likely), quantile(1 - Tail, Likely)}.
+
+quantile(Q, Likely) -> quantile(Q, Likely, 0).
+
+quantile(_Q, [_], N) -> N;
+quantile(Q, [Weight | _], N) when Weight >= Q -> N;
+quantile(Q, [Weight | Weights], N) -> quantile(Q - Weight, Weights, N + 1).
+
+%% A rate that is as likely to hold as not, but not far above what has held.
+most_telling(#{likely := Likely, rates := Rates, first := First, highest := Highest}) ->
+    Most =
+        case Highest of
+            0 -> First;
+            _ -> at_most(2 * element(Highest, Rates), Rates, Highest)
+        end,
+    max(1, min(Most, quantile(0.5, Likely))).
+
+at_most(Rate, Rates, N) when N < tuple_size(Rates), element(N + 1, Rates) =< Rate * 1.001 ->
+    at_most(Rate, Rates, N + 1);
+at_most(_Rate, _Rates, N) ->
+    N.
+
+-doc "Takes in a probe's outcome, and how long it took.".
+-spec record(number(), outcome(), non_neg_integer(), search()) -> search().
+record(Rate, Outcome, TookNs, #{rates := Rates, likely := Likely, tried := Tried} = Search) ->
+    #{elapsed_ns := Elapsed, highest := Highest} = Search,
+    N = number(Rate, Rates, 1),
+    Default = #{
+        rate_per_s => Rate, held => 0, failed => 0, why => undefined, decision => undecided
+    },
+    #{held := Held, failed := Failed} = Before = maps:get(N, Tried, Default),
+    {Now, IsIn, Top} =
+        case Outcome of
+            held ->
+                {Before#{held := Held + 1}, fun(P) -> P end, max(Highest, N)};
+            Why ->
+                {Before#{failed := Failed + 1, why := Why}, fun(P) -> 1 - P end, Highest}
+        end,
+    Search#{
+        likely := normal([
+            Weight * IsIn(holds(Limit - N))
+         || {Limit, Weight} <- lists:enumerate(0, Likely)
+        ]),
+        tried := Tried#{N => Now},
+        highest := Top,
+        elapsed_ns := Elapsed + TookNs
+    }.
+
+number(Rate, Rates, N) when element(N, Rates) == Rate -> N;
+number(Rate, Rates, N) -> number(Rate, Rates, N + 1).
+
+%% How likely a probe holds so many steps below the limit.
+holds(Steps) ->
+    Below = 1 / (1 + math:exp(-max(-50.0, min(50.0, (Steps + 0.5) / ?SOFT)))),
+    ?FALSE_SUCCESS + (1 - ?FALSE_SUCCESS - ?FALSE_FAILURE) * Below.
 
 -doc "What is known of a search that ends early.".
 -spec so_far(search()) -> result().
 so_far(Search) ->
     result(interrupted, Search).
 
-result(Stopped, #{low := Low, high := High, tried := Tried, now := Now, lead := Lead}) ->
-    Odds = math:pow(?HOLDS / (1 - ?HOLDS), Lead),
+result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
+    #{options := #{confidence := Confidence}} = Search,
+    {Low, High} = bounds(Search),
+    Middle = quantile(0.5, Likely),
+    Found = lists:max([0 | [N || N := #{held := Held} <- Tried, N =< Middle, Held > 0]]),
     #{
-        rate_per_s =>
-            case Low of
-                undefined -> 0;
-                _ -> Low
-            end,
+        rate_per_s => rate(Found, Rates),
+        low_per_s => rate(min(Found, Low), Rates),
         high_per_s =>
-            case High of
-                undefined -> undefined;
-                #{rate_per_s := Rate} -> Rate
+            case High < tuple_size(Rates) of
+                true -> rate(High + 1, Rates);
+                false -> undefined
             end,
         stopped => Stopped,
-        confidence => Odds / (1 + Odds),
-        tried => lists:reverse([T || #{held := H, failed := F} = T <- [Now], H + F > 0] ++ Tried)
+        confidence => float(Confidence),
+        disturbed => lists:sum([N || At := #{failed := N} <- Tried, At < Low]),
+        tried => [
+            Of#{decision := decision(lists:sum(lists:nthtail(N, Likely)), Confidence)}
+         || {N, Of} <- lists:sort(maps:to_list(Tried))
+        ]
     }.
 
--doc "Takes in a probe's outcome, and how long it took.".
--spec record(number(), outcome(), non_neg_integer(), search()) -> search().
-record(Rate, Outcome, TookNs, #{rate := Rate, elapsed_ns := Elapsed, lead := Lead} = Search) ->
-    #{now := #{held := Held, failed := Failed} = Now} = Search,
-    Next =
-        case Outcome of
-            held -> Now#{held := Held + 1};
-            Why -> Now#{failed := Failed + 1, why := Why}
-        end,
-    decide(Next, Lead, Search#{elapsed_ns := Elapsed + TookNs}).
+rate(0, _Rates) -> 0;
+rate(N, Rates) -> element(N, Rates).
 
-decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Held - Failed >= Lead ->
-    decided(Now#{decision := held}, Search);
-decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Failed - Held >= Lead ->
-    decided(Now#{decision := failed}, Search);
-decide(#{held := Held, failed := Failed} = Now, Lead, Search) when Held + Failed >= 3 * Lead ->
-    decided(Now#{decision := failed}, Search);
-decide(Now, _Lead, Search) ->
-    Search#{now := Now}.
+decision(Likely, Confidence) when Likely >= Confidence -> held;
+decision(Likely, Confidence) when 1 - Likely >= Confidence -> failed;
+decision(_Likely, _Confidence) -> undecided.
 
-decided(#{rate_per_s := Rate, decision := Decision} = Now, #{tried := Tried} = Search) ->
-    Bounded =
-        case Decision of
-            held -> Search#{low := Rate};
-            failed -> Search#{high := Now}
-        end,
-    Next = rate(Bounded),
-    Bounded#{rate := Next, now := untried(Next), tried := [Now | Tried]}.
-
-%% The next rate; 0 where there is none.
-rate(#{low := Low, high := undefined, options := #{to_per_s := To}}) when Low >= To -> 0;
-rate(#{low := Low, high := undefined, options := #{to_per_s := To}}) -> min(To, 2 * Low);
-rate(#{low := undefined, high := #{rate_per_s := High}, options := #{from_per_s := From}}) ->
-    case High / 2 of
-        Half when Half * ?HALVINGS < From -> 0;
-        Half -> Half
-    end;
-rate(#{low := Low, high := #{rate_per_s := High}, options := #{precision := Precision}}) ->
-    case High =< Low * (1 + Precision) of
-        true -> 0;
-        false -> round_to_3(math:sqrt(Low * High), Low, High)
+%% That of the lowest rate above the limit that did not hold.
+why(#{tried := Tried, likely := Likely}) ->
+    Middle = quantile(0.5, Likely),
+    Failed = [{N, Why} || {N, #{why := Why}} <- lists:sort(maps:to_list(Tried)), Why =/= undefined],
+    case [Why || {N, Why} <- Failed, N > Middle] of
+        [Why | _] -> Why;
+        [] when Failed =:= [] -> highest;
+        [] -> element(2, lists:last(Failed))
     end.
-
-%% People read these rates: no more digits than matter.
-round_to_3(Rate, Low, High) ->
-    Scale = math:pow(10, floor(math:log10(Rate)) - 2),
-    case round(Rate / Scale) * Scale of
-        Rounded when Rounded > Low, Rounded < High -> plain(Rounded);
-        _ -> Rate
-    end.
-
-plain(Rate) when Rate >= 100 -> round(Rate);
-plain(Rate) -> Rate.

@@ -134,7 +134,15 @@ suite_load_columns() ->
 search_columns() ->
     [
         {~"highest rate", fixed, of_metric(~"load.search.rate", ~"1/s")},
-        {~"below", fixed, of_metric(~"load.search.high", ~"1/s")},
+        {~"interval", fixed, fun(Run) ->
+            case metric(~"load.search.rate", Run) of
+                #{~"low" := Low, ~"high" := High} when is_number(Low), is_number(High) ->
+                    [From, To] = [measured(Rate, ~"1/s") || Rate <- [Low, High]],
+                    <<From/binary, " .. ", To/binary>>;
+                _ ->
+                    ~"-"
+            end
+        end},
         {~"probes", fixed, fun(Run) ->
             measured(
                 lists:sum([
@@ -154,7 +162,7 @@ probes(Run) ->
     ]).
 
 why(Run) ->
-    High = metric_value(~"load.search.high", Run),
+    Found = metric_value(~"load.search.rate", Run),
     Said = [
         Warning
      || Key <- [~"notes", ~"warnings"], #{~"code" := ~"search"} = Warning <- get(Key, Run, [])
@@ -162,7 +170,7 @@ why(Run) ->
     %% The lowest rate that did not hold says it.
     Failed = [
         Row
-     || #{~"rate" := Rate, ~"decision" := ~"failed"} = Row <- probes(Run), Rate =:= High
+     || #{~"rate" := Rate, ~"failed" := N} = Row <- probes(Run), N > 0, Rate > Found
     ],
     case {Said, Failed} of
         {[Warning | _], _} -> dyno_report_document:text(~"text", Warning, ~"");
