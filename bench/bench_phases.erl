@@ -8,7 +8,7 @@ of `known_shares`. Each turn reads the clock between the phases.
 """.
 
 %% Called in the measured node
--export([start/0, shares/1, turns/1, stop/1, phase/1]).
+-export([start/0, shares/1, measured/1, stop/1, phase/1]).
 %% What is measured
 -export([turn/0, loop/1, digest/2, tiny/2, sort/1, build/1]).
 
@@ -21,7 +21,7 @@ of `known_shares`. Each turn reads the clock between the phases.
 -doc "Starts a process that makes turns, one after the other.".
 -spec start() -> pid().
 start() ->
-    spawn(fun() -> turns(#{}, 0) end).
+    spawn(fun() -> turns(begun()) end).
 
 -spec stop(pid()) -> ok.
 stop(Pid) ->
@@ -31,37 +31,44 @@ stop(Pid) ->
 -doc "The shares of the phases since the last call, by the clock.".
 -spec shares(pid()) -> #{phase() => float()}.
 shares(Pid) ->
-    {Times, _} = ask(Pid),
+    {Times, _, _} = measured(Pid),
     Sum = lists:sum(maps:values(Times)),
     #{Phase => Time / max(1, Sum) || Phase := Time <- Times}.
 
--doc "How long a turn has taken since the last call, in milliseconds, in the mean.".
--spec turns(pid()) -> {float(), pos_integer()}.
-turns(Pid) ->
-    {Times, Turns} = ask(Pid),
-    Native = erlang:convert_time_unit(1, millisecond, native),
-    {lists:sum(maps:values(Times)) / Native / max(1, Turns), Turns}.
-
-ask(Pid) ->
+-doc """
+Since the last call: what the phases have taken, natively, how many turns there were, and what
+processor time the node took for a turn, in milliseconds.
+""".
+-spec measured(pid()) -> {#{phase() => integer()}, pos_integer(), float()}.
+measured(Pid) ->
     Ref = make_ref(),
     Pid ! {ask, self(), Ref},
     receive
-        {Ref, Answer} -> Answer
+        {Ref, {Times, Turns, RuntimeMs}} -> {Times, Turns, RuntimeMs / max(1, Turns)}
     end.
 
-turns(Times, Turns) ->
+begun() ->
+    {#{}, 0, runtime_ms()}.
+
+turns({Times, Turns, BeganMs}) ->
     receive
         {ask, From, Ref} ->
-            From ! {Ref, {Times, Turns}},
-            turns(#{}, 0)
-    after 0 -> turns(maps:merge_with(fun(_, A, B) -> A + B end, Times, turn()), Turns + 1)
+            From ! {Ref, {Times, Turns, runtime_ms() - BeganMs}},
+            turns(begun())
+    after 0 ->
+        Sums = maps:merge_with(fun(_, A, B) -> A + B end, Times, turn()),
+        turns({Sums, Turns + 1, BeganMs})
     end.
+
+runtime_ms() ->
+    {Ms, _} = erlang:statistics(runtime),
+    Ms.
 
 -doc "One turn: what each phase has taken, natively.".
 -spec turn() -> #{phase() => integer()}.
 turn() ->
     Data = binary:copy(~"x", 2000),
-    List = [erlang:phash2(N) || N <- lists:seq(1, 3000)],
+    List = [erlang:phash2(N) || N <- lists:seq(1, 5500)],
     #{
         loop => took(fun() -> loop(?TURNS) end),
         digest => took(fun() -> digest(150, Data) end),

@@ -26,6 +26,7 @@ measured in the form that others read. What they measured is not judged here. No
     short_function/1,
     empty_benchmark/1,
     calibrated_time/1,
+    known_shares/1,
     beside_erlperf/1,
     isolated_verdicts/1,
     heap_lottery/1,
@@ -59,6 +60,7 @@ all() ->
         short_function,
         empty_benchmark,
         calibrated_time,
+        known_shares,
         beside_erlperf,
         isolated_verdicts,
         heap_lottery,
@@ -138,6 +140,10 @@ empty_benchmark(_Config) ->
 
 calibrated_time(_Config) ->
     measures(["calibrated_time"], "calibrated_time_error", "times").
+
+known_shares(_Config) ->
+    Output = measures(["known_shares", "1"], "known_shares_1", "%"),
+    ?assertMatch({match, _}, re:run(Output, ~"^slowed +[0-9.]+ times", [multiline])).
 
 isolated_verdicts(_Config) ->
     measures(["isolated_verdicts", "6"], "isolated_verdicts_6", "%").

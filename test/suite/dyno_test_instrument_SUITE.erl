@@ -170,7 +170,9 @@ stacks_are_recorded(Config) ->
             {ok, Report} = dyno_report:render(Format, Document, #{}),
             iolist_to_binary(Report)
         end,
-        ?assertMatch({match, _}, re:run(Shown(console), ~"Processor time[^\n]*\n.*\n +busy:turn/1 ")),
+        ?assertMatch(
+            {match, _}, re:run(Shown(console), ~"Processor time[^\n]*\n.*\n +busy:turn/1 ")
+        ),
         ?assertMatch({match, _}, re:run(Shown(folded), ~"busy:turn/1;busy:turn/1 [0-9]+\n")),
         {ok, Without} = run(Config, #{}, #{without => [stacks]}),
         [#{~"profiles" := []} = Other] = dyno_recording:runs(Without),

@@ -7,9 +7,9 @@ The behaviour of an instrument: what measures one thing in a target.
 
 An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
 `c:restart/1` has it count from now on, and `c:read/1` returns what it has counted. On the caller's
-side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe, as
-data, how that result is recorded. From there on console, page, CSV, thresholds and comparison show
-it like everything else.
+side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2`
+describe, as data, how that result is recorded. From there on console, page, CSV, thresholds and
+comparison show it like everything else.
 
 dyno's own are listed in `all/0`; a suite names more in its option `instruments` (doc/instruments.md
 has an example).

@@ -5,12 +5,12 @@
 -moduledoc false.
 %% Which processes of the node run or are ready to, at an instant.
 %%
-%% To ask one costs 0.1 us. To list all costs 0.6 ms and more, for the runtime goes through its whole
-%% table, also where few places in it are taken. So the list is made anew only every few hundred
-%% milliseconds, and between two lists the processes that were started since are found by their
-%% numbers: a process that is started now has the next one. (After a million processes numbers are
-%% used again, in the order in which they became free; then some of the youngest are missed until
-%% the next list.)
+%% To ask one costs 0.1 us. To list all costs 0.6 ms and more, for the runtime goes through its
+%% whole table, also where few places in it are taken. So the list is made anew only every few
+%% hundred milliseconds, and between two lists the processes that were started since are found by
+%% their numbers: a process that is started now has the next one. (After a million processes numbers
+%% are used again, in the order in which they became free; then some of the youngest are missed
+%% until the next list.)
 %%
 %% Where there are many processes a part of them is asked at each instant, by turns, and each found
 %% counts for as many as were not asked. Those that were found to run before are asked each time.
@@ -68,14 +68,15 @@ last instant.
 -spec instant(t()) -> {[found()], Started :: non_neg_integer(), t()}.
 instant(#{now := Before} = Census) ->
     #{now := Now} = Listed = listed(Census),
-    {Known, Next} = known(Listed),
+    Young = young(Listed),
+    {Known, Next} = known(Listed, [Pid || {Pid, _} <- Young]),
     %% The process that told the number was started as well.
     Started =
         case Before of
             0 -> 0;
             _ -> max(0, Now - Before - 1)
         end,
-    {young(Next) ++ Known, Started, Next}.
+    {Young ++ Known, Started, Next}.
 
 listed(#{next_list := NextList} = Census) ->
     %% No code of ours, which is removed soon after the end; it has ended before the next instant.
@@ -91,7 +92,7 @@ listed(#{next_list := NextList} = Census) ->
             Census#{
                 all := All,
                 count := length(All),
-                left := All,
+                left := lists:nthtail(rand:uniform(length(All)) - 1, All),
                 listed := Now,
                 now := Now,
                 next_list := End + ?LIST_EVERY * (End - Start),
@@ -110,14 +111,14 @@ pid(Number) ->
     Low = integer_to_list(Number band (1 bsl ?NUMBER_BITS - 1)),
     list_to_pid("<0." ++ Low ++ [$. | integer_to_list(Number bsr ?NUMBER_BITS)] ++ ">").
 
-known(#{all := All, count := Count} = Census) when Count =< ?PART ->
+known(#{all := All, count := Count} = Census, _Young) when Count =< ?PART ->
     {[{Pid, 1} || Pid <- All, is_ready(Pid)], Census#{active := #{}}};
-known(#{all := All, count := Count, left := Left, active := Active} = Census) ->
+known(#{all := All, count := Count, left := Left, active := Active} = Census, Young) ->
     {Asked, Passive, Rest} = part(Left, All, ?PART, 0, [], Active),
     Weight = max(1, Count - map_size(Active)) / max(1, Passive),
     Again = maps:filtermap(fun still_active/2, Active),
     Still = [{Pid, 1} || Pid := 0 <- Again],
-    More = lists:sublist(Asked, max(0, ?MOST_ACTIVE - map_size(Again))),
+    More = lists:sublist(Young ++ Asked, max(0, ?MOST_ACTIVE - map_size(Again))),
     Next = maps:merge(Again, maps:from_keys(More, 1)),
     {Still ++ [{Pid, Weight} || Pid <- Asked], Census#{left := Rest, active := Next}}.
 
@@ -141,7 +142,7 @@ part([Pid | Left], All, Most, Passive, Found, Active) ->
     end.
 
 %% Numbers that are used again may be lower.
-young(#{listed := Listed, now := Now}) ->
+young(#{listed := Listed, now := Now, active := Active}) ->
     From =
         case Now > Listed of
             true -> Listed + 1;
@@ -149,13 +150,16 @@ young(#{listed := Listed, now := Now}) ->
         end,
     Oldest = max(From, Now - ?YOUNGEST),
     Older = Oldest - From,
-    ready(lists:seq(Oldest, Now - 1), 1) ++
-        case Older =< ?YOUNG of
-            true -> ready(lists:seq(From, Oldest - 1), 1);
-            false ->
-                Some = [From + rand:uniform(Older) - 1 || _ <- lists:seq(1, ?YOUNG)],
-                ready(Some, Older / ?YOUNG)
-        end.
+    Ready =
+        ready(lists:seq(Oldest, Now - 1), 1) ++
+            case Older =< ?YOUNG of
+                true ->
+                    ready(lists:seq(From, Oldest - 1), 1);
+                false ->
+                    Some = [From + rand:uniform(Older) - 1 || _ <- lists:seq(1, ?YOUNG)],
+                    ready(Some, Older / ?YOUNG)
+            end,
+    [Found || {Pid, _} = Found <- Ready, not is_map_key(Pid, Active)].
 
 ready(Numbers, Weight) ->
     [{Pid, Weight} || Number <- Numbers, Pid <- [pid(Number)], is_ready(Pid)].

@@ -42,19 +42,20 @@ weight(Stacks) -> lists:sum([Weight || {_, _, Weight} <- Stacks]).
 most(Most, Position, Items) ->
     lists:split(min(Most, length(Items)), lists:reverse(lists:keysort(Position, Items))).
 
-%% A stack that is cut at its outer end is put where a whole one has the function that it begins with,
-%% the one with the greatest weight.
+%% A stack that is cut at its outer end is put where a whole one has the function that it begins
+%% with, the one with the greatest weight.
 merged(Stacks) ->
     {Cut, Whole} = lists:partition(fun({_, Stack, _}) -> hd(Stack) =:= deep end, Stacks),
     {ByWeight, _} = most(length(Whole), 3, Whole),
-    Sum = fun({Group, Stack, Weight}, Sums) ->
-        maps:update_with({Group, Stack}, fun(Before) -> Before + Weight end, Weight, Sums)
+    Found = [{{Group, rooted(Group, Stack, ByWeight)}, Weight} || {Group, Stack, Weight} <- Cut],
+    Sums = summed([{{Group, Stack}, Weight} || {Group, Stack, Weight} <- Whole] ++ Found),
+    [{Group, Stack, Weight} || {{Group, Stack}, Weight} <- Sums].
+
+summed(Weights) ->
+    Add = fun({Key, Weight}, Sums) ->
+        maps:update_with(Key, fun(Before) -> Before + Weight end, Weight, Sums)
     end,
-    Found = [{Group, rooted(Group, Stack, ByWeight), Weight} || {Group, Stack, Weight} <- Cut],
-    [
-        {Group, Stack, Weight}
-     || {Group, Stack} := Weight <- lists:foldl(Sum, #{}, Whole ++ Found)
-    ].
+    maps:to_list(lists:foldl(Add, #{}, Weights)).
 
 rooted(Group, [deep, First | Inner] = Stack, ByWeight) ->
     Roots = [
@@ -98,7 +99,7 @@ tables() ->
                     group(Group)
                 end},
                 {~"waiting", ~"Processes waiting", {number, ~"count"},
-                    #{help => ~"At one instant, in the mean; estimated from some of all processes."},
+                    #{help => ~"At one instant, in the mean; estimated from some processes."},
                     fun({_, Mean}) -> Mean end}
             ]
         }
@@ -106,17 +107,13 @@ tables() ->
 
 waiting(#{waiting := []}) ->
     none;
-waiting(#{waiting := Stacks, waiting_instants := Instants}) ->
+waiting(#{waiting := Stacks}) ->
     Base = maps:from_keys(base(), true),
-    Sums = lists:foldl(
-        fun({Group, Stack, Weight}, Sums) ->
-            Key = {Group, lists:last(Stack), caller(lists:reverse(Stack), Base)},
-            maps:update_with(Key, fun(Before) -> Before + Weight end, Weight, Sums)
-        end,
-        #{},
-        Stacks
-    ),
-    {Most, _} = most(?MOST_WAITING, 2, [{Key, Sum / Instants} || Key := Sum <- Sums]),
+    Calls = [
+        {{Group, lists:last(Stack), caller(lists:reverse(Stack), Base)}, Mean}
+     || {Group, Stack, Mean} <- Stacks
+    ],
+    {Most, _} = most(?MOST_WAITING, 2, summed(Calls)),
     Most.
 
 caller([_Call | Outer], Base) ->

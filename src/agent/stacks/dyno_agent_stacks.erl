@@ -14,15 +14,16 @@ scheduler. At some instants processes that wait are asked as well, for the calls
 dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
                                                    |
        dyno_agent_process_table: which group?      v
-       dyno_agent_kind, where it is not known --> dyno_agent_stack_tree, bounded
+       dyno_agent_kind, where it is not known --> dyno_agent_stack_samples, bounded
 ```
 
 ## What a sample tells
-The runtime has a running process answer at the end of its time slice. So a process that computes for
-long is seen where it computes. One that runs for some microseconds and waits again is always seen in
-the `receive` that follows, wherever it was at the instant: that it ran is known, but not where. Such
-a sample is a `burst`. It is told by its innermost frame, function and line, being one in which
-processes wait. In a group of processes that compute there are hardly any (`groups` in `t:times/0`).
+The runtime has a running process answer at the end of its time slice. So a process that computes
+for long is seen where it computes. One that runs for some microseconds and waits again is always
+seen in the `receive` that follows, wherever it was at the instant: that it ran is known, but not
+where. Such a sample is a `burst`. It is told by its innermost frame, function and line, being one
+in which processes wait. In a group of processes that compute there are hardly any (`groups` in
+`t:times/0`).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -31,7 +32,7 @@ processes wait. In a group of processes that compute there are hardly any (`grou
 -export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, times/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, times/0, group/0, result/0, stack/0]).
+-export_type([config/0, times/0, group/0, group_times/0, result/0, stack/0]).
 
 -type config() :: #{
     %% Knows the groups of the processes that it has discovered.
@@ -46,7 +47,8 @@ function in the time of the processor is its samples by all running samples, tim
 -type times() :: #{
     instants := non_neg_integer(),
     duration_ns := non_neg_integer(),
-    %% What the normal schedulers worked, without this instrument.
+    %% What the schedulers worked, without this instrument; the dirty ones as well, since the
+    %% processes that run there are sampled like others.
     cpu_ns := non_neg_integer(),
     groups := #{group() => group_times()}
 }.
@@ -64,8 +66,8 @@ function in the time of the processor is its samples by all running samples, tim
 
 -doc """
 The functions from the outermost to the innermost, without repetitions; `deep` for what is further
-out than the runtime shows. `burst`: the process ran shortly before it waited in the last one; `unseen`: it
-ended before it could answer.
+out than the runtime shows. `burst`: the process ran shortly before it waited in the last one;
+`unseen`: it ended before it could answer.
 """.
 -type stack() :: [mfa() | deep | burst | unseen].
 
@@ -78,31 +80,24 @@ ended before it could answer.
     stacks := [{group(), stack(), number()}],
     %% Samples that found no place.
     other := number(),
-    %% Stacks of those that wait, and at how many instants they were asked.
-    waiting := [{group(), stack(), number()}],
-    waiting_instants := non_neg_integer(),
+    %% How many processes wait there, in the mean.
+    waiting := [{group(), stack(), float()}],
     %% Processes that were started, this instrument's left out.
     started := non_neg_integer()
 }.
-
--type line() :: non_neg_integer().
--type leaf() :: {mfa(), line()}.
 
 -type state() :: #{
     table := dyno_agent_process_table:t() | none,
     census := dyno_agent_stack_census:t(),
     %% Of processes; `own` of dyno's.
     kinds := #{pid() => group() | own},
-    %% In which processes wait.
-    waits := #{leaf() => true},
-    running := dyno_agent_stack_tree:t(),
-    waiting := dyno_agent_stack_tree:t(),
-    waiting_instants := non_neg_integer(),
+    samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     started := non_neg_integer(),
-    %% Native: what it has cost, of an instant in the mean, and of a question.
+    %% Native: what it has cost, an instant in the mean, the last two, and a question.
     cost := non_neg_integer(),
     each := float(),
+    last := {non_neg_integer(), non_neg_integer()},
     question := non_neg_integer(),
     since := integer(),
     work := integer(),
@@ -117,14 +112,9 @@ ended before it could answer.
 %% At one instant in so many, and so many of those that wait.
 -define(WAITING_EVERY, 20).
 -define(WAITING, 32).
--define(NODES, 20_000).
--define(WAITING_NODES, 5000).
 -define(MOST_KINDS, 10_000).
--define(MOST_WAITS, 2000).
-%% The cost of an instant is the mean of about so many; of one that took so many times as long, the
-%% rest is left out.
--define(MEAN_OF, 50).
--define(INTERRUPTED, 2).
+%% The cost of an instant is the mean of about so many.
+-define(MEAN_OF, 20).
 -define(FIRST_NS, 30_000).
 %% What the runtime takes to wake a process by a timer.
 -define(WAKING_NS, 4000).
@@ -183,22 +173,22 @@ init(Config) ->
             #{processes := Processes} -> dyno_agent_processes:table(Processes);
             #{} -> none
         end,
+    First = erlang:convert_time_unit(?FIRST_NS, nanosecond, native),
     State = #{
         table => Table,
         census => dyno_agent_stack_census:new(),
-        waits => #{},
-        each => float(erlang:convert_time_unit(?FIRST_NS, nanosecond, native)),
+        samples => dyno_agent_stack_samples:new(),
+        each => float(First),
+        last => {First, First},
         question => question(),
         timer => make_ref()
     },
     {ok, scheduled(restarted(State))}.
 
-restarted(State) ->
+restarted(#{samples := Samples} = State) ->
     State#{
         kinds => #{},
-        running => dyno_agent_stack_tree:new(?NODES),
-        waiting => dyno_agent_stack_tree:new(?WAITING_NODES),
-        waiting_instants => 0,
+        samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
         started => 0,
         cost => 0,
@@ -206,14 +196,11 @@ restarted(State) ->
         work => work()
     }.
 
-%% What the normal schedulers have worked, natively; the dirty ones come after them.
+%% What the schedulers have worked, natively.
 work() ->
-    case erlang:statistics(scheduler_wall_time) of
-        undefined ->
-            0;
-        Schedulers ->
-            Normal = erlang:system_info(schedulers),
-            lists:sum([Active || {Id, Active, _} <- Schedulers, Id =< Normal])
+    case erlang:statistics(scheduler_wall_time_all) of
+        undefined -> 0;
+        Schedulers -> lists:sum([Active || {_, Active, _} <- Schedulers])
     end.
 
 %% The quickest answer of a process that does not run.
@@ -231,31 +218,27 @@ asked_in(Pid) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(times, _From, State) ->
-    {reply, times(stacks(State), State), State};
-handle_call(read, _From, State) ->
-    Stacks = stacks(State),
-    #{
-        running := Running,
-        waiting := Waiting,
-        waiting_instants := WaitingInstants,
-        started := Started,
-        cost := Cost
-    } = State,
-    Times = times(Stacks, State),
+    {reply, current_times(State), State};
+handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost} = State) ->
+    Times = current_times(State),
     {reply,
         Times#{
             cost_ns => nanoseconds(Cost),
-            stacks => [{Group, path(Path, Leaf), Weight} || {Group, Path, Leaf, Weight} <- Stacks],
-            other => dyno_agent_stack_tree:other(Running),
-            waiting => [
-                {Group, path(Path, {ran, Leaf}), Weight}
-             || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Waiting),
-                {_, Leaf} <- [lists:last(Path)]
-            ],
-            waiting_instants => WaitingInstants,
+            stacks => dyno_agent_stack_samples:stacks(Samples),
+            other => dyno_agent_stack_samples:other(Samples),
+            waiting => dyno_agent_stack_samples:waiting(Samples),
             started => Started
         },
         State}.
+
+current_times(#{samples := Samples, instants := Instants, cost := Cost} = State) ->
+    #{since := Since, work := Work} = State,
+    #{
+        instants => Instants,
+        duration_ns => nanoseconds(erlang:monotonic_time() - Since),
+        cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
+        groups => dyno_agent_stack_samples:groups(Samples)
+    }.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -274,39 +257,28 @@ scheduled(#{each := Each} = State) ->
 
 %% An instant. What is waited for an answer is no cost, so the time is taken around it.
 
-instant(#{census := Census, instants := N, question := Question} = State) ->
+instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
     Running = chosen(Ready, State),
-    Waiting = waiting(N, Next),
     Asking = erlang:monotonic_time(),
     Answers = [{Pid, Weight, ask(Pid, State)} || {Pid, Weight} <- Running],
-    Waits = [
-        {Pid, Weight, ask(Pid, State)}
-     || {Pid, Weight} <- Waiting, process_info(Pid, status) =:= {status, waiting}
-    ],
     Answered = erlang:monotonic_time(),
-    Seen = lists:foldl(
-        fun waits/2, lists:foldl(fun ran/2, State#{census := Next}, Answers), Waits
-    ),
+    Seen = lists:foldl(fun ran/2, State#{census := Next}, Answers),
     End = erlang:monotonic_time(),
     Listing = dyno_agent_stack_census:list_cost(Next),
-    Took =
-        Asking - Begin - Listing + End - Answered +
-            (length(Running) + length(Waiting)) * Question +
-            erlang:convert_time_unit(?WAKING_NS, nanosecond, native),
-    %% What takes much longer than usual was interrupted by the operating system.
+    Took = Asking - Begin - Listing + End - Answered,
+    Spent = spent(Took, length(Running), Listing, Seen),
+    waiting(Spent#{instants := N + 1, started := StartedBefore + Started}).
+
+%% The median with the last two: what takes much longer once was interrupted by the operating
+%% system.
+spent(Took, Questions, Listing, #{last := {A, B}, question := Question} = State) ->
     #{cost := Before, each := Each} = State,
-    Cost = min(Took, ?INTERRUPTED * round(Each)),
-    #{started := StartedBefore, waiting_instants := W} = Seen,
-    Seen#{
-        instants := N + 1,
-        started := StartedBefore + Started,
-        waiting_instants :=
-            case Waiting of
-                [] -> W;
-                _ -> W + 1
-            end,
+    Waking = erlang:convert_time_unit(?WAKING_NS, nanosecond, native),
+    Cost = lists:nth(2, lists:sort([A, B, Took])) + Questions * Question + Waking,
+    State#{
+        last := {B, Took},
         cost := Before + Cost + Listing,
         each := Each + (Cost - Each) / ?MEAN_OF
     }.
@@ -324,10 +296,21 @@ chosen(Ready, #{kinds := Kinds}) ->
             ]
     end.
 
-waiting(N, Census) when N rem ?WAITING_EVERY =:= 0 ->
-    dyno_agent_stack_census:some(?WAITING, Census);
-waiting(_N, _Census) ->
-    [].
+waiting(#{instants := N, census := Census, cost := Before, question := Question} = State) when
+    N rem ?WAITING_EVERY =:= 0
+->
+    Asked = [
+        {Pid, Weight, ask(Pid, State)}
+     || {Pid, Weight} <- dyno_agent_stack_census:some(?WAITING, Census),
+        process_info(Pid, status) =:= {status, waiting}
+    ],
+    #{samples := Samples} = Seen = lists:foldl(fun waits/2, State, Asked),
+    Seen#{
+        samples := dyno_agent_stack_samples:asked_waiting(Samples),
+        cost := Before + 2 * length(Asked) * Question
+    };
+waiting(State) ->
+    State.
 
 %% The stack, then whether it waits where that ends, and what kind of process it is.
 ask(Pid, #{kinds := Kinds}) when is_map_key(Pid, Kinds) ->
@@ -349,46 +332,28 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
     end.
 
 ran({Pid, Weight, gone}, State) ->
-    {Group, Next} = group(Pid, [], [], State),
-    add(running, Group, [unseen], Weight, Next);
-ran({Pid, Weight, {_, [], Who}}, State) ->
-    {Group, Next} = group(Pid, Who, [], State),
-    add(running, Group, [unseen], Weight, Next);
-ran({Pid, Weight, {How, Frames, Who}}, State) ->
-    {Group, Next} = group(Pid, Who, Frames, State),
-    add(running, Group, frames(Frames, ran), Weight, learned(How, Frames, Next)).
+    add({Pid, [], unseen}, Weight, fun dyno_agent_stack_samples:ran/4, State);
+ran({Pid, Weight, {ran, Frames, Who}}, State) ->
+    add({Pid, Who, Frames}, Weight, fun dyno_agent_stack_samples:ran/4, State);
+ran({Pid, Weight, {waits, Frames, Who}}, State) ->
+    learned(Frames, ran({Pid, Weight, {ran, Frames, Who}}, State)).
 
 waits({Pid, Weight, {waits, Frames, Who}}, State) ->
-    {Group, Next} = group(Pid, Who, Frames, State),
-    add(waiting, Group, frames(Frames, ran), Weight, learned(waits, Frames, Next));
+    Added = add({Pid, Who, Frames}, Weight, fun dyno_agent_stack_samples:waits/4, State),
+    learned(Frames, Added);
 waits(_RanMeanwhile, State) ->
     State.
 
-add(_Tree, own, _Path, _Weight, State) ->
-    State;
-add(Tree, Group, Path, Weight, State) ->
-    State#{Tree := dyno_agent_stack_tree:add([Group | Path], Weight, map_get(Tree, State))}.
-
-learned(waits, [Frame | _], #{waits := Waits} = State) when map_size(Waits) < ?MOST_WAITS ->
-    State#{waits := Waits#{leaf(Frame) => true}};
-learned(_How, _Frames, State) ->
-    State.
-
-%% The outermost first; the innermost one with its line.
-frames([{M, F, A, _} = Inner | Outer] = Frames, How) ->
-    Path = outer(Outer, {M, F, A}, [{How, leaf(Inner)}]),
-    case length(Frames) >= dyno_agent_stack_depth:raised() of
-        true -> [deep | Path];
-        false -> Path
+add({Pid, Who, Frames}, Weight, Add, State) ->
+    case group(Pid, Who, Frames, State) of
+        {own, Next} ->
+            Next;
+        {Group, #{samples := Samples} = Next} ->
+            Next#{samples := Add(Group, Frames, Weight, Samples)}
     end.
 
-%% A function that calls itself is one frame.
-outer([], _Inner, Path) -> Path;
-outer([{M, F, A, _} | Outer], {M, F, A} = Inner, Path) -> outer(Outer, Inner, Path);
-outer([{M, F, A, _} | Outer], _Inner, Path) -> outer(Outer, {M, F, A}, [{M, F, A} | Path]).
-
-leaf({M, F, A, Location}) ->
-    {{M, F, A}, proplists:get_value(line, Location, 0)}.
+learned(Frames, #{samples := Samples} = State) ->
+    State#{samples := dyno_agent_stack_samples:learn(Frames, Samples)}.
 
 %% Groups
 
@@ -416,49 +381,14 @@ new_group(Pid, Who, Frames, #{table := Table}) ->
 %% A process that runs a fun is of the outermost function that its stack shows.
 kind(Who, Frames) ->
     First =
-        case lists:reverse(Frames) of
-            [{M, F, A, _} | _] -> {M, F, A};
-            [] -> {erlang, apply, 2}
+        case Frames of
+            [_ | _] -> erlang:delete_element(4, lists:last(Frames));
+            _ -> {erlang, apply, 2}
         end,
     Kind = dyno_agent_kind:of_process(Who, First),
     case dyno_agent_kind:is_own(Kind) of
         true -> own;
         false -> Kind
     end.
-
-%% Results
-
-%% Only now all frames are known in which processes wait.
-stacks(#{running := Running, waits := Waits}) ->
-    [
-        {Group, Path, how(lists:last(Path), Waits), Weight}
-     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Running)
-    ].
-
-how(unseen, _Waits) -> unseen;
-how({ran, Leaf}, Waits) when is_map_key(Leaf, Waits) -> {burst, Leaf};
-how(Ran, _Waits) -> Ran.
-
-path(Path, unseen) -> Path;
-path(Path, {ran, {MFA, _}}) -> lists:droplast(Path) ++ [MFA];
-path(Path, {burst, {MFA, _}}) -> lists:droplast(Path) ++ [MFA, burst].
-
-times(Stacks, #{instants := Instants, since := Since, work := Work, cost := Cost}) ->
-    #{
-        instants => Instants,
-        duration_ns => nanoseconds(erlang:monotonic_time() - Since),
-        cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
-        groups => lists:foldl(fun count/2, #{}, Stacks)
-    }.
-
-count({Group, _Path, How, Weight}, Groups) ->
-    New = #{running => 0, burst => 0, functions => #{}},
-    #{running := Running} = Of = maps:get(Group, Groups, New),
-    Groups#{Group => counted(How, Weight, Of#{running := Running + Weight})}.
-
-counted({ran, {MFA, _}}, Weight, #{functions := Functions} = Of) ->
-    Of#{functions := Functions#{MFA => maps:get(MFA, Functions, 0) + Weight}};
-counted(_Burst, Weight, #{burst := Burst} = Of) ->
-    Of#{burst := Burst + Weight}.
 
 nanoseconds(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
