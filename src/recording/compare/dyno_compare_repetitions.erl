@@ -85,7 +85,7 @@ ways(Some, Others) ->
 
 -doc "A verdict as people say it of such a metric.".
 -spec in_words(dyno_stats_verdict:verdict(), Kind, Better :: lower | higher) ->
-    dyno_compare:verdict()
+    slower | faster | more | less | same | undecided
 when
     Kind :: time | other_time | exact | amount.
 in_words(same, _, _) -> same;
