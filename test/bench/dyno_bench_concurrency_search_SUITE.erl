@@ -20,6 +20,7 @@ all() ->
         steps_like_erlperf,
         the_best_not_the_last,
         noise_is_no_gain,
+        more_but_not_surely,
         measures_in_turn,
         invariants
     ].
@@ -92,6 +93,30 @@ noise_is_no_gain(_Config) ->
     ct:pal("~b of ~b", [False, length(Steps)]),
     ?assert(length(Steps) > 800),
     ?assert(False / length(Steps) < 0.025).
+
+%% More in the middle, but not surely: that is neither a gain nor the same.
+more_but_not_surely(_Config) ->
+    Feed = fun
+        Feed(Search, Round) ->
+            case dyno_bench_concurrency_search:next(Search) of
+                {round, [_, _]} when Round =< 32 ->
+                    Two =
+                        case Round rem 8 < 5 of
+                            true -> 27.0;
+                            false -> 16.0
+                        end,
+                    Feed(dyno_bench_concurrency_search:add(#{1 => 20.0, 2 => Two}, Search),
+                        Round + 1);
+                _ ->
+                    dyno_bench_concurrency_search:outcome(Search)
+            end
+    end,
+    Outcome = Feed(dyno_bench_concurrency_search:new((options())#{max := 2}), 1),
+    ?assertMatch(
+        #{best := 1, steps := [#{concurrency := 2, ratio := Ratio, verdict := undecided}]} when
+            Ratio > 1.3,
+        Outcome
+    ).
 
 measures_in_turn(_Config) ->
     First = dyno_bench_concurrency_search:new(options()),

@@ -9,6 +9,7 @@
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
+-export([words_where_codes_differ/1, sentences_of_many_codes/1, a_gain_that_is_not_sure/1]).
 -export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1, places/1]).
 -export([uncertain_functions/1, cost_of_a_budget/1]).
 
@@ -32,7 +33,10 @@ all() ->
         clocks,
         places,
         uncertain_functions,
-        cost_of_a_budget
+        cost_of_a_budget,
+        words_where_codes_differ,
+        sentences_of_many_codes,
+        a_gain_that_is_not_sure
     ].
 
 %% After a wanted change: copy the new text, which the failure names, over the golden file.
@@ -334,3 +338,66 @@ section(Title, Document) ->
         fun(Line) -> string:prefix(Line, Title) =:= nomatch end, Lines
     ),
     lists:takewhile(fun(Line) -> Line =/= ~"" end, Rest).
+
+%% A benchmark's only table.
+bench(Parameters, Table, Names, Rows) ->
+    Columns = [#{~"name" => Name} || Name <- Names],
+    Run = #{
+        ~"id" => ~"1",
+        ~"tables" => [#{~"name" => Table, ~"columns" => Columns, ~"rows" => Rows}]
+    },
+    #{~"status" => ~"complete", ~"parameters" => Parameters, ~"runs" => [Run]}.
+
+text(Sections) ->
+    Options = #{width => 100, colour => off, charset => unicode},
+    Lines = [dyno_report_section:lines(Section, Options) || Section <- Sections],
+    unicode:characters_to_binary(lists:join($\n, lists:append(Lines))).
+
+codes(Words) ->
+    Names = [
+        ~"code", ~"time_per_call", ~"low", ~"high", ~"calls_per_second", ~"ratio", ~"ratio_low",
+        ~"ratio_high", ~"verdict", ~"reductions_per_call", ~"words_per_call"
+    ],
+    Verdicts = [~"fastest" | lists:duplicate(length(Words) - 1, ~"same")],
+    Rows = [
+        [
+            <<"lists:seq(1, 100000), ", (integer_to_binary(N))/binary>>,
+            100.5, 90.5, 110.5, 1.0e7, 1.01, 0.99, 1.02, Verdict, 17.25, Of
+        ]
+     || {N, Of, Verdict} <- lists:zip3(lists:seq(1, length(Words)), Words, Verdicts)
+    ],
+    text(dyno_report_content_bench:codes(bench(#{}, ~"codes", Names, Rows))).
+
+%% Also in a pipe, which has 100 columns; what they do not differ in gives way.
+words_where_codes_differ(_Config) ->
+    ?assertMatch({match, _}, re:run(codes([18, 36]), "verdict +words\n")),
+    ?assertEqual(nomatch, binary:match(codes([18, 36]), ~"reductions")),
+    ?assertEqual(nomatch, binary:match(codes([18, 18]), ~"words")).
+
+%% One for each of the next three; the table has the others' verdicts.
+sentences_of_many_codes(_Config) ->
+    Sentences = fun(Codes) ->
+        length(binary:matches(codes(lists:duplicate(Codes, 18)), ~"No difference"))
+    end,
+    ?assertEqual([1, 3, 3, 3], [Sentences(Codes) || Codes <- [2, 4, 5, 20]]).
+
+a_gain_that_is_not_sure(_Config) ->
+    Names = [~"concurrency", ~"throughput", ~"ratio", ~"ratio_low", ~"ratio_high", ~"verdict"],
+    Said = fun(OfFour) ->
+        Rows = [
+            [1, 12.1e6, null, null, null, null],
+            [2, 20.3e6, 1.67, 1.5, 1.8, ~"best"],
+            [3, 20.1e6, 0.99, 0.9, 1.04, ~"same"],
+            [4, 27.5e6 | OfFour]
+        ],
+        text(dyno_report_content_bench:concurrency(bench(#{}, ~"concurrencies", Names, Rows)))
+    end,
+    ?assertMatch(
+        <<"2 workers give 20.3 M/s for sure; 4 give more, not surely: 1.350 times as much (0.950",
+            _/binary>>,
+        Said([1.35, 0.95, 1.6, ~"undecided"])
+    ),
+    ?assertEqual(
+        ~"It saturates at 2 workers: 20.3 M/s. With 3, 4 it was not shown to be higher.",
+        Said([1.01, 0.95, 1.04, ~"same"])
+    ).

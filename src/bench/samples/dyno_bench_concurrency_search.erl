@@ -39,7 +39,8 @@ looks (Bonferroni).
     ratio := float(),
     low := float(),
     high := float(),
-    verdict := gain | same | loss
+    %% `undecided`: it may be a gain.
+    verdict := gain | same | loss | undecided
 }.
 
 -type outcome() :: #{
@@ -167,7 +168,8 @@ onwards(Candidate, #{options := Options} = State) ->
 
 verdict(Low, _High) when Low > 1 -> gain;
 verdict(_Low, High) when High < 1 -> loss;
-verdict(_Low, _High) -> same.
+verdict(_Low, High) when High < ?WORTH -> same;
+verdict(_Low, _High) -> undecided.
 
 -doc "What came out so far.".
 -spec outcome(t()) -> outcome().

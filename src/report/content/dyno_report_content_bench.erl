@@ -13,8 +13,14 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 
 -type section() :: dyno_report_section:section().
 
+%% Codes of which there are more are judged in the table alone.
+-define(MOST_SENTENCES, 3).
+%% Numbers that differ by a smaller share are alike.
+-define(ALIKE, 0.0005).
 %% A gain of so much would have been missed.
 -define(CLEAR, 1.2).
+%% One that is smaller is not worth more workers: dyno_bench_concurrency_search.
+-define(WORTH, 1.05).
 
 -doc "The codes, in the order of their times, and by inputs.".
 -spec codes(dyno_report:document()) -> [section()].
@@ -50,7 +56,8 @@ title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 
 %% What decides stands next to the code, and only once.
 codes(Title, {Metric, PerSecond}, Rows) ->
-    Shown = [Column || {Name, _, _, _} = Column <- columns(Metric, PerSecond), Name =/= Metric],
+    All = columns(Metric, PerSecond, Rows),
+    Shown = [Column || {Name, _, _, _} = Column <- All, Name =/= Metric],
     Columns = [
         #{title => ~"code", align => left, fit => flexible}
         | [titled(Of, Fit) || {_, Of, Fit, _} <- Shown]
@@ -61,7 +68,7 @@ codes(Title, {Metric, PerSecond}, Rows) ->
 titled(~"verdict" = Title, Fit) -> #{title => Title, align => left, fit => Fit};
 titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
 
-columns(Metric, PerSecond) ->
+columns(Metric, PerSecond, Rows) ->
     Number = fun(Name) -> fun(Row) -> measured(get(Name, Row), ~"1") end end,
     Decisive = {none, called(Metric), fixed, fun(Row) -> value(Metric, get(~"value", Row)) end},
     Time = [
@@ -80,19 +87,32 @@ columns(Metric, PerSecond) ->
         end},
         {none, ~"verdict", fixed, fun(Row) -> dyno_report_section:word(get(~"verdict", Row)) end}
     ],
-    Others = [
+    %% What memory the codes take is asked for first, after the time.
+    Words = {~"words", ~"words", fit(~"words_per_call", Rows), Number(~"words_per_call")},
+    Others = [Words | [
         {Of, Title, optional, Number(Name)}
      || {Of, Title, Name} <- [
             {~"reductions", ~"reductions", ~"reductions_per_call"},
-            {~"words", ~"words", ~"words_per_call"},
             {~"whole", ~"of all processes", ~"whole_reductions_per_call"},
             {~"messages", ~"messages", ~"messages_per_call"},
             {~"spawned", ~"spawned", ~"spawned_per_call"}
         ]
-    ],
+    ]],
     case Metric of
         ~"time" -> Time ++ [Rate] ++ Ratio ++ Others;
         _ -> [Decisive] ++ Ratio ++ Time ++ Others
+    end.
+
+%% A column in which the codes differ stays, however narrow the terminal.
+fit(Name, Rows) ->
+    case [Value || #{Name := Value} <- Rows, is_number(Value)] of
+        [_, _ | _] = Values ->
+            case lists:max(Values) - lists:min(Values) > ?ALIKE * lists:max(Values) of
+                true -> fixed;
+                false -> optional
+            end;
+        _ ->
+            optional
     end.
 
 called(~"wall") -> ~"wall-clock time";
@@ -118,11 +138,14 @@ interval(Show, Low, High) when is_number(Low), is_number(High) ->
 interval(_Show, _Low, _High) ->
     ~"".
 
-%% In words, each against the fastest.
+%% In words, each against the fastest; of many codes the next ones.
 
 words([Fastest | Others], Metric, Document) ->
     Threshold = get(~"threshold", get(~"parameters", Document, #{})),
-    [sentence(Row, {name(~"code", Fastest), Metric}, Threshold) || Row <- Others];
+    [
+        sentence(Row, {name(~"code", Fastest), Metric}, Threshold)
+     || Row <- lists:sublist(Others, ?MOST_SENTENCES)
+    ];
 words([], _Metric, _Document) ->
     [].
 
@@ -231,13 +254,37 @@ concurrency(Document) ->
     Best = [Row || #{~"verdict" := ~"best"} = Row <- Rows],
     dyno_report_section:text(none, [best(Row, Rows, Document) || Row <- Best]).
 
+%% It may be more with another number: the one that seems to give most.
+unsure(Rows, Workers) ->
+    Possible = [
+        {Ratio, Row}
+     || #{~"concurrency" := C, ~"verdict" := ~"undecided", ~"ratio" := Ratio} = Row <- Rows,
+        C > Workers,
+        is_number(Ratio),
+        Ratio > ?WORTH
+    ],
+    case Possible of
+        [] -> none;
+        [_ | _] -> element(2, lists:max(Possible))
+    end.
+
 best(Best, Rows, Document) ->
     Workers = get(~"concurrency", Best),
     More = [C || #{~"concurrency" := C} <- Rows, is_integer(C), C > Workers],
     Settings = get(~"settings", get(~"parameters", Document, #{}), #{}),
     Rate = measured(get(~"throughput", Best), ~"1/s"),
+    Unsure = unsure(Rows, Workers),
+    Status = get(~"status", Document),
     Text =
         case {More, get(~"max", Settings)} of
+            _ when Unsure =/= none ->
+                [workers(Workers), give(Workers), Rate, " for sure; ",
+                    measured(get(~"concurrency", Unsure), ~"count"), " give more, not surely: ",
+                    factor(get(~"ratio", Unsure)), " times as much (", between_factors(Unsure),
+                    "). Longer samples (-d) or more of them (-s) would tell."];
+            _ when Status =:= ~"interrupted" ->
+                ["It was interrupted. Until then the throughput was highest with ",
+                    workers(Workers), ": ", Rate, "."];
             {[], Max} when is_integer(Max), Max > Workers ->
                 ["The throughput is highest with ", workers(Workers), ": ", Rate, "."];
             {[], _} ->
@@ -261,6 +308,9 @@ doubt(Rows, Workers) ->
         false ->
             ~""
     end.
+
+give(1) -> ~" gives ";
+give(_) -> ~" give ".
 
 workers(1) -> ~"1 worker";
 workers(N) -> <<(measured(N, ~"count"))/binary, " workers">>.

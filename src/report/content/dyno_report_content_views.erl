@@ -146,6 +146,7 @@ bench() ->
     [
         {~"codes", #{hidden => true}},
         {~"comparisons", #{hidden => true}},
+        {~"single_calls", #{hidden => true}},
         {~"heaps", #{
             title => ~"The heap: in a fresh process, and with room",
             rows => all,

@@ -74,7 +74,8 @@ export function answers(recording: Recording): Child[] {
         const table = tableNamed(run, 'codes');
         const [fastest, ...others] = objects(table);
         const where = several ? `${runTitle(recording, run)}: ` : '';
-        return others.map((row) =>
+        // Of many codes the next ones: the table below has the others' verdicts.
+        return others.slice(0, 3).map((row) =>
             h(
                 'li',
                 {},
@@ -334,6 +335,19 @@ function saturation(recording: Recording, rows: Row[]): string | null {
     const rate = format(num(best.throughput), '1/s');
     const more = rows.filter((r) => Number(r.concurrency) > Number(best.concurrency));
     const settings = recording.parameters.settings as { max?: unknown } | undefined;
+    const unsure = more
+        .filter((r) => r.verdict === 'undecided' && (num(r.ratio) ?? 0) > 1.05)
+        .sort((a, b) => (num(b.ratio) ?? 0) - (num(a.ratio) ?? 0))[0];
+    if (unsure) {
+        const [ratio, low, high] = [unsure.ratio, unsure.ratio_low, unsure.ratio_high].map((v) =>
+            format(num(v), '1'),
+        );
+        const give = best.concurrency === 1 ? 'gives' : 'give';
+        return `${workers(best.concurrency)} ${give} ${rate} for sure; ${unsure.concurrency} give more, not surely: ${ratio} times as much (${low} .. ${high}). Longer samples (-d) or more of them (-s) would tell.`;
+    }
+    if (recording.status === 'interrupted') {
+        return `It was interrupted. Until then the throughput was highest with ${workers(best.concurrency)}: ${rate}.`;
+    }
     if (more.length > 0) {
         const tried = more.map((r) => r.concurrency);
         const list = tried.length > 6 ? `${tried[0]} to ${tried.at(-1)}` : tried.join(', ');
