@@ -16,11 +16,13 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 -type options() :: #{
     %% Workers that run the same code at the same time; 1.
     concurrency => pos_integer(),
-    %% The time for measuring; it ends earlier when everything is decided. 1000 a code.
+    %% The time for measuring: 1000 a code. It ends earlier when everything is decided, and later
+    %% where a verdict needs more: up to five times as much where this is given.
     budget_ms => pos_integer(),
     %% A difference of less than this share does not matter; 0.03.
     threshold => float(),
-    %% The longest that a part of a code, or one epoch, may take; 30000.
+    %% The longest that a part of a code, or one epoch, may take; 30000. Also a build of a revision,
+    %% which else may take half an hour.
     timeout_ms => pos_integer(),
     %% The least size of the heap of what runs the code, in words, or the runtime's default, instead
     %% of one that is drawn for each round of a comparison.
@@ -44,16 +46,38 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     isolated => dyno_bench_isolated:settings(),
     %% Each code with these revisions of the project in the current folder.
     revisions => dyno_bench_revision:settings(),
+    %% Called now and then, before a round.
+    progress => fun((dyno_bench_rounds:progress()) -> term()),
     seed => integer()
 }.
 
 -type reason() ::
     no_codes | {too_many, pos_integer(), pos_integer()} | {crashed, term()}.
 
+-define(OPTIONS, [
+    concurrency,
+    budget_ms,
+    threshold,
+    timeout_ms,
+    mode,
+    code_paths,
+    metric,
+    extras,
+    heap,
+    inputs,
+    node,
+    cookie,
+    isolated,
+    revisions,
+    progress,
+    seed
+]).
 %% Each pair has its interval: with many codes none would ever be decided.
 -define(MAX_CODES, 20).
 -define(LEVEL, 0.95).
 -define(TIMEOUT_MS, 30_000).
+%% So much longer than the time that was given may a comparison take to come to a verdict.
+-define(LONGER, 5).
 %% To start a VM takes longer than to measure in it.
 -define(ISOLATED_MS, 30_000).
 %% The longest in another node, unless more is asked for.
@@ -69,9 +93,15 @@ run([], _Options) ->
     {error, {?MODULE, no_codes}};
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {?MODULE, {too_many, length(Codes), ?MAX_CODES}}};
-run(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
+run(Codes, Options) ->
+    case dyno_option:known(?OPTIONS, Options) of
+        ok -> run_codes(Codes, Options);
+        {error, _} = Error -> Error
+    end.
+
+run_codes(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
     {error, {dyno_bench_isolated, {squeezed_variants, length(Revisions)}}};
-run(Codes, #{revisions := _} = Options) ->
+run_codes(Codes, #{revisions := _} = Options) ->
     %% To build takes long: what is wrong with the codes is said before.
     Errors = [
         dyno_bench_code:in_code(Number, Error)
@@ -83,9 +113,9 @@ run(Codes, #{revisions := _} = Options) ->
         [] -> with_revisions(fun(With) -> run(Codes, With) end, Options);
         [Error | _] -> {error, Error}
     end;
-run(_Codes, #{node := _, isolated := _}) ->
+run_codes(_Codes, #{node := _, isolated := _}) ->
     dyno_option:error(isolated, true, ~"no VM of its own in another node,");
-run(Codes, #{node := Node} = Options) when Node =/= node() ->
+run_codes(Codes, #{node := Node} = Options) when Node =/= node() ->
     Inputs = maps:get(inputs, Options, []),
     Read = fun() -> portable({Codes, Inputs}) end,
     case in_process(Read, maps:get(code_paths, Options, [])) of
@@ -94,7 +124,7 @@ run(Codes, #{node := Node} = Options) when Node =/= node() ->
         {error, _} = Error ->
             Error
     end;
-run(Codes, Options) ->
+run_codes(Codes, Options) ->
     run_with(Codes, maps:get(inputs, Options, []), Options).
 
 %% With inputs, which give what the code lacks, or with the modules of a revision.
@@ -138,7 +168,7 @@ run_with(Codes, Inputs, Options) ->
 %% Each revision is a variant with code paths of its own.
 with_revisions(Run, #{revisions := #{revisions := Revisions} = Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
-    case dyno_bench_revision:open(Revisions, Settings) of
+    case dyno_bench_revision:open(Revisions, maps:merge(Options, Settings)) of
         {ok, #{variants := Variants} = Built} ->
             try
                 Crossed = dyno_bench_isolated:cross(Variants, maps:get(variants, Isolated, [#{}])),
@@ -171,13 +201,19 @@ given, it is that of all cases.
 """.
 -spec run_file(file:filename_all(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
-run_file(_Path, #{inputs := [_ | _] = Inputs}) ->
-    dyno_option:error(inputs, Inputs, ~"none, because the file has its own,");
-run_file(_Path, #{mode := Mode}) when Mode =/= compare ->
-    dyno_option:error(mode, Mode, ~"compare, because there is a file,");
-run_file(Path, #{revisions := _} = Options) ->
-    with_revisions(fun(With) -> run_file(Path, With) end, Options);
 run_file(Path, Options) ->
+    case dyno_option:known(?OPTIONS, Options) of
+        ok -> file(Path, Options);
+        {error, _} = Error -> Error
+    end.
+
+file(_Path, #{inputs := [_ | _] = Inputs}) ->
+    dyno_option:error(inputs, Inputs, ~"none, because the file has its own,");
+file(_Path, #{mode := Mode}) when Mode =/= compare ->
+    dyno_option:error(mode, Mode, ~"compare, because there is a file,");
+file(Path, #{revisions := _} = Options) ->
+    with_revisions(fun(With) -> file(Path, With) end, Options);
+file(Path, Options) ->
     For =
         case Options of
             #{node := _} -> portable;
@@ -233,7 +269,7 @@ executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
     },
     Files = maps:get(file_modules, Options, []),
     %% This node is a node of the network, which the other compiles at, only when it is connected.
-    There = fun() -> Call(Checked#{compiler => node()}) end,
+    There = fun() -> Call((maps:remove(progress, Checked))#{compiler => node()}) end,
     Measure = fun() -> dyno_bench_remote:run(Node, There, Files, Remote) end,
     in_process(Measure, maps:get(code_paths, Options, []));
 executed(Call, Checked, Options) ->
@@ -267,6 +303,7 @@ checked(Count, Options) ->
                 #{} -> time
             end
         ),
+        limit_ms => limit_ms(Count, Options),
         timeout_ms => ?TIMEOUT_MS
     },
     Merged = maps:merge(
@@ -277,23 +314,27 @@ checked(Count, Options) ->
         {error, _} = Error -> Error
     end.
 
+%% Codes of which nobody has said how long they may take get a verdict, however long that takes.
+limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) -> ?LONGER * BudgetMs;
+limit_ms(1, Options) -> ?LONGER * budget_ms(1, Options);
+limit_ms(_Count, _Options) -> infinity.
+
 budget_ms(_Count, #{isolated := _}) -> ?ISOLATED_MS;
 budget_ms(Count, _Options) -> 1000 * Count.
 
 isolated(#{isolated := Settings} = Merged, Options) ->
-    case dyno_bench_isolated:check(Settings) of
-        ok ->
-            Paths = [filename:absname(P) || P <- maps:get(code_paths, Options, [])],
-            {ok, Merged#{isolated := Settings#{code_paths => Paths ++ inherited()}}};
-        {error, _} = Error ->
-            Error
+    maybe
+        ok ?= dyno_bench_isolated:check(Settings),
+        {ok, Folder} ?= dyno_bench_modules:folder(),
+        %% This node's code path without OTP's, which another may have in another version, and
+        %% without ours.
+        Paths =
+            [filename:absname(P) || P <- maps:get(code_paths, Options, [])] ++
+                (dyno_code:own_paths() -- [Folder]),
+        {ok, Merged#{isolated := Settings#{code_paths => Paths}}}
     end;
 isolated(Merged, _Options) ->
     {ok, Merged}.
-
-%% This node's code path without OTP's, which another may have in another version, and without ours.
-inherited() ->
-    dyno_code:own_paths() -- [dyno_bench_modules:folder()].
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.

@@ -132,7 +132,7 @@ with_value(Code, Value) ->
 value(_Where, _Name, Value, _Evaluate) when is_integer(Value) ->
     {ok, Value};
 value({Module, How}, Name, Callable, Evaluate) ->
-    case dyno_bench_code:load(Module, Callable, How) of
+    case dyno_bench_code:load_value(Module, Callable, How) of
         {ok, #{constants := Constants}} ->
             attempt({<<"the input ", Name/binary>>, none}, Evaluate, fun() ->
                 Module:loop(1, Constants, undefined)
@@ -150,16 +150,28 @@ attempt({Label, Stage}, Evaluate, Fun) ->
 -doc "Measures one after the other. The time is shared out equally.".
 -spec measure([measurement(), ...], dyno_bench_engine:options()) ->
     {ok, [outcome()]} | {error, dyno_error:error()}.
-measure(Measurements, #{budget_ms := BudgetMs} = Options) ->
-    Each = Options#{budget_ms := max(1, BudgetMs div length(Measurements))},
+measure(Measurements, #{budget_ms := BudgetMs, limit_ms := LimitMs} = Options) ->
+    Count = length(Measurements),
+    Each = Options#{budget_ms := share(BudgetMs, Count), limit_ms := share(LimitMs, Count)},
     measure(lists:enumerate(Measurements), Each, []).
+
+share(infinity, _Count) -> infinity;
+share(Ms, Count) -> max(1, Ms div Count).
 
 measure([], _Options, Outcomes) ->
     {ok, lists:reverse(Outcomes)};
 measure([{Number, Measurement} | Rest], Options, Outcomes) ->
     case one(Measurement, Number, Options) of
-        {ok, Outcome} -> measure(Rest, Options, [Outcome | Outcomes]);
-        {error, _} = Error -> Error
+        {ok, #{result := #{status := interrupted}} = Outcome} ->
+            measure([], Options, [Outcome | Outcomes]);
+        {ok, Outcome} ->
+            measure(Rest, Options, [Outcome | Outcomes]);
+        {error, {dyno_error, interrupted}} when Outcomes =/= [] ->
+            %% What was measured is kept, and says that it is not all.
+            [#{result := Result} = Last | Earlier] = Outcomes,
+            measure([], Options, [Last#{result := Result#{status => interrupted}} | Earlier]);
+        {error, _} = Error ->
+            Error
     end.
 
 one(Measurement, Number, #{isolated := _} = Options) ->

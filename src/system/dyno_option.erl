@@ -6,12 +6,14 @@
 %% Options that are given as a map: a list of checks says what is accepted for each key, and the
 %% first value that is not accepted is the error.
 
--export([check/2, error/3, format_error/1]).
+-export([check/2, known/2, error/3, format_error/1]).
 -export_type([check/0, reason/0]).
 
 -type check() :: {Key :: atom(), IsAccepted :: fun((term()) -> boolean()), Accepted :: binary()}.
 
--type reason() :: {Key :: atom(), Value :: term(), Accepted :: binary()}.
+-type reason() ::
+    {Key :: atom(), Value :: term(), Accepted :: binary()}
+    | {unknown, Key :: term(), Known :: [atom()]}.
 
 -doc "Whether each key that the map has is accepted; keys that it lacks are not looked at.".
 -spec check([check()], #{atom() => term()}) -> ok | {error, {?MODULE, reason()}}.
@@ -27,6 +29,14 @@ check(Checks, Options) ->
         [Reason | _] -> {error, {?MODULE, Reason}}
     end.
 
+-doc "Whether each key that the map has is one of these: a slip would be taken without a word.".
+-spec known([atom()], #{term() => term()}) -> ok | {error, {?MODULE, reason()}}.
+known(Known, Options) ->
+    case lists:sort(maps:keys(Options) -- Known) of
+        [] -> ok;
+        [Key | _] -> {error, {?MODULE, {unknown, Key, lists:sort(Known)}}}
+    end.
+
 -doc "The error of a value that is not accepted, where it depends on more than the value.".
 -spec error(atom(), term(), Accepted :: binary()) -> {error, {?MODULE, reason()}}.
 error(Key, Value, Accepted) ->
@@ -34,5 +44,15 @@ error(Key, Value, Accepted) ->
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
+format_error({unknown, Key, Known}) when is_list(Known) ->
+    Names = [atom_to_list(Name) || Name <- Known],
+    Written = lists:flatten(io_lib:format("~0tP", [Key, 8])),
+    case dyno_similar:nearest(Written, Names) of
+        {ok, Nearest} -> io_lib:format("there is no option ~ts; did you mean ~ts?", [Written, Nearest]);
+        none ->
+            io_lib:format("there is no option ~ts; there are ~ts", [
+                Written, lists:join(", ", Names)
+            ])
+    end;
 format_error({Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]).

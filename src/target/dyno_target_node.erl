@@ -23,6 +23,8 @@ measurement does not change the cluster.
 
 -type reason() ::
     {no_distribution, term()}
+    | {no_long_name, node()}
+    | {unknown_host, node(), Host :: string()}
     | {name_form, node(), shortnames | longnames}
     | {node_down, node()}
     | {host_down, node()}
@@ -88,7 +90,28 @@ start(Options, Domain) ->
     Hidden = maps:get(hidden, Options, true),
     case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
         {ok, _} -> ok;
-        {error, Reason} -> {error, {?MODULE, {no_distribution, Reason}}}
+        {error, Reason} -> {error, {?MODULE, not_started(Reason, Name, Domain, Options)}}
+    end.
+
+not_started(Reason, Name, Domain, Options) ->
+    Target = maps:get(target, Options, Name),
+    HasHost = lists:member($@, atom_to_list(Name)),
+    case resolved(Target) of
+        {error, Host} -> {unknown_host, Target, Host};
+        ok when Domain =:= longnames, not HasHost -> {no_long_name, Target};
+        ok -> {no_distribution, Reason}
+    end.
+
+resolved(Node) ->
+    case string:split(atom_to_list(Node), "@") of
+        [_, Host] ->
+            Found = [inet:getaddr(Host, Family) || Family <- [inet, inet6]],
+            case lists:keymember(ok, 1, Found) of
+                true -> ok;
+                false -> {error, Host}
+            end;
+        _ ->
+            ok
     end.
 
 %% A machine without a domain name of its own can still speak to 127.0.0.1 and the like.
@@ -130,7 +153,10 @@ why_not(Node) ->
                 false -> {node_down, Node}
             end;
         {error, _} ->
-            {host_down, Node}
+            case resolved(Node) of
+                ok -> {host_down, Node};
+                {error, Unknown} -> {unknown_host, Node, Unknown}
+            end
     end.
 
 -doc "A node's part in a recording, by functions of OTP, which every node has.".
@@ -152,6 +178,18 @@ format_error({no_distribution, Reason}) ->
         "this node could not start its distribution (~0tP); where another node has its name, "
         "give it one with --name",
         [Reason, 8]
+    );
+format_error({unknown_host, Node, Host}) ->
+    io_lib:format(
+        "no address is known for ~ts, the host of ~ts; look whether its name is right and resolves "
+        "here",
+        [Host, Node]
+    );
+format_error({no_long_name, Node}) ->
+    io_lib:format(
+        "~ts has a long name, and this machine has no name with a domain for a node of its own; "
+        "give it one with --name, such as --name dyno@127.0.0.1",
+        [Node]
     );
 format_error({name_form, Node, shortnames}) ->
     io_lib:format("~ts has a long name and this node a short one; start it with -name", [Node]);

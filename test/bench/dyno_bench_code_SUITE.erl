@@ -18,6 +18,7 @@ all() ->
         repeats_each_form,
         passes_values_on,
         keeps_every_result,
+        calls_a_fun,
         finds_constant_results,
         tells_what_the_compiler_warns_of,
         takes_any_unicode,
@@ -98,6 +99,34 @@ keeps_every_result(_Config) ->
     Time = fun(Code) -> lists:min([Once(Code) || _ <- lists:seq(1, 5)]) end,
     ?assert(Time("lists:sum(lists:seq(1, 1000)).") > 10 * Time("ok.")).
 
+%% A code that is nothing but a fun: what is measured is its call, not that it is made.
+calls_a_fun(_Config) ->
+    Note = atom_to_list(?MODULE) ++ ":note",
+    One = #{runner => "", init_runner => "1."},
+    [
+        ?assertEqual({3, 1}, calls(Code, 3), Code)
+     || Code <- [
+            "fun() -> " ++ Note ++ "(1) end",
+            "fun Loop() -> case " ++ Note ++ "(1) of 1 -> 1; _ -> Loop() end end",
+            One#{runner := "fun(X) -> " ++ Note ++ "(X) end."},
+            One#{runner := "fun(0) -> 0; (X) -> " ++ Note ++ "(X) end."},
+            One#{runner := "fun " ++ Note ++ "/1"},
+            One#{runner := "fun(_, X) -> " ++ Note ++ "(X) end."}
+        ]
+    ],
+    %% What gives an argument may give a fun.
+    ?assertEqual({1, 1}, calls(One#{runner := "r(F) -> F(1)", init_runner := "fun " ++ Note ++
+        "/1"}, 1)),
+    {error, Error} = dyno_bench_code:read("fun(A, B, C) -> ok end."),
+    ?assertMatch(
+        {match, _}, re:run(dyno_error:format(Error), "arity 3; arity 0, 1 or 2 is accepted")
+    ),
+    {ok, #{constants := #{}}} = dyno_bench_code:load_value(
+        dyno_bench_loop_1, "fun(A, B, C) -> {A, B, C} end", #{}
+    ),
+    ?assertMatch(F when is_function(F, 3), dyno_bench_loop_1:loop(1, #{}, undefined)),
+    dyno_code:unload(dyno_bench_loop_1).
+
 finds_constant_results(_Config) ->
     Constant = fun(Code) ->
         {ok, Parsed} = dyno_bench_code:read(Code),
@@ -105,6 +134,9 @@ finds_constant_results(_Config) ->
         Is
     end,
     [?assert(Constant(C), C) || C <- ["ok.", "length([1, 2, 3]).", "{a, 1 + 1}.", "[].", "<<1>>."]],
+    WithStart = fun(Text) -> Constant(#{runner => Text, init_runner => "1."}) end,
+    [?assert(WithStart(C), C) || C <- ["r(_) -> 1+1.", "r(X) -> X.", "r(_, Last) -> Last."]],
+    [?assertNot(WithStart(C), C) || C <- ["r(X) -> X + 1.", "r(X) -> {X, X}."]],
     [?assertNot(Constant(C), C) || C <- ["self().", "rand:uniform().", "lists:seq(1, 3)."]].
 
 tells_what_the_compiler_warns_of(_Config) ->

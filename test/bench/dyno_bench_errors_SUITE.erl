@@ -12,7 +12,7 @@ such as an Erlang without a compiler. What users get wrong is in dyno_bench_mist
 -compile([export_all, nowarn_export_all]).
 
 all() ->
-    [sentences, failures, interrupted, places, options].
+    [sentences, failures, interrupted, places, options, unknown_options, nowhere_to_write].
 
 sentences(_Config) ->
     Endless = dyno_bench_failure:error(~"x", run, {timeout, 100}),
@@ -69,7 +69,7 @@ check(Table) ->
     ].
 
 failures(_Config) ->
-    Raised = fun(Reason) -> {raised, error, Reason, [{m, f, 1, []}]} end,
+    Raised = fun(Reason) -> {raised, error, Reason, [{dyno_bench_loop_1, repeat, 2, []}]} end,
     Missing = fun(Module, Function, Caller) ->
         {raised, error, undef, [{Module, Function, [1], []}, {Caller, loop, 3, []}]}
     end,
@@ -77,6 +77,19 @@ failures(_Config) ->
         {Fault, Pattern, dyno_bench_failure:error(Label, Stage, Failure)}
      || {Fault, Pattern, Label, Stage, Failure} <- [
             {code, "^x: the code raised error:boom$", ~"x", run, Raised(boom)},
+            %% Down to the loop that calls the code.
+            {code,
+                "^x: the code raised error:function_clause\n"
+                "  in lists:nth\\(5, \\[1\\]\\) \\(lists.erl, line 180\\)\n  in shop:total/0$",
+                ~"x", run,
+                {raised, error, function_clause, [
+                    {lists, nth, [5, [1]], [{file, "lists.erl"}, {line, 180}]},
+                    {shop, total, 0, []},
+                    {dyno_bench_loop_1, repeat, 2, [{file, "runner"}, {line, 1}]},
+                    {dyno_bench_worker, run, 4, []}
+                ]}},
+            {code, "in m:f/7\n  in m:f/8\n  \\.\\.\\.$", ~"x", run,
+                {raised, throw, ball, [{m, f, N, []} || N <- lists:seq(1, 9)]}},
             {code, "^x: init raised error:boom$", ~"x", init, Raised(boom)},
             {code, "^the input n raised error:boom$", ~"the input n", none, Raised(boom)},
             {code, "^f.erl: benchmarks/0 had not ended after 9 ms$", ~"f.erl", 'benchmarks/0',
@@ -89,7 +102,8 @@ failures(_Config) ->
                 Missing(listz, sort, dyno_bench_loop_1)},
             {caller, "^x: there is no function lists:srt/1; did you mean lists:sort/1", ~"x", run,
                 Missing(lists, srt, dyno_bench_loop_1)},
-            {code, "^x: the code raised error:undef: there is no lists:srt/1$", ~"x", run,
+            {code, "^x: the code raised error:undef: there is no lists:srt/1\n  in shop:loop/3$", ~"x",
+                run,
                 Missing(lists, srt, shop)}
         ]
     ]).
@@ -117,4 +131,37 @@ options(_Config) ->
     ?assertEqual(ok, dyno_option:check(Checks, #{size => 1, name => a, other => "x"})),
     {error, Error} = dyno_option:check(Checks, #{size => a, name => 1}),
     ?assertEqual("size is a; an integer is accepted", lists:flatten(dyno_error:format(Error))),
-    ?assertEqual({error, Error}, dyno_option:error(size, a, ~"an integer")).
+    ?assertEqual({error, Error}, dyno_option:error(size, a, ~"an integer")),
+    Unknown = fun(Options) ->
+        {error, Of} = dyno_option:known([size, name], Options),
+        lists:flatten(dyno_error:format(Of))
+    end,
+    ?assertEqual(ok, dyno_option:known([size, name], #{name => a})),
+    ?assertEqual("there is no option sise; did you mean size?", Unknown(#{sise => 1, size => 1})),
+    ?assertEqual("there is no option 17; there are name, size", Unknown(#{17 => 1})).
+
+%% As on a full disk, where VMs of their own would find no modules; nothing stays there.
+nowhere_to_write(Config) ->
+    {error, Error} = dyno_bench_modules:written("/dev/null", []),
+    check([{dyno, "could not be written to /dev/null/dyno-.*not a directory; set TMPDIR", Error}]),
+    Object = {m, ~"no code", "m.beam"},
+    {ok, Folder} = dyno_bench_modules:written(proplists:get_value(priv_dir, Config), [Object]),
+    ?assertEqual({ok, ~"no code"}, file:read_file(filename:join(Folder, "m.beam"))),
+    ok = dyno_bench_modules:forget(),
+    ?assertNot(filelib:is_dir(Folder)).
+
+%% Whoever takes options in a map.
+unknown_options(_Config) ->
+    Slips = [
+        {dyno_bench:run(["ok"], #{budget => 100}), "no option budget; did you mean budget_ms"},
+        {dyno_bench:run_file("none.erl", #{modes => 1}), "no option modes; did you mean mode"},
+        {dyno_bench:run(["ok"], #{isolated => #{vm => 1}}), "no option vm; did you mean vms"},
+        {dyno_bench_job:start(#{code => "ok", concurency => 1}), "did you mean concurrency"},
+        {dyno_bench_calls:record({lists, seq, 2}, #{mots => 1}), "did you mean most"},
+        {dyno_bench_calls:record({lists, '_', '_'}, #{}), "of one function are recorded.*lists,'_'"}
+    ],
+    [
+        ?assertMatch({match, _}, re:run(dyno_error:format(Error), Pattern), Pattern)
+     || {{error, Error}, Pattern} <- Slips
+    ],
+    ?assertEqual([], [Slip || {Result, _} = Slip <- Slips, element(1, Result) =/= error]).

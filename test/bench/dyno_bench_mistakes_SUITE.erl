@@ -94,6 +94,12 @@ at_the_command_line(_Config) ->
             {1, "raised error:boom", ["error(boom)."]},
             {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "1s"]},
             {1, "input n raised error:boom", ["r(X) -> X.", "--input", "n=error(boom)"]},
+            {
+                3,
+                "no address is known for nohost.invalid, the host of",
+                ["ok.", "--node", "a@nohost.invalid"]
+            },
+            {3, "no address is known for no-such-host", ["ok.", "--node", "a@no-such-host"]},
             {2, "--concurrency takes .* not \"0\"", ["ok.", "-c", "0"]},
             {2, "--concurrency takes .* not \"-1\"", ["ok.", "-c", "-1"]},
             {2, "min is 5, which is above max, 2", ["ok.", "-q", "--min", "5", "--max", "2"]},

@@ -342,6 +342,8 @@ mistakes(Config) ->
         [~"one..two"], #{build => "echo some; echo words; exit 7"}, 1, "status 7; .*some\n  words"
     ),
     Check([~"one..two"], #{build => "true"}, 2, "left no beam files"),
+    Check([~"one..two"], #{build => "sleep 100", timeout_ms => 300}, 1,
+        "sleep 100 had not ended after 300 ms; --timeout gives it longer"),
     {0, _} = sh(
         "git rm -rqf src && echo x > x && git add x && git commit -qm empty && git tag empty"
     ),

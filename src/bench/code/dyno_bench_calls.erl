@@ -34,7 +34,8 @@ lists of the calls in this node.
     {no_file, file:filename_all(), file:posix()}
     | {too_large, file:filename_all(), non_neg_integer()}
     | {not_calls, file:filename_all(), unicode:chardata()}
-    | {no_function, mfa()}.
+    | {no_function, mfa()}
+    | {no_pattern, term()}.
 
 -define(MAX_BYTES, 67_108_864).
 -define(MAX_CALLS, 100_000).
@@ -130,7 +131,7 @@ which are copied: for a function that is called a million times a second give a 
 """.
 -spec record({module(), atom(), arity()}, options()) ->
     {ok, [call()]} | {error, dyno_error:error()}.
-record({M, F, A} = Function, Options) ->
+record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A), A >= 0 ->
     DurationMs = maps:get(duration_ms, Options, 1000),
     Most = maps:get(most, Options, 1000),
     IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
@@ -139,11 +140,17 @@ record({M, F, A} = Function, Options) ->
         {most, fun(N) -> IsPositive(N) andalso N =< ?MAX_CALLS end, ~"an integer from 1 to 100000"}
     ],
     _ = code:ensure_loaded(M),
-    case {dyno_option:check(Checks, Options), erlang:function_exported(M, F, A)} of
-        {ok, true} -> {ok, recorded(Function, DurationMs, Most)};
-        {ok, false} -> {error, {?MODULE, {no_function, Function}}};
-        {{error, _} = Error, _} -> Error
-    end.
+    maybe
+        ok ?= dyno_option:known([duration_ms, most], Options),
+        ok ?= dyno_option:check(Checks, Options),
+        true ?= erlang:function_exported(M, F, A),
+        {ok, recorded(Function, DurationMs, Most)}
+    else
+        false -> {error, {?MODULE, {no_function, Function}}};
+        {error, _} = Error -> Error
+    end;
+record(Other, _Options) ->
+    {error, {?MODULE, {no_pattern, Other}}}.
 
 %% In a process of its own: what comes too late is gone with it.
 recorded(Function, DurationMs, Most) ->
@@ -197,4 +204,10 @@ format_error({not_calls, Path, Why}) ->
         [Path, Why]
     );
 format_error({no_function, {M, F, A}}) ->
-    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]).
+    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]);
+format_error({no_pattern, Other}) ->
+    io_lib:format(
+        "the calls of one function are recorded, {Module, Function, Arity}, not of ~0tP; record "
+        "each function by itself",
+        [Other, 10]
+    ).

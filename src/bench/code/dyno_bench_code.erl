@@ -9,7 +9,7 @@ repeats it.
 | form | example |
 | --- | --- |
 | expressions | `"rand:uniform()"`; a full stop may follow |
-| a function of arity 0, 1 or 2 | `"r(X) -> lists:sort(X)"` |
+| a function of arity 0, 1 or 2 | `"r(X) -> lists:sort(X)"`, `"fun(X) -> lists:sort(X) end"` |
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
@@ -26,7 +26,7 @@ result out beforehand, `constant` says so.
 
 -export([read/1, portable/1, as_map/1, label/1, takes_argument/1]).
 -export([compile/3, compile_for/3, source/1]).
--export([load/3]).
+-export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
@@ -113,15 +113,21 @@ hold what can't be written in source: funs and the arguments of calls.
 
 -doc "Reads a code; says what is wrong with it, and where.".
 -spec read(code()) -> {ok, parsed()} | {error, dyno_error:error()}.
-read(#{runner := _} = Code) ->
+read(Code) ->
+    maybe
+        {ok, #{runner := Runner} = Parsed} ?= parts(Code),
+        check(Parsed#{runner := dyno_bench_source:called(Runner)})
+    end.
+
+parts(#{runner := _} = Code) ->
     case maps:keys(Code) -- [label | ?PARTS] of
         [] -> read_parts(?PARTS, Code, #{label => label(Code), texts => texts(Code)});
         [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}}
     end;
-read(Code) when is_map(Code) ->
+parts(Code) when is_map(Code) ->
     {error, {?MODULE, {no_runner, Code}}};
-read(Callable) ->
-    read(#{runner => Callable}).
+parts(Callable) ->
+    parts(#{runner => Callable}).
 
 -doc "The same code for a node that needs no Elixir: what is Elixir's source is read here.".
 -spec portable(code()) -> {ok, code()} | {error, dyno_error:error()}.
@@ -156,7 +162,7 @@ texts(Code) ->
     ).
 
 read_parts([], _Code, Parsed) ->
-    check(Parsed);
+    {ok, Parsed};
 read_parts([Name | Rest], Code, Parsed) ->
     case Code of
         #{Name := Callable} ->
@@ -337,8 +343,22 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
 -doc "Reads, compiles and loads a code as a module of the given name.".
 -spec load(module(), code(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 load(Module, Code, How) ->
+    loaded(Module, read(Code), How).
+
+-doc "The same of what gives a value: source of a fun gives the fun.".
+-spec load_value(module(), callable(), compiling()) ->
+    {ok, compiled()} | {error, dyno_error:error()}.
+load_value(Module, Callable, How) ->
+    Read =
+        maybe
+            {ok, Parsed} ?= parts(Callable),
+            check(Parsed)
+        end,
+    loaded(Module, Read, How).
+
+loaded(Module, Read, How) ->
     maybe
-        {ok, Parsed} ?= read(Code),
+        {ok, Parsed} ?= Read,
         {ok, #{binary := Binary} = Compiled} ?= compile(Module, Parsed, How),
         ok = dyno_code:load(Module, atom_to_list(Module), Binary),
         {ok, Compiled}

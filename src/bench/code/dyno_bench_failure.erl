@@ -21,6 +21,9 @@
     {failed, Label :: unicode:chardata(), stage(), failure()}
     | {undefined, Label :: unicode:chardata(), Sentence :: binary()}.
 
+%% Of a stack that is shown.
+-define(MOST_FRAMES, 8).
+
 -doc "The error for a failure.".
 -spec error(Label :: unicode:chardata(), stage(), failure()) ->
     {?MODULE, reason()} | {dyno_error, interrupted}.
@@ -99,7 +102,7 @@ place(Module, {dyno_bench_inputs, {in_run, _, Error}}) ->
 place(_Module, _Error) ->
     undefined.
 
--doc "One sentence for a reason.".
+-doc "One sentence for a reason; what raised has its stack below, a line for each call.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({undefined, Label, Sentence}) ->
     [Label, ": ", Sentence];
@@ -111,12 +114,35 @@ format_error({failed, Label, run, {timeout, TimeoutMs}}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
 format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->
     io_lib:format("~ts had not ended after ~b ms", [subject(Label, Stage), TimeoutMs]);
-format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | _]}}) ->
-    io_lib:format("~ts raised error:undef: there is no ~tw:~tw/~b", [
-        subject(Label, Stage), M, F, arity(A)
+format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | Stack]}}) ->
+    io_lib:format("~ts raised error:undef: there is no ~tw:~tw/~b~ts", [
+        subject(Label, Stage), M, F, arity(A), frames(Stack)
     ]);
-format_error({failed, Label, Stage, {raised, Class, Reason, _Stack}}) ->
-    io_lib:format("~ts raised ~ts:~0tP", [subject(Label, Stage), Class, Reason, 12]).
+format_error({failed, Label, Stage, {raised, Class, Reason, Stack}}) ->
+    io_lib:format("~ts raised ~ts:~0tP~ts", [
+        subject(Label, Stage), Class, Reason, 12, frames(Stack)
+    ]).
+
+%% The user's part of the stack, a line each, down to the loop that calls the code.
+frames(Stack) ->
+    Users = lists:takewhile(fun({M, _, _, _}) -> not is_own(M) end, Stack),
+    [["\n  in ", frame(Frame)] || Frame <- lists:sublist(Users, ?MOST_FRAMES)] ++
+        ["\n  ..." || length(Users) > ?MOST_FRAMES].
+
+is_own(dyno_sandbox) -> true;
+is_own(Module) -> lists:prefix("dyno_bench_", atom_to_list(Module)).
+
+frame({M, F, A, Where}) ->
+    [called(M, F, A), [[" (", File, line(Where), ")"] || {file, File} <- Where]].
+
+called(M, F, Arguments) when is_list(Arguments) ->
+    Shown = [io_lib:format("~0tP", [Argument, 8]) || Argument <- Arguments],
+    io_lib:format("~tw:~tw(~ts)", [M, F, lists:join(", ", Shown)]);
+called(M, F, Arity) ->
+    io_lib:format("~tw:~tw/~b", [M, F, Arity]).
+
+line(Where) ->
+    [io_lib:format(", line ~b", [Line]) || {line, Line} <- Where].
 
 subject(Label, none) -> Label;
 subject(Label, Stage) -> [Label, ": ", stage(Stage)].

@@ -288,19 +288,19 @@ constant_of(_Name, {function, _, Fun}) -> Fun;
 constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
 constant_of(_Name, {calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
 
--doc "Whether the compiler can work out the result of expressions without arguments.".
+-doc "Whether the compiler leaves nothing to do: it works the result out, or takes an argument.".
 -spec is_constant(module(), term()) -> boolean().
-is_constant(Module, {forms, 0, {clause, _, [], _, Body}}) ->
+is_constant(Module, {forms, Arity, Clause}) ->
     Forms = [
         {attribute, ?A, module, Module},
-        {attribute, ?A, export, [{f, 0}]},
-        {function, ?A, f, 0, [{clause, ?A, [], [], Body}]}
+        {attribute, ?A, export, [{f, Arity}]},
+        {function, ?A, f, Arity, [Clause]}
     ],
     case compile:forms(Forms, [to_asm, binary, no_spawn_compiler_process]) of
         {ok, Module, Assembly} ->
             %% The compiler has put more before the functions over the years.
             Functions = element(tuple_size(Assembly) - 1, Assembly),
-            [Code] = [Code || {function, f, 0, _, Code} <- Functions],
+            [Code] = [Code || {function, f, _, _, Code} <- Functions],
             lists:all(fun is_trivial/1, Code);
         _ ->
             false
@@ -311,7 +311,7 @@ is_constant(_Module, _Runner) ->
 is_trivial({label, _}) -> true;
 is_trivial({line, _}) -> true;
 is_trivial({func_info, _, _, _}) -> true;
-is_trivial({move, {Kind, _}, {x, 0}}) -> lists:member(Kind, [literal, integer, atom, float]);
+is_trivial({move, {Kind, _}, {x, 0}}) -> lists:member(Kind, [literal, integer, atom, float, x]);
 is_trivial({move, nil, {x, 0}}) -> true;
 is_trivial(return) -> true;
 is_trivial(_) -> false.

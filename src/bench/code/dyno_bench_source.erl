@@ -7,7 +7,7 @@
 %% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
 %% meant.
 
--export([read/2, place/3, syntax_error/4, format_error/1]).
+-export([read/2, called/1, place/3, syntax_error/4, format_error/1]).
 -export_type([part/0, reason/0]).
 
 %% A variable that no source text can have.
@@ -62,6 +62,31 @@ parsed({Name, Text, _} = Source, Tokens) ->
                     {error, later_error(Source, Tokens, AsExpressions, AsFunction)}
             end
     end.
+
+-doc """
+The function that source which is nothing but a fun makes: what is measured is its call. To make the
+fun is hardly ever meant.
+""".
+-spec called(part()) -> part().
+called({forms, 0, {clause, _, [], [], [Fun]}} = Part) ->
+    case Fun of
+        {'fun', Anno, {clauses, Clauses}} -> called(Anno, arity(Clauses), Clauses);
+        {named_fun, Anno, _, Clauses} -> applied(Anno, arity(Clauses), Fun);
+        {'fun', Anno, {function, M, F, {integer, _, Arity}}} ->
+            applied(Anno, Arity, {remote, Anno, M, F});
+        _ -> Part
+    end;
+called(Part) ->
+    Part.
+
+called(_Anno, Arity, [Clause]) -> {forms, Arity, Clause};
+called(Anno, Arity, Clauses) -> {forms, Arity, dyno_bench_forms:joined(Anno, Arity, Clauses)}.
+
+applied(Anno, Arity, Fun) ->
+    Variables = dyno_bench_forms:variables(Anno, Arity),
+    {forms, Arity, {clause, Anno, Variables, [], [{call, Anno, Fun, Variables}]}}.
+
+arity([{clause, _, Patterns, _, _} | _]) -> length(Patterns).
 
 %% The code is inline in the loop, where its name is not known: a function that calls itself is a
 %% fun that does.

@@ -23,8 +23,11 @@ copied, so that a build without a network can succeed.
     revisions => [revision(), ...],
     %% How the project is built: a command for the shell.
     build => string() | binary(),
+    %% The longest that a build may take; half an hour.
+    timeout_ms => pos_integer(),
     %% Called before each revision is built, with its name.
-    progress => fun((binary()) -> term())
+    progress => fun((binary()) -> term()),
+    _ => _
 }.
 
 -doc "The variants for m:dyno_bench_isolated, and the folder that holds them.".
@@ -200,7 +203,7 @@ built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Vari
             filename:join(map_get(top, Project), map_get(below, Project)), Here
         ),
         {ok, Command} ?= command(Label, Here, Project),
-        {ok, Paths} ?= build(Label, Here, Command),
+        {ok, Paths} ?= build(Label, Here, Command, maps:get(timeout_ms, map_get(options, Project), ?BUILD_MS)),
         built(Rest, Project, [#{label => Label, code_paths => Paths} | Variants])
     end.
 
@@ -230,9 +233,9 @@ command(Label, Folder, _Project) ->
             {error, {?MODULE, {no_build, Folder}}}
     end.
 
-build(Label, Folder, {Shown, Program, Arguments}) ->
+build(Label, Folder, {Shown, Program, Arguments}, TimeoutMs) ->
     Since = erlang:system_time(second) - 1,
-    case dyno_program:run(Program, Arguments, #{folder => Folder, timeout_ms => ?BUILD_MS}) of
+    case dyno_program:run(Program, Arguments, #{folder => Folder, timeout_ms => TimeoutMs}) of
         {ok, _} ->
             case dyno_bench_project:code_paths(Folder, Since) of
                 [] -> {error, {?MODULE, {nothing_built, Label, Shown}}};
@@ -299,4 +302,7 @@ fault({no_folder, _, _}) -> dyno;
 fault(_) -> caller.
 
 ended({status, Status}) -> io_lib:format("ended with status ~b", [Status]);
-ended({timeout, Ms}) -> io_lib:format("had not ended after ~b s", [Ms div 1000]).
+ended({timeout, Ms}) ->
+    io_lib:format("had not ended after ~ts; --timeout gives it longer", [
+        dyno_unit:format(Ms * 1_000_000, ~"ns")
+    ]).

@@ -142,7 +142,9 @@ own_flags(_Erl) ->
 
 paths(Spec) ->
     Folders = [filename:absname(P) || P <- maps:get(code_paths, Spec, [])],
-    ["-pa", dyno_bench_modules:folder()] ++ lists:append(
+    %% There since the options were checked.
+    {ok, Ours} = dyno_bench_modules:folder(),
+    ["-pa", Ours] ++ lists:append(
         [["-pa", F] || F <- lists:reverse(Folders)]
     ).
 
