@@ -18,6 +18,7 @@ all() ->
         pauses,
         passes_values_on,
         state_goes_on_between_batches,
+        becomes_much_slower,
         fails,
         wrong_options,
         ends_with_its_owner,
@@ -31,6 +32,46 @@ all() ->
 
 start(Options) ->
     dyno_bench_job:start(Options).
+
+%% A batch of as many calls as took a millisecond would go on for hours.
+becomes_much_slower(_Config) ->
+    Sleep = atomics:new(1, []),
+    {ok, Job} = start(#{
+        code => #{
+            runner => "r(A) -> case atomics:get(A, 1) of 0 -> ok; Ms -> timer:sleep(Ms) end.",
+            init_runner => fun() -> Sleep end
+        },
+        concurrency => 2
+    }),
+    ok = counted(Job, 100_000),
+    ok = atomics:put(Sleep, 1, 5),
+    %% The last batches that were fast, and then some that are slow.
+    Until = erlang:monotonic_time(millisecond) + 60_000,
+    ok = stands_still(Job, dyno_bench_job:sample(Job), 5),
+    ok = counted(Job, dyno_bench_job:sample(Job) + 50),
+    ?assert(erlang:monotonic_time(millisecond) < Until),
+    ?assertEqual({ok, 2}, dyno_bench_job:concurrency(Job)),
+    ok = dyno_bench_job:stop(Job).
+
+stands_still(_Job, _Before, 0) ->
+    ok;
+stands_still(Job, Before, Tries) ->
+    receive
+    after 200 -> ok
+    end,
+    case dyno_bench_job:sample(Job) of
+        Before -> ok;
+        More -> stands_still(Job, More, Tries - 1)
+    end.
+
+counted(Job, Count) ->
+    case dyno_bench_job:sample(Job) of
+        Sample when Sample >= Count -> ok;
+        _ ->
+            receive
+            after 20 -> counted(Job, Count)
+            end
+    end.
 
 measures_on_demand(_Config) ->
     {ok, Job} = start(#{code => "timer:sleep(2).", concurrency => 1}),

@@ -18,6 +18,10 @@ A job ends with the process that started it, with the first of its workers that 
 `stop/1`; its code is then taken away. `monitor/1` says that it has ended, and why. There are at
 most 64 at a time.
 
+Iterations are counted when the batch ends that they are in, about each millisecond. Where a code
+has become so slow that its batch goes on for seconds, its worker is ended and begins anew, with one
+iteration, an `init_runner` and a state of its own: what it did in that batch is not counted.
+
 ## Cost
 The workers count in shared atomics, each in words of its own, once a millisecond: a thousandth of
 their time. Reading the counters disturbs nobody.
@@ -75,6 +79,7 @@ their time. Reading the counters disturbs nobody.
     %% By their rows on the counters: the first is the last of the list.
     workers := [pid()],
     parsed := dyno_bench_code:parsed(),
+    looked_ms := integer(),
     %% A timed measurement, and who waits for it.
     measuring := none | {pid(), gen_server:from()}
 }.
@@ -93,6 +98,11 @@ their time. Reading the counters disturbs nobody.
 }.
 
 -define(MAX, 10_000).
+%% How often it is looked for batches that do not end, and how long they may take; with more
+%% workers than schedulers also so much for each worker of a scheduler.
+-define(LOOK_MS, 500).
+-define(BATCH_MS, 2000).
+-define(TURN_MS, 20).
 %% 8 MB; see dyno_bench_deterministic.
 -define(UNCOLLECTED_WORDS, 1_000_000).
 
@@ -140,7 +150,10 @@ checked(#{max_concurrency := Max} = Options) ->
         {timeout_ms, IsPositive, ~"a positive integer"},
         {state, fun(State) -> lists:member(State, [running, paused]) end, ~"running or paused"}
     ],
-    dyno_option:check(Checks, Options).
+    maybe
+        ok ?= dyno_option:known([code, number, compiler, heap | [Key || {Key, _, _} <- Checks]], Options),
+        dyno_option:check(Checks, Options)
+    end.
 
 in_code({error, Error}, #{number := Number}) -> {error, dyno_bench_code:in_code(Number, Error)};
 in_code(Result, _Options) -> Result.
@@ -313,8 +326,10 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
             timeout_ms => map_get(timeout_ms, Options),
             workers => [],
             parsed => Parsed,
+            looked_ms => erlang:monotonic_time(millisecond),
             measuring => none
         },
+        _ = erlang:send_after(?LOOK_MS, self(), look),
         add_workers(State, Options)
     else
         {error, Reason} -> {error, {shutdown, Reason}}
@@ -436,6 +451,13 @@ handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) ->
         true -> {stop, {shutdown, failure(Reason, State)}, State};
         false -> {noreply, State}
     end;
+handle_info(look, State) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    _ = erlang:send_after(?LOOK_MS, self(), look),
+    case begun_anew(stuck(NowMs, State), State#{looked_ms := NowMs}) of
+        {ok, NewState} -> {noreply, NewState};
+        {error, Reason} -> {stop, {shutdown, Reason}, State}
+    end;
 %% What the code under test sends to the process that ran its init.
 handle_info(_, State) ->
     {noreply, State}.
@@ -454,6 +476,40 @@ terminate(_Reason, #{workers := Workers, code := Code, measuring := Measuring}) 
     end.
 
 %% Workers
+
+%% Those whose batch has many iterations and does not end, with their rows. Where it is looked too
+%% late, all have stood still.
+stuck(NowMs, #{looked_ms := LookedMs}) when NowMs - LookedMs > 2 * ?LOOK_MS ->
+    [];
+stuck(NowMs, #{workers := Workers, code := #{counters := Counters}}) ->
+    Count = length(Workers),
+    PerScheduler = Count div erlang:system_info(schedulers_online),
+    LatestNs = (NowMs - max(?BATCH_MS, ?TURN_MS * PerScheduler)) * 1_000_000,
+    case dyno_bench_job_counters:is_open(Counters) of
+        true ->
+            Rows = dyno_bench_job_counters:rows(Counters, Count),
+            [
+                {Row, Pid}
+             || {Row, {#{time_ns := Ns, batch := N}, Pid}} <- lists:enumerate(
+                    lists:zip(Rows, lists:reverse(Workers))
+                ),
+                N > 1,
+                Ns < LatestNs
+            ];
+        false ->
+            []
+    end.
+
+begun_anew([], State) ->
+    {ok, State};
+begun_anew(Stuck, #{workers := Workers, code := Code, ref := Ref} = State) ->
+    killed([Pid || {_, Pid} <- Stuck]),
+    New = #{Pid => dyno_bench_job_worker:start_link(Code, Row, Ref) || {Row, Pid} <- Stuck},
+    NewState = State#{workers := [maps:get(Pid, New, Pid) || Pid <- Workers]},
+    case collected(maps:values(New), ready, NewState) of
+        {ok, _} -> begun(maps:values(New), NewState);
+        {error, _} = Error -> Error
+    end.
 
 resized(Count, #{workers := Workers} = State) when Count =< length(Workers) ->
     {Surplus, Rest} = lists:split(length(Workers) - Count, Workers),

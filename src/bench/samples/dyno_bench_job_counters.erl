@@ -17,7 +17,7 @@
 %% The job's
 -export([open/1, close/1, is_open/1, use/2]).
 %% A worker's
--export([set_time/2, add/3]).
+-export([set_time/2, set_batch/3, add/3]).
 %% A reader's
 -export([total/1, rows/2]).
 -export_type([t/0, row/0, batch/0]).
@@ -35,7 +35,9 @@
     iterations := non_neg_integer(),
     time_ns := integer(),
     reductions := non_neg_integer(),
-    collections := non_neg_integer()
+    collections := non_neg_integer(),
+    %% The iterations of the batch that it is in.
+    batch := non_neg_integer()
 }.
 
 %% The words of a row, and of the header, which takes the place of row 0.
@@ -45,6 +47,7 @@
 -define(TIME, 3).
 -define(REDUCTIONS, 4).
 -define(COLLECTIONS, 5).
+-define(BATCH, 6).
 -define(GATE, 1).
 -define(USED, 2).
 
@@ -85,6 +88,11 @@ set_time(Counters, Row) ->
     ok = atomics:put(Counters, Base + ?TIME, erlang:monotonic_time(nanosecond)),
     atomics:put(Counters, Base + ?VERSION, Version + 1).
 
+-doc "Says how many iterations the batch has that begins now.".
+-spec set_batch(t(), pos_integer(), pos_integer()) -> ok.
+set_batch(Counters, Row, N) ->
+    atomics:put(Counters, Row * ?ROW + ?BATCH, N).
+
 -doc "Adds a batch that has just ended; returns the time.".
 -spec add(t(), pos_integer(), batch()) -> integer().
 add(Counters, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
@@ -111,7 +119,21 @@ total(Counters, Row, Sum) ->
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].
 rows(Counters, Count) ->
-    [row(Counters, Row * ?ROW) || Row <- lists:seq(1, Count)].
+    rows(Counters, lists:seq(1, Count), #{}).
+
+%% A writer may have lost its scheduler: all of those are waited for together, because one of
+%% thousands has its turn again only after all others.
+rows(_Counters, [], Read) ->
+    [Row || {_, Row} <- lists:sort(maps:to_list(Read))];
+rows(Counters, Numbers, Read) ->
+    Now = #{Number => Row || Number <- Numbers, {ok, Row} <- [row(Counters, Number * ?ROW)]},
+    case [Number || Number <- Numbers, not is_map_key(Number, Now)] of
+        [] ->
+            rows(Counters, [], maps:merge(Read, Now));
+        Written ->
+            true = erlang:yield(),
+            rows(Counters, Written, maps:merge(Read, Now))
+    end.
 
 row(Counters, Base) ->
     Version = atomics:get(Counters, Base + ?VERSION),
@@ -119,13 +141,10 @@ row(Counters, Base) ->
         iterations => atomics:get(Counters, Base + ?ITERATIONS),
         time_ns => atomics:get(Counters, Base + ?TIME),
         reductions => atomics:get(Counters, Base + ?REDUCTIONS),
-        collections => atomics:get(Counters, Base + ?COLLECTIONS)
+        collections => atomics:get(Counters, Base + ?COLLECTIONS),
+        batch => atomics:get(Counters, Base + ?BATCH)
     },
     case Version rem 2 =:= 0 andalso atomics:get(Counters, Base + ?VERSION) =:= Version of
-        true ->
-            Row;
-        false ->
-            %% Its writer may have lost the processor.
-            true = erlang:yield(),
-            row(Counters, Base)
+        true -> {ok, Row};
+        false -> written
     end.

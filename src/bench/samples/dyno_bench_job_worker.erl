@@ -84,6 +84,7 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
 work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place} = State) ->
     #{counters := Counters, places := Places} = Code,
     #{overhead := Overhead} = State,
+    ok = dyno_bench_job_counters:set_batch(Counters, Row, N),
     {Next, Reductions} = counted(N, Last, Place, State),
     Collections = collections(),
     AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
