@@ -167,7 +167,18 @@ measure_extras(Codes, #{isolated := Settings} = Options) ->
         _ -> only(compare, Codes, Options)
     end;
 measure_extras(Codes, Options) ->
-    only(compare, Codes, Options#{budget_ms := 1}).
+    only(compare, Codes, Options#{budget_ms := 1, limit_ms := 1}).
+
+%% Samples are kept where what comes after them was interrupted, unless that decides.
+with_extras(Sampled, {ok, #{status := complete} = Extras}, _Options) ->
+    {ok, joined(Sampled, Extras)};
+with_extras(_Sampled, {error, Error}, _Options) when Error =/= {dyno_error, interrupted} ->
+    {error, Error};
+with_extras(Sampled, _Interrupted, Options) ->
+    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+        rounds -> {ok, Sampled#{status := interrupted}};
+        _ -> {error, {dyno_error, interrupted}}
+    end.
 
 %% What decides, where it is not the time, is deterministic, and has its own intervals.
 joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := MoreMs} = Other) ->
@@ -190,11 +201,13 @@ joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := Mo
 run(Mode, Codes, Options) ->
     case needs_extras(Mode, Options) of
         true ->
-            Plain = maps:without([metric, extras], Options),
-            maybe
-                {ok, Sampled} ?= only(Mode, Codes, Plain),
-                {ok, Extras} ?= measure_extras(Codes, Options),
-                {ok, joined(Sampled, Extras)}
+            case only(Mode, Codes, maps:without([metric, extras], Options)) of
+                {ok, #{status := complete} = Sampled} ->
+                    with_extras(Sampled, measure_extras(Codes, Options), Options);
+                {ok, Sampled} ->
+                    with_extras(Sampled, {error, {dyno_error, interrupted}}, Options);
+                {error, _} = Error ->
+                    Error
             end;
         false ->
             only(Mode, Codes, Options)

@@ -23,7 +23,11 @@ all() ->
         a_real_difference_is_found,
         a_difference_below_the_threshold_does_not_matter,
         noise_that_hits_a_round_cancels,
-        epochs_are_long_enough_and_not_much_longer
+        epochs_are_long_enough_and_not_much_longer,
+        slow_codes_have_few_iterations,
+        as_many_rounds_as_a_verdict_needs,
+        no_group_short_of_a_verdict,
+        what_came_before_an_interrupt
     ].
 
 new(Candidates, Seed) ->
@@ -177,10 +181,115 @@ epochs_are_long_enough_and_not_much_longer(_Config) ->
             end,
         [Others]
     end,
-    Found = [dyno_bench_calibration:iterations(Epoch) || _ <- lists:seq(1, ?TRIALS)],
+    Needed = fun(Of) -> element(1, dyno_bench_calibration:iterations(Of)) end,
+    Found = [Needed(Epoch) || _ <- lists:seq(1, ?TRIALS)],
     ?assert(lists:min(Found) * 2400 >= 2_000_000),
     ?assert(lists:max(Found) * 2400 =< 60_000_000, lists:max(Found)),
     %% Without noise, and where the clock does not tell what others took.
     Alone = fun(N) -> [#{wall_ns => N * 10, wait_ns => undefined}] end,
-    Iterations = dyno_bench_calibration:iterations(Alone),
-    ?assert(Iterations >= 200_000 andalso Iterations =< 300_000, Iterations).
+    Iterations = Needed(Alone),
+    ?assert(Iterations >= 200_000 andalso Iterations =< 300_000, Iterations),
+    %% A call that is long by itself is made once; and what it took says how long a round will be.
+    Calls = counters:new(1, []),
+    Slow = fun(N) ->
+        ok = counters:add(Calls, 1, N),
+        [#{wall_ns => N * 50_000_000, wait_ns => 0}]
+    end,
+    ?assertEqual({1, 50_000_000}, dyno_bench_calibration:iterations(Slow)),
+    ?assertEqual(1, counters:get(Calls, 1)),
+    %% Of many workers one may be done before the others begin.
+    Crowd = fun(N) -> [#{wall_ns => Ns, wait_ns => 0} || Ns <- [1 | [N * 100_000 || _ <- "many workers here"]]] end,
+    ?assert(Needed(Crowd) < 100).
+
+%% As many as the fastest needs, but an epoch of a slow code is not far longer for that.
+slow_codes_have_few_iterations(_Config) ->
+    [
+        ?assertEqual(Expected, dyno_bench_calibration:balance(#{a => A, b => B}), {A, B})
+     || {A, B, Expected} <- [
+            %% 15 ns and 1.75 us
+            {{150_000, 2_250_000}, {1300, 2_275_000},
+                #{a => {150_000, 2_250_000}, b => {22_857, 39_999_750}}},
+            %% 1 ms and 100 ms
+            {{2, 2_200_000}, {1, 100_000_000}, #{a => {2, 2_200_000}, b => {1, 100_000_000}}},
+            {{20, 3_000_000}, {10, 3_000_000}, #{a => {20, 3_000_000}, b => {20, 6_000_000}}}
+        ]
+    ].
+
+as_many_rounds_as_a_verdict_needs(_Config) ->
+    Plan = fun(Candidates, RoundMs, BudgetMs) ->
+        dyno_bench_plan:plan({Candidates, 0.95}, {RoundMs, BudgetMs})
+    end,
+    [
+        ?assertEqual(Expected, Plan(Candidates, RoundMs, BudgetMs), {Candidates, RoundMs})
+     || {Expected, Candidates, RoundMs, BudgetMs} <- [
+            %% Many: one looks after each.
+            {{until_decided, 2000, 11}, 2, 50.0, 2000},
+            {{until_decided, 3000, 14}, 3, 50.0, 3000},
+            %% Few: as many as fit.
+            {{fixed, 20}, 2, 100.0, 2000},
+            {{fixed, 6}, 2, 333.0, 2000},
+            %% Fewer than a verdict needs: that many.
+            {{fixed, 6}, 2, 600.0, 2000},
+            {{fixed, 6}, 1, 60_000.0, 2000},
+            {{fixed, 7}, 3, 900.0, 3000}
+        ]
+    ],
+    %% What it promises: with so many rounds every pair has an interval, looked at once or always.
+    [
+        begin
+            Pairs = length(dyno_bench_comparison:candidates(Candidates)),
+            Rounds = dyno_bench_plan:least(Candidates, 0.95),
+            ?assertMatch([_ | _], with_interval(fixed_pairs, Candidates, Rounds)),
+            ?assertEqual(Pairs, length(with_interval(fixed_pairs, Candidates, Rounds))),
+            {until_decided, _, Least} = Plan(Candidates, 0.1, 10_000),
+            ?assertEqual(Pairs, length(with_interval(pairs, Candidates, Least)))
+        end
+     || Candidates <- [2, 3, 5, 20]
+    ].
+
+with_interval(Function, Candidates, Rounds) ->
+    Add = fun(_, State) ->
+        dyno_bench_rounds:add(#{N => float(N) || N <- lists:seq(1, Candidates)}, State)
+    end,
+    State = lists:foldl(Add, new(Candidates, 1), lists:seq(1, Rounds)),
+    [Low || #{low := Low} <- dyno_bench_rounds:Function(State), is_float(Low)].
+
+%% VMs of their own: the time may be over, but not before the first look, which gives intervals.
+no_group_short_of_a_verdict(_Config) ->
+    Options = #{level => 0.95, budget_ms => 5000, limit_ms => 25_000, isolated => #{}},
+    ?assertEqual([8, 16, 32], dyno_bench_groups:looks(2, Options)),
+    ?assertEqual([9, 16, 32], dyno_bench_groups:looks(3, Options)),
+    ?assertEqual([15, 16, 32], dyno_bench_groups:looks(20, Options)),
+    ?assertEqual([3], dyno_bench_groups:looks(20, Options#{isolated := #{vms => 3}})),
+    [
+        ?assertEqual(Expected, dyno_bench_plan:is_over({Count, Ms}, 8, Options), {Count, Ms})
+     || {Expected, Count, Ms} <- [
+            {false, 0, 6000}, {false, 3, 4000}, {false, 6, 8000}, {false, 7, 9000}, {true, 8, 10_000},
+            %% They would take ten times as long.
+            {true, 1, 6000}, {false, 2, 6000}, {true, 7, 24_000}
+        ]
+    ],
+    ?assertNot(dyno_bench_plan:is_over({7, 90_000}, 8, Options#{limit_ms := infinity})).
+
+what_came_before_an_interrupt(_Config) ->
+    Self = self(),
+    Calls = counters:new(1, []),
+    Measure = fun(_Number, _Round) ->
+        ok = counters:add(Calls, 1, 1),
+        case counters:get(Calls, 1) of
+            8 -> throw({somebody, {dyno_error, interrupted}});
+            N -> {float(N), N}
+        end
+    end,
+    New = dyno_bench_rounds:new(2, #{
+        threshold => 0.03, level => 0.95, progress => fun(P) -> Self ! {told, P} end
+    }),
+    {Rounds, State} = dyno_bench_rounds:measure(Measure, {rounds, 9}, New),
+    ?assertEqual({3, interrupted}, {length(Rounds), dyno_bench_rounds:status(State)}),
+    ?assertEqual(3, length(dyno_bench_rounds:values(1, State))),
+    %% It is not told of each of the short ones.
+    receive
+        {told, Told} -> ?assertEqual(#{round => 1, rounds => 9}, Told)
+    after 0 -> ct:fail(no_progress)
+    end,
+    ?assertMatch({[], _}, dyno_bench_rounds:measure(Measure, {rounds, 9}, State)).

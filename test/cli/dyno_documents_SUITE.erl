@@ -217,6 +217,7 @@ is_known(Sentence) ->
         "^\\S.* takes [0-9.]+ times as long as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
         "^\\S.* allocates [0-9.]+ times as many words as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
         "^It saturates at [0-9]+ workers?: [0-9.]+ .?/s\\. .*not shown to be higher\\.$",
+        "^[0-9]+ workers? gives? [0-9.]+ .?/s for sure; [0-9]+ give more, not surely: ",
         "^No difference that matters \\([0-9.]+ %\\) between "
     ],
     lists:any(fun(Pattern) -> re:run(Sentence, Pattern, [{capture, none}]) =:= match end, Known).

@@ -17,19 +17,20 @@ document(Parameters, #{candidates := [Candidate]} = Result, Environment) ->
     #{label := Label} = Candidate,
     #{duration_ms := DurationMs} = Result,
     Name = string:slice(Label, 0, 60),
-    dyno_bench_result:complete(
+    dyno_bench_result:ended(
         dyno_recording:new(bench, Name, Parameters, Environment),
         [run(Label, Result)],
         DurationMs * 1_000_000,
-        dyno_bench_result:described(Name, Candidate)
+        dyno_bench_warnings:described(Name, Candidate)
     ).
 
-run(Label, #{outcome := Outcome, duration_ms := DurationMs, ends_ms := EndsMs}) ->
+run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = Result) ->
+    #{ends_ms := EndsMs} = Result,
     #{best := Best, values := Values, steps := Steps} = Outcome,
     Throughput = dyno_stats:median(map_get(Best, Values)),
     Title = ~"Throughput at the best concurrency",
     #{
-        status => complete,
+        status => Status,
         duration_ns => DurationMs * 1_000_000,
         metrics => [
             dyno_recording_part:metric(

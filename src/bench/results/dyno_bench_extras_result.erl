@@ -3,9 +3,9 @@
 
 -module(dyno_bench_extras_result).
 -moduledoc false.
-%% What a recording has of the extras: the table `side_effects`, the
-%% processes that the codes make work; the table `profile`, the functions that take the time; and
-%% the sampled stacks as profiles. Pure.
+%% What a recording has of what is measured besides the rounds: the table `single_calls`, how long
+%% single calls take; the table `side_effects`, the processes that the codes make work; the table
+%% `profile`, the functions that take the time; and the sampled stacks as profiles. Pure.
 
 -export([tables/1, profiles/1, columns/1, warnings/1]).
 
@@ -28,14 +28,32 @@ tables(Codes) ->
      || {Label, #{profile := #{functions := Of} = Profile}} <- Codes,
         #{function := Name} = Function <- lists:sublist(Of, ?MAX_FUNCTIONS)
     ],
-    [
-        dyno_recording_table:make(side_effects(), Parts, #{most => ?MAX_PARTS})
-     || [x || {_, #{side_effects := #{}}} <- Codes] =/= []
-    ] ++
+    Calls = [Of#{code => Label} || {Label, #{single_calls := Of}} <- Codes],
+    [dyno_recording_table:make(single_calls(), Calls) || Calls =/= []] ++
+        [
+            dyno_recording_table:make(side_effects(), Parts, #{most => ?MAX_PARTS})
+         || [x || {_, #{side_effects := #{}}} <- Codes] =/= []
+        ] ++
         [
             dyno_recording_table:make(functions(), Functions)
          || [x || {_, #{profile := _}} <- Codes] =/= []
         ].
+
+single_calls() ->
+    Get = fun(Key) -> fun(Of) -> map_get(Key, Of) end end,
+    #{
+        name => ~"single_calls",
+        title => ~"Single calls",
+        columns => [
+            {~"code", ~"Code", string, #{role => key}, Get(code)},
+            {~"calls", ~"Calls timed", count, #{role => note}, Get(calls)},
+            {~"min", ~"Shortest", ns, Get(min_ns)},
+            {~"median", ~"Median", ns, Get(median_ns)},
+            {~"p99", ~"99th percentile", ns, Get(p99_ns)},
+            {~"max", ~"Longest", ns, Get(max_ns)},
+            {~"deviation", ~"Standard deviation by the mean", ratio, Get(deviation)}
+        ]
+    }.
 
 side_effects() ->
     #{

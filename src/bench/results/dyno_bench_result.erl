@@ -6,7 +6,7 @@
 %% Makes a recording of what a comparison gave: the tables `codes` and `comparisons`, the times over
 %% the rounds, and warnings about what makes the numbers less believable. Pure.
 
--export([document/4, complete/4, described/2]).
+-export([document/4, ended/4]).
 -export_type([run/0]).
 
 -doc "A comparison, and what tells its run from the others of the recording.".
@@ -31,23 +31,26 @@
 ) -> dyno_recording:document().
 document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Environment) ->
     Document = dyno_recording:new(bench, name(Name, First), Parameters, Environment),
-    complete(
+    ended(
         Document,
         [run(Run) || Run <- Runs],
         lists:sum([Ms || #{result := #{duration_ms := Ms}} <- Runs]) * 1_000_000,
-        all_warnings([{id(Run), warnings(Result)} || #{result := Result} = Run <- Runs])
+        all_warnings([
+            {id(Run), dyno_bench_warnings:warnings(labelled(Result), Result)}
+         || #{result := Result} = Run <- Runs
+        ])
     ).
 
--doc "Adds what was measured to a new recording, which is then complete.".
--spec complete(
-    dyno_recording:document(), [#{atom() => term()}], DurationNs :: non_neg_integer(), [
-        {binary(), binary()}
-    ]
+-doc "Adds what was measured to a new recording; it was interrupted where one of the runs was.".
+-spec ended(
+    dyno_recording:document(), [#{status := complete | interrupted, atom() => term()}],
+    DurationNs :: non_neg_integer(), [{binary(), binary()}]
 ) -> dyno_recording:document().
-complete(Document, Runs, DurationNs, Warnings) ->
+ended(Document, Runs, DurationNs, Warnings) ->
     WithRuns = lists:foldl(fun(Run, D) -> dyno_recording:add_run(D, Run) end, Document, Runs),
     Timed = dyno_recording:put(WithRuns, duration_ns, DurationNs),
-    dyno_recording:put(dyno_recording:add_warnings(Timed, Warnings), status, complete).
+    Status = lists:max([Status || #{status := Status} <- Runs]),
+    dyno_recording:put(dyno_recording:add_warnings(Timed, Warnings), status, Status).
 
 name(undefined, [#{label := Label}]) -> short(Label);
 name(undefined, Candidates) -> text("~b codes", [length(Candidates)]);
@@ -63,13 +66,13 @@ all_warnings([{_, First} | _] = Each) ->
     Own = [{Id, Warning} || {Id, Of} <- Each, Warning <- Of -- Common],
     Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, {Code, Text}} <- Own].
 
-run(#{result := #{candidates := Candidates, duration_ms := DurationMs} = Result} = Run) ->
-    Labels = labels(Candidates),
-    Labelled = lists:zip(Labels, Candidates),
+run(#{result := #{status := Status, duration_ms := DurationMs} = Result} = Run) ->
+    Labelled = labelled(Result),
+    {Labels, _} = lists:unzip(Labelled),
     #{
         labels => maps:get(labels, Run, #{}),
         size => maps:get(size, Run, undefined),
-        status => complete,
+        status => Status,
         duration_ns => DurationMs * 1_000_000,
         metrics => metrics(Result),
         series => series(Labelled, maps:get(metric, Result, time)),
@@ -81,14 +84,14 @@ run(#{result := #{candidates := Candidates, duration_ms := DurationMs} = Result}
     }.
 
 %% The same code twice is told apart.
-labels(Candidates) ->
+labelled(#{candidates := Candidates}) ->
     All = [Label || #{label := Label} <- Candidates],
     [
         case [L || L <- All, L =:= Label] of
-            [_] -> Label;
-            _ -> <<Label/binary, " #", (integer_to_binary(N))/binary>>
+            [_] -> {Label, Candidate};
+            _ -> {<<Label/binary, " #", (integer_to_binary(N))/binary>>, Candidate}
         end
-     || {N, Label} <- lists:enumerate(All)
+     || {N, #{label := Label} = Candidate} <- lists:enumerate(Candidates)
     ].
 
 metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Result) ->
@@ -97,7 +100,8 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
      || {Name, Title, Value, Unit} <- [
             {~"bench.rounds", ~"Rounds", Rounds, ~"count"},
             {~"bench.loop", ~"The empty loop, an iteration", LoopNs, ~"ns/call"},
-            {~"bench.waiting", ~"Time that other programs took", waiting(Candidates), ~"ratio"},
+            {~"bench.waiting", ~"Time that other programs took",
+                dyno_bench_warnings:waiting(Candidates), ~"ratio"},
             {~"bench.vms", ~"VMs that each code was measured in",
                 maps:get(vms, Result, undefined), ~"count"}
         ],
@@ -168,12 +172,6 @@ sums_ms(PartsNs) ->
         fun(PartNs, SumNs) -> {round(SumNs + PartNs) div 1_000_000, SumNs + PartNs} end, 0, PartsNs
     ),
     SumsMs.
-
-waiting(Candidates) ->
-    case [W || #{waiting := W} <- Candidates, is_number(W)] of
-        [] -> undefined;
-        Shares -> dyno_stats:mean(Shares)
-    end.
 
 %% The fastest first: by what decides, and then by the time.
 codes(Labelled, Result) ->
@@ -336,76 +334,6 @@ comparisons(Labels, #{pairs := Pairs} = Result) ->
         ]
     },
     dyno_recording_table:make(Spec, [{Pair, shown(Pair, Result)} || Pair <- Pairs]).
-
-warnings(#{candidates := Candidates} = Result) ->
-    Labelled = lists:zip(labels(Candidates), Candidates),
-    lists:append([
-        [Warning || {Label, Candidate} <- Labelled, Warning <- described(short(Label), Candidate)],
-        forms(Candidates),
-        busy(Candidates),
-        clock(Candidates),
-        undecided(Result, length(Candidates)),
-        dyno_bench_heap_result:warnings([short(Label) || {Label, _} <- Labelled], Result),
-        dyno_bench_extras_result:warnings(Labelled)
-    ]).
-
--doc "The warnings that come from what is known of a code before it runs.".
--spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
-    [{binary(), binary()}].
-described(Label, #{constant := IsConstant, warnings := Warnings}) ->
-    [
-        {~"constant",
-            text("~ts: the compiler works the result out; an empty loop was measured. Take the "
-                "values from init_runner", [Label])}
-     || IsConstant
-    ] ++ [{~"compiler", text("~ts: ~ts", [Label, Warning])} || Warning <- Warnings].
-
-%% Differences of the harness: a fun costs some nanoseconds more than code inline.
-forms(Candidates) ->
-    Forms = lists:usort([Form || #{form := Form} <- Candidates]),
-    [
-        {~"forms",
-            <<"the codes are called in different ways (inline, call, apply), which differ by up to "
-                "8 ns; give all in the same form">>}
-     || length(Forms) > 1
-    ].
-
-busy(Candidates) ->
-    [
-        {~"busy",
-            text("other programs had the processor for ~ts of the time; it is taken out of the "
-                "times, what it did to the caches is not", [dyno_unit:format(Share, ~"ratio")])}
-     || Share <- [waiting(Candidates)], is_number(Share), Share > ?BUSY
-    ].
-
-clock(Candidates) ->
-    case [x || #{waiting := undefined} <- Candidates] =/= [] andalso dyno_clock:missing() of
-        {missing, Text} -> [{~"clock", unicode:characters_to_binary(Text)}];
-        _ -> []
-    end.
-
-undecided(#{decided := true}, _Candidates) ->
-    [];
-undecided(#{pairs := Pairs} = Result, Candidates) ->
-    Undecided = [Pair || #{verdict := undecided} = Pair <- Pairs],
-    Text = text("~b of ~b comparisons are not decided", [length(Undecided), length(Pairs)]),
-    [{~"undecided", undecided_text(Text, Undecided, Result, Candidates)}].
-
-undecided_text(Text, _Undecided, #{vms := Vms}, _Candidates) ->
-    text("~ts with ~b VMs for each code; give it more (--vms, --time)", [Text, Vms]);
-undecided_text(Text, Undecided, #{fixed := true, rounds := Rounds}, Candidates) ->
-    Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
-    case dyno_bench_comparison:least_rounds(Candidates, ?LEVEL) of
-        Least when Rounds < Least ->
-            text("~b samples are too few to tell a difference from chance; at least ~b are needed "
-                "(-s ~b), ~ts", [Rounds, Least, Least, Instead]);
-        _ ->
-            Factors = [dyno_bench_comparison:more_rounds(Pair, ?THRESHOLD) || Pair <- Undecided],
-            Enough = ceil(Rounds * lists:max([1.5 | [F || F <- Factors, is_number(F)]])),
-            text("~ts; about ~b samples may do (-s ~b), ~ts", [Text, Enough, Enough, Instead])
-    end;
-undecided_text(Text, _Undecided, _Result, _Candidates) ->
-    <<Text/binary, " yet; give it more time (--time)">>.
 
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, Arguments).

@@ -10,9 +10,14 @@
 %% rounds.
 
 -export([iterations/1, balance/1, net_ns/1]).
+-export_type([calibrated/0]).
 
 -define(EPOCH_NS, 2_000_000).
+%% Some turns of the scheduler, so that workers run at once and not one after the other.
+-define(LEAST_NS, 200_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
+%% What a slow code's epochs may take, to have as many iterations as a fast one's.
+-define(LONG_NS, 40_000_000).
 %% The most that others are believed to have taken of an epoch, as a factor.
 -define(DISTURBED, 8).
 
@@ -20,41 +25,69 @@
     wall_ns := non_neg_integer(), wait_ns := non_neg_integer() | undefined, _ => _
 }.
 
+-doc "How many iterations an epoch has, and how long it takes, the workers' starts and ends included.".
+-type calibrated() :: {Iterations :: pos_integer(), EpochNs :: pos_integer()}.
+
 -doc "Measures with more and more iterations, until they are enough.".
--spec iterations(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> pos_integer().
+-spec iterations(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> calibrated().
 iterations(Epochs) ->
-    enough(Epochs, 1).
+    Timed = fun(N) ->
+        StartNs = erlang:monotonic_time(nanosecond),
+        Measured = Epochs(N),
+        ElapsedNs = erlang:monotonic_time(nanosecond) - StartNs,
+        EpochNs = lists:max([1, ElapsedNs | [Ns || #{wall_ns := Ns} <- Measured]]),
+        {ordinary(Measured), needed_ns(length(Measured)), EpochNs}
+    end,
+    enough(Timed, 1).
 
 -doc """
 As many iterations for each of several codes as the fastest needs; a slow code would take too long
 with them, and gets fewer: at that length it makes no difference.
 """.
--spec balance(#{Code => pos_integer()}) -> #{Code => pos_integer()}.
+-spec balance(#{Code => calibrated()}) -> #{Code => calibrated()}.
 balance(Needed) ->
-    Most = lists:max(maps:values(Needed)),
-    #{Code => min(Most, 20 * N) || Code := N <- Needed}.
+    Most = lists:max([N || _ := {N, _} <- Needed]),
+    #{
+        Code => with_iterations(max(N, min(Most, N * ?LONG_NS div EpochNs)), Calibrated)
+     || Code := {N, EpochNs} = Calibrated <- Needed
+    }.
 
-%% Twice in a row: the first may have been disturbed.
+with_iterations(New, {N, EpochNs}) ->
+    {New, max(1, EpochNs * New div N)}.
+
+%% Twice in a row: the first may have been disturbed, unless it was far longer than it must be.
 enough(Epochs, N) ->
-    case least(Epochs(N)) of
-        {Ns, _} when Ns >= ?EPOCH_NS ->
-            case least(Epochs(N)) of
-                {Again, _} when Again >= ?EPOCH_NS -> N;
+    case Epochs(N) of
+        {{Ns, _}, NeededNs, EpochNs} when Ns >= ?DISTURBED * NeededNs ->
+            {N, EpochNs};
+        {{Ns, _}, NeededNs, _} when Ns >= NeededNs ->
+            case Epochs(N) of
+                {{Again, _}, _, EpochNs} when Again >= NeededNs -> {N, EpochNs};
                 Short -> grown(Epochs, N, Short)
             end;
         Short ->
             grown(Epochs, N, Short)
     end.
 
-%% Of the worker that has had the least time.
-least(Epochs) ->
-    lists:min([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]).
+%% An epoch of thousands of workers is long enough with less of each.
+needed_ns(Workers) ->
+    Crowded = max(1, Workers div erlang:system_info(schedulers_online)),
+    max(?LEAST_NS, ?EPOCH_NS div Crowded).
 
-grown(_Epochs, N, _Short) when N >= ?MAX_ITERATIONS ->
-    N;
-grown(Epochs, N, {Ns, WallNs}) ->
+%% Of the worker that has had the least time. Where there are more workers than processors, the
+%% first may be done before the last begins: of the one in the middle.
+ordinary(Epochs) ->
+    Sorted = lists:sort([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]),
+    case length(Sorted) > erlang:system_info(schedulers_online) of
+        true -> lists:nth((length(Sorted) + 1) div 2, Sorted);
+        false -> hd(Sorted)
+    end.
+
+grown(_Epochs, N, {_, _, EpochNs}) when N >= ?MAX_ITERATIONS ->
+    {N, EpochNs};
+grown(Epochs, N, {{Ns, WallNs}, NeededNs, _}) ->
     Believed = max(Ns, WallNs / ?DISTURBED),
-    Enough = max(ceil(N * 1.2), ceil(N * ?EPOCH_NS * 1.2 / Believed)),
+    Enough = max(ceil(N * 1.2), ceil(N * NeededNs * 1.2 / Believed)),
     enough(Epochs, min(?MAX_ITERATIONS, max(N + 1, min(Enough, N * 100)))).
 
 -doc "The time of an epoch, less what others took of it.".

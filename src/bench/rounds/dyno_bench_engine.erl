@@ -13,12 +13,16 @@
 -export([run/2, checks/0, format_error/1, fault/1]).
 %% One code, which a dyno_bench_vm_server measures for another VM
 -export([iterations/1, epochs/2, loop_ns/1, candidate/3]).
--export_type([options/0, fixed_rounds/0, check/0, result/0, candidate/0, reason/0]).
+-export_type([options/0, fixed_rounds/0, check/0, result/0, timing/0, candidate/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
-    %% The time for the rounds. More where the codes are slow: at least six rounds.
+    %% The time for the rounds, and how long they may take to come to a verdict: see
+    %% dyno_bench_plan.
     budget_ms := pos_integer(),
+    limit_ms := pos_integer() | infinity,
+    %% Told before a round.
+    progress => fun((dyno_bench_rounds:progress()) -> term()),
     threshold := float(),
     level := float(),
     %% The longest that one epoch may take.
@@ -61,6 +65,8 @@
     iterations := pos_integer(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
+    %% Where calls are long enough to be timed one by one.
+    single_calls => dyno_bench_single_calls:single_calls(),
     %% Of a call, the loop's own subtracted.
     deterministic => dyno_bench_deterministic:deterministic(),
     side_effects => dyno_bench_side_effects:t() | overrun,
@@ -95,8 +101,16 @@
     vms => pos_integer(),
     %% Of samples: whether they came to agree as --cv asks.
     agreed => boolean(),
-    %% Whether the number of rounds was fixed beforehand.
-    fixed => boolean()
+    %% Whether the user has fixed the number of rounds.
+    fixed => boolean(),
+    status => complete | interrupted,
+    %% Where their number is dyno's to say.
+    timing => timing()
+}.
+
+-doc "How many rounds are needed, the time for them, and how long they took.".
+-type timing() :: #{
+    least := pos_integer(), budget_ms := pos_integer(), elapsed_ms := non_neg_integer()
 }.
 
 -type reason() ::
@@ -112,6 +126,9 @@
 -define(LOOP_EPOCHS, 5).
 %% Where they decide nothing, and only say the times.
 -define(DECIDING_NOTHING, 12).
+%% Of a call, where one run for words and reductions does; a first one comes before.
+-define(SLOW_MS, 50).
+-define(FEWEST_RUNS, 2).
 
 -doc "What is accepted for each option that users give.".
 -spec checks() -> [dyno_option:check()].
@@ -147,22 +164,43 @@ run(Codes, Options) ->
 
 compare(Prepared) ->
     LoopNs = loop_ns(Prepared),
-    #{candidates := Candidates} = Result = rounds(calibrate(Prepared), Prepared),
+    Timed = (rounds(calibrate(Prepared), Prepared))#{loop_ns => LoopNs},
+    #{metric := Metric} = Timed,
+    case Timed of
+        #{status := complete} ->
+            try
+                after_rounds(Timed, Prepared)
+            catch
+                %% What decides was not measured yet where it is not one of rounds.
+                throw:{_, {dyno_error, interrupted}} = Interrupted ->
+                    case dyno_bench_metric:kind(Metric) of
+                        rounds -> Timed#{status := interrupted};
+                        _ -> throw(Interrupted)
+                    end
+            end;
+        #{status := interrupted} ->
+            Timed
+    end.
+
+after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
     Extras = dyno_bench_extras:extras(Options, length(Candidates)),
+    Called = [
+        single_calls(Number, Candidate, Prepared)
+     || {Number, Candidate} <- lists:enumerate(Candidates)
+    ],
     Counted = [
         deterministic(Number, length(Candidates), Candidate, Prepared)
-     || {Number, Candidate} <- lists:enumerate(Candidates)
+     || {Number, Candidate} <- lists:enumerate(Called)
     ],
     Complete = [
         extras(Extras, Number, Candidate, Prepared)
      || {Number, Candidate} <- lists:enumerate(Counted)
     ],
-    Final = Result#{candidates := Complete, loop_ns => LoopNs},
-    dyno_bench_extras:decided(heaps(Final, Prepared), Options).
+    dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
--doc "How many iterations an epoch of the only code needs.".
--spec iterations(dyno_bench_prepared:t()) -> pos_integer().
+-doc "How many iterations an epoch of the only code needs, and how long it takes.".
+-spec iterations(dyno_bench_prepared:t()) -> dyno_bench_calibration:calibrated().
 iterations(Prepared) ->
     map_get(1, calibrate(Prepared)).
 
@@ -179,8 +217,9 @@ epochs(Iterations, Prepared) ->
 -doc "What the empty loop takes, an iteration of one worker.".
 -spec loop_ns(dyno_bench_prepared:t()) -> float() | undefined.
 loop_ns(Prepared) ->
+    Alone = dyno_bench_prepared:one_worker(Prepared),
     dyno_stats:median([
-        time_ns(dyno_bench_prepared:epochs(0, ?LOOP_ITERATIONS, Prepared))
+        time_ns(dyno_bench_prepared:epochs(0, ?LOOP_ITERATIONS, Alone))
      || _ <- lists:seq(1, ?LOOP_EPOCHS)
     ]).
 
@@ -211,7 +250,7 @@ calibrate(Prepared) ->
     Numbers = dyno_bench_prepared:numbers(Prepared),
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := #{iterations := Iterations}} ->
-            maps:from_keys(Numbers, Iterations);
+            maps:from_keys(Numbers, {Iterations, 1});
         #{} ->
             Epochs = calibrating(dyno_bench_prepared:options(Prepared), Prepared),
             dyno_bench_calibration:balance(#{
@@ -229,10 +268,13 @@ calibrating(Options, Prepared) ->
             fun(Number, N) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
     end.
 
-rounds(Iterations, Prepared) ->
+rounds(Calibrated, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
     Numbers = dyno_bench_prepared:numbers(Prepared),
     Metric = maps:get(metric, Options, time),
+    Iterations = #{N => Of || N := {Of, _} <- Calibrated},
+    RoundMs = lists:sum([Ns || _ := {_, Ns} <- Calibrated]) / 1.0e6,
+    Plan = plan(RoundMs, length(Numbers), Options),
     Heap = dyno_bench_heap:of_options(Options),
     Run =
         case Heap of
@@ -248,15 +290,18 @@ rounds(Iterations, Prepared) ->
         Epochs = Run(Number, map_get(Number, Iterations), Round),
         {value(Number, Epochs, Prepared), Epochs}
     end,
+    ok = warm_up(Measure, Numbers, Options),
+    StartMs = erlang:monotonic_time(millisecond),
     {Rounds, Last} = dyno_bench_rounds:measure(
-        Measure, ending(Measure, Numbers, Options), dyno_bench_rounds:new(length(Numbers), Options)
+        Measure, ending(Plan, StartMs, Options), dyno_bench_rounds:new(length(Numbers), Options)
     ),
+    _ = [dyno_bench_prepared:fail({dyno_error, interrupted}) || Rounds =:= []],
     Pairs =
-        case Options of
-            #{fixed := _} -> dyno_bench_rounds:fixed_pairs(Last);
-            #{} -> dyno_bench_rounds:pairs(Last)
+        case Plan of
+            {until_decided, _, _} -> dyno_bench_rounds:pairs(Last);
+            _ -> dyno_bench_rounds:fixed_pairs(Last)
         end,
-    #{
+    Result = #{
         metric => Metric,
         heap => Heap,
         concurrency => map_get(concurrency, Options),
@@ -269,17 +314,51 @@ rounds(Iterations, Prepared) ->
         pairs => Pairs,
         fixed => is_map_key(fixed, Options),
         rounds => length(Rounds),
-        decided => dyno_bench_comparison:is_decided(Pairs)
-    }.
-
-ending(Measure, Numbers, #{fixed := #{samples := Samples, warmup := Warmup}}) ->
-    _ = [Measure(Number, Round) || Round <- lists:seq(1, Warmup), Number <- Numbers],
-    {rounds, Samples};
-ending(_Measure, _Numbers, #{budget_ms := BudgetMs} = Options) ->
-    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
-        rounds -> {decided_until_ms, erlang:monotonic_time(millisecond) + BudgetMs};
-        _ -> {rounds, ?DECIDING_NOTHING}
+        decided => dyno_bench_comparison:is_decided(Pairs),
+        status => dyno_bench_rounds:status(Last)
+    },
+    case Options of
+        #{fixed := _} ->
+            Result;
+        #{budget_ms := BudgetMs} ->
+            ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
+            Result#{
+                timing => #{
+                    least => least(Plan, length(Numbers), Options),
+                    budget_ms => BudgetMs,
+                    elapsed_ms => ElapsedMs
+                }
+            }
     end.
+
+plan(_RoundMs, _Codes, #{fixed := #{samples := Samples}}) ->
+    {fixed, Samples};
+plan(RoundMs, Codes, #{budget_ms := BudgetMs, level := Level} = Options) ->
+    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+        rounds -> dyno_bench_plan:plan({Codes, Level}, {RoundMs, BudgetMs});
+        _ -> {fixed, max(1, min(?DECIDING_NOTHING, trunc(BudgetMs / RoundMs)))}
+    end.
+
+least({until_decided, _, Least}, _Codes, _Options) ->
+    Least;
+least({fixed, Rounds}, Codes, #{level := Level}) ->
+    min(Rounds, dyno_bench_plan:least(Codes, Level)).
+
+warm_up(Measure, Numbers, #{fixed := #{warmup := Warmup}}) ->
+    _ = [Measure(Number, Round) || Round <- lists:seq(1, Warmup), Number <- Numbers],
+    ok;
+warm_up(_Measure, _Numbers, _Options) ->
+    ok.
+
+ending({until_decided, BudgetMs, Least}, StartMs, _Options) ->
+    {decided_until_ms, StartMs + BudgetMs, Least};
+ending({fixed, Rounds}, _StartMs, #{fixed := _}) ->
+    {rounds, Rounds};
+ending({fixed, Rounds}, StartMs, Options) ->
+    {rounds, Rounds, fun(Count) ->
+        ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
+        dyno_bench_plan:is_over({Count, ElapsedMs}, Rounds, Options)
+    end}.
 
 %% What is compared in a round.
 value(Number, Epochs, Prepared) ->
@@ -318,6 +397,16 @@ waiting(Epochs) ->
         Waits -> lists:sum([W || {W, _} <- Waits]) / max(1, lists:sum([W || {_, W} <- Waits]))
     end.
 
+single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
+    IsWorth = dyno_bench_single_calls:is_worth(dyno_stats:median(TimesNs)),
+    case dyno_bench_prepared:options(Prepared) of
+        #{fixed := _} -> Candidate;
+        _ when N =:= 1 -> Candidate#{single_calls => dyno_bench_single_calls:of_times(TimesNs)};
+        _ when IsWorth ->
+            Candidate#{single_calls => dyno_bench_prepared:single_calls(Number, Prepared)};
+        _ -> Candidate
+    end.
+
 %% After the rounds. Collections are counted for all processes of the node, because the runtime does
 %% not tell those of one.
 heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepared) ->
@@ -353,17 +442,31 @@ deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepa
         #{fixed := _} ->
             %% Who says how many iterations there are means all of them.
             Candidate;
-        #{level := Level} ->
-            [Worker | _] = dyno_bench_prepared:workers(Prepared),
-            Candidate#{
-                deterministic => dyno_bench_deterministic:measure(
-                    Worker,
-                    Iterations,
-                    dyno_bench_prepared:loop(Number, Prepared),
-                    dyno_bench_prepared:loop(0, Prepared),
-                    dyno_bench_metric:runs(Candidates, Level)
-                )
-            }
+        Options ->
+            case runs(Candidates, Candidate, Options) of
+                0 ->
+                    Candidate;
+                Runs ->
+                    [Worker | _] = dyno_bench_prepared:workers(Prepared),
+                    Candidate#{
+                        deterministic => dyno_bench_deterministic:measure(
+                            Worker,
+                            Iterations,
+                            dyno_bench_prepared:loop(Number, Prepared),
+                            dyno_bench_prepared:loop(0, Prepared),
+                            Runs
+                        )
+                    }
+            end
+    end.
+
+%% Where nothing is decided by them, slow codes have fewer runs, and the slowest none.
+runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} = Options) ->
+    CallMs = dyno_stats:median(Times) / 1.0e6,
+    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+        rounds when ?FEWEST_RUNS * CallMs > BudgetMs -> 0;
+        rounds when CallMs > ?SLOW_MS -> 1;
+        _ -> dyno_bench_metric:runs(Candidates, Level)
     end.
 
 %% In one worker as well, and one code after the other: each has its own sessions.

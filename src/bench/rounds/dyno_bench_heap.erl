@@ -121,6 +121,10 @@ rounds(Candidates, Count, Heap, Epochs, Options) ->
         {TimeNs, Times}
     end,
     {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
+    _ = [
+        dyno_bench_prepared:fail({dyno_error, interrupted})
+     || dyno_bench_rounds:status(Last) =:= interrupted
+    ],
     {[together(N, Rounds) || N <- lists:seq(1, Candidates)], dyno_bench_rounds:fixed_pairs(Last)}.
 
 %% Other processes' collections are counted with the worker's: the least is nearest.

@@ -10,7 +10,7 @@
 %% What goes wrong is thrown, and is the error that `with/3` gives.
 
 -export([with/3, fail/1, options/1, workers/1, one_worker/1, numbers/1, description/2]).
--export([epochs/3, epochs/4, result/2, loop/2]).
+-export([epochs/3, epochs/4, result/2, single_calls/2, loop/2]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -189,6 +189,12 @@ epochs(Number, Iterations, Heap, #{workers := Workers, options := Options} = Pre
 result(Number, #{workers := [Worker | _], options := Options} = Prepared) ->
     Result = dyno_bench_worker:result(Worker, Number, deadline(Options)),
     ok(label(Number, Prepared), run, Result, Options).
+
+-doc "How long single calls of a code take, in one worker.".
+-spec single_calls(pos_integer(), t()) -> dyno_bench_single_calls:single_calls().
+single_calls(Number, #{workers := [Worker | _], options := Options} = Prepared) ->
+    Times = dyno_bench_worker:single_calls(Worker, Number, deadline(Options)),
+    ok(label(Number, Prepared), run, Times, Options).
 
 -doc "A code's module, and what runs it in one worker and counts its reductions.".
 -spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().

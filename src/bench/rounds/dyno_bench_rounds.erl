@@ -16,23 +16,37 @@ look after every round and stop when all pairs are decided.
 """.
 
 -export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, rounds/1, values/2]).
--export([measure/3]).
--export_type([t/0, options/0, ending/0]).
+-export([measure/3, status/1]).
+-export_type([t/0, options/0, ending/0, progress/0]).
 
 -type options() :: #{
     %% A difference of less than this share does not matter.
     threshold := float(),
     level := float(),
     seed => integer(),
+    %% Called before a round, but not for each of many short ones.
+    progress => fun((progress()) -> term()),
     _ => _
 }.
 
--doc "After so many rounds; or when all pairs are decided, or at this time, after six at least.".
--type ending() :: {rounds, non_neg_integer()} | {decided_until_ms, integer()}.
+-doc """
+After so many rounds; the same, unless this says that it is over after fewer; or when all pairs are
+decided, or at this time, after so many rounds at least.
+""".
+-type ending() ::
+    {rounds, non_neg_integer()}
+    | {rounds, non_neg_integer(), IsOver :: fun((Rounds :: non_neg_integer()) -> boolean())}
+    | {decided_until_ms, integer(), Least :: pos_integer()}.
+
+-doc "The round that begins, of how many, and for how long it goes on at most; where that is known.".
+-type progress() :: #{
+    round := pos_integer(), rounds => pos_integer(), remaining_ms => non_neg_integer()
+}.
 
 -opaque t() :: #{
     options := options(),
     random := rand:state(),
+    status := complete | interrupted,
     rounds := non_neg_integer(),
     previous := [dyno_bench_comparison:candidate()],
     %% Newest first.
@@ -43,8 +57,8 @@ look after every round and stop when all pairs are decided.
     }
 }.
 
-%% No interval at 95 % is possible with fewer.
--define(LEAST, 6).
+%% Nobody reads faster.
+-define(PROGRESS_MS, 200).
 
 -doc "A comparison of so many candidates with no rounds yet.".
 -spec new(Candidates :: pos_integer(), options()) -> t().
@@ -59,6 +73,7 @@ new(Candidates, Options) ->
     #{
         options => Options,
         random => Random,
+        status => complete,
         rounds => 0,
         previous => [],
         values => maps:from_keys(lists:seq(1, Candidates), []),
@@ -95,7 +110,8 @@ add(Round, #{rounds := Rounds, values := Values, sequences := Sequences} = State
 -doc """
 Measures round after round. `Measure` measures one candidate in the round with this number, and
 gives its value and whatever else is to be kept of it; the rounds, as they were measured, hold the
-latter.
+latter. An interrupt, which `Measure` throws as an error, ends it with the rounds before: see
+`status/1`.
 """.
 -spec measure(
     fun((dyno_bench_comparison:candidate(), Round :: pos_integer()) -> {Value :: float(), Kept}),
@@ -103,25 +119,56 @@ latter.
     t()
 ) -> {[#{dyno_bench_comparison:candidate() => Kept}], t()}.
 measure(Measure, Ending, State) ->
-    measure(Measure, Ending, [], State).
+    measure(Measure, Ending, {[], erlang:monotonic_time(millisecond) - ?PROGRESS_MS}, State).
 
-measure(Measure, Ending, Measured, State) ->
+measure(Measure, Ending, {Measured, ToldMs}, State) ->
     case is_over(Ending, State) of
         true ->
             {lists:reverse(Measured), State};
         false ->
+            NewToldMs = tell(Ending, ToldMs, State),
             {Order, #{rounds := Before} = Next} = order(State),
-            Round = #{N => Measure(N, Before + 1) || N <- Order},
-            Kept = #{N => Of || N := {_, Of} <- Round},
-            NewState = add(#{N => Value || N := {Value, _} <- Round}, Next),
-            measure(Measure, Ending, [Kept | Measured], NewState)
+            try #{N => Measure(N, Before + 1) || N <- Order} of
+                Round ->
+                    Kept = #{N => Of || N := {_, Of} <- Round},
+                    NewState = add(#{N => Value || N := {Value, _} <- Round}, Next),
+                    measure(Measure, Ending, {[Kept | Measured], NewToldMs}, NewState)
+            catch
+                throw:{_Module, {dyno_error, interrupted}} ->
+                    {lists:reverse(Measured), State#{status := interrupted}}
+            end
     end.
 
+tell(Ending, ToldMs, #{options := #{progress := Progress}, rounds := Rounds}) ->
+    case erlang:monotonic_time(millisecond) of
+        NowMs when NowMs - ToldMs < ?PROGRESS_MS ->
+            ToldMs;
+        NowMs ->
+            Of =
+                case Ending of
+                    {rounds, Count} -> #{rounds => Count};
+                    {rounds, Count, _} -> #{rounds => Count};
+                    {decided_until_ms, EndMs, _} -> #{remaining_ms => max(0, EndMs - NowMs)}
+                end,
+            _ = Progress(Of#{round => Rounds + 1}),
+            NowMs
+    end;
+tell(_Ending, ToldMs, _State) ->
+    ToldMs.
+
+-doc "Whether it was ended before its time.".
+-spec status(t()) -> complete | interrupted.
+status(#{status := Status}) -> Status.
+
+is_over(_Ending, #{status := interrupted}) ->
+    true;
 is_over({rounds, Count}, #{rounds := Rounds}) ->
     Rounds >= Count;
-is_over({decided_until_ms, _}, #{rounds := Rounds}) when Rounds < ?LEAST ->
+is_over({rounds, Count, IsOver}, #{rounds := Rounds}) ->
+    Rounds >= Count orelse IsOver(Rounds);
+is_over({decided_until_ms, _, Least}, #{rounds := Rounds}) when Rounds < Least ->
     false;
-is_over({decided_until_ms, EndMs}, #{values := Values} = State) ->
+is_over({decided_until_ms, EndMs, _}, #{values := Values} = State) ->
     %% One candidate alone has nothing to be decided: it gets all of the time.
     erlang:monotonic_time(millisecond) >= EndMs orelse
         (map_size(Values) > 1 andalso is_decided(State)).

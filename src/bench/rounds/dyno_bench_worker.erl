@@ -8,7 +8,7 @@
 %% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
--export([start_link/1, prepare/3, epoch/3, result/3, reductions/3]).
+-export([start_link/1, prepare/3, epoch/3, result/3, single_calls/3, reductions/3]).
 -export_type([epoch/0, run/0, heap/0, failure/0]).
 
 -doc "The least size of the heap in words; by default the runtime's own.".
@@ -89,6 +89,13 @@ serve(Parent, Candidates) ->
         {Parent, Ref, {reductions, Number, N}} ->
             {Module, Constants, Start, _} = map_get(Number, Candidates),
             Parent ! {Ref, self(), uncollected(fun() -> Module:loop(N, Constants, Start) end)},
+            serve(Parent, Candidates);
+        {Parent, Ref, {single_calls, Number}} ->
+            {Module, Constants, Start, _} = map_get(Number, Candidates),
+            Call = fun() -> Module:loop(1, Constants, Start) end,
+            _ = process_flag(min_heap_size, words(default)),
+            Times = dyno_sandbox:attempt(fun() -> dyno_bench_single_calls:run(Call) end),
+            Parent ! {Ref, self(), Times},
             serve(Parent, Candidates)
     end.
 
@@ -160,13 +167,19 @@ grown(_Old, New) -> New.
 epoch(Workers, Run, DeadlineMs) ->
     Ref = make_ref(),
     lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Run}} end, Workers),
-    collect(Workers, Ref, DeadlineMs, []).
+    collect(maps:from_keys(Workers, running), Ref, DeadlineMs, []).
 
 -doc "What one call of a code returns.".
 -spec result(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
     {ok, term()} | {error, failure() | timeout | interrupted}.
 result(Pid, Number, DeadlineMs) ->
     one(Pid, {result, Number}, DeadlineMs).
+
+-doc "How long single calls of a code take.".
+-spec single_calls(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
+    {ok, dyno_bench_single_calls:single_calls()} | {error, failure() | timeout | interrupted}.
+single_calls(Pid, Number, DeadlineMs) ->
+    one(Pid, {single_calls, Number}, DeadlineMs).
 
 -doc "The reductions of N iterations during which nothing is collected.".
 -spec reductions(
@@ -179,19 +192,24 @@ reductions(Pid, {Number, N}, DeadlineMs) ->
 one(Pid, Request, DeadlineMs) ->
     Ref = make_ref(),
     Pid ! {self(), Ref, Request},
-    case collect([Pid], Ref, DeadlineMs, []) of
+    case collect(#{Pid => running}, Ref, DeadlineMs, []) of
         {ok, [Result]} -> {ok, Result};
         {error, _} = Error -> Error
     end.
 
-collect([], _Ref, _DeadlineMs, Epochs) ->
-    {ok, lists:reverse(Epochs)};
-collect([Pid | Rest], Ref, DeadlineMs, Epochs) ->
+%% In the order in which they end: to look for each of thousands in turn takes longer than they do.
+collect(Pending, _Ref, _DeadlineMs, Epochs) when map_size(Pending) =:= 0 ->
+    {ok, Epochs};
+collect(Pending, Ref, DeadlineMs, Epochs) ->
     Left = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
     receive
-        {Ref, Pid, {ok, Epoch}} -> collect(Rest, Ref, DeadlineMs, [Epoch | Epochs]);
-        {Ref, Pid, {error, _} = Error} -> Error;
-        {'EXIT', Pid, Reason} -> {error, failure(Reason)};
-        dyno_interrupt -> {error, interrupted}
+        {Ref, Pid, {ok, Epoch}} ->
+            collect(maps:remove(Pid, Pending), Ref, DeadlineMs, [Epoch | Epochs]);
+        {Ref, _Pid, {error, _} = Error} ->
+            Error;
+        {'EXIT', Pid, Reason} when is_map_key(Pid, Pending) ->
+            {error, failure(Reason)};
+        dyno_interrupt ->
+            {error, interrupted}
     after Left -> {error, timeout}
     end.

@@ -20,6 +20,7 @@
 }.
 
 -type result() :: #{
+    status := complete | interrupted,
     candidates := [dyno_bench_job:description()],
     outcome := dyno_bench_concurrency_search:outcome(),
     %% When each sample ended, since the start.
@@ -67,8 +68,9 @@ searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Lev
     maybe
         ok ?= dyno_bench_sample:resume(Monitored),
         {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
-        {ok, Done, Ends} ?= search_rounds(Search, Measure, #{}),
+        {ok, {Done, Status}, Ends} ?= search_rounds(Search, Measure, #{}),
         {ok, #{
+            status => Status,
             candidates => [Description],
             outcome => dyno_bench_concurrency_search:outcome(Done),
             ends_ms => #{C => [EndMs - StartMs || EndMs <- lists:reverse(Of)] || C := Of <- Ends},
@@ -80,14 +82,18 @@ searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Lev
 search_rounds(Search, Measure, Ends) ->
     case dyno_bench_concurrency_search:next(Search) of
         done ->
-            {ok, Search, Ends};
+            {ok, {Search, complete}, Ends};
         {round, Concurrencies} ->
-            maybe
-                {ok, Round} ?= round(Concurrencies, Measure, #{}),
-                Values = #{C => PerSecond || C := {PerSecond, _} <- Round},
-                Now = #{C => [Ms | maps:get(C, Ends, [])] || C := {_, Ms} <- Round},
-                Next = dyno_bench_concurrency_search:add(Values, Search),
-                search_rounds(Next, Measure, maps:merge(Ends, Now))
+            case round(Concurrencies, Measure, #{}) of
+                {ok, Round} ->
+                    Values = #{C => PerSecond || C := {PerSecond, _} <- Round},
+                    Now = #{C => [Ms | maps:get(C, Ends, [])] || C := {_, Ms} <- Round},
+                    Next = dyno_bench_concurrency_search:add(Values, Search),
+                    search_rounds(Next, Measure, maps:merge(Ends, Now));
+                {error, {dyno_error, interrupted}} when Ends =/= #{} ->
+                    {ok, {Search, interrupted}, Ends};
+                {error, _} = Error ->
+                    Error
             end
     end.
 

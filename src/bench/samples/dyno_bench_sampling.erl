@@ -84,10 +84,18 @@ sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, 
         {time_ns(Sample, Options), Sample}
     end,
     New = dyno_bench_rounds:new(length(Jobs), Options),
-    _ = dyno_bench_rounds:measure(Measure, {rounds, Warmup}, New),
+    {_, Warm} = dyno_bench_rounds:measure(Measure, {rounds, Warmup}, New),
+    ok = not_interrupted(Warm),
     {First, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
-    {Rounds, Agreed} = agreed(?MOST * Count, First, {Measure, Next}, Settings),
-    result(Rounds, Agreed, Jobs, Options).
+    _ = [not_interrupted(Next) || First =:= []],
+    {Rounds, Agreed, Last} = agreed(?MOST * Count, First, {Measure, Next}, Settings),
+    (result(Rounds, Agreed, Jobs, Options))#{status => dyno_bench_rounds:status(Last)}.
+
+not_interrupted(State) ->
+    case dyno_bench_rounds:status(State) of
+        complete -> ok;
+        interrupted -> throw({?MODULE, {dyno_error, interrupted}})
+    end.
 
 %% One code alone runs on from sample to sample.
 measure_alone(Job, [_Only], Ms, Options) ->
@@ -99,22 +107,27 @@ measure_alone(Job, _Jobs, Ms, Options) ->
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
 agreed(Left, Rounds, {Measure, State}, #{cv := Cv} = Settings) ->
+    case {is_below(Cv, Rounds), dyno_bench_rounds:status(State)} of
+        {false, complete} when Left > 0 ->
+            Count = dyno_bench_rounds:rounds(State) + 1,
+            case dyno_bench_rounds:measure(Measure, {rounds, Count}, State) of
+                {[New], Next} -> agreed(Left - 1, tl(Rounds) ++ [New], {Measure, Next}, Settings);
+                {[], Next} -> {Rounds, false, Next}
+            end;
+        {Agreed, _} ->
+            {Rounds, Agreed, State}
+    end;
+agreed(_Left, Rounds, {_Measure, State}, _Settings) ->
+    {Rounds, true, State}.
+
+is_below(_Cv, [_]) ->
+    false;
+is_below(Cv, [First | _] = Rounds) ->
     Highest = lists:max([
         variation([map_get(per_second, map_get(Number, Round)) || Round <- Rounds])
-     || Number := _ <- hd(Rounds)
+     || Number := _ <- First
     ]),
-    case Highest < Cv of
-        true ->
-            {Rounds, true};
-        false when Left =:= 0 ->
-            {Rounds, false};
-        false ->
-            Count = dyno_bench_rounds:rounds(State) + 1,
-            {New, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count}, State),
-            agreed(Left - 1, tl(Rounds) ++ New, {Measure, Next}, Settings)
-    end;
-agreed(_Left, Rounds, _Measure, _Settings) ->
-    {Rounds, true}.
+    Highest < Cv.
 
 %% The coefficient of variation.
 variation(Values) ->

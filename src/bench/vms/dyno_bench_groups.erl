@@ -7,7 +7,7 @@
 %% Each group is one round of the comparison; its value for a candidate is the median of the
 %% candidate's epochs, which take turns within the group.
 
--export([measure/1, result/3]).
+-export([measure/1, result/3, looks/2]).
 -export_type([context/0, group/0]).
 
 -type context() :: #{
@@ -17,7 +17,7 @@
     options := dyno_bench_engine:options(),
     settings := dyno_bench_isolated:settings(),
     candidates := [dyno_bench_isolated:candidate(), ...],
-    end_ms := integer()
+    start_ms := integer()
 }.
 
 %% What the first group finds out for all: `none` before.
@@ -34,9 +34,9 @@
     duration_ms := non_neg_integer()
 }.
 
-%% After how many groups it is looked at the verdicts.
+%% After how many groups it is looked at the verdicts, where so many give every pair an interval.
 -define(LOOKS, [8, 16, 32]).
-%% Fewer give no interval.
+%% Of what is deterministic.
 -define(LEAST, 6).
 -define(ROUNDS, 15).
 -define(LEAST_ROUNDS, 3).
@@ -46,47 +46,71 @@
 
 -doc "Measures until all is decided or the time is over; throws as dyno_bench_vms does.".
 -spec measure(context()) -> {Size :: pos_integer() | undefined, dyno_bench_engine:result()}.
-measure(Context) ->
-    Looks = looks(Context),
-    measure(Context, Looks, length(Looks), none, []).
+measure(#{candidates := Candidates, options := Options} = Context) ->
+    Looks = looks(length(Candidates), Options),
+    measure(Context, Looks, Looks, none, []).
 
-looks(#{settings := #{vms := Vms}}) ->
+-doc "After how many groups of so many candidates it is looked at the verdicts.".
+-spec looks(Candidates :: pos_integer(), dyno_bench_engine:options()) -> [pos_integer(), ...].
+looks(_Candidates, #{isolated := #{vms := Vms}}) ->
     [Vms];
-looks(#{candidates := Candidates, options := #{level := Level} = Options}) ->
+looks(Candidates, #{level := Level} = Options) ->
     case {kind(Options), Candidates} of
-        {rounds, [_]} -> [hd(?LOOKS)];
-        {rounds, _} -> ?LOOKS;
+        {rounds, 1} ->
+            [hd(?LOOKS)];
+        {rounds, _} ->
+            Shared = 1 - (1 - Level) / length(?LOOKS),
+            Least = dyno_bench_plan:least(Candidates, Shared),
+            lists:usort([max(Least, Look) || Look <- ?LOOKS]);
         %% As many as the intervals of all pairs need: what is deterministic is the same in more.
-        {_, _} -> [max(?LEAST, dyno_bench_metric:runs(length(Candidates), Level))]
+        {_, _} ->
+            [max(?LEAST, dyno_bench_metric:runs(Candidates, Level))]
     end.
 
 kind(Options) ->
     dyno_bench_metric:kind(maps:get(metric, Options, time)).
 
--spec measure(context(), [pos_integer()], pos_integer(), calibration() | none, [group()]) ->
+-spec measure(context(), [pos_integer()], [pos_integer()], calibration() | none, [group()]) ->
     {term(), dyno_bench_engine:result()}.
 measure(#{options := Options} = Context, [Next | Later] = Left, Looks, Calibration, Groups) ->
     Count = length(Groups),
-    case {is_over(Count, Context), Count < Next} of
+    ElapsedMs = erlang:monotonic_time(millisecond) - map_get(start_ms, Context),
+    case {is_over({Count, ElapsedMs}, hd(Looks), Options), Count < Next} of
         {false, true} ->
             progress(Context, Count + 1, Next),
-            {Group, NewCalibration} = group(Context, Calibration),
-            measure(Context, Left, Looks, NewCalibration, [Group | Groups]);
+            try group(Context, Calibration) of
+                {Group, NewCalibration} ->
+                    measure(Context, Left, Looks, NewCalibration, [Group | Groups])
+            catch
+                throw:{_, {dyno_error, interrupted}} when Groups =/= [] ->
+                    measured(interrupted, {Looks, ElapsedMs}, Calibration, Groups, Options)
+            end;
         {IsOver, _} ->
-            #{loop_ns := LoopNs, size := Size} = Calibration,
-            #{decided := IsDecided} = Result = result(Looks, Options, lists:reverse(Groups)),
+            {_, #{decided := IsDecided}} =
+                Measured = measured(complete, {Looks, ElapsedMs}, Calibration, Groups, Options),
             case Later of
                 [_ | _] when not IsOver, not IsDecided ->
                     measure(Context, Later, Looks, Calibration, Groups);
                 _ ->
-                    {Size, Result#{loop_ns => LoopNs}}
+                    Measured
             end
     end.
 
-is_over(_Count, #{settings := #{vms := _}}) ->
-    false;
-is_over(Count, #{end_ms := EndMs}) ->
-    Count >= ?LEAST andalso erlang:monotonic_time(millisecond) >= EndMs.
+measured(Status, {[First | _] = Looks, ElapsedMs}, Calibration, Groups, Options) ->
+    #{loop_ns := LoopNs, size := Size} = Calibration,
+    Result = result(length(Looks), Options, lists:reverse(Groups)),
+    Timing = #{
+        least => First, budget_ms => map_get(budget_ms, Options), elapsed_ms => ElapsedMs
+    },
+    Ended = Result#{loop_ns => LoopNs, status => Status},
+    case Options of
+        %% The user has said how many.
+        #{isolated := #{vms := _}} -> {Size, Ended};
+        #{} -> {Size, Ended#{timing => Timing}}
+    end.
+
+is_over(_Groups, _First, #{isolated := #{vms := _}}) -> false;
+is_over(Groups, First, Options) -> dyno_bench_plan:is_over(Groups, First, Options).
 
 progress(#{settings := #{progress := Fun}}, Number, Count) -> Fun(Number, Count);
 progress(_Context, _Number, _Count) -> ok.
@@ -120,7 +144,7 @@ prepare(Vm, #{code := Code, number := Number}, Context) ->
         measurement => (maps:without([agree, input, group], Measurement))#{codes := [Code]},
         number => Run,
         modules => maps:get(modules, Settings, []),
-        options => (maps:remove(isolated, Options))#{number => Number}
+        options => (maps:without([isolated, progress], Options))#{number => Number}
     },
     Start = {dyno_bench_vm_server, start, [Order]},
     dyno_bench_vms:call(Vm, Start, 2 * TimeoutMs + ?MARGIN_MS).
@@ -145,10 +169,11 @@ agree(_Calibration, _Vms, _Context) ->
     ok.
 
 iterations(none, Vms, Options) ->
-    dyno_bench_calibration:balance(#{
+    Balanced = dyno_bench_calibration:balance(#{
         N => request(Vm, iterations, Options)
      || {N, Vm} <- lists:enumerate(Vms)
-    });
+    }),
+    #{N => Iterations || N := {Iterations, _} <- Balanced};
 iterations(#{iterations := Iterations}, _Vms, _Options) ->
     Iterations.
 
@@ -171,8 +196,10 @@ epochs(Vms, Iterations, Options) ->
         {_Ns, Value} = Measured = Epoch(N),
         {Value, Measured}
     end,
-    Rounds = dyno_bench_rounds:new(length(Vms), maps:remove(seed, Options)),
-    {Measured, _} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
+    Rounds = dyno_bench_rounds:new(length(Vms), maps:without([seed, progress], Options)),
+    {Measured, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
+    %% Half a group is none.
+    _ = [dyno_bench_vms:fail({dyno_error, interrupted}) || dyno_bench_rounds:status(Last) =:= interrupted],
     [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
 
 %% Where they do not decide, those of the first VMs will do.

@@ -58,14 +58,17 @@ check(Settings) ->
     IsCount = fun(Vms) -> is_integer(Vms) andalso Vms >= 1 andalso Vms =< 1000 end,
     Labels = [maps:get(label, V, ~"") || V <- maps:get(variants, Settings, [])],
     AllDiffer = fun(_) -> length(lists:usort(Labels)) =:= length(Labels) end,
-    dyno_option:check(
-        [
-            {vms, IsCount, ~"an integer from 1 to 1000"},
-            {variants, fun(Variants) -> Variants =/= [] end, ~"a list of at least one"},
-            {variants, AllDiffer, ~"a label of its own for each"}
-        ],
-        Settings
-    ).
+    maybe
+        ok ?= dyno_option:known([vms, variants, code_paths, modules, progress], Settings),
+        dyno_option:check(
+            [
+                {vms, IsCount, ~"an integer from 1 to 1000"},
+                {variants, fun(Variants) -> Variants =/= [] end, ~"a list of at least one"},
+                {variants, AllDiffer, ~"a label of its own for each"}
+            ],
+            Settings
+        )
+    end.
 
 -doc "Each of these variants in each of those.".
 -spec cross([variant(), ...], [variant(), ...]) -> [variant(), ...].
@@ -110,7 +113,7 @@ run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) 
                 options => Options,
                 settings => Settings,
                 candidates => Candidates,
-                end_ms => StartMs + map_get(budget_ms, Options)
+                start_ms => StartMs
             },
             dyno_bench_vms:attempt(fun() ->
                 {Size, Result} = dyno_bench_groups:measure(Context),
@@ -134,14 +137,12 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
         #{candidates := [#{times_ns := [TimeNs]}]} = Result,
         {TimeNs, Result}
     end,
-    Round = fun(Number, Rounds) ->
-        progress(Isolated, Number, Count),
-        {[Results], Next} = dyno_bench_rounds:measure(Measure, {rounds, Number}, Rounds),
-        {Results, Next}
-    end,
+    Progress = fun(#{round := Number}) -> progress(Isolated, Number, Count) end,
     dyno_bench_vms:attempt(fun() ->
-        New = dyno_bench_rounds:new(length(Candidates), Options),
-        {Rounds, Last} = lists:mapfoldl(Round, New, lists:seq(1, Count)),
+        New = dyno_bench_rounds:new(length(Candidates), Options#{progress => Progress}),
+        {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
+        Status = dyno_bench_rounds:status(Last),
+        _ = [dyno_bench_vms:fail({dyno_error, interrupted}) || Rounds =:= []],
         Pairs = dyno_bench_rounds:fixed_pairs(Last),
         #{
             candidates => [
@@ -151,9 +152,10 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
             pairs => Pairs,
             heap => maps:get(heap, Options, runtime),
             concurrency => map_get(concurrency, Options),
-            rounds => Count,
+            rounds => length(Rounds),
             fixed => true,
-            vms => Count,
+            vms => length(Rounds),
+            status => Status,
             decided => dyno_bench_comparison:is_decided(Pairs),
             loop_ns => dyno_stats:median([Ns || R <- Rounds, #{loop_ns := Ns} <- maps:values(R)]),
             duration_ms => erlang:monotonic_time(millisecond) - StartMs
@@ -164,7 +166,7 @@ progress(#{progress := Fun}, Number, Count) -> Fun(Number, Count);
 progress(_Settings, _Number, _Count) -> ok.
 
 in_vm(#{code := Code, number := Number} = Candidate, Mode, #{isolated := Settings} = Options) ->
-    Own = (maps:remove(isolated, Options))#{number => Number},
+    Own = (maps:without([isolated, progress], Options))#{number => Number},
     dyno_bench_vms:with([Candidate], Settings, fun([Vm]) ->
         dyno_bench_vms:call(Vm, {dyno_bench_mode, run, [Mode, [Code], Own]}, infinity)
     end).

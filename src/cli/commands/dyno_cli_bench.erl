@@ -27,11 +27,14 @@ command() ->
         options => [
             {"", [
                 {"--time TIME",
-                    "the longest to measure: 500ms, 5s, 1min; it ends when the question is "
-                    "answered (default: 1s for each code, with -i 30s)",
+                    "how long to measure: 500ms, 5s, 1min; less where the question is answered, and "
+                    "up to five times as long where a verdict needs it: 6 rounds of two codes, 8 VMs "
+                    "of each with -i (default: 1s for each code, with -i 30s; then as long as it "
+                    "needs)",
                     duration, budget_ms},
                 {"--timeout TIME",
-                    "the longest that one part of a code may take (default: 30s, with --loop 5min)",
+                    "the longest that one part of a code may take, or with --rev a build (default: "
+                    "30s, with --loop 5min, a build 30min)",
                     duration, timeout_ms},
                 dyno_cli_bench_code:input(),
                 {"--elixir",
@@ -164,8 +167,24 @@ reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
         #{revisions := Revisions} -> With#{revisions := Revisions#{progress => Build}};
         #{} -> With
     end;
-reporting(_Context, Options) ->
-    Options.
+reporting(#{progress := Report}, Options) ->
+    Options#{progress => fun(Round) -> Report(progress(Round)) end}.
+
+%% Where the number of rounds is known, that; else the time that is left at most.
+progress(#{round := Round, rounds := Rounds}) ->
+    #{
+        phase => measuring,
+        text => io_lib:format("round ~b of ~b", [Round, Rounds]),
+        run => ~"rounds"
+    };
+progress(#{round := Round, remaining_ms := RemainingMs}) ->
+    #{
+        phase => measuring,
+        text => io_lib:format("round ~b", [Round]),
+        run => ~"rounds",
+        remaining_ms => RemainingMs,
+        at_most => true
+    }.
 
 %% erlperf's columns, which have no place for warnings.
 columns(#{report := Kind}) ->

@@ -1,0 +1,146 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_warnings).
+-moduledoc false.
+%% What makes the numbers of a comparison less believable, and why it took as long as it did, in
+%% words. Pure.
+
+-export([warnings/2, described/2, waiting/1]).
+
+-define(LEVEL, 0.95).
+%% That of times, by default.
+-define(THRESHOLD, 0.03).
+%% A machine that other programs have so much of the time is a busy one.
+-define(BUSY, 0.1).
+%% What is longer than the time for measuring by less is not worth a word.
+-define(LONGER, 1.5).
+
+-doc "The warnings of a result, whose candidates have these labels.".
+-spec warnings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
+    [{binary(), binary()}].
+warnings(Labelled, #{candidates := Candidates} = Result) ->
+    lists:append([
+        [Warning || {Label, Candidate} <- Labelled, Warning <- described(short(Label), Candidate)],
+        forms(Candidates),
+        busy(Candidates),
+        clock(Candidates),
+        ending(Result, length(Candidates)),
+        dyno_bench_heap_result:warnings([short(Label) || {Label, _} <- Labelled], Result),
+        dyno_bench_extras_result:warnings(Labelled)
+    ]).
+
+short(Label) -> string:slice(Label, 0, 60).
+
+-doc "The warnings that come from what is known of a code before it runs.".
+-spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
+    [{binary(), binary()}].
+described(Label, #{constant := IsConstant, warnings := Warnings}) ->
+    [
+        {~"constant",
+            text("~ts: the compiler leaves nothing of it to do; an empty loop was measured. Have it "
+                "use values that --init_runner gives", [Label])}
+     || IsConstant
+    ] ++ [{~"compiler", text("~ts: ~ts", [Label, Warning])} || Warning <- Warnings].
+
+%% Differences of the harness: a fun costs some nanoseconds more than code inline.
+forms(Candidates) ->
+    Forms = lists:usort([Form || #{form := Form} <- Candidates]),
+    [
+        {~"forms",
+            <<"the codes are called in different ways (inline, call, apply), which differ by up to "
+                "8 ns; give all in the same form">>}
+     || length(Forms) > 1
+    ].
+
+busy(Candidates) ->
+    [
+        {~"busy",
+            text("other programs had the processor for ~ts of the time; it is taken out of the "
+                "times, what it did to the caches is not", [dyno_unit:format(Share, ~"ratio")])}
+     || Share <- [waiting(Candidates)], is_number(Share), Share > ?BUSY
+    ].
+
+-doc "The share of the time that other programs took.".
+-spec waiting([dyno_bench_engine:candidate()]) -> float() | undefined.
+waiting(Candidates) ->
+    case [W || #{waiting := W} <- Candidates, is_number(W)] of
+        [] -> undefined;
+        Shares -> dyno_stats:mean(Shares)
+    end.
+
+clock(Candidates) ->
+    case [x || #{waiting := undefined} <- Candidates] =/= [] andalso dyno_clock:missing() of
+        {missing, Text} -> [{~"clock", unicode:characters_to_binary(Text)}];
+        _ -> []
+    end.
+
+%% Why it ended before all was decided, or later than it was to.
+ending(#{status := interrupted} = Result, _Candidates) ->
+    [{~"interrupted", text("it was interrupted; this is what ~ts gave", [counted(Result)])}];
+ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candidates) when
+    Rounds < Least
+->
+    #{budget_ms := BudgetMs, elapsed_ms := ElapsedMs} = Timing,
+    [
+        {~"time",
+            text("the time for measuring, ~ts, was over after ~ts; ~ts needs ~b, which take about "
+                "~ts: give it more (--time)", [
+                    duration(BudgetMs), counted(Result), outcome(Candidates), Least,
+                    duration(Least * ElapsedMs / Rounds)
+                ])}
+    ];
+ending(Result, Candidates) ->
+    longer(Result, Candidates) ++ undecided(Result, Candidates).
+
+longer(#{timing := Timing, rounds := Rounds} = Result, Candidates) ->
+    #{budget_ms := BudgetMs, elapsed_ms := ElapsedMs} = Timing,
+    [
+        {~"time",
+            text("it took ~ts, more than ~ts, the time for measuring: ~ts needs ~ts, and one takes "
+                "~ts", [
+                    duration(ElapsedMs), duration(BudgetMs), outcome(Candidates), counted(Result),
+                    duration(ElapsedMs / Rounds)
+                ])}
+     || ElapsedMs > ?LONGER * BudgetMs
+    ];
+longer(_Result, _Candidates) ->
+    [].
+
+outcome(1) -> ~"an interval";
+outcome(_) -> ~"a verdict".
+
+counted(#{vms := 1}) -> ~"1 VM";
+counted(#{vms := Vms}) -> text("~b VMs for each code", [Vms]);
+counted(#{rounds := 1}) -> ~"1 round";
+counted(#{rounds := Rounds}) -> text("~b rounds", [Rounds]).
+
+duration(Ms) -> dyno_unit:format(Ms * 1.0e6, ~"ns").
+
+undecided(#{decided := true}, _Candidates) ->
+    [];
+undecided(#{pairs := Pairs} = Result, Candidates) ->
+    Undecided = [Pair || #{verdict := undecided} = Pair <- Pairs],
+    Text = text("~b of ~b comparisons are not decided", [length(Undecided), length(Pairs)]),
+    [{~"undecided", undecided_text(Text, Undecided, Result, Candidates)}].
+
+undecided_text(Text, Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
+    not is_map_key(vms, Result)
+->
+    Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
+    case dyno_bench_comparison:least_rounds(Candidates, ?LEVEL) of
+        Least when Rounds < Least ->
+            text("~b samples are too few to tell a difference from chance; at least ~b are needed "
+                "(-s ~b), ~ts", [Rounds, Least, Least, Instead]);
+        _ ->
+            Factors = [dyno_bench_comparison:more_rounds(Pair, ?THRESHOLD) || Pair <- Undecided],
+            Enough = ceil(Rounds * lists:max([1.5 | [F || F <- Factors, is_number(F)]])),
+            text("~ts; about ~b samples may do (-s ~b), ~ts", [Text, Enough, Enough, Instead])
+    end;
+undecided_text(Text, _Undecided, #{vms := Vms}, _Candidates) ->
+    text("~ts with ~b VMs for each code; give it more (--vms, --time)", [Text, Vms]);
+undecided_text(Text, _Undecided, _Result, _Candidates) ->
+    <<Text/binary, " yet; give it more time (--time)">>.
+
+text(Format, Arguments) ->
+    dyno_recording_part:text(Format, Arguments).
