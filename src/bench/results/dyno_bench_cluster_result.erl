@@ -33,7 +33,7 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
         series => lists:append([series(Node, Label, TimesMs) || Node <- Nodes]),
         tables => [table(Nodes, Totals)]
     },
-    dyno_bench_result:complete(
+    dyno_bench_result:ended(
         dyno_recording:new(bench, Label, Parameters, Environment),
         [Run],
         DurationNs,
