@@ -18,6 +18,7 @@ measured in the form that others read. What they measured is not judged here. No
     discovery_memory/1,
     cowboy_slowdown/1,
     cowboy_slowdown_of_profilers/1,
+    budget_shares/1,
     agent_cost/1,
     load_overhead/1,
     load_rate/1,
@@ -52,6 +53,7 @@ all() ->
         discovery_memory,
         cowboy_slowdown,
         cowboy_slowdown_of_profilers,
+        budget_shares,
         agent_cost,
         load_overhead,
         load_rate,
@@ -101,6 +103,9 @@ cowboy_slowdown(_Config) ->
 cowboy_slowdown_of_profilers(_Config) ->
     measures(["cowboy_slowdown", "eprof:1"], server() ++ "_slowdown_eprof_1", "times"),
     measures(["cowboy_slowdown", "fprof:1"], server() ++ "_slowdown_fprof_1", "times").
+
+budget_shares(_Config) ->
+    measures(["budget_shares"], "budget_shares", "points").
 
 %% As in the program, Cowboy where this OTP has it.
 server() ->

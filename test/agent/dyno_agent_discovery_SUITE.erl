@@ -95,7 +95,7 @@ estimates_where_nobody_reads(_Config) ->
     Moments = lists:append(
         lists:duplicate(3000, [{start, f, plain, 5}, deliver, {finish, 5}, {wait, 1}])
     ),
-    #{sent := Sent} = Stormed = run(Moments ++ [scan], Node),
+    #{sent := Sent} = Stormed = run([settle, scan], run(Moments, Node)),
     ?assert(Sent < 3000, Sent),
     #{discovered := Discovered, groups := [#{discovered := OfGroup}]} = results(Stormed),
     ?assertEqual(Discovered, OfGroup),
@@ -234,6 +234,8 @@ command(deliver, #{messages := Messages} = Node) ->
     lists:foldr(fun first_call/2, Node#{messages := []}, Messages);
 command({wait, Ms}, #{now_us := NowUs} = Node) ->
     due(Node#{now_us := NowUs + Ms * 1000});
+command(settle, Node) ->
+    event({settle, now_ms(Node)}, Node);
 command(read, Node) ->
     %% What was sent before has come when the reading is made.
     case command(deliver, Node) of
@@ -383,6 +385,8 @@ effect(find_callers, #{reading := none, asked := Asked} = Node) ->
     Node#{reading := find_callers, asked := Asked + 1};
 effect(read_and_reset, #{reading := none, asked := Asked, resets := Resets} = Node) ->
     Node#{reading := read_and_reset, asked := Asked + 1, resets := Resets + 1};
+effect(tell_opened, Node) ->
+    event({opened, now_ms(Node)}, Node);
 effect({later, Ms, What}, #{timers := Timers} = Node) ->
     Node#{timers := Timers#{What => now_ms(Node) + Ms}};
 effect({first_calls, {subscribe, Functions}}, #{silent := Silent} = Node) ->

@@ -150,6 +150,11 @@ reads_sooner_where_more_come(_Config) ->
 estimates_what_sent_no_message(_Config) ->
     {Silent, Counted} = dyno_agent_throttle:estimate(480, 500, callers(20, throttled())),
     ?assertEqual(#{7 => 480}, Silent),
+    %% One in a millisecond: so many until the end.
+    {_, After} = dyno_agent_throttle:release_rare(500, Counted),
+    {Rest, Settled} = dyno_agent_throttle:settle(700, After),
+    ?assertEqual(#{7 => 200}, Rest),
+    ?assertMatch({#{7 := 0}, _}, dyno_agent_throttle:settle(700, Settled)),
     %% All of them decide whether it stays throttled, and how long messages come the next time.
     {_, Released} = dyno_agent_throttle:release_rare(500, Counted),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Released)),

@@ -74,6 +74,10 @@
     | {limit, PerSecond :: pos_integer()}
     | {read_due, NowMs :: integer()}
     | was_read
+    %% What nobody has seen is estimated until now.
+    | {settle, NowMs :: integer()}
+    %% The messages of throttled functions come now.
+    | {opened, NowMs :: integer()}
     | {close_window, NowMs :: integer()}
     | {loaded, module()}
     %% These are called too often to discover by.
@@ -93,6 +97,8 @@
     %% statistics; then say `was_read`
     | find_callers
     | read_and_reset
+    %% Gives `opened`: to set breakpoints takes long on a busy node
+    | tell_opened
     | {later, Ms :: pos_integer(), read_due | close_window}.
 
 -type result() :: {t(), [effect()]}.
@@ -139,15 +145,15 @@ new() ->
 
 -doc "What follows from an event.".
 -spec event(event(), t()) -> result().
-event({first_call, Pid, MFA, Time}, #{throttle := Throttle} = State) ->
-    case dyno_agent_throttle:first_call(MFA, Time, Throttle) of
-        {ask, Next} ->
-            {State#{throttle := Next}, [{ask, Pid, MFA, Time}]};
-        {presume, Id, Next} ->
-            presumed(Pid, Id, Time, State#{throttle := Next});
-        {throttle, Id, Next} ->
-            then(presumed(Pid, Id, Time, State#{throttle := Next}), fun(S) -> throttle(MFA, S) end)
+event({first_call, Pid, MFA, Time}, #{reader := none, window := closed} = State) ->
+    #{throttle := Throttle} = State,
+    case is_map_key(MFA, dyno_agent_throttle:throttled(Throttle)) of
+        %% It was sent while the window closed, and is in the estimate.
+        true -> {State, []};
+        false -> first_call(Pid, MFA, Time, State)
     end;
+event({first_call, Pid, MFA, Time}, State) ->
+    first_call(Pid, MFA, Time, State);
 event({answer, Pid, MFA, Time, gone}, #{throttle := Throttle} = State) ->
     {Id, {Next, Effects}} =
         case dyno_agent_throttle:group(MFA, Throttle) of
@@ -222,6 +228,13 @@ event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State#{due := none}, []};
 event({read_due, NowMs}, #{reader := none} = State) ->
     sample_lifetimes(State#{due := none, opened_ms := NowMs});
+event({settle, NowMs}, #{reader := none, window := closed, throttle := Throttle} = State) ->
+    {Silent, Next} = dyno_agent_throttle:settle(NowMs, Throttle),
+    {silent(Silent, State#{throttle := Next}), []};
+event({settle, _NowMs}, State) ->
+    {State, []};
+event({opened, NowMs}, State) ->
+    {State#{opened_ms := NowMs}, []};
 event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
     is_integer(AtMs), NowMs < AtMs
 ->
@@ -275,6 +288,16 @@ event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) 
         },
         [{demonitor, Refs}]
     }.
+
+first_call(Pid, MFA, Time, #{throttle := Throttle} = State) ->
+    case dyno_agent_throttle:first_call(MFA, Time, Throttle) of
+        {ask, Next} ->
+            {State#{throttle := Next}, [{ask, Pid, MFA, Time}]};
+        {presume, Id, Next} ->
+            presumed(Pid, Id, Time, State#{throttle := Next});
+        {throttle, Id, Next} ->
+            then(presumed(Pid, Id, Time, State#{throttle := Next}), fun(S) -> throttle(MFA, S) end)
+    end.
 
 then({State, Effects}, Next) ->
     after_effects(Effects, Next(State)).
@@ -376,7 +399,7 @@ sample_lifetimes(#{throttle := Throttle, reader := Reader} = State) ->
             {State, []};
         Throttled ->
             {State#{window := for_lifetimes}, [
-                {first_calls, {subscribe, Throttled}}, {later, Ms, close_window}
+                {first_calls, {subscribe, Throttled}}, tell_opened, {later, Ms, close_window}
             ]}
     end.
 
@@ -400,11 +423,14 @@ close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs} = State) ->
 estimated(NowMs, #{throttle := Throttle, opened_ms := OpenedMs} = State) ->
     {Silent, Counted} = dyno_agent_throttle:estimate(OpenedMs, NowMs, Throttle),
     {_AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Counted),
+    silent(Silent, State#{throttle := Next}).
+
+silent(Silent, State) ->
     maps:fold(
         fun(Id, More, #{discovered := N} = Acc) ->
             count(Id, More, 0, Acc#{discovered := N + More})
         end,
-        State#{throttle := Next},
+        State,
         Silent
     ).
 

@@ -184,11 +184,13 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call({subscribe, Statistics}, {Reader, _}, #{table := Table} = State) ->
     {reply, Table, event({subscribed, Statistics}, State#{reader := Reader})};
 handle_call(restart, _From, #{table := Table} = State) ->
-    Sampled = event(begin_scan, State),
+    Sampled = event(begin_scan, settled(State)),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
     {reply, ok, event({restart, Alive, Ended}, Sampled)};
 handle_call(read, From, #{waiting := Waiting} = State) ->
-    {noreply, scan(State#{waiting := [From | Waiting]})}.
+    {noreply, scan((settled(State))#{waiting := [From | Waiting]})}.
+
+settled(State) -> event({settle, erlang:monotonic_time(millisecond)}, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({callers, Rows}, #{table := Table} = State) ->
@@ -292,6 +294,8 @@ effect(Request, #{reader := Reader} = State) when
 ->
     Reader ! {Request, self()},
     State;
+effect(tell_opened, State) ->
+    event({opened, erlang:monotonic_time(millisecond)}, State);
 effect({later, Ms, Message}, State) ->
     later(Ms, Message, State);
 effect({first_calls, Change}, #{first_calls := Calls} = State) ->

@@ -14,7 +14,7 @@
 %% processes have become rare or are of several groups it is no longer throttled.
 
 -export([new/0, allow/1, allow/2, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, expected/2, estimate/3, window_ms/1, release_rare/2]).
+-export([throttled/1, count/2, expected/2, estimate/3, settle/2, window_ms/1, release_rare/2]).
 -export([forget/2, leave_out/2]).
 -export_type([t/0]).
 
@@ -33,7 +33,9 @@
     counted := #{id() => pos_integer()},
     since_ms := integer(),
     %% How many these were before that time.
-    per_second := number()
+    per_second := number(),
+    %% By group, as the last estimate has it.
+    per_ms := #{id() => number()}
 }.
 
 -define(MAX_FUNCTIONS, 2000).
@@ -55,7 +57,8 @@
 new() ->
     #{
         groups => #{}, rates => #{}, limit => infinity,
-        throttled => #{}, counted => #{}, since_ms => 0, per_second => 0
+        throttled => #{}, counted => #{}, since_ms => 0, per_second => 0,
+        per_ms => #{}
     }.
 
 -doc "Lets functions be throttled: the call statistics by process are read from now on.".
@@ -76,7 +79,8 @@ first_call(MFA, Time, #{groups := Groups} = Throttle) ->
         #{MFA := {Id, Count, How}} when Count >= ?PRESUMED_AFTER, Count rem ?IDENTIFY_EVERY =/= 0 ->
             rate(MFA, Id, Time, Throttle#{groups := Groups#{MFA := {Id, Count + 1, How}}});
         #{} ->
-            {ask, Throttle}
+            Ids = [Id || #{MFA := Id} <- [map_get(throttled, Throttle)]],
+            {ask, count(Ids, Throttle)}
     end.
 
 rate(MFA, Id, _Time, #{throttled := Throttled} = Throttle) when is_map_key(MFA, Throttled) ->
@@ -153,7 +157,17 @@ estimate(OpenedMs, NowMs, #{since_ms := Since, counted := Counted} = Throttle) -
     SilentMs = max(0, OpenedMs - Since),
     Silent = #{Id => N * SilentMs div max(1, NowMs - OpenedMs) || Id := N <- Counted},
     All = maps:merge_with(fun(_, A, B) -> A + B end, Counted, Silent),
-    {Silent, Throttle#{counted := All}}.
+    PerMs = #{Id => N / max(1, NowMs - Since) || Id := N <- All},
+    {Silent, Throttle#{counted := All, per_ms := PerMs}}.
+
+-doc "How many there probably were since the last estimate; the next one begins here.".
+-spec settle(integer(), t()) -> {#{id() => non_neg_integer()}, t()}.
+settle(NowMs, #{since_ms := Since, per_ms := PerMs, throttled := Throttled} = Throttle) ->
+    Ids = maps:values(Throttled),
+    {
+        #{Id => round(Rate * (NowMs - Since)) || Id := Rate <- maps:with(Ids, PerMs)},
+        Throttle#{since_ms := NowMs}
+    }.
 
 -doc "For how long messages are to come to see some more processes.".
 -spec window_ms(t()) -> pos_integer().
