@@ -138,7 +138,10 @@ learns_from_counts_that_a_loop_is_quicker(_Config) ->
     ?assertEqual(#{}, dyno_agent_call_plan:uncounted(dyno_agent_call_plan:looked(look(#{}), Plan))),
     Quick = dyno_agent_call_plan:looked(look(#{{m, loop, 1} => 0.001}), Plan),
     ?assertEqual([{m, loop, 1}], maps:keys(dyno_agent_call_plan:uncounted(Quick))),
-    ?assertEqual([{m, loop, 1}], maps:keys(dyno_agent_call_plan:undiscovered(Quick))).
+    ?assertEqual([{m, loop, 1}], maps:keys(dyno_agent_call_plan:undiscovered(Quick))),
+    %% Also of one that no window has met.
+    Unseen = dyno_agent_call_plan:looked(look(#{{m, other, 1} => 0.001}), Plan),
+    ?assertEqual([{m, other, 1}], maps:keys(dyno_agent_call_plan:uncounted(Unseen))).
 
 %% All functions are called as often, and together far too often.
 every_process_is_discovered(_Config) ->

@@ -128,6 +128,9 @@ zero(State) ->
 measured(Patterns) ->
     [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)].
 
+measured_functions(#{patterns := Patterns}) ->
+    [F || M <- measured(Patterns), F <- dyno_agent_patterns:functions(M, Patterns)].
+
 work() ->
     Normal = erlang:system_info(schedulers),
     Native = lists:sum([
@@ -172,7 +175,8 @@ handle_info({timeout, Timer, window}, #{timer := Timer} = State) ->
     #{plan := Plan} = Next = window(sampled(came(State))),
     {noreply, scheduled(dyno_agent_call_plan:wait_ms(rand:uniform(), Plan), sample(Next))};
 handle_info(look, State) ->
-    _ = erlang:send_after(?LOOK_MS, self(), look),
+    %% To ask for the count of a function takes a microsecond.
+    _ = erlang:send_after(max(?LOOK_MS, length(measured_functions(State))), self(), look),
     {noreply, looked(State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
@@ -329,12 +333,12 @@ learned(Window, #{plan := Plan, overhead := Overhead, worked := {Since, Worked}}
 looked(#{plan := Plan, counter := Counter, config := Config, counted := Before} = State) ->
     #{worked := {Since, Worked}} = State,
     {Now, Work} = {erlang:monotonic_time(nanosecond), work()},
-    Counted = dyno_agent_call_counter:calls(dyno_agent_call_plan:known(Plan), Counter),
+    Counted = dyno_agent_call_counter:calls(measured_functions(State), Counter),
     Next = dyno_agent_call_plan:looked(
         #{
             rates => #{
-                MFA => (Calls - map_get(MFA, Before)) / max(1, Now - Since)
-             || MFA := Calls <- Counted, is_map_key(MFA, Before)
+                MFA => (Calls - Then) / max(1, Now - Since)
+             || MFA := Calls <- Counted, #{MFA := Then} <- [Before], Calls > Then
             },
             discoverers => discoverers(State),
             busy_ns => worked(Worked, Work) / max(1, Now - Since) * 1.0e9
@@ -423,10 +427,7 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
                 none -> [];
                 _ -> lists:sublist(lists:reverse(lists:keysort(4, Rows)), ?CALLER_ROWS)
             end,
-        measured_functions => lists:sum([
-            length(dyno_agent_patterns:functions(M, Patterns))
-         || M <- measured(Patterns)
-        ]),
+        measured_functions => length(measured_functions(State)),
         reloaded => dyno_agent_call_counter:reloaded(Counter),
         lost => [],
         off_by => 0.0,

@@ -14,7 +14,7 @@
 %%   are called least have them, as many as fit.
 
 -export([new/1, next/2, took/2, looked/2, wait_ms/2]).
--export([left_out/1, uncounted/1, undiscovered/1, first_calls/1, known/1, active/1]).
+-export([left_out/1, uncounted/1, undiscovered/1, first_calls/1, active/1]).
 -export([cost_ns/1, least_busy_ns/0, breakpoints_share/1]).
 -export_type([t/0, took/0, look/0]).
 
@@ -218,10 +218,7 @@ pace(Took, #{ms := Ms} = Plan) ->
 breakpoints(First, #{functions := Functions, processes := Processes} = Plan) ->
     #{rates := Rates, share := Share, busy_ns := BusyNs} = Plan,
     #{uncounted := Uncounted, undiscovered := Undiscovered} = Plan,
-    ByRate = lists:sort([
-        {max(C / Ns, maps:get(MFA, Rates, 0.0)), MFA}
-     || MFA := {C, Ns, _} <- Functions
-    ]),
+    ByRate = lists:sort([{Rate, MFA} || MFA := Rate <- rates(Functions, Rates)]),
     %% Calls a nanosecond that may be stopped at.
     Limit = fun(CostNs) -> Share / 2 * BusyNs / 1_000_000_000 / CostNs end,
     %% But for those that are too many by themselves.
@@ -235,6 +232,11 @@ breakpoints(First, #{functions := Functions, processes := Processes} = Plan) ->
             maps:merge(Undiscovered, too_many(ByRate, Limit(?DISCOVERY_NS), Needed))
         )
     }.
+
+%% As windows and counts have them: also of functions that no window has met.
+rates(Functions, Rates) ->
+    InWindows = #{MFA => C / Ns || MFA := {C, Ns, _} <- Functions},
+    maps:merge_with(fun(_, A, B) -> max(A, B) end, InWindows, Rates).
 
 needed([], _Rates, Needed) ->
     Needed;
@@ -274,10 +276,6 @@ wait_ms(Random, #{cost_ns := CostNs, busy_ns := BusyNs, share := Share, active :
 first_calls(#{share := Share, busy_ns := BusyNs}) ->
     max(1, round(Share / 2 * BusyNs / ?MESSAGE_NS)).
 
--doc "The functions that were seen called.".
--spec known(t()) -> [mfa()].
-known(#{functions := Functions}) -> maps:keys(Functions).
-
 -doc "The modules that were seen called, and of these the functions that windows leave out.".
 -spec active(t()) -> {[module()], Without :: [mfa()]}.
 active(#{active := Active, left_out := Left}) -> {maps:keys(Active), maps:keys(Left)}.
@@ -295,10 +293,7 @@ least_busy_ns() -> ?LEAST_BUSY_NS.
 breakpoints_share(#{functions := Functions, rates := Rates} = Plan) ->
     #{uncounted := Uncounted, undiscovered := Undiscovered} = Plan,
     Rate = fun(Without) ->
-        lists:sum([
-            max(C / Ns, maps:get(MFA, Rates, 0.0))
-         || MFA := {C, Ns, _} <- Functions, not is_map_key(MFA, Without)
-        ])
+        lists:sum(maps:values(maps:without(maps:keys(Without), rates(Functions, Rates))))
     end,
     ?COUNT_NS * Rate(Uncounted) + ?DISCOVERY_NS * Rate(Undiscovered) + 0.0.
 
