@@ -350,7 +350,9 @@ probe(Now, #{search := Search, options := #{load := Load}, parts := [Part]} = St
         {probe, Rate} ->
             #{probe_ms := ProbeMs} = Load,
             Probe = dyno_load_part:at_rate(Rate, ProbeMs, Part, Load),
-            {Begun, Effects} = begin_round([Probe], Now, State#{phase := probing}),
+            {Begun, Effects} = begin_round(
+                [Probe#{'of' => search}], Now, State#{phase := probing}
+            ),
             {Begun, Effects ++ grace_after_round(Begun)};
         {done, _} ->
             finished(State#{over => Now})

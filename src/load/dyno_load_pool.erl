@@ -207,7 +207,7 @@ handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
     maps:foreach(fun(Pid, _) -> Pid ! {start, Number, Works} end, Workers),
-    Begun = (with_cpu(State))#{
+    Begun = (with_cpu(Round, State))#{
         phase := working,
         round := Number,
         works := Works,
@@ -402,11 +402,13 @@ snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State
         run_queue => Sum / max(1, Samples) / erlang:system_info(schedulers_online)
     }.
 
-%% Load nodes have no such module of dyno's.
-with_cpu(#{options := #{owner := Owner}} = State) when node(Owner) =:= node() ->
+%% Of a probe only: to read it takes too long for each interval. Load nodes have no such module.
+with_cpu([{#{'of' := search}, _, _}], #{options := #{owner := Owner}} = State) when
+    node(Owner) =:= node()
+->
     State#{cpu => dyno_agent_os:read()};
-with_cpu(State) ->
-    State.
+with_cpu(_Round, State) ->
+    maps:remove(cpu, State).
 
 busy(#{cpu := Before}) ->
     case dyno_agent_os:difference(Before, dyno_agent_os:read()) of

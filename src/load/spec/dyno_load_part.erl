@@ -23,6 +23,8 @@
     schedule => dyno_load_schedule:schedule(),
     %% Where it is always the same.
     rate_per_s => number(),
+    %% A probe.
+    'of' => search,
     %% Closed loads.
     think => dyno_load_spec:think(),
     iterations => {all | each, pos_integer()}
