@@ -34,6 +34,7 @@ measured in the form that others read. What they measured is not judged here. No
     identical_codes/1,
     modes_agree/1,
     gates/1,
+    birth_storm/1,
     every_program_is_tested/1,
     wrong_arguments/1,
     dyno_is_not_compiled/1
@@ -69,6 +70,7 @@ all() ->
         identical_codes,
         modes_agree,
         gates,
+        birth_storm,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -171,6 +173,9 @@ gates(_Config) ->
     Output = measures(["gates", "2"], "gates_2", "%"),
     %% What is slower has the reason at its head.
     ?assertMatch({match, _}, re:run(Output, ~", 1 of 1 name lists:sort/1 first", [multiline])).
+
+birth_storm(_Config) ->
+    measures(["birth_storm", "2000"], "birth_storm_2000", "MB").
 
 %% Without an erlperf it says so; with one that the variable names it measures.
 beside_erlperf(_Config) ->

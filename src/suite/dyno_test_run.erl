@@ -41,6 +41,8 @@
     | {custom, pid(), TimeMs :: number(), term()}
     %% The agent in a target gave up, or its guard's monitor says that it has ended.
     | {gave_up, reference(), Reason :: term()}
+    %% It goes on without these instruments.
+    | {without, reference(), [module()], Reason :: term()}
     | {down, reference(), Reason :: term()}
     %% The suite has named more targets, or could not.
     | {joined, [dyno_suite:target()]}
@@ -160,6 +162,11 @@ event({gave_up, Ref, Reason}, _NowMs, Run) ->
         error ->
             {Run, []}
     end;
+event({without, Ref, Instruments, Reason}, _NowMs, Run) ->
+    case dyno_targets:find(ref, Ref, present(Run)) of
+        {ok, #{node := Node}} -> {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
+        error -> {Run, []}
+    end;
 event({down, Monitor, Reason}, NowMs, Run) ->
     case dyno_targets:find(monitor, Monitor, present(Run)) of
         {ok, Target} -> down(Target, Reason, NowMs, Run);
@@ -236,6 +243,20 @@ down(#{node := Node} = Target, noconnection, NowMs, #{joins := Joins, custom := 
 down(#{node := Node}, Reason, _NowMs, Run) ->
     %% A guard that gives up says so first; that message came before this one.
     fail(~"agent", "the agent in ~ts ended: ~0tP", [Node, Reason, 12], without(Node, Run)).
+
+without(Node, Instruments, Reason) ->
+    Names = lists:append([map_get(names, dyno_agent_instrument:about(I)) || I <- Instruments]),
+    io_lib:format("this run has no results of ~ts in ~ts: ~ts", [
+        lists:join(" and ", [atom_to_list(Name) || Name <- lists:sort(Names)]), Node, why(Reason)
+    ]).
+
+why({limit_bytes, Limit, Bytes}) ->
+    io_lib:format(
+        "to measure them took ~ts, and it may take ~ts; measure fewer functions, or at the level count",
+        [dyno_unit:format(Bytes, ~"bytes"), dyno_unit:format(Limit, ~"bytes")]
+    );
+why(Reason) ->
+    io_lib:format("what measures them ended (~0tP)", [Reason, 12]).
 
 without(Node, #{joins := Joins} = Run) ->
     Run#{joins := dyno_test_joins:without(Node, Joins)}.

@@ -16,8 +16,9 @@ attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the m
               calls  processes  sampler ...   (dyno_agent_instrument)
 ```
 
-The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself, and may
-monitor `guard/1`.
+The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself, `{dyno_agent,
+Ref, {without, Instruments, Reason}}` when it goes on without instruments that took too much memory or
+have ended, and may monitor `guard/1`.
 """.
 
 -export([attach/2, detach/1, start/3, guard/1, node/1, ref/1, modules/0]).
@@ -74,6 +75,8 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
 
 -define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
+%% Breakpoints in all functions of a busy target take that long.
+-define(START_MS, 180_000).
 %% To take a module away the runtime asks each process whether it runs it: with 100,000 processes
 %% and all of the agent's modules that takes seconds, on a busy machine a minute.
 -define(REMOVAL_MS, 300_000).
@@ -215,6 +218,7 @@ remote(Node, Module, Function, Arguments) ->
         {ok, erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS)}
     catch
         error:{erpc, noconnection} -> {error, {node_down, Node}};
+        error:{erpc, timeout} -> {error, {failed, Node, timeout}};
         Class:Reason -> {error, {failed, Node, {Class, Reason}}}
     end.
 
@@ -277,7 +281,7 @@ target, with the configuration that its `config()` type says.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(#{node := Node, guard := Guard}, Instrument, Config) ->
-    try gen_server:call(Guard, {start, Instrument, Config}, ?TIMEOUT_MS) of
+    try gen_server:call(Guard, {start, Instrument, Config}, ?START_MS) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, {?MODULE, {failed, Node, Reason}}}
     catch
@@ -317,6 +321,12 @@ format_error({other_version, Node, Module}) ->
         "~ts has another module ~ts already, which is not replaced; give the custom agent another "
         "name",
         [Node, Module]
+    );
+format_error({failed, Node, timeout}) ->
+    io_lib:format(
+        "~ts is too busy to be measured so: it did not answer the agent in time; measure fewer functions, "
+        "or give it less to do until the test begins",
+        [Node]
     );
 format_error({failed, Node, Reason}) ->
     io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]).

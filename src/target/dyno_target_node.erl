@@ -28,7 +28,11 @@ measurement does not change the cluster.
     | {name_form, node(), shortnames | longnames}
     | {node_down, node()}
     | {host_down, node()}
-    | {refused, node()}.
+    | {refused, node()}
+    | {no_answer, node(), Ms :: pos_integer()}.
+
+%% What kernel's net_setuptime is by default.
+-define(SETUP_S, 7).
 
 -doc """
 Connects to a node; starts this node's distribution first where there is none.
@@ -40,9 +44,13 @@ connect(Node, Options) ->
     case ensure_distribution(Options#{target => Node}) of
         ok ->
             set_cookie(Node, Options),
+            Start = erlang:monotonic_time(millisecond),
             case net_kernel:hidden_connect_node(Node) of
-                true -> ok;
-                _ -> {error, {?MODULE, why_not(Node)}}
+                true ->
+                    ok;
+                _ ->
+                    TookMs = erlang:monotonic_time(millisecond) - Start,
+                    {error, {?MODULE, why_not(Node, TookMs)}}
             end;
         {error, _} = Error ->
             Error
@@ -143,12 +151,15 @@ run(Program, Arguments) ->
         ok
     end.
 
-%% The port mapper tells a node that is not running from one that refuses the connection.
-why_not(Node) ->
+%% The port mapper tells a node that is not running from one that refuses the connection. Who has
+%% another cookie says so at once.
+why_not(Node, TookMs) ->
+    SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
     [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
     case erl_epmd:names(string:trim(Host, trailing, "@")) of
         {ok, Names} ->
             case lists:keymember(Name, 1, Names) of
+                true when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
                 true -> {refused, Node};
                 false -> {node_down, Node}
             end;
@@ -201,6 +212,12 @@ format_error({node_down, Node}) ->
     );
 format_error({host_down, Node}) ->
     io_lib:format("node ~ts is not running: no port mapper (epmd) answers at its host", [Node]);
+format_error({no_answer, Node, Ms}) ->
+    io_lib:format(
+        "node ~ts is running but did not answer within ~b ms: it is stopped, or processes of priority "
+        "high or max take all its schedulers; try again when it has a moment",
+        [Node, Ms]
+    );
 format_error({refused, Node}) ->
     io_lib:format(
         "node ~ts is running but refuses the connection: its cookie is another one; "

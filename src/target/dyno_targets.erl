@@ -187,11 +187,19 @@ traces(Targets) ->
 restart(Targets) ->
     try
         lists:foreach(
-            fun({Module, Pid}) -> ok = Module:restart(Pid) end,
+            fun({Module, Pid}) -> still(fun() -> Module:restart(Pid) end) end,
             lists:append([lists:reverse(Of) || #{instruments := Of} <- Targets])
         )
     catch
-        exit:_ -> gone
+        exit:{{nodedown, _}, _} -> gone
+    end.
+
+%% An instrument may have been given up; a message says so.
+still(Call) ->
+    try
+        [Call()]
+    catch
+        exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown -> []
     end.
 
 -doc "The results until now, of targets that may be gone soon; counting goes on.".
@@ -232,10 +240,14 @@ read(Targets) ->
 %% The last one that was started first: what comes after the end of the load does not belong to it.
 ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
-        Results = [{Module, Ask(Module, Pid)} || {Module, Pid} <- lists:reverse(Instruments)],
+        Results = [
+            {Module, Result}
+         || {Module, Pid} <- lists:reverse(Instruments),
+            Result <- still(fun() -> Ask(Module, Pid) end)
+        ],
         [#{node => Node, results => maps:from_list(Results)}]
     catch
-        exit:_ -> []
+        exit:{{nodedown, _}, _} -> []
     end.
 
 -doc "Ends all agents; also of nodes that are gone.".

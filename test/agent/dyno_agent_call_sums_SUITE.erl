@@ -18,6 +18,7 @@ all() ->
         adds_calls_times_and_words,
         groups_by_process,
         is_unresolved_until_the_group_is_known,
+        says_how_many_calls_it_has_added,
         cut_times_are_right_in_the_mean,
         a_time_of_zero_is_between_its_bounds,
         short_times_that_are_alike_are_uncertain,
@@ -77,7 +78,20 @@ is_unresolved_until_the_group_is_known(_Config) ->
     Sums2 = dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Sums1),
     ?assertEqual([{?MFA, y, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums2)),
     %% The function's own sums are the same all the time.
-    ?assertEqual(sums_of_one(Sums0), sums_of_one(Sums2)).
+    ?assertEqual(sums_of_one(Sums0), sums_of_one(Sums2)),
+    %% Settled, they do not wait any more: whom nobody discovers would fill the memory.
+    Settled = dyno_agent_call_sums:settle(Sums1),
+    ?assertEqual(Settled, dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Settled)).
+
+says_how_many_calls_it_has_added(_Config) ->
+    [A] = pids(1),
+    Unknown = fun(_) -> unknown end,
+    With = #{group_of => Unknown, least_ns => 50, gap_factor => 1.5},
+    Reading = reading(100, 0, [{A, 100, 0, 5}]),
+    Sums = dyno_agent_call_sums:add([{?MFA, Reading}], With, dyno_agent_call_sums:new()),
+    ?assertMatch(#{calls := 150}, sums_of_one(Sums)),
+    ?assertEqual(0.5, dyno_agent_call_sums:estimated(Sums)),
+    ?assertEqual(0.0, dyno_agent_call_sums:estimated(dyno_agent_call_sums:new())).
 
 %% 20,000 processes with times between 0.2 and 40 us, cut as the runtime cuts them.
 cut_times_are_right_in_the_mean(_Config) ->

@@ -28,6 +28,8 @@ groups() ->
             forgets_who_has_ended,
             reads_after_many,
             asks_without_a_reset_for_few,
+            closes_a_window_when_it_is_behind,
+            gives_up_when_it_is_far_behind,
             never_reads_twice_at_once,
             groups_by_a_name_that_comes_late,
             leaves_its_own_out,
@@ -54,7 +56,7 @@ counts_each_process_once(_Config) ->
                     sum(alive, Groups) =:= map_size(Living) andalso
                     %% What is kept is of those that live, and of 10,000 that have ended.
                     map_size(map_get(table, Node)) < map_size(Living) + 12_000 andalso
-                    erts_debug:flat_size(Core) < 10_000
+                    erts_debug:flat_size(Core) < 60_000
             )
         end
     ),
@@ -149,6 +151,28 @@ asks_without_a_reset_for_few(_Config) ->
     Again = run([restart | lists:append(lists:duplicate(30, Storm))], Few),
     ?assertMatch(#{resets := 0}, Again),
     ?assertMatch(#{resets := 1}, run(lists:append(lists:duplicate(20, Storm)), Again)).
+
+%% What would close it is the last of the messages that wait.
+closes_a_window_when_it_is_behind(_Config) ->
+    #{silent := [_]} = Throttled = run([{start, f, plain, 3000}, deliver], node()),
+    #{silent := []} = Reading = run([{wait, 300}], Throttled),
+    %% While the calls are read, each message is worth it.
+    ?assertMatch(#{silent := []}, event({behind, 5000, now_ms(Reading)}, Reading)),
+    ?assertMatch(#{silent := [_]}, event({behind, 50_000, now_ms(Reading)}, Reading)),
+    #{silent := []} = Open = run([read], Reading),
+    #{silent := [_]} = Silenced = event({behind, 5000, now_ms(Open)}, Open),
+    %% The next one is open as ever.
+    Closed = run([{wait, 30}], Silenced),
+    ?assertMatch(#{silent := []}, run([{start, f, plain, 3000}, deliver, {wait, 300}], Closed)).
+
+%% No process sends a message any more, and who has called is still read and reset.
+gives_up_when_it_is_far_behind(_Config) ->
+    Before = run([{start, f, named, 1000}, deliver], node()),
+    #{silent := all} = Given = event({behind, 100_000, now_ms(Before)}, Before),
+    #{resets := Resets} = Later =
+        run(lists:append(lists:duplicate(5, [{start, f, named, 9000}, {wait, 2100}, read])), Given),
+    ?assert(Resets >= 4, Resets),
+    ?assertMatch(#{discovers := gave_up, discovered := 1000}, results(Later)).
 
 never_reads_twice_at_once(_Config) ->
     Many = run([{start, f, plain, 50_000}, deliver, {wait, 5000}], node()),
@@ -263,7 +287,7 @@ call(Pid, Function, #{silent := Silent, callers := Callers} = Node) ->
     Called = Node#{callers := Callers#{MFA => [Pid | maps:get(MFA, Callers, [])]}},
     #{messages := Messages, sent := Sent, now_us := NowUs} = Called,
     Time = erlang:convert_time_unit(NowUs, microsecond, native),
-    case lists:member(MFA, Silent) of
+    case Silent =:= all orelse lists:member(MFA, Silent) of
         true -> Called;
         false -> Called#{messages := [{Pid, MFA, Time} | Messages], sent := Sent + 1}
     end.
@@ -389,6 +413,10 @@ effect(tell_opened, Node) ->
     event({opened, now_ms(Node)}, Node);
 effect({later, Ms, What}, #{timers := Timers} = Node) ->
     Node#{timers := Timers#{What => now_ms(Node) + Ms}};
+effect({first_calls, stop}, Node) ->
+    Node#{silent := all};
+effect({first_calls, {_, []}}, Node) ->
+    Node;
 effect({first_calls, {subscribe, Functions}}, #{silent := Silent} = Node) ->
     Node#{silent := Silent -- Functions};
 effect({first_calls, {leave_out, Functions}}, Node) ->

@@ -21,6 +21,7 @@ groups() ->
             is_interrupted_in_each_phase,
             target_goes_down_in_each_phase,
             one_of_several_targets_leaves,
+            goes_on_without_an_instrument,
             agent_gives_up,
             target_joins,
             targets_cannot_be_named,
@@ -58,6 +59,7 @@ target(Node) ->
     #{
         node => Node,
         monitor => {monitor, Node},
+        ref => {ref, Node},
         sampler => {sampler, Node},
         instruments => [],
         shift_ms => 3,
@@ -214,6 +216,17 @@ one_of_several_targets_leaves(_Config) ->
     %% Then a@h is the only one: with it the run ends.
     {_, Down} = event({down, {monitor, a@h}, noconnection}, 2600, Left),
     ?assertMatch({stop, {failed, ~"target_down", _}}, lists:last(Down)).
+
+%% The others go on, and the run says what it has not.
+goes_on_without_an_instrument(_Config) ->
+    {Run, _} = events([warm(), started()], run([a@h, b@h])),
+    Without = {without, {ref, b@h}, [dyno_agent_calls, dyno_agent_processes], killed},
+    {Next, []} = event(Without, 300, Run),
+    ?assertEqual([~"instrument"], warnings(Next)),
+    {Other, []} = event(setelement(2, Without, make_ref()), 300, Run),
+    ?assertEqual([], warnings(Other)),
+    {_, Last} = events([finished(), ended()], Next),
+    ?assertEqual({stop, complete}, lists:last(Last)).
 
 agent_gives_up(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h, b@h])),

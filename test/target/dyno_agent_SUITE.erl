@@ -24,6 +24,7 @@ all() ->
         counts_only_the_time_of_what_runs,
         lets_calls_return_before_it_goes,
         counts_no_calls_of_its_own,
+        {group, stopped},
         hundred_thousand_short_lived_processes,
         looks_on_while_processes_die
     ].
@@ -31,6 +32,7 @@ all() ->
 %% Each case has a node of its own.
 groups() ->
     [
+        {stopped, [], [says_that_a_stopped_target_does_not_answer, goes_soon_after_a_stop]},
         {attaching, [parallel], [
             attach_and_detach,
             stays_idle_between_two_uses,
@@ -38,8 +40,10 @@ groups() ->
             refuses_a_node_that_is_down,
             refuses_a_wrong_cookie,
             refuses_a_second_dyno,
+            measures_where_heaps_are_limited,
             replaces_an_older_agent,
             gives_up_at_its_limits,
+            goes_on_without_an_instrument,
             reports_an_instrument_that_dies
         ]},
         {counting, [parallel], [
@@ -47,6 +51,7 @@ groups() ->
             names_patterns_that_match_nothing,
             measures_modules_loaded_later,
             counts_once_where_patterns_overlap,
+            reads_by_itself_where_nobody_discovers,
             discovers_each_process_once,
             groups_processes,
             asks_again_for_a_label,
@@ -219,6 +224,72 @@ refuses_a_wrong_cookie(_Config) ->
     {ok, Agent} = dyno_agent:attach(Node, #{cookie => another}),
     ok = dyno_agent:detach(Agent),
     peer:stop(Peer).
+
+says_that_a_stopped_target_does_not_answer(Config) ->
+    Node = node_of(Config),
+    OsPid = erpc:call(Node, os, getpid, []),
+    true = erlang:disconnect_node(Node),
+    ok = application:set_env(kernel, net_setuptime, 1),
+    try
+        _ = os:cmd("kill -STOP " ++ OsPid),
+        {error, {dyno_target_node, {no_answer, Node, 1000}} = Error} = dyno_agent:attach(Node, #{}),
+        ?assertMatch({match, _}, re:run(dyno_error:format(Error), "is stopped, or processes of"))
+    after
+        _ = os:cmd("kill -CONT " ++ OsPid),
+        application:unset_env(kernel, net_setuptime)
+    end.
+
+%% The caller ends while the target is stopped: the agent goes when it goes on.
+goes_soon_after_a_stop(Config) ->
+    Node = node_of(Config),
+    OsPid = erpc:call(Node, os, getpid, []),
+    Paths = [P || P <- code:get_path(), string:find(P, "dyno") =/= nomatch],
+    {_, Caller} = Peer = dyno_peers:start(["-pa" | Paths]),
+    ok = dyno_peers:eval(
+        Caller,
+        lists:flatten(
+            io_lib:format(
+                "Self = self(), spawn(fun() ->"
+                "  {ok, Agent} = dyno_agent:attach(~0p, #{}),"
+                "  {ok, _} = dyno_agent:start(Agent, dyno_agent_calls,"
+                "    #{patterns => [{lists, '_', '_'}], measures => [call_time]}),"
+                "  Self ! attached, receive never -> ok end end),"
+                "receive attached -> ok end.",
+                [Node]
+            )
+        )
+    ),
+    _ = os:cmd("kill -STOP " ++ OsPid),
+    ok = dyno_peers:stop(Peer),
+    _ = os:cmd("kill -CONT " ++ OsPid),
+    Start = erlang:monotonic_time(millisecond),
+    dyno_leftovers:check(Node, proplists:get_value(before, Config)),
+    TookMs = erlang:monotonic_time(millisecond) - Start,
+    ct:pal("gone after ~b ms", [TookMs]),
+    ?assert(TookMs < 4000, TookMs).
+
+%% A heap of 200,000 words is enough to boot, and less than the agent needs.
+measures_where_heaps_are_limited(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(["+hmax", "200000", "+hmaxk", "true"]),
+    dyno_work = dyno_peers:load(Node, work_source("1")),
+    {ok, Agent} = dyno_agent:attach(Node, #{}),
+    Patterns = [{'_', '_', '_'}],
+    {ok, Processes} = dyno_agent:start(Agent, dyno_agent_processes, #{
+        patterns => Patterns, interval_ms => 100
+    }),
+    {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+        patterns => Patterns, measures => [call_time], processes => Processes
+    }),
+    ok = dyno_agent_calls:restart(Calls),
+    Script =
+        "Start = fun Start(0) -> ok; Start(N) -> spawn(dyno_work, call, [1]), Start(N - 1) end,"
+        "Start(30_000).",
+    ok = dyno_peers:eval(Node, Script),
+    #{off_by := OffBy} = Result = dyno_agent_calls:read(Calls),
+    ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 30_000) =< 30_000 * OffBy),
+    _ = dyno_agent_processes:read(Processes),
+    ok = dyno_agent:detach(Agent),
+    dyno_peers:stop(Peer).
 
 refuses_a_second_dyno(Config) ->
     Agent = attach(Config),
@@ -545,6 +616,23 @@ counts_no_calls_of_its_own(Config) ->
     ?assertEqual(200, calls({lists, seq, 2}, dyno_agent_calls:read(Counters))),
     ok = dyno_agent:detach(Agent).
 
+%% Or the runtime's statistics would grow with each process that ever was.
+reads_by_itself_where_nobody_discovers(Config) ->
+    Agent = attach(Config),
+    Node = node_of(Config),
+    Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
+    ok = dyno_peers:eval(
+        Node, "[spawn(dyno_work, call, [1]) || _ <- lists:seq(1, 1000)], timer:sleep(100)."
+    ),
+    #{rows := 0} = sys:get_state(Counters),
+    dyno_leftovers:until(fun() ->
+        timer:sleep(100),
+        map_get(rows, sys:get_state(Counters)) >= 1000
+    end),
+    #{off_by := OffBy} = Result = dyno_agent_calls:read(Counters),
+    ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 1000) =< 1000 * OffBy),
+    ok = dyno_agent:detach(Agent).
+
 discovers_each_process_once(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
@@ -839,11 +927,39 @@ gives_up_at_its_limits(Config) ->
     end,
     ok = dyno_agent:detach(Small).
 
+%% The others go on, but for those that need it.
+goes_on_without_an_instrument(Config) ->
+    Node = node_of(Config),
+    {ok, Agent} = dyno_agent:attach(Node, #{limit_bytes => 10_000_000}),
+    Ref = dyno_agent:ref(Agent),
+    Patterns = [{dyno_work, '_', '_'}],
+    {ok, Processes} = dyno_agent:start(Agent, dyno_agent_processes, #{
+        patterns => Patterns, interval_ms => 100
+    }),
+    {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+        patterns => Patterns, measures => [call_time], processes => Processes
+    }),
+    {ok, Resources} = dyno_agent:start(Agent, dyno_agent_resources, #{
+        interval_ms => 1000, reads => [ets]
+    }),
+    %% It does not get to its mailbox, which fills.
+    ok = sys:suspend(Processes),
+    Monitors = [monitor(process, P) || P <- [Processes, Calls]],
+    _ = [Processes ! lists:seq(1, 100_000) || _ <- lists:seq(1, 20)],
+    receive
+        {dyno_agent, Ref, {without, Given, {limit_bytes, 10_000_000, _}}} ->
+            ?assertEqual([dyno_agent_calls, dyno_agent_processes], lists:sort(Given))
+    end,
+    _ = [receive {'DOWN', M, process, _, _} -> ok end || M <- Monitors],
+    ?assertMatch(#{}, dyno_agent_resources:read(Resources)),
+    ok = dyno_agent:detach(Agent).
+
 reports_an_instrument_that_dies(Config) ->
     Agent = attach(Config),
     Ref = dyno_agent:ref(Agent),
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     exit(Counters, kill),
     receive
-        {dyno_agent, Ref, {gave_up, {instrument_ended, Counters, killed}}} -> ok
-    end.
+        {dyno_agent, Ref, {without, [dyno_agent_calls], killed}} -> ok
+    end,
+    ok = dyno_agent:detach(Agent).

@@ -15,7 +15,7 @@
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).
--export([is_measured/2, modules/1, loads/1, take_discovered/1, result/3, without/2]).
+-export([is_measured/2, modules/1, loads/1, take_discovered/1, estimated/1, result/3, without/2]).
 -export_type([t/0, event/0, effect/0, context/0]).
 
 -opaque t() :: #{
@@ -126,7 +126,9 @@ event({was_read, Module, Sign, Ended, Before}, #{modules := Modules} = Counts) -
 event(load_ended, #{loading := Loading, loads := Loads} = Counts) ->
     maps:fold(fun ended/3, {Counts#{loading := #{}, loads := Loads + 1}, []}, Loading);
 event({read_and_reset, Which, Context}, #{readings := Number} = Before) ->
-    Counts = resolve(Context, Before#{readings := Number + 1}),
+    %% Whom nobody knows by the next reading is not discovered any more.
+    #{sums := Resolved} = Counts0 = resolve(Context, Before#{readings := Number + 1}),
+    Counts = Counts0#{sums := dyno_agent_call_sums:settle(Resolved)},
     Of =
         case Which =:= all orelse Number rem ?READ_ALL =:= 0 of
             true -> map_get(modules, Counts);
@@ -201,11 +203,11 @@ throttled_first(Modules, #{throttled := Throttled}) ->
     Overhead :: dyno_agent_call_sums:overhead().
 add(_MFA, #{calls := 0, time := []}, _With, Counts) ->
     Counts;
-add({Module, _, _} = MFA, #{time := Time} = Reading, {Context, Overhead}, Before) ->
+add({Module, _, _} = MFA, Reading, {Context, Overhead}, Before) ->
     #{sums := Sums, active := Active} = Counts =
         case Context of
             #{throttled := #{MFA := Group}} ->
-                discover([P || {P, Calls, _, _} <- Time, Calls > 0], Group, Context, Before);
+                discover(callers(Reading), Group, Context, Before);
             #{} ->
                 Before
         end,
@@ -214,6 +216,9 @@ add({Module, _, _} = MFA, #{time := Time} = Reading, {Context, Overhead}, Before
         sums := dyno_agent_call_sums:add([{MFA, Reading}], With, Sums),
         active := Active#{Module => []}
     }.
+
+callers(#{time := [], memory := Memory}) -> [P || {P, Calls, _} <- Memory, Calls > 0];
+callers(#{time := Time}) -> [P || {P, Calls, _, _} <- Time, Calls > 0].
 
 discover(Pids, Group, Context, #{discovered := Discovered} = Counts) ->
     GroupOf = group_of(Context, Counts),
@@ -243,6 +248,10 @@ take_discovered(#{discovered := Discovered} = Counts) ->
 -spec without(#{mfa() => pos_integer()}, t()) -> t().
 without(SelfCalls, #{sums := Sums} = Counts) ->
     Counts#{sums := dyno_agent_call_sums:without(SelfCalls, Sums)}.
+
+-doc "As `dyno_agent_call_sums:estimated/1`.".
+-spec estimated(t()) -> float().
+estimated(#{sums := Sums}) -> dyno_agent_call_sums:estimated(Sums).
 
 -doc "What was counted; groups by their numbers, where they are needed.".
 -spec result([atom()], groups | none, t()) -> #{atom() => term()}.

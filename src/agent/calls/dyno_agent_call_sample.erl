@@ -80,6 +80,7 @@ close(Sampler) ->
 -spec begin_sample(pid(), {[spec()], [mfa()]}, [pid()]) -> no_return().
 begin_sample(Owner, {Functions, But}, Without) ->
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     process_flag(priority, high),
     Session = trace:session_create(dyno_outgoing, self(), []),
     Set = fun(How) -> [trace:function(Session, F, How, [local]) || F <- Functions] end,

@@ -345,7 +345,12 @@ reading(Session, MFA, #{measures := Measures}) ->
             Calls when is_integer(Calls) -> Calls;
             [] -> 0
         end,
-    #{calls => max(Count, sum(2, Memory, 0)), words => sum(3, Memory, 0), time => Time}.
+    #{
+        calls => max(Count, sum(2, Memory, 0)),
+        words => sum(3, Memory, 0),
+        time => Time,
+        memory => Memory
+    }.
 
 sum(_Position, [], Sum) -> Sum;
 sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).
@@ -354,7 +359,8 @@ sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, 
 -spec callers(mfa(), t()) -> [pid()].
 callers({Module, _, _} = MFA, #{measures := Measures} = Sessions) ->
     Session = counting(Module, Sessions),
-    [Pid || {Pid, Calls, _, _} <- info(Session, MFA, call_time, Measures), Calls > 0].
+    [Measure | _] = [M || M <- Measures, M =/= call_count],
+    [element(1, Row) || Row <- info(Session, MFA, Measure, Measures), element(2, Row) > 0].
 
 info(Session, MFA, Item, Measures) ->
     case lists:member(Item, Measures) of

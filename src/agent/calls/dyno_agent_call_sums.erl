@@ -13,14 +13,15 @@
 %% and 1 us; it counts as the mean of the log-uniform distribution between them. What either may be
 %% off by is kept.
 
--export([new/0, add/3, without/2, resolve/2, functions/2, callers/2]).
+-export([new/0, add/3, without/2, resolve/2, settle/1, estimated/1, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).
 
 -doc "What the runtime knows of one function.".
 -type reading() :: #{
     calls := non_neg_integer(),
     words := non_neg_integer(),
-    time := [{pid(), Calls :: non_neg_integer(), Seconds :: integer(), Us :: integer()}]
+    time := [{pid(), Calls :: non_neg_integer(), Seconds :: integer(), Us :: integer()}],
+    memory => [{pid(), Calls :: non_neg_integer(), Words :: non_neg_integer()}]
 }.
 
 -doc "Finds a process's group; `none` where groups are not needed.".
@@ -40,6 +41,8 @@
 
 -type sums() :: #{
     calls := non_neg_integer(),
+    %% How many of these were not counted, but added for the gaps.
+    estimated := non_neg_integer(),
     words := non_neg_integer(),
     own_time_ns := non_neg_integer(),
     %% What the own time may be off by.
@@ -97,6 +100,7 @@ added(#{calls := Calls, words := Words, ns := Ns} = Weight, Overhead, Sums) ->
     Add = fun(Key, More) -> map_get(Key, Sums) + round(More * GapFactor) end,
     Sums#{
         calls := Add(calls, Calls),
+        estimated := map_get(estimated, Sums) + round(Calls * GapFactor) - Calls,
         words := Add(words, Words),
         own_time_ns := Add(own_time_ns, Ns),
         uncertain_ns := Add(uncertain_ns, map_get(uncertain_ns, Weight)),
@@ -204,6 +208,7 @@ least(Calls, LeastNs) ->
 zero() ->
     #{
         calls => 0,
+        estimated => 0,
         words => 0,
         own_time_ns => 0,
         uncertain_ns => 0,
@@ -244,11 +249,30 @@ resolve(GroupOf, All) ->
         All
     ).
 
+-doc "Calls that are unresolved are those of the group `other`.".
+-spec settle(t()) -> t().
+settle(All) -> resolve(fun(_Pid) -> {ok, other} end, All).
+
 group({Pid, Calls, Ns} = Entry, GroupOf, {Groups, Unresolved}) ->
     case GroupOf(Pid) of
         {ok, Group} -> {add_to_group({Group, Calls, Ns}, Groups), Unresolved};
         unknown -> {Groups, [Entry | Unresolved]}
     end.
+
+-doc """
+By what share the calls of a function are too many at most: if none was lost. Of those that have a
+hundredth of all calls; of a few calls a share says nothing.
+""".
+-spec estimated(t()) -> float().
+estimated(All) ->
+    Sum = lists:sum([Calls || _ := #{calls := Calls} <- All]),
+    lists:max([
+        0.0
+        | [
+            Estimated / max(1, Calls - Estimated)
+         || _ := #{calls := Calls, estimated := Estimated} <- All, Calls * 100 >= Sum
+        ]
+    ]).
 
 -doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].
@@ -280,7 +304,7 @@ functions(Measures, All) ->
 callers(MaxRows, All) ->
     Rows = [
         {MFA, Group, Calls, Ns}
-     || MFA := Sums <- resolve(fun(_Pid) -> {ok, other} end, All),
+     || MFA := Sums <- settle(All),
         Group := {Calls, Ns} <- map_get(groups, Sums)
     ],
     lists:sublist(lists:reverse(lists:keysort(4, Rows)), MaxRows).

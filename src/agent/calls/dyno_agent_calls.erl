@@ -102,11 +102,22 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
     processes := pid() | none,
     table := dyno_agent_process_table:t() | none,
     since := integer(),
+    %% Of processes and functions, in the reading under way.
+    rows := non_neg_integer(),
     overhead := dyno_agent_overhead:t(),
     %% How many measured calls functions make: who asks, and the answer once it is there.
     sampler := dyno_agent_call_sample:sampler(),
     sample := dyno_agent_call_sample:sample()
 }.
+
+%% The runtime takes some 50 bytes for each: 250 MB.
+-define(MOST_ROWS, 5_000_000).
+-define(ROW_BYTES, 50).
+%% Where nobody discovers processes, nobody knows how many are new: the statistics are read and reset
+%% so often, and less often where they had few rows.
+-define(ALONE_MS, 5000).
+-define(ALONE_MOST_MS, 60_000).
+-define(FEW_ROWS, 20_000).
 
 -spec about() -> dyno_agent_instrument:about().
 about() ->
@@ -196,6 +207,7 @@ init(#{patterns := Patterns, measures := Measures} = Config) ->
     %% Idle but for the moments before a module is replaced, and then it must come first.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     case dyno_agent_patterns:unmatched(Patterns) of
         [] -> {ok, begun(dyno_agent_patterns:resolve(Patterns), Measures, Config)};
         Unmatched -> {error, {unmatched, Unmatched}}
@@ -221,6 +233,7 @@ begun(Patterns, Measures, Config) ->
         processes => Processes,
         table => subscribed(Processes, Measures),
         since => dyno_agent_call_sessions:work(),
+        rows => 0,
         overhead => Overhead,
         sampler => Sampler,
         sample => #{}
@@ -235,12 +248,17 @@ measure(Module, {Before, Counts}) ->
             {Sessions, Next}
     end.
 
-subscribed(none, _Measures) ->
-    none;
 subscribed(Processes, Measures) ->
-    case lists:member(call_time, Measures) of
-        true -> dyno_agent_processes:subscribe(Processes, by_process);
-        false -> dyno_agent_processes:subscribe(Processes, sums)
+    case [M || M <- Measures, M =/= call_count] of
+        [] when Processes =:= none ->
+            none;
+        _ when Processes =:= none ->
+            _ = erlang:send_after(?ALONE_MS, self(), {alone, ?ALONE_MS}),
+            none;
+        [] ->
+            dyno_agent_processes:subscribe(Processes, sums);
+        _ ->
+            dyno_agent_processes:subscribe(Processes, by_process)
     end.
 
 %% The guard, and what it has started by now, but for this process.
@@ -316,6 +334,15 @@ handle_info({read_and_reset, Processes}, #{processes := Processes} = State) ->
     Next = tell_discovered(read_and_reset(some, State)),
     ok = dyno_agent_processes:was_read(Processes),
     {noreply, Next};
+handle_info({alone, AfterMs}, State) ->
+    #{rows := Rows} = Next = read_and_reset(some, State),
+    NextMs =
+        case Rows < ?FEW_ROWS of
+            true -> min(?ALONE_MOST_MS, 2 * AfterMs);
+            false -> ?ALONE_MS
+        end,
+    _ = erlang:send_after(NextMs, self(), {alone, NextMs}),
+    {noreply, Next};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
@@ -372,7 +399,7 @@ effect({read_and_reset, Modules}, #{sessions := Before} = State) ->
     Context = with_known_groups(lookup(State), State),
     lists:foldl(
         fun(Module, Acc) -> read_idle(Module, Factor, Context, Acc) end,
-        State#{sessions := Sessions},
+        State#{sessions := Sessions, rows := 0},
         Modules
     );
 effect({read, Modules}, #{sessions := Sessions} = State) ->
@@ -407,23 +434,29 @@ read_idle(Module, Factor, Context, #{sessions := Sessions} = State) ->
 %% One function after the other: the rows of all at once would be a large heap. Throttled functions
 %% come first: then the groups of their callers are known when these turn up in other functions.
 add(Functions, Session, GapFactor, #{throttled := Throttled} = Context, State) ->
-    #{overhead := Overhead, sessions := Sessions, counts := Counts} = State,
+    #{overhead := Overhead, sessions := Sessions} = State,
     {First, Others} = lists:partition(fun(MFA) -> is_map_key(MFA, Throttled) end, Functions),
     With = #{
         least_ns => dyno_agent_overhead:least_ns(Overhead),
         call_ns => dyno_agent_overhead:first_ns(Overhead),
         gap_factor => GapFactor
     },
-    State#{
-        counts := lists:foldl(
-            fun(MFA, Acc) ->
+    lists:foldl(
+        fun(MFA, #{counts := Counts, rows := Rows} = Acc) ->
+            #{time := Time, memory := Memory} =
                 Reading = dyno_agent_call_sessions:reading(Session, MFA, Sessions),
-                dyno_agent_call_counts:add(MFA, Reading, {Context, With}, Acc)
-            end,
-            Counts,
-            First ++ Others
-        )
-    }.
+            Acc#{
+                counts := dyno_agent_call_counts:add(MFA, Reading, {Context, With}, Counts),
+                rows := few(Rows + length(Time) + length(Memory))
+            }
+        end,
+        State,
+        First ++ Others
+    ).
+
+%% Processes start faster than they can be read: it would only become more.
+few(Rows) when Rows < ?MOST_ROWS -> Rows;
+few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_BYTES}}).
 
 %% The processes
 
@@ -501,9 +534,11 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
         least_overhead_ns => dyno_agent_overhead:least_ns(Overhead)
     }.
 
-off_by(#{sessions := Sessions, since := Since}) ->
+%% Too few by the calls of the gaps, or too many by those that were added for them.
+off_by(#{sessions := Sessions, counts := Counts, since := Since}) ->
     Work = dyno_agent_call_sessions:work() - Since,
-    min(1.0, dyno_agent_call_sessions:gap(Sessions) / max(1, Work)).
+    Lost = min(1.0, dyno_agent_call_sessions:gap(Sessions) / max(1, Work)),
+    max(Lost, dyno_agent_call_counts:estimated(Counts)).
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, sessions := Sessions, sampler := Sampler}) ->

@@ -120,6 +120,7 @@ init(#{patterns := Patterns}) ->
     %% A window that is full must be closed at once.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     Functions = functions(dyno_agent_patterns:resolve(Patterns)),
     case dyno_agent_patterns:unmatched(Patterns) of
         [] when length(Functions) =< ?MAX_FUNCTIONS ->

@@ -83,6 +83,7 @@ processes(#{prober := Prober}) -> [Prober].
 -spec probe([dyno_agent_call_sessions:measure()]) -> ok.
 probe(Measures) ->
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     {Overhead, Caller, Rounds} = dyno_agent_calibration:open(Measures),
     _ = later(),
     serve({Overhead, median(Rounds)}, Caller, []).

@@ -7,6 +7,9 @@
 %% the caller, and how long the agent has been there and how much memory it takes. When it ends, for
 %% whatever reason, all of them end before it, and with them their trace sessions. Only then the
 %% cleaner (dyno_target_cleaner), which runs none of our code, removes the modules.
+%%
+%% Where the agent takes too much memory, the instrument that takes most is ended, with those that need
+%% it; the others go on, as they do when an instrument ends by itself. The caller is told.
 
 -behaviour(gen_server).
 
@@ -25,6 +28,14 @@
     limit_bytes := pos_integer()
 }.
 
+-type state() :: #{
+    caller := pid(),
+    ref := reference(),
+    limit_ms := pos_integer(),
+    limit_bytes := pos_integer(),
+    instruments := #{pid() => module()}
+}.
+
 -define(CHECK_MS, 1000).
 %% What an instrument may take to end in its own order.
 -define(SHUTDOWN_MS, 2000).
@@ -34,54 +45,112 @@
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
 
--spec init(options()) -> {ok, options()}.
+-spec init(options()) -> {ok, state()}.
 init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     process_flag(trap_exit, true),
+    ok = dyno_agent_process:unlimited(),
     proc_lib:set_label(?MODULE),
     _ = monitor(process, Caller),
     _ = erlang:send_after(LimitMs, self(), limit_ms),
     _ = erlang:send_after(?CHECK_MS, self(), check),
-    {ok, Options}.
+    {ok, Options#{instruments => #{}}}.
 
--spec handle_call({start, module(), #{}}, gen_server:from(), options()) ->
-    {reply, {ok, pid()} | {error, term()}, options()} | {stop, normal, ok, options()}.
-handle_call({start, Instrument, Config}, _From, State) ->
-    {reply, Instrument:start_link(Config), State};
+-spec handle_call({start, module(), #{}} | stop, gen_server:from(), state()) ->
+    {reply, {ok, pid()} | {error, term()}, state()} | {stop, normal, ok, state()}.
+handle_call({start, Instrument, Config}, _From, #{instruments := Instruments} = State) ->
+    case Instrument:start_link(Config) of
+        {ok, Pid} -> {reply, {ok, Pid}, State#{instruments := Instruments#{Pid => Instrument}}};
+        Other -> {reply, Other, State}
+    end;
 handle_call(stop, _From, State) ->
     {stop, normal, ok, State}.
 
--spec handle_cast(term(), options()) -> {noreply, options()}.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
     {noreply, State}.
 
--spec handle_info(term(), options()) -> {noreply, options()} | {stop, term(), options()}.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
     {stop, normal, State};
 handle_info({'EXIT', _Pid, normal}, State) ->
     {noreply, State};
-handle_info({'EXIT', Pid, Reason}, State) ->
-    give_up({instrument_ended, Pid, Reason}, State);
+handle_info({'EXIT', Pid, Reason}, #{instruments := Instruments} = State) ->
+    case Instruments of
+        #{Pid := Instrument} -> ended(Pid, Instrument, why(Reason), State);
+        %% Told to end.
+        #{} -> {noreply, State}
+    end;
 handle_info(limit_ms, #{limit_ms := LimitMs} = State) ->
     give_up({limit_ms, LimitMs}, State);
-handle_info(check, #{limit_bytes := LimitBytes} = State) ->
+handle_info(check, #{limit_bytes := Limit} = State) ->
     case bytes() of
-        Bytes when Bytes > LimitBytes ->
-            give_up({limit_bytes, LimitBytes, Bytes}, State);
+        Bytes when Bytes > Limit ->
+            without_largest({limit_bytes, Limit, Bytes}, State);
         _ ->
             _ = erlang:send_after(?CHECK_MS, self(), check),
             {noreply, State}
     end;
+handle_info({kill, Pid}, State) ->
+    true = exit(Pid, kill),
+    {noreply, State};
 handle_info(_Other, State) ->
     {noreply, State}.
 
-give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
-    _ = erlang:send(Caller, {dyno_agent, Ref, {gave_up, Reason}}, [noconnect]),
+why({shutdown, Reason}) -> Reason;
+why(Reason) -> Reason.
+
+%% What is not an instrument is a custom probe, which the run is about.
+ended(Pid, Instrument, Reason, State) ->
+    case erlang:function_exported(Instrument, about, 0) of
+        true -> without(Instrument, Reason, State);
+        false -> give_up({instrument_ended, Pid, Reason}, State)
+    end.
+
+without_largest(Reason, #{instruments := Instruments} = State) ->
+    Sizes = [
+        {Bytes, Instrument}
+     || Pid := Instrument <- Instruments, {memory, Bytes} <- [process_info(Pid, memory)]
+    ],
+    case lists:reverse(lists:sort(Sizes)) of
+        [{_, Largest} | _] ->
+            %% Until it has ended.
+            _ = erlang:send_after(?SHUTDOWN_MS + ?CHECK_MS, self(), check),
+            without(Largest, Reason, State);
+        [] ->
+            give_up(Reason, State)
+    end.
+
+without(Instrument, Reason, #{instruments := Instruments} = State) ->
+    Gone = #{
+        Pid => Module
+     || Pid := Module <- Instruments, Module =:= Instrument orelse needs(Module, Instrument)
+    },
+    lists:foreach(
+        fun(Pid) ->
+            true = exit(Pid, shutdown),
+            erlang:send_after(?SHUTDOWN_MS, self(), {kill, Pid})
+        end,
+        maps:keys(Gone)
+    ),
+    ok = tell({without, maps:values(Gone), Reason}, State),
+    {noreply, State#{instruments := maps:without(maps:keys(Gone), Instruments)}}.
+
+needs(Module, Instrument) ->
+    erlang:function_exported(Module, about, 0) andalso
+        lists:member(Instrument, map_get(needs, dyno_agent_instrument:about(Module))).
+
+give_up(Reason, State) ->
+    ok = tell({gave_up, Reason}, State),
     {stop, normal, State}.
+
+tell(What, #{caller := Caller, ref := Ref}) ->
+    _ = erlang:send(Caller, {dyno_agent, Ref, What}, [noconnect]),
+    ok.
 
 %% The instruments must be gone before this process is: the cleaner removes their code after it. One
 %% that traps exits ends in its own order: dyno_agent_custom takes processes with it that nobody
 %% else knows, dyno_agent_calls lets calls return first.
--spec terminate(term(), options()) -> ok.
+-spec terminate(term(), state()) -> ok.
 terminate(_Reason, _State) ->
     Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],
     lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Monitored),

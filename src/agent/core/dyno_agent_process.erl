@@ -9,7 +9,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2]).
+-export([ask/2, unlimited/0]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -122,3 +122,9 @@ ask(Pid, What) ->
         {'DOWN', Ref, process, Pid, Reason} ->
             exit({dyno_agent, Reason})
     end.
+
+-doc "Lets the calling process take the memory it needs, also where the target was started with +hmax.".
+-spec unlimited() -> ok.
+unlimited() ->
+    _ = process_flag(max_heap_size, 0),
+    ok.

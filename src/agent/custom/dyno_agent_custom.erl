@@ -97,6 +97,7 @@ finish(Pid) ->
 init(Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     {ok, #{
         config => Config,
         probe => undefined,

@@ -104,6 +104,7 @@ read(Pid) ->
 -spec init(config()) -> {ok, state()}.
 init(Config) ->
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     {ok, restarted(Config#{timer => none})}.
 
 %% Bytes that were carried before do not count.

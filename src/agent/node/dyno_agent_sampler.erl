@@ -88,6 +88,7 @@ describe(Pid) ->
 init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
     Reads = maps:get(reads, Config, [vm, os]),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     %% An urgent reader: on an overloaded node it is the one that must still see.
     process_flag(priority, high),
     _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],

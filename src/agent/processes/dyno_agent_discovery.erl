@@ -44,7 +44,11 @@
     %% Whether throttled functions send messages for a moment: during a reading, or between two.
     window := open | for_lifetimes | closed,
     %% Since when, where nobody reads.
-    opened_ms := integer()
+    opened_ms := integer(),
+    %% Whether they have been silenced before it closes.
+    silenced := yes | no,
+    %% Whether processes are discovered, or there were too many.
+    discovers := yes | gave_up
 }.
 
 -doc "What the runtime knows of a process; `gone` where it had ended.".
@@ -79,6 +83,8 @@
     %% The messages of throttled functions come now.
     | {opened, NowMs :: integer()}
     | {close_window, NowMs :: integer()}
+    %% So many messages wait.
+    | {behind, pos_integer(), NowMs :: integer()}
     | {loaded, module()}
     %% These are called too often to discover by.
     | {leave_out, [mfa()]}
@@ -116,7 +122,11 @@
 %% So often the messages of throttled functions come for a moment, and so long at least: at each
 %% reading, the first of which comes as soon, and between readings for the sample of lifetimes.
 -define(SAMPLE_LIFETIMES_MS, 250).
+%% Where so many messages wait that cannot be kept away, no more are discovered: they would take 25 MB,
+%% and soon all there is.
+-define(MOST_WAITING, 100_000).
 -define(WINDOW_MS, 20).
+-define(REST, 10).
 %% Where they come only to estimate how many processes there are.
 -define(ESTIMATE_MS, 500).
 
@@ -140,7 +150,9 @@ new() ->
         read_at_ms => at_once,
         due => none,
         window => closed,
-        opened_ms => 0
+        opened_ms => 0,
+        silenced => no,
+        discovers => yes
     }.
 
 -doc "What follows from an event.".
@@ -224,10 +236,19 @@ event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
             sums -> Throttle
         end,
     {State#{reader := subscribed, throttle := Next}, []};
+event({read_due, NowMs}, #{discovers := gave_up, reader := subscribed, reading := Reading} = State) ->
+    %% Nobody counts the new ones now.
+    Due = State#{due := none},
+    Next =
+        case Reading of
+            idle -> read(NowMs, Due);
+            _ -> {Due, []}
+        end,
+    then(Next, fun(S) -> due_in(?READ_EVERY_MS, S) end);
 event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State#{due := none}, []};
 event({read_due, NowMs}, #{reader := none} = State) ->
-    sample_lifetimes(State#{due := none, opened_ms := NowMs});
+    sample_lifetimes(NowMs, State#{due := none});
 event({settle, NowMs}, #{reader := none, window := closed, throttle := Throttle} = State) ->
     {Silent, Next} = dyno_agent_throttle:settle(NowMs, Throttle),
     {silent(Silent, State#{throttle := Next}), []};
@@ -238,12 +259,12 @@ event({opened, NowMs}, State) ->
 event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
     is_integer(AtMs), NowMs < AtMs
 ->
-    sample_lifetimes(State#{due := none});
+    sample_lifetimes(NowMs, State#{due := none});
 event({read_due, NowMs}, #{unread := Unread, throttle := Throttle} = State) ->
     Expected = Unread + dyno_agent_throttle:expected(NowMs, Throttle),
     case is_to_be_reset(Expected, NowMs, State) of
         true -> read(NowMs, State#{due := none});
-        false -> with_messages(find_callers, State#{due := none, reading := {under_way, []}})
+        false -> with_messages(find_callers, NowMs, State#{due := none, reading := {under_way, []}})
     end;
 event(was_read, #{reading := {under_way, Ended}, window := Window} = State) ->
     %% All their calls are in the sums.
@@ -263,6 +284,24 @@ event({close_window, NowMs}, #{window := for_lifetimes} = State) ->
 event({close_window, NowMs}, #{throttle := Throttle} = State) ->
     {AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Throttle),
     close_window(NowMs, State#{throttle := Next, read_at_ms := NowMs + AfterMs});
+event({behind, Waiting, NowMs}, State) when Waiting >= ?MOST_WAITING ->
+    give_up(NowMs, State);
+event({behind, _Waiting, _NowMs}, #{window := W, silenced := Silenced, reader := R} = State) when
+    W =:= closed; Silenced =:= yes; R =:= none
+->
+    {State, []};
+event({behind, Waiting, _NowMs}, #{reading := {under_way, _}} = State) when
+    Waiting < ?MOST_WAITING div 2
+->
+    %% Who makes its first call while the statistics change sessions is known by its message only.
+    {State, []};
+event({behind, _Waiting, _NowMs}, #{throttle := Throttle} = State) ->
+    %% That the window is to close is the last of what waits.
+    {State#{silenced := yes}, [
+        {first_calls, {throttle, maps:keys(dyno_agent_throttle:throttled(Throttle))}}
+    ]};
+event({loaded, _Module}, #{discovers := gave_up} = State) ->
+    {State, []};
 event({loaded, Module}, #{throttle := Throttle} = State) ->
     Next = dyno_agent_throttle:forget(Module, Throttle),
     {State#{throttle := Next}, [
@@ -356,20 +395,37 @@ is_to_be_reset(_Unread, _NowMs, #{read_ms := never}) -> true;
 is_to_be_reset(_Unread, NowMs, #{read_ms := LastMs}) -> NowMs - LastMs >= ?READ_EVERY_MS.
 
 read(NowMs, #{ended := Ended} = State) ->
-    with_messages(read_and_reset, State#{
+    with_messages(read_and_reset, NowMs, State#{
         reading := {under_way, Ended}, ended := [], unread := 0, read_ms := NowMs
     }).
 
 %% Meanwhile throttled functions send messages, or a process that makes its first call just between two
 %% readings would be missing.
-with_messages(Request, #{throttle := Throttle} = State) ->
+with_messages(Request, NowMs, #{throttle := Throttle} = State) ->
     Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
     Window =
         case Throttled of
             [] -> closed;
             _ -> open
         end,
-    {State#{window := Window}, [{first_calls, {subscribe, Throttled}}, Request]}.
+    {State#{window := Window, opened_ms := NowMs, silenced := no}, [
+        {first_calls, {subscribe, Throttled}}, Request
+    ]}.
+
+give_up(_NowMs, #{discovers := gave_up} = State) ->
+    {State, []};
+give_up(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
+    Given = State#{
+        discovers := gave_up,
+        window := closed,
+        throttle := dyno_agent_throttle:none(Throttle),
+        read_at_ms := NowMs
+    },
+    Effects = [{first_calls, stop}, {table, {throttled, #{}}}],
+    case Reader of
+        none -> {Given, Effects};
+        subscribed -> then({Given, Effects}, fun(S) -> due_in(?READ_EVERY_MS, S) end)
+    end.
 
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
@@ -388,7 +444,7 @@ throttle(_MFA, #{throttle := Throttle, window := Window} = State) ->
 
 %% Between two readings messages come for a moment, so that lifetimes are sampled also in a run that
 %% is shorter than the time from one reading to the next.
-sample_lifetimes(#{throttle := Throttle, reader := Reader} = State) ->
+sample_lifetimes(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
     Ms =
         case Reader of
             none -> dyno_agent_throttle:window_ms(Throttle);
@@ -398,14 +454,16 @@ sample_lifetimes(#{throttle := Throttle, reader := Reader} = State) ->
         [] ->
             {State, []};
         Throttled ->
-            {State#{window := for_lifetimes}, [
+            {State#{window := for_lifetimes, opened_ms := NowMs, silenced := no}, [
                 {first_calls, {subscribe, Throttled}}, tell_opened, {later, Ms, close_window}
             ]}
     end.
 
-close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs} = State) ->
+close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs, opened_ms := OpenedMs} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
     Effects = [{table, {throttled, Throttled}}, {first_calls, {throttle, maps:keys(Throttled)}}],
+    %% On a busy machine to open and close it takes long.
+    RestMs = max(?SAMPLE_LIFETIMES_MS, ?REST * (NowMs - OpenedMs - ?WINDOW_MS)),
     Closed = State#{window := closed},
     case Throttled =:= #{} of
         true ->
@@ -414,7 +472,7 @@ close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs} = State) ->
             DueMs =
                 case State of
                     #{reader := none} -> ?ESTIMATE_MS;
-                    _ -> max(1, min(?SAMPLE_LIFETIMES_MS, AtMs - NowMs))
+                    _ -> max(1, min(RestMs, AtMs - NowMs))
                 end,
             then({Closed, Effects}, fun(S) -> due_in(DueMs, S) end)
     end.
@@ -504,8 +562,9 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
 -doc "The results, with how many of each group are alive and their reductions.".
 -spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
     dyno_agent_processes:results().
-results(Alive, #{groups := Groups, discovered := Discovered}) ->
+results(Alive, #{groups := Groups, discovered := Discovered, discovers := Discovers}) ->
     #{
+        discovers => Discovers,
         groups => [
             dyno_agent_group:results(maps:get(Id, Alive, {0, 0}), Group)
          || Id := Group <- Groups, dyno_agent_group:size(Group) > 0

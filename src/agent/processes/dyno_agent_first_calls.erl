@@ -18,9 +18,10 @@ Each is a change of the code, some 150 us a function.
 * `subscribe`: those of these functions do so again.
 * `throttle`: they send none.
 * `leave_out`: their calls do nothing at all.
+* `stop`: none sends any, ever.
 """.
 -type change() ::
-    {add, module()} | {subscribe, [mfa()]} | {throttle, [mfa()]} | {leave_out, [mfa()]}.
+    {add, module()} | {subscribe, [mfa()]} | {throttle, [mfa()]} | {leave_out, [mfa()]} | stop.
 
 %% A call switches the process's `call` flag off in this session, so that it is the last one traced;
 %% before that it sends a message, or does not.
@@ -44,7 +45,10 @@ change({subscribe, Functions}, {Session, _}) ->
 change({throttle, Functions}, {Session, _}) ->
     set(Functions, ?THROTTLED, Session);
 change({leave_out, Functions}, {Session, _}) ->
-    set(Functions, false, Session).
+    set(Functions, false, Session);
+change(stop, {Session, _}) ->
+    _ = trace:process(Session, all, false, [all]),
+    set([{'_', '_', '_'}], false, Session).
 
 set(Functions, Specification, Session) ->
     lists:foreach(

@@ -53,7 +53,7 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0]).
+-export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, table/1]).
 -export([subscribe/2, callers/2, was_read/1, loaded/2, leave_out/2, limit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -70,7 +70,9 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 
 -type results() :: #{
     groups := [dyno_agent_group:results()],
-    discovered := non_neg_integer()
+    discovered := non_neg_integer(),
+    %% Until now, or until there were too many.
+    discovers := yes | gave_up
 }.
 
 -type state() :: #{
@@ -83,11 +85,16 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     began_ms := integer(),
+    %% First calls until the next look at how many messages wait.
+    look_in := non_neg_integer(),
     %% The callers of read/1, who get the results when the scan under way ends.
     waiting := [gen_server:from()]
 }.
 
 -define(READER_ENDS_MS, 1000).
+%% After so many first calls it looks how many messages wait, and with so many it is behind.
+-define(LOOK_EVERY, 500).
+-define(BEHIND, 5000).
 %% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
 
@@ -162,6 +169,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     %% A storm of processes must not make the heap's collections long.
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     State = #{
         discovery => dyno_agent_discovery:new(),
         table => dyno_agent_process_table:new(),
@@ -171,6 +179,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
         interval_ms => IntervalMs,
         scan => idle,
         began_ms => 0,
+        look_in => ?LOOK_EVERY,
         waiting => []
     },
     {ok, later(IntervalMs, scan, State)}.
@@ -207,8 +216,10 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info({trace_ts, Pid, call, MFA, Time}, State) ->
-    {noreply, first_call(Pid, MFA, Time, State)};
+handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := 0} = State) ->
+    {noreply, first_call(Pid, MFA, Time, not_behind(State#{look_in := ?LOOK_EVERY}))};
+handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := Left} = State) ->
+    {noreply, first_call(Pid, MFA, Time, State#{look_in := Left - 1})};
 handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
     {noreply, ended(Ref, Pid, Reason, State)};
 handle_info(scan, #{scan := idle} = State) ->
@@ -228,6 +239,14 @@ first_call(Pid, MFA, Time, #{table := Table} = State) ->
     case dyno_agent_process_table:is_known(Pid, Table) of
         true -> State;
         false -> event({first_call, Pid, MFA, Time}, State)
+    end.
+
+not_behind(State) ->
+    case process_info(self(), message_queue_len) of
+        {message_queue_len, Waiting} when Waiting >= ?BEHIND ->
+            event({behind, Waiting, erlang:monotonic_time(millisecond)}, State);
+        _ ->
+            State
     end.
 
 %% It may have got a name since it was discovered, and with that another group.
@@ -389,6 +408,18 @@ metrics() ->
             value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
         }
     ].
+
+-doc "That not all processes are in the results.".
+-spec warnings(Role :: binary(), results()) -> [dyno_agent_instrument:warning()].
+warnings(Role, #{discovers := gave_up, discovered := Discovered}) ->
+    [
+        {~"processes_given_up",
+            "after ~ts processes no more were discovered in ~ts: more started than could be counted "
+            "one by one, and who called what is not known of those; measure them at the level time",
+            [{Discovered, ~"count"}, Role]}
+    ];
+warnings(_Role, #{discovers := yes}) ->
+    [].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 

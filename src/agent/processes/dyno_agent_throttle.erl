@@ -13,7 +13,7 @@
 %% messages are on for a moment, so that another kind of process is noticed. When its
 %% processes have become rare or are of several groups it is no longer throttled.
 
--export([new/0, allow/1, allow/2, first_call/3, learn/4, group/2]).
+-export([new/0, allow/1, allow/2, none/1, first_call/3, learn/4, group/2]).
 -export([throttled/1, count/2, expected/2, estimate/3, settle/2, window_ms/1, release_rare/2]).
 -export([forget/2, leave_out/2]).
 -export_type([t/0]).
@@ -68,6 +68,10 @@ allow(Throttle) -> allow(?LIMIT, Throttle).
 -doc "The same, where so many in a second are too many.".
 -spec allow(pos_integer(), t()) -> t().
 allow(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
+
+-doc "No function is throttled, now or later.".
+-spec none(t()) -> t().
+none(Throttle) -> Throttle#{limit := infinity, throttled := #{}}.
 
 -doc """
 A function has discovered a process, at a time (native): the process is to be identified (`ask`) or

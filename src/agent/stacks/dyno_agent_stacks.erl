@@ -166,6 +166,7 @@ init(Config) ->
     %% A process that computes must not put off an instant.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
     Table =

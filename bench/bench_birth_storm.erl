@@ -1,0 +1,124 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_birth_storm).
+-moduledoc false.
+%% The memory of the agent, and of the runtime for it, in a node that starts thousands of processes a
+%% second for a minute.
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2]).
+%% In the measured node
+-export([start/1, request/0, parse/1, route/1, handle/1, reply/1, memory/1]).
+
+-define(LEVELS, [count, time, memory, all]).
+-define(EVERY_MS, 5).
+%% The agent gives up at 512 MiB.
+-define(GOAL_MB, 256).
+
+describe() ->
+    """
+    The memory that dyno takes in a node that starts 20,000 processes a second (by default), each of
+    which calls five measured functions and ends, for a minute at each of the levels count, time,
+    memory and all. Once a second the memory of the agent's processes and tables, garbage in it, and
+    by how much that of the whole node has grown since before the agent came are read. The result
+    is the most that either was.
+    """.
+
+argument(none) ->
+    {ok, 20_000};
+argument(Text) ->
+    case string:to_integer(Text) of
+        {Count, ""} when Count > 0 -> {ok, Count};
+        _ -> {error, ["the number of processes a second is a positive integer, not ", Text]}
+    end.
+
+measure(PerSecond, Effort) ->
+    Runs = [run(Level, PerSecond, seconds(Effort)) || Level <- ?LEVELS],
+    #{
+        name => "birth_storm_" ++ integer_to_list(PerSecond),
+        value => lists:max(Runs),
+        unit => "MB",
+        interval => none,
+        goal => ?GOAL_MB
+    }.
+
+seconds(full) -> 60;
+seconds(quick) -> 2.
+
+run(Level, PerSecond, Seconds) ->
+    {ok, Node} = dyno_peer:start(#{name => "bench"}),
+    ok = erpc:call(Node, ?MODULE, start, [max(1, PerSecond * ?EVERY_MS div 1000)]),
+    timer:sleep(500),
+    {ok, [#{agent := Agent}] = Targets} = dyno_targets:attach([Node], #{
+        patterns => [{?MODULE, '_', '_'}], level => Level, interval_ms => 1000, without => []
+    }),
+    ok = dyno_targets:restart(Targets),
+    Guard = dyno_agent:guard(Agent),
+    {_, Before} = erpc:call(Node, ?MODULE, memory, [Guard]),
+    Seen = [
+        begin
+            timer:sleep(1000),
+            erpc:call(Node, ?MODULE, memory, [Guard], 60_000)
+        end
+     || _ <- lists:seq(1, Seconds)
+    ],
+    [#{results := Results}] = dyno_targets:read(Targets),
+    #{dyno_agent_calls := #{functions := Functions}} = Results,
+    ok = dyno_targets:detach(Targets),
+    ok = dyno_peer:stop(Node),
+    [Born] = [N || #{mfa := {_, request, 0}, calls := N} <- Functions],
+    {Agents, Wholes} = lists:unzip(Seen),
+    bench_program:say(
+        "~-9s ~b processes a second; the agent at most ~ts MB, at the end ~ts; the node ~ts more",
+        [
+            Level,
+            Born div Seconds,
+            mb(lists:max(Agents)),
+            mb(lists:last(Agents)),
+            mb(lists:max(Wholes) - Before)
+        ]
+    ),
+    max(lists:max(Agents), lists:max(Wholes) - Before) / 1.0e6.
+
+mb(Bytes) -> bench_program:number(Bytes / 1.0e6).
+
+-doc "What the agent takes and what the whole node does, in bytes.".
+-spec memory(pid()) -> {pos_integer(), pos_integer()}.
+memory(Guard) ->
+    {Processes, Tables} = bench_agent_memory:of_agent(Guard),
+    {Processes + Tables, erlang:memory(total)}.
+
+-doc "Starts so many processes every five milliseconds, or as many as the machine can.".
+-spec start(pos_integer()) -> ok.
+start(Count) ->
+    _ = spawn(fun() -> storm(Count, erlang:monotonic_time(millisecond)) end),
+    ok.
+
+storm(Count, AtMs) ->
+    _ = [spawn(?MODULE, request, []) || _ <- lists:seq(1, Count)],
+    receive
+    after max(0, AtMs + ?EVERY_MS - erlang:monotonic_time(millisecond)) ->
+        storm(Count, AtMs + ?EVERY_MS)
+    end.
+
+-doc "What each of them does.".
+-spec request() -> ok.
+request() -> ?MODULE:reply(?MODULE:handle(?MODULE:route(?MODULE:parse(lists:seq(1, 20))))).
+
+-doc "A function to measure.".
+-spec parse([integer()]) -> [integer()].
+parse(Text) -> lists:reverse(Text).
+
+-doc "Another.".
+-spec route([integer()]) -> {integer(), [integer()]}.
+route(Path) -> {length(Path), Path}.
+
+-doc "Another.".
+-spec handle({integer(), [integer()]}) -> integer().
+handle({Length, Path}) -> Length + lists:sum(Path).
+
+-doc "Another.".
+-spec reply(integer()) -> ok.
+reply(_Sum) -> ok.
