@@ -38,8 +38,8 @@ short(Label) -> string:slice(Label, 0, 60).
 described(Label, #{constant := IsConstant, warnings := Warnings}) ->
     [
         {~"constant",
-            text("~ts: the compiler leaves nothing of it to do; an empty loop was measured. Have it "
-                "use values that --init_runner gives", [Label])}
+            text("~ts: the compiler leaves nothing of it to do; an empty loop was measured. Have "
+                "it use values that --init_runner gives", [Label])}
      || IsConstant
     ] ++ [{~"compiler", text("~ts: ~ts", [Label, Warning])} || Warning <- Warnings].
 

@@ -203,7 +203,8 @@ built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Vari
             filename:join(map_get(top, Project), map_get(below, Project)), Here
         ),
         {ok, Command} ?= command(Label, Here, Project),
-        {ok, Paths} ?= build(Label, Here, Command, maps:get(timeout_ms, map_get(options, Project), ?BUILD_MS)),
+        TimeoutMs = maps:get(timeout_ms, map_get(options, Project), ?BUILD_MS),
+        {ok, Paths} ?= build(Label, Here, Command, TimeoutMs),
         built(Rest, Project, [#{label => Label, code_paths => Paths} | Variants])
     end.
 

@@ -25,7 +25,7 @@
     wall_ns := non_neg_integer(), wait_ns := non_neg_integer() | undefined, _ => _
 }.
 
--doc "How many iterations an epoch has, and how long it takes, the workers' starts and ends included.".
+-doc "How many iterations an epoch has, and how long it takes with the workers' starts and ends.".
 -type calibrated() :: {Iterations :: pos_integer(), EpochNs :: pos_integer()}.
 
 -doc "Measures with more and more iterations, until they are enough.".

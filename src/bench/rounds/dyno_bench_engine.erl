@@ -252,7 +252,9 @@ calibrate(Prepared) ->
         #{fixed := #{iterations := Iterations}} ->
             maps:from_keys(Numbers, {Iterations, 1});
         #{} ->
-            Epochs = calibrating(dyno_bench_prepared:options(Prepared), Prepared),
+            Options = dyno_bench_prepared:options(Prepared),
+            _ = [Progress(#{round => 0}) || #{progress := Progress} <- [Options]],
+            Epochs = calibrating(Options, Prepared),
             dyno_bench_calibration:balance(#{
                 Number => dyno_bench_calibration:iterations(fun(N) -> Epochs(Number, N) end)
              || Number <- Numbers

@@ -150,8 +150,9 @@ checked(#{max_concurrency := Max} = Options) ->
         {timeout_ms, IsPositive, ~"a positive integer"},
         {state, fun(State) -> lists:member(State, [running, paused]) end, ~"running or paused"}
     ],
+    Known = [code, number, compiler, heap | [Key || {Key, _, _} <- Checks]],
     maybe
-        ok ?= dyno_option:known([code, number, compiler, heap | [Key || {Key, _, _} <- Checks]], Options),
+        ok ?= dyno_option:known(Known, Options),
         dyno_option:check(Checks, Options)
     end.
 

@@ -199,7 +199,10 @@ epochs(Vms, Iterations, Options) ->
     Rounds = dyno_bench_rounds:new(length(Vms), maps:without([seed, progress], Options)),
     {Measured, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
     %% Half a group is none.
-    _ = [dyno_bench_vms:fail({dyno_error, interrupted}) || dyno_bench_rounds:status(Last) =:= interrupted],
+    _ = [
+        dyno_bench_vms:fail({dyno_error, interrupted})
+     || dyno_bench_rounds:status(Last) =:= interrupted
+    ],
     [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
 
 %% Where they do not decide, those of the first VMs will do.

@@ -74,8 +74,8 @@ forget() ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_written, Folder, Posix}) ->
     io_lib:format(
-        "dyno's modules, which VMs of their own need, could not be written to ~ts: ~ts; set TMPDIR to "
-        "a folder with room for 2 MB",
+        "dyno's modules, which VMs of their own need, could not be written to ~ts: ~ts; set TMPDIR "
+        "to a folder with room for 2 MB",
         [Folder, file:format_error(Posix)]
     ).
 

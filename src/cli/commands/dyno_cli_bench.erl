@@ -171,6 +171,8 @@ reporting(#{progress := Report}, Options) ->
     Options#{progress => fun(Round) -> Report(progress(Round)) end}.
 
 %% Where the number of rounds is known, that; else the time that is left at most.
+progress(#{round := 0}) ->
+    #{phase => calibrating, text => ~"first calls, to see how long they take"};
 progress(#{round := Round, rounds := Rounds}) ->
     #{
         phase => measuring,
