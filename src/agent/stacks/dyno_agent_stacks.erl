@@ -270,7 +270,13 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Listing = dyno_agent_stack_census:list_cost(Next),
     Took = Asking - Begin - Listing + End - Answered,
     Spent = spent(Took, length(Running), Listing, Seen),
-    waiting(Spent#{instants := N + 1, started := StartedBefore + Started}).
+    %% Those before the first instant were started before the restart as well.
+    StartedNow =
+        case N of
+            0 -> 0;
+            _ -> StartedBefore + Started
+        end,
+    waiting(Spent#{instants := N + 1, started := StartedNow}).
 
 %% The median with the last two: what takes much longer once was interrupted by the operating
 %% system.
