@@ -172,7 +172,11 @@ gives_up_when_it_is_far_behind(_Config) ->
     #{resets := Resets} = Later =
         run(lists:append(lists:duplicate(5, [{start, f, named, 9000}, {wait, 2100}, read])), Given),
     ?assert(Resets >= 4, Resets),
-    ?assertMatch(#{discovers := gave_up, discovered := 1000}, results(Later)).
+    ?assertMatch(#{discovers := gave_up, discovered := 1000}, results(Later)),
+    %% Where nobody reads, nobody is asked to.
+    Alone = run([{start, f, plain, 3000}, deliver], node(windows)),
+    Ended = run([{wait, 9000}], event({behind, 100_000, now_ms(Alone)}, Alone)),
+    ?assertMatch(#{asked := 0, silent := all}, Ended).
 
 never_reads_twice_at_once(_Config) ->
     Many = run([{start, f, plain, 50_000}, deliver, {wait, 5000}], node()),

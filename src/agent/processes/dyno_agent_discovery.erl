@@ -37,8 +37,8 @@
     reading := idle | {under_way, [pid()]},
     %% When they were last read and reset.
     read_ms := integer() | never,
-    %% When they are to be asked again because of throttled functions, and whether a `read_due` is to
-    %% come that looks whether it is time.
+    %% When they are to be asked again because of throttled functions, and whether a `read_due` is
+    %% to come that looks whether it is time.
     read_at_ms := integer() | at_once,
     due := pending | none,
     %% Whether throttled functions send messages for a moment: during a reading, or between two.
@@ -122,8 +122,8 @@
 %% So often the messages of throttled functions come for a moment, and so long at least: at each
 %% reading, the first of which comes as soon, and between readings for the sample of lifetimes.
 -define(SAMPLE_LIFETIMES_MS, 250).
-%% Where so many messages wait that cannot be kept away, no more are discovered: they would take 25 MB,
-%% and soon all there is.
+%% Where so many messages wait that cannot be kept away, no more are discovered: they would take
+%% 25 MB, and soon all there is.
 -define(MOST_WAITING, 100_000).
 -define(WINDOW_MS, 20).
 -define(REST, 10).
@@ -236,13 +236,13 @@ event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
             sums -> Throttle
         end,
     {State#{reader := subscribed, throttle := Next}, []};
-event({read_due, NowMs}, #{discovers := gave_up, reader := subscribed, reading := Reading} = State) ->
+event({read_due, NowMs}, #{discovers := gave_up, reader := subscribed} = State) ->
     %% Nobody counts the new ones now.
     Due = State#{due := none},
     Next =
-        case Reading of
-            idle -> read(NowMs, Due);
-            _ -> {Due, []}
+        case Due of
+            #{reading := idle} -> read(NowMs, Due);
+            #{} -> {Due, []}
         end,
     then(Next, fun(S) -> due_in(?READ_EVERY_MS, S) end);
 event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
@@ -399,8 +399,8 @@ read(NowMs, #{ended := Ended} = State) ->
         reading := {under_way, Ended}, ended := [], unread := 0, read_ms := NowMs
     }).
 
-%% Meanwhile throttled functions send messages, or a process that makes its first call just between two
-%% readings would be missing.
+%% Meanwhile throttled functions send messages, or a process that makes its first call just between
+%% two readings would be missing.
 with_messages(Request, NowMs, #{throttle := Throttle} = State) ->
     Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
     Window =
