@@ -35,6 +35,7 @@ measured in the form that others read. What they measured is not judged here. No
     modes_agree/1,
     gates/1,
     birth_storm/1,
+    search_spread/1,
     every_program_is_tested/1,
     wrong_arguments/1,
     dyno_is_not_compiled/1
@@ -71,6 +72,7 @@ all() ->
         modes_agree,
         gates,
         birth_storm,
+        search_spread,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -176,6 +178,9 @@ gates(_Config) ->
 
 birth_storm(_Config) ->
     measures(["birth_storm", "2000"], "birth_storm_2000", "MB").
+
+search_spread(_Config) ->
+    measures(["search_spread"], "search_spread", "ratio").
 
 %% Without an erlperf it says so; with one that the variable names it measures.
 beside_erlperf(_Config) ->

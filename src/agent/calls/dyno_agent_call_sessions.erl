@@ -52,10 +52,10 @@
     %% Which session a module counts in; the first where it is not in here.
     current := #{module() => 1 | 2},
     %% Since when a module counts (`work/0`); how much more it would have counted without the last gap.
-    since := #{module() => integer()},
+    since := #{module() => number()},
     gap_factors := #{module() => float()},
     %% What was done in the gaps of each module together, at most.
-    gaps := #{module() => non_neg_integer()}
+    gaps := #{module() => number()}
 }.
 
 %% After a moment of counting the gap's share says nothing.
@@ -282,7 +282,7 @@ add_gap(Module, Work, #{gaps := Gaps} = Sessions) ->
     Sessions#{gaps := Gaps#{Module => maps:get(Module, Gaps, 0) + Work}}.
 
 -doc "What the target's processes have done, in reductions: all but this one.".
--spec work() -> integer().
+-spec work() -> number().
 work() ->
     {All, _} = erlang:statistics(reductions),
     {reductions, Own} = process_info(self(), reductions),
@@ -311,7 +311,7 @@ missed(Module, #{since := Before}, #{since := Since} = Sessions) ->
     end.
 
 -doc "What was done in all gaps together (`work/0`), of the module that had most of it.".
--spec gap(t()) -> non_neg_integer().
+-spec gap(t()) -> number().
 gap(#{gaps := Gaps}) -> lists:max([0 | maps:values(Gaps)]).
 
 -spec forget_gaps(t()) -> t().
