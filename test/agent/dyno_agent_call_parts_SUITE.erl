@@ -207,7 +207,7 @@ warns_of_a_budget(_Config) ->
     ?assertEqual(
         [
             {~"over_budget",
-                <<"measuring functions took 9 % of the processor time of shop, and 5 % was the "
+                <<"measuring functions took some 9 % of the processor time of shop, and 5 % was the "
                     "budget; measure fewer functions (--pattern)">>}
         ],
         Budget(0.09)

@@ -274,7 +274,7 @@ metrics() ->
         },
         #{
             name => ~"instrument.spent",
-            title => ~"Share of the processor time that measuring functions took",
+            title => ~"Share of the processor time that measuring functions took, as reckoned",
             unit => ~"ratio",
             group => ~"instrument",
             value => fun(Results) ->
@@ -351,7 +351,7 @@ named([#{mfa := MFA} | Others]) ->
 spent(Role, #{budget := #{share := Share, spent := Spent}}) when Spent > ?OVER_BUDGET * Share ->
     [
         {~"over_budget",
-            "measuring functions took ~ts of the processor time of ~ts, and ~ts was the budget; "
+            "measuring functions took some ~ts of the processor time of ~ts, and ~ts was the budget; "
             "measure fewer functions (--pattern)",
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
     ];

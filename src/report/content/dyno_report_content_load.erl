@@ -281,7 +281,7 @@ cost_columns() ->
         {Title, optional, fun(Run) -> times(metric(Name, Run)) end}
      || {Title, Name} <- lists:zip([~"response time", ~"throughput"], ratios())
     ] ++ [
-        {~"to time calls", optional, of_metric(~"instrument.spent", ~"ratio")},
+        {~"to time calls, reckoned", optional, of_metric(~"instrument.spent", ~"ratio")},
         {~"to sample stacks", optional, of_metric(~"instrument.stacks", ~"ratio")},
         {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
         {~"per call", optional, fun(Run) ->
