@@ -31,7 +31,7 @@ argument(Text) ->
     end.
 
 measure(Schedulers, Effort) ->
-    #{rounds := Rounds, part_ms := PartMs} = settings(Effort),
+    #{rounds := Rounds, parts := Parts, part_ms := PartMs} = settings(Effort),
     {ok, Node} = dyno_peer:start(#{
         name => "bench", arguments => [
             "+S", integer_to_list(Schedulers),
@@ -41,58 +41,71 @@ measure(Schedulers, Effort) ->
     {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
     Pid = erpc:call(Node, bench_phases, start, []),
     Idle = dyno_agent:new_idle(),
-    Measured = {Node, Pid, Idle, PartMs},
+    Measured = {Node, Pid, Idle, Parts, PartMs},
     %% The first one warms up, and sends the agent.
-    _ = round_of(1, Measured),
-    All = [round_of(Round, Measured) || Round <- lists:seq(1, Rounds)],
+    _ = round_of(Measured),
+    All = [round_of(Measured) || _ <- lists:seq(1, Rounds)],
     ok = dyno_agent:release(Idle),
     ok = dyno_peer:stop(Node),
-    bench_program:say("rounds    ~b, each ~b ms with the sampler and as long without", [
-        Rounds, PartMs
+    bench_program:say("rounds    ~b of ~b times ~b ms with the sampler and as long without", [
+        Rounds, Parts, PartMs
     ]),
     report(All, Schedulers).
 
-settings(full) -> #{rounds => 12, part_ms => 4000};
-settings(quick) -> #{rounds => 2, part_ms => 1000}.
+settings(full) -> #{rounds => 12, parts => 8, part_ms => 500};
+settings(quick) -> #{rounds => 2, parts => 2, part_ms => 500}.
 
-round_of(Round, Measured) when Round rem 2 =:= 1 ->
-    Without = without(Measured),
-    (with(Measured))#{without => Without};
-round_of(_Round, Measured) ->
-    With = with(Measured),
-    With#{without => without(Measured)}.
-
-without({Node, Pid, _, PartMs}) ->
-    {_, Ms} = part(Node, Pid, PartMs),
-    Ms.
-
-with({Node, Pid, Idle, PartMs}) ->
+%% The sampler is there all the time, and does nothing half of it.
+round_of({Node, Pid, Idle, Parts, PartMs}) ->
     {ok, Agent} = dyno_agent:attach(Node, #{idle => Idle}),
     {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
     ok = dyno_agent_stacks:restart(Sampler),
-    {Times, Ms} = part(Node, Pid, PartMs),
+    Turns = lists:append([
+        [
+            {How, part(How, Sampler, {Node, Pid, PartMs})}
+         || How <- lists:nth(1 + N rem 2, [[with, without], [without, with]])
+        ]
+     || N <- lists:seq(1, Parts)
+    ]),
     Result = dyno_agent_stacks:read(Sampler),
     ok = dyno_agent:detach(Agent),
-    #{result => Result, times => Times, with => Ms}.
+    #{
+        result => Result,
+        times => [Times || {with, {Times, _}} <- Turns],
+        slowed => lists:zipwith(
+            fun(With, Without) -> With / Without end,
+            [Ms || {with, {_, Ms}} <- Turns],
+            [Ms || {without, {_, Ms}} <- Turns]
+        ),
+        without => [Ms || {without, {_, Ms}} <- Turns]
+    }.
 
-part(Node, Pid, PartMs) ->
+part(with, _Sampler, Measured) ->
+    part(Measured);
+part(without, Sampler, Measured) ->
+    ok = sys:suspend(Sampler),
+    Part = part(Measured),
+    ok = sys:resume(Sampler),
+    Part.
+
+part({Node, Pid, PartMs}) ->
     _ = erpc:call(Node, bench_phases, measured, [Pid]),
     timer:sleep(PartMs),
     {Times, _, Ms} = erpc:call(Node, bench_phases, measured, [Pid]),
     {Times, Ms}.
 
 report(Rounds, Schedulers) ->
-    Truth = shares([maps:to_list(Times) || #{times := Times} <- Rounds]),
+    Truth = shares([maps:to_list(Times) || #{times := Parts} <- Rounds, Times <- Parts]),
     Sampled = shares([
         [{bench_phases:phase(Stack), Weight} || {_, Stack, Weight} <- Stacks]
      || #{result := #{stacks := Stacks}} <- Rounds
     ]),
     Sum = fun(Key) -> lists:sum([map_get(Key, Result) || #{result := Result} <- Rounds]) end,
     bench_program:say("instants  ~b, ~ts ms apart in the mean", [
-        Sum(instants), bench_program:number(Sum(duration_ns) / Sum(instants) / 1.0e6)
+        Sum(instants), bench_program:number(Sum(duration_ns) / 2 / Sum(instants) / 1.0e6)
     ]),
     bench_program:say("cost      ~.2f % of one scheduler, as the sampler measures itself", [
-        100 * Sum(cost_ns) / Sum(duration_ns)
+        2 * 100 * Sum(cost_ns) / Sum(duration_ns)
     ]),
     Errors = [
         begin
@@ -103,10 +116,10 @@ report(Rounds, Schedulers) ->
      || Phase := Share <- Truth
     ],
     {Slowed, Interval} = bench_program:median(
-        [With / Without || #{with := With, without := Without} <- Rounds], 0.95
+        lists:append([Slowed || #{slowed := Slowed} <- Rounds]), 0.95
     ),
     bench_program:say("a turn    ~ts ms of processor time without the sampler", [
-        bench_program:number(dyno_stats:median([Ms || #{without := Ms} <- Rounds]))
+        bench_program:number(dyno_stats:median(lists:append([Ms || #{without := Ms} <- Rounds])))
     ]),
     bench_program:say("slowed    ~.3f times, ~ts; at most ~.2f: ~ts", [
         Slowed, bench_program:interval_text(Interval, "times"), ?GOAL_SLOWED,

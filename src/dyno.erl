@@ -18,10 +18,14 @@ is asked for, and that options are a map. dyno's modules must be on the code pat
 _build/29/default/lib/dyno/ebin`.
 """.
 
--export([test/1, test/2, bench/1, bench/2, bench/3, compare/2, compare/3, report/1, report/2]).
+-export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
+-export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 
 -export_type([recording/0, codes/0, reason/0]).
+
+%% How long servers are measured where nothing else is said.
+-define(SERVERS_MS, 10_000).
 
 -doc "A recording, or the file that holds one.".
 -type recording() :: dyno_recording:document() | file:filename_all().
@@ -126,6 +130,35 @@ listed(Codes) when is_list(Codes) ->
         false -> Codes
     end;
 listed(Code) -> [Code].
+
+-doc "As `servers/2`, of all servers of a node, for ten seconds.".
+-spec servers(node()) -> {ok, dyno_recording:document()} | {error, reason()}.
+servers(Node) ->
+    servers(Node, #{}).
+
+-doc """
+Measures the server processes of a running node for a while, prints the report and returns the
+recording. `m:dyno_servers` measures them from code, window by window.
+
+## Examples
+
+```erlang
+{ok, _} = dyno:servers('shop@host', #{for_ms => 30_000, servers => [~"orders", ~"app:shop"]}).
+```
+
+## Errors
+No node can be reached, or an option is wrong.
+""".
+-spec servers(node() | [node(), ...], dyno_servers_run:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+servers(Nodes, Options) ->
+    maybe
+        {ok, Recording} ?= dyno_servers_run:run(
+            lists:flatten([Nodes]), maps:merge(#{for_ms => ?SERVERS_MS}, Options)
+        ),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
 
 -doc "As `compare/3`, where both were made under the same conditions.".
 -spec compare(Old :: recording(), New :: recording()) ->

@@ -202,7 +202,7 @@ every_program_is_tested(_Config) ->
     ?assertEqual([], Programs -- all()).
 
 wrong_arguments(_Config) ->
-    lists:foreach(
+    dyno_parallel:each(
         fun({Arguments, Said}) ->
             {Status, Output} = program(Arguments, ebin()),
             ?assertEqual(2, Status),
@@ -221,7 +221,8 @@ wrong_arguments(_Config) ->
             {["modes_agree", "0"], "a number of words, not 0"},
             {["gates", "1"], "number of repetitions, 2 or more, not 1"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
-        ]
+        ],
+        3
     ).
 
 %% An ebin folder that lacks dyno is passed over; then only _build is left, which may have it.

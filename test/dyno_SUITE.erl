@@ -7,11 +7,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([tests_and_prints/1, reports/1, compares/1, has_each_command/1, errors/1, version/1]).
+-export([tests_and_prints/1, reports/1, compares/1, has_each_command/1, servers_of_a_node/1]).
+-export([errors/1, version/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [tests_and_prints, reports, compares, has_each_command, errors, version].
+all() ->
+    [tests_and_prints, reports, compares, has_each_command, servers_of_a_node, errors, version].
 
 tests_and_prints(Config) ->
     Kept = in(Config, "kept.json"),
@@ -99,3 +101,13 @@ captured(Config, Function) ->
     ok = file:close(Device),
     {ok, Printed} = file:read_file(Path),
     {Result, Printed}.
+
+%% It prints what the command prints, too.
+servers_of_a_node(Config) ->
+    {ok, Node} = dyno_peer:start(#{name => "servers"}),
+    {{ok, Recording}, Printed} = captured(
+        Config, fun() -> dyno:servers(Node, #{for_ms => 1500, servers => [~"kernel_sup"]}) end
+    ),
+    ok = dyno_peer:stop(Node),
+    ?assertMatch(#{~"command" := ~"servers", ~"status" := ~"complete"}, Recording),
+    ?assertMatch({_, _}, binary:match(Printed, ~"kernel_sup")).

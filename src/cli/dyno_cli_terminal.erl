@@ -6,7 +6,7 @@
 What dyno's standard output and standard error are, and the only place that writes to them.
 """.
 
--export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0]).
+-export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, rows/0]).
 -export([print/1, complain/1, note/1, write_error/1]).
 
 %% Beyond this a line is hard to read, and a file has no width.
@@ -62,6 +62,14 @@ columns() ->
     case io:columns(standard_io) of
         {ok, Columns} -> max(?NARROWEST, min(?WIDEST, Columns));
         {error, _} -> 80
+    end.
+
+-doc "The terminal's rows.".
+-spec rows() -> pos_integer().
+rows() ->
+    case io:rows(standard_io) of
+        {ok, Rows} -> max(5, Rows);
+        {error, _} -> 24
     end.
 
 -doc """

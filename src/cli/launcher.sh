@@ -19,8 +19,9 @@ case $0 in */*) f=$0;; *) f=./$0;; esac;
 # i grows with each signal; s is the child's status, p its process id.
 i=; p=; s=3;
 trap 'i=1$i; [ "$p" ] && kill -USR2 "$p" 2>/dev/null' INT TERM;
-# Without the redirection a background job would read from /dev/null.
-DYNO_MARKED=1 escript "$f" "$@" <&0 & p=$!;
+# A background job would read from /dev/null; in dash also after <&0.
+exec 3<&0;
+DYNO_MARKED=1 escript "$f" "$@" <&3 3<&- & p=$!;
 # A signal between the two commands of the line above found no p.
 [ "$i" ] && kill -USR2 "$p";
 # A trapped signal ends wait early: wait again until no signal came. 127: the status was had before.

@@ -120,7 +120,7 @@ fields(document) ->
         {~"version", {one_of, [?VERSION]}, required, ~"Of the format."},
         {~"status", {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]}, required,
             ~"`partial` while it is written, or where its writer died."},
-        {~"command", {open, [~"bench", ~"test", ~"compare"]}, required, ~"What made it."},
+        {~"command", {open, [~"bench", ~"test", ~"servers", ~"compare"]}, required, ~"What made it."},
         {~"name", string, required, ~"Of the suite, or of what else was measured."},
         {~"parameters", parameters, {default, #{}}, ~"What was asked for."},
         {~"environment", environment, {default, #{}}, ~"Where it was measured."},

@@ -33,6 +33,7 @@ that a test that is killed leaves a readable one.
     agents => [dyno_suite_source:source()],
     instruments => [dyno_suite_source:source()],
     distribution => [string() | binary()],
+    servers => [string() | binary()],
     without => [atom()],
     repeat => pos_integer(),
     seed => non_neg_integer(),
@@ -162,7 +163,7 @@ suite(Callbacks) ->
 suite_options(Source, Module, Config, Options) ->
     Keys = [
         sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
-        distribution, without, repeat, seed, control, timeout_ms, load_nodes
+        distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
     ],
     Overrides = maps:merge(
         maps:with(Keys, Options),

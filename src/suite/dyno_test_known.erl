@@ -20,8 +20,10 @@ check(Thresholds, SuiteOptions, Custom) ->
 
 -doc "All that a test may measure.".
 -spec known(dyno_suite:options(), dyno_test_custom:loaded()) -> dyno_threshold:known().
-known(#{metrics := Metrics}, Custom) ->
-    Instruments = dyno_test_custom:instruments(Custom) ++ dyno_agent_instrument:all(),
+known(#{metrics := Metrics, servers := Servers}, Custom) ->
+    Instruments =
+        [dyno_agent_servers || Servers =/= []] ++ dyno_test_custom:instruments(Custom) ++
+            dyno_agent_instrument:all(),
     Parts = [
         dyno_load_result:known(),
         dyno_performerl_load:known(),

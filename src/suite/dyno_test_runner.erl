@@ -78,7 +78,9 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
     #{callbacks := Callbacks, options := Options, override := Override} = Context,
     #{connection := Connection, custom := Custom} = Context,
     tell({phase, attach}, Context),
-    Instruments = maps:with([patterns, level, budget, distribution, without, interval_ms], Options),
+    Instruments = maps:with(
+        [patterns, level, budget, distribution, servers, without, interval_ms], Options
+    ),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
         {ok, {_, Load} = Sourced} ->
             tell({load, Load}, Context),

@@ -22,6 +22,8 @@
     budget => float(),
     %% Functions whose single calls are timed.
     distribution => [dyno_agent_patterns:pattern()],
+    %% Server processes whose callbacks are measured.
+    servers => [dyno_server_selector:text()],
     %% Names of instruments that are switched off.
     without := [atom()],
     %% Instruments besides dyno's own.
@@ -63,7 +65,29 @@
 -doc "Attaches to all nodes, or to none.".
 -spec attach([node()], options()) -> {ok, [target()]} | {error, dyno_error:error()}.
 attach(Nodes, Options) ->
-    attach(Nodes, Options, []).
+    maybe
+        {ok, Selected} ?= selected(Nodes, Options),
+        attach(Nodes, Options#{servers => Selected}, [])
+    end.
+
+%% By nodes: a process's name is looked up in each.
+selected(_Nodes, #{servers := []}) ->
+    {ok, #{}};
+selected([_ | _] = Nodes, #{servers := Servers} = Options) ->
+    maybe
+        ok ?= connected(Nodes, maps:with([cookie, name], Options)),
+        dyno_server_selector:check(Servers, Nodes)
+    end;
+selected(_Nodes, _Options) ->
+    {ok, #{}}.
+
+connected([], _Options) ->
+    ok;
+connected([Node | Nodes], Options) ->
+    case dyno_target_node:connect(Node, Options) of
+        ok -> connected(Nodes, Options);
+        Error -> Error
+    end.
 
 attach([], _Options, Targets) ->
     {ok, lists:reverse(Targets)};
@@ -76,10 +100,17 @@ attach([Node | Rest], Options, Targets) ->
             Error
     end.
 
-attach_one(Node, #{patterns := ForAll} = ForEach) ->
+attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
     Patterns = maps:get(Node, maps:get(patterns_of, ForEach, #{}), ForAll),
-    Custom = maps:get(custom, ForEach, []) ++ maps:get(instruments, ForEach, []),
-    Options = ForEach#{patterns := Patterns, custom => Custom},
+    Servers = maps:get(Node, Selected, []),
+    %% Its modules are many: sent only where it measures something.
+    Instruments = [dyno_agent_servers || Servers =/= []] ++ maps:get(instruments, ForEach, []),
+    Options = ForEach#{
+        patterns := Patterns,
+        servers := Servers,
+        instruments => Instruments,
+        custom => maps:get(custom, ForEach, []) ++ Instruments
+    },
     case dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)) of
         {ok, Agent} ->
             try equip(Agent, Options) of

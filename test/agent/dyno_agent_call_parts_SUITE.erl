@@ -6,6 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-export([newest_release_only/0]).
 -export([all/0, suite/0]).
 -export([within_a_budget/1, callers_of_what_is_counted/1, not_counted/1]).
 -export([called_and_never_counted/1, all_nodes_together/1]).
@@ -13,6 +14,9 @@
 -export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1]).
 
 suite() -> [{timetrap, {minutes, 1}}].
+
+%% Pure.
+newest_release_only() -> all.
 
 all() ->
     [

@@ -15,6 +15,9 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+%% Pure.
+newest_release_only() -> all.
+
 all() ->
     [
         the_first_window_times_everything,
@@ -51,6 +54,11 @@ look(Rates, Discoverers) ->
 
 took(Calls) -> dyno_agent_call_plan:took(window(Calls), plan()).
 
+took_more(Times, Calls, Plan) ->
+    lists:foldl(
+        fun(_, P) -> dyno_agent_call_plan:took(window(Calls), P) end, Plan, lists:seq(1, Times)
+    ).
+
 the_first_window_times_everything(_Config) ->
     ?assertEqual(
         #{modules => [a, b], functions => [], without => [], ms => 10},
@@ -60,14 +68,14 @@ the_first_window_times_everything(_Config) ->
     ?assertMatch(#{modules := [a, b]}, dyno_agent_call_plan:next([a, b], took(#{}))).
 
 then_the_modules_that_were_called(_Config) ->
-    Plan = took(#{{b, f, 1} => {10, 5000}}),
+    Called = #{{b, f, 1} => {10, 5000}},
+    Once = took(Called),
+    %% One window may have missed some.
+    ?assertMatch(#{modules := [a, b]}, dyno_agent_call_plan:next([a, b], Once)),
+    Plan = took_more(3, Called, Once),
     ?assertMatch(#{modules := [b], without := []}, dyno_agent_call_plan:next([a, b], Plan)),
     %% Now and then all of them again.
-    Often = lists:foldl(
-        fun(_, P) -> dyno_agent_call_plan:took(window(#{{b, f, 1} => {10, 5000}}), P) end,
-        Plan,
-        lists:seq(1, 7)
-    ),
+    Often = took_more(4, Called, Plan),
     ?assertMatch(#{modules := [a, b]}, dyno_agent_call_plan:next([a, b], Often)).
 
 %% 10,000 calls of 80 ns, of which measuring takes 75.
@@ -77,13 +85,9 @@ leaves_out_what_is_hot_and_tiny(_Config) ->
     %% The others are set one by one, but where all modules are tried.
     ?assertMatch(
         #{modules := [], functions := [{m, long, 1}], without := []},
-        dyno_agent_call_plan:next([m], Plan)
+        dyno_agent_call_plan:next([m], took_more(3, #{{m, long, 1} => {10, 5 * ?MS}}, Plan))
     ),
-    Eight = lists:foldl(
-        fun(_, P) -> dyno_agent_call_plan:took(window(#{{m, long, 1} => {10, 5 * ?MS}}), P) end,
-        Plan,
-        lists:seq(1, 7)
-    ),
+    Eight = took_more(7, #{{m, long, 1} => {10, 5 * ?MS}}, Plan),
     ?assertMatch(
         #{modules := [m], functions := [], without := [{m, tiny, 1}]},
         dyno_agent_call_plan:next([m], Eight)
@@ -123,12 +127,13 @@ counts_what_is_called_seldom(_Config) ->
     Plan = dyno_agent_call_plan:looked(look(#{}), took(Calls)),
     Uncounted = dyno_agent_call_plan:uncounted(Plan),
     Rates = [20 * N / 20 / ?MS || N <- lists:seq(1, 50) -- [number(F) || F := _ <- Uncounted]],
-    %% A sixth of the budget, at 40 ns a call.
-    ?assert(lists:sum(Rates) * 40 =< 0.05 / 6),
-    ?assert((lists:sum(Rates) + lists:max(Rates)) * 40 > 0.05 / 6),
+    %% A sixth of the budget, at 120 ns a call; and the one that is called most.
+    [Most | Seldom] = lists:reverse(lists:sort(Rates)),
+    ?assertEqual(50 / ?MS, Most),
+    ?assert(lists:sum(Seldom) * 120 =< 0.05 / 6),
+    ?assert((lists:sum(Seldom) + 2 * lists:max(Seldom)) * 120 > 0.05 / 6),
     ?assertNot(is_map_key({m, f1, 0}, Uncounted)),
-    ?assert(is_map_key({m, f50, 0}, Uncounted)),
-    ?assert(dyno_agent_call_plan:breakpoints_share(Plan) =< 0.05 / 3).
+    ?assert(is_map_key({m, f49, 0}, Uncounted)).
 
 number({m, Name, 0}) -> list_to_integer(tl(atom_to_list(Name))).
 
@@ -145,7 +150,7 @@ learns_from_counts_that_a_loop_is_quicker(_Config) ->
 
 %% All functions are called as often, and together far too often.
 every_process_is_discovered(_Config) ->
-    Calls = #{{M, F, 0} => {1500, 3 * ?MS} || M <- [a, b, c], F <- [f, g, h, i]},
+    Calls = #{{M, F, 0} => {500, 3 * ?MS} || M <- [a, b, c], F <- [f, g, h, i]},
     Processes = [[{M, F, 0} || F <- [f, g, h, i]] || M <- [a, b, c]],
     Took = dyno_agent_call_plan:took(window(Calls, Processes), plan()),
     Plan = dyno_agent_call_plan:looked(look(#{}), Took),
@@ -154,7 +159,7 @@ every_process_is_discovered(_Config) ->
     [?assertMatch([_ | _], Called -- maps:keys(Undiscovered)) || Called <- Processes].
 
 keeps_the_names_of_groups(_Config) ->
-    Calls = #{{m, F, 0} => {1500, 3 * ?MS} || F <- [f, g, h, i]},
+    Calls = #{{m, F, 0} => {500, 3 * ?MS} || F <- [f, g, h, i]},
     Plan = dyno_agent_call_plan:looked(look(#{}, [{m, i, 0}]), took(Calls)),
     ?assertNot(is_map_key({m, i, 0}, dyno_agent_call_plan:undiscovered(Plan))),
     %% But not where it alone would cost too much.

@@ -13,6 +13,9 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+%% Pure.
+newest_release_only() -> all.
+
 all() ->
     [
         adds_calls_times_and_words,

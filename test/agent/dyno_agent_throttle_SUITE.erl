@@ -35,7 +35,7 @@ groups() ->
             subscribes_again_where_processes_are_rare,
             subscribes_again_where_groups_are_several,
             reads_sooner_where_more_come,
-            estimates_what_sent_no_message,
+            counts_what_sent_no_message,
             throttles_earlier_where_messages_cost_too_much,
             subscribes_again_to_a_new_module
         ]},
@@ -146,20 +146,13 @@ reads_sooner_where_more_come(_Config) ->
         [{2000, _}, {1000, _}, {250, _}], [After(N) || N <- [1000, 40_000, 1_000_000]]
     ).
 
-%% 20 in 20 ms, after 480 ms without a message.
-estimates_what_sent_no_message(_Config) ->
-    {Silent, Counted} = dyno_agent_throttle:estimate(480, 500, callers(20, throttled())),
-    ?assertEqual(#{7 => 480}, Silent),
-    %% One in a millisecond: so many until the end.
-    {_, After} = dyno_agent_throttle:release_rare(500, Counted),
-    {Rest, Settled} = dyno_agent_throttle:settle(700, After),
-    ?assertEqual(#{7 => 200}, Rest),
-    ?assertMatch({#{7 := 0}, _}, dyno_agent_throttle:settle(700, Settled)),
-    %% All of them decide whether it stays throttled, and how long messages come the next time.
+%% They decide whether it stays throttled, and how long messages come the next time.
+counts_what_sent_no_message(_Config) ->
+    Counted = dyno_agent_throttle:counted(#{7 => 480}, callers(20, throttled())),
     {_, Released} = dyno_agent_throttle:release_rare(500, Counted),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Released)),
     ?assertEqual(20, dyno_agent_throttle:window_ms(Released)),
-    {_, Many} = dyno_agent_throttle:estimate(980, 1000, callers(400, Released)),
+    Many = dyno_agent_throttle:counted(#{7 => 19_600}, callers(400, Released)),
     {_, Often} = dyno_agent_throttle:release_rare(1000, Many),
     ?assertEqual(5, dyno_agent_throttle:window_ms(Often)).
 

@@ -11,6 +11,10 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+%% The others are about options, files and reports.
+newest_release_only() ->
+    all() -- [spawned_ones_are_found, large_messages, profile, nothing_is_left].
+
 all() ->
     [
         exact_metrics_decide,

@@ -225,7 +225,8 @@ compiled(Code) ->
     {module, Module} = code:load_binary(Module, "dyno_bench_loop_1", Binary),
     Compiled.
 
-%% Each copy of the loop does the same, and they are not in the same places each time.
+%% Each copy of the loop does the same. The gaps between them are the same for identical codes, so that
+%% these lie alike.
 the_loop_has_many_places(_Config) ->
     Code = #{runner => "r(Start, Last) -> Start + Last.", init_runner => "5."},
     #{module := Module, constants := Constants, places := Places} = compiled(Code),
@@ -240,7 +241,7 @@ the_loop_has_many_places(_Config) ->
     ?assertEqual(25, Module:loop(4, Constants, 5)),
     {ok, Parsed} = dyno_bench_code:read(Code),
     Sizes = [byte_size(map_get(binary, compiled(Code))) || _ <- lists:seq(1, 5)],
-    ?assertMatch([_, _ | _], lists:usort(Sizes)),
+    ?assertMatch([_], lists:usort(Sizes)),
     %% Who wants to see the loop sees one.
     Source = unicode:characters_to_binary(dyno_bench_code:source(Parsed)),
     ?assertEqual(nomatch, re:run(Source, "repeat_2|gap_")).

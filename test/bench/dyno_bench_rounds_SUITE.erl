@@ -13,6 +13,9 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+%% Pure.
+newest_release_only() -> all.
+
 all() ->
     [
         a_fixed_number_of_rounds,

@@ -134,7 +134,7 @@ bad_input(Config) ->
         end
      || {Arguments, Parts} <- [
             {["tset", "x"], [~"\"tset\"", ~"did you mean test?"]},
-            {["xyzzy"], [~"\"xyzzy\"", ~"report, test, help"]},
+            {["xyzzy"], [~"\"xyzzy\"", ~"report, servers, test, help"]},
             {["--foo"], [~"--foo"]},
             {["help", "tset"], [~"did you mean test?"]},
             {["test"], [~"SUITE"]},
@@ -160,6 +160,11 @@ bad_input(Config) ->
             {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create it"]},
             {["bench", "ok", "-o", "no/a.json"], [~"there is no folder no", ~"create it"]},
             {["test", "bad"], [~"the suite bad"]},
+            {["servers"], [~"NODE"]},
+            {["servers", "shop"], [~"\"shop\"", ~"shop@host"]},
+            {["servers", "a@host", "busiest:x"], [~"busiest:x", ~"busiest:20"]},
+            {["servers", "a@host", "--sink", "x"], [~"--sink", ~"statsd://"]},
+            {["servers", "a@host", "--interval", "10ms"], [~"--interval", ~"100ms"]},
             {["report"], [~"RECORDING"]},
             {["report", "missing.json"], [~"missing.json"]}
         ]

@@ -14,6 +14,9 @@ and the parts that become of it.
 suite() ->
     [{timetrap, {minutes, 1}}].
 
+%% Pure.
+newest_release_only() -> all.
+
 all() ->
     [
         loads,

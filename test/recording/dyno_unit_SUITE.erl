@@ -4,6 +4,7 @@
 -module(dyno_unit_SUITE).
 -moduledoc false.
 
+-export([newest_release_only/0]).
 -export([suite/0, all/0]).
 -export([
     formats/1,
@@ -23,6 +24,9 @@
 ]).
 
 suite() -> [{timetrap, {minutes, 5}}].
+
+%% Pure.
+newest_release_only() -> all.
 
 all() ->
     [

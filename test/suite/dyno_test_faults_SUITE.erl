@@ -14,6 +14,9 @@ keep what it has measured, and leave nothing in the target and in the temporary 
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+%% It brings another release.
+newest_release_only() -> [target_too_old].
+
 all() ->
     [
         {group, callers},

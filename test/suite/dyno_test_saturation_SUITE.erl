@@ -8,7 +8,8 @@
 
 -export([all/0, suite/0]).
 -export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1]).
--export([the_load_does_not_grow/1, sentences/1, one_size/1]).
+-export([the_load_does_not_grow/1, sentences/1, one_size/1, a_server/1, a_full_server/1]).
+-export([a_server_in_a_test/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -23,7 +24,10 @@ all() ->
         medians,
         sentences,
         shown,
-        one_size
+        one_size,
+        a_server,
+        a_full_server,
+        a_server_in_a_test
     ].
 
 %% Twice the workers, twice the throughput, the same response times.
@@ -178,6 +182,88 @@ sentences(_Config) ->
 one_size(_Config) ->
     ?assertEqual([], dyno_test_saturation:tables(document([run(1, 1, #{})]))).
 
+%% Of one size, too: messages wait for longer than a third of the response time.
+a_server(_Config) ->
+    Said = fun(DelayNs) ->
+        Given = #{p99 => 306_000_000, delay => DelayNs, busy => 0.25, processes => 1},
+        case dyno_test_saturation:tables(document([run(1000, 1, Given)])) of
+            [#{rows := Rows}] -> [lists:last(Row) || Row <- Rows];
+            [] -> []
+        end
+    end,
+    ?assertEqual(
+        [
+            <<
+                "Messages to store wait 290 ms at size 1000 until they are handled (p99): its "
+                "handle_info takes 500 ms, its queue holds up to 498, it is busy 25 % of the time."
+            >>
+        ],
+        Said(290_000_000)
+    ),
+    ?assertEqual([], Said(50_000_000)).
+
+a_full_server(_Config) ->
+    Saturations = saturations(fun(Size) ->
+        #{p99 => 1_000_000, delay => 0, busy => min(2.0, Size / 4), processes => 2}
+    end),
+    ?assertEqual([{~"server", ~"store busy", 8}], Saturations).
+
+%% A thousand a second to one that blocks for half a second every two: it is named.
+a_server_in_a_test(_Config) ->
+    Source = "
+-module(dyno_blocked_perf).
+-export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+suite() -> #{
+    sizes => [1000],
+    duration_ms => 4500,
+    warmup_ms => 100,
+    level => off,
+    servers => [\"store\"],
+    load => #{model => open, rate_per_s => 200}
+}.
+init_run(_, _) ->
+    {ok, Node} = dyno_peer:start(#{name => \"blocked\"}),
+    {module, _} = erpc:call(Node, code, load_binary, persistent_term:get(dyno_blocked_perf)),
+    {ok, _} = erpc:call(Node, gen_server, start, [{local, store}, dyno_blocked_perf, [], []]),
+    {ok, [Node], Node}.
+init_worker(_, Node) -> {ok, Node}.
+operation(Node) -> ok = gen_server:call({store, Node}, get, infinity), {ok, Node}.
+end_run(undefined) -> ok;
+end_run(Node) -> dyno_peer:stop(Node).
+init([]) -> _ = erlang:send_after(2000, self(), block), {ok, []}.
+handle_call(get, _, S) -> {reply, ok, S}.
+handle_cast(_, S) -> {noreply, S}.
+handle_info(block, S) ->
+    timer:sleep(500),
+    _ = erlang:send_after(2000, self(), block),
+    {noreply, S}.
+",
+    {ok, Module, Binary} = compile:forms(dyno_peers:forms(Source), [debug_info]),
+    ok = persistent_term:put(Module, [Module, "test", Binary]),
+    {module, Module} = code:load_binary(Module, "test", Binary),
+    {ok, Document} = dyno_test:run(Module, #{control => false}),
+    #{~"status" := ~"complete"} = Document,
+    [Run] = dyno_recording:runs(Document),
+    [#{~"server" := ~"store", ~"queue_max" := Queue, ~"busy" := Busy}] =
+        dyno_recording:rows(Run, ~"servers"),
+    ?assert(Queue >= 20, Queue),
+    ?assert(Busy > 0.05 andalso Busy < 0.9, Busy),
+    [Text | _] = [
+        Words
+     || #{~"kind" := ~"server", ~"text" := Words} <- dyno_recording:rows(Document, ~"saturation")
+    ],
+    ?assertMatch({_, _}, binary:match(Text, ~"Messages to store wait"), Text),
+    %% Half a second, and what the machine does meanwhile.
+    {match, [TakesMs]} = re:run(
+        Text, "its handle_info takes ([0-9]+) ms", [{capture, all_but_first, list}]
+    ),
+    ?assert(list_to_integer(TakesMs) >= 490, Text),
+    {error, Error} = dyno_test:run(Module, #{servers => [~"busiest:none"]}),
+    ?assertMatch(
+        {_, _}, binary:match(unicode:characters_to_binary(dyno_error:format(Error)), ~"busiest:20")
+    ).
+
 saturations(Values) ->
     Document = document([run(S, 1, Values(S)) || S <- [1, 2, 4, 8, 16]]),
     [#{rows := Rows}] = dyno_test_saturation:tables(Document),
@@ -212,7 +298,8 @@ run(Size, Repetition, Given) ->
                 metric(~"workers.max", maps:get(workers, Values, Size), ~"count"),
                 metric(~"latency.p50", Value(p50), ~"ns")
             ] ++
-            [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Values]],
+            [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Values]] ++
+            [metric(~"latency.p99", P99, ~"ns") || #{p99 := P99} <- [Values]],
         series => [
             series(~"vm.scheduler_utilisation.normal", Node, ~"ratio", Value(utilisation)),
             series(~"vm.run_queue.normal", Node, ~"count", Value(run_queue))
@@ -237,8 +324,25 @@ run(Size, Repetition, Given) ->
                 [function(maps:get(calls, Values, 1000), Value(time_per_call), Value(off)) ++
                     [Value(share)]]
             )
-        ]
+        ] ++ servers(Values)
     }.
+
+servers(#{delay := DelayNs, busy := Busy, processes := N}) ->
+    [
+        table(
+            ~"servers",
+            [
+                {~"server", string}, {~"delay", number}, {~"busy", number}, {~"processes", number},
+                {~"queue_max", number}
+            ],
+            [[~"store", DelayNs, Busy, N, 498]]
+        ),
+        table(~"callbacks", [{~"server", string}, {~"callback", string}, {~"p99", number}], [
+            [~"store", ~"handle_call", 4000], [~"store", ~"handle_info", 500_000_000]
+        ])
+    ];
+servers(_Values) ->
+    [].
 
 %% Its time may be off by that share; where calls are not counted, a call's time is not known.
 function(Calls, PerCall, Off) ->

@@ -13,7 +13,8 @@
 %%     |                dyno_agent_call_counter: counts, all the time, what is called seldom
 %%     |                dyno_agent_overhead, dyno_agent_call_sample: what measuring adds
 %%     |                dyno_agent_processes: groups; is told by which functions not to discover
-%%     v                dyno_agent_stacks: samples of who computes
+%%     |                dyno_agent_stacks: samples of who computes
+%%     v                dyno_agent_window_spread, pure: how far windows differ
 %%   dyno_agent_call_times, pure: the result
 
 -behaviour(gen_server).
@@ -42,12 +43,7 @@
     sample := dyno_agent_call_sample:sample(),
     sampling := boolean(),
     sums := dyno_agent_call_sums:t(),
-    %% Of each function the sums of its times in windows, of their squares, and of their products
-    %% with the windows' lengths; microseconds.
-    spread := #{mfa() => {float(), float(), float()}},
-    windows := non_neg_integer(),
-    windows_ns := non_neg_integer(),
-    squares := float(),
+    spread := dyno_agent_window_spread:t(),
     cost_ns := number(),
     since := integer(),
     %% When, and how much, had been worked at the last window.
@@ -65,7 +61,8 @@
 
 -define(FIRST_AFTER_MS, 100).
 -define(LOOK_MS, 500).
-%% Calls and returns in a sample are enough, and so many samples.
+%% Calls in a sample are enough, and so many samples. A message of a call or of a return costs some
+%% microseconds.
 -define(ENOUGH, 2000).
 -define(MOST_SAMPLERS, 6).
 %% Of so many processes it is looked at which functions they have called.
@@ -114,10 +111,7 @@ begun(Patterns, #{budget := Budget} = Config) ->
 zero(State) ->
     State#{
         sums => dyno_agent_call_sums:new(),
-        spread => #{},
-        windows => 0,
-        windows_ns => 0,
-        squares => 0.0,
+        spread => dyno_agent_window_spread:new(),
         cost_ns => 0,
         since => erlang:monotonic_time(nanosecond),
         worked => {erlang:monotonic_time(nanosecond), work()},
@@ -204,7 +198,7 @@ sample(#{plan := Plan, sample := Sample, samplers := Samplers, patterns := Patte
     of
         true ->
             Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
-            New = dyno_agent_call_sample:open(Specs, Hot, [call_time], own()),
+            New = dyno_agent_call_sample:open(Specs, Hot, [call_time], own(), 2 * ?ENOUGH),
             State#{samplers := [New | Samplers], sampling := true};
         false ->
             State
@@ -241,7 +235,7 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
     end.
 
 added(#{readings := Readings, ns := Ns}, #{overhead := Overhead, sums := Sums} = State) ->
-    #{windows := Count, windows_ns := All, squares := Squares, spread := Spread} = State,
+    #{spread := Spread, counter := Counter} = State,
     GroupOf = group_of(Readings, State),
     With = #{
         group_of => GroupOf,
@@ -255,19 +249,20 @@ added(#{readings := Readings, ns := Ns}, #{overhead := Overhead, sums := Sums} =
     LeastNs = dyno_agent_overhead:least_ns(Overhead),
     State#{
         sums := dyno_agent_call_sums:add(Readings, With, Known),
-        spread := lists:foldl(
-            fun({MFA, Reading}, Acc) ->
-                {Calls, RawNs} = total(Reading),
-                X = max(0.0, RawNs - Calls * LeastNs) / 1000,
-                {S, S2, SL} = maps:get(MFA, Acc, {0.0, 0.0, 0.0}),
-                Acc#{MFA => {S + X, S2 + X * X, SL + X * Ns / 1000}}
-            end,
-            Spread,
-            Readings
-        ),
-        windows := Count + 1,
-        windows_ns := All + Ns,
-        squares := Squares + Ns * Ns / 1.0e6
+        spread := dyno_agent_window_spread:add(
+            #{
+                ns => Ns,
+                counted => lists:sum([
+                    element(1, total(Reading))
+                 || {MFA, Reading} <- Readings, dyno_agent_call_counter:is_counted(MFA, Counter)
+                ]),
+                functions => #{
+                    MFA => {Calls, max(0.0, RawNs - Calls * LeastNs) / 1000}
+                 || {MFA, Reading} <- Readings, {Calls, RawNs} <- [total(Reading)]
+                }
+            },
+            Spread
+        )
     }.
 
 total(#{time := Rows}) ->
@@ -388,7 +383,9 @@ called_by_process(Readings) ->
 %% The result
 
 result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Table} = State) ->
-    #{windows := Count, windows_ns := WindowsNs, since := Since, patterns := Patterns} = State,
+    #{spread := Spread, since := Since, patterns := Patterns} = State,
+    Count = dyno_agent_window_spread:windows(Spread),
+    WindowsNs = dyno_agent_window_spread:ns(Spread),
     #{plan := Plan, counter := Counter, config := #{budget := Budget} = Config} = State,
     DurationNs = max(1, erlang:monotonic_time(nanosecond) - Since),
     Sums =
@@ -415,7 +412,8 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
             ns => WindowsNs,
             callers => [{MFA, Name(Id), Calls, Ns} || {MFA, Id, Calls, Ns} <- Callers],
             uncertain_ns => #{MFA => Ns || #{mfa := MFA, uncertain_ns := Ns} <- Timed},
-            errors => errors(State)
+            errors => dyno_agent_window_spread:errors(Spread),
+            typical => dyno_agent_window_spread:typical(Spread)
         },
         stacks => stacks(Config),
         measured => fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end
@@ -448,19 +446,6 @@ rows(_Functions, Sums, _Table) ->
 
 stacks(#{stacks := Stacks}) -> dyno_agent_stacks:read(Stacks);
 stacks(#{}) -> none.
-
-%% Of the sum of a function's times in windows of different lengths, by that sum.
-errors(#{windows := Count}) when Count < 2 ->
-    #{};
-errors(#{windows := Count, windows_ns := Ns, squares := Squares, spread := Spread}) ->
-    Length = Ns / 1000,
-    #{
-        MFA => math:sqrt(max(0.0, Variance) * Count / (Count - 1)) / S
-     || MFA := {S, S2, SL} <- Spread,
-        S > 0,
-        Rate <- [S / Length],
-        Variance <- [S2 - 2 * Rate * SL + Rate * Rate * Squares]
-    }.
 
 %% Of what the schedulers have worked.
 spent(#{cost_ns := CostNs, worked_since := Since, plan := Plan, since := Start}) ->

@@ -11,7 +11,8 @@
 %% counted. What a module has counted is gone when it is loaded again; then nothing is said of it
 %% until the next restart.
 
--export([open/2, restart/1, pause/1, without/2, came/2, calls/1, calls/2, reloaded/1, close/1]).
+-export([open/2, restart/1, pause/1, without/2, came/2, is_counted/2, calls/1, calls/2]).
+-export([reloaded/1, close/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -104,6 +105,11 @@ count(MFA, #{session := Session}) ->
         {call_count, Calls} when is_integer(Calls) -> Calls;
         _ -> unknown
     end.
+
+-doc "Whether each call of a function is counted since the restart.".
+-spec is_counted(mfa(), t()) -> boolean().
+is_counted({M, _, _} = MFA, #{modules := Modules, left_out := LeftOut}) ->
+    maps:get(M, Modules, never) =:= counted andalso not is_map_key(MFA, LeftOut).
 
 -doc "The calls of each function that was counted all the time since the restart.".
 -spec calls(t()) -> #{mfa() => non_neg_integer()}.

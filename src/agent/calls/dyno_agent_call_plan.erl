@@ -71,16 +71,21 @@ processes are named.
 -define(FIRST_MS, 10).
 -define(SHORTEST_MS, 20).
 -define(LONGEST_MS, 100).
-%% All modules again, in every so many windows.
+%% All modules at first, for one window may meet no call of a module that is called often; and again
+%% in every so many windows.
+-define(ALL_FIRST, 4).
 -define(ALL_EVERY, 8).
 %% So many changes more are taken for not stopping at what is hot.
 -define(MORE_CHANGES, 10).
 %% To change the code takes so much of the processor each time.
 -define(CHANGE_NS, 150_000).
 %% What a breakpoint costs each call: of the discovery, and of counting. In a loop of nothing else
-%% it is 6 ns; where it is met a few times in a request, its data and code are not at hand (Cowboy).
--define(DISCOVERY_NS, 40).
--define(COUNT_NS, 40).
+%% it is 6 ns; where it is met a few times in a request, its data and code are not at hand (Cowboy:
+%% a tenth of a microsecond).
+-define(DISCOVERY_NS, 120).
+-define(COUNT_NS, 120).
+%% One function is counted that is called often: with its calls those that are not counted are
+%% compared.
 %% A process that is discovered sends a message, which wakes another one.
 -define(MESSAGE_NS, 20_000).
 %% The same of what timing a call adds, by what it adds in a loop.
@@ -122,7 +127,7 @@ functions not; and how long it is.
     modules := [module()], functions := [mfa()], without := [mfa()], ms := pos_integer()
 }.
 next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms := Ms} = Plan) ->
-    IsAll = Windows rem ?ALL_EVERY =:= 0 orelse map_size(Active) =:= 0,
+    IsAll = Windows < ?ALL_FIRST orelse Windows rem ?ALL_EVERY =:= 0,
     Chosen = [M || M <- Modules, IsAll orelse is_map_key(M, Active)],
     %% What is left out costs its calls also while the others are set, and the change of one takes
     %% as long as that of a module.
@@ -225,13 +230,22 @@ breakpoints(First, #{functions := Functions, processes := Processes} = Plan) ->
     Few = #{MFA => Rate || {Rate, MFA} <- ByRate, Rate =< Limit(?DISCOVERY_NS)},
     Named = maps:with(First, Few),
     Needed = needed(Processes, Few, Named),
+    Often = most_called([
+        Found
+     || {Rate, MFA} = Found <- ByRate,
+        Rate =< Limit(?COUNT_NS),
+        not is_map_key(MFA, Uncounted)
+    ]),
     Plan#{
-        uncounted := maps:merge(Uncounted, too_many(ByRate, Limit(?COUNT_NS), #{})),
+        uncounted := maps:merge(Uncounted, too_many(ByRate, Limit(?COUNT_NS), Often)),
         undiscovered := maps:without(
             maps:keys(Needed),
             maps:merge(Undiscovered, too_many(ByRate, Limit(?DISCOVERY_NS), Needed))
         )
     }.
+
+most_called([]) -> #{};
+most_called(ByRate) -> #{element(2, lists:last(ByRate)) => []}.
 
 %% As windows and counts have them: also of functions that no window has met.
 rates(Functions, Rates) ->

@@ -16,7 +16,7 @@
 %% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
 %% and not while statistics are measured.
 
--export([open/4, sample/1, close/1]).
+-export([open/4, open/5, sample/1, close/1]).
 -export([per_call/2]).
 %% The pure part
 -export([new/0, called/4, returned/3, counted/1]).
@@ -50,10 +50,17 @@ but some; not of `But`.
 """.
 -spec open([spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()]) -> sampler().
 open(Functions, But, Measures, Without) ->
+    open(Functions, But, Measures, Without, ?ENOUGH).
+
+-doc "The same, of so many calls and returns.".
+-spec open(
+    [spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()
+) -> sampler().
+open(Functions, But, Measures, Without, Most) ->
     case lists:member(call_time, Measures) of
         true ->
             Owner = self(),
-            Sampler = spawn_link(fun() -> begin_sample(Owner, {Functions, But}, Without) end),
+            Sampler = spawn_link(fun() -> begin_sample(Owner, {Functions, But}, Without, Most) end),
             receive
                 {Sampler, sampling} -> Sampler
             end;
@@ -77,8 +84,8 @@ close(Sampler) ->
     exit(Sampler, kill),
     ok.
 
--spec begin_sample(pid(), {[spec()], [mfa()]}, [pid()]) -> no_return().
-begin_sample(Owner, {Functions, But}, Without) ->
+-spec begin_sample(pid(), {[spec()], [mfa()]}, [pid()], pos_integer()) -> no_return().
+begin_sample(Owner, {Functions, But}, Without, Most) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     process_flag(priority, high),
@@ -95,7 +102,7 @@ begin_sample(Owner, {Functions, But}, Without) ->
     _ = [dyno_agent_self_calls:flag(Session, [Owner | Without], off) || Which =:= all],
     Owner ! {self(), sampling},
     Timer = erlang:send_after(?MOST_MS, self(), enough),
-    Stacks = take(?ENOUGH, new()),
+    Stacks = take(Most, new()),
     _ = trace:process(Session, Which, false, ?FLAGS),
     _ = Set(false),
     _ = erlang:cancel_timer(Timer),

@@ -37,7 +37,9 @@
         %% What is uncertain in a function's time, and how its times differ from window to window
         %% (the standard error of their sum, by that sum).
         uncertain_ns := #{mfa() => non_neg_integer()},
-        errors := #{mfa() => float()}
+        errors := dyno_agent_window_spread:errors(),
+        %% By what to multiply their times.
+        typical := #{mfa() => float()}
     },
     stacks :=
         none | #{cpu_ns := non_neg_integer(), stacks := [{kind(), [term()], number()}], _ => _},
@@ -73,14 +75,20 @@ The functions, and who called them: rows as in the windows, of the whole time.
 """.
 -spec combine(input()) ->
     {[function_result()], [{mfa(), kind(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}]}.
-combine(#{windows := #{callers := Rows}} = Input) ->
+combine(#{windows := #{callers := Seen, typical := Typical} = Windows} = Given) ->
+    Rows = [
+        {MFA, Kind, Calls, Ns * maps:get(MFA, Typical, 1.0)}
+     || {MFA, Kind, Calls, Ns} <- Seen
+    ],
+    Input = Given#{windows := Windows#{callers := Rows}},
     Computing = computing(Input),
     {OfComputing, OfOthers} = lists:partition(
         fun({_, Kind, _, _}) -> is_map_key(Kind, Computing) end, Rows
     ),
-    Scale = min(scale(OfOthers, OfComputing, Input), most(OfOthers, Computing, Input)),
+    Scale = scale(OfOthers, OfComputing, Input),
+    OfTimes = min(Scale, most(OfOthers, Computing, Input)),
     Timed = [
-        #{mfa => MFA, kind => Kind, calls => C * Scale, windows_ns => Ns * Scale}
+        #{mfa => MFA, kind => Kind, calls => C * Scale, windows_ns => Ns * OfTimes}
      || {MFA, Kind, C, Ns} <- OfOthers
     ],
     Sampled = sampled(Computing, OfComputing),
@@ -222,7 +230,7 @@ called(MFA, Parts, Input) ->
         +0.0 ->
             #{mfa => MFA, counted => no};
         Calls ->
-            Off = Calls * error_of(MFA, Calls, Input),
+            Off = Calls * error_of(1, MFA, Calls, Input),
             OfComputing = lists:sum([C || #{calls := C, samples := _} <- Parts]),
             #{
                 mfa => MFA,
@@ -234,12 +242,12 @@ called(MFA, Parts, Input) ->
     end.
 
 %% Of what windows say, with the 95 % of one window or of several.
-error_of(MFA, Calls, #{windows := #{count := Count, errors := Errors, ns := Ns}} = Input) ->
+error_of(Of, MFA, Calls, #{windows := #{count := Count, errors := Errors, ns := Ns}} = Input) ->
     #{duration_ns := DurationNs} = Input,
     %% Windows that fill the time have seen all.
     Unseen = math:sqrt(max(0.0, 1 - Ns / DurationNs)),
     Poisson = 1 / math:sqrt(max(1, Calls * Ns / DurationNs)),
-    Unseen * width(Count) * max(Poisson, maps:get(MFA, Errors, 0.0)).
+    Unseen * width(Count) * max(Poisson, element(Of, maps:get(MFA, Errors, {0.0, 0.0}))).
 
 %% Of Student's distribution.
 width(Count) when Count =< 2 -> 12.7;
@@ -256,7 +264,10 @@ time(MFA, Parts, Input) ->
     #{windows := #{ns := WindowsNs, uncertain_ns := Uncertain}, duration_ns := DurationNs} = Input,
     WNs = lists:sum([Ns || #{windows_ns := Ns} <- InWindows]),
     SNs = lists:sum([Ns || #{stacks_ns := Ns} <- InStacks]),
-    Spread = WNs * error_of(MFA, lists:sum([C || #{calls := C} <- InWindows]), Input),
+    Calls = lists:sum([C || #{calls := C} <- InWindows]),
+    OfCalls = error_of(1, MFA, Calls, Input),
+    OfOne = error_of(2, MFA, Calls, Input),
+    Spread = WNs * math:sqrt(OfCalls * OfCalls + OfOne * OfOne),
     %% What measuring adds, and what the runtime cuts off, is uncertain in the same way each time.
     All = lists:sum([Ns || {F, _, _, Ns} <- map_get(callers, map_get(windows, Input)), F =:= MFA]),
     Part = WNs * WindowsNs / DurationNs / max(1, All),

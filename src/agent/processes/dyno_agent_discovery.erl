@@ -17,17 +17,16 @@
 -type id() :: dyno_agent_process_table:id().
 
 -opaque t() :: #{
-    groups := #{id() => dyno_agent_group:t()},
-    ids := #{dyno_agent_processes:group() => id()},
+    groups := dyno_agent_groups:t(),
     discovered := non_neg_integer(),
     throttle := dyno_agent_throttle:t(),
+    %% Where nobody reads.
+    estimate := dyno_agent_first_call_estimate:t(),
     lifetimes := dyno_agent_lifetimes:sample(),
     %% Not sampled since they were discovered, and how many that are.
     unsampled := {non_neg_integer(), [{pid(), id()}]},
     %% Discovered so early in their lives that they may have got a name since.
     unnamed := [{pid(), id()}],
-    %% Memory by group in the scan under way.
-    memory := #{id() => non_neg_integer()},
     %% Whether anybody keeps, and reads, the calls of these processes.
     reader := none | subscribed,
     %% Discovered since the statistics were last reset.
@@ -41,9 +40,9 @@
     %% to come that looks whether it is time.
     read_at_ms := integer() | at_once,
     due := pending | none,
-    %% Whether throttled functions send messages for a moment: during a reading, or between two.
-    window := open | for_lifetimes | closed,
-    %% Since when, where nobody reads.
+    %% Whether throttled functions send messages for a moment: during a reading, or between two;
+    %% `closing` while those of a window may still come.
+    window := open | for_lifetimes | closing | closed,
     opened_ms := integer(),
     %% Whether they have been silenced before it closes.
     silenced := yes | no,
@@ -79,10 +78,13 @@
     | {read_due, NowMs :: integer()}
     | was_read
     %% What nobody has seen is estimated until now.
-    | {settle, NowMs :: integer()}
-    %% The messages of throttled functions come now.
-    | {opened, NowMs :: integer()}
+    | settle
+    %% Calls of throttled functions at a time (native): their messages come since then, or did until
+    %% then.
+    | {opened | closing | settled, dyno_agent_first_call_estimate:counts(), integer()}
     | {close_window, NowMs :: integer()}
+    %% All messages of the window have come.
+    | {closed, NowMs :: integer()}
     %% So many messages wait.
     | {behind, pos_integer(), NowMs :: integer()}
     | {loaded, module()}
@@ -103,14 +105,12 @@
     %% statistics; then say `was_read`
     | find_callers
     | read_and_reset
-    %% Gives `opened`: to set breakpoints takes long on a busy node
-    | tell_opened
-    | {later, Ms :: pos_integer(), read_due | close_window}.
+    %% Gives the event of that name.
+    | {count_calls, [mfa()], opened | closing | settled}
+    | {later, Ms :: non_neg_integer(), read_due | close_window | closed}.
 
 -type result() :: {t(), [effect()]}.
 
-%% Processes of more kinds than that are one group.
--define(MAX_GROUPS, 2000).
 %% The unsampled are not left for longer than that.
 -define(MAX_UNSAMPLED, 5000).
 %% The runtime's statistics take about 50 bytes for each function and process: 40,000 processes of
@@ -134,14 +134,13 @@
 -spec new() -> t().
 new() ->
     #{
-        groups => #{},
-        ids => #{},
+        groups => dyno_agent_groups:new(),
         discovered => 0,
         throttle => dyno_agent_throttle:new(),
+        estimate => dyno_agent_first_call_estimate:new(),
         lifetimes => dyno_agent_lifetimes:new(),
         unsampled => {0, []},
         unnamed => [],
-        memory => #{},
         reader => none,
         unread => 0,
         ended => [],
@@ -157,12 +156,16 @@ new() ->
 
 -doc "What follows from an event.".
 -spec event(event(), t()) -> result().
-event({first_call, Pid, MFA, Time}, #{reader := none, window := closed} = State) ->
-    #{throttle := Throttle} = State,
+event({first_call, Pid, MFA, Time}, #{reader := none, throttle := Throttle} = State) ->
+    #{estimate := Estimate} = State,
     case is_map_key(MFA, dyno_agent_throttle:throttled(Throttle)) of
-        %% It was sent while the window closed, and is in the estimate.
-        true -> {State, []};
-        false -> first_call(Pid, MFA, Time, State)
+        true ->
+            case dyno_agent_first_call_estimate:first_call(MFA, Time, Estimate) of
+                {yes, Next} -> first_call(Pid, MFA, Time, State#{estimate := Next});
+                no -> {State, []}
+            end;
+        false ->
+            first_call(Pid, MFA, Time, State)
     end;
 event({first_call, Pid, MFA, Time}, State) ->
     first_call(Pid, MFA, Time, State);
@@ -211,20 +214,24 @@ event({ended, Ref, Reason, Now, Id}, #{lifetimes := Lifetimes} = State) ->
     case dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes) of
         {ok, Ns, Rest} when is_integer(Id) ->
             Lived = fun(Group) -> dyno_agent_group:lived(Ns, Group) end,
-            {update(Id, Lived, State#{lifetimes := Rest}), []};
+            Next = dyno_agent_groups:update(Id, Lived, map_get(groups, State)),
+            {State#{groups := Next, lifetimes := Rest}, []};
         {ok, _Ns, Rest} ->
             {State#{lifetimes := Rest}, []};
         unknown ->
             {State, []}
     end;
 event(begin_scan, #{lifetimes := Lifetimes} = State) ->
-    sample_first(State#{lifetimes := dyno_agent_lifetimes:refill(Lifetimes), memory := #{}});
+    #{groups := Groups} = State,
+    sample_first(State#{
+        lifetimes := dyno_agent_lifetimes:refill(Lifetimes),
+        groups := dyno_agent_groups:begin_scan(Groups)
+    });
 event({samples, Samples}, State) ->
     {lists:foldl(fun sampled/2, State, Samples), []};
-event(end_scan, #{groups := Groups, memory := Memory} = State) ->
-    Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
+event(end_scan, #{groups := Groups} = State) ->
     %% So that the groups' numbers add up to the number of all that were discovered.
-    sample_first(State#{groups := maps:map(Update, Groups), memory := #{}});
+    sample_first(State#{groups := dyno_agent_groups:end_scan(Groups)});
 event({limit, PerSecond}, #{throttle := Throttle} = State) ->
     {State#{throttle := dyno_agent_throttle:allow(PerSecond, Throttle)}, []};
 event({subscribed, windows}, #{throttle := Throttle} = State) ->
@@ -249,13 +256,20 @@ event({read_due, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State#{due := none}, []};
 event({read_due, NowMs}, #{reader := none} = State) ->
     sample_lifetimes(NowMs, State#{due := none});
-event({settle, NowMs}, #{reader := none, window := closed, throttle := Throttle} = State) ->
-    {Silent, Next} = dyno_agent_throttle:settle(NowMs, Throttle),
-    {silent(Silent, State#{throttle := Next}), []};
-event({settle, _NowMs}, State) ->
+event(settle, #{reader := none} = State) ->
+    {State, [{count_calls, throttled(State), settled}]};
+event(settle, State) ->
     {State, []};
-event({opened, NowMs}, State) ->
-    {State#{opened_ms := NowMs}, []};
+event({settled, Counts, _Time}, #{estimate := Estimate} = State) ->
+    {Silent, Next} = dyno_agent_first_call_estimate:settled(Counts, Estimate),
+    {silent(Silent, State#{estimate := Next}), []};
+event({opened, Counts, Time}, #{estimate := Estimate, throttle := Throttle} = State) ->
+    Throttled = dyno_agent_throttle:throttled(Throttle),
+    Opened = dyno_agent_first_call_estimate:opened(Counts, Time, Throttled, Estimate),
+    OpenedMs = erlang:convert_time_unit(Time, native, millisecond),
+    {State#{opened_ms := OpenedMs, estimate := Opened}, []};
+event({closing, Counts, Time}, #{estimate := Estimate} = State) ->
+    {State#{estimate := dyno_agent_first_call_estimate:closing(Counts, Time, Estimate)}, []};
 event({read_due, NowMs}, #{read_at_ms := AtMs, window := closed} = State) when
     is_integer(AtMs), NowMs < AtMs
 ->
@@ -277,8 +291,16 @@ event({close_window, _NowMs}, #{reading := {under_way, _}} = State) ->
     {State, []};
 event({close_window, _NowMs}, #{window := closed} = State) ->
     {State, []};
-event({close_window, NowMs}, #{reader := none} = State) ->
-    close_window(NowMs, estimated(NowMs, State));
+event({close_window, _NowMs}, #{reader := none} = State) ->
+    %% What comes from now on is in the mailbox behind the messages of the window.
+    Throttled = throttled(State),
+    {State#{window := closing}, [
+        {count_calls, Throttled, closing}, {first_calls, {throttle, Throttled}}, {later, 0, closed}
+    ]};
+event({closed, NowMs}, #{window := closing} = State) ->
+    estimated(NowMs, State);
+event({closed, _NowMs}, State) ->
+    {State, []};
 event({close_window, NowMs}, #{window := for_lifetimes} = State) ->
     close_window(NowMs, State);
 event({close_window, NowMs}, #{throttle := Throttle} = State) ->
@@ -315,10 +337,9 @@ event({leave_out, Functions}, #{throttle := Throttle} = State) ->
     ]};
 event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) ->
     {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
-    Restart = fun(Id, Group) -> dyno_agent_group:restart(maps:get(Id, Alive, 0), Group) end,
     {
         State#{
-            groups := maps:map(Restart, Groups),
+            groups := dyno_agent_groups:restart(Alive, Groups),
             discovered := lists:sum(maps:values(Alive)),
             %% Who reads the calls was restarted before.
             unread := 0,
@@ -427,6 +448,21 @@ give_up(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
         subscribed -> then({Given, Effects}, fun(S) -> due_in(?READ_EVERY_MS, S) end)
     end.
 
+throttle(MFA, #{reader := none, window := Window, throttle := Throttle} = State) ->
+    Throttled = dyno_agent_throttle:throttled(Throttle),
+    Effects = [
+        {table, {throttled, Throttled}},
+        {first_calls, {count, [MFA]}},
+        {count_calls, maps:keys(Throttled), opened}
+    ],
+    %% It goes on sending messages: a first window, from which the share of first calls is known.
+    case Window of
+        closed ->
+            Ms = dyno_agent_throttle:window_ms(Throttle),
+            {State#{window := for_lifetimes}, Effects ++ [{later, Ms, close_window}]};
+        _ ->
+            {State, Effects}
+    end;
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
     then(
@@ -455,13 +491,19 @@ sample_lifetimes(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
             {State, []};
         Throttled ->
             {State#{window := for_lifetimes, opened_ms := NowMs, silenced := no}, [
-                {first_calls, {subscribe, Throttled}}, tell_opened, {later, Ms, close_window}
+                {first_calls, {subscribe, Throttled}},
+                {count_calls, Throttled, opened},
+                {later, Ms, close_window}
             ]}
     end.
 
 close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs, opened_ms := OpenedMs} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
-    Effects = [{table, {throttled, Throttled}}, {first_calls, {throttle, maps:keys(Throttled)}}],
+    Effects = [
+        {table, {throttled, Throttled}}
+        %% Where nobody reads they are silent already.
+        | [{first_calls, {throttle, maps:keys(Throttled)}} || map_get(reader, State) =/= none]
+    ],
     %% On a busy machine to open and close it takes long.
     RestMs = max(?SAMPLE_LIFETIMES_MS, ?REST * (NowMs - OpenedMs - ?WINDOW_MS)),
     Closed = State#{window := closed},
@@ -477,20 +519,31 @@ close_window(NowMs, #{throttle := Throttle, read_at_ms := AtMs, opened_ms := Ope
             then({Closed, Effects}, fun(S) -> due_in(DueMs, S) end)
     end.
 
-%% As many as in the window, in all the time since the last one.
-estimated(NowMs, #{throttle := Throttle, opened_ms := OpenedMs} = State) ->
-    {Silent, Counted} = dyno_agent_throttle:estimate(OpenedMs, NowMs, Throttle),
+estimated(NowMs, #{throttle := Throttle, estimate := Estimate} = State) ->
+    {Silent, Closed} = dyno_agent_first_call_estimate:closed(Estimate),
+    Counted = dyno_agent_throttle:counted(Silent, Throttle),
     {_AfterMs, Next} = dyno_agent_throttle:release_rare(NowMs, Counted),
-    silent(Silent, State#{throttle := Next}).
+    Throttled = dyno_agent_throttle:throttled(Next),
+    Released = maps:keys(dyno_agent_throttle:throttled(Throttle)) -- maps:keys(Throttled),
+    Left = dyno_agent_first_call_estimate:only(Throttled, Closed),
+    Estimated = silent(Silent, State#{throttle := Next, estimate := Left}),
+    case dyno_agent_first_call_estimate:is_open(Left) of
+        true ->
+            %% Throttled meanwhile.
+            {Estimated#{window := for_lifetimes}, [
+                {first_calls, {subscribe, Released}}, {later, 0, close_window}
+            ]};
+        false ->
+            after_effects([{first_calls, {subscribe, Released}}], close_window(NowMs, Estimated))
+    end.
 
-silent(Silent, State) ->
-    maps:fold(
-        fun(Id, More, #{discovered := N} = Acc) ->
-            count(Id, More, 0, Acc#{discovered := N + More})
-        end,
-        State,
-        Silent
-    ).
+throttled(#{throttle := Throttle}) -> maps:keys(dyno_agent_throttle:throttled(Throttle)).
+
+silent(Silent, #{discovered := N, groups := Groups} = State) ->
+    State#{
+        discovered := N + lists:sum(maps:values(Silent)),
+        groups := dyno_agent_groups:count(Silent, Groups)
+    }.
 
 due_in(Ms, #{due := none} = State) -> {State#{due := pending}, [{later, Ms, read_due}]};
 due_in(_Ms, #{due := pending} = State) -> {State, []}.
@@ -505,14 +558,7 @@ sample_first(#{unsampled := {_, Rows}, unnamed := Unnamed} = State) ->
         {sample_first, Rows}, {find_names, may_have_names(Unnamed, State)}
     ]}.
 
-%% A name or a label may have come since the process was discovered.
-may_have_names(Rows, #{groups := Groups}) ->
-    [
-        Row
-     || {_, Id} = Row <- Rows,
-        {Kind, _} <- [dyno_agent_group:kind(map_get(Id, Groups))],
-        Kind =:= initial_call orelse Kind =:= first_call
-    ].
+may_have_names(Rows, #{groups := Groups}) -> dyno_agent_groups:may_have_names(Rows, Groups).
 
 %% The calls of it that were read until then remain in the former group.
 named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
@@ -527,36 +573,20 @@ named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
             {Moved, Named ++ [{table, {move, Pid, To}} | Effects]}
     end.
 
-sampled({idle, Id, Bytes}, State) ->
-    add_bytes(Id, Bytes, State);
-sampled({ran, Id, Bytes, Queue, Collections}, State) ->
-    Ran = fun(Group) -> dyno_agent_group:ran(Queue, Collections, Group) end,
-    add_bytes(Id, Bytes, update(Id, Ran, State));
-sampled({ended, Id, Pid, Reductions}, #{ended := Ended} = State) ->
-    Update = fun(Group) -> dyno_agent_group:ended(Reductions, Group) end,
-    update(Id, Update, State#{ended := [Pid | Ended]}).
+sampled(Sample, #{groups := Groups, ended := Ended} = State) ->
+    Next = State#{groups := dyno_agent_groups:sampled(Sample, Groups)},
+    case Sample of
+        {ended, _Id, Pid, _Reductions} -> Next#{ended := [Pid | Ended]};
+        _ -> Next
+    end.
 
-add_bytes(Id, Bytes, #{memory := Memory} = State) ->
-    State#{memory := maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Memory)}.
+count(Id, More, Sampled, #{groups := Groups} = State) ->
+    State#{groups := dyno_agent_groups:count(Id, More, Sampled, Groups)}.
 
-count(Id, More, Sampled, State) ->
-    update(Id, fun(Group) -> dyno_agent_group:count(More, Sampled, Group) end, State).
-
-update(Id, Update, #{groups := Groups} = State) ->
-    State#{groups := Groups#{Id := Update(map_get(Id, Groups))}}.
-
-id(Kind, #{ids := Ids, groups := Groups} = State) ->
-    case Ids of
-        #{Kind := Id} ->
-            {Id, {State, []}};
-        #{} when map_size(Ids) >= ?MAX_GROUPS, Kind =/= other ->
-            id(other, State);
-        #{} ->
-            Id = map_size(Ids) + 1,
-            New = State#{
-                ids := Ids#{Kind => Id}, groups := Groups#{Id => dyno_agent_group:new(Kind)}
-            },
-            {Id, {New, [{table, {name, Id, Kind}}]}}
+id(Kind, #{groups := Groups} = State) ->
+    case dyno_agent_groups:id(Kind, Groups) of
+        {known, Id, _} -> {Id, {State, []}};
+        {new, Id, Next} -> {Id, {State#{groups := Next}, [{table, {name, Id, Kind}}]}}
     end.
 
 -doc "The results, with how many of each group are alive and their reductions.".
@@ -565,9 +595,6 @@ id(Kind, #{ids := Ids, groups := Groups} = State) ->
 results(Alive, #{groups := Groups, discovered := Discovered, discovers := Discovers}) ->
     #{
         discovers => Discovers,
-        groups => [
-            dyno_agent_group:results(maps:get(Id, Alive, {0, 0}), Group)
-         || Id := Group <- Groups, dyno_agent_group:size(Group) > 0
-        ],
+        groups => dyno_agent_groups:results(Alive, Groups),
         discovered => Discovered
     }.

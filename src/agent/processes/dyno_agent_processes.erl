@@ -199,7 +199,7 @@ handle_call(restart, _From, #{table := Table} = State) ->
 handle_call(read, From, #{waiting := Waiting} = State) ->
     {noreply, scan((settled(State))#{waiting := [From | Waiting]})}.
 
-settled(State) -> event({settle, erlang:monotonic_time(millisecond)}, State).
+settled(State) -> event(settle, State).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({callers, Rows}, #{table := Table} = State) ->
@@ -228,7 +228,7 @@ handle_info(scan_on, #{scan := idle} = State) ->
     {noreply, State};
 handle_info(scan_on, #{scan := Continuation, table := Table} = State) ->
     {noreply, scanned(dyno_agent_process_table:scan_on(Continuation, Table), State)};
-handle_info(Due, State) when Due =:= read_due; Due =:= close_window ->
+handle_info(Due, State) when Due =:= read_due; Due =:= close_window; Due =:= closed ->
     {noreply, event({Due, erlang:monotonic_time(millisecond)}, State)};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
@@ -313,8 +313,9 @@ effect(Request, #{reader := Reader} = State) when
 ->
     Reader ! {Request, self()},
     State;
-effect(tell_opened, State) ->
-    event({opened, erlang:monotonic_time(millisecond)}, State);
+effect({count_calls, Functions, What}, #{first_calls := Calls} = State) ->
+    Counts = dyno_agent_first_calls:counts(Functions, Calls),
+    event({What, Counts, erlang:monotonic_time()}, State);
 effect({later, Ms, Message}, State) ->
     later(Ms, Message, State);
 effect({first_calls, Change}, #{first_calls := Calls} = State) ->

@@ -14,7 +14,7 @@
 %% processes have become rare or are of several groups it is no longer throttled.
 
 -export([new/0, allow/1, allow/2, none/1, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, expected/2, estimate/3, settle/2, window_ms/1, release_rare/2]).
+-export([throttled/1, count/2, counted/2, expected/2, window_ms/1, release_rare/2]).
 -export([forget/2, leave_out/2]).
 -export_type([t/0]).
 
@@ -33,9 +33,7 @@
     counted := #{id() => pos_integer()},
     since_ms := integer(),
     %% How many these were before that time.
-    per_second := number(),
-    %% By group, as the last estimate has it.
-    per_ms := #{id() => number()}
+    per_second := number()
 }.
 
 -define(MAX_FUNCTIONS, 2000).
@@ -57,8 +55,7 @@
 new() ->
     #{
         groups => #{}, rates => #{}, limit => infinity,
-        throttled => #{}, counted => #{}, since_ms => 0, per_second => 0,
-        per_ms => #{}
+        throttled => #{}, counted => #{}, since_ms => 0, per_second => 0
     }.
 
 -doc "Lets functions be throttled: the call statistics by process are read from now on.".
@@ -152,26 +149,10 @@ count(Ids, #{counted := Counted} = Throttle) ->
 expected(NowMs, #{per_second := PerSecond, since_ms := Since}) ->
     round(PerSecond * max(0, NowMs - Since) / 1000).
 
--doc """
-Messages came since a time only (milliseconds): how many processes of each group were probably
-discovered without one before it, since the last count.
-""".
--spec estimate(integer(), integer(), t()) -> {#{id() => non_neg_integer()}, t()}.
-estimate(OpenedMs, NowMs, #{since_ms := Since, counted := Counted} = Throttle) ->
-    SilentMs = max(0, OpenedMs - Since),
-    Silent = #{Id => N * SilentMs div max(1, NowMs - OpenedMs) || Id := N <- Counted},
-    All = maps:merge_with(fun(_, A, B) -> A + B end, Counted, Silent),
-    PerMs = #{Id => N / max(1, NowMs - Since) || Id := N <- All},
-    {Silent, Throttle#{counted := All, per_ms := PerMs}}.
-
--doc "How many there probably were since the last estimate; the next one begins here.".
--spec settle(integer(), t()) -> {#{id() => non_neg_integer()}, t()}.
-settle(NowMs, #{since_ms := Since, per_ms := PerMs, throttled := Throttled} = Throttle) ->
-    Ids = maps:values(Throttled),
-    {
-        #{Id => round(Rate * (NowMs - Since)) || Id := Rate <- maps:with(Ids, PerMs)},
-        Throttle#{since_ms := NowMs}
-    }.
+-doc "So many more processes of groups were discovered by throttled functions.".
+-spec counted(#{id() => non_neg_integer()}, t()) -> t().
+counted(More, #{counted := Counted} = Throttle) ->
+    Throttle#{counted := maps:merge_with(fun(_, A, B) -> A + B end, Counted, More)}.
 
 -doc "For how long messages are to come to see some more processes.".
 -spec window_ms(t()) -> pos_integer().

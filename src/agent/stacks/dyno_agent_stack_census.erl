@@ -41,8 +41,8 @@
 -define(MOST_ACTIVE, 500).
 -define(FORGET_AFTER, 100).
 %% Of those that were started since: the youngest, and some of the others.
--define(YOUNGEST, 128).
--define(YOUNG, 64).
+-define(YOUNGEST, 48).
+-define(YOUNG, 24).
 -define(NUMBER_BITS, 28).
 %% To make lists takes a two-hundredth of the time.
 -define(LIST_EVERY, 200).

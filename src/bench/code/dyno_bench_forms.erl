@@ -30,14 +30,18 @@
 %% compiler long, and where it lies matters less.
 -define(MOST_PLACES, 8).
 -define(MOST_WORDS, 20_000).
-%% Calls that fill the gap before a place.
--define(MOST_FILLING, 12).
+%% Calls that fill the gap before a place: fewer than this, which is a prime number.
+-define(FILLINGS, 13).
 
--doc "The gaps before the places that a code's loop is to have, drawn at random; at least one.".
+-doc """
+The gaps before the places that a code's loop is to have, at least one; each is another. They are the
+same for all codes, so that identical codes lie alike: drawn for each by itself, one of two would have
+more of the slow places, and half of them or more decides a median.
+""".
 -spec gaps(parts()) -> [non_neg_integer(), ...].
 gaps(#{runner := Runner}) ->
     Places = max(1, min(?MOST_PLACES, ?MOST_WORDS div (erts_debug:flat_size(Runner) + 1))),
-    [rand:uniform(?MOST_FILLING + 1) - 1 || _ <- lists:seq(1, Places)].
+    [5 * Place rem ?FILLINGS || Place <- lists:seq(1, Places)].
 
 -doc "The module, with the loop behind each of these gaps.".
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].

@@ -80,6 +80,11 @@ measurements() ->
             "functions of which single calls are timed, a sample of them (default: the "
             "suite's, or none); may be given more than once",
             {many, string}},
+        {"--servers SELECTOR",
+            "server processes whose callbacks are measured: a callback module, a registered name, "
+            "app:NAME, sup:NAME, gen_statem, all and others (dyno servers --help; default: the "
+            "suite's, or none); may be given more than once",
+            {many, string}, servers},
         {"--interval TIME",
             "time from one sample of the VM, the system and the processes to the next (default: "
             "the suite's, or 1s)",

@@ -20,8 +20,9 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 
 %% The groups of what has sections of its own, by the command that writes them.
 -define(SHOWN_ELSEWHERE, #{
-    ~"test" => [~"load", ~"processes", ~"instrument", ~"vm", ~"os"],
+    ~"test" => [~"load", ~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
     ~"bench" => [~"bench", ~"vm", ~"os"],
+    ~"servers" => [~"servers"],
     ~"compare" => []
 }).
 -define(TOP_OF_LARGEST, 5).

@@ -20,7 +20,7 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 -type options() :: dyno_report:options().
 
 %% Counts that should be none.
--define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at"]).
+-define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at", ~"exceptions", ~"crashes"]).
 %% Columns of words that say how something ended.
 -define(JUDGING, [~"result", ~"verdict", ~"state"]).
 

@@ -91,7 +91,30 @@ views(changes) ->
         }}
     ];
 views(other) ->
-    target() ++ bench() ++ analyses().
+    servers() ++ target() ++ bench() ++ analyses().
+
+servers() ->
+    Servers = [
+        %% `served`, `delay`: of a test.
+        ~"server", {~"rate", ~"rate"}, {~"served", ~"messages"}, ~"busy", ~"p50", ~"p99",
+        {~"max", ~"longest"}, {~"delay", ~"waited, p99"},
+        {~"queue_max", ~"queue, most"}, {~"delay_p99", ~"waited, p99"},
+        ~"cpu", ~"exceptions", ~"crashes", ~"processes", {~"why", ~""}
+    ],
+    [
+        {~"server_findings", #{text => ~"text"}},
+        {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
+        {~"servers", #{columns => Servers}},
+        {~"server_modules", #{columns => Servers}},
+        {~"callbacks", #{
+            columns => [
+                ~"server", ~"callback", ~"rate", {~"calls", ~"calls"}, {~"wall", ~"in it"},
+                {~"time", ~"in it"}, ~"p50", ~"p99",
+                {~"max", ~"longest"}, {~"cpu_per_call", ~"CPU a call"},
+                {~"words_per_call", ~"words"}, ~"exceptions", ~"stops"
+            ]
+        }}
+    ].
 
 target() ->
     [

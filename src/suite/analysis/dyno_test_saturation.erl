@@ -11,6 +11,7 @@ which resource is saturated first. Pure.
 | schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
 | run queue | on average as many processes wait as there are schedulers |
 | message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
+| server process | messages wait, at the p99, for 1 ms and more and 30 % of the response time; or it is busy 90 % of the time |
 | function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
 | response time | the median is 1.5 times that at the smallest size |
@@ -51,6 +52,9 @@ first.
 -define(LEAST_QUEUE, 3).
 -define(QUEUE_FACTOR, 3).
 -define(TIME_FACTOR, 1.5).
+%% Less waiting bothers nobody; so large a part of the response time explains it.
+-define(LONG_WAIT_NS, 1_000_000).
+-define(SHARE_OF_RESPONSE, 0.3).
 -define(REAL_SHARE, 0.05).
 -define(MIN_CALLS, 30).
 -define(STEP_FACTOR, 2).
@@ -59,7 +63,10 @@ first.
 -define(IN_PROPORTION, 0.8).
 -define(OF_OFFERED, 0.95).
 
--doc "The table `saturation` of a document; none where fewer than two sizes are complete.".
+-doc """
+The table `saturation` of a document; of one size alone only server processes are in it, and none
+where no size is complete.
+""".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
     case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
@@ -68,10 +75,16 @@ tables(Document) ->
             Symptoms = response_time(Label, Sizes) ++ throughput(Label, Sizes),
             Resources =
                 capacities(Label, Sizes) ++ run_queues(Label, Sizes) ++
-                    message_queues(Label, Sizes) ++ functions(Label, Sizes) ++
-                    memories(Label, Sizes),
+                    message_queues(Label, Sizes) ++ servers(Label, Sizes) ++
+                    functions(Label, Sizes) ++ memories(Label, Sizes),
             [dyno_recording_table:make(spec(), order(Symptoms) ++ order(Resources))];
-        _ ->
+        [_] = One ->
+            %% What makes messages wait needs no other size to compare with.
+            case servers(label(Document), One) of
+                [] -> [];
+                Servers -> [dyno_recording_table:make(spec(), order(Servers))]
+            end;
+        [] ->
             []
     end.
 
@@ -282,6 +295,73 @@ message_queues(Label, Sizes) ->
             end
         )
     ].
+
+%% Where callbacks of servers are measured (dyno_agent_servers).
+servers(Label, Sizes) ->
+    Responses = maps:from_list(points(fun(Run) -> metric(~"latency.p99", Run) end, Sizes)),
+    lists:append([
+        waiting(Server, Responses, Label, Sizes) ++ busy(Server, Label, Sizes)
+     || Server <- names(~"servers", ~"server", Sizes)
+    ]).
+
+waiting(Server, Responses, Label, Sizes) ->
+    saturated(
+        {~"server", <<Server/binary, " delay">>, ~"ns"},
+        [
+            {Size, V, V / max(?LONG_WAIT_NS, ?SHARE_OF_RESPONSE * map_get(Size, Responses))}
+         || {Size, V} <- of_rows(~"servers", {~"server", Server}, ~"delay", Sizes),
+            is_map_key(Size, Responses)
+        ],
+        fun(Size, V, _) ->
+            {_, Runs} = lists:keyfind(Size, 1, Sizes),
+            sentence("messages to ~ts wait ~ts ~ts until they are handled (p99): ~ts", [
+                Server, dyno_unit:format(V, ~"ns"), with(Size, Label), why(Server, lists:last(Runs))
+            ])
+        end
+    ).
+
+why(Server, Run) ->
+    [Row | _] = [R || #{~"server" := Of} = R <- dyno_recording:rows(Run, ~"servers"), Of =:= Server],
+    Callbacks = [
+        {P99, Name}
+     || #{~"server" := Of, ~"callback" := Name, ~"p99" := P99} <-
+            dyno_recording:rows(Run, ~"callbacks"),
+        Of =:= Server,
+        is_number(P99)
+    ],
+    Longest =
+        case lists:sort(Callbacks) of
+            [] -> [];
+            Sorted -> [["its ", Name, " takes ", dyno_unit:format(P99, ~"ns")]
+                || {P99, Name} <- [lists:last(Sorted)]]
+        end,
+    Queue = [["its queue holds up to ", number(N)] || #{~"queue_max" := N} <- [Row], is_number(N)],
+    Busy = [
+        ["it is busy ", dyno_unit:format(round(Share * 100) / 100, ~"ratio"), " of the time"]
+     || Share <- busy_share(Row)
+    ],
+    lists:join(", ", Longest ++ Queue ++ Busy).
+
+busy(Server, Label, Sizes) ->
+    Shares = fun(Run) ->
+        lists:append([
+            busy_share(Row)
+         || #{~"server" := Of} = Row <- dyno_recording:rows(Run, ~"servers"), Of =:= Server
+        ])
+    end,
+    saturated(
+        {~"server", <<Server/binary, " busy">>, ~"ratio"},
+        [{Size, V, V / ?FULL} || {Size, V} <- points(Shares, Sizes)],
+        fun(Size, V, _) ->
+            sentence("~ts is ~tsbusy ~ts ~ts, and can hardly handle more messages", [
+                Server, already(Size, Sizes), dyno_unit:format(V, ~"ratio"), with(Size, Label)
+            ])
+        end
+    ).
+
+%% Of each of its processes.
+busy_share(#{~"busy" := Busy, ~"processes" := N}) when is_number(Busy), N > 0 -> [Busy / N];
+busy_share(_Row) -> [].
 
 functions(Label, Sizes) ->
     [

@@ -121,6 +121,8 @@ end
     ],
     %% Modules, or their files, that run in the targets; see dyno_suite_agent. [].
     agents => [module() | string() | binary()],
+    %% Server processes whose callbacks are measured, such as "orders", "app:shop" or "all"; [].
+    servers => [dyno_server_selector:text() | string() | binary()],
     %% Modules, or their files, of instruments besides dyno's; see dyno_agent_instrument. [].
     instruments => [module() | string() | binary()]
 }.
@@ -163,6 +165,7 @@ doc/suites.md has all keys.
     invariant_interval_ms := pos_integer(),
     metrics := [dyno_custom_metric:metric()],
     agents := [dyno_suite_source:source()],
+    servers := [dyno_server_selector:text()],
     instruments := [dyno_suite_source:source()]
 }.
 
@@ -356,6 +359,7 @@ fields(_Config) ->
         {metrics, [], items(no_character(by(dyno_custom_metric, fun dyno_custom_metric:metric/1))),
             "a list of {Name, Unit, {M, F, A}}"},
         {agents, [], fun modules/1, "a list of modules or of their files"},
+        {servers, [], items(no_character(fun server/1)), "a list of servers such as \"app:shop\""},
         {instruments, [], fun modules/1, "a list of modules or of their files"}
     ].
 
@@ -428,6 +432,24 @@ pattern(Pattern) ->
     case dyno_agent_patterns:validate(Pattern) of
         ok -> {ok, Pattern};
         {error, Reason} -> {error, {refused, {dyno_agent_patterns, Reason}}}
+    end.
+
+%% One that is a term already has been read.
+server(Text) when is_list(Text); is_binary(Text) ->
+    parsed(Text, by_error(fun dyno_server_selector:parse/1));
+server(Selector) ->
+    try dyno_server_selector:print(Selector) of
+        _ -> {ok, Selector}
+    catch
+        error:_ -> error
+    end.
+
+by_error(Read) ->
+    fun(Text) ->
+        case Read(Text) of
+            {ok, Good} -> {ok, Good};
+            {error, Error} -> {error, {refused, Error}}
+        end
     end.
 
 thresholds(Thresholds) ->

@@ -1,0 +1,162 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_choice).
+-moduledoc false.
+%% Which processes are servers, what they are, and which of them are meant. What the runtime tells
+%% of a process is asked for once, when it is new; the rest is pure.
+
+-export([items/0, server/2, is_system/1, is_chosen/2]).
+-export_type([server/0]).
+
+-doc "What a process is, as far as it is known without asking it.".
+-type server() :: #{
+    pid := pid(),
+    name := binary(),
+    kind := registered | label | module,
+    registered := atom(),
+    label := term(),
+    module := module(),
+    behaviour := dyno_agent_servers:behaviour(),
+    application := atom(),
+    ancestors := [atom() | pid()],
+    %% Whether it is of kernel, stdlib or dyno.
+    system := boolean()
+}.
+
+-define(SYSTEM, [kernel, stdlib]).
+-define(LABEL_CHARACTERS, 80).
+
+-doc "What `process_info/2` is asked for.".
+-spec items() -> [atom() | {dictionary, term()}].
+items() ->
+    [
+        registered_name, label, group_leader, current_stacktrace,
+        {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
+    ].
+
+-doc "What a process is by these items, and by its application; `none` where it is no server.".
+-spec server({pid(), [{term(), term()}]}, Application :: atom()) -> server() | none.
+server({Pid, Info}, Application) ->
+    Initial = proplists:get_value({dictionary, '$initial_call'}, Info),
+    case behaviour(Initial, proplists:get_value(current_stacktrace, Info, [])) of
+        none ->
+            none;
+        {Behaviour, Module} ->
+            Registered =
+                case proplists:get_value(registered_name, Info) of
+                    [] -> undefined;
+                    Name -> Name
+                end,
+            Label = proplists:get_value(label, Info),
+            {Kind, Printed} = name(Registered, Label, Module),
+            #{
+                pid => Pid,
+                name => Printed,
+                kind => Kind,
+                registered => Registered,
+                label => Label,
+                module => Module,
+                behaviour => Behaviour,
+                application => Application,
+                ancestors => ancestors(proplists:get_value({dictionary, '$ancestors'}, Info)),
+                system => lists:member(Application, ?SYSTEM) orelse is_own(Module, Label)
+            }
+    end.
+
+%% proc_lib keeps the callback module's init, and of a supervisor and of gen_event itself that.
+behaviour({supervisor, Module, _}, _Stack) -> {supervisor, Module};
+behaviour({gen_event, init_it, _}, _Stack) -> {gen_event, gen_event};
+behaviour({'Elixir.GenStage', init, 1}, _Stack) -> {gen_stage, 'Elixir.GenStage'};
+behaviour({Module, init, 1}, Stack) -> of_module(Module, by_stack(Stack));
+behaviour({Module, _, _}, Stack) -> in_loop(Module, by_stack(Stack));
+behaviour(_Undefined, _Stack) -> none.
+
+%% Seen in the loop of a behaviour, or not, since it is busy: then what the module exports counts.
+of_module(Module, none) ->
+    case {exports(Module, callback_mode, 0), exports(Module, handle_call, 3)} of
+        {true, _} ->
+            {gen_statem, Module};
+        {false, true} ->
+            {gen_server, Module};
+        {false, false} ->
+            case exports(Module, handle_cast, 2) orelse exports(Module, handle_info, 2) of
+                true -> {gen_server, Module};
+                false -> none
+            end
+    end;
+of_module(Module, Behaviour) ->
+    {Behaviour, Module}.
+
+%% A process that entered the loop by itself.
+in_loop(_Module, none) -> none;
+in_loop(Module, Behaviour) -> {Behaviour, Module}.
+
+by_stack(Stack) ->
+    Behaviours = [gen_server, gen_statem, gen_event],
+    case [Module || {Module, _, _, _} <- Stack, lists:member(Module, Behaviours)] of
+        [] -> none;
+        Modules -> lists:last(Modules)
+    end.
+
+exports(Module, Function, Arity) ->
+    erlang:function_exported(Module, Function, Arity).
+
+name(undefined, undefined, Module) -> {module, text("~tw", [Module])};
+name(undefined, Label, _Module) when is_binary(Label) -> {label, text("~ts", [Label])};
+name(undefined, Label, _Module) -> {label, text("~0tp", [Label])};
+name(Registered, _Label, _Module) -> {registered, text("~tw", [Registered])}.
+
+text(Format, Arguments) ->
+    Text = io_lib:format(Format, Arguments, [{chars_limit, ?LABEL_CHARACTERS}]),
+    case unicode:characters_to_binary(Text) of
+        <<Printed/binary>> -> Printed;
+        %% Bytes that are no characters.
+        _ -> iolist_to_binary(io_lib:format("~0p", [Arguments]))
+    end.
+
+ancestors(Ancestors) when is_list(Ancestors) -> Ancestors;
+ancestors(_Undefined) -> [].
+
+is_own(Module, Label) ->
+    lists:any(
+        fun(Name) -> is_atom(Name) andalso lists:prefix("dyno_", atom_to_list(Name)) end,
+        [Module, Label]
+    ).
+
+-doc "Whether a module is of OTP's base. A search.".
+-spec is_system(module()) -> boolean().
+is_system(Module) ->
+    case application:get_application(Module) of
+        {ok, Name} -> lists:member(Name, ?SYSTEM);
+        undefined -> false
+    end.
+
+-doc "Whether one of the selectors means it.".
+-spec is_chosen(server(), [dyno_agent_servers:selector()]) -> boolean().
+is_chosen(Server, Selectors) ->
+    lists:any(fun(Selector) -> is_meant(Selector, Server) end, Selectors).
+
+is_meant(all, #{system := System}) -> not System;
+is_meant({busiest, _}, _Server) -> false;
+is_meant({module, Module}, #{module := Of}) -> Module =:= Of;
+is_meant({behaviour, Behaviour}, #{behaviour := Of, system := System}) ->
+    Behaviour =:= Of andalso not System;
+is_meant({application, Name}, #{application := Of}) -> Name =:= Of;
+is_meant({registered, Name}, #{registered := Of}) -> Name =:= Of;
+is_meant({label, Label}, #{label := Of}) -> Label =:= Of;
+is_meant({pid, Pid}, #{pid := Of}) -> Pid =:= Of;
+is_meant({supervisor, Supervisor}, #{pid := Pid, ancestors := Ancestors}) ->
+    Names = [Supervisor | other_name(Supervisor)],
+    lists:any(fun(Name) -> Name =:= Pid orelse lists:member(Name, Ancestors) end, Names).
+
+%% Ancestors are named where they are registered.
+other_name(Name) when is_atom(Name) ->
+    [Pid || Pid <- [whereis(Name)], is_pid(Pid)];
+other_name(Pid) when node(Pid) =:= node() ->
+    case process_info(Pid, registered_name) of
+        {registered_name, Name} -> [Name];
+        _ -> []
+    end;
+other_name(_Remote) ->
+    [].

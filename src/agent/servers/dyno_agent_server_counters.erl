@@ -1,0 +1,285 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_counters).
+-moduledoc false.
+%% What one server process counts into, and the instrument reads and takes away: 35 kB an atomics.
+%%
+%%   single numbers   the callback under way, the longest queue, ...
+%%   directory        which power of two of which series a block has, in the order of their use
+%%   blocks           of 32 counters, for the 32 parts of a power of two
+%%   coarse           a counter for each power of two of each series, for where the blocks run out
+%%
+%% A series is a number from 1 to 31: a callback with a kind of message, or one of the fixed ones of
+%% dyno_agent_server_hook. The buckets are four of dyno_histogram's each, 3 % wide. The process is
+%% the only one that adds, the instrument the only one that subtracts: nothing is lost between two
+%% windows.
+
+-export([new/0, begin_callback/3, end_callback/3, record/4, add/3, put/3, get/2]).
+%% The instrument's
+-export([under_way/1, word/1, take/1, look/1, histogram/1, lengths/1, none/0]).
+-export([scaled/1]).
+-export([index/1, bounds/1]).
+-export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
+
+-type t() :: atomics:atomics_ref().
+-type series() :: 1..31.
+
+-doc "Where the blocks of the series are; in the process that counts.".
+-type blocks() :: #{non_neg_integer() => pos_integer()}.
+
+-doc "Single numbers.".
+-type number_name() ::
+    queue_max | delay_error | coarse | buffered | {events | demand, peer()}.
+
+-doc "Another stage of GenStage, in the order in which they are met; the last is all others.".
+-type peer() :: 1..20.
+
+-type values() :: #{
+    series := #{series() => [{Index :: non_neg_integer(), Count :: pos_integer()}]},
+    queue_max := non_neg_integer(),
+    delay_error := non_neg_integer(),
+    events := #{peer() => pos_integer()},
+    demand := #{peer() => pos_integer()}
+}.
+
+-doc "As dyno_histogram:from_buckets/1 takes it.".
+-type histogram() :: #{
+    buckets := [{non_neg_integer(), pos_integer()}],
+    sum := non_neg_integer(),
+    min := non_neg_integer() | undefined,
+    max := non_neg_integer() | undefined
+}.
+
+-define(BEGUN, 1).
+-define(USED, 2).
+-define(PEERS, 20).
+-define(DIRECTORY, 64).
+-define(BLOCKS, 96).
+-define(BLOCK_SIZE, 32).
+-define(FIRST_BLOCK, (?DIRECTORY + ?BLOCKS)).
+-define(POWERS, 37).
+-define(POWER_BITS, 6).
+-define(SERIES, 31).
+-define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
+-define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
+-define(SERIES_BITS, 5).
+-define(SERIES_MASK, (1 bsl ?SERIES_BITS - 1)).
+
+-define(SCALE, 16).
+
+-define(BITS, 7).
+-define(OVERFLOW_FROM, (1 bsl 42)).
+-define(OVERFLOW, ((34 bsl ?BITS) + (2 bsl ?BITS))).
+
+-spec new() -> t().
+new() -> atomics:new(?SIZE, [{signed, true}]).
+
+-doc "A callback of the series begins, at a time in nanoseconds since `Base`.".
+-spec begin_callback(t(), pos_integer(), series()) -> ok.
+begin_callback(Counters, SinceBase, Series) ->
+    atomics:put(Counters, ?BEGUN, SinceBase bsl ?SERIES_BITS bor Series).
+
+-doc "It ends.".
+-spec end_callback(t(), pos_integer(), series()) -> ok.
+end_callback(Counters, SinceBase, Series) ->
+    atomics:put(Counters, ?BEGUN, -(SinceBase bsl ?SERIES_BITS bor Series)).
+
+-doc "The callback under way, and since when; or the last one, and when it ended.".
+-spec under_way(t()) -> {begun | ended, SinceBase :: pos_integer(), series()} | none.
+under_way(Counters) ->
+    case atomics:get(Counters, ?BEGUN) of
+        0 -> none;
+        Word when Word > 0 -> {begun, Word bsr ?SERIES_BITS, Word band ?SERIES_MASK};
+        Word -> {ended, -Word bsr ?SERIES_BITS, -Word band ?SERIES_MASK}
+    end.
+
+-doc "Adds to a single number.".
+-spec add(t(), number_name(), integer()) -> ok.
+add(Counters, Name, Amount) -> atomics:add(Counters, number(Name), Amount).
+
+-spec put(t(), number_name(), integer()) -> ok.
+put(Counters, Name, Value) -> atomics:put(Counters, number(Name), Value).
+
+-spec get(t(), number_name()) -> integer().
+get(Counters, Name) -> atomics:get(Counters, number(Name)).
+
+number(queue_max) -> 4;
+number(delay_error) -> 5;
+number(coarse) -> 6;
+number(buffered) -> 7;
+number({events, Peer}) -> 7 + Peer;
+number({demand, Peer}) -> 27 + Peer.
+
+-doc "The word that says it: the same where nothing has happened since.".
+-spec word(t()) -> integer().
+word(Counters) -> atomics:get(Counters, ?BEGUN).
+
+-doc "Counts a value of a series; a negative one as 0.".
+-spec record(t(), series(), integer(), blocks()) -> blocks().
+record(Counters, Series, Value, Blocks) ->
+    Index = index(max(0, Value)),
+    Key = Series bsl ?POWER_BITS bor (Index bsr ?BITS),
+    case Blocks of
+        #{Key := Block} ->
+            ok = atomics:add(Counters, Block + part(Index), 1),
+            Blocks;
+        #{} ->
+            record_new(Counters, Key, Index, Blocks)
+    end.
+
+part(Index) -> (Index band (1 bsl ?BITS - 1)) bsr 2.
+
+record_new(Counters, Key, Index, Blocks) when map_size(Blocks) < ?BLOCKS ->
+    Used = map_size(Blocks),
+    Block = ?FIRST_BLOCK + Used * ?BLOCK_SIZE,
+    ok = atomics:put(Counters, Block + part(Index), 1),
+    ok = atomics:put(Counters, ?DIRECTORY + Used, Key),
+    %% The instrument sees the block only now.
+    ok = atomics:put(Counters, ?USED, Used + 1),
+    Blocks#{Key => Block};
+record_new(Counters, Key, Index, Blocks) ->
+    Series = Key bsr ?POWER_BITS,
+    ok = atomics:add(Counters, number(coarse), 1),
+    ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), 1),
+    Blocks.
+
+-doc "What was counted since it was last taken away; takes it away.".
+-spec take(t()) -> values().
+take(Counters) ->
+    read(Counters, fun(Position) ->
+        case atomics:get(Counters, Position) of
+            0 ->
+                0;
+            Count ->
+                ok = atomics:sub(Counters, Position, Count),
+                Count
+        end
+    end).
+
+-doc "The same; leaves it there.".
+-spec look(t()) -> values().
+look(Counters) ->
+    read(Counters, fun(Position) -> atomics:get(Counters, Position) end).
+
+read(Counters, Read) ->
+    Fine = [
+        {Key bsr ?POWER_BITS, {(power(Key) bsl ?BITS) + 4 * Part + 2, Count}}
+     || N <- lists:seq(0, atomics:get(Counters, ?USED) - 1),
+        Key <- [atomics:get(Counters, ?DIRECTORY + N)],
+        Part <- lists:seq(0, ?BLOCK_SIZE - 1),
+        Count <- [Read(?FIRST_BLOCK + N * ?BLOCK_SIZE + Part)],
+        Count > 0
+    ],
+    BySeries = maps:groups_from_list(
+        fun({Series, _}) -> Series end, fun({_, Bucket}) -> Bucket end, Fine ++ coarse(Read)
+    ),
+    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error]},
+    Numbers#{
+        series => maps:map(fun(_, Buckets) -> lists:sort(Buckets) end, BySeries),
+        events => peers(events, Read),
+        demand => peers(demand, Read)
+    }.
+
+power(Key) -> Key band (1 bsl ?POWER_BITS - 1).
+
+coarse(Read) ->
+    case Read(number(coarse)) of
+        0 ->
+            [];
+        _ ->
+            [
+                {Series, {(Power bsl ?BITS) + (1 bsl (?BITS - 1)), Count}}
+             || Series <- lists:seq(1, ?SERIES),
+                Power <- lists:seq(0, ?POWERS - 1),
+                Count <- [Read(?COARSE + Series * ?POWERS + Power)],
+                Count > 0
+            ]
+    end.
+
+peers(What, Read) ->
+    #{
+        Peer => Count
+     || Peer <- lists:seq(1, ?PEERS), Count <- [Read(number({What, Peer}))], Count > 0
+    }.
+
+-doc "Values that were never counted.".
+-spec none() -> values().
+none() ->
+    #{series => #{}, queue_max => 0, delay_error => 0, events => #{}, demand => #{}}.
+
+-doc """
+A histogram of buckets of four. Its sum is that of the middles of the buckets, and its extremes are
+the bounds of the outermost ones: within 1.6 and 3 %.
+""".
+-spec histogram([{non_neg_integer(), pos_integer()}]) -> histogram().
+histogram([]) ->
+    #{buckets => [], sum => 0, min => undefined, max => undefined};
+histogram([{Lowest, _} | _] = Buckets) ->
+    {Highest, _} = lists:last(Buckets),
+    {Min, _} = bounds(max(0, Lowest - 2)),
+    {_, End} = bounds(Highest + 1),
+    #{
+        buckets => Buckets,
+        sum => lists:sum([Count * middle(bounds(Index)) || {Index, Count} <- Buckets]),
+        min => Min,
+        max => End - 1
+    }.
+
+-doc "What is recorded of a length, so that short ones are told apart.".
+-spec scaled(non_neg_integer()) -> non_neg_integer().
+scaled(Length) -> Length * ?SCALE.
+
+-doc "The histogram of lengths that were recorded so.".
+-spec lengths([{non_neg_integer(), pos_integer()}]) -> histogram().
+lengths(Scaled) ->
+    Lengths = [{length_of(bounds(Index)), Count} || {Index, Count} <- Scaled],
+    #{
+        buckets => together([{index(Length), Count} || {Length, Count} <- Lengths]),
+        sum => lists:sum([Length * Count || {Length, Count} <- Lengths]),
+        min => element(1, hd(Lengths)),
+        max => element(1, lists:last(Lengths))
+    }.
+
+together([{Index, A}, {Index, B} | Buckets]) -> together([{Index, A + B} | Buckets]);
+together([Bucket | Buckets]) -> [Bucket | together(Buckets)];
+together([]) -> [].
+
+length_of({Low, High}) -> ((Low + High) bsr 1) div ?SCALE.
+
+middle({Low, High}) -> (Low + High - 1) bsr 1.
+
+%% As in dyno_histogram, which does not run here; a test compares them.
+
+-doc "The bucket of a value.".
+-spec index(non_neg_integer()) -> non_neg_integer().
+index(Value) when Value < 1 bsl 8 -> Value;
+index(Value) when Value < ?OVERFLOW_FROM -> index_32(Value);
+index(_Value) -> ?OVERFLOW.
+
+index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
+index_32(Value) -> index_16(Value, 0).
+
+index_16(Value, Base) when Value >= 1 bsl 23 -> index_8(Value bsr 16, Base + (16 bsl ?BITS));
+index_16(Value, Base) -> index_8(Value, Base).
+
+index_8(Value, Base) when Value >= 1 bsl 15 -> index_4(Value bsr 8, Base + (8 bsl ?BITS));
+index_8(Value, Base) -> index_4(Value, Base).
+
+index_4(Value, Base) when Value >= 1 bsl 11 -> index_2(Value bsr 4, Base + (4 bsl ?BITS));
+index_4(Value, Base) -> index_2(Value, Base).
+
+index_2(Value, Base) when Value >= 1 bsl 9 -> index_1(Value bsr 2, Base + (2 bsl ?BITS));
+index_2(Value, Base) -> index_1(Value, Base).
+
+index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
+index_1(Value, Base) -> Value + Base.
+
+-doc "The values of a bucket, the second one excluded.".
+-spec bounds(non_neg_integer()) -> {non_neg_integer(), pos_integer()}.
+bounds(Index) when Index < (2 bsl ?BITS) ->
+    {Index, Index + 1};
+bounds(Index) ->
+    Shift = (Index bsr ?BITS) - 1,
+    Mantissa = Index - (Shift bsl ?BITS),
+    {Mantissa bsl Shift, (Mantissa + 1) bsl Shift}.

@@ -1,0 +1,79 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_delay).
+-moduledoc false.
+%% How long messages waited before they were received, from looks at the length of the queue. Pure.
+%%
+%% Messages are numbered as they are received. When message 7 is received and 3 are left, messages
+%% 8 to 10 are there, and 11 is not. So of a message that is looked at when it is received it is
+%% known between which two looks it came: it waited from somewhere in between. The middle is taken;
+%% half the time between the two looks is the error. A message that the process waited for has
+%% waited not at all. The messages that are looked at are random ones, so their delays stand for
+%% all.
+%%
+%%   looks       7, 3 left       9, 4 left
+%%   known     |  .. 10 there  |  11, 12, 13 came in between  |
+%%
+%% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
+%% the queue is empty.
+
+-export([new/1, received/3]).
+-export_type([t/0]).
+
+-doc """
+The looks: up to which message they were there, when that was first and last seen; the first one is
+the last that is over.
+""".
+-opaque t() :: {Looks :: [look(), ...], Count :: pos_integer()}.
+-type look() :: {UpTo :: integer(), First :: integer(), Last :: integer()}.
+
+-define(MOST, 16).
+
+-doc "From now on.".
+-spec new(integer()) -> t().
+new(Now) -> {[{0, Now, Now}], 1}.
+
+-doc """
+A random message is received: its number, when, how many are left; the end of the last callback, or
+`waited` where the process waited for it. Gives how long it waited, and by how much that may be
+wrong.
+""".
+-spec received({Number, Now, Left}, Before, t()) -> {Ns, ErrorNs, t()} when
+    Number :: pos_integer(),
+    Now :: integer(),
+    Left :: non_neg_integer(),
+    Before :: integer() | waited,
+    Ns :: non_neg_integer(),
+    ErrorNs :: non_neg_integer().
+received({Number, Now, Left}, Before, {Looks, Count}) ->
+    {[{_, _, NotBefore} | Later] = Current, Kept} = over(Number, Looks, Count),
+    {Ns, ErrorNs} = waited(Later, Before, NotBefore, Now),
+    {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
+
+%% The looks that say nothing of this message and later ones, but the last of them.
+over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->
+    over(Number, [Next | Looks], Count - 1);
+over(_Number, Looks, Count) ->
+    {Looks, Count}.
+
+waited([{_, First, _} | _], _Before, NotBefore, Now) -> middle(NotBefore, First, Now);
+waited([], waited, _NotBefore, _Now) -> {0, 0};
+waited([], Before, NotBefore, Now) -> middle(NotBefore, Before, Now).
+
+middle(Early, Late, Now) when Late > Early -> {Now - (Early + Late) div 2, (Late - Early) div 2};
+middle(_Early, Late, Now) -> {Now - Late, 0}.
+
+%% Messages that are not there yet at the last of them come after it.
+add(UpTo, Now, [Over], Count) ->
+    {[Over, {UpTo, Now, Now}], Count + 1};
+add(UpTo, Now, Looks, Count) ->
+    case lists:reverse(Looks) of
+        [{At, Seen, _} | Before] when At >= UpTo ->
+            {lists:reverse(Before, [{At, Seen, Now}]), Count};
+        _ when Count >= ?MOST ->
+            Thinner = [Look || {N, Look} <- lists:enumerate(Looks), N rem 2 =:= 1],
+            {Thinner ++ [{UpTo, Now, Now}], length(Thinner) + 1};
+        _ ->
+            {Looks ++ [{UpTo, Now, Now}], Count + 1}
+    end.

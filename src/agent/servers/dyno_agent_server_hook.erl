@@ -1,0 +1,410 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_hook).
+-moduledoc false.
+%% What a server process does itself, as a debug function of sys, for each message: it takes the
+%% time and counts into dyno_agent_server_counters. No message is sent, and nothing of the message
+%% or the state is copied.
+%%
+%%   sys event            gen_server, supervisor, GenStage      gen_statem
+%%   begin                {in, Message}                         {in, {Type, Content}, State}
+%%   end                  {out, ...}, {noreply, State}          {consume, ...}, {postpone, ...}
+%%   without a begin      {continue, Term}: since the last end  consume: since the last end
+%%
+%% gen_event tells of the begin only, so it gets no hook. A callback that raises an exception has no
+%% end: the begin stays in the counters, where the instrument finds it.
+%%
+%% sys drops a debug function that returns `done`, and one that fails: so a hook is gone with the
+%% next message after its deadline, and also where this module has been removed meanwhile. This is
+%% why the function is an external one: whoever holds a local fun is killed when the module is
+%% purged.
+%%
+%% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
+%% queue, how long it waited, the deadline. How rarely depends on how many there are.
+
+-export([debug/2, event/3, id/0]).
+%% Names of series
+-export([names/2, peers/2, forget/2, queue/0, delay/0, batch/0, answer/0]).
+-export_type([shared/0, name/0]).
+
+-doc """
+What all hooks share. `clock`: the time to which others are relative, in nanoseconds; `control`: an
+atomics whose first number is the deadline, and the second how many single calls may yet be told of;
+`names`: what their series are called; `asked`: when demand was last sent, by who asked whom;
+`each`: the process that is told of single calls.
+""".
+-type shared() :: #{
+    clock := integer(),
+    control := atomics:atomics_ref(),
+    names := ets:table(),
+    asked := atomics:atomics_ref(),
+    each := pid() | none
+}.
+
+-doc "The callback, or the state and type of a state machine; and the kind of the message.".
+-type name() :: {atom() | {State :: atom(), Type :: atom()}, Kind :: atom()}.
+
+-record(hook, {
+    counters :: dyno_agent_server_counters:t(),
+    shared :: shared(),
+    clock :: integer(),
+    rarity = 0 :: non_neg_integer(),
+    looked :: integer(),
+    names = #{} :: #{atom() | tuple() => #{atom() => non_neg_integer()}},
+    next = 1 :: pos_integer(),
+    blocks = #{} :: dyno_agent_server_counters:blocks(),
+    delay :: dyno_agent_server_delay:t(),
+    %% Of GenStage: the others, and whether the user's module is known.
+    peers = #{} :: #{pid() => dyno_agent_server_counters:peer()},
+    stage = unknown :: unknown | known,
+    %% Of a single call that is told of.
+    told = none :: none | binary()
+}).
+
+%% What changes with each message is small, so that little is left to be collected.
+-record(hot, {
+    %% Of the callback under way; 0 where there is none.
+    begun = 0 :: integer(),
+    series = 0 :: non_neg_integer(),
+    %% Of a state machine.
+    event = none :: none | {term(), term()},
+    %% The end of the last one.
+    ended :: integer(),
+    received = 0 :: non_neg_integer(),
+    hook :: #hook{}
+}).
+
+%% 1 to ?MOST are callbacks with kinds of messages; up to ?REST callbacks with what found no place.
+-define(MOST, 20).
+-define(REST, 26).
+-define(QUEUE, 28).
+-define(DELAY, 29).
+-define(BATCH, 30).
+-define(ANSWER, 31).
+-define(OTHER, '(other)').
+%% A process that has received nothing for so long has waited.
+-define(IDLE_NS, 3000).
+-define(CLOSE_NS, 250_000).
+-define(MOST_RARITY, 63).
+-define(ASKED, 1024).
+-define(PEERS, 20).
+%% The depth and characters to which an argument is printed.
+-define(DEPTH, 20).
+-define(CHARACTERS, 400).
+
+-spec id() -> term().
+id() -> {?MODULE, hook}.
+
+-doc "The series of the queue's length.".
+-spec queue() -> dyno_agent_server_counters:series().
+queue() -> ?QUEUE.
+
+-doc "The series of the time that messages waited.".
+-spec delay() -> dyno_agent_server_counters:series().
+delay() -> ?DELAY.
+
+-doc "The series of the number of events in a message of GenStage.".
+-spec batch() -> dyno_agent_server_counters:series().
+batch() -> ?BATCH.
+
+-doc "The series of the time from demand to events.".
+-spec answer() -> dyno_agent_server_counters:series().
+answer() -> ?ANSWER.
+
+-doc "What `sys` is told to install: three, since it takes a pair for something else.".
+-spec debug(dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
+debug(Counters, #{clock := Clock} = Shared) ->
+    Now = erlang:monotonic_time(nanosecond),
+    Hook = #hook{
+        counters = Counters,
+        shared = Shared,
+        clock = Clock,
+        looked = Now,
+        delay = dyno_agent_server_delay:new(Now)
+    },
+    {id(), fun ?MODULE:event/3, #hot{ended = Now, hook = Hook}}.
+
+-doc "An event of sys, in the process that is measured.".
+-spec event(#hot{}, term(), term()) -> #hot{} | done.
+event(Hot, {in, Message}, _Name) ->
+    Now = erlang:monotonic_time(nanosecond),
+    case Message of
+        {'$gen_call', _From, Request} -> begins(handle_call, kind(Request), Message, Now, Hot);
+        {'$gen_cast', Request} -> begins(handle_cast, kind(Request), Message, Now, Hot);
+        timeout -> begins(timeout, timeout, Message, Now, Hot);
+        {'$gen_consumer', From, What} -> consumer(From, What, Message, Now, Hot);
+        {'$gen_producer', From, What} -> producer(From, What, Message, Now, Hot);
+        _ -> begins(handle_info, kind(Message), Message, Now, Hot)
+    end;
+event(Hot, {out, _Reply, _From, State}, _Name) ->
+    ends(stage(State, Hot));
+event(Hot, {noreply, State}, _Name) ->
+    ends(stage(State, Hot));
+event(Hot, {continue, Term}, _Name) ->
+    since_last(handle_continue, kind(Term), Hot);
+%% Of a state machine. An event that it gives itself comes in while another one is under way; that
+%% one had no beginning where it was postponed before.
+event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}, _Name) ->
+    Now = erlang:monotonic_time(nanosecond),
+    begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
+event(#hot{event = Begun} = Hot, {Done, Event, State, _Next}, _Name) when
+    Done =:= consume; Done =:= postpone
+->
+    case Event of
+        Begun ->
+            ends(Hot#hot{event = none});
+        {Type, _} ->
+            since_last(in_state(State, Type), none, Hot#hot{begun = 0, event = none})
+    end;
+event(Hot, _Other, _Name) ->
+    Hot.
+
+%% The beginning of a callback
+
+begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = Hot) ->
+    case Names of
+        #{Callback := #{Kind := Series}} ->
+            begins(Series, Message, Now, Hot);
+        #{} ->
+            {Series, Named} = new_series(Callback, Kind, Hook),
+            begins(Series, Message, Now, Hot#hot{hook = Named})
+    end.
+
+begins(Series, Message, Now, #hot{received = Before, hook = Hook} = Hot) ->
+    #hook{counters = Counters, clock = Clock, rarity = Rarity} = Hook,
+    ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
+    Received = Before + 1,
+    Begun = Hot#hot{begun = Now, series = Series, received = Received},
+    %% Multiples of the golden ratio: no pattern in the messages can be in step with them.
+    case ((Received band 16#3FFFFFF) * 2_654_435_769 bsr 26) band Rarity of
+        0 -> closely(Message, Begun);
+        _ -> Begun
+    end.
+
+closely(Message, #hot{begun = Now, received = Received, ended = Ended, hook = Hook} = Hot) ->
+    #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
+    case atomics:get(Control, 1) of
+        Deadline when Now - Clock > Deadline ->
+            done;
+        _ ->
+            {message_queue_len, Left} = process_info(self(), message_queue_len),
+            ok = raise(Left, Counters),
+            Before =
+                case Now - Ended > ?IDLE_NS of
+                    true -> waited;
+                    false -> Ended
+                end,
+            {Ns, ErrorNs, Delay} =
+                dyno_agent_server_delay:received({Received, Now, Left}, Before, Hook#hook.delay),
+            Counted = record(
+                ?DELAY, Ns, record(?QUEUE, dyno_agent_server_counters:scaled(Left), Hook)
+            ),
+            ok = dyno_agent_server_counters:add(Counters, delay_error, ErrorNs),
+            #hook{rarity = Rarity, looked = Looked} = Hook,
+            Told = told(Message, Control, Counted#hook{
+                rarity = rarity(Now - Looked, Rarity), looked = Now, delay = Delay
+            }),
+            %% What this took is not the callback's.
+            Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Told}
+    end.
+
+%% Some 2,000 looks a second: with fewer messages each of them, with many one in 64.
+rarity(SinceNs, Rarity) when SinceNs < ?CLOSE_NS -> min(?MOST_RARITY, 2 * Rarity + 1);
+rarity(SinceNs, Rarity) when SinceNs < 8 * ?CLOSE_NS -> Rarity;
+rarity(SinceNs, Rarity) when SinceNs < 64 * ?CLOSE_NS -> Rarity bsr 1;
+rarity(_SinceNs, _Rarity) -> 0.
+
+record(Series, Value, #hook{counters = Counters, blocks = Before} = Hook) ->
+    case dyno_agent_server_counters:record(Counters, Series, Value, Before) of
+        Blocks when map_size(Blocks) =:= map_size(Before) -> Hook;
+        Blocks -> Hook#hook{blocks = Blocks}
+    end.
+
+raise(Left, Counters) ->
+    case dyno_agent_server_counters:get(Counters, queue_max) of
+        Max when Left > Max -> dyno_agent_server_counters:put(Counters, queue_max, Left);
+        _ -> ok
+    end.
+
+told(_Message, _Control, #hook{shared = #{each := none}} = Hook) ->
+    Hook;
+told(Message, Control, Hook) ->
+    case atomics:get(Control, 2) > 0 andalso atomics:sub_get(Control, 2, 1) >= 0 of
+        true ->
+            Text = io_lib:format("~0tP", [Message, ?DEPTH], [{chars_limit, ?CHARACTERS}]),
+            Hook#hook{told = unicode:characters_to_binary(Text)};
+        false ->
+            Hook
+    end.
+
+%% Its end
+
+ends(#hot{begun = 0} = Hot) ->
+    Hot#hot{ended = erlang:monotonic_time(nanosecond)};
+ends(#hot{begun = Begun, series = Series, hook = Hook} = Hot) ->
+    Now = erlang:monotonic_time(nanosecond),
+    #hook{counters = Counters, clock = Clock, blocks = Before} = Hook,
+    Blocks = dyno_agent_server_counters:record(Counters, Series, Now - Begun, Before),
+    ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
+    case Hook of
+        #hook{told = none} when map_size(Blocks) =:= map_size(Before) ->
+            Hot#hot{begun = 0, ended = Now};
+        _ ->
+            Told = tell(Now - Begun, Series, Hook#hook{blocks = Blocks}),
+            Hot#hot{begun = 0, ended = Now, hook = Told}
+    end.
+
+tell(_Ns, _Series, #hook{told = none} = Hook) ->
+    Hook;
+tell(Ns, Series, #hook{told = Text, shared = #{each := Told}} = Hook) ->
+    _ = Told ! {?MODULE, self(), Series, Text, Ns},
+    Hook#hook{told = none}.
+
+%% It had no beginning: it came from the process itself, right after the last one.
+since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
+    Now = erlang:monotonic_time(nanosecond),
+    {Series, #hook{counters = Counters, clock = Clock} = Named} = series(Callback, Kind, Hook),
+    Counted = record(Series, Now - Ended, Named),
+    ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
+    Hot#hot{ended = Now, hook = Counted}.
+
+%% Names
+
+in_state(State, {Type, _}) -> {kind(State), Type};
+in_state(State, Type) -> {kind(State), Type}.
+
+%% The kind of a message: what its first element says, which does not grow with the load.
+kind(Atom) when is_atom(Atom) -> Atom;
+kind(Tuple) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) -> element(1, Tuple);
+kind(#{'__struct__' := Module}) when is_atom(Module) -> Module;
+kind(Tuple) when is_tuple(Tuple) -> '(tuple)';
+kind(Map) when is_map(Map) -> '(map)';
+kind(List) when is_list(List) -> '(list)';
+kind(Binary) when is_binary(Binary) -> '(binary)';
+kind(Number) when is_number(Number) -> '(number)';
+kind(_Other) -> ?OTHER.
+
+series(Callback, Kind, #hook{names = Names} = Hook) ->
+    case Names of
+        #{Callback := #{Kind := Series}} -> {Series, Hook};
+        #{} -> new_series(Callback, Kind, Hook)
+    end.
+
+new_series(Callback, Kind, #hook{next = Next} = Hook) when Next =< ?MOST ->
+    named(Callback, Kind, Hook);
+new_series(Callback, _Kind, #hook{names = Names, next = Next} = Hook) ->
+    case Names of
+        #{Callback := #{?OTHER := Series}} -> {Series, Hook};
+        #{} when Next < ?REST -> named(Callback, ?OTHER, Hook);
+        #{?OTHER := #{?OTHER := Series}} -> {Series, Hook};
+        #{} -> named(?OTHER, ?OTHER, Hook)
+    end.
+
+named(Callback, Kind, #hook{names = Names, next = Next, shared = #{names := Table}} = Hook) ->
+    true = ets:insert(Table, {{self(), series, Next}, {Callback, Kind}}),
+    Of = maps:get(Callback, Names, #{}),
+    {Next, Hook#hook{names = Names#{Callback => Of#{Kind => Next}}, next = Next + 1}}.
+
+-doc "What the series of a process are called.".
+-spec names(pid(), shared()) -> #{dyno_agent_server_counters:series() => name()}.
+names(Pid, #{names := Table}) ->
+    maps:from_list(
+        [{Series, Name} || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})]
+    ).
+
+-doc "The other stages, and the user's module and the type of the stage, where they are known.".
+-spec peers(pid(), shared()) ->
+    {#{dyno_agent_server_counters:peer() => pid()}, {module(), atom()} | unknown}.
+peers(Pid, #{names := Table}) ->
+    Peers = maps:from_list(
+        [{Peer, Of} || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})]
+    ),
+    case ets:lookup(Table, {Pid, stage, 1}) of
+        [{_, Stage}] -> {Peers, Stage};
+        [] -> {Peers, unknown}
+    end.
+
+-doc "Forgets a process.".
+-spec forget(pid(), shared()) -> ok.
+forget(Pid, #{names := Table}) ->
+    true = ets:match_delete(Table, {{Pid, '_', '_'}, '_'}),
+    ok.
+
+%% GenStage
+
+consumer({Pid, _}, Events, Message, Now, Hot) when is_list(Events), is_pid(Pid) ->
+    case begins(handle_events, none, Message, Now, Hot) of
+        done ->
+            done;
+        #hot{hook = Hook} = Begun ->
+            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, Hook),
+            #hook{shared = #{asked := Asked}} = Met,
+            %% The stage itself does as much for each event.
+            Size = length(Events),
+            ok = dyno_agent_server_counters:add(Counters, {events, Peer}, Size),
+            Counted = record(?BATCH, dyno_agent_server_counters:scaled(Size), Met),
+            Answered =
+                case atomics:get(Asked, asked({self(), Pid})) of
+                    0 -> Counted;
+                    At -> record(?ANSWER, Now - Clock - At, Counted)
+                end,
+            Begun#hot{hook = Answered}
+    end;
+consumer(_From, What, Message, Now, Hot) ->
+    begins(control(What), none, Message, Now, Hot).
+
+producer({Pid, _}, {ask, Demand}, Message, Now, Hot) when is_integer(Demand), is_pid(Pid) ->
+    case begins(handle_demand, none, Message, Now, Hot) of
+        done ->
+            done;
+        #hot{hook = Hook} = Begun ->
+            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, Hook),
+            #hook{shared = #{asked := Asked}} = Met,
+            ok = dyno_agent_server_counters:add(Counters, {demand, Peer}, Demand),
+            ok = atomics:put(Asked, asked({Pid, self()}), Now - Clock),
+            Begun#hot{hook = Met}
+    end;
+producer(_From, What, Message, Now, Hot) ->
+    begins(control(What), none, Message, Now, Hot).
+
+control(What) ->
+    case kind(What) of
+        subscribe -> handle_subscribe;
+        cancel -> handle_cancel;
+        _ -> handle_info
+    end.
+
+asked(Pids) -> 1 + erlang:phash2(Pids, ?ASKED).
+
+peer(Pid, #hook{peers = Peers, shared = #{names := Table}} = Hook) ->
+    case Peers of
+        #{Pid := Peer} ->
+            {Peer, Hook};
+        #{} when map_size(Peers) < ?PEERS - 1 ->
+            Peer = map_size(Peers) + 1,
+            true = ets:insert(Table, {{self(), peer, Peer}, Pid}),
+            {Peer, Hook#hook{peers = Peers#{Pid => Peer}}};
+        #{} ->
+            {?PEERS, Hook}
+    end.
+
+stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook = Hook} = Hot) ->
+    case Buffer of
+        {_, Buffered, _} when is_integer(Buffered) ->
+            dyno_agent_server_counters:put(Hook#hook.counters, buffered, Buffered);
+        _ ->
+            ok
+    end,
+    case Hook of
+        #hook{stage = known} -> Hot;
+        #hook{} -> Hot#hot{hook = stage_told(State, Hook)}
+    end;
+stage(_State, Hot) ->
+    Hot.
+
+stage_told(#{mod := Module, type := Type}, #hook{shared = #{names := Table}} = Hook) ->
+    true = ets:insert(Table, {{self(), stage, 1}, {Module, Type}}),
+    Hook#hook{stage = known};
+stage_told(_State, Hook) ->
+    Hook.

@@ -1,0 +1,98 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_level).
+-moduledoc false.
+%% How much is measured: what was asked for, or less while the node is overloaded or measuring costs
+%% more than it may. Looked at every second; three in a row decide, and thirty in a row of a calm
+%% node take it a level up again. Pure.
+
+-export([new/2, observe/2, level/1, why/1]).
+-export_type([t/0, observation/0]).
+
+-opaque t() :: #{
+    asked := level(),
+    now := level(),
+    share := float(),
+    why := none | binary(),
+    %% How many seconds in a row: too much, or calm.
+    too_much := non_neg_integer(),
+    calm := non_neg_integer()
+}.
+
+-type level() :: rate | time | distribution | each.
+
+-type observation() :: #{
+    %% Processes ready to run, for each scheduler; the schedulers' busy share.
+    run_queue := number(),
+    busy := float(),
+    %% What measuring takes of all schedulers.
+    cost := float()
+}.
+
+-define(LONG_RUN_QUEUE, 5).
+-define(BUSY, 0.95).
+-define(TOO_MUCH, 3).
+-define(CALM, 30).
+
+-doc "What is asked for, and the share of all schedulers that measuring may take.".
+-spec new(auto | level(), float()) -> t().
+new(auto, Share) ->
+    new(distribution, Share);
+new(Level, Share) ->
+    #{asked => Level, now => Level, share => Share, why => none, too_much => 0, calm => 0}.
+
+-doc "A second later.".
+-spec observe(observation(), t()) -> t().
+observe(Observation, #{too_much := TooMuch, calm := Calm} = Level) ->
+    case {is_too_much(Observation, Level), Level} of
+        {{true, Why}, _} when TooMuch + 1 >= ?TOO_MUCH ->
+            lower(Why, Level);
+        {{true, _}, _} ->
+            Level#{too_much := TooMuch + 1, calm := 0};
+        {false, #{asked := Asked, now := Asked}} ->
+            Level#{too_much := 0};
+        {false, _} when Calm + 1 >= ?CALM ->
+            higher(Level);
+        {false, _} ->
+            Level#{too_much := 0, calm := Calm + 1}
+    end.
+
+is_too_much(#{cost := Cost}, #{share := Share, now := Now}) when Cost > Share, Now =/= rate ->
+    {true, text("measuring took ~.1f % of the schedulers' time, ~.1f % is allowed", [
+        100 * Cost, 100 * Share
+    ])};
+is_too_much(#{run_queue := Queue, busy := Busy}, #{now := Now}) when
+    Queue > ?LONG_RUN_QUEUE, Busy > ?BUSY, Now =/= rate
+->
+    {true, text("the node is overloaded: ~.1f processes wait for each scheduler", [float(Queue)])};
+is_too_much(_Observation, _Level) ->
+    false.
+
+lower(Why, #{now := Now} = Level) ->
+    Level#{now := below(Now), why := Why, too_much := 0, calm := 0}.
+
+below(each) -> distribution;
+below(distribution) -> time;
+below(time) -> rate;
+below(rate) -> rate.
+
+higher(#{asked := Asked, now := Now} = Level) ->
+    case above(Now) of
+        Asked -> Level#{now := Asked, why := none, too_much := 0, calm := 0};
+        Above -> Level#{now := Above, too_much := 0, calm := 0}
+    end.
+
+above(rate) -> time;
+above(time) -> distribution;
+above(distribution) -> each.
+
+text(Format, Arguments) ->
+    <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+
+-spec level(t()) -> level().
+level(#{now := Now}) -> Now.
+
+-doc "Why it is less than what was asked for.".
+-spec why(t()) -> none | binary().
+why(#{why := Why}) -> Why.

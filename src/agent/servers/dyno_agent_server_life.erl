@@ -1,0 +1,145 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_life).
+-moduledoc false.
+%% How gen_servers begin and end: what init and terminate take, and when and how a callback ended
+%% that the hook cannot see the end of. No process is flagged while it serves:
+%%
+%%   gen_server:init_it/6     meta breakpoint: the process flags itself
+%%   gen_server:init_it/2     call, return      the time of init
+%%   proc_lib:init_ack/2                        it takes the flags off
+%%   gen_server:terminate     meta breakpoint: the process flags itself, and ends soon
+%%   gen_server:try_terminate call, return      the time of terminate
+%%
+%% Which terminate it was, after an exception or after a stop, is told by the kind of timestamp that
+%% the process is flagged with. The messages hold no state and no argument; where there are more
+%% than some thousands a second, this is closed for a while.
+
+-export([open/0, close/1, event/2, tick/1]).
+-export([ending/2, init_ns/2, forget/2]).
+-export_type([t/0, ending/0]).
+
+-opaque t() :: #{
+    session := trace:session() | none,
+    %% Since the last tick; so many ticks until it is opened again.
+    events := non_neg_integer(),
+    closed := non_neg_integer(),
+    begun := #{pid() => integer()},
+    inits := #{pid() => non_neg_integer()},
+    endings := #{pid() => ending()}
+}.
+
+-doc "How a process came to terminate, when, and how long terminate took.".
+-type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
+
+-define(FLAGS, [call, arity, return_to, monotonic_timestamp, strict_monotonic_timestamp]).
+-define(EXCEPTION, [call, arity, return_to, monotonic_timestamp]).
+-define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
+-define(MOST_EVENTS, 5000).
+-define(CLOSED_TICKS, 10).
+-define(MOST_KEPT, 5000).
+
+-doc "The calling process gets the messages, for `event/2`.".
+-spec open() -> t().
+open() ->
+    #{
+        session => open_session(),
+        events => 0,
+        closed => 0,
+        begun => #{},
+        inits => #{},
+        endings => #{}
+    }.
+
+open_session() ->
+    Session = trace:session_create(dyno_server_life, self(), []),
+    Set = fun(Function, Body, Options) ->
+        _ = trace:function(Session, Function, [{'_', [], Body}], Options)
+    end,
+    Set({gen_server, init_it, 6}, [{message, false}, {trace, [], ?EXCEPTION}], [meta]),
+    Set({gen_server, init_it, 2}, [], [local]),
+    Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
+    Set({gen_server, try_terminate, 3}, [], [local]),
+    Flags = terminates(lists:sort([A || {terminate, A} <- gen_server:module_info(functions)])),
+    lists:foreach(
+        fun({Arity, How}) ->
+            Set({gen_server, terminate, Arity}, [{message, false}, {trace, [], How}], [meta])
+        end,
+        Flags
+    ),
+    Session.
+
+%% Both call the last one.
+terminates([Stop, Exception, _]) -> [{Stop, ?STOP}, {Exception, ?EXCEPTION}];
+terminates(_Unknown) -> [].
+
+-spec close(t()) -> ok.
+close(#{session := none}) ->
+    ok;
+close(#{session := Session}) ->
+    _ = trace:session_destroy(Session),
+    ok.
+
+-doc "A second has passed.".
+-spec tick(t()) -> t().
+tick(#{session := none, closed := Closed} = Life) when Closed > 1 ->
+    Life#{closed := Closed - 1};
+tick(#{session := none} = Life) ->
+    Life#{session := open_session(), closed := 0, events := 0};
+tick(#{begun := Begun, inits := Inits, endings := Endings} = Life) ->
+    Life#{events := 0, begun := few(Begun), inits := few(Inits), endings := few(Endings)}.
+
+%% Of processes that nobody asks for.
+few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
+few(Map) -> Map.
+
+-doc "A message of the session; tells of a process that has begun to serve.".
+-spec event(tuple(), t()) -> {begins, pid(), t()} | {none, t()}.
+event(_Message, #{events := ?MOST_EVENTS} = Life) ->
+    ok = close(Life),
+    {none, Life#{session := none, events := 0, closed := ?CLOSED_TICKS}};
+event(Message, #{events := Events} = Life) ->
+    told(Message, Life#{events := Events + 1}).
+
+told({trace_ts, Pid, call, {gen_server, init_it, 2}, At}, #{begun := Begun} = Life) ->
+    {none, Life#{begun := Begun#{Pid => At}}};
+told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
+    case maps:take(Pid, All) of
+        {At, Begun} ->
+            #{inits := Inits} = Life,
+            {begins, Pid, Life#{begun := Begun, inits := Inits#{Pid => End - At}}};
+        error ->
+            {none, Life}
+    end;
+told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
+    Ending =
+        case At of
+            {Strict, _} -> {stop, Strict, unknown};
+            _ -> {exception, At, unknown}
+        end,
+    {none, Life#{endings := Endings#{Pid => Ending}}};
+told({trace_ts, Pid, return_to, {gen_server, terminate, _}, Time}, #{endings := Endings} = Life) ->
+    case Endings of
+        #{Pid := {How, At, unknown}} ->
+            {none, Life#{endings := Endings#{Pid := {How, At, monotonic(Time) - At}}}};
+        #{} ->
+            {none, Life}
+    end;
+told(_Other, Life) ->
+    {none, Life}.
+
+monotonic({Time, _}) -> Time;
+monotonic(Time) -> Time.
+
+-doc "How a process came to terminate, where that was seen.".
+-spec ending(pid(), t()) -> ending() | none.
+ending(Pid, #{endings := Endings}) -> maps:get(Pid, Endings, none).
+
+-doc "What init took.".
+-spec init_ns(pid(), t()) -> non_neg_integer() | none.
+init_ns(Pid, #{inits := Inits}) -> maps:get(Pid, Inits, none).
+
+-spec forget(pid(), t()) -> t().
+forget(Pid, #{inits := Inits, endings := Endings} = Life) ->
+    Life#{inits := maps:remove(Pid, Inits), endings := maps:remove(Pid, Endings)}.

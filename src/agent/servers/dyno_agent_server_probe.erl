@@ -1,0 +1,63 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_probe).
+-moduledoc false.
+%% What measuring adds to a callback in this node: a server that does nothing gets as many messages
+%% with it as without, and the quickest rounds are compared.
+
+-behaviour(gen_server).
+
+-export([hook_ns/1, flag_ns/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-define(ROUNDS, 60).
+-define(MESSAGES, 100).
+
+-doc "What the hook adds. Takes some 20 ms.".
+-spec hook_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
+hook_ns(Shared) ->
+    added(fun(Pid) ->
+        Counters = dyno_agent_server_counters:new(),
+        ok = sys:install(Pid, dyno_agent_server_hook:debug(Counters, Shared))
+    end).
+
+-doc "What call_time and call_memory add.".
+-spec flag_ns(dyno_agent_server_times:t()) -> non_neg_integer().
+flag_ns(Times) ->
+    added(fun(Pid) -> dyno_agent_server_times:flag(Pid, true, Times) end).
+
+added(Measure) ->
+    {ok, Plain} = gen_server:start_link(?MODULE, none, []),
+    {ok, Measured} = gen_server:start_link(?MODULE, none, []),
+    ok = Measure(Measured),
+    Rounds = [{round_ns(Plain), round_ns(Measured)} || _ <- lists:seq(1, ?ROUNDS)],
+    lists:foreach(fun end_server/1, [Plain, Measured]),
+    {Without, With} = lists:unzip(Rounds),
+    max(0, lists:min(With) - lists:min(Without)) div ?MESSAGES.
+
+round_ns(Pid) ->
+    Before = erlang:monotonic_time(nanosecond),
+    lists:foreach(fun(_) -> gen_server:cast(Pid, message) end, lists:seq(1, ?MESSAGES)),
+    ok = gen_server:call(Pid, done, infinity),
+    erlang:monotonic_time(nanosecond) - Before.
+
+%% The caller traps exits.
+end_server(Pid) ->
+    unlink(Pid),
+    ok = gen_server:stop(Pid),
+    receive
+        {'EXIT', Pid, _} -> ok
+    after 0 -> ok
+    end.
+
+-spec init(none) -> {ok, none}.
+init(none) ->
+    proc_lib:set_label(?MODULE),
+    {ok, none}.
+
+-spec handle_call(done, gen_server:from(), none) -> {reply, ok, none}.
+handle_call(done, _From, State) -> {reply, ok, State}.
+
+-spec handle_cast(message, none) -> {noreply, none}.
+handle_cast(message, State) -> {noreply, State}.

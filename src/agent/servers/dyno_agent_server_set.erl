@@ -1,0 +1,532 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_set).
+-moduledoc false.
+%% The processes that are measured: finds new ones, has them measured as the level says, and knows
+%% how they ended. Nothing here waits for one of them: what is asked of a process is a message,
+%% whose answer comes when the process has time.
+%%
+%%   hook   none --> asked --> hooked        sys was asked, has answered
+%%                     `--> busy --^         not within two seconds
+
+-export([new/3, select/2, unselect/2, scan/1, found/2, busiest/1]).
+-export([answered/3, down/4, observe_life/3, managers/1]).
+-export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/1, unhook_all/1, next/2]).
+-export([to_list/1, unselected/1, under_way/2, call/3]).
+-export_type([t/0, one/0]).
+
+-opaque t() :: #{
+    selectors := [dyno_agent_servers:selector()],
+    most := pos_integer(),
+    shared := dyno_agent_server_hook:shared(),
+    measured := #{pid() => one()},
+    %% Those that are not; servers where the busiest are looked for, with their reductions.
+    other := #{pid() => none | {dyno_agent_server_choice:server(), non_neg_integer()}},
+    unselected := #{pid() => []}
+}.
+
+-type one() :: #{
+    process := dyno_agent_server_process:t(),
+    monitor := reference(),
+    counters := dyno_agent_server_counters:t() | none,
+    hook := none | asked | hooked | busy,
+    %% When sys was asked.
+    since := integer(),
+    flagged := boolean(),
+    %% Whether it is measured only since it is one of the busiest; its reductions.
+    busiest := boolean(),
+    reductions := non_neg_integer(),
+    %% Callbacks a second in the last window.
+    rate := number()
+}.
+
+%% So long may a process take to answer sys.
+-define(ANSWER_NS, 2_000_000_000).
+%% A flag takes 0.2 ms: so many are changed at once.
+-define(FLAGS, 100).
+%% A process with so many callbacks a second has its time on the processor measured besides the
+%% hook.
+-define(SELDOM, 2000).
+
+-spec new([dyno_agent_servers:selector()], pos_integer(), dyno_agent_server_hook:shared()) -> t().
+new(Selectors, Most, Shared) ->
+    #{
+        selectors => Selectors,
+        most => Most,
+        shared => Shared,
+        measured => #{},
+        other => #{},
+        unselected => #{}
+    }.
+
+-spec to_list(t()) -> [{pid(), one()}].
+to_list(#{measured := All}) -> maps:to_list(All).
+
+-doc "How many are meant and not measured.".
+-spec unselected(t()) -> non_neg_integer().
+unselected(#{unselected := Unselected}) -> map_size(Unselected).
+
+%% Choosing
+
+-doc "More selectors.".
+-spec select([dyno_agent_servers:selector()], t()) -> t().
+select(More, #{selectors := Selectors} = Set) ->
+    scan(Set#{selectors := lists:uniq(Selectors ++ More), other := #{}, unselected := #{}}).
+
+-doc "Fewer; the processes that no other one means are let go.".
+-spec unselect([dyno_agent_servers:selector()], t()) -> t().
+unselect(Less, #{selectors := Selectors, measured := All} = Set) ->
+    Left = Selectors -- Less,
+    Busiest = [N || {busiest, N} <- Left] =/= [],
+    Unmeant = [
+        Pid
+     || Pid := #{process := Process, busiest := OnlyBusiest} <- All,
+        not (OnlyBusiest andalso Busiest),
+        not dyno_agent_server_choice:is_chosen(dyno_agent_server_process:server(Process), Left)
+    ],
+    Smaller = lists:foldl(fun drop/2, Set#{selectors := Left}, Unmeant),
+    %% Those that were too many may find room.
+    scan(Smaller#{other := #{}, unselected := #{}}).
+
+drop(Pid, #{measured := All, shared := Shared} = Set) ->
+    {#{monitor := Monitor} = One, Rest} = maps:take(Pid, All),
+    true = demonitor(Monitor, [flush]),
+    _ = unhooked(Pid, One),
+    ok = dyno_agent_server_hook:forget(Pid, Shared),
+    Set#{measured := Rest}.
+
+-doc "Takes new processes in.".
+-spec scan(t()) -> t().
+scan(#{measured := All, other := Other, unselected := Unselected} = Set) ->
+    Pids = processes(),
+    New = [Pid || Pid <- Pids, not is_map_key(Pid, All), not is_map_key(Pid, Other)],
+    Alive =
+        case map_size(Other) > 2 * length(Pids) of
+            true -> Set#{
+                other := maps:with(Pids, Other), unselected := maps:with(Pids, Unselected)
+            };
+            false -> Set
+        end,
+    {Scanned, _Applications} = lists:foldl(fun describe/2, {Alive, #{}}, New),
+    Scanned.
+
+-doc "A process that has just begun to serve.".
+-spec found(pid(), t()) -> t().
+found(Pid, #{measured := All} = Set) when is_map_key(Pid, All) ->
+    Set;
+found(Pid, Set) ->
+    {Scanned, _} = describe(Pid, {Set, #{}}),
+    Scanned.
+
+describe(Pid, {Set, Applications}) ->
+    case process_info(Pid, dyno_agent_server_choice:items()) of
+        undefined ->
+            {Set, Applications};
+        Info ->
+            {Application, Next} = application(Pid, Info, Applications),
+            Server = dyno_agent_server_choice:server({Pid, Info}, Application),
+            {Known, Last} = of_module(Server, Next),
+            {choose(Pid, Known, Set), Last}
+    end.
+
+%% The first processes of the node are of no application, but their modules are.
+of_module(#{application := undefined, module := Module} = Server, Applications) ->
+    case Applications of
+        #{Module := System} ->
+            {Server#{system := System}, Applications};
+        #{} ->
+            #{system := Own} = Server,
+            System = Own orelse dyno_agent_server_choice:is_system(Module),
+            {Server#{system := System}, Applications#{Module => System}}
+    end;
+of_module(Server, Applications) ->
+    {Server, Applications}.
+
+%% To ask takes a search, so once for each group leader.
+application(Pid, Info, Applications) ->
+    {_, Leader} = lists:keyfind(group_leader, 1, Info),
+    case Applications of
+        #{Leader := Application} ->
+            {Application, Applications};
+        #{} ->
+            Application =
+                case application:get_application(Pid) of
+                    {ok, Name} -> Name;
+                    undefined -> undefined
+                end,
+            {Application, Applications#{Leader => Application}}
+    end.
+
+choose(Pid, none, #{other := Other} = Set) ->
+    Set#{other := Other#{Pid => none}};
+choose(Pid, Server, #{selectors := Selectors, measured := All, most := Most} = Set) ->
+    #{other := Other, unselected := Unselected} = Set,
+    case dyno_agent_server_choice:is_chosen(Server, Selectors) of
+        true when map_size(All) < Most -> measure(Pid, Server, false, Set);
+        true -> Set#{other := Other#{Pid => none}, unselected := Unselected#{Pid => []}};
+        false -> Set#{other := Other#{Pid => candidate(Server, Set)}}
+    end.
+
+candidate(#{system := true}, _Set) ->
+    none;
+candidate(Server, #{selectors := Selectors}) ->
+    case [N || {busiest, N} <- Selectors] of
+        [] -> none;
+        _ -> {Server, 0}
+    end.
+
+measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
+    One = #{
+        process => dyno_agent_server_process:new(Server, queue_length(Pid)),
+        monitor => monitor(process, Pid),
+        counters => none,
+        hook => none,
+        since => 0,
+        flagged => false,
+        busiest => Busiest,
+        reductions => 0,
+        rate => 0
+    },
+    Set#{measured := All#{Pid => One}, other := maps:remove(Pid, Other)}.
+
+-doc "Chooses the busiest anew, by their reductions since the last time.".
+-spec busiest(t()) -> t().
+busiest(#{selectors := Selectors} = Set) ->
+    case [N || {busiest, N} <- Selectors] of
+        [] -> Set;
+        Counts -> busiest(lists:max(Counts), Set)
+    end.
+
+busiest(Count, #{measured := All, other := Other, most := Most} = Set) ->
+    Measured = #{
+        Pid => One#{reductions := reductions(Pid)} || Pid := #{busiest := true} = One <- All
+    },
+    Candidates = #{Pid => {Server, reductions(Pid)} || Pid := {Server, _} <- Other},
+    Before = maps:merge(
+        #{Pid => N || Pid := #{reductions := N} <- All}, #{Pid => N || Pid := {_, N} <- Other}
+    ),
+    Now = maps:merge(
+        #{Pid => N || Pid := #{reductions := N} <- Measured},
+        #{Pid => N || Pid := {_, N} <- Candidates}
+    ),
+    Done = [{N - map_get(Pid, Before), Pid} || Pid := N <- Now],
+    Sorted = [Pid || {_, Pid} <- lists:reverse(lists:sort(Done))],
+    %% One that is near the edge does not come and go.
+    {Near, _} = lists:split(min(2 * Count, length(Sorted)), Sorted),
+    {Top, _} = lists:split(min(Count, length(Near)), Near),
+    Left = lists:foldl(
+        fun drop/2,
+        Set#{measured := maps:merge(All, Measured), other := maps:merge(Other, Candidates)},
+        [Pid || Pid <- maps:keys(Measured), not lists:member(Pid, Near)]
+    ),
+    lists:foldl(
+        fun(Pid, #{measured := Sofar} = Grown) ->
+            case Candidates of
+                #{Pid := {Server, Reductions}} when map_size(Sofar) < Most ->
+                    #{measured := #{Pid := One} = With} = Next = measure(Pid, Server, true, Grown),
+                    Next#{measured := With#{Pid := One#{reductions := Reductions}}};
+                #{} ->
+                    Grown
+            end
+        end,
+        Left,
+        Top
+    ).
+
+reductions(Pid) ->
+    case process_info(Pid, reductions) of
+        {reductions, Reductions} -> Reductions;
+        undefined -> 0
+    end.
+
+queue_length(Pid) ->
+    case process_info(Pid, message_queue_len) of
+        {message_queue_len, Length} -> Length;
+        undefined -> 0
+    end.
+
+%% Measuring
+
+-doc "Has each measured as the level says.".
+-spec adjust(dyno_agent_servers:level(), dyno_agent_server_times:t(), t()) -> t().
+adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
+    Now = now_ns(),
+    Hooked = #{Pid => adjust_hook(Pid, One, Level, Now, Shared) || Pid := One <- All},
+    Wrong = [
+        Pid
+     || Pid := #{flagged := Flagged, process := Process} = One <- Hooked,
+        not dyno_agent_server_process:is_ended(Process),
+        Flagged =/= is_flag_due(Level, One)
+    ],
+    Flagged = maps:map(
+        fun(Pid, #{flagged := Flag} = One) ->
+            ok = dyno_agent_server_times:flag(Pid, not Flag, Times),
+            One#{flagged := not Flag}
+        end,
+        maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)
+    ),
+    Set#{measured := maps:merge(Hooked, Flagged)}.
+
+-doc "Has a new process hooked, where the level says so.".
+-spec adjust_one(pid(), dyno_agent_servers:level(), t()) -> t().
+adjust_one(Pid, Level, #{measured := All, shared := Shared} = Set) ->
+    case All of
+        #{Pid := One} ->
+            Set#{measured := All#{Pid := adjust_hook(Pid, One, Level, now_ns(), Shared)}};
+        #{} ->
+            Set
+    end.
+
+adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Now, Shared) ->
+    case {Hook, is_hook_due(Level, One)} of
+        {none, true} -> ask(Pid, One, Shared);
+        {hooked, false} -> unhooked(Pid, One);
+        {asked, _} when Now - Since > ?ANSWER_NS -> One#{hook := busy};
+        _ -> One
+    end.
+
+is_hook_due(Level, #{process := Process}) ->
+    #{behaviour := Behaviour} = dyno_agent_server_process:server(Process),
+    (Level =:= distribution orelse Level =:= each) andalso Behaviour =/= gen_event andalso
+        not dyno_agent_server_process:is_ended(Process).
+
+is_flag_due(rate, _One) -> false;
+is_flag_due(time, _One) -> true;
+is_flag_due(_Level, #{hook := hooked, rate := Rate}) -> Rate < ?SELDOM;
+is_flag_due(_Level, _NoHook) -> true.
+
+%% The answer comes when the process receives its next message of sys. A hook knows where it counts
+%% to, so that a new one has new counters.
+ask(Pid, One, Shared) ->
+    Counters = dyno_agent_server_counters:new(),
+    Debug = dyno_agent_server_hook:debug(Counters, Shared),
+    ok = dyno_agent_server_hook:forget(Pid, Shared),
+    _ = Pid ! {system, {self(), {?MODULE, Pid, hooked}}, {debug, {install, Debug}}},
+    One#{counters := Counters, hook := asked, since := now_ns()}.
+
+unhooked(Pid, #{hook := hooked} = One) ->
+    Id = dyno_agent_server_hook:id(),
+    _ = Pid ! {system, {self(), {?MODULE, Pid, none}}, {debug, {remove, Id}}},
+    One#{hook := none};
+unhooked(_Pid, One) ->
+    One.
+
+-doc "A process has answered sys.".
+-spec answered(pid(), hooked | none, t()) -> t().
+answered(Pid, Hook, #{measured := All} = Set) ->
+    case All of
+        #{Pid := #{hook := Before} = One} when Hook =:= hooked, Before =/= none ->
+            Set#{measured := All#{Pid := One#{hook := hooked}}};
+        #{} ->
+            Set
+    end.
+
+-doc "Hooks may have ended, since this process was kept from its work for seconds.".
+-spec hooked_again(t()) -> t().
+hooked_again(#{measured := All, shared := Shared} = Set) ->
+    Again = #{
+        Pid => ask(Pid, unhooked(Pid, One), Shared)
+     || Pid := #{hook := hooked} = One <- All
+    },
+    Set#{measured := maps:merge(All, Again)}.
+
+-doc "Has all hooks removed; waits so long for those that answer.".
+-spec unhook_all(t()) -> ok.
+unhook_all(#{measured := All}) ->
+    Asked = [Pid || Pid := #{hook := hooked} = One <- All, is_map(unhooked(Pid, One))],
+    wait(Asked, erlang:start_timer(500, self(), unhooked)).
+
+wait([], _Timer) ->
+    ok;
+wait([Pid | Rest], Timer) ->
+    receive
+        {{?MODULE, Pid, none}, _} -> wait(Rest, Timer);
+        {'DOWN', _, process, Pid, _} -> wait(Rest, Timer);
+        {timeout, Timer, unhooked} -> ok
+    end.
+
+-doc "The event managers.".
+-spec managers(t()) -> [pid()].
+managers(#{measured := All}) ->
+    [
+        Pid
+     || Pid := #{process := Process} <- All,
+        #{behaviour := gen_event} <- [dyno_agent_server_process:server(Process)],
+        not dyno_agent_server_process:is_ended(Process)
+    ].
+
+-doc "Takes the lengths of the queues.".
+-spec sample_queues(t()) -> t().
+sample_queues(#{measured := All} = Set) ->
+    Set#{measured := maps:map(fun sample_queue/2, All)}.
+
+sample_queue(Pid, #{process := Process} = One) ->
+    case dyno_agent_server_process:is_ended(Process) of
+        true -> One;
+        false -> One#{process := dyno_agent_server_process:queue(queue_length(Pid), Process)}
+    end.
+
+%% Beginnings and ends
+
+-doc "What is known of how a process began, for itself and its supervisor.".
+-spec observe_life(pid(), non_neg_integer(), t()) -> t().
+observe_life(Pid, InitNs, #{measured := All} = Set) ->
+    case All of
+        #{Pid := #{process := Process} = One} ->
+            Begun = One#{process := observe(~"init", returned, InitNs, Process)},
+            #{ancestors := Ancestors} = dyno_agent_server_process:server(Process),
+            observe_start(Ancestors, InitNs, Set#{measured := All#{Pid := Begun}});
+        #{} ->
+            Set
+    end.
+
+observe_start([Name | _], InitNs, #{measured := All} = Set) ->
+    Pid =
+        case is_atom(Name) of
+            true -> whereis(Name);
+            false -> Name
+        end,
+    case All of
+        #{Pid := #{process := Process} = One} ->
+            Started = observe(~"start child", returned, InitNs, Process),
+            Set#{measured := All#{Pid := One#{process := Started}}};
+        #{} ->
+            Set
+    end;
+observe_start([], _InitNs, Set) ->
+    Set.
+
+observe(Name, Outcome, Ns, Process) ->
+    dyno_agent_server_process:observe(Name, Outcome, Ns, Process).
+
+-doc "The callback that runs, and since when.".
+-spec under_way(pid(), t()) -> #{callback := binary(), ns := non_neg_integer()} | none.
+under_way(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
+    #{Pid := #{counters := Counters}} = All,
+    case at(Counters) of
+        {begun, Since, Series} ->
+            #{callback => name(Pid, Series, Shared), ns => max(0, now_ns() - Clock - Since)};
+        _ ->
+            none
+    end.
+
+-doc "What a single call was.".
+-spec call(pid(), dyno_agent_server_counters:series(), t()) ->
+    #{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}
+    | none.
+call(Pid, Series, #{measured := All, shared := Shared}) ->
+    case {All, dyno_agent_server_hook:names(Pid, Shared)} of
+        {#{Pid := #{process := Process}}, #{Series := {Callback, Kind}}} ->
+            Server = dyno_agent_server_process:server(Process),
+            (maps:with([pid, name, module], Server))#{
+                callback => dyno_agent_server_process:callback_name(Callback),
+                tag => atom_to_binary(Kind)
+            };
+        _ ->
+            none
+    end.
+
+at(none) -> none;
+at(Counters) -> dyno_agent_server_counters:under_way(Counters).
+
+name(Pid, Series, Shared) ->
+    Names = dyno_agent_server_hook:names(Pid, Shared),
+    {Callback, _} = maps:get(Series, Names, {'(other)', none}),
+    dyno_agent_server_process:callback_name(Callback).
+
+-doc "A process has ended: says so with the callback that it ended in.".
+-spec down(pid(), reference(), {Reason, dyno_agent_server_life:ending() | none}, t()) -> t() when
+    Reason :: term().
+down(Pid, Monitor, {Reason, Ending}, #{measured := All} = Set) ->
+    case All of
+        #{Pid := #{monitor := Monitor} = One} ->
+            Set#{measured := All#{Pid := ended(Pid, Reason, Ending, One, Set)}};
+        #{} ->
+            Set
+    end.
+
+ended(Pid, Reason, Ending, One, #{shared := Shared}) ->
+    #{process := Process, counters := Counters} = One,
+    How = how(Reason),
+    Terminated =
+        case Ending of
+            {_, _, Ns} when is_integer(Ns) -> terminated(Ns, Process);
+            _ -> Process
+        end,
+    Last =
+        case last(at(Counters), Ending, {How, Reason}, Shared) of
+            {Series, Outcome, Taken} ->
+                {name(Pid, Series, Shared), Outcome, Taken};
+            {raised, Taken} ->
+                raised(Reason, dyno_agent_server_process:server(Process), Taken);
+            none ->
+                none
+        end,
+    One#{process := dyno_agent_server_process:ended(How, Reason, Last, Terminated)}.
+
+how(normal) -> ended;
+how(shutdown) -> ended;
+how({shutdown, _}) -> ended;
+how(_Reason) -> crashed.
+
+terminated(Ns, Process) ->
+    #{module := Module} = dyno_agent_server_process:server(Process),
+    case erlang:function_exported(Module, terminate, 2) of
+        true -> observe(~"terminate", returned, Ns, Process);
+        false -> Process
+    end.
+
+%% In the callback that had begun and not ended, at the moment that terminate was called, or now.
+last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
+    {Series, How, max(0, At - Clock - Since)};
+%% A reply is sent after terminate.
+last({ended, End, Series}, {stop, At, _}, _Reason, #{clock := Clock}) when End >= At - Clock ->
+    {Series, stop, counted};
+last({begun, _Since, _Series}, none, {_How, killed}, _Shared) ->
+    none;
+last({begun, Since, Series}, none, {How, _Reason}, #{clock := Clock}) ->
+    Outcome =
+        case How of
+            crashed -> exception;
+            ended -> stop
+        end,
+    {Series, Outcome, max(0, now_ns() - Clock - Since)};
+last(none, _Ending, {crashed, _Reason}, _Shared) ->
+    {raised, counted};
+last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
+    {raised, unknown};
+last(_NoCallback, _Ending, _Reason, _Shared) ->
+    none.
+
+%% The callback that the stack of the exception shows.
+raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
+    Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
+    case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of
+        [] -> none;
+        Functions -> {atom_to_binary(lists:last(Functions)), exception, Taken}
+    end;
+raised(_Reason, _Server, _Taken) ->
+    none.
+
+-doc """
+A new window, with how many callbacks each had a second: those that have ended are gone.
+""".
+-spec next(#{pid() => number()}, t()) -> t().
+next(Rates, #{measured := All, shared := Shared} = Set) ->
+    Ended = [
+        Pid
+     || Pid := #{process := Process} <- All, dyno_agent_server_process:is_ended(Process)
+    ],
+    lists:foreach(fun(Pid) -> dyno_agent_server_hook:forget(Pid, Shared) end, Ended),
+    Set#{
+        measured := #{
+            Pid => next_one(One, maps:get(Pid, Rates, 0))
+         || Pid := One <- maps:without(Ended, All)
+        }
+    }.
+
+next_one(#{process := Process} = One, Rate) ->
+    One#{process := dyno_agent_server_process:next(Process), rate := Rate}.
+
+now_ns() -> erlang:monotonic_time(nanosecond).

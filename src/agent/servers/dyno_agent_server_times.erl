@@ -1,0 +1,131 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_times).
+-moduledoc false.
+%% What the runtime counts itself, in a trace session of its own, at the functions through which
+%% gen_server, gen_statem and gen_event call all callbacks: how often, for the whole node, without a
+%% flag on any process (call_count); and for flagged processes the time on the processor and the
+%% words allocated (call_time, call_memory). A flag costs its process some 150 ns a message, so only
+%% those are flagged that need it.
+
+-export([open/0, close/1, flag/3, handlers/2, read/2]).
+-export_type([t/0, rate/0, times/0]).
+
+-opaque t() :: #{
+    session := trace:session(),
+    %% By the names of the callbacks; those of gen_server, which are counted; the handlers' modules.
+    functions := [{binary(), mfa()}],
+    counted := [{call | cast | info | continue, mfa()}],
+    handlers := [module()]
+}.
+
+-type rate() :: #{call | cast | info | continue => non_neg_integer()}.
+-type times() :: #{
+    pid() => #{
+        Callback ::
+            binary() => {
+                Count :: non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()
+            }
+    }
+}.
+
+-define(MEASURES, [call_time, call_memory]).
+%% Of modules with event handlers.
+-define(MOST_HANDLERS, 50).
+
+-spec open() -> t().
+open() ->
+    Session = trace:session_create(dyno_servers, self(), []),
+    Counted = [
+        {Kind, Function}
+     || {Kind, Name} <- [
+            {call, try_handle_call},
+            {cast, try_handle_cast},
+            {info, try_handle_info},
+            {continue, try_handle_continue}
+        ],
+        Function <- local(gen_server, Name)
+    ],
+    Served = [{<<"handle_", (atom_to_binary(Kind))/binary>>, MFA} || {Kind, MFA} <- Counted],
+    %% Of the arities of this one, the largest calls the callback.
+    Events = [{~"(event)", MFA} || MFA <- lists:nthtail(1, local(gen_statem, loop_state_callback))],
+    lists:foreach(fun({_, MFA}) -> trace:function(Session, MFA, true, [call_count]) end, Counted),
+    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Served ++ Events),
+    #{session => Session, functions => Served ++ Events, counted => Counted, handlers => []}.
+
+local(Module, Name) ->
+    lists:sort([{Module, F, A} || {F, A} <- Module:module_info(functions), F =:= Name]).
+
+measure(Session, MFA) ->
+    _ = trace:function(Session, MFA, true, ?MEASURES),
+    ok.
+
+-spec close(t()) -> ok.
+close(#{session := Session}) ->
+    _ = trace:session_destroy(Session),
+    ok.
+
+-doc "Has a process timed, or not any more. 0.2 ms.".
+-spec flag(pid(), boolean(), t()) -> ok.
+flag(Pid, How, #{session := Session}) ->
+    try
+        _ = trace:process(Session, Pid, How, [call]),
+        ok
+    catch
+        %% It has ended.
+        error:badarg -> ok
+    end.
+
+-doc "Event handlers of these modules, each of which is called directly by gen_event.".
+-spec handlers([module()], t()) -> t().
+handlers(Modules, #{handlers := Known, session := Session, functions := Functions} = Times) ->
+    New = lists:sublist(lists:usort(Modules) -- Known, max(0, ?MOST_HANDLERS - length(Known))),
+    More = [
+        {
+            <<(atom_to_binary(Module))/binary, ": ", (atom_to_binary(Function))/binary>>,
+            {Module, Function, 2}
+        }
+     || Module <- New, Function <- [handle_event, handle_info, handle_call]
+    ],
+    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, More),
+    Times#{handlers := Known ++ New, functions := Functions ++ More}.
+
+-doc "What was counted since the last restart; counts from now on where it is told to.".
+-spec read(restart | go_on, t()) -> {rate(), times()}.
+read(How, #{session := Session, functions := Functions, counted := Counted}) ->
+    Rate = #{Kind => count(trace:info(Session, MFA, call_count)) || {Kind, MFA} <- Counted},
+    Times = lists:foldl(
+        fun({Name, MFA}, Sums) ->
+            {call_time, Time} = trace:info(Session, MFA, call_time),
+            {call_memory, Memory} = trace:info(Session, MFA, call_memory),
+            sum(Name, rows(Time), maps:from_list([{Pid, W} || {Pid, _, W} <- rows(Memory)]), Sums)
+        end,
+        #{},
+        Functions
+    ),
+    case How of
+        restart ->
+            _ = [trace:function(Session, MFA, restart, [call_count]) || {_, MFA} <- Counted],
+            _ = [trace:function(Session, MFA, restart, ?MEASURES) || {_, MFA} <- Functions],
+            {Rate, Times};
+        go_on ->
+            {Rate, Times}
+    end.
+
+count({call_count, Count}) when is_integer(Count) -> Count;
+count(_None) -> 0.
+
+rows(Rows) when is_list(Rows) -> Rows;
+rows(_None) -> [].
+
+sum(Name, Rows, Memory, Sums) ->
+    lists:foldl(
+        fun({Pid, Count, S, Us}, Sum) ->
+            Of = maps:get(Pid, Sum, #{}),
+            Time = {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Memory, 0)},
+            Sum#{Pid => Of#{Name => Time}}
+        end,
+        Sums,
+        [Row || {_, Count, _, _} = Row <- Rows, Count > 0]
+    ).

@@ -1,0 +1,125 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_window).
+-moduledoc false.
+%% The window until now: reads the counters of all measured processes, or takes away what is in
+%% them, and puts it together with what the runtime has counted.
+
+-export([make/3, busy/2]).
+-export_type([context/0, part/0]).
+
+-type context() :: #{
+    shared := dyno_agent_server_hook:shared(),
+    %% By their process: what the runtime has counted.
+    times := dyno_agent_server_times:times(),
+    level := dyno_agent_servers:level(),
+    probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
+    outstanding := #{pid() => integer()}
+}.
+
+-type part() :: #{
+    servers := [dyno_agent_servers:server()],
+    %% What measuring has added to the callbacks.
+    probed_ns := non_neg_integer(),
+    outstanding := #{pid() => integer()}
+}.
+
+-define(BUSY, ~"it has not answered sys for two seconds").
+-define(NOT_YET, ~"it has not answered sys yet").
+-define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
+
+-doc "What the window says of the servers; `restart` takes it away.".
+-spec make(restart | go_on, context(), dyno_agent_server_set:t()) -> part().
+make(How, #{shared := Shared, outstanding := Before} = Context, Set) ->
+    Read = [{Pid, One, values(How, One)} || {Pid, One} <- dyno_agent_server_set:to_list(Set)],
+    Seen = maps:from_list([
+        {Pid, seen(Pid, Counters, Values, Shared)}
+     || {Pid, #{process := Process, counters := Counters}, Values} <- Read,
+        #{behaviour := gen_stage} <- [dyno_agent_server_process:server(Process)],
+        Counters =/= none
+    ]),
+    {Stages, Outstanding} = dyno_agent_server_stages:stages(Seen, Before),
+    Servers = [
+        (server(Pid, One, Values, Stages, Context, Seen))#{
+            under_way => dyno_agent_server_set:under_way(Pid, Set)
+        }
+     || {Pid, One, Values} <- Read
+    ],
+    #{
+        servers => Servers,
+        probed_ns => lists:sum([
+            probed_ns(One, Served, Context)
+         || {{_, One, _}, #{served := Served}} <- lists:zip(Read, Servers)
+        ]),
+        outstanding => Outstanding
+    }.
+
+values(_How, #{counters := none}) -> dyno_agent_server_counters:none();
+values(restart, #{counters := Counters}) -> dyno_agent_server_counters:take(Counters);
+values(go_on, #{counters := Counters}) -> dyno_agent_server_counters:look(Counters).
+
+seen(Pid, Counters, Values, Shared) ->
+    {Peers, Stage} = dyno_agent_server_hook:peers(Pid, Shared),
+    {Module, Kind} =
+        case Stage of
+            unknown -> {'Elixir.GenStage', unknown};
+            _ -> Stage
+        end,
+    #{
+        values => Values,
+        peers => Peers,
+        module => Module,
+        kind => Kind,
+        buffered => dyno_agent_server_counters:get(Counters, buffered)
+    }.
+
+server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context, Seen) ->
+    #{shared := Shared, times := AllTimes, level := Level} = Context,
+    Times = maps:get(Pid, AllTimes, #{}),
+    {By, Why} = by(Hook, One, Level),
+    Named =
+        case Seen of
+            #{Pid := #{module := Module}} -> dyno_agent_server_process:rename(Module, Process);
+            #{} -> Process
+        end,
+    dyno_agent_server_process:part(
+        Named,
+        #{
+            values => Values,
+            names => dyno_agent_server_hook:names(Pid, Shared),
+            times => Times,
+            by => By,
+            why_not_hook => Why
+        },
+        maps:get(Pid, Stages, none)
+    ).
+
+by(hooked, _One, _Level) ->
+    {hook, undefined};
+by(_NoHook, _One, rate) ->
+    {none, undefined};
+by(Hook, #{flagged := Flagged, process := Process}, _Level) ->
+    Why =
+        case {Hook, dyno_agent_server_process:server(Process)} of
+            {asked, _} -> ?NOT_YET;
+            {busy, _} -> ?BUSY;
+            {none, #{behaviour := gen_event}} -> ?MANAGER;
+            {none, _} -> undefined
+        end,
+    case Flagged of
+        true -> {call_time, Why};
+        false -> {none, Why}
+    end.
+
+probed_ns(#{hook := Hook, flagged := Flagged}, Served, #{probes := Probes}) ->
+    #{hook := HookNs, flag := FlagNs} = Probes,
+    Served * (lists:sum([HookNs || Hook =:= hooked] ++ [FlagNs || Flagged])).
+
+-doc "The busy share of the schedulers between two readings.".
+-spec busy([tuple()], [tuple()]) -> float().
+busy(Before, After) when length(Before) =:= length(After) ->
+    Pairs = [{A - A0, T - T0} || {{_, A0, T0}, {_, A, T}} <- lists:zip(Before, After)],
+    lists:sum([Active || {Active, _} <- Pairs]) / max(1, lists:sum([Total || {_, Total} <- Pairs]));
+busy(_Before, _After) ->
+    0.0.

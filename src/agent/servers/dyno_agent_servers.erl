@@ -1,0 +1,489 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_servers).
+-moduledoc """
+Measures what server processes do: each callback of gen_server, gen_statem, gen_event, supervisor
+and GenStage, Erlang's and Elixir's.
+
+```
+dyno_agent_server_choice    which processes?       dyno_agent_server_life   init, terminate, crashes
+dyno_agent_server_set       those measured         dyno_agent_server_times  call_time, call_count
+dyno_agent_server_hook      in each of them        dyno_agent_server_level  how much of it?
+   | dyno_agent_server_delay                       dyno_agent_server_probe  what does it cost?
+   v counts into
+dyno_agent_server_counters  --- next/1 --------->  dyno_agent_server_process, _stages, _window
+```
+
+A process is measured by itself, in a debug function of sys; no message is sent and nothing is
+copied. One that does not answer sys within two seconds, and event managers, are measured by
+call_time. What was put into processes ends by itself some seconds after this process, and is gone
+with the agent.
+
+## Cost
+About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each process.
+""".
+
+-behaviour(dyno_agent_instrument).
+-behaviour(gen_server).
+
+-export([about/0, config/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
+-export([start_link/1, restart/1, read/1, peek/1, next/1, add/2, remove/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
+
+-doc """
+Which processes. `all` and `{behaviour, _}` leave those of kernel, stdlib and dyno out; `{busiest,
+N}` takes the servers that did most in the last window.
+""".
+-type selector() ::
+    all
+    | {busiest, pos_integer()}
+    | {module, module()}
+    | {behaviour, gen_server | gen_statem | gen_event | supervisor | gen_stage}
+    | {application, atom()}
+    | {supervisor, atom() | pid()}
+    | {registered, atom()}
+    | {label, term()}
+    | {pid, pid()}.
+
+-type level() :: auto | rate | time | distribution | each.
+-type behaviour() :: gen_server | gen_statem | gen_event | supervisor | gen_stage.
+
+-type config() :: #{
+    servers := [selector()],
+    level => level(),
+    %% The most processes that are measured; 1,000.
+    most => pos_integer(),
+    %% Of the level each: so many calls in all, a second, and for so long.
+    each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
+    %% Is told of single calls.
+    sink => pid(),
+    %% The share of all schedulers' time that measuring may take; 0.1.
+    share => float()
+}.
+
+-doc "What was measured since the last `next/1` or `restart/1`.".
+-type window() :: #{
+    node := node(),
+    %% System time by the node's clock, since 1970.
+    start_ns := integer(),
+    duration_ns := pos_integer(),
+    level := level(),
+    asked := level(),
+    stepped_down := none | binary(),
+    %% What measuring adds to a callback, and its share of one scheduler with what this process did.
+    probe_ns := non_neg_integer(),
+    cost := float(),
+    %% Of all gen_servers of the node.
+    rate := #{call | cast | info | continue => non_neg_integer()},
+    servers := [server()],
+    %% How many are meant but more than the most.
+    unselected := non_neg_integer(),
+    schedulers_busy := float()
+}.
+
+-type server() :: #{
+    pid := pid(),
+    name := binary(),
+    kind := registered | label | module,
+    module := module(),
+    behaviour := behaviour(),
+    application := atom(),
+    supervisor := binary() | undefined,
+    state := alive | ended | crashed,
+    reason := binary() | undefined,
+    measured := hook | call_time | none,
+    why_not_hook := binary() | undefined,
+    %% The callback that runs, and since when.
+    under_way := #{callback := binary(), ns := non_neg_integer()} | none,
+    callbacks := [callback()],
+    queue := #{
+        now := non_neg_integer(),
+        max := non_neg_integer(),
+        at_dispatch := dyno_agent_server_counters:histogram() | none
+    },
+    %% `error_ns` is the mean of how wrong a value may be.
+    delay := #{
+        histogram := dyno_agent_server_counters:histogram() | none,
+        method := binary(),
+        error_ns := non_neg_integer() | undefined
+    },
+    wall_ns := non_neg_integer(),
+    cpu_ns := non_neg_integer() | undefined,
+    words := integer() | undefined,
+    arrived := non_neg_integer() | undefined,
+    served := non_neg_integer(),
+    tags := [
+        #{tag := binary(), callback := atom(), count := pos_integer(), wall_ns := non_neg_integer()}
+    ],
+    stage := stage() | none
+}.
+
+-type callback() :: #{
+    name := binary(),
+    count := non_neg_integer(),
+    exceptions := non_neg_integer(),
+    stops := non_neg_integer(),
+    wall := dyno_agent_server_counters:histogram() | none,
+    %% Where `wall` is none the time of the processor.
+    sum_ns := non_neg_integer(),
+    sum_squares_us := number(),
+    min_ns := non_neg_integer() | undefined,
+    max_ns := non_neg_integer() | undefined,
+    cpu_ns := non_neg_integer() | undefined,
+    words := integer() | undefined
+}.
+
+-doc "A stage of GenStage. What only the other stage knows is undefined where it is not measured.".
+-type stage() :: #{
+    kind := producer | producer_consumer | consumer | unknown,
+    demand_asked := non_neg_integer() | undefined,
+    demand_received := non_neg_integer(),
+    events_in := non_neg_integer(),
+    events_out := non_neg_integer() | undefined,
+    batches := dyno_agent_server_counters:histogram() | none,
+    %% Demand received and not yet answered.
+    outstanding := non_neg_integer() | undefined,
+    buffered := non_neg_integer(),
+    %% Not to be seen from outside.
+    discarded := undefined,
+    %% From a consumer's last demand to the next events.
+    demand_to_event := dyno_agent_server_counters:histogram() | none,
+    subscriptions := [#{from := pid(), to := pid(), events := non_neg_integer()}]
+}.
+
+-type state() :: #{
+    config := config(),
+    shared := dyno_agent_server_hook:shared(),
+    set := dyno_agent_server_set:t(),
+    times := dyno_agent_server_times:t(),
+    life := dyno_agent_server_life:t(),
+    level := dyno_agent_server_level:t(),
+    probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
+    each := #{left := non_neg_integer(), until := integer()},
+    ticks := non_neg_integer(),
+    %% Demand that stages have not answered.
+    outstanding := #{pid() => integer()},
+    %% The window: by the monotonic clock and the system's, what this process has worked in it.
+    started := integer(),
+    started_system := integer(),
+    schedulers := [tuple()],
+    own_ns := non_neg_integer(),
+    %% For the level: the schedulers a second ago, and the share of all that the last window took.
+    second := [tuple()],
+    share := float()
+}.
+
+-define(MOST, 1000).
+-define(SHARE, 0.1).
+-define(TICK_MS, 1000).
+%% Hooks end so long after this process has.
+-define(DEADLINE_NS, 5_000_000_000).
+%% Event managers are asked for their handlers once in so many seconds.
+-define(HANDLERS_TICKS, 10).
+-define(EACH, #{count => 100, per_second => 10, seconds => 60}).
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [servers]}.
+
+-spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{servers := [_ | _] = Selectors, sink := Sink}) -> #{servers => Selectors, sink => Sink};
+config(_Options) -> off.
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() -> dyno_agent_server_parts:tables().
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() -> dyno_agent_server_parts:metrics().
+
+-spec series() -> [dyno_agent_instrument:series()].
+series() -> [].
+
+-spec histograms() -> [dyno_agent_instrument:histogram()].
+histograms() -> dyno_agent_server_parts:histograms().
+
+-spec warnings(Role :: binary(), window()) -> [dyno_agent_instrument:warning()].
+warnings(Role, Window) -> dyno_agent_server_parts:warnings(Role, Window).
+
+-doc "Starts measuring.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
+-doc "Counts from now on.".
+-spec restart(pid()) -> ok.
+restart(Pid) ->
+    _ = next(Pid),
+    ok.
+
+-doc "The window until now, which goes on.".
+-spec read(pid()) -> window().
+read(Pid) -> gen_server:call(Pid, peek, infinity).
+
+-doc "The same.".
+-spec peek(pid()) -> window().
+peek(Pid) -> read(Pid).
+
+-doc "The window until now; a new one begins.".
+-spec next(pid()) -> window().
+next(Pid) -> gen_server:call(Pid, next, infinity).
+
+-doc "More processes.".
+-spec add(pid(), [selector()]) -> ok.
+add(Pid, Selectors) -> gen_server:call(Pid, {add, Selectors}, infinity).
+
+-doc "Takes back selectors that were given.".
+-spec remove(pid(), [selector()]) -> ok.
+remove(Pid, Selectors) -> gen_server:call(Pid, {remove, Selectors}, infinity).
+
+-spec init(config()) -> {ok, state()}.
+init(#{servers := Selectors} = Config) ->
+    process_flag(trap_exit, true),
+    %% A process that computes must not put off a window.
+    process_flag(priority, high),
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    _ = erlang:system_flag(scheduler_wall_time, true),
+    Asked = maps:get(level, Config, auto),
+    Shared = #{
+        clock => now_ns() - 1,
+        control => atomics:new(2, [{signed, true}]),
+        names => ets:new(?MODULE, [ordered_set, public]),
+        asked => atomics:new(1024, [{signed, true}]),
+        each =>
+            case Config of
+                #{level := each, sink := _} -> self();
+                #{} -> none
+            end
+    },
+    ok = prolong(Shared),
+    Times = dyno_agent_server_times:open(),
+    Probes = #{
+        hook => dyno_agent_server_probe:hook_ns(Shared),
+        flag => dyno_agent_server_probe:flag_ns(Times)
+    },
+    %% What the probes did does not count.
+    _ = dyno_agent_server_times:read(restart, Times),
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
+    State = #{
+        config => Config,
+        shared => Shared,
+        set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared),
+        times => Times,
+        life => dyno_agent_server_life:open(),
+        level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
+        probes => Probes,
+        each => #{
+            left => maps:get(count, Limits),
+            until => now_ns() + 1_000_000_000 * maps:get(seconds, Limits)
+        },
+        ticks => 0,
+        outstanding => #{},
+        second => schedulers(),
+        share => 0.0
+    },
+    {ok, begin_window(refilled(scan(busiest(State))))}.
+
+begin_window(State) ->
+    State#{
+        started => now_ns(),
+        started_system => erlang:system_time(nanosecond),
+        schedulers => schedulers(),
+        own_ns => 0
+    }.
+
+-spec handle_call(peek | next | {add | remove, [selector()]}, gen_server:from(), state()) ->
+    {reply, term(), state()}.
+handle_call(peek, _From, State) ->
+    Scanned = scan(State),
+    {Window, _} = window(go_on, Scanned),
+    {reply, Window, Scanned};
+handle_call(next, _From, State) ->
+    #{set := Set} = Scanned = scan(State),
+    {Window, Outstanding} = window(restart, Scanned),
+    #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
+    Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
+    Next = Scanned#{
+        set := dyno_agent_server_set:next(Rates, Set),
+        outstanding := Outstanding,
+        share := Cost / erlang:system_info(schedulers_online)
+    },
+    {reply, Window, busiest(begin_window(Next))};
+handle_call({add, More}, _From, #{set := Set} = State) ->
+    {reply, ok, busiest(State#{set := dyno_agent_server_set:select(More, Set)})};
+handle_call({remove, Less}, _From, #{set := Set} = State) ->
+    {reply, ok, State#{set := dyno_agent_server_set:unselect(Less, Set)}}.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info(tick, State) ->
+    Before = now_ns(),
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    {noreply, add_own(Before, tick(State))};
+handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
+    {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
+handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
+    {noreply, State#{times := dyno_agent_server_times:handlers(Modules, Times)}};
+handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Life} = State) ->
+    Ending = dyno_agent_server_life:ending(Pid, Life),
+    {noreply, State#{
+        set := dyno_agent_server_set:down(Pid, Monitor, {Reason, Ending}, Set),
+        life := dyno_agent_server_life:forget(Pid, Life)
+    }};
+handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = State) ->
+    #{left := Left} = Each,
+    ok = told(Pid, Series, Text, Ns, State),
+    {noreply, State#{each := Each#{left := max(0, Left - 1)}}};
+handle_info({'EXIT', _From, Reason}, State) ->
+    {stop, Reason, State};
+handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
+    case dyno_agent_server_life:event(Event, Before) of
+        {begins, Pid, Life} -> {noreply, begins(Pid, State#{life := Life})};
+        {none, Life} -> {noreply, State#{life := Life}}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+%% Hooks end with their deadline; those that answer at once end now.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{shared := #{control := Control}} = State) ->
+    #{set := Set, times := Times, life := Life} = State,
+    ok = atomics:put(Control, 1, -1),
+    ok = dyno_agent_server_times:close(Times),
+    ok = dyno_agent_server_life:close(Life),
+    dyno_agent_server_set:unhook_all(Set).
+
+%% Each second
+
+tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
+    Late = is_late(Shared),
+    ok = prolong(Shared),
+    Scanned = scan(State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1}),
+    ok = ask_for_handlers(Scanned),
+    #{set := Set} = Levelled = refilled(levelled(Scanned)),
+    case Late of
+        true -> Levelled#{set := dyno_agent_server_set:hooked_again(Set)};
+        false -> Levelled
+    end.
+
+scan(#{set := Set, level := Level, times := Times} = State) ->
+    Scanned = dyno_agent_server_set:sample_queues(dyno_agent_server_set:scan(Set)),
+    Now = dyno_agent_server_level:level(Level),
+    State#{set := dyno_agent_server_set:adjust(Now, Times, Scanned)}.
+
+busiest(#{set := Set} = State) ->
+    State#{set := dyno_agent_server_set:busiest(Set)}.
+
+%% A server has begun: it is measured from its first message on.
+begins(Pid, #{set := Set, life := Life, level := Level} = State) ->
+    Found = dyno_agent_server_set:found(Pid, Set),
+    Begun =
+        case dyno_agent_server_life:init_ns(Pid, Life) of
+            none -> Found;
+            Ns -> dyno_agent_server_set:observe_life(Pid, Ns, Found)
+        end,
+    Now = dyno_agent_server_level:level(Level),
+    State#{set := dyno_agent_server_set:adjust_one(Pid, Now, Begun)}.
+
+ask_for_handlers(#{ticks := Ticks, set := Set}) when Ticks rem ?HANDLERS_TICKS =:= 1 ->
+    lists:foreach(
+        fun(Pid) -> Pid ! {self(), {self(), {?MODULE, handlers}}, get_modules} end,
+        dyno_agent_server_set:managers(Set)
+    );
+ask_for_handlers(_State) ->
+    ok.
+
+levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
+    Now = schedulers(),
+    Observation = #{
+        run_queue => erlang:statistics(total_run_queue_lengths) / length(Now),
+        busy => dyno_agent_server_window:busy(Schedulers, Now),
+        cost => Share
+    },
+    Level = dyno_agent_server_level:observe(Observation, Before),
+    Changed = dyno_agent_server_level:level(Level) =/= dyno_agent_server_level:level(Before),
+    %% What the new level costs is not known before the next window.
+    Next =
+        case Changed of
+            true -> 0.0;
+            false -> Share
+        end,
+    State#{level := Level, second := Now, share := Next}.
+
+refilled(#{config := Config, each := #{left := Left, until := Until}, shared := Shared} = State) ->
+    #{per_second := PerSecond} = maps:merge(?EACH, maps:get(each, Config, #{})),
+    #{control := Control} = Shared,
+    Calls =
+        case now_ns() < Until of
+            true -> min(PerSecond, Left);
+            false -> 0
+        end,
+    ok = atomics:put(Control, 2, Calls),
+    State.
+
+told(Pid, Series, Text, Ns, #{config := #{sink := Sink}, set := Set}) ->
+    case dyno_agent_server_set:call(Pid, Series, Set) of
+        none ->
+            ok;
+        Call ->
+            At = erlang:system_time(nanosecond),
+            More = #{node => node(), message => Text, wall_ns => Ns, at_ns => At},
+            _ = erlang:send(Sink, {dyno_servers, each, maps:merge(Call, More)}, [noconnect]),
+            ok
+    end.
+
+prolong(#{control := Control, clock := Clock}) ->
+    atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).
+
+is_late(#{control := Control, clock := Clock}) ->
+    now_ns() - Clock > atomics:get(Control, 1).
+
+%% Windows
+
+window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
+    #{set := Set, times := Times, shared := Shared, outstanding := Before} = State,
+    Begun = now_ns(),
+    {Rate, TimesOf} = dyno_agent_server_times:read(How, Times),
+    Now = dyno_agent_server_level:level(Level),
+    Context = #{
+        shared => Shared,
+        times => TimesOf,
+        level => Now,
+        probes => Probes,
+        outstanding => Before
+    },
+    #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
+        dyno_agent_server_window:make(How, Context, Set),
+    Duration = max(1, now_ns() - Started),
+    OwnNs = map_get(own_ns, State) + now_ns() - Begun,
+    Window = #{
+        node => node(),
+        start_ns => map_get(started_system, State),
+        duration_ns => Duration,
+        level => Now,
+        asked => maps:get(level, Config, auto),
+        stepped_down => dyno_agent_server_level:why(Level),
+        probe_ns => probe_ns(Now, Probes),
+        cost => (ProbedNs + OwnNs) / Duration,
+        rate => Rate,
+        servers => Servers,
+        unselected => dyno_agent_server_set:unselected(Set),
+        schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), schedulers())
+    },
+    {Window, Outstanding}.
+
+probe_ns(rate, _Probes) -> 0;
+probe_ns(time, #{flag := Ns}) -> Ns;
+probe_ns(_Hook, #{hook := Ns}) -> Ns.
+
+schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).
+
+add_own(Before, #{own_ns := OwnNs} = State) ->
+    State#{own_ns := OwnNs + now_ns() - Before}.
+
+now_ns() -> erlang:monotonic_time(nanosecond).

@@ -1,0 +1,179 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_servers).
+-moduledoc """
+`dyno servers`: what every server process of running nodes does, live, and as a recording.
+""".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-define(SORTS, [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name]).
+%% `each` is for code: dyno_servers.
+-define(LEVELS, [auto, rate, time, distribution]).
+
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand("NODE", "a running Erlang node, such as shop@host"),
+            dyno_cli_command:operand(
+                "SELECTOR...",
+                "which servers: a callback module, a registered name, <0.1.0>, busiest:20, "
+                "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
+                "gen_event, supervisor or gen_stage (default: all); what has an @ is one more node",
+                #{nargs => list, required => false, default => []}
+            )
+        ],
+        options => [
+            {"", measuring()},
+            {"What is shown", [
+                {"--sort KEY", "what comes first: busy, rate, p99, max, queue, delay, cpu, words, "
+                    "exceptions or name (default: busy)", {one_of, ?SORTS}},
+                {"--filter TEXT",
+                    "only servers with this in their name, module, application or supervisor"},
+                {"--group GROUP",
+                    "rows by process, name, module, supervisor, application, behaviour, node or "
+                    "cluster, which is all together (default: process)",
+                    {one_of, dyno_servers_window:groups()}}
+            ]},
+            {"Where each window goes", [
+                {"--sink URL",
+                    "statsd://HOST:PORT, dogstatsd://HOST:PORT, statsd+unix:/PATH, "
+                    "prometheus://127.0.0.1:9464, otlp+http://HOST:4318 or telemetry; may be given "
+                    "more than once",
+                    {many, {custom, fun dyno_servers_sink:parse/1, "a sink's URL"}}, sinks}
+            ]},
+            {"What must hold: exit status 1 where it does not", [
+                {"--threshold EXPRESSION",
+                    "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; may be given "
+                    "more than once",
+                    {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
+            ]},
+            {"Reports", dyno_cli_job:options()},
+            {"Nodes", [
+                {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
+                {"--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)", atom}
+            ]}
+        ],
+        examples => examples()
+    }.
+
+measuring() ->
+    [
+        {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
+        {"--interval TIME", "how long a window is (default: 1s)",
+            {custom, fun interval/1, "a duration from 100ms up, such as 1s"}, interval_ms},
+        {"--level LEVEL",
+            "how deep: rate (counts only), time (calls, time on the processor and words), "
+            "distribution (each callback's wall time, message kinds, queue and waiting), or auto, "
+            "the deepest that the node has room for (default: auto)",
+            {one_of, ?LEVELS}},
+        {"--most N", "the most processes that are measured in a node (default: 1000)",
+            {whole, 1, infinity}}
+    ].
+
+interval(Text) ->
+    case dyno_cli_option:value(duration, Text) of
+        {ok, Ms} when Ms >= 100 -> {ok, Ms};
+        _ -> error
+    end.
+
+threshold(Text) ->
+    maybe
+        {ok, Threshold} ?= dyno_threshold:parse(Text),
+        ok ?= dyno_threshold:check(Threshold, dyno_servers_recording:known()),
+        {ok, Threshold}
+    else
+        {error, Reason} -> {error, {dyno_threshold, Reason}}
+    end.
+
+examples() ->
+    [
+        {~"dyno servers shop@host", ~"shows all servers of a node until Ctrl-C"},
+        {~"dyno servers shop@host orders --for 30s -o orders.html",
+            ~"measures one server, or those of one module, and makes a report"},
+        {~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
+            ~"shows those below a supervisor with cache in their name, the longest queue first"},
+        {~"dyno servers a@host b@host app:shop --group module",
+            ~"sums the servers of an application in two nodes by module"},
+        {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
+            ~"sends each window to Datadog's agent"},
+        {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
+            ~"exits with status 1 where more messages waited"}
+    ].
+
+-doc "Measures, and shows.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{node := First} = Values) ->
+    {Others, Texts} = lists:partition(fun is_node/1, maps:get(selector, Values, [])),
+    maybe
+        {ok, Nodes} ?= named_nodes([First | Others], []),
+        {ok, Servers} ?= selectors(Texts, []),
+        Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds, name, cookie],
+        Options = (maps:with(Keys, Values))#{servers => Servers},
+        Screen = dyno_cli_servers_screen:start_link(Values),
+        Job = #{
+            keep => First,
+            measure => fun(Context) -> measure(Nodes, Options, Screen, Context) end
+        },
+        Status = dyno_cli_job:run(Job, Values),
+        ok = dyno_cli_servers_screen:stop(Screen),
+        Status
+    else
+        Error -> dyno_cli_command:refused(Error)
+    end.
+
+measure(Nodes, Options, Screen, #{progress := Report}) ->
+    ok = dyno_cli_servers_screen:quits(Screen, self()),
+    Show = fun(Event) ->
+        case dyno_cli_servers_screen:is_table(Screen) of
+            %% It says the same, and a line of progress would stand in it.
+            true -> ok;
+            false -> Report(progress(Event))
+        end,
+        dyno_cli_servers_screen:show(Screen, Event)
+    end,
+    Result = dyno_servers_run:run(Nodes, Options#{show => Show}),
+    ok = dyno_cli_servers_screen:clear(Screen),
+    Result.
+
+progress({window, #{servers := Servers}}) ->
+    #{
+        phase => measuring,
+        run => ~"servers",
+        text => io_lib:format("measuring ~b servers", [length(Servers)])
+    };
+progress({lost, Node, Error}) ->
+    #{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]};
+progress({back, Node}) ->
+    #{phase => warning, text => [atom_to_binary(Node), " is back"]}.
+
+is_node(Text) ->
+    binary:match(Text, ~"@") =/= nomatch.
+
+named_nodes([], Nodes) ->
+    {ok, lists:reverse(Nodes)};
+named_nodes([Text | Texts], Nodes) ->
+    case binary:split(Text, ~"@") of
+        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
+            named_nodes(Texts, [binary_to_atom(Text) | Nodes]);
+        _ ->
+            dyno_cli_command:contradiction([
+                "\"", dyno_report_text:clean(Text), "\" is no name of a node; it has the form "
+                "shop@host"
+            ])
+    end.
+
+selectors([], []) ->
+    {ok, [all]};
+selectors([], Selectors) ->
+    {ok, lists:reverse(Selectors)};
+selectors([Text | Texts], Selectors) ->
+    case dyno_server_selector:parse(Text) of
+        {ok, Selector} -> selectors(Texts, [Selector | Selectors]);
+        Error -> Error
+    end.

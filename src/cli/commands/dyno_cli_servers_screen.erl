@@ -1,0 +1,157 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_servers_screen).
+-moduledoc """
+What `dyno servers` shows while it measures: on a terminal a table, drawn anew at each window, that
+takes commands; elsewhere a line for each of the busiest servers.
+""".
+
+-export([start_link/1, stop/1, is_table/1, quits/2, show/2, clear/1]).
+-export_type([screen/0]).
+
+-import(dyno_cli_servers_view, [new/1, with_event/2, with_input/2]).
+
+-doc "The process that draws, and how.".
+-opaque screen() :: {pid(), mode()}.
+
+-type mode() :: table | lines | silent.
+
+-type state() :: #{
+    mode := mode(),
+    view := dyno_cli_servers_view:view(),
+    quits := pid() | none,
+    drawn := boolean()
+}.
+
+-doc "Starts it, for the values of the command.".
+-spec start_link(dyno_cli_command:values()) -> screen().
+start_link(Values) ->
+    Mode = mode(Values),
+    Pid = spawn_link(fun() ->
+        case Mode of
+            table -> read_input(self());
+            _ -> ok
+        end,
+        loop(#{mode => Mode, view => new(Values), quits => none, drawn => false})
+    end),
+    {Pid, Mode}.
+
+%% What is redrawn needs a terminal that can, and leaves standard output to a report in a pipe.
+mode(#{quiet := true}) ->
+    silent;
+mode(Values) ->
+    Outputs = [dyno_cli_terminal:is_terminal(Of) || Of <- [standard_error, standard_io]],
+    case {Outputs, os:getenv("TERM", "dumb"), Values} of
+        {[true, true], Terminal, _} when Terminal =/= "dumb" -> table;
+        {[true, false], Terminal, #{format := _}} when Terminal =/= "dumb" -> table;
+        {_, _, #{format := _}} -> silent;
+        {_, _, _} -> lines
+    end.
+
+%% A line at a time: single keys can be read from OTP 28 on only.
+read_input(Screen) ->
+    _ = spawn_link(fun() -> read_lines(Screen) end),
+    ok.
+
+read_lines(Screen) ->
+    case io:get_line("") of
+        Line when is_list(Line); is_binary(Line) ->
+            Screen ! {input, string:trim(unicode:characters_to_list(Line))},
+            read_lines(Screen);
+        %% Nobody types.
+        _ ->
+            ok
+    end.
+
+-doc "Ends it.".
+-spec stop(screen()) -> ok.
+stop({Screen, _}) ->
+    unlink(Screen),
+    Ref = monitor(process, Screen),
+    exit(Screen, kill),
+    receive
+        {'DOWN', Ref, process, Screen, _} -> ok
+    end.
+
+-doc "Whether a table is drawn.".
+-spec is_table(screen()) -> boolean().
+is_table({_, Mode}) -> Mode =:= table.
+
+-doc "Whom the command `q` ends.".
+-spec quits(screen(), pid()) -> ok.
+quits({Screen, _}, Pid) ->
+    Screen ! {quits, Pid},
+    ok.
+
+-doc "Shows a window; returns when it is drawn, so that windows come no faster than that.".
+-spec show(screen(), dyno_servers_run:event()) -> ok.
+show(Screen, Event) -> call(Screen, {show, Event}).
+
+-doc "Removes the table, so that a report can be written.".
+-spec clear(screen()) -> ok.
+clear(Screen) -> call(Screen, clear).
+
+call({Screen, _}, Request) ->
+    Ref = monitor(process, Screen),
+    Screen ! {self(), Ref, Request},
+    receive
+        {Ref, ok} ->
+            true = demonitor(Ref, [flush]),
+            ok;
+        {'DOWN', Ref, process, Screen, _} ->
+            ok
+    end.
+
+-spec loop(state()) -> no_return().
+loop(#{view := View, quits := Quits} = State) ->
+    receive
+        {quits, Pid} ->
+            loop(State#{quits := Pid});
+        {Pid, Ref, {show, Event}} ->
+            New = drawn(Event, State#{view := with_event(Event, View)}),
+            Pid ! {Ref, ok},
+            loop(New);
+        {Pid, Ref, clear} ->
+            New = cleared(State),
+            Pid ! {Ref, ok},
+            loop(New);
+        {input, "q"} when is_pid(Quits) ->
+            Quits ! stop,
+            loop(State);
+        {input, Text} ->
+            loop(drawn(input, State#{view := with_input(Text, View)}))
+    end.
+
+drawn({window, Window}, #{mode := lines, view := View} = State) ->
+    _ = dyno_cli_terminal:print([
+        [Line, $\n]
+     || Line <- dyno_cli_servers_view:lines(Window, View)
+    ]),
+    State;
+drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
+    #{colour := Colour, charset := Charset} = dyno_cli_terminal:look(),
+    Layout = #{
+        width => dyno_cli_terminal:columns(),
+        indent => 0,
+        colour => Colour,
+        charset => Charset
+    },
+    [Prompt | Lines] = dyno_cli_servers_view:screen(View, Layout, dyno_cli_terminal:rows()),
+    %% What somebody types stands behind the prompt, in the first line, which is drawn once and after
+    %% each command; the cursor goes back there.
+    Top =
+        case Before andalso not dyno_cli_servers_view:is_new(View) of
+            true -> "\e7";
+            false -> ["\e[H\e[2J", Prompt, "\e7"]
+        end,
+    dyno_cli_terminal:write_error([Top, "\e[2;1H", [[Line, "\e[K\r\n"] || Line <- Lines], "\e[J\e8"]),
+    State#{drawn := true, view := dyno_cli_servers_view:seen(View)};
+drawn(_Event, State) ->
+    State.
+
+cleared(#{drawn := true} = State) ->
+    dyno_cli_terminal:write_error("\e[H\e[2J"),
+    State#{drawn := false, mode := silent};
+cleared(State) ->
+    State#{mode := silent}.

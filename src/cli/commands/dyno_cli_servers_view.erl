@@ -1,0 +1,228 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_servers_view).
+-moduledoc false.
+%% The live table of `dyno servers`: which rows, in which order, as lines of text; and what commands
+%% change of it. Pure.
+
+-export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2]).
+-export_type([view/0]).
+
+-opaque view() :: #{
+    sort := dyno_servers_row:key(),
+    filter := unicode:chardata(),
+    group := dyno_servers_window:group(),
+    window := dyno_servers_window:window() | none,
+    frozen := boolean(),
+    lost := #{node() => dyno_error:error()},
+    %% What is to be said of the last command, and whether the first line has changed.
+    said := unicode:chardata(),
+    new := boolean()
+}.
+
+%% Of a window in a pipe.
+-define(LINES, 5).
+-define(SORTS, [
+    {"busy", busy}, {"rate", rate}, {"p99", p99}, {"max", max}, {"queue", queue}, {"wait", delay},
+    {"delay", delay}, {"cpu", cpu}, {"words", words}, {"exceptions", exceptions}, {"name", name}
+]).
+-define(SAY, "s KEY sorts, g GROUP sums, /TEXT filters, f freezes, q quits").
+
+-doc "The view that the command's values say.".
+-spec new(dyno_cli_command:values()) -> view().
+new(Values) ->
+    #{
+        sort => maps:get(sort, Values, busy),
+        filter => maps:get(filter, Values, ~""),
+        group => maps:get(group, Values, process),
+        window => none,
+        frozen => false,
+        lost => #{},
+        said => ?SAY,
+        new => true
+    }.
+
+-doc "A window came, or a node was lost.".
+-spec with_event(dyno_servers_run:event(), view()) -> view().
+with_event({window, _}, #{frozen := true} = View) -> View;
+with_event({window, Window}, View) -> View#{window := Window};
+with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{Node => Error}};
+with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)}.
+
+-doc "Somebody typed a line.".
+-spec with_input(string(), view()) -> view().
+with_input(Text, View) ->
+    command(string:lexemes(Text, " "), Text, View#{new := true, said := ?SAY}).
+
+command(["f"], _, #{frozen := true} = View) ->
+    View#{frozen := false};
+command(["f"], _, View) ->
+    View#{frozen := true, said := ["frozen; f goes on"]};
+command(["s", Key], _, View) ->
+    case lists:keyfind(Key, 1, ?SORTS) of
+        {_, Sort} -> View#{sort := Sort};
+        false -> View#{said := ["s takes ", lists:join(", ", [Name || {Name, _} <- ?SORTS])]}
+    end;
+command(["g", Name], _, View) ->
+    Groups = dyno_servers_window:groups(),
+    case [Group || Group <- Groups, atom_to_list(Group) =:= Name] of
+        [Group] -> View#{group := Group};
+        [] -> View#{said := ["g takes ", lists:join(", ", [atom_to_list(G) || G <- Groups])]}
+    end;
+command([], _, View) ->
+    View;
+command(_, [$/ | Filter], View) ->
+    View#{filter := Filter};
+command(_, _, View) ->
+    View.
+
+-doc "Whether the first line has to be drawn.".
+-spec is_new(view()) -> boolean().
+is_new(#{new := New}) -> New.
+
+-doc "It was.".
+-spec seen(view()) -> view().
+seen(View) -> View#{new := false}.
+
+-doc "The lines of the screen; of the first the prompt.".
+-spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
+screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
+    [prompt(Said) | lost(Lost)] ++ ["waiting for the first window"];
+screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Rows) ->
+    #{lost := Lost} = View,
+    Head = lost(Lost) ++ heading(View, Width),
+    Chosen = rows(View),
+    Pipeline = pipeline(Window),
+    Room = max(3, Rows - length(Head) - 3 - length(Pipeline)),
+    [prompt(Said) | Head] ++ table(lists:sublist(Chosen, Room), Layout) ++ more(Chosen, Room) ++
+        Pipeline.
+
+prompt(Said) -> [dyno_report_text:encode(Said), " > "].
+
+lost(Lost) ->
+    [
+        dyno_report_text:encode([atom_to_binary(Node), ": ", dyno_error:format(Error)])
+     || Node := Error <- Lost
+    ].
+
+heading(#{window := #{nodes := Nodes, servers := Servers, start_ns := Ns}} = View, Width) ->
+    #{sort := Sort, filter := Filter, frozen := Frozen} = View,
+    Time = calendar:system_time_to_rfc3339(Ns div 1_000_000_000, [{offset, "Z"}]),
+    Facts =
+        [
+            list_to_binary(Time),
+            dyno_recording_part:text("~b servers", [length(Servers)]),
+            <<"by ", (atom_to_binary(Sort))/binary>>
+        ] ++
+            [dyno_recording_part:text("only ~ts", [Filter]) || not string:is_empty(Filter)] ++
+            [~"frozen" || Frozen],
+    dyno_report_text:wrap_parts(Facts, ~",", Width) ++
+        lists:append([
+            dyno_report_text:wrap(
+                dyno_recording_part:text("~ts: ~ts; all servers of the node: ~ts", [
+                    Node, dyno_servers_recording:level(OfNode), all(OfNode)
+                ]),
+                Width
+            )
+         || #{node := Node} = OfNode <- Nodes
+        ]).
+
+all(#{rate := Rate, duration_ns := Ns}) ->
+    dyno_unit:format(lists:sum(maps:values(Rate)) * 1.0e9 / Ns, ~"1/s").
+
+rows(#{window := #{duration_ns := Ns} = Window, group := Group, filter := Filter, sort := Sort}) ->
+    Rows = [
+        named(Group, dyno_servers_row:row(Sum, Ns))
+     || Sum <- dyno_servers_window:sums(Group, Window)
+    ],
+    dyno_servers_row:ranked(Sort, [Row || Row <- Rows, dyno_servers_row:is_like(Filter, Row)]).
+
+named(process, Row) -> Row;
+named(Group, Row) -> Row#{name => maps:get(Group, Row, ~"none")}.
+
+table(Rows, Layout) ->
+    dyno_report_table:lines(
+        [#{title => Title, align => Align, fit => Fit} || {Title, Align, Fit, _} <- columns()],
+        [[Cell(Row) || {_, _, _, Cell} <- columns()] || Row <- Rows],
+        Layout
+    ).
+
+columns() ->
+    Number = fun(Title, Key, Unit, Fit) ->
+        {Title, right, Fit, fun(Row) -> number(maps:get(Key, Row, undefined), Unit) end}
+    end,
+    [
+        {~"server", left, flexible, fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
+        Number(~"rate", rate, ~"1/s", fixed),
+        {~"busy", right, fixed, fun(Row) ->
+            case maps:get(busy, Row, undefined) of
+                Busy when is_number(Busy), Busy >= 0.9 -> {bad, number(Busy, ~"ratio")};
+                Busy -> number(Busy, ~"ratio")
+            end
+        end},
+        Number(~"p50", p50, ~"ns", fixed),
+        Number(~"p99", p99, ~"ns", fixed),
+        Number(~"queue", queue_now, ~"count", fixed),
+        Number(~"waited", delay_p99, ~"ns", optional),
+        {~"now in", left, optional, fun(Row) ->
+            case maps:get(running, Row, undefined) of
+                undefined -> ~"";
+                Running -> Running
+            end
+        end},
+        Number(~"max", max, ~"ns", optional),
+        Number(~"cpu", cpu, ~"ratio", optional),
+        {~"failed", right, optional, fun
+            (#{exceptions := N, crashes := M}) when N + M > 0 ->
+                {bad, number(max(N, M), ~"count")};
+            (_) ->
+                ~""
+        end},
+        {~"pid", left, optional, fun(Row) -> maps:get(pid, Row, ~"") end},
+        Number(~"words", words_mean, ~"words", optional)
+    ].
+
+number(undefined, _Unit) -> ~"-";
+number(Value, ~"ratio") -> dyno_unit:format(round(Value * 1000) / 1000, ~"ratio");
+number(Value, Unit) -> dyno_unit:format(Value, Unit).
+
+more(Rows, Room) when length(Rows) > Room ->
+    [dyno_recording_part:text("... ~b more", [length(Rows) - Room])];
+more(_Rows, _Room) ->
+    [].
+
+pipeline(#{servers := Servers, duration_ns := DurationNs}) ->
+    case dyno_servers_pipeline:draw(dyno_servers_pipeline:stages(Servers, DurationNs)) of
+        [] -> [];
+        Lines -> [~"" | Lines]
+    end.
+
+-doc "A line for each of the busiest servers of a window: name and then values, for programs.".
+-spec lines(dyno_servers_window:window(), view()) -> [binary()].
+lines(#{start_ns := Ns} = Window, View) ->
+    Time = calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]),
+    [
+        dyno_recording_part:text("~ts ~ts~ts", [Time, name(Row), values(Row)])
+     || Row <- lists:sublist(rows(View#{window := Window}), ?LINES)
+    ].
+
+name(#{name := Name}) -> re:replace(dyno_report_text:clean(Name), " ", "_", [global]).
+
+values(Row) ->
+    [
+        io_lib:format(" ~ts=~ts", [Title, re:replace(dyno_unit:format(Value, Unit), " ", "")])
+     || {Title, Key, Unit} <- [
+            {"rate", rate, ~"1/s"},
+            {"busy", busy, ~"ratio"},
+            {"p50", p50, ~"ns"},
+            {"p99", p99, ~"ns"},
+            {"max", max, ~"ns"},
+            {"cpu", cpu, ~"ratio"},
+            {"queue", queue_now, ~"count"},
+            {"waited_p99", delay_p99, ~"ns"},
+            {"exceptions", exceptions, ~"count"}
+        ],
+        Value <- [maps:get(Key, Row, undefined)],
+        is_number(Value)
+    ].

@@ -1,0 +1,372 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers).
+-moduledoc """
+Watch what every gen_server, state machine, event manager, supervisor and GenStage stage of running
+nodes does, without a line of their code changed.
+
+```erlang
+{ok, Monitor} = dyno_servers:start(['shop@host'], #{servers => [{module, orders}]}),
+ok = dyno_servers:subscribe(Monitor),
+receive
+    {dyno_servers, Monitor, Window, _Dropped} ->
+        Rows = [
+            dyno_servers_row:row(Sum, map_get(duration_ns, Window))
+         || Sum <- dyno_servers_window:sums(module, Window)
+        ],
+        ok = dyno_servers:ready(Monitor)
+end,
+ok = dyno_servers:stop(Monitor).
+```
+
+```
+dyno_servers           a monitor: windows of several nodes put together, subscribers, sinks, watches
+  dyno_servers_target  a node: its agent, shared by the monitors of this node
+    dyno_agent_servers in the node: hooks and counters
+```
+
+Subscribers are given one window at a time: the next one after `ready/1`. What comes in between waits
+in a queue of a few windows; the oldest is dropped where it is full, and counted.
+""".
+
+-behaviour(gen_server).
+
+-export([start/2, stop/1, list/0, about/1, add/2, remove/2]).
+-export([subscribe/1, subscribe/2, ready/1, read/1]).
+-export([defaults/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([monitor/0, options/0, lost/0]).
+
+-type monitor() :: pid().
+
+-type options() :: #{
+    %% Default: all.
+    servers => [dyno_server_selector:text()],
+    %% How long a window is; 1000.
+    interval_ms => pos_integer(),
+    %% auto, rate, time, distribution or each; auto.
+    level => atom(),
+    %% The most processes that are measured in a node; 1000.
+    most => pos_integer(),
+    %% Of the level each: how many calls, how many a second, for how many seconds.
+    each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
+    %% Where windows are sent to, as `dyno_servers_sink:parse/1` reads it.
+    sinks => [dyno_servers_sink:config()],
+    %% What the log is told of.
+    watches => [dyno_servers_watch:watch()],
+    cookie => atom(),
+    name => atom()
+}.
+
+-doc "Nodes that gave no window, and why.".
+-type lost() :: #{node() => dyno_error:error()}.
+
+-type state() :: #{
+    %% It ends with whoever started it.
+    owner := pid(),
+    options := options(),
+    targets := #{node() => pid()},
+    %% Those that are lost.
+    lost := lost(),
+    %% What came of windows that are not complete yet, by their ends.
+    pending := #{integer() => #{node() => map() | none}},
+    subscribers := #{pid() => {reference(), dyno_servers_queue:t()}},
+    sinks := [dyno_servers_sink:sink()],
+    watch := dyno_servers_watch:state()
+}.
+
+%% How long a window waits for a node that is late.
+-define(MOST_LATE_MS, 2000).
+-define(TIMEOUT_MS, 240_000).
+
+-doc "The options where they are not given.".
+-spec defaults() -> options().
+defaults() ->
+    #{
+        servers => [all],
+        interval_ms => 1000,
+        level => auto,
+        sinks => [],
+        watches => []
+    }.
+
+-doc """
+Begins to watch servers of these nodes, until `stop/1` or the caller's end.
+
+## Cost
+The window says what it took: `probe_ns` for each callback, and `cost`, the share of a scheduler.
+
+## Errors
+A node cannot be reached or is taken by another dyno, a selector selects nothing, a sink's port is
+in use: `dyno_error` says it in one sentence.
+""".
+-spec start(node() | [node(), ...], options()) -> {ok, monitor()} | {error, dyno_error:error()}.
+start(Node, Options) when is_atom(Node) ->
+    start([Node], Options);
+start(Nodes, Given) ->
+    maybe
+        ok ?= dyno_option:known(maps:keys(defaults()) ++ [most, each, cookie, name], Given),
+        ok ?= dyno_option:check(checks(), Given),
+        Options = maps:merge(defaults(), Given),
+        {ok, Pid} ?= gen_server:start(?MODULE, {lists:uniq(Nodes), Options, self()}, []),
+        {ok, Pid}
+    else
+        {error, {refused, Error}} -> {error, Error};
+        Error -> Error
+    end.
+
+checks() ->
+    IsWhole = fun(N) -> is_integer(N) andalso N > 0 end,
+    [
+        {interval_ms, fun(N) -> IsWhole(N) andalso N >= 100 end,
+            ~"a whole number of milliseconds from 100 up"},
+        {most, IsWhole, ~"a whole number from 1 up"},
+        {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
+            ~"auto, rate, time, distribution or each"},
+        {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"}
+    ].
+
+-doc "Ends a monitor; the agents end with their last one.".
+-spec stop(monitor()) -> ok.
+stop(Monitor) -> gen_server:stop(Monitor).
+
+-doc "The monitors of this node.".
+-spec list() -> [{monitor(), Nodes :: [node()], Servers :: [binary()]}].
+list() ->
+    [
+        {Monitor, Nodes, Servers}
+     || Monitor <- dyno_servers_target:all(),
+        #{nodes := Nodes, servers := Servers} <- [about(Monitor)]
+    ].
+
+-doc "What a monitor watches, what it lost, and what its sinks could not send.".
+-spec about(monitor()) -> #{
+    nodes := [node()],
+    servers := [binary()],
+    lost := lost(),
+    sinks := [{Address :: binary(), dyno_servers_sink:failures()}]
+}.
+about(Monitor) -> gen_server:call(Monitor, about, ?TIMEOUT_MS).
+
+-doc "Selects more servers.".
+-spec add(monitor(), [dyno_server_selector:text()]) -> ok | {error, dyno_error:error()}.
+add(Monitor, Servers) -> gen_server:call(Monitor, {add, Servers}, ?TIMEOUT_MS).
+
+-doc "Selects fewer servers.".
+-spec remove(monitor(), [dyno_server_selector:text()]) -> ok | {error, dyno_error:error()}.
+remove(Monitor, Servers) -> gen_server:call(Monitor, {remove, Servers}, ?TIMEOUT_MS).
+
+-doc "As `subscribe/2`, with a queue of ten windows.".
+-spec subscribe(monitor()) -> ok.
+subscribe(Monitor) -> subscribe(Monitor, 10).
+
+-doc """
+The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
+were dropped before it, and `{dyno_servers, Monitor, {lost, Node, Error}}` or `{back, Node}` at once.
+""".
+-spec subscribe(monitor(), Most :: pos_integer()) -> ok.
+subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
+
+-doc "The calling subscriber takes the next window.".
+-spec ready(monitor()) -> ok.
+ready(Monitor) -> gen_server:cast(Monitor, {ready, self()}).
+
+-doc """
+A window ends now, and not at the next multiple of the interval; where another monitor shares the
+node it goes on.
+""".
+-spec read(monitor()) -> ok.
+read(Monitor) -> gen_server:cast(Monitor, read).
+
+-doc false.
+-spec init({[node()], options(), pid()}) -> {ok, state()} | {error, {refused, dyno_error:error()}}.
+init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    _ = monitor(process, Owner),
+    State = #{
+        owner => Owner,
+        options => Options,
+        targets => #{},
+        lost => #{},
+        pending => #{},
+        subscribers => #{},
+        sinks => [],
+        watch => dyno_servers_watch:new(Watches)
+    },
+    maybe
+        {ok, Started} ?= sinks(Sinks, []),
+        ok ?= connected(Nodes, Options),
+        {ok, Selected} ?= dyno_server_selector:check(map_get(servers, Options), Nodes),
+        {ok, Targets} ?= targets(Nodes, Selected, Options, #{}),
+        {ok, State#{targets := Targets, sinks := Started}}
+    else
+        {error, Error} -> {error, {refused, Error}}
+    end.
+
+sinks([], Started) ->
+    {ok, lists:reverse(Started)};
+sinks([Config | Rest], Started) ->
+    case dyno_servers_sink:start_link(Config) of
+        {ok, Sink} -> sinks(Rest, [Sink | Started]);
+        Error -> Error
+    end.
+
+connected([], _Options) ->
+    ok;
+connected([Node | Nodes], Options) ->
+    case dyno_target_node:connect(Node, maps:with([cookie, name], Options)) of
+        ok -> connected(Nodes, Options);
+        Error -> Error
+    end.
+
+targets([], _Selected, _Options, Targets) ->
+    {ok, Targets};
+targets([Node | Nodes], Selected, Options, Targets) ->
+    ForTarget = maps:with([interval_ms, level, most, each, cookie, name], Options),
+    case dyno_servers_target:join(Node, map_get(Node, Selected), ForTarget) of
+        {ok, Pid} ->
+            _ = monitor(process, Pid),
+            targets(Nodes, Selected, Options, Targets#{Node => Pid});
+        Error ->
+            Error
+    end.
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
+handle_call(about, _From, #{options := Options, targets := Targets} = State) ->
+    #{lost := Lost, sinks := Sinks} = State,
+    About = #{
+        nodes => maps:keys(Targets),
+        servers => [dyno_server_selector:print(S) || S <- map_get(servers, Options)],
+        lost => Lost,
+        sinks => [{dyno_servers_sink:address(S), dyno_servers_sink:failures(S)} || S <- Sinks]
+    },
+    {reply, About, State};
+handle_call({add, Servers}, _From, #{options := #{servers := Before} = Options} = State) ->
+    case change(fun dyno_servers_target:add/2, Servers, State) of
+        ok -> {reply, ok, State#{options := Options#{servers := lists:uniq(Before ++ Servers)}}};
+        Error -> {reply, Error, State}
+    end;
+handle_call({remove, Servers}, _From, #{options := #{servers := Before} = Options} = State) ->
+    case change(fun dyno_servers_target:remove/2, Servers, State) of
+        ok -> {reply, ok, State#{options := Options#{servers := Before -- Servers}}};
+        Error -> {reply, Error, State}
+    end;
+handle_call({subscribe, Most}, {Pid, _}, #{subscribers := Subscribers} = State) ->
+    Subscriber = {monitor(process, Pid), dyno_servers_queue:new(Most)},
+    {reply, ok, State#{subscribers := Subscribers#{Pid => Subscriber}}}.
+
+change(Change, Servers, #{targets := Targets}) ->
+    case dyno_server_selector:check(Servers, maps:keys(Targets)) of
+        {ok, Selected} ->
+            maps:foreach(fun(Node, Pid) -> Change(Pid, map_get(Node, Selected)) end, Targets);
+        Error ->
+            Error
+    end.
+
+-doc false.
+-spec handle_cast({ready, pid()} | read, state()) -> {noreply, state()}.
+handle_cast(read, #{targets := Targets} = State) ->
+    EndMs = erlang:system_time(millisecond),
+    lists:foreach(fun(Pid) -> Pid ! {read, EndMs} end, maps:values(Targets)),
+    {noreply, State};
+handle_cast({ready, Pid}, #{subscribers := Subscribers} = State) ->
+    case Subscribers of
+        #{Pid := {Ref, Queue}} ->
+            Given = given(Pid, dyno_servers_queue:ready(Queue)),
+            {noreply, State#{subscribers := Subscribers#{Pid := {Ref, Given}}}};
+        #{} ->
+            {noreply, State}
+    end.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_info({dyno_servers_target, Node, EndMs, {window, Window}}, State) ->
+    {noreply, came(Node, EndMs, Window, back(Node, State))};
+handle_info({dyno_servers_target, Node, EndMs, {lost, Error}}, State) ->
+    {noreply, came(Node, EndMs, none, lost(Node, Error, State))};
+handle_info({dyno_servers_target, Node, EndMs, {_, []}}, State) ->
+    {noreply, came(Node, EndMs, none, State)};
+handle_info({late, EndMs}, #{pending := Pending} = State) ->
+    case Pending of
+        #{EndMs := Came} -> {noreply, deliver(EndMs, Came, State)};
+        #{} -> {noreply, State}
+    end;
+handle_info({'DOWN', _, process, Pid, _}, #{owner := Pid} = State) ->
+    {stop, normal, State};
+handle_info({'DOWN', _, process, Pid, _}, #{subscribers := Subscribers} = State) ->
+    {noreply, State#{subscribers := maps:remove(Pid, Subscribers)}};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+lost(Node, Error, #{lost := Lost} = State) when is_map_key(Node, Lost) ->
+    State#{lost := Lost#{Node := Error}};
+lost(Node, Error, #{lost := Lost} = State) ->
+    tell({lost, Node, Error}, State),
+    State#{lost := Lost#{Node => Error}}.
+
+back(Node, #{lost := Lost} = State) when is_map_key(Node, Lost) ->
+    tell({back, Node}, State),
+    State#{lost := maps:remove(Node, Lost)};
+back(_Node, State) ->
+    State.
+
+tell(What, #{subscribers := Subscribers}) ->
+    lists:foreach(
+        fun(Pid) -> Pid ! {dyno_servers, self(), What} end, maps:keys(Subscribers)
+    ).
+
+%% A window is complete when each node has sent its part, or will not.
+came(Node, EndMs, Window, #{pending := Pending, targets := Targets, options := Options} = State) ->
+    Came = (maps:get(EndMs, Pending, #{}))#{Node => Window},
+    Missing = maps:keys(Targets) -- maps:keys(Came),
+    case {Missing, map_size(Came)} of
+        {[], _} ->
+            deliver(EndMs, Came, State);
+        {_, 1} ->
+            WaitMs = min(map_get(interval_ms, Options) div 2, ?MOST_LATE_MS),
+            _ = erlang:send_after(WaitMs, self(), {late, EndMs}),
+            State#{pending := Pending#{EndMs => Came}};
+        _ ->
+            State#{pending := Pending#{EndMs => Came}}
+    end.
+
+deliver(EndMs, Came, #{pending := Pending} = State) ->
+    Delivered = State#{pending := maps:remove(EndMs, Pending)},
+    case [Sent || #{} = Sent <- maps:values(Came)] of
+        [] -> Delivered;
+        Sent -> published(dyno_servers_window:new(Sent), Delivered)
+    end.
+
+published(Window, #{subscribers := Subscribers, sinks := Sinks, watch := Watch} = State) ->
+    case Sinks of
+        [] ->
+            ok;
+        _ ->
+            Sums = dyno_servers_window:for_sinks(Window),
+            lists:foreach(fun(Sink) -> dyno_servers_sink:send(Sink, Sums) end, Sinks)
+    end,
+    State#{
+        watch := dyno_servers_watch:window(Window, Watch),
+        subscribers := maps:map(
+            fun(Pid, {Ref, Queue}) ->
+                {Ref, given(Pid, dyno_servers_queue:add(Window, Queue))}
+            end,
+            Subscribers
+        )
+    }.
+
+given(_Pid, {none, Queue}) ->
+    Queue;
+given(Pid, {{Window, Dropped}, Queue}) ->
+    Pid ! {dyno_servers, self(), Window, Dropped},
+    Queue.
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{sinks := Sinks, targets := Targets}) ->
+    lists:foreach(fun dyno_servers_sink:stop/1, Sinks),
+    %% Whoever starts the next one finds the nodes free.
+    ok = dyno_servers_target:leave(maps:values(Targets)).

@@ -1,0 +1,165 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_pipeline).
+-moduledoc false.
+%% The stages of GenStage: which gives events to which, how many, and which of them holds the others
+%% up. The bottleneck is the stage that is busy most of the time, if it is at its limit; stages before
+%% it wait for demand, stages behind it for events. Pure.
+
+-export([stages/2, draw/1]).
+-export_type([stage/0]).
+
+-doc "The processes of one name are one stage.".
+-type stage() :: #{
+    name := binary(),
+    kind := atom(),
+    processes := pos_integer(),
+    busy := number() | undefined,
+    rates := #{in := number(), out := number()},
+    gives_to := [{Name :: binary(), EventsPerSecond :: float()}],
+    bottleneck := boolean(),
+    row := dyno_servers_row:row(),
+    sum := dyno_servers_sum:stage()
+}.
+
+%% Below that share of its time a stage is not what the others wait for.
+-define(AT_LIMIT, 0.7).
+
+-doc "The stages of some sums of processes over a time.".
+-spec stages([dyno_servers_sum:sum()], DurationNs :: pos_integer()) -> [stage()].
+stages(Servers, DurationNs) ->
+    Stages = [Sum || #{stage := #{}} = Sum <- Servers],
+    Names = #{
+        Pid => dyno_server_name:kind(Name)
+     || #{labels := #{pid := Pid, name := Name}} <- Stages
+    },
+    %% A consumer knows from whom its events came.
+    Edges = [
+        {printed(From, Names), printed(To, Names), Events}
+     || #{stage := #{subscriptions := Of}} <- Stages,
+        #{from := From, to := To, events := Events} <- Of
+    ],
+    marked([
+        stage(Sum, Edges, DurationNs)
+     || Sum <- dyno_servers_window:group(name, Stages)
+    ]).
+
+stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
+    #{kind := Kind} = Stage,
+    Row = dyno_servers_row:row(Sum, DurationNs),
+    Rate = fun
+        (N) when is_number(N) -> N * 1.0e9 / DurationNs;
+        (_) -> 0.0
+    end,
+    To = [{ToName, Events} || {FromName, ToName, Events} <- Edges, FromName =:= Name],
+    #{
+        name => Name,
+        kind => Kind,
+        processes => map_get(processes, Sum),
+        busy => map_get(busy, Row),
+        rates => #{
+            in => Rate(maps:get(events_in, Stage, 0)), out => Rate(maps:get(events_out, Stage, 0))
+        },
+        gives_to => [
+            {Of, Rate(lists:sum(Events))}
+         || Of := Events <- maps:groups_from_list(
+                fun({Of, _}) -> Of end, fun({_, Events}) -> Events end, To
+            )
+        ],
+        bottleneck => false,
+        row => Row,
+        sum => Stage
+    }.
+
+printed(Pid, Names) ->
+    Text = dyno_server_name:pid(Pid),
+    maps:get(Text, Names, Text).
+
+marked(Stages) ->
+    case [{Busy, Name} || #{busy := Busy, name := Name} <- Stages, is_number(Busy)] of
+        [_ | _] = Loads ->
+            {Most, Of} = lists:max(Loads),
+            [
+                Stage#{bottleneck := Name =:= Of andalso Most >= ?AT_LIMIT}
+             || #{name := Name} = Stage <- Stages
+            ];
+        [] ->
+            Stages
+    end.
+
+-doc "The pipeline as lines of text: each stage below the one that gives it events.".
+-spec draw([stage()]) -> [binary()].
+draw([]) ->
+    [];
+draw(Stages) ->
+    ByName = #{Name => Stage || #{name := Name} = Stage <- Stages},
+    Given = [To || #{gives_to := Of} <- Stages, {To, _} <- Of],
+    Roots = [Name || #{name := Name} <- Stages, not lists:member(Name, Given)],
+    {Nodes, _} = lists:mapfoldl(
+        fun(Name, Seen) -> lines(Name, none, 0, ByName, Seen) end, [], Roots
+    ),
+    aligned(lists:append(Nodes)) ++ [conclusion(Stages)].
+
+%% Of several stages that give to one, only the first draws what comes behind it.
+lines(Name, Events, Depth, ByName, Seen) ->
+    case {ByName, lists:member(Name, Seen)} of
+        {#{Name := Stage}, false} ->
+            #{gives_to := To} = Stage,
+            {Below, Now} = lists:mapfoldl(
+                fun({Of, Rate}, Acc) -> lines(Of, Rate, Depth + 1, ByName, Acc) end,
+                [Name | Seen],
+                To
+            ),
+            {[{Depth, Events, Stage} | lists:append(Below)], Now};
+        {#{Name := _}, true} ->
+            {[{Depth, Events, {again, Name}}], Seen};
+        {#{}, _} ->
+            {[{Depth, Events, {unknown, Name}}], Seen}
+    end.
+
+aligned(Lines) ->
+    Heads = [head(Line) || Line <- Lines],
+    Width = lists:max([string:length(Head) || Head <- Heads]),
+    [
+        dyno_recording_part:text("~ts  ~ts", [string:pad(Head, Width), rest(Line)])
+     || {Head, Line} <- lists:zip(Heads, Lines)
+    ].
+
+head({Depth, _, Stage}) ->
+    Arrow = [~"-> " || Depth > 0],
+    iolist_to_binary([lists:duplicate(3 * max(0, Depth - 1), $\s), Arrow, named(Stage)]).
+
+named({_, Name}) -> Name;
+named(#{name := Name, processes := 1}) -> Name;
+named(#{name := Name, processes := N}) -> [Name, " x", integer_to_binary(N)].
+
+rest({_, _, {again, _}}) -> ~"(see above)";
+rest({_, Events, {unknown, _}}) -> [got(Events), "not selected"];
+rest({_, Events, #{busy := Busy, kind := Kind, rates := #{out := Out}} = Stage}) ->
+    [
+        case Events of
+            none -> ["gives ", dyno_unit:format(Out, ~"1/s"), ", "];
+            _ -> got(Events)
+        end,
+        case Busy of
+            undefined -> atom_to_binary(Kind);
+            _ -> ["busy ", percent(Busy)]
+        end,
+        [~"  <- the bottleneck" || #{bottleneck := true} <- [Stage]]
+    ].
+
+percent(Share) -> dyno_unit:format(round(Share * 100) / 100, ~"ratio").
+
+got(none) -> "";
+got(Events) -> ["gets ", dyno_unit:format(Events, ~"1/s"), ", "].
+
+conclusion(Stages) ->
+    case [Stage || #{bottleneck := true} = Stage <- Stages] of
+        [#{name := Name, busy := Busy} | _] ->
+            dyno_recording_part:text("~ts holds the pipeline up: it is busy ~ts of the time", [
+                Name, percent(Busy)
+            ]);
+        [] ->
+            ~"No stage is at its limit: the pipeline waits for what it is given."
+    end.

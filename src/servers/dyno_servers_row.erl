@@ -1,0 +1,239 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_row).
+-moduledoc """
+The numbers of a sum, as people read them: rates, percentiles, how busy, and when it will saturate.
+Pure.
+
+Wall time is what callbacks take; a part of it they run on a processor, the rest they are blocked: in
+calls to others, in `timer:sleep/1`, or preempted. A server is busy while a callback runs. It
+saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
+""".
+
+-export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2]).
+-export_type([row/0, key/0]).
+
+-doc "A number is `undefined` where the level does not tell it.".
+-type row() :: #{atom() => number() | binary() | undefined | [atom()]}.
+
+-doc "What rows are ordered by.".
+-type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
+
+%% From here on its queue only grows.
+-define(SATURATED, 0.95).
+%% Below it nobody asks for the rate at which a server saturates.
+-define(WORTH_SAYING, 0.1).
+%% So many more messages come than are done, and at least so many in a window.
+-define(GROWS, 1.05).
+-define(GROWS_BY, 10).
+%% A callback that runs so long and has not ended is worth a word.
+-define(LONG_NS, 200_000_000).
+
+-doc "The numbers of a sum over a time.".
+-spec row(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> row().
+row(Sum, DurationNs) ->
+    #{labels := Labels, wall_ns := WallNs, cpu_ns := CpuNs, process_ns := ProcessNs} = Sum,
+    #{busy_ns := BusyNs} = Sum,
+    Numbers = maps:merge(
+        callback(dyno_servers_sum:all_callbacks(Sum), DurationNs), maps:merge(Labels, queue(Sum))
+    ),
+    Row = Numbers#{
+        processes => map_get(processes, Sum),
+        wall_ns => WallNs,
+        cpu_ns => CpuNs,
+        busy => share(BusyNs, ProcessNs),
+        cpu => share(CpuNs, ProcessNs),
+        blocked => blocked(BusyNs, CpuNs, ProcessNs),
+        running => running(map_get(running, Sum)),
+        exceptions => exceptions(Sum),
+        crashes => map_get(crashes, Sum),
+        reasons => joined(map_get(reasons, Sum)),
+        words => map_get(words, Sum),
+        arrival_rate => rate(map_get(arrived, Sum), DurationNs),
+        measured => joined(lists:sort([atom_to_binary(M) || M <- map_get(measured, Sum)])),
+        why => map_get(why, Sum)
+    },
+    Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
+
+queue(#{queue_now := Now, queue_max := Max, queue := Queue, delay := Delay} = Sum) ->
+    #{
+        queue_now => Now,
+        queue_max => Max,
+        queue_p50 => quantile(0.5, Queue),
+        queue_p99 => quantile(0.99, Queue),
+        delay_p50 => quantile(0.5, Delay),
+        delay_p99 => quantile(0.99, Delay),
+        delay_method => map_get(delay_method, Sum)
+    }.
+
+exceptions(#{callbacks := Callbacks}) ->
+    lists:sum([N || #{exceptions := N} <- Callbacks]).
+
+-doc "A row for each callback of a sum.".
+-spec callbacks(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
+callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
+    [
+        maps:merge(Labels, (callback(Callback, DurationNs))#{
+            callback => Name,
+            exceptions => map_get(exceptions, Callback),
+            stops => map_get(stops, Callback),
+            wall_ns => wall(Callback),
+            cpu_ns => map_get(cpu_ns, Callback),
+            words => map_get(words, Callback)
+        })
+     || #{name := Name, count := Count} = Callback <- Callbacks, Count > 0
+    ].
+
+-doc "A row for each kind of message of a sum.".
+-spec tags(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
+tags(#{tags := Tags, labels := Labels}, DurationNs) ->
+    [
+        Labels#{
+            tag => Tag,
+            callback => atom_to_binary(Callback),
+            count => Count,
+            rate => rate(Count, DurationNs),
+            wall_ns => WallNs,
+            mean => WallNs / Count
+        }
+     || #{tag := Tag, callback := Callback, count := Count, wall_ns := WallNs} <- Tags, Count > 0
+    ].
+
+wall(#{wall := none}) -> undefined;
+wall(#{sum_ns := SumNs}) -> SumNs.
+
+callback(none, _DurationNs) ->
+    maps:merge(
+        #{count => 0, rate => 0.0, cpu_mean => undefined, words_mean => undefined}, times(none)
+    );
+callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, DurationNs) ->
+    maps:merge(times(Callback), #{
+        count => Count,
+        rate => rate(Count, DurationNs),
+        cpu_mean => mean(CpuNs, Count),
+        words_mean => mean(Words, Count)
+    }).
+
+times(#{wall := #{count := Count} = Wall} = Callback) when Count > 0 ->
+    #{sum_ns := SumNs, sum_squares_us := Squares, min_ns := Min, max_ns := Max} = Callback,
+    Mean = SumNs / Count,
+    Variance = Squares * 1.0e6 / Count - Mean * Mean,
+    #{
+        mean => Mean,
+        stdev => math:sqrt(max(0.0, Variance)),
+        min => Min,
+        max => Max,
+        range => difference(Max, Min),
+        p50 => quantile(0.5, Wall),
+        p90 => quantile(0.9, Wall),
+        p99 => quantile(0.99, Wall),
+        p999 => quantile(0.999, Wall)
+    };
+times(_) ->
+    #{Key => undefined || Key <- [mean, stdev, min, max, range, p50, p90, p99, p999]}.
+
+difference(Max, Min) when is_number(Max), is_number(Min) -> Max - Min;
+difference(_, _) -> undefined.
+
+quantile(_Share, none) -> undefined;
+quantile(Share, Histogram) -> dyno_histogram:quantile(Histogram, Share).
+
+mean(undefined, _Count) -> undefined;
+mean(_Sum, 0) -> undefined;
+mean(Sum, Count) -> Sum / Count.
+
+%% Of one that runs for long only, because each is running in most of its windows.
+running(#{callback := Name, ns := Ns}) when Ns >= ?LONG_NS ->
+    text("~ts, for ~ts", [Name, dyno_unit:format(Ns, ~"ns")]);
+running(_) ->
+    undefined.
+
+share(undefined, _Whole) -> undefined;
+share(Part, Whole) -> max(0, Part) / max(1, Whole).
+
+%% Two clocks: the processor's may be ahead by a little.
+blocked(WallNs, CpuNs, ProcessNs) when is_number(WallNs), is_number(CpuNs) ->
+    max(0, WallNs - CpuNs) / max(1, ProcessNs);
+blocked(_, _, _) ->
+    undefined.
+
+rate(undefined, _DurationNs) -> undefined;
+rate(Count, DurationNs) -> Count * 1.0e9 / max(1, DurationNs).
+
+joined([]) -> undefined;
+joined(Texts) -> iolist_to_binary(lists:join(", ", Texts)).
+
+%% Of all its processes, each busy all of the time.
+service_rate(#{mean := Mean, processes := Processes}) when is_number(Mean), Mean > 0 ->
+    Processes * 1.0e9 / Mean;
+service_rate(_) ->
+    undefined.
+
+saturates_at(#{busy := Busy, count := Count}) when is_number(Busy), Busy > 0, Count > 0 ->
+    max(1.0, 1 / Busy);
+saturates_at(_) ->
+    undefined.
+
+-doc "When a server will saturate, in a sentence; `none` where that is not worth one.".
+-spec forecast(row()) -> binary() | none.
+forecast(#{running := <<Running/binary>>, queue_now := Queue}) ->
+    text("still in ~ts, while ~ts messages wait", [Running, number(Queue)]);
+forecast(#{arrival_rate := Arrivals, rate := Rate} = Row) when is_number(Arrivals) ->
+    #{queue_now := Queue} = Row,
+    case Arrivals > Rate * ?GROWS andalso Queue >= ?GROWS_BY of
+        true ->
+            text("~ts come, ~ts are done: its queue of ~ts grows", [
+                per_second(Arrivals), per_second(Rate), number(Queue)
+            ]);
+        false ->
+            by_busy(Row)
+    end;
+forecast(Row) ->
+    by_busy(Row).
+
+by_busy(#{busy := Busy, rate := Rate}) when is_number(Busy), Busy >= ?SATURATED ->
+    text("saturated: busy all of the time, at ~ts", [per_second(Rate)]);
+by_busy(#{busy := Busy, saturates_at := Times}) when
+    is_number(Busy), Busy >= ?WORTH_SAYING, is_number(Times)
+->
+    text("saturates at ~ts times today's rate", [
+        float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
+    ]);
+by_busy(_) ->
+    none.
+
+text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
+
+per_second(Rate) -> dyno_unit:format(Rate, ~"1/s").
+
+number(N) -> dyno_unit:format(N, ~"count").
+
+-doc "The rows, those first that have the most of it; by name from A to Z.".
+-spec ranked(key(), [row()]) -> [row()].
+ranked(name, Rows) ->
+    lists:sort(fun(A, B) -> maps:get(name, A, ~"") =< maps:get(name, B, ~"") end, Rows);
+ranked(Key, Rows) ->
+    Value = fun(Row) -> {value(Key, Row), map_get(rate, Row)} end,
+    Ranked = lists:sort(fun({A, _}, {B, _}) -> A >= B end, [{Value(Row), Row} || Row <- Rows]),
+    [Row || {_, Row} <- Ranked].
+
+value(Key, Row) ->
+    Columns = #{queue => queue_now, delay => delay_p99, cpu => cpu},
+    case maps:get(maps:get(Key, Columns, Key), Row, undefined) of
+        Number when is_number(Number) -> Number;
+        %% Without wall time, the processor's is the best that is known of it.
+        _ when Key =:= busy -> value(cpu, Row);
+        _ -> -1
+    end.
+
+-doc "Whether a text is in a row's name, module, application or supervisor.".
+-spec is_like(unicode:chardata(), row()) -> boolean().
+is_like(Text, Row) ->
+    lists:any(
+        fun(Key) ->
+            string:find(string:lowercase(maps:get(Key, Row, ~"")), string:lowercase(Text)) =/=
+                nomatch
+        end,
+        [name, module, application, supervisor, pid, node]
+    ).

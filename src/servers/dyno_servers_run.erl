@@ -1,0 +1,186 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_run).
+-moduledoc """
+Measures servers for a while and gives one recording: what `dyno servers` does.
+
+```erlang
+{ok, Recording} = dyno_servers_run:run(['shop@host'], #{for_ms => 30_000}).
+```
+
+It ends in good order, with what was measured until then, when its process gets `dyno_interrupt`, or
+`stop` from somebody who has seen enough.
+""".
+
+-export([run/2]).
+-export_type([options/0, event/0]).
+
+-doc "Those of `t:dyno_servers:options/0`, and these.".
+-type options() :: #{
+    %% Until it is interrupted where this is left out.
+    for_ms => pos_integer(),
+    %% What the tables are by; process.
+    group => dyno_servers_window:group(),
+    %% What must hold at the end, as dyno_threshold reads it.
+    thresholds => [dyno_threshold:t()],
+    %% Called in the measuring process with each window.
+    show => fun((event()) -> ok),
+    atom() => term()
+}.
+
+-doc "What there is to show.".
+-type event() ::
+    {window, dyno_servers_window:window()}
+    | {lost, node(), dyno_error:error()}
+    | {back, node()}.
+
+-define(OWN, [for_ms, group, thresholds, show]).
+%% A node that is too busy to answer keeps nobody waiting.
+-define(LAST_MS, 5000).
+
+-doc "Measures; see the module.".
+-spec run([node(), ...], options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run(Nodes, Options) ->
+    maybe
+        ok ?= decidable(maps:get(thresholds, Options, [])),
+        Environment = dyno_environment:collect(),
+        {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
+        ok = dyno_servers:subscribe(Monitor),
+        Facts = facts(Nodes),
+        #{status := Status, total := Total, dropped := Dropped} = loop(#{
+            monitor => Monitor,
+            ref => monitor(process, Monitor),
+            ends_ms => ends_ms(Options),
+            show => maps:get(show, Options, fun(_) -> ok end),
+            status => complete,
+            total => dyno_servers_total:new(),
+            dropped => 0
+        }),
+        About = about(Monitor),
+        {ok, document(Nodes, Options, Environment, Total, About#{
+            status => Status,
+            dropped => Dropped,
+            facts => Facts,
+            group => maps:get(group, Options, process)
+        })}
+    end.
+
+%% Before it is measured for an hour.
+decidable(Thresholds) ->
+    Known = dyno_servers_recording:known(),
+    case [Reason || T <- Thresholds, {error, Reason} <- [dyno_threshold:check(T, Known)]] of
+        [] -> ok;
+        [Reason | _] -> {error, {dyno_threshold, Reason}}
+    end.
+
+facts(Nodes) ->
+    lists:append([
+        try
+            [dyno_target_node:facts(Node)]
+        catch
+            error:{erpc, _} -> [#{name => Node}]
+        end
+     || Node <- Nodes
+    ]).
+
+ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
+ends_ms(_Options) -> infinity.
+
+%% At the end one more window comes, of the time since the last one.
+loop(#{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show, status := Status} = State) ->
+    receive
+        {dyno_servers, Monitor, #{servers := _} = Window, Dropped} ->
+            ok = Show({window, Window}),
+            ok = dyno_servers:ready(Monitor),
+            New = added(Window, Dropped, State),
+            case State of
+                #{last := _} -> New;
+                #{} -> loop(New)
+            end;
+        {dyno_servers, Monitor, Lost} ->
+            ok = Show(Lost),
+            loop(State);
+        dyno_interrupt when not is_map_key(last, State) ->
+            loop(last(State#{status := interrupted}));
+        stop when not is_map_key(last, State) ->
+            loop(last(State));
+        {'DOWN', Ref, process, Monitor, _} ->
+            State#{status := failed}
+    after left_ms(EndsMs) ->
+        case State of
+            #{last := _} -> State#{status := Status};
+            #{} -> loop(last(State))
+        end
+    end.
+
+last(#{monitor := Monitor} = State) ->
+    ok = dyno_servers:read(Monitor),
+    State#{last => true, ends_ms := erlang:monotonic_time(millisecond) + ?LAST_MS}.
+
+added(Window, More, #{total := Total, dropped := Dropped} = State) ->
+    State#{total := dyno_servers_total:add(Window, Total), dropped := Dropped + More}.
+
+left_ms(infinity) -> infinity;
+left_ms(EndsMs) -> max(0, EndsMs - erlang:monotonic_time(millisecond)).
+
+about(Monitor) ->
+    try
+        About = maps:with([lost, sinks], dyno_servers:about(Monitor)),
+        ok = dyno_servers:stop(Monitor),
+        About
+    catch
+        exit:_ -> #{lost => #{}, sinks => []}
+    end.
+
+document(Nodes, Options, Environment, Total, #{status := Status, facts := Facts} = Ending) ->
+    Parameters = #{
+        nodes => Nodes,
+        servers => [dyno_server_selector:print(S) || S <- maps:get(servers, Options, [all])],
+        interval_ms => maps:get(interval_ms, Options, 1000),
+        duration_ms => maps:get(for_ms, Options, undefined),
+        level => maps:get(level, Options, auto),
+        group => map_get(group, Ending),
+        thresholds => [dyno_threshold:format(T) || T <- maps:get(thresholds, Options, [])],
+        measured => [
+            dyno_servers_recording:level(OfNode) || OfNode <- dyno_servers_total:nodes(Total)
+        ]
+    },
+    [First | Others] = Nodes,
+    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    Name = iolist_to_binary([atom_to_binary(First), More]),
+    New = dyno_recording:new(servers, Name, Parameters, Environment),
+    #{~"started_at" := StartedAt} = New,
+    Run = dyno_servers_recording:run(Total, StartedAt, Ending#{facts := Facts}),
+    With = dyno_recording:add_run(New, maps:remove(warnings, Run)),
+    Warned = dyno_recording:add_warnings(With, map_get(warnings, Run)),
+    Ended = dyno_recording:put(
+        dyno_recording:put(Warned, status, ended(Status, Total)),
+        duration_ns,
+        dyno_servers_total:duration_ns(Total)
+    ),
+    judged(explained(Ended), maps:get(thresholds, Options, [])).
+
+%% Who looks on until it is enough ends it so.
+ended(failed, _Total) -> failed;
+ended(Status, Total) ->
+    case dyno_servers_total:windows(Total) of
+        0 when Status =:= complete -> failed;
+        _ -> Status
+    end.
+
+explained(#{~"status" := ~"failed", ~"warnings" := Warnings} = Document) ->
+    Text =
+        case [Text || #{~"code" := ~"node_lost", ~"text" := Text} <- Warnings] of
+            [Why | _] -> Why;
+            [] -> ~"no window came; give more time (--for)"
+        end,
+    dyno_recording:put(Document, error, #{code => no_window, text => Text});
+explained(Document) ->
+    Document.
+
+judged(Document, Thresholds) ->
+    dyno_recording:add_verdicts(
+        Document, lists:append([dyno_threshold:evaluate(T, Document) || T <- Thresholds])
+    ).

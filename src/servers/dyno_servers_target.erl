@@ -1,0 +1,308 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_target).
+-moduledoc false.
+%% A node in which servers are measured: the agent there, attached once for all monitors of this
+%% node (dyno_servers), which share its windows. At whole multiples of the interval by the clock it
+%% reads a window and sends it to each monitor. Where the node was lost it attaches again as soon as
+%% the node is back, and it ends with its last monitor.
+%%
+%% A monitor receives {dyno_servers_target, Node, EndMs, Message}.
+
+-behaviour(gen_server).
+
+-export([join/3, add/2, remove/2, leave/1, all/0, format_error/1, fault/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0, message/0, reason/0]).
+
+-type options() :: #{
+    interval_ms := pos_integer(),
+    level := atom(),
+    most => pos_integer(),
+    each => map(),
+    cookie => atom(),
+    name => atom()
+}.
+
+-type message() ::
+    {window, map()} | {lost, dyno_error:error()} | {alive, []} | {back, []}.
+
+-type reason() :: {different, node(), interval_ms | level, Theirs :: term()}.
+
+-type state() :: #{
+    node := node(),
+    options := options(),
+    agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
+    running := dyno_servers_running:t(),
+    monitors := #{pid() => {reference(), [dyno_server_selector:selector()]}}
+}.
+
+-define(INSTRUMENT, dyno_agent_servers).
+-define(PREFIX, "dyno_servers_target:").
+%% Attaching takes a while in a busy node.
+-define(JOIN_MS, 240_000).
+
+-doc "The calling process gets the windows of these servers of a node until it ends.".
+-spec join(node(), [dyno_server_selector:selector()], options()) ->
+    {ok, pid()} | {error, dyno_error:error()}.
+join(Node, Selectors, Options) ->
+    Name = list_to_atom(?PREFIX ++ atom_to_list(Node)),
+    case gen_server:start({local, Name}, ?MODULE, {Node, Selectors, Options, self()}, []) of
+        {ok, Pid} ->
+            {ok, Pid};
+        {error, {already_started, Pid}} ->
+            try
+                gen_server:call(Pid, {join, Selectors, Options}, ?JOIN_MS)
+            catch
+                %% Its last monitor has just gone.
+                exit:{Gone, _} when Gone =:= normal; Gone =:= noproc ->
+                    join(Node, Selectors, Options)
+            end;
+        {error, {?MODULE, refused, Error}} ->
+            {error, Error}
+    end.
+
+-doc "The calling monitor selects more servers.".
+-spec add(pid(), [dyno_server_selector:selector()]) -> ok.
+add(Pid, Selectors) -> gen_server:call(Pid, {add, Selectors}, ?JOIN_MS).
+
+-doc "The calling monitor selects fewer servers.".
+-spec remove(pid(), [dyno_server_selector:selector()]) -> ok.
+remove(Pid, Selectors) -> gen_server:call(Pid, {remove, Selectors}, ?JOIN_MS).
+
+-doc "The calling monitor is about to end: returns when the agents that only it used are gone.".
+-spec leave([pid()]) -> ok.
+leave(Pids) ->
+    Refs = [{Pid, monitor(process, Pid)} || Pid <- Pids],
+    lists:foreach(fun(Pid) -> Pid ! {leave, self()} end, Pids),
+    lists:foreach(
+        fun({Pid, Ref}) ->
+            receive
+                {left, Pid} -> demonitor(Ref, [flush]);
+                {'DOWN', Ref, process, Pid, _} -> true
+            end
+        end,
+        Refs
+    ).
+
+-doc "The monitors that there are on this node.".
+-spec all() -> [pid()].
+all() ->
+    lists:usort(
+        lists:append([
+            gen_server:call(Name, monitors, ?JOIN_MS)
+         || Name <- registered(), lists:prefix(?PREFIX, atom_to_list(Name))
+        ])
+    ).
+
+-doc false.
+-spec init({node(), [dyno_server_selector:selector()], options(), pid()}) ->
+    {ok, state()} | {stop, {?MODULE, refused, dyno_error:error()}}.
+init({Node, Selectors, Options, Monitor}) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label({?MODULE, Node}),
+    State = joined(Monitor, Selectors, #{
+        node => Node,
+        options => Options,
+        agent => lost,
+        running => dyno_servers_running:new(),
+        monitors => #{}
+    }),
+    case attached(State) of
+        {ok, Attached} ->
+            ok = next_tick(Options),
+            {ok, Attached};
+        {error, Error} ->
+            {stop, {?MODULE, refused, Error}}
+    end.
+
+attached(#{node := Node, options := Options} = State) ->
+    %% Only what the servers need.
+    Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
+    Config = maps:merge(
+        maps:with([level, most, each], Options), #{servers => selectors(State)}
+    ),
+    maybe
+        {ok, Agent} ?=
+            dyno_agent:attach(
+                Node, (maps:with([cookie, name], Options))#{modules => Modules}
+            ),
+        {ok, Pid} ?= started(Agent, Config),
+        Guard = monitor(process, dyno_agent:guard(Agent)),
+        {ok, State#{agent := {Agent, Guard, Pid}}}
+    end.
+
+started(Agent, Config) ->
+    case dyno_agent:start(Agent, ?INSTRUMENT, Config) of
+        {ok, Pid} ->
+            {ok, Pid};
+        Error ->
+            _ = dyno_agent:detach(Agent),
+            Error
+    end.
+
+selectors(#{monitors := Monitors}) ->
+    lists:uniq(lists:append([Of || {_, Of} <- maps:values(Monitors)])).
+
+joined(Monitor, Selectors, #{monitors := Monitors} = State) ->
+    State#{monitors := Monitors#{Monitor => {monitor(process, Monitor), Selectors}}}.
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
+handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := Options} = State) ->
+    Differing = [
+        Key
+     || Key <- [interval_ms, level], map_get(Key, Asked) =/= map_get(Key, Options)
+    ],
+    case Differing of
+        [] ->
+            {reply, {ok, self()}, changed(State, joined(Monitor, Selectors, State))};
+        [Key | _] ->
+            {reply, {error, {?MODULE, {different, Node, Key, map_get(Key, Options)}}}, State}
+    end;
+handle_call({add, More}, {Monitor, _}, State) ->
+    {reply, ok, selecting(Monitor, fun(Selected) -> lists:uniq(Selected ++ More) end, State)};
+handle_call({remove, Fewer}, {Monitor, _}, State) ->
+    {reply, ok, selecting(Monitor, fun(Selected) -> Selected -- Fewer end, State)};
+handle_call(monitors, _From, #{monitors := Monitors} = State) ->
+    {reply, maps:keys(Monitors), State}.
+
+selecting(Monitor, Change, #{monitors := Monitors} = State) ->
+    #{Monitor := {Ref, Selected}} = Monitors,
+    changed(State, State#{monitors := Monitors#{Monitor := {Ref, Change(Selected)}}}).
+
+%% The agent is told the difference of what all monitors select.
+changed(Before, #{agent := {_, _, Pid}} = After) ->
+    tell(Pid, add, selectors(After) -- selectors(Before)),
+    tell(Pid, remove, selectors(Before) -- selectors(After)),
+    After;
+changed(_Before, After) ->
+    After.
+
+tell(_Pid, _Function, []) ->
+    ok;
+tell(Pid, Function, Selectors) ->
+    try ?INSTRUMENT:Function(Pid, Selectors) of
+        _ -> ok
+    catch
+        %% The node is lost; a message says so.
+        exit:_ -> ok
+    end.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_info({tick, EndMs}, #{options := Options} = State) ->
+    New = read(EndMs, State),
+    ok = next_tick(Options),
+    {noreply, New};
+handle_info({read, EndMs}, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
+    {noreply, read(EndMs, State)};
+handle_info({'DOWN', Guard, process, _, _}, #{agent := {Agent, Guard, _}, node := Node} = State) ->
+    {noreply, lost(Agent, {dyno_agent, {node_down, Node}}, State)};
+handle_info({'DOWN', _, process, Pid, _}, State) ->
+    without(Pid, State);
+handle_info({leave, Pid}, State) ->
+    without(Pid, State);
+handle_info({dyno_agent, Ref, What}, #{agent := {Agent, _, _}, node := Node} = State) ->
+    case {dyno_agent:ref(Agent), What} of
+        {Ref, {gave_up, Reason}} ->
+            {noreply, lost(Agent, {dyno_agent, {failed, Node, Reason}}, State)};
+        {Ref, {without, _Instruments, Reason}} ->
+            {noreply, lost(Agent, {dyno_agent, {failed, Node, Reason}}, State)};
+        _ ->
+            {noreply, State}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+without(Pid, #{monitors := Monitors} = State) ->
+    case Monitors of
+        #{Pid := _} when map_size(Monitors) =:= 1 ->
+            {stop, normal, State};
+        #{Pid := {Ref, _}} ->
+            true = demonitor(Ref, [flush]),
+            Pid ! {left, self()},
+            {noreply, changed(State, State#{monitors := maps:remove(Pid, Monitors)})};
+        #{} ->
+            {noreply, State}
+    end.
+
+%% At whole multiples of the interval by the clock, also where that is set anew.
+next_tick(#{interval_ms := IntervalMs}) ->
+    NowMs = erlang:system_time(millisecond),
+    EndMs = (NowMs div IntervalMs + 1) * IntervalMs,
+    _ = erlang:send_after(EndMs - NowMs, self(), {tick, EndMs}),
+    ok.
+
+read(EndMs, #{agent := {_, _, Pid}, running := Before} = State) ->
+    try ?INSTRUMENT:next(Pid) of
+        Read ->
+            {Window, Running} = dyno_servers_running:window(Read, Before),
+            tell_monitors(EndMs, Window, State#{running := Running})
+    catch
+        %% A message says that the node is lost, or it was too busy to answer.
+        exit:_ -> tell_all(EndMs, {alive, []}, State)
+    end;
+read(EndMs, #{agent := lost} = State) ->
+    case attached(State) of
+        {ok, Attached} ->
+            tell_all(EndMs, {back, []}, Attached#{running := dyno_servers_running:new()});
+        {error, Error} -> tell_all(EndMs, {lost, Error}, State)
+    end.
+
+tell_monitors(EndMs, Window, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
+    tell_all(EndMs, {window, Window}, State);
+tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
+    lists:foreach(
+        fun({Monitor, {_, Selectors}}) ->
+            Of = [Server || Server <- Servers, dyno_server_selector:is_of(Server, Selectors)],
+            tell_one(Monitor, EndMs, {window, Window#{servers := Of}}, State)
+        end,
+        maps:to_list(Monitors)
+    ),
+    State.
+
+tell_all(EndMs, Message, #{monitors := Monitors} = State) ->
+    lists:foreach(
+        fun(Monitor) -> tell_one(Monitor, EndMs, Message, State) end, maps:keys(Monitors)
+    ),
+    State.
+
+tell_one(Monitor, EndMs, Message, #{node := Node}) ->
+    Monitor ! {?MODULE, Node, EndMs, Message},
+    ok.
+
+lost(Agent, Error, #{agent := {_, Guard, _}} = State) ->
+    true = demonitor(Guard, [flush]),
+    _ = dyno_agent:detach(Agent),
+    tell_all(erlang:system_time(millisecond), {lost, Error}, State#{agent := lost}).
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{agent := {Agent, _, _}}) ->
+    _ = dyno_agent:detach(Agent),
+    ok;
+terminate(_Reason, _State) ->
+    ok.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({different, Node, interval_ms, Ms}) ->
+    io_lib:format(
+        "another monitor of ~ts has windows of ~b ms; take the same interval, or stop it", [Node, Ms]
+    );
+format_error({different, Node, level, Level}) ->
+    io_lib:format(
+        "another monitor of ~ts measures at the level ~ts; take the same level, or stop it",
+        [Node, Level]
+    ).
+
+-doc "What was asked for does not go together.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> caller.

@@ -1,0 +1,203 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_total).
+-moduledoc false.
+%% What servers did over all windows until now: sums of each process, and for the busiest a point of
+%% each window. Bounded: processes that have ended are summed by their name when there are many, and
+%% of the points a second, then a fourth and so on is kept. Pure.
+
+-export([new/0, add/2, servers/1, nodes/1, duration_ns/1, points/1, windows/1]).
+-export_type([t/0, of_node/0, points/0]).
+
+-type key() :: {Node :: binary(), Pid :: binary()} | {ended, #{atom() => binary()}}.
+
+-doc "A server's numbers over time, the first one first; times in ns since the first window's start.".
+-type points() :: {Name :: binary(), [{TimeNs :: integer(), dyno_servers_row:row()}]}.
+
+-doc "A node's level and cost over all windows.".
+-type of_node() :: #{
+    node := node(),
+    level := atom(),
+    asked := atom(),
+    stepped_down := none | binary(),
+    probe_ns := non_neg_integer(),
+    %% Time-weighted means.
+    cost := float(),
+    schedulers_busy := float(),
+    rate := #{atom() => non_neg_integer()},
+    unselected := non_neg_integer(),
+    duration_ns := non_neg_integer()
+}.
+
+-opaque t() :: #{
+    start_ns := integer() | none,
+    duration_ns := non_neg_integer(),
+    windows := non_neg_integer(),
+    servers := #{key() => dyno_servers_sum:sum()},
+    ended := [key()],
+    nodes := #{node() => of_node()},
+    points := #{binary() => [{integer(), dyno_servers_row:row()}]},
+    %% Of how many windows one has a point.
+    each := pos_integer()
+}.
+
+%% Ended processes that are kept by themselves, the latest.
+-define(MOST_ENDED, 500).
+-define(MOST_LINES, 40).
+%% Those that are busiest in a window get a line, if there is room.
+-define(LINES_A_WINDOW, 10).
+-define(MOST_POINTS, 600).
+
+-doc "Nothing yet.".
+-spec new() -> t().
+new() ->
+    #{
+        start_ns => none,
+        duration_ns => 0,
+        windows => 0,
+        servers => #{},
+        ended => [],
+        nodes => #{},
+        points => #{},
+        each => 1
+    }.
+
+-doc "Adds a window.".
+-spec add(dyno_servers_window:window(), t()) -> t().
+add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := Nodes}, Total) ->
+    #{start_ns := First, duration_ns := Before, windows := Windows} = Total,
+    Zero =
+        case First of
+            none -> StartNs;
+            _ -> First
+        end,
+    Summed = lists:foldl(fun server/2, Total#{start_ns := Zero}, Sums),
+    #{servers := Servers, ended := Ended} = Summed,
+    {Kept, Folded} = fold(Servers, Ended),
+    with_points(Sums, StartNs - Zero + DurationNs, DurationNs, Summed#{
+        servers := Folded,
+        ended := Kept,
+        duration_ns := Before + DurationNs,
+        windows := Windows + 1,
+        nodes := lists:foldl(fun of_node/2, map_get(nodes, Total), Nodes)
+    }).
+
+server(#{labels := #{node := Node, pid := Pid}, ended := Gone} = Sum, Total) ->
+    #{servers := Servers, ended := Ended} = Total,
+    Key = {Node, Pid},
+    Total#{
+        servers := maps:update_with(
+            Key, fun(Before) -> dyno_servers_sum:add_time(Before, Sum) end, Sum, Servers
+        ),
+        ended := [Key || Gone > 0] ++ Ended
+    }.
+
+%% The oldest of those that ended, when there are twice as many as are kept.
+fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->
+    {Ended, Servers};
+fold(Servers, Ended) ->
+    {Kept, Old} = lists:split(?MOST_ENDED, Ended),
+    {Kept,
+        lists:foldl(
+            fun(Key, Acc) ->
+                case maps:take(Key, Acc) of
+                    {Sum, Rest} -> with_ended(Sum, Rest);
+                    error -> Acc
+                end
+            end,
+            Servers,
+            Old
+        )}.
+
+with_ended(#{labels := Labels} = Sum, Servers) ->
+    #{name := Name} = Labels,
+    Common = (maps:remove(pid, Labels))#{name := dyno_server_name:kind(Name)},
+    Add = fun(Before) -> dyno_servers_sum:add_process(Before, Sum) end,
+    maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
+
+of_node(#{node := Node, duration_ns := Ns} = Now, Nodes) ->
+    case Nodes of
+        #{Node := #{duration_ns := BeforeNs} = Before} ->
+            Mean = fun(Key) ->
+                (map_get(Key, Before) * BeforeNs + map_get(Key, Now) * Ns) / (BeforeNs + Ns)
+            end,
+            Stepped =
+                case {map_get(stepped_down, Now), map_get(stepped_down, Before)} of
+                    {none, Earlier} -> Earlier;
+                    {Why, _} -> Why
+                end,
+            Nodes#{
+                Node := (maps:with(maps:keys(Before), Now))#{
+                    cost := Mean(cost),
+                    schedulers_busy := Mean(schedulers_busy),
+                    rate := maps:merge_with(
+                        fun(_, A, B) -> A + B end, map_get(rate, Before), map_get(rate, Now)
+                    ),
+                    stepped_down := Stepped,
+                    unselected := max(map_get(unselected, Before), map_get(unselected, Now)),
+                    duration_ns := BeforeNs + Ns
+                }
+            };
+        #{} ->
+            Nodes#{Node => maps:remove(start_ns, Now)}
+    end.
+
+%% Points
+
+with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Total) when
+    Windows rem Each =:= 0
+->
+    #{points := Points} = Total,
+    Rows = [
+        {Name, dyno_servers_row:row(Sum, DurationNs)}
+     || #{labels := #{name := Name}} = Sum <- dyno_servers_window:group(name, Sums)
+    ],
+    Busiest = lists:sublist(
+        dyno_servers_row:ranked(busy, [Row#{key => Name} || {Name, Row} <- Rows]), ?LINES_A_WINDOW
+    ),
+    Wanted = lists:sublist(
+        lists:uniq(maps:keys(Points) ++ [Key || #{key := Key, count := N} <- Busiest, N > 0]),
+        ?MOST_LINES
+    ),
+    thinned(Total#{
+        points := #{
+            Name => [{TimeNs, point(Row)} || {Of, Row} <- Rows, Of =:= Name] ++
+                maps:get(Name, Points, [])
+         || Name <- Wanted
+        }
+    });
+with_points(_Sums, _TimeNs, _DurationNs, Total) ->
+    Total.
+
+point(Row) -> maps:with([rate, busy, queue_now, p99], Row).
+
+thinned(#{points := Points, each := Each} = Total) ->
+    case lists:any(fun(Of) -> length(Of) > ?MOST_POINTS end, maps:values(Points)) of
+        true -> Total#{points := #{N => second(Of) || N := Of <- Points}, each := 2 * Each};
+        false -> Total
+    end.
+
+second([A, _ | Rest]) -> [A | second(Rest)];
+second(Rest) -> Rest.
+
+-doc "The sums of all processes.".
+-spec servers(t()) -> [dyno_servers_sum:sum()].
+servers(#{servers := Servers}) -> maps:values(Servers).
+
+-doc "The nodes.".
+-spec nodes(t()) -> [of_node()].
+nodes(#{nodes := Nodes}) -> maps:values(Nodes).
+
+-doc "The length of all windows.".
+-spec duration_ns(t()) -> non_neg_integer().
+duration_ns(#{duration_ns := DurationNs}) -> DurationNs.
+
+-doc "How many windows there were.".
+-spec windows(t()) -> non_neg_integer().
+windows(#{windows := Windows}) -> Windows.
+
+-doc "Lines over time, of those that were among the busiest.".
+-spec points(t()) -> [points()].
+points(#{points := Points}) ->
+    [{Name, lists:reverse(Of)} || Name := Of <- maps:iterator(Points, ordered)].

@@ -1,0 +1,118 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_window).
+-moduledoc """
+What the servers of some nodes did in one window, and sums of it: by process, name, module,
+supervisor, application, node, or of all nodes together. Pure.
+
+A window begins and ends at whole multiples of the interval by the clock, so that those of several
+nodes belong together; `start_ns` and `duration_ns` say when it really began and how long it was.
+""".
+
+-export([new/1, sums/2, for_sinks/1, groups/0, group/2]).
+-export_type([window/0, of_node/0, group/0]).
+
+-doc "A window of one or more nodes.".
+-type window() :: #{
+    start_ns := integer(),
+    duration_ns := non_neg_integer(),
+    nodes := [of_node()],
+    %% Each process by itself.
+    servers := [dyno_servers_sum:sum()]
+}.
+
+-doc "What a node's window was measured with, and what that cost.".
+-type of_node() :: #{
+    node := node(),
+    level := atom(),
+    asked := atom(),
+    stepped_down := none | binary(),
+    probe_ns := non_neg_integer(),
+    cost := float(),
+    rate := #{atom() => non_neg_integer()},
+    unselected := non_neg_integer(),
+    schedulers_busy := float(),
+    start_ns := integer(),
+    duration_ns := pos_integer()
+}.
+
+-doc "What processes are summed by.".
+-type group() :: process | name | module | supervisor | application | behaviour | node | cluster.
+
+-define(OF_NODE, [
+    node, level, asked, stepped_down, probe_ns, cost, rate, unselected, schedulers_busy, start_ns,
+    duration_ns
+]).
+
+-doc "All groups.".
+-spec groups() -> [group(), ...].
+groups() -> [process, name, module, supervisor, application, behaviour, node, cluster].
+
+-doc "The window of what the agents of some nodes sent.".
+-spec new([map(), ...]) -> window().
+new(Sent) ->
+    #{
+        start_ns => lists:min([StartNs || #{start_ns := StartNs} <- Sent]),
+        duration_ns => lists:max([DurationNs || #{duration_ns := DurationNs} <- Sent]),
+        nodes => [maps:with(?OF_NODE, OfNode) || OfNode <- Sent],
+        servers => [
+            dyno_servers_sum:of_server(Server, OfNode)
+         || #{servers := Servers} = OfNode <- Sent, Server <- Servers
+        ]
+    }.
+
+-doc "The sums of a window.".
+-spec sums(group(), window()) -> [dyno_servers_sum:sum()].
+sums(Group, #{servers := Servers}) ->
+    group(Group, Servers).
+
+-doc "Processes summed by what they have in common.".
+-spec group(group(), [dyno_servers_sum:sum()]) -> [dyno_servers_sum:sum()].
+group(process, Servers) ->
+    Servers;
+group(Group, Servers) ->
+    Keyed = maps:groups_from_list(fun(#{labels := Labels}) -> key(Group, Labels) end, Servers),
+    [
+        with_key(Group, Key, lists:foldl(fun add/2, First, Rest))
+     || Key := [First | Rest] <- maps:iterator(Keyed, ordered)
+    ].
+
+add(Server, Sum) -> dyno_servers_sum:add_process(Sum, Server).
+
+key(cluster, _Labels) -> ~"all";
+key(name, #{name := Name}) -> dyno_server_name:kind(Name);
+key(sink, Labels) -> maps:with([node, application, module, behaviour], Labels);
+key(Group, Labels) -> maps:get(Group, Labels, ~"none").
+
+%% What it is grouped by is known of a sum in any case.
+with_key(Group, Key, #{labels := Labels} = Sum) when is_binary(Key) ->
+    Sum#{labels := Labels#{Group => Key}};
+with_key(_Group, _Key, Sum) ->
+    Sum.
+
+-doc """
+The sums that sinks get: by name and module within a node, without process identifiers, whose number
+has no limit.
+""".
+-spec for_sinks(window()) -> [map()].
+for_sinks(#{servers := Servers}) ->
+    Keyed = maps:groups_from_list(
+        fun(#{labels := Labels}) -> sink_labels(Labels) end, Servers
+    ),
+    [
+        for_sink(Labels, lists:foldl(fun add/2, First, Rest))
+     || Labels := [First | Rest] <- Keyed
+    ].
+
+sink_labels(#{name := Name} = Labels) ->
+    Kept = maps:with([node, application, module, behaviour], Labels),
+    Kept#{name => dyno_server_name:kind(Name)}.
+
+for_sink(Labels, #{busy_ns := BusyNs, process_ns := ProcessNs} = Sum) ->
+    Busy =
+        case BusyNs of
+            undefined -> undefined;
+            _ -> max(0, BusyNs) / max(1, ProcessNs)
+        end,
+    Sum#{labels := Labels, busy => Busy}.

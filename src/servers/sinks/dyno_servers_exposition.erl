@@ -1,0 +1,107 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_exposition).
+-moduledoc false.
+%% Totals as Prometheus reads them: its text format 0.0.4, and OpenMetrics 1.0. Pure.
+
+-export([format/2, content_type/1, accepted/1]).
+-export_type([format/0]).
+
+-type format() :: text | openmetrics.
+
+-doc "All metrics, each with all of its points.".
+-spec format(format(), [dyno_servers_sink_totals:server()]) -> [iodata()].
+format(Format, Servers) ->
+    Points = maps:groups_from_list(
+        fun({Id, _, _}) -> Id end,
+        fun({_, Labels, Value}) -> {labels(Labels), Value} end,
+        lists:append([Points || #{points := Points} <- Servers])
+    ),
+    [
+        [
+            [family(Format, Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
+         || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
+        ],
+        [~"# EOF\n" || Format =:= openmetrics]
+    ].
+
+family(text, #{prometheus := Name, kind := counter, help := Help}) ->
+    [~"# HELP ", Name, ~"_total ", Help, ~"\n# TYPE ", Name, ~"_total counter\n"];
+family(text, #{prometheus := Name, kind := Kind, help := Help}) ->
+    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"];
+family(openmetrics, #{prometheus := Name, kind := Kind, help := Help} = Metric) ->
+    Unit = [[~"# UNIT ", Name, ~" seconds\n"] || map_get(unit, Metric) =:= ns],
+    [
+        [~"# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"],
+        Unit,
+        [~"# HELP ", Name, ~" ", Help, ~"\n"]
+    ].
+
+samples(#{prometheus := Name, kind := histogram, unit := Unit}, {Labels, {Counts, Sum}}) ->
+    Bounds = [Bound || {_, Bound} <- dyno_servers_metrics:bounds(Unit)] ++ [~"+Inf"],
+    {Cumulative, Count} = lists:mapfoldl(fun(N, Sofar) -> {Sofar + N, Sofar + N} end, 0, Counts),
+    [
+        [
+            sample([Name, ~"_bucket"], [[~"le=\"", Bound, ~"\""] | Labels], integer_to_binary(N))
+         || {Bound, N} <- lists:zip(Bounds, Cumulative)
+        ],
+        sample([Name, ~"_sum"], Labels, number(Sum, Unit)),
+        sample([Name, ~"_count"], Labels, integer_to_binary(Count))
+    ];
+samples(#{prometheus := Name, kind := counter, unit := Unit}, {Labels, Value}) ->
+    sample([Name, ~"_total"], Labels, number(Value, Unit));
+samples(#{prometheus := Name, unit := Unit}, {Labels, Value}) ->
+    sample(Name, Labels, number(Value, Unit)).
+
+sample(Name, [], Value) -> [Name, ~" ", Value, ~"\n"];
+sample(Name, Labels, Value) -> [Name, ~"{", lists:join(~",", Labels), ~"} ", Value, ~"\n"].
+
+labels(Labels) ->
+    [
+        [atom_to_binary(Key), ~"=\"", escaped(map_get(Key, Labels)), ~"\""]
+     || Key <- dyno_servers_metrics:label_order(), is_map_key(Key, Labels)
+    ].
+
+escaped(Text) ->
+    binary:replace(
+        binary:replace(Text, [~"\\", ~"\""], ~"\\", [global, {insert_replaced, 1}]),
+        ~"\n",
+        ~"\\n",
+        [global]
+    ).
+
+number(Ns, ns) -> float_to_binary(Ns / 1.0e9, [short]);
+number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
+number(Value, _) -> float_to_binary(Value, [short]).
+
+-doc "What a format is called over HTTP.".
+-spec content_type(format()) -> binary().
+content_type(text) -> ~"text/plain; version=0.0.4; charset=utf-8";
+content_type(openmetrics) -> ~"application/openmetrics-text; version=1.0.0; charset=utf-8".
+
+-doc "The format that the header Accept prefers; the text format where it names none of the two.".
+-spec accepted(Accept :: binary()) -> format().
+accepted(Accept) ->
+    Ranges = [range(Range) || Range <- binary:split(Accept, ~",", [global])],
+    Best = fun(Types) ->
+        lists:max([0.0 | [Q || {Type, Q} <- Ranges, lists:member(Type, Types)]])
+    end,
+    OpenMetrics = Best([~"application/openmetrics-text"]),
+    case OpenMetrics > 0 andalso OpenMetrics >= Best([~"text/plain", ~"text/*", ~"*/*"]) of
+        true -> openmetrics;
+        false -> text
+    end.
+
+range(Range) ->
+    [Type | Parameters] = [
+        string:lowercase(string:trim(Part)) || Part <- binary:split(Range, ~";", [global])
+    ],
+    {Type, hd([quality(Q) || <<"q=", Q/binary>> <- Parameters] ++ [1.0])}.
+
+quality(Text) ->
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{Q, <<>>}, _} when is_float(Q) -> Q;
+        {_, {Q, <<>>}} when is_integer(Q) -> float(Q);
+        _ -> 0.0
+    end.

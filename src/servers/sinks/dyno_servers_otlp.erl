@@ -1,0 +1,222 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_otlp).
+-moduledoc false.
+%% Posts metrics to a collector of OpenTelemetry: OTLP over HTTP, as JSON. Each post has the totals
+%% since the first window, or, with delta temporality, those of one window.
+
+-behaviour(dyno_servers_sink).
+
+-export([open/1, write/2, close/1, format_error/1]).
+%% The message, for tests of its form
+-export([message/2]).
+
+-define(TIME_MS, 5_000).
+-define(CONNECT_MS, 2_000).
+%% Headers that the post is to have, as for any exporter: KEY=VALUE,KEY=VALUE.
+-define(HEADERS, "OTEL_EXPORTER_OTLP_HEADERS").
+
+-type state() :: #{
+    url := string(),
+    headers := [{string(), string()}],
+    options := [term()],
+    temporality := cumulative | delta,
+    totals := dyno_servers_sink_totals:t()
+}.
+-type reason() ::
+    {application, atom(), term()}
+    | {headers, string()}
+    | {status, pos_integer()}
+    | {rejected, binary()}
+    | {post, term()}.
+
+-spec open(dyno_servers_sink:config()) ->
+    {ok, binary(), state()} | {error, dyno_error:error()}.
+open(#{kind := Scheme, host := Host, port := Port, path := Path, temporality := Temporality}) ->
+    Url = uri_string:recompose(#{
+        scheme => atom_to_binary(Scheme), host => Host, port => Port, path => Path
+    }),
+    maybe
+        {ok, _, _} ?= dyno_servers_sink_url:resolve(Host),
+        ok ?= start([inets | [ssl || Scheme =:= https]]),
+        {ok, Headers} ?= headers(os:getenv(?HEADERS, "")),
+        {ok, Url, #{
+            url => unicode:characters_to_list(Url),
+            headers => Headers,
+            options => [{ssl, httpc:ssl_verify_host_options(true)} || Scheme =:= https],
+            temporality => Temporality,
+            totals => dyno_servers_sink_totals:new()
+        }}
+    end.
+
+start([]) ->
+    ok;
+start([Application | Applications]) ->
+    case application:ensure_all_started(Application) of
+        {ok, _} -> start(Applications);
+        {error, Reason} -> {error, {?MODULE, {application, Application, Reason}}}
+    end.
+
+headers(Text) ->
+    Pairs = [string:split(Pair, "=") || Pair <- string:lexemes(Text, ",")],
+    case [hd(Pair) || Pair <- Pairs, length(Pair) =/= 2] of
+        [] ->
+            {ok, [
+                {string:trim(Key), uri_string:percent_decode(string:trim(Value))}
+             || [Key, Value] <- Pairs
+            ]};
+        [Bad | _] ->
+            {error, {?MODULE, {headers, Bad}}}
+    end.
+
+-spec write([dyno_servers_sink:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+write(Sums, #{temporality := Temporality, totals := Totals} = State) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    {{LeftOut, Why}, Added} = dyno_servers_sink_totals:add(Sums, NowMs, Totals),
+    Servers = dyno_servers_sink_totals:servers(NowMs, Added),
+    Kept =
+        case Temporality of
+            cumulative -> State#{totals := Added};
+            delta -> State
+        end,
+    case post(json:encode(message(Servers, Temporality)), State) of
+        ok -> {{LeftOut, Why}, Kept};
+        {error, {rejected, Count, Text}} -> {{LeftOut + Count, {?MODULE, {rejected, Text}}}, Kept};
+        {error, Reason} -> {{LeftOut + 1, {?MODULE, Reason}}, Kept}
+    end.
+
+post(Body, #{url := Url, headers := Headers, options := Options}) ->
+    Request = {Url, Headers, "application/json", iolist_to_binary(Body)},
+    Limits = [{timeout, ?TIME_MS}, {connect_timeout, ?CONNECT_MS}, {autoredirect, false}],
+    case httpc:request(post, Request, Limits ++ Options, [{body_format, binary}]) of
+        {ok, {{_, Status, _}, _, Answer}} when Status >= 200, Status < 300 -> taken(Answer);
+        {ok, {{_, Status, _}, _, _}} -> {error, {status, Status}};
+        {error, Reason} -> {error, {post, Reason}}
+    end.
+
+%% A collector may take a part only.
+taken(Answer) ->
+    try json:decode(Answer) of
+        #{~"partialSuccess" := #{~"rejectedDataPoints" := Rejected} = Part} ->
+            case integer(Rejected) of
+                0 -> ok;
+                Count -> {error, {rejected, Count, maps:get(~"errorMessage", Part, ~"")}}
+            end;
+        _ ->
+            ok
+    catch
+        error:_ -> ok
+    end.
+
+integer(Number) when is_integer(Number) -> Number;
+integer(Text) -> binary_to_integer(Text).
+
+-spec close(state()) -> ok.
+close(_State) ->
+    ok.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({application, Application, Reason}) ->
+    io_lib:format("OTP's application ~ts, which posts need, does not start: ~0tP", [
+        Application, Reason, 12
+    ]);
+format_error({headers, Bad}) ->
+    io_lib:format(?HEADERS " has \"~ts\"; KEY=VALUE,KEY=VALUE is accepted", [Bad]);
+format_error({status, Status}) ->
+    io_lib:format("the collector answered with HTTP status ~b", [Status]);
+format_error({rejected, Text}) ->
+    io_lib:format("the collector rejected data points: ~ts", [Text]);
+format_error({post, {failed_connect, Reasons}}) ->
+    Why = [Posix || {Family, _, Posix} <- Reasons, Family =:= inet orelse Family =:= inet6],
+    io_lib:format("the collector cannot be reached: ~0tP", [hd(Why ++ [Reasons]), 12]);
+format_error({post, Reason}) ->
+    io_lib:format("the collector did not answer: ~0tP", [Reason, 12]).
+
+-doc "An ExportMetricsServiceRequest, as its JSON is written.".
+-spec message([dyno_servers_sink_totals:server()], cumulative | delta) -> json:encode_value().
+message(Servers, Temporality) ->
+    ByNode = maps:groups_from_list(
+        fun(#{labels := Labels}) -> maps:get(node, Labels, ~"unknown") end, Servers
+    ),
+    #{
+        resourceMetrics => [
+            #{
+                resource => #{attributes => resource(Node)},
+                scopeMetrics => [
+                    #{
+                        scope => #{name => ~"dyno", version => dyno_version:version()},
+                        metrics => metrics(OfNode, Temporality)
+                    }
+                ]
+            }
+         || Node := OfNode <- maps:iterator(ByNode, ordered)
+        ]
+    }.
+
+resource(Node) ->
+    [
+        attribute(~"service.name", hd(binary:split(Node, ~"@"))),
+        attribute(~"service.instance.id", Node)
+    ].
+
+metrics(Servers, Temporality) ->
+    Points = maps:groups_from_list(
+        fun({_Server, {Id, _, _}}) -> Id end,
+        [{Server, Point} || #{points := Points} = Server <- Servers, Point <- Points]
+    ),
+    [
+        metric(Metric, map_get(Id, Points), Temporality)
+     || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
+    ].
+
+metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, Temporality) ->
+    Data = #{dataPoints => [point(Metric, Point) || Point <- Points]},
+    Described = #{name => <<"beam.", Id/binary>>, description => Help, unit => unit(Unit)},
+    %% The numbers of the protocol's enumeration.
+    Since = Data#{aggregationTemporality => map_get(Temporality, #{delta => 1, cumulative => 2})},
+    case Kind of
+        gauge -> Described#{gauge => Data};
+        counter -> Described#{sum => Since#{isMonotonic => true}};
+        histogram -> Described#{histogram => Since}
+    end.
+
+unit(ns) -> ~"s";
+unit(Unit) -> Unit.
+
+point(#{unit := Unit} = Metric, {Server, {_Id, Labels, Value}}) ->
+    #{since_ns := SinceNs, until_ns := UntilNs} = Server,
+    maps:merge(value(Metric, Value, Unit), #{
+        attributes => [
+            attribute(attribute_name(Key), map_get(Key, Labels))
+         || Key <- dyno_servers_metrics:label_order(), Key =/= node, is_map_key(Key, Labels)
+        ],
+        startTimeUnixNano => integer_to_binary(SinceNs),
+        timeUnixNano => integer_to_binary(UntilNs)
+    }).
+
+%% 64-bit integers are texts in this JSON.
+value(#{kind := histogram}, {Counts, Sum}, Unit) ->
+    #{
+        count => integer_to_binary(lists:sum(Counts)),
+        sum => double(Sum, Unit),
+        bucketCounts => [integer_to_binary(Count) || Count <- Counts],
+        explicitBounds => [double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)]
+    };
+value(_Metric, Value, Unit) when is_integer(Value), Unit =/= ns ->
+    #{asInt => integer_to_binary(Value)};
+value(_Metric, Value, Unit) ->
+    #{asDouble => double(Value, Unit)}.
+
+double(Ns, ns) -> Ns / 1.0e9;
+double(Value, _) -> float(Value).
+
+attribute_name(application) -> ~"beam.application";
+attribute_name(module) -> ~"code.namespace";
+attribute_name(name) -> ~"beam.process.name";
+attribute_name(behaviour) -> ~"beam.behaviour";
+attribute_name(callback) -> ~"code.function";
+attribute_name(direction) -> ~"beam.direction".
+
+attribute(Key, Value) ->
+    #{key => Key, value => #{stringValue => Value}}.

@@ -1,0 +1,209 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_sink).
+-moduledoc """
+Send what server processes did in a window of time to StatsD, Datadog, Prometheus, OpenTelemetry or
+`telemetry`.
+
+A sink is a process. `send/2` gives it the sums of a window and returns at once: what a receiver is
+too slow for is dropped and counted, and so is what a receiver refuses. doc/servers-sinks.md says
+what each kind sends.
+
+## Examples
+
+```erlang
+{ok, Config} = dyno_servers_sink:parse("statsd://127.0.0.1:8125"),
+{ok, Sink} = dyno_servers_sink:start_link(Config),
+ok = dyno_servers_sink:send(Sink, Sums),
+#{failed := 0, dropped := 0} = dyno_servers_sink:failures(Sink),
+ok = dyno_servers_sink:stop(Sink).
+```
+
+To add a kind of sink, write a module with this behaviour, and a line in `dyno_servers_sink_url`.
+""".
+
+-behaviour(gen_server).
+
+%% Sinks
+-export([parse/1, start_link/1, address/1, send/2, failures/1, stop/1, format_error/1]).
+%% gen_server
+-export([init/1, handle_call/3, handle_cast/2, terminate/2]).
+
+-export_type([config/0, sink/0, sum/0, callback_sum/0, stage_sum/0, histogram/0, failures/0]).
+-export_type([written/0, reason/0]).
+
+-doc "Which sink, and where it sends: what `parse/1` makes of a URL.".
+-type config() :: dyno_servers_sink_url:config().
+
+-doc "A sink that runs.".
+-opaque sink() :: #{pid := pid(), table := ets:table(), address := binary()}.
+
+-type histogram() :: dyno_histogram:snapshot() | none.
+
+-doc """
+What the server processes with the same labels did in one window. Of the labels, sinks take only
+those named here; so the pid of a process never becomes one.
+""".
+-type sum() :: #{
+    labels := #{
+        node | application | module | name | behaviour => binary(),
+        atom() => term()
+    },
+    %% Since 1970, by the clock of the node.
+    start_ns := integer(),
+    duration_ns := non_neg_integer(),
+    processes := non_neg_integer(),
+    crashes := non_neg_integer(),
+    %% Of the window's time, how much was spent in callbacks: 0 to 1, the mean of the processes.
+    busy := number() | undefined,
+    queue_now := non_neg_integer() | undefined,
+    queue_max := non_neg_integer() | undefined,
+    %% How long messages waited, in nanoseconds.
+    delay := histogram(),
+    callbacks := [callback_sum()],
+    stage := none | stage_sum(),
+    atom() => term()
+}.
+
+-type callback_sum() :: #{
+    name := binary(),
+    count := non_neg_integer(),
+    exceptions := non_neg_integer(),
+    stops := non_neg_integer(),
+    %% Nanoseconds from the beginning of a callback to its end.
+    wall := histogram(),
+    cpu_ns := number() | undefined,
+    words := number() | undefined,
+    atom() => term()
+}.
+
+-doc "Of stages of GenStage; what is not known may be `undefined`, `none` or left out.".
+-type stage_sum() :: #{
+    demand_asked | demand_received | events_in | events_out | discarded | outstanding | buffered =>
+        number() | undefined,
+    %% Events in a batch.
+    batches => histogram(),
+    %% Nanoseconds from asking for events to getting them.
+    demand_to_event => histogram(),
+    atom() => term()
+}.
+
+-doc """
+What did not arrive: `failed` datagrams, posts, events or series, and windows that were `dropped`
+because the sink was still busy with those before. `last` says why the last one failed.
+""".
+-type failures() :: #{
+    failed := non_neg_integer(), dropped := non_neg_integer(), last := binary() | none
+}.
+
+-doc "How many datagrams, posts, events or series of a window failed, and why the last one did.".
+-type written() :: {Failed :: non_neg_integer(), Why :: dyno_error:error() | none}.
+
+-type reason() :: {exit, term()}.
+
+-type server() :: #{
+    sink := sink(), table := ets:table(), module := module(), state := term()
+}.
+
+-doc "Makes ready to send. `Address` is for people: where the sink sends, or where it can be read.".
+-callback open(config()) ->
+    {ok, Address :: binary(), State :: term()} | {error, dyno_error:error()}.
+-doc "Sends a window.".
+-callback write([sum()], State) -> {written(), State} when State :: term().
+-doc "Gives back what `open/1` took.".
+-callback close(State :: term()) -> ok.
+-doc "One sentence for a reason.".
+-callback format_error(Reason :: term()) -> unicode:chardata().
+
+%% Windows that wait in the sink at most.
+-define(MOST_QUEUED, 8).
+
+-doc "What a URL of a sink means; `dyno_error:format/1` words what is wrong with it.".
+-spec parse(unicode:chardata()) -> {ok, config()} | {error, dyno_error:error()}.
+parse(Url) ->
+    dyno_servers_sink_url:parse(Url).
+
+-doc """
+Starts a sink that is linked to the caller.
+
+A receiver that is not there yet is no error: what it misses is counted. A name of a host that is
+not known, a port in use and a library that is not there are.
+""".
+-spec start_link(config()) -> {ok, sink()} | {error, dyno_error:error()}.
+start_link(Config) ->
+    case gen_server:start_link(?MODULE, Config, []) of
+        {ok, Pid} -> {ok, gen_server:call(Pid, sink, infinity)};
+        {error, {refused, Error}} -> {error, Error};
+        {error, Reason} -> {error, {?MODULE, {exit, Reason}}}
+    end.
+
+-doc "Where the sink sends, or the URL at which its metrics can be read.".
+-spec address(sink()) -> binary().
+address(#{address := Address}) ->
+    Address.
+
+-doc "Sends the sums of a window. Never waits; a sink that was stopped takes nothing.".
+-spec send(sink(), [sum()]) -> ok.
+send(#{pid := Pid, table := Table}, Sums) ->
+    try ets:update_counter(Table, queued, 1) of
+        Queued when Queued =< ?MOST_QUEUED ->
+            gen_server:cast(Pid, {write, Sums});
+        _ ->
+            _ = ets:update_counter(Table, queued, -1),
+            _ = ets:update_counter(Table, dropped, 1),
+            ok
+    catch
+        error:badarg -> ok
+    end.
+
+-doc "What did not arrive since the sink was started. Never waits.".
+-spec failures(sink()) -> failures().
+failures(#{table := Table}) ->
+    #{Key => ets:lookup_element(Table, Key, 2, Else) || {Key, Else} <- counted()}.
+
+counted() ->
+    [{failed, 0}, {dropped, 0}, {last, none}].
+
+-doc "Stops the sink, after it sent what was given to it.".
+-spec stop(sink()) -> ok.
+stop(#{pid := Pid}) ->
+    gen_server:stop(Pid).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({exit, Reason}) ->
+    io_lib:format("the sink could not be started: ~0tP", [Reason, 20]).
+
+-spec init(config()) -> {ok, server()} | {error, {refused, dyno_error:error()}}.
+init(#{sink := Module} = Config) ->
+    %% To close what was opened when whoever started it ends.
+    _ = process_flag(trap_exit, true),
+    case Module:open(Config) of
+        {ok, Address, State} ->
+            Table = ets:new(?MODULE, [public, {write_concurrency, true}]),
+            true = ets:insert(Table, [{queued, 0} | counted()]),
+            Sink = #{pid => self(), table => Table, address => Address},
+            {ok, #{sink => Sink, table => Table, module => Module, state => State}};
+        {error, Reason} ->
+            {error, {refused, Reason}}
+    end.
+
+-spec handle_call(sink, gen_server:from(), server()) -> {reply, sink(), server()}.
+handle_call(sink, _From, #{sink := Sink} = Server) ->
+    {reply, Sink, Server}.
+
+-spec handle_cast({write, [sum()]}, server()) -> {noreply, server()}.
+handle_cast({write, Sums}, #{table := Table, module := Module, state := State} = Server) ->
+    {{Failed, Why}, Written} = Module:write(Sums, State),
+    _ = ets:update_counter(Table, failed, Failed),
+    true = Why =:= none orelse ets:insert(Table, {last, text(Why)}),
+    _ = ets:update_counter(Table, queued, -1),
+    {noreply, Server#{state := Written}}.
+
+-spec terminate(term(), server()) -> ok.
+terminate(_Reason, #{module := Module, state := State}) ->
+    Module:close(State).
+
+text(Error) ->
+    unicode:characters_to_binary(dyno_error:format(Error)).

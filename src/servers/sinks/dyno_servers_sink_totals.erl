@@ -1,0 +1,143 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_sink_totals).
+-moduledoc false.
+%% What windows add up to, for receivers that want counters and histograms which only grow. The
+%% number of servers and of each one's points is bounded; servers of which nothing came for five
+%% minutes are forgotten, gauges after three windows. Pure: who calls says what time it is.
+
+-export([new/0, add/3, servers/2, format_error/1]).
+-export_type([t/0, server/0, point/0, reason/0]).
+
+-opaque t() :: #{dyno_servers_metrics:labels() => kept()}.
+
+-type kept() :: #{
+    %% By the node's clock, since 1970: when the first window began and the last one ended.
+    since_ns := integer(),
+    until_ns := integer(),
+    %% By the clock of who calls.
+    added_ms := integer(),
+    fresh_ms := non_neg_integer(),
+    points := #{{Id :: binary(), dyno_servers_metrics:labels()} => value()}
+}.
+
+-type value() :: number() | {Counts :: [non_neg_integer(), ...], Sum :: number()}.
+
+-doc "All points of the processes with the same labels.".
+-type server() :: #{
+    labels := dyno_servers_metrics:labels(),
+    since_ns := integer(),
+    until_ns := integer(),
+    points := [point()]
+}.
+
+-doc "The counts of a histogram are those of `dyno_servers_metrics:bounds/1`, each for itself.".
+-type point() :: {Id :: binary(), dyno_servers_metrics:labels(), value()}.
+
+-type reason() :: too_many.
+
+-define(MOST_SERVERS, 1_000).
+-define(MOST_POINTS, 1_000).
+-define(FORGOTTEN_MS, 300_000).
+-define(FRESH_WINDOWS, 3).
+
+-doc "Nothing yet.".
+-spec new() -> t().
+new() ->
+    #{}.
+
+-doc "Adds a window, and says how many servers and points were left out: there are too many.".
+-spec add([dyno_servers_sink:sum()], NowMs :: integer(), t()) -> {dyno_servers_sink:written(), t()}.
+add(Sums, NowMs, Totals) ->
+    Remembered = maps:filter(
+        fun(_, #{added_ms := AddedMs}) -> NowMs - AddedMs =< ?FORGOTTEN_MS end, Totals
+    ),
+    Metrics = #{Id => Metric || #{id := Id} = Metric <- dyno_servers_metrics:metrics()},
+    {LeftOut, Added} = lists:foldl(
+        fun(Sum, {Left, All}) ->
+            Labels = dyno_servers_metrics:labels(Sum),
+            case server(Labels, Sum, All) of
+                full ->
+                    {Left + 1, All};
+                Server ->
+                    {More, Kept} = add_sum(Sum, NowMs, Server, Metrics),
+                    {Left + More, All#{Labels => Kept}}
+            end
+        end,
+        {0, Remembered},
+        Sums
+    ),
+    {{LeftOut, why(LeftOut)}, Added}.
+
+why(0) -> none;
+why(_) -> {?MODULE, too_many}.
+
+server(Labels, #{start_ns := StartNs}, Totals) ->
+    case Totals of
+        #{Labels := Server} -> Server;
+        #{} when map_size(Totals) < ?MOST_SERVERS -> #{since_ns => StartNs, points => #{}};
+        #{} -> full
+    end.
+
+add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server, Of) ->
+    {LeftOut, Added} = lists:foldl(
+        fun({Id, Labels, Value}, {Left, All}) ->
+            Key = {Id, Labels},
+            case All of
+                #{Key := Old} -> {Left, All#{Key := plus(map_get(Id, Of), Old, Value)}};
+                #{} when map_size(All) < ?MOST_POINTS ->
+                    {Left, All#{Key => first(map_get(Id, Of), Value)}};
+                #{} -> {Left + 1, All}
+            end
+        end,
+        {0, Points},
+        dyno_servers_metrics:points(Sum)
+    ),
+    {LeftOut, Server#{
+        until_ns => StartNs + Ns,
+        added_ms => NowMs,
+        fresh_ms => ?FRESH_WINDOWS * Ns div 1_000_000,
+        points := Added
+    }}.
+
+first(#{kind := histogram, unit := Unit}, #{sum := Sum} = Snapshot) ->
+    {dyno_servers_metrics:counts(Snapshot, Unit), Sum};
+first(_Metric, Value) ->
+    Value.
+
+plus(#{kind := gauge}, _Old, New) ->
+    New;
+plus(#{kind := counter}, Old, New) ->
+    Old + New;
+plus(#{kind := histogram} = Metric, {Counts, Sum}, Snapshot) ->
+    {More, Plus} = first(Metric, Snapshot),
+    {lists:zipwith(fun(A, B) -> A + B end, Counts, More), Sum + Plus}.
+
+-doc "What there is to tell now, ordered by labels.".
+-spec servers(NowMs :: integer(), t()) -> [server()].
+servers(NowMs, Totals) ->
+    Gauges = #{Id => true || #{id := Id, kind := gauge} <- dyno_servers_metrics:metrics()},
+    [
+        #{
+            labels => Labels,
+            since_ns => SinceNs,
+            until_ns => UntilNs,
+            points => [
+                {Id, PointLabels, Value}
+             || {Id, PointLabels} := Value <- maps:iterator(Points, ordered),
+                not is_map_key(Id, Gauges) orelse NowMs - AddedMs =< FreshMs
+            ]
+        }
+     || Labels := Server <- maps:iterator(Totals, ordered),
+        #{since_ns := SinceNs, until_ns := UntilNs, added_ms := AddedMs} <- [Server],
+        #{fresh_ms := FreshMs, points := Points} <- [Server],
+        NowMs - AddedMs =< ?FORGOTTEN_MS
+    ].
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error(too_many) ->
+    io_lib:format("more than ~b servers, or ~b points of one server, would be kept", [
+        ?MOST_SERVERS, ?MOST_POINTS
+    ]).

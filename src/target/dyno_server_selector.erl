@@ -1,0 +1,294 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_server_selector).
+-moduledoc """
+Which servers: read from a text, printed, and checked in the node before anything is measured there.
+
+| text | servers |
+| --- | --- |
+| `all` | each but those of dyno, kernel and stdlib |
+| `busiest:20` | the 20 that are called most |
+| `orders`, `Shop.Orders` | of a callback module, and the process registered under the name |
+| `module:orders`, `name:orders` | only one of the two |
+| `app:shop`, `sup:shop_sup` | of an application; below a supervisor |
+| `gen_server`, `gen_statem`, `gen_event`, `supervisor`, `gen_stage` | of a behaviour |
+| `label:TERM` | with a label (`proc_lib:set_label/1`) |
+| `<0.123.0>` | one process |
+""".
+
+-export([parse/1, print/1, check/2, is_of/2, format_error/1, fault/1]).
+-export_type([selector/0, text/0, reason/0]).
+
+-type selector() :: dyno_agent_servers:selector().
+
+-doc "What was read: a name alone may be one of a module and one of a process.".
+-type text() :: selector() | {name, binary()} | {process, string()} | binary().
+
+-type reason() ::
+    {not_understood, binary()}
+    | {not_loaded, node(), binary(), none | {ok, binary()}}
+    | {no_callbacks, node(), binary()}
+    | {no_process, node(), binary(), none | {ok, binary()}}
+    | {no_application, node(), binary(), none | {ok, binary()}}.
+
+-define(BEHAVIOURS, [~"gen_server", ~"gen_statem", ~"gen_event", ~"supervisor", ~"gen_stage"]).
+%% A module with one of these is the callback module of some process.
+-define(CALLBACKS, [
+    {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {handle_event, 4}, {callback_mode, 0},
+    {handle_event, 2}, {handle_demand, 2}, {handle_events, 3}, {handle_continue, 2}
+]).
+-define(TIMEOUT_MS, 10_000).
+
+-doc "Reads a selector.".
+-spec parse(binary()) -> {ok, text()} | {error, dyno_error:error()}.
+parse(Text) ->
+    case parts(string:trim(Text)) of
+        error -> {error, {?MODULE, {not_understood, Text}}};
+        Selector -> {ok, Selector}
+    end.
+
+parts(~"") -> error;
+parts(~"all") -> all;
+parts(<<"<", _/binary>> = Pid) -> process(Pid);
+parts(Text) ->
+    case {lists:member(Text, ?BEHAVIOURS), binary:split(Text, ~":")} of
+        {true, _} -> {behaviour, binary_to_existing_atom(Text)};
+        {false, [Kind, Name]} when Name =/= ~"" -> of_kind(Kind, Name);
+        {false, [Name]} -> {name, Name};
+        _ -> error
+    end.
+
+of_kind(Kind, Number) when Kind =:= ~"busiest"; Kind =:= ~"top" ->
+    case string:to_integer(Number) of
+        {N, <<>>} when N > 0 -> {busiest, N};
+        _ -> error
+    end;
+of_kind(~"module", Name) -> {module, module(Name)};
+of_kind(~"name", Name) -> {registered, binary_to_atom(Name)};
+of_kind(Kind, Name) when Kind =:= ~"app"; Kind =:= ~"application" ->
+    {application, binary_to_atom(Name)};
+of_kind(Kind, Name) when Kind =:= ~"sup"; Kind =:= ~"supervisor" ->
+    {supervisor, module(Name)};
+of_kind(~"pid", Pid) -> process(Pid);
+of_kind(~"label", Label) -> label(Label);
+%% Elixir's atoms begin with a colon, and a name may hold one.
+of_kind(_Kind, _Name) -> error.
+
+process(Text) ->
+    case re:run(Text, "^<[0-9]+\\.[0-9]+\\.[0-9]+>$", [{capture, none}]) of
+        match -> {process, binary_to_list(Text)};
+        nomatch -> error
+    end.
+
+%% Elixir's modules begin with an upper-case letter, Erlang's do not.
+module(<<First, _/binary>> = Name) when First >= $A, First =< $Z ->
+    binary_to_atom(<<"Elixir.", Name/binary>>);
+module(Name) ->
+    binary_to_atom(Name).
+
+label(Text) ->
+    maybe
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text) ++ "."),
+        {ok, Term} ?= erl_parse:parse_term(Tokens),
+        {label, Term}
+    else
+        %% What is no term is the text itself.
+        _ -> {label, Text}
+    end.
+
+-doc "A selector as a text.".
+-spec print(text()) -> binary().
+print(all) -> ~"all";
+print(Text) when is_binary(Text) -> Text;
+print({name, Name}) -> Name;
+print({process, Pid}) -> list_to_binary(Pid);
+print({busiest, N}) -> <<"busiest:", (integer_to_binary(N))/binary>>;
+print({behaviour, Behaviour}) -> atom_to_binary(Behaviour);
+print({pid, Pid}) -> list_to_binary(pid_to_list(Pid));
+print({Kind, Name}) when is_atom(Name) -> prefixed(Kind, dyno_server_name:module(Name));
+print({Kind, Term}) -> prefixed(Kind, dyno_recording_part:text("~0tp", [Term])).
+
+prefixed(registered, Name) -> <<"name:", Name/binary>>;
+prefixed(application, Name) -> <<"app:", Name/binary>>;
+prefixed(supervisor, Name) -> <<"sup:", Name/binary>>;
+prefixed(Kind, Name) -> <<(atom_to_binary(Kind))/binary, $:, Name/binary>>.
+
+-doc """
+The selectors for the agents in these nodes. Each must select something in one of them: a slip would
+be waited for in vain.
+""".
+-spec check([text()], [node(), ...]) ->
+    {ok, #{node() => [selector()]}} | {error, dyno_error:error()}.
+check(Texts, Nodes) ->
+    try
+        Found = [[{Node, found(Text, Node)} || Node <- Nodes] || Text <- Texts],
+        case [Reason || [{_, {error, Reason}} | _] = Of <- Found, not is_found(Of)] of
+            [] ->
+                {ok, #{
+                    Node => [S || Of <- Found, {N, {ok, List}} <- Of, N =:= Node, S <- List]
+                 || Node <- Nodes
+                }};
+            [Reason | _] ->
+                {error, {?MODULE, Reason}}
+        end
+    catch
+        error:{erpc, _} -> {error, {dyno_agent, {node_down, hd(Nodes)}}}
+    end.
+
+is_found(Of) -> lists:any(fun({_, {Result, _}}) -> Result =:= ok end, Of).
+
+found(Text, Node) ->
+    try
+        {ok, resolved(Text, Node)}
+    catch
+        throw:Reason -> {error, Reason}
+    end.
+
+resolved(Text, Node) when is_binary(Text) ->
+    case parse(Text) of
+        {ok, Selector} -> resolved(Selector, Node);
+        {error, {?MODULE, Reason}} -> throw(Reason)
+    end;
+resolved({module, Module}, Node) ->
+    case callbacks(Module, Node) of
+        yes -> [{module, Module}];
+        no -> throw({no_callbacks, Node, dyno_server_name:module(Module)});
+        not_loaded -> throw(not_loaded(dyno_server_name:module(Module), Node))
+    end;
+resolved({name, Name}, Node) ->
+    Module = module(Name),
+    case {callbacks(Module, Node), process(binary_to_atom(Name), Node)} of
+        {yes, undefined} -> [{module, Module}];
+        {yes, _Pid} -> [{module, Module}, {registered, binary_to_atom(Name)}];
+        {_, Pid} when Pid =/= undefined -> [{registered, binary_to_atom(Name)}];
+        {no, undefined} -> throw({no_callbacks, Node, Name});
+        {not_loaded, undefined} -> throw(not_loaded(Name, Node))
+    end;
+resolved({registered, Name}, Node) ->
+    %% It may be started later, but a slip would be waited for in vain.
+    case process(Name, Node) of
+        undefined -> throw(no_process(Name, Node));
+        _ -> [{registered, Name}]
+    end;
+resolved({supervisor, Name}, Node) when is_atom(Name) ->
+    case process(Name, Node) of
+        undefined -> throw(no_process(Name, Node));
+        _ -> [{supervisor, Name}]
+    end;
+resolved({application, Name}, Node) ->
+    Names = [Of || {Of, _, _} <- call(Node, application, which_applications, [])],
+    case lists:member(Name, Names) of
+        true ->
+            [{application, Name}];
+        false ->
+            Printed = atom_to_binary(Name),
+            Known = [atom_to_binary(Of) || Of <- Names],
+            throw({no_application, Node, Printed, dyno_similar:nearest(Printed, Known)})
+    end;
+resolved({process, Text}, Node) ->
+    %% Read by the node, as which its shell prints its own.
+    try
+        Pid = call(Node, erlang, list_to_pid, [Text]),
+        true = node(Pid) =:= Node andalso call(Node, erlang, is_process_alive, [Pid]),
+        [{pid, Pid}]
+    catch
+        error:Reason when element(1, Reason) =/= erpc ->
+            throw({no_process, Node, list_to_binary(Text), none})
+    end;
+resolved({pid, Pid}, Node) when node(Pid) =/= Node ->
+    [];
+resolved(all, _Node) ->
+    [all];
+resolved({Kind, _} = Selector, _Node) when
+    Kind =:= busiest; Kind =:= behaviour; Kind =:= label; Kind =:= pid; Kind =:= supervisor
+->
+    [Selector];
+resolved(Other, _Node) ->
+    throw({not_understood, dyno_recording_part:text("~0tp", [Other])}).
+
+callbacks(Module, Node) ->
+    %% Asked for its exports it would be loaded.
+    case call(Node, erlang, module_loaded, [Module]) of
+        true ->
+            Exports = call(Node, Module, module_info, [exports]),
+            case [Of || Of <- ?CALLBACKS, lists:member(Of, Exports)] of
+                [] -> is_supervisor(Module, Node);
+                _ -> yes
+            end;
+        false ->
+            not_loaded
+    end.
+
+%% Its only callback is init/1, as that of many others.
+is_supervisor(Module, Node) ->
+    Attributes = call(Node, Module, module_info, [attributes]),
+    Named = [N || {Key, Of} <- Attributes, Key =:= behaviour orelse Key =:= behavior, N <- Of],
+    case [N || N <- Named, lists:member(N, [supervisor, 'Elixir.Supervisor', supervisor_bridge])] of
+        [] -> no;
+        _ -> yes
+    end.
+
+process(Name, Node) -> call(Node, erlang, whereis, [Name]).
+
+not_loaded(Name, Node) ->
+    Modules = [dyno_server_name:module(M) || {M, _} <- call(Node, code, all_loaded, [])],
+    Known = Modules ++ registered_names(Node),
+    {not_loaded, Node, Name, dyno_similar:nearest(Name, Known)}.
+
+no_process(Name, Node) ->
+    Printed = dyno_server_name:module(Name),
+    {no_process, Node, Printed, dyno_similar:nearest(Printed, registered_names(Node))}.
+
+registered_names(Node) ->
+    [dyno_server_name:module(Name) || Name <- call(Node, erlang, registered, [])].
+
+call(Node, Module, Function, Arguments) ->
+    erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
+
+-doc """
+Whether a server that an agent sent is one of those selected. Of supervisors, labels and the busiest
+only the agent knows: they select all.
+""".
+-spec is_of(Server :: map(), [selector()]) -> boolean().
+is_of(Server, Selectors) ->
+    lists:any(fun(Selector) -> selects(Selector, Server) end, Selectors).
+
+selects({Key, Value}, #{pid := _} = Server) when
+    Key =:= module; Key =:= behaviour; Key =:= application; Key =:= pid
+->
+    map_get(Key, Server) =:= Value;
+selects({registered, Name}, #{kind := Kind, name := Printed}) ->
+    Kind =:= registered andalso Printed =:= dyno_server_name:quoted(Name);
+selects(_Selector, _Server) ->
+    true.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_understood, Text}) ->
+    [
+        "\"", dyno_server_name:text(Text), "\" selects no server; a module, a registered name, "
+        "<0.1.0>, all, busiest:20, app:NAME, sup:NAME, label:TERM, gen_server, gen_statem, "
+        "gen_event, supervisor or gen_stage does"
+    ];
+format_error({not_loaded, Node, Name, Nearest}) ->
+    io_lib:format("no module ~ts is loaded in ~ts, and no process has that name~ts", [
+        Name, Node, meant(Nearest)
+    ]);
+format_error({no_callbacks, Node, Name}) ->
+    io_lib:format(
+        "module ~ts of ~ts has no callbacks of a server: handle_call/3 and the like; name the "
+        "callback module, or the process",
+        [Name, Node]
+    );
+format_error({no_process, Node, Name, Nearest}) ->
+    io_lib:format("no process ~ts runs in ~ts~ts", [Name, Node, meant(Nearest)]);
+format_error({no_application, Node, Name, Nearest}) ->
+    io_lib:format("application ~ts is not started in ~ts~ts", [Name, Node, meant(Nearest)]).
+
+meant({ok, Name}) -> ["; did you mean ", Name, "?"];
+meant(none) -> "".
+
+-doc "What was asked for is wrong.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> caller.

@@ -1,0 +1,908 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_servers_SUITE).
+-moduledoc "What servers do, against servers whose callbacks are known; and that nothing is left.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(SERVER, """
+-module(known_server).
+-behaviour(gen_server).
+-export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2, handle_continue/2]).
+-export([terminate/2, casts/3, stamped/3, calls/3, enter/1]).
+enter(Label) ->
+    proc_lib:set_label(Label),
+    gen_server:enter_loop(known_server, [], []).
+stamped(Pid, Us, N) ->
+    Now = fun() -> erlang:monotonic_time(nanosecond) end,
+    [gen_server:cast(Pid, {stamped, Now(), Us}) || _ <- lists:seq(1, N)],
+    ok.
+casts(Pid, Message, N) -> [ok = gen_server:cast(Pid, Message) || _ <- lists:seq(1, N)], ok.
+calls(Pid, Message, N) ->
+    Begun = erlang:monotonic_time(microsecond),
+    [gen_server:call(Pid, Message) || _ <- lists:seq(1, N)],
+    erlang:monotonic_time(microsecond) - Begun.
+start(State) -> gen_server:start(known_server, State, []).
+init({slow, Ms}) -> timer:sleep(Ms), {ok, slow};
+init(State) -> {ok, State}.
+handle_call(truth, _From, State) ->
+    {reply, [{What, lists:sum(Times)} || {What, [N | _] = Times} <- get(), is_integer(N)], State};
+handle_call(delays, _From, State) -> {reply, lists:sort(get(delay)), State};
+handle_call(median, _From, State) ->
+    Times = lists:sort(get(cast)),
+    {reply, lists:nth(length(Times) div 2, Times), State};
+handle_call({busy, Us}, _From, State) -> timed(busy, fun() -> busy(Us) end), {reply, ok, State};
+handle_call({sleep, Ms}, _From, State) ->
+    timed(sleep, fun() -> timer:sleep(Ms) end),
+    {reply, ok, State};
+handle_call(crash, _From, State) -> busy(2000), error({crashed, State});
+handle_call({through, Pid, N}, _From, State) ->
+    spawn(fun() -> gen_server:call(Pid, {busy, 1000}) end),
+    {reply, N, State};
+handle_call({nested, Pid, Ms}, _From, State) ->
+    {reply, gen_server:call(Pid, {sleep, Ms}), State};
+handle_call(continue, _From, State) -> {reply, ok, State, {continue, {work, 3000}}};
+handle_call(stop, _From, State) -> {stop, normal, ok, State};
+handle_call(_, _From, State) -> {reply, ok, State}.
+handle_cast({sleep, Ms}, State) -> timer:sleep(Ms), {noreply, State};
+handle_cast({stamped, Sent, Us}, State) ->
+    Delay = erlang:monotonic_time(nanosecond) - Sent,
+    put(delay, [Delay | case get(delay) of undefined -> []; Delays -> Delays end]),
+    busy(Us),
+    {noreply, State};
+handle_cast({busy, Us}, State) -> timed(cast, fun() -> busy(Us) end), {noreply, State};
+handle_cast(_, State) -> {noreply, State}.
+handle_info({timed, Pid}, State) -> Pid ! done, {noreply, State, 0};
+handle_info(_, State) -> {noreply, State}.
+handle_continue({work, Us}, State) -> timed(continue, fun() -> busy(Us) end), {noreply, State}.
+terminate(_, _) -> timer:sleep(7).
+timed(What, Do) ->
+    Begun = erlang:monotonic_time(nanosecond),
+    Do(),
+    Ns = erlang:monotonic_time(nanosecond) - Begun,
+    Before = case get(What) of undefined -> []; Times -> Times end,
+    put(What, [Ns | Before]).
+busy(Us) -> until(erlang:monotonic_time(microsecond) + Us).
+until(End) ->
+    case erlang:monotonic_time(microsecond) of
+        Now when Now >= End -> ok;
+        _ -> until(End)
+    end.
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, in_a_node}].
+
+groups() ->
+    [
+        {pure, [parallel], [
+            buckets_are_those_of_the_histogram,
+            blocks_that_run_out,
+            lengths_are_told_apart,
+            delays_lie_between_looks,
+            levels_step_down_and_up
+        ]},
+        {in_a_node, [], [
+            known_times,
+            short_callbacks,
+            nested_calls_are_blocked_time,
+            every_tenth_crashes,
+            beginnings_and_ends,
+            without_hooks,
+            delay_of_a_backlog,
+            the_state_does_not_matter,
+            states_of_a_state_machine,
+            handlers_of_an_event_manager,
+            children_of_a_supervisor,
+            stages,
+            choosing,
+            the_busiest,
+            single_calls,
+            kinds_of_messages_are_bounded,
+            a_busy_server_is_hooked_later,
+            what_costs_too_much_is_left,
+            nothing_is_left,
+            nothing_is_left_in_a_busy_server,
+            nothing_is_left_of_a_killed_caller
+        ]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+buckets_are_those_of_the_histogram(_Config) ->
+    Values = lists:usort([
+        max(0, (1 bsl Bits) + More)
+     || Bits <- lists:seq(0, 50), More <- [-1, 0, 1, (1 bsl Bits) div 3]
+    ]),
+    lists:foreach(
+        fun(Value) ->
+            Index = dyno_agent_server_counters:index(Value),
+            ?assertEqual({Value, dyno_histogram:index(Value)}, {Value, Index}),
+            ?assertEqual(
+                element(1, dyno_histogram:bounds(Index)),
+                element(1, dyno_agent_server_counters:bounds(Index))
+            )
+        end,
+        Values
+    ).
+
+blocks_that_run_out(_Config) ->
+    Counters = dyno_agent_server_counters:new(),
+    Values = [
+        {1 + N rem 5, (1 bsl rand:uniform(40)) + rand:uniform(1000)}
+     || N <- lists:seq(1, 20_000)
+    ],
+    _ = lists:foldl(
+        fun({Series, Value}, Blocks) ->
+            dyno_agent_server_counters:record(Counters, Series, Value, Blocks)
+        end,
+        #{},
+        Values
+    ),
+    #{series := Series} = dyno_agent_server_counters:take(Counters),
+    Counted = lists:sum([Count || Buckets <- maps:values(Series), {_, Count} <- Buckets]),
+    ?assertEqual(20_000, Counted),
+    ?assertEqual(#{}, maps:get(series, dyno_agent_server_counters:take(Counters))).
+
+lengths_are_told_apart(_Config) ->
+    Counters = dyno_agent_server_counters:new(),
+    Lengths = [0, 0, 1, 2, 2, 2, 3, 17, 100, 100_000],
+    _ = lists:foldl(
+        fun(Length, Blocks) ->
+            Scaled = dyno_agent_server_counters:scaled(Length),
+            dyno_agent_server_counters:record(Counters, 1, Scaled, Blocks)
+        end,
+        #{},
+        Lengths
+    ),
+    #{series := #{1 := Buckets}} = dyno_agent_server_counters:take(Counters),
+    #{buckets := Told, min := 0, max := Max} = dyno_agent_server_counters:lengths(Buckets),
+    within(100_000, Max, 0.02),
+    ?assertMatch([{0, 2}, {1, 1}, {2, 3}, {3, 1}, {17, 1}, {_, 1}, {_, 1}], Told).
+
+%% A queue whose messages come and are served at known times, looked at now and then.
+delays_lie_between_looks(_Config) ->
+    Served = served(lists:sort([rand:uniform(2000) || _ <- lists:seq(1, 1000)]), 0),
+    ?assertEqual(1000, length(Served)),
+    {Estimates, Errors} = lists:unzip(estimated(Served)),
+    True = [Begin - Arrival || {Arrival, Begin, _} <- Served],
+    within(lists:sum(True) / 1000, lists:sum(Estimates) / length(Estimates), 0.2),
+    ?assert(lists:sum(Errors) / length(Errors) < 0.2 * lists:sum(True) / 1000).
+
+served([], _Free) -> [];
+served([Arrival | Later], Free) ->
+    Begin = max(Arrival, Free),
+    [{Arrival, Begin, Begin + 3} | served(Later, Begin + 3)].
+
+estimated(Served) ->
+    Numbered = lists:enumerate(Served),
+    {Found, _, _} = lists:foldl(
+        fun({Number, {Arrival, Begin, End}}, {Done, Before, Delay}) ->
+            Left = length([At || {N, {At, _, _}} <- Numbered, N > Number, At =< Begin]),
+            case rand:uniform(8) of
+                1 ->
+                    Ended = case Arrival >= Before of true -> waited; false -> Before end,
+                    {Ns, Error, Next} =
+                        dyno_agent_server_delay:received({Number, Begin, Left}, Ended, Delay),
+                    {[{Ns, Error} | Done], End, Next};
+                _ ->
+                    {Done, End, Delay}
+            end
+        end,
+        {[], 0, dyno_agent_server_delay:new(0)},
+        Numbered
+    ),
+    Found.
+
+levels_step_down_and_up(_Config) ->
+    Calm = #{run_queue => 0, busy => 0.5, cost => 0.01},
+    Dear = Calm#{cost := 0.2},
+    Overloaded = Calm#{run_queue := 20, busy := 1.0},
+    Seconds = fun(Count, Observation, Level) ->
+        lists:foldl(
+            fun(_, L) -> dyno_agent_server_level:observe(Observation, L) end,
+            Level,
+            lists:seq(1, Count)
+        )
+    end,
+    At = fun dyno_agent_server_level:level/1,
+    Level = dyno_agent_server_level:new(auto, 0.1),
+    distribution = At(Seconds(100, Calm, Level)),
+    distribution = At(Seconds(2, Calm, Seconds(2, Dear, Level))),
+    Lower = Seconds(3, Dear, Level),
+    time = At(Lower),
+    ?assertEqual(
+        ~"measuring took 20.0 % of the schedulers' time, 10.0 % is allowed",
+        dyno_agent_server_level:why(Lower)
+    ),
+    Lowest = Seconds(9, Overloaded, Lower),
+    rate = At(Lowest),
+    time = At(Seconds(30, Calm, Lowest)),
+    Again = Seconds(60, Calm, Lowest),
+    distribution = At(Again),
+    none = dyno_agent_server_level:why(Again),
+    rate = At(Seconds(100, Calm, dyno_agent_server_level:new(rate, 0.1))).
+
+known_times(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Pid),
+        [ok = gen_server:call(Pid, {busy, 5000}) || _ <- lists:seq(1, 20)],
+        [ok = gen_server:call(Pid, {sleep, 50}) || _ <- lists:seq(1, 5)],
+        ok = gen_server:call(Pid, continue),
+        ok = gen_server:cast(Pid, {busy, 1000}),
+        ok = gen_server:call(Pid, anything),
+        #{servers := [Server]} = Window = dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Window]),
+        #{callbacks := Callbacks, measured := hook, served := 28} = Server,
+        #{count := 27} = callback(~"handle_call", Callbacks),
+        #{count := 1, sum_ns := CastNs} = callback(~"handle_cast", Callbacks),
+        #{count := 1, sum_ns := ContinueNs} = callback(~"handle_continue", Callbacks),
+        #{tags := Tags} = Server,
+        [#{count := 20, wall_ns := BusyNs}] =
+            [Tag || #{tag := ~"busy", callback := handle_call} = Tag <- Tags],
+        [#{count := 5, wall_ns := SleepNs}] = [Tag || #{tag := ~"sleep"} = Tag <- Tags],
+        %% What the callbacks themselves have measured: the machine may be busy.
+        Truth = maps:from_list(gen_server:call(Pid, truth)),
+        ct:log("~tp", [Truth]),
+        #{busy := TrueBusy, sleep := TrueSleep, cast := TrueCast, continue := TrueContinue} = Truth,
+        ?assert(TrueBusy >= 99_000_000),
+        within(TrueBusy, BusyNs, 0.05),
+        within(TrueSleep, SleepNs, 0.05),
+        within(TrueCast, CastNs, 0.05),
+        within(TrueContinue, ContinueNs, 0.05),
+        #{servers := [#{served := 1}]} = dyno_agent_servers:next(Servers),
+        #{servers := [#{callbacks := [], served := 0}]} = dyno_agent_servers:next(Servers)
+    end).
+
+%% Within a microsecond of what the server measures itself.
+short_callbacks(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Pid),
+        ok = erpc:call(Node, known_server, casts, [Pid, {busy, 1}, 20_000]),
+        TrueMedian = gen_server:call(Pid, median),
+        #{cast := TrueNs} = maps:from_list(gen_server:call(Pid, truth)),
+        #{servers := [#{callbacks := Callbacks, queue := #{max := Longest}}]} =
+            dyno_agent_servers:next(Servers),
+        #{count := 20_000, sum_ns := SumNs, wall := Wall} = Cast =
+            callback(~"handle_cast", Callbacks),
+        Median = dyno_histogram:quantile(dyno_histogram:from_buckets(Wall), 0.5),
+        ct:log("true ~b, measured ~b; medians ~b, ~b; longest queue ~b", [
+            TrueNs div 20_000, SumNs div 20_000, TrueMedian, Median, Longest
+        ]),
+        ?assert(Median - TrueMedian < 1000),
+        ?assert(Median - TrueMedian > -100),
+        ?assert(SumNs > 0.98 * TrueNs),
+        #{sum_squares_us := Squares, min_ns := Min, max_ns := Max} = Cast,
+        ?assert(Squares >= SumNs / 1000 * SumNs / 1000 / 20_000),
+        ?assert(Min =< SumNs div 20_000 andalso SumNs div 20_000 =< Max)
+    end).
+
+nested_calls_are_blocked_time(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Inner} = erpc:call(Node, known_server, start, [[]]),
+        {ok, Outer} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Inner),
+        ok = hooked(Servers, Outer),
+        %% A tick, so that the time on the processor is measured besides.
+        ok = flagged(Servers, Outer),
+        [ok = gen_server:call(Outer, {nested, Inner, 40}) || _ <- lists:seq(1, 5)],
+        #{sleep := TrueNs} = maps:from_list(gen_server:call(Inner, truth)),
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        #{wall_ns := OuterNs, cpu_ns := OuterCpu, callbacks := Callbacks} = server(Outer, All),
+        #{wall_ns := InnerNs} = server(Inner, All),
+        ct:log("~tp", [All]),
+        within(TrueNs, InnerNs, 0.05),
+        within(TrueNs, OuterNs, 0.05),
+        ?assert(OuterCpu < 0.1 * OuterNs),
+        #{count := 5} = callback(~"handle_call", Callbacks)
+    end).
+
+%% Its supervisor starts it again; each tenth call raises an exception.
+every_tenth_crashes(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        _ = [crash_one(Node, Servers) || _ <- lists:seq(1, 4)],
+        ok = until_ended(Servers, 4),
+        #{servers := All} = Window = dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Window]),
+        Calls = [callback(~"handle_call", C) || #{callbacks := C, state := crashed} <- All],
+        ?assertEqual([10, 10, 10, 10], [Count || #{count := Count} <- Calls]),
+        ?assertEqual([1, 1, 1, 1], [Count || #{exceptions := Count} <- Calls]),
+        %% It is busy for 2 ms before it raises the exception.
+        [?assert(Max >= 1_980_000 andalso Max < 100_000_000) || #{max_ns := Max} <- Calls],
+        [?assertMatch({0, _}, binary:match(Reason, ~"{{crashed")) || #{reason := Reason} <- All],
+        %% Each is in its last window once.
+        #{servers := []} = dyno_agent_servers:next(Servers)
+    end).
+
+crash_one(Node, Servers) ->
+    {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+    ok = seen_hooked(Servers, Pid),
+    _ = [gen_server:call(Pid, anything) || _ <- lists:seq(1, 9)],
+    ?assertExit(_, gen_server:call(Pid, crash)).
+
+beginnings_and_ends(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [{slow, 30}]),
+        ok = seen_hooked(Servers, Pid),
+        ok = gen_server:call(Pid, anything),
+        ok = gen_server:call(Pid, stop),
+        ok = until_ended(Servers, 1),
+        #{servers := [#{state := ended, callbacks := Callbacks, reason := ~"normal"}]} =
+            dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Callbacks]),
+        #{count := 1, sum_ns := InitNs} = callback(~"init", Callbacks),
+        ?assert(InitNs >= 29_000_000 andalso InitNs < 300_000_000),
+        #{count := 1, sum_ns := EndNs} = callback(~"terminate", Callbacks),
+        ?assert(EndNs >= 6_900_000 andalso EndNs < 300_000_000),
+        #{count := 2, stops := 1, exceptions := 0} = callback(~"handle_call", Callbacks)
+    end).
+
+without_hooks(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {Agent, Servers} = attach(Node, #{servers => [{module, known_server}], level => time}),
+        ok = flagged(Servers, Pid),
+        ?assertEqual([], hooks(Node, Pid)),
+        _ = dyno_agent_servers:next(Servers),
+        [ok = gen_server:call(Pid, {busy, 5000}) || _ <- lists:seq(1, 20)],
+        [ok = gen_server:call(Pid, {sleep, 20}) || _ <- lists:seq(1, 5)],
+        [ok = gen_server:cast(Pid, message) || _ <- lists:seq(1, 100)],
+        Truth = maps:from_list(gen_server:call(Pid, truth)),
+        #{level := time, rate := Rate, probe_ns := ProbeNs, servers := [Server]} =
+            dyno_agent_servers:next(Servers),
+        ct:log("~tp ~tp ~tp", [ProbeNs, Rate, Server]),
+        #{measured := call_time, callbacks := Callbacks} = Server,
+        #{count := 26, wall := none, cpu_ns := CpuNs, words := Words} =
+            callback(~"handle_call", Callbacks),
+        #{count := 100} = callback(~"handle_cast", Callbacks),
+        %% On the processor only: less than the wall clock says where the machine is busy.
+        #{busy := BusyNs} = Truth,
+        ?assert(CpuNs < 1.1 * BusyNs),
+        ?assert(CpuNs > 0.3 * BusyNs),
+        ?assert(Words > 0),
+        #{call := RateCalls, cast := RateCasts} = Rate,
+        ?assert(RateCalls >= 26),
+        ?assert(RateCasts >= 100),
+        ?assertExit(_, gen_server:call(Pid, crash)),
+        ok = until_ended(Servers, 1),
+        #{servers := [#{callbacks := Last}]} = dyno_agent_servers:next(Servers),
+        #{count := 1, exceptions := 1} = callback(~"handle_call", Last),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+%% A hundred messages at once, each of which takes the server two milliseconds.
+delay_of_a_backlog(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Pid),
+        ok = erpc:call(Node, known_server, stamped, [Pid, 2000, 100]),
+        Delays = gen_server:call(Pid, delays, infinity),
+        #{servers := [#{delay := Delay, queue := Queue}]} = dyno_agent_servers:next(Servers),
+        ct:log("~tp ~tp ~tp", [Delays, Delay, Queue]),
+        #{histogram := Histogram, error_ns := ErrorNs} = Delay,
+        Snapshot = dyno_histogram:from_buckets(Histogram),
+        True = lists:sum(Delays) / 100,
+        within(True, dyno_histogram:mean(Snapshot), 0.2),
+        within(lists:nth(50, Delays), dyno_histogram:quantile(Snapshot, 0.5), 0.2),
+        within(lists:nth(95, Delays), dyno_histogram:quantile(Snapshot, 0.95), 0.2),
+        ?assert(ErrorNs < 0.1 * True),
+        #{max := Max, at_dispatch := Lengths} = Queue,
+        ?assert(Max >= 90 andalso Max =< 101),
+        within(50, dyno_histogram:mean(dyno_histogram:from_buckets(Lengths)), 0.2)
+    end).
+
+%% The same round trips with a state of one and of 50,000 integers, hooked, in turns.
+the_state_does_not_matter(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Small} = erpc:call(Node, known_server, start, [[1]]),
+        {ok, Large} = erpc:call(Node, known_server, start, [lists:seq(1, 50_000)]),
+        ok = hooked(Servers, Small),
+        ok = hooked(Servers, Large),
+        Rounds = [
+            {round_trips(Node, Small), round_trips(Node, Large)}
+         || _ <- lists:seq(1, 20)
+        ],
+        {OfSmall, OfLarge} = lists:unzip(Rounds),
+        ct:log("~p ~p", [lists:min(OfSmall), lists:min(OfLarge)]),
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        [?assertEqual(40_000, Served) || #{served := Served} <- All],
+        ?assert(lists:min(OfLarge) < 2 * lists:min(OfSmall))
+    end).
+
+round_trips(Node, Pid) ->
+    erpc:call(Node, known_server, calls, [Pid, anything, 2000]).
+
+states_of_a_state_machine(_Config) ->
+    measuring([{behaviour, gen_statem}], fun(Node, Servers) ->
+        known_machine = dyno_peers:load(Node, """
+        -module(known_machine).
+        -behaviour(gen_statem).
+        -export([start/0, init/1, callback_mode/0, open/3, locked/3]).
+        start() -> gen_statem:start(known_machine, [], []).
+        callback_mode() -> [state_functions, state_enter].
+        init([]) -> {ok, locked, none}.
+        locked(enter, _, _) -> keep_state_and_data;
+        locked({call, From}, push, Data) ->
+            timer:sleep(10),
+            {next_state, open, Data, [{reply, From, ok}, {state_timeout, 20, lock}]};
+        locked(cast, _, _) -> {keep_state_and_data, [postpone]}.
+        open(enter, _, _) -> keep_state_and_data;
+        open(cast, wait, _) ->
+            timer:sleep(5),
+            {keep_state_and_data, [{next_event, internal, more}]};
+        open(internal, more, _) -> timer:sleep(15), keep_state_and_data;
+        open({call, From}, crash, _) -> timer:sleep(12), error({crashed, From});
+        open(state_timeout, lock, Data) -> {next_state, locked, Data}.
+
+        """),
+        {ok, Pid} = erpc:call(Node, known_machine, start, []),
+        ok = hooked(Servers, Pid),
+        [push(Pid) || _ <- lists:seq(1, 3)],
+        #{servers := [#{callbacks := Callbacks, behaviour := gen_statem}]} =
+            dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Callbacks]),
+        #{count := 3, min_ns := Push} = callback(~"locked/call", Callbacks),
+        %% What was postponed came before that as well.
+        #{count := 3} = callback(~"locked/cast", Callbacks),
+        #{count := 3, min_ns := Wait} = callback(~"open/cast", Callbacks),
+        #{count := 3, min_ns := More} = callback(~"open/internal", Callbacks),
+        #{count := 3} = callback(~"open/state_timeout", Callbacks),
+        [
+            ?assert(Ns >= 990_000 * Ms, {Ms, Ns})
+         || {Ms, Ns} <- [{10, Push}, {5, Wait}, {15, More}]
+        ],
+        ok = gen_statem:call(Pid, push),
+        ?assertExit(_, gen_statem:call(Pid, crash)),
+        ok = until_ended(Servers, 1),
+        #{servers := [#{callbacks := Last, state := crashed}]} = dyno_agent_servers:next(Servers),
+        #{count := 1, exceptions := 1, min_ns := Crash} = callback(~"open/call", Last),
+        ?assert(Crash >= 11_900_000)
+    end).
+
+push(Pid) ->
+    ok = gen_statem:cast(Pid, wait),
+    ok = gen_statem:call(Pid, push),
+    dyno_leftovers:until(fun() ->
+        {State, _} = sys:get_state(Pid),
+        State =:= locked
+    end).
+
+handlers_of_an_event_manager(_Config) ->
+    measuring([{registered, known_manager}], fun(Node, Servers) ->
+        [
+            dyno_peers:load(Node, "-module(" ++ Name ++ ").\n" ++ """
+            -behaviour(gen_event).
+            -export([init/1, handle_event/2, handle_call/2]).
+            init(Count) -> {ok, Count}.
+            handle_event(_, Count) -> {ok, lists:sum(lists:seq(1, Count)), Count} , {ok, Count}.
+            handle_call(_, Count) -> {ok, Count, Count}.
+
+            """)
+         || Name <- ["known_handler", "other_handler"]
+        ],
+        {ok, Pid} = erpc:call(Node, gen_event, start, [{local, known_manager}]),
+        ok = gen_event:add_handler(Pid, known_handler, 20_000),
+        ok = gen_event:add_handler(Pid, other_handler, 10),
+        ok = dyno_leftovers:until(fun() ->
+            ok = gen_event:notify(Pid, event),
+            #{servers := All} = dyno_agent_servers:peek(Servers),
+            [] =/= [Name || #{callbacks := Cs} <- All, #{name := Name} <- Cs]
+        end),
+        _ = dyno_agent_servers:next(Servers),
+        [ok = gen_event:sync_notify(Pid, event) || _ <- lists:seq(1, 50)],
+        #{servers := [Server]} = dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Server]),
+        #{measured := call_time, behaviour := gen_event, callbacks := Callbacks} = Server,
+        #{count := 50, cpu_ns := Much} = callback(~"known_handler: handle_event", Callbacks),
+        #{count := 50, cpu_ns := Little} = callback(~"other_handler: handle_event", Callbacks),
+        ?assert(Much > 5 * Little)
+    end).
+
+children_of_a_supervisor(_Config) ->
+    measuring([{registered, known_sup}, {supervisor, known_sup}], fun(Node, Servers) ->
+        known_sup = dyno_peers:load(Node, """
+        -module(known_sup).
+        -behaviour(supervisor).
+        -export([start/0, init/1, child/1]).
+        start() ->
+            {ok, Pid} = supervisor:start_link({local, known_sup}, known_sup, []),
+            unlink(Pid),
+            {ok, Pid}.
+        init([]) ->
+            {ok, {#{strategy => simple_one_for_one}, [
+                #{id => child, start => {known_sup, child, []}, restart => temporary}
+            ]}}.
+        child(Ms) -> gen_server:start_link(known_server, {slow, Ms}, []).
+
+        """),
+        {ok, Pid} = erpc:call(Node, known_sup, start, []),
+        ok = hooked(Servers, Pid),
+        Children = [supervisor:start_child(Pid, [25]) || _ <- lists:seq(1, 4)],
+        [{ok, First} | _] = Children,
+        ok = seen_hooked(Servers, First),
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        ct:log("~tp", [All]),
+        ?assertEqual(5, length(All)),
+        #{behaviour := supervisor, module := known_sup, callbacks := Callbacks} = server(Pid, All),
+        #{count := 4, min_ns := Start} = callback(~"start child", Callbacks),
+        #{count := 4, min_ns := Call} = callback(~"handle_call", Callbacks),
+        ?assert(Start >= 24_000_000),
+        ?assert(Call >= Start),
+        #{supervisor := ~"known_sup"} = server(First, All)
+    end).
+
+%% A stand-in for GenStage's messages and state, in a module of its name.
+stages(_Config) ->
+    measuring([{behaviour, gen_stage}], fun(Node, Servers) ->
+        'Elixir.GenStage' = dyno_peers:load(Node, """
+        -module('Elixir.GenStage').
+        -behaviour(gen_server).
+        -export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+        start(Type, Other) -> gen_server:start('Elixir.GenStage', {Type, Other}, []).
+        init({Type, Other}) ->
+            {ok, #{
+                '__struct__' => 'Elixir.GenStage',
+                mod => list_to_atom("Elixir.My." ++ atom_to_list(Type)),
+                type => Type, buffer => {queue, 7, wheel}, other => Other
+            }}.
+        handle_call(asks, _From, #{other := Producer} = State) ->
+            Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
+            {reply, ok, State};
+        handle_call(_, _From, State) -> {reply, ok, State}.
+        handle_cast(_, State) -> {noreply, State}.
+        handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
+            timer:sleep(10),
+            To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
+            {noreply, State};
+        handle_info({'$gen_consumer', _From, Events}, State) when is_list(Events) ->
+            timer:sleep(2),
+            {noreply, State}.
+
+        """),
+        {ok, Producer} = erpc:call(Node, 'Elixir.GenStage', start, [producer, none]),
+        {ok, Consumer} = erpc:call(Node, 'Elixir.GenStage', start, [consumer, Producer]),
+        ok = hooked(Servers, Producer),
+        ok = hooked(Servers, Consumer),
+        [asks(Consumer, Producer) || _ <- lists:seq(1, 5)],
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        ct:log("~tp", [All]),
+        #{stage := Produced, module := 'Elixir.My.producer', callbacks := ProducerCalls} =
+            server(Producer, All),
+        #{stage := Consumed, module := 'Elixir.My.consumer', callbacks := ConsumerCalls} =
+            server(Consumer, All),
+        #{
+            kind := producer, demand_received := 5000, events_out := 4500, events_in := 0,
+            outstanding := 500, buffered := 7, subscriptions := []
+        } = Produced,
+        #{
+            kind := consumer, demand_asked := 5000, events_in := 4500, events_out := 0,
+            demand_received := 0, batches := Batches, demand_to_event := ToEvent,
+            subscriptions := [#{from := Producer, to := Consumer, events := 4500}]
+        } = Consumed,
+        within(900, dyno_histogram:mean(dyno_histogram:from_buckets(Batches)), 0.02),
+        #{min := Answer} = ToEvent,
+        ?assert(Answer >= 9_900_000),
+        #{count := 5, min_ns := Demand} = callback(~"handle_demand", ProducerCalls),
+        ?assert(Demand >= 9_900_000),
+        #{count := 5, min_ns := Events} = callback(~"handle_events", ConsumerCalls),
+        %% To gen_server these are infos; none counts twice.
+        ?assertEqual([], [N || #{name := ~"handle_info" = N} <- ProducerCalls ++ ConsumerCalls]),
+        ?assert(Events >= 1_980_000),
+        %% Demand that was not answered before is answered now.
+        Producer ! {'$gen_producer', {Consumer, make_ref()}, {ask, 200}},
+        ok = gen_server:call(Producer, wait),
+        ok = gen_server:call(Consumer, wait),
+        #{servers := Later} = dyno_agent_servers:next(Servers),
+        #{stage := #{outstanding := 600}} = server(Producer, Later)
+    end).
+
+asks(Consumer, Producer) ->
+    ok = gen_server:call(Consumer, asks),
+    ok = gen_server:call(Producer, wait),
+    ok = gen_server:call(Consumer, wait).
+
+choosing(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Plain} = erpc:call(Node, known_server, start, [[]]),
+        {ok, Named} = erpc:call(
+            Node, gen_server, start, [{local, known_name}, known_server, [], []]
+        ),
+        {Agent, Servers} = attach(Node, [{pid, Plain}]),
+        ?assertEqual([Plain], pids(Servers)),
+        #{servers := [#{name := ~"known_server", kind := module, application := undefined}]} =
+            dyno_agent_servers:peek(Servers),
+        ok = dyno_agent_servers:add(Servers, [{registered, known_name}]),
+        ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
+        ok = hooked(Servers, Plain),
+        ok = dyno_agent_servers:remove(Servers, [{pid, Plain}]),
+        ?assertEqual([Named], pids(Servers)),
+        ok = dyno_leftovers:until(fun() -> hooks(Node, Plain) =:= [] end),
+        ok = dyno_agent_servers:remove(Servers, [{registered, known_name}]),
+        ?assertEqual([], pids(Servers)),
+        %% Nothing of OTP's base nor of dyno.
+        ok = dyno_agent_servers:add(Servers, [all]),
+        ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
+        ok = dyno_agent_servers:remove(Servers, [all]),
+        ok = dyno_agent_servers:add(Servers, [{application, kernel}]),
+        #{servers := Kernel} = dyno_agent_servers:peek(Servers),
+        ?assert(length(Kernel) > 10),
+        ?assert(lists:member(~"kernel_sup", [Name || #{name := Name} <- Kernel])),
+        %% A new one with a label; one that enters the loop by itself.
+        ok = dyno_agent_servers:remove(Servers, [{application, kernel}]),
+        ok = dyno_agent_servers:add(Servers, [{label, {worker, 7}}]),
+        Labelled = erpc:call(Node, proc_lib, spawn, [known_server, enter, [{worker, 7}]]),
+        ok = dyno_leftovers:until(fun() -> pids(Servers) =:= [Labelled] end),
+        #{servers := [#{name := ~"{worker,7}", kind := label, behaviour := gen_server}]} =
+            dyno_agent_servers:peek(Servers),
+        ok = dyno_agent:detach(Agent),
+        %% The most.
+        {Second, Few} = attach(Node, #{servers => [all], most => 1}),
+        #{servers := [_], unselected := 2} = dyno_agent_servers:peek(Few),
+        ok = dyno_agent:detach(Second)
+    end).
+
+pids(Servers) ->
+    #{servers := All} = dyno_agent_servers:peek(Servers),
+    lists:sort([Pid || #{pid := Pid, state := alive} <- All]).
+
+the_busiest(_Config) ->
+    in_node(fun(Node) ->
+        Pids = [
+            begin
+                {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+                Pid
+            end
+         || _ <- lists:seq(1, 10)
+        ],
+        {Agent, Servers} = attach(Node, [{busiest, 1}]),
+        lists:foreach(
+            fun(Busy) ->
+                ok = dyno_leftovers:until(fun() ->
+                    [gen_server:call(Busy, anything) || _ <- lists:seq(1, 2000)],
+                    #{servers := All} = dyno_agent_servers:next(Servers),
+                    lists:member(Busy, [Pid || #{pid := Pid} <- All]) andalso length(All) =< 2
+                end)
+            end,
+            [hd(Pids), lists:last(Pids)]
+        ),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+single_calls(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {Agent, Servers} = attach(Node, #{
+            servers => [{module, known_server}], level => each, sink => self(),
+            each => #{count => 5, per_second => 3, seconds => 60}
+        }),
+        ok = hooked(Servers, Pid),
+        [ok = gen_server:call(Pid, {sleep, 2}) || _ <- lists:seq(1, 50)],
+        [ok = gen_server:cast(Pid, {large, lists:seq(1, 100_000)}) || _ <- lists:seq(1, 50)],
+        Told = [
+            receive
+                {dyno_servers, each, One} -> One
+            after 3000 -> ct:fail(nothing)
+            end
+         || _ <- [1, 2, 3]
+        ],
+        ct:log("~tp", [Told]),
+        [
+            #{pid := Pid, callback := ~"handle_call", tag := ~"sleep", wall_ns := Ns,
+                message := Message}
+            | _
+        ] = Told,
+        ?assert(Ns >= 1_980_000),
+        ?assertMatch({_, _}, binary:match(Message, ~"{sleep,2}")),
+        %% Not more than five in all, however long.
+        Rest = later(Pid, 0, 40),
+        ct:log("~b more", [Rest]),
+        ?assertEqual(2, Rest),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+later(_Pid, Count, 0) ->
+    Count;
+later(Pid, Count, Times) ->
+    ok = gen_server:cast(Pid, {large, lists:seq(1, 100_000)}),
+    receive
+        {dyno_servers, each, #{message := Message}} ->
+            ?assert(byte_size(Message) < 1000),
+            later(Pid, Count + 1, Times)
+    after 100 -> later(Pid, Count, Times - 1)
+    end.
+
+a_busy_server_is_hooked_later(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = gen_server:cast(Pid, {sleep, 5000}),
+        {Agent, Servers} = attach(Node, [{module, known_server}]),
+        ok = dyno_leftovers:until(fun() ->
+            #{servers := [#{measured := By, why_not_hook := Why}]} =
+                dyno_agent_servers:peek(Servers),
+            {By, Why} =:= {call_time, ~"it has not answered sys for two seconds"}
+        end),
+        ok = hooked(Servers, Pid),
+        ok = gen_server:call(Pid, {sleep, 10}),
+        #{servers := [#{callbacks := Callbacks}]} = dyno_agent_servers:next(Servers),
+        #{count := 1, wall := #{}} = callback(~"handle_call", Callbacks),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+kinds_of_messages_are_bounded(_Config) ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Pid),
+        Kinds = [list_to_atom("kind" ++ integer_to_list(N)) || N <- lists:seq(1, 50)],
+        _ = [gen_server:call(Pid, Kind) || Kind <- Kinds],
+        #{servers := [#{tags := Tags, served := 50, callbacks := Callbacks}]} =
+            dyno_agent_servers:next(Servers),
+        #{count := 50} = callback(~"handle_call", Callbacks),
+        ?assertEqual(21, length(Tags)),
+        [#{count := 30}] = [Tag || #{tag := ~"(other)"} = Tag <- Tags]
+    end).
+
+what_costs_too_much_is_left(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {Agent, Servers} = attach(Node, #{servers => [{module, known_server}], share => 1.0e-9}),
+        ok = hooked(Servers, Pid),
+        Levels = levels(Node, Pid, Servers, []),
+        ct:log("~tp", [Levels]),
+        ?assertMatch(
+            [{distribution, none}, {time, _}, {rate, <<"measuring took ", _/binary>>}], Levels
+        ),
+        ?assertEqual([], hooks(Node, Pid)),
+        #{servers := [#{measured := none}]} = dyno_agent_servers:next(Servers),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+levels(Node, Pid, Servers, Seen) ->
+    _ = erpc:call(Node, known_server, calls, [Pid, anything, 1000]),
+    #{level := Level, stepped_down := Why} = dyno_agent_servers:next(Servers),
+    Levels = lists:keystore(Level, 1, Seen, {Level, Why}),
+    case Level of
+        rate -> Levels;
+        _ -> levels(Node, Pid, Servers, Levels)
+    end.
+
+nothing_is_left(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        Before = dyno_leftovers:snapshot(Node),
+        {Agent, Servers} = attach(Node, [{module, known_server}]),
+        ok = hooked(Servers, Pid),
+        ?assertMatch([_], hooks(Node, Pid)),
+        ok = dyno_agent:detach(Agent),
+        ?assertEqual([], hooks(Node, Pid)),
+        dyno_leftovers:check(Node, Before)
+    end).
+
+%% It never answers while it is measured; then it finds the hook of a module that has gone.
+nothing_is_left_in_a_busy_server(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        Before = dyno_leftovers:snapshot(Node),
+        ok = gen_server:cast(Pid, {sleep, 4000}),
+        {Agent, Servers} = attach(Node, [{module, known_server}]),
+        #{servers := [#{measured := call_time, callbacks := []}]} =
+            dyno_agent_servers:next(Servers),
+        ok = dyno_agent:detach(Agent),
+        dyno_leftovers:check(Node, Before),
+        ok = gen_server:call(Pid, anything, infinity),
+        ?assertEqual([], hooks(Node, Pid)),
+        ?assert(erpc:call(Node, erlang, is_process_alive, [Pid])),
+        dyno_leftovers:check(Node, Before)
+    end).
+
+nothing_is_left_of_a_killed_caller(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {ok, Busy} = erpc:call(Node, known_server, start, [[]]),
+        Before = dyno_leftovers:snapshot(Node),
+        Self = self(),
+        {Caller, Monitor} = spawn_monitor(fun() ->
+            {_, Servers} = attach(Node, [{module, known_server}]),
+            ok = hooked(Servers, Pid),
+            ok = hooked(Servers, Busy),
+            ok = gen_server:cast(Busy, {sleep, 2000}),
+            Self ! ready,
+            receive
+            after infinity -> ok
+            end
+        end),
+        receive
+            ready -> ok
+        end,
+        exit(Caller, kill),
+        receive
+            {'DOWN', Monitor, process, Caller, _} -> ok
+        end,
+        dyno_leftovers:check(Node, Before),
+        ?assertEqual([], hooks(Node, Pid)),
+        %% It has its hook until its next message.
+        ok = gen_server:call(Busy, anything, infinity),
+        ?assertEqual([], hooks(Node, Busy))
+    end).
+
+%% The nodes
+
+in_node(Do) ->
+    {_, Node} = Started = dyno_peers:start(),
+    try
+        known_server = dyno_peers:load(Node, ?SERVER),
+        Do(Node)
+    after
+        dyno_peers:stop(Started)
+    end.
+
+measuring(Selectors, Do) ->
+    in_node(fun(Node) ->
+        {Agent, Servers} = attach(Node, Selectors),
+        Do(Node, Servers),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+attach(Node, Selectors) when is_list(Selectors) ->
+    attach(Node, #{servers => Selectors});
+attach(Node, Config) ->
+    {ok, Agent} = dyno_agent:attach(Node, #{custom => [dyno_agent_servers]}),
+    {ok, Servers} = dyno_agent:start(Agent, dyno_agent_servers, Config),
+    {Agent, Servers}.
+
+%% Has the process measured from now on.
+hooked(Servers, Pid) ->
+    dyno_leftovers:until(fun() ->
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        [hook] =:= [By || #{pid := P, measured := By} <- All, P =:= Pid]
+    end).
+
+%% The same, without a new window.
+seen_hooked(Servers, Pid) ->
+    dyno_leftovers:until(fun() ->
+        #{servers := All} = dyno_agent_servers:peek(Servers),
+        [hook] =:= [By || #{pid := P, measured := By} <- All, P =:= Pid]
+    end).
+
+%% Its time on the processor is measured from now on.
+flagged(Servers, Pid) ->
+    dyno_leftovers:until(fun() ->
+        _ = gen_server:call(Pid, anything),
+        #{servers := All} = dyno_agent_servers:next(Servers),
+        [] =/= [Ns || #{pid := P, cpu_ns := Ns} <- All, P =:= Pid, is_integer(Ns)]
+    end).
+
+until_ended(Servers, Count) ->
+    dyno_leftovers:until(fun() ->
+        #{servers := All} = dyno_agent_servers:peek(Servers),
+        Count =:= length([Pid || #{pid := Pid, state := State} <- All, State =/= alive])
+    end).
+
+server(Pid, Servers) ->
+    [Server] = [S || #{pid := P} = S <- Servers, P =:= Pid],
+    Server.
+
+%% What sys has installed in a process.
+hooks(Node, Pid) ->
+    {status, Pid, _, [_, _, _, Debug, _]} = erpc:call(Node, sys, get_status, [Pid]),
+    Debug.
+
+callback(Name, Callbacks) ->
+    [Callback] = [C || #{name := N} = C <- Callbacks, N =:= Name],
+    Callback.
+
+within(Expected, Value, Share) ->
+    ?assert(abs(Value - Expected) =< Share * Expected, {Expected, Value}).

@@ -1,0 +1,379 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_gen_metrics_SUITE).
+-moduledoc "Clusters and pipelines of GenMetrics, where the answers are known.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    a_cluster/1,
+    without_calls/1,
+    a_pipeline/1,
+    a_pipeline_of_gen_stage/1,
+    this_node/1,
+    statistics_are_sent/1,
+    wrong_clusters_are_explained/1,
+    a_cluster_of_elixir/1
+]).
+
+suite() ->
+    [{timetrap, {minutes, 1}}].
+
+all() ->
+    [
+        a_cluster,
+        without_calls,
+        a_pipeline,
+        a_pipeline_of_gen_stage,
+        this_node,
+        statistics_are_sent,
+        wrong_clusters_are_explained,
+        a_cluster_of_elixir
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+-define(SERVER, "
+-module(dyno_shop_gm).
+-behaviour(gen_server).
+-export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop_gm, [], []), Pid.
+
+init([]) -> {ok, 0}.
+
+handle_call(sleep, _, S) -> timer:sleep(20), {reply, ok, S};
+handle_call(quick, _, S) -> {reply, ok, S}.
+
+handle_cast(_, S) -> {noreply, S}.
+
+handle_info(_, S) -> {noreply, S}.
+").
+
+with_node(Work) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        _ = dyno_peers:load(Node, ?SERVER),
+        Pid = erpc:call(Node, dyno_shop_gm, start, [orders]),
+        Work(Node, Pid)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+cluster(Node, Opts) ->
+    #{name => ~"demo", servers => [dyno_shop_gm], node => Node, opts => Opts}.
+
+a_cluster(_Config) ->
+    with_node(fun(Node, Pid) ->
+        {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
+            cluster(Node, [{window_interval, 300}, {statistics, true}])
+        ),
+        ok = measured(Monitor),
+        [ok = gen_server:call(Pid, Request) || Request <- [quick, quick, sleep, sleep, sleep]],
+        [ok = gen_server:cast(Pid, x) || _ <- lists:seq(1, 7)],
+        Pid ! x,
+        #{calls := 5, casts := 7, infos := 1, ms := Ms, total := Us, max := MaxUs} =
+            until(Monitor, 13),
+        ?assert(Ms >= 60 andalso Ms < 600, Ms),
+        ?assert(abs(Ms * 1000 - Us) < 1, {Ms, Us}),
+        ?assert(MaxUs >= 20_000, MaxUs),
+        ok = dyno_gen_metrics:stop(Monitor),
+        ?assertEqual({error, ended}, dyno_gen_metrics:next(Monitor))
+    end).
+
+without_calls(_Config) ->
+    with_node(fun(Node, Pid) ->
+        {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
+            cluster(Node, #{window_interval => 300, synchronous => false, sample_rate => 0.3})
+        ),
+        ok = measured(Monitor),
+        [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 50)],
+        [ok = gen_server:cast(Pid, x) || _ <- lists:seq(1, 70)],
+        #{calls := 0, casts := 70} = until(Monitor, 70),
+        ok = dyno_gen_metrics:stop(Monitor)
+    end).
+
+%% A stand-in for GenStage's messages and state, in a module of its name.
+-define(GEN_STAGE, "
+-module('Elixir.GenStage').
+-behaviour(gen_server).
+-export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+start(Type, Module) -> gen_server:start('Elixir.GenStage', {Type, Module}, []).
+
+init({Type, Module}) ->
+    {ok, #{'__struct__' => 'Elixir.GenStage', mod => Module, type => Type,
+        buffer => {queue, 0, wheel}}}.
+
+handle_call({asks, Producer}, _From, State) ->
+    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
+    {reply, ok, State};
+handle_call(_, _From, State) -> {reply, ok, State}.
+
+handle_cast(_, State) -> {noreply, State}.
+
+handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
+    timer:sleep(10),
+    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
+    {noreply, State};
+handle_info({'$gen_consumer', _From, _Events}, State) ->
+    timer:sleep(2),
+    {noreply, State}.
+").
+
+a_pipeline(_Config) ->
+    with_node(fun(Node, _) ->
+        _ = dyno_peers:load(Node, ?GEN_STAGE),
+        [Producer, Consumer] = [
+            begin
+                Stage = dyno_peers:load(
+                    Node,
+                    lists:append([
+                        "-module('", Module, "').\n-export([", Callback, "]).\n", Function
+                    ])
+                ),
+                {ok, Pid} = erpc:call(Node, 'Elixir.GenStage', start, [Type, Stage]),
+                Pid
+            end
+         || {Type, Module, Callback, Function} <- [
+                {producer, "Elixir.Data.Producer", "handle_demand/2", "handle_demand(_, S) -> S.\n"},
+                {consumer, "Elixir.Data.Consumer", "handle_events/3", "handle_events(_, _, S) -> S.\n"}
+            ]
+        ],
+        {ok, Monitor} = pipeline(Node),
+        ok = until_stages(Monitor, [Producer, Consumer]),
+        [
+            begin
+                ok = gen_server:call(Consumer, {asks, Producer}),
+                ok = gen_server:call(Producer, wait),
+                ok = gen_server:call(Consumer, wait)
+            end
+         || _ <- lists:seq(1, 5)
+        ],
+        Total = until_events(Monitor, 'Elixir.Data.Consumer', 4500),
+        ?assertMatch(
+            #{
+                'Elixir.Data.Producer' := #{demand := 5000, events := 4500, callbacks := 5},
+                'Elixir.Data.Consumer' := #{demand := 4500, events := 0, callbacks := 5}
+            },
+            Total
+        ),
+        #{'Elixir.Data.Producer' := #{time_on_callbacks := Ms}} = Total,
+        ?assert(Ms >= 50, Ms),
+        ok = dyno_gen_metrics:stop(Monitor)
+    end).
+
+pipeline(Node) ->
+    dyno_gen_metrics:monitor_pipeline(#{
+        name => ~"demo",
+        producer => ['Elixir.Data.Producer'],
+        consumer => ['Elixir.Data.Consumer'],
+        node => Node,
+        opts => [{window_interval, 300}, {synchronous, false}]
+    }).
+
+%% A stage tells its module at its first callback.
+until_stages(Monitor, Pids) ->
+    [ok = gen_server:call(Pid, wait) || Pid <- Pids],
+    {ok, #{pipeline := ~"demo", summary := Summary}} = dyno_gen_metrics:next(Monitor),
+    case length(Summary) of
+        2 -> ok;
+        _ -> until_stages(Monitor, Pids)
+    end.
+
+until_events(Monitor, Stage, Count) ->
+    until_events(Monitor, Stage, Count, #{}).
+
+until_events(Monitor, Stage, Count, Sofar) ->
+    {ok, #{summary := Summary}} = dyno_gen_metrics:next(Monitor),
+    Total = lists:foldl(
+        fun(#{name := Name} = Of, All) ->
+            Numbers = maps:without([name, pid], Of),
+            Add = fun(_, A, B) -> A + B end,
+            All#{Name => maps:merge_with(Add, maps:get(Name, All, #{}), Numbers)}
+        end,
+        Sofar,
+        Summary
+    ),
+    case Total of
+        #{Stage := #{demand := Demand}} when Demand >= Count -> Total;
+        #{} -> until_events(Monitor, Stage, Count, Total)
+    end.
+
+%% Where it is on the code path: it is a package of Hex, which is no registry of every machine.
+a_pipeline_of_gen_stage(_Config) ->
+    case {dyno_elixir:start(), code:lib_dir(gen_stage)} of
+        {ok, Folder} when is_list(Folder) -> of_gen_stage();
+        _ -> {skip, "Elixir or the library gen_stage is not on the code path; set ERL_LIBS"}
+    end.
+
+of_gen_stage() ->
+    Code =
+        ~"""
+        defmodule Data.Producer do
+          use GenStage
+          def init(s), do: {:producer, s}
+          def handle_demand(n, s) do
+            Process.sleep(5)
+            {:noreply, Enum.to_list(s..(s + n - 1)//1), s + n}
+          end
+        end
+        defmodule Data.Consumer do
+          use GenStage
+          def init(_), do: {:consumer, %{count: 0}}
+          def handle_events(events, _from, s) do
+            Process.sleep(1)
+            {:noreply, [], %{s | count: s.count + length(events)}}
+          end
+          def handle_call(:count, _, s), do: {:reply, s.count, [], s}
+        end
+        {:ok, producer} = GenStage.start(Data.Producer, 0)
+        {:ok, consumer} = GenStage.start(Data.Consumer, 0)
+        {producer, consumer}
+        """,
+    {{Producer, Consumer}, _} = 'Elixir.Code':eval_string(Code),
+    {ok, Monitor} = pipeline(node()),
+    Options = [{to, Producer}, {max_demand, 100}],
+    {ok, _} = 'Elixir.GenStage':sync_subscribe(Consumer, Options),
+    Total = until_events(Monitor, 'Elixir.Data.Consumer', 5_000),
+    #{
+        'Elixir.Data.Producer' := #{demand := Asked, events := Sent, callbacks := N},
+        'Elixir.Data.Consumer' := #{demand := Came, events := 0}
+    } = Total,
+    ?assert(abs(Sent - Came) =< 1000, Total),
+    ?assert(Asked >= Came andalso N > 0, Total),
+    ok = dyno_gen_metrics:stop(Monitor),
+    [exit(Pid, kill) || Pid <- [Consumer, Producer]].
+
+%% As GenMetrics does: the node that asks.
+this_node(_Config) ->
+    _ = dyno_peers:load(node(), ?SERVER),
+    Pid = dyno_shop_gm:start(orders),
+    {ok, Monitor} = dyno_gen_metrics:monitor_cluster(#{
+        name => "demo", servers => [dyno_shop_gm], opts => [{window_interval, 300}]
+    }),
+    ok = measured(Monitor),
+    [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 10)],
+    #{calls := 10} = until(Monitor, 10),
+    ok = dyno_gen_metrics:stop(Monitor),
+    gen_server:stop(Pid).
+
+statistics_are_sent(_Config) ->
+    with_node(fun(Node, Pid) ->
+        {ok, Socket} = gen_udp:open(0, [binary, {active, true}, {ip, {127, 0, 0, 1}}]),
+        {ok, Port} = inet:port(Socket),
+        Url = io_lib:format("dogstatsd://127.0.0.1:~b", [Port]),
+        {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
+            cluster(Node, [{window_interval, 300}, {statistics, lists:flatten(Url)}])
+        ),
+        ok = measured(Monitor),
+        [ok = gen_server:call(Pid, sleep) || _ <- lists:seq(1, 4)],
+        %% Windows have what was before, too.
+        ok = sent(Socket, ~"otp.callback.calls", ~"callback:handle_call", 4),
+        {ok, #{stats := []}} = dyno_gen_metrics:next(Monitor),
+        ok = dyno_gen_metrics:stop(Monitor)
+    end).
+
+sent(Socket, Name, Tag, Missing) ->
+    receive
+        {udp, Socket, _, _, Datagram} ->
+            Came = [
+                binary_to_integer(Count)
+             || Line <- binary:split(Datagram, ~"\n", [global]),
+                binary:match(Line, Tag) =/= nomatch,
+                binary:match(Line, ~"module:dyno_shop_gm") =/= nomatch,
+                [Is, <<Rest/binary>>] <- [binary:split(Line, ~":")],
+                Is =:= Name,
+                [Count, _] <- [binary:split(Rest, ~"|")]
+            ],
+            case Missing - lists:sum(Came) of
+                0 -> ok;
+                Left when Left > 0 -> sent(Socket, Name, Tag, Left)
+            end
+    end.
+
+wrong_clusters_are_explained(_Config) ->
+    Said = fun(Result) ->
+        {error, Error} = Result,
+        unicode:characters_to_list(dyno_error:format(Error))
+    end,
+    Cluster = fun(Spec) -> Said(dyno_gen_metrics:monitor_cluster(Spec)) end,
+    Opts = fun(Opts) -> Cluster(cluster(node(), Opts)) end,
+    ?assertMatch("a cluster is a map with the key name", Cluster(nonsense)),
+    ?assertMatch("the cluster has no servers" ++ _, Cluster(#{name => ~"x", servers => []})),
+    ?assertMatch(
+        "the pipeline has no stages" ++ _, Said(dyno_gen_metrics:monitor_pipeline(#{name => ~"x"}))
+    ),
+    ?assertMatch(
+        "there is no option server; did you mean servers?", Cluster(#{name => ~"x", server => [a]})
+    ),
+    ?assertMatch("window_interval is \"x\"" ++ _, Opts([{window_interval, "x"}])),
+    ?assertMatch("window_interval is -1" ++ _, Opts([{window_interval, -1}])),
+    ?assertMatch("sample_rate is -1" ++ _, Opts([{sample_rate, -1}])),
+    ?assertMatch("statistics is nosuch" ++ _, Opts([{statistics, nosuch}])),
+    ?assertMatch("the sink \"x\" is of no known kind" ++ _, Opts([{statistics, "x"}])),
+    ?assertMatch("there is no option bogus" ++ _, Opts([{bogus, 1}])),
+    ?assertMatch(
+        "no module no_such_module_gm is loaded in " ++ _, Cluster(#{name => ~"x", servers => [no_such_module_gm]})
+    ).
+
+a_cluster_of_elixir(_Config) ->
+    case dyno_elixir:start() of
+        {error, _} ->
+            {skip, "Elixir is not installed"};
+        ok ->
+            Code =
+                "defmodule Shop.Gm do\n"
+                "  use GenServer\n"
+                "  def init(s), do: {:ok, s}\n"
+                "  def handle_call(:quick, _, s), do: {:reply, :ok, s}\n"
+                "end\n"
+                "{:ok, pid} = GenServer.start(Shop.Gm, 1)\n"
+                "{:ok, monitor} = :dyno_gen_metrics.monitor_cluster(%{name: \"demo\",\n"
+                "  servers: [Shop.Gm], opts: [window_interval: 300, statistics: true]})\n"
+                "{pid, monitor}\n",
+            {{Pid, Monitor}, _} = 'Elixir.Code':eval_string(unicode:characters_to_binary(Code)),
+            ok = measured(Monitor),
+            [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 10)],
+            #{calls := 10, names := ['Elixir.Shop.Gm']} = until(Monitor, 10),
+            ok = dyno_gen_metrics:stop(Monitor),
+            gen_server:stop(Pid)
+    end.
+
+%% The first window is of the time in which the instrument comes into the processes.
+measured(Monitor) ->
+    {ok, #{cluster := _}} = dyno_gen_metrics:next(Monitor),
+    {ok, #{summary := [_]}} = dyno_gen_metrics:next(Monitor),
+    ok.
+
+%% Adds up until so many callbacks were told of.
+until(Monitor, Count) ->
+    until(Monitor, Count, #{
+        calls => 0, casts => 0, infos => 0, ms => 0, total => 0, max => 0, names => []
+    }).
+
+until(Monitor, Count, #{calls := A, casts := B, infos := C} = Sofar) when A + B + C < Count ->
+    {ok, #{summary := [Summary], stats := Stats, duration := Duration}} =
+        dyno_gen_metrics:next(Monitor),
+    true = Duration > 0,
+    #{calls := Calls, casts := Casts, infos := Infos, time_on_calls := Ms} = Summary,
+    #{ms := Before, total := Total, max := Max, names := Names} = Sofar,
+    Of = [Of || #{calls := #{callbacks := N, total := _, max := _} = Of} <- Stats, N > 0],
+    until(Monitor, Count, #{
+        calls => A + Calls,
+        casts => B + Casts,
+        infos => C + Infos,
+        ms => Before + Ms,
+        total => Total + lists:sum([Us || #{total := Us} <- Of]),
+        max => lists:max([Max | [Us || #{max := Us} <- Of]]),
+        names => lists:usort([map_get(name, Summary) | Names])
+    });
+until(_Monitor, _Count, Sofar) ->
+    Sofar.

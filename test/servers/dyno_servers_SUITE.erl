@@ -1,0 +1,543 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_SUITE).
+-moduledoc "Monitors of servers in real nodes: what is known of them is what they report.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, all}].
+
+groups() ->
+    [
+        {all, [], [
+            callbacks_of_known_times,
+            a_blocked_server_is_named,
+            windows_keep_to_the_clock,
+            nodes_are_put_together,
+            a_lost_node_comes_back,
+            monitors_share_an_agent,
+            servers_are_added_and_removed,
+            a_subscriber_that_is_slow,
+            nothing_is_left,
+            bad_input_is_a_sentence,
+            a_recording_keeps_what_was_measured,
+            an_interrupt_keeps_what_was_measured,
+            the_example_at_the_command_line,
+            a_pipeline_is_drawn
+        ]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+-define(SERVER, "
+-module(dyno_shop).
+-behaviour(gen_server).
+-export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop, [], []), Pid.
+
+init([]) -> {ok, 0}.
+
+handle_call(spin, _, S) -> spin(erlang:monotonic_time(microsecond) + 5000), {reply, ok, S};
+handle_call(sleep, _, S) -> timer:sleep(50), {reply, ok, S};
+handle_call(quick, _, S) -> {reply, ok, S}.
+
+handle_cast({sleep, Ms}, S) -> timer:sleep(Ms), {noreply, S};
+handle_cast(crash, _) -> exit(oops).
+
+handle_info(_, S) -> {noreply, S}.
+
+spin(Until) ->
+    case erlang:monotonic_time(microsecond) < Until of
+        true -> spin(Until);
+        false -> ok
+    end.
+").
+
+with_node(Work) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        _ = dyno_peers:load(Node, ?SERVER),
+        _ = start(Node, orders),
+        Work(Node)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+start(Node, Name) ->
+    erpc:call(Node, dyno_shop, start, [Name]).
+
+call(Node, Name, Requests) ->
+    lists:foreach(fun(Request) -> ok = gen_server:call({Name, Node}, Request) end, Requests).
+
+selector(Module) -> [{module, Module}].
+
+%% With a window of this time, and until the instrument has come into the processes.
+monitor_of(Nodes, Options) ->
+    {ok, Monitor} = dyno_servers:start(Nodes, maps:merge(#{interval_ms => 500}, Options)),
+    ok = dyno_servers:subscribe(Monitor),
+    Monitor.
+
+%% Windows until one of them, the sums of all.
+until(Monitor, Is) ->
+    until(Monitor, Is, dyno_servers_total:new(), erlang:monotonic_time(millisecond) + 30_000).
+
+until(Monitor, Is, Total, EndsMs) ->
+    receive
+        {dyno_servers, Monitor, #{servers := _} = Window, _} ->
+            ok = dyno_servers:ready(Monitor),
+            New = dyno_servers_total:add(Window, Total),
+            case Is(New, Window) of
+                true -> New;
+                false -> until(Monitor, Is, New, EndsMs)
+            end
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
+        ct:fail({not_seen, rows(Total)})
+    end.
+
+rows(Total) ->
+    Ns = dyno_servers_total:duration_ns(Total),
+    #{
+        map_get(name, Row) => Row
+     || Sum <- dyno_servers_total:servers(Total), Row <- [dyno_servers_row:row(Sum, Ns)]
+    }.
+
+handled(Name, N) ->
+    fun(Total, _) ->
+        case rows(Total) of
+            #{Name := #{count := Count}} -> Count >= N;
+            #{} -> false
+        end
+    end.
+
+is_hooked(Name) ->
+    fun(Total, _) ->
+        case rows(Total) of
+            #{Name := #{measured := Measured}} -> string:find(Measured, "hook") =/= nomatch;
+            #{} -> false
+        end
+    end.
+
+%% Cases
+
+callbacks_of_known_times(_Config) ->
+    with_node(fun(Node) ->
+        Monitor = monitor_of([Node], #{servers => selector(dyno_shop), level => distribution}),
+        _ = until(Monitor, is_hooked(~"orders")),
+        call(Node, orders, lists:duplicate(20, spin) ++ lists:duplicate(10, sleep)),
+        call(Node, orders, lists:duplicate(70, quick)),
+        Total = until(Monitor, handled(~"orders", 100)),
+        [Sum] = dyno_servers_total:servers(Total),
+        Ns = dyno_servers_total:duration_ns(Total),
+        [#{callback := ~"handle_call", count := 100} = Row] =
+            [R || #{callback := ~"handle_call"} = R <- dyno_servers_row:callbacks(Sum, Ns)],
+        %% The 85th of 100 is one of 5 ms, the 95th one of 50 ms; a timer may be late, not early.
+        #{p90 := P90, max := Max, wall_ns := WallNs, p50 := P50} = Row,
+        ?assert(P50 < 1_000_000, P50),
+        ?assert(P90 >= 4_900_000, P90),
+        ?assert(Max >= 50_000_000, Max),
+        ?assert(WallNs >= 600_000_000, WallNs),
+        Tags = #{
+            Tag => map_get(count, T)
+         || #{tag := Tag} = T <- dyno_servers_row:tags(Sum, Ns)
+        },
+        ?assertEqual(#{~"spin" => 20, ~"sleep" => 10, ~"quick" => 70}, Tags),
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+%% A hundred a second to one that sleeps for 20 ms each: it can do fifty.
+a_blocked_server_is_named(_Config) ->
+    with_node(fun(Node) ->
+        Monitor = monitor_of([Node], #{servers => selector(dyno_shop), level => distribution}),
+        _ = until(Monitor, is_hooked(~"orders")),
+        spawn_link(fun() ->
+            [
+                begin
+                    gen_server:cast({orders, Node}, {sleep, 20}),
+                    timer:sleep(10)
+                end
+             || _ <- lists:seq(1, 400)
+            ]
+        end),
+        IsGrowing = fun(_Total, #{duration_ns := Ns, servers := [Sum]}) ->
+            Row = dyno_servers_row:row(Sum, Ns),
+            Ns > 400_000_000 andalso map_get(queue_now, Row) > 20
+        end,
+        Total = until(Monitor, IsGrowing),
+        #{~"orders" := Row} = rows(Total),
+        Sentence = dyno_servers_row:forecast(Row),
+        ?assert(is_binary(Sentence), Row),
+        ?assert(map_get(busy, Row) > 0.5, Row),
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+windows_keep_to_the_clock(_Config) ->
+    with_node(fun(Node) ->
+        Monitor = monitor_of([Node], #{servers => selector(dyno_shop), interval_ms => 300}),
+        Windows = [
+            receive
+                {dyno_servers, Monitor, Window, 0} ->
+                    ok = dyno_servers:ready(Monitor),
+                    Window
+            after 5000 -> ct:fail(no_window)
+            end
+         || _ <- lists:seq(1, 5)
+        ],
+        %% The first one begins in the middle of one; the next where it ends.
+        Ends = [Start + Duration || #{start_ns := Start, duration_ns := Duration} <- Windows],
+        Starts = [Start || #{start_ns := Start} <- Windows],
+        [
+            ?assert(abs(Start - End) < 50_000_000, {Start, End})
+         || {End, Start} <- lists:zip(lists:droplast(Ends), tl(Starts))
+        ],
+        %% A window may be late, but begins no other grid.
+        Late = [End rem 300_000_000 || End <- Ends],
+        ?assert(lists:min(Late) < 100_000_000, Late),
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+nodes_are_put_together(_Config) ->
+    with_node(fun(A) ->
+        with_node(fun(B) ->
+            Monitor = monitor_of([A, B], #{servers => selector(dyno_shop)}),
+            #{nodes := Nodes} = dyno_servers:about(Monitor),
+            ?assertEqual(lists:sort([A, B]), lists:sort(Nodes)),
+            Both = fun(Total, #{nodes := Of}) ->
+                length(Of) =:= 2 andalso length(dyno_servers_total:servers(Total)) =:= 2
+            end,
+            Total = until(Monitor, Both),
+            [Sum] = dyno_servers_window:group(module, dyno_servers_total:servers(Total)),
+            ?assertMatch(#{processes := 2, labels := #{module := ~"dyno_shop"}}, Sum),
+            ok = dyno_servers:stop(Monitor)
+        end)
+    end).
+
+a_lost_node_comes_back(_Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Name = peer:random_name(),
+    Start = fun() ->
+        {ok, Peer, Node} = peer:start(#{
+            name => Name,
+            connection => standard_io,
+            args => ["-setcookie", atom_to_list(erlang:get_cookie())]
+        }),
+        _ = dyno_peers:load(Node, ?SERVER),
+        _ = start(Node, orders),
+        {Peer, Node}
+    end,
+    {First, Node} = Start(),
+    Monitor = monitor_of([Node], #{servers => selector(dyno_shop)}),
+    _ = until(Monitor, fun(_, #{servers := Servers}) -> Servers =/= [] end),
+    peer:stop(First),
+    receive
+        {dyno_servers, Monitor, {lost, Node, Error}} ->
+            Sentence = unicode:characters_to_binary(dyno_error:format(Error)),
+            ?assertNotEqual(nomatch, string:find(Sentence, atom_to_list(Node)))
+    after 20_000 -> ct:fail(not_lost)
+    end,
+    {Second, Node} = Start(),
+    receive
+        {dyno_servers, Monitor, {back, Node}} -> ok
+    after 30_000 -> ct:fail(not_back)
+    end,
+    _ = until(Monitor, fun(_, #{servers := Servers}) -> Servers =/= [] end),
+    ok = dyno_servers:stop(Monitor),
+    peer:stop(Second).
+
+monitors_share_an_agent(_Config) ->
+    with_node(fun(Node) ->
+        _ = start(Node, cache),
+        Orders = monitor_of([Node], #{servers => [{registered, orders}]}),
+        Cache = monitor_of([Node], #{servers => [{registered, cache}]}),
+        Names = fun(#{servers := Servers}) ->
+            lists:sort([Name || #{labels := #{name := Name}} <- Servers])
+        end,
+        _ = until(Cache, fun(_, Window) -> Names(Window) =:= [~"cache"] end),
+        _ = until(Orders, fun(_, Window) -> Names(Window) =:= [~"orders"] end),
+        Known = [Monitor || {Monitor, [Of], _} <- dyno_servers:list(), Of =:= Node],
+        ?assertEqual(lists:sort([Orders, Cache]), lists:sort(Known)),
+        {error, Error} = dyno_servers:start([Node], #{interval_ms => 700}),
+        ?assertMatch(
+            {_, _}, binary:match(iolist_to_binary(dyno_error:format(Error)), ~"windows of 500 ms")
+        ),
+        %% The other one goes on.
+        ok = dyno_servers:stop(Orders),
+        _ = until(Cache, fun(_, Window) -> Names(Window) =:= [~"cache"] end),
+        ok = dyno_servers:stop(Cache)
+    end).
+
+servers_are_added_and_removed(_Config) ->
+    with_node(fun(Node) ->
+        _ = start(Node, cache),
+        Monitor = monitor_of([Node], #{servers => [{registered, orders}]}),
+        Names = fun(#{servers := Servers}) ->
+            lists:sort([Name || #{labels := #{name := Name}} <- Servers])
+        end,
+        ok = dyno_servers:add(Monitor, [{registered, cache}]),
+        _ = until(Monitor, fun(_, Window) -> Names(Window) =:= [~"cache", ~"orders"] end),
+        #{servers := [~"name:orders", ~"name:cache"]} = dyno_servers:about(Monitor),
+        ok = dyno_servers:remove(Monitor, [{registered, orders}]),
+        _ = until(Monitor, fun(_, Window) -> Names(Window) =:= [~"cache"] end),
+        %% One that is started later is taken in.
+        ok = dyno_servers:add(Monitor, [{module, dyno_shop}]),
+        _ = start(Node, mail),
+        _ = until(Monitor, fun(_, Window) -> lists:member(~"mail", Names(Window)) end),
+        {error, _} = dyno_servers:add(Monitor, [{registered, nobody}]),
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+a_subscriber_that_is_slow(_Config) ->
+    with_node(fun(Node) ->
+        {ok, Monitor} = dyno_servers:start(Node, #{
+            servers => selector(dyno_shop), interval_ms => 100
+        }),
+        ok = dyno_servers:subscribe(Monitor, 2),
+        receive
+            {dyno_servers, Monitor, _, 0} -> ok
+        end,
+        %% Two wait, the others are dropped.
+        timer:sleep(1500),
+        {messages, []} = process_info(self(), messages),
+        ok = dyno_servers:ready(Monitor),
+        receive
+            {dyno_servers, Monitor, _, Dropped} -> ?assert(Dropped > 2, Dropped)
+        end,
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+nothing_is_left(_Config) ->
+    with_node(fun(Node) ->
+        Of = fun() ->
+            Loaded = erpc:call(Node, code, all_loaded, []),
+            [M || {M, _} <- Loaded, lists:prefix("dyno_agent", atom_to_list(M))]
+        end,
+        ?assertEqual([], Of()),
+        Monitor = monitor_of([Node], #{servers => selector(dyno_shop)}),
+        _ = until(Monitor, is_hooked(~"orders")),
+        ?assertNotEqual([], Of()),
+        ok = dyno_servers:stop(Monitor),
+        ?assertEqual([], Of()),
+        {status, _, _, [_, running, _, Debug, _]} = sys:get_status({orders, Node}),
+        ?assertEqual([], Debug),
+        %% It ends with whoever started it, too.
+        {Pid, Ref} = spawn_monitor(fun() ->
+            {ok, _} = dyno_servers:start(Node, #{servers => selector(dyno_shop)})
+        end),
+        receive
+            {'DOWN', Ref, process, Pid, normal} -> ok
+        end,
+        wait_for(fun() -> Of() =:= [] end, 20_000)
+    end).
+
+wait_for(Is, LeftMs) ->
+    case Is() of
+        true ->
+            ok;
+        false when LeftMs > 0 ->
+            timer:sleep(100),
+            wait_for(Is, LeftMs - 100)
+    end.
+
+bad_input_is_a_sentence(_Config) ->
+    with_node(fun(Node) ->
+        lists:foreach(
+            fun({Options, Part}) ->
+                {error, Error} = dyno_servers:start([Node], Options),
+                Sentence = unicode:characters_to_binary(dyno_error:format(Error)),
+                ?assertMatch({_, {_, _}}, {Sentence, binary:match(Sentence, Part)}),
+                ?assertEqual(2, dyno_error:exit_status(Error))
+            end,
+            [
+                {#{servers => [{name, ~"ordrs"}]}, ~"did you mean orders?"},
+                {#{servers => [{name, ~"lists"}]}, ~"no callbacks"},
+                {#{servers => [~"busiest:x"]}, ~"busiest:20"},
+                {#{servers => [{module, dyno_shopp}]}, ~"did you mean dyno_shop?"},
+                {#{servers => [{application, nope}]}, ~"not started"},
+                {#{servers => [{supervisor, kernel_sub}]}, ~"did you mean kernel_sup?"},
+                {#{servers => [{process, "<0.99999.0>"}]}, ~"<0.99999.0>"},
+                {#{interval_ms => -5}, ~"from 100 up"},
+                {#{level => deep}, ~"distribution"},
+                {#{intervall => 5}, ~"did you mean interval_ms?"}
+            ]
+        ),
+        {error, Down} = dyno_servers:start('nobody@nowhere', #{}),
+        ?assertEqual(3, dyno_error:exit_status(Down)),
+        %% Nothing stays after an error.
+        ?assertEqual([], [M || {M, Of, _} <- dyno_servers:list(), lists:member(Node, Of)])
+    end).
+
+a_recording_keeps_what_was_measured(_Config) ->
+    with_node(fun(Node) ->
+        Caller = spawn_link(fun() -> busy(Node) end),
+        {ok, Threshold} = dyno_threshold:parse("servers orders count > 5"),
+        {ok, Document} = dyno_servers_run:run([Node], #{
+            servers => [~"module:dyno_shop"],
+            for_ms => 2500,
+            interval_ms => 500,
+            level => distribution,
+            thresholds => [Threshold]
+        }),
+        unlink(Caller),
+        exit(Caller, kill),
+        #{~"status" := ~"complete", ~"verdicts" := [#{~"result" := ~"pass"}]} = Document,
+        #{~"duration_ns" := Ns} = Document,
+        ?assert(abs(Ns - 2_500_000_000) < 1_000_000_000, Ns),
+        [Run] = dyno_recording:runs(Document),
+        [#{~"server" := ~"orders", ~"exceptions" := 0}] = dyno_recording:rows(Run, ~"servers"),
+        [#{~"values" := [_, _ | _]}] = dyno_recording:series(Run, ~"servers.rate"),
+        {ok, #{~"count" := N}} = dyno_recording:histogram(Run, ~"servers.callback"),
+        ?assert(N > 5, N)
+    end).
+
+busy(Node) ->
+    ok = gen_server:call({orders, Node}, quick),
+    timer:sleep(10),
+    busy(Node).
+
+an_interrupt_keeps_what_was_measured(_Config) ->
+    with_node(fun(Node) ->
+        Self = self(),
+        {Pid, Ref} = spawn_monitor(fun() ->
+            exit(
+                dyno_servers_run:run([Node], #{
+                    servers => selector(dyno_shop),
+                    show => fun(Event) ->
+                        Self ! {shown, Event},
+                        ok
+                    end
+                })
+            )
+        end),
+        receive
+            {shown, {window, _}} -> Pid ! dyno_interrupt
+        end,
+        receive
+            {'DOWN', Ref, process, Pid, {ok, #{~"status" := Status} = Document}} ->
+                ?assertEqual(~"interrupted", Status),
+                [Run] = dyno_recording:runs(Document),
+                [#{~"server" := ~"orders"}] = dyno_recording:rows(Run, ~"servers")
+        end
+    end).
+
+%% As doc/servers.md shows it.
+the_example_at_the_command_line(Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        Source = filename:join([dyno_project:root(), "examples", "shop_servers.erl"]),
+        {ok, Module, Binary} = compile:file(Source, [binary]),
+        {module, Module} = erpc:call(Node, code, load_binary, [Module, Source, Binary]),
+        ok = erpc:call(Node, Module, start, []),
+        Folder = filename:join(proplists:get_value(priv_dir, Config), "example"),
+        ok = filelib:ensure_path(Folder),
+        Json = filename:join(Folder, "shop.json"),
+        Page = filename:join(Folder, "shop.html"),
+        Csv = filename:join(Folder, "shop.csv"),
+        Arguments = [
+            "servers", atom_to_list(Node), "shop_servers", "--for", "4s", "--level", "distribution",
+            "--cookie", atom_to_list(erlang:get_cookie()), "-o", Json, "-o", Page, "-o", Csv
+        ],
+        {0, Output} = dyno_command:run(
+            Arguments ++ ["--threshold", "servers orders busy < 95 %"]
+        ),
+        [
+            ?assertMatch({Part, {_, _}}, {Part, binary:match(Output, Part)})
+         || Part <- [
+                ~" orders rate=", ~"Servers by load", ~"level distribution", ~"by_card",
+                ~"saturates at", ~"PASSED"
+            ]
+        ],
+        {ok, Document} = dyno_recording_file:read(Json),
+        [Run] = dyno_recording:runs(Document),
+        #{
+            ~"orders" := #{~"busy" := Busy, ~"count" := Orders, ~"max" := Max},
+            ~"mail" := #{~"count" := Mails, ~"queue_max" := Queue},
+            ~"stock" := #{~"count" := Stock}
+        } = #{Name => Row || #{~"server" := Name} = Row <- dyno_recording:rows(Run, ~"servers")},
+        ?assert(Busy > 0.1 andalso Busy < 0.95, Busy),
+        ?assert(Max >= 50_000_000, Max),
+        %% Each customer's visit, but those at the ends.
+        ?assert(abs(Orders - Stock) =< 2, {Orders, Stock}),
+        ?assert(abs(Mails - 20 * Orders) =< 60, {Mails, Orders}),
+        ?assert(Queue =< 20, Queue),
+        [?assert(filelib:file_size(File) > 1000, File) || File <- [Page, Csv]],
+        {1, Failed} = dyno_command:run(
+            Arguments ++ ["--threshold", "servers orders max < 10 ms", "-q"]
+        ),
+        ?assertMatch({_, _}, binary:match(Failed, ~"servers orders max < 10 ms"))
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+%% A stand-in for GenStage's messages and state, in a module of its name: a consumer that takes 8 ms for
+%% each batch of 10, and a producer that has always more.
+a_pipeline_is_drawn(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        _ = dyno_peers:load(Node, "
+-module('Elixir.GenStage').
+-behaviour(gen_server).
+-export([start/3, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+start(Name, Type, Other) ->
+    gen_server:start({local, Name}, 'Elixir.GenStage', {Type, Other}, []).
+
+init({Type, Other}) ->
+    self() ! ask,
+    {ok, #{
+        '__struct__' => 'Elixir.GenStage', mod => list_to_atom(\"Elixir.My.\" ++ atom_to_list(Type)),
+        type => Type, buffer => {queue, 0, wheel}, other => Other
+    }}.
+
+handle_call(_, _From, State) -> {reply, ok, State}.
+
+handle_cast(_, State) -> {noreply, State}.
+
+handle_info(ask, #{type := consumer, other := Producer} = State) ->
+    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 10}},
+    {noreply, State};
+handle_info(ask, State) ->
+    {noreply, State};
+handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
+    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand)},
+    {noreply, State};
+handle_info({'$gen_consumer', {From, Ref}, Events}, State) when is_list(Events) ->
+    timer:sleep(8),
+    From ! {'$gen_producer', {self(), Ref}, {ask, length(Events)}},
+    {noreply, State}.
+"),
+        Start = fun(Name, Type, Other) ->
+            {ok, Pid} = erpc:call(Node, 'Elixir.GenStage', start, [Name, Type, Other]),
+            Pid
+        end,
+        Producer = Start(numbers, producer, none),
+        _ = Start(printer, consumer, Producer),
+        Monitor = monitor_of([Node], #{
+            servers => [{behaviour, gen_stage}], level => distribution
+        }),
+        _ = until(Monitor, is_hooked(~"printer")),
+        Drawn = fun(_Total, #{servers := Servers, duration_ns := Ns}) ->
+            case dyno_servers_pipeline:draw(dyno_servers_pipeline:stages(Servers, Ns)) of
+                [<<"numbers ", _/binary>>, <<"-> printer ", Printer/binary>>, Said] ->
+                    binary:match(Printer, ~"the bottleneck") =/= nomatch andalso
+                        string:prefix(Said, "printer holds the pipeline up") =/= nomatch;
+                _ ->
+                    false
+            end
+        end,
+        _ = until(Monitor, Drawn),
+        ok = dyno_servers:stop(Monitor)
+    after
+        dyno_peers:stop(Peer)
+    end.

@@ -1,0 +1,535 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_window_SUITE).
+-moduledoc "Sums of servers, their numbers, pipelines, totals and the recording, from windows whose answers are known.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 1}}].
+
+%% Pure.
+newest_release_only() -> all.
+
+all() ->
+    [{group, all}].
+
+groups() ->
+    [
+        {all, [parallel], [
+            numbers_of_a_server,
+            percentiles_of_a_sum_are_those_of_all,
+            waiting_that_is_not_known_is_not_said,
+            sums_by_what_servers_have_in_common,
+            sums_over_time,
+            sinks_get_no_pids,
+            says_when_it_saturates,
+            blocked_is_what_is_not_on_a_processor,
+            without_wall_time_the_processor_tells,
+            a_long_callback_is_in_each_of_its_windows,
+            names_as_the_language_writes_them,
+            ranks_and_filters,
+            draws_a_pipeline,
+            names_the_bottleneck_or_none,
+            a_total_is_bounded,
+            a_recording_is_valid_and_shown,
+            a_slow_subscriber_loses_the_oldest,
+            reads_selectors,
+            an_alarm_rings_once
+        ]}
+    ].
+
+%% Terms as an agent sends them
+
+-define(SECOND, 1_000_000_000).
+
+window(Servers) ->
+    window(0, Servers).
+
+window(StartNs, Servers) ->
+    #{
+        node => 'shop@here',
+        start_ns => StartNs,
+        duration_ns => ?SECOND,
+        level => distribution,
+        asked => auto,
+        stepped_down => none,
+        probe_ns => 62,
+        cost => 0.004,
+        rate => #{call => 1000, cast => 0, info => 5, continue => 0},
+        servers => Servers,
+        unselected => 0,
+        schedulers_busy => 0.3
+    }.
+
+server(Name, Module, Callbacks) ->
+    WallNs = lists:sum([Sum || #{wall := #{}, sum_ns := Sum} <- Callbacks]),
+    #{
+        pid => spawn(fun() -> ok end),
+        name => Name,
+        kind => registered,
+        module => Module,
+        behaviour => gen_server,
+        application => shop,
+        supervisor => ~"shop_sup",
+        state => alive,
+        reason => undefined,
+        measured => hook,
+        why_not_hook => undefined,
+        callbacks => Callbacks,
+        queue => #{now => 0, max => 3, at_dispatch => none},
+        delay => #{histogram => sent([1000, 2000]), method => ~"exact"},
+        wall_ns => WallNs,
+        cpu_ns => WallNs div 4,
+        words => 100,
+        arrived => lists:sum([N || #{count := N} <- Callbacks]),
+        served => lists:sum([N || #{count := N} <- Callbacks]),
+        tags => [],
+        stage => none
+    }.
+
+callback(Name, TimesNs) ->
+    #{
+        name => Name,
+        count => length(TimesNs),
+        exceptions => 0,
+        stops => 0,
+        wall => sent(TimesNs),
+        sum_ns => lists:sum(TimesNs),
+        sum_squares_us => lists:sum([Ns * Ns / 1.0e6 || Ns <- TimesNs]),
+        min_ns => lists:min(TimesNs),
+        max_ns => lists:max(TimesNs),
+        cpu_ns => lists:sum(TimesNs) div 4,
+        words => 10
+    }.
+
+%% Without the count, as an agent sends it.
+sent(Values) ->
+    Histogram = dyno_histogram:new(),
+    lists:foreach(fun(Value) -> dyno_histogram:record(Histogram, Value) end, Values),
+    maps:remove(count, dyno_histogram:snapshot(Histogram)).
+
+rows(Group, Servers) ->
+    #{duration_ns := Ns} = Window = dyno_servers_window:new([window(Servers)]),
+    [dyno_servers_row:row(Sum, Ns) || Sum <- dyno_servers_window:sums(Group, Window)].
+
+%% Cases
+
+numbers_of_a_server(_Config) ->
+    Times = [1000 * N || N <- lists:seq(1, 100)],
+    [Row] = rows(process, [server(~"orders", orders, [callback(~"handle_call", Times)])]),
+    #{name := ~"orders", module := ~"orders", count := 100, min := 1000, max := 100_000} = Row,
+    ?assertEqual(100.0, map_get(rate, Row)),
+    ?assertEqual(50_500.0, map_get(mean, Row)),
+    ?assertEqual(99_000, map_get(range, Row)),
+    %% Of 1 to 100: the square root of (100 * 100 - 1) / 12.
+    ?assert(abs(map_get(stdev, Row) - 28_866.07) < 0.1),
+    lists:foreach(
+        fun({Key, Exact}) -> ?assert(abs(map_get(Key, Row) - Exact) =< 0.008 * Exact) end,
+        [{p50, 50_000}, {p90, 90_000}, {p99, 99_000}, {p999, 100_000}]
+    ),
+    %% 5.05 ms in a second.
+    ?assert(abs(map_get(busy, Row) - 0.00505) < 1.0e-9),
+    ?assert(abs(map_get(cpu, Row) - 0.0012625) < 1.0e-9),
+    ?assertEqual(3, map_get(queue_max, Row)),
+    %% The process's own beginning is no message.
+    Callbacks = [callback(~"handle_call", Times), callback(~"init", [?SECOND])],
+    [#{count := 100, max := 100_000}] = rows(process, [server(~"orders", orders, Callbacks)]).
+
+percentiles_of_a_sum_are_those_of_all(_Config) ->
+    A = server(~"a", pool, [callback(~"handle_call", lists:duplicate(90, 1000))]),
+    B = server(~"b", pool, [callback(~"handle_cast", lists:duplicate(10, 1_000_000))]),
+    [Row] = rows(module, [A, B]),
+    #{processes := 2, count := 100, module := ~"pool"} = Row,
+    ?assert(abs(map_get(p50, Row) - 1000) =< 8),
+    ?assert(abs(map_get(p90, Row) - 1000) =< 8),
+    ?assert(abs(map_get(p99, Row) - 1_000_000) =< 8000),
+    %% What only one of them is called is not the sum's.
+    ?assertNot(is_map_key(name, Row)),
+    %% Busy is the mean of the two processes.
+    ?assert(abs(map_get(busy, Row) - (90_000 + 10_000_000) / 2 / ?SECOND) < 1.0e-9).
+
+waiting_that_is_not_known_is_not_said(_Config) ->
+    Said = fun(Values, ErrorNs) ->
+        Delay = #{histogram => sent(Values), method => ~"samples", error_ns => ErrorNs},
+        [#{delay_p99 := P99}] = rows(process, [(server(~"a", x, []))#{delay := Delay}]),
+        P99
+    end,
+    ?assertEqual(10_000_000, Said([10_000_000], 4_000_000)),
+    ?assertEqual(undefined, Said([10_000_000], 6_000_000)),
+    %% Nobody asks whether it was 20 us or 60 us.
+    ?assertEqual(20_000, Said([20_000], 40_000)),
+    ?assertEqual(10_000_000, Said([10_000_000], undefined)).
+
+sums_by_what_servers_have_in_common(_Config) ->
+    Of = fun(Name, Module) -> server(Name, Module, [callback(~"handle_call", [1000])]) end,
+    Servers = [Of(~"a", x), Of(~"b", x), (Of(~"c", y))#{application := undefined}],
+    Counts = fun(Group, Key) ->
+        [{maps:get(Key, Row, none), map_get(count, Row)} || Row <- rows(Group, Servers)]
+    end,
+    ?assertEqual([{~"x", 2}, {~"y", 1}], Counts(module, module)),
+    ?assertEqual([{~"none", 1}, {~"shop", 2}], Counts(application, application)),
+    ?assertEqual([{~"shop_sup", 3}], Counts(supervisor, supervisor)),
+    ?assertEqual([{~"shop@here", 3}], Counts(node, node)),
+    ?assertEqual([{~"all", 3}], Counts(cluster, cluster)),
+    ?assertEqual(3, length(Counts(process, pid))),
+    %% Numbers in names tell processes of one kind apart.
+    Numbered = [Of(~"worker_1", x), Of(~"worker_22", x)],
+    ?assertMatch([#{name := ~"worker_N", count := 2}], rows(name, Numbered)).
+
+sums_over_time(_Config) ->
+    Server = server(~"a", x, [callback(~"handle_call", [1000, 3000])]),
+    Last = Server#{
+        state := crashed,
+        reason := ~"badarg",
+        queue := #{now => 7, max => 9, at_dispatch => none},
+        callbacks := [callback(~"handle_cast", [5000])]
+    },
+    Windows = [
+        dyno_servers_window:new([window(N * ?SECOND, [S])])
+     || {N, S} <- [{0, Server}, {1, Server}, {2, Last}]
+    ],
+    Total = lists:foldl(fun dyno_servers_total:add/2, dyno_servers_total:new(), Windows),
+    ?assertEqual(3 * ?SECOND, dyno_servers_total:duration_ns(Total)),
+    [Sum] = dyno_servers_total:servers(Total),
+    Row = dyno_servers_row:row(Sum, 3 * ?SECOND),
+    #{count := 5, queue_now := 7, queue_max := 9, processes := 1, crashes := 1} = Row,
+    ?assertEqual(~"badarg", map_get(reasons, Row)),
+    ?assert(abs(map_get(rate, Row) - 5 / 3) < 1.0e-9),
+    ?assertMatch(
+        [#{callback := ~"handle_call", count := 4}, #{callback := ~"handle_cast", count := 1}],
+        dyno_servers_row:callbacks(Sum, 3 * ?SECOND)
+    ),
+    [{~"a", [{1_000_000_000, _}, {2_000_000_000, _}, {3_000_000_000, #{queue_now := 7}}]}] =
+        dyno_servers_total:points(Total).
+
+sinks_get_no_pids(_Config) ->
+    Servers = [
+        server(~"worker_1", pool, [callback(~"handle_call", [1000])]),
+        server(~"worker_2", pool, [callback(~"handle_call", [3000])])
+    ],
+    [Sum] = dyno_servers_window:for_sinks(dyno_servers_window:new([window(Servers)])),
+    #{labels := Labels, processes := 2, callbacks := [#{count := 2, wall := #{max := 3000}}]} = Sum,
+    ?assertEqual(
+        #{
+            node => ~"shop@here",
+            application => ~"shop",
+            module => ~"pool",
+            name => ~"worker_N",
+            behaviour => ~"gen_server"
+        },
+        Labels
+    ),
+    ?assert(abs(map_get(busy, Sum) - 2.0e-6) < 1.0e-12).
+
+says_when_it_saturates(_Config) ->
+    At = fun(BusyNs, Change) ->
+        Server = server(~"a", x, [callback(~"handle_call", lists:duplicate(10, BusyNs div 10))]),
+        [Row] = rows(process, [Change(Server)]),
+        dyno_servers_row:forecast(Row)
+    end,
+    Same = fun(Server) -> Server end,
+    ?assertEqual(~"saturates at 1.6 times today's rate", At(620_000_000, Same)),
+    ?assertEqual(~"saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
+    ?assertEqual(none, At(1_000_000, Same)),
+    Grows = fun(Server) ->
+        Server#{arrived := 30, queue := #{now => 20, max => 20, at_dispatch => none}}
+    end,
+    ?assertEqual(~"30 /s come, 10 /s are done: its queue of 20 grows", At(620_000_000, Grows)).
+
+blocked_is_what_is_not_on_a_processor(_Config) ->
+    Server = server(~"a", x, [callback(~"handle_call", [500_000_000])]),
+    [Row] = rows(process, [Server#{cpu_ns := 100_000_000}]),
+    ?assert(abs(map_get(blocked, Row) - 0.4) < 1.0e-9),
+    %% The processor's clock may be ahead by a little.
+    [Ahead] = rows(process, [Server#{cpu_ns := 500_000_100}]),
+    ?assertEqual(0.0, map_get(blocked, Ahead)).
+
+without_wall_time_the_processor_tells(_Config) ->
+    Callback = (callback(~"handle_call", [400_000_000]))#{wall := none, cpu_ns := 400_000_000},
+    Server = (server(~"a", x, [Callback]))#{
+        wall_ns := undefined,
+        cpu_ns := 400_000_000,
+        measured := call_time,
+        why_not_hook := ~"it was busy"
+    },
+    Hooked = server(~"b", x, [callback(~"handle_call", [100_000_000])]),
+    [A, B] = rows(process, [Server, Hooked]),
+    #{busy := undefined, p99 := undefined, why := ~"it was busy", cpu := Cpu} = A,
+    ?assert(abs(Cpu - 0.4) < 1.0e-9),
+    ?assertEqual(none, dyno_servers_row:forecast(A)),
+    ?assertMatch([#{name := ~"a"}, #{name := ~"b"}], dyno_servers_row:ranked(busy, [B, A])).
+
+%% One of 2.5 s that begins in the middle of the first of four windows.
+a_long_callback_is_in_each_of_its_windows(_Config) ->
+    Server = server(~"a", x, []),
+    Running = fun(Ns) -> Server#{under_way => #{callback => ~"handle_call", ns => Ns}} end,
+    Ended = (server(~"a", x, [callback(~"handle_call", [2_500_000_000])]))#{
+        pid := map_get(pid, Server), under_way => none
+    },
+    {Windows, _} = lists:mapfoldl(
+        fun(Sent, Before) -> dyno_servers_running:window(window([Sent]), Before) end,
+        dyno_servers_running:new(),
+        [Running(500_000_000), Running(1_500_000_000), Ended, Server#{under_way => none}]
+    ),
+    Rows = [
+        dyno_servers_row:row(Sum, ?SECOND)
+     || #{} = Window <- Windows,
+        Sum <- dyno_servers_window:sums(process, dyno_servers_window:new([Window]))
+    ],
+    ?assertEqual([0.5, 1.0, 1.0, 0.0], [Busy || #{busy := Busy} <- Rows]),
+    [First, Second, Third, _] = Rows,
+    ?assertEqual(~"still in handle_call, for 500 ms, while 0 messages wait",
+        dyno_servers_row:forecast(First)),
+    ?assertEqual(~"handle_call, for 1.5 s", map_get(running, Second)),
+    ?assertEqual(undefined, map_get(running, Third)).
+
+names_as_the_language_writes_them(_Config) ->
+    ?assertEqual(~"Shop.Orders", dyno_server_name:module('Elixir.Shop.Orders')),
+    ?assertEqual(~"orders", dyno_server_name:module(orders)),
+    ?assertEqual(~"'my server'", dyno_server_name:module('my server')),
+    [#{name := ~"Shop.Orders", module := ~"Shop.Orders"}] =
+        rows(process, [server(~"'Elixir.Shop.Orders'", 'Elixir.Shop.Orders', [])]).
+
+ranks_and_filters(_Config) ->
+    Of = fun(Name, Ns) -> server(Name, x, [callback(~"handle_call", [Ns])]) end,
+    Rows = rows(process, [Of(~"orders", 1000), Of(~"Cache", 3000), Of(~"mail", 2000)]),
+    Names = fun(List) -> [Name || #{name := Name} <- List] end,
+    ?assertEqual(
+        [~"Cache", ~"mail", ~"orders"], Names(dyno_servers_row:ranked(busy, Rows))
+    ),
+    ?assertEqual(
+        [~"Cache", ~"mail", ~"orders"], Names(dyno_servers_row:ranked(name, Rows))
+    ),
+    ?assertEqual([~"Cache"], Names([Row || Row <- Rows, dyno_servers_row:is_like("cac", Row)])),
+    ?assertEqual(3, length([Row || Row <- Rows, dyno_servers_row:is_like("SHOP_S", Row)])).
+
+%% Pipelines
+
+stage(Server, Kind, In, Out, Edges) ->
+    Server#{
+        behaviour := gen_stage,
+        stage := #{
+            kind => Kind,
+            demand_asked => In,
+            demand_received => Out,
+            events_in => In,
+            events_out => Out,
+            batches => sent([10]),
+            outstanding => 5,
+            buffered => 0,
+            discarded => 0,
+            demand_to_event => none,
+            subscriptions => Edges
+        }
+    }.
+
+pipeline(BusyNs) ->
+    A = server(~"numbers", numbers, [callback(~"handle_demand", [1000])]),
+    B = server(~"doubler_1", doubler, [callback(~"handle_events", [BusyNs])]),
+    C = server(~"doubler_2", doubler, [callback(~"handle_events", [BusyNs])]),
+    D = server(~"printer", printer, [callback(~"handle_events", [1000])]),
+    Edge = fun(#{pid := From}, #{pid := To}, N) -> #{from => From, to => To, events => N} end,
+    [
+        stage(A, producer, 0, 100, []),
+        stage(B, producer_consumer, 60, 60, [Edge(A, B, 60)]),
+        stage(C, producer_consumer, 40, 40, [Edge(A, C, 40)]),
+        stage(D, consumer, 100, 0, [Edge(B, D, 60), Edge(C, D, 40)])
+    ].
+
+stages(BusyNs) ->
+    #{servers := Sums} = dyno_servers_window:new([window(pipeline(BusyNs))]),
+    dyno_servers_pipeline:stages(Sums, ?SECOND).
+
+draws_a_pipeline(_Config) ->
+    ?assertEqual(
+        [
+            ~"numbers          gives 100 /s, busy 0 %",
+            ~"-> doubler_N x2  gets 100 /s, busy 90 %  <- the bottleneck",
+            ~"   -> printer    gets 100 /s, busy 0 %",
+            ~"doubler_N holds the pipeline up: it is busy 90 % of the time"
+        ],
+        dyno_servers_pipeline:draw(stages(900_000_000))
+    ).
+
+names_the_bottleneck_or_none(_Config) ->
+    ?assertEqual(
+        [~"doubler_N"], [N || #{name := N, bottleneck := true} <- stages(900_000_000)]
+    ),
+    ?assertEqual([], [N || #{name := N, bottleneck := true} <- stages(1_000_000)]),
+    ?assertEqual(
+        ~"No stage is at its limit: the pipeline waits for what it is given.",
+        lists:last(dyno_servers_pipeline:draw(stages(1_000_000)))
+    ),
+    ?assertEqual([], dyno_servers_pipeline:draw([])).
+
+%% Totals
+
+a_total_is_bounded(_Config) ->
+    Callbacks = [callback(~"handle_call", [1000])],
+    Ended = fun(N) ->
+        Server = server(<<"job_", (integer_to_binary(N))/binary>>, job, Callbacks),
+        Server#{state := ended}
+    end,
+    Add = fun(N, Total) ->
+        Servers = [Ended(N * 100 + M) || M <- lists:seq(1, 100)],
+        dyno_servers_total:add(dyno_servers_window:new([window(N * ?SECOND, Servers)]), Total)
+    end,
+    Total = lists:foldl(Add, dyno_servers_total:new(), lists:seq(0, 49)),
+    Sums = dyno_servers_total:servers(Total),
+    ?assert(length(Sums) =< 1101, length(Sums)),
+    %% Nothing is lost of the sum.
+    [Row] = [
+        dyno_servers_row:row(Sum, 50 * ?SECOND)
+     || Sum <- dyno_servers_window:group(module, Sums)
+    ],
+    #{count := 5000, processes := 5000} = Row,
+    ?assert(length(dyno_servers_total:points(Total)) =< 40),
+    Server = server(~"a", x, Callbacks),
+    Long = lists:foldl(
+        fun(N, Acc) ->
+            dyno_servers_total:add(dyno_servers_window:new([window(N * ?SECOND, [Server])]), Acc)
+        end,
+        dyno_servers_total:new(),
+        lists:seq(0, 1999)
+    ),
+    [{~"a", Points}] = dyno_servers_total:points(Long),
+    ?assert(length(Points) =< 600 andalso length(Points) >= 300, length(Points)),
+    ?assert(element(1, lists:last(Points)) > 1990 * ?SECOND),
+    ok.
+
+a_recording_is_valid_and_shown(_Config) ->
+    Blocked = (server(~"blocked", blocker, [callback(~"handle_call", [800_000_000])]))#{
+        tags := [#{tag => ~"get", callback => handle_call, count => 1, wall_ns => 800_000_000}],
+        cpu_ns := 1_000_000
+    },
+    Twice = [server(~"pool", pool, [callback(~"handle_info", [1000])]) || _ <- [1, 2]],
+    Window = dyno_servers_window:new([window([Blocked | Twice] ++ pipeline(900_000_000))]),
+    Total = dyno_servers_total:add(Window, dyno_servers_total:new()),
+    Run = dyno_servers_recording:run(Total, ~"2026-01-01T00:00:00Z", #{
+        group => process,
+        facts => [#{name => 'shop@here'}],
+        lost => #{},
+        dropped => 2,
+        sinks => [{~"statsd://x:1", #{failed => 1, dropped => 0, last => ~"no route"}}],
+        status => complete
+    }),
+    Warnings = map_get(warnings, Run),
+    ?assertEqual([~"sink", ~"windows_dropped"], lists:sort([Code || {Code, _} <- Warnings])),
+    New = dyno_recording:new(servers, ~"shop", #{}, dyno_environment:collect()),
+    Added = dyno_recording:add_run(New, maps:remove(warnings, Run)),
+    Document = dyno_recording:put(
+        dyno_recording:add_warnings(Added, Warnings), status, complete
+    ),
+    {ok, _} = dyno_recording:validate(json:decode(iolist_to_binary(json:encode(Document)))),
+    [#{} = Recorded] = dyno_recording:runs(Document),
+    Servers = [Name || #{~"server" := Name} <- dyno_recording:rows(Recorded, ~"servers")],
+    ?assertEqual(length(lists:usort(Servers)), length(Servers)),
+    ?assert(lists:member(~"blocked", Servers)),
+    {ok, Text} = dyno_report:render(console, Document, #{width => 80}),
+    Shown = iolist_to_binary(Text),
+    lists:foreach(
+        fun(Part) -> ?assertNotEqual({Part, nomatch}, {Part, string:find(Shown, Part)}) end,
+        [
+            "blocked: saturates at 1.2 times today's rate", "blocked 79.9 %",
+            "doubler_N holds the pipeline up", "handle_info", "statsd://x:1"
+        ]
+    ),
+    [?assert(dyno_report_text:width(Line) =< 80, Line) || Line <- binary:split(Shown, ~"\n", [global])],
+    lists:foreach(
+        fun({Written, Result}) ->
+            {ok, Threshold} = dyno_threshold:parse(Written),
+            ok = dyno_threshold:check(Threshold, dyno_servers_recording:known()),
+            [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
+            ?assertEqual({Written, Result}, {Written, Is})
+        end,
+        [
+            {"servers blocked p99 < 900 ms", ~"pass"},
+            {"servers blocked busy < 50 %", ~"fail"},
+            {"callbacks \"blocked handle_call\" max < 900 ms", ~"pass"},
+            {"messages \"blocked get\" count == 1", ~"pass"},
+            {"stages doubler_N busy < 50 %", ~"fail"},
+            {"server_modules pool processes == 2", ~"pass"},
+            {"servers.busy.max < 2", ~"pass"}
+        ]
+    ).
+
+a_slow_subscriber_loses_the_oldest(_Config) ->
+    Windows = [dyno_servers_window:new([window(N * ?SECOND, [])]) || N <- lists:seq(1, 6)],
+    [W1, W2, W3, W4, W5, W6] = Windows,
+    {{W1, 0}, Q1} = dyno_servers_queue:add(W1, dyno_servers_queue:new(2)),
+    {none, Q2} = dyno_servers_queue:add(W2, Q1),
+    {none, Q3} = dyno_servers_queue:add(W3, Q2),
+    {none, Q4} = dyno_servers_queue:add(W4, Q3),
+    {none, Q5} = dyno_servers_queue:add(W5, Q4),
+    {{W4, 2}, Q6} = dyno_servers_queue:ready(Q5),
+    {{W5, 0}, Q7} = dyno_servers_queue:ready(Q6),
+    {none, Q8} = dyno_servers_queue:ready(Q7),
+    {{W6, 0}, _} = dyno_servers_queue:add(W6, Q8).
+
+reads_selectors(_Config) ->
+    lists:foreach(
+        fun({Text, Selector}) ->
+            ?assertEqual({Text, {ok, Selector}}, {Text, dyno_server_selector:parse(Text)})
+        end,
+        [
+            {~"all", all},
+            {~"busiest:20", {busiest, 20}},
+            {~"orders", {name, ~"orders"}},
+            {~"Shop.Orders", {name, ~"Shop.Orders"}},
+            {~"module:Shop.Orders", {module, 'Elixir.Shop.Orders'}},
+            {~"name:orders", {registered, orders}},
+            {~"app:shop", {application, shop}},
+            {~"sup:shop_sup", {supervisor, shop_sup}},
+            {~"gen_statem", {behaviour, gen_statem}},
+            {~"label:{worker,1}", {label, {worker, 1}}},
+            {~"<0.12.3>", {process, "<0.12.3>"}}
+        ]
+    ),
+    [
+        ?assertMatch({Text, {error, _}}, {Text, dyno_server_selector:parse(Text)})
+     || Text <- [~"", ~"busiest:0", ~"busiest:many", ~"color:red", ~"<0.1>", ~"app:"]
+    ].
+
+%% It ends well below the limit only.
+an_alarm_rings_once(_Config) ->
+    Server = server(~"a", x, []),
+    Self = self(),
+    Handler = binary_to_atom(<<"h", (integer_to_binary(erlang:unique_integer([positive])))/binary>>),
+    ok = logger:add_handler(Handler, ?MODULE, #{config => #{pid => Self}}),
+    try
+        Window = fun(Queue) ->
+            dyno_servers_window:new([
+                window([Server#{queue := #{now => Queue, max => Queue, at_dispatch => none}}])
+            ])
+        end,
+        Watch = dyno_servers_watch:new([#{'of' => queue, above => 100}]),
+        lists:foldl(
+            fun({Queue, Level}, State) ->
+                New = dyno_servers_watch:window(Window(Queue), State),
+                ?assertEqual({Queue, Level}, {Queue, logged()}),
+                New
+            end,
+            Watch,
+            [
+                {50, none}, {100, none}, {101, warning}, {150, none}, {90, none}, {79, notice},
+                {90, none}, {101, warning}
+            ]
+        )
+    after
+        logger:remove_handler(Handler)
+    end.
+
+log(#{level := Level, meta := #{domain := [dyno, servers]}}, #{config := #{pid := Pid}}) ->
+    Pid ! {logged, Level};
+log(_, _) ->
+    ok.
+
+logged() ->
+    receive
+        {logged, Level} -> Level
+    after 0 -> none
+    end.

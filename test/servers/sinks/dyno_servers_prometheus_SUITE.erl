@@ -1,0 +1,507 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+%% Totals, and their two text formats, read back by a strict parser over HTTP. Prometheus' own
+%% parsers read them in dyno_servers_receivers_SUITE.
+-module(dyno_servers_prometheus_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../../support/dyno_proper.hrl").
+
+-import(dyno_servers_sums, [server/0, server/1, stage/0, callback/2, snapshot/1, many/1]).
+
+-export([all/0, suite/0]).
+-export([
+    text_format/1,
+    openmetrics_format/1,
+    counters_and_histograms_only_grow/1,
+    gauges_are_of_the_last_window/1,
+    servers_are_forgotten/1,
+    too_many_servers_are_left_out/1,
+    buckets_hold_what_is_below_their_bound/1,
+    labels_are_escaped/1,
+    the_format_is_what_was_asked_for/1,
+    over_http/1,
+    bad_requests_are_answered/1,
+    slow_readers_hold_up_nothing/1,
+    a_port_in_use_is_refused/1
+]).
+
+suite() ->
+    [{timetrap, {minutes, 1}}].
+
+all() ->
+    [
+        text_format,
+        openmetrics_format,
+        counters_and_histograms_only_grow,
+        gauges_are_of_the_last_window,
+        servers_are_forgotten,
+        too_many_servers_are_left_out,
+        buckets_hold_what_is_below_their_bound,
+        labels_are_escaped,
+        the_format_is_what_was_asked_for,
+        over_http,
+        bad_requests_are_answered,
+        slow_readers_hold_up_nothing,
+        a_port_in_use_is_refused
+    ].
+
+-define(CALL, #{
+    ~"node" => ~"shop@10.0.0.1",
+    ~"application" => ~"shop",
+    ~"module" => ~"Shop.Orders",
+    ~"name" => ~"orders",
+    ~"behaviour" => ~"gen_server",
+    ~"callback" => ~"handle_call"
+}).
+
+text_format(_Config) ->
+    Families = parse(text, formatted(text, [server(), stage()])),
+    families(Families),
+    ?assertMatch(#{~"otp_callbacks_total" := {~"counter", _}}, Families),
+    ?assertEqual(1000, value(~"otp_callbacks_total", ?CALL, Families)).
+
+openmetrics_format(_Config) ->
+    Sums = [server(), stage()],
+    Families = parse(openmetrics, formatted(openmetrics, Sums)),
+    families(Families),
+    ?assertMatch(#{~"otp_callbacks" := {~"counter", _}}, Families).
+
+%% The same in both formats.
+families(Families) ->
+    Orders = maps:remove(~"callback", ?CALL),
+    Feed = Orders#{
+        ~"module" := ~"Shop.Feed", ~"name" := ~"feed", ~"behaviour" := ~"gen_stage"
+    },
+    [
+        ?assertEqual({Name, Labels, Expected}, {Name, Labels, value(Name, Labels, Families)})
+     || {Name, Labels, Expected} <- [
+            {~"otp_callbacks_total", ?CALL, 1000},
+            {~"otp_callback_exceptions_total", ?CALL, 2},
+            {~"otp_callback_stops_total", ?CALL, 0},
+            {~"otp_callback_cpu_seconds_total", ?CALL, 0.123456789},
+            {~"otp_callback_allocated_words_total", ?CALL, 4321},
+            {~"otp_callback_duration_seconds_count", ?CALL, 1000},
+            {~"otp_callback_duration_seconds_sum", ?CALL, 0.5005},
+            {~"otp_callback_duration_max_seconds", ?CALL, 0.001},
+            {~"otp_process_crashes_total", Orders, 1},
+            {~"otp_processes", Orders, 2},
+            {~"otp_process_busy_ratio", Orders, 0.05005},
+            {~"otp_process_message_queue_length", Orders, 7},
+            {~"otp_process_message_queue_length_max", Orders, 250},
+            {~"otp_message_queue_delay_seconds_count", Orders, 2},
+            {~"otp_message_queue_delay_seconds_bucket", Orders#{~"le" => ~"1.0"}, 1},
+            {~"otp_message_queue_delay_seconds_bucket", Orders#{~"le" => ~"2.0"}, 2},
+            {~"gen_stage_events_total", Feed#{~"direction" => ~"out"}, 480},
+            {~"gen_stage_demand_total", Feed#{~"direction" => ~"in"}, 500},
+            {~"gen_stage_discarded_events_total", Feed, 3},
+            {~"gen_stage_buffered_events", Feed, 0},
+            {~"gen_stage_outstanding_demand", Feed, 20},
+            {~"gen_stage_batch_events_bucket", Feed#{~"le" => ~"5.0"}, 0},
+            {~"gen_stage_batch_events_bucket", Feed#{~"le" => ~"10.0"}, 48},
+            {~"gen_stage_batch_events_sum", Feed, 480}
+        ]
+    ],
+    %% What is not known is not there; a process is no label.
+    ?assertEqual([], [S || {_, Samples} <- maps:values(Families), {_, #{~"pid" := _}, _} = S <- Samples]),
+    ?assertEqual(none, value(~"otp_process_busy_ratio", Feed, Families)),
+    ?assertEqual(none, value(~"gen_stage_demand_total", Feed#{~"direction" => ~"out"}, Families)),
+    ?assertEqual(
+        none,
+        value(~"otp_callback_duration_seconds_count", maps:put(~"callback", ~"handle_info", ?CALL), Families)
+    ).
+
+counters_and_histograms_only_grow(_Config) ->
+    Totals = totals([server() || _ <- lists:seq(1, 3)]),
+    Families = parse(text, format(text, 0, Totals)),
+    ?assertEqual(3000, value(~"otp_callbacks_total", ?CALL, Families)),
+    ?assertEqual(3000, value(~"otp_callback_duration_seconds_count", ?CALL, Families)),
+    ?assert(abs(value(~"otp_callback_duration_seconds_sum", ?CALL, Families) - 1.5015) < 1.0e-12),
+    %% Gauges do not add up.
+    Orders = maps:remove(~"callback", ?CALL),
+    ?assertEqual(7, value(~"otp_process_message_queue_length", Orders, Families)),
+    %% What one window lacks stays.
+    {_, Later} = dyno_servers_sink_totals:add(
+        [(server())#{callbacks := []}], 1, Totals
+    ),
+    ?assertEqual(3000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 2, Later)))).
+
+gauges_are_of_the_last_window(_Config) ->
+    %% Windows of ten seconds, so gauges last for thirty.
+    Totals = totals([server()]),
+    Orders = maps:remove(~"callback", ?CALL),
+    At = fun(Ms, Name, Labels) -> value(Name, Labels, parse(text, format(text, Ms, Totals))) end,
+    ?assertEqual(7, At(30_000, ~"otp_process_message_queue_length", Orders)),
+    ?assertEqual(none, At(30_001, ~"otp_process_message_queue_length", Orders)),
+    ?assertEqual(none, At(30_001, ~"otp_callback_duration_max_seconds", ?CALL)),
+    ?assertEqual(1000, At(30_001, ~"otp_callbacks_total", ?CALL)).
+
+servers_are_forgotten(_Config) ->
+    Totals = totals([server()]),
+    ?assertMatch([_], dyno_servers_sink_totals:servers(300_000, Totals)),
+    ?assertEqual([], dyno_servers_sink_totals:servers(300_001, Totals)),
+    {_, Later} = dyno_servers_sink_totals:add([stage()], 300_001, Totals),
+    ?assertMatch([#{labels := #{name := ~"feed"}}], dyno_servers_sink_totals:servers(0, Later)),
+    %% A server that comes back begins anew, with a later beginning.
+    Back = (server())#{start_ns := 1_800_000_000_000_000_000},
+    {_, Again} = dyno_servers_sink_totals:add([Back], 400_000, Later),
+    ?assertMatch(
+        [#{since_ns := 1_800_000_000_000_000_000}],
+        [S || #{labels := #{name := ~"orders"}} = S <- dyno_servers_sink_totals:servers(400_000, Again)]
+    ),
+    ?assertEqual(1000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 400_000, Again)))).
+
+too_many_servers_are_left_out(_Config) ->
+    Many = many(1_003),
+    {{3, {Module, Reason}}, Totals} = dyno_servers_sink_totals:add(Many, 0, dyno_servers_sink_totals:new()),
+    ?assertEqual(
+        "more than 1000 servers, or 1000 points of one server, would be kept",
+        lists:flatten(Module:format_error(Reason))
+    ),
+    ?assertEqual(1_000, length(dyno_servers_sink_totals:servers(0, Totals))),
+    %% Those that are kept go on, and make room when they are gone.
+    ?assertMatch({{0, none}, _}, dyno_servers_sink_totals:add(lists:sublist(Many, 1_000), 1, Totals)),
+    ?assertMatch({{0, none}, _}, dyno_servers_sink_totals:add(lists:nthtail(500, Many), 300_001, Totals)),
+    States = [
+        callback(<<"state ", (integer_to_binary(N))/binary>>, [1])
+     || N <- lists:seq(1, 2_000)
+    ],
+    {{Left, _}, Kept} = dyno_servers_sink_totals:add(
+        [(server())#{callbacks := States}], 0, dyno_servers_sink_totals:new()
+    ),
+    [#{points := Points}] = dyno_servers_sink_totals:servers(0, Kept),
+    ?assertEqual(1_000, length(Points)),
+    ?assertEqual(2_000 * 5 + 6, 1_000 + Left).
+
+%% Against counting the values, but for those within 0.4 % of a bound.
+buckets_hold_what_is_below_their_bound(_Config) ->
+    Property = ?FORALL(
+        Values,
+        proper_types:non_empty(
+            proper_types:list(
+                proper_types:oneof([
+                    proper_types:integer(0, 3_000),
+                    proper_types:integer(0, 20_000_000_000),
+                    proper_types:elements([999, 1_000, 1_001, 10_000_000_000, 1 bsl 43])
+                ])
+            )
+        ),
+        begin
+            Counts = dyno_servers_metrics:counts(snapshot(Values), ns),
+            Bounds = [Bound || {Bound, _} <- dyno_servers_metrics:bounds(ns)],
+            {Cumulative, Count} = lists:mapfoldl(
+                fun(N, Sofar) -> {Sofar + N, Sofar + N} end, 0, Counts
+            ),
+            Below = fun(Limit) -> length([V || V <- Values, V =< Limit]) end,
+            Count =:= length(Values) andalso
+                length(Counts) =:= length(Bounds) + 1 andalso
+                lists:all(
+                    fun({Bound, N}) ->
+                        N >= Below(Bound * 0.996) andalso N =< Below(Bound * 1.004)
+                    end,
+                    lists:zip(Bounds, lists:droplast(Cumulative))
+                )
+        end
+    ),
+    dyno_property:holds(Property, 300).
+
+labels_are_escaped(_Config) ->
+    Odd = ~"a\\b\"c\nd{e=\"f\",g}é",
+    Sums = [server(#{name => Odd, module => <<"bad", 255>>})],
+    Families = parse(openmetrics, formatted(openmetrics, Sums)),
+    {_, [{_, Labels, 2}]} = map_get(~"otp_processes", Families),
+    ?assertMatch(#{~"name" := Odd}, Labels).
+
+the_format_is_what_was_asked_for(_Config) ->
+    Accepted = fun dyno_servers_exposition:accepted/1,
+    ?assertEqual(text, Accepted(~"")),
+    ?assertEqual(text, Accepted(~"*/*")),
+    ?assertEqual(text, Accepted(~"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")),
+    ?assertEqual(text, Accepted(~"application/json")),
+    ?assertEqual(openmetrics, Accepted(~"application/openmetrics-text")),
+    %% Of Prometheus 2 and 3.
+    ?assertEqual(
+        openmetrics,
+        Accepted(
+            ~"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+        )
+    ),
+    ?assertEqual(
+        openmetrics,
+        Accepted(
+            ~"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+        )
+    ),
+    ?assertEqual(text, Accepted(~"text/plain;version=0.0.4, application/openmetrics-text;q=0.5")),
+    ?assertEqual(text, Accepted(~"application/openmetrics-text; q=0, text/plain; q=0.1")),
+    ?assertEqual(text, Accepted(~"application/openmetrics-text;q=x")).
+
+over_http(_Config) ->
+    {Sink, Port} = start(),
+    ?assertEqual(
+        iolist_to_binary(io_lib:format("http://127.0.0.1:~b/metrics", [Port])),
+        dyno_servers_sink:address(Sink)
+    ),
+    %% Nothing yet is no error.
+    ?assertMatch({200, _, ~""}, get(Port, "/metrics", [])),
+    ok = dyno_servers_sink:send(Sink, [server()]),
+    ok = dyno_servers_sink:send(Sink, [server(), stage()]),
+    Text = until(fun() ->
+        {200, Headers, Body} = get(Port, "/metrics?x=y", []),
+        ?assertEqual("text/plain; version=0.0.4; charset=utf-8", header("content-type", Headers)),
+        2000 =:= value(~"otp_callbacks_total", ?CALL, parse(text, Body)) andalso Body
+    end),
+    families_twice(parse(text, Text)),
+    {200, Headers, Body} = get(Port, "/metrics", [{"Accept", "application/openmetrics-text"}]),
+    ?assertEqual(
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        header("content-type", Headers)
+    ),
+    families_twice(parse(openmetrics, Body)),
+    ?assertEqual(integer_to_list(byte_size(Body)), header("content-length", Headers)),
+    ok = dyno_servers_sink:stop(Sink),
+    ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [])).
+
+families_twice(Families) ->
+    ?assertEqual(2000, value(~"otp_callback_duration_seconds_count", ?CALL, Families)).
+
+bad_requests_are_answered(_Config) ->
+    {Sink, Port} = start(),
+    Status = fun(Request) ->
+        {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+        ok = gen_tcp:send(Socket, Request),
+        Answer = all_of(Socket, ~""),
+        ok = gen_tcp:close(Socket),
+        case Answer of
+            <<"HTTP/1.1 ", Code:3/binary, _/binary>> -> {Code, hd(lists:reverse(binary:split(Answer, ~"\r\n\r\n")))};
+            _ -> Answer
+        end
+    end,
+    ?assertMatch({~"404", ~"The metrics are at /metrics.\n"}, Status("GET / HTTP/1.1\r\nHost: x\r\n\r\n")),
+    ?assertMatch({~"405", _}, Status("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n")),
+    ?assertMatch({~"400", _}, Status("nonsense\r\n\r\n")),
+    ?assertMatch({~"400", _}, Status("OPTIONS * HTTP/1.1\r\n\r\n")),
+    ?assertMatch(
+        {~"400", _},
+        Status(["GET /metrics HTTP/1.1\r\n", lists:duplicate(101, "A: b\r\n"), "\r\n"])
+    ),
+    ?assertMatch({~"200", ~""}, Status("HEAD /metrics HTTP/1.1\r\n\r\n")),
+    ?assertMatch({~"200", _}, Status("GET /metrics HTTP/1.0\r\n\r\n")),
+    %% Whoever goes away in the middle takes nobody's place.
+    [
+        begin
+            {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
+            ok = gen_tcp:send(Socket, "GET /metr"),
+            ok = gen_tcp:close(Socket)
+        end
+     || _ <- lists:seq(1, 20)
+    ],
+    ?assertMatch({200, _, _}, get(Port, "/metrics", [])),
+    ok = dyno_servers_sink:stop(Sink).
+
+slow_readers_hold_up_nothing(_Config) ->
+    {Sink, Port} = start(),
+    %% As many as there are processes that answer, each silent after its first bytes.
+    Slow = [
+        begin
+            {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+            ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n"),
+            Socket
+        end
+     || _ <- lists:seq(1, 4)
+    ],
+    [ok = dyno_servers_sink:send(Sink, [server()]) || _ <- lists:seq(1, 8)],
+    %% They are cut off after five seconds; then the others are answered.
+    ?assertMatch({200, _, <<"# HELP", _/binary>>}, get(Port, "/metrics", [])),
+    ?assertEqual([~"" || _ <- Slow], [all_of(Socket, ~"") || Socket <- Slow]),
+    ?assertEqual(#{failed => 0, dropped => 0, last => none}, dyno_servers_sink:failures(Sink)),
+    ok = dyno_servers_sink:stop(Sink).
+
+a_port_in_use_is_refused(_Config) ->
+    {Sink, Port} = start(),
+    Url = lists:flatten(io_lib:format("prometheus://127.0.0.1:~b", [Port])),
+    {ok, Config} = dyno_servers_sink:parse(Url),
+    {error, Error} = dyno_servers_sink:start_link(Config),
+    ?assertEqual(
+        lists:flatten(
+            io_lib:format(
+                "another program listens at 127.0.0.1:~b already; give another port", [Port]
+            )
+        ),
+        lists:flatten(io_lib:format("~ts", [dyno_error:format(Error)]))
+    ),
+    ok = dyno_servers_sink:stop(Sink),
+    {ok, Other} = dyno_servers_sink:start_link(Config),
+    ok = dyno_servers_sink:stop(Other).
+
+start() ->
+    {ok, Config} = dyno_servers_sink:parse("prometheus://127.0.0.1:0"),
+    {ok, Sink} = dyno_servers_sink:start_link(Config),
+    #{port := Port} = uri_string:parse(dyno_servers_sink:address(Sink)),
+    {Sink, Port}.
+
+totals(Sums) ->
+    lists:foldl(
+        fun(Sum, Totals) ->
+            {{0, none}, Added} = dyno_servers_sink_totals:add([Sum], 0, Totals),
+            Added
+        end,
+        dyno_servers_sink_totals:new(),
+        Sums
+    ).
+
+formatted(Format, Sums) ->
+    format(Format, 0, totals(Sums)).
+
+format(Format, NowMs, Totals) ->
+    iolist_to_binary(dyno_servers_exposition:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))).
+
+get(Port, Path, Headers) ->
+    {ok, _} = application:ensure_all_started(inets),
+    Url = lists:flatten(io_lib:format("http://127.0.0.1:~b~s", [Port, Path])),
+    {ok, {{_, Status, _}, Answered, Body}} = httpc:request(
+        get, {Url, Headers}, [], [{body_format, binary}]
+    ),
+    {Status, Answered, Body}.
+
+header(Name, Headers) ->
+    proplists:get_value(Name, Headers).
+
+all_of(Socket, Sofar) ->
+    case gen_tcp:recv(Socket, 0, 20_000) of
+        {ok, More} -> all_of(Socket, <<Sofar/binary, More/binary>>);
+        {error, closed} -> Sofar
+    end.
+
+until(Fun) ->
+    case Fun() of
+        false ->
+            receive
+            after 5 -> until(Fun)
+            end;
+        Value ->
+            Value
+    end.
+
+value(Name, Labels, Families) ->
+    Values = [V || {_, Samples} <- maps:values(Families), {N, L, V} <- Samples, N =:= Name, L =:= Labels],
+    case Values of
+        [] -> none;
+        [Value] -> Value
+    end.
+
+%% A strict parser of both formats: #{Family => {Type, [{Name, Labels, Value}]}}.
+
+parse(Format, Text) ->
+    ?assertEqual(nomatch, binary:match(Text, ~"\r")),
+    {Lines, Families} =
+        case Text of
+            ~"" -> {[], #{}};
+            _ -> {lists:droplast(binary:split(Text, ~"\n", [global])), #{}}
+        end,
+    true = Text =:= ~"" orelse binary:last(Text) =:= $\n,
+    Parsed =
+        case Format of
+            text ->
+                families(text, Lines, Families);
+            openmetrics ->
+                ~"# EOF" = lists:last(Lines),
+                families(openmetrics, lists:droplast(Lines), Families)
+        end,
+    maps:foreach(fun check/2, Parsed),
+    Parsed.
+
+families(_Format, [], Families) ->
+    Families;
+families(text, [<<"# HELP ", Help/binary>>, <<"# TYPE ", Type/binary>> | Lines], Families) ->
+    [Name, Words] = binary:split(Help, ~" "),
+    [Name, Kind] = binary:split(Type, ~" "),
+    true = Words =/= ~"",
+    family(text, Name, Kind, Lines, Families);
+families(openmetrics, [<<"# TYPE ", Type/binary>>, <<"# UNIT ", Unit/binary>> | Lines], Families) ->
+    [Name, Kind] = binary:split(Type, ~" "),
+    [Name, Of] = binary:split(Unit, ~" "),
+    {_, _} = binary:match(Name, <<"_", Of/binary>>),
+    [<<"# HELP ", _/binary>> | Rest] = Lines,
+    family(openmetrics, Name, Kind, Rest, Families);
+families(openmetrics, [<<"# TYPE ", Type/binary>>, <<"# HELP ", Help/binary>> | Lines], Families) ->
+    [Name, Kind] = binary:split(Type, ~" "),
+    [Name, _] = binary:split(Help, ~" "),
+    nomatch = binary:match(Name, ~"seconds"),
+    family(openmetrics, Name, Kind, Lines, Families).
+
+family(Format, Name, Kind, Lines, Families) ->
+    false = is_map_key(Name, Families),
+    true = lists:member(Kind, [~"counter", ~"gauge", ~"histogram"]),
+    {Of, Rest} = lists:splitwith(fun(Line) -> binary:first(Line) =/= $# end, Lines),
+    Samples = [sample(Line) || Line <- Of],
+    [_ | _] = Samples,
+    Accepted =
+        case {Kind, Format} of
+            {~"histogram", _} -> [<<Name/binary, S/binary>> || S <- [~"_bucket", ~"_sum", ~"_count"]];
+            {~"counter", openmetrics} -> [<<Name/binary, "_total">>];
+            _ -> [Name]
+        end,
+    [true = lists:member(N, Accepted) || {N, _, _} <- Samples],
+    %% No sample twice.
+    ?assertEqual(length(Samples), length(lists:usort([{N, L} || {N, L, _} <- Samples]))),
+    families(Format, Rest, Families#{Name => {Kind, Samples}}).
+
+sample(Line) ->
+    {match, [Name, Labels, Value]} = re:run(
+        Line,
+        "^([a-zA-Z_][a-zA-Z0-9_]*)(?:\\{((?:[a-z_]+=\"(?:[^\"\\\\\n]|\\\\[\\\\\"n])*\",?)+)\\})? "
+        "([0-9]+|[0-9]+\\.[0-9]+(?:e-?[0-9]+)?)$",
+        [unicode, {capture, all_but_first, binary}, dollar_endonly]
+    ),
+    {Name, labels(Labels), number(Value)}.
+
+labels(Text) ->
+    Pairs =
+        case re:run(Text, "([a-z_]+)=\"((?:[^\"\\\\]|\\\\.)*)\"", [
+            unicode, global, {capture, all_but_first, binary}
+        ]) of
+            {match, Found} -> Found;
+            nomatch -> []
+        end,
+    Labels = #{Key => unescaped(Value) || [Key, Value] <- Pairs},
+    true = map_size(Labels) =:= length(Pairs),
+    Labels.
+
+unescaped(<<"\\\\", Rest/binary>>) -> <<"\\", (unescaped(Rest))/binary>>;
+unescaped(<<"\\\"", Rest/binary>>) -> <<"\"", (unescaped(Rest))/binary>>;
+unescaped(<<"\\n", Rest/binary>>) -> <<"\n", (unescaped(Rest))/binary>>;
+unescaped(<<C, Rest/binary>>) when C =/= $\\ -> <<C, (unescaped(Rest))/binary>>;
+unescaped(<<>>) -> <<>>.
+
+number(Text) ->
+    case binary:match(Text, ~".") of
+        nomatch -> binary_to_integer(Text);
+        _ -> binary_to_float(Text)
+    end.
+
+%% The buckets of a histogram ascend, end at +Inf, and the last is its count.
+check(Name, {~"histogram", Samples}) ->
+    Buckets = maps:groups_from_list(
+        fun({_, Labels, _}) -> maps:remove(~"le", Labels) end,
+        fun({_, #{~"le" := Le}, Value}) -> {Le, Value} end,
+        [S || {N, _, _} = S <- Samples, N =:= <<Name/binary, "_bucket">>]
+    ),
+    Counts = #{L => V || {N, L, V} <- Samples, N =:= <<Name/binary, "_count">>},
+    ?assertEqual(maps:keys(Counts), maps:keys(Buckets)),
+    maps:foreach(
+        fun(Labels, Of) ->
+            {Bounds, Values} = lists:unzip(Of),
+            ?assertEqual(lists:sort(Values), Values),
+            ?assertEqual({~"+Inf", map_get(Labels, Counts)}, lists:last(Of)),
+            Numbers = [bound(B) || B <- lists:droplast(Bounds)],
+            ?assertEqual(lists:usort(Numbers), Numbers)
+        end,
+        Buckets
+    );
+check(_Name, _) ->
+    ok.
+
+bound(Text) ->
+    binary_to_float(binary:replace(Text, ~"e", ~".0e")).
