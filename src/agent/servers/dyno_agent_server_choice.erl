@@ -6,7 +6,7 @@
 %% Which processes are servers, what they are, and which of them are meant. What the runtime tells
 %% of a process is asked for once, when it is new; the rest is pure.
 
--export([items/0, server/2, is_system/1, is_chosen/2]).
+-export([items/0, server/2, is_system/1, is_chosen/2, is_surely/2, is_unknown_stage/1]).
 -export_type([server/0]).
 
 -doc "What a process is, as far as it is known without asking it.".
@@ -26,6 +26,8 @@
 
 -define(SYSTEM, [kernel, stdlib]).
 -define(LABEL_CHARACTERS, 80).
+%% The callback module of a stage until the stage has told its own.
+-define(GEN_STAGE, 'Elixir.GenStage').
 
 -doc "What `process_info/2` is asked for.".
 -spec items() -> [atom() | {dictionary, term()}].
@@ -67,7 +69,7 @@ server({Pid, Info}, Application) ->
 %% proc_lib keeps the callback module's init, and of a supervisor and of gen_event itself that.
 behaviour({supervisor, Module, _}, _Stack) -> {supervisor, Module};
 behaviour({gen_event, init_it, _}, _Stack) -> {gen_event, gen_event};
-behaviour({'Elixir.GenStage', init, 1}, _Stack) -> {gen_stage, 'Elixir.GenStage'};
+behaviour({?GEN_STAGE, init, 1}, _Stack) -> {gen_stage, ?GEN_STAGE};
 behaviour({Module, init, 1}, Stack) -> of_module(Module, by_stack(Stack));
 behaviour({Module, _, _}, Stack) -> in_loop(Module, by_stack(Stack));
 behaviour(_Undefined, _Stack) -> none.
@@ -132,14 +134,28 @@ is_system(Module) ->
         undefined -> false
     end.
 
--doc "Whether one of the selectors means it.".
+-doc "Whether it is a stage whose module is not known yet.".
+-spec is_unknown_stage(server()) -> boolean().
+is_unknown_stage(#{module := Module}) -> Module =:= ?GEN_STAGE.
+
+-doc "Whether one of the selectors means it, whatever module it turns out to have.".
+-spec is_surely(server(), [dyno_agent_servers:selector()]) -> boolean().
+is_surely(#{module := ?GEN_STAGE} = Server, Selectors) ->
+    is_chosen(Server, [S || S <- Selectors, S =:= all orelse element(1, S) =/= module]);
+is_surely(_Server, _Selectors) ->
+    true.
+
+-doc "Whether one of the selectors means it, or, of a stage whose module is not known, may do.".
 -spec is_chosen(server(), [dyno_agent_servers:selector()]) -> boolean().
 is_chosen(Server, Selectors) ->
     lists:any(fun(Selector) -> is_meant(Selector, Server) end, Selectors).
 
 is_meant(all, #{system := System}) -> not System;
 is_meant({busiest, _}, _Server) -> false;
-is_meant({module, Module}, #{module := Of}) -> Module =:= Of;
+is_meant({module, Module}, #{module := ?GEN_STAGE}) ->
+    exports(Module, handle_events, 3) orelse exports(Module, handle_demand, 2);
+is_meant({module, Module}, #{module := Of}) ->
+    Module =:= Of;
 is_meant({behaviour, Behaviour}, #{behaviour := Of, system := System}) ->
     Behaviour =:= Of andalso not System;
 is_meant({application, Name}, #{application := Of}) -> Name =:= Of;

@@ -13,7 +13,7 @@
 -export([new/3, select/2, unselect/2, scan/1, found/2, busiest/1]).
 -export([answered/3, down/4, observe_life/3, managers/1]).
 -export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/1, unhook_all/1, next/2]).
--export([to_list/1, unselected/1, under_way/2, call/3]).
+-export([to_list/1, unselected/1, under_way/2, call/3, new_table/0]).
 -export_type([t/0, one/0]).
 
 -opaque t() :: #{
@@ -21,9 +21,13 @@
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
     measured := #{pid() => one()},
-    %% Those that are not; servers where the busiest are looked for, with their reductions.
-    other := #{pid() => none | {dyno_agent_server_choice:server(), non_neg_integer()}},
-    unselected := #{pid() => []}
+    %% Of them, those that have ended in this window.
+    ended := non_neg_integer(),
+    %% Those that are not; servers where the busiest are looked for.
+    other := #{pid() => none | dyno_agent_server_choice:server()},
+    unselected := #{pid() => []},
+    %% Of those that may be the busiest, when they were last chosen.
+    reductions := #{pid() => non_neg_integer()}
 }.
 
 -type one() :: #{
@@ -34,9 +38,8 @@
     %% When sys was asked.
     since := integer(),
     flagged := boolean(),
-    %% Whether it is measured only since it is one of the busiest; its reductions.
+    %% Whether it is measured only since it is one of the busiest.
     busiest := boolean(),
-    reductions := non_neg_integer(),
     %% Callbacks a second in the last window.
     rate := number()
 }.
@@ -48,6 +51,16 @@
 %% A process with so many callbacks a second has its time on the processor measured besides the
 %% hook.
 -define(SELDOM, 2000).
+-define(UNHOOK, """
+Ref = monitor(process, Owner),
+receive
+    {'ETS-TRANSFER', Table, Owner, none} ->
+        [Pid ! {system, {self(), Ref}, {debug, {remove, Id}}}
+         || [Pid] <- ets:match(Table, {{'$1', hooked, 1}, '_'})];
+    {'DOWN', Ref, process, Owner, _} ->
+        ok
+end.
+""").
 
 -spec new([dyno_agent_servers:selector()], pos_integer(), dyno_agent_server_hook:shared()) -> t().
 new(Selectors, Most, Shared) ->
@@ -56,12 +69,34 @@ new(Selectors, Most, Shared) ->
         most => Most,
         shared => Shared,
         measured => #{},
+        ended => 0,
         other => #{},
-        unselected => #{}
+        unselected => #{},
+        reductions => #{}
     }.
 
+-doc """
+Where hooks keep names, and this module the processes that have one. It outlives the instrument: a
+process that runs none of the agent's code then has the hooks removed, also those of processes that
+would not receive a message for long.
+""".
+-spec new_table() -> ets:table().
+new_table() ->
+    {ok, Tokens, _} = erl_scan:string(?UNHOOK),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    Bindings = #{'Owner' => self(), 'Id' => dyno_agent_server_hook:id()},
+    Heir = spawn(erl_eval, exprs, [Expressions, Bindings]),
+    ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
+
+-doc "Those measured, but for stages that may turn out to be others than those selected.".
 -spec to_list(t()) -> [{pid(), one()}].
-to_list(#{measured := All}) -> maps:to_list(All).
+to_list(#{measured := All, selectors := Selectors}) ->
+    [
+        {Pid, One}
+     || Pid := #{process := Process, busiest := Busiest} = One <- All,
+        Busiest orelse
+            dyno_agent_server_choice:is_surely(dyno_agent_server_process:server(Process), Selectors)
+    ].
 
 -doc "How many are meant and not measured.".
 -spec unselected(t()) -> non_neg_integer().
@@ -94,22 +129,56 @@ drop(Pid, #{measured := All, shared := Shared} = Set) ->
     true = demonitor(Monitor, [flush]),
     _ = unhooked(Pid, One),
     ok = dyno_agent_server_hook:forget(Pid, Shared),
-    Set#{measured := Rest}.
+    Set#{measured := Rest, ended := map_get(ended, Set) - length([Pid || is_ended(One)])}.
+
+is_ended(#{process := Process}) -> dyno_agent_server_process:is_ended(Process).
 
 -doc "Takes new processes in.".
 -spec scan(t()) -> t().
-scan(#{measured := All, other := Other, unselected := Unselected} = Set) ->
+scan(Set) ->
     Pids = processes(),
+    #{measured := All, other := Other} = Current = current(Pids, Set),
     New = [Pid || Pid <- Pids, not is_map_key(Pid, All), not is_map_key(Pid, Other)],
-    Alive =
-        case map_size(Other) > 2 * length(Pids) of
-            true -> Set#{
-                other := maps:with(Pids, Other), unselected := maps:with(Pids, Unselected)
-            };
-            false -> Set
-        end,
-    {Scanned, _Applications} = lists:foldl(fun describe/2, {Alive, #{}}, New),
-    Scanned.
+    {Scanned, _Applications} = lists:foldl(fun describe/2, {Current, #{}}, New),
+    lists:foldl(fun known_stage/2, Scanned, [
+        Pid
+     || Pid := #{process := Process} <- map_get(measured, Scanned),
+        dyno_agent_server_choice:is_unknown_stage(dyno_agent_server_process:server(Process))
+    ]).
+
+current(Pids, #{other := Other, unselected := Unselected} = Set) ->
+    case has_room(Set) of
+        %% Those that were too many are new again.
+        true when map_size(Unselected) > 0 ->
+            Set#{other := maps:without(maps:keys(Unselected), Other), unselected := #{}};
+        _ when map_size(Other) > 2 * length(Pids) ->
+            Set#{other := maps:with(Pids, Other), unselected := maps:with(Pids, Unselected)};
+        _ ->
+            Set
+    end.
+
+%% Those that have ended are kept until the window's end, as many again at most.
+has_room(#{measured := All, ended := Ended, most := Most}) ->
+    map_size(All) - Ended < Most andalso Ended =< Most.
+
+%% A stage tells its module with its first callback; until then it may be one that is selected.
+known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = Set) ->
+    case dyno_agent_server_hook:peers(Pid, Shared) of
+        {_Peers, unknown} ->
+            Set;
+        {_Peers, {Module, _Kind}} ->
+            #{Pid := #{process := Process, busiest := Busiest} = One} = All,
+            Renamed = dyno_agent_server_process:rename(Module, Process),
+            Known = Set#{measured := All#{Pid := One#{process := Renamed}}},
+            Server = dyno_agent_server_process:server(Renamed),
+            case Busiest orelse dyno_agent_server_choice:is_chosen(Server, Selectors) of
+                true ->
+                    Known;
+                false ->
+                    #{other := Other} = Without = drop(Pid, Known),
+                    Without#{other := Other#{Pid => candidate(Server, Set)}}
+            end
+    end.
 
 -doc "A process that has just begun to serve.".
 -spec found(pid(), t()) -> t().
@@ -160,12 +229,11 @@ application(Pid, Info, Applications) ->
 
 choose(Pid, none, #{other := Other} = Set) ->
     Set#{other := Other#{Pid => none}};
-choose(Pid, Server, #{selectors := Selectors, measured := All, most := Most} = Set) ->
-    #{other := Other, unselected := Unselected} = Set,
-    case dyno_agent_server_choice:is_chosen(Server, Selectors) of
-        true when map_size(All) < Most -> measure(Pid, Server, false, Set);
-        true -> Set#{other := Other#{Pid => none}, unselected := Unselected#{Pid => []}};
-        false -> Set#{other := Other#{Pid => candidate(Server, Set)}}
+choose(Pid, Server, #{selectors := Selectors, other := Other, unselected := Over} = Set) ->
+    case {dyno_agent_server_choice:is_chosen(Server, Selectors), has_room(Set)} of
+        {true, true} -> measure(Pid, Server, false, Set);
+        {true, false} -> Set#{other := Other#{Pid => none}, unselected := Over#{Pid => []}};
+        {false, _} -> Set#{other := Other#{Pid => candidate(Server, Set)}}
     end.
 
 candidate(#{system := true}, _Set) ->
@@ -173,7 +241,7 @@ candidate(#{system := true}, _Set) ->
 candidate(Server, #{selectors := Selectors}) ->
     case [N || {busiest, N} <- Selectors] of
         [] -> none;
-        _ -> {Server, 0}
+        _ -> Server
     end.
 
 measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
@@ -185,7 +253,6 @@ measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
         since => 0,
         flagged => false,
         busiest => Busiest,
-        reductions => 0,
         rate => 0
     },
     Set#{measured := All#{Pid => One}, other := maps:remove(Pid, Other)}.
@@ -198,36 +265,24 @@ busiest(#{selectors := Selectors} = Set) ->
         Counts -> busiest(lists:max(Counts), Set)
     end.
 
-busiest(Count, #{measured := All, other := Other, most := Most} = Set) ->
-    Measured = #{
-        Pid => One#{reductions := reductions(Pid)} || Pid := #{busiest := true} = One <- All
-    },
-    Candidates = #{Pid => {Server, reductions(Pid)} || Pid := {Server, _} <- Other},
-    Before = maps:merge(
-        #{Pid => N || Pid := #{reductions := N} <- All}, #{Pid => N || Pid := {_, N} <- Other}
-    ),
-    Now = maps:merge(
-        #{Pid => N || Pid := #{reductions := N} <- Measured},
-        #{Pid => N || Pid := {_, N} <- Candidates}
-    ),
-    Done = [{N - map_get(Pid, Before), Pid} || Pid := N <- Now],
-    Sorted = [Pid || {_, Pid} <- lists:reverse(lists:sort(Done))],
+busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) ->
+    Busiest = [Pid || Pid := #{busiest := true} <- All],
+    Candidates = Busiest ++ [Pid || Pid := #{} <- Other],
+    Now = #{Pid => reductions(Pid) || Pid <- Candidates},
+    Done = lists:sort([{maps:get(Pid, Before, 0) - N, Pid} || Pid := N <- Now]),
+    Top = [Pid || {_, Pid} <- lists:sublist(Done, Count)],
     %% One that is near the edge does not come and go.
-    {Near, _} = lists:split(min(2 * Count, length(Sorted)), Sorted),
-    {Top, _} = lists:split(min(Count, length(Near)), Near),
+    Far = [Pid || {_, Pid} <- lists:nthtail(min(2 * Count, length(Done)), Done)],
     Left = lists:foldl(
         fun drop/2,
-        Set#{measured := maps:merge(All, Measured), other := maps:merge(Other, Candidates)},
-        [Pid || Pid <- maps:keys(Measured), not lists:member(Pid, Near)]
+        Set#{reductions := Now},
+        [Pid || Pid <- Far, is_map_key(Pid, All)]
     ),
     lists:foldl(
-        fun(Pid, #{measured := Sofar} = Grown) ->
-            case Candidates of
-                #{Pid := {Server, Reductions}} when map_size(Sofar) < Most ->
-                    #{measured := #{Pid := One} = With} = Next = measure(Pid, Server, true, Grown),
-                    Next#{measured := With#{Pid := One#{reductions := Reductions}}};
-                #{} ->
-                    Grown
+        fun(Pid, Grown) ->
+            case {Other, has_room(Grown)} of
+                {#{Pid := #{} = Server}, true} -> measure(Pid, Server, true, Grown);
+                _ -> Grown
             end
         end,
         Left,
@@ -255,8 +310,8 @@ adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
     Hooked = #{Pid => adjust_hook(Pid, One, Level, Now, Shared) || Pid := One <- All},
     Wrong = [
         Pid
-     || Pid := #{flagged := Flagged, process := Process} = One <- Hooked,
-        not dyno_agent_server_process:is_ended(Process),
+     || Pid := #{flagged := Flagged} = One <- Hooked,
+        not is_ended(One),
         Flagged =/= is_flag_due(Level, One)
     ],
     Flagged = maps:map(
@@ -286,10 +341,10 @@ adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Now, Shared) ->
         _ -> One
     end.
 
-is_hook_due(Level, #{process := Process}) ->
+is_hook_due(Level, #{process := Process} = One) ->
     #{behaviour := Behaviour} = dyno_agent_server_process:server(Process),
     (Level =:= distribution orelse Level =:= each) andalso Behaviour =/= gen_event andalso
-        not dyno_agent_server_process:is_ended(Process).
+        not is_ended(One).
 
 is_flag_due(rate, _One) -> false;
 is_flag_due(time, _One) -> true;
@@ -302,6 +357,7 @@ ask(Pid, One, Shared) ->
     Counters = dyno_agent_server_counters:new(),
     Debug = dyno_agent_server_hook:debug(Counters, Shared),
     ok = dyno_agent_server_hook:forget(Pid, Shared),
+    true = ets:insert(map_get(names, Shared), {{Pid, hooked, 1}, asked}),
     _ = Pid ! {system, {self(), {?MODULE, Pid, hooked}}, {debug, {install, Debug}}},
     One#{counters := Counters, hook := asked, since := now_ns()}.
 
@@ -351,9 +407,9 @@ wait([Pid | Rest], Timer) ->
 managers(#{measured := All}) ->
     [
         Pid
-     || Pid := #{process := Process} <- All,
+     || Pid := #{process := Process} = One <- All,
         #{behaviour := gen_event} <- [dyno_agent_server_process:server(Process)],
-        not dyno_agent_server_process:is_ended(Process)
+        not is_ended(One)
     ].
 
 -doc "Takes the lengths of the queues.".
@@ -362,7 +418,7 @@ sample_queues(#{measured := All} = Set) ->
     Set#{measured := maps:map(fun sample_queue/2, All)}.
 
 sample_queue(Pid, #{process := Process} = One) ->
-    case dyno_agent_server_process:is_ended(Process) of
+    case is_ended(One) of
         true -> One;
         false -> One#{process := dyno_agent_server_process:queue(queue_length(Pid), Process)}
     end.
@@ -441,7 +497,10 @@ name(Pid, Series, Shared) ->
 down(Pid, Monitor, {Reason, Ending}, #{measured := All} = Set) ->
     case All of
         #{Pid := #{monitor := Monitor} = One} ->
-            Set#{measured := All#{Pid := ended(Pid, Reason, Ending, One, Set)}};
+            Set#{
+                measured := All#{Pid := ended(Pid, Reason, Ending, One, Set)},
+                ended := map_get(ended, Set) + 1
+            };
         #{} ->
             Set
     end.
@@ -514,12 +573,10 @@ A new window, with how many callbacks each had a second: those that have ended a
 """.
 -spec next(#{pid() => number()}, t()) -> t().
 next(Rates, #{measured := All, shared := Shared} = Set) ->
-    Ended = [
-        Pid
-     || Pid := #{process := Process} <- All, dyno_agent_server_process:is_ended(Process)
-    ],
+    Ended = [Pid || Pid := One <- All, is_ended(One)],
     lists:foreach(fun(Pid) -> dyno_agent_server_hook:forget(Pid, Shared) end, Ended),
     Set#{
+        ended := 0,
         measured := #{
             Pid => next_one(One, maps:get(Pid, Rates, 0))
          || Pid := One <- maps:without(Ended, All)

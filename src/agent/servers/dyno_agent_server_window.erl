@@ -41,7 +41,7 @@ make(How, #{shared := Shared, outstanding := Before} = Context, Set) ->
     ]),
     {Stages, Outstanding} = dyno_agent_server_stages:stages(Seen, Before),
     Servers = [
-        (server(Pid, One, Values, Stages, Context, Seen))#{
+        (server(Pid, One, Values, Stages, Context))#{
             under_way => dyno_agent_server_set:under_way(Pid, Set)
         }
      || {Pid, One, Values} <- Read
@@ -61,30 +61,23 @@ values(go_on, #{counters := Counters}) -> dyno_agent_server_counters:look(Counte
 
 seen(Pid, Counters, Values, Shared) ->
     {Peers, Stage} = dyno_agent_server_hook:peers(Pid, Shared),
-    {Module, Kind} =
-        case Stage of
-            unknown -> {'Elixir.GenStage', unknown};
-            _ -> Stage
-        end,
     #{
         values => Values,
         peers => Peers,
-        module => Module,
-        kind => Kind,
+        kind =>
+            case Stage of
+                unknown -> unknown;
+                {_Module, Kind} -> Kind
+            end,
         buffered => dyno_agent_server_counters:get(Counters, buffered)
     }.
 
-server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context, Seen) ->
+server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context) ->
     #{shared := Shared, times := AllTimes, level := Level} = Context,
     Times = maps:get(Pid, AllTimes, #{}),
     {By, Why} = by(Hook, One, Level),
-    Named =
-        case Seen of
-            #{Pid := #{module := Module}} -> dyno_agent_server_process:rename(Module, Process);
-            #{} -> Process
-        end,
     dyno_agent_server_process:part(
-        Named,
+        Process,
         #{
             values => Values,
             names => dyno_agent_server_hook:names(Pid, Shared),

@@ -249,7 +249,7 @@ init(#{servers := Selectors} = Config) ->
     Shared = #{
         clock => now_ns() - 1,
         control => atomics:new(2, [{signed, true}]),
-        names => ets:new(?MODULE, [ordered_set, public]),
+        names => dyno_agent_server_set:new_table(),
         asked => atomics:new(1024, [{signed, true}]),
         each =>
             case Config of

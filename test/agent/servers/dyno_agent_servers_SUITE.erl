@@ -74,6 +74,33 @@ until(End) ->
 
 """).
 
+%% A stand-in for GenStage's messages and state, in a module of its name.
+-define(GEN_STAGE, """
+-module('Elixir.GenStage').
+-behaviour(gen_server).
+-export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+start(Type, Other) -> gen_server:start('Elixir.GenStage', {Type, Other}, []).
+init({Type, Other}) ->
+    {ok, #{
+        '__struct__' => 'Elixir.GenStage',
+        mod => list_to_atom("Elixir.My." ++ atom_to_list(Type)),
+        type => Type, buffer => {queue, 7, wheel}, other => Other
+    }}.
+handle_call(asks, _From, #{other := Producer} = State) ->
+    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
+    {reply, ok, State};
+handle_call(_, _From, State) -> {reply, ok, State}.
+handle_cast(_, State) -> {noreply, State}.
+handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
+    timer:sleep(10),
+    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
+    {noreply, State};
+handle_info({'$gen_consumer', _From, Events}, State) when is_list(Events) ->
+    timer:sleep(2),
+    {noreply, State}.
+
+""").
+
 suite() ->
     [{timetrap, {minutes, 2}}].
 
@@ -102,6 +129,7 @@ groups() ->
             handlers_of_an_event_manager,
             children_of_a_supervisor,
             stages,
+            stages_of_a_module,
             choosing,
             the_busiest,
             single_calls,
@@ -110,7 +138,8 @@ groups() ->
             what_costs_too_much_is_left,
             nothing_is_left,
             nothing_is_left_in_a_busy_server,
-            nothing_is_left_of_a_killed_caller
+            nothing_is_left_of_a_killed_caller,
+            nothing_is_left_of_a_killed_guard
         ]}
     ].
 
@@ -545,34 +574,9 @@ children_of_a_supervisor(_Config) ->
         #{supervisor := ~"known_sup"} = server(First, All)
     end).
 
-%% A stand-in for GenStage's messages and state, in a module of its name.
 stages(_Config) ->
     measuring([{behaviour, gen_stage}], fun(Node, Servers) ->
-        'Elixir.GenStage' = dyno_peers:load(Node, """
-        -module('Elixir.GenStage').
-        -behaviour(gen_server).
-        -export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).
-        start(Type, Other) -> gen_server:start('Elixir.GenStage', {Type, Other}, []).
-        init({Type, Other}) ->
-            {ok, #{
-                '__struct__' => 'Elixir.GenStage',
-                mod => list_to_atom("Elixir.My." ++ atom_to_list(Type)),
-                type => Type, buffer => {queue, 7, wheel}, other => Other
-            }}.
-        handle_call(asks, _From, #{other := Producer} = State) ->
-            Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
-            {reply, ok, State};
-        handle_call(_, _From, State) -> {reply, ok, State}.
-        handle_cast(_, State) -> {noreply, State}.
-        handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
-            timer:sleep(10),
-            To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
-            {noreply, State};
-        handle_info({'$gen_consumer', _From, Events}, State) when is_list(Events) ->
-            timer:sleep(2),
-            {noreply, State}.
-
-        """),
+        'Elixir.GenStage' = dyno_peers:load(Node, ?GEN_STAGE),
         {ok, Producer} = erpc:call(Node, 'Elixir.GenStage', start, [producer, none]),
         {ok, Consumer} = erpc:call(Node, 'Elixir.GenStage', start, [consumer, Producer]),
         ok = hooked(Servers, Producer),
@@ -608,6 +612,30 @@ stages(_Config) ->
         ok = gen_server:call(Consumer, wait),
         #{servers := Later} = dyno_agent_servers:next(Servers),
         #{stage := #{outstanding := 600}} = server(Producer, Later)
+    end).
+
+%% Only a stage itself knows its module, and tells it with its first callback.
+stages_of_a_module(_Config) ->
+    measuring([{module, 'Elixir.My.consumer'}], fun(Node, Servers) ->
+        'Elixir.GenStage' = dyno_peers:load(Node, ?GEN_STAGE),
+        'Elixir.My.consumer' = dyno_peers:load(Node, """
+        -module('Elixir.My.consumer').
+        -export([handle_events/3]).
+        handle_events(_, _, _) -> ok.
+
+        """),
+        {ok, Producer} = erpc:call(Node, 'Elixir.GenStage', start, [producer, none]),
+        {ok, Consumer} = erpc:call(Node, 'Elixir.GenStage', start, [consumer, Producer]),
+        %% Both are measured from their first message on, and neither is told of before.
+        ok = dyno_leftovers:until(fun() ->
+            [] = pids(Servers),
+            [] =/= hooks(Node, Producer) andalso [] =/= hooks(Node, Consumer)
+        end),
+        ok = asks(Consumer, Producer),
+        #{servers := [#{pid := Consumer, module := 'Elixir.My.consumer', callbacks := Calls}]} =
+            dyno_agent_servers:next(Servers),
+        #{count := 1} = callback(~"handle_events", Calls),
+        ok = dyno_leftovers:until(fun() -> hooks(Node, Producer) =:= [] end)
     end).
 
 asks(Consumer, Producer) ->
@@ -651,7 +679,14 @@ choosing(_Config) ->
         ok = dyno_agent:detach(Agent),
         %% The most.
         {Second, Few} = attach(Node, #{servers => [all], most => 1}),
-        #{servers := [_], unselected := 2} = dyno_agent_servers:peek(Few),
+        #{servers := [#{pid := First}], unselected := 2} = dyno_agent_servers:peek(Few),
+        %% One that has ended makes room at once, and is in the window besides.
+        exit(First, kill),
+        ok = dyno_leftovers:until(fun() ->
+            #{servers := Both, unselected := Over} = dyno_agent_servers:peek(Few),
+            1 =:= length([Pid || #{pid := Pid, state := crashed} <- Both, Pid =:= First]) andalso
+                1 =:= length([Pid || #{pid := Pid, state := alive} <- Both]) andalso Over =:= 1
+        end),
         ok = dyno_agent:detach(Second)
     end).
 
@@ -837,6 +872,33 @@ nothing_is_left_of_a_killed_caller(_Config) ->
         ok = gen_server:call(Busy, anything, infinity),
         ?assertEqual([], hooks(Node, Busy))
     end).
+
+%% Nobody sends a message to the servers that the hooks are in.
+nothing_is_left_of_a_killed_guard(_Config) ->
+    in_node(fun(Node) ->
+        Pids = [Pid || _ <- lists:seq(1, 20), {ok, Pid} <- [start_in(Node)]],
+        Before = dyno_leftovers:snapshot(Node),
+        lists:foreach(
+            fun(Killed) ->
+                {Agent, Servers} = attach(Node, [{module, known_server}]),
+                lists:foreach(fun(Pid) -> ok = hooked(Servers, Pid) end, Pids),
+                true = exit(Killed(Agent, Servers), kill),
+                Begun = erlang:monotonic_time(millisecond),
+                lists:foreach(
+                    fun(Pid) ->
+                        ok = dyno_leftovers:until(fun() -> hooks(Node, Pid) =:= [] end)
+                    end,
+                    Pids
+                ),
+                ?assert(erlang:monotonic_time(millisecond) - Begun < 2000),
+                ok = dyno_agent:detach(Agent),
+                dyno_leftovers:check(Node, Before)
+            end,
+            [fun(Agent, _) -> dyno_agent:guard(Agent) end, fun(_, Servers) -> Servers end]
+        )
+    end).
+
+start_in(Node) -> erpc:call(Node, known_server, start, [[]]).
 
 %% The nodes
 
