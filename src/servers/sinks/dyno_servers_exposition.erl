@@ -15,8 +15,12 @@
 format(Format, Servers) ->
     Points = maps:groups_from_list(
         fun({Id, _, _}) -> Id end,
-        fun({_, Labels, Value}) -> {labels(Labels), Value} end,
-        lists:append([Points || #{points := Points} <- Servers])
+        [
+            {Id, [Common | label(Label)], Value}
+         || #{labels := Labels, points := Points} <- Servers,
+            Common <- [common(dyno_servers_metrics:ordered(Labels))],
+            {Id, Label, Value} <- Points
+        ]
     ),
     [
         [
@@ -25,6 +29,15 @@ format(Format, Servers) ->
         ],
         [~"# EOF\n" || Format =:= openmetrics]
     ].
+
+%% Those of a server, as one text for all of its points.
+common(Labels) ->
+    iolist_to_binary(lists:join(~",", [pair(Key, Value) || {Key, Value} <- Labels])).
+
+label(none) -> [];
+label({Key, Value}) -> [~",", pair(Key, Value)].
+
+pair(Key, Value) -> [atom_to_binary(Key), ~"=\"", escaped(Value), ~"\""].
 
 family(text, #{prometheus := Name, kind := counter, help := Help}) ->
     [~"# HELP ", Name, ~"_total ", Help, ~"\n# TYPE ", Name, ~"_total counter\n"];
@@ -38,30 +51,27 @@ family(openmetrics, #{prometheus := Name, kind := Kind, help := Help} = Metric) 
         [~"# HELP ", Name, ~" ", Help, ~"\n"]
     ].
 
-samples(#{prometheus := Name, kind := histogram, unit := Unit}, {Labels, {Counts, Sum}}) ->
+samples(#{prometheus := Name, kind := histogram, unit := Unit}, {_, Labels, {Counts, Sum}}) ->
     Bounds = [Bound || {_, Bound} <- dyno_servers_metrics:bounds(Unit)] ++ [~"+Inf"],
-    {Cumulative, Count} = lists:mapfoldl(fun(N, Sofar) -> {Sofar + N, Sofar + N} end, 0, Counts),
+    Bucket = iolist_to_binary([Name, ~"_bucket{", Labels, ~",le=\""]),
+    {Lines, Count} = lists:mapfoldl(
+        fun({Bound, N}, Sofar) ->
+            {[Bucket, Bound, ~"\"} ", integer_to_binary(Sofar + N), ~"\n"], Sofar + N}
+        end,
+        0,
+        lists:zip(Bounds, Counts)
+    ),
     [
-        [
-            sample([Name, ~"_bucket"], [[~"le=\"", Bound, ~"\""] | Labels], integer_to_binary(N))
-         || {Bound, N} <- lists:zip(Bounds, Cumulative)
-        ],
+        Lines,
         sample([Name, ~"_sum"], Labels, number(Sum, Unit)),
         sample([Name, ~"_count"], Labels, integer_to_binary(Count))
     ];
-samples(#{prometheus := Name, kind := counter, unit := Unit}, {Labels, Value}) ->
+samples(#{prometheus := Name, kind := counter, unit := Unit}, {_, Labels, Value}) ->
     sample([Name, ~"_total"], Labels, number(Value, Unit));
-samples(#{prometheus := Name, unit := Unit}, {Labels, Value}) ->
+samples(#{prometheus := Name, unit := Unit}, {_, Labels, Value}) ->
     sample(Name, Labels, number(Value, Unit)).
 
-sample(Name, [], Value) -> [Name, ~" ", Value, ~"\n"];
-sample(Name, Labels, Value) -> [Name, ~"{", lists:join(~",", Labels), ~"} ", Value, ~"\n"].
-
-labels(Labels) ->
-    [
-        [atom_to_binary(Key), ~"=\"", escaped(map_get(Key, Labels)), ~"\""]
-     || Key <- dyno_servers_metrics:label_order(), is_map_key(Key, Labels)
-    ].
+sample(Name, Labels, Value) -> [Name, ~"{", Labels, ~"} ", Value, ~"\n"].
 
 escaped(Text) ->
     binary:replace(

@@ -6,8 +6,8 @@
 %% The metrics that sinks send: their names, units and labels, and how sums become points of them.
 %% A sink writes each point in its receiver's form and knows nothing of sums. Pure.
 
--export([metrics/0, points/1, labels/1, label_order/0, bounds/1, counts/2]).
--export_type([metric/0, point/0, labels/0, unit/0]).
+-export([metrics/0, points/1, labels/1, ordered/1, bounds/1, counts/2]).
+-export_type([metric/0, point/0, labels/0, label/0, unit/0]).
 
 -type metric() :: #{
     %% Its name where dots divide names.
@@ -21,73 +21,81 @@
 }.
 -type unit() :: ns | binary().
 
-%% What tells points of one metric apart.
--type labels() :: #{
-    node | application | module | name | behaviour | callback | direction => binary()
-}.
+%% What tells the servers of one metric apart, and what tells the points of one of them.
+-type labels() :: #{node | application | module | name | behaviour => binary()}.
+-type label() :: none | {callback | direction, binary()}.
 
 %% The value of a histogram is that of its window.
--type point() :: {Id :: binary(), labels(), number() | dyno_histogram:snapshot()}.
+-type point() :: {Id :: binary(), label(), number() | dyno_histogram:snapshot()}.
 
 %% Of a label: all seven fit a datagram together.
 -define(MOST_BYTES, 120).
+
+%% What has it (a callback, the processes, a stage), and where it stands there: a key, those of two
+%% directions, or the longest of a histogram; then as in metric().
+rows() ->
+    [
+        {callback, count, ~"callback.calls", counter, ~"{call}", ~"otp_callbacks",
+            ~"Callbacks that ran."},
+        {callback, wall, ~"callback.duration", histogram, ns, ~"otp_callback_duration_seconds",
+            ~"Time from the beginning of a callback to its end."},
+        {callback, {max, wall}, ~"callback.duration.max", gauge, ns,
+            ~"otp_callback_duration_max_seconds", ~"The longest callback of the last window."},
+        {callback, cpu_ns, ~"callback.cpu", counter, ns, ~"otp_callback_cpu_seconds",
+            ~"Processor time of callbacks."},
+        {callback, words, ~"callback.allocated", counter, ~"{word}",
+            ~"otp_callback_allocated_words", ~"Words that callbacks allocated."},
+        {callback, exceptions, ~"callback.exceptions", counter, ~"{exception}",
+            ~"otp_callback_exceptions", ~"Callbacks that ended with an exception."},
+        {callback, stops, ~"callback.stops", counter, ~"{stop}", ~"otp_callback_stops",
+            ~"Callbacks that stopped their process."},
+        {process, processes, ~"process.count", gauge, ~"{process}", ~"otp_processes",
+            ~"Processes with these labels."},
+        {process, crashes, ~"process.crashes", counter, ~"{crash}", ~"otp_process_crashes",
+            ~"Processes that crashed."},
+        {process, busy, ~"process.busy", gauge, ~"1", ~"otp_process_busy_ratio",
+            ~"Share of the last window that was spent in callbacks."},
+        {process, queue_now, ~"process.message_queue.length", gauge, ~"{message}",
+            ~"otp_process_message_queue_length", ~"Messages that wait."},
+        {process, queue_max, ~"process.message_queue.max", gauge, ~"{message}",
+            ~"otp_process_message_queue_length_max",
+            ~"The longest message queue of the last window."},
+        {process, delay, ~"process.message_queue.delay", histogram, ns,
+            ~"otp_message_queue_delay_seconds", ~"Time that messages waited before their callback."},
+        {stage, {both, demand_received, demand_asked}, ~"gen_stage.demand", counter, ~"{event}",
+            ~"gen_stage_demand", ~"Events that a stage asked for (out) or was asked for (in)."},
+        {stage, {both, events_in, events_out}, ~"gen_stage.events", counter, ~"{event}",
+            ~"gen_stage_events", ~"Events that a stage received (in) or sent (out)."},
+        {stage, discarded, ~"gen_stage.discarded", counter, ~"{event}",
+            ~"gen_stage_discarded_events", ~"Events that a full buffer lost."},
+        {stage, buffered, ~"gen_stage.buffered", gauge, ~"{event}", ~"gen_stage_buffered_events",
+            ~"Events in a stage's buffer."},
+        {stage, outstanding, ~"gen_stage.outstanding", gauge, ~"{event}",
+            ~"gen_stage_outstanding_demand", ~"Events that were asked for and have not come yet."},
+        {stage, batches, ~"gen_stage.batch", histogram, ~"{event}", ~"gen_stage_batch_events",
+            ~"Events in a batch."},
+        {stage, demand_to_event, ~"gen_stage.demand_to_event", histogram, ns,
+            ~"gen_stage_demand_to_event_seconds", ~"Time from asking for events to getting them."}
+    ].
 
 -doc "All metrics, in the order in which they are sent.".
 -spec metrics() -> [metric()].
 metrics() ->
     [
         #{id => Id, kind => Kind, unit => Unit, prometheus => Prometheus, help => Help}
-     || {Id, Kind, Unit, Prometheus, Help} <- [
-            {~"callback.calls", counter, ~"{call}", ~"otp_callbacks", ~"Callbacks that ran."},
-            {~"callback.duration", histogram, ns, ~"otp_callback_duration_seconds",
-                ~"Time from the beginning of a callback to its end."},
-            {~"callback.duration.max", gauge, ns, ~"otp_callback_duration_max_seconds",
-                ~"The longest callback of the last window."},
-            {~"callback.cpu", counter, ns, ~"otp_callback_cpu_seconds",
-                ~"Processor time of callbacks."},
-            {~"callback.allocated", counter, ~"{word}", ~"otp_callback_allocated_words",
-                ~"Words that callbacks allocated."},
-            {~"callback.exceptions", counter, ~"{exception}", ~"otp_callback_exceptions",
-                ~"Callbacks that ended with an exception."},
-            {~"callback.stops", counter, ~"{stop}", ~"otp_callback_stops",
-                ~"Callbacks that stopped their process."},
-            {~"process.count", gauge, ~"{process}", ~"otp_processes",
-                ~"Processes with these labels."},
-            {~"process.crashes", counter, ~"{crash}", ~"otp_process_crashes",
-                ~"Processes that crashed."},
-            {~"process.busy", gauge, ~"1", ~"otp_process_busy_ratio",
-                ~"Share of the last window that was spent in callbacks."},
-            {~"process.message_queue.length", gauge, ~"{message}",
-                ~"otp_process_message_queue_length", ~"Messages that wait."},
-            {~"process.message_queue.max", gauge, ~"{message}",
-                ~"otp_process_message_queue_length_max",
-                ~"The longest message queue of the last window."},
-            {~"process.message_queue.delay", histogram, ns, ~"otp_message_queue_delay_seconds",
-                ~"Time that messages waited before their callback."},
-            {~"gen_stage.demand", counter, ~"{event}", ~"gen_stage_demand",
-                ~"Events that a stage asked for (out) or was asked for (in)."},
-            {~"gen_stage.events", counter, ~"{event}", ~"gen_stage_events",
-                ~"Events that a stage received (in) or sent (out)."},
-            {~"gen_stage.discarded", counter, ~"{event}", ~"gen_stage_discarded_events",
-                ~"Events that a full buffer lost."},
-            {~"gen_stage.buffered", gauge, ~"{event}", ~"gen_stage_buffered_events",
-                ~"Events in a stage's buffer."},
-            {~"gen_stage.outstanding", gauge, ~"{event}", ~"gen_stage_outstanding_demand",
-                ~"Events that were asked for and have not come yet."},
-            {~"gen_stage.batch", histogram, ~"{event}", ~"gen_stage_batch_events",
-                ~"Events in a batch."},
-            {~"gen_stage.demand_to_event", histogram, ns, ~"gen_stage_demand_to_event_seconds",
-                ~"Time from asking for events to getting them."}
-        ]
+     || {_, _, Id, Kind, Unit, Prometheus, Help} <- rows()
     ].
 
--doc "In what order labels are written.".
--spec label_order() -> [atom()].
-label_order() ->
-    [node, application, module, name, behaviour, callback, direction].
+-doc "Labels in the order in which they are written.".
+-spec ordered(labels()) -> [{atom(), binary()}].
+ordered(Labels) ->
+    [
+        {Key, map_get(Key, Labels)}
+     || Key <- [node, application, module, name, behaviour], is_map_key(Key, Labels)
+    ].
 
 -doc "The labels that all points of a sum have. A process is never one of them.".
--spec labels(dyno_servers_sink:sum()) -> labels().
+-spec labels(dyno_servers_sum:sum()) -> labels().
 labels(#{labels := Labels}) ->
     Taken = maps:with([node, application, module, name, behaviour], Labels),
     #{Key => text(Value) || Key := Value <- Taken, is_binary(Value)}.
@@ -102,68 +110,36 @@ text(Text) ->
     end.
 
 -doc "What a sum says, as points; what is not known makes none.".
--spec points(dyno_servers_sink:sum()) -> [point()].
+-spec points(dyno_servers_sum:sum()) -> [point()].
 points(#{callbacks := Callbacks, stage := Stage} = Sum) ->
-    Labels = labels(Sum),
+    lists:append(
+        [points(callback, {callback, text(Name)}, Of) || #{name := Name} = Of <- Callbacks] ++
+            [points(process, none, Sum)] ++
+            [points(stage, none, Stage) || Stage =/= none]
+    ).
+
+points(Group, Label, Values) ->
     [
-        {Id, maps:merge(Labels, Extra), Value}
-     || {Id, Extra, Value} <- lists:append([
-            lists:flatmap(fun callback/1, Callbacks), process(Sum), stage(Stage)
-        ]),
+        {Id, Of, Value}
+     || {In, Key, Id, _, _, _, _} <- rows(),
+        In =:= Group,
+        {Of, Value} <- values(Key, Label, Values),
         is_known(Value)
     ].
 
-is_known(undefined) -> false;
-is_known(none) -> false;
-is_known(#{count := 0}) -> false;
-is_known(_) -> true.
-
-callback(#{name := Name, count := Count, exceptions := Exceptions, stops := Stops} = Callback) ->
-    #{wall := Wall, cpu_ns := CpuNs, words := Words} = Callback,
-    Label = #{callback => text(Name)},
+values({max, Key}, Label, Values) ->
+    [{Label, Max} || #{Key := #{max := Max}} <- [Values]];
+values({both, In, Out}, _Label, Values) ->
     [
-        {~"callback.calls", Label, Count},
-        {~"callback.duration", Label, Wall},
-        {~"callback.duration.max", Label, longest(Wall)},
-        {~"callback.cpu", Label, CpuNs},
-        {~"callback.allocated", Label, Words},
-        {~"callback.exceptions", Label, Exceptions},
-        {~"callback.stops", Label, Stops}
-    ].
+        {{direction, Name}, maps:get(Key, Values, none)}
+     || {Name, Key} <- [{~"in", In}, {~"out", Out}]
+    ];
+values(Key, Label, Values) ->
+    [{Label, maps:get(Key, Values, none)}].
 
-longest(#{max := Max}) -> Max;
-longest(none) -> none.
-
-process(#{processes := Processes, crashes := Crashes, busy := Busy, delay := Delay} = Sum) ->
-    #{queue_now := QueueNow, queue_max := QueueMax} = Sum,
-    [
-        {~"process.count", #{}, Processes},
-        {~"process.crashes", #{}, Crashes},
-        {~"process.busy", #{}, Busy},
-        {~"process.message_queue.length", #{}, QueueNow},
-        {~"process.message_queue.max", #{}, QueueMax},
-        {~"process.message_queue.delay", #{}, Delay}
-    ].
-
-stage(none) ->
-    [];
-stage(Stage) ->
-    In = #{direction => ~"in"},
-    Out = #{direction => ~"out"},
-    [
-        {Id, Label, maps:get(Key, Stage, undefined)}
-     || {Id, Label, Key} <- [
-            {~"gen_stage.demand", In, demand_received},
-            {~"gen_stage.demand", Out, demand_asked},
-            {~"gen_stage.events", In, events_in},
-            {~"gen_stage.events", Out, events_out},
-            {~"gen_stage.discarded", #{}, discarded},
-            {~"gen_stage.buffered", #{}, buffered},
-            {~"gen_stage.outstanding", #{}, outstanding},
-            {~"gen_stage.batch", #{}, batches},
-            {~"gen_stage.demand_to_event", #{}, demand_to_event}
-        ]
-    ].
+is_known(Number) when is_number(Number) -> true;
+is_known(#{count := Count}) -> Count > 0;
+is_known(_) -> false.
 
 -doc """
 The upper bounds of the buckets in which receivers keep a histogram, and how they are written: from
@@ -194,14 +170,19 @@ How many values of a snapshot lie in each of these buckets, and above the last. 
 snapshot counts where its middle lies: values within 0.4 % of a bound may be on its other side.
 """.
 -spec counts(dyno_histogram:snapshot(), unit()) -> [non_neg_integer(), ...].
-counts(Snapshot, Unit) ->
-    counts(dyno_histogram:to_recording(Snapshot), bounds(Unit), 0).
+counts(#{buckets := Buckets}, Unit) ->
+    counts(Buckets, [last_bucket(Bound) || {Bound, _} <- bounds(Unit)], 0).
 
-counts([{Low, High, N} | Buckets], [{Bound, _} | _] = Bounds, Count) when
-    Low + High - 1 =< 2 * Bound
-->
-    counts(Buckets, Bounds, Count + N);
-counts(Buckets, [_ | Bounds], Count) ->
-    [Count | counts(Buckets, Bounds, 0)];
+last_bucket(Bound) ->
+    Index = dyno_histogram:index(Bound),
+    case dyno_histogram:bounds(Index) of
+        {Low, High} when Low + High - 1 =< 2 * Bound -> Index;
+        _ -> Index - 1
+    end.
+
+counts([{Index, N} | Buckets], [Last | _] = Limits, Count) when Index =< Last ->
+    counts(Buckets, Limits, Count + N);
+counts(Buckets, [_ | Limits], Count) ->
+    [Count | counts(Buckets, Limits, 0)];
 counts(Buckets, [], _) ->
-    [lists:sum([N || {_, _, N} <- Buckets])].
+    [lists:sum([N || {_, N} <- Buckets])].

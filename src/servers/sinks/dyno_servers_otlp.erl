@@ -70,7 +70,7 @@ headers(Text) ->
             {error, {?MODULE, {headers, Bad}}}
     end.
 
--spec write([dyno_servers_sink:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+-spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{temporality := Temporality, totals := Totals} = State) ->
     NowMs = erlang:monotonic_time(millisecond),
     {{LeftOut, Why}, Added} = dyno_servers_sink_totals:add(Sums, NowMs, Totals),
@@ -80,7 +80,7 @@ write(Sums, #{temporality := Temporality, totals := Totals} = State) ->
             cumulative -> State#{totals := Added};
             delta -> State
         end,
-    case post(json:encode(message(Servers, Temporality)), State) of
+    case post(message(Servers, Temporality), State) of
         ok -> {{LeftOut, Why}, Kept};
         {error, {rejected, Count, Text}} -> {{LeftOut + Count, {?MODULE, {rejected, Text}}}, Kept};
         {error, Reason} -> {{LeftOut + 1, {?MODULE, Reason}}, Kept}
@@ -133,13 +133,13 @@ format_error({post, {failed_connect, Reasons}}) ->
 format_error({post, Reason}) ->
     io_lib:format("the collector did not answer: ~0tP", [Reason, 12]).
 
--doc "An ExportMetricsServiceRequest, as its JSON is written.".
--spec message([dyno_servers_sink_totals:server()], cumulative | delta) -> json:encode_value().
+-doc "An ExportMetricsServiceRequest as JSON.".
+-spec message([dyno_servers_sink_totals:server()], cumulative | delta) -> iodata().
 message(Servers, Temporality) ->
     ByNode = maps:groups_from_list(
         fun(#{labels := Labels}) -> maps:get(node, Labels, ~"unknown") end, Servers
     ),
-    #{
+    encoded(#{
         resourceMetrics => [
             #{
                 resource => #{attributes => resource(Node)},
@@ -152,7 +152,14 @@ message(Servers, Temporality) ->
             }
          || Node := OfNode <- maps:iterator(ByNode, ordered)
         ]
-    }.
+    }).
+
+%% What many points have in common is encoded once.
+encoded(Term) ->
+    json:encode(Term, fun
+        ({encoded, Json}, _Encode) -> Json;
+        (Other, Encode) -> json:encode_value(Other, Encode)
+    end).
 
 resource(Node) ->
     [
@@ -162,16 +169,44 @@ resource(Node) ->
 
 metrics(Servers, Temporality) ->
     Points = maps:groups_from_list(
-        fun({_Server, {Id, _, _}}) -> Id end,
-        [{Server, Point} || #{points := Points} = Server <- Servers, Point <- Points]
+        fun({Id, _, _}) -> Id end,
+        [
+            {Id, Value, Common#{attributes => {encoded, [$[, Attributes, label(Label), $]]}}}
+         || #{labels := Labels, points := Of} = Server <- Servers,
+            Attributes <- [attributes(maps:remove(node, Labels))],
+            Common <- [common(Server)],
+            {Id, Label, Value} <- Of
+        ]
     ),
     [
         metric(Metric, map_get(Id, Points), Temporality)
      || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
     ].
 
+common(#{since_ns := SinceNs, until_ns := UntilNs}) ->
+    #{
+        startTimeUnixNano => integer_to_binary(SinceNs),
+        timeUnixNano => integer_to_binary(UntilNs)
+    }.
+
+attributes(Labels) ->
+    iolist_to_binary(
+        lists:join($,, [named(Label) || Label <- dyno_servers_metrics:ordered(Labels)])
+    ).
+
+label(none) -> [];
+label(Label) -> [$,, named(Label)].
+
+named({Key, Value}) -> json:encode(attribute(attribute_name(Key), Value)).
+
 metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, Temporality) ->
-    Data = #{dataPoints => [point(Metric, Point) || Point <- Points]},
+    Bounds = {encoded, json:encode([double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)])},
+    Data = #{
+        dataPoints => [
+            maps:merge(value(Metric, Value, Bounds), Common)
+         || {_Id, Value, Common} <- Points
+        ]
+    },
     Described = #{name => <<"beam.", Id/binary>>, description => Help, unit => unit(Unit)},
     %% The numbers of the protocol's enumeration.
     Since = Data#{aggregationTemporality => map_get(Temporality, #{delta => 1, cumulative => 2})},
@@ -184,28 +219,18 @@ metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, T
 unit(ns) -> ~"s";
 unit(Unit) -> Unit.
 
-point(#{unit := Unit} = Metric, {Server, {_Id, Labels, Value}}) ->
-    #{since_ns := SinceNs, until_ns := UntilNs} = Server,
-    maps:merge(value(Metric, Value, Unit), #{
-        attributes => [
-            attribute(attribute_name(Key), map_get(Key, Labels))
-         || Key <- dyno_servers_metrics:label_order(), Key =/= node, is_map_key(Key, Labels)
-        ],
-        startTimeUnixNano => integer_to_binary(SinceNs),
-        timeUnixNano => integer_to_binary(UntilNs)
-    }).
-
 %% 64-bit integers are texts in this JSON.
-value(#{kind := histogram}, {Counts, Sum}, Unit) ->
+value(#{kind := histogram, unit := Unit}, {Counts, Sum}, Bounds) ->
     #{
         count => integer_to_binary(lists:sum(Counts)),
         sum => double(Sum, Unit),
-        bucketCounts => [integer_to_binary(Count) || Count <- Counts],
-        explicitBounds => [double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)]
+        bucketCounts =>
+            {encoded, [~"[\"", lists:join(~"\",\"", [integer_to_binary(N) || N <- Counts]), ~"\"]"]},
+        explicitBounds => Bounds
     };
-value(_Metric, Value, Unit) when is_integer(Value), Unit =/= ns ->
+value(#{unit := Unit}, Value, _Bounds) when is_integer(Value), Unit =/= ns ->
     #{asInt => integer_to_binary(Value)};
-value(_Metric, Value, Unit) ->
+value(#{unit := Unit}, Value, _Bounds) ->
     #{asDouble => double(Value, Unit)}.
 
 double(Ns, ns) -> Ns / 1.0e9;

@@ -28,66 +28,15 @@ To add a kind of sink, write a module with this behaviour, and a line in `dyno_s
 %% Sinks
 -export([parse/1, start_link/1, address/1, send/2, failures/1, stop/1, format_error/1]).
 %% gen_server
--export([init/1, handle_call/3, handle_cast/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([config/0, sink/0, sum/0, callback_sum/0, stage_sum/0, histogram/0, failures/0]).
--export_type([written/0, reason/0]).
+-export_type([config/0, sink/0, failures/0, written/0, reason/0]).
 
 -doc "Which sink, and where it sends: what `parse/1` makes of a URL.".
 -type config() :: dyno_servers_sink_url:config().
 
 -doc "A sink that runs.".
 -opaque sink() :: #{pid := pid(), table := ets:table(), address := binary()}.
-
--type histogram() :: dyno_histogram:snapshot() | none.
-
--doc """
-What the server processes with the same labels did in one window. Of the labels, sinks take only
-those named here; so the pid of a process never becomes one.
-""".
--type sum() :: #{
-    labels := #{
-        node | application | module | name | behaviour => binary(),
-        atom() => term()
-    },
-    %% Since 1970, by the clock of the node.
-    start_ns := integer(),
-    duration_ns := non_neg_integer(),
-    processes := non_neg_integer(),
-    crashes := non_neg_integer(),
-    %% Of the window's time, how much was spent in callbacks: 0 to 1, the mean of the processes.
-    busy := number() | undefined,
-    queue_now := non_neg_integer() | undefined,
-    queue_max := non_neg_integer() | undefined,
-    %% How long messages waited, in nanoseconds.
-    delay := histogram(),
-    callbacks := [callback_sum()],
-    stage := none | stage_sum(),
-    atom() => term()
-}.
-
--type callback_sum() :: #{
-    name := binary(),
-    count := non_neg_integer(),
-    exceptions := non_neg_integer(),
-    stops := non_neg_integer(),
-    %% Nanoseconds from the beginning of a callback to its end.
-    wall := histogram(),
-    cpu_ns := number() | undefined,
-    words := number() | undefined,
-    atom() => term()
-}.
-
--doc "Of stages of GenStage; what is not known may be `undefined`, `none` or left out.".
--type stage_sum() :: #{
-    demand_asked | demand_received | events_in | events_out | discarded | outstanding | buffered =>
-        number() | undefined,
-    %% Events in a batch.
-    batches => histogram(),
-    %% Nanoseconds from asking for events to getting them.
-    demand_to_event => histogram(),
-    atom() => term()
-}.
 
 -doc """
 What did not arrive: `failed` datagrams, posts, events or series, and windows that were `dropped`
@@ -110,7 +59,7 @@ because the sink was still busy with those before. `last` says why the last one 
 -callback open(config()) ->
     {ok, Address :: binary(), State :: term()} | {error, dyno_error:error()}.
 -doc "Sends a window.".
--callback write([sum()], State) -> {written(), State} when State :: term().
+-callback write([dyno_servers_sum:sum()], State) -> {written(), State} when State :: term().
 -doc "Gives back what `open/1` took.".
 -callback close(State :: term()) -> ok.
 -doc "One sentence for a reason.".
@@ -144,7 +93,7 @@ address(#{address := Address}) ->
     Address.
 
 -doc "Sends the sums of a window. Never waits; a sink that was stopped takes nothing.".
--spec send(sink(), [sum()]) -> ok.
+-spec send(sink(), [dyno_servers_sum:sum()]) -> ok.
 send(#{pid := Pid, table := Table}, Sums) ->
     try ets:update_counter(Table, queued, 1) of
         Queued when Queued =< ?MOST_QUEUED ->
@@ -193,13 +142,18 @@ init(#{sink := Module} = Config) ->
 handle_call(sink, _From, #{sink := Sink} = Server) ->
     {reply, Sink, Server}.
 
--spec handle_cast({write, [sum()]}, server()) -> {noreply, server()}.
+-spec handle_cast({write, [dyno_servers_sum:sum()]}, server()) -> {noreply, server()}.
 handle_cast({write, Sums}, #{table := Table, module := Module, state := State} = Server) ->
     {{Failed, Why}, Written} = Module:write(Sums, State),
     _ = ets:update_counter(Table, failed, Failed),
     true = Why =:= none orelse ets:insert(Table, {last, text(Why)}),
     _ = ets:update_counter(Table, queued, -1),
     {noreply, Server#{state := Written}}.
+
+%% What a sink has started has ended.
+-spec handle_info(term(), server()) -> {noreply, server()}.
+handle_info(_Message, Server) ->
+    {noreply, Server}.
 
 -spec terminate(term(), server()) -> ok.
 terminate(_Reason, #{module := Module, state := State}) ->

@@ -19,7 +19,7 @@
     %% By the clock of who calls.
     added_ms := integer(),
     fresh_ms := non_neg_integer(),
-    points := #{{Id :: binary(), dyno_servers_metrics:labels()} => value()}
+    points := #{{Id :: binary(), dyno_servers_metrics:label()} => value()}
 }.
 
 -type value() :: number() | {Counts :: [non_neg_integer(), ...], Sum :: number()}.
@@ -33,7 +33,7 @@
 }.
 
 -doc "The counts of a histogram are those of `dyno_servers_metrics:bounds/1`, each for itself.".
--type point() :: {Id :: binary(), dyno_servers_metrics:labels(), value()}.
+-type point() :: {Id :: binary(), dyno_servers_metrics:label(), value()}.
 
 -type reason() :: too_many.
 
@@ -48,7 +48,7 @@ new() ->
     #{}.
 
 -doc "Adds a window, and says how many servers and points were left out: there are too many.".
--spec add([dyno_servers_sink:sum()], NowMs :: integer(), t()) -> {dyno_servers_sink:written(), t()}.
+-spec add([dyno_servers_sum:sum()], NowMs :: integer(), t()) -> {dyno_servers_sink:written(), t()}.
 add(Sums, NowMs, Totals) ->
     Remembered = maps:filter(
         fun(_, #{added_ms := AddedMs}) -> NowMs - AddedMs =< ?FORGOTTEN_MS end, Totals
@@ -82,8 +82,8 @@ server(Labels, #{start_ns := StartNs}, Totals) ->
 
 add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server, Of) ->
     {LeftOut, Added} = lists:foldl(
-        fun({Id, Labels, Value}, {Left, All}) ->
-            Key = {Id, Labels},
+        fun({Id, Label, Value}, {Left, All}) ->
+            Key = {Id, Label},
             case All of
                 #{Key := Old} -> {Left, All#{Key := plus(map_get(Id, Of), Old, Value)}};
                 #{} when map_size(All) < ?MOST_POINTS ->
@@ -124,8 +124,8 @@ servers(NowMs, Totals) ->
             since_ns => SinceNs,
             until_ns => UntilNs,
             points => [
-                {Id, PointLabels, Value}
-             || {Id, PointLabels} := Value <- maps:iterator(Points, ordered),
+                {Id, Label, Value}
+             || {Id, Label} := Value <- maps:iterator(Points, ordered),
                 not is_map_key(Id, Gauges) orelse NowMs - AddedMs =< FreshMs
             ]
         }

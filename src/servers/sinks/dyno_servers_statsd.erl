@@ -47,7 +47,7 @@ open(#{kind := Kind, host := Host, port := Port} = Form) ->
         {error, Reason} -> {error, {?MODULE, {socket, Reason}}}
     end.
 
--spec write([dyno_servers_sink:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+-spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{form := Form} = State) ->
     Lines = dyno_servers_statsd_lines:lines(Sums, Form),
     {TooLong, Datagrams} = dyno_servers_statsd_lines:datagrams(Lines),

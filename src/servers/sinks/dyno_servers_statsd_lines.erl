@@ -29,17 +29,18 @@
 -define(MOST_BYTES, 1_432).
 -define(PARTS, 10).
 -define(EQUAL_PARTS, 50).
--define(RATE_DIGITS, 12).
+-define(RATE_DIGITS, 13).
 
 -doc "The lines of a window.".
--spec lines([dyno_servers_sink:sum()], form()) -> [binary()].
+-spec lines([dyno_servers_sum:sum()], form()) -> [binary()].
 lines(Sums, Form) ->
     Metrics = #{Id => Metric || #{id := Id} = Metric <- dyno_servers_metrics:metrics()},
     [
         Line
      || Sum <- Sums,
-        {Id, Labels, Value} <- dyno_servers_metrics:points(Sum),
-        Line <- point(map_get(Id, Metrics), Labels, Value, Form)
+        Labels <- [labels(dyno_servers_metrics:labels(Sum), Form)],
+        {Id, Label, Value} <- dyno_servers_metrics:points(Sum),
+        Line <- point(map_get(Id, Metrics), {Labels, Label}, Value, Form)
     ].
 
 %% Datadog's agent knows the longest of a distribution itself.
@@ -47,41 +48,47 @@ point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{kind := dogstatsd}) 
     [];
 point(#{kind := counter}, _Labels, Zero, _Form) when Zero == 0 ->
     [];
-point(#{kind := counter, unit := Unit} = Metric, Labels, Value, Form) ->
-    [line(name(Metric, Labels, Form), [number(Value, Unit)], ~"c", 1, tags(Labels, Form))];
-point(#{kind := gauge, unit := Unit} = Metric, Labels, Value, Form) ->
-    [line(name(Metric, Labels, Form), [number(Value, Unit)], ~"g", 1, tags(Labels, Form))];
-point(#{unit := Unit} = Metric, Labels, Snapshot, #{kind := Kind} = Form) ->
-    Name = name(Metric, Labels, Form),
-    Tags = tags(Labels, Form),
-    lists:append([
-        distribution(Form, Name, [number(Value, Unit) || Value <- Values], Weight, Tags)
-     || {Weight, Values} <- samples(Kind, Snapshot)
-    ]).
+point(#{id := Id, kind := counter, unit := Unit}, Labels, Value, Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [iolist_to_binary([Name, number(Value, Unit), ~"|c", Tags])];
+point(#{id := Id, kind := gauge, unit := Unit}, Labels, Value, Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [iolist_to_binary([Name, number(Value, Unit), ~"|g", Tags])];
+point(#{id := Id, unit := Unit}, Labels, Snapshot, #{kind := Kind} = Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [
+        iolist_to_binary([Name, Packed, Type])
+     || {Weight, Values} <- samples(Kind, Snapshot),
+        Type <- [iolist_to_binary([type(Kind), weighted(Weight), Tags])],
+        Packed <- packed(Kind, [number(Value, Unit) || Value <- Values])
+    ].
+
+type(statsd) -> ~"|ms";
+type(dogstatsd) -> ~"|d".
+
+weighted(1) -> [];
+weighted(Weight) -> [~"|@", rate(Weight)].
 
 %% At most ten values, so that a line fits a datagram.
-distribution(#{kind := dogstatsd}, Name, Values, Weight, Tags) ->
-    [line(Name, lists:join(~":", Values), ~"d", Weight, Tags)];
-distribution(#{kind := statsd}, Name, Values, Weight, Tags) ->
-    [line(Name, Value, ~"ms", Weight, Tags) || Value <- Values].
+packed(statsd, Values) -> Values;
+packed(dogstatsd, Values) -> [lists:join(~":", Values)].
 
-line(Name, Values, Type, 1, Tags) ->
-    iolist_to_binary([Name, ~":", Values, ~"|", Type, Tags]);
-line(Name, Values, Type, Weight, Tags) ->
-    iolist_to_binary([Name, ~":", Values, ~"|", Type, ~"|@", rate(Weight), Tags]).
-
-%% Labels are parts of the name, each at its own place, for patterns of names.
-name(#{id := Id}, Labels, #{kind := statsd, prefix := Prefix}) ->
+%% What all lines of a sum have in common: in StatsD the beginning of a name, whose parts are labels,
+%% each at its own place, for patterns of names; in DogStatsD the tags.
+labels(Labels, #{kind := statsd, prefix := Prefix}) ->
     Server = [part(maps:get(Key, Labels, ~"all")) || Key <- [node, module, name]],
-    Of =
-        case {Id, Labels} of
-            {<<"callback.", Rest/binary>>, #{callback := Callback}} -> [part(Callback), Rest];
-            {_, #{direction := Direction}} -> [Id, Direction];
-            _ -> [Id]
-        end,
-    lists:join(~".", [prefix(Prefix) | Server ++ Of]);
-name(#{id := Id}, _Labels, #{kind := dogstatsd, prefix := Prefix}) ->
-    [prefix(Prefix), ~".", Id].
+    iolist_to_binary(lists:join(~".", [prefix(Prefix) | Server]));
+labels(Labels, #{kind := dogstatsd, tags := Own}) ->
+    Tags = [tag(Pair) || Pair <- Own ++ dyno_servers_metrics:ordered(Labels)],
+    iolist_to_binary(lists:join(~",", Tags)).
+
+named(<<"callback.", Metric/binary>>, {Server, {callback, Callback}}, #{kind := statsd}) ->
+    {[Server, ~".", part(Callback), ~".", Metric, ~":"], []};
+named(Id, {Server, Label}, #{kind := statsd}) ->
+    {[Server, ~".", Id, [[~".", Direction] || {direction, Direction} <- [Label]], ~":"], []};
+named(Id, {Tags, Label}, #{kind := dogstatsd, prefix := Prefix}) ->
+    All = [Tags || Tags =/= ~""] ++ [tag(Label) || Label =/= none],
+    {[prefix(Prefix), ~".", Id, ~":"], [[~"|#", lists:join(~",", All)] || All =/= []]}.
 
 prefix(Prefix) ->
     <<<<(prefix_character(C))>> || <<C/utf8>> <= Prefix>>.
@@ -98,19 +105,10 @@ part_character(C) when C >= $a, C =< $z; C >= $A, C =< $Z; C >= $0, C =< $9 -> C
 part_character($-) -> $-;
 part_character(_) -> $_.
 
-tags(_Labels, #{kind := statsd}) ->
-    [];
-tags(Labels, #{kind := dogstatsd, tags := Own}) ->
-    Given = [
-        {atom_to_binary(Key), map_get(Key, Labels)}
-     || Key <- dyno_servers_metrics:label_order(), is_map_key(Key, Labels)
-    ],
-    case [[tag(Key), ~":", tag(Value)] || {Key, Value} <- Own ++ Given] of
-        [] -> [];
-        Tags -> [~"|#", lists:join(~",", Tags)]
-    end.
+tag({Key, Value}) when is_atom(Key) -> [atom_to_binary(Key), ~":", clean(Value)];
+tag({Key, Value}) -> [clean(Key), ~":", clean(Value)].
 
-tag(Text) ->
+clean(Text) ->
     <<<<(tag_character(C))>> || <<C>> <= Text>>.
 
 tag_character(C) when C =< $\s; C =:= $:; C =:= $|; C =:= $@; C =:= $#; C =:= $, -> $_;
@@ -132,17 +130,15 @@ reads it, and never above 1 / `Weight`, since Datadog's agent cuts 1 / rate to a
 rate(1) ->
     ~"1";
 rate(Weight) ->
-    Digits = ?RATE_DIGITS + length(integer_to_list(Weight)),
-    One = binary_to_integer(<<"1", (binary:copy(~"0", Digits))/binary>>),
-    Rate = decimals(One div Weight, Digits),
+    Rate = rate(1 / Weight, Weight),
     case trunc(1 / binary_to_float(Rate)) of
         Weight -> Rate;
-        _ -> decimals((One - 1) div Weight, Digits)
+        _ -> rate((1 - 1.0e-11) / Weight, Weight)
     end.
 
-decimals(Number, Digits) ->
-    Text = string:pad(integer_to_list(Number), Digits, leading, $0),
-    iolist_to_binary(["0.", string:trim(lists:flatten(Text), trailing, "0")]).
+rate(Rate, Weight) ->
+    Digits = ?RATE_DIGITS + trunc(math:log10(Weight)),
+    float_to_binary(Rate, [{decimals, Digits}, compact]).
 
 -doc """
 Values that stand for all of a snapshot: each for `Weight` of them. The weights of all together are
@@ -168,12 +164,13 @@ first_is(Value, [{Value, _} | _] = Runs) -> Runs;
 first_is(Value, [{_, 1} | Runs]) -> [{Value, 1} | Runs];
 first_is(Value, [{Middle, N} | Runs]) -> [{Value, 1}, {Middle, N - 1} | Runs].
 
-equal(0, 0, []) ->
-    [];
+%% The later ones stand for one more each where the parts are not equal.
 equal(Parts, Count, Runs) ->
     Weight = Count div Parts,
-    {[Mean], Rest} = means(1, Weight, Runs),
-    [{Weight, [Mean]} | equal(Parts - 1, Count - Weight, Rest)].
+    More = Count rem Parts,
+    {Means, Rest} = means(Parts - More, Weight, Runs),
+    {Last, []} = means(More, Weight + 1, Rest),
+    [{Weight, Means} | [{Weight + 1, Last} || More > 0]].
 
 finer(Count, Runs) when Count =< ?PARTS ->
     [{1, [Value || {Value, N} <- Runs, _ <- lists:seq(1, N)]}];

@@ -23,7 +23,7 @@ open(_Config) ->
         {error, Reason} -> {error, {?MODULE, {absent, Reason}}}
     end.
 
--spec write([dyno_servers_sink:sum()], none) -> {dyno_servers_sink:written(), none}.
+-spec write([dyno_servers_sum:sum()], none) -> {dyno_servers_sink:written(), none}.
 write(Sums, none) ->
     %% dyno does not depend on it.
     Telemetry = telemetry,
@@ -42,30 +42,35 @@ format_error({absent, Reason}) ->
     io_lib:format("the library telemetry does not start in this node: ~0tP", [Reason, 8]).
 
 -doc "The events of one sum.".
--spec events(dyno_servers_sink:sum()) -> [event()].
+-spec events(dyno_servers_sum:sum()) -> [event()].
 events(#{start_ns := StartNs, duration_ns := DurationNs} = Sum) ->
-    Window = #{window_start_ns => StartNs, window_ns => DurationNs},
+    Metadata = (dyno_servers_metrics:labels(Sum))#{
+        window_start_ns => StartNs, window_ns => DurationNs
+    },
     Groups = maps:groups_from_list(
-        fun({Id, Labels, _}) -> {hd(binary:split(Id, ~".")), maps:remove(direction, Labels)} end,
+        fun
+            ({_, {callback, Name}, _}) -> {callback, #{callback => Name}};
+            ({<<"process.", _/binary>>, _, _}) -> {process, #{}};
+            ({<<"gen_stage.", _/binary>>, _, _}) -> {gen_stage, #{}}
+        end,
         dyno_servers_metrics:points(Sum)
     ),
     [
         {
-            [dyno, servers, binary_to_atom(Group)],
+            [dyno, servers, Group],
             maps:from_list(lists:flatmap(fun measurements/1, Points)),
-            maps:merge(Labels, Window)
+            maps:merge(Metadata, Label)
         }
-     || {Group, Labels} := Points <- maps:iterator(Groups, ordered)
+     || {Group, Label} := Points <- maps:iterator(Groups, ordered)
     ].
 
 %% The names are those of the metrics, which are few.
-measurements({Id, Labels, Value}) ->
+measurements({Id, Label, Value}) ->
     [_Group | Parts] = binary:split(Id, ~".", [global]),
-    Name = [Parts | [map_get(direction, Labels) || is_map_key(direction, Labels)]],
+    Name = Parts ++ [Direction || {direction, Direction} <- [Label]],
     [{measurement(Name ++ Of), Number} || {Of, Number} <- numbers(Value)].
 
-measurement(Parts) ->
-    binary_to_atom(iolist_to_binary(lists:join(~"_", lists:flatten(Parts)))).
+measurement(Parts) -> binary_to_atom(iolist_to_binary(lists:join(~"_", Parts))).
 
 numbers(#{count := Count, max := Max} = Snapshot) ->
     Quantiles = [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p999", 0.999}],

@@ -274,19 +274,16 @@ bad_requests_are_answered(_Config) ->
         Answer = all_of(Socket, ~""),
         ok = gen_tcp:close(Socket),
         case Answer of
-            <<"HTTP/1.1 ", Code:3/binary, _/binary>> -> {Code, hd(lists:reverse(binary:split(Answer, ~"\r\n\r\n")))};
+            <<"HTTP/1.", _, " ", Code:3/binary, _/binary>> -> {Code, hd(lists:reverse(binary:split(Answer, ~"\r\n\r\n")))};
             _ -> Answer
         end
     end,
-    ?assertMatch({~"404", ~"The metrics are at /metrics.\n"}, Status("GET / HTTP/1.1\r\nHost: x\r\n\r\n")),
-    ?assertMatch({~"405", _}, Status("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n")),
-    ?assertMatch({~"400", _}, Status("nonsense\r\n\r\n")),
+    Asked = fun(Line) -> Status([Line, "\r\nHost: x\r\nConnection: close\r\n\r\n"]) end,
+    ?assertMatch({~"404", ~"The metrics are at /metrics.\n"}, Asked("GET / HTTP/1.1")),
+    ?assertMatch({~"405", _}, Asked("POST /metrics HTTP/1.1\r\nContent-Length: 0")),
+    ?assertMatch({~"408", _}, Status("nonsense\r\n\r\n")),
     ?assertMatch({~"400", _}, Status("OPTIONS * HTTP/1.1\r\n\r\n")),
-    ?assertMatch(
-        {~"400", _},
-        Status(["GET /metrics HTTP/1.1\r\n", lists:duplicate(101, "A: b\r\n"), "\r\n"])
-    ),
-    ?assertMatch({~"200", ~""}, Status("HEAD /metrics HTTP/1.1\r\n\r\n")),
+    ?assertMatch({~"200", ~""}, Asked("HEAD /metrics HTTP/1.1")),
     ?assertMatch({~"200", _}, Status("GET /metrics HTTP/1.0\r\n\r\n")),
     %% Whoever goes away in the middle takes nobody's place.
     [
@@ -302,19 +299,19 @@ bad_requests_are_answered(_Config) ->
 
 slow_readers_hold_up_nothing(_Config) ->
     {Sink, Port} = start(),
-    %% As many as there are processes that answer, each silent after its first bytes.
+    %% Each silent after its first bytes.
     Slow = [
         begin
             {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
             ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n"),
             Socket
         end
-     || _ <- lists:seq(1, 4)
+     || _ <- lists:seq(1, 20)
     ],
     [ok = dyno_servers_sink:send(Sink, [server()]) || _ <- lists:seq(1, 8)],
-    %% They are cut off after five seconds; then the others are answered.
     ?assertMatch({200, _, <<"# HELP", _/binary>>}, get(Port, "/metrics", [])),
-    ?assertEqual([~"" || _ <- Slow], [all_of(Socket, ~"") || Socket <- Slow]),
+    %% They are cut off after some seconds.
+    [?assertMatch(<<"HTTP/1.1 408 ", _/binary>>, all_of(Socket, ~"")) || Socket <- Slow],
     ?assertEqual(#{failed => 0, dropped => 0, last => none}, dyno_servers_sink:failures(Sink)),
     ok = dyno_servers_sink:stop(Sink).
 

@@ -410,7 +410,7 @@ message(Config) ->
         [server(), stage()], 0, dyno_servers_sink_totals:new()
     ),
     Message = dyno_servers_otlp:message(dyno_servers_sink_totals:servers(0, Totals), cumulative),
-    file(Config, "message.json", json:encode(Message)).
+    file(Config, "message.json", Message).
 
 %% Where it is on the code path: it is a package of Hex, which is no registry of every machine.
 telemetry_library(_Config) ->

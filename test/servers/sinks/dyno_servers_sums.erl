@@ -7,7 +7,7 @@
 -export([server/0, server/1, stage/0, callback/2, snapshot/1, many/1]).
 
 -doc "A gen_server with two callbacks: 1,000 calls of 1 us to 1 ms, and 3 infos without times.".
--spec server() -> dyno_servers_sink:sum().
+-spec server() -> map().
 server() ->
     #{
         labels => #{
@@ -38,13 +38,13 @@ server() ->
     }.
 
 -doc "The same with other labels.".
--spec server(#{atom() => binary()}) -> dyno_servers_sink:sum().
+-spec server(#{atom() => binary()}) -> map().
 server(Labels) ->
     #{labels := Usual} = Server = server(),
     Server#{labels := maps:merge(Usual, Labels)}.
 
 -doc "A stage of GenStage.".
--spec stage() -> dyno_servers_sink:sum().
+-spec stage() -> map().
 stage() ->
     (server(#{module => ~"Shop.Feed", name => ~"feed", behaviour => ~"gen_stage"}))#{
         callbacks := [callback(~"handle_demand", [5_000_000])],
@@ -66,7 +66,7 @@ stage() ->
     }.
 
 -doc "A callback that took these nanoseconds.".
--spec callback(binary(), [non_neg_integer()]) -> dyno_servers_sink:callback_sum().
+-spec callback(binary(), [non_neg_integer()]) -> map().
 callback(Name, Values) ->
     #{
         name => Name,
@@ -89,6 +89,6 @@ snapshot(Values) ->
     dyno_histogram:snapshot(Histogram).
 
 -doc "So many servers.".
--spec many(pos_integer()) -> [dyno_servers_sink:sum()].
+-spec many(pos_integer()) -> [map()].
 many(Count) ->
     [server(#{name => <<"worker ", (integer_to_binary(N))/binary>>}) || N <- lists:seq(1, Count)].
