@@ -7,7 +7,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
+-export([each_release/0, all/0, suite/0]).
 -export([
     all_modules_are_seen/1,
     calls_only_go_downwards/1,
@@ -26,6 +26,8 @@
 
 suite() ->
     [{timetrap, {minutes, 5}}].
+
+each_release() -> [the_oldest_release_can_load_the_agent].
 
 all() ->
     [

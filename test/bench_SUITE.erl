@@ -11,7 +11,7 @@ measured in the form that others read. What they measured is not judged here. No
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, slow/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, suite/0, slow/0, only_in_check/0, init_per_suite/1, end_per_suite/1]).
 -export([
     discovery_call_cost/1,
     discovery_storm/1,
@@ -44,9 +44,13 @@ measured in the form that others read. What they measured is not judged here. No
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% The programs measure for a minute together; `make check` runs them.
-slow() ->
-    all() -- [every_program_is_tested, wrong_arguments, dyno_is_not_compiled, short_function].
+slow() -> programs().
+
+%% The programs measure for minutes together.
+only_in_check() -> programs().
+
+programs() ->
+    all() -- [every_program_is_tested, wrong_arguments, dyno_is_not_compiled].
 
 all() ->
     [

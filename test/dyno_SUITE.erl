@@ -6,11 +6,13 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
+-export([each_release/0, all/0, suite/0]).
 -export([tests_and_prints/1, reports/1, compares/1, has_each_command/1, servers_of_a_node/1]).
 -export([errors/1, version/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
+
+each_release() -> all.
 
 all() ->
     [tests_and_prints, reports, compares, has_each_command, servers_of_a_node, errors, version].

@@ -15,7 +15,6 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-%% Pure.
 newest_release_only() -> all.
 
 all() ->

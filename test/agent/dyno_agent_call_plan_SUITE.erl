@@ -15,7 +15,6 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-%% Pure.
 newest_release_only() -> all.
 
 all() ->

@@ -13,7 +13,6 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% Pure.
 newest_release_only() -> all.
 
 all() ->

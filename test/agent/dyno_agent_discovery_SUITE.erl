@@ -15,7 +15,6 @@ its effects are carried out there.
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-%% Pure.
 newest_release_only() -> all.
 
 all() ->

@@ -11,6 +11,12 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() ->
+    [
+        the_slower_one_is_slower, measures_reductions, several_workers, codes_that_fail,
+        leaves_nothing_behind, ends_with_its_caller
+    ].
+
 all() ->
     [
         the_slower_one_is_slower,
@@ -315,6 +321,9 @@ flush(Message) ->
 
 %% Six rounds, whose number is fixed beforehand, and not those of a sequence, which would need 11.
 slow_codes_get_a_verdict(_Config) ->
+    dyno_tries:hold(3, fun slow_codes_get_a_verdict/0).
+
+slow_codes_get_a_verdict() ->
     {ok, Document} = run(["timer:sleep(60).", "timer:sleep(120)."], #{budget_ms => 500}),
     ?assertMatch(
         [#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Document)
@@ -335,6 +344,9 @@ the_time_is_a_limit(_Config) ->
 
 %% One call in fifty is far longer: the times of rounds hardly show it, those of calls do.
 single_calls(_Config) ->
+    dyno_tries:hold(3, fun single_calls/0).
+
+single_calls() ->
     Code = #{
         runner =>
             "r(C) -> counters:add(C, 1, 1), "

@@ -11,10 +11,6 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% For the hook dyno_test_choice.
-newest_release_only() ->
-    all.
-
 all() ->
     [
         runs_in_all,
@@ -236,6 +232,9 @@ recordings(_Config) ->
     ).
 
 command_line(Config) ->
+    dyno_tries:hold(3, fun() -> command_line_once(Config) end).
+
+command_line_once(Config) ->
     [A, B] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
     Folder = proplists:get_value(priv_dir, Config),
     [Log, File] = [filename:join(Folder, Name) || Name <- ["cluster.log", "cluster.json"]],

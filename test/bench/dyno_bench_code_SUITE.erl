@@ -13,6 +13,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() -> all.
+
 all() ->
     [
         repeats_each_form,

@@ -11,10 +11,6 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% For the hook dyno_test_choice.
-newest_release_only() ->
-    all.
-
 all() ->
     [{group, with_elixir}, without_elixir].
 

@@ -12,8 +12,7 @@ suite() ->
     [{timetrap, {minutes, 5}}].
 
 %% The others are about options, files and reports.
-newest_release_only() ->
-    all() -- [spawned_ones_are_found, large_messages, profile, nothing_is_left].
+each_release() -> [spawned_ones_are_found, large_messages, profile, nothing_is_left].
 
 all() ->
     [

@@ -12,8 +12,7 @@ suite() ->
     [{timetrap, {minutes, 5}}].
 
 %% The others are about options, files and reports.
-newest_release_only() ->
-    all() -- [each_has_fresh_vms, flags_and_installations].
+each_release() -> [each_has_fresh_vms, flags_and_installations].
 
 all() ->
     [

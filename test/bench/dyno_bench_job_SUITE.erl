@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() -> [counts_exactly, leaves_nothing_behind].
+
 all() ->
     [
         counts_exactly,

@@ -13,10 +13,6 @@ What users get wrong: each mistake is one sentence with the right status, and le
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% For the hook dyno_test_choice.
-newest_release_only() ->
-    all.
-
 all() ->
     [
         without_a_locale,

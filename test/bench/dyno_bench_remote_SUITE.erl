@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() -> [compares_there, the_caller_is_killed].
+
 all() ->
     [
         compares_there,

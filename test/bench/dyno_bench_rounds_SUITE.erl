@@ -13,9 +13,6 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() ->
     [
         a_fixed_number_of_rounds,

@@ -10,10 +10,6 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-%% For the hook dyno_test_choice.
-newest_release_only() ->
-    all.
-
 all() ->
     [
         lists_what_there_is, suite_runs, benchmark_runs, elixir_suite_runs, mistakes,

@@ -42,7 +42,6 @@ end_per_suite(Config) ->
 ]).
 
 transcripts(Config) ->
-    ok = dyno_project:newest_release_only(),
     Shown = [
         {File, Command, Output}
      || File <- ["README.md", "doc/bench.md"],
@@ -63,7 +62,6 @@ transcripts(Config) ->
     ].
 
 commands(Config) ->
-    ok = dyno_project:newest_release_only(),
     Commands = [
         Line
      || Block <- blocks("doc/bench.md") ++ blocks("README.md"),
@@ -75,7 +73,6 @@ commands(Config) ->
     runs(Commands, Config).
 
 examples_of_help(Config) ->
-    ok = dyno_project:newest_release_only(),
     #{examples := Examples} = dyno_cli_bench:command(),
     Commands = [Command || {Command, _} <- Examples, is_here(Command)],
     ?assert(length(Commands) >= 5, Commands),

@@ -17,9 +17,6 @@ that hours take no time and every order of events can be had.
 suite() ->
     [{timetrap, {minutes, 1}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() -> [{group, all}].
 
 groups() ->

@@ -14,6 +14,8 @@ already; what they measure is merged exactly, and one that dies does not end the
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() -> [two_nodes_share_a_load].
+
 all() -> [{group, nodes}].
 
 groups() ->

@@ -17,9 +17,6 @@ was kept. All from recorders that are filled here.
 suite() ->
     [{timetrap, {minutes, 1}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() -> [{group, all}].
 
 groups() ->

@@ -17,9 +17,6 @@ after any time.
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() ->
     [
         constant_is_exact,

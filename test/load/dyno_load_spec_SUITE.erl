@@ -14,9 +14,6 @@ and the parts that become of it.
 suite() ->
     [{timetrap, {minutes, 1}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() ->
     [
         loads,

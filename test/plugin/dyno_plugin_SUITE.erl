@@ -23,9 +23,7 @@ slow() ->
         mix_interrupted
     ].
 
-%% For the hook dyno_test_choice.
-newest_release_only() ->
-    [rebar3_new, rebar3_help, several_need_no_output, new_files_are_found, settings_of_mix].
+each_release() -> [rebar3_test].
 
 all() ->
     [
@@ -242,13 +240,11 @@ rebar3_test(Config) ->
     true = filelib:is_regular(filename:join(Folder, "price.html")).
 
 rebar3_fails(Config) ->
-    ok = dyno_project:newest_release_only(),
     Arguments = ["dyno", "test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"],
     {1, Output} = run(Arguments, Config),
     contains(Output, [~"FAILED"]).
 
 rebar3_mistakes(Config) ->
-    ok = dyno_project:newest_release_only(),
     {2, Output} = run(["dyno", "test", "--sizs", "1"], Config),
     contains(Output, [~"dyno: dyno test has no option --sizs; did you mean --sizes?"]).
 
@@ -264,7 +260,6 @@ rebar3_bench(Config) ->
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 rebar3_interrupted(Config) ->
-    ok = dyno_project:newest_release_only(),
     interrupted("dyno test price", Config).
 
 %% Where rebar3's emulator is killed dyno's must take down its test, and end, too.
@@ -319,7 +314,6 @@ mix_test(Config) ->
 
 %% What `new` writes runs at once.
 mix_new(Config) ->
-    ok = dyno_project:newest_release_only(),
     {0, Output} = run(["dyno.new", "suite", "log"], Config),
     contains(Output, [~"perf/log.exs is written"]),
     {0, Test} = run(["dyno.test", "log", "--sizes", "1", "-o", "log.json"], Config),
@@ -332,7 +326,6 @@ mix_bench(Config) ->
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 mix_fails(Config) ->
-    ok = dyno_project:newest_release_only(),
     {1, Output} =
         run(["dyno.test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
     contains(Output, [~"FAILED"]).

@@ -4,7 +4,6 @@
 -module(dyno_threshold_SUITE).
 -moduledoc false.
 
--export([newest_release_only/0]).
 -export([suite/0, all/0]).
 -export([
     every_operator/1,
@@ -37,9 +36,6 @@
 -import(proper_types, [list/1, oneof/1, range/2]).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
-%% Pure.
-newest_release_only() -> all.
 
 all() ->
     [

@@ -4,7 +4,6 @@
 -module(dyno_unit_SUITE).
 -moduledoc false.
 
--export([newest_release_only/0]).
 -export([suite/0, all/0]).
 -export([
     formats/1,
@@ -24,9 +23,6 @@
 ]).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
-%% Pure.
-newest_release_only() -> all.
 
 all() ->
     [

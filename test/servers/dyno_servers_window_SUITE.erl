@@ -11,9 +11,6 @@
 suite() ->
     [{timetrap, {minutes, 1}}].
 
-%% Pure.
-newest_release_only() -> all.
-
 all() ->
     [{group, all}].
 

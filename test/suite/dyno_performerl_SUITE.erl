@@ -16,6 +16,8 @@ cookie that such suites expect, long names among them.
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() -> [example_runs].
+
 all() ->
     [
         example_runs,
@@ -481,7 +483,7 @@ callback_hangs(Config) ->
             Text = io_lib:format("~s(~s) -> timer:sleep(infinity).~n", [Callback, Arguments]),
             Name = list_to_atom(lists:concat([Callback, "_hangs"])),
             Source = write(Config, Name, [{Callback, Text} | spared(Callback)]),
-            {ok, Document} = run(Config, Source, #{timeout_ms => 150}),
+            {ok, Document} = run(Config, Source, #{timeout_ms => 500}),
             failed(Document, [named(Callback, Arguments), ~"ms", ~"--timeout"]),
             ?assertEqual({Name, Marks}, {Name, dyno_suites:marks(Config)})
         end

@@ -11,6 +11,12 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+each_release() ->
+    [
+        closed_load, levels, within_a_budget, calls_and_times_are_right,
+        several_targets, tables_and_ports, durations
+    ].
+
 all() ->
     [
         closed_load,
@@ -258,6 +264,9 @@ thresholds(Config) ->
     ?assert(P50 > 1).
 
 growth(Config) ->
+    dyno_tries:hold(3, fun() -> growth_once(Config) end).
+
+growth_once(Config) ->
     Node = proplists:get_value(node, Config),
     Document = complete(
         Config,

@@ -14,8 +14,12 @@ keep what it has measured, and leave nothing in the target and in the temporary 
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-%% It brings another release.
-newest_release_only() -> [target_too_old].
+%% The agent under attack, and who leads it.
+each_release() ->
+    [
+        caller_killed, target_killed, target_traces_itself, target_reloads_a_module,
+        interrupt
+    ].
 
 all() ->
     [

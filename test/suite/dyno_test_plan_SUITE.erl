@@ -8,9 +8,6 @@
 
 -compile([export_all, nowarn_export_all]).
 
-%% Pure.
-newest_release_only() -> all.
-
 all() ->
     [
         how_long_a_run_takes,

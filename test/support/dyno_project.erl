@@ -4,7 +4,7 @@
 -module(dyno_project).
 -moduledoc "Where the project's own files are, and which of its tests are for one release only.".
 
--export([root/0, data/2, newest_release_only/0]).
+-export([root/0, data/2]).
 
 -doc "The project's folder, from the place of this source.".
 root() ->
@@ -16,16 +16,6 @@ at once: it puts their beam files into one folder, but leaves the data where it 
 """.
 data(Suite, Name) ->
     filename:join([folder(Suite), atom_to_list(Suite) ++ "_data", Name]).
-
--doc """
-Called in a case that takes long and says nothing of the release: skips it with the older one of
-those that CI tests.
-""".
-newest_release_only() ->
-    case erlang:system_info(otp_release) of
-        "27" -> throw({skip, "says nothing of the release: it runs with OTP 29"});
-        _ -> ok
-    end.
 
 folder(Module) ->
     filename:dirname(proplists:get_value(source, Module:module_info(compile))).

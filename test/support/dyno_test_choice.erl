@@ -6,19 +6,21 @@
 A hook of Common Test that leaves out what a run does not ask for, by the variable `DYNO_TESTS`:
 
 * `quick`: what `make test` runs, without the slow cases;
-* `older`: the same with an older release, without what does not depend on the release;
+* `older`: of those, with an older release, what rests on the runtime system itself: the suites of
+  the folders below, and what other suites name with `each_release() -> [Case] | all`;
 * `slow`: only the slow cases;
-* anything else, or not set: all, as when one suite is run by hand.
+* anything else, or not set: all, as when one suite is run by hand and in `make check`.
 
 A suite names its slow cases with `slow() -> [Case] | all`: those that are no more than belt and
-braces, or need minutes. With `newest_release_only() -> [Case] | all` it names those that say
-nothing of the release, besides all suites of the folders below.
+braces, or need minutes. Of these, `only_in_check() -> [Case]` are left out of `slow`, too: the programs
+of bench/ measure for minutes. In the folders below, `newest_release_only() -> [Case] | all` names
+what says nothing of the release.
 """.
 
 -export([id/1, init/2, post_groups/2, post_all/3]).
 
-%% What they test is arithmetic and text.
--define(ANY_RELEASE, ["recording", "report", "stats"]).
+%% Tracing, processes, nodes, code and files. The rest of dyno stands on these.
+-define(EACH_RELEASE, ["agent", "target", "system"]).
 
 id(_Options) ->
     ?MODULE.
@@ -48,14 +50,14 @@ chosen(Suite, Cases) ->
     case os:getenv("DYNO_TESTS") of
         "quick" -> without(named(Suite, slow), Cases);
         "older" -> older(Suite, without(named(Suite, slow), Cases));
-        "slow" -> only(named(Suite, slow), Cases);
+        "slow" -> without(named(Suite, only_in_check), only(named(Suite, slow), Cases));
         _ -> Cases
     end.
 
 older(Suite, Cases) ->
-    case lists:member(folder(Suite), ?ANY_RELEASE) of
-        true -> [];
-        false -> without(named(Suite, newest_release_only), Cases)
+    case lists:member(folder(Suite), ?EACH_RELEASE) of
+        true -> without(named(Suite, newest_release_only), Cases);
+        false -> only(named(Suite, each_release), Cases)
     end.
 
 without(all, _Cases) -> [];
@@ -74,6 +76,10 @@ named(Suite, Function) ->
         false -> []
     end.
 
+%% That in test/ in which it lies, at whatever depth.
 folder(Suite) ->
     Source = proplists:get_value(source, Suite:module_info(compile)),
-    filename:basename(filename:dirname(Source)).
+    [Folder | _] = lists:reverse(
+        lists:takewhile(fun(Name) -> Name =/= "test" end, lists:reverse(filename:split(Source)))
+    ),
+    Folder.

@@ -11,7 +11,7 @@
 
 -import(dyno_servers_sums, [server/0, server/1, stage/0]).
 
--export([all/0, suite/0, slow/0, newest_release_only/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, suite/0, slow/0, init_per_suite/1, end_per_suite/1]).
 -export([
     statsd_server/1,
     statsd_exporter/1,
@@ -41,8 +41,6 @@ all() ->
     ].
 
 slow() -> all().
-
-newest_release_only() -> all().
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(inets),
