@@ -13,8 +13,8 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-%% It takes long.
-newest_release_only() -> [says_how_inexact_it_is_on_a_busy_machine].
+%% It keeps the machine busy.
+slow() -> [says_how_inexact_it_is_on_a_busy_machine].
 
 all() ->
     [{group, pure}, {group, node}, says_how_inexact_it_is_on_a_busy_machine].

@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [a_mix_project].
+
 all() ->
     [{group, with_elixir}, without_elixir].
 

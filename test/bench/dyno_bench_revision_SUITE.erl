@@ -30,7 +30,7 @@ all() ->
     ].
 
 slow() ->
-    [words_that_pass_the_gate].
+    [words_that_pass_the_gate, submodules].
 
 init_per_suite(Config) ->
     case os:find_executable("git") of

@@ -17,6 +17,7 @@ slow() ->
         rebar3_bench,
         rebar3_interrupted,
         rebar3_ends,
+        mix_test,
         mix_new,
         mix_bench,
         mix_fails,

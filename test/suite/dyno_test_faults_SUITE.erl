@@ -68,7 +68,8 @@ groups() ->
 
 %% Five nodes that die, and some seconds of a busy machine; dyno_test_run_SUITE has a target that
 %% goes down in each phase.
-slow() -> [target_killed_at_other_moments, hundred_thousand_short_lived_processes].
+slow() ->
+    [target_killed_at_other_moments, hundred_thousand_short_lived_processes, target_too_old].
 
 init_per_suite(Config) ->
     dyno_suites:with_target(Config).

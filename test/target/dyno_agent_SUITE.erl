@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [hundred_thousand_short_lived_processes].
+
 all() ->
     [
         {group, attaching},
