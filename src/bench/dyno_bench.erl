@@ -166,9 +166,9 @@ run_with(Codes, Inputs, Options) ->
     end.
 
 %% Each revision is a variant with code paths of its own.
-with_revisions(Run, #{revisions := #{revisions := Revisions} = Settings} = Options) ->
+with_revisions(Run, #{revisions := Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
-    case dyno_bench_revision:open(Revisions, maps:merge(Options, Settings)) of
+    case dyno_bench_revision:open(Settings, Options) of
         {ok, #{variants := Variants} = Built} ->
             try
                 Crossed = dyno_bench_isolated:cross(Variants, maps:get(variants, Isolated, [#{}])),

@@ -176,7 +176,7 @@ options(_Config) ->
         end
      || Options <- [
             #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1},
-            #{kept => 0},
+            #{kept => 0}, #{intervall_ms => 100},
             #{code => "foo(."}
         ]
     ].

@@ -21,6 +21,7 @@ all() ->
         cv_gives_up,
         timed,
         squeeze,
+        thousands_of_workers,
         failures,
         wrong_settings,
         ends_when_interrupted,
@@ -171,6 +172,33 @@ squeeze(_Config) ->
     ?assertMatch(
         [#{~"concurrency" := 4, ~"against" := 2, ~"ratio_low" := Low}] when Low > 1,
         [R || #{~"verdict" := ~"best"} = R <- rows(~"concurrencies", Sleeping)]
+    ).
+
+%% They share two schedulers or some more, so that a call takes as long as all of them have turns.
+thousands_of_workers(_Config) ->
+    Workers = #{concurrency => 2000, budget_ms => 200},
+    Modes = [
+        {continuous, #{sample_ms => 200, samples => 2}},
+        {timed, #{iterations => 20, samples => 1}},
+        compare
+    ],
+    PerSecond = [
+        begin
+            StartMs = erlang:monotonic_time(millisecond),
+            {ok, Document} = run(["lists:sum(lists:seq(1, 1000))."], Mode, Workers),
+            ?assert(erlang:monotonic_time(millisecond) - StartMs < 30_000),
+            2000 * 1.0e9 / dyno_stats:median(lists:append(series(~"bench.time", Document)))
+        end
+     || Mode <- Modes
+    ],
+    %% A worker's own time, by which a crowd did 40 times as much, says nothing of all.
+    ?assert(lists:max(PerSecond) < 8 * lists:min(PerSecond), PerSecond),
+    {error, Why} = run(
+        ["timer:sleep(60_000)."], {continuous, #{sample_ms => 10}}, Workers#{timeout_ms => 300}
+    ),
+    ?assertMatch(
+        {match, _},
+        re:run(dyno_error:format(Why), "not ended after 300 ms in 2000 of 2000 processes; use fewer")
     ).
 
 failures(_Config) ->

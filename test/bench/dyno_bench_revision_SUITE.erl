@@ -14,6 +14,7 @@ suite() ->
 all() ->
     [
         revisions,
+        slips_are_refused,
         two_revisions_are_compared,
         words_gate,
         words_that_pass_the_gate,
@@ -78,7 +79,7 @@ open(Texts) ->
 
 open(Texts, Options) ->
     {ok, Revisions} = dyno_bench_revision:parse(Texts),
-    dyno_bench_revision:open(Revisions, Options).
+    dyno_bench_revision:open(Options#{revisions => Revisions}, #{}).
 
 %% How long the list is that the built project makes.
 length_in(#{code_paths := Paths}) ->
@@ -98,6 +99,19 @@ revisions(_Config) ->
     ?assertEqual({ok, [{revision, ~"HEAD~1"}, working_tree]}, Parse([~"HEAD~1"])),
     ?assertEqual({ok, [{revision, ~"a"}, {revision, ~"b"}]}, Parse([~"a", ~"b"])),
     [?assertMatch({error, _}, Parse([Text])) || Text <- [~"..", ~"a...b", ~"", ~"--all"]].
+
+slips_are_refused(_Config) ->
+    [
+        begin
+            {error, Reason} = dyno_bench:run(["ok."], #{revisions => Settings}),
+            ?assertMatch({match, _}, re:run(dyno_error:format(Reason), Said))
+        end
+     || {Settings, Said} <- [
+            {#{revisions => [working_tree], biuld => "make"}, "no option biuld; did you mean build\\?"},
+            {#{revisoins => [working_tree]}, "no option revisoins; did you mean revisions\\?"},
+            {#{build => "make"}, "revisions is \\[\\]; a list of revisions"}
+        ]
+    ].
 
 two_revisions_are_compared(Config) ->
     {ok, Revisions} = dyno_bench_revision:parse([~"one..two"]),

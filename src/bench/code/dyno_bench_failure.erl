@@ -15,7 +15,10 @@
 -doc "What failed: the code itself, what runs around it, or what only the label names.".
 -type stage() :: run | init | init_runner | setup | teardown | 'benchmarks/0' | none.
 
--type failure() :: dyno_sandbox:failure().
+-type failure() ::
+    dyno_sandbox:failure()
+    %% Of many workers.
+    | {late, Workers :: pos_integer(), All :: pos_integer(), TimeoutMs :: pos_integer()}.
 
 -type reason() ::
     {failed, Label :: unicode:chardata(), stage(), failure()}
@@ -29,6 +32,8 @@
     {?MODULE, reason()} | {dyno_error, interrupted}.
 error(_Label, _Stage, interrupted) ->
     {dyno_error, interrupted};
+error(Label, Stage, {late, _, 1, TimeoutMs}) ->
+    {?MODULE, {failed, Label, Stage, {timeout, TimeoutMs}}};
 error(Label, Stage, Failure) ->
     case undefined_function(Failure) of
         {ok, Function} ->
@@ -110,6 +115,12 @@ format_error({failed, Label, none, {died, Reason}}) ->
     io_lib:format("~ts: its process died: ~0tP", [Label, Reason, 12]);
 format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
+format_error({failed, Label, Stage, {late, Workers, All, TimeoutMs}}) ->
+    io_lib:format(
+        "~ts had not ended after ~b ms in ~b of ~b processes; use fewer processes (--concurrency), or "
+        "give them more time (--timeout)",
+        [subject(Label, Stage), TimeoutMs, Workers, All]
+    );
 format_error({failed, Label, run, {timeout, TimeoutMs}}) ->
     io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
 format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->

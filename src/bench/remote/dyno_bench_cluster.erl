@@ -129,9 +129,11 @@ checked(Options) ->
         {interval_ms, IsFrom(10), ~"an integer from 10"},
         {kept, IsFrom(1), ~"a positive integer"}
     ],
-    case dyno_option:check(Checks, Options) of
-        ok -> readable(Options);
-        {error, _} = Error -> Error
+    Known = [code, cookie, timeout_ms, limit_ms, handler | [Key || {Key, _, _} <- Checks]],
+    maybe
+        ok ?= dyno_option:known(Known, Options),
+        ok ?= dyno_option:check(Checks, Options),
+        readable(Options)
     end.
 
 are_nodes(Nodes) ->

@@ -26,8 +26,7 @@ copied, so that a build without a network can succeed.
     %% The longest that a build may take; half an hour.
     timeout_ms => pos_integer(),
     %% Called before each revision is built, with its name.
-    progress => fun((binary()) -> term()),
-    _ => _
+    progress => fun((binary()) -> term())
 }.
 
 -doc "The variants for m:dyno_bench_isolated, and the folder that holds them.".
@@ -84,10 +83,20 @@ ends(Text) ->
 or_head(~"") -> ~"HEAD";
 or_head(Revision) -> Revision.
 
--doc "Builds revisions of the project in the current folder; `build` is a command for the shell.".
--spec open([revision(), ...], settings()) -> {ok, built()} | {error, dyno_error:error()}.
-open(Revisions, Options) ->
+-doc """
+Builds revisions of the project in the current folder; `build` is a command for the shell. Of the
+benchmark's options those count that the settings lack.
+""".
+-spec open(settings(), Options :: #{atom() => term()}) ->
+    {ok, built()} | {error, dyno_error:error()}.
+open(Settings, Others) ->
+    Options = maps:merge(Others, Settings),
+    Accepted = ~"a list of revisions, as dyno_bench_revision:parse/1 gives it,",
+    IsList = fun(Revisions) -> is_list(Revisions) andalso Revisions =/= [] end,
     maybe
+        ok ?= dyno_option:known([revisions, build, timeout_ms, progress], Settings),
+        Revisions = maps:get(revisions, Settings, []),
+        ok ?= dyno_option:check([{revisions, IsList, Accepted}], #{revisions => Revisions}),
         {ok, Git} ?= git(),
         {ok, Top} ?= top(Git),
         {ok, Resolved} ?= resolve(Git, Revisions, []),

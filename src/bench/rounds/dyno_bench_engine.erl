@@ -101,6 +101,8 @@
     vms => pos_integer(),
     %% Of samples: whether they came to agree as --cv asks.
     agreed => boolean(),
+    %% How many there were to be, and how long each.
+    samples => #{asked := pos_integer(), sample_ms := pos_integer()},
     %% Whether the user has fixed the number of rounds.
     fixed => boolean(),
     status => complete | interrupted,
@@ -242,9 +244,20 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     ),
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
-%% Nanoseconds an iteration of one worker, less the waiting.
-time_ns(Epochs) ->
-    dyno_stats:mean([dyno_bench_calibration:net_ns(E) / map_get(iterations, E) || E <- Epochs]).
+%% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one may
+%% be done before another begins: then it is the time that all have taken together, and what other
+%% programs took of it is not known.
+time_ns([#{iterations := N} | _] = Epochs) ->
+    case share_schedulers(Epochs) of
+        true ->
+            BeginNs = lists:min([EndNs - WallNs || #{end_ns := EndNs, wall_ns := WallNs} <- Epochs]),
+            max(1, lists:max([EndNs || #{end_ns := EndNs} <- Epochs]) - BeginNs) / N;
+        false ->
+            dyno_stats:mean([dyno_bench_calibration:net_ns(Epoch) / N || Epoch <- Epochs])
+    end.
+
+share_schedulers(Epochs) ->
+    length(Epochs) > erlang:system_info(schedulers_online).
 
 calibrate(Prepared) ->
     Numbers = dyno_bench_prepared:numbers(Prepared),
@@ -389,14 +402,21 @@ measured(Number, Iterations, Rounds, Prepared) ->
         %% The first call may load modules.
         reductions => dyno_stats:median([R / N || #{reductions := R, iterations := N} <- Epochs]),
         garbage_collections => Per(garbage_collections),
-        waiting => waiting(Epochs),
-        waits => [waiting(Round) || Round <- Rounds]
+        waiting => waiting(Rounds),
+        waits => [waiting([Round]) || Round <- Rounds]
     }.
 
-waiting(Epochs) ->
-    case [{Wait, Wall} || #{wait_ns := Wait, wall_ns := Wall} <- Epochs, is_integer(Wait)] of
+waiting(Rounds) ->
+    Waits = [
+        {Wait, Wall}
+     || Epochs <- Rounds,
+        not share_schedulers(Epochs),
+        #{wait_ns := Wait, wall_ns := Wall} <- Epochs,
+        is_integer(Wait)
+    ],
+    case Waits of
         [] -> undefined;
-        Waits -> lists:sum([W || {W, _} <- Waits]) / max(1, lists:sum([W || {_, W} <- Waits]))
+        _ -> lists:sum([W || {W, _} <- Waits]) / max(1, lists:sum([W || {_, W} <- Waits]))
     end.
 
 single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->

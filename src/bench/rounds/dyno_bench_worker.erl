@@ -26,6 +26,8 @@
 -type epoch() :: #{
     iterations := non_neg_integer(),
     wall_ns := non_neg_integer(),
+    %% When it ended, by the monotonic clock.
+    end_ns := integer(),
     %% For which the thread could have run, but another program did; undefined where not known.
     wait_ns := non_neg_integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
@@ -138,6 +140,7 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start,
             {ok, #{
                 iterations => N,
                 wall_ns => Wall,
+                end_ns => EndNs,
                 wait_ns => Wait,
                 cpu_ns => Cpu,
                 involuntary_switches => Switches,

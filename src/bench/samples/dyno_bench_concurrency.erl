@@ -35,7 +35,10 @@
 -doc "Searches; see dyno_bench_concurrency_search.".
 -spec run(dyno_bench_code:code(), settings(), dyno_bench_engine:options()) ->
     {ok, result()} | {error, dyno_error:error()}.
-run(Code, #{min := Min, max := Max} = Settings, Options) ->
+run(Code, Settings, Options) ->
+    dyno_bench_sample:promptly(fun() -> run_promptly(Code, Settings, Options) end).
+
+run_promptly(Code, #{min := Min, max := Max} = Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     Own = Options#{concurrency := Min, max_concurrency => Max},
     case dyno_bench_sample:start(Code, 1, Own) of

@@ -512,9 +512,10 @@ begun_anew(Stuck, #{workers := Workers, code := Code, ref := Ref} = State) ->
         {error, _} = Error -> Error
     end.
 
-resized(Count, #{workers := Workers} = State) when Count =< length(Workers) ->
+resized(Count, #{workers := Workers, code := Code} = State) when Count =< length(Workers) ->
     {Surplus, Rest} = lists:split(length(Workers) - Count, Workers),
     killed(Surplus),
+    dyno_bench_job_counters:use(map_get(counters, Code), Count),
     {ok, State#{workers := Rest}};
 resized(Count, #{workers := Workers, code := #{counters := Counters} = Code, ref := Ref} = State) ->
     dyno_bench_job_counters:use(Counters, Count),
@@ -540,19 +541,22 @@ begun(Workers, #{ref := Ref} = State) ->
     collected(Workers, started, State).
 
 collected(Workers, What, #{timeout_ms := TimeoutMs} = State) ->
-    collected(Workers, What, erlang:monotonic_time(millisecond) + TimeoutMs, State).
+    EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
+    collected(maps:from_keys(Workers, What), What, EndMs, State).
 
-collected([], _What, _EndMs, State) ->
+%% In whatever order they come: to look for each of thousands in turn takes longer than they do.
+collected(Missing, _What, _EndMs, State) when map_size(Missing) =:= 0 ->
     {ok, State};
-collected(
-    [Pid | Rest], What, EndMs, #{ref := Ref, code := Code, timeout_ms := TimeoutMs} = State
-) ->
+collected(Missing, What, EndMs, #{ref := Ref, code := Code, timeout_ms := TimeoutMs} = State) ->
     Left = max(0, EndMs - erlang:monotonic_time(millisecond)),
     receive
-        {Ref, Pid, What} -> collected(Rest, What, EndMs, State);
-        {'EXIT', Pid, Reason} -> {error, failure(Reason, State)}
+        {Ref, Pid, What} when is_map_key(Pid, Missing) ->
+            collected(maps:remove(Pid, Missing), What, EndMs, State);
+        {'EXIT', Pid, Reason} when is_map_key(Pid, Missing) ->
+            {error, failure(Reason, State)}
     after Left ->
-        Failure = {timeout, TimeoutMs},
+        #{workers := Workers} = State,
+        Failure = {late, map_size(Missing), length(Workers), TimeoutMs},
         {error, dyno_bench_failure:error(map_get(label, Code), stage(What), Failure)}
     end.
 
@@ -565,7 +569,7 @@ failure(Reason, #{code := #{label := Label}}) ->
     dyno_bench_failure:error(Label, run, {died, Reason}).
 
 killed(Workers) ->
-    Monitors = [{Pid, erlang:monitor(process, Pid)} || Pid <- Workers],
+    Monitors = #{erlang:monitor(process, Pid) => Pid || Pid <- Workers},
     lists:foreach(
         fun(Pid) ->
             unlink(Pid),
@@ -573,15 +577,20 @@ killed(Workers) ->
         end,
         Workers
     ),
-    lists:foreach(
-        fun({Pid, Monitor}) ->
-            receive
-                {'DOWN', Monitor, process, Pid, _} -> ok
-            end,
-            receive
-                {'EXIT', Pid, _} -> ok
-            after 0 -> ok
-            end
-        end,
-        Monitors
-    ).
+    ended(Monitors),
+    forgotten(maps:from_keys(Workers, ended)).
+
+ended(Monitors) when map_size(Monitors) =:= 0 ->
+    ok;
+ended(Monitors) ->
+    receive
+        {'DOWN', Monitor, process, _, _} when is_map_key(Monitor, Monitors) ->
+            ended(maps:remove(Monitor, Monitors))
+    end.
+
+%% Those that ended before they were killed.
+forgotten(Workers) ->
+    receive
+        {'EXIT', Pid, _} when is_map_key(Pid, Workers) -> forgotten(Workers)
+    after 0 -> ok
+    end.

@@ -7,17 +7,18 @@
 %% by that worker only, once a batch of iterations. No message, and no word that two workers write
 %% to.
 %%
-%% A row's fields belong together (so many iterations until this time): the writer makes the row's
-%% version odd before and even after it writes, and a reader takes a row only if the version was
-%% even and the same before and after (a sequence lock; Lameter, "Effective synchronization on
-%% Linux/NUMA systems", 2005). A row is as long as a cache line, so that workers don't slow each
-%% other. A row stays when its worker ends, and its next worker goes on counting from there.
+%% A row's fields belong together (so many iterations until this time), and nobody waits for a writer,
+%% which may have lost its scheduler to thousands of others: a row has two copies. The writer writes
+%% the one that nobody reads, and then makes the row's version the next; a reader takes the copy that
+%% the version names, and reads it again where the version has changed meanwhile. Rows are as long as
+%% two cache lines, so that workers don't slow each other. A row stays when its worker ends, and its
+%% next worker goes on counting from there.
 
 -export([new/1, capacity/1]).
 %% The job's
 -export([open/1, close/1, is_open/1, use/2]).
 %% A worker's
--export([set_time/2, set_batch/3, add/3]).
+-export([sharing/1, set_time/2, set_batch/3, add/3]).
 %% A reader's
 -export([total/1, rows/2]).
 -export_type([t/0, row/0, batch/0]).
@@ -41,15 +42,19 @@
 }.
 
 %% The words of a row, and of the header, which takes the place of row 0.
--define(ROW, 8).
+-define(ROW, 16).
 -define(VERSION, 1).
--define(ITERATIONS, 2).
--define(TIME, 3).
--define(REDUCTIONS, 4).
--define(COLLECTIONS, 5).
--define(BATCH, 6).
+-define(BATCH, 2).
+%% Where the copies begin, and the words of each.
+-define(COPIES, 3).
+-define(COPY, 4).
+-define(ITERATIONS, 0).
+-define(TIME, 1).
+-define(REDUCTIONS, 2).
+-define(COLLECTIONS, 3).
 -define(GATE, 1).
 -define(USED, 2).
+-define(WORKERS, 3).
 
 -doc "A counters for at most so many workers, closed.".
 -spec new(pos_integer()) -> t().
@@ -73,20 +78,22 @@ close(Counters) -> atomics:put(Counters, ?GATE, 0).
 -spec is_open(t()) -> boolean().
 is_open(Counters) -> atomics:get(Counters, ?GATE) =:= 1.
 
--doc "Says that the rows up to this one are in use, or were.".
--spec use(t(), pos_integer()) -> ok.
-use(Counters, Row) ->
-    atomics:put(Counters, ?USED, max(Row, atomics:get(Counters, ?USED))).
+-doc "Says that there are so many workers, in the first rows.".
+-spec use(t(), non_neg_integer()) -> ok.
+use(Counters, Workers) ->
+    ok = atomics:put(Counters, ?WORKERS, Workers),
+    atomics:put(Counters, ?USED, max(Workers, atomics:get(Counters, ?USED))).
+
+-doc "How many workers share a scheduler.".
+-spec sharing(t()) -> pos_integer().
+sharing(Counters) ->
+    max(1, atomics:get(Counters, ?WORKERS) div erlang:system_info(schedulers_online)).
 
 -doc "Says that a worker begins now.".
 -spec set_time(t(), pos_integer()) -> ok.
 set_time(Counters, Row) ->
-    Base = Row * ?ROW,
-    %% A worker that was killed while it wrote has left an odd version.
-    Version = atomics:get(Counters, Base + ?VERSION) bor 1,
-    ok = atomics:put(Counters, Base + ?VERSION, Version),
-    ok = atomics:put(Counters, Base + ?TIME, erlang:monotonic_time(nanosecond)),
-    atomics:put(Counters, Base + ?VERSION, Version + 1).
+    _ = add(Counters, Row, #{iterations => 0, reductions => 0, collections => 0}),
+    ok.
 
 -doc "Says how many iterations the batch has that begins now.".
 -spec set_batch(t(), pos_integer(), pos_integer()) -> ok.
@@ -96,55 +103,50 @@ set_batch(Counters, Row, N) ->
 -doc "Adds a batch that has just ended; returns the time.".
 -spec add(t(), pos_integer(), batch()) -> integer().
 add(Counters, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
-    Base = Row * ?ROW,
+    Version = atomics:get(Counters, Row * ?ROW + ?VERSION),
+    Old = copy(Row, Version),
+    New = copy(Row, Version + 1),
     TimeNs = erlang:monotonic_time(nanosecond),
-    ok = atomics:add(Counters, Base + ?VERSION, 1),
-    ok = atomics:add(Counters, Base + ?ITERATIONS, N),
-    ok = atomics:put(Counters, Base + ?TIME, TimeNs),
-    ok = atomics:add(Counters, Base + ?REDUCTIONS, Reductions),
-    ok = atomics:add(Counters, Base + ?COLLECTIONS, Collections),
-    ok = atomics:add(Counters, Base + ?VERSION, 1),
+    Added = fun(Field, Value) ->
+        atomics:put(Counters, New + Field, atomics:get(Counters, Old + Field) + Value)
+    end,
+    ok = Added(?ITERATIONS, N),
+    ok = Added(?REDUCTIONS, Reductions),
+    ok = Added(?COLLECTIONS, Collections),
+    ok = atomics:put(Counters, New + ?TIME, TimeNs),
+    ok = atomics:put(Counters, Row * ?ROW + ?VERSION, Version + 1),
     TimeNs.
+
+copy(Row, Version) ->
+    Row * ?ROW + ?COPIES + (Version band 1) * ?COPY.
 
 -doc "The iterations of all workers there have been.".
 -spec total(t()) -> non_neg_integer().
 total(Counters) ->
     total(Counters, atomics:get(Counters, ?USED), 0).
 
-total(_Board, 0, Sum) ->
+total(_Counters, 0, Sum) ->
     Sum;
 total(Counters, Row, Sum) ->
-    total(Counters, Row - 1, Sum + atomics:get(Counters, Row * ?ROW + ?ITERATIONS)).
+    #{iterations := Iterations} = row(Counters, Row),
+    total(Counters, Row - 1, Sum + Iterations).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].
 rows(Counters, Count) ->
-    rows(Counters, lists:seq(1, Count), #{}).
+    [row(Counters, Row) || Row <- lists:seq(1, Count)].
 
-%% A writer may have lost its scheduler: all of those are waited for together, because one of
-%% thousands has its turn again only after all others.
-rows(_Counters, [], Read) ->
-    [Row || {_, Row} <- lists:sort(maps:to_list(Read))];
-rows(Counters, Numbers, Read) ->
-    Now = #{Number => Row || Number <- Numbers, {ok, Row} <- [row(Counters, Number * ?ROW)]},
-    case [Number || Number <- Numbers, not is_map_key(Number, Now)] of
-        [] ->
-            rows(Counters, [], maps:merge(Read, Now));
-        Written ->
-            true = erlang:yield(),
-            rows(Counters, Written, maps:merge(Read, Now))
-    end.
-
-row(Counters, Base) ->
-    Version = atomics:get(Counters, Base + ?VERSION),
-    Row = #{
-        iterations => atomics:get(Counters, Base + ?ITERATIONS),
-        time_ns => atomics:get(Counters, Base + ?TIME),
-        reductions => atomics:get(Counters, Base + ?REDUCTIONS),
-        collections => atomics:get(Counters, Base + ?COLLECTIONS),
-        batch => atomics:get(Counters, Base + ?BATCH)
+row(Counters, Row) ->
+    Version = atomics:get(Counters, Row * ?ROW + ?VERSION),
+    Copy = copy(Row, Version),
+    Fields = #{
+        iterations => atomics:get(Counters, Copy + ?ITERATIONS),
+        time_ns => atomics:get(Counters, Copy + ?TIME),
+        reductions => atomics:get(Counters, Copy + ?REDUCTIONS),
+        collections => atomics:get(Counters, Copy + ?COLLECTIONS),
+        batch => atomics:get(Counters, Row * ?ROW + ?BATCH)
     },
-    case Version rem 2 =:= 0 andalso atomics:get(Counters, Base + ?VERSION) =:= Version of
-        true -> {ok, Row};
-        false -> written
+    case atomics:get(Counters, Row * ?ROW + ?VERSION) of
+        Version -> Fields;
+        _ -> row(Counters, Row)
     end.

@@ -8,6 +8,10 @@
 %% thousandth. Between two batches it looks whether the counters is closed, and then waits. The
 %% reductions of a batch are those of the calls: neither the loop's, one an iteration, nor those of
 %% counting.
+%%
+%% Where workers share a scheduler a batch is shorter: thousands that each take a millisecond have
+%% their turn for seconds, and for as long nobody could count or pause them. Counting then costs
+%% some hundredths.
 
 -export([start_link/3, go/2]).
 -export_type([code/0]).
@@ -23,6 +27,7 @@
 }.
 
 -define(BATCH_NS, 1_000_000).
+-define(LEAST_BATCH_NS, 100_000).
 -define(MAX_BATCH, 1_000_000_000).
 
 -doc """
@@ -61,7 +66,6 @@ init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job,
         overhead => 0,
         collections => 0
     },
-    %% Whoever had the row before may have been killed in the middle of writing.
     ok = dyno_bench_job_counters:set_time(map_get(counters, Code), Row),
     %% No iteration.
     {_, Overhead} = counted(0, Start, 1, State),
@@ -75,6 +79,8 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
             true = garbage_collect(),
             ok = dyno_bench_job_counters:set_time(Counters, Row),
             Job ! {Ref, self(), started},
+            %% All begin before one of them works.
+            true = erlang:yield(),
             Now = erlang:monotonic_time(nanosecond),
             work(N, Last, Now, State#{collections := collections()})
     end.
@@ -95,18 +101,24 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place} = State) ->
     NewState = State#{place := Place rem Places + 1, collections := Collections},
     case dyno_bench_job_counters:is_open(Counters) of
         true ->
-            work(batch(N, AfterNs - BeforeNs), Next, AfterNs, NewState);
+            Sharing = dyno_bench_job_counters:sharing(Counters),
+            work(batch(N, AfterNs - BeforeNs, Sharing), Next, AfterNs, NewState);
         false ->
             #{job := Job, ref := Ref} = State,
             Job ! {Ref, self(), paused},
             wait(N, Next, NewState)
     end.
 
-batch(N, Ns) when Ns < ?BATCH_NS div 2; Ns > 2 * ?BATCH_NS ->
-    Next = N * ?BATCH_NS div max(1, Ns),
-    min(?MAX_BATCH, max(1, min(Next, N * 10)));
-batch(N, _Ns) ->
-    N.
+%% Whether other workers had the scheduler meanwhile is not known. So a batch is too long only where
+%% it is so with its share of the time, and too short where it is so with all of it.
+batch(N, Ns, Sharing) ->
+    WantedNs = max(?LEAST_BATCH_NS, ?BATCH_NS div Sharing),
+    OwnNs = Ns div Sharing,
+    if
+        Ns < WantedNs div 2 -> min(?MAX_BATCH, min(N * WantedNs div max(1, Ns), N * 10));
+        OwnNs > 2 * WantedNs -> max(1, N * WantedNs div OwnNs);
+        true -> N
+    end.
 
 counted(N, Last, Place, #{code := Code, start := Start}) ->
     #{module := Module, constants := Constants} = Code,

@@ -18,9 +18,14 @@
     cv => float()
 }.
 
+%% Where thousands of workers share the schedulers a sample takes as long as each of them needs to have
+%% its turn: no more samples are taken when so many times the time for all is over.
+-define(OVER, 2).
 %% A machine can be too noisy for any --cv.
 -define(MOST, 10).
 -define(LOOP_MS, 50).
+%% Workers of a scheduler, for whom it takes long to end their batches.
+-define(MANY, 20).
 %% Calls whose reductions are counted alone, at most, and how long they may take.
 -define(COUNTED, 100).
 -define(COUNTED_NS, 20_000_000).
@@ -29,6 +34,9 @@
 -spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
     {ok, dyno_bench_engine:result()} | {error, dyno_error:error()}.
 run(Codes, Settings, Options) ->
+    dyno_bench_sample:promptly(fun() -> run_promptly(Codes, Settings, Options) end).
+
+run_promptly(Codes, Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     try
         LoopNs = loop_ns(Options),
@@ -86,10 +94,35 @@ sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, 
     New = dyno_bench_rounds:new(length(Jobs), Options),
     {_, Warm} = dyno_bench_rounds:measure(Measure, {rounds, Warmup}, New),
     ok = not_interrupted(Warm),
-    {First, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
+    OverMs = erlang:monotonic_time(millisecond) + ?OVER * Count * length(Jobs) * Ms,
+    IsOver = fun(Done) ->
+        Done > 0 andalso are_many(Options) andalso erlang:monotonic_time(millisecond) > OverMs
+    end,
+    {First, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count, IsOver}, New),
     _ = [not_interrupted(Next) || First =:= []],
-    {Rounds, Agreed, Last} = agreed(?MOST * Count, First, {Measure, Next}, Settings),
-    (result(Rounds, Agreed, Jobs, Options))#{status => dyno_bench_rounds:status(Last)}.
+    {Rounds, Agreed, Last} =
+        case length(First) < Count of
+            true -> {First, true, Next};
+            false -> agreed(?MOST * Count, First, {Measure, Next}, Settings)
+        end,
+    ok = finished(Jobs, Options),
+    (result(Rounds, Agreed, Jobs, Options))#{
+        status => dyno_bench_rounds:status(Last),
+        samples => #{asked => Count, sample_ms => Ms}
+    }.
+
+%% Before anything else: while thousands of workers go on, a module that is not loaded yet takes
+%% seconds to come.
+finished(Jobs, Options) ->
+    Finish =
+        case are_many(Options) of
+            true -> fun dyno_bench_sample:stop/1;
+            false -> fun(Job) -> ok = ok(dyno_bench_sample:pause(Job)) end
+        end,
+    lists:foreach(Finish, Jobs).
+
+are_many(#{concurrency := Concurrency}) ->
+    Concurrency > ?MANY * erlang:system_info(schedulers_online).
 
 not_interrupted(State) ->
     case dyno_bench_rounds:status(State) of
@@ -141,7 +174,10 @@ result(Rounds, Agreed, Jobs, Options) ->
     %% Nobody looks before the last sample.
     Pairs = dyno_bench_comparison:pairs(Times, Options),
     #{
-        candidates => lists:zipwith3(fun candidate/3, Jobs, Samples, Times),
+        candidates => [
+            candidate(Job, Of, TimesNs, Options)
+         || {Job, Of, TimesNs} <- lists:zip3(Jobs, Samples, Times)
+        ],
         pairs => Pairs,
         heap => maps:get(heap, Options, runtime),
         concurrency => map_get(concurrency, Options),
@@ -155,15 +191,18 @@ result(Rounds, Agreed, Jobs, Options) ->
 time_ns(#{per_second := PerSecond}, #{concurrency := Concurrency}) ->
     Concurrency * 1.0e9 / PerSecond.
 
-candidate({Job, _} = Monitored, Samples, Times) ->
+candidate({Job, _}, Samples, Times, Options) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Sample) || Sample <- Samples]) end,
     Total = Sum(iterations),
-    ok = ok(dyno_bench_sample:pause(Monitored)),
     (dyno_bench_job:description(Job))#{
         iterations => round(Total / length(Samples)),
         times_ns => Times,
         durations_ns => [Ns || #{duration_ns := Ns} <- Samples],
-        reductions => reductions(Job, dyno_stats:median(Times), Sum(reductions) / Total),
+        reductions =>
+            case are_many(Options) of
+                true -> Sum(reductions) / Total;
+                false -> reductions(Job, dyno_stats:median(Times), Sum(reductions) / Total)
+            end,
         garbage_collections => Sum(collections) / Total,
         %% The workers do not read the clocks that would tell.
         waiting => undefined
