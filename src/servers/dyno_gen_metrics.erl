@@ -136,8 +136,10 @@ start(Kind, Keys, #{name := Name} = Given) ->
         ok ?= dyno_option:check(checks(), Options),
         {ok, Sinks} ?= sinks(map_get(statistics, Options)),
         {ok, Servers} ?=
-            start(Kind, maps:get(node, Given, node()), Modules, #{
-                interval_ms => map_get(window_interval, Options), sinks => Sinks
+            dyno_servers:start(maps:get(node, Given, node()), #{
+                servers => [{module, Module} || Module <- Modules],
+                interval_ms => map_get(window_interval, Options),
+                sinks => Sinks
             }),
         ok = dyno_servers:subscribe(Servers),
         {ok, #{
@@ -150,21 +152,6 @@ start(Kind, Keys, #{name := Name} = Given) ->
     end;
 start(Kind, _Keys, _Given) ->
     {error, {?MODULE, {no_map, Kind}}}.
-
-start(cluster, Node, Modules, Options) ->
-    dyno_servers:start(Node, Options#{servers => [{module, Module} || Module <- Modules]});
-start(pipeline, Node, Modules, Options) ->
-    %% Only a stage itself knows its module: all are measured, and the windows leave out the others.
-    maybe
-        {ok, Servers} ?= dyno_servers:start(Node, Options#{servers => [{behaviour, gen_stage}]}),
-        case dyno_server_selector:check([{module, Module} || Module <- Modules], [Node]) of
-            {ok, _} ->
-                {ok, Servers};
-            Error ->
-                ok = dyno_servers:stop(Servers),
-                Error
-        end
-    end.
 
 modules([], Kind) -> {error, {?MODULE, {no_modules, Kind}}};
 modules(_Modules, _Kind) -> ok.

@@ -163,7 +163,8 @@ subscribe(Monitor) -> subscribe(Monitor, 10).
 
 -doc """
 The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
-were dropped before it, and `{dyno_servers, Monitor, {lost, Node, Error}}` or `{back, Node}` at once.
+were dropped before it, and `{dyno_servers, Monitor, What}` at once: `{lost, Node, Error}`, `{back,
+Node}`, and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
 """.
 -spec subscribe(monitor(), Most :: pos_integer()) -> ok.
 subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
@@ -289,6 +290,9 @@ handle_info({dyno_servers_target, Node, EndMs, {lost, Error}}, State) ->
     {noreply, came(Node, EndMs, none, lost(Node, Error, State))};
 handle_info({dyno_servers_target, Node, EndMs, {_, []}}, State) ->
     {noreply, came(Node, EndMs, none, State)};
+handle_info({dyno_servers_target, each, Call}, State) ->
+    tell({each, Call}, State),
+    {noreply, State};
 handle_info({late, EndMs}, #{pending := Pending} = State) ->
     case Pending of
         #{EndMs := Came} -> {noreply, deliver(EndMs, Came, State)};

@@ -40,24 +40,21 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
         metrics => metrics(Total, Servers),
         series => lists:append([series(Of) || Of <- dyno_servers_total:points(Total)]),
         histograms => histograms(Sums, DurationNs),
-        tables =>
-            [Table || #{rows := [_ | _]} = Table <- tables(Group, Sums, Servers, DurationNs)] ++
-            [dyno_recording_table:make(stages_spec(), Stages) || Stages =/= []] ++
-            [
-                dyno_recording_table:make(Spec, lists:enumerate(Lines))
-             || {Spec, [_ | _] = Lines} <- [
-                    {pipeline_spec(), [
-                        {~"drawing", Line}
-                     || Line <- dyno_servers_pipeline:draw(Stages)
-                    ]},
-                    {findings_spec(),
-                        %% What the report has above the numbered sentences.
-                        [
-                            {~"symptom", node_level(OfNode)}
-                         || OfNode <- dyno_servers_total:nodes(Total)
-                        ] ++ [{~"finding", Text} || Text <- findings(Servers, DurationNs)]}
-                ]
-            ],
+        tables => lists:append([
+            tables(Group, Sums, Servers, DurationNs),
+            made([{stages_spec(), [stage_row(Stage) || Stage <- Stages]}]),
+            lines(~"pipeline", ~"Pipeline", [
+                {~"drawing", Line}
+             || Line <- dyno_servers_pipeline:draw(Stages)
+            ]),
+            lines(
+                ~"server_findings",
+                ~"What was seen",
+                %% What the report has above the numbered sentences.
+                [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
+                    [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
+            )
+        ]),
         warnings => warnings(Total, Options)
     }.
 
@@ -86,49 +83,49 @@ tables(Group, Sums, Servers, DurationNs) ->
         dyno_servers_row:row(Sum#{labels := Labels#{name => Module}}, DurationNs)
      || #{labels := #{module := Module} = Labels} = Sum <- Many, Group =:= process
     ],
-    [
-        dyno_recording_table:make(servers_spec(), Rows),
-        dyno_recording_table:make(
-            (servers_spec())#{name := ~"server_modules", title := ~"Servers by module"}, ByModule
-        ),
-        dyno_recording_table:make(
-            callbacks_spec(),
-            lists:append([dyno_servers_row:callbacks(Sum, DurationNs) || Sum <- Sums])
-        ),
-        dyno_recording_table:make(
-            messages_spec(), lists:append([dyno_servers_row:tags(Sum, DurationNs) || Sum <- Sums])
-        )
-    ].
+    Of = fun(Function) -> lists:append([Function(Sum, DurationNs) || Sum <- Sums]) end,
+    made([
+        {servers_spec(), Rows},
+        {modules_spec(), ByModule},
+        {callbacks_spec(), Of(fun dyno_servers_row:callbacks/2)},
+        {messages_spec(), Of(fun dyno_servers_row:tags/2)}
+    ]).
+
+made(Tables) ->
+    [dyno_recording_table:make(Spec, Items) || {Spec, [_ | _] = Items} <- Tables].
 
 -doc "All that such a recording may have, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
     #{
-        metrics => [
-            #{name => Name, unit => Unit} || {Name, _, Unit} <- metric_list()
-        ],
-        series => [
-            #{name => Name, unit => Unit} || {Name, _, Unit, _} <- series_list()
-        ],
-        tables => [
-            servers_spec(), (servers_spec())#{name := ~"server_modules"}, callbacks_spec(),
-            messages_spec(), stages_spec()
-        ]
+        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit} <- metric_list()],
+        series => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- series_list()],
+        tables => [servers_spec(), modules_spec(), callbacks_spec(), messages_spec(), stages_spec()]
     }.
 
-%% Tables
+%% Tables: a column is its name, title, kind, key in a row, what is better, and what it says.
 
-number(Name, Title, Kind, Help) ->
-    number(Name, Title, Kind, #{help => Help}, binary_to_atom(Name)).
+table(Name, Title, Sort, Columns) ->
+    #{
+        name => Name,
+        title => Title,
+        sort => {Sort, descending},
+        columns => [column(Column, Sort) || Column <- Columns]
+    }.
 
-number(Name, Title, Kind, Properties, Key) ->
-    {Name, Title, Kind, Properties#{optional => true}, fun(Row) ->
+column({key, Name, Title, Key}, _Sort) ->
+    {Name, Title, string, #{role => key}, fun(Row) -> map_get(Key, Row) end};
+column({text, Name, Title}, _Sort) ->
+    Key = binary_to_atom(Name),
+    {Name, Title, string, #{role => note, optional => true}, fun(Row) ->
+        maps:get(Key, Row, undefined)
+    end};
+column({Name, Title, Kind, Key, Better, Help}, Sort) ->
+    %% The one that rows are ordered by is always there.
+    Optional = [{optional, true} || Name =/= Sort] ++ [{better, lower} || Better =:= lower],
+    {Name, Title, Kind, maps:from_list([{help, Help} | Optional]), fun(Row) ->
         rounded(Kind, maps:get(Key, Row, undefined))
     end}.
-
-%% The column that rows are ordered by is always there.
-sorting(Name, Title, Kind, Properties, Key) ->
-    {Name, Title, Kind, Properties, fun(Row) -> rounded(Kind, map_get(Key, Row)) end}.
 
 rounded(Kind, Value) when is_float(Value), (Kind =:= ns orelse Kind =:= count) -> round(Value);
 %% Less than 0.01 % is nothing.
@@ -136,178 +133,133 @@ rounded(ratio, Value) when is_float(Value) -> round(Value * 10_000) / 10_000;
 rounded({integer, _}, Value) when is_float(Value) -> round(Value);
 rounded(_Kind, Value) -> Value.
 
-text(Name, Title) ->
-    {Name, Title, string, #{role => note, optional => true}, fun(Row) ->
-        maps:get(binary_to_atom(Name), Row, undefined)
-    end}.
-
-key(Name, Title, Key) ->
-    {Name, Title, string, #{role => key}, fun(Row) -> map_get(Key, Row) end}.
-
-lower(Help) -> #{help => Help, better => lower}.
-
 times() ->
     [
-        number(~"mean", ~"Mean", ns, lower(~"Wall time of a callback."), mean),
-        number(~"p50", ~"p50", ns, lower(~"Half of the callbacks took no longer."), p50),
-        number(~"p90", ~"p90", ns, lower(~"90 of 100 took no longer."), p90),
-        number(~"p99", ~"p99", ns, lower(~"99 of 100 took no longer."), p99),
-        number(~"p99_9", ~"p99.9", ns, lower(~"999 of 1,000 took no longer."), p999),
-        number(~"max", ~"Longest", ns, lower(~"The longest callback."), max),
-        number(~"min", ~"Shortest", ns, ~"The shortest callback."),
-        number(~"stdev", ~"Standard deviation", ns, ~"Of the wall times."),
-        number(~"range", ~"Range", ns, ~"From the shortest to the longest.")
-    ].
-
-used() ->
-    [
-        number(~"wall", ~"In callbacks", ns, #{help => ~"Wall time, all together."}, wall_ns),
-        number(~"cpu_time", ~"On the processor", ns,
-            #{help => ~"What callbacks ran of that; the rest they were blocked."}, cpu_ns),
-        number(~"words", ~"Words", {integer, ~"words"}, ~"Allocated on the heap.")
+        {~"mean", ~"Mean", ns, mean, lower, ~"Wall time of a callback."},
+        {~"p50", ~"p50", ns, p50, lower, ~"Half of the callbacks took no longer."},
+        {~"p90", ~"p90", ns, p90, lower, ~"90 of 100 took no longer."},
+        {~"p99", ~"p99", ns, p99, lower, ~"99 of 100 took no longer."},
+        {~"p99_9", ~"p99.9", ns, p999, lower, ~"999 of 1,000 took no longer."},
+        {~"max", ~"Longest", ns, max, lower, ~"The longest callback."},
+        {~"min", ~"Shortest", ns, min, none, ~"The shortest callback."},
+        {~"stdev", ~"Standard deviation", ns, stdev, none, ~"Of the wall times."},
+        {~"range", ~"Range", ns, range, none, ~"From the shortest to the longest."}
     ].
 
 servers_spec() ->
-    #{
-        name => ~"servers",
-        title => ~"Servers by load",
-        sort => {~"busy", descending},
-        columns =>
-            [
-                key(~"server", ~"Server", name),
-                number(~"rate", ~"Callbacks", {number, ~"1/s"}, ~"Messages handled a second."),
-                sorting(~"busy", ~"Busy", ratio,
-                    lower(~"The share of the time that a callback ran; at 100 % it is saturated."),
-                    busy)
-                | times()
-            ] ++
-            [
-                number(~"cpu", ~"CPU", ratio, #{help => ~"The share of the time on a processor."},
-                    cpu),
-                number(~"blocked", ~"Blocked", ratio, #{
-                    help => ~"The share of the time in a callback, but not on a processor."
-                }, blocked),
-                number(~"queue_max", ~"Longest queue", count, lower(~"Messages that waited."),
-                    queue_max),
-                number(~"queue_p50", ~"Queue p50", count, ~"When a message was taken."),
-                number(~"queue_p99", ~"Queue p99", count, ~"When a message was taken."),
-                number(~"delay_p50", ~"Waited p50", ns, ~"A message before its callback."),
-                number(~"delay_p99", ~"Waited p99", ns, lower(~"A message before its callback."),
-                    delay_p99),
-                number(~"exceptions", ~"Exceptions", count, lower(~"Callbacks that failed."),
-                    exceptions),
-                number(~"crashes", ~"Crashes", count, lower(~"Processes that failed."), crashes),
-                number(~"count", ~"Handled", count, ~"Messages handled."),
-                number(~"arrival_rate", ~"Arrivals", {number, ~"1/s"}, ~"Messages that came."),
-                number(~"service_rate", ~"Service rate", {number, ~"1/s"},
-                    ~"What it could handle, busy all of the time."),
-                number(~"saturates_at", ~"Saturates at", {number, ~"1"},
-                    ~"So many times today's rate keeps it busy all of the time."),
-                number(~"processes", ~"Processes", count, ~"Of this name, all together.")
-            ] ++ used() ++
-            [
-                text(~"module", ~"Module"),
-                text(~"behaviour", ~"Behaviour"),
-                text(~"application", ~"Application"),
-                text(~"supervisor", ~"Supervisor"),
-                text(~"node", ~"Node"),
-                text(~"measured", ~"Measured by"),
-                text(~"why", ~"Not by the hook because"),
-                text(~"delay_method", ~"Waiting told by"),
-                text(~"reasons", ~"Crashed with")
-            ]
-    }.
+    PerSecond = {number, ~"1/s"},
+    Waited = ~"A message before its callback.",
+    table(~"servers", ~"Servers by load", ~"busy",
+        [
+            {key, ~"server", ~"Server", name},
+            {~"rate", ~"Callbacks", PerSecond, rate, none, ~"Messages handled a second."},
+            {~"busy", ~"Busy", ratio, busy, lower,
+                ~"The share of the time that a callback ran; at 100 % it is saturated."}
+        ] ++ times() ++ [
+            {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
+            {~"blocked", ~"Blocked", ratio, blocked, none,
+                ~"The share of the time in a callback, but not on a processor."},
+            {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
+            {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
+            {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
+            {~"delay_p50", ~"Waited p50", ns, delay_p50, none, Waited},
+            {~"delay_p99", ~"Waited p99", ns, delay_p99, lower, Waited},
+            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
+            {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
+            {~"count", ~"Handled", count, count, none, ~"Messages handled."},
+            {~"arrival_rate", ~"Arrivals", PerSecond, arrival_rate, none, ~"Messages that came."},
+            {~"service_rate", ~"Service rate", PerSecond, service_rate, none,
+                ~"What it could handle, busy all of the time."},
+            {~"saturates_at", ~"Saturates at", {number, ~"1"}, saturates_at, none,
+                ~"So many times today's rate keeps it busy all of the time."},
+            {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
+            {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
+            {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
+                ~"What callbacks ran of that; the rest they were blocked."},
+            {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
+            {text, ~"module", ~"Module"},
+            {text, ~"behaviour", ~"Behaviour"},
+            {text, ~"application", ~"Application"},
+            {text, ~"supervisor", ~"Supervisor"},
+            {text, ~"node", ~"Node"},
+            {text, ~"measured", ~"Measured by"},
+            {text, ~"why", ~"Not by the hook because"},
+            {text, ~"delay_method", ~"Waiting told by"},
+            {text, ~"reasons", ~"Crashed with"}
+        ]
+    ).
+
+modules_spec() ->
+    (servers_spec())#{name := ~"server_modules", title := ~"Servers by module"}.
 
 callbacks_spec() ->
-    #{
-        name => ~"callbacks",
-        title => ~"Callbacks by time",
-        sort => {~"wall", descending},
-        columns =>
-            [
-                key(~"server", ~"Server", name),
-                key(~"callback", ~"Callback", callback),
-                number(~"rate", ~"Rate", {number, ~"1/s"}, ~"Callbacks a second."),
-                sorting(~"wall", ~"In it", ns, #{help => ~"Wall time, all together."}, wall_ns)
-                | times()
-            ] ++
-            [
-                number(~"cpu_per_call", ~"CPU a call", ns, #{help => ~"On a processor."}, cpu_mean),
-                number(~"words_per_call", ~"Words a call", {number, ~"words"}, #{
-                    help => ~"Allocated on the heap."
-                }, words_mean),
-                number(~"exceptions", ~"Exceptions", count, lower(~"That it ended with."),
-                    exceptions),
-                number(~"stops", ~"Stops", count, ~"Times it stopped its process."),
-                number(~"count", ~"Calls", count, ~"How often it ran.")
-            ]
-    }.
+    table(~"callbacks", ~"Callbacks by time", ~"wall",
+        [
+            {key, ~"server", ~"Server", name},
+            {key, ~"callback", ~"Callback", callback},
+            {~"rate", ~"Rate", {number, ~"1/s"}, rate, none, ~"Callbacks a second."},
+            {~"wall", ~"In it", ns, wall_ns, none, ~"Wall time, all together."}
+        ] ++ times() ++ [
+            {~"cpu_per_call", ~"CPU a call", ns, cpu_mean, none, ~"On a processor."},
+            {~"words_per_call", ~"Words a call", {number, ~"words"}, words_mean, none,
+                ~"Allocated on the heap."},
+            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"That it ended with."},
+            {~"stops", ~"Stops", count, stops, none, ~"Times it stopped its process."},
+            {~"count", ~"Calls", count, count, none, ~"How often it ran."}
+        ]
+    ).
 
 messages_spec() ->
-    #{
-        name => ~"messages",
-        title => ~"Kinds of messages by time",
-        sort => {~"wall", descending},
-        columns => [
-            key(~"server", ~"Server", name),
-            key(~"message", ~"Message", tag),
-            text(~"callback", ~"Callback"),
-            number(~"rate", ~"Rate", {number, ~"1/s"}, ~"Messages a second."),
-            sorting(~"wall", ~"In callbacks", ns, #{help => ~"Wall time, all together."}, wall_ns),
-            number(~"mean", ~"Mean", ns, lower(~"Wall time of its callback."), mean),
-            number(~"count", ~"Messages", count, ~"How many.")
-        ]
-    }.
+    table(~"messages", ~"Kinds of messages by time", ~"wall", [
+        {key, ~"server", ~"Server", name},
+        {key, ~"message", ~"Message", tag},
+        {text, ~"callback", ~"Callback"},
+        {~"rate", ~"Rate", {number, ~"1/s"}, rate, none, ~"Messages a second."},
+        {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
+        {~"mean", ~"Mean", ns, mean, lower, ~"Wall time of its callback."},
+        {~"count", ~"Messages", count, count, none, ~"How many."}
+    ]).
 
 stages_spec() ->
-    Of = fun(Key) -> fun(#{sum := Sum}) -> maps:get(Key, Sum, undefined) end end,
-    Quantile = fun(Key, Share) ->
-        fun
-            (#{sum := #{Key := #{} = Histogram}}) -> dyno_histogram:quantile(Histogram, Share);
-            (_) -> undefined
-        end
-    end,
-    Optional = #{optional => true},
-    #{
-        name => ~"stages",
-        title => ~"Stages",
-        columns => [
-            {~"stage", ~"Stage", string, fun(#{name := Name}) -> Name end},
-            {~"kind", ~"Kind", string, fun(#{kind := Kind}) -> atom_to_binary(Kind) end},
-            {~"events_in", ~"Events in", {number, ~"1/s"}, fun(#{rates := #{in := In}}) -> In end},
-            {~"events_out", ~"Events out", {number, ~"1/s"},
-                fun(#{rates := #{out := Out}}) -> Out end},
-            {~"busy", ~"Busy", ratio, Optional, fun(#{busy := Busy}) -> Busy end},
-            {~"batch_p50", ~"Batch p50", count, Optional, Quantile(batches, 0.5)},
-            {~"demand_asked", ~"Asked for", count, Optional, Of(demand_asked)},
-            {~"demand_received", ~"Asked of it", count, Optional, Of(demand_received)},
-            {~"outstanding", ~"Outstanding", count, Optional, Of(outstanding)},
-            {~"demand_to_event_p50", ~"Demand to event p50", ns, Optional,
-                Quantile(demand_to_event, 0.5)},
-            {~"demand_to_event_p99", ~"Demand to event p99", ns, Optional,
-                Quantile(demand_to_event, 0.99)},
-            {~"buffered", ~"Buffered", count, Optional, Of(buffered)},
-            {~"discarded", ~"Discarded", count, Optional#{better => lower}, Of(discarded)},
-            {~"processes", ~"Processes", count, fun(#{processes := N}) -> N end},
-            {~"gives_to", ~"Gives to", string, fun(#{gives_to := To}) ->
-                iolist_to_binary(lists:join(", ", [Name || {Name, _} <- To]))
-            end},
-            {~"note", ~"Note", string, fun
-                (#{bottleneck := true}) -> ~"bottleneck";
-                (_) -> ~""
-            end}
-        ]
-    }.
+    table(~"stages", ~"Stages", ~"events_out", [
+        {key, ~"stage", ~"Stage", name},
+        {text, ~"kind", ~"Kind"},
+        {~"events_in", ~"Events in", {number, ~"1/s"}, in, none, ~"Events received a second."},
+        {~"events_out", ~"Events out", {number, ~"1/s"}, out, none, ~"Events sent a second."},
+        {~"busy", ~"Busy", ratio, busy, none, ~"The share of the time that a callback ran."},
+        {~"batch_p50", ~"Batch p50", count, batch_p50, none, ~"Events that came at once."},
+        {~"demand_asked", ~"Asked for", count, demand_asked, none, ~"Events."},
+        {~"demand_received", ~"Asked of it", count, demand_received, none, ~"Events."},
+        {~"outstanding", ~"Outstanding", count, outstanding, none,
+            ~"Events that were asked of it and not sent at the end."},
+        {~"demand_to_event_p50", ~"Demand to event p50", ns, to_event_p50, none,
+            ~"From asking for events to getting them."},
+        {~"demand_to_event_p99", ~"Demand to event p99", ns, to_event_p99, none,
+            ~"From asking for events to getting them."},
+        {~"buffered", ~"Buffered", count, buffered, none, ~"Events in its buffer at the end."},
+        {~"discarded", ~"Discarded", count, discarded, lower, ~"Events that a full buffer lost."},
+        {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
+        {text, ~"gives_to", ~"Gives to"},
+        {text, ~"note", ~"Note"}
+    ]).
 
-pipeline_spec() -> lines_spec(~"pipeline", ~"Pipeline").
-
-findings_spec() -> lines_spec(~"server_findings", ~"What was seen").
+stage_row(#{kind := Kind, sum := Sum, rates := Rates, gives_to := To, bottleneck := Is} = Stage) ->
+    #{batches := Batches, demand_to_event := ToEvent} = Sum,
+    maps:merge(maps:merge(Sum, Rates), (maps:with([name, busy, processes], Stage))#{
+        kind => atom_to_binary(Kind),
+        batch_p50 => dyno_servers_row:quantile(0.5, Batches),
+        to_event_p50 => dyno_servers_row:quantile(0.5, ToEvent),
+        to_event_p99 => dyno_servers_row:quantile(0.99, ToEvent),
+        gives_to => iolist_to_binary(lists:join(", ", [Name || {Name, _} <- To])),
+        note => iolist_to_binary([~"bottleneck" || Is])
+    }).
 
 node_level(#{node := Node} = OfNode) ->
     dyno_recording_part:text("~ts: ~ts", [Node, level(OfNode)]).
 
-lines_spec(Name, Title) ->
-    #{
+%% Sentences, in the order in which they are said.
+lines(Name, Title, Lines) ->
+    Spec = #{
         name => Name,
         title => Title,
         derived => true,
@@ -316,7 +268,8 @@ lines_spec(Name, Title) ->
             {~"kind", ~"Kind", string, fun({_, {Kind, _}}) -> Kind end},
             {~"text", ~"Text", string, fun({_, {_, Text}}) -> Text end}
         ]
-    }.
+    },
+    made([{Spec, lists:enumerate(Lines)}]).
 
 %% What a person would say after reading the table.
 findings(Servers, DurationNs) ->
@@ -453,36 +406,31 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
-    lists:append([
-        [
-            {~"stepped_down", dyno_recording_part:text("~ts: ~ts", [Node, Why])}
-         || #{node := Node, stepped_down := <<Why/binary>>} <- Nodes
-        ],
-        [
-            {~"unselected",
-                dyno_recording_part:text(
-                    "~b more servers of ~ts were selected than are measured (--most)", [N, Node]
-                )}
-         || #{node := Node, unselected := N} <- Nodes, N > 0
-        ],
-        [
-            {~"node_lost", dyno_recording_part:text("~ts", [dyno_error:format(Error)])}
-         || _Node := Error <- Lost
-        ],
-        [
-            {~"windows_dropped",
-                dyno_recording_part:text("~b windows came too fast and were left out", [Dropped])}
-         || Dropped > 0
-        ],
-        [
-            {~"sink",
-                dyno_recording_part:text("~ts: ~b failed, ~b windows dropped~ts", [
-                    Address, Failed, Left, last(Last)
-                ])}
-         || {Address, #{failed := Failed, dropped := Left, last := Last}} <- Sinks,
-            Failed + Left > 0
-        ]
-    ]).
+    [
+        {Code, dyno_recording_part:text(Format, Arguments)}
+     || {Code, Format, Arguments} <- lists:append([
+            [
+                {~"stepped_down", "~ts: ~ts", [Node, Why]}
+             || #{node := Node, stepped_down := <<Why/binary>>} <- Nodes
+            ],
+            [
+                {~"unselected", "~b more servers of ~ts were selected than are measured (--most)",
+                    [N, Node]}
+             || #{node := Node, unselected := N} <- Nodes, N > 0
+            ],
+            [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
+            [
+                {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}
+             || Dropped > 0
+            ],
+            [
+                {~"sink", "~ts: ~b failed, ~b windows dropped~ts",
+                    [Address, Failed, Left, last(Why)]}
+             || {Address, #{failed := Failed, dropped := Left, last := Why}} <- Sinks,
+                Failed + Left > 0
+            ]
+        ])
+    ].
 
 last(none) -> "";
 last(Why) -> [" (", Why, ")"].

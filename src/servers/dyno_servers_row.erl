@@ -11,7 +11,7 @@ calls to others, in `timer:sleep/1`, or preempted. A server is busy while a call
 saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
 """.
 
--export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2]).
+-export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2, quantile/2]).
 -export_type([row/0, key/0]).
 
 -doc "A number is `undefined` where the level does not tell it.".
@@ -136,6 +136,8 @@ times(_) ->
 difference(Max, Min) when is_number(Max), is_number(Min) -> Max - Min;
 difference(_, _) -> undefined.
 
+-doc "Of a histogram, where there is one.".
+-spec quantile(Share :: float(), dyno_servers_sum:histogram()) -> number() | undefined.
 quantile(_Share, none) -> undefined;
 quantile(Share, Histogram) -> dyno_histogram:quantile(Histogram, Share).
 

@@ -33,7 +33,9 @@ It ends in good order, with what was measured until then, when its process gets 
 -type event() ::
     {window, dyno_servers_window:window()}
     | {lost, node(), dyno_error:error()}
-    | {back, node()}.
+    | {back, node()}
+    %% At the level each: a callback.
+    | {each, #{atom() => term()}}.
 
 -define(OWN, [for_ms, group, thresholds, show]).
 %% A node that is too busy to answer keeps nobody waiting.
@@ -99,8 +101,8 @@ loop(#{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show, status :
                 #{last := _} -> New;
                 #{} -> loop(New)
             end;
-        {dyno_servers, Monitor, Lost} ->
-            ok = Show(Lost),
+        {dyno_servers, Monitor, Event} ->
+            ok = Show(Event),
             loop(State);
         dyno_interrupt when not is_map_key(last, State) ->
             loop(last(State#{status := interrupted}));

@@ -44,18 +44,13 @@
     stage := none | stage()
 }.
 
+-doc "As an agent sends it, with its histogram as a snapshot.".
 -type callback() :: #{
     name := binary(),
-    count := non_neg_integer(),
-    exceptions := non_neg_integer(),
-    stops := non_neg_integer(),
+    count | exceptions | stops => non_neg_integer(),
     wall := histogram(),
-    sum_ns := number(),
-    sum_squares_us := number(),
-    min_ns := number() | undefined,
-    max_ns := number() | undefined,
-    cpu_ns := number() | undefined,
-    words := number() | undefined
+    sum_ns | sum_squares_us => number(),
+    min_ns | max_ns | cpu_ns | words => number() | undefined
 }.
 
 -type tag() :: #{
@@ -76,8 +71,8 @@
 -spec of_server(Server :: map(), Window :: map()) -> sum().
 of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
-    #{state := State, queue := Queue, delay := Delay, stage := Stage} = Server,
-    #{
+    #{state := State, queue := Queue, delay := Delay, wall_ns := WallNs} = Server,
+    (maps:with([wall_ns, cpu_ns, words, arrived, served, tags], Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
             pid => dyno_server_name:pid(Pid),
@@ -87,57 +82,38 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         duration_ns => DurationNs,
         process_ns => DurationNs,
         processes => 1,
-        ended => count(State =/= alive),
-        crashes => count(State =:= crashed),
+        ended => length([State || State =/= alive]),
+        crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
-        callbacks => [callback(Callback) || Callback <- lists:sort(map_get(callbacks, Server))],
+        callbacks => [
+            Callback#{wall := snapshot(Wall)}
+         || #{wall := Wall} = Callback <- lists:sort(map_get(callbacks, Server))
+        ],
         queue_now => map_get(now, Queue),
         queue_max => map_get(max, Queue),
         queue => snapshot(map_get(at_dispatch, Queue)),
         delay => known_delay(Delay),
         delay_method => maps:get(method, Delay, undefined),
-        wall_ns => map_get(wall_ns, Server),
-        busy_ns => plus(map_get(wall_ns, Server), maps:get(running_ns, Server, undefined)),
+        busy_ns => plus(WallNs, maps:get(running_ns, Server, undefined)),
         running => maps:get(under_way, Server, none),
-        cpu_ns => map_get(cpu_ns, Server),
-        words => map_get(words, Server),
-        arrived => map_get(arrived, Server),
-        served => map_get(served, Server),
         measured => [map_get(measured, Server)],
         why => map_get(why_not_hook, Server),
-        tags => map_get(tags, Server),
-        stage => stage(Stage)
+        stage => stage(map_get(stage, Server))
     }.
 
 labels(Server, Labels) ->
-    #{name := Name, behaviour := Behaviour, application := App, supervisor := Supervisor} = Server,
-    Given = Labels#{
-        name => dyno_server_name:text(Name),
-        behaviour => atom_to_binary(Behaviour),
-        application => App,
-        supervisor => Supervisor
-    },
+    Given = maps:merge(
+        maps:with([name, behaviour, application, supervisor], Server), Labels
+    ),
     #{Key => label(Value) || Key := Value <- Given, Value =/= undefined}.
 
 label(Value) when is_atom(Value) -> dyno_server_name:module(Value);
 label(Value) when is_binary(Value) -> dyno_server_name:text(Value).
 
-count(true) -> 1;
-count(false) -> 0.
-
-callback(#{wall := Wall} = Callback) ->
-    Callback#{wall := snapshot(Wall)}.
-
 stage(none) ->
     none;
-stage(Stage) ->
-    maps:map(
-        fun
-            (Key, Histogram) when Key =:= batches; Key =:= demand_to_event -> snapshot(Histogram);
-            (_Key, Value) -> Value
-        end,
-        Stage
-    ).
+stage(#{batches := Batches, demand_to_event := ToEvent} = Stage) ->
+    Stage#{batches := snapshot(Batches), demand_to_event := snapshot(ToEvent)}.
 
 %% Where messages come seldom and many at once, the queue's samples do not tell when they came.
 known_delay(#{histogram := Sent} = Delay) ->
@@ -161,58 +137,43 @@ snapshot(#{buckets := Buckets} = Sent) -> Sent#{count => lists:sum([N || {_, N} 
 
 -doc "Of other processes in the same time.".
 -spec add_process(sum(), sum()) -> sum().
-add_process(A, B) ->
-    Sum = added(A, B),
-    Sum#{
-        start_ns := min(map_get(start_ns, A), map_get(start_ns, B)),
-        duration_ns := max(map_get(duration_ns, A), map_get(duration_ns, B)),
-        processes := map_get(processes, A) + map_get(processes, B),
-        queue_now := map_get(queue_now, A) + map_get(queue_now, B),
-        running := longest(map_get(running, A), map_get(running, B)),
-        stage := stages(fun(Now, Other) -> Now + Other end, A, B)
-    }.
+add_process(A, B) -> add(process, A, B).
 
 -doc "Of a later time.".
 -spec add_time(sum(), Later :: sum()) -> sum().
-add_time(A, B) ->
-    Sum = added(A, B),
-    Sum#{
-        duration_ns := map_get(duration_ns, A) + map_get(duration_ns, B),
-        processes := max(map_get(processes, A), map_get(processes, B)),
-        queue_now := map_get(queue_now, B),
-        running := map_get(running, B),
-        stage := stages(fun(_Earlier, Later) -> Later end, A, B)
-    }.
+add_time(A, B) -> add(later, A, B).
 
-%% What is added in the same way, whether another process or a later time comes.
-added(A, B) ->
-    Of = fun(Merge, Key) -> Merge(map_get(Key, A), map_get(Key, B)) end,
-    Plus = fun(Key) -> Of(fun plus/2, Key) end,
-    A#{
-        %% What is the same in both.
-        labels := maps:filter(
-            fun(Key, Value) -> maps:find(Key, map_get(labels, B)) =:= {ok, Value} end,
-            map_get(labels, A)
-        ),
-        process_ns := Plus(process_ns),
-        ended := Plus(ended),
-        crashes := Plus(crashes),
-        reasons := lists:sublist(lists:uniq(Of(fun erlang:'++'/2, reasons)), ?MOST_REASONS),
-        callbacks := Of(fun callbacks/2, callbacks),
-        queue_max := Of(fun erlang:max/2, queue_max),
-        queue := Of(fun merge/2, queue),
-        delay := Of(fun merge/2, delay),
-        delay_method := Of(fun either/2, delay_method),
-        wall_ns := Plus(wall_ns),
-        busy_ns := Plus(busy_ns),
-        cpu_ns := Plus(cpu_ns),
-        words := Plus(words),
-        arrived := Plus(arrived),
-        served := Plus(served),
-        measured := lists:usort(Of(fun erlang:'++'/2, measured)),
-        why := Of(fun either/2, why),
-        tags := Of(fun tags/2, tags)
-    }.
+add(How, A, B) ->
+    maps:map(fun(Key, Value) -> add(Key, How, Value, map_get(Key, B)) end, A).
+
+%% What is so at a moment, or of processes at once.
+add(start_ns, process, A, B) -> min(A, B);
+add(start_ns, later, A, _B) -> A;
+add(duration_ns, process, A, B) -> max(A, B);
+add(processes, later, A, B) -> max(A, B);
+add(queue_now, later, _A, B) -> B;
+add(running, process, A, B) -> longest(A, B);
+add(running, later, _A, B) -> B;
+add(stage, _How, A, none) -> A;
+add(stage, _How, none, B) -> B;
+add(stage, How, A, B) -> maps:map(fun(Key, X) -> add(Key, How, X, map_get(Key, B)) end, A);
+add(Key, later, A, undefined) when Key =:= outstanding; Key =:= buffered -> A;
+add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
+%% And what is the same whether another process or a later time comes.
+add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
+add(queue_max, _How, A, B) -> max(A, B);
+add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
+add(measured, _How, A, B) -> lists:usort(A ++ B);
+add(callbacks, _How, A, B) -> callbacks(A, B);
+add(tags, _How, A, B) -> tags(A, B);
+add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
+add(kind, _How, A, _B) -> A;
+add(_Key, _How, none, B) -> B;
+add(_Key, _How, A, none) -> A;
+add(_Key, _How, #{count := _} = A, B) -> dyno_histogram:merge(A, B);
+%% A method, or a reason.
+add(_Key, _How, A, _B) when is_binary(A) -> A;
+add(_Key, _How, A, B) -> plus(A, B).
 
 longest(none, B) -> B;
 longest(#{ns := A} = Running, #{ns := B}) when A >= B -> Running;
@@ -223,13 +184,6 @@ longest(_, Running) -> Running.
 plus(undefined, B) -> B;
 plus(A, undefined) -> A;
 plus(A, B) -> A + B.
-
-either(undefined, B) -> B;
-either(A, _) -> A.
-
-merge(none, B) -> B;
-merge(A, none) -> A;
-merge(A, B) -> dyno_histogram:merge(A, B).
 
 %% Both are sorted by name.
 callbacks([#{name := Name} = A | As], [#{name := Name} = B | Bs]) ->
@@ -244,27 +198,17 @@ callbacks(As, []) ->
     As.
 
 both(A, B) ->
-    Plus = fun(Key) -> plus(map_get(Key, A), map_get(Key, B)) end,
-    #{
-        name => map_get(name, A),
-        count => Plus(count),
-        exceptions => Plus(exceptions),
-        stops => Plus(stops),
-        wall => merge(map_get(wall, A), map_get(wall, B)),
-        sum_ns => Plus(sum_ns),
-        sum_squares_us => Plus(sum_squares_us),
-        min_ns => least(map_get(min_ns, A), map_get(min_ns, B)),
-        max_ns => greatest(map_get(max_ns, A), map_get(max_ns, B)),
-        cpu_ns => Plus(cpu_ns),
-        words => Plus(words)
-    }.
-
-%% An atom is greater than any number.
-least(A, B) -> min(A, B).
-
-greatest(undefined, B) -> B;
-greatest(A, undefined) -> A;
-greatest(A, B) -> max(A, B).
+    maps:merge_with(
+        fun
+            (name, Name, _) -> Name;
+            %% An atom is greater than any number.
+            (min_ns, X, Y) -> min(X, Y);
+            (max_ns, X, Y) when is_number(X), is_number(Y) -> max(X, Y);
+            (Key, X, Y) -> add(Key, process, X, Y)
+        end,
+        A,
+        B
+    ).
 
 -doc "All callbacks for messages together, as one; `none` where there were none.".
 -spec all_callbacks(sum()) -> callback() | none.
@@ -276,52 +220,19 @@ all_callbacks(#{callbacks := Callbacks}) ->
 
 tags(As, []) ->
     As;
-tags([], Bs) ->
-    Bs;
 tags(As, Bs) ->
-    Key = fun(#{tag := Tag, callback := Callback}) -> {Tag, Callback} end,
-    Add = fun(#{count := N, wall_ns := Ns} = Of, All) ->
-        maps:update_with(
-            Key(Of),
-            fun(#{count := M, wall_ns := Ms} = Is) -> Is#{count := M + N, wall_ns := Ms + Ns} end,
-            Of,
-            All
-        )
+    ByTime = fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end,
+    lists:sublist(lists:sort(ByTime, together([tag, callback], As ++ Bs)), ?MOST_TAGS).
+
+%% Those that are the same in these keys are one; their numbers add up.
+together(Keys, Maps) ->
+    Add = fun
+        (_, X, Y) when is_integer(X) -> X + Y;
+        (_, X, _) -> X
     end,
-    All = maps:values(lists:foldl(Add, #{}, As ++ Bs)),
-    ByTime = lists:sort(
-        fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end, All
-    ),
-    lists:sublist(ByTime, ?MOST_TAGS).
-
-%% What is outstanding or buffered is so at a moment.
-stages(Moment, #{stage := #{} = A}, #{stage := #{} = B}) ->
-    maps:merge_with(
-        fun
-            (kind, Kind, _) -> Kind;
-            (Key, X, Y) when Key =:= batches; Key =:= demand_to_event -> merge(X, Y);
-            (Key, X, Y) when Key =:= outstanding; Key =:= buffered -> moment(Moment, X, Y);
-            (subscriptions, X, Y) -> subscriptions(X ++ Y);
-            (_, X, Y) -> plus(X, Y)
-        end,
-        A,
-        B
-    );
-stages(_Moment, #{stage := none}, #{stage := Stage}) ->
-    Stage;
-stages(_Moment, #{stage := Stage}, _) ->
-    Stage.
-
-moment(_Moment, X, undefined) -> X;
-moment(_Moment, undefined, Y) -> Y;
-moment(Moment, X, Y) -> Moment(X, Y).
-
-subscriptions(Edges) ->
-    Sums = lists:foldl(
-        fun(#{from := From, to := To, events := N}, Acc) ->
-            maps:update_with({From, To}, fun(M) -> M + N end, N, Acc)
-        end,
-        #{},
-        Edges
-    ),
-    [#{from => From, to => To, events => N} || {From, To} := N <- maps:iterator(Sums, ordered)].
+    [
+        lists:foldl(fun(A, B) -> maps:merge_with(Add, A, B) end, First, Rest)
+     || _ := [First | Rest] <- maps:iterator(
+            maps:groups_from_list(fun(Map) -> maps:with(Keys, Map) end, Maps), ordered
+        )
+    ].

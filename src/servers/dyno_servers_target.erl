@@ -8,7 +8,8 @@
 %% reads a window and sends it to each monitor. Where the node was lost it attaches again as soon as
 %% the node is back, and it ends with its last monitor.
 %%
-%% A monitor receives {dyno_servers_target, Node, EndMs, Message}.
+%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, and, at the level each,
+%% {dyno_servers_target, each, Call}.
 
 -behaviour(gen_server).
 
@@ -120,9 +121,9 @@ init({Node, Selectors, Options, Monitor}) ->
 attached(#{node := Node, options := Options} = State) ->
     %% Only what the servers need.
     Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
-    Config = maps:merge(
-        maps:with([level, most, each], Options), #{servers => selectors(State)}
-    ),
+    Config = (maps:with([level, most, each], Options))#{
+        servers => selectors(State), sink => self()
+    },
     maybe
         {ok, Agent} ?=
             dyno_agent:attach(
@@ -209,6 +210,9 @@ handle_info({'DOWN', _, process, Pid, _}, State) ->
     without(Pid, State);
 handle_info({leave, Pid}, State) ->
     without(Pid, State);
+handle_info({dyno_servers, each, Call}, #{monitors := Monitors} = State) ->
+    lists:foreach(fun(Pid) -> Pid ! {?MODULE, each, Call} end, maps:keys(Monitors)),
+    {noreply, State};
 handle_info({dyno_agent, Ref, What}, #{agent := {Agent, _, _}, node := Node} = State) ->
     case {dyno_agent:ref(Agent), What} of
         {Ref, {gave_up, Reason}} ->

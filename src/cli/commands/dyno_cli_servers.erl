@@ -11,8 +11,10 @@
 -export([command/0, run/1]).
 
 -define(SORTS, [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name]).
-%% `each` is for code: dyno_servers.
 -define(LEVELS, [auto, rate, time, distribution]).
+%% Of single callbacks.
+-define(EACH_MS, 60_000).
+-define(EACH_PER_SECOND, 10).
 
 -doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
@@ -72,6 +74,10 @@ measuring() ->
             "distribution (each callback's wall time, message kinds, queue and waiting), or auto, "
             "the deepest that the node has room for (default: auto)",
             {one_of, ?LEVELS}},
+        {"--each N",
+            "a line for each callback, with its message: N of them, 10 a second or a tenth of N, "
+            "for a minute at most",
+            {whole, 1, infinity}},
         {"--most N", "the most processes that are measured in a node (default: 1000)",
             {whole, 1, infinity}}
     ].
@@ -100,6 +106,7 @@ examples() ->
             ~"shows those below a supervisor with cache in their name, the longest queue first"},
         {~"dyno servers a@host b@host app:shop --group module",
             ~"sums the servers of an application in two nodes by module"},
+        {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
         {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
             ~"sends each window to Datadog's agent"},
         {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
@@ -114,7 +121,7 @@ run(#{node := First} = Values) ->
         {ok, Nodes} ?= named_nodes([First | Others], []),
         {ok, Servers} ?= selectors(Texts, []),
         Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds, name, cookie],
-        Options = (maps:with(Keys, Values))#{servers => Servers},
+        Options = each((maps:with(Keys, Values))#{servers => Servers}, Values),
         Screen = dyno_cli_servers_screen:start_link(Values),
         Job = #{
             keep => First,
@@ -127,19 +134,68 @@ run(#{node := First} = Values) ->
         Error -> dyno_cli_command:refused(Error)
     end.
 
+each(Options, #{each := Count}) ->
+    ForMs = maps:get(for_ms, Options, ?EACH_MS),
+    Options#{
+        level => each,
+        for_ms => ForMs,
+        each => #{
+            count => Count,
+            per_second => max(?EACH_PER_SECOND, Count div 10),
+            seconds => ForMs div 1000 + 1
+        }
+    };
+each(Options, _Values) ->
+    Options.
+
 measure(Nodes, Options, Screen, #{progress := Report}) ->
     ok = dyno_cli_servers_screen:quits(Screen, self()),
+    Counted = counters:new(2, []),
     Show = fun(Event) ->
-        case dyno_cli_servers_screen:is_table(Screen) of
-            %% It says the same, and a line of progress would stand in it.
-            true -> ok;
-            false -> Report(progress(Event))
-        end,
+        ok = count(Event, Counted, Options),
+        %% A table says the same, and a line of progress would stand in it.
+        _ = [
+            Report(progress(Event))
+         || element(1, Event) =/= each, not dyno_cli_servers_screen:is_table(Screen)
+        ],
         dyno_cli_servers_screen:show(Screen, Event)
     end,
     Result = dyno_servers_run:run(Nodes, Options#{show => Show}),
     ok = dyno_cli_servers_screen:clear(Screen),
+    ok = conclude(Result, Counted, Options, Report),
     Result.
+
+%% Those that were shown, and all that ran meanwhile.
+count({each, _}, Counted, #{each := #{count := Most}}) ->
+    ok = counters:add(Counted, 1, 1),
+    case counters:get(Counted, 1) of
+        Most -> self() ! stop;
+        _ -> more
+    end,
+    ok;
+count({window, #{servers := Servers}}, Counted, #{each := _}) ->
+    Ran = [N || #{callbacks := Callbacks} <- Servers, #{count := N} <- Callbacks],
+    counters:add(Counted, 2, lists:sum(Ran));
+count(_Event, _Counted, _Options) ->
+    ok.
+
+conclude({ok, #{~"status" := Status}}, Counted, #{each := #{count := Most} = Limits}, Report) ->
+    Shown = counters:get(Counted, 1),
+    Why =
+        case Status of
+            _ when Shown >= Most -> "that is all that were asked for";
+            ~"complete" -> "then the time was over";
+            _ -> "then it was interrupted"
+        end,
+    Report(#{
+        phase => warning,
+        text => io_lib:format(
+            "~b of ~b callbacks were shown, at most ~b a second; ~ts",
+            [Shown, max(Shown, counters:get(Counted, 2)), map_get(per_second, Limits), Why]
+        )
+    });
+conclude(_Result, _Counted, _Options, _Report) ->
+    ok.
 
 progress({window, #{servers := Servers}}) ->
     #{

@@ -4,7 +4,7 @@
 -module(dyno_cli_servers_screen).
 -moduledoc """
 What `dyno servers` shows while it measures: on a terminal a table, drawn anew at each window, that
-takes commands; elsewhere a line for each of the busiest servers.
+takes commands; elsewhere, and with `--each`, lines.
 """.
 
 -export([start_link/1, stop/1, is_table/1, quits/2, show/2, clear/1]).
@@ -15,7 +15,7 @@ takes commands; elsewhere a line for each of the busiest servers.
 -doc "The process that draws, and how.".
 -opaque screen() :: {pid(), mode()}.
 
--type mode() :: table | lines | silent.
+-type mode() :: table | lines | each | silent.
 
 -type state() :: #{
     mode := mode(),
@@ -40,6 +40,8 @@ start_link(Values) ->
 %% What is redrawn needs a terminal that can, and leaves standard output to a report in a pipe.
 mode(#{quiet := true}) ->
     silent;
+mode(#{each := _}) ->
+    each;
 mode(Values) ->
     Outputs = [dyno_cli_terminal:is_terminal(Of) || Of <- [standard_error, standard_io]],
     case {Outputs, os:getenv("TERM", "dumb"), Values} of
@@ -123,6 +125,9 @@ loop(#{view := View, quits := Quits} = State) ->
             loop(drawn(input, State#{view := with_input(Text, View)}))
     end.
 
+drawn({each, Call}, #{mode := each} = State) ->
+    _ = dyno_cli_terminal:print([dyno_cli_servers_view:call(Call), $\n]),
+    State;
 drawn({window, Window}, #{mode := lines, view := View} = State) ->
     _ = dyno_cli_terminal:print([
         [Line, $\n]

@@ -6,7 +6,7 @@
 %% The live table of `dyno servers`: which rows, in which order, as lines of text; and what commands
 %% change of it. Pure.
 
--export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2]).
+-export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2, call/1]).
 -export_type([view/0]).
 
 -opaque view() :: #{
@@ -23,6 +23,8 @@
 
 %% Of a window in a pipe.
 -define(LINES, 5).
+%% Of a message.
+-define(MOST_CHARACTERS, 200).
 -define(SORTS, [
     {"busy", busy}, {"rate", rate}, {"p99", p99}, {"max", max}, {"queue", queue}, {"wait", delay},
     {"delay", delay}, {"cpu", cpu}, {"words", words}, {"exceptions", exceptions}, {"name", name}
@@ -48,7 +50,8 @@ new(Values) ->
 with_event({window, _}, #{frozen := true} = View) -> View;
 with_event({window, Window}, View) -> View#{window := Window};
 with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{Node => Error}};
-with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)}.
+with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)};
+with_event({each, _}, View) -> View.
 
 -doc "Somebody typed a line.".
 -spec with_input(string(), view()) -> view().
@@ -201,11 +204,28 @@ pipeline(#{servers := Servers, duration_ns := DurationNs}) ->
 -doc "A line for each of the busiest servers of a window: name and then values, for programs.".
 -spec lines(dyno_servers_window:window(), view()) -> [binary()].
 lines(#{start_ns := Ns} = Window, View) ->
-    Time = calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]),
     [
-        dyno_recording_part:text("~ts ~ts~ts", [Time, name(Row), values(Row)])
+        dyno_recording_part:text("~ts ~ts~ts", [clock(Ns), name(Row), values(Row)])
      || Row <- lists:sublist(rows(View#{window := Window}), ?LINES)
     ].
+
+clock(Ns) ->
+    calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]).
+
+-doc "A line for a single callback.".
+-spec call(#{atom() => term()}) -> binary().
+call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) ->
+    #{wall_ns := Ns, message := Message} = Call,
+    dyno_recording_part:text("~ts ~ts ~ts ~ts ~ts ~ts", [
+        clock(AtNs), name(#{name => Name}), Callback, Kind,
+        re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""), argument(Message)
+    ]).
+
+%% What was sent, without what gen_server adds to it.
+argument(Message) ->
+    Added = "^\\{'\\$gen_(?:call',\\{<[^>]*>,(?:\\[alias\\|)?#Ref<[^>]*>\\]?\\}|cast'),(.*)\\}$",
+    Sent = re:replace(Message, Added, "\\1", [{return, binary}, unicode]),
+    dyno_report_text:clean(string:slice(Sent, 0, ?MOST_CHARACTERS)).
 
 name(#{name := Name}) -> re:replace(dyno_report_text:clean(Name), " ", "_", [global]).
 
