@@ -71,9 +71,18 @@ in a queue of a few windows; the oldest is dropped where it is full, and counted
     lost := lost(),
     %% What came of windows that are not complete yet, by their ends.
     pending := #{integer() => #{node() => map() | none}},
-    subscribers := #{pid() => {reference(), dyno_servers_queue:t()}},
+    subscribers := #{pid() => subscriber()},
     sinks := [dyno_servers_sink:sink()],
     watch := dyno_servers_watch:state()
+}.
+
+%% What waits for one that has not taken the last window yet: the latest, the first one first, and how
+%% many there was no room for.
+-type subscriber() :: #{
+    most := pos_integer(),
+    ready := boolean(),
+    waiting := [dyno_servers_window:window()],
+    dropped := non_neg_integer()
 }.
 
 %% How long a window waits for a node that is late.
@@ -256,7 +265,8 @@ handle_call({remove, Servers}, _From, #{options := #{servers := Before} = Option
         Error -> {reply, Error, State}
     end;
 handle_call({subscribe, Most}, {Pid, _}, #{subscribers := Subscribers} = State) ->
-    Subscriber = {monitor(process, Pid), dyno_servers_queue:new(Most)},
+    _ = monitor(process, Pid),
+    Subscriber = #{most => Most, ready => true, waiting => [], dropped => 0},
     {reply, ok, State#{subscribers := Subscribers#{Pid => Subscriber}}}.
 
 change(Change, Servers, #{targets := Targets}) ->
@@ -275,9 +285,9 @@ handle_cast(read, #{targets := Targets} = State) ->
     {noreply, State};
 handle_cast({ready, Pid}, #{subscribers := Subscribers} = State) ->
     case Subscribers of
-        #{Pid := {Ref, Queue}} ->
-            Given = given(Pid, dyno_servers_queue:ready(Queue)),
-            {noreply, State#{subscribers := Subscribers#{Pid := {Ref, Given}}}};
+        #{Pid := Subscriber} ->
+            Given = given(Pid, Subscriber#{ready := true}),
+            {noreply, State#{subscribers := Subscribers#{Pid := Given}}};
         #{} ->
             {noreply, State}
     end.
@@ -355,18 +365,22 @@ published(Window, #{subscribers := Subscribers, sinks := Sinks, watch := Watch} 
     State#{
         watch := dyno_servers_watch:window(Window, Watch),
         subscribers := maps:map(
-            fun(Pid, {Ref, Queue}) ->
-                {Ref, given(Pid, dyno_servers_queue:add(Window, Queue))}
+            fun(Pid, #{waiting := Waiting} = Subscriber) ->
+                given(Pid, Subscriber#{waiting := Waiting ++ [Window]})
             end,
             Subscribers
         )
     }.
 
-given(_Pid, {none, Queue}) ->
-    Queue;
-given(Pid, {{Window, Dropped}, Queue}) ->
+given(Pid, #{ready := true, waiting := [Window | Later], dropped := Dropped} = Subscriber) ->
     Pid ! {dyno_servers, self(), Window, Dropped},
-    Queue.
+    Subscriber#{ready := false, waiting := Later, dropped := 0};
+given(_Pid, #{most := Most, waiting := [_ | Later], dropped := Dropped} = Subscriber) when
+    length(Later) >= Most
+->
+    Subscriber#{waiting := Later, dropped := Dropped + 1};
+given(_Pid, Subscriber) ->
+    Subscriber.
 
 -doc false.
 -spec terminate(term(), state()) -> ok.

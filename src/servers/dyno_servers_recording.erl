@@ -420,6 +420,10 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
             ],
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
             [
+                {~"no_servers", "none of the servers that were selected ran in this time", []}
+             || dyno_servers_total:servers(Total) =:= []
+            ],
+            [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}
              || Dropped > 0
             ],

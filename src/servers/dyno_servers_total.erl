@@ -48,6 +48,7 @@
 %% Those that are busiest in a window get a line, if there is room.
 -define(LINES_A_WINDOW, 10).
 -define(MOST_POINTS, 600).
+-define(POINT, [rate, busy, queue_now, p99]).
 
 -doc "Nothing yet.".
 -spec new() -> t().
@@ -116,32 +117,32 @@ with_ended(#{labels := Labels} = Sum, Servers) ->
     Add = fun(Before) -> dyno_servers_sum:add_process(Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 
-of_node(#{node := Node, duration_ns := Ns} = Now, Nodes) ->
+of_node(#{node := Node} = Window, Nodes) ->
+    Now = maps:remove(start_ns, Window),
     case Nodes of
-        #{Node := #{duration_ns := BeforeNs} = Before} ->
-            Mean = fun(Key) ->
-                (map_get(Key, Before) * BeforeNs + map_get(Key, Now) * Ns) / (BeforeNs + Ns)
-            end,
-            Stepped =
-                case {map_get(stepped_down, Now), map_get(stepped_down, Before)} of
-                    {none, Earlier} -> Earlier;
-                    {Why, _} -> Why
-                end,
-            Nodes#{
-                Node := (maps:with(maps:keys(Before), Now))#{
-                    cost := Mean(cost),
-                    schedulers_busy := Mean(schedulers_busy),
-                    rate := maps:merge_with(
-                        fun(_, A, B) -> A + B end, map_get(rate, Before), map_get(rate, Now)
-                    ),
-                    stepped_down := Stepped,
-                    unselected := max(map_get(unselected, Before), map_get(unselected, Now)),
-                    duration_ns := BeforeNs + Ns
-                }
-            };
-        #{} ->
-            Nodes#{Node => maps:remove(start_ns, Now)}
+        #{Node := Before} -> Nodes#{Node := later(Before, Now)};
+        #{} -> Nodes#{Node => Now}
     end.
+
+later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
+    maps:merge_with(
+        fun
+            (Key, A, B) when Key =:= cost; Key =:= schedulers_busy ->
+                (A * BeforeNs + B * Ns) / (BeforeNs + Ns);
+            (rate, A, B) ->
+                maps:merge_with(fun(_, X, Y) -> X + Y end, A, B);
+            (duration_ns, A, B) ->
+                A + B;
+            (unselected, A, B) ->
+                max(A, B);
+            (stepped_down, Earlier, none) ->
+                Earlier;
+            (_Key, _, Latest) ->
+                Latest
+        end,
+        Before,
+        Now
+    ).
 
 %% Points
 
@@ -149,12 +150,12 @@ with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Tota
     Windows rem Each =:= 0
 ->
     #{points := Points} = Total,
-    Rows = [
-        {Name, dyno_servers_row:row(Sum, DurationNs)}
+    Rows = #{
+        Name => dyno_servers_row:row(Sum, DurationNs)
      || #{labels := #{name := Name}} = Sum <- dyno_servers_window:group(name, Sums)
-    ],
+    },
     Busiest = lists:sublist(
-        dyno_servers_row:ranked(busy, [Row#{key => Name} || {Name, Row} <- Rows]), ?LINES_A_WINDOW
+        dyno_servers_row:ranked(busy, [Row#{key => Name} || Name := Row <- Rows]), ?LINES_A_WINDOW
     ),
     Wanted = lists:sublist(
         lists:uniq(maps:keys(Points) ++ [Key || #{key := Key, count := N} <- Busiest, N > 0]),
@@ -162,15 +163,13 @@ with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Tota
     ),
     thinned(Total#{
         points := #{
-            Name => [{TimeNs, point(Row)} || {Of, Row} <- Rows, Of =:= Name] ++
+            Name => [{TimeNs, maps:with(?POINT, Row)} || #{Name := Row} <- [Rows]] ++
                 maps:get(Name, Points, [])
          || Name <- Wanted
         }
     });
 with_points(_Sums, _TimeNs, _DurationNs, Total) ->
     Total.
-
-point(Row) -> maps:with([rate, busy, queue_now, p99], Row).
 
 thinned(#{points := Points, each := Each} = Total) ->
     case lists:any(fun(Of) -> length(Of) > ?MOST_POINTS end, maps:values(Points)) of

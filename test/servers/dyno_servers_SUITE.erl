@@ -31,6 +31,8 @@ groups() ->
             bad_input_is_a_sentence,
             a_recording_keeps_what_was_measured,
             an_interrupt_keeps_what_was_measured,
+            an_alarm_is_set_and_cleared,
+            single_messages_at_the_command_line,
             the_example_at_the_command_line,
             a_pipeline_is_drawn
         ]}
@@ -431,6 +433,86 @@ an_interrupt_keeps_what_was_measured(_Config) ->
                 [Run] = dyno_recording:runs(Document),
                 [#{~"server" := ~"orders"}] = dyno_recording:rows(Run, ~"servers")
         end
+    end).
+
+%% In a node with sasl that watches itself: set above the limit, kept between the limit and four
+%% fifths of it, cleared below them.
+an_alarm_is_set_and_cleared(_Config) ->
+    with_node(fun(Node) ->
+        ok = erpc:call(Node, code, add_pathsz, [code:get_path()]),
+        {ok, _} = erpc:call(Node, application, ensure_all_started, [sasl]),
+        Self = self(),
+        _ = spawn(Node, fun() ->
+            {ok, Monitor} = dyno_servers:start(node(), #{
+                servers => selector(dyno_shop),
+                interval_ms => 100,
+                watches => [#{'of' => queue, above => 100}]
+            }),
+            Self ! {watches, self()},
+            receive
+                stop -> dyno_servers:stop(Monitor)
+            end
+        end),
+        Watcher =
+            receive
+                {watches, Pid} -> Pid
+            end,
+        Alarms = fun() ->
+            [
+                {Of, Text}
+             || {{dyno_servers, Of, _, _}, Text} <- erpc:call(Node, alarm_handler, get_alarms, [])
+            ]
+        end,
+        Server = {orders, Node},
+        ?assertEqual([], Alarms()),
+        %% While it sleeps 90 wait: below the limit, so nothing rings.
+        Wait = fun(Count) -> [ok = gen_server:cast(Server, {sleep, 0}) || _ <- lists:seq(1, Count)] end,
+        ok = gen_server:cast(Server, {sleep, 1500}),
+        _ = Wait(90),
+        ok = gen_server:call(Server, quick),
+        ?assertEqual([], Alarms()),
+        %% 130, of which 41 are taken before it sleeps again: 89 wait, which keeps the alarm.
+        ok = gen_server:cast(Server, {sleep, 1500}),
+        _ = Wait(40),
+        ok = gen_server:cast(Server, {sleep, 1500}),
+        _ = Wait(89),
+        wait_for(fun() -> [] =/= Alarms() end, 20_000),
+        [{queue, Text}] = Alarms(),
+        ?assertMatch({_, _}, binary:match(Text, ~"the message queue of orders")),
+        Length = fun() ->
+            {message_queue_len, N} = erpc:call(Node, fun() ->
+                process_info(whereis(orders), message_queue_len)
+            end),
+            N
+        end,
+        wait_for(fun() -> Length() =< 90 end, 20_000),
+        timer:sleep(300),
+        Kept = Alarms(),
+        _ = [?assertMatch([_], Kept) || Length() > 80],
+        wait_for(fun() -> [] =:= Alarms() end, 20_000),
+        Watcher ! stop
+    end).
+
+%% Of those asked for, with their messages, and the reason for the end.
+single_messages_at_the_command_line(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "each.json"),
+    with_node(fun(Node) ->
+        Caller = spawn_link(fun() -> busy(Node) end),
+        {0, Output} = dyno_command:run([
+            "servers", atom_to_list(Node), "orders", "--each", "5", "--for", "20s",
+            "--cookie", atom_to_list(erlang:get_cookie()), "-o", File
+        ]),
+        unlink(Caller),
+        exit(Caller, kill),
+        ct:log("~ts", [Output]),
+        Lines = [
+            Line
+         || Line <- binary:split(Output, ~"\n", [global]),
+            binary:match(Line, ~"Z orders handle_call quick ") =/= nomatch
+        ],
+        ?assertEqual(5, length(Lines)),
+        [?assertMatch({_, _}, binary:match(Line, ~"s quick")) || Line <- Lines],
+        ?assertMatch({_, _}, binary:match(Output, ~"callbacks were shown; that is all"))
     end).
 
 %% As doc/servers.md shows it.

@@ -33,7 +33,6 @@ groups() ->
             names_the_bottleneck_or_none,
             a_total_is_bounded,
             a_recording_is_valid_and_shown,
-            a_slow_subscriber_loses_the_oldest,
             reads_selectors,
             an_alarm_rings_once
         ]}
@@ -453,19 +452,6 @@ a_recording_is_valid_and_shown(_Config) ->
             {"servers.busy.max < 2", ~"pass"}
         ]
     ).
-
-a_slow_subscriber_loses_the_oldest(_Config) ->
-    Windows = [dyno_servers_window:new([window(N * ?SECOND, [])]) || N <- lists:seq(1, 6)],
-    [W1, W2, W3, W4, W5, W6] = Windows,
-    {{W1, 0}, Q1} = dyno_servers_queue:add(W1, dyno_servers_queue:new(2)),
-    {none, Q2} = dyno_servers_queue:add(W2, Q1),
-    {none, Q3} = dyno_servers_queue:add(W3, Q2),
-    {none, Q4} = dyno_servers_queue:add(W4, Q3),
-    {none, Q5} = dyno_servers_queue:add(W5, Q4),
-    {{W4, 2}, Q6} = dyno_servers_queue:ready(Q5),
-    {{W5, 0}, Q7} = dyno_servers_queue:ready(Q6),
-    {none, Q8} = dyno_servers_queue:ready(Q7),
-    {{W6, 0}, _} = dyno_servers_queue:add(W6, Q8).
 
 reads_selectors(_Config) ->
     lists:foreach(

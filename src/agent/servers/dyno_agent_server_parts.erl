@@ -23,31 +23,21 @@ tables() ->
             title => ~"Servers",
             items => fun servers/1,
             columns => [
-                {~"server", ~"Server", string, #{role => key}, fun(#{name := Name}) -> Name end},
-                {~"module", ~"Module", string, #{role => key}, fun(#{module := Module}) ->
-                    atom_to_binary(Module)
-                end},
-                {~"processes", ~"Processes", count, fun(#{processes := N}) -> N end},
-                {~"served", ~"Messages", count, fun(#{served := N}) -> N end},
-                {~"busy", ~"Busy", {number, ~"ratio"},
-                    #{
-                        better => lower,
-                        help => ~"The share of the time in callbacks; the sum of several processes."
-                    },
-                    fun(#{busy := Busy}) -> Busy end},
-                {~"cpu", ~"On the processor", ns, #{better => lower}, fun(#{cpu_ns := Ns}) ->
-                    Ns
-                end},
-                {~"delay", ~"Wait for service, p99", ns,
-                    #{
-                        better => lower,
-                        help => ~"From a message's arrival to the start of its callback."
-                    },
-                    fun(#{delay := Buckets}) -> quantile(0.99, Buckets) end},
-                {~"queue_max", ~"Longest queue", count, #{better => lower}, fun
-                    (#{queue_max := N}) -> N
-                end},
-                {~"crashes", ~"Crashes", count, #{better => lower}, fun(#{crashes := N}) -> N end}
+                column(~"server", ~"Server", string, name, #{role => key}),
+                column(~"module", ~"Module", string, module, #{role => key}),
+                column(~"processes", ~"Processes", count, processes, #{}),
+                column(~"served", ~"Messages", count, served, #{}),
+                column(~"busy", ~"Busy", {number, ~"ratio"}, busy, #{
+                    better => lower,
+                    help => ~"The share of the time in callbacks; the sum of several processes."
+                }),
+                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower}),
+                column(~"delay", ~"Wait for service, p99", ns, delay, #{
+                    better => lower,
+                    help => ~"From a message's arrival to the start of its callback."
+                }),
+                column(~"queue_max", ~"Longest queue", count, queue_max, #{better => lower}),
+                column(~"crashes", ~"Crashes", count, crashes, #{better => lower})
             ],
             sort => {~"busy", descending}
         },
@@ -56,25 +46,20 @@ tables() ->
             title => ~"Callbacks of servers",
             items => fun callbacks/1,
             columns => [
-                {~"server", ~"Server", string, #{role => key}, fun(#{name := Name}) -> Name end},
-                {~"callback", ~"Callback", string, #{role => key}, fun(#{callback := Name}) ->
-                    Name
-                end},
-                {~"calls", ~"Calls", count, fun(#{count := N}) -> N end},
-                {~"exceptions", ~"Exceptions", count, #{better => lower}, fun
-                    (#{exceptions := N}) -> N
-                end},
-                {~"time", ~"Time", ns, #{better => lower}, fun(#{sum_ns := Ns}) -> Ns end},
-                {~"p50", ~"p50", ns, #{better => lower}, fun(#{buckets := Buckets}) ->
-                    quantile(0.5, Buckets)
-                end},
-                {~"p99", ~"p99", ns, #{better => lower}, fun(#{buckets := Buckets}) ->
-                    quantile(0.99, Buckets)
-                end}
+                column(~"server", ~"Server", string, name, #{role => key}),
+                column(~"callback", ~"Callback", string, callback, #{role => key}),
+                column(~"calls", ~"Calls", count, count, #{}),
+                column(~"exceptions", ~"Exceptions", count, exceptions, #{better => lower}),
+                column(~"time", ~"Time", ns, sum_ns, #{better => lower}),
+                column(~"p50", ~"p50", ns, p50, #{better => lower}),
+                column(~"p99", ~"p99", ns, p99, #{better => lower})
             ],
             sort => {~"time", descending}
         }
     ].
+
+column(Name, Title, Kind, Key, Properties) ->
+    {Name, Title, Kind, Properties, fun(Row) -> map_get(Key, Row) end}.
 
 servers(#{servers := []}) ->
     none;
@@ -82,21 +67,25 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
     [
         #{
             name => Name,
-            module => Module,
+            module => atom_to_binary(Module),
             processes => length(Of),
             served => sum(served, Of),
             busy => sum(wall_ns, Of) / DurationNs,
             cpu_ns => sum(cpu_ns, Of),
-            delay => merged([H || #{delay := #{histogram := H}} <- Of]),
+            delay => quantile(0.99, merged([H || #{delay := #{histogram := H}} <- Of])),
             queue_max => lists:max([Max || #{queue := #{max := Max}} <- Of]),
             crashes => length([crashed || #{state := crashed} <- Of])
         }
-     || {{Name, Module}, Of} <- by_name(Servers)
+     || {Name, Module} := Of <- by([name, module], Servers)
     ].
 
-by_name(Servers) ->
-    maps:to_list(
-        maps:groups_from_list(fun(#{name := Name, module := Module}) -> {Name, Module} end, Servers)
+%% Ordered by these keys.
+by(Keys, Maps) ->
+    maps:iterator(
+        maps:groups_from_list(
+            fun(Map) -> list_to_tuple([map_get(Key, Map) || Key <- Keys]) end, Maps
+        ),
+        ordered
     ).
 
 sum(Key, Maps) ->
@@ -107,20 +96,17 @@ callbacks(#{servers := Servers}) ->
     Rows = [
         #{
             name => Name,
-            module => Module,
             callback => Callback,
             count => sum(count, Calls),
             exceptions => sum(exceptions, Calls),
             sum_ns => sum(sum_ns, Calls),
-            buckets => merged([Wall || #{wall := Wall} <- Calls])
+            p50 => quantile(0.5, Buckets),
+            p99 => quantile(0.99, Buckets),
+            buckets => Buckets
         }
-     || {{Name, Module}, Of} <- by_name(Servers),
-        {Callback, Calls} <- maps:to_list(
-            maps:groups_from_list(
-                fun(#{name := Callback}) -> Callback end,
-                lists:append([Callbacks || #{callbacks := Callbacks} <- Of])
-            )
-        )
+     || {Name, _Module} := Of <- by([name, module], Servers),
+        {Callback} := Calls <- by([name], lists:append([C || #{callbacks := C} <- Of])),
+        Buckets <- [merged([Wall || #{wall := Wall} <- Calls])]
     ],
     case Rows of
         [] -> none;

@@ -136,66 +136,28 @@ run(#{node := First} = Values) ->
 
 each(Options, #{each := Count}) ->
     ForMs = maps:get(for_ms, Options, ?EACH_MS),
+    PerSecond = max(?EACH_PER_SECOND, Count div 10),
     Options#{
         level => each,
         for_ms => ForMs,
-        each => #{
-            count => Count,
-            per_second => max(?EACH_PER_SECOND, Count div 10),
-            seconds => ForMs div 1000 + 1
-        }
+        %% Some run before anybody looks on.
+        each => #{count => Count + PerSecond, per_second => PerSecond, seconds => ForMs div 1000 + 1}
     };
 each(Options, _Values) ->
     Options.
 
 measure(Nodes, Options, Screen, #{progress := Report}) ->
     ok = dyno_cli_servers_screen:quits(Screen, self()),
-    Counted = counters:new(2, []),
     Show = fun(Event) ->
-        ok = count(Event, Counted, Options),
-        %% A table says the same, and a line of progress would stand in it.
-        _ = [
-            Report(progress(Event))
-         || element(1, Event) =/= each, not dyno_cli_servers_screen:is_table(Screen)
-        ],
+        case dyno_cli_servers_screen:has_progress(Screen) of
+            true -> Report(progress(Event));
+            false -> ok
+        end,
         dyno_cli_servers_screen:show(Screen, Event)
     end,
     Result = dyno_servers_run:run(Nodes, Options#{show => Show}),
-    ok = dyno_cli_servers_screen:clear(Screen),
-    ok = conclude(Result, Counted, Options, Report),
+    ok = dyno_cli_servers_screen:clear(Screen, Result),
     Result.
-
-%% Those that were shown, and all that ran meanwhile.
-count({each, _}, Counted, #{each := #{count := Most}}) ->
-    ok = counters:add(Counted, 1, 1),
-    case counters:get(Counted, 1) of
-        Most -> self() ! stop;
-        _ -> more
-    end,
-    ok;
-count({window, #{servers := Servers}}, Counted, #{each := _}) ->
-    Ran = [N || #{callbacks := Callbacks} <- Servers, #{count := N} <- Callbacks],
-    counters:add(Counted, 2, lists:sum(Ran));
-count(_Event, _Counted, _Options) ->
-    ok.
-
-conclude({ok, #{~"status" := Status}}, Counted, #{each := #{count := Most} = Limits}, Report) ->
-    Shown = counters:get(Counted, 1),
-    Why =
-        case Status of
-            _ when Shown >= Most -> "that is all that were asked for";
-            ~"complete" -> "then the time was over";
-            _ -> "then it was interrupted"
-        end,
-    Report(#{
-        phase => warning,
-        text => io_lib:format(
-            "~b of ~b callbacks were shown, at most ~b a second; ~ts",
-            [Shown, max(Shown, counters:get(Counted, 2)), map_get(per_second, Limits), Why]
-        )
-    });
-conclude(_Result, _Counted, _Options, _Report) ->
-    ok.
 
 progress({window, #{servers := Servers}}) ->
     #{

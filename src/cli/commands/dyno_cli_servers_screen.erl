@@ -7,7 +7,7 @@ What `dyno servers` shows while it measures: on a terminal a table, drawn anew a
 takes commands; elsewhere, and with `--each`, lines.
 """.
 
--export([start_link/1, stop/1, is_table/1, quits/2, show/2, clear/1]).
+-export([start_link/1, stop/1, has_progress/1, quits/2, show/2, clear/2]).
 -export_type([screen/0]).
 
 -import(dyno_cli_servers_view, [new/1, with_event/2, with_input/2]).
@@ -76,9 +76,9 @@ stop({Screen, _}) ->
         {'DOWN', Ref, process, Screen, _} -> ok
     end.
 
--doc "Whether a table is drawn.".
--spec is_table(screen()) -> boolean().
-is_table({_, Mode}) -> Mode =:= table.
+-doc "Whether a line of progress has its place: it would stand in a table, or between messages.".
+-spec has_progress(screen()) -> boolean().
+has_progress({_, Mode}) -> Mode =/= table andalso Mode =/= each.
 
 -doc "Whom the command `q` ends.".
 -spec quits(screen(), pid()) -> ok.
@@ -90,9 +90,10 @@ quits({Screen, _}, Pid) ->
 -spec show(screen(), dyno_servers_run:event()) -> ok.
 show(Screen, Event) -> call(Screen, {show, Event}).
 
--doc "Removes the table, so that a report can be written.".
--spec clear(screen()) -> ok.
-clear(Screen) -> call(Screen, clear).
+-doc "Removes the table, so that a report can be written; of single messages says why they ended.".
+-spec clear(screen(), Result :: term()) -> ok.
+clear(Screen, {ok, #{~"status" := Status}}) -> call(Screen, {clear, Status});
+clear(Screen, {error, _}) -> call(Screen, {clear, failed}).
 
 call({Screen, _}, Request) ->
     Ref = monitor(process, Screen),
@@ -113,9 +114,9 @@ loop(#{view := View, quits := Quits} = State) ->
         {Pid, Ref, {show, Event}} ->
             New = drawn(Event, State#{view := with_event(Event, View)}),
             Pid ! {Ref, ok},
-            loop(New);
-        {Pid, Ref, clear} ->
-            New = cleared(State),
+            loop(ended(Event, New));
+        {Pid, Ref, {clear, Status}} ->
+            New = cleared(Status, State),
             Pid ! {Ref, ok},
             loop(New);
         {input, "q"} when is_pid(Quits) ->
@@ -125,9 +126,14 @@ loop(#{view := View, quits := Quits} = State) ->
             loop(drawn(input, State#{view := with_input(Text, View)}))
     end.
 
-drawn({each, Call}, #{mode := each} = State) ->
-    _ = dyno_cli_terminal:print([dyno_cli_servers_view:call(Call), $\n]),
-    State;
+drawn({each, Call}, #{mode := each, view := View} = State) ->
+    case dyno_cli_servers_view:shown(View) of
+        {Shown, Most} when Shown =< Most ->
+            _ = dyno_cli_terminal:print([dyno_cli_servers_view:call(Call), $\n]),
+            State;
+        _ ->
+            State
+    end;
 drawn({window, Window}, #{mode := lines, view := View} = State) ->
     _ = dyno_cli_terminal:print([
         [Line, $\n]
@@ -155,8 +161,20 @@ drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
 drawn(_Event, State) ->
     State.
 
-cleared(#{drawn := true} = State) ->
+ended({each, _}, #{view := View, quits := Quits} = State) ->
+    case dyno_cli_servers_view:shown(View) of
+        {All, All} -> Quits ! stop;
+        _ -> more
+    end,
+    State;
+ended(_Event, State) ->
+    State.
+
+cleared(Status, #{mode := each, view := View} = State) when Status =/= failed ->
+    dyno_cli_terminal:note(dyno_cli_servers_view:calls(Status, View)),
+    State#{mode := silent};
+cleared(_Status, #{drawn := true} = State) ->
     dyno_cli_terminal:write_error("\e[H\e[2J"),
     State#{drawn := false, mode := silent};
-cleared(State) ->
+cleared(_Status, State) ->
     State#{mode := silent}.

@@ -6,7 +6,9 @@
 %% The live table of `dyno servers`: which rows, in which order, as lines of text; and what commands
 %% change of it. Pure.
 
--export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2, call/1]).
+-export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2]).
+%% Single messages
+-export([call/1, shown/1, calls/2]).
 -export_type([view/0]).
 
 -opaque view() :: #{
@@ -16,6 +18,10 @@
     window := dyno_servers_window:window() | none,
     frozen := boolean(),
     lost := #{node() => dyno_error:error()},
+    %% Single messages: how many were shown, are to be, and callbacks that ran meanwhile.
+    shown := non_neg_integer(),
+    most := pos_integer(),
+    ran := non_neg_integer(),
     %% What is to be said of the last command, and whether the first line has changed.
     said := unicode:chardata(),
     new := boolean()
@@ -41,6 +47,9 @@ new(Values) ->
         window => none,
         frozen => false,
         lost => #{},
+        shown => 0,
+        most => maps:get(each, Values, 1),
+        ran => 0,
         said => ?SAY,
         new => true
     }.
@@ -48,10 +57,12 @@ new(Values) ->
 -doc "A window came, or a node was lost.".
 -spec with_event(dyno_servers_run:event(), view()) -> view().
 with_event({window, _}, #{frozen := true} = View) -> View;
-with_event({window, Window}, View) -> View#{window := Window};
+with_event({window, #{servers := Servers} = Window}, #{ran := Before} = View) ->
+    Ran = [N || #{callbacks := Callbacks} <- Servers, #{count := N} <- Callbacks],
+    View#{window := Window, ran := Before + lists:sum(Ran)};
 with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{Node => Error}};
 with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)};
-with_event({each, _}, View) -> View.
+with_event({each, _}, #{shown := Shown} = View) -> View#{shown := Shown + 1}.
 
 -doc "Somebody typed a line.".
 -spec with_input(string(), view()) -> view().
@@ -98,8 +109,8 @@ screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Row
     Chosen = rows(View),
     Pipeline = pipeline(Window),
     Room = max(3, Rows - length(Head) - 3 - length(Pipeline)),
-    [prompt(Said) | Head] ++ table(lists:sublist(Chosen, Room), Layout) ++ more(Chosen, Room) ++
-        Pipeline.
+    [prompt(Said) | Head] ++ table(lists:sublist(Chosen, Room), View, Layout) ++
+        more(Chosen, Room) ++ Pipeline.
 
 prompt(Said) -> [dyno_report_text:encode(Said), " > "].
 
@@ -144,19 +155,24 @@ rows(#{window := #{duration_ns := Ns} = Window, group := Group, filter := Filter
 named(process, Row) -> Row;
 named(Group, Row) -> Row#{name => maps:get(Group, Row, ~"none")}.
 
-table(Rows, Layout) ->
+table([], #{filter := Filter}, _Layout) when Filter =/= [], Filter =/= ~"" ->
+    [~"none has that in its name, module, application or supervisor; / shows all"];
+table([], _View, _Layout) ->
+    [~"no server that is selected runs"];
+table(Rows, #{group := Group}, Layout) ->
+    Columns = columns(Group),
     dyno_report_table:lines(
-        [#{title => Title, align => Align, fit => Fit} || {Title, Align, Fit, _} <- columns()],
-        [[Cell(Row) || {_, _, _, Cell} <- columns()] || Row <- Rows],
+        [#{title => Title, align => Align, fit => Fit} || {Title, Align, Fit, _} <- Columns],
+        [[Cell(Row) || {_, _, _, Cell} <- Columns] || Row <- Rows],
         Layout
     ).
 
-columns() ->
+columns(Group) ->
     Number = fun(Title, Key, Unit, Fit) ->
         {Title, right, Fit, fun(Row) -> number(maps:get(Key, Row, undefined), Unit) end}
     end,
     [
-        {~"server", left, flexible, fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
+        {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible, fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
         Number(~"rate", rate, ~"1/s", fixed),
         {~"busy", right, fixed, fun(Row) ->
             case maps:get(busy, Row, undefined) of
@@ -221,9 +237,27 @@ call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) -
         re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""), argument(Message)
     ]).
 
+-doc "How many single messages were shown, and how many are to be.".
+-spec shown(view()) -> {non_neg_integer(), pos_integer()}.
+shown(#{shown := Shown, most := Most}) -> {Shown, Most}.
+
+-doc "How many were, and why not all, in a sentence.".
+-spec calls(Status :: binary(), view()) -> binary().
+calls(Status, #{shown := Shown, most := Most, ran := Ran}) ->
+    Why =
+        case Status of
+            _ when Shown >= Most -> "that is all that were asked for";
+            ~"complete" -> "then the time was over";
+            _ -> "then it was interrupted"
+        end,
+    dyno_recording_part:text("~b of ~b callbacks were shown; ~ts", [
+        min(Shown, Most), max(Shown, Ran), Why
+    ]).
+
 %% What was sent, without what gen_server adds to it.
 argument(Message) ->
-    Added = "^\\{'\\$gen_(?:call',\\{<[^>]*>,(?:\\[alias\\|)?#Ref<[^>]*>\\]?\\}|cast'),(.*)\\}$",
+    From = "\\{<[^>]*>,(?:\\[alias\\|)?#Ref<[^>]*>\\]?\\}",
+    Added = ["^\\{'\\$gen_(?:call',", From, "|cast'),(.*)\\}$"],
     Sent = re:replace(Message, Added, "\\1", [{return, binary}, unicode]),
     dyno_report_text:clean(string:slice(Sent, 0, ?MOST_CHARACTERS)).
 

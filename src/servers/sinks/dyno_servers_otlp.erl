@@ -225,7 +225,7 @@ value(#{kind := histogram, unit := Unit}, {Counts, Sum}, Bounds) ->
         count => integer_to_binary(lists:sum(Counts)),
         sum => double(Sum, Unit),
         bucketCounts =>
-            {encoded, [~"[\"", lists:join(~"\",\"", [integer_to_binary(N) || N <- Counts]), ~"\"]"]},
+            {encoded, [$[, lists:join($,, [[$", integer_to_binary(N), $"] || N <- Counts]), $]]},
         explicitBounds => Bounds
     };
 value(#{unit := Unit}, Value, _Bounds) when is_integer(Value), Unit =/= ns ->

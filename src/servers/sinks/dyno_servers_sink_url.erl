@@ -95,10 +95,11 @@ address({host, DefaultHost, DefaultPort}, #{path := Path} = Uri) when
 ->
     host(DefaultHost, DefaultPort, Uri);
 address({url, DefaultPort}, #{path := Path} = Uri) ->
-    case host(none, DefaultPort, Uri) of
-        {ok, Address} when Path =:= ~""; Path =:= ~"/" -> {ok, Address#{path => ~"/v1/metrics"}};
-        {ok, Address} -> {ok, Address#{path => Path}};
-        Error -> Error
+    maybe
+        {ok, Address} ?= host(none, DefaultPort, Uri),
+        {ok, Address#{
+            path => maps:get(Path, #{~"" => ~"/v1/metrics", ~"/" => ~"/v1/metrics"}, Path)
+        }}
     end;
 address(path, #{path := <<"/", _, _/binary>> = Path} = Uri) ->
     maybe
@@ -139,36 +140,31 @@ options(Query, Options) ->
 options_of([], Chosen) ->
     {ok, Chosen};
 options_of([{Name, Value} | Given], Chosen) ->
-    Known = #{atom_to_binary(Key) => Key || Key := _ <- Chosen},
-    case Known of
+    case #{atom_to_binary(Key) => Key || Key := _ <- Chosen} of
         #{Name := Key} ->
             case option(Key, Value) of
-                {ok, Read} -> options_of(Given, Chosen#{Key := Read});
-                {error, Accepted} -> {error, ["has a wrong ", Name, ": ", Accepted]}
+                {error, Accepted} -> {error, ["has a wrong ", Name, ": ", Accepted]};
+                Read -> options_of(Given, Chosen#{Key := Read})
             end;
-        #{} ->
+        Known ->
             Takes = lists:join(", ", lists:sort(maps:keys(Known)) ++ [~"nothing" || Known =:= #{}]),
             {error, ["has the option \"", Name, "\", but takes ", Takes]}
     end.
 
-option(prefix, Prefix) when is_binary(Prefix), Prefix =/= ~"" ->
-    {ok, Prefix};
-option(prefix, _) ->
-    {error, "a name is accepted"};
-option(tags, Text) when is_binary(Text) ->
+option(prefix, <<_, _/binary>> = Prefix) -> Prefix;
+option(prefix, _) -> {error, "a name is accepted"};
+option(tags, <<_, _/binary>> = Text) -> tags(Text);
+option(tags, _) -> {error, ?TAGS};
+option(temporality, ~"cumulative") -> cumulative;
+option(temporality, ~"delta") -> delta;
+option(temporality, _) -> {error, "cumulative or delta is accepted"}.
+
+tags(Text) ->
     Tags = [list_to_tuple(binary:split(Tag, ~":")) || Tag <- binary:split(Text, ~",", [global])],
     case [Tag || Tag <- Tags, tuple_size(Tag) =/= 2 orelse element(1, Tag) =:= ~""] of
-        [] -> {ok, Tags};
+        [] -> Tags;
         _ -> {error, ?TAGS}
-    end;
-option(tags, true) ->
-    {error, ?TAGS};
-option(temporality, ~"cumulative") ->
-    {ok, cumulative};
-option(temporality, ~"delta") ->
-    {ok, delta};
-option(temporality, _) ->
-    {error, "cumulative or delta is accepted"}.
+    end.
 
 -doc "The address of a host; its name is looked up once, when a sink is opened.".
 -spec resolve(binary()) ->

@@ -38,6 +38,8 @@ close(none) ->
     ok.
 
 -spec format_error(reason()) -> unicode:chardata().
+format_error({absent, {telemetry, {"no such file or directory", _}}}) ->
+    "the library telemetry is not on the code path of this node; it is meant for dyno:servers/2";
 format_error({absent, Reason}) ->
     io_lib:format("the library telemetry does not start in this node: ~0tP", [Reason, 8]).
 
