@@ -34,7 +34,6 @@ in a queue of a few windows; the oldest is dropped where it is full, and counted
 
 -export([start/2, stop/1, list/0, about/1, add/2, remove/2]).
 -export([subscribe/1, subscribe/2, ready/1, read/1]).
--export([defaults/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([monitor/0, options/0, lost/0]).
 
@@ -89,16 +88,8 @@ in a queue of a few windows; the oldest is dropped where it is full, and counted
 -define(MOST_LATE_MS, 2000).
 -define(TIMEOUT_MS, 240_000).
 
--doc "The options where they are not given.".
--spec defaults() -> options().
 defaults() ->
-    #{
-        servers => [all],
-        interval_ms => 1000,
-        level => auto,
-        sinks => [],
-        watches => []
-    }.
+    #{servers => [all], interval_ms => 1000, level => auto, sinks => [], watches => []}.
 
 -doc """
 Begins to watch servers of these nodes, until `stop/1` or the caller's end.
@@ -254,27 +245,22 @@ handle_call(about, _From, #{options := Options, targets := Targets} = State) ->
         sinks => [{dyno_servers_sink:address(S), dyno_servers_sink:failures(S)} || S <- Sinks]
     },
     {reply, About, State};
-handle_call({add, Servers}, _From, #{options := #{servers := Before} = Options} = State) ->
-    case change(fun dyno_servers_target:add/2, Servers, State) of
-        ok -> {reply, ok, State#{options := Options#{servers := lists:uniq(Before ++ Servers)}}};
-        Error -> {reply, Error, State}
-    end;
-handle_call({remove, Servers}, _From, #{options := #{servers := Before} = Options} = State) ->
-    case change(fun dyno_servers_target:remove/2, Servers, State) of
-        ok -> {reply, ok, State#{options := Options#{servers := Before -- Servers}}};
-        Error -> {reply, Error, State}
-    end;
+handle_call({add, Servers}, _From, #{options := #{servers := Before}} = State) ->
+    change(fun dyno_servers_target:add/2, Servers, lists:uniq(Before ++ Servers), State);
+handle_call({remove, Servers}, _From, #{options := #{servers := Before}} = State) ->
+    change(fun dyno_servers_target:remove/2, Servers, Before -- Servers, State);
 handle_call({subscribe, Most}, {Pid, _}, #{subscribers := Subscribers} = State) ->
     _ = monitor(process, Pid),
     Subscriber = #{most => Most, ready => true, waiting => [], dropped => 0},
     {reply, ok, State#{subscribers := Subscribers#{Pid => Subscriber}}}.
 
-change(Change, Servers, #{targets := Targets}) ->
+change(Change, Servers, All, #{targets := Targets, options := Options} = State) ->
     case dyno_server_selector:check(Servers, maps:keys(Targets)) of
         {ok, Selected} ->
-            maps:foreach(fun(Node, Pid) -> Change(Pid, map_get(Node, Selected)) end, Targets);
+            maps:foreach(fun(Node, Pid) -> Change(Pid, map_get(Node, Selected)) end, Targets),
+            {reply, ok, State#{options := Options#{servers := All}}};
         Error ->
-            Error
+            {reply, Error, State}
     end.
 
 -doc false.

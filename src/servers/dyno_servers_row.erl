@@ -11,7 +11,8 @@ calls to others, in `timer:sleep/1`, or preempted. A server is busy while a call
 saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
 """.
 
--export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2, quantile/2]).
+-export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2]).
+-export([quantile/2, share/2]).
 -export_type([row/0, key/0]).
 
 -doc "A number is `undefined` where the level does not tell it.".
@@ -151,6 +152,8 @@ running(#{callback := Name, ns := Ns}) when Ns >= ?LONG_NS ->
 running(_) ->
     undefined.
 
+-doc "Of a whole that may be nothing.".
+-spec share(Part :: integer() | undefined, Whole :: integer()) -> number() | undefined.
 share(undefined, _Whole) -> undefined;
 share(Part, Whole) -> max(0, Part) / max(1, Whole).
 

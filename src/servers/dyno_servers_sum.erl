@@ -7,7 +7,7 @@
 %% same time, and with later times of the same processes. Histograms are merged, so that percentiles
 %% of a sum are those of all of its callbacks. Pure.
 
--export([of_server/2, add_process/2, add_time/2, all_callbacks/1, snapshot/1]).
+-export([of_server/2, add_process/2, add_time/2, all_callbacks/1]).
 -export_type([sum/0, callback/0, tag/0, stage/0, histogram/0]).
 
 -type histogram() :: dyno_histogram:snapshot() | none.
@@ -128,8 +128,7 @@ known_delay(#{histogram := Sent} = Delay) ->
             Snapshot
     end.
 
--doc "A histogram as an agent sends it, as a snapshot of `m:dyno_histogram`.".
--spec snapshot(none | map()) -> histogram().
+%% A histogram as an agent sends it.
 snapshot(none) -> none;
 snapshot(#{buckets := []}) -> none;
 snapshot(#{count := _} = Snapshot) -> Snapshot;

@@ -263,24 +263,21 @@ read(EndMs, #{agent := lost} = State) ->
 tell_monitors(EndMs, Window, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
     tell_all(EndMs, {window, Window}, State);
 tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
-    lists:foreach(
-        fun({Monitor, {_, Selectors}}) ->
+    maps:foreach(
+        fun(Monitor, {_, Selectors}) ->
             Of = [Server || Server <- Servers, dyno_server_selector:is_of(Server, Selectors)],
-            tell_one(Monitor, EndMs, {window, Window#{servers := Of}}, State)
+            send([Monitor], EndMs, {window, Window#{servers := Of}}, State)
         end,
-        maps:to_list(Monitors)
+        Monitors
     ),
     State.
 
 tell_all(EndMs, Message, #{monitors := Monitors} = State) ->
-    lists:foreach(
-        fun(Monitor) -> tell_one(Monitor, EndMs, Message, State) end, maps:keys(Monitors)
-    ),
+    send(maps:keys(Monitors), EndMs, Message, State),
     State.
 
-tell_one(Monitor, EndMs, Message, #{node := Node}) ->
-    Monitor ! {?MODULE, Node, EndMs, Message},
-    ok.
+send(Pids, EndMs, Message, #{node := Node}) ->
+    lists:foreach(fun(Pid) -> Pid ! {?MODULE, Node, EndMs, Message} end, Pids).
 
 lost(Agent, Error, #{agent := {_, Guard, _}} = State) ->
     true = demonitor(Guard, [flush]),

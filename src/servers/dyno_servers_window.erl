@@ -68,7 +68,7 @@ sums(Group, #{servers := Servers}) ->
     group(Group, Servers).
 
 -doc "Processes summed by what they have in common.".
--spec group(group(), [dyno_servers_sum:sum()]) -> [dyno_servers_sum:sum()].
+-spec group(group() | sink, [dyno_servers_sum:sum()]) -> [dyno_servers_sum:sum()].
 group(process, Servers) ->
     Servers;
 group(Group, Servers) ->
@@ -80,16 +80,20 @@ group(Group, Servers) ->
 
 add(Server, Sum) -> dyno_servers_sum:add_process(Sum, Server).
 
-key(cluster, _Labels) -> ~"all";
-key(name, #{name := Name}) -> dyno_server_name:kind(Name);
-key(sink, Labels) -> maps:with([node, application, module, behaviour], Labels);
-key(Group, Labels) -> maps:get(Group, Labels, ~"none").
+key(cluster, _Labels) ->
+    ~"all";
+key(name, #{name := Name}) ->
+    dyno_server_name:kind(Name);
+key(sink, #{name := Name} = Labels) ->
+    (maps:with([node, application, module, behaviour], Labels))#{
+        name => dyno_server_name:kind(Name)
+    };
+key(Group, Labels) ->
+    maps:get(Group, Labels, ~"none").
 
 %% What it is grouped by is known of a sum in any case.
-with_key(Group, Key, #{labels := Labels} = Sum) when is_binary(Key) ->
-    Sum#{labels := Labels#{Group => Key}};
-with_key(_Group, _Key, Sum) ->
-    Sum.
+with_key(sink, Labels, Sum) -> Sum#{labels := Labels};
+with_key(Group, Key, #{labels := Labels} = Sum) -> Sum#{labels := Labels#{Group => Key}}.
 
 -doc """
 The sums that sinks get: by name and module within a node, without process identifiers, whose number
@@ -97,22 +101,7 @@ has no limit.
 """.
 -spec for_sinks(window()) -> [map()].
 for_sinks(#{servers := Servers}) ->
-    Keyed = maps:groups_from_list(
-        fun(#{labels := Labels}) -> sink_labels(Labels) end, Servers
-    ),
     [
-        for_sink(Labels, lists:foldl(fun add/2, First, Rest))
-     || Labels := [First | Rest] <- Keyed
+        Sum#{busy => dyno_servers_row:share(BusyNs, ProcessNs)}
+     || #{busy_ns := BusyNs, process_ns := ProcessNs} = Sum <- group(sink, Servers)
     ].
-
-sink_labels(#{name := Name} = Labels) ->
-    Kept = maps:with([node, application, module, behaviour], Labels),
-    Kept#{name => dyno_server_name:kind(Name)}.
-
-for_sink(Labels, #{busy_ns := BusyNs, process_ns := ProcessNs} = Sum) ->
-    Busy =
-        case BusyNs of
-            undefined -> undefined;
-            _ -> max(0, BusyNs) / max(1, ProcessNs)
-        end,
-    Sum#{labels := Labels, busy => Busy}.
