@@ -15,7 +15,8 @@
 %% the only one that adds, the instrument the only one that subtracts: nothing is lost between two
 %% windows.
 
--export([new/0, begin_callback/3, end_callback/3, record/4, add/3, put/3, get/2]).
+-export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
+-export([skip/1, skip/2, stand_for_skipped/1]).
 %% The instrument's
 -export([under_way/1, word/1, take/1, look/1, histogram/1, lengths/1, none/0]).
 -export([scaled/1]).
@@ -30,7 +31,7 @@
 
 -doc "Single numbers.".
 -type number_name() ::
-    queue_max | delay_error | coarse | buffered | {events | demand, peer()}.
+    queue_max | delay_error | coarse | buffered | skipped | untimed | {events | demand, peer()}.
 
 -doc "Another stage of GenStage, in the order in which they are met; the last is all others.".
 -type peer() :: 1..20.
@@ -39,6 +40,8 @@
     series := #{series() => [{Index :: non_neg_integer(), Count :: pos_integer()}]},
     queue_max := non_neg_integer(),
     delay_error := non_neg_integer(),
+    %% How many were not timed themselves.
+    untimed := non_neg_integer(),
     events := #{peer() => pos_integer()},
     demand := #{peer() => pos_integer()}
 }.
@@ -61,6 +64,8 @@
 -define(POWERS, 37).
 -define(POWER_BITS, 6).
 -define(SERIES, 31).
+%% Of these, those of callbacks.
+-define(CALLBACKS, 26).
 -define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
 -define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
 -define(SERIES_BITS, 5).
@@ -108,6 +113,8 @@ number(queue_max) -> 4;
 number(delay_error) -> 5;
 number(coarse) -> 6;
 number(buffered) -> 7;
+number(skipped) -> 48;
+number(untimed) -> 49;
 number({events, Peer}) -> 7 + Peer;
 number({demand, Peer}) -> 27 + Peer.
 
@@ -115,39 +122,57 @@ number({demand, Peer}) -> 27 + Peer.
 -spec word(t()) -> integer().
 word(Counters) -> atomics:get(Counters, ?BEGUN).
 
--doc "Counts a value of a series; a negative one as 0.".
--spec record(t(), series(), integer(), blocks()) -> blocks().
-record(Counters, Series, Value, Blocks) ->
+-doc "A message is not timed; gives how many are not counted yet.".
+-spec skip(t()) -> pos_integer().
+skip(Counters) -> atomics:add_get(Counters, number(skipped), 1).
+
+-doc "So many more, or fewer.".
+-spec skip(t(), integer()) -> ok.
+skip(Counters, Count) -> add(Counters, skipped, Count).
+
+%% Those that are not counted yet. The process and the instrument both take them.
+take_skipped(Counters) -> atomics:exchange(Counters, number(skipped), 0).
+
+-doc "One that is timed counts for those, and is the last of them.".
+-spec stand_for_skipped(t()) -> pos_integer().
+stand_for_skipped(Counters) ->
+    Count = max(1, take_skipped(Counters)),
+    ok = add(Counters, untimed, Count - 1),
+    Count.
+
+-doc "Counts a value of a series, so many times; a negative one as 0.".
+-spec record(t(), series(), integer(), pos_integer(), blocks()) -> blocks().
+record(Counters, Series, Value, Count, Blocks) ->
     Index = index(max(0, Value)),
     Key = Series bsl ?POWER_BITS bor (Index bsr ?BITS),
     case Blocks of
         #{Key := Block} ->
-            ok = atomics:add(Counters, Block + part(Index), 1),
+            ok = atomics:add(Counters, Block + part(Index), Count),
             Blocks;
         #{} ->
-            record_new(Counters, Key, Index, Blocks)
+            record_new(Counters, Key, Index, Count, Blocks)
     end.
 
 part(Index) -> (Index band (1 bsl ?BITS - 1)) bsr 2.
 
-record_new(Counters, Key, Index, Blocks) when map_size(Blocks) < ?BLOCKS ->
+record_new(Counters, Key, Index, Count, Blocks) when map_size(Blocks) < ?BLOCKS ->
     Used = map_size(Blocks),
     Block = ?FIRST_BLOCK + Used * ?BLOCK_SIZE,
-    ok = atomics:put(Counters, Block + part(Index), 1),
+    ok = atomics:put(Counters, Block + part(Index), Count),
     ok = atomics:put(Counters, ?DIRECTORY + Used, Key),
     %% The instrument sees the block only now.
     ok = atomics:put(Counters, ?USED, Used + 1),
     Blocks#{Key => Block};
-record_new(Counters, Key, Index, Blocks) ->
+record_new(Counters, Key, Index, Count, Blocks) ->
     Series = Key bsr ?POWER_BITS,
-    ok = atomics:add(Counters, number(coarse), 1),
-    ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), 1),
+    ok = atomics:add(Counters, number(coarse), Count),
+    ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), Count),
     Blocks.
 
 -doc "What was counted since it was last taken away; takes it away.".
 -spec take(t()) -> values().
 take(Counters) ->
-    read(Counters, fun(Position) ->
+    Values = read(Counters, fun(Position) ->
         case atomics:get(Counters, Position) of
             0 ->
                 0;
@@ -155,12 +180,35 @@ take(Counters) ->
                 ok = atomics:sub(Counters, Position, Count),
                 Count
         end
-    end).
+    end),
+    case with_skipped(take_skipped(Counters), Values) of
+        {0, All} ->
+            All;
+        {Left, All} ->
+            ok = skip(Counters, Left),
+            All
+    end.
 
 -doc "The same; leaves it there.".
 -spec look(t()) -> values().
 look(Counters) ->
-    read(Counters, fun(Position) -> atomics:get(Counters, Position) end).
+    Values = read(Counters, fun(Position) -> atomics:get(Counters, Position) end),
+    {_, All} = with_skipped(get(Counters, skipped), Values),
+    All.
+
+%% The few that no timed one counts for yet are as most are.
+with_skipped(Count, #{series := Series, untimed := Untimed} = Values) when Count > 0 ->
+    Counts = [{N, Id, Index} || Id := Buckets <- Series, Id =< ?CALLBACKS, {Index, N} <- Buckets],
+    case Counts of
+        [] ->
+            {Count, Values};
+        _ ->
+            {N, Id, Index} = lists:max(Counts),
+            Buckets = lists:keyreplace(Index, 1, map_get(Id, Series), {Index, N + Count}),
+            {0, Values#{series := Series#{Id := Buckets}, untimed := Untimed + Count}}
+    end;
+with_skipped(Count, Values) ->
+    {Count, Values}.
 
 read(Counters, Read) ->
     Fine = [
@@ -174,7 +222,7 @@ read(Counters, Read) ->
     BySeries = maps:groups_from_list(
         fun({Series, _}) -> Series end, fun({_, Bucket}) -> Bucket end, Fine ++ coarse(Read)
     ),
-    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error]},
+    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error, untimed]},
     Numbers#{
         series => maps:map(fun(_, Buckets) -> lists:sort(Buckets) end, BySeries),
         events => peers(events, Read),
@@ -206,7 +254,7 @@ peers(What, Read) ->
 -doc "Values that were never counted.".
 -spec none() -> values().
 none() ->
-    #{series => #{}, queue_max => 0, delay_error => 0, events => #{}, demand => #{}}.
+    #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}}.
 
 -doc """
 A histogram of buckets of four. Its sum is that of the middles of the buckets, and its extremes are
@@ -254,26 +302,21 @@ middle({Low, High}) -> (Low + High - 1) bsr 1.
 -doc "The bucket of a value.".
 -spec index(non_neg_integer()) -> non_neg_integer().
 index(Value) when Value < 1 bsl 8 -> Value;
-index(Value) when Value < ?OVERFLOW_FROM -> index_32(Value);
+index(Value) when Value < ?OVERFLOW_FROM -> shifted(Value, shift(Value));
 index(_Value) -> ?OVERFLOW.
 
-index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
-index_32(Value) -> index_16(Value, 0).
+shifted(Value, Shift) -> (Value bsr Shift) + (Shift bsl ?BITS).
 
-index_16(Value, Base) when Value >= 1 bsl 23 -> index_8(Value bsr 16, Base + (16 bsl ?BITS));
-index_16(Value, Base) -> index_8(Value, Base).
+%% To 8 bits. Most callbacks take less than a millisecond, so these are found soon.
+shift(V) when V < 1 bsl 12 -> shift_12(V);
+shift(V) when V < 1 bsl 16 -> shift_12(V bsr 4) + 4;
+shift(V) when V < 1 bsl 20 -> shift_12(V bsr 8) + 8;
+shift(V) -> shift(V bsr 12) + 12.
 
-index_8(Value, Base) when Value >= 1 bsl 15 -> index_4(Value bsr 8, Base + (8 bsl ?BITS));
-index_8(Value, Base) -> index_4(Value, Base).
-
-index_4(Value, Base) when Value >= 1 bsl 11 -> index_2(Value bsr 4, Base + (4 bsl ?BITS));
-index_4(Value, Base) -> index_2(Value, Base).
-
-index_2(Value, Base) when Value >= 1 bsl 9 -> index_1(Value bsr 2, Base + (2 bsl ?BITS));
-index_2(Value, Base) -> index_1(Value, Base).
-
-index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
-index_1(Value, Base) -> Value + Base.
+shift_12(V) when V < 1 bsl 9 -> 1;
+shift_12(V) when V < 1 bsl 10 -> 2;
+shift_12(V) when V < 1 bsl 11 -> 3;
+shift_12(_V) -> 4.
 
 -doc "The values of a bucket, the second one excluded.".
 -spec bounds(non_neg_integer()) -> {non_neg_integer(), pos_integer()}.

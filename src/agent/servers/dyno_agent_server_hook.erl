@@ -22,6 +22,11 @@
 %%
 %% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
 %% queue, how long it waited, the deadline. How rarely depends on how many there are.
+%%
+%% In a flood, more than 100,000 messages a second for a tenth of a second, not each is timed: one of
+%% 16 is, at random distances, and counts for those that were skipped before it. A callback of more
+%% than 100 us counts for itself alone. The clock is read at every eighth message, so that a slow one
+%% that was skipped shows as a gap with messages waiting behind it.
 
 -export([debug/2, event/3, id/0]).
 %% Names of series
@@ -58,6 +63,9 @@ atomics whose first number is the deadline, and the second how many single calls
     %% Of GenStage: the others, and whether the user's module is known.
     peers = #{} :: #{pid() => dyno_agent_server_counters:peer()},
     stage = unknown :: unknown | known,
+    %% From when, and from which message on, it is found out whether there is a flood; `never` where
+    %% continuations need the end of what was before them.
+    flood :: {integer(), Received :: non_neg_integer()} | never,
     %% Of a single call that is told of.
     told = none :: none | binary()
 }).
@@ -72,6 +80,10 @@ atomics whose first number is the deadline, and the second how many single calls
     %% The end of the last one.
     ended :: integer(),
     received = 0 :: non_neg_integer(),
+    %% In a flood the message of this number is timed; otherwise each, and this is 1. For how many
+    %% the one under way counts.
+    distance = 1 :: pos_integer(),
+    weight = 1 :: pos_integer(),
     hook :: #hook{}
 }).
 
@@ -87,6 +99,11 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(IDLE_NS, 3000).
 -define(CLOSE_NS, 250_000).
 -define(MOST_RARITY, 63).
+%% So long from one message to the next, for so long, is a flood.
+-define(FLOOD_NS, 10_000).
+-define(FLOOD_FOR_NS, 100_000_000).
+-define(SLOW_NS, 100_000).
+-define(DISTANCE, 16).
 -define(ASKED, 1024).
 -define(PEERS, 20).
 %% The depth and characters to which an argument is printed.
@@ -121,26 +138,32 @@ debug(Counters, #{clock := Clock} = Shared) ->
         shared = Shared,
         clock = Clock,
         looked = Now,
+        flood = {Now, 0},
         delay = dyno_agent_server_delay:new(Now)
     },
     {id(), fun ?MODULE:event/3, #hot{ended = Now, hook = Hook}}.
 
 -doc "An event of sys, in the process that is measured.".
 -spec event(#hot{}, term(), term()) -> #hot{} | done.
-event(Hot, {in, Message}, _Name) ->
-    Now = erlang:monotonic_time(nanosecond),
-    case Message of
-        {'$gen_call', _From, Request} -> begins(handle_call, kind(Request), Message, Now, Hot);
-        {'$gen_cast', Request} -> begins(handle_cast, kind(Request), Message, Now, Hot);
-        timeout -> begins(timeout, timeout, Message, Now, Hot);
-        {'$gen_consumer', From, What} -> consumer(From, What, Message, Now, Hot);
-        {'$gen_producer', From, What} -> producer(From, What, Message, Now, Hot);
-        _ -> begins(handle_info, kind(Message), Message, Now, Hot)
+event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->
+    in(Message, Hot);
+event(#hot{distance = Distance, hook = #hook{counters = Counters}} = Hot, {in, Message}, _Name) ->
+    case is_of_stage(Message) orelse dyno_agent_server_counters:skip(Counters) of
+        true -> in(Message, Hot);
+        Skipped when Skipped >= Distance -> in(Message, weighted(Hot));
+        Skipped when Skipped band 7 =:= 0 -> check(Message, Hot);
+        _ -> Hot
     end;
+event(#hot{begun = 0, distance = Distance} = Hot, Event, _Name) when
+    Distance > 1, element(1, Event) =/= continue
+->
+    Hot;
 event(Hot, {out, _Reply, _From, State}, _Name) ->
     ends(stage(State, Hot));
 event(Hot, {noreply, State}, _Name) ->
     ends(stage(State, Hot));
+event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}, _Name) when Distance > 1 ->
+    Hot#hot{distance = 1, hook = Hook#hook{flood = never}};
 event(Hot, {continue, Term}, _Name) ->
     since_last(handle_continue, kind(Term), Hot);
 %% Of a state machine. An event that it gives itself comes in while another one is under way; that
@@ -160,6 +183,63 @@ event(#hot{event = Begun} = Hot, {Done, Event, State, _Next}, _Name) when
 event(Hot, _Other, _Name) ->
     Hot.
 
+in(Message, Hot) ->
+    Now = erlang:monotonic_time(nanosecond),
+    case Message of
+        {'$gen_call', _From, Request} -> begins(handle_call, kind(Request), Message, Now, Hot);
+        {'$gen_cast', Request} -> begins(handle_cast, kind(Request), Message, Now, Hot);
+        timeout -> begins(timeout, timeout, Message, Now, Hot);
+        {'$gen_consumer', From, What} -> consumer(From, What, Message, Now, Hot);
+        {'$gen_producer', From, What} -> producer(From, What, Message, Now, Hot);
+        _ -> begins(handle_info, kind(Message), Message, Now, Hot)
+    end.
+
+%% Floods
+
+%% Of these the events and the demand count, each.
+is_of_stage({'$gen_consumer', _, _}) -> true;
+is_of_stage({'$gen_producer', _, _}) -> true;
+is_of_stage(_Message) -> false.
+
+weighted(#hot{hook = #hook{counters = Counters}} = Hot) ->
+    Hot#hot{weight = dyno_agent_server_counters:stand_for_skipped(Counters)}.
+
+check(Message, #hot{ended = Before, hook = Hook} = Hot) ->
+    Now = erlang:monotonic_time(nanosecond),
+    case Now - Before > ?SLOW_NS andalso process_info(self(), message_queue_len) of
+        false ->
+            Hot#hot{ended = Now};
+        {message_queue_len, 0} ->
+            %% It has waited, or may have.
+            in(Message, weighted(Hot#hot{distance = 1, ended = Now}));
+        {message_queue_len, _} ->
+            ok = dyno_agent_server_counters:skip(Hook#hook.counters, -1),
+            {Series, Named} = series(callback(Message), ?OTHER, Hook),
+            Recorded = record(Series, Now - Before, Named),
+            in(Message, weighted(Hot#hot{ended = Now, hook = Recorded}))
+    end.
+
+callback({'$gen_call', _, _}) -> handle_call;
+callback({'$gen_cast', _}) -> handle_cast;
+callback(_Message) -> handle_info.
+
+%% After a look: how many messages to the next that is timed.
+flood(Now, #hot{event = none, received = Received, distance = Distance, hook = Hook}) ->
+    case Hook of
+        #hook{flood = {Since, Before}} when Now - Since > ?FLOOD_FOR_NS ->
+            case Now - Since < (Received - Before) * ?FLOOD_NS of
+                true -> {distance(Now), {Now, Received}};
+                false -> {1, {Now, Received}}
+            end;
+        #hook{flood = Flood} ->
+            {Distance, Flood}
+    end;
+flood(_Now, #hot{hook = #hook{flood = Flood}}) ->
+    {1, Flood}.
+
+%% More than 1; 16 in the mean.
+distance(Now) -> 2 + erlang:phash2(Now, 2 * ?DISTANCE - 3).
+
 %% The beginning of a callback
 
 begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = Hot) ->
@@ -171,10 +251,10 @@ begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = 
             begins(Series, Message, Now, Hot#hot{hook = Named})
     end.
 
-begins(Series, Message, Now, #hot{received = Before, hook = Hook} = Hot) ->
+begins(Series, Message, Now, #hot{received = Before, weight = Weight, hook = Hook} = Hot) ->
     #hook{counters = Counters, clock = Clock, rarity = Rarity} = Hook,
     ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
-    Received = Before + 1,
+    Received = Before + Weight,
     Begun = Hot#hot{begun = Now, series = Series, received = Received},
     %% Multiples of the golden ratio: no pattern in the messages can be in step with them.
     case ((Received band 16#3FFFFFF) * 2_654_435_769 bsr 26) band Rarity of
@@ -182,7 +262,7 @@ begins(Series, Message, Now, #hot{received = Before, hook = Hook} = Hot) ->
         _ -> Begun
     end.
 
-closely(Message, #hot{begun = Now, received = Received, ended = Ended, hook = Hook} = Hot) ->
+closely(Message, #hot{begun = Now, received = Received, hook = Hook} = Hot) ->
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
     case atomics:get(Control, 1) of
         Deadline when Now - Clock > Deadline ->
@@ -190,11 +270,7 @@ closely(Message, #hot{begun = Now, received = Received, ended = Ended, hook = Ho
         _ ->
             {message_queue_len, Left} = process_info(self(), message_queue_len),
             ok = raise(Left, Counters),
-            Before =
-                case Now - Ended > ?IDLE_NS of
-                    true -> waited;
-                    false -> Ended
-                end,
+            Before = before(Left, Hot),
             {Ns, ErrorNs, Delay} =
                 dyno_agent_server_delay:received({Received, Now, Left}, Before, Hook#hook.delay),
             Counted = record(
@@ -202,12 +278,21 @@ closely(Message, #hot{begun = Now, received = Received, ended = Ended, hook = Ho
             ),
             ok = dyno_agent_server_counters:add(Counters, delay_error, ErrorNs),
             #hook{rarity = Rarity, looked = Looked} = Hook,
+            {Distance, Flood} = flood(Now, Hot),
             Told = told(Message, Control, Counted#hook{
-                rarity = rarity(Now - Looked, Rarity), looked = Now, delay = Delay
+                rarity = rarity(Now - Looked, Rarity), looked = Now, delay = Delay, flood = Flood
             }),
             %% What this took is not the callback's.
-            Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Told}
+            Hot#hot{
+                begun = erlang:monotonic_time(nanosecond), distance = Distance, hook = Told
+            }
     end.
+
+%% The end of the last callback. In a flood it is not known: anything until now.
+before(0, #hot{distance = Distance}) when Distance > 1 -> waited;
+before(_Left, #hot{begun = Now, distance = Distance}) when Distance > 1 -> Now;
+before(_Left, #hot{begun = Now, ended = Ended}) when Now - Ended > ?IDLE_NS -> waited;
+before(_Left, #hot{ended = Ended}) -> Ended.
 
 %% Some 2,000 looks a second: with fewer messages each of them, with many one in 64.
 rarity(SinceNs, Rarity) when SinceNs < ?CLOSE_NS -> min(?MOST_RARITY, 2 * Rarity + 1);
@@ -216,7 +301,7 @@ rarity(SinceNs, Rarity) when SinceNs < 64 * ?CLOSE_NS -> Rarity bsr 1;
 rarity(_SinceNs, _Rarity) -> 0.
 
 record(Series, Value, #hook{counters = Counters, blocks = Before} = Hook) ->
-    case dyno_agent_server_counters:record(Counters, Series, Value, Before) of
+    case dyno_agent_server_counters:record(Counters, Series, Value, 1, Before) of
         Blocks when map_size(Blocks) =:= map_size(Before) -> Hook;
         Blocks -> Hook#hook{blocks = Blocks}
     end.
@@ -242,18 +327,32 @@ told(Message, Control, Hook) ->
 
 ends(#hot{begun = 0} = Hot) ->
     Hot#hot{ended = erlang:monotonic_time(nanosecond)};
-ends(#hot{begun = Begun, series = Series, hook = Hook} = Hot) ->
+ends(#hot{begun = Begun, series = Series, hook = Hook, distance = Distance} = Hot) ->
     Now = erlang:monotonic_time(nanosecond),
     #hook{counters = Counters, clock = Clock, blocks = Before} = Hook,
-    Blocks = dyno_agent_server_counters:record(Counters, Series, Now - Begun, Before),
+    Weight = weight(Now - Begun, Hot),
+    Blocks = dyno_agent_server_counters:record(Counters, Series, Now - Begun, Weight, Before),
     ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
+    Next =
+        case Distance of
+            1 -> 1;
+            _ -> distance(Now)
+        end,
     case Hook of
         #hook{told = none} when map_size(Blocks) =:= map_size(Before) ->
-            Hot#hot{begun = 0, ended = Now};
+            Hot#hot{begun = 0, ended = Now, weight = 1, distance = Next};
         _ ->
             Told = tell(Now - Begun, Series, Hook#hook{blocks = Blocks}),
-            Hot#hot{begun = 0, ended = Now, hook = Told}
+            Hot#hot{begun = 0, ended = Now, weight = 1, distance = Next, hook = Told}
     end.
+
+weight(_Ns, #hot{weight = 1}) ->
+    1;
+weight(Ns, #hot{weight = Weight, hook = #hook{counters = Counters}}) when Ns > ?SLOW_NS ->
+    ok = dyno_agent_server_counters:skip(Counters, Weight - 1),
+    1;
+weight(_Ns, #hot{weight = Weight}) ->
+    Weight.
 
 tell(_Ns, _Series, #hook{told = none} = Hook) ->
     Hook;

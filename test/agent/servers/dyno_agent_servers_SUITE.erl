@@ -175,7 +175,7 @@ blocks_that_run_out(_Config) ->
     ],
     _ = lists:foldl(
         fun({Series, Value}, Blocks) ->
-            dyno_agent_server_counters:record(Counters, Series, Value, Blocks)
+            dyno_agent_server_counters:record(Counters, Series, Value, 1, Blocks)
         end,
         #{},
         Values
@@ -191,7 +191,7 @@ lengths_are_told_apart(_Config) ->
     _ = lists:foldl(
         fun(Length, Blocks) ->
             Scaled = dyno_agent_server_counters:scaled(Length),
-            dyno_agent_server_counters:record(Counters, 1, Scaled, Blocks)
+            dyno_agent_server_counters:record(Counters, 1, Scaled, 1, Blocks)
         end,
         #{},
         Lengths
