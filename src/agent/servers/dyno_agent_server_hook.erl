@@ -23,10 +23,10 @@
 %% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
 %% queue, how long it waited, the deadline. How rarely depends on how many there are.
 %%
-%% In a flood, more than 100,000 messages a second for a tenth of a second, not each is timed: one of
-%% 16 is, at random distances, and counts for those that were skipped before it. A callback of more
-%% than 100 us counts for itself alone. The clock is read at every eighth message, so that a slow one
-%% that was skipped shows as a gap with messages waiting behind it.
+%% In a flood, more than 100,000 messages a second for a tenth of a second, not each is timed: one
+%% of 16 is, at random distances, and counts for those that were skipped before it. A callback of
+%% more than 100 us counts for itself alone. The clock is read at every eighth message, so that a
+%% slow one that was skipped shows as a gap with messages waiting behind it.
 
 -export([debug/2, event/3, id/0]).
 %% Names of series
@@ -150,9 +150,8 @@ event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->
 event(#hot{distance = Distance, hook = #hook{counters = Counters}} = Hot, {in, Message}, _Name) ->
     case is_of_stage(Message) orelse dyno_agent_server_counters:skip(Counters) of
         true -> in(Message, Hot);
-        Skipped when Skipped >= Distance -> in(Message, weighted(Hot));
-        Skipped when Skipped band 7 =:= 0 -> check(Message, Hot);
-        _ -> Hot
+        Skipped when Skipped >= Distance; Skipped band 7 =:= 0 -> check(Message, Skipped, Hot);
+        _Skipped -> Hot
     end;
 event(#hot{begun = 0, distance = Distance} = Hot, Event, _Name) when
     Distance > 1, element(1, Event) =/= continue
@@ -204,11 +203,13 @@ is_of_stage(_Message) -> false.
 weighted(#hot{hook = #hook{counters = Counters}} = Hot) ->
     Hot#hot{weight = dyno_agent_server_counters:stand_for_skipped(Counters)}.
 
-check(Message, #hot{ended = Before, hook = Hook} = Hot) ->
+check(Message, Skipped, #hot{ended = Before, distance = Distance, hook = Hook} = Hot) ->
     Now = erlang:monotonic_time(nanosecond),
     case Now - Before > ?SLOW_NS andalso process_info(self(), message_queue_len) of
-        false ->
+        false when Skipped < Distance ->
             Hot#hot{ended = Now};
+        false ->
+            in(Message, weighted(Hot));
         {message_queue_len, 0} ->
             %% It has waited, or may have.
             in(Message, weighted(Hot#hot{distance = 1, ended = Now}));

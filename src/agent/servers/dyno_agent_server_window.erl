@@ -49,8 +49,8 @@ make(How, #{shared := Shared, outstanding := Before} = Context, Set) ->
     #{
         servers => Servers,
         probed_ns => lists:sum([
-            probed_ns(One, Served, Context)
-         || {{_, One, _}, #{served := Served}} <- lists:zip(Read, Servers)
+            probed_ns(One, Served, Untimed, Context)
+         || {{_, One, #{untimed := Untimed}}, #{served := Served}} <- lists:zip(Read, Servers)
         ]),
         outstanding => Outstanding
     }.
@@ -105,9 +105,12 @@ by(Hook, #{flagged := Flagged, process := Process}, _Level) ->
         false -> {none, Why}
     end.
 
-probed_ns(#{hook := Hook, flagged := Flagged}, Served, #{probes := Probes}) ->
+%% A message that is not timed takes the hook a third of what another takes.
+probed_ns(#{hook := Hook, flagged := Flagged}, Served, Untimed, #{probes := Probes}) ->
     #{hook := HookNs, flag := FlagNs} = Probes,
-    Served * (lists:sum([HookNs || Hook =:= hooked] ++ [FlagNs || Flagged])).
+    Timed = max(0, Served - Untimed),
+    lists:sum([(Timed + Untimed div 3) * HookNs || Hook =:= hooked]) +
+        lists:sum([Served * FlagNs || Flagged]).
 
 -doc "The busy share of the schedulers between two readings.".
 -spec busy([tuple()], [tuple()]) -> float().

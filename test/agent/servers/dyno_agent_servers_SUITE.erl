@@ -114,6 +114,7 @@ groups() ->
             blocks_that_run_out,
             lengths_are_told_apart,
             delays_lie_between_looks,
+            a_flood_is_counted_and_sampled,
             levels_step_down_and_up
         ]},
         {in_a_node, [], [
@@ -234,6 +235,55 @@ estimated(Served) ->
         Numbered
     ),
     Found.
+
+%% The hook itself, as sys calls it: each message is counted, few are timed, and the slow ones are
+%% seen, whether they were to be timed or not.
+a_flood_is_counted_and_sampled(_Config) ->
+    Now = erlang:monotonic_time(nanosecond),
+    Control = atomics:new(2, [{signed, true}]),
+    ok = atomics:put(Control, 1, 1 bsl 58),
+    Counters = dyno_agent_server_counters:new(),
+    {_, _, Hook} = dyno_agent_server_hook:debug(Counters, #{
+        clock => Now - 1,
+        control => Control,
+        names => ets:new(names, [ordered_set]),
+        asked => atomics:new(1024, [{signed, true}]),
+        each => none
+    }),
+    %% One that waits, as in a queue.
+    self() ! waits,
+    {Flood, Count} = flooded(0, Now + 300_000_000, Hook),
+    _ = lists:foldl(
+        fun(_, Before) ->
+            Slow = dyno_agent_server_hook:event(Before, {in, slow}, name),
+            timer:sleep(50),
+            Slept = dyno_agent_server_hook:event(Slow, {noreply, state}, name),
+            {After, 1000} = flooded(0, 1000, Slept),
+            After
+        end,
+        Flood,
+        lists:seq(1, 20)
+    ),
+    receive waits -> ok end,
+    #{series := Series, untimed := Untimed} = dyno_agent_server_counters:take(Counters),
+    Buckets = lists:append([Of || Id := Of <- Series, Id < dyno_agent_server_hook:queue()]),
+    ?assertEqual(Count + 20_020, lists:sum([N || {_, N} <- Buckets])),
+    ?assert(Untimed > Count div 4),
+    Slow = [N || {Index, N} <- Buckets, Index >= dyno_agent_server_counters:index(48_000_000)],
+    %% Another one may be, where the machine is busy.
+    ct:log("~b of ~b not timed, slow: ~p", [Untimed, Count, Slow]),
+    ?assert(lists:sum(Slow) >= 20 andalso lists:sum(Slow) =< 25).
+
+%% So many messages, or until then.
+flooded(Count, Until, Hook) when Count =:= Until ->
+    {Hook, Count};
+flooded(Count, Until, Hook) ->
+    In = dyno_agent_server_hook:event(Hook, {in, {'$gen_cast', {put, Count}}}, name),
+    Out = dyno_agent_server_hook:event(In, {noreply, state}, name),
+    case Count band 1023 =:= 1023 andalso erlang:monotonic_time(nanosecond) of
+        Now when is_integer(Now), abs(Until) > 1 bsl 40, Now > Until -> {Out, Count + 1};
+        _ -> flooded(Count + 1, Until, Out)
+    end.
 
 levels_step_down_and_up(_Config) ->
     Calm = #{run_queue => 0, busy => 0.5, cost => 0.01},
