@@ -35,6 +35,7 @@ measured in the form that others read. What they measured is not judged here. No
     modes_agree/1,
     gates/1,
     birth_storm/1,
+    servers/1,
     search_spread/1,
     every_program_is_tested/1,
     wrong_arguments/1,
@@ -76,6 +77,7 @@ all() ->
         modes_agree,
         gates,
         birth_storm,
+        servers,
         search_spread,
         every_program_is_tested,
         wrong_arguments,
@@ -183,6 +185,11 @@ gates(_Config) ->
 birth_storm(_Config) ->
     measures(["birth_storm", "2000"], "birth_storm_2000", "MB").
 
+servers(_Config) ->
+    Output = measures(["servers", "bench_cluster_sync"], "servers_call", "times"),
+    ?assertMatch({match, _}, re:run(Output, ~"^call +hook +[0-9.]+ times", [multiline])),
+    measures(["servers", "flood"], "servers_flood", "ms").
+
 search_spread(_Config) ->
     measures(["search_spread"], "search_spread", "ratio").
 
@@ -223,6 +230,7 @@ wrong_arguments(_Config) ->
             {["identical_codes", "loop:none"], "a number of trials, not none"},
             {["identical_codes", "always"], "compare, concurrent, continuous, timed, isolated or loop:N"},
             {["modes_agree", "0"], "a number of words, not 0"},
+            {["servers", "shout"], "give call, cast, info.*not shout"},
             {["gates", "1"], "number of repetitions, 2 or more, not 1"},
             {["agent_cost", "--fast"], "there is no option --fast; there is --quick"}
         ],

@@ -1,0 +1,247 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_servers).
+-moduledoc false.
+%% What `dyno servers` costs the servers that it measures.
+
+-behaviour(bench_program).
+-behaviour(gen_server).
+
+-export([describe/0, argument/1, measure/2]).
+%% In the measured node
+-export([round/3, per_second/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-compile({no_auto_import, [round/1]}).
+
+%% What the programs of GenMetrics measure, by their names.
+-define(SEED, #{
+    "bench_cluster" => {call, 1, [rate]},
+    "bench_cluster_sync" => {call, 1, [time, distribution]},
+    "bench_cluster_flow" => flow
+}).
+-define(KINDS, #{"call" => call, "cast" => cast, "info" => info}).
+-define(LEVEL, 0.95).
+-define(A_SECOND, 80_000).
+
+describe() ->
+    """
+    What measuring costs a server whose callbacks do nothing, the worst case: the processor time of
+    the whole node for a message with dyno servers by that without, by turns in one node, until the
+    last message is done. The median over the rounds. `hook` is a debug function of sys that does
+    nothing: less than that no hook can cost.
+
+    Argument: call (the default), cast or info, with xSIZE for a state of so many integers; one of
+    GenMetrics' bench_cluster, bench_cluster_sync and bench_cluster_flow (1,000 messages a second);
+    flood for 80,000 calls a second for a minute: how late the latest window is.
+    """.
+
+argument(none) ->
+    argument("call");
+argument("flood") ->
+    {ok, flood};
+argument(Text) ->
+    [Name | Size] = string:split(Text, "x"),
+    case {?SEED, ?KINDS, [string:to_integer(Of) || Of <- Size]} of
+        {#{Text := Of}, _, _} -> {ok, Of};
+        {_, #{Name := Kind}, []} -> {ok, {Kind, 1, [time, distribution]}};
+        {_, #{Name := Kind}, [{N, ""}]} when N > 0 -> {ok, {Kind, N, [time, distribution]}};
+        _ -> {error, ["give call, cast, info, flood or a program of GenMetrics; not ", Text]}
+    end.
+
+measure(What, Effort) ->
+    {ok, Node} = dyno_peer:start(#{
+        name => "bench",
+        arguments => ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]
+    }),
+    {module, _} = erpc:call(Node, code, ensure_loaded, [?MODULE]),
+    try
+        measure(What, Node, Effort)
+    after
+        ok = dyno_peer:stop(Node)
+    end.
+
+measure(flood, Node, Effort) ->
+    Seconds = maps:get(Effort, #{full => 60, quick => 5}),
+    {ok, Monitor} = start(Node, distribution),
+    Driver = spawn_link(fun() -> erpc:call(Node, ?MODULE, per_second, [?A_SECOND, Seconds]) end),
+    Windows = [window(Monitor) || _ <- lists:seq(1, Seconds)],
+    true = unlink(Driver),
+    true = exit(Driver, kill),
+    ok = dyno_servers:stop(Monitor),
+    [{_, _, First} | _] = Windows,
+    {Late, Rates, Memories} = lists:unzip3(Windows),
+    bench_program:say("windows   ~b; ~ts to ~ts calls a second were counted", [
+        length(Windows), bench_program:number(lists:min(Rates)),
+        bench_program:number(lists:max(Rates))
+    ]),
+    bench_program:say("memory    the monitor's: first ~b kB, last ~b kB, most ~b kB", [
+        Kb div 1024 || Kb <- [First, lists:last(Memories), lists:max(Memories)]
+    ]),
+    #{
+        name => "servers_flood", value => lists:max(Late), unit => "ms", interval => none,
+        goal => 100
+    };
+measure(flow, Node, Effort) ->
+    Messages = maps:get(Effort, #{full => 1000, quick => 300}),
+    Loads = [{{Kind, 1, flow}, Messages, [distribution]} || Kind <- [call, cast, info]],
+    result("flow", Loads, Node, Effort);
+measure({Kind, Size, Levels}, Node, Effort) ->
+    Messages = maps:get(Effort, #{full => 200_000, quick => 20_000}),
+    Name = lists:concat([Kind | ["_" ++ integer_to_list(Size) || Size > 1]]),
+    result(Name, [{{Kind, Size, flood}, Messages, [hook | Levels]}], Node, Effort).
+
+result(Name, Loads, Node, Effort) ->
+    Rounds = maps:get(Effort, #{full => 9, quick => 2}),
+    Ratios = lists:append([ratios(Load, Node, Rounds) || Load <- Loads]),
+    {Goal, {Value, Interval}} = lists:last(Ratios),
+    #{
+        name => "servers_" ++ Name, value => Value, unit => "times", interval => Interval,
+        goal => Goal
+    }.
+
+ratios({{Kind, _, How} = Load, Messages, Levels}, Node, Rounds) ->
+    Times = [
+        maps:from_list([{L, cpu_ns(L, Load, Messages, Node)} || L <- turn(N, [none | Levels])])
+     || N <- lists:seq(1, Rounds)
+    ],
+    bench_program:say("~-9w ~ts ns of processor time a message without dyno", [
+        Kind, bench_program:number(dyno_stats:median([Ns || #{none := Ns} <- Times]))
+    ]),
+    [
+        begin
+            {Value, Interval} = Median = bench_program:median(
+                [map_get(Level, Of) / map_get(none, Of) || Of <- Times], ?LEVEL
+            ),
+            Goal = goal(Kind, Level, How),
+            bench_program:say("~-9w ~-12w ~ts times, ~ts; at most ~ts: ~ts", [
+                Kind, Level, bench_program:number(Value),
+                bench_program:interval_text(Interval, "times"), bench_program:number(Goal),
+                bench_program:goal(Value, Interval, {goal, Goal})
+            ]),
+            {Goal, Median}
+        end
+     || Level <- Levels
+    ].
+
+turn(N, Levels) ->
+    {Before, After} = lists:split(N rem length(Levels), Levels),
+    After ++ Before.
+
+goal(_Kind, _Level, flow) -> 1.1;
+goal(_Kind, rate, _How) -> 1.05;
+goal(call, distribution, _How) -> 1.25;
+goal(call, _Level, _How) -> 1.2;
+goal(_Kind, _Level, _How) -> 2.
+
+%% A message's processor time, once what is measured has been found out in a window or two.
+cpu_ns(Level, Load, Messages, Node) when Level =:= none; Level =:= hook ->
+    erpc:call(Node, ?MODULE, round, [Level, Load, Messages], infinity);
+cpu_ns(Level, Load, Messages, Node) ->
+    {ok, Monitor} = start(Node, Level),
+    Ns = erpc:call(Node, ?MODULE, round, [Level, Load, Messages], infinity),
+    ok = dyno_servers:stop(Monitor),
+    Ns.
+
+start(Node, Level) ->
+    Options = #{servers => [~"module:bench_servers"], level => Level},
+    {ok, Monitor} = dyno_servers:start([Node], Options),
+    ok = dyno_servers:subscribe(Monitor),
+    {ok, Monitor}.
+
+window(Monitor) ->
+    receive
+        {dyno_servers, Monitor, #{start_ns := Start, duration_ns := Ns} = Window, _Dropped} ->
+            LateMs = (erlang:system_time(nanosecond) - Start - Ns) / 1.0e6,
+            Sums = dyno_servers_window:sums(module, Window),
+            Rows = [dyno_servers_row:row(Sum, Ns) || Sum <- Sums],
+            ok = dyno_servers:ready(Monitor),
+            {memory, Memory} = process_info(Monitor, memory),
+            {LateMs, lists:sum([Rate || #{rate := Rate} <- Rows]), Memory}
+    end.
+
+%% In the measured node
+
+-doc "The processor time of a message, in nanoseconds.".
+-spec round(atom(), {call | cast | info, pos_integer(), flood | flow}, pos_integer()) -> float().
+round(Level, {Kind, Size, How}, Messages) ->
+    {ok, Pid} = gen_server:start(?MODULE, Size, []),
+    case Level of
+        hook -> ok = sys:install(Pid, {?MODULE, fun(Hook, _Event, _Name) -> Hook end, none});
+        _ -> ok
+    end,
+    %% The instrument finds it within a second, and knows after the next that it is busy.
+    ok = for(2500, Level, fun() -> send(How, Kind, Pid, 100) end),
+    ok = send(flood, Kind, Pid, case How of flood -> Messages div 2; flow -> 1 end),
+    {Before, _} = statistics(runtime),
+    ok = send(How, Kind, Pid, Messages),
+    {After, _} = statistics(runtime),
+    ok = gen_server:stop(Pid),
+    (After - Before) * 1.0e6 / Messages.
+
+for(Ms, Level, Do) when Level =/= none, Level =/= hook ->
+    until(erlang:monotonic_time(millisecond) + Ms, Do);
+for(_Ms, _NotMeasured, _Do) ->
+    ok.
+
+until(End, Do) ->
+    _ = Do(),
+    case erlang:monotonic_time(millisecond) < End of
+        true -> until(End, Do);
+        false -> ok
+    end.
+
+%% Sent by a process of its own, and done.
+send(How, Kind, Pid, Messages) ->
+    {_, Monitor} = spawn_monitor(fun() ->
+        send_all(How, Kind, Pid, Messages),
+        ok = gen_server:call(Pid, done, infinity)
+    end),
+    receive
+        {'DOWN', Monitor, process, _, normal} -> ok
+    end.
+
+send_all(_How, _Kind, _Pid, 0) ->
+    ok;
+send_all(How, Kind, Pid, Messages) ->
+    _ = case Kind of
+        call -> gen_server:call(Pid, {message, Messages}, infinity);
+        cast -> gen_server:cast(Pid, {message, Messages});
+        info -> Pid ! {message, Messages}
+    end,
+    case How of
+        flow -> timer:sleep(1);
+        flood -> ok
+    end,
+    send_all(How, Kind, Pid, Messages - 1).
+
+-doc "Calls a server so often a second, for so many seconds.".
+-spec per_second(pos_integer(), pos_integer()) -> ok.
+per_second(Rate, Seconds) ->
+    {ok, Pid} = gen_server:start(?MODULE, 1, []),
+    Begun = erlang:monotonic_time(millisecond),
+    paced(Pid, Rate, 0, Begun, Begun + 1000 * (Seconds + 2)).
+
+paced(Pid, Rate, Sent, Begun, End) ->
+    Now = erlang:monotonic_time(millisecond),
+    Due = (Now - Begun) * Rate div 1000,
+    send_all(flood, call, Pid, max(0, Due - Sent)),
+    case Now < End of
+        true ->
+            timer:sleep(1),
+            paced(Pid, Rate, max(Due, Sent), Begun, End);
+        false ->
+            gen_server:stop(Pid)
+    end.
+
+-spec init(pos_integer()) -> {ok, [integer()]}.
+init(Size) -> {ok, lists:seq(1, Size)}.
+
+-spec handle_call(term(), gen_server:from(), [integer()]) -> {reply, ok, [integer()]}.
+handle_call(_Request, _From, State) -> {reply, ok, State}.
+
+-spec handle_cast(term(), [integer()]) -> {noreply, [integer()]}.
+handle_cast(_Request, State) -> {noreply, State}.
+
+-spec handle_info(term(), [integer()]) -> {noreply, [integer()]}.
+handle_info(_Message, State) -> {noreply, State}.
