@@ -6,8 +6,8 @@
 %% Which processes are servers, what they are, and which of them are meant. What the runtime tells
 %% of a process is asked for once, when it is new; the rest is pure.
 
--export([items/0, server/2, is_system/1, is_chosen/2, is_surely/2, is_unknown_stage/1]).
--export_type([server/0]).
+-export([describe/2, is_chosen/2, is_surely/2, is_unknown_stage/1]).
+-export_type([server/0, applications/0]).
 
 -doc "What a process is, as far as it is known without asking it.".
 -type server() :: #{
@@ -29,16 +29,56 @@
 %% The callback module of a stage until the stage has told its own.
 -define(GEN_STAGE, 'Elixir.GenStage').
 
--doc "What `process_info/2` is asked for.".
--spec items() -> [atom() | {dictionary, term()}].
-items() ->
-    [
-        registered_name, label, group_leader, current_stacktrace,
-        {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
-    ].
+-define(ITEMS, [
+    registered_name, label, group_leader, current_stacktrace,
+    {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
+]).
 
--doc "What a process is by these items, and by its application; `none` where it is no server.".
--spec server({pid(), [{term(), term()}]}, Application :: atom()) -> server() | none.
+-doc """
+What was found out in one scan: the application of a group leader, and of modules whether they are
+of OTP's base. Each takes a search.
+""".
+-type applications() :: #{pid() => atom(), module() => boolean()}.
+
+-doc "What a process is; `none` where it is no server.".
+-spec describe(pid(), applications()) -> {server() | none | gone, applications()}.
+describe(Pid, Applications) ->
+    case process_info(Pid, ?ITEMS) of
+        undefined ->
+            {gone, Applications};
+        [_, _, {group_leader, Leader} | _] = Info ->
+            {Application, Known} = application(Leader, Pid, Applications),
+            with_system(server({Pid, Info}, Application), Known)
+    end.
+
+application(Leader, Pid, Applications) ->
+    case Applications of
+        #{Leader := Application} ->
+            {Application, Applications};
+        #{} ->
+            Application =
+                case application:get_application(Pid) of
+                    {ok, Name} -> Name;
+                    undefined -> undefined
+                end,
+            {Application, Applications#{Leader => Application}}
+    end.
+
+%% The first processes of the node are of no application, but their modules are.
+with_system(#{application := undefined, module := Module, system := Own} = Server, Applications) ->
+    case Applications of
+        #{Module := Is} ->
+            {Server#{system := Own orelse Is}, Applications};
+        #{} ->
+            Is = is_system(application:get_application(Module)),
+            {Server#{system := Own orelse Is}, Applications#{Module => Is}}
+    end;
+with_system(Server, Applications) ->
+    {Server, Applications}.
+
+is_system({ok, Application}) -> lists:member(Application, ?SYSTEM);
+is_system(undefined) -> false.
+
 server({Pid, Info}, Application) ->
     Initial = proplists:get_value({dictionary, '$initial_call'}, Info),
     case behaviour(Initial, proplists:get_value(current_stacktrace, Info, [])) of
@@ -125,14 +165,6 @@ is_own(Module, Label) ->
         fun(Name) -> is_atom(Name) andalso lists:prefix("dyno_", atom_to_list(Name)) end,
         [Module, Label]
     ).
-
--doc "Whether a module is of OTP's base. A search.".
--spec is_system(module()) -> boolean().
-is_system(Module) ->
-    case application:get_application(Module) of
-        {ok, Name} -> lists:member(Name, ?SYSTEM);
-        undefined -> false
-    end.
 
 -doc "Whether it is a stage whose module is not known yet.".
 -spec is_unknown_stage(server()) -> boolean().

@@ -189,42 +189,9 @@ found(Pid, Set) ->
     Scanned.
 
 describe(Pid, {Set, Applications}) ->
-    case process_info(Pid, dyno_agent_server_choice:items()) of
-        undefined ->
-            {Set, Applications};
-        Info ->
-            {Application, Next} = application(Pid, Info, Applications),
-            Server = dyno_agent_server_choice:server({Pid, Info}, Application),
-            {Known, Last} = of_module(Server, Next),
-            {choose(Pid, Known, Set), Last}
-    end.
-
-%% The first processes of the node are of no application, but their modules are.
-of_module(#{application := undefined, module := Module} = Server, Applications) ->
-    case Applications of
-        #{Module := System} ->
-            {Server#{system := System}, Applications};
-        #{} ->
-            #{system := Own} = Server,
-            System = Own orelse dyno_agent_server_choice:is_system(Module),
-            {Server#{system := System}, Applications#{Module => System}}
-    end;
-of_module(Server, Applications) ->
-    {Server, Applications}.
-
-%% To ask takes a search, so once for each group leader.
-application(Pid, Info, Applications) ->
-    {_, Leader} = lists:keyfind(group_leader, 1, Info),
-    case Applications of
-        #{Leader := Application} ->
-            {Application, Applications};
-        #{} ->
-            Application =
-                case application:get_application(Pid) of
-                    {ok, Name} -> Name;
-                    undefined -> undefined
-                end,
-            {Application, Applications#{Leader => Application}}
+    case dyno_agent_server_choice:describe(Pid, Applications) of
+        {gone, Next} -> {Set, Next};
+        {Server, Next} -> {choose(Pid, Server, Set), Next}
     end.
 
 choose(Pid, none, #{other := Other} = Set) ->

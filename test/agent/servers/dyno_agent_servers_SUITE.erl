@@ -465,9 +465,9 @@ without_hooks(_Config) ->
 
 %% A hundred messages at once, each of which takes the server two milliseconds.
 delay_of_a_backlog(_Config) ->
-    dyno_tries:hold(3, fun delay_of_a_backlog/0).
+    dyno_tries:hold(3, fun backlog/0).
 
-delay_of_a_backlog() ->
+backlog() ->
     measuring([{module, known_server}], fun(Node, Servers) ->
         {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
         ok = hooked(Servers, Pid),

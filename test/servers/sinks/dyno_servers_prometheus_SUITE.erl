@@ -281,7 +281,11 @@ bad_requests_are_answered(_Config) ->
     Asked = fun(Line) -> Status([Line, "\r\nHost: x\r\nConnection: close\r\n\r\n"]) end,
     ?assertMatch({~"404", ~"The metrics are at /metrics.\n"}, Asked("GET / HTTP/1.1")),
     ?assertMatch({~"405", _}, Asked("POST /metrics HTTP/1.1\r\nContent-Length: 0")),
-    ?assertMatch({~"408", _}, Status("nonsense\r\n\r\n")),
+    %% OTP 27 says nothing to whoever sends no more.
+    case Status("nonsense\r\n\r\n") of
+        {~"408", _} -> ok;
+        ~"" -> ok
+    end,
     ?assertMatch({~"400", _}, Status("OPTIONS * HTTP/1.1\r\n\r\n")),
     ?assertMatch({~"200", ~""}, Asked("HEAD /metrics HTTP/1.1")),
     ?assertMatch({~"200", _}, Status("GET /metrics HTTP/1.0\r\n\r\n")),
@@ -311,7 +315,15 @@ slow_readers_hold_up_nothing(_Config) ->
     [ok = dyno_servers_sink:send(Sink, [server()]) || _ <- lists:seq(1, 8)],
     ?assertMatch({200, _, <<"# HELP", _/binary>>}, get(Port, "/metrics", [])),
     %% They are cut off after some seconds.
-    [?assertMatch(<<"HTTP/1.1 408 ", _/binary>>, all_of(Socket, ~"")) || Socket <- Slow],
+    lists:foreach(
+        fun(Socket) ->
+            case all_of(Socket, ~"") of
+                <<"HTTP/1.1 408 ", _/binary>> -> ok;
+                ~"" -> ok
+            end
+        end,
+        Slow
+    ),
     ?assertEqual(#{failed => 0, dropped => 0, last => none}, dyno_servers_sink:failures(Sink)),
     ok = dyno_servers_sink:stop(Sink).
 
