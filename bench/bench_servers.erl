@@ -87,7 +87,12 @@ measure(flow, Node, Effort) ->
     Loads = [{{Kind, 1, flow}, Messages, [distribution]} || Kind <- [call, cast, info]],
     result("flow", Loads, Node, Effort);
 measure({Kind, Size, Levels}, Node, Effort) ->
-    Messages = maps:get(Effort, #{full => 200_000, quick => 20_000}),
+    Messages =
+        case {Kind, Effort} of
+            {_, quick} -> 20_000;
+            {call, full} -> 60_000;
+            {_, full} -> 200_000
+        end,
     Name = lists:concat([Kind | ["_" ++ integer_to_list(Size) || Size > 1]]),
     result(Name, [{{Kind, Size, flood}, Messages, [hook | Levels]}], Node, Effort).
 
