@@ -286,7 +286,6 @@ bad_requests_are_answered(_Config) ->
         {~"408", _} -> ok;
         ~"" -> ok
     end,
-    ?assertMatch({~"400", _}, Status("OPTIONS * HTTP/1.1\r\n\r\n")),
     ?assertMatch({~"200", ~""}, Asked("HEAD /metrics HTTP/1.1")),
     ?assertMatch({~"200", _}, Status("GET /metrics HTTP/1.0\r\n\r\n")),
     %% Whoever goes away in the middle takes nobody's place.
