@@ -68,9 +68,9 @@ tiny(N) -> N bxor 0.
 %% Each request takes 70 us and 30 us, by the clock. Tiny functions are all that is done in it; their
 %% time is in their callers'.
 shares_of_a_server_that_bursts(_Config) ->
-    dyno_tries:hold(3, fun shares_of_a_server_that_bursts/0).
+    dyno_tries:hold(3, fun shares_of_a_server_that_bursts_once/0).
 
-shares_of_a_server_that_bursts() ->
+shares_of_a_server_that_bursts_once() ->
     in_node([bursts], fun(Node, Calls, Restart) ->
         bursts = dyno_peers:load(Node, ?BURSTS),
         _ = erpc:call(Node, bursts, start, []),
@@ -91,9 +91,9 @@ shares_of_a_server_that_bursts() ->
 
 %% A loop of tiny calls is met by stacks, and neither counted nor timed for long.
 a_loop_is_no_slower(_Config) ->
-    dyno_tries:hold(3, fun a_loop_is_no_slower/0).
+    dyno_tries:hold(3, fun a_loop_is_no_slower_once/0).
 
-a_loop_is_no_slower() ->
+a_loop_is_no_slower_once() ->
     in_node([bench_phases], fun(Node, Calls, Restart) ->
         bench_phases = dyno_peers:load_bench(Node, bench_phases),
         {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),

@@ -70,9 +70,9 @@ the_tree_is_bounded(_Config) ->
 %% In a node
 
 finds_where_it_computes(_Config) ->
-    dyno_tries:hold(3, fun finds_where_it_computes/0).
+    dyno_tries:hold(3, fun finds_where_it_computes_once/0).
 
-finds_where_it_computes() ->
+finds_where_it_computes_once() ->
     lists:foreach(fun finds_where_it_computes_with/1, ["1", "2"]).
 
 finds_where_it_computes_with(Schedulers) ->
@@ -105,9 +105,9 @@ finds_where_it_computes_with(Schedulers) ->
     end).
 
 finds_processes_that_live_for_milliseconds(_Config) ->
-    dyno_tries:hold(3, fun finds_processes_that_live_for_milliseconds/0).
+    dyno_tries:hold(3, fun finds_processes_that_live_for_milliseconds_once/0).
 
-finds_processes_that_live_for_milliseconds() ->
+finds_processes_that_live_for_milliseconds_once() ->
     in_node([], fun(Node, Sampler) ->
         brief = dyno_peers:load(Node, """
         -module(brief).
@@ -210,9 +210,9 @@ many_idle_processes_cost_no_more(_Config) ->
     end).
 
 finds_what_runs_among_many(_Config) ->
-    dyno_tries:hold(3, fun finds_what_runs_among_many/0).
+    dyno_tries:hold(3, fun finds_what_runs_among_many_once/0).
 
-finds_what_runs_among_many() ->
+finds_what_runs_among_many_once() ->
     in_node([], fun(Node, Sampler) ->
         _ = idle(Node, 20_000),
         bench_phases = dyno_peers:load_bench(Node, bench_phases),

@@ -321,9 +321,9 @@ flush(Message) ->
 
 %% Six rounds, whose number is fixed beforehand, and not those of a sequence, which would need 11.
 slow_codes_get_a_verdict(_Config) ->
-    dyno_tries:hold(3, fun slow_codes_get_a_verdict/0).
+    dyno_tries:hold(3, fun slow_codes_get_a_verdict_once/0).
 
-slow_codes_get_a_verdict() ->
+slow_codes_get_a_verdict_once() ->
     {ok, Document} = run(["timer:sleep(60).", "timer:sleep(120)."], #{budget_ms => 500}),
     ?assertMatch(
         [#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Document)
@@ -344,9 +344,9 @@ the_time_is_a_limit(_Config) ->
 
 %% One call in fifty is far longer: the times of rounds hardly show it, those of calls do.
 single_calls(_Config) ->
-    dyno_tries:hold(3, fun single_calls/0).
+    dyno_tries:hold(3, fun single_calls_once/0).
 
-single_calls() ->
+single_calls_once() ->
     Code = #{
         runner =>
             "r(C) -> counters:add(C, 1, 1), "
