@@ -13,11 +13,13 @@ always `spawned`.
 `b` and takes `b` first shows `a` first. A message that is dropped because its receiver has ended is
 seen as sent. What a process does inside of drivers and NIFs is not seen.
 
-Functions are given as what the process runs, not as how OTP starts it: a gen_server of the module
-`shop` is `{shop, init, [Args]}`, and a fun is the function that it was written in.
+Monitors are given functions as what the process runs, not as how OTP starts it (`normal/1`): a
+gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that it was
+written in.
 """.
 
--export([from_trace/1, mfargs/1, description/2, mfa/1, traffic/1, time_ns/1]).
+-export([from_trace/1, normal/1, mfargs/1, description/2, mfa/1, traffic/1, time_ns/1]).
+-export([written_in/3]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 
 -doc "A function and its arguments; of a fun, the function that it was written in with its arity.".
@@ -58,7 +60,8 @@ Functions are given as what the process runs, not as how OTP starts it: a gen_se
 
 -doc """
 The process and its event of a trace message, with the monotonic time in nanoseconds; 0 where the
-message has no time. Other messages, and events of other kinds, are `other`.
+message has no time. Other messages, and events of other kinds, are `other`. What is spawned is as
+the runtime tells it, for `description/2` and `normal/1`.
 """.
 -spec from_trace(term()) -> {pid(), event(), TimeNs :: integer()} | other.
 from_trace({trace_ts, Pid, 'receive', Message, Time}) ->
@@ -84,8 +87,8 @@ one(_Pid, _Kind, _What, _Time) -> other.
 
 two(Pid, send, Message, To, Time) -> {Pid, {send, Message, To}, Time};
 two(Pid, send_to_non_existing_process, Message, To, Time) -> {Pid, {send, Message, To}, Time};
-two(Pid, spawned, Parent, MFArgs, Time) -> {Pid, {spawned, Parent, mfargs(MFArgs)}, Time};
-two(Pid, spawn, Child, MFArgs, Time) -> {Pid, {spawn, Child, mfargs(MFArgs)}, Time};
+two(Pid, spawned, Parent, MFArgs, Time) -> {Pid, {spawned, Parent, MFArgs}, Time};
+two(Pid, spawn, Child, MFArgs, Time) -> {Pid, {spawn, Child, MFArgs}, Time};
 two(Pid, return_from, MFA, Value, Time) -> {Pid, {return, MFA, Value}, Time};
 two(Pid, exception_from, MFA, Exception, Time) -> {Pid, {exception, MFA, Exception}, Time};
 two(_Pid, _Kind, _A, _B, _Time) -> other.
@@ -94,6 +97,12 @@ two(_Pid, _Kind, _A, _B, _Time) -> other.
 -spec time_ns(integer() | {integer(), integer()}) -> integer().
 time_ns({Time, _Unique}) -> erlang:convert_time_unit(Time, native, nanosecond);
 time_ns(Time) -> erlang:convert_time_unit(Time, native, nanosecond).
+
+-doc "An event as monitors get it; one that is normal remains as it is.".
+-spec normal(event()) -> event().
+normal({spawned, Parent, MFArgs}) -> {spawned, Parent, mfargs(MFArgs)};
+normal({spawn, Child, MFArgs}) -> {spawn, Child, mfargs(MFArgs)};
+normal(Event) -> Event.
 
 -doc "What a process runs, by how it was started.".
 -spec mfargs(term()) -> mfargs().
@@ -168,7 +177,8 @@ of_fun(Fun, Args) ->
         {type, local} -> written_in(Module, Name, Args)
     end.
 
-%% '-start/2-fun-0-' is a fun of start/2.
+-doc "Of a fun's name, '-start/2-fun-0-', the function that it was written in: start/2.".
+-spec written_in(module(), atom(), [term()]) -> mfargs().
 written_in(Module, Name, Args) ->
     maybe
         [$- | Text] ?= atom_to_list(Name),

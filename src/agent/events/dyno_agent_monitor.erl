@@ -34,7 +34,7 @@ says which key an event has, and `c:init/1` gets the process of the first event 
 
 -export([needs/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
--export_type([state/0, outcome/0, report/0, trace_state/0]).
+-export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
 -type state() :: term().
 -type process() :: dyno_agent_event:process().
@@ -73,7 +73,10 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     | spawn
     | exit
     | {send | 'receive', [{Arguments :: [term()] | '_', Guards :: [term()]}]}
-    | {call, module(), atom(), arity() | '_', undefined | {Arguments :: [term()], [term()]}}.
+    | {call, module(), atom(), arity() | '_', undefined | {Arguments :: [term()] | '_', [term()]}}
+    %% Calls with their returns and exceptions. It keeps calls from being tail calls.
+    | {return, module(), atom(), arity() | '_'}
+    | register.
 
 -type needs() :: #{
     select := [selector()],
@@ -84,11 +87,15 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     strict => boolean()
 }.
 
--doc "What became of a step; `crashed` where the monitor raised an exception.".
--type outcome() ::
+-doc "What a monitor returns.".
+-type decision() ::
     {next, state()}
     | {verdict(), explanation(), state()}
-    | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
+    | {report, verdict(), explanation(), state()}.
+
+-doc "What became of a step; `crashed` where the monitor raised an exception.".
+-type outcome() ::
+    decision() | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
 
 -doc """
 How whole the trace was: `complete` from `spawned` on, `partial` from the middle, with a `gap` where
@@ -106,21 +113,29 @@ it was cut off because of a limit or a fault.
     %% Monotonic, by the node's clock.
     time_ns := integer(),
     %% The last ones, the newest last.
-    events := [{TimeNs :: integer(), dyno_agent_event:event()}],
+    events := [
+        {TimeNs :: integer(), dyno_agent_event:event()}
+        | {TimeNs :: integer(), pid(), dyno_agent_event:event()}
+    ],
+    %% Of a monitor with a key.
+    key => term(),
     explanation := explanation(),
     trace := trace_state()
 }.
 
 -callback needs() -> needs().
 -callback init(process()) -> state().
--callback event(dyno_agent_event:event(), TimeNs :: integer(), state()) ->
-    {next, state()} | {verdict(), explanation(), state()}.
+-doc "After `report` the verdict is told, and the monitor goes on.".
+-callback event(dyno_agent_event:event(), TimeNs :: integer(), state()) -> decision().
 -doc "The process has ended, after its event `exit`, and the monitor had not decided.".
 -callback ended(state()) -> {verdict(), explanation()} | none.
 -doc "When `c:timeout/2` is to be called, by monotonic time.".
 -callback deadline(state()) -> infinity | TimeNs :: integer().
--callback timeout(TimeNs :: integer(), state()) ->
-    {next, state()} | {verdict(), explanation(), state()}.
+-doc """
+The time is that of the events seen so far, which may be a little behind the clock: no event of before
+the deadline comes any more.
+""".
+-callback timeout(TimeNs :: integer(), state()) -> decision().
 -doc "The key of an event; `none` where it has none.".
 -callback key(dyno_agent_event:event(), process()) -> {ok, term()} | none.
 
@@ -145,21 +160,27 @@ init(Module, Process) ->
 step(Module, Event, TimeNs, State) ->
     try Module:event(Event, TimeNs, State) of
         {next, _} = Next -> Next;
-        {Verdict, #{}, _} = Decided when
-            Verdict =:= yes; Verdict =:= no; Verdict =:= inconclusive
-        ->
-            Decided;
-        Other ->
-            {crashed, {error, {bad_return_value, Other}, []}}
+        Decision -> checked(Decision)
     catch
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
     end.
+
+checked({next, _} = Next) -> Next;
+checked({yes, #{}, _} = Decided) -> Decided;
+checked({no, #{}, _} = Decided) -> Decided;
+checked({inconclusive, #{}, _} = Decided) -> Decided;
+checked({report, Verdict, #{} = Explanation, State}) ->
+    case checked({Verdict, Explanation, State}) of
+        {Verdict, _, _} -> {report, Verdict, Explanation, State};
+        Crashed -> Crashed
+    end;
+checked(Other) -> {crashed, {error, {bad_return_value, Other}, []}}.
 
 -doc "Tells a monitor that its deadline is over.".
 -spec timeout(module(), integer(), state()) -> outcome().
 timeout(Module, TimeNs, State) ->
     try
-        Module:timeout(TimeNs, State)
+        checked(Module:timeout(TimeNs, State))
     catch
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
     end.
