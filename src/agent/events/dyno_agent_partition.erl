@@ -39,7 +39,7 @@ What is to be done. `ignore`: no event of the process is needed, but for names a
 take; `follow`: all of them are, from now on.
 """.
 -type effect() ::
-    {opened, dyno_agent_event:process()}
+    {opened, dyno_agent_event:process(), [module()]}
     | {closed, dyno_agent_monitor:trace_state(), pid()}
     | {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
@@ -186,7 +186,7 @@ open(#{pid := Pid} = Process, Modules, #core{monitors = All, open = Open} = Core
         Own
     ),
     Partition = #partition{process = Process, running = Running, keyed = Keyed},
-    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process} | Crashes]}.
+    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
 
 %% A process that takes a name or a label is chosen by it, and keeps it.
 
@@ -213,7 +213,7 @@ also(Pid, Key, Value, #partition{process = Process, running = Running} = Partiti
             {Core#core{open = (Core#core.open)#{Pid := Partition}}, []};
         More ->
             Partial = Process#{partial := true},
-            {Opened, [_ | Crashes]} = open(Partial, More, Core),
+            {Opened, [{opened, _, _} | Crashes]} = open(Partial, More, Core),
             #core{open = #{Pid := #partition{running = New, keyed = NewKeyed}} = Open} = Opened,
             Both = Partition#partition{
                 process = Partial,
@@ -432,6 +432,8 @@ gap(Pid, TimeNs, #core{open = Open} = Core) ->
             ],
             {Closed, Effects} = without(Pid, Partition, Verdicts, broken(Partition, Core)),
             {Closed, lists:droplast(Effects) ++ [{closed, gap, Pid}]};
+        #{} when Core#core.keyed =/= none ->
+            {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []};
         #{} ->
             {Core, []}
     end.
@@ -492,7 +494,7 @@ count(Effects, Counts) ->
         Effects
     ).
 
-counted({opened, _}) -> opened;
+counted({opened, _, _}) -> opened;
 counted({closed, Trace, _}) -> Trace;
 counted({verdict, #{verdict := Verdict}}) -> Verdict;
 counted({crashed, _, _, _}) -> crashed;
