@@ -293,6 +293,10 @@ killed(Config, Which) ->
         ?assertEqual(20 + Gap, Again),
         ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
         [P ! stop || P <- Idle],
+        ok = dyno_leftovers:until(fun() ->
+            #{verdicts := #{partial := N}} = dyno_agent_verify:peek(Pid),
+            N =:= Gap
+        end),
         #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
         ct:log("~tp", [Verdicts]),
         %% With the two parents.
