@@ -183,8 +183,10 @@ summed(gone, _Target, State) ->
 
 down(Ref, #{targets := Targets} = State) ->
     case [Target || #{monitor := Monitor} = Target <- Targets, Monitor =:= Ref] of
-        [#{node := Node} = Target] -> lost(Target, ["the node ", atom_to_binary(Node), " was lost"], State);
-        [] -> State
+        [#{node := Node} = Target] ->
+            lost(Target, ["the node ", atom_to_binary(Node), " was lost"], State);
+        [] ->
+            State
     end.
 
 ended(Ref, {_, Why}, State) -> ended(Ref, {gave_up, [], Why}, State);

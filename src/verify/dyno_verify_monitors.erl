@@ -9,6 +9,9 @@
 -export([read/1, runtime/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
+%% What a property means is one of these, which dyno_agent_property calls by its name.
+-define(ENGINES, [dyno_agent_formula, dyno_agent_past, dyno_agent_rate]).
+
 -type reason() ::
     {not_found, binary()}
     | {wrong, file:filename_all(), unicode:chardata()}
@@ -35,8 +38,8 @@ read([Spec | Specs], Objects) ->
     end.
 
 one(Path, ~".erl") ->
-    case dyno_code:compile_file(unicode:characters_to_list(Path), []) of
-        {ok, Module, Binary} -> checked(Path, {Module, Binary, Path});
+    case dyno_code:compile_file(text(Path), []) of
+        {ok, Module, Binary} -> checked(Path, {Module, Binary, text(Path)});
         {error, {does_not_compile, [Text | _]}} -> {error, {wrong, Path, Text}};
         {error, no_compiler} -> {error, {wrong, Path, ~"this Erlang has no compiler"}}
     end;
@@ -44,7 +47,7 @@ one(Path, ~".beam") ->
     maybe
         {ok, Binary} ?= file:read_file(Path),
         {ok, {Module, _}} ?= beam_lib:md5(Binary),
-        checked(Path, {Module, Binary, Path})
+        checked(Path, {Module, Binary, text(Path)})
     else
         {error, enoent} -> {error, {not_found, Path}};
         {error, Posix} when is_atom(Posix) -> {error, {wrong, Path, file:format_error(Posix)}};
@@ -58,9 +61,12 @@ one(Spec, _Extension) ->
 
 specification(Path, Text) ->
     case dyno_specification:compile(Text) of
-        {ok, Compiled} -> {ok, [{Module, Beam, Path} || {Module, Beam, _Needs} <- Compiled]};
+        {ok, Compiled} -> {ok, [{Module, Beam, text(Path)} || {Module, Beam, _Needs} <- Compiled]};
         {error, Reason} -> {error, {wrong, Path, dyno_specification:format_error(Reason)}}
     end.
+
+%% The code server takes no binary.
+text(Path) -> unicode:characters_to_list(Path).
 
 %% A name that is no atom yet is no module of the code path that is loaded, but may be one of a file.
 module(Name) ->
@@ -81,14 +87,18 @@ checked(Name, {Module, Binary, _} = Object) ->
 -doc "The modules of dyno's agent that they call.".
 -spec runtime([dyno_code:object()]) -> [module()].
 runtime(Objects) ->
-    lists:usort([
+    Calls = lists:usort([
         Called
      || {Module, Binary, _} <- Objects,
         {ok, {_, [{imports, Imports}]}} <- [beam_lib:chunks(Binary, [imports])],
         {Called, _, _} <- Imports,
         Called =/= Module,
         lists:prefix("dyno_agent_", atom_to_list(Called))
-    ]).
+    ]),
+    case lists:member(dyno_agent_property, Calls) of
+        true -> lists:usort(?ENGINES ++ Calls);
+        false -> Calls
+    end.
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

@@ -82,10 +82,9 @@ properties(#{summaries := Summaries} = Ending) ->
         Module := Counts <- Monitors
     ].
 
-%% A report knows the property's own name.
-name(Module, #{reports := Reports}) ->
-    case [Report || {_, #{monitor := M} = Report} <- Reports, M =:= Module] of
-        [Report | _] -> dyno_verify_text:property(Report);
+name(Module, #{summaries := Summaries}) ->
+    case [Name || {#{properties := #{Module := Name}}, _} <- Summaries] of
+        [Name | _] -> dyno_recording_part:text("~ts", [Name]);
         [] -> atom_to_binary(Module)
     end.
 

@@ -131,7 +131,12 @@ crash({Module, Process, {Class, Reason, Stack}}) ->
         atom_to_binary(Class), " ", term(Reason), Where
     ]).
 
-term(Term) -> io_lib:format("~0tP", [Term, ?DEPTH]).
+%% Processes as their own node names them.
+term(Term) ->
+    Text = io_lib:format("~0tP", [Term, ?DEPTH]),
+    re:replace(Text, "<[0-9]+(\\.[0-9]+\\.[0-9]+>)", "<0\\1", [
+        global, unicode, {return, list}
+    ]).
 
 text(Chars) ->
     case unicode:characters_to_binary(Chars) of

@@ -79,6 +79,8 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     | register.
 
 -type needs() :: #{
+    %% The property's name, for people; the module's by default.
+    property => unicode:chardata(),
     select := [selector()],
     events := [event_filter()],
     %% One state for each key, over several processes; default: false.
@@ -144,7 +146,9 @@ the deadline comes any more.
 -doc "What a monitor needs, complete.".
 -spec needs(module()) -> needs().
 needs(Module) ->
-    maps:merge(#{key => false, strict => false}, Module:needs()).
+    maps:merge(
+        #{property => atom_to_binary(Module), key => false, strict => false}, Module:needs()
+    ).
 
 -doc "The state for a process.".
 -spec init(module(), process()) -> {next, state()} | {crashed, {atom(), term(), list()}}.

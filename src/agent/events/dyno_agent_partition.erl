@@ -70,6 +70,7 @@ take; `follow`: all of them are, from now on.
     %% Monitors with a key that get its events.
     keyed :: [module()],
     %% The last ones, the newest first, at most twice as many as a report shows.
+    keep :: non_neg_integer(),
     count = 0 :: non_neg_integer(),
     events = [] :: [{integer(), dyno_agent_event:event()}]
 }).
@@ -185,7 +186,9 @@ open(#{pid := Pid} = Process, Modules, #core{monitors = All, open = Open} = Core
         {[], []},
         Own
     ),
-    Partition = #partition{process = Process, running = Running, keyed = Keyed},
+    Partition = #partition{
+        process = Process, running = Running, keyed = Keyed, keep = Core#core.keep
+    },
     {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
 
 %% A process that takes a name or a label is chosen by it, and keeps it.
@@ -240,7 +243,7 @@ chosen_late(Pid, Event, Core) ->
 %% An event of an open partition
 
 event_of(Pid, Event, TimeNs, #partition{running = Running} = Partition0, Core) ->
-    Partition = remembered(TimeNs, Event, Partition0, Core#core.keep),
+    Partition = remembered(TimeNs, Event, Partition0),
     Kind = element(1, Event),
     {Left, Effects0} = step_all(Running, Kind, Event, TimeNs, Partition, Core#core.monitors),
     {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Effects0),
@@ -258,14 +261,14 @@ event_of(Pid, Event, TimeNs, #partition{running = Running} = Partition0, Core) -
             {New#core{open = Open, timeouts = Timeouts}, Effects}
     end.
 
-remembered(_TimeNs, _Event, Partition, 0) ->
+remembered(_TimeNs, _Event, #partition{keep = 0} = Partition) ->
     Partition;
-remembered(TimeNs, Event, #partition{count = Count, events = Events} = Partition, Keep) when
+remembered(TimeNs, Event, #partition{count = Count, events = Events, keep = Keep} = Partition) when
     Count >= 2 * Keep
 ->
     Kept = lists:sublist(Events, Keep - 1),
     Partition#partition{count = Keep, events = [{TimeNs, Event} | Kept]};
-remembered(TimeNs, Event, #partition{count = Count, events = Events} = Partition, _Keep) ->
+remembered(TimeNs, Event, #partition{count = Count, events = Events} = Partition) ->
     Partition#partition{count = Count + 1, events = [{TimeNs, Event} | Events]}.
 
 step_all([], _Kind, _Event, _TimeNs, _Partition, _Monitors) ->
@@ -295,18 +298,21 @@ report(Verdict, Explanation, Module, TimeNs, #partition{process = Process} = Par
     report(Verdict, Explanation, Module, TimeNs, Partition, state(Process)).
 
 report(Verdict, Explanation, Module, TimeNs, Partition, Trace) ->
-    #partition{process = Process, events = Events} = Partition,
+    #partition{process = Process, events = Events, keep = Keep} = Partition,
     {verdict, #{
-        property => maps:get(property, Explanation, atom_to_binary(Module)),
+        property => property(Module, Explanation),
         monitor => Module,
         verdict => Verdict,
         process => Process,
         node => node(),
         time_ns => TimeNs,
-        events => lists:reverse(Events),
+        events => lists:reverse(lists:sublist(Events, Keep)),
         explanation => Explanation,
         trace => Trace
     }}.
+
+property(_Module, #{property := Property}) -> Property;
+property(Module, _Explanation) -> map_get(property, dyno_agent_monitor:needs(Module)).
 
 state(#{partial := true}) -> partial;
 state(_Process) -> complete.

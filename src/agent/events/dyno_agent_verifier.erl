@@ -38,6 +38,7 @@ events of until then are done.
     %% What happened to dyno's own processes.
     faults := [unicode:chardata()],
     verdicts := dyno_agent_verdicts:summary(),
+    properties := #{module() => unicode:chardata()},
     %% More of the instrumentation's own: name and number.
     more => [{binary(), number()}]
 }.

@@ -23,6 +23,7 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
     Program = #{name => Name, engine => Engine, keys => Keys, strict => Strict, code => Code},
     Strictly = [Need || Strict, Need <- dyno_specification_event:strict_needs()],
     Needs = #{
+        property => Name,
         select => Select,
         events => with_all(Strictly, dyno_specification_event:needs(Events)),
         key => Across,
