@@ -13,7 +13,8 @@ ever suspended, and nothing relies on `trace:delivered/2`, which is no barrier f
 What the session holds lives no longer than the processes that hold it.
 """.
 
--export([open/3, close/1, new/1, names/1, follow/2, ignore/2, is_traced/2, is_watched/1]).
+-export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).
+-export([is_traced/2, is_watched/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -106,13 +107,18 @@ names(#{handle := Session, late := Flags}) ->
     ok.
 
 -doc "All events of a process that are asked for; whether it was still there.".
--spec follow(pid(), t()) -> boolean().
+-spec follow(pid() | existing_processes, t()) -> boolean().
 follow(Pid, #{handle := Session, flags := Flags}) ->
     try trace:process(Session, Pid, true, Flags) of
         _ -> true
     catch
         error:badarg -> false
     end.
+
+-doc "The same, and of those that it starts from now on, and so on.".
+-spec follow_tree(pid() | existing_processes, t()) -> boolean().
+follow_tree(Pid, #{flags := Flags} = Session) ->
+    follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
 
 -doc "No events of a process; but for names and labels that it may take.".
 -spec ignore(pid(), t()) -> ok.

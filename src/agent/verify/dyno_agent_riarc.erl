@@ -79,19 +79,19 @@
     broken := #{invariant() => pos_integer()}
 }.
 
--doc "The tracer of a whole system, whose first process is given.".
--spec root(process(), select()) -> t().
-root(Process, Select) ->
+-doc "The tracer of a whole system, whose first processes are given.".
+-spec root([process()], select()) -> t().
+root(Processes, Select) ->
     #{
         name => root,
         mode => direct,
         select => Select,
         routes => #{},
-        traced => #{Process => direct},
+        traced => maps:from_keys(Processes, direct),
         owed => 0,
         held => [],
         stash => #{},
-        added => 1,
+        added => length(Processes),
         ended => 0,
         broken => #{}
     }.
@@ -99,7 +99,7 @@ root(Process, Select) ->
 -doc "A tracer for a process that another one gathers the events of.".
 -spec tracer(tracer(), process(), From :: tracer(), select()) -> {t(), [effect()]}.
 tracer(Name, Process, From, Select) ->
-    State = root(Process, Select),
+    State = root([Process], Select),
     Starting = State#{name := Name, mode := priority, traced := #{Process => priority}, owed := 1},
     {Starting, [{preempt, Process, From}]}.
 

@@ -130,8 +130,10 @@ variation(Values) ->
 -doc "Runs it once. Ends early when this process receives `dyno_interrupt`.".
 -spec once(options()) -> result().
 once(Given) ->
-    #{workers := Workers, requests := Requests} = Options = options(Given),
+    #{workers := Workers, requests := Requests, worker := Worker} = Options = options(Given),
     ok = dyno_agent_vm:enable(),
+    %% Or the first workers ask the code server for it, which is no part of the system.
+    {module, Worker} = code:ensure_loaded(Worker),
     Counters = counters:new(2, [write_concurrency]),
     Responses = dyno_histogram:new(),
     Plan = dyno_workload_times:draw(Options),
@@ -142,7 +144,7 @@ once(Given) ->
         send => map_get(send, Options),
         recv => map_get(recv, Options),
         seed => map_get(seed, Options),
-        worker => map_get(worker, Options),
+        worker => Worker,
         sampled => min(1.0, ?SAMPLED / (Workers * Requests)),
         responses => Responses,
         counters => Counters

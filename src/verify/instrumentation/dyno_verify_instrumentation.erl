@@ -24,5 +24,7 @@ all() ->
         %% Events are routed by process to the shards.
         {partition, dyno_agent_verify, #{}},
         %% One tracer that tells the processes apart.
-        {centralised, dyno_agent_verify, #{shards => 1}}
+        {centralised, dyno_agent_verify, #{shards => 1}},
+        %% A tracer for each process that has monitors, which hand processes over to each other.
+        {riarc, dyno_agent_riarc_verify, #{}}
     ].

@@ -194,7 +194,7 @@ caught(Module, What) ->
     true.
 
 broken_invariants_are_counted(_Config) ->
-    Root = dyno_agent_riarc:root(p, fun(_) -> none end),
+    Root = dyno_agent_riarc:root([p], fun(_) -> none end),
     {Once, []} = dyno_agent_riarc:handle({detach, q, r}, Root),
     {Twice, []} = dyno_agent_riarc:handle({detach, q, r}, Once),
     {Both, []} = dyno_agent_riarc:handle({routed, q, {event, r, {exit, normal}, 0}}, Twice),

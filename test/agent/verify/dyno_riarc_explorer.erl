@@ -92,7 +92,7 @@ start(_System, #{module := Module, instrumented := Instrumented}) ->
         tracer_of => #{p => root},
         %% Events on their way, the oldest first.
         way => [],
-        tracers => #{root => {Module:root(p, select(Instrumented)), []}},
+        tracers => #{root => {Module:root([p], select(Instrumented)), []}},
         analysed => #{},
         instrumented => Instrumented
     }.
