@@ -90,10 +90,9 @@ handle({leave, Process, New, Former, Helper}, #{places := Places} = State) ->
         #{} ->
             {State, [detach(Process, Former, New)]}
     end;
-handle({arrive, Process, New, Helper}, #{waiting := Waiting} = State) ->
-    %% What this session has of it from before is the former tracer's.
-    Rest = State#{waiting := maps:remove(Process, Waiting)},
-    {put_place(Process, {arriving, New, Helper}, Rest), []};
+handle({arrive, Process, New, Helper}, State) ->
+    %% What this session has of it from before is the former tracer's, and so are its children.
+    settled(Process, {arriving, New, Helper}, State);
 handle({ended, Process}, #{places := Places, waiting := Waiting} = State) ->
     case Places of
         #{Process := foreign} ->

@@ -13,9 +13,11 @@
     in_the_papers_order/1,
     in_each_processes_order/1,
     with_four_processes/1,
+    taken_over_at_a_mark/1,
     in_larger_systems/1,
     an_ideal_hand_over_is_needed/1,
     mutants_are_caught/1,
+    mutants_of_the_hand_over_are_caught/1,
     broken_invariants_are_counted/1
 ]).
 
@@ -26,11 +28,16 @@ all() ->
     [{group, orders}, in_larger_systems | cases()].
 
 groups() ->
-    [{orders, [parallel], [in_the_papers_order, in_each_processes_order]}].
+    [{orders, [parallel], [in_the_papers_order, in_each_processes_order, taken_over_at_a_mark]}].
 
 cases() ->
     Slow = [with_four_processes || os:getenv("DYNO_SLOW") =/= false],
-    [an_ideal_hand_over_is_needed, mutants_are_caught, broken_invariants_are_counted] ++ Slow.
+    [
+        an_ideal_hand_over_is_needed,
+        mutants_are_caught,
+        mutants_of_the_hand_over_are_caught,
+        broken_invariants_are_counted
+    ] ++ Slow.
 
 -define(ORDERS(Module, I, Order, HandOver), #{
     module => Module, instrumented => I, order => Order, hand_over => HandOver
@@ -44,6 +51,18 @@ in_the_papers_order(_Config) ->
 
 in_each_processes_order(_Config) ->
     all_orders(process, #{chain => 2799, fan_out => 2799}).
+
+%% The hand-over that the runtime gives: two sessions, a mark in both.
+taken_over_at_a_mark(_Config) ->
+    Numbers = #{
+        {Name, I} => begin
+            Options = ?ORDERS(dyno_agent_riarc, I, process, marked),
+            {ok, Number} = dyno_riarc_explorer:explore(system(Name), Options#{homes => Homes}),
+            Number
+        end
+     || {Name, I, Homes} <- [{chain, [r], #{r => 2}}, {fan_out, [r], #{r => 2}}, {chain, [], #{}}]
+    },
+    ct:pal("states: ~p", [Numbers]).
 
 %% Minutes: only where DYNO_SLOW is set.
 with_four_processes(_Config) ->
@@ -85,11 +104,14 @@ in_larger_systems(_Config) ->
                 System = tree(lists:sublist(Tree, 30)),
                 Processes = maps:keys(System) -- [p],
                 Chosen = [P || {P, true} <- padded(Processes, Instrumented)],
-                Options = ?ORDERS(dyno_agent_riarc, Chosen, process, ideal),
-                case dyno_riarc_explorer:random(System, Options, Numbers) of
-                    ok -> true;
-                    {wrong, What, _} -> ct:fail({What, System, Chosen})
-                end
+                lists:all(
+                    fun(HandOver) ->
+                        Options = ?ORDERS(dyno_agent_riarc, Chosen, process, HandOver),
+                        Homes = #{N => 1 + N rem 2 || N <- Processes},
+                        ok =:= dyno_riarc_explorer:random(System, Options#{homes => Homes}, Numbers)
+                    end,
+                    [ideal, marked]
+                )
             end
         ),
         300
@@ -122,6 +144,50 @@ mutants_are_caught(_Config) ->
     Missed = [Name || {Name, From, To} <- mutants(), not is_caught(mutant(Name, From, To))],
     ?assertEqual([], Missed).
 
+%% In random orders of a chain of four, whose tracers are in other sessions than their parents'.
+mutants_of_the_hand_over_are_caught(_Config) ->
+    ok = random_orders(dyno_agent_riarc_collector),
+    Missed = [
+        Name
+     || {Name, From, To} <- collector_mutants(),
+        ok =:= random_orders(mutant(dyno_agent_riarc_collector, Name, From, To))
+    ],
+    ?assertEqual([], Missed).
+
+random_orders(Collector) ->
+    _ = rand:seed(exsss, 1),
+    System = system(chain_of_four),
+    Orders = ?ORDERS(dyno_agent_riarc, [q, s], process, marked),
+    Options = Orders#{collector => Collector, homes => #{q => 2, s => 1}},
+    random_orders(5000, System, Options).
+
+random_orders(0, _System, _Options) ->
+    ok;
+random_orders(Left, System, Options) ->
+    Numbers = [rand:uniform(1000) || _ <- lists:seq(1, 100)],
+    try dyno_riarc_explorer:random(System, Options, Numbers) of
+        ok -> random_orders(Left - 1, System, Options);
+        {wrong, What, _} -> {wrong, What}
+    catch
+        error:Reason -> {wrong, Reason}
+    end.
+
+collector_mutants() ->
+    [
+        {no_mark, "settled(Process, {arriving, New, Helper}, State);",
+            "settled(Process, {mine, New}, State);"},
+        {not_waited_for, "#{} -> {wait(Event, State), []}\n    end;\nhandle({mark",
+            "#{} -> {State, []}\n    end;\nhandle({mark"},
+        {exit_is_no_mark, "Detach = [detach(Process, Tracer, New) || New =/= none],", "Detach = [],"},
+        {former_goes_on, "{put_place(Process, foreign, State), [detach(Process, Former, New), {off",
+            "{put_place(Process, {mine, Former}, State), [detach(Process, Former, New), {off"},
+        {child_of_both, "{Next, Effects} = settled(Child, foreign, State),",
+            "{Next, Effects} = settled(Child, {mine, {root, 1}}, State),"},
+        {children_of_before_wait, "settled(Process, {arriving, New, Helper}, State);",
+            "{put_place(Process, {arriving, New, Helper}, "
+            "State#{waiting := maps:remove(Process, maps:get(waiting, State))}), []};"}
+    ].
+
 mutants() ->
     [
         {no_stash, "unknown -> {stash(Event, State), []}", "unknown -> analyse(Event, self, State)"},
@@ -144,7 +210,10 @@ mutants() ->
     ].
 
 mutant(Name, From, To) ->
-    Source = proplists:get_value(source, dyno_agent_riarc:module_info(compile)),
+    mutant(dyno_agent_riarc, Name, From, To).
+
+mutant(Of, Name, From, To) ->
+    Source = proplists:get_value(source, Of:module_info(compile)),
     {ok, Text} = file:read_file(Source),
     Module = list_to_atom("dyno_agent_riarc_" ++ atom_to_list(Name)),
     [Before, After] = binary:split(Text, list_to_binary(From)),
@@ -152,7 +221,7 @@ mutant(Name, From, To) ->
     nomatch = binary:match(After, list_to_binary(From)),
     Named = binary:replace(
         <<Before/binary, (list_to_binary(To))/binary, After/binary>>,
-        ~"-module(dyno_agent_riarc).",
+        iolist_to_binary(["-module(", atom_to_list(Of), ")."]),
         iolist_to_binary(["-module(", atom_to_list(Module), ")."])
     ),
     {ok, Module, Beam} = compile:forms(forms(Named), [return_errors]),
