@@ -26,5 +26,7 @@ all() ->
         %% One tracer that tells the processes apart.
         {centralised, dyno_agent_verify, #{shards => 1}},
         %% A tracer for each process that has monitors, which hand processes over to each other.
-        {riarc, dyno_agent_riarc_verify, #{}}
+        {riarc, dyno_agent_riarc_verify, #{}},
+        %% In modules that dyno_inline wove.
+        {inline, dyno_agent_inline_verify, #{}}
     ].
