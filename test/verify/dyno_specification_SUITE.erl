@@ -541,7 +541,7 @@ compiled(Property) ->
 compile(Text) ->
     case dyno_specification:compile(lists:flatten(Text)) of
         {ok, [{Module, Beam, Needs}]} ->
-            ?assertEqual(Needs, load(Module, Beam):needs()),
+            ?assertEqual(Needs, (load(Module, Beam)):needs()),
             {Module, Needs};
         {error, Reason} ->
             ct:fail("~ts~n~ts", [Text, dyno_specification:format_error(Reason)])
