@@ -19,6 +19,7 @@ _build/29/default/lib/dyno/ebin`.
 """.
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
+-export([verify/2, verify/3]).
 -export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 
@@ -26,6 +27,8 @@ _build/29/default/lib/dyno/ebin`.
 
 %% How long servers are measured where nothing else is said.
 -define(SERVERS_MS, 10_000).
+%% The same of verifying.
+-define(VERIFY_MS, 10_000).
 
 -doc "A recording, or the file that holds one.".
 -type recording() :: dyno_recording:document() | file:filename_all().
@@ -155,6 +158,38 @@ servers(Nodes, Options) ->
     maybe
         {ok, Recording} ?= dyno_servers_run:run(
             lists:flatten([Nodes]), maps:merge(#{for_ms => ?SERVERS_MS}, Options)
+        ),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
+-doc "As `verify/3`, for ten seconds.".
+-spec verify(file:filename_all(), node()) -> {ok, dyno_recording:document()} | {error, reason()}.
+verify(Specification, Node) ->
+    verify(Specification, Node, #{}).
+
+-doc """
+Checks whether the processes of running nodes keep to a specification, prints a report, and returns
+the recording. `m:dyno_verify` has the options.
+
+## Examples
+
+```
+{ok, _} = dyno:verify("worker.spec", 'shop@host', #{for_ms => 30_000}).
+```
+
+## Errors
+
+The specification is wrong, or a node cannot be reached.
+""".
+-spec verify(file:filename_all(), node() | [node(), ...], dyno_verify:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+verify(Specification, Nodes, Options) ->
+    maybe
+        {ok, Recording} ?= dyno_verify:run(
+            [unicode:characters_to_binary(Specification)],
+            lists:flatten([Nodes]),
+            maps:merge(#{for_ms => ?VERIFY_MS}, Options)
         ),
         ok ?= report(Recording),
         {ok, Recording}

@@ -11,6 +11,7 @@ modules is whole, links lead somewhere.
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, slow/0]).
+-export([ranch_is_verified/1]).
 -export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1, readme_suite_is_an_example/1]).
 -export([thresholds_are_read/1, patterns_are_read/1]).
 -export([options_are_all_there/1, commands_are_the_programs/1, modules_are_in_the_map/1]).
@@ -21,6 +22,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [
         examples_run,
+        ranch_is_verified,
         rabbitmq_runs,
         rabbitmq_is_missed,
         readme_suite_is_an_example,
@@ -96,6 +98,76 @@ example_runs(Example) ->
      || Run <- Runs
     ],
     ?assertEqual([], [V || #{~"result" := ~"unknown"} = V <- Verdicts], Example).
+
+%% Of Ranch's connections, the ones on which the planted fault shows are told, and no others.
+ranch_is_verified(_Config) ->
+    case code:which(ranch) of
+        non_existing -> {skip, "Ranch is not to be had"};
+        _ -> ranch_verified()
+    end.
+
+ranch_verified() ->
+    {ok, Text} = file:read_file(example("verify/ranch_echo.dyno")),
+    {ok, Compiled} = dyno_specification:compile(Text),
+    {ok, Protocol, Object} = compile:file(example("verify/ranch_echo.erl"), [binary]),
+    {ok, Node} = dyno_peer:start(#{name => "ranch"}),
+    try
+        Loaded = [{Protocol, Object} | [{Module, Beam} || {Module, Beam, _} <- Compiled]],
+        [
+            {module, Module} = erpc:call(Node, code, load_binary, [Module, "", Beam])
+         || {Module, Beam} <- Loaded
+        ],
+        Port = erpc:call(Node, Protocol, start, []),
+        Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verify, dyno_agent_property]),
+        {ok, Agent} = dyno_agent:attach(Node, #{modules => Modules}),
+        Config = #{monitors => [Module || {Module, _, _} <- Compiled], sink => self()},
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_verify, Config),
+        [ok = echoed(Port, ["one\n", "two\n"]) || _ <- lists:seq(1, 10)],
+        ok = echoed(Port, ["one\n", "twice\n", "two\n"]),
+        ok = echoed(Port, ["lost\n", "two\n"]),
+        ?assertEqual(
+            [
+                ~"call gen_tcp:send(Socket, Line) within 1 s",
+                ~"nothing more or receive {tcp_closed, _} or receive {tcp, Socket, Line}"
+            ],
+            lists:sort(broken(2))
+        ),
+        ok = dyno_agent:detach(Agent)
+    after
+        dyno_peer:stop(Node)
+    end.
+
+%% Sends each line when the one before has come back; the planted fault loses one, or repeats it.
+echoed(Port, Lines) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {packet, line}, {active, false}]),
+    lists:foreach(
+        fun(Line) ->
+            ok = gen_tcp:send(Socket, Line),
+            case Line of
+                "lost\n" -> ok;
+                _ -> {ok, _} = gen_tcp:recv(Socket, 0, 5000)
+            end
+        end,
+        Lines
+    ),
+    gen_tcp:close(Socket).
+
+broken(0) ->
+    receive
+        {dyno_verify, _, {verdict, #{verdict := no} = Report}} -> ct:fail(Report)
+    after 500 -> []
+    end;
+broken(Left) ->
+    receive
+        {dyno_verify, _, {verdict, #{verdict := no, trace := complete} = Report}} ->
+            #{explanation := #{step := Step}} = Report,
+            [Step | broken(Left - 1)];
+        {dyno_verify, _, {verdict, #{verdict := yes}}} ->
+            broken(Left);
+        {dyno_verify, _, Other} ->
+            ct:fail(Other)
+    after 10_000 -> ct:fail({verdicts_missing, Left})
+    end.
 
 readme_suite_is_an_example(_Config) ->
     [Suite] = [Block || <<"-module(", _/binary>> = Block <- blocks("README.md", ~"erlang")],

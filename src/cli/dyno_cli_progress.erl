@@ -11,7 +11,8 @@ The progress line: redrawn in place on a terminal, a line a phase with `-v` else
 -export_type([progress/0, mode/0, t/0]).
 
 -doc """
-Where a run stands. `text` says it in words; the phase `warning` is a warning with its text.
+Where a run stands. `text` says it in words; the phase `warning` is a warning with its text, and
+`finding` what is told at once, in several lines.
 """.
 -type progress() :: #{
     phase := atom(),
@@ -57,6 +58,13 @@ show(#{phase := warning, text := Text}, #{mode := Mode} = Progress) ->
     case Mode of
         silent -> ok;
         _ -> dyno_cli_terminal:complain(["warning: ", Text])
+    end,
+    Cleared;
+show(#{phase := finding, text := Text}, #{mode := Mode} = Progress) ->
+    Cleared = clear(Progress),
+    case Mode of
+        silent -> ok;
+        _ -> dyno_cli_terminal:note(string:trim(Text, trailing))
     end,
     Cleared;
 show(_Event, #{mode := Mode} = Progress) when Mode =:= silent; Mode =:= warnings ->

@@ -17,6 +17,8 @@ all() ->
         {"bench", dyno_cli_bench, "measure codes: which is faster, by how much, how sure is that"},
         {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
         {"servers", dyno_cli_servers, "watch the server processes of a running node"},
+        {"verify", dyno_cli_verify, "check properties of the processes of a running node"},
+        {"workload", dyno_cli_workload, "run a synthetic system of a master and workers"},
         {"new", dyno_cli_new, "write a suite or a benchmark to start from"},
         {"compare", dyno_cli_compare, "compare two recordings: what became slower or faster"},
         {"report", dyno_cli_report, "show a recording as text, HTML, CSV, Markdown and more"}

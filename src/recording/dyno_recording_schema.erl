@@ -329,7 +329,7 @@ fields(profile_sample) ->
     ];
 fields(verdict) ->
     [
-        {~"kind", {open, [~"threshold", ~"invariant", ~"change"]}, required,
+        {~"kind", {open, [~"threshold", ~"invariant", ~"change", ~"property"]}, required,
             ~"What sort of demand it was."},
         {~"name", string, required, ~"The demand as it was written, or its name."},
         {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,

@@ -47,7 +47,13 @@ section(Kind, Verdicts, Document) ->
 
 %% A change passes where it did not happen.
 title(~"change") -> ~"Changes that must not be";
-title(Kind) -> <<(string:titlecase(Kind))/binary, "s">>.
+title(Kind) -> string:titlecase(several(Kind)).
+
+several(Noun) ->
+    case binary:last(Noun) of
+        $y -> <<(binary:part(Noun, 0, byte_size(Noun) - 1))/binary, "ies">>;
+        _ -> <<Noun/binary, "s">>
+    end.
 
 %% The verdicts of each demand, in the order in which the demands stand.
 by_name(Verdicts) ->
@@ -184,4 +190,4 @@ ending(All, Failed, Unknown, Noun) ->
     {bad, ~"FAILED", iolist_to_binary(Text)}.
 
 plural(1, Noun) -> <<"1 ", Noun/binary>>;
-plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", Noun/binary, "s">>.
+plural(N, Noun) -> <<(integer_to_binary(N))/binary, " ", (several(Noun))/binary>>.

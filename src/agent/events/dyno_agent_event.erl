@@ -1,0 +1,214 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event).
+-moduledoc """
+What processes do, as data: the events of a process, made from trace messages.
+
+The runtime keeps the order of what one process does, and of nothing else: a child's first event can
+arrive before its parent's `spawn`. The first event of a process that was started under tracing is
+always `spawned`.
+
+`receive` is seen when a message arrives, not when a clause takes it: a process that was sent `a` and
+`b` and takes `b` first shows `a` first. A message that is dropped because its receiver has ended is
+seen as sent. What a process does inside of drivers and NIFs is not seen.
+
+Monitors are given functions as what the process runs, not as how OTP starts it (`normal/1`): a
+gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that it was
+written in.
+""".
+
+-export([from_trace/1, normal/1, mfargs/1, description/2, mfa/1, traffic/1, time_ns/1]).
+-export([written_in/3]).
+-export_type([event/0, mfargs/0, process/0, traffic/0]).
+
+-doc "A function and its arguments; of a fun, the function that it was written in with its arity.".
+-type mfargs() :: {module(), atom(), [term()] | arity()}.
+
+-type event() ::
+    %% Always the first one of a process that was started while it was traced.
+    {spawned, Parent :: pid(), mfargs()}
+    | {spawn, Child :: pid(), mfargs()}
+    | {exit, Reason :: term()}
+    | {send, Message :: term(), To :: term()}
+    %% `timeout` where a receive waited too long.
+    | {'receive', Message :: term()}
+    | {call, {module(), atom(), Arguments :: [term()]}}
+    | {return, mfa(), Value :: term()}
+    | {exception, mfa(), {Class :: atom(), Reason :: term()}}
+    | {register, Name :: atom()}.
+
+-doc "What is known of a process that is monitored.".
+-type process() :: #{
+    pid := pid(),
+    initial_call := mfa(),
+    behaviour => atom(),
+    name => atom(),
+    label => term(),
+    parent => pid(),
+    %% It ran already when monitoring began: it is monitored from its middle.
+    partial := boolean()
+}.
+
+-doc "A message by what OTP means with it.".
+-type traffic() ::
+    {call, Request :: term(), From :: term()}
+    | {cast, Request :: term()}
+    | {reply, Tag :: term(), Reply :: term()}
+    | {info, Message :: term()}
+    | timeout.
+
+-doc """
+The process and its event of a trace message, with the monotonic time in nanoseconds; 0 where the
+message has no time. Other messages, and events of other kinds, are `other`. What is spawned is as
+the runtime tells it, for `description/2` and `normal/1`.
+""".
+-spec from_trace(term()) -> {pid(), event(), TimeNs :: integer()} | other.
+from_trace({trace_ts, Pid, 'receive', Message, Time}) ->
+    {Pid, {'receive', Message}, time_ns(Time)};
+from_trace({trace_ts, Pid, send, Message, To, Time}) ->
+    {Pid, {send, Message, To}, time_ns(Time)};
+from_trace({trace_ts, Pid, Kind, A, Time}) ->
+    one(Pid, Kind, A, time_ns(Time));
+from_trace({trace_ts, Pid, Kind, A, B, Time}) ->
+    two(Pid, Kind, A, B, time_ns(Time));
+from_trace({trace, Pid, Kind, A}) ->
+    one(Pid, Kind, A, 0);
+from_trace({trace, Pid, Kind, A, B}) ->
+    two(Pid, Kind, A, B, 0);
+from_trace(_Other) ->
+    other.
+
+one(Pid, 'receive', Message, Time) -> {Pid, {'receive', Message}, Time};
+one(Pid, exit, Reason, Time) -> {Pid, {exit, Reason}, Time};
+one(Pid, call, {_, _, Args} = MFA, Time) when is_list(Args) -> {Pid, {call, MFA}, Time};
+one(Pid, register, Name, Time) -> {Pid, {register, Name}, Time};
+one(_Pid, _Kind, _What, _Time) -> other.
+
+two(Pid, send, Message, To, Time) -> {Pid, {send, Message, To}, Time};
+two(Pid, send_to_non_existing_process, Message, To, Time) -> {Pid, {send, Message, To}, Time};
+two(Pid, spawned, Parent, MFArgs, Time) -> {Pid, {spawned, Parent, MFArgs}, Time};
+two(Pid, spawn, Child, MFArgs, Time) -> {Pid, {spawn, Child, MFArgs}, Time};
+two(Pid, return_from, MFA, Value, Time) -> {Pid, {return, MFA, Value}, Time};
+two(Pid, exception_from, MFA, Exception, Time) -> {Pid, {exception, MFA, Exception}, Time};
+two(_Pid, _Kind, _A, _B, _Time) -> other.
+
+-doc "The nanoseconds of a trace message's monotonic or strictly monotonic time.".
+-spec time_ns(integer() | {integer(), integer()}) -> integer().
+time_ns({Time, _Unique}) -> erlang:convert_time_unit(Time, native, nanosecond);
+time_ns(Time) -> erlang:convert_time_unit(Time, native, nanosecond).
+
+-doc "An event as monitors get it; one that is normal remains as it is.".
+-spec normal(event()) -> event().
+normal({spawned, Parent, MFArgs}) -> {spawned, Parent, mfargs(MFArgs)};
+normal({spawn, Child, MFArgs}) -> {spawn, Child, mfargs(MFArgs)};
+normal(Event) -> Event.
+
+-doc "What a process runs, by how it was started.".
+-spec mfargs(term()) -> mfargs().
+mfargs(Started) ->
+    {_, MFArgs, _} = started(Started),
+    MFArgs.
+
+-doc "What is known of a new process, by how it was started.".
+-spec description(pid(), event()) -> process().
+description(Pid, {spawned, Parent, Started}) ->
+    {Behaviour, MFArgs, Name} = started(Started),
+    Known = #{
+        pid => Pid,
+        initial_call => mfa(MFArgs),
+        parent => Parent,
+        partial => false
+    },
+    with(behaviour, Behaviour, with(name, Name, Known)).
+
+with(_Key, none, Known) -> Known;
+with(Key, Value, Known) -> Known#{Key => Value}.
+
+-doc "A function with its arity in place of the arguments.".
+-spec mfa(mfargs()) -> mfa().
+mfa({M, F, Args}) when is_list(Args) -> {M, F, length(Args)};
+mfa({M, F, Arity}) -> {M, F, Arity}.
+
+started({proc_lib, init_p, [_Parent, _Ancestors, M, F, Args]}) ->
+    started({M, F, Args});
+started({proc_lib, init_p, [_Parent, _Ancestors, Fun]}) when is_function(Fun) ->
+    {none, of_fun(Fun, []), none};
+started({gen, init_it, [Behaviour, _Starter, _Parent, Mod, Args, _Options]}) ->
+    behaving(Behaviour, Mod, Args, none);
+started({gen, init_it, [Behaviour, _Starter, _Parent, {local, Name}, Mod, Args, _Options]}) ->
+    behaving(Behaviour, Mod, Args, Name);
+started({gen, init_it, [Behaviour, _Starter, _Parent, _Name, Mod, Args, _Options]}) ->
+    behaving(Behaviour, Mod, Args, none);
+started({erts_internal, Init, [{M, F, Args}]}) when
+    Init =:= spawn_init; Init =:= dist_spawn_init
+->
+    started({M, F, Args});
+started({erlang, apply, [Fun, Args]}) when is_function(Fun) ->
+    {none, of_fun(Fun, Args), none};
+started({erlang, apply, [M, F, Args]}) when is_atom(M) ->
+    started({M, F, Args});
+started({'Elixir.Task.Supervised', _, [_ | _] = Args} = MFArgs) ->
+    case lists:last(Args) of
+        {M, F, Of} when is_atom(M), is_atom(F), is_list(Of) ->
+            {_, Runs, Name} = started({M, F, Of}),
+            {task, Runs, Name};
+        _ ->
+            {none, MFArgs, none}
+    end;
+started(MFArgs) ->
+    {none, MFArgs, none}.
+
+behaving(gen_server, supervisor, {Name, Mod, Args}, Registered) ->
+    {supervisor, {Mod, init, [Args]}, supervisor_name(Name, Registered)};
+behaving(gen_event, _Mod, _Args, Name) ->
+    {gen_event, {gen_event, init, []}, Name};
+behaving(Behaviour, Mod, Args, Name) ->
+    {Behaviour, {Mod, init, [Args]}, Name}.
+
+supervisor_name({local, Name}, _) -> Name;
+supervisor_name(_, Registered) -> Registered.
+
+of_fun(Fun, Args) ->
+    {module, Module} = erlang:fun_info(Fun, module),
+    {name, Name} = erlang:fun_info(Fun, name),
+    case erlang:fun_info(Fun, type) of
+        {type, external} -> {Module, Name, Args};
+        {type, local} -> written_in(Module, Name, Args)
+    end.
+
+-doc "Of a fun's name, '-start/2-fun-0-', the function that it was written in: start/2.".
+-spec written_in(module(), atom(), [term()]) -> mfargs().
+written_in(Module, Name, Args) ->
+    maybe
+        [$- | Text] ?= atom_to_list(Name),
+        [Head, Rest] ?= string:split(Text, "-fun-", trailing),
+        [Function, Arity] ?= string:split(outermost(Head), "/", trailing),
+        {N, ""} ?= string:to_integer(Arity),
+        true ?= Rest =/= [],
+        {Module, list_to_atom(Function), N}
+    else
+        _ -> {Module, Name, Args}
+    end.
+
+%% Of a fun within a fun or a comprehension.
+outermost(Head) ->
+    [Outer | _] = string:split(Head, "-", leading),
+    case lists:member($/, Outer) of
+        true -> Outer;
+        false -> Head
+    end.
+
+-doc """
+A message by what OTP means with it: calls and casts of gen_server and gen_statem, notifications of
+gen_event, replies.
+""".
+-spec traffic(term()) -> traffic().
+traffic(timeout) -> timeout;
+traffic({'$gen_call', From, Request}) -> {call, Request, From};
+traffic({'$gen_cast', Request}) -> {cast, Request};
+traffic({notify, Event}) -> {cast, Event};
+traffic({_Pid, From, {sync_notify, Event}}) -> {call, Event, From};
+traffic({[alias | Tag], Reply}) when is_reference(Tag) -> {reply, Tag, Reply};
+traffic({Tag, Reply}) when is_reference(Tag) -> {reply, Tag, Reply};
+traffic(Message) -> {info, Message}.

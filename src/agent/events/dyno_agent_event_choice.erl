@@ -1,0 +1,116 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_choice).
+-moduledoc """
+Which monitors a process has, by what it runs, and by its name and label.
+
+`of_process/2` is pure and takes a few lookups, however many monitors there are: each new process of
+the node is asked about.
+""".
+
+-export([new/1, of_process/2, of_name/2, of_label/2, is_late/1, wants_new/1, labels/1]).
+-export([describe/1]).
+-export_type([t/0]).
+
+-opaque t() :: #{dyno_agent_monitor:selector() => [module(), ...]}.
+
+-doc """
+The choice of monitors. The modules of applications are those of this node.
+""".
+-spec new([{module(), [dyno_agent_monitor:selector()]}]) -> t().
+new(Monitors) ->
+    maps:groups_from_list(
+        fun({Selector, _}) -> Selector end,
+        fun({_, Monitor}) -> Monitor end,
+        lists:uniq([
+            {Resolved, Monitor}
+         || {Monitor, Selectors} <- Monitors,
+            Selector <- Selectors,
+            Resolved <- resolved(Selector)
+        ])
+    ).
+
+resolved({application, App}) ->
+    _ = application:load(App),
+    case application:get_key(App, modules) of
+        {ok, Modules} -> [{module, Module} || Module <- Modules];
+        undefined -> []
+    end;
+resolved(Selector) ->
+    [Selector].
+
+-doc "The monitors of a process.".
+-spec of_process(dyno_agent_event:process(), t()) -> [module()].
+of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Choice) ->
+    Keys = [
+        {function, M, F, A},
+        {function, M, F, '_'},
+        {module, M},
+        {pid, Pid}
+        | [{registered, Name} || #{name := Name} <- [Process]] ++
+            [{label, Label} || #{label := Label} <- [Process]]
+    ],
+    case [Monitors || Key <- Keys, #{Key := Monitors} <- [Choice]] of
+        [] -> [];
+        [Monitors] -> Monitors;
+        Several -> lists:uniq(lists:append(Several))
+    end.
+
+-doc "The monitors of whatever has a name.".
+-spec of_name(atom(), t()) -> [module()].
+of_name(Name, Choice) -> maps:get({registered, Name}, Choice, []).
+
+-doc "The monitors of whatever has a label.".
+-spec of_label(term(), t()) -> [module()].
+of_label(Label, Choice) -> maps:get({label, Label}, Choice, []).
+
+-doc "Whether a process may be chosen after its start, by a name or label that it takes.".
+-spec is_late(t()) -> boolean().
+is_late(Choice) ->
+    lists:any(fun({Kind, _}) -> Kind =:= registered orelse Kind =:= label; (_) -> false end,
+        maps:keys(Choice)).
+
+-doc "Whether a label may choose a process.".
+-spec labels(t()) -> boolean().
+labels(Choice) ->
+    lists:any(fun({Kind, _}) -> Kind =:= label; (_) -> false end, maps:keys(Choice)).
+
+-doc "Whether a process that is yet to come may be chosen.".
+-spec wants_new(t()) -> boolean().
+wants_new(Choice) ->
+    lists:any(fun(Selector) -> element(1, Selector) =/= pid end, maps:keys(Choice)).
+
+-doc """
+What is known of a process that runs already; `gone` where it has ended. The runtime doesn't say
+which fun a process was spawned with: without proc_lib it is `{erlang, apply, 2}`.
+
+## Cost
+One signal, which wakes the process.
+""".
+-spec describe(pid()) -> dyno_agent_event:process() | gone.
+describe(Pid) ->
+    Items = [initial_call, {dictionary, '$initial_call'}, registered_name, label, parent],
+    case process_info(Pid, Items) of
+        undefined ->
+            gone;
+        [{_, Call}, {_, Initial}, {_, Name}, {_, Label}, {_, Parent}] ->
+            {Behaviour, MFA} = initial(Initial, Call),
+            maps:merge(
+                #{pid => Pid, initial_call => MFA, partial => true},
+                maps:from_list(
+                    [{behaviour, Behaviour} || Behaviour =/= none] ++
+                        [{name, Name} || is_atom(Name)] ++
+                        [{label, Label} || Label =/= undefined] ++
+                        [{parent, Parent} || is_pid(Parent)]
+                )
+            )
+    end.
+
+%% A supervisor's is {supervisor, Module, 1}.
+initial({supervisor, Module, 1}, _Call) -> {supervisor, {Module, init, 1}};
+initial({M, F, A}, _Call) when is_atom(M), is_atom(F) -> {none, fun_or_function({M, F, A})};
+initial(_None, Call) -> {none, Call}.
+
+fun_or_function({M, F, A}) ->
+    dyno_agent_event:mfa(dyno_agent_event:written_in(M, F, lists:duplicate(A, '_'))).

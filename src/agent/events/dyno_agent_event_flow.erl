@@ -1,0 +1,82 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_flow).
+-moduledoc """
+How many processes are cut off, so that events never wait in larger numbers than allowed. Pure.
+
+A tracer can't slow the processes that it traces: what it does not keep up with waits in its mailbox.
+From half of a limit on, a share of the processes is cut off, chosen by their identifiers, so that it is
+the same ones as long as the load lasts; at the limit it is all of them. Their partitions end with a
+gap, and nothing is traced of them any more: the others stay whole.
+""".
+
+-export([new/1, sample/4, is_cut/2, share/1, defaults/0]).
+-export_type([t/0, limits/0]).
+
+-type limits() :: #{
+    %% Events that wait, and how much memory they may take.
+    queue => pos_integer(),
+    bytes => pos_integer(),
+    %% Events a second.
+    rate => pos_integer() | infinity
+}.
+
+-record(flow, {
+    limits :: limits(),
+    %% The mean of an event, by samples.
+    words = 40.0 :: float(),
+    %% Of 1,024 processes so many are cut off.
+    cut = 0 :: 0..1024,
+    %% Since when how many events came.
+    since :: integer() | undefined,
+    events = 0 :: non_neg_integer()
+}).
+
+-opaque t() :: #flow{}.
+
+-define(RATE_NS, 100_000_000).
+%% What a message takes besides its term.
+-define(MESSAGE_WORDS, 12).
+
+-doc "A million events and 512 MiB wait at most.".
+-spec defaults() -> limits().
+defaults() ->
+    #{queue => 1_000_000, bytes => 536_870_912, rate => infinity}.
+
+-doc "Nobody is cut off.".
+-spec new(limits()) -> t().
+new(Limits) ->
+    #flow{limits = maps:merge(defaults(), Limits)}.
+
+-doc "So many events wait, one of them is this, and so many came since the last sample.".
+-spec sample(Waiting :: non_neg_integer(), term(), pos_integer(), t()) -> t().
+sample(Waiting, Event, Came, #flow{limits = Limits, words = Before} = Flow) ->
+    #{queue := Queue, bytes := Bytes, rate := Rate} = Limits,
+    Words = 0.9 * Before + 0.1 * (erts_debug:flat_size(Event) + ?MESSAGE_WORDS),
+    Fill = max(Waiting / Queue, Waiting * Words * erlang:system_info(wordsize) / Bytes),
+    rated(Rate, Came, Flow#flow{words = Words, cut = cut(Fill)}).
+
+cut(Fill) -> max(0, min(1024, round((Fill - 0.5) * 2048))).
+
+rated(infinity, _Came, Flow) ->
+    Flow;
+rated(_Rate, Came, #flow{since = undefined} = Flow) ->
+    Flow#flow{since = erlang:monotonic_time(nanosecond), events = Came};
+rated(Rate, Came, #flow{since = Since, events = Events, cut = Cut} = Flow) ->
+    Now = erlang:monotonic_time(nanosecond),
+    All = Events + Came,
+    Over = cut(All * 1.0e9 / (Rate * max(Now - Since, ?RATE_NS))),
+    case Now - Since > ?RATE_NS of
+        true -> Flow#flow{since = Now, events = 0, cut = max(Cut, Over)};
+        false -> Flow#flow{events = All, cut = max(Cut, Over)}
+    end.
+
+-doc "Whether a process is cut off.".
+-spec is_cut(pid(), t()) -> boolean().
+is_cut(_Pid, #flow{cut = 0}) -> false;
+is_cut(Pid, #flow{cut = Cut}) -> (erlang:phash2(Pid) bsr 12) band 1023 < Cut.
+
+-doc "The share of the processes that is cut off.".
+-spec share(t()) -> float().
+share(#flow{cut = Cut}) -> Cut / 1024.

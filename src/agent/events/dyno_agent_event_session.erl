@@ -1,0 +1,154 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_session).
+-moduledoc """
+A trace session for events of processes: only what monitors ask for is traced, and filtered before it
+is sent.
+
+`new/1` traces the processes that are started from then on, each from its first event. Who turns out to
+be nobody's is told `ignore/2`: it costs two or three messages, and nothing afterwards. No process is
+ever suspended, and nothing relies on `trace:delivered/2`, which is no barrier for a process that runs.
+
+What the session holds lives no longer than the processes that hold it.
+""".
+
+-export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).
+-export([is_traced/2, is_watched/1]).
+-export_type([t/0]).
+
+-opaque t() :: #{
+    handle := trace:session(),
+    %% Of a process that has monitors, and of one that may be chosen later.
+    flags := [atom()],
+    late := [atom()]
+}.
+
+-doc "A session with this tracer; nothing is traced yet.".
+-spec open(pid(), [dyno_agent_monitor:needs()], dyno_agent_event_choice:t()) -> t().
+open(Tracer, Needs, Choice) ->
+    Session = trace:session_create(?MODULE, Tracer, []),
+    Filters = lists:append([Events || #{events := Events} <- Needs]),
+    Labels = dyno_agent_event_choice:labels(Choice),
+    Calls = functions(Filters) ++ [{{proc_lib, set_label, 1}, []} || Labels],
+    lists:foreach(fun({MFA, Spec}) -> calls(Session, MFA, Spec) end, Calls),
+    ok = messages(Session, send, Filters),
+    ok = messages(Session, 'receive', Filters),
+    #{
+        handle => Session,
+        flags =>
+            [procs, monotonic_timestamp | [Kind || Kind <- [send, 'receive'], asks(Kind, Filters)]] ++
+            [call || Calls =/= []],
+        late =>
+            case dyno_agent_event_choice:is_late(Choice) of
+                true -> [procs, monotonic_timestamp] ++ [call || Labels];
+                false -> []
+            end
+    }.
+
+asks(Kind, Filters) ->
+    lists:any(
+        fun
+            ({Of, _}) -> Of =:= Kind;
+            (Of) -> Of =:= Kind
+        end,
+        Filters
+    ).
+
+%% All messages where one monitor asks for all.
+messages(Session, Kind, Filters) ->
+    Heads = [Heads || {Of, Heads} <- Filters, Of =:= Kind],
+    case lists:member(Kind, Filters) orelse Heads =:= [] of
+        true ->
+            ok;
+        false ->
+            Spec = [{Arguments, Guards, []} || {Arguments, Guards} <- lists:append(Heads)],
+            _ =
+                case Kind of
+                    send -> trace:send(Session, Spec, []);
+                    'receive' -> trace:recv(Session, Spec, [])
+                end,
+            ok
+    end.
+
+functions(Filters) ->
+    [
+        {{M, F, A}, guarded(Guards, [])}
+     || {call, M, F, A, Guards} <- Filters
+    ] ++ [{{M, F, A}, guarded(undefined, [{exception_trace}])} || {return, M, F, A} <- Filters].
+
+guarded(undefined, []) -> [];
+guarded(undefined, Body) -> [{'_', [], Body}];
+guarded({Arguments, Guards}, Body) -> [{Arguments, Guards, Body}].
+
+calls(Session, {Module, _, _} = MFA, Spec) ->
+    _ = code:ensure_loaded(Module),
+    _ = trace:function(Session, MFA, Spec, [local]),
+    ok.
+
+-doc "Ends the session; what was traced has arrived, or arrives in a moment.".
+-spec close(t()) -> ok.
+close(#{handle := Session}) ->
+    _ = trace:session_destroy(Session),
+    ok.
+
+-doc "Traces the processes that are started from now on.".
+-spec new(t()) -> ok.
+new(#{handle := Session, flags := Flags}) ->
+    _ = trace:process(Session, new_processes, true, Flags),
+    ok.
+
+-doc "Where a name or label may choose them, hears of those that the running processes take.".
+-spec names(t()) -> ok.
+names(#{late := []}) ->
+    ok;
+names(#{handle := Session, late := Flags}) ->
+    _ = trace:process(Session, existing_processes, true, Flags),
+    ok.
+
+-doc "All events of a process that are asked for; whether it was still there.".
+-spec follow(pid() | existing_processes, t()) -> boolean().
+follow(Pid, #{handle := Session, flags := Flags}) ->
+    try trace:process(Session, Pid, true, Flags) of
+        _ -> true
+    catch
+        error:badarg -> false
+    end.
+
+-doc "The same, and of those that it starts from now on, and so on.".
+-spec follow_tree(pid() | existing_processes, t()) -> boolean().
+follow_tree(Pid, #{flags := Flags} = Session) ->
+    follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
+
+-doc "No events of a process; but for names and labels that it may take.".
+-spec ignore(pid(), t()) -> ok.
+ignore(Pid, #{handle := Session, late := Late}) ->
+    Off =
+        case Late of
+            [] -> [all];
+            _ -> [send, 'receive', call] -- Late
+        end,
+    try trace:process(Session, Pid, false, Off) of
+        _ -> ok
+    catch
+        %% It has ended.
+        error:badarg -> ok
+    end.
+
+-doc "Whether the session traces a process.".
+-spec is_traced(pid(), t()) -> boolean().
+is_traced(Pid, #{handle := Session}) ->
+    try trace:info(Session, Pid, flags) of
+        {flags, [_ | _]} -> true;
+        _ -> false
+    catch
+        error:badarg -> false
+    end.
+
+-doc "Whether the runtime still knows a tracer: it forgets one that has ended without a word.".
+-spec is_watched(t()) -> boolean().
+is_watched(#{handle := Session}) ->
+    case trace:info(Session, new_processes, tracer) of
+        {tracer, []} -> false;
+        _ -> true
+    end.

@@ -1,0 +1,387 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_shard).
+-moduledoc false.
+%% A process that runs the monitors of its share of the processes, and the router before several of
+%% them. With one shard there is no router: the shard is the tracer itself.
+%%
+%%   session -> router -- hash of the pid --> shard 1..K        session -> shard
+%%
+%% Both are plain loops, since each event costs: the mailbox is off the heap, so that collections don't
+%% walk through what waits. Both cut processes off where more waits than may
+%% (dyno_agent_event_flow): the router by what it has sent and the shards have not done yet.
+
+-export([start_link/1, start_router/1, of_pid/2]).
+-export([attach/2, cut/2, traces/2, replace/3, drain/3]).
+-export([init_shard/1, init_router/1]).
+-export_type([config/0]).
+
+-type config() :: #{
+    index := pos_integer(),
+    monitors := [module()],
+    options := dyno_agent_partition:options(),
+    choice := dyno_agent_event_choice:t(),
+    verdicts := dyno_agent_verdicts:t(),
+    limits := dyno_agent_event_flow:limits(),
+    %% Of the router, the shards.
+    shards => tuple(),
+    alone => boolean()
+}.
+
+-record(shard, {
+    index :: pos_integer(),
+    core :: dyno_agent_partition:t(),
+    verdicts :: dyno_agent_verdicts:t(),
+    choice :: dyno_agent_event_choice:t(),
+    session = none :: dyno_agent_event_session:t() | none,
+    %% Only where it is the tracer.
+    flow = none :: dyno_agent_event_flow:t() | none,
+    %% How often the monitors are told the time where no events come.
+    idle = infinity :: timeout(),
+    left = 0 :: non_neg_integer()
+}).
+
+-record(router, {
+    shards :: tuple(),
+    size :: pos_integer(),
+    sent :: counters:counters_ref(),
+    %% What a shard had done when it became one.
+    flow :: tuple(),
+    verdicts :: dyno_agent_verdicts:t(),
+    choice :: dyno_agent_event_choice:t(),
+    session = none :: dyno_agent_event_session:t() | none,
+    %% Processes whose shard knows that they are cut off.
+    cut = #{} :: #{pid() => []},
+    left = 0 :: non_neg_integer()
+}).
+
+%% Between two looks at what waits.
+-define(SAMPLE, 512).
+-define(IDLE_MS, 20).
+%% Events of other processes that are as old as this may still come.
+-define(GRACE_NS, 20_000_000).
+-define(MOST_CUT, 100_000).
+%% A shard that does not answer in this time has a monitor that does not return.
+-define(ANSWER_MS, 5000).
+-define(SPAWN_OPTIONS, [
+    link, {message_queue_data, off_heap}, {min_heap_size, 10_000}, {fullsweep_after, 100}
+]).
+
+-doc "Starts a shard, linked to the caller.".
+-spec start_link(config()) -> pid().
+start_link(Config) ->
+    proc_lib:spawn_opt(?MODULE, init_shard, [Config], ?SPAWN_OPTIONS).
+
+-doc "Starts a router, linked to the caller.".
+-spec start_router(config()) -> pid().
+start_router(Config) ->
+    proc_lib:spawn_opt(?MODULE, init_router, [Config], ?SPAWN_OPTIONS).
+
+-doc "Which of so many shards a process has.".
+-spec of_pid(pid(), pos_integer()) -> pos_integer().
+of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
+
+-doc "Opens partitions of running processes; `late` where the shard does not answer in time.".
+-spec attach(pid(), [dyno_agent_event:process()]) -> ok | late.
+attach(Shard, Processes) ->
+    ask(Shard, {attach, Processes}).
+
+-doc "Ends a partition, whose process can't be traced.".
+-spec cut(pid(), pid()) -> ok.
+cut(Shard, Pid) ->
+    Shard ! {gap, Pid},
+    ok.
+
+-doc "Tells who may turn events off the session that does.".
+-spec traces(pid(), dyno_agent_event_session:t()) -> ok | late.
+traces(Pid, Session) ->
+    ask(Pid, {session, Session}).
+
+-doc "Tells the router of a shard in place of another.".
+-spec replace(pid(), pos_integer(), pid()) -> ok | late.
+replace(Router, Index, Shard) ->
+    ask(Router, {shard, Index, Shard}).
+
+ask(Pid, What) ->
+    Ref = erlang:monitor(process, Pid, [{alias, reply_demonitor}]),
+    Pid ! {What, Ref, Ref},
+    receive
+        {Ref, ok} -> ok;
+        {'DOWN', Ref, process, Pid, _} -> late
+    after ?ANSWER_MS ->
+        true = demonitor(Ref, [flush]),
+        receive
+            {Ref, ok} -> ok
+        after 0 -> late
+        end
+    end.
+
+-doc "Waits until all that the tracer has got so far is done, by so many shards.".
+-spec drain(pid(), pos_integer(), timeout()) -> ok | late.
+drain(Tracer, Shards, TimeoutMs) ->
+    Alias = alias(),
+    Tracer ! {drain, Alias, 1},
+    Timer = erlang:start_timer(TimeoutMs, self(), drain),
+    Result = drained(lists:seq(1, Shards), Alias, Timer),
+    _ = erlang:cancel_timer(Timer),
+    _ = unalias(Alias),
+    Result.
+
+drained([], _Alias, _Timer) ->
+    ok;
+drained(Left, Alias, Timer) ->
+    receive
+        {Alias, drained, Index} -> drained(lists:delete(Index, Left), Alias, Timer);
+        {timeout, Timer, drain} -> late
+    end.
+
+%% A shard
+
+-doc false.
+-spec init_shard(config()) -> no_return().
+init_shard(#{index := Index, monitors := Monitors, choice := Choice} = Config) ->
+    proc_lib:set_label({?MODULE, Index}),
+    ok = dyno_agent_process:unlimited(),
+    #{options := Options, verdicts := Verdicts, limits := Limits} = Config,
+    shard(#shard{
+        index = Index,
+        core = dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
+        verdicts = Verdicts,
+        choice = Choice,
+        flow =
+            case Config of
+                #{alone := true} -> dyno_agent_event_flow:new(Limits);
+                #{} -> none
+            end,
+        idle =
+            case lists:any(fun has_time/1, Monitors) of
+                true -> ?IDLE_MS;
+                false -> infinity
+            end,
+        left = ?SAMPLE
+    }).
+
+has_time(Module) ->
+    #{key := Key} = dyno_agent_monitor:needs(Module),
+    Key orelse erlang:function_exported(Module, deadline, 1).
+
+shard(#shard{left = 0} = State) ->
+    receive
+        Message -> shard(message(Message, sample(Message, State#shard{left = ?SAMPLE})))
+    after State#shard.idle -> shard(idle(State))
+    end;
+shard(#shard{left = Left, idle = infinity} = State) ->
+    receive
+        Message -> shard(message(Message, State#shard{left = Left - 1}))
+    end;
+shard(#shard{left = Left, idle = Idle} = State) ->
+    receive
+        Message -> shard(message(Message, State#shard{left = Left - 1}))
+    after Idle -> shard(idle(State))
+    end.
+
+message(Message, #shard{index = Index, verdicts = Verdicts} = State) ->
+    case dyno_agent_event:from_trace(Message) of
+        {Pid, Event, TimeNs} ->
+            New = event(Pid, Event, TimeNs, State),
+            ok = dyno_agent_verdicts:event(Index, Verdicts),
+            New;
+        other when element(1, Message) =:= trace_ts ->
+            ok = dyno_agent_verdicts:event(Index, Verdicts),
+            State;
+        other ->
+            other(Message, State)
+    end.
+
+event(Pid, Event, TimeNs, #shard{flow = none} = State) ->
+    step(Pid, Event, TimeNs, State);
+event(Pid, Event, TimeNs, #shard{flow = Flow} = State) ->
+    case dyno_agent_event_flow:is_cut(Pid, Flow) of
+        true -> cut(Pid, Event, TimeNs, State);
+        false -> step(Pid, Event, TimeNs, State)
+    end.
+
+step(Pid, Event, TimeNs, #shard{core = Core} = State) ->
+    effects(dyno_agent_partition:event(Pid, Event, TimeNs, Core), State).
+
+effects({Core, []}, State) ->
+    State#shard{core = Core};
+effects({Core, Effects}, #shard{index = Index, verdicts = Verdicts} = State) ->
+    ok = dyno_agent_verdicts:effects(Effects, Index, Verdicts),
+    lists:foreach(fun(Effect) -> traced(Effect, State) end, Effects),
+    State#shard{core = Core}.
+
+traced(_Effect, #shard{session = none}) -> ok;
+traced({ignore, Pid}, #shard{session = Session}) -> dyno_agent_event_session:ignore(Pid, Session);
+traced({follow, Pid}, #shard{session = Session}) -> dyno_agent_event_session:follow(Pid, Session);
+traced(_Effect, _State) -> ok.
+
+cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
+    case dyno_agent_partition:is_open(Pid, Core) of
+        true ->
+            ok = ignore(Pid, Session),
+            effects(dyno_agent_partition:gap(Pid, TimeNs, Core), State);
+        false ->
+            #shard{index = Index, verdicts = Verdicts, choice = Choice} = State,
+            case cut_at_start(Pid, Event, Choice, Index, Verdicts, Session) of
+                true -> effects(dyno_agent_partition:gap(Pid, TimeNs, Core), State);
+                false -> State
+            end
+    end.
+
+%% Whether it was to have a partition.
+cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts, Session) ->
+    ok = ignore(Pid, Session),
+    Process = dyno_agent_event:description(Pid, Event),
+    case dyno_agent_event_choice:of_process(Process, Choice) of
+        [] ->
+            false;
+        [_ | _] ->
+            ok = dyno_agent_verdicts:cut(Index, Verdicts),
+            true
+    end;
+cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts, _Session) ->
+    false.
+
+ignore(_Pid, none) -> ok;
+ignore(Pid, Session) -> dyno_agent_event_session:ignore(Pid, Session).
+
+sample(Message, #shard{flow = Flow} = State) ->
+    Timed = time(Message, State),
+    case Flow of
+        none ->
+            Timed;
+        _ ->
+            {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+            Timed#shard{flow = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow)}
+    end.
+
+%% Where it never is idle, the time is that of the events.
+time(_Message, #shard{idle = infinity} = State) ->
+    State;
+time(Message, #shard{core = Core} = State) when element(1, Message) =:= trace_ts ->
+    Ns = dyno_agent_event:time_ns(element(tuple_size(Message), Message)),
+    effects(dyno_agent_partition:timeouts(Ns - ?GRACE_NS, Core), State);
+time(_Message, State) ->
+    State.
+
+idle(#shard{core = Core} = State) ->
+    Now = erlang:monotonic_time(nanosecond),
+    Settled = effects(dyno_agent_partition:settle(Core), State),
+    effects(dyno_agent_partition:timeouts(Now - ?GRACE_NS, Settled#shard.core), Settled).
+
+other({gap, Pid}, #shard{core = Core} = State) ->
+    effects(dyno_agent_partition:gap(Pid, erlang:monotonic_time(nanosecond), Core), State);
+other({{attach, Processes}, From, Ref}, State) ->
+    Now = erlang:monotonic_time(nanosecond),
+    New = lists:foldl(
+        fun(Process, #shard{core = Core} = Acc) ->
+            effects(dyno_agent_partition:attach(Process, Now, Core), Acc)
+        end,
+        State,
+        Processes
+    ),
+    From ! {Ref, ok},
+    New;
+other({{session, Session}, From, Ref}, State) ->
+    From ! {Ref, ok},
+    State#shard{session = Session};
+other({drain, Alias, Index}, #shard{core = Core} = State) ->
+    Settled = effects(dyno_agent_partition:settle(Core), State),
+    Alias ! {Alias, drained, Index},
+    Settled;
+other(_Message, State) ->
+    State.
+
+%% The router
+
+-doc false.
+-spec init_router(config()) -> no_return().
+init_router(#{shards := Shards, verdicts := Verdicts, limits := Limits, choice := Choice}) ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    Size = tuple_size(Shards),
+    %% The first one is for what waits here.
+    Share = maps:merge(dyno_agent_event_flow:defaults(), Limits),
+    router(#router{
+        shards = Shards,
+        size = Size,
+        sent = counters:new(Size, [atomics]),
+        flow = erlang:make_tuple(Size, dyno_agent_event_flow:new(Share)),
+        verdicts = Verdicts,
+        choice = Choice,
+        left = ?SAMPLE
+    }).
+
+router(#router{left = 0} = State) ->
+    receive
+        Message -> router(route(Message, watch(Message, State#router{left = ?SAMPLE})))
+    end;
+router(#router{left = Left} = State) ->
+    receive
+        Message -> router(route(Message, State#router{left = Left - 1}))
+    end.
+
+route(Message, #router{size = Size, flow = Flow} = State) when element(1, Message) =:= trace_ts ->
+    Pid = element(2, Message),
+    Index = of_pid(Pid, Size),
+    case dyno_agent_event_flow:is_cut(Pid, element(Index, Flow)) of
+        true -> cut_off(Pid, Index, Message, State);
+        false -> to_shard(Index, Message, State)
+    end;
+route({{session, Session}, From, Ref}, State) ->
+    From ! {Ref, ok},
+    State#router{session = Session};
+route({{shard, Index, Pid}, From, Ref}, #router{shards = Shards, sent = Sent} = State) ->
+    %% What was sent to the one before is lost.
+    Done = dyno_agent_verdicts:events(Index, State#router.verdicts),
+    ok = counters:put(Sent, Index, Done),
+    From ! {Ref, ok},
+    State#router{shards = setelement(Index, Shards, Pid)};
+route({drain, Alias, _}, #router{shards = Shards} = State) ->
+    %% It has come behind all events: so it does in each shard.
+    lists:foreach(
+        fun({Index, Shard}) -> Shard ! {drain, Alias, Index} end,
+        lists:enumerate(tuple_to_list(Shards))
+    ),
+    State;
+route(_Message, State) ->
+    State.
+
+to_shard(Index, Message, #router{shards = Shards, sent = Sent} = State) ->
+    element(Index, Shards) ! Message,
+    ok = counters:add(Sent, Index, 1),
+    State.
+
+cut_off(Pid, _Index, _Message, #router{cut = Cut} = State) when is_map_key(Pid, Cut) ->
+    State;
+cut_off(Pid, Index, Message, #router{cut = Cut, shards = Shards} = State) ->
+    #router{choice = Choice, verdicts = Verdicts, session = Session} = State,
+    ok = ignore(Pid, Session),
+    case dyno_agent_event:from_trace(Message) of
+        {Pid, {spawned, _, _} = Event, _} ->
+            _ = cut_at_start(Pid, Event, Choice, Index, Verdicts, none),
+            ok;
+        _ ->
+            element(Index, Shards) ! {gap, Pid},
+            ok
+    end,
+    %% Whoever is forgotten is told of again, which does nothing.
+    case map_size(Cut) >= ?MOST_CUT of
+        true -> State#router{cut = #{Pid => []}};
+        false -> State#router{cut = Cut#{Pid => []}}
+    end.
+
+watch(Message, #router{size = Size, sent = Sent, flow = Flow, verdicts = Verdicts} = State) ->
+    {message_queue_len, Here} = process_info(self(), message_queue_len),
+    New = list_to_tuple([
+        dyno_agent_event_flow:sample(
+            Here + Size * (counters:get(Sent, Index) - dyno_agent_verdicts:events(Index, Verdicts)),
+            Message,
+            ?SAMPLE,
+            Of
+        )
+     || {Index, Of} <- lists:enumerate(tuple_to_list(Flow))
+    ]),
+    State#router{flow = New}.

@@ -1,0 +1,507 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_partition).
+-moduledoc """
+Runs monitors on events: a partition for each process, which its `spawned` event opens. Pure, so that
+it serves a running system, a recorded one, and every order of events that a test thinks of.
+
+```
+spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
+event of P -> each monitor of P that wants such events       decided  -> {verdict, Report}
+exit of P  -> ended/1 of the rest; closed                    all decided -> closed, {ignore, P}
+```
+
+All that it needs is each process's own order. Events of processes without a partition are passed
+over: those that nobody wants, and those whose partition was cut off.
+
+A partition that is cut off (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
+
+Monitors with a key are in dyno_agent_partition_keyed: their events are of several processes, and
+wait a moment until they are in the order of their times.
+""".
+
+-export([new/2, event/4, attach/3, gap/3, gap_all/2, timeouts/2, settle/1]).
+-export([is_open/2, pids/1, size/1, count/2, counts/0]).
+-export_type([t/0, options/0, effect/0, counts/0]).
+
+-type options() :: #{
+    %% How many events a report shows; 10.
+    events => non_neg_integer(),
+    %% What becomes of a process, by its name and so on, instead of the monitors' own selectors.
+    choice => dyno_agent_event_choice:t(),
+    %% How long an event waits for those before it, for monitors with a key; 20 ms.
+    reorder_ns => non_neg_integer()
+}.
+
+-doc """
+What is to be done. `ignore`: no event of the process is needed, but for names and labels that it may
+take; `follow`: all of them are, from now on.
+""".
+-type effect() ::
+    {opened, dyno_agent_event:process(), [module()]}
+    | {closed, dyno_agent_monitor:trace_state(), pid()}
+    | {verdict, dyno_agent_monitor:report()}
+    | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
+    | {ignore, pid()}
+    | {follow, pid()}.
+
+-type counts() :: #{
+    opened := non_neg_integer(),
+    complete := non_neg_integer(),
+    partial := non_neg_integer(),
+    gap := non_neg_integer(),
+    crashed := non_neg_integer(),
+    yes := non_neg_integer(),
+    no := non_neg_integer(),
+    inconclusive := non_neg_integer()
+}.
+
+%% A monitor of a process: the kinds of events that it gets, and when it is entered for a timeout.
+-record(running, {
+    module :: module(),
+    state :: term(),
+    entry = infinity :: infinity | integer()
+}).
+
+-record(partition, {
+    process :: dyno_agent_event:process(),
+    running :: [#running{}],
+    %% Monitors with a key that get its events.
+    keyed :: [module()],
+    %% The last ones, the newest first, at most twice as many as a report shows.
+    keep :: non_neg_integer(),
+    count = 0 :: non_neg_integer(),
+    events = [] :: [{integer(), dyno_agent_event:event()}]
+}).
+
+-record(core, {
+    choice :: dyno_agent_event_choice:t(),
+    late :: boolean(),
+    monitors :: #{module() => monitor()},
+    keep :: non_neg_integer(),
+    open = #{} :: #{pid() => #partition{}},
+    timeouts = gb_sets:new() :: gb_sets:set({integer(), pid(), module()}),
+    keyed :: dyno_agent_partition_keyed:t() | none
+}).
+
+-type monitor() :: #{kinds := #{atom() => []}, key := boolean(), deadline := boolean()}.
+
+-opaque t() :: #core{}.
+
+-define(EVENTS, 10).
+-define(REORDER_NS, 20_000_000).
+%% Before all times.
+-define(NEVER, -(1 bsl 62)).
+
+-doc "No partitions yet. The monitors' modules are loaded.".
+-spec new([module()], options()) -> t().
+new(Modules, Options) ->
+    Needs = [{Module, dyno_agent_monitor:needs(Module)} || Module <- Modules],
+    Choice =
+        case Options of
+            #{choice := Given} -> Given;
+            #{} -> dyno_agent_event_choice:new([{M, S} || {M, #{select := S}} <- Needs])
+        end,
+    Keyed = [Module || {Module, #{key := true}} <- Needs],
+    Keep = maps:get(events, Options, ?EVENTS),
+    #core{
+        choice = Choice,
+        late = dyno_agent_event_choice:is_late(Choice),
+        monitors = #{Module => about(Module, Need) || {Module, Need} <- Needs},
+        keep = Keep,
+        keyed =
+            case Keyed of
+                [] -> none;
+                _ ->
+                    ReorderNs = maps:get(reorder_ns, Options, ?REORDER_NS),
+                    dyno_agent_partition_keyed:new(ReorderNs, Keep)
+            end
+    }.
+
+about(Module, #{events := Events, key := Key}) ->
+    Kinds = lists:append([kinds(Event) || Event <- Events]),
+    #{
+        kinds => #{Kind => [] || Kind <- [spawned, exit | Kinds]},
+        key => Key,
+        deadline => erlang:function_exported(Module, deadline, 1)
+    }.
+
+kinds(return) -> [call, return, exception];
+kinds(Kind) when is_atom(Kind) -> [Kind];
+kinds(Filter) -> kinds(element(1, Filter)).
+
+-doc "An event of a process, as `dyno_agent_event:from_trace/1` gives it.".
+-spec event(pid(), dyno_agent_event:event(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
+event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
+    {Core, Before} =
+        case is_open(Pid, Core0) of
+            true -> gap(Pid, TimeNs, Core0);
+            false -> {Core0, []}
+        end,
+    Process = dyno_agent_event:description(Pid, Event),
+    case dyno_agent_event_choice:of_process(Process, Core#core.choice) of
+        [] ->
+            {Core, Before ++ [{ignore, Pid}]};
+        Modules ->
+            {Opened, Effects} = open(Process, Modules, Core),
+            {Stepped, More} = event_of(
+                Pid, dyno_agent_event:normal(Event), TimeNs, map_get(Pid, Opened#core.open), Opened
+            ),
+            {Stepped, Before ++ Effects ++ More}
+    end;
+event(Pid, Event, TimeNs, #core{open = Open, late = Late} = Core) ->
+    case Open of
+        #{Pid := Partition} when Late -> renamed(Pid, Event, TimeNs, Partition, Core);
+        #{Pid := Partition} -> event_of(Pid, normal(Event), TimeNs, Partition, Core);
+        #{} when Late -> chosen_late(Pid, Event, Core);
+        #{} -> {Core, []}
+    end.
+
+normal({spawn, _, _} = Event) -> dyno_agent_event:normal(Event);
+normal(Event) -> Event.
+
+-doc "A process that runs already; it has no partition if nobody wants it.".
+-spec attach(dyno_agent_event:process(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
+attach(#{pid := Pid}, _TimeNs, #core{open = Open} = Core) when is_map_key(Pid, Open) ->
+    {Core, []};
+attach(Process, _TimeNs, #core{choice = Choice} = Core) ->
+    case dyno_agent_event_choice:of_process(Process, Choice) of
+        [] -> {Core, []};
+        Modules -> open(Process, Modules, Core)
+    end.
+
+open(#{pid := Pid} = Process, Modules, #core{monitors = All, open = Open} = Core) ->
+    {Keyed, Own} = lists:partition(
+        fun(Module) -> map_get(key, map_get(Module, All)) end,
+        [Module || Module <- Modules, is_map_key(Module, All)]
+    ),
+    {Running, Crashes} = lists:foldr(
+        fun(Module, {Good, Bad}) ->
+            case dyno_agent_monitor:init(Module, Process) of
+                {next, State} -> {[#running{module = Module, state = State} | Good], Bad};
+                {crashed, Why} -> {Good, [{crashed, Module, Process, Why} | Bad]}
+            end
+        end,
+        {[], []},
+        Own
+    ),
+    Partition = #partition{
+        process = Process, running = Running, keyed = Keyed, keep = Core#core.keep
+    },
+    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
+
+%% A process that takes a name or a label is chosen by it, and keeps it.
+
+renamed(Pid, Event, TimeNs, #partition{process = Process} = Partition, Core) ->
+    case named(Event) of
+        {Key, Value} ->
+            Named = Partition#partition{process = Process#{Key => Value}},
+            {New, Effects} = also(Pid, Key, Value, Named, Core),
+            {Stepped, More} = event_of(Pid, Event, TimeNs, map_get(Pid, New#core.open), New),
+            {Stepped, Effects ++ More};
+        none ->
+            event_of(Pid, normal(Event), TimeNs, Partition, Core)
+    end.
+
+named({register, Name}) -> {name, Name};
+named({call, {proc_lib, set_label, [Label]}}) -> {label, Label};
+named(_Event) -> none.
+
+%% More monitors, for which the process is partial.
+also(Pid, Key, Value, #partition{process = Process, running = Running} = Partition, Core) ->
+    Has = [Module || #running{module = Module} <- Running],
+    case of_value(Key, Value, Core) -- Has of
+        [] ->
+            {Core#core{open = (Core#core.open)#{Pid := Partition}}, []};
+        More ->
+            Partial = Process#{partial := true},
+            {Opened, [{opened, _, _} | Crashes]} = open(Partial, More, Core),
+            #core{open = #{Pid := #partition{running = New, keyed = NewKeyed}} = Open} = Opened,
+            Both = Partition#partition{
+                process = Partial,
+                running = Running ++ New,
+                keyed = lists:uniq(Partition#partition.keyed ++ NewKeyed)
+            },
+            {Opened#core{open = Open#{Pid := Both}}, Crashes}
+    end.
+
+of_value(name, Name, #core{choice = Choice}) -> dyno_agent_event_choice:of_name(Name, Choice);
+of_value(label, Label, #core{choice = Choice}) -> dyno_agent_event_choice:of_label(Label, Choice).
+
+chosen_late(Pid, Event, Core) ->
+    maybe
+        {Key, Value} ?= named(Event),
+        [_ | _] = Modules ?= of_value(Key, Value, Core),
+        Process = #{pid => Pid, initial_call => {erlang, apply, 2}, partial => true, Key => Value},
+        {Opened, Effects} = open(Process, Modules, Core),
+        {Opened, [{follow, Pid} | Effects]}
+    else
+        _ -> {Core, []}
+    end.
+
+%% An event of an open partition
+
+event_of(Pid, Event, TimeNs, #partition{running = Running} = Partition0, Core) ->
+    Partition = remembered(TimeNs, Event, Partition0),
+    Kind = element(1, Event),
+    {Left, Effects0} = step_all(Running, Kind, Event, TimeNs, Partition, Core#core.monitors),
+    {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Effects0),
+    New = Core#core{keyed = Keyed},
+    case {Kind, Left} of
+        {exit, _} ->
+            Last = lists:append([at_end(R, TimeNs, Partition) || R <- Left]),
+            without(Pid, Partition, Effects ++ Last, New);
+        {_, []} when Partition#partition.keyed =:= [] ->
+            {Closed, All} = without(Pid, Partition, Effects, New),
+            {Closed, All ++ [{ignore, Pid}]};
+        _ ->
+            {Entered, Timeouts} = entered(Pid, Left, ?NEVER, New),
+            Open = (New#core.open)#{Pid := Partition#partition{running = Entered}},
+            {New#core{open = Open, timeouts = Timeouts}, Effects}
+    end.
+
+remembered(_TimeNs, _Event, #partition{keep = 0} = Partition) ->
+    Partition;
+remembered(TimeNs, Event, #partition{count = Count, events = Events, keep = Keep} = Partition) when
+    Count >= 2 * Keep
+->
+    Kept = lists:sublist(Events, Keep - 1),
+    Partition#partition{count = Keep, events = [{TimeNs, Event} | Kept]};
+remembered(TimeNs, Event, #partition{count = Count, events = Events} = Partition) ->
+    Partition#partition{count = Count + 1, events = [{TimeNs, Event} | Events]}.
+
+step_all([], _Kind, _Event, _TimeNs, _Partition, _Monitors) ->
+    {[], []};
+step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
+    {Left, Effects} = step_all(Rest, Kind, Event, TimeNs, Partition, Monitors),
+    #running{module = Module, state = State} = Running,
+    case Monitors of
+        #{Module := #{kinds := #{Kind := _}}} ->
+            Outcome = dyno_agent_monitor:step(Module, Event, TimeNs, State),
+            outcome(Outcome, Running, TimeNs, Partition, Left, Effects);
+        #{} ->
+            {[Running | Left], Effects}
+    end.
+
+outcome({next, State}, Running, _TimeNs, _Partition, Left, Effects) ->
+    {[Running#running{state = State} | Left], Effects};
+outcome({report, Verdict, Explanation, State}, Running, TimeNs, Partition, Left, Effects) ->
+    Report = report(Verdict, Explanation, Running#running.module, TimeNs, Partition),
+    {[Running#running{state = State} | Left], [Report | Effects]};
+outcome({crashed, Why}, #running{module = Module}, _TimeNs, Partition, Left, Effects) ->
+    {Left, [{crashed, Module, Partition#partition.process, Why} | Effects]};
+outcome({Verdict, Explanation, _State}, Running, TimeNs, Partition, Left, Effects) ->
+    {Left, [report(Verdict, Explanation, Running#running.module, TimeNs, Partition) | Effects]}.
+
+report(Verdict, Explanation, Module, TimeNs, #partition{process = Process} = Partition) ->
+    report(Verdict, Explanation, Module, TimeNs, Partition, state(Process)).
+
+report(Verdict, Explanation, Module, TimeNs, Partition, Trace) ->
+    #partition{process = Process, events = Events, keep = Keep} = Partition,
+    {verdict, #{
+        property => property(Module, Explanation),
+        monitor => Module,
+        verdict => Verdict,
+        process => Process,
+        node => node(),
+        time_ns => TimeNs,
+        events => lists:reverse(lists:sublist(Events, Keep)),
+        explanation => Explanation,
+        trace => Trace
+    }}.
+
+property(_Module, #{property := Property}) -> Property;
+property(Module, _Explanation) -> map_get(property, dyno_agent_monitor:needs(Module)).
+
+state(#{partial := true}) -> partial;
+state(_Process) -> complete.
+
+at_end(#running{module = Module, state = State}, TimeNs, #partition{process = Process} = Partition) ->
+    case dyno_agent_monitor:ended(Module, State) of
+        none -> [];
+        {crashed, Why} -> [{crashed, Module, Process, Why}];
+        {Verdict, Explanation} -> [report(Verdict, Explanation, Module, TimeNs, Partition)]
+    end.
+
+without(Pid, #partition{process = Process, running = Running}, Effects, #core{open = Open} = Core) ->
+    Timeouts = lists:foldl(
+        fun
+            (#running{entry = infinity}, Set) -> Set;
+            (#running{entry = Entry, module = M}, Set) -> gb_sets:delete_any({Entry, Pid, M}, Set)
+        end,
+        Core#core.timeouts,
+        Running
+    ),
+    {
+        Core#core{open = maps:remove(Pid, Open), timeouts = Timeouts},
+        Effects ++ [{closed, state(Process), Pid}]
+    }.
+
+%% Monitors with a key
+
+to_keyed(_Kind, _Event, _TimeNs, #partition{keyed = []}, #core{keyed = Keyed}, Effects) ->
+    {Keyed, Effects};
+to_keyed(Kind, Event, TimeNs, Partition, #core{keyed = Keyed, monitors = Monitors}, Effects) ->
+    #partition{process = Process, keyed = Modules} = Partition,
+    Wanting = [M || M <- Modules, #{kinds := #{Kind := _}} <- [map_get(M, Monitors)]],
+    {New, More} = dyno_agent_partition_keyed:event(Wanting, Process, Event, TimeNs, Keyed),
+    {New, Effects ++ More}.
+
+-doc "The events that wait for those before them no longer do: nothing came for a while.".
+-spec settle(t()) -> {t(), [effect()]}.
+settle(#core{keyed = none} = Core) ->
+    {Core, []};
+settle(#core{keyed = Keyed} = Core) ->
+    {New, Effects} = dyno_agent_partition_keyed:settle(Keyed),
+    {Core#core{keyed = New}, Effects}.
+
+%% Timeouts: each running monitor has at most one entry, at or before its deadline.
+
+entered(Pid, Running, After, #core{monitors = Monitors, timeouts = Timeouts}) ->
+    lists:mapfoldr(
+        fun(#running{module = Module} = One, Set) ->
+            case Monitors of
+                #{Module := #{deadline := true}} -> entry(Pid, One, After, Set);
+                #{} -> {One, Set}
+            end
+        end,
+        Timeouts,
+        Running
+    ).
+
+entry(Pid, #running{module = Module, state = State, entry = Entry} = Running, After, Set) ->
+    case dyno_agent_monitor:deadline(Module, State) of
+        Deadline when Deadline >= Entry; Deadline =:= infinity; Deadline =< After ->
+            {Running, Set};
+        Deadline ->
+            Without =
+                case Entry of
+                    infinity -> Set;
+                    _ -> gb_sets:delete_any({Entry, Pid, Module}, Set)
+                end,
+            {Running#running{entry = Deadline}, gb_sets:add({Deadline, Pid, Module}, Without)}
+    end.
+
+-doc "The time is this: monitors whose deadline is over are told.".
+-spec timeouts(TimeNs :: integer(), t()) -> {t(), [effect()]}.
+timeouts(TimeNs, #core{keyed = Keyed} = Core) when Keyed =/= none ->
+    {New, Effects} = dyno_agent_partition_keyed:timeouts(TimeNs, Keyed),
+    due(TimeNs, Core#core{keyed = New}, Effects);
+timeouts(TimeNs, Core) ->
+    due(TimeNs, Core, []).
+
+due(TimeNs, #core{timeouts = Timeouts} = Core, Effects) ->
+    case gb_sets:is_empty(Timeouts) orelse gb_sets:smallest(Timeouts) of
+        {Entry, Pid, Module} when Entry =< TimeNs ->
+            Rest = Core#core{timeouts = gb_sets:del_element({Entry, Pid, Module}, Timeouts)},
+            {New, More} = due_one(Pid, Module, TimeNs, Rest),
+            due(TimeNs, New, Effects ++ More);
+        _ ->
+            {Core, Effects}
+    end.
+
+due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
+    #{Pid := #partition{running = Running} = Partition} = Open,
+    {value, One, Others} = lists:keytake(Module, #running.module, Running),
+    #running{state = State} = Due = One#running{entry = infinity},
+    {Left, Effects} =
+        case dyno_agent_monitor:deadline(Module, State) of
+            Deadline when is_integer(Deadline), Deadline =< TimeNs ->
+                Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
+                outcome(Outcome, Due, TimeNs, Partition, Others, []);
+            _ ->
+                {[Due | Others], []}
+        end,
+    case Left of
+        [] when Partition#partition.keyed =:= [] ->
+            {Closed, All} = without(Pid, Partition#partition{running = []}, Effects, Core),
+            {Closed, All ++ [{ignore, Pid}]};
+        _ ->
+            %% Who does not move the deadline on is not asked again for the same.
+            {Entered, Timeouts} = entered(Pid, Left, TimeNs, Core),
+            Now = Open#{Pid := Partition#partition{running = Entered}},
+            {Core#core{open = Now, timeouts = Timeouts}, Effects}
+    end.
+
+%% Gaps
+
+-doc "The events of a process end here, though it may go on: its partition ends inconclusive.".
+-spec gap(pid(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
+gap(Pid, TimeNs, #core{open = Open} = Core) ->
+    case Open of
+        #{Pid := #partition{running = Running} = Partition} ->
+            Explanation = #{step => ~"the trace was cut off"},
+            Verdicts = [
+                report(inconclusive, Explanation, Module, TimeNs, Partition, gap)
+             || #running{module = Module} <- Running
+            ],
+            {Closed, Effects} = without(Pid, Partition, Verdicts, broken(Partition, Core)),
+            {Closed, lists:droplast(Effects) ++ [{closed, gap, Pid}]};
+        #{} when Core#core.keyed =/= none ->
+            {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []};
+        #{} ->
+            {Core, []}
+    end.
+
+broken(#partition{keyed = []}, Core) -> Core;
+broken(_Partition, #core{keyed = Keyed} = Core) ->
+    Core#core{keyed = dyno_agent_partition_keyed:gap(Keyed)}.
+
+-doc "The same for all.".
+-spec gap_all(TimeNs :: integer(), t()) -> {t(), [effect()]}.
+gap_all(TimeNs, #core{open = Open} = Core0) ->
+    lists:foldl(
+        fun(Pid, {Core, Effects}) ->
+            {New, More} = gap(Pid, TimeNs, Core),
+            {New, More ++ Effects}
+        end,
+        {Core0, []},
+        maps:keys(Open)
+    ).
+
+-doc "Whether a process has a partition.".
+-spec is_open(pid(), t()) -> boolean().
+is_open(Pid, #core{open = Open}) -> is_map_key(Pid, Open).
+
+-doc "The processes that have a partition.".
+-spec pids(t()) -> [pid()].
+pids(#core{open = Open}) -> maps:keys(Open).
+
+-doc "How many partitions there are.".
+-spec size(t()) -> non_neg_integer().
+size(#core{open = Open}) -> map_size(Open).
+
+-doc "Nothing counted yet.".
+-spec counts() -> counts().
+counts() ->
+    #{
+        opened => 0,
+        complete => 0,
+        partial => 0,
+        gap => 0,
+        crashed => 0,
+        yes => 0,
+        no => 0,
+        inconclusive => 0
+    }.
+
+-doc "Adds effects to what was counted.".
+-spec count([effect()], counts()) -> counts().
+count(Effects, Counts) ->
+    lists:foldl(
+        fun(Effect, Counted) ->
+            case counted(Effect) of
+                none -> Counted;
+                Key -> Counted#{Key := map_get(Key, Counted) + 1}
+            end
+        end,
+        Counts,
+        Effects
+    ).
+
+counted({opened, _, _}) -> opened;
+counted({closed, Trace, _}) -> Trace;
+counted({verdict, #{verdict := Verdict}}) -> Verdict;
+counted({crashed, _, _, _}) -> crashed;
+counted(_Effect) -> none.

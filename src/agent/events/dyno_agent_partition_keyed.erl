@@ -1,0 +1,183 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_partition_keyed).
+-moduledoc false.
+%% Monitors with a key: a state for each key, fed by several processes. Nothing guarantees the order in
+%% which events of different processes arrive, so each waits until one that is some milliseconds newer
+%% has come, and goes on in the order of the times. One that comes later than that is given at once, and
+%% the traces have a gap from there. Pure.
+
+-export([new/2, event/5, settle/1, timeouts/2, gap/1]).
+-export_type([t/0]).
+
+-record(instance, {
+    state :: term(),
+    process :: dyno_agent_event:process(),
+    events = [] :: [tuple()]
+}).
+
+-record(keyed, {
+    reorder_ns :: non_neg_integer(),
+    keep :: non_neg_integer(),
+    %% By time and number of arrival.
+    waiting = gb_trees:empty() :: gb_trees:tree(),
+    arrived = 0 :: non_neg_integer(),
+    newest = -(1 bsl 62) :: integer(),
+    given = -(1 bsl 62) :: integer(),
+    instances = #{} :: #{{module(), term()} => #instance{} | decided},
+    trace = complete :: dyno_agent_monitor:trace_state()
+}).
+
+-opaque t() :: #keyed{}.
+
+%% Keys that are kept, those that are decided too.
+-define(MOST, 100_000).
+
+-doc "No keys yet.".
+-spec new(non_neg_integer(), non_neg_integer()) -> t().
+new(ReorderNs, Keep) ->
+    #keyed{reorder_ns = ReorderNs, keep = Keep}.
+
+-doc "An event for these monitors.".
+-spec event(
+    [module()], dyno_agent_event:process(), dyno_agent_event:event(), integer(), t()
+) -> {t(), [dyno_agent_partition:effect()]}.
+event([], _Process, _Event, _TimeNs, Keyed) ->
+    {Keyed, []};
+event(Modules, Process, Event, TimeNs, #keyed{given = Given} = Keyed) when TimeNs < Given ->
+    give({Modules, Process, Event, TimeNs}, Keyed#keyed{trace = gap});
+event(Modules, Process, Event, TimeNs, Keyed) ->
+    #keyed{waiting = Waiting, arrived = Arrived, newest = Newest, reorder_ns = Ns} = Keyed,
+    Now = max(Newest, TimeNs),
+    Added = Keyed#keyed{
+        waiting = gb_trees:insert({TimeNs, Arrived}, {Modules, Process, Event, TimeNs}, Waiting),
+        arrived = Arrived + 1,
+        newest = Now,
+        trace = worse(Keyed#keyed.trace, Process)
+    },
+    release(Now - Ns, Added, []).
+
+worse(complete, #{partial := true}) -> partial;
+worse(Trace, _Process) -> Trace.
+
+release(UpTo, #keyed{waiting = Waiting} = Keyed, Effects) ->
+    case gb_trees:is_empty(Waiting) orelse gb_trees:take_smallest(Waiting) of
+        {{TimeNs, _}, Item, Rest} when TimeNs =< UpTo ->
+            {New, More} = give(Item, Keyed#keyed{waiting = Rest, given = TimeNs}),
+            release(UpTo, New, Effects ++ More);
+        _ ->
+            {Keyed, Effects}
+    end.
+
+-doc "All that waits goes on.".
+-spec settle(t()) -> {t(), [dyno_agent_partition:effect()]}.
+settle(#keyed{newest = Newest} = Keyed) ->
+    release(Newest, Keyed, []).
+
+give({Modules, Process, Event, TimeNs}, Keyed) ->
+    lists:foldl(
+        fun(Module, {Now, Effects}) ->
+            case dyno_agent_monitor:key(Module, Event, Process) of
+                {ok, Key} ->
+                    {New, More} = step({Module, Key}, Process, Event, TimeNs, Now),
+                    {New, Effects ++ More};
+                none ->
+                    {Now, Effects}
+            end
+        end,
+        {Keyed, []},
+        Modules
+    ).
+
+step({Module, _} = Id, #{pid := Pid} = Process, Event, TimeNs, Keyed) ->
+    case instance(Id, Process, Keyed) of
+        decided ->
+            {Keyed, []};
+        full ->
+            {Keyed#keyed{trace = gap}, []};
+        {crashed, Why} ->
+            {with(Id, decided, Keyed), [{crashed, Module, Process, Why}]};
+        #instance{events = Events, state = State} = Instance ->
+            Seen = Instance#instance{
+                events = lists:sublist([{TimeNs, Pid, Event} | Events], Keyed#keyed.keep),
+                process = Process
+            },
+            outcome(dyno_agent_monitor:step(Module, Event, TimeNs, State), Id, Seen, TimeNs, Keyed)
+    end.
+
+instance({Module, _} = Id, Process, #keyed{instances = Instances}) ->
+    case Instances of
+        #{Id := Instance} ->
+            Instance;
+        #{} when map_size(Instances) >= ?MOST ->
+            full;
+        #{} ->
+            case dyno_agent_monitor:init(Module, Process) of
+                {next, State} -> #instance{state = State, process = Process};
+                Crashed -> Crashed
+            end
+    end.
+
+with(Id, Instance, #keyed{instances = Instances} = Keyed) ->
+    Keyed#keyed{instances = Instances#{Id => Instance}}.
+
+outcome({next, State}, Id, Instance, _TimeNs, Keyed) ->
+    {with(Id, Instance#instance{state = State}, Keyed), []};
+outcome({report, Verdict, Explanation, State}, Id, Instance, TimeNs, Keyed) ->
+    {with(Id, Instance#instance{state = State}, Keyed), [
+        report(Verdict, Explanation, Id, Instance, TimeNs, Keyed)
+    ]};
+outcome({crashed, Why}, {Module, _} = Id, #instance{process = Process}, _TimeNs, Keyed) ->
+    {with(Id, decided, Keyed), [{crashed, Module, Process, Why}]};
+outcome({Verdict, Explanation, _State}, Id, Instance, TimeNs, Keyed) ->
+    {with(Id, decided, Keyed), [report(Verdict, Explanation, Id, Instance, TimeNs, Keyed)]}.
+
+report(Verdict, Explanation, {Module, Key}, Instance, TimeNs, #keyed{trace = Trace}) ->
+    #instance{events = Events, process = Process} = Instance,
+    {verdict, #{
+        property => maps:get(property, Explanation, atom_to_binary(Module)),
+        monitor => Module,
+        verdict => Verdict,
+        process => Process,
+        key => Key,
+        node => node(),
+        time_ns => TimeNs,
+        events => lists:reverse(Events),
+        explanation => Explanation,
+        trace => Trace
+    }}.
+
+-doc "The time is this. What is older goes on before deadlines are told.".
+-spec timeouts(integer(), t()) -> {t(), [dyno_agent_partition:effect()]}.
+timeouts(TimeNs, Keyed) ->
+    {Released, Effects} = release(TimeNs, Keyed, []),
+    maps:fold(
+        fun
+            (_Id, decided, Acc) ->
+                Acc;
+            ({Module, _} = Id, #instance{state = State} = Instance, {Now, Before}) ->
+                case is_due(Module, State, TimeNs) of
+                    true ->
+                        Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
+                        {New, More} = outcome(Outcome, Id, Instance, TimeNs, Now),
+                        {New, Before ++ More};
+                    false ->
+                        {Now, Before}
+                end
+        end,
+        {Released, Effects},
+        Released#keyed.instances
+    ).
+
+is_due(Module, State, TimeNs) ->
+    erlang:function_exported(Module, deadline, 1) andalso
+        case dyno_agent_monitor:deadline(Module, State) of
+            Deadline when is_integer(Deadline) -> Deadline =< TimeNs;
+            infinity -> false
+        end.
+
+-doc "Events of a process are missing from now on.".
+-spec gap(t()) -> t().
+gap(Keyed) ->
+    Keyed#keyed{trace = gap}.

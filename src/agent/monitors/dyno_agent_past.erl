@@ -1,0 +1,103 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_past).
+-moduledoc false.
+%% Runs a formula of past-time temporal logic, which has to hold at every event. Whether a subformula
+%% holds at an event depends on the event and on what held at the one before, so the state is one
+%% value for each subformula.
+
+-behaviour(dyno_agent_property).
+
+-export([start/2, step/6, expire/3, deadline/2, finish/2, explain/2]).
+-export_type([code/0]).
+
+-type index() :: pos_integer().
+
+-doc "Subformulas stand before what they are part of; the last one is the whole.".
+-type code() :: {Text :: binary(), [subformula()]}.
+
+-type subformula() ::
+    boolean()
+    | {event, Match :: index()}
+    | {'not' | previously | historically, index()}
+    | {'and' | 'or' | implies | since, index(), index()}
+    | {once, index(), Within :: integer() | infinity}.
+
+-doc false.
+-spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
+start(_Code, _Time) ->
+    first.
+
+-doc false.
+-spec step(
+    code(),
+    dyno_agent_property:match(),
+    dyno_agent_event:event(),
+    dyno_agent_property:time(),
+    dyno_agent_property:key(),
+    dyno_agent_property:instance()
+) -> dyno_agent_property:instance().
+step({_Text, Subformulas}, Match, Event, Time, Key, Before) ->
+    Matches = fun(Pattern) -> Match(Pattern, Event, Key, []) =/= nomatch end,
+    Now = lists:foldl(
+        fun(Subformula, Values) ->
+            [value(Subformula, Values, before(Before, length(Values)), Matches, Time) | Values]
+        end,
+        [],
+        Subformulas
+    ),
+    case hd(Now) of
+        false -> {false, [{1, []}]};
+        _ -> {held, lists:reverse(Now)}
+    end.
+
+%% The value that this subformula had, and the ones of all.
+before(first, _Place) -> first;
+before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
+
+%% The values of now are there in reverse order.
+value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
+value({event, Pattern}, _, _, Matches, _) -> Matches(Pattern);
+value({'not', A}, Now, _, _, _) -> not at(A, Now);
+value({'and', A, B}, Now, _, _, _) -> at(A, Now) andalso at(B, Now);
+value({'or', A, B}, Now, _, _, _) -> at(A, Now) orelse at(B, Now);
+value({implies, A, B}, Now, _, _, _) -> not at(A, Now) orelse at(B, Now);
+value({previously, _}, _, first, _, _) -> false;
+value({previously, A}, _, {_, Before}, _, _) -> truth(lists:nth(A, Before));
+value({historically, A}, Now, first, _, _) -> at(A, Now);
+value({historically, A}, Now, {Was, _}, _, _) -> Was andalso at(A, Now);
+value({since, _, B}, Now, first, _, _) -> at(B, Now);
+value({since, A, B}, Now, {Was, _}, _, _) -> at(B, Now) orelse (Was andalso at(A, Now));
+value({once, A, infinity}, Now, first, _, _) -> at(A, Now);
+value({once, A, infinity}, Now, {Was, _}, _, _) -> Was orelse at(A, Now);
+value({once, A, Within}, Now, Before, _, Time) ->
+    case at(A, Now) of
+        true -> {true, Time};
+        false -> since(Before, Within, Time)
+    end.
+
+since({{_, Last}, _}, Within, Time) when is_integer(Last) -> {Time - Last =< Within, Last};
+since(_Before, _Within, _Time) -> {false, never}.
+
+at(Place, Now) -> truth(lists:nth(length(Now) - Place + 1, Now)).
+
+truth({Truth, _Last}) -> Truth;
+truth(Truth) -> Truth.
+
+-doc false.
+-spec expire(code(), dyno_agent_property:time(), dyno_agent_property:instance()) ->
+    dyno_agent_property:instance().
+expire(_Code, _Time, State) -> State.
+
+-doc false.
+-spec deadline(code(), dyno_agent_property:instance()) -> infinity.
+deadline(_Code, _State) -> infinity.
+
+-doc false.
+-spec finish(code(), dyno_agent_property:instance()) -> {true, dyno_agent_property:reasons()}.
+finish(_Code, _State) -> {true, [{1, []}]}.
+
+-doc false.
+-spec explain(code(), dyno_agent_property:reasons()) -> {binary(), #{}}.
+explain({Text, _}, _Reasons) -> {Text, #{}}.

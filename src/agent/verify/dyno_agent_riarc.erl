@@ -1,0 +1,303 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_riarc).
+-moduledoc false.
+%% What a tracer of RIARC does with a message: Algorithms 1 to 4 of "Runtime Instrumentation for
+%% Reactive Components" (Aceto, Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: it is told
+%% what arrived, and returns what is to be done. dyno_agent_riarc_tracer does it in a node, the
+%% explorer in test/ does it in every order there is.
+%%
+%%   root --- P, and all below P that nobody else traces
+%%     +----- T(Q): a tracer of its own for Q, because Q's signature is instrumented
+%%              +----- T(R) ...
+%%
+%% A tracer gathers the events of its processes (`direct`) and dispatches those of processes that
+%% got a tracer of their own since, along the routes: each tracer knows the next hop only. A tracer
+%% starts in the mode `priority`: routed events are older than those that it gathers itself, so that
+%% these are held until all its processes' former tracers said that nothing more is to come.
+%%
+%% Where this is not the paper's text (each is proved to be needed by a mutant in the tests):
+%% * Events of a process that is neither traced nor routed are stashed until its parent's spawn
+%%   event was handled: since OTP 19 a child's event may arrive before it.
+%% * An acknowledgement for a process whose exit was handled already is ignored (Algorithm 1, line
+%%   51, fails there), and does not add the process again (Algorithm 3, line 46).
+%% * An acknowledgement that is forwarded in the mode `priority` ends the route, too (lines 49-51).
+%% * Direct events are held in a queue instead of being left in the mailbox: a selective receive
+%%   would scan it for each routed message.
+%%
+%% The paper's 24 invariants are checked where they apply; a broken one is counted and reported, and
+%% the tracer goes on. I1 to I12: choreography, I13 to I24: routing, in the paper's order.
+
+-export([root/2, tracer/4, handle/2, broken/1, size/1]).
+-export_type([t/0, tracer/0, message/0, effect/0, invariant/0, select/0]).
+
+-type process() :: term().
+
+-doc "A tracer's name: `root`, or the process that it was started for.".
+-type tracer() :: root | process().
+
+-doc "An event of a process. The others' contents are nobody's business here.".
+-type event() ::
+    {spawn, Child :: process(), Signature :: term()} | {exit, Reason :: term()} | term().
+
+-type request() ::
+    {event, process(), event(), TimeNs :: integer()}
+    %% Sent to the tracer that gathered a process's events until now: no more of them will come.
+    | {detach, NewTracer :: tracer(), process()}.
+
+-doc "With who dispatched it, when it was.".
+-type message() :: request() | {routed, Dispatcher :: tracer(), request()}.
+
+-type effect() ::
+    {analyse, process(), event(), TimeNs :: integer()}
+    | {send, tracer(), message()}
+    %% Named as the process; it traces what its parent gives it: `tracer/4`.
+    | {start, tracer(), Monitor :: term(), From :: tracer()}
+    %% Gather the events of this process from now on; then send the former tracer `detach`.
+    | {preempt, process(), FormerTracer :: tracer()}
+    | stop.
+
+-doc "Which signatures are instrumented: the map that each tracer hands to those below it.".
+-type select() :: fun((Signature :: term()) -> {ok, Monitor :: term()} | none).
+
+-type invariant() :: 1..24.
+
+-opaque t() :: #{
+    name := tracer(),
+    mode := direct | priority,
+    select := select(),
+    routes := #{process() => NextHop :: tracer()},
+    traced := #{process() => direct | priority},
+    %% How many of them are `priority`: their former tracers have not said yet that they are through.
+    owed := non_neg_integer(),
+    held := [request()],
+    stash := #{process() => [request()]},
+    %% For I16: processes that were taken over or found, and those that ended.
+    added := non_neg_integer(),
+    ended := non_neg_integer(),
+    broken := #{invariant() => pos_integer()}
+}.
+
+-doc "The tracer of a whole system, whose first processes are given.".
+-spec root([process()], select()) -> t().
+root(Processes, Select) ->
+    #{
+        name => root,
+        mode => direct,
+        select => Select,
+        routes => #{},
+        traced => maps:from_keys(Processes, direct),
+        owed => 0,
+        held => [],
+        stash => #{},
+        added => length(Processes),
+        ended => 0,
+        broken => #{}
+    }.
+
+-doc "A tracer for a process that another one gathers the events of.".
+-spec tracer(tracer(), process(), From :: tracer(), select()) -> {t(), [effect()]}.
+tracer(Name, Process, From, Select) ->
+    State = root([Process], Select),
+    Starting = State#{name := Name, mode := priority, traced := #{Process => priority}, owed := 1},
+    {Starting, [{preempt, Process, From}]}.
+
+-doc "How often each invariant was broken.".
+-spec broken(t()) -> #{invariant() => pos_integer()}.
+broken(#{broken := Broken}) -> Broken.
+
+-doc "How many processes it traces, routes, and holds or stashes events of.".
+-spec size(t()) -> #{traced | routes | waiting => non_neg_integer()}.
+size(#{traced := Traced, routes := Routes, held := Held, stash := Stash}) ->
+    Waiting = length(Held) + map_size(Stash),
+    #{traced => map_size(Traced), routes => map_size(Routes), waiting => Waiting}.
+
+-doc "Takes a message.".
+-spec handle(message(), t()) -> {t(), [effect()]}.
+handle(Message, State) ->
+    {#{traced := Traced, added := Added, ended := Ended} = Next, Effects} = take(Message, State),
+    {check(16, Added =:= map_size(Traced) + Ended, Next), Effects}.
+
+take({routed, _, _} = Routed, #{mode := priority} = State) ->
+    routed_first(Routed, State);
+take({routed, _, _} = Routed, State) ->
+    routed(Routed, State);
+take(Request, #{mode := priority, held := Held} = State) ->
+    {State#{held := [Request | Held]}, []};
+take({event, Process, _, _} = Event, State) ->
+    case place(Process, State) of
+        traced -> analyse(Event, self, State);
+        {route, Next} -> dispatch(Event, Next, State);
+        unknown -> {stash(Event, State), []}
+    end;
+take({detach, _, Process} = Detach, State) ->
+    case place(Process, State) of
+        {route, Next} -> dispatch(Detach, Next, State);
+        _ -> {check(17, false, State), []}
+    end.
+
+%% In the mode `direct`: what is routed is for others.
+routed({routed, From, {event, Process, _, _} = Event} = Routed, State) ->
+    case place(Process, State) of
+        {route, Next} -> forward(Routed, Next, State);
+        traced -> analyse(Event, From, check(19, false, State));
+        unknown -> {check(19, false, State), []}
+    end;
+routed({routed, _, {detach, To, Process}} = Routed, #{name := Name} = State) ->
+    case place(Process, State) of
+        {route, Next} -> forward(Routed, Next, State);
+        _ -> {check(20, To =:= Name, State), []}
+    end.
+
+%% In the mode `priority`.
+routed_first({routed, From, {event, Process, _, _} = Event} = Routed, State) ->
+    case place(Process, State) of
+        {route, Next} -> forward(Routed, Next, State);
+        traced -> analyse(Event, From, State);
+        unknown -> {check(21, false, State), []}
+    end;
+routed_first({routed, _, {detach, To, Process}} = Routed, #{name := Name} = State) ->
+    case place(Process, State) of
+        {route, Next} -> forward(Routed, Next, check(23, To =/= Name, State));
+        _ -> acknowledged(Process, check(23, To =:= Name, State))
+    end.
+
+acknowledged(Process, #{traced := Traced} = State) ->
+    Now =
+        case Traced of
+            #{Process := _} -> (paid(Process, State))#{traced := Traced#{Process := direct}};
+            #{} -> State
+        end,
+    case Now of
+        #{owed := 0} -> direct(Now);
+        #{} -> {Now, []}
+    end.
+
+direct(#{held := Held, traced := Traced} = State) ->
+    AllDirect = lists:all(fun(Mode) -> Mode =:= direct end, maps:values(Traced)),
+    Direct = State#{mode := direct, held := []},
+    take_all(lists:reverse(Held), check(15, AllDirect, Direct)).
+
+take_all(Requests, State) ->
+    {Next, Effects} = lists:foldl(
+        fun(Request, {Before, Effects}) ->
+            {After, More} = take(Request, Before),
+            {After, [More | Effects]}
+        end,
+        {State, []},
+        Requests
+    ),
+    {Next, lists:append(lists:reverse(Effects))}.
+
+place(Process, #{traced := Traced}) when is_map_key(Process, Traced) -> traced;
+place(Process, #{routes := Routes}) when is_map_key(Process, Routes) ->
+    {route, map_get(Process, Routes)};
+place(_Process, _State) -> unknown.
+
+stash({event, Process, _, _} = Event, #{stash := Stash} = State) ->
+    Events = maps:get(Process, Stash, []),
+    State#{stash := Stash#{Process => [Event | Events]}}.
+
+%% Its parent's spawn event was handled: what it did itself can be, too.
+unstash(Process, #{stash := Stash} = State) ->
+    case maps:take(Process, Stash) of
+        {Events, Rest} -> take_all(lists:reverse(Events), State#{stash := Rest});
+        error -> {State, []}
+    end.
+
+%% Of our own process. From: who gathers its events, `self` or the tracer that dispatched this one.
+analyse({event, Process, Event, Time}, From, State) ->
+    Mode = maps:get(mode, State),
+    Direct = From =/= self orelse Mode =:= direct,
+    {Next, Effects} = analysed(Event, Process, From, check(14, Direct, State)),
+    {Next, [{analyse, Process, Event, Time} | Effects]}.
+
+analysed({spawn, Child, Signature}, _Process, From, #{select := Select} = State) ->
+    case Select(Signature) of
+        {ok, Monitor} -> instrument(Child, Monitor, From, State);
+        none -> adopt(Child, From, State)
+    end;
+analysed({exit, _}, Process, _From, State) ->
+    #{traced := Traced, ended := Ended} = Checked =
+        check(3, is_map_key(Process, maps:get(traced, State)), State),
+    Left = maps:remove(Process, Traced),
+    Ending = (paid(Process, Checked))#{traced := Left, ended := Ended + 1},
+    collect(check(5, not is_map_key(Process, Left), Ending));
+analysed(_Event, _Process, _From, State) ->
+    {State, []}.
+
+paid(Process, #{traced := Traced, owed := Owed} = State) ->
+    case Traced of
+        #{Process := priority} -> State#{owed := Owed - 1};
+        #{} -> State
+    end.
+
+%% A tracer of its own takes the child from whoever gathers its events.
+instrument(Child, Monitor, From, #{name := Name} = State) ->
+    Gathers =
+        case From of
+            self -> Name;
+            _ -> From
+        end,
+    {Next, Effects} = unstash(Child, add_route(8, Child, Child, State)),
+    {Next, [{start, Child, Monitor, Gathers} | Effects]}.
+
+%% The child is ours, and already gathered by us, or still by the tracer that dispatched the event.
+adopt(Child, self, State) ->
+    unstash(Child, add_traced(Child, direct, State));
+adopt(Child, From, State) ->
+    #{owed := Owed} = Next = add_traced(Child, priority, State),
+    {Next#{owed := Owed + 1}, [{preempt, Child, From}]}.
+
+add_traced(Child, Mode, #{traced := Traced, added := Added} = State) ->
+    Checked = check(2, not is_map_key(Child, Traced), State),
+    Now = Traced#{Child => Mode},
+    check(4, is_map_key(Child, Now), Checked#{traced := Now, added := Added + 1}).
+
+add_route(Invariant, Process, Next, #{routes := Routes} = State) ->
+    Checked = check(6, not is_map_key(Process, Routes), State),
+    Now = Routes#{Process => Next},
+    check(Invariant, is_map_key(Process, Now), Checked#{routes := Now}).
+
+%% Only a tracer that gathers events itself dispatches.
+dispatch(Request, Next, #{name := Name, mode := Mode} = State) ->
+    Invariant =
+        case Request of
+            {event, _, _, _} -> 22;
+            {detach, _, _} -> 24
+        end,
+    pass(Request, {routed, Name, Request}, Next, 9, check(Invariant, Mode =:= direct, State)).
+
+forward({routed, _, Request} = Routed, Next, State) ->
+    pass(Request, Routed, Next, 10, State).
+
+pass(Request, Message, Next, Invariant, #{routes := Routes} = State) ->
+    Routed = maps:get(of_process(Request), Routes, none) =:= Next,
+    {After, Effects} = passed(Request, Next, Invariant, check(13, Routed, State)),
+    {After, [{send, Next, Message} | Effects]}.
+
+of_process({event, Process, _, _}) -> Process;
+of_process({detach, _, Process}) -> Process.
+
+%% The child's tracer is behind the same hop; and what was detached sends nothing more this way.
+passed({event, _, {spawn, Child, _}, _}, Next, Invariant, State) ->
+    unstash(Child, add_route(Invariant, Child, Next, State));
+passed({event, _, _, _}, _Next, _Invariant, State) ->
+    {State, []};
+passed({detach, _, Process}, _Next, Invariant, #{routes := Routes} = State) ->
+    Checked = check(7, is_map_key(Process, Routes), State),
+    Left = maps:remove(Process, Routes),
+    collect(check(Invariant + 2, not is_map_key(Process, Left), Checked#{routes := Left})).
+
+collect(#{traced := Traced, routes := Routes} = State) when
+    map_size(Traced) =:= 0, map_size(Routes) =:= 0
+->
+    {check(1, maps:get(stash, State) =:= #{} andalso maps:get(held, State) =:= [], State), [stop]};
+collect(State) ->
+    {State, []}.
+
+check(_Invariant, true, State) ->
+    State;
+check(Invariant, false, #{broken := Broken} = State) ->
+    State#{broken := Broken#{Invariant => maps:get(Invariant, Broken, 0) + 1}}.

@@ -1,0 +1,166 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_riarc_collector).
+-moduledoc false.
+%% Which tracer of RIARC gathers the events of a process. A trace session for each tracer would make
+%% every spawn on the node slower, so that a few sessions, each with a collector, serve all tracers.
+%% Pure; dyno_agent_riarc_session does it.
+%%
+%% Taking a process over (PREEMPT) from a tracer of the same session is a change of the map: what has
+%% arrived went to the former tracer, the rest goes to the new one. From another session it is done at
+%% a mark in the process's own events, which both sessions show at the same place: a helper links the
+%% process, and unlinks it. Nothing is lost, nothing comes twice, nobody waits.
+%%
+%%   former session   e1 e2 e3 MARK | e4 e5      before the mark: the former tracer's; then detach
+%%   new session         e2 e3 MARK | e4 e5      after the mark: the new tracer's
+%%
+%% Children that are spawned in between are traced by both sessions. Whose they are is decided in each
+%% session by the place of their parent's spawn event before or after the mark: so the events of a new
+%% process wait until that one has come.
+
+-export([new/1, handle/2]).
+-export_type([t/0, tracer/0, message/0, effect/0]).
+
+-type process() :: term().
+-doc "A tracer's name, and where it is reached.".
+-type tracer() :: {dyno_agent_riarc:tracer(), Where :: term()}.
+
+-type place() ::
+    {mine, tracer()}
+    %% Until the mark of this helper.
+    | {leaving, tracer(), New :: tracer(), Helper :: term()}
+    | {arriving, tracer(), Helper :: term()}
+    %% Another session's, though this one may trace it still.
+    | foreign.
+
+-type message() ::
+    {event, process(), Event :: term(), TimeNs :: integer()}
+    %% A process was linked by this one.
+    | {mark, process(), Helper :: term()}
+    %% Taken over from a tracer of this session, by one of it or of another.
+    | {preempt, process(), New :: tracer(), Former :: tracer()}
+    | {leave, process(), New :: tracer(), Former :: tracer(), Helper :: term()}
+    %% Taken over from another session; it is traced by this one, too, from now on.
+    | {arrive, process(), New :: tracer(), Helper :: term()}
+    | {ended, process()}.
+
+-type effect() ::
+    {tell, tracer(), dyno_agent_riarc:message()}
+    %% Trace it no longer in this session, and say when it has ended.
+    | {off, process()}.
+
+-opaque t() :: #{places := #{process() => place()}, waiting := #{process() => [tuple()]}}.
+
+-doc "The processes that are gathered from the beginning, and for whom.".
+-spec new(#{process() => tracer()}) -> t().
+new(Tracers) ->
+    #{places => #{Process => {mine, T} || Process := T <- Tracers}, waiting => #{}}.
+
+-doc "Takes a message.".
+-spec handle(message(), t()) -> {t(), [effect()]}.
+handle({event, Process, _, _} = Event, #{places := Places} = State) ->
+    case Places of
+        #{Process := Place} -> placed(Place, Event, State);
+        #{} -> {wait(Event, State), []}
+    end;
+handle({mark, Process, Helper} = Mark, #{places := Places, waiting := Waiting} = State) ->
+    case Places of
+        #{Process := {leaving, Former, New, Helper}} ->
+            {put_place(Process, foreign, State), [detach(Process, Former, New), {off, Process}]};
+        #{Process := {arriving, New, Helper}} ->
+            {put_place(Process, {mine, New}, State), []};
+        #{} when is_map_key(Process, Waiting) ->
+            {wait(Mark, State), []};
+        #{} ->
+            {State, []}
+    end;
+handle({preempt, Process, New, Former}, #{places := Places} = State) ->
+    case Places of
+        #{Process := {mine, Former}} ->
+            {put_place(Process, {mine, New}, State), [detach(Process, Former, New)]};
+        %% It has ended, and all its events were told.
+        #{} ->
+            {State, [detach(Process, Former, New)]}
+    end;
+handle({leave, Process, New, Former, Helper}, #{places := Places} = State) ->
+    case Places of
+        #{Process := {mine, Former}} ->
+            {put_place(Process, {leaving, Former, New, Helper}, State), []};
+        #{} ->
+            {State, [detach(Process, Former, New)]}
+    end;
+handle({arrive, Process, New, Helper}, State) ->
+    %% What this session has of it from before is the former tracer's, and so are its children.
+    settled(Process, {arriving, New, Helper}, State);
+handle({ended, Process}, #{places := Places, waiting := Waiting} = State) ->
+    case Places of
+        #{Process := foreign} ->
+            {State#{
+                places := maps:remove(Process, Places), waiting := maps:remove(Process, Waiting)
+            }, []};
+        #{} ->
+            {State, []}
+    end.
+
+detach(Process, Former, {New, _}) ->
+    {tell, Former, {detach, New, Process}}.
+
+put_place(Process, Place, #{places := Places} = State) ->
+    State#{places := Places#{Process => Place}}.
+
+%% Only what begins with its first event is a new process: the rest of one that has ended is dropped.
+wait({event, Process, Event, _} = Of, #{waiting := Waiting} = State) ->
+    case Waiting of
+        #{Process := Events} -> State#{waiting := Waiting#{Process := [Of | Events]}};
+        #{} when element(1, Event) =:= spawned -> State#{waiting := Waiting#{Process => [Of]}};
+        #{} -> State
+    end;
+wait({mark, Process, _} = Mark, #{waiting := Waiting} = State) ->
+    #{Process := Events} = Waiting,
+    State#{waiting := Waiting#{Process := [Mark | Events]}}.
+
+placed({mine, Tracer}, Event, State) ->
+    told(Tracer, none, Event, State);
+placed({leaving, Former, New, _Helper}, Event, State) ->
+    told(Former, New, Event, State);
+placed(NotMine, {event, Process, {exit, _}, _}, #{places := Places} = State) when
+    NotMine =:= foreign; element(1, NotMine) =:= arriving
+->
+    {State#{places := maps:remove(Process, Places)}, []};
+placed(_NotMine, {event, _, {spawn, Child, _}, _}, #{places := Places} = State) ->
+    case is_map_key(Child, Places) of
+        %% It was taken over before this session came to know of it.
+        true ->
+            {State, []};
+        false ->
+            {Next, Effects} = settled(Child, foreign, State),
+            {Next, [{off, Child} | Effects]}
+    end;
+placed(_NotMine, _Event, State) ->
+    {State, []}.
+
+told(Tracer, New, {event, Process, {exit, _}, _} = Event, #{places := Places} = State) ->
+    Detach = [detach(Process, Tracer, New) || New =/= none],
+    {State#{places := maps:remove(Process, Places)}, [{tell, Tracer, Event} | Detach]};
+told(Tracer, _New, {event, _, {spawn, Child, _}, _} = Event, #{places := Places} = State) ->
+    {Next, Effects} =
+        case is_map_key(Child, Places) of
+            true -> {State, []};
+            false -> settled(Child, {mine, Tracer}, State)
+        end,
+    {Next, [{tell, Tracer, Event} | Effects]};
+told(Tracer, _New, Event, State) ->
+    {State, [{tell, Tracer, Event}]}.
+
+%% Whose a new process is is known: so are its events.
+settled(Process, Place, #{waiting := Waiting} = State) ->
+    Placed = put_place(Process, Place, State#{waiting := maps:remove(Process, Waiting)}),
+    lists:foldl(
+        fun(Message, {Before, Effects}) ->
+            {After, More} = handle(Message, Before),
+            {After, Effects ++ More}
+        end,
+        {Placed, []},
+        lists:reverse(maps:get(Process, Waiting, []))
+    ).

@@ -1,0 +1,112 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_riarc_session).
+-moduledoc false.
+%% The process of a collector, which is the tracer of its trace session: it does what
+%% dyno_agent_riarc_collector decides.
+
+-export([start_link/0, traces/3, take_over/5, init/0]).
+
+-record(session, {
+    handle :: dyno_agent_event_session:t(),
+    core :: dyno_agent_riarc_collector:t()
+}).
+
+-doc "Waits for its session.".
+-spec start_link() -> pid().
+start_link() ->
+    proc_lib:spawn_opt(?MODULE, init, [], [
+        link, {message_queue_data, off_heap}, {min_heap_size, 10_000}, {fullsweep_after, 100}
+    ]).
+
+-doc "Its session, and the tracers of the processes that are in it from the beginning.".
+-spec traces(pid(), dyno_agent_event_session:t(), #{pid() => dyno_agent_riarc_collector:tracer()}) ->
+    ok.
+traces(Pid, Session, Tracers) ->
+    Pid ! {session, Session, Tracers},
+    ok.
+
+-doc "A tracer whose home this is takes a process from one whose home may be another.".
+-spec take_over(Home :: pid(), pid(), New, Former, FormerHome :: pid()) -> ok when
+    New :: dyno_agent_riarc_collector:tracer(),
+    Former :: dyno_agent_riarc_collector:tracer().
+take_over(Home, Process, New, Former, FormerHome) ->
+    Home ! {take_over, Process, New, Former, FormerHome},
+    ok.
+
+-doc false.
+-spec init() -> no_return().
+init() ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    receive
+        {session, Session, Tracers} ->
+            loop(#session{handle = Session, core = dyno_agent_riarc_collector:new(Tracers)})
+    end.
+
+loop(Session) ->
+    receive
+        Message -> loop(message(Message, Session))
+    end.
+
+message({trace_ts, Process, getting_linked, Helper, _}, Session) ->
+    core({mark, Process, Helper}, Session);
+message(Message, Session) when element(1, Message) =:= trace_ts ->
+    case dyno_agent_event:from_trace(Message) of
+        {Process, Event, TimeNs} -> core({event, Process, Event, TimeNs}, Session);
+        other -> Session
+    end;
+message({take_over, Process, New, Former, Home}, Session) when Home =:= self() ->
+    core({preempt, Process, New, Former}, Session);
+message({take_over, Process, New, Former, Home}, #session{handle = Handle} = Session) ->
+    case dyno_agent_event_session:follow_tree(Process, Handle) of
+        true ->
+            Helper = spawn(fun() -> mark(Process, New, Former, Home) end),
+            core({arrive, Process, New, Helper}, Session);
+        false ->
+            %% It has ended: what the other session has of it is all there is.
+            Home ! {leave, Process, New, Former, none, none},
+            Session
+    end;
+message({leave, Process, New, Former, Helper, Ref}, Session) ->
+    Left = core({leave, Process, New, Former, Helper}, Session),
+    case Helper of
+        none -> ok;
+        _ -> Helper ! Ref
+    end,
+    Left;
+message({'DOWN', _, process, Process, _}, Session) ->
+    core({ended, Process}, Session);
+message(_Other, Session) ->
+    Session.
+
+%% Nobody knows of this process: it can't be killed while the other is linked to it.
+mark(Process, New, Former, Home) ->
+    Ref = monitor(process, Home),
+    Home ! {leave, Process, New, Former, self(), Ref},
+    receive
+        Ref ->
+            try
+                true = link(Process),
+                true = unlink(Process)
+            catch
+                %% It has ended: its exit is the mark.
+                error:noproc -> true
+            end;
+        {'DOWN', Ref, process, Home, _} ->
+            ok
+    end.
+
+core(Message, #session{core = Core} = Session) ->
+    {Next, Effects} = dyno_agent_riarc_collector:handle(Message, Core),
+    lists:foreach(fun(Effect) -> effect(Effect, Session) end, Effects),
+    Session#session{core = Next}.
+
+effect({tell, {_, Tracer}, Message}, _Session) ->
+    Tracer ! Message,
+    ok;
+effect({off, Process}, #session{handle = Handle}) ->
+    ok = dyno_agent_event_session:ignore(Process, Handle),
+    _ = monitor(process, Process),
+    ok.

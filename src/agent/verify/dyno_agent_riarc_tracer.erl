@@ -1,0 +1,125 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_riarc_tracer).
+-moduledoc false.
+%% The process of a tracer of RIARC: it does what dyno_agent_riarc decides, and runs the monitors of
+%% its processes. Tracers find each other in a table, by name, with the collector that is their home.
+
+-export([start_root/2, init/4]).
+-export_type([config/0]).
+
+-type config() :: #{
+    %% {Name, Pid, Home, Index of the home}; counts under {count, What}.
+    table := ets:table(),
+    homes := tuple(),
+    %% To whom tracers are linked.
+    owner := pid(),
+    choice := dyno_agent_event_choice:t(),
+    monitors := [module()],
+    options := dyno_agent_partition:options(),
+    verdicts := dyno_agent_verdicts:t()
+}.
+
+-record(tracer, {
+    name :: dyno_agent_riarc:tracer(),
+    index :: pos_integer(),
+    core :: dyno_agent_riarc:t(),
+    partitions :: dyno_agent_partition:t(),
+    config :: config()
+}).
+
+-doc "The tracer of the system, which has these processes from the beginning.".
+-spec start_root([pid()], config()) -> pid().
+start_root(Processes, Config) ->
+    start(root, 1, Config, fun() -> {dyno_agent_riarc:root(Processes, select(Config)), []} end).
+
+%% In the table before anybody can name it.
+start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
+    Pid = spawn_opt(?MODULE, init, [Name, Index, Config, Core], [
+        {message_queue_data, off_heap}, {fullsweep_after, 100}
+    ]),
+    true = ets:insert(Table, {Name, Pid, element(Index, Homes), Index}),
+    Pid ! start,
+    Pid.
+
+%% By what they run; a name or a label is not known when a process is spawned.
+select(#{choice := Choice}) ->
+    fun(MFArgs) ->
+        Process = dyno_agent_event:description(self(), {spawned, self(), MFArgs}),
+        case dyno_agent_event_choice:of_process(Process, Choice) of
+            [] -> none;
+            Monitors -> {ok, Monitors}
+        end
+    end.
+
+-doc false.
+-spec init(dyno_agent_riarc:tracer(), pos_integer(), config(), fun(() -> term())) -> ok.
+init(Name, Index, #{owner := Owner, monitors := Monitors, options := Options} = Config, Core) ->
+    true = link(Owner),
+    receive
+        start -> ok
+    end,
+    {Started, Effects} = Core(),
+    loop(effects(Effects, #tracer{
+        name = Name,
+        index = Index,
+        core = Started,
+        partitions = dyno_agent_partition:new(Monitors, Options#{choice => map_get(choice, Config)}),
+        config = Config
+    })).
+
+loop(stop) ->
+    ok;
+loop(#tracer{core = Core} = Tracer) ->
+    receive
+        Message ->
+            {Next, Effects} = dyno_agent_riarc:handle(Message, Core),
+            loop(effects(Effects, Tracer#tracer{core = Next}))
+    end.
+
+effects(Effects, Tracer) ->
+    lists:foldl(fun effect/2, Tracer, Effects).
+
+effect({analyse, Process, Event, TimeNs}, Tracer) ->
+    #tracer{partitions = Partitions, index = Index, config = #{verdicts := Verdicts}} = Tracer,
+    {Next, Effects} = dyno_agent_partition:event(Process, Event, TimeNs, Partitions),
+    ok = dyno_agent_verdicts:effects(Effects, Index, Verdicts),
+    ok = dyno_agent_verdicts:event(Index, Verdicts),
+    Tracer#tracer{partitions = Next};
+effect({send, To, Message}, #tracer{config = #{table := Table}} = Tracer) ->
+    case ets:lookup(Table, To) of
+        [{_, Pid, _, _}] -> Pid ! Message;
+        %% It has ended, with all its processes.
+        [] -> ok
+    end,
+    Tracer;
+effect({start, Name, _Monitors, From}, #tracer{config = #{homes := Homes} = Config} = Tracer) ->
+    Index = erlang:phash2(Name, tuple_size(Homes)) + 1,
+    Core = fun() -> dyno_agent_riarc:tracer(Name, Name, From, select(Config)) end,
+    _ = start(Name, Index, Config, Core),
+    ok = count(tracers, 1, Config),
+    Tracer;
+effect({preempt, Process, Former}, #tracer{name = Name, index = Index, config = Config} = Tracer) ->
+    #{table := Table, homes := Homes} = Config,
+    [{_, Pid, FormerHome, FormerIndex}] = ets:lookup(Table, Former),
+    Home = element(Index, Homes),
+    ok = dyno_agent_riarc_session:take_over(
+        Home, Process, {Name, self()}, {Former, Pid}, FormerHome
+    ),
+    ok = count(taken_over, 1, Config),
+    ok = count(marked, abs(sign(FormerIndex - Index)), Config),
+    Tracer;
+effect(stop, #tracer{name = Name, core = Core, config = #{table := Table} = Config}) ->
+    ok = count(broken, lists:sum(maps:values(dyno_agent_riarc:broken(Core))), Config),
+    true = ets:delete(Table, Name),
+    stop.
+
+sign(0) -> 0;
+sign(_) -> 1.
+
+count(_What, 0, _Config) ->
+    ok;
+count(What, Number, #{table := Table}) ->
+    _ = ets:update_counter(Table, {count, What}, Number, {{count, What}, 0}),
+    ok.

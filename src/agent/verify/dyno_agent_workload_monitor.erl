@@ -1,0 +1,64 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_workload_monitor).
+-moduledoc """
+A monitor that says of each worker of `dyno workload` whether its trace is sound: complete from its
+`spawned` to its `exit`, and in its order. Each request carries the worker's number, its own, and how
+many there will be, so that a single event that is missing, or comes at the wrong place, is seen:
+
+    spawned, receive 1, send 1, ..., receive N, send N, receive the end, exit
+""".
+
+-behaviour(dyno_agent_monitor).
+
+-export([needs/0, init/1, event/3]).
+
+-define(PROPERTY, ~"the trace of a worker is complete and in order").
+
+-doc false.
+-spec needs() -> dyno_agent_monitor:needs().
+needs() ->
+    #{
+        select => [{function, dyno_workload_worker, start, 2}],
+        events => [send, 'receive', exit]
+    }.
+
+-doc false.
+-spec init(dyno_agent_monitor:process()) -> term().
+init(_Process) -> spawned.
+
+-doc false.
+-spec event(dyno_agent_event:event(), integer(), term()) -> dyno_agent_monitor:decision().
+event({spawned, _, _}, _, spawned) -> {next, {'receive', 1}};
+%% Requests arrive before earlier ones are answered: counted apart.
+event(Event, _, {'receive', 1}) -> expect(Event, 1, 1, unknown);
+event(Event, _, {Received, Sent, Requests}) -> expect(Event, Received, Sent, Requests);
+event(Event, _, State) -> broken(Event, State).
+
+%% The numbers of the next request and the next answer.
+expect({'receive', {_, {chunk, {_, N, Requests}}}}, N, Sent, _) when N =< Requests ->
+    {next, {N + 1, Sent, Requests}};
+expect({send, {_, {ack, {_, N, Requests}}}, _}, Received, N, Requests) when
+    N < Received, N < Requests
+->
+    {next, {Received, N + 1, Requests}};
+expect({send, {_, {'end', {_, N, N}}}, _}, Received, N, N) when Received =:= N + 1 ->
+    {next, {Received, N + 1, N}};
+expect({'receive', {_, {term, {_, N, N}}}}, Received, Sent, N) when
+    Received =:= N + 1, Sent =:= N + 1
+->
+    {next, {ended, Sent, N}};
+expect({exit, normal}, ended, _Sent, Requests) ->
+    {yes, #{property => ?PROPERTY, step => ~"exit", bindings => #{'N' => Requests}}, ended};
+expect(Event, Received, Sent, Requests) ->
+    broken(Event, {Received, Sent, Requests}).
+
+broken(Event, State) ->
+    {no,
+        #{
+            property => ?PROPERTY,
+            step => atom_to_binary(element(1, Event)),
+            bindings => #{'Event' => Event, 'Expected' => State}
+        },
+        State}.

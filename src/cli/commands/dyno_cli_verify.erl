@@ -1,0 +1,119 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_verify).
+-moduledoc "`dyno verify`: whether the processes of running nodes keep to a specification.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "SPEC",
+                "a file of properties, or a monitor's module: a .erl, a .beam or its name"
+            ),
+            dyno_cli_command:operand("NODE", "a running Erlang node, such as shop@host"),
+            dyno_cli_command:operand(
+                "NODES...", "more nodes",
+                #{nargs => list, required => false, default => []}
+            )
+        ],
+        options => [
+            {"", [
+                {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
+                {"--instrumentation NAME",
+                    "how events come to the monitors (default: partition)",
+                    {one_of, dyno_verify_instrumentation:names()}},
+                {"--limit N",
+                    "the most events that wait in a node; beyond it processes are cut off as a whole "
+                    "(default: 1000000)",
+                    {whole, 1000, infinity}},
+                {"--limit-memory MB", "the most memory that these may take (default: 512)",
+                    {whole, 1, infinity}},
+                {"--limit-rate N", "the most events a second (default: none)",
+                    {whole, 1, infinity}},
+                {"--shards N",
+                    "processes that run the monitors (default: one for each scheduler of the node)",
+                    {whole, 1, 1024}},
+                {"--events N", "how many of the last events are told (default: 10)",
+                    {whole, 0, 1000}}
+            ]},
+            {"Reports", dyno_cli_job:options()},
+            {"Nodes", [
+                {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
+                {"--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)", atom}
+            ]}
+        ],
+        examples => [
+            {~"dyno verify worker.spec shop@host", ~"watches a node until Ctrl-C"},
+            {~"dyno verify once.erl shop@host --for 30s -o once.html",
+                ~"runs a monitor of yours for half a minute, and makes a report"},
+            {~"dyno verify worker.spec a@host b@host --for 1min --limit 100000",
+                ~"watches two nodes, in each of which at most 100,000 events wait"}
+        ]
+    }.
+
+-doc "Watches, and shows.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{spec := Spec, node := First} = Values) ->
+    case names(maps:get(nodes, Values, []), []) of
+        {ok, Others} ->
+            Keys = [for_ms, instrumentation, shards, events, name, cookie],
+            Options = (maps:with(Keys, Values))#{limits => limits(Values)},
+            Job = #{
+                keep => First,
+                measure => fun(#{progress := Report}) ->
+                    Show = fun(Event) -> Report(progress(Event)) end,
+                    dyno_verify:run([Spec], [atom(First) | Others], Options#{show => Show})
+                end
+            },
+            dyno_cli_job:run(Job, Values);
+        Error ->
+            dyno_cli_command:refused(Error)
+    end.
+
+limits(Values) ->
+    maps:from_list(
+        [{queue, N} || #{limit := N} <- [Values]] ++
+            [{bytes, Mb * 1_048_576} || #{limit_memory := Mb} <- [Values]] ++
+            [{rate, N} || #{limit_rate := N} <- [Values]]
+    ).
+
+atom(Name) when is_atom(Name) -> Name;
+atom(Name) -> binary_to_atom(Name).
+
+names([], Nodes) ->
+    {ok, lists:reverse(Nodes)};
+names([Text | Texts], Nodes) ->
+    case binary:split(Text, ~"@") of
+        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
+            names(Texts, [binary_to_atom(Text) | Nodes]);
+        _ ->
+            dyno_cli_command:contradiction([
+                "\"", dyno_report_text:clean(Text), "\" is no name of a node; it has the form "
+                "shop@host"
+            ])
+    end.
+
+progress({verdict, Report}) ->
+    #{phase => finding, text => dyno_verify_text:report(Report)};
+progress({crashed, Crash}) ->
+    #{phase => warning, text => dyno_verify_text:crash(Crash)};
+progress({fault, Node, Text}) ->
+    #{phase => warning, text => [atom_to_binary(Node), ": ", Text]};
+progress({counted, Summaries}) ->
+    Verdicts = [Verdicts || #{verdicts := Verdicts} <- Summaries],
+    Sum = fun(Key) -> lists:sum([map_get(Key, Of) || Of <- Verdicts]) end,
+    Broken = lists:sum([No || #{monitors := All} <- Verdicts, _ := #{no := No} <- All]),
+    #{
+        phase => measuring,
+        run => ~"verify",
+        text => io_lib:format("~b processes, ~b events, ~b violations", [
+            Sum(opened), Sum(events), Broken
+        ])
+    }.

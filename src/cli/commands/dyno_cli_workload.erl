@@ -1,0 +1,89 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_workload).
+-moduledoc "`dyno workload`: a synthetic system of a master and its workers.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    Probability = {custom, fun probability/1, "a probability between 0 and 1, such as 0.9"},
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "SHAPE",
+                "how workers start over the time: steady (Poisson), pulse (normal) or burst "
+                "(log-normal; default: steady)",
+                #{nargs => 'maybe', default => ~"steady"}
+            )
+        ],
+        options => [
+            {"", [
+                {"--workers N", "how many workers start (default: 1000)", {whole, 1, 10_000_000}},
+                {"--requests N",
+                    "requests of a worker, on average, with a standard deviation of 2 % "
+                    "(default: 100)",
+                    {whole, 1, 100_000_000}},
+                {"--time TIME", "in which all workers start (default: 10s)", duration, time_ms},
+                {"--spread TIME", "the standard deviation of a pulse (default: a quarter of --time)",
+                    duration, spread_ms},
+                {"--pinch TIME", "the standard deviation of a burst before it is cut to --time "
+                    "(default: --time); more is steeper",
+                    duration, pinch_ms},
+                {"--send P", "the probability that the master sends one more request before it takes "
+                    "answers (default: 0.9)", Probability},
+                {"--recv P", "the probability that it takes one more answer (default: 0.9)", Probability},
+                {"--seed N", "the random numbers (default: 1)", {whole, 0, infinity}},
+                {"--repetitions N",
+                    "the most repetitions; from the third on it ends when the coefficient of "
+                    "variation of the mean response time settles (default: 1)",
+                    {whole, 1, 1000}}
+            ]},
+            {"Reports", dyno_cli_job:options()}
+        ],
+        examples => [
+            {~"dyno workload burst --workers 10000",
+                ~"starts 10,000 workers within 10 seconds, most of them early"},
+            {~"dyno workload steady --workers 250 --requests 10000 --repetitions 10 -o before.json",
+                ~"repeats few workers with many requests, and keeps the recording to compare with"}
+        ]
+    }.
+
+probability(Text) ->
+    case json_number(Text) of
+        P when is_number(P), P >= 0, P =< 1 -> {ok, P};
+        _ -> error
+    end.
+
+json_number(Text) ->
+    try
+        json:decode(Text)
+    catch
+        error:_ -> none
+    end.
+
+-doc "Runs it, and shows.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{shape := Text} = Values) ->
+    case [Shape || Shape <- [steady, pulse, burst], atom_to_binary(Shape) =:= Text] of
+        [Shape] ->
+            Keys = [
+                workers, requests, time_ms, spread_ms, pinch_ms, send, recv, seed, repetitions
+            ],
+            Options = (maps:with(Keys, Values))#{shape => Shape},
+            Measure = fun(#{progress := Report}) ->
+                Show = fun(Line) -> Report(#{phase => measuring, run => Text, text => Line}) end,
+                dyno_workload:run(Options#{progress => Show})
+            end,
+            dyno_cli_job:run(#{keep => Text, measure => Measure}, Values);
+        [] ->
+            dyno_cli_command:refused(
+                dyno_cli_command:contradiction([
+                    "\"", dyno_report_text:clean(Text), "\" is no shape; steady, pulse and burst are"
+                ])
+            )
+    end.

@@ -1,0 +1,209 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_workload).
+-moduledoc """
+Runs a synthetic system of a master and workers in this node, to see what a machine, a release or an
+instrumentation makes of it: response times, memory, use of the schedulers.
+
+```erlang
+{ok, Document} = dyno_workload:run(#{shape => burst, workers => 10_000, requests => 100}).
+```
+The same seed gives the same starts of workers, the same numbers of requests, and the same choices of
+the master. It is repeated until the coefficient of variation of the mean response time settles.
+""".
+
+-export([run/1, once/1, options/1, settled/1]).
+-export_type([options/0, result/0, sample/0]).
+
+-type options() :: #{
+    shape => dyno_workload_times:shape(),
+    workers => pos_integer(),
+    %% Of each worker, on average.
+    requests => pos_integer(),
+    %% In which all workers start.
+    time_ms => pos_integer(),
+    %% The standard deviation of `pulse`; a quarter of the time.
+    spread_ms => pos_integer(),
+    %% How pinched `burst` is; the whole time.
+    pinch_ms => pos_integer(),
+    %% The probabilities that the master goes on sending, or taking answers.
+    send => float(),
+    recv => float(),
+    seed => integer(),
+    %% The most there may be.
+    repetitions => pos_integer(),
+    worker => module(),
+    progress => fun((Text :: iodata()) -> ok)
+}.
+
+-type sample() :: #{
+    at_ms := number(),
+    alive := non_neg_integer(),
+    requests := non_neg_integer(),
+    memory := non_neg_integer(),
+    utilisation := float(),
+    %% Of the answers since the last sample.
+    response_ns => float()
+}.
+
+-type result() :: #{
+    status := complete | interrupted,
+    started_at := binary(),
+    duration_ns := pos_integer(),
+    workers := non_neg_integer(),
+    requests := non_neg_integer(),
+    responses := dyno_histogram:snapshot(),
+    memory := float(),
+    memory_peak := non_neg_integer(),
+    utilisation := float(),
+    samples := [sample()]
+}.
+
+-define(INTERVAL_MS, 100).
+%% Response times are measured of about so many requests.
+-define(SAMPLED, 50_000).
+%% The coefficient of variation has settled: below the first, or changed by less than the second.
+-define(SMALL, 0.05).
+-define(CHANGE, 0.02).
+-define(LEAST_REPETITIONS, 3).
+
+-doc "The options with the defaults of those that are absent.".
+-spec options(options()) -> options().
+options(Options) ->
+    Time = maps:get(time_ms, Options, 10_000),
+    Defaults = #{
+        shape => steady,
+        workers => 1000,
+        requests => 100,
+        time_ms => Time,
+        spread_ms => max(1, Time div 4),
+        pinch_ms => Time,
+        send => 0.9,
+        recv => 0.9,
+        seed => 1,
+        repetitions => 1,
+        worker => dyno_workload_worker,
+        progress => fun(_) -> ok end
+    },
+    maps:merge(Defaults, Options).
+
+-doc "Runs it, repeatedly, and gives the recording.".
+-spec run(options()) -> {ok, dyno_recording:document()}.
+run(Given) ->
+    Options = options(Given),
+    Environment = dyno_environment:collect(),
+    Results = repeat(Options, []),
+    {ok, dyno_workload_recording:document(Options, Environment, Results)}.
+
+repeat(#{repetitions := Most, progress := Progress} = Options, Results) ->
+    Progress(io_lib:format("repetition ~b", [length(Results) + 1])),
+    #{status := Status} = Result = once(Options),
+    All = Results ++ [Result],
+    case Status =:= interrupted orelse length(All) >= Most orelse settled(All) of
+        true -> All;
+        false -> repeat(Options, All)
+    end.
+
+-doc """
+Whether more repetitions would tell little: there are three, and the coefficient of variation of the
+mean response time is small, or the last one hardly changed it.
+""".
+-spec settled([result()]) -> boolean().
+settled(Results) when length(Results) < ?LEAST_REPETITIONS ->
+    false;
+settled(Results) ->
+    Means = [dyno_histogram:mean(Responses) || #{responses := Responses} <- Results],
+    case lists:member(undefined, Means) of
+        true ->
+            true;
+        false ->
+            Now = variation(Means),
+            Now =< ?SMALL orelse abs(Now - variation(lists:droplast(Means))) =< ?CHANGE
+    end.
+
+variation(Values) ->
+    Mean = dyno_stats:mean(Values),
+    Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
+    math:sqrt(Squares / (length(Values) - 1)) / Mean.
+
+-doc "Runs it once. Ends early when this process receives `dyno_interrupt`.".
+-spec once(options()) -> result().
+once(Given) ->
+    #{workers := Workers, requests := Requests, worker := Worker} = Options = options(Given),
+    ok = dyno_agent_vm:enable(),
+    %% Or the first workers ask the code server for it, which is no part of the system.
+    {module, Worker} = code:ensure_loaded(Worker),
+    Counters = counters:new(2, [write_concurrency]),
+    Responses = dyno_histogram:new(),
+    Plan = dyno_workload_times:draw(Options),
+    StartedAt = dyno_environment:now_utc(),
+    Start = erlang:monotonic_time(nanosecond),
+    Master = dyno_workload_master:start_link(self(), #{
+        plan => Plan,
+        send => map_get(send, Options),
+        recv => map_get(recv, Options),
+        seed => map_get(seed, Options),
+        worker => Worker,
+        sampled => min(1.0, ?SAMPLED / (Workers * Requests)),
+        responses => Responses,
+        counters => Counters
+    }),
+    {Status, Samples} = sample(Master, #{
+        start => Start,
+        counters => Counters,
+        responses => Responses,
+        last => dyno_agent_vm:read(),
+        seen => dyno_histogram:empty()
+    }),
+    Memories = [Memory || #{memory := Memory} <- Samples],
+    #{
+        status => Status,
+        started_at => StartedAt,
+        duration_ns => erlang:monotonic_time(nanosecond) - Start,
+        workers => length(Plan),
+        requests => counters:get(Counters, 2),
+        responses => dyno_histogram:snapshot(Responses),
+        memory => dyno_stats:mean(Memories),
+        memory_peak => lists:max(Memories),
+        utilisation => dyno_stats:mean([Busy || #{utilisation := Busy} <- Samples]),
+        samples => Samples
+    }.
+
+%% There is always a sample: one is taken at the end, too.
+sample(Master, State) ->
+    receive
+        {workload_done, Master} ->
+            {Sample, _} = one(State),
+            {complete, [Sample]};
+        dyno_interrupt ->
+            unlink(Master),
+            exit(Master, kill),
+            {Sample, _} = one(State),
+            {interrupted, [Sample]}
+    after ?INTERVAL_MS ->
+        {Sample, Next} = one(State),
+        {Status, Samples} = sample(Master, Next),
+        {Status, [Sample | Samples]}
+    end.
+
+one(#{start := Start, counters := Counters, responses := Responses} = State) ->
+    #{last := Last, seen := Seen} = State,
+    Now = dyno_agent_vm:read(),
+    Values = dyno_agent_vm:difference(Last, Now),
+    Answered = dyno_histogram:snapshot(Responses),
+    Response =
+        case dyno_histogram:mean(dyno_histogram:subtract(Answered, Seen)) of
+            undefined -> #{};
+            Mean -> #{response_ns => Mean}
+        end,
+    {
+        Response#{
+            at_ms => (erlang:monotonic_time(nanosecond) - Start) / 1.0e6,
+            alive => counters:get(Counters, 1),
+            requests => counters:get(Counters, 2),
+            memory => map_get(~"vm.memory.total", Values),
+            utilisation => maps:get(~"vm.scheduler_utilisation.normal", Values, 0.0)
+        },
+        State#{last := Now, seen := Answered}
+    }.

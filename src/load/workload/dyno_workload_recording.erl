@@ -1,0 +1,124 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_workload_recording).
+-moduledoc false.
+%% What a synthetic system did, as a recording: a run for each repetition, and a table over them.
+
+-export([document/3]).
+
+-define(GROUP, ~"workload").
+
+-doc "The recording of all repetitions.".
+-spec document(dyno_workload:options(), term(), [dyno_workload:result(), ...]) ->
+    dyno_recording:document().
+document(#{shape := Shape} = Options, Environment, Results) ->
+    Parameters = maps:without([progress], Options),
+    New = dyno_recording:new(workload, Shape, Parameters, Environment),
+    WithRuns = lists:foldl(
+        fun({Number, Result}, Document) ->
+            dyno_recording:add_run(Document, run(Shape, Number, Result))
+        end,
+        New,
+        lists:enumerate(Results)
+    ),
+    Tables = [dyno_recording_table:make(spec(), lists:enumerate(Results))],
+    Whole = dyno_recording:add_tables(WithRuns, Tables),
+    #{status := Status} = lists:last(Results),
+    dyno_recording:put(
+        dyno_recording:put(Whole, status, Status),
+        duration_ns,
+        lists:sum([Ns || #{duration_ns := Ns} <- Results])
+    ).
+
+run(Shape, Number, #{status := Status, duration_ns := DurationNs, samples := Samples} = Result) ->
+    #{started_at := StartedAt, responses := Responses} = Result,
+    #{
+        status => Status,
+        labels => #{variant => Shape},
+        repetition => Number,
+        started_at => StartedAt,
+        duration_ns => DurationNs,
+        metrics => [
+            dyno_recording_part:metric(Name, Title, Value, Unit, Count, ?GROUP)
+         || {Name, Title, Unit, Of} <- figures(),
+            {Value, Count} <- [Of(Result)],
+            Value =/= undefined
+        ],
+        histograms => [histogram(Responses) || map_get(count, Responses) > 0],
+        series => [
+            dyno_recording_part:series(
+                Name, Unit, ?GROUP, Title, undefined, [At || #{at_ms := At} <- With], Values
+            )
+         || {Name, Title, Unit, Key} <- [
+                {~"workload.response_time", ~"Mean response time", ~"ns", response_ns},
+                {~"workload.memory", ~"Memory", ~"B", memory},
+                {~"workload.utilisation", ~"Scheduler utilisation", ~"ratio", utilisation},
+                {~"workload.workers", ~"Workers alive", ~"count", alive}
+            ],
+            With <- [[Sample || Sample <- Samples, is_map_key(Key, Sample)]],
+            Values <- [[map_get(Key, Sample) || Sample <- With]],
+            Values =/= []
+        ]
+    }.
+
+figures() ->
+    Responses = fun(Of) ->
+        fun(#{responses := #{count := Count} = Snapshot}) -> {Of(Snapshot), Count} end
+    end,
+    Quantile = fun(Share) -> Responses(fun(S) -> dyno_histogram:quantile(S, Share) end) end,
+    Sampled = fun(Key) -> fun(#{Key := V, samples := Samples}) -> {V, length(Samples)} end end,
+    One = fun(Key) -> fun(#{Key := V}) -> {V, 1} end end,
+    [
+        {~"workload.response_time.mean", ~"Mean response time", ~"ns",
+            Responses(fun dyno_histogram:mean/1)},
+        {~"workload.response_time.p50", ~"p50 of the response time", ~"ns", Quantile(0.5)},
+        {~"workload.response_time.p99", ~"p99 of the response time", ~"ns", Quantile(0.99)},
+        {~"workload.memory.mean", ~"Mean memory", ~"B", Sampled(memory)},
+        {~"workload.memory.peak", ~"Peak of the memory", ~"B", Sampled(memory_peak)},
+        {~"workload.utilisation.mean", ~"Mean scheduler utilisation", ~"ratio",
+            Sampled(utilisation)},
+        {~"workload.duration", ~"Duration", ~"ns", One(duration_ns)},
+        {~"workload.workers", ~"Workers", ~"count", One(workers)},
+        {~"workload.requests", ~"Requests answered", ~"count", One(requests)}
+    ].
+
+histogram(#{count := Count, sum := Sum, min := Min, max := Max} = Snapshot) ->
+    #{
+        name => ~"workload.response_time",
+        title => ~"Response time",
+        unit => ~"ns",
+        group => ?GROUP,
+        labels => #{},
+        count => Count,
+        sum => Sum,
+        min => Min,
+        max => Max,
+        scheme => dyno_histogram:scheme(),
+        buckets => [tuple_to_list(Bucket) || Bucket <- dyno_histogram:to_recording(Snapshot)]
+    }.
+
+spec() ->
+    Of = fun(Fun) -> fun({_, Result}) -> Fun(Result) end end,
+    Response = fun(Fun) -> Of(fun(#{responses := Responses}) -> rounded(Fun(Responses)) end) end,
+    Lower = #{better => lower, optional => true},
+    #{
+        name => ~"workload_repetitions",
+        title => ~"Repetitions",
+        columns => [
+            {~"repetition", ~"Repetition", integer, #{role => key}, fun({Number, _}) -> Number end},
+            {~"response_mean", ~"Mean response", ns, Lower, Response(fun dyno_histogram:mean/1)},
+            {~"response_p99", ~"p99", ns, Lower,
+                Response(fun(Responses) -> dyno_histogram:quantile(Responses, 0.99) end)},
+            {~"memory", ~"Mean memory", bytes, Lower,
+                Of(fun(#{memory := Mean}) -> round(Mean) end)},
+            {~"memory_peak", ~"Peak", bytes, Lower, Of(fun(#{memory_peak := Peak}) -> Peak end)},
+            {~"utilisation", ~"Schedulers busy", ratio, Lower,
+                Of(fun(#{utilisation := Busy}) -> Busy end)},
+            {~"duration", ~"Duration", ns, Of(fun(#{duration_ns := Ns}) -> Ns end)},
+            {~"requests", ~"Requests", count, Of(fun(#{requests := N}) -> N end)}
+        ]
+    }.
+
+rounded(undefined) -> undefined;
+rounded(Number) -> round(Number).

@@ -1,0 +1,231 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify).
+-moduledoc """
+Watches processes of running nodes for properties, and gives one recording: what `dyno verify` does.
+
+```erlang
+{ok, Recording} = dyno_verify:run([~"once.spec"], ['shop@host'], #{for_ms => 30_000}).
+```
+
+Monitors run in each node; their verdicts come together here, in one stream. It ends in good order,
+with what was seen until then, when its process gets `dyno_interrupt`, or `stop`.
+""".
+
+-export([run/3]).
+-export_type([options/0, event/0, ending/0]).
+
+-type options() :: #{
+    %% Until it is interrupted where this is left out.
+    for_ms => pos_integer(),
+    %% partition is the default.
+    instrumentation => atom(),
+    %% The most that may wait in a node: events, and their memory; the most events a second.
+    limits => dyno_agent_event_flow:limits(),
+    %% Processes, in place of what the properties say.
+    select => [dyno_agent_monitor:selector()],
+    shards => pos_integer(),
+    %% So many of the last events are told with a verdict; 10.
+    events => non_neg_integer(),
+    %% Called in the calling process.
+    show => fun((event()) -> ok),
+    cookie => atom(),
+    name => atom()
+}.
+
+-doc "What there is to show.".
+-type event() ::
+    {verdict, dyno_agent_monitor:report()}
+    | {crashed, {module(), dyno_agent_event:process(), {atom(), term(), list()}}}
+    | {fault, node(), unicode:chardata()}
+    | {counted, [dyno_agent_verifier:summary()]}.
+
+-doc "How it ended, for the recording.".
+-type ending() :: #{
+    status := complete | interrupted | failed,
+    duration_ns := non_neg_integer(),
+    facts := [map()],
+    %% Of each node what was counted last, and whether the node was lost since.
+    summaries := [{dyno_agent_verifier:summary(), seen | lost}],
+    %% The first ones, the last one first.
+    reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
+    faults := [{node(), unicode:chardata()}],
+    monitors := [module()]
+}.
+
+-define(TICK_MS, 1000).
+-define(MOST_REPORTS, 1000).
+-define(OWN, [for_ms, show]).
+
+-doc """
+Verifies; `Specs` are files of specifications, or monitors' modules.
+
+## Errors
+A specification is wrong, a node cannot be reached or is taken by another dyno.
+""".
+-spec run([binary(), ...], [node(), ...], options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run(Specs, Nodes, Options) ->
+    maybe
+        {ok, Objects} ?= dyno_verify_monitors:read(Specs),
+        Environment = dyno_environment:collect(),
+        {ok, Targets} ?= attach(Nodes, Objects, maps:without(?OWN, Options), []),
+        {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
+        Started = erlang:monotonic_time(nanosecond),
+        Facts = lists:append([facts(Node) || Node <- Nodes]),
+        Ended = loop(#{
+            targets => Targets,
+            started => Started,
+            ends_ms => ends_ms(Options),
+            show => maps:get(show, Options, fun(_) -> ok end),
+            status => complete,
+            summaries => #{},
+            lost => [],
+            reports => [],
+            count => 0,
+            faults => []
+        }),
+        {ok, cancel} = timer:cancel(Timer),
+        ok = flush(),
+        #{summaries := Summaries, lost := Lost} = Ended,
+        Ending = maps:with([status, reports, faults], Ended),
+        {ok,
+            dyno_verify_recording:document(Specs, Nodes, Options, Environment, Ending#{
+                duration_ns => erlang:monotonic_time(nanosecond) - Started,
+                facts => Facts,
+                monitors => [Module || {Module, _, _} <- Objects],
+                summaries => [
+                    {Summary,
+                        case lists:member(Node, Lost) of
+                            true -> lost;
+                            false -> seen
+                        end}
+                 || Node := Summary <- Summaries
+                ]
+            })}
+    end.
+
+attach([], _Objects, _Options, Targets) ->
+    {ok, lists:reverse(Targets)};
+attach([Node | Nodes], Objects, Options, Targets) ->
+    case dyno_verify_target:attach(Node, Objects, Options) of
+        {ok, Target} ->
+            attach(Nodes, Objects, Options, [Target | Targets]);
+        Error ->
+            lists:foreach(fun dyno_verify_target:detach/1, Targets),
+            ok = flush(),
+            Error
+    end.
+
+facts(Node) ->
+    try
+        [dyno_target_node:facts(Node)]
+    catch
+        error:{erpc, _} -> [#{name => Node}]
+    end.
+
+ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
+ends_ms(_Options) -> infinity.
+
+loop(#{targets := []} = State) ->
+    State#{status := failed};
+loop(#{ends_ms := EndsMs} = State) ->
+    receive
+        {dyno_verify, Node, What} -> loop(told(Node, What, State));
+        {?MODULE, tick} -> loop(counted(State));
+        {'DOWN', Ref, process, _, _} -> loop(down(Ref, State));
+        {dyno_agent, Ref, What} -> loop(ended(Ref, What, State));
+        dyno_interrupt -> finish(State#{status := interrupted});
+        stop -> finish(State)
+    after left_ms(EndsMs) -> finish(State)
+    end.
+
+left_ms(infinity) -> infinity;
+left_ms(EndsMs) -> max(0, EndsMs - erlang:monotonic_time(millisecond)).
+
+told(_Node, {verdict, Report}, #{started := Started, count := Count, show := Show} = State) ->
+    ok = Show({verdict, Report}),
+    case Count < ?MOST_REPORTS of
+        true ->
+            At = erlang:monotonic_time(nanosecond) - Started,
+            #{reports := Reports} = State,
+            State#{reports := [{At, Report} | Reports], count := Count + 1};
+        false ->
+            State
+    end;
+told(Node, {crashed, Module, Process, Why}, #{show := Show, faults := Faults} = State) ->
+    Crash = {Module, Process, Why},
+    ok = Show({crashed, Crash}),
+    State#{faults := [{Node, dyno_verify_text:crash(Crash)} | Faults]};
+told(Node, {fault, Text}, State) ->
+    fault(Node, Text, State).
+
+fault(Node, Text, #{show := Show, faults := Faults} = State) ->
+    ok = Show({fault, Node, Text}),
+    State#{faults := [{Node, Text} | Faults]}.
+
+counted(#{targets := Targets, show := Show} = State) ->
+    #{summaries := Summaries} =
+        New = lists:foldl(
+            fun(Target, Acc) -> summed(dyno_verify_target:peek(Target), Target, Acc) end,
+            State,
+            Targets
+        ),
+    ok = Show({counted, maps:values(Summaries)}),
+    New.
+
+%% A node that is gone says so by itself.
+summed({ok, Summary}, #{node := Node}, #{summaries := Summaries} = State) ->
+    State#{summaries := Summaries#{Node => Summary}};
+summed(gone, _Target, State) ->
+    State.
+
+down(Ref, #{targets := Targets} = State) ->
+    case [Target || #{monitor := Monitor} = Target <- Targets, Monitor =:= Ref] of
+        [#{node := Node} = Target] ->
+            lost(Target, ["the node ", atom_to_binary(Node), " was lost"], State);
+        [] ->
+            State
+    end.
+
+ended(Ref, {_, Why}, State) -> ended(Ref, {gave_up, [], Why}, State);
+ended(Ref, {_, _, Why}, #{targets := Targets} = State) ->
+    case [Target || #{ref := Of} = Target <- Targets, Of =:= Ref] of
+        [Target] -> lost(Target, io_lib:format("monitoring ended: ~0tP", [Why, 10]), State);
+        [] -> State
+    end.
+
+lost(#{node := Node} = Target, Text, #{targets := Targets, lost := Lost} = State) ->
+    ok = dyno_verify_target:detach(Target),
+    fault(Node, Text, State#{targets := Targets -- [Target], lost := [Node | Lost]}).
+
+finish(#{targets := Targets} = State) ->
+    Finished = lists:foldl(
+        fun(#{node := Node} = Target, #{lost := Lost} = Acc) ->
+            Summary = dyno_verify_target:finish(Target),
+            ok = dyno_verify_target:detach(Target),
+            case Summary of
+                {ok, _} -> summed(Summary, Target, Acc);
+                gone -> Acc#{lost := [Node | Lost]}
+            end
+        end,
+        State,
+        Targets
+    ),
+    last(Finished).
+
+%% What was sent before the end.
+last(State) ->
+    receive
+        {dyno_verify, Node, What} -> last(told(Node, What, State))
+    after 0 -> State
+    end.
+
+flush() ->
+    receive
+        {dyno_verify, _, _} -> flush();
+        {dyno_agent, _, _} -> flush();
+        {?MODULE, tick} -> flush()
+    after 0 -> ok
+    end.

@@ -1,0 +1,120 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify_monitors).
+-moduledoc false.
+%% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source, as
+%% compiled file, or by its name on the code path. Their code, ready to be sent to a target.
+
+-export([read/1, runtime/1, format_error/1, fault/1]).
+-export_type([reason/0]).
+
+%% What a property means is one of these, which dyno_agent_property calls by its name.
+-define(ENGINES, [dyno_agent_formula, dyno_agent_past, dyno_agent_rate]).
+
+-type reason() ::
+    {not_found, binary()}
+    | {wrong, file:filename_all(), unicode:chardata()}
+    | {no_monitor, binary(), atom(), arity()}
+    | {same_name, module()}.
+
+-doc "The monitors of all that is named.".
+-spec read([binary(), ...]) -> {ok, [dyno_code:object(), ...]} | {error, dyno_error:error()}.
+read(Specs) ->
+    read(Specs, []).
+
+read([], Objects) ->
+    Names = [Module || {Module, _, _} <- Objects],
+    case Names -- lists:uniq(Names) of
+        [] -> {ok, lists:reverse(Objects)};
+        [Module | _] -> {error, {?MODULE, {same_name, Module}}}
+    end;
+read([Spec | Specs], Objects) ->
+    maybe
+        {ok, More} ?= one(Spec, filename:extension(Spec)),
+        read(Specs, lists:reverse(More) ++ Objects)
+    else
+        {error, Reason} -> {error, {?MODULE, Reason}}
+    end.
+
+one(Path, ~".erl") ->
+    case dyno_code:compile_file(text(Path), []) of
+        {ok, Module, Binary} -> checked(Path, {Module, Binary, text(Path)});
+        {error, {does_not_compile, [Text | _]}} -> {error, {wrong, Path, Text}};
+        {error, no_compiler} -> {error, {wrong, Path, ~"this Erlang has no compiler"}}
+    end;
+one(Path, ~".beam") ->
+    maybe
+        {ok, Binary} ?= file:read_file(Path),
+        {ok, {Module, _}} ?= beam_lib:md5(Binary),
+        checked(Path, {Module, Binary, text(Path)})
+    else
+        {error, enoent} -> {error, {not_found, Path}};
+        {error, Posix} when is_atom(Posix) -> {error, {wrong, Path, file:format_error(Posix)}};
+        {error, beam_lib, _} -> {error, {wrong, Path, ~"it is no compiled module"}}
+    end;
+one(Spec, _Extension) ->
+    case file:read_file(Spec) of
+        {ok, Text} -> specification(Spec, Text);
+        {error, _} -> module(Spec)
+    end.
+
+specification(Path, Text) ->
+    case dyno_specification:compile(Text) of
+        {ok, Compiled} -> {ok, [{Module, Beam, text(Path)} || {Module, Beam, _Needs} <- Compiled]};
+        {error, Reason} -> {error, {wrong, Path, dyno_specification:format_error(Reason)}}
+    end.
+
+%% The code server takes no binary.
+text(Path) -> unicode:characters_to_list(Path).
+
+%% A name that is no atom yet is no module of the code path that is loaded, but may be one of a file.
+module(Name) ->
+    try dyno_code:objects([binary_to_atom(Name)]) of
+        [Object] -> checked(Name, Object);
+        [] -> {error, {not_found, Name}}
+    catch
+        error:_ -> {error, {not_found, Name}}
+    end.
+
+checked(Name, {Module, Binary, _} = Object) ->
+    {ok, {Module, [{exports, Exports}]}} = beam_lib:chunks(Binary, [exports]),
+    case [{needs, 0}, {init, 1}, {event, 3}] -- Exports of
+        [] -> {ok, [Object]};
+        [{F, A} | _] -> {error, {no_monitor, Name, F, A}}
+    end.
+
+-doc "The modules of dyno's agent that they call.".
+-spec runtime([dyno_code:object()]) -> [module()].
+runtime(Objects) ->
+    Calls = lists:usort([
+        Called
+     || {Module, Binary, _} <- Objects,
+        {ok, {_, [{imports, Imports}]}} <- [beam_lib:chunks(Binary, [imports])],
+        {Called, _, _} <- Imports,
+        Called =/= Module,
+        lists:prefix("dyno_agent_", atom_to_list(Called))
+    ]),
+    case lists:member(dyno_agent_property, Calls) of
+        true -> lists:usort(?ENGINES ++ Calls);
+        false -> Calls
+    end.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_found, Name}) ->
+    io_lib:format(
+        "~ts is neither a file nor a module of a monitor; name a specification, or a module as .erl, "
+        ".beam or by its name",
+        [Name]
+    );
+format_error({wrong, Path, Text}) ->
+    io_lib:format("~ts: ~ts", [Path, Text]);
+format_error({no_monitor, Name, F, A}) ->
+    io_lib:format("~ts is no monitor: it exports no ~ts/~b (dyno_agent_monitor)", [Name, F, A]);
+format_error({same_name, Module}) ->
+    io_lib:format("there are two monitors of the name ~ts", [Module]).
+
+-doc "What was named is the caller's.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> caller.

@@ -1,0 +1,259 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify_recording).
+-moduledoc false.
+%% What monitors saw, as a recording: a verdict and a row for each property, the violations with what
+%% led to them, and how whole the traces were. Pure.
+
+-export([document/5, soundness/1]).
+
+-define(GROUP, ~"verify").
+
+-doc "The recording of properties in nodes.".
+-spec document([binary()], [node()], dyno_verify:options(), term(), dyno_verify:ending()) ->
+    dyno_recording:document().
+document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
+    Parameters = #{
+        specifications => Specs,
+        nodes => Nodes,
+        duration_ms => maps:get(for_ms, Options, undefined),
+        instrumentation => maps:get(
+            instrumentation, Options, hd(dyno_verify_instrumentation:names())
+        )
+    },
+    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    Name = iolist_to_binary([filename:basename(hd(Specs)), " in ", atom_to_binary(First), More]),
+    New = dyno_recording:new(verify, Name, Parameters, Environment),
+    #{~"started_at" := StartedAt} = New,
+    #{status := Status, duration_ns := DurationNs} = Ending,
+    With = dyno_recording:add_run(New, run(StartedAt, Ending)),
+    Warned = dyno_recording:add_warnings(With, warnings(Ending)),
+    Ended = dyno_recording:put(
+        dyno_recording:put(Warned, status, Status), duration_ns, DurationNs
+    ),
+    dyno_recording:add_verdicts(failed(Ending, Ended), verdicts(Ending)).
+
+failed(#{status := failed, faults := [{_, Text} | _]}, Document) ->
+    dyno_recording:put(Document, error, #{
+        code => nodes_lost, text => dyno_recording_part:text("~ts", [Text])
+    });
+failed(_Ending, Document) ->
+    Document.
+
+run(StartedAt, #{status := Status, duration_ns := DurationNs, facts := Facts} = Ending) ->
+    #{
+        status => Status,
+        started_at => StartedAt,
+        duration_ns => DurationNs,
+        nodes => Facts,
+        metrics => metrics(Ending),
+        tables => [
+            Table
+         || #{rows := [_ | _]} = Table <- [
+                dyno_recording_table:make(properties_spec(), properties(Ending)),
+                dyno_recording_table:make(violations_spec(), violations(Ending)),
+                dyno_recording_table:make(partitions_spec(), partitions(Ending)),
+                dyno_recording_table:make(soundness_spec(), [soundness(partitions(Ending))])
+            ]
+        ]
+    }.
+
+metrics(Ending) ->
+    Partitions = partitions(Ending),
+    [
+        dyno_recording_part:metric(Name, Title, sum(Key, Partitions), ~"count", 1, ?GROUP)
+     || {Name, Title, Key} <- [
+            {~"verify.violations", ~"Violations", no},
+            {~"verify.processes", ~"Processes that were monitored", opened},
+            {~"verify.events", ~"Events", events},
+            {~"verify.gaps", ~"Processes whose trace has a gap", gap}
+        ]
+    ].
+
+sum(Key, Rows) -> lists:sum([map_get(Key, Row) || Row <- Rows]).
+
+%% What was counted, by node and monitor
+
+properties(#{summaries := Summaries} = Ending) ->
+    [
+        Counts#{node => Node, property => name(Module, Ending)}
+     || {#{node := Node, verdicts := #{monitors := Monitors}}, _} <- Summaries,
+        Module := Counts <- Monitors
+    ].
+
+name(Module, #{summaries := Summaries}) ->
+    case [Name || {#{properties := #{Module := Name}}, _} <- Summaries] of
+        [Name | _] -> dyno_recording_part:text("~ts", [Name]);
+        [] -> atom_to_binary(Module)
+    end.
+
+%% Of a node that was lost, what was open has a gap.
+partitions(#{summaries := Summaries}) ->
+    [
+        begin
+            #{
+                complete := Complete, partial := Partial, gap := Gap, cut := Cut, open := Open,
+                monitors := Monitors
+            } = Verdicts,
+            {Gone, Running} =
+                case State of
+                    lost -> {Open, 0};
+                    seen -> {0, Open}
+                end,
+            #{
+                node => Node,
+                complete => Complete,
+                partial => Partial,
+                gap => Gap + Cut + Gone,
+                open => Running,
+                opened => map_get(opened, Verdicts) + Cut,
+                events => map_get(events, Verdicts),
+                rate => map_get(events, Verdicts) * 1.0e9 / max(1, DurationNs),
+                untold => map_get(untold, Verdicts),
+                no => lists:sum([No || _ := #{no := No} <- Monitors])
+            }
+        end
+     || {#{node := Node, verdicts := Verdicts, duration_ns := DurationNs}, State} <- Summaries
+    ].
+
+violations(#{reports := Reports}) ->
+    lists:reverse([Report#{at_ns => At} || {At, Report} <- Reports]).
+
+-doc "How whole the traces were, in a sentence.".
+-spec soundness([map()]) -> binary().
+soundness(Partitions) ->
+    #{complete := Complete, partial := Partial, gap := Gap, open := Open} = #{
+        Key => sum(Key, Partitions)
+     || Key <- [complete, partial, gap, open]
+    },
+    Parts = [
+        [integer_to_binary(N), " ", Text]
+     || {N, Text} <- [
+            {Complete, "complete, from start to end"},
+            {Partial, "partial, as the process ran already"},
+            {Gap, "with a gap"},
+            {Open, "of processes that still ran"}
+        ],
+        N > 0
+    ],
+    case Parts of
+        [] -> ~"No process was seen.";
+        _ -> dyno_recording_part:text("Traces: ~ts.", [lists:join("; ", Parts)])
+    end.
+
+verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
+    [verdict(Module, Summaries, Ending) || Module <- Monitors].
+
+verdict(Module, Summaries, Ending) ->
+    Of = [Counts || {#{verdicts := #{monitors := #{Module := Counts}}}, _} <- Summaries],
+    [Processes, No, Crashed] = [sum(Key, Of) || Key <- [processes, no, crashed]],
+    {Result, Text} =
+        case {No, Crashed, Processes} of
+            {0, 0, 0} ->
+                {unknown, "no process came that it is for"};
+            {0, 0, _} ->
+                {pass, io_lib:format("held by ~b processes", [Processes])};
+            {0, _, _} ->
+                {unknown, io_lib:format("the monitor crashed ~b times", [Crashed])};
+            _ ->
+                {fail, io_lib:format("broken ~b times, by ~b processes in all", [No, Processes])}
+        end,
+    #{
+        kind => property,
+        name => name(Module, Ending),
+        result => Result,
+        subject => atom_to_binary(Module),
+        text => dyno_recording_part:text("~ts", [Text])
+    }.
+
+warnings(#{faults := Faults} = Ending) ->
+    Partitions = partitions(Ending),
+    [
+        {~"verify_fault", dyno_recording_part:text("~ts: ~ts", [Node, Text])}
+     || {Node, Text} <- lists:reverse(Faults)
+    ] ++
+        [
+            {~"verify_gap",
+                dyno_recording_part:text(
+                    "~ts: ~b processes were not seen to their end; more events came than may wait "
+                    "(--limit), or what monitors them failed",
+                    [Node, Gap]
+                )}
+         || #{node := Node, gap := Gap} <- Partitions, Gap > 0
+        ] ++
+        [
+            {~"verify_untold",
+                dyno_recording_part:text("~ts: ~b violations were only counted", [Node, N])}
+         || #{node := Node, untold := N} <- Partitions, N > 0
+        ].
+
+%% Tables
+
+properties_spec() ->
+    #{
+        name => ~"properties",
+        title => ~"Properties",
+        columns => [
+            text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
+            text(~"node", ~"Node", key, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            count(~"processes", ~"Processes", ~"That it was checked of.", processes),
+            count(~"violations", ~"Broken", ~"How often it did not hold.", no),
+            count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
+            count(~"inconclusive", ~"Undecided", ~"Processes whose trace was cut off.",
+                inconclusive),
+            count(~"crashed", ~"Crashes", ~"Of the monitor.", crashed)
+        ]
+    }.
+
+partitions_spec() ->
+    #{
+        name => ~"partitions",
+        title => ~"Traces",
+        columns => [
+            text(~"node", ~"Node", key, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            count(~"complete", ~"Complete", ~"Processes seen from start to end.", complete),
+            count(~"partial", ~"Partial", ~"Processes that ran already, seen to their end.", partial),
+            count(~"gap", ~"With a gap", ~"Processes that were cut off.", gap),
+            count(~"open", ~"Running", ~"Processes that had not ended.", open),
+            count(~"events", ~"Events", ~"That came.", events),
+            {~"rate", ~"Events a second", {number, ~"1/s"}, fun(#{rate := Rate}) -> Rate end}
+        ]
+    }.
+
+violations_spec() ->
+    #{
+        name => ~"violations",
+        title => ~"Violations",
+        columns => [
+            {~"time", ~"Time", ns, #{role => key, help => ~"Since monitoring began."},
+                fun(#{at_ns := At}) -> At end},
+            text(~"property", ~"Property", key, fun dyno_verify_text:property/1),
+            text(~"process", ~"Process", key, fun(#{process := Process}) ->
+                dyno_verify_text:process(Process)
+            end),
+            text(~"node", ~"Node", note, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            text(~"step", ~"Step", note, fun dyno_verify_text:step/1),
+            text(~"bindings", ~"Bindings", note, fun dyno_verify_text:bindings/1),
+            text(~"events", ~"Last events", note, fun(Report) ->
+                iolist_to_binary(lists:join("; ", dyno_verify_text:events(Report)))
+            end),
+            text(~"trace", ~"Trace", note, fun(#{trace := Trace}) -> atom_to_binary(Trace) end)
+        ]
+    }.
+
+soundness_spec() ->
+    #{
+        name => ~"soundness",
+        title => ~"Soundness",
+        derived => true,
+        columns => [
+            {~"kind", ~"Kind", string, fun(_) -> ~"symptom" end},
+            {~"text", ~"Text", string, fun(Text) -> Text end}
+        ]
+    }.
+
+text(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell}.
+
+count(Name, Title, Help, Key) ->
+    {Name, Title, count, #{help => Help}, fun(Row) -> map_get(Key, Row) end}.

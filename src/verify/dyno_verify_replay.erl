@@ -1,0 +1,79 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify_replay).
+-moduledoc """
+Runs monitors on recorded events, by the pure core that runs them live (`m:dyno_agent_partition`).
+
+Only the order of each process's own events counts: whichever way those of several processes are
+mixed in the file, the verdicts are the same. Therefore no deadline is told by another process's clock: one
+that no event of its own process shows to be over is told at the end of the file. Monitors
+over several processes get all events in the order of their times.
+""".
+
+-export([file/3, start/2, item/2, finish/1]).
+-export_type([t/0, result/0]).
+
+-doc "Verdicts in the order in which they were reached, and what was counted.".
+-type result() :: #{
+    verdicts := [dyno_agent_monitor:report()],
+    crashes := [{module(), dyno_agent_event:process(), Reason :: term()}],
+    counts := dyno_agent_partition:counts(),
+    %% Processes that had not ended when the file did, and whose monitors had not all decided.
+    open := [pid()],
+    events := non_neg_integer()
+}.
+
+-opaque t() :: #{
+    core := dyno_agent_partition:t(),
+    effects := [dyno_agent_partition:effect()],
+    newest := integer(),
+    events := non_neg_integer()
+}.
+
+%% Longer than any recording: monitors over several processes wait until its end.
+-define(ALL_NS, 1 bsl 61).
+
+-doc """
+Runs these monitors on a file that `m:dyno_verify_log` reads. Their modules are loaded in this node.
+""".
+-spec file(file:name_all(), [module()], dyno_agent_partition:options()) ->
+    {ok, result()} | {error, {dyno_verify_log, dyno_verify_log:reason()}}.
+file(File, Monitors, Options) ->
+    maybe
+        {ok, Replay} ?= dyno_verify_log:fold(File, fun item/2, start(Monitors, Options)),
+        {ok, finish(Replay)}
+    end.
+
+-doc "No event yet.".
+-spec start([module()], dyno_agent_partition:options()) -> t().
+start(Monitors, Options) ->
+    Core = dyno_agent_partition:new(Monitors, Options#{reorder_ns => ?ALL_NS}),
+    #{core => Core, effects => [], newest => -?ALL_NS, events => 0}.
+
+-doc "The next one of a file.".
+-spec item(dyno_verify_log:item(), t()) -> t().
+item({process, Process, Time}, #{core := Core} = Replay) ->
+    done(dyno_agent_partition:attach(Process, Time, Core), Time, Replay);
+item({gap, Time}, #{core := Core} = Replay) ->
+    done(dyno_agent_partition:gap_all(Time, Core), Time, Replay);
+item({Pid, Event, Time}, #{core := Core, events := Events} = Replay) ->
+    Done = done(dyno_agent_partition:event(Pid, Event, Time, Core), Time, Replay),
+    Done#{events := Events + 1}.
+
+done({Core, New}, Time, #{effects := Effects, newest := Newest} = Replay) ->
+    Replay#{core := Core, effects := lists:reverse(New, Effects), newest := max(Time, Newest)}.
+
+-doc "The file is at its end.".
+-spec finish(t()) -> result().
+finish(#{core := Core, effects := Effects, newest := Newest, events := Events}) ->
+    {Settled, More} = dyno_agent_partition:settle(Core),
+    {Ended, Last} = dyno_agent_partition:timeouts(Newest, Settled),
+    All = lists:reverse(Effects, More ++ Last),
+    #{
+        verdicts => [Report || {verdict, Report} <- All],
+        crashes => [{Module, Process, Why} || {crashed, Module, Process, Why} <- All],
+        counts => dyno_agent_partition:count(All, dyno_agent_partition:counts()),
+        open => lists:sort(dyno_agent_partition:pids(Ended)),
+        events => Events
+    }.

@@ -1,0 +1,121 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_inline).
+-moduledoc """
+Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`
+
+Woven are `!` and erlang:send wherever they stand, the clauses and the timeout of each receive, all
+functions of erlang and proc_lib that spawn, and the callbacks of a gen_server. What they call is in
+`m:dyno_agent_inline`; the node that runs the module needs dyno's agent, or dyno itself.
+
+A woven process is started by `dyno_agent_inline:run/2`: that is its initial call. Its last call is no
+tail call of the runtime's, since its exit is seen. Sends that OTP's modules do for the program
+(gen_server:call and the like) are not woven, but those of a gen_server's replies are.
+""".
+
+-export([parse_transform/2]).
+
+-type forms() :: [erl_parse:abstract_form() | erl_parse:form_info()].
+
+-define(CALLBACKS, [
+    {init, 1}, {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {terminate, 2}
+]).
+-define(SPAWNS, [
+    spawn, spawn_link, spawn_monitor, spawn_opt, spawn_request, start, start_link, start_monitor
+]).
+
+-doc "The woven forms.".
+-spec parse_transform(forms(), [compile:option()]) -> forms().
+parse_transform(Forms, _Options) ->
+    [Module] = [M || {attribute, _, module, M} <- Forms],
+    Behaviours = [B || {attribute, _, Kind, B} <- Forms, Kind =:= behaviour orelse Kind =:= behavior],
+    Callbacks =
+        case lists:member(gen_server, Behaviours) of
+            true -> ?CALLBACKS;
+            false -> []
+        end,
+    Local = [{Name, Arity} || {function, _, Name, Arity, _} <- Forms],
+    lists:append([form(Form, Module, Callbacks, Local) || Form <- Forms]).
+
+form({function, Line, Name, Arity, Clauses}, Module, Callbacks, Local) ->
+    Woven = woven(Clauses, Local),
+    case lists:member({Name, Arity}, Callbacks) of
+        false -> [{function, Line, Name, Arity, Woven}];
+        true -> callback(Line, Module, Name, Arity, Woven)
+    end;
+form(Form, _Module, _Callbacks, _Local) ->
+    [Form].
+
+%% The callback as it was gets another name.
+callback(Line, Module, Name, Arity, Clauses) ->
+    Inner = list_to_atom("-" ++ atom_to_list(Name) ++ "-"),
+    Variables = [
+        {var, Line, list_to_atom("Dyno" ++ integer_to_list(N))}
+     || N <- lists:seq(1, Arity)
+    ],
+    List = lists:foldr(fun(V, Tail) -> {cons, Line, V, Tail} end, {nil, Line}, Variables),
+    Enter = call(Line, enter, [
+        {atom, Line, Module},
+        {atom, Line, Name},
+        List,
+        {'fun', Line, {function, Inner, Arity}}
+    ]),
+    [
+        {function, Line, Name, Arity, [{clause, Line, Variables, [], [Enter]}]},
+        {function, Line, Inner, Arity, Clauses}
+    ].
+
+%% Everywhere in an expression: an abstract form is tuples and lists all the way down.
+woven({op, Line, '!', To, Message}, Local) ->
+    call(Line, send, [woven(To, Local), woven(Message, Local)]);
+woven({'receive', Line, Clauses}, Local) ->
+    {'receive', Line, [received(Clause, Local) || Clause <- Clauses]};
+woven({'receive', Line, Clauses, Time, After}, Local) ->
+    Timeout = call(Line, received, [{atom, Line, timeout}]),
+    {'receive', Line, [received(Clause, Local) || Clause <- Clauses], woven(Time, Local), [
+        Timeout | woven(After, Local)
+    ]};
+woven({call, Line, {remote, _, {atom, _, Module}, {atom, _, Name}} = Called, Arguments}, Local) ->
+    Args = woven(Arguments, Local),
+    case kind(Module, Name, length(Args)) of
+        send -> call(Line, send, Args);
+        spawn -> spawning(Line, Module, Name, Args);
+        other -> {call, Line, Called, Args}
+    end;
+woven({call, Line, {atom, _, Name} = Called, Arguments}, Local) ->
+    Args = woven(Arguments, Local),
+    Own = lists:member({Name, length(Args)}, Local),
+    case Own orelse kind(erlang, Name, length(Args)) of
+        spawn -> spawning(Line, erlang, Name, Args);
+        _ -> {call, Line, Called, Args}
+    end;
+woven(Tuple, Local) when is_tuple(Tuple) ->
+    list_to_tuple([woven(Element, Local) || Element <- tuple_to_list(Tuple)]);
+woven([Head | Tail], Local) ->
+    [woven(Head, Local) | woven(Tail, Local)];
+woven(Other, _Local) ->
+    Other.
+
+kind(erlang, send, Arity) when Arity =:= 2; Arity =:= 3 -> send;
+kind(erlang, Name, Arity) when Arity > 0 -> of_list(lists:member(Name, lists:sublist(?SPAWNS, 5)));
+kind(proc_lib, Name, Arity) when Arity > 0 -> of_list(lists:member(Name, ?SPAWNS));
+kind(_Module, _Name, _Arity) -> other.
+
+of_list(true) -> spawn;
+of_list(false) -> other.
+
+spawning(Line, Module, Name, Args) ->
+    List = lists:foldr(fun(Arg, Tail) -> {cons, Line, Arg, Tail} end, {nil, Line}, Args),
+    call(Line, spawned, [{atom, Line, Module}, {atom, Line, Name}, List]).
+
+%% Its pattern gets a second name, which nobody else has.
+received({clause, Line, [Pattern], Guards, Body}, Local) ->
+    Number = erlang:unique_integer([positive]),
+    Variable = {var, Line, list_to_atom("DynoReceived" ++ integer_to_list(Number))},
+    {clause, Line, [{match, Line, Pattern, Variable}], Guards, [
+        call(Line, received, [Variable]) | woven(Body, Local)
+    ]}.
+
+call(Line, Function, Arguments) ->
+    {call, Line, {remote, Line, {atom, Line, dyno_agent_inline}, {atom, Line, Function}}, Arguments}.

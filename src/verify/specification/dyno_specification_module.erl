@@ -1,0 +1,146 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_specification_module).
+-moduledoc false.
+%% Makes the monitor module of a property: its patterns as functions, its code as a literal, and the
+%% callbacks, which dyno_agent_property answers.
+
+-export([compile/1]).
+
+-type head() :: dyno_specification_event:head().
+
+-doc "The module and its object code, or throws `{Location, Reason}`.".
+-spec compile(dyno_specification_parser:property()) ->
+    {module(), binary(), dyno_agent_monitor:needs()}.
+compile(#{name := Name, location := Location, body := Body} = Property) ->
+    #{keys := KeysThere, strict := Strict, select := Select, across := Across} = Property,
+    Keys = [Key || {Key, _} <- KeysThere],
+    {Engine, Code, Matches} = dyno_specification_code:body(Body, Keys),
+    Events = [Event || {#{} = Event, _, _} <- Matches],
+    lists:foreach(fun(Key) -> used(Key, Events) end, KeysThere),
+    lists:foreach(fun(Event) -> whole_key(Event, Keys) end, Events),
+    Program = #{name => Name, engine => Engine, keys => Keys, strict => Strict, code => Code},
+    Strictly = [Need || Strict, Need <- dyno_specification_event:strict_needs()],
+    Needs = #{
+        property => Name,
+        select => Select,
+        events => with_all(Strictly, dyno_specification_event:needs(Events)),
+        key => Across,
+        strict => Strict
+    },
+    Module = module(Name),
+    Forms =
+        [
+            {attribute, 1, module, Module},
+            {attribute, 1, compile, export_all},
+            {function, 1, program, 0, [{clause, 1, [], [], [erl_parse:abstract(Program)]}]},
+            {function, 1, needs, 0, [{clause, 1, [], [], [erl_parse:abstract(Needs)]}]},
+            named(Events, Keys),
+            {function, 1, match, 4, matching(Matches, Keys)}
+        ] ++ callbacks(Module, Across),
+    case compile:forms(Forms, [r27, deterministic, return, nowarn_export_all, {location, column}]) of
+        {ok, Module, Beam, _Warnings} -> {Module, Beam, Needs};
+        {error, [{_, [{Where, Checker, Description} | _]} | _], _} ->
+            Text = unicode:characters_to_list(Checker:format_error(Description)),
+            throw({where(Where, Location), {erlang, Text}})
+    end.
+
+where({_, _} = There, _Location) -> There;
+where(_, Location) -> Location.
+
+with_all([], Needs) ->
+    Needs;
+with_all(All, Needs) ->
+    All ++ [Need || Need <- Needs, is_tuple(Need), element(1, Need) =/= send,
+        element(1, Need) =/= 'receive'].
+
+used({Key, Location}, Events) ->
+    lists:any(fun(Event) -> lists:member(Key, variables(Event)) end, Events) orelse
+        throw({Location, {key_in_no_event, Key}}).
+
+whole_key(#{location := Location} = Event, Keys) ->
+    case Keys -- variables(Event) of
+        [] -> ok;
+        Keys -> ok;
+        [Key | _] -> throw({Location, {key_missing, Key}})
+    end.
+
+variables(Event) -> dyno_specification_event:variables(Event).
+
+module(Name) ->
+    Words = re:replace(Name, "[^A-Za-z0-9]+", "_", [global, {return, binary}]),
+    Short = binary:part(Words, 0, min(byte_size(Words), 60)),
+    Hash = integer_to_binary(erlang:phash2(Name, 16#10000), 16),
+    binary_to_atom(<<"dyno_monitor_", Short/binary, "_", Hash/binary>>).
+
+%% match(1, Event, [Key1, ...], [Newest, ..., Oldest]) ->
+%%     case Event of Pattern when Guard -> [New, ... | Environment]; _ -> nomatch end;
+matching(Matches, Keys) ->
+    [
+        clause([{integer, 1, Place}, event(), names(Keys), names(Scope)],
+            chosen(head(Event), names(New ++ Scope), {atom, 1, nomatch}))
+     || {Place, {Event, Scope, New}} <- lists:enumerate(Matches)
+    ] ++ [clause([{var, 1, '_'} || _ <- "PEKE"], {atom, 1, nomatch})].
+
+head(anything) -> {{var, 1, '_'}, []};
+head(Event) -> dyno_specification_event:pattern(Event).
+
+%% named(Event) -> which keys of the property the event has: [all | {key, Key}].
+named(Events, Keys) ->
+    Shapes = lists:uniq(
+        fun({Shape, What}) -> {plain(Shape), plain(What)} end,
+        [named_as(Event, Keys) || Event <- Events]
+    ),
+    Named = lists:foldr(
+        fun({Shape, What}, Others) ->
+            Join = {call, 1, {remote, 1, {atom, 1, lists}, {atom, 1, append}}, [
+                chosen(Shape, {cons, 1, What, {nil, 1}}, {nil, 1}), Others
+            ]},
+            Join
+        end,
+        {nil, 1},
+        Shapes
+    ),
+    {function, 1, named, 1, [clause([event()], Named)]}.
+
+named_as(Event, Keys) ->
+    What =
+        case Keys =/= [] andalso Keys -- variables(Event) =:= [] of
+            true -> {tuple, 1, [{atom, 1, key}, names(Keys)]};
+            false -> {atom, 1, all}
+        end,
+    {dyno_specification_event:shape(Event, Keys), What}.
+
+plain({Pattern, Guard}) -> {plain(Pattern), [[plain(Test) || Test <- Tests] || Tests <- Guard]};
+plain(Expr) -> erl_parse:map_anno(fun(_) -> erl_anno:new(1) end, Expr).
+
+-spec chosen(head(), Then, Else) -> erl_parse:abstract_expr() when
+    Then :: erl_parse:abstract_expr(), Else :: erl_parse:abstract_expr().
+chosen({Pattern, Guard}, Then, Else) ->
+    Anno = element(2, Pattern),
+    Otherwise = [{clause, Anno, [{var, Anno, '_'}], [], [Else]}],
+    {'case', Anno, event(), [{clause, Anno, [Pattern], Guard, [Then]} | Otherwise]}.
+
+clause(Arguments, Body) -> {clause, 1, Arguments, [], [Body]}.
+
+%% No variable of a user's has such a name.
+event() -> {var, 1, 'the event'}.
+
+names(Names) ->
+    lists:foldr(fun(Name, Tail) -> {cons, 1, {var, 1, Name}, Tail} end, {nil, 1}, Names).
+
+callbacks(Module, Across) ->
+    Texts = [
+        "init(_Process) -> new.",
+        "event(Event, Time, State) -> dyno_agent_property:event(~p, Event, Time, State).",
+        "ended(State) -> dyno_agent_property:ended(~p, State).",
+        "deadline(State) -> dyno_agent_property:deadline(State).",
+        "timeout(Time, State) -> dyno_agent_property:timeout(~p, Time, State)."
+    ] ++ ["key(_Event, _Process) -> {ok, all}." || Across],
+    [form(string:replace(Text, "~p", io_lib:format("~tp", [Module]))) || Text <- Texts].
+
+form(Text) ->
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(Text)),
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    Form.

@@ -1,0 +1,544 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_specification_parser).
+-moduledoc false.
+%% Reads a specification: text -> properties. The words around the patterns are read here, one
+%% function for each rule of the grammar in doc/verify-specifications.md; tokens, patterns and guards are
+%% Erlang's own (erl_scan, erl_parse).
+
+-export([parse/1]).
+-export_type([property/0, body/0, event/0, step/0, regexp/0, formula/0, past/0, location/0]).
+
+-type location() :: {Line :: pos_integer(), Column :: pos_integer()}.
+-type pattern() :: erl_parse:abstract_expr().
+
+-type property() :: #{
+    name := binary(),
+    location := location(),
+    select := [dyno_agent_monitor:selector()],
+    keys := [{atom(), location()}],
+    across := boolean(),
+    strict := boolean(),
+    body := body()
+}.
+
+-type body() ::
+    {follows | never, regexp()}
+    | {satisfies, formula()}
+    | {always, past(), Text :: binary()}
+    | {at_most | at_least, pos_integer(), event(), WithinNs :: integer(), Text :: binary()}.
+
+-type event() :: #{
+    kind := atom(),
+    location := location(),
+    text := binary(),
+    pattern => pattern(),
+    %% to, ref, as, by
+    options := #{atom() => pattern()},
+    guard := [[erl_parse:abstract_expr()]]
+}.
+
+-type step() :: {step, event(), WithinNs :: integer() | infinity, Text :: binary()}.
+-type regexp() ::
+    step() | {then | 'or', regexp(), regexp()} | {star | plus | optional, regexp()}.
+-type formula() ::
+    boolean()
+    | {necessary | possible, step(), formula()}
+    | {'and' | 'or', formula(), formula()}
+    | {max | min, atom(), formula()}
+    | {variable, location(), atom()}.
+-type past() ::
+    boolean()
+    | {event, event()}
+    | {'not' | previously | historically, past()}
+    | {once, past(), WithinNs :: integer() | infinity}
+    | {'and' | 'or' | implies | since, past(), past()}.
+
+-define(UNITS, #{ns => 1, us => 1000, ms => 1000_000, s => 1000_000_000, min => 60_000_000_000}).
+
+%% Words with which an event begins, and what each is said to be in a message.
+-define(EVENTS, [
+    "send", "receive", "call", "cast", "info", "reply", "timeout", "spawn", "spawned", "exit",
+    "return", "exception", "any"
+]).
+
+-doc "All properties of a text, or throws `{Location, Reason}` at the first mistake.".
+-spec parse(string()) -> [property(), ...].
+parse(Text) ->
+    case erl_scan:string(Text, {1, 1}, [text]) of
+        {ok, [], _} ->
+            throw({{1, 1}, no_property});
+        {ok, Tokens, End} ->
+            properties(Tokens ++ [{'end of file', erl_anno:new(End)}]);
+        {error, {Location, Module, Description}, _} ->
+            throw({Location, {erlang, lists:flatten(Module:format_error(Description))}})
+    end.
+
+properties([{'end of file', _}]) ->
+    [];
+properties([{atom, Anno, property} | Tokens]) ->
+    {Property, Rest} = property(Tokens),
+    [Property#{location => erl_anno:location(Anno)} | properties(Rest)];
+properties(Tokens) ->
+    expected("'property'", Tokens).
+
+property(Tokens) ->
+    {Name, Tokens1} = name(Tokens),
+    {Select, Tokens2} = selectors(word('of', "'of' and which processes", Tokens1)),
+    {{Keys, Across}, Tokens3} = keys(Tokens2),
+    {Strict, Tokens4} = strict(Tokens3),
+    {Body, Tokens5} = body(Tokens4),
+    Property = #{
+        name => Name,
+        select => Select,
+        keys => Keys,
+        across => Across,
+        strict => Strict,
+        body => Body
+    },
+    {Property, full_stop(Body, Tokens5)}.
+
+name([{string, _, Name} | Rest]) -> {unicode:characters_to_binary(Name), Rest};
+name([{atom, _, Name} | Rest]) -> {atom_to_binary(Name), Rest};
+name(Tokens) -> expected("the property's name, an atom or a string", Tokens).
+
+selectors(Tokens) ->
+    {Selector, Rest} = selector(Tokens),
+    case Rest of
+        [{',', _} | More] ->
+            {Selectors, Rest1} = selectors(More),
+            {[Selector | Selectors], Rest1};
+        _ ->
+            {[Selector], Rest}
+    end.
+
+selector([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A} | Rest]) ->
+    {{function, M, F, A}, Rest};
+selector([{atom, _, M}, {':', _}, {atom, _, F} | Rest]) ->
+    {{function, M, F, '_'}, Rest};
+selector([{atom, _, Kind}, {atom, _, Name} | Rest]) when
+    Kind =:= module; Kind =:= registered; Kind =:= application
+->
+    {{Kind, Name}, Rest};
+selector([{atom, Anno, label} | Tokens]) ->
+    {Pattern, Rest} = pattern(Tokens),
+    try
+        {{label, erl_parse:normalise(Pattern)}, Rest}
+    catch
+        error:_ -> throw({erl_anno:location(Anno), label_is_no_value})
+    end;
+selector(Tokens) ->
+    expected(
+        "'Module:Function/Arity', 'module NAME', 'registered NAME', 'application NAME' or 'label TERM'",
+        Tokens
+    ).
+
+keys([{atom, _, Word} | Tokens]) when Word =:= each; Word =:= across ->
+    {Keys, Rest} = variables(Tokens),
+    {{Keys, Word =:= across}, Rest};
+keys(Tokens) ->
+    {{[], false}, Tokens}.
+
+variables([{var, Anno, Name} | Rest]) when Name =/= '_' ->
+    Key = {Name, erl_anno:location(Anno)},
+    case Rest of
+        [{',', _} | More] ->
+            {Keys, Rest1} = variables(More),
+            {[Key | Keys], Rest1};
+        _ ->
+            {[Key], Rest}
+    end;
+variables(Tokens) ->
+    expected("a variable", Tokens).
+
+strict([{atom, _, strict} | Rest]) -> {true, Rest};
+strict(Tokens) -> {false, Tokens}.
+
+full_stop(_Body, [{dot, _} | Rest]) -> Rest;
+full_stop(_Body, [{'.', _} | Rest]) -> Rest;
+full_stop({Kind, _}, Tokens) when Kind =:= follows; Kind =:= never ->
+    expected("'then', '|', '*', '+', '?', 'within' or a full stop", Tokens);
+full_stop({satisfies, _}, Tokens) ->
+    expected("'and', 'or' or a full stop", Tokens);
+full_stop({always, _, _}, Tokens) ->
+    expected("'and', 'or', 'implies', 'since' or a full stop", Tokens);
+full_stop(_Rate, Tokens) ->
+    expected("a full stop", Tokens).
+
+body([{atom, _, Kind} | Tokens]) when Kind =:= follows; Kind =:= never ->
+    {Regexp, Rest} = alternatives(Tokens),
+    {{Kind, Regexp}, Rest};
+body([{atom, _, satisfies} | Tokens]) ->
+    {Formula, Rest} = formula(Tokens),
+    {{satisfies, Formula}, Rest};
+body([{atom, _, always} | Tokens]) ->
+    {Past, Rest} = past(Tokens),
+    {{always, Past, text(Tokens, Rest)}, Rest};
+body([{atom, _, at}, {atom, _, Bound}, {integer, _, Count} | Tokens] = All) when
+    (Bound =:= most orelse Bound =:= least) andalso (Count > 0 orelse Bound =:= most)
+->
+    {Event, Tokens1} = event(Tokens, []),
+    {Within, Rest} = duration(word(within, "'within' and a time", Tokens1)),
+    Kind =
+        case Bound of
+            most -> at_most;
+            least -> at_least
+        end,
+    {{Kind, Count, Event, Within, text(All, Rest)}, Rest};
+body([{atom, _, at}, {atom, _, Bound} | Tokens]) when Bound =:= most; Bound =:= least ->
+    expected("how often, a whole number", Tokens);
+body(Tokens) ->
+    expected(
+        "what holds: 'follows', 'never', 'satisfies', 'always', 'at most' or 'at least'", Tokens
+    ).
+
+%% Regular expressions
+
+alternatives(Tokens) ->
+    joined(fun sequence/1, fun alternative/1, Tokens).
+
+alternative([{'|', _} | Rest]) -> {'or', Rest};
+alternative(_) -> none.
+
+sequence(Tokens) ->
+    joined(fun repeated/1, fun following/1, Tokens).
+
+following([{atom, _, then} | Rest]) -> {then, Rest};
+following(_) -> none.
+
+repeated([{'(', _} | Tokens]) ->
+    {Regexp, Rest} = alternatives(Tokens),
+    suffixes(Regexp, closing(')', "'then', '|' or ')'", Rest));
+repeated(Tokens) ->
+    {Step, Rest} = step(Tokens, []),
+    suffixes(Step, Rest).
+
+suffixes(Regexp, [{'*', _} | Rest]) -> suffixes({star, Regexp}, Rest);
+suffixes(Regexp, [{'+', _} | Rest]) -> suffixes({plus, Regexp}, Rest);
+suffixes(Regexp, [{'?', _} | Rest]) -> suffixes({optional, Regexp}, Rest);
+suffixes(Regexp, Rest) -> {Regexp, Rest}.
+
+%% Formulas with necessities and possibilities
+
+formula(Tokens) ->
+    joined(fun formula_and/1, fun disjunction/1, Tokens).
+
+formula_and(Tokens) ->
+    joined(fun modal/1, fun conjunction/1, Tokens).
+
+disjunction([{'or', _} | Rest]) -> {'or', Rest};
+disjunction(_) -> none.
+
+conjunction([{'and', _} | Rest]) -> {'and', Rest};
+conjunction(_) -> none.
+
+modal([{'[', _} | Tokens]) ->
+    {Step, Rest} = step(Tokens, []),
+    {Formula, Rest1} = modal(closing(']', "'when', 'within' or ']'", Rest)),
+    {{necessary, Step, Formula}, Rest1};
+modal([{'<', _} | Tokens]) ->
+    {Step, Rest} = step(Tokens, ['>']),
+    {Formula, Rest1} = modal(closing('>', "'when', 'within' or '>'", Rest)),
+    {{possible, Step, Formula}, Rest1};
+modal([{atom, _, Kind}, {var, _, Name}, {Dot, _} | Tokens]) when
+    (Kind =:= max orelse Kind =:= min) andalso (Dot =:= dot orelse Dot =:= '.')
+->
+    {Formula, Rest} = formula(Tokens),
+    {{Kind, Name, Formula}, Rest};
+modal([{atom, _, Kind} | Tokens]) when Kind =:= max; Kind =:= min ->
+    expected("a variable and '.'", Tokens);
+modal([{atom, _, Truth} | Rest]) when Truth =:= true; Truth =:= tt -> {true, Rest};
+modal([{atom, _, Truth} | Rest]) when Truth =:= false; Truth =:= ff -> {false, Rest};
+modal([{var, Anno, Name} | Rest]) ->
+    {{variable, erl_anno:location(Anno), Name}, Rest};
+modal([{'(', _} | Tokens]) ->
+    {Formula, Rest} = formula(Tokens),
+    {Formula, closing(')', "'and', 'or' or ')'", Rest)};
+modal(Tokens) ->
+    expected("'[', '<', 'max', 'min', 'true', 'false', a variable or '('", Tokens).
+
+%% Past-time temporal logic
+
+past(Tokens) ->
+    case joined(fun past_and/1, fun disjunction/1, Tokens) of
+        {Past, [{atom, _, implies} | Rest]} ->
+            {Then, Rest1} = past(Rest),
+            {{implies, Past, Then}, Rest1};
+        Done ->
+            Done
+    end.
+
+past_and(Tokens) ->
+    joined(fun past_since/1, fun conjunction/1, Tokens).
+
+past_since(Tokens) ->
+    joined(fun past_unary/1, fun since/1, Tokens).
+
+since([{atom, _, since} | Rest]) -> {since, Rest};
+since(_) -> none.
+
+past_unary([{'not', _} | Tokens]) ->
+    {Past, Rest} = past_unary(Tokens),
+    {{'not', Past}, Rest};
+past_unary([{atom, _, Word} | Tokens]) when Word =:= previously; Word =:= historically ->
+    {Past, Rest} = past_unary(Tokens),
+    {{Word, Past}, Rest};
+past_unary([{atom, _, once} | Tokens]) ->
+    {Past, Rest} = past_unary(Tokens),
+    {Within, Rest1} = within(Rest),
+    {{once, Past, Within}, Rest1};
+past_unary([{atom, _, Truth} | Rest]) when is_boolean(Truth) ->
+    {Truth, Rest};
+past_unary([{'(', _} | Tokens]) ->
+    {Past, Rest} = past(Tokens),
+    {Past, closing(')', "'and', 'or', 'implies', 'since' or ')'", Rest)};
+past_unary(Tokens) ->
+    {Event, Rest} = event(Tokens, []),
+    {{event, Event}, Rest}.
+
+%% Operators that associate to the left.
+joined(Operand, Operator, Tokens) ->
+    {First, Rest} = Operand(Tokens),
+    joined(Operand, Operator, First, Rest).
+
+joined(Operand, Operator, Left, Tokens) ->
+    case Operator(Tokens) of
+        none ->
+            {Left, Tokens};
+        {Name, Rest} ->
+            {Right, Rest1} = Operand(Rest),
+            joined(Operand, Operator, {Name, Left, Right}, Rest1)
+    end.
+
+%% Events
+
+step(Tokens, Stops) ->
+    {Event, Rest} = event(Tokens, Stops),
+    {Within, Rest1} = within(Rest),
+    {{step, Event, Within, text(Tokens, Rest1)}, Rest1}.
+
+within([{atom, _, within} | Tokens]) -> duration(Tokens);
+within(Tokens) -> {infinity, Tokens}.
+
+duration([{Kind, _, Number}, {atom, Anno, Unit} | Rest]) when Kind =:= integer; Kind =:= float ->
+    case ?UNITS of
+        #{Unit := Factor} -> {round(Number * Factor), Rest};
+        #{} -> expected("ns, us, ms, s or min", [{atom, Anno, Unit}])
+    end;
+duration(Tokens) ->
+    expected("a time such as '50 ms'", Tokens).
+
+event([First | _] = Tokens, Stops) ->
+    {Kind, Tokens1} = kind(Tokens),
+    {What, Tokens2} =
+        case lists:member(Kind, [timeout, any]) of
+            true ->
+                {#{}, Tokens1};
+            false ->
+                {Pattern, Rest} = pattern_of(Kind, Tokens1),
+                {#{pattern => Pattern}, Rest}
+        end,
+    {Options, Tokens3} = options(Tokens2, #{}),
+    {Guard, Tokens4} = guard(Tokens3, Stops),
+    Event = What#{
+        kind => Kind,
+        location => location(First),
+        text => text(Tokens, Tokens4),
+        options => Options,
+        guard => Guard
+    },
+    {Event, Tokens4}.
+
+kind([{atom, _, send}, {atom, _, Of} | Rest]) when Of =:= call; Of =:= cast -> {{send, Of}, Rest};
+kind([{atom, _, send}, {atom, _, reply} | Rest]) -> {reply, Rest};
+kind([{'receive', _}, {atom, _, reply} | Rest]) -> {{'receive', reply}, Rest};
+kind([{'receive', _}, {atom, _, Of} | Rest]) when Of =:= call; Of =:= cast; Of =:= info ->
+    {Of, Rest};
+kind([{'receive', _} | Rest]) -> {'receive', Rest};
+kind([{atom, Anno, Word} | Rest]) ->
+    case lists:member(atom_to_list(Word), ?EVENTS) of
+        true -> {Word, Rest};
+        false -> throw({erl_anno:location(Anno), {unknown_event, Word, nearest(Word)}})
+    end;
+kind(Tokens) ->
+    expected(["an event: ", lists:join(", ", ?EVENTS)], Tokens).
+
+nearest(Word) ->
+    dyno_similar:nearest(atom_to_list(Word), ?EVENTS).
+
+%% `return m:f/1 Value`: the function, then what it gave.
+pattern_of(Kind, Tokens) when Kind =:= return; Kind =:= exception ->
+    {Function, Rest} = pattern(Tokens),
+    {Value, Rest1} = pattern(Rest),
+    {{tuple, element(2, Function), [Function, Value]}, Rest1};
+pattern_of(_Kind, Tokens) ->
+    pattern(Tokens).
+
+options([{atom, Anno, Word} | Tokens], Options) when
+    Word =:= to; Word =:= ref; Word =:= as; Word =:= by
+->
+    is_map_key(Word, Options) andalso throw({erl_anno:location(Anno), {twice, Word}}),
+    {Pattern, Rest} = pattern(Tokens),
+    options(Rest, Options#{Word => Pattern});
+options(Tokens, Options) ->
+    {Options, Tokens}.
+
+%% A pattern is one term, or terms with `=` or `++` between, or a function `m:f(X)` or `m:f/1`.
+pattern(Tokens) ->
+    {Taken, Rest} = pattern_tokens(Tokens),
+    {[Pattern], _} = {parsed(Taken), Rest},
+    {Pattern, Rest}.
+
+pattern_tokens(Tokens) ->
+    {Term, Rest} = term_tokens(Tokens),
+    case Rest of
+        [{Operator, _} = Token | More] when Operator =:= '='; Operator =:= '++' ->
+            {Others, Rest1} = pattern_tokens(More),
+            {Term ++ [Token | Others], Rest1};
+        _ ->
+            {Term, Rest}
+    end.
+
+term_tokens([M, {':', _} = Colon, F | Rest]) when
+    element(1, M) =:= atom orelse element(1, M) =:= var,
+    element(1, F) =:= atom orelse element(1, F) =:= var
+->
+    case Rest of
+        [{'(', _} = Open | More] ->
+            {Inside, Rest1} = bracketed(More, [Open]),
+            {[M, Colon, F | Inside], Rest1};
+        [{'/', _} = Slash, {integer, _, _} = Arity | More] ->
+            {[M, Colon, F, Slash, Arity], More};
+        _ ->
+            expected("'(' and arguments, or '/' and an arity", Rest)
+    end;
+term_tokens([{'-', _} = Minus, Number | Rest]) when
+    element(1, Number) =:= integer; element(1, Number) =:= float
+->
+    {[Minus, Number], Rest};
+term_tokens([{'#', _} = Hash, {'{', _} = Open | Rest]) ->
+    {Inside, Rest1} = bracketed(Rest, [Open]),
+    {[Hash | Inside], Rest1};
+term_tokens([{sigil_prefix, _, _} = A, {string, _, _} = B, {sigil_suffix, _, _} = C | Rest]) ->
+    {[A, B, C], Rest};
+term_tokens([{Open, _} = Token | Rest]) when Open =:= '{'; Open =:= '['; Open =:= '<<'; Open =:= '(' ->
+    bracketed(Rest, [Token]);
+term_tokens([{Kind, _, _} = Token | Rest]) when
+    Kind =:= atom; Kind =:= var; Kind =:= integer; Kind =:= float; Kind =:= char; Kind =:= string
+->
+    {[Token], Rest};
+term_tokens(Tokens) ->
+    expected("a pattern", Tokens).
+
+%% Up to the bracket that closes the first one.
+bracketed(Tokens, [Open | _] = Taken) ->
+    bracketed(Tokens, Taken, [closes(element(1, Open))]).
+
+bracketed(Rest, Taken, []) ->
+    {lists:reverse(Taken), Rest};
+bracketed([{Close, _} = Token | Rest], Taken, [Close | Closes]) ->
+    bracketed(Rest, [Token | Taken], Closes);
+bracketed([Token | Rest], Taken, Closes) when tuple_size(Token) =:= 2 ->
+    case {closes(element(1, Token)), lists:member(element(1, Token), ['}', ']', ')', '>>'])} of
+        {none, false} when element(1, Token) =/= dot, element(1, Token) =/= 'end of file' ->
+            bracketed(Rest, [Token | Taken], Closes);
+        {none, _} ->
+            expected(["'", atom_to_list(hd(Closes)), "'"], [Token]);
+        {Close, _} ->
+            bracketed(Rest, [Token | Taken], [Close | Closes])
+    end;
+bracketed([Token | Rest], Taken, Closes) ->
+    bracketed(Rest, [Token | Taken], Closes).
+
+closes('{') -> '}';
+closes('[') -> ']';
+closes('(') -> ')';
+closes('<<') -> '>>';
+closes(_) -> none.
+
+guard([{'when', Anno} | Tokens], Stops) ->
+    {Taken, Rest} = guard_tokens(Tokens, Stops, []),
+    Taken =:= [] andalso expected("a guard", Tokens),
+    Close = [{'->', Anno}, {atom, Anno, true}, {'end', Anno}],
+    [{'if', _, [{clause, _, [], Guard, _}]}] = parsed([{'if', Anno} | Taken] ++ Close),
+    {Guard, Rest};
+guard(Tokens, _Stops) ->
+    {[], Tokens}.
+
+guard_tokens([Token | Rest] = Tokens, Stops, Taken) ->
+    Symbol = element(1, Token),
+    Ends =
+        case Token of
+            {atom, _, Word} -> lists:member(Word, [then, within, implies, since]);
+            _ -> lists:member(Symbol, [']', ')', '|', '?', 'and', 'or', dot, 'end of file' | Stops])
+        end,
+    case {Ends, tuple_size(Token) =:= 2 andalso closes(Symbol) =/= none} of
+        {true, _} ->
+            {lists:reverse(Taken), Tokens};
+        {false, true} ->
+            {Inside, Rest1} = bracketed(Rest, [Token]),
+            guard_tokens(Rest1, Stops, lists:reverse(Inside, Taken));
+        {false, false} ->
+            guard_tokens(Rest, Stops, [Token | Taken])
+    end.
+
+parsed(Tokens) ->
+    Dot = [{dot, element(2, lists:last(Tokens))}],
+    case erl_parse:parse_exprs(Tokens ++ Dot) of
+        {ok, Exprs} ->
+            Exprs;
+        {error, {Location, Module, Description}} ->
+            Text = unicode:characters_to_list(Module:format_error(Description)),
+            throw({plain(Location), {erlang, Text}})
+    end.
+
+plain(Location) ->
+    erl_anno:location(erl_anno:from_term(Location)).
+
+%% Small things
+
+word(Word, What, Tokens) ->
+    case Tokens of
+        [{Word, _} | Rest] -> Rest;
+        [{atom, _, Word} | Rest] -> Rest;
+        _ -> expected(What, Tokens)
+    end.
+
+closing(Bracket, What, Tokens) ->
+    case Tokens of
+        [{Bracket, _} | Rest] -> Rest;
+        _ -> expected(What, Tokens)
+    end.
+
+-spec expected(unicode:chardata(), [tuple()]) -> no_return().
+expected(What, [Token | _]) ->
+    throw({location(Token), {expected, What, found(Token)}}).
+
+location(Token) ->
+    erl_anno:location(element(2, Token)).
+
+found({'end of file', _}) -> "the end of the file";
+found({dot, _}) -> "a full stop";
+found(Token) -> ["'", erl_anno:text(element(2, Token)), "'"].
+
+%% The text of the tokens before the rest, with one space where there was any.
+text(Tokens, Rest) ->
+    Taken = lists:sublist(Tokens, length(Tokens) - length(Rest)),
+    unicode:characters_to_binary(text(Taken)).
+
+text([A, B | Rest]) ->
+    {Line, Column} = location(A),
+    End = {Line, Column + string:length(written(A))},
+    case location(B) of
+        End -> [written(A) | text([B | Rest])];
+        _ -> [written(A), " " | text([B | Rest])]
+    end;
+text([A]) ->
+    written(A);
+text([]) ->
+    [].
+
+%% A full stop after a fixed point's variable has the white space behind it.
+written({dot, _}) -> ".";
+written(Token) -> erl_anno:text(element(2, Token)).

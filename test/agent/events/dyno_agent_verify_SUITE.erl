@@ -1,0 +1,396 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_verify_SUITE).
+-moduledoc "Monitors in a real node: traces are complete and in order, faults are told, nothing is left.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+%% Workers get 1..N from their parent, and send each on to a sink.
+-define(SYSTEM, """
+-module(known_workers).
+-export([run/3, worker/1, idle/0, parent/4, flood/2, server/1, init/1, handle_call/3, handle_cast/2]).
+%% Workers a batch at a time, so that many live at once; returns when all have ended.
+run(Workers, Requests, Parents) ->
+    Sink = spawn(fun Sink() -> receive _ -> Sink() end end),
+    Refs = [
+        element(2, spawn_monitor(known_workers, parent, [Workers div Parents, Requests, 500, Sink]))
+     || _ <- lists:seq(1, Parents)
+    ],
+    [receive {'DOWN', Ref, process, _, normal} -> ok end || Ref <- Refs],
+    exit(Sink, kill),
+    ok.
+parent(0, _Requests, _Batch, _Sink) -> ok;
+parent(Left, Requests, Batch, Sink) ->
+    N = min(Left, Batch),
+    Pids = [spawn_monitor(known_workers, worker, [Sink]) || _ <- lists:seq(1, N)],
+    [Pid ! {self(), Request, Requests} || Request <- lists:seq(1, Requests), {Pid, _} <- Pids],
+    [receive {'DOWN', Ref, process, _, normal} -> ok end || {_, Ref} <- Pids],
+    parent(Left - N, Requests, Batch, Sink).
+worker(Sink) ->
+    receive
+        {_, Last, Last} -> Sink ! Last, ok;
+        {_, N, _} -> Sink ! N, worker(Sink)
+    end.
+idle() -> receive stop -> ok; _ -> idle() end.
+flood(Pid, 0) -> Pid ! stop, ok;
+flood(Pid, N) -> Pid ! {message, N, lists:seq(1, 20)}, flood(Pid, N - 1).
+server(Name) -> gen_server:start({local, Name}, known_workers, [Name], []).
+init([Name]) -> {ok, Name}.
+handle_call(stop, _From, Name) -> {stop, normal, ok, Name};
+handle_call(_, _From, Name) -> {reply, Name, Name}.
+handle_cast(_, Name) -> {noreply, Name}.
+
+""").
+
+%% The trace of a worker is init, 1..N received and sent in turn, exit. Anything else is `no`; a whole
+%% one is `yes`.
+-define(NUMBERED, """
+-module(known_numbered).
+-export([needs/0, init/1, event/3]).
+needs() -> #{select => [{function, known_workers, worker, 1}], events => [send, 'receive']}.
+init(#{partial := Partial}) -> case Partial of true -> partial; false -> new end.
+event({spawned, Parent, {known_workers, worker, [_]}}, _, new) when is_pid(Parent) ->
+    {next, {took, 0, none, 0}};
+event({'receive', {_, N, Total}}, _, {took, Got, _, Sent}) when N =:= Got + 1 ->
+    {next, {took, N, Total, Sent}};
+event({send, N, _}, _, {took, Got, Total, Sent}) when N =:= Sent + 1, N =< Got ->
+    {next, {took, Got, Total, N}};
+event({exit, normal}, _, {took, Total, Total, Total} = State) -> {yes, #{step => ~"exit"}, State};
+event(Event, _, State) ->
+    {no, #{step => ~"out of order", bindings => #{'Event' => Event, 'State' => State}}, State}.
+
+""").
+
+-define(COUNTING, """
+-module(known_counting).
+-export([needs/0, init/1, event/3, ended/1]).
+needs() -> #{select => [{module, known_workers}], events => ['receive', send, exit]}.
+init(_) -> 0.
+event(_, _, N) -> {next, N + 1}.
+ended(N) -> {yes, #{step => ~"end", bindings => #{'N' => N}}}.
+
+""").
+
+-define(BAD, """
+-module(known_bad).
+-export([needs/0, init/1, event/3, forever/0]).
+needs() -> #{select => [{function, known_workers, worker, 1}], events => ['receive']}.
+init(_) -> none.
+event({'receive', {_, 3, _}}, _, _) -> error(third);
+event({'receive', {_, 77, _}}, _, _) -> forever();
+event(_, _, State) -> {next, State}.
+forever() -> forever(), ok.
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        each_trace_is_whole,
+        each_trace_of_many_is_whole,
+        a_violation_is_told,
+        processes_are_chosen,
+        a_running_process_is_partial,
+        a_monitor_that_crashes,
+        a_monitor_that_never_returns,
+        the_tracer_is_killed,
+        a_shard_is_killed,
+        more_than_may_wait,
+        the_system_is_killed,
+        the_caller_is_killed
+    ].
+
+slow() ->
+    [each_trace_of_many_is_whole].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+each_trace_is_whole(_Config) ->
+    each_trace_is_whole(10_000, [1, 2, 4], #{}).
+
+%% Faster than they can be monitored: more waits than may by default.
+each_trace_of_many_is_whole(_Config) ->
+    Limits = #{limits => #{queue => 5_000_000, bytes => 4_000_000_000}},
+    each_trace_is_whole(100_000, [1, 3], Limits).
+
+each_trace_is_whole(Workers, Shards, Config) ->
+    lists:foreach(
+        fun(N) ->
+            verifying([?NUMBERED], Config#{shards => N}, fun(Node, Pid) ->
+                ok = erpc:call(Node, known_workers, run, [Workers, 10, 4]),
+                Summary = dyno_agent_verify:finish(Pid),
+                ct:log("~tp", [Summary]),
+                #{verdicts := #{monitors := #{known_numbered := Of}} = Verdicts} = Summary,
+                ?assertMatch(#{processes := Workers, yes := Workers, no := 0, crashed := 0}, Of),
+                ?assertMatch(
+                    #{opened := Workers, complete := Workers, gap := 0, partial := 0, cut := 0},
+                    Verdicts
+                )
+            end)
+        end,
+        Shards
+    ).
+
+a_violation_is_told(_Config) ->
+    verifying([?NUMBERED], #{}, fun(Node, Pid) ->
+        Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
+        Worker ! {self(), 1, 10},
+        Worker ! {self(), 3, 10},
+        Worker ! {self(), 10, 10},
+        receive
+            {dyno_verify, Node, {verdict, Report}} ->
+                ct:log("~tp", [Report]),
+                #{
+                    verdict := no,
+                    trace := complete,
+                    monitor := known_numbered,
+                    process := #{pid := Worker, initial_call := {known_workers, worker, 1}},
+                    explanation := #{step := ~"out of order"},
+                    events := [
+                        {_, {spawned, _, {known_workers, worker, [_]}}},
+                        {T1, {'receive', {_, 1, 10}}}
+                        | _
+                    ] = Events
+                } = Report,
+                {T2, {'receive', {_, 3, 10}}} = lists:last(Events),
+                ?assert(T2 >= T1)
+        end,
+        #{verdicts := #{opened := 1}} = dyno_agent_verify:finish(Pid)
+    end).
+
+%% By the function that a process runs, seen through proc_lib, gen and funs; by name, label, pid.
+processes_are_chosen(_Config) ->
+    in_node([?COUNTING], fun(Node) ->
+        Started = fun(Select, Start) ->
+            {Agent, Pid} = attach(Node, [known_counting], #{select => [Select]}),
+            Start(),
+            #{verdicts := #{opened := Opened}} = dyno_agent_verify:finish(Pid),
+            ok = dyno_agent:detach(Agent),
+            Opened
+        end,
+        Eval = fun(Text) -> fun() -> dyno_peers:eval(Node, Text) end end,
+        Ends = "receive {'DOWN', R, process, _, _} -> ok end.",
+        Spawned = "{_, R} = spawn_monitor(known_workers, flood, [self(), 0]), " ++ Ends,
+        Server =
+            "{ok, P} = known_workers:server(known), R = monitor(process, P), "
+            "gen_server:call(P, stop), " ++ Ends,
+        Labelled =
+            "{_, R} = spawn_monitor(fun() -> proc_lib:set_label({job, 7}), self() ! a end), " ++ Ends,
+        Proc =
+            "R = monitor(process, proc_lib:spawn(known_workers, flood, [self(), 0])), " ++ Ends,
+        Fun = "{_, R} = spawn_monitor(fun known_workers:idle/0), element(2, "
+            "lists:keyfind(monitors, 1, [{monitors, whereis(init)}])), "
+            "exit(element(2, lists:last(element(2, process_info(self(), monitors)))), kill), " ++ Ends,
+        ?assertEqual(1, Started({function, known_workers, flood, 2}, Eval(Spawned))),
+        ?assertEqual(0, Started({function, known_workers, flood, 3}, Eval(Spawned))),
+        ?assertEqual(1, Started({function, known_workers, flood, '_'}, Eval(Proc))),
+        ?assertEqual(1, Started({module, known_workers}, Eval(Server))),
+        ?assertEqual(1, Started({function, known_workers, init, 1}, Eval(Server))),
+        ?assertEqual(1, Started({registered, known}, Eval(Server))),
+        ?assertEqual(0, Started({registered, unknown}, Eval(Server))),
+        ?assertEqual(1, Started({label, {job, 7}}, Eval(Labelled))),
+        ?assertEqual(0, Started({label, {job, 8}}, Eval(Labelled))),
+        ?assertEqual(1, Started({module, known_workers}, Eval(Fun))),
+        Init = erpc:call(Node, erlang, whereis, [init]),
+        ?assertEqual(1, Started({pid, Init}, fun() -> ok end)),
+        ?assert(Started({application, kernel}, fun() -> ok end) > 10)
+    end).
+
+a_running_process_is_partial(_Config) ->
+    in_node([?COUNTING], fun(Node) ->
+        {ok, Server} = erpc:call(Node, known_workers, server, [known]),
+        {Agent, Pid} = attach(Node, [known_counting], #{}),
+        [known = gen_server:call(Server, N) || N <- lists:seq(1, 10)],
+        #{verdicts := #{partial := 0, opened := 1, open := 1}} = dyno_agent_verify:peek(Pid),
+        ok = gen_server:call(Server, stop),
+        ok = dyno_leftovers:until(fun() ->
+            #{verdicts := #{partial := N}} = dyno_agent_verify:peek(Pid),
+            N =:= 1
+        end),
+        #{verdicts := #{complete := 0, partial := 1, open := 0}} = dyno_agent_verify:finish(Pid),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+a_monitor_that_crashes(_Config) ->
+    verifying([?BAD, ?NUMBERED], #{}, fun(Node, Pid) ->
+        ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
+        #{verdicts := #{monitors := Monitors, complete := 1000}} = dyno_agent_verify:finish(Pid),
+        #{known_bad := #{crashed := 1000}, known_numbered := #{yes := 1000, crashed := 0}} = Monitors,
+        Crashes = received(Node, crashed, 0),
+        ?assert(Crashes >= 1 andalso Crashes =< 10)
+    end).
+
+received(Node, Kind, N) ->
+    receive
+        {dyno_verify, Node, What} when element(1, What) =:= Kind -> received(Node, Kind, N + 1)
+    after 0 -> N
+    end.
+
+%% It is stopped, and the other monitor goes on.
+a_monitor_that_never_returns(_Config) ->
+    lists:foreach(
+        fun(Shards) ->
+            verifying([?BAD, ?NUMBERED], #{shards => Shards, step_ms => 1000}, fun(Node, Pid) ->
+                Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
+                Worker ! {self(), 77, 100},
+                Stop = fun Again() ->
+                    Worker ! {self(), 78, 100},
+                    receive
+                        {dyno_verify, Node, {fault, Text}} ->
+                            iolist_to_binary(Text)
+                    after 100 -> Again()
+                    end
+                end,
+                ?assertMatch({_, _}, binary:match(Stop(), ~"known_bad")),
+                ok = dyno_leftovers:until(fun() ->
+                    #{faults := Faults} = dyno_agent_verify:peek(Pid),
+                    length(Faults) =:= 2
+                end),
+                ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
+                #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+                ct:log("~tp", [Verdicts]),
+                #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
+            end)
+        end,
+        [1, 2]
+    ).
+
+the_tracer_is_killed(_Config) ->
+    killed(#{shards => 1}, fun(Pids) -> hd([P || {P, {_, 1}} <- Pids]) end),
+    killed(#{shards => 2}, fun(Pids) -> hd([P || {P, dyno_agent_event_shard} <- Pids]) end).
+
+a_shard_is_killed(_Config) ->
+    killed(#{shards => 2}, fun(Pids) -> hd([P || {P, {_, 2}} <- Pids]) end).
+
+%% Who lives has a gap, and goes on as partial; whoever comes later is whole.
+killed(Config, Which) ->
+    verifying([?COUNTING], Config, fun(Node, Pid) ->
+        Idle = [
+            erpc:call(Node, erlang, spawn, [known_workers, idle, []])
+         || _ <- lists:seq(1, 20)
+        ],
+        ok = dyno_leftovers:until(fun() ->
+            #{verdicts := #{opened := N}} = dyno_agent_verify:peek(Pid),
+            N =:= 20
+        end),
+        exit(Which(ours(Node)), kill),
+        receive
+            {dyno_verify, Node, {fault, _}} -> ok
+        end,
+        %% It answers when it has all of them again.
+        #{verdicts := #{gap := Gap, opened := Again}} = dyno_agent_verify:peek(Pid),
+        ?assert(Gap >= 1),
+        ?assertEqual(20 + Gap, Again),
+        ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
+        [P ! stop || P <- Idle],
+        ok = dyno_leftovers:until(fun() ->
+            #{verdicts := #{partial := N}} = dyno_agent_verify:peek(Pid),
+            N =:= Gap
+        end),
+        #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+        ct:log("~tp", [Verdicts]),
+        %% With the two parents.
+        ?assert(map_get(complete, Verdicts) >= 1002),
+        ?assertMatch(#{gap := Gap, partial := Gap}, Verdicts)
+    end).
+
+ours(Node) ->
+    [
+        {Pid, Label}
+     || Pid <- erpc:call(Node, erlang, processes, []),
+        {label, Label} <- [erpc:call(Node, erlang, process_info, [Pid, label])],
+        Label =:= dyno_agent_event_shard orelse
+            (is_tuple(Label) andalso element(1, Label) =:= dyno_agent_event_shard)
+    ].
+
+%% Processes are cut off as a whole; what is told of the others is right.
+more_than_may_wait(_Config) ->
+    lists:foreach(
+        fun(Shards) ->
+            Config = #{shards => Shards, limits => #{queue => 3000}},
+            verifying([?NUMBERED], Config, fun(Node, Pid) ->
+                ok = erpc:call(Node, known_workers, run, [20_000, 10, 4]),
+                #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+                ct:log("~tp", [Verdicts]),
+                #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
+                #{known_numbered := #{yes := Yes, no := No, inconclusive := Unknown}} = Monitors,
+                ?assertEqual(20_000, Complete + Gap + Cut),
+                ?assertEqual(0, No),
+                ?assertEqual(Complete, Yes),
+                ?assertEqual(Gap, Unknown),
+                ?assert(Gap + Cut > 0)
+            end)
+        end,
+        [1, 2]
+    ).
+
+the_system_is_killed(_Config) ->
+    verifying([?COUNTING], #{}, fun(Node, Pid) ->
+        Idle = erpc:call(Node, erlang, spawn, [known_workers, idle, []]),
+        exit(Idle, kill),
+        ok = dyno_leftovers:until(fun() ->
+            #{verdicts := #{complete := N}} = dyno_agent_verify:peek(Pid),
+            N =:= 1
+        end)
+    end).
+
+the_caller_is_killed(_Config) ->
+    in_node([?COUNTING], fun(Node) ->
+        Self = self(),
+        {Caller, Ref} = spawn_monitor(fun() ->
+            _ = attach(Node, [known_counting], #{shards => 2}),
+            Self ! attached,
+            receive
+            after infinity -> ok
+            end
+        end),
+        receive
+            attached -> ok
+        end,
+        Worker = erpc:call(Node, erlang, spawn, [known_workers, idle, []]),
+        exit(Caller, kill),
+        receive
+            {'DOWN', Ref, process, Caller, killed} -> ok
+        end,
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end),
+        Worker ! stop
+    end).
+
+verifying(Sources, Config, Test) ->
+    in_node(Sources, fun(Node) ->
+        {Agent, Pid} = attach(Node, monitors(Sources), Config),
+        Test(Node, Pid),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+monitors(Sources) ->
+    [Module || Source <- Sources, {attribute, _, module, Module} <- dyno_peers:forms(Source)].
+
+in_node(Sources, Test) ->
+    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
+    try
+        _ = [dyno_peers:load(Node, Source) || Source <- [?SYSTEM | Sources]],
+        Before = dyno_leftovers:snapshot(Node),
+        Test(Node),
+        dyno_leftovers:check(Node, Before)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+attach(Node, Monitors, Config) ->
+    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verify]),
+    {ok, Agent} = dyno_agent:attach(Node, #{modules => Modules}),
+    {ok, Pid} = dyno_agent:start(
+        Agent, dyno_agent_verify, Config#{monitors => Monitors, sink => self()}
+    ),
+    {Agent, Pid}.

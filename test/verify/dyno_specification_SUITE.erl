@@ -1,0 +1,594 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_specification_SUITE).
+-moduledoc false.
+%% Specifications are compiled and run on traces. What they mean is written a second time in
+%% dyno_specification_meaning, plainly, over whole traces; random properties and traces have to
+%% agree with it.
+
+-export([suite/0, all/0]).
+-export([
+    regular_expressions/1,
+    formulas/1,
+    past/1,
+    traffic_of_otp/1,
+    functions_and_processes/1,
+    deadlines/1,
+    rates/1,
+    keys/1,
+    across_processes/1,
+    strict/1,
+    explanations/1,
+    needs/1,
+    mistakes/1,
+    finished_keys_take_no_memory/1,
+    regular_expressions_mean/1,
+    formulas_mean/1,
+    past_means/1,
+    keys_mean/1,
+    examples_compile/1
+]).
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
+
+-import(proper_types, [list/1, non_empty/1]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        regular_expressions,
+        formulas,
+        past,
+        traffic_of_otp,
+        functions_and_processes,
+        deadlines,
+        rates,
+        keys,
+        across_processes,
+        strict,
+        explanations,
+        needs,
+        mistakes,
+        finished_keys_take_no_memory,
+        regular_expressions_mean,
+        formulas_mean,
+        past_means,
+        keys_mean,
+        examples_compile
+    ].
+
+-define(REF, make_ref()).
+
+regular_expressions(_) ->
+    Answers = "follows (receive {request, N} then send {reply, N})*",
+    table(Answers, [
+        {[r({request, 1}), s({reply, 1}), r({request, 2}), s({reply, 2})], yes},
+        {[], yes},
+        {[r({request, 1}), s({reply, 2})], no},
+        {[r({request, 1}), s({reply, 1}), s({reply, 1})], no},
+        {[r({request, 1}), r({request, 2}), s({reply, 1})], no},
+        {[r({request, 1}), s(other), r(other), s({reply, 1})], yes},
+        %% One reply is missing in the end.
+        {[r({request, 1})], no},
+        {[r({request, 1}), going_on], inconclusive}
+    ]),
+    table("never receive stop then send _", [
+        {[s(a), r(stop)], yes},
+        {[r(stop), s(a)], no},
+        {[r(stop), r(other), s(a)], no},
+        {[s(a), going_on], inconclusive}
+    ]),
+    table("never receive {open, F} then send {write, F}", [
+        {[r({open, 1}), s({write, 2}), r({open, 3}), r({open, 2}), s({write, 2})], no},
+        {[r({open, 1}), s({write, 2}), s({write, 1})], yes}
+    ]),
+    table("follows send a | send b then send c", [
+        {[s(a)], yes}, {[s(b), s(c)], yes}, {[s(b)], no}, {[s(c)], no}, {[s(a), s(c)], no}
+    ]),
+    table("follows (send a | send b)+ then send c?", [
+        {[s(a), s(b), s(c)], yes}, {[s(a)], yes}, {[s(c)], no}, {[], no}, {[s(a), s(c), s(a)], no}
+    ]),
+    %% What both alternatives bind is bound behind them; in a repetition each time anew.
+    table("follows (send {a, X} | receive {b, {X, _}}) then send X", [
+        {[s({a, 1}), s(1)], yes}, {[r({b, {2, 3}}), s(2)], yes}, {[r({b, {2, 3}}), s(3)], no}
+    ]),
+    table("follows (send {a, X} then receive X)+ then send {a, X} then send done", [
+        {[s({a, 1}), r(1), s({a, 2}), r(2), s({a, 3}), s(done)], yes},
+        {[s({a, 1}), r(1), s({a, 2}), r(1)], no}
+    ]),
+    table("follows send {n, X} when X > 3, is_integer(X) ; X =:= a then send {m, Y} when (Y =< X)", [
+        {[s({n, 4}), s({m, 4})], yes},
+        {[s({n, a}), s({m, 1})], yes},
+        {[s({n, 4}), s({m, 5})], no},
+        %% Named by nobody, and skipped.
+        {[s({n, 3}), s({n, 4}), s({m, 2})], yes}
+    ]),
+    table("follows send any then any* then send last", [
+        {[s(any), r(1), s(2), s(last)], yes}, {[s(any), s(last), r(1)], no}
+    ]).
+
+formulas(_) ->
+    Answers =
+        "satisfies max X. [receive {request, N}] ([send {reply, N}] X "
+        "and [send {reply, M} when M =/= N] false)",
+    table(Answers, [
+        {[r({request, 1}), s({reply, 1}), r({request, 2}), s({reply, 3})], no},
+        {[r({request, 1}), s({reply, 1}), r({request, 2}), s({reply, 2})], yes},
+        {[r({request, 1}), going_on], inconclusive}
+    ]),
+    table("satisfies min X. (<send done> true or <send more> X)", [
+        {[s(more), s(more), s(done)], yes}, {[s(more)], no}, {[s(more), going_on], inconclusive}
+    ]),
+    table("satisfies [send a] ff and [send b] ff or <send a> <send c> tt", [
+        {[s(a)], no}, {[s(b)], no}, {[s(a), s(c)], yes}, {[], yes}
+    ]),
+    table("satisfies <send {a, X} when (X > 1)> [receive X within 5 ms] false", [
+        {[s({a, 2}), {2, r(2)}], no},
+        {[s({a, 2}), {6, r(2)}], yes},
+        {[s({a, 1})], no}
+    ]),
+    table("satisfies max X. X", [{[s(a)], yes}]),
+    table("satisfies min X. X", [{[], no}]).
+
+past(_) ->
+    table("always send data implies once receive hello", [
+        {[r(hello), s(data)], yes}, {[s(data), r(hello)], no}, {[s(data), going_on], no}
+    ]),
+    table("always send b implies previously send a", [
+        {[s(a), s(b)], yes}, {[s(b)], no}, {[s(a), s(c), s(b)], yes}, {[s(a), s(b), s(b)], no}
+    ]),
+    table("always not send write or (not receive close since receive open)", [
+        {[r(open), s(write), r(close)], yes},
+        {[r(open), r(close), s(write)], no},
+        {[s(write)], no}
+    ]),
+    table("always receive bye implies historically not send secret", [
+        {[s(a), r(bye)], yes}, {[s(secret), r(bye)], no}, {[r(bye), s(secret)], yes}
+    ]),
+    table("always send pong implies once receive ping within 50 ms", [
+        {[r(ping), {50, s(pong)}], yes}, {[r(ping), {51, s(pong)}], no}
+    ]).
+
+traffic_of_otp(_) ->
+    R = ?REF,
+    Tag = [alias | R],
+    Call = r({'$gen_call', {self(), Tag}, get}),
+    table("follows (call get ref R then reply _ ref R)*", [
+        {[Call, s({Tag, 1})], yes},
+        {[Call, s({?REF, 1})], no},
+        {[Call, s({a_pair, 1}), s({Tag, 1})], yes},
+        {[Call], no}
+    ]),
+    table("follows cast {log, X} then info X then timeout", [
+        {[r({'$gen_cast', {log, 1}}), r(1), r(timeout)], yes},
+        {[r({'$gen_cast', {log, 1}}), r({'$gen_cast', {log, 1}})], no},
+        {[r({log, 1})], no}
+    ]),
+    table("never info _", [
+        {[Call, r({'$gen_cast', a}), r({Tag, reply}), r(timeout), r({system, a, b})], yes},
+        {[r({tcp, a, b})], no}
+    ]),
+    table("follows (send call {get, K} to db ref R then receive reply {ok, K} ref R)*", [
+        {[{send, {'$gen_call', {self(), Tag}, {get, k}}, db}, r({Tag, {ok, k}})], yes},
+        {[{send, {'$gen_call', {self(), Tag}, {get, k}}, db}, r({Tag, {ok, j}})], no},
+        {[{send, {'$gen_call', {self(), Tag}, {get, k}}, other}], yes}
+    ]),
+    table("never send cast stop to P then send cast _ to P", [
+        {[{send, {'$gen_cast', stop}, a}, {send, {'$gen_cast', x}, a}], no},
+        {[{send, {'$gen_cast', stop}, a}, {send, {'$gen_cast', x}, b}], yes}
+    ]).
+
+functions_and_processes(_) ->
+    Self = self(),
+    table("follows spawned m:f(Id) by P then send {Id, P} then exit normal", [
+        {[{spawned, Self, {m, f, [7]}}, s({7, Self}), {exit, normal}], yes},
+        {[{spawned, Self, {m, f, [7]}}, s({7, Self}), {exit, killed}], no}
+    ]),
+    table("never spawn m:f/1 as C then send _ to C", [
+        {[{spawn, Self, {m, f, [1]}}, {send, a, Self}], no},
+        {[{spawn, Self, {m, f, 1}}, {send, a, Self}], no},
+        {[{spawn, Self, {m, f, [1, 2]}}, {send, a, Self}], yes}
+    ]),
+    table("follows (call lists:nth(N, _) then return lists:nth/2 N)*", [
+        {[{call, {lists, nth, [1, [1]]}}, {return, {lists, nth, 2}, 1}], yes},
+        {[{call, {lists, nth, [1, [7]]}}, {return, {lists, nth, 2}, 7}], no}
+    ]),
+    table("never exception m:f/0 {error, badarg}", [
+        {[{exception, {m, f, 0}, {error, badarg}}], no},
+        {[{exception, {m, f, 0}, {exit, badarg}}], yes}
+    ]),
+    table("never call m:f/2", [{[{call, {m, f, [1, 2]}}], no}, {[{call, {m, f, [1]}}], yes}]).
+
+deadlines(_) ->
+    Replies = "follows (receive {request, N} then send {reply, N} within 50 ms)*",
+    table(Replies, [
+        {[r({request, 1}), {50, s({reply, 1})}, {500, r({request, 2})}, {550, s({reply, 2})}], yes},
+        {[r({request, 1}), {51, s({reply, 1})}], no},
+        %% No reply, but what comes later shows that it is late, or a timer does.
+        {[r({request, 1}), {51, s(other)}, going_on], no},
+        {[r({request, 1}), {timeout, 51}, going_on], no},
+        {[r({request, 1}), {timeout, 50}, {50, s({reply, 1})}], yes}
+    ]).
+
+rates(_) ->
+    table("at most 2 send x within 10 ms", [
+        {[s(x), {5, s(x)}, {10, s(x)}, {15, s(x)}], yes},
+        {[s(x), {5, s(x)}, {9, s(x)}], no},
+        {[s(y), s(y), s(y)], yes}
+    ]),
+    table("at most 0 send x within 1 s", [{[s(x)], no}]),
+    table("at least 1 send beat within 10 ms", [
+        {[{10, s(beat)}, {20, s(beat)}, going_on], inconclusive},
+        {[{10, s(beat)}, {21, s(beat)}], no},
+        {[r(a), {timeout, 11}], no}
+    ]).
+
+keys(_) ->
+    Locks = "each L follows (send {acquire, L} then send {release, L})*",
+    table(Locks, [
+        {[s({acquire, a}), s({acquire, b}), s({release, b}), s({release, a})], yes},
+        {[s({acquire, a}), s({acquire, b}), s({release, a})], no},
+        {[s({acquire, a}), s({acquire, a})], no},
+        {[s({release, a})], no}
+    ]),
+    %% Events without the key are everybody's, also those from before it.
+    table("each L never send stop then send {use, L}", [
+        {[s({use, a}), s(stop), s({use, b})], no}, {[s({use, a}), s(stop)], yes}
+    ]),
+    table("each A, B always send {b, {A, B}} implies once send {a, A, B}", [
+        {[s({a, 1, 2}), s({b, {1, 2}})], yes}, {[s({a, 1, 2}), s({b, {2, 1}})], no}
+    ]),
+    %% One that is broken begins anew, the others go on.
+    {Module, _} = compiled("each L never send {bad, L}"),
+    Run = run(Module, [s({bad, 1}), s({bad, 2}), s({bad, 1})]),
+    ?assertMatch({[#{bindings := #{'L' := 1}}, #{bindings := #{'L' := 2}}, _], {yes, _}}, Run).
+
+across_processes(_) ->
+    {Module, #{key := true}} = compiled(
+        "across R follows (send call _ ref R then call _ ref R then reply _ ref R "
+        "then receive reply _ ref R)*"
+    ),
+    [R1, R2] = [[alias | ?REF], [alias | ?REF]],
+    Client = fun(R) -> {{send, {'$gen_call', {c, R}, x}, p}, {'receive', {R, ok}}} end,
+    Server = fun(R) -> {{'receive', {'$gen_call', {c, R}, x}}, {send, {R, ok}, c}} end,
+    {A1, A4} = Client(R1),
+    {A2, A3} = Server(R1),
+    {B1, B4} = Client(R2),
+    {B2, B3} = Server(R2),
+    ?assertMatch({[], {yes, _}}, run(Module, [A1, B1, B2, A2, A3, B3, B4, A4])),
+    ?assertMatch({[_ | _], _}, run(Module, [A1, B2, A2, A3, A4])),
+    ?assertEqual({ok, all}, Module:key(A1, #{})).
+
+strict(_) ->
+    table("strict follows (receive a then send b)*", [
+        {[{spawned, self(), {m, f, []}}, r(a), s(b), {exit, normal}], yes}, {[r(a), r(c), s(b)], no}
+    ]).
+
+explanations(_) ->
+    Why = fun(Property, Events) ->
+        {Module, _} = compiled(Property),
+        {Reports, Ended} = run(Module, Events),
+        [#{property := ~"it", step := Step, bindings := Bindings, because := Because} | _] =
+            Reports ++ [element(2, Ended)],
+        {Step, Bindings, Because}
+    end,
+    Answers = "follows (receive {request, N} then send {reply, N})*",
+    ?assertEqual(
+        {~"send {reply, N}", #{'N' => 1}, event}, Why(Answers, [r({request, 1}), s({reply, 2})])
+    ),
+    ?assertEqual({~"send {reply, N}", #{'N' => 1}, ended}, Why(Answers, [r({request, 1})])),
+    ?assertEqual(
+        {~"nothing more or receive {request, N}", #{}, event}, Why(Answers, [s({reply, 2})])
+    ),
+    ?assertEqual(
+        {~"[send {reply, M} when M =/= N]", #{'N' => 1, 'M' => 2}, event},
+        Why(
+            "satisfies [receive {request, N}] [send {reply, M} when M  =/=  N] false",
+            [r({request, 1}), s({reply, 2})]
+        )
+    ),
+    ?assertEqual(
+        {~"send b within 5 ms", #{}, deadline}, Why("follows send a then send b within 5 ms", [
+            s(a), {timeout, 6}
+        ])
+    ),
+    ?assertEqual(
+        {~"send {b, K} implies once send {a, K}", #{'K' => 3}, event},
+        Why("each K always send {b, K} implies once send {a, K}", [s({b, 3})])
+    ),
+    ?assertEqual(
+        {~"at most 1 send _ within 1 s", #{}, event}, Why("at most 1 send _ within 1 s", [s(1), s(2)])
+    ).
+
+needs(_) ->
+    Needs = fun(Property) ->
+        {_, #{events := Events}} = compiled(Property),
+        lists:sort(Events)
+    end,
+    ?assertEqual([exit, {'receive', [{['_', '_', {a, '_'}], []}]}], Needs(
+        "never receive {a, X} then exit X"
+    )),
+    ?assertEqual([send], Needs("never send _ then send {a}")),
+    ?assertEqual([{send, [{['_', {a}], []}, {[p, [1, 2 | '_']], []}]}], Needs(
+        "never send {a} then send [1, 2 | _] to p"
+    )),
+    ?assertEqual([{return, m, f, 2}, {call, m, f, 2, undefined}], Needs(
+        "never call m:f(_, 1) then return m:f/2 ok"
+    )),
+    ?assertEqual([exit, 'receive', send, spawn], Needs("strict follows send a")),
+    ?assertEqual([], Needs("never spawned m:f/2")),
+    [{send, [{['_', Head], [Guard]}]}] = Needs("never reply {ok, _}"),
+    Matches = ets:match_spec_compile([{Head, [Guard], [true]}]),
+    R = ?REF,
+    ?assertEqual([true, true], ets:match_spec_run(
+        [{R, {ok, 1}}, {[alias | R], {ok, 2}}, {a, {ok, 1}}, {R, no}, {[], {ok, 1}}], Matches
+    )),
+    {_, #{select := Select}} = compile(
+        "property it of m:f/1, m:g, module n, registered r, application a, label {x, \"y\", 1}"
+        " never send x."
+    ),
+    ?assertEqual(
+        [
+            {function, m, f, 1},
+            {function, m, g, '_'},
+            {module, n},
+            {registered, r},
+            {application, a},
+            {label, {x, "y", 1}}
+        ],
+        Select
+    ).
+
+%% Each mistake is told where it is.
+mistakes(_) ->
+    [
+        begin
+            Result = dyno_specification:compile(Text),
+            ?assertMatch({error, {_, _, _}}, Result, Text),
+            {error, {Line, Column, _} = Reason} = Result,
+            Words = unicode:characters_to_list(dyno_specification:format_error(Reason)),
+            ?assertEqual({Line, Column, Text}, {L, C, Text}, Words),
+            Place = lists:flatten(io_lib:format("line ~b, column ~b: ", [L, C])),
+            ?assertEqual(Place ++ Said, Words, Text)
+        end
+     || {Text, L, C, Said} <- [
+            {"", 1, 1, "there is no property; one begins with 'property NAME of ...'"},
+            {<<"property a ", 255>>, 1, 1, "the text is not in UTF-8"},
+            {"proprety a of m:f never send x.", 1, 1, "expected 'property', found 'proprety'"},
+            {"property of m:f never send x.", 1, 10,
+                "expected the property's name, an atom or a string, found 'of'"},
+            {"property a never send x.", 1, 12, "expected 'of' and which processes, found 'never'"},
+            {"property a of m never send x.", 1, 15,
+                "expected 'Module:Function/Arity', 'module NAME', 'registered NAME', "
+                "'application NAME' or 'label TERM', found 'm'"},
+            {"property a of m:f\nsend x.", 2, 1,
+                "expected what holds: 'follows', 'never', 'satisfies', 'always', 'at most' or "
+                "'at least', found 'send'"},
+            {"property a of m:f\nnever sned x.", 2, 7,
+                "there is no event 'sned'; did you mean 'send'?"},
+            {"property a of m:f\nnever receive {x.", 2, 17, "expected '}', found a full stop"},
+            {"property a of m:f\nnever receive", 2, 14,
+                "expected a pattern, found the end of the file"},
+            {"property a of m:f\nfollows send x send y.", 2, 16,
+                "expected 'then', '|', '*', '+', '?', 'within' or a full stop, found 'send'"},
+            {"property a of m:f never (send x then send y.", 1, 44,
+                "expected 'then', '|' or ')', found a full stop"},
+            {"property a of m:f follows send x within 5 sec.", 1, 43,
+                "expected ns, us, ms, s or min, found 'sec'"},
+            {"property a of m:f follows send x within soon.", 1, 41,
+                "expected a time such as '50 ms', found 'soon'"},
+            {"property a of m:f never send {X, Y} when X > Z.", 1, 46, "variable 'Z' is unbound"},
+            {"property a of m:f never send X when foo(X).", 1, 37, "illegal guard expression"},
+            {"property a of m:f never send {a, b c}.", 1, 36, "syntax error before: c"},
+            {"property a of m:f never send #{N := 1}.", 1, 32, "variable 'N' is unbound"},
+            {"property a of m:f never send x when .", 1, 37, "expected a guard, found a full stop"},
+            {"property a of m:f never send x y.", 1, 32,
+                "expected 'then', '|', '*', '+', '?', 'within' or a full stop, found 'y'"},
+            {"property a of m:f never (send x)*.", 1, 26,
+                "this matches where nothing happens, so it would always be broken; "
+                "at least one event must stand outside of '*' and '?'"},
+            {"property a of m:f satisfies [send a X.", 1, 37,
+                "expected 'when', 'within' or ']', found 'X'"},
+            {"property a of m:f satisfies [send a] X.", 1, 38,
+                "X is no variable of a 'max' or 'min' around it"},
+            {"property a of m:f satisfies max x. [send a] x.", 1, 33,
+                "expected a variable and '.', found 'x'"},
+            {"property a of m:f always send {a, N} implies once send {b, N}.", 1, 51,
+                "N stands in two events; between them it means the same only with 'each N'"},
+            {"property a of m:f each K never send x.", 1, 24, "no event has the key K"},
+            {"property a of m:f each K, L never send {K, L} then send K.", 1, 52,
+                "this event has some keys, but not L; it must have all of them or none"},
+            {"property a of m:f never send x ref R.", 1, 25,
+                "this event has no 'ref'; it may have 'to'"},
+            {"property a of m:f never exit x to y.", 1, 25, "this event has no 'to'"},
+            {"property a of m:f never send x to a to b.", 1, 37, "'to' stands twice"},
+            {"property a of m:f never return ok 1.", 1, 25,
+                "expected the name of a function, as in 'call lists:sort(_)' or "
+                "'return lists:sort/1 _'"},
+            {"property a of m:f never call M:f(1).", 1, 25,
+                "expected the name of a function, as in 'call lists:sort(_)' or "
+                "'return lists:sort/1 _'"},
+            {"property a of m:f at most send x within 1 s.", 1, 27,
+                "expected how often, a whole number, found 'send'"},
+            {"property a of m:f at most 1 send x.", 1, 35,
+                "expected 'within' and a time, found a full stop"},
+            {"property a of label X never send x.", 1, 15, "a label is a term without variables"},
+            {"property a of m:f never send x.\nproperty a of m:f never send y.", 2, 1,
+                "there are two properties a"},
+            {"property a of m:f each 1 never send x.", 1, 24, "expected a variable, found '1'"},
+            {"property a of m:f never send \"x.", 1, 31, "unterminated string starting with \"x.\""}
+        ]
+    ].
+
+finished_keys_take_no_memory(_) ->
+    {Module, _} = compiled("each L follows (send {acquire, L} then send {release, L})*"),
+    Empty = last_state(Module, [s({acquire, 0})]),
+    Many = lists:append([[s({acquire, N}), s({release, N})] || N <- lists:seq(1, 1000)]),
+    ?assert(erts_debug:flat_size(last_state(Module, Many)) =< erts_debug:flat_size(Empty)).
+
+last_state(Module, Events) ->
+    lists:foldl(
+        fun(Event, State) -> {next, Next} = Module:event(Event, 0, State), Next end,
+        Module:init(#{}),
+        Events
+    ).
+
+%% Against the plain meaning
+
+regular_expressions_mean(_) ->
+    Property = ?FORALL(
+        {Kind, Regexp, Trace},
+        {
+            proper_types:oneof([follows, never]),
+            dyno_specification_meaning:regexp(),
+            trace()
+        },
+        case Kind =:= never andalso dyno_specification_meaning:nullable(Regexp) of
+            true ->
+                true;
+            false ->
+                Text = [atom_to_list(Kind), " ", dyno_specification_meaning:text(Regexp)],
+                agree(["strict ", Text], Trace, dyno_specification_meaning:holds(Kind, Regexp, Trace))
+        end
+    ),
+    dyno_property:holds(Property, 400).
+
+formulas_mean(_) ->
+    Property = ?FORALL(
+        {Formula, Trace},
+        {dyno_specification_meaning:formula(), trace()},
+        agree(
+            ["strict satisfies ", dyno_specification_meaning:text(Formula)],
+            Trace,
+            dyno_specification_meaning:holds(satisfies, Formula, Trace)
+        )
+    ),
+    dyno_property:holds(Property, 600).
+
+past_means(_) ->
+    Property = ?FORALL(
+        {Past, Trace},
+        {dyno_specification_meaning:past(), non_empty(trace())},
+        agree(
+            ["strict always ", dyno_specification_meaning:text(Past)],
+            Trace,
+            dyno_specification_meaning:holds(always, Past, Trace)
+        )
+    ),
+    dyno_property:holds(Property, 400).
+
+%% Each value's own events decide, and only events that are named.
+keys_mean(_) ->
+    Property = ?FORALL(
+        {Regexp, Trace},
+        {dyno_specification_meaning:keyed_regexp(), trace()},
+        begin
+            Text = dyno_specification_meaning:text(Regexp),
+            string:find(Text, "N") =:= nomatch orelse
+                agree(
+                    ["each N follows ", Text],
+                    Trace,
+                    dyno_specification_meaning:holds(each, Regexp, Trace)
+                )
+        end
+    ),
+    dyno_property:holds(Property, 400).
+
+agree(Property, Trace, Expected) ->
+    {Module, _} = compiled(Property),
+    Got = verdict(run(Module, Trace)),
+    ?WHENFAIL(
+        ct:pal("~ts~n~p~nexpected ~p, got ~p", [Property, Trace, Expected, Got]),
+        Got =:=
+            case Expected of
+                true -> yes;
+                false -> no
+            end
+    ).
+
+%% With PropEr's own lengths the plain meaning takes minutes.
+trace() -> ?LET(Events, list(dyno_specification_meaning:event()), lists:sublist(Events, 12)).
+
+examples_compile(_) ->
+    Files = filelib:wildcard(filename:join([dyno_project:root(), "examples", "verify", "*.dyno"])),
+    ?assertMatch([_, _, _, _, _ | _], Files),
+    [
+        begin
+            {ok, Text} = file:read_file(File),
+            ?assertMatch({ok, [_ | _]}, dyno_specification:compile(Text), File)
+        end
+     || File <- Files
+    ].
+
+%% Running
+
+s(Message) -> {send, Message, peer}.
+r(Message) -> {'receive', Message}.
+
+table(Property, Rows) ->
+    {Module, _} = compiled(Property),
+    [
+        ?assertEqual({Expected, Property, Events}, {verdict(run(Module, Events)), Property, Events})
+     || {Events, Expected} <- Rows
+    ].
+
+compiled(Property) ->
+    compile(["property it of m:f ", Property, "."]).
+
+compile(Text) ->
+    case dyno_specification:compile(lists:flatten(Text)) of
+        {ok, [{Module, Beam, Needs}]} ->
+            ?assertEqual(Needs, (load(Module, Beam)):needs()),
+            {Module, Needs};
+        {error, Reason} ->
+            ct:fail("~ts~n~ts", [Text, dyno_specification:format_error(Reason)])
+    end.
+
+load(Module, Beam) ->
+    {module, Module} = code:load_binary(Module, "", Beam),
+    code:purge(Module),
+    Module.
+
+%% What was reported, and how it ended: {Verdict, Explanation} or going_on.
+run(Module, Events) ->
+    Whole =
+        case Events of
+            [{spawned, _, _} | _] -> Events;
+            _ -> [{spawned, self(), {m, f, []}} | Events]
+        end,
+    run(Module, Whole, 0, Module:init(#{})).
+
+run(Module, [], _Time, State) ->
+    {[], Module:ended(State)};
+run(_Module, [going_on], _Time, _State) ->
+    {[], going_on};
+run(Module, [{timeout, Ms} | Events], _Time, State) when is_integer(Ms) ->
+    Time = Ms * 1_000_000,
+    stepped(Module, Events, Time, timeouts(Module, Time, State));
+run(Module, [{Ms, Event} | Events], _Time, State) when is_integer(Ms) ->
+    Time = Ms * 1_000_000,
+    stepped(Module, Events, Time, Module:event(Event, Time, State));
+run(Module, [Event | Events], Time, State) ->
+    stepped(Module, Events, Time, Module:event(Event, Time, State)).
+
+timeouts(Module, Time, State) ->
+    case Module:deadline(State) of
+        Deadline when is_integer(Deadline), Deadline =< Time -> Module:timeout(Time, State);
+        _ -> {next, State}
+    end.
+
+stepped(Module, Events, Time, {next, State}) ->
+    run(Module, Events, Time, State);
+stepped(Module, Events, Time, {report, no, Explanation, State}) ->
+    {Reports, Ended} = run(Module, Events, Time, State),
+    {[Explanation | Reports], Ended};
+stepped(_Module, _Events, _Time, {Verdict, Explanation, _State}) ->
+    {[], {Verdict, Explanation}}.
+
+verdict({[_ | _], _}) -> no;
+verdict({[], going_on}) -> inconclusive;
+verdict({[], none}) -> yes;
+verdict({[], {Verdict, _}}) -> Verdict.

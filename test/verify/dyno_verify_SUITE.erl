@@ -1,0 +1,280 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify_SUITE).
+-moduledoc "dyno verify: from a specification to a recording, in one node and in two.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+%% Answers each request, but every so often with another number.
+-define(WORKER, """
+-module(worker).
+-export([run/2, loop/2]).
+run(Workers, Wrong) ->
+    lists:foreach(
+        fun(N) ->
+            {Pid, Ref} = spawn_monitor(worker, loop, [self(), N =< Wrong]),
+            lists:foreach(
+                fun(R) ->
+                    Pid ! {request, R},
+                    receive {reply, _} -> ok end
+                end,
+                [1, 2, 3]),
+            Pid ! stop,
+            receive {'DOWN', Ref, process, Pid, normal} -> ok end
+        end,
+        lists:seq(1, Workers)).
+loop(Driver, Wrong) ->
+    receive
+        {request, 2} when Wrong -> Driver ! {reply, 7}, loop(Driver, Wrong);
+        {request, N} -> Driver ! {reply, N}, loop(Driver, Wrong);
+        stop -> ok
+    end.
+
+""").
+
+-define(SPECIFICATION, """
+property "each request is answered once"
+of module worker
+follows (receive {request, N} then send {reply, N})*.
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        a_property_that_holds,
+        a_property_that_is_broken,
+        a_module_of_ones_own,
+        two_nodes,
+        a_node_is_lost,
+        the_command,
+        what_is_wrong_is_said
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+init_per_testcase(_Case, Config) ->
+    Path = filename:join(proplists:get_value(priv_dir, Config), "worker.dyno"),
+    ok = file:write_file(Path, ?SPECIFICATION),
+    [{specification, unicode:characters_to_binary(Path)} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    ok.
+
+a_property_that_holds(Config) ->
+    in_node(fun(Node) ->
+        Document = verified(Config, [Node], fun() -> work(Node, 100, 0) end),
+        ?assertMatch(#{~"status" := ~"complete", ~"warnings" := []}, Document),
+        [Verdict] = map_get(~"verdicts", Document),
+        ?assertMatch(
+            #{
+                ~"kind" := ~"property",
+                ~"name" := ~"each request is answered once",
+                ~"result" := ~"pass",
+                ~"text" := ~"held by 100 processes"
+            },
+            Verdict
+        ),
+        ?assertMatch(
+            [#{~"complete" := 100, ~"partial" := 0, ~"gap" := 0, ~"open" := 0}],
+            rows(~"partitions", Document)
+        ),
+        ?assertMatch(
+            [#{~"text" := ~"Traces: 100 complete, from start to end."}],
+            rows(~"soundness", Document)
+        )
+    end).
+
+a_property_that_is_broken(Config) ->
+    in_node(fun(Node) ->
+        Document = verified(Config, [Node], fun() -> work(Node, 100, 5) end),
+        Told = told(0),
+        ?assertEqual(5, Told),
+        [#{~"result" := ~"fail"}] = map_get(~"verdicts", Document),
+        [#{~"processes" := 100, ~"violations" := 5, ~"met" := 95}] = rows(~"properties", Document),
+        Rows = rows(~"violations", Document),
+        ?assertEqual(5, length(Rows)),
+        #{~"bindings" := ~"N = 2", ~"trace" := ~"complete", ~"events" := Events} = hd(Rows),
+        ?assertMatch({_, _}, binary:match(Events, ~"receives {request,2}")),
+        ?assertMatch({_, _}, binary:match(Events, ~"sends {reply,7} to <0."))
+    end).
+
+%% A monitor as source.
+a_module_of_ones_own(Config) ->
+    Path = filename:join(proplists:get_value(priv_dir, Config), "my_monitor.erl"),
+    ok = file:write_file(Path, """
+    -module(my_monitor).
+    -behaviour(dyno_agent_monitor).
+    -export([needs/0, init/1, event/3]).
+    needs() -> #{property => ~"no seven", select => [{module, worker}], events => [send]}.
+    init(_) -> none.
+    event({send, {reply, 7}, _}, _, State) -> {no, #{step => ~"seven"}, State};
+    event(_, _, State) -> {next, State}.
+    """),
+    in_node(fun(Node) ->
+        Own = [{specification, unicode:characters_to_binary(Path)}],
+        Document = verified(Own, [Node], fun() -> work(Node, 10, 2) end),
+        ?assertMatch(
+            [#{~"name" := ~"no seven", ~"result" := ~"fail"}], map_get(~"verdicts", Document)
+        )
+    end).
+
+two_nodes(Config) ->
+    in_node(fun(A) ->
+        in_node(fun(B) ->
+            Document = verified(Config, [A, B], fun() ->
+                work(A, 20, 1),
+                work(B, 30, 2)
+            end),
+            ?assertEqual(
+                lists:sort([{atom_to_binary(A), 20, 1}, {atom_to_binary(B), 30, 2}]),
+                lists:sort([
+                    {Node, Processes, Broken}
+                 || #{
+                        ~"node" := Node,
+                        ~"processes" := Processes,
+                        ~"violations" := Broken
+                    } <- rows(~"properties", Document)
+                ])
+            )
+        end)
+    end).
+
+%% What is known of it is kept; the other goes on.
+a_node_is_lost(Config) ->
+    in_node(fun(A) ->
+        {_, B} = Peer = started(),
+        Document = verified(Config, [A, B], fun() ->
+            work(B, 10, 0),
+            _ = erpc:call(B, erlang, spawn, [worker, loop, [self(), false]]),
+            %% Until it has been counted.
+            counted(B, 11),
+            dyno_peers:stop(Peer),
+            work(A, 10, 0)
+        end),
+        Gaps = #{
+            Node => Gap
+         || #{~"node" := Node, ~"gap" := Gap} <- rows(~"partitions", Document)
+        },
+        ?assertEqual(#{atom_to_binary(A) => 0, atom_to_binary(B) => 1}, Gaps),
+        ?assertMatch([#{~"code" := ~"verify_fault"} | _], map_get(~"warnings", Document))
+    end).
+
+counted(Node, Processes) ->
+    receive
+        {shown, {counted, Summaries}} ->
+            case [N || #{node := Of, verdicts := #{opened := N}} <- Summaries, Of =:= Node] of
+                [Processes] -> ok;
+                _ -> counted(Node, Processes)
+            end
+    end.
+
+%% As a user runs it: the violation is told, and gives the exit status.
+the_command(Config) ->
+    in_node(fun(Node) ->
+        Driver = erpc:call(Node, erlang, spawn, [fun_forever()]),
+        ?assert(is_pid(Driver)),
+        Recording = filename:join(proplists:get_value(priv_dir, Config), "verify.json"),
+        {Status, Output} = dyno_command:run([
+            "verify", unicode:characters_to_list(specification(Config)), atom_to_list(Node),
+            "--cookie", atom_to_list(erlang:get_cookie()), "--for", "2s", "-o", Recording
+        ]),
+        ct:log("~ts", [Output]),
+        ?assertEqual(1, Status),
+        lists:foreach(
+            fun(Text) -> ?assertMatch({_, _}, binary:match(Output, Text)) end,
+            [
+                ~"each request is answered once: broken by <0.", ~"which runs worker:loop/2",
+                ~"bindings  N = 2", ~"Traces: "
+            ]
+        ),
+        {ok, _} = dyno_recording_file:read(Recording)
+    end).
+
+%% A fun of the shell's: the node has no code of this suite.
+fun_forever() ->
+    {ok, Tokens, _} = erl_scan:string(
+        "fun F() -> worker:run(20, 1), receive after 100 -> F() end end."
+    ),
+    {ok, [Form]} = erl_parse:parse_exprs(Tokens),
+    {value, Fun, _} = erl_eval:expr(Form, #{}),
+    Fun.
+
+what_is_wrong_is_said(Config) ->
+    Bad = filename:join(proplists:get_value(priv_dir, Config), "bad.dyno"),
+    ok = file:write_file(Bad, "property a of module m never sned _."),
+    Said = fun(Spec, Nodes) ->
+        {error, Error} = dyno_verify:run([unicode:characters_to_binary(Spec)], Nodes, #{}),
+        unicode:characters_to_binary(dyno_error:format(Error))
+    end,
+    ?assertMatch({_, _}, binary:match(Said(Bad, [node()]), ~"line 1, column ")),
+    ?assertMatch({_, _}, binary:match(Said("nothing.dyno", [node()]), ~"nothing.dyno")),
+    ?assertMatch({_, _}, binary:match(Said("lists", [node()]), ~"needs/0")),
+    ?assertMatch(
+        {_, _}, binary:match(Said(specification(Config), ['nobody@127.0.0.1']), ~"nobody@127.0.0.1")
+    ).
+
+%% Verifies while this runs; the recording is one that can be read.
+verified(Config, Nodes, Work) ->
+    Self = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        exit({result, dyno_verify:run([specification(Config)], Nodes, #{
+            show => fun(Event) ->
+                Self ! {shown, Event},
+                ok
+            end
+        })})
+    end),
+    %% The first count is there: it has begun.
+    receive
+        {shown, {counted, _}} -> ok;
+        {'DOWN', Ref, process, Pid, Early} -> ct:fail(Early)
+    end,
+    Work(),
+    Pid ! stop,
+    receive
+        {'DOWN', Ref, process, Pid, Reason} ->
+            {result, {ok, Document}} = Reason,
+            ct:log("~tp", [Document]),
+            {ok, _} = dyno_recording:validate(Document),
+            Document
+    end.
+
+specification(Config) -> proplists:get_value(specification, Config).
+
+told(N) ->
+    receive
+        {shown, {verdict, #{verdict := no}}} -> told(N + 1)
+    after 0 -> N
+    end.
+
+rows(Table, Document) ->
+    [Run] = dyno_recording:runs(Document),
+    dyno_recording:rows(Run, Table).
+
+work(Node, Workers, Wrong) ->
+    ok = erpc:call(Node, worker, run, [Workers, Wrong]).
+
+started() ->
+    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
+    worker = dyno_peers:load(Node, ?WORKER),
+    Peer.
+
+in_node(Test) ->
+    {_, Node} = Peer = started(),
+    try
+        Before = dyno_leftovers:snapshot(Node),
+        Test(Node),
+        dyno_leftovers:check(Node, Before)
+    after
+        dyno_peers:stop(Peer)
+    end.

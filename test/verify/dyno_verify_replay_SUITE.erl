@@ -1,0 +1,321 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_verify_replay_SUITE).
+-moduledoc false.
+%% Events from files: the paper's text, OTP's trace port, dyno's own; and that only each process's own
+%% order counts.
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    text_of_the_paper/1,
+    text_without_beginnings/1,
+    text_is_wrong/1,
+    own_file/1,
+    own_file_was_cut_off/1,
+    trace_port_file/1,
+    what_is_no_file_of_events/1,
+    deadline_at_the_end/1,
+    process_from_its_middle/1,
+    every_order_gives_the_same/1
+]).
+
+-include_lib("stdlib/include/assert.hrl").
+-include("../support/dyno_proper.hrl").
+
+-import(proper_types, [elements/1, list/1, range/2]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        text_of_the_paper,
+        text_without_beginnings,
+        text_is_wrong,
+        own_file,
+        own_file_was_cut_off,
+        trace_port_file,
+        what_is_no_file_of_events,
+        deadline_at_the_end,
+        process_from_its_middle,
+        every_order_gives_the_same
+    ].
+
+-define(PROPERTIES, ~"""
+property in_order of module dyno_verify_replay_SUITE, module worker
+follows (receive {request, N} then send {reply, N})*.
+
+property in_time of module worker
+each N never receive {request, N} then send {late, N}.
+
+property soon of module worker
+each N follows (receive {request, N} then send {reply, N} within 5 ns)*.
+
+property arrives of module worker
+across N always send {reply, N} implies once receive {request, N}.
+""").
+
+init_per_suite(Config) ->
+    {ok, Compiled} = dyno_specification:compile(?PROPERTIES),
+    Monitors = [
+        begin
+            {module, Module} = code:load_binary(Module, "", Beam),
+            Module
+        end
+     || {Module, Beam, _} <- Compiled
+    ],
+    [{monitors, Monitors} | Config].
+
+end_per_suite(Config) ->
+    [code:delete(Module) || Module <- proplists:get_value(monitors, Config)],
+    ok.
+
+text_of_the_paper(Config) ->
+    Result = replayed(Config, [
+        "% Two workers, of which the second answers wrongly.\n",
+        "\n",
+        "fork(<0.10.0>, <0.11.0>, {worker,init,[<0.10.0>, 1]})\n",
+        "init(<0.11.0>, <0.10.0>, {worker,init,[<0.10.0>, 1]}).\n",
+        "init(<7.12.0>, <0.10.0>, {worker,init,[\"text\", 2.5]}) % spawned\n",
+        "recv(<0.11.0>, {request, 1})\n",
+        "recv(<7.12.0>, {request, 2})\n",
+        "send(<0.11.0>, <0.10.0>, {reply, 1})\n",
+        "send(<7.12.0>, <0.10.0>, {reply, 3}) delayed by 200\n",
+        "exit(<0.11.0>, normal)\n"
+    ]),
+    #{events := 8, open := [Second], counts := #{complete := 1, opened := 2}} = Result,
+    ?assertEqual("node7@log", atom_to_list(node(Second))),
+    First = list_to_pid("<0.11.0>"),
+    ?assertMatch(
+        [
+            {~"in_order", First, yes, #{}},
+            {~"in_order", Second, no, #{step := ~"send {reply, N}", bindings := #{'N' := 2}}},
+            {~"soon", First, yes, #{}},
+            {~"soon", Second, no, #{because := deadline}}
+        ],
+        [V || {P, _, _, _} = V <- verdicts(Result), P =:= ~"in_order" orelse P =:= ~"soon"]
+    ),
+    ?assertMatch([{_, Second, no, _}], [V || {~"arrives", _, _, _} = V <- verdicts(Result)]).
+
+%% The tool of the paper writes no `init`, and a fork may come after what the child does.
+text_without_beginnings(Config) ->
+    Result = replayed(Config, [
+        "recv(<0.11.0>, {request, 1})\n",
+        "fork(<0.10.0>, <0.11.0>, {worker,init,[1]})\n",
+        "fork(<0.10.0>, <0.12.0>, {worker,init,[2]})\n",
+        "exit(<0.12.0>, normal)\n",
+        "exit(<0.11.0>, normal)\n"
+    ]),
+    ?assertMatch(
+        [{_, _, no, #{because := ended}}, {_, _, yes, _}],
+        [V || {~"in_order", _, _, _} = V <- verdicts(Result)]
+    ).
+
+text_is_wrong(Config) ->
+    [
+        begin
+            {error, {Module, Reason}} = replay(Config, ["exit(<0.1.0>, a)\n", Line, "\n"]),
+            Text = unicode:characters_to_list(Module:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Text, ", line 2: expected fork"), Line)
+        end
+     || Line <- [
+            "fork(<0.1.0>)",
+            "sned(<0.1.0>, <0.2.0>, a)",
+            "send(a, <0.2.0>, a)",
+            "recv(<0.1.0>, X)",
+            "recv(<0.1.0>, {a)",
+            "recv(<0.1.0>, a) delayed by soon",
+            "init(<0.1.0>, <0.2.0>, f)",
+            <<"recv(<0.1.0>, \"", 255, "\")">>
+        ]
+    ].
+
+own_file(Config) ->
+    File = file(Config),
+    Items = [
+        {self(), {spawned, self(), {worker, init, [fun own_file/1, make_ref()]}}, 1},
+        {self(), {'receive', {request, #{<<"a">> => 1}}}, 2},
+        {process, #{pid => self(), initial_call => {worker, init, 1}, partial => true}, 3},
+        {gap, 4}
+    ],
+    {ok, Log} = dyno_verify_log:create(File),
+    ok = dyno_verify_log:write(Log, [hd(Items)]),
+    ok = dyno_verify_log:write(Log, tl(Items)),
+    ok = dyno_verify_log:close(Log),
+    ?assertEqual({ok, lists:reverse(Items)}, dyno_verify_log:fold(File, fun cons/2, [])),
+    {ok, Result} = dyno_verify_replay:file(File, monitors(Config), #{}),
+    ?assertMatch(#{counts := #{gap := 1, inconclusive := 3}, open := []}, Result).
+
+%% Whoever wrote it was killed: what is whole is read.
+own_file_was_cut_off(Config) ->
+    File = file(Config),
+    {ok, Log} = dyno_verify_log:create(File),
+    ok = dyno_verify_log:write(Log, [{self(), {exit, N}, N} || N <- lists:seq(1, 10)]),
+    ok = dyno_verify_log:close(Log),
+    {ok, Whole} = file:read_file(File),
+    [
+        begin
+            ok = file:write_file(File, binary:part(Whole, 0, Size)),
+            {ok, Items} = dyno_verify_log:fold(File, fun cons/2, []),
+            ?assertEqual([{self(), {exit, N}, N} || N <- lists:seq(length(Items), 1, -1)], Items)
+        end
+     || Size <- lists:seq(14, byte_size(Whole))
+    ].
+
+trace_port_file(Config) ->
+    File = file(Config),
+    {ok, _} = dbg:tracer(port, dbg:trace_port(file, File)),
+    {ok, _} = dbg:p(new, [m, procs, monotonic_timestamp]),
+    Pids = [worker(N) || N <- [1, 2, 3]],
+    _ = dbg:flush_trace_port(),
+    ok = dbg:stop(),
+    {ok, Result} = dyno_verify_replay:file(File, monitors(Config), #{}),
+    Verdicts = [{Pid, Verdict} || {~"in_order", Pid, Verdict, _} <- verdicts(Result)],
+    ?assertEqual(lists:sort(lists:zip(Pids, [yes, no, yes])), Verdicts).
+
+%% The second answers wrongly.
+worker(N) ->
+    Self = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        receive
+            {request, 2} -> Self ! {reply, 1};
+            {request, Number} -> Self ! {reply, Number}
+        end
+    end),
+    Pid ! {request, N},
+    receive
+        {'DOWN', Monitor, process, Pid, normal} -> Pid
+    end.
+
+what_is_no_file_of_events(Config) ->
+    File = file(Config),
+    Words = fun({error, {Module, Reason}}) ->
+        unicode:characters_to_list(Module:format_error(Reason))
+    end,
+    Nowhere = dyno_verify_replay:file("/nowhere/x", [], #{}),
+    ?assertEqual(
+        "cannot read or write /nowhere/x: no such file or directory", Words(Nowhere)
+    ),
+    ?assertEqual(Nowhere, dyno_verify_log:create("/nowhere/x")),
+    [
+        begin
+            ok = file:write_file(File, Bytes),
+            Text = Words(dyno_verify_replay:file(File, [], #{})),
+            ?assertMatch({match, _}, re:run(Text, "is neither a recording|line 1: expected"), Text)
+        end
+     || Bytes <- [
+            <<0, 0, 0, 0, 3, 1, 2, 3>>,
+            <<1, 0, 0, 0, 3, 9, 1, 2, 3, 4>>,
+            <<0, 255, 255, 255, 255, 1>>,
+            <<"dyno events 1\n", 0, 0, 0, 1, 7>>,
+            <<"dyno events 1\n", 255, 0, 0, 1, 7>>,
+            <<"{\"format\": 1}">>,
+            <<200, 201>>
+        ]
+    ],
+    ok = file:write_file(File, <<>>),
+    ?assertMatch({ok, #{events := 0}}, dyno_verify_replay:file(File, monitors(Config), #{})).
+
+%% No event of the process shows that its reply is late; another process's does at the end.
+deadline_at_the_end(Config) ->
+    Lines = [
+        "init(<0.11.0>, <0.10.0>, {worker,init,[1]})\n",
+        "init(<0.12.0>, <0.10.0>, {worker,init,[1]})\n",
+        "recv(<0.11.0>, {request, 1})\n"
+    ],
+    ?assertEqual([], verdicts(replayed(Config, Lines))),
+    ?assertMatch(
+        [{~"soon", _, no, #{because := deadline}}],
+        verdicts(replayed(Config, Lines ++ ["recv(<0.12.0>, x) delayed by 1\n"]))
+    ).
+
+process_from_its_middle(Config) ->
+    Process = #{pid => self(), initial_call => {worker, init, 1}, partial => true},
+    Replay = lists:foldl(
+        fun dyno_verify_replay:item/2,
+        dyno_verify_replay:start(monitors(Config), #{}),
+        [{process, Process, 1}, {self(), {send, {reply, 1}, x}, 2}]
+    ),
+    ?assertMatch(
+        #{counts := #{opened := 1, no := 3}, verdicts := [#{trace := partial} | _]},
+        dyno_verify_replay:finish(Replay)
+    ).
+
+%% However the events of several processes are mixed.
+every_order_gives_the_same(Config) ->
+    Monitors = monitors(Config),
+    Property = ?FORALL(
+        {Traces, Choices},
+        {list(trace()), list(range(0, 100))},
+        begin
+            Processes = [whole(I, Trace) || {I, Trace} <- lists:enumerate(Traces)],
+            Expected = outcome(Monitors, lists:append(Processes)),
+            Mixed = mixed(Processes, Choices),
+            Got = outcome(Monitors, Mixed),
+            ?WHENFAIL(ct:pal("~p~n~p~n~p", [Mixed, Expected, Got]), Expected =:= Got)
+        end
+    ),
+    dyno_property:holds(Property, 500).
+
+trace() ->
+    list({
+        elements([
+            {'receive', {request, 1}}, {'receive', {request, 2}},
+            {send, {reply, 1}, x}, {send, {reply, 2}, x}, {send, {late, 1}, x}
+        ]),
+        range(1, 6)
+    }).
+
+%% Times are unique, as strict monotonic time is.
+whole(I, Trace) ->
+    Pid = list_to_pid("<0." ++ integer_to_list(I) ++ ".77>"),
+    {Events, End} = lists:mapfoldl(
+        fun({Event, Wait}, Time) -> {{Pid, Event, Time + Wait * 100}, Time + Wait * 100} end, I, Trace
+    ),
+    Begin = {Pid, {spawned, self(), {worker, init, [I]}}, I},
+    Exit = [{Pid, {exit, normal}, End + 100} || I rem 3 =/= 0],
+    [Begin | Events] ++ Exit.
+
+mixed(Traces, Choices) ->
+    mixed([Trace || [_ | _] = Trace <- Traces], Choices, Choices).
+
+mixed([], _Choices, _All) -> [];
+mixed(Traces, [], []) -> lists:append(Traces);
+mixed(Traces, [], All) -> mixed(Traces, All, All);
+mixed(Traces, [Choice | Choices], All) ->
+    {Before, [[Item | Rest] | After]} = lists:split(Choice rem length(Traces), Traces),
+    [Item | mixed(Before ++ [Rest || Rest =/= []] ++ After, Choices, All)].
+
+outcome(Monitors, Items) ->
+    Start = dyno_verify_replay:start(Monitors, #{}),
+    #{counts := Counts, open := Open, crashes := [], verdicts := Verdicts} =
+        dyno_verify_replay:finish(lists:foldl(fun dyno_verify_replay:item/2, Start, Items)),
+    {Counts, Open, lists:sort(Verdicts)}.
+
+%% Small things
+
+monitors(Config) -> proplists:get_value(monitors, Config).
+
+cons(Item, Items) -> [Item | Items].
+
+file(Config) -> filename:join(proplists:get_value(priv_dir, Config), "events").
+
+replay(Config, Lines) ->
+    ok = file:write_file(file(Config), Lines),
+    dyno_verify_replay:file(file(Config), monitors(Config), #{}).
+
+replayed(Config, Lines) ->
+    {ok, Result} = replay(Config, Lines),
+    #{crashes := []} = Result,
+    Result.
+
+verdicts(#{verdicts := Reports}) ->
+    lists:sort([
+        {Property, Pid, Verdict, Explanation}
+     || #{
+            property := Property,
+            verdict := Verdict,
+            process := #{pid := Pid},
+            explanation := Explanation
+        } <- Reports
+    ]).
