@@ -203,6 +203,7 @@ bring(Node, {Cleaner, Known}, Options) ->
 
 as_reason(_Node, {Kind, _, _} = Reason) when Kind =:= failed; Kind =:= other_version -> Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
+as_reason(Node, {error, {erpc, timeout}}) -> {failed, Node, timeout};
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
 %% What the target has of that name in another version is its own, and stays.
@@ -324,8 +325,9 @@ format_error({other_version, Node, Module}) ->
     );
 format_error({failed, Node, timeout}) ->
     io_lib:format(
-        "~ts is too busy to be measured so: it did not answer the agent in time; measure fewer functions, "
-        "or give it less to do until the test begins",
+        "~ts is too busy to be measured so: it did not answer the agent in time; measure fewer "
+        "functions, give it less to do until the test begins, or see whether processes of priority "
+        "high or max take its schedulers",
         [Node]
     );
 format_error({failed, Node, Reason}) ->

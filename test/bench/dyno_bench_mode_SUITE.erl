@@ -198,7 +198,7 @@ thousands_of_workers(_Config) ->
     ),
     ?assertMatch(
         {match, _},
-        re:run(dyno_error:format(Why), "not ended after 300 ms in 2000 of 2000 processes; use fewer")
+        re:run(dyno_error:format(Why), "after 300 ms in 2000 of 2000 processes; use fewer")
     ).
 
 failures(_Config) ->

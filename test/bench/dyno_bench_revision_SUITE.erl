@@ -107,7 +107,7 @@ slips_are_refused(_Config) ->
             ?assertMatch({match, _}, re:run(dyno_error:format(Reason), Said))
         end
      || {Settings, Said} <- [
-            {#{revisions => [working_tree], biuld => "make"}, "no option biuld; did you mean build\\?"},
+            {#{revisions => [working_tree], biuld => "make"}, "biuld; did you mean build\\?"},
             {#{revisoins => [working_tree]}, "no option revisoins; did you mean revisions\\?"},
             {#{build => "make"}, "revisions is \\[\\]; a list of revisions"}
         ]

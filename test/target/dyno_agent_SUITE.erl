@@ -34,7 +34,11 @@ all() ->
 %% Each case has a node of its own.
 groups() ->
     [
-        {stopped, [], [says_that_a_stopped_target_does_not_answer, goes_soon_after_a_stop]},
+        {stopped, [], [
+            says_that_a_stopped_target_does_not_answer,
+            says_that_a_target_at_priority_max_does_not_answer,
+            goes_soon_after_a_stop
+        ]},
         {attaching, [parallel], [
             attach_and_detach,
             stays_idle_between_two_uses,
@@ -239,6 +243,36 @@ says_that_a_stopped_target_does_not_answer(Config) ->
     after
         _ = os:cmd("kill -CONT " ++ OsPid),
         application:unset_env(kernel, net_setuptime)
+    end.
+
+%% Nothing but the system ends such a node.
+says_that_a_target_at_priority_max_does_not_answer(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    OsPid = erpc:call(Node, os, getpid, []),
+    busy = dyno_peers:load(
+        Node,
+        "-module(busy). -export([start/0, wait/0]). "
+        "start() -> "
+        "    _ = [spawn_opt(busy, wait, [], [{priority, max}]) "
+        "         || _ <- lists:seq(1, 2 * erlang:system_info(schedulers_online))], "
+        "    ok. "
+        "wait() -> receive after 500 -> run() end. "
+        "run() -> run(). "
+    ),
+    try
+        ok = erpc:call(Node, busy, start, []),
+        true = erlang:disconnect_node(Node),
+        receive
+        after 1500 -> ok
+        end,
+        %% net_kernel is of this priority, too, and may have its turn, or not.
+        {error, Error} = dyno_agent:attach(Node, #{}),
+        ?assertMatch(
+            {match, _}, re:run(dyno_error:format(Error), "did not answer .* processes of priority")
+        )
+    after
+        _ = os:cmd("kill -KILL " ++ OsPid),
+        dyno_peers:stop(Peer)
     end.
 
 %% The caller ends while the target is stopped: the agent goes when it goes on.

@@ -117,8 +117,8 @@ format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({failed, Label, Stage, {late, Workers, All, TimeoutMs}}) ->
     io_lib:format(
-        "~ts had not ended after ~b ms in ~b of ~b processes; use fewer processes (--concurrency), or "
-        "give them more time (--timeout)",
+        "~ts had not ended after ~b ms in ~b of ~b processes; use fewer processes (--concurrency), "
+        "or give them more time (--timeout)",
         [subject(Label, Stage), TimeoutMs, Workers, All]
     );
 format_error({failed, Label, run, {timeout, TimeoutMs}}) ->

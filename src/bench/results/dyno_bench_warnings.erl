@@ -97,8 +97,8 @@ ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Ca
     LongestNs = lists:max([Ns || #{durations_ns := Durations} <- Measured, Ns <- Durations]),
     [
         {~"time",
-            text("a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; there "
-                "was time for ~b of ~b samples; use fewer processes (-c)", [
+            text("a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; "
+                "there was time for ~b of ~b samples; use fewer processes (-c)", [
                     duration(map_get(sample_ms, Samples)), duration(LongestNs / 1.0e6),
                     Concurrency, Rounds, Asked
                 ])}

@@ -244,14 +244,15 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     ),
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
-%% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one may
-%% be done before another begins: then it is the time that all have taken together, and what other
+%% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one
+%% may be done before another begins: then it is the time that all have taken together, and what other
 %% programs took of it is not known.
 time_ns([#{iterations := N} | _] = Epochs) ->
     case share_schedulers(Epochs) of
         true ->
-            BeginNs = lists:min([EndNs - WallNs || #{end_ns := EndNs, wall_ns := WallNs} <- Epochs]),
-            max(1, lists:max([EndNs || #{end_ns := EndNs} <- Epochs]) - BeginNs) / N;
+            BeginNs = lists:min([End - Wall || #{end_ns := End, wall_ns := Wall} <- Epochs]),
+            EndNs = lists:max([End || #{end_ns := End} <- Epochs]),
+            max(1, EndNs - BeginNs) / N;
         false ->
             dyno_stats:mean([dyno_bench_calibration:net_ns(Epoch) / N || Epoch <- Epochs])
     end.

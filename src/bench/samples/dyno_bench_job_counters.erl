@@ -7,12 +7,12 @@
 %% by that worker only, once a batch of iterations. No message, and no word that two workers write
 %% to.
 %%
-%% A row's fields belong together (so many iterations until this time), and nobody waits for a writer,
-%% which may have lost its scheduler to thousands of others: a row has two copies. The writer writes
-%% the one that nobody reads, and then makes the row's version the next; a reader takes the copy that
-%% the version names, and reads it again where the version has changed meanwhile. Rows are as long as
-%% two cache lines, so that workers don't slow each other. A row stays when its worker ends, and its
-%% next worker goes on counting from there.
+%% A row's fields belong together (so many iterations until this time), and nobody waits for a
+%% writer, which may have lost its scheduler to thousands of others: a row has two copies. The
+%% writer writes the one that nobody reads, and then makes the row's version the next; a reader
+%% takes the copy that the version names, and reads it again where the version has changed
+%% meanwhile. Rows are as long as two cache lines, so that workers don't slow each other. A row
+%% stays when its worker ends, and its next worker goes on counting from there.
 
 -export([new/1, capacity/1]).
 %% The job's

@@ -18,8 +18,8 @@
     cv => float()
 }.
 
-%% Where thousands of workers share the schedulers a sample takes as long as each of them needs to have
-%% its turn: no more samples are taken when so many times the time for all is over.
+%% Where thousands of workers share the schedulers a sample takes as long as each of them needs to
+%% have its turn: no more samples are taken when so many times the time for all is over.
 -define(OVER, 2).
 %% A machine can be too noisy for any --cv.
 -define(MOST, 10).
