@@ -47,7 +47,7 @@ command() ->
                 {"--limit-rate N", "the most events a second (default: none)",
                     {whole, 1, infinity}},
                 {"--shards N",
-                    "processes that run the monitors (default: one for each scheduler of the node)",
+                    "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}}
