@@ -28,6 +28,8 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     shards => pos_integer(),
     %% So many of the last events are told with a verdict; 10.
     events => non_neg_integer(),
+    %% A file in the node, for the events that the monitors get.
+    record => binary(),
     %% Called in the calling process.
     show => fun((event()) -> ok),
     cookie => atom(),
@@ -56,7 +58,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 
 -define(TICK_MS, 1000).
 -define(MOST_REPORTS, 1000).
--define(OWN, [for_ms, show]).
+-define(OWN, [for_ms, show, record]).
 
 -doc """
 Verifies; `Specs` are files of specifications, or monitors' modules.
@@ -70,7 +72,8 @@ run(Specs, Nodes, Options) ->
     maybe
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
         Environment = dyno_environment:collect(),
-        {ok, Targets} ?= attach(Nodes, Objects, maps:without(?OWN, Options), []),
+        {Run, How} = recorded(Objects, Options),
+        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, How), []),
         {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
         Started = erlang:monotonic_time(nanosecond),
         Facts = lists:append([facts(Node) || Node <- Nodes]),
@@ -105,6 +108,13 @@ run(Specs, Nodes, Options) ->
                 ]
             })}
     end.
+
+%% One process writes, so one runs the monitors.
+recorded(Objects, #{record := File} = Options) ->
+    Needs = [dyno_verify_monitors:needs(Object) || Object <- Objects],
+    {Objects ++ [dyno_verify_log:recorder(File, Needs)], Options#{shards => 1}};
+recorded(Objects, Options) ->
+    {Objects, Options}.
 
 attach([], _Objects, _Options, Targets) ->
     {ok, lists:reverse(Targets)};

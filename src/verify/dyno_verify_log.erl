@@ -27,7 +27,7 @@ no `init` begins where its first event or its `fork` stands.
 Processes of files are terms like any other: nothing is ever sent to them.
 """.
 
--export([create/1, write/2, close/1, fold/3, format_error/1]).
+-export([recorder/2, create/1, write/2, close/1, fold/3, format_error/1]).
 -export_type([item/0, log/0, reason/0]).
 
 -doc """
@@ -45,16 +45,44 @@ began; or that something is missing.
     {File :: binary(), file:posix() | badarg | system_limit | terminated | {line, pos_integer()}}
     | {File :: binary(), {bad_frame, Offset :: non_neg_integer()}}.
 
--define(HEADER, "dyno events 1\n").
 %% A frame above it is none.
 -define(MOST_BYTES, 1 bsl 30).
+
+-doc """
+A monitor that writes to a file in its node what these monitors need, and decides nothing. Its events
+are those of one process that runs monitors: `shards => 1`.
+""".
+-spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
+recorder(File, Needs) ->
+    All = #{
+        select => lists:uniq(lists:append([Select || #{select := Select} <- Needs])),
+        events => lists:uniq(lists:append([Events || #{events := Events} <- Needs])),
+        property => <<"recorded to ", File/binary>>
+    },
+    Module = dyno_recorder,
+    Function = fun(Name, Arguments, Body) ->
+        {function, 1, Name, length(Arguments), [{clause, 1, Arguments, [], [Body]}]}
+    end,
+    Record = fun(Name, Arguments) ->
+        Remote = {remote, 1, {atom, 1, dyno_agent_recorder}, {atom, 1, Name}},
+        Function(Name, Arguments, {call, 1, Remote, [erl_parse:abstract(File) | Arguments]})
+    end,
+    Forms = [
+        {attribute, 1, module, Module},
+        {attribute, 1, export, [{needs, 0}, {init, 1}, {event, 3}]},
+        Function(needs, [], erl_parse:abstract(All)),
+        Record(init, [{var, 1, 'Process'}]),
+        Record(event, [{var, 1, 'Event'}, {var, 1, 'Time'}, {var, 1, 'State'}])
+    ],
+    {ok, Module, Beam} = compile:forms(Forms, [r27, deterministic]),
+    {Module, Beam, "dyno_recorder"}.
 
 -doc "A new file to write events to.".
 -spec create(file:name_all()) -> {ok, log()} | {error, {?MODULE, reason()}}.
 create(File) ->
     case file:open(File, [write, raw, binary, {delayed_write, 1 bsl 16, 1000}]) of
         {ok, Log} ->
-            ok = file:write(Log, ?HEADER),
+            ok = file:write(Log, dyno_agent_recorder:header()),
             {ok, Log};
         {error, Why} ->
             failed(File, Why)
@@ -63,9 +91,7 @@ create(File) ->
 -doc "Adds events.".
 -spec write(log(), [item()]) -> ok | {error, file:posix() | badarg | terminated}.
 write(Log, Items) ->
-    file:write(Log, [frame(term_to_binary(Item)) || Item <- Items]).
-
-frame(Binary) -> [<<(byte_size(Binary)):32>>, Binary].
+    file:write(Log, [dyno_agent_recorder:frame(Item) || Item <- Items]).
 
 -doc "Writes what is left.".
 -spec close(log()) -> ok | {error, file:posix() | badarg | terminated}.
@@ -92,9 +118,10 @@ failed(File, Why) ->
     {error, {?MODULE, {unicode:characters_to_binary(filename:flatten(File)), Why}}}.
 
 fold_open(Fd, Fun, Acc) ->
-    case read(Fd, length(?HEADER)) of
-        <<?HEADER>> ->
-            items(Fd, Fun, Acc, length(?HEADER));
+    Header = dyno_agent_recorder:header(),
+    case read(Fd, byte_size(Header)) of
+        Header ->
+            items(Fd, Fun, Acc, byte_size(Header));
         <<Kind, _/binary>> when Kind =< 1 ->
             {ok, 0} = file:position(Fd, 0),
             traced(Fd, Fun, Acc, 0);

@@ -6,7 +6,7 @@
 %% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source, as
 %% compiled file, or by its name on the code path. Their code, ready to be sent to a target.
 
--export([read/1, runtime/1, format_error/1, fault/1]).
+-export([read/1, needs/1, runtime/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 %% What a property means is one of these, which dyno_agent_property calls by its name.
@@ -83,6 +83,14 @@ checked(Name, {Module, Binary, _} = Object) ->
         [] -> {ok, [Object]};
         [{F, A} | _] -> {error, {no_monitor, Name, F, A}}
     end.
+
+-doc "What a monitor needs, asked in this node.".
+-spec needs(dyno_code:object()) -> dyno_agent_monitor:needs().
+needs({Module, Binary, File}) ->
+    ok = dyno_code:load(Module, File, Binary),
+    Needs = dyno_agent_monitor:needs(Module),
+    ok = dyno_code:unload([Module]),
+    Needs.
 
 -doc "The modules of dyno's agent that they call.".
 -spec runtime([dyno_code:object()]) -> [module()].

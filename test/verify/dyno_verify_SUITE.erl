@@ -52,6 +52,7 @@ all() ->
         two_nodes,
         a_node_is_lost,
         the_command,
+        recorded_and_replayed,
         what_is_wrong_is_said
     ].
 
@@ -199,6 +200,37 @@ the_command(Config) ->
         ),
         {ok, _} = dyno_recording_file:read(Recording)
     end).
+
+%% What was recorded gives the same violations again, without the node.
+recorded_and_replayed(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    [Events, Live, Again] = [filename:join(Folder, N) || N <- ["events.rec", "1.json", "2.json"]],
+    Spec = unicode:characters_to_list(specification(Config)),
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, erlang, spawn, [fun_forever()]),
+        {1, Output} = dyno_command:run([
+            "verify", Spec, atom_to_list(Node), "--cookie", atom_to_list(erlang:get_cookie()),
+            "--for", "2s", "--record", Events, "-o", Live
+        ]),
+        ct:log("~ts", [Output])
+    end),
+    {1, Output} = dyno_command:run(["verify", Spec, "--replay", Events, "-o", Again]),
+    ct:log("~ts", [Output]),
+    Broken = fun(Path) ->
+        {ok, Document} = dyno_recording_file:read(Path),
+        #{~"runs" := [Run], ~"verdicts" := [#{~"result" := ~"fail"} | _]} = Document,
+        [#{~"rows" := Rows}] = dyno_recording:tables(Run, ~"violations"),
+        ?assertMatch([_ | _], Rows),
+        {ok, #{~"value" := Count}} = dyno_recording:metric(Run, ~"verify.violations"),
+        {Count, lists:sort([[Property, Process] || [_, Property, Process | _] <- Rows])}
+    end,
+    ?assertEqual(Broken(Live), Broken(Again)),
+    {2, Both} = dyno_command:run(["verify", Spec, "a@b", "--replay", Events]),
+    ?assertMatch({_, _}, binary:match(Both, ~"give it no NODE")),
+    {2, Neither} = dyno_command:run(["verify", Spec]),
+    ?assertMatch({_, _}, binary:match(Neither, ~"--replay FILE")),
+    {2, Nothing} = dyno_command:run(["verify", Spec, "--replay", "/nowhere/x"]),
+    ?assertMatch({_, _}, binary:match(Nothing, ~"cannot read or write /nowhere/x")).
 
 %% A fun of the shell's: the node has no code of this suite.
 fun_forever() ->

@@ -88,7 +88,8 @@ init(#{monitors := Monitors} = Config) ->
 shard_count(#{monitors := Monitors} = Config) ->
     case [M || M <- Monitors, #{key := true} <- [dyno_agent_monitor:needs(M)]] of
         [_ | _] -> 1;
-        [] -> maps:get(shards, Config, erlang:system_info(schedulers_online))
+        %% Half of the schedulers are the system's, however slow the monitors are.
+        [] -> maps:get(shards, Config, max(1, erlang:system_info(schedulers_online) div 2))
     end.
 
 choice(Monitors, Config) ->

@@ -3,7 +3,8 @@
 
 -module(dyno_agent_inline).
 -moduledoc """
-What woven code calls (`m:dyno_inline`): the monitors run in the process that they monitor, before it
+What woven code calls (`m:dyno_inline`): the monitors run in the process that they monitor, before
+it
 does what they are told of.
 
 Until dyno_agent_inline_verify starts them a call costs a look-up. Where `stop` is configured, a

@@ -6,7 +6,8 @@
 Runs monitors in the processes themselves, where their modules were woven with `m:dyno_inline`. With
 `stop => true` a process that is about to break a property exits instead.
 
-Nothing is traced and nothing waits. A monitor that is slow slows its process, one that never returns
+Nothing is traced and nothing waits. A monitor that is slow slows its process, one that never
+returns
 stops it; a process that is killed has no `exit`. Deadlines are not watched.
 """.
 
@@ -56,7 +57,10 @@ init(#{monitors := Monitors, sink := Sink} = Config) ->
         sink => Sink,
         verdicts => Verdicts,
         started => erlang:monotonic_time(nanosecond),
-        faults => [~"inline has no monitors with keys; use partition" || {_, #{key := true}} <- Needs]
+        faults => [
+            ~"inline has no monitors with keys; use partition"
+         || {_, #{key := true}} <- Needs
+        ]
     }}.
 
 -doc false.

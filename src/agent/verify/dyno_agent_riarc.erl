@@ -69,7 +69,8 @@
     select := select(),
     routes := #{process() => NextHop :: tracer()},
     traced := #{process() => direct | priority},
-    %% How many of them are `priority`: their former tracers have not said yet that they are through.
+    %% How many of them are `priority`: their former tracers have not said yet that they are
+    %% through.
     owed := non_neg_integer(),
     held := [request()],
     stash := #{process() => [request()]},

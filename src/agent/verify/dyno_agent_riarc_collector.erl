@@ -7,16 +7,21 @@
 %% every spawn on the node slower, so that a few sessions, each with a collector, serve all tracers.
 %% Pure; dyno_agent_riarc_session does it.
 %%
-%% Taking a process over (PREEMPT) from a tracer of the same session is a change of the map: what has
-%% arrived went to the former tracer, the rest goes to the new one. From another session it is done at
-%% a mark in the process's own events, which both sessions show at the same place: a helper links the
+%% Taking a process over (PREEMPT) from a tracer of the same session is a change of the map: what
+%% has
+%% arrived went to the former tracer, the rest goes to the new one. From another session it is done
+%% at
+%% a mark in the process's own events, which both sessions show at the same place: a helper links
+%% the
 %% process, and unlinks it. Nothing is lost, nothing comes twice, nobody waits.
 %%
 %%   former session   e1 e2 e3 MARK | e4 e5      before the mark: the former tracer's; then detach
 %%   new session         e2 e3 MARK | e4 e5      after the mark: the new tracer's
 %%
-%% Children that are spawned in between are traced by both sessions. Whose they are is decided in each
-%% session by the place of their parent's spawn event before or after the mark: so the events of a new
+%% Children that are spawned in between are traced by both sessions. Whose they are is decided in
+%% each
+%% session by the place of their parent's spawn event before or after the mark: so the events of a
+%% new
 %% process wait until that one has come.
 
 -export([new/1, handle/2]).
@@ -109,7 +114,8 @@ detach(Process, Former, {New, _}) ->
 put_place(Process, Place, #{places := Places} = State) ->
     State#{places := Places#{Process => Place}}.
 
-%% Only what begins with its first event is a new process: the rest of one that has ended is dropped.
+%% Only what begins with its first event is a new process: the rest of one that has ended is
+%% dropped.
 wait({event, Process, Event, _} = Of, #{waiting := Waiting} = State) ->
     case Waiting of
         #{Process := Events} -> State#{waiting := Waiting#{Process := [Of | Events]}};

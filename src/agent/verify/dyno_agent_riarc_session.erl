@@ -21,8 +21,8 @@ start_link() ->
     ]).
 
 -doc "Its session, and the tracers of the processes that are in it from the beginning.".
--spec traces(pid(), dyno_agent_event_session:t(), #{pid() => dyno_agent_riarc_collector:tracer()}) ->
-    ok.
+-spec traces(pid(), dyno_agent_event_session:t(), Tracers) -> ok when
+    Tracers :: #{pid() => dyno_agent_riarc_collector:tracer()}.
 traces(Pid, Session, Tracers) ->
     Pid ! {session, Session, Tracers},
     ok.

@@ -4,7 +4,8 @@
 -module(dyno_agent_riarc_tracer).
 -moduledoc false.
 %% The process of a tracer of RIARC: it does what dyno_agent_riarc decides, and runs the monitors of
-%% its processes. Tracers find each other in a table, by name, with the collector that is their home.
+%% its processes. Tracers find each other in a table, by name, with the collector that is their
+%% home.
 
 -export([start_root/2, init/4]).
 -export_type([config/0]).
@@ -55,7 +56,8 @@ select(#{choice := Choice}) ->
 
 -doc false.
 -spec init(dyno_agent_riarc:tracer(), pos_integer(), config(), fun(() -> term())) -> ok.
-init(Name, Index, #{owner := Owner, monitors := Monitors, options := Options} = Config, Core) ->
+init(Name, Index, #{owner := Owner, monitors := Monitors, choice := Choice} = Config, Core) ->
+    #{options := Options} = Config,
     true = link(Owner),
     receive
         start -> ok
@@ -65,7 +67,7 @@ init(Name, Index, #{owner := Owner, monitors := Monitors, options := Options} = 
         name = Name,
         index = Index,
         core = Started,
-        partitions = dyno_agent_partition:new(Monitors, Options#{choice => map_get(choice, Config)}),
+        partitions = dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
         config = Config
     })).
 

@@ -13,7 +13,8 @@ session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
 All processes of the node are traced, because whoever is spawned is traced by who traces its parent.
-Processes are chosen by what they run: names and labels are not known when they are spawned, and what
+Processes are chosen by what they run: names and labels are not known when they are spawned, and
+what
 runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
 dyno_agent_verify. What waits is not bounded.
 """.
@@ -93,7 +94,8 @@ init(#{monitors := Monitors} = Config) ->
         started => erlang:monotonic_time(nanosecond)
     }}.
 
-%% Whoever is not traced was started by a process that was not, yet: it is the root's. The others are
+%% Whoever is not traced was started by a process that was not, yet: it is the root's. The others
+%% are
 %% seen, since their parents were traced.
 existing(Session, Not, Found) ->
     New = [Pid || Pid <- processes() -- Not, not dyno_agent_event_session:is_traced(Pid, Session)],

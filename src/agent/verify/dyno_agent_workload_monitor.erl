@@ -4,7 +4,8 @@
 -module(dyno_agent_workload_monitor).
 -moduledoc """
 A monitor that says of each worker of `dyno workload` whether its trace is sound: complete from its
-`spawned` to its `exit`, and in its order. Each request carries the worker's number, its own, and how
+`spawned` to its `exit`, and in its order. Each request carries the worker's number, its own, and
+how
 many there will be, so that a single event that is missing, or comes at the wrong place, is seen:
 
     spawned, receive 1, send 1, ..., receive N, send N, receive the end, exit

@@ -17,7 +17,10 @@ command() ->
                 "SPEC",
                 "a file of properties, or a monitor's module: a .erl, a .beam or its name"
             ),
-            dyno_cli_command:operand("NODE", "a running Erlang node, such as shop@host"),
+            dyno_cli_command:operand(
+                "[NODE]", "a running Erlang node, such as shop@host; none with --replay",
+                #{nargs => 'maybe', required => false}
+            ),
             dyno_cli_command:operand(
                 "NODES...", "more nodes",
                 #{nargs => list, required => false, default => []}
@@ -26,6 +29,12 @@ command() ->
         options => [
             {"", [
                 {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
+                {"--record FILE",
+                    "writes the events that the properties need to a file in the node, for --replay",
+                    text},
+                {"--replay FILE",
+                    "events of a file in place of nodes: of --record, of OTP's trace port, or as text",
+                    text},
                 {"--instrumentation NAME",
                     "how events come to the monitors (default: partition)",
                     {one_of, dyno_verify_instrumentation:names()}},
@@ -38,7 +47,7 @@ command() ->
                 {"--limit-rate N", "the most events a second (default: none)",
                     {whole, 1, infinity}},
                 {"--shards N",
-                    "processes that run the monitors (default: one for each scheduler of the node)",
+                    "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}}
@@ -53,6 +62,7 @@ command() ->
             {~"dyno verify worker.spec shop@host", ~"watches a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
                 ~"runs a monitor of yours for half a minute, and makes a report"},
+            {~"dyno verify worker.dyno --replay events.log", ~"checks what a file says that happened"},
             {~"dyno verify worker.spec a@host b@host --for 1min --limit 100000",
                 ~"watches two nodes, in each of which at most 100,000 events wait"}
         ]
@@ -60,10 +70,23 @@ command() ->
 
 -doc "Watches, and shows.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{node := _, replay := _}) ->
+    dyno_cli_command:refused(
+        dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE")
+    );
+run(#{spec := Spec, replay := File} = Values) ->
+    Job = #{
+        keep => filename:basename(Spec),
+        measure => fun(#{progress := Report}) ->
+            Show = fun(Event) -> Report(progress(Event)) end,
+            dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
+        end
+    },
+    dyno_cli_job:run(Job, Values);
 run(#{spec := Spec, node := First} = Values) ->
     case names(maps:get(nodes, Values, []), []) of
         {ok, Others} ->
-            Keys = [for_ms, instrumentation, shards, events, name, cookie],
+            Keys = [for_ms, instrumentation, shards, events, record, name, cookie],
             Options = (maps:with(Keys, Values))#{limits => limits(Values)},
             Job = #{
                 keep => First,
@@ -75,7 +98,11 @@ run(#{spec := Spec, node := First} = Values) ->
             dyno_cli_job:run(Job, Values);
         Error ->
             dyno_cli_command:refused(Error)
-    end.
+    end;
+run(_Values) ->
+    dyno_cli_command:refused(
+        dyno_cli_command:contradiction("say which NODE, or --replay FILE")
+    ).
 
 limits(Values) ->
     maps:from_list(

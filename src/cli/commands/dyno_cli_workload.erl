@@ -29,14 +29,16 @@ command() ->
                     "(default: 100)",
                     {whole, 1, 100_000_000}},
                 {"--time TIME", "in which all workers start (default: 10s)", duration, time_ms},
-                {"--spread TIME", "the standard deviation of a pulse (default: a quarter of --time)",
+                {"--spread TIME",
+                    "the standard deviation of a pulse (default: a quarter of --time)",
                     duration, spread_ms},
                 {"--pinch TIME", "the standard deviation of a burst before it is cut to --time "
                     "(default: --time); more is steeper",
                     duration, pinch_ms},
-                {"--send P", "the probability that the master sends one more request before it takes "
+                {"--send P", "the probability that the master sends one more before it takes "
                     "answers (default: 0.9)", Probability},
-                {"--recv P", "the probability that it takes one more answer (default: 0.9)", Probability},
+                {"--recv P",
+                    "the probability that it takes one more answer (default: 0.9)", Probability},
                 {"--seed N", "the random numbers (default: 1)", {whole, 0, infinity}},
                 {"--repetitions N",
                     "the most repetitions; from the third on it ends when the coefficient of "
@@ -83,7 +85,8 @@ run(#{shape := Text} = Values) ->
         [] ->
             dyno_cli_command:refused(
                 dyno_cli_command:contradiction([
-                    "\"", dyno_report_text:clean(Text), "\" is no shape; steady, pulse and burst are"
+                    "\"", dyno_report_text:clean(Text),
+                    "\" is no shape; steady, pulse and burst are"
                 ])
             )
     end.

@@ -5,7 +5,8 @@
 -moduledoc """
 The master of a synthetic system: starts workers when they are due, and gives each its requests.
 
-It works in turns, as BenchCRV's does. A worker is taken from the queue, and gets requests as long as
+It works in turns, as BenchCRV's does. A worker is taken from the queue, and gets requests as long
+as
 a random number is at most Pr(send); then answers are taken from the mailbox as long as one is at
 most Pr(recv). Response times, from a request's sending to when its answer is taken, are measured of
 a sample of requests that the random numbers choose.

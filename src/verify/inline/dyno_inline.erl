@@ -9,7 +9,8 @@ Woven are `!` and erlang:send wherever they stand, the clauses and the timeout o
 functions of erlang and proc_lib that spawn, and the callbacks of a gen_server. What they call is in
 `m:dyno_agent_inline`; the node that runs the module needs dyno's agent, or dyno itself.
 
-A woven process is started by `dyno_agent_inline:run/2`: that is its initial call. Its last call is no
+A woven process is started by `dyno_agent_inline:run/2`: that is its initial call. Its last call is
+no
 tail call of the runtime's, since its exit is seen. Sends that OTP's modules do for the program
 (gen_server:call and the like) are not woven, but those of a gen_server's replies are.
 """.
@@ -29,7 +30,10 @@ tail call of the runtime's, since its exit is seen. Sends that OTP's modules do 
 -spec parse_transform(forms(), [compile:option()]) -> forms().
 parse_transform(Forms, _Options) ->
     [Module] = [M || {attribute, _, module, M} <- Forms],
-    Behaviours = [B || {attribute, _, Kind, B} <- Forms, Kind =:= behaviour orelse Kind =:= behavior],
+    Behaviours = [
+        B
+     || {attribute, _, Kind, B} <- Forms, Kind =:= behaviour orelse Kind =:= behavior
+    ],
     Callbacks =
         case lists:member(gen_server, Behaviours) of
             true -> ?CALLBACKS;
@@ -118,4 +122,5 @@ received({clause, Line, [Pattern], Guards, Body}, Local) ->
     ]}.
 
 call(Line, Function, Arguments) ->
-    {call, Line, {remote, Line, {atom, Line, dyno_agent_inline}, {atom, Line, Function}}, Arguments}.
+    Called = {remote, Line, {atom, Line, dyno_agent_inline}, {atom, Line, Function}},
+    {call, Line, Called, Arguments}.

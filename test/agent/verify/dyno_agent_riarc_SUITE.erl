@@ -1,7 +1,8 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
-%% That traces are sound, in every order of small systems, and in many of larger ones. Each case that
+%% That traces are sound, in every order of small systems, and in many of larger ones. Each case
+%% that
 %% finds nothing wrong is paired with mutants of the algorithm that it must find.
 -module(dyno_agent_riarc_SUITE).
 
@@ -43,7 +44,8 @@ cases() ->
     module => Module, instrumented => I, order => Order, hand_over => HandOver
 }).
 
-%% The numbers of states are those of the reference's explorer, which had fewer kinds of events: where
+%% The numbers of states are those of the reference's explorer, which had fewer kinds of events:
+%% where
 %% there are fewer, orders are missing.
 
 in_the_papers_order(_Config) ->

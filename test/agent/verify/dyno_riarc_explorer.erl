@@ -13,8 +13,10 @@ has ended is missed; all tracers have ended when all is over.
 
 Guarantees of the runtime, `order`: `global` (an event is delivered after all that happened before:
 the paper's A4), or `process` (only the order of one process's events). And of the hand-over,
-`hand_over`: `ideal` (all that the former tracer gathers of the process has arrived there), `none`, or
-`marked`: what dyno_agent_riarc_collector does with two sessions, whose tracers alternate. There only
+`hand_over`: `ideal` (all that the former tracer gathers of the process has arrived there), `none`,
+or
+`marked`: what dyno_agent_riarc_collector does with two sessions, whose tracers alternate. There
+only
 the order of one process's events in one session is kept, and a mark is an event like others.
 """.
 
@@ -155,7 +157,8 @@ session_steps(#{sessions := #{asked := Asked, links := Links, off := Off}} = Sta
 
 deliveries([], _Options) -> [];
 deliveries(_Way, #{order := global}) -> [{deliver, any}];
-deliveries(Way, #{order := process}) -> [{deliver, Process} || Process <- lists:usort([P || {P, _, _} <- Way])].
+deliveries(Way, #{order := process}) -> 
+    [{deliver, Process} || Process <- lists:usort([P || {P, _, _} <- Way])].
 
 %% Each process but the root begins with its own event of being spawned.
 instruction(p, Position, #{p := Program}) -> lists:nth(Position + 1, Program);
