@@ -6,7 +6,7 @@
 Watches processes of running nodes for properties, and gives one recording: what `dyno verify` does.
 
 ```erlang
-{ok, Recording} = dyno_verify:run([~"once.spec"], ['shop@host'], #{for_ms => 30_000}).
+{ok, Recording} = dyno_verify:run([~"once.dyno"], ['shop@host'], #{for_ms => 30_000}).
 ```
 
 Monitors run in each node; their verdicts come together here, in one stream. It ends in good order,

@@ -59,11 +59,11 @@ command() ->
             ]}
         ],
         examples => [
-            {~"dyno verify worker.spec shop@host", ~"watches a node until Ctrl-C"},
+            {~"dyno verify worker.dyno shop@host", ~"watches a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
                 ~"runs a monitor of yours for half a minute, and makes a report"},
             {~"dyno verify worker.dyno --replay events.log", ~"checks what a file says that happened"},
-            {~"dyno verify worker.spec a@host b@host --for 1min --limit 100000",
+            {~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
                 ~"watches two nodes, in each of which at most 100,000 events wait"}
         ]
     }.
