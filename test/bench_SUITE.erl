@@ -21,7 +21,7 @@ measured in the form that others read. What they measured is not judged here. No
     budget_shares/1,
     agent_cost/1,
     load_overhead/1,
-    verify_overhead/1,
+    verify/1,
     load_rate/1,
     false_verdicts/1,
     missed_slowdowns/1,
@@ -64,7 +64,7 @@ all() ->
         budget_shares,
         agent_cost,
         load_overhead,
-        verify_overhead,
+        verify,
         load_rate,
         false_verdicts,
         missed_slowdowns,
@@ -136,7 +136,7 @@ agent_cost(_Config) ->
 load_overhead(_Config) ->
     measures(["load_overhead"], "load_overhead", "ns").
 
-verify_overhead(_Config) ->
+verify(_Config) ->
     measures(["verify"], "response_time_under_partition", "times").
 
 load_rate(_Config) ->
