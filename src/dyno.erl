@@ -19,7 +19,7 @@ _build/29/default/lib/dyno/ebin`.
 """.
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
--export([verify/2, verify/3]).
+-export([verify/2, verify/3, workload/1]).
 -export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0]).
 
@@ -175,7 +175,7 @@ the recording. `m:dyno_verify` has the options.
 ## Examples
 
 ```
-{ok, _} = dyno:verify("worker.spec", 'shop@host', #{for_ms => 30_000}).
+{ok, _} = dyno:verify("worker.dyno", 'shop@host', #{for_ms => 30_000}).
 ```
 
 ## Errors
@@ -191,6 +191,24 @@ verify(Specification, Nodes, Options) ->
             lists:flatten([Nodes]),
             maps:merge(#{for_ms => ?VERIFY_MS}, Options)
         ),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
+-doc """
+Runs a synthetic system of a master and workers in this node, prints a report, and returns the
+recording. `m:dyno_workload` has the options.
+
+## Examples
+
+```
+{ok, _} = dyno:workload(#{shape => burst, workers => 10_000}).
+```
+""".
+-spec workload(dyno_workload:options()) -> {ok, dyno_recording:document()} | {error, reason()}.
+workload(Options) ->
+    maybe
+        {ok, Recording} ?= dyno_workload:run(Options),
         ok ?= report(Recording),
         {ok, Recording}
     end.

@@ -9,8 +9,7 @@ instrumentation makes of it: response times, memory, use of the schedulers.
 ```erlang
 {ok, Document} = dyno_workload:run(#{shape => burst, workers => 10_000, requests => 100}).
 ```
-The same seed gives the same starts of workers, the same numbers of requests, and the same choices
-of
+The same seed gives the same starts of workers, the same numbers of requests, and the same choices of
 the master. It is repeated until the coefficient of variation of the mean response time settles.
 """.
 
@@ -90,12 +89,26 @@ options(Options) ->
     maps:merge(Defaults, Options).
 
 -doc "Runs it, repeatedly, and gives the recording.".
--spec run(options()) -> {ok, dyno_recording:document()}.
+-spec run(options()) ->
+    {ok, dyno_recording:document()} | {error, {dyno_option, dyno_option:reason()}}.
 run(Given) ->
     Options = options(Given),
-    Environment = dyno_environment:collect(),
-    Results = repeat(Options, []),
-    {ok, dyno_workload_recording:document(Options, Environment, Results)}.
+    maybe
+        ok ?= dyno_option:known(maps:keys(options(#{})), Given),
+        ok ?= dyno_option:check(checks(), Given),
+        Environment = dyno_environment:collect(),
+        Results = repeat(Options, []),
+        {ok, dyno_workload_recording:document(Options, Environment, Results)}
+    end.
+
+checks() ->
+    Count = fun(N) -> is_integer(N) andalso N > 0 end,
+    Probability = fun(P) -> is_number(P) andalso P >= 0 andalso P =< 1 end,
+    [
+        {shape, fun(S) -> lists:member(S, [steady, pulse, burst]) end, ~"steady, pulse or burst"}
+        | [{Key, Count, ~"a positive integer"}
+         || Key <- [workers, requests, time_ms, spread_ms, pinch_ms, repetitions]]
+    ] ++ [{Key, Probability, ~"a number from 0 to 1"} || Key <- [send, recv]].
 
 repeat(#{repetitions := Most, progress := Progress} = Options, Results) ->
     Progress(io_lib:format("repetition ~b", [length(Results) + 1])),
