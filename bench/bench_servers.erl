@@ -85,7 +85,8 @@ measure(flood, Node, Effort) ->
 measure(flow, Node, Effort) ->
     Messages = maps:get(Effort, #{full => 1000, quick => 300}),
     Loads = [{{Kind, 1, flow}, Messages, [distribution]} || Kind <- [call, cast, info]],
-    result("flow", Loads, Node, Effort);
+    %% Each round takes seconds.
+    result("flow", Loads, Node, maps:get(Effort, #{full => 6, quick => 2}));
 measure({Kind, Size, Levels}, Node, Effort) ->
     Messages =
         case {Kind, Effort} of
@@ -93,11 +94,11 @@ measure({Kind, Size, Levels}, Node, Effort) ->
             {call, full} -> 60_000;
             {_, full} -> 200_000
         end,
-    Name = lists:concat([Kind | ["_" ++ integer_to_list(Size) || Size > 1]]),
-    result(Name, [{{Kind, Size, flood}, Messages, [hook | Levels]}], Node, Effort).
-
-result(Name, Loads, Node, Effort) ->
     Rounds = maps:get(Effort, #{full => 9, quick => 2}),
+    Name = lists:concat([Kind | ["_" ++ integer_to_list(Size) || Size > 1]]),
+    result(Name, [{{Kind, Size, flood}, Messages, [hook | Levels]}], Node, Rounds).
+
+result(Name, Loads, Node, Rounds) ->
     Ratios = lists:append([ratios(Load, Node, Rounds) || Load <- Loads]),
     {Goal, {Value, Interval}} = lists:last(Ratios),
     #{
