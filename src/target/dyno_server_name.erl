@@ -14,7 +14,7 @@ module(Module) -> text(quoted(Module)).
 -doc "A process as its own node writes it.".
 -spec pid(pid()) -> binary().
 pid(Pid) ->
-    re:replace(pid_to_list(Pid), "^<[0-9]+", "<0", [{return, binary}]).
+    iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
 
 -doc "An atom as Erlang writes it.".
 -spec quoted(atom()) -> binary().
@@ -32,4 +32,4 @@ text(Name) ->
 -doc "What names of one kind have in common, with N for the numbers that tell them apart.".
 -spec kind(binary()) -> binary().
 kind(Name) ->
-    re:replace(Name, "[0-9]+", "N", [global, unicode, {return, binary}]).
+    iolist_to_binary(re:replace(Name, "[0-9]+", "N", [global, unicode])).

@@ -123,7 +123,7 @@ number({demand, Peer}) -> 27 + Peer.
 word(Counters) -> atomics:get(Counters, ?BEGUN).
 
 -doc "A message is not timed; gives how many are not counted yet.".
--spec skip(t()) -> pos_integer().
+-spec skip(t()) -> integer().
 skip(Counters) -> atomics:add_get(Counters, number(skipped), 1).
 
 -doc "So many more, or fewer.".
@@ -136,9 +136,15 @@ take_skipped(Counters) -> atomics:exchange(Counters, number(skipped), 0).
 -doc "One that is timed counts for those, and is the last of them.".
 -spec stand_for_skipped(t()) -> pos_integer().
 stand_for_skipped(Counters) ->
-    Count = max(1, take_skipped(Counters)),
-    ok = add(Counters, untimed, Count - 1),
-    Count.
+    case take_skipped(Counters) of
+        Count when Count > 0 ->
+            ok = add(Counters, untimed, Count - 1),
+            Count;
+        Taken ->
+            %% The instrument has just counted it: one less later.
+            ok = skip(Counters, Taken - 1),
+            1
+    end.
 
 -doc "Counts a value of a series, so many times; a negative one as 0.".
 -spec record(t(), series(), integer(), pos_integer(), blocks()) -> blocks().
@@ -276,7 +282,7 @@ histogram([{Lowest, _} | _] = Buckets) ->
 
 -doc "What is recorded of a length, so that short ones are told apart.".
 -spec scaled(non_neg_integer()) -> non_neg_integer().
-scaled(Length) -> Length * ?SCALE.
+scaled(Length) when is_integer(Length) -> Length * ?SCALE.
 
 -doc "The histogram of lengths that were recorded so.".
 -spec lengths([{non_neg_integer(), pos_integer()}]) -> histogram().

@@ -239,6 +239,9 @@ estimated(Served) ->
 %% The hook itself, as sys calls it: each message is counted, few are timed, and the slow ones are
 %% seen, whether they were to be timed or not.
 a_flood_is_counted_and_sampled(_Config) ->
+    dyno_tries:hold(3, fun flood/0).
+
+flood() ->
     Now = erlang:monotonic_time(nanosecond),
     Control = atomics:new(2, [{signed, true}]),
     ok = atomics:put(Control, 1, 1 bsl 58),
@@ -252,7 +255,7 @@ a_flood_is_counted_and_sampled(_Config) ->
     }),
     %% One that waits, as in a queue.
     self() ! waits,
-    {Flood, Count} = flooded(0, Now + 300_000_000, Hook),
+    {Flood, Count} = flooded(0, Now + 1_000_000_000, Hook),
     _ = lists:foldl(
         fun(_, Before) ->
             Slow = dyno_agent_server_hook:event(Before, {in, slow}, name),
@@ -356,8 +359,10 @@ short_callbacks(_Config) ->
         #{cast := TrueNs} = maps:from_list(gen_server:call(Pid, truth)),
         #{servers := [#{callbacks := Callbacks, queue := #{max := Longest}}]} =
             dyno_agent_servers:next(Servers),
-        #{count := 20_000, sum_ns := SumNs, wall := Wall} = Cast =
+        #{count := Count, sum_ns := SumNs, wall := Wall} = Cast =
             callback(~"handle_cast", Callbacks),
+        %% It was a flood: a call behind it that was not timed itself is taken for one of the casts.
+        ?assert(Count >= 20_000 andalso Count =< 20_002),
         Median = dyno_histogram:quantile(dyno_histogram:from_buckets(Wall), 0.5),
         ct:log("true ~b, measured ~b; medians ~b, ~b; longest queue ~b", [
             TrueNs div 20_000, SumNs div 20_000, TrueMedian, Median, Longest
