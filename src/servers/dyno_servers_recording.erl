@@ -361,12 +361,11 @@ series({Name, Points}) ->
     ].
 
 histograms(Sums, DurationNs) ->
-    Ranked = dyno_servers_row:ranked(busy, [
-        (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum} || Sum <- Sums
-    ]),
+    Rows = #{dyno_servers_row:row(Sum, DurationNs) => Sum || Sum <- Sums},
+    Ranked = dyno_servers_row:ranked(busy, maps:keys(Rows)),
     lists:sublist(
         lists:append([
-            of_sum(Sum) || #{sum := Sum, count := Count} <- Ranked, Count > 0
+            of_sum(map_get(Row, Rows)) || #{count := Count} = Row <- Ranked, Count > 0
         ]),
         ?MOST_HISTOGRAMS
     ).

@@ -138,7 +138,8 @@ difference(Max, Min) when is_number(Max), is_number(Min) -> Max - Min;
 difference(_, _) -> undefined.
 
 -doc "Of a histogram, where there is one.".
--spec quantile(Share :: float(), dyno_servers_sum:histogram()) -> number() | undefined.
+-spec quantile(Share :: float(), dyno_servers_sum:histogram()) ->
+    non_neg_integer() | undefined.
 quantile(_Share, none) -> undefined;
 quantile(Share, Histogram) -> dyno_histogram:quantile(Histogram, Share).
 
@@ -153,7 +154,7 @@ running(_) ->
     undefined.
 
 -doc "Of a whole that may be nothing.".
--spec share(Part :: integer() | undefined, Whole :: integer()) -> number() | undefined.
+-spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.
 share(undefined, _Whole) -> undefined;
 share(Part, Whole) -> max(0, Part) / max(1, Whole).
 

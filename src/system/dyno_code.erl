@@ -34,10 +34,17 @@ load(Module, File, Binary) ->
 unload(Modules) when is_list(Modules) ->
     lists:foreach(fun unload/1, Modules);
 unload(Module) ->
-    _ = code:purge(Module),
-    _ = code:delete(Module),
-    _ = code:purge(Module),
-    ok.
+    try
+        _ = code:purge(Module),
+        _ = code:delete(Module),
+        _ = code:purge(Module),
+        ok
+    catch
+        %% Where the emulator is being stopped its code server goes first.
+        error:badarg ->
+            undefined = whereis(code_server),
+            ok
+    end.
 
 -doc "Compiles a file to a binary; an error is one line for each mistake, with its place.".
 -spec compile_file(file:filename(), [compile:option()]) ->

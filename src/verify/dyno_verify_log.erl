@@ -74,7 +74,9 @@ recorder(File, Needs) ->
         Record(init, [{var, 1, 'Process'}]),
         Record(event, [{var, 1, 'Event'}, {var, 1, 'Time'}, {var, 1, 'State'}])
     ],
-    {ok, Module, Beam} = compile:forms(Forms, [r27, deterministic]),
+    {ok, Module, Beam} = compile:forms(
+        [erl_parse:new_anno(Form) || Form <- Forms], [r27, deterministic]
+    ),
     {Module, Beam, "dyno_recorder"}.
 
 -doc "A new file to write events to.".

@@ -15,7 +15,8 @@
     agent := dyno_agent:agent(),
     monitor := reference(),
     ref := reference(),
-    verifier := {module(), pid()},
+    %% Once it runs.
+    verifier => {module(), pid()},
     %% Of this node, loaded for as long as it lasts.
     loaded := [module()]
 }.

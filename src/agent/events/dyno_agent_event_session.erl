@@ -95,7 +95,7 @@ close(#{handle := Session}) ->
 -doc "Traces the processes that are started from now on.".
 -spec new(t()) -> ok.
 new(#{handle := Session, flags := Flags}) ->
-    _ = trace:process(Session, new_processes, true, Flags),
+    _ = trace:process(Session, new, true, Flags),
     ok.
 
 -doc "Where a name or label may choose them, hears of those that the running processes take.".
@@ -103,11 +103,11 @@ new(#{handle := Session, flags := Flags}) ->
 names(#{late := []}) ->
     ok;
 names(#{handle := Session, late := Flags}) ->
-    _ = trace:process(Session, existing_processes, true, Flags),
+    _ = trace:process(Session, existing, true, Flags),
     ok.
 
 -doc "All events of a process that are asked for; whether it was still there.".
--spec follow(pid() | existing_processes, t()) -> boolean().
+-spec follow(pid() | existing, t()) -> boolean().
 follow(Pid, #{handle := Session, flags := Flags}) ->
     try trace:process(Session, Pid, true, Flags) of
         _ -> true
@@ -116,7 +116,7 @@ follow(Pid, #{handle := Session, flags := Flags}) ->
     end.
 
 -doc "The same, and of those that it starts from now on, and so on.".
--spec follow_tree(pid() | existing_processes, t()) -> boolean().
+-spec follow_tree(pid() | existing, t()) -> boolean().
 follow_tree(Pid, #{flags := Flags} = Session) ->
     follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
 

@@ -71,12 +71,17 @@
 -doc "Starts a shard, linked to the caller.".
 -spec start_link(config()) -> pid().
 start_link(Config) ->
-    proc_lib:spawn_opt(?MODULE, init_shard, [Config], ?SPAWN_OPTIONS).
+    spawned(init_shard, Config).
 
 -doc "Starts a router, linked to the caller.".
 -spec start_router(config()) -> pid().
 start_router(Config) ->
-    proc_lib:spawn_opt(?MODULE, init_router, [Config], ?SPAWN_OPTIONS).
+    spawned(init_router, Config).
+
+spawned(Function, Config) ->
+    Pid = proc_lib:spawn_opt(?MODULE, Function, [Config], ?SPAWN_OPTIONS),
+    true = is_pid(Pid),
+    Pid.
 
 -doc "Which of so many shards a process has.".
 -spec of_pid(pid(), pos_integer()) -> pos_integer().

@@ -129,8 +129,8 @@ events(Shard, Verdicts) -> get(Shard, ?EVENTS, Verdicts).
 -doc "How many partitions of a shard are open.".
 -spec open(pos_integer(), t()) -> non_neg_integer().
 open(Shard, Verdicts) ->
-    get(Shard, ?OPENED, Verdicts) -
-        lists:sum([get(Shard, N, Verdicts) || N <- [?COMPLETE, ?PARTIAL, ?GAP]]).
+    Closed = fun(N, Left) -> Left - get(Shard, N, Verdicts) end,
+    lists:foldl(Closed, get(Shard, ?OPENED, Verdicts), [?COMPLETE, ?PARTIAL, ?GAP]).
 
 -doc "A shard is gone: its open partitions have a gap. How many these are.".
 -spec lost(pos_integer(), t()) -> non_neg_integer().

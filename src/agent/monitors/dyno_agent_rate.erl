@@ -61,7 +61,8 @@ expire(Code, Time, State) ->
 -doc false.
 -spec deadline(code(), dyno_agent_property:instance()) -> dyno_agent_property:time() | infinity.
 deadline({at_most, _, _, _, _}, _State) -> infinity;
-deadline({at_least, _, _, Within, _}, {_, Times}) -> queue:get(Times) + Within.
+deadline({at_least, _, _, Within, _}, {_, Times}) when is_integer(Within) ->
+    queue:get(Times) + Within.
 
 -doc false.
 -spec finish(code(), dyno_agent_property:instance()) -> {true, dyno_agent_property:reasons()}.

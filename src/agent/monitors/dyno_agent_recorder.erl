@@ -20,7 +20,7 @@
 header() -> ~"dyno events 1\n".
 
 -doc "A term in a file.".
--spec frame(term()) -> iodata().
+-spec frame(term()) -> [binary(), ...].
 frame(Term) ->
     Binary = term_to_binary(Term),
     [<<(byte_size(Binary)):32>>, Binary].

@@ -16,9 +16,11 @@
 -doc "Waits for its session.".
 -spec start_link() -> pid().
 start_link() ->
-    proc_lib:spawn_opt(?MODULE, init, [], [
+    Pid = proc_lib:spawn_opt(?MODULE, init, [], [
         link, {message_queue_data, off_heap}, {min_heap_size, 10_000}, {fullsweep_after, 100}
-    ]).
+    ]),
+    true = is_pid(Pid),
+    Pid.
 
 -doc "Its session, and the tracers of the processes that are in it from the beginning.".
 -spec traces(pid(), dyno_agent_event_session:t(), Tracers) -> ok when

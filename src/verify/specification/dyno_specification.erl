@@ -52,7 +52,7 @@ compile(Text) ->
         Chars = unicode:characters_to_list(Text),
         is_list(Chars) orelse throw({{1, 1}, not_utf8}),
         Properties = dyno_specification_parser:parse(Chars),
-        lists:foldl(fun named_once/2, [], Properties),
+        _ = lists:foldl(fun named_once/2, [], Properties),
         {ok, [dyno_specification_module:compile(Property) || Property <- Properties]}
     catch
         throw:{{Line, Column}, Problem} -> {error, {Line, Column, Problem}}

@@ -8,8 +8,6 @@
 
 -export([compile/1]).
 
--type head() :: dyno_specification_event:head().
-
 -doc "The module and its object code, or throws `{Location, Reason}`.".
 -spec compile(dyno_specification_parser:property()) ->
     {module(), binary(), dyno_agent_monitor:needs()}.
@@ -39,7 +37,8 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
             named(Events, Keys),
             {function, 1, match, 4, matching(Matches, Keys)}
         ] ++ callbacks(Module, Across),
-    case compile:forms(Forms, [r27, deterministic, return, nowarn_export_all, {location, column}]) of
+    Options = [r27, deterministic, return, nowarn_export_all, {location, column}],
+    case compile:forms([erl_parse:new_anno(Form) || Form <- Forms], Options) of
         {ok, Module, Beam, _Warnings} -> {Module, Beam, Needs};
         {error, [{_, [{Where, Checker, Description} | _]} | _], _} ->
             Text = unicode:characters_to_list(Checker:format_error(Description)),
@@ -115,8 +114,6 @@ named_as(Event, Keys) ->
 plain({Pattern, Guard}) -> {plain(Pattern), [[plain(Test) || Test <- Tests] || Tests <- Guard]};
 plain(Expr) -> erl_parse:map_anno(fun(_) -> erl_anno:new(1) end, Expr).
 
--spec chosen(head(), Then, Else) -> erl_parse:abstract_expr() when
-    Then :: erl_parse:abstract_expr(), Else :: erl_parse:abstract_expr().
 chosen({Pattern, Guard}, Then, Else) ->
     Anno = element(2, Pattern),
     Otherwise = [{clause, Anno, [{var, Anno, '_'}], [], [Else]}],
