@@ -11,7 +11,11 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-slow() -> [hundred_thousand_short_lived_processes].
+slow() ->
+    [
+        hundred_thousand_short_lived_processes,
+        says_that_a_target_at_priority_max_does_not_answer
+    ].
 
 all() ->
     [

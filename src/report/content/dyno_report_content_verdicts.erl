@@ -49,6 +49,8 @@ section(Kind, Verdicts, Document) ->
 title(~"change") -> ~"Changes that must not be";
 title(Kind) -> string:titlecase(several(Kind)).
 
+several(~"") ->
+    ~"";
 several(Noun) ->
     case binary:last(Noun) of
         $y -> <<(binary:part(Noun, 0, byte_size(Noun) - 1))/binary, "ies">>;

@@ -38,7 +38,7 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
             {function, 1, match, 4, matching(Matches, Keys)}
         ] ++ callbacks(Module, Across),
     Options = [r27, deterministic, return, nowarn_export_all, {location, column}],
-    case compile:forms([erl_parse:new_anno(Form) || Form <- Forms], Options) of
+    case compile:forms(Forms, Options) of
         {ok, Module, Beam, _Warnings} -> {Module, Beam, Needs};
         {error, [{_, [{Where, Checker, Description} | _]} | _], _} ->
             Text = unicode:characters_to_list(Checker:format_error(Description)),
