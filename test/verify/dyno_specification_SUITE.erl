@@ -481,7 +481,16 @@ past_means(_) ->
     dyno_property:holds(Property, 400).
 
 %% Each value's own events decide, and only events that are named.
+%% An event of all keys may break one that had long been over.
 keys_mean(_) ->
+    table("each N follows receive {a, _} then (send {a, N} | send {b, _})", [
+        {[r({a, 1}), s({b, 1})], yes}, {[r({a, 1}), s({a, 1}), s({b, 1})], no}
+    ]),
+    table(
+        "each N follows receive {a, _} then "
+        "(send {a, N} | send {b, _} | (receive {a, N} then send {a, N}))",
+        [{[r({a, 1}), s({b, 1}), s({b, 1})], no}]
+    ),
     Property = ?FORALL(
         {Regexp, Trace},
         {dyno_specification_meaning:keyed_regexp(), trace()},

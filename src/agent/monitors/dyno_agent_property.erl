@@ -12,7 +12,8 @@
 %% instance for each value, which gets the events with that value and those without any. The
 %% instance that a new value begins with is the base: it has got the events without keys. An
 %% instance that is as the base again is dropped, so that what is over takes no memory; unless the
-%% property were broken if all ended here, which somebody has to remember.
+%% property were broken if all ended here, or an event without keys may break it later: somebody has
+%% to remember these.
 %%
 %% Time is that of the events: a deadline that an event is later than has passed before it, whether
 %% or not a timer said so. So a replay, which has no timers, gives the verdicts of the live run.
@@ -38,6 +39,8 @@
     engine := engine(),
     %% the variables of `each` and `across`
     keys := [atom()],
+    %% some events are of all keys
+    shared := boolean(),
     strict := boolean(),
     code := term()
 }.
@@ -150,14 +153,15 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline}) ->
             kept(Program, Base, Touched, Instances, Deadline)
     end.
 
-%% Reports the broken ones, which begin anew, and drops those that are as the base.
-kept(Program, Base, Touched, Instances, Deadline) ->
+%% Reports the broken ones, which begin anew, and drops those that are as the base; but where an event
+%% of all keys may break them later, which keys there were must be known.
+kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline) ->
     maps:fold(
         fun
             (Key, {false, _} = Broken, {Broke, {_, Kept, Soonest}}) ->
                 {[{Key, Broken} | Broke], {Base, maps:remove(Key, Kept), Soonest}};
             (Key, Instance, {Broke, {_, Kept, Soonest}}) ->
-                case Instance =:= Base andalso finished(Program, Base) of
+                case not Shared andalso Instance =:= Base andalso finished(Program, Base) of
                     {true, _} ->
                         {Broke, {Base, maps:remove(Key, Kept), Soonest}};
                     _ ->

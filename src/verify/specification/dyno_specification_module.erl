@@ -18,7 +18,14 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
     Events = [Event || {#{} = Event, _, _} <- Matches],
     lists:foreach(fun(Key) -> used(Key, Events) end, KeysThere),
     lists:foreach(fun(Event) -> whole_key(Event, Keys) end, Events),
-    Program = #{name => Name, engine => Engine, keys => Keys, strict => Strict, code => Code},
+    Program = #{
+        name => Name,
+        engine => Engine,
+        keys => Keys,
+        shared => Strict orelse lists:any(fun(Event) -> Keys -- variables(Event) =/= [] end, Events),
+        strict => Strict,
+        code => Code
+    },
     Strictly = [Need || Strict, Need <- dyno_specification_event:strict_needs()],
     Needs = #{
         property => Name,
