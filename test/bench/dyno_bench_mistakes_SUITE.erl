@@ -184,7 +184,7 @@ codes_and_inputs(_Config) ->
     Endless = "receive a -> b end.",
     Late =
         "r(C) -> counters:add(C, 1, 1), "
-        "case counters:get(C, 1) of 1000000 -> error(late); _ -> ok end.",
+        "case counters:get(C, 1) of 50000 -> error(late); _ -> ok end.",
     dyno_parallel:each(
         fun({Expected, Pattern, Code, Options}) ->
             {error, Error} = dyno_bench:run([Code], Options#{timeout_ms => 1000}),
