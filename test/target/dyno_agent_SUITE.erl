@@ -17,6 +17,9 @@ slow() ->
         says_that_a_target_at_priority_max_does_not_answer
     ].
 
+%% Now and then such a target does answer, where other programs have the processors.
+only_in_check() -> [says_that_a_target_at_priority_max_does_not_answer].
+
 all() ->
     [
         {group, attaching},

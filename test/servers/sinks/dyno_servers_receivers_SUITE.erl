@@ -269,7 +269,8 @@ prometheus_scrapes(Config) ->
     ]),
     ?assert(abs(Median - 5.0e-4) =< 0.02e-4, Median),
     ?assertEqual([480.0], query(Web, "gen_stage_events_total{direction=\"out\"}")),
-    ?assertEqual([7.0, 7.0], query(Web, "otp_process_message_queue_length")),
+    %% The other server is not in the second window, and may be forgotten by now.
+    ?assertMatch([7.0 | _], query(Web, "otp_process_message_queue_length")),
     {200, Metadata} = get(Web, "/api/v1/metadata"),
     #{~"data" := #{~"otp_callback_duration_seconds" := [Family]}} = json:decode(Metadata),
     ?assertMatch(#{~"type" := ~"histogram", ~"unit" := ~"seconds"}, Family),
