@@ -4,8 +4,7 @@
 -module(bench_verify).
 -moduledoc false.
 %% What each instrumentation of `dyno verify` costs a synthetic system, against the same system
-%% without
-%% monitors, in turns, each in an emulator of its own.
+%% without monitors, in turns, each in an emulator of its own.
 
 -behaviour(bench_program).
 

@@ -13,8 +13,7 @@ session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
 All processes of the node are traced, because whoever is spawned is traced by who traces its parent.
-Processes are chosen by what they run: names and labels are not known when they are spawned, and
-what
+Processes are chosen by what they run: names and labels are not known when they are spawned, and what
 runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
 dyno_agent_verify. What waits is not bounded.
 """.
@@ -95,8 +94,7 @@ init(#{monitors := Monitors} = Config) ->
     }}.
 
 %% Whoever is not traced was started by a process that was not, yet: it is the root's. The others
-%% are
-%% seen, since their parents were traced.
+%% are seen, since their parents were traced.
 existing(Session, Not, Found) ->
     New = [Pid || Pid <- processes() -- Not, not dyno_agent_event_session:is_traced(Pid, Session)],
     case [Pid || Pid <- New, dyno_agent_event_session:follow_tree(Pid, Session)] of
