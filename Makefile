@@ -7,10 +7,15 @@
 OTP ?= any
 RESULTS ?= dyno-results
 
-.PHONY: all demo rabbitmq test check bench format clean help
+.PHONY: all install demo rabbitmq test check bench format clean help
 
 all:
 	@scripts/build $(OTP)
+
+# Into PREFIX (/usr/local): bin/dyno, lib/dyno, the man page, completion for bash, zsh and fish.
+PREFIX ?= /usr/local
+install: all
+	@PREFIX=$(PREFIX) scripts/build $(OTP) install
 
 demo: all
 	@mkdir -p $(RESULTS)
@@ -42,7 +47,8 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
-# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_schema.
+# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_schema; doc/options.md
+# from the commands.
 format: all
 	@scripts/otp run $(OTP) escript scripts/recording_format.escript write \
 	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)
@@ -53,6 +59,7 @@ clean:
 
 help:
 	@echo 'make          the C part, the report page and the program ./dyno'
+	@echo 'make install  put it into PREFIX, which is /usr/local'
 	@echo 'make demo     load and measure Cowboy, and write a report to $(RESULTS)/'
 	@echo 'make rabbitmq load and measure a RabbitMQ broker, brought privately'
 	@echo 'make test     all tests, on OTP 27 and on OTP 29'

@@ -12,7 +12,7 @@
 %% In the measured node
 -export([start/1, request/0, parse/1, route/1, handle/1, reply/1, memory/1]).
 
--define(LEVELS, [count, time, memory, all]).
+-define(LEVELS, [budget, count, time, memory, all]).
 -define(EVERY_MS, 5).
 -define(MOST_AT_ONCE, 20_000).
 %% The agent gives up at 512 MiB.
@@ -21,10 +21,10 @@
 describe() ->
     """
     The memory that dyno takes in a node that starts 20,000 processes a second (by default), each of
-    which calls five measured functions and ends, for a minute at each of the levels count, time,
-    memory and all. Once a second the memory of the agent's processes and tables, garbage in it, and
-    by how much that of the whole node has grown since before the agent came are read. The result
-    is the most that either was.
+    which calls five measured functions and ends, for a minute at each of the levels budget, count,
+    time, memory and all. Once a second the memory of the agent's processes and tables, garbage in
+    it, and by how much that of the whole node has grown since before the agent came are read. The
+    result is the most that either was.
     """.
 
 argument(none) ->

@@ -3,7 +3,8 @@
 
 -module(bench_budget_shares).
 -moduledoc false.
-%% Whether the level `budget` gives Cowboy's functions the shares that the level `time` gives them.
+%% Whether the level `budget` gives Cowboy's functions the shares of the processor time that perf
+%% gives them.
 
 -behaviour(bench_program).
 
@@ -14,108 +15,182 @@
 -define(WARMUP_MS, 1000).
 %% As `dyno test` has it by default.
 -define(INTERVAL_MS, 1000).
+%% The two that end in the operating system, where dyno and the level `time` are furthest apart:
+%% what the kernel does for them, and what Erlang does below them.
+-define(FUNCTIONS, [
+    {
+        {ranch_tcp, send, 2},
+        "tcp_sendmsg",
+        "(gen_tcp|inet_tcp|prim_inet|ranch_tcp):send/|lookup_socket"
+    },
+    {
+        {ranch_tcp, setopts, 2},
+        "do_epoll_ctl",
+        "(inet|prim_inet|ranch_tcp):setopts/|prim_inet:(ctl|enc)_"
+    }
+]).
 
 describe() ->
     """
-    By how many points the shares of functions in Cowboy's time, as the level budget tells them, are
-    off from those of the level time, which times each call and takes out what that adds. One node
-    serves 16 connections; dyno measures it by turns at the one level and the other, attached anew
-    each time. The result is the largest difference of any function, of the medians of the turns.
-    How far two turns of the level time are apart is said beside it: the machine's other work falls
-    on whoever calls the system, and so do the differences.
+    By how many points the shares of ranch_tcp:send/2 and ranch_tcp:setopts/2 in Cowboy's time, as
+    the level budget tells them, are off from those of Linux's perf. One node serves 16 connections;
+    perf and dyno look at it by turns. perf samples what its schedulers do, with the stacks of C: a
+    sample of a process is one whose outermost C function was called by compiled Erlang code, and
+    which of these functions is send's is told by what the kernel did below it. The result is the
+    larger difference, of the medians of the turns. Of the level time the shares are told as well:
+    there the time in which another program had the processor counts as well.
 
-    Where there is no Cowboy, OTP's httpd serves. Takes no argument.
+    Skipped where there is no Cowboy, or no perf that may sample. Takes no argument.
     """.
 
-argument(none) -> {ok, none};
-argument(Other) -> {error, ["there is no argument ", Other]}.
+argument(none) ->
+    case {code:which(cowboy), os:find_executable("perf")} of
+        {non_existing, _} -> {skip, "skipped: Cowboy is not to be had here"};
+        {_, false} -> {skip, "skipped: perf is not to be had here"};
+        _ -> may_sample(os:cmd("perf stat -e cpu-clock true >/dev/null 2>&1; echo $?"))
+    end;
+argument(Other) ->
+    {error, ["there is no argument ", Other]}.
+
+may_sample("0\n") -> {ok, none};
+may_sample(_) -> {skip, "skipped: perf may not sample here"}.
 
 measure(none, Effort) ->
     {Turns, Ms} = effort(Effort),
-    {ok, [Node], State} = http_demo:init_run(?CONNECTIONS, undefined),
-    Clients = [client(Id, State) || Id <- lists:seq(1, ?CONNECTIONS)],
+    {ok, Node} = dyno_peer:start(#{name => "cowboy", arguments => ["+JPperf", "true"]}),
+    {ok, Port} = erpc:call(Node, http_demo, serve, []),
+    Clients = [client(Id, Port) || Id <- lists:seq(1, ?CONNECTIONS)],
     #{patterns := Given} = http_demo:suite(),
     {ok, #{patterns := Patterns}} = dyno_suite:options(#{sizes => [1], patterns => Given}),
-    _ = requests(Clients, ?WARMUP_MS),
+    timer:sleep(?WARMUP_MS),
     Measured = [
-        {Level, shares(Level, Node, Patterns, Clients, Ms)}
-     || Turn <- lists:seq(1, Turns), Level <- order(Turn)
+        {How, shares(How, {Node, Patterns}, Ms)}
+     || _ <- lists:seq(1, Turns), How <- [perf, budget, time]
     ],
     lists:foreach(fun(Client) -> Client ! stop end, Clients),
-    ok = http_demo:end_run(State),
-    Of = fun(Level) -> [Shares || {L, Shares} <- Measured, L =:= Level] end,
-    {[First | Others] = Timed, Budgeted} = {Of(time), Of(budget)},
-    {Off, Function} = largest(medians(Timed), medians(Budgeted)),
-    bench_program:say("turns     ~b of ~b s at each level", [Turns, Ms div 1000]),
-    bench_program:say("largest   ~ts: ~ts % of the time at time, ~ts % at budget", [
-        dyno_agent_kind:mfa(Function),
-        bench_program:number(maps:get(Function, medians(Timed), 0.0)),
-        bench_program:number(maps:get(Function, medians(Budgeted), 0.0))
-    ]),
+    Process = erpc:call(Node, os, getpid, []),
+    ok = dyno_peer:stop(Node),
     _ = [
-        bench_program:say("noise     a turn at time, and the next: ~ts points", [
-            bench_program:number(element(1, largest(First, Next)))
-        ])
-     || [Next | _] <- [Others]
+        file:delete(Left ++ Process ++ End)
+     || {Left, End} <- [{"/tmp/perf-", ".map"}, {"/tmp/jit-", ".dump"}]
     ],
-    #{name => budget_shares, value => Off, unit => "points", interval => none, goal => ?GOAL}.
+    bench_program:say("turns     ~b of ~b s each", [Turns, Ms div 1000]),
+    Off = [off(Function, Measured) || {Function, _, _} <- ?FUNCTIONS],
+    #{
+        name => budget_shares,
+        value => lists:max(Off),
+        unit => "points",
+        interval => none,
+        goal => ?GOAL
+    }.
 
 effort(full) -> {5, 8000};
 effort(quick) -> {1, 1000}.
 
-order(Turn) when Turn rem 2 =:= 0 -> [budget, time];
-order(_Turn) -> [time, budget].
+off(Function, Measured) ->
+    Of = fun(How) ->
+        [maps:get(Function, Shares, {0.0, 0.0, 0.0}) || {H, Shares} <- Measured, H =:= How]
+    end,
+    Times = [Share || {Share, _, _} <- Of(time)],
+    Median = fun(N, How) -> dyno_stats:median([element(N, Share) || Share <- Of(How)]) end,
+    bench_program:say(
+        "~ts: perf ~.1f %; budget ~.1f % (~.1f to ~.1f); time ~.1f % (turns from ~.1f to ~.1f)",
+        [dyno_agent_kind:mfa(Function), Median(1, perf)] ++
+            [Median(N, budget) || N <- [1, 2, 3]] ++
+            [Median(1, time), lists:min(Times), lists:max(Times)]
+    ),
+    abs(Median(1, budget) - Median(1, perf)).
 
-shares(Level, Node, Patterns, Clients, Ms) ->
+%% perf
+
+shares(perf, {Node, _}, Ms) ->
+    File = filename:join(filename:basedir(user_cache, "dyno"), "perf-" ++ os:getpid()),
+    ok = filelib:ensure_dir(File),
+    Perf = io_lib:format(
+        "perf record -q -e cpu-clock -F 1500 --call-graph dwarf,4096 "
+        "-o ~ts -p ~ts -- sleep ~b 2>&1",
+        [File, erpc:call(Node, os, getpid, []), Ms div 1000]
+    ),
+    _ = os:cmd(lists:flatten(Perf)),
+    Text = os:cmd("perf script -F comm,ip,sym,dso -i " ++ File ++ " 2>/dev/null"),
+    ok = file:delete(File),
+    Samples = [
+        [string:trim(Frame) || Frame <- Frames]
+     || Block <- string:split(Text, "\n\n", all),
+        ["erts_sched" ++ _ | [_ | _] = Frames] <- [string:lexemes(Block, "\n")]
+    ],
+    Processes = [Sample || Sample <- Samples, is_process(Sample)],
+    #{
+        Function => {100 * count(Kernel, Erlang, Processes) / max(1, length(Processes)), 0.0, 0.0}
+     || {Function, Kernel, Erlang} <- ?FUNCTIONS
+    };
+shares(Level, {Node, Patterns}, Ms) ->
     {ok, Targets} = dyno_targets:attach([Node], #{
         patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS, without => []
     }),
-    _ = requests(Clients, ?WARMUP_MS),
+    timer:sleep(?WARMUP_MS),
     ok = dyno_targets:restart(Targets),
-    _ = requests(Clients, Ms),
+    timer:sleep(Ms),
     [#{results := #{dyno_agent_calls := #{functions := Functions}}}] = dyno_targets:read(Targets),
     ok = dyno_targets:detach(Targets),
-    Times = #{MFA => Ns || #{mfa := MFA, own_time_ns := Ns} <- Functions},
-    All = lists:sum(maps:values(Times)),
-    #{MFA => 100 * Ns / max(1, All) || MFA := Ns <- Times}.
+    All = max(1, lists:sum([Ns || #{own_time_ns := Ns} <- Functions])),
+    #{
+        MFA => {
+            100 * Ns / All,
+            100 * maps:get(own_time_low_ns, F, Ns) / All,
+            100 * maps:get(own_time_high_ns, F, Ns) / All
+        }
+     || #{mfa := MFA, own_time_ns := Ns} = F <- Functions
+    }.
 
-medians(Turns) ->
-    Functions = lists:usort(lists:append([maps:keys(Shares) || Shares <- Turns])),
-    #{F => dyno_stats:median([maps:get(F, Shares, 0.0) || Shares <- Turns]) || F <- Functions}.
+%% Compiled Erlang code is in the map, and the outermost frame that perf finds is of it; that of
+%% the emulator's loop is a scheduler's own work, that of beamasm a process that ends.
+is_process(Sample) ->
+    Outermost = lists:last(Sample),
+    is_compiled(Outermost) andalso not has("process_main|erts_beamasm", Outermost).
 
-largest(A, B) ->
-    lists:max([
-        {abs(maps:get(F, A, 0.0) - maps:get(F, B, 0.0)), F}
-     || F <- maps:keys(maps:merge(A, B))
+is_compiled(Frame) -> has("\\.map", Frame).
+
+has(Pattern, Frame) -> re:run(Frame, Pattern, [{capture, none}]) =:= match.
+
+%% Samples of the C function below which the kernel does this, and of these Erlang functions.
+count(Kernel, Erlang, Samples) ->
+    Entries = [
+        Entry
+     || Sample <- Samples, lists:any(fun(F) -> has(Kernel, F) end, Sample), Entry <- entry(Sample)
+    ],
+    Entry =
+        case [{length([E || E <- Entries, E =:= X]), X} || X <- lists:usort(Entries)] of
+            [] -> none;
+            Counted -> [element(2, lists:max(Counted))]
+        end,
+    length([
+        Sample
+     || [Innermost | _] = Sample <- Samples,
+        entry(Sample) =:= Entry orelse (is_compiled(Innermost) andalso has(Erlang, Innermost))
     ]).
 
-client(Id, State) ->
-    Owner = self(),
+%% Where the outermost C function was when it called on.
+entry(Sample) ->
+    InC = lists:takewhile(fun(Frame) -> not is_compiled(Frame) end, Sample),
+    case [Frame || Frame <- InC, has("beam\\.smp", Frame)] of
+        [] -> [];
+        Frames -> [hd(string:lexemes(lists:last(Frames), " "))]
+    end.
+
+%% The load
+
+%% Without a pause: Cowboy closes connections that are idle for 5 s.
+client(Id, Port) ->
     spawn_link(fun() ->
-        {ok, Socket} = http_demo:init_worker(Id, State),
-        serve(Owner, Socket)
+        {ok, Socket} = http_demo:init_worker(Id, #{port => Port}),
+        requests(Socket)
     end).
 
-serve(Owner, Socket) ->
+requests(Socket) ->
     receive
-        {until, End} ->
-            Next = repeat(End, Socket),
-            Owner ! {self(), done},
-            serve(Owner, Next);
-        stop ->
-            http_demo:end_worker(Socket)
+        stop -> http_demo:end_worker(Socket)
+    after 0 ->
+        {ok, Next} = http_demo:operation(Socket),
+        requests(Next)
     end.
-
-repeat(End, Socket) ->
-    case erlang:monotonic_time(millisecond) < End of
-        true ->
-            {ok, Next} = http_demo:operation(Socket),
-            repeat(End, Next);
-        false ->
-            Socket
-    end.
-
-requests(Clients, Ms) ->
-    End = erlang:monotonic_time(millisecond) + Ms,
-    lists:foreach(fun(Client) -> Client ! {until, End} end, Clients),
-    [receive {Client, done} -> ok end || Client <- Clients].

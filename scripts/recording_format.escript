@@ -3,7 +3,8 @@
 %% Copyright 2026 The dyno authors
 %%
 %% Writes what dyno_recording_schema says about recordings for people and for validators:
-%% doc/recording.schema.json, and in doc/recording.md what stands between the two comments.
+%% doc/recording.schema.json, and in doc/recording.md what stands between the two comments. And what the
+%% commands say about their options: doc/options.md.
 %%
 %%   escript scripts/recording_format.escript write|check EBIN
 %%
@@ -14,6 +15,7 @@
 
 -define(SCHEMA, "doc/recording.schema.json").
 -define(DOCUMENT, "doc/recording.md").
+-define(OPTIONS, "doc/options.md").
 -define(BEGIN, ~"<!-- written by make format -->\n").
 -define(END, ~"<!-- until here -->\n").
 
@@ -22,7 +24,8 @@ main([Mode, Ebin]) when Mode =:= "write"; Mode =:= "check" ->
     {ok, Before} = file:read_file(?DOCUMENT),
     Files = [
         {?SCHEMA, iolist_to_binary(dyno_recording_json:encode(json_schema()))},
-        {?DOCUMENT, with_tables(Before)}
+        {?DOCUMENT, with_tables(Before)},
+        {?OPTIONS, unicode:characters_to_binary(dyno_cli_reference:markdown())}
     ],
     lists:foreach(fun({Path, Text}) -> file(Mode, Path, Text) end, Files);
 main(_) ->

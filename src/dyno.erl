@@ -14,14 +14,16 @@ PASSED: all 3 thresholds hold
 ```
 
 The same as `dyno test` and `dyno report` at the command line, but that nothing is written unless it
-is asked for, and that options are a map. dyno's modules must be on the code path: `erl -pa
-_build/29/default/lib/dyno/ebin`.
+is asked for, and that options are a map. dyno's modules must be on the code path: after `make install`
+`ERL_LIBS=/usr/local/lib erl` or, in a shell that runs, `code:add_path("/usr/local/lib/dyno/ebin").`
+`dyno:help()` lists the functions.
 """.
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
--export([verify/2, verify/3, workload/1]).
+-export([verify/2, verify/3, trace/2, trace/3, profile/1, profile/2, workload/1]).
+-export([record/1, record/2]).
 -export([compare/2, compare/3, report/1, report/2]).
--export([format_error/1, version/0]).
+-export([format_error/1, version/0, help/0]).
 
 -export_type([recording/0, codes/0, reason/0]).
 
@@ -163,6 +165,34 @@ servers(Nodes, Options) ->
         {ok, Recording}
     end.
 
+-doc "As `record/2`, for half a minute.".
+-spec record(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.
+record(Nodes) ->
+    record(Nodes, #{}).
+
+-doc """
+Records what nodes do that run, with every instrument and without a load, prints a report, and returns
+the recording. `m:dyno_record` has the options.
+
+## Examples
+
+```
+{ok, _} = dyno:record('shop@host', #{duration_ms => 10_000, patterns => ["app:shop"]}).
+```
+
+## Errors
+
+A node cannot be reached, or an option is wrong.
+""".
+-spec record(node() | [node(), ...], dyno_record:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+record(Nodes, Options) ->
+    maybe
+        {ok, Recording} ?= dyno_record:run(lists:flatten([Nodes]), Options),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
 -doc "As `verify/3`, for ten seconds.".
 -spec verify(file:filename_all(), node()) -> {ok, dyno_recording:document()} | {error, reason()}.
 verify(Specification, Node) ->
@@ -194,6 +224,61 @@ verify(Specification, Nodes, Options) ->
         ok ?= report(Recording),
         {ok, Recording}
     end.
+
+-doc "As `profile/2`, for ten seconds.".
+-spec profile(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.
+profile(Node) ->
+    profile(Node, #{}).
+
+-doc """
+Finds where the time or the memory of running nodes goes, prints a report, and returns the recording.
+`m:dyno_profile` has the options.
+
+## Examples
+
+```
+{ok, _} = dyno:profile('shop@host', #{targets => [~"app:shop"], for_ms => 30_000}).
+```
+
+## Errors
+
+A node cannot be reached, or a target means nothing there.
+""".
+-spec profile(node() | [node(), ...], dyno_profile:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+profile(Nodes, Options) ->
+    maybe
+        {ok, Recording} ?= dyno_profile:run(lists:flatten([Nodes]), Options),
+        ok ?= report(Recording),
+        {ok, Recording}
+    end.
+
+-doc "As `trace/3`, of the next ten calls within 15 seconds.".
+-spec trace(node() | [node(), ...], Pattern | [Pattern]) -> {ok, pid()} | {error, reason()} when
+    Pattern :: unicode:chardata().
+trace(Nodes, Patterns) ->
+    trace(Nodes, Patterns, #{}).
+
+-doc """
+Prints calls and messages of running nodes as they happen. It returns at once; `m:dyno_trace` has the
+options, the patterns are in `m:dyno_trace_pattern`. It ends by itself, or with the calling process.
+
+## Examples
+
+```
+{ok, Trace} = dyno:trace('shop@host', "shop:order/2 -> return", #{count => 100}).
+ok = dyno_trace:add(Trace, "shop:price/1").
+{ok, _} = dyno_trace:stop(Trace).
+```
+
+## Errors
+
+A pattern is not understood, a function is not there, or a node cannot be reached.
+""".
+-spec trace(node() | [node(), ...], Pattern | [Pattern], dyno_trace:options()) ->
+    {ok, pid()} | {error, reason()} when Pattern :: unicode:chardata().
+trace(Nodes, Patterns, Options) ->
+    dyno_trace:start(lists:flatten([Nodes]), listed(Patterns), Options).
 
 -doc """
 Runs a synthetic system of a master and workers in this node, prints a report, and returns the
@@ -285,6 +370,30 @@ format_error(Error) ->
 -spec version() -> binary().
 version() ->
     dyno_version:version().
+
+-doc "Lists the functions of this module, each with what it is for; `h(dyno, test)` says more.".
+-spec help() -> ok.
+help() ->
+    Docs =
+        case code:get_doc(?MODULE) of
+            {ok, {docs_v1, _, _, _, _, _, Of}} -> Of;
+            %% Modules without their documentation, as in a release that was stripped.
+            {error, _} -> []
+        end,
+    Said = #{{F, A} => Text || {{function, F, A}, _, _, #{~"en" := Text}, _} <- Docs},
+    io:put_chars([
+        [io_lib:format("~ts~n    ~ts~n", [Call, first_sentence(maps:get(Function, Said, ~""))])
+         || {_, Function, Call} <- lists:sort([
+                {F, {F, A}, io_lib:format("dyno:~ts/~b", [F, A])}
+             || {F, A} <- ?MODULE:module_info(exports), F =/= module_info
+            ])],
+        "\nIn the shell: h(dyno, test). At the command line: dyno --help\n"
+    ]).
+
+first_sentence(Text) ->
+    [Paragraph | _] = string:split(Text, "\n\n"),
+    [Sentence | _] = string:split(re:replace(Paragraph, "\\s+", " ", [global, unicode]), ". "),
+    Sentence.
 
 document(Document) when is_map(Document) -> {ok, Document};
 document(File) -> tagged(dyno_recording_file, dyno_recording_file:read(File)).

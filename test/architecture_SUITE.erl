@@ -239,7 +239,8 @@ wrong_names(Facts) ->
         Module =/= dyno,
         string:prefix(atom_to_list(Module), "dyno_") =:= nomatch,
         %% Mix finds a task by its module's name, which it makes of the task's.
-        string:prefix(atom_to_list(Module), "Elixir.Mix.Tasks.Dyno.") =:= nomatch
+        string:prefix(atom_to_list(Module), "Elixir.Mix.Tasks.Dyno.") =:= nomatch,
+        Module =/= 'Elixir.Dyno'
     ].
 
 %% `-moduledoc false` is an answer, too: a comment says what an inner module is for.

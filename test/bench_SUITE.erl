@@ -37,6 +37,7 @@ measured in the form that others read. What they measured is not judged here. No
     gates/1,
     birth_storm/1,
     servers/1,
+    trace/1,
     search_spread/1,
     every_program_is_tested/1,
     wrong_arguments/1,
@@ -46,7 +47,7 @@ measured in the form that others read. What they measured is not judged here. No
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-slow() -> programs().
+slow() -> [wrong_arguments | programs()].
 
 %% The programs measure for minutes together.
 only_in_check() -> programs().
@@ -80,6 +81,7 @@ all() ->
         gates,
         birth_storm,
         servers,
+        trace,
         search_spread,
         every_program_is_tested,
         wrong_arguments,
@@ -194,6 +196,10 @@ servers(_Config) ->
     Output = measures(["servers", "bench_cluster_sync"], "servers_call", "times"),
     ?assertMatch({match, _}, re:run(Output, ~"^call +hook +[0-9.]+ times", [multiline])),
     measures(["servers", "flood"], "servers_flood", "ms").
+
+trace(_Config) ->
+    measures(["trace"], "trace_flood", "messages"),
+    measures(["trace", "throughput"], "trace_throughput", "ratio").
 
 search_spread(_Config) ->
     measures(["search_spread"], "search_spread", "ratio").

@@ -3,8 +3,7 @@
 
 -module(examples_SUITE).
 -moduledoc """
-What the documents show is what there is: every example runs, the README's suite is one of them,
-every threshold and pattern of the documents is read, the commands are the program's, the map of
+What the documents show is what there is: every example runs, every threshold and pattern of the documents is read, the commands are the program's, the map of
 modules is whole, links lead somewhere.
 """.
 
@@ -12,7 +11,7 @@ modules is whole, links lead somewhere.
 
 -export([all/0, suite/0, slow/0]).
 -export([ranch_is_verified/1]).
--export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1, readme_suite_is_an_example/1]).
+-export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1]).
 -export([thresholds_are_read/1, patterns_are_read/1]).
 -export([options_are_all_there/1, commands_are_the_programs/1, modules_are_in_the_map/1]).
 -export([links_lead_somewhere/1]).
@@ -25,7 +24,6 @@ all() ->
         ranch_is_verified,
         rabbitmq_runs,
         rabbitmq_is_missed,
-        readme_suite_is_an_example,
         thresholds_are_read,
         patterns_are_read,
         options_are_all_there,
@@ -169,17 +167,12 @@ broken(Left) ->
     after 10_000 -> ct:fail({verdicts_missing, Left})
     end.
 
-readme_suite_is_an_example(_Config) ->
-    [Suite] = [Block || <<"-module(", _/binary>> = Block <- blocks("README.md", ~"erlang")],
-    Example = read("examples/cache_demo.erl"),
-    ?assertMatch({_, _}, binary:match(Example, string:trim(Suite))).
-
 thresholds_are_read(_Config) ->
     Rows = first_cells("doc/thresholds.md", ~"| threshold |"),
     ?assert(length(Rows) > 20, Rows),
     Readme = lists:append([
         binary:split(Block, ~"\n", [global, trim_all])
-     || <<"latency.p99 ", _/binary>> = Block <- blocks("README.md", ~"")
+     || <<"latency.p99 ", _/binary>> = Block <- dyno_documents:blocks("README.md", ~"")
     ]),
     ?assert(length(Readme) > 3, Readme),
     Known = dyno_suites:with_known(#{}, fun(Of) -> Of end),
@@ -238,7 +231,7 @@ commands_are_the_programs(_Config) ->
     ?assertEqual(lists:sort(Commands), lists:sort(Documented)).
 
 modules_are_in_the_map(_Config) ->
-    Map = read("doc/architecture.md"),
+    Map = dyno_documents:read("doc/architecture.md"),
     Sources = filelib:wildcard(filename:join([dyno_project:root(), "src", "**", "*.erl"])),
     Modules = [list_to_binary(filename:basename(Source, ".erl")) || Source <- Sources],
     ?assertNotEqual([], Modules),
@@ -251,7 +244,7 @@ links_lead_somewhere(_Config) ->
     Dead = [
         {File, Link}
      || File <- Files,
-        Link <- links(read(File)),
+        Link <- links(dyno_documents:read(File)),
         not is_there(File, Link)
     ],
     ?assertEqual([], Dead).
@@ -270,21 +263,9 @@ behaviours(Module) ->
     lists:append([B || {behaviour, B} <- Module:module_info(attributes)]).
 
 %% The code blocks of a document in that language.
-blocks(File, Language) ->
-    Lines = binary:split(read(File), ~"\n", [global]),
-    [Block || {Of, Block} <- fenced(Lines), Of =:= Language].
-
-fenced([]) ->
-    [];
-fenced([<<"```", Language/binary>> | Lines]) ->
-    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
-    [{Language, iolist_to_binary(lists:join($\n, Block))} | fenced(Rest)];
-fenced([_ | Lines]) ->
-    fenced(Lines).
-
 %% The code in the first column of the tables whose head begins so.
 first_cells(File, Head) ->
-    Lines = binary:split(read(File), ~"\n", [global]),
+    Lines = binary:split(dyno_documents:read(File), ~"\n", [global]),
     cells(Lines, Head, outside).
 
 cells([], _Head, _Where) ->
@@ -305,7 +286,3 @@ term(Text) ->
     {ok, Tokens, _} = erl_scan:string(binary_to_list(Text) ++ "."),
     {ok, Term} = erl_parse:parse_term(Tokens),
     Term.
-
-read(File) ->
-    {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),
-    Text.

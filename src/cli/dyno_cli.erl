@@ -33,17 +33,37 @@ main(Run) ->
 run(Arguments) ->
     case [Argument || Argument <- Arguments, not is_list(Argument)] of
         [] ->
-            run_text(Arguments);
+            coloured(Arguments);
         [NoText | _] ->
             dyno_cli_terminal:complain(dyno_cli_usage:no_text(NoText)),
             2
     end.
 
+%% Of all commands, and before them.
+coloured(Arguments) ->
+    {Given, Rest} = lists:partition(fun is_colour/1, Arguments),
+    case string:split(lists:last(["--color=auto" | Given]), "=") of
+        [_, When] when When =:= "always"; When =:= "never"; When =:= "auto" ->
+            ok = dyno_cli_terminal:colour_when(list_to_existing_atom(When)),
+            run_text(Rest);
+        [Option | _] ->
+            Sentence = [Option, " takes always, never or auto, such as ", Option, "=always"],
+            dyno_cli_terminal:complain(Sentence),
+            2
+    end.
+
+is_colour(Argument) ->
+    [Option | _] = string:split(Argument, "="),
+    Option =:= "--color" orelse Option =:= "--colour".
+
 run_text(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
         [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);
-        [Flag | _] when Flag =:= "--version"; Flag =:= "-V" -> version();
+        ["version"] -> version();
+        [Flag | _] when Flag =:= "--version"; Flag =:= "-V"; Flag =:= "-v" -> version();
+        ["man"] -> dyno_cli_terminal:print(unicode:characters_to_binary(dyno_cli_reference:man()));
+        ["completion" | Shell] -> completion(Shell);
         [] -> no_command();
         [Name | Rest] -> dispatch(Name, Rest, Arguments)
     end.
@@ -93,6 +113,16 @@ parse_and_run(Arguments) ->
             2
     end.
 
+completion(Shell) ->
+    case dyno_cli_completion:script(lists:append(Shell)) of
+        {ok, Script} ->
+            dyno_cli_terminal:print(unicode:characters_to_binary(Script));
+        error ->
+            Shells = lists:join(", ", dyno_cli_completion:shells()),
+            dyno_cli_terminal:complain(["dyno completion takes one of ", Shells]),
+            2
+    end.
+
 tree() ->
     #{
         commands => #{
@@ -103,6 +133,9 @@ tree() ->
 
 help([]) ->
     dyno_cli_terminal:print(dyno_cli_help:overview(dyno_cli_terminal:look()));
+%% The overview has what there is to say about these.
+help([Name | _]) when Name =:= "completion"; Name =:= "help"; Name =:= "man"; Name =:= "version" ->
+    help([]);
 help([Name | _]) ->
     case lists:keyfind(Name, 1, dyno_commands:all()) of
         {Name, _, _} = Command ->

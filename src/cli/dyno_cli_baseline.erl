@@ -18,7 +18,7 @@ with the first of them. Each was measured in many VMs: once is enough.
 -export_type([kind/0, gate/0, reason/0]).
 
 -doc "What is compared; nothing where a command has no such options.".
--type kind() :: test | bench | none.
+-type kind() :: test | record | bench | none.
 
 -doc "The earlier recording, or the first variant, and the conditions.".
 -opaque gate() ::
@@ -72,13 +72,13 @@ read(_Kind, #{fail_if := _}) ->
 read(_Kind, _Values) ->
     {ok, none}.
 
-gate(test, Baseline, Values) ->
-    {ok, Default} = dyno_compare_gate:parse(?NO_WORSE),
+gate(Kind, Baseline, Values) when Kind =:= test; Kind =:= record ->
+    {ok, NoWorse} = dyno_compare_gate:parse(?NO_WORSE),
     Conditions = [
         dyno_compare_gate:of_metric(C, ~"time")
-     || C <- maps:get(fail_if, Values, [Default])
+     || C <- maps:get(fail_if, Values, [NoWorse || Kind =:= test])
     ],
-    #{kind => test, baseline => Baseline, conditions => Conditions, options => #{}};
+    #{kind => Kind, baseline => Baseline, conditions => Conditions, options => #{}};
 gate(bench, Baseline, Values) ->
     Metric = atom_to_binary(maps:get(metric, Values, time)),
     #{
@@ -161,6 +161,7 @@ changes(#{kind := Kind, baseline := Baseline, conditions := Conditions} = Gate, 
     end.
 
 none_of(test) -> no_common_size;
+none_of(record) -> no_common_size;
 none_of(bench) -> no_common_label.
 
 common(Reason, []) -> {error, {?MODULE, Reason}};

@@ -7,6 +7,7 @@ The help texts, made from the same data that the arguments are parsed with.
 """.
 
 -export([overview/1, command/2]).
+-export([common_options/0, exit_statuses/0, environment/0, entry/1]).
 
 %% The left column is at most this wide; a longer entry has its text on the next line.
 -define(LEFT, 26).
@@ -17,9 +18,9 @@ The help texts, made from the same data that the arguments are parsed with.
 -spec overview(dyno_report:options()) -> iolist().
 overview(Look) ->
     Entries = [{list_to_binary(Name), to_binary(Help)} || {Name, _, Help} <- dyno_commands:all()],
-    Options = [
-        {~"-h, --help", ~"this text; after a command, that command's"},
-        {~"-V, --version", ~"the version of dyno and of Erlang/OTP"}
+    Others = [
+        {~"completion SHELL", ~"print the completion for bash, zsh or fish"},
+        {~"man", ~"print the man page"}
     ],
     output([
         {line, ["dyno ", dyno_version:version(), ": a dynamometer for the BEAM"]},
@@ -27,14 +28,14 @@ overview(Look) ->
         {line, [title("Usage", Look), ": dyno COMMAND ARGUMENTS..."]},
         blank,
         {line, title("Commands", Look)},
-        {lines, entries(Entries, Look)},
+        {lines, entries(Entries ++ Others, Look)},
         blank,
         {line, title("Options", Look)},
-        {lines, entries(Options, Look)},
+        {lines, entries(common_options(), Look)},
         blank,
-        {lines, exit_statuses(Look)},
+        {lines, titled("Exit status", exit_entries(), Look)},
         blank,
-        {lines, environment(Look)},
+        {lines, titled("Environment", environment(), Look)},
         blank,
         {line, "dyno COMMAND --help says more about a command, with examples."}
     ]).
@@ -71,13 +72,26 @@ command({Name, Module, Help}, Look) ->
         {line, title("Examples", Look)},
         {lines, lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples])},
         blank,
-        {lines, exit_statuses(Look)}
+        {lines, titled("Exit status", exit_entries(), Look)}
     ]).
 
-exit_statuses(Look) ->
-    Entries = [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()],
-    [title("Exit status", Look) | entries(Entries, Look)].
+titled(Title, Entries, Look) ->
+    [title(Title, Look) | entries(Entries, Look)].
 
+exit_entries() ->
+    [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()].
+
+-doc "The options that are no command's.".
+-spec common_options() -> [{binary(), binary()}, ...].
+common_options() ->
+    [
+        {~"-h, --help", ~"this text; after a command, that command's"},
+        {~"-V, --version", ~"the version of dyno and of Erlang/OTP; dyno version says it, too"},
+        {~"--color=WHEN", ~"always, never or auto: colours where a terminal can show them"}
+    ].
+
+-doc "What the exit statuses mean.".
+-spec exit_statuses() -> [{0..255, binary()}, ...].
 exit_statuses() ->
     [
         {0, ~"done"},
@@ -89,13 +103,17 @@ exit_statuses() ->
         {130, ~"interrupted; what was measured until then is kept"}
     ].
 
-environment(Look) ->
-    Entries = [
+-doc "The variables that are read.".
+-spec environment() -> [{binary(), binary()}, ...].
+environment() ->
+    [
         {~"NO_COLOR", ~"set to anything: no colours"},
+        {~"FORCE_COLOR", ~"set to anything: colours also where there is no terminal"},
         {~"DYNO_DEBUG", ~"set to 1: an error of dyno's own is shown in full, with log events"}
-    ],
-    [title("Environment", Look) | entries(Entries, Look)].
+    ].
 
+-doc "How an argument is written, and what it is for.".
+-spec entry(argparse:argument()) -> {binary(), binary()}.
 entry(#{help := {Usage, [Text]}}) ->
     {to_binary(Usage), to_binary(Text)}.
 

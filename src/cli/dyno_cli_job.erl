@@ -19,7 +19,7 @@ run(#{node := Node} = Values) ->
 `options/0` has the options for it.
 """.
 
--export([options/0, run/2]).
+-export([options/0, options_of_tests/0, run/2]).
 -export_type([job/0, context/0]).
 
 -type job() :: #{
@@ -31,6 +31,8 @@ run(#{node := Node} = Values) ->
     writer => measurement,
     %% How it is compared with a baseline.
     gate => dyno_cli_baseline:kind(),
+    %% Whether what could not be decided counts as not passed; it does.
+    undecided => passes | fails,
     %% Prints the recording in the place of a format.
     print => fun((dyno_recording:document()) -> 0 | 3)
 }.
@@ -45,6 +47,7 @@ run(#{node := Node} = Values) ->
     job := job(),
     format := dyno_report:format() | none,
     outputs := [dyno_cli_output:output()],
+    look := dyno_report:options(),
     recording := file:filename_all() | none,
     %% Whether the name of that file is news for the user.
     path_from := user | dyno,
@@ -56,12 +59,20 @@ run(#{node := Node} = Values) ->
 options() ->
     dyno_cli_output:options(
         " (default: console)",
-        ". Without a .json or .jsonl the recording goes to dyno-NAME-TIME.json here"
+        ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a project of "
+        "rebar3 or Mix) or dyno-results"
     ) ++
         [
             {"-q, --quiet", "no progress, and no report but what is asked for"},
-            {"-v, --verbose", "where there is no terminal: a line for each phase"}
+            {"-v, --verbose",
+                "where there is no terminal: a line for each phase, not only every ten seconds"}
         ].
+
+-doc "The same of what has more to show than is read at once.".
+-spec options_of_tests() -> [dyno_cli_option:row()].
+options_of_tests() ->
+    options() ++
+        [{"--full", "the whole report on standard output, not only the answer in about 30 lines"}].
 
 -doc "Measures, compares, shows; the exit status.".
 -spec run(job(), dyno_cli_command:values()) -> dyno_error:exit_status().
@@ -92,7 +103,8 @@ plan(Job, Values) ->
         outputs => Outputs,
         recording => none,
         path_from => user,
-        progress => progress_mode(Values)
+        progress => progress_mode(Values),
+        look => (maps:with([view], Values))#{full => maps:get(full, Values, not is_test(Job))}
     },
     %% Lines are written as the measurement goes on.
     Recordings = [{K, Path} || Kind <- [jsonl, json], {K, Path} <- Outputs, K =:= Kind],
@@ -100,10 +112,13 @@ plan(Job, Values) ->
         {#{keep := _}, [{_, Path} = Recording | _]} ->
             Plan#{recording := Path, outputs := lists:delete(Recording, Outputs)};
         {#{keep := Name}, []} ->
-            Plan#{recording := default_path(Name), path_from := dyno};
+            Plan#{recording := dyno_cli_results:new_path(Name), path_from := dyno};
         {#{}, _} ->
             Plan
     end.
+
+is_test(#{gate := Gate}) -> Gate =:= test orelse Gate =:= record;
+is_test(_Job) -> false.
 
 progress_mode(#{quiet := true}) ->
     silent;
@@ -111,16 +126,8 @@ progress_mode(Values) ->
     case {dyno_cli_terminal:is_terminal(standard_error), Values} of
         {true, _} -> redrawn;
         {false, #{verbose := true}} -> lines;
-        {false, _} -> warnings
+        {false, _} -> seldom
     end.
-
-default_path(Name) ->
-    Base = re:replace(Name, "[^A-Za-z0-9_.-]", "_", [global]),
-    {{Year, Month, Day}, {Hour, Minute, Second}} = calendar:universal_time(),
-    Time = io_lib:format("~4..0b~2..0b~2..0bT~2..0b~2..0b~2..0b", [
-        Year, Month, Day, Hour, Minute, Second
-    ]),
-    iolist_to_binary(["dyno-", Base, "-", Time, ".json"]).
 
 %% The measurement
 
@@ -167,13 +174,20 @@ refused({crashed, Reason}) ->
 
 %% What becomes of it
 
-finish({ok, Judged}, Document, Plan) ->
+finish({ok, Gated}, Document, Plan) ->
+    Judged = since_last(Gated, Plan),
     Kept = keep(Judged, Document, Plan),
-    max_status(status(Judged), max(Kept, show(Judged, Plan)));
+    max_status(status(Judged, Plan), max(Kept, show(Judged, Plan)));
 finish(Error, Document, Plan) ->
     _ = keep(Document, Document, Plan),
     _ = show(Document, Plan),
     refused(Error).
+
+%% Who names a file compares by naming two.
+since_last(Document, #{path_from := dyno, recording := Path}) ->
+    dyno_cli_results:since_last(Path, Document);
+since_last(Document, _Plan) ->
+    Document.
 
 %% What the measurement wrote itself is written again where the comparison was added.
 keep(_Judged, _Document, #{recording := none}) ->
@@ -189,8 +203,8 @@ keep(Judged, _Document, #{recording := Path}) ->
             3
     end.
 
-show(Document, #{job := Job, format := Format, outputs := Outputs} = Plan) ->
-    Delivered = dyno_cli_output:deliver(Document, Format, Outputs),
+show(Document, #{job := Job, format := Format, outputs := Outputs, look := Look} = Plan) ->
+    Delivered = dyno_cli_output:deliver(Document, Format, Outputs, Look),
     Printed =
         case Job of
             #{print := Print} -> Print(Document);
@@ -225,14 +239,16 @@ verdicts(Document) ->
     [[Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)].
 
 %% A gate that could not be evaluated must not pass.
-status(#{~"status" := ~"interrupted"}) ->
+status(#{~"status" := ~"interrupted"}, _Plan) ->
     130;
-status(#{~"status" := ~"complete"} = Document) ->
-    case not_passed(Document) of
+status(#{~"status" := ~"complete"} = Document, #{job := Job}) ->
+    Passing = [~"unknown" || #{undecided := passes} <- [Job]],
+    Results = [Result || #{~"result" := Result} <- not_passed(Document)],
+    case [Result || Result <- Results, not lists:member(Result, Passing)] of
         [] -> 0;
         _ -> 1
     end;
-status(_) ->
+status(_, _Plan) ->
     3.
 
 %% An output that failed is dyno's failure, unless the measured system has a worse word to say.

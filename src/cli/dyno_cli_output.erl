@@ -6,7 +6,7 @@
 Brings a recording to where the command line wants it: standard output and files.
 """.
 
--export([options/2, format/2, deliver/2, deliver/3]).
+-export([options/2, view/0, format/2, deliver/2, deliver/4]).
 -export_type([output/0]).
 
 -doc "A file to write, and its format.".
@@ -24,6 +24,13 @@ options(Format, Output) ->
                 "; may be given more than once" ++ Output,
             {many, {custom, fun output/1, "a file's path"}}}
     ].
+
+-doc "How the console shows profiles.".
+-spec view() -> dyno_cli_option:row().
+view() ->
+    {"--view VIEW",
+        "of profiles: top, the functions that took most; down, what processes call; up, who calls "
+        "what took most (default: top)", {one_of, [top, down, up]}}.
 
 %% Whether it can be written is known before anything is measured.
 output(Path) ->
@@ -50,29 +57,31 @@ deliver(Document, Values) ->
             [] -> console;
             _ -> none
         end,
-    deliver(Document, format(Values, Default), Outputs).
+    deliver(Document, format(Values, Default), Outputs, maps:with([view], Values)).
 
 -doc """
-Writes the files, then standard output. Every output is tried, whatever becomes of the others;
-each failure is one sentence, and the status then 3.
+Writes the files, which are always full, then standard output. Every output is tried, whatever becomes
+of the others; each failure is one sentence, and the status then 3.
 """.
--spec deliver(dyno_report:document(), dyno_report:format() | none, [output()]) -> 0 | 3.
-deliver(Document, Format, Outputs) ->
-    Files = [to_file(Document, Output) || Output <- Outputs],
-    lists:max([to_stdout(Document, Format) | Files]).
+-spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) -> 0 | 3 when
+    Look :: dyno_report:options().
+deliver(Document, Format, Outputs, Look) ->
+    Files = [to_file(Document, Output, maps:remove(full, Look)) || Output <- Outputs],
+    lists:max([to_stdout(Document, Format, Look) | Files]).
 
-to_file(Document, {Format, Path}) ->
+to_file(Document, {Format, Path}, Look) ->
     maybe
-        {ok, Report} ?= dyno_report:render(Format, Document, dyno_cli_terminal:file_look()),
+        Options = maps:merge(dyno_cli_terminal:file_look(), Look),
+        {ok, Report} ?= dyno_report:render(Format, Document, Options),
         status(dyno_report:write(Path, Report))
     else
         Error -> status(Error)
     end.
 
-to_stdout(_Document, none) ->
+to_stdout(_Document, none, _Look) ->
     0;
-to_stdout(Document, Format) ->
-    case dyno_report:render(Format, Document, dyno_cli_terminal:look()) of
+to_stdout(Document, Format, Look) ->
+    case dyno_report:render(Format, Document, maps:merge(dyno_cli_terminal:look(), Look)) of
         {ok, Report} -> dyno_cli_terminal:print(Report);
         Error -> status(Error)
     end.

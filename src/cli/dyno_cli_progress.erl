@@ -3,7 +3,8 @@
 
 -module(dyno_cli_progress).
 -moduledoc """
-The progress line: redrawn in place on a terminal, a line a phase with `-v` elsewhere.
+The progress line: redrawn in place on a terminal; elsewhere, as in CI, a line every ten seconds, with `-v` a
+line a phase.
 """.
 
 -export([new/1, show/2, clear/1, line/2]).
@@ -35,8 +36,8 @@ Where a run stands. `text` says it in words; the phase `warning` is a warning wi
     redrawn
     %% One line a phase
     | lines
-    %% Nothing but warnings
-    | warnings
+    %% One line every ten seconds
+    | seldom
     | silent.
 
 -doc "What has been shown.".
@@ -45,9 +46,13 @@ Where a run stands. `text` says it in words; the phase `warning` is a warning wi
 -define(BAR, 16).
 %% Faster than this nobody reads.
 -define(REDRAW_MS, 100).
+%% A log shows that it goes on, and is not filled.
+-define(SELDOM_MS, 10_000).
 
 -doc "Nothing shown yet.".
 -spec new(mode()) -> t().
+new(seldom) ->
+    #{mode => seldom, last => erlang:monotonic_time(millisecond), drawn => false};
 new(Mode) ->
     #{mode => Mode, last => undefined, drawn => false}.
 
@@ -67,8 +72,17 @@ show(#{phase := finding, text := Text}, #{mode := Mode} = Progress) ->
         _ -> dyno_cli_terminal:note(string:trim(Text, trailing))
     end,
     Cleared;
-show(_Event, #{mode := Mode} = Progress) when Mode =:= silent; Mode =:= warnings ->
+show(_Event, #{mode := silent} = Progress) ->
     Progress;
+show(Event, #{mode := seldom, last := LastMs} = Progress) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    case NowMs - LastMs >= ?SELDOM_MS of
+        true ->
+            dyno_cli_terminal:note(["dyno: ", line(Event, 200)]),
+            Progress#{last := NowMs};
+        false ->
+            Progress
+    end;
 show(#{phase := Phase} = Event, #{mode := lines, last := Last} = Progress) ->
     case {Phase, maps:get(run, Event, undefined)} of
         Last ->

@@ -20,7 +20,7 @@ that are found, one after the other, and `test NAME` the one of that name; the s
     %% Arguments before those that were typed.
     test => [string()],
     bench => [string()],
-    %% How dyno was called, for messages.
+    %% How dyno was called, for messages: what stands before the command.
     program := string(),
     %% Of source files, where the wildcards are the defaults.
     extensions := [string()]
@@ -55,7 +55,9 @@ watch_pipe(Port) ->
             gen_event:notify(erl_signal_server, sigterm)
     end.
 
-run(Arguments, Settings) ->
+run(Arguments, #{program := Program} = Settings) ->
+    ok = dyno_cli_terminal:called_as(Program),
+    ok = load_configured(),
     Finder = #{wildcard => fun filelib:wildcard/1, read => fun text/1},
     case plan(Arguments, Settings, Finder) of
         {ok, Lines} ->
@@ -64,6 +66,13 @@ run(Arguments, Settings) ->
             dyno_cli_terminal:complain(Sentence),
             2
     end.
+
+%% What a project configures is there for its code, as in a shell of the build tool: an application's
+%% environment is taken from -config when the application is loaded.
+load_configured() ->
+    Files = [File ++ ".config" || {config, [File]} <- init:get_arguments()],
+    Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],
+    lists:foreach(fun(Name) -> _ = application:load(Name) end, Names).
 
 text(File) ->
     case file:read_file(File) of
@@ -85,12 +94,27 @@ run_each([Line | Lines], Worst) ->
 plan([Command | Typed] = Arguments, Settings, Finder) ->
     case {Command, lists:member("--help", Typed) orelse lists:member("-h", Typed)} of
         {"test", false} -> fill(Command, Typed, Settings, found(suites, Settings, Finder));
-        {"bench", false} -> fill(Command, Typed, Settings, found(benchmarks, Settings, Finder));
+        {"bench", false} ->
+            fill(
+                Command,
+                in_its_language(Typed, Settings),
+                Settings,
+                found(benchmarks, Settings, Finder)
+            );
         {"new", false} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
         _ -> {ok, [Arguments]}
     end;
 plan([], _Settings, _Finder) ->
     {ok, [[]]}.
+
+%% What is typed in a project of Elixir's is Elixir.
+in_its_language(Typed, #{extensions := [".exs" | _]}) ->
+    case [Flag || Flag <- ["--elixir", "--erlang"], lists:member(Flag, Typed)] of
+        [] -> ["--elixir" | Typed];
+        [_ | _] -> Typed
+    end;
+in_its_language(Typed, _Settings) ->
+    Typed.
 
 %% A new file goes where the defaults look for it, and is in the project's language.
 where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions}) when C =/= $- ->
@@ -100,7 +124,7 @@ where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions})
             {".", _, _} -> "perf/" ++ Name;
             _ -> Name
         end,
-    Elixir = ["--elixir" || Kind =:= "suite", hd(Extensions) =:= ".exs"] -- Options,
+    Elixir = ["--elixir" || hd(Extensions) =:= ".exs"] -- Options,
     [Kind, Placed | Elixir ++ Options];
 where_it_is_found(Typed, _Settings) ->
     Typed.
@@ -122,7 +146,7 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
             What = maps:get(Command, #{"test" => "suite", "bench" => "benchmark"}),
             {error, [
                 ["there is nothing to ", Command, ": no file ", lists:join(" or ", Wildcards)],
-                [" is a ", What, "; ", Program, " new ", What, " NAME writes one to start from"]
+                [" is a ", What, "; ", Program, "new ", What, " NAME writes one to start from"]
             ]};
         {missing, [_]} ->
             {ok, [[Command, File | Arguments] || File <- Files]};

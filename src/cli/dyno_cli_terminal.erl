@@ -7,6 +7,7 @@ What dyno's standard output and standard error are, and the only place that writ
 """.
 
 -export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, rows/0]).
+-export([called_as/0, called_as/1, colour_when/1]).
 -export([print/1, complain/1, note/1, write_error/1]).
 
 %% Beyond this a line is hard to read, and a file has no width.
@@ -37,9 +38,24 @@ prepare() ->
 -spec look() -> dyno_report:options().
 look() ->
     case is_terminal(standard_io) of
-        true -> #{width => columns(), colour => colour(), charset => charset()};
-        false -> file_look()
+        true -> #{width => columns(), colour => colour(on), charset => charset()};
+        false -> (file_look())#{colour => colour(off)}
     end.
+
+-doc "When to use colours from now on: `--color`. `auto` asks the environment and the terminal.".
+-spec colour_when(always | never | auto) -> ok.
+colour_when(When) ->
+    application:set_env(dyno, colour, When).
+
+-doc "What a user typed before the name of a command: `dyno `, `rebar3 dyno ` or `mix dyno.`.".
+-spec called_as() -> string().
+called_as() ->
+    application:get_env(dyno, called_as, "dyno ").
+
+-doc "Says so, in a project.".
+-spec called_as(string()) -> ok.
+called_as(Program) ->
+    application:set_env(dyno, called_as, Program).
 
 -doc "How a report in a file should look.".
 -spec file_look() -> dyno_report:options().
@@ -152,11 +168,16 @@ without_device(undefined, Characters) ->
 without_device(Pid, Characters) ->
     io:put_chars(Pid, Characters).
 
-%% https://no-color.org: any value but the empty one.
-colour() ->
-    case {os:getenv("NO_COLOR", ""), os:getenv("TERM", "dumb")} of
-        {"", Terminal} when Terminal =/= "dumb", Terminal =/= "" -> on;
-        _ -> off
+%% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the empty
+%% one; else a terminal that can.
+colour(Device) ->
+    Values = [os:getenv(Name, "") || Name <- ["NO_COLOR", "FORCE_COLOR"]],
+    case {application:get_env(dyno, colour, auto), Values, os:getenv("TERM", "dumb")} of
+        {always, _, _} -> on;
+        {never, _, _} -> off;
+        {auto, ["", [_ | _]], _} -> on;
+        {auto, ["", ""], Terminal} when Terminal =/= "dumb", Terminal =/= "" -> Device;
+        {auto, _, _} -> off
     end.
 
 %% The first of these that is set decides (POSIX, 8.2 Internationalization Variables).

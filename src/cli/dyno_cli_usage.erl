@@ -18,7 +18,8 @@ nearest name where one was probably mistyped.
 format_error({[_], undefined, undefined, _}, Tree) ->
     ["a command is missing; the commands are ", listed(commands(Tree))];
 format_error({[_], undefined, "-" ++ _ = Option, _}, _Tree) ->
-    ["there is no option ", Option, " before a command; see dyno --help"];
+    Before = ["--help", "--version", "--color"],
+    ["there is no option ", Option, " before a command", near(Option, Before, "; see dyno --help")];
 format_error({[_], undefined, Name, _}, Tree) ->
     Names = commands(Tree),
     Otherwise = ["; the commands are ", listed(Names)],
@@ -33,7 +34,7 @@ format_error({[_, Command], undefined, Extra, _}, Tree) ->
     ["dyno ", Command, " takes one ", One, ", so ", quoted(Extra), " is too much"];
 format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined; Given =:= [] ->
     case is_option(Argument) of
-        true -> [name(Argument), " needs a value: ", usage(Argument)];
+        true -> [name(Argument), " needs a value, which must not begin with -: ", usage(Argument)];
         false -> ["dyno ", Command, " needs a ", usage(Argument), ": ", text(Argument)]
     end;
 format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
@@ -53,7 +54,7 @@ near(Name, Names, Otherwise) ->
     end.
 
 commands(#{commands := Commands}) ->
-    lists:sort(maps:keys(Commands)) ++ ["help"].
+    lists:sort(maps:keys(Commands)) ++ ["help", "completion", "man", "version"].
 
 arguments(Command, #{commands := Commands}) ->
     maps:get(arguments, maps:get(Command, Commands), []).

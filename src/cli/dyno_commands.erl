@@ -16,8 +16,11 @@ all() ->
     [
         {"bench", dyno_cli_bench, "measure codes: which is faster, by how much, how sure is that"},
         {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
+        {"record", dyno_cli_record, "record all that running nodes do for a while, without a load"},
         {"servers", dyno_cli_servers, "watch the server processes of a running node"},
         {"verify", dyno_cli_verify, "check properties of the processes of a running node"},
+        {"profile", dyno_cli_profile, "find where a running node's time and memory go"},
+        {"trace", dyno_cli_trace, "show calls and messages of a running node as they happen"},
         {"workload", dyno_cli_workload, "run a synthetic system of a master and workers"},
         {"new", dyno_cli_new, "write a suite or a benchmark to start from"},
         {"compare", dyno_cli_compare, "compare two recordings: what became slower or faster"},

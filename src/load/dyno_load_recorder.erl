@@ -135,8 +135,6 @@ printed(Stack) ->
         Frames -> unicode:characters_to_binary(lists:join($\n, lists:map(fun frame/1, Frames)))
     end.
 
-frame({Module, Function, Arguments, Info}) when is_list(Arguments) ->
-    frame({Module, Function, length(Arguments), Info});
 frame({Module, Function, Arity, Info}) ->
     Place =
         case {proplists:get_value(file, Info), proplists:get_value(line, Info)} of
@@ -145,7 +143,7 @@ frame({Module, Function, Arity, Info}) ->
             _ ->
                 ""
         end,
-    [io_lib:format("~tw:~tw/~b", [Module, Function, Arity]), Place].
+    [dyno_agent_name:mfa({Module, Function, Arity}), Place].
 
 -doc "The generator woke a free worker so much later than it should have.".
 -spec schedule_lag(t(), integer()) -> ok.

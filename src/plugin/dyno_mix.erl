@@ -6,7 +6,7 @@
 dyno in a project of Mix: what `mix dyno.test`, `mix dyno.bench` and the other tasks do.
 
 ```elixir
-defp deps, do: [{:dyno, git: "URL OF DYNO", only: [:dev, :test], runtime: false}]
+defp deps, do: [{:dyno, path: "../dyno", only: [:dev, :test], runtime: false}]
 ```
 
 Mix finds a task by its module's name. These are written in Erlang, so that dyno needs no Elixir to
@@ -49,7 +49,7 @@ info(Module, Kind) -> Module:module_info(Kind).
 settings(Given) ->
     try
         Read = #{Key => setting(Key, Value) || {Key, Value} <- Given},
-        {ok, Read#{program => "mix dyno", extensions => [".exs", ".ex", ".erl"]}}
+        {ok, Read#{program => "mix dyno.", extensions => [".exs", ".ex", ".erl"]}}
     catch
         error:_ ->
             {error,

@@ -6,7 +6,7 @@
 dyno as a plugin of rebar3: `rebar3 dyno test`, `rebar3 dyno bench` and the other commands.
 
 ```erlang
-{plugins, [{dyno, {git, "URL OF DYNO"}}]}.
+{plugins, [{dyno, {git, "file:///path/to/dyno", {branch, "main"}}}]}.
 ```
 
 The commands, options, output and exit statuses are those of the program; the project is compiled
@@ -96,7 +96,7 @@ launch(State, Settings) ->
         arguments => call(rebar_state, command_args, [State]),
         paths => dyno_plugin_launch:paths(extra_paths(State) ++ code:get_path()),
         settings => (maps:remove(config, Settings))#{
-            program => "rebar3 dyno", extensions => [".erl"]
+            program => "rebar3 dyno ", extensions => [".erl"]
         },
         config => maps:get(config, Settings, undefined)
     }),

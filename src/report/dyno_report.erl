@@ -22,7 +22,20 @@ below.
 
 -doc "The name of a format.".
 -type format() ::
-    console | json | jsonl | html | csv | md | junit | benchstat | github | gitlab | folded.
+    console
+    | json
+    | jsonl
+    | html
+    | csv
+    | md
+    | junit
+    | benchstat
+    | github
+    | gitlab
+    | folded
+    | speedscope
+    | pprof
+    | callgrind.
 
 -doc "What the place where the report is shown can do; every key has a default.".
 -type options() :: #{
@@ -33,7 +46,12 @@ below.
     %% Whether lines, bars and ellipses may leave ASCII. Default: unicode.
     charset => unicode | ascii,
     %% Rows shown of a long table (functions, processes, growth). Default: 10.
-    top => pos_integer()
+    top => pos_integer(),
+    %% Profiles: the functions that took most, or trees of calls from the outermost function down or
+    %% from the innermost up. Default: top.
+    view => top | down | up,
+    %% Of a test or a recording of nodes: everything, or the answer in about 30 lines. Default: true.
+    full => boolean()
 }.
 
 -doc "Why a report could not be made or written.".
@@ -93,11 +111,20 @@ The format that a file's extension asks for.
 """.
 -spec format_of_file(file:filename_all()) -> {ok, format()} | {error, reason()}.
 format_of_file(Path) ->
-    Extension = string:lowercase(to_binary(filename:extension(Path))),
-    case [Format || {Format, _, Extensions} <- registry(), lists:member(Extension, Extensions)] of
-        [Format] -> {ok, Format};
+    Name = string:lowercase(to_binary(filename:basename(Path))),
+    %% .speedscope.json is longer than .json.
+    Endings = [
+        {byte_size(Ending), Format}
+     || {Format, _, Of} <- registry(), Ending <- Of, ends_so(Name, Ending)
+    ],
+    case lists:reverse(lists:sort(Endings)) of
+        [{_, Format} | _] -> {ok, Format};
         [] -> {error, {unknown_extension, Path}}
     end.
+
+ends_so(Name, Ending) ->
+    Size = byte_size(Name) - byte_size(Ending),
+    Size > 0 andalso binary:part(Name, Size, byte_size(Ending)) =:= Ending.
 
 -doc "The document in that format, in UTF-8.".
 -spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
@@ -141,7 +168,10 @@ registry() ->
         %% For a step's log; JSON, but .json is the recording's.
         {github, dyno_report_github, []},
         {gitlab, dyno_report_gitlab, []},
-        {folded, dyno_report_folded, [~".folded"]}
+        {folded, dyno_report_folded, [~".folded"]},
+        {speedscope, dyno_report_speedscope, [~".speedscope.json", ~".speedscope"]},
+        {pprof, dyno_report_pprof, [~".pb.gz", ~".pprof"]},
+        {callgrind, dyno_report_callgrind, [~".callgrind"]}
     ].
 
 to_binary(Path) ->

@@ -146,7 +146,7 @@ start(Kind, Keys, #{name := Name} = Given) ->
             servers => Servers,
             kind => Kind,
             name => Name,
-            modules => #{dyno_server_name:module(Module) => Module || Module <- Modules},
+            modules => #{dyno_agent_name:module(Module) => Module || Module <- Modules},
             options => Options
         }}
     end;

@@ -76,7 +76,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         labels => labels(Server, #{
             node => atom_to_binary(Node),
             pid => dyno_server_name:pid(Pid),
-            module => dyno_server_name:module(Module)
+            module => dyno_agent_name:module(Module)
         }),
         start_ns => StartNs,
         duration_ns => DurationNs,
@@ -107,8 +107,8 @@ labels(Server, Labels) ->
     ),
     #{Key => label(Value) || Key := Value <- Given, Value =/= undefined}.
 
-label(Value) when is_atom(Value) -> dyno_server_name:module(Value);
-label(Value) when is_binary(Value) -> dyno_server_name:text(Value).
+label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
+label(Value) when is_binary(Value) -> Value.
 
 stage(none) ->
     none;

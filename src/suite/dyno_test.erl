@@ -48,7 +48,9 @@ that a test that is killed leaves a readable one.
     name => atom(),
     %% Where the recording is saved as it grows.
     recording => file:filename(),
-    progress => fun((progress()) -> ok)
+    progress => fun((progress()) -> ok),
+    %% Called with each sample of a target's virtual machine and system.
+    watch => fun((node(), #{binary() => number()}) -> ok)
 }.
 
 -type progress() :: dyno_test_progress:progress().
@@ -134,7 +136,9 @@ main(Source, Options) ->
     end).
 
 with_suite(Source, #{module := Module, form := Form}, Options) ->
-    Callbacks = dyno_test_callbacks:new(Module, Form, maps:get(timeout_ms, Options, ?SUITE_MS)),
+    Callbacks = dyno_test_callbacks:new(
+        Module, Form, given(Source), maps:get(timeout_ms, Options, ?SUITE_MS)
+    ),
     try
         maybe
             {ok, Config} ?= suite(Callbacks),
@@ -152,6 +156,9 @@ with_suite(Source, #{module := Module, form := Form}, Options) ->
     after
         dyno_test_callbacks:stop(Callbacks)
     end.
+
+given({_Form, Given}) -> Given;
+given(_Source) -> undefined.
 
 suite(Callbacks) ->
     case dyno_test_callbacks:suite(Callbacks) of
@@ -174,7 +181,7 @@ suite_options(Source, Module, Config, Options) ->
     ),
     WithSizes = maps:merge(maps:with([sizes], Overrides), Config),
     Kept = maps:without(one_level(Overrides), Config),
-    Named = maps:merge(#{name => atom_to_binary(Module)}, maps:merge(Kept, Overrides)),
+    Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
     maybe
         {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},
@@ -199,7 +206,7 @@ option_list(Key, Config) ->
     end.
 
 %% A suite names files as they lie beside it.
-beside(Source, SuiteOptions) when is_atom(Source) ->
+beside(Source, SuiteOptions) when is_atom(Source); is_tuple(Source) ->
     SuiteOptions;
 beside(Source, #{feeds := Feeds} = SuiteOptions) ->
     SuiteOptions#{feeds := dyno_feed:beside(Feeds, filename:dirname(Source))}.
@@ -290,6 +297,8 @@ context(Which, Document, Test) ->
                 dyno_test_recording:save_so_far(
                     dyno_test_recording:with_run(Recorded, Document), Options
                 );
+            ({sample, Node, Values}) ->
+                (maps:get(watch, Options, fun(_, _) -> ok end))(Node, Values);
             (Event) ->
                 Progress(Event, Done, Id)
         end

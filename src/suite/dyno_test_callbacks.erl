@@ -7,10 +7,10 @@
 %% long as the test. Which callbacks there are depends on the form of the suite: a module with this
 %% behaviour brings each form's to what a test works with (dyno_suite_callbacks, dyno_performerl).
 
--export([new/3, with_timeout_ms/2, stop/1]).
+-export([new/3, new/4, with_timeout_ms/2, stop/1]).
 %% The suite, by its form
 -export([suite/1, init_suite/1, init_run/3, load/4, invariants/4, end_run/3, end_suite/2]).
--export([form/1]).
+-export([form/1, module/1, given/1]).
 %% For the forms, and for others that call functions of the suite or of its modules
 -export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
 -export([format_error/1]).
@@ -20,14 +20,18 @@
 -opaque t() :: #{
     module := module(),
     form := module(),
+    %% Of a test without a suite: what its form needs.
+    given := term(),
     sandbox := dyno_sandbox:sandbox(),
     timeout_ms := pos_integer()
 }.
 
 -doc "What a test must know of suites of a form.".
 -type form() :: #{
+    %% What the recording says that it is of. `record` is one of nodes that run, without sizes.
+    command := test | record,
     %% The function that names the targets, for messages.
-    set_up := string(),
+    set_up => string(),
     invariants := atom(),
     %% A pattern that matches nothing is refused, or left out with a warning.
     unmatched := refuse | leave_out
@@ -73,9 +77,15 @@
 -doc "Ready to call; the calling process must trap exits.".
 -spec new(module(), module(), pos_integer()) -> t().
 new(Module, Form, TimeoutMs) ->
+    new(Module, Form, undefined, TimeoutMs).
+
+-doc "The same of a form that works with what it is given.".
+-spec new(module(), module(), Given :: term(), pos_integer()) -> t().
+new(Module, Form, Given, TimeoutMs) ->
     #{
         module => Module,
         form => Form,
+        given => Given,
         sandbox => dyno_sandbox:start(#{links => die, output => whereis(standard_error)}),
         timeout_ms => TimeoutMs
     }.
@@ -92,6 +102,12 @@ stop(#{sandbox := Sandbox}) ->
 
 -spec form(t()) -> form().
 form(#{form := Form}) -> Form:form().
+
+-spec module(t()) -> module().
+module(#{module := Module}) -> Module.
+
+-spec given(t()) -> term().
+given(#{given := Given}) -> Given.
 
 -spec suite(t()) -> result(dyno_suite:config()).
 suite(#{form := Form} = Callbacks) ->

@@ -84,7 +84,7 @@ as(instruments, Module) ->
         Missing -> {error, {?MODULE, {not_an_instrument, Module, Missing}}}
     end.
 
-beside(Source, Suite) when is_atom(Source); is_atom(Suite) ->
+beside(Source, Suite) when is_atom(Source); is_atom(Suite); is_tuple(Suite) ->
     Source;
 beside(Source0, Suite0) ->
     Source = unicode:characters_to_list(Source0),

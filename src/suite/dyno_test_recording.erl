@@ -24,6 +24,7 @@
 -doc "A recording without runs.".
 -spec new(test()) -> dyno_recording:document().
 new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) ->
+    #{command := Command} = Form:form(),
     As = #{
         patterns => fun dyno_agent_patterns:print/1,
         distribution => fun dyno_agent_patterns:print/1,
@@ -33,21 +34,24 @@ new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) 
     },
     Lists = #{Key => [Print(Item) || Item <- map_get(Key, SuiteOptions)] || Key := Print <- As},
     Plain = maps:with(
-        [
-            sizes, size_label, duration_ms, warmup_ms, interval_ms, level, without, repeat, seed,
-            control
-        ] ++ [budget || map_get(level, SuiteOptions) =:= budget],
+        [duration_ms, warmup_ms, interval_ms, level, without, repeat] ++
+            [budget || map_get(level, SuiteOptions) =:= budget],
         SuiteOptions
     ),
-    Parameters = maps:merge(Plain, Lists#{
-        suite => source_text(Source),
-        load => dyno_load_spec:describe(map_get(load, SuiteOptions)),
-        order => [dyno_test_plan:id(Run) || Run <- dyno_test_plan:runs(SuiteOptions)]
-    }),
+    Parameters = maps:merge(maps:merge(Plain, Lists), of_source(Source, SuiteOptions)),
     Document = dyno_recording:new(
-        test, map_get(name, SuiteOptions), Parameters, dyno_environment:collect()
+        Command, map_get(name, SuiteOptions), Parameters, dyno_environment:collect()
     ),
     dyno_recording:add_warnings(Document, Form:warnings(Module)).
+
+of_source({_Form, #{nodes := Nodes}}, _SuiteOptions) ->
+    #{nodes => Nodes};
+of_source(Source, #{load := Load} = SuiteOptions) ->
+    (maps:with([sizes, size_label, seed, control], SuiteOptions))#{
+        suite => source_text(Source),
+        load => dyno_load_spec:describe(Load),
+        order => [dyno_test_plan:id(Run) || Run <- dyno_test_plan:runs(SuiteOptions)]
+    }.
 
 source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
 source_text(Source) -> unicode:characters_to_binary(Source).

@@ -6,14 +6,14 @@
 %% Gathers what is measured in one run, while it goes on, and makes a run of the recording of it.
 %% Whoever measures something adds it here; nobody else knows how it is kept. Pure.
 
--export([new/1]).
+-export([new/2]).
 %% What the load tells
 -export([interval/2, load/2]).
 %% What the targets tell
 -export([sample/2, targets/2, read/2, baseline/2]).
 %% Parts of the recording that somebody else has made
 -export([metrics/2, warning/2, warnings/2, parts/2]).
--export([duration_ns/2, failure/2, run/3]).
+-export([started/2, duration_ns/2, failure/2, run/3]).
 
 -export_type([t/0, status/0]).
 
@@ -26,6 +26,7 @@
 
 -opaque t() :: #{
     about := about(),
+    model := atom(),
     duration_ns := non_neg_integer(),
     %% The load's, the last interval first.
     intervals := [dyno_load_source:interval()],
@@ -42,16 +43,17 @@
 
 -type about() :: #{
     id := binary(),
-    size := non_neg_integer(),
+    size => non_neg_integer(),
     repetition := pos_integer(),
     started_at := binary()
 }.
 
--doc "Nothing is measured yet.".
--spec new(about()) -> t().
-new(About) ->
+-doc "Nothing is measured yet, under a load of that model.".
+-spec new(about(), Model :: atom()) -> t().
+new(About, Model) ->
     #{
         about => About,
+        model => Model,
         duration_ns => 0,
         intervals => [],
         load => none,
@@ -62,6 +64,13 @@ new(About) ->
         parts => maps:from_keys([metrics, series, tables, warnings], []),
         verdicts => []
     }.
+
+-doc "The measured part begins: the times of series count from here.".
+-spec started(MonotonicMs :: integer(), t()) -> t().
+started(NowMs, #{about := About} = Result) ->
+    SystemMs = NowMs + erlang:time_offset(millisecond),
+    At = calendar:system_time_to_rfc3339(SystemMs, [{unit, millisecond}, {offset, "Z"}]),
+    Result#{about := About#{started_at := list_to_binary(At)}}.
 
 -doc "How long the measured part is, or was until now.".
 -spec duration_ns(non_neg_integer(), t()) -> t().
@@ -124,21 +133,21 @@ add(Key, New, #{parts := Parts} = Result) ->
 
 -doc """
 Why a run that came to its end has measured nothing: no operation succeeded, or, where nobody counts
-operations, none of the functions was called that were to be measured.
+operations, none of the functions was called that were to be measured. Where dyno gives no load that
+is no failure: the target may be idle.
 """.
 -spec failure(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
+failure(_Module, #{model := none}) ->
+    none;
 failure(Module, #{load := none, readings := Readings}) ->
-    Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Readings],
-    Counts = [N || #{functions := [], measured_functions := N} <- Counted, N > 0],
-    Called = [F || #{functions := Functions} <- Counted, F <- Functions],
-    case {Called, Counts} of
-        {[], [_ | _]} ->
+    case not_called(Readings) of
+        0 ->
+            none;
+        Count ->
             Text =
                 "none of the ~b functions that ~ts has measured was called while its load was "
                 "given: the load missed the targets, or was over before",
-            {~"no_operations", text(Text, [lists:sum(Counts), Module])};
-        _ ->
-            none
+            {~"no_operations", text(Text, [Count, Module])}
     end;
 failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} = Result) ->
     #{duration_ns := DurationNs} = Result,
@@ -154,6 +163,26 @@ failure(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) 
     {~"no_operations", text(Text, [N, operation(Module), Reason])};
 failure(_Module, _Result) ->
     none.
+
+%% How many functions were measured, of which none was called.
+not_called(Readings) ->
+    Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Readings],
+    case [F || #{functions := Functions} <- Counted, F <- Functions] of
+        [] -> lists:sum([N || #{measured_functions := N} <- Counted]);
+        _ -> 0
+    end.
+
+%% The reader would look for them in vain.
+not_called_warnings(Readings) ->
+    case not_called(Readings) of
+        0 ->
+            [];
+        Count ->
+            Text =
+                "no measured function was called: of ~b functions that the patterns name none was "
+                "seen; see whether they name the code that does the work",
+            [{~"not_called", text(Text, [Count])}]
+    end.
 
 operation(Module) ->
     Arity =
@@ -182,7 +211,8 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
         tables => map_get(tables, Load) ++ map_get(tables, Seen),
         warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
-         || {Code, Text} <- map_get(warnings, Seen) ++ dyno_test_baseline_run:warnings(Instruments)
+         || {Code, Text} <- not_called_warnings(Readings) ++ map_get(warnings, Seen) ++
+                dyno_test_baseline_run:warnings(Instruments)
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),

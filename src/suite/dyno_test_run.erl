@@ -120,7 +120,7 @@ event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run
     case dyno_targets:find(sampler, Sampler, present(Run)) of
         {ok, #{node := Node, shift_ms := ShiftMs}} ->
             Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
-            {with_result(fun dyno_test_result:sample/2, Sample, Run), []};
+            {with_result(fun dyno_test_result:sample/2, Sample, Run), [{tell, {sample, Node, Values}}]};
         error ->
             {Run, []}
     end;
@@ -180,7 +180,9 @@ event(interrupt, _NowMs, Run) ->
 load_event(warm, _NowMs, #{custom := Custom} = Run) ->
     {Run, [{restart, present(Run), Custom}]};
 load_event(started, NowMs, #{custom := Custom} = Run) ->
-    Started = Run#{phase := measure, started_ms := NowMs},
+    Started = with_result(fun dyno_test_result:started/2, NowMs, Run#{
+        phase := measure, started_ms := NowMs
+    }),
     {Started, [{tell, {phase, measure}}, {align, zero_ns(Started), present(Run), Custom}]};
 load_event({interval, Interval}, NowMs, Run) ->
     Next = with_result(fun dyno_test_result:interval/2, Interval, Run),

@@ -31,6 +31,8 @@
     {phase, atom()}
     | {load, dyno_suite:load()}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}
+    %% Of a target's virtual machine and system.
+    | {sample, node(), #{binary() => number()}}
     | {partial, dyno_test_run:recorded()}.
 
 %% What a run is to do, once it is set up.
@@ -176,11 +178,16 @@ attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
 not_attached({dyno_targets, _} = Error, _Job) ->
     {misuse, Error};
 not_attached(Error, #{context := #{module := Module, callbacks := Callbacks}}) ->
-    #{set_up := SetUp} = dyno_test_callbacks:form(Callbacks),
-    Text = dyno_recording_part:text("a target of ~ts:~ts: ~ts", [
-        Module, SetUp, dyno_error:format(Error)
-    ]),
-    {failed, ~"target", Text}.
+    case dyno_test_callbacks:form(Callbacks) of
+        #{set_up := SetUp} ->
+            Text = dyno_recording_part:text("a target of ~ts:~ts: ~ts", [
+                Module, SetUp, dyno_error:format(Error)
+            ]),
+            {failed, ~"target", Text};
+        #{} ->
+            %% Who named the node is told what to do about it.
+            {misuse, Error}
+    end.
 
 load_options(#{load := {_, Load}, run_state := RunState, context := Context, which := {Size, _}}) ->
     #{options := Options, module := Module, callbacks := Callbacks} = Context,
@@ -196,13 +203,21 @@ load_options(#{load := {_, Load}, run_state := RunState, context := Context, whi
         size => Size
     }.
 
-result(#{which := {Size, Repetition} = Which}) ->
-    dyno_test_result:new(#{
+result(#{which := {Size, Repetition} = Which, load := {_, Load}, context := Context}) ->
+    About = #{
         id => dyno_test_plan:id(Which),
         size => Size,
         repetition => Repetition,
         started_at => dyno_environment:now_utc()
-    }).
+    },
+    #{command := Command} = dyno_test_callbacks:form(map_get(callbacks, Context)),
+    dyno_test_result:new(
+        case Command of
+            record -> maps:remove(size, About);
+            test -> About
+        end,
+        map_get(model, Load)
+    ).
 
 %% The load
 

@@ -30,7 +30,8 @@ interface, in these folders, and the first that is there is loaded:
 
 1. the folder named by the environment variable `DYNO_PRIV`,
 2. the application's `priv` folder,
-3. the folder `priv` beside the escript: from inside an archive no library can be loaded.
+3. the folder `priv` beside the escript, and `lib/dyno/priv` of the prefix in whose `bin` it is
+   installed: from inside an archive no library can be loaded.
 
 A node without dyno that was sent this module has none of them; `load_from/1` takes the library from
 where the sender has it, which works on the same machine.
@@ -202,11 +203,12 @@ folders() ->
 %% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
 beside_escript() ->
     [
-        filename:join(filename:dirname(Escript), "priv")
+        filename:join(filename:dirname(Escript), Beside)
      || Folder <- [code:priv_dir(dyno)],
         is_list(Folder),
         Escript <- [filename:dirname(filename:dirname(Folder))],
-        filelib:is_regular(Escript)
+        filelib:is_regular(Escript),
+        Beside <- ["priv", "../lib/dyno/priv"]
     ].
 
 thread_nif() ->

@@ -68,12 +68,10 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
 
 -type reason() ::
     {node_down, node()}
-    | {otp_too_old, node(), string()}
     | {taken, node()}
     | {other_version, node(), module()}
     | {failed, node(), term()}.
 
--define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
 %% Breakpoints in all functions of a busy target take that long.
 -define(START_MS, 180_000).
@@ -121,24 +119,12 @@ The node is down or refuses the cookie, its OTP is older than 27, or another dyn
 attach(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
-        ok ?= check_release(Node),
         {ok, Cleaner, Names} ?= take(Node, Options),
         {ok, Agent} ?= bring(Node, {Cleaner, Names}, Options),
         {ok, Agent}
     else
         {error, {Module, _}} = Error when Module =:= dyno_target_node; Module =:= ?MODULE -> Error;
         {error, Reason} -> {error, {?MODULE, Reason}}
-    end.
-
-check_release(Node) ->
-    case remote(Node, erlang, system_info, [otp_release]) of
-        {ok, Release} ->
-            case string:to_integer(Release) of
-                {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
-                _ -> {error, {otp_too_old, Node, Release}}
-            end;
-        {error, _} = Error ->
-            Error
     end.
 
 take(Node, #{idle := Idle} = Options) ->
@@ -306,12 +292,6 @@ ref(#{ref := Ref}) -> Ref.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({node_down, Node}) ->
     io_lib:format("node ~ts is not running any more, or the connection to it was lost", [Node]);
-format_error({otp_too_old, Node, Release}) ->
-    io_lib:format(
-        "node ~ts runs Erlang/OTP ~ts; dyno needs OTP ~b or later in the target, "
-        "which is where trace sessions came",
-        [Node, Release, ?FLOOR]
-    );
 format_error({taken, Node}) ->
     io_lib:format(
         "another dyno is attached to ~ts; wait until it has ended",

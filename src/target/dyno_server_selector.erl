@@ -106,7 +106,7 @@ print({process, Pid}) -> list_to_binary(Pid);
 print({busiest, N}) -> <<"busiest:", (integer_to_binary(N))/binary>>;
 print({behaviour, Behaviour}) -> atom_to_binary(Behaviour);
 print({pid, Pid}) -> list_to_binary(pid_to_list(Pid));
-print({Kind, Name}) when is_atom(Name) -> prefixed(Kind, dyno_server_name:module(Name));
+print({Kind, Name}) when is_atom(Name) -> prefixed(Kind, dyno_agent_name:module(Name));
 print({Kind, Term}) -> prefixed(Kind, dyno_recording_part:text("~0tp", [Term])).
 
 prefixed(registered, Name) -> <<"name:", Name/binary>>;
@@ -153,8 +153,8 @@ resolved(Text, Node) when is_binary(Text) ->
 resolved({module, Module}, Node) ->
     case callbacks(Module, Node) of
         yes -> [{module, Module}];
-        no -> throw({no_callbacks, Node, dyno_server_name:module(Module)});
-        not_loaded -> throw(not_loaded(dyno_server_name:module(Module), Node))
+        no -> throw({no_callbacks, Node, dyno_agent_name:module(Module)});
+        not_loaded -> throw(not_loaded(dyno_agent_name:module(Module), Node))
     end;
 resolved({name, Name}, Node) ->
     Module = module(Name),
@@ -232,16 +232,16 @@ is_supervisor(Module, Node) ->
 process(Name, Node) -> call(Node, erlang, whereis, [Name]).
 
 not_loaded(Name, Node) ->
-    Modules = [dyno_server_name:module(M) || {M, _} <- call(Node, code, all_loaded, [])],
+    Modules = [dyno_agent_name:module(M) || {M, _} <- call(Node, code, all_loaded, [])],
     Known = Modules ++ registered_names(Node),
     {not_loaded, Node, Name, dyno_similar:nearest(Name, Known)}.
 
 no_process(Name, Node) ->
-    Printed = dyno_server_name:module(Name),
+    Printed = dyno_agent_name:module(Name),
     {no_process, Node, Printed, dyno_similar:nearest(Printed, registered_names(Node))}.
 
 registered_names(Node) ->
-    [dyno_server_name:module(Name) || Name <- call(Node, erlang, registered, [])].
+    [dyno_agent_name:module(Name) || Name <- call(Node, erlang, registered, [])].
 
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
@@ -259,7 +259,7 @@ selects({Key, Value}, #{pid := _} = Server) when
 ->
     map_get(Key, Server) =:= Value;
 selects({registered, Name}, #{kind := Kind, name := Printed}) ->
-    Kind =:= registered andalso Printed =:= dyno_server_name:quoted(Name);
+    Kind =:= registered andalso Printed =:= dyno_agent_name:module(Name);
 selects(_Selector, _Server) ->
     true.
 

@@ -5,6 +5,10 @@
 -moduledoc """
 Connects this node to a target, as a hidden node, and says in one reason why it could not.
 
+Why not is one of these: its host has no port mapper (epmd), no such node runs there, its name is
+long and was given short or the other way round, its cookie is another one, it takes connections by
+TLS only, or its Erlang/OTP is too old. Each sentence says what to type.
+
 A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
 measurement does not change the cluster.
 """.
@@ -26,13 +30,22 @@ measurement does not change the cluster.
     | {no_long_name, node()}
     | {unknown_host, node(), Host :: string()}
     | {name_form, node(), shortnames | longnames}
-    | {node_down, node()}
+    | {node_down, node(), Others :: [string()]}
+    | {other_name, node(), Is :: node()}
     | {host_down, node()}
+    | {port_closed, node()}
     | {refused, node()}
+    | {needs_tls, node()}
+    | {not_over_tls, node()}
+    | {no_tls, node()}
+    | {otp_too_old, node(), Release :: string() | unknown}
     | {no_answer, node(), Ms :: pos_integer()}.
 
 %% What kernel's net_setuptime is by default.
 -define(SETUP_S, 7).
+%% Of Erlang/OTP: trace sessions came with it.
+-define(FLOOR, 27).
+-define(TIMEOUT_MS, 30_000).
 
 -doc """
 Connects to a node; starts this node's distribution first where there is none.
@@ -47,13 +60,25 @@ connect(Node, Options) ->
             Start = erlang:monotonic_time(millisecond),
             case net_kernel:hidden_connect_node(Node) of
                 true ->
-                    ok;
+                    check_release(Node);
                 _ ->
                     TookMs = erlang:monotonic_time(millisecond) - Start,
                     {error, {?MODULE, why_not(Node, TookMs)}}
             end;
         {error, _} = Error ->
             Error
+    end.
+
+%% An error of the call is for the first one who calls it in earnest.
+check_release(Node) ->
+    try
+        Release = erpc:call(Node, erlang, system_info, [otp_release], ?TIMEOUT_MS),
+        case string:to_integer(Release) of
+            {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
+            _ -> {error, {?MODULE, {otp_too_old, Node, Release}}}
+        end
+    catch
+        error:{erpc, _} -> {error, {?MODULE, {no_answer, Node, ?TIMEOUT_MS}}}
     end.
 
 set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
@@ -122,14 +147,32 @@ resolved(Node) ->
             ok
     end.
 
-%% A machine without a domain name of its own can still speak to 127.0.0.1 and the like.
+%% Few machines have a domain name; the address from which this one reaches the target is a host with
+%% dots as well.
 with_host(Name, #{target := Target}, longnames) ->
-    case {string:find(atom_to_list(Name), "@"), string:split(atom_to_list(Target), "@")} of
-        {nomatch, [_, "127.0.0.1" = Host]} -> list_to_atom(atom_to_list(Name) ++ "@" ++ Host);
+    maybe
+        nomatch ?= string:find(atom_to_list(Name), "@"),
+        [_, Host] ?= string:split(atom_to_list(Target), "@"),
+        {ok, Address} ?= address_towards(Host),
+        list_to_atom(atom_to_list(Name) ++ "@" ++ Address)
+    else
         _ -> Name
     end;
 with_host(Name, _Options, _Domain) ->
     Name.
+
+%% Nothing is sent: a datagram socket that is connected knows its own address.
+address_towards(Host) ->
+    maybe
+        {ok, Theirs} ?= inet:getaddr(Host, inet),
+        {ok, Socket} ?= gen_udp:open(0, [inet]),
+        Connected = gen_udp:connect(Socket, Theirs, 9),
+        Named = inet:sockname(Socket),
+        ok = gen_udp:close(Socket),
+        ok ?= Connected,
+        {ok, {Ours, _}} ?= Named,
+        {ok, inet:ntoa(Ours)}
+    end.
 
 %% net_kernel starts no port mapper, `erl -sname` does; a second one ends by itself.
 start_epmd() ->
@@ -151,23 +194,41 @@ run(Program, Arguments) ->
         ok
     end.
 
-%% The port mapper tells a node that is not running from one that refuses the connection. Who has
-%% another cookie says so at once.
+%% Who has another cookie says so at once; a node that is stopped says nothing.
 why_not(Node, TookMs) ->
     SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
     [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
-    case erl_epmd:names(string:trim(Host, trailing, "@")) of
-        {ok, Names} ->
-            case lists:keymember(Name, 1, Names) of
-                true when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
-                true -> {refused, Node};
-                false -> {node_down, Node}
+    case dyno_target_probe:name(Name, string:trim(Host, trailing, "@")) of
+        {ok, Node} when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
+        {ok, Node} ->
+            case is_tls() of
+                true -> {no_tls, Node};
+                false -> {refused, Node}
             end;
-        {error, _} ->
+        {ok, Other} -> {other_name, Node, Other};
+        {error, {not_registered, Names}} ->
+            %% Those of dyno's own are no targets.
+            {node_down, Node, [Of || Of <- Names, not lists:prefix("dyno-", Of)]};
+        {error, no_epmd} ->
             case resolved(Node) of
                 ok -> {host_down, Node};
                 {error, Unknown} -> {unknown_host, Node, Unknown}
-            end
+            end;
+        {error, tls} ->
+            case is_tls() of
+                %% Its certificates were not accepted, or ours.
+                true -> {not_over_tls, Node};
+                false -> {needs_tls, Node}
+            end;
+        {error, old} -> {otp_too_old, Node, unknown};
+        {error, silent} -> {no_answer, Node, SetupMs};
+        {error, closed} -> {port_closed, Node}
+    end.
+
+is_tls() ->
+    case init:get_argument(proto_dist) of
+        {ok, [[Protocol | _] | _]} -> lists:prefix("inet_tls", Protocol);
+        _ -> false
     end.
 
 -doc "A node's part in a recording, by functions of OTP, which every node has.".
@@ -203,15 +264,67 @@ format_error({no_long_name, Node}) ->
         [Node]
     );
 format_error({name_form, Node, shortnames}) ->
-    io_lib:format("~ts has a long name and this node a short one; start it with -name", [Node]);
-format_error({name_form, Node, longnames}) ->
-    io_lib:format("~ts has a short name and this node a long one; start it with -sname", [Node]);
-format_error({node_down, Node}) ->
     io_lib:format(
-        "node ~ts is not running: its host answers, but has no node of that name", [Node]
+        "~ts has a long name and this node (~ts) a short one; start this one with -name", [Node, node()]
     );
+format_error({name_form, Node, longnames}) ->
+    io_lib:format(
+        "~ts has a short name and this node (~ts) a long one; start this one with -sname",
+        [Node, node()]
+    );
+format_error({other_name, Node, Is}) ->
+    io_lib:format(
+        "the node that is registered as ~ts is called ~ts; give it that name: ~ts",
+        [hd(string:split(atom_to_list(Node), "@")), Is, Is]
+    );
+format_error({node_down, Node, Others}) ->
+    [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
+    io_lib:format("no node ~ts is registered at ~ts~ts", [
+        Name, string:trim(Host, trailing, "@"), others(Name, Others)
+    ]);
 format_error({host_down, Node}) ->
-    io_lib:format("node ~ts is not running: no port mapper (epmd) answers at its host", [Node]);
+    io_lib:format(
+        "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, or "
+        "port 4369 is closed to this machine; \"epmd -names\" typed there lists its nodes",
+        [Node]
+    );
+format_error({port_closed, Node}) ->
+    io_lib:format(
+        "~ts is registered at its host, but takes no connection: it has just ended, or a firewall "
+        "closes its port to this machine (inet_dist_listen_min and _max of kernel say which port)",
+        [Node]
+    );
+format_error({needs_tls, Node}) ->
+    io_lib:format(
+        "~ts takes connections by TLS only; give this node the same flags: "
+        "ERL_FLAGS=\"-proto_dist inet_tls -ssl_dist_optfile FILE\" dyno ...",
+        [Node]
+    );
+format_error({no_tls, Node}) ->
+    io_lib:format(
+        "~ts takes connections without TLS, and this node makes them with it; leave -proto_dist out of "
+        "its flags",
+        [Node]
+    );
+format_error({not_over_tls, Node}) ->
+    io_lib:format(
+        "~ts takes connections by TLS, but not this one: see whether the certificates in "
+        "-ssl_dist_optfile are of the same authority, and whether the cookie is the same (--cookie)",
+        [Node]
+    );
+format_error({otp_too_old, Node, unknown}) ->
+    io_lib:format(
+        "~ts refuses this node: its Erlang/OTP is too old to speak with OTP ~ts (dyno needs OTP ~b or "
+        "later in the target, which is where trace sessions came), or net_kernel:allow/1 lets only "
+        "others in",
+        [Node, erlang:system_info(otp_release), ?FLOOR]
+    );
+format_error({otp_too_old, Node, Release}) ->
+    io_lib:format(
+        "node ~ts runs Erlang/OTP ~ts; dyno needs OTP ~b or later in the target, "
+        "which is where trace sessions came",
+        [Node, Release, ?FLOOR]
+    );
 format_error({no_answer, Node, Ms}) ->
     io_lib:format(
         "node ~ts is running but did not answer within ~b ms: it is stopped, or processes of priority "
@@ -220,10 +333,19 @@ format_error({no_answer, Node, Ms}) ->
     );
 format_error({refused, Node}) ->
     io_lib:format(
-        "node ~ts is running but refuses the connection: its cookie is another one; "
-        "give it with --cookie",
+        "node ~ts is running but refuses the connection: its cookie is another one; give it with "
+        "--cookie or DYNO_COOKIE (erlang:get_cookie() in its shell shows it)",
         [Node]
     ).
+
+others(_Name, []) ->
+    ", nor any other";
+others(Name, Others) ->
+    Listed = lists:join(", ", lists:sort(Others)),
+    case dyno_similar:nearest(Name, Others) of
+        {ok, Nearest} -> ["; did you mean ", Nearest, "? The nodes registered there: ", Listed];
+        none -> ["; the nodes registered there: ", Listed]
+    end.
 
 -doc "A node that cannot be reached is the target's fault.".
 -spec fault(reason()) -> dyno_error:fault().

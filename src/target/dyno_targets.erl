@@ -34,7 +34,10 @@
     %% Where agents are idle between two runs.
     idle => dyno_agent:idle(),
     cookie => atom(),
-    name => atom()
+    name => atom(),
+    %% Which processes a profile is of; what else the instruments' config/1 are to find.
+    processes => [dyno_agent_process_choice:selector()],
+    atom() => term()
 }.
 
 -type target() :: #{

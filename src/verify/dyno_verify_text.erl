@@ -59,7 +59,7 @@ process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
         term(Pid),
         [[", ", atom_to_binary(Name)] || #{name := Name} <- [Process]],
         [[" (label ", term(Label), ")"] || #{label := Label} <- [Process]],
-        io_lib:format(", which runs ~tw:~tw/~b", [M, F, A])
+        [", which runs ", dyno_agent_name:mfa({M, F, A})]
     ]).
 
 -doc "The step that decided.".
@@ -97,9 +97,9 @@ event({exit, Reason}) -> ["exits: ", term(Reason)];
 event({send, Message, To}) -> ["sends ", message(Message), " to ", term(To)];
 event({'receive', Message}) -> ["receives ", message(Message)];
 event({call, MFArgs}) -> ["calls ", mfargs(MFArgs)];
-event({return, {M, F, A}, Value}) -> io_lib:format("~tw:~tw/~b returns ~ts", [M, F, A, term(Value)]);
-event({exception, {M, F, A}, {Class, Reason}}) ->
-    io_lib:format("~tw:~tw/~b fails: ~ts ~ts", [M, F, A, Class, term(Reason)]);
+event({return, MFA, Value}) -> [dyno_agent_name:mfa(MFA), " returns ", term(Value)];
+event({exception, MFA, {Class, Reason}}) ->
+    io_lib:format("~ts fails: ~ts ~ts", [dyno_agent_name:mfa(MFA), Class, term(Reason)]);
 event({register, Name}) ->
     ["registers as ", term(Name)].
 
@@ -113,17 +113,16 @@ message(Message) ->
     end.
 
 mfargs({M, F, Args}) when is_list(Args) ->
-    io_lib:format("~tw:~tw(~ts)", [M, F, lists:join(", ", [term(Arg) || Arg <- Args])]);
-mfargs({M, F, Arity}) ->
-    io_lib:format("~tw:~tw/~b", [M, F, Arity]).
+    [dyno_agent_name:call(M, F), $(, lists:join(", ", [term(Arg) || Arg <- Args]), $)];
+mfargs(MFA) ->
+    dyno_agent_name:mfa(MFA).
 
 -doc "A monitor that crashed.".
 -spec crash({module(), dyno_agent_event:process(), {atom(), term(), list()}}) -> binary().
 crash({Module, Process, {Class, Reason, Stack}}) ->
     Where =
         case Stack of
-            [{M, F, A, _} | _] when is_integer(A) -> io_lib:format(" in ~tw:~tw/~b", [M, F, A]);
-            [{M, F, As, _} | _] -> io_lib:format(" in ~tw:~tw/~b", [M, F, length(As)]);
+            [{M, F, A, _} | _] -> [" in ", dyno_agent_name:mfa({M, F, A})];
             [] -> ""
         end,
     text([

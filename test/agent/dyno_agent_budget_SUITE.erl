@@ -11,6 +11,11 @@
 suite() ->
     [{timetrap, {minutes, 3}}].
 
+newest_release_only() ->
+    [
+        nothing_is_left_between_windows, a_module_that_comes, a_module_that_is_loaded_again
+    ].
+
 all() ->
     [
         shares_of_a_server_that_bursts,

@@ -11,7 +11,7 @@
 -export([within_a_budget/1, callers_of_what_is_counted/1, not_counted/1]).
 -export([called_and_never_counted/1, all_nodes_together/1]).
 -export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
--export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1]).
+-export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1, warns_of_waiting/1]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
@@ -22,7 +22,7 @@ all() ->
         within_a_budget, callers_of_what_is_counted, not_counted, called_and_never_counted,
         all_nodes_together,
         each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
-        warns_of_a_budget
+        warns_of_a_budget, warns_of_waiting
     ].
 
 %% Samples and short windows: times with intervals, and calls that may be estimated.
@@ -180,6 +180,9 @@ warns_of_what_cannot_be_told(_Config) ->
     Told = timed({m, long, 1}, 100, {100_000, 20_000, 50}),
     Tiny = timed({m, tiny, 1}, 100, {20_000, 18_000, 50}),
     ?assertEqual([], warnings(#{functions => [Told]})),
+    [{~"nothing_called", Nothing}] = warnings(#{functions => [], measured_functions => 3}),
+    ?assertMatch(<<"none of the 3 functions", _/binary>>, Nothing),
+    ?assertEqual([], warnings(#{functions => [], measured_functions => 0})),
     %% Of a time that matters to nobody the row says enough.
     Less = timed({m, less, 1}, 100, {5000, 4000, 50}),
     ?assertEqual([], warnings(#{functions => [Told, Less]})),
@@ -225,6 +228,15 @@ warns_of_a_budget(_Config) ->
     Of = fun(S) -> #{budget => #{spent => S}} end,
     ?assertEqual({0.04, 2}, Spent([Of(0.02), Of(0.04)])),
     ?assertEqual(none, Spent([result([])])).
+
+%% The clock goes on while another program has the processor.
+warns_of_waiting(_Config) ->
+    Of = fun(ProcessorNs) ->
+        Result = (result([timed({m, f, 1}, 10, {10_000, 1000, 10})]))#{processor_ns => ProcessorNs},
+        [Code || {Code, _, _} <- dyno_agent_call_parts:warnings(~"target", Result)]
+    end,
+    ?assertEqual([], Of(9000)),
+    ?assertEqual([~"waited_times"], Of(5000)).
 
 %% Made-up results
 

@@ -17,6 +17,8 @@ suite() ->
 
 newest_release_only() -> all.
 
+slow() -> [estimates_where_nobody_reads].
+
 all() ->
     [{group, all}].
 

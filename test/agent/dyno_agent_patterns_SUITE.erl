@@ -23,7 +23,9 @@ all() ->
         finds_functions,
         resolves_applications,
         names_what_means_nothing,
-        suggests
+        suggests,
+        names_are_their_languages,
+        stars_of_elixir
     ].
 
 reads_text(_Config) ->
@@ -44,6 +46,10 @@ reads_text(_Config) ->
         {"My.Mod*", {'Elixir.My.Mod*', '_', '_'}},
         {"My.Mod.get!", {'Elixir.My.Mod', 'get!', '_'}},
         {"My.Mod.valid?/2", {'Elixir.My.Mod', 'valid?', 2}},
+        {"My.Mod.+/2", {'Elixir.My.Mod', '+', 2}},
+        {"My.\"-get/1-fun-0-\"/1", {'Elixir.My', '-get/1-fun-0-', 1}},
+        {":lists.sort/1", {lists, sort, 1}},
+        {":ets", {ets, '_', '_'}},
         {"'My':get/1", {'My', get, 1}},
         {~"lists:sort/1", {lists, sort, 1}}
     ],
@@ -158,3 +164,38 @@ suggests(_Config) ->
     ?assertEqual({ok, "cowboy"}, dyno_agent_patterns:nearest("cowbyo", ["cowboy", "ranch"])),
     ?assertEqual(none, dyno_agent_patterns:nearest("xyz", ["cowboy", "ranch"])),
     ?assertEqual(none, dyno_agent_patterns:nearest("xyz", [])).
+
+%% As it is printed, so it is read.
+names_are_their_languages(_Config) ->
+    [
+        begin
+            ?assertEqual(Text, dyno_agent_name:mfa(MFA)),
+            ?assertEqual({ok, MFA}, dyno_agent_patterns:parse(Text)),
+            ?assertEqual(Text, dyno_agent_patterns:print(MFA))
+        end
+     || {Text, MFA} <- [
+            {~"lists:sort/1", {lists, sort, 1}},
+            {~"Shop.price/1", {'Elixir.Shop', price, 1}},
+            {~"Shop.Cart.empty?/1", {'Elixir.Shop.Cart', 'empty?', 1}},
+            {~"Shop.Cart.add!/2", {'Elixir.Shop.Cart', 'add!', 2}},
+            {~"Shop.+/2", {'Elixir.Shop', '+', 2}},
+            {~"Shop.\"-price/1-fun-0-\"/1", {'Elixir.Shop', '-price/1-fun-0-', 1}},
+            {~"Shop.größe/0", {'Elixir.Shop', 'größe', 0}}
+        ]
+    ],
+    ?assertEqual(~"'Elixir':f/1", dyno_agent_name:mfa({'Elixir', f, 1})),
+    ?assertEqual(~"'Elixir.shop'", dyno_agent_name:module('Elixir.shop')).
+
+%% Shop.* means Shop as well; shop_* has no such module.
+stars_of_elixir(_Config) ->
+    Pattern = [{'Elixir.Shop.*', '_', '_'}],
+    Means = fun(M) -> dyno_agent_patterns:matches_module(M, Pattern) end,
+    ?assertEqual(
+        [true, true, false, false],
+        [Means(M) || M <- ['Elixir.Shop', 'Elixir.Shop.Cart', 'Elixir.Shopping', 'Elixir.Sho']]
+    ),
+    ?assertNot(dyno_agent_patterns:matches_module(shop, [{'shop_*', '_', '_'}])),
+    %% Not loaded, but on the code path.
+    false = code:is_loaded(diameter),
+    ?assertEqual([], dyno_agent_patterns:unmatched([{'diameter_t*', '_', '_'}])),
+    ?assertMatch([_], dyno_agent_patterns:unmatched([{'diametric_*', '_', '_'}])).

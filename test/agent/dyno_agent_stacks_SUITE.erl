@@ -14,6 +14,8 @@ suite() ->
 %% They take long.
 newest_release_only() -> [many_idle_processes_cost_no_more, finds_what_runs_among_many].
 
+slow() -> [many_idle_processes_cost_no_more, finds_what_runs_among_many].
+
 all() ->
     [{group, pure}, {group, in_a_node}].
 
@@ -262,7 +264,7 @@ the_depth_is_set_back_when_killed(_Config) ->
                 ok = dyno_agent:detach(Agent),
                 ?assertEqual(Usual, depth(Node))
             end,
-            [sampler, guard] ++ lists:duplicate(10, guard)
+            [sampler | lists:duplicate(4, guard)]
         )
     after
         dyno_peers:stop(Started)

@@ -16,6 +16,11 @@ suite() ->
 %% It keeps the machine busy.
 slow() -> [says_how_inexact_it_is_on_a_busy_machine].
 
+newest_release_only() ->
+    [
+        counts_exactly_where_they_are_few, knows_throttled_processes_after_a_restart
+    ].
+
 all() ->
     [{group, pure}, {group, node}, says_how_inexact_it_is_on_a_busy_machine].
 

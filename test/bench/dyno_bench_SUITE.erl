@@ -11,11 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-each_release() ->
-    [
-        the_slower_one_is_slower, measures_reductions, several_workers, codes_that_fail,
-        leaves_nothing_behind, ends_with_its_caller
-    ].
+each_release() -> [the_slower_one_is_slower, measures_reductions, several_workers, codes_that_fail, ends_with_its_caller].
 
 all() ->
     [

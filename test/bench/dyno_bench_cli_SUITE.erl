@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [erlperf_lines].
+
 all() ->
     [
         erlperf_lines,

@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [changes_the_concurrency].
+
 all() ->
     [
         runs_in_all,
@@ -259,6 +261,6 @@ command_line_once(Config) ->
             {["--node", A, "--node", B, "-q"], "--squeeze is not for nodes that are watched"},
             {["--node", A, "--watch", "ok."], "one code"},
             {["--watch"], "--watch is for nodes"},
-            {["--node", A, "--node", "b"], "such as shop@host"}
+            {["--node", A, "--node", "@b"], "such as shop@host"}
         ]
     ].

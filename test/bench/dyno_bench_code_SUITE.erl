@@ -15,6 +15,8 @@ suite() ->
 
 each_release() -> all.
 
+slow() -> [keeps_every_result].
+
 all() ->
     [
         repeats_each_form,

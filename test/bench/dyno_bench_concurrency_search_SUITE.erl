@@ -21,6 +21,7 @@ all() ->
         the_best_not_the_last,
         noise_is_no_gain,
         more_but_not_surely,
+        the_best_has_most_in_the_table,
         measures_in_turn,
         invariants
     ].
@@ -156,3 +157,29 @@ prop_invariants() ->
                     [Best || #{verdict := gain, concurrency := C} <- Steps, C =< Best]
         end
     ).
+
+%% The machine becomes slower all the time: the median of what two workers gave, while they were
+%% compared with more, is less than that of one worker at the beginning.
+the_best_has_most_in_the_table(_Config) ->
+    Clock = counters:new(1, []),
+    Slower = fun(C) ->
+        ok = counters:add(Clock, 1, 1),
+        1.0e6 * (1 + 0.1 * (min(C, 2) - 1)) * math:pow(0.99, counters:get(Clock, 1))
+    end,
+    Search = search(Slower, options()),
+    #{best := 2, values := #{1 := Ones, 2 := Twos} = Values} = Outcome = maps:remove(rounds, Search),
+    ?assert(dyno_stats:median(Ones) > dyno_stats:median(Twos)),
+    Document = dyno_bench_curve:document(
+        #{},
+        #{
+            status => complete,
+            candidates => [#{label => ~"f()", form => inline, constant => false, warnings => []}],
+            outcome => Outcome,
+            ends_ms => #{C => lists:seq(1, length(Of)) || C := Of <- Values},
+            max => 64,
+            duration_ms => 1000
+        },
+        #{}
+    ),
+    #{~"runs" := [#{~"tables" := [#{~"rows" := [[1, One | _], [2, Two | _] | _]}]}]} = Document,
+    ?assert(Two > One, {One, Two}).

@@ -158,7 +158,7 @@ in_another_node(Config) ->
         [#{~"words_per_call" := 18.0}] = rows([{elixir, ~":lists.seq(1, 9)"}], #{
             node => Node, code_paths => [proplists:get_value(priv_dir, Config)]
         }),
-        {error, {_, {undefined, _, ~"there is no module 'Elixir.Enum'"}}} =
+        {error, {_, {undefined, _, ~"there is no module Enum"}}} =
             dyno_bench:run([{elixir, ~"Enum.sort([3, 1, 2])"}], #{node => Node}),
         [_] = rows([{elixir, ~"fn l -> :lists.sum(l) end"}], #{
             node => Node, inputs => [{"n", {elixir, ~"[1, 2]"}}]

@@ -12,7 +12,7 @@ suite() ->
     [{timetrap, {minutes, 5}}].
 
 %% The others are about options, files and reports.
-each_release() -> [spawned_ones_are_found, large_messages, profile, nothing_is_left].
+each_release() -> [spawned_ones_are_found, large_messages, nothing_is_left].
 
 all() ->
     [
@@ -38,8 +38,7 @@ all() ->
     ].
 
 %% The messages are as large as what the tracer may hold.
-slow() ->
-    [after_samples_in_fresh_vms, large_messages].
+slow() -> [after_samples_in_fresh_vms, large_messages, after_samples].
 
 run(Codes, Options) ->
     {ok, Document} = dyno_bench:run(Codes, maps:merge(#{budget_ms => 50}, Options)),

@@ -13,6 +13,8 @@ What users get wrong: each mistake is one sentence with the right status, and le
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [much_source].
+
 all() ->
     [
         without_a_locale,
@@ -102,7 +104,7 @@ at_the_command_line(_Config) ->
             {2, "--samples takes .* not \"-3\"", ["ok.", "--samples=-3"]},
             {2, "--baseline|/no/such", ["ok.", "--baseline", "/no/such.json"]},
             {2, "given 1 times for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
-            {2, "there are only 1 codes", ["ok.", "--label", "a", "--label", "b"]},
+            {2, "there is only 1 code", ["ok.", "--label", "a", "--label", "b"]},
             {2, "a folder", ["ok.", "--baseline", "/"]},
             {2, "is not UTF-8 text: what follows \"ok\"", [<<"ok", 255>>]}
         ],
@@ -187,7 +189,7 @@ codes_and_inputs(_Config) ->
         "case counters:get(C, 1) of 50000 -> error(late); _ -> ok end.",
     dyno_parallel:each(
         fun({Expected, Pattern, Code, Options}) ->
-            {error, Error} = dyno_bench:run([Code], Options#{timeout_ms => 1000}),
+            {error, Error} = dyno_bench:run([Code], Options#{timeout_ms => 3000}),
             Sentence = dyno_error:format(Error),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
             ?assertEqual(Expected, dyno_error:exit_status(Error), Sentence)
@@ -239,7 +241,7 @@ endless_in_all_modes(_Config) ->
     dyno_parallel:each(
         fun({Mode, Code}) ->
             %% Long enough to be compiled on a busy machine.
-            {error, Error} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 1000}),
+            {error, Error} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 3000}),
             Sentence = dyno_error:format(Error),
             ?assertMatch({match, _}, re:run(Sentence, "had not ended"), {Mode, Sentence}),
             ?assertEqual(1, dyno_error:exit_status(Error))

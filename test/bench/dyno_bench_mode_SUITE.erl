@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+slow() -> [too_few_have_no_verdict].
+
 all() ->
     [
         continuous,

@@ -201,7 +201,7 @@ no_such_node(_Config) ->
         node => list_to_atom("nobody@" ++ lists:last(string:split(atom_to_list(node()), "@")))
     }),
     ?assertEqual(3, dyno_error:exit_status(Reason)),
-    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "is not running")).
+    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "no node .* is registered")).
 
 another_is_there(Config) ->
     Node = proplists:get_value(node, Config),

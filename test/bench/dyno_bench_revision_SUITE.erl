@@ -30,8 +30,7 @@ all() ->
         ends_when_interrupted
     ].
 
-slow() ->
-    [words_that_pass_the_gate, submodules].
+slow() -> [words_that_pass_the_gate, submodules, words_gate, a_submodule_without_its_commit].
 
 init_per_suite(Config) ->
     case os:find_executable("git") of

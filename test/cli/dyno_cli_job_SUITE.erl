@@ -118,7 +118,7 @@ fault(mistyped) -> caller.
 keeps_the_recording(Config) ->
     {0, Out, Note} = served(Config, [~"shop@host"]),
     ?assertMatch(<<"processes: complete", _/binary>>, Out),
-    [File] = filelib:wildcard("dyno-shop_host-*T*.json", work(Config)),
+    [File] = filelib:wildcard("dyno-results/shop_host-*T*.json", work(Config)),
     ?assertEqual(
         iolist_to_binary([
             "dyno: warning: few processes\ndyno: the recording is in ", File, $\n

@@ -12,8 +12,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [
-        lists_what_there_is, suite_runs, benchmark_runs, elixir_suite_runs, mistakes,
-        overwrites_nothing
+        lists_what_there_is, suite_runs, benchmark_runs, elixir_runs, mistakes, overwrites_nothing
     ].
 
 file(Name, Config) ->
@@ -66,14 +65,25 @@ benchmark_runs(Config) ->
     {0, Bench} = dyno_command:run(["bench", File, "--time", "100ms"]),
     contains(Bench, ~"find_bench.erl: complete, 3 runs").
 
-elixir_suite_runs(Config) ->
+elixir_runs(Config) ->
     case os:find_executable("elixir") of
         false ->
             {skip, "Elixir is not installed"};
         _ ->
             Root = file("cart_perf", Config),
             {0, _} = new(["suite", Root, "--elixir"]),
-            runs_as_suite(Root ++ ".exs", ~"cart_perf")
+            runs_as_suite(Root ++ ".exs", ~"cart_perf"),
+            Benchmark = file("look_bench", Config),
+            {0, _} = new(["benchmark", Benchmark, "--elixir"]),
+            Options = #{budget_ms => 60},
+            {ok, #{~"status" := ~"complete", ~"runs" := [_, _, _]}} =
+                dyno_bench:run_file(Benchmark ++ ".exs", Options),
+            ok = file:write_file(Benchmark ++ ".exs", "defmodule A do\n  def a, do: b\nend\n"),
+            {error, Broken} = dyno_bench:run_file(Benchmark ++ ".exs", Options),
+            contains(dyno:format_error(Broken), ~"look_bench.exs:2: undefined variable"),
+            ok = file:write_file(Benchmark ++ ".exs", "defmodule A do\nend\n"),
+            {error, Empty} = dyno_bench:run_file(Benchmark ++ ".exs", Options),
+            contains(dyno:format_error(Empty), ~"does not export benchmarks/0")
     end.
 
 mistakes(Config) ->
@@ -85,10 +95,9 @@ mistakes(Config) ->
         end
      || {Arguments, Part} <- [
             {["suite"], ~"give it a name: dyno new suite NAME"},
-            {["suit", "x"], ~"writes a suite or benchmark, not a suit"},
+            {["suit", "x"], ~"writes a suite or benchmark, not a suit; did you mean suite?"},
             {["suite", file("Shop", Config)], ~"\"Shop\" is no module's name"},
-            {["suite", file("lists", Config)], ~"there is a module lists"},
-            {["benchmark", file("x_bench", Config), "--elixir"], ~"leave out --elixir"}
+            {["suite", file("lists", Config)], ~"there is a module lists"}
         ]
     ],
     {3, Output} = new(["suite", "/dev/null/x"]),

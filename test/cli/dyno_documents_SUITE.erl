@@ -5,17 +5,19 @@
 -moduledoc """
 The command lines of `dyno bench` that README.md, doc/bench.md and --help show are run as they
 stand; where output is pasted below them it must still look like what is printed: the same tables
-with the same columns, and sentences that the program says.
+with the same columns, and sentences that the program says. Every command line of every document is one
+that this program takes, with each option and its value.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([transcripts/1, commands/1, examples_of_help/1, changes_are_seen/1]).
+-export([command_lines_are_taken/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [transcripts, commands, examples_of_help, changes_are_seen].
+all() -> [transcripts, commands, examples_of_help, changes_are_seen, command_lines_are_taken].
 
 %% Two emulators run all command lines.
 init_per_suite(Config) ->
@@ -45,7 +47,7 @@ transcripts(Config) ->
     Shown = [
         {File, Command, Output}
      || File <- ["README.md", "doc/bench.md"],
-        Block <- blocks(File),
+        Block <- dyno_documents:blocks(File),
         {Command, Output} <- transcript(Block),
         is_here(Command)
     ],
@@ -64,7 +66,8 @@ transcripts(Config) ->
 commands(Config) ->
     Commands = [
         Line
-     || Block <- blocks("doc/bench.md") ++ blocks("README.md"),
+     || File <- ["doc/bench.md", "README.md"],
+        Block <- dyno_documents:blocks(File),
         Line <- binary:split(Block, ~"\n", [global, trim]),
         string:prefix(Line, "dyno bench ") =/= nomatch,
         is_here(Line)
@@ -115,7 +118,7 @@ is_here(Command) ->
 
 %% In the project's folder, and without leaving a file there; not longer than need be.
 run(Command, {Time, Server, Config}) ->
-    [_Dyno | Words] = words(unicode:characters_to_list(Command)),
+    [_Dyno | Words] = dyno_documents:words(Command),
     Given = [in(Word, Config) || Word <- Words],
     Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
     Shorter =
@@ -134,25 +137,6 @@ in(Word, Config) ->
             filename:join(proplists:get_value(priv_dir, Config), filename:basename(Word));
         _ -> Word
     end.
-
-%% As a shell takes it apart: spaces, and single quotes.
-words(Line) ->
-    words(Line, [], [], none).
-
-words([], Word, Words, _) ->
-    lists:reverse([lists:reverse(Word) || Word =/= []] ++ Words);
-words("''" ++ Rest, [], Words, none) ->
-    words(Rest, [], ["" | Words], none);
-words("'" ++ Rest, Word, Words, none) ->
-    words(Rest, Word, Words, quoted);
-words("'" ++ Rest, Word, Words, quoted) ->
-    words(Rest, Word, Words, none);
-words(" " ++ Rest, [], Words, none) ->
-    words(Rest, [], Words, none);
-words(" " ++ Rest, Word, Words, none) ->
-    words(Rest, [], [lists:reverse(Word) | Words], none);
-words([Char | Rest], Word, Words, Where) ->
-    words(Rest, [Char | Word], Words, Where).
 
 transcript(Block) ->
     case binary:split(Block, ~"\n") of
@@ -213,21 +197,91 @@ is_known(Sentence) ->
     Known = [
         "^\\S.* takes [0-9.]+ times as long as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
         "^\\S.* allocates [0-9.]+ times as many words as .+ \\([0-9.]+ \\.\\. [0-9.]+\\)\\.$",
-        "^It saturates at [0-9]+ workers?: [0-9.]+ .?/s\\. .*not shown to be higher\\.$",
+        "^It saturates at [0-9]+ workers?: [0-9.]+ .?/s\\. .*not shown to be higher\\.( .*)?$",
         "^[0-9]+ workers? gives? [0-9.]+ .?/s for sure; [0-9]+ give more, not surely: ",
         "^No difference that matters \\([0-9.]+ %\\) between "
     ],
     lists:any(fun(Pattern) -> re:run(Sentence, Pattern, [{capture, none}]) =:= match end, Known).
 
-%% The code blocks of a document.
-blocks(File) ->
-    {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),
-    fenced(binary:split(Text, ~"\n", [global])).
+%% What takes a system, a broker or an hour is not run here; but it is read, with the values of its options.
+command_lines_are_taken(_Config) ->
+    Lines = [
+        {File, Line}
+     || File <- dyno_documents:all(), Line <- lists:uniq(dyno_documents:commands(File))
+    ],
+    ?assert(length(Lines) > 100, length(Lines)),
+    [?assert(lists:keymember(File, 1, Lines), File) || File <- [
+        "README.md", "doc/ci.md", "doc/install.md", "doc/options.md", "doc/start.md"
+    ]],
+    ?assertEqual([], [
+        {File, Line, Why} || {File, Line} <- Lines, {error, Why} <- [taken(Line, fun read/3)]
+    ]),
+    Spans = [
+        {File, Span}
+     || File <- dyno_documents:all(), Span <- lists:uniq(dyno_documents:spans(File))
+    ],
+    ?assert(length(Spans) > 50, length(Spans)),
+    ?assertEqual([], [
+        {File, Span, Why} || {File, Span} <- Spans, {error, Why} <- [taken(Span, fun named/3)]
+    ]).
 
-fenced([]) ->
-    [];
-fenced([<<"```", _/binary>> | Lines]) ->
-    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
-    [iolist_to_binary(lists:join($\n, Block)) | fenced(Rest)];
-fenced([_ | Lines]) ->
-    fenced(Lines).
+taken(Line, Check) ->
+    case split(dyno_documents:words(Line)) of
+        %% What stands for a command, and what is no command but as good as one.
+        {_, [[C | _] | _]} when C >= $A, C =< $Z; C =:= $-; C =:= $. -> ok;
+        {_, [First | _]} when First =:= "help"; First =:= "version"; First =:= "man" -> ok;
+        {_, []} -> ok;
+        {_, ["completion" | Shell]} ->
+            known(Shell =:= [] orelse dyno_cli_completion:script(hd(Shell)) =/= error);
+        {In, [Name | Words]} ->
+            case dyno_commands:module(Name) of
+                {ok, Module} -> Check(In, Module, Words);
+                error -> known(false)
+            end
+    end.
+
+known(true) -> ok;
+known(false) -> {error, unknown}.
+
+split(["dyno" | Words]) -> {program, Words};
+split(["rebar3", "dyno" | Words]) -> {project, Words};
+split(["mix", "dyno." ++ Name | Words]) -> {project, [Name | Words]};
+split(["mix", "dyno"]) -> {project, []}.
+
+%% Each option is one of the command's.
+named(_In, Module, Words) ->
+    Arguments = dyno_cli_command:arguments(Module:command()),
+    Names = ["--help"] ++ ["-" ++ Long || #{long := Long} <- Arguments] ++
+        [[$-, Short] || #{short := Short} <- Arguments],
+    Given = [hd(string:split(Word, "=")) || [$-, C | _] = Word <- Words, C >= $A orelse C =:= $-],
+    known(Given -- Names =:= []).
+
+%% The whole line is, but for what a shell or a reader puts in.
+read(In, Module, Words) ->
+    Command = Module:command(),
+    %% A project finds its suites.
+    Arguments = [
+        case In of
+            project -> A#{required => false};
+            program -> A
+        end
+     || A <- dyno_cli_command:arguments(Command)
+    ],
+    Known = [Word || Word <- Words, Word =/= "--help"],
+    maybe
+        false ?= length(Known) < length(Words) orelse lists:any(fun is_placeholder/1, Words),
+        {ok, Given, _, _} ?= argparse:parse(Known, #{arguments => Arguments}, #{progname => dyno}),
+        %% Without files and folders that would have to be there.
+        Here = maps:without([output, pa, arrivals], Given),
+        {ok, _} ?= dyno_cli_option:read(dyno_cli_command:rows(Command), Here),
+        ok
+    else
+        true -> ok;
+        {error, {Own, Reason}} when is_atom(Own) -> {error, dyno:format_error({Own, Reason})};
+        {error, Error} -> {error, Error}
+    end.
+
+%% COMMAND, FILE..., $(hostname)
+is_placeholder(Word) ->
+    Pattern = "^\\[?[A-Z]{2,}[A-Z=,]*(\\.\\.\\.)?\\]?$|\\.\\.\\.$|\\$\\(",
+    re:run(Word, Pattern, [{capture, none}]) =:= match.

@@ -335,6 +335,9 @@ through(Gate) ->
 %% In processor time, which a busy machine does not change much: at most 20 us are 50,000 arrivals a
 %% second on one core. A node with one scheduler is asked for more than it can.
 an_arrival_costs_little(_Config) ->
+    dyno_tries:hold(3, fun an_arrival_costs_little_once/0).
+
+an_arrival_costs_little_once() ->
     {ok, Node} = dyno_peer:start(#{arguments => ["+S", "1:1"]}),
     Costs = [erpc:call(Node, ?MODULE, cost_ns, [Workers]) || Workers <- [4, 100]],
     ok = dyno_peer:stop(Node),
@@ -347,7 +350,7 @@ cost_ns(Workers) ->
     Load = #{model => open, rate_per_s => 10_000_000, workers => Workers},
     #{total := #{started := Started}} = run(Load, #{duration_ms => 200}, #{}),
     {After, _} = erlang:statistics(runtime),
-    (After - Before) * 1.0e6 / Started.
+    (After - Before) * 1.0e6 / max(1, Started).
 
 a_pool_grows_no_further(_Config) ->
     Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 30},

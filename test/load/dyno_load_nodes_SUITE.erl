@@ -38,7 +38,7 @@ groups() ->
     ].
 
 %% What they do has been tried by the others and by the tests of the command line.
-slow() -> [with_a_long_name, a_whole_test].
+slow() -> [with_a_long_name, a_whole_test, by_a_program_like_ssh, a_node_that_dies].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -257,7 +257,7 @@ nodes_that_are_not_there(_Config) ->
     [_, Host] = string:split(atom_to_list(node()), "@"),
     Node = list_to_atom("not_there@" ++ Host),
     {failed, Text} = run(#{model => closed, workers => 2}, [Node], none),
-    contains(Text, [~"load node", atom_to_binary(Node)]).
+    contains(Text, [~"load node", ~"no node not_there is registered at"]).
 
 %% As a user has it: a suite from a file, its module and its feed in the load nodes, a target, a
 %% recording with the nodes and what they did.

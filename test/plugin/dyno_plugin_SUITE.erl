@@ -13,18 +13,9 @@ suite() -> [{timetrap, {minutes, 5}}].
 %% What the build tools do with an ending, an interrupt and a new file: not on each commit.
 slow() ->
     [
-        rebar3_fails,
-        rebar3_bench,
-        rebar3_interrupted,
-        rebar3_ends,
-        mix_test,
-        mix_new,
-        mix_bench,
-        mix_fails,
-        mix_interrupted
+        rebar3_fails, rebar3_bench, rebar3_interrupted, rebar3_ends, mix_test, mix_new, mix_bench,
+        mix_fails, mix_interrupted, rebar3_help
     ].
-
-each_release() -> [rebar3_test].
 
 all() ->
     [
@@ -74,7 +65,7 @@ finder(Files) ->
         read => fun(File) -> maps:get(File, Files) end
     }.
 
-rebar3_settings() -> #{program => "rebar3 dyno", extensions => [".erl"]}.
+rebar3_settings() -> #{program => "rebar3 dyno ", extensions => [".erl"]}.
 
 -define(SUITE_TEXT, ~"-behaviour(dyno_suite).").
 -define(BENCH_TEXT, ~"-behaviour(dyno_bench_file).").
@@ -156,11 +147,18 @@ new_files_are_found(_Config) ->
     ?assertEqual(
         ["new", "suite", "perf/a", "--elixir"], Plan(["new", "suite", "a", "--elixir"], [".exs"])
     ),
-    ?assertEqual(["new"], Plan(["new"], [".exs"])).
+    ?assertEqual(
+        ["new", "benchmark", "perf/a_bench", "--elixir"], Plan(["new", "benchmark", "a"], [".exs"])
+    ),
+    ?assertEqual(["new"], Plan(["new"], [".exs"])),
+    %% What is typed under Mix is Elixir.
+    ?assertEqual(["bench", "--elixir", "Shop.price(3)"], Plan(["bench", "Shop.price(3)"], [".exs"])),
+    ?assertEqual(["bench", "--erlang", "ok"], Plan(["bench", "--erlang", "ok"], [".exs"])),
+    ?assertEqual(["bench", "ok"], Plan(["bench", "ok"], [".erl"])).
 
 settings_of_mix(_Config) ->
     ?assertMatch(
-        {ok, #{suites := ["x/*.exs"], test := ["-q"], program := "mix dyno"}},
+        {ok, #{suites := ["x/*.exs"], test := ["-q"], program := "mix dyno."}},
         dyno_mix:settings([{suites, [~"x/*.exs"]}, {test, [~"-q"]}])
     ),
     [
@@ -188,21 +186,39 @@ rebar3_project(Config) ->
             " {applications, [kernel, stdlib]}]}.\n"},
         {"src/shop.erl",
             "-module(shop).\n-export([price/1]).\n"
-            "price(N) -> {lists:sum(lists:seq(1, N)), application:get_env(shop, currency)}.\n"},
-        {"perf/price.erl",
-            "-module(price).\n-behaviour(dyno_suite).\n"
-            "-export([suite/0, init_run/2, init_worker/2, operation/1]).\n"
-            "suite() -> #{name => \"price\", sizes => [1, 2], patterns => [\"app:shop\"],"
-            " thresholds => [\"errors.rate == 0 %\"]}.\n"
-            "init_run(_, _) ->\n"
-            "    {ok, N} = dyno_peer:start(#{name => \"price\", applications => [shop]}),\n"
-            "    {ok, [N], N}.\n"
-            "init_worker(_, N) -> {ok, N}.\n"
-            "operation(N) -> {55, {ok, \"EUR\"}} = erpc:call(N, shop, price, [10]), {ok, N}.\n"}
+            "price(N) ->\n"
+            "    Configured = {application:get_env(shop, currency), application:get_key(shop, vsn)},\n"
+            "    true = lists:member(Configured, [{{ok, \"EUR\"}, {ok, \"1\"}}, {undefined, undefined}]),\n"
+            "    lists:sum(lists:seq(1, N)).\n"}
     ]),
     ok = file:make_dir(filename:join(Folder, "_checkouts")),
-    ok = file:make_symlink(dyno_project:root(), filename:join([Folder, "_checkouts", "dyno"])),
+    ok = packaged(filename:join([Folder, "_checkouts", "dyno"])),
     Folder.
+
+%% What rebar3's plugin for Hex packs where the application's file names nothing else, so that dyno is
+%% built here from what its package holds, without a network.
+packaged(To) ->
+    Root = dyno_project:root(),
+    Packed = [
+        "src/**", "c_src/**", "include/**", "rebar.config.script", "priv/**", "rebar.config",
+        "rebar.lock", "CHANGELOG*", "README*", "LICENSE*", "NOTICE"
+    ],
+    lists:foreach(
+        fun(Name) ->
+            File = filename:join(To, Name),
+            ok = filelib:ensure_dir(File),
+            {ok, _} = file:copy(filename:join(Root, Name), File)
+        end,
+        [
+            Name
+         || Wildcard <- Packed,
+            Name <- filelib:wildcard(Wildcard, Root),
+            filelib:is_regular(filename:join(Root, Name)),
+            not lists:member(filename:extension(Name), [".so", ".o"]),
+            %% Written when it is built.
+            not lists:prefix("src/plugin/tasks", Name)
+        ]
+    ).
 
 rebar3_help(Config) ->
     {0, Output} = run(["help", "dyno"], Config),
@@ -225,25 +241,40 @@ tasks_of_mix(_Config) ->
      || {Name, _, Help} <- dyno_commands:all()
     ].
 
+%% The lines and the suite of doc/start.md, one after the other in these cases.
 rebar3_new(Config) ->
-    {0, Output} = run(["dyno", "new", "benchmark", "sort"], Config),
-    contains(Output, [~"perf/sort_bench.erl is written"]),
+    Folder = proplists:get_value(project, Config),
+    [New] = dyno_documents:commands("doc/start.md", "rebar3 dyno new"),
+    {0, Output} = run(arguments(New), Config),
+    contains(Output, [~"perf/shop_perf.erl is written; run it: rebar3 dyno test"]),
+    ok = write(Folder, [{"perf/shop_perf.erl", shop_perf(~"erlang")}]),
+    {0, _} = run(["dyno", "new", "benchmark", "sort"], Config),
     %% shop is a module of the project, on the code path.
     {2, Refused} = run(["dyno", "new", "suite", "shop"], Config),
     contains(Refused, [~"there is a module shop ("]).
 
 %% The project's code is measured, with its configuration, by a suite that is found.
 rebar3_test(Config) ->
-    {0, Output} = run(["dyno", "test", "-o", "price.json", "-o", "price.html"], Config),
-    contains(Output, [~"price: complete, 2 runs", ~"shop:price/1", ~"PASSED: the threshold holds"]),
     Folder = proplists:get_value(project, Config),
-    {ok, _} = dyno_recording_file:read(filename:join(Folder, "price.json")),
-    true = filelib:is_regular(filename:join(Folder, "price.html")).
+    ok = write(Folder, [{"perf/shop_perf.erl", shop_perf(~"erlang")}]),
+    [Test] = dyno_documents:commands("doc/start.md", "rebar3 dyno test"),
+    {0, Output} = run(arguments(Test), Config),
+    contains(Output, [~"shop_perf: complete, 3 runs", ~"shop:price/1", ~"PASSED: all 2 thresholds"]),
+    %% The page with its charts, and the clock NIF where there is a C compiler.
+    {ok, Page} = file:read_file(filename:join(Folder, "shop.html")),
+    contains(Page, [~"<script"]),
+    Nif = filelib:wildcard(filename:join(Folder, "_checkouts/dyno/priv/nif-*/dyno_clock_nif.so")),
+    ?assertEqual(os:find_executable("cc") =/= false, Nif =/= []).
 
+%% The line of doc/ci.md, where it shuts the gate: as an annotation, in a file of JUnit's, by its status.
 rebar3_fails(Config) ->
-    Arguments = ["dyno", "test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"],
-    {1, Output} = run(Arguments, Config),
-    contains(Output, [~"FAILED"]).
+    Folder = proplists:get_value(project, Config),
+    [Gate | _] = dyno_documents:commands("doc/ci.md", "rebar3 dyno test"),
+    {1, Output} = run(arguments(Gate) ++ ["--threshold", "latency.p99 < 1 ns"], Config),
+    contains(Output, [~"::error"]),
+    {ok, Junit} = file:read_file(filename:join(Folder, "perf.xml")),
+    contains(Junit, [~"<failure"]),
+    {ok, _} = dyno_recording_file:read(filename:join(Folder, "perf.json")).
 
 rebar3_mistakes(Config) ->
     {2, Output} = run(["dyno", "test", "--sizs", "1"], Config),
@@ -255,18 +286,20 @@ rebar3_bench(Config) ->
     _ = [rebar3_new(Config) || not filelib:is_regular(Written)],
     {0, Files} = run(["dyno", "bench", "--time", "100ms"], Config),
     contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
-    {0, Code} = run(["dyno", "bench", "shop:price(3).", "-d", "50", "-s", "2", "-pa", "."], Config),
-    contains(Code, [~"shop:price(3)."]),
+    [Bench] = dyno_documents:commands("doc/start.md", "rebar3 dyno bench"),
+    {0, _} = run(arguments(Bench), Config),
+    {0, Code} = run(["dyno", "bench", "lists:seq(1, 3).", "-d", "50", "-s", "2", "-pa", "."], Config),
+    contains(Code, [~"lists:seq(1, 3)."]),
     {3, Ended} = run(["dyno", "bench", "halt(0)."], Config),
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 rebar3_interrupted(Config) ->
-    interrupted("dyno test price", Config).
+    interrupted("dyno test shop_perf", Config).
 
 %% Where rebar3's emulator is killed dyno's must take down its test, and end, too.
 rebar3_ends(Config) ->
     Recording = filename:join(proplists:get_value(project, Config), "ended.json"),
-    Port = start(["dyno", "test", "price", "--duration", "120s", "-v", "-o", "ended.json"], Config),
+    Port = start(["dyno", "test", "shop_perf", "--duration", "120s", "-v", "-o", "ended.json"], Config),
     {os_pid, OsPid} = erlang:port_info(Port, os_pid),
     ok = wait_for(Port, ~"measuring"),
     %% rebar3 is a script that became the emulator.
@@ -290,28 +323,34 @@ mix_project(Config) ->
         ]},
         {"config/config.exs", "import Config\nconfig :shop, currency: \"EUR\"\n"},
         {"lib/shop.ex",
-            "defmodule Shop do\n  def price(n), do: {Enum.sum(1..n), currency()}\n"
-            "  def currency, do: Application.fetch_env!(:shop, :currency)\nend\n"},
-        {"perf/price.exs",
-            "defmodule Price do\n  @behaviour :dyno_suite\n"
-            "  def suite, do: %{name: \"price\", sizes: [1, 2], patterns: [\"'Elixir.Shop'\"],\n"
-            "    thresholds: [\"errors.rate == 0 %\"]}\n"
-            "  def init_run(_, _) do\n"
-            "    {:ok, n} = :dyno_peer.start(%{name: \"price\", applications: [:shop]})\n"
-            "    {:ok, [n], n}\n  end\n"
-            "  def init_worker(_, n), do: {:ok, n}\n"
-            "  def operation(n) do\n"
-            "    {55, \"EUR\"} = :erpc.call(n, Shop, :price, [10])\n    {:ok, Price.Help.same(n)}\n"
-            "  end\nend\n"
-            "defmodule Price.Help do\n  def same(x), do: x\nend\n"}
+            "defmodule Shop do\n  def price(n) do\n    \"EUR\" = currency()\n    Enum.sum(1..n)\n  end\n"
+            "  def currency, do: Application.fetch_env!(:shop, :currency)\nend\n"}
     ]),
     Folder.
 
+%% The lines, the suite and the assertion of doc/start.md.
 mix_test(Config) ->
-    {0, Output} = run(["dyno.test", "-o", "price.json"], Config),
-    contains(Output, [
-        ~"price: complete, 2 runs", ~"'Elixir.Shop':price/1", ~"PASSED: the threshold holds"
-    ]).
+    Folder = proplists:get_value(project, Config),
+    [New] = dyno_documents:commands("doc/start.md", "mix dyno.new"),
+    {0, Written} = run(arguments(New), Config),
+    contains(Written, [~"perf/shop_perf.exs is written; run it: mix dyno.test"]),
+    [Assertion] = [B || <<"import Dyno", _/binary>> = B <- dyno_documents:blocks("doc/start.md")],
+    ok = write(Folder, [
+        {"perf/shop_perf.exs", shop_perf(~"elixir")},
+        {"test/test_helper.exs", "ExUnit.start()\n"},
+        {"test/shop_test.exs", ["defmodule ShopTest do\n  use ExUnit.Case\n", Assertion, "\nend\n"]}
+    ]),
+    [Test] = dyno_documents:commands("doc/start.md", "mix dyno.test"),
+    {0, Output} = run(arguments(Test), Config),
+    contains(Output, [~"complete, 3 runs", ~"Shop.price/1", ~"PASSED: all 2 thresholds hold"]),
+    {0, _} = run(["test"], Config),
+    Costly = binary:replace(Assertion, ~"words < 500", ~"words < 0"),
+    ok = write(Folder, [
+        {"test/shop_test.exs", ["defmodule ShopTest do\n  use ExUnit.Case\n", Costly, "\nend\n"]}
+    ]),
+    {Failed, Why} = run(["test"], Config),
+    ?assert(Failed > 0),
+    contains(Why, [~"words_per_call is "]).
 
 %% What `new` writes runs at once.
 mix_new(Config) ->
@@ -321,18 +360,18 @@ mix_new(Config) ->
     contains(Test, [~"log: complete, 1 run", ~"logger_formatter:format/2"]).
 
 mix_bench(Config) ->
-    {0, Output} = run(["dyno.bench", "'Elixir.Shop':module_info().", "--time", "100ms"], Config),
-    contains(Output, [~"'Elixir.Shop':module_info().: complete"]),
-    {3, Ended} = run(["dyno.bench", "halt(0)."], Config),
+    {0, Output} = run(["dyno.bench", "Shop.currency()", "--time", "100ms"], Config),
+    contains(Output, [~"Shop.currency(): complete"]),
+    {3, Ended} = run(["dyno.bench", "--erlang", "halt(0)."], Config),
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 mix_fails(Config) ->
     {1, Output} =
-        run(["dyno.test", "price", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
+        run(["dyno.test", "shop_perf", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
     contains(Output, [~"FAILED"]).
 
 mix_interrupted(Config) ->
-    interrupted("dyno.test price", Config).
+    interrupted("dyno.test shop_perf", Config).
 
 %% Ctrl-C on a terminal: no menu, the test is taken down, what was measured is kept, and the key
 %% means afterwards what it did before.
@@ -351,6 +390,19 @@ interrupted(Command, Config) ->
     contains(Output, [~"dyno: stopping", ~"INTERRUPTED", ~"intr = ^C"]),
     ?assertEqual(nomatch, binary:match(Output, ~"BREAK")),
     {ok, #{~"status" := ~"interrupted"}} = dyno_recording_file:read(Recording).
+
+%% Of a line in a document: after the name of the build tool.
+arguments(Line) ->
+    tl(dyno_documents:words(Line)).
+
+%% The suite in doc/start.md.
+shop_perf(Language) ->
+    [Suite] = [
+        Block
+     || Block <- dyno_documents:blocks("doc/start.md", Language),
+        string:find(Block, "dyno_suite") =/= nomatch
+    ],
+    Suite.
 
 %% Projects and programs
 

@@ -6,12 +6,14 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
+-export([all/0, slow/0, suite/0]).
 -export([slower/1, the_same/1, faster/1, undecided/1, not_enough_data/1, one_side_alone/1]).
 -export([throughput_counts_the_other_way/1, zeros/1, families/1, memory/1, new_and_gone/1]).
 -export([other_conditions/1, false_alarms/1, command_line/1, same_by_all/1, known_names/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
+
+slow() -> [false_alarms].
 
 all() ->
     [

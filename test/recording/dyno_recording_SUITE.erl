@@ -4,6 +4,7 @@
 -module(dyno_recording_SUITE).
 -moduledoc false.
 
+-export([slow/0]).
 -export([suite/0, all/0]).
 -export([
     builds/1,
@@ -24,6 +25,8 @@
 -include("../support/dyno_proper.hrl").
 
 suite() -> [{timetrap, {minutes, 5}}].
+
+slow() -> [finds_every_mutation].
 
 all() ->
     [

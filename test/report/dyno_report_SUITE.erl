@@ -135,15 +135,19 @@ document() ->
     ).
 
 %% What a reader of the format asks for.
-is_form(folded, {error, {format, dyno_report_folded, no_stacks}}) ->
+is_form(Format, {error, {format, _, no_stacks}}) when
+    Format =:= folded; Format =:= speedscope; Format =:= pprof; Format =:= callgrind
+->
     true;
+is_form(pprof, {ok, Report}) ->
+    is_binary(zlib:gunzip(Report));
 is_form(benchstat, {error, {format, dyno_report_benchstat, no_measurements}}) ->
     true;
 is_form(Format, {ok, Report}) ->
     Text = iolist_to_binary(Report),
     Text =:= unicode:characters_to_binary(Text) andalso is_form_of(Format, Text).
 
-is_form_of(Json, Text) when Json =:= json; Json =:= gitlab ->
+is_form_of(Json, Text) when Json =:= json; Json =:= gitlab; Json =:= speedscope ->
     _ = json:decode(Text),
     true;
 is_form_of(junit, Text) ->

@@ -38,6 +38,7 @@ documents() ->
     }),
     #{
         ~"profiled" => Profiled,
+        ~"profiles" => profiles(),
         ~"pair" => Pair,
         ~"inputs" => Inputs,
         ~"squeeze" => Squeeze,
@@ -47,6 +48,34 @@ documents() ->
         ~"once" => Once,
         ~"noisy" => Noisy
     }.
+
+%% Two recordings of profiles, compared.
+profiles() ->
+    {ok, Both} = dyno_compare:compare(profile(~"old:code/0", 30), profile(~"new:code/0", 60), #{}),
+    Both.
+
+profile(Function, Value) ->
+    New = dyno_recording:new(profile, ~"shop@host", #{}, #{}),
+    dyno_recording:add_run(dyno_recording:put(New, status, complete), #{
+        id => ~"1",
+        labels => #{},
+        status => complete,
+        metrics => [
+            #{name => ~"vm.run_queue", title => ~"Run queue", unit => ~"count", group => ~"vm", value => 1}
+        ],
+        profiles => [
+            #{
+                name => ~"stacks",
+                title => ~"Processor time",
+                values => [#{name => ~"time", unit => ~"ns"}],
+                frames => [~"both:run/0", Function],
+                samples => [
+                    #{stack => [0, 1], values => [Value], labels => #{processes => ~"web"}},
+                    #{stack => [0], values => [100 - Value], labels => #{processes => ~"db"}}
+                ]
+            }
+        ]
+    }).
 
 %% The same test where all response times are doubled, on another release.
 slower(#{~"runs" := Runs, ~"environment" := Environment} = Document) ->

@@ -559,10 +559,26 @@ the_example_at_the_command_line(Config) ->
         {1, Failed} = dyno_command:run(
             Arguments ++ ["--threshold", "servers orders max < 10 ms", "-q"]
         ),
-        ?assertMatch({_, _}, binary:match(Failed, ~"servers orders max < 10 ms"))
+        ?assertMatch({_, _}, binary:match(Failed, ~"servers orders max < 10 ms")),
+        ok = by_other_commands(atom_to_list(Node), filename:join(Folder, "profile.html"))
     after
         dyno_peers:stop(Peer)
     end.
+
+%% As doc/examples.md says.
+by_other_commands(Node, Page) ->
+    Cookie = ["--cookie", atom_to_list(erlang:get_cookie())],
+    {0, Calls} = dyno_command:run(
+        ["trace", Node, "shop_servers:handle_call/3 -> return", "--count", "3" | Cookie]
+    ),
+    ?assertMatch(
+        {match, [_, _, _]},
+        re:run(Calls, ~"shop_servers:handle_call\\(.*\\) -> \\{reply,", [global])
+    ),
+    {0, Profile} = dyno_command:run(["profile", Node, "orders", "--for", "2s", "-o", Page | Cookie]),
+    ?assertMatch({_, _}, binary:match(Profile, ~"shop_servers:")),
+    ?assert(filelib:file_size(Page) > 1000),
+    ok.
 
 %% A stand-in for GenStage's messages and state, in a module of its name: a consumer that takes 8 ms for
 %% each batch of 10, and a producer that has always more.

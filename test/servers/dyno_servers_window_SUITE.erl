@@ -284,11 +284,11 @@ a_long_callback_is_in_each_of_its_windows(_Config) ->
     ?assertEqual(undefined, map_get(running, Third)).
 
 names_as_the_language_writes_them(_Config) ->
-    ?assertEqual(~"Shop.Orders", dyno_server_name:module('Elixir.Shop.Orders')),
-    ?assertEqual(~"orders", dyno_server_name:module(orders)),
-    ?assertEqual(~"'my server'", dyno_server_name:module('my server')),
+    ?assertEqual(~"Shop.Orders", dyno_agent_name:module('Elixir.Shop.Orders')),
+    ?assertEqual(~"orders", dyno_agent_name:module(orders)),
+    ?assertEqual(~"'my server'", dyno_agent_name:module('my server')),
     [#{name := ~"Shop.Orders", module := ~"Shop.Orders"}] =
-        rows(process, [server(~"'Elixir.Shop.Orders'", 'Elixir.Shop.Orders', [])]).
+        rows(process, [server(~"Shop.Orders", 'Elixir.Shop.Orders', [])]).
 
 ranks_and_filters(_Config) ->
     Of = fun(Name, Ns) -> server(Name, x, [callback(~"handle_call", [Ns])]) end,

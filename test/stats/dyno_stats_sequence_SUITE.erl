@@ -9,6 +9,7 @@
 
 -import(proper_types, [float/2, integer/2, list/1]).
 
+-export([slow/0]).
 -export([suite/0, all/0]).
 -export([
     rank_table/1,
@@ -26,6 +27,8 @@
 
 suite() ->
     [{timetrap, {minutes, 5}}].
+
+slow() -> [peeking_is_allowed, peeking_with_ties_is_allowed].
 
 all() ->
     [

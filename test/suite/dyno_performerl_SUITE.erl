@@ -18,6 +18,8 @@ suite() ->
 
 each_release() -> [example_runs].
 
+slow() -> [default_name_and_cookie, callback_hangs].
+
 all() ->
     [
         example_runs,
@@ -496,7 +498,7 @@ node_does_not_boot(Config) ->
         {setup_run, "setup_run(_) -> {run_started, ['nobody_is_called_so@127.0.0.1']}.\n"}
     ]),
     {ok, Document} = run(Config, Source, #{}),
-    failed(Document, [~"nobody_is_called_so@127.0.0.1", ~"not running"]),
+    failed(Document, [~"no node nobody_is_called_so is registered at 127.0.0.1"]),
     ?assertEqual(
         [test_setup, {teardown_run, undefined}, {test_teardown, test_info}],
         dyno_suites:marks(Config)

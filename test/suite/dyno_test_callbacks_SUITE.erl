@@ -151,9 +151,9 @@ is_linked_to_what_dies(_Config) ->
     end).
 
 optional_ones_have_defaults(_Config) ->
-    Module = load(lacking, "-module(lacking). -export([suite/0]). suite() -> #{sizes => [1]}. "),
+    Module = load(lacking, "-module(lacking). -export([suite/0]). suite() -> #{sizes => [1], load => none}. "),
     Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, 5000),
-    ?assertEqual({ok, #{sizes => [1]}}, dyno_test_callbacks:suite(Callbacks)),
+    ?assertEqual({ok, #{sizes => [1], load => none}}, dyno_test_callbacks:suite(Callbacks)),
     ?assertEqual({ok, undefined}, dyno_test_callbacks:init_suite(Callbacks)),
     ?assertEqual({ok, {[], state}}, dyno_test_callbacks:init_run(Callbacks, 3, state)),
     ?assertEqual({ok, []}, dyno_test_callbacks:invariants(Callbacks, node(), 3, [])),

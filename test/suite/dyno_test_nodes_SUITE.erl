@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-each_release() -> [a_node_joins].
+slow() -> [a_node_leaves, clocks].
 
 all() ->
     [

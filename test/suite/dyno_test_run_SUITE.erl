@@ -50,7 +50,7 @@ run(Nodes) ->
         custom => dyno_target_custom:none(),
         result => dyno_test_result:new(#{
             id => ~"4", size => 4, repetition => 1, started_at => ~"2026-11-22T10:00:00Z"
-        }),
+        }, closed),
         now_ms => 0
     }).
 
@@ -113,6 +113,7 @@ names(Effects) ->
         case Effect of
             {tell, {phase, Phase}} -> Phase;
             {tell, {interval, _, _}} -> interval;
+            {tell, {sample, _, _}} -> sample;
             {stop, _} = Stop -> Stop;
             {detach, #{node := Node}} -> {detach, Node};
             _ when is_tuple(Effect) -> element(1, Effect);
@@ -149,7 +150,7 @@ from_the_warm_up_to_the_end(_Config) ->
         [warm(), started(), interval(400), Sample, finished(), ended()], run([a@h])
     ),
     ?assertEqual(
-        [restart, measure, measure, align, interval, finish, read, close, {stop, complete}],
+        [restart, measure, measure, align, interval, sample, finish, read, close, {stop, complete}],
         names(Effects)
     ),
     #{status := complete, duration_ns := 1_000_000_000, size := 4, id := ~"4"} =

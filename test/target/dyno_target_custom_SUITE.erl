@@ -14,6 +14,10 @@ forms. They do what they say, their mistakes are told in a sentence, and nothing
 suite() ->
     [{timetrap, {minutes, 5}}].
 
+newest_release_only() -> all.
+
+slow() -> [sampling_agent_fails].
+
 all() ->
     [
         invariants_are_read,

@@ -51,6 +51,8 @@ all() ->
         a_module_of_ones_own,
         two_nodes,
         a_node_is_lost,
+        the_rate_is_limited,
+        deadlines_of_keys,
         the_command,
         recorded_and_replayed,
         what_is_wrong_is_said
@@ -170,6 +172,45 @@ a_node_is_lost(Config) ->
         ?assertMatch([#{~"code" := ~"verify_fault"} | _], map_get(~"warnings", Document))
     end).
 
+%% Processes are left out as a whole, and of the others nothing wrong is said.
+the_rate_is_limited(Config) ->
+    in_node(fun(Node) ->
+        Work = fun() -> work(Node, 1000, 0) end,
+        Document = verified(Config, [Node], Work, #{limits => #{rate => 100}}),
+        [#{~"gap" := Gap, ~"complete" := Complete}] = rows(~"partitions", Document),
+        ?assert(Gap > 0, Complete),
+        ?assertMatch([#{~"violations" := 0}], rows(~"properties", Document)),
+        ?assertMatch([#{~"code" := ~"verify_gap"}], map_get(~"warnings", Document))
+    end).
+
+%% Nothing happens any more in the process that did not answer: a timer tells, each key once.
+deadlines_of_keys(Config) ->
+    Path = filename:join(proplists:get_value(priv_dir, Config), "keys.dyno"),
+    ok = file:write_file(
+        Path,
+        "property \"told in time\" of module worker "
+        "each N follows (receive {ask, N} then send {told, N} within 50 ms)*."
+    ),
+    Own = [{specification, unicode:characters_to_binary(Path)}],
+    in_node(fun(Node) ->
+        Document = verified(Own, [Node], fun() ->
+            Worker = erpc:call(Node, erlang, spawn, [worker, loop, [self(), false]]),
+            ?assertMatch({deadline, #{'N' := 1}}, asked(1, Worker)),
+            ?assertMatch({deadline, #{'N' := 2}}, asked(2, Worker)),
+            Worker ! stop
+        end),
+        ?assertMatch([#{~"violations" := 2}], rows(~"properties", Document))
+    end).
+
+asked(N, Worker) ->
+    Worker ! {ask, N},
+    receive
+        {shown, {verdict, #{verdict := no, explanation := Explanation}}} ->
+            #{because := Because, bindings := Bindings} = Explanation,
+            {Because, Bindings}
+    after 10_000 -> ct:fail(not_told)
+    end.
+
 counted(Node, Processes) ->
     receive
         {shown, {counted, Summaries}} ->
@@ -257,9 +298,12 @@ what_is_wrong_is_said(Config) ->
 
 %% Verifies while this runs; the recording is one that can be read.
 verified(Config, Nodes, Work) ->
+    verified(Config, Nodes, Work, #{}).
+
+verified(Config, Nodes, Work, Options) ->
     Self = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
-        exit({result, dyno_verify:run([specification(Config)], Nodes, #{
+        exit({result, dyno_verify:run([specification(Config)], Nodes, Options#{
             show => fun(Event) ->
                 Self ! {shown, Event},
                 ok

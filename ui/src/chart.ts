@@ -6,12 +6,13 @@
 
 import uPlot from 'uplot';
 import { absent, h } from './dom';
+import { labelPlaces } from './labels';
 import { logRange, logTicks } from './logaxis';
-import { drawBand, drawMarkers, drawWarmup, drawWhiskers, font } from './overlay';
+import { drawBand, drawMarkers, drawWarmup, drawWhiskers, font, labelHeight } from './overlay';
 import { areaColour, lineColour, lineDash, lineVariable, styleColour } from './palette';
 import { onThemeChange } from './theme';
 import { tooltip, type TooltipRow } from './tooltip';
-import { format, raw, tick } from './units';
+import { format, tick, timeOfDay } from './units';
 
 export interface Line {
     label: string;
@@ -50,6 +51,8 @@ export interface Chart {
     style?: 'lines' | 'points' | 'stack' | 'steps';
     lines: Line[];
     markers?: Marker[];
+    /** The time of day at 0, as milliseconds since 1970. */
+    clock?: number | null;
     /** Lines break where a value is missing; false where the lines have times of their own. */
     gaps?: boolean;
     /** Between these values differences do not matter. */
@@ -62,6 +65,10 @@ export interface Chart {
 }
 
 const usualHeight = 210;
+const yAxisSize = 66;
+const rightPadding = 30;
+/** A margin at the first and the last value of a log axis. */
+const logMargin = 1.15;
 /** A chart is drawn when it comes so near to what is seen: those far away cost nothing. */
 const near = '500px';
 
@@ -123,7 +130,6 @@ function dashOf(line: Line, index: number): number[] | undefined {
 
 export function figure(chart: Chart): HTMLElement {
     const caption = h('figcaption', {}, h('span', { class: 'title' }, chart.title));
-    if (chart.help) caption.append(h('span', { class: 'help' }, chart.help));
     const frame = h('figure', { class: 'chart' }, caption);
     const hasValues = chart.lines.some((l) => l.values.some((v) => typeof v === 'number'));
     if (!hasValues || chart.x.length === 0) {
@@ -142,6 +148,8 @@ export function figure(chart: Chart): HTMLElement {
     const redraw = plotter(chart, host, hidden);
     if (chart.lines.length > 1) frame.append(legend(chart, hidden, redraw));
     frame.append(host);
+    // How to read it stands below.
+    if (chart.help) frame.append(h('p', { class: 'help' }, chart.help));
     return frame;
 }
 
@@ -186,7 +194,8 @@ function plotter(chart: Chart, host: HTMLElement, hidden: Set<number>): () => vo
         const now = Math.floor(host.clientWidth);
         if (now === width || now === 0) return;
         width = now;
-        if (plot) plot.setSize({ width, height: chart.height ?? usualHeight });
+        // Labels have other places in another width.
+        if (plot && !chart.markers) plot.setSize({ width, height: chart.height ?? usualHeight });
         else draw();
     };
     waiting.set(host, { draw, fit });
@@ -248,7 +257,7 @@ function plan(
         width,
         height: chart.height ?? usualHeight,
         legend: { show: false },
-        padding: [8, 14, 0, 0],
+        padding: [8 + labelHeight * markerRows(chart, width), rightPadding, 0, 0],
         series: [{}, ...chart.lines.map((line, i) => seriesOf(chart, line, i, !hidden.has(i)))],
         bands,
         scales: { x: xScale(chart), y: yScale(chart) },
@@ -257,6 +266,7 @@ function plan(
             y: false,
             drag: { x: true, y: false },
             points: { size: 7 },
+            move: (u, left, top) => [onPoint(u, chart, left), top],
             ...(chart.sync ? { sync: { key: chart.sync } } : {}),
         },
         hooks: {
@@ -266,6 +276,30 @@ function plan(
         plugins: [tooltip((index) => rows(chart, hidden, index))],
     };
     return { options, data: [chart.x, ...values] as uPlot.AlignedData };
+}
+
+/** The place of the value that is nearest, or of a histogram the bin: what the tooltip tells of. */
+function onPoint(u: uPlot, chart: Chart, left: number): number {
+    // Of charts that share a cursor, only that under the pointer has it on one of its own values.
+    if (left < 0 || !u.over.matches(':hover')) return left;
+    let index = u.posToIdx(left);
+    const place = () => u.valToPos(u.data[0][index]!, 'x');
+    if (chart.style === 'steps' && index > 0 && place() > left) index -= 1;
+    const at = place();
+    return at >= 0 && at <= u.over.clientWidth ? at : left;
+}
+
+/** How many rows the labels of the markers need above the plot. */
+function markerRows(chart: Chart, width: number): number {
+    const { markers = [], x } = chart;
+    if (markers.length === 0) return 0;
+    const [low, high] = [Math.log(x[0]! / logMargin), Math.log(x[x.length - 1]! * logMargin)];
+    const [left, right] = [yAxisSize, width - rightPadding];
+    const labels = markers.map(({ at, label }) => {
+        const part = chart.xLog ? (Math.log(at) - low) / (high - low) : at / x[x.length - 1]!;
+        return { at: left + part * (right - left), width: label.length * 6.6 };
+    });
+    return 1 + Math.max(...labelPlaces(labels, left, right).map(({ row }) => row));
 }
 
 function rows(
@@ -290,14 +324,16 @@ function rows(
                 colour,
                 label: line.label,
                 value: format(value, chart.unit) + interval,
-                raw: raw(value, chart.unit),
             };
         });
     return {
-        head: `${name}${at === null ? '' : tick(at, chart.xUnit)}`,
+        head: [`${name}${at === null ? '' : tick(at, chart.xUnit)}`, timeOf(chart, at)].filter(Boolean).join(' · '),
         rows: chart.style === 'stack' ? lines.reverse() : lines,
     };
 }
+
+const timeOf = ({ clock }: Chart, at: number | null) =>
+    typeof clock === 'number' && at !== null ? `${timeOfDay(clock + at * 1000)} UTC` : '';
 
 function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot.Series {
     const base: uPlot.Series = { label: line.label, show, spanGaps: chart.gaps === false };
@@ -348,7 +384,7 @@ function xScale(chart: Chart): uPlot.Scale {
         range: (u, min, max) => {
             // A margin at the first and the last point, but not while the reader zooms in.
             const whole = min === u.data[0][0] && max === u.data[0][u.data[0].length - 1];
-            return whole ? [min / 1.15, max * 1.15] : [min, max];
+            return whole ? [min / logMargin, max * logMargin] : [min, max];
         },
     };
 }
@@ -397,7 +433,8 @@ function axis(): uPlot.Axis {
 function logarithmic(base: uPlot.Axis, unit: string, most?: number): uPlot.Axis {
     return {
         ...base,
-        splits: (_u, _axis, min, max) => logTicks(min, max, most),
+        // By default one for each 60 pixels of a horizontal axis.
+        splits: (u, _axis, min, max) => logTicks(min, max, most ?? Math.max(2, (u.width - 100) / 55)),
         filter: (_u, splits) => splits,
         values: (_u, splits) => splits.map((v) => tick(v, unit)),
     };
@@ -415,11 +452,20 @@ function xAxis(chart: Chart): uPlot.Axis {
         };
     }
     if (chart.xLog) return logarithmic(base, chart.xUnit);
-    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)) };
+    const { clock } = chart;
+    if (typeof clock !== 'number' || !chart.xRange)
+        return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)) };
+    // The time of day below the seconds, where it is another one.
+    const told = (v: number, i: number, all: number[]) => {
+        const time = timeOfDay(clock + v * 1000);
+        const same = i > 0 && time === timeOfDay(clock + all[i - 1]! * 1000);
+        return same ? tick(v, chart.xUnit) : `${tick(v, chart.xUnit)}\n${time}`;
+    };
+    return { ...base, size: 48, values: (_u, splits) => splits.map(told) };
 }
 
 function yAxis(chart: Chart): uPlot.Axis {
-    const base: uPlot.Axis = { ...axis(), size: 66, space: 34 };
+    const base: uPlot.Axis = { ...axis(), size: yAxisSize, space: 34 };
     if (chart.yLog) {
         // One tick for each 30 pixels.
         const room = Math.floor((chart.height ?? usualHeight) / 30);

@@ -77,8 +77,8 @@ export function histogramChart(title: string, histograms: Histogram[]): Chart {
         title,
         help:
             histograms.length > 1
-                ? `Share of all values, on a log axis. Percentiles are those of “${first.title}”.`
-                : 'Share of all values, on a log axis.',
+                ? `How many took how long: the higher, the more. Percentiles are those of “${first.title}”. Log scale: each step is a factor.`
+                : 'How many took how long: the higher, the more. Two hills are two kinds of operations, or a cache. Log scale: each step is a factor.',
         x,
         xUnit: first.unit,
         xLabel: 'from',

@@ -20,6 +20,7 @@ import {
     type Run,
 } from './recording';
 import { sizeChart, sizesOf } from './sizes';
+import { choose, chosen } from './state';
 import { tableView } from './table';
 import { withBounds } from './uncertain';
 import type { View } from './view';
@@ -63,6 +64,12 @@ export function inspector(view: View, kind: Kind): (name: string) => (() => void
     return (name) => (names.has(name) ? () => look(view, { kind, name }) : null);
 }
 
+/** What the page's address says is open. */
+export function reopen(view: View): void {
+    const [, kind, name] = /^(function|group) (.*)$/s.exec(chosen('open') ?? '') ?? [];
+    if (kind && name) inspector(view, kind as Kind)(name)?.();
+}
+
 function at(view: View, run: Run): string | null {
     return view.run ? counterpart(view.node, view.run, run) : view.node;
 }
@@ -72,6 +79,7 @@ function look(view: View, subject: Subject): void {
         dialog = h('dialog', { class: 'inspect', 'aria-labelledby': 'inspect-title' });
         dialog.addEventListener('close', () => {
             trail.length = 0;
+            choose('open', null);
             dialog?.replaceChildren();
             forgetDetached();
         });
@@ -88,6 +96,7 @@ function look(view: View, subject: Subject): void {
 
 function draw(view: View): void {
     const subject = trail.at(-1)!;
+    choose('open', `${subject.kind} ${subject.name}`);
     const back = h('button', { type: 'button', class: 'plain-button' }, '← Back');
     back.hidden = trail.length < 2;
     back.addEventListener('click', () => {

@@ -18,10 +18,10 @@ export function logTicks(min: number, max: number, most = usual): number[] {
     for (const steps of [[1, 2, 5], [1, 3], [1]]) {
         const ticks = decades(min, max).flatMap((decade) => steps.map((step) => step * decade));
         const inside = ticks.filter((tick) => tick >= min && tick <= max);
-        if (inside.length <= most && inside.length > 0) return inside;
+        if (inside.length <= Math.min(most, usual) && inside.length > 0) return inside;
     }
     const all = decades(min, max).filter((tick) => tick >= min && tick <= max);
-    const every = Math.max(1, Math.ceil(all.length / most));
+    const every = Math.max(1, Math.ceil(all.length / Math.min(most, usual)));
     return all.filter((_, index) => index % every === 0);
 }
 

@@ -6,6 +6,7 @@
 
 import type uPlot from 'uplot';
 import type { Chart } from './chart';
+import { labelPlaces } from './labels';
 import { lineColour, styleColour } from './palette';
 
 export const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -23,7 +24,11 @@ export function drawWhiskers(u: uPlot, chart: Chart, hidden: Set<number>): void 
             if (typeof low !== 'number' || typeof high !== 'number') return;
             const x = u.valToPos(at, 'x', true);
             if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
-            const [bottom, top] = [u.valToPos(low, 'y', true), u.valToPos(high, 'y', true)];
+            const edge = u.bbox.top + u.bbox.height;
+            // An interval that begins at 0 has no place on a log axis: it goes to the edge.
+            const inside = (value: number) =>
+                value > 0 || !chart.yLog ? Math.max(u.bbox.top, Math.min(edge, u.valToPos(value, 'y', true))) : edge;
+            const [bottom, top] = [inside(low), inside(high)];
             const end = 4 * ratio;
             u.ctx.beginPath();
             u.ctx.moveTo(x - end, top);
@@ -64,36 +69,42 @@ export function drawWarmup(u: uPlot, chart: Chart): void {
     u.ctx.restore();
 }
 
+export const labelHeight = 15;
+
+/** Each marker is a line, its label stands above the plot. */
 export function drawMarkers(u: uPlot, chart: Chart): void {
     const { left, top, width, height: tall } = u.bbox;
     const ratio = devicePixelRatio || 1;
     u.ctx.save();
-    u.ctx.font = font.replace('12px', `${11 * ratio}px`);
-    u.ctx.fillStyle = u.ctx.strokeStyle = styleColour('text');
+    u.ctx.font = font.replace('12px', `${12 * ratio}px`);
+    u.ctx.strokeStyle = styleColour('text');
     u.ctx.lineWidth = ratio;
-    u.ctx.setLineDash([3 * ratio, 3 * ratio]);
     u.ctx.textAlign = 'left';
     u.ctx.textBaseline = 'alphabetic';
-    (chart.markers ?? []).forEach((marker, index) => {
-        const x = u.valToPos(marker.at, 'x', true);
-        if (x < left || x > left + width) return;
+    const shown = (chart.markers ?? [])
+        .map(({ at, label }) => ({
+            at: u.valToPos(at, 'x', true),
+            label,
+            width: u.ctx.measureText(label).width,
+        }))
+        .filter(({ at }) => at >= left && at <= left + width);
+    const places = labelPlaces(shown, left, left + width, 4 * ratio);
+    const base = (row: number) => top - (4 + labelHeight * row) * ratio;
+    u.ctx.setLineDash([3 * ratio, 3 * ratio]);
+    places.forEach(({ start, row }, i) => {
+        const { at } = shown[i]!;
         u.ctx.beginPath();
-        u.ctx.moveTo(x, top);
-        u.ctx.lineTo(x, top + tall);
+        // Up to its label, beside it where there was room.
+        u.ctx.moveTo(at, start > at ? base(row) - 10 * ratio : base(row) + 3 * ratio);
+        u.ctx.lineTo(at, top + tall);
         u.ctx.stroke();
-        // Each label one line lower, to the left where it would leave the plot.
-        const wide = u.ctx.measureText(marker.label).width + 4 * ratio;
-        const start = x + wide + 4 * ratio > left + width ? x - wide - 2 * ratio : x + 4 * ratio;
-        const base = top + (12 + 14 * index) * ratio;
-        // A rim in the page's colour keeps the label readable over lines.
-        u.ctx.save();
-        u.ctx.setLineDash([]);
-        u.ctx.lineWidth = 4 * ratio;
-        u.ctx.lineJoin = 'round';
-        u.ctx.strokeStyle = styleColour('page');
-        u.ctx.strokeText(marker.label, start, base);
-        u.ctx.restore();
-        u.ctx.fillText(marker.label, start, base);
+    });
+    places.forEach(({ start, row }, i) => {
+        const { label, width: wide } = shown[i]!;
+        u.ctx.fillStyle = styleColour('page');
+        u.ctx.fillRect(start, base(row) - 11 * ratio, wide, 14 * ratio);
+        u.ctx.fillStyle = styleColour('text');
+        u.ctx.fillText(label, start, base(row));
     });
     u.ctx.restore();
 }

@@ -4,8 +4,10 @@
 // The page: heading, a bar that stays in sight (sections, run, node, theme), and the sections.
 
 import { forgetDetached } from './chart';
+import { reopen } from './inspect';
+import { choose as remember, chosen, showSection, startState } from './state';
 import { append, h } from './dom';
-import { nodesOf, runPlace, runTitle, sizeLabel, type Recording, type Run } from './recording';
+import { nodesOf, objects, runPlace, runTitle, sizeLabel, tableNamed, type Recording, type Run } from './recording';
 import { comparison, rounds, squeeze } from './sections/bench';
 import { changes, conditions, sideBySide } from './sections/compare';
 import { events } from './sections/events';
@@ -31,6 +33,9 @@ const ofTests: Section[] = [
     ...[summary, overSizes, load, functions, growth, processes, profile, custom, events, vm, os],
     ...[changes, other],
 ];
+const ofRecords: Section[] = [
+    ...[summary, profile, functions, processes, custom, events, vm, os, growth, changes, other],
+];
 const ofBenchmarks: Section[] = [
     summary,
     inputs,
@@ -44,22 +49,31 @@ const ofBenchmarks: Section[] = [
     events,
     otherOfBenchmarks,
 ];
-const ofComparisons: Section[] = [summary, changes, sideBySide, conditions, otherOfComparisons];
+const ofComparisons: Section[] = [summary, changes, profile, sideBySide, conditions, otherOfComparisons];
+const ofProfiles: Section[] = [profile, summary, everything, events];
 const ofOthers: Section[] = [summary, everything, events, profile];
 
 const byCommand: Record<string, Section[]> = {
     test: ofTests,
+    record: ofRecords,
     bench: ofBenchmarks,
     compare: ofComparisons,
+    profile: ofProfiles,
 };
 
 /** More runs than this are chosen from a list instead of side by side. */
 const buttonsUpTo = 6;
 
 export function page(recording: Recording): HTMLElement[] {
-    const view: View = { recording, run: null, node: null };
-    choose(view, lastRun(recording));
-    const places = (byCommand[recording.command] ?? ofOthers).map((section) => place(section, view));
+    startState();
+    const view: View = { recording, run: null, node: chosen('node') };
+    choose(view, recording.runs.find((r) => r.id === chosen('run')) ?? lastRun(recording));
+    // What is compared may be profiles: then their difference comes first.
+    const sections =
+        recording.compared?.new.command === 'profile'
+            ? [profile, ...ofComparisons.filter((s) => s !== profile)]
+            : (byCommand[recording.command] ?? ofOthers);
+    const places = sections.map((section) => place(section, view));
     const nodeChoice = h('span');
     const redraw = () => {
         for (const p of places) if (p.section.scope === 'run') p.draw();
@@ -72,7 +86,7 @@ export function page(recording: Recording): HTMLElement[] {
         'header',
         { class: 'masthead' },
         h('p', { class: 'eyebrow' }, `dyno ${recording.command}`.trim()),
-        h('h1', {}, recording.name),
+        h('h1', {}, titleOf(recording)),
         h('p', { class: 'facts' }, facts(recording)),
     );
     const nav = h('nav', { 'aria-label': 'Sections' }, ...places.map((p) => p.link));
@@ -87,7 +101,21 @@ export function page(recording: Recording): HTMLElement[] {
             h('div', { class: 'choices' }, ...runChoice(view, redraw), nodeChoice),
         ),
     );
+    // Once all of it is on the page.
+    queueMicrotask(() => {
+        showSection();
+        reopen(view);
+    });
     return [header, bar, h('main', {}, ...places.map((p) => p.element)), footer(recording)];
+}
+
+/** A benchmark has no name of its own: it is called by its codes. */
+function titleOf({ command, name, runs }: Recording): string {
+    const codes = objects(runs[0] && tableNamed(runs[0], 'codes')).map((row) => String(row.code));
+    if (command !== 'bench' || codes.length === 0) return name;
+    const all = codes.join(', ');
+    if (all.length <= 80) return all;
+    return codes.length > 1 ? `${codes[0]} and ${codes.length - 1} more` : codes[0]!;
 }
 
 /** The largest size has the most to say. */
@@ -135,6 +163,7 @@ function runChoice(view: View, redraw: () => void): HTMLElement[] {
     }));
     return [
         choice('run', sizeLabel(recording), options, view.run?.id ?? '', (id) => {
+            remember('run', id === lastRun(recording)?.id ? null : id);
             choose(view, recording.runs.find((r) => r.id === id) ?? null);
             redraw();
         }),
@@ -153,6 +182,7 @@ function nodeList(view: View, redraw: () => void): HTMLElement[] {
             view.node ?? '',
             (name) => {
                 view.node = name;
+                remember('node', name === nodes[0] ? null : name);
                 redraw();
                 document.getElementById('node')?.focus();
             },
@@ -209,6 +239,7 @@ function footer(recording: Recording): HTMLElement {
         'footer',
         {},
         `Made by dyno${version ? ` ${version}` : ''} from one recording, which this file contains. ` +
-            'Point at a value to see it as recorded; drag over a chart to zoom, double-click to zoom out.',
+            'What is chosen here is in its address: a link to it shows the same. ' +
+            'Drag over a chart to zoom, double-click to zoom out.',
     );
 }

@@ -9,7 +9,7 @@
 import uPlot from 'uplot';
 import { figure, type Chart, type Line } from './chart';
 import { h } from './dom';
-import type { Series } from './recording';
+import type { Run, Series } from './recording';
 
 interface Family {
     title?: string;
@@ -27,47 +27,56 @@ interface Family {
 const wideRatio = 30;
 
 const families: Record<string, Family> = {
-    'load.throughput': { title: 'Throughput', order: ['achieved', 'asked'] },
-    'load.latency': { title: 'Latency', wide: true, order: ['p50', 'p90', 'p99', 'p99.9', 'max'] },
-    'load.errors': {},
+    'load.throughput': {
+        title: 'Throughput',
+        order: ['achieved', 'asked'],
+        help: 'Operations that ended in each second. A dip here with a rise below tells what the target waited for.',
+    },
+    'load.latency': { title: 'Response time', wide: true,
+        order: ['p50', 'p90', 'p99', 'p99.9', 'max'],
+        help: 'Of 100 operations 50 took at most p50 and 99 at most p99. A p99 far above p50 means that a few wait long.',
+    },
+    'load.errors': { help: 'Operations that failed, each second.' },
     'vm.scheduler_utilisation': {
         title: 'Scheduler utilisation',
         yMax: 1,
         order: ['normal', 'dirty_cpu', 'dirty_io'],
-        help: 'Share of the time in which schedulers ran something.',
+        help: 'Share of the time in which schedulers ran something. Near 100 % the VM has no more to give.',
     },
     'vm.run_queue': {
         title: 'Run queues',
         order: ['normal', 'dirty_cpu', 'dirty_io'],
-        help: 'Ready to run, waiting for a scheduler.',
+        help: 'Processes that are ready to run and wait for a scheduler. Above 0 for long means too little processor.',
     },
     'vm.memory': {
         title: 'Memory of the VM',
         stack: true,
         prepare: memory,
+        help: 'The parts on top of each other. What rises and never falls is a leak, or a cache.',
         order: ['processes', 'binary', 'ets', 'code', 'atom', 'system', 'total'],
     },
-    'vm.reductions': {},
-    'vm.garbage_collections': {},
-    'vm.context_switches': {},
-    'vm.io': { title: 'Input and output of ports' },
-    'vm.processes': {},
-    'vm.ports': {},
-    'vm.ets_tables': {},
-    'vm.atoms': {},
+    'vm.reductions': { help: 'Function calls, roughly: the work that was done.' },
+    'vm.garbage_collections': { help: 'Many beside few reductions: garbage takes the time.' },
+    'vm.context_switches': { help: 'How often a scheduler took another process.' },
+    'vm.io': { title: 'Input and output of ports', help: 'Sockets, files and programs, all together.' },
+    'vm.processes': { help: 'Alive at once. A steady rise under a steady load is a leak.' },
+    'vm.ports': { help: 'Open sockets, files and programs.' },
+    'vm.ets_tables': { help: 'A steady rise under a steady load is a leak.' },
+    'vm.atoms': { help: 'Atoms are never freed: a steady rise ends the VM.' },
     'os.cpu': {
         title: 'CPU of the machine',
         stack: true,
         yMax: 1,
         order: ['user', 'system', 'iowait', 'steal'],
         prepare: (lines) => lines.filter((line) => line.label !== 'idle'),
-        help: 'Share of all cores.',
+        help: 'Share of all cores, of all programs. steal: what the hypervisor gave to others.',
     },
-    'os.memory': { title: 'Memory of the machine' },
-    'os.network': { title: 'Network' },
-    'os.disk': { title: 'Disk' },
-    'os.swap': {},
-    'os.load1': {},
+    'os.memory': { title: 'Memory of the machine', help: 'What programs could still take, and what caches files.' },
+    'os.network': { title: 'Network', help: 'Of the whole machine; loopback is what stays on it.' },
+    'os.disk': { title: 'Disk', help: 'Of the whole machine.' },
+    'os.swap': { help: 'Above 0 the machine has too little memory.' },
+    'os.load1': { help: 'Threads that run or wait to; above the number of cores they wait.' },
+    'os.vm': { title: 'Operating-system process of the VM', help: 'The VM as the system sees it.' },
 };
 const familyOrder = Object.keys(families);
 
@@ -94,7 +103,7 @@ const together: Record<string, [family: string, label: string]> = {
     'load.throughput': ['load.throughput', 'achieved'],
 };
 
-function familyName(series: Series): string {
+export function familyName(series: Series): string {
     const other = together[series.name];
     if (other) return other[0];
     const parts = series.name.split('.');
@@ -158,7 +167,7 @@ function chartOf(name: string, group: Series[]): Chart {
     const yLog = family.wide === true && isWide(lines);
     return {
         title: group.length === 1 ? group[0]!.title : (family.title ?? short),
-        ...(yLog ? { help: 'Log scale.' } : family.help ? { help: family.help } : {}),
+        help: [family.help, yLog && 'Log scale: each step is a factor.'].filter(Boolean).join(' '),
         x,
         xUnit: 's',
         unit: group[0]!.unit,
@@ -196,18 +205,31 @@ export function seriesCharts(all: Series[]): { name: string; chart: Chart }[] {
     return named.map(({ name, group }) => ({ name, chart: chartOf(name, group) }));
 }
 
+/** What of some series says anything: where all is 0 or unknown there is nothing to see. */
+export function telling(all: Series[]): Series[] {
+    return all.filter((s) => s.values.some((v) => (s.name.startsWith('os.swap') ? v : v !== null)));
+}
+
+/** The time of day at 0 of a run's series. */
+export function clockOf(run: Pick<Run, 'started_at'> | null): number | null {
+    const at = Date.parse(run?.started_at ?? '');
+    return Number.isFinite(at) ? at : null;
+}
+
 /** The charts of some series, as one grid; null where there is no series. */
-export function seriesGrid(all: Series[]): HTMLElement | null {
-    const charts = seriesCharts(all);
+export function seriesGrid(all: Series[], run: Run | null = null): HTMLElement | null {
+    const charts = seriesCharts(telling(all));
     if (charts.length === 0) return null;
-    return h('div', { class: 'grid' }, ...charts.map(({ chart }) => figure(chart)));
+    const clock = clockOf(run);
+    return h('div', { class: 'grid' }, ...charts.map(({ chart }) => figure({ ...chart, clock })));
 }
 
 /** The same under each other, on one time axis. */
-export function seriesStack(charts: Chart[], xRange: [number, number]): HTMLElement {
+export function seriesStack(charts: Chart[], xRange: [number, number], run: Run): HTMLElement {
+    const clock = clockOf(run);
     return h(
         'div',
         { class: 'grid wide timeline' },
-        ...charts.map((chart) => figure({ ...chart, xRange, height: 120 })),
+        ...charts.map((chart) => figure({ ...chart, clock, xRange, height: 134 })),
     );
 }

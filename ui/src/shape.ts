@@ -31,7 +31,9 @@ export function anyTable(table: Table, options: TableOptions): HTMLElement {
     const title = [
         options.heading ?? table.title,
         ...shared.map((c) => rows[0]![columns.indexOf(c)]),
-    ].join(', ');
+    ]
+        .filter((part) => part !== null && part !== undefined)
+        .join(', ');
     const ofRow = columns.some((c) => c.name === 'unit');
     const shown = reordered(
         table,

@@ -40,6 +40,7 @@ export function sizeChart(
     unit: string,
     lines: SizeLine[],
     yScale: 'linear' | 'log' = 'linear',
+    reading = '',
 ): Chart | null {
     const sizes = sizesOf(recording);
     const over = (value: OfRun) =>
@@ -59,8 +60,9 @@ export function sizeChart(
     const first = sizes[0] ?? 0;
     const repeated = recording.runs.length > sizes.length;
     const notes = [
+        reading,
         repeated && 'Median of the repetitions.',
-        yScale === 'log' && positive && 'Log scale.',
+        yScale === 'log' && positive && 'Log scale: each step is a factor.',
     ];
     const help = notes.filter(Boolean).join(' ');
     return {

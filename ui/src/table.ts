@@ -6,7 +6,8 @@
 
 import { absent, h } from './dom';
 import type { Cell, Column, Table } from './recording';
-import { bodyRow, isNumber, Window, windowedFrom, type CellOptions } from './tablecells';
+import { bodyRow, isNumber, Window, windowedFrom, worded, type CellOptions } from './tablecells';
+import { choose, chosen } from './state';
 import { exportButtons } from './tableexport';
 import { grouped, unitHint } from './units';
 
@@ -46,7 +47,11 @@ export function tableView(table: Table, options: TableOptions): HTMLElement {
     const body = h('tbody');
     const count = h('span', { class: 'count', role: 'status' });
     const more = h('p', { class: 'more' });
-    const heads = table.columns.map((c) => headCell(c, view, () => draw()));
+    const sort = () => {
+        choose(`sort.${table.name}`, `${view.sort}${view.descending ? '' : ',up'}`);
+        draw();
+    };
+    const heads = table.columns.map((c) => headCell(c, view, () => sort()));
     const scroll = h(
         'div',
         { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
@@ -123,7 +128,7 @@ function filters(table: Table, view: View, draw: () => void): HTMLElement[] {
             h('option', { value: '' }, `${column.title}: all`),
             ...[...names]
                 .sort(collator.compare)
-                .map((name) => h('option', { value: name, selected: name === now }, name)),
+                .map((name) => h('option', { value: name, selected: name === now }, worded(column, name))),
         );
         select.addEventListener('change', () => {
             view.filters[column.name] = select.value;
@@ -137,11 +142,13 @@ function viewOf(table: Table, options: TableOptions): View {
     const key = `${table.name}/${table.node ?? ''}`;
     const known = views.get(key);
     if (known) return known;
-    const by = table.columns.some((c) => c.name === options.sortBy) ? options.sortBy! : null;
+    const isColumn = (name: string | undefined) => table.columns.some((c) => c.name === name);
+    const by = isColumn(options.sortBy) ? options.sortBy! : null;
     const { column, descending } = table.sort ?? { column: null, descending: true };
+    const [linked, order] = (chosen(`sort.${table.name}`) ?? '').split(',');
     const view = {
-        sort: by ?? column,
-        descending: by !== null || descending,
+        sort: isColumn(linked) ? linked! : (by ?? column),
+        descending: isColumn(linked) ? order !== 'up' : by !== null || descending,
         search: '',
         filters: {},
         all: false,

@@ -94,12 +94,23 @@ function shareCell(column: Column, value: number, title: string): HTMLElement {
 function text(column: Column, value: Cell): Child[] {
     if (value === null) return ['–'];
     if (typeof value === 'number') return [format(value, column.unit)];
-    return breakable(String(value));
+    return breakable(worded(column, String(value)));
 }
 
-/** A name that may go on in the next line where its parts end, rather than anywhere. */
+/** What a program calls a kind, in words. */
+export function worded(column: Column, value: string): string {
+    return column.name === 'kind' && column.title !== 'Kind' ? value.replace(/_/g, ' ') : value;
+}
+
+/**
+ * A name that may go on in the next line where its parts end: behind a module, and only in a very long
+ * one elsewhere. A number stays with its unit.
+ */
 export function breakable(name: string): Child[] {
-    const parts = name.split(/(?<=[\w)\]}'][:._,]+)(?=[\w'({[])/);
+    const together = name.replace(/(\d) (?=[%a-zA-Z])|([<>=]) (?=\d)/g, '$1$2\u00a0');
+    const parts = together
+        .split(/(?<=[\w)\]}'][:,]+|[a-zA-Z]\.)(?=[a-zA-Z_'({[])/)
+        .flatMap((part) => (part.length > 22 ? part.split(/(?<=\w_)(?=[a-z])/) : [part]));
     return parts.flatMap((part, i) => (i === 0 ? [part] : [h('wbr'), part]));
 }
 

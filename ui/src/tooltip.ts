@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// The values under the cursor of a chart: for people and as recorded.
+// The values under the cursor of a chart, above the plot, so that no curve is covered.
 
 import type uPlot from 'uplot';
 import { h } from './dom';
@@ -10,7 +10,6 @@ export interface TooltipRow {
     colour: string;
     label: string;
     value: string;
-    raw: string;
 }
 
 export function tooltip(
@@ -58,21 +57,25 @@ function table(rows: TooltipRow[]): HTMLElement {
                     {},
                     h('td', {}, swatch, row.label),
                     h('td', { class: 'number' }, row.value),
-                    h('td', { class: 'number raw' }, row.raw),
                 );
             }),
         ),
     );
 }
 
+/** Of the bar that stays in sight. */
+const barHeight = 50;
+
 function place(u: uPlot, box: HTMLElement, left: number): void {
     const room = u.over.clientWidth;
     const wide = box.offsetWidth;
-    const right = left + 14;
-    const position = right + wide <= room ? right : left - wide - 14;
+    const position = Math.min(left - wide / 2, room - wide);
     // On narrow screens neither side has the room: keep to the page.
     const page = u.over.getBoundingClientRect();
     const least = 4 - page.left;
     const most = document.documentElement.clientWidth - page.left - wide - 4;
     box.style.left = `${Math.max(least, Math.min(position, most))}px`;
+    // Above the plot, and below it where the bar at the top of the page would cover it.
+    const above = page.top - box.offsetHeight - 6 > barHeight;
+    box.style.top = `${above ? -box.offsetHeight - 6 : page.height + 6}px`;
 }

@@ -12,7 +12,7 @@ type Scale = [factor: number, name: string][];
 const time: Scale = [
     [1e9, 's'],
     [1e6, 'ms'],
-    [1e3, 'µs'],
+    [1e3, 'us'],
     [1, 'ns'],
 ];
 const toNanoseconds: Record<string, number> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
@@ -97,6 +97,8 @@ function per(value: number, top: string, bottom: string): string {
         return top in toNanoseconds ? duration(value * toNanoseconds[top]!) : count(value);
     if (top === 'B') return scaled(value, bytes, `/${bottom}`);
     if (!['1', 'count'].includes(top)) return `${count(value)}${gap}${top}/${bottom}`;
+    // As the console: thousands from 10,000 on.
+    if (Math.abs(value) >= 1000 && Math.abs(value) < 9999.5) return `${Math.round(value)}${gap}/${bottom}`;
     const factor = prefixes.find(([f]) => Math.abs(value) >= f * 0.9995) ?? prefixes[4]!;
     return `${threeDigits(value / factor[0])}${gap}${factor[1]}/${bottom}`;
 }
@@ -131,10 +133,11 @@ export function tick(value: number, unit: string | null): string {
     return format(value, unit).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1');
 }
 
-/** The value as recorded, with its unit. */
+/** The value in the unit that it was recorded in; of a fraction four digits. */
 export function raw(value: number | null, unit: string | null): string {
     if (value === null || value === undefined) return 'not known';
-    const shown = grouped(value);
+    const rounded = Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(4));
+    const shown = grouped(rounded);
     if (unit === null || unit === '1' || unit === 'count') return shown;
     return `${shown}${gap}${unit}`;
 }
@@ -143,21 +146,13 @@ export function raw(value: number | null, unit: string | null): string {
 export function date(iso: string): string {
     const parts = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}:\d{2})/.exec(iso);
     if (!parts) return iso;
-    const months = [
-        'Jan',
-        'Feb',
-        'Mar',
-        'Apr',
-        'May',
-        'Jun',
-        'Jul',
-        'Aug',
-        'Sep',
-        'Oct',
-        'Nov',
-        'Dec',
-    ];
+    const months = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
     return `${Number(parts[3])} ${months[Number(parts[2]) - 1]} ${parts[1]}, ${parts[4]} UTC`;
+}
+
+/** `08:00:12`, in UTC as all times of a recording. */
+export function timeOfDay(ms: number): string {
+    return new Date(ms).toISOString().slice(11, 19);
 }
 
 /** The name of a unit for a heading, where the values' own suffixes do not say it. */

@@ -229,12 +229,17 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
     Functions = fun(M) -> dyno_agent_patterns:functions(M, Patterns) end,
     Overhead = dyno_agent_overhead:update(Before),
     Own = maps:from_keys(own() ++ dyno_agent_overhead:processes(Overhead), []),
+    {Schedulers, Processor} = work(),
     case dyno_agent_call_windows:take(Asked, Functions, Own, Session) of
-        none -> State;
-        Window -> learned(Window, added(Window, State#{overhead := Overhead}))
+        none ->
+            State;
+        Window ->
+            {SchedulersNow, ProcessorNow} = work(),
+            Worked = {SchedulersNow - Schedulers, ProcessorNow - Processor},
+            learned(Window, added(Window, Worked, State#{overhead := Overhead}))
     end.
 
-added(#{readings := Readings, ns := Ns}, #{overhead := Overhead, sums := Sums} = State) ->
+added(#{readings := Readings, ns := Ns}, Worked, #{overhead := Overhead, sums := Sums} = State) ->
     #{spread := Spread, counter := Counter} = State,
     GroupOf = group_of(Readings, State),
     With = #{
@@ -252,13 +257,17 @@ added(#{readings := Readings, ns := Ns}, #{overhead := Overhead, sums := Sums} =
         spread := dyno_agent_window_spread:add(
             #{
                 ns => Ns,
+                worked => Worked,
                 counted => lists:sum([
                     element(1, total(Reading))
                  || {MFA, Reading} <- Readings, dyno_agent_call_counter:is_counted(MFA, Counter)
                 ]),
-                functions => #{
-                    MFA => {Calls, max(0.0, RawNs - Calls * LeastNs) / 1000}
-                 || {MFA, Reading} <- Readings, {Calls, RawNs} <- [total(Reading)]
+                rows => #{
+                    MFA => [
+                        {Calls, max(0.0, S * 1_000_000 + Us + 0.5 - Calls * LeastNs / 1000)}
+                     || {_, Calls, S, Us} <- Time
+                    ]
+                 || {MFA, #{time := Time}} <- Readings
                 }
             },
             Spread
@@ -404,7 +413,7 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
     end,
     {Result, Rows} = dyno_agent_call_times:combine(#{
         duration_ns => DurationNs,
-        worked_ns => max(1, element(1, work()) - element(1, map_get(worked_since, State))),
+        worked_ns => max(1, worked(map_get(worked_since, State), work())),
         exact => dyno_agent_call_counter:calls(Counter),
         left_out => dyno_agent_call_plan:left_out(Plan),
         windows => #{

@@ -14,6 +14,8 @@
 -define(INEXACT, 0.002).
 %% So do times of functions that are off by more than this share of all.
 -define(UNCERTAIN, 0.1).
+%% So many times as much as the processors worked is mostly not theirs.
+-define(WAITED, 1.25).
 %% Less is not told apart from the budget.
 -define(OVER_BUDGET, 1.5).
 
@@ -33,7 +35,7 @@ tables() ->
             items => fun callers/1,
             columns => [
                 {~"function", ~"Function", string, #{role => key}, fun({MFA, _, _, _}) ->
-                    dyno_agent_kind:mfa(MFA)
+                    dyno_agent_name:mfa(MFA)
                 end},
                 {~"processes", ~"Processes", string, #{role => key}, fun({_, Group, _, _}) ->
                     element(1, dyno_agent_kind:print(Group))
@@ -124,7 +126,7 @@ is_told(#{own_time_ns := Ns, raw_time_ns := RawNs}) -> RawNs - Ns =< Ns;
 is_told(_) -> true.
 
 function_columns() ->
-    Name = fun(#{mfa := MFA}) -> dyno_agent_kind:mfa(MFA) end,
+    Name = fun(#{mfa := MFA}) -> dyno_agent_name:mfa(MFA) end,
     [
         {~"function", ~"Function", string, Name},
         {~"calls", ~"Calls", count, fun calls/1}
@@ -288,8 +290,25 @@ metrics() ->
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{functions := Functions} = Result) ->
-    counts(Role, Result) ++ times(Role, Functions) ++ spent(Role, Result) ++
-        hardly_told(Role, Result).
+    lists:append([
+        not_called(Role, Result),
+        counts(Role, Result),
+        times(Role, Functions),
+        waited(Role, Result),
+        spent(Role, Result),
+        hardly_told(Role, Result)
+    ]).
+
+%% Without it, a report without functions would look as if that were the answer.
+not_called(Role, #{functions := [], measured_functions := N}) when N > 0 ->
+    [
+        {~"nothing_called",
+            "none of the ~b functions that the patterns mean was called in ~ts: name those that the load "
+            "reaches (--pattern)",
+            [N, Role]}
+    ];
+not_called(_Role, _Result) ->
+    [].
 
 counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
     [
@@ -337,11 +356,25 @@ times(Role, Functions) ->
          || OffNs > ?UNCERTAIN * OwnNs
         ].
 
+%% The runtime times calls by the clock.
+waited(Role, #{functions := Functions, processor_ns := ProcessorNs}) ->
+    Ns = lists:sum([OwnNs || #{own_time_ns := OwnNs, raw_time_ns := _} <- Functions]),
+    [
+        {~"waited_times",
+            "own times in ~ts add up to ~ts, and it had ~ts of the processors: the rest is the time "
+            "in which other programs had them, and lies in the functions that they interrupted or "
+            "that woke them up, such as one that sends to a socket; --level budget takes it out",
+            [Role, {Ns, ~"ns"}, {ProcessorNs, ~"ns"}]}
+     || Ns > ?WAITED * ProcessorNs
+    ];
+waited(_Role, _Result) ->
+    [].
+
 others([]) -> "own times";
 others(_Below) -> "other own times".
 
 named([#{mfa := MFA} | Others]) ->
-    Name = dyno_agent_kind:mfa(MFA),
+    Name = dyno_agent_name:mfa(MFA),
     case length(Others) of
         0 -> Name;
         1 -> [Name, " and of another function"];
@@ -369,8 +402,8 @@ hardly_told(Role, #{functions := Functions, budget := #{windows := Windows}}) ->
     [
         {~"hardly_told",
             "the times of functions in ~ts are hardly told: calls were timed in ~b short windows "
-            "only, or few processes were met while they ran; measure longer (--duration) or give "
-            "it more (--budget)",
+            "only, or few processes were met while they ran; measure longer, or give it more "
+            "(--budget)",
             [Role, Windows]}
      || 2 * Ns(Hardly) > Ns(Functions)
     ];

@@ -32,7 +32,7 @@
 %% Mere counts are not by process: with them goes a session that counts the calls of dyno's own
 %% processes (dyno_agent_self_calls), and does what these two do.
 
--export([open/2, flag_processes/1, leave_out/2, close/1]).
+-export([open/2, flag_processes/2, leave_out/2, close/1]).
 -export([set/2, narrow/3, replaced/2, loaded/2, functions/2]).
 -export([restart/2, pause/2, switch/2, work/0, gap/1, gap_factor/2, missed/3, forget_gaps/1]).
 -export([counting/2, idle/2, reading/3, callers/2, clear/2, self_calls/1]).
@@ -45,8 +45,9 @@
     sessions := {trace:session(), trace:session()},
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
-    %% The number of sessions that processes are flagged in.
+    %% The number of sessions that processes are flagged in, and which processes.
     flagged := 0 | 1 | 2,
+    select := [dyno_agent_process_choice:selector()],
     %% But these.
     left_out := [pid()],
     %% Which session a module counts in; the first where it is not in here.
@@ -98,6 +99,7 @@ open(Patterns, Measures) ->
         patterns => Patterns,
         measures => Measures,
         flagged => 0,
+        select => [],
         left_out => [],
         current => #{},
         since => #{},
@@ -105,18 +107,55 @@ open(Patterns, Measures) ->
         gaps => #{}
     }.
 
--doc "Has all processes counted, those to come as well.".
--spec flag_processes(t()) -> t().
-flag_processes(#{sessions := {First, _}} = Sessions) ->
+-doc """
+Has processes counted: those that are selected and what they start, or all, where no selector says
+less.
+""".
+-spec flag_processes([dyno_agent_process_choice:selector()], t()) -> t().
+flag_processes([], #{sessions := {First, _}} = Sessions) ->
     _ = trace:process(First, all, true, [call, arity]),
-    Sessions#{flagged := 1}.
+    Sessions#{flagged := 1};
+flag_processes(Selectors, #{sessions := {First, _}} = Sessions) ->
+    Choice = dyno_agent_process_choice:new(Selectors),
+    ok = flag_new(First, Selectors),
+    ok = flag_some(First, fun(Pid) -> dyno_agent_process_choice:is_chosen(Pid, Choice) end),
+    Sessions#{flagged := 1, select := Selectors}.
 
-flag_second(#{flagged := 1, sessions := {_, Second}, left_out := Pids} = Sessions) ->
-    _ = trace:process(Second, all, true, [call, arity]),
+flag_new(Session, Selectors) ->
+    _ = [trace:process(Session, new, true, [call, arity]) || new <- Selectors],
+    ok.
+
+flag_some(Session, IsChosen) ->
+    lists:foreach(
+        fun(Pid) ->
+            try
+                trace:process(Session, Pid, true, [call, arity, set_on_spawn])
+            catch
+                %% It has ended.
+                error:badarg -> 0
+            end
+        end,
+        [Pid || Pid <- processes(), Pid =/= self(), IsChosen(Pid)]
+    ).
+
+flag_second(#{flagged := 1, sessions := {First, Second}, left_out := Pids} = Sessions) ->
+    ok = flag_other(Sessions, First, Second),
     ok = dyno_agent_self_calls:flag(Second, Pids, off),
     Sessions#{flagged := 2};
 flag_second(Sessions) ->
     Sessions.
+
+flag_other(#{select := []}, _First, Second) ->
+    _ = trace:process(Second, all, true, [call, arity]),
+    ok;
+flag_other(#{select := Selectors}, First, Second) ->
+    ok = flag_new(Second, Selectors),
+    flag_some(Second, fun(Pid) ->
+        case trace:info(First, Pid, flags) of
+            {flags, [_ | _]} -> true;
+            _ -> false
+        end
+    end).
 
 -doc """
 Names dyno's other processes: their times and words are not counted, and neither are those of the

@@ -23,7 +23,7 @@
 
 -type input() :: #{
     duration_ns := pos_integer(),
-    %% What all schedulers worked in that time.
+    %% What all schedulers worked in that time, and had a processor for.
     worked_ns := pos_integer(),
     %% Calls of the functions that were counted all the time.
     exact := #{mfa() => non_neg_integer()},

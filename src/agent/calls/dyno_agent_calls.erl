@@ -45,7 +45,9 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     patterns := [dyno_agent_patterns:pattern()],
     measures := [measure()],
     %% Knows the processes' groups, and is told about modules that come.
-    processes => pid()
+    processes => pid(),
+    %% Whose calls are counted: all by default.
+    select => [dyno_agent_process_choice:selector()]
 }.
 
 -doc """
@@ -84,6 +86,8 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
     off_by := float(),
     %% What measuring adds to the time of each call, at least.
     least_overhead_ns := float() | undefined,
+    %% What the node had of the processors meanwhile, where each call is timed.
+    processor_ns => non_neg_integer(),
     budget => #{
         share := float(),
         %% What windows and breakpoints took of the time that the schedulers worked.
@@ -102,6 +106,7 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
     processes := pid() | none,
     table := dyno_agent_process_table:t() | none,
     since := integer(),
+    processor_ms := integer(),
     %% Of processes and functions, in the reading under way.
     rows := non_neg_integer(),
     overhead := dyno_agent_overhead:t(),
@@ -146,7 +151,11 @@ config(#{level := budget, patterns := Patterns} = Options) ->
         [{dyno_agent_processes, processes}, {dyno_agent_stacks, stacks}]
     );
 config(#{patterns := Patterns, level := Level} = Options) ->
-    Config = #{patterns => Patterns, measures => measures(Level)},
+    Config = #{
+        patterns => Patterns,
+        measures => measures(Level),
+        select => maps:get(processes, Options, [])
+    },
     case Options of
         #{dyno_agent_processes := Processes} -> Config#{processes => Processes};
         #{} -> Config
@@ -228,11 +237,12 @@ begun(Patterns, Measures, Config) ->
     ),
     #{
         counts => Counts,
-        sessions => dyno_agent_call_sessions:flag_processes(Sessions),
+        sessions => dyno_agent_call_sessions:flag_processes(maps:get(select, Config, []), Sessions),
         measures => Measures,
         processes => Processes,
         table => subscribed(Processes, Measures),
         since => dyno_agent_call_sessions:work(),
+        processor_ms => processor_ms(),
         rows => 0,
         overhead => Overhead,
         sampler => Sampler,
@@ -301,8 +311,11 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
         sessions := dyno_agent_call_sessions:forget_gaps(Sessions),
         overhead := dyno_agent_overhead:restart(Overhead),
         sample := Sample,
-        since := dyno_agent_call_sessions:work()
+        since := dyno_agent_call_sessions:work(),
+        processor_ms := processor_ms()
     }.
+
+processor_ms() -> element(1, erlang:statistics(runtime)).
 
 restart_sessions(#{sessions := Sessions, counts := Counts} = State) ->
     Modules = dyno_agent_call_counts:modules(Counts),
@@ -531,7 +544,8 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
          || Module <- dyno_agent_call_counts:modules(Counts)
         ]),
         off_by => off_by(State),
-        least_overhead_ns => dyno_agent_overhead:least_ns(Overhead)
+        least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
+        processor_ns => 1_000_000 * (processor_ms() - map_get(processor_ms, State))
     }.
 
 %% Too few by the calls of the gaps, or too many by those that were added for them.

@@ -36,6 +36,8 @@ open and to close a window changes the code of the functions, 100 us each.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
+%% For others who trace calls and returns.
+-export([overhead_ns/0]).
 -export_type([config/0, result/0]).
 
 -type config() :: #{patterns := [dyno_agent_patterns:pattern()]}.
@@ -56,21 +58,12 @@ open and to close a window changes the code of the functions, 100 us each.
 -doc "Or why it is no longer measured.".
 -type state_of() :: measured | called_too_often | never_returns | reloaded.
 
--type histogram() :: #{
-    count := non_neg_integer(),
-    sum_ns := non_neg_integer(),
-    min_ns := non_neg_integer() | infinity,
-    max_ns := non_neg_integer(),
-    buckets := #{non_neg_integer() => pos_integer()}
-}.
-
 -type state() :: #{
     session := trace:session(),
     functions := #{mfa() => state_of()},
-    histograms := #{mfa() => histogram()},
-    %% Calls under way, the latest first.
-    pending := #{pid() => [{mfa(), integer()}]},
-    pending_count := non_neg_integer(),
+    histograms := #{mfa() => dyno_agent_event_histogram:t()},
+    %% Calls under way.
+    pending := dyno_agent_event_calls:t(),
     %% Calls that may still come in the window that is open.
     left := non_neg_integer() | closed,
     %% Calls of each function in the window that was opened last.
@@ -86,8 +79,6 @@ open and to close a window changes the code of the functions, 100 us each.
 -define(MAX_PENDING, 20_000).
 %% To open a window changes the code of each.
 -define(MAX_FUNCTIONS, 50).
-%% Seven bits behind the first, as in dyno_histogram: at most 1 % of the value.
--define(BITS, 8).
 -define(LEAF_CALLS, 200).
 -define(BOTH_ENDS, [{'_', [], [{exception_trace}]}]).
 
@@ -133,8 +124,7 @@ init(#{patterns := Patterns}) ->
                 session => Session,
                 functions => maps:from_keys(Functions, measured),
                 histograms => #{},
-                pending => #{},
-                pending_count => 0,
+                pending => dyno_agent_event_calls:new(),
                 left => closed,
                 seen => #{},
                 overhead_ns => Overhead
@@ -159,16 +149,14 @@ handle_call(restart, _From, State) ->
     {reply, ok, State#{histograms := #{}}};
 handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
     Statistics = [
-        (result(maps:get(MFA, Histograms, empty())))#{mfa => MFA, state => Is}
+        (result(MFA, Histograms))#{mfa => MFA, state => Is}
      || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
     ],
     {reply, Statistics, State}.
 
-result(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
-    Sorted = lists:sort(maps:to_list(Buckets)),
-    Histogram#{
-        min_ns := min(Min, Max), buckets := [{Low, Low + width(Low), N} || {Low, N} <- Sorted]
-    }.
+result(MFA, Histograms) ->
+    Histogram = maps:get(MFA, Histograms, dyno_agent_event_histogram:new()),
+    dyno_agent_event_histogram:read(Histogram).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -193,14 +181,14 @@ open(#{session := Session, functions := Functions} = State) ->
 %% A window in which the budget was not used up stays open.
 opened(#{left := Left} = State) when is_integer(Left) ->
     State#{left := ?BUDGET, seen := #{}};
-opened(#{session := Session, functions := Functions, pending_count := Count} = State) when
-    Count < ?MAX_PENDING
-->
+opened(#{session := Session, functions := Functions, pending := Pending} = State) ->
     _ = [trace:function(Session, MFA, ?BOTH_ENDS, [local]) || MFA := measured <- Functions],
-    State#{left := ?BUDGET, seen := #{}};
-opened(State) ->
-    %% The pending calls will never return: their processes have ended.
-    State#{pending := #{}, pending_count := 0}.
+    Open = State#{left := ?BUDGET, seen := #{}},
+    case dyno_agent_event_calls:size(Pending) < ?MAX_PENDING of
+        true -> Open;
+        %% The pending calls will never return: their processes have ended.
+        false -> Open#{pending := dyno_agent_event_calls:new()}
+    end.
 
 %% In code that has come since, other sessions' breakpoints are first.
 checked(Session, MFA, measured) ->
@@ -211,22 +199,19 @@ checked(Session, MFA, measured) ->
 checked(_Session, _MFA, Is) ->
     Is.
 
-called(Pid, MFA, Time, #{pending := Pending, pending_count := Count, seen := Seen0} = State0) ->
-    Stack = maps:get(Pid, Pending, []),
+called(Pid, MFA, Time, #{pending := Pending, seen := Seen0} = State0) ->
     Seen = maps:update_with(MFA, fun(N) -> N + 1 end, 1, Seen0),
     State = close_when_full(State0#{
-        pending := Pending#{Pid => [{MFA, Time} | Stack]},
-        pending_count := Count + 1,
-        seen := Seen
+        pending := dyno_agent_event_calls:call(Pid, MFA, Time, none, Pending), seen := Seen
     }),
     case Seen of
         #{MFA := N} when N > ?BUDGET * ?TOO_OFTEN -> stop(MFA, called_too_often, State);
-        #{MFA := N} when N > ?DEEPEST -> stop_if_deep(MFA, Stack, State);
+        #{MFA := N} when N > ?DEEPEST -> stop_if_deep({Pid, MFA}, Pending, State);
         #{} -> State
     end.
 
-stop_if_deep(MFA, Stack, State) ->
-    case length([x || {Of, _} <- lists:sublist(Stack, ?DEEPEST), Of =:= MFA]) of
+stop_if_deep({_, MFA} = Of, Pending, State) ->
+    case dyno_agent_event_calls:same(Of, ?DEEPEST, Pending) of
         ?DEEPEST -> stop(MFA, never_returns, State);
         _ -> State
     end.
@@ -249,20 +234,12 @@ close_when_full(#{left := 1, session := Session, functions := Functions} = State
 close_when_full(#{left := Left} = State) ->
     State#{left := Left - 1}.
 
-%% What the function called and what has not returned was left by an exception.
-returned(Pid, MFA, Time, #{pending := Pending, pending_count := Count} = State) ->
-    Stack = maps:get(Pid, Pending, []),
-    case lists:dropwhile(fun({Of, _}) -> Of =/= MFA end, Stack) of
-        [{MFA, Start} | Rest] ->
-            Left =
-                case Rest of
-                    [] -> maps:remove(Pid, Pending);
-                    _ -> Pending#{Pid := Rest}
-                end,
-            Gone = length(Stack) - length(Rest),
+returned(Pid, MFA, Time, #{pending := Pending} = State) ->
+    case dyno_agent_event_calls:return(Pid, MFA, Pending) of
+        {{Start, none}, Left} ->
             Ns = erlang:convert_time_unit(Time - Start, native, nanosecond),
-            add(MFA, Ns, State#{pending := Left, pending_count := Count - Gone});
-        [] ->
+            add(MFA, Ns, State#{pending := Left});
+        none ->
             State
     end.
 
@@ -272,32 +249,13 @@ add(MFA, Ns, #{functions := Functions, histograms := Histograms} = State) ->
         #{MFA := never_returns} ->
             State;
         #{} ->
-            Before = maps:get(MFA, Histograms, empty()),
-            State#{histograms := Histograms#{MFA => record(max(0, Ns - Overhead), Before)}}
+            Before = maps:get(MFA, Histograms, dyno_agent_event_histogram:new()),
+            After = dyno_agent_event_histogram:record(max(0, Ns - Overhead), Before),
+            State#{histograms := Histograms#{MFA => After}}
     end.
 
-empty() ->
-    #{count => 0, sum_ns => 0, min_ns => infinity, max_ns => 0, buckets => #{}}.
-
-record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, buckets := Buckets}) ->
-    Width = width(Ns),
-    Low = Ns div Width * Width,
-    #{
-        count => Count + 1,
-        sum_ns => Sum + Ns,
-        %% An atom is more than any number.
-        min_ns => min(Ns, Min),
-        max_ns => max(Ns, Max),
-        buckets => maps:update_with(Low, fun(N) -> N + 1 end, 1, Buckets)
-    }.
-
-width(Ns) when Ns < 1 bsl ?BITS -> 1;
-width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).
-
-bits(0, Bits) -> Bits;
-bits(N, Bits) -> bits(N bsr 1, Bits + 1).
-
-%% How long a traced call of an empty function takes.
+-doc "How long a traced call of an empty function takes: what tracing adds to a call.".
+-spec overhead_ns() -> non_neg_integer().
 overhead_ns() ->
     Session = trace:session_create(dyno_durations_calibration, self(), []),
     _ = trace:function(Session, {?MODULE, leaf, 0}, ?BOTH_ENDS, [local]),
@@ -339,7 +297,9 @@ leaf() -> ok.
 -doc "Where most of the time went first.".
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
-    Quantile = fun(Q) -> fun(Durations) -> quantile(Q, Durations) end end,
+    Quantile = fun(Q) ->
+        fun(Durations) -> dyno_agent_event_histogram:quantile(Q, Durations) end
+    end,
     [
         #{
             name => ~"durations",
@@ -350,7 +310,7 @@ tables() ->
             end,
             columns => [
                 {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
-                    dyno_agent_kind:mfa(MFA)
+                    dyno_agent_name:mfa(MFA)
                 end},
                 {~"sampled", ~"Sampled", count,
                     #{help => ~"How many calls were traced; not all of them."},
@@ -378,13 +338,6 @@ tables() ->
 
 sum_ns(#{sum_ns := Ns}) -> Ns.
 
-%% The middle of the bucket that it falls into.
-quantile(_Q, #{count := 0}) -> undefined;
-quantile(Q, #{count := Count, buckets := Buckets}) -> at_rank(max(1, ceil(Q * Count)), Buckets).
-
-at_rank(Rank, [{Low, High, Count} | _]) when Rank =< Count -> (Low + High - 1) / 2;
-at_rank(Rank, [{_, _, Count} | Rest]) -> at_rank(Rank - Count, Rest).
-
 -spec histograms() -> [dyno_agent_instrument:histogram()].
 histograms() ->
     [
@@ -399,7 +352,7 @@ histograms() ->
 
 histogram(#{mfa := MFA, sum_ns := Sum, min_ns := Min, max_ns := Max} = Function) ->
     (maps:with([count, buckets], Function))#{
-        labels => #{function => dyno_agent_kind:mfa(MFA)}, sum => Sum, min => Min, max => Max
+        labels => #{function => dyno_agent_name:mfa(MFA)}, sum => Sum, min => Min, max => Max
     }.
 
 -spec terminate(term(), state()) -> ok.

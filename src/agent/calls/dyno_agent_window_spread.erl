@@ -9,9 +9,16 @@
 %%   calls are counted all the time tell how much that is; where no such function was called, the
 %%   lengths of the windows do. How far windows are from that gives the error of the sum, that of a
 %%   ratio estimator (Cochran, Sampling Techniques, 6.3).
-%% * What a call takes is the median over the windows. Where the operating system gives the processor
-%%   to somebody else, that counts as time of the function that runs then: some milliseconds, more
-%%   than all calls of a short function in a window take. A sum would be made of such accidents.
+%% * What a call takes is the median over the windows. Where the operating system gives the
+%%   processor to somebody else, that counts as time of the function that runs then: some
+%%   milliseconds, more than all calls of a short function in a window take. A sum would be made of
+%%   such accidents.
+%% * On a machine with more to do than it can, that happens in most windows, and mostly where a
+%%   function wakes another program up: a call that sends to a socket took 25 us, or 300 with the
+%%   time of who got the processor then. Accidents only make times longer. So where the node's
+%%   schedulers had no processor for a share S of their time, it is not the median, but the quantile
+%%   (1 - S) / 2 of what calls take in single processes, as if that share of the calls were accidents
+%%   and came last; and times may be off by that share.
 
 -export([new/0, add/2, windows/1, ns/1, errors/1, typical/1]).
 -export_type([t/0, window/0, errors/0]).
@@ -22,21 +29,30 @@
     %% By calls of counted functions, and by lengths: the sum over all windows and of its squares.
     counted := {number(), number()},
     lengths := {number(), number()},
-    functions := #{mfa() => seen()}
+    functions := #{mfa() => seen()},
+    latest := [{times(), work()}],
+    %% Of single processes.
+    rows := #{mfa() => [{pos_integer(), number()}]}
 }.
 
 %% Of its calls the sum, of their squares, of their products with the counted calls and with the
-%% lengths; and the calls and microseconds of the latest windows in which it was called.
--type seen() :: {{number(), number(), number(), number()}, [{pos_integer(), number()}]}.
+%% lengths.
+-type seen() :: {number(), number(), number(), number()}.
+
+%% How long the schedulers worked, and had a processor for that.
+-type work() :: {Schedulers :: integer(), Processor :: integer()}.
+
+-type times() :: #{mfa() => {Calls :: pos_integer(), Us :: number()}}.
 
 -doc """
-`counted`: how often functions were called in it that are counted all the time; `functions`: calls
-and times of all.
+`counted`: how often functions were called in it that are counted all the time; `rows`: calls and
+times of each function by process.
 """.
 -type window() :: #{
     ns := pos_integer(),
     counted := non_neg_integer(),
-    functions := #{mfa() => {Calls :: pos_integer(), Us :: number()}}
+    worked := work(),
+    rows := #{mfa() => [{Calls :: pos_integer(), Us :: number()}, ...]}
 }.
 
 -doc "The standard errors of the number of calls and of the time of one, as a share of these.".
@@ -47,6 +63,11 @@ and times of all.
 %% For medians.
 -define(LATEST, 100).
 -define(LEAST_WINDOWS, 3).
+%% With less of a processor for what the schedulers do, single processes are looked at: so many of
+%% a window, so many in all.
+-define(STARVED, 0.9).
+-define(ROWS_OF_WINDOW, 20).
+-define(ROWS, 500).
 %% The standard error of a median by that of a mean, and the standard deviation by the median of the
 %% distances from the median, of a normal distribution.
 -define(OF_MEDIAN, 1.2533).
@@ -54,12 +75,25 @@ and times of all.
 
 -spec new() -> t().
 new() ->
-    #{windows => 0, ns => 0, counted => {0, 0}, lengths => {0, 0}, functions => #{}}.
+    #{
+        windows => 0,
+        ns => 0,
+        counted => {0, 0},
+        lengths => {0, 0},
+        functions => #{},
+        latest => [],
+        rows => #{}
+    }.
 
 -doc "Adds a window.".
 -spec add(window(), t()) -> t().
-add(#{ns := Ns, counted := C, functions := Functions}, #{functions := Before} = Spread) ->
+add(#{ns := Ns, counted := C, worked := Worked, rows := Rows}, Spread) ->
+    Functions = #{
+        MFA => {lists:sum([Calls || {Calls, _} <- Of]), lists:sum([Us || {_, Us} <- Of])}
+     || MFA := Of <- Rows
+    },
     #{windows := Windows, ns := All, counted := {C1, C2}, lengths := {L1, L2}} = Spread,
+    #{functions := Before, latest := Latest, rows := RowsBefore} = Spread,
     L = Ns / 1000,
     Spread#{
         windows := Windows + 1,
@@ -67,17 +101,18 @@ add(#{ns := Ns, counted := C, functions := Functions}, #{functions := Before} = 
         counted := {C1 + C, C2 + C * C},
         lengths := {L1 + L, L2 + L * L},
         functions := maps:fold(
-            fun(MFA, {X, _} = Window, Acc) ->
-                {{S, S2, SC, SL}, Latest} = maps:get(MFA, Acc, {{0, 0, 0, 0}, []}),
-                Acc#{
-                    MFA => {
-                        {S + X, S2 + X * X, SC + X * C, SL + X * L},
-                        lists:sublist([Window | Latest], ?LATEST)
-                    }
-                }
+            fun(MFA, {X, _}, Acc) ->
+                {Sum, Squares, OfCounted, OfLengths} = maps:get(MFA, Acc, {0, 0, 0, 0}),
+                Acc#{MFA => {Sum + X, Squares + X * X, OfCounted + X * C, OfLengths + X * L}}
             end,
             Before,
             Functions
+        ),
+        latest := lists:sublist([{Functions, Worked} | Latest], ?LATEST),
+        rows := maps:merge_with(
+            fun(_, Old, New) -> lists:sublist(New ++ Old, ?ROWS) end,
+            RowsBefore,
+            #{MFA => lists:sublist(Of, ?ROWS_OF_WINDOW) || MFA := Of <- Rows}
         )
     }.
 
@@ -100,7 +135,14 @@ errors(#{windows := Windows, functions := Functions} = Spread) ->
             true -> fun({S, S2, SC, _}) -> error_of(S, S2, SC, ByCounted, Windows) end;
             false -> fun({S, S2, _, SL}) -> error_of(S, S2, SL, ByLength, Windows) end
         end,
-    #{MFA => {Error(Calls), time_error(Latest)} || MFA := {Calls, Latest} <- Functions}.
+    #{latest := Latest} = Spread,
+    Times = times(Latest),
+    Time =
+        case starved(Latest) of
+            Share when Share > 0 -> fun(_) -> Share / 2 end;
+            _ -> fun(MFA) -> time_error(maps:get(MFA, Times, [])) end
+        end,
+    #{MFA => {Error(Calls), Time(MFA)} || MFA := Calls <- Functions}.
 
 %% The residuals from being in proportion.
 error_of(S, S2, SX, {X, X2}, Windows) ->
@@ -108,14 +150,14 @@ error_of(S, S2, SX, {X, X2}, Windows) ->
     Residuals = S2 - 2 * Ratio * SX + Ratio * Ratio * X2,
     math:sqrt(max(0.0, Residuals) * Windows / (Windows - 1)) / S.
 
-time_error(Latest) when length(Latest) < 2 ->
+time_error(Times) when length(Times) < 2 ->
     1.0;
-time_error(Latest) ->
-    PerCall = per_call(Latest),
+time_error(Times) ->
+    PerCall = per_call(Times),
     case median(PerCall) of
         Median when Median > 0 ->
             Distance = median([{abs(Us - Median), Calls} || {Us, Calls} <- PerCall]),
-            ?OF_MEDIAN * ?OF_DISTANCE * Distance / Median / math:sqrt(length(Latest));
+            ?OF_MEDIAN * ?OF_DISTANCE * Distance / Median / math:sqrt(length(Times));
         _ ->
             0.0
     end.
@@ -125,22 +167,48 @@ What a function's calls typically take, by what they have taken in the windows: 
 function.
 """.
 -spec typical(t()) -> #{mfa() => float()}.
-typical(#{functions := Functions}) ->
+typical(#{latest := Latest, rows := Rows}) ->
+    Typical =
+        case starved(Latest) of
+            Share when Share > 0 ->
+                fun(MFA, _Times) -> quantile((1 - Share) / 2, per_call(map_get(MFA, Rows))) end;
+            _ ->
+                fun(_MFA, Times) -> median(per_call(Times)) end
+        end,
     #{
-        MFA => median(per_call(Latest)) * lists:sum([Calls || {Calls, _} <- Latest]) / Us
-     || MFA := {_, Latest} <- Functions,
-        length(Latest) >= ?LEAST_WINDOWS,
-        Us <- [lists:sum([Of || {_, Of} <- Latest])],
+        MFA => Typical(MFA, Times) * lists:sum([Calls || {Calls, _} <- Times]) / Us
+     || MFA := Times <- times(Latest),
+        length(Times) >= ?LEAST_WINDOWS,
+        Us <- [lists:sum([OfWindow || {_, OfWindow} <- Times])],
         Us > 0
     }.
 
-per_call(Latest) -> [{Us / Calls, Calls} || {Calls, Us} <- Latest].
+-spec times([{times(), work()}]) -> #{mfa() => [{pos_integer(), number()}, ...]}.
+times(Windows) ->
+    maps:groups_from_list(
+        fun({MFA, _}) -> MFA end,
+        fun({_, Times}) -> Times end,
+        lists:append([maps:to_list(Window) || {Window, _} <- Windows])
+    ).
+
+%% For what share of the time that the schedulers worked they had no processor; 0.0 where it was
+%% small.
+starved(Windows) ->
+    Sum = fun(N) -> lists:sum([element(N, Worked) || {_, Worked} <- Windows]) end,
+    case Sum(2) / max(1, Sum(1)) of
+        Had when Had < ?STARVED -> 1 - max(0.0, Had);
+        _ -> 0.0
+    end.
+
+per_call(Times) -> [{Us / Calls, Calls} || {Calls, Us} <- Times].
 
 %% Half of the calls are of windows with less.
-median(PerCall) ->
-    Half = lists:sum([Calls || {_, Calls} <- PerCall]) / 2,
-    median(lists:sort(PerCall), Half).
+median(PerCall) -> quantile(0.5, PerCall).
 
-median([{Us, _}], _Half) -> Us;
-median([{Us, Calls} | _], Half) when Calls >= Half -> Us;
-median([{_, Calls} | Rest], Half) -> median(Rest, Half - Calls).
+quantile(Part, PerCall) ->
+    Least = Part * lists:sum([Calls || {_, Calls} <- PerCall]),
+    first_of(lists:sort(PerCall), Least).
+
+first_of([{Us, _}], _Least) -> Us;
+first_of([{Us, Calls} | _], Least) when Calls >= Least -> Us;
+first_of([{_, Calls} | Rest], Least) -> first_of(Rest, Least - Calls).

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% What kind a process is, so that thousands of one kind make one group. Pure.
 
--export([of_process/2, named/1, is_own/1, print/1, mfa/1]).
+-export([of_process/2, named/1, is_own/1, print/1]).
 -export_type([kind/0]).
 
 -doc "What processes of one kind have in common.".
@@ -54,16 +54,13 @@ is_own(_Kind) ->
 
 -doc "Its name, and what processes are grouped by there.".
 -spec print(kind() | other) -> {Name :: binary(), GroupedBy :: binary()}.
-print({registered, Name}) -> {text("~tw", [Name]), ~"registered"};
+print({registered, Name}) -> {dyno_agent_name:module(Name), ~"registered"};
 print({label, Label}) when is_binary(Label) -> {Label, ~"label"};
+print({label, Label}) when is_atom(Label) -> {dyno_agent_name:module(Label), ~"label"};
 print({label, Label}) -> {binary:replace(text("~0tp", [Label]), ~"'_'", ~"_", [global]), ~"label"};
-print({initial_call, MFA}) -> {mfa(MFA), ~"initial_call"};
-print({first_call, MFA}) -> {mfa(MFA), ~"first_call"};
+print({initial_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"initial_call"};
+print({first_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"first_call"};
 print(other) -> {~"(others)", ~"other"}.
-
--doc "A function's name.".
--spec mfa(mfa()) -> binary().
-mfa({M, F, A}) -> text("~tw:~tw/~b", [M, F, A]).
 
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -8,7 +8,7 @@ Says which functions a pattern means, in text and on a node.
 A pattern is `{Module, Function, Arity}` where each may be `'_'`, and module and function may end
 in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application. As text:
 `"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`; in Elixir's way
-`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"`.
+`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"` (`MyApp` and all below it), `":lists.sort/1"`.
 """.
 
 -export([parse/1, print/1, validate/1, format_error/1]).
@@ -40,11 +40,11 @@ Creates the atoms it names; use it on a person's input only.
 -spec parse(unicode:chardata()) -> {ok, pattern()} | {error, reason()}.
 parse(Text) ->
     String = string:trim(unicode:characters_to_list(Text)),
-    %% No module of Erlang is called so without quotes.
+    %% No module of Erlang is called so without quotes; a colon before it makes an atom in Elixir.
     Elixir =
-        "^((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*))"
-        "(?:\\.([a-z_]\\w*[?!]?\\*?)(?:/(\\d{1,3}|_))?)?$",
-    case re:run(String, Elixir, [unicode, {capture, all_but_first, list}]) of
+        "^((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)"
+        "(?:\\.([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+|\"[^\"]+\")(?:/(\\d{1,3}|_))?)?$",
+    case re:run(String, Elixir, [unicode, ucp, {capture, all_but_first, list}]) of
         {match, ["*" | _]} -> parse_erlang(String, Text);
         {match, [M]} -> from_parts(elixir(M), "_", "_", Text);
         {match, [M, F]} -> from_parts(elixir(M), F, "_", Text);
@@ -53,6 +53,7 @@ parse(Text) ->
     end.
 
 elixir("Elixir." ++ _ = Module) -> Module;
+elixir(":" ++ Module) -> Module;
 elixir(Module) -> "Elixir." ++ Module.
 
 parse_erlang(String, Text) ->
@@ -78,7 +79,7 @@ checked(Pattern, Text) ->
         {error, _} -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
     end.
 
-unquote("'" ++ Rest) -> lists:droplast(Rest);
+unquote([Quote | Rest]) when Quote =:= $'; Quote =:= $" -> lists:droplast(Rest);
 unquote(Text) -> Text.
 
 -doc "Whether a term is a pattern.".
@@ -95,9 +96,25 @@ print(Pattern) ->
     <<_/binary>> = unicode:characters_to_binary(printed(Pattern)).
 
 printed({application, App}) -> ["app:", atom_text(App)];
-printed({M, '_', '_'}) -> atom_text(M);
-printed({M, F, '_'}) -> [atom_text(M), $:, atom_text(F)];
-printed({M, F, A}) -> [atom_text(M), $:, atom_text(F), $/, integer_to_list(A)].
+printed({M, '_', '_'}) -> module_text(M);
+printed({M, F, '_'}) -> function_text(M, F);
+printed({M, F, A}) -> [function_text(M, F), $/, integer_to_list(A)].
+
+module_text(M) ->
+    case is_elixir(M) of
+        true -> dyno_agent_name:module(M);
+        false -> atom_text(M)
+    end.
+
+function_text(M, F) ->
+    case is_elixir(M) of
+        true -> dyno_agent_name:call(M, F);
+        false -> [atom_text(M), $:, atom_text(F)]
+    end.
+
+%% Elixir's way of writing is read for modules with names that Elixir gives.
+is_elixir(M) ->
+    re:run(atom_to_list(M), "^Elixir(\\.[A-Z]\\w*)+(\\.?\\*)?$", [unicode, ucp]) =/= nomatch.
 
 %% Stars would be quoted by ~tw, and are plain in the text form.
 atom_text(Atom) ->
@@ -121,7 +138,7 @@ is_plain(C) ->
 format_error({bad_pattern, Pattern}) when is_binary(Pattern) ->
     io_lib:format(
         "\"~ts\" is not a pattern: write module:function/arity, module:function, module, "
-        "a prefix such as cowboy_*, or app:application",
+        "a prefix such as cowboy_*, app:application, or in Elixir's way Shop.price/1, Shop or Shop.*",
         [Pattern]
     );
 format_error({bad_pattern, Pattern}) ->
@@ -179,8 +196,12 @@ matches_name('_', _Name) ->
 matches_name(Name, Name) ->
     true;
 matches_name(Pattern, Name) ->
-    Text = atom_to_list(Pattern),
-    lists:suffix("*", Text) andalso lists:prefix(lists:droplast(Text), atom_to_list(Name)).
+    matches_text(atom_to_list(Pattern), atom_to_list(Name)).
+
+matches_text(Pattern, Name) ->
+    lists:suffix("*", Pattern) andalso
+        %% Shop.* means Shop, too.
+        (lists:prefix(lists:droplast(Pattern), Name) orelse Pattern =:= Name ++ ".*").
 
 -doc "The functions of a loaded module that the patterns mean.".
 -spec functions(module(), [pattern()]) -> [mfa()].
@@ -239,7 +260,8 @@ suggestion({M, F, A}, Loaded) ->
             Names = [with_arity(Name, Arity) || {_, Name, Arity} <- all_functions(M)],
             nearest(with_arity(F, A), Names);
         false ->
-            nearest(atom_to_list(M), [atom_to_list(L) || L <- Loaded])
+            Names = [binary_to_list(dyno_agent_name:module(L)) || L <- Loaded],
+            nearest(binary_to_list(dyno_agent_name:module(M)), Names)
     end.
 
 with_arity(Name, '_') -> atom_to_list(Name);
@@ -251,12 +273,17 @@ can_match({M, F, A}, Loaded) ->
     case [L || L <- Loaded, matches_name(M, L)] of
         [] ->
             %% Not loaded yet, but on the code path: it is measured once it is loaded.
-            code:which(M) =/= non_existing;
+            code:which(M) =/= non_existing orelse is_available(atom_to_list(M));
         _ when F =:= '_', A =:= '_' ->
             true;
         Modules ->
             lists:any(fun(Module) -> functions(Module, [{M, F, A}]) =/= [] end, Modules)
     end.
+
+%% Names that are not loaded stay texts: a node must not get an atom for each file on its path.
+is_available(Pattern) ->
+    lists:suffix("*", Pattern) andalso
+        lists:any(fun({Name, _, _}) -> matches_text(Pattern, Name) end, code:all_available()).
 
 -doc "The name among many that is nearest to what was written, to suggest it.".
 -spec nearest(string(), [string()]) -> {ok, string()} | none.

@@ -9,13 +9,14 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2, unlimited/0]).
+-export([ask/2, unlimited/0, newest/0]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
 
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
+-define(NUMBER_BITS, 28).
 
 -doc "What `dyno_agent_kind` needs, its reductions and collections. One signal.".
 -spec who(pid()) ->
@@ -128,3 +129,20 @@ ask(Pid, What) ->
 unlimited() ->
     _ = process_flag(max_heap_size, 0),
     ok.
+
+-doc """
+Starts a process that ends at once, and gives its number: one more than that of the process that was
+started before it, but that after a million numbers are used again.
+""".
+-spec newest() -> {pid(), Number :: non_neg_integer()}.
+newest() ->
+    %% No code of ours, which is removed soon after the end.
+    Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
+    {Newest, number(Newest)}.
+
+%% As it is printed: `<0.Number.Serial>`, the serial counting on where the number has no more bits.
+number(Pid) ->
+    "<0." ++ Text = pid_to_list(Pid),
+    {Number, "." ++ Rest} = string:to_integer(Text),
+    {Serial, ">"} = string:to_integer(Rest),
+    Serial bsl ?NUMBER_BITS bor Number.

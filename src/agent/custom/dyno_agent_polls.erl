@@ -50,7 +50,7 @@ poll(#{name := Name, call := {M, F, A}} = Poll) ->
         Value -> result(Value, Poll)
     catch
         error:undef ->
-            {failed, text("~tw:~tw/~b, or what it calls, does not exist", [M, F, length(A)])};
+            {failed, text("~ts, or what it calls, does not exist", [dyno_agent_name:mfa({M, F, A})])};
         Class:Reason ->
             {failed, text("~tw:~ts", [Class, short(Reason)])}
     end.

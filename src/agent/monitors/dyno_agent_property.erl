@@ -154,12 +154,18 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline}) ->
     end.
 
 %% Reports the broken ones, which begin anew, and drops those that are as the base; but where an event
-%% of all keys may break them later, which keys there were must be known.
+%% of all keys may break them later, which keys there were must be known. Where such an event has
+%% broken the base, nothing can begin anew: each key is told once, and is then as one that holds.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline) ->
     maps:fold(
         fun
             (Key, {false, _} = Broken, {Broke, {_, Kept, Soonest}}) ->
-                {[{Key, Broken} | Broke], {Base, maps:remove(Key, Kept), Soonest}};
+                Left =
+                    case Base of
+                        {false, _} -> Kept#{Key => {true, []}};
+                        _ -> maps:remove(Key, Kept)
+                    end,
+                {[{Key, Broken} | Broke], {Base, Left, Soonest}};
             (Key, Instance, {Broke, {_, Kept, Soonest}}) ->
                 case not Shared andalso Instance =:= Base andalso finished(Program, Base) of
                     {true, _} ->

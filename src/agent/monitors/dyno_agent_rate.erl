@@ -62,7 +62,9 @@ expire(Code, Time, State) ->
 -spec deadline(code(), dyno_agent_property:instance()) -> dyno_agent_property:time() | infinity.
 deadline({at_most, _, _, _, _}, _State) -> infinity;
 deadline({at_least, _, _, Within, _}, {_, Times}) when is_integer(Within) ->
-    queue:get(Times) + Within.
+    case queue:get(Times) of
+        First when is_integer(First) -> First + Within
+    end.
 
 -doc false.
 -spec finish(code(), dyno_agent_property:instance()) -> {true, dyno_agent_property:reasons()}.

@@ -291,7 +291,7 @@ tables() ->
             items => fun(Result) -> some(maps:get(ets, Result, [])) end,
             columns => [
                 {~"table", ~"Table", string, fun(#{name := Name}) ->
-                    <<_/binary>> = unicode:characters_to_binary(io_lib:format("~tw", [Name]))
+                    dyno_agent_name:module(Name)
                 end},
                 {~"tables", ~"Tables of the name", count, field(tables)},
                 {~"objects", ~"Objects", count, field(objects)},

@@ -17,7 +17,7 @@
     registered := atom(),
     label := term(),
     module := module(),
-    behaviour := dyno_agent_servers:behaviour(),
+    behaviour := dyno_agent_servers:behaviour() | none,
     application := atom(),
     ancestors := [atom() | pid()],
     %% Whether it is of kernel, stdlib or dyno.
@@ -144,10 +144,10 @@ by_stack(Stack) ->
 exports(Module, Function, Arity) ->
     erlang:function_exported(Module, Function, Arity).
 
-name(undefined, undefined, Module) -> {module, text("~tw", [Module])};
+name(undefined, undefined, Module) -> {module, dyno_agent_name:module(Module)};
 name(undefined, Label, _Module) when is_binary(Label) -> {label, text("~ts", [Label])};
 name(undefined, Label, _Module) -> {label, text("~0tp", [Label])};
-name(Registered, _Label, _Module) -> {registered, text("~tw", [Registered])}.
+name(Registered, _Label, _Module) -> {registered, dyno_agent_name:module(Registered)}.
 
 text(Format, Arguments) ->
     Text = io_lib:format(Format, Arguments, [{chars_limit, ?LABEL_CHARACTERS}]),

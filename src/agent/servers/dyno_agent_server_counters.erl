@@ -218,7 +218,7 @@ with_skipped(Count, Values) ->
 
 read(Counters, Read) ->
     Fine = [
-        {Key bsr ?POWER_BITS, {(power(Key) bsl ?BITS) + 4 * Part + 2, Count}}
+        {Key bsr ?POWER_BITS, {bucket(power(Key), Part), Count}}
      || N <- lists:seq(0, atomics:get(Counters, ?USED) - 1),
         Key <- [atomics:get(Counters, ?DIRECTORY + N)],
         Part <- lists:seq(0, ?BLOCK_SIZE - 1),
@@ -234,6 +234,10 @@ read(Counters, Read) ->
         events => peers(events, Read),
         demand => peers(demand, Read)
     }.
+
+%% A message that has not waited is counted as 0, and nothing takes 1 to 3 ns.
+bucket(0, 0) -> 0;
+bucket(Power, Part) -> (Power bsl ?BITS) + 4 * Part + 2.
 
 power(Key) -> Key band (1 bsl ?POWER_BITS - 1).
 

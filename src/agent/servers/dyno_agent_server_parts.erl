@@ -67,7 +67,7 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
     [
         #{
             name => Name,
-            module => atom_to_binary(Module),
+            module => dyno_agent_name:module(Module),
             processes => length(Of),
             served => sum(served, Of),
             busy => sum(wall_ns, Of) / DurationNs,

@@ -74,8 +74,7 @@ server(#{server := Server}) -> Server.
 -doc "GenStage has told the user's module.".
 -spec rename(module(), t()) -> t().
 rename(Module, #{server := #{kind := module} = Server} = Process) ->
-    Name = unicode:characters_to_binary(io_lib:format("~tw", [Module])),
-    Process#{server := Server#{module := Module, name := Name}};
+    Process#{server := Server#{module := Module, name := dyno_agent_name:module(Module)}};
 rename(Module, #{server := Server} = Process) ->
     Process#{server := Server#{module := Module}}.
 
@@ -166,7 +165,7 @@ arrived(none, _Served, _Process) -> undefined;
 arrived(_By, _Served, #{state := State}) when State =/= alive -> undefined;
 arrived(_By, Served, #{queue_before := Before, queue_now := Now}) -> max(0, Served + Now - Before).
 
-supervisor([Name | _]) when is_atom(Name) -> atom_to_binary(Name);
+supervisor([Name | _]) when is_atom(Name) -> dyno_agent_name:module(Name);
 supervisor([Pid | _]) -> list_to_binary(pid_to_list(Pid));
 supervisor([]) -> undefined.
 

@@ -83,7 +83,7 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
     New = lists:sublist(lists:usort(Modules) -- Known, max(0, ?MOST_HANDLERS - length(Known))),
     More = [
         {
-            <<(atom_to_binary(Module))/binary, ": ", (atom_to_binary(Function))/binary>>,
+            <<(dyno_agent_name:module(Module))/binary, ": ", (atom_to_binary(Function))/binary>>,
             {Module, Function, 2}
         }
      || Module <- New, Function <- [handle_event, handle_info, handle_call]

@@ -301,7 +301,7 @@ handle_call(peek, _From, State) ->
     {Window, _} = window(go_on, Scanned),
     {reply, Window, Scanned};
 handle_call(next, _From, State) ->
-    #{set := Set} = Scanned = scan(State),
+    #{set := Set} = Scanned = scan_due(State),
     {Window, Outstanding} = window(restart, Scanned),
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
@@ -363,7 +363,7 @@ terminate(_Reason, #{shared := #{control := Control}} = State) ->
 tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
     Late = is_late(Shared),
     ok = prolong(Shared),
-    Scanned = scan(State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1}),
+    Scanned = scan_due(State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1}),
     ok = ask_for_handlers(Scanned),
     #{set := Set} = Levelled = refilled(levelled(Scanned)),
     case Late of
@@ -371,8 +371,12 @@ tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
         false -> Levelled
     end.
 
-scan(#{set := Set, level := Level, times := Times} = State) ->
-    Scanned = dyno_agent_server_set:sample_queues(dyno_agent_server_set:scan(Set)),
+scan(#{set := Set} = State) -> adjusted(dyno_agent_server_set:scan(Set), State).
+
+scan_due(#{set := Set} = State) -> adjusted(dyno_agent_server_set:scan_due(Set), State).
+
+adjusted(Set, #{level := Level, times := Times} = State) ->
+    Scanned = dyno_agent_server_set:sample_queues(Set),
     Now = dyno_agent_server_level:level(Level),
     State#{set := dyno_agent_server_set:adjust(Now, Times, Scanned)}.
 

@@ -79,9 +79,7 @@ instant(#{now := Before} = Census) ->
     {Young ++ Known, Started, Next}.
 
 listed(#{next_list := NextList} = Census) ->
-    %% No code of ours, which is removed soon after the end; it has ended before the next instant.
-    Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
-    Now = number(Newest),
+    {Newest, Now} = dyno_agent_process:newest(),
     Start = erlang:monotonic_time(),
     case Start < NextList of
         true ->
@@ -99,13 +97,6 @@ listed(#{next_list := NextList} = Census) ->
                 cost := End - Start
             }
     end.
-
-%% As it is printed: `<0.Number.Serial>`, the serial counting on where the number has no more bits.
-number(Pid) ->
-    "<0." ++ Text = pid_to_list(Pid),
-    {Number, "." ++ Rest} = string:to_integer(Text),
-    {Serial, ">"} = string:to_integer(Rest),
-    Serial bsl ?NUMBER_BITS bor Number.
 
 pid(Number) ->
     Low = integer_to_list(Number band (1 bsl ?NUMBER_BITS - 1)),

@@ -24,12 +24,34 @@ profiles() ->
             title => ~"Processor time",
             values => [#{name => ~"time", unit => ~"ns"}],
             stacks => fun stacks/1
+        },
+        #{
+            name => ~"waiting_stacks",
+            title => ~"Waiting processes",
+            values => [
+                #{name => ~"waiting", unit => ~"ns"},
+                #{name => ~"messages", unit => ~"count"},
+                #{name => ~"memory", unit => ~"B"}
+            ],
+            stacks => fun waiting_stacks/1
         }
     ].
 
+%% Of the processes the time that they waited, of messages and memory the mean.
+waiting_stacks(#{purpose := test}) ->
+    [];
+waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
+    {Most, _} = most(?MOST_STACKS, 3, Stacks),
+    [
+        {printed(Stack), [round(Mean * DurationNs), round(Messages), round(Bytes)], #{
+            processes => group(Group)
+        }}
+     || {Group, Stack, {Mean, Messages, Bytes}} <- Most
+    ].
+
 %% Each stack's part of the time that the schedulers worked.
-stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other}) ->
-    All = Other + weight(Stacks),
+stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere}) ->
+    All = max(1, Other + Elsewhere + weight(Stacks)),
     Ns = fun(Weight) -> round(Weight / All * CpuNs) end,
     {Most, Rest} = most(?MOST_STACKS, 3, merged(Stacks)),
     [
@@ -72,9 +94,9 @@ rooted(Group, [deep, First | Inner] = Stack, ByWeight) ->
 
 printed(Stack) -> [frame(Frame) || Frame <- Stack].
 
-frame({_, _, _} = MFA) -> dyno_agent_kind:mfa(MFA);
+frame({_, _, _} = MFA) -> dyno_agent_name:mfa(MFA);
 frame(deep) -> ~"(further out than the runtime shows)";
-frame(burst) -> ~"(ran shortly, then waited here)";
+frame(burst) -> ~"(ready to run, or ran shortly, from here)";
 frame(unseen) -> ~"(ended before it could be asked)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
@@ -88,12 +110,12 @@ tables() ->
             items => fun waiting/1,
             columns => [
                 {~"call", ~"Waits in", string, #{role => key}, fun({{_, Call, _}, _}) ->
-                    dyno_agent_kind:mfa(Call)
+                    dyno_agent_name:mfa(Call)
                 end},
                 {~"caller", ~"Called by", string,
                     #{role => key, help => ~"The nearest function that is not of OTP's base."}, fun
                         ({{_, _, none}, _}) -> undefined;
-                        ({{_, _, Caller}, _}) -> dyno_agent_kind:mfa(Caller)
+                        ({{_, _, Caller}, _}) -> dyno_agent_name:mfa(Caller)
                     end},
                 {~"processes", ~"Processes", string, #{role => key}, fun({{Group, _, _}, _}) ->
                     group(Group)
@@ -111,7 +133,7 @@ waiting(#{waiting := Stacks}) ->
     Base = maps:from_keys(base(), true),
     Calls = [
         {{Group, lists:last(Stack), caller(lists:reverse(Stack), Base)}, Mean}
-     || {Group, Stack, Mean} <- Stacks
+     || {Group, Stack, {Mean, _, _}} <- Stacks
     ],
     {Most, _} = most(?MOST_WAITING, 2, summed(Calls)),
     Most.

@@ -10,6 +10,7 @@
 
 -export([new/0, restart/1, ran/4, waits/4, learn/2, asked_waiting/1]).
 -export([groups/1, stacks/1, waiting/1, other/1]).
+-export_type([waiting/0]).
 -export_type([t/0, group/0, frames/0]).
 
 -opaque t() :: #{
@@ -54,8 +55,8 @@ restart(#{waits := Waits}) ->
 ran(Group, Frames, Weight, #{running := Tree} = Samples) ->
     Samples#{running := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
 
--doc "A process of a group waits, and counts for so many.".
--spec waits(group(), [tuple()], number(), t()) -> t().
+-doc "So many processes of a group wait; they have so many messages, and so many bytes.".
+-spec waits(group(), [tuple()], [number()], t()) -> t().
 waits(Group, Frames, Weight, #{waiting := Tree} = Samples) ->
     Samples#{waiting := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
 
@@ -109,24 +110,37 @@ counted(_BurstOrUnseen, Weight, #{burst := Burst} = Of) ->
 -doc "The stacks of those that ran.".
 -spec stacks(t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
 stacks(#{running := Tree, waits := Waits}) ->
-    summed([
-        {Group, stack(Path, Waits), Weight}
-     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
-    ]).
+    summed(
+        [
+            {Group, stack(Path, Waits), Weight}
+         || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
+        ],
+        fun erlang:'+'/2
+    ).
 
--doc "The stacks of those that wait; how many wait there in the mean.".
--spec waiting(t()) -> [{group(), dyno_agent_stacks:stack(), float()}].
+-doc "What waits in a stack: processes, their messages and their bytes; in the mean.".
+-type waiting() :: {float(), Messages :: float(), Bytes :: float()}.
+
+-doc "The stacks of those that wait.".
+-spec waiting(t()) -> [{group(), dyno_agent_stacks:stack(), waiting()}].
 waiting(#{waiting := Tree, asked := Asked}) ->
-    summed([
-        {Group, stack(Path, #{}), Weight / Asked}
-     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
-    ]).
+    Sums = summed(
+        [
+            {Group, stack(Path, #{}), Weights}
+         || {[Group | Path], Weights} <- dyno_agent_stack_tree:paths(Tree)
+        ],
+        fun(A, B) -> lists:zipwith(fun erlang:'+'/2, A, B) end
+    ),
+    [
+        {Group, Stack, list_to_tuple([Sum / Asked || Sum <- Weights])}
+     || {Group, Stack, Weights} <- Sums
+    ].
 
 %% Lines no longer tell stacks apart.
-summed(Stacks) ->
+summed(Stacks, Plus) ->
     Sums = lists:foldl(
         fun({Group, Stack, Weight}, Acc) ->
-            maps:update_with({Group, Stack}, fun(Sum) -> Sum + Weight end, Weight, Acc)
+            maps:update_with({Group, Stack}, fun(Sum) -> Plus(Sum, Weight) end, Weight, Acc)
         end,
         #{},
         Stacks
@@ -143,4 +157,7 @@ stack(Path, Waits) ->
 
 -doc "The weight of the stacks of those that ran that found no place.".
 -spec other(t()) -> number().
-other(#{running := Tree}) -> dyno_agent_stack_tree:other(Tree).
+other(#{running := Tree}) ->
+    case dyno_agent_stack_tree:other(Tree) of
+        Weight when is_number(Weight) -> Weight
+    end.

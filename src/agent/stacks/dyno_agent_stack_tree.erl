@@ -4,19 +4,21 @@
 -module(dyno_agent_stack_tree).
 -moduledoc false.
 %% Weighted paths that share their beginnings: the samples of call stacks. Pure. It has a bounded
-%% number of nodes; the weight of a path that finds no place is in `other/1`.
+%% number of nodes; the weight of a path that finds no place is in `other/1`. A weight is a number, or
+%% all weights of a tree are lists of as many.
 
 -export([new/1, add/3, paths/1, other/1]).
--export_type([t/0, frame/0]).
+-export_type([t/0, frame/0, weight/0]).
 
 -type frame() :: term().
+-type weight() :: number() | [number()].
 -type id() :: non_neg_integer().
 
 -opaque t() :: #{
     ids := #{{Parent :: id(), frame()} => id()},
-    weights := #{id() => number()},
+    weights := #{id() => weight()},
     most := pos_integer(),
-    other := number()
+    other := weight()
 }.
 
 -define(ROOT, 0).
@@ -27,15 +29,19 @@ new(Most) ->
     #{ids => #{}, weights => #{}, most => Most, other => 0}.
 
 -doc "Adds a weight to a path, whose outermost frame comes first.".
--spec add([frame(), ...], number(), t()) -> t().
+-spec add([frame(), ...], weight(), t()) -> t().
 add(Path, Weight, #{ids := Ids, most := Most} = Tree) ->
     case find(Path, ?ROOT, Ids, Most) of
         {ok, Id, Next} ->
             #{weights := Weights} = Tree,
-            Tree#{ids := Next, weights := Weights#{Id => maps:get(Id, Weights, 0) + Weight}};
+            Tree#{ids := Next, weights := Weights#{Id => plus(maps:get(Id, Weights, 0), Weight)}};
         full ->
-            Tree#{other := map_get(other, Tree) + Weight}
+            Tree#{other := plus(map_get(other, Tree), Weight)}
     end.
+
+plus(0, Weight) -> Weight;
+plus(A, B) when is_list(A) -> lists:zipwith(fun erlang:'+'/2, A, B);
+plus(A, B) -> A + B.
 
 find([], Id, Ids, _Most) ->
     {ok, Id, Ids};
@@ -51,7 +57,7 @@ find([Frame | Inner], Parent, Ids, Most) ->
     end.
 
 -doc "All paths that weights were added to.".
--spec paths(t()) -> [{[frame(), ...], number()}].
+-spec paths(t()) -> [{[frame(), ...], weight()}].
 paths(#{ids := Ids, weights := Weights}) ->
     Nodes = #{Id => Key || Key := Id <- Ids},
     [{path(Id, Nodes, []), Weight} || Id := Weight <- Weights].
@@ -63,5 +69,5 @@ path(Id, Nodes, Path) ->
     path(Parent, Nodes, [Frame | Path]).
 
 -doc "The weight of what found no place.".
--spec other(t()) -> number().
+-spec other(t()) -> weight().
 other(#{other := Other}) -> Other.

@@ -36,7 +36,9 @@ in which processes wait. In a group of processes that compute there are hardly a
 
 -type config() :: #{
     %% Knows the groups of the processes that it has discovered.
-    processes => pid()
+    processes => pid(),
+    %% Which processes; all by default.
+    select => [dyno_agent_process_choice:selector()]
 }.
 
 -doc """
@@ -66,8 +68,8 @@ function in the time of the processor is its samples by all running samples, tim
 
 -doc """
 The functions from the outermost to the innermost, without repetitions; `deep` for what is further
-out than the runtime shows. `burst`: the process ran shortly before it waited in the last one;
-`unseen`: it ended before it could answer.
+out than the runtime shows. `burst`: the process ran shortly and waited in the last one, or was ready
+to run and had not run on from there yet; `unseen`: it ended before it could answer.
 """.
 -type stack() :: [mfa() | deep | burst | unseen].
 
@@ -78,10 +80,12 @@ out than the runtime shows. `burst`: the process ran shortly before it waited in
     cost_ns := non_neg_integer(),
     groups := #{group() => group_times()},
     stacks := [{group(), stack(), number()}],
-    %% Samples that found no place.
+    %% Samples that found no place, and those of processes that are not selected.
     other := number(),
-    %% How many processes wait there, in the mean.
-    waiting := [{group(), stack(), float()}],
+    elsewhere := number(),
+    %% Whether the stacks of those that wait are a profile too.
+    purpose := test | profile,
+    waiting := [{group(), stack(), dyno_agent_stack_samples:waiting()}],
     %% Processes that were started, this instrument's left out.
     started := non_neg_integer()
 }.
@@ -89,8 +93,11 @@ out than the runtime shows. `burst`: the process ran shortly before it waited in
 -type state() :: #{
     table := dyno_agent_process_table:t() | none,
     census := dyno_agent_stack_census:t(),
-    %% Of processes; `own` of dyno's.
-    kinds := #{pid() => group() | own},
+    choice := dyno_agent_process_choice:t(),
+    %% Of processes; `own` of dyno's, `elsewhere` of those that are not selected.
+    kinds := #{pid() => group() | own | elsewhere},
+    elsewhere := number(),
+    purpose := test | profile,
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     started := non_neg_integer(),
@@ -112,6 +119,7 @@ out than the runtime shows. `burst`: the process ran shortly before it waited in
 %% At one instant in so many, and so many of those that wait.
 -define(WAITING_EVERY, 20).
 -define(WAITING, 32).
+-define(MANY_MESSAGES, 1000).
 -define(MOST_KINDS, 10_000).
 %% The cost of an instant is the mean of about so many.
 -define(MEAN_OF, 20).
@@ -127,6 +135,7 @@ about() -> #{names => [stacks], needs => [dyno_agent_processes]}.
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{level := off}) -> off;
 config(#{dyno_agent_processes := Processes}) -> #{processes => Processes};
+config(#{processes := Selectors}) -> #{select => Selectors};
 config(_Options) -> #{}.
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
@@ -177,6 +186,12 @@ init(Config) ->
     First = erlang:convert_time_unit(?FIRST_NS, nanosecond, native),
     State = #{
         table => Table,
+        purpose =>
+            case Config of
+                #{select := _} -> profile;
+                #{} -> test
+            end,
+        choice => dyno_agent_process_choice:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(),
         samples => dyno_agent_stack_samples:new(),
         each => float(First),
@@ -189,6 +204,7 @@ init(Config) ->
 restarted(#{samples := Samples} = State) ->
     State#{
         kinds => #{},
+        elsewhere => 0,
         samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
         started => 0,
@@ -227,6 +243,8 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             cost_ns => nanoseconds(Cost),
             stacks => dyno_agent_stack_samples:stacks(Samples),
             other => dyno_agent_stack_samples:other(Samples),
+            elsewhere => map_get(elsewhere, State),
+            purpose => map_get(purpose, State),
             waiting => dyno_agent_stack_samples:waiting(Samples),
             started => Started
         },
@@ -304,7 +322,7 @@ chosen(Ready, #{kinds := Kinds}) ->
     end.
 
 waiting(#{instants := N, census := Census, cost := Before, question := Question} = State) when
-    N rem ?WAITING_EVERY =:= 0
+    N rem ?WAITING_EVERY =:= 1
 ->
     Asked = [
         {Pid, Weight, ask(Pid, State)}
@@ -314,7 +332,7 @@ waiting(#{instants := N, census := Census, cost := Before, question := Question}
     #{samples := Samples} = Seen = lists:foldl(fun waits/2, State, Asked),
     Seen#{
         samples := dyno_agent_stack_samples:asked_waiting(Samples),
-        cost := Before + 2 * length(Asked) * Question
+        cost := Before + 3 * length(Asked) * Question
     };
 waiting(State) ->
     State.
@@ -339,24 +357,43 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
     end.
 
 ran({Pid, Weight, gone}, State) ->
-    add({Pid, [], unseen}, Weight, fun dyno_agent_stack_samples:ran/4, State);
+    add({Pid, [], unseen}, Weight, ran, State);
 ran({Pid, Weight, {ran, Frames, Who}}, State) ->
-    add({Pid, Who, Frames}, Weight, fun dyno_agent_stack_samples:ran/4, State);
+    add({Pid, Who, Frames}, Weight, ran, State);
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
     learned(Frames, ran({Pid, Weight, {ran, Frames, Who}}, State)).
 
 waits({Pid, Weight, {waits, Frames, Who}}, State) ->
-    Added = add({Pid, Who, Frames}, Weight, fun dyno_agent_stack_samples:waits/4, State),
-    learned(Frames, Added);
+    learned(Frames, add({Pid, Who, Frames}, held(Pid, Weight), waits, State));
 waits(_RanMeanwhile, State) ->
     State.
 
-add({Pid, Who, Frames}, Weight, Add, State) ->
-    case group(Pid, Who, Frames, State) of
-        {own, Next} ->
+%% How much memory a process has takes longer to tell where it has many messages.
+held(Pid, Weight) ->
+    {Messages, Memory} =
+        case process_info(Pid, message_queue_len) of
+            {_, Few} when Few < ?MANY_MESSAGES -> {Few, process_info(Pid, memory)};
+            {_, Many} -> {Many, process_info(Pid, heap_size)};
+            undefined -> {0, undefined}
+        end,
+    Bytes =
+        case Memory of
+            {memory, Size} -> Size;
+            {heap_size, Words} -> Words * erlang:system_info(wordsize);
+            undefined -> 0
+        end,
+    [Weight, Weight * Messages, Weight * Bytes].
+
+add({Pid, Who, Frames}, Weight, Did, State) ->
+    case {group(Pid, Who, Frames, State), Did} of
+        {{own, Next}, _} ->
             Next;
-        {Group, #{samples := Samples} = Next} ->
-            Next#{samples := Add(Group, Frames, Weight, Samples)}
+        {{elsewhere, Next}, waits} ->
+            Next;
+        {{elsewhere, #{elsewhere := Elsewhere} = Next}, ran} ->
+            Next#{elsewhere := Elsewhere + Weight};
+        {{Group, #{samples := Samples} = Next}, _} ->
+            Next#{samples := dyno_agent_stack_samples:Did(Group, Frames, Weight, Samples)}
     end.
 
 learned(Frames, #{samples := Samples} = State) ->
@@ -369,13 +406,21 @@ group(Pid, Who, Frames, #{kinds := Kinds} = State) ->
         #{Pid := Group} ->
             {Group, State};
         #{} ->
-            Group = new_group(Pid, Who, Frames, State),
+            Group = chosen_group(Pid, new_group(Pid, Who, Frames, State), State),
             Kept =
                 case map_size(Kinds) < ?MOST_KINDS of
                     true -> Kinds;
                     false -> #{}
                 end,
             {Group, State#{kinds := Kept#{Pid => Group}}}
+    end.
+
+chosen_group(_Pid, own, _State) ->
+    own;
+chosen_group(Pid, Group, #{choice := Choice}) ->
+    case dyno_agent_process_choice:is_chosen(Pid, Choice) of
+        true -> Group;
+        false -> elsewhere
     end.
 
 new_group(Pid, Who, Frames, #{table := Table}) ->

@@ -129,8 +129,8 @@ events(Shard, Verdicts) -> get(Shard, ?EVENTS, Verdicts).
 -doc "How many partitions of a shard are open.".
 -spec open(pos_integer(), t()) -> non_neg_integer().
 open(Shard, Verdicts) ->
-    Closed = fun(N, Left) -> Left - get(Shard, N, Verdicts) end,
-    lists:foldl(Closed, get(Shard, ?OPENED, Verdicts), [?COMPLETE, ?PARTIAL, ?GAP]).
+    get(Shard, ?OPENED, Verdicts) - get(Shard, ?COMPLETE, Verdicts) -
+        get(Shard, ?PARTIAL, Verdicts) - get(Shard, ?GAP, Verdicts).
 
 -doc "A shard is gone: its open partitions have a gap. How many these are.".
 -spec lost(pos_integer(), t()) -> non_neg_integer().

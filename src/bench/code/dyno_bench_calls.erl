@@ -203,8 +203,8 @@ format_error({not_calls, Path, Why}) ->
         "number of times",
         [Path, Why]
     );
-format_error({no_function, {M, F, A}}) ->
-    io_lib:format("there is no function ~tw:~tw/~b to record", [M, F, A]);
+format_error({no_function, MFA}) ->
+    ["there is no function ", dyno_agent_name:mfa(MFA), " to record"];
 format_error({no_pattern, Other}) ->
     io_lib:format(
         "the calls of one function are recorded, {Module, Function, Arity}, not of ~0tP; record "

@@ -59,13 +59,18 @@ sentence({M, F, A}) ->
     case code:ensure_loaded(M) of
         {module, M} ->
             Exported = [E || {Name, _} = E <- M:module_info(exports), Name =/= module_info],
-            [
-                io_lib:format("there is no function ~tw:~tw/~b", [M, F, A]),
-                instead(M, F, A, Exported)
-            ];
+            case lists:member({F, A}, M:module_info(functions)) of
+                true ->
+                    [dyno_agent_name:mfa({M, F, A}), " is not exported: it cannot be called"];
+                false ->
+                    [
+                        "there is no function ", dyno_agent_name:mfa({M, F, A}),
+                        instead(M, F, A, Exported)
+                    ]
+            end;
         {error, _} ->
             Modules = [Name || {Name, _, _} <- code:all_available()],
-            [io_lib:format("there is no module ~tw", [M]), did_you_mean(atom_to_list(M), Modules)]
+            ["there is no module ", dyno_agent_name:module(M), did_you_mean(atom_to_list(M), Modules)]
     end.
 
 instead(M, F, A, Exported) ->
@@ -75,13 +80,13 @@ instead(M, F, A, Exported) ->
             SameArity = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
             case dyno_similar:nearest(atom_to_list(F), SameArity) of
                 {ok, Name} ->
-                    io_lib:format("; did you mean ~tw:~ts/~b?", [M, Name, A]);
+                    ["; did you mean ", dyno_agent_name:mfa({M, list_to_atom(Name), A}), "?"];
                 none ->
                     Names = lists:usort([atom_to_list(N) || {N, _} <- Exported]),
                     did_you_mean(atom_to_list(F), Names)
             end;
         Arities ->
-            Functions = [io_lib:format("~tw:~tw/~b", [M, F, Arity]) || Arity <- Arities],
+            Functions = [dyno_agent_name:mfa({M, F, Arity}) || Arity <- Arities],
             ["; there is ", lists:join(", ", Functions)]
     end.
 
@@ -126,8 +131,8 @@ format_error({failed, Label, run, {timeout, TimeoutMs}}) ->
 format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->
     io_lib:format("~ts had not ended after ~b ms", [subject(Label, Stage), TimeoutMs]);
 format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | Stack]}}) ->
-    io_lib:format("~ts raised error:undef: there is no ~tw:~tw/~b~ts", [
-        subject(Label, Stage), M, F, arity(A), frames(Stack)
+    io_lib:format("~ts raised error:undef: there is no ~ts~ts", [
+        subject(Label, Stage), dyno_agent_name:mfa({M, F, A}), frames(Stack)
     ]);
 format_error({failed, Label, Stage, {raised, Class, Reason, Stack}}) ->
     io_lib:format("~ts raised ~ts:~0tP~ts", [
@@ -148,9 +153,9 @@ frame({M, F, A, Where}) ->
 
 called(M, F, Arguments) when is_list(Arguments) ->
     Shown = [io_lib:format("~0tP", [Argument, 8]) || Argument <- Arguments],
-    io_lib:format("~tw:~tw(~ts)", [M, F, lists:join(", ", Shown)]);
+    [dyno_agent_name:call(M, F), $(, lists:join(", ", Shown), $)];
 called(M, F, Arity) ->
-    io_lib:format("~tw:~tw/~b", [M, F, Arity]).
+    dyno_agent_name:mfa({M, F, Arity}).
 
 line(Where) ->
     [io_lib:format(", line ~b", [Line]) || {line, Line} <- Where].

@@ -25,6 +25,9 @@ benchmarks() ->
     ].
 ```
 
+In a file of Elixir (`.exs`, `.ex`) the same is `@behaviour :dyno_bench_file` and `def benchmarks`, with
+maps, functions and strings of Elixir.
+
 For each case and each of its inputs: `setup` runs with the input's value, and what it returns is
 what all codes take; without a `setup` they take the value itself. `check` sees what one call of
 each code returns, and where it is wrong nothing is measured. After the measurement `teardown` runs
@@ -70,7 +73,8 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 
 -type reason() ::
     {no_file, file:filename(), file:posix()}
-    | {does_not_compile, file:filename(), [binary()]}
+    | {does_not_compile, file:filename(), [unicode:chardata()]}
+    | {elixir, file:filename(), dyno_elixir:reason()}
     | {taken_name, file:filename(), module()}
     | {no_benchmarks, file:filename()}
     | {endless_compilation, file:filename(), TimeoutMs :: pos_integer()}
@@ -94,15 +98,14 @@ works with can load it.
 read(Name, {For, TimeoutMs}) ->
     Path = unicode:characters_to_list(Name),
     maybe
-        {ok, Module, Binary} ?= compiled(Path, [r27 || For =:= portable], TimeoutMs),
-        ok ?= free(Path, Module),
-        {ok, Line} ?= line(Path, Binary),
-        ok = dyno_code:load(Module, Path, Binary),
+        {ok, Modules} ?= compiled(Path, [r27 || For =:= portable], TimeoutMs),
+        {ok, Module, Line} ?= benchmarks_of(Path, Modules),
+        ok = lists:foreach(fun({M, Binary}) -> ok = dyno_code:load(M, Path, Binary) end, Modules),
         File = #{
             path => Path,
             name => unicode:characters_to_binary(filename:basename(Path)),
             module => Module,
-            modules => [{Module, Path, Binary}],
+            modules => [{M, Path, Binary} || {M, Binary} <- Modules],
             line => Line
         },
         case planned(File, TimeoutMs) of
@@ -116,16 +119,19 @@ read(Name, {For, TimeoutMs}) ->
 
 %% A parse transform or a macro may never end.
 compiled(Path, More, TimeoutMs) ->
-    Compile = fun() -> dyno_code:compile_file(Path, [nowarn_undefined_behaviour | More]) end,
     case file:read_file_info(Path) of
         {ok, _} ->
-            case dyno_sandbox:once(Compile, TimeoutMs) of
-                {ok, {ok, Module, Binary}} ->
-                    {ok, Module, Binary};
+            case dyno_sandbox:once(compiler(filename:extension(Path), Path, More), TimeoutMs) of
+                {ok, {ok, Modules}} ->
+                    {ok, Modules};
                 {ok, {error, {does_not_compile, Texts}}} ->
                     {error, {?MODULE, {does_not_compile, Path, Texts}}};
+                {ok, {error, {elixir, Reason}}} ->
+                    {error, {?MODULE, {elixir, Path, Reason}}};
                 {ok, {error, no_compiler}} ->
                     {error, {?MODULE, {does_not_compile, Path, []}}};
+                {ok, {error, _} = Taken} ->
+                    Taken;
                 {error, interrupted} ->
                     {error, {dyno_error, interrupted}};
                 {error, {timeout, _}} ->
@@ -135,6 +141,27 @@ compiled(Path, More, TimeoutMs) ->
             end;
         {error, Posix} ->
             {error, {?MODULE, {no_file, Path, Posix}}}
+    end.
+
+compiler(".erl", Path, More) ->
+    fun() ->
+        maybe
+            {ok, Module, Binary} ?=
+                dyno_code:compile_file(Path, [nowarn_undefined_behaviour | More]),
+            ok ?= free(Path, Module),
+            {ok, [{Module, Binary}]}
+        end
+    end;
+compiler(_Elixir, Path, _More) ->
+    fun() ->
+        maybe
+            ok ?= dyno_elixir:start(),
+            {ok, Modules} ?= dyno_elixir:compile(Path),
+            {ok, Modules}
+        else
+            {error, {does_not_compile, _} = NotCompiled} -> {error, NotCompiled};
+            {error, Reason} -> {error, {elixir, Reason}}
+        end
     end.
 
 needs_memory(Path) ->
@@ -147,15 +174,21 @@ free(Path, Module) ->
         _ -> {error, {?MODULE, {taken_name, Path, Module}}}
     end.
 
-line(Path, Binary) ->
-    {ok, {_, [{abstract_code, {raw_abstract_v1, Forms}}, {exports, Exports}]}} =
-        beam_lib:chunks(Binary, [abstract_code, exports]),
-    case lists:member({benchmarks, 0}, Exports) of
-        true ->
-            [Line | _] = [erl_anno:line(Anno) || {function, Anno, benchmarks, 0, _} <- Forms],
-            {ok, Line};
-        false ->
-            {error, {?MODULE, {no_benchmarks, Path}}}
+%% The module with benchmarks/0, and its line. A file of Elixir may have helpers beside it.
+benchmarks_of(Path, Modules) ->
+    Found = [
+        {Module, erl_anno:line(Anno)}
+     || {Module, Binary} <- Modules,
+        {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}, {exports, Exports}]}} <- [
+            beam_lib:chunks(Binary, [debug_info, exports])
+        ],
+        lists:member({benchmarks, 0}, Exports),
+        {ok, Forms} <- [Backend:debug_info(erlang_v1, Module, Data, [])],
+        {function, Anno, benchmarks, 0, _} <- Forms
+    ],
+    case Found of
+        [{Module, Line} | _] -> {ok, Module, Line};
+        [] -> {error, {?MODULE, {no_benchmarks, Path}}}
     end.
 
 planned(#{module := Module} = File, TimeoutMs) ->
@@ -351,9 +384,9 @@ locate(#{module := Module} = File, Error) ->
     end.
 
 -doc "Takes the file's module away.".
--spec forget(#{module := module(), _ => _}) -> ok.
-forget(#{module := Module}) ->
-    dyno_code:unload(Module).
+-spec forget(#{modules := [{module(), file:filename(), binary()}], _ => _}) -> ok.
+forget(#{modules := Modules}) ->
+    dyno_code:unload([Module || {Module, _, _} <- Modules]).
 
 -doc "One sentence for a reason; it begins with the file and, where there is one, the line.".
 -spec format_error(reason()) -> unicode:chardata().
@@ -365,6 +398,8 @@ format_error({does_not_compile, _Path, [First]}) ->
     First;
 format_error({does_not_compile, _Path, [First | More]}) ->
     io_lib:format("~ts (and ~b more)", [First, length(More)]);
+format_error({elixir, Path, Reason}) ->
+    [Path, ": ", dyno_elixir:format_error(Reason)];
 format_error({taken_name, Path, Module}) ->
     io_lib:format("~ts: there is a module ~ts already; give this one another name", [Path, Module]);
 format_error({no_benchmarks, Path}) ->

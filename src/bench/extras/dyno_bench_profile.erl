@@ -146,7 +146,7 @@ merged(ByName) ->
 name({M, F, A}) ->
     case atom_to_list(M) of
         "dyno_bench_loop_" ++ _ -> of_code(F);
-        _ -> dyno_recording_part:text("~tw:~tw/~b", [M, F, A])
+        _ -> dyno_agent_name:mfa({M, F, A})
     end.
 
 of_code(F) ->
@@ -207,7 +207,7 @@ frames([], _Inner) ->
 frames([{M, F, A, _} | Outer], Inner) ->
     case atom_to_list(M) of
         "dyno_bench_loop_" ++ _ -> above(Outer, [of_code(F) | Inner]);
-        _ -> frames(Outer, [dyno_recording_part:text("~tw:~tw/~b", [M, F, A]) | Inner])
+        _ -> frames(Outer, [dyno_agent_name:mfa({M, F, A}) | Inner])
     end.
 
 %% A fun of the code that a library calls has a frame of the code further out.

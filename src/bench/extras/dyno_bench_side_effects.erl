@@ -335,7 +335,7 @@ who(Pid) ->
     text(Name).
 
 call({_, fun_of_code}) -> "a process of the code";
-call({M, F, A}) -> io_lib:format("~tw:~tw/~b", [M, F, A]).
+call(MFA) -> dyno_agent_name:mfa(MFA).
 
 text(Chars) ->
     Text = unicode:characters_to_binary(Chars),

@@ -28,6 +28,7 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
     #{ends_ms := EndsMs} = Result,
     #{best := Best, values := Values, steps := Steps} = Outcome,
     Throughput = dyno_stats:median(map_get(Best, Values)),
+    Levels = levels(Best, Throughput, Steps),
     Title = ~"Throughput at the best concurrency",
     #{
         status => Status,
@@ -52,14 +53,44 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
         ],
         tables => [
             dyno_recording_table:make(spec(Label), [
-                item(Workers, Samples, Best, [S || #{concurrency := C} = S <- Steps, C =:= Workers])
+                item(
+                    Workers,
+                    {Samples, maps:get(Workers, Levels, dyno_stats:median(Samples))},
+                    Best,
+                    [S || #{concurrency := C} = S <- Steps, C =:= Workers]
+                )
              || {Workers, Samples} <- lists:sort(maps:to_list(Values))
             ])
         ]
     }.
 
+%% The throughput of each as it would be while the best was measured. The medians of what was
+%% measured earlier and later, on a machine that became slower, can say that another one gives more
+%% than the best, which the rounds in which both were measured do not.
+levels(Best, Throughput, Steps) ->
+    Down = fun
+        Down(Of, Level, Levels) ->
+            case [S || #{concurrency := C} = S <- Steps, C =:= Of] of
+                [#{against := Lower, ratio := Ratio}] ->
+                    Down(Lower, Level / Ratio, Levels#{Of => Level});
+                [] ->
+                    Levels#{Of => Level}
+            end
+    end,
+    Bests = Down(Best, Throughput, #{}),
+    lists:foldl(
+        fun
+            (#{concurrency := C}, Levels) when is_map_key(C, Levels) -> Levels;
+            (#{concurrency := C, against := Of, ratio := Ratio}, Levels) ->
+                Levels#{C => map_get(Of, Levels) * Ratio}
+        end,
+        Bests,
+        Steps
+    ).
+
 %% The first concurrency was compared with none.
-item(Workers, Samples, Best, Steps) ->
+item(Workers, {Samples, Throughput}, Best, Steps) ->
+    Factor = Throughput / dyno_stats:median(Samples),
     Step = maps:merge(
         #{against => undefined, ratio => undefined, low => undefined, high => undefined},
         case Steps of
@@ -74,12 +105,12 @@ item(Workers, Samples, Best, Steps) ->
         end,
     Interval =
         case dyno_stats_interval:median(Samples, ?LEVEL) of
-            {ok, {Low, High, _}} -> {Low, High};
+            {ok, {Low, High, _}} -> {Low * Factor, High * Factor};
             {error, too_few} -> {undefined, undefined}
         end,
     Shown#{
         workers => Workers,
-        throughput => dyno_stats:median(Samples),
+        throughput => Throughput,
         interval => Interval,
         samples => length(Samples)
     }.

@@ -80,7 +80,7 @@ side_effects() ->
 functions() ->
     #{
         name => ~"profile",
-        title => ~"Functions that take the time",
+        title => ~"Functions in a call",
         columns => [
             {~"code", ~"Code", string, #{role => key}, field(code)},
             {~"function", ~"Function", string, #{role => key}, field(function)},

@@ -15,6 +15,10 @@
 -define(EPOCH_NS, 2_000_000).
 %% Some turns of the scheduler, so that workers run at once and not one after the other.
 -define(LEAST_NS, 200_000).
+%% With so many workers for each scheduler they run one after the other whatever is done, each
+%% within its turn; longer ones would take the node a second for each epoch of 10,000 workers.
+-define(MANY, 20).
+-define(LEAST_OF_MANY_NS, 50_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
 %% What a slow code's epochs may take, to have as many iterations as a fast one's.
 -define(LONG_NS, 40_000_000).
@@ -60,6 +64,9 @@ enough(Epochs, N) ->
     case Epochs(N) of
         {{Ns, _}, NeededNs, EpochNs} when Ns >= ?DISTURBED * NeededNs ->
             {N, EpochNs};
+        %% The worker in the middle of so many tells enough.
+        {{Ns, _}, ?LEAST_OF_MANY_NS, EpochNs} when 2 * Ns >= ?LEAST_OF_MANY_NS ->
+            {N, EpochNs};
         {{Ns, _}, NeededNs, _} when Ns >= NeededNs ->
             case Epochs(N) of
                 {{Again, _}, _, EpochNs} when Again >= NeededNs -> {N, EpochNs};
@@ -71,8 +78,10 @@ enough(Epochs, N) ->
 
 %% An epoch of thousands of workers is long enough with less of each.
 needed_ns(Workers) ->
-    Crowded = max(1, Workers div erlang:system_info(schedulers_online)),
-    max(?LEAST_NS, ?EPOCH_NS div Crowded).
+    case max(1, Workers div erlang:system_info(schedulers_online)) of
+        Crowded when Crowded >= ?MANY -> ?LEAST_OF_MANY_NS;
+        Crowded -> max(?LEAST_NS, ?EPOCH_NS div Crowded)
+    end.
 
 %% Of the worker that has had the least time. Where there are more workers than processors, the
 %% first may be done before the last begins: of the one in the middle.

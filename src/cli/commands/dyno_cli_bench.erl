@@ -20,7 +20,8 @@ command() ->
             dyno_cli_command:operand(
                 "CODE...",
                 "each an Erlang expression, a fun of arity 0, 1 or 2, or {Module, Function, "
-                "[Argument]}; or a file of calls (FILE.calls); or one FILE.erl with benchmarks/0",
+                "[Argument]}; or a file of calls (FILE.calls); or one FILE.erl or FILE.exs with "
+                "benchmarks/0",
                 #{nargs => nonempty_list, action => extend}
             )
         ],
@@ -38,7 +39,10 @@ command() ->
                     duration, timeout_ms},
                 dyno_cli_bench_code:input(),
                 {"--elixir",
-                    "all code is Elixir: an expression, or fn x -> ... end; needs Elixir here"},
+                    "all code is Elixir: an expression, or fn x -> ... end; needs Elixir here "
+                    "(default in a project of Mix)",
+                    {flag, elixir}, language},
+                {"--erlang", "all code is Erlang (default elsewhere)", {flag, erlang}, language},
                 %% One dash, as the emulator and erlperf have it.
                 dyno_cli_option:code_paths("-pa FOLDER")
             ]},

@@ -67,8 +67,8 @@ inputs(Values) ->
 -doc "Makes codes of texts. No code ends like a file's name: it would be a call of erl/0.".
 -spec read(dyno_cli_command:values()) -> {ok, measured()} | {error, dyno_error:error()}.
 read(#{code := Texts} = Values) ->
-    Options = [input, elixir | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
-    case {[T || T <- Texts, filename:extension(T) =:= ~".erl"], Texts} of
+    Options = [input | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
+    case {[T || T <- Texts, is_benchmarks(T)], Texts} of
         {[], _} -> codes(Texts, Values);
         {[File], [File]} ->
             case [Name || Name <- Options, is_map_key(Name, Values)] of
@@ -77,6 +77,9 @@ read(#{code := Texts} = Values) ->
             end;
         {[File | _], _} -> wrong({file_and_codes, File})
     end.
+
+is_benchmarks(Text) ->
+    lists:member(filename:extension(Text), [~".erl", ~".exs", ~".ex"]).
 
 wrong(Reason) ->
     {error, {?MODULE, Reason}}.
@@ -138,12 +141,16 @@ code(Text, N, Parts, Values) ->
     },
     maps:merge(OfAll, Own#{runner => callable(runner, Text, Language)}).
 
-language(#{elixir := true}) -> elixir;
-language(_) -> erlang.
+language(Values) -> maps:get(language, Values, erlang).
 
 %% {Module, Function, Arguments} and a list of those are terms; everything else is source.
 callable(label, Text, _Language) ->
     Text;
+callable(runner, Text, elixir) ->
+    case filelib:is_regular(Text) of
+        true -> Text;
+        false -> {elixir, Text}
+    end;
 callable(_Name, Text, elixir) ->
     {elixir, Text};
 callable(input, Text, erlang) ->
@@ -192,6 +199,7 @@ format_error({no_file, Text}) ->
         "Erlang source"
     ];
 format_error({too_often, Part, N, Codes}) ->
-    io_lib:format("--~ts is given ~b times, but there are only ~b codes", [Part, N, Codes]);
+    Are = maps:get(Codes, #{1 => "is only 1 code"}, io_lib:format("are only ~b codes", [Codes])),
+    io_lib:format("--~ts is given ~b times, but there ~ts", [Part, N, Are]);
 format_error({too_few_labels, N, Codes}) ->
     io_lib:format("--label is given ~b times for ~b codes; name all of them, or none", [N, Codes]).

@@ -44,19 +44,11 @@ options() ->
         {"--node NAME",
             "runs the code in this node, which needs no dyno, and leaves nothing there; more than "
             "once: in all at once, with a line each second for each",
-            {many, {custom, fun node_name/1, "a name such as shop@host"}}},
+            {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
         {"--watch", "with one --node: such lines as well, for --time (default: 10s)"},
         {"--log FILE", "with such lines: adds them to FILE"},
-        {"--cookie COOKIE", "the cookie of the node (default: this user's)", atom}
+        lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].
-
-node_name(Text) ->
-    case binary:split(Text, ~"@") of
-        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
-            {ok, binary_to_atom(Text)};
-        _ ->
-            error
-    end.
 
 -doc "Nodes in which a code runs at once, or one that is watched; none where it is neither.".
 -spec cluster(dyno_cli_command:values()) ->
@@ -65,7 +57,9 @@ node_name(Text) ->
 cluster(#{node := Nodes} = Values) when length(Nodes) > 1; is_map_key(watch, Values) ->
     case [Option || {Key, Option} <- ?NOT_WATCHED, is_map_key(Key, Values)] of
         [] ->
-            {ok, (maps:with([cookie, log], Values))#{nodes => Nodes}};
+            {ok, maps:merge(
+                (maps:with([log], Values))#{nodes => Nodes}, dyno_cli_nodes:connection(Values)
+            )};
         [Option | _] ->
             contradiction([
                 Option, " is not for nodes that are watched; give one --node, without --watch"
@@ -83,12 +77,7 @@ cluster(Values) ->
 
 -doc "Where codes run, as options of m:dyno_bench.".
 -spec place(dyno_cli_command:values()) -> {ok, dyno_bench:options()} | {error, dyno_error:error()}.
-place(#{node := _, cookie := Cookie} = Values) ->
-    case place(maps:remove(cookie, Values)) of
-        {ok, Place} -> {ok, Place#{cookie => Cookie}};
-        Error -> Error
-    end;
-place(#{cookie := _}) ->
+place(#{cookie := _} = Values) when not is_map_key(node, Values) ->
     contradiction("--cookie is for --node, which is not given");
 place(#{build := _} = Values) when not is_map_key(rev, Values) ->
     contradiction("--build says how revisions are built, but there is no --rev; give both or none");
@@ -101,7 +90,7 @@ place(Values) ->
                 "one of them"
             );
         {#{node := [Node]}, 0} ->
-            {ok, #{node => Node}};
+            {ok, (dyno_cli_nodes:connection(Values))#{node => Node}};
         {#{}, 0} ->
             {ok, #{}};
         {#{}, _} ->

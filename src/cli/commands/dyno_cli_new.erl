@@ -18,7 +18,6 @@ Without a kind it lists what there is.
     | {bad_name, string()}
     | {taken_name, module(), file:filename()}
     | {exists, file:filename()}
-    | {no_elixir_form, binary()}
     | {not_written, file:filename(), file:posix()}.
 
 -doc "What it takes.".
@@ -39,7 +38,7 @@ command() ->
         options => [
             {"", [
                 {"--elixir",
-                    "writes it in Elixir, NAME.exs; a suite only (default: Erlang, NAME.erl)",
+                    "writes it in Elixir, NAME.exs (default: Erlang, NAME.erl; under Mix: Elixir)",
                     {flag, elixir}, language}
             ]}
         ],
@@ -56,7 +55,9 @@ command() ->
 run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name) ->
     case write(Kind, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
         {ok, Command, File} ->
-            Line = [File, " is written; run it: dyno ", Command, " ", File, $\n],
+            Line = [
+                File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File, $\n
+            ],
             dyno_cli_terminal:print(unicode:characters_to_binary(Line));
         {error, Mistake} ->
             refused(Mistake)
@@ -77,7 +78,7 @@ overview() ->
     Width = lists:max([byte_size(Kind) || {Kind, _, _} <- Kinds]),
     [
         [["dyno new ", string:pad(Kind, Width), " NAME   ", Text, $\n] || {Kind, Text, _} <- Kinds],
-        "\nWith --elixir a suite is written in Elixir.\n"
+        "\nWith --elixir it is written in Elixir.\n"
     ].
 
 write(Kind, Given, Language) ->
@@ -93,13 +94,11 @@ write(Kind, Given, Language) ->
         {Kind, _, Command} ?= lists:keyfind(Kind, 1, dyno_cli_new_text:kinds()),
         match ?= re:run(Name, "^[a-z][a-z0-9_]*$", [{capture, none}]),
         ok ?= name_is_free(Name, Language),
-        {ok, Text} ?= dyno_cli_new_text:text(Kind, Language, Name),
-        ok ?= create(File, Text),
+        ok ?= create(File, dyno_cli_new_text:text(Kind, Language, Name)),
         {ok, Command, File}
     else
         false -> {error, {unknown_kind, Kind}};
         nomatch -> {error, {bad_name, Name}};
-        none -> {error, {no_elixir_form, Kind}};
         {error, _} = Error -> Error
     end.
 
@@ -128,8 +127,11 @@ create(File, Text) ->
 -doc "One sentence for a mistake.".
 -spec format_error(mistake()) -> unicode:chardata().
 format_error({unknown_kind, Kind}) ->
-    Kinds = lists:join(" or ", [K || {K, _, _} <- dyno_cli_new_text:kinds()]),
-    ["dyno new writes a ", Kinds, ", not a ", Kind];
+    Kinds = [K || {K, _, _} <- dyno_cli_new_text:kinds()],
+    [
+        "dyno new writes a ", lists:join(" or ", Kinds), ", not a ", Kind,
+        [["; did you mean ", Near, "?"] || {ok, Near} <- [dyno_similar:nearest(Kind, Kinds)]]
+    ];
 format_error({no_name, Kind}) ->
     ["give it a name: dyno new ", Kind, " NAME"];
 format_error({bad_name, Name}) ->
@@ -144,8 +146,6 @@ format_error({taken_name, Module, Where}) ->
     ];
 format_error({exists, File}) ->
     [File, " is there already, and is left as it is; give another name"];
-format_error({no_elixir_form, Kind}) ->
-    ["there is no ", Kind, " in Elixir to start from; leave out --elixir"];
 format_error({not_written, File, Posix}) ->
     [File, " could not be written: ", file:format_error(Posix)].
 

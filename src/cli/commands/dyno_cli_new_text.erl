@@ -27,12 +27,12 @@ module_name(elixir, Name) -> "Elixir." ++ camel(Name).
 camel(Name) ->
     lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
 
--doc "The file; none where there is none in that language.".
--spec text(Kind :: binary(), language(), Name :: string()) -> {ok, binary()} | none.
-text(~"suite", erlang, Name) -> {ok, filled(erlang_suite(), Name, Name)};
-text(~"suite", elixir, Name) -> {ok, filled(elixir_suite(), Name, camel(Name))};
-text(~"benchmark", erlang, Name) -> {ok, filled(erlang_benchmark(), Name, Name)};
-text(~"benchmark", elixir, _Name) -> none.
+-doc "The file.".
+-spec text(Kind :: binary(), language(), Name :: string()) -> binary().
+text(~"suite", erlang, Name) -> filled(erlang_suite(), Name, Name);
+text(~"suite", elixir, Name) -> filled(elixir_suite(), Name, camel(Name));
+text(~"benchmark", erlang, Name) -> filled(erlang_benchmark(), Name, Name);
+text(~"benchmark", elixir, Name) -> filled(elixir_benchmark(), Name, camel(Name)).
 
 filled(Text, Name, Module) ->
     Named = binary:replace(Text, ~"@NAME@", list_to_binary(Name), [global]),
@@ -42,7 +42,8 @@ erlang_suite() ->
     ~"""
     %% A performance test. Run it, and open the report in a browser:
     %%
-    %%     dyno test @NAME@.erl -o @NAME@.html
+    %%     rebar3 dyno test @NAME@ -o @NAME@.html   in a project that has dyno as a plugin
+    %%     dyno test @NAME@.erl -o @NAME@.html      anywhere
     %%
     %% As it stands it asks how OTP's logger, writing to a file, bears 1, 4 and 16 clients. Put your
     %% own system in its place, from top to bottom.
@@ -160,7 +161,8 @@ erlang_benchmark() ->
     ~"""
     %% Comparisons that are kept. Run them:
     %%
-    %%     dyno bench @NAME@.erl
+    %%     rebar3 dyno bench @NAME@   in a project that has dyno as a plugin
+    %%     dyno bench @NAME@.erl      anywhere
     %%
     %% As it stands it asks which way to find a number in a collection is faster, and how each way
     %% grows with the collection.
@@ -185,4 +187,37 @@ erlang_benchmark() ->
                 check => same
             }
         ].
+    """.
+
+elixir_benchmark() ->
+    ~"""
+    # Comparisons that are kept. Run them:
+    #
+    #     mix dyno.bench @NAME@      in a project that has dyno as a dependency
+    #     dyno bench @NAME@.exs      anywhere
+    #
+    # As it stands it asks which way to find a number in a collection is faster, and how each way
+    # grows with the collection.
+    defmodule @MODULE@ do
+      @behaviour :dyno_bench_file
+
+      def benchmarks do
+        [
+          %{
+            name: "find",
+            # Each code is measured with each of these.
+            inputs: [10, 100, 1000],
+            # What the codes take, made once for each input; not measured.
+            setup: fn n -> {n, Enum.to_list(1..n), MapSet.new(1..n)} end,
+            # What is compared. Put your own functions here: &Shop.price/1.
+            codes: [
+              {"list", fn {n, list, _} -> n in list end},
+              {"set", fn {n, _, set} -> n in set end}
+            ],
+            # Nothing is measured where they do not return the same.
+            check: :same
+          }
+        ]
+      end
+    end
     """.

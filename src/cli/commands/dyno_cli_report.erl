@@ -19,7 +19,11 @@ command() ->
                 "RECORDING", "the .json file that dyno test or dyno bench wrote"
             )
         ],
-        options => [{"", dyno_cli_output:options(" (default: console, with -o nothing)", "")}],
+        options => [
+            {"",
+                dyno_cli_output:options(" (default: console, with -o nothing)", "") ++
+                    [dyno_cli_output:view()]}
+        ],
         examples => [
             {~"dyno bench 'lists:seq(1, 9)' -o before.json",
                 ~"makes a recording, as dyno test does"},

@@ -21,7 +21,9 @@
 command() ->
     #{
         operands => [
-            dyno_cli_command:operand("NODE", "a running Erlang node, such as shop@host"),
+            dyno_cli_command:operand(
+                "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
+            ),
             dyno_cli_command:operand(
                 "SELECTOR...",
                 "which servers: a callback module, a registered name, <0.1.0>, busiest:20, "
@@ -56,10 +58,7 @@ command() ->
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
             {"Reports", dyno_cli_job:options()},
-            {"Nodes", [
-                {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
-                {"--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)", atom}
-            ]}
+            dyno_cli_nodes:options()
         ],
         examples => examples()
     }.
@@ -116,12 +115,12 @@ examples() ->
 -doc "Measures, and shows.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := First} = Values) ->
-    {Others, Texts} = lists:partition(fun is_node/1, maps:get(selector, Values, [])),
     maybe
-        {ok, Nodes} ?= named_nodes([First | Others], []),
+        {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(selector, Values, [])]),
         {ok, Servers} ?= selectors(Texts, []),
-        Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds, name, cookie],
-        Options = each((maps:with(Keys, Values))#{servers => Servers}, Values),
+        Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds],
+        Measured = each((maps:with(Keys, Values))#{servers => Servers}, Values),
+        Options = maps:merge(Measured, dyno_cli_nodes:connection(Values)),
         Screen = dyno_cli_servers_screen:start_link(Values),
         Job = #{
             keep => First,
@@ -169,22 +168,6 @@ progress({lost, Node, Error}) ->
     #{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]};
 progress({back, Node}) ->
     #{phase => warning, text => [atom_to_binary(Node), " is back"]}.
-
-is_node(Text) ->
-    binary:match(Text, ~"@") =/= nomatch.
-
-named_nodes([], Nodes) ->
-    {ok, lists:reverse(Nodes)};
-named_nodes([Text | Texts], Nodes) ->
-    case binary:split(Text, ~"@") of
-        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
-            named_nodes(Texts, [binary_to_atom(Text) | Nodes]);
-        _ ->
-            dyno_cli_command:contradiction([
-                "\"", dyno_report_text:clean(Text), "\" is no name of a node; it has the form "
-                "shop@host"
-            ])
-    end.
 
 selectors([], []) ->
     {ok, [all]};

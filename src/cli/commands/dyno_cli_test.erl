@@ -8,10 +8,10 @@
 
 -behaviour(dyno_cli_command).
 
--export([command/0, run/1]).
+-export([command/0, run/1, measurements/1, requirements/2]).
 
 -define(LEVELS, [budget, off, count, discovery, time, memory, all]).
--define(REPORTS, [output, format, quiet, verbose, baseline, fail_if]).
+-define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if]).
 
 -doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
@@ -25,14 +25,26 @@ command() ->
         options => [
             {"", runs()},
             {"The load, in place of the suite's", dyno_cli_test_load:options()},
-            {"What is measured inside the targets", measurements()},
-            {"What must hold: exit status 1 where it does not", requirements()},
-            {"Reports", dyno_cli_job:options()},
-            {"Code and nodes", [
-                dyno_cli_option:code_paths("--pa FOLDER"),
-                {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
-                {"--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)", atom}
-            ]}
+            {"What is measured inside the targets",
+                measurements(#{
+                    patterns =>
+                        "functions of the targets: my_mod, my_mod:f/1, my_* or app:my_app (default: "
+                        "the suite's); may be given more than once",
+                    servers =>
+                        "server processes whose callbacks are measured: a callback module, a "
+                        "registered name, app:NAME, sup:NAME, gen_statem, all and others (dyno servers "
+                        "--help; default: the suite's, or none); may be given more than once"
+                }) ++ of_suites()},
+            {"What must hold: exit status 1 where it does not",
+                requirements(
+                    "an earlier recording (.json), made at the same place: it must not be slower now; "
+                    "both tests need --repeat",
+                    "with --baseline, what must not be: slower > 5%, memory > 5%, latency.p99.9 > 20% "
+                    "(default: slower > 10%)"
+                )},
+            {"Reports", dyno_cli_job:options_of_tests()},
+            {"Code and nodes",
+                [dyno_cli_option:code_paths("--pa FOLDER") | dyno_cli_nodes:rows()]}
         ],
         examples => examples()
     }.
@@ -61,12 +73,11 @@ runs() ->
             duration, timeout_ms}
     ].
 
-measurements() ->
+-doc "What can be measured in a node, with the help on the patterns and the servers.".
+-spec measurements(#{patterns := string(), servers := string()}) -> [dyno_cli_option:row()].
+measurements(#{patterns := Patterns, servers := Servers}) ->
     [
-        {"--pattern PATTERN",
-            "functions of the targets: my_mod, my_mod:f/1, my_* or app:my_app (default: the "
-            "suite's); may be given more than once",
-            {many, string}, patterns},
+        {"--pattern PATTERN", Patterns, {many, string}, patterns},
         {"--level LEVEL",
             "what of them: budget (calls, own time, at a limited cost), off, count (calls), "
             "discovery (who calls them), time (each call timed), memory (calls, words) or all "
@@ -80,11 +91,7 @@ measurements() ->
             "functions of which single calls are timed, a sample of them (default: the "
             "suite's, or none); may be given more than once",
             {many, string}},
-        {"--servers SELECTOR",
-            "server processes whose callbacks are measured: a callback module, a registered name, "
-            "app:NAME, sup:NAME, gen_statem, all and others (dyno servers --help; default: the "
-            "suite's, or none); may be given more than once",
-            {many, string}, servers},
+        {"--servers SELECTOR", Servers, {many, string}, servers},
         {"--interval TIME",
             "time from one sample of the VM, the system and the processes to the next (default: "
             "the suite's, or 1s)",
@@ -93,6 +100,13 @@ measurements() ->
             "what is switched off, with commas between: functions, processes, vm, os, ets, "
             "ports (default: the suite's, or nothing)",
             {list, atom}},
+        {"--instrument FILE",
+            "an instrument to run in the targets besides dyno's; may be given more than once",
+            {many, string}, instruments}
+    ].
+
+of_suites() ->
+    [
         {"--control",
             "also run each size shortly without measuring, to say what measuring costs "
             "(default: where calls are traced and the load is steady)"},
@@ -101,14 +115,13 @@ measurements() ->
             "a custom agent to run in the targets, besides the suite's; may be given more than "
             "once",
             {many, string}, agents},
-        {"--instrument FILE",
-            "an instrument to run in the targets besides dyno's; may be given more than once",
-            {many, string}, instruments},
         {"-C, --custom_agents FILE,...", "custom agents, as PerformERL has it",
             {list, string}, agents}
     ].
 
-requirements() ->
+-doc "What may be demanded, with the help on `--baseline` and `--fail-if`.".
+-spec requirements(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
+requirements(Baseline, FailIf) ->
     [
         {"--threshold EXPRESSION",
             "a metric's limit, such as \"latency.p99 < 20 ms\", in place of the suite's; may "
@@ -118,12 +131,7 @@ requirements() ->
             "what holds in the targets at every moment, besides the suite's, such as "
             "\"memory: erlang:memory(total) =< 500000000\"; may be given more than once",
             {many, string}, invariants}
-        | dyno_cli_baseline:options(
-            "an earlier recording (.json), made at the same place: it must not be slower now; both "
-            "tests need --repeat",
-            "with --baseline, what must not be: slower > 5%, memory > 5%, latency.p99.9 > 20% "
-            "(default: slower > 10%)"
-        )
+        | dyno_cli_baseline:options(Baseline, FailIf)
     ].
 
 examples() ->
@@ -164,7 +172,8 @@ run(#{suite := Suite} = Values) ->
                 writer => measurement,
                 gate => test,
                 measure => fun(Context) ->
-                    dyno_test:run(unicode:characters_to_list(Suite), maps:merge(Options, Context))
+                    Merged = maps:merge(maps:merge(Options, dyno_cli_nodes:connection(Values)), Context),
+                    dyno_test:run(unicode:characters_to_list(Suite), Merged)
                 end
             },
             dyno_cli_job:run(Job, Values);

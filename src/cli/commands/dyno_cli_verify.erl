@@ -49,14 +49,14 @@ command() ->
                 {"--shards N",
                     "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
+                {"--must-decide",
+                    "status 1 also where a property could not be decided: no process came that it is "
+                    "for, or its monitor crashed"},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}}
             ]},
             {"Reports", dyno_cli_job:options()},
-            {"Nodes", [
-                {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
-                {"--cookie COOKIE", "the cookie of the Erlang nodes (default: this user's)", atom}
-            ]}
+            dyno_cli_nodes:options()
         ],
         examples => [
             {~"dyno verify worker.dyno shop@host", ~"watches a node until Ctrl-C"},
@@ -77,6 +77,7 @@ run(#{node := _, replay := _}) ->
 run(#{spec := Spec, replay := File} = Values) ->
     Job = #{
         keep => filename:basename(Spec),
+        undecided => undecided(Values),
         measure => fun(#{progress := Report}) ->
             Show = fun(Event) -> Report(progress(Event)) end,
             dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
@@ -84,15 +85,18 @@ run(#{spec := Spec, replay := File} = Values) ->
     },
     dyno_cli_job:run(Job, Values);
 run(#{spec := Spec, node := First} = Values) ->
-    case names(maps:get(nodes, Values, []), []) of
-        {ok, Others} ->
-            Keys = [for_ms, instrumentation, shards, events, record, name, cookie],
-            Options = (maps:with(Keys, Values))#{limits => limits(Values)},
+    case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
+        {ok, Nodes} ->
+            Keys = [for_ms, instrumentation, shards, events, record],
+            Options = maps:merge(
+                (maps:with(Keys, Values))#{limits => limits(Values)}, dyno_cli_nodes:connection(Values)
+            ),
             Job = #{
                 keep => First,
+                undecided => undecided(Values),
                 measure => fun(#{progress := Report}) ->
                     Show = fun(Event) -> Report(progress(Event)) end,
-                    dyno_verify:run([Spec], [atom(First) | Others], Options#{show => Show})
+                    dyno_verify:run([Spec], Nodes, Options#{show => Show})
                 end
             },
             dyno_cli_job:run(Job, Values);
@@ -104,28 +108,15 @@ run(_Values) ->
         dyno_cli_command:contradiction("say which NODE, or --replay FILE")
     ).
 
+undecided(#{must_decide := true}) -> fails;
+undecided(_Values) -> passes.
+
 limits(Values) ->
     maps:from_list(
         [{queue, N} || #{limit := N} <- [Values]] ++
             [{bytes, Mb * 1_048_576} || #{limit_memory := Mb} <- [Values]] ++
             [{rate, N} || #{limit_rate := N} <- [Values]]
     ).
-
-atom(Name) when is_atom(Name) -> Name;
-atom(Name) -> binary_to_atom(Name).
-
-names([], Nodes) ->
-    {ok, lists:reverse(Nodes)};
-names([Text | Texts], Nodes) ->
-    case binary:split(Text, ~"@") of
-        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
-            names(Texts, [binary_to_atom(Text) | Nodes]);
-        _ ->
-            dyno_cli_command:contradiction([
-                "\"", dyno_report_text:clean(Text), "\" is no name of a node; it has the form "
-                "shop@host"
-            ])
-    end.
 
 progress({verdict, Report}) ->
     #{phase => finding, text => dyno_verify_text:report(Report)};

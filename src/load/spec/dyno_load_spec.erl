@@ -42,7 +42,8 @@ evenly distributed, or exponentially with a mean.
     | {in_phase, pos_integer(), reason()}
     | {search_objective, dyno_threshold:reason()}
     | {search_metric, binary()}
-    | {arrivals_file, dyno_load_arrivals:reason()}.
+    | {arrivals_file, dyno_load_arrivals:reason()}
+    | no_load.
 
 %% Where a suite says nothing: that many connections, and more while a target stands still.
 -define(OPEN_WORKERS, 100).
@@ -356,7 +357,7 @@ texts(Load) ->
     Load.
 
 -doc "A load as a recording's parameters have it.".
--spec describe(closed | open | load()) -> #{atom() => term()}.
+-spec describe(closed | open | none | load()) -> #{atom() => term()}.
 describe(Model) when is_atom(Model) ->
     #{model => Model};
 describe(Load) ->
@@ -418,6 +419,8 @@ format_error({search_metric, Text}) ->
         "throughput, errors.*, load.* and operation.KIND.*, as in \"latency.p99 < 50 ms\"",
         [Text]
     );
+format_error(no_load) ->
+    "the suite gives no load (load => none), so there is none to change";
 format_error({arrivals_file, Reason}) ->
     dyno_load_arrivals:format_error(Reason).
 

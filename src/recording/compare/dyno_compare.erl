@@ -160,7 +160,8 @@ load(#{~"parameters" := Old} = Document, #{~"parameters" := New}) ->
     Decisive = [~"concurrency", ~"load"],
     Known = [
         Key
-     || #{~"command" := ~"test"} <- [Document],
+     || #{~"command" := Command} <- [Document],
+        Command =:= ~"test" orelse Command =:= ~"record",
         Key <- ?DECISIVE_OF_TESTS,
         is_map_key(Key, Old),
         is_map_key(Key, New)

@@ -60,7 +60,9 @@
 metrics(#{~"command" := ~"bench"} = Document, Names) ->
     Runs = dyno_recording:runs(Document),
     lists:append([codes(Run, length(Runs)) || Run <- Runs]) ++ by_name(Names, Document);
-metrics(#{~"command" := ~"test"} = Document, Names) ->
+metrics(#{~"command" := Command} = Document, Names) when
+    Command =:= ~"test"; Command =:= ~"record"
+->
     lists:append([
         [
             Metric#{kind := Kind, better := Better}
@@ -194,7 +196,9 @@ calls; `whole` where no row was cut from their table.
 """.
 -spec functions(dyno_recording:document()) ->
     #{Place :: binary() => #{whole := boolean(), functions := #{binary() => metric()}}}.
-functions(#{~"command" := ~"test"} = Document) ->
+functions(#{~"command" := Command} = Document) when
+    Command =:= ~"test"; Command =:= ~"record"
+->
     #{
         Place => #{
             whole => [] =:= [

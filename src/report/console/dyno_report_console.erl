@@ -4,7 +4,8 @@
 -module(dyno_report_console).
 -moduledoc """
 The recording as text that people read: what was run, what `m:dyno_report_content` shows of it, and
-the verdict as the last line.
+the verdict as the last line. Without `full` it is the answer only: the verdict first, then what gets slow
+first, the load, five functions and servers, the warnings.
 
 Whatever a recording lacks (a partial one lacks much) is left out or shown as `-`; a section
 without rows is not shown.
@@ -16,22 +17,54 @@ without rows is not shown.
 
 -import(dyno_report_document, [get/2, text/3]).
 
--define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10}).
+-define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10, full => true}).
+%% Of the answer: rows of a table, and warnings.
+-define(FEW, 5).
+-define(FEW_RUNS, 8).
+-define(FEW_WARNINGS, 3).
 
 -doc "The report's lines in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
+    Blocks =
+        case Options of
+            #{full := true} -> full(Document, Options);
+            #{full := false} -> answer(Document, Options)
+        end,
+    Text = lists:join($\n, [[[Line, $\n] || Line <- Lines] || [_ | _] = Lines <- Blocks]),
+    {ok, encoded(dyno_report_text:encode(Text), Options)}.
+
+full(Document, Options) ->
     Sections =
         [Section || {_, Section} <- dyno_report_content:sections(Document, Options)] ++
             dyno_report_content_verdicts:sections(Document) ++
             dyno_report_content_verdicts:warnings(Document),
-    Blocks =
-        [heading(Document, Options)] ++
-            [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
-            [conclusion(Document, Options)],
-    Text = lists:join($\n, [[[Line, $\n] || Line <- Lines] || [_ | _] = Lines <- Blocks]),
-    {ok, encoded(dyno_report_text:encode(Text), Options)}.
+    [[title(Document, Options) | environment(Document, Options)]] ++
+        [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
+        [conclusion(Document, Options)].
+
+answer(Document, Options) ->
+    {First, Others} = dyno_report_content_verdicts:first_warnings(Document),
+    Sections =
+        First ++
+            [few(S) || S <- dyno_report_content:answer(Document, Options#{top := ?FEW}) ++ Others] ++
+            dyno_report_content_verdicts:sections(Document),
+    Rest = ~"The rest: --full, dyno report RECORDING, or a page: -o FILE.html.",
+    [[title(Document, Options) | conclusion(Document, Options)]] ++
+        [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
+        [[dyno_report_style:paint(map_get(colour, Options), dim, Rest)]].
+
+few(#{rows := Rows, hidden := Hidden} = Section) ->
+    First = lists:sublist(Rows, ?FEW_RUNS),
+    Section#{rows := First, hidden := Hidden + length(Rows) - length(First)};
+few(#{paragraphs := Texts} = Section) ->
+    case lists:split(min(?FEW_WARNINGS, length(Texts)), Texts) of
+        {_, []} -> Section;
+        {First, Others} ->
+            More = <<"and ", (integer_to_binary(length(Others)))/binary, " more">>,
+            Section#{paragraphs := First ++ [More]}
+    end.
 
 encoded(Text, #{charset := unicode}) -> Text;
 encoded(Text, #{charset := ascii}) -> <<<<(ascii(Char))>> || <<Char/utf8>> <= Text>>.
@@ -39,17 +72,19 @@ encoded(Text, #{charset := ascii}) -> <<<<(ascii(Char))>> || <<Char/utf8>> <= Te
 ascii(Char) when Char < 128 -> Char;
 ascii(_) -> $?.
 
-heading(Document, #{colour := Colour, width := Width}) ->
-    Title = [
+title(Document, #{colour := Colour}) ->
+    [
         dyno_report_style:paint(Colour, title, text(~"name", Document, ~"(no name)")),
         ": ",
         status(Document, Colour),
         runs(length(dyno_report_document:runs(Document))),
         duration(get(~"duration_ns", Document))
-    ],
+    ].
+
+environment(Document, #{colour := Colour, width := Width}) ->
     Facts = dyno_report_content:environment(Document),
     Lines = dyno_report_text:wrap_parts(Facts, ~",", Width),
-    [Title | [dyno_report_style:paint(Colour, dim, Line) || Line <- Lines]].
+    [dyno_report_style:paint(Colour, dim, Line) || Line <- Lines].
 
 status(Document, Colour) ->
     Status = text(~"status", Document, ~"unknown"),

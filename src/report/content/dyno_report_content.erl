@@ -11,7 +11,7 @@ here, without code of its own; only what a test's load and a benchmark's codes s
 some.
 """.
 
--export([sections/2, environment/1]).
+-export([sections/2, answer/2, environment/1]).
 
 -export_type([weight/0]).
 
@@ -43,6 +43,24 @@ sections(Document, Options) ->
         ],
         Section <- Sections
     ].
+
+-doc """
+What is read first: what changed since the last time, what gets slow first, the load, the functions and the
+servers that take the time. Of nodes without a load how busy they were.
+""".
+-spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
+answer(Document, Options) ->
+    Tables = fun(Names) -> dyno_report_content_tables:named(Names, Document, Options) end,
+    Functions = Tables([~"functions"]),
+    Tables([~"since_last", ~"saturation"]) ++
+        case dyno_report_content_load:load(Document) of
+            [] -> dyno_report_content_load:machines(Document);
+            Load -> Load
+        end ++
+        case Functions of
+            [] -> dyno_report_content_parts:profiles(Document, Options);
+            _ -> Functions
+        end ++ Tables([~"servers"]).
 
 -doc "Where and when it was measured, in a few words each.".
 -spec environment(dyno_report:document()) -> [binary()].

@@ -295,7 +295,28 @@ best(Best, Rows, Document) ->
                 ["It saturates at ", workers(Workers), ": ", Rate, ". With ", listed(More),
                     " it was not shown to be higher.", doubt(Rows, Workers)]
         end,
-    iolist_to_binary(Text).
+    iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
+
+%% One that was compared with another than the best, and whose gain over that was not decided.
+fewer(Rows, Workers, Throughput) ->
+    Possible = [
+        {Of, C}
+     || #{~"concurrency" := C, ~"verdict" := ~"undecided", ~"throughput" := Of} <- Rows,
+        C < Workers,
+        is_number(Of),
+        is_number(Throughput),
+        Of > Throughput
+    ],
+    case Possible of
+        [] ->
+            ~"";
+        _ ->
+            {Most, C} = lists:max(Possible),
+            [
+                " ", measured(C, ~"count"), " may give more, not surely: ", measured(Most, ~"1/s"),
+                "; longer samples (-d) or more of them (-s) would tell."
+            ]
+    end.
 
 doubt(Rows, Workers) ->
     Possible = [

@@ -10,7 +10,7 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 `dyno_report_content_bench`) and is left out here, by its group.
 """.
 
--export([sections/2, others/3]).
+-export([sections/2, profiles/2, others/3]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2]).
 
@@ -21,11 +21,14 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 %% The groups of what has sections of its own, by the command that writes them.
 -define(SHOWN_ELSEWHERE, #{
     ~"test" => [~"load", ~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
+    ~"record" => [~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
     ~"bench" => [~"bench", ~"vm", ~"os"],
     ~"servers" => [~"servers"],
+    ~"profile" => [~"instrument", ~"vm", ~"os"],
     ~"compare" => []
 }).
 -define(TOP_OF_LARGEST, 5).
+-define(LINES_OF_TREE, 30).
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
 
 -doc "The sections, of all runs.".
@@ -36,12 +39,22 @@ sections(Document, Options) ->
         series(Document, Runs, Options) ++
         histograms(Document, Runs, Options) ++
         lists:append([events(Run, Document, Options) || Run <- Runs]) ++
-        profiles(
-            %% A benchmark's table says the same, and more.
-            [Run || Run <- Runs, dyno_report_document:tables(~"profile", Run) =:= []],
-            Document,
-            Options
-        ).
+        profiles(Document, Options).
+
+-doc "Those of the profiles: the functions that take most.".
+-spec profiles(dyno_report:document(), options()) -> [section()].
+profiles(Document, Options) ->
+    profiles(
+        %% The table says the same, and more.
+        [
+            Run
+         || Run <- dyno_report_document:runs(Document),
+            maps:get(view, Options, top) =/= top orelse
+                dyno_report_document:tables(~"profile", Run) =:= []
+        ],
+        Document,
+        Options
+    ).
 
 -doc "The metrics, series or histograms of a run that have no section elsewhere.".
 -spec others(binary(), object(), object()) -> [object()].
@@ -189,7 +202,7 @@ at(Run, Document) ->
 %% Profiles: which functions took the first of the values, themselves and with what they called; and
 %% what they took themselves of the others.
 
-profiles(Runs, Document, #{top := Top}) ->
+profiles(Runs, Document, #{top := Top} = Options) ->
     Having = [Run || Run <- Runs, get(~"profiles", Run, []) =/= []],
     {Shown, Most} =
         case lists:keysort(1, [{N, Run} || #{~"size" := N} = Run <- Having, is_number(N)]) of
@@ -198,9 +211,23 @@ profiles(Runs, Document, #{top := Top}) ->
             BySize -> {[element(2, lists:last(BySize))], min(Top, ?TOP_OF_LARGEST)}
         end,
     lists:append([
-        profile(Profile, at(Run, Document), Most)
-     || Run <- Shown, #{~"values" := [_ | _]} = Profile <- get(~"profiles", Run, [])
+        shown(Profile, at(Run, Document), Most, Options)
+     || Run <- Shown, #{~"values" := [_ | _]} = Profile <- worth_a_tree(Run, Options)
     ]).
+
+%% Trees of the others, such as of what waits, are for the page.
+worth_a_tree(Run, #{view := View}) when View =/= top ->
+    Profiles = get(~"profiles", Run, []),
+    [Of || Of <- Profiles, get(~"name", Of) =:= get(~"name", hd(Profiles))];
+worth_a_tree(Run, _Options) ->
+    get(~"profiles", Run, []).
+
+shown(#{~"values" := [Value | _]} = Profile, Place, _Top, #{view := View}) when View =/= top ->
+    Title = <<(titled(Profile))/binary, Place/binary>>,
+    Unit = get(~"unit", Value, ~"1"),
+    dyno_report_content_calls:section(Profile, Title, View, ?LINES_OF_TREE, Unit);
+shown(Profile, Place, Top, _Options) ->
+    profile(Profile, Place, Top).
 
 profile(#{~"values" := [First | Others], ~"samples" := Samples} = Profile, Place, Top) ->
     {Own, All, Whole} = sums(1, Samples),

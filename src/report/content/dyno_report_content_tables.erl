@@ -11,7 +11,7 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 `m:dyno_report_content_views` names columns and titles of tables that are clearer so.
 """.
 
--export([sections/3, rows/2]).
+-export([sections/3, named/3, rows/2]).
 
 -import(dyno_report_document, [get/2, get/3, name/2]).
 
@@ -27,15 +27,30 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 -doc "The tables of a part, in the order of the views.".
 -spec sections(dyno_report:document(), dyno_report_content_views:part(), options()) -> [section()].
 sections(Document, Part, Options) ->
-    Found =
-        [{none, Table} || Table <- get(~"tables", Document, [])] ++
-            [
-                {Run, Table}
-             || Run <- dyno_report_document:runs(Document), Table <- get(~"tables", Run, [])
-            ],
+    Found = found(Document),
+    shown_by(views(Part, Found), Found, Document, Options).
+
+-doc "The tables with these names, in this order.".
+-spec named([binary()], dyno_report:document(), options()) -> [section()].
+named(Names, Document, Options) ->
+    Views = [
+        View
+     || Part <- dyno_report_content_views:parts(), View <- dyno_report_content_views:views(Part)
+    ],
+    Wanted = [{Name, View} || Name <- Names, {N, View} <- Views, N =:= Name],
+    shown_by(Wanted, found(Document), Document, Options).
+
+found(Document) ->
+    [{none, Table} || Table <- get(~"tables", Document, [])] ++
+        [
+            {Run, Table}
+         || Run <- dyno_report_document:runs(Document), Table <- get(~"tables", Run, [])
+        ].
+
+shown_by(Views, Found, Document, Options) ->
     lists:append([
         shown(View, [Of || {_, #{~"name" := N}} = Of <- Found, N =:= Name], Document, Options)
-     || {Name, View} <- views(Part, Found)
+     || {Name, View} <- Views
     ]).
 
 -doc "The rows of all tables of that name, of a document and its runs.".

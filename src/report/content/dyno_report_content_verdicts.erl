@@ -7,7 +7,7 @@ What was demanded and how that ended: a table for each kind of verdict, the warn
 sentence that sums up.
 """.
 
--export([sections/1, warnings/1, conclusion/1]).
+-export([sections/1, warnings/1, first_warnings/1, conclusion/1]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2, text/3, threshold/1]).
 
@@ -108,15 +108,34 @@ row(Verdict) ->
 -doc "What makes the numbers less believable; the same warning of many runs is one.".
 -spec warnings(dyno_report:document()) -> [section()].
 warnings(Document) ->
+    {First, Others} = told(Document),
+    dyno_report_section:text(~"Warnings", First ++ Others).
+
+-doc "Those without which all else is misread, and the others.".
+-spec first_warnings(dyno_report:document()) -> {[section()], [section()]}.
+first_warnings(Document) ->
+    {First, Others} = told(Document),
+    {dyno_report_section:text(~"Warning", First), dyno_report_section:text(~"Warnings", Others)}.
+
+told(Document) ->
     OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
-    OfRuns = alike([
-        {get(~"code", Warning), name(~"id", Run), Warning}
-     || Run <- dyno_report_document:runs(Document), Warning <- get(~"warnings", Run, [])
-    ]),
-    dyno_report_section:text(~"Warnings", [
-        <<Prefix/binary, (text(~"text", Warning, ~""))/binary>>
-     || {Prefix, Warning} <- OfDocument ++ OfRuns
-    ]).
+    OfRuns =
+        case dyno_report_document:runs(Document) of
+            %% Of a recording that has no sizes there is nothing to tell apart.
+            [#{~"size" := null} = Run] -> [{~"", Warning} || Warning <- get(~"warnings", Run, [])];
+            Runs ->
+                alike([
+                    {get(~"code", Warning), name(~"id", Run), Warning}
+                 || Run <- Runs, Warning <- get(~"warnings", Run, [])
+                ])
+        end,
+    {First, Others} = lists:partition(
+        fun({_, Warning}) -> get(~"code", Warning) =:= ~"not_called" end, OfDocument ++ OfRuns
+    ),
+    Texts = fun(Warnings) ->
+        [<<Prefix/binary, (text(~"text", Warning, ~""))/binary>> || {Prefix, Warning} <- Warnings]
+    end,
+    {Texts(First), Texts(Others)}.
 
 %% With the text of the last.
 alike(Warnings) ->
@@ -172,6 +191,13 @@ ending(1, 0, 0, Noun) ->
     {good, ~"PASSED", <<"the ", Noun/binary, " holds">>};
 ending(All, 0, 0, Noun) ->
     {good, ~"PASSED", <<"all ", (plural(All, Noun))/binary, " hold">>};
+%% That nothing was seen of it is no violation.
+ending(All, 0, Unknown, ~"property") ->
+    Text = [
+        integer_to_binary(Unknown), " of ", plural(All, ~"property"),
+        " could not be decided; none was broken"
+    ],
+    {doubtful, ~"UNDECIDED", iolist_to_binary(Text)};
 ending(All, Failed, Unknown, Noun) ->
     Of = [" of ", plural(All, Noun)],
     Text =

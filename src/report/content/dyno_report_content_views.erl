@@ -81,14 +81,14 @@ views(concurrency) ->
         }}
     ];
 views(changes) ->
+    Changes = #{
+        columns => [
+            {~"item", ~"of"}, {~"metric", ~"metric"}, ~"old", ~"new", ~"ratio", ~"verdict"
+        ]
+    },
     [
-        {~"changes", #{
-            title => ~"Comparison",
-            rows => all,
-            columns => [
-                {~"item", ~"of"}, {~"metric", ~"metric"}, ~"old", ~"new", ~"ratio", ~"verdict"
-            ]
-        }}
+        {~"changes", Changes#{title => ~"Comparison", rows => all}},
+        {~"since_last", Changes}
     ];
 views(other) ->
     servers() ++ target() ++ bench() ++ analyses().
@@ -191,10 +191,14 @@ bench() ->
             ]
         }},
         {~"profile", #{
-            title => ~"Functions in a call",
             each => ~"code",
+            off_by => ~"own_time",
             columns => [
-                ~"function", {~"calls_per_call", ~"calls"},
+                ~"function", {~"own", ~"own", bar}, {~"total", ~"with callees"},
+                {~"own_time", ~"own time"}, {~"words", ~"words"}, {~"calls", ~"calls"},
+                {~"time_per_call", ~"per call"}, {~"words_per_call", ~"words per call"},
+                {~"bias", ~"taken out"},
+                {~"calls_per_call", ~"calls"},
                 {~"own_time_per_call", ~"own time, traced"}, {~"share", ~"share"},
                 {~"sampled", ~"of the samples"}
             ]

@@ -79,5 +79,4 @@ number(Value) -> float_to_binary(Value, [short]).
 
 -doc "What to do about it.".
 -spec format_error(no_stacks) -> unicode:chardata().
-format_error(no_stacks) ->
-    "there are no stacks in the recording; dyno test samples them, and dyno bench --profile".
+format_error(Reason) -> dyno_report_stacks:format_error(Reason).

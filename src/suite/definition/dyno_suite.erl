@@ -100,7 +100,7 @@ end
     %% Whether each run is preceded and followed by a short one that is not traced, so that the
     %% report can say what measuring cost; auto: where functions or processes are measured.
     control => boolean() | auto,
-    %% The load where there is no load/2; closed.
+    %% The load where there is no load/2; closed. With none there is no operation either.
     load => model() | load(),
     %% Kinds of operations, and how often each is made in relation to the others; operation/2.
     operations => dyno_load_spec:operations(),
@@ -127,8 +127,9 @@ end
     instruments => [module() | string() | binary()]
 }.
 
-%% performerl: the suite's own callbacks give the load (dyno_performerl).
--type model() :: closed | open | performerl.
+%% none: the targets have work of their own; no operation is made. performerl: the suite's own
+%% callbacks give the load (dyno_performerl).
+-type model() :: closed | open | none | performerl.
 
 -doc """
 A load. Closed: each worker begins its next operation when the last one has ended. Open: operations
@@ -137,7 +138,7 @@ from the intended start, so that a stalled target can't hide (coordinated omissi
 several loads one after the other. Search: the highest rate at which an objective holds.
 doc/suites.md has all keys.
 """.
--type load() :: dyno_load_spec:load() | #{model := performerl}.
+-type load() :: dyno_load_spec:load() | #{model := none | performerl}.
 
 -doc "A config with every key, read and checked.".
 -type options() :: #{
@@ -347,7 +348,7 @@ fields(_Config) ->
         {repeat, 1, integer(1), "a positive integer"},
         {seed, undefined, integer(0), "an integer, 0 or more"},
         {control, auto, one_of([true, false, auto]), "true, false or auto"},
-        {load, closed, fun model/1, "closed or open"},
+        {load, closed, fun model/1, "closed, open or none"},
         {operations, undefined, fun dyno_load_spec:operations/1,
             "a map from kinds (atoms) to weights above 0"},
         {feeds, [], by(dyno_feed, fun dyno_feed:read/1), "a map"},
@@ -490,7 +491,7 @@ model(#{model := _} = Load) ->
         {error, Reason} -> {error, {refused, {dyno_load_spec, Reason}}}
     end;
 model(Model) ->
-    (one_of([closed, open, performerl]))(Model).
+    (one_of([closed, open, none, performerl]))(Model).
 
 -type targets() ::
     [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]

@@ -18,7 +18,7 @@
 -doc "What a test must know of such suites.".
 -spec form() -> dyno_test_callbacks:form().
 form() ->
-    #{set_up => "init_run/2", invariants => invariants, unmatched => refuse}.
+    #{command => test, set_up => "init_run/2", invariants => invariants, unmatched => refuse}.
 
 -doc "Functions that look like callbacks: nothing calls them, and nothing else would tell.".
 -spec warnings(module()) -> [{binary(), binary()}].
@@ -37,9 +37,21 @@ connection(Options) ->
 -spec suite(callbacks()) -> dyno_test_callbacks:result(dyno_suite:config()).
 suite(Callbacks) ->
     case call(Callbacks, suite, []) of
-        {ok, Config} when is_map(Config) -> {ok, Config};
+        {ok, Config} when is_map(Config) -> with_operation(Config, Callbacks);
         {ok, Other} -> bad_return(Callbacks, suite, 0, Other, "a map");
         {error, _} = Error -> Error
+    end.
+
+%% Without a load there is nothing to make.
+with_operation(#{load := none} = Config, _Callbacks) ->
+    {ok, Config};
+with_operation(Config, Callbacks) ->
+    Module = dyno_test_callbacks:module(Callbacks),
+    case dyno_suite:callbacks(Module) of
+        #{missing := []} ->
+            {ok, Config};
+        #{missing := Missing} ->
+            {error, {dyno_suite_source, {missing_callbacks, Module, dyno_suite, Missing}}}
     end.
 
 -spec init_suite(callbacks()) -> dyno_test_callbacks:result(term()).
@@ -76,11 +88,16 @@ bad_run(Callbacks, Value) ->
 load(Callbacks, Size, RunState, {Default, Override}) ->
     maybe
         {ok, Returned} ?= optional(Callbacks, load, [Size, RunState], Default),
+        {load, true} ?= {load, Returned =/= none},
         {suite, {ok, Load}} ?= {suite, dyno_load_spec:read(Returned, Size)},
         {caller, {ok, Overridden}} ?= {caller, dyno_load_spec:override(Load, Override, Size)},
         {ok, {dyno_load, Overridden}}
     else
         {error, _} = Error -> Error;
+        {load, false} when map_size(Override) =:= 0 ->
+            {ok, {dyno_load_none, #{model => none}}};
+        {load, false} ->
+            {error, {dyno_load_spec, no_load}};
         {suite, {error, Reason}} ->
             dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
         {caller, {error, Reason}} ->

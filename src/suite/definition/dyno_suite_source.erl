@@ -13,7 +13,12 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
 -export_type([source/0, loaded/0, form/0, reason/0]).
 
 -doc "A file's path (`.erl`, `.beam`, `.ex`, `.exs`) or a module's name.".
--type source() :: module() | string() | binary().
+-type source() ::
+    module()
+    | string()
+    | binary()
+    %% A test that needs no suite: the module that stands in for its callbacks, and what that needs.
+    | {form(), Given :: term()}.
 
 -type loaded() :: #{
     module := module(),
@@ -29,7 +34,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
 }.
 
 -doc "The module that knows the callbacks of such a suite (see dyno_test_callbacks).".
--type form() :: dyno_suite_callbacks | dyno_performerl.
+-type form() :: dyno_suite_callbacks | dyno_performerl | dyno_record.
 
 -type reason() ::
     {no_such_file, file:filename()}
@@ -48,6 +53,8 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
 
 -doc "Loads the suite and checks that it has the callbacks that it must have.".
 -spec load(source()) -> {ok, loaded()} | {error, reason()}.
+load({Form, _Given}) ->
+    {ok, #{module => Form, form => Form, path => undefined, folder => undefined}};
 load(Source) ->
     maybe
         {ok, Loaded} ?= load_module(Source),
@@ -66,7 +73,8 @@ load(Source) ->
 %% A module with callbacks of both is one of ours.
 form(Module) ->
     #{missing := Missing} = dyno_suite:callbacks(Module),
-    case {Missing, dyno_performerl:is_suite(Module)} of
+    %% Whether there must be operations the suite itself says (dyno_suite_callbacks).
+    case {Missing -- [{operation, 1}], dyno_performerl:is_suite(Module)} of
         {[], _} ->
             {ok, dyno_suite_callbacks};
         {_, false} ->
@@ -235,9 +243,18 @@ remove_folders(#{path := Path, folder := Folder}) ->
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_such_file, Path}) ->
-    io_lib:format(
-        "there is no file ~ts; give a suite's .erl, .exs or .beam file or its module", [Path]
-    );
+    case re:run(Path, "^[^/.@]+@[^/@]+$", [{capture, none}]) of
+        match ->
+            io_lib:format(
+                "~ts looks like a node; a test needs a suite, and dyno servers ~ts or dyno profile ~ts "
+                "shows what a running node does",
+                [Path, Path, Path]
+            );
+        nomatch ->
+            io_lib:format(
+                "there is no file ~ts; give a suite's .erl, .exs or .beam file or its module", [Path]
+            )
+    end;
 format_error({unreadable, Path, Posix}) ->
     io_lib:format("~ts cannot be read: ~ts", [Path, file:format_error(Posix)]);
 format_error({not_a_suite_file, Path}) ->

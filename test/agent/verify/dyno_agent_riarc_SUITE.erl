@@ -9,7 +9,7 @@
 -include_lib("stdlib/include/assert.hrl").
 -include("../../support/dyno_proper.hrl").
 
--export([all/0, suite/0, groups/0]).
+-export([all/0, slow/0, newest_release_only/0, suite/0, groups/0]).
 -export([
     in_the_papers_order/1,
     in_each_processes_order/1,
@@ -24,6 +24,10 @@
 
 suite() ->
     [{timetrap, {minutes, 2}}].
+
+newest_release_only() -> all.
+
+slow() -> [mutants_are_caught, in_each_processes_order].
 
 all() ->
     [{group, orders}, in_larger_systems | cases()].

@@ -89,6 +89,8 @@ forever() -> forever(), ok.
 suite() ->
     [{timetrap, {minutes, 3}}].
 
+newest_release_only() -> [more_than_may_wait, a_monitor_that_never_returns, processes_are_chosen].
+
 all() ->
     [
         each_trace_is_whole,

@@ -107,7 +107,8 @@ all_requests_are_answered(_Config) ->
     ?assertEqual(Requests, Count),
     ?assert(Min > 0),
     ?assertMatch(#{alive := 0, requests := Requests}, lists:last(Samples)),
-    ?assert(length(Samples) >= 3).
+    %% Ten of them, where the machine is not busy.
+    ?assert(length(Samples) >= 2).
 
 every_choice_of_probabilities_ends(_Config) ->
     Options = #{workers => 20, requests => 20, time_ms => 20},

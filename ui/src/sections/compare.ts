@@ -20,6 +20,7 @@ import {
     type Series,
 } from '../recording';
 import { forest, type ForestRow } from '../plots';
+import { inUnits, reordered } from '../shape';
 import { sizeChart } from '../sizes';
 import { tableView } from '../table';
 import { date, format, ratio, share } from '../units';
@@ -105,8 +106,10 @@ export const changes: Section = {
         const ofFunctions = rows.filter((r) => r.metric === 'time per call');
         const others = rows.filter((r) => r.metric !== 'time per call');
         const limit = limitOf(recording);
+        // The values say their units.
+        const shown = reordered(table, table.columns.map((c) => c.name).filter((name) => name !== 'unit'));
         return [
-            ...plot('New or gone', all.filter(isPresence), limit, true),
+            ...plot('New or gone', all.filter(isPresence), limit, false),
             ...plot('Metrics', others, limit, recording.command === 'bench' || others.length <= 40),
             ...plot('Functions that changed most', ofFunctions, limit, false),
             rows.length > 0
@@ -116,21 +119,14 @@ export const changes: Section = {
                       `1× is no change; the shaded band is ${share(limit)} either way. A line is an interval, a hollow point has none: there were too few rounds or repetitions.`,
                   )
                 : null,
-            tableView(table, {
+            tableView(shown, {
                 heading: 'All metrics',
-                show: valuesInUnits(table.rows, table.columns.findIndex((c) => c.name === 'unit')),
+                show: { ...inUnits(table, ['old', 'new'], shown), ratio, low: ratio, high: ratio },
                 empty: 'The recordings have no metric in common.',
             }),
         ];
     },
 };
-
-function valuesInUnits(rows: unknown[][], unit: number) {
-    const of = new Map(rows.map((row) => [row, String(row[unit] ?? '1')]));
-    const value = (number: number, row: unknown[]) => format(number, of.get(row) ?? '1');
-    const factor = (number: number) => ratio(number);
-    return { old: value, new: value, ratio: factor, low: factor, high: factor };
-}
 
 function plot(label: string, rows: Row[], limit: number, all: boolean): Child[] {
     if (rows.length === 0) return [];

@@ -27,6 +27,7 @@ export const overSizes: Section = {
     scope: 'recording',
     render: ({ recording }: View) => {
         const sizes = sizesOf(recording);
+        if (!recording.runs.some((r) => hasLoad(r))) return [];
         if (recording.runs.length === 0) return [absent('No run was finished.')];
         if (sizes.length < 2) {
             return [
@@ -65,7 +66,14 @@ function throughput(recording: Recording): Chart | null {
         line(recording, 'achieved', 'throughput'),
         line(recording, 'asked', 'load.offered'),
     ];
-    return sizeChart(recording, 'Throughput', '1/s', lines);
+    return sizeChart(
+        recording,
+        'Throughput',
+        '1/s',
+        lines,
+        'linear',
+        'Where it rises no more, the system has reached what it can do.',
+    );
 }
 
 function times(recording: Recording, title: string, prefix: string): Chart | null {
@@ -73,12 +81,16 @@ function times(recording: Recording, title: string, prefix: string): Chart | nul
     const lines = ['p50', 'p90', 'p99', 'p99.9', 'max']
         .filter((part) => names.has(`${prefix}.${part}`))
         .map((part) => line(recording, part, `${prefix}.${part}`));
-    return sizeChart(recording, title, 'ns', lines, 'log');
+    const reading =
+        prefix === 'latency'
+            ? 'As a client sees it. Where it rises, operations wait.'
+            : 'From when the operation began, without waiting for its turn.';
+    return sizeChart(recording, title, 'ns', lines, 'log', reading);
 }
 
 function errors(recording: Recording): Chart | null {
     const lines = [{ label: 'errors', value: (run: Run) => findMetric(run, 'errors.rate')?.value }];
-    return sizeChart(recording, 'Errors, of all operations', 'ratio', lines);
+    return sizeChart(recording, 'Errors, of all operations', 'ratio', lines, 'linear', 'The share that failed.');
 }
 
 export const load: Section = {
@@ -88,6 +100,7 @@ export const load: Section = {
     scope: 'run',
     render: ({ recording, run, node }: View): Child[] => {
         if (!run) return [absent('No run was finished.')];
+        if (!recording.runs.some(hasLoad)) return [];
         const mine = run.series.filter((s) => ofNode(s, node));
         const of = (group: string) => mine.filter((s) => s.group === group);
         const inside = seriesCharts([...of('vm'), ...of('os')]).filter(({ name }) =>
@@ -101,7 +114,7 @@ export const load: Section = {
                 ? absent(`The run at ${which} recorded no load over time.`)
                 : null,
             charts.length > 0
-                ? seriesStack(charts.map((c) => c.chart), spanOf(mine))
+                ? seriesStack(charts.map((c) => c.chart), spanOf(mine), run)
                 : null,
             ...distributions(run),
             ...run.tables
@@ -114,8 +127,12 @@ export const load: Section = {
     },
 };
 
+/** A recording of a system that had work of its own has no load to show. */
+export const hasLoad = (run: Run): boolean =>
+    run.status === 'failed' || run.series.some((s) => s.group === 'load') || findMetric(run, 'throughput') !== undefined;
+
 /** What of the inside stands under the load, on its time axis. */
-const shownInside = ['vm.scheduler_utilisation', 'vm.run_queue', 'vm.memory', 'os.cpu'];
+export const shownInside = ['vm.scheduler_utilisation', 'vm.run_queue', 'vm.memory', 'os.cpu'];
 export const loadTables = ['operations', 'phases', 'probes', 'load_nodes'];
 
 /** What a histogram is compared with: those of kinds of operations with each other, and so on. */

@@ -84,11 +84,9 @@ function slowFirst(recording: Recording): Child[] {
     const texts = objects(recording.tables.find((t) => t.name === 'saturation')).map((r) => r.text);
     const all = texts.filter((t): t is string => typeof t === 'string');
     if (all.length === 0) return [];
-    const more = all.length - 4;
-    const said = all.slice(0, 4).concat(more > 0 ? [`${more} more under “Growth”.`] : []);
     return [
         h('h3', {}, 'What gets slow first'),
-        h('ul', { class: 'sentences', id: 'saturation' }, ...said.map((t) => h('li', {}, t))),
+        h('ul', { class: 'sentences', id: 'saturation' }, ...all.map((t) => h('li', {}, t))),
     ];
 }
 
@@ -120,9 +118,13 @@ function banner({ command, verdicts, parameters }: Recording): Child {
             asked ? ' The thresholds were not checked.' : ' The suite sets no thresholds.',
         );
     }
-    const count = (result: string) => verdicts.filter((v) => v.result === result).length;
-    const all = verdicts.length;
-    const checks = all === 1 ? 'check' : 'checks';
+    // As the console counts: what is demanded once is one, at however many sizes it is looked at.
+    const names = [...new Set(verdicts.map((v) => `${v.kind} ${v.name}`))];
+    const of = names.map((name) => worst(verdicts.filter((v) => `${v.kind} ${v.name}` === name))!.result);
+    const count = (result: string) => of.filter((r) => r === result).length;
+    const all = of.length;
+    const what = verdicts.every((v) => v.kind === 'threshold') ? 'threshold' : 'check';
+    const checks = all === 1 ? what : `${what}s`;
     if (count('fail') > 0) {
         return h(
             'div',
@@ -135,7 +137,7 @@ function banner({ command, verdicts, parameters }: Recording): Child {
         return h(
             'div',
             { class: 'banner attention', id: 'verdict' },
-            h('strong', {}, '? Undecided.'),
+            h('strong', {}, '? Not decided.'),
             ` ${all - count('pass')} of ${all} ${checks} could not be evaluated; no other failed.`,
         );
     }
@@ -143,7 +145,7 @@ function banner({ command, verdicts, parameters }: Recording): Child {
         'div',
         { class: 'banner pass', id: 'verdict' },
         h('strong', {}, '✓ Passed.'),
-        ` ${all === 1 ? 'The one check holds' : `All ${all} checks hold`}.`,
+        ` ${all === 1 ? `The one ${what} holds` : `All ${all} ${checks} hold`}.`,
     );
 }
 
@@ -254,11 +256,11 @@ function messages(recording: Recording): Child[] {
         ...ofAll.map((e) => message('error', '', e)),
         ...recording.warnings.map((w) => message('warning', '', w)),
         ...recording.runs.flatMap((r) =>
-            r.error ? [message('error', runPlace(recording, r), r.error)] : [],
+            r.error ? [message('error', recording.runs.length > 1 ? runPlace(recording, r) : '', r.error)] : [],
         ),
         ...alike(recording).map(({ runs, last }) => {
             const others = runs.slice(0, -1).map((r) => runTitle(recording, r)).join(', ');
-            const place = runPlace(recording, runs.at(-1)!);
+            const place = recording.runs.length > 1 ? runPlace(recording, runs.at(-1)!) : '';
             return message('warning', `${place}${others && `, and much the same at ${others}`}`, last);
         }),
     ];
@@ -342,7 +344,7 @@ function metrics(recording: Recording): Child[] {
         ),
     );
     return [
-        known.length > 0 ? fixedTable('Key metrics', '', heads, byRun) : null,
+        known.length > 0 ? fixedTable('Key metrics', known.includes('latency.p50') ? 'p50 to Max: response time' : '', heads, byRun) : null,
         names.length === 0
             ? null
             : h(

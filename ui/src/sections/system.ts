@@ -5,9 +5,9 @@
 
 import { absent, h, type Child } from '../dom';
 import { findMetric, ofNode, type Metric, type Recording, type Run } from '../recording';
-import { distributions, loadTables } from './load';
+import { distributions, hasLoad, loadTables, shownInside } from './load';
 import { figure } from '../chart';
-import { seriesGrid } from '../series';
+import { familyName, seriesGrid } from '../series';
 import { sizeChart, sizesOf } from '../sizes';
 import { anyTable } from '../shape';
 import { tableView } from '../table';
@@ -16,7 +16,7 @@ import type { Section, View } from '../view';
 const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
 const knownTables = [
     ...['functions', 'callers', 'processes', 'errors', 'growth', 'saturation', 'repetitions'],
-    ...['invariants', 'custom_agents', 'changes', 'ets', 'ports', ...loadTables],
+    ...['invariants', 'custom_agents', 'changes', 'ets', 'ports', 'profile', 'waiting', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */
 const knownMetrics = ['load', 'vm', 'os', 'processes', 'instrument', 'bench'];
@@ -36,9 +36,14 @@ function group(
         scope: 'run',
         render: ({ run, node }: View): Child[] => {
             if (!run) return [absent('No run was finished.')];
+            const all = run.series.filter((s) => s.group === name && ofNode(s, node));
+            // What stands under the load is not shown twice.
+            const inside = hasLoad(run) ? all.filter((s) => shownInside.includes(familyName(s))) : [];
             return [
-                seriesGrid(run.series.filter((s) => s.group === name && ofNode(s, node))) ??
-                    absent(empty),
+                seriesGrid(all.filter((s) => !inside.includes(s)), run) ?? absent(empty),
+                inside.length > 0
+                    ? h('p', { class: 'note' }, 'More of it is under “Load”, on one time axis with the load.')
+                    : null,
                 ...run.tables
                     .filter((t) => tables.includes(t.name) && ofNode(t, node))
                     .map((t) => tableView(t, { empty: 'There was none.' })),
@@ -79,7 +84,7 @@ export const custom: Section = {
                 tableView(t, { heading: 'Invariants', empty: 'No invariant was checked.' }),
             ),
             metricCharts(recording, (m) => m.group === 'custom'),
-            seriesGrid(series),
+            seriesGrid(series, run),
             ...tables('custom_agents').map((t) =>
                 tableView(t, { heading: 'Results of custom agents', empty: 'The custom agents gave none.' }),
             ),
@@ -137,7 +142,7 @@ export const otherOfBenchmarks = rest(
 );
 export const otherOfComparisons = rest('More results', isIn([], ['changes']));
 /** Of a command that this page does not know all is there. */
-export const everything = rest('Results', isIn([], []));
+export const everything = rest('Results', isIn([], ['profile', 'waiting']));
 
 interface Elsewhere {
     groups: string[];
@@ -170,7 +175,7 @@ function unknown({ recording, run, node }: View, elsewhere: Elsewhere): Child[] 
         ),
         ...groups.flatMap((name) => [
             h('h3', {}, name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, ' ')),
-            seriesGrid(series.filter((s) => s.group === name)),
+            seriesGrid(series.filter((s) => s.group === name), run),
         ]),
         ...(histograms.length > 0 ? distributions({ histograms }) : []),
         ...tables.map((t) => anyTable(t, { empty: 'The table has no rows.' })),

@@ -60,12 +60,12 @@ export const functions: Section = {
             callers
                 ? tableView(callers, {
                       sortBy: 'own_time',
-                      heading: 'Callers',
+                      heading: 'Functions by the processes that call them',
                       open: {
                           function: inspector(view, 'function'),
                           processes: inspector(view, 'group'),
                       },
-                      empty: 'No caller was seen.',
+                      empty: 'No process was seen that calls one.',
                   })
                 : null,
         ];
@@ -79,9 +79,8 @@ export const growth: Section = {
     render: (view: View): Child[] => {
         const { recording } = view;
         const table = recording.tables.find((t) => t.name === 'growth');
-        const saturation = recording.tables.find((t) => t.name === 'saturation');
         if (!table) {
-            if (recording.command === 'bench') return [];
+            if (recording.command !== 'test') return [];
             return [
                 absent(
                     sizesOf(recording).length < 3
@@ -95,18 +94,9 @@ export const growth: Section = {
             'extrapolated',
             `Extrapolated to ${extrapolatedTo(table)}`,
         );
-        const slow = saturation && reordered(saturation, saturationColumns);
         const functionOf = inspector(view, 'function');
         const groupOf = inspector(view, 'group');
         return [
-            saturation && slow && saturation.rows.length > 0
-                ? tableView(slow, {
-                      show: inUnits(saturation, ['from', 'value'], slow),
-                      open: { name: (name) => functionOf(name) },
-                      heading: 'What gets slow first',
-                      empty: '',
-                  })
-                : null,
             h(
                 'p',
                 { class: 'lead' },
@@ -162,13 +152,12 @@ function without(table: Table, names: string[]): Table {
 }
 
 const growthColumns = ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated', 'share', 'kind'];
-const saturationColumns = ['name', 'kind', 'size', 'from', 'value', 'text'];
 
 type Show = (value: number, row: Cell[]) => string;
 
 /** Exponents with as many digits as they deserve; what is extrapolated with its interval. */
 function growthCells(table: Table, shown: Table): Record<string, Show> {
-    const exponent = (value: number) => value.toFixed(2).replace('-', '−');
+    const exponent = (value: number) => value.toFixed(2).replace(/^-0.00$/, '0.00').replace('-', '−');
     const whole = objects(table);
     const wholes = new Map(shown.rows.map((row, i) => [row, whole[i]!]));
     const extrapolated = (value: number, row: Cell[]) => {
@@ -219,6 +208,7 @@ function growthChart(view: View, top: string[]): Child {
         'ns/call',
         lines,
         'log',
+        'A function whose line rises gets slower with the size itself; a flat one is only called more often. Bars are intervals.',
     );
     return chart && h('div', { class: 'grid wide' }, figure(chart));
 }
@@ -268,7 +258,7 @@ function spent(view: View, run: Run): Spent {
 function overSizes(view: View, table: Table): Child[] {
     const { recording } = view;
     const known = ['function', 'own_time'].every((name) => column(table, name) >= 0);
-    if (!known || table.rows.length === 0) return [];
+    if (!known || table.rows.length === 0 || sizesOf(recording).length === 0) return [];
     const of = sizesOf(recording).map((size) =>
         recording.runs.filter((r) => r.size === size).map((run) => spent(view, run)),
     );
@@ -327,6 +317,11 @@ function stacked(view: View, of: Spent[][], top: string[]): Child {
             rows,
             (v) => tick(v, 'ns'),
         ),
+        h(
+            'p',
+            { class: 'note' },
+            'A bar is what the measured functions took themselves, without what they call. The part that widens from bar to bar does not scale.',
+        ),
     );
 }
 
@@ -355,6 +350,7 @@ function memoryChart(view: View, table: Table): Child {
         'B',
         top.map((label) => ({ label, value: (run: Run) => found.get(run)?.get(label) })),
         'log',
+        'All processes of a group together, at its highest. What rises as steeply as the size needs memory for each user.',
     );
     return chart && h('div', { class: 'grid wide' }, figure(chart));
 }

@@ -1,0 +1,47 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_name).
+-moduledoc false.
+%% Names of modules and functions, as the language they are written in writes them: lists:sort/1, and
+%% Shop.price/1 for 'Elixir.Shop':price/1. The module's name alone decides which language that is.
+%% Every text that dyno makes of a module or a function is made here; dyno_agent_patterns reads them.
+
+-export([mfa/1, call/2, module/1]).
+
+-doc "A function's name with its arity, which may be the arguments of a call.".
+-spec mfa({module(), atom(), arity() | [term()]}) -> binary().
+mfa({M, F, Arguments}) when is_list(Arguments) -> mfa({M, F, length(Arguments)});
+mfa({M, F, A}) -> <<(call(M, F))/binary, $/, (integer_to_binary(A))/binary>>.
+
+-doc "The same without an arity, as it stands before arguments.".
+-spec call(module(), atom()) -> binary().
+call(M, F) ->
+    case elixir(M) of
+        {ok, Name} -> text([Name, $., elixir_function(atom_to_list(F))]);
+        no -> text(io_lib:format("~tw:~tw", [M, F]))
+    end.
+
+-doc "A module's name, or that of a process.".
+-spec module(atom()) -> binary().
+module(M) ->
+    case elixir(M) of
+        {ok, Name} -> text(Name);
+        no -> text(io_lib:format("~tw", [M]))
+    end.
+
+elixir(M) ->
+    case atom_to_list(M) of
+        "Elixir." ++ [C | _] = Name when C >= $A, C =< $Z -> {ok, lists:nthtail(7, Name)};
+        _ -> no
+    end.
+
+%% Quoted where Elixir would quote it: "-price/1-fun-0-" of an anonymous function.
+elixir_function(Name) ->
+    case re:run(Name, "^([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+)$", [unicode, ucp]) of
+        {match, _} -> Name;
+        nomatch -> [$", Name, $"]
+    end.
+
+text(Chars) ->
+    <<_/binary>> = unicode:characters_to_binary(Chars).

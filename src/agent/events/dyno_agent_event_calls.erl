@@ -1,0 +1,62 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_calls).
+-moduledoc """
+Calls that have not returned yet, of each process: finds the call that a return belongs to. Pure.
+
+With `return_trace` a call returns after those that it made, also where it makes the last one in its
+own place. What a call made and what has not returned before it was left by an exception.
+""".
+
+-export([new/0, call/5, return/3, size/1, depth/2, same/3, all/1]).
+-export_type([t/0]).
+
+-opaque t() :: #{
+    calls := #{pid() => [{mfa(), Start :: integer(), Tag :: term()}]},
+    size := non_neg_integer()
+}.
+
+-doc "None.".
+-spec new() -> t().
+new() -> #{calls => #{}, size => 0}.
+
+-doc "A process calls a function; the tag comes back with its return.".
+-spec call(pid(), mfa(), Start :: integer(), Tag :: term(), t()) -> t().
+call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
+    Open#{
+        calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1
+    }.
+
+-doc "The call that returns, by any way; `none` where it is not known.".
+-spec return(pid(), mfa(), t()) -> {{Start :: integer(), Tag :: term()}, t()} | none.
+return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
+    Stack = maps:get(Pid, Calls, []),
+    case lists:dropwhile(fun({Of, _, _}) -> Of =/= MFA end, Stack) of
+        [] ->
+            none;
+        [{MFA, Start, Tag} | []] ->
+            {{Start, Tag}, Open#{
+                calls := maps:remove(Pid, Calls), size := Size - length(Stack)
+            }};
+        [{MFA, Start, Tag} | Rest] ->
+            Gone = length(Stack) - length(Rest),
+            {{Start, Tag}, Open#{calls := Calls#{Pid := Rest}, size := Size - Gone}}
+    end.
+
+-doc "How many there are.".
+-spec size(t()) -> non_neg_integer().
+size(#{size := Size}) -> Size.
+
+-doc "How many a process has.".
+-spec depth(pid(), t()) -> non_neg_integer().
+depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
+
+-doc "How many of the last `Most` calls of a process are of this function.".
+-spec same({pid(), mfa()}, Most :: pos_integer(), t()) -> non_neg_integer().
+same({Pid, MFA}, Most, #{calls := Calls}) ->
+    length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
+
+-doc "The tags of all, in no order.".
+-spec all(t()) -> [term()].
+all(#{calls := Calls}) -> [Tag || Stack <- maps:values(Calls), {_, _, Tag} <- Stack].

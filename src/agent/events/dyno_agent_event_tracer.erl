@@ -1,0 +1,205 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_tracer).
+-moduledoc """
+The process that trace messages go to, and the behaviour of what is made of them.
+
+A consumer is a pure core with a state: it gets each trace message in `c:event/2`, any other message
+in `c:info/2`, and says with its answer what becomes of tracing. The loop keeps to the rate, and
+drops what waits where the watchdog (dyno_agent_event_watchdog) has stopped tracing for a limit.
+
+Nothing is filtered here that would come again and again: to see fewer calls, a consumer pauses,
+which takes the breakpoints away, or stops, which destroys the session.
+""".
+
+-export([spawn_link/1, go/2, change/3, stop/2, destroy/1]).
+-export([init/1]).
+-export_type([config/0, consumer/0, answer/0, breakpoint/0, match_spec/0]).
+
+-doc "A consumer's module, and what its `c:init/1` gets.".
+-type consumer() :: {module(), term()}.
+
+-type state() :: term().
+
+-doc """
+`pause` takes the breakpoints of the functions away, `resume` sets them again: calls under way are
+still seen to return.
+""".
+-type answer() :: {ok | pause | resume | {stop, Reason :: term()}, state()}.
+
+-doc "As in `trace:function/4`, which does not export its own type.".
+-type match_spec() :: [{'_' | [term()], [term()], [term()]}].
+
+-doc "Functions, as `trace:function/4` takes them.".
+-type breakpoint() ::
+    {mfa() | {module(), atom(), '_'}, match_spec() | boolean(), list()}.
+
+-type config() :: #{
+    consumer := consumer(),
+    %% The most messages a second.
+    rate := pos_integer() | infinity,
+    %% The watchdog, which is told why tracing ended.
+    watchdog := pid(),
+    %% Set by the watchdog when a limit is crossed.
+    stopped := atomics:atomics_ref()
+}.
+
+-record(tracer, {
+    module :: module(),
+    state :: state(),
+    rate :: pos_integer() | infinity,
+    watchdog :: pid(),
+    stopped :: atomics:atomics_ref(),
+    session = none :: trace:session() | none,
+    functions = [] :: [breakpoint()],
+    paused = false :: boolean(),
+    %% Messages since this time.
+    since = 0 :: integer(),
+    count = 0 :: non_neg_integer(),
+    dropped = 0 :: non_neg_integer()
+}).
+
+-callback init(term()) -> state().
+-callback event(TraceMessage :: tuple(), state()) -> answer().
+-callback info(Message :: term(), state()) -> answer().
+-doc "Nothing is traced any more. So many messages were dropped.".
+-callback stopped(Reason :: term(), Dropped :: non_neg_integer(), state()) -> term().
+
+-define(SECOND_NS, 1_000_000_000).
+
+-doc "Starts the process, with its messages off the heap and a high priority.".
+-spec spawn_link(config()) -> pid().
+spawn_link(Config) ->
+    %% The consumer is ready before the first message comes.
+    {ok, Pid} = proc_lib:start_link(?MODULE, init, [Config], infinity, [
+        {priority, high}, {message_queue_data, off_heap}, {min_heap_size, 10_000},
+        {fullsweep_after, 100}
+    ]),
+    Pid.
+
+-doc "Gives it the session that traces to it, and the functions that have breakpoints there.".
+-spec go(pid(), {trace:session(), [breakpoint()]}) -> ok.
+go(Pid, Traced) ->
+    Pid ! {?MODULE, go, Traced},
+    ok.
+
+-doc "Has it trace other functions, tells the consumer about them, and answers the caller.".
+-spec change(pid(), {[breakpoint()], term()}, gen_server:from()) -> ok.
+change(Pid, Change, From) ->
+    Pid ! {?MODULE, change, Change, From},
+    ok.
+
+-doc "Tells it that the session is gone: what came before is still done, or dropped after a limit.".
+-spec stop(pid(), Reason :: term()) -> ok.
+stop(Pid, Reason) ->
+    Pid ! {?MODULE, stop, Reason},
+    ok.
+
+-doc "Ends a session; nothing happens where that was done by somebody else.".
+-spec destroy(trace:session() | none) -> ok.
+destroy(none) ->
+    ok;
+destroy(Session) ->
+    %% To take many breakpoints away takes a while, in which nothing shall be sent any more.
+    try trace:process(Session, all, false, [all]) of
+        _ ->
+            _ = trace:session_destroy(Session),
+            ok
+    catch
+        error:badarg -> ok
+    end.
+
+-doc false.
+-spec init(config()) -> ok.
+init(#{consumer := {Module, Argument}, rate := Rate, watchdog := Watchdog, stopped := Stopped}) ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    State = Module:init(Argument),
+    ok = proc_lib:init_ack({ok, self()}),
+    loop(#tracer{
+        module = Module,
+        state = State,
+        rate = Rate,
+        watchdog = Watchdog,
+        stopped = Stopped,
+        since = now_ns()
+    }).
+
+loop(#tracer{module = Module, state = State} = Tracer) ->
+    receive
+        {?MODULE, go, {Session, Functions}} ->
+            loop(Tracer#tracer{session = Session, functions = Functions});
+        {?MODULE, change, {Functions, Told}, From} ->
+            ok = unset(Tracer),
+            ok = set(Tracer#tracer{functions = Functions}),
+            ok = gen_server:reply(From, ok),
+            answer(Module:info(Told, State), Tracer#tracer{functions = Functions, paused = false});
+        {?MODULE, stop, Reason} ->
+            ended(Reason, Tracer);
+        Message when element(1, Message) =:= trace_ts ->
+            traced(Message, Tracer);
+        Message ->
+            answer(Module:info(Message, State), Tracer)
+    end.
+
+traced(Message, #tracer{stopped = Stopped, dropped = Dropped} = Tracer) ->
+    case atomics:get(Stopped, 1) of
+        0 -> in_rate(Message, Tracer);
+        _ -> loop(Tracer#tracer{dropped = Dropped + 1})
+    end.
+
+in_rate(Message, #tracer{rate = Rate, count = Count, since = Since} = Tracer) when Count >= Rate ->
+    Now = now_ns(),
+    case Now - Since < ?SECOND_NS of
+        true -> stop_here({rate, Rate}, Tracer);
+        false -> in_rate(Message, Tracer#tracer{count = 0, since = Now})
+    end;
+in_rate(Message, #tracer{module = Module, state = State, count = Count} = Tracer) ->
+    answer(Module:event(Message, State), Tracer#tracer{count = Count + 1}).
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+answer({ok, State}, Tracer) ->
+    loop(Tracer#tracer{state = State});
+answer({pause, State}, #tracer{paused = true} = Tracer) ->
+    loop(Tracer#tracer{state = State});
+answer({pause, State}, Tracer) ->
+    ok = unset(Tracer),
+    loop(Tracer#tracer{state = State, paused = true});
+answer({resume, State}, #tracer{paused = false} = Tracer) ->
+    loop(Tracer#tracer{state = State});
+answer({resume, State}, Tracer) ->
+    ok = set(Tracer),
+    loop(Tracer#tracer{state = State, paused = false});
+answer({{stop, Reason}, State}, Tracer) ->
+    stop_here(Reason, Tracer#tracer{state = State}).
+
+unset(#tracer{session = none}) ->
+    ok;
+unset(#tracer{session = Session, functions = Functions}) ->
+    each(fun({MFA, _, Flags}) -> trace:function(Session, MFA, false, Flags) end, Functions).
+
+set(#tracer{session = none}) ->
+    ok;
+set(#tracer{session = Session, functions = Functions}) ->
+    each(fun({MFA, Spec, Flags}) -> trace:function(Session, MFA, Spec, Flags) end, Functions).
+
+%% The watchdog may have destroyed the session by now.
+each(Fun, Functions) ->
+    try
+        lists:foreach(Fun, Functions)
+    catch
+        error:badarg -> ok
+    end.
+
+%% Without asking the watchdog, which may have to wait for a scheduler.
+stop_here(Reason, #tracer{session = Session, watchdog = Watchdog, dropped = Dropped} = Tracer) ->
+    ok = destroy(Session),
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    Watchdog ! {?MODULE, self(), stopped},
+    ended(Reason, Tracer#tracer{dropped = Dropped + Waiting}).
+
+ended(Reason, #tracer{module = Module, state = State, dropped = Dropped}) ->
+    _ = Module:stopped(Reason, Dropped, State),
+    ok.

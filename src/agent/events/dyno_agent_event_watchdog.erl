@@ -1,0 +1,284 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_watchdog).
+-moduledoc """
+Traces within limits: a session of its own, the process that its messages go to
+(`m:dyno_agent_event_tracer`), and this process, which watches both.
+
+It has the priority max and looks at the tracer's queue each 2 ms. When one of the limits is
+crossed, when the process `owner` ends or its node is lost, or when the tracer ends, it destroys the
+session at once, and with it every breakpoint: whoever calls a function that was traced pays nothing
+any more.
+
+```
+session -> tracer (consumer's events) -> ...
+   ^         ^ queue, memory
+   +-- this process -- monitors the owner
+```
+
+Other sessions are not touched. Nothing is traced in dyno's own processes and in those that a node
+can't do without (those of kernel and of the runtime), unless they are named.
+
+## Cost
+500 looks a second of a few microseconds each while it traces.
+""".
+
+-behaviour(gen_server).
+
+-export([start_link/1, change/3, stop/1, is_tracing/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([config/0, plan/0, limits/0]).
+
+-doc "What is traced. The time is monotonic, in native units, in every message.".
+-type plan() :: #{
+    %% All but the vital ones where it is empty.
+    processes := [dyno_agent_process_choice:selector()],
+    %% Of processes, such as `call`.
+    flags := [atom()],
+    functions := [dyno_agent_event_tracer:breakpoint()],
+    %% Match specifications of messages.
+    send => dyno_agent_event_tracer:match_spec(),
+    'receive' => dyno_agent_event_tracer:match_spec()
+}.
+
+-type limits() :: #{
+    for_ms => pos_integer() | infinity,
+    %% Trace messages a second.
+    rate => pos_integer() | infinity,
+    %% Trace messages that wait for the tracer, and its memory.
+    queue => pos_integer(),
+    bytes => pos_integer()
+}.
+
+-type config() :: #{
+    %% Who is traced for.
+    owner := pid(),
+    consumer := dyno_agent_event_tracer:consumer(),
+    plan := plan(),
+    limits => limits()
+}.
+
+-type state() :: #{
+    owner := pid(),
+    session := trace:session() | none,
+    tracer := pid(),
+    plan := plan(),
+    limits := limits(),
+    stopped := atomics:atomics_ref(),
+    looks := non_neg_integer()
+}.
+
+-define(LOOK_MS, 2).
+%% The memory is asked for each so many looks: the tracer must answer that.
+-define(MEMORY_LOOKS, 10).
+
+-doc "Starts to trace. `{error, no_process}` where no process is meant.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, [{spawn_opt, [{priority, max}]}]).
+
+-doc "Traces other functions from now on; the consumer's `info/2` gets what it is told.".
+-spec change(pid(), [dyno_agent_event_tracer:breakpoint()], term()) -> ok.
+change(Pid, Functions, Told) ->
+    gen_server:call(Pid, {change, Functions, Told}).
+
+-doc "Traces no more; what was traced until now is still done.".
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    gen_server:call(Pid, stop).
+
+-doc "Whether it still traces.".
+-spec is_tracing(pid()) -> boolean().
+is_tracing(Pid) ->
+    gen_server:call(Pid, is_tracing).
+
+-doc false.
+-spec init(config()) -> {ok, state()} | {error, no_process}.
+init(#{owner := Owner, consumer := Consumer, plan := Plan} = Config) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    Limits = maps:merge(defaults(), maps:get(limits, Config, #{})),
+    Stopped = atomics:new(1, []),
+    Tracer = dyno_agent_event_tracer:spawn_link(#{
+        consumer => Consumer,
+        rate => map_get(rate, Limits),
+        watchdog => self(),
+        stopped => Stopped
+    }),
+    Session = trace:session_create(?MODULE, Tracer, []),
+    case processes(Session, Plan) of
+        0 ->
+            true = trace:session_destroy(Session),
+            {error, no_process};
+        _ ->
+            _ = monitor(process, Owner),
+            ok = dyno_agent_event_tracer:go(Tracer, {Session, map_get(functions, Plan)}),
+            _ = erlang:send_after(?LOOK_MS, self(), look),
+            ok = timed(Limits),
+            ok = patterns(Session, Plan),
+            _ = trace:process(Session, all, false, [silent]),
+            {ok, #{
+                owner => Owner,
+                session => Session,
+                tracer => Tracer,
+                plan => Plan,
+                limits => Limits,
+                stopped => Stopped,
+                looks => 0
+            }}
+    end.
+
+defaults() ->
+    #{for_ms => infinity, rate => infinity, queue => 2000, bytes => 67_108_864}.
+
+timed(#{for_ms := infinity}) ->
+    ok;
+timed(#{for_ms := Ms}) ->
+    _ = erlang:send_after(Ms, self(), for_ms),
+    ok.
+
+%% No message is meant until all processes are chosen, and no call is told until all breakpoints are
+%% set: that takes a while, in which this process does not look at the queue.
+processes(Session, #{processes := Selectors, flags := Flags0} = Plan) ->
+    Flags = [silent, monotonic_timestamp | Flags0],
+    _ = trace:send(Session, false, []),
+    _ = trace:recv(Session, false, []),
+    case Selectors of
+        [] ->
+            N = trace:process(Session, all, true, Flags),
+            lists:foreach(fun(Pid) -> follow(Session, Pid, false, [all]) end, vital()),
+            N;
+        _ ->
+            chosen(Session, Flags, Plan)
+    end.
+
+chosen(Session, Flags, #{processes := Selectors}) ->
+    Choice = dyno_agent_process_choice:new(Selectors),
+    New =
+        case lists:member(new, Selectors) of
+            true -> 1 + trace:process(Session, new, true, Flags);
+            false -> 0
+        end,
+    %% What an application or a supervisor starts from now on is of it.
+    All =
+        case lists:any(fun has_children/1, Selectors) of
+            true -> [set_on_spawn | Flags];
+            false -> Flags
+        end,
+    New +
+        lists:sum([
+            follow(Session, Pid, true, All)
+         || Pid <- processes(), dyno_agent_process_choice:is_chosen(Pid, Choice)
+        ]).
+
+has_children({Kind, _}) -> Kind =/= pid andalso Kind =/= registered;
+has_children(_All) -> false.
+
+%% 0 where the process has ended or is the tracer itself.
+follow(Session, Pid, How, Flags) ->
+    try
+        trace:process(Session, Pid, How, Flags)
+    catch
+        error:badarg -> 0
+    end.
+
+%% Those of the runtime have init as their group leader, those of kernel its application master.
+vital() ->
+    Leaders = [
+        Leader
+     || Name <- [init, kernel_sup], {group_leader, Leader} <- [process_info(whereis(Name), group_leader)]
+    ],
+    Named = [whereis(application_controller), self()],
+    [Pid || Pid <- processes(), is_vital(Pid, Leaders) orelse lists:member(Pid, Named)].
+
+is_vital(Pid, Leaders) ->
+    case process_info(Pid, [group_leader, label, registered_name]) of
+        [{_, Leader}, {_, Label}, {_, Name}] ->
+            lists:member(Leader, Leaders) orelse
+                lists:any(fun(Of) -> dyno_agent_kind:is_own({label, Of}) end, [Label, Name]);
+        undefined ->
+            false
+    end.
+
+patterns(Session, #{functions := Functions} = Plan) ->
+    _ = [trace:send(Session, Spec, []) || #{send := Spec} <- [Plan]],
+    _ = [trace:recv(Session, Spec, []) || #{'receive' := Spec} <- [Plan]],
+    lists:foreach(
+        fun({MFA, Spec, Flags}) -> trace:function(Session, MFA, Spec, Flags) end, Functions
+    ).
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) ->
+    {reply, term(), state()} | {noreply, state()}.
+handle_call(stop, _From, State) ->
+    {reply, ok, stop_for(stopped, State)};
+handle_call(is_tracing, _From, #{session := Session} = State) ->
+    {reply, Session =/= none, State};
+handle_call({change, _Functions, _Told}, _From, #{session := none} = State) ->
+    {reply, ok, State};
+handle_call({change, Functions, Told}, From, #{tracer := Tracer} = State) ->
+    ok = dyno_agent_event_tracer:change(Tracer, {Functions, Told}, From),
+    {noreply, State}.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info(look, #{session := none} = State) ->
+    {noreply, State};
+handle_info(look, #{tracer := Tracer, limits := #{queue := Most}, looks := Looks} = State) ->
+    _ = erlang:send_after(?LOOK_MS, self(), look),
+    case process_info(Tracer, message_queue_len) of
+        {_, Waiting} when Waiting > Most -> {noreply, crossed({queue, Most}, State)};
+        _ when Looks rem ?MEMORY_LOOKS =:= 0 -> {noreply, memory(State#{looks := Looks + 1})};
+        _ -> {noreply, State#{looks := Looks + 1}}
+    end;
+handle_info(for_ms, #{limits := #{for_ms := Ms}} = State) ->
+    {noreply, stop_for({for_ms, Ms}, State)};
+handle_info({dyno_agent_event_tracer, Tracer, stopped}, #{tracer := Tracer} = State) ->
+    {noreply, State#{session := none}};
+handle_info({'DOWN', _, process, Owner, _}, #{owner := Owner} = State) ->
+    {noreply, stop_for(owner, State)};
+handle_info({'EXIT', Tracer, normal}, #{tracer := Tracer} = State) ->
+    {noreply, destroyed(State)};
+handle_info({'EXIT', Tracer, Reason}, #{tracer := Tracer} = State) ->
+    {stop, {shutdown, {tracer, Reason}}, destroyed(State)};
+handle_info({'EXIT', _Guard, Reason}, State) ->
+    {stop, {shutdown, Reason}, State};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+memory(#{tracer := Tracer, limits := #{bytes := Most}} = State) ->
+    case process_info(Tracer, memory) of
+        {memory, Bytes} when Bytes > Most -> crossed({bytes, Most}, State);
+        _ -> State
+    end.
+
+%% What waits is not worth the time that it would take.
+crossed(Reason, #{stopped := Stopped} = State) ->
+    ok = atomics:put(Stopped, 1, 1),
+    stop_for(Reason, State).
+
+stop_for(_Reason, #{session := none} = State) ->
+    State;
+stop_for(Reason, #{tracer := Tracer} = State) ->
+    Destroyed = destroyed(State),
+    ok = dyno_agent_event_tracer:stop(Tracer, Reason),
+    Destroyed.
+
+destroyed(#{session := none} = State) ->
+    State;
+destroyed(#{session := Session} = State) ->
+    ok = dyno_agent_event_tracer:destroy(Session),
+    State#{session := none}.
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, State) ->
+    _ = destroyed(State),
+    ok.

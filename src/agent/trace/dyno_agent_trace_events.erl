@@ -1,0 +1,166 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_trace_events).
+-moduledoc """
+Single events of processes, told as they happen: calls with what they return, messages. A consumer
+of `m:dyno_agent_event_tracer`, pure but for what it gives to the sender.
+
+After the number of events that was asked for nothing new is traced; what has been called may still
+return.
+""".
+
+-behaviour(dyno_agent_event_tracer).
+
+-export([init/1, event/2, info/2, stopped/3]).
+-export_type([config/0, pattern/0]).
+
+-doc "What is wanted of the end of a call: nothing, when it ended, or with what, too.".
+-type pattern() :: none | time | value.
+
+-type config() :: #{
+    sink := pid(),
+    %% So many calls and messages.
+    count := pos_integer() | infinity,
+    patterns := #{Id :: pos_integer() => pattern()},
+    terms := dyno_agent_event_term:limits()
+}.
+
+-type state() :: #{
+    config := config(),
+    sender := dyno_agent_trace_sender:t(),
+    open := dyno_agent_event_calls:t(),
+    %% Calls and messages so far.
+    count := non_neg_integer()
+}.
+
+%% Calls that have not returned. The runtime keeps a frame on the stack for each, also for the turns
+%% of an endless loop.
+-define(MOST_OPEN, 10_000).
+
+-doc false.
+-spec init(config()) -> state().
+init(#{sink := Sink} = Config) ->
+    #{
+        config => Config,
+        sender => dyno_agent_trace_sender:start_link(Sink),
+        open => dyno_agent_event_calls:new(),
+        count => 0
+    }.
+
+-doc false.
+-spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
+event({trace_ts, Pid, return_from, MFA, Value, Time}, State) ->
+    returned(Pid, MFA, {return, Value}, Time, State);
+event({trace_ts, Pid, exception_from, MFA, Exception, Time}, State) ->
+    returned(Pid, MFA, {exception, Exception}, Time, State);
+%% More than was asked for: it came before the breakpoints were gone.
+event(_Message, #{count := Count, config := #{count := Count}} = State) ->
+    {ok, State};
+event(Message, #{sender := Sender} = State) ->
+    case dyno_agent_trace_sender:is_full(Sender) of
+        true -> counted(State#{sender := dyno_agent_trace_sender:drop(Sender)});
+        false -> new(Message, State)
+    end.
+
+new({trace_ts, Pid, call, Call, {Id, Caller, Stack}, Time}, State) ->
+    called({Pid, Call, Time}, Id, {Caller, Stack}, State);
+new({trace_ts, Pid, 'receive', Message, Time}, State) ->
+    counted(tell(#{event => 'receive', pid => Pid, message => copy(Message, State)}, Time, State));
+new({trace_ts, Pid, _SendOrToNobody, Message, To, Time}, State) ->
+    Event = #{event => send, pid => Pid, message => copy(Message, State), to => copy(To, State)},
+    counted(tell(Event, Time, State));
+new(_Other, State) ->
+    {ok, State}.
+
+called({Pid, Call, Time}, Id, {Caller, Stack}, State) ->
+    #{open := Open, count := Count, config := #{patterns := Patterns}} = State,
+    MFA = dyno_agent_event:mfa(Call),
+    Event = maps:filter(fun(_, Value) -> Value =/= [] end, #{
+        event => call,
+        id => Count,
+        pid => Pid,
+        depth => dyno_agent_event_calls:depth(Pid, Open),
+        function => MFA,
+        call => copied(Call, State),
+        caller => Caller,
+        stack => Stack
+    }),
+    case maps:get(Id, Patterns, none) of
+        none ->
+            counted(tell(Event, Time, State));
+        _ ->
+            Told = tell(Event#{returns => true}, Time, State),
+            opened(Pid, MFA, Time, {Count, Id}, Told)
+    end.
+
+opened(Pid, MFA, Time, Tag, #{open := Open} = State) ->
+    New = dyno_agent_event_calls:call(Pid, MFA, Time, Tag, Open),
+    case dyno_agent_event_calls:size(New) of
+        Size when Size >= ?MOST_OPEN -> {{stop, {open, ?MOST_OPEN}}, State#{open := New}};
+        _ -> counted(State#{open := New})
+    end.
+
+copied({M, F, Args}, State) when is_list(Args) -> {M, F, [copy(Arg, State) || Arg <- Args]};
+copied(MFA, _State) -> MFA.
+
+returned(Pid, MFA, End, Time, #{open := Open} = State) ->
+    case dyno_agent_event_calls:return(Pid, MFA, Open) of
+        {{Start, {Call, Id}}, Left} ->
+            #{config := #{patterns := Patterns}} = State,
+            Event = maps:merge(value(End, maps:get(Id, Patterns, value), State), #{
+                event => element(1, End),
+                id => Call,
+                pid => Pid,
+                depth => dyno_agent_event_calls:depth(Pid, Left),
+                function => MFA,
+                duration_ns => erlang:convert_time_unit(Time - Start, native, nanosecond)
+            }),
+            ended(tell(Event, Time, State#{open := Left}));
+        none ->
+            {ok, State}
+    end.
+
+value({return, _}, time, _State) -> #{};
+value({return, Value}, _, State) -> #{value => copy(Value, State)};
+value({exception, {Class, Reason}}, _, State) -> #{class => Class, value => copy(Reason, State)}.
+
+copy(Term, #{config := #{terms := Limits}}) -> dyno_agent_event_term:bounded(Term, Limits).
+
+tell(Event, Time, #{sender := Sender} = State) ->
+    At = Event#{at => dyno_agent_event:time_ns(Time)},
+    State#{sender := dyno_agent_trace_sender:send(At, Sender)}.
+
+counted(#{count := Count} = State) -> ended(State#{count := Count + 1}).
+
+ended(#{count := Count, config := #{count := Count}, open := Open} = State) ->
+    case dyno_agent_event_calls:size(Open) of
+        0 -> {{stop, {count, Count}}, State};
+        _ -> {pause, State}
+    end;
+ended(State) ->
+    {ok, State}.
+
+-doc false.
+-spec info({patterns, #{pos_integer() => pattern()}} | term(), state()) ->
+    dyno_agent_event_tracer:answer().
+info({patterns, Patterns}, #{config := Config} = State) ->
+    {ok, State#{config := Config#{patterns := Patterns}}};
+info(_Other, State) ->
+    {ok, State}.
+
+-doc false.
+-spec stopped(term(), non_neg_integer(), state()) -> ok.
+stopped(Reason, Dropped, #{sender := Sender, count := Count, config := #{count := Most}}) ->
+    %% Whoever waits for returns until the time is over has seen what was asked for.
+    {Why, Lost} =
+        case Count of
+            %% What came after it was not asked for.
+            Most -> {{count, Most}, 0};
+            _ -> {Reason, Dropped}
+        end,
+    Event = #{
+        event => stopped, reason => Why, count => Count, dropped => Lost,
+        at => erlang:monotonic_time(nanosecond)
+    },
+    dyno_agent_trace_sender:last(Event, Sender).

@@ -1,0 +1,55 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_trace_functions).
+-moduledoc "Whether functions are there to be traced, and if not, what is there instead.".
+
+-export([check/1]).
+-export_type([pattern/0, answer/0]).
+
+-type pattern() :: {module() | '_', atom(), arity() | '_'}.
+
+-doc """
+* `not_loaded`: the module is neither loaded nor on the code path; the modules that are loaded.
+* `no_function`: the functions of the module.
+* `untraceable`: the compiler puts an instruction into the caller in place of a call.
+""".
+-type answer() ::
+    ok | {not_loaded, [module()]} | {no_function, [{atom(), arity()}]} | untraceable.
+
+-doc """
+Loads the module where it is on the code path: a function of a module that is not loaded has no
+breakpoint, and its first call would load it anyway.
+""".
+-spec check(pattern()) -> answer().
+check({'_', '_', '_'}) ->
+    ok;
+check({Module, Function, Arity}) ->
+    case code:ensure_loaded(Module) of
+        {module, Module} ->
+            Functions = erlang:get_module_info(Module, functions),
+            Meant = [
+                A
+             || {F, A} <- Functions,
+                Function =:= '_' orelse F =:= Function,
+                Arity =:= '_' orelse A =:= Arity
+            ],
+            case Meant of
+                [] ->
+                    {no_function, Functions};
+                _ when Module =:= erlang, Function =/= '_' ->
+                    case lists:all(fun(A) -> is_instruction(Function, A) end, Meant) of
+                        true -> untraceable;
+                        false -> ok
+                    end;
+                _ ->
+                    ok
+            end;
+        {error, _} ->
+            {not_loaded, erlang:loaded()}
+    end.
+
+is_instruction(Function, Arity) ->
+    lists:any(
+        fun(Is) -> erl_internal:Is(Function, Arity) end, [guard_bif, arith_op, bool_op, comp_op]
+    ).

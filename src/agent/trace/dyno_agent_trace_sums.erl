@@ -1,0 +1,196 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_trace_sums).
+-moduledoc """
+How long the calls of functions take, or which values an argument has: told each second, and the
+slow calls one by one. A consumer of `m:dyno_agent_event_tracer`.
+
+Of a function that is called often a sample is traced: five times a second the breakpoints are set,
+and taken away after 500 calls.
+""".
+
+-behaviour(dyno_agent_event_tracer).
+
+-export([init/1, event/2, info/2, stopped/3]).
+-export_type([config/0]).
+
+-type config() :: #{
+    sink := pid(),
+    %% The number of an argument, from 1 on.
+    what := latency | {argument, pos_integer()},
+    %% Calls that take longer are told with their arguments.
+    above_ns => pos_integer(),
+    %% So many different values; those that come later are one.
+    values => pos_integer(),
+    terms := dyno_agent_event_term:limits()
+}.
+
+-type state() :: #{
+    config := config(),
+    sender := dyno_agent_trace_sender:t(),
+    open := dyno_agent_event_calls:t(),
+    %% Calls that may still come before the window is closed.
+    left := non_neg_integer(),
+    ticks := non_neg_integer(),
+    slow := non_neg_integer(),
+    count := non_neg_integer(),
+    %% Of the last second, and of all.
+    second := sums(),
+    all := sums(),
+    overhead_ns := non_neg_integer()
+}.
+
+-type sums() :: #{mfa() | term() => dyno_agent_event_histogram:t() | pos_integer()}.
+
+-define(TICK_MS, 200).
+-define(TICKS, 5).
+-define(WINDOW, 500).
+-define(MOST_SLOW, 10).
+-define(MOST_OPEN, 10_000).
+-define(VALUES, 100).
+
+-doc false.
+-spec init(config()) -> state().
+init(#{sink := Sink, what := What} = Config) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    #{
+        config => maps:merge(#{above_ns => infinity, values => ?VALUES}, Config),
+        sender => dyno_agent_trace_sender:start_link(Sink),
+        open => dyno_agent_event_calls:new(),
+        left => ?WINDOW,
+        ticks => 0,
+        slow => 0,
+        count => 0,
+        second => #{},
+        all => #{},
+        overhead_ns =>
+            case What of
+                latency -> dyno_agent_durations:overhead_ns();
+                _ -> 0
+            end
+    }.
+
+-doc false.
+-spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
+event({trace_ts, Pid, return_from, MFA, _Value, Time}, State) ->
+    {ok, returned(Pid, MFA, Time, State)};
+event({trace_ts, Pid, exception_from, MFA, _Exception, Time}, State) ->
+    {ok, returned(Pid, MFA, Time, State)};
+event({trace_ts, _, call, _, _, _}, #{left := 0} = State) ->
+    {pause, State};
+event({trace_ts, Pid, call, Call, _, Time}, #{left := Left, count := Count} = State) ->
+    New = called(Pid, Call, Time, State#{left := Left - 1, count := Count + 1}),
+    case Left of
+        1 -> {pause, New};
+        _ -> {ok, New}
+    end;
+event(_Other, State) ->
+    {ok, State}.
+
+called(Pid, Call, Time, #{config := #{what := latency} = Config, open := Open} = State) ->
+    %% Arguments are kept where they may have to be told.
+    Tag =
+        case Config of
+            #{above_ns := infinity} -> none;
+            #{} -> copied(Call, State)
+        end,
+    MFA = dyno_agent_event:mfa(Call),
+    State#{open := dyno_agent_event_calls:call(Pid, MFA, Time, Tag, bounded(Open))};
+called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}, values := Most}} = State) when
+    length(Args) >= N
+->
+    #{second := Second, all := All} = State,
+    Value = copy(lists:nth(N, Args), State),
+    State#{second := value(Value, Most, Second), all := value(Value, Most, All)};
+called(_Pid, _Call, _Time, State) ->
+    State.
+
+%% The processes of most of them have ended.
+bounded(Open) ->
+    case dyno_agent_event_calls:size(Open) of
+        Size when Size >= ?MOST_OPEN -> dyno_agent_event_calls:new();
+        _ -> Open
+    end.
+
+copied({M, F, Args}, State) when is_list(Args) -> {M, F, [copy(Arg, State) || Arg <- Args]};
+copied(MFA, _State) -> MFA.
+
+copy(Term, #{config := #{terms := Limits}}) -> dyno_agent_event_term:bounded(Term, Limits).
+
+value(Value, Most, Values) when is_map_key({value, Value}, Values); map_size(Values) < Most ->
+    maps:update_with({value, Value}, fun(N) -> N + 1 end, 1, Values);
+value(_Value, _Most, Values) ->
+    maps:update_with(others, fun(N) -> N + 1 end, 1, Values).
+
+returned(Pid, MFA, Time, #{open := Open, overhead_ns := Overhead} = State) ->
+    case dyno_agent_event_calls:return(Pid, MFA, Open) of
+        {{Start, Call}, Left} ->
+            Ns = max(0, erlang:convert_time_unit(Time - Start, native, nanosecond) - Overhead),
+            #{second := Second, all := All} = State,
+            New = State#{
+                open := Left, second := recorded(MFA, Ns, Second), all := recorded(MFA, Ns, All)
+            },
+            slow(Ns, {Pid, MFA, Call, Start}, New);
+        none ->
+            State
+    end.
+
+recorded(MFA, Ns, Sums) ->
+    Histogram = maps:get(MFA, Sums, dyno_agent_event_histogram:new()),
+    Sums#{MFA => dyno_agent_event_histogram:record(Ns, Histogram)}.
+
+slow(Ns, {Pid, MFA, Call, Start}, #{config := #{above_ns := Above}, slow := Slow} = State) when
+    Ns > Above, Slow < ?MOST_SLOW
+->
+    tell(
+        #{
+            event => slow, pid => Pid, function => MFA, call => Call, duration_ns => Ns,
+            at => dyno_agent_event:time_ns(Start)
+        },
+        State#{slow := Slow + 1}
+    );
+slow(_Ns, _Call, State) ->
+    State.
+
+tell(Event, #{sender := Sender} = State) ->
+    State#{sender := dyno_agent_trace_sender:send(Event, Sender)}.
+
+-doc false.
+-spec info(tick | term(), state()) -> dyno_agent_event_tracer:answer().
+info(tick, #{ticks := Ticks} = State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    Next = State#{ticks := Ticks + 1, left := ?WINDOW},
+    case (Ticks + 1) rem ?TICKS of
+        0 -> {resume, tell(sums(second, Next), Next#{second := #{}, slow := 0})};
+        _ -> {resume, Next}
+    end;
+info(_Other, State) ->
+    {ok, State}.
+
+sums(Of, #{config := #{what := What}} = State) ->
+    Sums = map_get(Of, State),
+    Event = #{of_what => Of, at => erlang:monotonic_time(nanosecond)},
+    case What of
+        latency ->
+            Event#{
+                event => latency,
+                functions => #{
+                    MFA => dyno_agent_event_histogram:read(Histogram) || MFA := Histogram <- Sums
+                }
+            };
+        {argument, N} ->
+            Event#{
+                event => argument,
+                argument => N,
+                values => [{Value, Count} || {value, Value} := Count <- Sums],
+                others => maps:get(others, Sums, 0)
+            }
+    end.
+
+-doc false.
+-spec stopped(term(), non_neg_integer(), state()) -> ok.
+stopped(Reason, Dropped, #{count := Count} = State) ->
+    #{sender := Sender} = tell(sums(all, State), State),
+    Event = #{event => stopped, reason => Reason, count => Count, dropped => Dropped},
+    dyno_agent_trace_sender:last(Event, Sender).

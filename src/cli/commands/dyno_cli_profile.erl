@@ -1,0 +1,142 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_profile).
+-moduledoc "`dyno profile`: where the time and the memory of running nodes go.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "[NODE]", "a running Erlang node, such as shop@host; none with --eval or --run",
+                #{nargs => 'maybe', required => false}
+            ),
+            dyno_cli_command:operand(
+                "TARGET...",
+                "which processes: <0.1.0>, a registered name, a module whose code they run, app:NAME, "
+                "sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, gen_event, "
+                "supervisor, or new, those that are started meanwhile (default: everything); what "
+                "has an @ is one more node",
+                #{nargs => list, required => false, default => []}
+            )
+        ],
+        options => [
+            {"", [
+                {"--kind KIND", kinds(), {one_of, dyno_profile_kind:names()}},
+                {"--for TIME", "how long: 30s, 10min (default: 10s)", duration, for_ms},
+                {"--function PATTERN",
+                    "of time, count and memory: only these functions, such as \"my_mod\", "
+                    "\"my_mod:f/2\", \"app:shop\" or \"cowboy_*\"; may be given more than once",
+                    {many, {custom, fun pattern/1, "a pattern of functions"}}, patterns}
+            ]},
+            {"What is profiled in place of a NODE", [
+                {"--eval EXPRESSION",
+                    "an Erlang expression, over and over, in a node of its own", text},
+                {"--run COMMAND",
+                    "a command, to its end: the first Erlang emulator that it starts", text},
+                {"--perf-script FILE", "what perf script wrote (--kind perf says how)", text}
+            ]},
+            {"What must hold: exit status 1 where it does not", [
+                {"--threshold EXPRESSION",
+                    "a limit, such as \"profile my_mod:f/2 total < 5 %\"; may be given more than once",
+                    {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
+            ]},
+            {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
+            dyno_cli_nodes:options()
+        ],
+        examples => [
+            {~"dyno profile shop@host", ~"shows where the processor time of a node goes"},
+            {~"dyno profile shop@host app:shop --for 30s -o shop.html",
+                ~"profiles the processes of an application, and makes a page with a flame graph"},
+            {~"dyno profile shop@host orders --kind time --function orders",
+                ~"times each call of a module's functions in one process and those that it starts"},
+            {~"dyno profile shop@host --view up", ~"shows who calls what takes the time"},
+            {~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
+                ~"profiles an expression"},
+            {~"dyno profile --run 'rebar3 compile' -o compile.speedscope.json",
+                ~"profiles a command, for speedscope"},
+            {~"dyno profile shop@host --threshold \"profile my_mod:f/2 total < 5 %\"",
+                ~"exits with status 1 where a function takes more"}
+        ]
+    }.
+
+kinds() ->
+    Of = [[atom_to_list(Name), ", ", Help] || {Name, _, Help} <- dyno_profile_kind:all()],
+    lists:flatten([lists:join("; ", Of), " (default: ", atom_to_list(hd(dyno_profile_kind:names())), ")"]).
+
+pattern(Text) ->
+    case dyno_agent_patterns:parse(Text) of
+        {ok, Pattern} -> {ok, Pattern};
+        {error, Reason} -> {error, {dyno_agent_patterns, Reason}}
+    end.
+
+threshold(Text) ->
+    maybe
+        {ok, Threshold} ?= dyno_threshold:parse(Text),
+        ok ?= dyno_threshold:check(Threshold, dyno_profile_recording:known()),
+        {ok, Threshold}
+    else
+        {error, Reason} -> {error, {dyno_threshold, Reason}}
+    end.
+
+-doc "Profiles, and shows.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(Values) ->
+    case maps:keys(maps:with([node, eval, run, perf_script], Values)) of
+        [Which] ->
+            of_one(Which, Values);
+        _ ->
+            dyno_cli_command:refused(
+                dyno_cli_command:contradiction(
+                    "say what to profile: a NODE such as shop@host, or --eval EXPRESSION, or --run "
+                    "COMMAND, or --perf-script FILE; one of them"
+                )
+            )
+    end.
+
+of_one(perf_script, #{perf_script := Path} = Values) ->
+    Job = #{
+        keep => filename:basename(Path), measure => fun(_) -> dyno_profile_perf:read(Path) end
+    },
+    dyno_cli_job:run(Job, Values);
+of_one(Which, Values) when Which =:= eval; Which =:= run ->
+    profile(atom_to_binary(Which), [], maps:with([Which], Values), Values);
+of_one(node, #{node := First} = Values) ->
+    maybe
+        {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(target, Values, [])]),
+        {ok, Targets} ?= targets(Texts, []),
+        profile(First, Nodes, #{targets => Targets}, Values)
+    else
+        Error -> dyno_cli_command:refused(Error)
+    end.
+
+profile(Name, Nodes, Subject, Values) ->
+    Given = maps:with([kind, for_ms, patterns, thresholds], Values),
+    Options = maps:merge(maps:merge(Given, dyno_cli_nodes:connection(Values)), Subject),
+    Job = #{
+        keep => Name,
+        measure => fun(#{progress := Report}) ->
+            dyno_profile:run(Nodes, Options#{show => fun(Ms) -> Report(progress(Ms)) end})
+        end
+    },
+    dyno_cli_job:run(Job, Values).
+
+progress(PassedMs) ->
+    Text = io_lib:format("profiling for ~b s", [PassedMs div 1000]),
+    #{phase => measuring, run => ~"profile", text => Text}.
+
+targets([], []) ->
+    {ok, [all]};
+targets([], Targets) ->
+    {ok, lists:reverse(Targets)};
+targets([Text | Texts], Targets) ->
+    case dyno_target_processes:parse(Text) of
+        {ok, Target} -> targets(Texts, [Target | Targets]);
+        Error -> Error
+    end.

@@ -1,0 +1,221 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_trace).
+-moduledoc "`dyno trace`: calls and messages of running nodes, as they happen.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-doc "What it takes.".
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "[NODE]", "a running Erlang node, such as shop@host; none with --replay",
+                #{nargs => 'maybe', required => false}
+            ),
+            dyno_cli_command:operand(
+                "PATTERN...",
+                "what: mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
+                "MyApp.Mod.fun/2, send or receive with a message; behind -> stand return, time, caller "
+                "and stack; what is NAME@HOST is one more node",
+                #{nargs => list, required => false, default => []}
+            )
+        ],
+        options => [
+            {"", [
+                {"--process PROCESS",
+                    "only of this process: <0.1.0>, a registered name, a module, app:NAME, sup:NAME, "
+                    "label:TERM, or new; may be given more than once (default: all but those of kernel)",
+                    {many, text}, processes},
+                {"--tree", "the calls of each process as a tree, with what they returned"},
+                {"--latency", "how long the calls take: each second, and as a histogram at the end"},
+                {"--above TIME", "with --latency: the calls that take longer, with their arguments",
+                    {custom, fun above/1, "a duration, such as 10ms or 50us"}, above_ns},
+                {"--args N", "how often which value is the Nth argument", {whole, 1, 255}, args}
+            ]},
+            {"Limits", [
+                {"--count N", "calls and messages (default: 10)", {whole, 1, infinity}},
+                {"--for TIME", "how long (default: 15s)", duration, for_ms},
+                {"--rate N", "the most events a second (default: 10000)", {whole, 1, infinity}},
+                {"--queue N", "the most events that wait in the node (default: 2000)",
+                    {whole, 1, 100_000}},
+                {"--arity", "the number of arguments in place of the arguments"},
+                {"--depth N", "how deep terms are shown (default: 8)", {whole, 1, 1000}},
+                {"--size N", "how many elements of a term are shown (default: 80)",
+                    {whole, 1, 100_000}}
+            ]},
+            {"Output", [
+                {"--format FORMAT", "text, or json, a line each (default: text)",
+                    {one_of, [text, json]}},
+                {"-o, --output FILE", "writes lines of JSON, for --replay", text},
+                {"--replay FILE", "shows what -o has written, in place of a node's calls", text}
+            ]},
+            dyno_cli_nodes:options()
+        ],
+        examples => [
+            {~"dyno trace shop@host \"shop:order/2 -> return\"",
+                ~"shows the next ten calls, what they return and how long they take"},
+            {~"dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" --count 3",
+                ~"only those with such arguments, and who called"},
+            {~"dyno trace shop@host shop:_ --tree --process orders",
+                ~"shows how one process's calls call one another"},
+            {~"dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min",
+                ~"shows how long a function takes, and with what it takes long"},
+            {~"dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl",
+                ~"traces two nodes, and keeps it for dyno trace --replay calls.jsonl"}
+        ]
+    }.
+
+above(Text) ->
+    case dyno_unit:parse(Text) of
+        {ok, {Ns, ~"ns"}} when Ns > 0 -> {ok, round(Ns)};
+        _ -> error
+    end.
+
+-doc "Traces, and shows.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{replay := _, node := _}) ->
+    refused("--replay shows what a file has; give it no NODE");
+run(#{latency := true, args := _}) ->
+    refused("--latency and --args are two questions; ask one of them");
+run(#{tree := true} = Values) when is_map_key(latency, Values); is_map_key(args, Values) ->
+    refused("--tree shows single calls; leave out --latency and --args");
+run(#{above_ns := _} = Values) when not is_map_key(latency, Values) ->
+    refused("--above says which calls --latency shows; add --latency");
+run(#{replay := File} = Values) ->
+    shown(Values, [file], fun(Show) ->
+        case dyno_trace:replay(File, fun(Item, Ended) -> replayed(Show, Item, Ended) end, []) of
+            {ok, Ended} -> {0, Ended};
+            Error -> dyno_cli_command:refused(Error)
+        end
+    end);
+run(#{node := First} = Values) ->
+    {Others, Patterns} = lists:partition(fun is_node/1, maps:get(pattern, Values, [])),
+    case {dyno_cli_nodes:names([First | Others]), Patterns} of
+        {{ok, _}, []} ->
+            refused("say what to trace: a PATTERN such as my_mod:my_fun/2");
+        {{ok, Nodes}, _} ->
+            shown(Values, Nodes, fun(Show) -> traced(Nodes, Patterns, Values, Show) end);
+        {Error, _} ->
+            dyno_cli_command:refused(Error)
+    end;
+run(_Values) ->
+    refused("say which NODE, or --replay FILE").
+
+refused(Sentence) ->
+    dyno_cli_command:refused(dyno_cli_command:contradiction(Sentence)).
+
+%% Patterns may have an @, too.
+is_node(Text) -> re:run(Text, "^[^\\s:(/@]+@[^\\s:(/@]+$", [{capture, none}]) =:= match.
+
+traced(Nodes, Patterns, Values, Show) ->
+    Keys = [processes, tree, above_ns, count, for_ms, rate, queue, depth, size],
+    Given = maps:merge(maps:with(Keys, Values), dyno_cli_nodes:connection(Values)),
+    Options = Given#{
+        show => Show,
+        arguments => not is_map_key(arity, Values),
+        what =>
+            case Values of
+                #{latency := true} -> latency;
+                #{args := N} -> {argument, N};
+                #{} -> events
+            end
+    },
+    ok = dyno_cli_interrupt:subscribe(),
+    case dyno_trace:start(Nodes, Patterns, Options) of
+        {ok, Trace} -> waiting(Trace, monitor(process, Trace));
+        Error -> dyno_cli_command:refused(Error)
+    end.
+
+waiting(Trace, Ref) ->
+    receive
+        {dyno_trace, Trace, {ended, Ended}} ->
+            {status(Ended), Ended};
+        dyno_interrupt ->
+            case dyno_trace:stop(Trace) of
+                {ok, Ended} -> {130, Ended};
+                {error, _} -> waiting(Trace, Ref)
+            end;
+        {'DOWN', Ref, process, Trace, Reason} ->
+            dyno_cli_crash:report(exit, Reason, [])
+    end.
+
+%% What was asked for is shown, or a limit was in the way.
+status(Ended) ->
+    Limits = [Limit || #{reason := #{limit := Limit}} <- Ended],
+    case Limits -- [Limit || Limit <- Limits, lists:member(Limit, [count, for_ms, stopped])] of
+        [] -> 0;
+        _ -> 3
+    end.
+
+replayed(Show, Item, Ended) ->
+    _ = Show(Item),
+    [Item || #{event := stopped} <- [Item]] ++ Ended.
+
+%% Each item is shown by the process that has it, so that it waits for a slow terminal.
+shown(Values, Nodes, Run) ->
+    case opened(Values) of
+        {ok, Fd} ->
+            Tables = ets:new(?MODULE, [public]),
+            true = ets:insert(Tables, {text, text(Values, Nodes)}),
+            Result = Run(fun(Item) -> show(Item, Tables, Fd, Values) end),
+            ok = closed(Fd),
+            finished(Result, Nodes);
+        {error, Why} ->
+            refused(["-o ", map_get(output, Values), ": ", file:format_error(Why)])
+    end.
+
+opened(#{output := File}) ->
+    case file:open(File, [write, binary, {delayed_write, 65_536, 200}]) of
+        {ok, Fd} ->
+            ok = file:write(Fd, dyno_trace_item:encode(header)),
+            {ok, Fd};
+        Error ->
+            Error
+    end;
+opened(_Values) ->
+    {ok, none}.
+
+closed(none) -> ok;
+closed(Fd) -> file:close(Fd).
+
+text(Values, Nodes) ->
+    dyno_trace_text:new(#{
+        layout =>
+            case Values of
+                #{tree := true} -> tree;
+                #{} -> lines
+            end,
+        nodes => length(Nodes) > 1
+    }).
+
+show(Item, Tables, Fd, Values) ->
+    _ = Fd =/= none andalso file:write(Fd, dyno_trace_item:encode(Item)),
+    case Values of
+        #{format := json} ->
+            dyno_cli_terminal:print(dyno_trace_item:encode(Item));
+        #{} ->
+            [{text, Text}] = ets:lookup(Tables, text),
+            {Lines, Next} = dyno_trace_text:lines(Item, Text),
+            true = ets:insert(Tables, {text, Next}),
+            printed(Lines)
+    end.
+
+printed([]) -> 0;
+printed(Lines) -> dyno_cli_terminal:print(dyno_report_text:encode([[Line, $\n] || Line <- Lines])).
+
+finished({Status, Ended}, Nodes) ->
+    lists:foreach(
+        fun(#{node := Node} = Stopped) ->
+            Of = [[Node, ": "] || length(Nodes) > 1],
+            dyno_cli_terminal:note(["dyno: ", Of, dyno_trace_text:ending(Stopped)])
+        end,
+        Ended
+    ),
+    Status;
+finished(Status, _Nodes) ->
+    Status.

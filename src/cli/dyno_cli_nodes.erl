@@ -1,0 +1,88 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_nodes).
+-moduledoc """
+Which nodes a command is about, and how dyno gets into them: the same for every command that takes
+NODE.
+
+`shop@host` is a node; `shop` alone is the one of that name on this machine, whether its name is a
+short or a long one. The cookie is that of `--cookie`, else of the environment's `DYNO_COOKIE`, else
+of the user's file `.erlang.cookie`.
+""".
+
+-export([options/0, rows/0, connection/1, name/1, names/1, is_node/1, read/1]).
+
+-doc "The options under the heading of nodes.".
+-spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
+options() ->
+    {"Nodes", rows()}.
+
+-doc "The same without a heading.".
+-spec rows() -> [dyno_cli_option:row()].
+rows() ->
+    [
+        {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
+        {"--cookie COOKIE",
+            "the cookie of the Erlang nodes (default: DYNO_COOKIE, else this user's)", atom}
+    ].
+
+-doc "What these say, for `m:dyno_target_node`.".
+-spec connection(dyno_cli_command:values()) -> #{name => atom(), cookie => atom()}.
+connection(#{cookie := _} = Values) ->
+    maps:with([name, cookie], Values);
+connection(Values) ->
+    case os:getenv("DYNO_COOKIE", "") of
+        "" -> maps:with([name], Values);
+        Cookie -> (maps:with([name], Values))#{cookie => list_to_atom(Cookie)}
+    end.
+
+-doc "The node that a text names; for options that take one.".
+-spec name(binary()) -> {ok, node()} | error.
+name(Text) ->
+    case binary:split(Text, ~"@", [global]) of
+        [<<_, _/binary>>, <<_, _/binary>>] when byte_size(Text) < 256 ->
+            {ok, binary_to_atom(Text)};
+        [<<_, _/binary>>] when byte_size(Text) < 128 ->
+            case re:run(Text, ~"^[\\w.-]+$", [unicode, {capture, none}]) of
+                match -> {ok, here(unicode:characters_to_list(Text))};
+                nomatch -> error
+            end;
+        _ ->
+            error
+    end.
+
+%% Where there is none, the connection says so.
+here(Name) ->
+    {ok, Host} = inet:gethostname(),
+    case dyno_target_probe:name(Name, Host) of
+        {ok, Node} -> Node;
+        {error, _} -> list_to_atom(Name ++ "@" ++ Host)
+    end.
+
+-doc "Whether an argument that may be something else names a node: it has an @.".
+-spec is_node(binary()) -> boolean().
+is_node(Text) -> binary:match(Text, ~"@") =/= nomatch.
+
+-doc "The nodes and the other arguments, where the first one must be a node.".
+-spec read([binary(), ...]) -> {ok, [node(), ...], [binary()]} | {error, dyno_error:error()}.
+read([First | Texts]) ->
+    {Others, Rest} = lists:partition(fun is_node/1, Texts),
+    case names([First | Others]) of
+        {ok, Nodes} -> {ok, Nodes, Rest};
+        Error -> Error
+    end.
+
+-doc "The nodes that operands name, each once.".
+-spec names([binary()]) -> {ok, [node()]} | {error, dyno_error:error()}.
+names(Texts) ->
+    Read = [{Text, name(Text)} || Text <- Texts],
+    case [Text || {Text, error} <- Read] of
+        [] ->
+            {ok, lists:uniq([Node || {_, {ok, Node}} <- Read])};
+        [Text | _] ->
+            dyno_cli_command:contradiction([
+                "\"", dyno_report_text:clean(Text), "\" is no name of a node; give one such as "
+                "shop@host, or shop for one on this machine"
+            ])
+    end.

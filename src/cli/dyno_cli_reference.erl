@@ -1,0 +1,116 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_reference).
+-moduledoc """
+All commands with all their options, as a man page (`dyno man`) and as doc/options.md, made from the
+same data as the help. Pure.
+""".
+
+-export([man/0, markdown/0]).
+
+-doc "The man page; roff.".
+-spec man() -> iolist().
+man() ->
+    [
+        ".TH DYNO 1 \"\" \"dyno ", dyno_version:version(), "\" \"User Commands\"\n"
+        ".SH NAME\ndyno \\- a dynamometer for the BEAM\n"
+        ".SH SYNOPSIS\n.B dyno\n.I COMMAND\n[\\fIARGUMENT\\fR]...\n"
+        ".SH DESCRIPTION\n"
+        "Measures Erlang and Elixir code, and systems under load or as they run.\n"
+        ".SH COMMANDS\n",
+        [man_command(Command) || Command <- commands()],
+        ".SH OPTIONS BEFORE OR AFTER A COMMAND\n",
+        [man_entry(Option) || Option <- dyno_cli_help:common_options()],
+        ".SH EXIT STATUS\n",
+        [man_entry({integer_to_list(S), Text}) || {S, Text} <- dyno_cli_help:exit_statuses()],
+        ".SH ENVIRONMENT\n",
+        [man_entry(Entry) || Entry <- dyno_cli_help:environment()]
+    ].
+
+man_command({Name, Help, #{operands := Operands, options := Groups, examples := Examples}}) ->
+    [
+        ".SS \"dyno ", Name, [[" ", roff(Usage)] || {Usage, _} <- Operands], " [OPTIONS]\"\n",
+        roff(sentence(Help)), "\n",
+        [man_entry(Operand) || Operand <- Operands],
+        [
+            [[[".PP\n", roff(Title), ":\n"] || Title =/= ""], [man_entry(Option) || Option <- Options]]
+         || {Title, Options} <- Groups
+        ],
+        ".PP\nExamples:\n",
+        [
+            [".PP\n", roff(sentence(Text)), "\n.RS 4\n.nf\n", roff(Line), "\n.fi\n.RE\n"]
+         || {Line, Text} <- Examples
+        ]
+    ].
+
+man_entry({Left, Text}) ->
+    [".TP\n\\fB", roff(Left), "\\fR\n", roff(Text), "\n"].
+
+%% A line that begins with a dot or an apostrophe would be a request.
+roff(Text) ->
+    Escaped = lists:foldl(
+        fun({From, To}, T) -> string:replace(T, From, To, all) end,
+        unicode:characters_to_list(Text),
+        [{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}, {"\"", "\\(dq"}]
+    ),
+    case unicode:characters_to_list(Escaped) of
+        [$. | _] = Line -> ["\\&", Line];
+        Line -> Line
+    end.
+
+-doc "doc/options.md.".
+-spec markdown() -> iolist().
+markdown() ->
+    [
+        "# Commands and their options\n\n"
+        "Made from the program by `make format`; `dyno COMMAND --help` says the same in a terminal,\n"
+        "`man dyno` after `make install`.\n",
+        [markdown_command(Command) || Command <- commands()],
+        "\n## Before or after a command\n",
+        rows({"option", "meaning"}, dyno_cli_help:common_options()),
+        "\n## Exit status\n",
+        rows(
+            {"status", "meaning"},
+            [{integer_to_list(S), Text} || {S, Text} <- dyno_cli_help:exit_statuses()]
+        ),
+        "\n## Environment\n",
+        rows({"variable", "meaning"}, dyno_cli_help:environment())
+    ].
+
+markdown_command({Name, Help, #{operands := Operands, options := Groups, examples := Examples}}) ->
+    [
+        "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
+        [rows({"argument", "meaning"}, Operands) || Operands =/= []],
+        [
+            [[["\n", Title, ":\n"] || Title =/= ""], rows({"option", "meaning"}, Options)]
+         || {Title, [_ | _] = Options} <- Groups
+        ],
+        "\n```\n", [[Line, "\n    ", Text, "\n"] || {Line, Text} <- Examples], "```\n"
+    ].
+
+rows({Left, Right}, Entries) ->
+    [
+        "\n| ", Left, " | ", Right, " |\n| --- | --- |\n",
+        [["| `", cell(L), "` | ", cell(R), " |\n"] || {L, R} <- Entries]
+    ].
+
+cell(Text) ->
+    string:replace(Text, "|", "\\|", all).
+
+commands() ->
+    [{Name, Help, entries(Module:command())} || {Name, Module, Help} <- dyno_commands:all()].
+
+entries(#{operands := Operands, options := Groups, examples := Examples}) ->
+    #{
+        operands => [dyno_cli_help:entry(Operand) || Operand <- Operands],
+        options => [
+            {Title, [dyno_cli_help:entry(dyno_cli_option:argument(Row)) || Row <- Rows]}
+         || {Title, Rows} <- Groups
+        ],
+        examples => Examples
+    }.
+
+%% The help has them without capitals and stops.
+sentence(Text) ->
+    [string:titlecase(unicode:characters_to_list(Text)), "."].

@@ -1,0 +1,251 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile).
+-moduledoc """
+Profiles running nodes for a while, and gives one recording: what `dyno profile` does.
+
+```erlang
+{ok, Recording} = dyno_profile:run(['shop@host'], #{kind => sample, for_ms => 10_000}).
+```
+
+It ends in good order, with what was measured until then, when its process gets `dyno_interrupt`, or
+`stop`. Of a node that is lost it has what was read last.
+""".
+
+-export([run/2]).
+-export_type([options/0]).
+
+-type options() :: #{
+    %% Of dyno_profile_kind; sample by default.
+    kind => atom(),
+    %% Which processes; everything by default.
+    targets => [dyno_target_processes:text()],
+    %% The same as the agents take them, once they are checked.
+    processes => [dyno_agent_process_choice:selector()],
+    %% Of the kinds time, count and memory: which functions; all by default.
+    patterns => [dyno_agent_patterns:pattern()],
+    %% What is started for it, in place of nodes: an expression, or a command.
+    eval => binary(),
+    run => binary(),
+    %% Ten seconds by default; of a command until it ends.
+    for_ms => pos_integer(),
+    thresholds => [dyno_threshold:t()],
+    %% Called in the measuring process with the time that has passed.
+    show => fun((PassedMs :: non_neg_integer()) -> ok),
+    cookie => atom(),
+    name => atom(),
+    %% Of single kinds.
+    atom() => term()
+}.
+
+-type state() :: #{
+    targets := [dyno_targets:target()],
+    started := integer(),
+    ends_ms := integer(),
+    show := fun((non_neg_integer()) -> ok),
+    status := complete | interrupted | failed,
+    %% Whether it ends with the node.
+    command := boolean(),
+    samples := [dyno_target_results:sample()],
+    %% Of nodes that may be lost before they are read.
+    peeked := #{node() => dyno_targets:results()},
+    warnings := [{Code :: binary(), Text :: binary()}]
+}.
+
+-define(FOR_MS, 10_000).
+-define(COMMAND_MS, 3_600_000).
+-define(TICK_MS, 1000).
+
+-doc """
+Profiles; see the module.
+
+## Errors
+A node cannot be reached or is taken by another dyno; a target means nothing there; the kind cannot
+measure what was asked for.
+""".
+-spec run([node(), ...], options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run([], #{eval := Text} = Options) ->
+    started(dyno_profile_subject:eval(Text), Options#{named => Text});
+run([], #{run := Command} = Options) ->
+    started(
+        dyno_profile_subject:command(Command),
+        maps:merge(#{for_ms => ?COMMAND_MS}, Options#{named => Command})
+    );
+run(Nodes, Options) ->
+    profiled(Nodes, Options).
+
+started({ok, #{node := Node} = Subject}, Options) ->
+    try
+        profiled([Node], Options#{subject => Subject})
+    after
+        dyno_profile_subject:stop(Subject)
+    end;
+started(Error, _Options) ->
+    Error.
+
+profiled(Nodes, Options) ->
+    Kind = dyno_profile_kind:module(kind(Options)),
+    maybe
+        Environment = dyno_environment:collect(),
+        ok ?= connect(Nodes, maps:with([cookie, name], Options)),
+        {ok, Processes} ?= dyno_target_processes:check(maps:get(targets, Options, []), Nodes),
+        Checked = Options#{kind => kind(Options), processes => Processes, nodes => Nodes},
+        {ok, Instruments} ?= Kind:instruments(Checked),
+        {ok, Targets} ?= dyno_targets:attach(Nodes, attach_options(Instruments, Checked)),
+        ok = warmed_up(maps:get(warmup_ms, Instruments, 0), Options),
+        {Ended, Results} = measured(Targets, Options),
+        ok = dyno_targets:detach(Targets),
+        ok = flush(),
+        {ok, dyno_profile_recording:document(Nodes, Checked, Environment, Kind, Ended, Results)}
+    end.
+
+%% A command waits until it is measured.
+warmed_up(_WarmupMs, #{subject := #{waits := _}}) -> ok;
+warmed_up(WarmupMs, _Options) -> timer:sleep(WarmupMs).
+
+kind(Options) ->
+    maps:get(kind, Options, hd(dyno_profile_kind:names())).
+
+connect([], _Options) ->
+    ok;
+connect([Node | Nodes], Options) ->
+    case dyno_target_node:connect(Node, Options) of
+        ok -> connect(Nodes, Options);
+        Error -> Error
+    end.
+
+attach_options(Instruments, #{processes := Processes} = Options) ->
+    All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
+    Defaults = #{level => discovery, patterns => [], instruments => []},
+    On = maps:get(on, Instruments, []),
+    maps:merge(
+        maps:merge(Defaults, maps:without([on, warmup_ms], Instruments)),
+        (maps:with([cookie, name], Options))#{
+            processes => Processes,
+            servers => [],
+            without => All -- On,
+            interval_ms => ?TICK_MS
+        }
+    ).
+
+%% The measurement
+
+measured(Targets, Options) ->
+    ForMs = maps:get(for_ms, Options, ?FOR_MS),
+    {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
+    _ = dyno_targets:restart(Targets),
+    Started = erlang:monotonic_time(),
+    ok = dyno_profile_subject:go(maps:get(subject, Options, #{})),
+    Aligned = dyno_targets:aligned(Targets, erlang:monotonic_time(nanosecond)),
+    #{targets := Present, samples := Samples, peeked := Peeked} = Ended = loop(#{
+        targets => Aligned,
+        started => Started,
+        ends_ms => erlang:monotonic_time(millisecond) + ForMs,
+        show => maps:get(show, Options, fun(_) -> ok end),
+        status => complete,
+        command => is_map_key(run, Options),
+        samples => [],
+        peeked => #{},
+        warnings => []
+    }),
+    DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
+    Facts = [Of || #{facts := Of} <- Targets],
+    Read = [Of || #{results := Results} = Of <- dyno_targets:read(Present), Results =/= #{}],
+    Nodes = [Node || #{node := Node} <- Read],
+    {ok, cancel} = timer:cancel(Timer),
+    Known = Read ++ maps:values(maps:without(Nodes, Peeked)),
+    {Ended#{
+        targets := Aligned,
+        samples := lists:reverse(Samples),
+        duration_ns => DurationNs,
+        facts => Facts
+    }, Known}.
+
+-spec loop(state()) -> state().
+loop(#{targets := [], command := true} = State) ->
+    State;
+loop(#{targets := []} = State) ->
+    State#{status := failed};
+loop(#{ends_ms := EndsMs} = State) ->
+    receive
+        {?MODULE, tick} ->
+            loop(ticked(State));
+        {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
+            loop(sampled(Sampler, {TimeMs, Values, CostUs}, State));
+        {'DOWN', Monitor, process, _, _} ->
+            loop(lost(dyno_targets:find(monitor, Monitor, map_get(targets, State)), State));
+        {dyno_agent, Ref, {gave_up, Why}} ->
+            loop(ended(Ref, io_lib:format("the agent gave up: ~0tP", [Why, 10]), State));
+        {dyno_agent, Ref, {without, Instruments, Why}} ->
+            loop(without(Ref, Instruments, Why, State));
+        {dyno_profile_subject, started, _, Another} ->
+            ok = dyno_profile_subject:go(#{waits => Another}),
+            loop(State);
+        {?MODULE, enough} ->
+            State;
+        stop ->
+            State;
+        dyno_interrupt ->
+            State#{status := interrupted}
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
+        State
+    end.
+
+ticked(#{started := Started, show := Show} = State) ->
+    Passed = erlang:monotonic_time() - Started,
+    ok = Show(erlang:convert_time_unit(Passed, native, millisecond)),
+    peeked(State).
+
+%% What ends when it likes is read now and then.
+peeked(#{command := true, targets := Targets, peeked := Peeked} = State) ->
+    State#{peeked := maps:merge(Peeked, dyno_targets:peek(Targets))};
+peeked(State) ->
+    State.
+
+sampled(Sampler, {TimeMs, Values, CostUs}, #{targets := Targets, samples := Samples} = State) ->
+    case dyno_targets:find(sampler, Sampler, Targets) of
+        {ok, #{node := Node, shift_ms := ShiftMs}} ->
+            State#{samples := [{Node, TimeMs + ShiftMs, Values, CostUs} | Samples]};
+        error ->
+            State
+    end.
+
+lost({ok, Target}, #{command := true, targets := Targets, peeked := Peeked} = State) ->
+    Ended = State#{targets := Targets -- [Target]},
+    case map_size(Peeked) of
+        0 -> warned(~"too_short", "the command ended before it could be profiled", Ended);
+        _ -> Ended
+    end;
+lost({ok, #{node := Node} = Target}, #{targets := Targets} = State) ->
+    Text = [atom_to_binary(Node), " was lost before the end"],
+    warned(~"node_lost", Text, State#{targets := Targets -- [Target]});
+lost(error, State) ->
+    State.
+
+ended(Ref, Text, #{targets := Targets} = State) ->
+    case dyno_targets:find(ref, Ref, Targets) of
+        {ok, Target} -> warned(~"gave_up", Text, State#{targets := Targets -- [Target]});
+        error -> State
+    end.
+
+without(Ref, Instruments, Why, #{targets := Targets} = State) ->
+    case dyno_targets:find(ref, Ref, Targets) of
+        {ok, #{node := Node}} ->
+            Text = io_lib:format("~ts went on without ~0tp: ~0tP", [Node, Instruments, Why, 10]),
+            warned(~"without", Text, State);
+        error ->
+            State
+    end.
+
+warned(Code, Text, #{warnings := Warnings} = State) ->
+    State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.
+
+flush() ->
+    receive
+        {dyno_sample, _, _, _, _} -> flush();
+        {dyno_agent, _, _} -> flush();
+        {?MODULE, _} -> flush()
+    after 0 -> ok
+    end.

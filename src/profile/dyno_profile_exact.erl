@@ -1,0 +1,125 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile_exact).
+-moduledoc false.
+%% The kinds `time`, `count` and `memory`: each call of the functions counted by the runtime
+%% (dyno_agent_calls), by function and kind of process.
+%%
+%% Counting takes time itself. Of the own time it is taken out, as far as it is known: what a call of
+%% an empty function is reported to take. A row says how much of its time that was: where it was
+%% much, what is left is a small difference of large numbers, and samples are more to be believed.
+
+-behaviour(dyno_profile_kind).
+
+-export([instruments/1, parts/2, spec/0, format_error/1, fault/1]).
+
+-type reason() :: no_processes_of_counts.
+
+%% The rest of a row is hardly known where counting took more than this share of its time.
+-define(MUCH, 0.2).
+%% Rows that are worth a warning together.
+-define(WORTH, 0.05).
+%% In which the calls of the first functions are followed (dyno_agent_call_sample).
+-define(WARMUP_MS, 500).
+
+-spec instruments(dyno_profile:options()) ->
+    {ok, dyno_profile_kind:instruments()} | {error, {?MODULE, reason()}}.
+instruments(#{kind := count, processes := [_ | _]}) ->
+    {error, {?MODULE, no_processes_of_counts}};
+instruments(#{kind := Level} = Options) ->
+    {ok, #{
+        on => [functions, discovery, vm, os],
+        level => Level,
+        patterns => maps:get(patterns, Options, [{'_', '_', '_'}]),
+        warmup_ms => ?WARMUP_MS
+    }}.
+
+-spec parts(dyno_target_results:parts(), dyno_profile:options()) -> dyno_target_results:parts().
+parts(#{tables := Tables, warnings := Warnings} = Parts, #{kind := Kind}) ->
+    {Functions, Others} = lists:partition(fun(#{name := N}) -> N =:= ~"functions" end, Tables),
+    Made = [{Table, items(Table)} || Table <- Functions],
+    Parts#{
+        tables := [profile(Table, Items, Kind) || {Table, Items} <- Made] ++ Others,
+        warnings := Warnings ++ lists:append([biased(Items) || {_, Items} <- Made])
+    }.
+
+items(#{columns := Columns, rows := Rows}) ->
+    Names = [Name || #{name := Name} <- Columns],
+    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+%% The instrument's table, with two more columns.
+profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
+    Key = key(Kind),
+    All = lists:sum([map_get(Key, Item) || Item <- Items]),
+    Added = [[Cell({Item, Key, All}) || {_, _, _, _, Cell} <- added()] || Item <- Items],
+    Sorted = lists:sort(
+        fun([A | _], [B | _]) -> A >= B end,
+        lists:zipwith(fun(More, Row) -> More ++ Row end, Added, Rows)
+    ),
+    [Function | Others] = Columns,
+    Table#{
+        name := ~"profile",
+        title := title(Kind),
+        sort := #{column => ~"own", order => descending},
+        columns := [Function | dyno_recording_table:columns(#{columns => added()})] ++ Others,
+        rows := [[Name, Own, Bias | Row] || [Own, Bias, Name | Row] <- Sorted]
+    }.
+
+key(time) -> ~"own_time";
+key(count) -> ~"calls";
+key(memory) -> ~"words".
+
+title(time) -> ~"Own time: functions";
+title(count) -> ~"Calls: functions";
+title(memory) -> ~"Allocated words: functions".
+
+added() ->
+    [
+        {~"own", ~"Own", ratio, #{better => lower, help => ~"The share of the function itself."},
+            fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end},
+        {~"bias", ~"Of its time counting took", ratio,
+            #{
+                role => note,
+                help => ~"Taken out. Where it is more than a fifth, trust samples more."
+            },
+            fun({Item, _, _}) -> bias(Item) end}
+    ].
+
+bias(#{~"raw_time" := Raw, ~"own_time" := Own}) when Raw > 0 -> max(0, Raw - Own) / Raw;
+bias(_Item) -> undefined.
+
+-doc "The table's columns.".
+-spec spec() -> #{name := binary(), columns := [tuple()], _ => _}.
+spec() ->
+    [Functions] = [T || #{name := ~"functions"} = T <- dyno_agent_calls:tables()],
+    #{columns := Columns} = Functions,
+    Functions#{name := ~"profile", columns := Columns ++ added()}.
+
+biased(Items) ->
+    All = lists:sum([maps:get(~"own_time", Item, 0) || Item <- Items]),
+    Much = [Item || Item <- Items, is_number(bias(Item)), bias(Item) > ?MUCH],
+    OfMuch = lists:sum([maps:get(~"own_time", Item, 0) || Item <- Much]),
+    [
+        {~"bias",
+            dyno_recording_part:text(
+                "counting took more than ~ts of the time of ~b functions, which have ~ts of the own "
+                "time: what is left of theirs is uncertain; compare with --kind sample",
+                [
+                    dyno_unit:format(?MUCH, ~"ratio"),
+                    length(Much),
+                    dyno_unit:format(OfMuch / All, ~"ratio")
+                ]
+            )}
+     || All > 0, OfMuch > ?WORTH * All
+    ].
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error(no_processes_of_counts) ->
+    "the runtime counts the calls of all processes together; leave TARGET away, or take --kind time, "
+    "which has the calls of each process".
+
+-doc "What was asked for is wrong.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> caller.

@@ -1,0 +1,66 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile_recording).
+-moduledoc false.
+%% A profile as a recording: what the instruments gave, and of each profile the table of its
+%% functions, by which thresholds and comparisons go. Pure.
+
+-export([document/6, known/0]).
+
+-doc "The recording.".
+-spec document([node(), ...], dyno_profile:options(), Environment, module(), Ended, Results) ->
+    dyno_recording:document()
+when
+    Environment :: term(),
+    Ended :: map(),
+    Results :: [dyno_targets:results()].
+document([First | Others], Options, Environment, Kind, Ended, Results) ->
+    #{targets := Targets, samples := Samples, duration_ns := DurationNs, facts := Facts} = Ended,
+    #{status := Status, warnings := Warnings} = Ended,
+    Thresholds = maps:get(thresholds, Options, []),
+    Parameters = #{
+        nodes => [First | Others],
+        kind => maps:get(kind, Options, sample),
+        targets => [dyno_target_processes:print(T) || T <- maps:get(targets, Options, [all])],
+        duration_ms => maps:get(for_ms, Options, undefined),
+        thresholds => [dyno_threshold:format(T) || T <- Thresholds]
+    },
+    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    Name = maps:get(named, Options, iolist_to_binary([atom_to_binary(First), More])),
+    New = dyno_recording:new(profile, Name, Parameters, Environment),
+    #{~"started_at" := StartedAt} = New,
+    Found = dyno_target_results:parts(Targets, Samples, Results, undefined),
+    #{profiles := Profiles, tables := Tables, warnings := Said} =
+        Parts = with_parts(Kind, Found, Options),
+    Run = (maps:without([warnings], Parts))#{
+        status => Status,
+        started_at => StartedAt,
+        duration_ns => DurationNs,
+        nodes => Facts,
+        tables => [
+            dyno_profile_functions:table(Profile)
+         || #{name := Of} = Profile <- Profiles, Of =:= map_get(name, hd(Profiles))
+        ] ++ Tables
+    },
+    With = dyno_recording:add_run(New, Run),
+    Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings)),
+    Ended1 = dyno_recording:put(
+        dyno_recording:put(Warned, status, Status), duration_ns, DurationNs
+    ),
+    dyno_recording:add_verdicts(
+        Ended1, lists:append([dyno_threshold:evaluate(T, Ended1) || T <- Thresholds])
+    ).
+
+with_parts(Kind, Found, Options) ->
+    case erlang:function_exported(Kind, parts, 2) of
+        true -> Kind:parts(Found, Options);
+        false -> Found
+    end.
+
+-doc "What such a recording may have, for thresholds.".
+-spec known() -> dyno_threshold:known().
+known() ->
+    Known = dyno_target_results:known([dyno_agent_schedulers | dyno_agent_instrument:all()]),
+    #{tables := Tables} = Known,
+    Known#{tables := [dyno_profile_functions:spec(), dyno_profile_exact:spec() | Tables]}.

@@ -1,0 +1,192 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile_subject).
+-moduledoc """
+What is profiled that does not run yet: an expression, which is evaluated over and over in a node of
+its own, or a command, whose emulator becomes a node.
+
+A command is started with `ERL_AFLAGS`, by which each emulator that it starts tells this node of
+itself and waits for a word. The first one is profiled; the others go on at once.
+""".
+
+-export([eval/1, command/1, go/1, stop/1, format_error/1, fault/1]).
+-export_type([t/0, reason/0]).
+
+-doc "What was started: its node, and how to let it go on and stop it.".
+-type t() :: #{
+    node := node(),
+    %% Of a command: who waits there, and its process group.
+    waits => pid(),
+    os_pid => non_neg_integer(),
+    %% Of an expression.
+    process => pid()
+}.
+
+-type reason() ::
+    {syntax, Column :: pos_integer() | unknown, unicode:chardata()}
+    | {raised, binary(), term()}
+    | {no_emulator, binary(), Status :: non_neg_integer() | timeout}.
+
+-define(MODULE_OF_CODE, eval).
+%% An exception comes at once, if at all.
+-define(TRIED_MS, 300).
+-define(STARTED_MS, 60_000).
+
+-doc "Evaluates an expression over and over; the node ends with the calling process.".
+-spec eval(binary()) -> {ok, t()} | {error, dyno_error:error()}.
+eval(Text) ->
+    maybe
+        {ok, Expressions} ?= parsed(Text),
+        {ok, Binary} ?= compiled(Expressions),
+        {ok, Node} ?= dyno_peer:start(#{name => "eval"}),
+        {module, _} = erpc:call(Node, code, load_binary, [?MODULE_OF_CODE, "eval", Binary]),
+        %% An exception is reported here, not there.
+        ok = erpc:call(Node, logger, set_primary_config, [level, none]),
+        {Pid, Monitor} = spawn_monitor(Node, ?MODULE_OF_CODE, loop, []),
+        receive
+            {'DOWN', Monitor, process, Pid, Reason} ->
+                ok = dyno_peer:stop(Node),
+                {error, {?MODULE, {raised, Text, Reason}}}
+        after ?TRIED_MS ->
+            true = demonitor(Monitor, [flush]),
+            {ok, #{node => Node, process => Pid}}
+        end
+    end.
+
+parsed(Text) ->
+    Code = string:trim(string:trim(unicode:characters_to_list(Text)), trailing, "."),
+    maybe
+        {ok, Tokens, _} ?= erl_scan:string(Code ++ " .", {1, 1}),
+        {ok, Expressions} ?= erl_parse:parse_exprs(Tokens),
+        {ok, Expressions}
+    else
+        {error, {At, Module, Why}, _} -> syntax(At, Module, Why);
+        {error, {At, Module, Why}} -> syntax(At, Module, Why)
+    end.
+
+syntax(At, Module, Why) ->
+    Column =
+        case At of
+            {_, Of} -> Of;
+            _ -> unknown
+        end,
+    {error, {?MODULE, {syntax, Column, Module:format_error(Why)}}}.
+
+compiled(Expressions) ->
+    Call = fun(Name) -> {call, 1, {atom, 1, Name}, []} end,
+    Function = fun(Name, Body) -> {function, 1, Name, 0, [{clause, 1, [], [], Body}]} end,
+    Forms = [
+        {attribute, 1, module, ?MODULE_OF_CODE},
+        {attribute, 1, export, [{loop, 0}, {run, 0}]},
+        Function(loop, [Call(run), Call(loop)]),
+        Function(run, Expressions)
+    ],
+    Compiled = [erl_parse:new_anno(Form) || Form <- Forms],
+    case compile:forms(Compiled, [return_errors, nowarn_unused_vars]) of
+        {ok, _, Binary} -> {ok, Binary};
+        {error, [{_, [{At, Module, Why} | _]} | _], _} -> syntax(At, Module, Why)
+    end.
+
+-doc "Starts a command, and waits for its first emulator, which waits for `go/1`.".
+-spec command(binary()) -> {ok, t()} | {error, dyno_error:error()}.
+command(Command) ->
+    maybe
+        ok ?= dyno_target_node:ensure_distribution(#{}),
+        true = named(),
+        %% What it prints goes to standard error: standard output is the report's.
+        Port = open_port({spawn_executable, "/bin/sh"}, [
+            {args, ["-c", <<"(", Command/binary, ") </dev/null >&2">>]},
+            {env, [{"ERL_AFLAGS", flags()}]},
+            nouse_stdio,
+            exit_status
+        ]),
+        {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+        receive
+            {?MODULE, started, Node, Pid} ->
+                {ok, #{node => Node, waits => Pid, os_pid => OsPid}};
+            {Port, {exit_status, Status}} ->
+                {error, {?MODULE, {no_emulator, Command, Status}}};
+            dyno_interrupt ->
+                ok = stop(#{os_pid => OsPid}),
+                {error, {?MODULE, {no_emulator, Command, timeout}}}
+        after ?STARTED_MS ->
+            ok = stop(#{os_pid => OsPid}),
+            {error, {?MODULE, {no_emulator, Command, timeout}}}
+        end
+    end.
+
+%% The emulators tell the process of that name.
+named() ->
+    case whereis(?MODULE) of
+        undefined -> register(?MODULE, self());
+        Pid -> Pid =:= self()
+    end.
+
+%% No spaces and no single quotes: the emulator's launcher splits the text. Who is not answered (this
+%% node is gone) goes on.
+flags() ->
+    Domain =
+        case net_kernel:longnames() of
+            true -> "longnames";
+            _ -> "shortnames"
+        end,
+    Host = lists:last(string:split(atom_to_list(node()), "@")),
+    Name =
+        case Domain of
+            "longnames" -> "\"dyno_run_\"++os:getpid()++\"@" ++ Host ++ "\"";
+            "shortnames" -> "\"dyno_run_\"++os:getpid()"
+        end,
+    lists:flatten([
+        "-eval 'case(net_kernel:start(list_to_atom(", Name, "),#{name_domain=>", Domain,
+        ",hidden=>true}))of{ok,_}->erlang:set_cookie(list_to_atom(\"",
+        atom_to_list(erlang:get_cookie()), "\")),{", atom_to_list(?MODULE), ",list_to_atom(\"",
+        atom_to_list(node()), "\")}!{", atom_to_list(?MODULE),
+        ",started,node(),self()},receive(go)->(ok)after(15000)->(ok)end;_->(ok)end.' ",
+        os:getenv("ERL_AFLAGS", "")
+    ]).
+
+-doc "Lets a command go on, and its other emulators.".
+-spec go(#{waits => pid(), _ => _}) -> ok.
+go(#{waits := Pid}) ->
+    Pid ! go,
+    ok;
+go(_Subject) ->
+    ok.
+
+-doc "Ends what was started.".
+-spec stop(#{node => node(), process => pid(), os_pid => non_neg_integer(), _ => _}) -> ok.
+stop(#{process := _, node := Node}) ->
+    dyno_peer:stop(Node);
+stop(#{os_pid := OsPid}) ->
+    %% All that it has started is of one process group.
+    _ = os:cmd("kill -TERM -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
+    ok.
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({syntax, unknown, Text}) ->
+    io_lib:format("the expression of --eval is no Erlang: ~ts", [Text]);
+format_error({syntax, Column, Text}) ->
+    io_lib:format("the expression of --eval is no Erlang, at column ~b: ~ts", [Column, Text]);
+format_error({raised, Text, Reason}) ->
+    io_lib:format("~ts raises ~0tP; give --eval what can be evaluated over and over", [
+        Text, without_stack(Reason), 10
+    ]);
+format_error({no_emulator, Command, timeout}) ->
+    io_lib:format("~ts has started no Erlang emulator within a minute; --run profiles only those", [
+        Command
+    ]);
+format_error({no_emulator, Command, Status}) ->
+    io_lib:format(
+        "~ts has ended with status ~b and started no Erlang emulator that dyno was told of; --run "
+        "profiles only those of OTP 27 or later",
+        [Command, Status]
+    ).
+
+without_stack({Reason, [_ | _]}) -> Reason;
+without_stack(Reason) -> Reason.
+
+-doc "What was asked for is wrong.".
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> caller.

@@ -1,0 +1,86 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_callgrind).
+-moduledoc """
+The stacks of a recording for KCachegrind and callgrind_annotate: what each function cost itself, and
+what its calls cost.
+
+Samples don't say how often a function was called; each line of calls has the count 1.
+""".
+
+-behaviour(dyno_report).
+
+-export([format/2, format_error/1]).
+
+-doc "The file.".
+-spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
+format(Document, _Options) ->
+    case dyno_report_stacks:profiles(Document) of
+        {ok, Profiles} -> {ok, dyno_report_text:encode(file(Profiles))};
+        Error -> Error
+    end.
+
+file(Profiles) ->
+    Events = lists:uniq([Name || #{values := Values} <- Profiles, {Name, _} <- Values]),
+    {Own, Calls} = lists:foldl(
+        fun(Profile, Acc) -> add_all(Profile, Events, Acc) end, {#{}, #{}}, Profiles
+    ),
+    ByCaller = maps:groups_from_list(
+        fun({{Caller, _}, _}) -> Caller end,
+        fun({{_, Callee}, Costs}) -> {Callee, Costs} end,
+        maps:to_list(Calls)
+    ),
+    [
+        "# callgrind format\nversion: 1\ncreator: dyno\n",
+        ["events: ", lists:join(" ", [word(Name) || Name <- Events]), "\n"],
+        [
+            function(Function, costs(Function, Own, Events), maps:get(Function, ByCaller, []))
+         || Function <- lists:usort(maps:keys(Own) ++ maps:keys(ByCaller))
+        ]
+    ].
+
+function(Function, Costs, Calls) ->
+    [
+        ["\nfl=", module(Function), "\nfn=", Function, "\n0 ", Costs, "\n"],
+        [
+            ["cfi=", module(Callee), "\ncfn=", Callee, "\ncalls=1 0\n0 ", line(Of), "\n"]
+         || {Callee, Of} <- Calls
+        ]
+    ].
+
+costs(Function, Own, Events) ->
+    line(maps:get(Function, Own, [0 || _ <- Events])).
+
+line(Costs) -> lists:join(" ", [integer_to_list(Cost) || Cost <- Costs]).
+
+add_all(#{values := Of, samples := Samples}, Events, Sums) ->
+    lists:foldl(
+        fun({_, Stack, Values}, {Own, Calls}) ->
+            ByName = maps:from_list(
+                [{Name, Value} || {{Name, _}, Value} <- lists:zip(Of, Values)]
+            ),
+            Costs = [round(maps:get(Event, ByName, 0)) || Event <- Events],
+            %% A call that is in a stack twice, of functions that call each other, counts once.
+            Pairs = lists:uniq(lists:zip(lists:droplast(Stack), tl(Stack))),
+            {
+                plus(lists:last(Stack), Costs, Own),
+                lists:foldl(fun(Pair, Acc) -> plus(Pair, Costs, Acc) end, Calls, Pairs)
+            }
+        end,
+        Sums,
+        Samples
+    ).
+
+plus(Key, Costs, Sums) ->
+    Add = fun(Before) -> lists:zipwith(fun erlang:'+'/2, Before, Costs) end,
+    maps:update_with(Key, Add, Costs, Sums).
+
+%% Stands in the place of the file.
+module(Function) -> hd(binary:split(Function, ~":")).
+
+word(Name) -> binary:replace(Name, ~" ", ~"_", [global]).
+
+-doc "What to do about it.".
+-spec format_error(no_stacks) -> unicode:chardata().
+format_error(Reason) -> dyno_report_stacks:format_error(Reason).

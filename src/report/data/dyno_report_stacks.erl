@@ -1,0 +1,79 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_stacks).
+-moduledoc """
+The profiles of a recording as the formats of other tools take them: the names of functions in place
+of their numbers, and what a profile is of.
+""".
+
+-export([profiles/1, titled/3, format_error/1]).
+-export_type([profile/0]).
+
+-import(dyno_report_document, [get/3, name/2]).
+
+-type profile() :: #{
+    %% Tells it from the others.
+    title := binary(),
+    values := [{Name :: binary(), Unit :: binary()}],
+    %% What the labels say, such as the processes, and the functions, the outermost first.
+    samples := [{Labels :: [binary()], [binary()], [number()]}]
+}.
+
+-doc "All profiles, of all runs; those without a sample are left out.".
+-spec profiles(dyno_report:document()) -> {ok, [profile(), ...]} | {error, no_stacks}.
+profiles(Document) ->
+    Profiles = [
+        #{
+            title => titled(Profile, Run, Document),
+            values => [{name(~"name", V), get(~"unit", V, ~"1")} || V <- get(~"values", Profile, [])],
+            samples => Samples
+        }
+     || Run <- dyno_report_document:runs(Document),
+        Profile <- get(~"profiles", Run, []),
+        [_ | _] = Samples <- [samples(Profile)]
+    ],
+    case Profiles of
+        [] -> {error, no_stacks};
+        _ -> {ok, Profiles}
+    end.
+
+samples(Profile) ->
+    Frames = list_to_tuple([dyno_report_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
+    [
+        {
+            labels(Sample),
+            [element(Number + 1, Frames) || Number <- Stack],
+            [number(Value) || Value <- Values]
+        }
+     || #{~"stack" := [_ | _] = Stack, ~"values" := [_ | _] = Values} = Sample <-
+            get(~"samples", Profile, [])
+    ].
+
+number(Value) when is_number(Value) -> Value;
+number(_Null) -> 0.
+
+labels(Of) ->
+    Labels = get(~"labels", Of, #{}),
+    [dyno_report_text:clean(name(Key, Labels)) || Key <- lists:sort(maps:keys(Labels))].
+
+-doc "What tells a profile from others: the size, the code or the process, and the node.".
+-spec titled(Profile, Run, dyno_report:document()) -> binary() when
+    Profile :: dyno_report_document:object(), Run :: dyno_report_document:object().
+titled(Profile, Run, Document) ->
+    Place =
+        case dyno_report_document:runs(Document) of
+            [_] -> [];
+            _ -> [dyno_report_document:place(Run, Document)]
+        end,
+    Title = dyno_report_document:text(~"title", Profile, name(~"name", Profile)),
+    Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
+    dyno_report_text:clean(
+        iolist_to_binary(lists:join(~", ", Place ++ [Title | labels(Profile)] ++ Node))
+    ).
+
+-doc "What to do about it.".
+-spec format_error(no_stacks) -> unicode:chardata().
+format_error(no_stacks) ->
+    "there are no stacks in the recording; dyno profile and dyno test sample them, and dyno bench "
+    "--profile".

@@ -1,0 +1,147 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_record).
+-moduledoc """
+Records what nodes do that run, without a load and without a suite: what `dyno record` does.
+
+```erlang
+{ok, Recording} = dyno_record:run(['shop@host'], #{duration_ms => 30_000, patterns => ["app:shop"]}).
+```
+
+It is a test of one run whose load is `none` (`m:dyno_load_none`): this module stands in for the
+suite, and names the nodes. All instruments run that a test has, and the servers'.
+""".
+
+-behaviour(dyno_test_callbacks).
+
+-export([run/2, interrupt/1]).
+-export([form/0, warnings/1, connection/1, suite/1, init_suite/1, init_run/3, load/4]).
+-export([end_run/3, end_suite/2]).
+-export_type([options/0]).
+
+-doc "As of a test: what does not speak of a load or a suite.".
+-type options() :: #{
+    duration_ms => pos_integer(),
+    warmup_ms => non_neg_integer(),
+    interval_ms => pos_integer(),
+    %% The functions to measure; those of all applications that are neither of OTP nor of Elixir.
+    patterns => [string() | binary()],
+    %% The servers to measure; all.
+    servers => [string() | binary()],
+    thresholds => [string() | binary()],
+    level => dyno_agent_instrument:level(),
+    budget => float(),
+    distribution => [string() | binary()],
+    without => [atom()],
+    repeat => pos_integer(),
+    invariants => [dyno_invariant:source()],
+    instruments => [dyno_suite_source:source()],
+    cookie => atom(),
+    name => atom(),
+    recording => file:filename(),
+    progress => fun((dyno_test:progress()) -> ok),
+    watch => fun((node(), #{binary() => number()}) -> ok)
+}.
+
+-type callbacks() :: dyno_test_callbacks:t().
+
+-define(DURATION_MS, 30_000).
+%% Not in a folder of OTP's, but of those who made the language.
+-define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
+-define(TIMEOUT_MS, 10_000).
+
+-doc """
+Records for a while. The process may be interrupted (`interrupt/1`); what was measured is kept.
+
+## Errors
+A node cannot be reached, or an option is wrong: nothing was measured.
+""".
+-spec run([node(), ...], options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run(Nodes, Options) ->
+    maybe
+        ok ?= connected(Nodes, maps:with([cookie, name], Options)),
+        dyno_test:run({?MODULE, given(Nodes, Options)}, Options)
+    end.
+
+-doc "Ends the recording that a process makes.".
+-spec interrupt(pid()) -> ok.
+interrupt(Pid) -> dyno_test:interrupt(Pid).
+
+connected([], _Options) ->
+    ok;
+connected([Node | Nodes], Options) ->
+    case dyno_target_node:connect(Node, Options) of
+        ok -> connected(Nodes, Options);
+        Error -> Error
+    end.
+
+given(Nodes, #{patterns := _}) ->
+    #{nodes => Nodes, patterns => []};
+given(Nodes, _Options) ->
+    Applications = lists:usort(lists:append([applications(Node) || Node <- Nodes])),
+    #{nodes => Nodes, patterns => [{application, Name} || Name <- Applications]}.
+
+%% A release has those of OTP beside its own: this machine's OTP says which they are.
+applications(Node) ->
+    try
+        Running = erpc:call(Node, application, which_applications, [], ?TIMEOUT_MS),
+        {ok, Folders} = file:list_dir(code:lib_dir()),
+        Otp = [list_to_atom(hd(string:split(Folder, "-"))) || Folder <- Folders],
+        [
+            Name
+         || {Name, _, _} <- Running,
+            not lists:member(Name, ?ELIXIR ++ Otp),
+            erpc:call(Node, application, get_key, [Name, modules], ?TIMEOUT_MS) =/= {ok, []}
+        ]
+    catch
+        %% The one who attaches to it says what is wrong.
+        error:{erpc, _} -> []
+    end.
+
+%% The callbacks
+
+-spec form() -> dyno_test_callbacks:form().
+form() ->
+    #{command => record, invariants => invariants, unmatched => refuse}.
+
+-spec warnings(module()) -> [].
+warnings(_Module) -> [].
+
+-doc "Done before.".
+-spec connection(#{atom() => term()}) -> ok.
+connection(_Options) -> ok.
+
+-spec suite(callbacks()) -> {ok, dyno_suite:config()}.
+suite(Callbacks) ->
+    #{nodes := [First | Others], patterns := Patterns} = dyno_test_callbacks:given(Callbacks),
+    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    {ok, #{
+        name => iolist_to_binary([atom_to_binary(First), More]),
+        sizes => [1],
+        load => none,
+        control => false,
+        duration_ms => ?DURATION_MS,
+        patterns => Patterns,
+        servers => ["all"]
+    }}.
+
+-spec init_suite(callbacks()) -> {ok, undefined}.
+init_suite(_Callbacks) -> {ok, undefined}.
+
+-spec init_run(callbacks(), pos_integer(), undefined) ->
+    {ok, {[dyno_suite:target()], undefined}}.
+init_run(Callbacks, _Size, State) ->
+    #{nodes := Nodes} = dyno_test_callbacks:given(Callbacks),
+    {ok, {[{Node, default} || Node <- Nodes], State}}.
+
+-spec load(callbacks(), pos_integer(), undefined, term()) -> {ok, {module(), dyno_suite:load()}}.
+load(_Callbacks, _Size, _State, _Options) ->
+    {ok, {dyno_load_none, #{model => none}}}.
+
+-spec end_run(callbacks(), undefined, dyno_test_callbacks:info()) -> {ok, ok}.
+end_run(_Callbacks, _State, _Info) -> {ok, ok}.
+
+-spec end_suite(callbacks(), undefined) -> {ok, ok}.
+end_suite(_Callbacks, _State) -> {ok, ok}.

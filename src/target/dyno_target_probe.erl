@@ -1,0 +1,108 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_probe).
+-moduledoc """
+Asks a node for its full name, and so finds out why another could not connect to it.
+
+The port mapper (epmd) knows where a node listens, but only the part of its name before the `@`.
+Whoever connects there and says who he is, is told the whole name before a cookie is asked for: the
+first steps of the distribution's handshake (version 6, of OTP 23 and later). The connection is then
+closed; the node logs nothing and has no connection of ours afterwards.
+
+```
+probe                                     node
+send_name   'N' Flags Creation Name  -->
+                                     <--  's' ok
+                                     <--  'N' Flags Challenge Creation Name
+```
+""".
+
+-export([name/2]).
+-export_type([problem/0]).
+
+-doc """
+* `no_epmd`: nothing answers where the port mapper should be.
+* `not_registered`: it does not know the name; these it knows.
+* `closed`: its port takes no connection.
+* `tls`: it wants TLS.
+* `old`: it speaks an earlier version of the handshake, or refuses this one.
+* `silent`: it takes the connection and says nothing.
+""".
+-type problem() ::
+    no_epmd | {not_registered, [string()]} | closed | tls | old | silent.
+
+-define(TIMEOUT_MS, 3000).
+-define(ALERT, 21).
+
+-doc "The full name of the node that is registered under a name at a host.".
+-spec name(string(), inet:hostname()) -> {ok, node()} | {error, problem()}.
+name(Name, Host) ->
+    case erl_epmd:names(Host) of
+        {ok, Names} ->
+            case lists:keyfind(Name, 1, Names) of
+                {Name, Port} -> at_port(Host, Port);
+                false -> {error, {not_registered, [Of || {Of, _} <- Names]}}
+            end;
+        {error, _} ->
+            {error, no_epmd}
+    end.
+
+at_port(Host, Port) ->
+    %% Raw: what answers may be no distribution, and its first bytes no length.
+    case gen_tcp:connect(Host, Port, [binary, {active, false}, {nodelay, true}], ?TIMEOUT_MS) of
+        {ok, Socket} ->
+            try
+                ok = gen_tcp:send(Socket, send_name()),
+                answer(Socket, <<>>)
+            catch
+                error:{badmatch, {error, _}} -> {error, old}
+            after
+                gen_tcp:close(Socket)
+            end;
+        {error, timeout} ->
+            {error, silent};
+        {error, _} ->
+            {error, closed}
+    end.
+
+%% A name that no other probe has at the time; the flags are those of this runtime.
+send_name() ->
+    Name = list_to_binary([
+        "dyno-probe-", os:getpid(), $-, integer_to_list(erlang:unique_integer([positive])), "@probe"
+    ]),
+    Flags = element(2, erts_internal:get_dflags()),
+    Message = <<$N, Flags:64, 0:32, (byte_size(Name)):16, Name/binary>>,
+    <<(byte_size(Message)):16, Message/binary>>.
+
+answer(Socket, Read) ->
+    case read(Read) of
+        more ->
+            case gen_tcp:recv(Socket, 0, ?TIMEOUT_MS) of
+                {ok, More} -> answer(Socket, <<Read/binary, More/binary>>);
+                {error, timeout} -> {error, silent};
+                {error, _} -> {error, old}
+            end;
+        Answer ->
+            Answer
+    end.
+
+%% Of TLS it is the alert of a server that was sent no TLS.
+read(<<?ALERT, 3, _/binary>>) ->
+    {error, tls};
+read(<<Size:16, $s, Status:(Size - 1)/binary, Rest/binary>>) ->
+    case Status of
+        <<"ok", _/binary>> -> challenge(Rest);
+        _ -> {error, old}
+    end;
+read(<<_:16, Tag, _/binary>>) when Tag =/= $s ->
+    {error, old};
+read(_Part) ->
+    more.
+
+challenge(<<_:16, $N, _Flags:64, _Challenge:32, _Creation:32, Size:16, Name:Size/binary, _/binary>>) ->
+    {ok, binary_to_atom(Name)};
+challenge(<<_:16, Tag, _/binary>>) when Tag =/= $N ->
+    {error, old};
+challenge(_Part) ->
+    more.

@@ -1,0 +1,382 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_trace).
+-moduledoc """
+Shows calls and messages of running nodes as they happen: what `dyno trace` does.
+
+```erlang
+{ok, Trace} = dyno_trace:start(['shop@host'], [~"shop:order/2 -> return"], #{count => 100}),
+ok = dyno_trace:add(Trace, ~"shop:price/1"),
+ok = dyno_trace:remove(Trace, ~"shop:order/2 -> return"),
+{ok, Ended} = dyno_trace:stop(Trace).
+```
+
+Limits are always on: 10 calls, 15 seconds, 10,000 events a second, 2,000 that wait in the node and
+1,000 on their way, 64 MiB. When one of them is reached, tracing ends in the node by itself, and
+nothing is left there; so it is when the process that started it ends, or the node is lost.
+
+What was traced goes to the function `show`, in a process of its own. Items of several nodes are
+shown in the order of their times. The owner receives `{dyno_trace, Trace, {ended, Ended}}`.
+""".
+
+-behaviour(gen_server).
+
+-export([start/3, add/2, remove/2, stop/1, await/1, replay/3, format_error/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0, ended/0, reason/0]).
+
+-type options() :: #{
+    %% 15 seconds by default.
+    for_ms => pos_integer(),
+    %% So many calls and messages; 10 by default.
+    count => pos_integer(),
+    %% Events a second.
+    rate => pos_integer(),
+    %% Events that wait in the node, and their memory.
+    queue => pos_integer(),
+    bytes => pos_integer(),
+    %% Which processes; all but those that a node can't do without.
+    processes => [binary()],
+    %% `events` by default; how long functions take; the values of an argument.
+    what => events | latency | {argument, pos_integer()},
+    %% Calls that take longer are shown one by one where functions are timed.
+    above_ns => pos_integer(),
+    %% Whether the end of each call is traced.
+    tree => boolean(),
+    %% Whether calls have their arguments; they do by default.
+    arguments => boolean(),
+    depth => pos_integer(),
+    size => pos_integer(),
+    %% Called with each item; by default lines are printed where the caller prints.
+    show => fun((dyno_trace_item:t()) -> term()),
+    cookie => atom(),
+    name => atom()
+}.
+
+-doc "Why it ended, node by node: items of the kind `stopped`.".
+-type ended() :: [dyno_trace_item:t()].
+
+-type reason() :: {no_pattern, binary()} | {bad_option, atom()} | ended.
+
+-type state() :: #{
+    owner := pid(),
+    show := fun((dyno_trace_item:t()) -> term()),
+    count := pos_integer() | infinity,
+    shown := non_neg_integer(),
+    patterns := [{pos_integer(), dyno_trace_pattern:t()}],
+    next := pos_integer(),
+    %% What traces, and why the others ended.
+    targets := [dyno_trace_target:t()],
+    all := [dyno_trace_target:t()],
+    ended := ended(),
+    %% Items that others may still come before.
+    waiting := [{At :: integer(), pid(), dyno_trace_item:t()}],
+    callers := [gen_server:from()]
+}.
+
+-define(DEFAULTS, #{
+    for_ms => 15_000, count => 10, rate => 10_000, queue => 2000, bytes => 67_108_864,
+    what => events,
+    tree => false, arguments => true, depth => 8, size => 80, processes => []
+}).
+%% Of several nodes what came so long ago is complete.
+-define(MERGE_MS, 200).
+-define(MERGE_EACH_MS, 50).
+-define(WINDOW_QUEUE, 50_000).
+
+-doc """
+Traces in these nodes.
+
+## Errors
+A pattern is not understood, a function is not there or can't be traced, a node can't be reached or
+is taken by another dyno.
+""".
+-spec start([node(), ...], [unicode:chardata(), ...], options()) ->
+    {ok, pid()} | {error, dyno_error:error()}.
+start(Nodes, Patterns, Options) ->
+    case maps:keys(maps:without([above_ns, show, cookie, name | maps:keys(?DEFAULTS)], Options)) of
+        [] -> gen_server_start({self(), Nodes, Patterns, maps:merge(?DEFAULTS, Options)});
+        [Key | _] -> {error, {?MODULE, {bad_option, Key}}}
+    end.
+
+gen_server_start(Argument) ->
+    case gen_server:start(?MODULE, Argument, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, {?MODULE, refused, Error}} -> {error, Error}
+    end.
+
+-doc "Traces one more pattern of calls.".
+-spec add(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
+add(Trace, Pattern) -> call(Trace, {add, Pattern}).
+
+-doc "Traces a pattern no more, which is written as it was given.".
+-spec remove(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
+remove(Trace, Pattern) -> call(Trace, {remove, unicode:characters_to_binary(Pattern)}).
+
+-doc "Traces no more; returns when all is shown and nothing is left in the nodes.".
+-spec stop(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
+stop(Trace) ->
+    Result = call(Trace, stop),
+    %% Its owner was told, too.
+    receive
+        {?MODULE, Trace, {ended, Ended}} -> {ok, Ended}
+    after 0 -> Result
+    end.
+
+-doc "Waits until it has ended by itself; for its owner.".
+-spec await(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
+await(Trace) ->
+    Ref = monitor(process, Trace),
+    receive
+        {?MODULE, Trace, {ended, Ended}} ->
+            true = demonitor(Ref, [flush]),
+            {ok, Ended};
+        {'DOWN', Ref, process, Trace, _} ->
+            {error, {?MODULE, ended}}
+    end.
+
+call(Trace, Request) ->
+    try
+        gen_server:call(Trace, Request, infinity)
+    catch
+        exit:_ -> {error, {?MODULE, ended}}
+    end.
+
+-doc "Shows what a file has, as it was shown when it was traced.".
+-spec replay(file:name_all(), fun((dyno_trace_item:t(), Acc) -> Acc), Acc) ->
+    {ok, Acc} | {error, dyno_error:error()}.
+replay(File, Show, Acc) -> dyno_trace_item:fold(File, Show, Acc).
+
+-doc false.
+-spec init({pid(), [node()], [unicode:chardata()], options()}) ->
+    {ok, state()} | {error, {?MODULE, refused, dyno_error:error()}}.
+init({Owner, Nodes, Texts, Options}) ->
+    process_flag(trap_exit, true),
+    _ = monitor(process, Owner),
+    maybe
+        {ok, Patterns} ?= parsed(lists:enumerate(Texts), []),
+        ok ?= connect(Nodes, maps:with([cookie, name], Options)),
+        {ok, Selectors} ?= selectors(map_get(processes, Options), Nodes),
+        {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options), []),
+        _ = length(Nodes) > 1 andalso erlang:send_after(?MERGE_EACH_MS, self(), merge),
+        {ok, #{
+            owner => Owner,
+            show => maps:get(show, Options, printer(Nodes, Options)),
+            count => count(Options),
+            shown => 0,
+            patterns => Patterns,
+            next => length(Patterns) + 1,
+            targets => Targets,
+            all => Targets,
+            ended => [],
+            waiting => [],
+            callers => []
+        }}
+    else
+        {error, Error} -> {error, {?MODULE, refused, Error}}
+    end.
+
+count(#{what := events, count := Count}) -> Count;
+count(_Options) -> infinity.
+
+parsed([], Patterns) ->
+    {ok, lists:reverse(Patterns)};
+parsed([{Id, Text} | Texts], Patterns) ->
+    case dyno_trace_pattern:parse(Text) of
+        {ok, Pattern} -> parsed(Texts, [{Id, Pattern} | Patterns]);
+        Error -> Error
+    end.
+
+connect([], _Options) ->
+    ok;
+connect([Node | Nodes], Options) ->
+    case dyno_target_node:connect(Node, Options) of
+        ok -> connect(Nodes, Options);
+        Error -> Error
+    end.
+
+selectors(Texts, Nodes) -> selectors(Texts, Nodes, []).
+
+selectors([], _Nodes, []) ->
+    {ok, []};
+selectors([], Nodes, Selectors) ->
+    dyno_target_processes:check(lists:reverse(Selectors), Nodes);
+selectors([Text | Texts], Nodes, Selectors) ->
+    case dyno_target_processes:parse(Text) of
+        {ok, Selector} -> selectors(Texts, Nodes, [Selector | Selectors]);
+        Error -> Error
+    end.
+
+target_options(Selectors, #{what := What, tree := Tree, depth := Depth, size := Size} = Options) ->
+    Limits = maps:with([for_ms, rate, queue, bytes], Options),
+    (maps:with([what, above_ns, arguments, cookie, name], Options))#{
+        processes => Selectors,
+        count => count(Options),
+        terms => #{depth => Depth, size => Size},
+        ends =>
+            case Tree orelse What =:= latency of
+                true -> ends;
+                false -> as_asked
+            end,
+        limits =>
+            case What of
+                events -> Limits;
+                %% Its windows are the limit; until one is closed many calls may come.
+                _ -> Limits#{rate := infinity, queue := max(?WINDOW_QUEUE, map_get(queue, Limits))}
+            end,
+        arguments => arguments(What, Options)
+    }.
+
+arguments({argument, _}, _Options) -> true;
+arguments(latency, Options) -> is_map_key(above_ns, Options);
+arguments(events, #{arguments := Arguments}) -> Arguments.
+
+attach([], _Patterns, _Options, Targets) ->
+    {ok, lists:reverse(Targets)};
+attach([Node | Nodes], Patterns, Options, Targets) ->
+    case dyno_trace_target:attach(Node, Patterns, Options) of
+        {ok, Target} ->
+            attach(Nodes, Patterns, Options, [Target | Targets]);
+        Error ->
+            lists:foreach(fun dyno_trace_target:detach/1, Targets),
+            Error
+    end.
+
+%% The lines of what was not joined yet are kept in this process.
+printer(Nodes, #{tree := Tree}) ->
+    Layout =
+        case Tree of
+            true -> tree;
+            false -> lines
+        end,
+    Text = dyno_trace_text:new(#{layout => Layout, nodes => length(Nodes) > 1}),
+    fun(Item) ->
+        {Lines, Next} = dyno_trace_text:lines(Item, get_or(?MODULE, Text)),
+        _ = put(?MODULE, Next),
+        io:put_chars([[Line, $\n] || Line <- Lines])
+    end.
+
+get_or(Key, Default) ->
+    case get(Key) of
+        undefined -> Default;
+        Value -> Value
+    end.
+
+-doc false.
+-spec handle_call(term(), gen_server:from(), state()) ->
+    {reply, term(), state()} | {noreply, state()}.
+handle_call({add, Text}, _From, #{patterns := Patterns, next := Next} = State) ->
+    case parsed([{Next, Text}], []) of
+        {ok, [Pattern]} -> changed(Patterns ++ [Pattern], State#{next := Next + 1});
+        Error -> {reply, Error, State}
+    end;
+handle_call({remove, Text}, _From, #{patterns := Patterns} = State) ->
+    case [Pattern || {_, #{text := Of}} = Pattern <- Patterns, Of =:= Text] of
+        [] -> {reply, {error, {?MODULE, {no_pattern, Text}}}, State};
+        Gone -> changed(Patterns -- Gone, State)
+    end;
+handle_call(stop, From, #{targets := Targets, callers := Callers} = State) ->
+    lists:foreach(fun dyno_trace_target:stop/1, Targets),
+    {noreply, State#{callers := [From | Callers]}}.
+
+changed(Patterns, #{targets := Targets} = State) ->
+    Results = [dyno_trace_target:change(Target, Patterns) || Target <- Targets],
+    case [Error || {error, _} = Error <- Results] of
+        [] -> {reply, ok, State#{patterns := Patterns}};
+        [Error | _] -> {reply, Error, State}
+    end.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_info({dyno_trace, Node, Sender, Events}, #{all := All} = State) ->
+    case [Ahead || #{node := Of, ahead := Ahead} <- All, Of =:= Node] of
+        [Ahead] ->
+            Items = [dyno_trace_item:of_event(Node, Event, Ahead) || Event <- Events],
+            step(lists:foldl(fun(Item, Acc) -> came(Item, Sender, Acc) end, State, Items));
+        [] ->
+            {noreply, State}
+    end;
+handle_info(merge, State) ->
+    _ = erlang:send_after(?MERGE_EACH_MS, self(), merge),
+    step(merged(erlang:system_time(nanosecond) - ?MERGE_MS * 1_000_000, State));
+handle_info({'DOWN', _, process, Owner, _}, #{owner := Owner} = State) ->
+    {stop, normal, State};
+handle_info({'DOWN', Ref, process, _, _}, #{targets := Targets} = State) ->
+    lost([Target || #{monitor := Of} = Target <- Targets, Of =:= Ref], "the node was lost", State);
+handle_info({dyno_agent, Ref, What}, #{targets := Targets} = State) ->
+    Why = io_lib:format("~0tP", [element(tuple_size(What), What), 12]),
+    lost([Target || #{ref := Of} = Target <- Targets, Of =:= Ref], Why, State);
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+lost([], _Why, State) ->
+    {noreply, State};
+lost([#{node := Node}], Why, State) ->
+    Reason = #{limit => failed, text => unicode:characters_to_binary(Why)},
+    step(ended(#{event => stopped, node => atom_to_binary(Node), reason => Reason}, State)).
+
+%% What waits is shown before its node's end.
+came(#{event := stopped} = Item, _Sender, State) ->
+    ended(Item, State);
+came(#{at := At} = Item, Sender, #{all := [_, _ | _], waiting := Waiting} = State) ->
+    State#{waiting := [{At, Sender, Item} | Waiting]};
+came(Item, Sender, State) ->
+    shown(Sender, Item, State).
+
+ended(#{node := Node} = Item, #{targets := Targets, ended := Ended} = State) ->
+    Left = [Target || #{node := Of} = Target <- Targets, atom_to_binary(Of) =/= Node],
+    State#{targets := Left, ended := [Item | Ended]}.
+
+merged(Until, #{waiting := Waiting} = State) ->
+    {Later, Due} = lists:partition(fun({At, _, _}) -> At > Until end, Waiting),
+    lists:foldl(
+        fun({_, Sender, Item}, Acc) -> shown(Sender, Item, Acc) end,
+        State#{waiting := Later},
+        lists:sort(Due)
+    ).
+
+shown(Sender, Item, #{show := Show, shown := Shown} = State) ->
+    _ = Show(Item),
+    ok = dyno_agent_trace_sender:ack(Sender, 1),
+    New = State#{shown := Shown + counts(Item)},
+    case New of
+        #{shown := Count, count := Count, all := [_, _ | _], targets := Targets} when Count > Shown ->
+            lists:foreach(fun dyno_trace_target:stop/1, Targets),
+            New;
+        #{} ->
+            New
+    end.
+
+counts(#{event := Event}) when Event =:= call; Event =:= send; Event =:= 'receive' -> 1;
+counts(_Item) -> 0.
+
+step(#{targets := []} = State) ->
+    #{show := Show, ended := Ended, all := All} = Last = merged(infinity, State),
+    lists:foreach(Show, Ended),
+    lists:foreach(fun dyno_trace_target:detach/1, All),
+    #{owner := Owner, callers := Callers} = Last,
+    Owner ! {?MODULE, self(), {ended, Ended}},
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Ended}) end, Callers),
+    {stop, normal, Last#{all := []}};
+step(State) ->
+    {noreply, State}.
+
+-doc false.
+-spec terminate(term(), state()) -> ok.
+terminate(_Reason, #{all := All}) ->
+    lists:foreach(fun dyno_trace_target:detach/1, All).
+
+-doc "One sentence for a reason.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_pattern, Text}) ->
+    ["\"", Text, "\" is not traced; write the pattern as it was given"];
+format_error({bad_option, Key}) ->
+    io_lib:format("~tw is no option of dyno_trace", [Key]);
+format_error(ended) ->
+    "it has ended already".

@@ -1,0 +1,290 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_trace_pattern).
+-moduledoc """
+What is to be traced, as people write it.
+
+| text | what |
+| --- | --- |
+| `shop:order/2`, `shop:order` | calls of a function, with any number of arguments |
+| `shop:_`, `shop` | of all functions of a module; `_:_` of the node |
+| `shop:order(_, {key, K}) when K > 5` | calls with such arguments |
+| `MyApp.Shop.order/2` | in Elixir's spelling; arguments are written as in Erlang |
+| `send`, `send({request, _})`, `send(To, Message)` | messages that are sent |
+| `receive`, `receive({'$gen_call', _, _})` | messages that arrive |
+
+Behind `->` stands what else is wanted of calls: `return` (what it returned or raised, and its
+duration), `time` (only the duration), `caller`, `stack`.
+
+```erlang
+1> {ok, Pattern} = dyno_trace_pattern:parse(~"shop:order(_, K) when K > 5 -> return").
+2> maps:with([function, clauses, actions], Pattern).
+#{function => {shop,order,2}, clauses => [{['_','$1'],[{'>','$1',5}]}], actions => [return]}
+```
+
+Patterns become match specifications, so the runtime itself decides what is traced.
+""".
+
+-export([parse/1, functions/2, messages/2, format_error/1]).
+-export_type([t/0, reason/0]).
+
+-type t() :: #{
+    text := binary(),
+    kind := call | send | 'receive',
+    %% Of calls.
+    function => {module() | '_', atom(), arity() | '_'},
+    %% Heads and guards of match specifications.
+    clauses := [{'_' | [term()], [term()]}],
+    actions := [action()]
+}.
+
+-type action() :: return | time | caller | stack.
+
+-type reason() :: {Pattern :: binary(), Column :: pos_integer(), Text :: unicode:chardata()}.
+
+-define(ACTIONS, [return, time, caller, stack]).
+-define(EXAMPLE, "shop:order(_, {key, K}) when K > 5 -> return").
+
+-doc "Reads a pattern. It creates the atoms that are named.".
+-spec parse(unicode:chardata()) -> {ok, t()} | {error, {?MODULE, reason()}}.
+parse(Text) ->
+    Characters = string:trim(unicode:characters_to_list(Text), trailing),
+    try
+        {ok, (pattern(Characters))#{text => unicode:characters_to_binary(string:trim(Characters))}}
+    catch
+        throw:{Column, Why} ->
+            {error, {?MODULE, {unicode:characters_to_binary(Characters), Column, Why}}}
+    end.
+
+pattern(Text) ->
+    End = length(Text) + 1,
+    {Head, Rest} = function(Text, End),
+    {Left, Actions} = arrow(Rest),
+    with_arguments(Head, Left, End, actions(Actions, Head)).
+
+%% A module of Elixir with what follows it, or tokens.
+function(Text, End) ->
+    Elixir = "^\\s*([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?))?",
+    case re:run(Text, Elixir, [unicode, ucp, {capture, all, index}]) of
+        {match, [{0, Length}, {At, Size} | Function]} ->
+            Module = lists:sublist(Text, At + 1, Size),
+            Rest = tokens(lists:nthtail(Length, Text), Length + 1, End),
+            {{call, elixir(Module), elixir_function(Function, Text)}, elixir_rest(Rest)};
+        nomatch ->
+            erlang(tokens(Text, 1, End), End)
+    end.
+
+elixir("Elixir." ++ _ = Module) -> list_to_atom(Module);
+elixir(Module) -> list_to_atom("Elixir." ++ Module).
+
+elixir_function([], _Text) -> '_';
+elixir_function([{At, Size}], Text) -> list_to_atom(lists:sublist(Text, At + 1, Size)).
+
+elixir_rest([{':', At} | _]) ->
+    throw({column(At), "a dot follows a module of Elixir; one of Erlang begins with a small letter"});
+elixir_rest(Rest) ->
+    Rest.
+
+tokens(Text, Column, End) ->
+    case erl_scan:string(Text, {1, Column}) of
+        {ok, Tokens, _} -> Tokens;
+        {error, {At, Module, Why}, _} -> throw({min(End, column(At)), Module:format_error(Why)})
+    end.
+
+erlang([{'receive', _} | Rest], _End) ->
+    {'receive', Rest};
+erlang([{atom, _, send}, {':', _} = Colon | Rest], End) ->
+    qualified(send, [Colon | Rest], End);
+erlang([{atom, _, send} | Rest], _End) ->
+    {send, Rest};
+erlang([{atom, _, Module} | Rest], End) ->
+    qualified(Module, Rest, End);
+erlang([{var, _, '_'} | Rest], End) ->
+    qualified('_', Rest, End);
+erlang([Token | _], _End) ->
+    throw({column(element(2, Token)), "a pattern begins with a module, send or receive"});
+erlang([], _End) ->
+    throw({1, "nothing is named here"}).
+
+qualified(Module, [{':', _}, {atom, _, Function} | Rest], _End) ->
+    {{call, Module, Function}, Rest};
+qualified(Module, [{':', _}, {var, _, '_'} | Rest], _End) ->
+    {{call, Module, '_'}, Rest};
+qualified(_Module, [{':', _}, Token | _], _End) ->
+    throw({column(element(2, Token)), "a function's name or _ stands here"});
+qualified(_Module, [{':', _}], End) ->
+    throw({End, "a function's name or _ stands here"});
+qualified(Module, Rest, _End) ->
+    {{call, Module, '_'}, Rest}.
+
+column({_Line, Column}) -> Column;
+column(Anno) -> erl_anno:column(Anno).
+
+arrow(Tokens) ->
+    case lists:splitwith(fun(Token) -> element(1, Token) =/= '->' end, Tokens) of
+        {Left, []} -> {Left, none};
+        {Left, [Arrow | Right]} -> {Left, {Arrow, Right}}
+    end.
+
+actions(none, _Head) ->
+    [];
+actions({{_, At}, _}, Kind) when Kind =:= send; Kind =:= 'receive' ->
+    throw({column(At), "nothing stands behind a message"});
+actions({{_, At}, []}, _Head) ->
+    throw({column(At) + 2, accepted()});
+actions({_Arrow, Tokens}, _Head) ->
+    named_actions(Tokens).
+
+named_actions([{atom, At, Action}]) -> [action(Action, At)];
+named_actions([{atom, At, Action}, {Separator, _} | [_ | _] = More]) when
+    Separator =:= ','; Separator =:= ';'
+->
+    [action(Action, At) | named_actions(More)];
+named_actions([{atom, At, Action}, Token | _]) ->
+    _ = action(Action, At),
+    throw({column(element(2, Token)), "a comma and one more of return, time, caller and stack"});
+named_actions([Token | _]) ->
+    throw({column(element(2, Token)), accepted()}).
+
+action(Action, At) ->
+    case lists:member(Action, ?ACTIONS) of
+        true ->
+            Action;
+        false ->
+            Names = [atom_to_list(Name) || Name <- ?ACTIONS],
+            Meant =
+                case dyno_similar:nearest(atom_to_list(Action), Names) of
+                    {ok, Name} -> ["; did you mean ", Name, "?"];
+                    none -> ""
+                end,
+            throw({column(At), [accepted(), Meant]})
+    end.
+
+accepted() -> "behind the arrow stand return, time, caller or stack, with commas between them".
+
+%% Any arguments, so many, or such ones.
+with_arguments(Head, [], _End, Actions) ->
+    made(Head, '_', [{'_', []}], Actions);
+with_arguments({call, _, _} = Head, [{'/', _}, {integer, _, Arity}], _End, Actions) when
+    Arity < 256
+->
+    made(Head, Arity, [{'_', []}], Actions);
+with_arguments({call, _, _} = Head, [{'/', _}, {var, _, '_'}], _End, Actions) ->
+    made(Head, '_', [{'_', []}], Actions);
+with_arguments({call, _, _}, [{'/', _}, {integer, _, _}, Token | _], _End, _Actions) ->
+    throw({column(element(2, Token)), "-> or nothing follows the number of arguments"});
+with_arguments({call, _, _}, [{'/', At} | _], _End, _Actions) ->
+    throw({column(At) + 1, "the number of arguments stands here"});
+with_arguments({call, _, '_'}, [{'(', At} | _], _End, _Actions) ->
+    throw({column(At), "arguments need the name of a function"});
+with_arguments(Head, [{'(', _} | _] = Tokens, End, Actions) ->
+    {Arguments, Guards} = clause(Tokens, End),
+    {Arity, Matched} = matched(Head, Arguments),
+    made(Head, Arity, [{Matched, Guards}], Actions);
+with_arguments(_Head, [{'when', At} | _], _End, _Actions) ->
+    throw({column(At), "a guard needs arguments to speak of, such as (_, K) when K > 5"});
+with_arguments(_Head, [Token | _], _End, _Actions) ->
+    throw({column(element(2, Token)), "not understood from here on"}).
+
+made({call, '_', Function}, _Arity, _Clauses, _Actions) when Function =/= '_' ->
+    throw({1, "a function of any module can't be traced: name the module, or take _:_"});
+made({call, Module, Function}, Arity, Clauses, Actions) ->
+    #{
+        kind => call, function => {Module, Function, Arity}, clauses => Clauses, actions => Actions
+    };
+made(Kind, _Arity, Clauses, Actions) ->
+    #{kind => Kind, clauses => Clauses, actions => Actions}.
+
+%% Of messages the runtime matches more than is written here.
+matched({call, _, _}, Arguments) -> {length(Arguments), Arguments};
+matched(send, [Message]) -> {'_', ['_', Message]};
+matched(send, [To, Message]) -> {'_', [To, Message]};
+matched('receive', [Message]) -> {'_', ['_', '_', Message]};
+matched(send, _) -> throw({5, "send takes one message, or its receiver and the message"});
+matched('receive', _) -> throw({8, "receive takes one message"}).
+
+%% The parser of Erlang reads it as a fun's clause.
+clause(Tokens, End) ->
+    At = {1, End},
+    Fun = [{'fun', {1, 1}}] ++ Tokens ++ [{'->', At}, {atom, At, true}, {'end', At}, {dot, At}],
+    case erl_parse:parse_exprs(Fun) of
+        {ok, [{'fun', _, {clauses, [{clause, Anno, Arguments, Guards, Body}]}}]} ->
+            List = lists:foldr(
+                fun(Argument, Tail) -> {cons, Anno, Argument, Tail} end, {nil, Anno}, Arguments
+            ),
+            specification({clause, Anno, [List], Guards, Body});
+        {ok, _} ->
+            throw({column(element(2, hd(Tokens))), "one list of arguments stands here"});
+        {error, {Where, Module, Why}} ->
+            throw({column(Where), Module:format_error(Why)})
+    end.
+
+specification(Clause) ->
+    case ms_transform:transform_from_shell(dbg, [Clause], []) of
+        [{Head, Guards, _Body}] -> {Head, Guards};
+        {error, [{_, [{At, Module, Why} | _]} | _], _} -> throw({column(At), why(Module, Why)})
+    end.
+
+why(_Module, {7, Record}) ->
+    io_lib:format("records are not known here: write the tuple, {~tw, ...}", [Record]);
+why(_Module, {6, Variable}) ->
+    io_lib:format("~ts stands in no argument", [Variable]);
+why(_Module, {17, Function, Arity}) ->
+    io_lib:format("~tw/~b is no function of guards", [Function, Arity]);
+why(_Module, {11, _Variable}) ->
+    "a binary can't be taken apart here: name it, and look at it in a guard";
+why(Module, Why) ->
+    string:trim(Module:format_error(Why)).
+
+-doc """
+The functions of numbered patterns with match specifications. In a call's message stand the
+pattern's number, its caller and its stack, where they are asked for. What is more exact comes
+later, since the last breakpoint of a function counts. `Ends` is for those who want the end of all
+calls.
+""".
+-spec functions([{pos_integer(), t()}], ends | as_asked) ->
+    [{{module(), atom(), arity() | '_'}, dyno_agent_event_tracer:match_spec(), [local]}].
+functions(Patterns, Ends) ->
+    Clauses = maps:groups_from_list(
+        fun({Function, _}) -> Function end,
+        fun({_, Of}) -> Of end,
+        [
+            {Function, {Head, Guards, body(Id, Actions, Ends)}}
+         || {Id, #{function := Function, clauses := All, actions := Actions}} <- Patterns,
+            {Head, Guards} <- All
+        ]
+    ),
+    Sorted = lists:sort(
+        fun(A, B) -> generality(A) >= generality(B) end, maps:keys(Clauses)
+    ),
+    [{Function, map_get(Function, Clauses), [local]} || Function <- Sorted].
+
+generality({M, F, A}) -> length([any || '_' <- [M, F, A]]).
+
+body(Id, Actions, Ends) ->
+    Part = fun(Action, Call) ->
+        case lists:member(Action, Actions) of
+            true -> Call;
+            false -> []
+        end
+    end,
+    HasEnd = Ends =:= ends orelse lists:member(return, Actions) orelse lists:member(time, Actions),
+    [{exception_trace} || HasEnd] ++
+        [{message, {{Id, Part(caller, {caller_line}), Part(stack, {current_stacktrace})}}}].
+
+-doc "The match specification of messages of a kind; `none` where no pattern is of messages.".
+-spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec() | none.
+messages(Kind, Patterns) ->
+    case [Clause || #{kind := Of, clauses := All} <- Patterns, Of =:= Kind, Clause <- All] of
+        [] -> none;
+        Clauses -> [{Head, Guards, []} || {Head, Guards} <- Clauses]
+    end.
+
+-doc "Where and why a pattern is not understood.".
+-spec format_error(reason()) -> unicode:chardata().
+format_error({Text, Column, Why}) ->
+    [
+        "this pattern is not understood: ", Why, "\n  ", Text, "\n  ",
+        lists:duplicate(Column - 1, $\s), "^\na pattern that is: ", ?EXAMPLE
+    ].

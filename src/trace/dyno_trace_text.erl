@@ -1,0 +1,222 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_trace_text).
+-moduledoc """
+What was traced as lines of text: a line for each call once it has returned, or the tree of the
+calls of each process. Pure.
+""".
+
+-export([new/1, lines/2, flush/1, ending/1]).
+-export_type([t/0, options/0]).
+
+-type options() :: #{
+    layout => lines | tree,
+    %% Whether the lines say which node; not by default.
+    nodes => boolean()
+}.
+
+-opaque t() :: #{
+    layout := lines | tree,
+    nodes := boolean(),
+    %% Calls whose end is waited for.
+    open := #{{binary(), integer()} => dyno_trace_item:t()},
+    %% Of a tree, a call that may turn out to make no other.
+    leaf := none | dyno_trace_item:t()
+}.
+
+-define(BAR, 40).
+-define(MOST_VALUES, 10).
+
+-doc "Nothing was shown yet.".
+-spec new(options()) -> t().
+new(Options) ->
+    #{
+        layout => maps:get(layout, Options, lines),
+        nodes => maps:get(nodes, Options, false),
+        open => #{},
+        leaf => none
+    }.
+
+-doc "The lines of an item, or none as long as more must be known.".
+-spec lines(dyno_trace_item:t(), t()) -> {[unicode:chardata()], t()}.
+lines(#{event := call, returns := true} = Call, #{layout := tree} = Text) ->
+    {Before, Shown} = flush(Text),
+    {Before, Shown#{leaf := Call}};
+lines(#{event := call, returns := true} = Call, #{open := Open} = Text) ->
+    {[], Text#{open := Open#{key(Call) => Call}}};
+lines(#{event := Event} = End, #{layout := tree, leaf := Leaf} = Text) when
+    Event =:= return; Event =:= exception
+->
+    case Leaf of
+        #{id := Id, node := Node} when map_get(id, End) =:= Id, map_get(node, End) =:= Node ->
+            {call(Leaf, [ended(End)], Text), Text#{leaf := none}};
+        _ ->
+            {Before, Shown} = flush(Text),
+            {Before ++ [[head(End, Text), indent(End), name(End), ended(End)]], Shown}
+    end;
+lines(#{event := Event} = End, #{open := Open} = Text) when
+    Event =:= return; Event =:= exception
+->
+    Key = key(End),
+    case Open of
+        #{Key := Call} ->
+            {call(Call, [ended(End)], Text), Text#{open := maps:remove(Key, Open)}};
+        #{} ->
+            {[[head(End, Text), name(End), ended(End)]], Text}
+    end;
+lines(#{event := stopped, node := Node}, #{open := Open} = Text) ->
+    {Before, Shown} = flush(Text),
+    Of = [Call || {N, _} := Call <- maps:iterator(Open, ordered), N =:= Node],
+    {
+        Before ++ lists:append([call(Call, "  (has not returned)", Text) || Call <- Of]),
+        Shown#{open := maps:filter(fun({N, _}, _) -> N =/= Node end, Open)}
+    };
+lines(Item, Text) ->
+    {Before, Shown} = flush(Text),
+    {Before ++ other(Item, Text), Shown}.
+
+key(#{node := Node, id := Id}) -> {Node, Id}.
+
+name(#{function := Function}) -> Function.
+
+-doc "The lines that were kept back to be joined with the next one.".
+-spec flush(t()) -> {[unicode:chardata()], t()}.
+flush(#{leaf := none} = Text) -> {[], Text};
+flush(#{leaf := Leaf} = Text) -> {call(Leaf, "", Text), Text#{leaf := none}}.
+
+other(#{event := call} = Call, Text) ->
+    call(Call, "", Text);
+other(#{event := send, message := Message, to := To} = Item, Text) ->
+    [[head(Item, Text), "sends ", Message, " to ", To]];
+other(#{event := 'receive', message := Message} = Item, Text) ->
+    [[head(Item, Text), "gets ", Message]];
+other(#{event := slow, duration_ns := Ns} = Item, Text) ->
+    What =
+        case Item of
+            #{call := Call} when is_binary(Call) -> Call;
+            #{function := Function} -> Function
+        end,
+    [[head(Item, Text), What, " took ", duration(Ns)]];
+other(#{event := latency, of_what := second, functions := Functions} = Item, Text) ->
+    [
+        [moment(Item, Text), io_lib:format("~b calls", [Count]), "  p50 ", duration(P50), "  p99 ",
+            duration(P99), "  max ", duration(Max), "  ", Function]
+     || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
+    ];
+other(#{event := latency, functions := Functions, node := Node}, Text) ->
+    lists:append([histogram(Function, [[" at ", Node] || map_get(nodes, Text)]) || Function <- Functions]);
+other(#{event := argument, of_what := second, values := Values} = Item, Text) when Values =/= [] ->
+    [[moment(Item, Text), lists:join(", ", [[Value, " ", times(N)] || [N, Value] <- most(Values)])]];
+other(#{event := argument, of_what := all, values := [_ | _]} = Item, Text) ->
+    distribution(Item, Text);
+other(_Item, _Text) ->
+    [].
+
+call(#{call := Call} = Item, End, Text) ->
+    More =
+        [[marked(Item), "from ", Caller] || #{caller := Caller} <- [Item]] ++
+            [[marked(Item), "in ", Frame] || #{stack := Frames} <- [Item], Frame <- Frames],
+    [[head(Item, Text), indent(Item, Text), Call, End] | More].
+
+marked(_Item) -> "                   ".
+
+head(#{pid := Pid} = Item, Text) ->
+    Name =
+        case Item of
+            #{name := Of} when Of =/= ~"" -> [" ", Of];
+            #{} -> ""
+        end,
+    [moment(Item, Text), Pid, Name, "  "].
+
+moment(#{at := At, node := Node}, #{nodes := Nodes}) ->
+    Us = At div 1000,
+    {_, {Hour, Minute, Second}} = calendar:system_time_to_local_time(Us div 1_000_000, second),
+    Time = io_lib:format("~2..0b:~2..0b:~2..0b.~6..0b  ", [
+        Hour, Minute, Second, Us rem 1_000_000
+    ]),
+    case Nodes of
+        true -> [Time, Node, " "];
+        false -> Time
+    end.
+
+indent(Item, #{layout := tree}) -> indent(Item);
+indent(_Item, _Text) -> "".
+
+indent(#{depth := Depth}) -> lists:duplicate(min(Depth, 40), "  ");
+indent(_Item) -> "".
+
+ended(#{event := exception, class := Class, duration_ns := Ns} = End) ->
+    [" ** ", atom_to_list(Class), [[":", Value] || #{value := Value} <- [End]], "  ", duration(Ns)];
+ended(#{duration_ns := Ns} = End) ->
+    [[[" -> ", Value] || #{value := Value} <- [End]], "  ", duration(Ns)].
+
+duration(Ns) -> dyno_unit:format(Ns, ~"ns").
+
+histogram(#{function := Function, count := Count, bars := Bars} = Of, At) ->
+    #{mean := Mean, p50 := P50, p90 := P90, p99 := P99, max := Max} = Of,
+    Most = lists:max([N || [_, N] <- Bars]),
+    [
+        "",
+        [Function, At, io_lib:format(": ~b calls", [Count]), ", mean ", duration(Mean), ", p50 ",
+            duration(P50), ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ", duration(Max)]
+        | [
+            ["  < ", string:pad(duration(High), 8, leading), " ", bar(N, Most), io_lib:format(" ~b", [N])]
+         || [High, N] <- Bars
+        ]
+    ].
+
+distribution(#{argument := N, values := Values, others := Others, node := Node}, #{nodes := Nodes}) ->
+    Total = lists:sum([Count || [Count, _] <- Values]) + Others,
+    Most = lists:max([Count || [Count, _] <- Values]),
+    Shown = most(Values),
+    Rest = Total - lists:sum([Count || [Count, _] <- Shown]),
+    [
+        "",
+        [io_lib:format("argument ~b", [N]), [[" at ", Node] || Nodes],
+            io_lib:format(": ~b calls, ~b values", [Total, length(Values)])]
+        | [
+            [io_lib:format("~5.1f % ", [100 * Count / Total]), bar(Count, Most), " ", Value]
+         || [Count, Value] <- Shown
+        ]
+    ] ++ [[io_lib:format("~5.1f % ", [100 * Rest / Total]), "all others"] || Rest > 0].
+
+most(Values) -> lists:sublist(Values, ?MOST_VALUES).
+
+bar(N, Most) -> lists:duplicate(max(1, round(?BAR * N / Most)), $#).
+
+times(N) -> [integer_to_list(N), "x"].
+
+-doc "Why tracing of a node ended, and what was not shown, in a sentence.".
+-spec ending(dyno_trace_item:t()) -> unicode:chardata().
+ending(#{event := stopped, reason := Reason} = Stopped) ->
+    Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
+    [
+        why(Reason, maps:get(count, Stopped, 0)),
+        [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0]
+    ].
+
+why(#{limit := count, value := N}, _) -> io_lib:format("~b shown, as asked for with --count", [N]);
+why(#{limit := for_ms, value := Ms}, 0) -> ["nothing was called in ", time(Ms), " (--for)"];
+why(#{limit := for_ms, value := Ms}, N) -> [integer_to_list(N), " in ", time(Ms), " (--for)"];
+why(#{limit := rate, value := N}, _) ->
+    io_lib:format("stopped: more than ~b events came in a second (--rate); trace less", [N]);
+why(#{limit := queue, value := N}, _) ->
+    io_lib:format(
+        "stopped at once: more than ~b events waited in the node; trace fewer functions or processes",
+        [N]
+    );
+why(#{limit := bytes, value := N}, _) ->
+    io_lib:format(
+        "stopped at once: what was traced took more than ~b MiB of the node; leave the arguments out "
+        "with --arity",
+        [N div 1_048_576]
+    );
+why(#{limit := open, value := N}, _) ->
+    io_lib:format("stopped: ~b calls had not returned; trace it without its end", [N]);
+why(#{limit := failed, text := Text}, _) ->
+    ["lost: ", Text];
+why(_Stopped, N) ->
+    io_lib:format("stopped after ~b", [N]).
+
+time(Ms) -> dyno_unit:format(Ms, ~"ms").

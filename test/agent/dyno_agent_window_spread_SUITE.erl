@@ -1,0 +1,54 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_window_spread_SUITE).
+-moduledoc false.
+%% What a call takes, by windows in which another program often had the processor.
+
+-export([all/0]).
+-export([quiet_machine/1, busy_machine/1, always_busy/1]).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-define(SEND, {ranch_tcp, send, 2}).
+-define(INIT, {cowboy_stream_h, init, 3}).
+
+all() -> [quiet_machine, busy_machine, always_busy].
+
+%% All windows count: in one of four a call takes three times as long, and that is the function's.
+quiet_machine(_Config) ->
+    Times = [25, 26, 25, 75, 25, 24, 25, 75, 26, 25, 25, 75],
+    ?assertEqual(25, round(send_us([{Us, {35, 35}} || Us <- Times]))).
+
+%% As seen with Cowboy on two processors and a load of 18: send wakes up who takes the processor.
+busy_machine(_Config) ->
+    Times = [350, 38, 150, 90, 25, 33, 50, 60, 300, 130, 28, 42],
+    Us = send_us([{Us, {35, 12}} || Us <- Times]),
+    ?assert(Us >= 25 andalso Us =< 38, Us).
+
+%% Where no window is quiet, the interval says so.
+always_busy(_Config) ->
+    Spread = spread([{Us, {35, 12}} || Us <- [350, 380, 150, 90, 260, 900, 500, 160]]),
+    #{?SEND := {_, Error}} = dyno_agent_window_spread:errors(Spread),
+    ?assert(Error > 0.1, Error).
+
+%% As the sum of all windows, by the factor.
+send_us(Windows) ->
+    Spread = spread(Windows),
+    #{?SEND := Factor} = dyno_agent_window_spread:typical(Spread),
+    Factor * lists:sum([Us || {Us, _} <- Windows]) / length(Windows).
+
+spread(Windows) ->
+    lists:foldl(
+        fun({Us, Worked}, Spread) ->
+            Window = #{
+                ns => 35_000_000,
+                counted => 100,
+                worked => Worked,
+                rows => #{?SEND => [{100, 100 * Us}], ?INIT => [{50, 300}, {50, 300}]}
+            },
+            dyno_agent_window_spread:add(Window, Spread)
+        end,
+        dyno_agent_window_spread:new(),
+        Windows
+    ).

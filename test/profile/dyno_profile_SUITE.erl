@@ -1,0 +1,185 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile_SUITE).
+-moduledoc "Profiles of real nodes: what takes the time is found, of whom it was asked, and nothing is left.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+each_release() -> [samples_chosen_processes, times_chosen_processes, sees_what_waits_for_schedulers].
+
+all() ->
+    [
+        functions_of_stacks,
+        reads_perf_script,
+        samples_chosen_processes,
+        times_chosen_processes,
+        sees_what_waits_for_schedulers,
+        evaluates_an_expression,
+        runs_a_command,
+        refuses
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) -> ok.
+
+functions_of_stacks(_Config) ->
+    Profile = dyno_recording_part:profile(
+        #{name => ~"stacks", values => [#{name => ~"time", unit => ~"ns"}]},
+        [{[~"a", ~"b", ~"a"], [30], #{}}, {[~"a", ~"b"], [60], #{}}, {[~"c"], [10], #{}}]
+    ),
+    #{rows := Rows} = dyno_profile_functions:table(Profile),
+    %% One that is in a stack twice counts once.
+    ?assertEqual([[~"b", 0.6, 0.9], [~"a", 0.3, 0.9], [~"c", 0.1, 0.1]], Rows).
+
+reads_perf_script(_Config) ->
+    Text =
+        ~"""
+        # ========
+        erts_sched_1  2164 [000] 10.1:     1001001 cpu-clock:
+        \t      7f01 $lists:reverse/1+0x1f (/tmp/jitted-1.so)
+        \t      7f02 $my_mod:'a b'/2+0x20 (/tmp/jitted-1.so)
+        \t      5501 process_main+0x3 (/usr/lib/erlang/erts-17.1/bin/beam.smp)
+        \t      5502 [unknown] ([unknown])
+
+        1_dirty io  2164/2170 [001] 10.2:     1001001 cpu-clock:
+        \t  ffffffff81 do_syscall_64 ([kernel.kallsyms])
+
+        """,
+    ?assertEqual(
+        [
+            {~"erts_sched_1", [~"process_main", ~"my_mod:'a b'/2", ~"lists:reverse/1"]},
+            {~"1_dirty io", [~"do_syscall_64"]}
+        ],
+        dyno_profile_perf:parse(binary:replace(Text, ~"\\t", ~"\t", [global]))
+    ),
+    ?assertEqual([], dyno_profile_perf:parse(~"a text\nof something else\n")).
+
+samples_chosen_processes(_Config) ->
+    on_node([], fun(Node) ->
+        ok = busy(Node, one, spin_one),
+        ok = busy(Node, other, spin_other),
+        {ok, Recording} = profile(Node, #{targets => [{name, ~"one"}]}),
+        Functions = [F || #{~"function" := F} <- rows(~"profile", Recording)],
+        ?assert(lists:member(~"dyno_profile_SUITE:spin_one/0", Functions), Functions),
+        ?assertNot(lists:member(~"dyno_profile_SUITE:spin_other/0", Functions), Functions),
+        %% With whom it shares the processors.
+        {ok, All} = profile(Node, #{}),
+        ?assertMatch([_], [x || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- rows(~"profile", All)])
+    end).
+
+times_chosen_processes(_Config) ->
+    on_node([], fun(Node) ->
+        ok = busy(Node, one, reverse_one),
+        ok = busy(Node, other, spin_other),
+        {ok, Threshold} = dyno_threshold:parse(~"profile lists:reverse/1 own > 1 %"),
+        {ok, Recording} = profile(Node, #{
+            kind => time,
+            targets => [{name, ~"one"}],
+            patterns => [{lists, reverse, '_'}, {?MODULE, '_', '_'}],
+            thresholds => [Threshold]
+        }),
+        Rows = rows(~"profile", Recording),
+        [#{~"calls" := Calls, ~"bias" := Bias}] =
+            [Row || #{~"function" := ~"lists:reverse/1"} = Row <- Rows],
+        ?assert(Calls > 100),
+        ?assert(Bias >= 0 andalso Bias =< 1),
+        ?assertEqual([], [x || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- Rows]),
+        ?assertMatch([#{~"result" := ~"pass"}], map_get(~"verdicts", Recording)),
+        ?assertMatch(
+            {error, {dyno_profile_exact, no_processes_of_counts}},
+            profile(Node, #{kind => count, targets => [{name, ~"one"}]})
+        )
+    end).
+
+sees_what_waits_for_schedulers(_Config) ->
+    on_node(["+S", "2:2"], fun(Node) ->
+        [ok = busy(Node, Name, spin_other) || Name <- [a, b, c, d]],
+        {ok, Recording} = profile(Node, #{kind => schedulers}),
+        [Run] = dyno_recording:runs(Recording),
+        Value = fun(Name) ->
+            {ok, #{~"value" := V}} = dyno_recording:metric(Run, Name),
+            V
+        end,
+        ?assert(Value(~"schedulers.runnable") > 3),
+        ?assert(Value(~"schedulers.queued") > 0.9),
+        ?assertMatch(
+            [#{~"scheduler" := _, ~"busy" := Busy} | _] when Busy > 0.9,
+            [R || #{~"scheduler" := ~"normal 1"} = R <- rows(~"schedulers", Recording)]
+        ),
+        ?assertEqual(false, erpc:call(Node, erlang, system_flag, [microstate_accounting, false]))
+    end).
+
+evaluates_an_expression(_Config) ->
+    {ok, Recording} = dyno_profile:run([], #{
+        eval => ~"lists:seq(1, 1000), lists:sort([5, 3, 4]).", for_ms => 1000
+    }),
+    ?assertMatch(#{~"status" := ~"complete"}, Recording),
+    ?assertMatch([_], [x || #{~"function" := ~"eval:run/0"} <- rows(~"profile", Recording)]),
+    [
+        begin
+            {error, Error} = dyno_profile:run([], #{eval => Text}),
+            Sentence = unicode:characters_to_binary(dyno_error:format(Error)),
+            ?assertMatch({_, _}, binary:match(Sentence, Part), Sentence)
+        end
+     || {Text, Part} <- [{~"lists:sort(", ~"column"}, {~"L + 1", ~"unbound"}, {~"error(no)", ~"raises no"}]
+    ].
+
+runs_a_command(_Config) ->
+    Command =
+        ~"erl -noshell -eval 'T=fun(T)->lists:seq(1,1000),T(T)end,spawn(fun()->T(T)end),timer:sleep(2500),halt().'",
+    {ok, Recording} = dyno_profile:run([], #{run => Command}),
+    ?assertMatch(#{~"status" := ~"complete"}, Recording),
+    ?assertMatch([_ | _], rows(~"profile", Recording)),
+    ?assertMatch(
+        {error, {dyno_profile_subject, {no_emulator, ~"exit 7", 7}}},
+        dyno_profile:run([], #{run => ~"exit 7"})
+    ).
+
+refuses(_Config) ->
+    on_node([], fun(Node) ->
+        ?assertMatch(
+            {error, {dyno_target_processes, _}}, profile(Node, #{targets => [{name, ~"nobody"}]})
+        ),
+        {error, Error} = profile(Node, #{kind => perf}),
+        Text = unicode:characters_to_binary(dyno_error:format(Error)),
+        ?assertMatch({_, _}, binary:match(Text, ~"+JPperf true"))
+    end).
+
+%% What the node runs
+
+spin_one() -> spin_one().
+
+spin_other() -> spin_other().
+
+reverse_one() ->
+    _ = lists:reverse([1, 2, 3]),
+    reverse_one().
+
+busy(Node, Name, Function) ->
+    true = erpc:call(Node, erlang, register, [Name, spawn(Node, ?MODULE, Function, [])]),
+    ok.
+
+profile(Node, Options) ->
+    dyno_profile:run([Node], maps:merge(#{for_ms => 1000}, Options)).
+
+rows(Name, Recording) ->
+    [Run] = dyno_recording:runs(Recording),
+    lists:append([dyno_recording:rows(Table) || Table <- dyno_recording:tables(Run, Name)]).
+
+on_node(Arguments, Do) ->
+    {ok, Node} = dyno_peer:start(#{name => "profiled", arguments => Arguments}),
+    try
+        {module, ?MODULE} = erpc:call(Node, code, ensure_loaded, [?MODULE]),
+        _ = Do(Node),
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    after
+        dyno_peer:stop(Node)
+    end.

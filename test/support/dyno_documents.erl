@@ -1,0 +1,85 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_documents).
+-moduledoc "What the documents show: their code, and the command lines in it.".
+
+-export([all/0, read/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
+
+-doc "README.md and everything in doc/.".
+all() ->
+    ["README.md" | lists:sort(filelib:wildcard("doc/*.md", dyno_project:root()))].
+
+read(File) ->
+    {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),
+    Text.
+
+-doc "The code blocks of a document.".
+blocks(File) ->
+    [Block || {_, Block} <- fenced(lines(read(File)))].
+
+-doc "Those in a language.".
+blocks(File, Language) ->
+    [Block || {Of, Block} <- fenced(lines(read(File))), Of =:= Language].
+
+lines(Text) ->
+    binary:split(Text, ~"\n", [global, trim]).
+
+fenced([]) ->
+    [];
+fenced([<<"```", Language/binary>> | Lines]) ->
+    {Block, [_ | Rest]} = lists:splitwith(fun(Line) -> Line =/= ~"```" end, Lines),
+    [{Language, iolist_to_binary(lists:join($\n, Block))} | fenced(Rest)];
+fenced([_ | Lines]) ->
+    fenced(Lines).
+
+-doc """
+The command lines in a document's blocks, from the program's name on: `dyno`, `rebar3 dyno`, `mix dyno.`.
+What a shell does with them (`| less`, `>file`, comments) is cut off.
+""".
+commands(File) ->
+    [Command || Block <- blocks(File), Line <- lines(Block), {ok, Command} <- [command(Line)]].
+
+-doc "The same of its sentences and tables, where mostly a part of a command line stands.".
+spans(File) ->
+    Outside = re:replace(read(File), "```.*?```", "", [global, dotall, {return, binary}]),
+    case re:run(Outside, "`([^`\n]+)`", [global, {capture, all_but_first, binary}]) of
+        {match, Found} -> [Command || [Span] <- Found, {ok, Command} <- [command(Span)]];
+        nomatch -> []
+    end.
+
+-doc "Those that begin so.".
+commands(File, Begin) ->
+    [Command || Command <- commands(File), string:prefix(Command, Begin) =/= nomatch].
+
+command(Line) ->
+    Pattern =
+        "^\\s*(?:- run: |- |\\$ |[A-Z_]+=\\S+ )*(?:\\./)?((?:dyno|rebar3 dyno|mix dyno)[ .]"
+        "(?:'[^']*'|\"[^\"]*\"|[^'\"])*?)(?:\\s*(?:$|\\s{2,}.*$|\\s#.*$|\\s[|>;].*$))",
+    case re:run(Line, Pattern, [unicode, {capture, all_but_first, binary}]) of
+        {match, [Command]} -> {ok, Command};
+        nomatch -> none
+    end.
+
+-doc "As a shell takes a line apart: spaces, and quotes of both kinds.".
+words(Line) ->
+    words(unicode:characters_to_list(Line), [], [], none).
+
+words([], [], Words, _) ->
+    lists:reverse(Words);
+words([], Word, Words, _) ->
+    lists:reverse([lists:reverse(Word) | Words]);
+words([Quote, Quote | Rest], [], Words, none) when Quote =:= $'; Quote =:= $" ->
+    words(Rest, [], ["" | Words], none);
+words([Quote | Rest], Word, Words, none) when Quote =:= $'; Quote =:= $" ->
+    words(Rest, Word, Words, Quote);
+words([$\\, $" | Rest], Word, Words, $") ->
+    words(Rest, [$" | Word], Words, $");
+words([Quote | Rest], Word, Words, Quote) ->
+    words(Rest, Word, Words, none);
+words([$\s | Rest], [], Words, none) ->
+    words(Rest, [], Words, none);
+words([$\s | Rest], Word, Words, none) ->
+    words(Rest, [], [lists:reverse(Word) | Words], none);
+words([Char | Rest], Word, Words, Where) ->
+    words(Rest, [Char | Word], Words, Where).
