@@ -3,7 +3,7 @@
 //
 // Opens reports in a real browser and uses them. DYNO_PAGES has the pages' files by name, as JSON, made
 // from the recordings of test/report/dyno_report_html_data and others; DYNO_BROWSER is the browser
-// (scripts/browser prints one). test/report/dyno_report_html_SUITE sets both.
+// (scripts/browser prints one). test/report/html/dyno_report_html_SUITE sets both.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';

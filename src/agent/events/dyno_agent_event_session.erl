@@ -14,7 +14,7 @@ What the session holds lives no longer than the processes that hold it.
 """.
 
 -export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).
--export([is_traced/2, is_watched/1]).
+-export([is_traced/2]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -143,12 +143,4 @@ is_traced(Pid, #{handle := Session}) ->
         _ -> false
     catch
         error:badarg -> false
-    end.
-
--doc "Whether the runtime still knows a tracer: it forgets one that has ended without a word.".
--spec is_watched(t()) -> boolean().
-is_watched(#{handle := Session}) ->
-    case trace:info(Session, new_processes, tracer) of
-        {tracer, []} -> false;
-        _ -> true
     end.

@@ -23,9 +23,9 @@ hook_ns(Shared) ->
     end).
 
 -doc "What call_time and call_memory add.".
--spec flag_ns(dyno_agent_server_times:t()) -> non_neg_integer().
+-spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().
 flag_ns(Times) ->
-    added(fun(Pid) -> dyno_agent_server_times:flag(Pid, true, Times) end).
+    added(fun(Pid) -> dyno_agent_server_breakpoints:flag(Pid, true, Times) end).
 
 added(Measure) ->
     {ok, Plain} = gen_server:start_link(?MODULE, none, []),

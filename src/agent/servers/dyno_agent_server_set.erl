@@ -302,7 +302,7 @@ queue_length(Pid) ->
 %% Measuring
 
 -doc "Has each measured as the level says.".
--spec adjust(dyno_agent_servers:level(), dyno_agent_server_times:t(), t()) -> t().
+-spec adjust(dyno_agent_servers:level(), dyno_agent_server_breakpoints:t(), t()) -> t().
 adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
     Now = now_ns(),
     Hooked = #{Pid => adjust_hook(Pid, One, Level, Now, Shared) || Pid := One <- All},
@@ -314,7 +314,7 @@ adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
     ],
     Flagged = maps:map(
         fun(Pid, #{flagged := Flag} = One) ->
-            ok = dyno_agent_server_times:flag(Pid, not Flag, Times),
+            ok = dyno_agent_server_breakpoints:flag(Pid, not Flag, Times),
             One#{flagged := not Flag}
         end,
         maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)

@@ -12,7 +12,7 @@
 -type context() :: #{
     shared := dyno_agent_server_hook:shared(),
     %% By their process: what the runtime has counted.
-    times := dyno_agent_server_times:times(),
+    times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
     outstanding := #{pid() => integer()}

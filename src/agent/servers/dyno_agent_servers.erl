@@ -7,12 +7,13 @@ Measures what server processes do: each callback of gen_server, gen_statem, gen_
 and GenStage, Erlang's and Elixir's.
 
 ```
-dyno_agent_server_choice    which processes?       dyno_agent_server_life   init, terminate, crashes
-dyno_agent_server_set       those measured         dyno_agent_server_times  call_time, call_count
-dyno_agent_server_hook      in each of them        dyno_agent_server_level  how much of it?
-   | dyno_agent_server_delay                       dyno_agent_server_probe  what does it cost?
+dyno_agent_server_choice       which processes?      dyno_agent_server_life   init, end, crashes
+dyno_agent_server_set          those measured        dyno_agent_server_level  how much of it?
+dyno_agent_server_breakpoints  call_time, call_count dyno_agent_server_probe  what does it cost?
+dyno_agent_server_hook         in each of them
+   | dyno_agent_server_delay
    v counts into
-dyno_agent_server_counters  --- next/1 --------->  dyno_agent_server_process, _stages, _window
+dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, _stages, _window
 ```
 
 A process is measured by itself, in a debug function of sys; no message is sent and nothing is
@@ -157,7 +158,7 @@ N}` takes the servers that did most in the last window.
     config := config(),
     shared := dyno_agent_server_hook:shared(),
     set := dyno_agent_server_set:t(),
-    times := dyno_agent_server_times:t(),
+    times := dyno_agent_server_breakpoints:t(),
     life := dyno_agent_server_life:t(),
     level := dyno_agent_server_level:t(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
@@ -258,13 +259,13 @@ init(#{servers := Selectors} = Config) ->
             end
     },
     ok = prolong(Shared),
-    Times = dyno_agent_server_times:open(),
+    Times = dyno_agent_server_breakpoints:open(),
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
         flag => dyno_agent_server_probe:flag_ns(Times)
     },
     %% What the probes did does not count.
-    _ = dyno_agent_server_times:read(restart, Times),
+    _ = dyno_agent_server_breakpoints:read(restart, Times),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
     State = #{
@@ -328,7 +329,7 @@ handle_info(tick, State) ->
 handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
     {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
 handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
-    {noreply, State#{times := dyno_agent_server_times:handlers(Modules, Times)}};
+    {noreply, State#{times := dyno_agent_server_breakpoints:handlers(Modules, Times)}};
 handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Life} = State) ->
     Ending = dyno_agent_server_life:ending(Pid, Life),
     {noreply, State#{
@@ -354,7 +355,7 @@ handle_info(_Other, State) ->
 terminate(_Reason, #{shared := #{control := Control}} = State) ->
     #{set := Set, times := Times, life := Life} = State,
     ok = atomics:put(Control, 1, -1),
-    ok = dyno_agent_server_times:close(Times),
+    ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),
     dyno_agent_server_set:unhook_all(Set).
 
@@ -452,7 +453,7 @@ is_late(#{control := Control, clock := Clock}) ->
 window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
     #{set := Set, times := Times, shared := Shared, outstanding := Before} = State,
     Begun = now_ns(),
-    {Rate, TimesOf} = dyno_agent_server_times:read(How, Times),
+    {Rate, TimesOf} = dyno_agent_server_breakpoints:read(How, Times),
     Now = dyno_agent_server_level:level(Level),
     Context = #{
         shared => Shared,

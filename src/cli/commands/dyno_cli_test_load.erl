@@ -140,9 +140,9 @@ arrivals(_) ->
     error.
 
 numbers_of(File) ->
-    case dyno_load_arrivals:read(File) of
+    case dyno_load_arrivals_file:read(File) of
         {ok, Numbers} -> {ok, Numbers};
-        {error, Reason} -> {error, {dyno_load_arrivals, Reason}}
+        {error, Reason} -> {error, {dyno_load_arrivals_file, Reason}}
     end.
 
 think(Text) ->
@@ -158,7 +158,7 @@ think(Text) ->
 
 numbers(Text, Separator) ->
     Parts = binary:split(Text, Separator, [global]),
-    Numbers = [dyno_load_arrivals:number(string:trim(Part)) || Part <- Parts],
+    Numbers = [dyno_load_arrivals_file:number(string:trim(Part)) || Part <- Parts],
     case lists:member(error, Numbers) of
         true -> error;
         false -> Numbers

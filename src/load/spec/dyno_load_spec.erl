@@ -42,7 +42,7 @@ evenly distributed, or exponentially with a mean.
     | {in_phase, pos_integer(), reason()}
     | {search_objective, dyno_threshold:reason()}
     | {search_metric, binary()}
-    | {arrivals_file, dyno_load_arrivals:reason()}
+    | {arrivals_file, dyno_load_arrivals_file:reason()}
     | no_load.
 
 %% Where a suite says nothing: that many connections, and more while a target stands still.
@@ -248,7 +248,7 @@ numbers(_Other) ->
     false.
 
 from_file(File) ->
-    case dyno_load_arrivals:read(File) of
+    case dyno_load_arrivals_file:read(File) of
         {ok, Numbers} -> {ok, Numbers};
         {error, Reason} -> {error, {arrivals_file, Reason}}
     end.
@@ -422,7 +422,7 @@ format_error({search_metric, Text}) ->
 format_error(no_load) ->
     "the suite gives no load (load => none), so there is none to change";
 format_error({arrivals_file, Reason}) ->
-    dyno_load_arrivals:format_error(Reason).
+    dyno_load_arrivals_file:format_error(Reason).
 
 article(open) -> "an open";
 article(Model) -> "a " ++ atom_to_list(Model).

@@ -31,7 +31,7 @@
 ]).
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -import(proper_types, [list/1, oneof/1, range/2]).
 

@@ -8,7 +8,7 @@ was kept. All from recorders that are filled here.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all]).
 

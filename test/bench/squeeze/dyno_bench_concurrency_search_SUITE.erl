@@ -5,7 +5,7 @@
 -moduledoc "The search for the best concurrency, on machines that are functions with noise.".
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all]).
 

@@ -166,7 +166,7 @@ nothing_is_left_between_windows(_Config) ->
             Sessions = erpc:call(Node, trace, session_info, [Of]),
             lists:sort([Name || {Name, _} <- Sessions, Name =/= dyno_outgoing])
         end,
-        ?assertEqual([dyno_call_counter, dyno_first_calls], Names({late, f, 0})),
+        ?assertEqual([dyno_budget_counter, dyno_first_calls], Names({late, f, 0})),
         ?assertEqual([dyno_first_calls], Names(Pid)),
         ok = sys:resume(Calls)
     end).

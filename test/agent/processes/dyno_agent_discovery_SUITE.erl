@@ -8,7 +8,7 @@ its effects are carried out there.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all, {no_auto_import, [node/0, node/1]}]).
 

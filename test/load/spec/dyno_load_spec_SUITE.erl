@@ -181,7 +181,7 @@ file(Config, Name, Text) ->
 
 arrivals_from_files(Config) ->
     [
-        ?assertEqual({ok, Numbers}, dyno_load_arrivals:read(file(Config, "arrivals", Text)))
+        ?assertEqual({ok, Numbers}, dyno_load_arrivals_file:read(file(Config, "arrivals", Text)))
      || {Text, Numbers} <- [
             {"1\n2\n3\n", [1, 2, 3]},
             {"time_ms,path\r\n0,/a\r\n1.5,/b\r\n", [0, 1.5]},
@@ -193,8 +193,8 @@ arrivals_from_files(Config) ->
 arrivals_with_mistakes(Config) ->
     [
         begin
-            {error, Reason} = dyno_load_arrivals:read(file(Config, "arrivals", Text)),
-            says(dyno_load_arrivals:format_error(Reason), Parts)
+            {error, Reason} = dyno_load_arrivals_file:read(file(Config, "arrivals", Text)),
+            says(dyno_load_arrivals_file:format_error(Reason), Parts)
         end
      || {Text, Parts} <- [
             {"1\n2\nx\n", [~":3:", ~"\"x\" is no number"]},
@@ -202,8 +202,8 @@ arrivals_with_mistakes(Config) ->
             {"", [~"has no arrivals"]}
         ]
     ],
-    {error, Reason} = dyno_load_arrivals:read("/none"),
-    says(dyno_load_arrivals:format_error(Reason), [~"/none", ~"cannot be read"]).
+    {error, Reason} = dyno_load_arrivals_file:read("/none"),
+    says(dyno_load_arrivals_file:format_error(Reason), [~"/none", ~"cannot be read"]).
 
 %% By the name of a file, as a text or as a list.
 arrivals_of_a_load(Config) ->

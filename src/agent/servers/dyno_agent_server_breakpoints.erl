@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_agent_server_times).
+-module(dyno_agent_server_breakpoints).
 -moduledoc false.
 %% What the runtime counts itself, in a trace session of its own, at the functions through which
 %% gen_server, gen_statem and gen_event call all callbacks: how often, for the whole node, without a

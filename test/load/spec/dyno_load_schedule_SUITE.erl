@@ -8,7 +8,7 @@ after any time.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all]).
 

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_agent_call_counter).
+-module(dyno_agent_budget_counter).
 -moduledoc false.
 %% Counts the calls of functions that are called seldom, all the time and each one, in a trace
 %% session of its own. Which functions are called too often is told by `without/2`
@@ -29,7 +29,7 @@
 -spec open([dyno_agent_patterns:pattern()], [module()]) -> t().
 open(Patterns, Modules) ->
     Counter = #{
-        session => trace:session_create(dyno_call_counter, self(), []),
+        session => trace:session_create(dyno_budget_counter, self(), []),
         patterns => Patterns,
         modules => #{},
         base => maps:from_keys(base(), []),

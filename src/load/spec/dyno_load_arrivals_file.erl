@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_load_arrivals).
+-module(dyno_load_arrivals_file).
 -moduledoc """
 Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file.
 A first line that is no number is taken as the heading; empty lines and lines that begin with `#`

@@ -5,7 +5,7 @@
 -moduledoc "Small copies of terms, and calls that find their returns: pure, against what must hold.".
 
 -include_lib("stdlib/include/assert.hrl").
--include("../support/dyno_proper.hrl").
+-include("../../support/dyno_proper.hrl").
 
 -compile([export_all, nowarn_export_all]).
 

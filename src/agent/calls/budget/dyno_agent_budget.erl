@@ -10,7 +10,7 @@
 %%     |            ^
 %%     v            | what was seen
 %%   this process --+-- dyno_agent_call_windows: times all calls for some milliseconds
-%%     |                dyno_agent_call_counter: counts, all the time, what is called seldom
+%%     |                dyno_agent_budget_counter: counts, all the time, what is called seldom
 %%     |                dyno_agent_overhead, dyno_agent_call_sample: what measuring adds
 %%     |                dyno_agent_processes: groups; is told by which functions not to discover
 %%     |                dyno_agent_stacks: samples of who computes
@@ -36,7 +36,7 @@
     table := dyno_agent_process_table:t() | none,
     plan := dyno_agent_call_plan:t(),
     session := dyno_agent_call_windows:t(),
-    counter := dyno_agent_call_counter:t(),
+    counter := dyno_agent_budget_counter:t(),
     overhead := dyno_agent_overhead:t(),
     samplers := [dyno_agent_call_sample:sampler()],
     %% The sample so far, and whether one is being taken.
@@ -98,7 +98,7 @@ begun(Patterns, #{budget := Budget} = Config) ->
             end,
         plan => dyno_agent_call_plan:new(Budget),
         session => dyno_agent_call_windows:open(),
-        counter => dyno_agent_call_counter:open(Patterns, measured(Patterns)),
+        counter => dyno_agent_budget_counter:open(Patterns, measured(Patterns)),
         overhead => Overhead,
         samplers => [],
         sample => #{},
@@ -148,7 +148,7 @@ handle_call(restart, _From, #{counter := Counter, overhead := Overhead, timer :=
     _ = erlang:cancel_timer(Timer),
     Ready = sampled(State),
     Next = Ready#{
-        counter := dyno_agent_call_counter:restart(Counter),
+        counter := dyno_agent_budget_counter:restart(Counter),
         overhead := dyno_agent_overhead:restart(Overhead)
     },
     {reply, ok, scheduled(rand:uniform(?FIRST_AFTER_MS), zero(Next))};
@@ -156,7 +156,7 @@ handle_call(peek, _From, State) ->
     {reply, result(State), State};
 handle_call(read, _From, #{counter := Counter, overhead := Overhead, timer := Timer} = State) ->
     _ = erlang:cancel_timer(Timer),
-    ok = dyno_agent_call_counter:pause(Counter),
+    ok = dyno_agent_budget_counter:pause(Counter),
     Read = State#{overhead := dyno_agent_overhead:at_end(Overhead)},
     {reply, result(Read), Read}.
 
@@ -179,7 +179,7 @@ handle_info(_Other, State) ->
 
 %% Modules that have come, or were loaded again, since the last window.
 came(#{counter := Counter, patterns := Patterns, config := Config, loads := Loads} = State) ->
-    case dyno_agent_call_counter:came(measured(Patterns), Counter) of
+    case dyno_agent_budget_counter:came(measured(Patterns), Counter) of
         {[], Counter} ->
             State;
         {Came, Next} ->
@@ -260,7 +260,7 @@ added(#{readings := Readings, ns := Ns}, Worked, #{overhead := Overhead, sums :=
                 worked => Worked,
                 counted => lists:sum([
                     element(1, total(Reading))
-                 || {MFA, Reading} <- Readings, dyno_agent_call_counter:is_counted(MFA, Counter)
+                 || {MFA, Reading} <- Readings, dyno_agent_budget_counter:is_counted(MFA, Counter)
                 ]),
                 rows => #{
                     MFA => [
@@ -337,7 +337,7 @@ learned(Window, #{plan := Plan, overhead := Overhead, worked := {Since, Worked}}
 looked(#{plan := Plan, counter := Counter, config := Config, counted := Before} = State) ->
     #{worked := {Since, Worked}} = State,
     {Now, Work} = {erlang:monotonic_time(nanosecond), work()},
-    Counted = dyno_agent_call_counter:calls(measured_functions(State), Counter),
+    Counted = dyno_agent_budget_counter:calls(measured_functions(State), Counter),
     Next = dyno_agent_call_plan:looked(
         #{
             rates => #{
@@ -354,7 +354,7 @@ looked(#{plan := Plan, counter := Counter, config := Config, counted := Before} 
         plan := Next,
         worked := {Now, Work},
         counted := Counted,
-        counter := dyno_agent_call_counter:without(dyno_agent_call_plan:uncounted(Next), Counter)
+        counter := dyno_agent_budget_counter:without(dyno_agent_call_plan:uncounted(Next), Counter)
     }.
 
 tell(Processes, Before, Plan) ->
@@ -414,7 +414,7 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
     {Result, Rows} = dyno_agent_call_times:combine(#{
         duration_ns => DurationNs,
         worked_ns => max(1, worked(map_get(worked_since, State), work())),
-        exact => dyno_agent_call_counter:calls(Counter),
+        exact => dyno_agent_budget_counter:calls(Counter),
         left_out => dyno_agent_call_plan:left_out(Plan),
         windows => #{
             count => Count,
@@ -435,7 +435,7 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
                 _ -> lists:sublist(lists:reverse(lists:keysort(4, Rows)), ?CALLER_ROWS)
             end,
         measured_functions => length(measured_functions(State)),
-        reloaded => dyno_agent_call_counter:reloaded(Counter),
+        reloaded => dyno_agent_budget_counter:reloaded(Counter),
         lost => [],
         off_by => 0.0,
         least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
@@ -466,6 +466,6 @@ spent(#{cost_ns := CostNs, worked_since := Since, plan := Plan, since := Start})
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, session := Session, samplers := Samplers} = State) ->
     ok = dyno_agent_overhead:close(Overhead),
-    ok = dyno_agent_call_counter:close(map_get(counter, State)),
+    ok = dyno_agent_budget_counter:close(map_get(counter, State)),
     ok = dyno_agent_call_windows:close(Session),
     lists:foreach(fun dyno_agent_call_sample:close/1, Samplers).
