@@ -243,11 +243,9 @@ tasks_of_mix(_Config) ->
 
 %% The lines and the suite of doc/start.md, one after the other in these cases.
 rebar3_new(Config) ->
-    Folder = proplists:get_value(project, Config),
     [New] = dyno_documents:commands("doc/start.md", "rebar3 dyno new"),
     {0, Output} = run(arguments(New), Config),
     contains(Output, [~"perf/shop_perf.erl is written; run it: rebar3 dyno test"]),
-    ok = write(Folder, [{"perf/shop_perf.erl", shop_perf(~"erlang")}]),
     {0, _} = run(["dyno", "new", "benchmark", "sort"], Config),
     %% shop is a module of the project, on the code path.
     {2, Refused} = run(["dyno", "new", "suite", "shop"], Config),
@@ -256,7 +254,7 @@ rebar3_new(Config) ->
 %% The project's code is measured, with its configuration, by a suite that is found.
 rebar3_test(Config) ->
     Folder = proplists:get_value(project, Config),
-    ok = write(Folder, [{"perf/shop_perf.erl", shop_perf(~"erlang")}]),
+    ok = suite_of_start(~"erlang", Config),
     [Test] = dyno_documents:commands("doc/start.md", "rebar3 dyno test"),
     {0, Output} = run(arguments(Test), Config),
     contains(Output, [~"shop_perf: complete, 3 runs", ~"shop:price/1", ~"PASSED: all 2 thresholds"]),
@@ -269,6 +267,7 @@ rebar3_test(Config) ->
 %% The line of doc/ci.md, where it shuts the gate: as an annotation, in a file of JUnit's, by its status.
 rebar3_fails(Config) ->
     Folder = proplists:get_value(project, Config),
+    ok = suite_of_start(~"erlang", Config),
     [Gate | _] = dyno_documents:commands("doc/ci.md", "rebar3 dyno test"),
     {1, Output} = run(arguments(Gate) ++ ["--threshold", "latency.p99 < 1 ns"], Config),
     contains(Output, [~"::error"]),
@@ -283,7 +282,8 @@ rebar3_mistakes(Config) ->
 %% The file that `new` wrote, and code of the project with options that rebar3 does not know.
 rebar3_bench(Config) ->
     Written = filename:join(proplists:get_value(project, Config), "perf/sort_bench.erl"),
-    _ = [rebar3_new(Config) || not filelib:is_regular(Written)],
+    New = ["dyno", "new", "benchmark", "sort"],
+    _ = [{0, _} = run(New, Config) || not filelib:is_regular(Written)],
     {0, Files} = run(["dyno", "bench", "--time", "100ms"], Config),
     contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
     [Bench] = dyno_documents:commands("doc/start.md", "rebar3 dyno bench"),
@@ -294,10 +294,12 @@ rebar3_bench(Config) ->
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 rebar3_interrupted(Config) ->
+    ok = suite_of_start(~"erlang", Config),
     interrupted("dyno test shop_perf", Config).
 
 %% Where rebar3's emulator is killed dyno's must take down its test, and end, too.
 rebar3_ends(Config) ->
+    ok = suite_of_start(~"erlang", Config),
     Recording = filename:join(proplists:get_value(project, Config), "ended.json"),
     Port = start(["dyno", "test", "shop_perf", "--duration", "120s", "-v", "-o", "ended.json"], Config),
     {os_pid, OsPid} = erlang:port_info(Port, os_pid),
@@ -335,8 +337,8 @@ mix_test(Config) ->
     {0, Written} = run(arguments(New), Config),
     contains(Written, [~"perf/shop_perf.exs is written; run it: mix dyno.test"]),
     [Assertion] = [B || <<"import Dyno", _/binary>> = B <- dyno_documents:blocks("doc/start.md")],
+    ok = suite_of_start(~"elixir", Config),
     ok = write(Folder, [
-        {"perf/shop_perf.exs", shop_perf(~"elixir")},
         {"test/test_helper.exs", "ExUnit.start()\n"},
         {"test/shop_test.exs", ["defmodule ShopTest do\n  use ExUnit.Case\n", Assertion, "\nend\n"]}
     ]),
@@ -366,11 +368,13 @@ mix_bench(Config) ->
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
 
 mix_fails(Config) ->
+    ok = suite_of_start(~"elixir", Config),
     {1, Output} =
         run(["dyno.test", "shop_perf", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
     contains(Output, [~"FAILED"]).
 
 mix_interrupted(Config) ->
+    ok = suite_of_start(~"elixir", Config),
     interrupted("dyno.test shop_perf", Config).
 
 %% Ctrl-C on a terminal: no menu, the test is taken down, what was measured is kept, and the key
@@ -395,14 +399,19 @@ interrupted(Command, Config) ->
 arguments(Line) ->
     tl(dyno_documents:words(Line)).
 
-%% The suite in doc/start.md.
-shop_perf(Language) ->
+%% Writes the suite of doc/start.md; each case that needs it does, as it may run without the others.
+suite_of_start(Language, Config) ->
     [Suite] = [
         Block
      || Block <- dyno_documents:blocks("doc/start.md", Language),
         string:find(Block, "dyno_suite") =/= nomatch
     ],
-    Suite.
+    File =
+        case Language of
+            ~"erlang" -> "perf/shop_perf.erl";
+            ~"elixir" -> "perf/shop_perf.exs"
+        end,
+    write(proplists:get_value(project, Config), [{File, Suite}]).
 
 %% Projects and programs
 
