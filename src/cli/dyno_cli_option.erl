@@ -51,8 +51,8 @@ where no other is given.
     {value, Option :: string(), binary(), reader()}
     | {in_option, Option :: string(), dyno_error:error()}.
 
-%% Milliseconds in each unit; `ms` before `m` and `s`, which end like it.
--define(UNITS, [{"ms", 1}, {"s", 1000}, {"min", 60_000}, {"m", 60_000}, {"h", 3_600_000}]).
+%% Of a duration, which is a whole number of milliseconds.
+-define(LEAST_NS, 500_000).
 
 -doc "The row as argparse takes it.".
 -spec argument(row()) -> argparse:argument().
@@ -167,18 +167,15 @@ value(string, Text) ->
     {ok, unicode:characters_to_list(Text)};
 value(atom, Text) ->
     {ok, binary_to_atom(Text)};
-value(duration_or_zero, Text) when Text =:= ~"0"; Text =:= ~"0s"; Text =:= ~"0ms" ->
-    {ok, 0};
 value(duration_or_zero, Text) ->
-    value(duration, Text);
+    case dyno_unit:parse(Text) of
+        {ok, {0, Unit}} when Unit =:= ~"ns"; Unit =:= ~"1" -> {ok, 0};
+        _ -> value(duration, Text)
+    end;
 value(duration, Text) ->
-    {Number, Rest} = number(Text),
-    Unit = string:trim(unicode:characters_to_list(Rest)),
-    case lists:keyfind(Unit, 1, ?UNITS) of
-        {_, Factor} when is_number(Number), round(Number * Factor) > 0 ->
-            {ok, round(Number * Factor)};
-        _ ->
-            error
+    case dyno_unit:parse(Text) of
+        {ok, {Ns, ~"ns"}} when Ns >= ?LEAST_NS -> {ok, round(Ns / 1_000_000)};
+        _ -> error
     end;
 value({whole, Least, Most}, Text) ->
     case string:to_integer(string:trim(Text)) of
@@ -207,13 +204,6 @@ value({one_of, Words}, Text) ->
     end;
 value({custom, Read, _Accepted}, Text) ->
     Read(Text).
-
-number(Text) ->
-    case {string:to_float(Text), string:to_integer(Text)} of
-        {{error, _}, {error, _}} -> {none, Text};
-        {{error, _}, Integer} -> Integer;
-        {Float, _} -> Float
-    end.
 
 -doc "`--pa` of the commands that run code.".
 -spec code_paths(Usage :: string()) -> row().

@@ -179,9 +179,9 @@ format_error({worker_died, Module, Reason}) ->
     );
 format_error({not_ready, Module, Ready, Count, TimeoutMs}) ->
     io_lib:format(
-        "~ts:init_worker/2 had returned in ~b of ~b workers after ~b ms; "
+        "~ts:init_worker/2 had returned in ~b of ~b workers after ~ts; "
         "raise timeout_ms in suite/0 if it needs longer",
-        [Module, Ready, Count, TimeoutMs]
+        [Module, Ready, Count, dyno_unit:format(TimeoutMs, ~"ms")]
     );
 format_error({node_lost, Node}) ->
     io_lib:format("load node ~ts went down before the measured part", [Node]);

@@ -349,8 +349,8 @@ format_error({raised, MFA, Class, Reason, Stack}) ->
     dyno_sandbox:format_error({MFA, {raised, Class, Reason, Stack}});
 format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
     io_lib:format(
-        "~ts:end_worker/1 had not returned in ~b workers after ~b ms; they were killed",
-        [Module, Workers, TimeoutMs]
+        "~ts:end_worker/1 had not returned in ~b workers after ~ts; they were killed",
+        [Module, Workers, dyno_unit:format(TimeoutMs, ~"ms")]
     ).
 
 -doc "Who can do something about it.".

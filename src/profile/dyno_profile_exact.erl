@@ -12,7 +12,7 @@
 
 -behaviour(dyno_profile_kind).
 
--export([instruments/1, parts/2, spec/0, format_error/1, fault/1]).
+-export([instruments/1, parts/2, spec/0, format_error/1]).
 
 -type reason() :: no_processes_of_counts.
 
@@ -119,7 +119,3 @@ biased(Items) ->
 format_error(no_processes_of_counts) ->
     "the runtime counts the calls of all processes together; leave TARGET away, or take --kind time, "
     "which has the calls of each process".
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

@@ -9,7 +9,7 @@ script`, and says how to come by it.
 
 -behaviour(dyno_profile_kind).
 
--export([instruments/1, read/1, parse/1, format_error/1, fault/1]).
+-export([instruments/1, read/1, parse/1, format_error/1]).
 -export_type([reason/0]).
 
 -type reason() ::
@@ -135,7 +135,3 @@ format_error({not_read, Path, Reason}) ->
     [Path, " cannot be read: ", file:format_error(Reason)];
 format_error({use_perf, Node, Advice}) ->
     ["dyno does not run perf; for ", atom_to_binary(Node), " ", Advice].
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

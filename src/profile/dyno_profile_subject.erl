@@ -10,7 +10,7 @@ A command is started with `ERL_AFLAGS`, by which each emulator that it starts te
 itself and waits for a word. The first one is profiled; the others go on at once.
 """.
 
--export([eval/1, command/1, go/1, stop/1, format_error/1, fault/1]).
+-export([eval/1, command/1, go/1, stop/1, format_error/1]).
 -export_type([t/0, reason/0]).
 
 -doc "What was started: its node, and how to let it go on and stop it.".
@@ -186,7 +186,3 @@ format_error({no_emulator, Command, Status}) ->
 
 without_stack({Reason, [_ | _]}) -> Reason;
 without_stack(Reason) -> Reason.
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

@@ -38,7 +38,7 @@ What is different:
 """.
 
 -export([monitor_cluster/1, monitor_pipeline/1, next/1, next/2, stop/1]).
--export([format_error/1, fault/1]).
+-export([format_error/1]).
 -export_type([monitor/0, cluster/0, pipeline/0, options/0, window/0, summary/0, stats/0, reason/0]).
 
 -doc "Servers by their callback modules.".
@@ -293,7 +293,3 @@ format_error({no_modules, pipeline}) ->
     "the pipeline has no stages; give their modules as producer, producer_consumer or consumer";
 format_error({no_map, Kind}) ->
     io_lib:format("a ~ts is a map with the key name", [Kind]).
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

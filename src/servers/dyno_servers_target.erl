@@ -13,7 +13,7 @@
 
 -behaviour(gen_server).
 
--export([join/3, add/2, remove/2, leave/1, all/0, format_error/1, fault/1]).
+-export([join/3, add/2, remove/2, leave/1, all/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, message/0, reason/0]).
 
@@ -296,14 +296,11 @@ terminate(_Reason, _State) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({different, Node, interval_ms, Ms}) ->
     io_lib:format(
-        "another monitor of ~ts has windows of ~b ms; take the same interval, or stop it", [Node, Ms]
+        "another monitor of ~ts has windows of ~ts; take the same interval, or stop it",
+        [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({different, Node, level, Level}) ->
     io_lib:format(
         "another monitor of ~ts measures at the level ~ts; take the same level, or stop it",
         [Node, Level]
     ).
-
--doc "What was asked for does not go together.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

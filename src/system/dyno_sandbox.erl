@@ -191,9 +191,9 @@ format_error({MFA, {timeout, TimeoutMs}}) ->
     [
         name(MFA),
         io_lib:format(
-            " had not returned after ~b ms; raise timeout_ms in suite/0, or give --timeout, if it "
+            " had not returned after ~ts; raise timeout_ms in suite/0, or give --timeout, if it "
             "needs longer",
-            [TimeoutMs]
+            [dyno_unit:format(TimeoutMs, ~"ms")]
         )
     ];
 format_error({MFA, {died, Reason}}) ->

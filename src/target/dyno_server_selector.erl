@@ -17,7 +17,7 @@ Which servers: read from a text, printed, and checked in the node before anythin
 | `<0.123.0>` | one process |
 """.
 
--export([parse/1, print/1, check/2, is_of/2, format_error/1, fault/1]).
+-export([parse/1, print/1, check/2, is_of/2, format_error/1]).
 -export_type([selector/0, text/0, reason/0]).
 
 -type selector() :: dyno_agent_servers:selector().
@@ -288,7 +288,3 @@ format_error({no_application, Node, Name, Nearest}) ->
 
 meant({ok, Name}) -> ["; did you mean ", Name, "?"];
 meant(none) -> "".
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

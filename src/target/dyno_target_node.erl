@@ -327,9 +327,9 @@ format_error({otp_too_old, Node, Release}) ->
     );
 format_error({no_answer, Node, Ms}) ->
     io_lib:format(
-        "node ~ts is running but did not answer within ~b ms: it is stopped, or processes of priority "
+        "node ~ts is running but did not answer within ~ts: it is stopped, or processes of priority "
         "high or max take all its schedulers; try again when it has a moment",
-        [Node, Ms]
+        [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({refused, Node}) ->
     io_lib:format(

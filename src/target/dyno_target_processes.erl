@@ -18,7 +18,7 @@ measured there.
 | `<0.123.0>` | one process |
 """.
 
--export([parse/1, print/1, check/2, format_error/1, fault/1]).
+-export([parse/1, print/1, check/2, format_error/1]).
 -export_type([text/0, reason/0]).
 
 -type text() :: new | dyno_server_selector:text().
@@ -130,7 +130,3 @@ format_error({nothing, Node, Name, Nearest}) ->
             none -> ""
         end
     ]).
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

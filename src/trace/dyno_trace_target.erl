@@ -7,7 +7,7 @@ A node in which something is traced: the agent there, with the watchdog and one 
 with the process that attaches it.
 """.
 
--export([check/2, attach/3, change/2, stop/1, detach/1, format_error/1, fault/1]).
+-export([check/2, attach/3, change/2, stop/1, detach/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
 -type t() :: #{
@@ -221,7 +221,3 @@ format_error({no_process, Node}) ->
 
 meant({ok, Name}) -> ["; did you mean ", Name, "?"];
 meant(none) -> "".
-
--doc "What was asked for is wrong.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

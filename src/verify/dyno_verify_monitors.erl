@@ -6,7 +6,7 @@
 %% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source, as
 %% compiled file, or by its name on the code path. Their code, ready to be sent to a target.
 
--export([read/1, needs/1, runtime/1, format_error/1, fault/1]).
+-export([read/1, needs/1, runtime/1, format_error/1]).
 -export_type([reason/0]).
 
 %% What a property means is one of these, which dyno_agent_property calls by its name.
@@ -122,7 +122,3 @@ format_error({no_monitor, Name, F, A}) ->
     io_lib:format("~ts is no monitor: it exports no ~ts/~b (dyno_agent_monitor)", [Name, F, A]);
 format_error({same_name, Module}) ->
     io_lib:format("there are two monitors of the name ~ts", [Module]).
-
--doc "What was named is the caller's.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

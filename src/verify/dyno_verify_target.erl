@@ -7,7 +7,7 @@
 %% ends with the process that attaches it, which gets {dyno_verify, Node, Message} and, where the
 %% agent ends, the message of the monitor `t:target/0` has.
 
--export([attach/3, peek/1, finish/1, detach/1, format_error/1, fault/1]).
+-export([attach/3, peek/1, finish/1, detach/1, format_error/1]).
 -export_type([target/0, options/0, reason/0]).
 
 -type target() :: #{
@@ -132,7 +132,3 @@ format_error({other_version, Node, Module}) ->
         "~ts has another module ~ts already, which is not replaced; give the monitor another name",
         [Node, Module]
     ).
-
--doc "A monitor's name is the caller's choice.".
--spec fault(reason()) -> dyno_error:fault().
-fault(_Reason) -> caller.

@@ -156,7 +156,7 @@ values(_Config) ->
      || Values <- [
             #{duration => ~"0"}, #{duration => ~"1.5"}, #{duration => ~"-1"}, #{samples => ~"0"},
             #{warmup => ~"-1"}, #{cv => ~"0"}, #{cv => ~"-1.0"}, #{cv => ~"x"}, #{loop => ~"0"},
-            #{loop => ~"-1M"}, #{loop => ~"M"}, #{loop => ~"1MB"}, #{loop => ~"1.5M"},
+            #{loop => ~"-1M"}, #{loop => ~"M"}, #{loop => ~"1MB"}, #{loop => ~"1.5"},
             #{concurrency => ~"-1"}, #{concurrency => ~"two"}, #{concurrency => ~"10001"},
             #{min => ~"1"}, #{max => ~"1"}, #{step => ~"1"}, #{threshold => ~"3"},
             #{squeeze => true, threshold => ~"3%"}, #{squeeze => true, threshold => ~"0"},

@@ -155,16 +155,16 @@ in_files(Config) ->
             ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)
         end,
         [
-            {2, "was not compiled after [0-9]+ ms",
+            {2, "was not compiled after [0-9.]+ m?s",
                 "-compile({parse_transform, endless_transform}).\nbenchmarks() -> []."},
             {2, "erl:3:.*syntax error", "benchmarks( -> []."},
             {
                 1,
-                "benchmarks/0 had not ended after [0-9]+ ms",
+                "benchmarks/0 had not ended after [0-9.]+ m?s",
                 "benchmarks() -> receive a -> b end."
             },
             {1, "benchmarks/0 raised exit:boom", "benchmarks() -> exit(boom)."},
-            {1, "set: setup had not ended after [0-9]+ ms",
+            {1, "set: setup had not ended after [0-9.]+ m?s",
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
                 "setup => fun() -> receive a -> b end end}]."},
             {1, "its process died in setup: killed",
@@ -173,7 +173,7 @@ in_files(Config) ->
             {1, "teardown had not ended",
                 "benchmarks() -> [#{name => set, codes => #{a => fun(X) -> X end},\n"
                 "setup => fun() -> ok end, teardown => fun(_) -> receive a -> b end end}]."},
-            {1, "with set: .*had not ended after [0-9]+ ms",
+            {1, "with set: .*had not ended after [0-9.]+ m?s",
                 "benchmarks() ->\n"
                 "[#{name => set, codes => #{a => fun() -> receive a -> b end end}}]."}
         ],
@@ -202,7 +202,7 @@ codes_and_inputs(_Config) ->
             {2, "init must give", #{runner => "ok.", init_runner => "r(X) -> X."}, #{}},
             {1, "raised error:late", #{runner => Late, init_runner => "counters:new(1, [])."}, #{}},
             {1, "its process died", "exit(self(), kill), receive after 9000 -> ok end.", #{}},
-            {1, "had not ended after [0-9]+ ms", Endless, #{}},
+            {1, "had not ended after [0-9.]+ m?s", Endless, #{}},
             {1, "init_runner had not ended", #{runner => "ok.", init_runner => Endless}, #{}},
             {1, "input n had not ended", "r(X) -> X.", #{inputs => [{"n", Endless}]}}
         ],

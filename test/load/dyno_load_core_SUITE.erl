@@ -443,12 +443,12 @@ workers_that_are_not_ready(_Config) ->
     Played = play(closed(), #{pools => [#{}, #{prepare_ms => never}]}),
     ?assertEqual([preparing, failed], map_get(phases, Played)),
     ?assertEqual(5001, map_get(ended_ms, Played)),
-    contains(failure(Played), [~"3 of 3 workers", ~"after 5000 ms", ~"timeout_ms"]).
+    contains(failure(Played), [~"3 of 3 workers", ~"after 5 s", ~"timeout_ms"]).
 
 workers_that_cannot_end(_Config) ->
     Played = play(closed(), #{pools => [#{close_ms => never, ending => 2}]}),
     #{not_ended := [Text]} = result(Played),
-    contains(Text, [~"end_worker/1", ~"in 2 workers after 5000 ms"]).
+    contains(Text, [~"end_worker/1", ~"in 2 workers after 5 s"]).
 
 contains(Text, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, Part), Text) || Part <- Parts].

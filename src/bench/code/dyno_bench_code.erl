@@ -416,8 +416,8 @@ format_error({too_long, Name, Bytes}) ->
         [Name, Bytes, ?MAX_BYTES]
     );
 format_error({endless_compilation, Label, TimeoutMs}) ->
-    io_lib:format("\"~ts\" was not compiled after ~b ms; have init make its large values", [
-        short(Label), TimeoutMs
+    io_lib:format("\"~ts\" was not compiled after ~ts; have init make its large values", [
+        short(Label), dyno_unit:format(TimeoutMs, ~"ms")
     ]);
 format_error({costly_compilation, Label}) ->
     io_lib:format("\"~ts\" takes more than 2 GB to compile; have init make its large values", [

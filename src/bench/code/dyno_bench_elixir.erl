@@ -181,8 +181,8 @@ format_error(no_elixir) ->
 format_error({elixir_raised, Reason}) ->
     io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]);
 format_error({endless, Text, TimeoutMs}) ->
-    io_lib:format("\"~ts\" was not compiled after ~b ms; have init make its large values", [
-        string:slice(Text, 0, 60), TimeoutMs
+    io_lib:format("\"~ts\" was not compiled after ~ts; have init make its large values", [
+        string:slice(Text, 0, 60), dyno_unit:format(TimeoutMs, ~"ms")
     ]).
 
 -doc "Whose fault it is.".

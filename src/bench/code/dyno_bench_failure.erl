@@ -122,14 +122,16 @@ format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({failed, Label, Stage, {late, Workers, All, TimeoutMs}}) ->
     io_lib:format(
-        "~ts had not ended after ~b ms in ~b of ~b processes; use fewer processes (--concurrency), "
+        "~ts had not ended after ~ts in ~b of ~b processes; use fewer processes (--concurrency), "
         "or give them more time (--timeout)",
-        [subject(Label, Stage), TimeoutMs, Workers, All]
+        [subject(Label, Stage), dyno_unit:format(TimeoutMs, ~"ms"), Workers, All]
     );
 format_error({failed, Label, run, {timeout, TimeoutMs}}) ->
-    io_lib:format("~ts: had not ended after ~b ms", [Label, TimeoutMs]);
+    io_lib:format("~ts: had not ended after ~ts", [Label, dyno_unit:format(TimeoutMs, ~"ms")]);
 format_error({failed, Label, Stage, {timeout, TimeoutMs}}) ->
-    io_lib:format("~ts had not ended after ~b ms", [subject(Label, Stage), TimeoutMs]);
+    io_lib:format("~ts had not ended after ~ts", [
+        subject(Label, Stage), dyno_unit:format(TimeoutMs, ~"ms")
+    ]);
 format_error({failed, Label, Stage, {raised, error, undef, [{M, F, A, _} | Stack]}}) ->
     io_lib:format("~ts raised error:undef: there is no ~ts~ts", [
         subject(Label, Stage), dyno_agent_name:mfa({M, F, A}), frames(Stack)

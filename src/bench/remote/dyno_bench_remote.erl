@@ -187,7 +187,8 @@ format_error({taken_module, Node, Module}) ->
     io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
 format_error({gave_up, Node, {limit_ms, Ms}}) ->
     io_lib:format(
-        "the measurement in ~ts was ended after ~b s, the longest it may take", [Node, Ms div 1000]
+        "the measurement in ~ts was ended after ~ts, the longest it may take",
+        [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({gave_up, Node, {limit_bytes, Limit, Bytes}}) ->
     io_lib:format("the measurement in ~ts was ended: its processes took ~b MiB, more than ~b", [

@@ -83,20 +83,18 @@ threshold(Text) ->
         error -> dyno_cli_option:value(share, Text)
     end.
 
-%% erlperf's suffixes, which are decimal.
 iterations(Text) ->
-    Factors = #{~"" => 1, ~"K" => 1000, ~"M" => 1_000_000, ~"G" => 1_000_000_000},
-    case string:to_integer(Text) of
-        {N, Rest} when is_integer(N), N >= 1, is_map_key(Rest, Factors) ->
-            {ok, N * map_get(Rest, Factors)};
-        _ ->
-            error
+    case dyno_unit:parse(Text) of
+        {ok, {N, ~"1"}} when is_integer(N), N >= 1 -> {ok, N};
+        _ -> error
     end.
 
 above_zero(Text) ->
-    case {string:to_float(Text), dyno_cli_option:value({whole, 1, infinity}, Text)} of
-        {{Float, <<>>}, _} when Float > 0 -> {ok, Float};
-        {_, Whole} -> Whole
+    case dyno_unit:parse(Text) of
+        {ok, {Number, Unit}} when Number > 0, Unit =:= ~"1"; Number > 0, Unit =:= ~"ratio" ->
+            {ok, Number};
+        _ ->
+            error
     end.
 
 -doc "What the options mean for so many codes, as options of m:dyno_bench.".

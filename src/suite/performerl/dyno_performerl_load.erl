@@ -253,9 +253,9 @@ text(Format, Arguments) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({late_start, Module, TimeoutMs}) ->
     io_lib:format(
-        "~ts:start_load/2 had not returned after ~b ms, long after the load's duration was over; "
+        "~ts:start_load/2 had not returned after ~ts, long after the load's duration was over; "
         "it must return {load_started, RunInfo}, or give --timeout if it needs longer",
-        [Module, TimeoutMs]
+        [Module, dyno_unit:format(TimeoutMs, ~"ms")]
     ).
 
 -doc "Who can do something about it.".

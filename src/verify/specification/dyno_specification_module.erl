@@ -8,6 +8,9 @@
 
 -export([compile/1]).
 
+%% Of what stands in no specification.
+-define(NONE, (erl_anno:new(1))).
+
 -doc "The module and its object code, or throws `{Location, Reason}`.".
 -spec compile(dyno_specification_parser:property()) ->
     {module(), binary(), dyno_agent_monitor:needs()}.
@@ -22,7 +25,7 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         name => Name,
         engine => Engine,
         keys => Keys,
-        shared => Strict orelse lists:any(fun(Event) -> Keys -- variables(Event) =/= [] end, Events),
+        shared => Strict orelse lists:any(fun(E) -> Keys -- variables(E) =/= [] end, Events),
         strict => Strict,
         code => Code
     },
@@ -37,12 +40,12 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
     Module = module(Name),
     Forms =
         [
-            {attribute, 1, module, Module},
-            {attribute, 1, compile, export_all},
-            {function, 1, program, 0, [{clause, 1, [], [], [erl_parse:abstract(Program)]}]},
-            {function, 1, needs, 0, [{clause, 1, [], [], [erl_parse:abstract(Needs)]}]},
+            {attribute, ?NONE, module, Module},
+            {attribute, ?NONE, compile, export_all},
+            {function, ?NONE, program, 0, [{clause, ?NONE, [], [], [erl_parse:abstract(Program)]}]},
+            {function, ?NONE, needs, 0, [{clause, ?NONE, [], [], [erl_parse:abstract(Needs)]}]},
             named(Events, Keys),
-            {function, 1, match, 4, matching(Matches, Keys)}
+            {function, ?NONE, match, 4, matching(Matches, Keys)}
         ] ++ callbacks(Module, Across),
     Options = [r27, deterministic, return, nowarn_export_all, {location, column}],
     case compile:forms(Forms, Options) of
@@ -84,12 +87,12 @@ module(Name) ->
 %%     case Event of Pattern when Guard -> [New, ... | Environment]; _ -> nomatch end;
 matching(Matches, Keys) ->
     [
-        clause([{integer, 1, Place}, event(), names(Keys), names(Scope)],
-            chosen(head(Event), names(New ++ Scope), {atom, 1, nomatch}))
+        clause([{integer, ?NONE, Place}, event(), names(Keys), names(Scope)],
+            chosen(head(Event), names(New ++ Scope), {atom, ?NONE, nomatch}))
      || {Place, {Event, Scope, New}} <- lists:enumerate(Matches)
-    ] ++ [clause([{var, 1, '_'} || _ <- "PEKE"], {atom, 1, nomatch})].
+    ] ++ [clause([{var, ?NONE, '_'} || _ <- "PEKE"], {atom, ?NONE, nomatch})].
 
-head(anything) -> {{var, 1, '_'}, []};
+head(anything) -> {{var, ?NONE, '_'}, []};
 head(Event) -> dyno_specification_event:pattern(Event).
 
 %% named(Event) -> which keys of the property the event has: [all | {key, Key}].
@@ -100,21 +103,21 @@ named(Events, Keys) ->
     ),
     Named = lists:foldr(
         fun({Shape, What}, Others) ->
-            Join = {call, 1, {remote, 1, {atom, 1, lists}, {atom, 1, append}}, [
-                chosen(Shape, {cons, 1, What, {nil, 1}}, {nil, 1}), Others
+            Join = {call, ?NONE, {remote, ?NONE, {atom, ?NONE, lists}, {atom, ?NONE, append}}, [
+                chosen(Shape, {cons, ?NONE, What, {nil, ?NONE}}, {nil, ?NONE}), Others
             ]},
             Join
         end,
-        {nil, 1},
+        {nil, ?NONE},
         Shapes
     ),
-    {function, 1, named, 1, [clause([event()], Named)]}.
+    {function, ?NONE, named, 1, [clause([event()], Named)]}.
 
 named_as(Event, Keys) ->
     What =
         case Keys =/= [] andalso Keys -- variables(Event) =:= [] of
-            true -> {tuple, 1, [{atom, 1, key}, names(Keys)]};
-            false -> {atom, 1, all}
+            true -> {tuple, ?NONE, [{atom, ?NONE, key}, names(Keys)]};
+            false -> {atom, ?NONE, all}
         end,
     {dyno_specification_event:shape(Event, Keys), What}.
 
@@ -126,13 +129,14 @@ chosen({Pattern, Guard}, Then, Else) ->
     Otherwise = [{clause, Anno, [{var, Anno, '_'}], [], [Else]}],
     {'case', Anno, event(), [{clause, Anno, [Pattern], Guard, [Then]} | Otherwise]}.
 
-clause(Arguments, Body) -> {clause, 1, Arguments, [], [Body]}.
+clause(Arguments, Body) -> {clause, ?NONE, Arguments, [], [Body]}.
 
 %% No variable of a user's has such a name.
-event() -> {var, 1, 'the event'}.
+event() -> {var, ?NONE, 'the event'}.
 
 names(Names) ->
-    lists:foldr(fun(Name, Tail) -> {cons, 1, {var, 1, Name}, Tail} end, {nil, 1}, Names).
+    Cons = fun(Name, Tail) -> {cons, ?NONE, {var, ?NONE, Name}, Tail} end,
+    lists:foldr(Cons, {nil, ?NONE}, Names).
 
 callbacks(Module, Across) ->
     Texts = [

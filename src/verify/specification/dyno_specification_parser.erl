@@ -55,8 +55,6 @@
     | {once, past(), WithinNs :: integer() | infinity}
     | {'and' | 'or' | implies | since, past(), past()}.
 
--define(UNITS, #{ns => 1, us => 1000, ms => 1000_000, s => 1000_000_000, min => 60_000_000_000}).
-
 %% Words with which an event begins, and what each is said to be in a message.
 -define(EVENTS, [
     "send", "receive", "call", "cast", "info", "reply", "timeout", "spawn", "spawned", "exit",
@@ -322,9 +320,9 @@ within([{atom, _, within} | Tokens]) -> duration(Tokens);
 within(Tokens) -> {infinity, Tokens}.
 
 duration([{Kind, _, Number}, {atom, Anno, Unit} | Rest]) when Kind =:= integer; Kind =:= float ->
-    case ?UNITS of
-        #{Unit := Factor} -> {round(Number * Factor), Rest};
-        #{} -> expected("ns, us, ms, s or min", [{atom, Anno, Unit}])
+    case dyno_unit:to_base(Number, atom_to_binary(Unit)) of
+        {ok, {Ns, ~"ns"}} -> {round(Ns), Rest};
+        _ -> expected("ns, us, ms, s, min or h", [{atom, Anno, Unit}])
     end;
 duration(Tokens) ->
     expected("a time such as '50 ms'", Tokens).

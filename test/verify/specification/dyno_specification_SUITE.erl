@@ -383,7 +383,7 @@ mistakes(_) ->
             {"property a of m:f never (send x then send y.", 1, 44,
                 "expected 'then', '|' or ')', found a full stop"},
             {"property a of m:f follows send x within 5 sec.", 1, 43,
-                "expected ns, us, ms, s or min, found 'sec'"},
+                "expected ns, us, ms, s, min or h, found 'sec'"},
             {"property a of m:f follows send x within soon.", 1, 41,
                 "expected a time such as '50 ms', found 'soon'"},
             {"property a of m:f never send {X, Y} when X > Z.", 1, 46, "variable 'Z' is unbound"},

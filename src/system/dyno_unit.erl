@@ -5,9 +5,10 @@
 -moduledoc """
 Writes a value with its unit for people, and reads what people write.
 
+The one table of units: of recordings, options, thresholds, specifications and all that is shown.
 A recording carries each value in a unit with a fixed spelling (see `t:unit/0`). `format/2` turns
 such a pair into a short text, `parse/1` turns a text into a value in the base unit of its kind, and
-`to_base/2` converts a recorded value to that same base unit so that the two can be compared.
+`to_base/2` converts a number and a unit to that same base unit so that the two can be compared.
 
 Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
@@ -87,12 +88,21 @@ base(Kind) ->
     {Unit, Kind, {1, 1}} = lists:keyfind(Kind, 2, ?UNITS),
     Unit.
 
--doc "Converts a value to the base unit of its kind: `{12, ~\"ms\"}` is `{12000000, ~\"ns\"}`.".
+-doc """
+Converts a value to the base unit of its kind: `{12, ~"ms"}` is `{12000000, ~"ns"}`. The unit is
+one of a recording, or as people write it.
+""".
 -spec to_base(number(), unit()) -> {ok, {number(), unit()}} | error.
 to_base(Value, Unit) ->
-    case lists:keyfind(Unit, 1, ?UNITS) of
-        {Unit, Kind, Factor} -> {ok, {scale(Value, Factor), base(Kind)}};
+    case row(Unit) of
+        {_, Kind, Factor} -> {ok, {scale(Value, Factor), base(Kind)}};
         false -> error
+    end.
+
+row(Unit) ->
+    case lists:keyfind(Unit, 1, ?UNITS) of
+        false -> lists:keyfind(Unit, 1, written());
+        Row -> Row
     end.
 
 -doc """
@@ -181,6 +191,7 @@ written() ->
     Multipliers = [
         {<<>>, 1},
         {~"k", 1_000},
+        {~"K", 1_000},
         {~"M", 1_000_000},
         {~"G", 1_000_000_000},
         {~"T", 1_000_000_000_000}
