@@ -43,9 +43,9 @@ end
 bench(Codes) -> bench(Codes, []).
 
 -doc """
-Measures a code, or compares several: functions, `{module, function, arguments}`, or source of Elixir;
-alone, as a list, or as a map with labels. Prints the report and returns the recording. `m:dyno_bench` has
-the options.
+Measures a code, or compares several: functions, `{module, function, arguments}`, or source of
+Elixir; alone, as a list, or as a map with labels. Prints the report and returns the recording.
+`m:dyno_bench` has the options.
 """.
 -spec bench(codes(), options()) -> result().
 bench(Codes, Options) ->
@@ -107,10 +107,10 @@ assert_performance(Code, Limits) ->
     assert_performance(Code, Limits, []).
 
 -doc """
-Measures a function, and fails the test where a limit does not hold: `"time < 5 us"`, `"words < 200"`,
-`"reductions < 1000"`. Words are exact and the same on every machine; a time needs a limit with room.
-Returns the recording, and writes it where `recording: "FILE.json"` says; `m:dyno_bench` has the other
-options.
+Measures a function, and fails the test where a limit does not hold: `"time < 5 us"`,
+`"words < 200"`, `"reductions < 1000"`. Words are exact and the same on every machine; a time needs a limit
+with room. Returns the recording, and writes it where `recording: "FILE.json"` says; `m:dyno_bench`
+has the other options.
 """.
 -spec assert_performance(code(), binary() | [binary()], options()) -> dyno_recording:document().
 assert_performance(Code, Limits, Options) ->

@@ -14,9 +14,9 @@ PASSED: all 3 thresholds hold
 ```
 
 The same as `dyno test` and `dyno report` at the command line, but that nothing is written unless it
-is asked for, and that options are a map. dyno's modules must be on the code path: after `make install`
-`ERL_LIBS=/usr/local/lib erl` or, in a shell that runs, `code:add_path("/usr/local/lib/dyno/ebin").`
-`dyno:help()` lists the functions.
+is asked for, and that options are a map. dyno's modules must be on the code path: after `make
+install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
+`code:add_path("/usr/local/lib/dyno/ebin").` `dyno:help()` lists the functions.
 """.
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
@@ -171,8 +171,8 @@ record(Nodes) ->
     record(Nodes, #{}).
 
 -doc """
-Records what nodes do that run, with every instrument and without a load, prints a report, and returns
-the recording. `m:dyno_record` has the options.
+Records what nodes do that run, with every instrument and without a load, prints a report, and
+returns the recording. `m:dyno_record` has the options.
 
 ## Examples
 
@@ -231,8 +231,8 @@ profile(Node) ->
     profile(Node, #{}).
 
 -doc """
-Finds where the time or the memory of running nodes goes, prints a report, and returns the recording.
-`m:dyno_profile` has the options.
+Finds where the time or the memory of running nodes goes, prints a report, and returns the
+recording. `m:dyno_profile` has the options.
 
 ## Examples
 
@@ -260,8 +260,9 @@ trace(Nodes, Patterns) ->
     trace(Nodes, Patterns, #{}).
 
 -doc """
-Prints calls and messages of running nodes as they happen. It returns at once; `m:dyno_trace` has the
-options, the patterns are in `m:dyno_trace_pattern`. It ends by itself, or with the calling process.
+Prints calls and messages of running nodes as they happen. It returns at once; `m:dyno_trace` has
+the options, the patterns are in `m:dyno_trace_pattern`. It ends by itself, or with the calling
+process.
 
 ## Examples
 

@@ -118,7 +118,8 @@ zsh() ->
         "    case $words[2] in\n",
         [
             [
-                "        ", Name, ")\n            shift words; (( CURRENT-- ))\n            _arguments -s",
+                "        ", Name, ")\n            shift words; (( CURRENT-- ))\n"
+                "            _arguments -s",
                 [[" \\\n                ", zsh_option(Option)] || Option <- Options],
                 " \\\n                ", zsh_operands(operands(Name)), " ;;\n"
             ]
@@ -151,7 +152,8 @@ fish() ->
         "# dyno's completion for fish: dyno completion fish | source\n",
         [
             [
-                "complete -c dyno -n __fish_use_subcommand -f -a ", Name, " -d ", quoted(Help), "\n",
+                "complete -c dyno -n __fish_use_subcommand -f -a ", Name, " -d ", quoted(Help),
+                "\n",
                 [
                     [fish_at(Name), " -f -a ", quoted(operands(Name)), "\n"]
                  || operands(Name) =/= ""

@@ -33,5 +33,6 @@ kept(Details) ->
     end.
 
 erl_error_text(Class, Reason, Stack) ->
-    Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", erlang:system_info(otp_release), $\n],
+    Release = erlang:system_info(otp_release),
+    Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", Release, $\n],
     [Where, erl_error:format_exception(Class, Reason, Stack)].

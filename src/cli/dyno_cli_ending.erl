@@ -8,8 +8,8 @@
 %% would look like success. So where the starter asks for it by a variable of the environment, dyno
 %% adds a number to its statuses that such a code won't give; every other status is not dyno's.
 %%
-%% The starters are those of src/plugin/ and the shell in front of the escript (src/cli/launcher.sh),
-%% which has the same numbers.
+%% The starters are those of src/plugin/ and the shell in front of the escript
+%% (src/cli/launcher.sh), which has the same numbers.
 
 %% For the starter
 -export([variable/0, status/1]).

@@ -59,8 +59,8 @@ run(#{node := Node} = Values) ->
 options() ->
     dyno_cli_output:options(
         " (default: console)",
-        ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a project of "
-        "rebar3 or Mix) or dyno-results"
+        ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a "
+        "project of rebar3 or Mix) or dyno-results"
     ) ++
         [
             {"-q, --quiet", "no progress, and no report but what is asked for"},

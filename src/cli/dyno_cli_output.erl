@@ -60,8 +60,8 @@ deliver(Document, Values) ->
     deliver(Document, format(Values, Default), Outputs, maps:with([view], Values)).
 
 -doc """
-Writes the files, which are always full, then standard output. Every output is tried, whatever becomes
-of the others; each failure is one sentence, and the status then 3.
+Writes the files, which are always full, then standard output. Every output is tried, whatever
+becomes of the others; each failure is one sentence, and the status then 3.
 """.
 -spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) -> 0 | 3 when
     Look :: dyno_report:options().

@@ -67,8 +67,8 @@ run(Arguments, #{program := Program} = Settings) ->
             2
     end.
 
-%% What a project configures is there for its code, as in a shell of the build tool: an application's
-%% environment is taken from -config when the application is loaded.
+%% What a project configures is there for its code, as in a shell of the build tool: an
+%% application's environment is taken from -config when the application is loaded.
 load_configured() ->
     Files = [File ++ ".config" || {config, [File]} <- init:get_arguments()],
     Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],

@@ -34,7 +34,10 @@ man_command({Name, Help, #{operands := Operands, options := Groups, examples := 
         roff(sentence(Help)), "\n",
         [man_entry(Operand) || Operand <- Operands],
         [
-            [[[".PP\n", roff(Title), ":\n"] || Title =/= ""], [man_entry(Option) || Option <- Options]]
+            [
+                [[".PP\n", roff(Title), ":\n"] || Title =/= ""],
+                [man_entry(Option) || Option <- Options]
+            ]
          || {Title, Options} <- Groups
         ],
         ".PP\nExamples:\n",
@@ -64,8 +67,8 @@ roff(Text) ->
 markdown() ->
     [
         "# Commands and their options\n\n"
-        "Made from the program by `make format`; `dyno COMMAND --help` says the same in a terminal,\n"
-        "`man dyno` after `make install`.\n",
+        "Made from the program by `make format`; `dyno COMMAND --help` says the same in a "
+        "terminal,\n`man dyno` after `make install`.\n",
         [markdown_command(Command) || Command <- commands()],
         "\n## Before or after a command\n",
         rows({"option", "meaning"}, dyno_cli_help:common_options()),

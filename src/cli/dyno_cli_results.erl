@@ -5,8 +5,8 @@
 -moduledoc """
 Where recordings go that nobody has named a file for, and what changed since the last one there.
 
-In a project of rebar3 or Mix that is `_build/dyno/`, elsewhere `dyno-results/`, with a `.gitignore` of its
-own. Of each suite or node the last 20 recordings are kept. Each new one is compared with the
+In a project of rebar3 or Mix that is `_build/dyno/`, elsewhere `dyno-results/`, with a `.gitignore`
+of its own. Of each suite or node the last 20 recordings are kept. Each new one is compared with the
 last that was made under the same conditions; what is judged to differ is in its table `since_last`,
 and where nothing does there is no such table.
 """.
@@ -45,8 +45,8 @@ prepare(Folder) ->
     end.
 
 -doc """
-The recording with what changed since the last one of its kind, in the folder of its own file; older files
-than the last few are removed there.
+The recording with what changed since the last one of its kind, in the folder of its own file; older
+files than the last few are removed there.
 """.
 -spec since_last(file:filename_all(), dyno_recording:document()) -> dyno_recording:document().
 since_last(Path, #{~"status" := ~"complete"} = Document) ->

@@ -168,8 +168,8 @@ without_device(undefined, Characters) ->
 without_device(Pid, Characters) ->
     io:put_chars(Pid, Characters).
 
-%% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the empty
-%% one; else a terminal that can.
+%% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the
+%% empty one; else a terminal that can.
 colour(Device) ->
     Values = [os:getenv(Name, "") || Name <- ["NO_COLOR", "FORCE_COLOR"]],
     case {application:get_env(dyno, colour, auto), Values, os:getenv("TERM", "dumb")} of

@@ -24,7 +24,8 @@
 
 -doc "A size, the value there, and its interval where it has one, above 0; all points or none.".
 -type point() ::
-    {Size :: number(), number()} | {Size :: number(), number(), {Low :: number(), High :: number()}}.
+    {Size :: number(), number()}
+    | {Size :: number(), number(), {Low :: number(), High :: number()}}.
 
 -doc "The growth of some points; none where they have no law: zeros, or a single size.".
 -spec fit(binary(), binary(), binary(), [point()]) -> [growth()].

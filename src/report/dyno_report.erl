@@ -50,7 +50,8 @@ below.
     %% Profiles: the functions that took most, or trees of calls from the outermost function down or
     %% from the innermost up. Default: top.
     view => top | down | up,
-    %% Of a test or a recording of nodes: everything, or the answer in about 30 lines. Default: true.
+    %% Of a test or a recording of nodes: everything, or the answer in about 30 lines. Default:
+    %% true.
     full => boolean()
 }.
 

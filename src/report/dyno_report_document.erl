@@ -256,7 +256,8 @@ rows(Table) ->
 
 -doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
 -spec unit(column(), row()) -> binary() | null.
-unit(#{unit := null, role := Role}, Row) when Role =/= ~"key", Role =/= ~"note" -> get(~"unit", Row);
+unit(#{unit := null, role := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
+    get(~"unit", Row);
 unit(#{unit := Unit}, _Row) -> Unit.
 
 role(#{~"role" := Role} = Column, _Seen) when is_binary(Role) ->

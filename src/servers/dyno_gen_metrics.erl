@@ -27,8 +27,8 @@ What is different:
 * Each callback is counted, once, also those that crash, that call themselves, and those of modules
   that are loaded anew. A process that ended is in its last window and in none after it, a stage
   comes with its first callback.
-* Times are those of callbacks, not of traces, with their fractions: summaries in milliseconds, `stats`
-  in microseconds. Nothing is copied for a callback, whatever the state's size.
+* Times are those of callbacks, not of traces, with their fractions: summaries in milliseconds,
+  `stats` in microseconds. Nothing is copied for a callback, whatever the state's size.
 * `synchronous => false` leaves calls out. `sample_rate` is accepted and changes nothing: to measure
   all callbacks costs less than GenMetrics' samples did, and there is nothing to estimate.
 * `statistics => statsd` and `datadog` send what doc/servers-sinks.md says, to port 8125 of this

@@ -26,8 +26,8 @@ dyno_servers           a monitor: windows of several nodes put together, subscri
     dyno_agent_servers in the node: hooks and counters
 ```
 
-Subscribers are given one window at a time: the next one after `ready/1`. What comes in between waits
-in a queue of a few windows; the oldest is dropped where it is full, and counted.
+Subscribers are given one window at a time: the next one after `ready/1`. What comes in between
+waits in a queue of a few windows; the oldest is dropped where it is full, and counted.
 """.
 
 -behaviour(gen_server).
@@ -75,8 +75,8 @@ in a queue of a few windows; the oldest is dropped where it is full, and counted
     watch := dyno_servers_watch:state()
 }.
 
-%% What waits for one that has not taken the last window yet: the latest, the first one first, and how
-%% many there was no room for.
+%% What waits for one that has not taken the last window yet: the latest, the first one first, and
+%% how many there was no room for.
 -type subscriber() :: #{
     most := pos_integer(),
     ready := boolean(),

@@ -4,8 +4,8 @@
 -module(dyno_servers_pipeline).
 -moduledoc false.
 %% The stages of GenStage: which gives events to which, how many, and which of them holds the others
-%% up. The bottleneck is the stage that is busy most of the time, if it is at its limit; stages before
-%% it wait for demand, stages behind it for events. Pure.
+%% up. The bottleneck is the stage that is busy most of the time, if it is at its limit; stages
+%% before it wait for demand, stages behind it for events. Pure.
 
 -export([stages/2, draw/1]).
 -export_type([stage/0]).

@@ -6,8 +6,8 @@
 The numbers of a sum, as people read them: rates, percentiles, how busy, and when it will saturate.
 Pure.
 
-Wall time is what callbacks take; a part of it they run on a processor, the rest they are blocked: in
-calls to others, in `timer:sleep/1`, or preempted. A server is busy while a callback runs. It
+Wall time is what callbacks take; a part of it they run on a processor, the rest they are blocked:
+in calls to others, in `timer:sleep/1`, or preempted. A server is busy while a callback runs. It
 saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
 """.
 

@@ -91,7 +91,8 @@ ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
 ends_ms(_Options) -> infinity.
 
 %% At the end one more window comes, of the time since the last one.
-loop(#{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show, status := Status} = State) ->
+loop(State) ->
+    #{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show, status := Status} = State,
     receive
         {dyno_servers, Monitor, #{servers := _} = Window, Dropped} ->
             ok = Show({window, Window}),

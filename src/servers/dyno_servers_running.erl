@@ -3,9 +3,9 @@
 
 -module(dyno_servers_running).
 -moduledoc false.
-%% Callbacks that run when a window ends. An agent counts a callback when it has ended, with all of its
-%% time, so a server that is blocked for ten windows would be idle in nine and busy ten times over in
-%% the last. Here each window gets what ran in it. Pure.
+%% Callbacks that run when a window ends. An agent counts a callback when it has ended, with all of
+%% its time, so a server that is blocked for ten windows would be idle in nine and busy ten times
+%% over in the last. Here each window gets what ran in it. Pure.
 
 -export([new/0, window/2]).
 -export_type([t/0]).
@@ -17,7 +17,9 @@
 -spec new() -> t().
 new() -> #{}.
 
--doc "The window as an agent sends it, each server with `running_ns`, to be added to its wall time.".
+-doc """
+The window as an agent sends it, each server with `running_ns`, to be added to its wall time.
+""".
 -spec window(map(), t()) -> {map(), t()}.
 window(#{servers := Servers, duration_ns := DurationNs} = Window, Before) ->
     Now = #{

@@ -12,7 +12,9 @@
 
 -type key() :: {Node :: binary(), Pid :: binary()} | {ended, #{atom() => binary()}}.
 
--doc "A server's numbers over time, the first one first; times in ns since the first window's start.".
+-doc """
+A server's numbers over time, the first one first; times in ns since the first window's start.
+""".
 -type points() :: {Name :: binary(), [{TimeNs :: integer(), dyno_servers_row:row()}]}.
 
 -doc "A node's level and cost over all windows.".

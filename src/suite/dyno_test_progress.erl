@@ -7,8 +7,8 @@ How far a test is, and how long it will still take, by its plan.
 
 How long a run takes follows from its load: a recorded curve has its own length, and a search,
 or a load of a fixed number of operations, may be over earlier. Set-up, runs without instruments and
-reading count by the clock: where a run took longer than its load lets expect, the next ones are taken
-to do so, too. The share that is done never shrinks.
+reading count by the clock: where a run took longer than its load lets expect, the next ones are
+taken to do so, too. The share that is done never shrinks.
 """.
 
 -export([new/2]).
@@ -52,8 +52,8 @@ new(SuiteOptions, Options) ->
     Report = maps:get(progress, Options, fun(_) -> ok end),
     Start = erlang:monotonic_time(millisecond),
     Total = length(Sizes) * Repeat,
-    %% Of the last load: the length of its run, which bound that is, and whether it is a search. When the run
-    %% began, the longest that there was, and the share that was done.
+    %% Of the last load: the length of its run, which bound that is, and whether it is a search.
+    %% When the run began, the longest that there was, and the share that was done.
     Length = atomics:new(6, []),
     first(SuiteOptions, Options, Length),
     fun

@@ -120,7 +120,8 @@ event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run
     case dyno_targets:find(sampler, Sampler, present(Run)) of
         {ok, #{node := Node, shift_ms := ShiftMs}} ->
             Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
-            {with_result(fun dyno_test_result:sample/2, Sample, Run), [{tell, {sample, Node, Values}}]};
+            Sampled = with_result(fun dyno_test_result:sample/2, Sample, Run),
+            {Sampled, [{tell, {sample, Node, Values}}]};
         error ->
             {Run, []}
     end;
@@ -164,7 +165,8 @@ event({gave_up, Ref, Reason}, _NowMs, Run) ->
     end;
 event({without, Ref, Instruments, Reason}, _NowMs, Run) ->
     case dyno_targets:find(ref, Ref, present(Run)) of
-        {ok, #{node := Node}} -> {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
+        {ok, #{node := Node}} ->
+            {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
         error -> {Run, []}
     end;
 event({down, Monitor, Reason}, NowMs, Run) ->
@@ -254,7 +256,8 @@ without(Node, Instruments, Reason) ->
 
 why({limit_bytes, Limit, Bytes}) ->
     io_lib:format(
-        "to measure them took ~ts, and it may take ~ts; measure fewer functions, or at the level count",
+        "to measure them took ~ts, and it may take ~ts; measure fewer functions, or at the level "
+        "count",
         [dyno_unit:format(Bytes, ~"bytes"), dyno_unit:format(Limit, ~"bytes")]
     );
 why(Reason) ->

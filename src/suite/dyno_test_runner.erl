@@ -275,7 +275,8 @@ loop(Run, #{load := Load, joins := Joins} = Shell) ->
                 {sample, Sampler, TimeMs, Values, CostUs};
             {dyno_probe, Pid, TimeMs, Of} -> {custom, Pid, TimeMs, Of};
             {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, Ref, Reason};
-            {dyno_agent, Ref, {without, Instruments, Reason}} -> {without, Ref, Instruments, Reason};
+            {dyno_agent, Ref, {without, Instruments, Reason}} ->
+                {without, Ref, Instruments, Reason};
             {'DOWN', Monitor, process, _, Reason} -> {down, Monitor, Reason};
             dyno_interrupt -> interrupt
         end,

@@ -58,7 +58,9 @@ compile_file(Path, Options) ->
                     {ok, Module, Binary};
                 {error, Errors, _Warnings} ->
                     Texts = [
-                        unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
+                        unicode:characters_to_binary([
+                            place(File, Where), Formatter:format_error(Text)
+                        ])
                      || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
                     ],
                     {error, {does_not_compile, Texts}}

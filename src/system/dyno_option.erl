@@ -48,7 +48,8 @@ format_error({unknown, Key, Known}) when is_list(Known) ->
     Names = [atom_to_list(Name) || Name <- Known],
     Written = lists:flatten(io_lib:format("~0tP", [Key, 8])),
     case dyno_similar:nearest(Written, Names) of
-        {ok, Nearest} -> io_lib:format("there is no option ~ts; did you mean ~ts?", [Written, Nearest]);
+        {ok, Nearest} ->
+            io_lib:format("there is no option ~ts; did you mean ~ts?", [Written, Nearest]);
         none ->
             io_lib:format("there is no option ~ts; there are ~ts", [
                 Written, lists:join(", ", Names)

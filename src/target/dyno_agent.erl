@@ -16,9 +16,9 @@ attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the m
               calls  processes  sampler ...   (dyno_agent_instrument)
 ```
 
-The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself, `{dyno_agent,
-Ref, {without, Instruments, Reason}}` when it goes on without instruments that took too much memory or
-have ended, and may monitor `guard/1`.
+The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself,
+`{dyno_agent, Ref, {without, Instruments, Reason}}` when it goes on without instruments that took
+too much memory or have ended, and may monitor `guard/1`.
 """.
 
 -export([attach/2, detach/1, start/3, guard/1, node/1, ref/1, modules/0]).

@@ -147,8 +147,8 @@ resolved(Node) ->
             ok
     end.
 
-%% Few machines have a domain name; the address from which this one reaches the target is a host with
-%% dots as well.
+%% Few machines have a domain name; the address from which this one reaches the target is a host
+%% with dots as well.
 with_host(Name, #{target := Target}, longnames) ->
     maybe
         nomatch ?= string:find(atom_to_list(Name), "@"),
@@ -265,7 +265,8 @@ format_error({no_long_name, Node}) ->
     );
 format_error({name_form, Node, shortnames}) ->
     io_lib:format(
-        "~ts has a long name and this node (~ts) a short one; start this one with -name", [Node, node()]
+        "~ts has a long name and this node (~ts) a short one; start this one with "
+        "-name", [Node, node()]
     );
 format_error({name_form, Node, longnames}) ->
     io_lib:format(
@@ -284,8 +285,8 @@ format_error({node_down, Node, Others}) ->
     ]);
 format_error({host_down, Node}) ->
     io_lib:format(
-        "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, or "
-        "port 4369 is closed to this machine; \"epmd -names\" typed there lists its nodes",
+        "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, "
+        "or port 4369 is closed to this machine; \"epmd -names\" typed there lists its nodes",
         [Node]
     );
 format_error({port_closed, Node}) ->
@@ -302,21 +303,22 @@ format_error({needs_tls, Node}) ->
     );
 format_error({no_tls, Node}) ->
     io_lib:format(
-        "~ts takes connections without TLS, and this node makes them with it; leave -proto_dist out of "
-        "its flags",
+        "~ts takes connections without TLS, and this node makes them with it; leave -proto_dist "
+        "out of its flags",
         [Node]
     );
 format_error({not_over_tls, Node}) ->
     io_lib:format(
         "~ts takes connections by TLS, but not this one: see whether the certificates in "
-        "-ssl_dist_optfile are of the same authority, and whether the cookie is the same (--cookie)",
+        "-ssl_dist_optfile are of the same authority, and whether the cookie is the same "
+        "(--cookie)",
         [Node]
     );
 format_error({otp_too_old, Node, unknown}) ->
     io_lib:format(
-        "~ts refuses this node: its Erlang/OTP is too old to speak with OTP ~ts (dyno needs OTP ~b or "
-        "later in the target, which is where trace sessions came), or net_kernel:allow/1 lets only "
-        "others in",
+        "~ts refuses this node: its Erlang/OTP is too old to speak with OTP ~ts (dyno needs OTP ~b "
+        "or later in the target, which is where trace sessions came), or net_kernel:allow/1 lets "
+        "only others in",
         [Node, erlang:system_info(otp_release), ?FLOOR]
     );
 format_error({otp_too_old, Node, Release}) ->
@@ -327,8 +329,8 @@ format_error({otp_too_old, Node, Release}) ->
     );
 format_error({no_answer, Node, Ms}) ->
     io_lib:format(
-        "node ~ts is running but did not answer within ~ts: it is stopped, or processes of priority "
-        "high or max take all its schedulers; try again when it has a moment",
+        "node ~ts is running but did not answer within ~ts: it is stopped, or processes of "
+        "priority high or max take all its schedulers; try again when it has a moment",
         [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({refused, Node}) ->

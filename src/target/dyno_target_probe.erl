@@ -100,7 +100,9 @@ read(<<_:16, Tag, _/binary>>) when Tag =/= $s ->
 read(_Part) ->
     more.
 
-challenge(<<_:16, $N, _Flags:64, _Challenge:32, _Creation:32, Size:16, Name:Size/binary, _/binary>>) ->
+challenge(
+    <<_:16, $N, _Flags:64, _Challenge:32, _Creation:32, Size:16, Name:Size/binary, _/binary>>
+) ->
     {ok, binary_to_atom(Name)};
 challenge(<<_:16, Tag, _/binary>>) when Tag =/= $N ->
     {error, old};

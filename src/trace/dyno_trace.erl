@@ -346,7 +346,9 @@ shown(Sender, Item, #{show := Show, shown := Shown} = State) ->
     ok = dyno_agent_trace_sender:ack(Sender, 1),
     New = State#{shown := Shown + counts(Item)},
     case New of
-        #{shown := Count, count := Count, all := [_, _ | _], targets := Targets} when Count > Shown ->
+        #{shown := Count, count := Count, all := [_, _ | _], targets := Targets} when
+            Count > Shown
+        ->
             lists:foreach(fun dyno_trace_target:stop/1, Targets),
             New;
         #{} ->

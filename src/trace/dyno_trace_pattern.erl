@@ -82,7 +82,9 @@ elixir_function([], _Text) -> '_';
 elixir_function([{At, Size}], Text) -> list_to_atom(lists:sublist(Text, At + 1, Size)).
 
 elixir_rest([{':', At} | _]) ->
-    throw({column(At), "a dot follows a module of Elixir; one of Erlang begins with a small letter"});
+    throw(
+        {column(At), "a dot follows a module of Elixir; one of Erlang begins with a small letter"}
+    );
 elixir_rest(Rest) ->
     Rest.
 

@@ -105,9 +105,11 @@ other(#{event := latency, of_what := second, functions := Functions} = Item, Tex
      || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
     ];
 other(#{event := latency, functions := Functions, node := Node}, Text) ->
-    lists:append([histogram(Function, [[" at ", Node] || map_get(nodes, Text)]) || Function <- Functions]);
+    At = [[" at ", Node] || map_get(nodes, Text)],
+    lists:append([histogram(Function, At) || Function <- Functions]);
 other(#{event := argument, of_what := second, values := Values} = Item, Text) when Values =/= [] ->
-    [[moment(Item, Text), lists:join(", ", [[Value, " ", times(N)] || [N, Value] <- most(Values)])]];
+    Counted = [[Value, " ", times(N)] || [N, Value] <- most(Values)],
+    [[moment(Item, Text), lists:join(", ", Counted)]];
 other(#{event := argument, of_what := all, values := [_ | _]} = Item, Text) ->
     distribution(Item, Text);
 other(_Item, _Text) ->
@@ -159,14 +161,18 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At) ->
     [
         "",
         [Function, At, io_lib:format(": ~b calls", [Count]), ", mean ", duration(Mean), ", p50 ",
-            duration(P50), ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ", duration(Max)]
+            duration(P50), ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ",
+            duration(Max)]
         | [
-            ["  < ", string:pad(duration(High), 8, leading), " ", bar(N, Most), io_lib:format(" ~b", [N])]
+            ["  < ", string:pad(duration(High), 8, leading), " ", bar(N, Most), " ",
+                integer_to_binary(N)]
          || [High, N] <- Bars
         ]
     ].
 
-distribution(#{argument := N, values := Values, others := Others, node := Node}, #{nodes := Nodes}) ->
+distribution(
+    #{argument := N, values := Values, others := Others, node := Node}, #{nodes := Nodes}
+) ->
     Total = lists:sum([Count || [Count, _] <- Values]) + Others,
     Most = lists:max([Count || [Count, _] <- Values]),
     Shown = most(Values),
@@ -203,13 +209,14 @@ why(#{limit := rate, value := N}, _) ->
     io_lib:format("stopped: more than ~b events came in a second (--rate); trace less", [N]);
 why(#{limit := queue, value := N}, _) ->
     io_lib:format(
-        "stopped at once: more than ~b events waited in the node; trace fewer functions or processes",
+        "stopped at once: more than ~b events waited in the node; trace fewer functions or "
+        "processes",
         [N]
     );
 why(#{limit := bytes, value := N}, _) ->
     io_lib:format(
-        "stopped at once: what was traced took more than ~b MiB of the node; leave the arguments out "
-        "with --arity",
+        "stopped at once: what was traced took more than ~b MiB of the node; leave the arguments "
+        "out with --arity",
         [N div 1_048_576]
     );
 why(#{limit := open, value := N}, _) ->

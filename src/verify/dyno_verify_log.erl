@@ -21,8 +21,8 @@ recv(<0.11.0>, {request, 1}) delayed by 200
 exit(<0.11.0>, normal)
 ```
 
-`delayed by` counts in milliseconds from the line before; without it no time passes. A process that has
-no `init` begins where its first event or its `fork` stands.
+`delayed by` counts in milliseconds from the line before; without it no time passes. A process that
+has no `init` begins where its first event or its `fork` stands.
 
 Processes of files are terms like any other: nothing is ever sent to them.
 """.
@@ -49,8 +49,8 @@ began; or that something is missing.
 -define(MOST_BYTES, 1 bsl 30).
 
 -doc """
-A monitor that writes to a file in its node what these monitors need, and decides nothing. Its events
-are those of one process that runs monitors: `shards => 1`.
+A monitor that writes to a file in its node what these monitors need, and decides nothing. Its
+events are those of one process that runs monitors: `shards => 1`.
 """.
 -spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
 recorder(File, Needs) ->
@@ -285,7 +285,8 @@ pid([Node, Id, Serial], _Atom) ->
 pid(_Others, Atom) ->
     Atom.
 
-%% In front of a process's first event, or behind its fork, the beginning that the file does not have.
+%% In front of a process's first event, or behind its fork, the beginning that the file does not
+%% have.
 begun(Items) ->
     Begun = #{Pid => true || {Pid, {spawned, _, _}, _} <- Items},
     Forks = #{
@@ -316,7 +317,8 @@ begin_of(Pid, Time, Forks) ->
 format_error({File, {line, Number}}) ->
     io_lib:format(
         "~ts, line ~b: expected fork(P, C, {M, F, Args}), init(C, P, {M, F, Args}), "
-        "send(P, To, Message), recv(P, Message) or exit(P, Reason), each with 'delayed by MS' or not",
+        "send(P, To, Message), recv(P, Message) or exit(P, Reason), each with 'delayed by MS' or "
+        "not",
         [File, Number]
     );
 format_error({File, {bad_frame, Offset}}) ->

@@ -68,7 +68,8 @@ specification(Path, Text) ->
 %% The code server takes no binary.
 text(Path) -> unicode:characters_to_list(Path).
 
-%% A name that is no atom yet is no module of the code path that is loaded, but may be one of a file.
+%% A name that is no atom yet is no module of the code path that is loaded, but may be one of a
+%% file.
 module(Name) ->
     try dyno_code:objects([binary_to_atom(Name)]) of
         [Object] -> checked(Name, Object);
@@ -112,8 +113,8 @@ runtime(Objects) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_found, Name}) ->
     io_lib:format(
-        "~ts is neither a file nor a module of a monitor; name a specification, or a module as .erl, "
-        ".beam or by its name",
+        "~ts is neither a file nor a module of a monitor; name a specification, or a module as "
+        ".erl, .beam or by its name",
         [Name]
     );
 format_error({wrong, Path, Text}) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_verify_recording).
 -moduledoc false.
-%% What monitors saw, as a recording: a verdict and a row for each property, the violations with what
-%% led to them, and how whole the traces were. Pure.
+%% What monitors saw, as a recording: a verdict and a row for each property, the violations with
+%% what led to them, and how whole the traces were. Pure.
 
 -export([document/5, soundness/1]).
 
@@ -213,7 +213,9 @@ partitions_spec() ->
         columns => [
             text(~"node", ~"Node", key, fun(#{node := Node}) -> atom_to_binary(Node) end),
             count(~"complete", ~"Complete", ~"Processes seen from start to end.", complete),
-            count(~"partial", ~"Partial", ~"Processes that ran already, seen to their end.", partial),
+            count(
+                ~"partial", ~"Partial", ~"Processes that ran already, seen to their end.", partial
+            ),
             count(~"gap", ~"With a gap", ~"Processes that were cut off.", gap),
             count(~"open", ~"Running", ~"Processes that had not ended.", open),
             count(~"events", ~"Events", ~"That came.", events),

@@ -6,9 +6,9 @@
 Runs monitors on recorded events, by the pure core that runs them live (`m:dyno_agent_partition`).
 
 Only the order of each process's own events counts: whichever way those of several processes are
-mixed in the file, the verdicts are the same. Therefore no deadline is told by another process's clock: one
-that no event of its own process shows to be over is told at the end of the file. Monitors
-over several processes get all events in the order of their times.
+mixed in the file, the verdicts are the same. Therefore no deadline is told by another process's
+clock: one that no event of its own process shows to be over is told at the end of the file.
+Monitors over several processes get all events in the order of their times.
 """.
 
 -export([run/3, file/3, start/2, item/2, finish/1]).
@@ -48,8 +48,8 @@ over several processes get all events in the order of their times.
 -define(MOST_CRASHES, 10).
 
 -doc """
-What `dyno verify --replay` does: a recording of what the properties of these specifications say of a
-file. `show` of the options is told each violation.
+What `dyno verify --replay` does: a recording of what the properties of these specifications say of
+a file. `show` of the options is told each violation.
 """.
 -spec run([binary(), ...], binary(), dyno_verify:options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -82,7 +82,11 @@ run(Specs, File, Options) ->
         },
         {ok,
             dyno_verify_recording:document(
-                Specs, [Node], Options#{instrumentation => replay}, dyno_environment:collect(), Ending
+                Specs,
+                [Node],
+                Options#{instrumentation => replay},
+                dyno_environment:collect(),
+                Ending
             )}
     end.
 

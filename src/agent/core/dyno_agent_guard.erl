@@ -8,8 +8,8 @@
 %% whatever reason, all of them end before it, and with them their trace sessions. Only then the
 %% cleaner (dyno_target_cleaner), which runs none of our code, removes the modules.
 %%
-%% Where the agent takes too much memory, the instrument that takes most is ended, with those that need
-%% it; the others go on, as they do when an instrument ends by itself. The caller is told.
+%% Where the agent takes too much memory, the instrument that takes most is ended, with those that
+%% need it; the others go on, as they do when an instrument ends by itself. The caller is told.
 
 -behaviour(gen_server).
 

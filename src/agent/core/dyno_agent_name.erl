@@ -3,9 +3,10 @@
 
 -module(dyno_agent_name).
 -moduledoc false.
-%% Names of modules and functions, as the language they are written in writes them: lists:sort/1, and
-%% Shop.price/1 for 'Elixir.Shop':price/1. The module's name alone decides which language that is.
-%% Every text that dyno makes of a module or a function is made here; dyno_agent_patterns reads them.
+%% Names of modules and functions, as the language they are written in writes them: lists:sort/1,
+%% and Shop.price/1 for 'Elixir.Shop':price/1. The module's name alone decides which language that
+%% is. Every text that dyno makes of a module or a function is made here; dyno_agent_patterns reads
+%% them.
 
 -export([mfa/1, call/2, module/1]).
 

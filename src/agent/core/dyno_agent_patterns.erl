@@ -138,7 +138,8 @@ is_plain(C) ->
 format_error({bad_pattern, Pattern}) when is_binary(Pattern) ->
     io_lib:format(
         "\"~ts\" is not a pattern: write module:function/arity, module:function, module, "
-        "a prefix such as cowboy_*, app:application, or in Elixir's way Shop.price/1, Shop or Shop.*",
+        "a prefix such as cowboy_*, app:application, or in Elixir's way Shop.price/1, Shop or "
+        "Shop.*",
         [Pattern]
     );
 format_error({bad_pattern, Pattern}) ->

@@ -124,7 +124,9 @@ ask(Pid, What) ->
             exit({dyno_agent, Reason})
     end.
 
--doc "Lets the calling process take the memory it needs, also where the target was started with +hmax.".
+-doc """
+Lets the calling process take the memory it needs, also where the target was started with +hmax.
+""".
 -spec unlimited() -> ok.
 unlimited() ->
     _ = process_flag(max_heap_size, 0),

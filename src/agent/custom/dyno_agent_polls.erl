@@ -50,7 +50,8 @@ poll(#{name := Name, call := {M, F, A}} = Poll) ->
         Value -> result(Value, Poll)
     catch
         error:undef ->
-            {failed, text("~ts, or what it calls, does not exist", [dyno_agent_name:mfa({M, F, A})])};
+            Name = dyno_agent_name:mfa({M, F, A}),
+            {failed, text("~ts, or what it calls, does not exist", [Name])};
         Class:Reason ->
             {failed, text("~tw:~ts", [Class, short(Reason)])}
     end.

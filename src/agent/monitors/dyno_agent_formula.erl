@@ -3,12 +3,13 @@
 
 -module(dyno_agent_formula).
 -moduledoc false.
-%% Runs a formula of the linear-time logic with necessities, possibilities and fixed points: sHML and
-%% maxHML, and the regular expressions that were translated to it.
+%% Runs a formula of the linear-time logic with necessities, possibilities and fixed points: sHML
+%% and maxHML, and the regular expressions that were translated to it.
 %%
 %% What is left of a formula after some events is a boolean combination of modal clauses, each with
 %% the values of the variables that are in scope there. An event takes each clause a step further;
-%% then the combination is simplified. Clauses that are alike are one, so what repeats does not grow.
+%% then the combination is simplified. Clauses that are alike are one, so what repeats does not
+%% grow.
 %%
 %%   [Event] F    if the next event matches, F holds of what follows
 %%   <Event> F    the next event matches, and F holds of what follows
@@ -122,8 +123,8 @@ explained({_, _, _, _, Text, Names}, Env) ->
 explained(stop, _Env) ->
     {~"nothing more", []}.
 
-%% The clauses that a formula begins with. `Seen` are the fixed points since the last event: one that
-%% comes back to itself without an event between is its neutral value.
+%% The clauses that a formula begins with. `Seen` are the fixed points since the last event: one
+%% that comes back to itself without an event between is its neutral value.
 enter(Index, Env, Time, Seen, Nodes) ->
     case element(Index, Nodes) of
         true ->

@@ -3,9 +3,9 @@
 
 -module(dyno_agent_past).
 -moduledoc false.
-%% Runs a formula of past-time temporal logic, which has to hold at every event. Whether a subformula
-%% holds at an event depends on the event and on what held at the one before, so the state is one
-%% value for each subformula.
+%% Runs a formula of past-time temporal logic, which has to hold at every event. Whether a
+%% subformula holds at an event depends on the event and on what held at the one before, so the
+%% state is one value for each subformula.
 
 -behaviour(dyno_agent_property).
 

@@ -88,7 +88,8 @@ event(Module, Event, Time, State) ->
                 {_, {report, no, Explanation, State1}} ->
                     case event(Module, Event, Time, State1) of
                         {next, State2} -> {report, no, Explanation, State2};
-                        {report, no, Other, State2} -> {report, no, joined(Explanation, Other), State2}
+                        {report, no, Other, State2} ->
+                            {report, no, joined(Explanation, Other), State2}
                     end
             end
     end.
@@ -153,9 +154,10 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline}) ->
             kept(Program, Base, Touched, Instances, Deadline)
     end.
 
-%% Reports the broken ones, which begin anew, and drops those that are as the base; but where an event
-%% of all keys may break them later, which keys there were must be known. Where such an event has
-%% broken the base, nothing can begin anew: each key is told once, and is then as one that holds.
+%% Reports the broken ones, which begin anew, and drops those that are as the base; but where an
+%% event of all keys may break them later, which keys there were must be known. Where such an event
+%% has broken the base, nothing can begin anew: each key is told once, and is then as one that
+%% holds.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline) ->
     maps:fold(
         fun

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_schedulers).
 -moduledoc """
-How many processes run or are ready to at a time, and what each scheduler does: what keeps processors
-idle, or processes waiting for one.
+How many processes run or are ready to at a time, and what each scheduler does: what keeps
+processors idle, or processes waiting for one.
 
 At random instants some 3 ms apart it reads how many tasks the normal schedulers have, which takes a
 microsecond and stops nobody. No process is traced. Of each scheduler it has the share of the time
@@ -133,7 +133,7 @@ cpu(Task) ->
             [Head, Tail] = string:split(Text, ~")", trailing),
             [_, Name] = string:split(Head, ~"("),
             Words = string:lexemes(Tail, " "),
-            Ticks = binary_to_integer(lists:nth(12, Words)) + binary_to_integer(lists:nth(13, Words)),
+            Ticks = lists:sum([binary_to_integer(lists:nth(N, Words)) || N <- [12, 13]]),
             [
                 {{Type, Id}, Ticks * ?TICK_NS}
              || {Type, Prefix} <- ?TYPES,
@@ -275,13 +275,14 @@ tables() ->
                         <<(kind(Type))/binary, (integer_to_binary(Id))/binary>>
                     end},
                     {~"busy", ~"Busy", ratio,
-                        #{help => ~"As the runtime has it: running processes, ports and its own work."},
+                        #{help =>
+                            ~"As the runtime has it: running processes, ports and its own work."},
                         fun(#{busy := Busy}) -> Busy end},
                     {~"cpu", ~"On a processor", ratio,
-                        #{
-                            help =>
-                                ~"The processor time of its thread. More than busy: it waits actively; less: others had the processor."
-                        },
+                        #{help => <<
+                            "The processor time of its thread. More than busy: it waits actively; "
+                            "less: others had the processor."
+                        >>},
                         fun(#{cpu := Cpu}) -> Cpu end}
                 ] ++
                     [
@@ -340,7 +341,8 @@ metrics() ->
     [
         metric(~"schedulers.runnable", ~"Processes that run or are ready to, mean", ~"count",
             fun(N, _) -> N end),
-        metric(~"schedulers.queued", ~"Of the time more are ready than there are schedulers", ~"ratio",
+        metric(~"schedulers.queued",
+            ~"Of the time more are ready than there are schedulers", ~"ratio",
             fun(N, Schedulers) when N > Schedulers -> 1; (_, _) -> 0 end)
     ].
 
@@ -371,7 +373,9 @@ series() ->
             title => Title,
             unit => ~"count",
             group => ~"schedulers",
-            points => fun(#{points := Points}) -> [{element(1, P), element(At, P)} || P <- Points] end
+            points => fun(#{points := Points}) ->
+                [{element(1, P), element(At, P)} || P <- Points]
+            end
         }
      || {Name, Title, At} <- [
             {~"schedulers.runnable", ~"Runnable processes, mean", 2},

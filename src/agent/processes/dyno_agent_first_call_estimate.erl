@@ -128,7 +128,9 @@ sums(Estimated) ->
         maps:map(fun(_, {_, Function}) -> Function end, Estimated)
     }.
 
--doc "Without functions that are throttled no more: each of their first calls sends a message again.".
+-doc """
+Without functions that are throttled no more: each of their first calls sends a message again.
+""".
 -spec only(#{mfa() => id()}, t()) -> t().
 only(Throttled, Estimate) -> maps:with(maps:keys(Throttled), Estimate).
 

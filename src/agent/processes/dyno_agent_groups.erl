@@ -3,8 +3,8 @@
 
 -module(dyno_agent_groups).
 -moduledoc false.
-%% All groups of processes, by their numbers: what dyno_agent_discovery knows of processes when it has
-%% found out of what kind they are. Pure.
+%% All groups of processes, by their numbers: what dyno_agent_discovery knows of processes when it
+%% has found out of what kind they are. Pure.
 
 -export([new/0, id/2, may_have_names/2, update/3, count/2, count/4]).
 -export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/2]).

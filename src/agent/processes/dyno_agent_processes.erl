@@ -37,9 +37,9 @@ them it is measured how long they have lived. dyno's own processes are left out.
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
 message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
 first calls are silent then, and the call statistics show the processes: every two seconds they are
-asked, and where 10,000 processes were discovered they are read and reset. Meanwhile, and for 20 ms at
-least, the messages come again, so that no process is missed between two readings, lifetimes go on
-being sampled, and another kind of process is noticed.
+asked, and where 10,000 processes were discovered they are read and reset. Meanwhile, and for 20 ms
+at least, the messages come again, so that no process is missed between two readings, lifetimes go
+on being sampled, and another kind of process is noticed.
 
 ## The seam to the calls
 The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
@@ -415,8 +415,9 @@ metrics() ->
 warnings(Role, #{discovers := gave_up, discovered := Discovered}) ->
     [
         {~"processes_given_up",
-            "after ~ts processes no more were discovered in ~ts: more started than could be counted "
-            "one by one, and who called what is not known of those; measure them at the level time",
+            "after ~ts processes no more were discovered in ~ts: more started than could be "
+            "counted one by one, and who called what is not known of those; measure them at the "
+            "level time",
             [{Discovered, ~"count"}, Role]}
     ];
 warnings(_Role, #{discovers := yes}) ->

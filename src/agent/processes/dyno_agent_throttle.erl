@@ -9,8 +9,8 @@
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
 %% processes one in twenty is identified. When such a function discovers more than 1,000 processes
 %% in a second it is throttled: its first calls send no message any more, and the call statistics,
-%% which the runtime keeps by process anyway, show from time to time who has made them. Each time the
-%% messages are on for a moment, so that another kind of process is noticed. When its
+%% which the runtime keeps by process anyway, show from time to time who has made them. Each time
+%% the messages are on for a moment, so that another kind of process is noticed. When its
 %% processes have become rare or are of several groups it is no longer throttled.
 
 -export([new/0, allow/1, allow/2, none/1, first_call/3, learn/4, group/2]).
@@ -40,8 +40,8 @@
 -define(PRESUMED_AFTER, 20).
 -define(IDENTIFY_EVERY, 20).
 -define(LIMIT, 1000).
-%% The call statistics are asked so often, and sooner where so many processes would be new in them: the
-%% runtime takes 50 bytes for each process and function.
+%% The call statistics are asked so often, and sooner where so many processes would be new in them:
+%% the runtime takes 50 bytes for each process and function.
 -define(LONGEST_MS, 2000).
 -define(SHORTEST_MS, 250).
 -define(MOST, 40_000).

@@ -188,8 +188,8 @@ callbacks(#{observed := Observed}, #{times := All} = Measured) ->
      || Name <- Names
     ].
 
-%% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart: what
-%% they took of the processor together is none's alone.
+%% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart:
+%% what they took of the processor together is none's alone.
 times_of(Times, Hooked) ->
     case maps:size(maps:with(?INFOS, Hooked)) of
         0 -> Times;

@@ -4,8 +4,8 @@
 -module(dyno_agent_stack_tree).
 -moduledoc false.
 %% Weighted paths that share their beginnings: the samples of call stacks. Pure. It has a bounded
-%% number of nodes; the weight of a path that finds no place is in `other/1`. A weight is a number, or
-%% all weights of a tree are lists of as many.
+%% number of nodes; the weight of a path that finds no place is in `other/1`. A weight is a number,
+%% or all weights of a tree are lists of as many.
 
 -export([new/1, add/3, paths/1, other/1]).
 -export_type([t/0, frame/0, weight/0]).

@@ -68,8 +68,8 @@ function in the time of the processor is its samples by all running samples, tim
 
 -doc """
 The functions from the outermost to the innermost, without repetitions; `deep` for what is further
-out than the runtime shows. `burst`: the process ran shortly and waited in the last one, or was ready
-to run and had not run on from there yet; `unseen`: it ended before it could answer.
+out than the runtime shows. `burst`: the process ran shortly and waited in the last one, or was
+ready to run and had not run on from there yet; `unseen`: it ended before it could answer.
 """.
 -type stack() :: [mfa() | deep | burst | unseen].
 

@@ -97,7 +97,9 @@ called(Pid, Call, Time, #{config := #{what := latency} = Config, open := Open} =
         end,
     MFA = dyno_agent_event:mfa(Call),
     State#{open := dyno_agent_event_calls:call(Pid, MFA, Time, Tag, bounded(Open))};
-called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}, values := Most}} = State) when
+called(
+    _Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}, values := Most}} = State
+) when
     length(Args) >= N
 ->
     #{second := Second, all := All} = State,

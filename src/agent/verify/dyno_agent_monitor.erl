@@ -134,8 +134,8 @@ it was cut off because of a limit or a fault.
 -doc "When `c:timeout/2` is to be called, by monotonic time.".
 -callback deadline(state()) -> infinity | TimeNs :: integer().
 -doc """
-The time is that of the events seen so far, which may be a little behind the clock: no event of before
-the deadline comes any more.
+The time is that of the events seen so far, which may be a little behind the clock: no event of
+before the deadline comes any more.
 """.
 -callback timeout(TimeNs :: integer(), state()) -> decision().
 -doc "The key of an event; `none` where it has none.".

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_partition).
 -moduledoc """
-Runs monitors on events: a partition for each process, which its `spawned` event opens. Pure, so that
-it serves a running system, a recorded one, and every order of events that a test thinks of.
+Runs monitors on events: a partition for each process, which its `spawned` event opens. Pure, so
+that it serves a running system, a recorded one, and every order of events that a test thinks of.
 
 ```
 spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
@@ -15,7 +15,8 @@ exit of P  -> ended/1 of the rest; closed                    all decided -> clos
 All that it needs is each process's own order. Events of processes without a partition are passed
 over: those that nobody wants, and those whose partition was cut off.
 
-A partition that is cut off (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
+A partition that is cut off (`gap/3`) ends inconclusive as a whole; no single event is ever left
+out.
 
 Monitors with a key are in dyno_agent_partition_keyed: their events are of several processes, and
 wait a moment until they are in the order of their times.
@@ -35,8 +36,8 @@ wait a moment until they are in the order of their times.
 }.
 
 -doc """
-What is to be done. `ignore`: no event of the process is needed, but for names and labels that it may
-take; `follow`: all of them are, from now on.
+What is to be done. `ignore`: no event of the process is needed, but for names and labels that it
+may take; `follow`: all of them are, from now on.
 """.
 -type effect() ::
     {opened, dyno_agent_event:process(), [module()]}
@@ -317,14 +318,18 @@ property(Module, _Explanation) -> map_get(property, dyno_agent_monitor:needs(Mod
 state(#{partial := true}) -> partial;
 state(_Process) -> complete.
 
-at_end(#running{module = Module, state = State}, TimeNs, #partition{process = Process} = Partition) ->
+at_end(
+    #running{module = Module, state = State}, TimeNs, #partition{process = Process} = Partition
+) ->
     case dyno_agent_monitor:ended(Module, State) of
         none -> [];
         {crashed, Why} -> [{crashed, Module, Process, Why}];
         {Verdict, Explanation} -> [report(Verdict, Explanation, Module, TimeNs, Partition)]
     end.
 
-without(Pid, #partition{process = Process, running = Running}, Effects, #core{open = Open} = Core) ->
+without(
+    Pid, #partition{process = Process, running = Running}, Effects, #core{open = Open} = Core
+) ->
     Timeouts = lists:foldl(
         fun
             (#running{entry = infinity}, Set) -> Set;

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_partition_keyed).
 -moduledoc false.
-%% Monitors with a key: a state for each key, fed by several processes. Nothing guarantees the order in
-%% which events of different processes arrive, so each waits until one that is some milliseconds newer
-%% has come, and goes on in the order of the times. One that comes later than that is given at once, and
-%% the traces have a gap from there. Pure.
+%% Monitors with a key: a state for each key, fed by several processes. Nothing guarantees the order
+%% in which events of different processes arrive, so each waits until one that is some milliseconds
+%% newer has come, and goes on in the order of the times. One that comes later than that is given at
+%% once, and the traces have a gap from there. Pure.
 
 -export([new/2, event/5, settle/1, timeouts/2, gap/1]).
 -export_type([t/0]).

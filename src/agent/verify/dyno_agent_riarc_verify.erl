@@ -13,8 +13,8 @@ session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
 All processes of the node are traced, because whoever is spawned is traced by who traces its parent.
-Processes are chosen by what they run: names and labels are not known when they are spawned, and what
-runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
+Processes are chosen by what they run: names and labels are not known when they are spawned, and
+what runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
 dyno_agent_verify. What waits is not bounded.
 """.
 

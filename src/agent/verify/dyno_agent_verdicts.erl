@@ -3,12 +3,13 @@
 
 -module(dyno_agent_verdicts).
 -moduledoc """
-What becomes of the effects of partitions: they are counted, where the count outlives the process that
-counts, and what a user wants to know at once is sent on.
+What becomes of the effects of partitions: they are counted, where the count outlives the process
+that counts, and what a user wants to know at once is sent on.
 
 `no` is sent, a hundred a second at most, and the first crashes of each monitor; the others are
 counted. The receiver gets
-`{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
+`{dyno_agent_verdicts, {verdict, Report}}` and
+`{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
 """.
 
 -export([new/3, effects/3, cut/2, event/2, events/2, open/2, lost/2, tick/1, read/1]).

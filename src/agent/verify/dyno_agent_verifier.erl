@@ -3,11 +3,12 @@
 
 -module(dyno_agent_verifier).
 -moduledoc """
-The behaviour of what runs monitors in a target: dyno_agent_verify and those that it is compared with.
+The behaviour of what runs monitors in a target: dyno_agent_verify and those that it is compared
+with.
 
 `c:start_link/1` starts it below dyno_agent_guard. From then on its sink gets
-`{dyno_verify, node(), Message}`, with `t:message/0`, and `c:finish/1` gives what was counted, when all
-events of until then are done.
+`{dyno_verify, node(), Message}`, with `t:message/0`, and `c:finish/1` gives what was counted, when
+all events of until then are done.
 """.
 
 -export_type([config/0, message/0, summary/0]).

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_verify).
 -moduledoc """
-Runs monitors on the processes of a node, in partitions: each process's events in their own order, from
-its start on, with no hand-over.
+Runs monitors on the processes of a node, in partitions: each process's events in their own order,
+from its start on, with no hand-over.
 
 ```
 trace session --> router --> shard 1..K    partitions, monitors (dyno_agent_partition)
@@ -143,7 +143,9 @@ tracer(#{config := #{shards := 1}, shards := #{1 := Shard}}) ->
     Shard;
 tracer(#{shards := Shards} = State) ->
     InOrder = [map_get(Index, Shards) || Index <- lists:seq(1, map_size(Shards))],
-    dyno_agent_event_shard:start_router((shard_config(0, State))#{shards => list_to_tuple(InOrder)}).
+    dyno_agent_event_shard:start_router(
+        (shard_config(0, State))#{shards => list_to_tuple(InOrder)}
+    ).
 
 %% Processes that run already. Their partitions are open before they are traced.
 attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) ->

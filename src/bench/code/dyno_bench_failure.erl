@@ -70,7 +70,11 @@ sentence({M, F, A}) ->
             end;
         {error, _} ->
             Modules = [Name || {Name, _, _} <- code:all_available()],
-            ["there is no module ", dyno_agent_name:module(M), did_you_mean(atom_to_list(M), Modules)]
+            [
+                "there is no module ",
+                dyno_agent_name:module(M),
+                did_you_mean(atom_to_list(M), Modules)
+            ]
     end.
 
 instead(M, F, A, Exported) ->

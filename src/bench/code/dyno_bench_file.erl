@@ -25,8 +25,8 @@ benchmarks() ->
     ].
 ```
 
-In a file of Elixir (`.exs`, `.ex`) the same is `@behaviour :dyno_bench_file` and `def benchmarks`, with
-maps, functions and strings of Elixir.
+In a file of Elixir (`.exs`, `.ex`) the same is `@behaviour :dyno_bench_file` and `def benchmarks`,
+with maps, functions and strings of Elixir.
 
 For each case and each of its inputs: `setup` runs with the input's value, and what it returns is
 what all codes take; without a `setup` they take the value itself. `check` sees what one call of

@@ -34,9 +34,9 @@
 -define(FILLINGS, 13).
 
 -doc """
-The gaps before the places that a code's loop is to have, at least one; each is another. They are the
-same for all codes, so that identical codes lie alike: drawn for each by itself, one of two would have
-more of the slow places, and half of them or more decides a median.
+The gaps before the places that a code's loop is to have, at least one; each is another. They are
+the same for all codes, so that identical codes lie alike: drawn for each by itself, one of two
+would have more of the slow places, and half of them or more decides a median.
 """.
 -spec gaps(parts()) -> [non_neg_integer(), ...].
 gaps(#{runner := Runner}) ->

@@ -247,9 +247,9 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
 %% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one
-%% may be done before another begins: then it is the time that all have taken together, and what other
-%% programs took of it is not known. That has the starts and ends of thousands of workers in it, so
-%% where each was done within its turn, it is the sum of these.
+%% may be done before another begins: then it is the time that all have taken together, and what
+%% other programs took of it is not known. That has the starts and ends of thousands of workers in
+%% it, so where each was done within its turn, it is the sum of these.
 time_ns([#{iterations := N} | _] = Epochs) ->
     case share_schedulers(Epochs) of
         true ->

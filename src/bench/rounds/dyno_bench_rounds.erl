@@ -39,8 +39,8 @@ decided, or at this time, after so many rounds at least.
     | {decided_until_ms, integer(), Least :: pos_integer()}.
 
 -doc """
-The round that begins, of how many, and for how long it goes on at most; where that is known. Round 0
-are the calls before, which show how long an epoch must be.
+The round that begins, of how many, and for how long it goes on at most; where that is known. Round
+0 are the calls before, which show how long an epoch must be.
 """.
 -type progress() :: #{
     round := non_neg_integer(), rounds => pos_integer(), remaining_ms => non_neg_integer()

@@ -3,10 +3,10 @@
 
 -module(dyno_bench_single_calls).
 -moduledoc false.
-%% How long single calls of a code take: the rounds' times are those of whole epochs, and say nothing
-%% of the one call in a hundred that a collection or another process delays. Each call is timed by
-%% itself, after the rounds, in one worker. The clock takes some tens of nanoseconds, which are taken
-%% out; calls that are hardly longer are not timed.
+%% How long single calls of a code take: the rounds' times are those of whole epochs, and say
+%% nothing of the one call in a hundred that a collection or another process delays. Each call is
+%% timed by itself, after the rounds, in one worker. The clock takes some tens of nanoseconds, which
+%% are taken out; calls that are hardly longer are not timed.
 
 -export([is_worth/1, run/1, of_times/1]).
 -export_type([single_calls/0]).

@@ -3,7 +3,8 @@
 
 -module(dyno_bench_vms).
 -moduledoc false.
-%% A fresh VM for each candidate, for as long as a function runs, and calls in them. What goes wrong is thrown, and is the error that `attempt/1` gives.
+%% A fresh VM for each candidate, for as long as a function runs, and calls in them. What goes wrong
+%% is thrown, and is the error that `attempt/1` gives.
 
 -export([attempt/1, fail/1, with/3, call/3]).
 

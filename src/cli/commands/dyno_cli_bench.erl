@@ -28,10 +28,10 @@ command() ->
         options => [
             {"", [
                 {"--time TIME",
-                    "how long to measure: 500ms, 5s, 1min; less where the question is answered, and "
-                    "up to five times as long where a verdict needs it: 6 rounds of two codes, 8 VMs "
-                    "of each with -i (default: 1s for each code, with -i 30s; then as long as it "
-                    "needs)",
+                    "how long to measure: 500ms, 5s, 1min; less where the question is answered, "
+                    "and up to five times as long where a verdict needs it: 6 rounds of two codes, "
+                    "8 VMs of each with -i (default: 1s for each code, with -i 30s; then as long "
+                    "as it needs)",
                     duration, budget_ms},
                 {"--timeout TIME",
                     "the longest that one part of a code may take, or with --rev a build (default: "

@@ -56,7 +56,8 @@ run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name
     case write(Kind, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
         {ok, Command, File} ->
             Line = [
-                File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File, $\n
+                File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File,
+                $\n
             ],
             dyno_cli_terminal:print(unicode:characters_to_binary(Line));
         {error, Mistake} ->

@@ -19,10 +19,10 @@ command() ->
             ),
             dyno_cli_command:operand(
                 "TARGET...",
-                "which processes: <0.1.0>, a registered name, a module whose code they run, app:NAME, "
-                "sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, gen_event, "
-                "supervisor, or new, those that are started meanwhile (default: everything); what "
-                "has an @ is one more node",
+                "which processes: <0.1.0>, a registered name, a module whose code they run, "
+                "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
+                "gen_event, supervisor, or new, those that are started meanwhile (default: "
+                "everything); what has an @ is one more node",
                 #{nargs => list, required => false, default => []}
             )
         ],
@@ -44,7 +44,8 @@ command() ->
             ]},
             {"What must hold: exit status 1 where it does not", [
                 {"--threshold EXPRESSION",
-                    "a limit, such as \"profile my_mod:f/2 total < 5 %\"; may be given more than once",
+                    "a limit, such as \"profile my_mod:f/2 total < 5 %\"; may be given more than "
+                    "once",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
             {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
@@ -68,7 +69,8 @@ command() ->
 
 kinds() ->
     Of = [[atom_to_list(Name), ", ", Help] || {Name, _, Help} <- dyno_profile_kind:all()],
-    lists:flatten([lists:join("; ", Of), " (default: ", atom_to_list(hd(dyno_profile_kind:names())), ")"]).
+    Default = atom_to_list(hd(dyno_profile_kind:names())),
+    lists:flatten([lists:join("; ", Of), " (default: ", Default, ")"]).
 
 pattern(Text) ->
     case dyno_agent_patterns:parse(Text) of

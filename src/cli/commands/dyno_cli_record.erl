@@ -2,7 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_record).
--moduledoc "`dyno record`: what nodes do that run, with every instrument, without a load or a suite.".
+-moduledoc """
+`dyno record`: what nodes do that run, with every instrument, without a load or a suite.
+""".
 
 -behaviour(dyno_cli_command).
 
@@ -25,7 +27,8 @@ command() ->
         ],
         options => [
             {"", [
-                {"--for TIME", "how long: 30s, 10min (default: 30s; Ctrl-C ends it earlier)", duration,
+                {"--for TIME", "how long: 30s, 10min (default: 30s; Ctrl-C ends it earlier)",
+                    duration,
                     duration_ms},
                 {"--watch", "a line each second: how busy each node is, its memory, its processes"}
             ]},
@@ -33,12 +36,12 @@ command() ->
                 dyno_cli_test:measurements(#{
                     patterns =>
                         "functions: my_mod, my_mod:f/1, my_* or app:my_app (default: those of all "
-                        "applications that are neither of OTP nor of Elixir); may be given more than "
-                        "once",
+                        "applications that are neither of OTP nor of Elixir); may be given more "
+                        "than once",
                     servers =>
                         "server processes whose callbacks are measured: a callback module, a "
-                        "registered name, app:NAME, sup:NAME and others (dyno servers --help; default: "
-                        "all); may be given more than once"
+                        "registered name, app:NAME, sup:NAME and others (dyno servers --help; "
+                        "default: all); may be given more than once"
                 }) ++
                     [
                         {"--repeat N", "how often, one recording after the other (default: once)",
@@ -46,10 +49,10 @@ command() ->
                     ]},
             {"What must hold: exit status 1 where it does not",
                 dyno_cli_test:requirements(
-                    "an earlier recording (.json), made in the same way: what changed is shown; both "
-                    "need --repeat",
-                    "with --baseline, what must not be: memory > 5%, vm.run_queue.normal.mean > 20% "
-                    "(default: nothing)"
+                    "an earlier recording (.json), made in the same way: what changed is shown; "
+                    "both need --repeat",
+                    "with --baseline, what must not be: memory > 5%, vm.run_queue.normal.mean > "
+                    "20% (default: nothing)"
                 )},
             {"Reports", dyno_cli_job:options_of_tests()},
             dyno_cli_nodes:options()
@@ -58,7 +61,8 @@ command() ->
             {~"dyno record shop@host", ~"looks at all that a node does for half a minute"},
             {~"dyno record shop@host --for 10s --pattern app:shop -o shop.html",
                 ~"measures the functions of one application, and makes a report"},
-            {~"dyno record shop --watch --for 5min", ~"looks at a node of this machine, with a line each second"},
+            {~"dyno record shop --watch --for 5min",
+                ~"looks at a node of this machine, with a line each second"},
             {~"dyno record a@host b@host --for 1min", ~"records two nodes at the same time"},
             {~"dyno record shop@host --threshold \"vm.memory.total.max < 500 MB\"",
                 ~"exits with status 1 where it had more memory"},

@@ -53,8 +53,8 @@ command() ->
             ]},
             {"What must hold: exit status 1 where it does not", [
                 {"--threshold EXPRESSION",
-                    "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; may be given "
-                    "more than once",
+                    "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; may be "
+                    "given more than once",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
             {"Reports", dyno_cli_job:options()},
@@ -140,7 +140,11 @@ each(Options, #{each := Count}) ->
         level => each,
         for_ms => ForMs,
         %% Some run before anybody looks on.
-        each => #{count => Count + PerSecond, per_second => PerSecond, seconds => ForMs div 1000 + 1}
+        each => #{
+            count => Count + PerSecond,
+            per_second => PerSecond,
+            seconds => ForMs div 1000 + 1
+        }
     };
 each(Options, _Values) ->
     Options.

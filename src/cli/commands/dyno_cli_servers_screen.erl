@@ -149,14 +149,15 @@ drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
         charset => Charset
     },
     [Prompt | Lines] = dyno_cli_servers_view:screen(View, Layout, dyno_cli_terminal:rows()),
-    %% What somebody types stands behind the prompt, in the first line, which is drawn once and after
-    %% each command; the cursor goes back there.
+    %% What somebody types stands behind the prompt, in the first line, which is drawn once and
+    %% after each command; the cursor goes back there.
     Top =
         case Before andalso not dyno_cli_servers_view:is_new(View) of
             true -> "\e7";
             false -> ["\e[H\e[2J", Prompt, "\e7"]
         end,
-    dyno_cli_terminal:write_error([Top, "\e[2;1H", [[Line, "\e[K\r\n"] || Line <- Lines], "\e[J\e8"]),
+    Drawn = [[Line, "\e[K\r\n"] || Line <- Lines],
+    dyno_cli_terminal:write_error([Top, "\e[2;1H", Drawn, "\e[J\e8"]),
     State#{drawn := true, view := dyno_cli_servers_view:seen(View)};
 drawn(_Event, State) ->
     State.

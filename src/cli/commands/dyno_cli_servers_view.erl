@@ -172,7 +172,8 @@ columns(Group) ->
         {Title, right, Fit, fun(Row) -> number(maps:get(Key, Row, undefined), Unit) end}
     end,
     [
-        {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible, fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
+        {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible,
+            fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
         Number(~"rate", rate, ~"1/s", fixed),
         {~"busy", right, fixed, fun(Row) ->
             case maps:get(busy, Row, undefined) of

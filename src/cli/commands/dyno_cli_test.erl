@@ -28,19 +28,20 @@ command() ->
             {"What is measured inside the targets",
                 measurements(#{
                     patterns =>
-                        "functions of the targets: my_mod, my_mod:f/1, my_* or app:my_app (default: "
-                        "the suite's); may be given more than once",
+                        "functions of the targets: my_mod, my_mod:f/1, my_* or app:my_app "
+                        "(default: the suite's); may be given more than once",
                     servers =>
                         "server processes whose callbacks are measured: a callback module, a "
-                        "registered name, app:NAME, sup:NAME, gen_statem, all and others (dyno servers "
-                        "--help; default: the suite's, or none); may be given more than once"
+                        "registered name, app:NAME, sup:NAME, gen_statem, all and others (dyno "
+                        "servers --help; default: the suite's, or none); may be given more than "
+                        "once"
                 }) ++ of_suites()},
             {"What must hold: exit status 1 where it does not",
                 requirements(
-                    "an earlier recording (.json), made at the same place: it must not be slower now; "
-                    "both tests need --repeat",
-                    "with --baseline, what must not be: slower > 5%, memory > 5%, latency.p99.9 > 20% "
-                    "(default: slower > 10%)"
+                    "an earlier recording (.json), made at the same place: it must not be slower "
+                    "now; both tests need --repeat",
+                    "with --baseline, what must not be: slower > 5%, memory > 5%, latency.p99.9 > "
+                    "20% (default: slower > 10%)"
                 )},
             {"Reports", dyno_cli_job:options_of_tests()},
             {"Code and nodes",
@@ -172,7 +173,8 @@ run(#{suite := Suite} = Values) ->
                 writer => measurement,
                 gate => test,
                 measure => fun(Context) ->
-                    Merged = maps:merge(maps:merge(Options, dyno_cli_nodes:connection(Values)), Context),
+                    Connected = maps:merge(Options, dyno_cli_nodes:connection(Values)),
+                    Merged = maps:merge(Connected, Context),
                     dyno_test:run(unicode:characters_to_list(Suite), Merged)
                 end
             },

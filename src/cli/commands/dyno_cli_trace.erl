@@ -20,19 +20,21 @@ command() ->
             dyno_cli_command:operand(
                 "PATTERN...",
                 "what: mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
-                "MyApp.Mod.fun/2, send or receive with a message; behind -> stand return, time, caller "
-                "and stack; what is NAME@HOST is one more node",
+                "MyApp.Mod.fun/2, send or receive with a message; behind -> stand return, time, "
+                "caller and stack; what is NAME@HOST is one more node",
                 #{nargs => list, required => false, default => []}
             )
         ],
         options => [
             {"", [
                 {"--process PROCESS",
-                    "only of this process: <0.1.0>, a registered name, a module, app:NAME, sup:NAME, "
-                    "label:TERM, or new; may be given more than once (default: all but those of kernel)",
+                    "only of this process: <0.1.0>, a registered name, a module, app:NAME, "
+                    "sup:NAME, label:TERM, or new; may be given more than once (default: all but "
+                    "those of kernel)",
                     {many, text}, processes},
                 {"--tree", "the calls of each process as a tree, with what they returned"},
-                {"--latency", "how long the calls take: each second, and as a histogram at the end"},
+                {"--latency", "how long the calls take: each second, and as a histogram at the "
+                    "end"},
                 {"--above TIME", "with --latency: the calls that take longer, with their arguments",
                     {custom, fun above/1, "a duration, such as 10ms or 50us"}, above_ns},
                 {"--args N", "how often which value is the Nth argument", {whole, 1, 255}, args}

@@ -30,17 +30,19 @@ command() ->
             {"", [
                 {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
                 {"--record FILE",
-                    "writes the events that the properties need to a file in the node, for --replay",
+                    "writes the events that the properties need to a file in the node, for "
+                    "--replay",
                     text},
                 {"--replay FILE",
-                    "events of a file in place of nodes: of --record, of OTP's trace port, or as text",
+                    "events of a file in place of nodes: of --record, of OTP's trace port, or as "
+                    "text",
                     text},
                 {"--instrumentation NAME",
                     "how events come to the monitors (default: partition)",
                     {one_of, dyno_verify_instrumentation:names()}},
                 {"--limit N",
-                    "the most events that wait in a node; beyond it processes are cut off as a whole "
-                    "(default: 1000000)",
+                    "the most events that wait in a node; beyond it processes are cut off as a "
+                    "whole (default: 1000000)",
                     {whole, 1000, infinity}},
                 {"--limit-memory MB", "the most memory that these may take (default: 512)",
                     {whole, 1, infinity}},
@@ -50,8 +52,8 @@ command() ->
                     "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
                 {"--must-decide",
-                    "status 1 also where a property could not be decided: no process came that it is "
-                    "for, or its monitor crashed"},
+                    "status 1 also where a property could not be decided: no process came that it "
+                    "is for, or its monitor crashed"},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}}
             ]},
@@ -62,7 +64,8 @@ command() ->
             {~"dyno verify worker.dyno shop@host", ~"watches a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
                 ~"runs a monitor of yours for half a minute, and makes a report"},
-            {~"dyno verify worker.dyno --replay events.log", ~"checks what a file says that happened"},
+            {~"dyno verify worker.dyno --replay events.log",
+                ~"checks what a file says that happened"},
             {~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
                 ~"watches two nodes, in each of which at most 100,000 events wait"}
         ]
@@ -89,7 +92,8 @@ run(#{spec := Spec, node := First} = Values) ->
         {ok, Nodes} ->
             Keys = [for_ms, instrumentation, shards, events, record],
             Options = maps:merge(
-                (maps:with(Keys, Values))#{limits => limits(Values)}, dyno_cli_nodes:connection(Values)
+                (maps:with(Keys, Values))#{limits => limits(Values)},
+                dyno_cli_nodes:connection(Values)
             ),
             Job = #{
                 keep => First,

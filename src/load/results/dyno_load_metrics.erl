@@ -101,7 +101,9 @@ operations() ->
         {~"throughput", ~"Throughput", ~"1/s", fun({Ns, #{in_time := N}}) ->
             {N * 1.0e9 / max(Ns, 1), N}
         end},
-        {~"operations.count", ~"Operations", ~"count", fun({_, #{successes := Ok}}) -> {Ok, Ok} end},
+        {~"operations.count", ~"Operations", ~"count", fun({_, #{successes := Ok}}) ->
+            {Ok, Ok}
+        end},
         {~"errors.count", ~"Errors", ~"count", fun({_, #{successes := Ok, failures := Failed}}) ->
             {Failed, Ok + Failed}
         end},

@@ -9,8 +9,8 @@ instrumentation makes of it: response times, memory, use of the schedulers.
 ```erlang
 {ok, Document} = dyno_workload:run(#{shape => burst, workers => 10_000, requests => 100}).
 ```
-The same seed gives the same starts of workers, the same numbers of requests, and the same choices of
-the master. It is repeated until the coefficient of variation of the mean response time settles.
+The same seed gives the same starts of workers, the same numbers of requests, and the same choices
+of the master. It is repeated until the coefficient of variation of the mean response time settles.
 """.
 
 -export([run/1, once/1, options/1, settled/1]).

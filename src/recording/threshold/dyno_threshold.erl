@@ -100,7 +100,9 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
         {wrong_kind, _} -> string:length([subject(Threshold), " ", Operator, " "]);
         {field_expected, _} -> string:length([target_text(Target), " "]);
-        {_, {cell, Table, Row, Field}} when is_binary(Field), element(1, Problem) =/= unknown_table ->
+        {_, {cell, Table, Row, Field}} when
+            is_binary(Field), element(1, Problem) =/= unknown_table
+        ->
             string:length([Table, " ", quoted(Row), " "]);
         _ -> 0
     end.

@@ -65,7 +65,10 @@ problem({cell, Table, _Row, Field}, Limit, Known) ->
             {field_expected, Table, fields(Tables)};
         {undefined, _, _} ->
             %% The value that such a row has.
-            Values = [[Unit || #{role := Role, unit := Unit} <- Of, Role =/= key] || Of <- Summaries],
+            Values = [
+                [Unit || #{role := Role, unit := Unit} <- Of, Role =/= key]
+             || Of <- Summaries
+            ],
             kind([Unit || [Unit | _] <- Values], Limit);
         {_, [], _} ->
             {field_of_summary, Table};

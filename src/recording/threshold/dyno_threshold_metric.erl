@@ -37,7 +37,9 @@ of a row of a table over all runs, such as the exponent in `growth`.
     {metric, Name :: binary()}
     | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
--doc "A value in the unit it was recorded in, with its interval if it has one, or why there is none.".
+-doc """
+A value in the unit it was recorded in, with its interval if it has one, or why there is none.
+""".
 -type found() ::
     {ok, number(), dyno_unit:unit()}
     | {ok, number(), dyno_unit:unit(), {Low :: number(), High :: number()}}

@@ -54,7 +54,10 @@ wording({field_of_summary, Table}) ->
         "expected here, one of < <= > >= =="
     ];
 wording({wrong_kind, Kind, LimitKind}) ->
-    ["this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ", units(Kind)].
+    [
+        "this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ",
+        units(Kind)
+    ].
 
 closest([]) -> "";
 closest(Names) -> ["; the closest are ", listed(Names)].

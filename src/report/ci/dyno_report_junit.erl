@@ -7,7 +7,8 @@ What a recording decides, as JUnit XML, which CI systems show as tests.
 
 Each verdict of a threshold or of `--fail-if` is a test case, and so is each pair of compared codes
 and each line of a comparison. Only a verdict can fail; a pair that is not decided yet is a skipped
-case, and so is one without a verdict. A recording that was not completed, and a verdict without a value, are errors.
+case, and so is one without a verdict. A recording that was not completed, and a verdict without a
+value, are errors.
 """.
 
 -behaviour(dyno_report).

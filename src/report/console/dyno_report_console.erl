@@ -4,8 +4,8 @@
 -module(dyno_report_console).
 -moduledoc """
 The recording as text that people read: what was run, what `m:dyno_report_content` shows of it, and
-the verdict as the last line. Without `full` it is the answer only: the verdict first, then what gets slow
-first, the load, five functions and servers, the warnings.
+the verdict as the last line. Without `full` it is the answer only: the verdict first, then what
+gets slow first, the load, five functions and servers, the warnings.
 
 Whatever a recording lacks (a partial one lacks much) is left out or shown as `-`; a section
 without rows is not shown.
@@ -48,7 +48,10 @@ answer(Document, Options) ->
     {First, Others} = dyno_report_content_verdicts:first_warnings(Document),
     Sections =
         First ++
-            [few(S) || S <- dyno_report_content:answer(Document, Options#{top := ?FEW}) ++ Others] ++
+            [
+                few(S)
+             || S <- dyno_report_content:answer(Document, Options#{top := ?FEW}) ++ Others
+            ] ++
             dyno_report_content_verdicts:sections(Document),
     Rest = ~"The rest: --full, dyno report RECORDING, or a page: -o FILE.html.",
     [[title(Document, Options) | conclusion(Document, Options)]] ++

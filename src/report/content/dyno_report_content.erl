@@ -45,8 +45,8 @@ sections(Document, Options) ->
     ].
 
 -doc """
-What is read first: what changed since the last time, what gets slow first, the load, the functions and the
-servers that take the time. Of nodes without a load how busy they were.
+What is read first: what changed since the last time, what gets slow first, the load, the functions
+and the servers that take the time. Of nodes without a load how busy they were.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
 answer(Document, Options) ->

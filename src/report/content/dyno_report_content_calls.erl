@@ -18,7 +18,9 @@ innermost ones up to who calls them. The heaviest branches have the lines.
 -type tree() :: #{Frame :: binary() => {number(), tree()}}.
 
 -doc "The tree of a profile by its first value, with so many lines.".
--spec section(dyno_report_document:object(), binary(), down | up, pos_integer(), Unit :: binary()) ->
+-spec section(
+    dyno_report_document:object(), binary(), down | up, pos_integer(), Unit :: binary()
+) ->
     [dyno_report_section:table()].
 section(#{~"samples" := Samples} = Profile, Title, View, Most, Unit) ->
     Frames = list_to_tuple([dyno_report_text:clean(F) || F <- get(~"frames", Profile, [])]),

@@ -34,8 +34,8 @@ section(Kind, Verdicts, Document) ->
         #{title => ~"", align => left, fit => flexible}
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
-    %% A threshold that could not be evaluated has no value to show, and a change is of something that
-    %% the table does not name: their texts say what.
+    %% A threshold that could not be evaluated has no value to show, and a change is of something
+    %% that the table does not name: their texts say what.
     Reasons = [
         <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
      || #{~"result" := Result} = V <- Verdicts,

@@ -6,8 +6,8 @@
 Which columns of the tables that dyno knows are shown first, under which title, in which order.
 
 A table that is not listed here is shown by the roles of its columns, as
-`m:dyno_report_content_tables` says; so a view is only for a table that is clearly worse to read that
-way.
+`m:dyno_report_content_tables` says; so a view is only for a table that is clearly worse to read
+that way.
 """.
 
 -export([parts/0, views/1]).

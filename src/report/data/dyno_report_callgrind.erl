@@ -3,8 +3,8 @@
 
 -module(dyno_report_callgrind).
 -moduledoc """
-The stacks of a recording for KCachegrind and callgrind_annotate: what each function cost itself, and
-what its calls cost.
+The stacks of a recording for KCachegrind and callgrind_annotate: what each function cost itself,
+and what its calls cost.
 
 Samples don't say how often a function was called; each line of calls has the count 1.
 """.

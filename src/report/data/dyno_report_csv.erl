@@ -6,8 +6,8 @@
 What was measured as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
 One line a value: a metric is one line, a row of a table one line for each of its values and notes,
-with its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column of
-their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
+with its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column
+of their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
 """.
 
 -behaviour(dyno_report).

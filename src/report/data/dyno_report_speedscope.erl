@@ -20,7 +20,9 @@ format(Document, _Options) ->
         {ok, Profiles} ?= dyno_report_stacks:profiles(Document),
         Names = lists:uniq([
             Name
-         || #{samples := Samples} <- Profiles, {Labels, Stack, _} <- Samples, Name <- Labels ++ Stack
+         || #{samples := Samples} <- Profiles,
+            {Labels, Stack, _} <- Samples,
+            Name <- Labels ++ Stack
         ]),
         Numbers = #{Name => Number || {Number, Name} <- lists:enumerate(0, Names)},
         {ok,

@@ -26,7 +26,10 @@ profiles(Document) ->
     Profiles = [
         #{
             title => titled(Profile, Run, Document),
-            values => [{name(~"name", V), get(~"unit", V, ~"1")} || V <- get(~"values", Profile, [])],
+            values => [
+                {name(~"name", V), get(~"unit", V, ~"1")}
+             || V <- get(~"values", Profile, [])
+            ],
             samples => Samples
         }
      || Run <- dyno_report_document:runs(Document),

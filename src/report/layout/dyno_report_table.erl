@@ -6,8 +6,9 @@
 Lays rows out as aligned columns that fit the width at hand.
 
 A column of numbers is as wide as its widest cell. Where the whole is too wide, flexible columns
-give way first, the widest first (their cells are shortened in the middle), as long as their names can be
-read; then optional columns are left out, the last first; and then flexible ones give way further.
+give way first, the widest first (their cells are shortened in the middle), as long as their names
+can be read; then optional columns are left out, the last first; and then flexible ones give way
+further.
 """.
 
 -export([lines/3]).

@@ -200,7 +200,8 @@ label(Label) -> [$,, named(Label)].
 named({Key, Value}) -> json:encode(attribute(attribute_name(Key), Value)).
 
 metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, Temporality) ->
-    Bounds = {encoded, json:encode([double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)])},
+    Doubles = [double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)],
+    Bounds = {encoded, json:encode(Doubles)},
     Data = #{
         dataPoints => [
             maps:merge(value(Metric, Value, Bounds), Common)

@@ -3,8 +3,8 @@
 
 -module(dyno_servers_prometheus).
 -moduledoc false.
-%% Keeps totals, and answers whoever reads them over HTTP at /metrics, with OTP's own server (httpd of
-%% inets), whose processes read them from a table: slow readers never hold up the windows.
+%% Keeps totals, and answers whoever reads them over HTTP at /metrics, with OTP's own server (httpd
+%% of inets), whose processes read them from a table: slow readers never hold up the windows.
 
 -behaviour(dyno_servers_sink).
 

@@ -9,8 +9,8 @@
 
 -export([open/1, write/2, close/1, format_error/1]).
 
-%% So many at once, then a pause: a receiver's UDP socket takes about 100 datagrams, and says nothing
-%% of those that it lost.
+%% So many at once, then a pause: a receiver's UDP socket takes about 100 datagrams, and says
+%% nothing of those that it lost.
 -define(BURST, 16).
 -define(PAUSE_MS, 1).
 %% A Unix socket takes ten, and says that it is full. So long a receiver is waited for in a window.

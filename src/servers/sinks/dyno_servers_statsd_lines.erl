@@ -73,8 +73,8 @@ weighted(Weight) -> [~"|@", rate(Weight)].
 packed(statsd, Values) -> Values;
 packed(dogstatsd, Values) -> [lists:join(~":", Values)].
 
-%% What all lines of a sum have in common: in StatsD the beginning of a name, whose parts are labels,
-%% each at its own place, for patterns of names; in DogStatsD the tags.
+%% What all lines of a sum have in common: in StatsD the beginning of a name, whose parts are
+%% labels, each at its own place, for patterns of names; in DogStatsD the tags.
 labels(Labels, #{kind := statsd, prefix := Prefix}) ->
     Server = [part(maps:get(Key, Labels, ~"all")) || Key <- [node, module, name]],
     iolist_to_binary(lists:join(~".", [prefix(Prefix) | Server]));

@@ -18,12 +18,12 @@ which resource is saturated first. Pure.
 | throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
 
 Of a function whose calls are not counted it is the time in an operation, and times that are not
-known well enough count for nothing. Where the workers of a closed load do not become more with the size, nothing is said of the
-throughput. With repetitions the medians of each size count. What is beyond its limit at the smallest size
-already comes last: it does not grow with the size, but may well be what limits the system. The
-order is that of the sizes; at the same size, by how far beyond its limit a resource is. That one
-resource is saturated before another is no proof that it is the cause, but it is where to look
-first.
+known well enough count for nothing. Where the workers of a closed load do not become more with the
+size, nothing is said of the throughput. With repetitions the medians of each size count. What is
+beyond its limit at the smallest size already comes last: it does not grow with the size, but may
+well be what limits the system. The order is that of the sizes; at the same size, by how far beyond
+its limit a resource is. That one resource is saturated before another is no proof that it is the
+cause, but it is where to look first.
 """.
 
 -export([tables/1, spec/0]).
@@ -321,7 +321,8 @@ waiting(Server, Responses, Label, Sizes) ->
     ).
 
 why(Server, Run) ->
-    [Row | _] = [R || #{~"server" := Of} = R <- dyno_recording:rows(Run, ~"servers"), Of =:= Server],
+    Servers = dyno_recording:rows(Run, ~"servers"),
+    [Row | _] = [R || #{~"server" := Of} = R <- Servers, Of =:= Server],
     Callbacks = [
         {P99, Name}
      || #{~"server" := Of, ~"callback" := Name, ~"p99" := P99} <-

@@ -246,13 +246,14 @@ format_error({no_such_file, Path}) ->
     case re:run(Path, "^[^/.@]+@[^/@]+$", [{capture, none}]) of
         match ->
             io_lib:format(
-                "~ts looks like a node; a test needs a suite, and dyno servers ~ts or dyno profile ~ts "
-                "shows what a running node does",
+                "~ts looks like a node; a test needs a suite, and dyno servers ~ts or dyno profile "
+                "~ts shows what a running node does",
                 [Path, Path, Path]
             );
         nomatch ->
             io_lib:format(
-                "there is no file ~ts; give a suite's .erl, .exs or .beam file or its module", [Path]
+                "there is no file ~ts; give a suite's .erl, .exs or .beam file or its "
+                "module", [Path]
             )
     end;
 format_error({unreadable, Path, Posix}) ->

@@ -105,7 +105,12 @@ PerformERL takes no notice of a pattern that matches nothing: such suites name w
 """.
 -spec form() -> dyno_test_callbacks:form().
 form() ->
-    #{command => test, set_up => "setup_run/1", invariants => get_invariants, unmatched => leave_out}.
+    #{
+        command => test,
+        set_up => "setup_run/1",
+        invariants => get_invariants,
+        unmatched => leave_out
+    }.
 
 -spec warnings(module()) -> [].
 warnings(_Module) -> [].

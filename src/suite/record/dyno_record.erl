@@ -6,7 +6,9 @@
 Records what nodes do that run, without a load and without a suite: what `dyno record` does.
 
 ```erlang
-{ok, Recording} = dyno_record:run(['shop@host'], #{duration_ms => 30_000, patterns => ["app:shop"]}).
+{ok, Recording} = dyno_record:run(['shop@host'], #{
+    duration_ms => 30_000, patterns => ["app:shop"]
+}).
 ```
 
 It is a test of one run whose load is `none` (`m:dyno_load_none`): this module stands in for the

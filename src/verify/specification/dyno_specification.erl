@@ -103,9 +103,12 @@ problem({no_fixed_point, Name}) ->
     io_lib:format("~ts is no variable of a 'max' or 'min' around it", [Name]);
 problem({not_a_key, Name}) ->
     io_lib:format(
-        "~ts stands in two events; between them it means the same only with 'each ~ts'", [Name, Name]
+        "~ts stands in two events; between them it means the same only with 'each "
+        "~ts'", [Name, Name]
     );
 problem({key_in_no_event, Name}) ->
     io_lib:format("no event has the key ~ts", [Name]);
 problem({key_missing, Name}) ->
-    io_lib:format("this event has some keys, but not ~ts; it must have all of them or none", [Name]).
+    io_lib:format(
+        "this event has some keys, but not ~ts; it must have all of them or none", [Name]
+    ).

@@ -3,9 +3,9 @@
 
 -module(dyno_specification_event).
 -moduledoc false.
-%% What an event of a specification means: the Erlang pattern and guard that match it, the variables it
-%% binds, and what has to be traced for it. Traffic of OTP is written by its name, so the forms of its
-%% messages stand here and nowhere else.
+%% What an event of a specification means: the Erlang pattern and guard that match it, the variables
+%% it binds, and what has to be traced for it. Traffic of OTP is written by its name, so the forms
+%% of its messages stand here and nowhere else.
 
 -export([pattern/1, variables/1, shape/2, needs/1, strict_needs/0]).
 -export_type([head/0]).
@@ -22,8 +22,8 @@
     "is_reference(Dyno_Tag) orelse (is_list(Dyno_Tag) andalso hd(Dyno_Tag) =:= alias)"
 ).
 -define(IS_INFO,
-    "Dyno_Message =/= timeout andalso not (is_tuple(Dyno_Message) andalso tuple_size(Dyno_Message) > 1 "
-    "andalso (element(1, Dyno_Message) =:= '$gen_call' orelse "
+    "Dyno_Message =/= timeout andalso not (is_tuple(Dyno_Message) andalso tuple_size(Dyno_Message) "
+    "> 1 andalso (element(1, Dyno_Message) =:= '$gen_call' orelse "
     "element(1, Dyno_Message) =:= '$gen_cast' orelse element(1, Dyno_Message) =:= system orelse "
     "(tuple_size(Dyno_Message) =:= 2 andalso (is_reference(element(1, Dyno_Message)) orelse "
     "(is_list(element(1, Dyno_Message)) andalso hd(element(1, Dyno_Message)) =:= alias)))))"
@@ -244,7 +244,8 @@ need(#{location := Location} = Event) ->
 filter(Kind, ['_'], '_') -> [Kind];
 filter(Kind, ['_', '_'], '_') -> [Kind];
 filter(Kind, Before, {'$1', _} = Reply) ->
-    Tag = {'orelse', {is_reference, '$1'}, {'andalso', {is_list, '$1'}, {'=:=', {hd, '$1'}, alias}}},
+    IsAlias = {'andalso', {is_list, '$1'}, {'=:=', {hd, '$1'}, alias}},
+    Tag = {'orelse', {is_reference, '$1'}, IsAlias},
     [{Kind, {Before ++ [Reply], [Tag]}}];
 filter(Kind, Before, Message) -> [{Kind, {Before ++ [Message], []}}].
 

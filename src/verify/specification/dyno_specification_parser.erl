@@ -4,8 +4,8 @@
 -module(dyno_specification_parser).
 -moduledoc false.
 %% Reads a specification: text -> properties. The words around the patterns are read here, one
-%% function for each rule of the grammar in doc/verify-specifications.md; tokens, patterns and guards are
-%% Erlang's own (erl_scan, erl_parse).
+%% function for each rule of the grammar in doc/verify-specifications.md; tokens, patterns and
+%% guards are Erlang's own (erl_scan, erl_parse).
 
 -export([parse/1]).
 -export_type([property/0, body/0, event/0, step/0, regexp/0, formula/0, past/0, location/0]).
@@ -128,7 +128,8 @@ selector([{atom, Anno, label} | Tokens]) ->
     end;
 selector(Tokens) ->
     expected(
-        "'Module:Function/Arity', 'module NAME', 'registered NAME', 'application NAME' or 'label TERM'",
+        "'Module:Function/Arity', 'module NAME', 'registered NAME', 'application NAME' or 'label "
+        "TERM'",
         Tokens
     ).
 
@@ -420,7 +421,9 @@ term_tokens([{'#', _} = Hash, {'{', _} = Open | Rest]) ->
     {[Hash | Inside], Rest1};
 term_tokens([{sigil_prefix, _, _} = A, {string, _, _} = B, {sigil_suffix, _, _} = C | Rest]) ->
     {[A, B, C], Rest};
-term_tokens([{Open, _} = Token | Rest]) when Open =:= '{'; Open =:= '['; Open =:= '<<'; Open =:= '(' ->
+term_tokens([{Open, _} = Token | Rest]) when
+    Open =:= '{'; Open =:= '['; Open =:= '<<'; Open =:= '('
+->
     bracketed(Rest, [Token]);
 term_tokens([{Kind, _, _} = Token | Rest]) when
     Kind =:= atom; Kind =:= var; Kind =:= integer; Kind =:= float; Kind =:= char; Kind =:= string
