@@ -108,9 +108,9 @@ assert_performance(Code, Limits) ->
 
 -doc """
 Measures a function, and fails the test where a limit does not hold: `"time < 5 us"`,
-`"words < 200"`, `"reductions < 1000"`. Words are exact and the same on every machine; a time needs a limit
-with room. Returns the recording, and writes it where `recording: "FILE.json"` says; `m:dyno_bench`
-has the other options.
+`"words < 200"`, `"reductions < 1000"`. Words are exact and the same on every machine; a time needs
+a limit with room. Returns the recording, and writes it where `recording: "FILE.json"` says;
+`m:dyno_bench` has the other options.
 """.
 -spec assert_performance(code(), binary() | [binary()], options()) -> dyno_recording:document().
 assert_performance(Code, Limits, Options) ->
@@ -121,8 +121,7 @@ assert_performance(Code, Limits, Options) ->
     ),
     case Measured of
         {ok, Recording} ->
-            Verdicts = lists:append([dyno_threshold:evaluate(T, Recording) || T <- Thresholds]),
-            Judged = dyno_recording:put(Recording, verdicts, Verdicts),
+            Judged = dyno_threshold:judge(Thresholds, Recording),
             ok = kept(Judged, Given),
             passed({ok, Judged});
         {error, Error} ->

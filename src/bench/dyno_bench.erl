@@ -136,21 +136,25 @@ portable({Codes, Inputs}) ->
     InCode = fun dyno_bench_code:in_code/2,
     InInput = fun dyno_bench_inputs:in_input/2,
     maybe
-        {ok, Portable} ?= portable(InCode, lists:enumerate(Codes), []),
-        {ok, PortableInputs} ?= portable(InInput, Inputs, []),
+        {ok, Portable} ?= portable(InCode, lists:enumerate(Codes)),
+        {ok, PortableInputs} ?= portable(InInput, Inputs),
         {ok, {[Code || {_, Code} <- Portable], PortableInputs}}
     end.
 
-portable(_In, [], Portable) ->
-    {ok, lists:reverse(Portable)};
-portable(In, [{Name, Callable} | Rest], Portable) ->
-    case dyno_bench_code:portable(Callable) of
-        {ok, Same} -> portable(In, Rest, [{Name, Same} | Portable]);
-        {error, Error} -> {error, In(Name, Error)}
-    end;
-portable(In, [Other | Rest], Portable) ->
-    %% No input, as is said later.
-    portable(In, Rest, [Other | Portable]).
+portable(In, Callables) ->
+    dyno_error:each(
+        fun
+            ({Name, Callable}) ->
+                case dyno_bench_code:portable(Callable) of
+                    {ok, Same} -> {ok, {Name, Same}};
+                    {error, Error} -> {error, In(Name, Error)}
+                end;
+            (Other) ->
+                %% No input, as is said later.
+                {ok, Other}
+        end,
+        Callables
+    ).
 
 run_with(Codes, Inputs, Options) ->
     case {Inputs, maps:get(mode, Options, compare)} of

@@ -6,7 +6,7 @@
 %% Pieces that a run is made of: metrics, series, profiles, text. Tables are made by
 %% dyno_recording_table.
 
--export([metric/6, series/7, profile/2, until/3, text/2]).
+-export([metric/6, series/7, histogram/6, profile/2, until/3, text/2]).
 
 -type part() :: #{atom() => term()}.
 
@@ -26,6 +26,21 @@ series(Name, Unit, Group, Title, Node, Times, Values) ->
         labels => #{},
         times_ms => Times,
         values => Values
+    }.
+
+-doc "What dyno_histogram has counted.".
+-spec histogram(
+    binary(), binary(), binary(), binary(), #{atom() => term()}, dyno_histogram:snapshot()
+) -> part().
+histogram(Name, Unit, Group, Title, Labels, Snapshot) ->
+    (maps:with([count, sum, min, max], Snapshot))#{
+        name => Name,
+        title => Title,
+        unit => Unit,
+        group => Group,
+        labels => Labels,
+        scheme => dyno_histogram:scheme(),
+        buckets => [tuple_to_list(Bucket) || Bucket <- dyno_histogram:to_recording(Snapshot)]
     }.
 
 -doc "A profile of these stacks; each function is written once.".

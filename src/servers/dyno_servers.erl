@@ -197,41 +197,21 @@ init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
         watch => dyno_servers_watch:new(Watches)
     },
     maybe
-        {ok, Started} ?= sinks(Sinks, []),
-        ok ?= connected(Nodes, Options),
+        {ok, Started} ?= dyno_error:each(fun dyno_servers_sink:start_link/1, Sinks),
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Selected} ?= dyno_server_selector:check(map_get(servers, Options), Nodes),
-        {ok, Targets} ?= targets(Nodes, Selected, Options, #{}),
-        {ok, State#{targets := Targets, sinks := Started}}
+        {ok, Targets} ?= dyno_error:each(fun(Node) -> join(Node, Selected, Options) end, Nodes),
+        {ok, State#{targets := maps:from_list(Targets), sinks := Started}}
     else
         {error, Error} -> {error, {refused, Error}}
     end.
 
-sinks([], Started) ->
-    {ok, lists:reverse(Started)};
-sinks([Config | Rest], Started) ->
-    case dyno_servers_sink:start_link(Config) of
-        {ok, Sink} -> sinks(Rest, [Sink | Started]);
-        Error -> Error
-    end.
-
-connected([], _Options) ->
-    ok;
-connected([Node | Nodes], Options) ->
-    case dyno_target_node:connect(Node, maps:with([cookie, name], Options)) of
-        ok -> connected(Nodes, Options);
-        Error -> Error
-    end.
-
-targets([], _Selected, _Options, Targets) ->
-    {ok, Targets};
-targets([Node | Nodes], Selected, Options, Targets) ->
+join(Node, Selected, Options) ->
     ForTarget = maps:with([interval_ms, level, most, each, cookie, name], Options),
-    case dyno_servers_target:join(Node, map_get(Node, Selected), ForTarget) of
-        {ok, Pid} ->
-            _ = monitor(process, Pid),
-            targets(Nodes, Selected, Options, Targets#{Node => Pid});
-        Error ->
-            Error
+    maybe
+        {ok, Pid} ?= dyno_servers_target:join(Node, map_get(Node, Selected), ForTarget),
+        _ = monitor(process, Pid),
+        {ok, {Node, Pid}}
     end.
 
 -doc false.

@@ -386,20 +386,7 @@ of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queu
         ].
 
 histogram(Name, Title, Unit, Snapshot, Labels) ->
-    #{count := Count, sum := Sum, min := Min, max := Max} = Snapshot,
-    #{
-        name => Name,
-        title => Title,
-        unit => Unit,
-        group => ?GROUP,
-        labels => Labels,
-        count => Count,
-        sum => Sum,
-        min => Min,
-        max => Max,
-        scheme => dyno_histogram:scheme(),
-        buckets => [tuple_to_list(Bucket) || Bucket <- dyno_histogram:to_recording(Snapshot)]
-    }.
+    dyno_recording_part:histogram(Name, Unit, ?GROUP, Title, Labels, Snapshot).
 
 %% Warnings
 

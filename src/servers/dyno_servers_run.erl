@@ -46,11 +46,13 @@ It ends in good order, with what was measured until then, when its process gets 
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Nodes, Options) ->
     maybe
-        ok ?= decidable(maps:get(thresholds, Options, [])),
+        %% Before it is measured for an hour.
+        Thresholds = maps:get(thresholds, Options, []),
+        ok ?= dyno_threshold:check_all(Thresholds, dyno_servers_recording:known()),
         Environment = dyno_environment:collect(),
         {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
         ok = dyno_servers:subscribe(Monitor),
-        Facts = facts(Nodes),
+        Facts = dyno_target_node:facts_of(Nodes),
         #{status := Status, total := Total, dropped := Dropped} = loop(#{
             monitor => Monitor,
             ref => monitor(process, Monitor),
@@ -68,24 +70,6 @@ run(Nodes, Options) ->
             group => maps:get(group, Options, process)
         })}
     end.
-
-%% Before it is measured for an hour.
-decidable(Thresholds) ->
-    Known = dyno_servers_recording:known(),
-    case [Reason || T <- Thresholds, {error, Reason} <- [dyno_threshold:check(T, Known)]] of
-        [] -> ok;
-        [Reason | _] -> {error, {dyno_threshold, Reason}}
-    end.
-
-facts(Nodes) ->
-    lists:append([
-        try
-            [dyno_target_node:facts(Node)]
-        catch
-            error:{erpc, _} -> [#{name => Node}]
-        end
-     || Node <- Nodes
-    ]).
 
 ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
 ends_ms(_Options) -> infinity.
@@ -163,7 +147,7 @@ document(Nodes, Options, Environment, Total, #{status := Status, facts := Facts}
         duration_ns,
         dyno_servers_total:duration_ns(Total)
     ),
-    judged(explained(Ended), maps:get(thresholds, Options, [])).
+    dyno_threshold:judge(maps:get(thresholds, Options, []), explained(Ended)).
 
 %% Who looks on until it is enough ends it so.
 ended(failed, _Total) -> failed;
@@ -182,8 +166,3 @@ explained(#{~"status" := ~"failed", ~"warnings" := Warnings} = Document) ->
     dyno_recording:put(Document, error, #{code => no_window, text => Text});
 explained(Document) ->
     Document.
-
-judged(Document, Thresholds) ->
-    dyno_recording:add_verdicts(
-        Document, lists:append([dyno_threshold:evaluate(T, Document) || T <- Thresholds])
-    ).

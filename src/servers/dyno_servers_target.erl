@@ -97,7 +97,6 @@ all() ->
         ])
     ).
 
--doc false.
 -spec init({node(), [dyno_server_selector:selector()], options(), pid()}) ->
     {ok, state()} | {stop, {?MODULE, refused, dyno_error:error()}}.
 init({Node, Selectors, Options, Monitor}) ->
@@ -149,7 +148,6 @@ selectors(#{monitors := Monitors}) ->
 joined(Monitor, Selectors, #{monitors := Monitors} = State) ->
     State#{monitors := Monitors#{Monitor => {monitor(process, Monitor), Selectors}}}.
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
 handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := Options} = State) ->
     Differing = [
@@ -191,12 +189,10 @@ tell(Pid, Function, Selectors) ->
         exit:_ -> ok
     end.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Message, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_info({tick, EndMs}, #{options := Options} = State) ->
     New = read(EndMs, State),
@@ -284,7 +280,6 @@ lost(Agent, Error, #{agent := {_, Guard, _}} = State) ->
     _ = dyno_agent:detach(Agent),
     tell_all(erlang:system_time(millisecond), {lost, Error}, State#{agent := lost}).
 
--doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{agent := {Agent, _, _}}) ->
     _ = dyno_agent:detach(Agent),

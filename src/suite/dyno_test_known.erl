@@ -12,11 +12,7 @@
 -spec check([dyno_threshold:t()], dyno_suite:options(), dyno_test_custom:loaded()) ->
     ok | {error, dyno_error:error()}.
 check(Thresholds, SuiteOptions, Custom) ->
-    Known = known(SuiteOptions, Custom),
-    case [Reason || T <- Thresholds, {error, Reason} <- [dyno_threshold:check(T, Known)]] of
-        [] -> ok;
-        [Reason | _] -> {error, {dyno_threshold, Reason}}
-    end.
+    dyno_threshold:check_all(Thresholds, known(SuiteOptions, Custom)).
 
 -doc "All that a test may measure.".
 -spec known(dyno_suite:options(), dyno_test_custom:loaded()) -> dyno_threshold:known().

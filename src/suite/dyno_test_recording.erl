@@ -98,9 +98,9 @@ finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
             dyno_test_growth:tables(Sorted)
     ),
     #{thresholds := Thresholds} = SuiteOptions,
-    Verdicts = lists:append([dyno_threshold:evaluate(T, Analysed) || T <- Thresholds]),
     Final = dyno_recording:add_verdicts(
-        Analysed, Verdicts ++ dyno_test_failing:verdicts(Thresholds, Analysed)
+        dyno_threshold:judge(Thresholds, Analysed),
+        dyno_test_failing:verdicts(Thresholds, Analysed)
     ),
     case save(Final, Options) of
         ok ->

@@ -13,7 +13,7 @@
 %%   dyno         dyno or the target could not do it; exit status 3
 %%   interrupted  somebody stopped it; exit status 130
 
--export([format/1, format_error/1, fault/1, exit_status/1]).
+-export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3]).
 -export_type([error/0, fault/0, exit_status/0]).
 
 -doc "A reason with the module that words it.".
@@ -44,6 +44,28 @@ fault({Module, Reason}) ->
     case erlang:function_exported(Module, fault, 1) of
         true -> Module:fault(Reason);
         false -> caller
+    end.
+
+-doc "What a function gives for each of a list, or the first error.".
+-spec each(fun((Item) -> {ok, Value} | Error), [Item]) -> {ok, [Value]} | Error.
+each(Function, Items) ->
+    each(Function, fun(_) -> ok end, Items).
+
+-doc "The same; where there is an error, what was given before is undone.".
+-spec each(fun((Item) -> {ok, Value} | Error), Undo :: fun((Value) -> term()), [Item]) ->
+    {ok, [Value]} | Error.
+each(_Function, _Undo, []) ->
+    {ok, []};
+each(Function, Undo, [Item | Items]) ->
+    maybe
+        {ok, Value} ?= Function(Item),
+        case each(Function, Undo, Items) of
+            {ok, Values} ->
+                {ok, [Value | Values]};
+            Error ->
+                _ = Undo(Value),
+                Error
+        end
     end.
 
 -doc "The exit status of a command that fails for this reason.".

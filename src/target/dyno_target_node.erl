@@ -13,7 +13,7 @@ A hidden node is not passed on to the target's other nodes and is not in its `no
 measurement does not change the cluster.
 """.
 
--export([connect/2, ensure_distribution/1, facts/1, format_error/1, fault/1]).
+-export([connect/2, ensure_distribution/1, facts/1, facts_of/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -48,9 +48,17 @@ measurement does not change the cluster.
 -define(TIMEOUT_MS, 30_000).
 
 -doc """
-Connects to a node; starts this node's distribution first where there is none.
+Connects to a node, or to all of several; starts this node's distribution first where there is
+none.
 """.
--spec connect(node(), options()) -> ok | {error, dyno_error:error()}.
+-spec connect(node() | [node()], options()) -> ok | {error, dyno_error:error()}.
+connect([], _Options) ->
+    ok;
+connect([Node | Nodes], Options) ->
+    maybe
+        ok ?= connect(Node, Options),
+        connect(Nodes, Options)
+    end;
 connect(Node, _Options) when Node =:= node() ->
     ok;
 connect(Node, Options) ->
@@ -242,6 +250,18 @@ facts(Node) ->
         schedulers_online => Info(schedulers_online),
         os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
     }.
+
+-doc "Those of several nodes; of one that is lost its name.".
+-spec facts_of([node()]) -> [#{atom() => node() | binary() | pos_integer()}].
+facts_of(Nodes) ->
+    [
+        try
+            facts(Node)
+        catch
+            error:{erpc, _} -> #{name => Node}
+        end
+     || Node <- Nodes
+    ].
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

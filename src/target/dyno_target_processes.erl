@@ -57,14 +57,12 @@ the nodes, which are connected.
 check(Texts, Nodes) ->
     case lists:member(all, Texts) of
         true -> {ok, []};
-        false -> check(Texts, Nodes, [])
+        false -> all_of(Texts, Nodes)
     end.
 
-check([], _Nodes, Selectors) ->
-    {ok, lists:uniq(lists:append(lists:reverse(Selectors)))};
-check([Text | Texts], Nodes, Selectors) ->
-    try resolved(Text, Nodes) of
-        {ok, Of} -> check(Texts, Nodes, [Of | Selectors]);
+all_of(Texts, Nodes) ->
+    try dyno_error:each(fun(Text) -> resolved(Text, Nodes) end, Texts) of
+        {ok, Selectors} -> {ok, lists:uniq(lists:append(Selectors))};
         Error -> Error
     catch
         error:{erpc, _} -> {error, {dyno_agent, {node_down, hd(Nodes)}}}

@@ -70,7 +70,10 @@
 attach(Nodes, Options) ->
     maybe
         {ok, Selected} ?= selected(Nodes, Options),
-        attach(Nodes, Options#{servers => Selected}, [])
+        ForEach = Options#{servers => Selected},
+        dyno_error:each(
+            fun(Node) -> attach_one(Node, ForEach) end, fun(Target) -> detach([Target]) end, Nodes
+        )
     end.
 
 %% By nodes: a process's name is looked up in each.
@@ -78,30 +81,11 @@ selected(_Nodes, #{servers := []}) ->
     {ok, #{}};
 selected([_ | _] = Nodes, #{servers := Servers} = Options) ->
     maybe
-        ok ?= connected(Nodes, maps:with([cookie, name], Options)),
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         dyno_server_selector:check(Servers, Nodes)
     end;
 selected(_Nodes, _Options) ->
     {ok, #{}}.
-
-connected([], _Options) ->
-    ok;
-connected([Node | Nodes], Options) ->
-    case dyno_target_node:connect(Node, Options) of
-        ok -> connected(Nodes, Options);
-        Error -> Error
-    end.
-
-attach([], _Options, Targets) ->
-    {ok, lists:reverse(Targets)};
-attach([Node | Rest], Options, Targets) ->
-    case attach_one(Node, Options) of
-        {ok, Target} ->
-            attach(Rest, Options, [Target | Targets]);
-        {error, _} = Error ->
-            detach(Targets),
-            Error
-    end.
 
 attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
     Patterns = maps:get(Node, maps:get(patterns_of, ForEach, #{}), ForAll),

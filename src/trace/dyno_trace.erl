@@ -155,10 +155,11 @@ init({Owner, Nodes, Texts, Options}) ->
     process_flag(trap_exit, true),
     _ = monitor(process, Owner),
     maybe
-        {ok, Patterns} ?= parsed(lists:enumerate(Texts), []),
-        ok ?= connect(Nodes, maps:with([cookie, name], Options)),
+        {ok, Parsed} ?= dyno_error:each(fun dyno_trace_pattern:parse/1, Texts),
+        Patterns = lists:enumerate(Parsed),
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Selectors} ?= selectors(map_get(processes, Options), Nodes),
-        {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options), []),
+        {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options)),
         _ = length(Nodes) > 1 andalso erlang:send_after(?MERGE_EACH_MS, self(), merge),
         {ok, #{
             owner => Owner,
@@ -180,32 +181,12 @@ init({Owner, Nodes, Texts, Options}) ->
 count(#{what := events, count := Count}) -> Count;
 count(_Options) -> infinity.
 
-parsed([], Patterns) ->
-    {ok, lists:reverse(Patterns)};
-parsed([{Id, Text} | Texts], Patterns) ->
-    case dyno_trace_pattern:parse(Text) of
-        {ok, Pattern} -> parsed(Texts, [{Id, Pattern} | Patterns]);
-        Error -> Error
-    end.
-
-connect([], _Options) ->
-    ok;
-connect([Node | Nodes], Options) ->
-    case dyno_target_node:connect(Node, Options) of
-        ok -> connect(Nodes, Options);
-        Error -> Error
-    end.
-
-selectors(Texts, Nodes) -> selectors(Texts, Nodes, []).
-
-selectors([], _Nodes, []) ->
+selectors([], _Nodes) ->
     {ok, []};
-selectors([], Nodes, Selectors) ->
-    dyno_target_processes:check(lists:reverse(Selectors), Nodes);
-selectors([Text | Texts], Nodes, Selectors) ->
-    case dyno_target_processes:parse(Text) of
-        {ok, Selector} -> selectors(Texts, Nodes, [Selector | Selectors]);
-        Error -> Error
+selectors(Texts, Nodes) ->
+    maybe
+        {ok, Selectors} ?= dyno_error:each(fun dyno_target_processes:parse/1, Texts),
+        dyno_target_processes:check(Selectors, Nodes)
     end.
 
 target_options(Selectors, #{what := What, tree := Tree, depth := Depth, size := Size} = Options) ->
@@ -232,16 +213,9 @@ arguments({argument, _}, _Options) -> true;
 arguments(latency, Options) -> is_map_key(above_ns, Options);
 arguments(events, #{arguments := Arguments}) -> Arguments.
 
-attach([], _Patterns, _Options, Targets) ->
-    {ok, lists:reverse(Targets)};
-attach([Node | Nodes], Patterns, Options, Targets) ->
-    case dyno_trace_target:attach(Node, Patterns, Options) of
-        {ok, Target} ->
-            attach(Nodes, Patterns, Options, [Target | Targets]);
-        Error ->
-            lists:foreach(fun dyno_trace_target:detach/1, Targets),
-            Error
-    end.
+attach(Nodes, Patterns, Options) ->
+    Attach = fun(Node) -> dyno_trace_target:attach(Node, Patterns, Options) end,
+    dyno_error:each(Attach, fun dyno_trace_target:detach/1, Nodes).
 
 %% The lines of what was not joined yet are kept in this process.
 printer(Nodes, #{tree := Tree}) ->
@@ -267,8 +241,8 @@ get_or(Key, Default) ->
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()}.
 handle_call({add, Text}, _From, #{patterns := Patterns, next := Next} = State) ->
-    case parsed([{Next, Text}], []) of
-        {ok, [Pattern]} -> changed(Patterns ++ [Pattern], State#{next := Next + 1});
+    case dyno_trace_pattern:parse(Text) of
+        {ok, Pattern} -> changed(Patterns ++ [{Next, Pattern}], State#{next := Next + 1});
         Error -> {reply, Error, State}
     end;
 handle_call({remove, Text}, _From, #{patterns := Patterns} = State) ->

@@ -73,10 +73,10 @@ run(Specs, Nodes, Options) ->
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
         Environment = dyno_environment:collect(),
         {Run, How} = recorded(Objects, Options),
-        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, How), []),
+        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, How)),
         {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
         Started = erlang:monotonic_time(nanosecond),
-        Facts = lists:append([facts(Node) || Node <- Nodes]),
+        Facts = dyno_target_node:facts_of(Nodes),
         Ended = loop(#{
             targets => Targets,
             started => Started,
@@ -116,23 +116,12 @@ recorded(Objects, #{record := File} = Options) ->
 recorded(Objects, Options) ->
     {Objects, Options}.
 
-attach([], _Objects, _Options, Targets) ->
-    {ok, lists:reverse(Targets)};
-attach([Node | Nodes], Objects, Options, Targets) ->
-    case dyno_verify_target:attach(Node, Objects, Options) of
-        {ok, Target} ->
-            attach(Nodes, Objects, Options, [Target | Targets]);
-        Error ->
-            lists:foreach(fun dyno_verify_target:detach/1, Targets),
-            ok = flush(),
-            Error
-    end.
-
-facts(Node) ->
-    try
-        [dyno_target_node:facts(Node)]
-    catch
-        error:{erpc, _} -> [#{name => Node}]
+attach(Nodes, Objects, Options) ->
+    Attach = fun(Node) -> dyno_verify_target:attach(Node, Objects, Options) end,
+    maybe
+        {error, _} = Error ?= dyno_error:each(Attach, fun dyno_verify_target:detach/1, Nodes),
+        ok = flush(),
+        Error
     end.
 
 ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;

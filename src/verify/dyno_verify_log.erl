@@ -3,7 +3,7 @@
 
 -module(dyno_verify_log).
 -moduledoc """
-Reads events from files, and writes them: `dyno verify --record` and `--replay`.
+The files of events of `dyno verify --record` and `--replay`.
 
 Three kinds of file are told apart by how they begin:
 
@@ -27,8 +27,8 @@ has no `init` begins where its first event or its `fork` stands.
 Processes of files are terms like any other: nothing is ever sent to them.
 """.
 
--export([recorder/2, create/1, write/2, close/1, fold/3, format_error/1]).
--export_type([item/0, log/0, reason/0]).
+-export([recorder/2, fold/3, format_error/1]).
+-export_type([item/0, reason/0]).
 
 -doc """
 An event, as `dyno_agent_event:from_trace/1` gives it; a process that ran already when the recording
@@ -38,8 +38,6 @@ began; or that something is missing.
     {pid(), dyno_agent_event:event(), TimeNs :: integer()}
     | {process, dyno_agent_event:process(), TimeNs :: integer()}
     | {gap, TimeNs :: integer()}.
-
--opaque log() :: file:fd().
 
 -type reason() ::
     {File :: binary(), file:posix() | badarg | system_limit | terminated | {line, pos_integer()}}
@@ -78,26 +76,6 @@ recorder(File, Needs) ->
         [erl_parse:new_anno(Form) || Form <- Forms], [r27, deterministic]
     ),
     {Module, Beam, "dyno_recorder"}.
-
--doc "A new file to write events to.".
--spec create(file:name_all()) -> {ok, log()} | {error, {?MODULE, reason()}}.
-create(File) ->
-    case file:open(File, [write, raw, binary, {delayed_write, 1 bsl 16, 1000}]) of
-        {ok, Log} ->
-            ok = file:write(Log, dyno_agent_recorder:header()),
-            {ok, Log};
-        {error, Why} ->
-            failed(File, Why)
-    end.
-
--doc "Adds events.".
--spec write(log(), [item()]) -> ok | {error, file:posix() | badarg | terminated}.
-write(Log, Items) ->
-    file:write(Log, [dyno_agent_recorder:frame(Item) || Item <- Items]).
-
--doc "Writes what is left.".
--spec close(log()) -> ok | {error, file:posix() | badarg | terminated}.
-close(Log) -> file:close(Log).
 
 -doc "Calls the function with each item of the file, in its order.".
 -spec fold(file:name_all(), fun((item(), Acc) -> Acc), Acc) ->
@@ -327,4 +305,4 @@ format_error({File, {bad_frame, Offset}}) ->
         [File, Offset]
     );
 format_error({File, Why}) ->
-    io_lib:format("cannot read or write ~ts: ~ts", [File, file:format_error(Why)]).
+    io_lib:format("cannot read ~ts: ~ts", [File, file:format_error(Why)]).

@@ -40,12 +40,10 @@
     %% Nothing follows.
     | stop.
 
--doc false.
 -spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
 start({Root, Nodes}, Time) ->
     enter(Root, [], Time, [], Nodes).
 
--doc false.
 -spec step(
     code(),
     dyno_agent_property:match(),
@@ -75,7 +73,6 @@ step({_, Nodes}, Match, Event, Time, Key, State) ->
 because({Truth, []}, Reason) when is_boolean(Truth) -> {Truth, [Reason]};
 because(State, _Reason) -> State.
 
--doc false.
 -spec expire(code(), dyno_agent_property:time(), dyno_agent_property:instance()) ->
     dyno_agent_property:instance().
 expire({_, Nodes}, Time, State) ->
@@ -89,7 +86,6 @@ expire({_, Nodes}, Time, State) ->
         State
     ).
 
--doc false.
 -spec finish(code(), dyno_agent_property:instance()) -> {boolean(), dyno_agent_property:reasons()}.
 finish({_, Nodes}, State) ->
     each_clause(
@@ -102,13 +98,11 @@ finish({_, Nodes}, State) ->
         State
     ).
 
--doc false.
 -spec deadline(code(), dyno_agent_property:instance()) -> dyno_agent_property:time() | infinity.
 deadline(_Code, {_Index, _Env, Deadline}) -> Deadline;
 deadline(Code, {Of, Parts}) when is_atom(Of) -> lists:min([deadline(Code, Part) || Part <- Parts]);
 deadline(_Code, {_Index, _Env}) -> infinity.
 
--doc false.
 -spec explain(code(), dyno_agent_property:reasons()) -> {binary(), #{atom() => term()}}.
 explain({_, Nodes}, Reasons) ->
     Explained = [explained(element(Index, Nodes), Env) || {Index, Env} <- Reasons],

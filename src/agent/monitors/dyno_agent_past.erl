@@ -24,12 +24,10 @@
     | {'and' | 'or' | implies | since, index(), index()}
     | {once, index(), Within :: integer() | infinity}.
 
--doc false.
 -spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
 start(_Code, _Time) ->
     first.
 
--doc false.
 -spec step(
     code(),
     dyno_agent_property:match(),
@@ -85,19 +83,15 @@ at(Place, Now) -> truth(lists:nth(length(Now) - Place + 1, Now)).
 truth({Truth, _Last}) -> Truth;
 truth(Truth) -> Truth.
 
--doc false.
 -spec expire(code(), dyno_agent_property:time(), dyno_agent_property:instance()) ->
     dyno_agent_property:instance().
 expire(_Code, _Time, State) -> State.
 
--doc false.
 -spec deadline(code(), dyno_agent_property:instance()) -> infinity.
 deadline(_Code, _State) -> infinity.
 
--doc false.
 -spec finish(code(), dyno_agent_property:instance()) -> {true, dyno_agent_property:reasons()}.
 finish(_Code, _State) -> {true, [{1, []}]}.
 
--doc false.
 -spec explain(code(), dyno_agent_property:reasons()) -> {binary(), #{}}.
 explain({Text, _}, _Reasons) -> {Text, #{}}.

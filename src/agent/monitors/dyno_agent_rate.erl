@@ -15,12 +15,10 @@
 -type code() ::
     {at_most | at_least, pos_integer(), Match :: pos_integer(), Within :: integer(), binary()}.
 
--doc false.
 -spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
 start({at_most, _, _, _, _}, _Time) -> {0, queue:new()};
 start({at_least, Count, _, _, _}, Time) -> {Count, queue:from_list(lists:duplicate(Count, Time))}.
 
--doc false.
 -spec step(
     code(),
     dyno_agent_property:match(),
@@ -49,7 +47,6 @@ recent({Count, Times} = State, After) ->
         _ -> State
     end.
 
--doc false.
 -spec expire(code(), dyno_agent_property:time(), dyno_agent_property:instance()) ->
     dyno_agent_property:instance().
 expire(Code, Time, State) ->
@@ -58,7 +55,6 @@ expire(Code, Time, State) ->
         _ -> State
     end.
 
--doc false.
 -spec deadline(code(), dyno_agent_property:instance()) -> dyno_agent_property:time() | infinity.
 deadline({at_most, _, _, _, _}, _State) -> infinity;
 deadline({at_least, _, _, Within, _}, {_, Times}) when is_integer(Within) ->
@@ -66,10 +62,8 @@ deadline({at_least, _, _, Within, _}, {_, Times}) when is_integer(Within) ->
         First when is_integer(First) -> First + Within
     end.
 
--doc false.
 -spec finish(code(), dyno_agent_property:instance()) -> {true, dyno_agent_property:reasons()}.
 finish(_Code, _State) -> {true, [{1, []}]}.
 
--doc false.
 -spec explain(code(), dyno_agent_property:reasons()) -> {binary(), #{}}.
 explain({_, _, _, _, Text}, _Reasons) -> {Text, #{}}.

@@ -18,7 +18,7 @@
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
 -export([skip/1, skip/2, stand_for_skipped/1]).
 %% The instrument's
--export([under_way/1, word/1, take/1, look/1, histogram/1, lengths/1, none/0]).
+-export([under_way/1, take/1, look/1, histogram/1, lengths/1, none/0]).
 -export([scaled/1]).
 -export([index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
@@ -117,10 +117,6 @@ number(skipped) -> 48;
 number(untimed) -> 49;
 number({events, Peer}) -> 7 + Peer;
 number({demand, Peer}) -> 27 + Peer.
-
--doc "The word that says it: the same where nothing has happened since.".
--spec word(t()) -> integer().
-word(Counters) -> atomics:get(Counters, ?BEGUN).
 
 -doc "A message is not timed; gives how many are not counted yet.".
 -spec skip(t()) -> integer().

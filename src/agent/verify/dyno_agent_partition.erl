@@ -23,7 +23,7 @@ wait a moment until they are in the order of their times.
 """.
 
 -export([new/2, event/4, attach/3, gap/3, gap_all/2, timeouts/2, settle/1]).
--export([is_open/2, pids/1, size/1, count/2, counts/0]).
+-export([is_open/2, pids/1, count/2, counts/0]).
 -export_type([t/0, options/0, effect/0, counts/0]).
 
 -type options() :: #{
@@ -472,10 +472,6 @@ is_open(Pid, #core{open = Open}) -> is_map_key(Pid, Open).
 -doc "The processes that have a partition.".
 -spec pids(t()) -> [pid()].
 pids(#core{open = Open}) -> maps:keys(Open).
-
--doc "How many partitions there are.".
--spec size(t()) -> non_neg_integer().
-size(#core{open = Open}) -> map_size(Open).
 
 -doc "Nothing counted yet.".
 -spec counts() -> counts().

@@ -29,7 +29,7 @@
 %% The paper's 24 invariants are checked where they apply; a broken one is counted and reported, and
 %% the tracer goes on. I1 to I12: choreography, I13 to I24: routing, in the paper's order.
 
--export([root/2, tracer/4, handle/2, broken/1, size/1]).
+-export([root/2, tracer/4, handle/2, broken/1]).
 -export_type([t/0, tracer/0, message/0, effect/0, invariant/0, select/0]).
 
 -type process() :: term().
@@ -107,12 +107,6 @@ tracer(Name, Process, From, Select) ->
 -doc "How often each invariant was broken.".
 -spec broken(t()) -> #{invariant() => pos_integer()}.
 broken(#{broken := Broken}) -> Broken.
-
--doc "How many processes it traces, routes, and holds or stashes events of.".
--spec size(t()) -> #{traced | routes | waiting => non_neg_integer()}.
-size(#{traced := Traced, routes := Routes, held := Held, stash := Stash}) ->
-    Waiting = length(Held) + map_size(Stash),
-    #{traced => map_size(Traced), routes => map_size(Routes), waiting => Waiting}.
 
 -doc "Takes a message.".
 -spec handle(message(), t()) -> {t(), [effect()]}.

@@ -37,7 +37,6 @@ take_over(Home, Process, New, Former, FormerHome) ->
     Home ! {take_over, Process, New, Former, FormerHome},
     ok.
 
--doc false.
 -spec init() -> no_return().
 init() ->
     proc_lib:set_label(?MODULE),

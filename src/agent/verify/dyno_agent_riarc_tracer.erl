@@ -54,7 +54,6 @@ select(#{choice := Choice}) ->
         end
     end.
 
--doc false.
 -spec init(dyno_agent_riarc:tracer(), pos_integer(), config(), fun(() -> term())) -> ok.
 init(Name, Index, #{owner := Owner, monitors := Monitors, choice := Choice} = Config, Core) ->
     #{options := Options} = Config,

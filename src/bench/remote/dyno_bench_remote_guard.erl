@@ -39,7 +39,6 @@
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
 
--doc false.
 -spec init(dyno_agent_guard:options()) -> {ok, state()}.
 init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = process_flag(trap_exit, true),
@@ -49,7 +48,6 @@ init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = erlang:send_after(?CHECK_MS, self(), check),
     {ok, Options#{measurers => #{}, jobs => jobs()}}.
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {stop, normal, ok, state()}.
 handle_call({run, {Module, Function, Arguments}}, _From, State) ->
@@ -62,12 +60,10 @@ handle_call({run, {Module, Function, Arguments}}, _From, State) ->
 handle_call(stop, _From, State) ->
     {stop, normal, ok, wound_down(State)}.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
     {stop, normal, wound_down(State)};

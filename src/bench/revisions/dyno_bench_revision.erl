@@ -99,7 +99,7 @@ open(Settings, Others) ->
         ok ?= dyno_option:check([{revisions, IsList, Accepted}], #{revisions => Revisions}),
         {ok, Git} ?= git(),
         {ok, Top} ?= top(Git),
-        {ok, Resolved} ?= resolve(Git, Revisions, []),
+        {ok, Resolved} ?= dyno_error:each(fun(Of) -> resolve(Git, Of) end, Revisions),
         ok ?= different(Resolved),
         {ok, Folder} ?= temporary(),
         Cleaner = cleaner(Folder),
@@ -162,16 +162,14 @@ below(Top) ->
         false -> "."
     end.
 
-resolve(_Git, [], Resolved) ->
-    {ok, lists:reverse(Resolved)};
-resolve(Git, [working_tree | Rest], Resolved) ->
-    resolve(Git, Rest, [{working_tree, ~"HEAD"} | Resolved]);
-resolve(Git, [{revision, Name} = Revision | Rest], Resolved) ->
+resolve(_Git, working_tree) ->
+    {ok, {working_tree, ~"HEAD"}};
+resolve(Git, {revision, Name} = Revision) ->
     Arguments = [
         "rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>
     ],
     case dyno_bench_checkout:git(Git, ".", Arguments) of
-        {ok, Output} -> resolve(Git, Rest, [{Revision, string:trim(Output)} | Resolved]);
+        {ok, Output} -> {ok, {Revision, string:trim(Output)}};
         {error, {dyno_error, interrupted}} = Error -> Error;
         {error, _} -> {error, {?MODULE, {unknown_revision, Name}}}
     end.

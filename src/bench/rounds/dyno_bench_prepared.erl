@@ -23,7 +23,7 @@
 -spec with([dyno_bench_code:code()], dyno_bench_engine:options(), fun((t()) -> Value)) ->
     {ok, Value} | {error, dyno_error:error()}.
 with(Codes, Options, Use) ->
-    case load(Codes, maps:get(number, Options, 1), [], Options) of
+    case load(lists:enumerate(maps:get(number, Options, 1), Codes), Options) of
         {ok, Loaded} ->
             Trapping = process_flag(trap_exit, true),
             try
@@ -44,17 +44,15 @@ fail(Error) ->
     throw({?MODULE, Error}).
 
 %% A fixed set of names: see dyno_bench_slots.
-load([], _Number, Loaded, _Options) ->
-    {ok, lists:reverse(Loaded)};
-load([Code | Rest], Number, Loaded, Options) ->
-    Module = dyno_bench_slots:module(loop, Number, Options),
-    case dyno_bench_code:load(Module, Code, maps:with([compiler, timeout_ms], Options)) of
-        {ok, Compiled} ->
-            load(Rest, Number + 1, [Compiled | Loaded], Options);
-        {error, Error} ->
-            lists:foreach(fun unload/1, Loaded),
-            {error, dyno_bench_code:in_code(Number, Error)}
-    end.
+load(Codes, Options) ->
+    Load = fun({Number, Code}) ->
+        Module = dyno_bench_slots:module(loop, Number, Options),
+        case dyno_bench_code:load(Module, Code, maps:with([compiler, timeout_ms], Options)) of
+            {ok, Compiled} -> {ok, Compiled};
+            {error, Error} -> {error, dyno_bench_code:in_code(Number, Error)}
+        end
+    end,
+    dyno_error:each(Load, fun unload/1, Codes).
 
 unload(#{module := Module}) ->
     dyno_code:unload(Module).

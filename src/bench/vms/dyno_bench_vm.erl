@@ -34,23 +34,21 @@
 -spec start([spec(), ...]) -> {ok, [vm(), ...]} | {error, dyno_error:error()}.
 start(Specs) ->
     maybe
-        {ok, Programs} ?= programs(Specs, []),
+        {ok, Programs} ?= dyno_error:each(fun program/1, Specs),
         EndMs = erlang:monotonic_time(millisecond) + ?BOOT_MS,
         {ok, Vms} ?= launched(Programs, []),
         {ok, Booted} ?= booted(Vms, lists:zip(Vms, Specs), EndMs),
         checked(Booted, Specs)
     end.
 
-programs([], Found) ->
-    {ok, lists:reverse(Found)};
-programs([#{erl := Path} = Spec | Rest], Found) ->
+program(#{erl := Path} = Spec) ->
     Places = [Path, filename:join(Path, "erl"), filename:join([Path, "bin", "erl"])],
     case [Place || Place <- Places, filelib:is_regular(Place)] of
-        [Erl | _] -> programs(Rest, [{Spec, filename:absname(Erl)} | Found]);
+        [Erl | _] -> {ok, {Spec, filename:absname(Erl)}};
         [] -> {error, {?MODULE, {no_erl, Path}}}
     end;
-programs([Spec | Rest], Found) ->
-    programs(Rest, [{Spec, undefined} | Found]).
+program(Spec) ->
+    {ok, {Spec, undefined}}.
 
 %% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
 %% the first line is shown; what codes print comes by way of the connection.

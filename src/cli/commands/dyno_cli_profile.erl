@@ -78,14 +78,7 @@ pattern(Text) ->
         {error, Reason} -> {error, {dyno_agent_patterns, Reason}}
     end.
 
-threshold(Text) ->
-    maybe
-        {ok, Threshold} ?= dyno_threshold:parse(Text),
-        ok ?= dyno_threshold:check(Threshold, dyno_profile_recording:known()),
-        {ok, Threshold}
-    else
-        {error, Reason} -> {error, {dyno_threshold, Reason}}
-    end.
+threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 
 -doc "Profiles, and shows.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
@@ -112,7 +105,7 @@ of_one(Which, Values) when Which =:= eval; Which =:= run ->
 of_one(node, #{node := First} = Values) ->
     maybe
         {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(target, Values, [])]),
-        {ok, Targets} ?= targets(Texts, []),
+        {ok, Targets} ?= targets(Texts),
         profile(First, Nodes, #{targets => Targets}, Values)
     else
         Error -> dyno_cli_command:refused(Error)
@@ -133,12 +126,5 @@ progress(PassedMs) ->
     Text = io_lib:format("profiling for ~b s", [PassedMs div 1000]),
     #{phase => measuring, run => ~"profile", text => Text}.
 
-targets([], []) ->
-    {ok, [all]};
-targets([], Targets) ->
-    {ok, lists:reverse(Targets)};
-targets([Text | Texts], Targets) ->
-    case dyno_target_processes:parse(Text) of
-        {ok, Target} -> targets(Texts, [Target | Targets]);
-        Error -> Error
-    end.
+targets([]) -> {ok, [all]};
+targets(Texts) -> dyno_error:each(fun dyno_target_processes:parse/1, Texts).

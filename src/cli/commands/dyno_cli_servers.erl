@@ -87,14 +87,7 @@ interval(Text) ->
         _ -> error
     end.
 
-threshold(Text) ->
-    maybe
-        {ok, Threshold} ?= dyno_threshold:parse(Text),
-        ok ?= dyno_threshold:check(Threshold, dyno_servers_recording:known()),
-        {ok, Threshold}
-    else
-        {error, Reason} -> {error, {dyno_threshold, Reason}}
-    end.
+threshold(Text) -> dyno_threshold:read(Text, dyno_servers_recording:known()).
 
 examples() ->
     [
@@ -117,7 +110,7 @@ examples() ->
 run(#{node := First} = Values) ->
     maybe
         {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(selector, Values, [])]),
-        {ok, Servers} ?= selectors(Texts, []),
+        {ok, Servers} ?= selectors(Texts),
         Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds],
         Measured = each((maps:with(Keys, Values))#{servers => Servers}, Values),
         Options = maps:merge(Measured, dyno_cli_nodes:connection(Values)),
@@ -173,12 +166,5 @@ progress({lost, Node, Error}) ->
 progress({back, Node}) ->
     #{phase => warning, text => [atom_to_binary(Node), " is back"]}.
 
-selectors([], []) ->
-    {ok, [all]};
-selectors([], Selectors) ->
-    {ok, lists:reverse(Selectors)};
-selectors([Text | Texts], Selectors) ->
-    case dyno_server_selector:parse(Text) of
-        {ok, Selector} -> selectors(Texts, [Selector | Selectors]);
-        Error -> Error
-    end.
+selectors([]) -> {ok, [all]};
+selectors(Texts) -> dyno_error:each(fun dyno_server_selector:parse/1, Texts).

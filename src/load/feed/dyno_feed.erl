@@ -171,18 +171,16 @@ item(Nth, #{store := Store}) ->
 -doc "Checks the feeds that a suite names.".
 -spec read(term()) -> {ok, [feed()]} | {error, reason()}.
 read(Feeds) when is_map(Feeds) ->
-    read(lists:sort(maps:to_list(Feeds)), []);
+    dyno_error:each(fun read_one/1, lists:sort(maps:to_list(Feeds)));
 read(Other) ->
     {error, {bad_feeds, Other}}.
 
-read([], Feeds) ->
-    {ok, lists:reverse(Feeds)};
-read([{Name, Spec} | Specs], Feeds) when is_atom(Name) ->
+read_one({Name, Spec}) when is_atom(Name) ->
     case feed(Name, Spec) of
-        {ok, Feed} -> read(Specs, [Feed | Feeds]);
+        {ok, Feed} -> {ok, Feed};
         error -> {error, {bad_feed, Name, Spec}}
     end;
-read([{Name, _} | _], _Feeds) ->
+read_one({Name, _}) ->
     {error, {bad_feeds, Name}}.
 
 feed(Name, #{from := Source} = Spec) ->

@@ -256,20 +256,8 @@ histograms(#{total := #{response := Response, service := Service, schedule_lag :
         Count > 0
     ].
 
-histogram(Name, Title, #{count := Count, sum := Sum, min := Min, max := Max} = Histogram) ->
-    #{
-        name => Name,
-        title => Title,
-        unit => ~"ns",
-        group => ~"load",
-        labels => #{},
-        count => Count,
-        sum => Sum,
-        min => Min,
-        max => Max,
-        scheme => dyno_histogram:scheme(),
-        buckets => [tuple_to_list(B) || B <- dyno_histogram:to_recording(Histogram)]
-    }.
+histogram(Name, Title, Histogram) ->
+    dyno_recording_part:histogram(Name, ~"ns", ~"load", Title, #{}, Histogram).
 
 -doc "Its course.".
 -spec series([dyno_load_source:interval()]) -> [part()].

@@ -196,7 +196,7 @@ value(arrivals, open, {times_ms, Source}) ->
 value(arrivals, _Model, _Other) ->
     false;
 value(phases, _Model, [_ | _] = Phases) when length(Phases) > 0 ->
-    phases(lists:enumerate(Phases), []);
+    dyno_error:each(fun phase/1, lists:enumerate(Phases));
 value(phases, _Model, _Other) ->
     false;
 value(objective, _Model, [Char | _] = Text) when is_integer(Char) ->
@@ -253,14 +253,12 @@ from_file(File) ->
         {error, Reason} -> {error, {arrivals_file, Reason}}
     end.
 
-phases([], Read) ->
-    {ok, lists:reverse(Read)};
-phases([{Nth, #{model := Model} = Phase} | Phases], Read) when Model =:= closed; Model =:= open ->
+phase({Nth, #{model := Model} = Phase}) when Model =:= closed; Model =:= open ->
     case read(Phase, 1) of
-        {ok, Load} -> phases(Phases, [Load | Read]);
+        {ok, Load} -> {ok, Load};
         {error, Reason} -> {error, {in_phase, Nth, Reason}}
     end;
-phases([{Nth, Other} | _], _Read) ->
+phase({Nth, Other}) ->
     {error, {in_phase, Nth, {bad_load, Other}}}.
 
 objectives([], Read) ->

@@ -83,20 +83,10 @@ figures() ->
         {~"workload.requests", ~"Requests answered", ~"count", One(requests)}
     ].
 
-histogram(#{count := Count, sum := Sum, min := Min, max := Max} = Snapshot) ->
-    #{
-        name => ~"workload.response_time",
-        title => ~"Response time",
-        unit => ~"ns",
-        group => ?GROUP,
-        labels => #{},
-        count => Count,
-        sum => Sum,
-        min => Min,
-        max => Max,
-        scheme => dyno_histogram:scheme(),
-        buckets => [tuple_to_list(Bucket) || Bucket <- dyno_histogram:to_recording(Snapshot)]
-    }.
+histogram(Snapshot) ->
+    dyno_recording_part:histogram(
+        ~"workload.response_time", ~"ns", ?GROUP, ~"Response time", #{}, Snapshot
+    ).
 
 spec() ->
     Of = fun(Fun) -> fun({_, Result}) -> Fun(Result) end end,

@@ -26,6 +26,7 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
+-export([read/2, check_all/2, judge/2]).
 
 -export_type([t/0, known/0, reason/0, verdict/0]).
 
@@ -95,6 +96,25 @@ check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
         Problem -> {error, {format(Threshold), place_of(Problem, Threshold), Problem}}
     end.
 
+-doc "Reads a threshold and checks it.".
+-spec read(unicode:chardata(), known()) -> {ok, t()} | {error, dyno_error:error()}.
+read(Text, Known) ->
+    maybe
+        {ok, Threshold} ?= parse(Text),
+        ok ?= check(Threshold, Known),
+        {ok, Threshold}
+    else
+        {error, Reason} -> {error, {?MODULE, Reason}}
+    end.
+
+-doc "Checks several.".
+-spec check_all([t()], known()) -> ok | {error, dyno_error:error()}.
+check_all(Thresholds, Known) ->
+    case [Reason || T <- Thresholds, {error, Reason} <- [check(T, Known)]] of
+        [] -> ok;
+        [Reason | _] -> {error, {?MODULE, Reason}}
+    end.
+
 %% In the text that format/1 gives.
 place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
@@ -111,6 +131,13 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
 -spec format(t()) -> binary().
 format(#{operator := Operator, written := Written} = Threshold) ->
     iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
+
+-doc "The recording with the verdicts of these.".
+-spec judge([t()], dyno_recording:document()) -> dyno_recording:document().
+judge(Thresholds, Document) ->
+    dyno_recording:add_verdicts(
+        Document, lists:append([evaluate(T, Document) || T <- Thresholds])
+    ).
 
 -doc """
 Decides over every run of a recording (or the runs of the threshold's size), or once over the tables

@@ -63,21 +63,13 @@ A node cannot be reached, or an option is wrong: nothing was measured.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Nodes, Options) ->
     maybe
-        ok ?= connected(Nodes, maps:with([cookie, name], Options)),
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         dyno_test:run({?MODULE, given(Nodes, Options)}, Options)
     end.
 
 -doc "Ends the recording that a process makes.".
 -spec interrupt(pid()) -> ok.
 interrupt(Pid) -> dyno_test:interrupt(Pid).
-
-connected([], _Options) ->
-    ok;
-connected([Node | Nodes], Options) ->
-    case dyno_target_node:connect(Node, Options) of
-        ok -> connected(Nodes, Options);
-        Error -> Error
-    end.
 
 given(Nodes, #{patterns := _}) ->
     #{nodes => Nodes, patterns => []};
