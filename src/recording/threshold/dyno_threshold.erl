@@ -66,8 +66,6 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 -doc "An element of a recording's `verdicts`.".
 -type verdict() :: dyno_recording:object().
 
--type token() :: {word | operator, Text :: binary(), Position :: non_neg_integer()}.
-
 -define(OPERATORS, [~"<", ~"<=", ~">", ~">=", ~"=="]).
 
 -doc "Reads a threshold.".
@@ -174,7 +172,7 @@ format_error({Text, Position, Problem}) ->
 
 %% Reading: words, operators, and positions in characters
 
--spec tokens(string(), non_neg_integer()) -> [token()].
+%% [{word | operator, Text, Position}].
 tokens([], _) ->
     [];
 tokens([Char | Rest], Position) when Char =:= $\s; Char =:= $\t; Char =:= $\n; Char =:= $\r ->
@@ -193,7 +191,6 @@ tokens([Char | _] = Chars, Position) ->
     [Token | tokens(Rest, Position + length(Taken))].
 
 %% Quotes (an atom's, or those of a name with spaces) keep spaces and operators inside.
--spec word(string(), non_neg_integer(), string()) -> {string(), string()}.
 word([Quote | Rest], Position, Taken) when Quote =:= $'; Quote =:= $" ->
     case lists:splitwith(fun(C) -> C =/= Quote end, Rest) of
         {_, []} ->
@@ -209,11 +206,9 @@ word([Char | Rest] = Chars, Position, Taken) ->
 word([], _, Taken) ->
     {lists:reverse(Taken), []}.
 
--spec is_operator(char()) -> boolean().
 is_operator(Char) ->
     lists:member(Char, "<>=!").
 
--spec threshold([token()], binary()) -> t().
 threshold(Tokens, Text) ->
     {Target, AfterTarget} = target(Tokens, Text),
     {Node, Size, AfterWhere} = where(AfterTarget, Target, undefined, undefined, Text),
@@ -229,7 +224,6 @@ threshold(Tokens, Text) ->
         written => Written
     }.
 
--spec target([token()], binary()) -> {dyno_threshold_metric:target(), [token()]}.
 target([{word, Word, At} | Rest], Text) ->
     Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
@@ -261,10 +255,6 @@ cell(_, _, [], true, Text) -> throw({end_of(Text), operator_expected}).
 is_end([{word, Word, _} | _]) -> Word =:= ~"of" orelse Word =:= ~"at";
 is_end(_) -> true.
 
--spec where([token()], dyno_threshold_metric:target(), Node, Size, binary()) ->
-    {Node, Size, [token()]}
-when
-    Node :: binary() | undefined, Size :: non_neg_integer() | undefined.
 where([{word, ~"of", _} | Rest], Target, undefined, Size, Text) ->
     case Rest of
         [{word, Node, _} | More] -> where(More, Target, unquoted(Node), Size, Text);
@@ -285,7 +275,6 @@ where([{word, ~"at", _} | Rest], Target, Node, undefined, Text) ->
 where(Tokens, _, Node, Size, _) ->
     {Node, Size, Tokens}.
 
--spec operator([token()], binary()) -> {binary(), non_neg_integer()}.
 operator([{operator, Operator, At} | _], _) ->
     lists:member(Operator, ?OPERATORS) orelse throw({At, operator_expected}),
     {Operator, At + byte_size(Operator)};
@@ -294,7 +283,6 @@ operator([{word, _, At} | _], _) ->
 operator([], Text) ->
     throw({end_of(Text), operator_expected}).
 
--spec limit(binary(), non_neg_integer()) -> {number(), dyno_unit:unit(), binary()}.
 limit(Text, At) ->
     Rest = string:slice(Text, At),
     Start = At + string:length(Rest) - string:length(string:trim(Rest, leading)),
@@ -305,22 +293,17 @@ limit(Text, At) ->
         {error, {unknown_unit, Offset, Name}} -> throw({At + Offset, {unknown_unit, Name}})
     end.
 
--spec unquoted(binary()) -> binary().
 unquoted(Word) ->
     binary:replace(Word, ~"\"", ~"", [global]).
 
--spec end_of(binary()) -> non_neg_integer().
 end_of(Text) ->
     string:length(string:trim(Text, trailing)).
 
 %% Deciding
 
--spec value(t(), dyno_recording:run()) -> dyno_threshold_metric:found().
 value(#{target := Target, node := Node}, Run) ->
     dyno_threshold_metric:find(Target, Node, Run).
 
--spec verdict(t(), binary() | null, unicode:chardata(), dyno_threshold_metric:found()) ->
-    verdict().
 verdict(Threshold, RunId, Place, Found) ->
     #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
     {Value, Result, Text} = decide(Threshold, Place, Found),
@@ -343,8 +326,6 @@ verdict(Threshold, RunId, Place, Found) ->
     }),
     Verdict.
 
--spec decide(t(), unicode:chardata(), dyno_threshold_metric:found()) ->
-    {number() | null, pass | fail | unknown, unicode:chardata()}.
 decide(Threshold, Place, {error, Why}) ->
     {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};
 decide(Threshold, Place, {ok, Raw, Unit, {Low, High}}) ->
@@ -407,7 +388,6 @@ in_base(Raw, Unit) ->
     end.
 
 %% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
--spec shown(number(), dyno_unit:unit(), number()) -> binary().
 shown(Value, Unit, Limit) ->
     Limits = dyno_unit:format(Limit, Unit),
     case dyno_unit:format(Value, Unit) of
@@ -415,7 +395,6 @@ shown(Value, Unit, Limit) ->
         Text -> Text
     end.
 
--spec shown(number(), dyno_unit:unit(), number(), pos_integer()) -> binary().
 shown(Value, Unit, Limit, Digits) ->
     Text = dyno_unit:format(Value, Unit, Digits),
     case dyno_unit:format(Limit, Unit, Digits) of
@@ -423,14 +402,12 @@ shown(Value, Unit, Limit, Digits) ->
         _ -> Text
     end.
 
--spec holds(binary(), number(), number()) -> boolean().
 holds(~"<", Value, Limit) -> Value < Limit;
 holds(~"<=", Value, Limit) -> Value =< Limit;
 holds(~">", Value, Limit) -> Value > Limit;
 holds(~">=", Value, Limit) -> Value >= Limit;
 holds(~"==", Value, Limit) -> Value == Limit.
 
--spec place(dyno_recording:run()) -> unicode:chardata().
 place(#{~"id" := Id, ~"size" := null}) ->
     [" in run ", Id];
 place(#{~"id" := Id, ~"size" := Size}) ->
@@ -439,7 +416,6 @@ place(#{~"id" := Id, ~"size" := Size}) ->
         Other -> [" at size ", Other, " (run ", Id, ")"]
     end.
 
--spec no_run(non_neg_integer() | undefined, [dyno_recording:run()]) -> unicode:chardata().
 no_run(_, []) ->
     "the recording holds no run";
 no_run(Size, Runs) ->
@@ -449,23 +425,19 @@ no_run(Size, Runs) ->
         lists:join(", ", Sizes)
     ].
 
--spec target_text(dyno_threshold_metric:target()) -> binary().
 target_text({metric, Name}) -> Name;
 target_text({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);
 target_text({cell, Table, Row, Field}) -> iolist_to_binary([Table, " ", quoted(Row), " ", Field]).
 
--spec subject(t()) -> unicode:chardata().
 subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);
 subject(#{size := Size} = Threshold) ->
     [subject_without_size(Threshold), " at ", integer_to_list(Size)].
 
--spec subject_without_size(t()) -> unicode:chardata().
 subject_without_size(#{target := Target, node := undefined}) -> target_text(Target);
 subject_without_size(#{target := Target, node := Node}) ->
     [target_text(Target), " of ", quoted(Node)].
 
 %% Quotes where the name would not be one word, or would end what is compared.
--spec quoted(binary()) -> unicode:chardata().
 quoted(Name) ->
     case re:run(Name, ~"^(?!of$|at$)[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
         match -> Name;
