@@ -410,7 +410,6 @@ interrupt(Pid) ->
     Pid ! dyno_interrupt,
     ok.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_codes) ->
     "there is no code to measure";
@@ -419,7 +418,6 @@ format_error({too_many, Count, Max}) ->
 format_error({crashed, Reason}) ->
     io_lib:format("the measuring process died: ~0tP", [Reason, 15]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({crashed, _}) -> dyno;
 fault(_) -> caller.

@@ -331,7 +331,6 @@ growing(Sized) ->
      || Group := [{_, First}, _ | _] = Members <- Groups, First =/= undefined
     ]).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_input, Input}) ->
     io_lib:format("the input ~0tP is not {Name, Code}", [Input, 12]);
@@ -352,7 +351,6 @@ format_error({own_init, Number}) ->
 format_error({in_run, Id, Error}) ->
     ["with ", Id, ": ", dyno_error:format(Error)].
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({input, _, Error}) -> dyno_error:fault(Error);
 fault({in_run, _, Error}) -> dyno_error:fault(Error);

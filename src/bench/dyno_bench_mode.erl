@@ -262,7 +262,6 @@ with_mode({Mode, Settings}, #{heap := Heap} = Parameters) ->
         mode => Mode, settings => Settings, heap => dyno_bench_heap:of_samples(Heap)
     }).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({mode, Mode}) ->
     io_lib:format(

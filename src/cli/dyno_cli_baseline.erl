@@ -201,7 +201,6 @@ judged(#{conditions := Conditions} = Gate, Changes, Failing, Document) ->
     Compared = dyno_recording:add_tables(Document, [dyno_compare:table(Changes)]),
     dyno_recording:add_warnings(dyno_recording:add_verdicts(Compared, Verdicts), Warnings).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(nothing_to_compare_with) ->
     "--fail-if compares with a recording, given by --baseline FILE, or, in dyno bench, with a "

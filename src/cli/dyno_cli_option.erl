@@ -248,7 +248,6 @@ nearest({one_of, Words}, Text) ->
 nearest(_Reader, _Text) ->
     "".
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({in_option, _, Error}) -> dyno_error:fault(Error);
 fault({value, _, _, _}) -> caller.

@@ -170,7 +170,6 @@ effect({timer, Timer, AtNs}, _Sink) ->
 effect(stop, _Sink) ->
     [].
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({worker_died, Module, Reason}) ->
     io_lib:format(
@@ -190,7 +189,6 @@ format_error({no_node_left, Node}) ->
 format_error({pool_failed, Node, Reason}) ->
     io_lib:format("the generator failed in load node ~ts: ~0tP", [Node, Reason, 12]).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({worker_died, _, _}) -> code;
 fault({not_ready, _, _, _, _}) -> code;

@@ -186,7 +186,6 @@ round_trip(Node) ->
     After = erlang:monotonic_time(nanosecond),
     {After - Before, There - (Before + After) div 2}.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_load_nodes, Term}) ->
     io_lib:format(
@@ -218,7 +217,6 @@ format_error({unreachable, _Node, Reason}) ->
 format_error({no_code, _Node, Reason}) ->
     ["load node: ", dyno_code:format_error(Reason)].
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({bad_load_nodes, _}) -> caller;
 fault(_Reason) -> dyno.

@@ -329,7 +329,6 @@ wait_until(Due) ->
             ok
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_return, Module, init_worker, Value}) ->
     io_lib:format(
@@ -353,7 +352,6 @@ format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
         [Module, Workers, dyno_unit:format(TimeoutMs, ~"ms")]
     ).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({bad_return, _, _, _}) -> caller;
 fault(_Reason) -> code.

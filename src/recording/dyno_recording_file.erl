@@ -177,7 +177,6 @@ append(Path, Bytes) ->
 writable(Path) ->
     dyno_file:writable(Path).
 
--doc "One sentence that says what is wrong and what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({read, Path, enoent}) ->
     [dyno_file:shown(Path), ": no such file; give the path of a recording that dyno has written"];

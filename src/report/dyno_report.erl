@@ -141,7 +141,6 @@ render(Format, Document, Options) ->
 write(Path, Report) ->
     dyno_file:write(Path, Report).
 
--doc "One sentence that says what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown_format, Name}) ->
     Names = lists:join(", ", [atom_to_binary(Format) || Format <- formats()]),

@@ -285,7 +285,6 @@ of_callback(Callbacks, Sum, Ns) ->
         [] -> #{count => 0, wall_ns => 0}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_modules, cluster}) ->
     "the cluster has no servers; give their callback modules as servers => [shop_orders]";

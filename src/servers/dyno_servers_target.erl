@@ -287,7 +287,6 @@ terminate(_Reason, #{agent := {Agent, _, _}}) ->
 terminate(_Reason, _State) ->
     ok.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({different, Node, interval_ms, Ms}) ->
     io_lib:format(

@@ -304,14 +304,12 @@ context(Which, Document, Test) ->
         end
     }.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({suite, Error}) ->
     dyno_error:format(Error);
 format_error({crashed, Reason}) ->
     io_lib:format("dyno itself failed: ~0tP", [Reason, 20]).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({suite, Error}) ->
     %% suite/0 only says what the test is: if that fails, the suite is wrong.

@@ -261,12 +261,10 @@ cheaper(Metrics) ->
 factor(null, Low) -> ["at least ", Low];
 factor(Ratio, _Low) -> ["", Ratio].
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({load_died, Reason}) -> io_lib:format("the load generator died: ~0tP", [Reason, 12]);
 format_error(interrupted) -> "interrupted".
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({load_died, _}) -> dyno;
 fault(interrupted) -> interrupted.

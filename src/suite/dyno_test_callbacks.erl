@@ -220,7 +220,6 @@ wrong(#{module := Module}, Function, Error) ->
         false -> {error, {?MODULE, {suite, Module, Error}}}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]);

@@ -206,7 +206,6 @@ process(Custom, Callbacks) ->
     ),
     dyno_target_custom:with_results(lists:append(Processed), Last).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({source, Kind, Source, Reason}) ->
     io_lib:format("~ts ~ts: ~ts", [name(Kind), Source, dyno_suite_source:format_error(Reason)]);

@@ -123,10 +123,8 @@ sorted(Document, _) ->
     Runs = dyno_test_plan:sorted(dyno_recording:runs(Document)),
     dyno_recording:put(Document, runs, Runs).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_kept, Reason}) -> dyno_recording_file:format_error(Reason).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({not_kept, _}) -> dyno.

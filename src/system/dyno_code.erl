@@ -198,7 +198,6 @@ remotely(Node, Fun) ->
         Class:Reason -> {error, {failed, Node, {Class, Reason}}}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({node_down, Node}) ->
     io_lib:format("the connection to ~ts was lost while modules were sent there", [Node]);

@@ -179,7 +179,6 @@ line(Position) -> integer_to_list(element(1, Position)).
 first_line(Text) ->
     hd(binary:split(string:trim(Text), ~"\n")).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_elixir) ->
     "Elixir is not installed here, or its program elixir is not on the PATH; it is needed for .ex "

@@ -57,7 +57,6 @@ writable(Path) ->
         end
     end.
 
--doc "One sentence that says what is wrong and what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({write, Path, enospc}) ->
     [shown(Path), ": the disk is full; make room, or give another path"];

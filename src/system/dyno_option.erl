@@ -42,7 +42,6 @@ known(Known, Options) ->
 error(Key, Value, Accepted) ->
     {error, {?MODULE, {Key, Value, Accepted}}}.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown, Key, Known}) when is_list(Known) ->
     Names = [atom_to_list(Name) || Name <- Known],

@@ -288,7 +288,6 @@ node(#{node := Node}) -> Node.
 -spec ref(agent()) -> reference().
 ref(#{ref := Ref}) -> Ref.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({node_down, Node}) ->
     io_lib:format("node ~ts is not running any more, or the connection to it was lost", [Node]);

@@ -305,7 +305,6 @@ plain(Name) ->
 unit_of(undefined) -> ~"1";
 unit_of(Unit) -> Unit.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_metric, Term}) ->
     io_lib:format(

@@ -248,7 +248,6 @@ ms(Ms) -> dyno_unit:format(Ms, ~"ms").
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, Arguments).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_invariant, Source}) ->
     Text =

@@ -189,7 +189,6 @@ stop_peer(Peer, Node) ->
         exit:_ -> ok
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_distribution, Error}) ->
     dyno_error:format(Error);

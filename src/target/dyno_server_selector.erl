@@ -263,7 +263,6 @@ selects({registered, Name}, #{kind := Kind, name := Printed}) ->
 selects(_Selector, _Server) ->
     true.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_understood, Text}) ->
     [

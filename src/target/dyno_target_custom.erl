@@ -352,7 +352,6 @@ parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) -
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, Arguments).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_started, Module, Node, Text}) ->
     io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [Module, Node, Text]);

@@ -263,7 +263,6 @@ facts_of(Nodes) ->
      || Node <- Nodes
     ].
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_distribution, Reason}) ->
     io_lib:format(

@@ -111,7 +111,6 @@ nothing(Name, Node) ->
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_understood, Text}) ->
     [

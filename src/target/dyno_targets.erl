@@ -287,7 +287,6 @@ find(Key, Value, Targets) ->
         [] -> error
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unmatched, Node, Patterns}) ->
     Texts = [

@@ -348,7 +348,6 @@ step(State) ->
 terminate(_Reason, #{all := All}) ->
     lists:foreach(fun dyno_trace_target:detach/1, All).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_pattern, Text}) ->
     ["\"", Text, "\" is not traced; write the pattern as it was given"];

@@ -190,7 +190,6 @@ atom(Text) ->
         error:badarg -> error
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({File, {line, 1}}) ->
     [File, " is no file that dyno trace -o has written"];

@@ -198,7 +198,6 @@ detach(#{agent := Agent, monitor := Monitor}) ->
     _ = dyno_agent:detach(Agent),
     ok.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_loaded, Node, Module, Nearest}) ->
     io_lib:format("~ts has no module ~ts, neither loaded nor on its code path~ts", [

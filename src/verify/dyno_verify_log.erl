@@ -290,7 +290,6 @@ begin_of(Pid, Time, Forks) ->
         error -> {[], Forks}
     end.
 
--doc "One sentence.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({File, {line, Number}}) ->
     io_lib:format(

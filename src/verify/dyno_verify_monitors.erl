@@ -109,7 +109,6 @@ runtime(Objects) ->
         false -> Calls
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_found, Name}) ->
     io_lib:format(

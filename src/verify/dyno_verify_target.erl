@@ -125,7 +125,6 @@ detach(#{agent := Agent, monitor := Monitor, loaded := Loaded}) ->
     _ = dyno_agent:detach(Agent),
     dyno_code:unload(Loaded).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({other_version, Node, Module}) ->
     io_lib:format(

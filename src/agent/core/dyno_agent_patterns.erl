@@ -133,7 +133,6 @@ is_plain(C) ->
     (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z) orelse
         (C >= $0 andalso C =< $9) orelse C =:= $_ orelse C =:= $* orelse C =:= $@.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_pattern, Pattern}) when is_binary(Pattern) ->
     io_lib:format(

@@ -86,7 +86,6 @@ config(#{names := Names, interval_ms := IntervalMs}) ->
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).

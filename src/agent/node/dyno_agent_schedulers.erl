@@ -74,7 +74,6 @@ config(_Options) -> #{}.
 -spec start_link(#{}) -> gen_server:start_ret().
 start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 

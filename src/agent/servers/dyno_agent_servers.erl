@@ -212,7 +212,6 @@ warnings(Role, Window) -> dyno_agent_server_parts:warnings(Role, Window).
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     _ = next(Pid),

@@ -155,7 +155,6 @@ warnings(Role, Result) -> dyno_agent_stack_parts:warnings(Role, Result).
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Counts from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).

@@ -23,15 +23,12 @@ stops it; a process that is killed has no `exit`. Deadlines are not watched.
 
 -define(TICK_MS, 1000).
 
--doc "Starts to monitor.".
 -spec start_link(dyno_agent_verifier:config()) -> gen_server:start_ret().
 start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
 
--doc "What was counted until now.".
 -spec peek(pid()) -> dyno_agent_verifier:summary().
 peek(Pid) -> gen_server:call(Pid, peek, infinity).
 
--doc "Ends, and gives what was counted.".
 -spec finish(pid()) -> dyno_agent_verifier:summary().
 finish(Pid) -> gen_server:call(Pid, finish, infinity).
 

@@ -38,16 +38,13 @@ dyno_agent_verify. What waits is not bounded.
 -define(QUIET_MS, 20).
 -define(DRAIN_MS, 20_000).
 
--doc "Starts to monitor.".
 -spec start_link(dyno_agent_verifier:config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "What was counted until now.".
 -spec peek(pid()) -> dyno_agent_verifier:summary().
 peek(Pid) -> gen_server:call(Pid, peek, infinity).
 
--doc "Traces no more, and gives what was counted when all that came is done.".
 -spec finish(pid()) -> dyno_agent_verifier:summary().
 finish(Pid) -> gen_server:call(Pid, finish, infinity).
 

@@ -49,16 +49,13 @@ long as they do: whoever is killed, nothing is left.
 %% So many times the agent's own processes are started again.
 -define(MOST_FAULTS, 20).
 
--doc "Starts to monitor.".
 -spec start_link(dyno_agent_verifier:config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "What was counted until now.".
 -spec peek(pid()) -> dyno_agent_verifier:summary().
 peek(Pid) -> gen_server:call(Pid, peek, infinity).
 
--doc "Traces no more, and gives what was counted when all that came is done.".
 -spec finish(pid()) -> dyno_agent_verifier:summary().
 finish(Pid) -> gen_server:call(Pid, finish, infinity).
 

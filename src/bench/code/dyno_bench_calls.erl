@@ -189,7 +189,6 @@ gathered(CallerMonitor, EndMs, Left, Calls) ->
         lists:reverse(Calls)
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_file, Path, Posix}) ->
     io_lib:format("~ts: ~ts", [Path, file:format_error(Posix)]);

@@ -185,7 +185,6 @@ format_error({endless, Text, TimeoutMs}) ->
         string:slice(Text, 0, 60), dyno_unit:format(TimeoutMs, ~"ms")
     ]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({endless, _, _}) -> caller;
 fault(_NoElixir) -> dyno.

@@ -172,7 +172,6 @@ subject(Label, Stage) -> [Label, ": ", stage(Stage)].
 stage(run) -> "the code";
 stage(Stage) -> atom_to_list(Stage).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({undefined, _, _}) -> caller;
 fault({failed, _, _, _}) -> code.

@@ -416,7 +416,6 @@ format_error({at, Place, Error}) ->
 at({Path, Line}) ->
     io_lib:format("~ts:~b: ", [Path, Line]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({at, _, Error}) -> dyno_error:fault(Error);
 fault(_) -> caller.

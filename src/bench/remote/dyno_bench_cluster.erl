@@ -355,7 +355,6 @@ node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} 
         values => Values
     }.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_node, Node}) ->
     io_lib:format("~ts is not one of the cluster's nodes, or was lost", [Node]);
@@ -364,7 +363,6 @@ format_error({in_node, Node, Error}) ->
 format_error({died, Reason}) ->
     io_lib:format("the process that collects the nodes' samples died: ~0tP", [Reason, 12]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({in_node, _, Error}) -> dyno_error:fault(Error);
 fault({no_node, _}) -> caller;

@@ -181,7 +181,6 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
     ],
     dyno_recording:add_warnings(Described, Warnings).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({taken_module, Node, Module}) ->
     io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
@@ -202,7 +201,6 @@ format_error({node_lost, Node}) ->
         [Node]
     ).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({taken_module, _, _}) -> caller;
 fault(_) -> dyno.

@@ -165,7 +165,6 @@ commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
         {error, _} -> {error, {?MODULE, {no_commit, Path, Commit}}}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({git, Lines}) ->
     ["git could not check the revision out", dyno_program:last_words(Lines)];
@@ -176,7 +175,6 @@ format_error({no_commit, Submodule, Commit}) ->
         [Submodule, Commit, Submodule]
     ).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({git, _}) -> dyno;
 fault({no_commit, _, _}) -> caller.

@@ -303,7 +303,6 @@ format_error({no_folder, Folder, Posix}) ->
         Folder, file:format_error(Posix)
     ]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({build, _, _, _, _}) -> code;
 fault({no_folder, _, _}) -> dyno;

@@ -523,7 +523,6 @@ extras(Extras, Number, #{label := Label, iterations := Iterations} = Candidate, 
             Complete
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_metric, Metric, Label}) ->
     io_lib:format("~ts: ~ts cannot be measured here: ~ts", [
@@ -534,7 +533,6 @@ format_error({overrun, Label}) ->
 format_error({check, Text}) ->
     Text.
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({check, _}) -> code;
 fault(_) -> dyno.

@@ -141,7 +141,6 @@ modules(runs, _Name, Number) ->
         lists:prefix(Prefix, atom_to_list(Module))
     ].
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({too_many_jobs, Max}) ->
     io_lib:format("~b jobs run already, which is the most; stop one of them", [Max]);
@@ -150,6 +149,5 @@ format_error({too_many_runs, Max}) ->
         Max
     ]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno.
 fault(_) -> dyno.

@@ -291,7 +291,6 @@ call(#{pid := Pid}, Request) ->
         exit:_ -> {error, {?MODULE, ended}}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(ended) ->
     "the job has ended; start another one".

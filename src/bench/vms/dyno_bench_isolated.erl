@@ -208,7 +208,6 @@ parameters(Settings) ->
         ]
     }.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({squeezed_variants, Count}) ->
     io_lib:format(

@@ -70,7 +70,6 @@ forget() ->
             ok
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_written, Folder, Posix}) ->
     io_lib:format(
@@ -79,6 +78,5 @@ format_error({not_written, Folder, Posix}) ->
         [Folder, file:format_error(Posix)]
     ).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> dyno.

@@ -241,7 +241,6 @@ stop(Vms) ->
         Vms
     ).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_erl, Path}) ->
     io_lib:format(
@@ -258,7 +257,6 @@ format_error({otp_too_old, Erl, Release}) ->
 format_error({vm_died, Reason}) ->
     io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]).
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({vm_died, _}) -> code;
 fault({does_not_boot, #{flags := [_ | _]}, _}) -> caller;

@@ -101,14 +101,12 @@ serve(Prepared, Iterations, Epochs) ->
             ok
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({server_died, Reason}) ->
     io_lib:format("the process that measures in a VM of its own died: ~0tP", [Reason, 12]);
 format_error(no_compiler) ->
     "the Erlang that a code is to run in has no compiler; install its development packages".
 
--doc "Whose fault it is.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({server_died, _}) -> dyno;
 fault(no_compiler) -> caller.

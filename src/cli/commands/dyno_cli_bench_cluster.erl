@@ -107,14 +107,12 @@ ended(Status, Samples, Parameters) ->
     ),
     {ok, dyno_recording:put(Document, status, Status)}.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({log, File, Posix}) ->
     ["--log: ", File, " can't be written: ", file:format_error(Posix)];
 format_error({died, Reason}) ->
     io_lib:format("the process that watches the nodes died: ~0tP", [Reason, 12]).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({log, _, _}) -> caller;
 fault({died, _}) -> dyno.

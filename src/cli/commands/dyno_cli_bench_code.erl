@@ -187,7 +187,6 @@ term(Text) ->
         _ -> none
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_with_a_file, Option}) ->
     ["--", Option, " can't be given with a file, which has its own"];

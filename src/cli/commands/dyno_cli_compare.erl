@@ -12,7 +12,6 @@
 
 -export([command/0, run/1]).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     [_Baseline, FailIf] = dyno_cli_baseline:options(

@@ -20,7 +20,6 @@ Without a kind it lists what there is.
     | {exists, file:filename()}
     | {not_written, file:filename(), file:posix()}.
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     Optional = #{nargs => 'maybe', required => false},
@@ -150,7 +149,6 @@ format_error({exists, File}) ->
 format_error({not_written, File, Posix}) ->
     [File, " could not be written: ", file:format_error(Posix)].
 
--doc "Who can do something about it.".
 -spec fault(mistake()) -> dyno_error:fault().
 fault({not_written, _, _}) -> dyno;
 fault(_Mistake) -> caller.

@@ -12,7 +12,6 @@
 
 -define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if, watch]).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{

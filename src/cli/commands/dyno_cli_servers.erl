@@ -16,7 +16,6 @@
 -define(EACH_MS, 60_000).
 -define(EACH_PER_SECOND, 10).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{

@@ -13,7 +13,6 @@
 -define(LEVELS, [budget, off, count, discovery, time, memory, all]).
 -define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if]).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{

@@ -8,7 +8,6 @@
 
 -export([command/0, run/1]).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{

@@ -8,7 +8,6 @@
 
 -export([command/0, run/1]).
 
--doc "What it takes.".
 -spec command() -> dyno_cli_command:t().
 command() ->
     Probability = {custom, fun probability/1, "a probability between 0 and 1, such as 0.9"},

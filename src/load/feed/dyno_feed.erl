@@ -316,7 +316,6 @@ enter(Id, #{feeds := Feeds, seed := Seed} = Context) ->
         Feeds
     ).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_feeds, Term}) ->
     io_lib:format("feeds is ~0tP; a map from names (atoms) to feeds is accepted", [Term, 12]);

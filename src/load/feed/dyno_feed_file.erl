@@ -190,7 +190,6 @@ quoted(<<$", _/binary>>, Cell, Cells) -> lists:reverse(Cells, [Cell]);
 quoted(<<Char, Rest/binary>>, Cell, Cells) -> quoted(Rest, <<Cell/binary, Char>>, Cells);
 quoted(<<>>, Cell, Cells) -> lists:reverse(Cells, [Cell]).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unreadable, File, Reason}) ->
     io_lib:format("~ts cannot be read: ~ts", [File, file:format_error(Reason)]);

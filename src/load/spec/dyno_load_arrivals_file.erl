@@ -61,7 +61,6 @@ number(Cell) ->
         _ -> error
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unreadable, File, Reason}) ->
     io_lib:format("the arrivals' file ~ts cannot be read: ~ts", [File, file:format_error(Reason)]);

@@ -383,7 +383,6 @@ workers(#{model := phases, phases := Phases}) ->
 workers(#{workers := Workers}) ->
     Workers.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_load, Load}) ->
     io_lib:format(

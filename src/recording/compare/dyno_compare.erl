@@ -323,7 +323,6 @@ warnings(Changes, Differences) ->
          || [] =/= [x || #{verdict := one_run} <- Changes]
         ].
 
--doc "One sentence that says what to do next.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
     [

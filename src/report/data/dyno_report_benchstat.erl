@@ -33,7 +33,6 @@ format(Document, _Options) ->
         _ -> {ok, dyno_report_text:encode([keys(Document, Environment), Lines])}
     end.
 
--doc "One sentence.".
 -spec format_error(no_measurements) -> unicode:chardata().
 format_error(no_measurements) ->
     "there are no measurements for benchstat in it; give a recording of dyno bench or dyno test, "

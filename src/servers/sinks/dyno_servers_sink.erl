@@ -119,7 +119,6 @@ counted() ->
 stop(#{pid := Pid}) ->
     gen_server:stop(Pid).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({exit, Reason}) ->
     io_lib:format("the sink could not be started: ~0tP", [Reason, 20]).

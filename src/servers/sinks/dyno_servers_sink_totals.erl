@@ -135,7 +135,6 @@ servers(NowMs, Totals) ->
         NowMs - AddedMs =< ?FORGOTTEN_MS
     ].
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(too_many) ->
     io_lib:format("more than ~b servers, or ~b points of one server, would be kept", [

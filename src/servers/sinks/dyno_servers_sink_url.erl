@@ -183,7 +183,6 @@ resolve(Name, Family) ->
         Error -> Error
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({host, Host, Reason}) ->
     io_lib:format("there is no host ~ts: ~ts", [Host, inet:format_error(Reason)]);

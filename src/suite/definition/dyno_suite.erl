@@ -529,7 +529,6 @@ target(Node) when is_atom(Node) ->
 target(_Other) ->
     error.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_option, Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);

@@ -85,7 +85,6 @@ form(Module) ->
         {Missing, _} -> {error, {not_an_agent, Module, Missing}}
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_an_agent, Module, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),

@@ -240,7 +240,6 @@ remove_folders(#{path := Path, folder := Folder}) ->
     _ = [file:del_dir_r(Folder) || Folder =/= undefined],
     ok.
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_such_file, Path}) ->
     case re:run(Path, "^[^/.@]+@[^/@]+$", [{capture, none}]) of

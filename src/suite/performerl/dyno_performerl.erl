@@ -252,7 +252,6 @@ end_suite(Callbacks, Info) ->
         {error, _} = Error -> Error
     end.
 
--doc "One sentence for a reason.".
 -spec format_error(gives_load_itself) -> unicode:chardata().
 format_error(gives_load_itself) ->
     "a suite of PerformERL gives its load itself; leave --load, --rate and the like out".

@@ -249,7 +249,6 @@ ns(Ns) ->
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, Arguments).
 
--doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({late_start, Module, TimeoutMs}) ->
     io_lib:format(
@@ -258,6 +257,5 @@ format_error({late_start, Module, TimeoutMs}) ->
         [Module, dyno_unit:format(TimeoutMs, ~"ms")]
     ).
 
--doc "Who can do something about it.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({late_start, _, _}) -> code.
