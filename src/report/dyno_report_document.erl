@@ -11,7 +11,7 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 %% Verdicts
 -export([threshold/1, verdicts/1]).
 %% Runs
--export([runs/1, size_label/1, run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
+-export([runs/1, run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
 -export([tables/2, columns/1, rows/1, unit/2]).
 
@@ -152,8 +152,7 @@ outcome(_) -> error.
 runs(Document) ->
     get(~"runs", Document, []).
 
--doc "What the sizes are called: `size`, or as the suite says.".
--spec size_label(object()) -> binary().
+%% What the sizes are called: `size`, or as the suite says.
 size_label(Document) ->
     text(~"size_label", get(~"parameters", Document, #{}), ~"size").
 

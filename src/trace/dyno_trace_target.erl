@@ -7,7 +7,7 @@ A node in which something is traced: the agent there, with the watchdog and one 
 with the process that attaches it.
 """.
 
--export([check/2, attach/3, change/2, stop/1, detach/1, format_error/1]).
+-export([attach/3, change/2, stop/1, detach/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
 -type t() :: #{
@@ -134,8 +134,7 @@ wanted_of(#{actions := Actions}, Ends) ->
         {false, false, as_asked} -> none
     end.
 
--doc "Whether the node has the functions that are named.".
--spec check(node(), [{pos_integer(), dyno_trace_pattern:t()}]) -> ok | {error, dyno_error:error()}.
+%% Whether the node has the functions that are named.
 check(_Node, []) ->
     ok;
 check(Node, [{_, #{function := Function}} | Patterns]) ->

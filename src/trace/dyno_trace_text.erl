@@ -7,7 +7,7 @@ What was traced as lines of text: a line for each call once it has returned, or 
 calls of each process. Pure.
 """.
 
--export([new/1, lines/2, flush/1, ending/1]).
+-export([new/1, lines/2, ending/1]).
 -export_type([t/0, options/0]).
 
 -type options() :: #{
@@ -80,8 +80,7 @@ key(#{node := Node, id := Id}) -> {Node, Id}.
 
 name(#{function := Function}) -> Function.
 
--doc "The lines that were kept back to be joined with the next one.".
--spec flush(t()) -> {[unicode:chardata()], t()}.
+%% The lines that were kept back to be joined with the next one.
 flush(#{leaf := none} = Text) -> {[], Text};
 flush(#{leaf := Leaf} = Text) -> {call(Leaf, "", Text), Text#{leaf := none}}.
 

@@ -6,7 +6,7 @@
 %% What monitors saw, as a recording: a verdict and a row for each property, the violations with
 %% what led to them, and how whole the traces were. Pure.
 
--export([document/5, soundness/1]).
+-export([document/5]).
 
 -define(GROUP, ~"verify").
 
@@ -120,8 +120,7 @@ partitions(#{summaries := Summaries}) ->
 violations(#{reports := Reports}) ->
     lists:reverse([Report#{at_ns => At} || {At, Report} <- Reports]).
 
--doc "How whole the traces were, in a sentence.".
--spec soundness([map()]) -> binary().
+%% How whole the traces were, in a sentence.
 soundness(Partitions) ->
     #{complete := Complete, partial := Partial, gap := Gap, open := Open} = #{
         Key => sum(Key, Partitions)

@@ -12,7 +12,7 @@ counted. The receiver gets
 `{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
 """.
 
--export([new/3, effects/3, cut/2, event/2, events/2, open/2, lost/2, tick/1, read/1]).
+-export([new/3, effects/3, cut/2, event/2, events/2, lost/2, tick/1, read/1]).
 -export_type([t/0, summary/0]).
 
 -opaque t() :: #{
@@ -127,8 +127,7 @@ event(Shard, Verdicts) -> add(Shard, ?EVENTS, Verdicts).
 -spec events(pos_integer(), t()) -> non_neg_integer().
 events(Shard, Verdicts) -> get(Shard, ?EVENTS, Verdicts).
 
--doc "How many partitions of a shard are open.".
--spec open(pos_integer(), t()) -> non_neg_integer().
+%% How many partitions of a shard are open.
 open(Shard, Verdicts) ->
     get(Shard, ?OPENED, Verdicts) - get(Shard, ?COMPLETE, Verdicts) -
         get(Shard, ?PARTIAL, Verdicts) - get(Shard, ?GAP, Verdicts).

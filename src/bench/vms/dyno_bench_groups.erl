@@ -7,7 +7,7 @@
 %% Each group is one round of the comparison; its value for a candidate is the median of the
 %% candidate's epochs, which take turns within the group.
 
--export([measure/1, result/3, looks/2]).
+-export([measure/1, looks/2]).
 -export_type([context/0, group/0]).
 
 -type context() :: #{
@@ -232,9 +232,7 @@ values(Epochs, Measured, Options) ->
         end,
     #{time_ns => dyno_stats:median(Times), value => Value}.
 
--doc "What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.".
--spec result(Looks :: pos_integer(), dyno_bench_engine:options(), [group(), ...]) ->
-    #{atom() => term()}.
+%% What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     Metric = maps:get(metric, Options, time),
     ByCandidate = [

@@ -7,7 +7,7 @@ The profiles of a recording as the formats of other tools take them: the names o
 of their numbers, and what a profile is of.
 """.
 
--export([profiles/1, titled/3, format_error/1]).
+-export([profiles/1, format_error/1]).
 -export_type([profile/0]).
 
 -import(dyno_report_document, [get/3, name/2]).
@@ -60,9 +60,7 @@ labels(Of) ->
     Labels = get(~"labels", Of, #{}),
     [dyno_report_text:clean(name(Key, Labels)) || Key <- lists:sort(maps:keys(Labels))].
 
--doc "What tells a profile from others: the size, the code or the process, and the node.".
--spec titled(Profile, Run, dyno_report:document()) -> binary() when
-    Profile :: dyno_report_document:object(), Run :: dyno_report_document:object().
+%% What tells a profile from others: the size, the code or the process, and the node.
 titled(Profile, Run, Document) ->
     Place =
         case dyno_report_document:runs(Document) of
