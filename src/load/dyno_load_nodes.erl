@@ -36,7 +36,6 @@ node's name. A node's name: one that runs and has the same cookie.
     | {no_code, node(), dyno_code:reason()}.
 
 -define(TIMEOUT_MS, 10_000).
--define(ROUND_TRIPS, 20).
 %% More modules than that are no suite's own: something is wrong with the code path.
 -define(MOST_MODULES, 5000).
 
@@ -169,22 +168,14 @@ own_modules(Suite) ->
     Modules = [list_to_atom(filename:basename(Beam, ".beam")) || Beam <- Beams],
     lists:uniq([Suite | lists:sublist(Modules, ?MOST_MODULES)]).
 
--doc """
-How far a node's clock is ahead of this one's, and how far that may be wrong: half of the shortest
-of some round trips.
-""".
+-doc "How far a node's clock is ahead of this one's, and how far that may be wrong.".
 -spec clock(node()) -> {OffsetNs :: integer(), UncertainNs :: non_neg_integer()}.
 clock(Node) when Node =:= node() ->
     {0, 0};
 clock(Node) ->
-    {RoundTrip, Offset} = lists:min([round_trip(Node) || _ <- lists:seq(1, ?ROUND_TRIPS)]),
-    {Offset, (RoundTrip + 1) div 2}.
-
-round_trip(Node) ->
-    Before = erlang:monotonic_time(nanosecond),
-    There = erpc:call(Node, erlang, monotonic_time, [nanosecond], ?TIMEOUT_MS),
-    After = erlang:monotonic_time(nanosecond),
-    {After - Before, There - (Before + After) div 2}.
+    Read = fun() -> {erpc:call(Node, erlang, monotonic_time, [nanosecond], ?TIMEOUT_MS), 0} end,
+    #{monotonic_ns := AheadNs, error_ns := ErrorNs} = dyno_target_clock:measure(Read),
+    {AheadNs, ErrorNs}.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_load_nodes, Term}) ->
