@@ -40,8 +40,17 @@
 load(#{agents := Agents, instruments := Instruments, without := Without}, Suite) ->
     Sources = [{agents, A} || A <- Agents] ++ [{instruments, I} || I <- Instruments],
     maybe
-        {ok, Loaded} ?= load(Sources, Suite, #{agents => [], instruments => [], loaded => []}),
-        switched_off(Without, Loaded)
+        {ok, Loaded} ?=
+            dyno_error:each(
+                fun(Source) -> load_one(Source, Suite) end,
+                fun({_, _, Loaded}) -> dyno_suite_source:forget(Loaded) end,
+                Sources
+            ),
+        switched_off(Without, #{
+            agents => [Agent || {agents, Agent, _} <- Loaded],
+            instruments => [Instrument || {instruments, Instrument, _} <- Loaded],
+            loaded => [Of || {_, _, Of} <- Loaded]
+        })
     end.
 
 %% An instrument that there is not cannot be switched off.
@@ -55,21 +64,17 @@ switched_off(Without, #{instruments := Own} = Loaded) ->
             {error, {?MODULE, {no_instrument, Name, Names}}}
     end.
 
-load([], _Suite, #{agents := Agents, instruments := Instruments} = All) ->
-    {ok, All#{agents := lists:reverse(Agents), instruments := lists:reverse(Instruments)}};
-load([{Kind, Source} | Rest], Suite, #{loaded := Before} = All) ->
+load_one({Kind, Source}, Suite) ->
     case dyno_suite_source:load_module(beside(Source, Suite)) of
         {ok, #{module := Module} = Loaded} ->
-            #{Kind := Others} = Next = All#{loaded := [Loaded | Before]},
             case as(Kind, Module) of
                 {ok, Item} ->
-                    load(Rest, Suite, Next#{Kind := [Item | Others]});
+                    {ok, {Kind, Item, Loaded}};
                 {error, _} = Error ->
-                    ok = forget(Next),
+                    ok = dyno_suite_source:forget(Loaded),
                     Error
             end;
         {error, Reason} ->
-            ok = forget(All),
             {error, {?MODULE, {source, Kind, Source, Reason}}}
     end.
 
@@ -118,7 +123,7 @@ start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
     end;
 start(Targets, Size, Context) ->
     maybe
-        {ok, Probes} ?= probes(Targets, Size, Context, []),
+        {ok, Probes} ?= probes(Targets, Size, Context),
         {error, Reason} ?= dyno_target_custom:start(Probes, dyno_target_custom:none()),
         {error, {dyno_target_custom, Reason}}
     end.
@@ -129,7 +134,7 @@ start(Targets, Size, Context) ->
     dyno_target_custom:t()
 ) -> dyno_target_custom:t().
 joined(Targets, Size, Context, ZeroNs, Custom) ->
-    case probes(Targets, Size, Context, []) of
+    case probes(Targets, Size, Context) of
         {ok, Probes} ->
             dyno_target_custom:joined(Probes, ZeroNs, Custom);
         {error, Error} ->
@@ -137,25 +142,24 @@ joined(Targets, Size, Context, ZeroNs, Custom) ->
             dyno_target_custom:warning(~"node_joined", Text, Custom)
     end.
 
-probes([], _Size, _Context, Probes) ->
-    {ok, lists:reverse(Probes)};
-probes([#{node := Node} = Target | Rest], Size, Context, Probes) ->
+probes(Targets, Size, Context) ->
+    dyno_error:each(fun(Target) -> probes_of(Target, Size, Context) end, Targets).
+
+probes_of(#{node := Node} = Target, Size, Context) ->
     #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
     maybe
         {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, Node, Size, Given),
-        {ok, Of} ?= agents(Agents, Node, Size, Context, []),
+        {ok, Of} ?= dyno_error:each(fun(Agent) -> agent(Agent, Node, Size, Context) end, Agents),
         All =
             [
                 dyno_target_custom:invariants(Invariants, Options#{interval_ms := IntervalMs})
              || Invariants =/= []
             ] ++ [dyno_target_custom:metrics(Metrics, Options) || Metrics =/= []] ++ Of,
-        probes(Rest, Size, Context, [{Target, All} | Probes])
+        {ok, {Target, All}}
     end.
 
-agents([], _Node, _Size, _Context, Probes) ->
-    {ok, lists:reverse(Probes)};
-agents([{Module, Form} = Agent | Rest], Node, Size, Context, Probes) ->
+agent({Module, Form} = Agent, Node, Size, Context) ->
     #{options := Options, module := Suite, callbacks := Callbacks} = Context,
     {Function, Arguments} =
         case Form of
@@ -166,8 +170,7 @@ agents([{Module, Form} = Agent | Rest], Node, Size, Context, Probes) ->
         {ok, Given} ?=
             dyno_test_callbacks:optional_of(Callbacks, Module, Function, Arguments, #{}),
         {ok, Described} ?= described(Module, Callbacks),
-        Probe = dyno_target_custom:agent(Agent, Given, Described, Options),
-        agents(Rest, Node, Size, Context, [Probe | Probes])
+        {ok, dyno_target_custom:agent(Agent, Given, Described, Options)}
     end.
 
 described(Module, Callbacks) ->
