@@ -34,6 +34,8 @@ where no other is given.
     | duration
     | duration_or_zero
     | {whole, Least :: non_neg_integer(), Most :: pos_integer() | infinity}
+    %% Bytes.
+    | size
     %% Between 0 and 1.
     | share
     | folder
@@ -178,8 +180,13 @@ value(duration, Text) ->
         _ -> error
     end;
 value({whole, Least, Most}, Text) ->
-    case string:to_integer(string:trim(Text)) of
-        {N, <<>>} when is_integer(N), N >= Least, N =< Most -> {ok, N};
+    case dyno_unit:parse(Text) of
+        {ok, {N, ~"1"}} when is_integer(N), N >= Least, N =< Most -> {ok, N};
+        _ -> error
+    end;
+value(size, Text) ->
+    case dyno_unit:parse(Text) of
+        {ok, {Bytes, ~"B"}} when Bytes >= 1 -> {ok, round(Bytes)};
         _ -> error
     end;
 value(share, Text) ->
@@ -225,6 +232,8 @@ accepted({whole, Least, infinity}) ->
     io_lib:format("a whole number from ~b up", [Least]);
 accepted({whole, Least, Most}) ->
     io_lib:format("a whole number from ~b to ~b", [Least, Most]);
+accepted(size) ->
+    "a size with its unit, such as 512MB or 2GiB";
 accepted(share) ->
     "a share above 0 % and below 100 %, such as 3%";
 accepted(folder) ->

@@ -171,7 +171,9 @@ reads_options(_Config) ->
         {"--one-of-many TEXT", "", {many, string}},
         {"-m, --more TEXT,...", "", {list, string}, one_of_many},
         {"--on", ""},
-        {"--off", "", {flag, false}, on}
+        {"--off", "", {flag, false}, on},
+        {"--most SIZE", "", size},
+        {"--count N", "", {whole, 1, infinity}}
     ],
     ?assertMatch(
         #{name := one_of_many, long := "-one-of-many", action := append},
@@ -184,12 +186,14 @@ reads_options(_Config) ->
     ?assertMatch(#{type := boolean}, dyno_cli_option:argument(lists:nth(7, Rows))),
     Given = #{
         wait => ~"1.5s", share => ~"5 %", numbers => ~"1, 9", word => ~"left",
-        one_of_many => [~"a", ~"b"], more => ~"c,d", on => true, off => true, operand => ~"kept"
+        one_of_many => [~"a", ~"b"], more => ~"c,d", on => true, off => true, operand => ~"kept",
+        most => ~"1.5 KiB", count => ~"10k"
     },
     ?assertEqual(
         {ok, #{
             wait_ms => 1500, share => 0.05, numbers => [1, 9], word => left,
-            one_of_many => ["a", "b", "c", "d"], on => false, operand => ~"kept"
+            one_of_many => ["a", "b", "c", "d"], on => false, operand => ~"kept",
+            most => 1536, count => 10_000
         }},
         dyno_cli_option:read(Rows, Given)
     ),
@@ -209,6 +213,8 @@ words_mistakes(_Config) ->
                     "\"10\"">>},
             {{whole, 1, infinity}, ~"0", ~"a whole number from 1 up, not \"0\""},
             {{whole, 1, 9}, ~"x", ~"a whole number from 1 to 9, not \"x\""},
+            {size, ~"512", ~"a size with its unit, such as 512MB or 2GiB, not \"512\""},
+            {size, ~"5s", ~"a size with its unit, such as 512MB or 2GiB, not \"5s\""},
             {share, ~"100%", ~"a share above 0 % and below 100 %, such as 3%, not \"100%\""},
             {folder, ~"/none", ~"a folder that is there, not \"/none\""},
             {{one_of, [left, right]}, ~"lift", ~"left or right, not \"lift\"; did you mean left?"},

@@ -105,8 +105,7 @@ model(Text) ->
     dyno_cli_option:value({one_of, [closed, open]}, Text).
 
 rate(Text) ->
-    Plain = binary:replace(Text, ~"/s", ~"", [global]),
-    case {numbers(Plain, ~".."), numbers(Plain, ~",")} of
+    case {numbers(Text, ~".."), numbers(Text, ~",")} of
         {[From, To], _} when From >= 0, To >= 0, From + To > 0 -> {ok, {ramp, From, To}};
         {_, [Rate]} when Rate > 0 -> {ok, Rate};
         {_, [_, _ | _] = Rates} -> steps(Rates, lists:min(Rates), lists:max(Rates));
@@ -157,11 +156,11 @@ think(Text) ->
     end.
 
 numbers(Text, Separator) ->
-    Parts = binary:split(Text, Separator, [global]),
-    Numbers = [dyno_load_arrivals_file:number(string:trim(Part)) || Part <- Parts],
-    case lists:member(error, Numbers) of
-        true -> error;
-        false -> Numbers
+    Read = [dyno_unit:parse(Part) || Part <- binary:split(Text, Separator, [global])],
+    Numbers = [N || {ok, {N, Unit}} <- Read, Unit =:= ~"1" orelse Unit =:= ~"1/s"],
+    case length(Numbers) =:= length(Read) of
+        true -> Numbers;
+        false -> error
     end.
 
 load_node(<<"ssh:", Host/binary>>) when Host =/= <<>> ->

@@ -43,8 +43,8 @@ command() ->
                     "the most events that wait in a node; beyond it processes are cut off as a "
                     "whole (default: 1000000)",
                     {whole, 1000, infinity}},
-                {"--limit-memory MB", "the most memory that these may take (default: 512)",
-                    {whole, 1, infinity}},
+                {"--limit-memory SIZE", "the most memory that these may take (default: 512MiB)",
+                    size},
                 {"--limit-rate N", "the most events a second (default: none)",
                     {whole, 1, infinity}},
                 {"--shards N",
@@ -117,7 +117,7 @@ undecided(_Values) -> passes.
 limits(Values) ->
     maps:from_list(
         [{queue, N} || #{limit := N} <- [Values]] ++
-            [{bytes, Mb * 1_048_576} || #{limit_memory := Mb} <- [Values]] ++
+            [{bytes, Bytes} || #{limit_memory := Bytes} <- [Values]] ++
             [{rate, N} || #{limit_rate := N} <- [Values]]
     ).
 

@@ -8,7 +8,7 @@ A first line that is no number is taken as the heading; empty lines and lines th
 do not count.
 """.
 
--export([read/1, number/1, format_error/1]).
+-export([read/1, format_error/1]).
 -export_type([reason/0]).
 
 -type reason() ::
@@ -52,8 +52,6 @@ checked(File, Cells) ->
         false -> {ok, [Number || {_, _, Number} <- Cells]}
     end.
 
--doc "The number that is all of a text.".
--spec number(binary()) -> number() | error.
 number(Cell) ->
     case {string:to_float(Cell), string:to_integer(Cell)} of
         {{Float, <<>>}, _} when is_float(Float) -> Float;

@@ -92,21 +92,15 @@ operator(Text, At, Subject) ->
     end.
 
 share(Text, At, Subject) ->
-    Pattern = ~"^([0-9]{1,6}(?:\\.[0-9]{1,6})?)\\s*%\\s*$",
-    case re:run(string:slice(Text, At), Pattern, [{capture, [1], binary}]) of
-        {match, [Number]} ->
-            {Percent, _} = string:to_float(
-                case binary:match(Number, ~".") of
-                    nomatch -> <<Number/binary, ".0">>;
-                    _ -> Number
-                end
-            ),
+    Written = binary:replace(string:slice(Text, At), ~" ", ~"", [global]),
+    case dyno_unit:parse(Written) of
+        {ok, {Share, ~"ratio"}} when Share >= 0 ->
             {ok, #{
                 subject => Subject,
-                share => Percent / 100,
-                text => iolist_to_binary([name(Subject), " > ", Number, "%"])
+                share => float(Share),
+                text => iolist_to_binary([name(Subject), " > ", Written])
             }};
-        nomatch ->
+        _ ->
             {error, {Text, At, share_expected}}
     end.
 

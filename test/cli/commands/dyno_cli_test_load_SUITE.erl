@@ -39,6 +39,8 @@ meanings(_Config) ->
             {#{load => ~"open"}, #{model => open}},
             {#{rate => ~"500"}, #{rate_per_s => 500}},
             {#{rate => ~"0.5/s"}, #{rate_per_s => 0.5}},
+            {#{rate => ~"1k..2k/s"}, #{rate_per_s => {ramp, 1000, 2000}}},
+            {#{workers => ~"2k"}, #{workers => 2000}},
             {#{rate => ~"0..100"}, #{rate_per_s => {ramp, 0, 100}}},
             {#{rate => ~"100, 200,400"}, #{rate_per_s => {steps, [100, 200, 400]}}},
             {#{rate => ~"10", arrivals => ~"poisson"}, #{rate_per_s => 10, arrivals => poisson}},
