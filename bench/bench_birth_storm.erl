@@ -3,8 +3,8 @@
 
 -module(bench_birth_storm).
 -moduledoc false.
-%% The memory of the agent, and of the runtime for it, in a node that starts thousands of processes a
-%% second for a minute.
+%% The memory of the agent, and of the runtime for it, in a node that starts thousands of processes
+%% a second for a minute.
 
 -behaviour(bench_program).
 

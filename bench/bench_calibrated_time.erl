@@ -18,7 +18,8 @@
 -define(PROCESS_NS, 30_000).
 -define(LEVEL, 0.95).
 
-%% Calls of each process in a round, where they are asked for, and the measured calls in each of them.
+%% Calls of each process in a round, where they are asked for, and the measured calls in each of
+%% them.
 -type cell() :: {
     Ns :: pos_integer(),
     Processes :: pos_integer(),

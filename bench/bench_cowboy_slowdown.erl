@@ -253,8 +253,9 @@ server(Connections) ->
     Clients = [client(Id, State) || Id <- lists:seq(1, Connections)],
     #{node => Node, state => State, clients => Clients, os => erpc:call(Node, os, getpid, [])}.
 
-%% Attaching and restarting are calls of the node. After some of these its processes go from scheduler
-%% to scheduler for a while; with 60 calls and nothing else the ratio was 1.65 where it was 0.99.
+%% Attaching and restarting are calls of the node. After some of these its processes go from
+%% scheduler to scheduler for a while; with 60 calls and nothing else the ratio was 1.65 where it
+%% was 0.99.
 stir(Servers) ->
     lists:foreach(
         fun(#{node := Node}) ->

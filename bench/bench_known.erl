@@ -41,8 +41,9 @@ nanoseconds: the mean over the processes, each by its own clock.
 -spec round([pid()], work(), pos_integer()) -> float().
 round(Pids, Turns, Calls) ->
     Part = max(1, lists:min([Calls, ?PART_CALLS, ?PART_NS div (reductions(Turns) + 10)])),
-    %% A process that has used its slice is interrupted, by another where there is one (also where two
-    %% processes have two schedulers: on a busy machine one may do the work of both). That would count.
+    %% A process that has used its slice is interrupted, by another where there is one (also where
+    %% two processes have two schedulers: on a busy machine one may do the work of both). That would
+    %% count.
     Twice = max(1, min(Part, ?SLICE div (2 * (reductions(Turns) + 10)))),
     _ = [Pid ! {call, self(), Turns, {Calls, Part, Twice}} || Pid <- Pids],
     Twins = [

@@ -14,8 +14,8 @@ It measures dyno as it was compiled, in `_build` or in the folder that `DYNO_EBI
 takes seconds and shows that the program works; its result means little.
 
 ## Exit status
-0 where a result was measured, whether it reaches its goal or not, and where the program was skipped; 2 for wrong arguments; 3 where it
-could not be measured.
+0 where a result was measured, whether it reaches its goal or not, and where the program was
+skipped; 2 for wrong arguments; 3 where it could not be measured.
 """.
 
 %% Starting
@@ -43,8 +43,8 @@ could not be measured.
 -callback describe() -> unicode:chardata().
 
 -doc """
-Reads the program's own argument; without one, its default. `skip` where what it needs is not there, and
-need not be.
+Reads the program's own argument; without one, its default. `skip` where what it needs is not there,
+and need not be.
 """.
 -callback argument(none | string()) ->
     {ok, Argument :: term()} | {error, unicode:chardata()} | {skip, unicode:chardata()}.

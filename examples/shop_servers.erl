@@ -7,9 +7,10 @@
 %%   erl -sname shop -eval 'shop_servers:start().'
 %%   ./dyno servers shop@$(hostname -s) --for 10s
 %%
-%% An order takes 5 ms of a processor, and every fifth one waits 50 ms for the bank instead: so orders is
-%% busy for a third of the time, and for most of that it is blocked. Twenty mails come at once and wait
-%% for one another. The stock is asked so seldom and answers so quickly that it is idle.
+%% An order takes 5 ms of a processor, and every fifth one waits 50 ms for the bank instead: so
+%% orders is busy for a third of the time, and for most of that it is blocked. Twenty mails come at
+%% once and wait for one another. The stock is asked so seldom and answers so quickly that it is
+%% idle.
 -module(shop_servers).
 -behaviour(gen_server).
 

@@ -189,8 +189,8 @@ upward_calls(Facts, Known) ->
         not may_call(From, To)
     ].
 
-%% doc/architecture.md. The folder "" holds the API, above all others but the plugins; a folder that is
-%% not named here is a capability.
+%% doc/architecture.md. The folder "" holds the API, above all others but the plugins; a folder that
+%% is not named here is a capability.
 may_call(Same, Same) -> true;
 may_call("plugin", _To) -> true;
 may_call("", To) -> To =/= "plugin";

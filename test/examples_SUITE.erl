@@ -3,8 +3,9 @@
 
 -module(examples_SUITE).
 -moduledoc """
-What the documents show is what there is: every example runs, every threshold and pattern of the documents is read, the commands are the program's, the map of
-modules is whole, links lead somewhere.
+What the documents show is what there is: every example runs, every threshold and pattern of the
+documents is read, the commands are the program's, the map of modules is whole, links lead
+somewhere.
 """.
 
 -include_lib("stdlib/include/assert.hrl").

@@ -44,8 +44,8 @@ init_per_suite(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
     Rebar = os:find_executable("rebar3"),
     true = is_list(Rebar),
-    %% The program is made of what was compiled for the tests. The folder is named as it was then: with
-    %% another name rebar3 would compile all again while other tests run.
+    %% The program is made of what was compiled for the tests. The folder is named as it was then:
+    %% with another name rebar3 would compile all again while other tests run.
     Test = filename:dirname(filename:dirname(code:lib_dir(dyno))),
     Build = filename:dirname(Test),
     Environment = [

@@ -5,8 +5,8 @@
 -moduledoc """
 The command lines of `dyno bench` that README.md, doc/bench.md and --help show are run as they
 stand; where output is pasted below them it must still look like what is printed: the same tables
-with the same columns, and sentences that the program says. Every command line of every document is one
-that this program takes, with each option and its value.
+with the same columns, and sentences that the program says. Every command line of every document is
+one that this program takes, with each option and its value.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -203,7 +203,8 @@ is_known(Sentence) ->
     ],
     lists:any(fun(Pattern) -> re:run(Sentence, Pattern, [{capture, none}]) =:= match end, Known).
 
-%% What takes a system, a broker or an hour is not run here; but it is read, with the values of its options.
+%% What takes a system, a broker or an hour is not run here; but it is read, with the values of its
+%% options.
 command_lines_are_taken(_Config) ->
     Lines = [
         {File, Line}

@@ -195,8 +195,8 @@ rebar3_project(Config) ->
     ok = packaged(filename:join([Folder, "_checkouts", "dyno"])),
     Folder.
 
-%% What rebar3's plugin for Hex packs where the application's file names nothing else, so that dyno is
-%% built here from what its package holds, without a network.
+%% What rebar3's plugin for Hex packs where the application's file names nothing else, so that dyno
+%% is built here from what its package holds, without a network.
 packaged(To) ->
     Root = dyno_project:root(),
     Packed = [
@@ -264,7 +264,8 @@ rebar3_test(Config) ->
     Nif = filelib:wildcard(filename:join(Folder, "_checkouts/dyno/priv/nif-*/dyno_clock_nif.so")),
     ?assertEqual(os:find_executable("cc") =/= false, Nif =/= []).
 
-%% The line of doc/ci.md, where it shuts the gate: as an annotation, in a file of JUnit's, by its status.
+%% The line of doc/ci.md, where it shuts the gate: as an annotation, in a file of JUnit's, by its
+%% status.
 rebar3_fails(Config) ->
     Folder = proplists:get_value(project, Config),
     ok = suite_of_start(~"erlang", Config),
@@ -381,7 +382,8 @@ mix_interrupted(Config) ->
 %% means afterwards what it did before.
 interrupted(Command, Config) ->
     Recording = filename:join(proplists:get_value(project, Config), "interrupted.json"),
-    %% A shell that is used by hand lives on when the key's signal comes; one with a script does not.
+    %% A shell that is used by hand lives on when the key's signal comes; one with a script does
+    %% not.
     Line = lists:flatten([
         "trap : QUIT; '", proplists:get_value(program, Config), "' ", Command,
         " --duration 120s -o interrupted.json; Status=$?; stty -a; exit $Status"

@@ -580,8 +580,8 @@ by_other_commands(Node, Page) ->
     ?assert(filelib:file_size(Page) > 1000),
     ok.
 
-%% A stand-in for GenStage's messages and state, in a module of its name: a consumer that takes 8 ms for
-%% each batch of 10, and a producer that has always more.
+%% A stand-in for GenStage's messages and state, in a module of its name: a consumer that takes 8 ms
+%% for each batch of 10, and a producer that has always more.
 a_pipeline_is_drawn(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     try

@@ -34,8 +34,8 @@ fenced([_ | Lines]) ->
     fenced(Lines).
 
 -doc """
-The command lines in a document's blocks, from the program's name on: `dyno`, `rebar3 dyno`, `mix dyno.`.
-What a shell does with them (`| less`, `>file`, comments) is cut off.
+The command lines in a document's blocks, from the program's name on: `dyno`, `rebar3 dyno`, `mix
+dyno.`. What a shell does with them (`| less`, `>file`, comments) is cut off.
 """.
 commands(File) ->
     [Command || Block <- blocks(File), Line <- lines(Block), {ok, Command} <- [command(Line)]].

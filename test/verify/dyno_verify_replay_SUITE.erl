@@ -3,8 +3,8 @@
 
 -module(dyno_verify_replay_SUITE).
 -moduledoc false.
-%% Events from files: the paper's text, OTP's trace port, dyno's own; and that only each process's own
-%% order counts.
+%% Events from files: the paper's text, OTP's trace port, dyno's own; and that only each process's
+%% own order counts.
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([

@@ -243,8 +243,8 @@ counts_exactly_where_they_are_few(_Config) ->
         ?assert(Messages < 9000, Messages)
     end).
 
-%% The calls are read and reset four times a second, which is as often as it gets, while other programs
-%% take the processors and calls come in bursts.
+%% The calls are read and reset four times a second, which is as often as it gets, while other
+%% programs take the processors and calls come in bursts.
 says_how_inexact_it_is_on_a_busy_machine(_Config) ->
     Loops = [busy_loop() || _ <- lists:seq(1, 2)],
     try

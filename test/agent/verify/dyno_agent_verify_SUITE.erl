@@ -45,8 +45,8 @@ handle_cast(_, Name) -> {noreply, Name}.
 
 """).
 
-%% The trace of a worker is init, 1..N received and sent in turn, exit. Anything else is `no`; a whole
-%% one is `yes`.
+%% The trace of a worker is init, 1..N received and sent in turn, exit. Anything else is `no`; a
+%% whole one is `yes`.
 -define(NUMBERED, """
 -module(known_numbered).
 -export([needs/0, init/1, event/3]).

@@ -225,8 +225,8 @@ compiled(Code) ->
     {module, Module} = code:load_binary(Module, "dyno_bench_loop_1", Binary),
     Compiled.
 
-%% Each copy of the loop does the same. The gaps between them are the same for identical codes, so that
-%% these lie alike.
+%% Each copy of the loop does the same. The gaps between them are the same for identical codes, so
+%% that these lie alike.
 the_loop_has_many_places(_Config) ->
     Code = #{runner => "r(Start, Last) -> Start + Last.", init_runner => "5."},
     #{module := Module, constants := Constants, places := Places} = compiled(Code),

@@ -3,8 +3,9 @@
 
 %% What the sinks send, read by those that it is for: StatsD's server, Prometheus' exporter for
 %% StatsD (which reads DogStatsD's tags and packed values), Prometheus itself, its parsers for
-%% Python, the schema of OTLP, the decoder of OpenTelemetry's collector, and the library `telemetry`.
-%% They are brought into _build/receivers, and a case is skipped where one cannot be had.
+%% Python, the schema of OTLP, the decoder of OpenTelemetry's collector, and the library
+%% `telemetry`. They are brought into _build/receivers, and a case is skipped where one cannot be
+%% had.
 -module(dyno_servers_receivers_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -1,8 +1,8 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
-%% The lines of StatsD and DogStatsD, read back by a strict parser, and how they go over UDP and Unix
-%% sockets. Real servers read them in dyno_servers_receivers_SUITE.
+%% The lines of StatsD and DogStatsD, read back by a strict parser, and how they go over UDP and
+%% Unix sockets. Real servers read them in dyno_servers_receivers_SUITE.
 -module(dyno_servers_statsd_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
