@@ -5,8 +5,10 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0]).
+-export([newest_release_only/0, all/0]).
 -export([nearest/1, ranked/1, slips/1]).
+
+newest_release_only() -> all.
 
 all() ->
     [nearest, ranked, slips].

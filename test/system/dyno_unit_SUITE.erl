@@ -4,7 +4,7 @@
 -module(dyno_unit_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0]).
+-export([newest_release_only/0, suite/0, all/0]).
 -export([
     formats/1,
     keeps_digits_whole_when_counted/1,
@@ -23,6 +23,8 @@
 ]).
 
 suite() -> [{timetrap, {minutes, 5}}].
+
+newest_release_only() -> all.
 
 all() ->
     [

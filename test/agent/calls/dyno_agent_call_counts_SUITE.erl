@@ -14,6 +14,8 @@
 -define(G, {work, g, 0}).
 -define(NOBODY, #{group_of => none, throttled => #{}}).
 
+newest_release_only() -> all.
+
 all() ->
     [
         a_module_that_is_replaced,

@@ -104,6 +104,15 @@ handle_info({'$gen_consumer', _From, Events}, State) when is_list(Events) ->
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+%% What dyno decides, and not what the runtime does.
+newest_release_only() ->
+    [
+        buckets_are_those_of_the_histogram, blocks_that_run_out, lengths_are_told_apart,
+        delays_lie_between_looks, levels_step_down_and_up, choosing, the_busiest, single_calls,
+        kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
+        nothing_is_left_of_a_killed_guard
+    ].
+
 all() ->
     [{group, pure}, {group, in_a_node}].
 
