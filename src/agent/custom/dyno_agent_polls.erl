@@ -50,8 +50,8 @@ poll(#{name := Name, call := {M, F, A}} = Poll) ->
         Value -> result(Value, Poll)
     catch
         error:undef ->
-            Name = dyno_agent_name:mfa({M, F, A}),
-            {failed, text("~ts, or what it calls, does not exist", [Name])};
+            Called = dyno_agent_name:mfa({M, F, A}),
+            {failed, text("~ts, or what it calls, does not exist", [Called])};
         Class:Reason ->
             {failed, text("~tw:~ts", [Class, short(Reason)])}
     end.
