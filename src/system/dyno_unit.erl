@@ -16,7 +16,7 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 %% For people
 -export([format/2, format/3]).
 %% From people
--export([parse/1, accepted/0]).
+-export([parse/1, accepted/0, usual/1]).
 %% Arithmetic
 -export([to_base/2, kind/1, base/1, units/0]).
 
@@ -162,6 +162,18 @@ parse(Chars) ->
 -spec accepted() -> [binary()].
 accepted() ->
     [Name || {Name, _, _} <- written(), Name =/= <<>>].
+
+-doc "The usual units of a kind, in words; there are more.".
+-spec usual(kind()) -> string().
+usual(time) -> "ns, us, ms, s, min or h";
+usual(size) -> "B, kB, MB, GB, KiB, MiB or GiB";
+usual(words) -> "words, or no unit";
+usual(number) -> "no unit, or k or M";
+usual(ratio) -> "%, or no unit";
+usual(rate) -> "/s, k/s or M/s";
+usual(byte_rate) -> "B/s, kB/s, MB/s or GB/s";
+usual(time_per_call) -> "ns, us, ms or s";
+usual(words_per_call) -> "words, or no unit".
 
 %% The units people write, with their kind and factor to the base unit.
 written() ->

@@ -355,7 +355,7 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
             {Value, unknown, [
                 Subject, " is ", dyno_unit:format(Value, Base), Place,
                 ", which cannot be compared with ", Written, ": the limit needs ",
-                dyno_threshold_problem:units(Kind)
+                dyno_unit:usual(Kind)
             ]}
     end.
 

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% The words for what is wrong in a threshold, and for what is accepted instead.
 
--export([wording/1, units/1]).
+-export([wording/1]).
 
 -doc "What is wrong, and what is accepted.".
 -spec wording(term()) -> unicode:chardata().
@@ -56,7 +56,7 @@ wording({field_of_summary, Table}) ->
 wording({wrong_kind, Kind, LimitKind}) ->
     [
         "this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ",
-        units(Kind)
+        dyno_unit:usual(Kind)
     ].
 
 closest([]) -> "";
@@ -71,18 +71,6 @@ kind(rate) -> "a rate";
 kind(byte_rate) -> "a rate in bytes";
 kind(time_per_call) -> "a time per call";
 kind(words_per_call) -> "a size per call".
-
--doc "The usual units of a kind, in words; dyno_unit knows more.".
--spec units(dyno_unit:kind()) -> unicode:chardata().
-units(time) -> "ns, us, ms, s, min or h";
-units(size) -> "B, kB, MB, GB, KiB, MiB or GiB";
-units(words) -> "words, or no unit";
-units(number) -> "no unit, or k or M";
-units(ratio) -> "%, or no unit";
-units(rate) -> "/s, k/s or M/s";
-units(byte_rate) -> "B/s, kB/s, MB/s or GB/s";
-units(time_per_call) -> "ns, us, ms or s";
-units(words_per_call) -> "words, or no unit".
 
 -spec listed([binary()]) -> unicode:chardata().
 listed(Names) ->

@@ -323,7 +323,7 @@ within(Tokens) -> {infinity, Tokens}.
 duration([{Kind, _, Number}, {atom, Anno, Unit} | Rest]) when Kind =:= integer; Kind =:= float ->
     case dyno_unit:to_base(Number, atom_to_binary(Unit)) of
         {ok, {Ns, ~"ns"}} -> {round(Ns), Rest};
-        _ -> expected("ns, us, ms, s, min or h", [{atom, Anno, Unit}])
+        _ -> expected(dyno_unit:usual(time), [{atom, Anno, Unit}])
     end;
 duration(Tokens) ->
     expected("a time such as '50 ms'", Tokens).
