@@ -19,14 +19,14 @@ run(#{node := Node} = Values) ->
 `options/0` has the options for it.
 """.
 
--export([options/0, options_of_tests/0, run/2]).
+-export([options/0, options_of_tests/0, kept/0, run/2]).
 -export_type([job/0, context/0]).
 
 -type job() :: #{
     %% Ends in good order when its process receives `dyno_interrupt`.
     measure := fun((context()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}),
     %% The recording is kept also where no file is named for it, in one whose name begins so.
-    keep => binary(),
+    keep => dyno_cli_results:name(),
     %% Who writes it: the measurement, as it grows, or this module at the end, which is the default.
     writer => measurement,
     %% How it is compared with a baseline.
@@ -57,16 +57,18 @@ run(#{node := Node} = Values) ->
 -doc "What is shown of it, and where it goes.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
-    dyno_cli_output:options(
-        " (default: console)",
-        ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a "
-        "project of rebar3 or Mix) or dyno-results"
-    ) ++
+    dyno_cli_output:options(" (default: console)", kept()) ++
         [
             {"-q, --quiet", "no progress, and no report but what is asked for"},
             {"-v, --verbose",
                 "where there is no terminal: a line for each phase, not only every ten seconds"}
         ].
+
+-doc "Where a recording goes without a file for it, as the help says it.".
+-spec kept() -> string().
+kept() ->
+    ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a "
+    "project of rebar3 or Mix) or dyno-results".
 
 -doc "The same of what has more to show than is read at once.".
 -spec options_of_tests() -> [dyno_cli_option:row()].
@@ -112,8 +114,19 @@ plan(Job, Values) ->
         {#{keep := _}, [{_, Path} = Recording | _]} ->
             Plan#{recording := Path, outputs := lists:delete(Recording, Outputs)};
         {#{keep := Name}, []} ->
-            Plan#{recording := dyno_cli_results:new_path(Name), path_from := dyno};
+            recorded_in(dyno_cli_results:new_path(Name), Plan);
         {#{}, _} ->
+            Plan
+    end.
+
+%% Nobody asked for it: where it cannot be written, that is no failure.
+recorded_in(Path, Plan) ->
+    case dyno_file:writable(Path) of
+        ok ->
+            Plan#{recording := Path, path_from := dyno};
+        {error, Reason} ->
+            Why = dyno_file:format_error(Reason),
+            dyno_cli_terminal:note(["dyno: no recording is kept: ", Why]),
             Plan
     end.
 

@@ -53,8 +53,9 @@ format(_Values, Default) -> Default.
 deliver(Document, Values) ->
     Outputs = maps:get(output, Values, []),
     Default =
-        case Outputs of
-            [] -> console;
+        case {Outputs, Values} of
+            {[], #{quiet := true}} -> none;
+            {[], _} -> console;
             _ -> none
         end,
     deliver(Document, format(Values, Default), Outputs, maps:with([view], Values)).

@@ -6,19 +6,33 @@
 Where recordings go that nobody has named a file for, and what changed since the last one there.
 
 In a project of rebar3 or Mix that is `_build/dyno/`, elsewhere `dyno-results/`, with a `.gitignore`
-of its own. Of each suite or node the last 20 recordings are kept. Each new one is compared with the
-last that was made under the same conditions; what is judged to differ is in its table `since_last`,
-and where nothing does there is no such table.
+of its own. Of each suite or node the last 20 recordings are kept. What is typed on a command line
+has no name: recordings of benchmarks have one that stands for all that was typed (`{Name, What}`),
+and the last 100 are kept. Each new one is compared with the last ones that were made under the same
+conditions (`m:dyno_compare_history`), back to the one that differed from those before it; what is
+judged to differ is in its table `since_last`, and where nothing does there is no such table.
 """.
 
 -export([new_path/1, since_last/2]).
+-export_type([name/0]).
+
+-doc "A name, or one for many things, and what tells this one from the others.".
+-type name() :: binary() | {binary(), What :: term()}.
+
+-type file() :: #{
+    path := file:filename_all(), name := binary(), what := binary(), time := binary()
+}.
 
 -define(KEPT, 20).
-%% So many are looked through for one that can be compared.
--define(LOOKED_AT, 5).
+-define(KEPT_OF_MANY, 100).
+-define(TABLE, ~"since_last").
+-define(DIGITS, 16#100000000).
 
--doc "A file for a recording of this name; its folder is there.".
--spec new_path(binary()) -> file:filename_all().
+-doc "A file for a recording of this name; its folder is there where it can be.".
+-spec new_path(name()) -> file:filename_all().
+new_path({Name, What}) ->
+    Number = erlang:phash2(What, ?DIGITS),
+    new_path(iolist_to_binary(io_lib:format("~ts-~8.16.0b", [Name, Number])));
 new_path(Name) ->
     Folder = folder(),
     _ = prepare(Folder),
@@ -45,64 +59,86 @@ prepare(Folder) ->
     end.
 
 -doc """
-The recording with what changed since the last one of its kind, in the folder of its own file; older
-files than the last few are removed there.
+The recording with what changed since the last ones of its kind, in the folder of its own file;
+older files than the last few are removed there.
 """.
 -spec since_last(file:filename_all(), dyno_recording:document()) -> dyno_recording:document().
 since_last(Path, #{~"status" := ~"complete"} = Document) ->
-    [New | Earlier] = lists:reverse(lists:sort([Path | of_the_same(Path) -- [Path]])),
-    Last = [Old || New =:= Path, Old <- lists:sublist(Earlier, ?LOOKED_AT)],
-    lists:foreach(fun file:delete/1, lists:nthtail(min(?KEPT - 1, length(Earlier)), Earlier)),
-    case comparable(Last, Document) of
-        {ok, Old} -> compared(Old, Document);
-        none -> Document
-    end;
+    #{name := Name, what := What, time := Time} = file(Path),
+    Others = latest_first(Name, filename:dirname(Path), filename:basename(Path)),
+    ok = remove_old(What, Others),
+    Paths = [Old || #{what := Of, time := T, path := Old} <- Others, Of =:= What, T =< Time],
+    compared(comparable(lists:sublist(Paths, dyno_compare_history:most()), Document), Document);
 since_last(_Path, Document) ->
     Document.
 
-%% NAME-TIME.json; the time is 15 characters.
-of_the_same(Path) ->
-    File = filename:basename(Path),
-    Prefix = binary:part(File, 0, byte_size(File) - byte_size(~"20260102T030405.json")),
-    case file:list_dir(filename:dirname(Path)) of
-        {ok, Names} ->
-            [
-                filename:join(filename:dirname(Path), Name)
-             || Text <- Names,
-                Name <- [unicode:characters_to_binary(Text)],
-                byte_size(Name) =:= byte_size(File),
-                binary:longest_common_prefix([Name, Prefix]) =:= byte_size(Prefix),
-                re:run(Name, ~"[0-9]{8}T[0-9]{6}\\.json$", [{capture, none}]) =:= match
-            ];
-        {error, _} ->
-            []
+remove_old(What, Others) ->
+    Kept =
+        case What of
+            ~"" -> ?KEPT;
+            _ -> ?KEPT_OF_MANY
+        end,
+    Old = lists:nthtail(min(Kept - 1, length(Others)), Others),
+    lists:foreach(fun(#{path := Path}) -> file:delete(Path) end, Old).
+
+latest_first(Name, Folder, Own) ->
+    Names =
+        case file:list_dir(Folder) of
+            {ok, Found} -> Found;
+            {error, _} -> []
+        end,
+    Files = [
+        File
+     || Text <- Names,
+        Base <- [unicode:characters_to_binary(Text)],
+        Base =/= Own,
+        #{name := Of, what := _} = File <- [file(filename:join(Folder, Base))],
+        Of =:= Name
+    ],
+    lists:sort(fun(#{time := A}, #{time := B}) -> A >= B end, Files).
+
+%% NAME-TIME.json, or NAME-WHAT-TIME.json.
+-spec file(file:filename_all()) -> file() | none.
+file(Path) ->
+    Pattern = ~"^(.+?)(?:-([0-9a-f]{8}))?-([0-9]{8}T[0-9]{6})\\.json$",
+    case re:run(filename:basename(Path), Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Name, What, Time]} -> #{path => Path, name => Name, what => What, time => Time};
+        nomatch -> none
     end.
 
+%% Those before the one in which something changed are of something else.
 comparable([], _Document) ->
-    none;
+    [];
 comparable([Path | Paths], Document) ->
     maybe
         {ok, #{~"name" := Name} = Old} ?= dyno_recording_file:read(Path),
         true ?= Name =:= map_get(~"name", Document),
         ok ?= dyno_compare:comparable(Old, Document),
-        {ok, Old}
+        [Old | [O || dyno_recording:rows(Old, ?TABLE) =:= [], O <- comparable(Paths, Document)]]
     else
         _ -> comparable(Paths, Document)
     end.
 
-compared(#{~"started_at" := When} = Old, Document) ->
-    Judged = [slower, faster, more, less],
-    Changes = [
-        Change
-     || #{verdict := Verdict} = Change <- dyno_compare:changes({Old, Document}, #{}),
-        lists:member(Verdict, Judged)
-    ],
-    case Changes of
+compared([], Document) ->
+    Document;
+%% Samples have in them what other programs took.
+compared(_Earlier, #{~"command" := ~"bench", ~"parameters" := #{~"mode" := Mode}} = Document) when
+    Mode =/= ~"compare"
+->
+    Document;
+compared(Earlier, Document) ->
+    case dyno_compare_history:changes(Earlier, Document) of
         [] ->
             Document;
-        _ ->
-            Title = <<"Since the last one, of ", When/binary>>,
+        Changes ->
             dyno_recording:add_tables(Document, [
-                (dyno_compare:table(Changes))#{name := ~"since_last", title := Title}
+                (dyno_compare:table(Changes))#{name := ?TABLE, title := title(Earlier)}
             ])
     end.
+
+title([#{~"started_at" := When}]) ->
+    <<"Since the last one, of ", When/binary>>;
+title([#{~"started_at" := When} | _] = Earlier) ->
+    iolist_to_binary([
+        "Since the last ", integer_to_list(length(Earlier)), ", up to that of ", When
+    ]).

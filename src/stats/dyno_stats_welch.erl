@@ -3,7 +3,8 @@
 
 -module(dyno_stats_welch).
 -moduledoc """
-Intervals from very few repetitions, where order statistics cannot give one: 3 runs a side.
+Intervals from very few repetitions, where order statistics cannot give one: 3 runs a side, or one
+run after 3.
 
 Times, rates and sizes of whole runs differ by factors, so their logarithms are looked at: the
 estimate is the geometric mean, the interval Student's, and for the ratio of two sides Welch's (B.
@@ -21,7 +22,7 @@ to `dyno_stats_interval`.
 ```
 """.
 
--export([mean/2, ratio/3, ratio_of_rates/3, t_quantile/2]).
+-export([mean/2, ratio/3, ratio_of_rates/3, next/3, t_quantile/2]).
 
 -export_type([slice/0, ratio/0, reason/0]).
 
@@ -59,6 +60,24 @@ ratio(As, Bs, Level) ->
         {ok, A} ?= side(As),
         {ok, B} ?= side(Bs),
         {ok, ratio_of(A, B, Level)}
+    end.
+
+-doc """
+The ratio of one more value to the geometric mean of earlier ones, and its interval: 1 is in it as
+often as the level says where the value comes from where those do (Student's prediction interval).
+""".
+-spec next(Earlier :: [number()], Value :: number(), Level :: float()) ->
+    {ok, ratio()} | {error, reason()}.
+next(_Earlier, Value, _Level) when Value =< 0 ->
+    {error, not_positive};
+next(Earlier, Value, Level) ->
+    maybe
+        {ok, {Mean, SquaredError, Count}} ?= side(Earlier),
+        Log = math:log(Value) - Mean,
+        Half = t_quantile((1 + Level) / 2, Count - 1) * math:sqrt(SquaredError * (Count + 1)),
+        {ok, #{
+            ratio => math:exp(Log), low => math:exp(Log - Half), high => math:exp(Log + Half)
+        }}
     end.
 
 -doc """

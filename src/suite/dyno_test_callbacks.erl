@@ -222,8 +222,9 @@ wrong(#{module := Module}, Function, Error) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
-    io_lib:format("~ts:~ts/~b returned ~0tP; ~ts is expected", [M, F, A, Value, 12, Expected]);
+    Format = "~ts returned ~0tP; ~ts is expected",
+    io_lib:format(Format, [dyno_agent_name:mfa({M, F, A}), Value, 12, Expected]);
 format_error({returned, {M, F, A}, Error}) ->
-    io_lib:format("what ~ts:~ts/~b returned: ~ts", [M, F, A, dyno_error:format(Error)]);
+    ["what ", dyno_agent_name:mfa({M, F, A}), " returned: ", dyno_error:format(Error)];
 format_error({suite, Module, Error}) ->
-    io_lib:format("suite ~ts: ~ts", [Module, dyno_error:format(Error)]).
+    ["suite ", dyno_agent_name:module(Module), ": ", dyno_error:format(Error)].

@@ -221,15 +221,15 @@ format_error({not_an_instrument, Module, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
     io_lib:format(
         "~ts is not an instrument: it lacks ~ts, which dyno_agent_instrument asks for",
-        [Module, Names]
+        [dyno_agent_name:module(Module), Names]
     );
 format_error({metrics_of, Module, {returned, Value}}) ->
     io_lib:format(
-        "~ts:metrics/0 returned ~0tP; a list of #{name => Name, unit => Unit} is expected",
-        [Module, Value, 12]
+        "~ts returned ~0tP; a list of #{name => Name, unit => Unit} is expected",
+        [dyno_agent_name:mfa({Module, metrics, 0}), Value, 12]
     );
 format_error({metrics_of, Module, Reason}) ->
-    io_lib:format("~ts:metrics/0: ~ts", [Module, dyno_custom_metric:format_error(Reason)]).
+    [dyno_agent_name:mfa({Module, metrics, 0}), ": ", dyno_custom_metric:format_error(Reason)].
 
 name(agents) -> "custom agent";
 name(instruments) -> "instrument".

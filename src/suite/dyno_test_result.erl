@@ -176,7 +176,7 @@ not_called(Readings) ->
 not_called_warnings(Readings) ->
     case not_called(Readings) of
         0 ->
-            [];
+            [{~"not_called", text(none_loaded(), [])} || is_none_loaded(Readings)];
         Count ->
             Text =
                 "no measured function was called: of ~b functions that the patterns name none was "
@@ -184,13 +184,22 @@ not_called_warnings(Readings) ->
             [{~"not_called", text(Text, [Count])}]
     end.
 
+%% A module is loaded when it is called first.
+is_none_loaded(Readings) ->
+    Counted = [Of || #{results := #{dyno_agent_calls := #{functions := Of}}} <- Readings],
+    Counted =/= [] andalso lists:append(Counted) =:= [].
+
+none_loaded() ->
+    "no measured function was called: no module that the patterns name was loaded; see whether the "
+    "load calls them".
+
 operation(Module) ->
     Arity =
         case erlang:function_exported(Module, operation, 1) of
             true -> 1;
             false -> 2
         end,
-    text("~ts:operation/~b", [Module, Arity]).
+    dyno_agent_name:mfa({Module, operation, Arity}).
 
 -doc """
 The run, as doc/recording.md has it, and its verdicts. The load ends or has ended at a time, where

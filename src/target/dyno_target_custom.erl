@@ -162,7 +162,7 @@ start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = P
                     }};
                 ignore ->
                     Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
-                        Module, Node, first_function(Kind)
+                        named(Module), Node, first_function(Kind)
                     ]),
                     {ok, warning(~"agent_ignored", Text, All)};
                 {error, Text} ->
@@ -262,13 +262,16 @@ taken(#{kind := Kind, node := Node, described := Described}, TimeMs, {sample, Va
             problem(text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All)
     end;
 taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {ended, Why}, All) ->
-    Text = text("custom agent ~ts in ~ts ended before the run did: ~ts", [Module, Node, Why]),
+    Format = "custom agent ~ts in ~ts ended before the run did: ~ts",
+    Text = text(Format, [named(Module), Node, Why]),
     problem(Text, All);
 taken(#{kind := Kind, node := Node}, _TimeMs, {_, Why}, All) ->
     warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All).
 
-name({agent, Module, _}) -> ["custom agent ", atom_to_list(Module)];
+name({agent, Module, _}) -> ["custom agent ", named(Module)];
 name(metrics) -> "the suite's metrics".
+
+named(Module) -> dyno_agent_name:module(Module).
 
 -doc "Adds a warning; the same one again and again is one.".
 -spec warning(binary(), binary(), t()) -> t().
@@ -296,7 +299,8 @@ finish(Pid, #{kind := Kind, node := Node}, #{results := Results} = All) ->
         {{results, Value}, {agent, Module, _}} ->
             All#{results := [{Node, Module, Value} | Results]};
         {{error, Why}, {agent, Module, _}} ->
-            problem(text("custom agent ~ts in ~ts gave no results: ~ts", [Module, Node, Why]), All);
+            Format = "custom agent ~ts in ~ts gave no results: ~ts",
+            problem(text(Format, [named(Module), Node, Why]), All);
         {_, _} ->
             All
     end.
@@ -354,7 +358,7 @@ text(Format, Arguments) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_started, Module, Node, Text}) ->
-    io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [Module, Node, Text]);
+    io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [named(Module), Node, Text]);
 format_error({attach, Error}) ->
     dyno_error:format(Error).
 

@@ -152,11 +152,11 @@ verdict(Module, Summaries, Ending) ->
             {0, 0, 0} ->
                 {unknown, "no process came that it is for"};
             {0, 0, _} ->
-                {pass, io_lib:format("held by ~b processes", [Processes])};
+                {pass, ["held by ", counted(Processes)]};
             {0, _, _} ->
                 {unknown, io_lib:format("the monitor crashed ~b times", [Crashed])};
             _ ->
-                {fail, io_lib:format("broken ~b times, by ~b processes in all", [No, Processes])}
+                {fail, io_lib:format("broken ~b times, by ~ts in all", [No, counted(Processes)])}
         end,
     #{
         kind => property,
@@ -165,6 +165,9 @@ verdict(Module, Summaries, Ending) ->
         subject => atom_to_binary(Module),
         text => dyno_recording_part:text("~ts", [Text])
     }.
+
+counted(1) -> "1 process";
+counted(N) -> [integer_to_binary(N), " processes"].
 
 warnings(#{faults := Faults} = Ending) ->
     Partitions = partitions(Ending),
@@ -235,13 +238,20 @@ violations_spec() ->
             end),
             text(~"node", ~"Node", note, fun(#{node := Node}) -> atom_to_binary(Node) end),
             text(~"step", ~"Step", note, fun dyno_verify_text:step/1),
-            text(~"bindings", ~"Bindings", note, fun dyno_verify_text:bindings/1),
+            text(~"bindings", ~"Bindings", note, fun(Report) ->
+                short(dyno_verify_text:bindings(Report))
+            end),
             text(~"events", ~"Last events", note, fun(Report) ->
-                iolist_to_binary(lists:join("; ", dyno_verify_text:events(Report)))
+                Events = [short(string:trim(Event)) || Event <- dyno_verify_text:events(Report)],
+                iolist_to_binary(lists:join("\n", Events))
             end),
             text(~"trace", ~"Trace", note, fun(#{trace := Trace}) -> atom_to_binary(Trace) end)
         ]
     }.
+
+%% The last number of a reference tells it from the others of a node.
+short(Text) ->
+    re:replace(Text, "#Ref<[0-9.]*\\.([0-9]+)>", "#Ref<..\\1>", [global, {return, binary}]).
 
 soundness_spec() ->
     #{

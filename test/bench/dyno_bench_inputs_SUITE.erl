@@ -144,7 +144,7 @@ the_command_line_takes_inputs(Config) ->
             lists:append([["--input", Input] || Input <- Inputs]))
     end,
     ?assertMatch({2, <<"dyno: --input takes NAME=CODE", _/binary>>}, Run(["n"])),
-    ?assertMatch({2, <<"dyno: the input n: runner: line 1", _/binary>>}, Run(["n=foo("])),
+    ?assertMatch({2, <<"dyno: the input n: line 1", _/binary>>}, Run(["n=foo("])),
     ?assertMatch({1, <<"dyno: the input n raised error:boom", _/binary>>}, Run(["n=error(boom)"])),
     {0, _} = Run(["n=1 + 9", "m=lists:max([20])."]),
     {ok, Document} = dyno_recording_file:read(File),
@@ -154,9 +154,9 @@ what_cannot_be(_Config) ->
     Cases = [
         {["ok."], [{a, "1."}], 2, "takes no argument"},
         {["r(X) -> X.", "ok."], [{a, "1."}], 2, "code 2 takes no argument"},
-        {["foo(."], [{a, "1."}], 2, "code 1: runner: line 1"},
+        {["foo(."], [{a, "1."}], 2, "code 1: line 1"},
         {["r(X) -> X."], [{a, "1."}, {"a", "2."}], 2, "two inputs have the name a"},
-        {["r(X) -> X."], [{a, "foo(."}], 2, "the input a: runner: line 1"},
+        {["r(X) -> X."], [{a, "foo(."}], 2, "the input a: line 1"},
         {["r(X) -> X."], [{a, "error(boom)."}], 1, "the input a raised error:boom"},
         {["r(X) -> X."], [a], 2, "is not \\{Name, Code\\}"},
         {[#{runner => "r(X) -> X.", init => "1."}], [{a, "1."}], 2, "leave one out"},

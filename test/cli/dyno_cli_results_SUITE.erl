@@ -2,14 +2,19 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_results_SUITE).
--moduledoc "Where recordings go that nobody names a file for, and what changed since the last one there.".
+-moduledoc "Where recordings go that nobody names a file for, and what changed since the last ones.".
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([where_they_go/1, since_last/1, of_another/1, old_ones/1]).
+-export([where_they_go/1, since_last/1, of_another/1, old_ones/1, of_many/1]).
+-export([earlier_ones_tell/1, after_a_change/1, benchmarks/1]).
 
-all() -> [where_they_go, since_last, of_another, old_ones].
+all() ->
+    [
+        where_they_go, since_last, of_another, old_ones, of_many, earlier_ones_tell, after_a_change,
+        benchmarks
+    ].
 
 init_per_testcase(Case, Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -36,7 +41,8 @@ since_last(_Config) ->
     #{~"metric" := ~"throughput", ~"verdict" := ~"faster", ~"ratio" := Ratio} = Change,
     ?assert(abs(Ratio - 2) < 0.05),
     #{~"low" := Low, ~"high" := High} = Change,
-    ?assert(Low < Ratio andalso Ratio < High).
+    ?assert(Low < Ratio andalso Ratio < High),
+    [#{~"title" := <<"Since the last one, of 2", _/binary>>}] = tables(recorded(4, 400.0)).
 
 %% Of a suite of another name, or made otherwise, nothing is said.
 of_another(_Config) ->
@@ -51,24 +57,109 @@ old_ones(_Config) ->
     ?assertEqual(20, length(Left)),
     ?assertEqual(path(23), unicode:characters_to_binary(lists:last(Left))).
 
+%% What is typed has many names; of all together the last hundred are kept, with the new one, which
+%% is not written here.
+of_many(_Config) ->
+    [Number, Other] = [
+        binary:part(dyno_cli_results:new_path({~"bench", #{code => [Code]}}), 19, 8)
+     || Code <- [~"a", ~"b"]
+    ],
+    ?assertNotEqual(Number, Other),
+    Path = fun(What, N) ->
+        Time = io_lib:format("20260101T~6..0b", [N]),
+        iolist_to_binary(["dyno-results/bench-", What, "-", Time, ".json"])
+    end,
+    Of = fun(N) -> Path(lists:nth(N rem 2 + 1, [Number, Other]), N) end,
+    [ok = file:write_file(Of(N), "") || N <- lists:seq(1, 119)],
+    _ = dyno_cli_results:since_last(Path(Number, 120), document(100.0, #{})),
+    Left = filelib:wildcard("dyno-results/bench-????????-*.json"),
+    ?assertEqual(lists:sort([binary_to_list(Of(N)) || N <- lists:seq(21, 119)]), lists:sort(Left)).
+
+%% One run each: the earlier recordings say how far values are apart where nothing changed. They
+%% differ by 20 % here, so 30 % more is nothing, and three times as much is.
+earlier_ones_tell(_Config) ->
+    Rates = [100.0, 120.0, 110.0, 90.0, 105.0, 130.0],
+    [?assertEqual([], changes(single(N, Rate)), N) || {N, Rate} <- lists:enumerate(Rates)],
+    Document = single(7, 300.0),
+    [#{~"verdict" := ~"faster", ~"old" := Old, ~"low" := Low, ~"ratio" := Ratio}] =
+        changes(Document),
+    ?assert(Old > 100 andalso Old < 115, Old),
+    ?assert(Low > 1.03 andalso Low < Ratio),
+    [#{~"title" := <<"Since the last 6, up to that of ", _/binary>>}] = tables(Document).
+
+%% What was before a change says nothing of what comes after it.
+after_a_change(_Config) ->
+    Rates = [100.0, 103.0, 98.0, 101.0],
+    [single(N, Rate) || {N, Rate} <- lists:enumerate(Rates)],
+    ?assertMatch([_], changes(single(5, 200.0))),
+    [
+        ?assertEqual([], changes(single(N, Rate)), N)
+     || {N, Rate} <- [{6, 203.0}, {7, 198.0}, {8, 201.0}]
+    ],
+    ?assertMatch([#{~"verdict" := ~"slower"}], changes(single(9, 100.0))).
+
+%% The rounds of one process do not say how far two processes are apart: that these differ by more
+%% than the rounds allow is not claimed. Words do not depend on chance.
+benchmarks(_Config) ->
+    Last = [bench(N, Ns, 6) || {N, Ns} <- [{1, 100.0}, {2, 130.0}, {3, 105.0}, {4, 140.0}]],
+    [?assertEqual([], changes(Of)) || Of <- Last],
+    ?assertMatch([#{~"metric" := ~"words", ~"verdict" := ~"more"}], changes(bench(5, 100.0, 8))).
+
+bench(N, Ns, Words) ->
+    New = dyno_recording:new(
+        bench, ~"f()", #{codes => [~"f()"], mode => compare}, dyno_environment:collect()
+    ),
+    Rounds = lists:seq(1, 20),
+    Series = dyno_recording_part:series(
+        ~"bench.time", ~"ns/call", ~"bench", ~"Time", undefined, Rounds,
+        [Ns + R / 100 || R <- Rounds]
+    ),
+    Codes = dyno_recording_table:make(
+        #{
+            name => ~"codes",
+            title => ~"Codes",
+            columns => [
+                {~"code", ~"Code", string, #{role => key}, fun(_) -> ~"f()" end},
+                {~"words_per_call", ~"Words", number, fun(_) -> Words end}
+            ]
+        },
+        [row]
+    ),
+    Run = #{
+        labels => #{}, size => undefined, status => complete, tables => [Codes],
+        series => [Series#{labels := #{code => ~"f()"}}]
+    },
+    kept(
+        iolist_to_binary(["dyno-results/bench-0123abcd-20260101T00000", $0 + N, ".json"]),
+        dyno_recording:put(dyno_recording:add_run(New, Run), status, complete)
+    ).
+
+single(N, PerSecond) -> recorded(N, PerSecond, #{repeat => 1}).
+
 path(N) ->
     iolist_to_binary(io_lib:format("dyno-results/suite-20260101T0000~2..0b.json", [N])).
 
 recorded(N, PerSecond) -> recorded(N, PerSecond, #{}).
 
 recorded(N, PerSecond, More) ->
-    ok = filelib:ensure_dir(path(N)),
+    kept(path(N), document(PerSecond, More)).
+
+kept(Path, Document) ->
+    ok = filelib:ensure_dir(Path),
+    Judged = dyno_cli_results:since_last(Path, Document),
+    ok = dyno_recording_file:write(Path, Judged),
+    Judged.
+
+document(PerSecond, More) ->
     New = dyno_recording:new(
         test, maps:get(name, More, ~"suite"), maps:get(parameters, More, #{duration_ms => 5}),
         dyno_environment:collect()
     ),
-    Runs = [run(Repetition, PerSecond) || Repetition <- [1, 2, 3, 4, 5]],
-    Document = dyno_recording:put(
+    Runs = [run(Repetition, PerSecond) || Repetition <- lists:seq(1, maps:get(repeat, More, 5))],
+    dyno_recording:put(
         lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, New, Runs),
         status, complete
-    ),
-    ok = dyno_recording_file:write(path(N), Document),
-    dyno_cli_results:since_last(path(N), Document).
+    ).
 
 run(Repetition, PerSecond) ->
     #{
@@ -82,3 +173,5 @@ run(Repetition, PerSecond) ->
     }.
 
 changes(Document) -> dyno_recording:rows(Document, ~"since_last").
+
+tables(Document) -> dyno_recording:tables(Document, ~"since_last").

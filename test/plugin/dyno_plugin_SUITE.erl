@@ -14,7 +14,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 slow() ->
     [
         rebar3_fails, rebar3_bench, rebar3_interrupted, rebar3_ends, mix_test, mix_new, mix_bench,
-        mix_fails, mix_interrupted, rebar3_help
+        mix_fails, mix_interrupted, rebar3_help, rebar3_ci, mix_ci
     ].
 
 all() ->
@@ -34,9 +34,9 @@ groups() ->
     [
         {rebar3, [sequence], [
             rebar3_help, rebar3_new, rebar3_test, rebar3_fails, rebar3_mistakes, rebar3_bench,
-            rebar3_interrupted, rebar3_ends
+            rebar3_interrupted, rebar3_ends, rebar3_ci
         ]},
-        {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails, mix_interrupted]}
+        {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails, mix_interrupted, mix_ci]}
     ].
 
 init_per_group(rebar3, Config) ->
@@ -311,6 +311,53 @@ rebar3_ends(Config) ->
     _ = rest(Port, <<>>),
     {ok, #{~"status" := ~"interrupted"}} = dyno_recording_file:read(Recording).
 
+%% What a runner would run, of the files of doc/ci.md. The branch that a pull request is for is there as
+%% on a runner; dyno, which a runner brings, is in the repository.
+rebar3_ci(Config) ->
+    ok = suite_of_start(~"erlang", Config),
+    {0, _} = shell(
+        "git init -q -b main . && git add -A -f . && "
+        "git -c user.name=a -c user.email=a@b commit -q -m Begin && "
+        "git update-ref refs/remotes/origin/main HEAD",
+        Config
+    ),
+    Lines = ci_lines(~"rebar3 "),
+    ?assertMatch([_, _, _], Lines),
+    [runs_in_ci(Line, Config) || Line <- Lines].
+
+mix_ci(Config) ->
+    ok = suite_of_start(~"elixir", Config),
+    Lines = ci_lines(~"mix "),
+    ?assertMatch([_, _], Lines),
+    [runs_in_ci(Line, Config) || Line <- Lines].
+
+ci_lines(Program) ->
+    Pattern = ["(?m)^ *- (?:run: )?(", Program, ".*)$"],
+    lists:append([
+        Lines
+     || Block <- dyno_documents:blocks("doc/ci.md"),
+        {match, Found} <- [re:run(Block, Pattern, [global, {capture, [1], binary}])],
+        Lines <- [lists:append(Found)]
+    ]).
+
+runs_in_ci(Line, Config) ->
+    Branch = binary:replace(Line, ~"${{ github.base_ref }}", ~"main"),
+    {Status, Output} = shell(Branch, Config),
+    ?assertEqual(0, Status, {Line, Output}),
+    Project = proplists:get_value(project, Config),
+    [
+        begin
+            File = filename:join(Project, Name),
+            ?assert(filelib:file_size(File) > 0, {Line, Name}),
+            ok = file:delete(File)
+        end
+     || {match, Names} <- [re:run(Line, "-o (\\S+)", [global, {capture, [1], list}])],
+        [Name] <- Names
+    ].
+
+shell(Line, Config) ->
+    run(["-c", unicode:characters_to_list(Line)], [{program, "/bin/sh"} | Config]).
+
 %% Mix
 
 mix_project(Config) ->
@@ -360,7 +407,9 @@ mix_new(Config) ->
     {0, Output} = run(["dyno.new", "suite", "log"], Config),
     contains(Output, [~"perf/log.exs is written"]),
     {0, Test} = run(["dyno.test", "log", "--sizes", "1", "-o", "log.json"], Config),
-    contains(Test, [~"log: complete, 1 run", ~"logger_formatter:format/2"]).
+    contains(Test, [~"log: complete, 1 run", ~"no measured function was called"]),
+    {ok, Text} = file:read_file(filename:join(proplists:get_value(project, Config), "perf/log.exs")),
+    contains(Text, [~"applications: [:shop]", ~"such as Shop.price/1"]).
 
 mix_bench(Config) ->
     {0, Output} = run(["dyno.bench", "Shop.currency()", "--time", "100ms"], Config),

@@ -7,11 +7,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, rates/1]).
+-export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, rates/1, next/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [quantiles, known_mean, exact_values, refused, coverage, rates].
+all() -> [quantiles, known_mean, exact_values, refused, coverage, rates, next].
 
 %% As tables have them.
 quantiles(_Config) ->
@@ -92,3 +92,29 @@ rates(_Config) ->
         H >= 0.8
     ],
     ?assert(length(Held) > 1840 andalso length(Held) < 1980, length(Held)).
+
+%% One more value of the same noise: 95 of 100 intervals hold 1, with three earlier values as with
+%% ten; and one that is twice as large is found.
+next(_Config) ->
+    _ = rand:seed(exsss, 12),
+    Draw = fun() -> 100 * math:exp(0.2 * rand:normal()) end,
+    [
+        begin
+            Held = [
+                x
+             || _ <- lists:seq(1, 2000),
+                {ok, #{low := Low, high := High}} <- [
+                    dyno_stats_welch:next([Draw() || _ <- lists:seq(1, N)], Draw(), 0.95)
+                ],
+                Low =< 1,
+                High >= 1
+            ],
+            ?assert(abs(length(Held) - 1900) < 35, {N, length(Held)})
+        end
+     || N <- [3, 10]
+    ],
+    {ok, #{ratio := Ratio, low := Least}} = dyno_stats_welch:next([99, 100, 101], 200, 0.95),
+    ?assert(abs(Ratio - 2) < 0.001),
+    ?assert(Least > 1.8),
+    ?assertEqual({error, too_few}, dyno_stats_welch:next([1], 1, 0.95)),
+    ?assertEqual({error, not_positive}, dyno_stats_welch:next([1, 2], 0, 0.95)).

@@ -118,7 +118,8 @@ what_can_be_decided(_Config) ->
             "vm.memory.total.mean < 5 MB", "memory.total of store at 3 < 5 MB", "cpu.max < 90 %",
             "run_queue.dirty_io < 3", "os.cgroup.throttled < 1 %", "load.throughput.min > 3",
             "function m:f/1 time_per_call < 5 us", "function m:f/1 words_per_call < 20",
-            "callers m:f/1 calls < 5", "ets t memory_growth < 5 MB", "port tcp_inet input < 5 MB",
+            "callers m:f/1 calls < 5", "ets t memory_growth < 5 MB",
+            "port \"tcp to 10.0.0.5:5432\" input < 5 MB",
             "durations m:f/1 p99 < 5 ms", "processes p lifetime_p50 < 1 s", "growth m:f/1 < 1.2",
             "invariants i violations == 0", "saturation s > 100", "probes 100 rate > 1"
         ],

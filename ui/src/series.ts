@@ -117,7 +117,7 @@ function rank(name: string, order: string[]): number {
 
 function words(name: string): string {
     const plain = name.replace(/_/g, ' ');
-    return plain.charAt(0).toUpperCase() + plain.slice(1);
+    return /^p\d/.test(plain) ? plain : plain.charAt(0).toUpperCase() + plain.slice(1);
 }
 
 function lineLabel(series: Series, family: string): string {

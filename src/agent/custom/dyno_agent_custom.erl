@@ -352,11 +352,11 @@ raised(Command, #{module := Module} = Config, {Class, Reason, Stack}) ->
     text("~ts raised ~tw:~0tP~ts", [Function, Class, Reason, 12, Where]).
 
 refused(Module, Function, Value) ->
-    {{error, text("~tw:~ts returned ~0tP", [Module, Function, Value, 12])}, undefined}.
+    {{error, text("~ts returned ~0tP", [named(Module, Function), Value, 12])}, undefined}.
 
 returned(Module, Function, Value, Expected) ->
-    Format = "~tw:~ts returned ~0tP; ~ts is expected",
-    {{error, text(Format, [Module, Function, Value, 12, Expected])}, undefined}.
+    Format = "~ts returned ~0tP; ~ts is expected",
+    {{error, text(Format, [named(Module, Function), Value, 12, Expected])}, undefined}.
 
 where(Command, Probe, State) ->
     case process_info(Probe, {dictionary, ?AT}) of
@@ -365,15 +365,19 @@ where(Command, Probe, State) ->
     end.
 
 function(Command, #{config := #{module := Module, form := Form}}) ->
-    Name = map_get({Form, Command}, #{
+    named(Module, map_get({Form, Command}, #{
         {sampler, open} => "init/1",
         {sampler, sample} => "sample/1",
         {sampler, finish} => "results/1",
         {performerl, open} => "start/1",
         {performerl, sample} => "start/1",
         {performerl, finish} => "get_results_and_stop/0"
-    }),
-    text("~tw:~ts", [Module, Name]).
+    })).
+
+%% As its language writes it, with the arity.
+named(Module, Callback) ->
+    [Name, Arity] = string:split(Callback, "/"),
+    dyno_agent_name:mfa({Module, list_to_atom(Name), list_to_integer(Arity)}).
 
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -3,7 +3,8 @@
 
 -module(dyno_agent_resources).
 -moduledoc """
-Follows the ETS tables, ports and sockets of a node: tables by their name, ports by their kind.
+Follows the ETS tables, ports and sockets of a node: tables by their name, ports by what is at their
+other end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
 
 They are scanned when counting begins, at every interval, which has a random part, and at the end.
 Between two scans is a pause of at least 50 times what a scan takes, so that a node with 100,000
@@ -55,6 +56,8 @@ socket by `socket:info/1`.
 
 -type result() :: #{ets => [tables()], ports => [ports()]}.
 
+-type carried() :: {Kind :: binary(), In :: non_neg_integer(), Out :: non_neg_integer()}.
+
 -type state() :: #{
     interval_ms := pos_integer(),
     reads := [source()],
@@ -64,8 +67,8 @@ socket by `socket:info/1`.
     ports := #{binary() => ports()},
     %% How long the last scan took.
     took_ms => non_neg_integer(),
-    %% The bytes that each port had carried at the last scan.
-    carried := #{term() => {non_neg_integer(), non_neg_integer()}}
+    %% The kind of each port at the last scan, and the bytes that it had carried.
+    carried := #{term() => carried()}
 }.
 
 %% By how much the pause is longer than the scan.
@@ -73,6 +76,10 @@ socket by `socket:info/1`.
 %% So many names are kept; the tables of later ones are put together.
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
+%% So many kinds of ports are told apart.
+-define(MAX_KINDS, 200).
+%% From here on the system chooses the numbers of ports, anew each time: they are no names.
+-define(CHOSEN, 32768).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [ets, ports]}.
@@ -108,7 +115,7 @@ init(Config) ->
 
 %% Bytes that were carried before do not count.
 restarted(#{reads := Reads} = State) ->
-    Carried = #{Id => {In, Out} || {Id, _, In, Out, _} <- open_ports(Reads)},
+    Carried = carried(open_ports(Reads, #{})),
     schedule(scan(State#{ets => #{}, ports => #{}, carried => Carried})).
 
 -spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
@@ -133,7 +140,8 @@ handle_info(_Other, State) ->
 
 scan(#{reads := Reads} = State) ->
     Start = erlang:monotonic_time(millisecond),
-    Scanned = scan_ports(open_ports(Reads), scan_tables(all_tables(Reads), State)),
+    Ports = open_ports(Reads, map_get(carried, State)),
+    Scanned = scan_ports(Ports, scan_tables(all_tables(Reads), State)),
     Scanned#{took_ms => erlang:monotonic_time(millisecond) - Start}.
 
 schedule(#{interval_ms := IntervalMs, took_ms := TookMs} = State) ->
@@ -144,8 +152,8 @@ unscheduled(#{timer := Timer} = State) -> State#{timer := dyno_agent_instants:ca
 
 %% What is open and held after the load has ended says nothing of it; what was carried until then is
 %% known only now.
-last(#{timer := none, ports := Looked, reads := Reads} = State) ->
-    #{ports := Ports} = Last = scan_ports(open_ports(Reads), State),
+last(#{timer := none, ports := Looked, reads := Reads, carried := Carried} = State) ->
+    #{ports := Ports} = Last = scan_ports(open_ports(Reads, Carried), State),
     Kept = maps:map(fun(_, Of) -> maps:without([input_bytes, output_bytes], Of) end, Looked),
     Last#{ports := maps:map(fun(Kind, Of) -> maps:merge(Of, maps:get(Kind, Kept, #{})) end, Ports)};
 last(State) ->
@@ -205,11 +213,18 @@ scan_ports(Open, #{ports := Before, carried := Carried} = State) ->
     Found = lists:foldl(fun(Port, Acc) -> add_port(Port, Carried, Acc) end, #{}, Open),
     State#{
         ports := update(fun port/3, {0, 0, 0, 0}, Found, Before),
-        carried := #{Id => {In, Out} || {Id, _, In, Out, _} <- Open}
+        carried := carried(Open)
     }.
 
-add_port({Id, Kind, In, Out, Queue}, Carried, Found) ->
-    {In0, Out0} = maps:get(Id, Carried, {0, 0}),
+carried(Open) -> #{Id => {Kind, In, Out} || {Id, Kind, In, Out, _} <- Open}.
+
+add_port({Id, Of, In, Out, Queue}, Carried, Found) ->
+    {_, In0, Out0} = maps:get(Id, Carried, {Of, 0, 0}),
+    Kind =
+        case is_map_key(Of, Found) orelse map_size(Found) < ?MAX_KINDS of
+            true -> Of;
+            false -> ~"(others)"
+        end,
     {N, I, O, Q} = maps:get(Kind, Found, {0, 0, 0, 0}),
     Found#{Kind => {N + 1, I + max(0, In - In0), O + max(0, Out - Out0), Q + Queue}}.
 
@@ -224,24 +239,26 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
-%% {Id, Kind, BytesIn, BytesOut, BytesQueued}
-open_ports(Reads) ->
+%% {Id, Kind, BytesIn, BytesOut, BytesQueued}; of ports that were there before the kind is known.
+open_ports(Reads, Known) ->
     case lists:member(ports, Reads) of
         true ->
             Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
-            lists:append([port_of(P, Distribution) || P <- erlang:ports()]) ++ sockets();
+            lists:append([port_of(P, Distribution, Known) || P <- erlang:ports()]) ++
+                sockets(Known);
         false ->
             []
     end.
 
 %% A port may be closed at any time.
-port_of(Port, Distribution) ->
+port_of(Port, Distribution, Known) ->
     case [erlang:port_info(Port, Item) || Item <- [name, input, output, queue_size]] of
         [{name, Name}, {input, In}, {output, Out}, {queue_size, Queue}] ->
             Kind =
-                case lists:member(Port, Distribution) of
-                    true -> ~"distribution";
-                    false -> kind(Name)
+                case {lists:member(Port, Distribution), Known} of
+                    {true, _} -> ~"distribution";
+                    {false, #{Port := {Before, _, _}}} -> Before;
+                    {false, #{}} -> kind(Name, Port)
                 end,
             {Received, Sent} = octets(Name, Port, {In, Out}),
             [{Port, Kind, Received, Sent, Queue}];
@@ -258,27 +275,70 @@ octets(Name, Port, Otherwise) when Name =:= "tcp_inet"; Name =:= "udp_inet"; Nam
 octets(_Name, _Port, Otherwise) ->
     Otherwise.
 
-%% The program of a port, without its arguments and its folder.
-kind(Name) ->
+%% What a driver is for, or the program of a port, without its arguments and its folder.
+kind("forker", _Port) -> ~"forker, which starts programs";
+kind("0/1", _Port) -> ~"standard input and output";
+kind("2/2", _Port) -> ~"standard error";
+kind("tcp_inet", Port) -> at_the_end(~"tcp", inet:sockname(Port), inet:peername(Port));
+kind("udp_inet", Port) -> at_the_end(~"udp", inet:sockname(Port), inet:peername(Port));
+kind("sctp_inet", Port) -> at_the_end(~"sctp", inet:sockname(Port), inet:peername(Port));
+kind(Name, _Port) ->
     [Program | _] = string:split(Name, " "),
-    unicode:characters_to_binary(filename:basename(Program)).
+    case re:run(Program, "^[0-9]+/[0-9]+$", [{capture, none}]) of
+        match -> unicode:characters_to_binary(["file descriptors ", Program]);
+        nomatch -> unicode:characters_to_binary(filename:basename(Program))
+    end.
+
+%% Who connected has a port that the system chose. Where both have one (a server in a test), nobody
+%% can tell, and the number would be another one the next time.
+at_the_end(Protocol, Own, Peer) ->
+    Text =
+        case {Own, Peer} of
+            {{ok, {_, Number}}, {error, _}} when Number > 0, Number < ?CHOSEN ->
+                [Protocol, " open at ", integer_to_binary(Number)];
+            {_, {error, _}} ->
+                [Protocol, ", open"];
+            {{ok, {_, Number}}, {ok, {_, Other}}} when Number < ?CHOSEN, Other >= ?CHOSEN ->
+                [Protocol, " accepted at ", integer_to_binary(Number)];
+            {_, {ok, {Address, Number}}} when is_tuple(Address), Number < ?CHOSEN ->
+                [Protocol, " to ", inet:ntoa(Address), $:, integer_to_binary(Number)];
+            {_, {ok, {Address, _}}} when is_tuple(Address) ->
+                [Protocol, " with ", inet:ntoa(Address)];
+            {_, {ok, _}} ->
+                [Protocol, ", local"]
+        end,
+    iolist_to_binary(Text).
 
 %% Those of the module socket; a socket of gen_tcp is a port as a rule.
-sockets() ->
+sockets(Known) ->
     case erlang:module_loaded(socket_registry) of
-        true -> lists:append([socket_of(S) || S <- socket:which_sockets()]);
+        true -> lists:append([socket_of(S, Known) || S <- socket:which_sockets()]);
         false -> []
     end.
 
-socket_of(Socket) ->
+socket_of(Socket, Known) ->
     try socket:info(Socket) of
-        #{type := Type, protocol := Protocol, counters := Counters} ->
-            Kind = iolist_to_binary(io_lib:format("socket ~w ~w", [Protocol, Type])),
+        #{protocol := Protocol, counters := Counters} ->
+            Kind =
+                case Known of
+                    #{Socket := {Before, _, _}} ->
+                        Before;
+                    #{} ->
+                        at_the_end(
+                            <<"socket, ", (atom_to_binary(Protocol))/binary>>,
+                            address(socket:sockname(Socket)),
+                            address(socket:peername(Socket))
+                        )
+                end,
             In = maps:get(read_byte, Counters, 0),
             [{Socket, Kind, In, maps:get(write_byte, Counters, 0), 0}]
     catch
         error:_ -> []
     end.
+
+address({ok, #{addr := Address, port := Number}}) -> {ok, {Address, Number}};
+address({ok, _}) -> {ok, local};
+address(Error) -> Error.
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->

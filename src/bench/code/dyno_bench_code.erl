@@ -396,12 +396,13 @@ place(_Where) -> "".
 format_error({code, Number, Error}) ->
     io_lib:format("code ~b: ~ts", [Number, dyno_error:format(Error)]);
 format_error({arity, Name, Arity, Accepted}) ->
-    io_lib:format("~ts: a function of arity ~b; arity ~ts is accepted", [Name, Arity, Accepted]);
+    Format = "~tsa function of arity ~b; arity ~ts is accepted",
+    io_lib:format(Format, [dyno_bench_source:in_part(Name), Arity, Accepted]);
 format_error({not_code, Name, Value}) ->
     io_lib:format(
-        "~ts: ~0tP is no code; source text, {Module, Function, [Argument]}, a list of those, or a "
+        "~ts~0tP is no code; source text, {Module, Function, [Argument]}, a list of those, or a "
         "fun is accepted",
-        [Name, Value, 10]
+        [dyno_bench_source:in_part(Name), Value, 10]
     );
 format_error({needs, Name, Needed}) ->
     io_lib:format("~ts takes an argument, which ~ts must give; there is none", [Name, Needed]);
@@ -411,9 +412,9 @@ format_error({no_runner, Code}) ->
     io_lib:format("~0tP has no runner", [Code, 10]);
 format_error({too_long, Name, Bytes}) ->
     io_lib:format(
-        "~ts: ~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call "
+        "~ts~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call "
         "it",
-        [Name, Bytes, ?MAX_BYTES]
+        [dyno_bench_source:in_part(Name), Bytes, ?MAX_BYTES]
     );
 format_error({endless_compilation, Label, TimeoutMs}) ->
     io_lib:format("\"~ts\" was not compiled after ~ts; have init make its large values", [

@@ -7,7 +7,7 @@
 %% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
 %% meant.
 
--export([read/2, called/1, place/3, syntax_error/4, format_error/1]).
+-export([read/2, called/1, place/3, syntax_error/4, in_part/1, format_error/1]).
 -export_type([part/0, reason/0]).
 
 %% A variable that no source text can have.
@@ -174,18 +174,23 @@ format_error({syntax, Name, Text, Line, Column, Message}) ->
     Lines = string:split(unicode:characters_to_list(Text), "\n", all),
     Shown = lists:nth(min(Line, length(Lines)), Lines),
     {Excerpt, Caret} = excerpt(Shown, Column),
-    io_lib:format("~ts: line ~b, column ~b: ~ts~n  ~ts~n  ~ts^", [
-        Name, Line, Column, Message, Excerpt, lists:duplicate(Caret, $\s)
+    io_lib:format("~tsline ~b, column ~b: ~ts~n  ~ts~n  ~ts^", [
+        in_part(Name), Line, Column, Message, Excerpt, lists:duplicate(Caret, $\s)
     ]);
 format_error({several_functions, Name, Text}) ->
     io_lib:format(
-        "~ts: \"~ts\" has more than one full stop; one function, or expressions, are accepted",
-        [Name, string:slice(Text, 0, 60)]
+        "~ts\"~ts\" has more than one full stop; one function, or expressions, are accepted",
+        [in_part(Name), string:slice(Text, 0, 60)]
     );
 format_error({not_code, Name, Text}) ->
-    io_lib:format("~ts: \"~ts\" is no code; expressions, or one function, are accepted", [
-        Name, string:slice(Text, 0, 60)
+    io_lib:format("~ts\"~ts\" is no code; expressions, or one function, are accepted", [
+        in_part(Name), string:slice(Text, 0, 60)
     ]).
+
+-doc "What stands before the error in a part: nothing where it is the code itself.".
+-spec in_part(Part :: atom()) -> unicode:chardata().
+in_part(runner) -> "";
+in_part(Part) -> [atom_to_binary(Part), ": "].
 
 %% A long line is shown around the place.
 excerpt(Line, Column) when Column =< 60 ->

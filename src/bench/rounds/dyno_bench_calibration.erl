@@ -59,11 +59,10 @@ balance(Needed) ->
 with_iterations(New, {N, EpochNs}) ->
     {New, max(1, EpochNs * New div N)}.
 
-%% Twice in a row: the first may have been disturbed, unless it was far longer than it must be.
+%% Twice in a row: the first may have been disturbed, and the first call of a code loads modules or
+%% starts what it needs, which has taken 20,000 times as long as the calls after it.
 enough(Epochs, N) ->
     case Epochs(N) of
-        {{Ns, _}, NeededNs, EpochNs} when Ns >= ?DISTURBED * NeededNs ->
-            {N, EpochNs};
         %% The worker in the middle of so many tells enough.
         {{Ns, _}, ?LEAST_OF_MANY_NS, EpochNs} when 2 * Ns >= ?LEAST_OF_MANY_NS ->
             {N, EpochNs};

@@ -12,6 +12,11 @@
 
 -export([command/0, run/1]).
 
+%% What changes nothing of a result but how sure it is, or where it goes.
+-define(NOT_MEASURED, [
+    budget_ms, timeout_ms, output, format, baseline, fail_if, threshold, show_loops
+]).
+
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{
@@ -49,7 +54,7 @@ command() ->
                 dyno_cli_bench_code:options() ++ dyno_cli_bench_code:options_of_all()},
             {"What is measured, and what decides", dyno_cli_bench_mode:decisions()},
             {"Reports and gates",
-                dyno_cli_output:options(" (default: console)", "") ++ [
+                dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++ [
                     {"-v, --verbose",
                         "prints the compiled loops, and a line about the VM each second, to "
                         "standard error",
@@ -107,7 +112,7 @@ run(Values) ->
         {ok, Measure} ?= measurement(Nodes, Measured, Values),
         ok ?= stacks(Values),
         Job = #{gate => bench, measure => Measure},
-        dyno_cli_job:run(maps:merge(Job, columns(Values)), Values)
+        dyno_cli_job:run(maps:merge(Job, shown_or_kept(Measured, Values)), Values)
     else
         Error -> dyno_cli_command:refused(Error)
     end.
@@ -191,16 +196,22 @@ progress(#{round := Round, remaining_ms := RemainingMs}) ->
         at_most => true
     }.
 
-%% erlperf's columns, which have no place for warnings.
-columns(#{report := Kind}) ->
+%% erlperf's columns have no place for warnings, and nothing is kept, as erlperf does. All that was
+%% typed tells one benchmark from another, but for how long it runs and where its results go.
+shown_or_kept(_Measured, #{report := Kind}) ->
     #{
         print => fun(Document) ->
             {ok, Table} = dyno_report_columns:format(Kind, Document, dyno_cli_terminal:look()),
             dyno_cli_terminal:print(Table)
         end
     };
-columns(_Values) ->
-    #{}.
+shown_or_kept(Measured, Values) ->
+    Name =
+        case Measured of
+            {file, File} -> filename:basename(filename:rootname(File));
+            {codes, _} -> ~"bench"
+        end,
+    #{keep => {Name, maps:without(?NOT_MEASURED, Values)}}.
 
 show_loops(#{show_loops := true}, {codes, Codes}, Options) ->
     lists:foreach(fun dyno_cli_terminal:note/1, dyno_cli_bench_source:lines(Codes, Options));

@@ -31,6 +31,8 @@ command() ->
                 {"--force", "compare also what was measured under other conditions", {flag, warn},
                     incomparable}
                 | dyno_cli_output:options(" (default: console, with -o nothing)", "")
+            ] ++ [
+                {"-q, --quiet", "no report but what is asked for: the exit status tells"}
             ]}
         ],
         examples => [

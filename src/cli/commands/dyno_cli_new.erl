@@ -12,6 +12,11 @@ Without a kind it lists what there is.
 
 -export([command/0, run/1, format_error/1, fault/1]).
 
+%% Functions that are named in a new suite.
+-define(SUGGESTED, 3).
+%% Names of functions that no client calls.
+-define(NO_WORK, "^([a-z].*link|module_info|[_$].*|child_spec|behaviour_info)$").
+
 -type mistake() ::
     {unknown_kind, binary()}
     | {no_name, binary()}
@@ -94,13 +99,58 @@ write(Kind, Given, Language) ->
         {Kind, _, Command} ?= lists:keyfind(Kind, 1, dyno_cli_new_text:kinds()),
         match ?= re:run(Name, "^[a-z][a-z0-9_]*$", [{capture, none}]),
         ok ?= name_is_free(Name, Language),
-        ok ?= create(File, dyno_cli_new_text:text(Kind, Language, Name)),
+        ok ?= create(File, dyno_cli_new_text:text(Kind, Language, Name, project())),
         {ok, Command, File}
     else
         false -> {error, {unknown_kind, Kind}};
         nomatch -> {error, {bad_name, Name}};
         {error, _} = Error -> Error
     end.
+
+%% The first application of the project in this folder, and what a client may call of it; where it
+%% is not on the code path, as rebar3 and Mix put it, a suite could not start it.
+project() ->
+    Sources = filelib:wildcard("src/*.app.src") ++ filelib:wildcard("apps/*/src/*.app.src"),
+    Mix =
+        case file:read_file("mix.exs") of
+            {ok, Text} -> re:run(Text, "\\bapp: :([a-z]\\w*)", [{capture, [1], list}]);
+            {error, _} -> nomatch
+        end,
+    case {Mix, Sources} of
+        {{match, [Name]}, _} -> with_functions(list_to_atom(Name));
+        {nomatch, [Source | _]} ->
+            with_functions(list_to_atom(filename:basename(Source, ".app.src")));
+        {nomatch, []} -> none
+    end.
+
+with_functions(App) ->
+    _ = application:load(App),
+    case application:get_key(App, modules) of
+        {ok, Modules} -> {dyno_agent_name:module(App), functions(lists:sort(Modules))};
+        undefined -> none
+    end.
+
+%% Those that say most: with arguments, and nothing that starts or is called back.
+functions(Modules) ->
+    All = [
+        dyno_agent_name:mfa({M, F, A})
+     || M <- Modules,
+        {module, _} <- [code:ensure_loaded(M)],
+        {F, A} <- lists:sort(M:module_info(exports)) -- callbacks(M),
+        A > 0,
+        re:run(atom_to_list(F), ?NO_WORK) =:= nomatch
+    ],
+    lists:sublist(All, ?SUGGESTED).
+
+callbacks(Module) ->
+    Attributes = Module:module_info(attributes),
+    Behaviours = lists:append([B || {K, B} <- Attributes, K =:= behaviour orelse K =:= behavior]),
+    lists:append([
+        B:behaviour_info(callbacks)
+     || B <- Behaviours,
+        {module, _} <- [code:ensure_loaded(B)],
+        erlang:function_exported(B, behaviour_info, 1)
+    ]).
 
 %% A suite of that name would take the module's place, for the suite and for what it loads.
 name_is_free(Name, Language) ->

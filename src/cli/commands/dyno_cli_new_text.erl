@@ -6,10 +6,13 @@
 The files that `dyno new` writes. Pure.
 """.
 
--export([kinds/0, text/3, module_name/2]).
--export_type([language/0]).
+-export([kinds/0, text/4, module_name/2]).
+-export_type([language/0, project/0]).
 
 -type language() :: erlang | elixir.
+
+-doc "The application of the project that a file is for, and some of its functions.".
+-type project() :: none | {App :: binary(), Functions :: [binary()]}.
 
 -doc "Each kind, what it is, and the command that runs it.".
 -spec kinds() -> [{Kind :: binary(), Text :: binary(), Command :: binary()}, ...].
@@ -27,16 +30,131 @@ module_name(elixir, Name) -> "Elixir." ++ camel(Name).
 camel(Name) ->
     lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
 
--doc "The file.".
--spec text(Kind :: binary(), language(), Name :: string()) -> binary().
-text(~"suite", erlang, Name) -> filled(erlang_suite(), Name, Name);
-text(~"suite", elixir, Name) -> filled(elixir_suite(), Name, camel(Name));
-text(~"benchmark", erlang, Name) -> filled(erlang_benchmark(), Name, Name);
-text(~"benchmark", elixir, Name) -> filled(elixir_benchmark(), Name, camel(Name)).
+-doc "The file; a suite in a project begins with its application.".
+-spec text(Kind :: binary(), language(), Name :: string(), project()) -> binary().
+text(~"suite", Language, Name, {App, Functions}) ->
+    Text =
+        case Language of
+            erlang -> erlang_suite_of_project();
+            elixir -> elixir_suite_of_project()
+        end,
+    Replaced = lists:foldl(
+        fun({Mark, By}, Acc) -> binary:replace(Acc, Mark, By, [global]) end,
+        Text,
+        [{~"@APP@", App}, {~"@SUCH_AS@", such_as(Functions)}]
+    ),
+    filled(Replaced, Name, called(Language, Name));
+text(~"suite", erlang, Name, none) -> filled(erlang_suite(), Name, Name);
+text(~"suite", elixir, Name, none) -> filled(elixir_suite(), Name, camel(Name));
+text(~"benchmark", erlang, Name, _) -> filled(erlang_benchmark(), Name, Name);
+text(~"benchmark", elixir, Name, _) -> filled(elixir_benchmark(), Name, camel(Name)).
+
+called(erlang, Name) -> Name;
+called(elixir, Name) -> camel(Name).
+
+such_as([]) -> ~"";
+such_as(Functions) -> iolist_to_binary([", such as ", lists:join(" or ", Functions)]).
 
 filled(Text, Name, Module) ->
     Named = binary:replace(Text, ~"@NAME@", list_to_binary(Name), [global]),
     <<(binary:replace(Named, ~"@MODULE@", list_to_binary(Module), [global]))/binary, $\n>>.
+
+erlang_suite_of_project() ->
+    ~"""
+    %% A performance test of @APP@. Run it, and open the report in a browser:
+    %%
+    %%     rebar3 dyno test @NAME@ -o @NAME@.html
+    %%
+    %% It runs as it stands, but asks @APP@ for nothing yet: change operation/1.
+    -module(@MODULE@).
+    -behaviour(dyno_suite).
+    -export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
+
+    suite() ->
+        #{
+            name => "@NAME@",
+            %% A run for each size. A size counts what you want to see grow: here, clients.
+            sizes => [1, 4, 16],
+            size_label => "clients",
+            %% Loaded but not measured, then measured.
+            warmup_ms => 500,
+            duration_ms => 3000,
+            %% The functions to measure: "my_module", "my_*" or "app:my_app".
+            patterns => ["app:@APP@"],
+            %% Where one does not hold the exit status is 1, for scripts and CI.
+            thresholds => ["latency.p99 < 200 ms", "errors.rate == 0 %"]
+        }.
+
+    %% Before each run: @APP@ in a node of its own, which needs no dyno.
+    %% A node that runs already: {ok, ['@APP@@db1'], '@APP@@db1'}.
+    init_run(_Clients, _SuiteState) ->
+        {ok, Node} = dyno_peer:start(#{name => "@APP@", applications => [@APP@]}),
+        %% The nodes to look into, and what init_worker/2 and end_run/1 are given.
+        {ok, [Node], Node}.
+
+    %% Each client, in a process of its own: open its connection here. Clients are as many as the
+    %% size; load/2 can say otherwise, also how many operations a second.
+    init_worker(_Id, Node) ->
+        {ok, Node}.
+
+    %% One operation, timed: what a client does again and again. Put a call of your own in the
+    %% place of this one@SUCH_AS@.
+    operation(Node) ->
+        _ = erpc:call(Node, application, get_all_env, [@APP@]),
+        {ok, Node}.
+
+    %% After each run, also where something failed: undefined where init_run/2 did.
+    end_run(undefined) ->
+        ok;
+    end_run(Node) ->
+        dyno_peer:stop(Node).
+    """.
+
+elixir_suite_of_project() ->
+    ~"""
+    # A performance test of @APP@. Run it, and open the report in a browser:
+    #
+    #     mix dyno.test @NAME@ -o @NAME@.html
+    #
+    # It runs as it stands, but asks @APP@ for nothing yet: change operation/1.
+    defmodule @MODULE@ do
+      use :dyno_suite,
+        name: "@NAME@",
+        # A run for each size. A size counts what you want to see grow: here, clients.
+        sizes: [1, 4, 16],
+        size_label: "clients",
+        # Loaded but not measured, then measured.
+        warmup_ms: 500,
+        duration_ms: 3000,
+        # The functions to measure: "Shop.Cart", "Shop.*", "Shop.Cart.add/2" or "app:shop".
+        patterns: ["app:@APP@"],
+        # Where one does not hold the exit status is 1, for scripts and CI.
+        thresholds: ["latency.p99 < 200 ms", "errors.rate == 0 %"]
+
+      # Before each run: @APP@ in a node of its own, which needs no dyno.
+      # A node that runs already: {:ok, [:"@APP@@db1"], :"@APP@@db1"}.
+      def init_run(_clients, _suite_state) do
+        {:ok, node} = :dyno_peer.start(%{name: "@APP@", applications: [:@APP@]})
+        # The nodes to look into, and what init_worker/2 and end_run/1 are given.
+        {:ok, [node], node}
+      end
+
+      # Each client, in a process of its own: open its connection here. Clients are as many as the
+      # size; load/2 can say otherwise, also how many operations a second.
+      def init_worker(_id, node), do: {:ok, node}
+
+      # One operation, timed: what a client does again and again. Put a call of your own in the
+      # place of this one@SUCH_AS@.
+      def operation(node) do
+        _ = :erpc.call(node, :application, :get_all_env, [:@APP@])
+        {:ok, node}
+      end
+
+      # After each run, also where something failed: :undefined where init_run/2 did.
+      def end_run(:undefined), do: :ok
+      def end_run(node), do: :dyno_peer.stop(node)
+    end
+    """.
 
 erlang_suite() ->
     ~"""

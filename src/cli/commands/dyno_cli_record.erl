@@ -35,8 +35,8 @@ command() ->
                 dyno_cli_test:measurements(#{
                     patterns =>
                         "functions: my_mod, my_mod:f/1, my_* or app:my_app (default: those of all "
-                        "applications that are neither of OTP nor of Elixir); may be given more "
-                        "than once",
+                        "applications, or else modules, that are neither of OTP nor of Elixir); "
+                        "may be given more than once",
                     servers =>
                         "server processes whose callbacks are measured: a callback module, a "
                         "registered name, app:NAME, sup:NAME and others (dyno servers --help; "

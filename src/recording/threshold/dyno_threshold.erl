@@ -16,9 +16,9 @@ TABLE ROW OPERATOR NUMBER [UNIT]
 (`memory.total`); see `m:dyno_threshold_metric`.
 
 `TABLE ROW FIELD` is a cell of any table of the run: `function cowboy_req:reply/4 time_per_call`,
-`process my_server memory`, `ets sessions objects_max`, `port tcp_inet open`. A row with spaces goes
-in double quotes. `TABLE ROW` is the value of a row in a table over all runs: `growth m:f/1` is the
-exponent with which a function's time per call grows with the size.
+`process my_server memory`, `ets sessions objects_max`, `port "tcp to 10.0.0.5:5432" open`. A row with
+spaces goes in double quotes. `TABLE ROW` is the value of a row in a table over all runs: `growth
+m:f/1` is the exponent with which a function's time per call grows with the size.
 
 `OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for
 every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.

@@ -91,7 +91,11 @@ views(changes) ->
         {~"since_last", Changes}
     ];
 views(other) ->
-    servers() ++ target() ++ bench() ++ analyses().
+    verify() ++ servers() ++ target() ++ bench() ++ analyses().
+
+%% The rest was said when each was found, and is in the page.
+verify() ->
+    [{~"violations", #{columns => [~"time", ~"property", ~"process", ~"step"]}}].
 
 servers() ->
     Servers = [

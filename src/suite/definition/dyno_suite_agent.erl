@@ -94,5 +94,5 @@ format_error({not_an_agent, Module, Missing}) ->
             _ -> "dyno_suite_agent"
         end,
     io_lib:format("~ts is not a custom agent: it lacks ~ts, which ~ts asks for", [
-        Module, Names, Behaviour
+        dyno_agent_name:module(Module), Names, Behaviour
     ]).

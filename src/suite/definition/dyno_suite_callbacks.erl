@@ -23,10 +23,11 @@ form() ->
 -doc "Functions that look like callbacks: nothing calls them, and nothing else would tell.".
 -spec warnings(module()) -> [{binary(), binary()}].
 warnings(Module) ->
-    Format = "~ts:~ts/~b is not called: the callback is ~ts/~b",
+    Format = "~ts is not called: the callback is ~ts/~b",
     [
-        {~"misspelt_callback", dyno_recording_part:text(Format, [Module, F, A, G, B])}
-     || {{F, A}, {G, B}} <- dyno_suite:misspelt(Module)
+        {~"misspelt_callback", dyno_recording_part:text(Format, [Named, G, B])}
+     || {{F, A}, {G, B}} <- dyno_suite:misspelt(Module),
+        Named <- [dyno_agent_name:mfa({Module, F, A})]
     ].
 
 -doc "A name for this node, by which targets are reached.".

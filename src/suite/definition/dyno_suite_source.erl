@@ -245,9 +245,9 @@ format_error({no_such_file, Path}) ->
     case re:run(Path, "^[^/.@]+@[^/@]+$", [{capture, none}]) of
         match ->
             io_lib:format(
-                "~ts looks like a node; a test needs a suite, and dyno servers ~ts or dyno profile "
-                "~ts shows what a running node does",
-                [Path, Path, Path]
+                "~ts looks like a node; a test needs a suite, and dyno record ~ts shows what a "
+                "running node does",
+                [Path, Path]
             );
         nomatch ->
             io_lib:format(

@@ -27,7 +27,8 @@ suite, and names the nodes. All instruments run that a test has, and the servers
     duration_ms => pos_integer(),
     warmup_ms => non_neg_integer(),
     interval_ms => pos_integer(),
-    %% The functions to measure; those of all applications that are neither of OTP nor of Elixir.
+    %% The functions to measure; those of all applications that are neither of OTP nor of Elixir, or
+    %% where there is none, of such modules.
     patterns => [string() | binary()],
     %% The servers to measure; all.
     servers => [string() | binary()],
@@ -74,8 +75,34 @@ interrupt(Pid) -> dyno_test:interrupt(Pid).
 given(Nodes, #{patterns := _}) ->
     #{nodes => Nodes, patterns => []};
 given(Nodes, _Options) ->
-    Applications = lists:usort(lists:append([applications(Node) || Node <- Nodes])),
-    #{nodes => Nodes, patterns => [{application, Name} || Name <- Applications]}.
+    Patterns =
+        case lists:append([applications(Node) || Node <- Nodes]) of
+            [] -> lists:append([loaded(Node) || Node <- Nodes]);
+            Applications -> [{application, Name} || Name <- Applications]
+        end,
+    #{nodes => Nodes, patterns => lists:usort(Patterns)}.
+
+%% Where no application runs, as in a shell or a script: modules from elsewhere than the release's
+%% or Elixir's folders.
+loaded(Node) ->
+    try
+        Elixir = erpc:call(Node, code, lib_dir, [elixir], ?TIMEOUT_MS),
+        Roots = [
+            erpc:call(Node, code, root_dir, [], ?TIMEOUT_MS)
+            | [filename:dirname(Elixir) || is_list(Elixir)]
+        ],
+        [
+            {Module, '_', '_'}
+         || {Module, Path} <- erpc:call(Node, code, all_loaded, [], ?TIMEOUT_MS),
+            is_list(Path),
+            %% Such as those of the agent, which was sent.
+            Path =/= [],
+            not lists:prefix("dyno_", atom_to_list(Module)),
+            not lists:any(fun(Root) -> lists:prefix(Root, Path) end, Roots)
+        ]
+    catch
+        error:{erpc, _} -> []
+    end.
 
 %% A release has those of OTP beside its own: this machine's OTP says which they are.
 applications(Node) ->

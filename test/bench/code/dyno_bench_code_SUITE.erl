@@ -237,9 +237,9 @@ places_of_what_the_compiler_finds(_Config) ->
             ?assertMatch({match, _}, re:run(Text, Expected), {Code, Text})
         end
      || {Code, Expected} <- [
-            {"X", "^runner: line 1, column 1: variable 'X' is unbound\n  X\n  \\^$"},
+            {"X", "^line 1, column 1: variable 'X' is unbound\n  X\n  \\^$"},
             {"ok,\n  self() + Y.",
-                "^runner: line 2, column 12: variable 'Y' is unbound\n  .* Y.\n {13}\\^$"},
+                "^line 2, column 12: variable 'Y' is unbound\n  .* Y.\n {13}\\^$"},
             %% No guess that is a function of the loop.
             {"lop(1, 2, 3)", "line 1, column 1: function lop/3 undefined\n"},
             {#{runner => "r(A) -> A", init_runner => "Z"}, "^init_runner: line 1, column 1: .*'Z'"},

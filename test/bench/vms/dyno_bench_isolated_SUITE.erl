@@ -249,7 +249,7 @@ errors(_Config) ->
             ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)
         end,
         [
-            {["ok.", "ok(."], #{vms => 1}, 2, "^code 2: runner: line 1, column 4"},
+            {["ok.", "ok(."], #{vms => 1}, 2, "^code 2: line 1, column 4"},
             {["error(boom)."], #{vms => 1}, 1, "the code raised error:boom"},
             {["halt()."], #{vms => 1}, 1, "the VM of a code has ended .* whether the code ends it"},
             {["ok."], #{vms => 1, variants => [#{flags => ["+Zzz"]}]}, 2,

@@ -12,7 +12,8 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [
-        lists_what_there_is, suite_runs, benchmark_runs, elixir_runs, mistakes, overwrites_nothing
+        lists_what_there_is, suite_runs, suite_of_project, benchmark_runs, elixir_runs, mistakes,
+        overwrites_nothing
     ].
 
 file(Name, Config) ->
@@ -56,6 +57,41 @@ runs_once(File, Name) ->
     ?assertEqual([], [V || #{~"result" := ~"unknown"} = V <- Verdicts]),
     Folder = os:getenv("TMPDIR", "/tmp"),
     ?assertEqual([], filelib:wildcard(filename:join(Folder, binary_to_list(Name) ++ "-*.log"))).
+
+%% In a project it is of the project's application: it starts it, names its functions and some to
+%% call.
+suite_of_project(Config) ->
+    Folder = file("project", Config),
+    Ebin = filename:join(Folder, "ebin"),
+    [ok = filelib:ensure_path(filename:join(Folder, Of)) || Of <- ["src", "ebin"]],
+    Resource = {application, shop, [{vsn, "1"}, {modules, [shop_price]}, {applications, [kernel]}]},
+    Texts = [
+        {"rebar.config", "{erl_opts, [debug_info]}."},
+        {"src/shop.app.src", io_lib:format("~p.~n", [Resource])},
+        {"ebin/shop.app", io_lib:format("~p.~n", [Resource])},
+        {"src/shop_price.erl", "-module(shop_price). -export([price/1, start_link/0, x/0]).\n"
+            "price(N) -> N. start_link() -> ignore. x() -> ok.\n"}
+    ],
+    [ok = file:write_file(filename:join(Folder, Name), Text) || {Name, Text} <- Texts],
+    {ok, shop_price} = compile:file(filename:join(Folder, "src/shop_price"), [{outdir, Ebin}]),
+    {ok, Before} = file:get_cwd(),
+    ok = file:set_cwd(Folder),
+    try
+        {0, _} = dyno_command:run(["new", "suite", "perf/shop_perf"], [{"ERL_FLAGS", "-pa ebin"}]),
+        {ok, Text} = file:read_file("perf/shop_perf.erl"),
+        contains(Text, ~"applications => [shop]"),
+        contains(Text, ~"place of this one, such as shop_price:price/1.\n"),
+        {0, Output} = dyno_command:run(
+            ["test", "perf/shop_perf.erl", "--pa", "ebin", "--sizes", "1", "--duration", "300ms"]
+        ),
+        contains(Output, ~"no measured function was called"),
+        %% Where it could not be started, the example is one that runs anywhere.
+        {0, _} = new(["suite", "perf/other_perf"]),
+        {ok, Other} = file:read_file("perf/other_perf.erl"),
+        contains(Other, ~"logger")
+    after
+        ok = file:set_cwd(Before)
+    end.
 
 benchmark_runs(Config) ->
     %% An ending that is given is not doubled.

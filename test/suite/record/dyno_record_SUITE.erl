@@ -8,7 +8,8 @@
 
 -export([all/0, suite/0, each_release/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
--export([records/1, own_applications/1, interrupted/1, nothing_called/1, cannot_be_reached/1]).
+-export([records/1, own_applications/1, own_modules/1, interrupted/1, nothing_called/1]).
+-export([cannot_be_reached/1]).
 -export([suite_without_load/1, compared/1]).
 
 suite() -> [{timetrap, {minutes, 3}}].
@@ -17,7 +18,7 @@ each_release() -> [records].
 
 all() ->
     [
-        records, own_applications, interrupted, nothing_called, cannot_be_reached,
+        records, own_applications, own_modules, interrupted, nothing_called, cannot_be_reached,
         suite_without_load, compared
     ].
 
@@ -97,6 +98,14 @@ own_applications(Config) ->
     ok = erpc:call(Node, application, stop, [shop]),
     ok = erpc:call(Node, application, unload, [shop]),
     ?assertEqual([~"app:shop"], Patterns).
+
+%% A shell or a script has no application: then modules of that kind are, and their processes.
+own_modules(Config) ->
+    {ok, #{~"parameters" := #{~"patterns" := Patterns}} = Document} = record(Config, #{}),
+    ?assertEqual([~"shop_servers"], Patterns),
+    [Run] = dyno_recording:runs(Document),
+    Processes = dyno_recording:rows(Run, ~"processes"),
+    ?assertMatch([_ | _], [R || #{~"group" := ~"orders"} = R <- Processes]).
 
 interrupted(Config) ->
     Self = self(),

@@ -182,7 +182,7 @@ function thresholds(recording: Recording): Child[] {
     });
     return [
         fixedTable(
-            kinds.length === 1 ? `${titleOfKind(kinds[0]!)}s` : 'Demands',
+            (kinds.length === 1 ? `${titleOfKind(kinds[0]!)}s` : 'Demands').replace('ys', 'ies'),
             [
                 runs.length > 0 ? `by ${sizeLabel(recording).toLowerCase()}` : '',
                 places.length < runs.length ? 'the worst of the repetitions' : '',
@@ -332,7 +332,9 @@ function metrics(recording: Recording): Child[] {
     const allHeads = [
         h('th', { scope: 'col' }, 'Metric'),
         h('th', { scope: 'col' }, 'Name in thresholds'),
-        ...runs.map((r) => h('th', { scope: 'col', class: 'number' }, runTitle(recording, r))),
+        ...runs.map((r) =>
+            h('th', { scope: 'col', class: 'number' }, runs[1] ? runTitle(recording, r) : 'Value'),
+        ),
     ];
     const all = names.map((name) =>
         h(

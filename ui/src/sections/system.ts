@@ -168,7 +168,11 @@ function unknown({ recording, run, node }: View, elsewhere: Elsewhere): Child[] 
         (t) => !elsewhere.tables.includes(t.name) && ofNode(t, node),
     );
     const histograms = (run?.histograms ?? []).filter(isOther);
+    const all = tables.map((t) => anyTable(t, { empty: 'The table has no rows.' }));
+    // Of a command that has no sections of its own they are the answer.
+    const first = elsewhere.groups.length === 0;
     return [
+        ...(first ? all : []),
         metricCharts(
             recording,
             (m) => isOther(m) && !knownMetrics.includes(m.group) && m.group !== 'custom',
@@ -178,6 +182,6 @@ function unknown({ recording, run, node }: View, elsewhere: Elsewhere): Child[] 
             seriesGrid(series.filter((s) => s.group === name), run),
         ]),
         ...(histograms.length > 0 ? distributions({ histograms }) : []),
-        ...tables.map((t) => anyTable(t, { empty: 'The table has no rows.' })),
+        ...(first ? [] : all),
     ];
 }
