@@ -30,6 +30,12 @@ It ends in good order, with what was measured until then, when its process gets 
     run => binary(),
     %% Ten seconds by default; of a command until it ends.
     for_ms => pos_integer(),
+    %% Of the kind calls: within calls of one function, so many of them; which functions are not
+    %% traced; whether also those are that are too short to be timed.
+    inside => mfa() | {module(), atom(), '_'},
+    count => pos_integer(),
+    not_traced => [dyno_agent_patterns:pattern()],
+    short_calls => boolean(),
     thresholds => [dyno_threshold:t()],
     %% Called in the measuring process with the time that has passed.
     show => fun((PassedMs :: non_neg_integer()) -> ok),

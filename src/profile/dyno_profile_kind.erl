@@ -66,6 +66,7 @@ all() ->
         {time, dyno_profile_exact, "own time and calls of each function"},
         {count, dyno_profile_exact, "calls of each function"},
         {memory, dyno_profile_exact, "words that each function allocates"},
+        {calls, dyno_profile_calls, "a tree of all calls of some processes, or within one function"},
         {schedulers, dyno_profile_schedulers, "how many processes are ready to run, on how many schedulers"},
         {perf, dyno_profile_perf, "how to use Linux perf"}
     ].

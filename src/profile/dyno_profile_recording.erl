@@ -61,6 +61,8 @@ with_parts(Kind, Found, Options) ->
 -doc "What such a recording may have, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
-    Known = dyno_target_results:known([dyno_agent_schedulers | dyno_agent_instrument:all()]),
+    Known = dyno_target_results:known([
+        dyno_agent_schedulers, dyno_agent_path_profile | dyno_agent_instrument:all()
+    ]),
     #{tables := Tables} = Known,
     Known#{tables := [dyno_profile_functions:spec(), dyno_profile_exact:spec() | Tables]}.

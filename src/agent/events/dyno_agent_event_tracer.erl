@@ -33,7 +33,7 @@ still seen to return.
 
 -doc "Functions, as `trace:function/4` takes them.".
 -type breakpoint() ::
-    {mfa() | {module(), atom(), '_'}, match_spec() | boolean(), list()}.
+    {mfa() | {module(), atom(), '_'} | on_load, match_spec() | boolean(), list()}.
 
 -type config() :: #{
     consumer := consumer(),
@@ -62,6 +62,7 @@ still seen to return.
 
 -callback init(term()) -> state().
 -callback event(TraceMessage :: tuple(), state()) -> answer().
+-doc "`{traces, Session}` before the first event.".
 -callback info(Message :: term(), state()) -> answer().
 -doc "Nothing is traced any more. So many messages were dropped.".
 -callback stopped(Reason :: term(), Dropped :: non_neg_integer(), state()) -> term().
@@ -129,7 +130,8 @@ init(#{consumer := {Module, Argument}, rate := Rate, watchdog := Watchdog, stopp
 loop(#tracer{module = Module, state = State} = Tracer) ->
     receive
         {?MODULE, go, {Session, Functions}} ->
-            loop(Tracer#tracer{session = Session, functions = Functions});
+            Ready = Tracer#tracer{session = Session, functions = Functions},
+            answer(Module:info({traces, Session}, State), Ready);
         {?MODULE, change, {Functions, Told}, From} ->
             ok = unset(Tracer),
             ok = set(Tracer#tracer{functions = Functions}),

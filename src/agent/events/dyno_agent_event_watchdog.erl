@@ -32,8 +32,9 @@ can't do without (those of kernel and of the runtime), unless they are named.
 
 -doc "What is traced. The time is monotonic, in native units, in every message.".
 -type plan() :: #{
-    %% All but the vital ones where it is empty.
-    processes := [dyno_agent_process_choice:selector()],
+    %% All but the vital ones where it is empty; none where a function's meta trace flags those that
+    %% call it.
+    processes := [dyno_agent_process_choice:selector()] | none,
     %% Of processes, such as `call`.
     flags := [atom()],
     functions := [dyno_agent_event_tracer:breakpoint()],
@@ -118,7 +119,7 @@ init(#{owner := Owner, consumer := Consumer, plan := Plan} = Config) ->
             _ = erlang:send_after(?LOOK_MS, self(), look),
             ok = timed(Limits),
             ok = patterns(Session, Plan),
-            _ = trace:process(Session, all, false, [silent]),
+            ok = audible(Session, Plan),
             {ok, #{
                 owner => Owner,
                 session => Session,
@@ -129,6 +130,12 @@ init(#{owner := Owner, consumer := Consumer, plan := Plan} = Config) ->
                 looks => 0
             }}
     end.
+
+audible(_Session, #{processes := none}) ->
+    ok;
+audible(Session, _Plan) ->
+    _ = trace:process(Session, all, false, [silent]),
+    ok.
 
 defaults() ->
     #{for_ms => infinity, rate => infinity, queue => 2000, bytes => 67_108_864}.
@@ -146,6 +153,8 @@ processes(Session, #{processes := Selectors, flags := Flags0} = Plan) ->
     _ = trace:send(Session, false, []),
     _ = trace:recv(Session, false, []),
     case Selectors of
+        none ->
+            1;
         [] ->
             N = trace:process(Session, all, true, Flags),
             lists:foreach(fun(Pid) -> follow(Session, Pid, false, [all]) end, vital()),

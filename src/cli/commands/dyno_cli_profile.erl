@@ -34,6 +34,20 @@ command() ->
                     "\"my_mod:f/2\", \"app:shop\" or \"cowboy_*\"; may be given more than once",
                     {many, {custom, fun pattern/1, "a pattern of functions"}}, patterns}
             ]},
+            {"Of --kind calls", [
+                {"--inside FUNCTION",
+                    "only within calls of this function, such as \"my_mod:handle_call/3\", in "
+                    "whichever process",
+                    {custom, fun function/1, "a function with its module"}},
+                {"--count N", "so many of these calls (default: all until the end)",
+                    {whole, 1, infinity}},
+                {"--without PATTERN",
+                    "functions that are not traced: their time is in their callers'; may be given "
+                    "more than once",
+                    {many, {custom, fun pattern/1, "a pattern of functions"}}, not_traced},
+                {"--short-calls",
+                    "follows also functions whose calls are too short to be timed"}
+            ]},
             {"What is profiled in place of a NODE", [
                 {"--eval EXPRESSION",
                     "an Erlang expression, over and over, in a node of its own", text},
@@ -77,6 +91,16 @@ pattern(Text) ->
         {error, Reason} -> {error, {dyno_agent_patterns, Reason}}
     end.
 
+function(Text) ->
+    maybe
+        {ok, {_, Name, _} = Function} ?= pattern(Text),
+        true ?= Name =/= '_' andalso not lists:suffix("*", atom_to_list(Name)),
+        {ok, Function}
+    else
+        {error, _} = Error -> Error;
+        _ -> {error, {dyno_profile_calls, {no_function, unicode:characters_to_binary(Text)}}}
+    end.
+
 threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 
 -doc "Profiles, and shows.".
@@ -111,7 +135,9 @@ of_one(node, #{node := First} = Values) ->
     end.
 
 profile(Name, Nodes, Subject, Values) ->
-    Given = maps:with([kind, for_ms, patterns, thresholds], Values),
+    Given = maps:with(
+        [kind, for_ms, patterns, thresholds, inside, count, not_traced, short_calls], Values
+    ),
     Options = maps:merge(maps:merge(Given, dyno_cli_nodes:connection(Values)), Subject),
     Job = #{
         keep => Name,

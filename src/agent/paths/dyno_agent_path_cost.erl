@@ -1,0 +1,308 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_path_cost).
+-moduledoc false.
+%% What tracing takes between two events of a process: measured in the target, by tracing a program
+%% of which each step's time is known, in the very way in which others are traced then.
+%%
+%% The program calls three functions within one another. It does so right away, and with 20 us of
+%% work between any two events, which it measures itself: what is more than that is tracing. After
+%% some work an event costs more, for the processor's caches have other things by then.
+%%
+%% It costs more as well where others are traced at the same time and the tracer has much to do. So a
+%% probe runs beside these, a process that makes such calls a hundred times a second.
+
+-behaviour(dyno_agent_event_tracer).
+
+-export([measure/0, functions/0, probe/1, probed/2, costs/2]).
+-export_type([probe/0]).
+-export([init/1, event/2, info/2, stopped/3]).
+%% Traced
+-export([program/1, bursts/1, outer/1, inner/1, leaf/1]).
+
+-type state() :: #{
+    parent := pid(),
+    paths := dyno_agent_paths:t(),
+    events := [{dyno_agent_paths:kind(), integer()}]
+}.
+
+-type probe() :: {
+    pid(),
+    Last :: {dyno_agent_paths:kind(), integer()},
+    %% Since the process began again.
+    Events :: non_neg_integer(),
+    #{{dyno_agent_paths:kind(), dyno_agent_paths:kind()} => {Sum :: integer(), pos_integer()}}
+}.
+
+-define(NEAR, 1500).
+-define(FAR, 150).
+-define(WORK_NS, 20_000).
+-define(WARM_UP, 200).
+%% The part in the middle: the rest was interrupted, or something else happened.
+-define(KEPT, 0.8).
+-define(LONG_MS, 5000).
+-define(BURST_MS, 10).
+-define(BURST, 20).
+%% Its first rounds find the caches cold.
+-define(COLD_EVENTS, 12).
+%% So many times what was measured before is an interruption.
+-define(INTERRUPTED, 8).
+-define(ENOUGH, 500).
+
+-doc """
+The costs, natively, and how far apart events are `far`.
+
+## Cost
+Some 50 ms of one scheduler.
+""".
+-spec measure() -> {dyno_agent_path_tree:costs(), Far :: non_neg_integer()}.
+measure() ->
+    Self = self(),
+    {Program, Monitor} = spawn_monitor(?MODULE, program, [Self]),
+    Spec = [{'_', [], [{message, {caller}}]}],
+    Config = #{
+        owner => Self,
+        consumer => {?MODULE, Self},
+        limits => #{queue => 100_000},
+        plan => #{
+            processes => [{pid, Program}],
+            flags => [call, return_to, arity, running],
+            functions => [{MFA, Spec, [local]} || MFA <- functions()]
+        }
+    },
+    {ok, Watchdog} = dyno_agent_event_watchdog:start_link(Config),
+    Program ! go,
+    Works =
+        receive
+            {?MODULE, Program, Of} -> Of;
+            {'DOWN', Monitor, process, Program, Reason} -> exit({?MODULE, Reason})
+        after ?LONG_MS -> exit({?MODULE, timeout})
+        end,
+    true = demonitor(Monitor, [flush]),
+    ok = dyno_agent_event_watchdog:stop(Watchdog),
+    Events =
+        receive
+            {?MODULE, events, Seen} -> Seen
+        after ?LONG_MS -> exit({?MODULE, timeout})
+        end,
+    true = unlink(Watchdog),
+    ok = gen_server:stop(Watchdog),
+    measured(Events, Works).
+
+-doc false.
+-spec program(pid()) -> ok.
+program(Parent) ->
+    receive
+        go -> ok
+    end,
+    ok = rounds(?WARM_UP + ?NEAR, 0),
+    Work = erlang:convert_time_unit(?WORK_NS, nanosecond, native),
+    _ = put(?MODULE, []),
+    ok = rounds(?FAR, Work),
+    Parent ! {?MODULE, self(), lists:reverse(get(?MODULE))},
+    ok.
+
+rounds(0, _Work) ->
+    ok;
+rounds(N, Work) ->
+    _ = outer(Work),
+    ok = worked(Work),
+    rounds(N - 1, Work).
+
+-compile({no_inline, [outer/1, inner/1, leaf/1, worked/1]}).
+
+-doc false.
+-spec outer(non_neg_integer()) -> ok.
+outer(Work) ->
+    ok = worked(Work),
+    _ = inner(Work),
+    worked(Work).
+
+-doc false.
+-spec inner(non_neg_integer()) -> ok.
+inner(Work) ->
+    ok = worked(Work),
+    _ = leaf(Work),
+    worked(Work).
+
+-doc false.
+-spec leaf(non_neg_integer()) -> ok.
+leaf(Work) ->
+    worked(Work).
+
+%% For so long; how long it was is remembered.
+worked(0) ->
+    ok;
+worked(Work) ->
+    Start = erlang:monotonic_time(),
+    End = until(Start + Work),
+    _ = put(?MODULE, [End - Start | get(?MODULE)]),
+    ok.
+
+until(Time) ->
+    case erlang:monotonic_time() of
+        Now when Now >= Time -> Now;
+        _ -> until(Time)
+    end.
+
+%% The consumer does what it does otherwise, and keeps the times.
+
+-doc false.
+-spec init(pid()) -> state().
+init(Parent) ->
+    #{
+        parent => Parent,
+        events => [],
+        paths => dyno_agent_paths:new(#{
+            far => 0, most => 100, group => fun(_) -> other end, extents => false
+        })
+    }.
+
+-doc false.
+-spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
+event(Message, #{paths := Paths, events := Events} = State) ->
+    Kind = kind(element(3, Message)),
+    Time = element(tuple_size(Message), Message),
+    {ok, State#{
+        paths := dyno_agent_paths:event(Message, Paths), events := [{Kind, Time} | Events]
+    }}.
+
+kind(call) -> call;
+kind(return_to) -> return;
+kind(_InOrOut) -> run.
+
+-doc false.
+-spec info(term(), state()) -> dyno_agent_event_tracer:answer().
+info({traces, Session}, State) ->
+    _ = dyno_agent_path_hands:start_link(Session),
+    {ok, State};
+info({dyno_agent_path_hands, pace, Hands}, State) ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    ok = dyno_agent_path_hands:paced(Hands, Waiting),
+    {ok, State};
+info(_Other, State) ->
+    {ok, State}.
+
+-doc false.
+-spec stopped(term(), non_neg_integer(), state()) -> ok.
+stopped(_Reason, _Dropped, #{parent := Parent, events := Events}) ->
+    Parent ! {?MODULE, events, lists:reverse(Events)},
+    ok.
+
+%% The probe
+
+-doc "Starts the probe, traced in this session.".
+-spec probe(trace:session()) -> probe().
+probe(Session) ->
+    Pid = spawn_link(?MODULE, bursts, [self()]),
+    _ = trace:process(Session, Pid, true, [call, return_to, arity, running, monotonic_timestamp]),
+    {Pid, {run, 0}, 0, #{}}.
+
+-doc "The functions that the probe calls. Others of this module are not to be traced.".
+-spec functions() -> [mfa()].
+functions() -> [{?MODULE, Name, 1} || Name <- [outer, inner, leaf]].
+
+-doc false.
+-spec bursts(pid()) -> no_return().
+bursts(Tracer) ->
+    proc_lib:set_label(?MODULE),
+    Monitor = monitor(process, Tracer),
+    bursts(Tracer, Monitor).
+
+bursts(Tracer, Monitor) ->
+    receive
+        {'DOWN', Monitor, process, Tracer, _} -> exit(normal)
+    after ?BURST_MS ->
+        ok = rounds(?BURST, 0),
+        bursts(Tracer, Monitor)
+    end.
+
+-doc "Takes an event of the probe; `other` where it is of another process.".
+-spec probed(tuple(), probe()) -> probe() | other.
+probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:= Pid ->
+    Kind = kind(element(3, Message)),
+    Time = element(tuple_size(Message), Message),
+    case {Before, Kind} of
+        {_, run} ->
+            {Pid, {run, Time}, 0, Sums};
+        {run, _} ->
+            {Pid, {Kind, Time}, Events + 1, Sums};
+        Pair when Events > ?COLD_EVENTS ->
+            {Sum, N} = maps:get(Pair, Sums, {0, 0}),
+            Next =
+                case Time - From of
+                    Long when N > ?ENOUGH, Long > ?INTERRUPTED * Sum div N -> Sums;
+                    Passed -> Sums#{Pair => {Sum + Passed, N + 1}}
+                end,
+            {Pid, {Kind, Time}, Events + 1, Next};
+        _ ->
+            {Pid, {Kind, Time}, Events + 1, Sums}
+    end;
+probed(_Message, _Probe) ->
+    other.
+
+-doc "The costs by what was measured before and what the probe has seen.".
+-spec costs(probe() | none, dyno_agent_path_tree:costs()) -> dyno_agent_path_tree:costs().
+costs({_, _, _, Sums}, {CC, CR, RC, RR, FarCC, FarCR, FarRC, FarRR} = Measured) ->
+    case lists:sum([N || {_, N} <- maps:values(Sums)]) of
+        All when All > ?ENOUGH ->
+            Mean = fun(Pair) ->
+                {Sum, N} = maps:get(Pair, Sums, {0, 1}),
+                Sum / N
+            end,
+            Pairs = [{A, B} || A <- [call, return], B <- [call, return]],
+            Now = [Mean(Pair) || Pair <- Pairs],
+            Ratios = [Far / max(1, Near) || {Near, Far} <- [
+                {CC, FarCC}, {CR, FarCR}, {RC, FarRC}, {RR, FarRR}
+            ]],
+            list_to_tuple(Now ++ lists:zipwith(fun erlang:'*'/2, Now, Ratios));
+        _ ->
+            Measured
+    end;
+costs(none, Measured) ->
+    Measured.
+
+%% Costs
+
+%% A round has six events; the first far one comes after those of all near rounds.
+measured(Events, Works) ->
+    Steps = steps(Events, 0, []),
+    FirstFar = 6 * (?WARM_UP + ?NEAR),
+    Near = by_pair([
+        {Pair, Passed}
+     || {At, Pair, Passed} <- Steps, At >= 6 * ?WARM_UP, At < FirstFar - 1
+    ]),
+    OfWork = list_to_tuple(Works),
+    Far = by_pair([
+        {Pair, Passed - element(At - FirstFar + 1, OfWork)}
+     || {At, Pair, Passed} <- Steps, At >= FirstFar, At < FirstFar + tuple_size(OfWork)
+    ]),
+    Pairs = [{A, B} || A <- [call, return], B <- [call, return]],
+    Nears = [map_get(Pair, Near) || Pair <- Pairs],
+    Fars = [max(map_get(Pair, Near), maps:get(Pair, Far, 0)) || Pair <- Pairs],
+    Work = erlang:convert_time_unit(?WORK_NS, nanosecond, native),
+    {list_to_tuple(Nears ++ Fars), Work div 4 + lists:max(Nears)}.
+
+%% What passes between two calls or returns, but where the process was scheduled out; by the number
+%% of the first one.
+steps([{A, From}, {B, To} | Events], N, Steps) when A =/= run, B =/= run ->
+    steps([{B, To} | Events], N + 1, [{N, {A, B}, To - From} | Steps]);
+steps([{run, _} | Events], N, Steps) ->
+    steps(Events, N, Steps);
+steps([{_, _} | Events], N, Steps) ->
+    steps(Events, N + 1, Steps);
+steps([], _N, Steps) ->
+    lists:reverse(Steps).
+
+by_pair(Steps) ->
+    maps:map(
+        fun(_Pair, Passed) -> middle(lists:sort(Passed)) end,
+        maps:groups_from_list(fun({Pair, _}) -> Pair end, fun({_, Passed}) -> Passed end, Steps)
+    ).
+
+%% The mean without the shortest and the longest ones.
+middle(Sorted) ->
+    Kept = max(1, round(length(Sorted) * ?KEPT)),
+    Some = lists:sublist(Sorted, 1 + (length(Sorted) - Kept) div 2, Kept),
+    max(0, lists:sum(Some) div Kept).

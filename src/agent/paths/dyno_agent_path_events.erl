@@ -1,0 +1,351 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_path_events).
+-moduledoc """
+What becomes of the calls that are traced for a tree of call paths: a consumer of
+`m:dyno_agent_event_tracer`, around `m:dyno_agent_paths`.
+
+It takes the breakpoints of functions away whose calls are too short to be timed: to trace a call
+takes longer than to make it, so what is left of the measured time says nothing, and other functions
+are slowed. From then on their time is their callers'. The functions that call no other such function
+go first; with their time, a caller may be worth to be timed.
+
+Where calls come faster than they can be counted the processes are silenced, until what waits is done
+and the breakpoints are gone that it shows to be of no use. They then tell in which functions they
+are. Meanwhile nothing is counted.
+
+In the extents of a function only, `begins` and `ends` are the meta trace's messages. A process whose
+flags are being taken away when it enters the function again is left out until it leaves it.
+""".
+
+-behaviour(dyno_agent_event_tracer).
+
+-export([init/1, event/2, info/2, stopped/3]).
+-export_type([config/0, result/0]).
+
+-type config() :: #{
+    sink := pid(),
+    paths := dyno_agent_paths:config(),
+    %% Measured before.
+    costs := dyno_agent_path_tree:costs(),
+    %% The number of extents, in place of all calls.
+    extents := pos_integer() | infinity | none,
+    %% Of processes, that an extent's end takes away.
+    flags := [atom()],
+    %% Whether functions are left out: what their calls must take, as a part of what it takes to trace
+    %% a call and its return.
+    least := float() | none
+}.
+
+-type result() :: #{
+    nodes := [dyno_agent_path_tree:node_()],
+    costs := dyno_agent_path_tree:costs(),
+    %% No longer followed, each after so many calls.
+    hidden := [{mfa(), pos_integer()}],
+    full := non_neg_integer(),
+    extents := non_neg_integer(),
+    events := non_neg_integer(),
+    %% For so long calls came too fast and were not told.
+    silent_ns := non_neg_integer(),
+    dropped := non_neg_integer(),
+    reason := term()
+}.
+
+-type state() :: #{
+    config := config(),
+    paths := dyno_agent_paths:t(),
+    session := trace:session() | none,
+    hands := pid() | none,
+    probe := dyno_agent_path_cost:probe() | none,
+    events := non_neg_integer(),
+    next_look := pos_integer(),
+    %% When the queue is looked at; since when processes are silent, and how long they were before.
+    next_check := pos_integer(),
+    silent := integer() | none,
+    silent_for := non_neg_integer(),
+    %% At the last look: calls and what is left of the time.
+    before := #{mfa() => {non_neg_integer(), integer()}},
+    hidden := #{mfa() => pos_integer()},
+    %% Had ended at the last look.
+    dead := #{pid() => true},
+    inside := #{pid() => {seen | unseen, Depth :: pos_integer()}},
+    released := #{pid() => soon | integer()},
+    begun := non_neg_integer(),
+    ended := non_neg_integer()
+}.
+
+-define(FIRST_LOOK, 4096).
+-define(LOOK_EVERY, 65_536).
+%% Calls since the last look that tell something.
+-define(ENOUGH, 200).
+-define(CHECK_EVERY, 512).
+%% So many messages wait where calls come too fast.
+-define(BEHIND, 10_000).
+-define(MOST_STACKS, 500).
+
+-doc false.
+-spec init(config()) -> state().
+init(#{paths := Paths, sink := Sink} = Config) ->
+    Sink ! {?MODULE, tracer, self()},
+    #{
+        config => Config,
+        paths => dyno_agent_paths:new(Paths),
+        session => none,
+        hands => none,
+        next_check => ?CHECK_EVERY,
+        silent => none,
+        silent_for => 0,
+        probe => none,
+        events => 0,
+        next_look => ?FIRST_LOOK,
+        before => #{},
+        hidden => #{},
+        dead => #{},
+        inside => #{},
+        released => #{},
+        begun => 0,
+        ended => 0
+    }.
+
+-doc false.
+-spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
+event({trace_ts, Pid, call, {M, F, Args}, Time}, State) when is_list(Args) ->
+    {ok, begins(Pid, {M, F, length(Args)}, Time, State)};
+event({trace_ts, Pid, Left, _MFA, _Value, Time}, State) when
+    Left =:= return_from; Left =:= exception_from
+->
+    ends(Pid, Time, State);
+event(Message, #{events := Events, next_look := Events} = State) ->
+    event(Message, looked(State#{next_look := min(2 * Events, Events + ?LOOK_EVERY)}));
+event(Message, #{events := Events, next_check := Events} = State) ->
+    event(Message, checked(State#{next_check := Events + ?CHECK_EVERY}));
+event(Message, #{paths := Paths, events := Events, probe := Probe} = State) ->
+    case dyno_agent_path_cost:probed(Message, Probe) of
+        other ->
+            {ok, State#{paths := dyno_agent_paths:event(Message, Paths), events := Events + 1}};
+        Next ->
+            {ok, State#{probe := Next}}
+    end.
+
+%% Silence
+
+checked(#{silent := none} = State) ->
+    case process_info(self(), message_queue_len) of
+        {_, Waiting} when Waiting > ?BEHIND -> silenced(State);
+        _ -> State
+    end;
+checked(State) ->
+    State.
+
+silenced(#{session := Session, paths := Paths, hands := Hands} = State) ->
+    ok = silent(Session, true),
+    Time = erlang:monotonic_time(),
+    Looked = looked(State),
+    ok = dyno_agent_path_hands:echo(Hands, audible),
+    Looked#{silent := Time, paths := dyno_agent_paths:pause(Time, Paths)}.
+
+%% The session may be gone.
+silent(Session, How) ->
+    try
+        _ = trace:process(Session, all, How, [silent]),
+        ok
+    catch
+        error:badarg -> ok
+    end.
+
+audible(#{silent := Since, silent_for := Before, session := Session, paths := Paths} = State) ->
+    Stacks = maps:from_list([
+        {Pid, [MFA || {M, F, A, _} <- Frames, MFA <- [{M, F, A}]]}
+     || Pid <- lists:sublist(dyno_agent_paths:processes(Paths), ?MOST_STACKS),
+        node(Pid) =:= node(),
+        {_, Frames} <- [process_info(Pid, current_stacktrace)]
+    ]),
+    ok = silent(Session, false),
+    Time = erlang:monotonic_time(),
+    Inside = maps:map(fun(_, {_, Depth}) -> {unseen, Depth} end, map_get(inside, State)),
+    State#{
+        silent := none,
+        silent_for := Before + Time - Since,
+        inside := Inside,
+        paths := dyno_agent_paths:resume(Time, Stacks, Paths)
+    }.
+
+%% Extents. The meta trace tells the time of day.
+
+begins(Pid, MFA, TimeOfDay, #{inside := Inside} = State) ->
+    Time = monotonic(TimeOfDay),
+    case Inside of
+        #{Pid := {Seen, Depth}} -> State#{inside := Inside#{Pid := {Seen, Depth + 1}}};
+        #{} -> entered(Pid, {MFA, Time}, is_wanted(Pid, Time, State), State)
+    end.
+
+is_wanted(Pid, Time, #{begun := Begun, released := Released, config := #{extents := Most}}) ->
+    Begun < Most andalso
+        case Released of
+            #{Pid := soon} -> false;
+            #{Pid := At} -> Time > At;
+            #{} -> true
+        end.
+
+entered(Pid, Entry, true, #{inside := Inside, begun := Begun, paths := Paths} = State) ->
+    State#{
+        inside := Inside#{Pid => {seen, 1}},
+        begun := Begun + 1,
+        paths := dyno_agent_paths:begins(Pid, Entry, Paths)
+    };
+entered(Pid, _Entry, false, #{inside := Inside} = State) ->
+    State#{inside := Inside#{Pid => {unseen, 1}}}.
+
+ends(Pid, TimeOfDay, #{inside := Inside} = State) ->
+    case Inside of
+        #{Pid := {seen, 1}} ->
+            #{paths := Paths, ended := Ended} = State,
+            left(Pid, State#{
+                paths := dyno_agent_paths:ends(Pid, monotonic(TimeOfDay), Paths),
+                ended := Ended + 1
+            });
+        #{Pid := {unseen, 1}} ->
+            left(Pid, State);
+        #{Pid := {Seen, Depth}} ->
+            {ok, State#{inside := Inside#{Pid := {Seen, Depth - 1}}}};
+        #{} ->
+            {ok, State}
+    end.
+
+left(Pid, #{inside := Inside, released := Released, hands := Hands} = State) ->
+    #{ended := Ended, config := #{flags := Flags, extents := Most}} = State,
+    ok = dyno_agent_path_hands:release(Hands, Pid, Flags),
+    Next = State#{inside := maps:remove(Pid, Inside), released := Released#{Pid => soon}},
+    case Ended of
+        Most -> {{stop, {extents, Most}}, Next};
+        _ -> {ok, Next}
+    end.
+
+monotonic({Mega, Seconds, Micro}) ->
+    Microseconds = (Mega * 1_000_000 + Seconds) * 1_000_000 + Micro,
+    erlang:convert_time_unit(Microseconds, microsecond, native) - erlang:time_offset().
+
+%% Functions that are left out
+
+looked(#{config := #{least := none}} = State) ->
+    swept(State);
+looked(#{paths := Paths, config := #{least := Part}, before := Before, hidden := Hidden} = State) ->
+    Costs = costs(State),
+    Least = Part * (element(2, Costs) + element(3, Costs)),
+    Functions = dyno_agent_path_tree:functions(Costs, dyno_agent_paths:tree(Paths)),
+    Now = #{
+        MFA => {Calls, Own - Taken}
+     || MFA := {#{calls := Calls, own := Own, taken := Taken}, _} <- Functions
+    },
+    Since = #{
+        MFA => since(Sums, maps:get(MFA, Before, {0, 0}))
+     || MFA := Sums <- Now, not is_map_key(MFA, Hidden)
+    },
+    Short = [MFA || MFA := {Calls, Left} <- Since, Calls >= ?ENOUGH, Left < Least * Calls],
+    Out = first(Short, Functions),
+    lists:foreach(fun(MFA) -> hide(MFA, State) end, Out),
+    New = #{MFA => Calls || MFA <- Out, #{MFA := {Calls, _}} <- [Now]},
+    swept(State#{before := Now, hidden := maps:merge(Hidden, New)}).
+
+costs(#{probe := Probe, config := #{costs := Measured}}) ->
+    dyno_agent_path_cost:costs(Probe, Measured).
+
+since({Calls, Left}, {CallsBefore, LeftBefore}) -> {Calls - CallsBefore, Left - LeftBefore}.
+
+hide(_MFA, #{hands := none}) -> ok;
+hide(MFA, #{hands := Hands}) -> dyno_agent_path_hands:hide(Hands, MFA).
+
+%% Those that call others of them less often than they are called; where there is none, all.
+first(Short, Functions) ->
+    IsShort = maps:from_keys(Short, true),
+    Made = lists:foldl(
+        fun(MFA, Acc) ->
+            {_, By} = map_get(MFA, Functions),
+            maps:fold(
+                fun
+                    (Caller, N, Sums) when Caller =/= MFA, is_map_key(Caller, IsShort) ->
+                        Sums#{Caller => N + maps:get(Caller, Sums, 0)};
+                    (_Other, _N, Sums) ->
+                        Sums
+                end,
+                Acc,
+                By
+            )
+        end,
+        #{},
+        Short
+    ),
+    Leaves = [
+        MFA
+     || MFA <- Short,
+        {#{calls := Calls}, _} <- [map_get(MFA, Functions)],
+        2 * maps:get(MFA, Made, 0) < Calls
+    ],
+    case Leaves of
+        [] -> Short;
+        _ -> Leaves
+    end.
+
+%% Events of a process that has ended may still wait: it is forgotten at the next look.
+swept(#{paths := Paths, dead := Dead} = State) ->
+    Gone = [
+        Pid
+     || Pid <- dyno_agent_paths:processes(Paths),
+        node(Pid) =:= node(),
+        not is_process_alive(Pid)
+    ],
+    {Forgotten, New} = lists:partition(fun(Pid) -> is_map_key(Pid, Dead) end, Gone),
+    State#{
+        dead := maps:from_keys(New, true),
+        paths := lists:foldl(fun dyno_agent_paths:forget/2, Paths, Forgotten),
+        inside := maps:without(Forgotten, map_get(inside, State)),
+        released := maps:without(Forgotten, map_get(released, State))
+    }.
+
+-doc false.
+-spec info(term(), state()) -> dyno_agent_event_tracer:answer().
+info({dyno_agent_path_hands, pace, Hands}, State) ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    ok = dyno_agent_path_hands:paced(Hands, Waiting),
+    {ok, State};
+info({traces, Session}, State) ->
+    {ok, State#{
+        session := Session,
+        hands := dyno_agent_path_hands:start_link(Session),
+        probe := dyno_agent_path_cost:probe(Session)
+    }};
+info(audible, #{silent := Since} = State) when is_integer(Since) ->
+    {ok, audible(State)};
+info({released, Pid, Time}, #{released := Released} = State) ->
+    {ok, State#{released := Released#{Pid => Time}}};
+info({peek, From}, #{config := #{sink := Sink}} = State) ->
+    Sink ! {?MODULE, {peeked, From}, result(running, 0, State)},
+    {ok, State};
+info(_Other, State) ->
+    {ok, State}.
+
+-doc false.
+-spec stopped(Reason :: term(), Dropped :: non_neg_integer(), state()) -> ok.
+stopped(Reason, Dropped, #{config := #{sink := Sink}} = State) ->
+    Sink ! {?MODULE, result(Reason, Dropped, State)},
+    ok.
+
+result(Reason, Dropped, #{silent := Since} = State) when is_integer(Since) ->
+    #{silent_for := Before} = State,
+    Now = erlang:monotonic_time(),
+    result(Reason, Dropped, State#{silent := none, silent_for := Before + Now - Since});
+result(Reason, Dropped, #{paths := Paths, hidden := Hidden, ended := Ended} = State) ->
+    Tree = dyno_agent_paths:tree(Paths),
+    Costs = costs(State),
+    #{
+        nodes => dyno_agent_path_tree:nodes(Costs, Tree),
+        costs => Costs,
+        hidden => maps:to_list(Hidden),
+        full => dyno_agent_path_tree:full(Tree),
+        extents => Ended,
+        events => map_get(events, State),
+        silent_ns => erlang:convert_time_unit(map_get(silent_for, State), native, nanosecond),
+        dropped => Dropped,
+        reason => Reason
+    }.

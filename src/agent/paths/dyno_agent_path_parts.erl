@@ -1,0 +1,263 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_path_parts).
+-moduledoc false.
+%% A tree of calls in the recording: the profiles that flame graphs are drawn of, its functions, who
+%% calls whom, and warnings. Pure, and needed on the caller's side only.
+
+-export([profiles/0, tables/0, metrics/0, warnings/2]).
+
+-type result() :: dyno_agent_path_profile:result().
+
+%% The paths that took least are one.
+-define(MOST_PATHS, 4000).
+-define(MOST_CALLERS, 1000).
+%% Of a function's time what tracing took is known well enough where it is less than this share.
+-define(MUCH, 0.2).
+%% Functions that are worth a warning together.
+-define(WORTH, 0.05).
+
+-spec profiles() -> [dyno_agent_instrument:profile()].
+profiles() ->
+    [
+        #{
+            name => ~"call_paths",
+            title => ~"Time by calls",
+            values => [#{name => ~"time", unit => ~"ns"}, #{name => ~"calls", unit => ~"count"}],
+            stacks => fun(Result) -> stacks(fun(#{left := L, calls := C}) -> [L, C] end, Result) end
+        },
+        #{
+            name => ~"off_paths",
+            title => ~"Off the schedulers, waiting or ready",
+            values => [#{name => ~"off", unit => ~"ns"}],
+            stacks => fun(Result) -> stacks(fun(#{off := Off}) -> [Off] end, Result) end
+        }
+    ].
+
+stacks(Values, #{nodes := Nodes}) ->
+    Paths = [
+        {Of, printed(Path), #{processes => element(1, dyno_agent_kind:print(Group))}}
+     || {Group, Path, Sums} <- paths(Nodes), [Value | _] = Of <- [Values(Sums)],
+        Value > 0 orelse lists:sum(Of) > 0
+    ],
+    Sorted = lists:reverse(lists:keysort(1, Paths)),
+    {Most, Rest} = lists:split(min(?MOST_PATHS, length(Sorted)), Sorted),
+    [{Stack, Of, Labels} || {Of, Stack, Labels} <- Most] ++
+        case Rest of
+            [] -> [];
+            [{First, _, _} | _] -> [{[~"(other paths)"], summed(First, Rest), #{}}]
+        end.
+
+summed(First, Paths) ->
+    None = [0 || _ <- First],
+    lists:foldl(
+        fun({Of, _, _}, Sums) -> lists:zipwith(fun erlang:'+'/2, Of, Sums) end, None, Paths
+    ).
+
+%% What is left of the own time without what tracing took.
+paths(Nodes) ->
+    [
+        {Group, Path, Sums#{left => max(0, Own - Taken)}}
+     || {Group, Path, #{own := Own, taken := Taken} = Sums} <- dyno_agent_path_tree:paths(Nodes)
+    ].
+
+printed([]) -> [~"(before the first call that was seen)"];
+printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    [
+        #{
+            name => ~"call_times",
+            title => ~"Calls: functions",
+            sort => {~"own_time", descending},
+            items => fun functions/1,
+            columns => [
+                {~"function", ~"Function", string, #{role => key}, fun({MFA, _}) ->
+                    dyno_agent_name:mfa(MFA)
+                end},
+                {~"calls", ~"Calls", count, of_sums(calls)},
+                {~"own_time", ~"Own time", ns,
+                    #{better => lower, help => ~"On a scheduler, without what tracing took."},
+                    of_sums(left)},
+                {~"total_time", ~"With callees", ns, #{better => lower}, of_sums(total)},
+                {~"off_time", ~"Off the schedulers", ns,
+                    #{
+                        better => lower,
+                        help => ~"Waiting for messages, or ready to run, with callees."
+                    },
+                    of_sums(total_off)},
+                {~"bias", ~"Of its time tracing took", ratio,
+                    #{role => note, help => ~"Taken out. Where it is much, trust samples more."},
+                    fun({_, Sums}) -> bias(Sums) end}
+            ]
+        },
+        #{
+            name => ~"callers",
+            title => ~"Who calls whom",
+            sort => {~"total_time", descending},
+            items => fun callers/1,
+            columns => [
+                {~"caller", ~"Caller", string, #{role => key}, fun({{Caller, _}, _}) ->
+                    dyno_agent_name:mfa(Caller)
+                end},
+                {~"function", ~"Calls", string, #{role => key}, fun({{_, MFA}, _}) ->
+                    dyno_agent_name:mfa(MFA)
+                end},
+                {~"calls", ~"How often", count, of_sums(calls)},
+                {~"total_time", ~"Time with callees", ns, #{better => lower}, of_sums(total)}
+            ]
+        },
+        #{
+            name => ~"short_calls",
+            title => ~"Not followed: calls that are too short to be timed",
+            sort => {~"calls", descending},
+            items => fun hidden/1,
+            columns => [
+                {~"function", ~"Function", string, #{role => key}, fun({MFA, _}) ->
+                    dyno_agent_name:mfa(MFA)
+                end},
+                {~"calls", ~"Calls until then", count,
+                    #{role => note, help => ~"From then on its time is its callers'."},
+                    fun({_, Calls}) -> Calls end}
+            ]
+        }
+    ].
+
+of_sums(Key) -> fun({_, #{Key := Value}}) -> Value end.
+
+hidden(#{hidden := []}) -> none;
+hidden(#{hidden := Hidden}) -> Hidden.
+
+%% What a function's path has below it is of the function, once.
+functions(#{nodes := Nodes}) ->
+    Paths = paths(Nodes),
+    Own = lists:foldl(fun add_own/2, #{}, [{lists:last(P), S} || {_, [_ | _] = P, S} <- Paths]),
+    Total = lists:foldl(
+        fun({_, Path, Sums}, Acc) -> add_total(lists:uniq(Path), Sums, Acc) end, Own, Paths
+    ),
+    maps:to_list(Total).
+
+callers(#{nodes := Nodes}) ->
+    Edges = [
+        {lists:zip(lists:droplast(Path), tl(Path)), Sums}
+     || {_, [_, _ | _] = Path, Sums} <- paths(Nodes)
+    ],
+    Own = lists:foldl(fun add_own/2, #{}, [{lists:last(Of), Sums} || {Of, Sums} <- Edges]),
+    Total = lists:foldl(
+        fun({Of, Sums}, Acc) -> add_total(lists:uniq(Of), Sums, Acc) end, Own, Edges
+    ),
+    lists:sublist(
+        lists:sort(fun({_, #{total := A}}, {_, #{total := B}}) -> A >= B end, maps:to_list(Total)),
+        ?MOST_CALLERS
+    ).
+
+none() -> #{calls => 0, own => 0, taken => 0, off => 0, left => 0, total => 0, total_off => 0}.
+
+add_own({Key, Sums}, Acc) ->
+    Before = maps:get(Key, Acc, none()),
+    Acc#{Key => maps:fold(fun(K, V, Of) -> Of#{K := V + map_get(K, Of)} end, Before, Sums)}.
+
+add_total(Keys, #{left := Left, off := Off}, Acc) ->
+    lists:foldl(
+        fun(Key, Of) ->
+            #{total := Total, total_off := TotalOff} = Before = maps:get(Key, Of, none()),
+            Of#{Key => Before#{total := Total + Left, total_off := TotalOff + Off}}
+        end,
+        Acc,
+        Keys
+    ).
+
+bias(#{own := Own, left := Left}) when Own > 0 -> max(0, Own - Left) / Own;
+bias(_Sums) -> undefined.
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"instrument.traced_call",
+            title => ~"What tracing a call and its return takes, at calls right after one another",
+            unit => ~"ns",
+            group => ~"instrument",
+            value => fun(Results) ->
+                {
+                    lists:max([Near || #{call_ns := {Near, _}} <- Results]),
+                    lists:sum([Events || #{events := Events} <- Results])
+                }
+            end
+        }
+    ].
+
+-spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Role, #{reason := Reason, full := Full, extents := Extents} = Result) ->
+    ended(Role, Reason) ++
+        [
+            {~"no_extent", "~ts has not entered and left the function of --inside", [Role]}
+         || Extents =:= 0, Reason =:= stopped
+        ] ++
+        silence(Role, Result) ++
+        [
+            {~"many_paths",
+                "~ts made ~ts calls on more different paths than are kept: these are counted in "
+                "their callers",
+                [Role, {Full, ~"count"}]}
+         || Full > 0
+        ] ++ hidden_warning(Result) ++ biased(functions(Result)).
+
+ended(_Role, stopped) ->
+    [];
+ended(_Role, running) ->
+    [];
+ended(_Role, {extents, _}) ->
+    [];
+ended(Role, no_process) ->
+    [{~"no_process", "no process of ~ts is what was asked for", [Role]}];
+ended(Role, {queue, Most}) ->
+    [
+        {~"limit",
+            "~ts made calls faster than they can be counted, so tracing ended before its time when "
+            "~ts messages waited; choose fewer processes, or name modules that are called most often "
+            "with --without",
+            [Role, {Most, ~"count"}]}
+    ];
+ended(Role, {bytes, Most}) ->
+    [
+        {~"limit", "tracing in ~ts ended before its time: it would have taken more than ~ts",
+            [Role, {Most, ~"B"}]}
+    ];
+ended(Role, Reason) ->
+    [{~"limit", "tracing in ~ts ended before its time: ~0tP", [Role, Reason, 10]}].
+
+silence(Role, #{silent_ns := SilentNs, duration_ns := DurationNs}) ->
+    [
+        {~"silence",
+            "for ~ts of the time the calls of ~ts came faster than they can be counted: they are "
+            "those of the rest of the time; choose fewer processes, or name modules that are called "
+            "most often with --without",
+            [{SilentNs / DurationNs, ~"ratio"}, Role]}
+     || DurationNs > 0, SilentNs > ?WORTH * DurationNs
+    ].
+
+hidden_warning(#{hidden := []}) ->
+    [];
+hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
+    [
+        {~"short_calls",
+            "~b functions are not followed to the end, for their calls are too short to be timed "
+            "where tracing one takes ~ts: their time is in their callers', and their callees' calls "
+            "stand under these; --short-calls follows them",
+            [length(Hidden), {Near, ~"ns"}]}
+    ].
+
+biased(Functions) ->
+    All = lists:sum([Left || {_, #{left := Left}} <- Functions]),
+    Much = [Left || {_, #{left := Left} = Sums} <- Functions, Of <- [bias(Sums)], is_float(Of),
+        Of > ?MUCH],
+    [
+        {~"bias",
+            "tracing took more than ~ts of the time of ~b functions, which have ~ts of the own time: "
+            "what is left of theirs is uncertain; compare with --kind sample",
+            [{?MUCH, ~"ratio"}, length(Much), {lists:sum(Much) / All, ~"ratio"}]}
+     || All > 0, lists:sum(Much) > ?WORTH * All
+    ].

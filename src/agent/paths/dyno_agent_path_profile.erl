@@ -1,0 +1,298 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_path_profile).
+-moduledoc """
+Traces each call of chosen processes, or in extents of one function, and makes a tree of it: which
+path of calls took how long, how often it was called, and how long its processes were off the
+schedulers in it.
+
+```
+dyno_agent_path_cost: what does tracing take here?
+        |
+        v                                 dyno_agent_path_hands: wakes, takes breakpoints away
+dyno_agent_event_watchdog -- session -- tracer -- dyno_agent_path_events
+        |  limits                            dyno_agent_paths:  stack of each process, tree
+        v                                                       |
+   this process  <------------------- result when it has ended -+
+```
+
+It starts to trace at the restart. Where it is stopped by a limit, or has seen the extents that were
+asked for, the result stays, and the process `sink` is told `{dyno_profile, enough}`.
+""".
+
+-behaviour(dyno_agent_instrument).
+-behaviour(gen_server).
+
+-export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
+-export([start_link/1, restart/1, read/1, peek/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export_type([config/0, result/0]).
+
+-type config() :: #{
+    sink := pid(),
+    processes := [dyno_agent_process_choice:selector()],
+    %% The calls of one function, so many of them.
+    inside => mfa(),
+    count => pos_integer(),
+    %% Functions that are not traced.
+    without => [dyno_agent_patterns:pattern()],
+    %% Also those whose calls are too short to be timed.
+    short_calls => boolean(),
+    limits => dyno_agent_event_watchdog:limits()
+}.
+
+-type result() :: #{
+    duration_ns := non_neg_integer(),
+    %% What tracing one call and its return takes, near and far from others.
+    call_ns := {non_neg_integer(), non_neg_integer()},
+    nodes := [dyno_agent_path_tree:node_()],
+    hidden := [{mfa(), pos_integer()}],
+    full := non_neg_integer(),
+    extents := non_neg_integer() | none,
+    events := non_neg_integer(),
+    %% For so long calls came too fast and were not told.
+    silent_ns := non_neg_integer(),
+    dropped := non_neg_integer(),
+    reason := term()
+}.
+
+-type state() :: #{
+    config := config(),
+    costs := dyno_agent_path_tree:costs(),
+    far := non_neg_integer(),
+    watchdog := pid() | none,
+    tracer := pid() | none,
+    since := integer(),
+    %% Of the watchdog's end, and who waits for it.
+    result := map() | none,
+    ended := integer(),
+    waiting := [gen_server:from()]
+}.
+
+-define(NODES, 20_000).
+%% Of the cost of tracing a call and its return; what is shorter is not timed.
+-define(LEAST, 0.25).
+%% Messages gather for two milliseconds.
+-define(LIMITS, #{queue => 200_000, bytes => 268_435_456}).
+-define(FLAGS, [call, return_to, arity, running]).
+-define(WHO, [
+    registered_name, label, initial_call, {dictionary, '$initial_call'}, current_stacktrace
+]).
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [paths], traces => true}.
+
+-spec config(dyno_agent_instrument:options()) -> config().
+config(Options) ->
+    maps:merge(
+        maps:with([sink, processes, inside, count, short_calls, limits], Options),
+        #{without => maps:get(not_traced, Options, [])}
+    ).
+
+-spec profiles() -> [dyno_agent_instrument:profile()].
+profiles() -> dyno_agent_path_parts:profiles().
+
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() -> dyno_agent_path_parts:tables().
+
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() -> dyno_agent_path_parts:metrics().
+
+-spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
+warnings(Role, Result) -> dyno_agent_path_parts:warnings(Role, Result).
+
+-doc "Measures what tracing takes here.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
+-doc "Traces from now on.".
+-spec restart(pid()) -> ok.
+restart(Pid) ->
+    gen_server:call(Pid, restart, infinity).
+
+-doc "Traces no more. What was seen.".
+-spec read(pid()) -> result().
+read(Pid) ->
+    gen_server:call(Pid, read, infinity).
+
+-doc "What was seen until now.".
+-spec peek(pid()) -> result().
+peek(Pid) ->
+    gen_server:call(Pid, peek, infinity).
+
+-doc false.
+-spec init(config()) -> {ok, state()} | {error, term()}.
+init(Config) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    ok = dyno_agent_stack_depth:raise(),
+    case unknown(Config) of
+        [] ->
+            {Costs, Far} = dyno_agent_path_cost:measure(),
+            {ok, #{
+                config => Config,
+                costs => Costs,
+                far => Far,
+                watchdog => none,
+                tracer => none,
+                since => erlang:monotonic_time(),
+                result => none,
+                ended => 0,
+                waiting => []
+            }};
+        Unmatched ->
+            {error, {unmatched, Unmatched}}
+    end.
+
+unknown(#{without := Without} = Config) ->
+    dyno_agent_patterns:unmatched(
+        dyno_agent_patterns:resolve([MFA || #{inside := MFA} <- [Config]] ++ Without)
+    ).
+
+-doc false.
+-spec handle_call(restart | read | peek, gen_server:from(), state()) ->
+    {reply, ok | result(), state()} | {noreply, state()}.
+handle_call(restart, _From, #{config := Config} = State) ->
+    case dyno_agent_event_watchdog:start_link(watchdog(State)) of
+        {ok, Watchdog} ->
+            {reply, ok, State#{
+                watchdog := Watchdog, result := none, since := erlang:monotonic_time()
+            }};
+        {error, no_process} ->
+            #{sink := Sink} = Config,
+            Sink ! {dyno_profile, enough},
+            {reply, ok, ended(no_process(State), State)}
+    end;
+handle_call(read, _From, #{result := #{} = _Known} = State) ->
+    {reply, result(State), State};
+handle_call(read, From, #{watchdog := Watchdog, waiting := Waiting} = State) when is_pid(Watchdog) ->
+    ok = dyno_agent_event_watchdog:stop(Watchdog),
+    {noreply, State#{waiting := [From | Waiting]}};
+handle_call(peek, _From, #{result := #{}} = State) ->
+    {reply, result(State), State};
+handle_call(peek, From, #{tracer := Tracer} = State) ->
+    Tracer ! {peek, From},
+    {noreply, State}.
+
+no_process(#{costs := Costs}) ->
+    #{
+        nodes => [],
+        costs => Costs,
+        hidden => [],
+        full => 0,
+        extents => 0,
+        events => 0,
+        silent_ns => 0,
+        dropped => 0,
+        reason => no_process
+    }.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info({dyno_agent_path_events, tracer, Tracer}, State) ->
+    {noreply, State#{tracer := Tracer}};
+handle_info({dyno_agent_path_events, {peeked, From}, Result}, State) ->
+    ok = gen_server:reply(From, result(ended(Result, State))),
+    {noreply, State};
+handle_info({dyno_agent_path_events, #{reason := Reason} = Result}, State) ->
+    #{waiting := Waiting, config := #{sink := Sink}} = State,
+    Ended = ended(Result, State),
+    lists:foreach(fun(From) -> gen_server:reply(From, result(Ended)) end, Waiting),
+    _ = [Sink ! {dyno_profile, enough} || Reason =/= stopped],
+    {noreply, Ended#{waiting := []}};
+handle_info({'EXIT', Watchdog, Reason}, #{watchdog := Watchdog, result := none} = State) ->
+    {stop, {shutdown, Reason}, State};
+handle_info({'EXIT', Watchdog, _Reason}, #{watchdog := Watchdog} = State) ->
+    {noreply, State};
+handle_info({'EXIT', _Guard, Reason}, State) ->
+    {stop, {shutdown, Reason}, State};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+ended(Result, State) ->
+    State#{result := Result, ended := erlang:monotonic_time()}.
+
+result(#{result := Result, since := Since, ended := Ended, config := Config}) ->
+    #{costs := {_, Near, NearNext, _, _, Far, FarNext, _}} = Result,
+    Extents =
+        case Config of
+            #{inside := _} -> map_get(extents, Result);
+            #{} -> none
+        end,
+    (maps:remove(costs, Result))#{
+        duration_ns => ns(Ended - Since),
+        call_ns => {ns(round(Near + NearNext)), ns(round(Far + FarNext))},
+        extents := Extents
+    }.
+
+ns(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
+
+%% What is traced
+
+watchdog(#{config := Config, costs := Costs, far := Far}) ->
+    Extents = is_map_key(inside, Config),
+    #{
+        owner => self(),
+        limits => maps:merge(?LIMITS, maps:get(limits, Config, #{})),
+        consumer =>
+            {dyno_agent_path_events, #{
+                sink => self(),
+                flags => ?FLAGS,
+                extents =>
+                    case Extents of
+                        true -> maps:get(count, Config, infinity);
+                        false -> none
+                    end,
+                least =>
+                    case Config of
+                        #{short_calls := true} -> none;
+                        #{} -> ?LEAST
+                    end,
+                costs => Costs,
+                paths => #{
+                    far => Far,
+                    most => ?NODES,
+                    group => fun group/1,
+                    extents => Extents
+                }
+            }},
+        plan => plan(Config)
+    }.
+
+plan(#{inside := MFA} = Config) ->
+    Flags = {trace, [], [monotonic_timestamp | ?FLAGS]},
+    Enter = [{'_', [], [{exception_trace}, Flags]}],
+    #{processes => none, flags => [], functions => functions(Config) ++ [{MFA, Enter, [meta]}]};
+plan(#{processes := Processes} = Config) ->
+    #{processes => Processes, flags => ?FLAGS, functions => functions(Config)}.
+
+functions(#{without := Without}) ->
+    Spec = [{'_', [], [{message, {caller}}]}],
+    Patterns = dyno_agent_patterns:resolve(Without),
+    Probe = dyno_agent_path_cost:functions(),
+    [{{'_', '_', '_'}, Spec, [local]}, {on_load, Spec, [local]}] ++
+        [{{Module, '_', '_'}, false, [local]} || {Module, _, _} <- lists:sublist(Probe, 1)] ++
+        [{MFA, Spec, [local]} || MFA <- Probe] ++
+        [
+            {Functions, false, [local]}
+         || Patterns =/= [],
+            {Module, _} <- code:all_loaded(),
+            Functions <- dyno_agent_patterns:specs(Module, Patterns)
+        ].
+
+group(Pid) ->
+    case node(Pid) =:= node() andalso process_info(Pid, ?WHO) of
+        [_ | _] = Who -> dyno_agent_kind:of_process(Who, outermost(lists:last(Who)));
+        _ -> other
+    end.
+
+outermost({current_stacktrace, [_ | _] = Frames}) -> erlang:delete_element(4, lists:last(Frames));
+outermost(_None) -> {erlang, apply, 2}.
