@@ -117,12 +117,20 @@ return(MFA, Stack) ->
 left(MFA, Stack) ->
     case lists:dropwhile(fun({_, ReturnsTo, _, _, _}) -> ReturnsTo =/= MFA end, Stack) of
         [{_, _, _, How, _} | Outer] ->
-            chain(How, Outer);
+            still(MFA, chain(How, Outer));
         [] ->
             case at(MFA, Stack) of
                 [] -> unknown(Stack);
                 Outer -> Outer
             end
+    end.
+
+%% Frames of calls whose exceptions were caught further out may still be there. What is not traced has
+%% none.
+still(MFA, Stack) ->
+    case at(MFA, Stack) of
+        [] -> Stack;
+        Outer -> Outer
     end.
 
 %% What made the last call has gone with it.
