@@ -13,7 +13,7 @@ It ends in good order, with what was measured until then, when its process gets 
 `stop`. Of a node that is lost it has what was read last.
 """.
 
--export([run/2]).
+-export([run/2, for_ms/1]).
 -export_type([options/0]).
 
 -type options() :: #{
@@ -77,10 +77,16 @@ run([], #{eval := Text} = Options) ->
 run([], #{run := Command} = Options) ->
     started(
         dyno_profile_subject:command(Command),
-        maps:merge(#{for_ms => ?COMMAND_MS}, Options#{named => Command})
+        Options#{named => Command, for_ms => for_ms(Options)}
     );
 run(Nodes, Options) ->
     profiled(Nodes, Options).
+
+-doc "How long it lasts at most.".
+-spec for_ms(options()) -> pos_integer().
+for_ms(#{for_ms := Ms}) -> Ms;
+for_ms(#{run := _}) -> ?COMMAND_MS;
+for_ms(_Options) -> ?FOR_MS.
 
 started({ok, #{node := Node} = Subject}, Options) ->
     try
@@ -139,7 +145,8 @@ attach_options(Instruments, #{processes := Processes} = Options) ->
 %% The measurement
 
 measured(Targets, Options) ->
-    ForMs = maps:get(for_ms, Options, ?FOR_MS),
+    ForMs = for_ms(Options),
+    ok = (maps:get(show, Options, fun(_) -> ok end))(0),
     {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
     _ = dyno_targets:restart(Targets),
     Started = erlang:monotonic_time(),

@@ -24,6 +24,13 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
         kind => maps:get(kind, Options, sample),
         targets => [dyno_target_processes:print(T) || T <- maps:get(targets, Options, [all])],
         duration_ms => maps:get(for_ms, Options, undefined),
+        inside =>
+            case Options of
+                #{inside := Function} -> dyno_agent_patterns:print(Function);
+                #{} -> undefined
+            end,
+        count => maps:get(count, Options, undefined),
+        without => [dyno_agent_patterns:print(P) || P <- maps:get(not_traced, Options, [])],
         thresholds => [dyno_threshold:format(T) || T <- Thresholds]
     },
     More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],

@@ -310,10 +310,11 @@ info({dyno_agent_path_hands, pace, Hands}, State) ->
     ok = dyno_agent_path_hands:paced(Hands, Waiting),
     {ok, State};
 info({traces, Session}, State) ->
+    Hands = dyno_agent_path_hands:start_link(Session),
+    {parent, Watchdog} = process_info(self(), parent),
+    _ = [trace:process(Session, Own, false, [all]) || Own <- [Hands, Watchdog], is_pid(Own)],
     {ok, State#{
-        session := Session,
-        hands := dyno_agent_path_hands:start_link(Session),
-        probe := dyno_agent_path_cost:probe(Session)
+        session := Session, hands := Hands, probe := dyno_agent_path_cost:probe(Session)
     }};
 info(audible, #{silent := Since} = State) when is_integer(Since) ->
     {ok, audible(State)};

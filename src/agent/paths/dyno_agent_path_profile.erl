@@ -290,8 +290,14 @@ functions(#{without := Without}) ->
 
 group(Pid) ->
     case node(Pid) =:= node() andalso process_info(Pid, ?WHO) of
-        [_ | _] = Who -> dyno_agent_kind:of_process(Who, outermost(lists:last(Who)));
-        _ -> other
+        [_ | _] = Who ->
+            Kind = dyno_agent_kind:of_process(Who, outermost(lists:last(Who))),
+            case dyno_agent_kind:is_own(Kind) of
+                true -> own;
+                false -> Kind
+            end;
+        _ ->
+            other
     end.
 
 outermost({current_stacktrace, [_ | _] = Frames}) -> erlang:delete_element(4, lists:last(Frames));

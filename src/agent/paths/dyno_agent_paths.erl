@@ -25,8 +25,8 @@ alive.
     %% Natively; events that are further apart are far.
     far := non_neg_integer(),
     most := pos_integer(),
-    %% Of which kind a process is.
-    group := fun((pid()) -> term()),
+    %% Of which kind a process is; what is dyno's own is left out.
+    group := fun((pid()) -> own | term()),
     %% Whether all calls of the processes count, or those of extents.
     extents := boolean()
 }.
@@ -126,19 +126,23 @@ found(Pid, Time, #paths{others = Others} = State) ->
         #{} -> new_process(Pid, Time, State)
     end.
 
-new_process(Pid, Time, #paths{tree = Tree, config = #{group := Group, extents := Extents}} = State) ->
-    {Root, Next} = dyno_agent_path_tree:root(Group(Pid), Tree),
-    Process = #process{
-        root = Root,
-        at = Root,
-        last = Time,
-        state =
-            case Extents of
-                true -> outside;
-                false -> on
-            end
-    },
-    State#paths{pid = Pid, process = Process, tree = Next}.
+new_process(Pid, Time, #paths{config = #{group := Group, extents := Extents}} = State) ->
+    case Group(Pid) of
+        own ->
+            State#paths{
+                pid = Pid, process = #process{root = 1, at = 1, last = Time, state = outside}
+            };
+        Kind ->
+            #paths{tree = Tree} = State,
+            {Root, Next} = dyno_agent_path_tree:root(Kind, Tree),
+            At =
+                case Extents of
+                    true -> outside;
+                    false -> on
+                end,
+            Process = #process{root = Root, at = Root, last = Time, state = At},
+            State#paths{pid = Pid, process = Process, tree = Next}
+    end.
 
 called(_MFA, _ReturnsTo, _Time, #paths{process = #process{state = outside}} = State) ->
     State;
@@ -249,7 +253,7 @@ resume(Time, Stacks, #paths{config = #{extents := Extents}} = State) ->
         fun(Pid, Acc) ->
             #paths{process = Process} = Of = of_process(Pid, Time, Acc),
             Ended = until_pause(Process, Of),
-            case Extents of
+            case Extents orelse Process#process.state =:= outside of
                 true -> Of#paths{process = Ended#process{state = outside, stack = []}};
                 false -> placed(Time, maps:get(Pid, Stacks, []), Of#paths{process = Ended})
             end

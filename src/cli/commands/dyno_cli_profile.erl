@@ -70,6 +70,8 @@ command() ->
                 ~"profiles the processes of an application, and makes a page with a flame graph"},
             {~"dyno profile shop@host orders --kind time --function orders",
                 ~"times each call of a module's functions in one process and those that it starts"},
+            {~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
+                ~"shows what the next hundred calls of a function do, each call exactly"},
             {~"dyno profile shop@host --view up", ~"shows who calls what takes the time"},
             {~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
                 ~"profiles an expression"},
@@ -142,14 +144,25 @@ profile(Name, Nodes, Subject, Values) ->
     Job = #{
         keep => Name,
         measure => fun(#{progress := Report}) ->
-            dyno_profile:run(Nodes, Options#{show => fun(Ms) -> Report(progress(Ms)) end})
+            dyno_profile:run(Nodes, Options#{
+                show => fun(Ms) -> Report(progress(Ms, Name, Options)) end
+            })
         end
     },
     dyno_cli_job:run(Job, Values).
 
-progress(PassedMs) ->
-    Text = io_lib:format("profiling for ~b s", [PassedMs div 1000]),
-    #{phase => measuring, run => ~"profile", text => Text}.
+%% A command ends when it likes; so do calls that are counted.
+progress(PassedMs, Name, Options) ->
+    Kind = maps:get(kind, Options, hd(dyno_profile_kind:names())),
+    ForMs = dyno_profile:for_ms(Options),
+    #{
+        phase => measuring,
+        run => ~"profile",
+        text => ["profiling ", Name, ", kind ", atom_to_binary(Kind)],
+        elapsed_ms => PassedMs,
+        remaining_ms => max(0, ForMs - PassedMs),
+        at_most => is_map_key(run, Options) orelse is_map_key(count, Options)
+    }.
 
 targets([]) -> {ok, [all]};
 targets(Texts) -> dyno_error:each(fun dyno_target_processes:parse/1, Texts).

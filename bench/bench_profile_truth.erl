@@ -1,0 +1,112 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_profile_truth).
+-moduledoc false.
+%% How far the shares of a profile are from the true ones: of samples, and of all calls.
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2, truth_and_found/2]).
+
+-define(GOAL_POINTS, 3).
+-define(RING, 10).
+-define(IDLE, 990).
+
+describe() ->
+    """
+    A node with two schedulers runs a program of seven phases in a ring of ten processes, of which one
+    runs at a time and none for about a third of it, beside 990 that are idle (bench_ring). The program reads its clock between
+    the phases; the true shares are those without a profiler, before and after. The result is the
+    largest difference between a share of the profile and the true one, in percentage points. The
+    argument is the kind of profile: sample (the default) or calls.
+    """.
+
+argument(none) -> {ok, sample};
+argument("sample") -> {ok, sample};
+argument("calls") -> {ok, calls};
+argument(Text) -> {error, ["the kind is sample or calls, not ", Text]}.
+
+measure(Kind, Effort) ->
+    ForMs =
+        case Effort of
+            full -> 10_000;
+            quick -> 2000
+        end,
+    {Truth, Found, Waiting, Off} = truth_and_found(Kind, ForMs),
+    Errors = [
+        begin
+            Share = maps:get(Phase, Found, 0.0),
+            bench_program:say("~-7s truth ~5.1f %, found ~5.1f %", [Phase, True, Share]),
+            abs(Share - True)
+        end
+     || Phase := True <- Truth
+    ],
+    bench_program:say("waiting truth ~5.1f %, found ~5.1f %", [Waiting, Off]),
+    #{
+        name => "profile_truth_" ++ atom_to_list(Kind),
+        value => lists:max(Errors),
+        unit => "%",
+        interval => none,
+        goal => ?GOAL_POINTS
+    }.
+
+-doc """
+The true and the found shares of the phases in the time that the program runs, and those of the waiting in
+the whole time; the last one is 0 for samples.
+""".
+-spec truth_and_found(sample | calls, pos_integer()) ->
+    {Truth, Found, Waiting :: float(), Off :: float()}
+when
+    Truth :: #{atom() => float()}, Found :: #{atom() => float()}.
+truth_and_found(Kind, ForMs) ->
+    {ok, Node} = dyno_peer:start(#{name => "truth", arguments => ["+S", "2"]}),
+    try
+        {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
+        Ring = erpc:call(Node, bench_ring, start, [?RING, ?IDLE]),
+        timer:sleep(1500),
+        _ = erpc:call(Node, bench_ring, shares, [Ring]),
+        timer:sleep(3000),
+        {Before, WaitingBefore, _} = erpc:call(Node, bench_ring, shares, [Ring]),
+        {ok, Recording} = dyno_profile:run([Node], #{
+            kind => Kind, for_ms => ForMs, targets => [{name, ~"bench_ring"}]
+        }),
+        _ = erpc:call(Node, bench_ring, shares, [Ring]),
+        timer:sleep(3000),
+        {After, WaitingAfter, _} = erpc:call(Node, bench_ring, shares, [Ring]),
+        Truth = maps:map(fun(Phase, Share) -> (Share + map_get(Phase, After)) / 2 end, Before),
+        {Found, Off} = found(Recording),
+        {Truth, Found, (WaitingBefore + WaitingAfter) / 2, Off}
+    after
+        dyno_peer:stop(Node)
+    end.
+
+found(Recording) ->
+    [#{~"profiles" := Profiles}] = dyno_recording:runs(Recording),
+    [Times | _] = [by_phase(Profile) || Profile <- Profiles],
+    Running = lists:sum(maps:values(Times)),
+    Sum = Running - maps:get(none, Times, 0),
+    Off = lists:sum([
+        Value
+     || #{~"name" := ~"off_paths", ~"samples" := Samples} = Profile <- Profiles,
+        #{~"stack" := Stack, ~"values" := [Value]} <- Samples,
+        bench_ring:is_waiting(names(Stack, Profile))
+    ]),
+    {
+        maps:map(fun(_, Value) -> 100 * Value / max(1, Sum) end, maps:remove(none, Times)),
+        100 * Off / max(1, Off + Running)
+    }.
+
+by_phase(#{~"samples" := Samples} = Profile) ->
+    maps:map(
+        fun(_, Values) -> lists:sum(Values) end,
+        maps:groups_from_list(
+            fun(#{~"stack" := Stack}) -> bench_ring:phase(names(Stack, Profile)) end,
+            fun(#{~"values" := [Value | _]}) -> Value end,
+            Samples
+        )
+    ).
+
+names(Stack, #{~"frames" := Frames}) ->
+    Names = list_to_tuple(Frames),
+    [element(Number + 1, Names) || Number <- Stack].

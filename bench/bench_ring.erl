@@ -1,0 +1,233 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_ring).
+-moduledoc """
+A program of which the shares of the time are known: processes in a ring. The one whose turn it is goes
+through phases, reading its clock between them, and passes the turn on; each third turn it waits for a
+while first. So one process runs at a time, and a third of the time none. Beside the ring there are others
+that do nothing.
+
+The phases: a tight loop, a BIF, tiny calls, sorting, building a list, functions that call one another,
+exceptions that are caught far from where they are raised.
+""".
+
+%% Called in the measured node
+-export([start/2, stop/1, shares/1, phase/1, is_waiting/1]).
+%% What is measured
+-export([member/3, idle/0, turn/2]).
+-export([run_loop/1, run_digest/1, run_tiny/1, run_sort/1, run_build/1, run_even/1, run_raise/1]).
+-export_type([ring/0]).
+
+-compile({no_inline, [one/1, two/1, three/1, even/1, odd/1, deep/1, raised/1, loop/1, wait/1]}).
+
+-opaque ring() :: #{first := pid(), counters := counters:counters_ref()}.
+
+-define(PHASES, [loop, digest, tiny, sort, build, even, raise]).
+-define(WAITING, 8).
+-define(TURNS, 9).
+
+-doc "Starts a ring of so many processes, and so many that are idle.".
+-spec start(pos_integer(), non_neg_integer()) -> ring().
+start(Processes, Idle) ->
+    Counters = counters:new(?TURNS, []),
+    Self = self(),
+    First = spawn(fun() -> begun(Self, {Processes, Idle}, Counters) end),
+    receive
+        {First, ready} -> #{first => First, counters => Counters}
+    end.
+
+begun(Starter, {Processes, Idle}, Counters) ->
+    _ = [spawn_link(?MODULE, idle, []) || _ <- lists:seq(1, Idle)],
+    Last = lists:foldl(
+        fun(N, Next) -> spawn_link(?MODULE, member, [Next, Counters, N]) end,
+        self(),
+        lists:seq(2, Processes)
+    ),
+    Starter ! {self(), ready},
+    self() ! turn,
+    member(Last, Counters, 1).
+
+-spec stop(ring()) -> ok.
+stop(#{first := First}) ->
+    true = exit(First, kill),
+    ok.
+
+-doc """
+The shares of the phases in the running time since the last call, in percent, the share of the waiting in
+the whole time, and the turns.
+""".
+-spec shares(ring()) -> {#{atom() => float()}, Waiting :: float(), Turns :: non_neg_integer()}.
+shares(#{counters := Counters}) ->
+    [Turns, Waiting | Phases] = lists:reverse([
+        begin
+            Value = counters:get(Counters, N),
+            ok = counters:sub(Counters, N, Value),
+            Value
+        end
+     || N <- lists:seq(1, ?TURNS)
+    ]),
+    Sum = max(1, lists:sum(Phases)),
+    {
+        maps:from_list([
+            {Phase, 100 * Value / Sum}
+         || {Phase, Value} <- lists:zip(?PHASES, lists:reverse(Phases))
+        ]),
+        100 * Waiting / (Sum + Waiting),
+        Turns
+    }.
+
+-doc "Whether a stack is where the program waits in a turn.".
+-spec is_waiting([binary()]) -> boolean().
+is_waiting(Stack) -> lists:member(~"bench_ring:wait/1", Stack).
+
+-doc "The phase that a stack, of `{Module, Function, Arity}` or of their texts, is in.".
+-spec phase([term()]) -> atom().
+phase(Stack) ->
+    Names = [
+        Name
+     || Frame <- Stack, Phase <- ?PHASES, Name <- [Phase],
+        is_of(Frame, "run_" ++ atom_to_list(Phase))
+    ],
+    case Names of
+        [Phase | _] -> Phase;
+        [] -> none
+    end.
+
+is_of({?MODULE, Function, 1}, Name) -> atom_to_list(Function) =:= Name;
+is_of(Text, Name) when is_binary(Text) -> Text =:= list_to_binary(["bench_ring:", Name, "/1"]);
+is_of(_Frame, _Name) -> false.
+
+-doc false.
+-spec idle() -> no_return().
+idle() ->
+    receive
+        never -> idle()
+    end.
+
+-doc false.
+-spec member(pid(), counters:counters_ref(), non_neg_integer()) -> no_return().
+member(Next, Counters, N) ->
+    receive
+        turn -> ok
+    end,
+    ok = turn(Counters, N),
+    Next ! turn,
+    member(Next, Counters, N + 1).
+
+-doc "One turn.".
+-spec turn(counters:counters_ref(), non_neg_integer()) -> ok.
+turn(Counters, N) ->
+    Start = erlang:monotonic_time(),
+    ok = run_loop(300_000),
+    Loop = erlang:monotonic_time(),
+    ok = run_digest(30),
+    Digest = erlang:monotonic_time(),
+    ok = run_tiny(4000),
+    Tiny = erlang:monotonic_time(),
+    ok = run_sort(100),
+    Sort = erlang:monotonic_time(),
+    ok = run_build(1000),
+    Build = erlang:monotonic_time(),
+    ok = run_even(4000),
+    Even = erlang:monotonic_time(),
+    ok = run_raise(150),
+    Raise = erlang:monotonic_time(),
+    ok = wait(N rem 3),
+    Times = [Start, Loop, Digest, Tiny, Sort, Build, Even, Raise, erlang:monotonic_time()],
+    ok = counted(1, Times, Counters),
+    counters:add(Counters, ?TURNS, 1).
+
+counted(N, [From, To | Times], Counters) ->
+    ok = counters:add(Counters, N, To - From),
+    counted(N + 1, [To | Times], Counters);
+counted(_N, [_], _Counters) ->
+    ok.
+
+%% A millisecond or two.
+wait(0) ->
+    receive
+        never -> ok
+    after 1 -> ok
+    end;
+wait(_) ->
+    ok.
+
+-spec run_loop(non_neg_integer()) -> ok.
+run_loop(N) ->
+    ok = loop(N),
+    ok.
+
+loop(0) -> ok;
+loop(N) -> loop(N - 1).
+
+-spec run_digest(non_neg_integer()) -> ok.
+run_digest(N) ->
+    Data = binary:copy(~"x", 2000),
+    ok = digest(N, Data),
+    ok.
+
+digest(0, _Data) ->
+    ok;
+digest(N, Data) ->
+    _ = crypto:hash(sha256, Data),
+    digest(N - 1, Data).
+
+-spec run_tiny(non_neg_integer()) -> ok.
+run_tiny(N) ->
+    _ = tiny(N, 0),
+    ok.
+
+tiny(0, Sum) -> Sum;
+tiny(N, Sum) -> tiny(N - 1, one(two(Sum))).
+
+one(N) -> three(N) + 1.
+two(N) -> three(N) - 1.
+three(N) -> N bxor 1.
+
+-spec run_sort(non_neg_integer()) -> ok.
+run_sort(N) ->
+    _ = sort([erlang:phash2(I) || I <- lists:seq(1, N)]),
+    ok.
+
+sort([]) ->
+    [];
+sort([Pivot | Rest]) ->
+    sort([X || X <- Rest, X < Pivot]) ++ [Pivot | sort([X || X <- Rest, X >= Pivot])].
+
+-spec run_build(non_neg_integer()) -> ok.
+run_build(N) ->
+    _ = build(N),
+    ok.
+
+build(0) -> [];
+build(N) -> [erlang:phash2({N, N * N}) | build(N - 1)].
+
+-spec run_even(non_neg_integer()) -> ok.
+run_even(N) ->
+    _ = even(N),
+    ok.
+
+%% Not the last thing that they do.
+even(0) -> 0;
+even(N) -> 1 + odd(N - 1).
+
+odd(0) -> 0;
+odd(N) -> 1 + even(N - 1).
+
+-spec run_raise(non_neg_integer()) -> ok.
+run_raise(0) ->
+    ok;
+run_raise(N) ->
+    ok =
+        try deep(10) of
+            _ -> error
+        catch
+            throw:far -> ok
+        end,
+    run_raise(N - 1).
+
+deep(0) -> raised(far);
+deep(N) -> 1 + deep(N - 1).
+
+raised(What) -> throw(What).
