@@ -35,10 +35,10 @@ profiles() ->
         }
     ].
 
-stacks(Values, #{nodes := Nodes}) ->
+stacks(Values, Result) ->
     Paths = [
         {Of, printed(Path), #{processes => element(1, dyno_agent_kind:print(Group))}}
-     || {Group, Path, Sums} <- paths(Nodes), [Value | _] = Of <- [Values(Sums)],
+     || {Group, Path, Sums} <- paths(Result), [Value | _] = Of <- [Values(Sums)],
         Value > 0 orelse lists:sum(Of) > 0
     ],
     Sorted = lists:reverse(lists:keysort(1, Paths)),
@@ -55,12 +55,22 @@ summed(First, Paths) ->
         fun({Of, _, _}, Sums) -> lists:zipwith(fun erlang:'+'/2, Of, Sums) end, None, Paths
     ).
 
-%% What is left of the own time without what tracing took.
-paths(Nodes) ->
+%% What is left of the own time without what tracing took. Of a function whose calls are too short to
+%% be timed the rest says nothing, and as long as it was followed there were few of them.
+paths(#{nodes := Nodes, hidden := Hidden}) ->
+    Short = maps:from_list(Hidden),
     [
-        {Group, Path, Sums#{left => max(0, Own - Taken)}}
-     || {Group, Path, #{own := Own, taken := Taken} = Sums} <- dyno_agent_path_tree:paths(Nodes)
+        {Group, Path, Sums#{left => left(Path, Sums, Short)}}
+     || {Group, Path, Sums} <- dyno_agent_path_tree:paths(Nodes)
     ].
+
+left([_ | _] = Path, #{own := Own, taken := Taken}, Short) ->
+    case is_map_key(lists:last(Path), Short) of
+        true -> 0;
+        false -> max(0, Own - Taken)
+    end;
+left([], #{own := Own, taken := Taken}, _Short) ->
+    max(0, Own - Taken).
 
 printed([]) -> [~"(before the first call that was seen)"];
 printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
@@ -111,7 +121,7 @@ tables() ->
         },
         #{
             name => ~"short_calls",
-            title => ~"Not followed: calls that are too short to be timed",
+            title => ~"Not followed: calls too short to be timed",
             sort => {~"calls", descending},
             items => fun hidden/1,
             columns => [
@@ -131,18 +141,18 @@ hidden(#{hidden := []}) -> none;
 hidden(#{hidden := Hidden}) -> Hidden.
 
 %% What a function's path has below it is of the function, once.
-functions(#{nodes := Nodes}) ->
-    Paths = paths(Nodes),
+functions(Result) ->
+    Paths = paths(Result),
     Own = lists:foldl(fun add_own/2, #{}, [{lists:last(P), S} || {_, [_ | _] = P, S} <- Paths]),
     Total = lists:foldl(
         fun({_, Path, Sums}, Acc) -> add_total(lists:uniq(Path), Sums, Acc) end, Own, Paths
     ),
     maps:to_list(Total).
 
-callers(#{nodes := Nodes}) ->
+callers(Result) ->
     Edges = [
         {lists:zip(lists:droplast(Path), tl(Path)), Sums}
-     || {_, [_, _ | _] = Path, Sums} <- paths(Nodes)
+     || {_, [_, _ | _] = Path, Sums} <- paths(Result)
     ],
     Own = lists:foldl(fun add_own/2, #{}, [{lists:last(Of), Sums} || {Of, Sums} <- Edges]),
     Total = lists:foldl(
@@ -244,9 +254,9 @@ hidden_warning(#{hidden := []}) ->
 hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
     [
         {~"short_calls",
-            "~b functions are not followed to the end, for their calls are too short to be timed "
-            "where tracing one takes ~ts: their time is in their callers', and their callees' calls "
-            "stand under these; --short-calls follows them",
+            "~b functions are not followed, for their calls are too short to be timed where tracing "
+            "one takes ~ts: their time is their callers', and what they call stands under these; the "
+            "table short_calls names them, --short-calls follows them",
             [length(Hidden), {Near, ~"ns"}]}
     ].
 

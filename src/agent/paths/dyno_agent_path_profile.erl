@@ -72,7 +72,7 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
 
 -define(NODES, 20_000).
 %% Of the cost of tracing a call and its return; what is shorter is not timed.
--define(LEAST, 0.25).
+-define(LEAST, 0.5).
 %% Messages gather for two milliseconds.
 -define(LIMITS, #{queue => 200_000, bytes => 268_435_456}).
 -define(FLAGS, [call, return_to, arity, running]).
