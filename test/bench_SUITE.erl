@@ -29,6 +29,7 @@ measured in the form that others read. What they measured is not judged here. No
     empty_benchmark/1,
     calibrated_time/1,
     known_shares/1,
+    profile_truth/1,
     beside_erlperf/1,
     isolated_verdicts/1,
     heap_lottery/1,
@@ -73,6 +74,7 @@ all() ->
         empty_benchmark,
         calibrated_time,
         known_shares,
+        profile_truth,
         beside_erlperf,
         isolated_verdicts,
         heap_lottery,
@@ -166,6 +168,9 @@ calibrated_time(_Config) ->
 known_shares(_Config) ->
     Output = measures(["known_shares", "1"], "known_shares_1", "%"),
     ?assertMatch({match, _}, re:run(Output, ~"^slowed +[0-9.]+ times", [multiline])).
+
+profile_truth(_Config) ->
+    measures(["profile_truth", "calls"], "profile_truth_calls", "%").
 
 isolated_verdicts(_Config) ->
     measures(["isolated_verdicts", "6"], "isolated_verdicts_6", "%").

@@ -10,7 +10,13 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> [samples_chosen_processes, times_chosen_processes, sees_what_waits_for_schedulers].
+each_release() ->
+    [
+        samples_chosen_processes, times_chosen_processes, sees_what_waits_for_schedulers,
+        follows_calls, calls_have_the_true_shares
+    ].
+
+slow() -> [calls_have_the_true_shares].
 
 all() ->
     [
@@ -19,6 +25,8 @@ all() ->
         samples_chosen_processes,
         times_chosen_processes,
         sees_what_waits_for_schedulers,
+        follows_calls,
+        calls_have_the_true_shares,
         evaluates_an_expression,
         runs_a_command,
         refuses
@@ -117,6 +125,60 @@ sees_what_waits_for_schedulers(_Config) ->
         ?assertEqual(false, erpc:call(Node, erlang, system_flag, [microstate_accounting, false]))
     end).
 
+follows_calls(_Config) ->
+    on_node([], fun(Node) ->
+        ok = busy(Node, one, sort_one),
+        ok = busy(Node, other, spin_other),
+        {ok, Recording} = profile(Node, #{
+            kind => calls, targets => [{name, ~"one"}], not_traced => [{lists, '_', '_'}]
+        }),
+        Functions = [F || #{~"function" := F} <- rows(~"profile", Recording)],
+        ?assert(lists:member(~"dyno_profile_SUITE:sorted/1", Functions), Functions),
+        ?assertEqual([], [F || F <- Functions, binary:match(F, ~"lists:") =/= nomatch]),
+        ?assertNot(lists:member(~"dyno_profile_SUITE:spin_other/0", Functions), Functions),
+        %% What is sorted takes most, and is its own time.
+        [#{~"own" := Own}] = [
+            R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"profile", Recording)
+        ],
+        ?assert(Own > 0.5, Own),
+        Within = #{kind => calls, inside => {?MODULE, sorted, 1}, count => 5, for_ms => 30_000},
+        {ok, Five} = profile(Node, Within),
+        ?assertMatch(#{~"status" := ~"complete"}, Five),
+        ?assertMatch(
+            [#{~"calls" := 5}],
+            [R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"call_times", Five)]
+        ),
+        [
+            ?assertMatch({error, {dyno_profile_calls, Reason}}, profile(Node, Options#{kind => calls}))
+         || {Reason, Options} <- [
+                {no_processes, #{}},
+                {count_without_inside, #{count => 2, targets => [{name, ~"one"}]}},
+                {processes_and_inside, #{inside => {lists, sort, 1}, targets => [{name, ~"one"}]}}
+            ]
+        ],
+        {error, Unknown} = profile(Node, Within#{inside => {?MODULE, sortet, 1}}),
+        Text = unicode:characters_to_binary(dyno_error:format(Unknown)),
+        ?assertMatch({_, _}, binary:match(Text, ~"sorted/1"), Text)
+    end).
+
+%% On a machine that does other work the time that a process is kept from a processor is nobody's.
+calls_have_the_true_shares(Config) ->
+    %% The node that is started loads from the same folders.
+    Folder = proplists:get_value(priv_dir, Config),
+    true = code:add_patha(Folder),
+    [
+        {ok, Module} = compile:file(
+            filename:join([dyno_project:root(), "bench", Module]), [{outdir, Folder}]
+        )
+     || Module <- [bench_ring, bench_profile_truth]
+    ],
+    {Truth, Found, Waiting, Off} = bench_profile_truth:truth_and_found(calls, 10_000),
+    [
+        ?assert(abs(Share - maps:get(Phase, Found, 0.0)) < 3, {Phase, Truth, Found})
+     || Phase := Share <- Truth
+    ],
+    ?assert(abs(Waiting - Off) < 5, {Waiting, Off}).
+
 evaluates_an_expression(_Config) ->
     {ok, Recording} = dyno_profile:run([], #{
         eval => ~"lists:seq(1, 1000), lists:sort([5, 3, 4]).", for_ms => 1000
@@ -162,6 +224,16 @@ spin_other() -> spin_other().
 reverse_one() ->
     _ = lists:reverse([1, 2, 3]),
     reverse_one().
+
+sort_one() -> sort_one([erlang:phash2(N) || N <- lists:seq(1, 1000)]).
+
+sort_one(List) ->
+    _ = sorted(List),
+    sort_one(List).
+
+sorted(List) ->
+    Sorted = lists:sort(List),
+    [hd(Sorted) | Sorted].
 
 busy(Node, Name, Function) ->
     true = erpc:call(Node, erlang, register, [Name, spawn(Node, ?MODULE, Function, [])]),

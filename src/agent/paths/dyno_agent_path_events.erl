@@ -33,6 +33,8 @@ flags are being taken away when it enters the function again is left out until i
     extents := pos_integer() | infinity | none,
     %% Of processes, that an extent's end takes away.
     flags := [atom()],
+    %% Functions that are not traced.
+    without := [dyno_agent_patterns:pattern()],
     %% Whether functions are left out: what their calls must take, as a part of what it takes to trace
     %% a call and its return.
     least := float() | none
@@ -155,8 +157,14 @@ silent(Session, How) ->
     end.
 
 audible(#{silent := Since, silent_for := Before, session := Session, paths := Paths} = State) ->
+    #{config := #{without := Without}} = State,
     Stacks = maps:from_list([
-        {Pid, [MFA || {M, F, A, _} <- Frames, MFA <- [{M, F, A}]]}
+        {Pid, [
+            MFA
+         || {M, F, A, _} <- Frames,
+            MFA <- [{M, F, A}],
+            not dyno_agent_patterns:matches(MFA, Without)
+        ]}
      || Pid <- lists:sublist(dyno_agent_paths:processes(Paths), ?MOST_STACKS),
         node(Pid) =:= node(),
         {_, Frames} <- [process_info(Pid, current_stacktrace)]

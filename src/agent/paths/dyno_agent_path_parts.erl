@@ -38,7 +38,7 @@ profiles() ->
 stacks(Values, Result) ->
     Paths = [
         {Of, printed(Path), #{processes => element(1, dyno_agent_kind:print(Group))}}
-     || {Group, Path, Sums} <- paths(Result), [Value | _] = Of <- [Values(Sums)],
+     || {Group, [_ | _] = Path, Sums} <- paths(Result), [Value | _] = Of <- [Values(Sums)],
         Value > 0 orelse lists:sum(Of) > 0
     ],
     Sorted = lists:reverse(lists:keysort(1, Paths)),
@@ -64,15 +64,12 @@ paths(#{nodes := Nodes, hidden := Hidden}) ->
      || {Group, Path, Sums} <- dyno_agent_path_tree:paths(Nodes)
     ].
 
-left([_ | _] = Path, #{own := Own, taken := Taken}, Short) ->
-    case is_map_key(lists:last(Path), Short) of
+left(Path, #{own := Own, taken := Taken}, Short) ->
+    case Path =/= [] andalso is_map_key(lists:last(Path), Short) of
         true -> 0;
         false -> max(0, Own - Taken)
-    end;
-left([], #{own := Own, taken := Taken}, _Short) ->
-    max(0, Own - Taken).
+    end.
 
-printed([]) -> [~"(before the first call that was seen)"];
 printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
 
 -spec tables() -> [dyno_agent_instrument:table()].

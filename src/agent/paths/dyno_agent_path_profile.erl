@@ -246,6 +246,7 @@ watchdog(#{config := Config, costs := Costs, far := Far}) ->
             {dyno_agent_path_events, #{
                 sink => self(),
                 flags => ?FLAGS,
+                without => dyno_agent_patterns:resolve(map_get(without, Config)),
                 extents =>
                     case Extents of
                         true -> maps:get(count, Config, infinity);

@@ -98,8 +98,8 @@ while_paused(_Message, State) ->
 state(in) -> on;
 state(out) -> off.
 
-until_pause(#process{last = Last, state = How} = Process, #paths{paused = Paused} = State) when
-    is_integer(Paused), Last < Paused, How =/= outside
+until_pause(#process{last = Last, state = How, stack = Stack} = Process, #paths{paused = Paused} = State) when
+    is_integer(Paused), Last < Paused, How =/= outside, Stack =/= []
 ->
     #process{at = At} = Process,
     #paths{tree = Tree} = State,
@@ -201,7 +201,9 @@ scheduled(How, Time, State) ->
     #paths{process = Process} = Spent = spent(run, Time, State),
     Spent#paths{process = Process#process{state = How}}.
 
-%% What has passed since the last event.
+%% What has passed since the last event; where it was in no function that was seen it is nobody's.
+spent(Kind, Time, #paths{process = #process{stack = []} = Process} = State) ->
+    State#paths{process = Process#process{last = Time, kind = Kind, state = on}};
 spent(Kind, Time, #paths{tree = Tree, process = #process{state = off} = Process} = State) ->
     #process{at = At, last = Last} = Process,
     ok = dyno_agent_path_tree:add(At, {off, Time - Last}, Tree),
