@@ -72,6 +72,8 @@ flags are being taken away when it enters the function again is left out until i
     %% Had ended at the last look.
     dead := #{pid() => true},
     inside := #{pid() => {seen | unseen, Depth :: pos_integer()}},
+    %% Since when they are not in it; whose flags are taken away soon, or were.
+    outside := #{pid() => integer()},
     released := #{pid() => soon | integer()},
     begun := non_neg_integer(),
     ended := non_neg_integer()
@@ -85,6 +87,7 @@ flags are being taken away when it enters the function again is left out until i
 %% So many messages wait where calls come too fast.
 -define(BEHIND, 10_000).
 -define(MOST_STACKS, 500).
+-define(OUTSIDE_MS, 5).
 
 -doc false.
 -spec init(config()) -> state().
@@ -105,6 +108,7 @@ init(#{paths := Paths, sink := Sink} = Config) ->
         hidden => #{},
         dead => #{},
         inside => #{},
+        outside => #{},
         released => #{},
         begun => 0,
         ended => 0
@@ -198,12 +202,16 @@ is_wanted(Pid, Time, #{begun := Begun, released := Released, config := #{extents
 
 entered(Pid, Entry, true, #{inside := Inside, begun := Begun, paths := Paths} = State) ->
     State#{
+        outside := maps:remove(Pid, map_get(outside, State)),
         inside := Inside#{Pid => {seen, 1}},
         begun := Begun + 1,
         paths := dyno_agent_paths:begins(Pid, Entry, Paths)
     };
 entered(Pid, _Entry, false, #{inside := Inside} = State) ->
-    State#{inside := Inside#{Pid => {unseen, 1}}}.
+    State#{
+        outside := maps:remove(Pid, map_get(outside, State)),
+        inside := Inside#{Pid => {unseen, 1}}
+    }.
 
 ends(Pid, TimeOfDay, #{inside := Inside} = State) ->
     case Inside of
@@ -221,14 +229,28 @@ ends(Pid, TimeOfDay, #{inside := Inside} = State) ->
             {ok, State}
     end.
 
-left(Pid, #{inside := Inside, released := Released, hands := Hands} = State) ->
-    #{ended := Ended, config := #{flags := Flags, extents := Most}} = State,
-    ok = dyno_agent_path_hands:release(Hands, Pid, Flags),
-    Next = State#{inside := maps:remove(Pid, Inside), released := Released#{Pid => soon}},
+%% Where a process enters it over and over its flags stay: they could not be taken away in time.
+left(Pid, #{inside := Inside, outside := Outside, ended := Ended} = State) ->
+    #{config := #{extents := Most}} = State,
+    Next = State#{
+        inside := maps:remove(Pid, Inside), outside := Outside#{Pid => erlang:monotonic_time()}
+    },
     case Ended of
         Most -> {{stop, {extents, Most}}, Next};
         _ -> {ok, Next}
     end.
+
+released(#{outside := Outside} = State) when map_size(Outside) =:= 0 ->
+    State;
+released(#{outside := Outside, released := Released, hands := Hands} = State) ->
+    #{config := #{flags := Flags}} = State,
+    Before = erlang:monotonic_time() - erlang:convert_time_unit(?OUTSIDE_MS, millisecond, native),
+    Gone = [Pid || Pid := Since <- Outside, Since < Before],
+    lists:foreach(fun(Pid) -> dyno_agent_path_hands:release(Hands, Pid, Flags) end, Gone),
+    State#{
+        outside := maps:without(Gone, Outside),
+        released := maps:merge(Released, maps:from_keys(Gone, soon))
+    }.
 
 monotonic({Mega, Seconds, Micro}) ->
     Microseconds = (Mega * 1_000_000 + Seconds) * 1_000_000 + Micro,
@@ -308,6 +330,7 @@ swept(#{paths := Paths, dead := Dead} = State) ->
         dead := maps:from_keys(New, true),
         paths := lists:foldl(fun dyno_agent_paths:forget/2, Paths, Forgotten),
         inside := maps:without(Forgotten, map_get(inside, State)),
+        outside := maps:without(Forgotten, map_get(outside, State)),
         released := maps:without(Forgotten, map_get(released, State))
     }.
 
@@ -316,7 +339,7 @@ swept(#{paths := Paths, dead := Dead} = State) ->
 info({dyno_agent_path_hands, pace, Hands}, State) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     ok = dyno_agent_path_hands:paced(Hands, Waiting),
-    {ok, State};
+    {ok, released(State)};
 info({traces, Session}, State) ->
     Hands = dyno_agent_path_hands:start_link(Session),
     {parent, Watchdog} = process_info(self(), parent),
