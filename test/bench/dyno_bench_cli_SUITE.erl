@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-slow() -> [erlperf_lines].
+slow() -> [erlperf_lines, fewer_may_give_more, ten_thousand_processes].
 
 all() ->
     [
@@ -22,6 +22,8 @@ all() ->
         monitor_lines,
         code_paths,
         squeeze,
+        fewer_may_give_more,
+        ten_thousand_processes,
         recording_too,
         without_standard_error,
         help,
@@ -213,6 +215,58 @@ squeeze(Config) ->
     ?assertMatch(
         {match, _}, re:run(Table, "^Code +\\|\\| +QPS +Time\ntimer:sleep\\(2\\)\\. +2 "), Table
     ).
+
+%% Two processes are twice as fast for most of the time, and else far slower; three are a bit faster
+%% than one for sure.
+-define(MOODY, """
+-module(moody).
+
+-export([join/0, call/1]).
+
+join() ->
+    _ = pg:start(moody),
+    pg:join(moody, all, self()).
+
+call(_) -> timer:sleep(ms(length(pg:get_local_members(moody, all)))).
+
+ms(1) -> 2;
+ms(2) ->
+    case erlang:system_time(millisecond) div 130 rem 8 < 5 of
+        true -> 2;
+        false -> 15
+    end;
+ms(_) -> 6.
+
+""").
+
+fewer_may_give_more(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    ok = dyno_peers:save(Folder, ?MOODY),
+    Line = ["r(S) -> moody:call(S).", "--init_runner", "moody:join().", "-q", "-d", "60"],
+    dyno_tries:hold(3, fun() ->
+        {0, Out, _} = dyno(Config, Line ++ ["--max", "3", "-pa", Folder]),
+        Words = re:replace(Out, "\\s+", " ", [global, {return, binary}]),
+        ?assertMatch({match, _}, re:run(Words, "highest with 3 workers"), Out),
+        ?assertMatch({match, _}, re:run(Words, " 2 may give more, not surely: [0-9.]+ k?/s"), Out)
+    end).
+
+%% Each has its turn, what all did together counts, and two names for one code are no two codes.
+ten_thousand_processes(Config) ->
+    Codes = ["lists:sum(lists:seq(1, 1000)).", "begin lists:sum(lists:seq(1, 1000)) end."],
+    File = filename:join(proplists:get_value(priv_dir, Config), "crowd.json"),
+    dyno_tries:hold(3, fun() ->
+        Begin = erlang:monotonic_time(second),
+        {0, Out, _} = dyno(Config, Codes ++ ["-c", "10000", "--time", "4s", "-o", File]),
+        %% As many rounds as a verdict needs may take longer, which is said.
+        ?assert(erlang:monotonic_time(second) - Begin < 60, Out),
+        {ok, Document} = dyno_recording_file:read(File),
+        [Run] = dyno_recording:runs(Document),
+        Rows = dyno_suites:table(Run, ~"codes", any),
+        Ratios = [Ratio || #{~"ratio" := Ratio} <- Rows, is_number(Ratio)],
+        ct:pal("~p~n~ts", [Ratios, Out]),
+        ?assertEqual([], [Row || #{~"verdict" := ~"slower"} = Row <- Rows], Out),
+        ?assert(lists:all(fun(Ratio) -> Ratio > 0.6 andalso Ratio < 1.6 end, Ratios), Out)
+    end).
 
 recording_too(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "samples.json"),

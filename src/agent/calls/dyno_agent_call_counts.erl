@@ -11,7 +11,7 @@
 %%   module is about to be replaced     read it, reset it, and send `was_read`
 %%   was read before, or too late       -
 %%   a loading has ended                keep the breakpoints that the patterns ask for
-%%   statistics grow with processes     read and reset modules
+%%   statistics grow with processes     read and reset all
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).
@@ -26,10 +26,6 @@
     loading := #{module() => pos_integer()},
     %% How many have ended.
     loads := non_neg_integer(),
-    %% Modules of which functions were seen called. A reading resets a whole module: so it reads all
-    %% of its functions, or what was called for the first time would be lost.
-    active := #{module() => []},
-    readings := non_neg_integer(),
     sums := dyno_agent_call_sums:t(),
     %% The callers of throttled functions that dyno_agent_processes does not have yet.
     discovered := #{pid() => group()},
@@ -49,7 +45,7 @@ they were before. `callers`: of a throttled function, without a reading.
     | {loading, module(), prepared | announced}
     | {was_read, module(), prepared | announced, {boolean(), boolean()}, dyno_agent_call_sums:t()}
     | load_ended
-    | {read_and_reset, some | all, context()}
+    | {read_and_reset, context()}
     | {read, context()}
     | {callers, mfa(), [pid()], context()}
     | {replaced, [module()]}
@@ -58,8 +54,8 @@ they were before. `callers`: of a throttled function, without a reading.
 
 -doc """
 `read_replaced`: answered with `was_read`. `missed`: a module was replaced, and with it went what it
-has counted since it was read. `narrow`: a module has come. `read_and_reset`: the
-modules in this order, of each all functions. Each function that was read is for `add/4`.
+has counted since it was read. `narrow`: a module has come. `read`, `read_and_reset`: the modules in
+this order. Each function that was read is for `add/4`.
 """.
 -type effect() ::
     {read_replaced, module(), prepared | announced, dyno_agent_call_sums:t()}
@@ -77,8 +73,6 @@ modules in this order, of each all functions. Each function that was read is for
 
 %% Two modules may be prepared at the same time and finished in the other order.
 -define(ENDS_TO_WAIT_FOR, 3).
-%% Modules that were not called before are read only in every so many readings.
--define(READ_ALL, 10).
 %% How many rows of who called what a result has: the heaviest.
 -define(CALLER_ROWS, 5000).
 
@@ -89,8 +83,6 @@ new(Patterns) ->
         modules => #{},
         loading => #{},
         loads => 0,
-        active => #{},
-        readings => 0,
         sums => dyno_agent_call_sums:new(),
         discovered => #{},
         reloaded => [],
@@ -125,16 +117,12 @@ event({was_read, Module, Sign, Ended, Before}, #{modules := Modules} = Counts) -
     {replaced(Module, Sign, Verdict, Read), []};
 event(load_ended, #{loading := Loading, loads := Loads} = Counts) ->
     maps:fold(fun ended/3, {Counts#{loading := #{}, loads := Loads + 1}, []}, Loading);
-event({read_and_reset, Which, Context}, #{readings := Number} = Before) ->
+event({read_and_reset, Context}, #{modules := Modules} = Before) ->
     %% Whom nobody knows by the next reading is not discovered any more.
-    #{sums := Resolved} = Counts0 = resolve(Context, Before#{readings := Number + 1}),
-    Counts = Counts0#{sums := dyno_agent_call_sums:settle(Resolved)},
-    Of =
-        case Which =:= all orelse Number rem ?READ_ALL =:= 0 of
-            true -> map_get(modules, Counts);
-            false -> called(Context, Counts)
-        end,
-    {Counts, [{read_and_reset, throttled_first(Of, Context)}]};
+    #{sums := Resolved} = Counts = resolve(Context, Before),
+    {Counts#{sums := dyno_agent_call_sums:settle(Resolved)}, [
+        {read_and_reset, throttled_first(Modules, Context)}
+    ]};
 event({read, Context}, #{modules := Modules} = Counts) ->
     {Counts, [{read, throttled_first(Modules, Context)}]};
 event({callers, MFA, Pids, #{throttled := Throttled} = Context}, Counts) ->
@@ -188,11 +176,6 @@ ended(Module, Ends, {#{patterns := Patterns, loading := Loading} = Counts, Effec
             {Waiting, [{narrow, Module, unmeasured} | Effects]}
     end.
 
-%% Throttled functions have been called, whether a reading has seen it yet or not.
-called(#{throttled := Throttled}, #{active := Active, modules := Modules}) ->
-    Called = #{M => [] || {M, _, _} := _ <- Throttled, is_map_key(M, Modules)},
-    maps:merge(Active, Called).
-
 %% So that the callers of throttled functions have a group when they turn up in other modules.
 throttled_first(Modules, #{throttled := Throttled}) ->
     First = lists:usort([M || {M, _, _} := _ <- Throttled, is_map_key(M, Modules)]),
@@ -203,8 +186,8 @@ throttled_first(Modules, #{throttled := Throttled}) ->
     Overhead :: dyno_agent_call_sums:overhead().
 add(_MFA, #{calls := 0, time := []}, _With, Counts) ->
     Counts;
-add({Module, _, _} = MFA, Reading, {Context, Overhead}, Before) ->
-    #{sums := Sums, active := Active} = Counts =
+add(MFA, Reading, {Context, Overhead}, Before) ->
+    #{sums := Sums} = Counts =
         case Context of
             #{throttled := #{MFA := Group}} ->
                 discover(callers(Reading), Group, Context, Before);
@@ -212,10 +195,7 @@ add({Module, _, _} = MFA, Reading, {Context, Overhead}, Before) ->
                 Before
         end,
     With = Overhead#{group_of => group_of(Context, Counts)},
-    Counts#{
-        sums := dyno_agent_call_sums:add([{MFA, Reading}], With, Sums),
-        active := Active#{Module => []}
-    }.
+    Counts#{sums := dyno_agent_call_sums:add([{MFA, Reading}], With, Sums)}.
 
 callers(#{time := [], memory := Memory}) -> [P || {P, Calls, _} <- Memory, Calls > 0];
 callers(#{time := Time}) -> [P || {P, Calls, _, _} <- Time, Calls > 0].

@@ -3,39 +3,44 @@
 
 -module(dyno_agent_call_sessions).
 -moduledoc false.
-%% The breakpoints that count calls, in two trace sessions that are a double buffer. A module counts
-%% in one of them while the other is idle. To read its statistics and reset them is to switch:
+%% The breakpoints that count calls, in two trace sessions. To read statistics and reset them, all
+%% is paused by one change of the code and counts again by another. What is between the two is lost,
+%% and made good for (`gap_factor/1`). Where many processes called, reading takes long: then the
+%% other session counts meanwhile, a double buffer (`switch/2`).
 %%
-%%                                   switch        read          clear
-%%   first session    ===counting====|.............|  |..........|      (no breakpoints)
-%%   second session   (no breakpoints)  |===========counting=======================
+%%                                   pause        read         restart
+%%   one session      ===counting====|............................|=========counting============
+%%
+%%   first session    ===counting====|..........read.............|........(paused)..............
+%%   second session   ....(paused)......|==================counting=============================
 %%                                   <-->
 %%                                    gap
 %%
-%% While a session is read its statistics stand still. With one session the calls in that time would
-%% be missing: 16 % were, on Cowboy at 15,000 processes a second. The gap between stopping the one
-%% and starting the other is some 100 us, and what is lost in it is made good for (`gap_factor/2`).
-%% How much that is, is measured in reductions of the target's processes: the clock goes on while the
-%% machine runs something else, or this process waits and the target works on.
-%% What was read is cleared, because even a breakpoint that is paused costs each call 10 ns, and to
-%% set it again takes no longer than to wake it. For the same reason processes are flagged in the
-%% second session when it is first needed.
+%% A paused breakpoint goes on to give time to the function that a process was in when all was
+%% paused, until it is read: so everything is paused at once, and never module by module, which
+%% takes seconds on a busy machine.
+%%
+%% How long a gap is, is measured in reductions of the target's processes: the clock goes on while
+%% the machine runs something else, or this process waits and the target works on.
 %%
 %% A function never counts in both: there the runtime notices its return in one session only. In the
 %% other the process seems to stay in it for ever, and all that it does outside of counted functions
-%% is added to its time (OTP 27 to 29; doc/architecture.md).
+%% is added to its time (OTP 27 to 29; doc/architecture.md). So the second session's breakpoints are
+%% set, and paused, before any process is flagged in it. It costs each call 10 ns, and each process
+%% that starts 0.7 us, from then on: it is made ready when it is first needed.
 %%
 %% The first session also sends its owner a message at each sign of a module being loaded: `{trace,
 %% _, call, {M, F, A}, Module}` before, `{trace, _, return_from, {erlang, finish_loading, 1}, _}`
-%% after.
+%% after. These are local breakpoints: a global one is lost when the same session pauses everything.
 %%
 %% Mere counts are not by process: with them goes a session that counts the calls of dyno's own
 %% processes (dyno_agent_self_calls), and does what these two do.
 
 -export([open/2, flag_processes/2, leave_out/2, close/1]).
--export([set/2, narrow/3, replaced/2, loaded/2, functions/2]).
--export([restart/2, pause/2, switch/2, work/0, gap/1, gap_factor/2, missed/3, forget_gaps/1]).
--export([counting/2, idle/2, reading/3, callers/2, clear/2, self_calls/1]).
+-export([set/2, narrow/3, replaced/2, functions/2]).
+-export([restart/1, pause/1, resume/1, switch/2, pause/2, resume/3]).
+-export([work/0, gap/1, gap_factor/1, missed/3, forget_gaps/1]).
+-export([counting/1, idle/1, reading/3, callers/2, self_calls/1]).
 -export_type([t/0, measure/0]).
 
 -type measure() :: call_count | call_time | call_memory.
@@ -50,13 +55,19 @@
     select := [dyno_agent_process_choice:selector()],
     %% But these.
     left_out := [pid()],
-    %% Which session a module counts in; the first where it is not in here.
-    current := #{module() => 1 | 2},
-    %% Since when a module counts (`work/0`); how much more it would have counted without the last gap.
-    since := #{module() => number()},
-    gap_factors := #{module() => float()},
-    %% What was done in the gaps of each module together, at most.
-    gaps := #{module() => number()}
+    %% Which session counts.
+    current := 1 | 2,
+    %% Since when (`work/0`), and since when modules that were read by themselves do.
+    since := number(),
+    since_of := #{module() => number()},
+    %% Where all stands still: since when, at the latest, and in the mean.
+    paused := {Latest :: number(), Mean :: number()} | no,
+    %% What was done in the last gap in the mean, and what makes good for the one before.
+    last_gap := number(),
+    gap_factor := float(),
+    %% What was done in all gaps together at most, and besides in those of a module.
+    gaps := number(),
+    gaps_of := #{module() => number()}
 }.
 
 %% After a moment of counting the gap's share says nothing.
@@ -65,6 +76,7 @@
 -define(SLICE, 4000).
 %% Nearly all calls return in that time.
 -define(RETURN_MS, 100).
+-define(ALL, {'_', '_', '_'}).
 %% The loader replaces a small module within 100 us of prepare_loading: the calls that lead to it
 %% are an earlier warning.
 -define(BEFORE_LOADING, [
@@ -87,12 +99,12 @@ open(Patterns, Measures) ->
         fun({M, F, A}) ->
             Arguments = ['$1' | lists:duplicate(A - 1, '_')],
             ByModule = [{Arguments, [{is_atom, '$1'}], [{message, '$1'}]}],
-            _ = trace:function(First, {M, F, A}, ByModule, [])
+            _ = trace:function(First, {M, F, A}, ByModule, [local])
         end,
         ?BEFORE_LOADING
     ),
     AtReturn = [{'_', [], [{message, false}, {return_trace}]}],
-    _ = trace:function(First, {erlang, finish_loading, 1}, AtReturn, []),
+    _ = trace:function(First, {erlang, finish_loading, 1}, AtReturn, [local]),
     #{
         self_calls => dyno_agent_self_calls:open(Patterns, Measures),
         sessions => {First, Second},
@@ -101,10 +113,14 @@ open(Patterns, Measures) ->
         flagged => 0,
         select => [],
         left_out => [],
-        current => #{},
-        since => #{},
-        gap_factors => #{},
-        gaps => #{}
+        current => 1,
+        since => work(),
+        since_of => #{},
+        paused => no,
+        last_gap => 0,
+        gap_factor => 1.0,
+        gaps => 0,
+        gaps_of => #{}
     }.
 
 -doc """
@@ -137,13 +153,6 @@ flag_some(Session, IsChosen) ->
         end,
         [Pid || Pid <- processes(), Pid =/= self(), IsChosen(Pid)]
     ).
-
-flag_second(#{flagged := 1, sessions := {First, Second}, left_out := Pids} = Sessions) ->
-    ok = flag_other(Sessions, First, Second),
-    ok = dyno_agent_self_calls:flag(Second, Pids, off),
-    Sessions#{flagged := 2};
-flag_second(Sessions) ->
-    Sessions.
 
 flag_other(#{select := []}, _First, Second) ->
     _ = trace:process(Second, all, true, [call, arity]),
@@ -183,8 +192,8 @@ close(#{sessions := {First, Second}, measures := Measures, self_calls := SelfCal
         [] ->
             ok;
         _ ->
-            _ = [trace:function(S, {'_', '_', '_'}, false, Measures) || S <- [First, Second]],
-            _ = [trace:function(First, on_load, false, Measures)],
+            Off = fun(S) -> [trace:function(S, F, false, Measures) || F <- [on_load, ?ALL]] end,
+            ok = lists:foreach(Off, [First, Second]),
             timer:sleep(?RETURN_MS)
     end,
     lists:foreach(fun trace:session_destroy/1, [First, Second]).
@@ -193,8 +202,8 @@ close(#{sessions := {First, Second}, measures := Measures, self_calls := SelfCal
 -spec set(module(), t()) -> {non_neg_integer(), t()}.
 set(_Module, #{measures := []} = Sessions) ->
     {0, Sessions};
-set(Module, #{sessions := {First, _}} = Sessions) ->
-    case each(Module, First, true, Sessions) of
+set(Module, Sessions) ->
+    case each(Module, counting(Sessions), true, Sessions) of
         0 -> {0, Sessions};
         N -> {N, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)}
     end.
@@ -207,50 +216,37 @@ each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
     Specs = dyno_agent_patterns:specs(Module, Patterns),
     lists:sum([trace:function(Session, F, Action, Measures) || F <- Specs]).
 
+%% Does one thing to all breakpoints that a session has.
+all(_Session, _Action, #{measures := []}) ->
+    ok;
+all(Session, Action, #{measures := Measures}) ->
+    _ = trace:function(Session, ?ALL, Action, Measures),
+    ok.
+
 -doc """
 A module has come, and `on_load` has set breakpoints in all of its functions. Takes those away that
-the patterns do not ask for, which are all if the module is not measured, and sees to it that the
-others count in one session.
+the patterns do not ask for, which are all if the module is not measured. One that came while the
+sessions changed has none yet.
 """.
 -spec narrow(module(), measured | unmeasured, t()) -> t().
 narrow(_Module, _Is, #{measures := []} = Sessions) ->
     Sessions;
-narrow(Module, unmeasured, #{sessions := {First, _}, measures := Measures} = Sessions) ->
-    _ = trace:function(First, {Module, '_', '_'}, false, Measures),
+narrow(Module, unmeasured, #{measures := Measures} = Sessions) ->
+    _ = trace:function(counting(Sessions), {Module, '_', '_'}, false, Measures),
     Sessions;
-narrow(Module, measured, #{sessions := {First, _}, measures := Measures} = Sessions) ->
+narrow(Module, measured, #{measures := Measures} = Sessions) ->
+    Session = counting(Sessions),
     All = dyno_agent_patterns:functions(Module, [{Module, '_', '_'}]),
     Others = All -- functions(Module, Sessions),
-    lists:foreach(fun(F) -> trace:function(First, F, false, Measures) end, Others),
-    loaded(Module, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)).
+    lists:foreach(fun(F) -> trace:function(Session, F, false, Measures) end, Others),
+    _ = [each(Module, Session, true, Sessions) || not has_breakpoints(Session, Module, Sessions)],
+    self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions).
 
 -doc "Takes in what dyno's own processes have called of a module whose code is to be replaced.".
 -spec replaced(module(), t()) -> t().
 replaced(Module, Sessions) ->
     self_calls(fun dyno_agent_self_calls:keep/2, Module, Sessions).
 
--doc "Sees to it that a module that may have been loaded anew counts in one session, and in which.".
--spec loaded(module(), t()) -> t().
-loaded(Module, #{sessions := {First, Second}, current := Current} = Sessions) ->
-    case {maps:get(Module, Current, 1), has_breakpoints(Second, Module, Sessions)} of
-        {1, _} ->
-            Sessions;
-        {2, true} ->
-            %% Set since the load, or there was none: new code counts in the first session as well.
-            _ = each(Module, First, false, Sessions),
-            Sessions;
-        {2, false} ->
-            %% The load may have ended just before the first session was cleared.
-            _ =
-                case has_breakpoints(First, Module, Sessions) of
-                    true -> 0;
-                    false -> each(Module, First, true, Sessions)
-                end,
-            Sessions#{current := Current#{Module => 1}}
-    end.
-
-has_breakpoints(_Session, _Module, #{measures := []}) ->
-    false;
 has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
     case functions(Module, Sessions) of
         [] ->
@@ -266,59 +262,90 @@ has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
 -spec functions(module(), t()) -> [mfa()].
 functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Module, Patterns).
 
--doc "Sets a module's statistics to zero and lets it count.".
--spec restart(module(), t()) -> t().
-restart(Module, #{since := Since} = Sessions) ->
-    _ = each(Module, counting(Module, Sessions), restart, Sessions),
-    Counting = Sessions#{since := Since#{Module => work()}},
-    self_calls(fun dyno_agent_self_calls:restart/2, Module, Counting).
+-doc "Sets all statistics to zero and lets everything count, also what was paused.".
+-spec restart(t()) -> t().
+restart(#{self_calls := SelfCalls} = Sessions) ->
+    counts(Sessions#{self_calls := dyno_agent_self_calls:restart(SelfCalls)}).
 
--doc "Stops a module's counting.".
--spec pause(module(), t()) -> ok.
-pause(Module, #{self_calls := SelfCalls} = Sessions) ->
-    _ = each(Module, counting(Module, Sessions), pause, Sessions),
-    dyno_agent_self_calls:pause(Module, SelfCalls).
+-doc "Lets everything that was paused count on from zero.".
+-spec resume(t()) -> t().
+resume(#{self_calls := SelfCalls} = Sessions) ->
+    counts(Sessions#{self_calls := dyno_agent_self_calls:keep(SelfCalls)}).
+
+counts(Sessions) ->
+    Before = work(),
+    ok = all(counting(Sessions), restart, Sessions),
+    counts_since(Before, Sessions).
+
+%% Each change takes effect somewhere in its call: the gap takes the time from the one call's begin
+%% to the other's end at most, and half of both calls less in the mean.
+counts_since(_Before, #{paused := no} = Sessions) ->
+    Sessions#{since := work(), since_of := #{}, last_gap := 0};
+counts_since(Before, #{paused := {Latest, Mean}, gaps := Gaps} = Sessions) ->
+    Now = work(),
+    Sessions#{
+        paused := no,
+        since := Now,
+        since_of := #{},
+        last_gap := max(0, (Before + Now) / 2 - Mean),
+        gaps := Gaps + gap(Latest, Now)
+    }.
+
+gap(From, To) -> max(0, To - From) + ?SLICE * erlang:system_info(schedulers_online).
+
+-doc "Stops all counting.".
+-spec pause(t()) -> t().
+pause(#{since := Since, last_gap := Gap, self_calls := SelfCalls} = Sessions) ->
+    Before = work(),
+    ok = all(counting(Sessions), pause, Sessions),
+    ok = dyno_agent_self_calls:pause(SelfCalls),
+    Mean = (Before + work()) / 2,
+    Factor = min(?MOST_GAP_FACTOR, 1 + Gap / max(1, Mean - Since)),
+    Sessions#{paused := {Before, Mean}, gap_factor := float(Factor)}.
+
+-doc "Stops a module's counting; what was done until then (`work/0`).".
+-spec pause(module(), t()) -> number().
+pause(Module, Sessions) ->
+    Before = work(),
+    _ = each(Module, counting(Sessions), pause, Sessions),
+    Before.
+
+-doc "Lets a module that was paused then count on from zero.".
+-spec resume(module(), Paused :: number(), t()) -> t().
+resume(Module, Paused, #{since_of := Since, gaps_of := Gaps} = Sessions) ->
+    _ = each(Module, counting(Sessions), restart, Sessions),
+    Now = work(),
+    Sessions#{
+        since_of := Since#{Module => Now},
+        gaps_of := Gaps#{Module => maps:get(Module, Gaps, 0) + gap(Paused, Now)}
+    }.
 
 -doc """
-Lets a module go on counting from zero in the other session; `idle/2` is to be read then.
-
-Stopping the one and starting the other are two changes of the code, some 100 us from one another,
-more on a busy machine. The calls in between are lost; `gap_factor/2` tells what makes good for
-them.
+Lets everything go on counting from zero in the other session; `idle/1` is to be read then. With
+the modules that are measured, for those that have come since it counted last.
 """.
--spec switch(module(), t()) -> t().
-switch(Module, Before) ->
-    #{current := Current, since := Since, gap_factors := Factors} =
-        Sessions = flag_second(Before),
-    Next = Sessions#{current := Current#{Module => 3 - maps:get(Module, Current, 1)}},
-    #{patterns := Patterns} = Sessions,
-    Start = work(),
-    Gaps = [
-        switch(F, counting(Module, Sessions), counting(Module, Next), Sessions)
-     || F <- dyno_agent_patterns:specs(Module, Patterns)
-    ],
-    %% Each change takes effect somewhere in its call: between the two lies both calls' time at most,
-    %% and half of it as a rule.
-    Mean = lists:sum(Gaps) / max(1, length(Gaps)) / 2,
-    Factor =
-        case Since of
-            #{Module := Begin} when Start > Begin -> 1 + Mean / (Start - Begin);
-            #{} -> 1.0
-        end,
-    Slices = ?SLICE * erlang:system_info(schedulers_online),
-    add_gap(Module, lists:max([0 | Gaps]) + Slices, Next#{
-        since := Since#{Module => work()},
-        gap_factors := Factors#{Module => min(?MOST_GAP_FACTOR, Factor)}
-    }).
+-spec switch([module()], t()) -> t().
+switch(Modules, #{current := Current, measures := Measures} = Sessions) ->
+    #{self_calls := SelfCalls} = Paused = pause(ready(Modules, Sessions)),
+    Next = Paused#{current := 3 - Current, self_calls := dyno_agent_self_calls:keep(SelfCalls)},
+    To = counting(Next),
+    _ = [trace:function(counting(Paused), on_load, false, Measures) || Measures =/= []],
+    Missing = [M || M <- Modules, Measures =/= [], not has_breakpoints(To, M, Next)],
+    Before = work(),
+    ok = all(To, restart, Next),
+    _ = [trace:function(To, on_load, true, Measures) || Measures =/= []],
+    lists:foreach(fun(M) -> each(M, To, true, Next) end, Missing),
+    counts_since(Before, Next).
 
-switch(Functions, From, To, #{measures := Measures}) ->
-    Start = work(),
-    _ = trace:function(From, Functions, pause, Measures),
-    _ = trace:function(To, Functions, true, Measures),
-    max(0, work() - Start).
-
-add_gap(Module, Work, #{gaps := Gaps} = Sessions) ->
-    Sessions#{gaps := Gaps#{Module => maps:get(Module, Gaps, 0) + Work}}.
+%% No process is flagged yet in the second session: what is set there counts nothing.
+ready(Modules, #{flagged := 1, sessions := {First, Second}, left_out := Pids} = Sessions) ->
+    _ = [each(M, Second, true, Sessions) || M <- Modules],
+    ok = all(Second, pause, Sessions),
+    ok = flag_other(Sessions, First, Second),
+    ok = dyno_agent_self_calls:flag(Second, Pids, off),
+    Sessions#{flagged := 2};
+ready(_Modules, Sessions) ->
+    Sessions.
 
 -doc "What the target's processes have done, in reductions: all but this one.".
 -spec work() -> number().
@@ -328,51 +355,40 @@ work() ->
     All - Own.
 
 -doc """
-By how much a module's statistics of its last switch are to be multiplied, so that they are right in
-the mean in spite of the calls that were lost: the gap's share of the work.
+By how much statistics that were just paused are to be multiplied, so that they are right in the
+mean in spite of the calls that were lost before: the share of the work that the gap before had.
 """.
--spec gap_factor(module(), t()) -> float().
-gap_factor(Module, #{gap_factors := Factors}) ->
-    maps:get(Module, Factors, 1.0).
+-spec gap_factor(t()) -> float().
+gap_factor(#{gap_factor := Factor}) -> Factor.
 
 -doc """
-A module was replaced: what it has counted since its last switch or restart is lost, as `Before` has
+A module was replaced: what it has counted since it was read or set to zero is lost, as `Before` has
 it.
 """.
 -spec missed(module(), Before :: t(), t()) -> t().
-missed(Module, #{since := Before}, #{since := Since} = Sessions) ->
-    case Before of
-        #{Module := Begin} ->
-            Now = work(),
-            add_gap(Module, max(0, Now - Begin), Sessions#{since := Since#{Module => Now}});
-        #{} ->
-            Sessions
-    end.
+missed(Module, #{since := Since, since_of := SinceOf}, #{since_of := Of} = Sessions) ->
+    Now = work(),
+    #{gaps_of := Gaps} = Sessions,
+    Lost = max(0, Now - maps:get(Module, SinceOf, Since)),
+    Sessions#{
+        since_of := Of#{Module => Now},
+        gaps_of := Gaps#{Module => maps:get(Module, Gaps, 0) + Lost}
+    }.
 
 -doc "What was done in all gaps together (`work/0`), of the module that had most of it.".
 -spec gap(t()) -> number().
-gap(#{gaps := Gaps}) -> lists:max([0 | maps:values(Gaps)]).
+gap(#{gaps := Gaps, gaps_of := Of}) -> Gaps + lists:max([0 | maps:values(Of)]).
 
 -spec forget_gaps(t()) -> t().
-forget_gaps(Sessions) -> Sessions#{gaps := #{}}.
+forget_gaps(Sessions) -> Sessions#{last_gap := 0, gaps := 0, gaps_of := #{}}.
 
--doc "The session that a module counts in.".
--spec counting(module(), t()) -> trace:session().
-counting(Module, #{sessions := Sessions, current := Current}) ->
-    element(maps:get(Module, Current, 1), Sessions).
+-doc "The session that counts.".
+-spec counting(t()) -> trace:session().
+counting(#{sessions := Sessions, current := Current}) -> element(Current, Sessions).
 
--doc "The session that a module counted in before the last switch.".
--spec idle(module(), t()) -> trace:session().
-idle(Module, #{sessions := Sessions, current := Current}) ->
-    element(3 - maps:get(Module, Current, 1), Sessions).
-
--doc "Takes the breakpoints of a module away that have been read: see `idle/2`.".
--spec clear(module(), t()) -> ok.
-clear(_Module, #{measures := []}) ->
-    ok;
-clear(Module, Sessions) ->
-    _ = each(Module, idle(Module, Sessions), false, Sessions),
-    ok.
+-doc "The session that counted before the last switch.".
+-spec idle(t()) -> trace:session().
+idle(#{sessions := Sessions, current := Current}) -> element(3 - Current, Sessions).
 
 -doc "A function's statistics in a session where it is paused; calls without those of its rows.".
 -spec reading(trace:session(), mfa(), t()) -> dyno_agent_call_sums:reading().
@@ -396,8 +412,8 @@ sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, 
 
 -doc "Which processes have called a function in the session that its module counts in.".
 -spec callers(mfa(), t()) -> [pid()].
-callers({Module, _, _} = MFA, #{measures := Measures} = Sessions) ->
-    Session = counting(Module, Sessions),
+callers(MFA, #{measures := Measures} = Sessions) ->
+    Session = counting(Sessions),
     [Measure | _] = [M || M <- Measures, M =/= call_count],
     [element(1, Row) || Row <- info(Session, MFA, Measure, Measures), element(2, Row) > 0].
 

@@ -119,7 +119,7 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
 %% Where nobody discovers processes, nobody knows how many are new: the statistics are read and reset
-%% so often, and less often where they had few rows.
+%% so often, and less often where they had few rows. Few rows are read at once, while nothing counts.
 -define(ALONE_MS, 5000).
 -define(ALONE_MOST_MS, 60_000).
 -define(FEW_ROWS, 20_000).
@@ -287,19 +287,16 @@ handle_call(loads, _From, #{counts := Counts} = State) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(tell_discovered(callers(State)))};
 handle_call(peek, _From, State) ->
-    Read = read_and_reset(all, State),
+    Read = read_and_reset(State),
     {reply, result(Read), tell_discovered(Read)};
 handle_call(read, _From, State) ->
-    ok = pause(State),
-    #{overhead := Overhead} = Read = event({read, lookup(State)}, State),
+    #{overhead := Overhead} = Read = event({read, lookup(State)}, pause(State)),
     Resolved = event(
         {resolve, lookup(Read)}, Read#{overhead := dyno_agent_overhead:at_end(Overhead)}
     ),
     Result = result(Resolved),
     %% What is counted is in the sums now: a second reading must not count it twice.
-    Next = restart_sessions(tell_discovered(without_self(Resolved))),
-    ok = pause(Next),
-    {reply, Result, Next}.
+    {reply, Result, pause(restart_sessions(tell_discovered(without_self(Resolved))))}.
 
 restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = State) ->
     Sample = dyno_agent_call_sample:sample(Sampler),
@@ -317,15 +314,11 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
 
 processor_ms() -> element(1, erlang:statistics(runtime)).
 
-restart_sessions(#{sessions := Sessions, counts := Counts} = State) ->
-    Modules = dyno_agent_call_counts:modules(Counts),
-    State#{sessions := lists:foldl(fun dyno_agent_call_sessions:restart/2, Sessions, Modules)}.
+restart_sessions(#{sessions := Sessions} = State) ->
+    State#{sessions := dyno_agent_call_sessions:restart(Sessions)}.
 
-pause(#{sessions := Sessions, counts := Counts}) ->
-    lists:foreach(
-        fun(Module) -> dyno_agent_call_sessions:pause(Module, Sessions) end,
-        dyno_agent_call_counts:modules(Counts)
-    ).
+pause(#{sessions := Sessions} = State) ->
+    State#{sessions := dyno_agent_call_sessions:pause(Sessions)}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -343,12 +336,13 @@ handle_info({find_callers, Processes}, #{processes := Processes} = State) ->
     ok = dyno_agent_processes:was_read(Processes),
     {noreply, Next};
 handle_info({read_and_reset, Processes}, #{processes := Processes} = State) ->
-    %% Discovered processes go first: with the end of the reading those that have ended are deleted.
-    Next = tell_discovered(read_and_reset(some, State)),
+    %% Thousands of processes are new. Those that were discovered go first: with the end of the
+    %% reading those that have ended are deleted.
+    Next = tell_discovered(read_and_reset(State#{rows := ?FEW_ROWS})),
     ok = dyno_agent_processes:was_read(Processes),
     {noreply, Next};
 handle_info({alone, AfterMs}, State) ->
-    #{rows := Rows} = Next = read_and_reset(some, State),
+    #{rows := Rows} = Next = read_and_reset(State),
     NextMs =
         case Rows < ?FEW_ROWS of
             true -> min(?ALONE_MOST_MS, 2 * AfterMs);
@@ -361,12 +355,12 @@ handle_info({'EXIT', _Parent, Reason}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-read_and_reset(Which, #{overhead := Overhead} = Before) ->
+read_and_reset(#{overhead := Overhead} = Before) ->
     State = Before#{overhead := dyno_agent_overhead:update(Overhead)},
-    Read = event({read_and_reset, Which, lookup(State)}, State),
+    Read = event({read_and_reset, lookup(State)}, State),
     event({resolve, lookup(Read)}, event({replaced, announced_meanwhile()}, Read)).
 
-%% The statistics of a module that was replaced between its switch and its reading are gone with its
+%% The statistics of a module that was replaced between the pause and its reading are gone with its
 %% old code. The messages about its loading are still in the mailbox then.
 announced_meanwhile() ->
     {messages, Messages} = process_info(self(), messages),
@@ -378,19 +372,16 @@ event(Event, #{counts := Counts} = State) ->
 
 effect({read_replaced, Module, Sign, Before}, #{sessions := Sessions0} = State) ->
     EndedBefore = load_has_ended(),
-    Sessions1 = dyno_agent_call_sessions:replaced(
-        Module, dyno_agent_call_sessions:loaded(Module, Sessions0)
-    ),
-    Sessions2 = dyno_agent_call_sessions:switch(Module, Sessions1),
-    Read = read_idle(Module, fun(_, _) -> 1.0 end, lookup(State), State#{
-        sessions := Sessions2
-    }),
-    Sessions3 = dyno_agent_call_sessions:loaded(Module, Sessions2),
+    Sessions1 = dyno_agent_call_sessions:replaced(Module, Sessions0),
+    Paused = dyno_agent_call_sessions:pause(Module, Sessions1),
+    Session = dyno_agent_call_sessions:counting(Sessions1),
+    Read = read_module(Module, Session, 1.0, lookup(State), State#{sessions := Sessions1}),
+    Sessions2 = dyno_agent_call_sessions:resume(Module, Paused, Sessions1),
     Ended = {EndedBefore, load_has_ended()},
     Sessions =
         case Ended of
-            {false, false} -> Sessions3;
-            _ -> dyno_agent_call_sessions:missed(Module, Sessions0, Sessions3)
+            {false, false} -> Sessions2;
+            _ -> dyno_agent_call_sessions:missed(Module, Sessions0, Sessions2)
         end,
     event({was_read, Module, Sign, Ended, Before}, Read#{sessions := Sessions});
 effect({missed, Module}, #{sessions := Sessions} = State) ->
@@ -402,30 +393,35 @@ effect({narrow, Module, Is}, #{sessions := Sessions, processes := Processes} = S
         _ -> dyno_agent_processes:loaded(Processes, Module)
     end,
     State#{sessions := Narrowed};
+effect({read_and_reset, Modules}, #{sessions := Before, rows := Rows} = State) when
+    Rows < ?FEW_ROWS
+->
+    Read = read_modules(Modules, fun dyno_agent_call_sessions:counting/1, State#{
+        sessions := dyno_agent_call_sessions:pause(Before), rows := 0
+    }),
+    #{sessions := Paused} = Read,
+    Read#{sessions := dyno_agent_call_sessions:resume(Paused)};
 effect({read_and_reset, Modules}, #{sessions := Before} = State) ->
-    %% One after the other, and only then they are read: that takes long, and where a function
-    %% counts in one session and who it calls in the other, their time is in both.
-    Sessions = lists:foldl(
-        fun(Module, Acc) -> dyno_agent_call_sessions:switch(Module, Acc) end, Before, Modules
-    ),
-    Factor = fun dyno_agent_call_sessions:gap_factor/2,
+    Sessions = dyno_agent_call_sessions:switch(Modules, Before),
+    Read = read_modules(Modules, fun dyno_agent_call_sessions:idle/1, State#{
+        sessions := Sessions, rows := 0
+    }),
+    %% Many rows were on the heap, one function's after the other's.
+    true = garbage_collect(),
+    Read;
+effect({read, Modules}, State) ->
+    read_modules(Modules, fun dyno_agent_call_sessions:counting/1, State).
+
+read_modules(Modules, Which, #{sessions := Sessions} = State) ->
+    Session = Which(Sessions),
+    Factor = dyno_agent_call_sessions:gap_factor(Sessions),
     Context = with_known_groups(lookup(State), State),
     lists:foldl(
-        fun(Module, Acc) -> read_idle(Module, Factor, Context, Acc) end,
-        State#{sessions := Sessions, rows := 0},
-        Modules
-    );
-effect({read, Modules}, #{sessions := Sessions} = State) ->
-    Context = with_known_groups(lookup(State), State),
-    lists:foldl(
-        fun(Module, Acc) ->
-            Functions = dyno_agent_call_sessions:functions(Module, Sessions),
-            Session = dyno_agent_call_sessions:counting(Module, Sessions),
-            add(Functions, Session, 1.0, Context, Acc)
-        end,
-        State,
-        Modules
+        fun(Module, Acc) -> read_module(Module, Session, Factor, Context, Acc) end, State, Modules
     ).
+
+read_module(Module, Session, Factor, Context, #{sessions := Sessions} = State) ->
+    add(dyno_agent_call_sessions:functions(Module, Sessions), Session, Factor, Context, State).
 
 load_has_ended() ->
     receive
@@ -434,15 +430,6 @@ load_has_ended() ->
             true
     after 0 -> false
     end.
-
-%% Takes the breakpoints away of what was read. Readings come with thousands of processes, whose
-%% calls go on in the gap of the switch: that is made good for.
-read_idle(Module, Factor, Context, #{sessions := Sessions} = State) ->
-    Functions = dyno_agent_call_sessions:functions(Module, Sessions),
-    Session = dyno_agent_call_sessions:idle(Module, Sessions),
-    Read = add(Functions, Session, Factor(Module, Sessions), Context, State),
-    ok = dyno_agent_call_sessions:clear(Module, Sessions),
-    Read.
 
 %% One function after the other: the rows of all at once would be a large heap. Throttled functions
 %% come first: then the groups of their callers are known when these turn up in other functions.

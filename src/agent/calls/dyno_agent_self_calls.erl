@@ -12,7 +12,7 @@
 %%
 %% The session's tracer is a process that does nothing: one that traced could not be counted itself.
 
--export([open/2, set/2, count/2, restart/2, pause/2, keep/2, calls/1, close/1]).
+-export([open/2, set/2, count/2, restart/1, pause/1, keep/1, keep/2, calls/1, close/1]).
 -export([flag/3]).
 -export_type([own/0]).
 
@@ -23,8 +23,8 @@
         tracer := pid(),
         patterns := [dyno_agent_patterns:pattern()],
         base := #{module() => []},
-        %% What was set, made ready: what is called between a module's two pauses is counted in one
-        %% session only.
+        %% What was set, made ready: what is called between the two sessions' pauses is counted in one
+        %% of them only.
         set := #{module() => {Specs :: [{module(), atom(), arity() | '_'}], [mfa()]}},
         %% Of code that has been replaced.
         kept := #{mfa() => pos_integer()}
@@ -99,22 +99,28 @@ flag(Session, Pids, How) ->
         Pids
     ).
 
--doc "Counts a module's calls from now on, from zero.".
--spec restart(module(), own()) -> own().
-restart(Module, #{set := Set, kept := Kept} = Own) when is_map_key(Module, Set) ->
-    ok = act(Module, restart, Own),
-    Own#{kept := maps:filter(fun({M, _, _}, _) -> M =/= Module end, Kept)};
-restart(_Module, Own) ->
-    Own.
+-doc "Counts from now on, from zero.".
+-spec restart(own()) -> own().
+restart(none) ->
+    none;
+restart(#{session := Session} = Own) ->
+    _ = trace:function(Session, {'_', '_', '_'}, restart, ?MEASURE),
+    Own#{kept := #{}}.
 
--doc "Stops counting a module's calls.".
--spec pause(module(), own()) -> ok.
-pause(Module, #{set := Set} = Own) when is_map_key(Module, Set) ->
-    act(Module, pause, Own);
-pause(_Module, _Own) ->
+-doc "Stops counting.".
+-spec pause(own()) -> ok.
+pause(none) ->
+    ok;
+pause(#{session := Session}) ->
+    _ = trace:function(Session, {'_', '_', '_'}, pause, ?MEASURE),
     ok.
 
--doc "Takes in what was counted of a module whose code is to be replaced.".
+-doc "Counts on from zero, and takes in what was counted before.".
+-spec keep(own()) -> own().
+keep(none) -> none;
+keep(Own) -> (restart(Own))#{kept := calls(Own)}.
+
+-doc "The same of a module whose code is to be replaced.".
 -spec keep(module(), own()) -> own().
 keep(Module, #{set := Set, kept := Kept} = Own) when is_map_key(Module, Set) ->
     Taken = maps:merge_with(fun(_, A, B) -> A + B end, Kept, counted(Module, Own)),

@@ -205,8 +205,12 @@ settled(State) -> event(settle, State).
 handle_cast({callers, Rows}, #{table := Table} = State) ->
     IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
     {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
+handle_cast(was_read, State) ->
+    Read = event(was_read, State),
+    %% Of the thousands that had ended nothing but garbage is left.
+    true = garbage_collect(),
+    {noreply, Read};
 handle_cast(Event, State) when
-    Event =:= was_read;
     element(1, Event) =:= loaded;
     element(1, Event) =:= leave_out;
     element(1, Event) =:= limit

@@ -9,7 +9,7 @@
 %% inferred from that alone, or epochs would last a hundred times as long, and there would be few
 %% rounds.
 
--export([iterations/1, balance/1, net_ns/1]).
+-export([iterations/1, balance/2, net_ns/1]).
 -export_type([calibrated/0]).
 
 -define(EPOCH_NS, 2_000_000).
@@ -22,6 +22,8 @@
 -define(MAX_ITERATIONS, 1_000_000_000).
 %% What a slow code's epochs may take, to have as many iterations as a fast one's.
 -define(LONG_NS, 40_000_000).
+%% The same of very many workers, in times of what it needs itself.
+-define(LONG_OF_MANY, 4).
 %% The most that others are believed to have taken of an epoch, as a factor.
 -define(DISTURBED, 8).
 
@@ -46,13 +48,19 @@ iterations(Epochs) ->
 
 -doc """
 As many iterations for each of several codes as the fastest needs; a slow code would take too long
-with them, and gets fewer: at that length it makes no difference.
+with them, and gets fewer: at that length it makes no difference. An epoch of very many workers is
+long because of their number, and that of each so short that it does: the heap has to grow anew.
 """.
--spec balance(#{Code => calibrated()}) -> #{Code => calibrated()}.
-balance(Needed) ->
+-spec balance(#{Code => calibrated()}, Workers :: pos_integer()) -> #{Code => calibrated()}.
+balance(Needed, Workers) ->
     Most = lists:max([N || _ := {N, _} <- Needed]),
+    Times =
+        case for_each_scheduler(Workers) >= ?MANY of
+            true -> ?LONG_OF_MANY;
+            false -> 1
+        end,
     #{
-        Code => with_iterations(max(N, min(Most, N * ?LONG_NS div EpochNs)), Calibrated)
+        Code => with_iterations(min(Most, max(Times * N, N * ?LONG_NS div EpochNs)), Calibrated)
      || Code := {N, EpochNs} = Calibrated <- Needed
     }.
 
@@ -77,10 +85,12 @@ enough(Epochs, N) ->
 
 %% An epoch of thousands of workers is long enough with less of each.
 needed_ns(Workers) ->
-    case max(1, Workers div erlang:system_info(schedulers_online)) of
+    case for_each_scheduler(Workers) of
         Crowded when Crowded >= ?MANY -> ?LEAST_OF_MANY_NS;
         Crowded -> max(?LEAST_NS, ?EPOCH_NS div Crowded)
     end.
+
+for_each_scheduler(Workers) -> max(1, Workers div erlang:system_info(schedulers_online)).
 
 %% Of the worker that has had the least time. Where there are more workers than processors, the
 %% first may be done before the last begins: of the one in the middle.

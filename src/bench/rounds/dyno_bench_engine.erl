@@ -273,10 +273,11 @@ calibrate(Prepared) ->
             Options = dyno_bench_prepared:options(Prepared),
             _ = [Progress(#{round => 0}) || #{progress := Progress} <- [Options]],
             Epochs = calibrating(Options, Prepared),
-            dyno_bench_calibration:balance(#{
+            Needed = #{
                 Number => dyno_bench_calibration:iterations(fun(N) -> Epochs(Number, N) end)
              || Number <- Numbers
-            })
+            },
+            dyno_bench_calibration:balance(Needed, length(dyno_bench_prepared:workers(Prepared)))
     end.
 
 calibrating(Options, Prepared) ->

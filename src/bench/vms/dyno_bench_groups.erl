@@ -169,10 +169,8 @@ agree(_Calibration, _Vms, _Context) ->
     ok.
 
 iterations(none, Vms, Options) ->
-    Balanced = dyno_bench_calibration:balance(#{
-        N => request(Vm, iterations, Options)
-     || {N, Vm} <- lists:enumerate(Vms)
-    }),
+    Needed = #{N => request(Vm, iterations, Options) || {N, Vm} <- lists:enumerate(Vms)},
+    Balanced = dyno_bench_calibration:balance(Needed, map_get(concurrency, Options)),
     #{N => Iterations || N := {Iterations, _} <- Balanced};
 iterations(#{iterations := Iterations}, _Vms, _Options) ->
     Iterations.

@@ -22,7 +22,7 @@ all() ->
         a_module_that_is_replaced_too_late,
         a_loading_that_fails,
         modules_that_come,
-        reads_what_was_called,
+        reads_all_throttled_first,
         callers_of_throttled_functions,
         is_never_dyno
     ].
@@ -96,23 +96,14 @@ modules_that_come(_Config) ->
     ?assertEqual(4, dyno_agent_call_counts:loads(Four)),
     ?assertEqual([work], dyno_agent_call_counts:modules(Four)).
 
-%% Every tenth time all modules are read, at other times those that were seen called.
-reads_what_was_called(_Config) ->
-    ReadAndReset = fun(Which, Counts) ->
-        {Next, [{read_and_reset, Modules}]} = event({read_and_reset, Which, ?NOBODY}, Counts),
-        {Modules, Next}
-    end,
-    {First, One} = ReadAndReset(some, new()),
-    ?assertEqual([work], First),
-    {Second, Two} = ReadAndReset(some, One),
-    ?assertEqual([], Second),
-    {Others, Ten} = lists:mapfoldl(
-        fun(_, Acc) -> ReadAndReset(some, Acc) end, add(?F, 1, Two), lists:seq(3, 10)
-    ),
-    ?assertEqual([[work]], lists:usort(Others)),
-    {Eleventh, Eleven} = ReadAndReset(some, Ten),
-    ?assertEqual([work], Eleventh),
-    ?assertMatch({[work], _}, ReadAndReset(all, Eleven)).
+%% All is paused, read and reset at once: what were not read would be lost.
+reads_all_throttled_first(_Config) ->
+    {Counts, []} = event({measured, more}, new()),
+    Throttled = fun(MFA) -> #{group_of => none, throttled => #{MFA => 7}} end,
+    [
+        ?assertMatch({_, [{Event, [First, _]}]}, event({Event, Throttled(MFA)}, Counts))
+     || Event <- [read, read_and_reset], {First, _, _} = MFA <- [?F, {more, f, 0}]
+    ].
 
 %% They are discovered by what was read, and their other calls count to their group.
 callers_of_throttled_functions(_Config) ->

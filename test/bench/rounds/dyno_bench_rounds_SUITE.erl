@@ -215,7 +215,7 @@ epochs_are_long_enough_and_not_much_longer(_Config) ->
 %% As many as the fastest needs, but an epoch of a slow code is not far longer for that.
 slow_codes_have_few_iterations(_Config) ->
     [
-        ?assertEqual(Expected, dyno_bench_calibration:balance(#{a => A, b => B}), {A, B})
+        ?assertEqual(Expected, dyno_bench_calibration:balance(#{a => A, b => B}, 2), {A, B})
      || {A, B, Expected} <- [
             %% 15 ns and 1.75 us
             {{150_000, 2_250_000}, {1300, 2_275_000},
@@ -224,7 +224,14 @@ slow_codes_have_few_iterations(_Config) ->
             {{2, 2_200_000}, {1, 100_000_000}, #{a => {2, 2_200_000}, b => {1, 100_000_000}}},
             {{20, 3_000_000}, {10, 3_000_000}, #{a => {20, 3_000_000}, b => {20, 6_000_000}}}
         ]
-    ].
+    ],
+    %% Of 10,000 workers each needs 25 us for an iteration, and the heap's growth besides.
+    ?assertEqual(
+        #{a => {4, 1_000_000_000}, b => {4, 1_200_000_000}, c => {4, 100_000_000_000}},
+        dyno_bench_calibration:balance(
+            #{a => {2, 500_000_000}, b => {4, 1_200_000_000}, c => {1, 25_000_000_000}}, 10_000
+        )
+    ).
 
 as_many_rounds_as_a_verdict_needs(_Config) ->
     Plan = fun(Candidates, RoundMs, BudgetMs) ->

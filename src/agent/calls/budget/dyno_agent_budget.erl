@@ -59,6 +59,8 @@
 %% where the machine does other things meanwhile; both in nanoseconds.
 -type work() :: {Schedulers :: integer(), Processor :: integer()}.
 
+%% From so many on their garbage is collected at once: 70 kB.
+-define(MANY_ROWS, 1000).
 -define(FIRST_AFTER_MS, 100).
 -define(LOOK_MS, 500).
 %% Calls in a sample are enough, and so many samples. A message of a call or of a return costs some
@@ -236,8 +238,15 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
         Window ->
             {SchedulersNow, ProcessorNow} = work(),
             Worked = {SchedulersNow - Schedulers, ProcessorNow - Processor},
-            learned(Window, added(Window, Worked, State#{overhead := Overhead}))
+            Learned = learned(Window, added(Window, Worked, State#{overhead := Overhead})),
+            collected(Window, Learned)
     end.
+
+%% The rows of thousands of processes would stay on the heap as garbage for minutes, and others come.
+collected(#{readings := Readings}, State) ->
+    Rows = lists:sum([length(Time) || {_, #{time := Time}} <- Readings]),
+    _ = [garbage_collect() || Rows > ?MANY_ROWS],
+    State.
 
 added(#{readings := Readings, ns := Ns}, Worked, #{overhead := Overhead, sums := Sums} = State) ->
     #{spread := Spread, counter := Counter} = State,
