@@ -80,8 +80,9 @@ wake(Waits) ->
 shares_of_what_never_returns(_Config) ->
     dyno_tries:hold(3, fun shares_of_what_never_returns_once/0).
 
+%% On one scheduler both have as much of the processor taken away by others.
 shares_of_what_never_returns_once() ->
-    {_, Node} = Started = dyno_peers:start(),
+    {_, Node} = Started = dyno_peers:start(["+S", "1"]),
     Busy = [busy() || _ <- [1, 2]],
     try
         forever = dyno_peers:load(Node, ?FOREVER),
@@ -102,9 +103,9 @@ shares_of_what_never_returns_once() ->
         ]),
         Share = fun(F, A) -> maps:get({forever, F, A}, Shares, 0.0) end,
         Rest = 1 - Share(loop, 3) - Share(many, 2),
-        ?assert(abs(Share(loop, 3) - Truth) < 0.05, {Truth, Largest}),
-        ?assert(abs(Share(many, 2) - (1 - Truth)) < 0.05, {Truth, Largest}),
-        ?assert(Rest < 0.05, Largest)
+        ?assert(abs(Share(loop, 3) - Truth) < 0.03, {Truth, Largest}),
+        ?assert(abs(Share(many, 2) - (1 - Truth)) < 0.03, {Truth, Largest}),
+        ?assert(Rest < 0.03, Largest)
     after
         lists:foreach(fun stop/1, Busy),
         dyno_peers:stop(Started)
@@ -140,14 +141,24 @@ a_reload_is_noticed_where_all_is_measured(_Config) ->
         _ = dyno_agent_calls:peek(Calls),
         _ = erpc:call(Node, code, purge, [again]),
         again = dyno_peers:load(Node, Source),
+        %% Calls within the milliseconds of a load may count wrongly.
+        ok = await_load(Calls, 5000),
         ok = erpc:call(Node, again, f, []),
-        _ = dyno_agent_calls:loads(Calls),
         #{reloaded := Reloaded, functions := Functions} = dyno_agent_calls:read(Calls),
         ok = dyno_agent:detach(Agent),
         ?assertEqual([again], Reloaded),
         ?assertEqual([1], [C || #{mfa := {again, f, 0}, calls := C} <- Functions])
     after
         dyno_peers:stop(Started)
+    end.
+
+await_load(Calls, LeftMs) when LeftMs > 0 ->
+    case dyno_agent_calls:loads(Calls) of
+        0 ->
+            timer:sleep(20),
+            await_load(Calls, LeftMs - 20);
+        _ ->
+            ok
     end.
 
 %% Thousands of processes a second begin and end, and each of their rows was on a heap once.

@@ -176,7 +176,7 @@ leave_out(Pids, #{sessions := {First, Second}, flagged := Flagged} = Sessions) -
     ok = dyno_agent_self_calls:count(SelfCalls, [self() | Pids]),
     Flagging = lists:sublist([First, Second], Flagged),
     lists:foreach(fun(S) -> dyno_agent_self_calls:flag(S, Pids, off) end, Flagging),
-    Sessions#{left_out := Pids}.
+    Sessions#{left_out := [self() | Pids]}.
 
 -doc """
 Destroys both sessions, and with them every breakpoint.
@@ -392,9 +392,9 @@ idle(#{sessions := Sessions, current := Current}) -> element(3 - Current, Sessio
 
 -doc "A function's statistics in a session where it is paused; calls without those of its rows.".
 -spec reading(trace:session(), mfa(), t()) -> dyno_agent_call_sums:reading().
-reading(Session, MFA, #{measures := Measures}) ->
-    Time = info(Session, MFA, call_time, Measures),
-    Memory = info(Session, MFA, call_memory, Measures),
+reading(Session, MFA, #{measures := Measures, left_out := LeftOut}) ->
+    Time = without(LeftOut, info(Session, MFA, call_time, Measures)),
+    Memory = without(LeftOut, info(Session, MFA, call_memory, Measures)),
     Count =
         case info(Session, MFA, call_count, Measures) of
             Calls when is_integer(Calls) -> Calls;
@@ -406,6 +406,13 @@ reading(Session, MFA, #{measures := Measures}) ->
         time => Time,
         memory => Memory
     }.
+
+%% The runtime goes on to give time to what a process was in when it was left out: the agent's, while
+%% it reads.
+without(LeftOut, [_ | _] = Rows) ->
+    [Row || Row <- Rows, not lists:member(element(1, Row), LeftOut)];
+without(_LeftOut, None) ->
+    None.
 
 sum(_Position, [], Sum) -> Sum;
 sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).

@@ -117,8 +117,11 @@ pause(#{session := Session}) ->
 
 -doc "Counts on from zero, and takes in what was counted before.".
 -spec keep(own()) -> own().
-keep(none) -> none;
-keep(Own) -> (restart(Own))#{kept := calls(Own)}.
+keep(none) ->
+    none;
+keep(Own) ->
+    Taken = calls(Own),
+    (restart(Own))#{kept := Taken}.
 
 -doc "The same of a module whose code is to be replaced.".
 -spec keep(module(), own()) -> own().
