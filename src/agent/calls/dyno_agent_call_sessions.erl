@@ -407,8 +407,8 @@ reading(Session, MFA, #{measures := Measures, left_out := LeftOut}) ->
         memory => Memory
     }.
 
-%% The runtime goes on to give time to what a process was in when it was left out: the agent's, while
-%% it reads.
+%% The runtime goes on to give time to what a process was in when it was left out: the agent's,
+%% while it reads.
 without(LeftOut, [_ | _] = Rows) ->
     [Row || Row <- Rows, not lists:member(element(1, Row), LeftOut)];
 without(_LeftOut, None) ->
