@@ -118,8 +118,8 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
 %% The runtime takes some 50 bytes for each: 250 MB.
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
-%% Where nobody discovers processes, nobody knows how many are new: the statistics are read and reset
-%% so often, and less often where they had few rows. Few rows are read at once, while nothing counts.
+%% Where nobody discovers processes, nobody knows how many are new: the statistics are read and
+%% reset so often, and less often where they had few rows. Few rows are read while nothing counts.
 -define(ALONE_MS, 5000).
 -define(ALONE_MOST_MS, 60_000).
 -define(FEW_ROWS, 20_000).

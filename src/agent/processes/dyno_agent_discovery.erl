@@ -114,8 +114,8 @@
 %% The unsampled are not left for longer than that.
 -define(MAX_UNSAMPLED, 5000).
 %% The runtime's statistics take about 50 bytes for each function and process, in each of two
-%% sessions: 20,000 processes of Cowboy's, with 30 functions each, some 60 MB. Each reading makes the
-%% counts a little inexact: not more than one in two seconds, unless it must be.
+%% sessions: 20,000 processes of Cowboy's, with 30 functions each, some 60 MB. Each reading makes
+%% the counts a little inexact: not more than one in two seconds, unless it must be.
 -define(READ_AFTER, 10_000).
 -define(READ_AT_ONCE_AFTER, 20_000).
 -define(READ_EVERY_MS, 2000).

@@ -242,7 +242,8 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
             collected(Window, Learned)
     end.
 
-%% The rows of thousands of processes would stay on the heap as garbage for minutes, and others come.
+%% The rows of thousands of processes would stay on the heap as garbage for minutes, and others
+%% come.
 collected(#{readings := Readings}, State) ->
     Rows = lists:sum([length(Time) || {_, #{time := Time}} <- Readings]),
     _ = [garbage_collect() || Rows > ?MANY_ROWS],
