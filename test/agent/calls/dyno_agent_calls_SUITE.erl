@@ -101,9 +101,11 @@ shares_of_what_never_returns_once() ->
         ]),
         Share = fun(F, A) -> maps:get({forever, F, A}, Shares, 0.0) end,
         Rest = 1 - Share(loop, 3) - Share(many, 2),
-        ?assert(abs(Share(loop, 3) - Truth) < 0.03, {Truth, Largest}),
-        ?assert(abs(Share(many, 2) - (1 - Truth)) < 0.03, {Truth, Largest}),
-        ?assert(Rest < 0.03, Largest)
+        %% The others take the processor for milliseconds, which are whose turn it was: these two
+        %% are right in the mean only. Who does nothing and is always there gets nothing.
+        ?assert(abs(Share(loop, 3) - Truth) < 0.08, {Truth, Largest}),
+        ?assert(abs(Share(many, 2) - (1 - Truth)) < 0.08, {Truth, Largest}),
+        ?assert(Rest < 0.02, Largest)
     after
         lists:foreach(fun stop/1, Busy),
         dyno_peers:stop(Started)
