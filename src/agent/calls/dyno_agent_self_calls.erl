@@ -23,8 +23,8 @@
         tracer := pid(),
         patterns := [dyno_agent_patterns:pattern()],
         base := #{module() => []},
-        %% What was set, made ready: what is called between the two sessions' pauses is counted in one
-        %% of them only.
+        %% What was set, made ready: what is called between the two sessions' pauses is counted in
+        %% one of them only.
         set := #{module() => {Specs :: [{module(), atom(), arity() | '_'}], [mfa()]}},
         %% Of code that has been replaced.
         kept := #{mfa() => pos_integer()}
