@@ -46,6 +46,8 @@
     spread := dyno_agent_window_spread:t(),
     cost_ns := number(),
     since := integer(),
+    %% dyno_agent_call_windows:reductions/0 then.
+    reductions := integer(),
     %% When, and how much, had been worked at the last window.
     worked := {integer(), work()},
     %% What the counted functions had counted then.
@@ -116,6 +118,7 @@ zero(State) ->
         spread => dyno_agent_window_spread:new(),
         cost_ns => 0,
         since => erlang:monotonic_time(nanosecond),
+        reductions => dyno_agent_call_windows:reductions(),
         worked => {erlang:monotonic_time(nanosecond), work()},
         counted => #{},
         worked_since => work()
@@ -249,7 +252,8 @@ collected(#{readings := Readings}, State) ->
     _ = [garbage_collect() || Rows > ?MANY_ROWS],
     State.
 
-added(#{readings := Readings, ns := Ns}, Worked, #{overhead := Overhead, sums := Sums} = State) ->
+added(#{readings := Readings} = Window, Worked, #{overhead := Overhead, sums := Sums} = State) ->
+    #{ns := Ns, reductions := Reductions} = Window,
     #{spread := Spread, counter := Counter} = State,
     GroupOf = group_of(Readings, State),
     With = #{
@@ -267,6 +271,7 @@ added(#{readings := Readings, ns := Ns}, Worked, #{overhead := Overhead, sums :=
         spread := dyno_agent_window_spread:add(
             #{
                 ns => Ns,
+                reductions => Reductions,
                 worked => Worked,
                 counted => lists:sum([
                     element(1, total(Reading))
@@ -424,11 +429,13 @@ result(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Ta
     {Result, Rows} = dyno_agent_call_times:combine(#{
         duration_ns => DurationNs,
         worked_ns => max(1, worked(map_get(worked_since, State), work())),
+        reductions => dyno_agent_call_windows:reductions() - map_get(reductions, State),
         exact => dyno_agent_budget_counter:calls(Counter),
         left_out => dyno_agent_call_plan:left_out(Plan),
         windows => #{
             count => Count,
             ns => WindowsNs,
+            reductions => dyno_agent_window_spread:reductions(Spread),
             callers => [{MFA, Name(Id), Calls, Ns} || {MFA, Id, Calls, Ns} <- Callers],
             uncertain_ns => #{MFA => Ns || #{mfa := MFA, uncertain_ns := Ns} <- Timed},
             errors => dyno_agent_window_spread:errors(Spread),

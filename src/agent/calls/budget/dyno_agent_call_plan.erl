@@ -170,7 +170,8 @@ took(#{calls := Calls, processes := Processes} = Took, Plan) ->
 -doc "Learns how often functions are called by and by, and decides which breakpoints stay.".
 -spec looked(look(), t()) -> t().
 looked(#{rates := Rates, busy_ns := BusyNs, discoverers := First}, #{rates := Before} = Plan) ->
-    breakpoints(First, Plan#{rates := maps:merge(Before, Rates), busy_ns := BusyNs}).
+    Next = Plan#{rates := maps:merge(Before, Rates), busy_ns := max(?LEAST_BUSY_NS, BusyNs)},
+    (breakpoints(First, Next))#{busy_ns := BusyNs}.
 
 seen(#{ns := Ns, calls := Calls, call_ns := CallNs}, #{functions := Functions} = Plan) ->
     Old = maps:map(fun(_, {C, WindowsNs, OwnNs}) -> {C, WindowsNs + Ns, OwnNs} end, Functions),
@@ -247,10 +248,11 @@ breakpoints(First, #{functions := Functions, processes := Processes} = Plan) ->
 most_called([]) -> #{};
 most_called(ByRate) -> #{element(2, lists:last(ByRate)) => []}.
 
-%% As windows and counts have them: also of functions that no window has met.
+%% As counts have them, over the time in which the node worked so much; else as windows have them. A
+%% window may be full of a load that has just begun, after a second without: by its rates all would
+%% be too many, and none would be left to be counted.
 rates(Functions, Rates) ->
-    InWindows = #{MFA => C / Ns || MFA := {C, Ns, _} <- Functions},
-    maps:merge_with(fun(_, A, B) -> max(A, B) end, InWindows, Rates).
+    maps:merge(#{MFA => C / Ns || MFA := {C, Ns, _} <- Functions}, Rates).
 
 needed([], _Rates, Needed) ->
     Needed;

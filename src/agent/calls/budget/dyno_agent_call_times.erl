@@ -13,8 +13,9 @@
 %%   of a group that computes    its share of the samples, times the processor time of the node
 %%   of any other                its own times in the windows, times the part that these are of all
 %%
-%% That part is the windows' share of the time or, better, of the calls of the functions that were
-%% counted as well: while a window measures, the node does less.
+%% That part is the windows' share of the calls of the functions that were counted as well, or, where
+%% these are few, of the node's reductions: while a window measures, the node does less, so the share
+%% of the time would be too small.
 
 -export([combine/1]).
 -export_type([input/0, function_result/0]).
@@ -25,6 +26,8 @@
     duration_ns := pos_integer(),
     %% What all schedulers worked in that time, and had a processor for.
     worked_ns := pos_integer(),
+    %% Of the node in that time (dyno_agent_call_windows:reductions/0).
+    reductions := non_neg_integer(),
     %% Calls of the functions that were counted all the time.
     exact := #{mfa() => non_neg_integer()},
     %% Functions that windows did not time, or no longer.
@@ -32,6 +35,7 @@
     windows := #{
         count := non_neg_integer(),
         ns := non_neg_integer(),
+        reductions := non_neg_integer(),
         %% By group; what measuring added is taken out.
         callers := [{mfa(), kind(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}],
         %% What is uncertain in a function's time, and how its times differ from window to window
@@ -157,17 +161,17 @@ first([MFA | Outer], IsMeasured) ->
 
 %% By what to multiply what the windows have seen. Functions that groups which compute have called
 %% as well say nothing of the others.
-scale(OfOthers, OfComputing, #{exact := Exact, duration_ns := DurationNs, windows := Windows}) ->
+scale(OfOthers, OfComputing, #{exact := Exact, reductions := All, windows := Windows}) ->
     Both = #{MFA => [] || {MFA, _, _, _} <- OfComputing},
     {Counted, Seen} = maps:fold(
         fun(MFA, InWindows, {Sum, Of}) -> {Sum + map_get(MFA, Exact), Of + InWindows} end,
         {0, 0},
         maps:without(maps:keys(Both), maps:with(maps:keys(Exact), calls(OfOthers)))
     ),
-    case {Seen, Windows} of
-        {0, #{ns := Ns}} when Ns > 0 -> DurationNs / Ns;
-        {0, _} -> 0.0;
-        _ -> Counted / Seen
+    case {Seen >= dyno_agent_window_spread:least_counted(), Windows} of
+        {true, _} -> Counted / Seen;
+        {false, #{reductions := Some}} when Some > 0 -> All / Some;
+        {false, _} -> 0.0
     end.
 
 %% Functions cannot have taken more than there was.

@@ -19,7 +19,7 @@
 %% between by an exception, or has not left it yet, may be given all the time since the last window:
 %% more than a window lasts, by which it is told.
 
--export([open/0, take/4, close/1]).
+-export([open/0, take/4, reductions/0, close/1]).
 -export_type([t/0, plan/0, window/0]).
 
 -opaque t() :: trace:session().
@@ -37,6 +37,8 @@ long.
 -doc "What was timed in a window, and what it took.".
 -type window() :: #{
     ns := pos_integer(),
+    %% Of the node, without this process.
+    reductions := non_neg_integer(),
     readings := [{mfa(), dyno_agent_call_sums:reading()}],
     %% To flag the processes and back: the whole node stands still.
     flagging_ns := non_neg_integer(),
@@ -101,12 +103,28 @@ timed(Ms, Session) ->
     T0 = erlang:monotonic_time(nanosecond),
     _ = trace:process(Session, all, true, [call]),
     T1 = erlang:monotonic_time(nanosecond),
+    Before = reductions(),
     _ = is_wanted(Ms),
+    After = reductions(),
     T2 = erlang:monotonic_time(nanosecond),
     _ = trace:process(Session, all, false, [call]),
     T3 = erlang:monotonic_time(nanosecond),
     %% Each takes effect somewhere in its call.
-    #{ns => max(1, (T2 + T3 - T0 - T1) div 2), flagging_ns => T1 - T0 + T3 - T2}.
+    #{
+        ns => max(1, (T2 + T3 - T0 - T1) div 2),
+        reductions => max(0, After - Before),
+        flagging_ns => T1 - T0 + T3 - T2
+    }.
+
+-doc """
+How much work the node has done so far, by the runtime's own count, without that of the calling
+process. A node whose calls are timed, or that has no processor, does less of it in the same time.
+""".
+-spec reductions() -> integer().
+reductions() ->
+    {reductions, Own} = process_info(self(), reductions),
+    {All, _} = erlang:statistics(reductions),
+    All - Own.
 
 %% Whether a request, or the end, comes within this time; it is left for later.
 is_wanted(Ms) ->

@@ -6,8 +6,8 @@
 %% What windows say of a function when they differ. Pure.
 %%
 %% * How often it was called is in proportion to how much work falls into a window. Functions whose
-%%   calls are counted all the time tell how much that is; where no such function was called, the
-%%   lengths of the windows do. How far windows are from that gives the error of the sum, that of a
+%%   calls are counted all the time tell how much that is; where these were hardly called, the
+%%   reductions of the node do. How far windows are from that gives the error of the sum, that of a
 %%   ratio estimator (Cochran, Sampling Techniques, 6.3).
 %% * What a call takes is the median over the windows. Where the operating system gives the
 %%   processor to somebody else, that counts as time of the function that runs then: some
@@ -20,15 +20,15 @@
 %%   (1 - S) / 2 of what calls take in single processes, as if that share of the calls were accidents
 %%   and came last; and times may be off by that share.
 
--export([new/0, add/2, windows/1, ns/1, errors/1, typical/1]).
+-export([new/0, add/2, windows/1, ns/1, reductions/1, least_counted/0, errors/1, typical/1]).
 -export_type([t/0, window/0, errors/0]).
 
 -opaque t() :: #{
     windows := non_neg_integer(),
     ns := non_neg_integer(),
-    %% By calls of counted functions, and by lengths: the sum over all windows and of its squares.
+    %% Calls of counted functions, and reductions: the sum over all windows and of its squares.
     counted := {number(), number()},
-    lengths := {number(), number()},
+    reductions := {number(), number()},
     functions := #{mfa() => seen()},
     latest := [{times(), work()}],
     %% Of single processes.
@@ -36,7 +36,7 @@
 }.
 
 %% Of its calls the sum, of their squares, of their products with the counted calls and with the
-%% lengths.
+%% reductions.
 -type seen() :: {number(), number(), number(), number()}.
 
 %% How long the schedulers worked, and had a processor for that.
@@ -50,6 +50,7 @@ times of each function by process.
 """.
 -type window() :: #{
     ns := pos_integer(),
+    reductions := non_neg_integer(),
     counted := non_neg_integer(),
     worked := work(),
     rows := #{mfa() => [{Calls :: pos_integer(), Us :: number()}, ...]}
@@ -58,7 +59,7 @@ times of each function by process.
 -doc "The standard errors of the number of calls and of the time of one, as a share of these.".
 -type errors() :: #{mfa() => {Calls :: float(), Time :: float()}}.
 
-%% With fewer calls of counted functions in all windows, lengths tell more.
+%% With fewer calls of counted functions in all windows, reductions tell more.
 -define(LEAST_COUNTED, 100).
 %% For medians.
 -define(LATEST, 100).
@@ -79,7 +80,7 @@ new() ->
         windows => 0,
         ns => 0,
         counted => {0, 0},
-        lengths => {0, 0},
+        reductions => {0, 0},
         functions => #{},
         latest => [],
         rows => #{}
@@ -87,23 +88,23 @@ new() ->
 
 -doc "Adds a window.".
 -spec add(window(), t()) -> t().
-add(#{ns := Ns, counted := C, worked := Worked, rows := Rows}, Spread) ->
+add(#{ns := Ns, reductions := R, counted := C, worked := Worked, rows := Rows}, Spread) ->
     Functions = #{
         MFA => {lists:sum([Calls || {Calls, _} <- Of]), lists:sum([Us || {_, Us} <- Of])}
      || MFA := Of <- Rows
     },
-    #{windows := Windows, ns := All, counted := {C1, C2}, lengths := {L1, L2}} = Spread,
+    #{windows := Windows, ns := All, counted := {C1, C2}} = Spread,
+    #{reductions := {R1, R2}} = Spread,
     #{functions := Before, latest := Latest, rows := RowsBefore} = Spread,
-    L = Ns / 1000,
     Spread#{
         windows := Windows + 1,
         ns := All + Ns,
         counted := {C1 + C, C2 + C * C},
-        lengths := {L1 + L, L2 + L * L},
+        reductions := {R1 + R, R2 + R * R},
         functions := maps:fold(
             fun(MFA, {X, _}, Acc) ->
-                {Sum, Squares, OfCounted, OfLengths} = maps:get(MFA, Acc, {0, 0, 0, 0}),
-                Acc#{MFA => {Sum + X, Squares + X * X, OfCounted + X * C, OfLengths + X * L}}
+                {Sum, Squares, OfCounted, OfWork} = maps:get(MFA, Acc, {0, 0, 0, 0}),
+                Acc#{MFA => {Sum + X, Squares + X * X, OfCounted + X * C, OfWork + X * R}}
             end,
             Before,
             Functions
@@ -124,16 +125,24 @@ windows(#{windows := Windows}) -> Windows.
 -spec ns(t()) -> non_neg_integer().
 ns(#{ns := Ns}) -> Ns.
 
+-doc "The node's reductions in all together.".
+-spec reductions(t()) -> non_neg_integer().
+reductions(#{reductions := {Reductions, _}}) -> Reductions.
+
+-doc "By so many calls of counted functions in windows, and not fewer, the others are estimated.".
+-spec least_counted() -> pos_integer().
+least_counted() -> ?LEAST_COUNTED.
+
 -doc "Of each function; none where there was only one window.".
 -spec errors(t()) -> errors().
 errors(#{windows := Windows}) when Windows < 2 ->
     #{};
 errors(#{windows := Windows, functions := Functions} = Spread) ->
-    #{counted := {Counted, _} = ByCounted, lengths := ByLength} = Spread,
+    #{counted := {Counted, _} = ByCounted, reductions := ByWork} = Spread,
     Error =
         case Counted >= ?LEAST_COUNTED of
             true -> fun({S, S2, SC, _}) -> error_of(S, S2, SC, ByCounted, Windows) end;
-            false -> fun({S, S2, _, SL}) -> error_of(S, S2, SL, ByLength, Windows) end
+            false -> fun({S, S2, _, SR}) -> error_of(S, S2, SR, ByWork, Windows) end
         end,
     #{latest := Latest} = Spread,
     Times = times(Latest),
@@ -145,6 +154,8 @@ errors(#{windows := Windows, functions := Functions} = Spread) ->
     #{MFA => {Error(Calls), Time(MFA)} || MFA := Calls <- Functions}.
 
 %% The residuals from being in proportion.
+error_of(_S, _S2, _SX, {X, _X2}, _Windows) when X == 0 ->
+    1.0;
 error_of(S, S2, SX, {X, X2}, Windows) ->
     Ratio = S / X,
     Residuals = S2 - 2 * Ratio * SX + Ratio * Ratio * X2,

@@ -26,6 +26,7 @@ all() ->
         a_window_costs_its_share,
         an_idle_node_is_looked_at_again_soon,
         counts_what_is_called_seldom,
+        counts_one_also_of_a_load_that_has_just_begun,
         learns_from_counts_that_a_loop_is_quicker,
         every_process_is_discovered,
         keeps_the_names_of_groups,
@@ -133,6 +134,16 @@ counts_what_is_called_seldom(_Config) ->
     ?assert((lists:sum(Seldom) + 2 * lists:max(Seldom)) * 120 > 0.05 / 6),
     ?assertNot(is_map_key({m, f1, 0}, Uncounted)),
     ?assert(is_map_key({m, f49, 0}, Uncounted)).
+
+%% A window is full of a load of 17,000 requests a second, before which the node had nothing to do.
+counts_one_also_of_a_load_that_has_just_begun(_Config) ->
+    Calls = #{{m, F, 0} => {340, 3 * ?MS} || F <- [f, g, h, i]},
+    Begun = (look(#{MFA => 0.4 / ?MS || MFA := _ <- Calls}))#{busy_ns := 30 * ?MS},
+    Plan = dyno_agent_call_plan:looked(Begun, took(Calls)),
+    ?assert(map_size(dyno_agent_call_plan:uncounted(Plan)) < map_size(Calls)),
+    Full = (look(#{MFA => 17 / ?MS || MFA := _ <- Calls}))#{busy_ns := 1000 * ?MS},
+    Later = dyno_agent_call_plan:looked(Full, Plan),
+    ?assert(map_size(dyno_agent_call_plan:uncounted(Later)) < map_size(Calls)).
 
 number({m, Name, 0}) -> list_to_integer(tl(atom_to_list(Name))).
 

@@ -6,7 +6,7 @@
 %% What a call takes, by windows in which another program often had the processor.
 
 -export([newest_release_only/0, all/0]).
--export([quiet_machine/1, busy_machine/1, always_busy/1]).
+-export([quiet_machine/1, busy_machine/1, always_busy/1, by_work_where_little_is_counted/1]).
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -15,7 +15,7 @@
 
 newest_release_only() -> all.
 
-all() -> [quiet_machine, busy_machine, always_busy].
+all() -> [quiet_machine, busy_machine, always_busy, by_work_where_little_is_counted].
 
 %% All windows count: in one of four a call takes three times as long, and that is the function's.
 quiet_machine(_Config) ->
@@ -34,6 +34,30 @@ always_busy(_Config) ->
     #{?SEND := {_, Error}} = dyno_agent_window_spread:errors(Spread),
     ?assert(Error > 0.1, Error).
 
+%% Windows of the same length in which the node did once more, once less: what was called is in
+%% proportion to that, so nothing is uncertain. By another measure much would be.
+by_work_where_little_is_counted(_Config) ->
+    Error = fun(ReductionsOf) ->
+        Spread = lists:foldl(
+            fun(Calls, Acc) ->
+                Window = #{
+                    ns => 35_000_000,
+                    reductions => ReductionsOf(Calls),
+                    counted => Calls rem 3,
+                    worked => {35, 35},
+                    rows => #{?SEND => [{Calls, 25 * Calls}]}
+                },
+                dyno_agent_window_spread:add(Window, Acc)
+            end,
+            dyno_agent_window_spread:new(),
+            [100, 400, 20, 250]
+        ),
+        #{?SEND := {OfCalls, _}} = dyno_agent_window_spread:errors(Spread),
+        OfCalls
+    end,
+    ?assert(Error(fun(Calls) -> 700 * Calls end) < 1.0e-9),
+    ?assert(Error(fun(_) -> 80_000 end) > 0.3).
+
 %% As the sum of all windows, by the factor.
 send_us(Windows) ->
     Spread = spread(Windows),
@@ -45,6 +69,7 @@ spread(Windows) ->
         fun({Us, Worked}, Spread) ->
             Window = #{
                 ns => 35_000_000,
+                reductions => 80_000,
                 counted => 100,
                 worked => Worked,
                 rows => #{?SEND => [{100, 100 * Us}], ?INIT => [{50, 300}, {50, 300}]}
