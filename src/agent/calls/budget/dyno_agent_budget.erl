@@ -357,7 +357,7 @@ looked(#{plan := Plan, counter := Counter, config := Config, counted := Before} 
         #{
             rates => #{
                 MFA => (Calls - Then) / max(1, Now - Since)
-             || MFA := Calls <- Counted, #{MFA := Then} <- [Before], Calls > Then
+             || MFA := Calls <- Counted, Then <- [maps:get(MFA, Before, 0)], Calls > Then
             },
             discoverers => discoverers(State),
             busy_ns => worked(Worked, Work) / max(1, Now - Since) * 1.0e9

@@ -22,6 +22,8 @@
     modules := #{module() => counted | late | never},
     base := #{module() => []},
     left_out := #{mfa() => []},
+    %% Were left out at first, and are counted since some time after the restart.
+    late := #{mfa() => []},
     reloaded := [module()]
 }.
 
@@ -34,6 +36,7 @@ open(Patterns, Modules) ->
         modules => #{},
         base => maps:from_keys(base(), []),
         left_out => #{},
+        late => #{},
         reloaded => []
     },
     lists:foldl(fun set/2, Counter, Modules).
@@ -48,8 +51,9 @@ set(Module, #{base := Base, modules := Modules} = Counter) when is_map_key(Modul
     Counter#{modules := Modules#{Module => never}};
 set(Module, #{modules := Modules, left_out := LeftOut} = Counter) ->
     ok = act(Module, true, Counter),
-    ok = clear([F || {M, _, _} = F := _ <- LeftOut, M =:= Module], Counter),
-    Counter#{modules := Modules#{Module => late}}.
+    Next = Counter#{modules := Modules#{Module => late}},
+    ok = breakpoints(#{F => [] || {M, _, _} = F := _ <- LeftOut, M =:= Module}, false, Next),
+    Next.
 
 act(Module, Action, #{session := Session, patterns := Patterns}) ->
     lists:foreach(
@@ -57,15 +61,22 @@ act(Module, Action, #{session := Session, patterns := Patterns}) ->
         dyno_agent_patterns:specs(Module, Patterns)
     ).
 
-clear(Functions, #{session := Session}) ->
-    lists:foreach(fun(F) -> trace:function(Session, F, false, [call_count]) end, Functions).
+breakpoints(Functions, Action, #{session := Session, modules := Modules}) ->
+    lists:foreach(
+        fun(F) -> trace:function(Session, F, Action, [call_count]) end,
+        [F || {M, _, _} = F := _ <- Functions, maps:get(M, Modules, never) =/= never]
+    ).
 
 -doc "Sets all counts to zero.".
 -spec restart(t()) -> t().
 restart(#{modules := Modules} = Counter) ->
     Counted = [M || M := Is <- Modules, Is =/= never],
     lists:foreach(fun(M) -> act(M, restart, Counter) end, Counted),
-    Counter#{modules := maps:merge(Modules, maps:from_keys(Counted, counted)), reloaded := []}.
+    Counter#{
+        modules := maps:merge(Modules, maps:from_keys(Counted, counted)),
+        late := #{},
+        reloaded := []
+    }.
 
 -doc "Stops counting.".
 -spec pause(t()) -> ok.
@@ -73,12 +84,13 @@ pause(#{session := Session}) ->
     _ = trace:function(Session, {'_', '_', '_'}, pause, [call_count]),
     ok.
 
--doc "These functions are called too often to be counted, besides those that were before.".
+-doc "These functions are called too often to be counted, and no others.".
 -spec without(#{mfa() => []}, t()) -> t().
-without(Functions, #{left_out := Before, modules := Modules} = Counter) ->
-    New = maps:keys(maps:without(maps:keys(Before), Functions)),
-    ok = clear([F || {M, _, _} = F <- New, maps:get(M, Modules, never) =/= never], Counter),
-    Counter#{left_out := maps:merge(Before, Functions)}.
+without(Functions, #{left_out := Before, late := Late} = Counter) ->
+    ok = breakpoints(maps:without(maps:keys(Before), Functions), false, Counter),
+    Again = maps:without(maps:keys(Functions), Before),
+    ok = breakpoints(Again, true, Counter),
+    Counter#{left_out := Functions, late := maps:merge(Late, Again)}.
 
 -doc "Which of the modules that are to be measured have come, or were loaded again.".
 -spec came([module()], t()) -> {[module()], t()}.
@@ -108,16 +120,18 @@ count(MFA, #{session := Session}) ->
 
 -doc "Whether each call of a function is counted since the restart.".
 -spec is_counted(mfa(), t()) -> boolean().
-is_counted({M, _, _} = MFA, #{modules := Modules, left_out := LeftOut}) ->
-    maps:get(M, Modules, never) =:= counted andalso not is_map_key(MFA, LeftOut).
+is_counted({M, _, _} = MFA, #{modules := Modules, left_out := LeftOut, late := Late}) ->
+    maps:get(M, Modules, never) =:= counted andalso not is_map_key(MFA, LeftOut) andalso
+        not is_map_key(MFA, Late).
 
 -doc "The calls of each function that was counted all the time since the restart.".
 -spec calls(t()) -> #{mfa() => non_neg_integer()}.
-calls(#{modules := Modules} = Counter) ->
+calls(#{modules := Modules, late := Late} = Counter) ->
     #{
         MFA => Calls
      || Module := counted <- Modules,
         MFA <- functions(Module, Counter),
+        not is_map_key(MFA, Late),
         Calls <- [count(MFA, Counter)],
         is_integer(Calls)
     }.

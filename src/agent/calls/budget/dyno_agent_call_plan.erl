@@ -84,8 +84,9 @@ processes are named.
 %% a tenth of a microsecond).
 -define(DISCOVERY_NS, 120).
 -define(COUNT_NS, 120).
-%% One function is counted that is called often: with its calls those that are not counted are
-%% compared.
+%% One function is counted that is called often, so many times a second if there is one: with its
+%% calls those that are not counted are compared.
+-define(OFTEN, 1000).
 %% A process that is discovered sends a message, which wakes another one.
 -define(MESSAGE_NS, 20_000).
 %% The same of what timing a call adds, by what it adds in a loop.
@@ -231,22 +232,31 @@ breakpoints(First, #{functions := Functions, processes := Processes} = Plan) ->
     Few = #{MFA => Rate || {Rate, MFA} <- ByRate, Rate =< Limit(?DISCOVERY_NS)},
     Named = maps:with(First, Few),
     Needed = needed(Processes, Few, Named),
-    Often = most_called([
-        Found
-     || {Rate, MFA} = Found <- ByRate,
-        Rate =< Limit(?COUNT_NS),
-        not is_map_key(MFA, Uncounted)
-    ]),
+    {NotCounted, Counted} = lists:partition(
+        fun({_, MFA}) -> is_map_key(MFA, Uncounted) end,
+        [Found || {Rate, _} = Found <- ByRate, Rate =< Limit(?COUNT_NS)]
+    ),
+    Often = most_called(NotCounted, Counted),
     Plan#{
-        uncounted := maps:merge(Uncounted, too_many(ByRate, Limit(?COUNT_NS), Often)),
+        uncounted := maps:without(
+            maps:keys(Often),
+            maps:merge(Uncounted, too_many(ByRate, Limit(?COUNT_NS), Often))
+        ),
         undiscovered := maps:without(
             maps:keys(Needed),
             maps:merge(Undiscovered, too_many(ByRate, Limit(?DISCOVERY_NS), Needed))
         )
     }.
 
-most_called([]) -> #{};
-most_called(ByRate) -> #{element(2, lists:last(ByRate)) => []}.
+%% The one that is counted stays while it will do. Where the node had less to do all may have been
+%% too many.
+most_called(NotCounted, Counted) ->
+    IsOften = fun({Rate, _}) -> Rate * 1_000_000_000 >= ?OFTEN end,
+    case {lists:filter(IsOften, Counted), lists:filter(IsOften, NotCounted)} of
+        {[], []} -> #{};
+        {[], [_ | _] = Others} -> #{element(2, lists:last(Others)) => []};
+        {[_ | _] = Often, _} -> #{element(2, lists:last(Often)) => []}
+    end.
 
 %% As counts have them, over the time in which the node worked so much; else as windows have them. A
 %% window may be full of a load that has just begun, after a second without: by its rates all would

@@ -27,6 +27,7 @@ all() ->
         an_idle_node_is_looked_at_again_soon,
         counts_what_is_called_seldom,
         counts_one_also_of_a_load_that_has_just_begun,
+        counts_one_again,
         learns_from_counts_that_a_loop_is_quicker,
         every_process_is_discovered,
         keeps_the_names_of_groups,
@@ -144,6 +145,19 @@ counts_one_also_of_a_load_that_has_just_begun(_Config) ->
     Full = (look(#{MFA => 17 / ?MS || MFA := _ <- Calls}))#{busy_ns := 1000 * ?MS},
     Later = dyno_agent_call_plan:looked(Full, Plan),
     ?assert(map_size(dyno_agent_call_plan:uncounted(Later)) < map_size(Calls)).
+
+%% All were too many for what the node did; now that it does more one may be counted, and stays.
+counts_one_again(_Config) ->
+    Calls = #{{m, F, 0} => {340, 3 * ?MS} || F <- [f, g, h, i]},
+    Rates = #{MFA => 20 / ?MS || MFA := _ <- Calls},
+    None = dyno_agent_call_plan:looked((look(Rates))#{busy_ns := 100 * ?MS}, took(Calls)),
+    ?assertEqual(Calls, maps:with(maps:keys(dyno_agent_call_plan:uncounted(None)), Calls)),
+    One = dyno_agent_call_plan:looked((look(Rates))#{busy_ns := 1000 * ?MS}, None),
+    Counted = maps:keys(Calls) -- maps:keys(dyno_agent_call_plan:uncounted(One)),
+    ?assertMatch([_], Counted),
+    [F] = Counted,
+    Still = dyno_agent_call_plan:looked((look(#{F => 10 / ?MS}))#{busy_ns := 2000 * ?MS}, One),
+    ?assertEqual(Counted, maps:keys(Calls) -- maps:keys(dyno_agent_call_plan:uncounted(Still))).
 
 number({m, Name, 0}) -> list_to_integer(tl(atom_to_list(Name))).
 
