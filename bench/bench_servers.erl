@@ -11,14 +11,18 @@
 -export([describe/0, argument/1, measure/2]).
 %% In the measured node
 -export([round/3, per_second/2]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, handle_demand/2, handle_events/3]).
 -compile({no_auto_import, [round/1]}).
 
 %% What the programs of GenMetrics measure, by their names.
 -define(SEED, #{
     "bench_cluster" => {call, 1, [rate]},
     "bench_cluster_sync" => {call, 1, [time, distribution]},
-    "bench_cluster_flow" => flow
+    "bench_cluster_flow" => flow,
+    "bench_pipeline" => {pipeline, cast, 1},
+    "bench_pipelinex1000" => {pipeline, cast, 1000},
+    "bench_pipeline_sync" => {pipeline, call, 1},
+    "bench_pipeline_syncx1000" => {pipeline, call, 1000}
 }).
 -define(KINDS, #{"call" => call, "cast" => cast, "info" => info}).
 -define(LEVEL, 0.95).
@@ -29,17 +33,27 @@ describe() ->
     What measuring costs a server whose callbacks do nothing, the worst case: the processor time of
     the whole node for a message with dyno servers by that without, by turns in one node, until the
     last message is done. The median over the rounds. `hook` is a debug function of sys that does
-    nothing: less than that no hook can cost.
+    nothing, and `flag` the flag of a trace session that traces nothing: less than that no hook can
+    cost, and no level time.
 
     Argument: call (the default), cast or info, with xSIZE for a state of so many integers; one of
-    GenMetrics' bench_cluster, bench_cluster_sync and bench_cluster_flow (1,000 messages a second);
-    flood for 80,000 calls a second for a minute: how late the latest window is.
+    GenMetrics' bench_cluster, bench_cluster_sync and bench_cluster_flow (1,000 messages a second),
+    bench_pipeline and bench_pipeline_sync (three stages with a demand of 1, x1000 with so much;
+    DYNO_GEN_STAGE names the folder of GenStage's modules); idle for 100 servers that get nothing,
+    in a second; flood for 80,000 calls a second for a minute: how late the latest window is.
     """.
 
 argument(none) ->
     argument("call");
 argument("flood") ->
     {ok, flood};
+argument("idle") ->
+    {ok, idle};
+argument("bench_pipeline" ++ _ = Text) when is_map_key(Text, ?SEED) ->
+    case os:getenv("DYNO_GEN_STAGE") of
+        false -> {skip, "DYNO_GEN_STAGE does not name the folder of GenStage's modules"};
+        Folder -> {ok, {map_get(Text, ?SEED), Folder}}
+    end;
 argument(Text) ->
     [Name | Size] = string:split(Text, "x"),
     case {?SEED, ?KINDS, [string:to_integer(Of) || Of <- Size]} of
@@ -87,16 +101,42 @@ measure(flow, Node, Effort) ->
     Loads = [{{Kind, 1, flow}, Messages, [distribution]} || Kind <- [call, cast, info]],
     %% Each round takes seconds.
     result("flow", Loads, Node, maps:get(Effort, #{full => 6, quick => 2}));
+measure(idle, Node, Effort) ->
+    Seconds = maps:get(Effort, #{full => 10, quick => 2}),
+    Rounds = maps:get(Effort, #{full => 3, quick => 1}),
+    Levels = [none, rate, time, distribution],
+    Ms = #{
+        Level => dyno_stats:median([
+            cpu_ns(Level, {idle, 100, idle}, Seconds, Node) / 1.0e6
+         || _ <- lists:seq(1, Rounds)
+        ])
+     || Level <- Levels
+    },
+    [
+        bench_program:say("~-12w ~ts ms of processor time a second", [
+            Level, bench_program:number(map_get(Level, Ms))
+        ])
+     || Level <- Levels
+    ],
+    #{name => "servers_idle", value => map_get(distribution, Ms), unit => "ms", interval => none};
+measure({{pipeline, How, Demand}, Folder}, Node, Effort) ->
+    ok = dyno_elixir:start(),
+    ok = erpc:call(Node, code, add_pathsz, [[Folder | code:get_path()]]),
+    Messages = maps:get(Effort, #{full => 40_000, quick => 5000}),
+    Rounds = maps:get(Effort, #{full => 9, quick => 2}),
+    Load = {{How, Demand, pipeline}, Messages, [hook, flag, time, distribution]},
+    Name = lists:concat(["pipeline_", How, "_", Demand]),
+    result(Name, [Load], Node, Rounds);
 measure({Kind, Size, Levels}, Node, Effort) ->
     Messages =
         case {Kind, Effort} of
             {_, quick} -> 20_000;
-            {call, full} -> 60_000;
-            {_, full} -> 200_000
+            {call, full} -> 40_000;
+            {_, full} -> 120_000
         end,
     Rounds = maps:get(Effort, #{full => 9, quick => 2}),
     Name = lists:concat([Kind | ["_" ++ integer_to_list(Size) || Size > 1]]),
-    result(Name, [{{Kind, Size, flood}, Messages, [hook | Levels]}], Node, Rounds).
+    result(Name, [{{Kind, Size, flood}, Messages, [hook, flag | Levels]}], Node, Rounds).
 
 result(Name, Loads, Node, Rounds) ->
     Ratios = lists:append([ratios(Load, Node, Rounds) || Load <- Loads]),
@@ -106,7 +146,12 @@ result(Name, Loads, Node, Rounds) ->
         goal => Goal
     }.
 
-ratios({{Kind, _, How} = Load, Messages, Levels}, Node, Rounds) ->
+ratios({{Kind, Size, Way} = Load, Messages, Levels}, Node, Rounds) ->
+    How =
+        case Way of
+            pipeline -> {pipeline, Size};
+            _ -> Way
+        end,
     Times = [
         maps:from_list([{L, cpu_ns(L, Load, Messages, Node)} || L <- turn(N, [none | Levels])])
      || N <- lists:seq(1, Rounds)
@@ -135,13 +180,15 @@ turn(N, Levels) ->
     After ++ Before.
 
 goal(_Kind, _Level, flow) -> 1.1;
+goal(_Kind, _Level, {pipeline, 1}) -> 1.2;
+goal(_Kind, _Level, {pipeline, _}) -> 1.1;
 goal(_Kind, rate, _How) -> 1.05;
 goal(call, distribution, _How) -> 1.25;
 goal(call, _Level, _How) -> 1.2;
 goal(_Kind, _Level, _How) -> 2.
 
 %% A message's processor time, once what is measured has been found out in a window or two.
-cpu_ns(Level, Load, Messages, Node) when Level =:= none; Level =:= hook ->
+cpu_ns(Level, Load, Messages, Node) when Level =:= none; Level =:= hook; Level =:= flag ->
     erpc:call(Node, ?MODULE, round, [Level, Load, Messages], infinity);
 cpu_ns(Level, Load, Messages, Node) ->
     {ok, Monitor} = start(Node, Level),
@@ -168,24 +215,53 @@ window(Monitor) ->
 
 %% In the measured node
 
--doc "The processor time of a message, in nanoseconds.".
--spec round(atom(), {call | cast | info, pos_integer(), flood | flow}, pos_integer()) -> float().
+-doc "The processor time of a message, in nanoseconds; of a second, where there are none.".
+-spec round(atom(), {call | cast | info | idle, pos_integer(), How}, pos_integer()) -> float() when
+    How :: flood | flow | idle | pipeline.
 round(Level, {Kind, Size, How}, Messages) ->
-    {ok, Pid} = gen_server:start(?MODULE, Size, []),
+    [Pid | _] = Pids = servers(How, Size),
+    Session = trace:session_create(?MODULE, self(), []),
     case Level of
-        hook -> ok = sys:install(Pid, {?MODULE, fun(Hook, _Event, _Name) -> Hook end, none});
+        hook -> [ok = sys:install(P, {?MODULE, fun(H, _, _) -> H end, none}) || P <- Pids];
+        flag -> [1 = trace:process(Session, P, true, [call]) || P <- Pids];
         _ -> ok
     end,
     %% The instrument finds it within a second, and knows after the next that it is busy.
     ok = for(2500, Level, fun() -> send(How, Kind, Pid, 100) end),
-    ok = send(flood, Kind, Pid, case How of flood -> Messages div 2; flow -> 1 end),
+    Ns = [message_ns(How, Kind, Pid, Messages) || _ <- lists:seq(1, times(How))],
+    true = trace:session_destroy(Session),
+    lists:foreach(fun gen_server:stop/1, lists:reverse(Pids)),
+    dyno_stats:median(Ns).
+
+%% The median of several, since other programs of the machine disturb single ones.
+times(How) when How =:= flood; How =:= pipeline -> 5;
+times(_How) -> 1.
+
+message_ns(How, Kind, Pid, Messages) ->
     {Before, _} = statistics(runtime),
     ok = send(How, Kind, Pid, Messages),
     {After, _} = statistics(runtime),
-    ok = gen_server:stop(Pid),
     (After - Before) * 1.0e6 / Messages.
 
-for(Ms, Level, Do) when Level =/= none, Level =/= hook ->
+%% The first one gets the messages.
+servers(idle, Count) ->
+    [Pid || _ <- lists:seq(1, Count), {ok, Pid} <- [gen_server:start(?MODULE, 1, [])]];
+servers(pipeline, Demand) ->
+    lists:foldl(
+        fun(Type, Before) ->
+            Options = [{max_demand, Demand}, {min_demand, Demand div 2}],
+            From = [{Pid, Options} || Pid <- lists:sublist(lists:reverse(Before), 1)],
+            {ok, Pid} = 'Elixir.GenStage':start(?MODULE, {Type, From}, []),
+            Before ++ [Pid]
+        end,
+        [],
+        [producer, producer_consumer, consumer]
+    );
+servers(_How, Size) ->
+    {ok, Pid} = gen_server:start(?MODULE, Size, []),
+    [Pid].
+
+for(Ms, Level, Do) when Level =/= none, Level =/= hook, Level =/= flag ->
     until(erlang:monotonic_time(millisecond) + Ms, Do);
 for(_Ms, _NotMeasured, _Do) ->
     ok.
@@ -198,6 +274,19 @@ until(End, Do) ->
     end.
 
 %% Sent by a process of its own, and done.
+send(idle, idle, _Pid, Seconds) ->
+    timer:sleep(Seconds * 1000);
+send(pipeline, Kind, Pid, Messages) ->
+    {_, Monitor} = spawn_monitor(fun() ->
+        send_all(pipeline, Kind, Pid, Messages),
+        ok = gen_server:cast(Pid, {done, self()}),
+        receive
+            done -> ok
+        end
+    end),
+    receive
+        {'DOWN', Monitor, process, _, normal} -> ok
+    end;
 send(How, Kind, Pid, Messages) ->
     {_, Monitor} = spawn_monitor(fun() ->
         send_all(How, Kind, Pid, Messages),
@@ -217,7 +306,7 @@ send_all(How, Kind, Pid, Messages) ->
     end,
     case How of
         flow -> timer:sleep(1);
-        flood -> ok
+        _ -> ok
     end,
     send_all(How, Kind, Pid, Messages - 1).
 
@@ -240,14 +329,29 @@ paced(Pid, Rate, Sent, Begun, End) ->
             gen_server:stop(Pid)
     end.
 
--spec init(pos_integer()) -> {ok, [integer()]}.
+-spec init(pos_integer() | {Type, [term()]}) -> tuple() when
+    Type :: producer | producer_consumer | consumer.
+init({producer, []}) -> {producer, producer};
+init({Type, From}) -> {Type, Type, [{subscribe_to, From}]};
 init(Size) -> {ok, lists:seq(1, Size)}.
 
--spec handle_call(term(), gen_server:from(), [integer()]) -> {reply, ok, [integer()]}.
+-spec handle_call(term(), gen_server:from(), [integer()] | producer) -> tuple().
+handle_call(Event, _From, producer) -> {reply, ok, [Event], producer};
 handle_call(_Request, _From, State) -> {reply, ok, State}.
 
--spec handle_cast(term(), [integer()]) -> {noreply, [integer()]}.
+-spec handle_cast(term(), [integer()] | producer) -> tuple().
+handle_cast(Event, producer) -> {noreply, [Event], producer};
 handle_cast(_Request, State) -> {noreply, State}.
 
 -spec handle_info(term(), [integer()]) -> {noreply, [integer()]}.
 handle_info(_Message, State) -> {noreply, State}.
+
+-spec handle_demand(pos_integer(), producer) -> {noreply, [], producer}.
+handle_demand(_Demand, producer) -> {noreply, [], producer}.
+
+-spec handle_events([term()], term(), Type) -> {noreply, [term()], Type} when Type :: atom().
+handle_events(Events, _From, producer_consumer) ->
+    {noreply, Events, producer_consumer};
+handle_events(Events, _From, consumer) ->
+    _ = [Pid ! done || {done, Pid} <- Events],
+    {noreply, [], consumer}.

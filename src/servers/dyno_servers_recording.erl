@@ -23,6 +23,8 @@
 %% Distributions that are kept, those of the busiest.
 -define(MOST_HISTOGRAMS, 40).
 %% Servers that a sentence is worth.
+%% So busy schedulers do some work.
+-define(WORK, 0.2).
 -define(MOST_SENTENCES, 5).
 
 -doc "The run.".
@@ -52,6 +54,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                 ~"What was seen",
                 %% What the report has above the numbered sentences.
                 [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
+                    [{~"finding", Text} || Text <- others(Total, Servers, DurationNs)] ++
                     [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )
         ]),
@@ -77,7 +80,8 @@ name(#{labels := #{name := Name}}) -> Name.
 with_pid(Name, Pid) -> <<Name/binary, " ", Pid/binary>>.
 
 tables(Group, Sums, Servers, DurationNs) ->
-    Rows = [dyno_servers_row:row(Sum, DurationNs) || Sum <- Sums],
+    %% Of those that are hardly busy, the ones with callbacks first.
+    Rows = dyno_servers_row:ranked(busy, [dyno_servers_row:row(Sum, DurationNs) || Sum <- Sums]),
     Many = [Sum || #{processes := N} = Sum <- dyno_servers_window:group(module, Servers), N > 1],
     ByModule = [
         dyno_servers_row:row(Sum#{labels := Labels#{name => Module}}, DurationNs)
@@ -270,6 +274,26 @@ lines(Name, Title, Lines) ->
         ]
     },
     made([{Spec, lists:enumerate(Lines)}]).
+
+%% Where the work is not done by these servers: as in Cowboy, whose connections are none.
+others(Total, Servers, DurationNs) ->
+    [
+        dyno_recording_part:text(
+            "~ts: its schedulers were busy for ~ts of the time, and these servers for ~ts of one: "
+            "other processes do its work, which dyno profile shows",
+            [Node, dyno_unit:format(Busy, ~"ratio"), dyno_unit:format(OfServers, ~"ratio")]
+        )
+     || #{node := Node, schedulers_busy := Busy} <- dyno_servers_total:nodes(Total),
+        Busy >= ?WORK,
+        OfServers <- [in_callbacks(atom_to_binary(Node), Servers) / max(1, DurationNs)],
+        OfServers < Busy / 10
+    ].
+
+in_callbacks(Node, Servers) ->
+    lists:sum([
+        lists:max([Ns || Ns <- [WallNs, CpuNs], is_integer(Ns)])
+     || #{labels := #{node := Of}, wall_ns := WallNs, cpu_ns := CpuNs} <- Servers, Of =:= Node
+    ]).
 
 %% What a person would say after reading the table.
 findings(Servers, DurationNs) ->

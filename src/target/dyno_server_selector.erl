@@ -53,7 +53,7 @@ parts(~"all") -> all;
 parts(<<"<", _/binary>> = Pid) -> process(Pid);
 parts(Text) ->
     case {lists:member(Text, ?BEHAVIOURS), binary:split(Text, ~":")} of
-        {true, _} -> {behaviour, binary_to_existing_atom(Text)};
+        {true, _} -> {behaviour, binary_to_atom(Text)};
         {false, [Kind, Name]} when Name =/= ~"" -> of_kind(Kind, Name);
         {false, [Name]} -> {name, Name};
         _ -> error

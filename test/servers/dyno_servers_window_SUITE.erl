@@ -34,6 +34,7 @@ groups() ->
             a_total_is_bounded,
             a_recording_is_valid_and_shown,
             reads_selectors,
+            reads_selectors_in_a_fresh_node,
             an_alarm_rings_once
         ]}
     ].
@@ -476,6 +477,15 @@ reads_selectors(_Config) ->
         ?assertMatch({Text, {error, _}}, {Text, dyno_server_selector:parse(Text)})
      || Text <- [~"", ~"busiest:0", ~"busiest:many", ~"color:red", ~"<0.1>", ~"app:"]
     ].
+
+%% Where no code that knows their atoms is loaded.
+reads_selectors_in_a_fresh_node(_Config) ->
+    {ok, Peer, _} = peer:start_link(#{
+        connection => standard_io, args => lists:append([["-pa", P] || P <- code:get_path()])
+    }),
+    Read = peer:call(Peer, dyno_server_selector, parse, [~"gen_stage"]),
+    ok = peer:stop(Peer),
+    ?assertEqual({ok, {behaviour, gen_stage}}, Read).
 
 %% It ends well below the limit only.
 an_alarm_rings_once(_Config) ->

@@ -21,7 +21,9 @@
     application := atom(),
     ancestors := [atom() | pid()],
     %% Whether it is of kernel, stdlib or dyno.
-    system := boolean()
+    system := boolean(),
+    %% Where its messages wait.
+    queue := mailbox | own
 }.
 
 -define(SYSTEM, [kernel, stdlib]).
@@ -102,8 +104,21 @@ server({Pid, Info}, Application) ->
                 behaviour => Behaviour,
                 application => Application,
                 ancestors => ancestors(proplists:get_value({dictionary, '$ancestors'}, Info)),
-                system => lists:member(Application, ?SYSTEM) orelse is_own(Module, Label)
+                system => lists:member(Application, ?SYSTEM) orelse is_own(Module, Label),
+                queue => queue(Module)
             }
+    end.
+
+%% RabbitMQ's gen_server2 takes all messages out of the mailbox before it serves one.
+queue(Module) ->
+    Attributes =
+        case exports(Module, module_info, 1) of
+            true -> Module:module_info(attributes);
+            false -> []
+        end,
+    case [gen_server2 || {behaviour, Of} <- Attributes, lists:member(gen_server2, Of)] of
+        [] -> mailbox;
+        [_ | _] -> own
     end.
 
 %% proc_lib keeps the callback module's init, and of a supervisor and of gen_event itself that.

@@ -12,13 +12,17 @@
 %% waited not at all. The messages that are looked at are random ones, so their delays stand for
 %% all.
 %%
+%% After a pause the first message is looked at besides, and not for its own sake: its process had
+%% none, so those that are left have come since it woke, and not at any time of the pause. This is
+%% what tells of bursts. What a woken process waits for a processor is not seen.
+%%
 %%   looks       7, 3 left       9, 4 left
 %%   known     |  .. 10 there  |  11, 12, 13 came in between  |
 %%
 %% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
 %% the queue is empty.
 
--export([new/1, received/3]).
+-export([new/1, received/3, woken/2]).
 -export_type([t/0]).
 
 -doc """
@@ -50,6 +54,15 @@ received({Number, Now, Left}, Before, {Looks, Count}) ->
     {[{_, _, NotBefore} | Later] = Current, Kept} = over(Number, Looks, Count),
     {Ns, ErrorNs} = waited(Later, Before, NotBefore, Now),
     {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
+
+-doc "The first message after a pause is received: its number, when, how many are left.".
+-spec woken({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
+woken({Number, Now, Left}, {Looks, Count}) ->
+    case over(Number, Looks, Count) of
+        {[_], _} -> add(Number + Left, Now, [{Number, Now, Now}], 1);
+        %% It was there before: what looked like a pause was none.
+        Current -> Current
+    end.
 
 %% The looks that say nothing of this message and later ones, but the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->

@@ -21,12 +21,14 @@
 %% purged.
 %%
 %% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
-%% queue, how long it waited, the deadline. How rarely depends on how many there are.
+%% queue, how long it waited, the deadline. How rarely depends on how many there are; each stands
+%% for so many. The first one after a pause is looked at besides, and stands for none.
 %%
 %% In a flood, more than 100,000 messages a second for a tenth of a second, not each is timed: one
 %% of 16 is, at random distances, and counts for those that were skipped before it. A callback of
 %% more than 100 us counts for itself alone. The clock is read at every eighth message, so that a
-%% slow one that was skipped shows as a gap with messages waiting behind it.
+%% slow one that was skipped shows as a gap, with as many messages waiting behind it as a flood
+%% brings. A gap with fewer was a pause, or may have been.
 
 -export([debug/2, event/3, id/0]).
 %% Names of series
@@ -97,6 +99,8 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(OTHER, '(other)').
 %% A process that has received nothing for so long has waited.
 -define(IDLE_NS, 3000).
+%% One that was merely kept from a processor seldom was so for so long.
+-define(PAUSE_NS, 2_000_000).
 -define(CLOSE_NS, 250_000).
 -define(MOST_RARITY, 63).
 %% So long from one message to the next, for so long, is a flood.
@@ -104,6 +108,8 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(FLOOD_FOR_NS, 100_000_000).
 -define(SLOW_NS, 100_000).
 -define(DISTANCE, 16).
+%% Behind a slow callback a flood leaves messages; after a pause there are fewer by this.
+-define(FEWER, 4).
 -define(ASKED, 1024).
 -define(PEERS, 20).
 %% The depth and characters to which an argument is printed.
@@ -205,18 +211,19 @@ weighted(#hot{hook = #hook{counters = Counters}} = Hot) ->
 
 check(Message, Skipped, #hot{ended = Before, distance = Distance, hook = Hook} = Hot) ->
     Now = erlang:monotonic_time(nanosecond),
-    case Now - Before > ?SLOW_NS andalso process_info(self(), message_queue_len) of
+    Gap = Now - Before,
+    case Gap > ?SLOW_NS andalso process_info(self(), message_queue_len) of
         false when Skipped < Distance ->
             Hot#hot{ended = Now};
         false ->
             in(Message, weighted(Hot));
-        {message_queue_len, 0} ->
+        {message_queue_len, Left} when Left * ?FLOOD_NS < Gap div ?FEWER ->
             %% It has waited, or may have.
-            in(Message, weighted(Hot#hot{distance = 1, ended = Now}));
+            in(Message, weighted(Hot#hot{distance = 1}));
         {message_queue_len, _} ->
             ok = dyno_agent_server_counters:skip(Hook#hook.counters, -1),
             {Series, Named} = series(callback(Message), ?OTHER, Hook),
-            Recorded = record(Series, Now - Before, Named),
+            Recorded = record(Series, Gap, 1, Named),
             in(Message, weighted(Hot#hot{ended = Now, hook = Recorded}))
     end.
 
@@ -252,7 +259,8 @@ begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = 
             begins(Series, Message, Now, Hot#hot{hook = Named})
     end.
 
-begins(Series, Message, Now, #hot{received = Before, weight = Weight, hook = Hook} = Hot) ->
+begins(Series, Message, Now, Hot) ->
+    #hot{received = Before, weight = Weight, ended = Ended, hook = Hook} = Hot,
     #hook{counters = Counters, clock = Clock, rarity = Rarity} = Hook,
     ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
     Received = Before + Weight,
@@ -260,10 +268,24 @@ begins(Series, Message, Now, #hot{received = Before, weight = Weight, hook = Hoo
     %% Multiples of the golden ratio: no pattern in the messages can be in step with them.
     case ((Received band 16#3FFFFFF) * 2_654_435_769 bsr 26) band Rarity of
         0 -> closely(Message, Begun);
+        _ when Now - Ended > ?PAUSE_NS -> woken(Begun);
         _ -> Begun
     end.
 
-closely(Message, #hot{begun = Now, received = Received, hook = Hook} = Hot) ->
+woken(#hot{hook = Hook} = Hot) ->
+    {message_queue_len, Left} = process_info(self(), message_queue_len),
+    Delay = since_pause(Left, Hot),
+    %% What this took is not the callback's.
+    Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Hook#hook{delay = Delay}}.
+
+since_pause(Left, #hot{begun = Now, ended = Ended, received = Received, hook = Hook}) when
+    Now - Ended > ?PAUSE_NS
+->
+    dyno_agent_server_delay:woken({Received, Now, Left}, Hook#hook.delay);
+since_pause(_Left, #hot{hook = #hook{delay = Delay}}) ->
+    Delay.
+
+closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = Hook} = Hot) ->
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
     case atomics:get(Control, 1) of
         Deadline when Now - Clock > Deadline ->
@@ -271,14 +293,15 @@ closely(Message, #hot{begun = Now, received = Received, hook = Hook} = Hot) ->
         _ ->
             {message_queue_len, Left} = process_info(self(), message_queue_len),
             ok = raise(Left, Counters),
-            Before = before(Left, Hot),
-            {Ns, ErrorNs, Delay} =
-                dyno_agent_server_delay:received({Received, Now, Left}, Before, Hook#hook.delay),
-            Counted = record(
-                ?DELAY, Ns, record(?QUEUE, dyno_agent_server_counters:scaled(Left), Hook)
-            ),
-            ok = dyno_agent_server_counters:add(Counters, delay_error, ErrorNs),
             #hook{rarity = Rarity, looked = Looked} = Hook,
+            {Ns, ErrorNs, Delay} =
+                dyno_agent_server_delay:received(
+                    {Received, Now, Left}, before(Left, Hot), since_pause(Left, Hot)
+                ),
+            Count = Weight * (Rarity + 1),
+            Scaled = dyno_agent_server_counters:scaled(Left),
+            Counted = record(?DELAY, Ns, Count, record(?QUEUE, Scaled, Count, Hook)),
+            ok = dyno_agent_server_counters:add(Counters, delay_error, Count * ErrorNs),
             {Distance, Flood} = flood(Now, Hot),
             Told = told(Message, Control, Counted#hook{
                 rarity = rarity(Now - Looked, Rarity), looked = Now, delay = Delay, flood = Flood
@@ -301,8 +324,8 @@ rarity(SinceNs, Rarity) when SinceNs < 8 * ?CLOSE_NS -> Rarity;
 rarity(SinceNs, Rarity) when SinceNs < 64 * ?CLOSE_NS -> Rarity bsr 1;
 rarity(_SinceNs, _Rarity) -> 0.
 
-record(Series, Value, #hook{counters = Counters, blocks = Before} = Hook) ->
-    case dyno_agent_server_counters:record(Counters, Series, Value, 1, Before) of
+record(Series, Value, Count, #hook{counters = Counters, blocks = Before} = Hook) ->
+    case dyno_agent_server_counters:record(Counters, Series, Value, Count, Before) of
         Blocks when map_size(Blocks) =:= map_size(Before) -> Hook;
         Blocks -> Hook#hook{blocks = Blocks}
     end.
@@ -365,7 +388,7 @@ tell(Ns, Series, #hook{told = Text, shared = #{each := Told}} = Hook) ->
 since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
     Now = erlang:monotonic_time(nanosecond),
     {Series, #hook{counters = Counters, clock = Clock} = Named} = series(Callback, Kind, Hook),
-    Counted = record(Series, Now - Ended, Named),
+    Counted = record(Series, Now - Ended, 1, Named),
     ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
     Hot#hot{ended = Now, hook = Counted}.
 
@@ -443,11 +466,11 @@ consumer({Pid, _}, Events, Message, Now, Hot) when is_list(Events), is_pid(Pid) 
             %% The stage itself does as much for each event.
             Size = length(Events),
             ok = dyno_agent_server_counters:add(Counters, {events, Peer}, Size),
-            Counted = record(?BATCH, dyno_agent_server_counters:scaled(Size), Met),
+            Counted = record(?BATCH, dyno_agent_server_counters:scaled(Size), 1, Met),
             Answered =
                 case atomics:get(Asked, asked({self(), Pid})) of
                     0 -> Counted;
-                    At -> record(?ANSWER, Now - Clock - At, Counted)
+                    At -> record(?ANSWER, Now - Clock - At, 1, Counted)
                 end,
             Begun#hot{hook = Answered}
     end;

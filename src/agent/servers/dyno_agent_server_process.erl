@@ -53,6 +53,7 @@ the count, time and words of each callback.
 -define(INFOS, [
     ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel"
 ]).
+-define(OWN_QUEUE, ~"not known: it keeps a queue of its own").
 -define(DELAY_METHOD, ~"arrival between two samples of the queue's length").
 
 -doc "A process, with the length of its queue.".
@@ -144,7 +145,7 @@ part(Process, #{by := By, why_not_hook := Why, times := Times} = Measured, Stage
         why_not_hook => Why,
         callbacks => Callbacks,
         queue => queues(Process, Measured),
-        delay => delay(Measured),
+        delay => delay(Server, Measured),
         wall_ns => lists:sum([Sum || #{sum_ns := Sum, wall := #{}} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
@@ -266,7 +267,9 @@ queues(#{queue_now := Now, queue_max := Seen}, #{values := #{queue_max := Max} =
             end
     }.
 
-delay(#{values := #{delay_error := ErrorNs} = Values}) ->
+delay(#{queue := own}, _Measured) ->
+    #{histogram => none, method => ?OWN_QUEUE, error_ns => undefined};
+delay(_Server, #{values := #{delay_error := ErrorNs} = Values}) ->
     case of_series(dyno_agent_server_hook:delay(), Values) of
         [] ->
             #{histogram => none, method => ?DELAY_METHOD, error_ns => undefined};

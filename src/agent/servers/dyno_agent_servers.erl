@@ -178,6 +178,7 @@ N}` takes the servers that did most in the last window.
 
 -define(MOST, 1000).
 -define(SHARE, 0.1).
+-define(SHORT_NS, 100_000_000).
 -define(TICK_MS, 1000).
 %% Hooks end so long after this process has.
 -define(DEADLINE_NS, 5_000_000_000).
@@ -286,6 +287,10 @@ init(#{servers := Selectors} = Config) ->
     },
     {ok, begin_window(refilled(scan(busiest(State))))}.
 
+%% What reading takes makes nearly all of a window that is hardly longer than that.
+share(_Cost, DurationNs, #{share := Before}) when DurationNs < ?SHORT_NS -> Before;
+share(Cost, _DurationNs, _State) -> Cost / erlang:system_info(schedulers_online).
+
 begin_window(State) ->
     State#{
         started => now_ns(),
@@ -308,7 +313,7 @@ handle_call(next, _From, State) ->
     Next = Scanned#{
         set := dyno_agent_server_set:next(Rates, Set),
         outstanding := Outstanding,
-        share := Cost / erlang:system_info(schedulers_online)
+        share := share(Cost, DurationNs, Scanned)
     },
     {reply, Window, busiest(begin_window(Next))};
 handle_call({add, More}, _From, #{set := Set} = State) ->

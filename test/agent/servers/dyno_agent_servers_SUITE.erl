@@ -134,6 +134,8 @@ groups() ->
             beginnings_and_ends,
             without_hooks,
             delay_of_a_backlog,
+            delay_of_bursts,
+            a_queue_of_its_own,
             the_state_does_not_matter,
             states_of_a_state_machine,
             handlers_of_an_event_manager,
@@ -262,10 +264,10 @@ flood() ->
         asked => atomics:new(1024, [{signed, true}]),
         each => none
     }),
-    %% One that waits, as in a queue.
-    self() ! waits,
     {Flood, Count} = flooded(0, Now + 1_000_000_000, Hook),
-    _ = lists:foldl(
+    %% A queue in which as many wait as a flood brings in that time.
+    [self() ! waits || _ <- lists:seq(1, 2000)],
+    Last = lists:foldl(
         fun(_, Before) ->
             Slow = dyno_agent_server_hook:event(Before, {in, slow}, name),
             timer:sleep(50),
@@ -276,10 +278,15 @@ flood() ->
         Flood,
         lists:seq(1, 20)
     ),
-    receive waits -> ok end,
+    [receive waits -> ok end || _ <- lists:seq(1, 1900)],
+    %% After a pause, fewer wait.
+    {Again, More} = flooded(0, erlang:monotonic_time(nanosecond) + 300_000_000, Last),
+    timer:sleep(50),
+    {_, 1000} = flooded(0, 1000, Again),
+    [receive waits -> ok end || _ <- lists:seq(1, 100)],
     #{series := Series, untimed := Untimed} = dyno_agent_server_counters:take(Counters),
     Buckets = lists:append([Of || Id := Of <- Series, Id < dyno_agent_server_hook:queue()]),
-    ?assertEqual(Count + 20_020, lists:sum([N || {_, N} <- Buckets])),
+    ?assertEqual(Count + 20_020 + More + 1000, lists:sum([N || {_, N} <- Buckets])),
     ?assert(Untimed > Count div 4),
     Slow = [N || {Index, N} <- Buckets, Index >= dyno_agent_server_counters:index(48_000_000)],
     %% Another one may be, where the machine is busy.
@@ -500,6 +507,50 @@ backlog() ->
         ?assert(Max >= 90 andalso Max =< 101),
         within(50, dyno_histogram:mean(dyno_histogram:from_buckets(Lengths)), 0.2)
     end).
+
+%% A thousand messages at once, five times, with pauses: 20 us each.
+delay_of_bursts(_Config) ->
+    dyno_tries:hold(3, fun bursts/0).
+
+bursts() ->
+    measuring([{module, known_server}], fun(Node, Servers) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        ok = hooked(Servers, Pid),
+        [burst(Node, Pid) || _ <- lists:seq(1, 5)],
+        Delays = gen_server:call(Pid, delays, infinity),
+        #{servers := [#{delay := Delay}]} = dyno_agent_servers:next(Servers),
+        True = fun(Share) -> lists:nth(round(Share * 5000), Delays) end,
+        #{histogram := Histogram, error_ns := ErrorNs} = Delay,
+        Snapshot = dyno_histogram:from_buckets(Histogram),
+        Told = fun(Share) -> dyno_histogram:quantile(Snapshot, Share) end,
+        ct:log("~tp ~tp", [[{Of, True(Of), Told(Of)} || Of <- [0.5, 0.9, 0.99]], ErrorNs]),
+        [within(True(Of), Told(Of), 0.2) || Of <- [0.5, 0.9, 0.99]],
+        ?assert(ErrorNs < True(0.5) / 10)
+    end).
+
+%% As RabbitMQ's: what waits in the mailbox says nothing.
+a_queue_of_its_own(_Config) ->
+    measuring([{module, own_queue}], fun(Node, Servers) ->
+        own_queue = dyno_peers:load(Node, """
+        -module(own_queue).
+        -behaviour(gen_server2).
+        -export([init/1, handle_call/3, handle_cast/2]).
+        init([]) -> {ok, []}.
+        handle_call(_, _, State) -> {reply, ok, State}.
+        handle_cast(_, State) -> {noreply, State}.
+
+        """),
+        {ok, Pid} = erpc:call(Node, gen_server, start, [own_queue, [], []]),
+        ok = hooked(Servers, Pid),
+        ok = gen_server:call(Pid, anything),
+        #{servers := [#{delay := Delay, served := Served}]} = dyno_agent_servers:next(Servers),
+        ?assert(Served >= 1),
+        ?assertMatch(#{histogram := none, error_ns := undefined}, Delay)
+    end).
+
+burst(Node, Pid) ->
+    ok = erpc:call(Node, known_server, stamped, [Pid, 20, 1000]),
+    timer:sleep(200).
 
 %% The same round trips with a state of one and of 50,000 integers, hooked, in turns.
 the_state_does_not_matter(_Config) ->
