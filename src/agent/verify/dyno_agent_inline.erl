@@ -4,8 +4,7 @@
 -module(dyno_agent_inline).
 -moduledoc """
 What woven code calls (`m:dyno_inline`): the monitors run in the process that they monitor, before
-it
-does what they are told of.
+it does what they are told of.
 
 Until dyno_agent_inline_verify starts them a call costs a look-up. Where `stop` is configured, a
 process that is about to break a property exits with `{dyno_verify, Report}` instead, before the
@@ -98,7 +97,7 @@ reason(exit, Reason, _Stack) -> Reason;
 reason(error, Reason, Stack) -> {Reason, Stack};
 reason(throw, Value, Stack) -> {{nocatch, Value}, Stack}.
 
--doc "In place of a callback of gen_server: the module, the callback, its arguments, what it was.".
+-doc "In place of a callback of gen_server or gen_statem: module, name, arguments, what it was.".
 -spec enter(module(), atom(), [term()], fun((...) -> Result)) -> Result.
 enter(Module, init, [Arguments], Callback) ->
     Parent = hd([P || P <- get('$ancestors'), is_pid(P)] ++ [self()]),
@@ -120,10 +119,40 @@ enter(_Module, handle_cast, [Request, State], Callback) ->
 enter(_Module, handle_info, [Message, State], Callback) ->
     ok = event({'receive', Message}),
     Callback(Message, State);
-enter(_Module, terminate, [Reason, State], Callback) ->
-    Result = Callback(Reason, State),
+enter(_Module, terminate, [Reason | _] = Arguments, Callback) ->
+    Result = apply(Callback, Arguments),
     ok = event({exit, Reason}),
+    Result;
+enter(_Module, handle_event, [Type, Content, _State, _Data] = Arguments, Callback) ->
+    in_state(Type, Content, Arguments, Callback);
+%% The function of a state, or another one.
+enter(_Module, _Function, [Type, Content, _Data] = Arguments, Callback) ->
+    in_state(Type, Content, Arguments, Callback).
+
+%% An event that was postponed is taken again.
+in_state(Type, Content, Arguments, Callback) ->
+    ok =
+        case Type of
+            {call, From} -> event({'receive', {'$gen_call', From, Content}});
+            cast -> event({'receive', {'$gen_cast', Content}});
+            info -> event({'receive', Content});
+            _ -> ok
+        end,
+    Result = apply(Callback, Arguments),
+    _ = [
+        event({send, {Tag, Reply}, Pid})
+     || {reply, {Pid, Tag}, Reply} <- lists:flatten([actions(Result)])
+    ],
     Result.
+
+actions({next_state, _State, _Data, Actions}) -> Actions;
+actions({keep_state, _Data, Actions}) -> Actions;
+actions({keep_state_and_data, Actions}) -> Actions;
+actions({repeat_state, _Data, Actions}) -> Actions;
+actions({repeat_state_and_data, Actions}) -> Actions;
+actions({stop_and_reply, _Reason, Replies}) -> Replies;
+actions({stop_and_reply, _Reason, Replies, _Data}) -> Replies;
+actions(_Result) -> [].
 
 event(Event) ->
     case persistent_term:get(?KEY, none) of

@@ -3,16 +3,18 @@
 
 -module(dyno_inline).
 -moduledoc """
-Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`
+Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`, in Elixir
+`@compile {:parse_transform, :dyno_inline}`.
 
 Woven are `!` and erlang:send wherever they stand, the clauses and the timeout of each receive, all
-functions of erlang and proc_lib that spawn, and the callbacks of a gen_server. What they call is in
-`m:dyno_agent_inline`; the node that runs the module needs dyno's agent, or dyno itself.
+functions of erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and
+gen_statem. What they call is in `m:dyno_agent_inline`; the node that runs the module needs dyno's
+agent, or dyno itself.
 
 A woven process is started by `dyno_agent_inline:run/2`: that is its initial call. Its last call is
-no
-tail call of the runtime's, since its exit is seen. Sends that OTP's modules do for the program
-(gen_server:call and the like) are not woven, but those of a gen_server's replies are.
+no tail call of the runtime's, since its exit is seen. Not woven is what OTP's modules do for the
+program: gen_server:call and the like, gen_server:reply, what gen_event does. Replies that a
+callback returns are.
 """.
 
 -export([parse_transform/2]).
@@ -22,6 +24,8 @@ tail call of the runtime's, since its exit is seen. Sends that OTP's modules do 
 -define(CALLBACKS, [
     {init, 1}, {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {terminate, 2}
 ]).
+%% And what may be functions of states: those of three arguments that are exported.
+-define(OF_A_STATEM, [{init, 1}, {handle_event, 4}, {terminate, 3}]).
 -define(SPAWNS, [
     spawn, spawn_link, spawn_monitor, spawn_opt, spawn_request, start, start_link, start_monitor
 ]).
@@ -29,19 +33,32 @@ tail call of the runtime's, since its exit is seen. Sends that OTP's modules do 
 -doc "The woven forms.".
 -spec parse_transform(forms(), [compile:option()]) -> forms().
 parse_transform(Forms, _Options) ->
+    case [woven || {attribute, _, ?MODULE, woven} <- Forms] of
+        [] -> weave(Forms);
+        %% Elixir transforms twice.
+        [_ | _] -> Forms
+    end.
+
+weave(Forms) ->
     [Module] = [M || {attribute, _, module, M} <- Forms],
     Behaviours = [
         B
      || {attribute, _, Kind, B} <- Forms, Kind =:= behaviour orelse Kind =:= behavior
     ],
-    Callbacks =
-        case lists:member(gen_server, Behaviours) of
-            true -> ?CALLBACKS;
-            false -> []
-        end,
+    Callbacks = lists:append([callbacks(Behaviour, Forms) || Behaviour <- Behaviours]),
     Local = [{Name, Arity} || {function, _, Name, Arity, _} <- Forms],
     lists:append([form(Form, Module, Callbacks, Local) || Form <- Forms]).
 
+callbacks(Behaviour, _Forms) when Behaviour =:= gen_server; Behaviour =:= 'Elixir.GenServer' ->
+    ?CALLBACKS;
+callbacks(gen_statem, Forms) ->
+    Exported = lists:append([Functions || {attribute, _, export, Functions} <- Forms]),
+    lists:usort(?OF_A_STATEM ++ [{Name, 3} || {Name, 3} <- Exported]);
+callbacks(_Behaviour, _Forms) ->
+    [].
+
+form({attribute, Line, module, _} = Form, _Module, _Callbacks, _Local) ->
+    [Form, {attribute, Line, ?MODULE, woven}];
 form({function, Line, Name, Arity, Clauses}, Module, Callbacks, Local) ->
     Woven = woven(Clauses, Local),
     case lists:member({Name, Arity}, Callbacks) of

@@ -14,11 +14,13 @@
     each_trace_is_sound/1,
     all_forms_are_woven/1,
     a_server_is_woven/1,
+    a_state_machine_is_woven/1,
+    an_elixir_server_is_woven/1,
     a_process_is_stopped_before/1,
     unmonitored_code_does_the_same/1
 ]).
 %% In the node.
--export([workload/0, forms/1, needs/0, init/1, event/3]).
+-export([workload/0, forms/1, elixir/0, needs/0, init/1, event/3]).
 
 -define(PROGRAM, """
 -module(woven_program).
@@ -60,6 +62,34 @@ handle_info(_, N) -> {noreply, N}.
 
 """).
 
+-define(STATE_MACHINE, """
+-module(woven_machine).
+-behaviour(gen_statem).
+-compile({parse_transform, dyno_inline}).
+-export([init/1, callback_mode/0, open/3, closed/3, terminate/3]).
+callback_mode() -> state_functions.
+init([]) -> {ok, closed, 0}.
+closed({call, From}, push, N) -> {next_state, open, N + 1, [{reply, From, pushed}]};
+closed(cast, _, _) -> {keep_state_and_data, postpone}.
+open({call, From}, push, N) -> {next_state, closed, N, {reply, From, {closed, N}}};
+open(cast, hello, _) -> keep_state_and_data;
+open(info, stop, _) -> stop.
+terminate(_, _, _) -> ok.
+
+""").
+
+-define(ELIXIR, ~"""
+defmodule WovenServer do
+  use GenServer
+  @compile {:parse_transform, :dyno_inline}
+  def init(to), do: {:ok, to}
+  def handle_call(question, _from, to) do
+    send(to, :asked)
+    {:reply, question, to}
+  end
+end
+""").
+
 suite() ->
     [{timetrap, {minutes, 1}}].
 
@@ -68,6 +98,8 @@ all() ->
         each_trace_is_sound,
         all_forms_are_woven,
         a_server_is_woven,
+        a_state_machine_is_woven,
+        an_elixir_server_is_woven,
         a_process_is_stopped_before,
         unmonitored_code_does_the_same
     ].
@@ -110,6 +142,43 @@ a_server_is_woven(_Config) ->
         Events
     ).
 
+a_state_machine_is_woven(_Config) ->
+    {Events, _} = in_node(forms, [#{run => machine}]),
+    ?assertMatch(
+        [
+            {spawned, _, {woven_machine, init, [[]]}},
+            %% Postponed.
+            {'receive', {'$gen_cast', hello}},
+            {'receive', {'$gen_call', _, push}},
+            {send, {_, pushed}, _},
+            {'receive', {'$gen_cast', hello}},
+            {'receive', {'$gen_call', _, push}},
+            {send, {_, {closed, 1}}, _},
+            {'receive', {'$gen_call', _, push}},
+            {send, {_, pushed}, _},
+            {'receive', stop},
+            {exit, normal}
+        ],
+        Events
+    ).
+
+an_elixir_server_is_woven(_Config) ->
+    case dyno_elixir:folders() of
+        [_ | _] ->
+            {Events, _} = in_node(elixir, []),
+            ?assertMatch(
+                [
+                    {spawned, _, {'Elixir.WovenServer', init, [_]}},
+                    {'receive', {'$gen_call', _, question}},
+                    {send, asked, _},
+                    {send, {_, question}, _}
+                ],
+                Events
+            );
+        [] ->
+            {skip, "there is no Elixir"}
+    end.
+
 a_process_is_stopped_before(_Config) ->
     {Events, Got} = in_node(forms, [#{run => bad, stop => true}]),
     ?assertEqual({send, forbidden, self}, setelement(3, lists:last(Events), self)),
@@ -149,10 +218,24 @@ workload() ->
     timer:sleep(100),
     dyno_agent_inline_verify:finish(Pid).
 
+elixir() ->
+    ok = dyno_elixir:start(),
+    _ = 'Elixir.Code':compile_string(?ELIXIR),
+    register(collecting, self()),
+    {ok, _} = dyno_agent_inline_verify:start_link(#{monitors => [?MODULE], sink => self()}),
+    {ok, Server} = gen_server:start('Elixir.WovenServer', self(), []),
+    question = gen_server:call(Server, question),
+    collected([], []).
+
 forms(#{run := What} = Options) ->
-    {ok, Tokens, _} = erl_scan:string(?PROGRAM),
-    {ok, woven_program, Beam} = compile:forms(forms(Tokens, []), [return_errors]),
-    {module, woven_program} = code:load_binary(woven_program, "", Beam),
+    lists:foreach(
+        fun(Source) ->
+            {ok, Tokens, _} = erl_scan:string(Source),
+            {ok, Module, Beam} = compile:forms(forms(Tokens, []), [return_errors]),
+            {module, Module} = code:load_binary(Module, "", Beam)
+        end,
+        [?PROGRAM, ?STATE_MACHINE]
+    ),
     register(collecting, self()),
     case Options of
         #{monitored := false} ->
@@ -169,6 +252,13 @@ forms(#{run := What} = Options) ->
             ok = gen_server:cast(Server, hello),
             Server ! info,
             _ = gen_server:call(Server, last);
+        machine ->
+            {ok, Machine} = gen_statem:start(woven_machine, [], []),
+            ok = gen_statem:cast(Machine, hello),
+            pushed = gen_statem:call(Machine, push),
+            {closed, 1} = gen_statem:call(Machine, push),
+            pushed = gen_statem:call(Machine, push),
+            Machine ! stop;
         _ ->
             {_, Ref} = dyno_agent_inline:spawned(erlang, spawn_monitor, [
                 woven_program, run, [What, self()]
@@ -197,7 +287,10 @@ collected(Events, Got) ->
 
 needs() ->
     #{
-        select => [{function, woven_program, run, 2}, {function, woven_program, init, 1}],
+        select => [
+            {function, woven_program, run, 2}
+            | [{function, M, init, 1} || M <- [woven_program, woven_machine, 'Elixir.WovenServer']]
+        ],
         events => [send, 'receive', spawn, exit]
     }.
 
