@@ -16,11 +16,15 @@
 
 -define(WAYS, [baseline, partition, centralised, riarc, inline]).
 -define(GOAL, 4.0).
+-define(ROUNDS, 3).
+-define(MOST_MS, 380_000).
+-compile({no_auto_import, [round/1]}).
 
 describe() ->
     "Response time, CPU time, memory and duration of a synthetic system under each instrumentation,\n"
     "over those of the same system without monitors. Argument: steady2500, steady10000, burst10000 or\n"
-    "messages250, with the suffix +5us for monitors that take 5 us an event.".
+    "messages250, with the suffix +5us for monitors that take 5 us an event. The median of three rounds,\n"
+    "or of as many as there is time for in six minutes.".
 
 argument(none) -> argument("steady2500");
 argument(Text) ->
@@ -42,15 +46,12 @@ argument(Text) ->
     end.
 
 measure({Options, Work}, Effort) ->
-    {Rounds, Load} =
+    Results =
         case Effort of
-            full -> {3, Options};
-            quick -> {1, Options#{workers => 100, requests => 20, time_ms => 300}}
+            full -> rounds(Options, Work, 1, erlang:monotonic_time(millisecond));
+            quick -> round(Options#{workers => 100, requests => 20, time_ms => 300}, Work)
         end,
-    Results = [
-        {Way, in_emulator(Way, Load, Work)}
-     || _ <- lists:seq(1, Rounds), Way <- ?WAYS
-    ],
+    bench_program:say("rounds    ~b", [length(Results) div length(?WAYS)]),
     Of = fun(Way, Key) ->
         median([map_get(Key, Result) || {W, Result} <- Results, W =:= Way])
     end,
@@ -67,9 +68,9 @@ measure({Options, Work}, Effort) ->
                         {"peak MB", peak, 1.0e6}, {"run s", duration, 1.0e9}
                     ]
                 ]),
-                round(Of(Way, yes)),
-                round(Of(Way, no)),
-                round(Of(Way, gap))
+                trunc(Of(Way, yes)),
+                trunc(Of(Way, no)),
+                trunc(Of(Way, gap))
             ])
         end,
         ?WAYS
@@ -81,6 +82,17 @@ measure({Options, Work}, Effort) ->
         interval => none,
         goal => ?GOAL
     }.
+
+%% Three, or as many as there is time for; at least one.
+rounds(Load, Work, Number, Begun) ->
+    Results = round(Load, Work),
+    TookMs = erlang:monotonic_time(millisecond) - Begun,
+    case Number < ?ROUNDS andalso TookMs * (Number + 1) div Number < ?MOST_MS of
+        true -> Results ++ rounds(Load, Work, Number + 1, Begun);
+        false -> Results
+    end.
+
+round(Load, Work) -> [{Way, in_emulator(Way, Load, Work)} || Way <- ?WAYS].
 
 median(Values) ->
     lists:nth((length(Values) + 1) div 2, lists:sort(Values)) * 1.0.

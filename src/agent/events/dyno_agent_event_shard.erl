@@ -11,6 +11,14 @@
 %% Both are plain loops, since each event costs: the mailbox is off the heap, so that collections don't
 %% walk through what waits. Both cut processes off where more waits than may
 %% (dyno_agent_event_flow): the router by what it has sent and the shards have not done yet.
+%%
+%% Among thousands of processes that are ready to run, one has its turn seldom, and the more waits,
+%% the dearer each event is, until it never catches up. So where thousands of events wait, and the
+%% system has schedulers left, it runs with priority; not where that does not help, since its
+%% monitors are slow: then the system goes before.
+%%
+%%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
+%%            ^------- fewer than 200 ----------'------------------------------'
 
 -export([start_link/1, start_router/1, of_pid/2]).
 -export([attach/2, cut/2, traces/2, replace/3, drain/3]).
@@ -26,8 +34,13 @@
     limits := dyno_agent_event_flow:limits(),
     %% Of the router, the shards.
     shards => tuple(),
-    alone => boolean()
+    alone => boolean(),
+    %% Whether the system has schedulers left.
+    urgent => boolean()
 }.
+
+%% `never`: it has no priority in any case.
+-type turn() :: usual | urgent | hopeless | never.
 
 -record(shard, {
     index :: pos_integer(),
@@ -39,6 +52,7 @@
     flow = none :: dyno_agent_event_flow:t() | none,
     %% How often the monitors are told the time where no events come.
     idle = infinity :: timeout(),
+    turn :: turn(),
     left = 0 :: non_neg_integer()
 }).
 
@@ -53,11 +67,15 @@
     session = none :: dyno_agent_event_session:t() | none,
     %% Processes whose shard knows that they are cut off.
     cut = #{} :: #{pid() => []},
+    turn :: turn(),
     left = 0 :: non_neg_integer()
 }).
 
 %% Between two looks at what waits.
 -define(SAMPLE, 512).
+-define(FEW, 200).
+-define(MANY, 2000).
+-define(TOO_MANY, 100_000).
 -define(IDLE_MS, 20).
 %% Events of other processes that are as old as this may still come.
 -define(GRACE_NS, 20_000_000).
@@ -164,6 +182,7 @@ init_shard(#{index := Index, monitors := Monitors, choice := Choice} = Config) -
                 true -> ?IDLE_MS;
                 false -> infinity
             end,
+        turn = turn(Config),
         left = ?SAMPLE
     }).
 
@@ -252,15 +271,26 @@ cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts, _Session) ->
 ignore(_Pid, none) -> ok;
 ignore(Pid, Session) -> dyno_agent_event_session:ignore(Pid, Session).
 
-sample(Message, #shard{flow = Flow} = State) ->
-    Timed = time(Message, State),
+sample(Message, #shard{flow = Flow, turn = Turn} = State) ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    Timed = (time(Message, State))#shard{turn = turn(Waiting, Turn)},
     case Flow of
-        none ->
-            Timed;
-        _ ->
-            {message_queue_len, Waiting} = process_info(self(), message_queue_len),
-            Timed#shard{flow = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow)}
+        none -> Timed;
+        _ -> Timed#shard{flow = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow)}
     end.
+
+turn(#{urgent := true}) -> usual;
+turn(#{}) -> never.
+
+turn(Waiting, usual) when Waiting > ?MANY -> prior(high, urgent);
+turn(Waiting, urgent) when Waiting > ?TOO_MANY -> prior(normal, hopeless);
+turn(Waiting, urgent) when Waiting < ?FEW -> prior(normal, usual);
+turn(Waiting, hopeless) when Waiting < ?FEW -> usual;
+turn(_Waiting, Turn) -> Turn.
+
+prior(Priority, Turn) ->
+    _ = process_flag(priority, Priority),
+    Turn.
 
 %% Where it never is idle, the time is that of the events.
 time(_Message, #shard{idle = infinity} = State) ->
@@ -303,7 +333,8 @@ other(_Message, State) ->
 
 -doc false.
 -spec init_router(config()) -> no_return().
-init_router(#{shards := Shards, verdicts := Verdicts, limits := Limits, choice := Choice}) ->
+init_router(Config) ->
+    #{shards := Shards, verdicts := Verdicts, limits := Limits, choice := Choice} = Config,
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     Size = tuple_size(Shards),
@@ -316,6 +347,7 @@ init_router(#{shards := Shards, verdicts := Verdicts, limits := Limits, choice :
         flow = erlang:make_tuple(Size, dyno_agent_event_flow:new(Share)),
         verdicts = Verdicts,
         choice = Choice,
+        turn = turn(Config),
         left = ?SAMPLE
     }).
 
@@ -378,7 +410,8 @@ cut_off(Pid, Index, Message, #router{cut = Cut, shards = Shards} = State) ->
         false -> State#router{cut = Cut#{Pid => []}}
     end.
 
-watch(Message, #router{size = Size, sent = Sent, flow = Flow, verdicts = Verdicts} = State) ->
+watch(Message, #router{size = Size, sent = Sent, flow = Flow} = State) ->
+    #router{verdicts = Verdicts, turn = Turn} = State,
     {message_queue_len, Here} = process_info(self(), message_queue_len),
     New = list_to_tuple([
         dyno_agent_event_flow:sample(
@@ -389,4 +422,4 @@ watch(Message, #router{size = Size, sent = Sent, flow = Flow, verdicts = Verdict
         )
      || {Index, Of} <- lists:enumerate(tuple_to_list(Flow))
     ]),
-    State#router{flow = New}.
+    State#router{flow = New, turn = turn(Here, Turn)}.

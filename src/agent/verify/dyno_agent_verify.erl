@@ -133,7 +133,8 @@ shard_config(Index, #{config := #{shards := N} = Config} = State) ->
         choice => map_get(choice, State),
         verdicts => map_get(verdicts, State),
         limits => maps:get(limits, Config, #{}),
-        alone => N =:= 1
+        alone => N =:= 1,
+        urgent => 2 * N =< erlang:system_info(schedulers_online)
     }.
 
 tracer(#{config := #{shards := 1}, shards := #{1 := Shard}}) ->
