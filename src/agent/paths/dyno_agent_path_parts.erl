@@ -15,6 +15,8 @@
 -define(MOST_CALLERS, 1000).
 %% Of a function's time what tracing took is known well enough where it is less than this share.
 -define(MUCH, 0.2).
+%% Of what it takes to trace a call.
+-define(SHORT, 0.35).
 %% Functions that are worth a warning together.
 -define(WORTH, 0.05).
 
@@ -55,10 +57,10 @@ summed(First, Paths) ->
         fun({Of, _, _}, Sums) -> lists:zipwith(fun erlang:'+'/2, Of, Sums) end, None, Paths
     ).
 
-%% What is left of the own time without what tracing took. Of a function whose calls are too short to
-%% be timed the rest says nothing, and as long as it was followed there were few of them.
-paths(#{nodes := Nodes, hidden := Hidden}) ->
-    Short = maps:from_list(Hidden),
+%% What is left of the own time without what tracing took. Of a function whose calls are much too
+%% short to be timed the rest says nothing, and as long as it was followed there were few of them.
+paths(#{nodes := Nodes} = Result) ->
+    Short = much_too_short(Result),
     [
         {Group, Path, Sums#{left => left(Path, Sums, Short)}}
      || {Group, Path, Sums} <- dyno_agent_path_tree:paths(Nodes)
@@ -69,6 +71,22 @@ left(Path, #{own := Own, taken := Taken}, Short) ->
         true -> 0;
         false -> max(0, Own - Taken)
     end.
+
+%% Not those that only just were, late.
+much_too_short(#{hidden := []}) ->
+    #{};
+much_too_short(#{hidden := Hidden, nodes := Nodes, call_ns := {CallNs, _}}) ->
+    Sums = lists:foldl(
+        fun({_, _, Name, #{calls := Calls, own := Own, taken := Taken}}, Acc) ->
+            case Acc of
+                #{Name := {N, Left}} -> Acc#{Name := {N + Calls, Left + Own - Taken}};
+                #{} -> Acc
+            end
+        end,
+        #{MFA => {0, 0} || {MFA, _} <- Hidden},
+        Nodes
+    ),
+    #{MFA => true || MFA := {Calls, Left} <- Sums, Left < ?SHORT * CallNs * Calls}.
 
 printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
 

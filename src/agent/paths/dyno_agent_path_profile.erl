@@ -42,19 +42,16 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
     limits => dyno_agent_event_watchdog:limits()
 }.
 
+-doc "As the consumer has it, but for the costs.".
 -type result() :: #{
     duration_ns := non_neg_integer(),
     %% What tracing one call and its return takes, near and far from others.
     call_ns := {non_neg_integer(), non_neg_integer()},
+    extents := non_neg_integer() | none,
     nodes := [dyno_agent_path_tree:node_()],
     hidden := [{mfa(), pos_integer()}],
-    full := non_neg_integer(),
-    extents := non_neg_integer() | none,
-    events := non_neg_integer(),
-    %% For so long calls came too fast and were not told.
-    silent_ns := non_neg_integer(),
-    dropped := non_neg_integer(),
-    reason := term()
+    reason := term(),
+    atom() => term()
 }.
 
 -type state() :: #{
