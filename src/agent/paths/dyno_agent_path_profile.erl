@@ -64,6 +64,8 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
     %% Of the watchdog's end, and who waits for it.
     result := map() | none,
     ended := integer(),
+    %% Of the schedulers' threads at the restart: on a processor, and kept from one.
+    threads := {non_neg_integer(), non_neg_integer()},
     waiting := [gen_server:from()]
 }.
 
@@ -138,6 +140,7 @@ init(Config) ->
                 since => erlang:monotonic_time(),
                 result => none,
                 ended => 0,
+                threads => {0, 0},
                 waiting => []
             }};
         Unmatched ->
@@ -156,7 +159,10 @@ handle_call(restart, _From, #{config := Config} = State) ->
     case dyno_agent_event_watchdog:start_link(watchdog(State)) of
         {ok, Watchdog} ->
             {reply, ok, State#{
-                watchdog := Watchdog, result := none, since := erlang:monotonic_time()
+                watchdog := Watchdog,
+                result := none,
+                since := erlang:monotonic_time(),
+                threads := threads()
             }};
         {error, no_process} ->
             #{sink := Sink} = Config,
@@ -214,8 +220,36 @@ handle_info({'EXIT', _Guard, Reason}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-ended(Result, State) ->
-    State#{result := Result, ended := erlang:monotonic_time()}.
+ended(#{nodes := Nodes} = Result, #{threads := Before} = State) ->
+    Stretch = stretch(Before, threads()),
+    Stretched = [
+        {Id, Parent, Name, Sums#{taken := round(Stretch * Taken)}}
+     || {Id, Parent, Name, #{taken := Taken} = Sums} <- Nodes
+    ],
+    State#{result := Result#{nodes := Stretched}, ended := erlang:monotonic_time()}.
+
+%% Where other programs have the processors for a part of the time, all takes longer by the clock; of
+%% what tracing takes the probe tells without that.
+stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
+    1 + (Wait - WaitBefore) / (Run - RunBefore);
+stretch(_Before, _Now) ->
+    1.
+
+%% Linux tells: nanoseconds on a processor, and nanoseconds ready to run without one.
+threads() ->
+    Folder = "/proc/self/task",
+    Times = [
+        {binary_to_integer(Run), binary_to_integer(Wait)}
+     || {ok, Threads} <- [file:list_dir_all(Folder)],
+        Thread <- Threads,
+        {ok, <<"erts_sched_", _/binary>>} <- [read(Folder, Thread, "comm")],
+        {ok, Text} <- [read(Folder, Thread, "schedstat")],
+        [Run, Wait | _] <- [binary:split(string:trim(Text), ~" ", [global])]
+    ],
+    {lists:sum([Run || {Run, _} <- Times]), lists:sum([Wait || {_, Wait} <- Times])}.
+
+read(Folder, Thread, Name) ->
+    file:read_file(filename:join([Folder, Thread, Name]), [raw]).
 
 result(#{result := Result, since := Since, ended := Ended, config := Config}) ->
     #{costs := {_, Near, NearNext, _, _, Far, FarNext, _}} = Result,
