@@ -16,11 +16,11 @@
 
 describe() ->
     """
-    A node with two schedulers compiles the abstract code of a module of OTP, the argument (queue by
-    default), over and over in one process, without a profiler and then with each of dyno's and OTP's, by
-    turns. Of each: the time of a compilation by that without, the median over the rounds, of the quickest
-    one of a turn; and what its result takes on disk, of fprof the trace of one compilation. The result is
-    the slowdown by --kind sample.
+    A node with two schedulers compiles the abstract code of a module of OTP, the argument (queue
+    by default), over and over in one process, without a profiler and then with each of dyno's and
+    OTP's, by turns. Of each: the time of a compilation by that without, the median over the
+    rounds, of the quickest one of a turn; and what its result takes on disk, of fprof the trace of
+    one compilation. The result is the slowdown by --kind sample.
     """.
 
 argument(none) -> {ok, queue};
@@ -49,7 +49,10 @@ measure(Module, Effort) ->
     true = unlink(Compiler),
     ok = dyno_peer:stop(Node),
     Slowed = #{
-        Profiler => report(Profiler, [{Times, Bytes} || Of <- All, {P, Times, Bytes} <- Of, P =:= Profiler])
+        Profiler => report(Profiler, [
+            {Times, Bytes}
+         || Of <- All, {P, Times, Bytes} <- Of, P =:= Profiler
+        ])
      || Profiler <- ?PROFILERS
     },
     #{

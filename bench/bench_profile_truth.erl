@@ -15,11 +15,12 @@
 
 describe() ->
     """
-    A node with two schedulers runs a program of seven phases in a ring of ten processes, of which one
-    runs at a time and none for about a third of it, beside 990 that are idle (bench_ring). The program reads its clock between
-    the phases; the true shares are those without a profiler, before and after. The result is the
-    largest difference between a share of the profile and the true one, in percentage points. The
-    argument is the kind of profile: sample (the default) or calls.
+    A node with two schedulers runs a program of seven phases in a ring of ten processes, of which
+    one runs at a time and none for about a third of it, beside 990 that are idle (bench_ring). The
+    program reads its clock between the phases; the true shares are those without a profiler,
+    before and after. The result is the largest difference between a share of the profile and the
+    true one, in percentage points. The argument is the kind of profile: sample (the default) or
+    calls.
     """.
 
 argument(none) -> {ok, sample};
@@ -52,8 +53,8 @@ measure(Kind, Effort) ->
     }.
 
 -doc """
-The true and the found shares of the phases in the time that the program runs, and those of the waiting in
-the whole time; the last one is 0 for samples.
+The true and the found shares of the phases in the time that the program runs, and those of the
+waiting in the whole time; the last one is 0 for samples.
 """.
 -spec truth_and_found(sample | calls, pos_integer()) ->
     {Truth, Found, Waiting :: float(), Off :: float()}

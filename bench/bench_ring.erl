@@ -3,13 +3,13 @@
 
 -module(bench_ring).
 -moduledoc """
-A program of which the shares of the time are known: processes in a ring. The one whose turn it is goes
-through phases, reading its clock between them, and passes the turn on; each third turn it waits for a
-while first. So one process runs at a time, and a third of the time none. Beside the ring there are others
-that do nothing.
+A program of which the shares of the time are known: processes in a ring. The one whose turn it is
+goes through phases, reading its clock between them, and passes the turn on; each third turn it
+waits for a while first. So one process runs at a time, and a third of the time none. Beside the
+ring there are others that do nothing.
 
-The phases: a tight loop, a BIF, tiny calls, sorting, building a list, functions that call one another,
-exceptions that are caught far from where they are raised.
+The phases: a tight loop, a BIF, tiny calls, sorting, building a list, functions that call one
+another, exceptions that are caught far from where they are raised.
 """.
 
 %% Called in the measured node
@@ -54,8 +54,8 @@ stop(#{first := First}) ->
     ok.
 
 -doc """
-The shares of the phases in the running time since the last call, in percent, the share of the waiting in
-the whole time, and the turns.
+The shares of the phases in the running time since the last call, in percent, the share of the
+waiting in the whole time, and the turns.
 """.
 -spec shares(ring()) -> {#{atom() => float()}, Waiting :: float(), Turns :: non_neg_integer()}.
 shares(#{counters := Counters}) ->

@@ -39,7 +39,9 @@ format_error(processes_and_inside) ->
 format_error(count_without_inside) ->
     "--count is how many calls of a function are followed; name it with --inside";
 format_error({no_function, Text}) ->
-    io_lib:format("~ts is not one function: write my_mod:handle_call/3 or my_mod:handle_call", [Text]).
+    io_lib:format("~ts is not one function: write my_mod:handle_call/3 or my_mod:handle_call", [
+        Text
+    ]).
 
 -doc "What was asked for is wrong.".
 -spec fault(reason()) -> dyno_error:fault().

@@ -102,7 +102,9 @@ recursion_is_one_node(_Config) ->
             [{1, call, ?B, ?B} || _ <- lists:seq(1, Deep)]
     ),
     ?assert(erts_debug:flat_size(State) < 500),
-    Back = [{1, return_to, ?B} || _ <- lists:seq(1, Deep)] ++ [{1, return_to, ?A}, {4, return_to, undefined}],
+    Back =
+        [{1, return_to, ?B} || _ <- lists:seq(1, Deep)] ++
+            [{1, return_to, ?A}, {4, return_to, undefined}],
     ?assertEqual(
         #{[?A] => {1, 1 + 4, 0}, [?A, ?B] => {Deep + 1, 2 * Deep + 1, 0}},
         shown(more(Back, Deep + 1, State))
@@ -300,7 +302,8 @@ costs() -> {0, 0, 0, 0, 0, 0, 0, 0}.
 
 counts_each_call(_Config) ->
     Program = spawn_link(?MODULE, start, [program]),
-    Result = profiled(#{processes => [{pid, Program}], short_calls => true}, fun() -> run(Program) end),
+    Followed = #{processes => [{pid, Program}], short_calls => true},
+    Result = profiled(Followed, fun() -> run(Program) end),
     Functions = functions(Result),
     Calls = fun(F, A) ->
         #{{?MODULE, F, A} := #{calls := N}} = Functions,
@@ -315,7 +318,8 @@ counts_each_call(_Config) ->
     #{{?MODULE, waits, 0} := #{off := OffNs, own := OwnNs}} = Functions,
     ?assert(OffNs >= 200_000_000),
     ?assert(OwnNs < OffNs),
-    Paths = [Path || {_, Path, #{calls := 200}} <- dyno_agent_path_tree:paths(map_get(nodes, Result))],
+    All = dyno_agent_path_tree:paths(map_get(nodes, Result)),
+    Paths = [Path || {_, Path, #{calls := 200}} <- All],
     Names = [[F || {?MODULE, F, _} <- Path] || Path <- Paths],
     ?assert(lists:member([program, rounds, round_, catches, far, raises], Names), Names),
     ?assert(lists:member([program, rounds, round_, before_last, last], Names), Names),

@@ -149,7 +149,9 @@ follows_calls(_Config) ->
             [R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"call_times", Five)]
         ),
         [
-            ?assertMatch({error, {dyno_profile_calls, Reason}}, profile(Node, Options#{kind => calls}))
+            ?assertMatch(
+                {error, {dyno_profile_calls, Reason}}, profile(Node, Options#{kind => calls})
+            )
          || {Reason, Options} <- [
                 {no_processes, #{}},
                 {count_without_inside, #{count => 2, targets => [{name, ~"one"}]}},
@@ -161,8 +163,8 @@ follows_calls(_Config) ->
         ?assertMatch({_, _}, binary:match(Text, ~"sorted/1"), Text)
     end).
 
-%% What counts each call gives the tiny ones half of the time, which take 5 %. How near the shares are on a
-%% machine that does nothing else, bench/profile_truth says: here others compute as well.
+%% What counts each call gives the tiny ones half of the time, which take 5 %. How near the shares
+%% are on a machine that does nothing else, bench/profile_truth says: here others compute as well.
 calls_have_the_true_shares(Config) ->
     %% The node that is started loads from the same folders.
     Folder = proplists:get_value(priv_dir, Config),

@@ -10,8 +10,8 @@
 %% work between any two events, which it measures itself: what is more than that is tracing. After
 %% some work an event costs more, for the processor's caches have other things by then.
 %%
-%% It costs more as well where others are traced at the same time and the tracer has much to do. So a
-%% probe runs beside these, a process that makes such calls a hundred times a second.
+%% It costs more as well where others are traced at the same time and the tracer has much to do. So
+%% a probe runs beside these, a process that makes such calls a hundred times a second.
 
 -behaviour(dyno_agent_event_tracer).
 

@@ -7,16 +7,16 @@ What becomes of the calls that are traced for a tree of call paths: a consumer o
 `m:dyno_agent_event_tracer`, around `m:dyno_agent_paths`.
 
 It takes the breakpoints of functions away whose calls are too short to be timed: to trace a call
-takes longer than to make it, so what is left of the measured time says nothing, and other functions
-are slowed. From then on their time is their callers'. The functions that call no other such function
-go first; with their time, a caller may be worth to be timed.
+takes longer than to make it, so what is left of the measured time says nothing, and other
+functions are slowed. From then on their time is their callers'. The functions that call no other
+such function go first; with their time, a caller may be worth to be timed.
 
-Where calls come faster than they can be counted the processes are silenced, until what waits is done
-and the breakpoints are gone that it shows to be of no use. They then tell in which functions they
-are. Meanwhile nothing is counted.
+Where calls come faster than they can be counted the processes are silenced, until what waits is
+done and the breakpoints are gone that it shows to be of no use. They then tell in which functions
+they are. Meanwhile nothing is counted.
 
-In the extents of a function only, `begins` and `ends` are the meta trace's messages. A process whose
-flags are being taken away when it enters the function again is left out until it leaves it.
+In the extents of a function only, `begins` and `ends` are the meta trace's messages. A process
+whose flags are being taken away when it enters the function again is left out until it leaves it.
 """.
 
 -behaviour(dyno_agent_event_tracer).
@@ -35,8 +35,8 @@ flags are being taken away when it enters the function again is left out until i
     flags := [atom()],
     %% Functions that are not traced.
     without := [dyno_agent_patterns:pattern()],
-    %% Whether functions are left out: what their calls must take, as a part of what it takes to trace
-    %% a call and its return.
+    %% Whether functions are left out: what their calls must take, as a part of what it takes to
+    %% trace a call and its return.
     least := float() | none
 }.
 

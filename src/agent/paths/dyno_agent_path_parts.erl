@@ -242,8 +242,8 @@ ended(Role, {queue, Most}) ->
     [
         {~"limit",
             "~ts made calls faster than they can be counted, so tracing ended before its time when "
-            "~ts messages waited; choose fewer processes, or name modules that are called most often "
-            "with --without",
+            "~ts messages waited; choose fewer processes, or name modules that are called most "
+            "often with --without",
             [Role, {Most, ~"count"}]}
     ];
 ended(Role, {bytes, Most}) ->
@@ -258,8 +258,8 @@ silence(Role, #{silent_ns := SilentNs, duration_ns := DurationNs}) ->
     [
         {~"silence",
             "for ~ts of the time the calls of ~ts came faster than they can be counted: they are "
-            "those of the rest of the time; choose fewer processes, or name modules that are called "
-            "most often with --without",
+            "those of the rest of the time; choose fewer processes, or name modules that are "
+            "called most often with --without",
             [{SilentNs / DurationNs, ~"ratio"}, Role]}
      || DurationNs > 0, SilentNs > ?WORTH * DurationNs
     ].
@@ -269,9 +269,9 @@ hidden_warning(#{hidden := []}) ->
 hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
     [
         {~"short_calls",
-            "~b functions are not followed, for their calls are too short to be timed where tracing "
-            "one takes ~ts: their time is their callers', and what they call stands under these; the "
-            "table short_calls names them, --short-calls follows them",
+            "~b functions are not followed, for their calls are too short to be timed where "
+            "tracing one takes ~ts: their time is their callers', and what they call stands "
+            "under these; the table short_calls names them, --short-calls follows them",
             [length(Hidden), {Near, ~"ns"}]}
     ].
 
@@ -281,8 +281,8 @@ biased(Functions) ->
         Of > ?MUCH],
     [
         {~"bias",
-            "tracing took more than ~ts of the time of ~b functions, which have ~ts of the own time: "
-            "what is left of theirs is uncertain; compare with --kind sample",
+            "tracing took more than ~ts of the time of ~b functions, which have ~ts of the own "
+            "time: what is left of theirs is uncertain; compare with --kind sample",
             [{?MUCH, ~"ratio"}, length(Much), {lists:sum(Much) / All, ~"ratio"}]}
      || All > 0, lists:sum(Much) > ?WORTH * All
     ].

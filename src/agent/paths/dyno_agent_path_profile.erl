@@ -171,7 +171,7 @@ handle_call(restart, _From, #{config := Config} = State) ->
     end;
 handle_call(read, _From, #{result := #{} = _Known} = State) ->
     {reply, result(State), State};
-handle_call(read, From, #{watchdog := Watchdog, waiting := Waiting} = State) when is_pid(Watchdog) ->
+handle_call(read, From, #{watchdog := Watchdog, waiting := Waiting} = State) ->
     ok = dyno_agent_event_watchdog:stop(Watchdog),
     {noreply, State#{waiting := [From | Waiting]}};
 handle_call(peek, _From, #{result := #{}} = State) ->
@@ -228,8 +228,8 @@ ended(#{nodes := Nodes} = Result, #{threads := Before} = State) ->
     ],
     State#{result := Result#{nodes := Stretched}, ended := erlang:monotonic_time()}.
 
-%% Where other programs have the processors for a part of the time, all takes longer by the clock; of
-%% what tracing takes the probe tells without that.
+%% Where other programs have the processors for a part of the time, all takes longer by the clock;
+%% of what tracing takes the probe tells without that.
 stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
     1 + (Wait - WaitBefore) / (Run - RunBefore);
 stretch(_Before, _Now) ->

@@ -7,8 +7,9 @@
 %% function that it will return to, and `return_to`. Pure.
 %%
 %% A call that is the last thing a function does returns to that function's caller: the frames of
-%% such a chain are left together. An exception leaves all frames within the function that catches it.
-%% Functions that are not traced are not seen: what they call stands under the last one that is.
+%% such a chain are left together. An exception leaves all frames within the function that catches
+%% it. Functions that are not traced are not seen: what they call stands under the last one that
+%% is.
 %%
 %% Frames stand for as many calls of a function by itself, and a chain of last calls that comes
 %% around again goes on in the frame that it has: so endless loops stay as they are.
@@ -19,8 +20,8 @@
 -type node_id() :: pos_integer().
 
 -doc """
-`base`: it was there before, or so it seems; how it is left is not told. `known`: it was there before, by
-the process's own word. `outside` of an extent.
+`base`: it was there before, or so it seems; how it is left is not told. `known`: it was there
+before, by the process's own word. `outside` of an extent.
 """.
 -type returns_to() :: mfa() | undefined | base | known | outside.
 
@@ -125,8 +126,8 @@ left(MFA, Stack) ->
             end
     end.
 
-%% Frames of calls whose exceptions were caught further out may still be there. What is not traced has
-%% none.
+%% Frames of calls whose exceptions were caught further out may still be there. What is not traced
+%% has none.
 still(MFA, Stack) ->
     case at(MFA, Stack) of
         [] -> Stack;

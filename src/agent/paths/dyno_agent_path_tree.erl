@@ -5,9 +5,9 @@
 -moduledoc false.
 %% The paths by which functions were called, as a tree, with counters at each node.
 %%
-%% A function that calls itself stays in its node, and so does a circle of functions from its second
-%% round on: a path never has the same call twice. What finds no place is counted where it is called.
-%% The counters are changed in place, which makes a tree a thing of one process.
+%% A function that calls itself stays in its node, and so does a circle of functions from its
+%% second round on: a path never has the same call twice. What finds no place is counted where it
+%% is called. The counters are changed in place, which makes a tree a thing of one process.
 
 -export([new/1, child/3, root/2, add/3, calls/2, nodes/2, functions/2, full/1]).
 -export([paths/1]).
@@ -22,8 +22,8 @@ added up, by what tracing takes of them (`t:costs/0`).
 -type counter() :: calls | own | off | {near | far, Pair :: 0..3}.
 
 -doc """
-Natively, what tracing takes of the time between two events: a call and a call, a call and a return, a
-return and a call, two returns; and the same for events that are far from one another.
+Natively, what tracing takes of the time between two events: a call and a call, a call and a
+return, a return and a call, two returns; and the same for events that are far from one another.
 """.
 -type costs() :: {number(), number(), number(), number(), number(), number(), number(), number()}.
 

@@ -6,10 +6,10 @@
 Folds trace messages of calls into a tree of call paths, each with its calls, its own time, and the
 time that its processes were off the schedulers.
 
-The time between two events of a process belongs to the function that it is in. A part of it is what
-tracing takes: of the first event what comes after its time was read, of the second what comes
-before. So beside the time it counts between which kinds of events, and whether these came right after
-one another: `m:dyno_agent_path_cost` knows what that takes.
+The time between two events of a process belongs to the function that it is in. A part of it is
+what tracing takes: of the first event what comes after its time was read, of the second what comes
+before. So beside the time it counts between which kinds of events, and whether these came right
+after one another: `m:dyno_agent_path_cost` knows what that takes.
 
 Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each process that is
 alive.
@@ -98,7 +98,9 @@ while_paused(_Message, State) ->
 state(in) -> on;
 state(out) -> off.
 
-until_pause(#process{last = Last, state = How, stack = Stack} = Process, #paths{paused = Paused} = State) when
+until_pause(
+    #process{last = Last, state = How, stack = Stack} = Process, #paths{paused = Paused} = State
+) when
     is_integer(Paused), Last < Paused, How =/= outside, Stack =/= []
 ->
     #process{at = At} = Process,
@@ -174,7 +176,8 @@ pushed(MFA, {push, ReturnsTo, How, Stack}, #paths{tree = Tree, process = Process
             Of -> Of
         end,
     {Node, Next} = dyno_agent_path_tree:child(Parent, MFA, Tree),
-    counted(dyno_agent_path_stack:push(MFA, ReturnsTo, How, {Node, Stack}), State#paths{tree = Next}).
+    Pushed = dyno_agent_path_stack:push(MFA, ReturnsTo, How, {Node, Stack}),
+    counted(Pushed, State#paths{tree = Next}).
 
 counted(Stack, #paths{tree = Tree, process = Process} = State) ->
     Node = dyno_agent_path_stack:node(Stack),
@@ -184,7 +187,8 @@ counted(Stack, #paths{tree = Tree, process = Process} = State) ->
 returned(_MFA, _Time, #paths{process = #process{state = outside}} = State) ->
     State;
 returned(MFA, Time, State) ->
-    #paths{process = #process{stack = Stack, root = Root} = Process} = Spent = spent(return, Time, State),
+    #paths{process = Process} = Spent = spent(return, Time, State),
+    #process{stack = Stack, root = Root} = Process,
     case dyno_agent_path_stack:return(MFA, Stack) of
         {base, Base} ->
             at_base(Base, Spent);
@@ -228,7 +232,8 @@ pair(_, _) -> 3.
 -doc "A process enters the function whose extent is of interest.".
 -spec begins(pid(), {mfa(), Time :: integer()}, t()) -> t().
 begins(Pid, {MFA, Time}, State) ->
-    #paths{process = #process{root = Root} = Process, tree = Tree} = Of = of_process(Pid, Time, State),
+    #paths{process = Process, tree = Tree} = Of = of_process(Pid, Time, State),
+    #process{root = Root} = Process,
     {Node, Next} = dyno_agent_path_tree:child(Root, MFA, Tree),
     Stack = dyno_agent_path_stack:new(MFA, Node),
     counted(Stack, Of#paths{
