@@ -30,6 +30,7 @@ measured in the form that others read. What they measured is not judged here. No
     calibrated_time/1,
     known_shares/1,
     profile_truth/1,
+    profile_slowdown/1,
     beside_erlperf/1,
     isolated_verdicts/1,
     heap_lottery/1,
@@ -75,6 +76,7 @@ all() ->
         calibrated_time,
         known_shares,
         profile_truth,
+        profile_slowdown,
         beside_erlperf,
         isolated_verdicts,
         heap_lottery,
@@ -171,6 +173,9 @@ known_shares(_Config) ->
 
 profile_truth(_Config) ->
     measures(["profile_truth", "calls"], "profile_truth_calls", "%").
+
+profile_slowdown(_Config) ->
+    measures(["profile_slowdown"], "profile_slowdown_queue", "times").
 
 isolated_verdicts(_Config) ->
     measures(["isolated_verdicts", "6"], "isolated_verdicts_6", "%").
