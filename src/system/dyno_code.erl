@@ -115,7 +115,7 @@ has none, and is left out.
 objects(Modules) ->
     [Object || Module <- Modules, {_, _, _} = Object <- [code:get_object_code(Module)]].
 
--doc "These modules of dyno's and all of dyno's that they call, directly or not.".
+-doc "These modules of dyno's and all of dyno's that they call or name, directly or not.".
 -spec closure([module()]) -> [module()].
 closure(Modules) ->
     closure(Modules, []).
@@ -128,10 +128,19 @@ closure([Module | Rest], Found) ->
             closure(Rest, Found);
         false ->
             [{Module, Binary, _}] = objects([Module]),
-            {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Binary, [imports]),
-            Ours = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
-            closure(lists:usort(Ours) ++ Rest, [Module | Found])
+            closure(called(Binary) ++ Rest, [Module | Found])
     end.
+
+%% A callback module of the agent is only named by who has it called: where a name of that kind is
+%% that of a module it counts as called.
+called(Binary) ->
+    {ok, {_, [{imports, Imports}, {atoms, Atoms}]}} = beam_lib:chunks(Binary, [imports, atoms]),
+    Called = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
+    Named = [
+        M
+     || {_, M} <- Atoms, lists:prefix("dyno_agent_", atom_to_list(M)), objects([M]) =/= []
+    ],
+    lists:usort(Called ++ Named).
 
 %% Another node
 

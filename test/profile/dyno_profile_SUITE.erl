@@ -23,6 +23,7 @@ all() ->
         functions_of_stacks,
         reads_perf_script,
         samples_chosen_processes,
+        says_what_samples_leave_open,
         times_chosen_processes,
         sees_what_waits_for_schedulers,
         follows_calls,
@@ -81,6 +82,19 @@ samples_chosen_processes(_Config) ->
         %% With whom it shares the processors.
         {ok, All} = profile(Node, #{}),
         ?assertMatch([_], [x || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- rows(~"profile", All)])
+    end).
+
+%% A process that works for less than a time slice is seen where it waits next.
+says_what_samples_leave_open(_Config) ->
+    Codes = fun(Node, Name) ->
+        {ok, #{~"warnings" := Warnings}} = profile(Node, #{targets => [{name, Name}]}),
+        [Code || #{~"code" := Code} <- Warnings]
+    end,
+    on_node([], fun(Node) ->
+        ok = busy(Node, short, work_shortly),
+        ok = busy(Node, long, spin_one),
+        ?assert(lists:member(~"bursts", Codes(Node, ~"short"))),
+        ?assertNot(lists:member(~"bursts", Codes(Node, ~"long")))
     end).
 
 times_chosen_processes(_Config) ->
@@ -227,6 +241,10 @@ reverse_one() ->
     _ = lists:reverse([1, 2, 3]),
     reverse_one().
 
+work_shortly() ->
+    _ = lists:sum(lists:seq(1, 5000)),
+    receive after 1 -> work_shortly() end.
+
 sort_one() -> sort_one([erlang:phash2(N) || N <- lists:seq(1, 1000)]).
 
 sort_one(List) ->
@@ -248,12 +266,14 @@ rows(Name, Recording) ->
     [Run] = dyno_recording:runs(Recording),
     lists:append([dyno_recording:rows(Table) || Table <- dyno_recording:tables(Run, Name)]).
 
+%% A node that has nothing of dyno but these functions.
 on_node(Arguments, Do) ->
-    {ok, Node} = dyno_peer:start(#{name => "profiled", arguments => Arguments}),
+    {_, Node} = Peer = dyno_peers:start(Arguments),
     try
-        {module, ?MODULE} = erpc:call(Node, code, ensure_loaded, [?MODULE]),
+        {?MODULE, Binary, File} = code:get_object_code(?MODULE),
+        {module, ?MODULE} = erpc:call(Node, code, load_binary, [?MODULE, File, Binary]),
         _ = Do(Node),
         ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
     after
-        dyno_peer:stop(Node)
+        dyno_peers:stop(Peer)
     end.

@@ -74,7 +74,9 @@ closure_of_calls(_Config) ->
     ?assertEqual(lists:usort(Closure), Closure),
     ?assert(lists:member(dyno_load_pool, Closure)),
     ?assert(lists:member(dyno_load_worker, Closure)),
-    ?assertNot(lists:member(dyno_cli, Closure)).
+    ?assertNot(lists:member(dyno_cli, Closure)),
+    %% Named only, as a callback module.
+    ?assert(lists:member(dyno_agent_path_events, dyno_code:closure([dyno_agent_path_profile]))).
 
 sends_what_a_node_lacks(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),

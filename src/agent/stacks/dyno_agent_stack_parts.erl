@@ -6,7 +6,7 @@
 %% Sampled stacks in the recording: the profile that flame graphs are drawn of, the calls in which
 %% processes wait, and warnings. Pure, and needed on the caller's side only.
 
--export([profiles/0, tables/0, metrics/0, warnings/2]).
+-export([profiles/0, tables/0, metrics/0, warnings/2, burst/0]).
 
 -type result() :: dyno_agent_stacks:result().
 
@@ -96,8 +96,12 @@ printed(Stack) -> [frame(Frame) || Frame <- Stack].
 
 frame({_, _, _} = MFA) -> dyno_agent_name:mfa(MFA);
 frame(deep) -> ~"(further out than the runtime shows)";
-frame(burst) -> ~"(ready to run, or ran shortly, from here)";
+frame(burst) -> burst();
 frame(unseen) -> ~"(ended before it could be asked)".
+
+-doc "The innermost frame of a process that its stack shows where it waited.".
+-spec burst() -> binary().
+burst() -> ~"(ready to run, or ran shortly, from here)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
 
