@@ -95,7 +95,7 @@ off(Function, Measured) ->
     Median = fun(N, How) -> dyno_stats:median([element(N, Share) || Share <- Of(How)]) end,
     bench_program:say(
         "~ts: perf ~.1f %; budget ~.1f % (~.1f to ~.1f); time ~.1f % (turns from ~.1f to ~.1f)",
-        [dyno_agent_kind:mfa(Function), Median(1, perf)] ++
+        [dyno_agent_name:mfa(Function), Median(1, perf)] ++
             [Median(N, budget) || N <- [1, 2, 3]] ++
             [Median(1, time), lists:min(Times), lists:max(Times)]
     ),
