@@ -343,7 +343,8 @@ times(Role, Functions) ->
     [
         {~"instrument_times",
             "the own time of ~ts in ~ts is below what can be told: measuring each call added more "
-            "to it than is left; --level budget tells shares of the time by samples instead",
+            "to it than is left; samples tell shares of the time instead (--level budget, "
+            "--kind sample)",
             [named(heaviest_first(Below)), Role]}
      || Sum(raw_time_ns, Below) > ?UNCERTAIN * Sum(raw_time_ns, Timed)
     ] ++
@@ -351,7 +352,8 @@ times(Role, Functions) ->
             {~"cut_times",
                 "~ts of ~ts may be off by ~ts of ~ts: each process's time in a function is cut to "
                 "whole microseconds, and what measuring adds to a call is known to some "
-                "nanoseconds; --level budget tells shares of the time by samples instead",
+                "nanoseconds; samples tell shares of the time instead (--level budget, "
+                "--kind sample)",
                 [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}]}
          || OffNs > ?UNCERTAIN * OwnNs
         ].

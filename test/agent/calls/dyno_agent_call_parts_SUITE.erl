@@ -189,7 +189,8 @@ warns_of_what_cannot_be_told(_Config) ->
     [{~"instrument_times", One}] = warnings(#{functions => [Told, Tiny]}),
     ?assertEqual(
         <<"the own time of m:tiny/1 in shop is below what can be told: measuring each call added "
-            "more to it than is left; --level budget tells shares of the time by samples instead">>,
+            "more to it than is left; samples tell shares of the time instead (--level budget, "
+            "--kind sample)">>,
         One
     ),
     [{_, Two}] = warnings(#{functions => [Told, Less, Tiny]}),
