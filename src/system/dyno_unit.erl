@@ -120,14 +120,15 @@ format(Value, Unit) ->
 format(Value, Unit, _Digits) when abs(Value) > ?MAX_READABLE ->
     iolist_to_binary([io_lib:write(Value), " ", Unit]);
 format(Value, Unit, Digits) ->
-    case to_base(Value, Unit) of
-        {ok, {Base, BaseUnit}} ->
-            {ok, Kind} = kind(BaseUnit),
+    %% Only a recording's own: to somebody's metric `m` is a metre, and no minute.
+    case lists:keyfind(Unit, 1, ?UNITS) of
+        {Unit, Kind, Of} ->
+            Base = scale(Value, Of),
             %% Rounded before the prefix is chosen: 999.96 ns is 1 us, not 1000 ns.
             Shown = max(Digits, whole_digits(Kind)),
             {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Kind)),
             iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
-        error ->
+        false ->
             iolist_to_binary([digits(Value, Digits), " ", Unit])
     end.
 
