@@ -356,7 +356,12 @@ leaves_out_what_is_not_wanted(_Config) ->
 %% Calls that take nothing, as fast as they can be made: tracing goes on, without them.
 goes_on_after_a_flood(_Config) ->
     Pids = [spawn_link(?MODULE, start, [flood]) || _ <- [1, 2]],
-    Result = profiled(#{processes => [{pid, Pid} || Pid <- Pids]}, fun() -> timer:sleep(3000) end),
+    %% On a busy machine the tracer may not run for half a second.
+    Limits = #{queue => 2_000_000, bytes => 1 bsl 30},
+    Result = profiled(
+        #{processes => [{pid, Pid} || Pid <- Pids], limits => Limits},
+        fun() -> timer:sleep(3000) end
+    ),
     [exit(Pid, kill) || Pid <- Pids, unlink(Pid)],
     ?assertMatch(#{reason := stopped, dropped := 0}, Result),
     Hidden = [MFA || {MFA, _} <- map_get(hidden, Result)],

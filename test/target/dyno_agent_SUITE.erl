@@ -716,15 +716,16 @@ discovers_each_process_once(Config) ->
     #{discovered := 200} = dyno_agent_processes:read(Discovery),
     Turn(),
     #{groups := Groups, discovered := 200} = dyno_agent_processes:read(Discovery),
+    %% A process that had no processor yet was seen with the message of its turn.
     ?assertMatch(
         [
             #{
                 group := {initial_call, {dyno_work, serve, 0}},
                 discovered := 200,
                 alive := 200,
-                message_queue_max := 0
+                message_queue_max := Longest
             }
-        ],
+        ] when Longest =< 1,
         Groups
     ),
     [#{memory_bytes := Memory, reductions := Reductions}] = Groups,
