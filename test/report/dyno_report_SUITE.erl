@@ -78,6 +78,10 @@ folded(_Config) ->
     ]),
     ?assertEqual(~"monday;Rua Augusta;sun:shine/1;roof:glow/2 30", First),
     ?assertEqual(6, length(Lines)),
+    %% They are added up: what counts something else than the first profile is not among them.
+    ?assertEqual(Lines, folded_beside(~"waiting", ~"J")),
+    ?assertEqual(Lines, folded_beside(~"warmth", ~"s")),
+    ?assertEqual([~"monday;shade;sun:set/0 5"], folded_beside(~"warmth", ~"J") -- Lines),
     %% What the labels of a sample say comes before its functions.
     Labelled = #{
         ~"frames" => [~"a:b/1"],
@@ -86,6 +90,18 @@ folded(_Config) ->
         ]
     },
     ?assertMatch([{~"shop,1;a:b/1", _}], dyno_report_folded:stacks(Labelled)).
+
+folded_beside(Name, Unit) ->
+    #{~"runs" := [Run | Runs]} = Document = dyno_report_weather:document(),
+    #{~"profiles" := Profiles} = Run,
+    Other = #{
+        ~"name" => ~"shade",
+        ~"values" => [#{~"name" => Name, ~"unit" => Unit}],
+        ~"frames" => [~"sun:set/0"],
+        ~"samples" => [#{~"stack" => [0], ~"values" => [5]}]
+    },
+    More = Run#{~"profiles" := Profiles ++ [Other]},
+    binary:split(render(folded, Document#{~"runs" := [More | Runs]}), ~"\n", [global, trim]).
 
 junit(_Config) ->
     Text = render(junit, dyno_report_weather:document()),

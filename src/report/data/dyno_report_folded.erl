@@ -5,6 +5,9 @@
 -moduledoc """
 The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`.
 What draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
+
+They add all lines up, and the form has no units. So only the profiles of what the first one is of are
+in it: a hundred processes wait a hundred seconds in each second, and would hide the processor's time.
 """.
 
 -behaviour(dyno_report).
@@ -18,10 +21,14 @@ What draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
 -doc "The lines, with the first of the profiles' values.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
 format(Document, _Options) ->
+    All = [
+        {Run, Profile}
+     || Run <- dyno_report_document:runs(Document), Profile <- get(~"profiles", Run, [])
+    ],
     Lines = [
         [size(Run, Document), title(Profile), ";", Stack, " ", number(Value), "\n"]
-     || Run <- dyno_report_document:runs(Document),
-        Profile <- get(~"profiles", Run, []),
+     || {Run, Profile} <- All,
+        value(Profile) =:= value(element(2, hd(All))),
         {Stack, #{~"values" := [Value | _]}} <- stacks(Profile),
         is_number(Value)
     ],
@@ -54,6 +61,13 @@ stacks(Profile) ->
 labels(Of) ->
     Labels = get(~"labels", Of, #{}),
     [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
+
+%% What the lines count.
+value(Profile) ->
+    case get(~"values", Profile, []) of
+        [First | _] -> {name(~"name", First), get(~"unit", First, ~"1")};
+        [] -> none
+    end.
 
 %% Of several runs each has its own graph.
 size(Run, Document) ->
