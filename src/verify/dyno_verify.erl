@@ -158,7 +158,12 @@ told(Node, {crashed, Module, Process, Why}, #{show := Show, faults := Faults} = 
     ok = Show({crashed, Crash}),
     State#{faults := [{Node, dyno_verify_text:crash(Crash)} | Faults]};
 told(Node, {fault, Text}, State) ->
-    fault(Node, Text, State).
+    fault(Node, Text, State);
+told(Node, gave_up, #{targets := Targets} = State) ->
+    [#{node := Node} = Target] = [Of || #{node := Of0} = Of <- Targets, Of0 =:= Node],
+    Summed = summed(dyno_verify_target:finish(Target), Target, State),
+    Text = "monitoring ended, after too many faults; what was counted until then is told",
+    lost(Target, Text, Summed).
 
 fault(Node, Text, #{show := Show, faults := Faults} = State) ->
     ok = Show({fault, Node, Text}),
@@ -217,6 +222,7 @@ finish(#{targets := Targets} = State) ->
 %% What was sent before the end.
 last(State) ->
     receive
+        {dyno_verify, _Node, gave_up} -> last(State);
         {dyno_verify, Node, What} -> last(told(Node, What, State))
     after 0 -> State
     end.

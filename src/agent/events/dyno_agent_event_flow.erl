@@ -11,7 +11,7 @@ the same ones as long as the load lasts; at the limit it is all of them. Their p
 gap, and nothing is traced of them any more: the others stay whole.
 """.
 
--export([new/1, sample/4, is_cut/2, share/1, defaults/0]).
+-export([new/1, sample/4, fill/3, words/1, is_cut/2, share/1, defaults/0]).
 -export_type([t/0, limits/0]).
 
 -type limits() :: #{
@@ -52,10 +52,19 @@ new(Limits) ->
 -doc "So many events wait, one of them is this, and so many came since the last sample.".
 -spec sample(Waiting :: non_neg_integer(), term(), pos_integer(), t()) -> t().
 sample(Waiting, Event, Came, #flow{limits = Limits, words = Before} = Flow) ->
-    #{queue := Queue, bytes := Bytes, rate := Rate} = Limits,
     Words = 0.9 * Before + 0.1 * (erts_debug:flat_size(Event) + ?MESSAGE_WORDS),
-    Fill = max(Waiting / Queue, Waiting * Words * erlang:system_info(wordsize) / Bytes),
-    rated(Rate, Came, Flow#flow{words = Words, cut = cut(Fill)}).
+    {Events, Memory} = fill(Waiting, Words, Limits),
+    Cut = cut(max(Events, Memory)),
+    rated(map_get(rate, Limits), Came, Flow#flow{words = Words, cut = Cut}).
+
+-doc "What share of what may wait so many events of this mean size are, by number and by memory.".
+-spec fill(non_neg_integer(), number(), limits()) -> {Events :: float(), Memory :: float()}.
+fill(Waiting, Words, #{queue := Queue, bytes := Bytes}) ->
+    {Waiting / Queue, Waiting * Words * erlang:system_info(wordsize) / Bytes}.
+
+-doc "The mean size of an event.".
+-spec words(t()) -> pos_integer().
+words(#flow{words = Words}) -> ceil(Words).
 
 cut(Fill) -> max(0, min(1024, round((Fill - 0.5) * 2048))).
 

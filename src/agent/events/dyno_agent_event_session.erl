@@ -94,22 +94,26 @@ close(#{handle := Session}) ->
 
 -doc "Traces the processes that are started from now on.".
 -spec new(t()) -> ok.
-new(#{handle := Session, flags := Flags}) ->
-    _ = trace:process(Session, new, true, Flags),
+new(#{flags := Flags} = Session) ->
+    _ = switch(new, true, Flags, Session),
     ok.
 
 -doc "Where a name or label may choose them, hears of those that the running processes take.".
 -spec names(t()) -> ok.
 names(#{late := []}) ->
     ok;
-names(#{handle := Session, late := Flags}) ->
-    _ = trace:process(Session, existing, true, Flags),
+names(#{late := Flags} = Session) ->
+    _ = switch(existing, true, Flags, Session),
     ok.
 
 -doc "All events of a process that are asked for; whether it was still there.".
 -spec follow(pid() | existing, t()) -> boolean().
-follow(Pid, #{handle := Session, flags := Flags}) ->
-    try trace:process(Session, Pid, true, Flags) of
+follow(Pid, #{flags := Flags} = Session) ->
+    switch(Pid, true, Flags, Session).
+
+%% False where the process has ended, or the session was closed.
+switch(Who, How, Flags, #{handle := Session}) ->
+    try trace:process(Session, Who, How, Flags) of
         _ -> true
     catch
         error:badarg -> false
@@ -121,19 +125,15 @@ follow_tree(Pid, #{flags := Flags} = Session) ->
     follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
 
 -doc "No events of a process; but for names and labels that it may take.".
--spec ignore(pid(), t()) -> ok.
-ignore(Pid, #{handle := Session, late := Late}) ->
+-spec ignore(pid() | existing, t()) -> ok.
+ignore(Pid, #{late := Late} = Session) ->
     Off =
         case Late of
             [] -> [all];
             _ -> [send, 'receive', call] -- Late
         end,
-    try trace:process(Session, Pid, false, Off) of
-        _ -> ok
-    catch
-        %% It has ended.
-        error:badarg -> ok
-    end.
+    _ = switch(Pid, false, Off, Session),
+    ok.
 
 -doc "Whether the session traces a process.".
 -spec is_traced(pid(), t()) -> boolean().

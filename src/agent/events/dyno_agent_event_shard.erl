@@ -32,6 +32,7 @@
     choice := dyno_agent_event_choice:t(),
     verdicts := dyno_agent_verdicts:t(),
     limits := dyno_agent_event_flow:limits(),
+    words := dyno_agent_event_limit:words(),
     %% Of the router, the shards.
     shards => tuple(),
     alone => boolean(),
@@ -42,6 +43,9 @@
 %% `never`: it has no priority in any case.
 -type turn() :: usual | urgent | hopeless | never.
 
+%% Before all times.
+-define(NEVER, -(1 bsl 62)).
+
 -record(shard, {
     index :: pos_integer(),
     core :: dyno_agent_partition:t(),
@@ -50,6 +54,9 @@
     session = none :: dyno_agent_event_session:t() | none,
     %% Only where it is the tracer.
     flow = none :: dyno_agent_event_flow:t() | none,
+    words :: dyno_agent_event_limit:words(),
+    %% Whoever was started before is cut off.
+    since = ?NEVER :: integer(),
     %% How often the monitors are told the time where no events come.
     idle = infinity :: timeout(),
     turn :: turn(),
@@ -62,6 +69,7 @@
     sent :: counters:counters_ref(),
     %% What a shard had done when it became one.
     flow :: tuple(),
+    words :: dyno_agent_event_limit:words(),
     verdicts :: dyno_agent_verdicts:t(),
     choice :: dyno_agent_event_choice:t(),
     session = none :: dyno_agent_event_session:t() | none,
@@ -72,7 +80,7 @@
 }).
 
 %% Between two looks at what waits.
--define(SAMPLE, 512).
+-define(SAMPLE, 64).
 -define(FEW, 200).
 -define(MANY, 2000).
 -define(TOO_MANY, 100_000).
@@ -177,6 +185,7 @@ init_shard(#{index := Index, monitors := Monitors, choice := Choice} = Config) -
                 #{alone := true} -> dyno_agent_event_flow:new(Limits);
                 #{} -> none
             end,
+        words = map_get(words, Config),
         idle =
             case lists:any(fun has_time/1, Monitors) of
                 true -> ?IDLE_MS;
@@ -218,6 +227,8 @@ message(Message, #shard{index = Index, verdicts = Verdicts} = State) ->
             other(Message, State)
     end.
 
+event(Pid, {spawned, _, _} = Event, TimeNs, #shard{since = Since} = State) when TimeNs < Since ->
+    cut(Pid, Event, TimeNs, State);
 event(Pid, Event, TimeNs, #shard{flow = none} = State) ->
     step(Pid, Event, TimeNs, State);
 event(Pid, Event, TimeNs, #shard{flow = Flow} = State) ->
@@ -271,12 +282,18 @@ cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts, _Session) ->
 ignore(_Pid, none) -> ok;
 ignore(Pid, Session) -> dyno_agent_event_session:ignore(Pid, Session).
 
+%% The size of an event is meant: the next message, then.
+sample(Message, State) when element(1, Message) =/= trace_ts ->
+    State#shard{left = 0};
 sample(Message, #shard{flow = Flow, turn = Turn} = State) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     Timed = (time(Message, State))#shard{turn = turn(Waiting, Turn)},
     case Flow of
         none -> Timed;
-        _ -> Timed#shard{flow = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow)}
+        _ ->
+            New = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow),
+            ok = atomics:put(State#shard.words, 1, dyno_agent_event_flow:words(New)),
+            Timed#shard{flow = New}
     end.
 
 turn(#{urgent := true}) -> usual;
@@ -308,6 +325,9 @@ idle(#shard{core = Core} = State) ->
 
 other({gap, Pid}, #shard{core = Core} = State) ->
     effects(dyno_agent_partition:gap(Pid, erlang:monotonic_time(nanosecond), Core), State);
+other({gap_all, TimeNs}, #shard{core = Core, session = Session} = State) ->
+    lists:foreach(fun(Pid) -> ignore(Pid, Session) end, dyno_agent_partition:pids(Core)),
+    effects(dyno_agent_partition:gap_all(TimeNs, Core), State#shard{since = TimeNs});
 other({{attach, Processes}, From, Ref}, State) ->
     Now = erlang:monotonic_time(nanosecond),
     New = lists:foldl(
@@ -346,6 +366,7 @@ init_router(Config) ->
         sent = counters:new(Size, [atomics]),
         flow = erlang:make_tuple(Size, dyno_agent_event_flow:new(Share)),
         verdicts = Verdicts,
+        words = map_get(words, Config),
         choice = Choice,
         turn = turn(Config),
         left = ?SAMPLE
@@ -383,6 +404,9 @@ route({drain, Alias, _}, #router{shards = Shards} = State) ->
         lists:enumerate(tuple_to_list(Shards))
     ),
     State;
+route({gap_all, _} = Message, #router{shards = Shards} = State) ->
+    lists:foreach(fun(Shard) -> Shard ! Message end, tuple_to_list(Shards)),
+    State;
 route(_Message, State) ->
     State.
 
@@ -410,6 +434,8 @@ cut_off(Pid, Index, Message, #router{cut = Cut, shards = Shards} = State) ->
         false -> State#router{cut = Cut#{Pid => []}}
     end.
 
+watch(Message, State) when element(1, Message) =/= trace_ts ->
+    State#router{left = 0};
 watch(Message, #router{size = Size, sent = Sent, flow = Flow} = State) ->
     #router{verdicts = Verdicts, turn = Turn} = State,
     {message_queue_len, Here} = process_info(self(), message_queue_len),
@@ -422,4 +448,5 @@ watch(Message, #router{size = Size, sent = Sent, flow = Flow} = State) ->
         )
      || {Index, Of} <- lists:enumerate(tuple_to_list(Flow))
     ]),
+    ok = atomics:put(State#router.words, 1, dyno_agent_event_flow:words(element(1, New))),
     State#router{flow = New, turn = turn(Here, Turn)}.

@@ -31,7 +31,9 @@ all events of until then are done.
 -type message() ::
     {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
-    | {fault, unicode:chardata()}.
+    | {fault, unicode:chardata()}
+    %% Nothing is monitored any more; the fault before it says why.
+    | gave_up.
 
 -type summary() :: #{
     node := node(),

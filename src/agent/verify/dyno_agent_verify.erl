@@ -10,6 +10,7 @@ from its start on, with no hand-over.
 trace session --> router --> shard 1..K    partitions, monitors (dyno_agent_partition)
                                v counts, verdicts
                   this process: verdicts to the sink, faults, processes that run already
+                    limit (dyno_agent_event_limit): looks at what waits
 ```
 
 With one shard there is no router. All of them are linked to this process, and the session lives as
@@ -20,7 +21,9 @@ long as they do: whoever is killed, nothing is left.
 * A monitor that does not return within `step_ms` is not used any more. Its shard is killed; the
   partitions there have a gap, and their processes, as far as they live, new ones that are partial.
 * The same where a shard is killed; where the tracer is, it is the same for all shards.
-* More events than may wait: dyno_agent_event_flow.
+* More events than may wait: dyno_agent_event_flow, dyno_agent_event_limit.
+* More than twice the memory that may wait: all anew, as where the tracer is killed.
+* After twenty of them nothing is monitored any more; what was counted until then is there.
 """.
 
 -behaviour(dyno_agent_verifier).
@@ -33,9 +36,12 @@ long as they do: whoever is killed, nothing is left.
     config := dyno_agent_verifier:config(),
     monitors := [module()],
     choice := dyno_agent_event_choice:t(),
+    %% The mean size of an event.
+    words := dyno_agent_event_limit:words(),
     verdicts := dyno_agent_verdicts:t(),
     session := dyno_agent_event_session:t() | none,
     tracer := pid() | none,
+    limit := pid() | none,
     shards := #{pos_integer() => pid()},
     %% By shard, what it had done a tick ago, and since how many ticks it did no more.
     done := #{pos_integer() => {non_neg_integer(), non_neg_integer()}},
@@ -71,9 +77,11 @@ init(#{monitors := Monitors} = Config) ->
         config => Config#{shards => Shards},
         monitors => Monitors,
         choice => choice(Monitors, Config),
+        words => dyno_agent_event_limit:words(),
         verdicts => dyno_agent_verdicts:new(Shards, Monitors, self()),
         session => none,
         tracer => none,
+        limit => none,
         shards => #{},
         done => #{},
         faults => [],
@@ -106,7 +114,15 @@ traced(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Sta
         fun(Pid) -> ok = dyno_agent_event_shard:traces(Pid, Session) end,
         lists:uniq([Tracer | maps:values(Shards)])
     ),
-    State = State1#{tracer := Tracer, session := Session},
+    Limit = dyno_agent_event_limit:start_link(#{
+        parent => self(),
+        tracer => Tracer,
+        session => Session,
+        pids => lists:uniq([Tracer | maps:values(Shards)]),
+        words => map_get(words, State0),
+        limits => limits(State0)
+    }),
+    State = State1#{tracer := Tracer, session := Session, limit := Limit},
     Before = processes(),
     case dyno_agent_event_choice:wants_new(Choice) of
         true -> dyno_agent_event_session:new(Session);
@@ -132,7 +148,8 @@ shard_config(Index, #{config := #{shards := N} = Config} = State) ->
         options => maps:with([events], Config),
         choice => map_get(choice, State),
         verdicts => map_get(verdicts, State),
-        limits => maps:get(limits, Config, #{}),
+        limits => limits(State),
+        words => map_get(words, State),
         alone => N =:= 1,
         urgent => 2 * N =< erlang:system_info(schedulers_online)
     }.
@@ -147,7 +164,7 @@ tracer(#{shards := Shards} = State) ->
 
 %% Processes that run already. Their partitions are open before they are traced.
 attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) ->
-    Own = maps:from_keys([self(), map_get(tracer, State) | maps:values(Shards)], []),
+    Own = maps:from_keys([self() | parts(State)], []),
     Chosen = [
         Process
      || Pid <- Pids,
@@ -232,9 +249,14 @@ handle_info(tick, #{verdicts := Verdicts} = State) ->
 handle_info({dyno_agent_verdicts, What}, State) ->
     ok = tell(What, State),
     {noreply, State};
-handle_info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer} = State) ->
+handle_info({dyno_agent_event_limit, Limit}, #{limit := Limit, session := Session} = State) when
+    Session =/= none
+->
+    restarted("more than twice the memory that events may take was taken", State);
+handle_info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer, limit := Limit} = State) ->
     case [Index || Index := Shard <- Shards, Shard =:= Pid] of
         _ when map_get(session, State) =:= none -> {noreply, State};
+        _ when Pid =:= Limit -> restarted(["what limits the tracer ended: ", why(Reason)], State);
         _ when Pid =:= Tracer -> restarted(["the tracer ended: ", why(Reason)], State);
         [Index] -> shard_lost(Index, ["a shard ended: ", why(Reason)], State);
         %% One of before.
@@ -330,7 +352,7 @@ shard_lost(Index, Text, #{config := #{shards := 1}} = State) when Index =:= 1 ->
 shard_lost(Index, Text, #{verdicts := Verdicts, shards := Shards, tracer := Tracer} = State) ->
     case is_enough(State) of
         true ->
-            {stop, {shutdown, too_many_faults}, State};
+            {noreply, given_up(Text, State)};
         false ->
             Lost = dyno_agent_verdicts:lost(Index, Verdicts),
             Told = fault([Text, "; ", integer_to_binary(Lost), " partitions have a gap"], State),
@@ -338,6 +360,9 @@ shard_lost(Index, Text, #{verdicts := Verdicts, shards := Shards, tracer := Trac
             _ = dyno_agent_event_shard:traces(Shard, map_get(session, Told)),
             _ = dyno_agent_event_shard:replace(Tracer, Index, Shard),
             New = Told#{shards := Shards#{Index := Shard}},
+            ok = dyno_agent_event_limit:watch(
+                map_get(limit, New), [Tracer | maps:values(map_get(shards, New))]
+            ),
             Pids = [
                 Pid
              || Pid <- processes(), dyno_agent_event_shard:of_pid(Pid, map_size(Shards)) =:= Index
@@ -346,15 +371,28 @@ shard_lost(Index, Text, #{verdicts := Verdicts, shards := Shards, tracer := Trac
             {noreply, New}
     end.
 
-restarted(Text, #{session := Session, shards := Shards, tracer := Tracer} = State) ->
+restarted(Text, #{session := Session} = State) ->
     case is_enough(State) of
         true ->
-            {stop, {shutdown, too_many_faults}, State};
+            {noreply, given_up(Text, State)};
         false ->
             ok = dyno_agent_event_session:close(Session),
-            ok = ended([Tracer | maps:values(Shards)]),
+            ok = ended(parts(State)),
             {noreply, traced(all_lost(Text, State))}
     end.
+
+%% What was counted can still be asked for.
+given_up(Text, #{session := Session} = State) ->
+    ok = dyno_agent_event_session:close(Session),
+    ok = ended(parts(State)),
+    ok = flush(State),
+    Lost = all_lost(Text, State),
+    ok = send(gave_up, Lost),
+    Lost#{session := none}.
+
+%% Its processes.
+parts(#{tracer := Tracer, limit := Limit, shards := Shards}) ->
+    lists:uniq([Limit, Tracer | maps:values(Shards)]).
 
 is_enough(#{faults := Faults}) -> length(Faults) >= ?MOST_FAULTS.
 
@@ -376,29 +414,31 @@ ended(Pids) ->
             after 0 -> ok
             end
         end,
-        lists:uniq(Pids)
+        Pids
     ).
 
 %% The monitors' states and what waits take no more than twice what may wait.
-limited(#{config := Config, shards := Shards, tracer := Tracer} = State) ->
-    #{bytes := Most} = maps:merge(
-        dyno_agent_event_flow:defaults(), maps:get(limits, Config, #{})
-    ),
+limited(#{session := none} = State) ->
+    {noreply, State};
+limited(State) ->
+    #{bytes := Most} = limits(State),
     Bytes = lists:sum([
         Of
-     || Pid <- lists:uniq([Tracer | maps:values(Shards)]),
-        {memory, Of} <- [process_info(Pid, memory)]
+     || Pid <- parts(State), {memory, Of} <- [process_info(Pid, memory)]
     ]),
     case Bytes > 2 * Most of
-        true -> {stop, {shutdown, {limit_bytes, 2 * Most, Bytes}}, State};
+        true -> restarted("more than twice the memory that events may take was taken", State);
         false -> {noreply, State}
     end.
 
+limits(#{config := Config}) ->
+    maps:merge(dyno_agent_event_flow:defaults(), maps:get(limits, Config, #{})).
+
 -doc false.
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{session := Session, tracer := Tracer, shards := Shards}) ->
+terminate(_Reason, #{session := Session} = State) ->
     case Session of
         none -> ok;
         _ -> dyno_agent_event_session:close(Session)
     end,
-    ended([Tracer | maps:values(Shards)]).
+    ended(parts(State)).

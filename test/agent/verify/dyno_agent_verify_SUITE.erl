@@ -11,7 +11,8 @@
 %% Workers get 1..N from their parent, and send each on to a sink.
 -define(SYSTEM, """
 -module(known_workers).
--export([run/3, worker/1, idle/0, parent/4, flood/2, server/1, init/1, handle_call/3, handle_cast/2]).
+-export([run/3, worker/1, idle/0, parent/4, floods/2, flood/2, server/1, most/1, waited/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
 %% Workers a batch at a time, so that many live at once; returns when all have ended.
 run(Workers, Requests, Parents) ->
     Sink = spawn(fun Sink() -> receive _ -> Sink() end end),
@@ -37,6 +38,26 @@ worker(Sink) ->
 idle() -> receive stop -> ok; _ -> idle() end.
 flood(Pid, 0) -> Pid ! stop, ok;
 flood(Pid, N) -> Pid ! {message, N, lists:seq(1, 20)}, flood(Pid, N - 1).
+floods(Processes, N) ->
+    Refs = [
+        begin
+            {Pid, Ref} = spawn_monitor(known_workers, idle, []),
+            spawn(known_workers, flood, [Pid, N]),
+            Ref
+        end
+     || _ <- lists:seq(1, Processes)
+    ],
+    [receive {'DOWN', Ref, process, _, normal} -> ok end || Ref <- Refs],
+    ok.
+most(Pids) -> spawn_opt(fun() -> most(Pids, 0) end, [{priority, max}]).
+most(Pids, Most) ->
+    receive
+        {most, From} -> From ! {most, Most}
+    after 2 ->
+        most(Pids, max(Most, lists:sum([N ||
+            Pid <- Pids, {_, N} <- [process_info(Pid, message_queue_len)]])))
+    end.
+waited(Pid) -> Pid ! {most, self()}, receive {most, Most} -> Most end.
 server(Name) -> gen_server:start({local, Name}, known_workers, [Name], []).
 init([Name]) -> {ok, Name}.
 handle_call(stop, _From, Name) -> {stop, normal, ok, Name};
@@ -61,6 +82,26 @@ event({send, N, _}, _, {took, Got, Total, Sent}) when N =:= Sent + 1, N =< Got -
 event({exit, normal}, _, {took, Total, Total, Total} = State) -> {yes, #{step => ~"exit"}, State};
 event(Event, _, State) ->
     {no, #{step => ~"out of order", bindings => #{'Event' => Event, 'State' => State}}, State}.
+
+""").
+
+%% It takes 10 us an event.
+-define(SLOW, """
+-module(known_slow).
+-export([needs/0, init/1, event/3, ended/1]).
+needs() -> #{select => [{function, known_workers, idle, 0}], events => ['receive']}.
+init(_) -> 0.
+event({'receive', {message, N, _}}, _, _) ->
+    spin(erlang:monotonic_time(microsecond) + 10),
+    {next, N};
+event(_, _, N) -> {next, N}.
+ended(1) -> {yes, #{step => ~"the last one"}};
+ended(N) -> {no, #{step => ~"not the last one", bindings => #{'N' => N}}}.
+spin(Until) ->
+    case erlang:monotonic_time(microsecond) < Until of
+        true -> spin(Until);
+        false -> ok
+    end.
 
 """).
 
@@ -103,6 +144,7 @@ all() ->
         the_tracer_is_killed,
         a_shard_is_killed,
         more_than_may_wait,
+        more_memory_than_may_wait,
         the_system_is_killed,
         the_caller_is_killed
     ].
@@ -331,6 +373,31 @@ more_than_may_wait(_Config) ->
                 ?assertEqual(Complete, Yes),
                 ?assertEqual(Gap, Unknown),
                 ?assert(Gap + Cut > 0)
+            end)
+        end,
+        [1, 2]
+    ).
+
+%% 500 MB would wait, and 16 MB may: one of these events takes 488 bytes where it waits.
+more_memory_than_may_wait(_Config) ->
+    Bytes = 16_000_000,
+    lists:foreach(
+        fun(Shards) ->
+            Config = #{shards => Shards, limits => #{bytes => Bytes}},
+            verifying([?SLOW], Config, fun(Node, Pid) ->
+                Most = erpc:call(Node, known_workers, most, [[P || {P, _} <- ours(Node)]]),
+                ok = erpc:call(Node, known_workers, floods, [200, 5000]),
+                Summary = dyno_agent_verify:finish(Pid),
+                Waited = erpc:call(Node, known_workers, waited, [Most]),
+                ct:log("~b waited at most; ~tp", [Waited, Summary]),
+                #{faults := [], verdicts := Verdicts} = Summary,
+                #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
+                ?assertEqual(200, Complete + Gap + Cut),
+                ?assert(Gap + Cut > 0),
+                ?assertMatch(
+                    #{known_slow := #{yes := Complete, no := 0, inconclusive := Gap}}, Monitors
+                ),
+                ?assert(Waited * 488 < 2 * Bytes)
             end)
         end,
         [1, 2]

@@ -1,0 +1,90 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_event_limit).
+-moduledoc false.
+%% Looks each 2 ms, with priority max, at how much waits for a tracer and its shards. Those cut
+%% processes off by themselves (dyno_agent_event_flow), but only when they have a turn: behind
+%% hundreds of busy processes, or in a slow monitor, that is too late, and whoever is cut off sends
+%% on until then.
+%%
+%%   at the limit      all processes that run are traced no more; {gap_all, TimeNs} behind what waits
+%%   a quarter more    the same for those that were started since
+%%   twice the memory  the session is closed, and the parent is told {dyno_agent_event_limit, Pid}
+
+-export([start_link/1, watch/2, words/0]).
+-export([init/1]).
+-export_type([config/0, words/0]).
+
+-doc "The mean size of an event, in words: the tracer says it.".
+-type words() :: atomics:atomics_ref().
+
+-type config() :: #{
+    parent := pid(),
+    tracer := pid(),
+    session := dyno_agent_event_session:t(),
+    %% With the tracer.
+    pids := [pid()],
+    words := words(),
+    limits := dyno_agent_event_flow:limits()
+}.
+
+-define(LOOK_MS, 2).
+-define(MORE, 0.25).
+
+-doc "Looks from now on, linked to the caller.".
+-spec start_link(config()) -> pid().
+start_link(Config) ->
+    proc_lib:spawn_opt(?MODULE, init, [Config], [link, {priority, max}]).
+
+-doc "Other processes are looked at, since one was replaced.".
+-spec watch(pid(), [pid()]) -> ok.
+watch(Limit, Pids) ->
+    Limit ! {pids, Pids},
+    ok.
+
+-doc "As long as no event has come.".
+-spec words() -> words().
+words() ->
+    Words = atomics:new(1, []),
+    ok = atomics:put(Words, 1, dyno_agent_event_flow:words(dyno_agent_event_flow:new(#{}))),
+    Words.
+
+-doc false.
+-spec init(config()) -> no_return().
+init(Config) ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    look(Config, 1.0).
+
+%% `Next`: from so much on, in limits, processes are cut off.
+look(#{pids := Pids, words := Words, limits := Limits} = Config, Next) ->
+    receive
+        {pids, Others} -> look(Config#{pids := Others}, Next)
+    after ?LOOK_MS ->
+        Waiting = lists:sum([
+            N
+         || Pid <- Pids, {message_queue_len, N} <- [process_info(Pid, message_queue_len)]
+        ]),
+        {Events, Memory} = dyno_agent_event_flow:fill(Waiting, atomics:get(Words, 1), Limits),
+        Fill = max(Events, Memory),
+        case Fill >= Next of
+            true when Next > 1.0, Memory >= 2.0 -> over(Config);
+            true -> cut(Config, Fill);
+            false when Fill < 1.0 -> look(Config, 1.0);
+            false -> look(Config, Next)
+        end
+    end.
+
+cut(#{session := Session, tracer := Tracer} = Config, Fill) ->
+    ok = dyno_agent_event_session:ignore(existing, Session),
+    Tracer ! {gap_all, erlang:monotonic_time(nanosecond)},
+    look(Config, Fill + ?MORE).
+
+%% The parent ends this process.
+over(#{session := Session, parent := Parent}) ->
+    ok = dyno_agent_event_session:close(Session),
+    Parent ! {?MODULE, self()},
+    receive
+    after infinity -> ok
+    end.
