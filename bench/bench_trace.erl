@@ -16,15 +16,17 @@ describe() ->
     What `dyno trace` does to a node that calls functions as fast as it can.
 
     Argument: flood (the default), how many messages come of _:_, every function of the node, while two
-    processes sort, before it has stopped by itself, the most of all rounds; or throughput, how often a
-    function is called that is to be called 500,000 times a second, while its next ten calls are
-    shown, by how often it is called otherwise.
+    processes sort, before it has stopped by itself, the most of all rounds; time, how long these come,
+    from the first one until nothing is sent any more, the longest of all rounds; or throughput, how often a function is
+    called that is to be called 500,000 times a second, while its next ten calls are shown, by how
+    often it is called otherwise.
     """.
 
 argument(none) -> {ok, flood};
 argument("flood") -> {ok, flood};
+argument("time") -> {ok, time};
 argument("throughput") -> {ok, throughput};
-argument(Text) -> {error, ["give flood or throughput, not ", Text]}.
+argument(Text) -> {error, ["give flood, time or throughput, not ", Text]}.
 
 measure(What, Effort) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -38,12 +40,17 @@ measure(What, Effort) ->
         ok = dyno_peer:stop(Node)
     end.
 
-measure(flood, Node, Effort) ->
+measure(What, Node, Effort) when What =:= flood; What =:= time ->
     Floods = [flood(Node) || _ <- lists:seq(1, maps:get(Effort, #{full => 10, quick => 2}))],
     {Messages, Ms} = lists:unzip(Floods),
     bench_program:say("messages  ~w", [Messages]),
-    bench_program:say("until nothing of it was left, in ms  ~w", [Ms]),
-    #{name => "trace_flood", value => lists:max(Messages), unit => "messages", goal => 20_000};
+    bench_program:say("from the first to the last, in ms  ~0p", [[round(T) || T <- Ms]]),
+    case What of
+        flood ->
+            #{name => "trace_flood", value => lists:max(Messages), unit => "messages", goal => 20_000};
+        time ->
+            #{name => "trace_flood_time", value => lists:max(Ms), unit => "ms", goal => 20}
+    end;
 measure(throughput, Node, Effort) ->
     Rounds = [throughput(Node) || _ <- lists:seq(1, maps:get(Effort, #{full => 7, quick => 2}))],
     Ratios = lists:sort([With / Without || {Without, With} <- Rounds]),
@@ -60,7 +67,7 @@ flood(Node) ->
     {ok, [#{count := Count, dropped := Dropped, at := End}]} = dyno_trace:await(Trace),
     [true = erpc:call(Node, erlang, exit, [Pid, kill]) || Pid <- Busy],
     {First, Returns} = items(infinity, 0),
-    {Count + Dropped + Returns, (End - First) div 1_000_000}.
+    {Count + Dropped + Returns, (End - First) / 1.0e6}.
 
 items(First, Returns) ->
     receive

@@ -205,6 +205,7 @@ birth_storm(_Config) ->
 servers(_Config) ->
     Output = measures(["servers", "bench_cluster_sync"], "servers_call", "times"),
     ?assertMatch({match, _}, re:run(Output, ~"^call +hook +[0-9.]+ times", [multiline])),
+    measures(["servers", "idle"], "servers_idle", "ms"),
     measures(["servers", "flood"], "servers_flood", "ms").
 
 trace(_Config) ->

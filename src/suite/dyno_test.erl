@@ -27,6 +27,7 @@ that a test that is killed leaves a readable one.
     thresholds => [string() | binary()],
     level => dyno_agent_instrument:level(),
     budget => float(),
+    profile => sample | schedulers,
     timeout_ms => pos_integer(),
     %% These three come to the suite's own.
     invariants => [dyno_invariant:source()],
@@ -170,7 +171,7 @@ suite(Callbacks) ->
 suite_options(Source, Module, Config, Options) ->
     Keys = [
         sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
-        distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
+        profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
     ],
     Overrides = maps:merge(
         maps:with(Keys, Options),

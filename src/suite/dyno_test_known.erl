@@ -6,7 +6,7 @@
 %% What a test will measure, collected from those who measure: a threshold that is about something
 %% else, or has a limit of another kind, is refused before the test runs, and not after it. Pure.
 
--export([check/3, known/2]).
+-export([check/3, known/2, instruments/2]).
 
 -doc "Checks the thresholds of a test; the first that cannot be decided is the reason.".
 -spec check([dyno_threshold:t()], dyno_suite:options(), dyno_test_custom:loaded()) ->
@@ -14,11 +14,16 @@
 check(Thresholds, SuiteOptions, Custom) ->
     dyno_threshold:check_all(Thresholds, known(SuiteOptions, Custom)).
 
+-doc "The instruments of a test that run besides dyno's usual ones.".
+-spec instruments(dyno_suite:options(), dyno_test_custom:loaded()) -> [module()].
+instruments(#{profile := Profile}, Custom) ->
+    [dyno_agent_schedulers || Profile =:= schedulers] ++ dyno_test_custom:instruments(Custom).
+
 -doc "All that a test may measure.".
 -spec known(dyno_suite:options(), dyno_test_custom:loaded()) -> dyno_threshold:known().
-known(#{metrics := Metrics, servers := Servers}, Custom) ->
+known(#{metrics := Metrics, servers := Servers} = Options, Custom) ->
     Instruments =
-        [dyno_agent_servers || Servers =/= []] ++ dyno_test_custom:instruments(Custom) ++
+        [dyno_agent_servers || Servers =/= []] ++ instruments(Options, Custom) ++
             dyno_agent_instrument:all(),
     Parts = [
         dyno_load_result:known(),

@@ -35,7 +35,8 @@ new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) 
     Lists = #{Key => [Print(Item) || Item <- map_get(Key, SuiteOptions)] || Key := Print <- As},
     Plain = maps:with(
         [duration_ms, warmup_ms, interval_ms, level, without, repeat] ++
-            [budget || map_get(level, SuiteOptions) =:= budget],
+            [budget || map_get(level, SuiteOptions) =:= budget] ++
+            [profile || map_get(profile, SuiteOptions) =/= none],
         SuiteOptions
     ),
     Parameters = maps:merge(maps:merge(Plain, Lists), of_source(Source, SuiteOptions)),

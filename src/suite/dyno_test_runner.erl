@@ -81,7 +81,7 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
     #{connection := Connection, custom := Custom} = Context,
     tell({phase, attach}, Context),
     Instruments = maps:with(
-        [patterns, level, budget, distribution, servers, without, interval_ms], Options
+        [patterns, level, budget, profile, distribution, servers, without, interval_ms], Options
     ),
     case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
         {ok, {_, Load} = Sourced} ->
@@ -94,7 +94,7 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
                 load => Sourced,
                 attach => maps:merge(Instruments, Connection#{
                     custom => dyno_test_custom:modules(Custom),
-                    instruments => dyno_test_custom:instruments(Custom),
+                    instruments => dyno_test_known:instruments(Options, Custom),
                     patterns_of => own_patterns(Targets)
                 })
             });

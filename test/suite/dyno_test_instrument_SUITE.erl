@@ -17,7 +17,10 @@ suite() ->
 each_release() -> [stacks_are_recorded].
 
 all() ->
-    [is_everywhere, is_switched_off, is_given_by_the_suite, is_none, stacks_are_recorded].
+    [
+        is_everywhere, is_switched_off, is_given_by_the_suite, is_none, stacks_are_recorded,
+        profiles
+    ].
 
 init_per_suite(Config) ->
     dyno_suites:with_target(Config).
@@ -138,15 +141,18 @@ is_none(Config) ->
 stacks_are_recorded(Config) ->
     dyno_tries:hold(3, fun() -> stacks_are_recorded_once(Config) end).
 
-stacks_are_recorded_once(Config) ->
-    Node = proplists:get_value(node, Config),
+busy(Node) ->
     _ = dyno_peers:load(Node, """
     -module(busy).
     -export([turn/1]).
     turn(N) -> turn(N + 1).
 
     """),
-    Busy = erpc:call(Node, erlang, spawn, [busy, turn, [1]]),
+    erpc:call(Node, erlang, spawn, [busy, turn, [1]]).
+
+stacks_are_recorded_once(Config) ->
+    Node = proplists:get_value(node, Config),
+    Busy = busy(Node),
     Waits = erpc:call(Node, erlang, spawn, [gen_server, call, [
         proplists:get_value(shop, Config), order, infinity
     ]]),
@@ -185,6 +191,35 @@ stacks_are_recorded_once(Config) ->
         {ok, Without} = run(Config, #{}, #{without => [stacks]}),
         [#{~"profiles" := []} = Other] = dyno_recording:runs(Without),
         ?assertEqual([], dyno_recording:tables(Other, ~"waiting"))
+    after
+        [exit(Pid, kill) || Pid <- [Busy, Waits]]
+    end.
+
+%% A profile of a test, also where nothing else is measured: stacks of what waits, too, as flame
+%% graphs of the page; or the schedulers.
+profiles(Config) ->
+    Shop = proplists:get_value(shop, Config),
+    Node = proplists:get_value(node, Config),
+    Busy = busy(Node),
+    Waits = erpc:call(Node, erlang, spawn, [gen_server, call, [Shop, order, infinity]]),
+    Profiles = fun(Document) ->
+        [#{~"profiles" := Profiles} = Run] = dyno_recording:runs(Document),
+        {[Name || #{~"name" := Name} <- Profiles], Run}
+    end,
+    try
+        {ok, Off} = run(Config, #{duration_ms => 1000, level => off}, #{}),
+        ?assertMatch({[], _}, Profiles(Off)),
+        {ok, Sampled} = run(Config, #{duration_ms => 1000, level => off}, #{profile => sample}),
+        {ok, _} = dyno_recording:validate(Sampled),
+        ?assertMatch({[~"stacks", ~"waiting_stacks"], _}, Profiles(Sampled)),
+        {ok, Page} = dyno_report:render(html, Sampled, #{}),
+        ?assertMatch({_, _}, binary:match(iolist_to_binary(Page), ~"waiting_stacks")),
+        ?assertMatch(#{~"profile" := ~"sample"}, maps:get(~"parameters", Sampled)),
+        {ok, Scheduled} = run(Config, #{duration_ms => 1000, profile => schedulers}, #{}),
+        {[~"stacks"], Run} = Profiles(Scheduled),
+        ?assertMatch([_], dyno_recording:tables(Run, ~"runnable")),
+        {error, Error} = run(Config, #{}, #{profile => time}),
+        ?assertEqual(2, dyno_error:exit_status(Error))
     after
         [exit(Pid, kill) || Pid <- [Busy, Waits]]
     end.

@@ -38,7 +38,14 @@ The command lines in a document's blocks, from the program's name on: `dyno`, `r
 dyno.`. What a shell does with them (`| less`, `>file`, comments) is cut off.
 """.
 commands(File) ->
-    [Command || Block <- blocks(File), Line <- lines(Block), {ok, Command} <- [command(Line)]].
+    [
+        Command
+     || Block <- blocks(File), Line <- lines(whole(Block)), {ok, Command} <- [command(Line)]
+    ].
+
+%% A line that ends with a backslash goes on in the next.
+whole(Block) ->
+    re:replace(Block, "\\s*\\\\\n\\s*", " ", [global, {return, binary}]).
 
 -doc "The same of its sentences and tables, where mostly a part of a command line stands.".
 spans(File) ->

@@ -184,6 +184,9 @@ limits_stop_it(Config) ->
             {count, "shop:work/1 -> return, stack", #{count => 5}},
             {for_ms, "shop:price/1", #{for_ms => 100}},
             {rate, "shop:work/1", #{count => 1_000_000, rate => 1000, queue => 100_000}},
+            {open, "shop:busy/1 -> return", #{
+                count => 1_000_000, rate => 10_000_000, queue => 1_000_000
+            }},
             {queue, "_:_ -> return", #{count => 1_000_000, rate => 10_000_000}},
             {bytes, "shop:busy/1", #{count => 1_000_000, rate => 10_000_000, bytes => 1}}
         ]
@@ -194,11 +197,11 @@ untouched(Node) ->
     ?assertEqual([], breakpoints(Node)),
     ?assertEqual([], [S || {S, _} <- erpc:call(Node, trace, session_info, [all]), S =/= legacy]).
 
-%% The sessions that have one in any function of these modules.
+%% The functions of the node that have one in any session.
 breakpoints(Node) ->
     dyno_peers:eval(
         Node,
-        "[{M, F, A} || M <- [shop, lists, gen_server, code_server], {F, A} <- M:module_info(functions), "
+        "[{M, F, A} || M <- erlang:loaded(), {F, A} <- erlang:get_module_info(M, functions), "
         "trace:session_info({M, F, A}) =/= []]."
     ).
 

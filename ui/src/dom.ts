@@ -28,9 +28,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     return element;
 }
 
+// A number and its unit stay in one line.
+const quantity = /(\d) (?=(?:%|min|h|[mnu]?s|B|[kMGT]B?|[kMGT]?\/\w+)(?!\w))/g;
+
 export function append(parent: Element, children: Child[]): void {
     for (const child of children) {
-        if (child) parent.append(child);
+        if (child) parent.append(child instanceof Node ? child : child.replace(quantity, '$1\xa0'));
     }
 }
 

@@ -125,7 +125,7 @@ see('says the verdict first, with the failed thresholds', async () => {
 see('says what measuring cost, or that it cannot be told', async () => {
     const text = await page.locator('#summary').innerText();
     assert.match(text, /What measuring cost[\s\S]*To time calls/);
-    assert.match(text, /×1\.25 \(1\.20 to 1\.30\)[\s\S]*3\.10 %[\s\S]*1,234/);
+    assert.match(text, /×1\.25 \(1\.20 to 1\.30\)[\s\S]*3\.10\s%[\s\S]*1,234/);
     assert.match(text, /too noisy to tell/);
     assert.match(text, /too few operations to tell/);
 });
@@ -156,8 +156,8 @@ see('says what times may be off by, and how calls are counted', async () => {
         return page.locator('[data-table="functions"] tbody td').allInnerTexts();
     };
     const [counted, time] = await row('cowboy_http:parse_header');
-    assert.match(counted, /^[\d.,]+( k| M)?$/);
-    assert.match(time, /^[\d.]+ \w+ ± 15 %$/);
+    assert.match(counted, /^[\d.,]+(\s[kM])?$/);
+    assert.match(time, /^[\d.]+\s\w+ ± 15\s%$/);
     assert.match((await row('cow_http:parse_headers'))[0], /^~[\d.,]+/);
     assert.equal((await row('cowboy_http:loop'))[0], 'not counted');
     assert.equal(await heading('functions', 'own_time_low').count(), 0);
@@ -324,6 +324,35 @@ for (const [width, which] of [[1200, report], [1200, several], [1600, several]])
     });
 }
 
+/** Numbers that a line's end parts, or parts from their unit. */
+const brokenNumbers = () =>
+    page.evaluate(() => {
+        const text = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+        const quantity = /(?<!\w)\d[\d.,]*(?:\s(?:%|min|h|[mnuµ]?s|B|[kMGT]B?|[kMGT]?\/\w+))?(?!\w)/g;
+        const broken = [];
+        while (text.nextNode()) {
+            for (const { 0: found, index } of text.currentNode.data.matchAll(quantity)) {
+                const range = document.createRange();
+                range.setStart(text.currentNode, index);
+                range.setEnd(text.currentNode, index + found.length);
+                const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
+                if (new Set(boxes.map((box) => Math.round(box.top))).size > 1) broken.push(found);
+            }
+        }
+        return broken;
+    });
+
+for (const name of ['report', 'inputs', 'pair', 'squeeze']) {
+    test(`keeps numbers and units together on a phone: ${name}`, async () => {
+        await open({}, named(name));
+        // A sentence breaks elsewhere on each phone.
+        for (let width = 340; width <= 430; width += 10) {
+            await page.setViewportSize({ width, height: 844 });
+            assert.deepEqual(await brokenNumbers(), [], `at ${width}`);
+        }
+    });
+}
+
 test('says the essential without scripts', async () => {
     await open({ javaScriptEnabled: false });
     const text = await page.locator('body').innerText();
@@ -400,7 +429,7 @@ test('shows codes by inputs, and how they grow', async () => {
     assert.equal(await matrix.locator('tbody tr').count(), 2);
     assert.equal(await matrix.locator('.fastest').count(), 3);
     const growth = rowsOf(recording.tables.find((t) => t.name === 'growth'));
-    assert.ok((await matrix.innerText()).includes(growth[0].text));
+    assert.ok((await matrix.innerText()).replaceAll('\xa0', ' ').includes(growth[0].text));
     assert.equal(await page.locator('#inputs figure canvas, #inputs figure .plot').count() > 0, true);
     await page.getByRole('radio', { name: '100', exact: true }).check();
     assert.match(await page.locator('#comparison h2').innerText(), /size 100$/);
@@ -543,10 +572,10 @@ test('says that one run of a size gives no verdict', async () => {
 test('says what is not decided, and puts what is new first', async () => {
     await openMade('noisy');
     const said = await page.locator('#outcome').innerText();
-    assert.match(said, /Not decided\. \d+ metrics differ by more than 3 %, and as well by chance/);
+    assert.match(said, /Not decided\. \d+ metrics differ by more than 3\s%, and as well by chance/);
     assert.match(said, /New: size \d+: lists:sort\/1/);
     const first = page.locator('#changes .forest').first().locator('tbody tr').first();
-    assert.match(await first.innerText(), /lists:sort\/1: share of time[\s\S]*72\.0 %[\s\S]*new/);
+    assert.match(await first.innerText(), /lists:sort\/1: share of time[\s\S]*72\.0\s%[\s\S]*new/);
 });
 
 see('prints all charts, in light colours', async () => {
@@ -557,6 +586,28 @@ see('prints all charts, in light colours', async () => {
     });
     assert.equal(undrawn, 0);
     assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'light');
+});
+
+test('prints all columns, where there are many on paper that lies on its side', async () => {
+    await open({}, named('pair'));
+    await page.emulateMedia({ media: 'print' });
+    // A4 without its margins.
+    const paper = { auto: 688, wide: 1016 };
+    for (const [kind, width] of Object.entries(paper)) {
+        await page.setViewportSize({ width, height: 900 });
+        const wider = await page.evaluate(
+            ([kind, width]) =>
+                [...document.querySelectorAll('main table')]
+                    .filter((t) => getComputedStyle(t.closest('section')).page === kind)
+                    .map((t) => t.getBoundingClientRect().right)
+                    .filter((right) => right > width + 1),
+            [kind, width],
+        );
+        assert.deepEqual(wider, [], kind);
+    }
+    const sheets = (await page.pdf({ preferCSSPageSize: true })).toString('latin1');
+    const sides = [...sheets.matchAll(/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]/g)];
+    assert.ok(sides.some(([, width, height]) => Number(width) > Number(height)), String(sides));
 });
 
 test('draws sampled stacks as a flame graph, to go through by keys', async () => {

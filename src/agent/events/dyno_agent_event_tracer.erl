@@ -13,9 +13,9 @@ Nothing is filtered here that would come again and again: to see fewer calls, a 
 which takes the breakpoints away, or stops, which destroys the session.
 """.
 
--export([spawn_link/1, go/2, change/3, stop/2, destroy/1]).
+-export([spawn_link/1, go/2, change/3, stop/3, destroy/1]).
 -export([init/1]).
--export_type([config/0, consumer/0, answer/0, breakpoint/0, match_spec/0]).
+-export_type([config/0, consumer/0, answer/0, breakpoint/0, match_spec/0, ended/0]).
 
 -doc "A consumer's module, and what its `c:init/1` gets.".
 -type consumer() :: {module(), term()}.
@@ -56,16 +56,20 @@ still seen to return.
     paused = false :: boolean(),
     %% Messages since this time.
     since = 0 :: integer(),
-    count = 0 :: non_neg_integer(),
-    dropped = 0 :: non_neg_integer()
+    count = 0 :: non_neg_integer()
 }).
+
+-doc """
+Why nothing is traced any more, since when (native), and how many messages that had come by then were
+dropped.
+""".
+-type ended() :: #{reason := term(), at := integer(), dropped := non_neg_integer()}.
 
 -callback init(term()) -> state().
 -callback event(TraceMessage :: tuple(), state()) -> answer().
 -doc "`{traces, Session}` before the first event.".
 -callback info(Message :: term(), state()) -> answer().
--doc "Nothing is traced any more. So many messages were dropped.".
--callback stopped(Reason :: term(), Dropped :: non_neg_integer(), state()) -> term().
+-callback stopped(ended(), state()) -> term().
 
 -define(SECOND_NS, 1_000_000_000).
 
@@ -92,23 +96,28 @@ change(Pid, Change, From) ->
     ok.
 
 -doc "Tells it that the session is gone: what came before is still done, or dropped after a limit.".
--spec stop(pid(), Reason :: term()) -> ok.
-stop(Pid, Reason) ->
-    Pid ! {?MODULE, stop, Reason},
+-spec stop(pid(), Reason :: term(), At :: integer()) -> ok.
+stop(Pid, Reason, At) ->
+    Pid ! {?MODULE, stop, Reason, At},
     ok.
 
--doc "Ends a session; nothing happens where that was done by somebody else.".
--spec destroy(trace:session() | none) -> ok.
+-doc """
+Ends a session, and says when it sent nothing any more; nothing happens where that was done by somebody
+else.
+""".
+-spec destroy(trace:session() | none) -> integer().
 destroy(none) ->
-    ok;
+    erlang:monotonic_time();
 destroy(Session) ->
-    %% To take many breakpoints away takes a while, in which nothing shall be sent any more.
+    %% To take many breakpoints away takes a while, 100 ms where other programs have the processors:
+    %% each scheduler must have its turn several times. Nothing shall be sent any more meanwhile.
     try trace:process(Session, all, false, [all]) of
         _ ->
+            At = erlang:monotonic_time(),
             _ = trace:session_destroy(Session),
-            ok
+            At
     catch
-        error:badarg -> ok
+        error:badarg -> erlang:monotonic_time()
     end.
 
 -doc false.
@@ -137,18 +146,26 @@ loop(#tracer{module = Module, state = State} = Tracer) ->
             ok = set(Tracer#tracer{functions = Functions}),
             ok = gen_server:reply(From, ok),
             answer(Module:info(Told, State), Tracer#tracer{functions = Functions, paused = false});
-        {?MODULE, stop, Reason} ->
-            ended(Reason, Tracer);
+        {?MODULE, stop, Reason, At} ->
+            ended(#{reason => Reason, at => At, dropped => 0}, Tracer);
         Message when element(1, Message) =:= trace_ts ->
             traced(Message, Tracer);
         Message ->
             answer(Module:info(Message, State), Tracer)
     end.
 
-traced(Message, #tracer{stopped = Stopped, dropped = Dropped} = Tracer) ->
+traced(Message, #tracer{stopped = Stopped} = Tracer) ->
     case atomics:get(Stopped, 1) of
         0 -> in_rate(Message, Tracer);
-        _ -> loop(Tracer#tracer{dropped = Dropped + 1})
+        _ -> crossed(Tracer)
+    end.
+
+%% What waits is not taken one by one: the watchdog's word comes behind it.
+crossed(Tracer) ->
+    receive
+        {?MODULE, stop, Reason, At} ->
+            {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+            ended(#{reason => Reason, at => At, dropped => 1 + Waiting}, Tracer)
     end.
 
 in_rate(Message, #tracer{rate = Rate, count = Count, since = Since} = Tracer) when Count >= Rate ->
@@ -196,12 +213,12 @@ each(Fun, Functions) ->
     end.
 
 %% Without asking the watchdog, which may have to wait for a scheduler.
-stop_here(Reason, #tracer{session = Session, watchdog = Watchdog, dropped = Dropped} = Tracer) ->
-    ok = destroy(Session),
+stop_here(Reason, #tracer{session = Session, watchdog = Watchdog} = Tracer) ->
+    At = destroy(Session),
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     Watchdog ! {?MODULE, self(), stopped},
-    ended(Reason, Tracer#tracer{dropped = Dropped + Waiting}).
+    ended(#{reason => Reason, at => At, dropped => Waiting}, Tracer).
 
-ended(Reason, #tracer{module = Module, state = State, dropped = Dropped}) ->
-    _ = Module:stopped(Reason, Dropped, State),
+ended(Ended, #tracer{module = Module, state = State}) ->
+    _ = Module:stopped(Ended, State),
     ok.

@@ -275,15 +275,13 @@ crossed(Reason, #{stopped := Stopped} = State) ->
 
 stop_for(_Reason, #{session := none} = State) ->
     State;
-stop_for(Reason, #{tracer := Tracer} = State) ->
-    Destroyed = destroyed(State),
-    ok = dyno_agent_event_tracer:stop(Tracer, Reason),
-    Destroyed.
+stop_for(Reason, #{session := Session, tracer := Tracer} = State) ->
+    At = dyno_agent_event_tracer:destroy(Session),
+    ok = dyno_agent_event_tracer:stop(Tracer, Reason, At),
+    State#{session := none}.
 
-destroyed(#{session := none} = State) ->
-    State;
 destroyed(#{session := Session} = State) ->
-    ok = dyno_agent_event_tracer:destroy(Session),
+    _ = dyno_agent_event_tracer:destroy(Session),
     State#{session := none}.
 
 -doc false.

@@ -17,7 +17,7 @@
 
 -export([measure/0, functions/0, probe/1, probed/2, costs/2]).
 -export_type([probe/0]).
--export([init/1, event/2, info/2, stopped/3]).
+-export([init/1, event/2, info/2, stopped/2]).
 %% Traced
 -export([program/1, bursts/1, outer/1, inner/1, leaf/1]).
 
@@ -185,8 +185,8 @@ info(_Other, State) ->
     {ok, State}.
 
 -doc false.
--spec stopped(term(), non_neg_integer(), state()) -> ok.
-stopped(_Reason, _Dropped, #{parent := Parent, events := Events}) ->
+-spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
+stopped(_Ended, #{parent := Parent, events := Events}) ->
     Parent ! {?MODULE, events, lists:reverse(Events)},
     ok.
 

@@ -21,7 +21,7 @@ whose flags are being taken away when it enters the function again is left out u
 
 -behaviour(dyno_agent_event_tracer).
 
--export([init/1, event/2, info/2, stopped/3]).
+-export([init/1, event/2, info/2, stopped/2]).
 -export_type([config/0, result/0]).
 
 -type config() :: #{
@@ -358,8 +358,8 @@ info(_Other, State) ->
     {ok, State}.
 
 -doc false.
--spec stopped(Reason :: term(), Dropped :: non_neg_integer(), state()) -> ok.
-stopped(Reason, Dropped, #{config := #{sink := Sink}} = State) ->
+-spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
+stopped(#{reason := Reason, dropped := Dropped}, #{config := #{sink := Sink}} = State) ->
     Sink ! {?MODULE, result(Reason, Dropped, State)},
     ok.
 

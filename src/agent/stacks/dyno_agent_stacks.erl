@@ -35,6 +35,8 @@ in which processes wait. In a group of processes that compute there are hardly a
 -export_type([config/0, times/0, group/0, group_times/0, result/0, stack/0]).
 
 -type config() :: #{
+    %% Whether the stacks of processes that wait are a profile, too; test by default.
+    purpose => test | profile,
     %% Knows the groups of the processes that it has discovered.
     processes => pid(),
     %% Which processes; all by default.
@@ -133,10 +135,13 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 about() -> #{names => [stacks], needs => [dyno_agent_processes]}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
+config(#{processes := Selectors}) -> #{purpose => profile, select => Selectors};
+config(#{profile := sample} = Options) -> with_groups(Options, #{purpose => profile});
 config(#{level := off}) -> off;
-config(#{dyno_agent_processes := Processes}) -> #{processes => Processes};
-config(#{processes := Selectors}) -> #{select => Selectors};
-config(_Options) -> #{}.
+config(Options) -> with_groups(Options, #{}).
+
+with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
+with_groups(_Options, Config) -> Config.
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
 profiles() -> dyno_agent_stack_parts:profiles().
@@ -185,11 +190,7 @@ init(Config) ->
     First = erlang:convert_time_unit(?FIRST_NS, nanosecond, native),
     State = #{
         table => Table,
-        purpose =>
-            case Config of
-                #{select := _} -> profile;
-                #{} -> test
-            end,
+        purpose => maps:get(purpose, Config, test),
         choice => dyno_agent_process_choice:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(),
         samples => dyno_agent_stack_samples:new(),

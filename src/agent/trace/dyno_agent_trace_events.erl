@@ -12,7 +12,7 @@ return.
 
 -behaviour(dyno_agent_event_tracer).
 
--export([init/1, event/2, info/2, stopped/3]).
+-export([init/1, event/2, info/2, stopped/2]).
 -export_type([config/0, pattern/0]).
 
 -doc "What is wanted of the end of a call: nothing, when it ended, or with what, too.".
@@ -150,8 +150,9 @@ info(_Other, State) ->
     {ok, State}.
 
 -doc false.
--spec stopped(term(), non_neg_integer(), state()) -> ok.
-stopped(Reason, Dropped, #{sender := Sender, count := Count, config := #{count := Most}}) ->
+-spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
+stopped(#{reason := Reason, at := At, dropped := Dropped}, State) ->
+    #{sender := Sender, count := Count, config := #{count := Most}} = State,
     %% Whoever waits for returns until the time is over has seen what was asked for.
     {Why, Lost} =
         case Count of
@@ -161,6 +162,6 @@ stopped(Reason, Dropped, #{sender := Sender, count := Count, config := #{count :
         end,
     Event = #{
         event => stopped, reason => Why, count => Count, dropped => Lost,
-        at => erlang:monotonic_time(nanosecond)
+        at => dyno_agent_event:time_ns(At)
     },
     dyno_agent_trace_sender:last(Event, Sender).

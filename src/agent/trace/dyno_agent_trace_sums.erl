@@ -12,7 +12,7 @@ and taken away after 500 calls.
 
 -behaviour(dyno_agent_event_tracer).
 
--export([init/1, event/2, info/2, stopped/3]).
+-export([init/1, event/2, info/2, stopped/2]).
 -export_type([config/0]).
 
 -type config() :: #{
@@ -191,8 +191,8 @@ sums(Of, #{config := #{what := What}} = State) ->
     end.
 
 -doc false.
--spec stopped(term(), non_neg_integer(), state()) -> ok.
-stopped(Reason, Dropped, #{count := Count} = State) ->
+-spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
+stopped(#{reason := Reason, dropped := Dropped}, #{count := Count} = State) ->
     #{sender := Sender} = tell(sums(all, State), State),
     Event = #{event => stopped, reason => Reason, count => Count, dropped => Dropped},
     dyno_agent_trace_sender:last(Event, Sender).

@@ -97,7 +97,7 @@ examples() ->
             ~"fails a build where the working tree's code allocates more than main's"},
         {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+JPperf true'",
             ~"compares emulator flags, each in VMs of its own"},
-        {~"dyno bench 'pg:which_groups()' --node a@host --node b@host --time 1min",
+        {~"dyno bench 'global:registered_names()' --node a@host --node b@host --time 1min",
             ~"runs a code in two nodes at once, with a line each second"},
         {~"dyno bench 'rand:uniform()' -q", ~"finds how many processes give the most"},
         {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}

@@ -87,6 +87,11 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             "the share of the target's processor time that measuring functions may take at the "
             "level budget (default: the suite's, or 5%)",
             share},
+        {"--profile KIND",
+            "also a profile, with a flame graph on the page: sample, where the time goes and where "
+            "processes wait; schedulers, how many processes are ready to run (calls, own time and "
+            "words of each function: --level)",
+            {one_of, dyno_suite:profiles()}},
         {"--distribution PATTERN",
             "functions of which single calls are timed, a sample of them (default: the "
             "suite's, or none); may be given more than once",

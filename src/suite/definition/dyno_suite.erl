@@ -61,7 +61,7 @@ end
 ```
 """.
 
--export([options/1, callbacks/1, misspelt/1, targets/1, format_error/1]).
+-export([options/1, profiles/0, callbacks/1, misspelt/1, targets/1, format_error/1]).
 %% For Elixir
 -export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, target/0, reason/0]).
@@ -88,6 +88,8 @@ end
     level => dyno_agent_instrument:level(),
     %% Of the level budget: the share of a target's processor time that measuring may take; 0.05.
     budget => float(),
+    %% A profile besides: sample, of stacks, also of processes that wait, or schedulers; none.
+    profile => sample | schedulers,
     %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
     %% Instruments that are switched off whatever the level, by name: functions, processes, vm, os,
@@ -152,6 +154,7 @@ doc/suites.md has all keys.
     thresholds := [dyno_threshold:t()],
     level := dyno_agent_instrument:level(),
     budget := float(),
+    profile := none | sample | schedulers,
     distribution := [dyno_agent_patterns:pattern()],
     without := [atom()],
     repeat := pos_integer(),
@@ -324,6 +327,10 @@ level(#{patterns := Patterns}, _Config) ->
         false -> budget
     end.
 
+-doc "The kinds of profiles that a test may have; the other kinds are levels.".
+-spec profiles() -> [sample | schedulers, ...].
+profiles() -> [sample, schedulers].
+
 %% Key, default, how a value is read, and what is accepted. PerformERL allows a size of 0.
 fields(#{load := performerl}) ->
     Sizes = {sizes, mandatory, list(integer(0)), "a list of integers, 0 or more"},
@@ -343,6 +350,7 @@ fields(_Config) ->
         {level, by_patterns, one_of(Levels),
             "budget, off, count, discovery, time, memory or all"},
         {budget, 0.05, fun share/1, "a share above 0 and below 1, such as 0.05,"},
+        {profile, none, one_of(profiles()), "sample or schedulers"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun names/1, "a list of names of instruments"},
         {repeat, 1, integer(1), "a positive integer"},

@@ -35,6 +35,7 @@ suite, and names the nodes. All instruments run that a test has, and the servers
     thresholds => [string() | binary()],
     level => dyno_agent_instrument:level(),
     budget => float(),
+    profile => sample | schedulers,
     distribution => [string() | binary()],
     without => [atom()],
     repeat => pos_integer(),

@@ -69,8 +69,13 @@ processes are named.
 %% Parts of a budget: stacks, windows, breakpoints.
 -define(PARTS, 3).
 -define(FIRST_MS, 10).
--define(SHORTEST_MS, 20).
+-define(IDLE_WINDOW_MS, 20).
+-define(SHORTEST_MS, 2).
 -define(LONGEST_MS, 100).
+%% So many calls, one after the other, of where most time goes fit into a window. More say less: if
+%% in each process one of them was interrupted by the operating system, nobody knows what the others
+%% took (dyno_agent_window_spread). Many short windows also differ less than few long ones.
+-define(CALLS, 30).
 %% All modules at first, for one window may meet no call of a module that is called often; and again
 %% in every so many windows.
 -define(ALL_FIRST, 4).
@@ -128,6 +133,7 @@ functions not; and how long it is.
     modules := [module()], functions := [mfa()], without := [mfa()], ms := pos_integer()
 }.
 next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms := Ms} = Plan) ->
+    #{functions := Functions} = Plan,
     IsAll = Windows < ?ALL_FIRST orelse Windows rem ?ALL_EVERY =:= 0,
     Chosen = [M || M <- Modules, IsAll orelse is_map_key(M, Active)],
     %% What is left out costs its calls also while the others are set, and the change of one takes
@@ -137,7 +143,15 @@ next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms :=
             true -> #{};
             false -> few(LeftOut, Plan)
         end,
-    Whole = [M || M <- Chosen, not is_map_key(M, Singly)],
+    %% What is called most is set last, for until the window begins each call of it costs something.
+    Calls = maps:groups_from_list(
+        fun({{M, _, _}, _}) -> M end, fun({_, {C, _, _}}) -> C end, maps:to_list(Functions)
+    ),
+    Whole = [
+        M
+     || {_, M} <- lists:sort([{lists:sum(maps:get(M, Calls, [])), M} || M <- Chosen]),
+        not is_map_key(M, Singly)
+    ],
     #{
         modules => Whole,
         functions => lists:append([map_get(M, Singly) || M <- Chosen, is_map_key(M, Singly)]),
@@ -208,17 +222,22 @@ pace(Took, #{ms := Ms} = Plan) ->
     CallsNs = min(
         lists:sum([C || {C, _} <- maps:values(Calls)]) * CallNs * ?COLD, Ns * BusyNs / 1.0e9
     ),
-    %% As long as its calls take as much as what goes before and after it.
-    Best = Ns / 1_000_000 * FixedNs / max(1, CallsNs),
     Plan#{
         ms :=
             case map_size(Calls) of
-                0 -> max(Ms, ?SHORTEST_MS);
-                _ -> round(max(?SHORTEST_MS, min(?LONGEST_MS, Best)))
+                0 -> max(Ms, ?IDLE_WINDOW_MS);
+                _ -> window_ms(maps:values(Calls), Ns / 1_000_000 * FixedNs / max(1, CallsNs))
             end,
         cost_ns := FixedNs + CallsNs,
         busy_ns := BusyNs
     }.
+
+%% At most as long as its calls take as much as what goes before and after it (`BalancedMs`).
+window_ms(Calls, BalancedMs) ->
+    AllNs = lists:sum([RawNs || {_, RawNs} <- Calls]),
+    %% Of a nanosecond taken at random, how long its call took.
+    CallMs = lists:sum([RawNs * RawNs / C || {C, RawNs} <- Calls]) / max(1, AllNs) / 1_000_000,
+    round(max(?SHORTEST_MS, lists:min([?LONGEST_MS, BalancedMs, ?CALLS * CallMs]))).
 
 %% What is called least keeps its breakpoints. Of each process that was seen, one function that it
 %% calls does, or it would not be discovered.

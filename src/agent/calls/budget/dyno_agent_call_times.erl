@@ -251,7 +251,9 @@ error_of(Of, MFA, Calls, #{windows := #{count := Count, errors := Errors, ns := 
     %% Windows that fill the time have seen all.
     Unseen = math:sqrt(max(0.0, 1 - Ns / DurationNs)),
     Poisson = 1 / math:sqrt(max(1, Calls * Ns / DurationNs)),
-    Unseen * width(Count) * max(Poisson, element(Of, maps:get(MFA, Errors, {0.0, 0.0}))).
+    Unseen * width(Count) * max(Poisson, element(Of, errors_of(MFA, Errors))).
+
+errors_of(MFA, Errors) -> maps:get(MFA, Errors, {0.0, 0.0, 0.0}).
 
 %% Of Student's distribution.
 width(Count) when Count =< 2 -> 12.7;
@@ -265,15 +267,18 @@ time(_MFA, [], _Input) ->
 time(MFA, Parts, Input) ->
     InWindows = [Part || #{windows_ns := _} = Part <- Parts],
     InStacks = [Part || #{stacks_ns := _} = Part <- Parts],
-    #{windows := #{ns := WindowsNs, uncertain_ns := Uncertain}, duration_ns := DurationNs} = Input,
+    #{windows := Windows, duration_ns := DurationNs} = Input,
+    #{ns := WindowsNs, uncertain_ns := Uncertain, errors := Errors} = Windows,
     WNs = lists:sum([Ns || #{windows_ns := Ns} <- InWindows]),
     SNs = lists:sum([Ns || #{stacks_ns := Ns} <- InStacks]),
     Calls = lists:sum([C || #{calls := C} <- InWindows]),
     OfCalls = error_of(1, MFA, Calls, Input),
     OfOne = error_of(2, MFA, Calls, Input),
     Spread = WNs * math:sqrt(OfCalls * OfCalls + OfOne * OfOne),
-    %% What measuring adds, and what the runtime cuts off, is uncertain in the same way each time.
-    All = lists:sum([Ns || {F, _, _, Ns} <- map_get(callers, map_get(windows, Input)), F =:= MFA]),
+    %% What measuring adds, what the runtime cuts off, and what other programs take, is uncertain in
+    %% the same way each time.
+    Alike = WNs * element(3, errors_of(MFA, Errors)),
+    All = lists:sum([Ns || {F, _, _, Ns} <- map_get(callers, Windows), F =:= MFA]),
     Part = WNs * WindowsNs / DurationNs / max(1, All),
     Cut = maps:get(MFA, Uncertain, 0) * min(1.0, Part) * DurationNs / max(1, WindowsNs),
     Poisson = lists:sum([
@@ -283,7 +288,7 @@ time(MFA, Parts, Input) ->
         end
      || #{samples := N, sample_ns := One} <- InStacks
     ]),
-    Off = math:sqrt(Spread * Spread + Poisson) + Cut,
+    Off = math:sqrt(Spread * Spread + Poisson) + Cut + Alike,
     #{
         own_time_ns => round(WNs + SNs),
         own_time_low_ns => floor(max(0, WNs + SNs - Off)),

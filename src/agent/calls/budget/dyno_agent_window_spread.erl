@@ -18,7 +18,7 @@
 %%   time of who got the processor then. Accidents only make times longer. So where the node's
 %%   schedulers had no processor for a share S of their time, it is not the median, but the quantile
 %%   (1 - S) / 2 of what calls take in single processes, as if that share of the calls were accidents
-%%   and came last; and times may be off by that share.
+%%   and came last; and times may be off by half that share, however many windows there are.
 
 -export([new/0, add/2, windows/1, ns/1, reductions/1, least_counted/0, errors/1, typical/1]).
 -export_type([t/0, window/0, errors/0]).
@@ -56,8 +56,11 @@ times of each function by process.
     rows := #{mfa() => [{Calls :: pos_integer(), Us :: number()}, ...]}
 }.
 
--doc "The standard errors of the number of calls and of the time of one, as a share of these.".
--type errors() :: #{mfa() => {Calls :: float(), Time :: float()}}.
+-doc """
+The standard errors of the number of calls and of the time of one, as a share of these; and by what
+share of it the time may be off in all windows alike.
+""".
+-type errors() :: #{mfa() => {Calls :: float(), Time :: float(), Alike :: float()}}.
 
 %% With fewer calls of counted functions in all windows, reductions tell more.
 -define(LEAST_COUNTED, 100).
@@ -146,12 +149,11 @@ errors(#{windows := Windows, functions := Functions} = Spread) ->
         end,
     #{latest := Latest} = Spread,
     Times = times(Latest),
-    Time =
-        case starved(Latest) of
-            Share when Share > 0 -> fun(_) -> Share / 2 end;
-            _ -> fun(MFA) -> time_error(maps:get(MFA, Times, [])) end
-        end,
-    #{MFA => {Error(Calls), Time(MFA)} || MFA := Calls <- Functions}.
+    Alike = starved(Latest) / 2,
+    #{
+        MFA => {Error(Calls), time_error(maps:get(MFA, Times, [])), Alike}
+     || MFA := Calls <- Functions
+    }.
 
 %% The residuals from being in proportion.
 error_of(_S, _S2, _SX, {X, _X2}, _Windows) when X == 0 ->

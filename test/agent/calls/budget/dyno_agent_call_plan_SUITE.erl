@@ -23,6 +23,8 @@ all() ->
         then_the_modules_that_were_called,
         leaves_out_what_is_hot_and_tiny,
         keeps_what_is_hot_and_long,
+        as_long_as_some_calls_take,
+        sets_last_what_is_called_most,
         a_window_costs_its_share,
         an_idle_node_is_looked_at_again_soon,
         counts_what_is_called_seldom,
@@ -103,6 +105,21 @@ keeps_what_is_hot_and_long(_Config) ->
     ?assertEqual(#{}, dyno_agent_call_plan:left_out(took(#{{m, f, 1} => {40, 3000}}))),
     Seldom = took(#{{m, f, 1} => {100, 8000}, {m, long, 1} => {10, 5 * ?MS}}),
     ?assertEqual(#{}, dyno_agent_call_plan:left_out(Seldom)).
+
+%% As in Cowboy on a busy machine: 40 us to send, and many short calls beside.
+as_long_as_some_calls_take(_Config) ->
+    Ms = fun(Calls) -> map_get(ms, dyno_agent_call_plan:next([m], took(Calls))) end,
+    ?assertEqual(2, Ms(#{{m, send, 2} => {300, 12 * ?MS}, {m, f, 1} => {3000, 3 * ?MS}})),
+    %% 30 calls of 0.5 ms, and of 2 ms; more than 100 ms no window is.
+    ?assertEqual(15, Ms(#{{m, slow, 1} => {20, 10 * ?MS}})),
+    ?assertEqual(60, Ms(#{{m, slow, 1} => {5, 10 * ?MS}, {m, f, 1} => {10, 10_000}})),
+    ?assertEqual(100, Ms(#{{m, slow, 1} => {1, 10 * ?MS}})),
+    %% As much as the changes of the code cost, which are few beside 150 calls in a millisecond.
+    ?assertEqual(18, Ms(#{{m, slow, 1} => {10, 15 * ?MS}, {m, f, 1} => {13_000, 5 * ?MS}})).
+
+sets_last_what_is_called_most(_Config) ->
+    Plan = took(#{{a, f, 1} => {900, ?MS}, {b, f, 1} => {1, ?MS}, {c, f, 1} => {1000, ?MS}}),
+    ?assertMatch(#{modules := [d, b, a, c]}, dyno_agent_call_plan:next([a, b, c, d], Plan)).
 
 %% A third of 5 % of one scheduler: what a window has cost is 1.67 % of the time until the next.
 a_window_costs_its_share(_Config) ->

@@ -192,13 +192,16 @@ intervals(_Config) ->
         ?assert(Low =< Ns andalso Ns =< High),
         (High - Ns) / Ns
     end,
-    Spread = #{errors => #{{m, f, 1} => {0.1, 0.1}}},
+    Spread = #{errors => #{{m, f, 1} => {0.1, 0.1, 0.0}}},
     %% Of the number of calls and of what one takes.
     ?assert(Width(Spread, Input) > 0.2 * math:sqrt(2)),
     ?assert(Width(Spread, Input) < 0.25 * math:sqrt(2)),
     ?assert(Width(Spread#{count => 2}, Input) > 1),
     ?assert(Width(#{}, Input) < 0.01),
     ?assert(Width(Spread, Input#{duration_ns := ?SECOND}) < 1.0e-6),
+    %% What other programs took does not become less by more windows.
+    Starved = #{errors => #{{m, f, 1} => {0.0, 0.0, 0.25}}},
+    [?assert(abs(Width(Starved#{count => Count}, Input) - 0.25) < 0.01) || Count <- [5, 50]],
     %% What measuring adds is uncertain in the same way each time.
     ?assert(abs(Width(#{uncertain_ns => #{{m, f, 1} => 3_500_000}}, Input) - 0.5) < 0.01).
 
