@@ -173,7 +173,9 @@ N}` takes the servers that did most in the last window.
     own_ns := non_neg_integer(),
     %% For the level: the schedulers a second ago, and the share of all that the last window took.
     second := [tuple()],
-    share := float()
+    share := float(),
+    %% What measuring took since then, and since when.
+    spent := {Took :: float(), Since :: non_neg_integer()}
 }.
 
 -define(MOST, 1000).
@@ -283,13 +285,21 @@ init(#{servers := Selectors} = Config) ->
         ticks => 0,
         outstanding => #{},
         second => schedulers(),
-        share => 0.0
+        share => 0.0,
+        spent => {0.0, 0}
     },
     {ok, begin_window(refilled(scan(busiest(State))))}.
 
-%% What reading takes makes nearly all of a window that is hardly longer than that.
-share(_Cost, DurationNs, #{share := Before}) when DurationNs < ?SHORT_NS -> Before;
-share(Cost, _DurationNs, _State) -> Cost / erlang:system_info(schedulers_online).
+%% What reading takes makes nearly all of a window that is hardly longer than that: short windows are
+%% judged together.
+spent(Cost, DurationNs, #{spent := {TookNs, Ns}} = State) ->
+    case {TookNs + Cost * DurationNs, Ns + DurationNs} of
+        {_, All} = Spent when All < ?SHORT_NS ->
+            State#{spent := Spent};
+        {Took, All} ->
+            Share = Took / All / erlang:system_info(schedulers_online),
+            State#{share := Share, spent := {0.0, 0}}
+    end.
 
 begin_window(State) ->
     State#{
@@ -310,10 +320,9 @@ handle_call(next, _From, State) ->
     {Window, Outstanding} = window(restart, Scanned),
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
-    Next = Scanned#{
+    Next = (spent(Cost, DurationNs, Scanned))#{
         set := dyno_agent_server_set:next(Rates, Set),
-        outstanding := Outstanding,
-        share := share(Cost, DurationNs, Scanned)
+        outstanding := Outstanding
     },
     {reply, Window, busiest(begin_window(Next))};
 handle_call({add, More}, _From, #{set := Set} = State) ->
@@ -416,13 +425,12 @@ levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
     },
     Level = dyno_agent_server_level:observe(Observation, Before),
     Changed = dyno_agent_server_level:level(Level) =/= dyno_agent_server_level:level(Before),
-    %% What the new level costs is not known before the next window.
-    Next =
-        case Changed of
-            true -> 0.0;
-            false -> Share
-        end,
-    State#{level := Level, second := Now, share := Next}.
+    Next = State#{level := Level, second := Now},
+    case Changed of
+        %% What the new level costs is not known before the next window.
+        true -> Next#{share := 0.0, spent := {0.0, 0}};
+        false -> Next
+    end.
 
 refilled(#{config := Config, each := #{left := Left, until := Until}, shared := Shared} = State) ->
     #{per_second := PerSecond} = maps:merge(?EACH, maps:get(each, Config, #{})),
