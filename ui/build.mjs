@@ -13,13 +13,14 @@ import { build } from 'esbuild';
 
 const limitBytes = 160_000;
 
-/** What uPlot can do and this page does not ask for: its own clock times and legend, bars, splines. */
+/** What uPlot can do and this page does not ask for: its own clock times and legend, bars, splines, asinh. */
 const unused = [
     [/\(paths\.(bars|spline) +=.*/g, ''],
     [/uPlot\.(fmtDate|tzDate|rangeAsinh|addGap|clipGaps) +=.*/g, ''],
     [/const _(timeAxisSplits|timeAxisVals|timeSeriesVal|fmtDate|tzDate) +=.*/g, 'const _$1 = null;'],
     [/time(AxisVals|AxisVal|SeriesVal)\(_tzDate, [^?:]*?\) (?=:)/g, 'null '],
     [/genTimeStuffs\((1|1e-3)\)/g, '[]'],
+    [/\b(\w+\.)?distr == 4\b/g, 'false'],
     [/const showLegend = .*/g, ''],
     [/\bshowLegend\b/g, 'false'],
 ];

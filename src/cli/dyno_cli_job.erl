@@ -106,7 +106,10 @@ plan(Job, Values) ->
         recording => none,
         path_from => user,
         progress => progress_mode(Values),
-        look => (maps:with([view], Values))#{full => maps:get(full, Values, not is_test(Job))}
+        look => maps:merge(
+            #{page => Path || {html, Path} <- lists:reverse(Outputs)},
+            (maps:with([view], Values))#{full => maps:get(full, Values, not is_test(Job))}
+        )
     },
     %% Lines are written as the measurement goes on.
     Recordings = [{K, Path} || Kind <- [jsonl, json], {K, Path} <- Outputs, K =:= Kind],

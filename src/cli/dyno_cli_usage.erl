@@ -35,7 +35,7 @@ format_error({[_, Command], undefined, Extra, _}, Tree) ->
 format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined; Given =:= [] ->
     case is_option(Argument) of
         true -> [name(Argument), " needs a value, which must not begin with -: ", usage(Argument)];
-        false -> ["dyno ", Command, " needs a ", usage(Argument), ": ", text(Argument)]
+        false -> ["dyno ", Command, " needs ", usage(Argument), ": ", text(Argument)]
     end;
 format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
     [name(Argument), " ", quoted(Value), ": ", Details].

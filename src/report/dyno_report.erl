@@ -52,7 +52,9 @@ below.
     view => top | down | up,
     %% Of a test or a recording of nodes: everything, or the answer in about 30 lines. Default:
     %% true.
-    full => boolean()
+    full => boolean(),
+    %% Where the page of the same recording is, which the answer names.
+    page => file:filename_all()
 }.
 
 -doc "Why a report could not be made or written.".

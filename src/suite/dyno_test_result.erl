@@ -210,6 +210,7 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
     #{load := LoadResult, samples := Samples, baseline := Halves} = Result,
     #{targets := Targets, readings := Readings} = Result,
     Intervals = lists:reverse(map_get(intervals, Result)),
+    NotCalled = not_called_warnings(Readings),
     Seen = dyno_target_results:parts(Targets, lists:reverse(Samples), Readings, EndsMs),
     Load = dyno_load_result:to_recording(LoadResult, Intervals),
     Cost = dyno_test_baseline_run:metrics(Halves, Intervals),
@@ -220,8 +221,10 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
         tables => map_get(tables, Load) ++ map_get(tables, Seen),
         warnings => map_get(warnings, Load) ++ [
             #{code => Code, text => Text}
-         || {Code, Text} <- not_called_warnings(Readings) ++ map_get(warnings, Seen) ++
-                dyno_test_baseline_run:warnings(Instruments)
+         || {Code, Text} <- NotCalled ++ map_get(warnings, Seen) ++
+                dyno_test_baseline_run:warnings(Instruments),
+            %% Of each target, what is said of all of them.
+            NotCalled =:= [] orelse Code =/= ~"nothing_called"
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),

@@ -404,7 +404,10 @@ outputs(Config) ->
     %% Nobody adds it to a repository by mistake.
     ?assertEqual({ok, ~"*\n"}, file:read_file(filename:join(Work, "dyno-results/.gitignore"))),
     {0, Short, _} = served(Config, ["test", "pass", "-o", "a.json"]),
-    ?assertMatch({_, _}, binary:match(Short, ~"The rest: --full")).
+    ?assertMatch({_, _}, binary:match(Short, ~"The rest: --full, dyno report RECORDING, or a page:")),
+    {0, WithPage, _} = served(Config, ["test", "pass", "-o", "a.json", "-o", "a.html"]),
+    ?assertMatch({_, _}, binary:match(WithPage, ~"The rest: --full")),
+    ?assertMatch({_, _}, binary:match(WithPage, ~"or the page a.html\n")).
 
 crash(Config) ->
     Work = proplists:get_value(work, Config),

@@ -182,7 +182,7 @@ export interface StripRow {
 const mostDots = 150;
 const bins = 60;
 
-/** Each row's values on one axis, with their median and its interval. */
+/** Each row's values on one axis, with a box around their middle half, their median and its interval. */
 export function strips(
     label: string,
     axisLabel: string,
@@ -199,8 +199,11 @@ export function strips(
         rows.map((row) => {
             const track = h('div', { class: 'track tall' });
             track.style.color = lineVariable(row.colour);
+            const sorted = [...row.values].sort((a, b) => a - b);
+            const quarter = (n: number) => sorted[Math.round((n / 4) * (sorted.length - 1))]!;
             track.append(
-                ...(row.values.length > mostDots ? columns : dots)(axis, row.values),
+                ...(sorted.length > 3 ? [mark('box', axis, quarter(1), quarter(3))] : []),
+                ...(row.values.length > mostDots ? columns : dots)(axis, sorted),
                 ...(row.low !== null && row.high !== null
                     ? [mark('interval', axis, row.low, row.high)]
                     : []),
@@ -220,16 +223,14 @@ export function strips(
 /** Values so near that their dots would cover each other are piled up. */
 function dots(axis: Axis, values: number[]): HTMLElement[] {
     const piles = new Map<number, number>();
-    return [...values]
-        .sort((a, b) => a - b)
-        .map((value) => {
-            const bin = Math.round(place(axis, value) / 1.2);
-            const height = piles.get(bin) ?? 0;
-            piles.set(bin, height + 1);
-            const dot = mark('dot', axis, value);
-            dot.style.bottom = `${8 + Math.min(height * 4, 26)}px`;
-            return dot;
-        });
+    return values.map((value) => {
+        const bin = Math.round(place(axis, value) / 1.2);
+        const height = piles.get(bin) ?? 0;
+        piles.set(bin, height + 1);
+        const dot = mark('dot', axis, value);
+        dot.style.bottom = `${8 + Math.min(height * 4, 26)}px`;
+        return dot;
+    });
 }
 
 function columns(axis: Axis, values: number[]): HTMLElement[] {

@@ -404,7 +404,7 @@ test('shows how codes compare, with a plot of their ratios', async () => {
     }
 });
 
-test('shows the rounds of a benchmark, each as a dot and over time', async () => {
+test('shows the rounds of a benchmark, each as a dot, with a box, and over time', async () => {
     const recording = await openMade('pair');
     const series = recording.runs[0].series.filter((s) => s.name === 'bench.time');
     const tracks = page.locator('#rounds .strips .track.tall');
@@ -412,7 +412,15 @@ test('shows the rounds of a benchmark, each as a dot and over time', async () =>
     for (let i = 0; i < series.length; i++) {
         const dots = await tracks.nth(i).locator('.dot').count();
         assert.ok(dots === series[i].values.length || series[i].values.length > 150);
-        assert.equal(await tracks.nth(i).locator('.median').count(), 1);
+        const median = await tracks.nth(i).locator('.median').boundingBox();
+        const box = await tracks.nth(i).locator('.box').boundingBox();
+        assert.ok(box.x <= median.x + 2 && median.x <= box.x + box.width + 2, 'median in its box');
+        const at = await tracks.nth(i).locator('.dot').evaluateAll((found) =>
+            found.map((dot) => dot.getBoundingClientRect()).map((r) => r.x + r.width / 2),
+        );
+        const inside = at.filter((x) => x >= box.x - 1 && x <= box.x + box.width + 1);
+        assert.ok(inside.length * 2 >= at.length, 'half of the rounds in the box');
+        assert.ok(inside.length < at.length || at.length === 0, 'not all of them');
     }
     const { all, drawn } = await charts();
     assert.equal(drawn, all);

@@ -181,7 +181,8 @@ warnings(Role, #{stacks := Stacks, other := Other, started := Started}) ->
     [
         {~"short_processes",
             "~ts of the processor time of ~ts went to processes that ended before they could be "
-            "asked for their stacks (~ts were started): no stack shows what they did",
+            "asked for their stacks (~ts were started): no stack shows what they did; the functions' own "
+            "times do, where they are measured",
             [{Unseen / All, ~"ratio"}, Role, {Started, ~"count"}]}
      || Unseen > ?MUCH * All
     ] ++

@@ -98,15 +98,37 @@ find({cell, Table, Row, Field}, Node, Holder) ->
             Names = named(~"tables", Holder),
             {error, [reason(["there is no table ", Table], Holder), closest(Table, Names)]};
         {[], _} ->
-            Keys = [
-                Key
-             || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
-            ],
-            {error, [
-                reason(["there is no such row in the table ", Table], Holder), at(Node),
-                closest(Row, Keys)
-            ]}
+            case Table =:= ~"growth" andalso is_measured(Row, Holder) of
+                true -> {error, too_uncertain()};
+                false -> {error, no_row(Table, Row, Tables, Node, Holder)}
+            end
     end.
+
+no_row(Table, Row, Tables, Node, Holder) ->
+    Keys = [
+        Key
+     || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
+    ],
+    [
+        reason(["there is no such row in the table ", Table], Holder), at(Node),
+        closest(Row, Keys)
+    ].
+
+%% A function that is in a run has no exponent where its times are hardly known.
+is_measured(Function, Document) ->
+    lists:any(
+        fun({Table, Cells}) -> is_row(Table, Cells, Function) end,
+        [
+            {Table, Cells}
+         || Run <- maps:get(~"runs", Document, []),
+            #{~"rows" := Rows} = Table <- dyno_recording:tables(Run, ~"functions"),
+            Cells <- Rows
+        ]
+    ).
+
+too_uncertain() ->
+    "its time per call is known well enough at less than two sizes: measure longer (--duration), "
+    "give it more (--budget), or name few functions and take --level time".
 
 -doc "The value of a metric, percentile or series; none where there is nothing of that name.".
 -spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->

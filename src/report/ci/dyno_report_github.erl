@@ -31,18 +31,16 @@ format(Document, _Options) ->
     Lines =
         [command("error", Of) || Of <- lists:sublist(Errors, ?MOST)] ++
             [command("warning", Of) || Of <- lists:sublist(Warnings, ?MOST)] ++
-            [command("notice", {Name, summary(Document, Judged)})],
+            [command("notice", {Name, summary(Document)})],
     {ok, dyno_report_text:encode(Lines)}.
 
 failed(Judged) ->
     [Of || {_, Result, _} = Of <- Judged, Result =/= pass].
 
-summary(Document, Judged) ->
-    case {length(failed(Judged)), length(Judged) - 1} of
-        {0, 0} -> [name(~"status", Document), "; nothing was demanded"];
-        {0, N} -> ["all ", integer_to_list(N), " conditions hold"];
-        {Failed, _} -> [integer_to_list(Failed), " did not hold"]
-    end.
+%% As the console says it.
+summary(Document) ->
+    {_Style, _Word, Text} = dyno_report_content_verdicts:conclusion(Document),
+    Text.
 
 command(Kind, {Title, Text}) ->
     [

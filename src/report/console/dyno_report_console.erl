@@ -53,10 +53,14 @@ answer(Document, Options) ->
              || S <- dyno_report_content:answer(Document, Options#{top := ?FEW}) ++ Others
             ] ++
             dyno_report_content_verdicts:sections(Document),
-    Rest = ~"The rest: --full, dyno report RECORDING, or a page: -o FILE.html.",
     [[title(Document, Options) | conclusion(Document, Options)]] ++
         [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
-        [[dyno_report_style:paint(map_get(colour, Options), dim, Rest)]].
+        [[dyno_report_style:paint(map_get(colour, Options), dim, rest(Options))]].
+
+rest(#{page := Path}) ->
+    <<"The rest: --full, dyno report RECORDING, or the page ", (unicode:characters_to_binary(Path))/binary>>;
+rest(_Options) ->
+    ~"The rest: --full, dyno report RECORDING, or a page: -o FILE.html.".
 
 few(#{rows := Rows, hidden := Hidden} = Section) ->
     First = lists:sublist(Rows, ?FEW_RUNS),

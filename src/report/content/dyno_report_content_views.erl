@@ -102,7 +102,7 @@ servers() ->
         %% `served`, `delay`: of a test.
         ~"server", {~"rate", ~"rate"}, {~"served", ~"messages"}, ~"busy", ~"p50", ~"p99",
         {~"max", ~"longest"}, {~"delay", ~"waited, p99"},
-        {~"queue_max", ~"queue, most"}, {~"delay_p99", ~"waited, p99"},
+        {~"queue_max", ~"queue at most"}, {~"delay_p99", ~"waited, p99"},
         ~"cpu", ~"exceptions", ~"crashes", ~"processes", {~"why", ~""}
     ],
     [
@@ -135,7 +135,7 @@ target() ->
             title => ~"Processes by reductions",
             columns => [
                 ~"group", {~"discovered", ~"seen"}, ~"alive", {~"lifetime_p50", ~"lifetime"},
-                ~"memory", {~"memory_max", ~"most"}, ~"reductions",
+                ~"memory", {~"memory_max", ~"at most"}, ~"reductions",
                 {~"message_queue_max", ~"longest queue"},
                 {~"garbage_collections", ~"collections"}, ~"sampled"
             ]
@@ -153,7 +153,7 @@ target() ->
         {~"ets", #{
             columns => [
                 ~"table", ~"tables", ~"objects", ~"memory", {~"memory_growth", ~"since the start"},
-                {~"objects_max", ~"objects, most"}
+                {~"objects_max", ~"objects at most"}
             ],
             only => fun(Row) ->
                 number(~"memory_max", Row) > ?REAL_BYTES orelse
@@ -162,8 +162,8 @@ target() ->
         }},
         {~"ports", #{
             columns => [
-                {~"kind", ~"port"}, ~"open", {~"open_max", ~"most"}, ~"input", ~"output",
-                {~"queue_max", ~"waiting, most"}
+                {~"kind", ~"port"}, ~"open", {~"open_max", ~"at most"}, ~"input", ~"output",
+                {~"queue_max", ~"waiting at most"}
             ],
             only => fun(Row) -> number(~"input", Row) + number(~"output", Row) > 0 end
         }}

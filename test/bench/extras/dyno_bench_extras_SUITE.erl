@@ -485,7 +485,14 @@ formats(_Config) ->
     [First, Second | _] = Lines = binary:split(iolist_to_binary(Github), ~"\n", [global, trim]),
     ?assertEqual(~"::error title=a_bench.erl%3A slower > 5%25::a: 100 %25, twice, so: bad", First),
     ?assertMatch(<<"::error title=a_bench.erl%3A gc", _/binary>>, Second),
-    ?assertEqual(~"::notice title=a_bench.erl::2 did not hold", lists:last(Lines)),
+    ?assertEqual(
+        ~"::notice title=a_bench.erl::1 of 3 thresholds did not hold, and 1 could not be evaluated",
+        lists:last(Lines)
+    ),
+    %% A threshold of three sizes is one.
+    Thrice = [#{~"name" => ~"p99 < 1 s", ~"result" => ~"pass", ~"text" => ~"fine"} || _ <- [1, 2, 3]],
+    {ok, Held} = dyno_report:render(github, Document#{~"verdicts" := Thrice}, #{}),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Held), ~"bench.erl::the threshold holds\n")),
     {ok, Gitlab} = dyno_report:render(gitlab, Document, #{}),
     ?assertMatch(
         [

@@ -354,7 +354,10 @@ growth(_) ->
         {"growth m:once/0 <= 1.1", ~"unknown", null},
         {"growth m:quadratc/1 < 1.2", ~"unknown", null}
     ]),
-    ?assertMatch(#{~"run" := null}, at_100("growth latency.p99 <= 1.1")).
+    ?assertMatch(#{~"run" := null}, at_100("growth latency.p99 <= 1.1")),
+    %% Measured, but not well enough for an exponent: that is what is said.
+    #{~"result" := ~"unknown", ~"text" := Told} = at_100("growth m:slow/2 < 1.2"),
+    ?assertMatch({_, _}, binary:match(Told, ~"known well enough at less than two sizes")).
 
 %% A column that tells rows apart is not what they are compared by, though it be a number.
 summary_with_a_number_as_key(_) ->

@@ -129,8 +129,11 @@ interrupted(Config) ->
 nothing_called(Config) ->
     {ok, Document} = record(Config, #{duration_ms => 200, patterns => ["lists:droplast/1"]}),
     #{~"status" := ~"complete"} = Document,
-    [#{~"warnings" := [#{~"code" := Code, ~"text" := Text} | _]}] = dyno_recording:runs(Document),
+    [#{~"warnings" := [#{~"code" := Code, ~"text" := Text} | Others]}] =
+        dyno_recording:runs(Document),
     ?assertEqual(~"not_called", Code),
+    %% Once.
+    ?assertEqual([], [Same || #{~"code" := ~"nothing_called"} = Same <- Others]),
     ?assertMatch(<<"no measured function was called", _/binary>>, Text).
 
 %% No file is begun for it.

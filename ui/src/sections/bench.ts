@@ -284,7 +284,7 @@ export function distribution(samples: Sample[]): HTMLElement {
         h(
             'p',
             { class: 'note' },
-            'The upright line is the median, the bar below its interval; a dot is a round, and of many rounds a column is as high as there are rounds. Two hills: something disturbed some of them.',
+            'The upright line is the median, the bar below its interval, the box the middle half of the rounds; a dot is a round, a column many. Two hills: something disturbed some of them.',
         ),
     );
 }
