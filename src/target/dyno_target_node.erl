@@ -284,12 +284,14 @@ format_error({no_long_name, Node}) ->
     );
 format_error({name_form, Node, shortnames}) ->
     io_lib:format(
-        "~ts has a long name and this node (~ts) a short one; start this one with "
-        "-name", [Node, node()]
+        "~ts has a long name and this node (~ts) a short one; give dyno a long one with --name, such "
+        "as --name dyno@127.0.0.1",
+        [Node, node()]
     );
 format_error({name_form, Node, longnames}) ->
     io_lib:format(
-        "~ts has a short name and this node (~ts) a long one; start this one with -sname",
+        "~ts has a short name and this node (~ts) a long one; give dyno a short one with --name, such "
+        "as --name dyno",
         [Node, node()]
     );
 format_error({other_name, Node, Is}) ->

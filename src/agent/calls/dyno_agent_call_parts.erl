@@ -296,7 +296,8 @@ warnings(Role, #{functions := Functions} = Result) ->
         times(Role, Functions),
         waited(Role, Result),
         spent(Role, Result),
-        hardly_told(Role, Result)
+        hardly_told(Role, Result),
+        left_out(Role, Result)
     ]).
 
 %% Without it, a report without functions would look as if that were the answer.
@@ -382,6 +383,19 @@ named([#{mfa := MFA} | Others]) ->
         1 -> [Name, " and of another function"];
         N -> [Name, " and of ", integer_to_list(N), " other functions"]
     end.
+
+%% Their callers would else seem to do the work themselves.
+left_out(Role, #{functions := Functions, budget := #{left_out := LeftOut}}) ->
+    Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
+    [
+        {~"left_out",
+            "the time of ~ts in ~ts is in that of the callers: called so often and for so short, it "
+            "would mostly be the time of measuring",
+            [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
+     || [_ | _] = Hidden <- [LeftOut -- Told]
+    ];
+left_out(_Role, _Result) ->
+    [].
 
 spent(Role, #{budget := #{share := Share, spent := Spent}}) when Spent > ?OVER_BUDGET * Share ->
     [

@@ -180,6 +180,13 @@ warns_of_what_cannot_be_told(_Config) ->
     Told = timed({m, long, 1}, 100, {100_000, 20_000, 50}),
     Tiny = timed({m, tiny, 1}, 100, {20_000, 18_000, 50}),
     ?assertEqual([], warnings(#{functions => [Told]})),
+    %% What no window times is in its callers' time, and must not vanish.
+    Windows = #{share => 0.05, spent => 0.01, windows => 9, left_out => [{m, hot, 1}, {m, long, 1}]},
+    [{~"left_out", Hidden}] = warnings(#{functions => [Told], budget => Windows}),
+    ?assertMatch(<<"the time of m:hot/1 in shop is in that of the callers", _/binary>>, Hidden),
+    ?assertEqual(
+        [], warnings(#{functions => [Told], budget => Windows#{left_out := [{m, long, 1}]}})
+    ),
     [{~"nothing_called", Nothing}] = warnings(#{functions => [], measured_functions => 3}),
     ?assertMatch(<<"none of the 3 functions", _/binary>>, Nothing),
     ?assertEqual([], warnings(#{functions => [], measured_functions => 0})),
