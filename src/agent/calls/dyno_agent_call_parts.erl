@@ -417,10 +417,10 @@ hardly_told(Role, #{functions := Functions, budget := #{windows := Windows}}) ->
     ],
     [
         {~"hardly_told",
-            "the times of functions in ~ts are hardly told: calls were timed in ~b short windows "
+            "the times of functions in ~ts are hardly told: calls were timed in ~b short window~ts "
             "only, or few processes were met while they ran; measure longer, or give it more "
             "(--budget)",
-            [Role, Windows]}
+            [Role, Windows, ["s" || Windows =/= 1]]}
      || 2 * Ns(Hardly) > Ns(Functions)
     ];
 hardly_told(_Role, _Result) ->
