@@ -153,10 +153,10 @@ running(#{callback := Name, ns := Ns}) when Ns >= ?LONG_NS ->
 running(_) ->
     undefined.
 
--doc "Of a whole that may be nothing.".
+-doc "Of a whole that may be nothing, and that a part of some precision is never more than.".
 -spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.
 share(undefined, _Whole) -> undefined;
-share(Part, Whole) -> max(0, Part) / max(1, Whole).
+share(Part, Whole) -> min(1.0, max(0, Part) / max(1, Whole)).
 
 %% Two clocks: the processor's may be ahead by a little.
 blocked(WallNs, CpuNs, ProcessNs) when is_number(WallNs), is_number(CpuNs) ->

@@ -64,8 +64,9 @@
 -define(MOST_REASONS, 3).
 %% An error that bothers nobody.
 -define(FINE_NS, 50_000).
-%% A server's own beginning and end are no messages that it was sent.
--define(NO_MESSAGE, [~"init", ~"terminate"]).
+%% A server's own beginning and end are no messages that it was sent, and with the last one a stage
+%% ran no callback.
+-define(NO_MESSAGE, [~"init", ~"terminate", ~"(no callback)"]).
 
 -doc "What a process did in a window; both as the agent sends them.".
 -spec of_server(Server :: map(), Window :: map()) -> sum().
@@ -87,7 +88,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
         callbacks => [
             Callback#{wall := snapshot(Wall)}
-         || #{wall := Wall} = Callback <- lists:sort(map_get(callbacks, Server))
+         || #{wall := Wall} = Callback <- by_name(map_get(callbacks, Server))
         ],
         queue_now => map_get(now, Queue),
         queue_max => map_get(max, Queue),
@@ -100,6 +101,9 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         why => map_get(why_not_hook, Server),
         stage => stage(map_get(stage, Server))
     }.
+
+by_name(Callbacks) ->
+    lists:sort(fun(#{name := A}, #{name := B}) -> A =< B end, Callbacks).
 
 labels(Server, Labels) ->
     Given = maps:merge(

@@ -158,18 +158,17 @@ resolved({module, Module}, Node) ->
     end;
 resolved({name, Name}, Node) ->
     Module = module(Name),
-    case {callbacks(Module, Node), process(binary_to_atom(Name), Node)} of
-        {yes, undefined} -> [{module, Module}];
-        {yes, _Pid} -> [{module, Module}, {registered, binary_to_atom(Name)}];
-        {_, Pid} when Pid =/= undefined -> [{registered, binary_to_atom(Name)}];
-        {no, undefined} -> throw({no_callbacks, Node, Name});
-        {not_loaded, undefined} -> throw(not_loaded(Name, Node))
+    case {callbacks(Module, Node), registered(Name, Node)} of
+        {yes, Registered} -> [{module, Module} | Registered];
+        {_, [_ | _] = Registered} -> Registered;
+        {no, []} -> throw({no_callbacks, Node, Name});
+        {not_loaded, []} -> throw(not_loaded(Name, Node))
     end;
 resolved({registered, Name}, Node) ->
     %% It may be started later, but a slip would be waited for in vain.
-    case process(Name, Node) of
-        undefined -> throw(no_process(Name, Node));
-        _ -> [{registered, Name}]
+    case registered(atom_to_binary(Name), Node) of
+        [] -> throw(no_process(Name, Node));
+        Registered -> Registered
     end;
 resolved({supervisor, Name}, Node) when is_atom(Name) ->
     case process(Name, Node) of
@@ -228,6 +227,11 @@ is_supervisor(Module, Node) ->
         [] -> no;
         _ -> yes
     end.
+
+%% Elixir's are registered under names of modules, which need not be modules.
+registered(Name, Node) ->
+    Atoms = lists:usort([binary_to_atom(Name), module(Name)]),
+    [{registered, Atom} || Atom <- Atoms, process(Atom, Node) =/= undefined].
 
 process(Name, Node) -> call(Node, erlang, whereis, [Name]).
 

@@ -294,6 +294,11 @@ servers_are_added_and_removed(_Config) ->
         #{servers := [~"name:orders", ~"name:cache"]} = dyno_servers:about(Monitor),
         ok = dyno_servers:remove(Monitor, [{registered, orders}]),
         _ = until(Monitor, fun(_, Window) -> Names(Window) =:= [~"cache"] end),
+        %% In Elixir such a name need not be that of a module.
+        _ = start(Node, 'Elixir.Shop.Imports'),
+        ok = dyno_servers:add(Monitor, [~"Shop.Imports"]),
+        _ = until(Monitor, fun(_, Window) -> lists:member(~"Shop.Imports", Names(Window)) end),
+        ok = dyno_servers:remove(Monitor, [{registered, 'Elixir.Shop.Imports'}]),
         %% One that is started later is taken in.
         ok = dyno_servers:add(Monitor, [{module, dyno_shop}]),
         _ = start(Node, mail),

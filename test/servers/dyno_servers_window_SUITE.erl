@@ -22,6 +22,7 @@ groups() ->
             waiting_that_is_not_known_is_not_said,
             sums_by_what_servers_have_in_common,
             sums_over_time,
+            each_callback_is_one_whichever_ran_more,
             sinks_get_no_pids,
             says_when_it_saturates,
             blocked_is_what_is_not_on_a_processor,
@@ -203,6 +204,27 @@ sums_over_time(_Config) ->
     [{~"a", [{1_000_000_000, _}, {2_000_000_000, _}, {3_000_000_000, #{queue_now := 7}}]}] =
         dyno_servers_total:points(Total).
 
+%% Of two callbacks, one ran more in the first window, the other one in the second.
+each_callback_is_one_whichever_ran_more(_Config) ->
+    Of = fun(Calls, Casts) ->
+        server(~"a", x, [
+            callback(~"handle_call", lists:duplicate(Calls, 1000)),
+            callback(~"handle_cast", lists:duplicate(Casts, 2000))
+        ])
+    end,
+    Server = Of(3, 2),
+    Windows = [
+        dyno_servers_window:new([window(N * ?SECOND, [S#{pid := map_get(pid, Server)}])])
+     || {N, S} <- [{0, Server}, {1, Of(1, 4)}, {2, Of(2, 1)}]
+    ],
+    Total = lists:foldl(fun dyno_servers_total:add/2, dyno_servers_total:new(), Windows),
+    [Sum] = dyno_servers_total:servers(Total),
+    Counts = [
+        {Name, Count}
+     || #{callback := Name, count := Count} <- dyno_servers_row:callbacks(Sum, 3 * ?SECOND)
+    ],
+    ?assertEqual([{~"handle_call", 6}, {~"handle_cast", 7}], lists:sort(Counts)).
+
 sinks_get_no_pids(_Config) ->
     Servers = [
         server(~"worker_1", pool, [callback(~"handle_call", [1000])]),
@@ -232,6 +254,8 @@ says_when_it_saturates(_Config) ->
     ?assertEqual(~"saturates at 1.6 times today's rate", At(620_000_000, Same)),
     ?assertEqual(~"saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
     ?assertEqual(none, At(1_000_000, Same)),
+    %% Times are those of buckets: their sum may be more than there was.
+    [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]),
     Grows = fun(Server) ->
         Server#{arrived := 30, queue := #{now => 20, max => 20, at_dispatch => none}}
     end,

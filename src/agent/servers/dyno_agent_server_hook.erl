@@ -65,6 +65,8 @@ atomics whose first number is the deadline, and the second how many single calls
     %% Of GenStage: the others, and whether the user's module is known.
     peers = #{} :: #{pid() => dyno_agent_server_counters:peer()},
     stage = unknown :: unknown | known,
+    %% How many messages of events a stage in the middle keeps until there is demand for them.
+    kept = unknown :: unknown | non_neg_integer(),
     %% From when, and from which message on, it is found out whether there is a flood; `never` where
     %% continuations need the end of what was before them.
     flood :: {integer(), Received :: non_neg_integer()} | never,
@@ -97,6 +99,9 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(BATCH, 30).
 -define(ANSWER, 31).
 -define(OTHER, '(other)').
+%% Events that a stage keeps, and demand that it has nothing for.
+-define(NO_CALLBACK, '(no callback)').
+-define(OF_STAGES, [handle_events, handle_demand, ?NO_CALLBACK]).
 %% A process that has received nothing for so long has waited.
 -define(IDLE_NS, 3000).
 %% One that was merely kept from a processor seldom was so for so long.
@@ -461,7 +466,7 @@ consumer({Pid, _}, Events, Message, Now, Hot) when is_list(Events), is_pid(Pid) 
         done ->
             done;
         #hot{hook = Hook} = Begun ->
-            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, Hook),
+            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, more_kept(Hook)),
             #hook{shared = #{asked := Asked}} = Met,
             %% The stage itself does as much for each event.
             Size = length(Events),
@@ -478,7 +483,7 @@ consumer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
 
 producer({Pid, _}, {ask, Demand}, Message, Now, Hot) when is_integer(Demand), is_pid(Pid) ->
-    case begins(handle_demand, none, Message, Now, Hot) of
+    case begins(on_demand(Hot), none, Message, Now, Hot) of
         done ->
             done;
         #hot{hook = Hook} = Begun ->
@@ -490,6 +495,14 @@ producer({Pid, _}, {ask, Demand}, Message, Now, Hot) when is_integer(Demand), is
     end;
 producer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
+
+%% A stage in the middle has no handle_demand: with demand come the events that it keeps.
+on_demand(#hot{hook = #hook{kept = unknown}}) -> handle_demand;
+on_demand(#hot{hook = #hook{kept = 0}}) -> ?NO_CALLBACK;
+on_demand(_Hot) -> handle_events.
+
+more_kept(#hook{kept = unknown} = Hook) -> Hook;
+more_kept(#hook{kept = Kept} = Hook) -> Hook#hook{kept = Kept + 1}.
 
 control(What) ->
     case kind(What) of
@@ -519,12 +532,39 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
         _ ->
             ok
     end,
-    case Hook of
+    kept(State, case Hook of
         #hook{stage = known} -> Hot;
         #hook{} -> Hot#hot{hook = stage_told(State, Hook)}
-    end;
+    end);
 stage(_State, Hot) ->
     Hot.
+
+%% What a stage in the middle keeps tells whether the message that ends had its callback run.
+kept(#{type := producer_consumer, events := {Queue, Demand}}, Hot) when is_integer(Demand) ->
+    #hot{hook = #hook{kept = Before} = Hook} = Hot,
+    Kept = queue:len(Queue),
+    ran(Before, Kept, Hot#hot{hook = Hook#hook{kept = Kept}});
+kept(_State, Hot) ->
+    Hot.
+
+%% Of the first message it is not known what was kept before: an atom is greater than a number.
+ran(Before, Kept, #hot{series = Series, hook = #hook{names = Names} = Hook} = Hot) ->
+    Ran =
+        case Kept < Before of
+            true -> handle_events;
+            false -> ?NO_CALLBACK
+        end,
+    OfStages = [
+        Of
+     || Callback := #{none := Of} <- maps:with(?OF_STAGES, Names), Callback =/= Ran
+    ],
+    case lists:member(Series, OfStages) of
+        true ->
+            {Now, Named} = series(Ran, none, Hook),
+            Hot#hot{series = Now, hook = Named};
+        false ->
+            Hot
+    end.
 
 stage_told(#{mod := Module, type := Type}, #hook{shared = #{names := Table}} = Hook) ->
     true = ets:insert(Table, {{self(), stage, 1}, {Module, Type}}),

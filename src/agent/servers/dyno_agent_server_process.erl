@@ -51,7 +51,8 @@ the count, time and words of each callback.
 
 %% Infos that have callbacks of their own.
 -define(INFOS, [
-    ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel"
+    ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
+    ~"(no callback)"
 ]).
 -define(OWN_QUEUE, ~"not known: it keeps a queue of its own").
 -define(DELAY_METHOD, ~"arrival between two samples of the queue's length").

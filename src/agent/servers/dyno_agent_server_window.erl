@@ -6,7 +6,7 @@
 %% The window until now: reads the counters of all measured processes, or takes away what is in
 %% them, and puts it together with what the runtime has counted.
 
--export([make/3, busy/2]).
+-export([make/3, busy/2, on_processor/3]).
 -export_type([context/0, part/0]).
 
 -type context() :: #{
@@ -119,3 +119,15 @@ busy(Before, After) when length(Before) =:= length(After) ->
     lists:sum([Active || {Active, _} <- Pairs]) / max(1, lists:sum([Total || {_, Total} <- Pairs]));
 busy(_Before, _After) ->
     0.0.
+
+-doc """
+How much of the time that the schedulers were busy, by the clock, they were on a processor: less than
+1 where other programs of the machine had it. Between two readings, so many nanoseconds apart.
+""".
+-spec on_processor(
+    Before :: [tuple()], {[tuple()], RuntimeMs :: non_neg_integer()}, Ns :: pos_integer()
+) -> float().
+on_processor(Before, {After, RuntimeMs}, Ns) ->
+    Busy = busy(Before, After) * length(After) * Ns,
+    %% The runtime's clock for this one tells whole milliseconds.
+    min(1.0, (RuntimeMs + 1) * 1.0e6 / max(1.0, Busy)).

@@ -73,7 +73,8 @@ N}` takes the servers that did most in the last window.
     level := level(),
     asked := level(),
     stepped_down := none | binary(),
-    %% What measuring adds to a callback, and its share of one scheduler with what this process did.
+    %% What measuring adds to a callback, and with what this process did the processor time that it
+    %% took, as a share of one scheduler's time.
     probe_ns := non_neg_integer(),
     cost := float(),
     %% Of all gen_servers of the node.
@@ -170,6 +171,7 @@ N}` takes the servers that did most in the last window.
     started := integer(),
     started_system := integer(),
     schedulers := [tuple()],
+    runtime_ms := non_neg_integer(),
     own_ns := non_neg_integer(),
     %% For the level: the schedulers a second ago, and the share of all that the last window took.
     second := [tuple()],
@@ -306,6 +308,7 @@ begin_window(State) ->
         started => now_ns(),
         started_system => erlang:system_time(nanosecond),
         schedulers => schedulers(),
+        runtime_ms => runtime_ms(),
         own_ns => 0
     }.
 
@@ -477,7 +480,8 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
         dyno_agent_server_window:make(How, Context, Set),
     Duration = max(1, now_ns() - Started),
-    OwnNs = map_get(own_ns, State) + now_ns() - Begun,
+    Schedulers = schedulers(),
+    Own = (map_get(own_ns, State) + now_ns() - Begun) * on_processor(Schedulers, Duration, State),
     Window = #{
         node => node(),
         start_ns => map_get(started_system, State),
@@ -486,17 +490,27 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         asked => maps:get(level, Config, auto),
         stepped_down => dyno_agent_server_level:why(Level),
         probe_ns => probe_ns(Now, Probes),
-        cost => (ProbedNs + OwnNs) / Duration,
+        cost => (ProbedNs + Own) / Duration,
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
-        schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), schedulers())
+        schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), Schedulers)
     },
     {Window, Outstanding}.
 
 probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
 probe_ns(_Hook, #{hook := Ns}) -> Ns.
+
+%% What this process did is known by the clock only. It has priority, so that nothing in the node
+%% takes the processor away from it for long; other programs of the machine do.
+on_processor(Schedulers, DurationNs, #{schedulers := Before, runtime_ms := RuntimeMs}) ->
+    After = {Schedulers, runtime_ms() - RuntimeMs},
+    dyno_agent_server_window:on_processor(Before, After, DurationNs).
+
+runtime_ms() ->
+    {Ms, _} = erlang:statistics(runtime),
+    Ms.
 
 schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).
 

@@ -84,13 +84,28 @@ init({Type, Other}) ->
     {ok, #{
         '__struct__' => 'Elixir.GenStage',
         mod => list_to_atom("Elixir.My." ++ atom_to_list(Type)),
-        type => Type, buffer => {queue, 7, wheel}, other => Other
+        type => Type, buffer => {queue, 7, wheel}, other => Other, events => {queue:new(), 0}
     }}.
 handle_call(asks, _From, #{other := Producer} = State) ->
     Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
     {reply, ok, State};
 handle_call(_, _From, State) -> {reply, ok, State}.
 handle_cast(_, State) -> {noreply, State}.
+handle_info({Of, _, What}, #{type := producer_consumer, events := {Queue, Asked}} = State) when
+    Of =:= '$gen_producer', element(1, What) =:= ask; Of =:= '$gen_consumer', is_list(What)
+->
+    {Kept, Demand} =
+        case What of
+            {ask, More} -> {Queue, Asked + More};
+            _ -> {queue:in(What, Queue), Asked}
+        end,
+    case queue:out(Kept) of
+        {{value, _}, Left} when Demand > 0 ->
+            timer:sleep(2),
+            {noreply, State#{events := {Left, Demand - 1}}};
+        _ ->
+            {noreply, State#{events := {Kept, Demand}}}
+    end;
 handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
     timer:sleep(10),
     To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
@@ -108,7 +123,8 @@ suite() ->
 newest_release_only() ->
     [
         buckets_are_those_of_the_histogram, blocks_that_run_out, lengths_are_told_apart,
-        delays_lie_between_looks, levels_step_down_and_up, choosing, the_busiest, single_calls,
+        delays_lie_between_looks, levels_step_down_and_up,
+        the_machine_is_not_charged_to_measuring, choosing, the_busiest, single_calls,
         kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
     ].
@@ -124,7 +140,8 @@ groups() ->
             lengths_are_told_apart,
             delays_lie_between_looks,
             a_flood_is_counted_and_sampled,
-            levels_step_down_and_up
+            levels_step_down_and_up,
+            the_machine_is_not_charged_to_measuring
         ]},
         {in_a_node, [], [
             known_times,
@@ -141,6 +158,7 @@ groups() ->
             handlers_of_an_event_manager,
             children_of_a_supervisor,
             stages,
+            a_stage_in_the_middle,
             stages_of_a_module,
             choosing,
             the_busiest,
@@ -332,6 +350,18 @@ levels_step_down_and_up(_Config) ->
     distribution = At(Again),
     none = dyno_agent_server_level:why(Again),
     rate = At(Seconds(100, Calm, dyno_agent_server_level:new(rate, 0.1))).
+
+%% Two schedulers, each busy for half of a second by the clock.
+the_machine_is_not_charged_to_measuring(_Config) ->
+    Before = [{1, 0, 0}, {2, 0, 0}],
+    After = [{1, 700, 1000}, {2, 300, 1000}],
+    Share = fun(RuntimeMs) ->
+        dyno_agent_server_window:on_processor(Before, {After, RuntimeMs}, 1_000_000_000)
+    end,
+    within(0.25, Share(249), 1.0e-9),
+    %% Nobody else was there; and schedulers look for work on a processor, too.
+    ?assertEqual(1.0, Share(1000)),
+    ?assertEqual(1.0, Share(1900)).
 
 known_times(_Config) ->
     measuring([{module, known_server}], fun(Node, Servers) ->
@@ -730,6 +760,32 @@ stages(_Config) ->
         ok = gen_server:call(Consumer, wait),
         #{servers := Later} = dyno_agent_servers:next(Servers),
         #{stage := #{outstanding := 600}} = server(Producer, Later)
+    end).
+
+%% It keeps events until there is demand: its callback runs in the message that comes last.
+a_stage_in_the_middle(_Config) ->
+    measuring([{behaviour, gen_stage}], fun(Node, Servers) ->
+        'Elixir.GenStage' = dyno_peers:load(Node, ?GEN_STAGE),
+        {ok, Middle} = erpc:call(Node, 'Elixir.GenStage', start, [producer_consumer, none]),
+        ok = hooked(Servers, Middle),
+        Ask = {'$gen_producer', {self(), make_ref()}, {ask, 1}},
+        Events = {'$gen_consumer', {self(), make_ref()}, [event]},
+        Send = fun(Messages) ->
+            lists:foreach(fun(Message) -> Middle ! Message end, Messages),
+            ok = gen_server:call(Middle, wait)
+        end,
+        %% What it keeps is known from here on.
+        ok = Send([Events, Ask]),
+        _ = dyno_agent_servers:next(Servers),
+        ok = Send([Events, Events, Ask, Ask, Ask, Events]),
+        #{servers := [#{callbacks := Callbacks, stage := Stage}]} =
+            dyno_agent_servers:next(Servers),
+        ct:log("~tp", [Callbacks]),
+        #{events_in := 3, demand_received := 3, kind := producer_consumer} = Stage,
+        #{count := 3, min_ns := Run} = callback(~"handle_events", Callbacks),
+        ?assert(Run >= 1_980_000),
+        #{count := 3} = callback(~"(no callback)", Callbacks),
+        ?assertEqual([], [C || #{name := ~"handle_demand"} = C <- Callbacks])
     end).
 
 %% Only a stage itself knows its module, and tells it with its first callback.
