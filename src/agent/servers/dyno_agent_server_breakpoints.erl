@@ -88,7 +88,12 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
         }
      || Module <- New, Function <- [handle_event, handle_info, handle_call]
     ],
-    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, More),
+    %% The code of one that is known may have been loaded anew.
+    Lost = [
+        Of
+     || {_, MFA} = Of <- Functions, trace:info(Session, MFA, call_time) =:= {call_time, false}
+    ],
+    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Lost ++ More),
     Times#{handlers := Known ++ New, functions := Functions ++ More}.
 
 -doc "What was counted since the last restart; counts from now on where it is told to.".

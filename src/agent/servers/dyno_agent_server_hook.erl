@@ -63,16 +63,19 @@ atomics whose first number is the deadline, and the second how many single calls
     blocks = #{} :: dyno_agent_server_counters:blocks(),
     delay :: dyno_agent_server_delay:t(),
     %% Of GenStage: the others, and whether the user's module is known.
-    peers = #{} :: #{pid() => dyno_agent_server_counters:peer()},
+    peers = #{} :: #{pid() => peer()},
     stage = unknown :: unknown | known,
-    %% How many messages of events a stage in the middle keeps until there is demand for them.
-    kept = unknown :: unknown | non_neg_integer(),
+    %% Of a stage in the middle: the series of messages with which its callback ran, and did not.
+    ran = none :: none | {non_neg_integer(), non_neg_integer()},
     %% From when, and from which message on, it is found out whether there is a flood; `never` where
     %% continuations need the end of what was before them.
     flood :: {integer(), Received :: non_neg_integer()} | never,
     %% Of a single call that is told of.
     told = none :: none | binary()
 }).
+
+%% And where in `asked` is when we asked it, and it us.
+-type peer() :: {dyno_agent_server_counters:peer(), Ours :: pos_integer(), Its :: pos_integer()}.
 
 %% What changes with each message is small, so that little is left to be collected.
 -record(hot, {
@@ -84,6 +87,8 @@ atomics whose first number is the deadline, and the second how many single calls
     %% The end of the last one.
     ended :: integer(),
     received = 0 :: non_neg_integer(),
+    %% Messages of events that a stage in the middle keeps until there is demand for them.
+    kept = unknown :: unknown | non_neg_integer(),
     %% In a flood the message of this number is timed; otherwise each, and this is 1. For how many
     %% the one under way counts.
     distance = 1 :: pos_integer(),
@@ -101,7 +106,6 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(OTHER, '(other)').
 %% Events that a stage keeps, and demand that it has nothing for.
 -define(NO_CALLBACK, '(no callback)').
--define(OF_STAGES, [handle_events, handle_demand, ?NO_CALLBACK]).
 %% A process that has received nothing for so long has waited.
 -define(IDLE_NS, 3000).
 %% One that was merely kept from a processor seldom was so for so long.
@@ -466,43 +470,53 @@ consumer({Pid, _}, Events, Message, Now, Hot) when is_list(Events), is_pid(Pid) 
         done ->
             done;
         #hot{hook = Hook} = Begun ->
-            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, more_kept(Hook)),
-            #hook{shared = #{asked := Asked}} = Met,
+            {{Peer, Ours, _}, #hook{counters = Counters} = Met} = peer(Pid, Hook),
             %% The stage itself does as much for each event.
             Size = length(Events),
             ok = dyno_agent_server_counters:add(Counters, {events, Peer}, Size),
-            Counted = record(?BATCH, dyno_agent_server_counters:scaled(Size), 1, Met),
-            Answered =
-                case atomics:get(Asked, asked({self(), Pid})) of
-                    0 -> Counted;
-                    At -> record(?ANSWER, Now - Clock - At, 1, Counted)
-                end,
-            Begun#hot{hook = Answered}
+            more_kept(with_hook(sampled(Size, Ours, Hot, Met), Begun))
     end;
 consumer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
+
+%% Of a message that was looked at closely.
+sampled(Size, Ours, #hot{hook = #hook{looked = Before, rarity = Rarity}}, Hook) ->
+    case Hook of
+        #hook{looked = Before} ->
+            Hook;
+        #hook{looked = Now, clock = Clock, shared = #{asked := Asked}} ->
+            Scaled = dyno_agent_server_counters:scaled(Size),
+            Counted = record(?BATCH, Scaled, Rarity + 1, Hook),
+            case atomics:get(Asked, Ours) of
+                0 -> Counted;
+                At -> record(?ANSWER, Now - Clock - At, Rarity + 1, Counted)
+            end
+    end.
 
 producer({Pid, _}, {ask, Demand}, Message, Now, Hot) when is_integer(Demand), is_pid(Pid) ->
     case begins(on_demand(Hot), none, Message, Now, Hot) of
         done ->
             done;
         #hot{hook = Hook} = Begun ->
-            {Peer, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, Hook),
+            {{Peer, _, Its}, #hook{counters = Counters, clock = Clock} = Met} = peer(Pid, Hook),
             #hook{shared = #{asked := Asked}} = Met,
             ok = dyno_agent_server_counters:add(Counters, {demand, Peer}, Demand),
-            ok = atomics:put(Asked, asked({Pid, self()}), Now - Clock),
-            Begun#hot{hook = Met}
+            ok = atomics:put(Asked, Its, Now - Clock),
+            with_hook(Met, Begun)
     end;
 producer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
 
+with_hook(Hook, #hot{hook = Hook} = Hot) -> Hot;
+with_hook(Hook, Hot) -> Hot#hot{hook = Hook}.
+
 %% A stage in the middle has no handle_demand: with demand come the events that it keeps.
-on_demand(#hot{hook = #hook{kept = unknown}}) -> handle_demand;
-on_demand(#hot{hook = #hook{kept = 0}}) -> ?NO_CALLBACK;
+on_demand(#hot{kept = unknown}) -> handle_demand;
+on_demand(#hot{kept = 0}) -> ?NO_CALLBACK;
 on_demand(_Hot) -> handle_events.
 
-more_kept(#hook{kept = unknown} = Hook) -> Hook;
-more_kept(#hook{kept = Kept} = Hook) -> Hook#hook{kept = Kept + 1}.
+more_kept(#hot{kept = unknown} = Hot) -> Hot;
+more_kept(#hot{kept = Kept} = Hot) -> Hot#hot{kept = Kept + 1}.
 
 control(What) ->
     case kind(What) of
@@ -518,11 +532,12 @@ peer(Pid, #hook{peers = Peers, shared = #{names := Table}} = Hook) ->
         #{Pid := Peer} ->
             {Peer, Hook};
         #{} when map_size(Peers) < ?PEERS - 1 ->
-            Peer = map_size(Peers) + 1,
-            true = ets:insert(Table, {{self(), peer, Peer}, Pid}),
+            Number = map_size(Peers) + 1,
+            true = ets:insert(Table, {{self(), peer, Number}, Pid}),
+            Peer = {Number, asked({self(), Pid}), asked({Pid, self()})},
             {Peer, Hook#hook{peers = Peers#{Pid => Peer}}};
         #{} ->
-            {?PEERS, Hook}
+            {{?PEERS, asked({self(), Pid}), asked({Pid, self()})}, Hook}
     end.
 
 stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook = Hook} = Hot) ->
@@ -539,31 +554,28 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
 stage(_State, Hot) ->
     Hot.
 
-%% What a stage in the middle keeps tells whether the message that ends had its callback run.
+%% What a stage in the middle keeps tells whether the message that ends had its callback run. Of the
+%% first one it is not known what was kept before: an atom is greater than a number.
 kept(#{type := producer_consumer, events := {Queue, Demand}}, Hot) when is_integer(Demand) ->
-    #hot{hook = #hook{kept = Before} = Hook} = Hot,
-    Kept = queue:len(Queue),
-    ran(Before, Kept, Hot#hot{hook = Hook#hook{kept = Kept}});
+    #hot{series = Series, kept = Before, hook = #hook{ran = Ran}} = Hot,
+    case {queue:len(Queue), Ran} of
+        {Before, {_, Series}} -> Hot;
+        {Kept, {Series, _}} when Kept < Before -> Hot#hot{kept = Kept};
+        {Kept, _} -> ran(Kept < Before, Hot#hot{kept = Kept})
+    end;
 kept(_State, Hot) ->
     Hot.
 
-%% Of the first message it is not known what was kept before: an atom is greater than a number.
-ran(Before, Kept, #hot{series = Series, hook = #hook{names = Names} = Hook} = Hot) ->
-    Ran =
-        case Kept < Before of
-            true -> handle_events;
-            false -> ?NO_CALLBACK
-        end,
-    OfStages = [
-        Of
-     || Callback := #{none := Of} <- maps:with(?OF_STAGES, Names), Callback =/= Ran
-    ],
-    case lists:member(Series, OfStages) of
-        true ->
-            {Now, Named} = series(Ran, none, Hook),
-            Hot#hot{series = Now, hook = Named};
-        false ->
-            Hot
+ran(HasRun, #hot{hook = #hook{ran = none} = Hook} = Hot) ->
+    {Run, Named} = series(handle_events, none, Hook),
+    {Not, Both} = series(?NO_CALLBACK, none, Named),
+    ran(HasRun, Hot#hot{hook = Both#hook{ran = {Run, Not}}});
+ran(HasRun, #hot{series = Series, hook = #hook{ran = {Run, Not}, names = Names}} = Hot) ->
+    case Series =:= Run orelse Series =:= Not orelse Names of
+        true when HasRun -> Hot#hot{series = Run};
+        true -> Hot#hot{series = Not};
+        #{handle_demand := #{none := Series}} -> Hot#hot{series = Run};
+        #{} -> Hot
     end.
 
 stage_told(#{mod := Module, type := Type}, #hook{shared = #{names := Table}} = Hook) ->

@@ -12,12 +12,19 @@
 %%   gen_server:terminate     meta breakpoint: the process flags itself, and ends soon
 %%   gen_server:try_terminate call, return      the time of terminate
 %%
+%% And what a stage of GenStage throws away, for which there is one private function that knows how
+%% many events these are:
+%%
+%%   GenStage:maybe_format_discarded/3   meta breakpoint: the process flags itself
+%%   Module:format_discarded/2, or
+%%   error_logger:warning_msg/2          call, with the number; it takes the flags off
+%%
 %% Which terminate it was, after an exception or after a stop, is told by the kind of timestamp that
 %% the process is flagged with. The messages hold no state and no argument; where there are more
 %% than some thousands a second, this is closed for a while.
 
 -export([open/0, close/1, event/2, tick/1]).
--export([ending/2, init_ns/2, forget/2]).
+-export([ending/2, init_ns/2, forget/2, stages/2, discarded/2]).
 -export_type([t/0, ending/0]).
 
 -opaque t() :: #{
@@ -27,7 +34,10 @@
     closed := non_neg_integer(),
     begun := #{pid() => integer()},
     inits := #{pid() => non_neg_integer()},
-    endings := #{pid() => ending()}
+    endings := #{pid() => ending()},
+    %% Whether GenStage is traced; the events that stages threw away in this window.
+    stages := none | traced,
+    discarded := #{pid() => non_neg_integer()}
 }.
 
 -doc "How a process came to terminate, when, and how long terminate took.".
@@ -35,7 +45,9 @@
 
 -define(FLAGS, [call, arity, return_to, monotonic_timestamp, strict_monotonic_timestamp]).
 -define(EXCEPTION, [call, arity, return_to, monotonic_timestamp]).
+-define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
+-define(GEN_STAGE, 'Elixir.GenStage').
 -define(MOST_EVENTS, 5000).
 -define(CLOSED_TICKS, 10).
 -define(MOST_KEPT, 5000).
@@ -49,7 +61,9 @@ open() ->
         closed => 0,
         begun => #{},
         inits => #{},
-        endings => #{}
+        endings => #{},
+        stages => none,
+        discarded => #{}
     }.
 
 open_session() ->
@@ -86,7 +100,7 @@ close(#{session := Session}) ->
 tick(#{session := none, closed := Closed} = Life) when Closed > 1 ->
     Life#{closed := Closed - 1};
 tick(#{session := none} = Life) ->
-    Life#{session := open_session(), closed := 0, events := 0};
+    Life#{session := open_session(), closed := 0, events := 0, stages := none};
 tick(#{begun := Begun, inits := Inits, endings := Endings} = Life) ->
     Life#{events := 0, begun := few(Begun), inits := few(Inits), endings := few(Endings)}.
 
@@ -98,10 +112,14 @@ few(Map) -> Map.
 -spec event(tuple(), t()) -> {begins, pid(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
-    {none, Life#{session := none, events := 0, closed := ?CLOSED_TICKS}};
+    {none, Life#{session := none, events := 0, closed := ?CLOSED_TICKS, stages := none}};
 event(Message, #{events := Events} = Life) ->
     told(Message, Life#{events := Events + 1}).
 
+told({trace_ts, Pid, call, _Function, Count, _At}, #{discarded := Discarded} = Life) when
+    is_integer(Count)
+->
+    {none, Life#{discarded := Discarded#{Pid => Count + maps:get(Pid, Discarded, 0)}}};
 told({trace_ts, Pid, call, {gen_server, init_it, 2}, At}, #{begun := Begun} = Life) ->
     {none, Life#{begun := Begun#{Pid => At}}};
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
@@ -143,3 +161,38 @@ init_ns(Pid, #{inits := Inits}) -> maps:get(Pid, Inits, none).
 -spec forget(pid(), t()) -> t().
 forget(Pid, #{inits := Inits, endings := Endings} = Life) ->
     Life#{inits := maps:remove(Pid, Inits), endings := maps:remove(Pid, Endings)}.
+
+-doc "Has what stages of these modules throw away counted.".
+-spec stages([module()], t()) -> t().
+stages([], Life) ->
+    Life;
+stages(_Modules, #{session := none} = Life) ->
+    Life;
+stages(Modules, #{stages := none, session := Session} = Life) ->
+    Flag = [{message, false}, {trace, [], ?DISCARDS}],
+    Private = {?GEN_STAGE, maybe_format_discarded, 3},
+    case trace:function(Session, Private, [{'_', [], Flag}], [meta]) of
+        0 ->
+            Life;
+        _ ->
+            ok = counts({error_logger, warning_msg, 2}, ['_', ['_', '$1']], Session),
+            stages(Modules, Life#{stages := traced})
+    end;
+stages(Modules, #{session := Session} = Life) ->
+    Callbacks = [{Of, format_discarded, 2} || Of <- lists:usort(Modules)],
+    %% New, or its code was loaded anew.
+    Untraced = [Of || Of <- Callbacks, trace:info(Session, Of, traced) =:= {traced, false}],
+    lists:foreach(fun(Of) -> counts(Of, ['$1', '_'], Session) end, Untraced),
+    Life.
+
+counts(Function, Arguments, Session) ->
+    %% The message is made with the flags that are left: without arity it would hold the state.
+    Body = [{message, '$1'}, {trace, [call], []}],
+    _ = trace:function(Session, Function, [{Arguments, [], Body}], [local]),
+    ok.
+
+-doc "The events that stages threw away in this window, where that is known.".
+-spec discarded(restart | go_on, t()) -> {#{pid() => non_neg_integer()} | unknown, t()}.
+discarded(_How, #{stages := none} = Life) -> {unknown, Life#{discarded := #{}}};
+discarded(go_on, #{discarded := Discarded} = Life) -> {Discarded, Life};
+discarded(restart, #{discarded := Discarded} = Life) -> {Discarded, Life#{discarded := #{}}}.

@@ -11,7 +11,7 @@
 %%                     `--> busy --^         not within two seconds
 
 -export([new/3, select/2, unselect/2, scan/1, scan_due/1, found/2, busiest/1]).
--export([answered/3, down/4, observe_life/3, managers/1]).
+-export([answered/3, down/4, observe_life/3, managers/1, stage_modules/1]).
 -export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/1, unhook_all/1, next/2]).
 -export([to_list/1, unselected/1, under_way/2, call/3, new_table/0]).
 -export_type([t/0, one/0]).
@@ -409,6 +409,12 @@ managers(#{measured := All}) ->
         #{behaviour := gen_event} <- [dyno_agent_server_process:server(Process)],
         not is_ended(One)
     ].
+
+-doc "The modules of stages.".
+-spec stage_modules(t()) -> [module()].
+stage_modules(#{measured := All}) ->
+    Servers = [dyno_agent_server_process:server(Process) || _ := #{process := Process} <- All],
+    lists:usort([Module || #{behaviour := gen_stage, module := Module} <- Servers]).
 
 -doc "Takes the lengths of the queues.".
 -spec sample_queues(t()) -> t().

@@ -14,7 +14,8 @@
     values := dyno_agent_server_counters:values(),
     peers := #{dyno_agent_server_counters:peer() => pid()},
     kind := atom(),
-    buffered := non_neg_integer()
+    buffered := non_neg_integer(),
+    discarded := non_neg_integer() | undefined
 }.
 
 -doc """
@@ -26,14 +27,12 @@ stages(Seen, Before) ->
     Stages = #{Pid => stage(Pid, One, Seen, Before) || Pid := One <- Seen},
     {Stages, #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}}.
 
-stage(Pid, #{values := Values, kind := Kind, buffered := Buffered} = One, Seen, Before) ->
-    #{series := Series} = Values,
+stage(Pid, #{values := #{series := Series}} = One, Seen, Before) ->
     From = by_pid(events, One),
     Demand = by_pid(demand, One),
     Received = total(Demand),
     Out = told_by(events, Pid, maps:keys(Demand), Seen),
-    #{
-        kind => Kind,
+    (maps:with([kind, buffered, discarded], One))#{
         demand_asked => told_by(demand, Pid, maps:keys(From), Seen),
         demand_received => Received,
         events_in => total(From),
@@ -44,8 +43,6 @@ stage(Pid, #{values := Values, kind := Kind, buffered := Buffered} = One, Seen, 
                 undefined -> undefined;
                 _ -> max(0, maps:get(Pid, Before, 0) + Received - Out)
             end,
-        buffered => Buffered,
-        discarded => undefined,
         demand_to_event => times(maps:get(dyno_agent_server_hook:answer(), Series, [])),
         subscriptions => [
             #{from => Producer, to => Pid, events => Events}

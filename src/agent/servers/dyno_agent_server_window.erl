@@ -15,7 +15,9 @@
     times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
-    outstanding := #{pid() => integer()}
+    outstanding := #{pid() => integer()},
+    %% Events that stages threw away.
+    discarded := #{pid() => non_neg_integer()} | unknown
 }.
 
 -type part() :: #{
@@ -31,10 +33,10 @@
 
 -doc "What the window says of the servers; `restart` takes it away.".
 -spec make(restart | go_on, context(), dyno_agent_server_set:t()) -> part().
-make(How, #{shared := Shared, outstanding := Before} = Context, Set) ->
+make(How, #{outstanding := Before} = Context, Set) ->
     Read = [{Pid, One, values(How, One)} || {Pid, One} <- dyno_agent_server_set:to_list(Set)],
     Seen = maps:from_list([
-        {Pid, seen(Pid, Counters, Values, Shared)}
+        {Pid, seen(Pid, Counters, Values, Context)}
      || {Pid, #{process := Process, counters := Counters}, Values} <- Read,
         #{behaviour := gen_stage} <- [dyno_agent_server_process:server(Process)],
         Counters =/= none
@@ -59,7 +61,7 @@ values(_How, #{counters := none}) -> dyno_agent_server_counters:none();
 values(restart, #{counters := Counters}) -> dyno_agent_server_counters:take(Counters);
 values(go_on, #{counters := Counters}) -> dyno_agent_server_counters:look(Counters).
 
-seen(Pid, Counters, Values, Shared) ->
+seen(Pid, Counters, Values, #{shared := Shared, discarded := Discarded}) ->
     {Peers, Stage} = dyno_agent_server_hook:peers(Pid, Shared),
     #{
         values => Values,
@@ -69,7 +71,12 @@ seen(Pid, Counters, Values, Shared) ->
                 unknown -> unknown;
                 {_Module, Kind} -> Kind
             end,
-        buffered => dyno_agent_server_counters:get(Counters, buffered)
+        buffered => dyno_agent_server_counters:get(Counters, buffered),
+        discarded =>
+            case Discarded of
+                unknown -> undefined;
+                #{} -> maps:get(Pid, Discarded, 0)
+            end
     }.
 
 server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context) ->
@@ -121,8 +128,8 @@ busy(_Before, _After) ->
     0.0.
 
 -doc """
-How much of the time that the schedulers were busy, by the clock, they were on a processor: less than
-1 where other programs of the machine had it. Between two readings, so many nanoseconds apart.
+How much of the time that the schedulers were busy, by the clock, they were on a processor: less
+than 1 where other programs of the machine had it. Between two readings, so many nanoseconds apart.
 """.
 -spec on_processor(
     Before :: [tuple()], {[tuple()], RuntimeMs :: non_neg_integer()}, Ns :: pos_integer()

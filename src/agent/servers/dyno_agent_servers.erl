@@ -148,8 +148,8 @@ N}` takes the servers that did most in the last window.
     %% Demand received and not yet answered.
     outstanding := non_neg_integer() | undefined,
     buffered := non_neg_integer(),
-    %% Not to be seen from outside.
-    discarded := undefined,
+    %% Thrown away by a full buffer; undefined where GenStage is another one than is known.
+    discarded := non_neg_integer() | undefined,
     %% From a consumer's last demand to the next events.
     demand_to_event := dyno_agent_server_counters:histogram() | none,
     subscriptions := [#{from := pid(), to := pid(), events := non_neg_integer()}]
@@ -316,15 +316,16 @@ begin_window(State) ->
     {reply, term(), state()}.
 handle_call(peek, _From, State) ->
     Scanned = scan(State),
-    {Window, _} = window(go_on, Scanned),
+    {Window, _, _} = window(go_on, Scanned),
     {reply, Window, Scanned};
 handle_call(next, _From, State) ->
     #{set := Set} = Scanned = scan_due(State),
-    {Window, Outstanding} = window(restart, Scanned),
+    {Window, Outstanding, Life} = window(restart, Scanned),
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
     Next = (spent(Cost, DurationNs, Scanned))#{
         set := dyno_agent_server_set:next(Rates, Set),
+        life := Life,
         outstanding := Outstanding
     },
     {reply, Window, busiest(begin_window(Next))};
@@ -382,11 +383,15 @@ tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
     ok = prolong(Shared),
     Scanned = scan_due(State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1}),
     ok = ask_for_handlers(Scanned),
-    #{set := Set} = Levelled = refilled(levelled(Scanned)),
+    #{set := Set} = Levelled = refilled(levelled(with_stages(Scanned))),
     case Late of
         true -> Levelled#{set := dyno_agent_server_set:hooked_again(Set)};
         false -> Levelled
     end.
+
+with_stages(#{set := Set, life := Life} = State) ->
+    Modules = dyno_agent_server_set:stage_modules(Set),
+    State#{life := dyno_agent_server_life:stages(Modules, Life)}.
 
 scan(#{set := Set} = State) -> adjusted(dyno_agent_server_set:scan(Set), State).
 
@@ -466,7 +471,8 @@ is_late(#{control := Control, clock := Clock}) ->
 %% Windows
 
 window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
-    #{set := Set, times := Times, shared := Shared, outstanding := Before} = State,
+    #{set := Set, times := Times, shared := Shared, outstanding := Before, life := Was} = State,
+    {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
     {Rate, TimesOf} = dyno_agent_server_breakpoints:read(How, Times),
     Now = dyno_agent_server_level:level(Level),
@@ -475,7 +481,8 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         times => TimesOf,
         level => Now,
         probes => Probes,
-        outstanding => Before
+        outstanding => Before,
+        discarded => Discarded
     },
     #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
         dyno_agent_server_window:make(How, Context, Set),
@@ -496,7 +503,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         unselected => dyno_agent_server_set:unselected(Set),
         schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), Schedulers)
     },
-    {Window, Outstanding}.
+    {Window, Outstanding, Life}.
 
 probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
