@@ -170,6 +170,8 @@ add(measured, _How, A, B) -> lists:usort(A ++ B);
 add(callbacks, _How, A, B) -> callbacks(A, B);
 add(tags, _How, A, B) -> tags(A, B);
 add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
+%% A stage tells what it is with its first callback.
+add(kind, _How, unknown, B) -> B;
 add(kind, _How, A, _B) -> A;
 add(_Key, _How, none, B) -> B;
 add(_Key, _How, A, none) -> A;

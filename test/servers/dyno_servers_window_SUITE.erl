@@ -23,6 +23,7 @@ groups() ->
             sums_by_what_servers_have_in_common,
             sums_over_time,
             each_callback_is_one_whichever_ran_more,
+            a_stage_tells_what_it_is_later,
             sinks_get_no_pids,
             says_when_it_saturates,
             blocked_is_what_is_not_on_a_processor,
@@ -224,6 +225,16 @@ each_callback_is_one_whichever_ran_more(_Config) ->
      || #{callback := Name, count := Count} <- dyno_servers_row:callbacks(Sum, 3 * ?SECOND)
     ],
     ?assertEqual([{~"handle_call", 6}, {~"handle_cast", 7}], lists:sort(Counts)).
+
+a_stage_tells_what_it_is_later(_Config) ->
+    Stage = stage(server(~"a", x, []), unknown, 0, 0, []),
+    #{stage := Told} = stage(Stage, consumer, 0, 0, []),
+    Windows = [
+        dyno_servers_window:new([window(N * ?SECOND, [Stage#{stage := Of}])])
+     || {N, Of} <- [{0, map_get(stage, Stage)}, {1, Told}]
+    ],
+    Total = lists:foldl(fun dyno_servers_total:add/2, dyno_servers_total:new(), Windows),
+    ?assertMatch([#{stage := #{kind := consumer}}], dyno_servers_total:servers(Total)).
 
 sinks_get_no_pids(_Config) ->
     Servers = [
