@@ -146,8 +146,12 @@ rest({_, Events, #{busy := Busy, kind := Kind, rates := #{out := Out}} = Stage})
             undefined -> atom_to_binary(Kind);
             _ -> ["busy ", percent(Busy)]
         end,
+        [[", threw ", dyno_unit:format(N, ~"count"), " away"] || N <- thrown_away(Stage)],
         [~"  <- the bottleneck" || #{bottleneck := true} <- [Stage]]
     ].
+
+thrown_away(#{sum := #{discarded := N}}) when is_integer(N), N > 0 -> [N];
+thrown_away(_Stage) -> [].
 
 percent(Share) -> dyno_unit:format(round(Share * 100) / 100, ~"ratio").
 

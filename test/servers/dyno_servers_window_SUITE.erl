@@ -385,6 +385,14 @@ draws_a_pipeline(_Config) ->
             ~"doubler_N holds the pipeline up: it is busy 90 % of the time"
         ],
         dyno_servers_pipeline:draw(stages(900_000_000))
+    ),
+    #{stage := Stage} = Server = stage(server(~"burst", x, []), producer, 0, 0, []),
+    Full = dyno_servers_window:new([window([Server#{stage := Stage#{discarded := 12}}])]),
+    ?assertMatch(
+        [~"burst  gives 0 /s, busy 0 %, threw 12 away", _],
+        dyno_servers_pipeline:draw(
+            dyno_servers_pipeline:stages(dyno_servers_window:sums(process, Full), ?SECOND)
+        )
     ).
 
 names_the_bottleneck_or_none(_Config) ->

@@ -290,7 +290,7 @@ init(#{servers := Selectors} = Config) ->
         share => 0.0,
         spent => {0.0, 0}
     },
-    {ok, begin_window(refilled(scan(busiest(State))))}.
+    {ok, begin_window(refilled(with_stages(scan(busiest(State)))))}.
 
 %% What reading takes makes nearly all of a window that is hardly longer than that: short windows are
 %% judged together.
