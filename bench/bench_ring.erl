@@ -9,17 +9,18 @@ waits for a while first. So one process runs at a time, and a third of the time 
 ring there are others that do nothing.
 
 The phases: a tight loop, a BIF, tiny calls, sorting, building a list, functions that call one
-another, exceptions that are caught far from where they are raised.
+another, exceptions that are caught far from where they are raised. A turn takes about a millisecond,
+or so many times as long.
 """.
 
 %% Called in the measured node
--export([start/2, stop/1, shares/1, phase/1, is_waiting/1]).
+-export([start/3, stop/1, shares/1, phase/1, is_waiting/1]).
 %% What is measured
--export([member/3, idle/0, turn/2]).
--export([run_loop/1, run_digest/1, run_tiny/1, run_sort/1, run_build/1, run_even/1, run_raise/1]).
--export_type([ring/0]).
+-export([member/2, idle/0, turn/2]).
+-export([run_loop/1, run_digest/1, run_tiny/1, run_sort/2, run_build/2, run_even/1, run_raise/1]).
+-export_type([ring/0, setup/0]).
 
--compile({no_inline, [one/1, two/1, three/1, even/1, odd/1, deep/1, raised/1, loop/1, wait/1]}).
+-compile({no_inline, [one/1, two/1, three/1, even/1, odd/1, deep/1, raised/1, loop/1, wait/2]}).
 
 -opaque ring() :: #{first := pid(), counters := counters:counters_ref()}.
 
@@ -27,26 +28,29 @@ another, exceptions that are caught far from where they are raised.
 -define(WAITING, 8).
 -define(TURNS, 9).
 
+-doc "Where a turn goes to, what counts the times, and how many times as long it is.".
+-type setup() :: {Next :: pid(), counters:counters_ref(), Times :: pos_integer()}.
+
 -doc "Starts a ring of so many processes, and so many that are idle.".
--spec start(pos_integer(), non_neg_integer()) -> ring().
-start(Processes, Idle) ->
+-spec start(pos_integer(), non_neg_integer(), Times :: pos_integer()) -> ring().
+start(Processes, Idle, Times) ->
     Counters = counters:new(?TURNS, []),
     Self = self(),
-    First = spawn(fun() -> begun(Self, {Processes, Idle}, Counters) end),
+    First = spawn(fun() -> begun(Self, {Processes, Idle, Times}, Counters) end),
     receive
         {First, ready} -> #{first => First, counters => Counters}
     end.
 
-begun(Starter, {Processes, Idle}, Counters) ->
+begun(Starter, {Processes, Idle, Times}, Counters) ->
     _ = [spawn_link(?MODULE, idle, []) || _ <- lists:seq(1, Idle)],
     Last = lists:foldl(
-        fun(N, Next) -> spawn_link(?MODULE, member, [Next, Counters, N]) end,
+        fun(N, Next) -> spawn_link(?MODULE, member, [{Next, Counters, Times}, N]) end,
         self(),
         lists:seq(2, Processes)
     ),
     Starter ! {self(), ready},
     self() ! turn,
-    member(Last, Counters, 1).
+    member({Last, Counters, Times}, 1).
 
 -spec stop(ring()) -> ok.
 stop(#{first := First}) ->
@@ -79,7 +83,7 @@ shares(#{counters := Counters}) ->
 
 -doc "Whether a stack is where the program waits in a turn.".
 -spec is_waiting([binary()]) -> boolean().
-is_waiting(Stack) -> lists:member(~"bench_ring:wait/1", Stack).
+is_waiting(Stack) -> lists:member(~"bench_ring:wait/2", Stack).
 
 -doc "The phase that a stack, of `{Module, Function, Arity}` or of their texts, is in.".
 -spec phase([term()]) -> atom().
@@ -95,10 +99,10 @@ functions() ->
         {loop, ["run_loop/1", "loop/1"]},
         {digest, ["run_digest/1", "digest/2"]},
         {tiny, ["run_tiny/1", "tiny/2"]},
-        {sort, ["run_sort/1", "sort/1"]},
-        {build, ["run_build/1", "build/1"]},
-        {even, ["run_even/1", "even/1", "odd/1"]},
-        {raise, ["run_raise/1", "deep/1"]}
+        {sort, ["run_sort/2", "sorts/2", "sort/1"]},
+        {build, ["run_build/2", "builds/2", "build/1"]},
+        {even, ["run_even/1", "evens/1", "even/1", "odd/1"]},
+        {raise, ["run_raise/1", "raises/1", "deep/1"]}
     ].
 
 is_one({?MODULE, F, A}, Names) ->
@@ -116,34 +120,34 @@ idle() ->
     end.
 
 -doc false.
--spec member(pid(), counters:counters_ref(), non_neg_integer()) -> no_return().
-member(Next, Counters, N) ->
+-spec member(setup(), non_neg_integer()) -> no_return().
+member({Next, _, _} = Setup, N) ->
     receive
         turn -> ok
     end,
-    ok = turn(Counters, N),
+    ok = turn(Setup, N),
     Next ! turn,
-    member(Next, Counters, N + 1).
+    member(Setup, N + 1).
 
 -doc "One turn.".
--spec turn(counters:counters_ref(), non_neg_integer()) -> ok.
-turn(Counters, N) ->
+-spec turn(setup(), non_neg_integer()) -> ok.
+turn({_, Counters, By}, N) ->
     Start = erlang:monotonic_time(),
-    ok = run_loop(300_000),
+    ok = run_loop(By * 300_000),
     Loop = erlang:monotonic_time(),
-    ok = run_digest(30),
+    ok = run_digest(By * 30),
     Digest = erlang:monotonic_time(),
-    ok = run_tiny(4000),
+    ok = run_tiny(By * 4000),
     Tiny = erlang:monotonic_time(),
-    ok = run_sort(100),
+    ok = run_sort(By, 100),
     Sort = erlang:monotonic_time(),
-    ok = run_build(1000),
+    ok = run_build(By, 1000),
     Build = erlang:monotonic_time(),
-    ok = run_even(80),
+    ok = run_even(By * 80),
     Even = erlang:monotonic_time(),
-    ok = run_raise(150),
+    ok = run_raise(By * 150),
     Raise = erlang:monotonic_time(),
-    ok = wait(N rem 3),
+    ok = wait(N rem 3, By),
     Times = [Start, Loop, Digest, Tiny, Sort, Build, Even, Raise, erlang:monotonic_time()],
     ok = counted(1, Times, Counters),
     counters:add(Counters, ?TURNS, 1).
@@ -155,12 +159,12 @@ counted(_N, [_], _Counters) ->
     ok.
 
 %% A millisecond or two.
-wait(0) ->
+wait(0, By) ->
     receive
         never -> ok
-    after 1 -> ok
+    after By -> ok
     end;
-wait(_) ->
+wait(_, _By) ->
     ok.
 
 -spec run_loop(non_neg_integer()) -> ok.
@@ -195,30 +199,46 @@ one(N) -> three(N) + 1.
 two(N) -> three(N) - 1.
 three(N) -> N bxor 1.
 
--spec run_sort(non_neg_integer()) -> ok.
-run_sort(N) ->
-    _ = sort([erlang:phash2(I) || I <- lists:seq(1, N)]),
+-spec run_sort(non_neg_integer(), non_neg_integer()) -> ok.
+run_sort(Times, N) ->
+    ok = sorts(Times, N),
     ok.
+
+sorts(0, _N) ->
+    ok;
+sorts(Times, N) ->
+    _ = sort([erlang:phash2(I) || I <- lists:seq(1, N)]),
+    sorts(Times - 1, N).
 
 sort([]) ->
     [];
 sort([Pivot | Rest]) ->
     sort([X || X <- Rest, X < Pivot]) ++ [Pivot | sort([X || X <- Rest, X >= Pivot])].
 
--spec run_build(non_neg_integer()) -> ok.
-run_build(N) ->
-    _ = build(N),
+-spec run_build(non_neg_integer(), non_neg_integer()) -> ok.
+run_build(Times, N) ->
+    ok = builds(Times, N),
     ok.
+
+builds(0, _N) ->
+    ok;
+builds(Times, N) ->
+    _ = build(N),
+    builds(Times - 1, N).
 
 build(0) -> [];
 build(N) -> [erlang:phash2({N, N * N}) | build(N - 1)].
 
 -spec run_even(non_neg_integer()) -> ok.
-run_even(0) ->
-    ok;
 run_even(N) ->
+    ok = evens(N),
+    ok.
+
+evens(0) ->
+    ok;
+evens(N) ->
     40 = even(40),
-    run_even(N - 1).
+    evens(N - 1).
 
 %% Not the last thing that they do.
 even(0) -> 0;
@@ -228,16 +248,20 @@ odd(0) -> 0;
 odd(N) -> 1 + even(N - 1).
 
 -spec run_raise(non_neg_integer()) -> ok.
-run_raise(0) ->
-    ok;
 run_raise(N) ->
+    ok = raises(N),
+    ok.
+
+raises(0) ->
+    ok;
+raises(N) ->
     ok =
         try deep(10) of
             _ -> error
         catch
             throw:far -> ok
         end,
-    run_raise(N - 1).
+    raises(N - 1).
 
 deep(0) -> raised(far);
 deep(N) -> 1 + deep(N - 1).

@@ -264,9 +264,10 @@ looked(#{paths := Paths, config := #{least := Part}, before := Before, hidden :=
     Costs = costs(State),
     Least = Part * (element(2, Costs) + element(3, Costs)),
     Functions = dyno_agent_path_tree:functions(Costs, dyno_agent_paths:tree(Paths)),
+    %% In which function a process waits is worth to know, however short its calls are otherwise.
     Now = #{
-        MFA => {Calls, Own - Taken}
-     || MFA := {#{calls := Calls, own := Own, taken := Taken}, _} <- Functions
+        MFA => {Calls, Own - Taken + Off}
+     || MFA := {#{calls := Calls, own := Own, taken := Taken, off := Off}, _} <- Functions
     },
     Since = #{
         MFA => since(Sums, maps:get(MFA, Before, {0, 0}))
