@@ -301,7 +301,7 @@ suites(Folder, Lines, Lane) ->
             Renamed = string:replace(Source, "orders_performerl", Name, all),
             write(filename:join(Folder, File), Renamed)
         end
-     || File <- ["test/performerl/my_load_gen.erl", "my_load_gen.erl"],
+     || File <- ["my_load_gen.erl"],
         string:find(Texts, File) =/= nomatch
     ],
     [

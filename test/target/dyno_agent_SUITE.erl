@@ -972,6 +972,13 @@ looks_a_last_time(Config) ->
     ?assertMatch({[4], _}, Looked()),
     ok = dyno_agent_sampler:read(Sampler),
     ?assertEqual(1, Samples(0)),
+    %% Rates over a moment would be chance: soon after another sample there is none.
+    ok = dyno_agent_sampler:restart(Sampler),
+    #{timer := Timer} = sys:get_state(Sampler),
+    Sampler ! {timeout, Timer, sample},
+    ok = dyno_agent_sampler:last_look(Sampler),
+    ok = dyno_agent_sampler:read(Sampler),
+    ?assertEqual(1, Samples(0)),
     true = erpc:call(Node, ets, delete, [looked_at]),
     ok = dyno_agent:detach(Agent).
 

@@ -20,6 +20,9 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0]).
 
+%% The last sample is of a quarter of an interval at least.
+-define(LEAST_PARTS, 4).
+
 -type config() :: #{
     sink := pid(),
     interval_ms := pos_integer(),
@@ -33,6 +36,8 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
     sink := pid(),
     interval_ms := pos_integer(),
     start := integer(),
+    %% The sample before, or the start.
+    last := integer(),
     %% None from the last look on.
     timer := reference() | none,
     raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
@@ -92,10 +97,12 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
     %% An urgent reader: on an overloaded node it is the one that must still see.
     process_flag(priority, high),
     _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],
+    Now = erlang:monotonic_time(),
     State = #{
         sink => Sink,
         interval_ms => IntervalMs,
-        start => erlang:monotonic_time(),
+        start => Now,
+        last => Now,
         timer => none,
         raw => read_all(Reads)
     },
@@ -131,15 +138,16 @@ handle_call(describe, _From, State) ->
     {reply, lists:flatmap(fun describe_one/1, Sources), State};
 handle_call(restart, _From, State) ->
     Raw = read_all(maps:keys(map_get(raw, State))),
-    {reply, ok, schedule(State#{start := erlang:monotonic_time(), raw := Raw})};
+    Now = erlang:monotonic_time(),
+    {reply, ok, schedule(State#{start := Now, last := Now, raw := Raw})};
 handle_call(read, _From, #{timer := none} = State) ->
     {reply, ok, State};
 handle_call(read, _From, State) ->
-    {reply, ok, sample(State)}.
+    {reply, ok, last_sample(State)}.
 
 -spec handle_cast(last_look, state()) -> {noreply, state()}.
 handle_cast(last_look, State) ->
-    {noreply, unscheduled(sample(State))};
+    {noreply, unscheduled(last_sample(State))};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -148,6 +156,14 @@ handle_info({timeout, Timer, sample}, #{timer := Timer} = State) ->
     {noreply, schedule(sample(State))};
 handle_info(_Other, State) ->
     {noreply, State}.
+
+%% Rates over a moment are chance: soon after another sample there is none.
+last_sample(#{start := Start, last := Last, interval_ms := IntervalMs} = State) ->
+    Ms = erlang:convert_time_unit(erlang:monotonic_time() - Last, native, millisecond),
+    case Last > Start andalso ?LEAST_PARTS * Ms < IntervalMs of
+        true -> State;
+        false -> sample(State)
+    end.
 
 sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     Before = erlang:monotonic_time(),
@@ -164,4 +180,4 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
     %% Never opens a connection: the network would be searched for a caller whose node is gone.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Statistics, CostUs}, [noconnect]),
-    State#{raw := Raw}.
+    State#{raw := Raw, last := Before}.

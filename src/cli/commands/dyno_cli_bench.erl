@@ -95,7 +95,7 @@ examples() ->
             ~"builds two revisions of the project and compares them"},
         {~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
             ~"fails a build where the working tree's code allocates more than main's"},
-        {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+JPperf true'",
+        {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
             ~"compares emulator flags, each in VMs of its own"},
         {~"dyno bench 'global:registered_names()' --node a@host --node b@host --time 1min",
             ~"runs a code in two nodes at once, with a line each second"},
