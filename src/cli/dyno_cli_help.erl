@@ -72,7 +72,7 @@ command({Name, Module, Help}, Look) ->
         {line, title("Examples", Look)},
         {lines, lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples])},
         blank,
-        {lines, titled("Exit status", exit_entries(), Look)}
+        {lines, titled("Exit status", exit_entries(Name), Look)}
     ]).
 
 titled(Title, Entries, Look) ->
@@ -80,6 +80,10 @@ titled(Title, Entries, Look) ->
 
 exit_entries() ->
     [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()].
+
+%% Nothing is measured by it.
+exit_entries("new") -> [Entry || {S, _} = Entry <- exit_entries(), S =/= ~"1", S =/= ~"130"];
+exit_entries(_Name) -> exit_entries().
 
 -doc "The options that are no command's.".
 -spec common_options() -> [{binary(), binary()}, ...].

@@ -93,7 +93,7 @@ fit(Points) ->
 -doc """
 The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`,
 `does not grow (n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` where the interval leaves it
-open. An interval of less than 95 % says so: `(1.7 to 2.1 at 67 %)`. One within 0.1 of zero (ten
+open. An interval of less than 95 % says so: `(1.7 to 2.1, 67 % sure)`. One within 0.1 of zero (ten
 times the size, a quarter more) does not count as growth, even where it leaves zero out.
 """.
 -spec describe(growth()) -> binary().
@@ -156,7 +156,7 @@ range(#{low := Low, high := High, level := Level}) ->
     [" (", decimal(Low), " to ", decimal(High), at_level(Level), ")"].
 
 at_level(Level) when Level >= ?LEVEL -> [];
-at_level(Level) -> [" at ", integer_to_list(round(100 * Level)), " %"].
+at_level(Level) -> [", ", integer_to_list(round(100 * Level)), " % sure"].
 
 %% One decimal, and no minus before a zero.
 decimal(Number) ->

@@ -222,7 +222,7 @@ growth(Functions) ->
         [
             [
                 ~"metric", Metric, ~"ns", 0.5, 0.4, 0.6, 3, 1.0e6, 1.0e7,
-                ~"grows as n^0.5 (0.4 to 0.6 at 92 %)", null
+                ~"grows as n^0.5 (0.4 to 0.6, 92 % sure)", null
             ]
          || Metric <- [~"latency.p50", ~"latency.p99"]
         ] ++
@@ -230,7 +230,7 @@ growth(Functions) ->
             [
                 ~"function", function(N), ~"ns/call", 2 - N / Functions, 0.5, 2.5, 3, 100.0,
                 1000.0 * N,
-                ~"grows as n^1.2 (0.5 to 2.5 at 92 %)", 0.1 / N
+                ~"grows as n^1.2 (0.5 to 2.5, 92 % sure)", 0.1 / N
             ]
          || N <- lists:seq(1, Functions)
         ]

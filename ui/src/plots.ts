@@ -56,7 +56,7 @@ function spaced(axis: Axis, all: number[]): number[] {
     let before = -100;
     return all.filter((value) => {
         const at = place(axis, value);
-        if (at - before < 18 || at < 3 || at > 97) return false;
+        if (at - before < 24 || at < 3 || at > 97) return false;
         before = at;
         return true;
     });

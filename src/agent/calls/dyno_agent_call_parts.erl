@@ -389,8 +389,8 @@ left_out(Role, #{functions := Functions, budget := #{left_out := LeftOut}}) ->
     Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
     [
         {~"left_out",
-            "the time of ~ts in ~ts is in that of the callers: called so often and for so short, it "
-            "would mostly be the time of measuring",
+            "the time of ~ts in ~ts is in that of the callers: timing what is called so often, for so "
+            "short, would mostly time dyno",
             [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
      || [_ | _] = Hidden <- [LeftOut -- Told]
     ];

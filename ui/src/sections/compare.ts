@@ -72,7 +72,7 @@ export function outcome(recording: Recording): Child {
         'div',
         { class: `banner ${kind}`, id: 'outcome' },
         h('strong', {}, said),
-        open > 0 ? ` ${differ} by more than ${share(limit)}, and as well by chance.` : null,
+        open > 0 ? ` ${differ} by more than ${share(limit)}, which may be chance.` : null,
         ` Of ${rows.length} metrics: ${counts.join(', ')}.`,
         ...presence.map((text) => text.replace(/^ ./, (first) => first.toUpperCase())),
     );
