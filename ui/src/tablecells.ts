@@ -97,8 +97,15 @@ function text(column: Column, value: Cell): Child[] {
     return breakable(worded(column, String(value)));
 }
 
+/** What the console calls a verdict. */
+export function verdictWords(verdict: unknown): string {
+    const words: Record<string, string> = { undecided: 'not decided', one_run: 'one run' };
+    return words[String(verdict)] ?? String(verdict ?? '');
+}
+
 /** What a program calls a kind, in words. */
 export function worded(column: Column, value: string): string {
+    if (column.name === 'verdict') return verdictWords(value);
     return column.name === 'kind' && column.title !== 'Kind' ? value.replace(/_/g, ' ') : value;
 }
 

@@ -20,6 +20,7 @@ import {
 } from '../recording';
 import { axisFor, forest, strips } from '../plots';
 import { tableView } from '../table';
+import { verdictWords } from '../tablecells';
 import { format, ratio, share, tick } from '../units';
 import type { Section, View } from '../view';
 
@@ -147,10 +148,6 @@ export const comparison: Section = {
         ];
     },
 };
-
-function verdictWords(verdict: unknown): string {
-    return verdict === 'undecided' ? 'not decided' : String(verdict ?? '');
-}
 
 function interval(low: number | null, high: number | null): string {
     return low === null || high === null ? '' : `${ratio(low)} to ${ratio(high)}`;

@@ -23,6 +23,7 @@ import { forest, type ForestRow } from '../plots';
 import { inUnits, reordered } from '../shape';
 import { sizeChart } from '../sizes';
 import { tableView } from '../table';
+import { verdictWords } from '../tablecells';
 import { date, format, ratio, share } from '../units';
 import type { Section, View } from '../view';
 import { distribution, middle, threshold, type Sample } from './bench';
@@ -42,8 +43,7 @@ const tones: Record<string, ForestRow['tone']> = {
 };
 
 const verdicts = ['slower', 'more', 'faster', 'less', 'same', 'undecided', 'one_run'];
-const called: Record<string, string> = { undecided: 'not decided', one_run: 'one run' };
-const wordOf = (row: Row) => called[String(row.verdict)] ?? String(row.verdict ?? '');
+const wordOf = (row: Row) => verdictWords(row.verdict);
 
 /** What is in one of the two recordings only. */
 const isPresence = (row: Row) => row.verdict === 'new' || row.verdict === 'gone';
@@ -57,7 +57,7 @@ export function outcome(recording: Recording): Child {
     const rows = all.filter((r) => !isPresence(r));
     const of = (verdict: string) => rows.filter((r) => r.verdict === verdict).length;
     const counts = verdicts.flatMap((verdict) =>
-        of(verdict) > 0 ? [`${of(verdict)} ${called[verdict] ?? verdict}`] : [],
+        of(verdict) > 0 ? [`${of(verdict)} ${verdictWords(verdict)}`] : [],
     );
     const presence = ['new', 'gone'].flatMap((verdict) => {
         const items = all.filter((r) => r.verdict === verdict).map((r) => String(r.item));
