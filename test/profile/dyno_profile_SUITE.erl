@@ -124,6 +124,7 @@ times_chosen_processes(_Config) ->
 sees_what_waits_for_schedulers(_Config) ->
     on_node(["+S", "2:2"], fun(Node) ->
         [ok = busy(Node, Name, spin_other) || Name <- [a, b, c, d]],
+        ok = busy(Node, dirty, wait_dirty),
         {ok, Recording} = profile(Node, #{kind => schedulers}),
         [Run] = dyno_recording:runs(Recording),
         Value = fun(Name) ->
@@ -136,6 +137,13 @@ sees_what_waits_for_schedulers(_Config) ->
             [#{~"scheduler" := _, ~"busy" := Busy} | _] when Busy > 0.9,
             [R || #{~"scheduler" := ~"normal 1"} = R <- rows(~"schedulers", Recording)]
         ),
+        %% One process is nearly always in a dirty call of I/O.
+        Dirty = lists:sum([
+            Busy
+         || #{~"scheduler" := <<"dirty I/O ", _/binary>>, ~"busy" := Busy} <-
+                rows(~"schedulers", Recording)
+        ]),
+        ?assert(Dirty > 0.5 andalso Dirty < 1.2, Dirty),
         ?assertEqual(false, erpc:call(Node, erlang, system_flag, [microstate_accounting, false]))
     end).
 
@@ -246,6 +254,10 @@ reverse_one(List) ->
 work_shortly() ->
     _ = lists:sum(lists:seq(1, 5000)),
     receive after 1 -> work_shortly() end.
+
+wait_dirty() ->
+    _ = erts_debug:dirty_io(wait, 50),
+    wait_dirty().
 
 sort_one() -> sort_one([erlang:phash2(N) || N <- lists:seq(1, 1000)]).
 

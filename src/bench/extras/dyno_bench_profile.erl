@@ -35,7 +35,7 @@
 
 %% Untraced; a call-heavy code takes seven times as long with the trace.
 -define(TRACED_NS, 20_000_000).
--define(SAMPLED_MS, 300).
+-define(SAMPLED_MS, 1000).
 -define(SAMPLE_MS, 1).
 -define(DEPTH, 64).
 
