@@ -11,7 +11,8 @@
 -export([describe/0, argument/1, measure/2]).
 
 %% A level of dyno's, a profiler of OTP's, or the runtime's own part.
--type tool() :: budget | count | discovery | time | memory | all | eprof | fprof | call_time.
+-type tool() ::
+    budget | count | discovery | time | memory | all | sample | eprof | fprof | tprof | call_time.
 
 -define(GOAL, 1.1).
 %% At most so many requests to one server, then as many to the other.
@@ -22,6 +23,8 @@
 -define(SIZES, [10, 100, 1000, 10_000]).
 -define(CONNECTIONS, [1, 16]).
 -define(REQUESTS, 3000).
+%% It is stopped before.
+-define(MOST_MS, 3_600_000).
 %% Of each node before it is measured.
 -define(CALLS, 100).
 
@@ -54,8 +57,8 @@ describe() ->
     Arguments: `all` (the default) runs 10, 100, 1,000 and 10,000 requests with 1 connection and
     with 16; the result is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
     (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, budget (the
-    default), count, discovery, time, memory or all; one of OTP's profilers, eprof or fprof, with all
-    processes; or call_time, what the runtime itself takes: its breakpoints in the same functions,
+    default), count, discovery, time, memory or all; sample, what `dyno profile` does by default; one
+    of OTP's profilers, eprof, tprof or fprof, with all processes; or call_time, what the runtime itself takes: its breakpoints in the same functions,
     for all processes, and nobody reads them. Less than that dyno cannot take.
     """.
 
@@ -70,7 +73,8 @@ argument(Text) ->
             [Given, Other] -> {Given, Other}
         end,
     Tools = [
-        "budget", "count", "discovery", "time", "memory", "all", "eprof", "fprof", "call_time"
+        "budget", "count", "discovery", "time", "memory", "all", "sample", "eprof", "fprof", "tprof",
+        "call_time"
     ],
     Read = [string:to_integer(N) || N <- string:split(Numbers, "x")],
     case {lists:member(Tool, Tools), Read} of
@@ -346,10 +350,19 @@ requests(Clients, Count) ->
 
 -spec begin_with(tool(), node(), [dyno_agent_patterns:pattern()]) -> term().
 begin_with(Profiler, Node, Patterns) when
-    Profiler =:= eprof; Profiler =:= fprof; Profiler =:= call_time
+    Profiler =:= eprof; Profiler =:= fprof; Profiler =:= tprof; Profiler =:= call_time
 ->
     ok = erpc:call(Node, bench_profilers, start, [Profiler, Patterns]),
     {Node, Profiler};
+begin_with(sample, Node, _Patterns) ->
+    Self = self(),
+    Pid = spawn_link(fun() ->
+        Show = fun(Ms) -> Self ! {self(), shown, Ms}, ok end,
+        Self ! {self(), dyno_profile:run([Node], #{for_ms => ?MOST_MS, show => Show})}
+    end),
+    receive
+        {Pid, shown, _} -> Pid
+    end;
 begin_with(Level, Node, Patterns) ->
     {ok, Targets} = dyno_targets:attach([Node], #{
         patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS, without => []
@@ -357,11 +370,18 @@ begin_with(Level, Node, Patterns) ->
     Targets.
 
 restart(_Profiler, {_Node, _}) -> ok;
+restart(sample, _Pid) -> ok;
 restart(_Level, Targets) -> dyno_targets:restart(Targets).
 
 %% Everything must have been measured, or the comparison means nothing.
 end_with(_Profiler, {Node, Profiler}, _Requests) ->
     erpc:call(Node, bench_profilers, stop, [Profiler]);
+end_with(sample, Pid, _Requests) ->
+    Pid ! stop,
+    receive
+        {Pid, {ok, Recording}} -> [#{~"profiles" := [_ | _]}] = dyno_recording:runs(Recording)
+    end,
+    shown(Pid);
 end_with(Level, Targets, Requests) ->
     [#{results := Results}] = dyno_targets:read(Targets),
     ok = dyno_targets:detach(Targets),
@@ -375,6 +395,12 @@ end_with(Level, Targets, Requests) ->
      || #{dyno_agent_processes := Processes} <- [Results], Level =/= budget
     ],
     ok.
+
+shown(Pid) ->
+    receive
+        {Pid, shown, _} -> shown(Pid)
+    after 0 -> ok
+    end.
 
 %% What is called once for each request.
 once(cowboy) -> {cowboy_req, reply, 4};

@@ -10,7 +10,7 @@
 Profiles all processes but the profiler's own. `call_time` is what the runtime itself takes: its
 breakpoints in the functions that match, for all processes, and nobody reads them.
 """.
--spec start(eprof | fprof | call_time, [dyno_agent_patterns:pattern()]) -> ok.
+-spec start(eprof | fprof | tprof | call_time, [dyno_agent_patterns:pattern()]) -> ok.
 start(call_time, Given) ->
     Self = self(),
     Holder = spawn(fun() -> hold(Self, dyno_agent_patterns:resolve(Given)) end),
@@ -24,6 +24,11 @@ start(Profiler, _Patterns) ->
 start(eprof) ->
     {ok, Server} = start_unlinked(fun eprof:start/0, eprof),
     profiling = eprof:start_profiling(others([Server])),
+    ok;
+start(tprof) ->
+    {ok, _} = start_unlinked(fun() -> tprof:start(#{type => call_time}) end, tprof),
+    _ = tprof:set_pattern('_', '_', '_'),
+    _ = tprof:enable_trace(all),
     ok;
 start(fprof) ->
     {ok, Server} = start_unlinked(fun fprof:start/0, fprof_server),
@@ -54,7 +59,7 @@ others(Servers) ->
     processes() -- [self() | Servers].
 
 -doc "Ends the profiling. What it found is not asked for.".
--spec stop(eprof | fprof | call_time) -> ok.
+-spec stop(eprof | fprof | tprof | call_time) -> ok.
 stop(call_time) ->
     Holder = whereis(?MODULE),
     Holder ! {stop, self()},
@@ -65,6 +70,8 @@ stop(eprof) ->
     _ = eprof:stop_profiling(),
     stopped = eprof:stop(),
     ok;
+stop(tprof) ->
+    ok = tprof:stop();
 stop(fprof) ->
     ok = fprof:trace(stop),
     _ = fprof:stop(),
