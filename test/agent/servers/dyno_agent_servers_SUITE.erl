@@ -296,8 +296,8 @@ flood() ->
         each => none
     }),
     {Flood, Count} = flooded(0, Now + 1_000_000_000, Hook),
-    %% A queue in which as many wait as a flood brings in that time.
-    [self() ! waits || _ <- lists:seq(1, 2000)],
+    %% A queue in which more wait than a flood brings in that time, be it ten times as long.
+    [self() ! waits || _ <- lists:seq(1, 20_000)],
     Last = lists:foldl(
         fun(_, Before) ->
             Slow = dyno_agent_server_hook:event(Before, {in, slow}, name),
@@ -309,7 +309,7 @@ flood() ->
         Flood,
         lists:seq(1, 20)
     ),
-    [receive waits -> ok end || _ <- lists:seq(1, 1900)],
+    [receive waits -> ok end || _ <- lists:seq(1, 19_900)],
     %% After a pause, fewer wait.
     {Again, More} = flooded(0, erlang:monotonic_time(nanosecond) + 300_000_000, Last),
     timer:sleep(50),
@@ -320,9 +320,9 @@ flood() ->
     ?assertEqual(Count + 20_020 + More + 1000, lists:sum([N || {_, N} <- Buckets])),
     ?assert(Untimed > Count div 4),
     Slow = [N || {Index, N} <- Buckets, Index >= dyno_agent_server_counters:index(48_000_000)],
-    %% Another one may be, where the machine is busy.
+    %% Others may be, where the machine is busy.
     ct:log("~b of ~b not timed, slow: ~p", [Untimed, Count, Slow]),
-    ?assert(lists:sum(Slow) >= 20 andalso lists:sum(Slow) =< 25).
+    ?assert(lists:sum(Slow) >= 20 andalso lists:sum(Slow) =< 40).
 
 %% So many messages, or until then.
 flooded(Count, Until, Hook) when Count =:= Until ->
