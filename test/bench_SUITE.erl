@@ -19,6 +19,7 @@ measured in the form that others read. What they measured is not judged here. No
     cowboy_slowdown/1,
     cowboy_slowdown_of_profilers/1,
     budget_shares/1,
+    budget_phases/1,
     agent_cost/1,
     load_overhead/1,
     verify/1,
@@ -65,6 +66,7 @@ all() ->
         cowboy_slowdown,
         cowboy_slowdown_of_profilers,
         budget_shares,
+        budget_phases,
         agent_cost,
         load_overhead,
         verify,
@@ -124,6 +126,10 @@ cowboy_slowdown_of_profilers(_Config) ->
 
 budget_shares(_Config) ->
     measures(["budget_shares"], "budget_shares", "points").
+
+budget_phases(_Config) ->
+    Output = measures(["budget_phases"], "budget_phases", "points"),
+    ?assertMatch({match, _}, re:run(Output, ~"^slowed +[0-9.]+ times", [multiline])).
 
 %% As in the program, Cowboy where this OTP has it.
 server() ->

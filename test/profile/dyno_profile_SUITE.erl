@@ -247,9 +247,10 @@ spin_other() -> spin_other().
 
 reverse_one() -> reverse_one(lists:seq(1, 5000)).
 
+%% With a pause: on two processors that compute, each change of the code waits for both.
 reverse_one(List) ->
     _ = lists:reverse(List),
-    reverse_one(List).
+    receive after 1 -> reverse_one(List) end.
 
 work_shortly() ->
     _ = lists:sum(lists:seq(1, 5000)),
@@ -263,7 +264,7 @@ sort_one() -> sort_one([erlang:phash2(N) || N <- lists:seq(1, 1000)]).
 
 sort_one(List) ->
     _ = sorted(List),
-    sort_one(List).
+    receive after 1 -> sort_one(List) end.
 
 sorted(List) ->
     Sorted = lists:sort(List),

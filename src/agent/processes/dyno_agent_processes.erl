@@ -104,7 +104,14 @@ about() -> #{names => [processes], traces => true}.
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{patterns := []}) -> off;
 config(#{level := Level}) when Level =:= off; Level =:= count -> off;
-config(Options) -> maps:with([patterns, interval_ms], Options).
+config(#{level := budget, without := Without} = Options) ->
+    %% Nobody would say which functions are called too often to discover processes by them.
+    case lists:member(functions, Without) of
+        true -> off;
+        false -> maps:with([patterns, interval_ms], Options)
+    end;
+config(Options) ->
+    maps:with([patterns, interval_ms], Options).
 
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().

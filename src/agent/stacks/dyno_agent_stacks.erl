@@ -126,8 +126,10 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 %% The cost of an instant is the mean of about so many.
 -define(MEAN_OF, 20).
 -define(FIRST_NS, 30_000).
-%% What the runtime takes to wake a process by a timer.
+%% What the runtime takes to wake a process by a timer; and, where a scheduler has nothing to do and
+%% sleeps, to wake that, which then spins for a while before it sleeps again.
 -define(WAKING_NS, 4000).
+-define(WAKING_SCHEDULER_NS, 60_000).
 
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
 
@@ -300,7 +302,13 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
 %% system.
 spent(Took, Questions, Listing, #{last := {A, B}, question := Question} = State) ->
     #{cost := Before, each := Each} = State,
-    Waking = erlang:convert_time_unit(?WAKING_NS, nanosecond, native),
+    IsAsleep = Questions < erlang:system_info(schedulers_online),
+    WakingNs =
+        case IsAsleep of
+            true -> ?WAKING_SCHEDULER_NS;
+            false -> ?WAKING_NS
+        end,
+    Waking = erlang:convert_time_unit(WakingNs, nanosecond, native),
     Cost = lists:nth(2, lists:sort([A, B, Took])) + Questions * Question + Waking,
     State#{
         last := {B, Took},

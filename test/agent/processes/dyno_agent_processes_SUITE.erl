@@ -22,6 +22,7 @@ groups() ->
             times_one_of_a_group_now_and_then,
             times_no_more_than_it_may,
             a_life_ends_when_it_is_noticed,
+            nobody_says_what_is_called_too_often,
             how_long_short_lived_processes_live,
             counts_garbage_collections,
             leaves_its_own_out
@@ -105,6 +106,18 @@ a_life_ends_when_it_is_noticed(_Config) ->
     Sample = dyno_agent_lifetimes:monitored(Ref, 0, 2 * Ms, dyno_agent_lifetimes:new()),
     ?assertMatch({ok, 9_000_000, _}, dyno_agent_lifetimes:ended(Ref, normal, 9 * Ms, Sample)),
     ?assertMatch({ok, 2_000_000, _}, dyno_agent_lifetimes:ended(Ref, noproc, 9 * Ms, Sample)).
+
+%% A breakpoint of the discovery that stays in a loop makes it several times slower; those who find
+%% out which ones these are are the functions' instrument.
+nobody_says_what_is_called_too_often(_Config) ->
+    Config = fun(Level, Without) ->
+        dyno_agent_processes:config(#{
+            patterns => [{m, '_', '_'}], level => Level, without => Without, interval_ms => 1000
+        })
+    end,
+    ?assertEqual(off, Config(budget, [functions])),
+    ?assertMatch(#{interval_ms := 1000}, Config(budget, [vm])),
+    ?assertMatch(#{interval_ms := 1000}, Config(discovery, [functions])).
 
 %% In a node
 

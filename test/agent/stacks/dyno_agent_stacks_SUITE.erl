@@ -84,7 +84,7 @@ finds_where_it_computes_with(Schedulers) ->
         Pid = erpc:call(Node, bench_phases, start, []),
         _ = erpc:call(Node, bench_phases, shares, [Pid]),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{stacks := Stacks, groups := Groups} = Times = sampled(Sampler, 700, 20_000),
+        #{stacks := Stacks, groups := Groups} = Times = sampled(Sampler, 400, 20_000),
         Truth = erpc:call(Node, bench_phases, shares, [Pid]),
         ct:log("~tp~n~tp", [Truth, maps:without([waiting], Times)]),
         Samples = [{bench_phases:phase(Stack), Weight} || {_, Stack, Weight} <- Stacks],

@@ -49,6 +49,8 @@ What a window has shown. `processes`: for some processes, the functions that eac
     ns := pos_integer(),
     flagging_ns := number(),
     changes := non_neg_integer(),
+    %% What reading a window, and learning from it, takes.
+    learning_ns := number(),
     calls := #{mfa() => {Calls :: pos_integer(), RawNs :: non_neg_integer()}},
     processes := [[mfa()]],
     call_ns := number(),
@@ -77,9 +79,11 @@ processes are named.
 %% took (dyno_agent_window_spread). Many short windows also differ less than few long ones.
 -define(CALLS, 30).
 %% All modules at first, for one window may meet no call of a module that is called often; and again
-%% in every so many windows.
+%% in every so many windows. Modules of which functions are left out are taken as a whole less often:
+%% each call of these costs something from when the module is set until they are left out again.
 -define(ALL_FIRST, 4).
 -define(ALL_EVERY, 8).
+-define(WHOLE_EVERY, 32).
 %% So many changes more are taken for not stopping at what is hot.
 -define(MORE_CHANGES, 10).
 %% To change the code takes so much of the processor each time.
@@ -134,12 +138,13 @@ functions not; and how long it is.
 }.
 next(Modules, #{active := Active, left_out := LeftOut, windows := Windows, ms := Ms} = Plan) ->
     #{functions := Functions} = Plan,
-    IsAll = Windows < ?ALL_FIRST orelse Windows rem ?ALL_EVERY =:= 0,
+    IsEach = fun(Every) -> Windows < ?ALL_FIRST orelse Windows rem Every =:= 0 end,
+    IsAll = IsEach(?ALL_EVERY),
     Chosen = [M || M <- Modules, IsAll orelse is_map_key(M, Active)],
     %% What is left out costs its calls also while the others are set, and the change of one takes
     %% as long as that of a module.
     Singly =
-        case IsAll of
+        case IsEach(?WHOLE_EVERY) of
             true -> #{};
             false -> few(LeftOut, Plan)
         end,
@@ -216,8 +221,8 @@ hot(#{calls := Calls, call_ns := CallNs}, #{functions := Functions, left_out := 
 
 pace(Took, #{ms := Ms} = Plan) ->
     #{ns := Ns, flagging_ns := FlaggingNs, changes := Changes, busy_ns := BusyNs} = Took,
-    #{calls := Calls, call_ns := CallNs} = Took,
-    FixedNs = FlaggingNs + Changes * ?CHANGE_NS,
+    #{calls := Calls, call_ns := CallNs, learning_ns := LearningNs} = Took,
+    FixedNs = FlaggingNs + Changes * ?CHANGE_NS + LearningNs,
     %% Not more than was worked in the window.
     CallsNs = min(
         lists:sum([C || {C, _} <- maps:values(Calls)]) * CallNs * ?COLD, Ns * BusyNs / 1.0e9

@@ -63,7 +63,7 @@
 }.
 
 %% With fewer samples nothing is said of a group.
--define(LEAST_SAMPLES, 20).
+-define(LEAST_SAMPLES, 8).
 %% A group computes if not more than so much of its samples show it where it waits.
 -define(MOST_BURST, 0.1).
 %% The normal distribution's 97.5 %.

@@ -14,6 +14,8 @@
 %% and read after. Each change of the code takes a fraction of a millisecond of the processor, and
 %% on a busy node some milliseconds of waiting for the other schedulers, whether it is about one
 %% function or about a module: so modules are set as a whole, and all is paused and cleared at once.
+%% Changes of all functions, however, go through every module that is loaded, and take as long as
+%% some changes of single ones: where only few were set, these are paused and cleared by themselves.
 %%
 %% Who is called between two windows is not noticed. So a process that left a timed function in
 %% between by an exception, or has not left it yet, may be given all the time since the last window:
@@ -42,12 +44,16 @@ long.
     readings := [{mfa(), dyno_agent_call_sums:reading()}],
     %% To flag the processes and back: the whole node stands still.
     flagging_ns := non_neg_integer(),
-    %% How often the code was changed.
-    changes := non_neg_integer()
+    %% How often the code was changed; to change all of it counts as often as it takes.
+    changes := non_neg_integer(),
+    %% To read what was timed.
+    reading_ns := non_neg_integer()
 }.
 
 %% Nearly all calls return in that time.
 -define(RETURN_MS, 100).
+%% To pause or clear all functions of the node takes as long as that of so many single ones.
+-define(CHANGES_OF_ALL, 3).
 %% Of what the runtime measures in a window.
 -define(SLACK_US, 1000).
 
@@ -67,24 +73,32 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
             done -> timed(Ms, Session);
             interrupted -> none
         end,
-    _ = trace:function(Session, {'_', '_', '_'}, pause, [call_time]),
+    Changed =
+        case length(Specs) < ?CHANGES_OF_ALL of
+            true -> Specs;
+            false -> [{'_', '_', '_'}]
+        end,
+    Change = fun(How) -> [trace:function(Session, F, How, [call_time]) || F <- Changed] end,
+    _ = Change(pause),
     Result =
         case Window of
             none ->
                 none;
             #{ns := Ns} ->
-                Modules = lists:usort([M || {M, _, _} <- Specs]),
+                Start = erlang:monotonic_time(nanosecond),
+                Readings = [
+                    {MFA, Reading}
+                 || M <- lists:usort([M || {M, _, _} <- Specs]),
+                    MFA <- Functions(M),
+                    #{} = Reading <- [reading(MFA, Ns div 1000 + ?SLACK_US, Without, Session)]
+                ],
                 Window#{
-                    changes => length(Set) + 2,
-                    readings => [
-                        {MFA, Reading}
-                     || M <- Modules,
-                        MFA <- Functions(M),
-                        #{} = Reading <- [reading(MFA, Ns div 1000 + ?SLACK_US, Without, Session)]
-                    ]
+                    changes => length(Set) + 2 * min(length(Specs), ?CHANGES_OF_ALL),
+                    readings => Readings,
+                    reading_ns => erlang:monotonic_time(nanosecond) - Start
                 }
         end,
-    _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
+    _ = Change(false),
     Result.
 
 %% On a busy node this takes long: whoever waits comes first.

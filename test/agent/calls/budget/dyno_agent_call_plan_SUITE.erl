@@ -45,6 +45,7 @@ window(Calls, Processes) ->
         ns => 20 * ?MS,
         flagging_ns => 2 * ?MS,
         changes => 10,
+        learning_ns => 0,
         calls => Calls,
         processes => Processes,
         call_ns => ?CALL_NS,
@@ -92,8 +93,12 @@ leaves_out_what_is_hot_and_tiny(_Config) ->
     ),
     Eight = took_more(7, #{{m, long, 1} => {10, 5 * ?MS}}, Plan),
     ?assertMatch(
+        #{modules := [n], functions := [{m, long, 1}]}, dyno_agent_call_plan:next([m, n], Eight)
+    ),
+    %% Seldom as a whole, too, for until it is left out again what is tiny costs something.
+    ?assertMatch(
         #{modules := [m], functions := [], without := [{m, tiny, 1}]},
-        dyno_agent_call_plan:next([m], Eight)
+        dyno_agent_call_plan:next([m], took_more(24, #{{m, long, 1} => {10, 5 * ?MS}}, Eight))
     ),
     ?assertEqual({[m], [{m, tiny, 1}]}, dyno_agent_call_plan:active(Plan)).
 
@@ -126,6 +131,12 @@ a_window_costs_its_share(_Config) ->
     Plan = took(#{{m, f, 1} => {10_000, 10 * ?MS}}),
     Share = dyno_agent_call_plan:cost_ns(Plan) / ?MS / dyno_agent_call_plan:wait_ms(0.5, Plan),
     ?assert(abs(Share - 0.05 / 3) < 0.0002),
+    %% Also what it took to learn from it.
+    Slow = (window(#{{m, f, 1} => {10_000, 10 * ?MS}}))#{learning_ns := 7 * ?MS},
+    ?assertEqual(
+        dyno_agent_call_plan:cost_ns(Plan) + 7 * ?MS,
+        dyno_agent_call_plan:cost_ns(dyno_agent_call_plan:took(Slow, plan()))
+    ),
     %% At random, the mean of which is that.
     Longest = dyno_agent_call_plan:wait_ms(1.0, Plan),
     Shortest = dyno_agent_call_plan:wait_ms(0.0, Plan),

@@ -178,7 +178,7 @@ the_innermost_measured_function(_Config) ->
 
 few_samples_say_nothing(_Config) ->
     Input = stacks(
-        ?SECOND, [{?LOOP, [{m, f, 1}], 19}], windows([{{m, f, 1}, ?LOOP, 10, 1000}], input())
+        ?SECOND, [{?LOOP, [{m, f, 1}], 7}], windows([{{m, f, 1}, ?LOOP, 10, 1000}], input())
     ),
     ?assertMatch(#{{m, f, 1} := #{own_time_ns := 10_000, time_from := windows}}, functions(Input)).
 
