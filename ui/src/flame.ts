@@ -125,7 +125,10 @@ export function flames(
                     'Processes',
                     [
                         ['', 'All processes'],
-                        ...(labels.length > 1 ? labels : []).map(([name, value]): [string, string] => [name, `${name || '(no kind)'}: ${share(value / all)}`]),
+                        ...(labels.length > 1 ? labels : [])
+                            // What is of none has the name of all.
+                            .filter(([name]) => name)
+                            .map(([name, value]): [string, string] => [name, `${name}: ${share(value / all)}`]),
                     ],
                     label,
                     set('processes'),
