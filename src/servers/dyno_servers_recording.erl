@@ -298,7 +298,7 @@ in_callbacks(Node, Servers) ->
 %% What a person would say after reading the table.
 findings(Servers, DurationNs) ->
     Rows = [
-        dyno_servers_row:row(Sum, DurationNs)
+        (dyno_servers_row:row(Sum, DurationNs))#{most => most(Sum)}
      || Sum <- named(process, dyno_servers_window:group(process, Servers))
     ],
     Sentences = [
@@ -318,7 +318,7 @@ findings(Servers, DurationNs) ->
 sentence(#{name := Name} = Row, Forecast) ->
     dyno_recording_part:text("~ts: ~ts~ts", [Name, Forecast, details(Row)]).
 
-details(Row) ->
+details(#{most := Most} = Row) ->
     Parts = [
         [Before, dyno_unit:format(Value, Unit), After]
      || {Key, Least, Before, Unit, After} <- [
@@ -330,11 +330,27 @@ details(Row) ->
         #{Key := Value} <- [Row],
         is_number(Value),
         Value >= Least
-    ],
+    ] ++ [Most || Most =/= undefined],
     case Parts of
         [] -> "";
         _ -> [" (", lists:join(", ", Parts), ")"]
     end.
+
+%% The kind of message that takes at least half of the time, where there are several.
+most(#{tags := [_, _ | _] = Tags}) ->
+    All = lists:sum([Ns || #{wall_ns := Ns} <- Tags]),
+    Most = [
+        dyno_recording_part:text("most of it in ~ts, ~ts each", [
+            Kind, dyno_unit:format(Ns / Count, ~"ns")
+        ])
+     || #{wall_ns := Ns, count := Count, tag := Kind} <- Tags, Count > 0, 2 * Ns > All
+    ],
+    case Most of
+        [Text] -> Text;
+        [] -> undefined
+    end;
+most(_Sum) ->
+    undefined.
 
 times(1) -> "once";
 times(N) -> [integer_to_binary(N), " times"].

@@ -106,7 +106,7 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
     processes := pid() | none,
     table := dyno_agent_process_table:t() | none,
     since := integer(),
-    processor_ms := integer(),
+    processor_since := integer(),
     %% Of processes and functions, in the reading under way.
     rows := non_neg_integer(),
     overhead := dyno_agent_overhead:t(),
@@ -242,7 +242,7 @@ begun(Patterns, Measures, Config) ->
         processes => Processes,
         table => subscribed(Processes, Measures),
         since => dyno_agent_call_sessions:work(),
-        processor_ms => processor_ms(),
+        processor_since => dyno_agent_process:processor_ns(),
         rows => 0,
         overhead => Overhead,
         sampler => Sampler,
@@ -309,10 +309,8 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
         overhead := dyno_agent_overhead:restart(Overhead),
         sample := Sample,
         since := dyno_agent_call_sessions:work(),
-        processor_ms := processor_ms()
+        processor_since := dyno_agent_process:processor_ns()
     }.
-
-processor_ms() -> element(1, erlang:statistics(runtime)).
 
 restart_sessions(#{sessions := Sessions} = State) ->
     State#{sessions := dyno_agent_call_sessions:restart(Sessions)}.
@@ -532,7 +530,7 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
         ]),
         off_by => off_by(State),
         least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
-        processor_ns => 1_000_000 * (processor_ms() - map_get(processor_ms, State))
+        processor_ns => dyno_agent_process:processor_ns() - map_get(processor_since, State)
     }.
 
 %% Too few by the calls of the gaps, or too many by those that were added for them.

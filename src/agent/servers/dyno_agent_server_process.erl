@@ -191,11 +191,14 @@ callbacks(#{observed := Observed}, #{times := All} = Measured) ->
     ].
 
 %% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart:
-%% what they took of the processor together is none's alone.
+%% what they took of the processor together is none's alone. So it is with the events of a state
+%% machine.
+times_of(Times, Hooked) when map_size(Hooked) =:= 0 ->
+    Times;
 times_of(Times, Hooked) ->
     case maps:size(maps:with(?INFOS, Hooked)) of
-        0 -> Times;
-        _ -> maps:remove(~"handle_info", Times)
+        0 -> maps:remove(~"(event)", Times);
+        _ -> maps:without([~"(event)", ~"handle_info"], Times)
     end.
 
 by_callback(Measured) ->

@@ -12,9 +12,11 @@
 
 -export([new/3, select/2, unselect/2, scan/1, scan_due/1, found/2, busiest/1]).
 -export([answered/3, down/4, observe_life/3, managers/1, stage_modules/1]).
--export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/1, unhook_all/1, next/2]).
--export([to_list/1, unselected/1, under_way/2, call/3, new_table/0]).
+-export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
+-export([to_list/1, is_flagged/1, unselected/1, under_way/2, call/3, new_table/0]).
 -export_type([t/0, one/0]).
+
+-import(dyno_agent_server_process, [observe/4]).
 
 -opaque t() :: #{
     selectors := [dyno_agent_servers:selector()],
@@ -26,6 +28,8 @@
     %% Those that are not; servers where the busiest are looked for.
     other := #{pid() => none | dyno_agent_server_choice:server()},
     unselected := #{pid() => []},
+    %% Let go, but still flagged.
+    flagged := [pid()],
     %% The number of the newest process when all were last listed, and when that is due again.
     newest := integer(),
     due := integer(),
@@ -77,6 +81,7 @@ new(Selectors, Most, Shared) ->
         ended => 0,
         other => #{},
         unselected => #{},
+        flagged => [],
         newest => -1,
         due => erlang:monotonic_time(),
         reductions => #{}
@@ -131,12 +136,16 @@ unselect(Less, #{selectors := Selectors, measured := All} = Set) ->
     %% Those that were too many may find room.
     scan(Smaller#{other := #{}, unselected := #{}}).
 
-drop(Pid, #{measured := All, shared := Shared} = Set) ->
-    {#{monitor := Monitor} = One, Rest} = maps:take(Pid, All),
+drop(Pid, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
+    {#{monitor := Monitor, flagged := Flagged} = One, Rest} = maps:take(Pid, All),
     true = demonitor(Monitor, [flush]),
     _ = unhooked(Pid, One),
     ok = dyno_agent_server_hook:forget(Pid, Shared),
-    Set#{measured := Rest, ended := map_get(ended, Set) - length([Pid || is_ended(One)])}.
+    Set#{
+        measured := Rest,
+        ended := map_get(ended, Set) - length([Pid || is_ended(One)]),
+        flagged := [Pid || Flagged] ++ Flags
+    }.
 
 is_ended(#{process := Process}) -> dyno_agent_server_process:is_ended(Process).
 
@@ -266,16 +275,13 @@ busiest(#{selectors := Selectors} = Set) ->
 busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) ->
     Busiest = [Pid || Pid := #{busiest := true} <- All],
     Candidates = Busiest ++ [Pid || Pid := #{} <- Other],
-    Now = #{Pid => reductions(Pid) || Pid <- Candidates},
+    Now = #{Pid => number(Pid, reductions) || Pid <- Candidates},
     Done = lists:sort([{maps:get(Pid, Before, 0) - N, Pid} || Pid := N <- Now]),
     Top = [Pid || {_, Pid} <- lists:sublist(Done, Count)],
     %% One that is near the edge does not come and go.
-    Far = [Pid || {_, Pid} <- lists:nthtail(min(2 * Count, length(Done)), Done)],
-    Left = lists:foldl(
-        fun drop/2,
-        Set#{reductions := Now},
-        [Pid || Pid <- Far, is_map_key(Pid, All)]
-    ),
+    Far = lists:nthtail(min(2 * Count, length(Done)), Done),
+    Gone = [Pid || {_, Pid} <- Far, is_map_key(Pid, All)],
+    Left = lists:foldl(fun drop/2, Set#{reductions := Now}, Gone),
     lists:foldl(
         fun(Pid, Grown) ->
             case {Other, has_room(Grown)} of
@@ -287,15 +293,11 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
         Top
     ).
 
-reductions(Pid) ->
-    case process_info(Pid, reductions) of
-        {reductions, Reductions} -> Reductions;
-        undefined -> 0
-    end.
+queue_length(Pid) -> number(Pid, message_queue_len).
 
-queue_length(Pid) ->
-    case process_info(Pid, message_queue_len) of
-        {message_queue_len, Length} -> Length;
+number(Pid, Item) ->
+    case process_info(Pid, Item) of
+        {Item, Number} -> Number;
         undefined -> 0
     end.
 
@@ -303,8 +305,9 @@ queue_length(Pid) ->
 
 -doc "Has each measured as the level says.".
 -spec adjust(dyno_agent_servers:level(), dyno_agent_server_breakpoints:t(), t()) -> t().
-adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
+adjust(Level, Times, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
     Now = now_ns(),
+    _ = [ok = dyno_agent_server_breakpoints:flag(Pid, false, Times) || Pid <- Flags],
     Hooked = #{Pid => adjust_hook(Pid, One, Level, Now, Shared) || Pid := One <- All},
     Wrong = [
         Pid
@@ -319,7 +322,12 @@ adjust(Level, Times, #{measured := All, shared := Shared} = Set) ->
         end,
         maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)
     ),
-    Set#{measured := maps:merge(Hooked, Flagged)}.
+    Set#{measured := maps:merge(Hooked, Flagged), flagged := []}.
+
+-doc "Whether a process is flagged.".
+-spec is_flagged(t()) -> boolean().
+is_flagged(#{measured := All, flagged := Flags}) ->
+    Flags =/= [] orelse lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
 
 -doc "Has a new process hooked, where the level says so.".
 -spec adjust_one(pid(), dyno_agent_servers:level(), t()) -> t().
@@ -360,8 +368,8 @@ ask(Pid, One, Shared) ->
     One#{counters := Counters, hook := asked, since := now_ns()}.
 
 unhooked(Pid, #{hook := hooked} = One) ->
-    Id = dyno_agent_server_hook:id(),
-    _ = Pid ! {system, {self(), {?MODULE, Pid, none}}, {debug, {remove, Id}}},
+    Remove = {debug, {remove, dyno_agent_server_hook:id()}},
+    _ = Pid ! {system, {self(), {?MODULE, Pid, none}}, Remove},
     One#{hook := none};
 unhooked(_Pid, One) ->
     One.
@@ -416,12 +424,14 @@ stage_modules(#{measured := All}) ->
     Servers = [dyno_agent_server_process:server(Process) || _ := #{process := Process} <- All],
     lists:usort([Module || #{behaviour := gen_stage, module := Module} <- Servers]).
 
--doc "Takes the lengths of the queues.".
--spec sample_queues(t()) -> t().
-sample_queues(#{measured := All} = Set) ->
-    Set#{measured := maps:map(fun sample_queue/2, All)}.
+-doc "Takes the lengths of the queues: of all, or of those that do not look themselves.".
+-spec sample_queues(all | unhooked, t()) -> t().
+sample_queues(Which, #{measured := All} = Set) ->
+    Set#{measured := maps:map(fun(Pid, One) -> sample_queue(Which, Pid, One) end, All)}.
 
-sample_queue(Pid, #{process := Process} = One) ->
+sample_queue(unhooked, _Pid, #{hook := hooked} = One) ->
+    One;
+sample_queue(_Which, Pid, #{process := Process} = One) ->
     case is_ended(One) of
         true -> One;
         false -> One#{process := dyno_agent_server_process:queue(queue_length(Pid), Process)}
@@ -456,9 +466,6 @@ observe_start([Name | _], InitNs, #{measured := All} = Set) ->
     end;
 observe_start([], _InitNs, Set) ->
     Set.
-
-observe(Name, Outcome, Ns, Process) ->
-    dyno_agent_server_process:observe(Name, Outcome, Ns, Process).
 
 -doc "The callback that runs, and since when.".
 -spec under_way(pid(), t()) -> #{callback := binary(), ns := non_neg_integer()} | none.
@@ -582,12 +589,12 @@ next(Rates, #{measured := All, shared := Shared} = Set) ->
     Set#{
         ended := 0,
         measured := #{
-            Pid => next_one(One, maps:get(Pid, Rates, 0))
-         || Pid := One <- maps:without(Ended, All)
+            Pid => One#{
+                process := dyno_agent_server_process:next(Process),
+                rate := maps:get(Pid, Rates, 0)
+            }
+         || Pid := #{process := Process} = One <- maps:without(Ended, All)
         }
     }.
-
-next_one(#{process := Process} = One, Rate) ->
-    One#{process := dyno_agent_server_process:next(Process), rate := Rate}.
 
 now_ns() -> erlang:monotonic_time(nanosecond).

@@ -27,6 +27,8 @@
     outstanding := #{pid() => integer()}
 }.
 
+%% Of the processor time of the node.
+-define(PRECISION_NS, 10_000_000).
 -define(BUSY, ~"it has not answered sys for two seconds").
 -define(NOT_YET, ~"it has not answered sys yet").
 -define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
@@ -132,9 +134,8 @@ How much of the time that the schedulers were busy, by the clock, they were on a
 than 1 where other programs of the machine had it. Between two readings, so many nanoseconds apart.
 """.
 -spec on_processor(
-    Before :: [tuple()], {[tuple()], RuntimeMs :: non_neg_integer()}, Ns :: pos_integer()
+    Before :: [tuple()], {[tuple()], ProcessorNs :: integer()}, Ns :: pos_integer()
 ) -> float().
-on_processor(Before, {After, RuntimeMs}, Ns) ->
+on_processor(Before, {After, ProcessorNs}, Ns) ->
     Busy = busy(Before, After) * length(After) * Ns,
-    %% The runtime's clock for this one tells whole milliseconds.
-    min(1.0, (RuntimeMs + 1) * 1.0e6 / max(1.0, Busy)).
+    min(1.0, (ProcessorNs + ?PRECISION_NS) / max(1.0, Busy)).

@@ -171,7 +171,7 @@ N}` takes the servers that did most in the last window.
     started := integer(),
     started_system := integer(),
     schedulers := [tuple()],
-    runtime_ms := non_neg_integer(),
+    processor_ns := non_neg_integer(),
     own_ns := non_neg_integer(),
     %% For the level: the schedulers a second ago, and the share of all that the last window took.
     second := [tuple()],
@@ -269,14 +269,14 @@ init(#{servers := Selectors} = Config) ->
         flag => dyno_agent_server_probe:flag_ns(Times)
     },
     %% What the probes did does not count.
-    _ = dyno_agent_server_breakpoints:read(restart, Times),
+    {_, _, Zero} = dyno_agent_server_breakpoints:read(restart, true, Times),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
     State = #{
         config => Config,
         shared => Shared,
         set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared),
-        times => Times,
+        times => Zero,
         life => dyno_agent_server_life:open(),
         level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
         probes => Probes,
@@ -308,7 +308,7 @@ begin_window(State) ->
         started => now_ns(),
         started_system => erlang:system_time(nanosecond),
         schedulers => schedulers(),
-        runtime_ms => runtime_ms(),
+        processor_ns => dyno_agent_process:processor_ns(),
         own_ns => 0
     }.
 
@@ -316,18 +316,14 @@ begin_window(State) ->
     {reply, term(), state()}.
 handle_call(peek, _From, State) ->
     Scanned = scan(State),
-    {Window, _, _} = window(go_on, Scanned),
+    {Window, _} = window(go_on, Scanned),
     {reply, Window, Scanned};
 handle_call(next, _From, State) ->
-    #{set := Set} = Scanned = scan_due(State),
-    {Window, Outstanding, Life} = window(restart, Scanned),
+    #{set := Set} = Scanned = scan_due(all, State),
+    {Window, Read} = window(restart, Scanned),
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
-    Next = (spent(Cost, DurationNs, Scanned))#{
-        set := dyno_agent_server_set:next(Rates, Set),
-        life := Life,
-        outstanding := Outstanding
-    },
+    Next = (spent(Cost, DurationNs, Read))#{set := dyno_agent_server_set:next(Rates, Set)},
     {reply, Window, busiest(begin_window(Next))};
 handle_call({add, More}, _From, #{set := Set} = State) ->
     {reply, ok, busiest(State#{set := dyno_agent_server_set:select(More, Set)})};
@@ -381,7 +377,8 @@ terminate(_Reason, #{shared := #{control := Control}} = State) ->
 tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
     Late = is_late(Shared),
     ok = prolong(Shared),
-    Scanned = scan_due(State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1}),
+    Ticked = State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1},
+    Scanned = scan_due(unhooked, Ticked),
     ok = ask_for_handlers(Scanned),
     #{set := Set} = Levelled = refilled(levelled(with_stages(Scanned))),
     case Late of
@@ -393,12 +390,13 @@ with_stages(#{set := Set, life := Life} = State) ->
     Modules = dyno_agent_server_set:stage_modules(Set),
     State#{life := dyno_agent_server_life:stages(Modules, Life)}.
 
-scan(#{set := Set} = State) -> adjusted(dyno_agent_server_set:scan(Set), State).
+scan(#{set := Set} = State) -> adjusted(all, dyno_agent_server_set:scan(Set), State).
 
-scan_due(#{set := Set} = State) -> adjusted(dyno_agent_server_set:scan_due(Set), State).
+scan_due(Queues, #{set := Set} = State) ->
+    adjusted(Queues, dyno_agent_server_set:scan_due(Set), State).
 
-adjusted(Set, #{level := Level, times := Times} = State) ->
-    Scanned = dyno_agent_server_set:sample_queues(Set),
+adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
+    Scanned = dyno_agent_server_set:sample_queues(Queues, Set),
     Now = dyno_agent_server_level:level(Level),
     State#{set := dyno_agent_server_set:adjust(Now, Times, Scanned)}.
 
@@ -474,7 +472,8 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     #{set := Set, times := Times, shared := Shared, outstanding := Before, life := Was} = State,
     {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
-    {Rate, TimesOf} = dyno_agent_server_breakpoints:read(How, Times),
+    Flagged = dyno_agent_server_set:is_flagged(Set),
+    {Rate, TimesOf, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
     Now = dyno_agent_server_level:level(Level),
     Context = #{
         shared => Shared,
@@ -503,7 +502,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         unselected => dyno_agent_server_set:unselected(Set),
         schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), Schedulers)
     },
-    {Window, Outstanding, Life}.
+    {Window, State#{times := Taken, life := Life, outstanding := Outstanding}}.
 
 probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
@@ -511,13 +510,9 @@ probe_ns(_Hook, #{hook := Ns}) -> Ns.
 
 %% What this process did is known by the clock only. It has priority, so that nothing in the node
 %% takes the processor away from it for long; other programs of the machine do.
-on_processor(Schedulers, DurationNs, #{schedulers := Before, runtime_ms := RuntimeMs}) ->
-    After = {Schedulers, runtime_ms() - RuntimeMs},
+on_processor(Schedulers, DurationNs, #{schedulers := Before, processor_ns := Ns}) ->
+    After = {Schedulers, dyno_agent_process:processor_ns() - Ns},
     dyno_agent_server_window:on_processor(Before, After, DurationNs).
-
-runtime_ms() ->
-    {Ms, _} = erlang:statistics(runtime),
-    Ms.
 
 schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).
 

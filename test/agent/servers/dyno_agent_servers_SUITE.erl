@@ -136,7 +136,8 @@ newest_release_only() ->
     [
         buckets_are_those_of_the_histogram, blocks_that_run_out, lengths_are_told_apart,
         delays_lie_between_looks, levels_step_down_and_up,
-        the_machine_is_not_charged_to_measuring, choosing, the_busiest, single_calls,
+        the_machine_is_not_charged_to_measuring, time_in_the_system_is_processor_time,
+        choosing, the_busiest, single_calls,
         kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
     ].
@@ -156,12 +157,14 @@ groups() ->
             the_machine_is_not_charged_to_measuring
         ]},
         {in_a_node, [], [
+            time_in_the_system_is_processor_time,
             known_times,
             short_callbacks,
             nested_calls_are_blocked_time,
             every_tenth_crashes,
             beginnings_and_ends,
             without_hooks,
+            a_callback_over_windows,
             delay_of_a_backlog,
             delay_of_bursts,
             a_queue_of_its_own,
@@ -369,13 +372,33 @@ levels_step_down_and_up(_Config) ->
 the_machine_is_not_charged_to_measuring(_Config) ->
     Before = [{1, 0, 0}, {2, 0, 0}],
     After = [{1, 700, 1000}, {2, 300, 1000}],
-    Share = fun(RuntimeMs) ->
-        dyno_agent_server_window:on_processor(Before, {After, RuntimeMs}, 1_000_000_000)
+    Share = fun(Ms) ->
+        dyno_agent_server_window:on_processor(Before, {After, Ms * 1_000_000}, 1_000_000_000)
     end,
-    within(0.25, Share(249), 1.0e-9),
+    within(0.25, Share(240), 1.0e-9),
     %% Nobody else was there; and schedulers look for work on a processor, too.
     ?assertEqual(1.0, Share(1000)),
     ?assertEqual(1.0, Share(1900)).
+
+%% Which is most of what it takes to read files of the system.
+time_in_the_system_is_processor_time(_Config) ->
+    dyno_tries:hold(3, fun reading/0).
+
+reading() ->
+    {BeforeMs, _} = erlang:statistics(runtime),
+    Before = dyno_agent_process:processor_ns(),
+    ok = read_until(Before + 500_000_000),
+    {AfterMs, _} = erlang:statistics(runtime),
+    Ns = dyno_agent_process:processor_ns() - Before,
+    ct:log("~b ns, the runtime says ~b ms", [Ns, AfterMs - BeforeMs]),
+    ?assert(Ns > 1_050_000 * (AfterMs - BeforeMs)).
+
+read_until(EndNs) ->
+    _ = [file:read_file("/proc/self/status", [raw]) || _ <- lists:seq(1, 100)],
+    case dyno_agent_process:processor_ns() of
+        Ns when Ns < EndNs -> read_until(EndNs);
+        _ -> ok
+    end.
 
 known_times(_Config) ->
     dyno_tries:hold(3, fun known/0).
@@ -537,6 +560,31 @@ without_hooks(_Config) ->
         ok = dyno_agent:detach(Agent)
     end).
 
+%% Each window has what ran in it.
+a_callback_over_windows(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {Agent, Servers} = attach(Node, #{servers => [{module, known_server}], level => time}),
+        ok = flagged(Servers, Pid),
+        _ = dyno_agent_servers:next(Servers),
+        ok = gen_server:cast(Pid, {busy, 2_000_000}),
+        Asked = gen_server:send_request(Pid, truth),
+        {[{cast, TrueNs}], Times} = cpu_until(Asked, Servers, []),
+        ct:log("~b ~tp", [TrueNs, Times]),
+        ?assert(lists:sum(Times) > 0.3 * TrueNs),
+        ?assert(lists:sum(Times) < 1.1 * TrueNs),
+        ok = dyno_agent:detach(Agent)
+    end).
+
+cpu_until(Asked, Servers, Times) ->
+    Answer = gen_server:wait_response(Asked, 100),
+    #{servers := [#{callbacks := Callbacks}]} = dyno_agent_servers:next(Servers),
+    Now = [Ns || #{name := ~"handle_cast", cpu_ns := Ns} <- Callbacks] ++ Times,
+    case Answer of
+        {reply, Truth} -> {Truth, Now};
+        timeout -> cpu_until(Asked, Servers, Now)
+    end.
+
 %% A hundred messages at once, each of which takes the server two milliseconds.
 delay_of_a_backlog(_Config) ->
     dyno_tries:hold(3, fun backlog/0).
@@ -651,6 +699,14 @@ states_of_a_state_machine(_Config) ->
         """),
         {ok, Pid} = erpc:call(Node, known_machine, start, []),
         ok = hooked(Servers, Pid),
+        %% Its time on the processor is known, and no event is counted twice.
+        ok = dyno_leftovers:until(fun() ->
+            ok = push(Pid),
+            #{servers := [Server]} = dyno_agent_servers:next(Servers),
+            #{callbacks := Both, cpu_ns := CpuNs} = Server,
+            [] = [Event || #{name := ~"(event)"} = Event <- Both],
+            is_integer(CpuNs)
+        end),
         [push(Pid) || _ <- lists:seq(1, 3)],
         #{servers := [#{callbacks := Callbacks, behaviour := gen_statem}]} =
             dyno_agent_servers:next(Servers),
@@ -910,6 +966,9 @@ choosing(_Config) ->
         ok = dyno_agent_servers:remove(Servers, [{pid, Plain}]),
         ?assertEqual([Named], pids(Servers)),
         ok = dyno_leftovers:until(fun() -> hooks(Node, Plain) =:= [] end),
+        ok = dyno_leftovers:until(fun() ->
+            [] =:= erpc:call(Node, trace, session_info, [Plain])
+        end),
         ok = dyno_agent_servers:remove(Servers, [{registered, known_name}]),
         ?assertEqual([], pids(Servers)),
         %% Nothing of OTP's base nor of dyno.
