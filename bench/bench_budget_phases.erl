@@ -16,33 +16,32 @@
 
 describe() ->
     """
-    A node runs the program of five phases of known_shares, over and over, on the machine's
-    processors. By turns the level budget of `dyno test` measures it for some seconds, and nothing
-    does. The program reads its clock between the phases: these are the true shares of the time. The
-    result is the largest difference between a share as the level budget tells it and the true one,
-    in percentage points; besides, how long a turn of the program takes with the level budget by
-    how long without, by the clock and in processor time of the node: the median over the pairs.
+    A node runs the program of five phases of known_shares, over and over. The program reads its
+    clock between the phases: these are the true shares of the time. The level budget of `dyno test`
+    measures it, for half of the time, by turns. The result is the largest difference between a
+    share as the level budget tells it and the true one, in percentage points; besides, how long a
+    turn of the program takes with the level budget by how long without, by the clock and in
+    processor time of the node: the median over pairs of turns.
     """.
 
 argument(none) -> {ok, none};
 argument(Other) -> {error, ["there is no argument ", Other]}.
 
 measure(none, Effort) ->
-    {Pairs, Ms} = effort(Effort),
+    {Rounds, Parts, Ms} = effort(Effort),
     {ok, Node} = dyno_peer:start(#{
         name => "bench",
         arguments => ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]
     }),
     {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
-    Measured = {Node, erpc:call(Node, bench_phases, start, []), Ms},
-    All = [pair(Measured, N) || N <- lists:seq(1, Pairs)],
+    Pid = erpc:call(Node, bench_phases, start, []),
+    All = [round_of({Node, Pid, Ms}, Parts) || _ <- lists:seq(1, Rounds)],
     ok = dyno_peer:stop(Node),
-    bench_program:say("pairs     ~b, each of ~b s with the level budget and as long without", [
-        Pairs, Ms div 1000
+    bench_program:say("rounds    ~b of ~b times ~b ms with the level budget and as long without", [
+        Rounds, Parts, Ms
     ]),
-    #{with := With} = lists:foldl(fun added/2, #{with => #{}}, All),
-    Truth = shares(maps:from_list([{P, Ns} || {{truth, P}, Ns} <- maps:to_list(With)])),
-    Told = shares(maps:from_list([{P, Ns} || {{told, P}, Ns} <- maps:to_list(With)])),
+    Truth = shares([maps:to_list(Times) || #{truth := Parted} <- All, Times <- Parted]),
+    Told = shares([Of || #{told := Of} <- All]),
     Errors = [
         begin
             bench_program:say("~-9s truth ~5.1f %, told ~5.1f %", [
@@ -52,8 +51,8 @@ measure(none, Effort) ->
         end
      || Phase := Share <- Truth
     ],
-    slowed("slowed   ", clock_ms, All),
-    slowed("processor", processor_ms, All),
+    slowed("slowed   ", [Ratio || #{slowed := Of} <- All, {Ratio, _} <- Of]),
+    slowed("processor", [Ratio || #{slowed := Of} <- All, {_, Ratio} <- Of]),
     #{
         name => "budget_phases",
         value => lists:max(Errors),
@@ -62,21 +61,13 @@ measure(none, Effort) ->
         goal => ?GOAL_POINTS
     }.
 
-effort(full) -> {20, 5000};
-effort(quick) -> {2, 2000}.
+effort(full) -> {5, 40, 500};
+effort(quick) -> {1, 4, 500}.
 
-pair(Measured, N) ->
-    Order =
-        case N rem 2 of
-            0 -> [with, without];
-            1 -> [without, with]
-        end,
-    #{How => part(How, Measured) || How <- Order}.
-
-part(without, Measured) ->
-    turn(Measured);
-part(with, {Node, _, _} = Measured) ->
-    {ok, Targets} = dyno_targets:attach([Node], #{
+%% The level is there all the time, and does nothing half of it: machines change their speed from
+%% one second to the next, so the turns are short.
+round_of({Node, _, _} = Measured, Parts) ->
+    {ok, [#{instruments := Instruments}] = Targets} = dyno_targets:attach([Node], #{
         patterns => [{bench_phases, '_', '_'}],
         level => budget,
         budget => 0.05,
@@ -85,20 +76,41 @@ part(with, {Node, _, _} = Measured) ->
     }),
     timer:sleep(?WARMUP_MS),
     ok = dyno_targets:restart(Targets),
-    #{truth := Truth} = Turn = turn(Measured),
+    Pids = [Pid || {_, Pid} <- Instruments],
+    Turns = lists:append([
+        [
+            {How, part(How, Pids, Measured)}
+         || How <- lists:nth(1 + N rem 2, [[with, without], [without, with]])
+        ]
+     || N <- lists:seq(1, Parts)
+    ]),
     [#{results := #{dyno_agent_calls := #{functions := Functions}}}] = dyno_targets:read(Targets),
     ok = dyno_targets:detach(Targets),
-    Told = maps:groups_from_list(
-        fun({Phase, _}) -> Phase end,
-        fun({_, Ns}) -> Ns end,
-        [{phase(MFA), Ns} || #{mfa := MFA, own_time_ns := Ns} <- Functions]
-    ),
-    Turn#{
-        phases => maps:from_list(
-            [{{truth, Phase}, Ns} || {Phase, Ns} <- maps:to_list(Truth)] ++
-                [{{told, P}, lists:sum(Ns)} || {P, Ns} <- maps:to_list(Told), P =/= none]
+    #{
+        truth => [Times || {with, {Times, _, _}} <- Turns],
+        told => [{phase(MFA), Ns} || #{mfa := MFA, own_time_ns := Ns} <- Functions],
+        slowed => lists:zipwith(
+            fun({_, With, WithMs}, {_, Without, WithoutMs}) ->
+                {With / Without, WithMs / WithoutMs}
+            end,
+            [Part || {with, Part} <- Turns],
+            [Part || {without, Part} <- Turns]
         )
     }.
+
+part(with, _Pids, Measured) ->
+    part(Measured);
+part(without, Pids, Measured) ->
+    lists:foreach(fun sys:suspend/1, Pids),
+    Part = part(Measured),
+    lists:foreach(fun sys:resume/1, Pids),
+    Part.
+
+part({Node, Pid, Ms}) ->
+    _ = erpc:call(Node, bench_phases, measured, [Pid]),
+    timer:sleep(Ms),
+    {Times, Turns, ProcessorMs} = erpc:call(Node, bench_phases, measured, [Pid]),
+    {Times, lists:sum(maps:values(Times)) / Turns, ProcessorMs}.
 
 %% What tiny calls, and funs of the comprehensions, belong to.
 phase({bench_phases, Name, _}) ->
@@ -112,28 +124,18 @@ phase({bench_phases, Name, _}) ->
         _ -> none
     end.
 
-turn({Node, Pid, Ms}) ->
-    _ = erpc:call(Node, bench_phases, measured, [Pid]),
-    timer:sleep(Ms),
-    {Times, Turns, ProcessorMs} = erpc:call(Node, bench_phases, measured, [Pid]),
-    #{
-        truth => Times,
-        clock_ms => lists:sum(maps:values(Times)) / Turns,
-        processor_ms => ProcessorMs
-    }.
+%% In percent, of all that is in a phase.
+shares(Lists) ->
+    InPhases = [Of || {Phase, _} = Of <- lists:append(Lists), Phase =/= none],
+    All = lists:sum([Value || {_, Value} <- InPhases]),
+    maps:map(
+        fun(_, Values) -> 100 * lists:sum(Values) / max(1, All) end,
+        maps:groups_from_list(
+            fun({Phase, _}) -> Phase end, fun({_, Value}) -> Value end, InPhases
+        )
+    ).
 
-added(#{with := #{phases := Phases}}, #{with := Sum} = Acc) ->
-    Acc#{with := maps:merge_with(fun(_, A, B) -> A + B end, Sum, Phases)}.
-
-shares(Times) ->
-    All = max(1, lists:sum(maps:values(Times))),
-    #{Phase => 100 * Time / All || Phase := Time <- Times}.
-
-slowed(Name, Key, All) ->
-    Ratios = [
-        map_get(Key, With) / map_get(Key, Without)
-     || #{with := With, without := Without} <- All
-    ],
+slowed(Name, Ratios) ->
     {Median, Interval} = bench_program:median(Ratios, 0.95),
     bench_program:say("~ts ~.3f times, ~ts; at most ~.2f: ~ts", [
         Name, Median, bench_program:interval_text(Interval, "times"), ?GOAL_SLOWED,

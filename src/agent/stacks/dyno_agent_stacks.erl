@@ -113,9 +113,11 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
     timer := reference()
 }.
 
-%% The mean time between two instants, at least, and the share of one scheduler that they may take.
+%% The mean time between two instants, at least, and the share of one scheduler that they may take;
+%% less where others measure beside.
 -define(LEAST_MS, 3).
 -define(SHARE, 0.015).
+-define(SHARE_OF_TEST, 0.01).
 %% So many are asked for their stacks at an instant.
 -define(ASKED, 32).
 %% At one instant in so many, and so many of those that wait.
@@ -272,8 +274,13 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% At random, so that nothing that happens at an interval is always met, or never.
-scheduled(#{each := Each} = State) ->
-    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / ?SHARE / 1.0e6)),
+scheduled(#{each := Each, purpose := Purpose} = State) ->
+    Share =
+        case Purpose of
+            test -> ?SHARE_OF_TEST;
+            profile -> ?SHARE
+        end,
+    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / Share / 1.0e6)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
 %% An instant. What is waited for an answer is no cost, so the time is taken around it.

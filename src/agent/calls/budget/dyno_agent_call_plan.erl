@@ -7,10 +7,10 @@
 %% comes, and which functions are called too often to be counted or to discover processes. It
 %% learns from the windows (dyno_agent_call_windows). Pure.
 %%
-%% * A window may take as much of the processor as a third of the budget allows until the next one.
+%% * A window may take as much of the processor as a quarter of the budget allows until the next one.
 %% * A function that is called so often, and does so little, that its time would mostly be what
 %%   measuring adds is left out of the windows: its time is in its callers' then.
-%% * Breakpoints that stay, of counting and of discovery, share another third: the functions that
+%% * Breakpoints that stay, of counting and of discovery, share another quarter: the functions that
 %%   are called least have them, as many as fit.
 
 -export([new/1, next/2, took/2, looked/2, wait_ms/2]).
@@ -68,8 +68,8 @@ processes are named.
     busy_ns := number()
 }.
 
-%% Parts of a budget: stacks, windows, breakpoints.
--define(PARTS, 3).
+%% Parts of a budget: stacks, windows, breakpoints, and what nobody reckons (caches).
+-define(PARTS, 4).
 -define(FIRST_MS, 10).
 -define(IDLE_WINDOW_MS, 20).
 -define(SHORTEST_MS, 2).
