@@ -45,10 +45,7 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
-        tables => [
-            dyno_profile_functions:table(Profile)
-         || #{name := Of} = Profile <- Profiles, Of =:= map_get(name, hd(Profiles))
-        ] ++ Tables
+        tables => dyno_profile_functions:tables(Profiles) ++ Tables
     },
     With = dyno_recording:add_run(New, Run),
     Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings)),

@@ -7,7 +7,7 @@ Which processes are meant, be they servers or not: by their name, module, applic
 dyno_agent_server_choice has it, or all that are started from now on.
 """.
 
--export([new/1, is_chosen/2]).
+-export([new/1, is_chosen/2, is_everything/1]).
 -export_type([t/0, selector/0]).
 
 -type selector() :: new | dyno_agent_servers:selector().
@@ -26,6 +26,10 @@ new(Selectors) ->
             false -> none
         end,
     #{selectors => lists:delete(new, Selectors), before => Before}.
+
+-doc "Whether all are meant.".
+-spec is_everything(t()) -> boolean().
+is_everything(Choice) -> Choice =:= everything.
 
 -doc """
 Whether a process is meant; not where it has ended.

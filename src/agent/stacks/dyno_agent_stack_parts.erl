@@ -26,6 +26,12 @@ profiles() ->
             stacks => fun stacks/1
         },
         #{
+            name => ~"reductions",
+            title => ~"Reductions",
+            values => [#{name => ~"reductions", unit => ~"count"}],
+            stacks => fun reductions/1
+        },
+        #{
             name => ~"waiting_stacks",
             title => ~"Waiting processes",
             values => [
@@ -36,6 +42,20 @@ profiles() ->
             stacks => fun waiting_stacks/1
         }
     ].
+
+reductions(#{reductions := Reductions, all_reductions := All}) ->
+    Stacks = merged([{Group, Stack, Made} || {Group, Stack} := Made <- Reductions, Made > 0]),
+    {Most, Rest} = most(?MOST_STACKS, 3, Stacks),
+    Unseen =
+        case All of
+            none -> 0;
+            _ -> All - weight(Stacks)
+        end,
+    [{printed(Stack), [Made], #{processes => group(Group)}} || {Group, Stack, Made} <- Most] ++
+        [
+            {[Frame], [Made], #{}}
+         || {Frame, Made} <- [{~"(other stacks)", weight(Rest)}, {unseen(), Unseen}], Made > 0
+        ].
 
 %% Of the processes the time that they waited, of messages and memory the mean.
 waiting_stacks(#{purpose := test}) ->
@@ -102,6 +122,9 @@ frame(unseen) -> ~"(ended before it could be asked)".
 -doc "The innermost frame of a process that its stack shows where it waited.".
 -spec burst() -> binary().
 burst() -> ~"(ready to run, or ran shortly, from here)".
+
+%% What ended before it was seen, came after it was seen last, or found no place.
+unseen() -> ~"(made where no stack was seen)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
 

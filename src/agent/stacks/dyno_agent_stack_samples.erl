@@ -9,8 +9,8 @@
 %% results tell which of the samples are bursts.
 
 -export([new/0, restart/1, ran/4, waits/4, learn/2, asked_waiting/1]).
--export([groups/1, stacks/1, waiting/1, other/1]).
--export_type([waiting/0]).
+-export([groups/1, stacks/1, reductions/1, waiting/1, other/1, running/1]).
+-export_type([waiting/0, weight/0]).
 -export_type([t/0, group/0, frames/0]).
 
 -opaque t() :: #{
@@ -50,8 +50,11 @@ restart(#{waits := Waits}) ->
         waits => Waits
     }.
 
--doc "A process of a group ran, and counts for so many.".
--spec ran(group(), frames(), number(), t()) -> t().
+-doc "For how many a process counts that ran; where reductions are wanted, what is known of these.".
+-type weight() :: number() | dyno_agent_stack_reductions:known().
+
+-doc "A process of a group ran.".
+-spec ran(group(), frames(), weight(), t()) -> t().
 ran(Group, Frames, Weight, #{running := Tree} = Samples) ->
     Samples#{running := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
 
@@ -109,14 +112,24 @@ counted(_BurstOrUnseen, Weight, #{burst := Burst} = Of) ->
 
 -doc "The stacks of those that ran.".
 -spec stacks(t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
-stacks(#{running := Tree, waits := Waits}) ->
-    summed(
-        [
-            {Group, stack(Path, Waits), Weight}
-         || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
-        ],
-        fun erlang:'+'/2
-    ).
+stacks(Samples) ->
+    [{Group, Stack, running(Weight)} || {Group, Stack, Weight} <- running_stacks(Samples)].
+
+running_stacks(#{running := Tree, waits := Waits}) ->
+    summed([
+        {Group, stack(Path, Waits), Weight}
+     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
+    ]).
+
+-doc "For how many.".
+-spec running(weight()) -> number().
+running([Weight | _]) -> Weight;
+running(Weight) -> Weight.
+
+-doc "The reductions made in the stacks of those that ran, where these are known.".
+-spec reductions(t()) -> #{{group(), dyno_agent_stacks:stack()} => non_neg_integer()}.
+reductions(Samples) ->
+    dyno_agent_stack_reductions:by_stack([Of || {_, _, [_ | _]} = Of <- running_stacks(Samples)]).
 
 -doc "What waits in a stack: processes, their messages and their bytes; in the mean.".
 -type waiting() :: {float(), Messages :: float(), Bytes :: float()}.
@@ -124,23 +137,21 @@ stacks(#{running := Tree, waits := Waits}) ->
 -doc "The stacks of those that wait.".
 -spec waiting(t()) -> [{group(), dyno_agent_stacks:stack(), waiting()}].
 waiting(#{waiting := Tree, asked := Asked}) ->
-    Sums = summed(
-        [
-            {Group, stack(Path, #{}), Weights}
-         || {[Group | Path], Weights} <- dyno_agent_stack_tree:paths(Tree)
-        ],
-        fun(A, B) -> lists:zipwith(fun erlang:'+'/2, A, B) end
-    ),
+    Sums = summed([
+        {Group, stack(Path, #{}), Weights}
+     || {[Group | Path], Weights} <- dyno_agent_stack_tree:paths(Tree)
+    ]),
     [
         {Group, Stack, list_to_tuple([Sum / Asked || Sum <- Weights])}
      || {Group, Stack, Weights} <- Sums
     ].
 
 %% Lines no longer tell stacks apart.
-summed(Stacks, Plus) ->
+summed(Stacks) ->
     Sums = lists:foldl(
         fun({Group, Stack, Weight}, Acc) ->
-            maps:update_with({Group, Stack}, fun(Sum) -> Plus(Sum, Weight) end, Weight, Acc)
+            Before = maps:get({Group, Stack}, Acc, 0),
+            Acc#{{Group, Stack} => dyno_agent_stack_tree:plus(Before, Weight)}
         end,
         #{},
         Stacks
@@ -158,6 +169,4 @@ stack(Path, Waits) ->
 -doc "The weight of the stacks of those that ran that found no place.".
 -spec other(t()) -> number().
 other(#{running := Tree}) ->
-    case dyno_agent_stack_tree:other(Tree) of
-        Weight when is_number(Weight) -> Weight
-    end.
+    running(dyno_agent_stack_tree:other(Tree)).

@@ -7,7 +7,7 @@
 %% number of nodes; the weight of a path that finds no place is in `other/1`. A weight is a number,
 %% or all weights of a tree are lists of as many.
 
--export([new/1, add/3, paths/1, other/1]).
+-export([new/1, add/3, paths/1, other/1, plus/2]).
 -export_type([t/0, frame/0, weight/0]).
 
 -type frame() :: term().
@@ -39,6 +39,8 @@ add(Path, Weight, #{ids := Ids, most := Most} = Tree) ->
             Tree#{other := plus(map_get(other, Tree), Weight)}
     end.
 
+-doc "The sum of two weights; 0 is none of either form.".
+-spec plus(weight(), weight()) -> weight().
 plus(0, Weight) -> Weight;
 plus(A, B) when is_list(A) -> lists:zipwith(fun erlang:'+'/2, A, B);
 plus(A, B) -> A + B.

@@ -8,7 +8,8 @@ Takes the stacks of the processes that run, at random instants: which functions 
 At instants some 3 ms apart each process that runs or is ready to is asked for its stack. No
 breakpoint is set and no process is flagged, so that calls take as long as without. What this costs
 is measured on the way, and the instants come less often where it is more than 2 % of one
-scheduler. At some instants processes that wait are asked as well, for the calls they wait in.
+scheduler. At some instants processes that wait are asked as well, for the calls they wait in. Where
+a profile is wanted, who runs is asked for its reductions at once (`dyno_agent_stack_reductions`).
 
 ```
 dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
@@ -35,7 +36,7 @@ in which processes wait. In a group of processes that compute there are hardly a
 -export_type([config/0, times/0, group/0, group_times/0, result/0, stack/0]).
 
 -type config() :: #{
-    %% Whether the stacks of processes that wait are a profile, too; test by default.
+    %% Whether reductions and the stacks of processes that wait are profiles, too; test by default.
     purpose => test | profile,
     %% Knows the groups of the processes that it has discovered.
     processes => pid(),
@@ -82,10 +83,14 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
     cost_ns := non_neg_integer(),
     groups := #{group() => group_times()},
     stacks := [{group(), stack(), number()}],
+    %% Made since the process was seen last, where they are a profile, too; and all of the node,
+    %% where no processes are selected.
+    reductions := #{{group(), stack()} => non_neg_integer()},
+    all_reductions := non_neg_integer() | none,
     %% Samples that found no place, and those of processes that are not selected.
     other := number(),
     elsewhere := number(),
-    %% Whether the stacks of those that wait are a profile too.
+    %% Whether the stacks of those that wait are a profile, too.
     purpose := test | profile,
     waiting := [{group(), stack(), dyno_agent_stack_samples:waiting()}],
     %% Processes that were started, this instrument's left out.
@@ -101,6 +106,7 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
     elsewhere := number(),
     purpose := test | profile,
     samples := dyno_agent_stack_samples:t(),
+    reductions := dyno_agent_stack_reductions:t() | none,
     instants := non_neg_integer(),
     started := non_neg_integer(),
     %% Native: what it has cost, an instant in the mean, the last two, and a question.
@@ -120,6 +126,10 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 -define(SHARE_OF_TEST, 0.01).
 %% So many are asked for their stacks at an instant.
 -define(ASKED, 32).
+%% And so many for their reductions once more, where these are wanted.
+-define(ASKED_AGAIN, 4).
+%% A later answer has waited for a processor: it does not tell at what time it was given.
+-define(QUICK_US, 1500).
 %% At one instant in so many, and so many of those that wait.
 -define(WAITING_EVERY, 20).
 -define(WAITING, 32).
@@ -210,6 +220,11 @@ restarted(#{samples := Samples} = State) ->
         kinds => #{},
         elsewhere => 0,
         samples := dyno_agent_stack_samples:restart(Samples),
+        reductions =>
+            case State of
+                #{purpose := profile} -> dyno_agent_stack_reductions:new();
+                #{purpose := test} -> none
+            end,
         instants => 0,
         started => 0,
         cost => 0,
@@ -246,6 +261,8 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
         Times#{
             cost_ns => nanoseconds(Cost),
             stacks => dyno_agent_stack_samples:stacks(Samples),
+            reductions => dyno_agent_stack_samples:reductions(Samples),
+            all_reductions => all_reductions(State),
             other => dyno_agent_stack_samples:other(Samples),
             elsewhere => map_get(elsewhere, State),
             purpose => map_get(purpose, State),
@@ -253,6 +270,14 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             started => Started
         },
         State}.
+
+all_reductions(#{reductions := none}) ->
+    none;
+all_reductions(#{reductions := Reductions, choice := Choice}) ->
+    case dyno_agent_process_choice:is_everything(Choice) of
+        true -> dyno_agent_stack_reductions:all(Reductions);
+        false -> none
+    end.
 
 current_times(#{samples := Samples, instants := Instants, cost := Cost} = State) ->
     #{since := Since, work := Work} = State,
@@ -286,17 +311,19 @@ scheduled(#{each := Each, purpose := Purpose} = State) ->
 %% An instant. What is waited for an answer is no cost, so the time is taken around it.
 
 instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
+    #{question := Question} = State,
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
     Running = chosen(Ready, State),
     Asking = erlang:monotonic_time(),
-    Answers = [{Pid, Weight, ask(Pid, State)} || {Pid, Weight} <- Running],
+    Answers = [answer(Found, State) || Found <- Running],
     Answered = erlang:monotonic_time(),
-    Seen = lists:foldl(fun ran/2, State#{census := Next}, Answers),
+    Seen = lists:foldl(fun ran/2, State#{census := Next}, [Answer || {Answer, _, _} <- Answers]),
     End = erlang:monotonic_time(),
+    {Again, Timed} = went_on(Answers, Seen),
     Listing = dyno_agent_stack_census:list_cost(Next),
     Took = Asking - Begin - Listing + End - Answered,
-    Spent = spent(Took, length(Running), Listing, Seen),
+    Spent = spent(Took + Again * Question, length(Running), Listing, Timed),
     %% Those before the first instant were started before the restart as well.
     StartedNow =
         case N of
@@ -304,6 +331,39 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
             _ -> StartedBefore + Started
         end,
     waiting(Spent#{instants := N + 1, started := StartedNow}).
+
+answer({Pid, Weight}, State) ->
+    Start = erlang:monotonic_time(),
+    Answer = ask(Pid, State),
+    Now = erlang:monotonic_time(),
+    {{Pid, Weight, Answer}, Now, Now - Start}.
+
+%% How many reductions some of them make meanwhile: how fast they are where they were seen.
+went_on(_Answers, #{reductions := none} = State) ->
+    {0, State};
+went_on(Answers, State) ->
+    Quick = quick(),
+    Ran = [
+        {rand:uniform(), Ran, At}
+     || {{_, _, {ran, _, _}} = Ran, At, Took} <- Answers, Took < Quick
+    ],
+    Asked = lists:sublist(lists:sort(Ran), ?ASKED_AGAIN),
+    {length(Asked), lists:foldl(fun speed/2, State, Asked)}.
+
+speed({_, {Pid, _, {ran, Frames, Who}}, At}, State) ->
+    {reductions, Before} = lists:last(Who),
+    Start = erlang:monotonic_time(),
+    Now = process_info(Pid, reductions),
+    End = erlang:monotonic_time(),
+    Quick = quick(),
+    case {Now, process_info(Pid, status)} of
+        {{reductions, After}, {status, Status}} when Status =/= waiting, End - Start < Quick ->
+            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], ran, State);
+        _ ->
+            State
+    end.
+
+quick() -> erlang:convert_time_unit(?QUICK_US, microsecond, native).
 
 %% The median with the last two: what takes much longer once was interrupted by the operating
 %% system.
@@ -353,10 +413,18 @@ waiting(State) ->
     State.
 
 %% The stack, then whether it waits where that ends, and what kind of process it is.
-ask(Pid, #{kinds := Kinds}) when is_map_key(Pid, Kinds) ->
-    answered(Pid, process_info(Pid, [current_stacktrace]));
-ask(Pid, _State) ->
-    answered(Pid, process_info(Pid, [current_stacktrace | ?WHO])).
+ask(Pid, #{kinds := Kinds, purpose := Purpose}) ->
+    Who =
+        case Kinds of
+            #{Pid := _} -> [];
+            #{} -> ?WHO
+        end,
+    Items =
+        case Purpose of
+            profile -> Who ++ [reductions];
+            test -> Who
+        end,
+    answered(Pid, process_info(Pid, [current_stacktrace | Items])).
 
 answered(_Pid, undefined) ->
     gone;
@@ -371,10 +439,19 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
             {ran, Frames, Who}
     end.
 
-ran({Pid, Weight, gone}, State) ->
-    add({Pid, [], unseen}, Weight, ran, State);
-ran({Pid, Weight, {ran, Frames, Who}}, State) ->
+ran({Pid, Weight, gone}, #{purpose := Purpose} = State) ->
+    Weights =
+        case Purpose of
+            profile -> [Weight, 0, 0, 0];
+            test -> Weight
+        end,
+    add({Pid, [], unseen}, Weights, ran, State);
+ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := none} = State) ->
     add({Pid, Who, Frames}, Weight, ran, State);
+ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := Reductions} = State) ->
+    {reductions, Now} = lists:last(Who),
+    {Since, Next} = dyno_agent_stack_reductions:since(Pid, Now, Reductions),
+    add({Pid, Who, Frames}, [Weight, Since, 0, 0], ran, State#{reductions := Next});
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
     learned(Frames, ran({Pid, Weight, {ran, Frames, Who}}, State)).
 
@@ -406,7 +483,7 @@ add({Pid, Who, Frames}, Weight, Did, State) ->
         {{elsewhere, Next}, waits} ->
             Next;
         {{elsewhere, #{elsewhere := Elsewhere} = Next}, ran} ->
-            Next#{elsewhere := Elsewhere + Weight};
+            Next#{elsewhere := Elsewhere + dyno_agent_stack_samples:running(Weight)};
         {{Group, #{samples := Samples} = Next}, _} ->
             Next#{samples := dyno_agent_stack_samples:Did(Group, Frames, Weight, Samples)}
     end.

@@ -21,9 +21,13 @@ all() ->
 
 groups() ->
     [
-        {pure, [parallel], [paths_are_summed, the_tree_is_bounded]},
+        {pure, [parallel], [
+            paths_are_summed, the_tree_is_bounded, reductions_are_those_since_the_last_time,
+            reductions_go_by_speed_and_time
+        ]},
         {in_a_node, [], [
             finds_where_it_computes,
+            finds_where_reductions_are_made,
             finds_processes_that_live_for_milliseconds,
             bursts_are_no_time_of_what_waits,
             leaves_its_own_out,
@@ -69,6 +73,56 @@ the_tree_is_bounded(_Config) ->
     More = dyno_agent_stack_tree:add([a, 7], 5, Full),
     ?assert(lists:member({[a, 7], 7}, dyno_agent_stack_tree:paths(More))).
 
+reductions_are_those_since_the_last_time(_Config) ->
+    Since = fun(Pid, Reductions, T) -> dyno_agent_stack_reductions:since(Pid, Reductions, T) end,
+    Old = spawn(fun() -> receive after infinity -> ok end end),
+    {reductions, Before} = process_info(Old, reductions),
+    Begun = dyno_agent_stack_reductions:new(),
+    {Made, Once} = Since(Old, Before + 1000, Begun),
+    ?assert(Made =< 1000),
+    ?assertMatch({500, _}, Since(Old, Before + 1500, Once)),
+    %% Of one that began since, all.
+    New = spawn(fun() -> ok end),
+    {70, Twice} = Since(New, 70, Once),
+    ?assertMatch({30, _}, Since(New, 100, Twice)),
+    %% Those that have ended do not stay, and those that live are not forgotten.
+    Many = lists:foldl(
+        fun(N, T) ->
+            {N, Next} = Since(list_to_pid(lists:concat(["<0.", 200_000_000 + N, ".0>"])), N, T),
+            Next
+        end,
+        Once,
+        lists:seq(1, 35_000)
+    ),
+    ?assert(erts_debug:flat_size(Many) < 100_000),
+    ?assertMatch({500, _}, Since(Old, Before + 1500, Many)),
+    exit(Old, kill).
+
+reductions_go_by_speed_and_time(_Config) ->
+    Made = fun(Stacks) ->
+        Of = dyno_agent_stack_reductions:by_stack(Stacks),
+        #{Name => map_get({other, Stack}, Of) || {_, [{Name, _, _} | _] = Stack, _} <- Stacks}
+    end,
+    [A, B, C] = [{F, f, 0} || F <- [a, b, c]],
+    %% Seen as often, and ten times as fast; who was not asked again is as fast as the others.
+    ?assertEqual(
+        #{a => 10_000, b => 1000, c => 5500},
+        Made([
+            {other, [A], [5, 500, 100, 100]},
+            {other, [B], [5, 16_000, 10, 100]},
+            {other, [C], [5, 0, 0, 0]}
+        ])
+    ),
+    %% Without a speed, and where it is not known where they ran: what was made since the last time.
+    ?assertEqual(
+        #{a => 7, b => 8, c => 400},
+        Made([
+            {other, [A], [1, 7, 0, 0]},
+            {other, [B], [3, 8, 0, 0]},
+            {other, [C, burst], [2, 400, 1, 9]}
+        ])
+    ).
+
 %% In a node
 
 finds_where_it_computes(_Config) ->
@@ -105,6 +159,81 @@ finds_where_it_computes_with(Schedulers) ->
         ?assert(CpuNs < 1.5 * DurationNs),
         ?assert(Running > 0.8 * Instants)
     end).
+
+%% Two functions have half of the time each, one after the other, more often than instants are; and
+%% one of them has nearly all reductions.
+finds_where_reductions_are_made(_Config) ->
+    dyno_tries:hold(3, fun finds_where_reductions_are_made_once/0).
+
+finds_where_reductions_are_made_once() ->
+    in_node([], #{purpose => profile}, fun(Node, Sampler) ->
+        made = dyno_peers:load(Node, """
+        -module(made).
+        -export([start/0, turns/2, begun/0, loops/1, bumps/1]).
+        start() -> spawn(made, turns, [begun(), begun()]).
+        turns(Loops, Bumps) ->
+            receive
+                {ask, From, Ref} -> From ! {Ref, {Loops, Bumps}}
+            after 0 -> ok
+            end,
+            turns(phase(fun loops/1, Loops), phase(fun bumps/1, Bumps)).
+        begun() -> {0, 0}.
+        phase(Does, {Time, Reductions}) ->
+            {reductions, Before} = process_info(self(), reductions),
+            Start = erlang:monotonic_time(millisecond),
+            Does(Start + 5),
+            {reductions, After} = process_info(self(), reductions),
+            {Time + erlang:monotonic_time(millisecond) - Start, Reductions + After - Before}.
+        loops(End) ->
+            1 = loop(10000),
+            case erlang:monotonic_time(millisecond) < End of
+                true -> loops(End);
+                false -> ok
+            end.
+        loop(1) -> 1;
+        loop(N) -> loop(N - 1).
+        bumps(End) ->
+            erlang:bump_reductions(1000),
+            case erlang:monotonic_time(millisecond) < End of
+                true -> bumps(End);
+                false -> ok
+            end.
+
+        """),
+        Pid = erpc:call(Node, made, start, []),
+        ok = dyno_agent_stacks:restart(Sampler),
+        Before = made(Pid),
+        timer:sleep(3000),
+        #{reductions := Made, all_reductions := All} = Result = sampled(Sampler, 40, 15_000),
+        After = made(Pid),
+        {Loops, Bumps} = {since(1, Before, After), since(2, Before, After)},
+        Of = fun(Function) ->
+            lists:sum([N || {_, Stack} := N <- Made, lists:member({made, Function, 1}, Stack)])
+        end,
+        {SeenLoops, SeenBumps} = {Of(loops), Of(bumps)},
+        ct:log("~p ~p ~p ~p ~p", [Loops, Bumps, SeenLoops, SeenBumps, maps:remove(waiting, Result)]),
+        {TimeShare, Share} = {share(element(1, Bumps), element(1, Loops)),
+            share(element(2, Bumps), element(2, Loops))},
+        Seen = share(SeenBumps, SeenLoops),
+        ?assert(Share > TimeShare + 0.25, {Share, TimeShare}),
+        ?assert(abs(Seen - Share) < abs(Seen - TimeShare), {Seen, Share, TimeShare}),
+        ?assert(lists:sum(maps:values(Made)) =< All),
+        ?assert(SeenLoops + SeenBumps > 0.5 * (element(2, Loops) + element(2, Bumps)))
+    end).
+
+made(Pid) ->
+    Ref = make_ref(),
+    Pid ! {ask, self(), Ref},
+    receive
+        {Ref, Made} -> Made
+    end.
+
+since(Which, Before, After) ->
+    {{TimeBefore, ReductionsBefore}, {Time, Reductions}} =
+        {element(Which, Before), element(Which, After)},
+    {Time - TimeBefore, Reductions - ReductionsBefore}.
+
+share(Part, Other) -> Part / max(1, Part + Other).
 
 finds_processes_that_live_for_milliseconds(_Config) ->
     dyno_tries:hold(3, fun finds_processes_that_live_for_milliseconds_once/0).
@@ -288,11 +417,13 @@ depth(Node) ->
     1 = erpc:call(Node, erlang, system_flag, [backtrace_depth, Depth]),
     Depth.
 
-in_node(Arguments, Do) ->
+in_node(Arguments, Do) -> in_node(Arguments, #{}, Do).
+
+in_node(Arguments, Config, Do) ->
     {_, Node} = Started = dyno_peers:start(Arguments),
     try
         {ok, Agent} = dyno_agent:attach(Node, #{}),
-        {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
+        {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, Config),
         Do(Node, Sampler),
         ok = dyno_agent:detach(Agent)
     after
