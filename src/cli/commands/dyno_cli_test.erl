@@ -102,8 +102,8 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             "the suite's, or 1s)",
             duration, interval_ms},
         {"--without LIST",
-            "what is switched off, with commas between: functions, processes, vm, os, ets, "
-            "ports (default: the suite's, or nothing)",
+            "what is switched off, with commas between: functions, processes, stacks, servers, "
+            "vm, os, ets, ports (default: the suite's, or nothing)",
             {list, atom}},
         {"--instrument FILE",
             "an instrument to run in the targets besides dyno's; may be given more than once",

@@ -92,8 +92,8 @@ end
     profile => sample | schedulers,
     %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
-    %% Instruments that are switched off whatever the level, by name: functions, processes, vm, os,
-    %% ets, ports, durations, or one of the suite's own; [].
+    %% Instruments that are switched off whatever the level, by name: functions, processes, stacks,
+    %% servers, vm, os, ets, ports, durations, or one of the suite's own; [].
     without => [atom()],
     %% How often each size is run; 1. From 2 on the order is random.
     repeat => pos_integer(),
