@@ -39,6 +39,8 @@ in which processes wait. In a group of processes that compute there are hardly a
 -type config() :: #{
     %% Whether reductions and the stacks of processes that wait are profiles, too; test by default.
     purpose => test | profile,
+    %% What instants may take of one scheduler.
+    share => float(),
     %% Knows the groups of the processes that it has discovered.
     processes => pid(),
     %% Which processes; all by default.
@@ -106,6 +108,7 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
     kinds := #{pid() => group() | own | elsewhere},
     elsewhere := number(),
     purpose := test | profile,
+    share := float(),
     samples := dyno_agent_stack_samples:t(),
     reductions := dyno_agent_stack_reductions:t() | none,
     instants := non_neg_integer(),
@@ -125,6 +128,8 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 -define(LEAST_MS, 3).
 -define(SHARE, 0.015).
 -define(SHARE_OF_TEST, 0.01).
+%% Of a budget; the quarter that is for stacks also pays for lists and for those that wait.
+-define(SHARE_OF_BUDGET, 0.2).
 %% So many are asked for their stacks at an instant.
 -define(ASKED, 32).
 %% And so many for their reductions once more, where these are wanted.
@@ -153,7 +158,9 @@ about() -> #{names => [stacks], needs => [dyno_agent_processes]}.
 config(#{processes := Selectors}) -> #{purpose => profile, select => Selectors};
 config(#{profile := sample} = Options) -> with_groups(Options, #{purpose => profile});
 config(#{level := off}) -> off;
-config(Options) -> with_groups(Options, #{}).
+config(#{level := budget, budget := Budget} = Options) ->
+    with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
+config(Options) -> with_groups(Options, #{share => ?SHARE_OF_TEST}).
 
 with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
 with_groups(_Options, Config) -> Config.
@@ -206,6 +213,7 @@ init(Config) ->
     State = #{
         table => Table,
         purpose => maps:get(purpose, Config, test),
+        share => maps:get(share, Config, ?SHARE),
         choice => dyno_agent_process_choice:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(),
         samples => dyno_agent_stack_samples:new(),
@@ -300,12 +308,7 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% At random, so that nothing that happens at an interval is always met, or never.
-scheduled(#{each := Each, purpose := Purpose} = State) ->
-    Share =
-        case Purpose of
-            test -> ?SHARE_OF_TEST;
-            profile -> ?SHARE
-        end,
+scheduled(#{each := Each, share := Share} = State) ->
     Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / Share / 1.0e6)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 

@@ -23,7 +23,7 @@ groups() ->
     [
         {pure, [parallel], [
             paths_are_summed, the_tree_is_bounded, reductions_are_those_since_the_last_time,
-            reductions_go_by_speed_and_time
+            reductions_go_by_speed_and_time, a_budget_is_for_stacks_too
         ]},
         {in_a_node, [], [
             finds_where_it_computes,
@@ -48,6 +48,14 @@ end_per_suite(_Config) ->
     ok.
 
 %% Pure
+
+a_budget_is_for_stacks_too(_Config) ->
+    Share = fun(Budget) ->
+        #{share := Share} = dyno_agent_stacks:config(#{level => budget, budget => Budget}),
+        Share
+    end,
+    ?assert(Share(0.05) =< 0.05 / 4),
+    ?assert(abs(Share(0.05) - 5 * Share(0.01)) < 1.0e-9).
 
 paths_are_summed(_Config) ->
     Tree = lists:foldl(
