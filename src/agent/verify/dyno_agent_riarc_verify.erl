@@ -127,9 +127,12 @@ handle_call(finish, _From, #{sessions := Sessions} = State) ->
 %% Nothing waits, and nothing was done since the last look.
 drained(Before, Until, #{verdicts := Verdicts, collectors := Collectors, table := Table} = State) ->
     Tracers = tracers(Table),
-    Lengths = [process_info(Pid, message_queue_len) || Pid <- Collectors ++ Tracers],
+    All = Collectors ++ Tracers,
+    Waiting = lists:sum([N || Pid <- All, {_, N} <- [process_info(Pid, message_queue_len)]]),
+    %% The operating system may have taken the processor in the middle of the last message.
+    Busy = [Pid || Pid <- All, {_, Is} <- [process_info(Pid, status)], Is =/= waiting],
     #{events := Events} = dyno_agent_verdicts:read(Verdicts),
-    Now = {Events, length(Tracers), lists:sum([N || {_, N} <- Lengths])},
+    Now = {Events, length(Tracers), Waiting + length(Busy)},
     case Now of
         {_, _, 0} when Now =:= Before ->
             true;
