@@ -45,8 +45,6 @@
     sums := dyno_agent_call_sums:t(),
     spread := dyno_agent_window_spread:t(),
     cost_ns := number(),
-    %% What learning from the last window took.
-    learning_ns := non_neg_integer(),
     since := integer(),
     %% dyno_agent_call_windows:reductions/0 then.
     reductions := integer(),
@@ -111,7 +109,6 @@ begun(Patterns, #{budget := Budget} = Config) ->
         samplers => [],
         sample => #{},
         sampling => false,
-        learning_ns => 0,
         loads => 0,
         timer => make_ref()
     },
@@ -246,10 +243,8 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
         Window ->
             {SchedulersNow, ProcessorNow} = work(),
             Worked = {SchedulersNow - Schedulers, ProcessorNow - Processor},
-            Start = erlang:monotonic_time(nanosecond),
             Learned = learned(Window, added(Window, Worked, State#{overhead := Overhead})),
-            Collected = collected(Window, Learned),
-            Collected#{learning_ns := erlang:monotonic_time(nanosecond) - Start}
+            collected(Window, Learned)
     end.
 
 %% The rows of thousands of processes would stay on the heap as garbage for minutes, and others
@@ -327,8 +322,6 @@ group_of(Readings, #{table := Table}) ->
 
 learned(Window, #{plan := Plan, overhead := Overhead, worked := {Since, Worked}} = State) ->
     #{readings := Readings, ns := Ns, flagging_ns := FlaggingNs, changes := Changes} = Window,
-    #{reading_ns := ReadingNs} = Window,
-    #{learning_ns := LearningNs} = State,
     {Now, {All, _} = Work} = {erlang:monotonic_time(nanosecond), work()},
     BusyNs = worked(Worked, Work),
     Next = dyno_agent_call_plan:took(
@@ -337,7 +330,6 @@ learned(Window, #{plan := Plan, overhead := Overhead, worked := {Since, Worked}}
             %% As much of it as was the node's.
             flagging_ns => FlaggingNs * min(1.0, BusyNs / max(1, All - element(1, Worked))),
             changes => Changes,
-            learning_ns => ReadingNs + LearningNs,
             calls => #{MFA => total(Reading) || {MFA, Reading} <- Readings},
             processes => called_by_process(Readings),
             %% In its own time and, as much again, in that of its caller.

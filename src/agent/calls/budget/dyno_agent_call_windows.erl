@@ -45,9 +45,7 @@ long.
     %% To flag the processes and back: the whole node stands still.
     flagging_ns := non_neg_integer(),
     %% How often the code was changed; to change all of it counts as often as it takes.
-    changes := non_neg_integer(),
-    %% To read what was timed.
-    reading_ns := non_neg_integer()
+    changes := non_neg_integer()
 }.
 
 %% Nearly all calls return in that time.
@@ -85,7 +83,6 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
             none ->
                 none;
             #{ns := Ns} ->
-                Start = erlang:monotonic_time(nanosecond),
                 Readings = [
                     {MFA, Reading}
                  || M <- lists:usort([M || {M, _, _} <- Specs]),
@@ -94,8 +91,7 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
                 ],
                 Window#{
                     changes => length(Set) + 2 * min(length(Specs), ?CHANGES_OF_ALL),
-                    readings => Readings,
-                    reading_ns => erlang:monotonic_time(nanosecond) - Start
+                    readings => Readings
                 }
         end,
     _ = Change(false),
