@@ -40,8 +40,11 @@ measure(none, Effort) ->
     bench_program:say("rounds    ~b of ~b times ~b ms with the level budget and as long without", [
         Rounds, Parts, Ms
     ]),
-    Truth = shares([maps:to_list(Times) || #{truth := Parted} <- All, Times <- Parted]),
-    Told = shares([Of || #{told := Of} <- All]),
+    Truth = bench_phases:in_percent([
+        maps:to_list(Times)
+     || #{truth := Parted} <- All, Times <- Parted
+    ]),
+    Told = bench_phases:in_percent([Of || #{told := Of} <- All]),
     Errors = [
         begin
             bench_program:say("~-9s truth ~5.1f %, told ~5.1f %", [
@@ -123,17 +126,6 @@ phase({bench_phases, Name, _}) ->
         Other when Other =:= "sort"; Other =:= "build" -> Name;
         _ -> none
     end.
-
-%% In percent, of all that is in a phase.
-shares(Lists) ->
-    InPhases = [Of || {Phase, _} = Of <- lists:append(Lists), Phase =/= none],
-    All = lists:sum([Value || {_, Value} <- InPhases]),
-    maps:map(
-        fun(_, Values) -> 100 * lists:sum(Values) / max(1, All) end,
-        maps:groups_from_list(
-            fun({Phase, _}) -> Phase end, fun({_, Value}) -> Value end, InPhases
-        )
-    ).
 
 slowed(Name, Ratios) ->
     {Median, Interval} = bench_program:median(Ratios, 0.95),

@@ -95,8 +95,11 @@ part({Node, Pid, PartMs}) ->
     {Times, Ms}.
 
 report(Rounds, Schedulers) ->
-    Truth = shares([maps:to_list(Times) || #{times := Parts} <- Rounds, Times <- Parts]),
-    Sampled = shares([
+    Truth = bench_phases:in_percent([
+        maps:to_list(Times)
+     || #{times := Parts} <- Rounds, Times <- Parts
+    ]),
+    Sampled = bench_phases:in_percent([
         [{bench_phases:phase(Stack), Weight} || {_, Stack, Weight} <- Stacks]
      || #{result := #{stacks := Stacks}} <- Rounds
     ]),
@@ -132,14 +135,3 @@ report(Rounds, Schedulers) ->
         interval => none,
         goal => ?GOAL_POINTS
     }.
-
-%% In percent, of all that is in a phase.
-shares(Lists) ->
-    InPhases = [Of || {Phase, _} = Of <- lists:append(Lists), Phase =/= none],
-    All = lists:sum([Value || {_, Value} <- InPhases]),
-    maps:map(
-        fun(_, Values) -> 100 * lists:sum(Values) / max(1, All) end,
-        maps:groups_from_list(
-            fun({Phase, _}) -> Phase end, fun({_, Value}) -> Value end, InPhases
-        )
-    ).

@@ -8,7 +8,9 @@ of `known_shares`. Each turn reads the clock between the phases.
 """.
 
 %% Called in the measured node
--export([start/0, shares/1, measured/1, stop/1, phase/1]).
+-export([start/0, shares/1, measured/1, stop/1]).
+%% Of what was measured
+-export([phase/1, in_percent/1]).
 %% What is measured
 -export([turn/0, loop/1, digest/2, tiny/2, sort/1, build/1]).
 
@@ -46,6 +48,18 @@ measured(Pid) ->
     receive
         {Ref, {Times, Turns, RuntimeMs}} -> {Times, Turns, RuntimeMs / max(1, Turns)}
     end.
+
+-doc "The share that each phase has of all that is in a phase, in percent.".
+-spec in_percent([[{phase() | none, number()}]]) -> #{phase() => float()}.
+in_percent(Lists) ->
+    InPhases = [Of || {Phase, _} = Of <- lists:append(Lists), Phase =/= none],
+    All = lists:sum([Value || {_, Value} <- InPhases]),
+    maps:map(
+        fun(_, Values) -> 100 * lists:sum(Values) / max(1, All) end,
+        maps:groups_from_list(
+            fun({Phase, _}) -> Phase end, fun({_, Value}) -> Value end, InPhases
+        )
+    ).
 
 begun() ->
     {#{}, 0, runtime_ms()}.

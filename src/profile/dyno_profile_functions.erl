@@ -86,7 +86,8 @@ spec() ->
                 #{
                     optional => true,
                     better => lower,
-                    help => ~"The share that the function itself has of all reductions."
+                    help =>
+                        ~"Its own share of all reductions, estimated from stacks (doc/profile.md)."
                 },
                 fun
                     (#{reductions := [Share]}) -> Share;

@@ -242,7 +242,7 @@ begun(Patterns, Measures, Config) ->
         processes => Processes,
         table => subscribed(Processes, Measures),
         since => dyno_agent_call_sessions:work(),
-        processor_since => dyno_agent_process:processor_ns(),
+        processor_since => dyno_agent_os:processor_ns(),
         rows => 0,
         overhead => Overhead,
         sampler => Sampler,
@@ -309,7 +309,7 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
         overhead := dyno_agent_overhead:restart(Overhead),
         sample := Sample,
         since := dyno_agent_call_sessions:work(),
-        processor_since := dyno_agent_process:processor_ns()
+        processor_since := dyno_agent_os:processor_ns()
     }.
 
 restart_sessions(#{sessions := Sessions} = State) ->
@@ -530,7 +530,7 @@ result(#{measures := Measures, table := Table, overhead := Overhead, sample := S
         ]),
         off_by => off_by(State),
         least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
-        processor_ns => dyno_agent_process:processor_ns() - map_get(processor_since, State)
+        processor_ns => dyno_agent_os:processor_ns() - map_get(processor_since, State)
     }.
 
 %% Too few by the calls of the gaps, or too many by those that were added for them.

@@ -9,7 +9,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2, unlimited/0, newest/0, processor_ns/0]).
+-export([ask/2, unlimited/0, newest/0]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -17,8 +17,6 @@
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
-%% USER_HZ, as in dyno_agent_os, which has more of that file.
--define(TICK_NS, 10_000_000).
 
 -doc "What `dyno_agent_kind` needs, its reductions and collections. One signal.".
 -spec who(pid()) ->
@@ -150,21 +148,3 @@ number(Pid) ->
     {Number, "." ++ Rest} = string:to_integer(Text),
     {Serial, ">"} = string:to_integer(Rest),
     Serial bsl ?NUMBER_BITS bor Number.
-
--doc """
-The processor time of the node's process in the operating system, within 10 ms. The runtime's own
-statistics leave out what it spends in the system: in one that writes to sockets that may be most.
-""".
--spec processor_ns() -> non_neg_integer().
-processor_ns() ->
-    maybe
-        {ok, Text} ?= file:read_file("/proc/self/stat", [raw]),
-        %% Behind the name, in which there may be anything.
-        Fields = binary:split(lists:last(binary:split(Text, ~")", [global])), ~" ", [global]),
-        [_, _State, _, _, _, _, _, _, _, _, _, _, User, System | _] ?= Fields,
-        (binary_to_integer(User) + binary_to_integer(System)) * ?TICK_NS
-    else
-        _ ->
-            {Ms, _} = erlang:statistics(runtime),
-            Ms * 1_000_000
-    end.

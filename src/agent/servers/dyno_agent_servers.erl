@@ -308,7 +308,7 @@ begin_window(State) ->
         started => now_ns(),
         started_system => erlang:system_time(nanosecond),
         schedulers => schedulers(),
-        processor_ns => dyno_agent_process:processor_ns(),
+        processor_ns => dyno_agent_os:processor_ns(),
         own_ns => 0
     }.
 
@@ -511,7 +511,7 @@ probe_ns(_Hook, #{hook := Ns}) -> Ns.
 %% What this process did is known by the clock only. It has priority, so that nothing in the node
 %% takes the processor away from it for long; other programs of the machine do.
 on_processor(Schedulers, DurationNs, #{schedulers := Before, processor_ns := Ns}) ->
-    After = {Schedulers, dyno_agent_process:processor_ns() - Ns},
+    After = {Schedulers, dyno_agent_os:processor_ns() - Ns},
     dyno_agent_server_window:on_processor(Before, After, DurationNs).
 
 schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).

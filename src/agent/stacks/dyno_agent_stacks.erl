@@ -128,7 +128,7 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 -define(LEAST_MS, 3).
 -define(SHARE, 0.015).
 -define(SHARE_OF_TEST, 0.01).
-%% Of a budget; the quarter that is for stacks also pays for lists and for those that wait.
+%% Of a budget; what is left of a third also pays for lists and for those that wait.
 -define(SHARE_OF_BUDGET, 0.2).
 %% So many are asked for their stacks at an instant.
 -define(ASKED, 32).

@@ -71,6 +71,10 @@
 %% Calls of a group that computes may be so many times as many, or as few: what measuring adds to
 %% them is known by three tenths, and may be more than they take.
 -define(ROUGH, 2).
+%% One window does not tell how the next would differ: its times and calls are known by as much as
+%% they are themselves, and more, so that it is said that calls are not known.
+-define(UNKNOWN, 1.0).
+-define(MOST_OFF, 10).
 %% No sample: there may be as many (the 95 % limit of a Poisson distribution).
 -define(NONE_SEEN, 3.0).
 
@@ -230,11 +234,12 @@ called(MFA, _Parts, #{exact := Exact}) when is_map_key(MFA, Exact) ->
 called(MFA, _Parts, #{left_out := LeftOut}) when is_map_key(MFA, LeftOut) ->
     #{mfa => MFA, counted => no};
 called(MFA, Parts, Input) ->
-    case lists:sum([C || #{calls := C} <- Parts]) of
-        +0.0 ->
+    Calls = lists:sum([C || #{calls := C} <- Parts]),
+    case error_of(1, MFA, Calls, Input) of
+        Error when Calls == 0; Error > ?MOST_OFF ->
             #{mfa => MFA, counted => no};
-        Calls ->
-            Off = Calls * error_of(1, MFA, Calls, Input),
+        Error ->
+            Off = Calls * Error,
             OfComputing = lists:sum([C || #{calls := C, samples := _} <- Parts]),
             #{
                 mfa => MFA,
@@ -246,14 +251,15 @@ called(MFA, Parts, Input) ->
     end.
 
 %% Of what windows say, with the 95 % of one window or of several.
-error_of(Of, MFA, Calls, #{windows := #{count := Count, errors := Errors, ns := Ns}} = Input) ->
+error_of(Of, MFA, Calls, #{windows := #{count := Count, ns := Ns} = Windows} = Input) ->
     #{duration_ns := DurationNs} = Input,
     %% Windows that fill the time have seen all.
     Unseen = math:sqrt(max(0.0, 1 - Ns / DurationNs)),
     Poisson = 1 / math:sqrt(max(1, Calls * Ns / DurationNs)),
-    Unseen * width(Count) * max(Poisson, element(Of, errors_of(MFA, Errors))).
+    Unseen * width(Count) * max(Poisson, element(Of, errors_of(MFA, Windows))).
 
-errors_of(MFA, Errors) -> maps:get(MFA, Errors, {0.0, 0.0, 0.0}).
+errors_of(_MFA, #{count := 1}) -> {?UNKNOWN, ?UNKNOWN, 0.0};
+errors_of(MFA, #{errors := Errors}) -> maps:get(MFA, Errors, {0.0, 0.0, 0.0}).
 
 %% Of Student's distribution.
 width(Count) when Count =< 2 -> 12.7;
@@ -268,7 +274,7 @@ time(MFA, Parts, Input) ->
     InWindows = [Part || #{windows_ns := _} = Part <- Parts],
     InStacks = [Part || #{stacks_ns := _} = Part <- Parts],
     #{windows := Windows, duration_ns := DurationNs} = Input,
-    #{ns := WindowsNs, uncertain_ns := Uncertain, errors := Errors} = Windows,
+    #{ns := WindowsNs, uncertain_ns := Uncertain} = Windows,
     WNs = lists:sum([Ns || #{windows_ns := Ns} <- InWindows]),
     SNs = lists:sum([Ns || #{stacks_ns := Ns} <- InStacks]),
     Calls = lists:sum([C || #{calls := C} <- InWindows]),
@@ -277,7 +283,7 @@ time(MFA, Parts, Input) ->
     Spread = WNs * math:sqrt(OfCalls * OfCalls + OfOne * OfOne),
     %% What measuring adds, what the runtime cuts off, and what other programs take, is uncertain in
     %% the same way each time.
-    Alike = WNs * element(3, errors_of(MFA, Errors)),
+    Alike = WNs * element(3, errors_of(MFA, Windows)),
     All = lists:sum([Ns || {F, _, _, Ns} <- map_get(callers, Windows), F =:= MFA]),
     Part = WNs * WindowsNs / DurationNs / max(1, All),
     Cut = maps:get(MFA, Uncertain, 0) * min(1.0, Part) * DurationNs / max(1, WindowsNs),

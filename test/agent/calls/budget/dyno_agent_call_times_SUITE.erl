@@ -29,6 +29,7 @@ all() ->
         the_innermost_measured_function,
         few_samples_say_nothing,
         intervals,
+        one_window_says_nothing_of_calls,
         what_was_counted_exactly,
         what_is_not_counted
     ].
@@ -204,6 +205,20 @@ intervals(_Config) ->
     [?assert(abs(Width(Starved#{count => Count}, Input) - 0.25) < 0.01) || Count <- [5, 50]],
     %% What measuring adds is uncertain in the same way each time.
     ?assert(abs(Width(#{uncertain_ns => #{{m, f, 1} => 3_500_000}}, Input) - 0.5) < 0.01).
+
+%% As seen with Cowboy: one window in five seconds, by which 2.4 million calls were told of 50,000.
+one_window_says_nothing_of_calls(_Config) ->
+    Input = windows([{{m, f, 1}, ?SERVER, 100_000, 7_000_000}], input()),
+    #{windows := Windows} = Input,
+    #{{m, f, 1} := F} = functions(Input#{windows := Windows#{count := 1}}),
+    ?assertMatch(#{counted := no, own_time_ns := 70_000_000, own_time_low_ns := 0}, F),
+    ?assertNot(is_map_key(calls, F)),
+    ?assert(map_get(own_time_high_ns, F) > 700_000_000),
+    %% It was nearly all of the time.
+    ?assertMatch(
+        #{{m, f, 1} := #{counted := estimated}},
+        functions(Input#{duration_ns := ?SECOND + 1_000_000, windows := Windows#{count := 1}})
+    ).
 
 what_was_counted_exactly(_Config) ->
     Exact = #{{m, seldom, 1} => 3, {m, never, 1} => 0},
