@@ -144,8 +144,9 @@ handle_call(sink, _From, #{sink := Sink} = Server) ->
 -spec handle_cast({write, [dyno_servers_sum:sum()]}, server()) -> {noreply, server()}.
 handle_cast({write, Sums}, #{table := Table, module := Module, state := State} = Server) ->
     {{Failed, Why}, Written} = Module:write(Sums, State),
-    _ = ets:update_counter(Table, failed, Failed),
+    %% Who sees that one failed, sees why.
     true = Why =:= none orelse ets:insert(Table, {last, text(Why)}),
+    _ = ets:update_counter(Table, failed, Failed),
     _ = ets:update_counter(Table, queued, -1),
     {noreply, Server#{state := Written}}.
 
