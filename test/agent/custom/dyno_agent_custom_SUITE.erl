@@ -62,8 +62,12 @@ forms(Tokens) ->
 says(Text, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts].
 
-opened(Form, Text) ->
-    with(Form, Text, 50, fun dyno_agent_custom:open/1).
+%% Who never returns is waited for shortly; on a busy machine anything else may take a while.
+limit_ms(?FOREVER) -> 50;
+limit_ms(_Does) -> 5000.
+
+opened(Form, Text, LimitMs) ->
+    with(Form, Text, LimitMs, fun dyno_agent_custom:open/1).
 
 %% What comes of a sample.
 sampled(Text, LimitMs) ->
@@ -75,8 +79,8 @@ sampled(Text, LimitMs) ->
         end
     end).
 
-finished(Form, Text) ->
-    with(Form, Text, 50, fun(Host) ->
+finished(Form, Text, LimitMs) ->
+    with(Form, Text, LimitMs, fun(Host) ->
         ok = dyno_agent_custom:open(Host),
         dyno_agent_custom:finish(Host)
     end).
@@ -84,7 +88,9 @@ finished(Form, Text) ->
 sampler_does_not_begin(_Config) ->
     [
         begin
-            {error, Text} = opened(sampler, ["init(_) -> ", Does, ". ", ?SAMPLE]),
+            {error, Text} = opened(
+                sampler, ["init(_) -> ", Does, ". ", ?SAMPLE], limit_ms(Does)
+            ),
             says(Text, Parts)
         end
      || {Does, Parts} <- [
@@ -94,7 +100,7 @@ sampler_does_not_begin(_Config) ->
             {?FOREVER, [~"init/1", ~"50 ms"]}
         ]
     ],
-    ?assertEqual(ignore, opened(sampler, "init(_) -> ignore. " ++ ?SAMPLE)).
+    ?assertEqual(ignore, opened(sampler, "init(_) -> ignore. " ++ ?SAMPLE, 5000)).
 
 %% One that fails is left out; after one that never returns there are no more.
 sampler_does_not_sample(_Config) ->
@@ -115,15 +121,17 @@ sampler_takes_too_much_memory(_Config) ->
     says(Text, [~"sample/1 was ended", ~"128 MiB"]).
 
 sampler_gives_no_results(_Config) ->
-    {error, Text} = finished(sampler, ?INIT ?SAMPLE "results(_) -> error(oops). "),
+    {error, Text} = finished(sampler, ?INIT ?SAMPLE "results(_) -> error(oops). ", 5000),
     says(Text, [~"results/1 raised error:oops"]),
-    ?assertEqual({results, 0}, finished(sampler, ?INIT ?SAMPLE "results(S) -> S. ")),
-    ?assertEqual(none, finished(sampler, ?INIT ?SAMPLE)).
+    ?assertEqual({results, 0}, finished(sampler, ?INIT ?SAMPLE "results(S) -> S. ", 5000)),
+    ?assertEqual(none, finished(sampler, ?INIT ?SAMPLE, 5000)).
 
 performerl_does_not_start(_Config) ->
     [
         begin
-            {error, Text} = opened(performerl, ["start(_) -> ", Does, ". ", ?GET]),
+            {error, Text} = opened(
+                performerl, ["start(_) -> ", Does, ". ", ?GET], limit_ms(Does)
+            ),
             says(Text, Parts)
         end
      || {Does, Parts} <- [
@@ -133,13 +141,15 @@ performerl_does_not_start(_Config) ->
             {?FOREVER, [~"start/1", ~"50 ms"]}
         ]
     ],
-    ?assertEqual(ignore, opened(performerl, "start(_) -> ignore. " ++ ?GET)).
+    ?assertEqual(ignore, opened(performerl, "start(_) -> ignore. " ++ ?GET, 5000)).
 
 performerl_gives_no_results(_Config) ->
     Start = "start(_) -> {ok, spawn(fun() -> " ?FOREVER " end)}. ",
     [
         begin
-            {error, Text} = finished(performerl, [Start, "get_results_and_stop() -> ", Does, ". "]),
+            {error, Text} = finished(
+                performerl, [Start, "get_results_and_stop() -> ", Does, ". "], limit_ms(Does)
+            ),
             says(Text, Parts)
         end
      || {Does, Parts} <- [
@@ -148,7 +158,7 @@ performerl_gives_no_results(_Config) ->
             {?FOREVER, [~"get_results_and_stop/0", ~"50 ms"]}
         ]
     ],
-    ?assertEqual({results, 1}, finished(performerl, Start ++ ?GET)).
+    ?assertEqual({results, 1}, finished(performerl, Start ++ ?GET, 5000)).
 
 performerl_ends_early(_Config) ->
     Text =
