@@ -18,8 +18,7 @@ gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the func
 written in.
 """.
 
--export([from_trace/1, normal/1, mfargs/1, description/2, mfa/1, traffic/1, time_ns/1]).
--export([written_in/3]).
+-export([from_trace/1, normal/1, description/2, mfa/1, traffic/1, time_ns/1, written_in/3]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 
 -doc "A function and its arguments; of a fun, the function that it was written in with its arity.".
@@ -69,29 +68,32 @@ from_trace({trace_ts, Pid, 'receive', Message, Time}) ->
 from_trace({trace_ts, Pid, send, Message, To, Time}) ->
     {Pid, {send, Message, To}, time_ns(Time)};
 from_trace({trace_ts, Pid, Kind, A, Time}) ->
-    one(Pid, Kind, A, time_ns(Time));
+    of_process(Pid, event(Kind, A), Time);
 from_trace({trace_ts, Pid, Kind, A, B, Time}) ->
-    two(Pid, Kind, A, B, time_ns(Time));
+    of_process(Pid, event(Kind, A, B), Time);
 from_trace({trace, Pid, Kind, A}) ->
-    one(Pid, Kind, A, 0);
+    of_process(Pid, event(Kind, A), 0);
 from_trace({trace, Pid, Kind, A, B}) ->
-    two(Pid, Kind, A, B, 0);
+    of_process(Pid, event(Kind, A, B), 0);
 from_trace(_Other) ->
     other.
 
-one(Pid, 'receive', Message, Time) -> {Pid, {'receive', Message}, Time};
-one(Pid, exit, Reason, Time) -> {Pid, {exit, Reason}, Time};
-one(Pid, call, {_, _, Args} = MFA, Time) when is_list(Args) -> {Pid, {call, MFA}, Time};
-one(Pid, register, Name, Time) -> {Pid, {register, Name}, Time};
-one(_Pid, _Kind, _What, _Time) -> other.
+of_process(_Pid, other, _Time) -> other;
+of_process(Pid, Event, Time) -> {Pid, Event, time_ns(Time)}.
 
-two(Pid, send, Message, To, Time) -> {Pid, {send, Message, To}, Time};
-two(Pid, send_to_non_existing_process, Message, To, Time) -> {Pid, {send, Message, To}, Time};
-two(Pid, spawned, Parent, MFArgs, Time) -> {Pid, {spawned, Parent, MFArgs}, Time};
-two(Pid, spawn, Child, MFArgs, Time) -> {Pid, {spawn, Child, MFArgs}, Time};
-two(Pid, return_from, MFA, Value, Time) -> {Pid, {return, MFA, Value}, Time};
-two(Pid, exception_from, MFA, Exception, Time) -> {Pid, {exception, MFA, Exception}, Time};
-two(_Pid, _Kind, _A, _B, _Time) -> other.
+event('receive', Message) -> {'receive', Message};
+event(exit, Reason) -> {exit, Reason};
+event(call, {_, _, Args} = MFA) when is_list(Args) -> {call, MFA};
+event(register, Name) -> {register, Name};
+event(_Kind, _What) -> other.
+
+event(send, Message, To) -> {send, Message, To};
+event(send_to_non_existing_process, Message, To) -> {send, Message, To};
+event(spawned, Parent, MFArgs) -> {spawned, Parent, MFArgs};
+event(spawn, Child, MFArgs) -> {spawn, Child, MFArgs};
+event(return_from, MFA, Value) -> {return, MFA, Value};
+event(exception_from, MFA, Exception) -> {exception, MFA, Exception};
+event(_Kind, _A, _B) -> other.
 
 -doc "The nanoseconds of a trace message's monotonic or strictly monotonic time.".
 -spec time_ns(integer() | {integer(), integer()}) -> integer().
@@ -104,11 +106,7 @@ normal({spawned, Parent, MFArgs}) -> {spawned, Parent, mfargs(MFArgs)};
 normal({spawn, Child, MFArgs}) -> {spawn, Child, mfargs(MFArgs)};
 normal(Event) -> Event.
 
--doc "What a process runs, by how it was started.".
--spec mfargs(term()) -> mfargs().
-mfargs(Started) ->
-    {_, MFArgs, _} = started(Started),
-    MFArgs.
+mfargs(Started) -> element(2, started(Started)).
 
 -doc "What is known of a new process, by how it was started.".
 -spec description(pid(), event()) -> process().

@@ -9,7 +9,7 @@ With `return_trace` a call returns after those that it made, also where it makes
 own place. What a call made and what has not returned before it was left by an exception.
 """.
 
--export([new/0, call/5, return/3, size/1, depth/2, same/3, all/1]).
+-export([new/0, call/5, return/3, size/1, depth/2, same/3]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -35,13 +35,14 @@ return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
     case lists:dropwhile(fun({Of, _, _}) -> Of =/= MFA end, Stack) of
         [] ->
             none;
-        [{MFA, Start, Tag} | []] ->
-            {{Start, Tag}, Open#{
-                calls := maps:remove(Pid, Calls), size := Size - length(Stack)
-            }};
         [{MFA, Start, Tag} | Rest] ->
+            Left =
+                case Rest of
+                    [] -> maps:remove(Pid, Calls);
+                    _ -> Calls#{Pid := Rest}
+                end,
             Gone = length(Stack) - length(Rest),
-            {{Start, Tag}, Open#{calls := Calls#{Pid := Rest}, size := Size - Gone}}
+            {{Start, Tag}, Open#{calls := Left, size := Size - Gone}}
     end.
 
 -doc "How many there are.".
@@ -56,7 +57,3 @@ depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 -spec same({pid(), mfa()}, Most :: pos_integer(), t()) -> non_neg_integer().
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
-
--doc "The tags of all, in no order.".
--spec all(t()) -> [term()].
-all(#{calls := Calls}) -> [Tag || Stack <- maps:values(Calls), {_, _, Tag} <- Stack].

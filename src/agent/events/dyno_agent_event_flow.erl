@@ -11,7 +11,7 @@ the same ones as long as the load lasts; at the limit it is all of them. Their p
 gap, and nothing is traced of them any more: the others stay whole.
 """.
 
--export([new/1, sample/4, fill/3, words/1, is_cut/2, share/1, defaults/0]).
+-export([new/1, sample/4, fill/3, words/1, is_cut/2, defaults/0]).
 -export_type([t/0, limits/0]).
 
 -type limits() :: #{
@@ -85,7 +85,3 @@ rated(Rate, Came, #flow{since = Since, events = Events, cut = Cut} = Flow) ->
 -spec is_cut(pid(), t()) -> boolean().
 is_cut(_Pid, #flow{cut = 0}) -> false;
 is_cut(Pid, #flow{cut = Cut}) -> (erlang:phash2(Pid) bsr 12) band 1023 < Cut.
-
--doc "The share of the processes that is cut off.".
--spec share(t()) -> float().
-share(#flow{cut = Cut}) -> Cut / 1024.
