@@ -26,7 +26,7 @@ can't do without (those of kernel and of the runtime), unless they are named.
 
 -behaviour(gen_server).
 
--export([start_link/1, change/3, stop/1, is_tracing/1]).
+-export([start_link/1, change/3, stop/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, plan/0, limits/0]).
 
@@ -64,7 +64,6 @@ can't do without (those of kernel and of the runtime), unless they are named.
     owner := pid(),
     session := trace:session() | none,
     tracer := pid(),
-    plan := plan(),
     limits := limits(),
     stopped := atomics:atomics_ref(),
     looks := non_neg_integer()
@@ -89,24 +88,18 @@ change(Pid, Functions, Told) ->
 stop(Pid) ->
     gen_server:call(Pid, stop).
 
--doc "Whether it still traces.".
--spec is_tracing(pid()) -> boolean().
-is_tracing(Pid) ->
-    gen_server:call(Pid, is_tracing).
-
 -doc false.
 -spec init(config()) -> {ok, state()} | {error, no_process}.
-init(#{owner := Owner, consumer := Consumer, plan := Plan} = Config) ->
+init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} = Plan} = Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    Limits = maps:merge(defaults(), maps:get(limits, Config, #{})),
+    Defaults = #{for_ms => infinity, rate => infinity, queue => 2000, bytes => 67_108_864},
+    #{for_ms := ForMs, rate := Rate} =
+        Limits = maps:merge(Defaults, maps:get(limits, Config, #{})),
     Stopped = atomics:new(1, []),
     Tracer = dyno_agent_event_tracer:spawn_link(#{
-        consumer => Consumer,
-        rate => map_get(rate, Limits),
-        watchdog => self(),
-        stopped => Stopped
+        consumer => Consumer, rate => Rate, watchdog => self(), stopped => Stopped
     }),
     Session = trace:session_create(?MODULE, Tracer, []),
     case processes(Session, Plan) of
@@ -117,39 +110,23 @@ init(#{owner := Owner, consumer := Consumer, plan := Plan} = Config) ->
             _ = monitor(process, Owner),
             ok = dyno_agent_event_tracer:go(Tracer, {Session, map_get(functions, Plan)}),
             _ = erlang:send_after(?LOOK_MS, self(), look),
-            ok = timed(Limits),
+            _ = is_integer(ForMs) andalso erlang:send_after(ForMs, self(), for_ms),
             ok = patterns(Session, Plan),
-            ok = audible(Session, Plan),
+            _ = Selectors =/= none andalso trace:process(Session, all, false, [silent]),
             {ok, #{
                 owner => Owner,
                 session => Session,
                 tracer => Tracer,
-                plan => Plan,
                 limits => Limits,
                 stopped => Stopped,
                 looks => 0
             }}
     end.
 
-audible(_Session, #{processes := none}) ->
-    ok;
-audible(Session, _Plan) ->
-    _ = trace:process(Session, all, false, [silent]),
-    ok.
-
-defaults() ->
-    #{for_ms => infinity, rate => infinity, queue => 2000, bytes => 67_108_864}.
-
-timed(#{for_ms := infinity}) ->
-    ok;
-timed(#{for_ms := Ms}) ->
-    _ = erlang:send_after(Ms, self(), for_ms),
-    ok.
-
 %% No message is meant until all processes are chosen, and no call is told until all breakpoints are
 %% set: that takes a while, in which this process does not look at the queue.
-processes(Session, #{processes := Selectors, flags := Flags0} = Plan) ->
-    Flags = [silent, monotonic_timestamp | Flags0],
+processes(Session, #{processes := Selectors, flags := More}) ->
+    Flags = [silent, monotonic_timestamp | More],
     _ = trace:send(Session, false, []),
     _ = trace:recv(Session, false, []),
     case Selectors of
@@ -160,27 +137,19 @@ processes(Session, #{processes := Selectors, flags := Flags0} = Plan) ->
             lists:foreach(fun(Pid) -> follow(Session, Pid, false, [all]) end, vital()),
             N;
         _ ->
-            chosen(Session, Flags, Plan)
+            chosen(Session, Flags, Selectors)
     end.
 
-chosen(Session, Flags, #{processes := Selectors}) ->
+chosen(Session, Flags, Selectors) ->
     Choice = dyno_agent_process_choice:new(Selectors),
-    New =
-        case lists:member(new, Selectors) of
-            true -> 1 + trace:process(Session, new, true, Flags);
-            false -> 0
-        end,
+    New = [1 + trace:process(Session, new, true, Flags) || new <- Selectors],
     %% What an application or a supervisor starts from now on is of it.
-    All =
-        case lists:any(fun has_children/1, Selectors) of
-            true -> [set_on_spawn | Flags];
-            false -> Flags
-        end,
-    New +
-        lists:sum([
-            follow(Session, Pid, true, All)
-         || Pid <- processes(), dyno_agent_process_choice:is_chosen(Pid, Choice)
-        ]).
+    Also = [set_on_spawn || lists:any(fun has_children/1, Selectors)],
+    Running = [
+        follow(Session, Pid, true, Also ++ Flags)
+     || Pid <- processes(), dyno_agent_process_choice:is_chosen(Pid, Choice)
+    ],
+    lists:sum(New ++ Running).
 
 has_children({Kind, _}) -> Kind =/= pid andalso Kind =/= registered;
 has_children(_All) -> false.
@@ -196,8 +165,8 @@ follow(Session, Pid, How, Flags) ->
 %% Those of the runtime have init as their group leader, those of kernel its application master.
 vital() ->
     Leaders = [
-        Leader
-     || Name <- [init, kernel_sup], {group_leader, Leader} <- [process_info(whereis(Name), group_leader)]
+        element(2, process_info(whereis(Name), group_leader))
+     || Name <- [init, kernel_sup]
     ],
     Named = [whereis(application_controller), self()],
     [Pid || Pid <- processes(), is_vital(Pid, Leaders) orelse lists:member(Pid, Named)].
@@ -223,8 +192,6 @@ patterns(Session, #{functions := Functions} = Plan) ->
     {reply, term(), state()} | {noreply, state()}.
 handle_call(stop, _From, State) ->
     {reply, ok, stop_for(stopped, State)};
-handle_call(is_tracing, _From, #{session := Session} = State) ->
-    {reply, Session =/= none, State};
 handle_call({change, _Functions, _Told}, _From, #{session := none} = State) ->
     {reply, ok, State};
 handle_call({change, Functions, Told}, From, #{tracer := Tracer} = State) ->
@@ -285,7 +252,5 @@ destroyed(#{session := Session} = State) ->
     State#{session := none}.
 
 -doc false.
--spec terminate(term(), state()) -> ok.
-terminate(_Reason, State) ->
-    _ = destroyed(State),
-    ok.
+-spec terminate(term(), state()) -> state().
+terminate(_Reason, State) -> destroyed(State).
