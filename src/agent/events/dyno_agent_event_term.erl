@@ -41,9 +41,9 @@ bounded(Term, #{depth := Depth, size := Size}) ->
 
 copy(_Term, Depth, Left) when Depth =:= 0; Left =< 0 ->
     {cut(), Left - 1};
-copy(Term, _Depth, Left) when is_atom(Term); is_float(Term); Term =:= [] ->
-    {Term, Left - 1};
-copy(Term, _Depth, Left) when is_integer(Term), abs(Term) < 1 bsl ?MOST_BITS ->
+copy(Term, _Depth, Left) when
+    is_atom(Term); is_float(Term); Term =:= []; is_integer(Term), abs(Term) < 1 bsl ?MOST_BITS
+->
     {Term, Left - 1};
 copy(Term, _Depth, Left) when is_integer(Term) ->
     {cut(), Left - 1};

@@ -142,10 +142,11 @@ loop(#tracer{module = Module, state = State} = Tracer) ->
             Ready = Tracer#tracer{session = Session, functions = Functions},
             answer(Module:info({traces, Session}, State), Ready);
         {?MODULE, change, {Functions, Told}, From} ->
-            ok = unset(Tracer),
-            ok = set(Tracer#tracer{functions = Functions}),
+            Changed = Tracer#tracer{functions = Functions, paused = false},
+            ok = breakpoints(off, Tracer),
+            ok = breakpoints(on, Changed),
             ok = gen_server:reply(From, ok),
-            answer(Module:info(Told, State), Tracer#tracer{functions = Functions, paused = false});
+            answer(Module:info(Told, State), Changed);
         {?MODULE, stop, Reason, At} ->
             ended(#{reason => Reason, at => At, dropped => 0}, Tracer);
         Message when element(1, Message) =:= trace_ts ->
@@ -179,35 +180,25 @@ in_rate(Message, #tracer{module = Module, state = State, count = Count} = Tracer
 
 now_ns() -> erlang:monotonic_time(nanosecond).
 
-answer({ok, State}, Tracer) ->
-    loop(Tracer#tracer{state = State});
-answer({pause, State}, #tracer{paused = true} = Tracer) ->
-    loop(Tracer#tracer{state = State});
-answer({pause, State}, Tracer) ->
-    ok = unset(Tracer),
+answer({pause, State}, #tracer{paused = false} = Tracer) ->
+    ok = breakpoints(off, Tracer),
     loop(Tracer#tracer{state = State, paused = true});
-answer({resume, State}, #tracer{paused = false} = Tracer) ->
-    loop(Tracer#tracer{state = State});
-answer({resume, State}, Tracer) ->
-    ok = set(Tracer),
+answer({resume, State}, #tracer{paused = true} = Tracer) ->
+    ok = breakpoints(on, Tracer),
     loop(Tracer#tracer{state = State, paused = false});
 answer({{stop, Reason}, State}, Tracer) ->
-    stop_here(Reason, Tracer#tracer{state = State}).
+    stop_here(Reason, Tracer#tracer{state = State});
+answer({_AsItIs, State}, Tracer) ->
+    loop(Tracer#tracer{state = State}).
 
-unset(#tracer{session = none}) ->
-    ok;
-unset(#tracer{session = Session, functions = Functions}) ->
-    each(fun({MFA, _, Flags}) -> trace:function(Session, MFA, false, Flags) end, Functions).
-
-set(#tracer{session = none}) ->
-    ok;
-set(#tracer{session = Session, functions = Functions}) ->
-    each(fun({MFA, Spec, Flags}) -> trace:function(Session, MFA, Spec, Flags) end, Functions).
-
-%% The watchdog may have destroyed the session by now.
-each(Fun, Functions) ->
+%% There may be no session yet, and the watchdog may have destroyed it by now.
+breakpoints(Turn, #tracer{session = Session, functions = Functions}) ->
+    Set = fun
+        ({MFA, Spec, Flags}) when Turn =:= on -> trace:function(Session, MFA, Spec, Flags);
+        ({MFA, _Spec, Flags}) -> trace:function(Session, MFA, false, Flags)
+    end,
     try
-        lists:foreach(Fun, Functions)
+        lists:foreach(Set, Functions)
     catch
         error:badarg -> ok
     end.
