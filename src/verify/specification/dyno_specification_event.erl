@@ -7,7 +7,7 @@
 %% it binds, and what has to be traced for it. Traffic of OTP is written by its name, so the forms
 %% of its messages stand here and nowhere else.
 
--export([pattern/1, variables/1, shape/2, needs/1, strict_needs/0]).
+-export([pattern/1, variables/1, shape/2, needs/2]).
 -export_type([head/0]).
 
 -type expr() :: erl_parse:abstract_expr().
@@ -34,9 +34,8 @@
 -doc "The pattern of the event's term and the guard.".
 -spec pattern(dyno_specification_parser:event()) -> head().
 pattern(#{kind := Kind, location := Location, options := Options, guard := Guard} = Event) ->
-    Anno = erl_anno:new(Location),
     allowed(Kind, Options, Location),
-    {Pattern, Ours} = term(Kind, maps:get(pattern, Event, none), Options, Anno),
+    {Pattern, Ours} = term(Kind, map_get(pattern, Event), Options, erl_anno:new(Location)),
     {Pattern, guarded(Ours, Guard)}.
 
 guarded([], Guard) -> Guard;
@@ -98,18 +97,11 @@ other(spawn) -> as;
 other(spawned) -> by.
 
 allowed(Kind, Options, Location) ->
-    Allowed =
-        case Kind of
-            send -> [to];
-            {send, call} -> [to, ref];
-            {send, cast} -> [to];
-            call -> [ref];
-            reply -> [ref];
-            {'receive', reply} -> [ref];
-            spawn -> [as];
-            spawned -> [by];
-            _ -> []
-        end,
+    Of = #{
+        send => [to], {send, call} => [to, ref], {send, cast} => [to], call => [ref],
+        reply => [ref], {'receive', reply} => [ref], spawn => [as], spawned => [by]
+    },
+    Allowed = maps:get(Kind, Of, []),
     case maps:keys(Options) -- Allowed of
         [] -> ok;
         [Word | _] -> throw({Location, {not_of_this_event, Word, Allowed}})
@@ -200,27 +192,24 @@ wide({match, A, Left, Right}) ->
 wide(Pattern) ->
     Pattern.
 
--doc "What has to be traced so that all these events are seen.".
--spec needs([dyno_specification_parser:event()]) -> [dyno_agent_monitor:event_filter()].
-needs(Events) ->
-    Needs = lists:usort(lists:append([need(Event) || Event <- Events])),
+-doc "What has to be traced so that all these events are seen, and where it is strict, all others.".
+-spec needs([dyno_specification_parser:event()], Strict :: boolean()) ->
+    [dyno_agent_monitor:event_filter()].
+needs(Events, Strict) ->
+    All = [Need || Strict, Need <- all()],
+    Needs = lists:usort(All ++ lists:append([need(Event) || Event <- Events])),
     Plain = [Need || Need <- Needs, is_atom(Need)],
     Heads = fun(Kind) -> [Head || {K, Head} <- Needs, K =:= Kind] end,
     Filters = [
         {Kind, Heads(Kind)}
      || Kind <- [send, 'receive'], not lists:member(Kind, Plain), Heads(Kind) =/= []
     ],
-    Plain ++ Filters ++ [Need || Need <- Needs, tuple_size_of(Need) > 2].
+    Plain ++ Filters ++ [Need || Need <- Needs, is_tuple(Need), tuple_size(Need) > 2].
 
-tuple_size_of(Need) when is_tuple(Need) -> tuple_size(Need);
-tuple_size_of(_) -> 0.
-
--doc "What has to be traced when no event may be skipped.".
--spec strict_needs() -> [dyno_agent_monitor:event_filter()].
-strict_needs() -> [send, 'receive', spawn, exit].
+all() -> [send, 'receive', spawn, exit].
 
 need(#{kind := any}) ->
-    strict_needs();
+    all();
 need(#{location := Location} = Event) ->
     case pattern(Event) of
         {{tuple, _, [{atom, _, send}, Message, To]}, _} ->

@@ -29,21 +29,19 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         strict => Strict,
         code => Code
     },
-    Strictly = [Need || Strict, Need <- dyno_specification_event:strict_needs()],
     Needs = #{
         property => Name,
         select => Select,
-        events => with_all(Strictly, dyno_specification_event:needs(Events)),
-        key => Across,
-        strict => Strict
+        events => dyno_specification_event:needs(Events, Strict),
+        key => Across
     },
     Module = module(Name),
     Forms =
         [
             {attribute, ?NONE, module, Module},
             {attribute, ?NONE, compile, export_all},
-            {function, ?NONE, program, 0, [{clause, ?NONE, [], [], [erl_parse:abstract(Program)]}]},
-            {function, ?NONE, needs, 0, [{clause, ?NONE, [], [], [erl_parse:abstract(Needs)]}]},
+            {function, ?NONE, program, 0, [clause([], erl_parse:abstract(Program))]},
+            {function, ?NONE, needs, 0, [clause([], erl_parse:abstract(Needs))]},
             named(Events, Keys),
             {function, ?NONE, match, 4, matching(Matches, Keys)}
         ] ++ callbacks(Module, Across),
@@ -57,12 +55,6 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
 
 where({_, _} = There, _Location) -> There;
 where(_, Location) -> Location.
-
-with_all([], Needs) ->
-    Needs;
-with_all(All, Needs) ->
-    All ++ [Need || Need <- Needs, is_tuple(Need), element(1, Need) =/= send,
-        element(1, Need) =/= 'receive'].
 
 used({Key, Location}, Events) ->
     lists:any(fun(Event) -> lists:member(Key, variables(Event)) end, Events) orelse
@@ -103,10 +95,9 @@ named(Events, Keys) ->
     ),
     Named = lists:foldr(
         fun({Shape, What}, Others) ->
-            Join = {call, ?NONE, {remote, ?NONE, {atom, ?NONE, lists}, {atom, ?NONE, append}}, [
+            {call, ?NONE, {remote, ?NONE, {atom, ?NONE, lists}, {atom, ?NONE, append}}, [
                 chosen(Shape, {cons, ?NONE, What, {nil, ?NONE}}, {nil, ?NONE}), Others
-            ]},
-            Join
+            ]}
         end,
         {nil, ?NONE},
         Shapes

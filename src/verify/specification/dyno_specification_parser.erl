@@ -32,8 +32,7 @@
 -type event() :: #{
     kind := atom(),
     location := location(),
-    text := binary(),
-    pattern => pattern(),
+    pattern := pattern() | none,
     %% to, ref, as, by
     options := #{atom() => pattern()},
     guard := [[erl_parse:abstract_expr()]]
@@ -83,7 +82,9 @@ properties(Tokens) ->
 
 property(Tokens) ->
     {Name, Tokens1} = name(Tokens),
-    {Select, Tokens2} = selectors(word('of', "'of' and which processes", Tokens1)),
+    {Select, Tokens2} = listed(
+        fun selector/1, word('of', "'of' and which processes", Tokens1)
+    ),
     {{Keys, Across}, Tokens3} = keys(Tokens2),
     {Strict, Tokens4} = strict(Tokens3),
     {Body, Tokens5} = body(Tokens4),
@@ -101,14 +102,14 @@ name([{string, _, Name} | Rest]) -> {unicode:characters_to_binary(Name), Rest};
 name([{atom, _, Name} | Rest]) -> {atom_to_binary(Name), Rest};
 name(Tokens) -> expected("the property's name, an atom or a string", Tokens).
 
-selectors(Tokens) ->
-    {Selector, Rest} = selector(Tokens),
-    case Rest of
-        [{',', _} | More] ->
-            {Selectors, Rest1} = selectors(More),
-            {[Selector | Selectors], Rest1};
-        _ ->
-            {[Selector], Rest}
+%% One or several, with commas between.
+listed(One, Tokens) ->
+    case One(Tokens) of
+        {First, [{',', _} | More]} ->
+            {Others, Rest} = listed(One, More),
+            {[First | Others], Rest};
+        {Last, Rest} ->
+            {[Last], Rest}
     end.
 
 selector([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A} | Rest]) ->
@@ -134,21 +135,14 @@ selector(Tokens) ->
     ).
 
 keys([{atom, _, Word} | Tokens]) when Word =:= each; Word =:= across ->
-    {Keys, Rest} = variables(Tokens),
+    {Keys, Rest} = listed(fun variable/1, Tokens),
     {{Keys, Word =:= across}, Rest};
 keys(Tokens) ->
     {{[], false}, Tokens}.
 
-variables([{var, Anno, Name} | Rest]) when Name =/= '_' ->
-    Key = {Name, erl_anno:location(Anno)},
-    case Rest of
-        [{',', _} | More] ->
-            {Keys, Rest1} = variables(More),
-            {[Key | Keys], Rest1};
-        _ ->
-            {[Key], Rest}
-    end;
-variables(Tokens) ->
+variable([{var, Anno, Name} | Rest]) when Name =/= '_' ->
+    {{Name, erl_anno:location(Anno)}, Rest};
+variable(Tokens) ->
     expected("a variable", Tokens).
 
 strict([{atom, _, strict} | Rest]) -> {true, Rest};
@@ -179,11 +173,7 @@ body([{atom, _, at}, {atom, _, Bound}, {integer, _, Count} | Tokens] = All) when
 ->
     {Event, Tokens1} = event(Tokens, []),
     {Within, Rest} = duration(word(within, "'within' and a time", Tokens1)),
-    Kind =
-        case Bound of
-            most -> at_most;
-            least -> at_least
-        end,
+    Kind = map_get(Bound, #{most => at_most, least => at_least}),
     {{Kind, Count, Event, Within, text(All, Rest)}, Rest};
 body([{atom, _, at}, {atom, _, Bound} | Tokens]) when Bound =:= most; Bound =:= least ->
     expected("how often, a whole number", Tokens);
@@ -194,21 +184,13 @@ body(Tokens) ->
 
 %% Regular expressions
 
-alternatives(Tokens) ->
-    joined(fun sequence/1, fun alternative/1, Tokens).
+alternatives(Tokens) -> joined(fun sequence/1, '|', 'or', Tokens).
 
-alternative([{'|', _} | Rest]) -> {'or', Rest};
-alternative(_) -> none.
-
-sequence(Tokens) ->
-    joined(fun repeated/1, fun following/1, Tokens).
-
-following([{atom, _, then} | Rest]) -> {then, Rest};
-following(_) -> none.
+sequence(Tokens) -> joined(fun repeated/1, then, then, Tokens).
 
 repeated([{'(', _} | Tokens]) ->
     {Regexp, Rest} = alternatives(Tokens),
-    suffixes(Regexp, closing(')', "'then', '|' or ')'", Rest));
+    suffixes(Regexp, word(')', "'then', '|' or ')'", Rest));
 repeated(Tokens) ->
     {Step, Rest} = step(Tokens, []),
     suffixes(Step, Rest).
@@ -220,25 +202,17 @@ suffixes(Regexp, Rest) -> {Regexp, Rest}.
 
 %% Formulas with necessities and possibilities
 
-formula(Tokens) ->
-    joined(fun formula_and/1, fun disjunction/1, Tokens).
+formula(Tokens) -> joined(fun formula_and/1, 'or', 'or', Tokens).
 
-formula_and(Tokens) ->
-    joined(fun modal/1, fun conjunction/1, Tokens).
-
-disjunction([{'or', _} | Rest]) -> {'or', Rest};
-disjunction(_) -> none.
-
-conjunction([{'and', _} | Rest]) -> {'and', Rest};
-conjunction(_) -> none.
+formula_and(Tokens) -> joined(fun modal/1, 'and', 'and', Tokens).
 
 modal([{'[', _} | Tokens]) ->
     {Step, Rest} = step(Tokens, []),
-    {Formula, Rest1} = modal(closing(']', "'when', 'within' or ']'", Rest)),
+    {Formula, Rest1} = modal(word(']', "'when', 'within' or ']'", Rest)),
     {{necessary, Step, Formula}, Rest1};
 modal([{'<', _} | Tokens]) ->
     {Step, Rest} = step(Tokens, ['>']),
-    {Formula, Rest1} = modal(closing('>', "'when', 'within' or '>'", Rest)),
+    {Formula, Rest1} = modal(word('>', "'when', 'within' or '>'", Rest)),
     {{possible, Step, Formula}, Rest1};
 modal([{atom, _, Kind}, {var, _, Name}, {Dot, _} | Tokens]) when
     (Kind =:= max orelse Kind =:= min) andalso (Dot =:= dot orelse Dot =:= '.')
@@ -253,14 +227,14 @@ modal([{var, Anno, Name} | Rest]) ->
     {{variable, erl_anno:location(Anno), Name}, Rest};
 modal([{'(', _} | Tokens]) ->
     {Formula, Rest} = formula(Tokens),
-    {Formula, closing(')', "'and', 'or' or ')'", Rest)};
+    {Formula, word(')', "'and', 'or' or ')'", Rest)};
 modal(Tokens) ->
     expected("'[', '<', 'max', 'min', 'true', 'false', a variable or '('", Tokens).
 
 %% Past-time temporal logic
 
 past(Tokens) ->
-    case joined(fun past_and/1, fun disjunction/1, Tokens) of
+    case joined(fun past_and/1, 'or', 'or', Tokens) of
         {Past, [{atom, _, implies} | Rest]} ->
             {Then, Rest1} = past(Rest),
             {{implies, Past, Then}, Rest1};
@@ -268,14 +242,9 @@ past(Tokens) ->
             Done
     end.
 
-past_and(Tokens) ->
-    joined(fun past_since/1, fun conjunction/1, Tokens).
+past_and(Tokens) -> joined(fun past_since/1, 'and', 'and', Tokens).
 
-past_since(Tokens) ->
-    joined(fun past_unary/1, fun since/1, Tokens).
-
-since([{atom, _, since} | Rest]) -> {since, Rest};
-since(_) -> none.
+past_since(Tokens) -> joined(fun past_unary/1, since, since, Tokens).
 
 past_unary([{'not', _} | Tokens]) ->
     {Past, Rest} = past_unary(Tokens),
@@ -291,23 +260,23 @@ past_unary([{atom, _, Truth} | Rest]) when is_boolean(Truth) ->
     {Truth, Rest};
 past_unary([{'(', _} | Tokens]) ->
     {Past, Rest} = past(Tokens),
-    {Past, closing(')', "'and', 'or', 'implies', 'since' or ')'", Rest)};
+    {Past, word(')', "'and', 'or', 'implies', 'since' or ')'", Rest)};
 past_unary(Tokens) ->
     {Event, Rest} = event(Tokens, []),
     {{event, Event}, Rest}.
 
-%% Operators that associate to the left.
-joined(Operand, Operator, Tokens) ->
+%% Operators, by their token, that associate to the left.
+joined(Operand, Operator, Name, Tokens) ->
     {First, Rest} = Operand(Tokens),
-    joined(Operand, Operator, First, Rest).
+    joined(Operand, Operator, Name, First, Rest).
 
-joined(Operand, Operator, Left, Tokens) ->
-    case Operator(Tokens) of
-        none ->
-            {Left, Tokens};
-        {Name, Rest} ->
+joined(Operand, Operator, Name, Left, [Token | Rest] = Tokens) ->
+    case is_word(Operator, Token) of
+        true ->
             {Right, Rest1} = Operand(Rest),
-            joined(Operand, Operator, {Name, Left, Right}, Rest1)
+            joined(Operand, Operator, Name, {Name, Left, Right}, Rest1);
+        false ->
+            {Left, Tokens}
     end.
 
 %% Events
@@ -330,20 +299,13 @@ duration(Tokens) ->
 
 event([First | _] = Tokens, Stops) ->
     {Kind, Tokens1} = kind(Tokens),
-    {What, Tokens2} =
-        case lists:member(Kind, [timeout, any]) of
-            true ->
-                {#{}, Tokens1};
-            false ->
-                {Pattern, Rest} = pattern_of(Kind, Tokens1),
-                {#{pattern => Pattern}, Rest}
-        end,
+    {Pattern, Tokens2} = pattern_of(Kind, Tokens1),
     {Options, Tokens3} = options(Tokens2, #{}),
     {Guard, Tokens4} = guard(Tokens3, Stops),
-    Event = What#{
+    Event = #{
         kind => Kind,
         location => location(First),
-        text => text(Tokens, Tokens4),
+        pattern => Pattern,
         options => Options,
         guard => Guard
     },
@@ -357,15 +319,17 @@ kind([{'receive', _}, {atom, _, Of} | Rest]) when Of =:= call; Of =:= cast; Of =
 kind([{'receive', _} | Rest]) -> {'receive', Rest};
 kind([{atom, Anno, Word} | Rest]) ->
     case lists:member(atom_to_list(Word), ?EVENTS) of
-        true -> {Word, Rest};
-        false -> throw({erl_anno:location(Anno), {unknown_event, Word, nearest(Word)}})
+        true ->
+            {Word, Rest};
+        false ->
+            Nearest = dyno_similar:nearest(atom_to_list(Word), ?EVENTS),
+            throw({erl_anno:location(Anno), {unknown_event, Word, Nearest}})
     end;
 kind(Tokens) ->
     expected(["an event: ", lists:join(", ", ?EVENTS)], Tokens).
 
-nearest(Word) ->
-    dyno_similar:nearest(atom_to_list(Word), ?EVENTS).
-
+pattern_of(Kind, Tokens) when Kind =:= timeout; Kind =:= any ->
+    {none, Tokens};
 %% `return m:f/1 Value`: the function, then what it gave.
 pattern_of(Kind, Tokens) when Kind =:= return; Kind =:= exception ->
     {Function, Rest} = pattern(Tokens),
@@ -386,7 +350,7 @@ options(Tokens, Options) ->
 %% A pattern is one term, or terms with `=` or `++` between, or a function `m:f(X)` or `m:f/1`.
 pattern(Tokens) ->
     {Taken, Rest} = pattern_tokens(Tokens),
-    {[Pattern], _} = {parsed(Taken), Rest},
+    [Pattern] = parsed(Taken),
     {Pattern, Rest}.
 
 pattern_tokens(Tokens) ->
@@ -499,18 +463,16 @@ plain(Location) ->
 
 %% Small things
 
-word(Word, What, Tokens) ->
-    case Tokens of
-        [{Word, _} | Rest] -> Rest;
-        [{atom, _, Word} | Rest] -> Rest;
-        _ -> expected(What, Tokens)
+%% A word of our own, one of Erlang's, or a bracket.
+word(Word, What, [Token | Rest] = Tokens) ->
+    case is_word(Word, Token) of
+        true -> Rest;
+        false -> expected(What, Tokens)
     end.
 
-closing(Bracket, What, Tokens) ->
-    case Tokens of
-        [{Bracket, _} | Rest] -> Rest;
-        _ -> expected(What, Tokens)
-    end.
+is_word(Word, {Word, _}) -> true;
+is_word(Word, {atom, _, Word}) -> true;
+is_word(_Word, _Token) -> false.
 
 -spec expected(unicode:chardata(), [tuple()]) -> no_return().
 expected(What, [Token | _]) ->
