@@ -18,7 +18,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/6, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0, node_of/0]).
 
 -type index() :: pos_integer().
@@ -44,15 +44,9 @@
 start({Root, Nodes}, Time) ->
     enter(Root, [], Time, [], Nodes).
 
--spec step(
-    code(),
-    dyno_agent_property:match(),
-    dyno_agent_event:event(),
-    dyno_agent_property:time(),
-    dyno_agent_property:key(),
-    dyno_agent_property:instance()
-) -> dyno_agent_property:instance().
-step({_, Nodes}, Match, Event, Time, Key, State) ->
+-spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
+    State :: dyno_agent_property:instance().
+step({_, Nodes}, Match, Time, State) ->
     each_clause(
         fun(Clause) ->
             Index = element(1, Clause),
@@ -61,7 +55,7 @@ step({_, Nodes}, Match, Event, Time, Key, State) ->
                 stop ->
                     {false, [{Index, Env}]};
                 {Kind, Pattern, Next, _Within, _Text, _Names} ->
-                    case Match(Pattern, Event, Key, Env) of
+                    case Match(Pattern, Env) of
                         nomatch -> {Kind =:= necessary, [{Index, Env}]};
                         Env1 -> because(enter(Next, Env1, Time, [], Nodes), {Index, Env1})
                     end
@@ -121,10 +115,8 @@ explained(stop, _Env) ->
 %% that comes back to itself without an event between is its neutral value.
 enter(Index, Env, Time, Seen, Nodes) ->
     case element(Index, Nodes) of
-        true ->
-            {true, []};
-        false ->
-            {false, []};
+        Truth when is_boolean(Truth) ->
+            {Truth, []};
         stop ->
             {Index, Env};
         {'and', A, B} ->
@@ -146,12 +138,9 @@ enter(Index, Env, Time, Seen, Nodes) ->
             {Index, Env, Time + Within}
     end.
 
-each_clause(Fun, {'and', Parts}) ->
-    all_of(Fun, Parts, {true, []});
-each_clause(Fun, {'or', Parts}) ->
-    any_of(Fun, Parts, {false, []});
-each_clause(Fun, Clause) ->
-    Fun(Clause).
+each_clause(Fun, {'and', Parts}) -> all_of(Fun, Parts, {true, []});
+each_clause(Fun, {'or', Parts}) -> any_of(Fun, Parts, {false, []});
+each_clause(Fun, Clause) -> Fun(Clause).
 
 all_of(_Fun, _Parts, {false, _} = False) -> False;
 all_of(_Fun, [], State) -> State;

@@ -9,7 +9,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/6, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type index() :: pos_integer().
@@ -28,19 +28,12 @@
 start(_Code, _Time) ->
     first.
 
--spec step(
-    code(),
-    dyno_agent_property:match(),
-    dyno_agent_event:event(),
-    dyno_agent_property:time(),
-    dyno_agent_property:key(),
-    dyno_agent_property:instance()
-) -> dyno_agent_property:instance().
-step({_Text, Subformulas}, Match, Event, Time, Key, Before) ->
-    Matches = fun(Pattern) -> Match(Pattern, Event, Key, []) =/= nomatch end,
+-spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
+    State :: dyno_agent_property:instance().
+step({_Text, Subformulas}, Match, Time, Before) ->
     Now = lists:foldl(
         fun(Subformula, Values) ->
-            [value(Subformula, Values, before(Before, length(Values)), Matches, Time) | Values]
+            [value(Subformula, Values, before(Before, length(Values)), Match, Time) | Values]
         end,
         [],
         Subformulas
@@ -56,7 +49,7 @@ before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
 
 %% The values of now are there in reverse order.
 value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
-value({event, Pattern}, _, _, Matches, _) -> Matches(Pattern);
+value({event, Pattern}, _, _, Match, _) -> Match(Pattern, []) =/= nomatch;
 value({'not', A}, Now, _, _, _) -> not at(A, Now);
 value({'and', A, B}, Now, _, _, _) -> at(A, Now) andalso at(B, Now);
 value({'or', A, B}, Now, _, _, _) -> at(A, Now) orelse at(B, Now);

@@ -26,9 +26,8 @@
 -doc "Nanoseconds of the monotonic time.".
 -type time() :: integer().
 -type key() :: [term()].
--doc "What `Module:match/4` takes and gives; the environment has the newest variable first.".
--type match() :: fun((Pattern :: pos_integer(), dyno_agent_event:event(), key(), Env :: [term()]) ->
-    Env :: [term()] | nomatch).
+-doc "`Module:match/4` of an event; the environment has the newest variable first.".
+-type match() :: fun((Pattern :: pos_integer(), Env :: [term()]) -> (Env :: [term()]) | nomatch).
 -doc "The clauses that decided, by their place in the program's code, with the environment.".
 -type reasons() :: [{pos_integer(), Env :: [term()]}].
 -type decided() :: {true | false, reasons()}.
@@ -55,8 +54,7 @@
     }.
 
 -callback start(Code :: term(), time()) -> instance().
--callback step(Code :: term(), match(), dyno_agent_event:event(), time(), key(), instance()) ->
-    instance().
+-callback step(Code :: term(), match(), time(), instance()) -> instance().
 -callback expire(Code :: term(), time(), instance()) -> instance().
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
 -callback finish(Code :: term(), instance()) -> decided().
@@ -138,11 +136,10 @@ finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Ins
 %% What decided, and the state after it.
 
 stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline}) ->
-    Base1 = step(Program, fun Module:match/4, Event, Time, [], Base),
+    Base1 = step(Module, Program, Event, Time, [], Base),
     {decided([], Base1), {Base1, None, min(Deadline, deadline_of(Program, Base1))}};
 stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline}) ->
-    Match = fun Module:match/4,
-    Step = fun(Key, Instance) -> step(Program, Match, Event, Time, Key, Instance) end,
+    Step = fun(Key, Instance) -> step(Module, Program, Event, Time, Key, Instance) end,
     case lists:member(all, Keys) of
         true ->
             %% The base matches no pattern that has a key, whatever its own is.
@@ -181,10 +178,11 @@ kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline) ->
         Touched
     ).
 
-step(_Program, _Match, _Event, _Time, _Key, {Truth, _} = Decided) when is_boolean(Truth) ->
+step(_Module, _Program, _Event, _Time, _Key, {Truth, _} = Decided) when is_boolean(Truth) ->
     Decided;
-step(#{engine := Engine, code := Code}, Match, Event, Time, Key, Instance) ->
-    Engine:step(Code, Match, Event, Time, Key, Instance).
+step(Module, #{engine := Engine, code := Code}, Event, Time, Key, Instance) ->
+    Match = fun(Pattern, Env) -> Module:match(Pattern, Event, Key, Env) end,
+    Engine:step(Code, Match, Time, Instance).
 
 decided(Key, {Truth, _} = Decided) when is_boolean(Truth) -> [{Key, Decided}];
 decided(_Key, _Instance) -> [].

@@ -9,7 +9,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/6, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type code() ::
@@ -19,16 +19,10 @@
 start({at_most, _, _, _, _}, _Time) -> {0, queue:new()};
 start({at_least, Count, _, _, _}, Time) -> {Count, queue:from_list(lists:duplicate(Count, Time))}.
 
--spec step(
-    code(),
-    dyno_agent_property:match(),
-    dyno_agent_event:event(),
-    dyno_agent_property:time(),
-    dyno_agent_property:key(),
-    dyno_agent_property:instance()
-) -> dyno_agent_property:instance().
-step({Kind, Limit, Pattern, Within, _Text}, Match, Event, Time, Key, State) ->
-    case {Match(Pattern, Event, Key, []), Kind} of
+-spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
+    State :: dyno_agent_property:instance().
+step({Kind, Limit, Pattern, Within, _Text}, Match, Time, State) ->
+    case {Match(Pattern, []), Kind} of
         {nomatch, _} ->
             State;
         {_, at_least} ->
