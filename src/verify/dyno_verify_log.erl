@@ -101,10 +101,10 @@ fold_open(Fd, Fun, Acc) ->
     Header = dyno_agent_recorder:header(),
     case read(Fd, byte_size(Header)) of
         Header ->
-            items(Fd, Fun, Acc, byte_size(Header));
+            frames(fun own/2, Fd, byte_size(Header), Fun, Acc);
         <<Kind, _/binary>> when Kind =< 1 ->
             {ok, 0} = file:position(Fd, 0),
-            traced(Fd, Fun, Acc, 0);
+            frames(fun of_port/2, Fd, 0, Fun, Acc);
         _ ->
             {ok, 0} = file:position(Fd, 0),
             lists:foldl(Fun, Acc, begun(lines(Fd, 1, 0)))
@@ -117,58 +117,47 @@ read(Fd, Size) ->
         {error, Why} -> throw(Why)
     end.
 
-%% dyno's own
-
-items(Fd, Fun, Acc, Offset) ->
-    case read(Fd, 4) of
-        <<>> ->
-            Acc;
-        %% Who was killed while it wrote leaves a part of a frame behind.
-        <<Size:32>> when Size < ?MOST_BYTES ->
-            case read(Fd, Size) of
-                <<Frame:Size/binary>> ->
-                    Item = decoded(Frame, Offset),
-                    items(Fd, Fun, Fun(Item, Acc), Offset + 4 + Size);
-                _ ->
-                    Acc
-            end;
-        <<_:32>> ->
-            throw({bad_frame, Offset});
-        _ ->
-            Acc
+%% Next gives how many bytes a frame takes, and what is in it.
+frames(Next, Fd, Offset, Fun, Acc) ->
+    case Next(Fd, Offset) of
+        {Bytes, Items} -> frames(Next, Fd, Offset + Bytes, Fun, lists:foldl(Fun, Acc, Items));
+        eof -> Acc
     end.
 
-decoded(Frame, Offset) ->
-    try
-        binary_to_term(Frame)
-    catch
-        error:badarg -> throw({bad_frame, Offset})
+%% dyno's own
+own(Fd, Offset) ->
+    case read(Fd, 4) of
+        <<Size:32>> -> frame(Fd, 4, Size, Offset);
+        _ -> eof
     end.
 
 %% OTP's trace port: <<0, Size:32, Term>> is a trace message, <<1, Count:32>> that many are missing.
-
-traced(Fd, Fun, Acc, Offset) ->
-    case read(Fd, 5) of
-        <<0, Size:32>> when Size < ?MOST_BYTES ->
-            case read(Fd, Size) of
-                <<Frame:Size/binary>> ->
-                    Next = Offset + 5 + Size,
-                    case dyno_agent_event:from_trace(in_native_time(decoded(Frame, Offset))) of
-                        other -> traced(Fd, Fun, Acc, Next);
-                        Item -> traced(Fd, Fun, Fun(Item, Acc), Next)
-                    end;
-                _ ->
-                    Acc
-            end;
-        <<1, _Missing:32>> ->
-            traced(Fd, Fun, Fun({gap, 0}, Acc), Offset + 5);
-        <<Kind, _/binary>> when Kind > 1 ->
-            throw({bad_frame, Offset});
-        <<0, _:32>> ->
-            throw({bad_frame, Offset});
-        _ ->
-            Acc
+of_port(Fd, Offset) ->
+    maybe
+        <<0, Size:32>> ?= read(Fd, 5),
+        {Bytes, [Message]} ?= frame(Fd, 5, Size, Offset),
+        Item = dyno_agent_event:from_trace(in_native_time(Message)),
+        {Bytes, [Item || Item =/= other]}
+    else
+        <<1, _Missing:32>> -> {5, [{gap, 0}]};
+        <<Kind, _/binary>> when Kind > 1 -> throw({bad_frame, Offset});
+        _ -> eof
     end.
+
+%% Who was killed while it wrote leaves a part of a frame behind.
+frame(Fd, Head, Size, Offset) when Size < ?MOST_BYTES ->
+    case read(Fd, Size) of
+        <<Frame:Size/binary>> ->
+            try
+                {Head + Size, [binary_to_term(Frame)]}
+            catch
+                error:badarg -> throw({bad_frame, Offset})
+            end;
+        _ ->
+            eof
+    end;
+frame(_Fd, _Head, _Size, Offset) ->
+    throw({bad_frame, Offset}).
 
 %% The flag `timestamp` gives erlang:timestamp/0.
 in_native_time(Message) when element(1, Message) =:= trace_ts ->
@@ -266,12 +255,8 @@ pid(_Others, Atom) ->
 %% In front of a process's first event, or behind its fork, the beginning that the file does not
 %% have.
 begun(Items) ->
-    Begun = #{Pid => true || {Pid, {spawned, _, _}, _} <- Items},
-    Forks = #{
-        C => {spawned, P, MFA}
-     || {P, {spawn, C, MFA}, _} <- Items, not is_map_key(C, Begun)
-    },
-    begun(Items, Forks).
+    Forks = #{C => {spawned, P, MFA} || {P, {spawn, C, MFA}, _} <- Items},
+    begun(Items, maps:without([Pid || {Pid, {spawned, _, _}, _} <- Items], Forks)).
 
 begun([{Pid, Event, Time} = Item | Items], Forks) ->
     {Before, Left} = begin_of(Pid, Time, Forks),
