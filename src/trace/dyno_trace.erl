@@ -217,25 +217,8 @@ attach(Nodes, Patterns, Options) ->
     Attach = fun(Node) -> dyno_trace_target:attach(Node, Patterns, Options) end,
     dyno_error:each(Attach, fun dyno_trace_target:detach/1, Nodes).
 
-%% The lines of what was not joined yet are kept in this process.
 printer(Nodes, #{tree := Tree}) ->
-    Layout =
-        case Tree of
-            true -> tree;
-            false -> lines
-        end,
-    Text = dyno_trace_text:new(#{layout => Layout, nodes => length(Nodes) > 1}),
-    fun(Item) ->
-        {Lines, Next} = dyno_trace_text:lines(Item, get_or(?MODULE, Text)),
-        _ = put(?MODULE, Next),
-        io:put_chars([[Line, $\n] || Line <- Lines])
-    end.
-
-get_or(Key, Default) ->
-    case get(Key) of
-        undefined -> Default;
-        Value -> Value
-    end.
+    dyno_trace_text:printer(#{tree => Tree, nodes => length(Nodes) > 1}, fun io:put_chars/1).
 
 -doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->

@@ -4,20 +4,21 @@
 -module(dyno_trace_text).
 -moduledoc """
 What was traced as lines of text: a line for each call once it has returned, or the tree of the
-calls of each process. Pure.
+calls of each process. Pure, but for `printer/2`.
 """.
 
--export([new/1, lines/2, ending/1]).
+-export([printer/2, new/1, lines/2, ending/1]).
 -export_type([t/0, options/0]).
 
 -type options() :: #{
-    layout => lines | tree,
-    %% Whether the lines say which node; not by default.
+    %% Neither by default.
+    tree => boolean(),
+    %% Whether the lines say which node.
     nodes => boolean()
 }.
 
 -opaque t() :: #{
-    layout := lines | tree,
+    tree := boolean(),
     nodes := boolean(),
     %% Calls whose end is waited for.
     open := #{{binary(), integer()} => dyno_trace_item:t()},
@@ -26,26 +27,41 @@ calls of each process. Pure.
 }.
 
 -define(BAR, 40).
+-define(MARGIN, "                   ").
 -define(MOST_VALUES, 10).
+
+-doc """
+Prints each item with this function. What is to be joined with later ones is kept in the process
+that calls it.
+""".
+-spec printer(options(), fun(([unicode:chardata()]) -> term())) ->
+    fun((dyno_trace_item:t()) -> term()).
+printer(Options, Print) ->
+    Key = {?MODULE, make_ref()},
+    fun(Item) ->
+        Text =
+            case get(Key) of
+                undefined -> new(Options);
+                Known -> Known
+            end,
+        {Lines, Next} = lines(Item, Text),
+        _ = put(Key, Next),
+        Print([[Line, $\n] || Line <- Lines])
+    end.
 
 -doc "Nothing was shown yet.".
 -spec new(options()) -> t().
 new(Options) ->
-    #{
-        layout => maps:get(layout, Options, lines),
-        nodes => maps:get(nodes, Options, false),
-        open => #{},
-        leaf => none
-    }.
+    maps:merge(#{tree => false, nodes => false, open => #{}, leaf => none}, Options).
 
 -doc "The lines of an item, or none as long as more must be known.".
 -spec lines(dyno_trace_item:t(), t()) -> {[unicode:chardata()], t()}.
-lines(#{event := call, returns := true} = Call, #{layout := tree} = Text) ->
+lines(#{event := call, returns := true} = Call, #{tree := true} = Text) ->
     {Before, Shown} = flush(Text),
     {Before, Shown#{leaf := Call}};
 lines(#{event := call, returns := true} = Call, #{open := Open} = Text) ->
     {[], Text#{open := Open#{key(Call) => Call}}};
-lines(#{event := Event} = End, #{layout := tree, leaf := Leaf} = Text) when
+lines(#{event := Event} = End, #{tree := true, leaf := Leaf} = Text) when
     Event =:= return; Event =:= exception
 ->
     case Leaf of
@@ -53,7 +69,7 @@ lines(#{event := Event} = End, #{layout := tree, leaf := Leaf} = Text) when
             {call(Leaf, [ended(End)], Text), Text#{leaf := none}};
         _ ->
             {Before, Shown} = flush(Text),
-            {Before ++ [[head(End, Text), indent(End), name(End), ended(End)]], Shown}
+            {Before ++ [[head(End, Text), indent(End), returned(End)]], Shown}
     end;
 lines(#{event := Event} = End, #{open := Open} = Text) when
     Event =:= return; Event =:= exception
@@ -63,7 +79,7 @@ lines(#{event := Event} = End, #{open := Open} = Text) when
         #{Key := Call} ->
             {call(Call, [ended(End)], Text), Text#{open := maps:remove(Key, Open)}};
         #{} ->
-            {[[head(End, Text), name(End), ended(End)]], Text}
+            {[[head(End, Text), returned(End)]], Text}
     end;
 lines(#{event := stopped, node := Node}, #{open := Open} = Text) ->
     {Before, Shown} = flush(Text),
@@ -77,8 +93,6 @@ lines(Item, Text) ->
     {Before ++ other(Item, Text), Shown}.
 
 key(#{node := Node, id := Id}) -> {Node, Id}.
-
-name(#{function := Function}) -> Function.
 
 %% The lines that were kept back to be joined with the next one.
 flush(#{leaf := none} = Text) -> {[], Text};
@@ -116,11 +130,9 @@ other(_Item, _Text) ->
 
 call(#{call := Call} = Item, End, Text) ->
     More =
-        [[marked(Item), "from ", Caller] || #{caller := Caller} <- [Item]] ++
-            [[marked(Item), "in ", Frame] || #{stack := Frames} <- [Item], Frame <- Frames],
+        [[?MARGIN, "from ", Caller] || #{caller := Caller} <- [Item]] ++
+            [[?MARGIN, "in ", Frame] || #{stack := Frames} <- [Item], Frame <- Frames],
     [[head(Item, Text), indent(Item, Text), Call, End] | More].
-
-marked(_Item) -> "                   ".
 
 head(#{pid := Pid} = Item, Text) ->
     Name =
@@ -141,11 +153,13 @@ moment(#{at := At, node := Node}, #{nodes := Nodes}) ->
         false -> Time
     end.
 
-indent(Item, #{layout := tree}) -> indent(Item);
+indent(Item, #{tree := true}) -> indent(Item);
 indent(_Item, _Text) -> "".
 
 indent(#{depth := Depth}) -> lists:duplicate(min(Depth, 40), "  ");
 indent(_Item) -> "".
+
+returned(#{function := Function} = End) -> [Function, ended(End)].
 
 ended(#{event := exception, class := Class, duration_ns := Ns} = End) ->
     [" ** ", atom_to_list(Class), [[":", Value] || #{value := Value} <- [End]], "  ", duration(Ns)];

@@ -320,12 +320,7 @@ lines(Node, Patterns, Options, Do) ->
 as_lines(Items) -> as_lines(Items, #{}).
 
 as_lines(Items, Options) ->
-    Layout =
-        case Options of
-            #{tree := true} -> tree;
-            #{} -> lines
-        end,
     {Lines, _} = lists:mapfoldl(
-        fun dyno_trace_text:lines/2, dyno_trace_text:new(#{layout => Layout}), Items
+        fun dyno_trace_text:lines/2, dyno_trace_text:new(maps:with([tree], Options)), Items
     ),
     [unicode:characters_to_binary(Line) || Line <- lists:append(Lines)].

@@ -161,9 +161,11 @@ replayed(Show, Item, Ended) ->
 shown(Values, Nodes, Run) ->
     case opened(Values) of
         {ok, Fd} ->
-            Tables = ets:new(?MODULE, [public]),
-            true = ets:insert(Tables, {text, text(Values, Nodes)}),
-            Result = Run(fun(Item) -> show(Item, Tables, Fd, Values) end),
+            Print = printer(Values, Nodes),
+            Result = Run(fun(Item) ->
+                _ = Fd =/= none andalso file:write(Fd, dyno_trace_item:encode(Item)),
+                Print(Item)
+            end),
             ok = closed(Fd),
             finished(Result, Nodes);
         {error, Why} ->
@@ -184,30 +186,13 @@ opened(_Values) ->
 closed(none) -> ok;
 closed(Fd) -> file:close(Fd).
 
-text(Values, Nodes) ->
-    dyno_trace_text:new(#{
-        layout =>
-            case Values of
-                #{tree := true} -> tree;
-                #{} -> lines
-            end,
-        nodes => length(Nodes) > 1
-    }).
-
-show(Item, Tables, Fd, Values) ->
-    _ = Fd =/= none andalso file:write(Fd, dyno_trace_item:encode(Item)),
-    case Values of
-        #{format := json} ->
-            dyno_cli_terminal:print(dyno_trace_item:encode(Item));
-        #{} ->
-            [{text, Text}] = ets:lookup(Tables, text),
-            {Lines, Next} = dyno_trace_text:lines(Item, Text),
-            true = ets:insert(Tables, {text, Next}),
-            printed(Lines)
-    end.
-
-printed([]) -> 0;
-printed(Lines) -> dyno_cli_terminal:print(dyno_report_text:encode([[Line, $\n] || Line <- Lines])).
+printer(#{format := json}, _Nodes) ->
+    fun(Item) -> dyno_cli_terminal:print(dyno_trace_item:encode(Item)) end;
+printer(Values, Nodes) ->
+    Options = #{tree => is_map_key(tree, Values), nodes => length(Nodes) > 1},
+    dyno_trace_text:printer(Options, fun(Lines) ->
+        dyno_cli_terminal:print(dyno_report_text:encode(Lines))
+    end).
 
 finished({Status, Ended}, Nodes) ->
     lists:foreach(
