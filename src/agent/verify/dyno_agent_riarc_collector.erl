@@ -8,21 +8,16 @@
 %% Pure; dyno_agent_riarc_session does it.
 %%
 %% Taking a process over (PREEMPT) from a tracer of the same session is a change of the map: what
-%% has
-%% arrived went to the former tracer, the rest goes to the new one. From another session it is done
-%% at
-%% a mark in the process's own events, which both sessions show at the same place: a helper links
-%% the
-%% process, and unlinks it. Nothing is lost, nothing comes twice, nobody waits.
+%% has arrived went to the former tracer, the rest goes to the new one. From another session it is
+%% done at a mark in the process's own events, which both sessions show at the same place: a helper
+%% links the process, and unlinks it. Nothing is lost, nothing comes twice, nobody waits.
 %%
 %%   former session   e1 e2 e3 MARK | e4 e5      before the mark: the former tracer's; then detach
 %%   new session         e2 e3 MARK | e4 e5      after the mark: the new tracer's
 %%
 %% Children that are spawned in between are traced by both sessions. Whose they are is decided in
-%% each
-%% session by the place of their parent's spawn event before or after the mark: so the events of a
-%% new
-%% process wait until that one has come.
+%% each session by the place of their parent's spawn event before or after the mark: so the events
+%% of a new process wait until that one has come.
 
 -export([new/1, handle/2]).
 -export_type([t/0, tracer/0, message/0, effect/0]).
@@ -69,16 +64,16 @@ handle({event, Process, _, _} = Event, #{places := Places} = State) ->
         #{Process := Place} -> placed(Place, Event, State);
         #{} -> {wait(Event, State), []}
     end;
-handle({mark, Process, Helper} = Mark, #{places := Places, waiting := Waiting} = State) ->
+handle({mark, Process, Helper} = Mark, #{places := Places} = State) ->
     case Places of
         #{Process := {leaving, Former, New, Helper}} ->
             {put_place(Process, foreign, State), [detach(Process, Former, New), {off, Process}]};
         #{Process := {arriving, New, Helper}} ->
             {put_place(Process, {mine, New}, State), []};
-        #{} when is_map_key(Process, Waiting) ->
-            {wait(Mark, State), []};
+        #{Process := _} ->
+            {State, []};
         #{} ->
-            {State, []}
+            {wait(Mark, State), []}
     end;
 handle({preempt, Process, New, Former}, #{places := Places} = State) ->
     case Places of
@@ -116,45 +111,36 @@ put_place(Process, Place, #{places := Places} = State) ->
 
 %% Only what begins with its first event is a new process: the rest of one that has ended is
 %% dropped.
-wait({event, Process, Event, _} = Of, #{waiting := Waiting} = State) ->
-    case Waiting of
-        #{Process := Events} -> State#{waiting := Waiting#{Process := [Of | Events]}};
-        #{} when element(1, Event) =:= spawned -> State#{waiting := Waiting#{Process => [Of]}};
-        #{} -> State
-    end;
-wait({mark, Process, _} = Mark, #{waiting := Waiting} = State) ->
-    #{Process := Events} = Waiting,
-    State#{waiting := Waiting#{Process := [Mark | Events]}}.
+wait(Message, #{waiting := Waiting} = State) ->
+    Process = element(2, Message),
+    case {Waiting, Message} of
+        {#{Process := Messages}, _} -> State#{waiting := Waiting#{Process := [Message | Messages]}};
+        {#{}, {event, _, {spawned, _, _}, _}} -> State#{waiting := Waiting#{Process => [Message]}};
+        {#{}, _} -> State
+    end.
 
 placed({mine, Tracer}, Event, State) ->
     told(Tracer, none, Event, State);
 placed({leaving, Former, New, _Helper}, Event, State) ->
     told(Former, New, Event, State);
-placed(NotMine, {event, Process, {exit, _}, _}, #{places := Places} = State) when
-    NotMine =:= foreign; element(1, NotMine) =:= arriving
-->
+placed(_NotMine, {event, Process, {exit, _}, _}, #{places := Places} = State) ->
     {State#{places := maps:remove(Process, Places)}, []};
-placed(_NotMine, {event, _, {spawn, Child, _}, _}, #{places := Places} = State) ->
-    case is_map_key(Child, Places) of
-        %% It was taken over before this session came to know of it.
-        true ->
-            {State, []};
-        false ->
-            {Next, Effects} = settled(Child, foreign, State),
-            {Next, [{off, Child} | Effects]}
-    end;
+%% But a child that was taken over before this session came to know of it.
+placed(_NotMine, {event, _, {spawn, Child, _}, _}, #{places := Places} = State) when
+    not is_map_key(Child, Places)
+->
+    {Next, Effects} = settled(Child, foreign, State),
+    {Next, [{off, Child} | Effects]};
 placed(_NotMine, _Event, State) ->
     {State, []}.
 
 told(Tracer, New, {event, Process, {exit, _}, _} = Event, #{places := Places} = State) ->
     Detach = [detach(Process, Tracer, New) || New =/= none],
     {State#{places := maps:remove(Process, Places)}, [{tell, Tracer, Event} | Detach]};
-told(Tracer, _New, {event, _, {spawn, Child, _}, _} = Event, #{places := Places} = State) ->
-    {Next, Effects} =
-        case is_map_key(Child, Places) of
-            true -> {State, []};
-            false -> settled(Child, {mine, Tracer}, State)
-        end,
+told(Tracer, _New, {event, _, {spawn, Child, _}, _} = Event, #{places := Places} = State) when
+    not is_map_key(Child, Places)
+->
+    {Next, Effects} = settled(Child, {mine, Tracer}, State),
     {Next, [{tell, Tracer, Event} | Effects]};
 told(Tracer, _New, Event, State) ->
     {State, [{tell, Tracer, Event}]}.
